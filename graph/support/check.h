@@ -3,8 +3,8 @@
 #include <sstream>
 #include <string>
 
-// Invariants. A failed CHECK is a bug in this program: it prints the place and aborts. Nothing that comes
-// from a file, a flag or a peer may reach one; such errors are absl::Status.
+// Invariants. A failed CHECK is a bug in this program: it prints the place and aborts. Nothing that
+// comes from a file, a flag or a peer may reach one; such errors are absl::Status.
 
 namespace partita::internal {
 
@@ -23,7 +23,7 @@ struct CheckMessage {
 }  // namespace partita::internal
 
 #ifndef CHECK
-#define CHECK(condition)                                                                   \
+#define CHECK(condition) \
   while (!(condition)) ::partita::internal::CheckMessage(__FILE__, __LINE__, #condition).stream
 #define CHECK_EQ(a, b) CHECK((a) == (b))
 #define CHECK_NE(a, b) CHECK((a) != (b))

@@ -6,8 +6,8 @@
 
 namespace partita {
 
-// A 64-bit hash that is the same on every machine and in every run, unlike absl::Hash: for fingerprints of
-// graphs and plans, and for the random keys of named operators. Not cryptographic.
+// A 64-bit hash that is the same on every machine and in every run, unlike absl::Hash: for
+// fingerprints of graphs and plans, and for the random keys of named operators. Not cryptographic.
 class Fingerprint {
  public:
   Fingerprint& Add(uint64_t value);

@@ -5,10 +5,11 @@
 
 namespace partita {
 
-// Philox4x32-10, a counter-based random generator (Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as
-// easy as 1, 2, 3", SC 2011). The same key and counter give the same four words everywhere, so parts of a
-// tensor can be generated on different devices, in any order.
-constexpr std::array<uint32_t, 4> Philox(std::array<uint32_t, 4> counter, std::array<uint32_t, 2> key) {
+// Philox4x32-10, a counter-based random generator (Salmon, Moraes, Dror, Shaw, "Parallel random
+// numbers: as easy as 1, 2, 3", SC 2011). The same key and counter give the same four words
+// everywhere, so parts of a tensor can be generated on different devices, in any order.
+constexpr std::array<uint32_t, 4> Philox(std::array<uint32_t, 4> counter,
+                                         std::array<uint32_t, 2> key) {
   for (int round = 0; round < 10; ++round) {
     const uint64_t a = uint64_t{0xD2511F53u} * counter[0];
     const uint64_t b = uint64_t{0xCD9E8D57u} * counter[2];

@@ -7,8 +7,8 @@
 
 // Return early with an error.
 
-#define RETURN_IF_ERROR(expression)                      \
-  do {                                                   \
+#define RETURN_IF_ERROR(expression)                                         \
+  do {                                                                      \
     if (absl::Status _status = (expression); !_status.ok()) return _status; \
   } while (false)
 

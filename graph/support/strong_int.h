@@ -9,8 +9,9 @@
 
 namespace partita {
 
-// An integer that does not mix with other integers: ids that index vectors, and quantities with a unit.
-// Construction and reading (`value()`) are explicit. Quantities add and subtract; ids only compare.
+// An integer that does not mix with other integers: ids that index vectors, and quantities with a
+// unit. Construction and reading (`value()`) are explicit. Quantities add and subtract; ids only
+// compare.
 template <class Tag, class T>
 class StrongInt {
  public:

@@ -1,0 +1,115 @@
+#!/usr/bin/env python3
+"""Each rule of tools/check_layering.py finds its planted violation and lets the right form pass."""
+
+import pathlib
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools"))
+import check_layering  # noqa: E402
+
+
+def run(check, files):
+    with tempfile.TemporaryDirectory() as root:
+        for name, text in files.items():
+            path = pathlib.Path(root) / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        return list(check_layering.violations(root, [check]))
+
+
+class LayeringTest(unittest.TestCase):
+    def assert_includes(self, name, header, forbidden):
+        found = run("layering", {name: f'#pragma once\n\n#include "{header}"\n'})
+        if forbidden:
+            self.assertEqual(len(found), 1, (name, header, found))
+            self.assertTrue(found[0].startswith(f"{name}:3: "), found)
+        else:
+            self.assertEqual(found, [], (name, header))
+
+    def test_names_every_include_against_the_arrows(self):
+        for name, header in [
+                ("graph/support/a.h", "graph/box.h"), ("graph/graph.h", "cost_model/machine.h"),
+                ("graph/graph.h", "graph/task/task_graph.h"), ("graph/ops/conv2d.h", "graph/graph.h"),
+                ("graph/box.h", "graph/ops/ops.h"), ("graph/collective/ring.h", "graph/graph.h"),
+                ("graph/parallel/plan.h", "graph/task/task_graph.h"), ("cost_model/a.h", "planner/planner.h"),
+                ("cost_model/a.h", "runtime/backend/backend.h"), ("planner/a.h", "runtime/backend/backend.h"),
+                ("runtime/train/a.h", "planner/planner.h"), ("runtime/train/a.h", "cost_model/machine.h"),
+                ("runtime/lowering/a.h", "runtime/backend/backend.h"),
+                ("runtime/backend/backend.h", "runtime/comm/communicator.h"),
+                ("runtime/backend/cpu/a.h", "runtime/backend/reference/kernels.h"),
+                ("runtime/comm/inproc/a.h", "runtime/backend/cpu/device.h"),
+                ("runtime/comm/inproc/a.h", "runtime/comm/mpi/a.h"),
+                ("runtime/executor/a.h", "runtime/train/trainer.h"), ("planner/a.h", "tools/workflow/verify.h"),
+                ("graph/a.h", "tests/testing/random_graph.h")]:
+            self.assert_includes(name, header, forbidden=True)
+
+    def test_lets_the_arrows_pass(self):
+        for name, header in [
+                ("graph/task/partition.h", "graph/parallel/strategy.h"), ("graph/task/a.h", "graph/collective/ring.h"),
+                ("graph/ops/conv2d.h", "graph/sharding_rule.h"), ("graph/parallel/plan.h", "graph/graph.h"),
+                ("planner/a.h", "cost_model/machine.h"), ("runtime/executor/a.h", "runtime/comm/communicator.h"),
+                ("runtime/comm/inproc/a.h", "runtime/backend/backend.h"),
+                ("runtime/backend/cpu/a.h", "runtime/backend/backend.h"), ("tools/workflow/a.h", "planner/planner.h"),
+                ("tests/planner/a.cc", "runtime/train/trainer.h"), ("graph/a.cc", "proto/model.pb.h")]:
+            self.assert_includes(name, header, forbidden=False)
+
+    def test_keeps_vendor_headers_locked_in(self):
+        for name, header in [("graph/a.h", "dnnl.hpp"), ("runtime/backend/cuda/a.h", "oneapi/dnnl/dnnl.hpp"),
+                             ("runtime/backend/cpu/a.h", "cuda_runtime.h"), ("tests/a.cc", "mpi.h"),
+                             ("runtime/backend/cuda/a.h", "nccl.h")]:
+            found = run("vendor", {name: f"#include <{header}>\n"})
+            self.assertEqual(len(found), 1, (name, header))
+            self.assertTrue(found[0].startswith(f"{name}:1: "))
+        self.assertEqual(run("vendor", {"runtime/backend/cpu/a.h": "#include <dnnl.hpp>\n",
+                                        "runtime/comm/mpi/a.cc": "#include <mpi.h>\n"}), [])
+
+    def test_wants_the_own_header_first_and_pragma_once(self):
+        found = run("headers", {"graph/a.h": "#pragma once\n", "graph/a.cc": '#include <map>\n#include "graph/a.h"\n'})
+        self.assertEqual(len(found), 1)
+        self.assertTrue(found[0].startswith("graph/a.cc:1: "))
+        self.assertEqual(len(run("headers", {"graph/a.h": "int x;\n"})), 1)
+        self.assertEqual(run("headers", {"graph/a.h": "#pragma once\n", "graph/a.cc": '#include "graph/a.h"\n'}), [])
+
+    def test_knows_the_top_level(self):
+        self.assertEqual(run("entries", {"notes.txt": "", "graph/a.h": "", ".ci/run": ""}),
+                         ["notes.txt:1: not one of the agreed top-level entries"])
+
+
+class SizeTest(unittest.TestCase):
+    def functions(self, text):
+        return [(line, lines) for line, lines, _ in check_layering.functions(text)]
+
+    def test_counts_files(self):
+        self.assertEqual(run("files", {"graph/a.cc": "\n" * 600}), [])
+        self.assertEqual(run("files", {"graph/a.cc": "\n" * 601}), ["graph/a.cc:601: 601 lines, the limit is 600"])
+
+    def test_counts_functions_at_namespace_and_class_level(self):
+        body = "  f();\n" * 79
+        for head in ["void F() {\n", "template <typename T>\nint G(T a) {\n", "TEST(FooTest, StatesTheFact) {\n",
+                     "bool operator==(const A& a, const B& b) {\n", "A::A(int x) : b_{x}, c_(x) {\n",
+                     "auto H(std::span<const int> a) -> std::vector<int> {\n"]:
+            text = "namespace partita {\n\n" + head + body + "}\n\n}  // namespace partita\n"
+            lines = 79 + head.count("\n") + 1
+            self.assertEqual(self.functions(text), [(3, lines)], head)
+            self.assertEqual(len(run("functions", {"graph/a.cc": text})), 1)
+        text = "class A {\n public:\n  int F() const {\n" + body + "  }\n  int x_ = 3;\n};\n"
+        self.assertEqual(self.functions(text), [(3, 81)])
+        text = "struct A : B<int> {\n  A() = default;\n  int F() const override { return 1; }\n};\n"
+        self.assertEqual(self.functions(text), [(3, 1)])
+
+    def test_is_not_misled_by_literals_comments_and_tables(self):
+        text = ('constexpr Row kRows[] = {\n' + '  {"{", 1},\n' * 100 + '};\n'
+                'void F() {\n  // }\n  const char c = \'{\';\n  g("}", R"(}})", 1\'000);\n}\n')
+        self.assertEqual(self.functions(text), [(103, 5)])
+
+    def test_finds_left_over_marks_and_bad_names(self):
+        self.assertEqual(len(run("marks", {"graph/a.cc": "// TO" + "DO later\n"})), 1)
+        self.assertEqual(len(run("names", {"graph/a.h": "class PlanManager {\n};\n"})), 1)
+        self.assertEqual(len(run("names", {"graph/plan_utils.h": "\n"})), 1)
+        self.assertEqual(run("names", {"graph/a.h": "class Planner {\n};\n"}), [])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,283 @@
+#!/usr/bin/env python3
+"""Checks the shape of the sources: check_layering.py [--only CHECK,CHECK] [ROOT].
+
+  layering   who may include whom (ARROWS below)
+  vendor     headers of oneDNN, CUDA, MPI, NCCL only in the folder that wraps them
+  headers    every header has #pragma once; x.cc includes its own x.h first, so x.h is proven self-contained
+  entries    the top level holds the agreed entries and nothing else
+  files      at most 600 lines in a file
+  functions  at most 80 lines in a function
+  marks      no left-over marks
+  names      no type or file is called Something-Manager, -Helper and the like
+
+Prints each violation as file:line: what. Exit status: 0 none, 1 some, 2 wrong usage.
+"""
+
+import argparse
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+FILE_LIMIT = 600
+FUNCTION_LIMIT = 80
+
+ENTRIES = {"CMakeLists.txt", "README.md", "planner", "graph", "runtime", "cost_model", "proto", "tools", "tests",
+           "third_party"}
+
+# (files, what they may include), as prefixes of paths from the root; the longest prefix that fits a file counts.
+GRAPH_BASE = ["proto/", "graph/support/", "graph/tensor", "graph/box", "graph/sharding_rule", "graph/dtype",
+              "graph/shape"]
+BACKEND_TOP = ["graph/", "proto/", "runtime/support/", "runtime/backend/"]
+ARROWS = [
+    ("proto/", ["proto/"]),
+    ("graph/support/", ["graph/support/"]),
+    ("graph/tensor", GRAPH_BASE),
+    ("graph/box", GRAPH_BASE),
+    ("graph/sharding_rule", GRAPH_BASE),
+    ("graph/ops/", GRAPH_BASE + ["graph/ops/"]),
+    ("graph/collective/", ["graph/support/", "graph/box", "graph/collective/", "proto/"]),
+    ("graph/task/", ["graph/", "proto/"]),
+    ("graph/", ["graph/", "proto/"]),
+    ("cost_model/", ["cost_model/", "graph/", "proto/"]),
+    ("planner/", ["planner/", "cost_model/", "graph/", "proto/"]),
+    ("runtime/lowering/", ["runtime/lowering/", "graph/", "proto/"]),
+    ("runtime/backend/", BACKEND_TOP),
+    ("runtime/comm/", ["runtime/comm/", "runtime/backend/backend.h", "runtime/support/", "graph/", "proto/"]),
+    ("runtime/executor/", ["runtime/executor/", "runtime/lowering/", "runtime/backend/", "runtime/comm/",
+                           "runtime/support/", "graph/", "proto/"]),
+    ("runtime/profiler/", ["runtime/profiler/", "runtime/backend/", "runtime/comm/", "runtime/support/", "graph/",
+                           "proto/"]),
+    ("runtime/", ["runtime/", "graph/", "proto/"]),
+    ("tools/", [""]),
+    ("tests/", [""]),
+]
+# (files, what they may not include although ARROWS would let them).
+CUTS = [
+    ("graph/", ["graph/parallel/", "graph/collective/", "graph/task/"],
+     ["graph/parallel/", "graph/collective/", "graph/task/"]),
+    ("graph/parallel/", ["graph/task/"], []),
+]
+SOURCES_OF_OURS = ("proto/", "graph/", "cost_model/", "planner/", "runtime/", "tools/", "tests/")
+
+# (included header, folders that may).
+VENDORS = [
+    (r"(oneapi/)?dnnl", ["runtime/backend/cpu/"]),
+    (r"(cuda|cudnn|cublas|cupti|nvrtc|nvtx|curand)", ["runtime/backend/cuda/", "runtime/comm/nccl/"]),
+    (r"mpi\.h", ["runtime/comm/mpi/"]),
+    (r"nccl", ["runtime/comm/nccl/"]),
+]
+
+BAD_WORDS = r"(Manager|Helper|Utils?|Handler|Context|Impl2|V2)"
+
+
+def list_files(root):
+    """Paths from the root of all files under version control (of all files, where there is none)."""
+    try:
+        listed = subprocess.run(["git", "-C", root, "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+                                capture_output=True, check=True).stdout.decode()
+        names = [name for name in listed.split("\0") if name]
+    except (OSError, subprocess.CalledProcessError):
+        names = []
+        for folder, folders, files in os.walk(root):
+            folders[:] = [f for f in folders if not (folder == root and f.startswith("build")) and f != "__pycache__"]
+            names += [os.path.relpath(os.path.join(folder, name), root) for name in files]
+    return sorted(name for name in set(names) if (pathlib.Path(root) / name).is_file())
+
+
+def is_cpp(name):
+    return name.endswith((".cc", ".h", ".cu", ".cuh"))
+
+
+def includes(text):
+    """(line, header, quoted) of each #include."""
+    for number, line in enumerate(text.splitlines(), 1):
+        found = re.match(r'\s*#\s*include\s+(["<])([^">]+)[">]', line)
+        if found:
+            yield number, found[2], found[1] == '"'
+
+
+def check_layering(name, text):
+    rules = [row for row in ARROWS if name.startswith(row[0])]
+    if not rules or not is_cpp(name):
+        return
+    folder, allowed = max(rules, key=lambda row: len(row[0]))
+    for number, header, quoted in includes(text):
+        if not quoted:
+            if header.startswith(SOURCES_OF_OURS):
+                yield number, f'<{header}> is ours: write "{header}"'
+            continue
+        if not header.startswith(SOURCES_OF_OURS):
+            if os.path.exists(os.path.join(os.path.dirname(name), header)) or "/" not in header:
+                yield number, f'"{header}": write the path from the root'
+            continue
+        if header.startswith(("tools/", "tests/")) and not name.startswith(("tools/", "tests/")):
+            yield number, f'"{header}": nothing includes tools or tests'
+        elif not any(header.startswith(prefix) for prefix in allowed):
+            yield number, f'"{header}": {folder} may include only {", ".join(allowed)}'
+        for files, forbidden, but in CUTS:
+            cut = name.startswith(files) and not name.startswith(tuple(but)) and header.startswith(tuple(forbidden))
+            if cut:
+                yield number, f'"{header}": {files} may not include {", ".join(forbidden)}'
+        sibling = re.match(r"(runtime/(?:backend|comm)/\w+/)", header)
+        own = re.match(r"(runtime/(?:backend|comm)/)(\w+/)", name)
+        if sibling and own and header.startswith(own[1]) and not header.startswith(own[0]):
+            yield number, f'"{header}": {own[0]} may not include its neighbours'
+
+
+def check_vendor(name, text):
+    if not is_cpp(name):
+        return
+    for number, header, _ in includes(text):
+        for pattern, folders in VENDORS:
+            if re.match(pattern, header) and not name.startswith(tuple(folders)):
+                yield number, f"{header}: only {', '.join(folders)} may include it"
+
+
+def check_headers(name, text, names):
+    if name.endswith((".h", ".cuh")):
+        if not re.search(r"^#pragma once$", text, re.MULTILINE):
+            yield 1, "no #pragma once"
+    own = re.sub(r"\.(cc|cu)$", ".h", name)
+    if own != name and own in names:
+        first = next(includes(text), (1, "nothing", True))
+        if first[1] != own:
+            yield first[0], f'includes {first[1]} first; its own header "{own}" comes first'
+
+
+def check_files(name, text):
+    if name.endswith((".cc", ".h", ".cu", ".cuh", ".py", ".sh", ".proto")):
+        lines = text.count("\n")
+        if lines > FILE_LIMIT:
+            yield lines, f"{lines} lines, the limit is {FILE_LIMIT}"
+
+
+def blank_out(text):
+    """The text with comments, literals and preprocessor lines replaced by spaces; line breaks stay."""
+    pattern = re.compile(
+        r'//[^\n]*|/\*.*?\*/|R"([^()\\\s]{0,16})\(.*?\)\1"|"(?:\\.|[^"\\\n])*"'
+        r"|(?<![0-9A-Fa-f])'(?:\\.|[^'\\\n])+'|^[ \t]*#(?:[^\n]*\\\n)*[^\n]*",
+        re.DOTALL | re.MULTILINE)
+    return pattern.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), text)
+
+
+def matching_brace(text, start):
+    depth = 0
+    for found in re.finditer(r"[{}]", text[start:]):
+        depth += 1 if found[0] == "{" else -1
+        if depth == 0:
+            return start + found.start()
+    return len(text) - 1
+
+
+def functions(text):
+    """(line of the head, lines, head) of each function body at namespace or class level."""
+    text = blank_out(text)
+    head, at = 0, 0
+    while True:
+        found = re.compile(r"[{};]").search(text, at)
+        if not found:
+            return
+        at = found.end()
+        if found[0] != "{":
+            head = at
+            continue
+        words = text[head:found.start()]
+        plain = re.sub(r"<[^<>]*>", "", re.sub(r"<[^<>]*>", "", words))
+        scope = re.search(r"\b(namespace|class|struct|union|extern)\b", re.sub(r"\(.*\)", "", plain, flags=re.DOTALL))
+        value = "=" in re.sub(r"\(.*?\)|operator\s*[^\s(]+", "", plain, flags=re.DOTALL)
+        if scope and not re.search(r"\)\s*(const|noexcept|override|final|->.*)*\s*$", plain):
+            head = at
+            continue
+        end = matching_brace(text, found.start())
+        at = end + 1
+        following = text[at:].lstrip()[:1]
+        if following in (",", "{") and "(" in words:  # A member's initialiser; the body is still to come.
+            continue
+        if "(" in words and not value:
+            first = head + re.match(r"\s*((public|private|protected)\s*:\s*)*", words).end()
+            line = text.count("\n", 0, first) + 1
+            yield line, text.count("\n", first, end) + 1, " ".join(words.split())
+        head = at
+
+
+def check_functions(name, text):
+    if not is_cpp(name):
+        return
+    for line, lines, head in functions(text):
+        if lines > FUNCTION_LIMIT:
+            yield line, f"a function of {lines} lines, the limit is {FUNCTION_LIMIT}: {head[:60]}"
+
+
+def check_marks(name, text):
+    if not name.endswith((".cc", ".h", ".cu", ".cuh", ".py", ".sh", ".proto", ".txt", ".cmake")):
+        return
+    for number, line in enumerate(text.splitlines(), 1):
+        if re.search("TO" + "DO|FIX" + "ME|XX" + "X|HA" + "CK", line):
+            yield number, f"a left-over mark: {line.strip()[:60]}"
+
+
+def check_names(name, text):
+    if not is_cpp(name):
+        return
+    stem = pathlib.Path(name).stem
+    if re.search(r"(^|_)(manager|helpers?|utils?|handler|context)(_|$)", stem):
+        yield 1, f"a file called {stem}: say what it does"
+    for number, line in enumerate(text.splitlines(), 1):
+        found = re.match(rf"\s*(?:class|struct|using)\s+(\w*{BAD_WORDS})\b(?!.*;\s*$)", line)
+        if found:
+            yield number, f"a type called {found[1]}: say what it does"
+
+
+def check_entries(names):
+    for entry in sorted({name.split("/")[0] for name in names}):
+        if entry not in ENTRIES and not entry.startswith("."):
+            yield f"{entry}:1: not one of the agreed top-level entries"
+
+
+CHECKS = {"layering": check_layering, "vendor": check_vendor, "headers": check_headers, "files": check_files,
+          "functions": check_functions, "marks": check_marks, "names": check_names}
+
+
+def violations(root, wanted):
+    names = list_files(root)
+    if "entries" in wanted:
+        yield from check_entries(names)
+    known = set(names)
+    for name in names:
+        if name.startswith("third_party/") or not is_cpp(name) and not name.endswith(
+                (".py", ".sh", ".proto", ".txt", ".cmake")):
+            continue
+        text = (pathlib.Path(root) / name).read_text(errors="replace")
+        for check in wanted:
+            if check == "headers":
+                found = check_headers(name, text, known)
+            elif check in CHECKS:
+                found = CHECKS[check](name, text)
+            else:
+                continue
+            for line, what in found:
+                yield f"{name}:{line}: {what}"
+
+
+def main(arguments):
+    every = list(CHECKS) + ["entries"]
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", default=",".join(every), help="checks to run, with commas")
+    parser.add_argument("root", nargs="?", default=".")
+    options = parser.parse_args(arguments)
+    wanted = options.only.split(",")
+    unknown = [check for check in wanted if check not in every]
+    if unknown:
+        parser.error(f"unknown checks {', '.join(unknown)}; there are {', '.join(every)}")
+    count = 0
+    for line in violations(options.root, wanted):
+        print(line)
+        count += 1
+    print(f"{count} violations ({options.only})")
+    return 1 if count else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,121 @@
+#!/usr/bin/env bash
+# Installs what is missing, builds everything, runs every test, then the unit tests under sanitizers, then the checks of
+# the sources. The last line of output is "N passed, N failed, N skipped"; the exit status is 0 when nothing failed.
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
+source tools/packages.sh
+
+usage() {
+  cat <<'TEXT'
+tools/test.sh: the same set-up as tools/quickstart.sh, then every test.
+
+  tools/test.sh                   what continuous integration runs
+  tools/test.sh --long            the longer campaigns too
+  tools/test.sh --no_sanitizers   without the address and undefined-behaviour run
+  tools/test.sh --jobs 4          compile with 4 jobs (default: one for each core)
+  tools/test.sh --packages_only   install the packages and stop
+TEXT
+}
+
+long=no sanitizers=yes packages_only=no jobs=$(nproc)
+while [ $# -gt 0 ]; do
+  case ${1//-/_} in
+    __long) long=yes ;;
+    __no_sanitizers) sanitizers=no ;;
+    __packages_only) packages_only=yes ;;
+    __jobs)
+      jobs=${2-}
+      [[ $jobs =~ ^[1-9][0-9]*$ ]] || { echo "--jobs wants a number from 1 on, got '$jobs'" >&2; exit 2; }
+      shift ;;
+    __help | _h) usage; exit 0 ;;
+    *) echo "unknown flag: $1" >&2; usage >&2; exit 2 ;;
+  esac
+  shift
+done
+
+required=("${PARTITA_PROGRAM_PACKAGES[@]}" "${PARTITA_TEST_PACKAGES[@]}")
+optional=("${PARTITA_FASTER_PACKAGES[@]}" "${PARTITA_TEST_OPTIONAL_PACKAGES[@]}")
+install_packages required optional
+[ "$packages_only" = no ] || exit 0
+
+# Every check adds one line "passed|failed|skipped NAME[: reason]" here; tools/count_tests.py adds those of the test
+# programs and prints the total.
+results=$(mktemp -d) || exit 1
+trap 'rm -rf "$results"' EXIT
+checks=$results/checks
+: >"$checks"
+
+heading() { printf '\n== %s (%d min %02d s since the start)\n' "$1" $((SECONDS / 60)) $((SECONDS % 60)); }
+
+# record NAME COMMAND...: runs it and notes whether it passed.
+record() {
+  local name=$1
+  shift
+  if "$@"; then
+    echo "passed $name" >>"$checks"
+  else
+    echo "failed $name" >>"$checks"
+    return 1
+  fi
+}
+
+configure_and_build() {  # FOLDER TARGET FLAGS...
+  local folder=$1 target=$2
+  shift 2
+  cmake -S . -B "$folder" -G Ninja -DPARTITA_TESTS=ON "$@" </dev/null &&
+    cmake --build "$folder" --target "$target" -j "$jobs" </dev/null
+}
+
+# run_tests FOLDER NAME CTEST_FLAGS...: runs them; count_tests.py judges by the reports, not by the exit status.
+run_tests() {
+  local folder=$1 name=$2
+  shift 2
+  rm -rf "$folder/test_results"
+  ctest --test-dir "$folder" --parallel 2 --timeout "$timeout" --output-on-failure --no-tests=ignore \
+    --output-junit "$results/$name.xml" "$@" </dev/null
+  [ -f "$results/$name.xml" ] || echo "failed $name: ctest wrote no report" >>"$checks"
+  [ ! -d "$folder/test_results" ] || mv "$folder/test_results" "$results/$name.cases"
+}
+
+check_format() {
+  local sources
+  mapfile -t sources < <(git ls-files -- '*.cc' '*.h' '*.cu' '*.cuh' ':!third_party')
+  [ ${#sources[@]} = 0 ] || clang-format-19 --dry-run --Werror "${sources[@]}"
+}
+
+timeout=900
+heading "Build"
+if record "build" configure_and_build build all -DCMAKE_BUILD_TYPE=RelWithDebInfo; then
+  heading "Tests"
+  run_tests build tests -LE long
+  if [ "$long" = yes ]; then
+    heading "Long campaigns"
+    timeout=36000
+    run_tests build long_campaigns -L long
+    timeout=900
+  fi
+fi
+
+if [ "$sanitizers" = yes ]; then
+  heading "Build of the unit tests with the address and undefined-behaviour sanitizers"
+  if record "build with sanitizers" configure_and_build build-sanitized unit_tests -DCMAKE_BUILD_TYPE=RelWithDebInfo \
+    "-DCMAKE_CXX_FLAGS_RELWITHDEBINFO=-O1 -g1 -D_GLIBCXX_ASSERTIONS" -DPARTITA_SANITIZE=address,undefined; then
+    heading "Unit tests with sanitizers"
+    run_tests build-sanitized sanitized -L '^unit$'
+  fi
+else
+  echo "skipped sanitizers: --no_sanitizers was given" >>"$checks"
+fi
+
+heading "Format"
+if ! command -v clang-format-19 >/dev/null; then
+  echo "NOT CHECKED: there is no clang-format-19 here."
+  echo "skipped clang-format: there is no clang-format-19 on this machine" >>"$checks"
+elif ! git rev-parse --git-dir >/dev/null 2>&1; then
+  echo "skipped clang-format: this is no git checkout" >>"$checks"
+else
+  record "clang-format" check_format || echo "to mend it: clang-format-19 -i FILES"
+fi
+
+heading "Result"
+python3 tools/count_tests.py "$results"
