@@ -81,7 +81,7 @@ def list_files(root):
     except (OSError, subprocess.CalledProcessError):
         names = []
         for folder, folders, files in os.walk(root):
-            folders[:] = [f for f in folders if not (folder == root and f.startswith("build")) and f != "__pycache__"]
+            folders[:] = [name for name in folders if not name.startswith(("build", ".", "__pycache__"))]
             names += [os.path.relpath(os.path.join(folder, name), root) for name in files]
     return sorted(name for name in set(names) if (pathlib.Path(root) / name).is_file())
 
