@@ -63,25 +63,29 @@ absl::StatusOr<std::string> ReadFile(const std::string& path, int64_t max_bytes)
 }
 
 absl::Status WriteFileAtomically(const std::string& path, const std::string& content) {
+  const absl::string_view piece = content;
+  return WriteFileAtomically(path, std::span<const absl::string_view>(&piece, 1));
+}
+
+absl::Status WriteFileAtomically(const std::string& path,
+                                 std::span<const absl::string_view> pieces) {
   const std::string beside = absl::StrCat(path, ".partial.", getpid());
   Descriptor file{open(beside.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)};
   if (file.fd < 0) return FileError("write", path);
-  size_t done = 0;
-  while (done < content.size()) {
-    const ssize_t put = write(file.fd, content.data() + done, content.size() - done);
-    if (put < 0) {
-      if (errno == EINTR) continue;
-      const absl::Status error = FileError("write", path);
-      unlink(beside.c_str());
-      return error;
-    }
-    done += static_cast<size_t>(put);
-  }
-  if (fsync(file.fd) != 0 || rename(beside.c_str(), path.c_str()) != 0) {
+  const auto fail = [&] {
     const absl::Status error = FileError("write", path);
     unlink(beside.c_str());
     return error;
+  };
+  for (absl::string_view piece : pieces) {
+    while (!piece.empty()) {
+      const ssize_t put = write(file.fd, piece.data(), piece.size());
+      if (put < 0 && errno == EINTR) continue;
+      if (put < 0) return fail();
+      piece.remove_prefix(static_cast<size_t>(put));
+    }
   }
+  if (fsync(file.fd) != 0 || rename(beside.c_str(), path.c_str()) != 0) return fail();
   return absl::OkStatus();
 }
 

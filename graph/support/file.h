@@ -1,10 +1,12 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 
 namespace partita {
 
@@ -15,5 +17,8 @@ absl::StatusOr<std::string> ReadFile(const std::string& path, int64_t max_bytes)
 // Writes beside the target, syncs and renames, so a reader sees the old content or the new, never a
 // part.
 absl::Status WriteFileAtomically(const std::string& path, const std::string& content);
+
+// The same for content in pieces, written one after the other, without joining them in memory.
+absl::Status WriteFileAtomically(const std::string& path, std::span<const absl::string_view> pieces);
 
 }  // namespace partita

@@ -1,0 +1,341 @@
+#include "runtime/train/data/safetensors.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <type_traits>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "graph/support/file.h"
+#include "graph/support/status_macros.h"
+#include "runtime/train/data/mapped_file.h"
+#include "runtime/train/data/safetensors_header.h"
+
+namespace partita {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "the format is little endian");
+
+constexpr size_t kPrefix = 8;  // bytes that hold the header's length
+
+template <class T>
+constexpr const char* DTypeOf() {
+  if constexpr (std::is_same_v<T, float>) return "F32";
+  if constexpr (std::is_same_v<T, double>) return "F64";
+  if constexpr (std::is_same_v<T, int64_t>) return "I64";
+  if constexpr (std::is_same_v<T, int32_t>) return "I32";
+  if constexpr (std::is_same_v<T, uint8_t>) return "U8";
+}
+
+// Calls visit(T()) for the element type T of `dtype`; false if it has none.
+template <class Visit>
+bool VisitType(const std::string& dtype, const Visit& visit) {
+  if (dtype == "F32") return visit(float()), true;
+  if (dtype == "F64") return visit(double()), true;
+  if (dtype == "I64") return visit(int64_t()), true;
+  if (dtype == "I32") return visit(int32_t()), true;
+  if (dtype == "U8") return visit(uint8_t()), true;
+  return false;
+}
+
+absl::Status BadFile(const std::string& path, const std::string& what) {
+  return absl::InvalidArgumentError(absl::StrCat("'", path, "' is not a safetensors file: ", what));
+}
+
+// The tensors' bytes are used exactly once each: [0, size) in order of their beginnings.
+absl::Status CheckCover(const std::string& path, const SafetensorsHeader& header, int64_t size) {
+  std::vector<const SafetensorsEntry*> order;
+  for (const auto& [name, entry] : header.tensors) order.push_back(&entry);
+  std::ranges::sort(order, {},
+                    [](const SafetensorsEntry* e) { return std::pair(e->begin, e->end); });
+  int64_t done = 0;
+  for (const SafetensorsEntry* entry : order) {
+    const std::string name = entry->name.substr(0, 100);
+    if (entry->end > size) {
+      return BadFile(path,
+                     absl::StrCat("tensor '", name, "' ends at byte ", entry->end,
+                                  " of the data, which has ", size, "; is the file cut off?"));
+    }
+    if (entry->begin != done) {
+      return BadFile(path,
+                     absl::StrCat("tensor '", name, "' begins at byte ", entry->begin,
+                                  ", the one before ends at ", done,
+                                  entry->begin < done ? ": they overlap" : ": there is a hole"));
+    }
+    done = entry->end;
+  }
+  if (done == size) return absl::OkStatus();
+  return BadFile(path,
+                 absl::StrCat("its tensors end at byte ", done, " of the data, which has ", size));
+}
+
+}  // namespace
+
+int64_t SafetensorsEntry::elements() const {
+  if (std::ranges::count(shape, 0) > 0) return 0;
+  int64_t product = 1;
+  for (int64_t extent : shape) product *= extent;
+  return product;
+}
+
+struct SafetensorsFile::State {
+  std::string path;
+  std::optional<MappedFile> mapped;  // either this
+  std::string owned;                 // or this holds the bytes
+  SafetensorsHeader header;
+  std::span<const std::byte> data;                        // what follows the header
+  std::map<std::string, std::vector<std::byte>> aligned;  // copies of tensors that lie badly
+
+  std::span<const std::byte> AllBytes() const {
+    return mapped ? mapped->bytes() : std::as_bytes(std::span(owned));
+  }
+  std::span<const std::byte> Bytes(const SafetensorsEntry& entry) const {
+    if (const auto copy = aligned.find(entry.name); copy != aligned.end()) return copy->second;
+    return data.subspan(static_cast<size_t>(entry.begin),
+                        static_cast<size_t>(entry.end - entry.begin));
+  }
+};
+
+absl::StatusOr<SafetensorsFile> SafetensorsFile::Open(const std::string& path) {
+  ASSIGN_OR_RETURN(MappedFile file, MappedFile::Open(path));
+  auto state = std::make_shared<State>();
+  state->path = path;
+  state->mapped = std::move(file);
+  return Validate(std::move(state));
+}
+
+absl::StatusOr<SafetensorsFile> SafetensorsFile::Parse(std::string bytes, const std::string& name) {
+  auto state = std::make_shared<State>();
+  state->path = name;
+  state->owned = std::move(bytes);
+  return Validate(std::move(state));
+}
+
+absl::StatusOr<SafetensorsFile> SafetensorsFile::Validate(std::shared_ptr<State> state) {
+  const std::span<const std::byte> all = state->AllBytes();
+  if (all.size() < kPrefix) {
+    return BadFile(state->path,
+                   absl::StrCat("it has ", all.size(), " bytes, at least 8 are wanted"));
+  }
+  uint64_t length = 0;
+  std::memcpy(&length, all.data(), kPrefix);
+  if (length > static_cast<uint64_t>(kMaxSafetensorsHeader)) {
+    return BadFile(state->path,
+                   absl::StrCat("it says that its header has ", length, " bytes; at most ",
+                                kMaxSafetensorsHeader, " are read"));
+  }
+  if (length > all.size() - kPrefix) {
+    return BadFile(state->path,
+                   absl::StrCat("it says that its header has ", length, " bytes, but only ",
+                                all.size() - kPrefix, " follow; is the file cut off?"));
+  }
+  const auto header = all.subspan(kPrefix, static_cast<size_t>(length));
+  const absl::string_view json(reinterpret_cast<const char*>(header.data()), header.size());
+  ASSIGN_OR_RETURN(state->header, ParseSafetensorsHeader(json, state->path));
+  state->data = all.subspan(kPrefix + static_cast<size_t>(length));
+  RETURN_IF_ERROR(CheckCover(state->path, state->header, static_cast<int64_t>(state->data.size())));
+  for (const auto& [name, entry] : state->header.tensors) {
+    const std::span<const std::byte> bytes = state->Bytes(entry);
+    const int64_t width = SafetensorsWidth(entry.dtype).value_or(1);
+    if (reinterpret_cast<uintptr_t>(bytes.data()) % static_cast<uintptr_t>(width) == 0) continue;
+    state->aligned.emplace(name, std::vector<std::byte>(bytes.begin(), bytes.end()));
+  }
+  return SafetensorsFile(std::move(state));
+}
+
+const std::string& SafetensorsFile::path() const { return state_->path; }
+
+const std::map<std::string, std::string>& SafetensorsFile::metadata() const {
+  return state_->header.metadata;
+}
+
+const std::map<std::string, SafetensorsEntry>& SafetensorsFile::tensors() const {
+  return state_->header.tensors;
+}
+
+absl::StatusOr<const SafetensorsEntry*> SafetensorsFile::Find(const std::string& name) const {
+  const auto found = tensors().find(name);
+  if (found != tensors().end()) return &found->second;
+  std::string some;
+  int listed = 0;
+  for (const auto& [other, entry] : tensors()) {
+    if (++listed > 8) {
+      absl::StrAppend(&some, ", ... (", tensors().size(), " in all)");
+      break;
+    }
+    absl::StrAppend(&some, some.empty() ? "'" : ", '", other.substr(0, 100), "'");
+  }
+  return absl::NotFoundError(absl::StrCat("'", path(), "' has no tensor '", name, "'; it has ",
+                                          some.empty() ? "none" : some));
+}
+
+absl::StatusOr<std::span<const std::byte>> SafetensorsFile::Bytes(const std::string& name) const {
+  ASSIGN_OR_RETURN(const SafetensorsEntry* entry, Find(name));
+  return state_->Bytes(*entry);
+}
+
+template <class T>
+absl::StatusOr<std::span<const T>> SafetensorsFile::View(const std::string& name) const {
+  ASSIGN_OR_RETURN(const SafetensorsEntry* entry, Find(name));
+  if (entry->dtype != DTypeOf<T>()) {
+    return absl::InvalidArgumentError(absl::StrCat("'", path(), "': tensor '", name, "' is ",
+                                                   entry->dtype, "; ", DTypeOf<T>(), " is wanted"));
+  }
+  const std::span<const std::byte> bytes = state_->Bytes(*entry);
+  return std::span(reinterpret_cast<const T*>(bytes.data()), bytes.size() / sizeof(T));
+}
+
+absl::Status SafetensorsFile::CopyFloats(const std::string& name, int64_t first,
+                                         std::span<float> out) const {
+  ASSIGN_OR_RETURN(const SafetensorsEntry* entry, Find(name));
+  const int64_t elements = entry->elements();
+  if (first < 0 || first > elements || static_cast<int64_t>(out.size()) > elements - first) {
+    return absl::OutOfRangeError(absl::StrCat("'", path(), "': tensor '", name, "' has ", elements,
+                                              " elements; ", out.size(), " from ", first,
+                                              " on are wanted"));
+  }
+  const std::span<const std::byte> bytes = state_->Bytes(*entry);
+  const bool known = VisitType(entry->dtype, [&](auto type) {
+    const auto* from = reinterpret_cast<const decltype(type)*>(bytes.data()) + first;
+    std::transform(from, from + out.size(), out.begin(),
+                   [](auto value) { return static_cast<float>(value); });
+  });
+  if (known) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("'", path(), "': tensor '", name, "' is ",
+                                                 entry->dtype.substr(0, 100),
+                                                 "; F32, F64, I64, I32 or U8 is wanted"));
+}
+
+absl::StatusOr<std::vector<float>> SafetensorsFile::Floats(const std::string& name) const {
+  ASSIGN_OR_RETURN(const SafetensorsEntry* entry, Find(name));
+  // An unknown dtype's shape is not bounded by the file: let CopyFloats refuse it before memory is
+  // taken.
+  if (!VisitType(entry->dtype, [](auto) {})) RETURN_IF_ERROR(CopyFloats(name, 0, {}));
+  std::vector<float> values(static_cast<size_t>(entry->elements()));
+  RETURN_IF_ERROR(CopyFloats(name, 0, values));
+  return values;
+}
+
+absl::StatusOr<std::vector<int64_t>> SafetensorsFile::Integers(const std::string& name) const {
+  ASSIGN_OR_RETURN(const SafetensorsEntry* entry, Find(name));
+  const std::span<const std::byte> bytes = state_->Bytes(*entry);
+  std::vector<int64_t> values;
+  bool integer = false;
+  VisitType(entry->dtype, [&](auto type) {
+    using T = decltype(type);
+    if constexpr (std::is_integral_v<T>) {
+      const T* from = reinterpret_cast<const T*>(bytes.data());
+      values.assign(from, from + entry->elements());
+      integer = true;
+    }
+  });
+  if (integer) return values;
+  return absl::InvalidArgumentError(absl::StrCat("'", path(), "': tensor '", name, "' is ",
+                                                 entry->dtype.substr(0, 100),
+                                                 "; I64, I32 or U8 is wanted"));
+}
+
+template <class T>
+TensorToWrite MakeTensorToWrite(std::string name, std::vector<int64_t> shape,
+                                std::span<const T> values) {
+  return {std::move(name), DTypeOf<T>(), std::move(shape), std::as_bytes(values)};
+}
+
+#define PARTITA_SAFETENSORS_TYPE(T)                                                               \
+  template absl::StatusOr<std::span<const T>> SafetensorsFile::View<T>(const std::string&) const; \
+  template TensorToWrite MakeTensorToWrite<T>(std::string, std::vector<int64_t>, std::span<const T>)
+PARTITA_SAFETENSORS_TYPE(float);
+PARTITA_SAFETENSORS_TYPE(double);
+PARTITA_SAFETENSORS_TYPE(int64_t);
+PARTITA_SAFETENSORS_TYPE(int32_t);
+PARTITA_SAFETENSORS_TYPE(uint8_t);
+#undef PARTITA_SAFETENSORS_TYPE
+
+namespace {
+
+absl::Status CheckTensorToWrite(const std::string& path, const TensorToWrite& tensor) {
+  const auto bad = [&](const std::string& what) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("cannot write '", path, "': tensor '", tensor.name, "' ", what));
+  };
+  if (tensor.name == "__metadata__") return bad("has a reserved name");
+  const std::optional<int64_t> width = SafetensorsWidth(tensor.dtype);
+  if (!width) return bad(absl::StrCat("has the unknown dtype '", tensor.dtype, "'"));
+  if (tensor.shape.size() > kMaxSafetensorsRank) return bad("has too many dimensions");
+  const bool empty = std::ranges::count(tensor.shape, 0) > 0;
+  int64_t bytes = empty ? 0 : *width;
+  for (int64_t extent : tensor.shape) {
+    if (extent < 0) return bad("has a negative dimension");
+    if (!empty && __builtin_mul_overflow(bytes, extent, &bytes)) return bad("is too large");
+  }
+  if (static_cast<int64_t>(tensor.bytes.size()) == bytes) return absl::OkStatus();
+  return bad(absl::StrCat("has ", tensor.bytes.size(), " bytes; its shape takes ", bytes));
+}
+
+// In the order in which they are stored.
+std::vector<const TensorToWrite*> StorageOrder(std::span<const TensorToWrite> tensors) {
+  std::vector<const TensorToWrite*> order;
+  for (const TensorToWrite& tensor : tensors) order.push_back(&tensor);
+  std::ranges::stable_sort(order, [](const TensorToWrite* a, const TensorToWrite* b) {
+    return std::pair(-*SafetensorsWidth(a->dtype), a->name) <
+           std::pair(-*SafetensorsWidth(b->dtype), b->name);
+  });
+  return order;
+}
+
+// With spaces after it, so that the data begin at a multiple of eight.
+std::string HeaderText(std::span<const TensorToWrite* const> order,
+                       const std::map<std::string, std::string>& metadata) {
+  nlohmann::ordered_json header = nlohmann::ordered_json::object();
+  if (!metadata.empty()) header["__metadata__"] = metadata;
+  size_t done = 0;
+  for (const TensorToWrite* tensor : order) {
+    header.push_back({tensor->name,
+                      {{"dtype", tensor->dtype},
+                       {"shape", tensor->shape},
+                       {"data_offsets", {done, done + tensor->bytes.size()}}}});
+    done += tensor->bytes.size();
+  }
+  std::string text = header.dump();
+  text.resize((text.size() + 7) / 8 * 8, ' ');
+  return text;
+}
+
+}  // namespace
+
+absl::Status WriteSafetensors(const std::string& path, std::span<const TensorToWrite> tensors,
+                              const std::map<std::string, std::string>& metadata) {
+  for (const TensorToWrite& tensor : tensors) RETURN_IF_ERROR(CheckTensorToWrite(path, tensor));
+  const std::vector<const TensorToWrite*> order = StorageOrder(tensors);
+  std::vector<absl::string_view> names;
+  for (const TensorToWrite* tensor : order) names.push_back(tensor->name);
+  std::ranges::sort(names);
+  if (const auto twice = std::ranges::adjacent_find(names); twice != names.end()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("cannot write '", path, "': tensor '", *twice, "' is given twice"));
+  }
+  std::string header;
+  try {
+    header = HeaderText(order, metadata);
+  } catch (const nlohmann::json::exception& error) {  // a name or metadata that is not UTF-8
+    return absl::InvalidArgumentError(
+        absl::StrCat("cannot write '", path, "': a name is not UTF-8 (", error.what(), ")"));
+  }
+  if (static_cast<int64_t>(header.size()) > kMaxSafetensorsHeader) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("cannot write '", path, "': its header would have ", header.size(), " bytes"));
+  }
+  const uint64_t length = header.size();
+  std::vector<absl::string_view> pieces = {
+      absl::string_view(reinterpret_cast<const char*>(&length), kPrefix), header};
+  for (const TensorToWrite* tensor : order) {
+    pieces.emplace_back(reinterpret_cast<const char*>(tensor->bytes.data()), tensor->bytes.size());
+  }
+  return WriteFileAtomically(path, pieces);
+}
+
+}  // namespace partita

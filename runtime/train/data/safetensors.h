@@ -1,0 +1,99 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+// The safetensors file format (https://github.com/huggingface/safetensors): eight bytes with the
+// header's length, little endian; the header, a JSON object name -> {dtype, shape, data_offsets}
+// with an optional member `__metadata__` (string -> string); then the tensors' bytes, row-major,
+// little endian. The offsets count from the end of the header and must cover all the bytes, without
+// holes and without overlaps.
+
+namespace partita {
+
+// One tensor of a file. `dtype` is the file's own word; kinds of words:
+//   F32 F64 I64 I32 U8        have typed views and convert to numbers;
+//   F16 BF16 I8 I16 ... BOOL  have a known width, so their size is checked; only their bytes can be
+//   read; any other word            no size is known; only its bytes can be read.
+struct SafetensorsEntry {
+  std::string name;
+  std::string dtype;
+  std::vector<int64_t> shape;  // no dimension is negative; empty for a scalar
+  int64_t begin = 0;           // bytes, counted from the end of the header
+  int64_t end = 0;
+
+  int64_t elements() const;  // product of the shape
+};
+
+// A file's validated header and its bytes. Immutable, so every reader may be on another thread.
+// Cheap to copy: copies share the bytes. Spans stay valid while any copy lives.
+class SafetensorsFile {
+ public:
+  // Maps a file. Anything wrong with it is InvalidArgument naming the file and the tensor; an
+  // absent or unreadable file as in MappedFile::Open. Memory used is bounded by the length of the
+  // header.
+  static absl::StatusOr<SafetensorsFile> Open(const std::string& path);
+
+  // The same for bytes in memory; `name` is what messages call them.
+  static absl::StatusOr<SafetensorsFile> Parse(std::string bytes, const std::string& name);
+
+  const std::string& path() const;
+  const std::map<std::string, std::string>& metadata() const;
+  // By name.
+  const std::map<std::string, SafetensorsEntry>& tensors() const;
+  bool Contains(const std::string& name) const { return tensors().contains(name); }
+
+  // NotFound, naming the file and some of the tensors that it has.
+  absl::StatusOr<const SafetensorsEntry*> Find(const std::string& name) const;
+  absl::StatusOr<std::span<const std::byte>> Bytes(const std::string& name) const;
+
+  // The elements of a tensor whose dtype is exactly T's: float F32, double F64, int64_t I64,
+  // int32_t I32, uint8_t U8. InvalidArgument for another dtype.
+  template <class T>
+  absl::StatusOr<std::span<const T>> View(const std::string& name) const;
+
+  // Elements [first, first + out.size()) of a tensor of any of those five dtypes, each rounded to
+  // the nearest float. InvalidArgument for another dtype, OutOfRange past the end.
+  absl::Status CopyFloats(const std::string& name, int64_t first, std::span<float> out) const;
+  // All of them.
+  absl::StatusOr<std::vector<float>> Floats(const std::string& name) const;
+  // All elements of an I64, I32 or U8 tensor.
+  absl::StatusOr<std::vector<int64_t>> Integers(const std::string& name) const;
+
+ private:
+  struct State;
+  explicit SafetensorsFile(std::shared_ptr<const State> state) : state_(std::move(state)) {}
+  static absl::StatusOr<SafetensorsFile> Validate(std::shared_ptr<State> state);
+
+  std::shared_ptr<const State> state_;
+};
+
+// A tensor to write. The bytes are the caller's and must live until WriteSafetensors returns.
+struct TensorToWrite {
+  std::string name;
+  std::string dtype;
+  std::vector<int64_t> shape;
+  std::span<const std::byte> bytes;
+};
+
+// dtype from T, which is one of View's.
+template <class T>
+TensorToWrite MakeTensorToWrite(std::string name, std::vector<int64_t> shape,
+                                std::span<const T> values);
+
+// Writes a file that a reader sees whole or not at all. Tensors are stored widest elements first,
+// then by name, so that all are aligned. InvalidArgument for a name given twice, not UTF-8 or
+// `__metadata__`, a negative dimension, an unknown dtype, or bytes that do not fill the shape; else
+// as WriteFileAtomically.
+absl::Status WriteSafetensors(const std::string& path, std::span<const TensorToWrite> tensors,
+                              const std::map<std::string, std::string>& metadata = {});
+
+}  // namespace partita
