@@ -1,0 +1,262 @@
+#include "graph/graph.h"
+
+#include "absl/strings/str_cat.h"
+#include "graph/support/check.h"
+#include "graph/support/fingerprint.h"
+#include "graph/support/status_macros.h"
+
+namespace partita {
+namespace {
+
+std::vector<Shape> ShapesOf(std::span<const Tensor> tensors, std::span<const TensorId> ids) {
+  std::vector<Shape> shapes;
+  for (TensorId id : ids) shapes.push_back(tensors[id.index()].type.shape);
+  return shapes;
+}
+
+std::vector<TensorType> TypesOf(std::span<const Tensor> tensors, std::span<const TensorId> ids) {
+  std::vector<TensorType> types;
+  for (TensorId id : ids) types.push_back(tensors[id.index()].type);
+  return types;
+}
+
+uint64_t FingerprintOf(std::span<const Operator> ops, std::span<const Tensor> tensors) {
+  Fingerprint f;
+  for (const Tensor& tensor : tensors) {
+    f.Add(tensor.name).Add(ToString(tensor.type)).Add(static_cast<uint64_t>(tensor.kind));
+  }
+  for (const Operator& op : ops) {
+    f.Add(op.name).Add(ToString(op.attrs)).Add(static_cast<uint64_t>(op.pass.gradient + 1));
+    for (TensorId id : op.inputs) f.Add(static_cast<uint64_t>(id.value()));
+    for (TensorId id : op.outputs) f.Add(static_cast<uint64_t>(id.value()));
+    f.Add(static_cast<uint64_t>(op.anchor.value() + 1));
+  }
+  return f.value();
+}
+
+}  // namespace
+
+const Weight* Graph::FindWeight(TensorId id) const {
+  for (const Weight& weight : weights_) {
+    if (weight.tensor == id) return &weight;
+  }
+  return nullptr;
+}
+
+std::vector<Shape> Graph::InputShapes(const Operator& op) const { return ShapesOf(tensors_, op.inputs); }
+
+std::vector<Shape> Graph::OutputShapes(const Operator& op) const {
+  return ShapesOf(tensors_, op.outputs);
+}
+
+GraphBuilder::GraphBuilder(std::string name) { graph_.name_ = std::move(name); }
+
+GraphBuilder::GraphBuilder(const Graph& graph) : graph_(graph) {
+  for (const Tensor& tensor : graph_.tensors_) tensor_names_.insert(tensor.name);
+  for (const Operator& op : graph_.ops_) op_names_.insert(op.name);
+}
+
+absl::StatusOr<TensorId> GraphBuilder::AddTensor(std::string name, TensorType type, TensorKind kind,
+                                                 TensorId of) {
+  if (!tensor_names_.insert(name).second) {
+    return absl::InvalidArgumentError(absl::StrCat("two tensors are named '", name, "'"));
+  }
+  int64_t volume = 1;
+  for (int64_t extent : type.shape) {
+    if (extent < 0 || (extent > 0 && volume > (int64_t{1} << 46) / extent)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("tensor '", name, "' has shape ", ToString(type.shape),
+                       "; extents must be >= 0 and hold at most 2^46 elements"));
+    }
+    volume *= extent;
+  }
+  const TensorId id(static_cast<int32_t>(graph_.tensors_.size()));
+  graph_.tensors_.push_back({id, std::move(name), std::move(type), kind, of});
+  return id;
+}
+
+absl::StatusOr<TensorId> GraphBuilder::AddInput(std::string name, TensorType type) {
+  ASSIGN_OR_RETURN(graph_.input_, AddTensor(std::move(name), std::move(type), TensorKind::kInput, kNoTensor));
+  return graph_.input_;
+}
+
+absl::StatusOr<TensorId> GraphBuilder::AddLabels(std::string name, Shape shape) {
+  ASSIGN_OR_RETURN(graph_.labels_, AddTensor(std::move(name), {DType::kInt32, std::move(shape)},
+                                             TensorKind::kLabels, kNoTensor));
+  return graph_.labels_;
+}
+
+absl::StatusOr<TensorId> GraphBuilder::AddSeed(std::string name, TensorType type) {
+  return AddTensor(std::move(name), std::move(type), TensorKind::kSeed, kNoTensor);
+}
+
+absl::StatusOr<TensorId> GraphBuilder::AddWeight(std::string name, TensorType type,
+                                                 Initializer initializer,
+                                                 std::shared_ptr<const std::vector<float>> values,
+                                                 bool trainable) {
+  if (values != nullptr && static_cast<int64_t>(values->size()) != Volume(type.shape)) {
+    return absl::InvalidArgumentError(absl::StrCat("weight '", name, "' has ", values->size(),
+                                                   " values for shape ", ToString(type.shape)));
+  }
+  ASSIGN_OR_RETURN(const TensorId id,
+                   AddTensor(std::move(name), std::move(type), TensorKind::kWeight, kNoTensor));
+  graph_.weights_.push_back({id, trainable, initializer, std::move(values)});
+  return id;
+}
+
+absl::StatusOr<TensorId> GraphBuilder::AddState(std::string name, TensorId weight) {
+  CHECK(tensor(weight).kind == TensorKind::kWeight);
+  return AddTensor(std::move(name), tensor(weight).type, TensorKind::kState, weight);
+}
+
+absl::StatusOr<TensorId> GraphBuilder::AddActivation(std::string name, TensorType type) {
+  return AddTensor(std::move(name), std::move(type), TensorKind::kActivation, kNoTensor);
+}
+
+absl::Status GraphBuilder::CheckInputs(const std::string& op, std::span<const TensorId> ids) const {
+  for (TensorId id : ids) {
+    if (id.value() < 0 || id.index() >= graph_.tensors_.size()) {
+      return absl::InvalidArgumentError(absl::StrCat("operator '", op, "' reads an unknown tensor"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+OpId GraphBuilder::Append(Operator op, ShardingRule rule) {
+  op.id = OpId(static_cast<int32_t>(graph_.ops_.size()));
+  if (op.forward == kNoOp) op.forward = op.id;
+  if (op.anchor == kNoOp && op.anchor_weight == kNoTensor) op.anchor = op.id;
+  graph_.ops_.push_back(std::move(op));
+  graph_.rules_.push_back(std::move(rule));
+  return graph_.ops_.back().id;
+}
+
+absl::StatusOr<OpId> GraphBuilder::AddOp(OpSpec spec) {
+  if (!op_names_.insert(spec.name).second) {
+    return absl::InvalidArgumentError(absl::StrCat("two operators are named '", spec.name, "'"));
+  }
+  RETURN_IF_ERROR(CheckInputs(spec.name, spec.inputs));
+  const std::vector<TensorType> operands = TypesOf(graph_.tensors_, spec.inputs);
+  auto results = InferResults(spec.attrs, operands);
+  if (!results.ok()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("operator '", spec.name, "': ", results.status().message()));
+  }
+  if (spec.outputs.empty()) {
+    for (size_t k = 0; k < results->size(); ++k) {
+      const std::string name =
+          results->size() == 1 ? spec.name : absl::StrCat(spec.name, ":", k);
+      ASSIGN_OR_RETURN(const TensorId id,
+                       AddTensor(name, (*results)[k], TensorKind::kActivation, kNoTensor));
+      spec.outputs.push_back(id);
+    }
+  } else if (TypesOf(graph_.tensors_, spec.outputs) != *results) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("operator '", spec.name, "': its results do not fit the tensors it adds to"));
+  }
+  ShardingRule rule = MakeRule(spec.attrs, operands, *results);
+  if (absl::Status status = ValidateRule(rule, operands, *results); !status.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat("operator '", spec.name, "': ", status.message()));
+  }
+  Operator op{.name = std::move(spec.name),
+              .attrs = std::move(spec.attrs),
+              .pass = Pass::Forward(),
+              .inputs = std::move(spec.inputs),
+              .outputs = std::move(spec.outputs),
+              .forward = kNoOp,
+              .anchor = spec.anchor};
+  return Append(std::move(op), std::move(rule));
+}
+
+absl::StatusOr<TensorId> GraphBuilder::Add(OpSpec spec) {
+  ASSIGN_OR_RETURN(const OpId id, AddOp(std::move(spec)));
+  CHECK_EQ(op(id).outputs.size(), 1u);
+  return op(id).outputs[0];
+}
+
+absl::StatusOr<OpId> GraphBuilder::AddGradient(OpId forward, int operand,
+                                               std::vector<TensorId> gradients, TensorId result) {
+  const Operator source = op(forward);
+  CHECK(source.pass.is_forward());
+  CHECK_EQ(gradients.size(), source.outputs.size());
+  const GradientReads reads = ReadsForGradient(source.attrs, operand);
+  Operator gradient{.name = absl::StrCat(source.name, ".d", operand),
+                    .attrs = source.attrs,
+                    .pass = Pass::Gradient(operand),
+                    .outputs = {result},
+                    .forward = forward,
+                    .anchor = source.anchor};
+  if (!op_names_.insert(gradient.name).second) {
+    return absl::InvalidArgumentError(absl::StrCat("two operators are named '", gradient.name, "'"));
+  }
+  for (int k : reads.operands) gradient.inputs.push_back(source.inputs[static_cast<size_t>(k)]);
+  for (int k : reads.results) gradient.inputs.push_back(source.outputs[static_cast<size_t>(k)]);
+  for (TensorId id : gradients) gradient.inputs.push_back(id);
+  RETURN_IF_ERROR(CheckInputs(gradient.name, gradient.inputs));
+  return Append(std::move(gradient), GradientRule(graph_.rules_[forward.index()], operand, reads));
+}
+
+absl::StatusOr<OpId> GraphBuilder::AddUpdate(std::string name, OpAttrs attrs,
+                                             std::vector<TensorId> inputs,
+                                             std::vector<TensorId> persistent) {
+  std::vector<TensorId> outputs;
+  for (TensorId id : persistent) {
+    ASSIGN_OR_RETURN(const TensorId next, AddTensor(absl::StrCat(tensor(id).name, ".next"),
+                                                    tensor(id).type, TensorKind::kNext, id));
+    outputs.push_back(next);
+  }
+  ASSIGN_OR_RETURN(const OpId id, AddOp({.name = std::move(name),
+                                         .attrs = std::move(attrs),
+                                         .inputs = std::move(inputs),
+                                         .outputs = std::move(outputs)}));
+  Operator& update = graph_.ops_[id.index()];
+  update.anchor = kNoOp;
+  update.anchor_weight = persistent[0];
+  return id;
+}
+
+void GraphBuilder::SetAnchor(OpId op, OpId anchor) { graph_.ops_[op.index()].anchor = anchor; }
+
+void GraphBuilder::UseRingArithmetic() {
+  for (Tensor& tensor : graph_.tensors_) {
+    if (tensor.type.dtype != DType::kInt32) tensor.type.dtype = DType::kRing64;
+  }
+}
+
+absl::StatusOr<Graph> GraphBuilder::Build() && {
+  Graph& g = graph_;
+  g.producers_.assign(g.tensors_.size(), {});
+  g.consumers_.assign(g.tensors_.size(), {});
+  g.anchors_.clear();
+  for (const Operator& op : g.ops_) {
+    for (TensorId id : op.inputs) {
+      auto& readers = g.consumers_[id.index()];
+      if (readers.empty() || readers.back() != op.id) readers.push_back(op.id);
+    }
+    for (TensorId id : op.outputs) {
+      if (!g.consumers_[id.index()].empty()) {
+        return absl::InvalidArgumentError(absl::StrCat("tensor '", tensor(id).name,
+                                                       "' is written by '", op.name,
+                                                       "' after an operator has read it"));
+      }
+      g.producers_[id.index()].push_back(op.id);
+    }
+    if (op.anchor == op.id) g.anchors_.push_back(op.id);
+    if (op.anchor != kNoOp && this->op(op.anchor).anchor != op.anchor) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("operator '", op.name, "' is anchored to one that is not an anchor"));
+    }
+  }
+  g.fingerprint_ = FingerprintOf(g.ops_, g.tensors_);
+  return std::move(g);
+}
+
+Graph WithRingArithmetic(const Graph& graph) {
+  GraphBuilder builder(graph);
+  builder.UseRingArithmetic();
+  auto ring = std::move(builder).Build();
+  CHECK(ring.ok()) << ring.status();
+  return *std::move(ring);
+}
+
+}  // namespace partita

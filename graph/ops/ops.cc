@@ -1,0 +1,79 @@
+#include "graph/ops/ops.h"
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+namespace partita {
+namespace {
+
+template <class Visit, size_t... I>
+void ForEachRow(Visit&& visit, std::index_sequence<I...>) {
+  (visit(std::variant_alternative_t<I, OpAttrs>{}), ...);
+}
+
+template <class Visit>
+void ForEachRow(Visit&& visit) {
+  ForEachRow(visit, std::make_index_sequence<std::variant_size_v<OpAttrs>>{});
+}
+
+}  // namespace
+
+absl::string_view NameOf(const OpAttrs& attrs) {
+  return std::visit([](const auto& a) { return absl::string_view(a.kName); }, attrs);
+}
+
+absl::StatusOr<std::vector<TensorType>> InferResults(const OpAttrs& attrs,
+                                                     std::span<const TensorType> operands) {
+  return std::visit([&](const auto& a) { return InferResults(a, operands); }, attrs);
+}
+
+ShardingRule MakeRule(const OpAttrs& attrs, std::span<const TensorType> operands,
+                      std::span<const TensorType> results) {
+  return std::visit([&](const auto& a) { return MakeRule(a, operands, results); }, attrs);
+}
+
+GradientReads ReadsForGradient(const OpAttrs& attrs, int operand) {
+  return std::visit([&](const auto& a) { return ReadsForGradient(a, operand); }, attrs);
+}
+
+OpAttrs Localize(const OpAttrs& attrs, const PartView& view) {
+  return std::visit([&](const auto& a) -> OpAttrs { return Localize(a, view); }, attrs);
+}
+
+Work WorkOf(const OpAttrs& attrs, Pass pass, std::span<const TensorType> inputs,
+            std::span<const TensorType> outputs) {
+  return std::visit([&](const auto& a) { return WorkOf(a, pass, inputs, outputs); }, attrs);
+}
+
+std::vector<InPlacePair> InPlace(const OpAttrs& attrs, Pass pass) {
+  return std::visit([&](const auto& a) { return InPlace(a, pass); }, attrs);
+}
+
+std::string ToString(const OpAttrs& attrs) {
+  return std::visit(
+      [](const auto& a) {
+        const std::string fields = FieldsText(a);
+        return fields.empty() ? std::string(a.kName) : absl::StrCat(a.kName, " ", fields);
+      },
+      attrs);
+}
+
+absl::StatusOr<OpAttrs> OpAttrsNamed(absl::string_view name) {
+  absl::StatusOr<OpAttrs> found = absl::NotFoundError("");
+  ForEachRow([&](auto row) {
+    if (name == row.kName) found = OpAttrs(row);
+  });
+  if (found.ok()) return found;
+  std::vector<absl::string_view> names;
+  for (const auto& [row, description] : OperatorTable()) names.push_back(row);
+  return absl::NotFoundError(absl::StrCat("unknown operator '", name,
+                                          "'; known are: ", absl::StrJoin(names, ", ")));
+}
+
+std::vector<std::pair<absl::string_view, absl::string_view>> OperatorTable() {
+  std::vector<std::pair<absl::string_view, absl::string_view>> rows;
+  ForEachRow([&](auto row) { rows.emplace_back(row.kName, row.kDescription); });
+  return rows;
+}
+
+}  // namespace partita

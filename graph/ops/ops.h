@@ -1,0 +1,44 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "graph/ops/conv2d.h"
+#include "graph/ops/elementwise.h"
+#include "graph/ops/matmul.h"
+#include "graph/ops/operator_concept.h"
+
+namespace partita {
+
+template <OperatorAttrs... Rows>
+using OneOf = std::variant<Rows...>;
+
+// THE table of operators. To add one: write graph/ops/foo.{h,cc}, add it here, write one kernel per backend.
+using OpAttrs = OneOf<Conv2d, MatMul, Relu, Binary>;
+
+// The functions of operator_concept.h on any row.
+absl::string_view NameOf(const OpAttrs& attrs);
+absl::StatusOr<std::vector<TensorType>> InferResults(const OpAttrs& attrs,
+                                                     std::span<const TensorType> operands);
+ShardingRule MakeRule(const OpAttrs& attrs, std::span<const TensorType> operands,
+                      std::span<const TensorType> results);
+GradientReads ReadsForGradient(const OpAttrs& attrs, int operand);
+OpAttrs Localize(const OpAttrs& attrs, const PartView& view);
+Work WorkOf(const OpAttrs& attrs, Pass pass, std::span<const TensorType> inputs,
+            std::span<const TensorType> outputs);
+std::vector<InPlacePair> InPlace(const OpAttrs& attrs, Pass pass);
+
+// "conv2d stride=[4,4] dilation=[1,1] pads=[2,2,2,2] groups=1": canonical, so it serves as a key.
+std::string ToString(const OpAttrs& attrs);
+
+// Default attributes of the row with that name; NotFound lists the valid names.
+absl::StatusOr<OpAttrs> OpAttrsNamed(absl::string_view name);
+
+// Name and description of every row, in table order.
+std::vector<std::pair<absl::string_view, absl::string_view>> OperatorTable();
+
+}  // namespace partita

@@ -1,0 +1,77 @@
+#include "graph/part_view.h"
+
+#include <algorithm>
+
+#include "graph/support/check.h"
+#include "graph/support/status_macros.h"
+
+namespace partita {
+namespace {
+
+bool IsFirst(LoopSet loops, std::span<const Interval> blocks) {
+  for (size_t l = 0; l < blocks.size(); ++l) {
+    if (loops.Contains(static_cast<int>(l)) && blocks[l].lo != 0) return false;
+  }
+  return true;
+}
+
+bool IsLastBlock(const DimMap& map, const ShardingRule& rule, std::span<const Interval> blocks) {
+  for (int8_t loop : map.loops) {
+    const auto l = static_cast<size_t>(loop);
+    if (blocks[l].hi != rule.loops[l].extent) return false;
+  }
+  return true;
+}
+
+absl::StatusOr<TensorView> View(const ShardingRule& rule, const std::vector<DimMap>& dims,
+                                LoopSet once, const Shape& shape, std::span<const Interval> blocks) {
+  TensorView view;
+  view.present = IsFirst(once, blocks);
+  view.box = Box(static_cast<int>(dims.size()));
+  for (size_t d = 0; d < dims.size(); ++d) {
+    ASSIGN_OR_RETURN(const Interval wide, UnclippedInterval(dims[d], rule.loops, blocks));
+    const int64_t extent = shape[d];
+    Interval box{std::clamp<int64_t>(wide.lo, 0, extent), std::clamp<int64_t>(wide.hi, 0, extent)};
+    box.hi = std::max(box.lo, box.hi);
+    if (dims[d].slack && wide.hi < extent && IsLastBlock(dims[d], rule, blocks)) box.hi = extent;
+    view.box[static_cast<int>(d)] = box;
+    view.pads.push_back(box.empty() ? Pads{wide.size(), 0}
+                                    : Pads{box.lo - wide.lo, wide.hi - box.hi});
+  }
+  return view;
+}
+
+}  // namespace
+
+absl::StatusOr<PartView> ViewPart(const ShardingRule& rule, std::span<const Shape> operands,
+                                  std::span<const Shape> results, std::vector<Interval> blocks) {
+  CHECK_EQ(blocks.size(), rule.loops.size());
+  CHECK_EQ(operands.size(), rule.operands.size());
+  CHECK_EQ(results.size(), rule.results.size());
+  PartView part;
+  for (size_t k = 0; k < operands.size(); ++k) {
+    const OperandRule& operand = rule.operands[k];
+    ASSIGN_OR_RETURN(TensorView view,
+                     View(rule, operand.dims, operand.once_loops, operands[k], blocks));
+    part.operands.push_back(std::move(view));
+  }
+  for (size_t k = 0; k < results.size(); ++k) {
+    const ResultRule& result = rule.results[k];
+    ASSIGN_OR_RETURN(TensorView view,
+                     View(rule, result.dims, result.once_loops, results[k], blocks));
+    part.results.push_back(std::move(view));
+  }
+  part.blocks = std::move(blocks);
+  return part;
+}
+
+PartView ViewWhole(const ShardingRule& rule, std::span<const Shape> operands,
+                   std::span<const Shape> results) {
+  std::vector<Interval> blocks;
+  for (const LoopDim& loop : rule.loops) blocks.push_back({0, loop.extent});
+  auto view = ViewPart(rule, operands, results, std::move(blocks));
+  CHECK(view.ok()) << view.status();
+  return *std::move(view);
+}
+
+}  // namespace partita

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "absl/container/inlined_vector.h"
+#include "absl/status/statusor.h"
+#include "graph/box.h"
+#include "graph/sharding_rule.h"
+
+namespace partita {
+
+// How far a part's window reaches over the tensor's ends in one dimension: the padding that its kernel adds.
+// `after` is negative where the operand has a tail that no window reads (DimMap::slack).
+struct Pads {
+  int64_t before = 0;
+  int64_t after = 0;
+  friend bool operator==(const Pads&, const Pads&) = default;
+};
+
+// What one part reads of an operand or writes of a result.
+struct TensorView {
+  bool present = false;  // false: the part does not read (or write) it at all
+  Box box;               // global indices; may be empty
+  absl::InlinedVector<Pads, 4> pads;
+};
+
+// One part of an operator: the block of every loop, and what follows from it.
+struct PartView {
+  std::vector<Interval> blocks;
+  std::vector<TensorView> operands;
+  std::vector<TensorView> results;
+};
+
+// The part of an operator with `rule` that computes `blocks`. `operands` and `results` are the whole tensors'
+// shapes. Fails where a split product is not one interval.
+absl::StatusOr<PartView> ViewPart(const ShardingRule& rule, std::span<const Shape> operands,
+                                  std::span<const Shape> results, std::vector<Interval> blocks);
+
+// The whole operator as one part.
+PartView ViewWhole(const ShardingRule& rule, std::span<const Shape> operands,
+                   std::span<const Shape> results);
+
+}  // namespace partita

@@ -1,0 +1,68 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "graph/ops/ops.h"
+#include "graph/tensor.h"
+
+namespace partita {
+
+// How a buffer holds its elements. kDense: row-major. kNative: the backend's own order for a tensor of this
+// type (channel-blocked activations and weights); what it is and how many bytes it takes is fixed by the
+// backend and the tensor's type alone, so that equal boxes can be summed and updated without unpacking.
+enum class Format : uint8_t { kDense, kNative };
+
+// One input or output of a kernel: the part's piece of a tensor.
+struct KernelTensor {
+  TensorType type;
+  Format format = Format::kDense;
+  bool present = true;  // false: this part does not read it (an operand that is read once)
+
+  friend bool operator==(const KernelTensor&, const KernelTensor&) = default;
+  template <class H>
+  friend H AbslHashValue(H h, const KernelTensor& a) {
+    return H::combine(std::move(h), a.type, a.format, a.present);
+  }
+};
+
+// What a compute kernel is: the unit that is priced, profiled and executed. It has no offsets and no device;
+// two parts with equal signatures do the same work.
+struct KernelSignature {
+  OpAttrs attrs;  // the part's (see Localize)
+  Pass pass;
+  std::vector<KernelTensor> inputs;
+  std::vector<KernelTensor> outputs;
+  // A ReLU applied to the first output before it is stored.
+  bool fused_relu = false;
+
+  friend bool operator==(const KernelSignature&, const KernelSignature&) = default;
+};
+
+// Canonical text, e.g. "matmul.d1 transposed=true (f32[32,9216],f32[32,4096])->(f32[4096,9216])": the key of
+// profile databases.
+std::string ToString(const KernelSignature& signature);
+
+// Arithmetic, and the bytes that the kernel must at least read and write.
+Work WorkOf(const KernelSignature& signature);
+int64_t MinimumBytes(const KernelSignature& signature);
+
+// What moves data within a device: copies, sums and zero fills of boxes. Priced and profiled like a kernel.
+struct MoveSignature {
+  enum class Kind : uint8_t { kFill, kCopy, kAdd, kMax, kReorder };
+  Kind kind = Kind::kCopy;
+  DType dtype = DType::kFloat32;
+  int64_t elements = 0;
+  int64_t run = 0;  // elements in one contiguous run on the more scattered side
+
+  friend bool operator==(const MoveSignature&, const MoveSignature&) = default;
+  template <class H>
+  friend H AbslHashValue(H h, const MoveSignature& a) {
+    return H::combine(std::move(h), a.kind, a.dtype, a.elements, a.run);
+  }
+};
+std::string ToString(const MoveSignature& signature);
+
+}  // namespace partita
