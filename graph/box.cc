@@ -104,7 +104,8 @@ std::vector<Box> Uncovered(const Box& box, const std::vector<Box>& covers) {
 Placement PlacementIn(const Box& inner, const Box& outer) {
   CHECK_EQ(inner.rank(), outer.rank());
   Placement place{0, true};
-  bool open = false;  // an outer dimension of more than one index is crossed: the rest must be whole
+  bool open =
+      false;  // an outer dimension of more than one index is crossed: the rest must be whole
   for (int d = 0; d < inner.rank(); ++d) {
     place.offset = place.offset * outer[d].size() + (inner[d].lo - outer[d].lo);
     if (open && inner[d] != outer[d]) place.contiguous = false;

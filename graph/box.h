@@ -38,8 +38,8 @@ using Shape = absl::InlinedVector<int64_t, 5>;
 int64_t Volume(const Shape& shape);
 std::string ToString(const Shape& shape);
 
-// A rectangular region of a tensor: one interval for each dimension. A box of rank 0 holds one element and is
-// never empty; a box with an empty interval holds none.
+// A rectangular region of a tensor: one interval for each dimension. A box of rank 0 holds one
+// element and is never empty; a box with an empty interval holds none.
 class Box {
  public:
   Box() = default;
@@ -78,8 +78,8 @@ std::vector<Box> Subtract(const Box& a, const Box& b);
 // The part of `box` that none of `covers` holds, as disjoint boxes.
 std::vector<Box> Uncovered(const Box& box, const std::vector<Box>& covers);
 
-// Where `inner` lies in a row-major buffer that holds `outer`: its first element's offset, and whether its
-// elements are one contiguous run there.
+// Where `inner` lies in a row-major buffer that holds `outer`: its first element's offset, and
+// whether its elements are one contiguous run there.
 struct Placement {
   int64_t offset = 0;
   bool contiguous = false;

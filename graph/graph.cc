@@ -43,7 +43,9 @@ const Weight* Graph::FindWeight(TensorId id) const {
   return nullptr;
 }
 
-std::vector<Shape> Graph::InputShapes(const Operator& op) const { return ShapesOf(tensors_, op.inputs); }
+std::vector<Shape> Graph::InputShapes(const Operator& op) const {
+  return ShapesOf(tensors_, op.inputs);
+}
 
 std::vector<Shape> Graph::OutputShapes(const Operator& op) const {
   return ShapesOf(tensors_, op.outputs);
@@ -76,7 +78,8 @@ absl::StatusOr<TensorId> GraphBuilder::AddTensor(std::string name, TensorType ty
 }
 
 absl::StatusOr<TensorId> GraphBuilder::AddInput(std::string name, TensorType type) {
-  ASSIGN_OR_RETURN(graph_.input_, AddTensor(std::move(name), std::move(type), TensorKind::kInput, kNoTensor));
+  ASSIGN_OR_RETURN(graph_.input_,
+                   AddTensor(std::move(name), std::move(type), TensorKind::kInput, kNoTensor));
   return graph_.input_;
 }
 
@@ -116,7 +119,8 @@ absl::StatusOr<TensorId> GraphBuilder::AddActivation(std::string name, TensorTyp
 absl::Status GraphBuilder::CheckInputs(const std::string& op, std::span<const TensorId> ids) const {
   for (TensorId id : ids) {
     if (id.value() < 0 || id.index() >= graph_.tensors_.size()) {
-      return absl::InvalidArgumentError(absl::StrCat("operator '", op, "' reads an unknown tensor"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("operator '", op, "' reads an unknown tensor"));
     }
   }
   return absl::OkStatus();
@@ -144,8 +148,7 @@ absl::StatusOr<OpId> GraphBuilder::AddOp(OpSpec spec) {
   }
   if (spec.outputs.empty()) {
     for (size_t k = 0; k < results->size(); ++k) {
-      const std::string name =
-          results->size() == 1 ? spec.name : absl::StrCat(spec.name, ":", k);
+      const std::string name = results->size() == 1 ? spec.name : absl::StrCat(spec.name, ":", k);
       ASSIGN_OR_RETURN(const TensorId id,
                        AddTensor(name, (*results)[k], TensorKind::kActivation, kNoTensor));
       spec.outputs.push_back(id);
@@ -156,7 +159,8 @@ absl::StatusOr<OpId> GraphBuilder::AddOp(OpSpec spec) {
   }
   ShardingRule rule = MakeRule(spec.attrs, operands, *results);
   if (absl::Status status = ValidateRule(rule, operands, *results); !status.ok()) {
-    return absl::InvalidArgumentError(absl::StrCat("operator '", spec.name, "': ", status.message()));
+    return absl::InvalidArgumentError(
+        absl::StrCat("operator '", spec.name, "': ", status.message()));
   }
   Operator op{.name = std::move(spec.name),
               .attrs = std::move(spec.attrs),
@@ -187,7 +191,8 @@ absl::StatusOr<OpId> GraphBuilder::AddGradient(OpId forward, int operand,
                     .forward = forward,
                     .anchor = source.anchor};
   if (!op_names_.insert(gradient.name).second) {
-    return absl::InvalidArgumentError(absl::StrCat("two operators are named '", gradient.name, "'"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("two operators are named '", gradient.name, "'"));
   }
   for (int k : reads.operands) gradient.inputs.push_back(source.inputs[static_cast<size_t>(k)]);
   for (int k : reads.results) gradient.inputs.push_back(source.outputs[static_cast<size_t>(k)]);

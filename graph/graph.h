@@ -38,9 +38,9 @@ struct Tensor {
   TensorId of = kNoTensor;
 };
 
-// How a weight starts when the model brings no values. `fan_in` is the number of inputs that one output of
-// its operator sums. kUniformFanIn draws from U(-1/sqrt(fan_in), 1/sqrt(fan_in)), PyTorch's rule for
-// convolutions and linear layers.
+// How a weight starts when the model brings no values. `fan_in` is the number of inputs that one
+// output of its operator sums. kUniformFanIn draws from U(-1/sqrt(fan_in), 1/sqrt(fan_in)),
+// PyTorch's rule for convolutions and linear layers.
 struct Initializer {
   enum class Kind : uint8_t { kUniformFanIn, kConstant };
   Kind kind = Kind::kConstant;
@@ -66,8 +66,8 @@ struct Operator {
   std::vector<TensorId> outputs;  // several operators may add to one output (gradients)
   // The forward operator that a gradient belongs to; otherwise the operator itself.
   OpId forward;
-  // Whose ParallelConfig it takes: an operator (perhaps itself), or, for updates, kNoOp and a weight whose
-  // update layout it takes.
+  // Whose ParallelConfig it takes: an operator (perhaps itself), or, for updates, kNoOp and a
+  // weight whose update layout it takes.
   OpId anchor;
   TensorId anchor_weight = kNoTensor;
 };
@@ -123,8 +123,8 @@ class Graph {
   uint64_t fingerprint_ = 0;
 };
 
-// Builds a Graph front to back: operands must exist before the operator that reads them. Every function
-// checks its arguments; an error says which operator or tensor and why.
+// Builds a Graph front to back: operands must exist before the operator that reads them. Every
+// function checks its arguments; an error says which operator or tensor and why.
 class GraphBuilder {
  public:
   explicit GraphBuilder(std::string name);
@@ -146,8 +146,8 @@ class GraphBuilder {
     std::string name;
     OpAttrs attrs;
     std::vector<TensorId> inputs;
-    // Existing tensors to add to (gradients), or empty: new tensors "NAME:0", "NAME:1", ... or, if there is
-    // one result, "NAME".
+    // Existing tensors to add to (gradients), or empty: new tensors "NAME:0", "NAME:1", ... or, if
+    // there is one result, "NAME".
     std::vector<TensorId> outputs = {};
     OpId anchor = kNoOp;  // kNoOp: its own
   };
@@ -155,17 +155,18 @@ class GraphBuilder {
   // For operators with one result.
   absl::StatusOr<TensorId> Add(OpSpec spec);
 
-  // The gradient of `forward` with respect to its operand, added to `result` (a tensor of that operand's
-  // type). `gradients`: the gradient of each result of `forward`.
+  // The gradient of `forward` with respect to its operand, added to `result` (a tensor of that
+  // operand's type). `gradients`: the gradient of each result of `forward`.
   absl::StatusOr<OpId> AddGradient(OpId forward, int operand, std::vector<TensorId> gradients,
                                    TensorId result);
 
-  // An update of persistent tensors: inputs are [weight, others...]; results[i] becomes the next value of
-  // persistent[i]; persistent[0] is the weight whose update layout the operator takes.
+  // An update of persistent tensors: inputs are [weight, others...]; results[i] becomes the next
+  // value of persistent[i]; persistent[0] is the weight whose update layout the operator takes.
   absl::StatusOr<OpId> AddUpdate(std::string name, OpAttrs attrs, std::vector<TensorId> inputs,
                                  std::vector<TensorId> persistent);
 
-  // Anchors `op` to another operator after the fact (a decomposition's pieces are built before its core).
+  // Anchors `op` to another operator after the fact (a decomposition's pieces are built before its
+  // core).
   void SetAnchor(OpId op, OpId anchor);
   void SetLogits(TensorId id) { graph_.logits_ = id; }
   void SetLoss(TensorId loss, TensorId correct) {
@@ -186,7 +187,8 @@ class GraphBuilder {
   absl::StatusOr<Graph> Build() &&;
 
  private:
-  absl::StatusOr<TensorId> AddTensor(std::string name, TensorType type, TensorKind kind, TensorId of);
+  absl::StatusOr<TensorId> AddTensor(std::string name, TensorType type, TensorKind kind,
+                                     TensorId of);
   absl::Status CheckInputs(const std::string& op, std::span<const TensorId> ids) const;
   OpId Append(Operator op, ShardingRule rule);
 

@@ -24,7 +24,8 @@ bool IsLastBlock(const DimMap& map, const ShardingRule& rule, std::span<const In
 }
 
 absl::StatusOr<TensorView> View(const ShardingRule& rule, const std::vector<DimMap>& dims,
-                                LoopSet once, const Shape& shape, std::span<const Interval> blocks) {
+                                LoopSet once, const Shape& shape,
+                                std::span<const Interval> blocks) {
   TensorView view;
   view.present = IsFirst(once, blocks);
   view.box = Box(static_cast<int>(dims.size()));

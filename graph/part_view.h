@@ -10,8 +10,9 @@
 
 namespace partita {
 
-// How far a part's window reaches over the tensor's ends in one dimension: the padding that its kernel adds.
-// `after` is negative where the operand has a tail that no window reads (DimMap::slack).
+// How far a part's window reaches over the tensor's ends in one dimension: the padding that its
+// kernel adds. `after` is negative where the operand has a tail that no window reads
+// (DimMap::slack).
 struct Pads {
   int64_t before = 0;
   int64_t after = 0;
@@ -32,8 +33,8 @@ struct PartView {
   std::vector<TensorView> results;
 };
 
-// The part of an operator with `rule` that computes `blocks`. `operands` and `results` are the whole tensors'
-// shapes. Fails where a split product is not one interval.
+// The part of an operator with `rule` that computes `blocks`. `operands` and `results` are the
+// whole tensors' shapes. Fails where a split product is not one interval.
 absl::StatusOr<PartView> ViewPart(const ShardingRule& rule, std::span<const Shape> operands,
                                   std::span<const Shape> results, std::vector<Interval> blocks);
 

@@ -51,7 +51,8 @@ absl::StatusOr<Interval> UnclippedInterval(const DimMap& map, const std::vector<
                                            std::span<const Interval> blocks) {
   int64_t first = 0;
   int64_t size = 1;
-  bool open = false;  // a loop with more than one index in its block was met: later ones must be whole
+  bool open =
+      false;  // a loop with more than one index in its block was met: later ones must be whole
   for (int8_t loop : map.loops) {
     const Interval block = blocks[static_cast<size_t>(loop)];
     const int64_t extent = loops[static_cast<size_t>(loop)].extent;
@@ -102,7 +103,8 @@ absl::Status ValidateRule(const ShardingRule& rule, std::span<const TensorType> 
     return absl::InternalError("operand or result count differs from the rule's");
   }
   for (size_t k = 0; k < operands.size(); ++k) {
-    auto status = ValidateDims(rule, rule.operands[k].dims, operands[k], absl::StrCat("operand ", k));
+    auto status =
+        ValidateDims(rule, rule.operands[k].dims, operands[k], absl::StrCat("operand ", k));
     if (!status.ok()) return status;
   }
   for (size_t k = 0; k < results.size(); ++k) {

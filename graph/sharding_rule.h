@@ -13,10 +13,10 @@
 
 namespace partita {
 
-// How one operator splits. An operator is a nest of loops (einsum style); every dimension of an operand or
-// result is a window over some of them. Legal splits, the region that each part reads and writes, what is
-// summed between parts and which communication follows are all derived from this value; see
-// graph/parallel/part_view.h.
+// How one operator splits. An operator is a nest of loops (einsum style); every dimension of an
+// operand or result is a window over some of them. Legal splits, the region that each part reads
+// and writes, what is summed between parts and which communication follows are all derived from
+// this value; see graph/parallel/part_view.h.
 
 using LoopList = absl::InlinedVector<int8_t, 3>;
 
@@ -50,9 +50,9 @@ struct LoopDim {
   friend bool operator==(const LoopDim&, const LoopDim&) = default;
 };
 
-// One dimension of an operand or result: the indices [stride * i + lo, stride * i + hi), clipped to the
-// tensor, where i is the mixed-radix index of `loops`, leading loop first. Without loops i is 0: a fixed
-// window.
+// One dimension of an operand or result: the indices [stride * i + lo, stride * i + hi), clipped to
+// the tensor, where i is the mixed-radix index of `loops`, leading loop first. Without loops i is
+// 0: a fixed window.
 struct DimMap {
   LoopList loops;
   int64_t stride = 1;
@@ -78,7 +78,8 @@ inline DimMap Window(int loop, int64_t stride, int64_t lo, int64_t hi, bool slac
 
 struct OperandRule {
   std::vector<DimMap> dims;
-  // Only the first part along the summed loops that the operand lacks reads it (a bias must be added once).
+  // Only the first part along the summed loops that the operand lacks reads it (a bias must be
+  // added once).
   bool once = false;
   bool differentiable = true;
   // Derived when the rule is finished: the loops along which `once` holds.
@@ -92,7 +93,8 @@ struct ResultRule {
   std::vector<DimMap> dims;
   // How the values of parts that differ along summed loops combine.
   Combine combine = Combine::kSum;
-  // Only the first part along these loops has a result (the gradient of an operand that is read once).
+  // Only the first part along these loops has a result (the gradient of an operand that is read
+  // once).
   LoopSet once_loops;
   friend bool operator==(const ResultRule&, const ResultRule&) = default;
 };
@@ -113,25 +115,26 @@ struct ShardingRule {
 // The loops that some dimension names.
 LoopSet LoopsOf(const std::vector<DimMap>& dims);
 
-// What a gradient reads: by index, the forward operands and the forward results. It always reads the
-// gradients of all results.
+// What a gradient reads: by index, the forward operands and the forward results. It always reads
+// the gradients of all results.
 struct GradientReads {
   std::vector<int> operands;
   std::vector<int> results;
 };
 
-// The rule of "gradient with respect to operand k" of an operator with rule `forward`. Its operands are
-// reads.operands, then reads.results, then the gradients of all results; its one result is the gradient of
-// the operand, summed over the loops that the operand lacks.
+// The rule of "gradient with respect to operand k" of an operator with rule `forward`. Its operands
+// are reads.operands, then reads.results, then the gradients of all results; its one result is the
+// gradient of the operand, summed over the loops that the operand lacks.
 ShardingRule GradientRule(const ShardingRule& forward, int operand, const GradientReads& reads);
 
-// Checks a rule against the types it is for: ranks agree, loops exist, at most 31 loops, full extents map
-// into the tensors. An error is a bug in an operator's rule; operator conformance tests call it.
+// Checks a rule against the types it is for: ranks agree, loops exist, at most 31 loops, full
+// extents map into the tensors. An error is a bug in an operator's rule; operator conformance tests
+// call it.
 absl::Status ValidateRule(const ShardingRule& rule, std::span<const TensorType> operands,
                           std::span<const TensorType> results);
 
-// The indices that `map` covers for the given block of every loop, before clipping. Fails, naming the loop,
-// if a split product is not one interval.
+// The indices that `map` covers for the given block of every loop, before clipping. Fails, naming
+// the loop, if a split product is not one interval.
 absl::StatusOr<Interval> UnclippedInterval(const DimMap& map, const std::vector<LoopDim>& loops,
                                            std::span<const Interval> blocks);
 

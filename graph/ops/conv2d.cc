@@ -10,9 +10,10 @@ absl::Status CheckAttributes(const Conv2d& conv) {
     return absl::InvalidArgumentError(
         "conv2d wants 2 strides, 2 dilations and 4 pads; only 2-D convolution is supported");
   }
-  for (int64_t value : {conv.stride[0], conv.stride[1], conv.dilation[0], conv.dilation[1],
-                        conv.groups}) {
-    if (value < 1) return absl::InvalidArgumentError("conv2d strides, dilations, groups must be >= 1");
+  for (int64_t value :
+       {conv.stride[0], conv.stride[1], conv.dilation[0], conv.dilation[1], conv.groups}) {
+    if (value < 1)
+      return absl::InvalidArgumentError("conv2d strides, dilations, groups must be >= 1");
   }
   return absl::OkStatus();
 }
@@ -23,8 +24,8 @@ absl::StatusOr<std::vector<TensorType>> InferResults(const Conv2d& conv,
                                                      std::span<const TensorType> operands) {
   if (absl::Status status = CheckAttributes(conv); !status.ok()) return status;
   if (operands.size() < 2 || operands.size() > 3) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("conv2d wants x, weight and at most a bias; found ", operands.size(), " operands"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "conv2d wants x, weight and at most a bias; found ", operands.size(), " operands"));
   }
   const Shape& x = operands[0].shape;
   const Shape& w = operands[1].shape;
@@ -34,7 +35,8 @@ absl::StatusOr<std::vector<TensorType>> InferResults(const Conv2d& conv,
   }
   if (x[1] != w[1] * conv.groups || w[0] % conv.groups != 0) {
     return absl::InvalidArgumentError(absl::StrCat("conv2d: x ", ToString(x), " and weight ",
-                                                   ToString(w), " do not fit ", conv.groups, " groups"));
+                                                   ToString(w), " do not fit ", conv.groups,
+                                                   " groups"));
   }
   if (operands.size() == 3 && operands[2].shape != Shape{w[0]}) {
     return absl::InvalidArgumentError(
@@ -45,9 +47,9 @@ absl::StatusOr<std::vector<TensorType>> InferResults(const Conv2d& conv,
     const int64_t reach = conv.dilation[d] * (w[d + 2] - 1) + 1;
     const int64_t room = x[d + 2] + conv.pads[d] + conv.pads[d + 2] - reach;
     if (room < 0) {
-      return absl::InvalidArgumentError(absl::StrCat("conv2d: a window of ", reach,
-                                                     " does not fit into ", ToString(x), " with pads ",
-                                                     conv.pads[d], "+", conv.pads[d + 2]));
+      return absl::InvalidArgumentError(
+          absl::StrCat("conv2d: a window of ", reach, " does not fit into ", ToString(x),
+                       " with pads ", conv.pads[d], "+", conv.pads[d + 2]));
     }
     y[d + 2] = room / conv.stride[d] + 1;
   }

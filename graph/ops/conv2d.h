@@ -9,14 +9,16 @@
 
 namespace partita {
 
-// x[n, (g,c), h, w], w[(g,k), c, kh, kw], optional b[(g,k)] -> y[n, (g,k), oh, ow]: cross-correlation.
+// x[n, (g,c), h, w], w[(g,k), c, kh, kw], optional b[(g,k)] -> y[n, (g,k), oh, ow]:
+// cross-correlation.
 struct Conv2d {
   static constexpr char kName[] = "conv2d";
   static constexpr char kDescription[] = "2-D convolution with groups, strides, dilations and bias";
 
-  std::vector<int64_t> stride = {1, 1};      // height, width
-  std::vector<int64_t> dilation = {1, 1};    // 1 = dense
-  std::vector<int64_t> pads = {0, 0, 0, 0};  // top, left, bottom, right; a part's may be negative behind
+  std::vector<int64_t> stride = {1, 1};    // height, width
+  std::vector<int64_t> dilation = {1, 1};  // 1 = dense
+  std::vector<int64_t> pads = {0, 0, 0,
+                               0};  // top, left, bottom, right; a part's may be negative behind
   int64_t groups = 1;
 
   template <class Self, class Visitor>

@@ -48,11 +48,12 @@ std::vector<InPlacePair> InPlace(const Relu&, Pass pass) {
 absl::StatusOr<std::vector<TensorType>> InferResults(const Binary& binary,
                                                      std::span<const TensorType> operands) {
   if (binary.function != "add" && binary.function != "sub" && binary.function != "mul") {
-    return absl::InvalidArgumentError(
-        absl::StrCat("binary function '", binary.function, "' is unknown; known are add, sub, mul"));
+    return absl::InvalidArgumentError(absl::StrCat("binary function '", binary.function,
+                                                   "' is unknown; known are add, sub, mul"));
   }
   if (operands.size() != 2 || operands[0].dtype != operands[1].dtype) {
-    return absl::InvalidArgumentError(absl::StrCat(binary.function, " wants two operands of one type"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(binary.function, " wants two operands of one type"));
   }
   const Shape& a = operands[0].shape;
   const Shape& b = operands[1].shape;
@@ -61,8 +62,8 @@ absl::StatusOr<std::vector<TensorType>> InferResults(const Binary& binary,
     const int64_t p = d <= a.size() ? a[a.size() - d] : 1;
     const int64_t q = d <= b.size() ? b[b.size() - d] : 1;
     if (p != q && p != 1 && q != 1) {
-      return absl::InvalidArgumentError(absl::StrCat(binary.function, ": shapes ", ToString(a), " and ",
-                                                     ToString(b), " do not broadcast"));
+      return absl::InvalidArgumentError(absl::StrCat(binary.function, ": shapes ", ToString(a),
+                                                     " and ", ToString(b), " do not broadcast"));
     }
     y[y.size() - d] = p == 1 ? q : p;
   }

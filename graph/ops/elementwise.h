@@ -18,7 +18,8 @@ struct Relu {
   friend bool operator==(const Relu&, const Relu&) = default;
 };
 
-absl::StatusOr<std::vector<TensorType>> InferResults(const Relu&, std::span<const TensorType> operands);
+absl::StatusOr<std::vector<TensorType>> InferResults(const Relu&,
+                                                     std::span<const TensorType> operands);
 ShardingRule MakeRule(const Relu&, std::span<const TensorType> operands,
                       std::span<const TensorType> results);
 GradientReads ReadsForGradient(const Relu&, int operand);
@@ -27,8 +28,8 @@ Work WorkOf(const Relu&, Pass pass, std::span<const TensorType> inputs,
             std::span<const TensorType> outputs);
 std::vector<InPlacePair> InPlace(const Relu&, Pass pass);
 
-// a + b, a - b or a * b with NumPy's broadcasting: shapes are aligned at the last dimension, and an extent of
-// 1 (or a missing leading dimension) repeats.
+// a + b, a - b or a * b with NumPy's broadcasting: shapes are aligned at the last dimension, and an
+// extent of 1 (or a missing leading dimension) repeats.
 struct Binary {
   static constexpr char kName[] = "binary";
   static constexpr char kDescription[] = "a + b, a - b, a * b with broadcasting";
@@ -50,8 +51,8 @@ Work WorkOf(const Binary& binary, Pass pass, std::span<const TensorType> inputs,
             std::span<const TensorType> outputs);
 std::vector<InPlacePair> InPlace(const Binary& binary, Pass pass);
 
-// Loop names "n", "c", "d2", "d3", ... for the dimensions of a tensor that an operator treats alike; loops of
-// operators that share an anchor are matched by these names.
+// Loop names "n", "c", "d2", "d3", ... for the dimensions of a tensor that an operator treats
+// alike; loops of operators that share an anchor are matched by these names.
 std::string DimensionName(int d);
 
 }  // namespace partita

@@ -15,8 +15,8 @@
 //   template <class Self, class Visitor>
 //   static void VisitFields(Self& self, Visitor&& visit) { visit("stride", self.stride); ... }
 //
-// Hashing, text and the file format follow from that list. A field is bool, int64_t, double, std::string or
-// std::vector<int64_t>.
+// Hashing, text and the file format follow from that list. A field is bool, int64_t, double,
+// std::string or std::vector<int64_t>.
 
 namespace partita {
 
@@ -39,9 +39,8 @@ std::string FieldsText(const A& attrs) {
 
 template <class H, class A>
 H HashFields(H h, const A& attrs) {
-  A::VisitFields(attrs, [&h](absl::string_view, const auto& value) {
-    h = H::combine(std::move(h), value);
-  });
+  A::VisitFields(
+      attrs, [&h](absl::string_view, const auto& value) { h = H::combine(std::move(h), value); });
   return h;
 }
 

@@ -7,14 +7,14 @@ namespace partita {
 absl::StatusOr<std::vector<TensorType>> InferResults(const MatMul& matmul,
                                                      std::span<const TensorType> operands) {
   if (operands.size() < 2 || operands.size() > 3) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("matmul wants x, weight and at most a bias; found ", operands.size(), " operands"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "matmul wants x, weight and at most a bias; found ", operands.size(), " operands"));
   }
   const Shape& x = operands[0].shape;
   const Shape& w = operands[1].shape;
   if (x.size() < 2 || w.size() != 2) {
-    return absl::InvalidArgumentError(absl::StrCat("matmul wants x of rank >= 2 and a matrix; found ",
-                                                   ToString(x), " and ", ToString(w)));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "matmul wants x of rank >= 2 and a matrix; found ", ToString(x), " and ", ToString(w)));
   }
   const int64_t in = matmul.transposed ? w[1] : w[0];
   const int64_t out = matmul.transposed ? w[0] : w[1];

@@ -12,7 +12,8 @@ namespace partita {
 // x[rows..., i], w[o, i] (or [i, o]), optional b[o] -> y[rows..., o]: a fully connected layer.
 struct MatMul {
   static constexpr char kName[] = "matmul";
-  static constexpr char kDescription[] = "product with a weight matrix and optional bias (fully connected)";
+  static constexpr char kDescription[] =
+      "product with a weight matrix and optional bias (fully connected)";
 
   bool transposed = true;  // w is [o, i], as PyTorch's Linear keeps it
 

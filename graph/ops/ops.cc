@@ -66,8 +66,8 @@ absl::StatusOr<OpAttrs> OpAttrsNamed(absl::string_view name) {
   if (found.ok()) return found;
   std::vector<absl::string_view> names;
   for (const auto& [row, description] : OperatorTable()) names.push_back(row);
-  return absl::NotFoundError(absl::StrCat("unknown operator '", name,
-                                          "'; known are: ", absl::StrJoin(names, ", ")));
+  return absl::NotFoundError(
+      absl::StrCat("unknown operator '", name, "'; known are: ", absl::StrJoin(names, ", ")));
 }
 
 std::vector<std::pair<absl::string_view, absl::string_view>> OperatorTable() {

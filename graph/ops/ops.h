@@ -17,7 +17,8 @@ namespace partita {
 template <OperatorAttrs... Rows>
 using OneOf = std::variant<Rows...>;
 
-// THE table of operators. To add one: write graph/ops/foo.{h,cc}, add it here, write one kernel per backend.
+// THE table of operators. To add one: write graph/ops/foo.{h,cc}, add it here, write one kernel per
+// backend.
 using OpAttrs = OneOf<Conv2d, MatMul, Relu, Binary>;
 
 // The functions of operator_concept.h on any row.

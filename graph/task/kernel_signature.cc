@@ -47,8 +47,8 @@ int64_t MinimumBytes(const KernelSignature& signature) {
 
 std::string ToString(const MoveSignature& signature) {
   static constexpr const char* kNames[] = {"fill", "copy", "add", "max", "reorder"};
-  return absl::StrCat("move.", kNames[static_cast<int>(signature.kind)], " ", Name(signature.dtype), " ",
-                      signature.elements, " run=", signature.run);
+  return absl::StrCat("move.", kNames[static_cast<int>(signature.kind)], " ", Name(signature.dtype),
+                      " ", signature.elements, " run=", signature.run);
 }
 
 }  // namespace partita

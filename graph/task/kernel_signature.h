@@ -10,9 +10,10 @@
 
 namespace partita {
 
-// How a buffer holds its elements. kDense: row-major. kNative: the backend's own order for a tensor of this
-// type (channel-blocked activations and weights); what it is and how many bytes it takes is fixed by the
-// backend and the tensor's type alone, so that equal boxes can be summed and updated without unpacking.
+// How a buffer holds its elements. kDense: row-major. kNative: the backend's own order for a tensor
+// of this type (channel-blocked activations and weights); what it is and how many bytes it takes is
+// fixed by the backend and the tensor's type alone, so that equal boxes can be summed and updated
+// without unpacking.
 enum class Format : uint8_t { kDense, kNative };
 
 // One input or output of a kernel: the part's piece of a tensor.
@@ -28,8 +29,8 @@ struct KernelTensor {
   }
 };
 
-// What a compute kernel is: the unit that is priced, profiled and executed. It has no offsets and no device;
-// two parts with equal signatures do the same work.
+// What a compute kernel is: the unit that is priced, profiled and executed. It has no offsets and
+// no device; two parts with equal signatures do the same work.
 struct KernelSignature {
   OpAttrs attrs;  // the part's (see Localize)
   Pass pass;
@@ -41,15 +42,16 @@ struct KernelSignature {
   friend bool operator==(const KernelSignature&, const KernelSignature&) = default;
 };
 
-// Canonical text, e.g. "matmul.d1 transposed=true (f32[32,9216],f32[32,4096])->(f32[4096,9216])": the key of
-// profile databases.
+// Canonical text, e.g. "matmul.d1 transposed=true (f32[32,9216],f32[32,4096])->(f32[4096,9216])":
+// the key of profile databases.
 std::string ToString(const KernelSignature& signature);
 
 // Arithmetic, and the bytes that the kernel must at least read and write.
 Work WorkOf(const KernelSignature& signature);
 int64_t MinimumBytes(const KernelSignature& signature);
 
-// What moves data within a device: copies, sums and zero fills of boxes. Priced and profiled like a kernel.
+// What moves data within a device: copies, sums and zero fills of boxes. Priced and profiled like a
+// kernel.
 struct MoveSignature {
   enum class Kind : uint8_t { kFill, kCopy, kAdd, kMax, kReorder };
   Kind kind = Kind::kCopy;

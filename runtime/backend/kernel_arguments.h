@@ -17,9 +17,9 @@ struct StepArguments {
   double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;  // Adam
 };
 
-// One input or output of a launch. `data` holds the part's piece, in the format that the kernel's signature
-// names (dense: row-major over `box`); null where the signature says that it is not present, or the box is
-// empty. Input data is not written unless an output shares the buffer.
+// One input or output of a launch. `data` holds the part's piece, in the format that the kernel's
+// signature names (dense: row-major over `box`); null where the signature says that it is not
+// present, or the box is empty. Input data is not written unless an output shares the buffer.
 struct TensorArgument {
   void* data = nullptr;
   Box box;       // global indices of the piece
