@@ -27,8 +27,7 @@ ENTRIES = {"CMakeLists.txt", "README.md", "planner", "graph", "runtime", "cost_m
            "third_party"}
 
 # (files, what they may include), as prefixes of paths from the root; the longest prefix that fits a file counts.
-GRAPH_BASE = ["proto/", "graph/support/", "graph/tensor", "graph/box", "graph/sharding_rule", "graph/dtype",
-              "graph/shape"]
+GRAPH_BASE = ["proto/", "graph/support/", "graph/tensor", "graph/box", "graph/sharding_rule", "graph/part_view"]
 BACKEND_TOP = ["graph/", "proto/", "runtime/support/", "runtime/backend/"]
 ARROWS = [
     ("proto/", ["proto/"]),
@@ -36,6 +35,7 @@ ARROWS = [
     ("graph/tensor", GRAPH_BASE),
     ("graph/box", GRAPH_BASE),
     ("graph/sharding_rule", GRAPH_BASE),
+    ("graph/part_view", GRAPH_BASE),
     ("graph/ops/", GRAPH_BASE + ["graph/ops/"]),
     ("graph/collective/", ["graph/support/", "graph/box", "graph/collective/", "proto/"]),
     ("graph/task/", ["graph/", "proto/"]),

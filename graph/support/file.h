@@ -19,6 +19,7 @@ absl::StatusOr<std::string> ReadFile(const std::string& path, int64_t max_bytes)
 absl::Status WriteFileAtomically(const std::string& path, const std::string& content);
 
 // The same for content in pieces, written one after the other, without joining them in memory.
-absl::Status WriteFileAtomically(const std::string& path, std::span<const absl::string_view> pieces);
+absl::Status WriteFileAtomically(const std::string& path,
+                                 std::span<const absl::string_view> pieces);
 
 }  // namespace partita

@@ -14,7 +14,8 @@ namespace partita {
 class TempFolder {
  public:
   TempFolder() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "partita_XXXXXX").string();
+    const std::string name = "partita_" + std::string(6, 'X');  // What mkdtemp replaces.
+    std::string pattern = (std::filesystem::temp_directory_path() / name).string();
     path_ = mkdtemp(pattern.data());
   }
   TempFolder(const TempFolder&) = delete;
