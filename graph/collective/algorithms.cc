@@ -1,0 +1,118 @@
+#include "graph/collective/algorithms.h"
+
+#include <bit>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "graph/collective/direct.h"
+#include "graph/collective/halving_doubling.h"
+#include "graph/collective/multicolor_tree.h"
+#include "graph/collective/pairwise.h"
+#include "graph/collective/ring.h"
+#include "graph/support/status_macros.h"
+
+namespace partita {
+namespace {
+
+using enum CollectiveKind;
+
+constexpr bool AnyNumber(int ranks) { return ranks >= 1; }
+
+constexpr CollectiveAlgorithm kAlgorithms[] = {
+    {"ring",
+     {kAllReduce, kReduceScatter, kAllGather},
+     AnyNumber,
+     RingSchedule,
+     "Each rank sends to its right neighbour only: the fewest bytes, rounds in proportion to the "
+     "ranks."},
+    {"halving_doubling",
+     {kAllReduce, kReduceScatter, kAllGather},
+     AnyNumber,
+     HalvingDoublingSchedule,
+     "Partners at distances that are powers of two: rounds logarithmic in the ranks, the fewest "
+     "bytes where their number is a power of two."},
+    {"direct",
+     {kAllReduce, kReduceScatter, kAllGather, kAllToAll},
+     AnyNumber,
+     DirectSchedule,
+     "Everybody sends to everybody who needs it in one round: for small messages."},
+    {"scatter_gather",
+     {kAllReduce},
+     AnyNumber,
+     ScatterGatherSchedule,
+     "Direct reduce-scatter, then direct all-gather: two rounds with the bytes of ring."},
+    {"pairwise",
+     {kAllToAll},
+     AnyNumber,
+     PairwiseSchedule,
+     "In round t rank r sends to rank r+t: one message in and one out per rank and round."},
+    {"multicolor_tree",
+     {kAllReduce},
+     AnyNumber,
+     MulticolorTreeSchedule,
+     "Several trees with different inner nodes, each for its share of the elements, optionally "
+     "pipelined."},
+};
+
+std::string NamesFor(CollectiveKind kind) {
+  std::string names;
+  for (const CollectiveAlgorithm& row : kAlgorithms) {
+    if (row.kinds.contains(kind)) absl::StrAppend(&names, names.empty() ? "" : ", ", row.name);
+  }
+  return names;
+}
+
+}  // namespace
+
+absl::Span<const CollectiveAlgorithm> CollectiveAlgorithms() { return kAlgorithms; }
+
+const CollectiveAlgorithm* FindCollectiveAlgorithm(absl::string_view name) {
+  for (const CollectiveAlgorithm& row : kAlgorithms) {
+    if (row.name == name) return &row;
+  }
+  return nullptr;
+}
+
+absl::StatusOr<CollectiveSchedule> BuildSchedule(absl::string_view algorithm,
+                                                 const Collective& collective,
+                                                 const ScheduleOptions& options) {
+  RETURN_IF_ERROR(Validate(collective));
+  const CollectiveAlgorithm* row = FindCollectiveAlgorithm(algorithm);
+  if (row == nullptr) {
+    return absl::NotFoundError(absl::StrCat("no collective algorithm \"", algorithm, "\"; for ",
+                                            Name(collective.kind), " there are ",
+                                            NamesFor(collective.kind)));
+  }
+  if (!row->kinds.contains(collective.kind) || !row->applicable(collective.ranks)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "collective algorithm ", algorithm, " does not do ", Name(collective.kind), " between ",
+        collective.ranks, " ranks; for this kind there are ", NamesFor(collective.kind)));
+  }
+  if (options.colors < 1 || options.segments < 1) {
+    return absl::InvalidArgumentError(absl::StrCat("colors ", options.colors, ", segments ",
+                                                   options.segments, "; wanted at least 1"));
+  }
+  return row->build(collective, options);
+}
+
+absl::string_view DefaultAlgorithm(CollectiveKind kind, int ranks, int64_t bytes) {
+  constexpr int64_t kSmall = 64 << 10;
+  constexpr int64_t kMedium = 1 << 20;
+  switch (kind) {
+    case kAllReduce:
+      if (bytes <= kSmall) return ranks <= 2 ? "direct" : "scatter_gather";
+      if (bytes <= kMedium && std::has_single_bit(static_cast<unsigned>(ranks))) {
+        return "halving_doubling";
+      }
+      return "ring";
+    case kReduceScatter:
+    case kAllGather:
+      return bytes <= kSmall ? "direct" : "ring";
+    case kAllToAll:
+      return bytes <= kSmall ? "direct" : "pairwise";
+  }
+  return "direct";
+}
+
+}  // namespace partita

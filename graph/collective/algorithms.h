@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "graph/collective/schedule.h"
+
+namespace partita {
+
+// The set of kinds that an algorithm does.
+class KindSet {
+ public:
+  constexpr KindSet(std::initializer_list<CollectiveKind> kinds) {
+    for (CollectiveKind kind : kinds) bits_ |= 1u << static_cast<unsigned>(kind);
+  }
+  constexpr bool contains(CollectiveKind kind) const {
+    return (bits_ >> static_cast<unsigned>(kind) & 1u) != 0;
+  }
+
+ private:
+  unsigned bits_ = 0;
+};
+
+struct CollectiveAlgorithm {
+  absl::string_view name;
+  KindSet kinds;
+  bool (*applicable)(int ranks);
+  // Precondition: the collective is valid and of one of `kinds`, applicable(ranks), options in
+  // range.
+  CollectiveSchedule (*build)(const Collective&, const ScheduleOptions&);
+  absl::string_view description;
+};
+
+// THE table of collective algorithms: a new one is a file of its own and one row.
+absl::Span<const CollectiveAlgorithm> CollectiveAlgorithms();
+
+// The row of that name, or null.
+const CollectiveAlgorithm* FindCollectiveAlgorithm(absl::string_view name);
+
+// The schedule of `collective` by the algorithm of that name. NotFound if there is none (the
+// message lists those there are); InvalidArgument if the collective or an option is not valid or
+// the algorithm does not do this kind at this number of ranks.
+absl::StatusOr<CollectiveSchedule> BuildSchedule(absl::string_view algorithm,
+                                                 const Collective& collective,
+                                                 const ScheduleOptions& options = {});
+
+// The algorithm to use where nobody chose one; `bytes` is the buffer of one rank (for all-to-all
+// what one rank sends). Small messages take the fewest rounds, larger ones the fewest bytes at a
+// time; none of the choices receives more bytes, over all ranks, than ring does.
+absl::string_view DefaultAlgorithm(CollectiveKind kind, int ranks, int64_t bytes);
+
+}  // namespace partita

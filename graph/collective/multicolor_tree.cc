@@ -1,0 +1,68 @@
+#include "graph/collective/multicolor_tree.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "graph/support/check.h"
+
+// Segments move in lockstep, height H: in round H - L + s ranks of level L send segment s up, in
+// round H + L + s they send it down. In one round a rank meets a segment only once, so nothing that
+// it sends is written in the same round.
+
+namespace partita {
+namespace {
+
+int LogicalId(int ranks, int colors, int color, int rank) {
+  return (rank - TreeRoot(ranks, colors, color) + ranks) % ranks;
+}
+
+int LevelOfId(int id, int colors) {
+  int level = 0;
+  for (; id > 0; id = (id - 1) / colors) ++level;
+  return level;
+}
+
+}  // namespace
+
+int TreeRoot(int ranks, int colors, int color) {
+  return static_cast<int>(int64_t{color} * ranks / colors);
+}
+
+int TreeParent(int ranks, int colors, int color, int rank) {
+  const int id = LogicalId(ranks, colors, color, rank);
+  if (id == 0) return -1;
+  return ((id - 1) / colors + TreeRoot(ranks, colors, color)) % ranks;
+}
+
+int TreeLevel(int ranks, int colors, int color, int rank) {
+  return LevelOfId(LogicalId(ranks, colors, color, rank), colors);
+}
+
+CollectiveSchedule MulticolorTreeSchedule(const Collective& collective,
+                                          const ScheduleOptions& options) {
+  CHECK(collective.kind == CollectiveKind::kAllReduce)
+      << "multicolor_tree does not do " << Name(collective.kind);
+  const int ranks = collective.ranks;
+  const int colors = std::min(options.colors, ranks);
+  const int height = LevelOfId(ranks - 1, colors);
+  std::vector<CollectiveRound> rounds(2 * height + options.segments - 1);
+  const std::vector<ElementRange> slices = EvenBlocks(collective.total, colors);
+  for (int color = 0; color < colors; ++color) {
+    const std::vector<ElementRange> segments = EvenBlocks(slices[color].count, options.segments);
+    for (int rank = 0; rank < ranks; ++rank) {
+      const int parent = TreeParent(ranks, colors, color, rank);
+      if (parent < 0) continue;
+      const int level = TreeLevel(ranks, colors, color, rank);
+      for (int s = 0; s < options.segments; ++s) {
+        const ElementRange block = {slices[color].offset + segments[s].offset, segments[s].count};
+        AddStep(rounds[height - level + s], rank, parent, block, StepAction::kReduce);
+        AddStep(rounds[height + level - 1 + s], parent, rank, block, StepAction::kCopy);
+      }
+    }
+  }
+  CollectiveSchedule schedule{.ranks = ranks, .rounds = {}};
+  for (CollectiveRound& round : rounds) AddRound(schedule, std::move(round));
+  return schedule;
+}
+
+}  // namespace partita

@@ -1,0 +1,102 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "graph/collective/collective.h"
+
+namespace partita {
+
+// How a collective is done: messages in rounds, as data. The same schedule is checked symbolically
+// (symbolic_check.h), priced, and run by any communicator; run_schedule.h is its meaning in code.
+
+// What the destination does with the elements that arrive.
+enum class StepAction { kCopy, kReduce };
+
+// `count` elements from source_offset of rank `from` go to destination_offset of rank `to`. In
+// place the two offsets are equal: elements change ranks, never places. count > 0. from == to only
+// in all-to-all.
+struct CollectiveStep {
+  int from = 0;
+  int to = 0;
+  int64_t source_offset = 0;
+  int64_t destination_offset = 0;
+  int64_t count = 0;
+  StepAction action = StepAction::kCopy;
+
+  ElementRange source() const { return {source_offset, count}; }
+  ElementRange destination() const { return {destination_offset, count}; }
+  friend bool operator==(const CollectiveStep&, const CollectiveStep&) = default;
+};
+
+// Steps that happen at the same time: all of them read the values from before the round.
+//
+// Ranges that a rank writes in one round do not overlap, with one exception: several kReduce steps,
+// from different ranks, into the same range. Its new value is then the fold, in ascending order of
+// ranks, of what arrives and of the rank's own old value (at its own place in that order). So with
+// floating-point elements the result does not depend on the order of arrival, nor on which rank
+// computes it.
+struct CollectiveRound {
+  std::vector<CollectiveStep> steps;
+  // Some rank writes elements that it also sends in this round, so a runner has to send a copy of
+  // the old values. Where this is false no rank does, and a runner may send from the buffer itself.
+  bool sends_snapshot = false;
+
+  friend bool operator==(const CollectiveRound&, const CollectiveRound&) = default;
+};
+
+// Rounds run one after another. No round and no step is empty.
+struct CollectiveSchedule {
+  int ranks = 1;
+  std::vector<CollectiveRound> rounds;
+
+  friend bool operator==(const CollectiveSchedule&, const CollectiveSchedule&) = default;
+};
+
+// Settings of the algorithms that have any.
+struct ScheduleOptions {
+  // multicolor_tree: number of colours = arity of the trees; at least 1, no more than the ranks are
+  // used.
+  int colors = 2;
+  // multicolor_tree: every colour's elements travel as this many pieces, one behind the other; at
+  // least 1.
+  int segments = 1;
+};
+
+// Elements that cross from another rank to this one in the whole schedule (steps from a rank to
+// itself do not count), for every rank. Times the element size: the bytes received, exactly.
+std::vector<int64_t> ElementsReceived(const CollectiveSchedule& schedule);
+int64_t TotalElementsReceived(const CollectiveSchedule& schedule);
+
+// The most scratch elements that a message-passing runner needs on `rank` in any round: copies land
+// in place; what is to be reduced lands in scratch; in a round that sends a snapshot the elements
+// that the rank sends are kept there too, once, however many ranks they go to.
+int64_t ScratchElements(const CollectiveSchedule& schedule, int rank);
+
+// What one rank does: for each round of the schedule what it sends, in ascending order of (to,
+// offset), and what it receives, in ascending order of (destination offset, from), the order in
+// which kReduce folds. Rounds in which the rank is idle have no steps. A step from a rank to itself
+// is in both lists.
+struct RankRound {
+  std::vector<CollectiveStep> sends;
+  std::vector<CollectiveStep> receives;
+  bool sends_snapshot = false;
+};
+std::vector<RankRound> RoundsOfRank(const CollectiveSchedule& schedule, int rank);
+
+// One line for each step: "round 0: 1 -> 2 reduce [4, 8)", with " to [a, b)" where the offsets
+// differ.
+std::string ToString(const CollectiveSchedule& schedule);
+
+// For the algorithms. Adds the step unless it has no elements.
+void AddStep(CollectiveRound& round, int from, int to, ElementRange block, StepAction action);
+// Adds the round unless it has no steps.
+void AddRound(CollectiveSchedule& schedule, CollectiveRound round);
+// Adds all rounds of `next` behind those of `schedule`.
+void AppendRounds(CollectiveSchedule& schedule, CollectiveSchedule next);
+
+// The parts of [0, max) that blocks cover, sorted, without overlaps or touching neighbours.
+std::vector<ElementRange> UnionOf(std::vector<ElementRange> blocks);
+
+}  // namespace partita
