@@ -1,0 +1,26 @@
+#include "cost_model/cost_model.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace partita {
+
+absl::string_view Name(CostSource source) {
+  switch (source) {
+    case CostSource::kMeasured:
+      return "measured";
+    case CostSource::kInterpolated:
+      return "interpolated";
+    case CostSource::kRoofline:
+      return "roofline";
+  }
+  return "?";
+}
+
+TaskCost CostOfSeconds(double seconds, CostSource source, double spread) {
+  constexpr double kLongest = 0x1p62;
+  const double nanos = std::isnan(seconds) ? kLongest : std::round(seconds * 1e9);
+  return {Nanos(static_cast<int64_t>(std::clamp(nanos, 1.0, kLongest))), source, spread};
+}
+
+}  // namespace partita

@@ -1,0 +1,76 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "absl/strings/string_view.h"
+#include "graph/support/strong_int.h"
+#include "graph/task/kernel_signature.h"
+#include "graph/tensor.h"
+
+namespace partita {
+
+struct Collective;  // graph/collective/collective.h
+
+// Where a duration comes from, best first. Sums and maxima of costs take the worst.
+enum class CostSource : uint8_t {
+  kMeasured,      // this very task was timed on this device
+  kInterpolated,  // from timings of the same kernel at other sizes, or a fit to timings
+  kRoofline,      // from arithmetic, bytes and the machine's figures
+};
+absl::string_view Name(CostSource source);  // "measured", "interpolated", "roofline"
+
+// How long a task takes when nothing else disturbs it. At least 1 ns, also for tasks that do
+// nothing: the total order of a schedule rests on that.
+struct TaskCost {
+  Nanos time{1};
+  CostSource source = CostSource::kRoofline;
+  // Expected relative deviation of a single run: median absolute deviation / median of the samples
+  // where measured, otherwise the model's stated uncertainty.
+  double spread = 0;
+
+  friend bool operator==(const TaskCost&, const TaskCost&) = default;
+};
+
+// Rounds to nanoseconds, at least 1; anything beyond 2^62 ns (146 years) becomes that.
+TaskCost CostOfSeconds(double seconds, CostSource source, double spread = 0);
+
+// A collective of devices group[0], group[1], .. as ranks 0, 1, ..
+struct CollectiveCall {
+  const Collective* collective = nullptr;  // not null; valid
+  absl::string_view algorithm;             // a row of CollectiveAlgorithms()
+  std::span<const DeviceId> group;
+  DType dtype = DType::kFloat32;
+};
+
+// One message of a group that starts together. The bytes of all boxes from one device to another.
+struct TransferCall {
+  DeviceId from;
+  DeviceId to;
+  int64_t bytes = 0;
+
+  friend bool operator==(const TransferCall&, const TransferCall&) = default;
+};
+
+// How long tasks take on a machine. Every function may answer nullopt, "do not know"; a model that
+// search or simulation uses must know all (end a FirstMatch with a roofline and a link model). The
+// answer depends on the arguments only: the same question always gets the same answer. Const
+// functions may be called from several threads at once.
+//
+// Lanes that share a core and transfers of different tasks that share a channel slow each other
+// down: that is the simulator's part. Here every task has its device and its links to itself.
+class CostModel {
+ public:
+  virtual ~CostModel() = default;
+
+  virtual std::optional<TaskCost> KernelCost(const KernelSignature& signature,
+                                             DeviceId device) const = 0;
+  virtual std::optional<TaskCost> MoveCost(const MoveSignature& signature,
+                                           DeviceId device) const = 0;
+  virtual std::optional<TaskCost> CollectiveCost(const CollectiveCall& call) const = 0;
+  // All messages of one group, from the common start to the last arrival.
+  virtual std::optional<TaskCost> TransferCost(std::span<const TransferCall> group) const = 0;
+};
+
+}  // namespace partita

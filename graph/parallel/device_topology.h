@@ -1,0 +1,120 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "graph/support/strong_int.h"
+
+namespace partita {
+
+enum class DeviceKind : uint8_t { kCpu, kGpu };
+
+// Something that runs tasks: a group of CPU cores or a GPU.
+struct Device {
+  std::string name;  // unique in the topology
+  DeviceKind kind = DeviceKind::kCpu;
+  // Devices of one class have the same speed: "cpu", "p100". A machine file describes each class.
+  std::string device_class = "cpu";
+  int node = 0;  // the host that it is in; processes do not span nodes
+  Bytes memory;  // what tensors may take
+  // CPU devices: the cores (logical processor numbers of the node) that its compute and its
+  // communication lane run on, without repeats. Lanes that name one core share it.
+  std::vector<int> cores;
+  int threads = 1;  // CPU devices: threads that do arithmetic
+
+  friend bool operator==(const Device&, const Device&) = default;
+};
+
+// A wire, a bus or a switch port between vertices; a vertex is a device or a switch (any name that
+// is no device's).
+struct Link {
+  std::string name;               // unique in the topology
+  std::vector<std::string> ends;  // vertices: two, or two and more for a shared medium
+  int64_t bytes_per_second = 0;   // per direction, or in all for a shared medium
+  Nanos latency;
+  // true: a bus, all traffic over it adds up; false: full duplex, each direction has it all.
+  bool shared = false;
+
+  friend bool operator==(const Link&, const Link&) = default;
+};
+
+struct ChannelIdTag : IdTag {};
+using ChannelId = StrongInt<ChannelIdTag, int32_t>;
+
+// What traffic occupies: one direction of a full-duplex link, or a shared link as a whole.
+// Transfers at the same time share the bandwidth of a channel.
+struct Channel {
+  std::string name;  // the link's, with ">" or "<" for the two directions of a full-duplex link
+  int64_t bytes_per_second = 0;
+  Nanos latency;
+
+  friend bool operator==(const Channel&, const Channel&) = default;
+};
+
+// The devices of a machine and how they are connected: what planner and runtime both need to know.
+// Immutable; DeviceId is the position in devices(). Says nothing about speed of computing.
+//
+// The route between two devices is the one on which 1 MiB takes the least time (sum over its links
+// of latency + bytes/bandwidth); ties go to fewer links, then to links that come first in links().
+// Devices do not forward traffic, switches do.
+class DeviceTopology {
+ public:
+  DeviceTopology() = default;
+  // InvalidArgument naming the device or link at fault: no devices, names that repeat, a link with
+  // fewer than two ends or without bandwidth, a device pair without a route.
+  static absl::StatusOr<DeviceTopology> Create(std::vector<Device> devices,
+                                               std::vector<Link> links);
+
+  int size() const { return static_cast<int>(devices_.size()); }
+  std::span<const Device> devices() const { return devices_; }
+  const Device& device(DeviceId id) const { return devices_[id.index()]; }
+  std::span<const Link> links() const { return links_; }
+  std::span<const Channel> channels() const { return channels_; }
+  const Channel& channel(ChannelId id) const { return channels_[id.index()]; }
+
+  // The channels from one device to another, in order; empty from a device to itself.
+  std::span<const ChannelId> Route(DeviceId from, DeviceId to) const {
+    const size_t row = from.index() * devices_.size() + to.index();
+    return std::span(route_channels_)
+        .subspan(route_begin_[row], route_begin_[row + 1] - route_begin_[row]);
+  }
+  // The sum of latencies along the route, and the bandwidth of its slowest channel (0 from a device
+  // to itself).
+  Nanos RouteLatency(DeviceId from, DeviceId to) const;
+  int64_t RouteBytesPerSecond(DeviceId from, DeviceId to) const;
+
+  // CPU devices of one node with a core in common: their work slows each other down.
+  bool ShareCore(DeviceId a, DeviceId b) const;
+
+  // The first `count` devices with what connects them. InvalidArgument if there are fewer.
+  absl::StatusOr<DeviceTopology> TakeDevices(int count) const;
+
+  // The same on every machine for equal topologies.
+  uint64_t fingerprint() const;
+
+  friend bool operator==(const DeviceTopology& a, const DeviceTopology& b) {
+    return a.devices_ == b.devices_ && a.links_ == b.links_;
+  }
+
+ private:
+  std::vector<Device> devices_;
+  std::vector<Link> links_;
+  std::vector<Channel> channels_;
+  // Row from * size() + to of a table of routes: route_channels_[begin, next begin).
+  std::vector<int32_t> route_begin_;
+  std::vector<ChannelId> route_channels_;
+};
+
+// "cpu", "gpu".
+absl::string_view Name(DeviceKind kind);
+
+// `count` CPU devices "cpu0".. of one thread on cores 0.. of one node, that exchange through memory
+// as one shared medium: for tests and for verification on virtual devices.
+DeviceTopology VirtualCpuDevices(int count, Bytes memory = Bytes(int64_t{1} << 40));
+
+}  // namespace partita
