@@ -1,0 +1,84 @@
+#include "runtime/backend/reference/kernels.h"
+
+#include <span>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "graph/support/status_macros.h"
+#include "runtime/backend/reference/arithmetic.h"
+#include "runtime/backend/reference/conv2d_kernel.h"
+#include "runtime/backend/reference/elementwise_kernels.h"
+#include "runtime/backend/reference/matmul_kernel.h"
+
+// To add an operator: declare `RunKernel(const Foo&, A, signature, arguments)` in foo_kernel.h,
+// include it above, define it as a template in foo_kernel.cc and instantiate it there for
+// FloatArithmetic, DoubleArithmetic and RingArithmetic.
+
+namespace partita {
+namespace {
+
+absl::Status CheckTensors(const std::string& what, const std::vector<KernelTensor>& tensors,
+                          std::span<const TensorArgument> arguments) {
+  if (tensors.size() != arguments.size()) {
+    return absl::InternalError(absl::StrCat(what, ": the kernel has ", tensors.size(),
+                                            " tensors, the launch ", arguments.size()));
+  }
+  for (size_t k = 0; k < tensors.size(); ++k) {
+    const KernelTensor& tensor = tensors[k];
+    if (!tensor.present) continue;
+    if (arguments[k].box.shape() != tensor.type.shape) {
+      return absl::InternalError(absl::StrCat(what, " ", k, ": the kernel is for ",
+                                              ToString(tensor.type), ", the launch has ",
+                                              ToString(arguments[k].box)));
+    }
+    if (arguments[k].data == nullptr && Volume(tensor.type.shape) > 0) {
+      return absl::InternalError(
+          absl::StrCat(what, " ", k, ": no data for ", ToString(tensor.type)));
+    }
+  }
+  return absl::OkStatus();
+}
+
+bool HasType(const KernelSignature& signature, DType dtype) {
+  for (const KernelTensor& t : signature.inputs) {
+    if (t.type.dtype == dtype) return true;
+  }
+  for (const KernelTensor& t : signature.outputs) {
+    if (t.type.dtype == dtype) return true;
+  }
+  return false;
+}
+
+template <class A>
+absl::Status RunWith(A arithmetic, const KernelSignature& signature,
+                     const KernelArguments& arguments) {
+  RETURN_IF_ERROR(std::visit(
+      [&](const auto& attrs) -> absl::Status {
+        if constexpr (requires { RunKernel(attrs, arithmetic, signature, arguments); }) {
+          return RunKernel(attrs, arithmetic, signature, arguments);
+        } else {
+          return absl::UnimplementedError(
+              absl::StrCat("the reference backend has no kernel for ", attrs.kName));
+        }
+      },
+      signature.attrs));
+  if (!signature.fused_relu) return absl::OkStatus();
+  KernelSignature relu{Relu{}, Pass::Forward(), {signature.outputs[0]}, {signature.outputs[0]}};
+  KernelArguments in_place{arguments.outputs.first(1), arguments.outputs.first(1), {}, 0};
+  return RunKernel(Relu{}, arithmetic, relu, in_place);
+}
+
+}  // namespace
+
+absl::Status RunReferenceKernel(const KernelSignature& signature,
+                                const KernelArguments& arguments) {
+  RETURN_IF_ERROR(CheckTensors("input", signature.inputs, arguments.inputs));
+  RETURN_IF_ERROR(CheckTensors("output", signature.outputs, arguments.outputs));
+  if (HasType(signature, DType::kRing64)) return RunWith(RingArithmetic{}, signature, arguments);
+  if (HasType(signature, DType::kFloat32)) return RunWith(FloatArithmetic{}, signature, arguments);
+  return RunWith(DoubleArithmetic{}, signature, arguments);
+}
+
+}  // namespace partita
