@@ -7,10 +7,16 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "graph/ops/batch_norm.h"
 #include "graph/ops/conv2d.h"
+#include "graph/ops/dropout.h"
 #include "graph/ops/elementwise.h"
+#include "graph/ops/loss.h"
+#include "graph/ops/lrn.h"
 #include "graph/ops/matmul.h"
 #include "graph/ops/operator_concept.h"
+#include "graph/ops/softmax.h"
+#include "graph/ops/update.h"
 
 namespace partita {
 
@@ -19,7 +25,16 @@ using OneOf = std::variant<Rows...>;
 
 // THE table of operators. To add one: write graph/ops/foo.{h,cc}, add it here, write one kernel per
 // backend.
-using OpAttrs = OneOf<Conv2d, MatMul, Relu, Binary>;
+using OpAttrs =
+    OneOf<Conv2d, MatMul, Relu, Binary,
+          // Normalisation and dropout.
+          Lrn, Dropout, BatchMoments, BatchNormalize, BatchNormGradMoments, BatchNormGradApply,
+          AffineNormalize,
+          // Softmax and losses.
+          RowMax, RowSum, SumExp, SoftmaxApply, SoftmaxDot, SoftmaxGrad, LogSoftmaxApply,
+          LogSoftmaxGrad, CrossEntropy, CrossEntropyGrad, CountCorrect, SumOfSquares,
+          // Updates of weights and their states.
+          Sgd, Adam, RunningMean, RunningVariance>;
 
 // The functions of operator_concept.h on any row.
 absl::string_view NameOf(const OpAttrs& attrs);
