@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "graph/ops/ops.h"
+#include "graph/tensor.h"
+
+namespace partita {
+
+// What an operand's elements are in a test.
+struct OperandFill {
+  enum class Kind { kReal, kPositive, kLabels };
+  Kind kind = Kind::kReal;
+  int64_t bound = 0;  // kLabels: integers in [0, bound)
+};
+
+// One use of an operator, small enough for every legal split of it to be tried.
+struct OperatorExample {
+  std::string name;  // unique; letters and digits
+  OpAttrs attrs;
+  std::vector<TensorType> operands;  // floating types are kFloat32 (kFloat64 for wide sums)
+  // The operands in which the operator is affine, the others held fixed, or homogeneous piece by
+  // piece (ReLU): <dy, f(x) - f(0)> = <gradient, x> must hold exactly in the ring.
+  std::vector<int> affine = {};
+  std::vector<OperandFill> fills = {};  // kReal where missing
+};
+
+// A float32 tensor type.
+TensorType Floats(const Shape& shape);
+
+// Each family of operators lists its examples in a file of its own.
+std::vector<OperatorExample> LinearExamples();
+std::vector<OperatorExample> ElementwiseExamples();
+
+// All of them.
+std::vector<OperatorExample> OperatorExamples();
+
+}  // namespace partita

@@ -1,0 +1,89 @@
+#pragma once
+
+#include <cstdint>
+#include <random>
+#include <span>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "graph/ops/ops.h"
+#include "graph/part_view.h"
+#include "runtime/backend/kernel_arguments.h"
+#include "tests/conformance/operator_examples.h"
+
+namespace partita {
+
+// A whole tensor in memory, row-major.
+struct HostTensor {
+  TensorType type;
+  std::vector<std::byte> bytes;
+
+  explicit HostTensor(TensorType t)
+      : type(std::move(t)), bytes(static_cast<size_t>(type.bytes())) {}
+  template <class T>
+  std::span<T> as() {
+    return {reinterpret_cast<T*>(bytes.data()), bytes.size() / sizeof(T)};
+  }
+  template <class T>
+  std::span<const T> as() const {
+    return {reinterpret_cast<const T*>(bytes.data()), bytes.size() / sizeof(T)};
+  }
+  friend bool operator==(const HostTensor&, const HostTensor&) = default;
+};
+
+// The part of `tensor` in `box`.
+HostTensor Slice(const HostTensor& tensor, const Box& box);
+// Adds `piece` (kRing64) to `total` at `box`, or takes the (signed) maximum.
+void CombineInto(HostTensor& total, const Box& box, const HostTensor& piece, Combine combine);
+
+enum class FillMode {
+  kRandom,  // reals in [-1, 1); any 64 bits in the ring
+  kTies,    // 0 or 1 (ring only): equal elements and zeros everywhere
+};
+HostTensor Filled(const TensorType& type, const OperandFill& fill, FillMode mode,
+                  std::mt19937_64& random);
+
+// Every floating-point type becomes `dtype` (kFloat64 or kRing64).
+std::vector<TensorType> WithArithmetic(std::vector<TensorType> types, DType dtype);
+
+// An example in one arithmetic, ready to run whole or in parts by the reference backend.
+class OperatorRun {
+ public:
+  OperatorRun(const OperatorExample& example, DType dtype);
+
+  const ShardingRule& rule() const { return rule_; }
+  std::span<const TensorType> operands() const { return operands_; }
+  std::span<const TensorType> results() const { return results_; }
+  // The rule of a pass, and the types that it reads and writes.
+  ShardingRule RuleOf(Pass pass) const;
+  std::vector<TensorType> InputTypes(Pass pass) const;
+  std::vector<TensorType> OutputTypes(Pass pass) const;
+  // Picks what a pass reads.
+  std::vector<HostTensor> InputsOf(Pass pass, const std::vector<HostTensor>& operands,
+                                   const std::vector<HostTensor>& results,
+                                   const std::vector<HostTensor>& gradients) const;
+
+  // Runs the pass unsplit.
+  std::vector<HostTensor> RunWhole(Pass pass, const std::vector<HostTensor>& inputs) const;
+  // Runs every part of a split of the loops by `degrees` and combines what they give (kRing64).
+  // Fails if the split is not legal. `empty_operands` counts operands of parts that are empty.
+  absl::StatusOr<std::vector<HostTensor>> RunSplit(Pass pass, const std::vector<HostTensor>& inputs,
+                                                   std::span<const int64_t> degrees,
+                                                   int64_t* empty_operands) const;
+  // Like RunWhole, with output `pair.output` in the buffer of input `pair.input`.
+  HostTensor RunInPlace(Pass pass, std::vector<HostTensor> inputs, InPlacePair pair) const;
+
+ private:
+  struct Part {
+    PartView forward, pass;
+  };
+  absl::StatusOr<Part> ViewBlocks(Pass pass, std::vector<Interval> blocks) const;
+  std::vector<HostTensor> RunPart(Pass pass, const Part& part, const std::vector<HostTensor>& whole,
+                                  int64_t* empty_operands) const;
+
+  OpAttrs attrs_;
+  std::vector<TensorType> operands_, results_;
+  ShardingRule rule_;
+};
+
+}  // namespace partita
