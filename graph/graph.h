@@ -179,6 +179,9 @@ class GraphBuilder {
   const Operator& op(OpId id) const { return graph_.ops_[id.index()]; }
   std::span<const Operator> ops() const { return graph_.ops_; }
   std::span<const Tensor> tensors() const { return graph_.tensors_; }
+  std::span<const Weight> weights() const { return graph_.weights_; }
+  const ShardingRule& rule(OpId id) const { return graph_.rules_[id.index()]; }
+  TensorId logits() const { return graph_.logits_; }
 
   // Every floating-point type becomes kRing64; see WithRingArithmetic.
   void UseRingArithmetic();

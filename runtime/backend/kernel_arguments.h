@@ -31,7 +31,8 @@ struct KernelArguments {
   std::span<const TensorArgument> inputs;
   std::span<const TensorArgument> outputs;
   StepArguments step;
-  // Fingerprint of the operator's name: the stream of its random numbers.
+  // Fingerprint of the operator's name (a gradient's: its forward operator's): the stream of its
+  // random numbers.
   uint64_t operator_key = 0;
 };
 

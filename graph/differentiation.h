@@ -1,0 +1,49 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "graph/graph.h"
+
+namespace partita {
+
+// Adds the operators that compute gradients to a graph under construction, in reverse mode. The
+// gradient of tensor T is one tensor called "d:T". Every consumer of T on a path from a trainable
+// weight to the loss adds to it; what a tensor's producers write adds up (see TensorKind), so no
+// operator sums gradients.
+class Differentiation {
+ public:
+  // Looks at the operators that are in `builder`, which outlives this object.
+  explicit Differentiation(GraphBuilder& builder);
+
+  // Adds the gradient of `loss` with respect to everything on the way to trainable weights, `seed`
+  // being the gradient of the loss itself. InvalidArgument if no trainable weight leads to it.
+  absl::Status AddGradients(TensorId loss, TensorId seed);
+
+  // For explicit backwards (see backward.h).
+  GraphBuilder& builder() { return builder_; }
+  // Whether a gradient of this tensor is wanted.
+  bool Needs(TensorId id) const { return needs_[id.index()]; }
+  // Its gradient, which is made on first use.
+  absl::StatusOr<TensorId> GradientOf(TensorId id);
+  // The gradient if there is one yet, otherwise kNoTensor.
+  TensorId FindGradient(TensorId id) const;
+  // How many operators read it, updates left out.
+  int CountReaders(TensorId id) const { return readers_[id.index()]; }
+
+ private:
+  void FindNeeds();
+  std::vector<int> DifferentiableOperands(const Operator& op) const;
+  absl::Status AddBackward(const Operator& op);
+  absl::Status AddDerived(const Operator& op);
+
+  GraphBuilder& builder_;
+  size_t forward_ops_;  // operators that were there at the start
+  std::vector<bool> needs_;
+  std::vector<int> readers_;
+  std::vector<TensorId> gradients_;  // by tensor; kNoTensor: none
+};
+
+}  // namespace partita

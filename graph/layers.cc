@@ -1,0 +1,113 @@
+#include "graph/layers.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "graph/support/status_macros.h"
+
+namespace partita {
+namespace {
+
+absl::Status CheckIsWeight(const GraphBuilder& builder, const std::string& layer, TensorId id) {
+  if (builder.tensor(id).kind == TensorKind::kWeight) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("batch normalisation '", layer, "': '",
+                                                 builder.tensor(id).name,
+                                                 "' should be a weight (running statistics)"));
+}
+
+absl::Status AddRunningStatistics(GraphBuilder& builder, const BatchNormLayer& layer,
+                                  const Operator& moments, int64_t count) {
+  const RunningFields fields{.count = count, .momentum = layer.momentum};
+  RETURN_IF_ERROR(CheckIsWeight(builder, layer.name, layer.running_mean));
+  RETURN_IF_ERROR(CheckIsWeight(builder, layer.name, layer.running_variance));
+  RETURN_IF_ERROR(builder
+                      .AddUpdate(absl::StrCat(layer.name, ".running_mean"), RunningMean{fields},
+                                 {layer.running_mean, moments.outputs[0]}, {layer.running_mean})
+                      .status());
+  return builder
+      .AddUpdate(absl::StrCat(layer.name, ".running_variance"), RunningVariance{fields},
+                 {layer.running_variance, moments.outputs[0], moments.outputs[1]},
+                 {layer.running_variance})
+      .status();
+}
+
+// The softmax layer whose last operator is `apply`.
+absl::StatusOr<TensorId> AddSoftmaxLayer(GraphBuilder& builder, const std::string& name, TensorId x,
+                                         OpAttrs apply) {
+  ASSIGN_OR_RETURN(const SoftmaxStatistics statistics, AddSoftmaxStatistics(builder, name, x));
+  ASSIGN_OR_RETURN(const OpId core, builder.AddOp({.name = name,
+                                                   .attrs = std::move(apply),
+                                                   .inputs = {x, statistics.max, statistics.sum}}));
+  builder.SetAnchor(statistics.max_op, core);
+  builder.SetAnchor(statistics.sum_op, core);
+  return builder.op(core).outputs[0];
+}
+
+}  // namespace
+
+absl::StatusOr<TensorId> AddBatchNorm(GraphBuilder& builder, const BatchNormLayer& layer) {
+  if (layer.frozen) {
+    return builder.Add(
+        {.name = layer.name,
+         .attrs = AffineNormalize{.epsilon = layer.epsilon},
+         .inputs = {layer.x, layer.running_mean, layer.running_variance, layer.gamma, layer.beta}});
+  }
+  const Shape x = builder.tensor(layer.x).type.shape;
+  if (x.size() < 2 || x[1] < 1) {
+    return absl::InvalidArgumentError(absl::StrCat("batch normalisation '", layer.name,
+                                                   "' wants an operand [n, c, ...]; found ",
+                                                   ToString(x)));
+  }
+  const int64_t count = Volume(x) / x[1];
+  ASSIGN_OR_RETURN(const OpId moments_id,
+                   builder.AddOp({.name = absl::StrCat(layer.name, ".moments"),
+                                  .attrs = BatchMoments{},
+                                  .inputs = {layer.x}}));
+  const Operator moments = builder.op(moments_id);
+  ASSIGN_OR_RETURN(
+      const OpId core,
+      builder.AddOp(
+          {.name = layer.name,
+           .attrs = BatchNormalize{BatchNormFields{.count = count, .epsilon = layer.epsilon}},
+           .inputs = {layer.x, moments.outputs[0], moments.outputs[1], layer.gamma, layer.beta}}));
+  builder.SetAnchor(moments_id, core);
+  if (layer.running_mean != kNoTensor && layer.running_variance != kNoTensor) {
+    RETURN_IF_ERROR(AddRunningStatistics(builder, layer, moments, count));
+  }
+  return builder.op(core).outputs[0];
+}
+
+absl::StatusOr<SoftmaxStatistics> AddSoftmaxStatistics(GraphBuilder& builder,
+                                                       const std::string& name, TensorId x) {
+  SoftmaxStatistics statistics;
+  ASSIGN_OR_RETURN(
+      statistics.max_op,
+      builder.AddOp({.name = absl::StrCat(name, ".max"), .attrs = RowMax{}, .inputs = {x}}));
+  statistics.max = builder.op(statistics.max_op).outputs[0];
+  ASSIGN_OR_RETURN(statistics.sum_op, builder.AddOp({.name = absl::StrCat(name, ".sum"),
+                                                     .attrs = SumExp{},
+                                                     .inputs = {x, statistics.max}}));
+  statistics.sum = builder.op(statistics.sum_op).outputs[0];
+  return statistics;
+}
+
+absl::StatusOr<TensorId> AddSoftmax(GraphBuilder& builder, const std::string& name, TensorId x) {
+  return AddSoftmaxLayer(builder, name, x, SoftmaxApply{});
+}
+
+absl::StatusOr<TensorId> AddLogSoftmax(GraphBuilder& builder, const std::string& name, TensorId x) {
+  return AddSoftmaxLayer(builder, name, x, LogSoftmaxApply{});
+}
+
+absl::StatusOr<TensorId> AddDropout(GraphBuilder& builder, const std::string& name, TensorId x,
+                                    double ratio) {
+  return builder.Add({.name = name, .attrs = Dropout{.ratio = ratio}, .inputs = {x}});
+}
+
+absl::StatusOr<TensorId> AddLrn(GraphBuilder& builder, const std::string& name, TensorId x,
+                                Lrn lrn) {
+  lrn.pads = LrnPads(lrn.size);
+  return builder.Add({.name = name, .attrs = std::move(lrn), .inputs = {x}});
+}
+
+}  // namespace partita

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "graph/graph.h"
+
+// Layers of models that are several operators of the graph, for importers and the zoo. The last
+// operator of a layer takes the layer's name, so does its result, and the others are anchored to
+// it; their names are the layer's with an ending (".max", ".sum", ...).
+
+namespace partita {
+
+struct BatchNormLayer {
+  std::string name;
+  TensorId x;            // [n, c, ...]
+  TensorId gamma, beta;  // weights [c]
+  // Weights [c] that are not trained. Without `frozen` they may be kNoTensor: then no running
+  // statistics are kept.
+  TensorId running_mean = kNoTensor, running_variance = kNoTensor;
+  double epsilon = 1e-5;
+  double momentum = 0.1;  // the weight of the new value: PyTorch's convention, 1 - ONNX's
+  bool frozen = false;    // normalise by the running statistics and leave them
+};
+absl::StatusOr<TensorId> AddBatchNorm(GraphBuilder& builder, const BatchNormLayer& layer);
+
+// Over the last dimension.
+absl::StatusOr<TensorId> AddSoftmax(GraphBuilder& builder, const std::string& name, TensorId x);
+absl::StatusOr<TensorId> AddLogSoftmax(GraphBuilder& builder, const std::string& name, TensorId x);
+
+absl::StatusOr<TensorId> AddDropout(GraphBuilder& builder, const std::string& name, TensorId x,
+                                    double ratio);
+
+// Local response normalisation over `lrn.size` channels; lrn.pads are filled in.
+absl::StatusOr<TensorId> AddLrn(GraphBuilder& builder, const std::string& name, TensorId x,
+                                Lrn lrn);
+
+// The largest element of each row, and the sum of exp(x - max), which softmax and cross-entropy
+// start from. `name` is the layer's; the caller anchors both operators.
+struct SoftmaxStatistics {
+  OpId max_op, sum_op;
+  TensorId max, sum;
+};
+absl::StatusOr<SoftmaxStatistics> AddSoftmaxStatistics(GraphBuilder& builder,
+                                                       const std::string& name, TensorId x);
+
+}  // namespace partita
