@@ -1,0 +1,59 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "cost_model/machine.h"
+#include "graph/support/strong_int.h"
+
+namespace partita {
+
+// What this process may use of the host that it runs on: the cores left to it by affinity masks and
+// cgroups, and memory up to the cgroup's limit.
+struct Host {
+  std::string hardware;    // "Intel(R) Xeon(R) Processor, 2 cores, L3 260 MiB, avx512f"
+  std::vector<int> cores;  // one logical processor number for each core, ascending
+  Bytes memory;
+  double megahertz = 0;  // as the kernel reports it; 0 if it does not
+  int float_lanes = 4;   // float32 lanes of the widest vector instructions
+  bool has_fma = false;
+};
+// Internal if the host cannot be examined.
+absl::StatusOr<Host> ExamineHost();
+
+struct DiscoverOptions {
+  // How many devices; default one for each core. Cores are divided evenly, in order, and what does
+  // not divide stays idle; with more devices than cores, devices share cores in turn.
+  std::optional<int> devices;
+  // The part of the memory that tensors of all devices may take together.
+  double memory_fraction = 0.8;
+};
+
+// This host as a machine named "local": CPU devices that exchange through memory. Its figures are
+// estimated from clock and instruction set until ApplyRates puts measured ones in their place.
+// InvalidArgument if the number of devices is not in 1..1024.
+absl::StatusOr<Machine> DiscoverMachine(const DiscoverOptions& options);
+absl::StatusOr<Machine> MachineOf(const Host& host, const DiscoverOptions& options);
+
+// What a profiler finds about the devices of one class, all of them busy. Absent: not measured.
+struct MeasuredRates {
+  std::optional<double> matrix_flops;
+  std::optional<double> other_flops;
+  std::optional<double> memory_bytes_per_second;
+  std::optional<double> kernel_overhead_ns;
+  std::optional<Line> copy, add, fill;
+  // A message between two devices of the node.
+  std::optional<Line> exchange;
+  std::vector<CollectiveRate> collective_rates;
+};
+
+// Puts measured figures into the machine: class figures into the class of that name, `exchange`
+// into the links that devices of that class end in (per device; links with switches at both ends
+// stay), and collective rates in place of those for the same algorithm and ranks. NotFound if there
+// is no such class, InvalidArgument if a figure is not positive.
+absl::StatusOr<Machine> ApplyRates(Machine machine, const std::string& device_class,
+                                   const MeasuredRates& rates);
+
+}  // namespace partita

@@ -1,0 +1,99 @@
+#include "cost_model/machine.h"
+
+#include <cmath>
+#include <initializer_list>
+#include <utility>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "graph/support/check.h"
+#include "graph/support/status_macros.h"
+
+namespace partita {
+namespace {
+
+const DeviceClass* FindClass(const Machine& machine, absl::string_view name) {
+  for (const DeviceClass& c : machine.classes) {
+    if (c.name == name) return &c;
+  }
+  return nullptr;
+}
+
+struct Figure {
+  absl::string_view name;
+  double value;
+  bool may_be_zero = false;
+};
+
+absl::Status CheckFigures(absl::string_view owner, std::initializer_list<Figure> figures) {
+  for (const Figure& f : figures) {
+    const bool fits = std::isfinite(f.value) && (f.value > 0 || (f.may_be_zero && f.value == 0));
+    if (fits) continue;
+    return absl::InvalidArgumentError(absl::StrCat(owner, " has ", f.name, " ", f.value,
+                                                   "; wanted a finite number ",
+                                                   f.may_be_zero ? "of at least 0" : "above 0"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckClass(const DeviceClass& c) {
+  const std::string owner = absl::StrCat("device class '", c.name, "'");
+  return CheckFigures(owner, {{"matrix_flops", c.matrix_flops},
+                              {"other_flops", c.other_flops},
+                              {"memory_bytes_per_second", c.memory_bytes_per_second},
+                              {"kernel_overhead_ns", c.kernel_overhead_ns, true},
+                              {"copy.latency_ns", c.copy.latency_ns, true},
+                              {"copy.bytes_per_second", c.copy.bytes_per_second},
+                              {"add.latency_ns", c.add.latency_ns, true},
+                              {"add.bytes_per_second", c.add.bytes_per_second},
+                              {"fill.latency_ns", c.fill.latency_ns, true},
+                              {"fill.bytes_per_second", c.fill.bytes_per_second}});
+}
+
+absl::Status CheckRate(const CollectiveRate& rate) {
+  const std::string owner =
+      absl::StrCat("collective rate '", rate.algorithm, "' of ", rate.ranks, " ranks");
+  if (rate.ranks < 2) return absl::InvalidArgumentError(absl::StrCat(owner, ": wanted 2 or more"));
+  return CheckFigures(owner, {{"line.latency_ns", rate.line.latency_ns, true},
+                              {"line.bytes_per_second", rate.line.bytes_per_second},
+                              {"spread", rate.spread, true}});
+}
+
+}  // namespace
+
+const DeviceClass& Machine::ClassOf(DeviceId id) const {
+  const DeviceClass* found = FindClass(*this, topology.device(id).device_class);
+  CHECK(found != nullptr) << topology.device(id).device_class;
+  return *found;
+}
+
+absl::Status Validate(const Machine& machine) {
+  if (machine.topology.size() == 0) return absl::InvalidArgumentError("the machine has no devices");
+  absl::flat_hash_set<std::string> names;
+  std::vector<std::string> known;
+  for (const DeviceClass& c : machine.classes) {
+    if (!names.insert(c.name).second) {
+      return absl::InvalidArgumentError(absl::StrCat("device class '", c.name, "' is there twice"));
+    }
+    known.push_back(c.name);
+    RETURN_IF_ERROR(CheckClass(c));
+  }
+  for (const Device& device : machine.topology.devices()) {
+    if (names.contains(device.device_class)) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "device '", device.name, "' is of class '", device.device_class,
+        "', which the machine does not describe; it describes: ", absl::StrJoin(known, ", ")));
+  }
+  for (const CollectiveRate& rate : machine.collective_rates) RETURN_IF_ERROR(CheckRate(rate));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Machine> TakeDevices(const Machine& machine, int count) {
+  Machine taken = machine;
+  ASSIGN_OR_RETURN(taken.topology, machine.topology.TakeDevices(count));
+  return taken;
+}
+
+}  // namespace partita

@@ -1,0 +1,85 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "graph/parallel/device_topology.h"
+#include "graph/support/strong_int.h"
+#include "proto/machine.pb.h"
+
+namespace partita {
+
+// A time that grows with the size: latency + bytes / bandwidth.
+struct Line {
+  double latency_ns = 0;
+  double bytes_per_second = 0;
+
+  double Seconds(double bytes) const { return latency_ns * 1e-9 + bytes / bytes_per_second; }
+  friend bool operator==(const Line&, const Line&) = default;
+};
+
+// How fast the devices of one class are, each while all devices of the machine are busy.
+struct DeviceClass {
+  std::string name;
+  std::string description;  // for people
+  // What profile records are keyed by, besides the configuration: the processor's model and size.
+  // Empty: nobody can measure on this machine.
+  std::string hardware;
+  // Floating-point operations per second in float32 (a multiply-add is two): of matrix products and
+  // convolutions at best, and of other arithmetic.
+  double matrix_flops = 0;
+  double other_flops = 0;
+  double memory_bytes_per_second = 0;  // to and from the device's memory
+  double kernel_overhead_ns = 0;       // from a kernel's start to the next one's, besides its work
+  // Moving data within the device: payload bytes copied, added to others, zero-filled.
+  Line copy, add, fill;
+
+  friend bool operator==(const DeviceClass&, const DeviceClass&) = default;
+};
+
+// Collectives of `ranks` devices of one node by `algorithm` ("": any without a row of its own), as
+// measured: rounds * latency + bytes that the busiest rank receives / bandwidth.
+struct CollectiveRate {
+  std::string algorithm;
+  int ranks = 0;
+  Line line;
+  double spread = 0;  // median relative error of the fit
+
+  friend bool operator==(const CollectiveRate&, const CollectiveRate&) = default;
+};
+
+struct Machine {
+  std::string name;
+  std::string description;
+  DeviceTopology topology;
+  std::vector<DeviceClass> classes;
+  std::vector<CollectiveRate> collective_rates;
+
+  // The class of a device; checked when the machine is made.
+  const DeviceClass& ClassOf(DeviceId id) const;
+
+  friend bool operator==(const Machine&, const Machine&) = default;
+};
+
+// InvalidArgument naming what is wrong: a device whose class is not there, a class twice, a figure
+// that is not positive and finite.
+absl::Status Validate(const Machine& machine);
+
+// The first `count` devices with what connects them, and all classes.
+absl::StatusOr<Machine> TakeDevices(const Machine& machine, int count);
+
+// The file format (proto/machine.proto), exact both ways; reading validates.
+proto::Machine MachineToProto(const Machine& machine);
+absl::StatusOr<Machine> MachineFromProto(const proto::Machine& message);
+
+// Text files. `source` (a path) is named in errors. Loading: NotFound or PermissionDenied where the
+// file cannot be read, InvalidArgument with the line where it is no machine.
+std::string MachineText(const Machine& machine);
+absl::StatusOr<Machine> ParseMachine(absl::string_view text, absl::string_view source);
+absl::StatusOr<Machine> LoadMachine(const std::string& path);
+absl::Status SaveMachine(const Machine& machine, const std::string& path);
+
+}  // namespace partita

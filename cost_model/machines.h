@@ -1,0 +1,29 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "cost_model/machine.h"
+
+namespace partita {
+
+// A machine that needs no file.
+struct NamedMachine {
+  absl::string_view name;
+  absl::StatusOr<Machine> (*make)();
+  absl::string_view description;
+};
+
+// THE table of named machines, `local` (this one, see discovery.h) first.
+absl::Span<const NamedMachine> NamedMachines();
+
+// The machine that a user means: a file where the text has a '/' or a '.', otherwise a name of the
+// table (NotFound lists them). With `devices`, its first so many; `local` then divides its cores
+// among so many devices.
+absl::StatusOr<Machine> FindMachine(const std::string& name_or_file,
+                                    std::optional<int> devices = std::nullopt);
+
+}  // namespace partita

@@ -1,0 +1,138 @@
+#include "cost_model/machine.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "absl/strings/str_replace.h"
+#include "cost_model/discovery.h"
+#include "cost_model/machines.h"
+
+namespace partita {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+
+TEST(MachinesTest, EveryNamedMachineIsValidAndSurvivesItsFile) {
+  for (const NamedMachine& row : NamedMachines()) {
+    SCOPED_TRACE(std::string(row.name));
+    const auto machine = row.make();
+    ASSERT_TRUE(machine.ok()) << machine.status();
+    EXPECT_EQ(machine->name, row.name);
+    EXPECT_TRUE(Validate(*machine).ok());
+    const auto again = ParseMachine(MachineText(*machine), "text");
+    ASSERT_TRUE(again.ok()) << again.status();
+    EXPECT_EQ(*again, *machine);
+  }
+}
+
+TEST(MachinesTest, ClustersHaveTheirSizesAndLinks) {
+  const Machine p100 = FindMachine("p100-4x4").value();
+  EXPECT_EQ(p100.topology.size(), 16);
+  // Neighbours by NVLink; other nodes by PCIe, InfiniBand twice, PCIe.
+  EXPECT_THAT(p100.topology.Route(DeviceId(0), DeviceId(3)), SizeIs(1));
+  EXPECT_THAT(p100.topology.Route(DeviceId(0), DeviceId(4)), SizeIs(4));
+  EXPECT_EQ(p100.topology.RouteBytesPerSecond(DeviceId(0), DeviceId(3)), 20'000'000'000);
+  EXPECT_EQ(p100.topology.RouteBytesPerSecond(DeviceId(0), DeviceId(15)), 12'000'000'000);
+  const Machine k80 = FindMachine("k80-16x4").value();
+  EXPECT_EQ(k80.topology.size(), 64);
+  EXPECT_THAT(k80.topology.Route(DeviceId(0), DeviceId(1)), SizeIs(2));
+  EXPECT_THAT(k80.topology.Route(DeviceId(0), DeviceId(2)), SizeIs(4));
+  EXPECT_EQ(k80.topology.RouteBytesPerSecond(DeviceId(0), DeviceId(63)), 6'800'000'000);
+}
+
+TEST(MachinesTest, FirstDevicesAreTaken) {
+  EXPECT_EQ(FindMachine("k80-16x4", 6)->topology.size(), 6);
+  EXPECT_EQ(FindMachine("k80-16x4", 65).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST(MachinesTest, UnknownNamesListTheKnown) {
+  const auto machine = FindMachine("v100");
+  EXPECT_EQ(machine.status().code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(std::string(machine.status().message()), HasSubstr("local, p100-4x4"));
+  EXPECT_THAT(FindMachine("/no/such.textproto").status().code(), absl::StatusCode::kNotFound);
+}
+
+TEST(MachineTest, BadFilesAreInvalidArguments) {
+  const std::string good = MachineText(FindMachine("ethernet-4x1g").value());
+  const std::pair<std::string, std::string> cases[] = {
+      {"", "0 devices"},
+      {"devices {", "m.textproto:1:"},
+      {absl::StrReplaceAll(good, {{"device_class: \"xeon32\"", "device_class: \"xeon\""}}),
+       "class 'xeon'"},
+      {absl::StrReplaceAll(good, {{"matrix_flops: 2000000000000", "matrix_flops: nan"}}),
+       "matrix_flops"},
+      {absl::StrReplaceAll(good, {{"matrix_flops: 2000000000000", "matrix_flops: -1"}}), "above 0"},
+      {absl::StrReplaceAll(good, {{"kind: CPU", ""}}), "no kind"},
+      {absl::StrReplaceAll(good, {{"125000000", "99999999999999999999"}}), "m.textproto:"},
+      {good + "nonsense: 1", "nonsense"},
+      {good + good, "multiple times"},
+      {std::string("\x00\xff\x12", 3), "m.textproto:1:"},
+  };
+  for (const auto& [text, said] : cases) {
+    const auto machine = ParseMachine(text, "m.textproto");
+    EXPECT_EQ(machine.status().code(), absl::StatusCode::kInvalidArgument) << said;
+    EXPECT_THAT(std::string(machine.status().message()), HasSubstr(said));
+    EXPECT_THAT(std::string(machine.status().message()), HasSubstr("m.textproto"));
+  }
+}
+
+Host EightCores() {
+  return {.hardware = "test",
+          .cores = {0, 2, 4, 6, 8, 10, 12, 14},
+          .memory = Bytes(8000),
+          .megahertz = 1000,
+          .float_lanes = 8,
+          .has_fma = true};
+}
+
+TEST(DiscoveryTest, CoresAreDividedEvenly) {
+  const Machine three = MachineOf(EightCores(), {.devices = 3, .memory_fraction = 0.75}).value();
+  ASSERT_EQ(three.topology.size(), 3);
+  EXPECT_EQ(three.topology.device(DeviceId(2)).cores, (std::vector<int>{8, 10}));
+  EXPECT_EQ(three.topology.device(DeviceId(2)).threads, 2);
+  EXPECT_EQ(three.topology.device(DeviceId(0)).memory, Bytes(2000));
+  EXPECT_FALSE(three.topology.ShareCore(DeviceId(0), DeviceId(1)));
+  const Machine all = MachineOf(EightCores(), {}).value();
+  EXPECT_EQ(all.topology.size(), 8);
+  // 1 GHz * 8 lanes * 2 * 2 units * 3/4.
+  EXPECT_DOUBLE_EQ(all.classes[0].matrix_flops, 24e9);
+}
+
+TEST(DiscoveryTest, MoreDevicesThanCoresShareThem) {
+  const Machine machine = MachineOf(EightCores(), {.devices = 10}).value();
+  EXPECT_TRUE(machine.topology.ShareCore(DeviceId(0), DeviceId(8)));
+  EXPECT_FALSE(machine.topology.ShareCore(DeviceId(0), DeviceId(7)));
+  EXPECT_EQ(machine.topology.device(DeviceId(9)).threads, 1);
+  EXPECT_FALSE(MachineOf(EightCores(), {.devices = 0}).ok());
+  EXPECT_FALSE(MachineOf(EightCores(), {.devices = 100000}).ok());
+}
+
+TEST(DiscoveryTest, ThisMachineIsFound) {
+  const Host host = ExamineHost().value();
+  EXPECT_GE(host.cores.size(), 1u);
+  EXPECT_GT(host.memory.value(), int64_t{100} << 20);
+  const Machine two = FindMachine("local", 2).value();
+  EXPECT_EQ(two.topology.size(), 2);
+  EXPECT_EQ(two.classes[0].hardware, host.hardware);
+}
+
+TEST(DiscoveryTest, MeasuredRatesReplaceEstimates) {
+  Machine machine = MachineOf(EightCores(), {.devices = 2}).value();
+  MeasuredRates rates{.matrix_flops = 5e9, .exchange = Line{3000, 7e9}};
+  rates.collective_rates = {{"ring", 2, {100, 1e9}, 0.01}, {"ring", 2, {200, 1e9}, 0.01}};
+  machine = ApplyRates(machine, "cpu", rates).value();
+  EXPECT_EQ(machine.classes[0].matrix_flops, 5e9);
+  EXPECT_EQ(machine.topology.RouteBytesPerSecond(DeviceId(0), DeviceId(1)), 7'000'000'000);
+  EXPECT_EQ(machine.topology.RouteLatency(DeviceId(0), DeviceId(1)), Nanos(3000));
+  ASSERT_THAT(machine.collective_rates, SizeIs(1));
+  EXPECT_EQ(machine.collective_rates[0].line.latency_ns, 200);
+  EXPECT_EQ(ApplyRates(machine, "gpu", rates).status().code(), absl::StatusCode::kNotFound);
+  rates.matrix_flops = std::numeric_limits<double>::infinity();
+  EXPECT_EQ(ApplyRates(machine, "cpu", rates).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace partita
