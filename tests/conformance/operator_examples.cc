@@ -56,7 +56,8 @@ std::vector<OperatorExample> ElementwiseExamples() {
 
 std::vector<OperatorExample> OperatorExamples() {
   std::vector<OperatorExample> all;
-  for (auto family : {LinearExamples(), ElementwiseExamples()}) {
+  for (auto family : {LinearExamples(), ElementwiseExamples(), NormExamples(), SoftmaxExamples(),
+                      UpdateExamples()}) {
     all.insert(all.end(), std::make_move_iterator(family.begin()),
                std::make_move_iterator(family.end()));
   }

@@ -33,6 +33,9 @@ TensorType Floats(const Shape& shape);
 // Each family of operators lists its examples in a file of its own.
 std::vector<OperatorExample> LinearExamples();
 std::vector<OperatorExample> ElementwiseExamples();
+std::vector<OperatorExample> NormExamples();
+std::vector<OperatorExample> SoftmaxExamples();
+std::vector<OperatorExample> UpdateExamples();
 
 // All of them.
 std::vector<OperatorExample> OperatorExamples();

@@ -9,8 +9,13 @@
 #include "graph/support/status_macros.h"
 #include "runtime/backend/reference/arithmetic.h"
 #include "runtime/backend/reference/conv2d_kernel.h"
+#include "runtime/backend/reference/dropout_kernel.h"
 #include "runtime/backend/reference/elementwise_kernels.h"
+#include "runtime/backend/reference/lrn_kernel.h"
 #include "runtime/backend/reference/matmul_kernel.h"
+#include "runtime/backend/reference/norm_kernels.h"
+#include "runtime/backend/reference/softmax_kernels.h"
+#include "runtime/backend/reference/update_kernels.h"
 
 // To add an operator: declare `RunKernel(const Foo&, A, signature, arguments)` in foo_kernel.h,
 // include it above, define it as a template in foo_kernel.cc and instantiate it there for

@@ -1,0 +1,50 @@
+#include "runtime/backend/reference/dropout_kernel.h"
+
+#include "runtime/backend/reference/piece.h"
+
+namespace partita {
+namespace {
+
+// Calls visit(i, index) for each element i of a piece, `index` being its global row-major index.
+template <class T, class Visit>
+void ForEachGlobalIndex(const Piece<T>& piece, Visit&& visit) {
+  const size_t rank = piece.shape.size();
+  const int64_t run = rank == 0 ? 1 : piece.shape[rank - 1];
+  for (int64_t i = 0, size = piece.size(); i < size; i += run) {
+    int64_t rest = i, index = 0, stride = 1;
+    for (size_t d = rank; d-- > 0;) {
+      index += (piece.box[static_cast<int>(d)].lo + rest % piece.shape[d]) * stride;
+      rest /= piece.shape[d];
+      stride *= piece.global[d];
+    }
+    for (int64_t k = 0; k < run; ++k) visit(i + k, index + k);
+  }
+}
+
+}  // namespace
+
+// Forward and gradient alike: one input, times the mask.
+template <class A>
+absl::Status RunKernel(const Dropout& dropout, A, const KernelSignature& signature,
+                       const KernelArguments& arguments) {
+  using T = typename A::T;
+  using Wide = typename A::Wide;
+  const Piece<const T> in = Input<T>(signature, arguments, 0);
+  const Piece<T> out = Output<T>(signature, arguments);
+  const DropoutMask mask(dropout.ratio, arguments.step.seed, arguments.step.step,
+                         arguments.operator_key);
+  const Wide scale = A::Constant(1 / (1 - dropout.ratio));
+  ForEachGlobalIndex(in, [&](int64_t i, int64_t index) {
+    out.data[i] = mask.Keeps(index) ? A::Round(Wide(in.data[i]) * scale) : T();
+  });
+  return absl::OkStatus();
+}
+
+template absl::Status RunKernel(const Dropout&, FloatArithmetic, const KernelSignature&,
+                                const KernelArguments&);
+template absl::Status RunKernel(const Dropout&, DoubleArithmetic, const KernelSignature&,
+                                const KernelArguments&);
+template absl::Status RunKernel(const Dropout&, RingArithmetic, const KernelSignature&,
+                                const KernelArguments&);
+
+}  // namespace partita
