@@ -1,0 +1,79 @@
+#include "graph/parallel/parts.h"
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
+#include "graph/support/status_macros.h"
+
+namespace partita {
+namespace {
+
+absl::Status Named(const Operator& op, const absl::Status& status) {
+  return absl::InvalidArgumentError(absl::StrCat("operator '", op.name, "': ", status.message()));
+}
+
+// For each loop of the operator, the anchor's loop of that name, or -1.
+std::vector<int> MatchLoops(const ShardingRule& own, const ShardingRule& anchor) {
+  std::vector<int> match;
+  for (const LoopDim& loop : own.loops) match.push_back(anchor.FindLoop(loop.name));
+  return match;
+}
+
+bool HasResult(const PartView& view) {
+  for (const TensorView& result : view.results) {
+    if (result.present && !result.box.empty()) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<Part>> PartsOf(const Graph& graph, const Operator& op,
+                                          const ParallelConfig& config) {
+  const ShardingRule& rule = graph.rule(op.id);
+  const ShardingRule& anchor = graph.rule(op.anchor);
+  const std::vector<int> match = MatchLoops(rule, anchor);
+  const std::vector<Shape> inputs = graph.InputShapes(op);
+  const std::vector<Shape> outputs = graph.OutputShapes(op);
+  std::vector<Part> parts;
+  absl::flat_hash_set<std::pair<int32_t, int32_t>> seen;  // device, term
+  std::vector<int32_t> digit(anchor.loops.size());
+  for (size_t p = 0; p < config.devices.size(); ++p) {
+    int64_t rest = static_cast<int64_t>(p);
+    for (size_t l = anchor.loops.size(); l-- > 0;) {
+      digit[l] = static_cast<int32_t>(rest % config.degrees[l]);
+      rest /= config.degrees[l];
+    }
+    std::vector<Interval> blocks;
+    int32_t term = 0;
+    for (size_t l = 0; l < rule.loops.size(); ++l) {
+      const auto m = static_cast<size_t>(match[l]);
+      const int32_t degree = match[l] < 0 ? 1 : config.degrees[m];
+      const int32_t index = match[l] < 0 ? 0 : digit[m];
+      blocks.push_back(BlockOf(rule.loops[l].extent, degree, index));
+      term = term * degree + index;
+    }
+    if (!seen.insert({config.devices[p].value(), term}).second) continue;
+    auto view = ViewPart(rule, inputs, outputs, std::move(blocks));
+    if (!view.ok()) return Named(op, view.status());
+    if (!HasResult(*view)) continue;
+    parts.push_back({static_cast<int32_t>(p), config.devices[p], term, *std::move(view)});
+  }
+  return parts;
+}
+
+absl::StatusOr<std::vector<Part>> UpdateParts(const Graph& graph, const Operator& op,
+                                              const std::vector<PlacedBox>& update_layout) {
+  const ShardingRule& rule = graph.rule(op.id);
+  std::vector<Part> parts;
+  for (size_t p = 0; p < update_layout.size(); ++p) {
+    const PlacedBox& piece = update_layout[p];
+    std::vector<Interval> blocks;
+    for (int d = 0; d < piece.box.rank(); ++d) blocks.push_back(piece.box[d]);
+    auto view = ViewPart(rule, graph.InputShapes(op), graph.OutputShapes(op), std::move(blocks));
+    if (!view.ok()) return Named(op, view.status());
+    parts.push_back({static_cast<int32_t>(p), piece.device, 0, *std::move(view)});
+  }
+  return parts;
+}
+
+}  // namespace partita

@@ -1,0 +1,76 @@
+#include "graph/parallel/strategy.h"
+
+#include "absl/strings/str_cat.h"
+#include "graph/parallel/parts.h"
+#include "graph/support/status_macros.h"
+
+namespace partita {
+
+Strategy SingleDevice(const Graph& graph, DeviceId device) {
+  Strategy strategy;
+  strategy.configs.resize(graph.ops().size());
+  for (OpId id : graph.anchors()) strategy.configs[id.index()] = Unsplit(graph.rule(id), device);
+  strategy.weights.resize(graph.weights().size());
+  strategy.host_device = device;
+  return strategy;
+}
+
+namespace {
+
+absl::Status ValidateLayout(const Tensor& tensor, const std::vector<PlacedBox>& layout, int devices) {
+  std::vector<Box> boxes;
+  for (const PlacedBox& piece : layout) {
+    if (piece.box.rank() != static_cast<int>(tensor.type.shape.size()) || piece.box.empty() ||
+        !Box::Full(tensor.type.shape).Contains(piece.box) || piece.device.value() < 0 ||
+        piece.device.value() >= devices) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "weight '", tensor.name, "' ", ToString(tensor.type), ": a layout places ",
+          ToString(piece.box), " on device ", piece.device.value(), " of ", devices));
+    }
+    boxes.push_back(piece.box);
+  }
+  const std::vector<Box> missing = Uncovered(Box::Full(tensor.type.shape), boxes);
+  if (!missing.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("weight '", tensor.name, "': no device holds ", ToString(missing[0])));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status ValidateStrategy(const Graph& graph, const Strategy& strategy, int devices) {
+  if (strategy.configs.size() != graph.ops().size()) {
+    return absl::InvalidArgumentError(absl::StrCat("the strategy has ", strategy.configs.size(),
+                                                   " configurations; the graph has ",
+                                                   graph.ops().size(), " operators"));
+  }
+  if (strategy.host_device.value() < 0 || strategy.host_device.value() >= devices) {
+    return absl::InvalidArgumentError("the host device does not exist");
+  }
+  for (OpId id : graph.anchors()) {
+    const Operator& op = graph.op(id);
+    const auto status = ValidateConfig(graph.rule(id), strategy.configs[id.index()], devices);
+    if (!status.ok()) {
+      return absl::InvalidArgumentError(absl::StrCat("operator '", op.name, "': ", status.message()));
+    }
+  }
+  for (const Operator& op : graph.ops()) {
+    if (op.anchor == kNoOp) continue;
+    RETURN_IF_ERROR(PartsOf(graph, op, strategy.configs[op.anchor.index()]).status());
+  }
+  if (!strategy.weights.empty() && strategy.weights.size() != graph.weights().size()) {
+    return absl::InvalidArgumentError(absl::StrCat("the strategy places ", strategy.weights.size(),
+                                                   " weights; the graph has ",
+                                                   graph.weights().size()));
+  }
+  for (size_t w = 0; w < strategy.weights.size(); ++w) {
+    const Tensor& tensor = graph.tensor(graph.weights()[w].tensor);
+    for (const auto& layout : {strategy.weights[w].parameter, strategy.weights[w].update}) {
+      if (layout.has_value()) RETURN_IF_ERROR(ValidateLayout(tensor, *layout, devices));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace partita

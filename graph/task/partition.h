@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "graph/graph.h"
+#include "graph/parallel/strategy.h"
+#include "graph/task/task_graph.h"
+
+namespace partita {
+
+// What may be chosen about a task graph besides the strategy. Stored in plans.
+struct PartitionOptions {
+  int devices = 1;
+  // The node of each device; empty: all on one.
+  std::vector<int32_t> node_of_device;
+  // Recognise collectives; otherwise everything goes point to point.
+  bool collectives = true;
+  // Algorithm for every collective of a kind that supports it, or empty: by size (DefaultAlgorithm).
+  std::string algorithm;
+  // Tensors to bring to the host besides the loss and metrics (tests, dumps).
+  std::vector<TensorId> extra_outputs;
+  // Kernels take a following ReLU into their store where nobody else reads the value before it.
+  bool fuse = true;
+};
+
+// The task graph of one training step: pure, and the same for planner and runtime. The strategy is checked:
+// InvalidArgument says which operator or weight does not fit and why.
+absl::StatusOr<TaskGraph> Partition(const Graph& graph, const Strategy& strategy,
+                                    const PartitionOptions& options);
+
+}  // namespace partita

@@ -1,0 +1,213 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "graph/box.h"
+#include "graph/collective/collective.h"
+#include "graph/graph.h"
+#include "graph/support/strong_int.h"
+#include "graph/task/kernel_signature.h"
+
+namespace partita {
+
+// What each device does in one step: the one description that is priced, checked, lowered and executed.
+
+struct TaskIdTag : IdTag {};
+struct BufferIdTag : IdTag {};
+using TaskId = StrongInt<TaskIdTag, int32_t>;
+using BufferId = StrongInt<BufferIdTag, int32_t>;
+constexpr BufferId kNoBuffer{-1};
+
+enum class BufferKind : uint8_t {
+  kActivation,  // lives within a step
+  kStaging,     // packed data on its way; box is [0, elements)
+  kHostInput,   // filled by the loader every step
+  kWeight,      // lives between steps: a region of a parameter
+  kState,       // lives between steps: a region of an optimizer state
+};
+
+// A piece of a tensor on a device.
+struct Buffer {
+  BufferId id;
+  DeviceId device;
+  BufferKind kind = BufferKind::kActivation;
+  TensorId tensor = kNoTensor;
+  DType dtype = DType::kFloat32;
+  Box box;
+  Format format = Format::kDense;
+
+  int64_t elements() const { return box.volume(); }
+  bool persistent() const { return kind == BufferKind::kWeight || kind == BufferKind::kState; }
+};
+
+// `count` elements of a buffer from `offset` on.
+struct Slice {
+  BufferId buffer = kNoBuffer;
+  int64_t offset = 0;
+  int64_t count = 0;
+  friend bool operator==(const Slice&, const Slice&) = default;
+};
+
+// The elements of a buffer from `offset` on hold `box`, row-major.
+struct Window {
+  BufferId buffer = kNoBuffer;
+  Box box;
+  int64_t offset = 0;
+};
+
+// A kernel of an operator's part.
+struct ComputeTask {
+  DeviceId device;
+  OpId op;
+  int32_t part = 0;
+  int32_t signature = 0;         // in TaskGraph::signatures()
+  std::vector<BufferId> inputs;  // kNoBuffer: not present, or empty
+  std::vector<BufferId> outputs;
+  // The piece that each input and output is, also where there is no buffer.
+  std::vector<Box> input_boxes, output_boxes;
+};
+
+// Copies, sums and fills within a device, in order.
+struct Move {
+  MoveSignature::Kind kind = MoveSignature::Kind::kCopy;
+  Window from;  // unused by kFill
+  Window to;
+  Box region;  // inside both boxes
+};
+struct MoveTask {
+  DeviceId device;
+  DType dtype = DType::kFloat32;
+  std::vector<Move> moves;
+};
+
+// The loader fills a host-input buffer.
+struct LoadTask {
+  DeviceId device;
+  BufferId buffer;
+};
+
+// A collective between the devices of `group`, in rank order. In place for all but all-to-all: then
+// send[r] == receive[r].
+struct CollectiveTask {
+  std::vector<DeviceId> group;
+  Collective collective;
+  std::string algorithm;
+  DType dtype = DType::kFloat32;
+  std::vector<Slice> send, receive;
+};
+
+// Point-to-point copies that start together.
+struct Transfer {
+  DeviceId from, to;
+  Slice send, receive;
+};
+struct TransferTask {
+  DType dtype = DType::kFloat32;
+  std::vector<DeviceId> group;  // every device that sends or receives, sorted
+  std::vector<Transfer> transfers;
+};
+
+// Names a task by what it is for, never by when it was made: ties are broken and plans are stored by it.
+struct TaskKey {
+  enum class Phase : uint8_t { kCompute, kLoad, kFill, kSum, kPack, kMove, kSend, kUnpack };
+  bool of_tensor = false;  // subject is a tensor, else an operator
+  int32_t subject = 0;
+  int32_t step = 0;  // of the tensor's exchange; 0 for compute
+  Phase phase = Phase::kCompute;
+  int32_t from = 0;  // compute: part; otherwise a device
+  int32_t to = 0;
+  friend auto operator<=>(const TaskKey&, const TaskKey&) = default;
+  template <class H>
+  friend H AbslHashValue(H h, const TaskKey& a) {
+    return H::combine(std::move(h), a.of_tensor, a.subject, a.step, a.phase, a.from, a.to);
+  }
+};
+
+using TaskBody = std::variant<ComputeTask, MoveTask, LoadTask, CollectiveTask, TransferTask>;
+
+struct Task {
+  TaskId id;
+  TaskKey key;
+  TaskBody body;
+  std::vector<TaskId> dependencies;  // sorted; all earlier in the canonical order
+};
+
+// Whether a task runs on the compute lane or the communication lane of its devices.
+bool IsCommunication(const Task& task);
+// The devices whose lanes it holds, sorted.
+std::vector<DeviceId> DevicesOf(const Task& task);
+
+// Buffers that a task reads and writes, each once. In-place tasks name a buffer in both.
+struct Access {
+  std::vector<BufferId> reads, writes;
+};
+Access AccessOf(const Task& task);
+
+// A value that the host reads when the step has ended.
+struct HostOutput {
+  TensorId tensor;
+  BufferId buffer;
+};
+
+class TaskGraph {
+ public:
+  // In canonical order: topological, and the same for equal arguments of Partition.
+  std::span<const Task> tasks() const { return tasks_; }
+  const Task& task(TaskId id) const { return tasks_[id.index()]; }
+  std::span<const Buffer> buffers() const { return buffers_; }
+  const Buffer& buffer(BufferId id) const { return buffers_[id.index()]; }
+  std::span<const KernelSignature> signatures() const { return signatures_; }
+  std::span<const HostOutput> outputs() const { return outputs_; }
+  int devices() const { return devices_; }
+  uint64_t fingerprint() const { return fingerprint_; }
+
+ private:
+  friend class TaskGraphBuilder;
+  std::vector<Task> tasks_;
+  std::vector<Buffer> buffers_;
+  std::vector<KernelSignature> signatures_;
+  std::vector<HostOutput> outputs_;
+  int devices_ = 0;
+  uint64_t fingerprint_ = 0;
+};
+
+// Adds tasks front to back and derives dependencies from what they read and write: a reader waits for the
+// buffer's writers, a writer for its earlier readers and writers.
+class TaskGraphBuilder {
+ public:
+  explicit TaskGraphBuilder(int devices) { graph_.devices_ = devices; }
+
+  BufferId AddBuffer(Buffer buffer);  // the id is filled in
+  BufferId AddStaging(DeviceId device, DType dtype, int64_t elements);
+  const Buffer& buffer(BufferId id) const { return graph_.buffers_[id.index()]; }
+  int32_t AddSignature(const KernelSignature& signature);
+  TaskId AddTask(TaskKey key, TaskBody body);
+  void AddOutput(TensorId tensor, BufferId buffer) { graph_.outputs_.push_back({tensor, buffer}); }
+
+  TaskGraph Build() &&;
+
+ private:
+  struct Uses {
+    std::vector<TaskId> writers, readers;  // since the last write, and that write
+  };
+  TaskGraph graph_;
+  std::vector<Uses> uses_;
+  absl::flat_hash_map<std::string, int32_t> signature_index_;
+};
+
+// The signatures of a move task's moves, for pricing and profiling.
+std::vector<MoveSignature> SignaturesOf(const MoveTask& task);
+
+// Elements that arrive at `device` from other devices when the task runs.
+int64_t ElementsReceived(const CollectiveTask& task, DeviceId device);
+int64_t ElementsReceived(const TransferTask& task, DeviceId device);
+// Bytes received by each device in the whole graph.
+std::vector<Bytes> BytesReceived(const TaskGraph& graph);
+
+}  // namespace partita
