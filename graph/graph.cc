@@ -233,8 +233,13 @@ absl::StatusOr<Graph> GraphBuilder::Build() && {
   g.producers_.assign(g.tensors_.size(), {});
   g.consumers_.assign(g.tensors_.size(), {});
   g.anchors_.clear();
+  std::vector<bool> updated(g.tensors_.size(), false);
   for (const Operator& op : g.ops_) {
     for (TensorId id : op.inputs) {
+      if (updated[id.index()]) {
+        return absl::InvalidArgumentError(absl::StrCat("operator '", op.name, "' reads '",
+                                                       tensor(id).name, "' after its update"));
+      }
       auto& readers = g.consumers_[id.index()];
       if (readers.empty() || readers.back() != op.id) readers.push_back(op.id);
     }
@@ -245,6 +250,10 @@ absl::StatusOr<Graph> GraphBuilder::Build() && {
                                                        "' after an operator has read it"));
       }
       g.producers_[id.index()].push_back(op.id);
+    }
+    for (TensorId id : op.outputs) {
+      const Tensor& next = tensor(id);
+      if (next.kind == TensorKind::kNext) updated[next.of.index()] = true;
     }
     if (op.anchor == op.id) g.anchors_.push_back(op.id);
     if (op.anchor != kNoOp && this->op(op.anchor).anchor != op.anchor) {

@@ -14,6 +14,7 @@ namespace partita {
 struct Conv2d {
   static constexpr char kName[] = "conv2d";
   static constexpr char kDescription[] = "2-D convolution with groups, strides, dilations and bias";
+  static constexpr bool kFusesRelu = true;
 
   std::vector<int64_t> stride = {1, 1};    // height, width
   std::vector<int64_t> dilation = {1, 1};  // 1 = dense

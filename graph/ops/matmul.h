@@ -14,6 +14,7 @@ struct MatMul {
   static constexpr char kName[] = "matmul";
   static constexpr char kDescription[] =
       "product with a weight matrix and optional bias (fully connected)";
+  static constexpr bool kFusesRelu = true;
 
   bool transposed = true;  // w is [o, i], as PyTorch's Linear keeps it
 

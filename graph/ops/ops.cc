@@ -49,6 +49,10 @@ std::vector<InPlacePair> InPlace(const OpAttrs& attrs, Pass pass) {
   return std::visit([&](const auto& a) { return InPlace(a, pass); }, attrs);
 }
 
+bool CanFuseRelu(const OpAttrs& attrs) {
+  return std::visit([](const auto& a) { return requires { a.kFusesRelu; }; }, attrs);
+}
+
 std::string ToString(const OpAttrs& attrs) {
   return std::visit(
       [](const auto& a) {

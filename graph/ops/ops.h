@@ -48,6 +48,10 @@ Work WorkOf(const OpAttrs& attrs, Pass pass, std::span<const TensorType> inputs,
             std::span<const TensorType> outputs);
 std::vector<InPlacePair> InPlace(const OpAttrs& attrs, Pass pass);
 
+// Whether the forward kernel can apply a ReLU to its result before storing it: rows that say
+// `static constexpr bool kFusesRelu = true`.
+bool CanFuseRelu(const OpAttrs& attrs);
+
 // "conv2d stride=[4,4] dilation=[1,1] pads=[2,2,2,2] groups=1": canonical, so it serves as a key.
 std::string ToString(const OpAttrs& attrs);
 

@@ -28,8 +28,8 @@ absl::Status ValidateConfig(const ShardingRule& rule, const ParallelConfig& conf
     const LoopDim& loop = rule.loops[l];
     const int32_t degree = config.degrees[l];
     if (degree < 1 || (degree > 1 && degree > loop.extent)) {
-      return absl::InvalidArgumentError(absl::StrCat("loop '", loop.name, "' of extent ", loop.extent,
-                                                     " cannot be split ", degree, " ways"));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "loop '", loop.name, "' of extent ", loop.extent, " cannot be split ", degree, " ways"));
     }
     if (degree > 1 && !loop.splittable) {
       return absl::InvalidArgumentError(absl::StrCat("loop '", loop.name, "' does not split"));
@@ -43,8 +43,8 @@ absl::Status ValidateConfig(const ShardingRule& rule, const ParallelConfig& conf
   }
   for (DeviceId device : config.devices) {
     if (device.value() < 0 || device.value() >= devices) {
-      return absl::InvalidArgumentError(absl::StrCat("device ", device.value(),
-                                                     " does not exist; the machine has ", devices));
+      return absl::InvalidArgumentError(
+          absl::StrCat("device ", device.value(), " does not exist; the machine has ", devices));
     }
   }
   return absl::OkStatus();
@@ -62,7 +62,8 @@ std::string ToString(const ShardingRule& rule, const ParallelConfig& config) {
   absl::StrAppend(&text, " on ");
   const auto& devices = config.devices;
   bool run = devices.size() > 2;
-  for (size_t p = 1; p < devices.size(); ++p) run &= devices[p].value() == devices[p - 1].value() + 1;
+  for (size_t p = 1; p < devices.size(); ++p)
+    run &= devices[p].value() == devices[p - 1].value() + 1;
   if (run) return absl::StrCat(text, devices.front().value(), "-", devices.back().value());
   for (size_t p = 0; p < devices.size(); ++p) {
     absl::StrAppend(&text, p > 0 ? "," : "", devices[p].value());

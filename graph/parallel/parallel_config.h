@@ -12,9 +12,10 @@
 
 namespace partita {
 
-// How one operator is split and placed: any point of the SOAP space. Part p computes block (i_0, i_1, ...) of
-// the loops on devices[p], where p is the mixed-radix index of (replica, i_0, i_1, ...), replica leading.
-// Replicas compute the same values. Several parts may share a device; any order of devices is allowed.
+// How one operator is split and placed: any point of the SOAP space. Part p computes block (i_0,
+// i_1, ...) of the loops on devices[p], where p is the mixed-radix index of (replica, i_0, i_1,
+// ...), replica leading. Replicas compute the same values. Several parts may share a device; any
+// order of devices is allowed.
 struct ParallelConfig {
   std::vector<int32_t> degrees;  // for each loop of the operator's rule, 1 <= degree <= extent
   int32_t replicas = 1;
@@ -32,8 +33,8 @@ int64_t PartCount(const ParallelConfig& config);
 // One part, every loop whole.
 ParallelConfig Unsplit(const ShardingRule& rule, DeviceId device);
 
-// Sizes, degrees and device numbers fit the rule and a machine of `devices` devices. Whether a split product
-// stays one interval shows only when the parts are viewed (see PartsOf).
+// Sizes, degrees and device numbers fit the rule and a machine of `devices` devices. Whether a
+// split product stays one interval shows only when the parts are viewed (see PartsOf).
 absl::Status ValidateConfig(const ShardingRule& rule, const ParallelConfig& config, int devices);
 
 // "n=4 oh=2 on 0-7" or "n=2 x2 on 0,1,1,0".
@@ -42,8 +43,9 @@ std::string ToString(const ShardingRule& rule, const ParallelConfig& config);
 // The role of a loop in the SOAP vocabulary, derived from the rule.
 enum class LoopRole : uint8_t { kSample, kAttribute, kParameter, kReduction };
 
-// `is_weight[k]`: operand k is a weight. A loop that some result does not name is a reduction; one that a
-// weight names is a parameter loop; the leading dimension of a result is the sample; the rest are attributes.
+// `is_weight[k]`: operand k is a weight. A loop that some result does not name is a reduction; one
+// that a weight names is a parameter loop; the leading dimension of a result is the sample; the
+// rest are attributes.
 LoopRole RoleOf(const ShardingRule& rule, int loop, std::span<const bool> is_weight);
 
 }  // namespace partita

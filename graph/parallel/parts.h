@@ -19,13 +19,14 @@ struct Part {
   PartView view;  // by the operator's own rule (a gradient's is derived)
 };
 
-// The parts that compute something, in index order. Parts with one term on one device are one part; a part
-// that has no result (the gradient of an operand that only the first part reads) is left out.
-// InvalidArgument if the configuration does not fit, naming the operator.
+// The parts that compute something, in index order. Parts with one term on one device are one part;
+// a part that has no result (the gradient of an operand that only the first part reads) is left
+// out. InvalidArgument if the configuration does not fit, naming the operator.
 absl::StatusOr<std::vector<Part>> PartsOf(const Graph& graph, const Operator& op,
                                           const ParallelConfig& anchor_config);
 
-// The parts of an update operator: one for each region of its weight's update layout. All have term 0.
+// The parts of an update operator: one for each region of its weight's update layout. All have term
+// 0.
 absl::StatusOr<std::vector<Part>> UpdateParts(const Graph& graph, const Operator& op,
                                               const std::vector<PlacedBox>& update_layout);
 

@@ -17,15 +17,16 @@ Strategy SingleDevice(const Graph& graph, DeviceId device) {
 
 namespace {
 
-absl::Status ValidateLayout(const Tensor& tensor, const std::vector<PlacedBox>& layout, int devices) {
+absl::Status ValidateLayout(const Tensor& tensor, const std::vector<PlacedBox>& layout,
+                            int devices) {
   std::vector<Box> boxes;
   for (const PlacedBox& piece : layout) {
     if (piece.box.rank() != static_cast<int>(tensor.type.shape.size()) || piece.box.empty() ||
         !Box::Full(tensor.type.shape).Contains(piece.box) || piece.device.value() < 0 ||
         piece.device.value() >= devices) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "weight '", tensor.name, "' ", ToString(tensor.type), ": a layout places ",
-          ToString(piece.box), " on device ", piece.device.value(), " of ", devices));
+      return absl::InvalidArgumentError(
+          absl::StrCat("weight '", tensor.name, "' ", ToString(tensor.type), ": a layout places ",
+                       ToString(piece.box), " on device ", piece.device.value(), " of ", devices));
     }
     boxes.push_back(piece.box);
   }
@@ -52,7 +53,8 @@ absl::Status ValidateStrategy(const Graph& graph, const Strategy& strategy, int 
     const Operator& op = graph.op(id);
     const auto status = ValidateConfig(graph.rule(id), strategy.configs[id.index()], devices);
     if (!status.ok()) {
-      return absl::InvalidArgumentError(absl::StrCat("operator '", op.name, "': ", status.message()));
+      return absl::InvalidArgumentError(
+          absl::StrCat("operator '", op.name, "': ", status.message()));
     }
   }
   for (const Operator& op : graph.ops()) {

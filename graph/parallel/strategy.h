@@ -18,9 +18,10 @@ struct PlacedBox {
   friend bool operator==(const PlacedBox&, const PlacedBox&) = default;
 };
 
-// Where a weight lives. Each layout covers every element and may hold copies. nullopt is the default:
-// `parameter`: every region that an operator demands, where it is demanded; `update`: the parameter layout.
-// Other values give the ZeRO family: copies / shards is ZeRO-2, shards / shards is ZeRO-3.
+// Where a weight lives. Each layout covers every element and may hold copies. nullopt is the
+// default: `parameter`: every region that an operator demands, where it is demanded; `update`: the
+// parameter layout. Other values give the ZeRO family: copies / shards is ZeRO-2, shards / shards
+// is ZeRO-3.
 struct WeightPlacement {
   std::optional<std::vector<PlacedBox>> parameter;
   std::optional<std::vector<PlacedBox>> update;
@@ -29,16 +30,18 @@ struct WeightPlacement {
 
 // How a whole graph is split over a machine.
 struct Strategy {
-  std::vector<ParallelConfig> configs;     // by OpId; used for anchors, empty elsewhere
-  std::vector<WeightPlacement> weights;    // by position in Graph::weights(); may be empty: all default
-  DeviceId host_device{0};                 // holds the loss and metrics for the host to read
+  std::vector<ParallelConfig> configs;  // by OpId; used for anchors, empty elsewhere
+  std::vector<WeightPlacement>
+      weights;              // by position in Graph::weights(); may be empty: all default
+  DeviceId host_device{0};  // holds the loss and metrics for the host to read
   friend bool operator==(const Strategy&, const Strategy&) = default;
 };
 
 // Every operator whole, on one device.
 Strategy SingleDevice(const Graph& graph, DeviceId device);
 
-// Sizes and devices fit; configurations are valid for their operators, and placements cover the weights.
+// Sizes and devices fit; configurations are valid for their operators, and placements cover the
+// weights.
 absl::Status ValidateStrategy(const Graph& graph, const Strategy& strategy, int devices);
 
 }  // namespace partita

@@ -1,10 +1,14 @@
 // Exchange in four moves:
-//   1. cells   - cut every dimension at the ends of all distinct boxes; a cell is a grid box that some demand
-//                wants. Cells covered by the same pieces and wanted by the same demands form a *region*.
-//   2. owners  - for each region choose which holder of each term serves which destination: *flows*.
-//   3. shape   - a flow's owners S and destinations D say what it is: local, all-reduce (S = D), reduce
-//                (one destination in S), broadcast (one owner); several reduces over one group are a
-//                reduce-scatter, several broadcasts an all-gather.
+//   1. cells   - cut every dimension at the ends of all distinct boxes; a cell is a grid box that
+//   some demand
+//                wants. Cells covered by the same pieces and wanted by the same demands form a
+//                *region*.
+//   2. owners  - for each region choose which holder of each term serves which destination:
+//   *flows*.
+//   3. shape   - a flow's owners S and destinations D say what it is: local, all-reduce (S = D),
+//   reduce
+//                (one destination in S), broadcast (one owner); several reduces over one group are
+//                a reduce-scatter, several broadcasts an all-gather.
 //   4. steps   - flows of one shape and group travel together.
 #include "graph/task/exchange.h"
 
@@ -44,7 +48,8 @@ DistinctBoxes Distinct(std::span<const Item> items) {
   return distinct;
 }
 
-// A set of grid cells with the same covering pieces and the same demands, as few boxes as merging finds.
+// A set of grid cells with the same covering pieces and the same demands, as few boxes as merging
+// finds.
 struct Region {
   std::vector<Box> boxes;
   std::vector<int32_t> pieces;
@@ -196,7 +201,8 @@ class OwnerChoice {
       holders[piece.term].try_emplace(piece.device, i);
     }
     std::vector<DeviceId> destinations;
-    for (int32_t j : region.demands) destinations.push_back(demands_[static_cast<size_t>(j)].device);
+    for (int32_t j : region.demands)
+      destinations.push_back(demands_[static_cast<size_t>(j)].device);
     std::sort(destinations.begin(), destinations.end());
     destinations.erase(std::unique(destinations.begin(), destinations.end()), destinations.end());
     return holders.size() == 1 ? CopyFlows(region, holders.begin()->second, destinations)
@@ -226,13 +232,14 @@ class OwnerChoice {
     std::vector<Flow> flows;
     for (auto& [owner, to] : served) {
       std::sort(to.begin(), to.end());
-      flows.push_back({region.boxes, {{owner, {holders.at(owner)}}}, std::move(to), region.demands});
+      flows.push_back(
+          {region.boxes, {{owner, {holders.at(owner)}}}, std::move(to), region.demands});
     }
     return flows;
   }
 
-  // Several terms: layer k takes the k-th copy of every term; a destination joins a layer that it is an owner
-  // of, else the layer with the fewest destinations.
+  // Several terms: layer k takes the k-th copy of every term; a destination joins a layer that it
+  // is an owner of, else the layer with the fewest destinations.
   std::vector<Flow> SumFlows(const Region& region,
                              const std::map<int32_t, std::map<DeviceId, int32_t>>& holders,
                              const std::vector<DeviceId>& destinations) const {
@@ -344,7 +351,8 @@ class StepBuilder {
     return owners;
   }
 
-  static std::vector<DeviceId> Union(const std::vector<DeviceId>& a, const std::vector<DeviceId>& b) {
+  static std::vector<DeviceId> Union(const std::vector<DeviceId>& a,
+                                     const std::vector<DeviceId>& b) {
     std::vector<DeviceId> all;
     std::set_union(a.begin(), a.end(), b.begin(), b.end(), std::back_inserter(all));
     return all;
@@ -379,8 +387,8 @@ class StepBuilder {
     return -1;
   }
 
-  // One owner, one destination, for all ordered pairs of at least three devices: an all-to-all. Otherwise
-  // transfers, one group for each set of connected devices.
+  // One owner, one destination, for all ordered pairs of at least three devices: an all-to-all.
+  // Otherwise transfers, one group for each set of connected devices.
   void AppendTransfers(std::vector<Flow> flows, std::vector<ExchangeStep>& steps) const {
     std::map<DeviceId, DeviceId> parent;
     auto find = [&parent](DeviceId d) {
@@ -424,7 +432,8 @@ class StepBuilder {
   std::span<const Demand> demands_;
   bool collectives_;
   std::vector<Flow> local_, transfers_, late_transfers_;
-  std::map<std::vector<DeviceId>, std::vector<Flow>> all_reduces_, reduces_, gathers_, late_gathers_;
+  std::map<std::vector<DeviceId>, std::vector<Flow>> all_reduces_, reduces_, gathers_,
+      late_gathers_;
 };
 
 }  // namespace

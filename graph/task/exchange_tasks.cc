@@ -3,8 +3,8 @@
 //   pack   - what leaves a device must be one contiguous slice; it is copied where it is not;
 //   send   - one collective or one group of transfers;
 //   unpack - what arrives is copied, or added, to every demand that wants it.
-// Copies fall away where the data already lie right: a demand takes a piece's buffer when both are one box,
-// and collectives run in place on such buffers.
+// Copies fall away where the data already lie right: a demand takes a piece's buffer when both are
+// one box, and collectives run in place on such buffers.
 #include "graph/task/exchange_tasks.h"
 
 #include <algorithm>
@@ -57,8 +57,9 @@ class Emitter {
     }
   }
 
-  // The piece whose buffer demand j can take: same box and device, and the only flow that reaches the demand
-  // is exactly that box with that piece leading this device's share (or the piece is the whole value).
+  // The piece whose buffer demand j can take: same box and device, and the only flow that reaches
+  // the demand is exactly that box with that piece leading this device's share (or the piece is the
+  // whole value).
   std::optional<int32_t> AliasOf(size_t j) const {
     const Demand& demand = x_.demands[j];
     if (flows_of_demand_[j].size() != 1) return std::nullopt;
@@ -111,9 +112,9 @@ class Emitter {
     }
     if (Uncovered(demand.box, covers).empty()) return;
     Move fill{MoveKind::kFill, {}, {x_.demand_buffers[j], demand.box, 0}, demand.box};
-    builder_.AddTask({true, x_.tensor.value(), 0, Phase::kFill, demand.device.value(),
-                      static_cast<int32_t>(j)},
-                     MoveTask{demand.device, x_.dtype, {fill}});
+    builder_.AddTask(
+        {true, x_.tensor.value(), 0, Phase::kFill, demand.device.value(), static_cast<int32_t>(j)},
+        MoveTask{demand.device, x_.dtype, {fill}});
   }
 
   // ---- moves, collected per device and phase of a step
@@ -162,8 +163,8 @@ class Emitter {
                           x_.pieces[static_cast<size_t>(first)].box == flow.boxes[0] &&
                           MayOverwrite(first);
     windows = in_place ? PieceWindows(flow, first)
-                       : Packed(builder_.AddStaging(share.device, x_.dtype, VolumeOf(flow.boxes)), 0,
-                                flow.boxes);
+                       : Packed(builder_.AddStaging(share.device, x_.dtype, VolumeOf(flow.boxes)),
+                                0, flow.boxes);
     for (size_t k = 0; k < share.pieces.size(); ++k) {
       const Windows from = PieceWindows(flow, share.pieces[k]);
       for (size_t i = 0; i < flow.boxes.size(); ++i) {
@@ -176,7 +177,7 @@ class Emitter {
 
   Windows PieceWindows(const Flow& flow, int32_t piece) const {
     const auto p = static_cast<size_t>(piece);
-    return Windows(flow.boxes.size(), Window{x_.piece_buffers[p], x_.pieces[p].box, 0});
+    return Windows(flow.boxes.size(), BufferWindow{x_.piece_buffers[p], x_.pieces[p].box, 0});
   }
 
   // Copies a flow's boxes to a packed place.
@@ -207,7 +208,7 @@ class Emitter {
     return found;
   }
 
-  Window DemandWindow(int32_t j) const {
+  BufferWindow DemandWindow(int32_t j) const {
     const auto d = static_cast<size_t>(j);
     return {x_.demand_buffers[d], x_.demands[d].box, 0};
   }
@@ -324,7 +325,8 @@ class Emitter {
       has_value = true;
     }
     for (const auto& [place, value] : started) {
-      Deliver(*place.first, place.second, PrimaryWindows(*place.first, place.second), Phase::kUnpack);
+      Deliver(*place.first, place.second, PrimaryWindows(*place.first, place.second),
+              Phase::kUnpack);
     }
     FlushMoves(Phase::kUnpack);
   }
@@ -334,8 +336,8 @@ class Emitter {
                      std::vector<Slice> receive) {
     FlushMoves(Phase::kSum);
     FlushMoves(Phase::kPack);
-    CollectiveTask task{step.group, std::move(collective), "", x_.dtype, std::move(send),
-                        std::move(receive)};
+    CollectiveTask task{step.group, std::move(collective), "",
+                        x_.dtype,   std::move(send),       std::move(receive)};
     task.algorithm = AlgorithmFor(task);
     builder_.AddTask(Key(Phase::kSend, step.group.front(), step.group.back()), std::move(task));
   }
@@ -356,7 +358,8 @@ class Emitter {
     return options_.exchange.combine == Combine::kSum ? Reduction::kSum : Reduction::kMax;
   }
 
-  // All-reduce and reduce-scatter: every rank contributes to every flow. Flows are laid out by destination.
+  // All-reduce and reduce-scatter: every rank contributes to every flow. Flows are laid out by
+  // destination.
   void EmitReduction(const ExchangeStep& step) {
     std::vector<const Flow*> flows;
     for (const Flow& flow : step.flows) flows.push_back(&flow);
@@ -375,10 +378,12 @@ class Emitter {
       if (scatter) blocks[RankOf(step, flow->destinations[0])] += volume;
     }
     std::vector<Slice> places;
-    for (DeviceId device : step.group) places.push_back(PlaceReduction(flows, offsets, total, device));
+    for (DeviceId device : step.group)
+      places.push_back(PlaceReduction(flows, offsets, total, device));
     AddCollective(step,
-                  scatter ? MakeReduceScatter(blocks, ReductionOf())
-                          : MakeAllReduce(static_cast<int>(step.group.size()), total, ReductionOf()),
+                  scatter
+                      ? MakeReduceScatter(blocks, ReductionOf())
+                      : MakeAllReduce(static_cast<int>(step.group.size()), total, ReductionOf()),
                   places, places);
     for (size_t f = 0; f < flows.size(); ++f) {
       for (DeviceId to : flows[f]->destinations) {
@@ -455,10 +460,10 @@ class Emitter {
       for (DeviceId to : flows[f]->destinations) {
         const Slice& place = places[RankOf(step, to)];
         const bool is_own = flows[f]->owners[0].device == to;
-        Deliver(*flows[f], to,
-                is_own ? shares[f]
-                       : Packed(place.buffer, place.offset + offsets[f], flows[f]->boxes),
-                Phase::kUnpack);
+        Deliver(
+            *flows[f], to,
+            is_own ? shares[f] : Packed(place.buffer, place.offset + offsets[f], flows[f]->boxes),
+            Phase::kUnpack);
       }
     }
     FlushMoves(Phase::kUnpack);
@@ -467,7 +472,8 @@ class Emitter {
   // The whole gathered value in a demand's buffer if it lies there in order, else in staging.
   Slice PlaceGather(const std::vector<const Flow*>& flows, int64_t total, DeviceId device) {
     std::vector<Box> boxes;
-    for (const Flow* flow : flows) boxes.insert(boxes.end(), flow->boxes.begin(), flow->boxes.end());
+    for (const Flow* flow : flows)
+      boxes.insert(boxes.end(), flow->boxes.begin(), flow->boxes.end());
     for (size_t j = 0; j < x_.demands.size(); ++j) {
       const Demand& demand = x_.demands[j];
       if (demand.device != device) continue;
@@ -519,8 +525,8 @@ class Emitter {
       const int from = static_cast<int>(block.from), to = static_cast<int>(block.to);
       PackInto(*block.flow, step.group[block.from], block.windows, send[block.from].buffer,
                SendOffset(collective, from, to) + place);
-      arrived.push_back(Packed(receive[block.to].buffer, ReceiveOffset(collective, from, to) + place,
-                               block.flow->boxes));
+      arrived.push_back(Packed(receive[block.to].buffer,
+                               ReceiveOffset(collective, from, to) + place, block.flow->boxes));
       place += VolumeOf(block.flow->boxes);
     }
     AddCollective(step, collective, std::move(send), std::move(receive));

@@ -1,7 +1,8 @@
-// Partition walks the operators in order. For each operator: (1) its parts become compute tasks that read the
-// demand buffers of their inputs and write piece buffers; (2) after the last producer of a tensor, the
-// tensor's exchange makes the demand buffers of all its consumers. Persistent tensors start with pieces (the
-// weights' parameter layouts, the states' update layouts); the next value of each is exchanged back into them.
+// Partition walks the operators in order. For each operator: (1) its parts become compute tasks
+// that read the demand buffers of their inputs and write piece buffers; (2) after the last producer
+// of a tensor, the tensor's exchange makes the demand buffers of all its consumers. Persistent
+// tensors start with pieces (the weights' parameter layouts, the states' update layouts); the next
+// value of each is exchanged back into them.
 #include "graph/task/partition.h"
 
 #include <algorithm>
@@ -59,8 +60,8 @@ class Partitioner {
     for (TensorId id : HostTensors()) {
       Exchanged(id);
       const TensorState& state = states_[id.index()];
-      const auto it = state.demand_index.find(
-          {Box::Full(graph_.tensor(id).type.shape), strategy_.host_device});
+      const auto it =
+          state.demand_index.find({Box::Full(graph_.tensor(id).type.shape), strategy_.host_device});
       builder_.AddOutput(id, state.demand_buffers[static_cast<size_t>(it->second)]);
     }
     TaskGraph graph = std::move(builder_).Build();
@@ -214,7 +215,8 @@ class Partitioner {
                                    .dtype = tensor.type.dtype,
                                    .box = view.box});
     }
-    // All pieces of a next value are copies of one term; other terms are told apart by operator and block.
+    // All pieces of a next value are copies of one term; other terms are told apart by operator and
+    // block.
     const int32_t term = tensor.kind == TensorKind::kNext ? 0 : TermOf(tensor.id, op, part);
     state.pieces.push_back({view.box, part.device, term});
     state.piece_buffers.push_back(buffer);
@@ -248,9 +250,9 @@ class Partitioner {
       signature.outputs.push_back({{dtype, view.box.shape()}, Format::kDense, view.present});
     }
     task.signature = builder_.AddSignature(signature);
-    builder_.AddTask({false, op.id.value(), 0, TaskKey::Phase::kCompute, part.index,
-                      part.device.value()},
-                     std::move(task));
+    builder_.AddTask(
+        {false, op.id.value(), 0, TaskKey::Phase::kCompute, part.index, part.device.value()},
+        std::move(task));
   }
 
   // A gradient's attributes are local to the same block of its forward operator.

@@ -18,7 +18,8 @@ struct PartitionOptions {
   std::vector<int32_t> node_of_device;
   // Recognise collectives; otherwise everything goes point to point.
   bool collectives = true;
-  // Algorithm for every collective of a kind that supports it, or empty: by size (DefaultAlgorithm).
+  // Algorithm for every collective of a kind that supports it, or empty: by size
+  // (DefaultAlgorithm).
   std::string algorithm;
   // Tensors to bring to the host besides the loss and metrics (tests, dumps).
   std::vector<TensorId> extra_outputs;
@@ -26,8 +27,8 @@ struct PartitionOptions {
   bool fuse = true;
 };
 
-// The task graph of one training step: pure, and the same for planner and runtime. The strategy is checked:
-// InvalidArgument says which operator or weight does not fit and why.
+// The task graph of one training step: pure, and the same for planner and runtime. The strategy is
+// checked: InvalidArgument says which operator or weight does not fit and why.
 absl::StatusOr<TaskGraph> Partition(const Graph& graph, const Strategy& strategy,
                                     const PartitionOptions& options);
 

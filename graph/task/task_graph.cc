@@ -77,10 +77,8 @@ BufferId TaskGraphBuilder::AddBuffer(Buffer buffer) {
 }
 
 BufferId TaskGraphBuilder::AddStaging(DeviceId device, DType dtype, int64_t elements) {
-  return AddBuffer({.device = device,
-                    .kind = BufferKind::kStaging,
-                    .dtype = dtype,
-                    .box = Box{{0, elements}}});
+  return AddBuffer(
+      {.device = device, .kind = BufferKind::kStaging, .dtype = dtype, .box = Box{{0, elements}}});
 }
 
 int32_t TaskGraphBuilder::AddSignature(const KernelSignature& signature) {
@@ -188,7 +186,8 @@ std::vector<Bytes> BytesReceived(const TaskGraph& graph) {
       }
     } else if (const auto* transfer = std::get_if<TransferTask>(&task.body)) {
       for (DeviceId device : transfer->group) {
-        bytes[device.index()] += Bytes(ElementsReceived(*transfer, device) * SizeOf(transfer->dtype));
+        bytes[device.index()] +=
+            Bytes(ElementsReceived(*transfer, device) * SizeOf(transfer->dtype));
       }
     }
   }

@@ -16,7 +16,8 @@
 
 namespace partita {
 
-// What each device does in one step: the one description that is priced, checked, lowered and executed.
+// What each device does in one step: the one description that is priced, checked, lowered and
+// executed.
 
 struct TaskIdTag : IdTag {};
 struct BufferIdTag : IdTag {};
@@ -55,7 +56,7 @@ struct Slice {
 };
 
 // The elements of a buffer from `offset` on hold `box`, row-major.
-struct Window {
+struct BufferWindow {
   BufferId buffer = kNoBuffer;
   Box box;
   int64_t offset = 0;
@@ -76,8 +77,8 @@ struct ComputeTask {
 // Copies, sums and fills within a device, in order.
 struct Move {
   MoveSignature::Kind kind = MoveSignature::Kind::kCopy;
-  Window from;  // unused by kFill
-  Window to;
+  BufferWindow from;  // unused by kFill
+  BufferWindow to;
   Box region;  // inside both boxes
 };
 struct MoveTask {
@@ -113,7 +114,8 @@ struct TransferTask {
   std::vector<Transfer> transfers;
 };
 
-// Names a task by what it is for, never by when it was made: ties are broken and plans are stored by it.
+// Names a task by what it is for, never by when it was made: ties are broken and plans are stored
+// by it.
 struct TaskKey {
   enum class Phase : uint8_t { kCompute, kLoad, kFill, kSum, kPack, kMove, kSend, kUnpack };
   bool of_tensor = false;  // subject is a tensor, else an operator
@@ -177,8 +179,8 @@ class TaskGraph {
   uint64_t fingerprint_ = 0;
 };
 
-// Adds tasks front to back and derives dependencies from what they read and write: a reader waits for the
-// buffer's writers, a writer for its earlier readers and writers.
+// Adds tasks front to back and derives dependencies from what they read and write: a reader waits
+// for the buffer's writers, a writer for its earlier readers and writers.
 class TaskGraphBuilder {
  public:
   explicit TaskGraphBuilder(int devices) { graph_.devices_ = devices; }

@@ -10,7 +10,7 @@
 namespace partita {
 
 // The place of each box of a flow.
-using Windows = std::vector<Window>;
+using Windows = std::vector<BufferWindow>;
 
 // The windows as one contiguous slice, if they are one.
 inline std::optional<Slice> AsSlice(const Windows& windows, const std::vector<Box>& boxes) {
