@@ -1,0 +1,143 @@
+#include "graph/training_graph.h"
+
+#include <algorithm>
+
+#include "gmock/gmock.h"
+#include "graph/graph_text.h"
+#include "graph/support/file.h"
+#include "gtest/gtest.h"
+#include "tests/testing/model_writer.h"
+
+namespace partita {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+TensorId IdOf(const Graph& graph, const std::string& name) {
+  for (const Tensor& tensor : graph.tensors()) {
+    if (tensor.name == name) return tensor.id;
+  }
+  ADD_FAILURE() << "no tensor " << name;
+  return kNoTensor;
+}
+
+const Operator& OpOf(const Graph& graph, const std::string& name) {
+  for (const Operator& op : graph.ops()) {
+    if (op.name == name) return op;
+  }
+  CHECK(false) << name;
+  return graph.ops()[0];
+}
+
+Graph Training(const Graph& model, TrainingOptions options = {}) {
+  return ModelWriter::Get(BuildTrainingGraph(model, options));
+}
+
+TEST(TrainingGraphTest, TextOfAPerceptron) {
+  ModelWriter m("mlp", DType::kFloat32);
+  const TensorId y = m.Relu("relu", m.Linear("fc1", m.Input({4, 3}), 2));
+  const Graph graph = Training(m.Finish(m.Linear("fc2", y, 5)));
+  const auto golden = ReadFile(PARTITA_SOURCE_DIR "/tests/golden/training_graph_mlp.txt", 1 << 20);
+  ASSERT_TRUE(golden.ok()) << golden.status();
+  EXPECT_EQ(GraphText(graph), *golden);
+}
+
+TEST(TrainingGraphTest, AResidualTensorHasOneGradientWithTwoProducers) {
+  ModelWriter m("residual", DType::kFloat32);
+  const TensorId x = m.Linear("fc0", m.Input({4, 3}), 6);
+  const TensorId y = m.Binary("sum", "add", x, m.Linear("fc1", x, 6));
+  const Graph graph = Training(m.Finish(m.Linear("fc2", y, 5)));
+  EXPECT_EQ(graph.producers(IdOf(graph, "d:fc0")).size(), 2u);
+  EXPECT_EQ(graph.producers(IdOf(graph, "d:sum")).size(), 1u);
+}
+
+TEST(TrainingGraphTest, TheInputHasNoGradient) {
+  ModelWriter m("mlp", DType::kFloat32);
+  const Graph graph = Training(m.Finish(m.Linear("fc", m.Input({4, 3}), 5)));
+  EXPECT_THAT(GraphText(graph), Not(HasSubstr("d:x")));
+  EXPECT_THAT(GraphText(graph), Not(HasSubstr("fc.d0")));
+}
+
+TEST(TrainingGraphTest, BatchNormSumsAreTheGradientsOfScaleAndShift) {
+  ModelWriter m("norm", DType::kFloat32);
+  const TensorId y = m.BatchNorm("bn", m.Linear("fc0", m.Input({4, 3}), 6));
+  const Graph graph = Training(m.Finish(m.Linear("fc", y, 5)));
+  const Operator& moments = OpOf(graph, "bn.grad_moments");
+  const Operator& apply = OpOf(graph, "bn.grad_apply");
+  EXPECT_EQ(moments.outputs[0], IdOf(graph, "d:bn.weight"));
+  EXPECT_EQ(moments.outputs[1], IdOf(graph, "d:bn.bias"));
+  EXPECT_EQ(apply.inputs[5], moments.outputs[1]);
+  EXPECT_EQ(apply.inputs[6], moments.outputs[0]);
+  EXPECT_EQ(moments.anchor, OpOf(graph, "bn").id);
+  EXPECT_EQ(OpOf(graph, "bn.moments").anchor, OpOf(graph, "bn").id);
+  EXPECT_EQ(OpOf(graph, "bn.running_mean").anchor_weight, IdOf(graph, "bn.running_mean"));
+}
+
+TEST(TrainingGraphTest, FrozenBatchNormHasNoUpdatesOfStatistics) {
+  ModelWriter m("norm", DType::kFloat32);
+  const TensorId y = m.BatchNorm("bn", m.Linear("fc0", m.Input({4, 3}), 6), /*frozen=*/true);
+  const Graph graph = Training(m.Finish(m.Linear("fc", y, 5)));
+  EXPECT_TRUE(graph.consumers(IdOf(graph, "bn.running_mean")).size() > 0);
+  for (const Operator& op : graph.ops()) {
+    EXPECT_NE(op.anchor_weight, IdOf(graph, "bn.running_mean"));
+  }
+}
+
+TEST(TrainingGraphTest, ALossOnSoftmaxTakesWhatEntersTheSoftmax) {
+  for (bool logarithm : {false, true}) {
+    ModelWriter m("softmax", DType::kFloat32);
+    const TensorId logits = m.Linear("fc", m.Input({4, 3}), 5);
+    const TensorId y = ModelWriter::Get(logarithm ? AddLogSoftmax(m.builder, "y", logits)
+                                                  : AddSoftmax(m.builder, "y", logits));
+    const Graph graph = Training(m.Finish(y));
+    EXPECT_EQ(OpOf(graph, "loss").inputs[0], IdOf(graph, "fc"));
+    EXPECT_THAT(GraphText(graph), Not(HasSubstr("y.grad")));
+  }
+}
+
+TEST(TrainingGraphTest, EveryPieceOfTheLossIsAnchoredToIt) {
+  ModelWriter m("mlp", DType::kFloat32);
+  const Graph graph = Training(m.Finish(m.Linear("fc", m.Input({4, 3}), 5)));
+  const OpId loss = OpOf(graph, "loss").id;
+  for (const char* piece : {"loss.max", "loss.sum", "loss.correct", "loss.grad"}) {
+    EXPECT_EQ(OpOf(graph, piece).anchor, loss) << piece;
+  }
+  EXPECT_EQ(graph.loss(), OpOf(graph, "loss").outputs[0]);
+  EXPECT_EQ(graph.correct(), OpOf(graph, "loss.correct").outputs[0]);
+}
+
+TEST(TrainingGraphTest, WeightsThatDoNotLeadToTheLossAreLeftAlone) {
+  ModelWriter m("unused", DType::kFloat32);
+  m.Weight("unused", {3}, 1);
+  const TensorId x = m.Input({4, 3});
+  m.Linear("dead", x, 2);
+  const Graph graph = Training(m.Finish(m.Linear("fc", x, 5)));
+  EXPECT_THAT(GraphText(graph), Not(HasSubstr("unused.update")));
+  EXPECT_THAT(GraphText(graph), Not(HasSubstr("d:dead")));
+  EXPECT_THAT(GraphText(graph), HasSubstr("fc.bias.update"));
+}
+
+TEST(TrainingGraphTest, ModelsWithNothingToTrainAreRefused) {
+  ModelWriter m("fixed", DType::kFloat32);
+  const TensorId y = m.Relu("relu", m.Input({4, 3}));
+  const auto graph = BuildTrainingGraph(m.Finish(y), {});
+  EXPECT_EQ(graph.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(graph.status().message()), HasSubstr("nothing to train"));
+}
+
+TEST(TrainingGraphTest, LogitsOfRankOneAreRefused) {
+  ModelWriter m("flat", DType::kFloat32);
+  const TensorId y = m.Binary("y", "mul", m.Input({4}), m.Weight("w", {4}, 1));
+  EXPECT_EQ(BuildTrainingGraph(m.Finish(y), {}).status().code(),
+            absl::StatusCode::kInvalidArgument);
+}
+
+TEST(TrainingGraphTest, OptimizersHaveNames) {
+  EXPECT_EQ(*OptimizerNamed("nesterov"), TrainingOptions::kNesterov);
+  EXPECT_EQ(OptimizerNamed("magic").status().code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(std::string(OptimizerNamed("magic").status().message()), HasSubstr("adam"));
+}
+
+}  // namespace
+}  // namespace partita
