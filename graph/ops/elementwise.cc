@@ -1,6 +1,7 @@
 #include "graph/ops/elementwise.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "absl/strings/str_cat.h"
 
@@ -18,17 +19,21 @@ absl::StatusOr<std::vector<TensorType>> InferResults(const Relu&,
   return std::vector<TensorType>{operands[0]};
 }
 
-ShardingRule MakeRule(const Relu&, std::span<const TensorType> operands,
-                      std::span<const TensorType>) {
+ShardingRule ElementwiseRule(const Shape& shape) {
   ShardingRule rule;
   std::vector<DimMap> dims;
-  for (size_t d = 0; d < operands[0].shape.size(); ++d) {
-    rule.loops.push_back({DimensionName(static_cast<int>(d)), operands[0].shape[d]});
+  for (size_t d = 0; d < shape.size(); ++d) {
+    rule.loops.push_back({DimensionName(static_cast<int>(d)), shape[d]});
     dims.push_back(Along(static_cast<int>(d)));
   }
   rule.operands.push_back({.dims = dims});
   rule.results.push_back({.dims = dims});
   return std::move(rule).Finished();
+}
+
+ShardingRule MakeRule(const Relu&, std::span<const TensorType> operands,
+                      std::span<const TensorType>) {
+  return ElementwiseRule(operands[0].shape);
 }
 
 GradientReads ReadsForGradient(const Relu&, int) { return {.results = {0}}; }
@@ -112,5 +117,30 @@ std::vector<InPlacePair> InPlace(const Binary& binary, Pass pass) {
   if (binary.function == "mul") return {{1, 0}};
   return {{0, 0}};
 }
+
+absl::StatusOr<std::vector<TensorType>> InferResults(const Scale& scale,
+                                                     std::span<const TensorType> operands) {
+  if (operands.size() != 1) return absl::InvalidArgumentError("scale wants one operand");
+  if (!std::isfinite(scale.alpha) || !std::isfinite(scale.beta)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("scale by ", scale.alpha, " plus ", scale.beta, ": constants must be finite"));
+  }
+  return std::vector<TensorType>{operands[0]};
+}
+
+ShardingRule MakeRule(const Scale&, std::span<const TensorType> operands,
+                      std::span<const TensorType>) {
+  return ElementwiseRule(operands[0].shape);
+}
+
+GradientReads ReadsForGradient(const Scale&, int) { return {}; }
+
+Scale Localize(const Scale& scale, const PartView&) { return scale; }
+
+Work WorkOf(const Scale&, Pass, std::span<const TensorType>, std::span<const TensorType> outputs) {
+  return {.other = Volume(outputs[0].shape)};
+}
+
+std::vector<InPlacePair> InPlace(const Scale&, Pass) { return {{0, 0}}; }
 
 }  // namespace partita

@@ -51,6 +51,33 @@ Work WorkOf(const Binary& binary, Pass pass, std::span<const TensorType> inputs,
             std::span<const TensorType> outputs);
 std::vector<InPlacePair> InPlace(const Binary& binary, Pass pass);
 
+// alpha * x + beta, element by element: arithmetic with a constant.
+struct Scale {
+  static constexpr char kName[] = "scale";
+  static constexpr char kDescription[] = "alpha * x + beta for constants alpha and beta";
+  double alpha = 1;
+  double beta = 0;
+  template <class Self, class Visitor>
+  static void VisitFields(Self& self, Visitor&& visit) {
+    visit("alpha", self.alpha);
+    visit("beta", self.beta);
+  }
+  friend bool operator==(const Scale&, const Scale&) = default;
+};
+
+absl::StatusOr<std::vector<TensorType>> InferResults(const Scale& scale,
+                                                     std::span<const TensorType> operands);
+ShardingRule MakeRule(const Scale& scale, std::span<const TensorType> operands,
+                      std::span<const TensorType> results);
+GradientReads ReadsForGradient(const Scale& scale, int operand);
+Scale Localize(const Scale& scale, const PartView& view);
+Work WorkOf(const Scale& scale, Pass pass, std::span<const TensorType> inputs,
+            std::span<const TensorType> outputs);
+std::vector<InPlacePair> InPlace(const Scale& scale, Pass pass);
+
+// The rule of an operator that maps one tensor to another of its shape, element by element.
+ShardingRule ElementwiseRule(const Shape& shape);
+
 // Loop names "n", "c", "d2", "d3", ... for the dimensions of a tensor that an operator treats
 // alike; loops of operators that share an anchor are matched by these names.
 std::string DimensionName(int d);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <charconv>
 #include <cstdint>
 #include <string>
 #include <type_traits>
@@ -20,6 +21,13 @@
 
 namespace partita {
 
+// The shortest decimal that reads back as `value`.
+inline std::string ExactText(double value) {
+  char buffer[32];
+  const auto end = std::to_chars(buffer, buffer + sizeof buffer, value).ptr;
+  return std::string(buffer, end);
+}
+
 template <class A>
 std::string FieldsText(const A& attrs) {
   std::string text;
@@ -30,6 +38,8 @@ std::string FieldsText(const A& attrs) {
       absl::StrAppend(&text, "[", absl::StrJoin(value, ","), "]");
     } else if constexpr (std::is_same_v<T, bool>) {
       absl::StrAppend(&text, value ? "true" : "false");
+    } else if constexpr (std::is_same_v<T, double>) {
+      absl::StrAppend(&text, ExactText(value));
     } else {
       absl::StrAppend(&text, value);
     }

@@ -15,6 +15,10 @@
 #include "graph/ops/lrn.h"
 #include "graph/ops/matmul.h"
 #include "graph/ops/operator_concept.h"
+#include "graph/ops/pool2d.h"
+#include "graph/ops/reduce_mean.h"
+#include "graph/ops/reshape.h"
+#include "graph/ops/shape_ops.h"
 #include "graph/ops/softmax.h"
 #include "graph/ops/update.h"
 
@@ -26,7 +30,9 @@ using OneOf = std::variant<Rows...>;
 // THE table of operators. To add one: write graph/ops/foo.{h,cc}, add it here, write one kernel per
 // backend.
 using OpAttrs =
-    OneOf<Conv2d, MatMul, Relu, Binary,
+    OneOf<Conv2d, Pool2d, MatMul, ReduceMean, Relu, Scale, Binary,
+          // Movement of elements.
+          Reshape, Transpose, Concat, Slice, Pad,
           // Normalisation and dropout.
           Lrn, Dropout, BatchMoments, BatchNormalize, BatchNormGradMoments, BatchNormGradApply,
           AffineNormalize,

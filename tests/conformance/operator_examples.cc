@@ -51,13 +51,14 @@ std::vector<OperatorExample> ElementwiseExamples() {
       binary("SubFromRow", "sub", {4}, {3, 4}),
       binary("MulColumnByRow", "mul", {3, 1}, {1, 4}),
       binary("MulScalar", "mul", {3, 4}, {}),
+      {"Scale", Scale{.alpha = 0.25, .beta = -1.5}, {Floats({3, 4, 2})}, {0}},
   };
 }
 
 std::vector<OperatorExample> OperatorExamples() {
   std::vector<OperatorExample> all;
-  for (auto family : {LinearExamples(), ElementwiseExamples(), NormExamples(), SoftmaxExamples(),
-                      UpdateExamples()}) {
+  for (auto family : {LinearExamples(), PoolExamples(), ElementwiseExamples(), ShapeExamples(),
+                      NormExamples(), SoftmaxExamples(), UpdateExamples()}) {
     all.insert(all.end(), std::make_move_iterator(family.begin()),
                std::make_move_iterator(family.end()));
   }

@@ -32,7 +32,9 @@ TensorType Floats(const Shape& shape);
 
 // Each family of operators lists its examples in a file of its own.
 std::vector<OperatorExample> LinearExamples();
+std::vector<OperatorExample> PoolExamples();
 std::vector<OperatorExample> ElementwiseExamples();
+std::vector<OperatorExample> ShapeExamples();
 std::vector<OperatorExample> NormExamples();
 std::vector<OperatorExample> SoftmaxExamples();
 std::vector<OperatorExample> UpdateExamples();

@@ -34,6 +34,14 @@ void ForEachRun(const Shape& whole, const Box& box, Visit&& visit) {
   }
 }
 
+void CopyInto(HostTensor& total, const Box& box, const HostTensor& piece) {
+  const int64_t size = SizeOf(total.type.dtype);
+  ForEachRun(total.type.shape, box, [&](int64_t to, int64_t from, int64_t run) {
+    std::memcpy(total.bytes.data() + to * size, piece.bytes.data() + from * size,
+                static_cast<size_t>(run * size));
+  });
+}
+
 StepArguments TestStep() {
   StepArguments step;
   step.step = 3;
@@ -55,7 +63,7 @@ bool Advance(std::vector<int64_t>& index, std::span<const int64_t> degrees) {
 
 TensorType Floats(const Shape& shape) { return {DType::kFloat32, shape}; }
 
-HostTensor Slice(const HostTensor& tensor, const Box& box) {
+HostTensor PieceOf(const HostTensor& tensor, const Box& box) {
   HostTensor piece({tensor.type.dtype, box.shape()});
   const int64_t size = SizeOf(tensor.type.dtype);
   ForEachRun(tensor.type.shape, box, [&](int64_t from, int64_t to, int64_t run) {
@@ -172,7 +180,7 @@ std::vector<HostTensor> OperatorRun::RunPart(Pass pass, const Part& part,
   std::vector<TensorArgument> in, out;
   for (size_t k = 0; k < whole.size(); ++k) {
     const TensorView& view = part.pass.operands[k];
-    pieces.push_back(Slice(whole[k], view.box));
+    pieces.push_back(PieceOf(whole[k], view.box));
     signature.inputs.push_back({pieces[k].type, Format::kDense, view.present});
     const bool has_data = view.present && !view.box.empty();
     if (empty_operands != nullptr && view.present && view.box.empty()) ++*empty_operands;
@@ -198,7 +206,13 @@ std::vector<HostTensor> OperatorRun::RunWhole(Pass pass,
   for (const LoopDim& loop : rule_.loops) blocks.push_back({0, loop.extent});
   const auto part = ViewBlocks(pass, blocks);
   CHECK(part.ok()) << part.status();
-  return RunPart(pass, *part, inputs, nullptr);
+  const std::vector<HostTensor> pieces = RunPart(pass, *part, inputs, nullptr);
+  std::vector<HostTensor> totals;
+  for (const TensorType& type : OutputTypes(pass)) totals.emplace_back(type);
+  for (size_t k = 0; k < totals.size(); ++k) {
+    CopyInto(totals[k], part->pass.results[k].box, pieces[k]);
+  }
+  return totals;
 }
 
 absl::StatusOr<std::vector<HostTensor>> OperatorRun::RunSplit(Pass pass,

@@ -32,7 +32,7 @@ struct HostTensor {
 };
 
 // The part of `tensor` in `box`.
-HostTensor Slice(const HostTensor& tensor, const Box& box);
+HostTensor PieceOf(const HostTensor& tensor, const Box& box);
 // Adds `piece` (kRing64) to `total` at `box`, or takes the (signed) maximum.
 void CombineInto(HostTensor& total, const Box& box, const HostTensor& piece, Combine combine);
 
@@ -63,7 +63,8 @@ class OperatorRun {
                                    const std::vector<HostTensor>& results,
                                    const std::vector<HostTensor>& gradients) const;
 
-  // Runs the pass unsplit.
+  // Runs the pass unsplit. Elements that it does not write (the gradient of what a slice leaves
+  // out) are zero.
   std::vector<HostTensor> RunWhole(Pass pass, const std::vector<HostTensor>& inputs) const;
   // Runs every part of a split of the loops by `degrees` and combines what they give (kRing64).
   // Fails if the split is not legal. `empty_operands` counts operands of parts that are empty.

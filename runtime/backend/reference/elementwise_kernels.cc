@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "runtime/backend/reference/piece.h"
+#include "runtime/backend/reference/strided_walk.h"
 
 namespace partita {
 namespace {
@@ -18,23 +19,6 @@ std::vector<int64_t> BroadcastStrides(const Shape& operand, const Shape& result)
     stride *= extent;
   }
   return strides;
-}
-
-// Calls visit(i, position) for every element i of a row-major `shape`, where position follows
-// `strides`.
-template <class Visit>
-void ForEachElement(const Shape& shape, const std::vector<int64_t>& strides, Visit&& visit) {
-  std::vector<int64_t> index(shape.size(), 0);
-  int64_t position = 0;
-  for (int64_t i = 0, size = Volume(shape); i < size; ++i) {
-    visit(i, position);
-    for (size_t d = shape.size(); d-- > 0;) {
-      position += strides[d];
-      if (++index[d] < shape[d]) break;
-      position -= strides[d] * shape[d];
-      index[d] = 0;
-    }
-  }
 }
 
 template <class A>
@@ -98,6 +82,19 @@ absl::Status RunKernel(const Relu&, A, const KernelSignature& signature,
 }
 
 template <class A>
+absl::Status RunKernel(const Scale& scale, A, const KernelSignature& signature,
+                       const KernelArguments& arguments) {
+  using T = typename A::T;
+  using Wide = typename A::Wide;
+  const Piece<const T> in = Input<T>(signature, arguments, 0);
+  const Piece<T> out = Output<T>(signature, arguments);
+  const Wide alpha = A::Constant(scale.alpha);
+  const Wide beta = signature.pass.is_forward() ? A::Constant(scale.beta) : Wide();
+  for (int64_t i = 0; i < out.size(); ++i) out.data[i] = A::Round(alpha * Wide(in.data[i]) + beta);
+  return absl::OkStatus();
+}
+
+template <class A>
 absl::Status RunKernel(const Binary& binary, A, const KernelSignature& signature,
                        const KernelArguments& arguments) {
   using T = typename A::T;
@@ -118,6 +115,12 @@ template absl::Status RunKernel(const Relu&, FloatArithmetic, const KernelSignat
 template absl::Status RunKernel(const Relu&, DoubleArithmetic, const KernelSignature&,
                                 const KernelArguments&);
 template absl::Status RunKernel(const Relu&, RingArithmetic, const KernelSignature&,
+                                const KernelArguments&);
+template absl::Status RunKernel(const Scale&, FloatArithmetic, const KernelSignature&,
+                                const KernelArguments&);
+template absl::Status RunKernel(const Scale&, DoubleArithmetic, const KernelSignature&,
+                                const KernelArguments&);
+template absl::Status RunKernel(const Scale&, RingArithmetic, const KernelSignature&,
                                 const KernelArguments&);
 template absl::Status RunKernel(const Binary&, FloatArithmetic, const KernelSignature&,
                                 const KernelArguments&);

@@ -7,12 +7,15 @@
 
 namespace partita {
 
-// Inputs and outputs are those of the pass; see graph/ops/elementwise.h.
+// Inputs and outputs are those of the pass; see the operator in graph/ops.
 template <class A>
-absl::Status RunKernel(const Relu& relu, A arithmetic, const KernelSignature& signature,
+absl::Status RunKernel(const Relu& attrs, A arithmetic, const KernelSignature& signature,
                        const KernelArguments& arguments);
 template <class A>
-absl::Status RunKernel(const Binary& binary, A arithmetic, const KernelSignature& signature,
+absl::Status RunKernel(const Scale& attrs, A arithmetic, const KernelSignature& signature,
+                       const KernelArguments& arguments);
+template <class A>
+absl::Status RunKernel(const Binary& attrs, A arithmetic, const KernelSignature& signature,
                        const KernelArguments& arguments);
 
 }  // namespace partita

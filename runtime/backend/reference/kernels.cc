@@ -14,6 +14,9 @@
 #include "runtime/backend/reference/lrn_kernel.h"
 #include "runtime/backend/reference/matmul_kernel.h"
 #include "runtime/backend/reference/norm_kernels.h"
+#include "runtime/backend/reference/pool2d_kernel.h"
+#include "runtime/backend/reference/reduce_kernels.h"
+#include "runtime/backend/reference/shape_kernels.h"
 #include "runtime/backend/reference/softmax_kernels.h"
 #include "runtime/backend/reference/update_kernels.h"
 

@@ -1,0 +1,110 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "graph/ops/fields.h"
+#include "graph/ops/operator_concept.h"
+
+namespace partita {
+
+// Operators that move elements and compute nothing.
+
+// Dimension d of the result is dimension perm[d] of x.
+struct Transpose {
+  static constexpr char kName[] = "transpose";
+  static constexpr char kDescription[] = "dimensions in another order";
+  std::vector<int64_t> perm;
+  template <class Self, class Visitor>
+  static void VisitFields(Self& self, Visitor&& visit) {
+    visit("perm", self.perm);
+  }
+  friend bool operator==(const Transpose&, const Transpose&) = default;
+};
+
+absl::StatusOr<std::vector<TensorType>> InferResults(const Transpose& transpose,
+                                                     std::span<const TensorType> operands);
+ShardingRule MakeRule(const Transpose& transpose, std::span<const TensorType> operands,
+                      std::span<const TensorType> results);
+GradientReads ReadsForGradient(const Transpose& transpose, int operand);
+Transpose Localize(const Transpose& transpose, const PartView& view);
+Work WorkOf(const Transpose& transpose, Pass pass, std::span<const TensorType> inputs,
+            std::span<const TensorType> outputs);
+std::vector<InPlacePair> InPlace(const Transpose& transpose, Pass pass);
+
+// The operands one behind the other along an axis.
+struct Concat {
+  static constexpr char kName[] = "concat";
+  static constexpr char kDescription[] = "operands one behind the other along an axis";
+  int64_t axis = 1;
+  // The operands' extents along the axis in a part, where gradients need them; empty in a graph.
+  std::vector<int64_t> sizes;
+  template <class Self, class Visitor>
+  static void VisitFields(Self& self, Visitor&& visit) {
+    visit("axis", self.axis);
+    visit("sizes", self.sizes);
+  }
+  friend bool operator==(const Concat&, const Concat&) = default;
+};
+
+absl::StatusOr<std::vector<TensorType>> InferResults(const Concat& concat,
+                                                     std::span<const TensorType> operands);
+ShardingRule MakeRule(const Concat& concat, std::span<const TensorType> operands,
+                      std::span<const TensorType> results);
+GradientReads ReadsForGradient(const Concat& concat, int operand);
+Concat Localize(const Concat& concat, const PartView& view);
+Work WorkOf(const Concat& concat, Pass pass, std::span<const TensorType> inputs,
+            std::span<const TensorType> outputs);
+std::vector<InPlacePair> InPlace(const Concat& concat, Pass pass);
+
+// The elements [begin, end) of every dimension. A part's begin at 0: its operand is what it takes.
+struct Slice {
+  static constexpr char kName[] = "slice";
+  static constexpr char kDescription[] = "a rectangular region of a tensor";
+  std::vector<int64_t> begin;  // one for each dimension, 0 <= begin < end <= extent
+  std::vector<int64_t> end;
+  template <class Self, class Visitor>
+  static void VisitFields(Self& self, Visitor&& visit) {
+    visit("begin", self.begin);
+    visit("end", self.end);
+  }
+  friend bool operator==(const Slice&, const Slice&) = default;
+};
+
+absl::StatusOr<std::vector<TensorType>> InferResults(const Slice& slice,
+                                                     std::span<const TensorType> operands);
+ShardingRule MakeRule(const Slice& slice, std::span<const TensorType> operands,
+                      std::span<const TensorType> results);
+GradientReads ReadsForGradient(const Slice& slice, int operand);
+Slice Localize(const Slice& slice, const PartView& view);
+Work WorkOf(const Slice& slice, Pass pass, std::span<const TensorType> inputs,
+            std::span<const TensorType> outputs);
+std::vector<InPlacePair> InPlace(const Slice& slice, Pass pass);
+
+// x inside a border of a constant; negative pads take away.
+struct Pad {
+  static constexpr char kName[] = "pad";
+  static constexpr char kDescription[] = "a border of a constant around a tensor";
+  std::vector<int64_t> pads;  // before each dimension, then behind each
+  double value = 0;
+  template <class Self, class Visitor>
+  static void VisitFields(Self& self, Visitor&& visit) {
+    visit("pads", self.pads);
+    visit("value", self.value);
+  }
+  friend bool operator==(const Pad&, const Pad&) = default;
+};
+
+absl::StatusOr<std::vector<TensorType>> InferResults(const Pad& pad,
+                                                     std::span<const TensorType> operands);
+ShardingRule MakeRule(const Pad& pad, std::span<const TensorType> operands,
+                      std::span<const TensorType> results);
+GradientReads ReadsForGradient(const Pad& pad, int operand);
+Pad Localize(const Pad& pad, const PartView& view);
+Work WorkOf(const Pad& pad, Pass pass, std::span<const TensorType> inputs,
+            std::span<const TensorType> outputs);
+std::vector<InPlacePair> InPlace(const Pad& pad, Pass pass);
+
+}  // namespace partita
