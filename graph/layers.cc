@@ -1,6 +1,7 @@
 #include "graph/layers.h"
 
 #include <utility>
+#include <variant>
 
 #include "absl/strings/str_cat.h"
 #include "graph/support/status_macros.h"
@@ -108,6 +109,49 @@ absl::StatusOr<TensorId> AddLrn(GraphBuilder& builder, const std::string& name, 
                                 Lrn lrn) {
   lrn.pads = LrnPads(lrn.size);
   return builder.Add({.name = name, .attrs = std::move(lrn), .inputs = {x}});
+}
+
+absl::StatusOr<TensorId> AddCrossEntropyLoss(GraphBuilder& builder, TensorId logits) {
+  const Shape shape = builder.tensor(logits).type.shape;
+  if (shape.size() < 2) {
+    return absl::InvalidArgumentError(absl::StrCat("the loss wants logits [rows..., classes]; '",
+                                                   builder.tensor(logits).name, "' is ",
+                                                   ToString(shape)));
+  }
+  const Shape rows(shape.begin(), shape.end() - 1);
+  ASSIGN_OR_RETURN(const TensorId labels, builder.AddLabels("labels", rows));
+  ASSIGN_OR_RETURN(const SoftmaxStatistics softmax, AddSoftmaxStatistics(builder, "loss", logits));
+  ASSIGN_OR_RETURN(const OpId loss,
+                   builder.AddOp({.name = "loss",
+                                  .attrs = CrossEntropy{CrossEntropyFields{.rows = Volume(rows)}},
+                                  .inputs = {logits, labels, softmax.max, softmax.sum}}));
+  builder.SetAnchor(softmax.max_op, loss);
+  builder.SetAnchor(softmax.sum_op, loss);
+  ASSIGN_OR_RETURN(const TensorId correct, builder.Add({.name = "loss.correct",
+                                                        .attrs = CountCorrect{},
+                                                        .inputs = {logits, labels, softmax.max},
+                                                        .anchor = loss}));
+  builder.SetLoss(builder.op(loss).outputs[0], correct);
+  return builder.op(loss).outputs[0];
+}
+
+TensorId LogitsBeforeSoftmax(const Graph& model) {
+  for (OpId id : model.producers(model.logits())) {
+    const Operator& op = model.op(id);
+    if (std::holds_alternative<SoftmaxApply>(op.attrs) ||
+        std::holds_alternative<LogSoftmaxApply>(op.attrs)) {
+      return op.inputs[0];
+    }
+  }
+  return model.logits();
+}
+
+absl::Status CheckIsForwardModel(const Graph& model) {
+  if (!model.is_training() && model.input() != kNoTensor && model.logits() != kNoTensor) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "'", model.name(), "' should be a forward graph with an input, logits and no loss yet"));
 }
 
 }  // namespace partita

@@ -44,4 +44,16 @@ struct SoftmaxStatistics {
 absl::StatusOr<SoftmaxStatistics> AddSoftmaxStatistics(GraphBuilder& builder,
                                                        const std::string& name, TensorId x);
 
+// The mean cross-entropy of logits[rows..., classes] against new labels [rows...] (tensor "labels")
+// and the number of correct rows: tensors "loss" and "loss.correct", which become the graph's.
+// Returns the loss.
+absl::StatusOr<TensorId> AddCrossEntropyLoss(GraphBuilder& builder, TensorId logits);
+
+// The tensor that cross-entropy takes: the model's result, or what enters it where the model ends
+// in softmax or log-softmax, since cross-entropy applies softmax itself.
+TensorId LogitsBeforeSoftmax(const Graph& model);
+
+// InvalidArgument if this is not a model with input and result and without loss.
+absl::Status CheckIsForwardModel(const Graph& model);
+
 }  // namespace partita

@@ -38,7 +38,8 @@ absl::StatusOr<TrainingOptions::Optimizer> OptimizerNamed(absl::string_view name
 // of whatever leads from trainable weights to the loss ("d:loss" is the seed), and one update
 // operator "NAME.update" for each trainable weight that has a gradient, with states
 // "NAME.momentum", or "NAME.moment1" and "NAME.moment2" for Adam. A model that ends in softmax or
-// log-softmax is trained on what enters that, since cross-entropy applies softmax itself.
+// log-softmax is trained on what enters that, since cross-entropy applies softmax itself; that is
+// then the graph's logits. Operators that nothing needs are left out.
 // InvalidArgument if the model has no logits of rank >= 2 or nothing to train.
 absl::StatusOr<Graph> BuildTrainingGraph(const Graph& model, const TrainingOptions& options);
 

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "gmock/gmock.h"
+#include "graph/evaluation_graph.h"
 #include "graph/training_graph.h"
 #include "gtest/gtest.h"
 #include "tests/testing/model_writer.h"
@@ -141,6 +142,20 @@ TEST(SerialTrainerTest, RunningStatisticsFollowPyTorch) {
   EXPECT_NEAR(mean[1], 0.9 * 0.5 + 0.1 * 25, 1e-12);
   EXPECT_NEAR(variance[0], 0.9 * 2 + 0.1 * 14 / 3, 1e-12);
   EXPECT_NEAR(variance[1], 0.9 * 2 + 0.1 * 500 / 3, 1e-12);
+}
+
+TEST(SerialTrainerTest, EvaluationTakesRunningStatisticsAndNoDropout) {
+  auto model = [](bool frozen) {
+    ModelWriter m("model", DType::kFloat64);
+    TensorId y = m.BatchNorm("bn", m.Linear("fc0", m.Input({4, 3}), 6), frozen);
+    if (!frozen) y = ModelWriter::Get(AddDropout(m.builder, "dropout", y, 0.5));
+    return m.Finish(m.Linear("fc", y, kClasses));
+  };
+  SerialTrainer evaluation(ModelWriter::Get(BuildEvaluationGraph(model(false))), 4);
+  SerialTrainer fixed(Training(model(true)), 4);
+  const Batch batch = BatchFor(fixed.graph());
+  EXPECT_EQ(StepOf(evaluation, batch, {}), StepOf(fixed, batch, {}));
+  EXPECT_EQ(evaluation.Get(evaluation.graph().logits()), fixed.Get(fixed.graph().logits()));
 }
 
 // One weight of each optimizer against the formulas, for several steps.

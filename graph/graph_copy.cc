@@ -1,0 +1,81 @@
+#include "graph/graph_copy.h"
+
+#include "graph/support/check.h"
+#include "graph/support/status_macros.h"
+
+namespace partita {
+
+GraphCopy::GraphCopy(const Graph& source)
+    : source_(source),
+      builder_(source.name()),
+      tensors_(source.tensors().size(), kNoTensor),
+      ops_(source.ops().size(), kNoOp) {
+  CHECK(!source.is_training());
+  for (const Tensor& tensor : source.tensors()) {
+    absl::StatusOr<TensorId> copy = kNoTensor;
+    if (tensor.kind == TensorKind::kInput) {
+      copy = builder_.AddInput(tensor.name, tensor.type);
+    } else if (tensor.kind == TensorKind::kWeight) {
+      const Weight& weight = *source.FindWeight(tensor.id);
+      copy = builder_.AddWeight(tensor.name, tensor.type, weight.initializer, weight.values,
+                                weight.trainable);
+    }
+    CHECK(copy.ok()) << copy.status();
+    tensors_[tensor.id.index()] = *copy;
+  }
+}
+
+TensorId GraphCopy::Map(TensorId id) const {
+  const TensorId copy = tensors_[id.index()];
+  CHECK(copy != kNoTensor) << source_.tensor(id).name;
+  return copy;
+}
+
+absl::Status GraphCopy::CopyOp(const Operator& op) {
+  CHECK(op.pass.is_forward());
+  std::vector<TensorId> inputs;
+  for (TensorId id : op.inputs) inputs.push_back(Map(id));
+  OpId copy;
+  if (op.anchor_weight != kNoTensor) {
+    std::vector<TensorId> persistent;
+    for (TensorId id : op.outputs) persistent.push_back(Map(source_.tensor(id).of));
+    ASSIGN_OR_RETURN(copy, builder_.AddUpdate(op.name, op.attrs, inputs, persistent));
+  } else {
+    ASSIGN_OR_RETURN(copy, builder_.AddOp({.name = op.name, .attrs = op.attrs, .inputs = inputs}));
+  }
+  ops_[op.id.index()] = copy;
+  for (size_t k = 0; k < op.outputs.size(); ++k) {
+    tensors_[op.outputs[k].index()] = builder_.op(copy).outputs[k];
+  }
+  return absl::OkStatus();
+}
+
+void GraphCopy::CopyAnchors() {
+  for (const Operator& op : source_.ops()) {
+    if (ops_[op.id.index()] == kNoOp || op.anchor == kNoOp) continue;
+    const OpId anchor = ops_[op.anchor.index()];
+    if (anchor != kNoOp) builder_.SetAnchor(ops_[op.id.index()], anchor);
+  }
+}
+
+absl::StatusOr<Graph> WithoutDeadOperators(const Graph& model, TensorId result) {
+  std::vector<bool> needed(model.tensors().size(), false);
+  needed[result.index()] = true;
+  std::vector<bool> alive(model.ops().size(), false);
+  for (size_t k = model.ops().size(); k-- > 0;) {
+    const Operator& op = model.ops()[k];
+    bool live = op.anchor_weight != kNoTensor;
+    for (TensorId id : op.outputs) live |= needed[id.index()];
+    alive[k] = live;
+    for (TensorId id : op.inputs) needed[id.index()] = needed[id.index()] || live;
+  }
+  GraphCopy copy(model);
+  for (const Operator& op : model.ops()) {
+    if (alive[op.id.index()]) RETURN_IF_ERROR(copy.CopyOp(op));
+  }
+  copy.CopyAnchors();
+  copy.builder().SetLogits(copy.Map(result));
+  return std::move(copy.builder()).Build();
+}
+
+}  // namespace partita

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "graph/graph.h"
+
+namespace partita {
+
+// Copies a forward graph into a builder, operator by operator, so that some can be left out or
+// replaced. Names stay what they are.
+class GraphCopy {
+ public:
+  // Starts with the input and all weights of `source`, which outlives this object.
+  explicit GraphCopy(const Graph& source);
+
+  GraphBuilder& builder() { return builder_; }
+  // What a tensor of the source became; it must have been copied or replaced before.
+  TensorId Map(TensorId id) const;
+  // Whatever reads `id` in the source reads `replacement` in the copy.
+  void Replace(TensorId id, TensorId replacement) { tensors_[id.index()] = replacement; }
+  // Copies one operator (forward or an update) whose inputs have been copied or replaced.
+  absl::Status CopyOp(const Operator& op);
+  // Copied operators take the anchors of their originals, if those were copied too. Call at the
+  // end.
+  void CopyAnchors();
+
+ private:
+  const Graph& source_;
+  GraphBuilder builder_;
+  std::vector<TensorId> tensors_;  // by the source's tensor
+  std::vector<OpId> ops_;          // by the source's operator; kNoOp: left out
+};
+
+// The model without the operators that neither `result` nor an update needs, and `result` as its
+// logits.
+absl::StatusOr<Graph> WithoutDeadOperators(const Graph& model, TensorId result);
+
+}  // namespace partita
