@@ -1,0 +1,106 @@
+#include "runtime/train/data/image_ops.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "graph/support/check.h"
+
+namespace partita {
+namespace {
+
+// The old pixels [first, first + weights) that make one new pixel; the weights sum to 1.
+struct Tap {
+  int64_t first = 0;
+  std::vector<float> weights;
+};
+
+// Pixel i covers [i, i + 1); the new pixel's centre, in old pixels, is (i + 0.5) * step.
+std::vector<Tap> TriangleTaps(int64_t from, int64_t to) {
+  std::vector<Tap> taps(static_cast<size_t>(to));
+  const double step = static_cast<double>(from) / static_cast<double>(to);
+  const double reach = std::max(step, 1.0);
+  for (int64_t i = 0; i < to; ++i) {
+    const double centre = (static_cast<double>(i) + 0.5) * step;
+    const int64_t first = std::max<int64_t>(0, static_cast<int64_t>(centre - reach + 0.5));
+    const int64_t last = std::min(from, static_cast<int64_t>(centre + reach + 0.5));
+    Tap& tap = taps[static_cast<size_t>(i)];
+    tap.first = first;
+    double sum = 0;
+    for (int64_t j = first; j < last; ++j) {
+      const double distance = std::abs((static_cast<double>(j) + 0.5 - centre) / reach);
+      tap.weights.push_back(static_cast<float>(std::max(0.0, 1 - distance)));
+      sum += tap.weights.back();
+    }
+    for (float& weight : tap.weights) weight = static_cast<float>(weight / sum);
+  }
+  return taps;
+}
+
+// [height, width, channels] bytes to [height, new width, channels] floats.
+std::vector<float> ResizeRows(const Image& image, int64_t width) {
+  const std::vector<Tap> taps = TriangleTaps(image.width, width);
+  const int64_t channels = image.channels;
+  std::vector<float> result(static_cast<size_t>(image.height * width * channels));
+  auto out = result.begin();
+  for (int64_t y = 0; y < image.height; ++y) {
+    const uint8_t* row = image.pixels.data() + y * image.width * channels;
+    for (const Tap& tap : taps) {
+      for (int64_t c = 0; c < channels; ++c) {
+        const uint8_t* pixel = row + tap.first * channels + c;
+        float sum = 0;
+        for (float weight : tap.weights) {
+          sum += weight * *pixel;
+          pixel += channels;
+        }
+        *out++ = sum;
+      }
+    }
+  }
+  return result;
+}
+
+}  // namespace
+
+Image Resize(const Image& image, int64_t width, int64_t height) {
+  CHECK(width > 0 && height > 0 && image.width > 0 && image.height > 0);
+  if (width == image.width && height == image.height) return image;
+  const std::vector<float> rows = ResizeRows(image, width);
+  const int64_t length = width * image.channels;
+  Image result{.width = width, .height = height, .channels = image.channels, .pixels = {}};
+  result.pixels.reserve(static_cast<size_t>(length * height));
+  std::vector<float> sum(static_cast<size_t>(length));
+  for (const Tap& tap : TriangleTaps(image.height, height)) {
+    std::ranges::fill(sum, 0.f);
+    const float* row = rows.data() + tap.first * length;
+    for (float weight : tap.weights) {
+      for (size_t i = 0; i < sum.size(); ++i) sum[i] += weight * row[i];
+      row += length;
+    }
+    for (float value : sum) {
+      result.pixels.push_back(static_cast<uint8_t>(std::clamp(value + 0.5f, 0.f, 255.f)));
+    }
+  }
+  return result;
+}
+
+void CropAndNormalise(const Image& image, const Window& window, const PixelNormaliser& normaliser,
+                      std::span<float> x) {
+  CHECK(window.left >= 0 && window.left + window.width <= image.width);
+  CHECK(window.top >= 0 && window.top + window.height <= image.height);
+  CHECK_EQ(static_cast<int64_t>(x.size()), image.channels * window.height * window.width);
+  const int64_t channels = image.channels;
+  const int64_t step = window.mirrored ? -channels : channels;
+  const int64_t first = window.left + (window.mirrored ? window.width - 1 : 0);
+  auto out = x.begin();
+  for (int64_t c = 0; c < channels; ++c) {
+    const auto& table = normaliser.table(c);
+    for (int64_t h = 0; h < window.height; ++h) {
+      const uint8_t* pixel =
+          image.pixels.data() + ((window.top + h) * image.width + first) * channels + c;
+      for (int64_t w = 0; w < window.width; ++w) *out++ = table[pixel[w * step]];
+    }
+  }
+}
+
+}  // namespace partita

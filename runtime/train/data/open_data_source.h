@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "runtime/train/data/data_source.h"
+#include "runtime/train/data/pixel_normaliser.h"
+#include "runtime/train/data/sample_cache.h"
+
+namespace partita {
+
+struct DataOptions {
+  std::string spec = "synthetic";  // one of DataForms()
+  DataSplit split = DataSplit::kTrain;
+  SampleShape shape = {};           // what the model takes; empty: the source's own
+  int classes = 0;                  // what the model tells apart; 0: the source's own
+  uint64_t seed = 0;                // of synthetic samples and of augmentation
+  PixelStatistics statistics = {};  // of pixels; empty: the source's default
+  bool augment = true;              // images, training split: random crop and mirror
+  DataCache cache = DataCache::kNone;
+  int64_t cache_bytes = int64_t{8} << 30;  // at most
+};
+
+// One line for each form of DataOptions::spec: what to write, and what it is.
+std::string DataForms();
+
+// NotFound for a path that is not there and InvalidArgument for one that is no known form list the
+// forms; else the errors of the source that the spec names. Files that are mapped (IDX,
+// safetensors) need no cache: the system keeps them in memory already.
+absl::StatusOr<std::unique_ptr<DataSource>> OpenDataSource(const DataOptions& options);
+
+}  // namespace partita
