@@ -89,7 +89,8 @@ class ThreadedLoader : public BatchLoader {
 
   void Recycle(Batch batch) override {
     const std::lock_guard lock(mutex_);
-    if (static_cast<int64_t>(spares_.size()) < prefetch_) spares_.push_back(std::move(batch));
+    // As many as are ever in use: the window and the one that the caller had.
+    if (static_cast<int64_t>(spares_.size()) <= prefetch_) spares_.push_back(std::move(batch));
   }
 
   LoaderPosition position() const override {
