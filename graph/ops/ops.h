@@ -32,7 +32,7 @@ using OneOf = std::variant<Rows...>;
 using OpAttrs =
     OneOf<Conv2d, Pool2d, MatMul, ReduceMean, Relu, Scale, Binary,
           // Movement of elements.
-          Reshape, Transpose, Concat, Slice, Pad,
+          Reshape, Transpose, Concat, Crop, Pad,
           // Normalisation and dropout.
           Lrn, Dropout, BatchMoments, BatchNormalize, BatchNormGradMoments, BatchNormGradApply,
           AffineNormalize,

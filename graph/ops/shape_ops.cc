@@ -111,51 +111,51 @@ Work WorkOf(const Concat&, Pass, std::span<const TensorType>, std::span<const Te
 }
 std::vector<InPlacePair> InPlace(const Concat&, Pass) { return {}; }
 
-// Slice -----------------------------------------------------------------------
+// Crop -----------------------------------------------------------------------
 
-absl::StatusOr<std::vector<TensorType>> InferResults(const Slice& slice,
+absl::StatusOr<std::vector<TensorType>> InferResults(const Crop& crop,
                                                      std::span<const TensorType> operands) {
-  if (operands.size() != 1) return absl::InvalidArgumentError("slice wants one operand");
+  if (operands.size() != 1) return absl::InvalidArgumentError("crop wants one operand");
   const Shape& x = operands[0].shape;
-  bool valid = slice.begin.size() == x.size() && slice.end.size() == x.size();
+  bool valid = crop.begin.size() == x.size() && crop.end.size() == x.size();
   Shape y;
   for (size_t d = 0; valid && d < x.size(); ++d) {
-    valid = 0 <= slice.begin[d] && slice.begin[d] < slice.end[d] && slice.end[d] <= x[d];
-    y.push_back(slice.end[d] - slice.begin[d]);
+    valid = 0 <= crop.begin[d] && crop.begin[d] < crop.end[d] && crop.end[d] <= x[d];
+    y.push_back(crop.end[d] - crop.begin[d]);
   }
   if (!valid) {
-    return absl::InvalidArgumentError(absl::StrCat("slice: [", absl::StrJoin(slice.begin, ","),
-                                                   "] to [", absl::StrJoin(slice.end, ","),
+    return absl::InvalidArgumentError(absl::StrCat("crop: [", absl::StrJoin(crop.begin, ","),
+                                                   "] to [", absl::StrJoin(crop.end, ","),
                                                    "] is no region of ", ToString(x)));
   }
   return std::vector<TensorType>{{operands[0].dtype, y}};
 }
 
-ShardingRule MakeRule(const Slice& slice, std::span<const TensorType>,
+ShardingRule MakeRule(const Crop& crop, std::span<const TensorType>,
                       std::span<const TensorType> results) {
   ShardingRule rule = ElementwiseRule(results[0].shape);
-  for (size_t d = 0; d < slice.begin.size(); ++d) {
-    const int64_t begin = slice.begin[d];
+  for (size_t d = 0; d < crop.begin.size(); ++d) {
+    const int64_t begin = crop.begin[d];
     rule.operands[0].dims[d] = Window(static_cast<int>(d), 1, begin, begin + 1, /*slack=*/false);
   }
   return rule;
 }
 
-GradientReads ReadsForGradient(const Slice&, int) { return {}; }
+GradientReads ReadsForGradient(const Crop&, int) { return {}; }
 
-Slice Localize(const Slice& slice, const PartView& view) {
-  Slice local = slice;
-  for (size_t d = 0; d < slice.begin.size(); ++d) {
+Crop Localize(const Crop& crop, const PartView& view) {
+  Crop local = crop;
+  for (size_t d = 0; d < crop.begin.size(); ++d) {
     local.begin[d] = 0;
     local.end[d] = view.operands[0].box[static_cast<int>(d)].size();
   }
   return local;
 }
 
-Work WorkOf(const Slice&, Pass, std::span<const TensorType>, std::span<const TensorType> outputs) {
+Work WorkOf(const Crop&, Pass, std::span<const TensorType>, std::span<const TensorType> outputs) {
   return Copies(outputs);
 }
-std::vector<InPlacePair> InPlace(const Slice&, Pass) { return {{0, 0}}; }
+std::vector<InPlacePair> InPlace(const Crop&, Pass) { return {{0, 0}}; }
 
 // Pad -------------------------------------------------------------------------
 

@@ -60,8 +60,8 @@ Work WorkOf(const Concat& concat, Pass pass, std::span<const TensorType> inputs,
 std::vector<InPlacePair> InPlace(const Concat& concat, Pass pass);
 
 // The elements [begin, end) of every dimension. A part's begin at 0: its operand is what it takes.
-struct Slice {
-  static constexpr char kName[] = "slice";
+struct Crop {
+  static constexpr char kName[] = "crop";
   static constexpr char kDescription[] = "a rectangular region of a tensor";
   std::vector<int64_t> begin;  // one for each dimension, 0 <= begin < end <= extent
   std::vector<int64_t> end;
@@ -70,18 +70,18 @@ struct Slice {
     visit("begin", self.begin);
     visit("end", self.end);
   }
-  friend bool operator==(const Slice&, const Slice&) = default;
+  friend bool operator==(const Crop&, const Crop&) = default;
 };
 
-absl::StatusOr<std::vector<TensorType>> InferResults(const Slice& slice,
+absl::StatusOr<std::vector<TensorType>> InferResults(const Crop& crop,
                                                      std::span<const TensorType> operands);
-ShardingRule MakeRule(const Slice& slice, std::span<const TensorType> operands,
+ShardingRule MakeRule(const Crop& crop, std::span<const TensorType> operands,
                       std::span<const TensorType> results);
-GradientReads ReadsForGradient(const Slice& slice, int operand);
-Slice Localize(const Slice& slice, const PartView& view);
-Work WorkOf(const Slice& slice, Pass pass, std::span<const TensorType> inputs,
+GradientReads ReadsForGradient(const Crop& crop, int operand);
+Crop Localize(const Crop& crop, const PartView& view);
+Work WorkOf(const Crop& crop, Pass pass, std::span<const TensorType> inputs,
             std::span<const TensorType> outputs);
-std::vector<InPlacePair> InPlace(const Slice& slice, Pass pass);
+std::vector<InPlacePair> InPlace(const Crop& crop, Pass pass);
 
 // x inside a border of a constant; negative pads take away.
 struct Pad {

@@ -21,7 +21,7 @@ std::vector<OperatorExample> ShapeExamples() {
        {Floats({1, 3}), Floats({3, 3}), Floats({2, 3})},
        {0, 1, 2}},
       {"ConcatInner", Concat{.axis = 2}, {Floats({2, 2, 4}), Floats({2, 2, 1})}, {0, 1}},
-      one("Slice", Slice{{1, 0, 2}, {3, 2, 5}}, {4, 2, 5}),
+      one("Crop", Crop{{1, 0, 2}, {3, 2, 5}}, {4, 2, 5}),
       one("PadBorder", Pad{{0, 1, 2, 0, 2, 1}, 0.5}, {2, 3, 2}),
       one("PadWide", Pad{{5, 0, 0, 4}, -1}, {2, 3}),
       one("PadCrops", Pad{{-1, 2, 1, -2}, 3}, {4, 5}),

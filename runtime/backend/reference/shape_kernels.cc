@@ -9,7 +9,7 @@
 namespace partita {
 namespace {
 
-// A part's elements keep their order: reshape and slice.
+// A part's elements keep their order: reshape and crop.
 template <class A>
 absl::Status CopyAll(const KernelSignature& signature, const KernelArguments& arguments) {
   using T = typename A::T;
@@ -36,7 +36,7 @@ absl::Status RunKernel(const Reshape&, A, const KernelSignature& signature,
 }
 
 template <class A>
-absl::Status RunKernel(const Slice&, A, const KernelSignature& signature,
+absl::Status RunKernel(const Crop&, A, const KernelSignature& signature,
                        const KernelArguments& arguments) {
   return CopyAll<A>(signature, arguments);
 }
@@ -116,11 +116,11 @@ template absl::Status RunKernel(const Reshape&, DoubleArithmetic, const KernelSi
                                 const KernelArguments&);
 template absl::Status RunKernel(const Reshape&, RingArithmetic, const KernelSignature&,
                                 const KernelArguments&);
-template absl::Status RunKernel(const Slice&, FloatArithmetic, const KernelSignature&,
+template absl::Status RunKernel(const Crop&, FloatArithmetic, const KernelSignature&,
                                 const KernelArguments&);
-template absl::Status RunKernel(const Slice&, DoubleArithmetic, const KernelSignature&,
+template absl::Status RunKernel(const Crop&, DoubleArithmetic, const KernelSignature&,
                                 const KernelArguments&);
-template absl::Status RunKernel(const Slice&, RingArithmetic, const KernelSignature&,
+template absl::Status RunKernel(const Crop&, RingArithmetic, const KernelSignature&,
                                 const KernelArguments&);
 template absl::Status RunKernel(const Transpose&, FloatArithmetic, const KernelSignature&,
                                 const KernelArguments&);

@@ -19,7 +19,7 @@ template <class A>
 absl::Status RunKernel(const Concat& attrs, A arithmetic, const KernelSignature& signature,
                        const KernelArguments& arguments);
 template <class A>
-absl::Status RunKernel(const Slice& attrs, A arithmetic, const KernelSignature& signature,
+absl::Status RunKernel(const Crop& attrs, A arithmetic, const KernelSignature& signature,
                        const KernelArguments& arguments);
 template <class A>
 absl::Status RunKernel(const Pad& attrs, A arithmetic, const KernelSignature& signature,
