@@ -115,6 +115,23 @@ std::vector<double> SerialTrainer::Get(TensorId id) const {
   return {};
 }
 
+void SerialTrainer::RandomizeRing(uint64_t seed) {
+  for (const Tensor& tensor : graph_.tensors()) {
+    DenseTensor& value = values_[tensor.id.index()];
+    uint64_t word = Fingerprint().Add(seed).Add(tensor.name).value();
+    if (tensor.kind == TensorKind::kLabels) {
+      const auto classes = static_cast<uint64_t>(graph_.tensor(graph_.logits()).type.shape.back());
+      for (int32_t& label : value.as<int32_t>()) {
+        label = static_cast<int32_t>(Mix64(word++) % classes);
+      }
+    } else if (tensor.kind == TensorKind::kInput || tensor.kind == TensorKind::kWeight ||
+               tensor.kind == TensorKind::kState) {
+      CHECK(tensor.type.dtype == DType::kRing64) << tensor.name;
+      for (uint64_t& x : value.as<uint64_t>()) x = Mix64(word++);
+    }
+  }
+}
+
 // A tensor with one producer that covers it is written directly, any other is the sum of what its
 // producers write.
 absl::Status SerialTrainer::Run(const Operator& op, const Launch& launch,

@@ -38,6 +38,10 @@ class SerialTrainer {
   // Any tensor as numbers (ring: as signed integers).
   std::vector<double> Get(TensorId id) const;
 
+  // Ring graphs: weights, states and inputs become random words, labels random classes. Each tensor
+  // has a stream of its own name, so graphs with tensors in common get the same values.
+  void RandomizeRing(uint64_t seed);
+
   // Runs every operator once, then gives weights and states their next values.
   absl::Status Step(const StepArguments& arguments);
   // The same on this batch; returns the loss before the update.

@@ -242,11 +242,7 @@ TEST(SerialTrainerTest, RingStepsAreReproducibleAndMoveEveryTrainedWeight) {
     const Graph graph = WithRingArithmetic(
         Training(ConvolutionModel(DType::kFloat32, false), {.optimizer = optimizer}));
     SerialTrainer a(graph);
-    uint64_t word = 1;
-    for (const Tensor& tensor : graph.tensors()) {
-      if (tensor.kind != TensorKind::kInput && tensor.kind != TensorKind::kWeight) continue;
-      for (uint64_t& x : a.mutable_value(tensor.id).as<uint64_t>()) x = Mix64(word++);
-    }
+    a.RandomizeRing(1);
     SerialTrainer b = a;
     const SerialTrainer start = a;
     for (StepArguments arguments; arguments.step < 3; ++arguments.step) {
