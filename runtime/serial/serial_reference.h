@@ -1,0 +1,14 @@
+#pragma once
+
+#include "absl/status/statusor.h"
+#include "graph/graph.h"
+#include "runtime/train/reference/reference_folder.h"
+
+namespace partita {
+
+// Trains `model` (a forward graph, of the reference's batch size) serially as the reference did and
+// returns what CompareWithReference wants.
+absl::StatusOr<RunValues> TrainSeriallyOnReference(const Graph& model,
+                                                   const ReferenceFolder& reference);
+
+}  // namespace partita

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace partita {
+
+// Values of a training run by name. "logits": of the first step, on the initial weights. "loss": of
+// every step, before its update. "grad/NAME": of the first step, without weight decay.
+// "final/NAME": a weight after the last step; "final_buffer/NAME": a running statistic. The word
+// before the slash, or the whole name, is the kind.
+using RunValues = std::map<std::string, std::vector<double>>;
+
+// A training run that another framework did: a folder with
+//
+//   model.onnx            the model with its initial weights
+//   batch.safetensors     x [steps, batch, ...], float32; y [steps, rows...], integers
+//   expected.safetensors  RunValues (the loss as loss_f64)
+//   meta.json             "optimizer" {"type": "SGD", "lr", "momentum", "weight_decay",
+//                         "nesterov"}, "suggested_tolerance" {KIND: number}
+struct ReferenceFolder {
+  std::string path;
+  std::string model_file;
+  std::vector<std::vector<float>> x;         // by step
+  std::vector<std::vector<int32_t>> labels;  // by step
+  std::vector<int64_t> batch_shape;          // of one step's x
+  double learning_rate = 0, momentum = 0, weight_decay = 0;
+  bool nesterov = false;
+  RunValues expected;
+  std::map<std::string, double> tolerance;  // by kind
+
+  int64_t steps() const { return static_cast<int64_t>(x.size()); }
+};
+
+// NotFound or InvalidArgument, naming the file and what is wrong with it. Only SGD is known.
+absl::StatusOr<ReferenceFolder> LoadReferenceFolder(const std::string& path);
+
+// The outcome of comparing a run with the reference. A tensor agrees if
+// max|got - want| <= tolerance * max(max|want|, 0.01 * L), L being the largest |want| of its kind
+// (some gradients are zero in theory).
+struct ReferenceComparison {
+  bool equal = true;
+  int64_t tensors = 0;           // compared
+  double max_abs_error = 0;      // of all
+  std::string worst;             // the tensor with the largest error in units of what it may have
+  double worst_share = 0;        // that error; more than 1: too large
+  std::string first_difference;  // by name; empty if equal: tensor, element, got, wanted, allowed
+};
+
+// Every expected tensor whose kind has a tolerance must be in `got`.
+ReferenceComparison CompareWithReference(const ReferenceFolder& reference, const RunValues& got);
+
+}  // namespace partita
