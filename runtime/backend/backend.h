@@ -1,0 +1,121 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "graph/task/kernel_signature.h"
+#include "graph/task/task_graph.h"
+#include "runtime/backend/kernel_arguments.h"
+
+namespace partita {
+
+// What runs kernels: a kind of hardware with its library. Devices of one backend share nothing but the
+// process. The shape is that of CUDA (streams run their work in order, events order streams against each
+// other, the host only enqueues), which host threads imitate without loss.
+
+// When one piece of work ran, on the clock of std::chrono::steady_clock. Written by the stream.
+struct WorkTiming {
+  int64_t start_ns = 0;
+  int64_t end_ns = 0;
+};
+
+// A mark in a stream. Recorded again every step; waiting for round k returns once round k was recorded.
+class Event {
+ public:
+  virtual ~Event() = default;
+};
+
+// A kernel made ready for one device: primitives created, algorithms chosen. Used by one stream at a time.
+class Kernel {
+ public:
+  virtual ~Kernel() = default;
+  // Temporary memory that a launch needs, in bytes, 64-byte aligned.
+  virtual int64_t scratch_bytes() const = 0;
+};
+
+// Work in order. Enqueuing never waits for the work. Errors of the work surface in Synchronize.
+class Stream {
+ public:
+  virtual ~Stream() = default;
+
+  // Runs a kernel. The argument spans must stay valid until the work has run; `scratch` holds the kernel's
+  // scratch_bytes. `timing` may be null.
+  virtual void Launch(const Kernel& kernel, const KernelArguments& arguments, void* scratch,
+                      WorkTiming* timing) = 0;
+
+  // One box copy, sum, maximum or fill between row-major windows in device memory.
+  struct MoveArguments {
+    MoveSignature::Kind kind;
+    DType dtype;
+    const void* from;  // the element at the start of `from_box`
+    void* to;
+    Box from_box, to_box, region;
+    // kReorder: the formats of both sides; the boxes are equal.
+    Format from_format = Format::kDense, to_format = Format::kDense;
+  };
+  virtual void RunMoves(std::span<const MoveArguments> moves, WorkTiming* timing) = 0;
+
+  // Copies between host and device memory.
+  virtual void CopyFromHost(void* to, const void* from, int64_t bytes) = 0;
+  virtual void CopyToHost(void* to, const void* from, int64_t bytes) = 0;
+
+  virtual void Record(Event& event, int64_t round) = 0;
+  virtual void Wait(Event& event, int64_t round) = 0;
+
+  // Calls a function on the host when the work before it has run; work after it waits. For communicators that
+  // move data with the host, and for loading.
+  virtual void HostCall(std::function<absl::Status()> call, WorkTiming* timing) = 0;
+
+  // Waits until all work has run. The first error of any of it; after an error the rest is skipped.
+  virtual absl::Status Synchronize() = 0;
+
+  // What it is doing, for messages about hangs.
+  virtual std::string Describe() const = 0;
+};
+
+class DeviceMemory {
+ public:
+  virtual ~DeviceMemory() = default;
+  virtual void* data() const = 0;
+  virtual int64_t bytes() const = 0;
+};
+
+// One device, which may be a share of a machine's cores.
+class Device {
+ public:
+  virtual ~Device() = default;
+  // ResourceExhausted with the bytes wanted and free.
+  virtual absl::StatusOr<std::unique_ptr<DeviceMemory>> Allocate(int64_t bytes) = 0;
+  virtual absl::StatusOr<std::unique_ptr<Stream>> NewStream(const std::string& name) = 0;
+  virtual std::unique_ptr<Event> NewEvent() = 0;
+  // Unimplemented if the backend has no such kernel: it says which.
+  virtual absl::StatusOr<std::unique_ptr<Kernel>> Prepare(const KernelSignature& signature) = 0;
+  // Bytes of a buffer in the device's native format.
+  virtual int64_t NativeBytes(const TensorType& type) const = 0;
+  // Makes all streams of the device skip what is left and end with this error.
+  virtual void Abort(const absl::Status& reason) = 0;
+};
+
+// What a device is made of.
+struct DeviceSpec {
+  int index = 0;            // of its kind: the GPU's number
+  std::vector<int> cores;   // CPU: the cores that its threads run on; empty: any
+  int threads = 1;          // CPU: size of its thread team
+};
+
+class Backend {
+ public:
+  virtual ~Backend() = default;
+  virtual std::string name() const = 0;
+  // Why the backend cannot run here, or OK.
+  virtual absl::Status Available() const = 0;
+  virtual absl::StatusOr<std::unique_ptr<Device>> Open(const DeviceSpec& spec) const = 0;
+};
+
+}  // namespace partita

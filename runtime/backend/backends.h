@@ -1,0 +1,25 @@
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "runtime/backend/backend.h"
+
+namespace partita {
+
+struct BackendRow {
+  const char* name;
+  std::unique_ptr<Backend> (*make)();  // null: not built into this program
+  const char* description;
+  const char* missing;  // if not built: why
+};
+
+// THE table of backends.
+std::span<const BackendRow> Backends();
+
+// NotFound lists the valid names; Unavailable says why it does not run here.
+absl::StatusOr<std::unique_ptr<Backend>> MakeBackend(const std::string& name);
+
+}  // namespace partita

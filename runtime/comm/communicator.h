@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "graph/task/task_graph.h"
+#include "runtime/backend/backend.h"
+
+namespace partita {
+
+// One rank's side of a communication task, with addresses. For collectives `send[0]` and `receive[0]` are the
+// rank's buffers; for transfers there is one entry for each transfer that leaves or reaches the device, in the
+// task's order, null on the side that is not this device's.
+struct CommunicationArguments {
+  const Task* task = nullptr;  // CollectiveTask or TransferTask; outlives the call's work
+  DeviceId device;
+  std::vector<void*> send;
+  std::vector<void*> receive;
+};
+
+// Moves data between the devices of a program. Every member of a task's group enqueues it on its own
+// communication stream, and all members enqueue common tasks in the same order (the plan's total order); then
+// no schedule of threads can deadlock.
+class Communicator {
+ public:
+  virtual ~Communicator() = default;
+
+  // Called once, before any task, with every communication task of the program.
+  virtual absl::Status Prepare(std::span<const Task* const> tasks) = 0;
+
+  // Enqueues the device's side. The work ends when the device's buffers may be used again.
+  virtual void Enqueue(const CommunicationArguments& arguments, int64_t round, Stream& stream,
+                       WorkTiming* timing) = 0;
+
+  // Releases every rank that waits for a peer, with this error.
+  virtual void Abort(const absl::Status& reason) = 0;
+
+  // Bytes that arrived from other devices so far, by device.
+  virtual std::vector<Bytes> BytesReceived() const = 0;
+};
+
+}  // namespace partita

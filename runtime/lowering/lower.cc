@@ -1,0 +1,77 @@
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "runtime/lowering/program.h"
+
+namespace partita {
+namespace {
+
+absl::Status CheckOrder(const TaskGraph& graph, const std::vector<TaskId>& order) {
+  if (order.size() != graph.tasks().size()) {
+    return absl::InvalidArgumentError(absl::StrCat("the order has ", order.size(),
+                                                   " tasks; the task graph has ",
+                                                   graph.tasks().size()));
+  }
+  std::vector<bool> done(order.size(), false);
+  for (TaskId id : order) {
+    if (id.value() < 0 || id.index() >= done.size() || done[id.index()]) {
+      return absl::InvalidArgumentError("the order names a task twice or one that does not exist");
+    }
+    for (TaskId before : graph.task(id).dependencies) {
+      if (!done[before.index()]) {
+        return absl::InvalidArgumentError("the order runs a task before one that it depends on");
+      }
+    }
+    done[id.index()] = true;
+  }
+  return absl::OkStatus();
+}
+
+bool Runs(const Task& task, DeviceId device) {
+  const std::vector<DeviceId> devices = DevicesOf(task);
+  return std::binary_search(devices.begin(), devices.end(), device);
+}
+
+}  // namespace
+
+absl::StatusOr<Program> Lower(TaskGraph tasks, std::vector<TaskId> order, const MemorySizes& sizes) {
+  if (absl::Status status = CheckOrder(tasks, order); !status.ok()) return status;
+  Program program{std::move(tasks), std::move(order), {}, {}};
+  const TaskGraph& graph = program.tasks;
+  program.memory = AssignBuffers(graph, program.order, sizes);
+  std::vector<std::vector<TaskId>> added(graph.tasks().size());
+  for (const auto& [task, before] : program.memory.added_dependencies) {
+    added[task.index()].push_back(before);
+  }
+  program.devices.resize(static_cast<size_t>(graph.devices()));
+  // Where each task's instruction is on a device: found by scanning back is too slow, so keep the index.
+  std::vector<std::vector<std::pair<DeviceId, size_t>>> place(graph.tasks().size());
+  for (TaskId id : program.order) {
+    const Task& task = graph.task(id);
+    const bool communication = IsCommunication(task);
+    for (DeviceId device : DevicesOf(task)) {
+      DeviceProgram& own = program.devices[device.index()];
+      auto& lane = communication ? own.communication : own.compute;
+      auto& other = communication ? own.compute : own.communication;
+      Instruction instruction{id, {}, false};
+      for (const auto* list : {&task.dependencies, &added[id.index()]}) {
+        for (TaskId before : *list) {
+          const Task& earlier = graph.task(before);
+          if (IsCommunication(earlier) == communication || !Runs(earlier, device)) continue;
+          instruction.waits.push_back(before);
+          for (const auto& [at, index] : place[before.index()]) {
+            if (at == device) other[index].signals = true;
+          }
+        }
+      }
+      std::sort(instruction.waits.begin(), instruction.waits.end());
+      instruction.waits.erase(std::unique(instruction.waits.begin(), instruction.waits.end()),
+                              instruction.waits.end());
+      place[id.index()].emplace_back(device, lane.size());
+      lane.push_back(std::move(instruction));
+    }
+  }
+  return program;
+}
+
+}  // namespace partita
