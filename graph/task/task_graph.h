@@ -203,6 +203,12 @@ class TaskGraphBuilder {
   absl::flat_hash_map<std::string, int32_t> signature_index_;
 };
 
+// A short name for timelines and messages ("conv1/2", "d:fc6.weight exchange"), one line for each task, and the
+// whole graph.
+std::string TaskName(const TaskGraph& tasks, const Graph& graph, const Task& task);
+std::string TaskText(const TaskGraph& tasks, const Graph& graph, TaskId id);
+std::string TaskGraphText(const TaskGraph& tasks, const Graph& graph);
+
 // The signatures of a move task's moves, for pricing and profiling.
 std::vector<MoveSignature> SignaturesOf(const MoveTask& task);
 

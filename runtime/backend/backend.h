@@ -75,6 +75,9 @@ class Stream {
   // Waits until all work has run. The first error of any of it; after an error the rest is skipped.
   virtual absl::Status Synchronize() = 0;
 
+  // Pieces of work that have ended since the stream was made: a stream that stands still while others wait
+  // for it hangs.
+  virtual int64_t completed() const = 0;
   // What it is doing, for messages about hangs.
   virtual std::string Describe() const = 0;
 };
@@ -98,7 +101,10 @@ class Device {
   virtual absl::StatusOr<std::unique_ptr<Kernel>> Prepare(const KernelSignature& signature) = 0;
   // Bytes of a buffer in the device's native format.
   virtual int64_t NativeBytes(const TensorType& type) const = 0;
-  // Makes all streams of the device skip what is left and end with this error.
+  // `report` is called, on the stream's thread, with the first error of any work of the device: so that others
+  // who wait for this device can be released. Set before any work.
+  virtual void OnError(std::function<void(const absl::Status&)> report) = 0;
+  // Makes all streams of the device skip what is left and end with this error; releases waits for events.
   virtual void Abort(const absl::Status& reason) = 0;
 };
 

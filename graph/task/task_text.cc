@@ -1,0 +1,77 @@
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "graph/task/task_graph.h"
+
+namespace partita {
+namespace {
+
+std::string DevicesText(const std::vector<DeviceId>& devices) {
+  return absl::StrJoin(devices, ",", [](std::string* out, DeviceId d) { absl::StrAppend(out, d.value()); });
+}
+
+struct BodyText {
+  const TaskGraph& tasks;
+
+  std::string operator()(const ComputeTask& t) const {
+    return absl::StrCat(ToString(tasks.signatures()[static_cast<size_t>(t.signature)]), " part ",
+                        t.part, " on ", t.device.value());
+  }
+  std::string operator()(const MoveTask& t) const {
+    std::string text = absl::StrCat("on ", t.device.value());
+    for (const MoveSignature& signature : SignaturesOf(t)) {
+      absl::StrAppend(&text, " [", ToString(signature), "]");
+    }
+    return text;
+  }
+  std::string operator()(const LoadTask& t) const {
+    return absl::StrCat(ToString(tasks.buffer(t.buffer).box), " on ", t.device.value());
+  }
+  std::string operator()(const CollectiveTask& t) const {
+    return absl::StrCat(ToString(t.collective), " ", Name(t.dtype), " by ", t.algorithm, " on ",
+                        DevicesText(t.group));
+  }
+  std::string operator()(const TransferTask& t) const {
+    std::string text;
+    for (const Transfer& transfer : t.transfers) {
+      absl::StrAppend(&text, text.empty() ? "" : ", ", transfer.from.value(), "->", transfer.to.value(),
+                      " ", transfer.send.count, " ", Name(t.dtype));
+    }
+    return text;
+  }
+};
+
+}  // namespace
+
+std::string TaskName(const TaskGraph&, const Graph& graph, const Task& task) {
+  static constexpr const char* kPhases[] = {"compute", "load", "fill",   "sum",
+                                            "pack",    "move", "exchange", "unpack"};
+  const TaskKey& key = task.key;
+  if (!key.of_tensor) {
+    return absl::StrCat(graph.op(OpId(key.subject)).name, "/", key.from);
+  }
+  return absl::StrCat(graph.tensor(TensorId(key.subject)).name, " ",
+                      kPhases[static_cast<int>(key.phase)], key.step > 0 ? absl::StrCat(key.step) : "");
+}
+
+std::string TaskText(const TaskGraph& tasks, const Graph& graph, TaskId id) {
+  const Task& task = tasks.task(id);
+  return absl::StrCat("#", id.value(), " ", TaskName(tasks, graph, task), ": ",
+                      std::visit(BodyText{tasks}, task.body));
+}
+
+std::string TaskGraphText(const TaskGraph& tasks, const Graph& graph) {
+  std::string text;
+  for (const Task& task : tasks.tasks()) {
+    absl::StrAppend(&text, TaskText(tasks, graph, task.id));
+    if (!task.dependencies.empty()) {
+      absl::StrAppend(&text, " after ",
+                      absl::StrJoin(task.dependencies, ",", [](std::string* out, TaskId d) {
+                        absl::StrAppend(out, "#", d.value());
+                      }));
+    }
+    text += "\n";
+  }
+  return text;
+}
+
+}  // namespace partita

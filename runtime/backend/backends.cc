@@ -1,0 +1,33 @@
+#include "runtime/backend/backends.h"
+
+#include "absl/strings/str_cat.h"
+#include "runtime/backend/reference/reference_backend.h"
+
+namespace partita {
+namespace {
+
+constexpr BackendRow kBackends[] = {
+    {"reference", MakeReferenceBackend, "plain loops on one thread: the oracle, every type", ""},
+    {"cuda", nullptr, "NVIDIA GPUs through cuDNN and cuBLAS", "its kernels are not written yet"},
+};
+
+}  // namespace
+
+std::span<const BackendRow> Backends() { return kBackends; }
+
+absl::StatusOr<std::unique_ptr<Backend>> MakeBackend(const std::string& name) {
+  std::string names;
+  for (const BackendRow& row : kBackends) {
+    absl::StrAppend(&names, names.empty() ? "" : ", ", row.name);
+    if (name != row.name) continue;
+    if (row.make == nullptr) {
+      return absl::UnavailableError(absl::StrCat("backend '", name, "' is missing: ", row.missing));
+    }
+    auto backend = row.make();
+    if (absl::Status status = backend->Available(); !status.ok()) return status;
+    return backend;
+  }
+  return absl::NotFoundError(absl::StrCat("unknown backend '", name, "'; known are: ", names));
+}
+
+}  // namespace partita

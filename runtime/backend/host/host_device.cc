@@ -1,0 +1,257 @@
+#include "runtime/backend/host/host_device.h"
+
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include <chrono>
+#include <cstring>
+#include <limits>
+
+#include "absl/strings/str_cat.h"
+#include "graph/support/check.h"
+
+namespace partita {
+namespace {
+
+int64_t Now() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+constexpr int64_t kReleased = std::numeric_limits<int64_t>::max();
+
+}  // namespace
+
+void HostDeviceState::Fail(const absl::Status& status) {
+  std::function<void(const absl::Status&)> report;
+  {
+    std::lock_guard lock(mutex_);
+    if (failed_.load(std::memory_order_relaxed)) return;
+    status_ = status;
+    failed_.store(true, std::memory_order_release);
+    for (auto* event : events_) {
+      event->store(kReleased, std::memory_order_release);
+      event->notify_all();
+    }
+    report = report_;
+  }
+  if (report) report(status);
+}
+
+absl::Status HostDeviceState::status() const {
+  std::lock_guard lock(mutex_);
+  return status_;
+}
+
+void HostDeviceState::Register(std::atomic<int64_t>* round) {
+  std::lock_guard lock(mutex_);
+  events_.push_back(round);
+}
+
+void HostDeviceState::Unregister(std::atomic<int64_t>* round) {
+  std::lock_guard lock(mutex_);
+  std::erase(events_, round);
+}
+
+HostEvent::HostEvent(std::shared_ptr<HostDeviceState> state) : state_(std::move(state)) {
+  state_->Register(&round_);
+}
+
+HostEvent::~HostEvent() { state_->Unregister(&round_); }
+
+void HostEvent::Record(int64_t round) {
+  if (state_->failed()) return;  // already released
+  round_.store(round, std::memory_order_release);
+  round_.notify_all();
+  // A failure between the check and the store must not be lost.
+  if (state_->failed()) {
+    round_.store(kReleased, std::memory_order_release);
+    round_.notify_all();
+  }
+}
+
+void HostEvent::Wait(int64_t round) {
+  for (;;) {
+    const int64_t seen = round_.load(std::memory_order_acquire);
+    if (seen >= round || state_->failed()) return;
+    round_.wait(seen, std::memory_order_acquire);
+  }
+}
+
+HostStream::HostStream(std::string name, std::shared_ptr<HostDeviceState> state,
+                       std::function<void()> on_start)
+    : name_(std::move(name)), state_(std::move(state)) {
+  thread_ = std::thread([this, on_start = std::move(on_start)] { Loop(on_start); });
+}
+
+HostStream::~HostStream() {
+  {
+    std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  wake_.notify_all();
+  thread_.join();
+}
+
+void HostStream::Enqueue(Work work) {
+  bool was_empty;
+  {
+    std::lock_guard lock(mutex_);
+    was_empty = queue_.empty();
+    queue_.push_back(std::move(work));
+  }
+  if (was_empty) wake_.notify_one();
+}
+
+void HostStream::Loop(std::function<void()> on_start) {
+  if (on_start) on_start();
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    wake_.wait(lock, [this] { return stop_ || !queue_.empty(); });
+    if (queue_.empty()) return;
+    busy_ = true;
+    std::deque<Work> batch;
+    batch.swap(queue_);
+    lock.unlock();
+    for (Work& work : batch) RunOne(work);
+    batch.clear();
+    lock.lock();
+    busy_ = false;
+    if (queue_.empty()) idle_.notify_all();
+  }
+}
+
+void HostStream::RunOne(Work& work) {
+  if (!work.always && state_->failed()) return;
+  doing_.store(work.what, std::memory_order_relaxed);
+  if (work.timing != nullptr) work.timing->start_ns = Now();
+  const absl::Status status = work.run();
+  if (work.timing != nullptr) work.timing->end_ns = Now();
+  completed_.fetch_add(1, std::memory_order_relaxed);
+  doing_.store("idle", std::memory_order_relaxed);
+  if (!status.ok()) state_->Fail(status);
+}
+
+void HostStream::Launch(const Kernel& kernel, const KernelArguments& arguments, void* scratch,
+                        WorkTiming* timing) {
+  const auto* host = static_cast<const HostKernel*>(&kernel);
+  Enqueue({[host, arguments, scratch] { return host->Run(arguments, scratch); }, false, "kernel",
+           timing});
+}
+
+void HostStream::RunMoves(std::span<const MoveArguments> moves, WorkTiming* timing) {
+  Enqueue({[this, moves]() -> absl::Status {
+             for (const MoveArguments& move : moves) {
+               const absl::Status status = move.kind == MoveSignature::Kind::kReorder
+                                               ? RunReorder(move)
+                                               : RunDenseMove(move);
+               if (!status.ok()) return status;
+             }
+             return absl::OkStatus();
+           },
+           false, "move", timing});
+}
+
+absl::Status HostStream::RunReorder(const MoveArguments&) {
+  return absl::UnimplementedError("this backend has only dense buffers");
+}
+
+void HostStream::CopyFromHost(void* to, const void* from, int64_t bytes) {
+  Enqueue({[=]() -> absl::Status {
+             std::memcpy(to, from, static_cast<size_t>(bytes));
+             return absl::OkStatus();
+           },
+           false, "copy from host", nullptr});
+}
+
+void HostStream::CopyToHost(void* to, const void* from, int64_t bytes) {
+  CopyFromHost(to, from, bytes);
+}
+
+void HostStream::Record(Event& event, int64_t round) {
+  auto* host = static_cast<HostEvent*>(&event);
+  Enqueue({[host, round]() -> absl::Status {
+             host->Record(round);
+             return absl::OkStatus();
+           },
+           true, "record", nullptr});
+}
+
+void HostStream::Wait(Event& event, int64_t round) {
+  auto* host = static_cast<HostEvent*>(&event);
+  Enqueue({[host, round]() -> absl::Status {
+             host->Wait(round);
+             return absl::OkStatus();
+           },
+           false, "wait for the other lane", nullptr});
+}
+
+void HostStream::HostCall(std::function<absl::Status()> call, WorkTiming* timing) {
+  Enqueue({std::move(call), false, "host call", timing});
+}
+
+absl::Status HostStream::Synchronize() {
+  std::unique_lock lock(mutex_);
+  idle_.wait(lock, [this] { return queue_.empty() && !busy_; });
+  lock.unlock();
+  return state_->failed() ? state_->status() : absl::OkStatus();
+}
+
+std::string HostStream::Describe() const {
+  size_t queued;
+  {
+    std::lock_guard lock(mutex_);
+    queued = queue_.size();
+  }
+  return absl::StrCat(name_, ": ", doing_.load(std::memory_order_relaxed), ", ", completed(),
+                      " pieces of work done, ", queued, " queued");
+}
+
+namespace {
+
+// Host memory, zeroed, on huge pages where the system has them.
+class HostMemory : public DeviceMemory {
+ public:
+  HostMemory(void* data, int64_t bytes) : data_(data), bytes_(bytes) {}
+  ~HostMemory() override {
+    if (bytes_ > 0) munmap(data_, static_cast<size_t>(bytes_));
+  }
+  void* data() const override { return data_; }
+  int64_t bytes() const override { return bytes_; }
+
+ private:
+  void* data_;
+  int64_t bytes_;
+};
+
+}  // namespace
+
+HostDevice::HostDevice(DeviceSpec spec)
+    : spec_(std::move(spec)), state_(std::make_shared<HostDeviceState>()) {}
+
+absl::StatusOr<std::unique_ptr<DeviceMemory>> HostDevice::Allocate(int64_t bytes) {
+  if (bytes == 0) return std::make_unique<HostMemory>(nullptr, 0);
+  void* data = mmap(nullptr, static_cast<size_t>(bytes), PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (data == MAP_FAILED) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("cannot allocate ", bytes, " bytes of host memory for a device"));
+  }
+  madvise(data, static_cast<size_t>(bytes), MADV_HUGEPAGE);
+  return std::make_unique<HostMemory>(data, bytes);
+}
+
+absl::StatusOr<std::unique_ptr<Stream>> HostDevice::NewStream(const std::string& name) {
+  return std::make_unique<HostStream>(name, state_, nullptr);
+}
+
+std::unique_ptr<Event> HostDevice::NewEvent() { return std::make_unique<HostEvent>(state_); }
+
+void HostDevice::OnError(std::function<void(const absl::Status&)> report) {
+  state_->set_report(std::move(report));
+}
+
+void HostDevice::Abort(const absl::Status& reason) { state_->Fail(reason); }
+
+}  // namespace partita

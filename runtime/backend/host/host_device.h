@@ -1,0 +1,123 @@
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "runtime/backend/backend.h"
+
+namespace partita {
+
+// What backends that compute on the host's cores share: streams are threads, memory is aligned host memory,
+// events are counters. A backend adds its kernels and how its threads are set up.
+
+class HostKernel : public Kernel {
+ public:
+  virtual absl::Status Run(const KernelArguments& arguments, void* scratch) const = 0;
+};
+
+// Copies one box between windows; kReorder is the backend's own business.
+absl::Status RunDenseMove(const Stream::MoveArguments& move);
+
+// Shared by the streams of one device.
+class HostDeviceState {
+ public:
+  // Keeps the first error, tells `report`, and releases everyone who waits for an event.
+  void Fail(const absl::Status& status);
+  bool failed() const { return failed_.load(std::memory_order_acquire); }
+  absl::Status status() const;
+  void set_report(std::function<void(const absl::Status&)> report) { report_ = std::move(report); }
+  void Register(std::atomic<int64_t>* round);
+  void Unregister(std::atomic<int64_t>* round);
+
+ private:
+  mutable std::mutex mutex_;
+  std::atomic<bool> failed_{false};
+  absl::Status status_;
+  std::function<void(const absl::Status&)> report_;
+  std::vector<std::atomic<int64_t>*> events_;
+};
+
+class HostEvent : public Event {
+ public:
+  explicit HostEvent(std::shared_ptr<HostDeviceState> state);
+  ~HostEvent() override;
+  void Record(int64_t round);
+  void Wait(int64_t round);
+
+ private:
+  std::shared_ptr<HostDeviceState> state_;
+  std::atomic<int64_t> round_{-1};
+};
+
+// A thread that runs what it is given, in order.
+class HostStream : public Stream {
+ public:
+  // `on_start` runs first on the new thread (affinity, flush-to-zero, thread team).
+  HostStream(std::string name, std::shared_ptr<HostDeviceState> state, std::function<void()> on_start);
+  ~HostStream() override;
+
+  void Launch(const Kernel& kernel, const KernelArguments& arguments, void* scratch,
+              WorkTiming* timing) override;
+  void RunMoves(std::span<const MoveArguments> moves, WorkTiming* timing) override;
+  void CopyFromHost(void* to, const void* from, int64_t bytes) override;
+  void CopyToHost(void* to, const void* from, int64_t bytes) override;
+  void Record(Event& event, int64_t round) override;
+  void Wait(Event& event, int64_t round) override;
+  void HostCall(std::function<absl::Status()> call, WorkTiming* timing) override;
+  absl::Status Synchronize() override;
+  int64_t completed() const override { return completed_.load(std::memory_order_relaxed); }
+  std::string Describe() const override;
+
+ protected:
+  // A move that is not dense to dense.
+  virtual absl::Status RunReorder(const MoveArguments& move);
+
+ private:
+  struct Work {
+    std::function<absl::Status()> run;
+    bool always = false;  // also after a failure (events)
+    const char* what = "";
+    WorkTiming* timing = nullptr;
+  };
+  void Enqueue(Work work);
+  void Loop(std::function<void()> on_start);
+  void RunOne(Work& work);
+
+  const std::string name_;
+  std::shared_ptr<HostDeviceState> state_;
+  mutable std::mutex mutex_;
+  std::condition_variable wake_, idle_;
+  std::deque<Work> queue_;
+  bool stop_ = false, busy_ = false;
+  std::atomic<int64_t> completed_{0};
+  std::atomic<const char*> doing_{"idle"};
+  std::thread thread_;
+};
+
+class HostDevice : public Device {
+ public:
+  explicit HostDevice(DeviceSpec spec);
+  absl::StatusOr<std::unique_ptr<DeviceMemory>> Allocate(int64_t bytes) override;
+  absl::StatusOr<std::unique_ptr<Stream>> NewStream(const std::string& name) override;
+  std::unique_ptr<Event> NewEvent() override;
+  int64_t NativeBytes(const TensorType& type) const override { return type.bytes(); }
+  void OnError(std::function<void(const absl::Status&)> report) override;
+  void Abort(const absl::Status& reason) override;
+
+ protected:
+  const DeviceSpec& spec() const { return spec_; }
+  std::shared_ptr<HostDeviceState> state() const { return state_; }
+
+ private:
+  DeviceSpec spec_;
+  std::shared_ptr<HostDeviceState> state_;
+};
+
+}  // namespace partita

@@ -1,0 +1,232 @@
+#include "runtime/comm/inproc/inproc_communicator.h"
+
+#include <algorithm>
+#include <cstring>
+#include <mutex>
+
+#include "absl/container/flat_hash_map.h"
+#include "graph/collective/algorithms.h"
+#include "graph/support/check.h"
+#include "graph/support/status_macros.h"
+#include "runtime/comm/inproc/group_barrier.h"
+
+namespace partita {
+namespace {
+
+template <class T>
+void Combine(Reduction reduction, T* sum, const T* next, int64_t count) {
+  if (reduction == Reduction::kSum) {
+    for (int64_t i = 0; i < count; ++i) sum[i] += next[i];
+  } else {
+    for (int64_t i = 0; i < count; ++i) sum[i] = sum[i] < next[i] ? next[i] : sum[i];
+  }
+}
+
+// into = values[0] (+) values[1] (+) ..., in that order; `into` may be one of them.
+template <class T>
+void FoldTyped(Reduction reduction, const std::vector<const void*>& values, void* into, int64_t count) {
+  constexpr int64_t kChunk = 2048;
+  T sum[kChunk];
+  for (int64_t begin = 0; begin < count; begin += kChunk) {
+    const int64_t n = std::min(kChunk, count - begin);
+    std::memcpy(sum, static_cast<const T*>(values[0]) + begin, static_cast<size_t>(n) * sizeof(T));
+    for (size_t k = 1; k < values.size(); ++k) {
+      Combine(reduction, sum, static_cast<const T*>(values[k]) + begin, n);
+    }
+    std::memcpy(static_cast<T*>(into) + begin, sum, static_cast<size_t>(n) * sizeof(T));
+  }
+}
+
+void Fold(DType dtype, Reduction reduction, const std::vector<const void*>& values, void* into,
+          int64_t count) {
+  switch (dtype) {
+    case DType::kFloat32:
+      return FoldTyped<float>(reduction, values, into, count);
+    case DType::kFloat64:
+      return FoldTyped<double>(reduction, values, into, count);
+    case DType::kInt32:
+      return FoldTyped<int32_t>(reduction, values, into, count);
+    case DType::kRing64:
+      // Sums wrap; the maximum compares as signed.
+      if (reduction == Reduction::kMax) return FoldTyped<int64_t>(reduction, values, into, count);
+      return FoldTyped<uint64_t>(reduction, values, into, count);
+  }
+}
+
+// What the members of one task share.
+struct Shared {
+  explicit Shared(const Task& task)
+      : devices(DevicesOf(task)), barrier(static_cast<int>(devices.size())) {
+    send.resize(devices.size());
+    receive.resize(devices.size());
+  }
+  std::vector<DeviceId> devices;
+  GroupBarrier barrier;
+  // By rank; published before the first barrier of every run.
+  std::vector<std::vector<void*>> send, receive;
+  std::vector<std::vector<RankRound>> rounds;  // collectives: by rank
+};
+
+absl::Status Broken() { return absl::CancelledError("another device failed"); }
+
+class InprocCommunicator : public Communicator {
+ public:
+  explicit InprocCommunicator(int devices) : received_(static_cast<size_t>(devices)) {}
+
+  absl::Status Prepare(std::span<const Task* const> tasks) override {
+    for (const Task* task : tasks) {
+      auto shared = std::make_unique<Shared>(*task);
+      if (const auto* collective = std::get_if<CollectiveTask>(&task->body)) {
+        ASSIGN_OR_RETURN(const CollectiveSchedule schedule,
+                         BuildSchedule(collective->algorithm, collective->collective));
+        for (size_t r = 0; r < collective->group.size(); ++r) {
+          shared->rounds.push_back(RoundsOfRank(schedule, static_cast<int>(r)));
+        }
+      }
+      shared_[task->id] = std::move(shared);
+    }
+    return absl::OkStatus();
+  }
+
+  void Enqueue(const CommunicationArguments& arguments, int64_t, Stream& stream,
+               WorkTiming* timing) override {
+    const auto it = shared_.find(arguments.task->id);
+    CHECK(it != shared_.end()) << "a task that was not prepared";
+    Shared* shared = it->second.get();
+    const CommunicationArguments* args = &arguments;
+    stream.HostCall([this, shared, args] { return Run(*args, *shared); }, timing);
+  }
+
+  void Abort(const absl::Status&) override {
+    for (auto& [id, shared] : shared_) shared->barrier.Break();
+  }
+
+  std::vector<Bytes> BytesReceived() const override {
+    std::vector<Bytes> bytes;
+    for (const auto& count : received_) bytes.push_back(Bytes(count.load()));
+    return bytes;
+  }
+
+ private:
+  absl::Status Run(const CommunicationArguments& args, Shared& shared) {
+    const auto it = std::lower_bound(shared.devices.begin(), shared.devices.end(), args.device);
+    const auto rank = static_cast<size_t>(it - shared.devices.begin());
+    shared.send[rank] = args.send;
+    shared.receive[rank] = args.receive;
+    if (!shared.barrier.Arrive()) return Broken();
+    if (const auto* collective = std::get_if<CollectiveTask>(&args.task->body)) {
+      return RunCollective(*collective, shared, rank);
+    }
+    return RunTransfers(std::get<TransferTask>(args.task->body), args, shared);
+  }
+
+  absl::Status RunCollective(const CollectiveTask& task, Shared& shared, size_t rank) {
+    const int64_t size = SizeOf(task.dtype);
+    auto* own = static_cast<char*>(shared.receive[rank][0]);
+    std::vector<char> arrived;
+    for (const RankRound& round : shared.rounds[rank]) {
+      const auto& steps = round.receives;
+      arrived.clear();
+      for (size_t first = 0; first < steps.size();) {
+        const CollectiveStep& step = steps[first];
+        size_t last = first + 1;
+        if (step.action == StepAction::kReduce) {
+          while (last < steps.size() && steps[last].destination() == step.destination()) ++last;
+        }
+        char* into = own + step.destination_offset * size;
+        const std::vector<const void*> values = ValuesOf(steps, first, last, shared, size, into);
+        if (round.sends_snapshot) {
+          arrived.resize(arrived.size() + static_cast<size_t>(step.count * size));
+          into = arrived.data() + arrived.size() - step.count * size;
+        }
+        Fold(task.dtype, task.collective.reduction, values, into, step.count);
+        first = last;
+      }
+      if (!shared.barrier.Arrive()) return Broken();
+      if (round.sends_snapshot) {
+        Commit(steps, arrived, own, size);
+        if (!shared.barrier.Arrive()) return Broken();
+      }
+      Count(task.group[rank], steps, size);
+    }
+    return absl::OkStatus();
+  }
+
+  // What is folded into a range: arrivals by rank, this rank's own value at its place.
+  static std::vector<const void*> ValuesOf(const std::vector<CollectiveStep>& steps, size_t first,
+                                           size_t last, const Shared& shared, int64_t size,
+                                           const char* own) {
+    std::vector<const void*> values;
+    bool own_used = steps[first].action == StepAction::kCopy;
+    for (size_t k = first; k < last; ++k) {
+      const CollectiveStep& step = steps[k];
+      if (!own_used && step.from > step.to) {
+        values.push_back(own);
+        own_used = true;
+      }
+      values.push_back(static_cast<const char*>(shared.send[static_cast<size_t>(step.from)][0]) +
+                       step.source_offset * size);
+    }
+    if (!own_used) values.push_back(own);
+    return values;
+  }
+
+  static void Commit(const std::vector<CollectiveStep>& steps, const std::vector<char>& arrived,
+                     char* own, int64_t size) {
+    const char* from = arrived.data();
+    for (size_t first = 0; first < steps.size(); ++first) {
+      const CollectiveStep& step = steps[first];
+      std::memcpy(own + step.destination_offset * size, from, static_cast<size_t>(step.count * size));
+      from += step.count * size;
+      if (step.action == StepAction::kCopy) continue;
+      while (first + 1 < steps.size() && steps[first + 1].destination() == step.destination()) ++first;
+    }
+  }
+
+  void Count(DeviceId device, const std::vector<CollectiveStep>& steps, int64_t size) {
+    int64_t bytes = 0;
+    for (const CollectiveStep& step : steps) bytes += step.from == step.to ? 0 : step.count * size;
+    received_[device.index()].fetch_add(bytes, std::memory_order_relaxed);
+  }
+
+  absl::Status RunTransfers(const TransferTask& task, const CommunicationArguments& args,
+                            Shared& shared) {
+    size_t k = 0;  // of this device's transfers
+    for (size_t t = 0; t < task.transfers.size(); ++t) {
+      const Transfer& transfer = task.transfers[t];
+      const bool receives = transfer.to == args.device;
+      if (!receives && transfer.from != args.device) continue;
+      if (receives) {
+        const int64_t bytes = transfer.receive.count * SizeOf(task.dtype);
+        std::memcpy(args.receive[k], SenderAddress(task, t, shared), static_cast<size_t>(bytes));
+        if (transfer.from != transfer.to) {
+          received_[args.device.index()].fetch_add(bytes, std::memory_order_relaxed);
+        }
+      }
+      ++k;
+    }
+    return shared.barrier.Arrive() ? absl::OkStatus() : Broken();
+  }
+
+  // Where transfer t starts in its sender's memory: the sender lists its own transfers in task order.
+  static const void* SenderAddress(const TransferTask& task, size_t t, const Shared& shared) {
+    const DeviceId from = task.transfers[t].from;
+    size_t k = 0;
+    for (size_t i = 0; i < t; ++i) {
+      k += task.transfers[i].from == from || task.transfers[i].to == from ? 1 : 0;
+    }
+    const auto it = std::lower_bound(shared.devices.begin(), shared.devices.end(), from);
+    return shared.send[static_cast<size_t>(it - shared.devices.begin())][k];
+  }
+
+  absl::flat_hash_map<TaskId, std::unique_ptr<Shared>> shared_;
+  std::vector<std::atomic<int64_t>> received_;
+};
+
+}  // namespace
+
+std::unique_ptr<Communicator> MakeInprocCommunicator(int devices) {
+  return std::make_unique<InprocCommunicator>(devices);
+}
+
+}  // namespace partita

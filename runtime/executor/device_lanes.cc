@@ -1,0 +1,256 @@
+#include "runtime/executor/device_lanes.h"
+
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "graph/support/check.h"
+#include "graph/support/fingerprint.h"
+#include "graph/support/status_macros.h"
+#include "runtime/backend/host/host_device.h"
+
+namespace partita {
+namespace {
+
+// 1 in the tensor's type.
+void StoreOne(void* to, DType dtype) {
+  switch (dtype) {
+    case DType::kFloat32:
+      *static_cast<float*>(to) = 1;
+      return;
+    case DType::kFloat64:
+      *static_cast<double*>(to) = 1;
+      return;
+    case DType::kInt32:
+      *static_cast<int32_t*>(to) = 1;
+      return;
+    case DType::kRing64:
+      *static_cast<uint64_t*>(to) = 1;
+      return;
+  }
+}
+
+template <class T>
+bool AllFinite(const void* data, int64_t count) {
+  const auto* values = static_cast<const T*>(data);
+  for (int64_t i = 0; i < count; ++i) {
+    if (!std::isfinite(values[i])) return false;
+  }
+  return true;
+}
+
+bool AllFinite(DType dtype, const void* data, int64_t count) {
+  if (dtype == DType::kFloat32) return AllFinite<float>(data, count);
+  if (dtype == DType::kFloat64) return AllFinite<double>(data, count);
+  return true;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<DeviceLanes>> DeviceLanes::Create(const Program& program,
+                                                                 const Graph& graph, DeviceId id,
+                                                                 Device& device,
+                                                                 DeviceKernels kernels,
+                                                                 const ExecutorOptions& options) {
+  std::unique_ptr<DeviceLanes> lanes(new DeviceLanes(program, graph, id, device, options));
+  lanes->kernels_ = std::move(kernels);
+  RETURN_IF_ERROR(lanes->Allocate());
+  const DeviceProgram& own = program.devices[id.index()];
+  lanes->Fill(own.compute, lanes->compute_lane_);
+  lanes->Fill(own.communication, lanes->communication_lane_);
+  lanes->ConnectWaits(lanes->compute_lane_);
+  lanes->ConnectWaits(lanes->communication_lane_);
+  return lanes;
+}
+
+absl::Status DeviceLanes::Allocate() {
+  const BufferAssignment& memory = program_.memory;
+  ASSIGN_OR_RETURN(arena_, device_.Allocate(memory.arena[id_.index()].value()));
+  ASSIGN_OR_RETURN(scratch_, device_.Allocate(memory.scratch[id_.index()].value()));
+  ASSIGN_OR_RETURN(compute_, device_.NewStream(absl::StrCat("device ", id_.value(), " compute")));
+  ASSIGN_OR_RETURN(communication_,
+                   device_.NewStream(absl::StrCat("device ", id_.value(), " communication")));
+  return absl::OkStatus();
+}
+
+void* DeviceLanes::AddressOf(BufferId id) const {
+  if (id == kNoBuffer || program_.memory.offset[id.index()] < 0) return nullptr;
+  return static_cast<char*>(arena_->data()) + program_.memory.offset[id.index()];
+}
+
+void DeviceLanes::Fill(const std::vector<Instruction>& lane,
+                       std::vector<std::unique_ptr<Ready>>& list) {
+  for (const Instruction& instruction : lane) {
+    auto ready = std::make_unique<Ready>();
+    const Task& task = program_.tasks.task(instruction.task);
+    ready->instruction = &instruction;
+    ready->task = &task;
+    if (instruction.signals) {
+      events_.push_back(device_.NewEvent());
+      ready->event = events_.back().get();
+      event_of_[task.id] = ready->event;
+    }
+    if (const auto* compute = std::get_if<ComputeTask>(&task.body)) {
+      FillCompute(*compute, *ready);
+    } else if (const auto* move = std::get_if<MoveTask>(&task.body)) {
+      FillMoves(*move, *ready);
+    } else if (IsCommunication(task)) {
+      FillCommunication(task, *ready);
+    }
+    list.push_back(std::move(ready));
+  }
+}
+
+TensorArgument DeviceLanes::Argument(BufferId buffer, const Box& box, TensorId tensor) const {
+  return {AddressOf(buffer), box, graph_.tensor(tensor).type.shape};
+}
+
+void DeviceLanes::FillCompute(const ComputeTask& task, Ready& ready) {
+  const Operator& op = graph_.op(task.op);
+  ready.kernel = kernels_[static_cast<size_t>(task.signature)].get();
+  for (size_t k = 0; k < task.inputs.size(); ++k) {
+    ready.inputs.push_back(Argument(task.inputs[k], task.input_boxes[k], op.inputs[k]));
+  }
+  for (size_t k = 0; k < task.outputs.size(); ++k) {
+    ready.outputs.push_back(Argument(task.outputs[k], task.output_boxes[k], op.outputs[k]));
+  }
+  ready.arguments.inputs = ready.inputs;
+  ready.arguments.outputs = ready.outputs;
+  // A gradient draws the same random numbers as its forward operator.
+  ready.arguments.operator_key = FingerprintOf(graph_.op(op.forward).name);
+}
+
+void DeviceLanes::FillMoves(const MoveTask& task, Ready& ready) {
+  auto address = [&](const BufferWindow& window) -> void* {
+    if (window.buffer == kNoBuffer) return nullptr;
+    return static_cast<char*>(AddressOf(window.buffer)) + window.offset * SizeOf(task.dtype);
+  };
+  for (const Move& move : task.moves) {
+    Stream::MoveArguments arguments{move.kind,    task.dtype,  address(move.from), address(move.to),
+                                    move.from.box, move.to.box, move.region};
+    if (move.kind == MoveSignature::Kind::kReorder) {
+      arguments.from_format = program_.tasks.buffer(move.from.buffer).format;
+      arguments.to_format = program_.tasks.buffer(move.to.buffer).format;
+    }
+    ready.moves.push_back(std::move(arguments));
+  }
+}
+
+void DeviceLanes::FillCommunication(const Task& task, Ready& ready) {
+  CommunicationArguments& args = ready.communication;
+  args.task = &task;
+  args.device = id_;
+  auto address = [this](const Slice& slice, DType dtype) -> void* {
+    char* base = static_cast<char*>(AddressOf(slice.buffer));
+    return base == nullptr ? nullptr : base + slice.offset * SizeOf(dtype);
+  };
+  if (const auto* collective = std::get_if<CollectiveTask>(&task.body)) {
+    for (size_t r = 0; r < collective->group.size(); ++r) {
+      if (collective->group[r] != id_) continue;
+      args.send = {address(collective->send[r], collective->dtype)};
+      args.receive = {address(collective->receive[r], collective->dtype)};
+    }
+    return;
+  }
+  const auto& transfers = std::get<TransferTask>(task.body);
+  for (const Transfer& transfer : transfers.transfers) {
+    if (transfer.from != id_ && transfer.to != id_) continue;
+    args.send.push_back(transfer.from == id_ ? address(transfer.send, transfers.dtype) : nullptr);
+    args.receive.push_back(transfer.to == id_ ? address(transfer.receive, transfers.dtype) : nullptr);
+  }
+}
+
+void DeviceLanes::ConnectWaits(std::vector<std::unique_ptr<Ready>>& list) {
+  for (auto& ready : list) {
+    for (TaskId wait : ready->instruction->waits) ready->waits.push_back(event_of_.at(wait));
+  }
+}
+
+void DeviceLanes::Enqueue(const StepFeed& feed, Communicator& communicator) {
+  EnqueueLane(communication_lane_, *communication_, feed, communicator);
+  EnqueueLane(compute_lane_, *compute_, feed, communicator);
+}
+
+void DeviceLanes::EnqueueLane(std::vector<std::unique_ptr<Ready>>& lane, Stream& stream,
+                              const StepFeed& feed, Communicator& communicator) {
+  for (auto& ready : lane) {
+    for (Event* event : ready->waits) stream.Wait(*event, feed.round);
+    WorkTiming* timing = options_.record_timeline ? &ready->timing : nullptr;
+    if (ready->kernel != nullptr) {
+      ready->arguments.step = feed.arguments;
+      stream.Launch(*ready->kernel, ready->arguments, scratch_->data(), timing);
+      if (options_.check_finite) EnqueueCheck(*ready, stream);
+    } else if (!ready->moves.empty()) {
+      stream.RunMoves(ready->moves, timing);
+    } else if (const auto* load = std::get_if<LoadTask>(&ready->task->body)) {
+      EnqueueLoad(*load, *ready, stream, feed);
+    } else if (IsCommunication(*ready->task)) {
+      communicator.Enqueue(ready->communication, feed.round, stream, timing);
+    }
+    if (ready->event != nullptr) stream.Record(*ready->event, feed.round);
+  }
+}
+
+void DeviceLanes::EnqueueLoad(const LoadTask& task, Ready& ready, Stream& stream,
+                              const StepFeed& feed) {
+  const Buffer& buffer = program_.tasks.buffer(task.buffer);
+  const Tensor& tensor = graph_.tensor(buffer.tensor);
+  void* to = AddressOf(task.buffer);
+  WorkTiming* timing = options_.record_timeline ? &ready.timing : nullptr;
+  if (tensor.kind == TensorKind::kSeed) {
+    stream.HostCall(
+        [to, dtype = tensor.type.dtype] {
+          StoreOne(to, dtype);
+          return absl::OkStatus();
+        },
+        timing);
+    return;
+  }
+  const HostTensor from = tensor.kind == TensorKind::kLabels ? feed.labels : feed.input;
+  stream.HostCall(
+      [to, from, &buffer, &tensor] {
+        return RunDenseMove({MoveSignature::Kind::kCopy, tensor.type.dtype, from.data, to,
+                             Box::Full(tensor.type.shape), buffer.box, buffer.box});
+      },
+      timing);
+}
+
+void DeviceLanes::EnqueueCheck(const Ready& ready, Stream& stream) {
+  const auto& compute = std::get<ComputeTask>(ready.task->body);
+  for (size_t k = 0; k < compute.outputs.size(); ++k) {
+    if (compute.outputs[k] == kNoBuffer) continue;
+    const Buffer& buffer = program_.tasks.buffer(compute.outputs[k]);
+    const void* data = ready.outputs[k].data;
+    const int64_t bytes = program_.memory.bytes[buffer.id.index()];
+    stream.HostCall(
+        [this, &buffer, &compute, data, bytes]() -> absl::Status {
+          if (AllFinite(buffer.dtype, data, bytes / SizeOf(buffer.dtype))) return absl::OkStatus();
+          return absl::OutOfRangeError(
+              absl::StrCat("operator '", graph_.op(compute.op).name, "' part ", compute.part,
+                           " on device ", id_.value(), " produced NaN or infinity"));
+        },
+        nullptr);
+  }
+}
+
+absl::Status DeviceLanes::Synchronize() {
+  const absl::Status compute = compute_->Synchronize();
+  const absl::Status communication = communication_->Synchronize();
+  return compute.ok() ? communication : compute;
+}
+
+std::string DeviceLanes::Describe() const {
+  return absl::StrCat("  ", compute_->Describe(), "\n  ", communication_->Describe(), "\n");
+}
+
+void DeviceLanes::AppendTimeline(int64_t step_start_ns,
+                                 std::vector<MeasuredInstruction>& timeline) const {
+  for (const auto* lane : {&compute_lane_, &communication_lane_}) {
+    for (const auto& ready : *lane) {
+      timeline.push_back({ready->task->id, id_, lane == &communication_lane_,
+                          ready->timing.start_ns - step_start_ns,
+                          ready->timing.end_ns - step_start_ns});
+    }
+  }
+}
+
+}  // namespace partita

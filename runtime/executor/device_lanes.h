@@ -1,0 +1,90 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "graph/graph.h"
+#include "runtime/backend/backend.h"
+#include "runtime/comm/communicator.h"
+#include "runtime/executor/executor.h"
+#include "runtime/lowering/program.h"
+
+namespace partita {
+
+// What a step feeds to every device.
+struct StepFeed {
+  HostTensor input, labels;
+  StepArguments arguments;
+  int64_t round = 0;
+};
+
+// Kernels of a device, by signature index; null where the device does not run it.
+using DeviceKernels = std::vector<std::unique_ptr<Kernel>>;
+
+// One device of an executor: memory, streams, and every instruction with its addresses filled in, so that a
+// step only enqueues.
+class DeviceLanes {
+ public:
+  // Allocates; `device` and what the other arguments refer to outlive it.
+  static absl::StatusOr<std::unique_ptr<DeviceLanes>> Create(const Program& program, const Graph& graph,
+                                                             DeviceId id, Device& device,
+                                                             DeviceKernels kernels,
+                                                             const ExecutorOptions& options);
+
+  // Enqueues one step on both streams.
+  void Enqueue(const StepFeed& feed, Communicator& communicator);
+  absl::Status Synchronize();
+  int64_t completed() const { return compute_->completed() + communication_->completed(); }
+  std::string Describe() const;
+
+  void* AddressOf(BufferId id) const;
+  void AppendTimeline(int64_t step_start_ns, std::vector<MeasuredInstruction>& timeline) const;
+  Bytes allocated() const { return Bytes(arena_->bytes() + scratch_->bytes()); }
+
+ private:
+  // An instruction ready to enqueue.
+  struct Ready {
+    const Instruction* instruction = nullptr;
+    const Task* task = nullptr;
+    Event* event = nullptr;         // recorded behind it
+    std::vector<Event*> waits;
+    WorkTiming timing;
+    // Compute.
+    const Kernel* kernel = nullptr;
+    std::vector<TensorArgument> inputs, outputs;
+    KernelArguments arguments;
+    std::vector<Stream::MoveArguments> moves;  // MoveTask
+    CommunicationArguments communication;
+  };
+
+  DeviceLanes(const Program& program, const Graph& graph, DeviceId id, Device& device,
+              const ExecutorOptions& options)
+      : program_(program), graph_(graph), id_(id), device_(device), options_(options) {}
+  absl::Status Allocate();
+  void Fill(const std::vector<Instruction>& lane, std::vector<std::unique_ptr<Ready>>& ready);
+  void FillCompute(const ComputeTask& task, Ready& ready);
+  void FillMoves(const MoveTask& task, Ready& ready);
+  void FillCommunication(const Task& task, Ready& ready);
+  void ConnectWaits(std::vector<std::unique_ptr<Ready>>& ready);
+  void EnqueueLane(std::vector<std::unique_ptr<Ready>>& lane, Stream& stream, const StepFeed& feed,
+                   Communicator& communicator);
+  void EnqueueLoad(const LoadTask& task, Ready& ready, Stream& stream, const StepFeed& feed);
+  void EnqueueCheck(const Ready& ready, Stream& stream);
+  TensorArgument Argument(BufferId buffer, const Box& box, TensorId tensor) const;
+
+  const Program& program_;
+  const Graph& graph_;
+  const DeviceId id_;
+  Device& device_;
+  const ExecutorOptions& options_;
+  DeviceKernels kernels_;
+  std::unique_ptr<DeviceMemory> arena_, scratch_;
+  std::unique_ptr<Stream> compute_, communication_;
+  std::vector<std::unique_ptr<Event>> events_;
+  absl::flat_hash_map<TaskId, Event*> event_of_;
+  std::vector<std::unique_ptr<Ready>> compute_lane_, communication_lane_;
+};
+
+}  // namespace partita

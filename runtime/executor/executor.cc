@@ -1,0 +1,307 @@
+#include "runtime/executor/executor.h"
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstring>
+#include <mutex>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "graph/support/status_macros.h"
+#include "runtime/backend/host/host_device.h"
+#include "runtime/executor/device_lanes.h"
+
+namespace partita {
+namespace {
+
+int64_t Now() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+// Calls `give_up` when `progress` has not changed for `seconds` while armed.
+class HangDetector {
+ public:
+  HangDetector(double seconds, std::function<int64_t()> progress, std::function<void()> give_up)
+      : limit_(std::chrono::duration<double>(seconds)),
+        progress_(std::move(progress)),
+        give_up_(std::move(give_up)),
+        thread_([this] { Loop(); }) {}
+  ~HangDetector() {
+    {
+      std::lock_guard lock(mutex_);
+      stop_ = true;
+    }
+    wake_.notify_all();
+    thread_.join();
+  }
+  void Arm(bool on) {
+    std::lock_guard lock(mutex_);
+    armed_ = on;
+    ++epoch_;
+  }
+
+ private:
+  void Loop() {
+    std::unique_lock lock(mutex_);
+    int64_t seen = -1, seen_epoch = -1;
+    auto since = std::chrono::steady_clock::now();
+    while (!stop_) {
+      wake_.wait_for(lock, std::chrono::milliseconds(100));
+      if (!armed_ || stop_) continue;
+      const int64_t now = progress_();
+      if (now != seen || seen_epoch != epoch_) {
+        seen = now;
+        seen_epoch = epoch_;
+        since = std::chrono::steady_clock::now();
+      } else if (std::chrono::steady_clock::now() - since > limit_) {
+        armed_ = false;
+        lock.unlock();
+        give_up_();
+        lock.lock();
+      }
+    }
+  }
+
+  const std::chrono::duration<double> limit_;
+  const std::function<int64_t()> progress_;
+  const std::function<void()> give_up_;
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  bool stop_ = false, armed_ = false;
+  int64_t epoch_ = 0;
+  std::thread thread_;
+};
+
+class BackendExecutor : public Executor {
+ public:
+  BackendExecutor(const Graph& graph, std::unique_ptr<Communicator> communicator,
+                  ExecutorOptions options)
+      : graph_(graph), communicator_(std::move(communicator)), options_(std::move(options)) {}
+
+  absl::Status Open(TaskGraph tasks, std::vector<TaskId> order, const Backend& backend) {
+    if (options_.devices.size() != static_cast<size_t>(tasks.devices())) {
+      return absl::InvalidArgumentError(absl::StrCat("the program has ", tasks.devices(),
+                                                     " devices; ", options_.devices.size(),
+                                                     " are given"));
+    }
+    for (const DeviceSpec& spec : options_.devices) {
+      ASSIGN_OR_RETURN(auto device, backend.Open(spec));
+      device->OnError([this](const absl::Status& status) { AbortAll(status); });
+      devices_.push_back(std::move(device));
+    }
+    ASSIGN_OR_RETURN(std::vector<DeviceKernels> kernels, PrepareKernels(tasks));
+    ASSIGN_OR_RETURN(program_, LowerFor(std::move(tasks), std::move(order), kernels));
+    std::vector<const Task*> communication;
+    for (const Task& task : program_.tasks.tasks()) {
+      if (IsCommunication(task)) communication.push_back(&task);
+    }
+    RETURN_IF_ERROR(communicator_->Prepare(communication));
+    for (size_t d = 0; d < devices_.size(); ++d) {
+      ASSIGN_OR_RETURN(auto lanes, DeviceLanes::Create(program_, graph_, DeviceId(static_cast<int>(d)),
+                                                       *devices_[d], std::move(kernels[d]), options_));
+      lanes_.push_back(std::move(lanes));
+    }
+    detector_ = std::make_unique<HangDetector>(
+        options_.hang_seconds, [this] { return Completed(); }, [this] { GiveUp(); });
+    return absl::OkStatus();
+  }
+
+  ~BackendExecutor() override {
+    detector_.reset();
+    lanes_.clear();
+  }
+
+  absl::Status WriteTensor(TensorId id, HostTensor values) override {
+    const TensorType& type = graph_.tensor(id).type;
+    const Box full = Box::Full(type.shape);
+    bool found = false;
+    for (const Buffer& buffer : program_.tasks.buffers()) {
+      void* to = AddressOf(buffer);
+      if (!buffer.persistent() || buffer.tensor != id || to == nullptr) continue;
+      found = true;
+      RETURN_IF_ERROR(RunDenseMove({MoveSignature::Kind::kCopy, type.dtype, values.data, to, full,
+                                    buffer.box, buffer.box}));
+    }
+    if (!found && !full.empty()) {
+      return absl::NotFoundError(
+          absl::StrCat("tensor '", graph_.tensor(id).name, "' is not kept on any device"));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status ReadTensor(TensorId id, void* values) override {
+    const TensorType& type = graph_.tensor(id).type;
+    const Box full = Box::Full(type.shape);
+    for (size_t b = program_.tasks.buffers().size(); b-- > 0;) {
+      const Buffer& buffer = program_.tasks.buffers()[b];
+      const void* from = AddressOf(buffer);
+      if (!buffer.persistent() || buffer.tensor != id || from == nullptr) continue;
+      RETURN_IF_ERROR(RunDenseMove({MoveSignature::Kind::kCopy, type.dtype, from, values, buffer.box,
+                                    full, buffer.box}));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckCopies() override {
+    for (const Tensor& tensor : graph_.tensors()) {
+      if (tensor.kind != TensorKind::kWeight && tensor.kind != TensorKind::kState) continue;
+      std::vector<char> whole(static_cast<size_t>(tensor.type.bytes()));
+      RETURN_IF_ERROR(ReadTensor(tensor.id, whole.data()));
+      for (const Buffer& buffer : program_.tasks.buffers()) {
+        const void* data = AddressOf(buffer);
+        if (!buffer.persistent() || buffer.tensor != tensor.id || data == nullptr) continue;
+        std::vector<char> want(static_cast<size_t>(buffer.elements() * SizeOf(buffer.dtype)));
+        RETURN_IF_ERROR(RunDenseMove({MoveSignature::Kind::kCopy, buffer.dtype, whole.data(),
+                                      want.data(), Box::Full(tensor.type.shape), buffer.box,
+                                      buffer.box}));
+        if (std::memcmp(want.data(), data, want.size()) != 0) {
+          return absl::InvalidArgumentError(absl::StrCat("copies of '", tensor.name, "' ",
+                                                         ToString(buffer.box), " differ; device ",
+                                                         buffer.device.value(), " holds another value"));
+        }
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<StepResult> Step(HostTensor input, HostTensor labels,
+                                  const StepArguments& arguments) override {
+    const StepFeed feed{input, labels, arguments, ++round_};
+    const int64_t start = Now();
+    detector_->Arm(true);
+    for (auto& lanes : lanes_) lanes->Enqueue(feed, *communicator_);
+    absl::Status status;
+    for (auto& lanes : lanes_) status.Update(lanes->Synchronize());
+    detector_->Arm(false);
+    if (!status.ok()) {
+      std::lock_guard lock(mutex_);
+      return first_error_.ok() ? status : first_error_;
+    }
+    StepResult result;
+    result.wall_ns = Now() - start;
+    for (size_t k = 0; k < program_.tasks.outputs().size(); ++k) result.outputs.push_back(OutputValue(k));
+    if (options_.record_timeline) {
+      for (auto& lanes : lanes_) lanes->AppendTimeline(start, result.timeline);
+    }
+    return result;
+  }
+
+  absl::Status ReadOutput(size_t output, void* values) override {
+    const Buffer& buffer = program_.tasks.buffer(program_.tasks.outputs()[output].buffer);
+    std::memcpy(values, AddressOf(buffer),
+                static_cast<size_t>(buffer.elements() * SizeOf(buffer.dtype)));
+    return absl::OkStatus();
+  }
+
+  const Program& program() const override { return program_; }
+  Bytes AllocatedBytes(DeviceId device) const override { return lanes_[device.index()]->allocated(); }
+  std::vector<Bytes> BytesReceived() const override { return communicator_->BytesReceived(); }
+
+ private:
+  absl::StatusOr<std::vector<DeviceKernels>> PrepareKernels(const TaskGraph& tasks) {
+    std::vector<DeviceKernels> kernels(devices_.size());
+    for (auto& list : kernels) list.resize(tasks.signatures().size());
+    for (const Task& task : tasks.tasks()) {
+      const auto* compute = std::get_if<ComputeTask>(&task.body);
+      if (compute == nullptr) continue;
+      const auto s = static_cast<size_t>(compute->signature);
+      auto& kernel = kernels[compute->device.index()][s];
+      if (kernel != nullptr) continue;
+      ASSIGN_OR_RETURN(kernel, devices_[compute->device.index()]->Prepare(tasks.signatures()[s]));
+    }
+    return kernels;
+  }
+
+  absl::StatusOr<Program> LowerFor(TaskGraph tasks, std::vector<TaskId> order,
+                                   const std::vector<DeviceKernels>& kernels) {
+    // Scratch is the largest that any device's kernel of the signature asks for.
+    absl::flat_hash_map<std::string, int64_t> scratch;
+    for (size_t s = 0; s < tasks.signatures().size(); ++s) {
+      int64_t& most = scratch[ToString(tasks.signatures()[s])];
+      for (const DeviceKernels& list : kernels) {
+        if (list[s] != nullptr) most = std::max(most, list[s]->scratch_bytes());
+      }
+    }
+    return Lower(std::move(tasks), std::move(order),
+                 {[this](const Buffer& buffer) {
+                    const TensorType type{buffer.dtype, buffer.box.shape()};
+                    return buffer.format == Format::kNative
+                               ? devices_[buffer.device.index()]->NativeBytes(type)
+                               : type.bytes();
+                  },
+                  [&scratch](const KernelSignature& s) { return scratch[ToString(s)]; }});
+  }
+
+  void* AddressOf(const Buffer& buffer) const {
+    return lanes_[buffer.device.index()]->AddressOf(buffer.id);
+  }
+
+  double OutputValue(size_t output) const {
+    const Buffer& buffer = program_.tasks.buffer(program_.tasks.outputs()[output].buffer);
+    const void* data = AddressOf(buffer);
+    switch (buffer.dtype) {
+      case DType::kFloat32:
+        return *static_cast<const float*>(data);
+      case DType::kFloat64:
+        return *static_cast<const double*>(data);
+      case DType::kInt32:
+        return *static_cast<const int32_t*>(data);
+      case DType::kRing64:
+        return static_cast<double>(*static_cast<const uint64_t*>(data));
+    }
+    return 0;
+  }
+
+  int64_t Completed() const {
+    int64_t sum = 0;
+    for (const auto& lanes : lanes_) sum += lanes->completed();
+    return sum;
+  }
+
+  void GiveUp() {
+    std::string lanes = absl::StrCat("no device made progress for ", options_.hang_seconds,
+                                     " seconds; lanes:\n");
+    for (const auto& lane : lanes_) lanes += lane->Describe();
+    AbortAll(absl::DeadlineExceededError(lanes));
+  }
+
+  // Called from any thread, also while another abort is under way.
+  void AbortAll(const absl::Status& status) {
+    {
+      std::lock_guard lock(mutex_);
+      if (!first_error_.ok()) return;
+      first_error_ = status;
+    }
+    communicator_->Abort(status);
+    for (auto& device : devices_) device->Abort(status);
+  }
+
+  const Graph& graph_;
+  std::unique_ptr<Communicator> communicator_;
+  ExecutorOptions options_;
+  Program program_;
+  std::vector<std::unique_ptr<Device>> devices_;
+  std::vector<std::unique_ptr<DeviceLanes>> lanes_;
+  int64_t round_ = 0;
+  std::mutex mutex_;
+  absl::Status first_error_;
+  std::unique_ptr<HangDetector> detector_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(TaskGraph tasks,
+                                                           std::vector<TaskId> order,
+                                                           const Graph& graph, const Backend& backend,
+                                                           std::unique_ptr<Communicator> communicator,
+                                                           ExecutorOptions options) {
+  auto executor =
+      std::make_unique<BackendExecutor>(graph, std::move(communicator), std::move(options));
+  RETURN_IF_ERROR(executor->Open(std::move(tasks), std::move(order), backend));
+  return executor;
+}
+
+}  // namespace partita
