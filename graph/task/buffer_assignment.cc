@@ -158,11 +158,12 @@ class Assigner {
       if (graph_.buffer(a.members[0]).device == device) wanted.push_back(&a);
     }
     // What lives between steps comes first, then largest first.
-    std::stable_sort(wanted.begin(), wanted.end(), [this](const Allocation* a, const Allocation* b) {
-      const bool p = graph_.buffer(a->members[0]).persistent();
-      const bool q = graph_.buffer(b->members[0]).persistent();
-      return p != q ? p : a->bytes > b->bytes;
-    });
+    std::stable_sort(wanted.begin(), wanted.end(),
+                     [this](const Allocation* a, const Allocation* b) {
+                       const bool p = graph_.buffer(a->members[0]).persistent();
+                       const bool q = graph_.buffer(b->members[0]).persistent();
+                       return p != q ? p : a->bytes > b->bytes;
+                     });
     std::vector<const Allocation*> placed;  // by offset
     int64_t end = 0;
     for (Allocation* a : wanted) {
@@ -194,7 +195,8 @@ class Assigner {
   // A buffer's first writer waits for whoever still used its memory on another lane.
   void AddDependencies() {
     std::vector<int32_t> place_of(graph_.tasks().size());
-    for (size_t p = 0; p < order_.size(); ++p) place_of[order_[p].index()] = static_cast<int32_t>(p);
+    for (size_t p = 0; p < order_.size(); ++p)
+      place_of[order_[p].index()] = static_cast<int32_t>(p);
     std::vector<std::vector<const Buffer*>> by_device(static_cast<size_t>(graph_.devices()));
     for (const Buffer& buffer : graph_.buffers()) {
       if (result_.offset[buffer.id.index()] >= 0 && !buffer.persistent()) {

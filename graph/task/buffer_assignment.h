@@ -25,18 +25,20 @@ struct BufferAssignment {
   // By device: the arena, and within it the part that lives between steps.
   std::vector<Bytes> arena;
   std::vector<Bytes> persistent;
-  // By device: the largest scratch of its kernels, allocated beside the arena. Peak = arena + scratch.
+  // By device: the largest scratch of its kernels, allocated beside the arena. Peak = arena +
+  // scratch.
   std::vector<Bytes> scratch;
-  // Reuse of memory between lanes: (task, earlier task that must have ended). To be added to the tasks' own
-  // dependencies; all point backwards in the order.
+  // Reuse of memory between lanes: (task, earlier task that must have ended). To be added to the
+  // tasks' own dependencies; all point backwards in the order.
   std::vector<std::pair<TaskId, TaskId>> added_dependencies;
 
   Bytes peak(DeviceId device) const { return arena[device.index()] + scratch[device.index()]; }
 };
 
-// Assigns every buffer, largest first, to the lowest offset that is free during its life in `order` (a
-// topological order of all tasks). Kernels write over an input where they may and the input dies there. The
-// same function serves the memory model and the runtime, so predicted and allocated bytes are equal.
+// Assigns every buffer, largest first, to the lowest offset that is free during its life in `order`
+// (a topological order of all tasks). Kernels write over an input where they may and the input dies
+// there. The same function serves the memory model and the runtime, so predicted and allocated
+// bytes are equal.
 BufferAssignment AssignBuffers(const TaskGraph& graph, std::span<const TaskId> order,
                                const MemorySizes& sizes);
 

@@ -48,11 +48,11 @@ struct Buffer {
 };
 
 // `count` elements of a buffer from `offset` on.
-struct Slice {
+struct BufferSlice {
   BufferId buffer = kNoBuffer;
   int64_t offset = 0;
   int64_t count = 0;
-  friend bool operator==(const Slice&, const Slice&) = default;
+  friend bool operator==(const BufferSlice&, const BufferSlice&) = default;
 };
 
 // The elements of a buffer from `offset` on hold `box`, row-major.
@@ -100,13 +100,13 @@ struct CollectiveTask {
   Collective collective;
   std::string algorithm;
   DType dtype = DType::kFloat32;
-  std::vector<Slice> send, receive;
+  std::vector<BufferSlice> send, receive;
 };
 
 // Point-to-point copies that start together.
 struct Transfer {
   DeviceId from, to;
-  Slice send, receive;
+  BufferSlice send, receive;
 };
 struct TransferTask {
   DType dtype = DType::kFloat32;
@@ -203,8 +203,8 @@ class TaskGraphBuilder {
   absl::flat_hash_map<std::string, int32_t> signature_index_;
 };
 
-// A short name for timelines and messages ("conv1/2", "d:fc6.weight exchange"), one line for each task, and the
-// whole graph.
+// A short name for timelines and messages ("conv1/2", "d:fc6.weight exchange"), one line for each
+// task, and the whole graph.
 std::string TaskName(const TaskGraph& tasks, const Graph& graph, const Task& task);
 std::string TaskText(const TaskGraph& tasks, const Graph& graph, TaskId id);
 std::string TaskGraphText(const TaskGraph& tasks, const Graph& graph);

@@ -6,7 +6,8 @@ namespace partita {
 namespace {
 
 std::string DevicesText(const std::vector<DeviceId>& devices) {
-  return absl::StrJoin(devices, ",", [](std::string* out, DeviceId d) { absl::StrAppend(out, d.value()); });
+  return absl::StrJoin(devices, ",",
+                       [](std::string* out, DeviceId d) { absl::StrAppend(out, d.value()); });
 }
 
 struct BodyText {
@@ -33,8 +34,8 @@ struct BodyText {
   std::string operator()(const TransferTask& t) const {
     std::string text;
     for (const Transfer& transfer : t.transfers) {
-      absl::StrAppend(&text, text.empty() ? "" : ", ", transfer.from.value(), "->", transfer.to.value(),
-                      " ", transfer.send.count, " ", Name(t.dtype));
+      absl::StrAppend(&text, text.empty() ? "" : ", ", transfer.from.value(), "->",
+                      transfer.to.value(), " ", transfer.send.count, " ", Name(t.dtype));
     }
     return text;
   }
@@ -43,14 +44,15 @@ struct BodyText {
 }  // namespace
 
 std::string TaskName(const TaskGraph&, const Graph& graph, const Task& task) {
-  static constexpr const char* kPhases[] = {"compute", "load", "fill",   "sum",
+  static constexpr const char* kPhases[] = {"compute", "load", "fill",     "sum",
                                             "pack",    "move", "exchange", "unpack"};
   const TaskKey& key = task.key;
   if (!key.of_tensor) {
     return absl::StrCat(graph.op(OpId(key.subject)).name, "/", key.from);
   }
   return absl::StrCat(graph.tensor(TensorId(key.subject)).name, " ",
-                      kPhases[static_cast<int>(key.phase)], key.step > 0 ? absl::StrCat(key.step) : "");
+                      kPhases[static_cast<int>(key.phase)],
+                      key.step > 0 ? absl::StrCat(key.step) : "");
 }
 
 std::string TaskText(const TaskGraph& tasks, const Graph& graph, TaskId id) {

@@ -15,9 +15,9 @@
 
 namespace partita {
 
-// What runs kernels: a kind of hardware with its library. Devices of one backend share nothing but the
-// process. The shape is that of CUDA (streams run their work in order, events order streams against each
-// other, the host only enqueues), which host threads imitate without loss.
+// What runs kernels: a kind of hardware with its library. Devices of one backend share nothing but
+// the process. The shape is that of CUDA (streams run their work in order, events order streams
+// against each other, the host only enqueues), which host threads imitate without loss.
 
 // When one piece of work ran, on the clock of std::chrono::steady_clock. Written by the stream.
 struct WorkTiming {
@@ -25,13 +25,15 @@ struct WorkTiming {
   int64_t end_ns = 0;
 };
 
-// A mark in a stream. Recorded again every step; waiting for round k returns once round k was recorded.
+// A mark in a stream. Recorded again every step; waiting for round k returns once round k was
+// recorded.
 class Event {
  public:
   virtual ~Event() = default;
 };
 
-// A kernel made ready for one device: primitives created, algorithms chosen. Used by one stream at a time.
+// A kernel made ready for one device: primitives created, algorithms chosen. Used by one stream at
+// a time.
 class Kernel {
  public:
   virtual ~Kernel() = default;
@@ -44,8 +46,8 @@ class Stream {
  public:
   virtual ~Stream() = default;
 
-  // Runs a kernel. The argument spans must stay valid until the work has run; `scratch` holds the kernel's
-  // scratch_bytes. `timing` may be null.
+  // Runs a kernel. The argument spans must stay valid until the work has run; `scratch` holds the
+  // kernel's scratch_bytes. `timing` may be null.
   virtual void Launch(const Kernel& kernel, const KernelArguments& arguments, void* scratch,
                       WorkTiming* timing) = 0;
 
@@ -68,15 +70,15 @@ class Stream {
   virtual void Record(Event& event, int64_t round) = 0;
   virtual void Wait(Event& event, int64_t round) = 0;
 
-  // Calls a function on the host when the work before it has run; work after it waits. For communicators that
-  // move data with the host, and for loading.
+  // Calls a function on the host when the work before it has run; work after it waits. For
+  // communicators that move data with the host, and for loading.
   virtual void HostCall(std::function<absl::Status()> call, WorkTiming* timing) = 0;
 
   // Waits until all work has run. The first error of any of it; after an error the rest is skipped.
   virtual absl::Status Synchronize() = 0;
 
-  // Pieces of work that have ended since the stream was made: a stream that stands still while others wait
-  // for it hangs.
+  // Pieces of work that have ended since the stream was made: a stream that stands still while
+  // others wait for it hangs.
   virtual int64_t completed() const = 0;
   // What it is doing, for messages about hangs.
   virtual std::string Describe() const = 0;
@@ -101,18 +103,19 @@ class Device {
   virtual absl::StatusOr<std::unique_ptr<Kernel>> Prepare(const KernelSignature& signature) = 0;
   // Bytes of a buffer in the device's native format.
   virtual int64_t NativeBytes(const TensorType& type) const = 0;
-  // `report` is called, on the stream's thread, with the first error of any work of the device: so that others
-  // who wait for this device can be released. Set before any work.
+  // `report` is called, on the stream's thread, with the first error of any work of the device: so
+  // that others who wait for this device can be released. Set before any work.
   virtual void OnError(std::function<void(const absl::Status&)> report) = 0;
-  // Makes all streams of the device skip what is left and end with this error; releases waits for events.
+  // Makes all streams of the device skip what is left and end with this error; releases waits for
+  // events.
   virtual void Abort(const absl::Status& reason) = 0;
 };
 
 // What a device is made of.
 struct DeviceSpec {
-  int index = 0;            // of its kind: the GPU's number
-  std::vector<int> cores;   // CPU: the cores that its threads run on; empty: any
-  int threads = 1;          // CPU: size of its thread team
+  int index = 0;           // of its kind: the GPU's number
+  std::vector<int> cores;  // CPU: the cores that its threads run on; empty: any
+  int threads = 1;         // CPU: size of its thread team
 };
 
 class Backend {

@@ -11,9 +11,9 @@
 
 namespace partita {
 
-// One rank's side of a communication task, with addresses. For collectives `send[0]` and `receive[0]` are the
-// rank's buffers; for transfers there is one entry for each transfer that leaves or reaches the device, in the
-// task's order, null on the side that is not this device's.
+// One rank's side of a communication task, with addresses. For collectives `send[0]` and
+// `receive[0]` are the rank's buffers; for transfers there is one entry for each transfer that
+// leaves or reaches the device, in the task's order, null on the side that is not this device's.
 struct CommunicationArguments {
   const Task* task = nullptr;  // CollectiveTask or TransferTask; outlives the call's work
   DeviceId device;
@@ -21,9 +21,9 @@ struct CommunicationArguments {
   std::vector<void*> receive;
 };
 
-// Moves data between the devices of a program. Every member of a task's group enqueues it on its own
-// communication stream, and all members enqueue common tasks in the same order (the plan's total order); then
-// no schedule of threads can deadlock.
+// Moves data between the devices of a program. Every member of a task's group enqueues it on its
+// own communication stream, and all members enqueue common tasks in the same order (the plan's
+// total order); then no schedule of threads can deadlock.
 class Communicator {
  public:
   virtual ~Communicator() = default;

@@ -14,7 +14,8 @@ constexpr CommunicatorRow kCommunicators[] = {
 
 std::span<const CommunicatorRow> Communicators() { return kCommunicators; }
 
-absl::StatusOr<std::unique_ptr<Communicator>> MakeCommunicator(const std::string& name, int devices) {
+absl::StatusOr<std::unique_ptr<Communicator>> MakeCommunicator(const std::string& name,
+                                                               int devices) {
   std::string names;
   for (const CommunicatorRow& row : kCommunicators) {
     if (name == row.name && row.make != nullptr) return row.make(devices);

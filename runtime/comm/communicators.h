@@ -19,6 +19,7 @@ struct CommunicatorRow {
 std::span<const CommunicatorRow> Communicators();
 
 // NotFound lists the valid names.
-absl::StatusOr<std::unique_ptr<Communicator>> MakeCommunicator(const std::string& name, int devices);
+absl::StatusOr<std::unique_ptr<Communicator>> MakeCommunicator(const std::string& name,
+                                                               int devices);
 
 }  // namespace partita

@@ -125,8 +125,9 @@ void DeviceLanes::FillMoves(const MoveTask& task, Ready& ready) {
     return static_cast<char*>(AddressOf(window.buffer)) + window.offset * SizeOf(task.dtype);
   };
   for (const Move& move : task.moves) {
-    Stream::MoveArguments arguments{move.kind,    task.dtype,  address(move.from), address(move.to),
-                                    move.from.box, move.to.box, move.region};
+    Stream::MoveArguments arguments{move.kind,        task.dtype,    address(move.from),
+                                    address(move.to), move.from.box, move.to.box,
+                                    move.region};
     if (move.kind == MoveSignature::Kind::kReorder) {
       arguments.from_format = program_.tasks.buffer(move.from.buffer).format;
       arguments.to_format = program_.tasks.buffer(move.to.buffer).format;
@@ -139,7 +140,7 @@ void DeviceLanes::FillCommunication(const Task& task, Ready& ready) {
   CommunicationArguments& args = ready.communication;
   args.task = &task;
   args.device = id_;
-  auto address = [this](const Slice& slice, DType dtype) -> void* {
+  auto address = [this](const BufferSlice& slice, DType dtype) -> void* {
     char* base = static_cast<char*>(AddressOf(slice.buffer));
     return base == nullptr ? nullptr : base + slice.offset * SizeOf(dtype);
   };
@@ -155,7 +156,8 @@ void DeviceLanes::FillCommunication(const Task& task, Ready& ready) {
   for (const Transfer& transfer : transfers.transfers) {
     if (transfer.from != id_ && transfer.to != id_) continue;
     args.send.push_back(transfer.from == id_ ? address(transfer.send, transfers.dtype) : nullptr);
-    args.receive.push_back(transfer.to == id_ ? address(transfer.receive, transfers.dtype) : nullptr);
+    args.receive.push_back(transfer.to == id_ ? address(transfer.receive, transfers.dtype)
+                                              : nullptr);
   }
 }
 
@@ -224,9 +226,9 @@ void DeviceLanes::EnqueueCheck(const Ready& ready, Stream& stream) {
     stream.HostCall(
         [this, &buffer, &compute, data, bytes]() -> absl::Status {
           if (AllFinite(buffer.dtype, data, bytes / SizeOf(buffer.dtype))) return absl::OkStatus();
-          return absl::OutOfRangeError(
-              absl::StrCat("operator '", graph_.op(compute.op).name, "' part ", compute.part,
-                           " on device ", id_.value(), " produced NaN or infinity"));
+          return absl::OutOfRangeError(absl::StrCat("operator '", graph_.op(compute.op).name,
+                                                    "' part ", compute.part, " on device ",
+                                                    id_.value(), " produced NaN or infinity"));
         },
         nullptr);
   }

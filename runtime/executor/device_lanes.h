@@ -23,14 +23,14 @@ struct StepFeed {
 // Kernels of a device, by signature index; null where the device does not run it.
 using DeviceKernels = std::vector<std::unique_ptr<Kernel>>;
 
-// One device of an executor: memory, streams, and every instruction with its addresses filled in, so that a
-// step only enqueues.
+// One device of an executor: memory, streams, and every instruction with its addresses filled in,
+// so that a step only enqueues.
 class DeviceLanes {
  public:
   // Allocates; `device` and what the other arguments refer to outlive it.
-  static absl::StatusOr<std::unique_ptr<DeviceLanes>> Create(const Program& program, const Graph& graph,
-                                                             DeviceId id, Device& device,
-                                                             DeviceKernels kernels,
+  static absl::StatusOr<std::unique_ptr<DeviceLanes>> Create(const Program& program,
+                                                             const Graph& graph, DeviceId id,
+                                                             Device& device, DeviceKernels kernels,
                                                              const ExecutorOptions& options);
 
   // Enqueues one step on both streams.
@@ -48,7 +48,7 @@ class DeviceLanes {
   struct Ready {
     const Instruction* instruction = nullptr;
     const Task* task = nullptr;
-    Event* event = nullptr;         // recorded behind it
+    Event* event = nullptr;  // recorded behind it
     std::vector<Event*> waits;
     WorkTiming timing;
     // Compute.

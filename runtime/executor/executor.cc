@@ -100,8 +100,9 @@ class BackendExecutor : public Executor {
     }
     RETURN_IF_ERROR(communicator_->Prepare(communication));
     for (size_t d = 0; d < devices_.size(); ++d) {
-      ASSIGN_OR_RETURN(auto lanes, DeviceLanes::Create(program_, graph_, DeviceId(static_cast<int>(d)),
-                                                       *devices_[d], std::move(kernels[d]), options_));
+      ASSIGN_OR_RETURN(auto lanes,
+                       DeviceLanes::Create(program_, graph_, DeviceId(static_cast<int>(d)),
+                                           *devices_[d], std::move(kernels[d]), options_));
       lanes_.push_back(std::move(lanes));
     }
     detector_ = std::make_unique<HangDetector>(
@@ -122,8 +123,8 @@ class BackendExecutor : public Executor {
       void* to = AddressOf(buffer);
       if (!buffer.persistent() || buffer.tensor != id || to == nullptr) continue;
       found = true;
-      RETURN_IF_ERROR(RunDenseMove({MoveSignature::Kind::kCopy, type.dtype, values.data, to, full,
-                                    buffer.box, buffer.box}));
+      RETURN_IF_ERROR(RunDenseMove(
+          {MoveSignature::Kind::kCopy, type.dtype, values.data, to, full, buffer.box, buffer.box}));
     }
     if (!found && !full.empty()) {
       return absl::NotFoundError(
@@ -139,8 +140,8 @@ class BackendExecutor : public Executor {
       const Buffer& buffer = program_.tasks.buffers()[b];
       const void* from = AddressOf(buffer);
       if (!buffer.persistent() || buffer.tensor != id || from == nullptr) continue;
-      RETURN_IF_ERROR(RunDenseMove({MoveSignature::Kind::kCopy, type.dtype, from, values, buffer.box,
-                                    full, buffer.box}));
+      RETURN_IF_ERROR(RunDenseMove(
+          {MoveSignature::Kind::kCopy, type.dtype, from, values, buffer.box, full, buffer.box}));
     }
     return absl::OkStatus();
   }
@@ -154,13 +155,13 @@ class BackendExecutor : public Executor {
         const void* data = AddressOf(buffer);
         if (!buffer.persistent() || buffer.tensor != tensor.id || data == nullptr) continue;
         std::vector<char> want(static_cast<size_t>(buffer.elements() * SizeOf(buffer.dtype)));
-        RETURN_IF_ERROR(RunDenseMove({MoveSignature::Kind::kCopy, buffer.dtype, whole.data(),
-                                      want.data(), Box::Full(tensor.type.shape), buffer.box,
-                                      buffer.box}));
+        RETURN_IF_ERROR(
+            RunDenseMove({MoveSignature::Kind::kCopy, buffer.dtype, whole.data(), want.data(),
+                          Box::Full(tensor.type.shape), buffer.box, buffer.box}));
         if (std::memcmp(want.data(), data, want.size()) != 0) {
-          return absl::InvalidArgumentError(absl::StrCat("copies of '", tensor.name, "' ",
-                                                         ToString(buffer.box), " differ; device ",
-                                                         buffer.device.value(), " holds another value"));
+          return absl::InvalidArgumentError(
+              absl::StrCat("copies of '", tensor.name, "' ", ToString(buffer.box),
+                           " differ; device ", buffer.device.value(), " holds another value"));
         }
       }
     }
@@ -182,7 +183,8 @@ class BackendExecutor : public Executor {
     }
     StepResult result;
     result.wall_ns = Now() - start;
-    for (size_t k = 0; k < program_.tasks.outputs().size(); ++k) result.outputs.push_back(OutputValue(k));
+    for (size_t k = 0; k < program_.tasks.outputs().size(); ++k)
+      result.outputs.push_back(OutputValue(k));
     if (options_.record_timeline) {
       for (auto& lanes : lanes_) lanes->AppendTimeline(start, result.timeline);
     }
@@ -197,7 +199,9 @@ class BackendExecutor : public Executor {
   }
 
   const Program& program() const override { return program_; }
-  Bytes AllocatedBytes(DeviceId device) const override { return lanes_[device.index()]->allocated(); }
+  Bytes AllocatedBytes(DeviceId device) const override {
+    return lanes_[device.index()]->allocated();
+  }
   std::vector<Bytes> BytesReceived() const override { return communicator_->BytesReceived(); }
 
  private:
@@ -262,8 +266,8 @@ class BackendExecutor : public Executor {
   }
 
   void GiveUp() {
-    std::string lanes = absl::StrCat("no device made progress for ", options_.hang_seconds,
-                                     " seconds; lanes:\n");
+    std::string lanes =
+        absl::StrCat("no device made progress for ", options_.hang_seconds, " seconds; lanes:\n");
     for (const auto& lane : lanes_) lanes += lane->Describe();
     AbortAll(absl::DeadlineExceededError(lanes));
   }
@@ -293,11 +297,9 @@ class BackendExecutor : public Executor {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(TaskGraph tasks,
-                                                           std::vector<TaskId> order,
-                                                           const Graph& graph, const Backend& backend,
-                                                           std::unique_ptr<Communicator> communicator,
-                                                           ExecutorOptions options) {
+absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(
+    TaskGraph tasks, std::vector<TaskId> order, const Graph& graph, const Backend& backend,
+    std::unique_ptr<Communicator> communicator, ExecutorOptions options) {
   auto executor =
       std::make_unique<BackendExecutor>(graph, std::move(communicator), std::move(options));
   RETURN_IF_ERROR(executor->Open(std::move(tasks), std::move(order), backend));

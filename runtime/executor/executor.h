@@ -31,8 +31,8 @@ struct MeasuredInstruction {
 };
 
 struct StepResult {
-  // In the order of TaskGraph::outputs(): the loss, ...; as double (ring values: the low 53 bits would be
-  // lost, read those with ReadOutput).
+  // In the order of TaskGraph::outputs(): the loss, ...; as double (ring values: the low 53 bits
+  // would be lost, read those with ReadOutput).
   std::vector<double> outputs;
   std::vector<MeasuredInstruction> timeline;  // only if asked for
   int64_t wall_ns = 0;
@@ -44,27 +44,28 @@ struct ExecutorOptions {
   // A step in which no stream ends any work for this long is given up, and all lanes are listed.
   double hang_seconds = 60;
   bool record_timeline = false;
-  // After every kernel, check its results for NaN and infinity; the step's error then names the operator.
+  // After every kernel, check its results for NaN and infinity; the step's error then names the
+  // operator.
   bool check_finite = false;
 };
 
-// Runs a program on one backend: every device's lanes as streams, in the program's order. Weights and states
-// stay on the devices between steps. Not thread safe.
+// Runs a program on one backend: every device's lanes as streams, in the program's order. Weights
+// and states stay on the devices between steps. Not thread safe.
 class Executor {
  public:
-  // Opens the devices, prepares every kernel, assigns memory (Lower) and allocates it. `graph` must outlive the
-  // executor. ResourceExhausted if a device has too little memory.
-  static absl::StatusOr<std::unique_ptr<Executor>> Create(TaskGraph tasks, std::vector<TaskId> order,
-                                                          const Graph& graph, const Backend& backend,
-                                                          std::unique_ptr<Communicator> communicator,
-                                                          ExecutorOptions options);
+  // Opens the devices, prepares every kernel, assigns memory (Lower) and allocates it. `graph` must
+  // outlive the executor. ResourceExhausted if a device has too little memory.
+  static absl::StatusOr<std::unique_ptr<Executor>> Create(
+      TaskGraph tasks, std::vector<TaskId> order, const Graph& graph, const Backend& backend,
+      std::unique_ptr<Communicator> communicator, ExecutorOptions options);
   virtual ~Executor() = default;
 
-  // Sets a weight or state everywhere it lives; reads it, each element from its first holder. Types: the
-  // tensor's own. The spans hold the whole tensor.
+  // Sets a weight or state everywhere it lives; reads it, each element from its first holder.
+  // Types: the tensor's own. The spans hold the whole tensor.
   virtual absl::Status WriteTensor(TensorId id, HostTensor values) = 0;
   virtual absl::Status ReadTensor(TensorId id, void* values) = 0;
-  // InvalidArgument, naming tensor, element and devices, if two copies of a persistent tensor differ.
+  // InvalidArgument, naming tensor, element and devices, if two copies of a persistent tensor
+  // differ.
   virtual absl::Status CheckCopies() = 0;
 
   // One training step. `input` and `labels` are whole batches.

@@ -8,9 +8,8 @@ namespace {
 
 absl::Status CheckOrder(const TaskGraph& graph, const std::vector<TaskId>& order) {
   if (order.size() != graph.tasks().size()) {
-    return absl::InvalidArgumentError(absl::StrCat("the order has ", order.size(),
-                                                   " tasks; the task graph has ",
-                                                   graph.tasks().size()));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the order has ", order.size(), " tasks; the task graph has ", graph.tasks().size()));
   }
   std::vector<bool> done(order.size(), false);
   for (TaskId id : order) {
@@ -34,17 +33,20 @@ bool Runs(const Task& task, DeviceId device) {
 
 }  // namespace
 
-absl::StatusOr<Program> Lower(TaskGraph tasks, std::vector<TaskId> order, const MemorySizes& sizes) {
+absl::StatusOr<Program> Lower(TaskGraph tasks, std::vector<TaskId> order,
+                              const MemorySizes& sizes) {
   if (absl::Status status = CheckOrder(tasks, order); !status.ok()) return status;
   Program program{std::move(tasks), std::move(order), {}, {}};
   const TaskGraph& graph = program.tasks;
   program.memory = AssignBuffers(graph, program.order, sizes);
-  std::vector<std::vector<TaskId>> added(graph.tasks().size());
+  std::vector<std::vector<TaskId>> dependencies(graph.tasks().size());
+  for (const Task& task : graph.tasks()) dependencies[task.id.index()] = task.dependencies;
   for (const auto& [task, before] : program.memory.added_dependencies) {
-    added[task.index()].push_back(before);
+    dependencies[task.index()].push_back(before);
   }
   program.devices.resize(static_cast<size_t>(graph.devices()));
-  // Where each task's instruction is on a device: found by scanning back is too slow, so keep the index.
+  // Where each task's instruction is on a device: found by scanning back is too slow, so keep the
+  // index.
   std::vector<std::vector<std::pair<DeviceId, size_t>>> place(graph.tasks().size());
   for (TaskId id : program.order) {
     const Task& task = graph.task(id);
@@ -54,14 +56,12 @@ absl::StatusOr<Program> Lower(TaskGraph tasks, std::vector<TaskId> order, const 
       auto& lane = communication ? own.communication : own.compute;
       auto& other = communication ? own.compute : own.communication;
       Instruction instruction{id, {}, false};
-      for (const auto* list : {&task.dependencies, &added[id.index()]}) {
-        for (TaskId before : *list) {
-          const Task& earlier = graph.task(before);
-          if (IsCommunication(earlier) == communication || !Runs(earlier, device)) continue;
-          instruction.waits.push_back(before);
-          for (const auto& [at, index] : place[before.index()]) {
-            if (at == device) other[index].signals = true;
-          }
+      for (TaskId before : dependencies[id.index()]) {
+        const Task& earlier = graph.task(before);
+        if (IsCommunication(earlier) == communication || !Runs(earlier, device)) continue;
+        instruction.waits.push_back(before);
+        for (const auto& [at, index] : place[before.index()]) {
+          if (at == device) other[index].signals = true;
         }
       }
       std::sort(instruction.waits.begin(), instruction.waits.end());

@@ -13,8 +13,8 @@ namespace partita {
 // One device's side of a task.
 struct Instruction {
   TaskId task;
-  // Instructions on the device's other lane that must have ended, by task. Those of the same lane run in
-  // order anyway; other devices are met only inside communication.
+  // Instructions on the device's other lane that must have ended, by task. Those of the same lane
+  // run in order anyway; other devices are met only inside communication.
   std::vector<TaskId> waits;
   // Whether an instruction of the other lane waits for this one.
   bool signals = false;
@@ -32,8 +32,8 @@ struct Program {
   std::vector<DeviceProgram> devices;
 };
 
-// `order` must be a topological order of all tasks (the plan verifier has checked plans from files).
-// InvalidArgument otherwise.
+// `order` must be a topological order of all tasks (the plan verifier has checked plans from
+// files). InvalidArgument otherwise.
 absl::StatusOr<Program> Lower(TaskGraph tasks, std::vector<TaskId> order, const MemorySizes& sizes);
 
 // Readable listings: a device's instructions, and its buffers with offsets and lives.

@@ -28,16 +28,18 @@ std::string BuffersText(const Program& program, const Graph& graph, DeviceId dev
       memory.scratch[device.index()].value());
   std::vector<const Buffer*> buffers;
   for (const Buffer& buffer : program.tasks.buffers()) {
-    if (buffer.device == device && memory.offset[buffer.id.index()] >= 0) buffers.push_back(&buffer);
+    if (buffer.device == device && memory.offset[buffer.id.index()] >= 0)
+      buffers.push_back(&buffer);
   }
   std::stable_sort(buffers.begin(), buffers.end(), [&](const Buffer* a, const Buffer* b) {
     return memory.offset[a->id.index()] < memory.offset[b->id.index()];
   });
   for (const Buffer* buffer : buffers) {
-    absl::StrAppendFormat(&text, "  %12d +%-12d b%d %s %s%s\n", memory.offset[buffer->id.index()],
-                          memory.bytes[buffer->id.index()], buffer->id.value(),
-                          buffer->tensor == kNoTensor ? "staging" : graph.tensor(buffer->tensor).name,
-                          Name(buffer->dtype), ToString(buffer->box));
+    absl::StrAppendFormat(
+        &text, "  %12d +%-12d b%d %s %s%s\n", memory.offset[buffer->id.index()],
+        memory.bytes[buffer->id.index()], buffer->id.value(),
+        buffer->tensor == kNoTensor ? "staging" : graph.tensor(buffer->tensor).name,
+        Name(buffer->dtype), ToString(buffer->box));
   }
   return text;
 }

@@ -43,7 +43,8 @@ struct Walk {
         to = to * move.to_box[k].size() + region[k].lo - move.to_box[k].lo;
         run *= region[k].size();
       }
-      RunOf<T>(move.kind, static_cast<T*>(move.to) + to, static_cast<const T*>(move.from) + from, run);
+      RunOf<T>(move.kind, static_cast<T*>(move.to) + to, static_cast<const T*>(move.from) + from,
+               run);
       return;
     }
     for (int64_t i = region[d].lo; i < region[d].hi; ++i) {

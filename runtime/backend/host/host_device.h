@@ -14,8 +14,8 @@
 
 namespace partita {
 
-// What backends that compute on the host's cores share: streams are threads, memory is aligned host memory,
-// events are counters. A backend adds its kernels and how its threads are set up.
+// What backends that compute on the host's cores share: streams are threads, memory is aligned host
+// memory, events are counters. A backend adds its kernels and how its threads are set up.
 
 class HostKernel : public Kernel {
  public:
@@ -60,7 +60,8 @@ class HostEvent : public Event {
 class HostStream : public Stream {
  public:
   // `on_start` runs first on the new thread (affinity, flush-to-zero, thread team).
-  HostStream(std::string name, std::shared_ptr<HostDeviceState> state, std::function<void()> on_start);
+  HostStream(std::string name, std::shared_ptr<HostDeviceState> state,
+             std::function<void()> on_start);
   ~HostStream() override;
 
   void Launch(const Kernel& kernel, const KernelArguments& arguments, void* scratch,

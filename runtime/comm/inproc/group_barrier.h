@@ -17,7 +17,8 @@ class GroupBarrier {
     if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == members_) {
       arrived_.store(0, std::memory_order_relaxed);
       int64_t expected = round;
-      const bool whole = round_.compare_exchange_strong(expected, round + 1, std::memory_order_acq_rel);
+      const bool whole =
+          round_.compare_exchange_strong(expected, round + 1, std::memory_order_acq_rel);
       round_.notify_all();
       return whole;
     }

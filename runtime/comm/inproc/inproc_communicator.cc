@@ -24,7 +24,8 @@ void Combine(Reduction reduction, T* sum, const T* next, int64_t count) {
 
 // into = values[0] (+) values[1] (+) ..., in that order; `into` may be one of them.
 template <class T>
-void FoldTyped(Reduction reduction, const std::vector<const void*>& values, void* into, int64_t count) {
+void FoldTyped(Reduction reduction, const std::vector<const void*>& values, void* into,
+               int64_t count) {
   constexpr int64_t kChunk = 2048;
   T sum[kChunk];
   for (int64_t begin = 0; begin < count; begin += kChunk) {
@@ -176,10 +177,12 @@ class InprocCommunicator : public Communicator {
     const char* from = arrived.data();
     for (size_t first = 0; first < steps.size(); ++first) {
       const CollectiveStep& step = steps[first];
-      std::memcpy(own + step.destination_offset * size, from, static_cast<size_t>(step.count * size));
+      std::memcpy(own + step.destination_offset * size, from,
+                  static_cast<size_t>(step.count * size));
       from += step.count * size;
       if (step.action == StepAction::kCopy) continue;
-      while (first + 1 < steps.size() && steps[first + 1].destination() == step.destination()) ++first;
+      while (first + 1 < steps.size() && steps[first + 1].destination() == step.destination())
+        ++first;
     }
   }
 
@@ -208,7 +211,8 @@ class InprocCommunicator : public Communicator {
     return shared.barrier.Arrive() ? absl::OkStatus() : Broken();
   }
 
-  // Where transfer t starts in its sender's memory: the sender lists its own transfers in task order.
+  // Where transfer t starts in its sender's memory: the sender lists its own transfers in task
+  // order.
   static const void* SenderAddress(const TransferTask& task, size_t t, const Shared& shared) {
     const DeviceId from = task.transfers[t].from;
     size_t k = 0;
