@@ -1,28 +1,24 @@
 #include "graph/ops/conv2d.h"
 
 #include "absl/strings/str_cat.h"
+#include "graph/ops/attribute_checks.h"
+#include "graph/support/status_macros.h"
 
 namespace partita {
 namespace {
 
 absl::Status CheckAttributes(const Conv2d& conv) {
-  if (conv.stride.size() != 2 || conv.dilation.size() != 2 || conv.pads.size() != 4) {
-    return absl::InvalidArgumentError(
-        "conv2d wants 2 strides, 2 dilations and 4 pads; only 2-D convolution is supported");
-  }
-  for (int64_t value :
-       {conv.stride[0], conv.stride[1], conv.dilation[0], conv.dilation[1], conv.groups}) {
-    if (value < 1)
-      return absl::InvalidArgumentError("conv2d strides, dilations, groups must be >= 1");
-  }
-  return absl::OkStatus();
+  RETURN_IF_ERROR(CheckAttribute("conv2d strides", conv.stride, 2, 1));
+  RETURN_IF_ERROR(CheckAttribute("conv2d dilations", conv.dilation, 2, 1));
+  RETURN_IF_ERROR(CheckAttribute("conv2d pads", conv.pads, 4, 0));
+  return CheckAttribute("conv2d groups", {conv.groups}, 1, 1);
 }
 
 }  // namespace
 
 absl::StatusOr<std::vector<TensorType>> InferResults(const Conv2d& conv,
                                                      std::span<const TensorType> operands) {
-  if (absl::Status status = CheckAttributes(conv); !status.ok()) return status;
+  RETURN_IF_ERROR(CheckAttributes(conv));
   if (operands.size() < 2 || operands.size() > 3) {
     return absl::InvalidArgumentError(absl::StrCat(
         "conv2d wants x, weight and at most a bias; found ", operands.size(), " operands"));
@@ -41,6 +37,10 @@ absl::StatusOr<std::vector<TensorType>> InferResults(const Conv2d& conv,
   if (operands.size() == 3 && operands[2].shape != Shape{w[0]}) {
     return absl::InvalidArgumentError(
         absl::StrCat("conv2d: bias ", ToString(operands[2].shape), " should be [", w[0], "]"));
+  }
+  if (w[2] < 1 || w[3] < 1 || w[2] >= kAttributeLimit || w[3] >= kAttributeLimit) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "conv2d: weight ", ToString(w), " has a window without elements, or a huge one"));
   }
   Shape y = {x[0], w[0], 0, 0};
   for (size_t d = 0; d < 2; ++d) {

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "graph/ops/attribute_checks.h"
 #include "graph/support/status_macros.h"
 
 namespace partita {
@@ -16,20 +17,16 @@ absl::Status CheckAttributes(const Pool2d& pool) {
     return absl::InvalidArgumentError(
         absl::StrCat("pool2d function '", pool.function, "' is unknown; known are max, average"));
   }
-  if (pool.kernel.size() != 2 || pool.stride.size() != 2 || pool.dilation.size() != 2 ||
-      pool.pads.size() != 4 || pool.counted.size() != 4) {
-    return absl::InvalidArgumentError(
-        "pool2d wants 2 kernel extents, strides and dilations, 4 pads and 4 counted pads; only 2-D "
-        "pooling is supported");
-  }
+  RETURN_IF_ERROR(CheckAttribute("pool2d kernel", pool.kernel, 2, 1));
+  RETURN_IF_ERROR(CheckAttribute("pool2d strides", pool.stride, 2, 1));
+  RETURN_IF_ERROR(CheckAttribute("pool2d dilations", pool.dilation, 2, 1));
+  RETURN_IF_ERROR(CheckAttribute("pool2d pads", pool.pads, 4, 0));
+  RETURN_IF_ERROR(CheckAttribute("pool2d counted pads", pool.counted, 4, 0));
   for (size_t d = 0; d < 2; ++d) {
-    if (pool.kernel[d] < 1 || pool.stride[d] < 1 || pool.dilation[d] < 1) {
-      return absl::InvalidArgumentError("pool2d kernel, stride and dilation must be >= 1");
-    }
     for (size_t side : {d, d + 2}) {
-      if (pool.pads[side] < 0 || pool.pads[side] >= Reach(pool, d)) {
+      if (pool.pads[side] >= Reach(pool, d)) {
         return absl::InvalidArgumentError(
-            absl::StrCat("pool2d pads must be at least 0 and less than the window: found pads [",
+            absl::StrCat("pool2d pads must be less than the window: found pads [",
                          absl::StrJoin(pool.pads, ","), "] for a window of ", Reach(pool, d)));
       }
       if (pool.counted[side] != 0 && pool.counted[side] != pool.pads[side]) {

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "graph/ops/attribute_checks.h"
 #include "graph/ops/elementwise.h"
 #include "graph/support/check.h"
 #include "graph/support/status_macros.h"
@@ -163,11 +164,7 @@ absl::StatusOr<std::vector<TensorType>> InferResults(const Pad& pad,
                                                      std::span<const TensorType> operands) {
   if (operands.size() != 1) return absl::InvalidArgumentError("pad wants one operand");
   const Shape& x = operands[0].shape;
-  if (pad.pads.size() != 2 * x.size()) {
-    return absl::InvalidArgumentError(absl::StrCat("pad: [", absl::StrJoin(pad.pads, ","),
-                                                   "] should be two numbers for each dimension of ",
-                                                   ToString(x)));
-  }
+  RETURN_IF_ERROR(CheckAttribute("pads", pad.pads, 2 * x.size(), -kAttributeLimit));
   Shape y = x;
   for (size_t d = 0; d < x.size(); ++d) {
     const int64_t before = pad.pads[d];
