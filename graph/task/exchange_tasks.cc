@@ -189,7 +189,7 @@ class Emitter {
     }
   }
 
-  BufferSlice ContiguousShare(const Flow& flow, DeviceId device, const Windows& windows) {
+  Slice ContiguousShare(const Flow& flow, DeviceId device, const Windows& windows) {
     if (const auto slice = AsSlice(windows, flow.boxes)) return *slice;
     const int64_t volume = VolumeOf(flow.boxes);
     const BufferId staging = builder_.AddStaging(device, x_.dtype, volume);
@@ -286,18 +286,18 @@ class Emitter {
       }
       for (size_t s = 0; s < flow.owners.size(); ++s) {
         const DeviceId from = flow.owners[s].device;
-        std::optional<BufferSlice> send;
+        std::optional<Slice> send;
         for (DeviceId to : flow.destinations) {
           if (to == from) continue;
           if (!send.has_value()) send = ContiguousShare(flow, from, shares[s]);
-          std::optional<BufferSlice> receive;
+          std::optional<Slice> receive;
           if (flow.owners.size() == 1) receive = AsSlice(PrimaryWindows(flow, to), flow.boxes);
           Windows arrived;
           if (receive.has_value()) {
             arrived = PrimaryWindows(flow, to);
           } else {
             const BufferId staging = builder_.AddStaging(to, x_.dtype, send->count);
-            receive = BufferSlice{staging, 0, send->count};
+            receive = Slice{staging, 0, send->count};
             arrived = Packed(staging, 0, flow.boxes);
           }
           task.transfers.push_back({from, to, *send, *receive});
@@ -332,8 +332,8 @@ class Emitter {
   }
 
   // The shares are summed and packed; then the collective runs.
-  void AddCollective(const ExchangeStep& step, Collective collective, std::vector<BufferSlice> send,
-                     std::vector<BufferSlice> receive) {
+  void AddCollective(const ExchangeStep& step, Collective collective, std::vector<Slice> send,
+                     std::vector<Slice> receive) {
     FlushMoves(Phase::kSum);
     FlushMoves(Phase::kPack);
     CollectiveTask task{step.group, std::move(collective), "",
@@ -377,7 +377,7 @@ class Emitter {
       total += volume;
       if (scatter) blocks[RankOf(step, flow->destinations[0])] += volume;
     }
-    std::vector<BufferSlice> places;
+    std::vector<Slice> places;
     for (DeviceId device : step.group)
       places.push_back(PlaceReduction(flows, offsets, total, device));
     AddCollective(step,
@@ -387,7 +387,7 @@ class Emitter {
                   places, places);
     for (size_t f = 0; f < flows.size(); ++f) {
       for (DeviceId to : flows[f]->destinations) {
-        const BufferSlice& place = places[RankOf(step, to)];
+        const Slice& place = places[RankOf(step, to)];
         Deliver(*flows[f], to, Packed(place.buffer, place.offset + offsets[f], flows[f]->boxes),
                 Phase::kUnpack);
       }
@@ -396,7 +396,7 @@ class Emitter {
   }
 
   // One contiguous, overwritable slice with a device's shares of all flows.
-  BufferSlice PlaceReduction(const std::vector<const Flow*>& flows,
+  Slice PlaceReduction(const std::vector<const Flow*>& flows,
                              const std::vector<int64_t>& offsets, int64_t total, DeviceId device) {
     Windows all;
     std::vector<Box> boxes;
@@ -446,9 +446,9 @@ class Emitter {
       blocks[RankOf(step, flow->owners[0].device)] += volume;
       shares.push_back(ShareWindows(*flow, flow->owners[0]));
     }
-    std::vector<BufferSlice> places;
+    std::vector<Slice> places;
     for (DeviceId device : step.group) {
-      BufferSlice place = PlaceGather(flows, total, device);
+      Slice place = PlaceGather(flows, total, device);
       for (size_t f = 0; f < flows.size(); ++f) {
         if (flows[f]->owners[0].device != device) continue;
         PackInto(*flows[f], device, shares[f], place.buffer, place.offset + offsets[f]);
@@ -458,7 +458,7 @@ class Emitter {
     AddCollective(step, MakeAllGather(blocks), places, places);
     for (size_t f = 0; f < flows.size(); ++f) {
       for (DeviceId to : flows[f]->destinations) {
-        const BufferSlice& place = places[RankOf(step, to)];
+        const Slice& place = places[RankOf(step, to)];
         const bool is_own = flows[f]->owners[0].device == to;
         Deliver(
             *flows[f], to,
@@ -470,7 +470,7 @@ class Emitter {
   }
 
   // The whole gathered value in a demand's buffer if it lies there in order, else in staging.
-  BufferSlice PlaceGather(const std::vector<const Flow*>& flows, int64_t total, DeviceId device) {
+  Slice PlaceGather(const std::vector<const Flow*>& flows, int64_t total, DeviceId device) {
     std::vector<Box> boxes;
     for (const Flow* flow : flows)
       boxes.insert(boxes.end(), flow->boxes.begin(), flow->boxes.end());
@@ -511,7 +511,7 @@ class Emitter {
     std::stable_sort(blocks.begin(), blocks.end(), [](const Block& a, const Block& b) {
       return std::pair(a.from, a.to) < std::pair(b.from, b.to);
     });
-    std::vector<BufferSlice> send, receive;
+    std::vector<Slice> send, receive;
     for (size_t r = 0; r < n; ++r) {
       const int rank = static_cast<int>(r);
       const int64_t out = SendElements(collective, rank), in = ReceiveElements(collective, rank);

@@ -34,8 +34,8 @@ Access AccessOfBody(const LoadTask& task) { return {{}, {task.buffer}}; }
 
 Access AccessOfBody(const CollectiveTask& task) {
   Access access;
-  for (const BufferSlice& slice : task.send) AddUnique(access.reads, slice.buffer);
-  for (const BufferSlice& slice : task.receive) AddUnique(access.writes, slice.buffer);
+  for (const Slice& slice : task.send) AddUnique(access.reads, slice.buffer);
+  for (const Slice& slice : task.receive) AddUnique(access.writes, slice.buffer);
   return access;
 }
 

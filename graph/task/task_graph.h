@@ -48,11 +48,11 @@ struct Buffer {
 };
 
 // `count` elements of a buffer from `offset` on.
-struct BufferSlice {
+struct Slice {
   BufferId buffer = kNoBuffer;
   int64_t offset = 0;
   int64_t count = 0;
-  friend bool operator==(const BufferSlice&, const BufferSlice&) = default;
+  friend bool operator==(const Slice&, const Slice&) = default;
 };
 
 // The elements of a buffer from `offset` on hold `box`, row-major.
@@ -100,13 +100,13 @@ struct CollectiveTask {
   Collective collective;
   std::string algorithm;
   DType dtype = DType::kFloat32;
-  std::vector<BufferSlice> send, receive;
+  std::vector<Slice> send, receive;
 };
 
 // Point-to-point copies that start together.
 struct Transfer {
   DeviceId from, to;
-  BufferSlice send, receive;
+  Slice send, receive;
 };
 struct TransferTask {
   DType dtype = DType::kFloat32;

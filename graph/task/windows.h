@@ -13,14 +13,14 @@ namespace partita {
 using Windows = std::vector<BufferWindow>;
 
 // The windows as one contiguous slice, if they are one.
-inline std::optional<BufferSlice> AsSlice(const Windows& windows, const std::vector<Box>& boxes) {
-  std::optional<BufferSlice> slice;
+inline std::optional<Slice> AsSlice(const Windows& windows, const std::vector<Box>& boxes) {
+  std::optional<Slice> slice;
   for (size_t i = 0; i < boxes.size(); ++i) {
     const Placement place = PlacementIn(boxes[i], windows[i].box);
     const int64_t offset = windows[i].offset + place.offset;
     if (!place.contiguous) return std::nullopt;
     if (!slice.has_value()) {
-      slice = BufferSlice{windows[i].buffer, offset, boxes[i].volume()};
+      slice = Slice{windows[i].buffer, offset, boxes[i].volume()};
     } else if (slice->buffer == windows[i].buffer && slice->offset + slice->count == offset) {
       slice->count += boxes[i].volume();
     } else {

@@ -140,7 +140,7 @@ void DeviceLanes::FillCommunication(const Task& task, Ready& ready) {
   CommunicationArguments& args = ready.communication;
   args.task = &task;
   args.device = id_;
-  auto address = [this](const BufferSlice& slice, DType dtype) -> void* {
+  auto address = [this](const Slice& slice, DType dtype) -> void* {
     char* base = static_cast<char*>(AddressOf(slice.buffer));
     return base == nullptr ? nullptr : base + slice.offset * SizeOf(dtype);
   };
