@@ -3,8 +3,10 @@
 #include <cstdint>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
+#include "graph/ops/fields.h"
 #include "graph/ops/ops.h"
 #include "graph/tensor.h"
 
@@ -40,6 +42,15 @@ struct KernelSignature {
   bool fused_relu = false;
 
   friend bool operator==(const KernelSignature&, const KernelSignature&) = default;
+  template <class H>
+  friend H AbslHashValue(H h, const KernelSignature& a) {
+    h = std::visit(
+        [&](const auto& attrs) {
+          return HashFields(H::combine(std::move(h), a.attrs.index()), attrs);
+        },
+        a.attrs);
+    return H::combine(std::move(h), a.pass, a.inputs, a.outputs, a.fused_relu);
+  }
 };
 
 // Canonical text, e.g. "matmul.d1 transposed=true (f32[32,9216],f32[32,4096])->(f32[4096,9216])":

@@ -1,0 +1,135 @@
+#include "cost_model/combinators.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/hash/hash.h"
+#include "graph/support/check.h"
+
+namespace partita {
+namespace {
+
+using Answer = std::optional<TaskCost>;
+
+template <class Ask>
+Answer First(const std::vector<std::unique_ptr<CostModel>>& models, Ask&& ask) {
+  for (const auto& model : models) {
+    if (Answer answer = ask(*model)) return answer;
+  }
+  return std::nullopt;
+}
+
+Answer Scale(Answer answer, double factor) {
+  if (!answer.has_value()) return answer;
+  return CostOfSeconds(static_cast<double>(answer->time.value()) * 1e-9 * factor, answer->source,
+                       answer->spread);
+}
+
+// Answers a question from the map, or asks and remembers.
+template <class Map, class Key, class Ask>
+Answer Remember(absl::Mutex& mutex, Map& map, size_t max_entries, const Key& key, Ask&& ask) {
+  {
+    absl::ReaderMutexLock lock(&mutex);
+    const auto found = map.find(key);
+    if (found != map.end()) return found->second;
+  }
+  const Answer answer = ask();
+  absl::MutexLock lock(&mutex);
+  if (map.size() < max_entries) map.emplace(typename Map::key_type(key), answer);
+  return answer;
+}
+
+}  // namespace
+
+FirstMatch::FirstMatch(std::vector<std::unique_ptr<CostModel>> models)
+    : models_(std::move(models)) {}
+
+Answer FirstMatch::KernelCost(const KernelSignature& signature, DeviceId device) const {
+  return First(models_, [&](const CostModel& m) { return m.KernelCost(signature, device); });
+}
+Answer FirstMatch::MoveCost(const MoveSignature& signature, DeviceId device) const {
+  return First(models_, [&](const CostModel& m) { return m.MoveCost(signature, device); });
+}
+Answer FirstMatch::CollectiveCost(const CollectiveCall& call) const {
+  return First(models_, [&](const CostModel& m) { return m.CollectiveCost(call); });
+}
+Answer FirstMatch::TransferCost(std::span<const TransferCall> group) const {
+  return First(models_, [&](const CostModel& m) { return m.TransferCost(group); });
+}
+
+Scaled::Scaled(std::unique_ptr<CostModel> model, ScaleFactors factors)
+    : model_(std::move(model)), factors_(factors) {}
+
+Answer Scaled::KernelCost(const KernelSignature& signature, DeviceId device) const {
+  return Scale(model_->KernelCost(signature, device), factors_.kernels);
+}
+Answer Scaled::MoveCost(const MoveSignature& signature, DeviceId device) const {
+  return Scale(model_->MoveCost(signature, device), factors_.moves);
+}
+Answer Scaled::CollectiveCost(const CollectiveCall& call) const {
+  return Scale(model_->CollectiveCost(call), factors_.collectives);
+}
+Answer Scaled::TransferCost(std::span<const TransferCall> group) const {
+  return Scale(model_->TransferCost(group), factors_.transfers);
+}
+
+std::vector<DeviceId> EqualDevices(const Machine& machine, const DeviceProfiles& profiles) {
+  const DeviceTopology& topology = machine.topology;
+  CHECK_EQ(profiles.size(), static_cast<size_t>(topology.size()));
+  std::vector<DeviceId> first;
+  for (int d = 0; d < topology.size(); ++d) {
+    int equal = 0;
+    while (profiles[equal] != profiles[d] || topology.device(DeviceId(equal)).device_class !=
+                                                 topology.device(DeviceId(d)).device_class) {
+      ++equal;
+    }
+    first.push_back(DeviceId(equal));
+  }
+  return first;
+}
+
+Cached::Cached(std::unique_ptr<CostModel> model, std::vector<DeviceId> equal_devices,
+               size_t max_entries)
+    : model_(std::move(model)),
+      equal_devices_(std::move(equal_devices)),
+      max_entries_(max_entries) {}
+
+Answer Cached::KernelCost(const KernelSignature& signature, DeviceId device) const {
+  const DeviceId equal = equal_devices_[device.index()];
+  return Remember(mutex_, kernels_, max_entries_, Asked<KernelSignature>{signature, equal},
+                  [&] { return model_->KernelCost(signature, equal); });
+}
+Answer Cached::MoveCost(const MoveSignature& signature, DeviceId device) const {
+  const DeviceId equal = equal_devices_[device.index()];
+  return Remember(mutex_, moves_, max_entries_, Asked<MoveSignature>{signature, equal},
+                  [&] { return model_->MoveCost(signature, equal); });
+}
+Answer Cached::CollectiveCost(const CollectiveCall& call) const {
+  return Remember(mutex_, collectives_, max_entries_, call,
+                  [&] { return model_->CollectiveCost(call); });
+}
+Answer Cached::TransferCost(std::span<const TransferCall> group) const {
+  return model_->TransferCost(group);
+}
+
+Cached::OwnedCall::OwnedCall(const CollectiveCall& call)
+    : collective(*call.collective),
+      algorithm(call.algorithm),
+      group(call.group.begin(), call.group.end()),
+      dtype(call.dtype) {}
+
+size_t Cached::CallHash::operator()(const CollectiveCall& call) const {
+  size_t hash = absl::HashOf(call.collective->kind, call.collective->total, call.algorithm,
+                             call.dtype, absl::MakeSpan(call.group.data(), call.group.size()));
+  for (const ElementRange& block : call.collective->blocks) hash = absl::HashOf(hash, block.count);
+  for (const auto& row : call.collective->counts) hash = absl::HashOf(hash, row);
+  return hash;
+}
+
+bool Cached::CallEqual::operator()(const CollectiveCall& a, const CollectiveCall& b) const {
+  return a.algorithm == b.algorithm && a.dtype == b.dtype &&
+         std::equal(a.group.begin(), a.group.end(), b.group.begin(), b.group.end()) &&
+         *a.collective == *b.collective;
+}
+
+}  // namespace partita

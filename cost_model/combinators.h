@@ -1,0 +1,136 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/synchronization/mutex.h"
+#include "cost_model/cost_model.h"
+#include "cost_model/machine.h"
+#include "cost_model/measured_cost.h"
+#include "graph/collective/collective.h"
+
+namespace partita {
+
+// The answer of the first model that knows.
+class FirstMatch : public CostModel {
+ public:
+  explicit FirstMatch(std::vector<std::unique_ptr<CostModel>> models);
+
+  std::optional<TaskCost> KernelCost(const KernelSignature& signature,
+                                     DeviceId device) const override;
+  std::optional<TaskCost> MoveCost(const MoveSignature& signature, DeviceId device) const override;
+  std::optional<TaskCost> CollectiveCost(const CollectiveCall& call) const override;
+  std::optional<TaskCost> TransferCost(std::span<const TransferCall> group) const override;
+
+ private:
+  std::vector<std::unique_ptr<CostModel>> models_;
+};
+
+// Factors on another model's times, for calibration and for what-if questions.
+struct ScaleFactors {
+  double kernels = 1, moves = 1, collectives = 1, transfers = 1;
+};
+class Scaled : public CostModel {
+ public:
+  Scaled(std::unique_ptr<CostModel> model, ScaleFactors factors);
+
+  std::optional<TaskCost> KernelCost(const KernelSignature& signature,
+                                     DeviceId device) const override;
+  std::optional<TaskCost> MoveCost(const MoveSignature& signature, DeviceId device) const override;
+  std::optional<TaskCost> CollectiveCost(const CollectiveCall& call) const override;
+  std::optional<TaskCost> TransferCost(std::span<const TransferCall> group) const override;
+
+ private:
+  std::unique_ptr<CostModel> model_;
+  ScaleFactors factors_;
+};
+
+// For each device the first one that every kernel and move takes the same time on: of the same
+// class and profile.
+std::vector<DeviceId> EqualDevices(const Machine& machine, const DeviceProfiles& profiles);
+
+// Remembers the answers for kernels, moves and collectives, up to `max_entries` of each; transfers
+// are asked for anew. `equal_devices[d]` (see above) is asked for in place of device d.
+class Cached : public CostModel {
+ public:
+  Cached(std::unique_ptr<CostModel> model, std::vector<DeviceId> equal_devices,
+         size_t max_entries = size_t{1} << 20);
+
+  std::optional<TaskCost> KernelCost(const KernelSignature& signature,
+                                     DeviceId device) const override;
+  std::optional<TaskCost> MoveCost(const MoveSignature& signature, DeviceId device) const override;
+  std::optional<TaskCost> CollectiveCost(const CollectiveCall& call) const override;
+  std::optional<TaskCost> TransferCost(std::span<const TransferCall> group) const override;
+
+ private:
+  // Keys own their parts; look-ups compare with the caller's without copying.
+  template <class Signature>
+  struct Asked {
+    const Signature& signature;
+    DeviceId device;
+  };
+  template <class Signature>
+  struct Owned {
+    Signature signature;
+    DeviceId device;
+    explicit Owned(const Asked<Signature>& a) : signature(a.signature), device(a.device) {}
+  };
+  struct SignatureHash {
+    using is_transparent = void;
+    template <class Key>
+    size_t operator()(const Key& key) const {
+      return absl::HashOf(key.signature, key.device);
+    }
+  };
+  struct SignatureEqual {
+    using is_transparent = void;
+    template <class A, class B>
+    bool operator()(const A& a, const B& b) const {
+      return a.device == b.device && a.signature == b.signature;
+    }
+  };
+  struct OwnedCall {
+    partita::Collective collective;
+    std::string algorithm;
+    std::vector<DeviceId> group;
+    DType dtype;
+    explicit OwnedCall(const CollectiveCall& call);
+    CollectiveCall call() const { return {&collective, algorithm, group, dtype}; }
+  };
+  struct CallHash {
+    using is_transparent = void;
+    size_t operator()(const CollectiveCall& call) const;
+    size_t operator()(const OwnedCall& call) const { return (*this)(call.call()); }
+  };
+  struct CallEqual {
+    using is_transparent = void;
+    bool operator()(const CollectiveCall& a, const CollectiveCall& b) const;
+    bool operator()(const OwnedCall& a, const CollectiveCall& b) const {
+      return (*this)(a.call(), b);
+    }
+    bool operator()(const CollectiveCall& a, const OwnedCall& b) const {
+      return (*this)(a, b.call());
+    }
+    bool operator()(const OwnedCall& a, const OwnedCall& b) const {
+      return (*this)(a.call(), b.call());
+    }
+  };
+  using Answer = std::optional<TaskCost>;
+  template <class Signature>
+  using Answers = absl::flat_hash_map<Owned<Signature>, Answer, SignatureHash, SignatureEqual>;
+
+  std::unique_ptr<CostModel> model_;
+  std::vector<DeviceId> equal_devices_;
+  size_t max_entries_;
+  mutable absl::Mutex mutex_;
+  mutable Answers<KernelSignature> kernels_ ABSL_GUARDED_BY(mutex_);
+  mutable Answers<MoveSignature> moves_ ABSL_GUARDED_BY(mutex_);
+  mutable absl::flat_hash_map<OwnedCall, Answer, CallHash, CallEqual> collectives_
+      ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace partita

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "cost_model/cost_model.h"
+#include "cost_model/machine.h"
+#include "cost_model/profile.h"
+
+namespace partita {
+
+// For each device of a machine what was measured on it; null where nothing was.
+using DeviceProfiles = std::vector<std::shared_ptr<const Profile>>;
+
+// Tasks that were measured, exactly as asked for. Collectives: where all devices of the group are
+// of one node, by the profile of the first. Transfers: none.
+class MeasuredCost : public CostModel {
+ public:
+  MeasuredCost(std::shared_ptr<const Machine> machine, DeviceProfiles profiles);
+
+  std::optional<TaskCost> KernelCost(const KernelSignature& signature,
+                                     DeviceId device) const override;
+  std::optional<TaskCost> MoveCost(const MoveSignature& signature, DeviceId device) const override;
+  std::optional<TaskCost> CollectiveCost(const CollectiveCall& call) const override;
+  std::optional<TaskCost> TransferCost(std::span<const TransferCall> group) const override;
+
+ private:
+  std::shared_ptr<const Machine> machine_;
+  DeviceProfiles profiles_;
+};
+
+// Tasks of which others of the same family were measured: kernels of the same operator, pass, types
+// and formats at other extents and attributes, moves and collectives of the same kind.
+//
+// The roofline gives the shape, the neighbours the level: the time is the roofline's times the
+// weighted geometric mean of (measured / roofline) of the nearest four. Distance is measured in
+// powers of two of work and of bytes, plus 1 where attributes differ; the weight is
+// 1 / (distance + 1/16)^2. So the factor is never outside the neighbours' own. Farther than a
+// distance of 12 is "do not know".
+class InterpolatedCost : public CostModel {
+ public:
+  InterpolatedCost(std::shared_ptr<const Machine> machine, DeviceProfiles profiles);
+
+  std::optional<TaskCost> KernelCost(const KernelSignature& signature,
+                                     DeviceId device) const override;
+  std::optional<TaskCost> MoveCost(const MoveSignature& signature, DeviceId device) const override;
+  std::optional<TaskCost> CollectiveCost(const CollectiveCall& call) const override;
+  std::optional<TaskCost> TransferCost(std::span<const TransferCall> group) const override;
+
+ private:
+  std::shared_ptr<const Machine> machine_;
+  DeviceProfiles profiles_;
+};
+
+}  // namespace partita

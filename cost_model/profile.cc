@@ -1,0 +1,157 @@
+#include "cost_model/profile.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+#include <tuple>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "graph/collective/algorithms.h"
+#include "graph/collective/collective.h"
+#include "graph/support/check.h"
+#include "graph/support/fingerprint.h"
+
+namespace partita {
+namespace {
+
+int64_t Median(std::vector<int64_t> values) {
+  const size_t middle = values.size() / 2;
+  std::nth_element(values.begin(), values.begin() + middle, values.end());
+  const int64_t upper = values[middle];
+  if (values.size() % 2 == 1) return upper;
+  const int64_t lower = *std::max_element(values.begin(), values.begin() + middle);
+  return lower + (upper - lower) / 2;
+}
+
+// The pattern of element types and formats, without shapes.
+std::string Pattern(const std::vector<KernelTensor>& tensors) {
+  std::string text;
+  for (const KernelTensor& t : tensors) {
+    absl::StrAppend(&text, text.empty() ? "" : ",", t.present ? Name(t.type.dtype) : "-",
+                    t.format == Format::kNative ? "n" : "");
+  }
+  return text;
+}
+
+std::string SizesText(const Collective& c) {
+  if (c.kind == CollectiveKind::kAllReduce) return absl::StrCat("total=", c.total);
+  if (c.kind == CollectiveKind::kAllToAll) {
+    std::vector<std::string> rows;
+    for (const auto& row : c.counts) rows.push_back(absl::StrJoin(row, ","));
+    return absl::StrCat("counts=[", absl::StrJoin(rows, ";"), "]");
+  }
+  return absl::StrCat("blocks=[",
+                      absl::StrJoin(c.blocks, ",",
+                                    [](std::string* out, const ElementRange& block) {
+                                      absl::StrAppend(out, block.count);
+                                    }),
+                      "]");
+}
+
+std::string FamilyOf(const CollectiveCall& call) {
+  return absl::StrCat(Name(call.collective->kind), ".", call.algorithm,
+                      " ranks=", call.collective->ranks, " ", Name(call.dtype));
+}
+
+}  // namespace
+
+std::string ToString(const DeviceFingerprint& fingerprint) {
+  return absl::StrCat("[", fingerprint.hardware, " | ", fingerprint.configuration, "]");
+}
+
+DeviceFingerprint FingerprintOf(const Machine& machine, DeviceId device,
+                                absl::string_view backend) {
+  const Device& d = machine.topology.device(device);
+  int devices = 0;
+  std::vector<int> cores;
+  for (const Device& other : machine.topology.devices()) {
+    if (other.node != d.node || other.kind != d.kind) continue;
+    ++devices;
+    cores.insert(cores.end(), other.cores.begin(), other.cores.end());
+  }
+  std::sort(cores.begin(), cores.end());
+  const auto distinct = std::unique(cores.begin(), cores.end()) - cores.begin();
+  return {machine.ClassOf(device).hardware,
+          absl::StrCat("backend=", backend, " threads=", d.threads, " devices=", devices,
+                       " cores=", distinct)};
+}
+
+ProfileRecord RecordOf(const KernelSignature& signature) {
+  ProfileRecord record{.kind = RecordKind::kKernel, .signature = ToString(signature)};
+  record.family = absl::StrCat(NameOf(signature.attrs), ".d", int{signature.pass.gradient}, " ",
+                               Pattern(signature.inputs), "->", Pattern(signature.outputs));
+  record.variant = absl::StrCat(ToString(signature.attrs), signature.fused_relu ? " relu" : "");
+  record.work = WorkOf(signature);
+  record.bytes = MinimumBytes(signature);
+  return record;
+}
+
+ProfileRecord RecordOf(const MoveSignature& signature) {
+  ProfileRecord record{.kind = RecordKind::kMove, .signature = ToString(signature)};
+  const MoveSignature nothing{.kind = signature.kind, .dtype = signature.dtype};
+  record.family = ToString(nothing);
+  record.bytes = signature.elements * SizeOf(signature.dtype);
+  record.run = signature.run;
+  return record;
+}
+
+ProfileRecord RecordOf(const CollectiveCall& call) {
+  ProfileRecord record{.kind = RecordKind::kCollective, .signature = KeyOf(call)};
+  record.family = FamilyOf(call);
+  const auto schedule = BuildSchedule(call.algorithm, *call.collective);
+  CHECK(schedule.ok()) << schedule.status().message();
+  const std::vector<int64_t> received = ElementsReceived(*schedule);
+  record.work.other = static_cast<int64_t>(schedule->rounds.size());
+  record.bytes = *std::max_element(received.begin(), received.end()) * SizeOf(call.dtype);
+  return record;
+}
+
+std::string KeyOf(const CollectiveCall& call) {
+  return absl::StrCat(FamilyOf(call), " ", SizesText(*call.collective));
+}
+
+Timing TimingOf(std::span<const int64_t> samples_ns, int64_t scratch_bytes) {
+  CHECK(!samples_ns.empty());
+  const int64_t median = Median({samples_ns.begin(), samples_ns.end()});
+  std::vector<int64_t> deviations;
+  for (int64_t sample : samples_ns) deviations.push_back(std::abs(sample - median));
+  return {median, static_cast<double>(Median(std::move(deviations))) / static_cast<double>(median),
+          scratch_bytes};
+}
+
+Profile::Profile(DeviceFingerprint device, std::span<const ProfileRecord> records,
+                 std::span<const NativeSize> native_sizes)
+    : device_(std::move(device)) {
+  std::vector<const ProfileRecord*> sorted;
+  for (const ProfileRecord& record : records) sorted.push_back(&record);
+  std::sort(sorted.begin(), sorted.end(), [](const ProfileRecord* a, const ProfileRecord* b) {
+    return std::tie(a->bytes, a->run, a->signature) < std::tie(b->bytes, b->run, b->signature);
+  });
+  for (const ProfileRecord* record : sorted) {
+    const Timing timing = TimingOf(record->samples_ns, record->scratch_bytes);
+    if (!timings_.emplace(record->signature, timing).second) continue;
+    families_[record->family].push_back(
+        {record->variant, record->work, record->bytes, record->run, timing});
+  }
+  for (const NativeSize& size : native_sizes) native_sizes_[size.type] = size.bytes;
+}
+
+const Timing* Profile::Find(absl::string_view signature) const {
+  const auto found = timings_.find(signature);
+  return found == timings_.end() ? nullptr : &found->second;
+}
+
+std::span<const ProfilePoint> Profile::Family(absl::string_view family) const {
+  const auto found = families_.find(family);
+  if (found == families_.end()) return {};
+  return found->second;
+}
+
+std::optional<int64_t> Profile::NativeBytes(const TensorType& type) const {
+  const auto found = native_sizes_.find(ToString(type));
+  if (found == native_sizes_.end()) return std::nullopt;
+  return found->second;
+}
+
+}  // namespace partita

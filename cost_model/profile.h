@@ -1,0 +1,121 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/string_view.h"
+#include "cost_model/cost_model.h"
+#include "cost_model/machine.h"
+#include "graph/task/kernel_signature.h"
+
+namespace partita {
+
+// What a record was measured on. Records of other hardware say nothing about this device; records
+// of another configuration neither, but one file may hold several.
+struct DeviceFingerprint {
+  std::string hardware;       // DeviceClass::hardware
+  std::string configuration;  // "backend=cpu-2.6.3 threads=1 devices=2 cores=2"
+
+  friend bool operator==(const DeviceFingerprint&, const DeviceFingerprint&) = default;
+  template <class H>
+  friend H AbslHashValue(H h, const DeviceFingerprint& a) {
+    return H::combine(std::move(h), a.hardware, a.configuration);
+  }
+};
+std::string ToString(const DeviceFingerprint& fingerprint);
+
+// Of a device of the machine, measured through `backend` (name and version) while all devices of
+// its node are busy.
+DeviceFingerprint FingerprintOf(const Machine& machine, DeviceId device, absl::string_view backend);
+
+enum class RecordKind : uint8_t { kKernel, kMove, kCollective };
+
+// One measured task: which, what of it decides its time, and the samples.
+struct ProfileRecord {
+  RecordKind kind = RecordKind::kKernel;
+  std::string signature;  // canonical text: the key
+  // Tasks of one family differ in extents and attributes only: between them is interpolated.
+  // `variant` is the text of what else differs besides size.
+  std::string family;
+  std::string variant;
+  Work work;          // a collective's other: its rounds
+  int64_t bytes = 0;  // at least moved; a move's payload; what a collective's busiest rank receives
+  int64_t run = 0;    // a move's: elements in one contiguous run
+  std::vector<int64_t> samples_ns;  // in the order measured; at least one, each above 0
+  int64_t scratch_bytes = 0;        // what the kernel asked for besides its operands
+  int64_t measured_at = 0;          // seconds since 1970
+  std::string program;              // version of the program and the backend
+
+  friend bool operator==(const ProfileRecord& a, const ProfileRecord& b) {
+    return a.kind == b.kind && a.signature == b.signature && a.samples_ns == b.samples_ns &&
+           a.scratch_bytes == b.scratch_bytes && a.measured_at == b.measured_at &&
+           a.program == b.program;
+  }
+};
+
+// Records of tasks, without samples: the measurer adds samples_ns and what follows it.
+ProfileRecord RecordOf(const KernelSignature& signature);
+ProfileRecord RecordOf(const MoveSignature& signature);
+ProfileRecord RecordOf(const CollectiveCall& call);
+
+// The keys alone.
+std::string KeyOf(const CollectiveCall& call);
+
+// Median (of an even number: the mean of the middle two, rounded down) and median absolute
+// deviation / median. Precondition: not empty.
+struct Timing {
+  int64_t median_ns = 1;
+  double spread = 0;
+  int64_t scratch_bytes = 0;
+
+  friend bool operator==(const Timing&, const Timing&) = default;
+};
+Timing TimingOf(std::span<const int64_t> samples_ns, int64_t scratch_bytes = 0);
+
+// The size of a native buffer for a tensor on this device's backend.
+struct NativeSize {
+  std::string type;  // ToString(TensorType)
+  int64_t bytes = 0;
+  friend bool operator==(const NativeSize&, const NativeSize&) = default;
+};
+
+// A record as interpolation sees it.
+struct ProfilePoint {
+  std::string variant;
+  Work work;
+  int64_t bytes = 0;
+  int64_t run = 0;
+  Timing timing;
+};
+
+// The records of one device in memory, for fast look-up. Immutable.
+class Profile {
+ public:
+  Profile() = default;
+  Profile(DeviceFingerprint device, std::span<const ProfileRecord> records,
+          std::span<const NativeSize> native_sizes = {});
+
+  const DeviceFingerprint& device() const { return device_; }
+  size_t size() const { return timings_.size(); }
+
+  // By canonical text; null where it was not measured.
+  const Timing* Find(absl::string_view signature) const;
+  const Timing* Find(const KernelSignature& signature) const { return Find(ToString(signature)); }
+  // In ascending order of (bytes, run, key).
+  std::span<const ProfilePoint> Family(absl::string_view family) const;
+  // nullopt where unknown.
+  std::optional<int64_t> NativeBytes(const TensorType& type) const;
+
+ private:
+  DeviceFingerprint device_;
+  absl::flat_hash_map<std::string, Timing> timings_;
+  absl::flat_hash_map<std::string, std::vector<ProfilePoint>> families_;
+  absl::flat_hash_map<std::string, int64_t> native_sizes_;
+};
+
+}  // namespace partita

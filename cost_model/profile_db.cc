@@ -1,0 +1,322 @@
+#include "cost_model/profile_db.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "graph/support/status_macros.h"
+
+namespace partita {
+namespace {
+
+constexpr int64_t kApplicationId = 0x50746174;  // "Ptat": PRAGMA application_id
+constexpr int64_t kFormatVersion = 1;           // PRAGMA user_version
+constexpr int64_t kLongestNanos = int64_t{1} << 50;
+
+constexpr char kSchema[] = R"(
+  CREATE TABLE device (
+    id INTEGER PRIMARY KEY,
+    hardware TEXT NOT NULL,
+    configuration TEXT NOT NULL,
+    UNIQUE (hardware, configuration));
+  CREATE TABLE record (
+    device INTEGER NOT NULL REFERENCES device (id),
+    signature TEXT NOT NULL,
+    kind INTEGER NOT NULL,             -- 0 kernel, 1 move, 2 collective
+    family TEXT NOT NULL,
+    variant TEXT NOT NULL,
+    multiply_adds INTEGER NOT NULL,
+    other_operations INTEGER NOT NULL,
+    bytes INTEGER NOT NULL,
+    run INTEGER NOT NULL,
+    samples_ns BLOB NOT NULL,          -- 64-bit little-endian integers in the order measured
+    median_ns INTEGER NOT NULL,        -- of the samples, for people
+    spread REAL NOT NULL,              -- median absolute deviation / median, for people
+    scratch_bytes INTEGER NOT NULL,
+    measured_at INTEGER NOT NULL,      -- seconds since 1970
+    program TEXT NOT NULL,
+    PRIMARY KEY (device, signature)) WITHOUT ROWID;
+  CREATE TABLE native_size (
+    device INTEGER NOT NULL REFERENCES device (id),
+    tensor TEXT NOT NULL,
+    bytes INTEGER NOT NULL,
+    PRIMARY KEY (device, tensor)) WITHOUT ROWID;
+)";
+
+constexpr char kWhereDevice[] =
+    " WHERE device = (SELECT id FROM device WHERE hardware = ?1 AND configuration = ?2)";
+
+absl::Status CheckSamples(const ProfileRecord& record) {
+  const auto& samples = record.samples_ns;
+  if (samples.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the record of '", record.signature, "' has no samples"));
+  }
+  const auto bad = std::find_if(samples.begin(), samples.end(),
+                                [](int64_t ns) { return ns < 1 || ns > kLongestNanos; });
+  if (bad == samples.end()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "the record of '", record.signature, "' has a sample of ", *bad, " ns; wanted 1 to 2^50"));
+}
+
+absl::Status CheckRow(const ProfileRecord& record) {
+  RETURN_IF_ERROR(CheckSamples(record));
+  const bool sound = static_cast<int>(record.kind) <= static_cast<int>(RecordKind::kCollective) &&
+                     record.work.multiply_adds >= 0 && record.work.other >= 0 &&
+                     record.bytes >= 0 && record.run >= 0 && record.scratch_bytes >= 0;
+  if (sound) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("the record of '", record.signature, "' has a negative size or no known kind"));
+}
+
+// Rolls back unless committed.
+class Transaction {
+ public:
+  static absl::StatusOr<Transaction> Begin(SqliteFile& file) {
+    RETURN_IF_ERROR(file.Execute("BEGIN IMMEDIATE"));
+    return Transaction(file);
+  }
+  Transaction(Transaction&& other) : file_(std::exchange(other.file_, nullptr)) {}
+  ~Transaction() {
+    if (file_ != nullptr) file_->Execute("ROLLBACK").IgnoreError();
+  }
+  absl::Status Commit() {
+    RETURN_IF_ERROR(file_->Execute("COMMIT"));
+    file_ = nullptr;
+    return absl::OkStatus();
+  }
+
+ private:
+  explicit Transaction(SqliteFile& file) : file_(&file) {}
+  SqliteFile* file_;
+};
+
+absl::StatusOr<int64_t> DeviceRow(SqliteFile& file, const DeviceFingerprint& device) {
+  ASSIGN_OR_RETURN(SqliteStatement insert,
+                   file.Prepare("INSERT OR IGNORE INTO device (hardware, configuration) "
+                                "VALUES (?, ?)"));
+  insert.Bind(1, device.hardware);
+  insert.Bind(2, device.configuration);
+  RETURN_IF_ERROR(insert.Run());
+  ASSIGN_OR_RETURN(SqliteStatement find,
+                   file.Prepare("SELECT id FROM device WHERE hardware = ? AND configuration = ?"));
+  find.Bind(1, device.hardware);
+  find.Bind(2, device.configuration);
+  ASSIGN_OR_RETURN(const bool found, find.Step());
+  if (!found) return absl::InternalError(absl::StrCat("'", file.path(), "': lost a device's row"));
+  return find.Integer(0);
+}
+
+absl::Status InsertRow(SqliteStatement& insert, int64_t device, const ProfileRecord& record) {
+  const Timing timing = TimingOf(record.samples_ns);
+  insert.Bind(1, device);
+  insert.Bind(2, record.signature);
+  insert.Bind(3, static_cast<int64_t>(record.kind));
+  insert.Bind(4, record.family);
+  insert.Bind(5, record.variant);
+  insert.Bind(6, record.work.multiply_adds);
+  insert.Bind(7, record.work.other);
+  insert.Bind(8, record.bytes);
+  insert.Bind(9, record.run);
+  insert.Bind(10, record.samples_ns);
+  insert.Bind(11, timing.median_ns);
+  insert.Bind(12, timing.spread);
+  insert.Bind(13, record.scratch_bytes);
+  insert.Bind(14, record.measured_at);
+  insert.Bind(15, record.program);
+  return insert.Run();
+}
+
+absl::StatusOr<ProfileRecord> ReadRow(const SqliteStatement& row) {
+  ProfileRecord record{.kind = static_cast<RecordKind>(std::clamp<int64_t>(row.Integer(1), 0, 255)),
+                       .signature = row.Text(0),
+                       .family = row.Text(2),
+                       .variant = row.Text(3),
+                       .work = {row.Integer(4), row.Integer(5)},
+                       .bytes = row.Integer(6),
+                       .run = row.Integer(7)};
+  ASSIGN_OR_RETURN(record.samples_ns, row.Numbers(8));
+  record.scratch_bytes = row.Integer(9);
+  record.measured_at = row.Integer(10);
+  record.program = row.Text(11);
+  RETURN_IF_ERROR(CheckRow(record));
+  return record;
+}
+
+absl::StatusOr<SqliteStatement> PrepareFor(const SqliteFile& file, const std::string& sql,
+                                           const DeviceFingerprint& device) {
+  ASSIGN_OR_RETURN(SqliteStatement statement, file.Prepare(sql));
+  statement.Bind(1, device.hardware);
+  statement.Bind(2, device.configuration);
+  return statement;
+}
+
+}  // namespace
+
+absl::StatusOr<ProfileDb> ProfileDb::Open(const std::string& path, Mode mode) {
+  constexpr SqliteFile::Mode kModes[] = {SqliteFile::Mode::kRead, SqliteFile::Mode::kWrite,
+                                         SqliteFile::Mode::kCreate};
+  ASSIGN_OR_RETURN(SqliteFile file, SqliteFile::Open(path, kModes[static_cast<int>(mode)]));
+  ProfileDb db(std::move(file));
+  if (mode == Mode::kCreate) {
+    // One process makes the tables; one that comes at the same time waits, then finds them.
+    ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(db.file_));
+    ASSIGN_OR_RETURN(const int64_t tables, db.file_.Integer("SELECT count(*) FROM sqlite_master"));
+    if (tables == 0) {
+      RETURN_IF_ERROR(db.file_.Execute(kSchema));
+      RETURN_IF_ERROR(db.file_.Execute(absl::StrCat("PRAGMA application_id = ", kApplicationId,
+                                                    "; PRAGMA user_version = ", kFormatVersion)));
+    }
+    RETURN_IF_ERROR(transaction.Commit());
+  }
+  RETURN_IF_ERROR(db.CheckFormat());
+  return db;
+}
+
+absl::Status ProfileDb::CheckFormat() const {
+  ASSIGN_OR_RETURN(const int64_t id, file_.Integer("PRAGMA application_id"));
+  ASSIGN_OR_RETURN(const int64_t version, file_.Integer("PRAGMA user_version"));
+  if (id != kApplicationId) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "'", path(), "': is a database, but not a profile database: name another file"));
+  }
+  if (version != kFormatVersion) {
+    return absl::InvalidArgumentError(absl::StrCat("'", path(), "': is of format ", version,
+                                                   "; this program reads format ", kFormatVersion,
+                                                   ": profile into another file"));
+  }
+  ASSIGN_OR_RETURN(SqliteStatement check, file_.Prepare("PRAGMA quick_check(1)"));
+  ASSIGN_OR_RETURN(const bool row, check.Step());
+  if (row && check.Text(0) == "ok") return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("'", path(),
+                                                 "': is damaged: ", row ? check.Text(0) : "",
+                                                 "; move it away and profile again"));
+}
+
+absl::Status ProfileDb::Insert(const DeviceFingerprint& device,
+                               std::span<const ProfileRecord> records) {
+  for (const ProfileRecord& record : records) RETURN_IF_ERROR(CheckRow(record));
+  ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(file_));
+  ASSIGN_OR_RETURN(const int64_t row, DeviceRow(file_, device));
+  ASSIGN_OR_RETURN(SqliteStatement insert,
+                   file_.Prepare("INSERT OR REPLACE INTO record (device, signature, kind, family, "
+                                 "variant, multiply_adds, other_operations, bytes, run, "
+                                 "samples_ns, median_ns, spread, scratch_bytes, measured_at, "
+                                 "program) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"));
+  for (const ProfileRecord& record : records) RETURN_IF_ERROR(InsertRow(insert, row, record));
+  return transaction.Commit();
+}
+
+absl::Status ProfileDb::InsertNativeSizes(const DeviceFingerprint& device,
+                                          std::span<const NativeSize> sizes) {
+  ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(file_));
+  ASSIGN_OR_RETURN(const int64_t row, DeviceRow(file_, device));
+  ASSIGN_OR_RETURN(
+      SqliteStatement insert,
+      file_.Prepare("INSERT OR REPLACE INTO native_size (device, tensor, bytes) VALUES (?, ?, ?)"));
+  for (const NativeSize& size : sizes) {
+    if (size.bytes < 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("the native size of ", size.type, " is ", size.bytes, " bytes"));
+    }
+    insert.Bind(1, row);
+    insert.Bind(2, size.type);
+    insert.Bind(3, size.bytes);
+    RETURN_IF_ERROR(insert.Run());
+  }
+  return transaction.Commit();
+}
+
+absl::StatusOr<std::vector<DeviceFingerprint>> ProfileDb::Devices() const {
+  ASSIGN_OR_RETURN(SqliteStatement rows,
+                   file_.Prepare("SELECT hardware, configuration FROM device JOIN record ON "
+                                 "record.device = device.id GROUP BY device.id "
+                                 "ORDER BY count(*) DESC, device.id"));
+  std::vector<DeviceFingerprint> devices;
+  while (true) {
+    ASSIGN_OR_RETURN(const bool more, rows.Step());
+    if (!more) return devices;
+    devices.push_back({rows.Text(0), rows.Text(1)});
+  }
+}
+
+absl::StatusOr<std::vector<ProfileRecord>> ProfileDb::Records(
+    const DeviceFingerprint& device) const {
+  ASSIGN_OR_RETURN(
+      SqliteStatement rows,
+      PrepareFor(file_,
+                 absl::StrCat("SELECT signature, kind, family, variant, multiply_adds, "
+                              "other_operations, bytes, run, samples_ns, scratch_bytes, "
+                              "measured_at, program FROM record",
+                              kWhereDevice, " ORDER BY signature"),
+                 device));
+  std::vector<ProfileRecord> records;
+  while (true) {
+    ASSIGN_OR_RETURN(const bool more, rows.Step());
+    if (!more) return records;
+    absl::StatusOr<ProfileRecord> record = ReadRow(rows);
+    if (!record.ok()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("'", path(), "': ", record.status().message()));
+    }
+    records.push_back(*std::move(record));
+  }
+}
+
+absl::StatusOr<std::vector<NativeSize>> ProfileDb::NativeSizes(
+    const DeviceFingerprint& device) const {
+  ASSIGN_OR_RETURN(SqliteStatement rows,
+                   PrepareFor(file_,
+                              absl::StrCat("SELECT tensor, bytes FROM native_size", kWhereDevice,
+                                           " ORDER BY tensor"),
+                              device));
+  std::vector<NativeSize> sizes;
+  while (true) {
+    ASSIGN_OR_RETURN(const bool more, rows.Step());
+    if (!more) return sizes;
+    sizes.push_back({rows.Text(0), std::max<int64_t>(0, rows.Integer(1))});
+  }
+}
+
+absl::StatusOr<absl::flat_hash_set<std::string>> ProfileDb::Signatures(
+    const DeviceFingerprint& device) const {
+  ASSIGN_OR_RETURN(
+      SqliteStatement rows,
+      PrepareFor(file_, absl::StrCat("SELECT signature FROM record", kWhereDevice), device));
+  absl::flat_hash_set<std::string> signatures;
+  while (true) {
+    ASSIGN_OR_RETURN(const bool more, rows.Step());
+    if (!more) return signatures;
+    signatures.insert(rows.Text(0));
+  }
+}
+
+absl::Status ProfileDb::CheckHardware(const DeviceFingerprint& device) const {
+  ASSIGN_OR_RETURN(const std::vector<DeviceFingerprint> devices, Devices());
+  if (devices.empty()) return absl::OkStatus();
+  for (const DeviceFingerprint& known : devices) {
+    if (known.hardware == device.hardware) return absl::OkStatus();
+  }
+  return absl::FailedPreconditionError(absl::StrCat(
+      "'", path(), "' holds records of ", ToString(devices[0]), ", this device is ",
+      ToString(device), "; name another file, or say that foreign records are to be used"));
+}
+
+absl::StatusOr<Profile> ProfileDb::LoadExactly(const DeviceFingerprint& device) const {
+  ASSIGN_OR_RETURN(const std::vector<ProfileRecord> records, Records(device));
+  ASSIGN_OR_RETURN(const std::vector<NativeSize> sizes, NativeSizes(device));
+  return Profile(device, records, sizes);
+}
+
+absl::StatusOr<Profile> ProfileDb::Load(const DeviceFingerprint& device, bool allow_foreign) const {
+  const absl::Status own = CheckHardware(device);
+  if (own.ok()) return LoadExactly(device);
+  if (!allow_foreign || !absl::IsFailedPrecondition(own)) return own;
+  ASSIGN_OR_RETURN(const std::vector<DeviceFingerprint> devices, Devices());
+  const auto same = std::find_if(devices.begin(), devices.end(), [&](const auto& known) {
+    return known.configuration == device.configuration;
+  });
+  return LoadExactly(same == devices.end() ? devices[0] : *same);
+}
+
+}  // namespace partita

@@ -1,0 +1,91 @@
+#include "cost_model/roofline_cost.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace partita {
+namespace {
+
+// Typical of vendor libraries at training sizes: products of large matrices come closest to the
+// peak; gradients of convolutions read and reorder more than forward passes.
+constexpr Efficiency kEfficiencies[] = {
+    {"conv2d", 0.60, 0.50},
+    {"matmul", 0.75, 0.70},
+    {"", 0.50, 0.50},
+};
+
+// Uncertainty of an estimate that rests on no measurement (facts: re-tests of such models).
+constexpr double kSpread = 0.3;
+constexpr double kBytesPerRun = 32;
+
+double EfficiencyOf(const KernelSignature& signature) {
+  const absl::string_view name = NameOf(signature.attrs);
+  for (const Efficiency& row : kEfficiencies) {
+    if (row.op == name || row.op.empty()) {
+      return signature.pass.is_forward() ? row.forward : row.gradient;
+    }
+  }
+  return 1;
+}
+
+const Line& LineOf(const DeviceClass& device, MoveSignature::Kind kind) {
+  switch (kind) {
+    case MoveSignature::Kind::kFill:
+      return device.fill;
+    case MoveSignature::Kind::kCopy:
+    case MoveSignature::Kind::kReorder:
+      return device.copy;
+    case MoveSignature::Kind::kAdd:
+    case MoveSignature::Kind::kMax:
+      return device.add;
+  }
+  return device.copy;
+}
+
+}  // namespace
+
+absl::Span<const Efficiency> Efficiencies() { return kEfficiencies; }
+
+double RooflineSeconds(const DeviceClass& device, Work work, int64_t bytes, double efficiency) {
+  const double arithmetic =
+      2.0 * static_cast<double>(work.multiply_adds) / (device.matrix_flops * efficiency) +
+      static_cast<double>(work.other) / device.other_flops;
+  const double traffic =
+      static_cast<double>(bytes) / (device.memory_bytes_per_second * kMemoryEfficiency);
+  return std::max(arithmetic, traffic) + device.kernel_overhead_ns * 1e-9;
+}
+
+double MoveSeconds(const DeviceClass& device, MoveSignature::Kind kind, int64_t bytes,
+                   int64_t run_bytes) {
+  double effective = static_cast<double>(bytes);
+  if (run_bytes > 0) effective += kBytesPerRun * effective / static_cast<double>(run_bytes);
+  if (kind == MoveSignature::Kind::kReorder) effective *= 2;
+  return LineOf(device, kind).Seconds(effective);
+}
+
+RooflineCost::RooflineCost(std::shared_ptr<const Machine> machine) : machine_(std::move(machine)) {}
+
+std::optional<TaskCost> RooflineCost::KernelCost(const KernelSignature& signature,
+                                                 DeviceId device) const {
+  return CostOfSeconds(RooflineSeconds(machine_->ClassOf(device), WorkOf(signature),
+                                       MinimumBytes(signature), EfficiencyOf(signature)),
+                       CostSource::kRoofline, kSpread);
+}
+
+std::optional<TaskCost> RooflineCost::MoveCost(const MoveSignature& signature,
+                                               DeviceId device) const {
+  const int64_t size = SizeOf(signature.dtype);
+  return CostOfSeconds(MoveSeconds(machine_->ClassOf(device), signature.kind,
+                                   signature.elements * size, signature.run * size),
+                       CostSource::kRoofline, kSpread);
+}
+
+std::optional<TaskCost> RooflineCost::CollectiveCost(const CollectiveCall&) const {
+  return std::nullopt;
+}
+
+std::optional<TaskCost> RooflineCost::TransferCost(std::span<const TransferCall>) const {
+  return std::nullopt;
+}
+
+}  // namespace partita

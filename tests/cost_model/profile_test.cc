@@ -1,0 +1,241 @@
+#include "cost_model/profile.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sqlite3.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "cost_model/default_cost_model.h"
+#include "cost_model/machines.h"
+#include "cost_model/profile_db.h"
+#include "cost_model/synthetic.h"
+#include "graph/collective/collective.h"
+#include "tests/cost_model/signatures.h"
+
+namespace partita {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+
+const DeviceFingerprint kHere{"this processor", "backend=test threads=1"};
+const DeviceFingerprint kWider{"this processor", "backend=test threads=2"};
+const DeviceFingerprint kElsewhere{"another processor", "backend=test threads=1"};
+
+class ProfileDbTest : public ::testing::Test {
+ protected:
+  ProfileDbTest() {
+    path_ = (std::filesystem::temp_directory_path() /
+             ("profile_db_test_" + std::to_string(getpid()) + ".db"))
+                .string();
+    std::filesystem::remove(path_);
+  }
+  ~ProfileDbTest() override { std::filesystem::remove(path_); }
+
+  ProfileDb Create() { return ProfileDb::Open(path_, ProfileDb::Mode::kCreate).value(); }
+  absl::Status OpenStatus(ProfileDb::Mode mode = ProfileDb::Mode::kRead) {
+    return ProfileDb::Open(path_, mode).status();
+  }
+  void WriteFile(const std::string& content) { std::ofstream(path_, std::ios::binary) << content; }
+  void ChangeFile(const char* sql) {
+    sqlite3* raw = nullptr;
+    ASSERT_EQ(sqlite3_open(path_.c_str(), &raw), SQLITE_OK);
+    EXPECT_EQ(sqlite3_exec(raw, sql, nullptr, nullptr, nullptr), SQLITE_OK) << sqlite3_errmsg(raw);
+    sqlite3_close(raw);
+  }
+
+  std::string path_;
+};
+
+ProfileRecord Sampled(ProfileRecord record, std::vector<int64_t> samples) {
+  record.samples_ns = std::move(samples);
+  record.scratch_bytes = 77;
+  record.measured_at = 1'700'000'000;
+  record.program = "partita 0.1, test";
+  return record;
+}
+
+std::vector<ProfileRecord> SomeRecords() {
+  const Collective collective = MakeAllReduce(2, 1000);
+  const std::vector<DeviceId> group = {DeviceId(0), DeviceId(1)};
+  return {Sampled(RecordOf(ConvForward(8)), {30, 10, 20}),
+          Sampled(RecordOf(Linear(8, 64, 32)), {5, 6}),
+          Sampled(RecordOf(MoveSignature{.elements = 100, .run = 10}), {9}),
+          Sampled(RecordOf(CollectiveCall{&collective, "ring", group}), {1000, 2000})};
+}
+
+TEST(TimingTest, MedianAndDeviation) {
+  const int64_t odd[] = {30, 10, 20};
+  EXPECT_EQ(TimingOf(odd, 5), (Timing{20, 0.5, 5}));
+  const int64_t even[] = {11, 10, 1000, 20};
+  EXPECT_EQ(TimingOf(even).median_ns, 15);
+}
+
+TEST(ProfileTest, KernelsOfOneFamilyDifferInSize) {
+  EXPECT_EQ(RecordOf(ConvForward(8)).family, RecordOf(ConvForward(16)).family);
+  EXPECT_EQ(RecordOf(ConvForward(8)).variant, RecordOf(ConvForward(16)).variant);
+  EXPECT_NE(RecordOf(ConvForward(8)).signature, RecordOf(ConvForward(16)).signature);
+  EXPECT_NE(RecordOf(ConvForward(8)).family, RecordOf(Linear(8, 64, 32)).family);
+  KernelSignature native = ConvForward(8);
+  native.inputs[0].format = Format::kNative;
+  EXPECT_NE(RecordOf(ConvForward(8)).family, RecordOf(native).family);
+}
+
+TEST(ProfileTest, FingerprintNamesWhatMatters) {
+  const Machine machine = FindMachine("local", 2).value();
+  const DeviceFingerprint two = FingerprintOf(machine, DeviceId(1), "cpu-2.6.3");
+  EXPECT_EQ(two.hardware, machine.classes[0].hardware);
+  EXPECT_THAT(two.configuration, HasSubstr("backend=cpu-2.6.3 threads="));
+  EXPECT_THAT(two.configuration, HasSubstr("devices=2"));
+  EXPECT_NE(two, FingerprintOf(FindMachine("local", 1).value(), DeviceId(0), "cpu-2.6.3"));
+}
+
+TEST_F(ProfileDbTest, RecordsComeBackAsTheyWere) {
+  const std::vector<ProfileRecord> records = SomeRecords();
+  {
+    ProfileDb db = Create();
+    ASSERT_TRUE(db.Insert(kHere, records).ok());
+    ASSERT_TRUE(db.InsertNativeSizes(kHere, std::vector<NativeSize>{{"f32[3,5]", 4096}}).ok());
+  }
+  const ProfileDb db = ProfileDb::Open(path_, ProfileDb::Mode::kRead).value();
+  const std::vector<ProfileRecord> back = db.Records(kHere).value();
+  EXPECT_THAT(back, ::testing::UnorderedElementsAreArray(records));
+  for (const ProfileRecord& record : back) {
+    for (const ProfileRecord& wanted : records) {
+      if (record.signature != wanted.signature) continue;
+      EXPECT_EQ(record.family, wanted.family);
+      EXPECT_EQ(record.variant, wanted.variant);
+      EXPECT_EQ(record.bytes, wanted.bytes);
+      EXPECT_EQ(record.run, wanted.run);
+      EXPECT_EQ(record.work.multiply_adds, wanted.work.multiply_adds);
+      EXPECT_EQ(record.work.other, wanted.work.other);
+    }
+  }
+  const Profile profile = db.Load(kHere).value();
+  ASSERT_NE(profile.Find(ConvForward(8)), nullptr);
+  EXPECT_EQ(*profile.Find(ConvForward(8)), (Timing{20, 0.5, 77}));
+  EXPECT_EQ(profile.Find(ConvForward(9)), nullptr);
+  EXPECT_EQ(profile.NativeBytes({DType::kFloat32, {3, 5}}), 4096);
+  EXPECT_EQ(profile.NativeBytes({DType::kFloat32, {5, 3}}), std::nullopt);
+}
+
+TEST_F(ProfileDbTest, InsertingAgainReplaces) {
+  ProfileDb db = Create();
+  ASSERT_TRUE(db.Insert(kHere, SomeRecords()).ok());
+  ASSERT_TRUE(
+      db.Insert(kHere, std::vector{Sampled(RecordOf(ConvForward(8)), {500, 600, 700})}).ok());
+  EXPECT_THAT(db.Signatures(kHere).value(), SizeIs(4));
+  EXPECT_TRUE(db.Signatures(kHere)->contains(ToString(ConvForward(8))));
+  EXPECT_EQ(db.Load(kHere)->Find(ConvForward(8))->median_ns, 600);
+}
+
+TEST_F(ProfileDbTest, ABadRecordAddsNothing) {
+  ProfileDb db = Create();
+  std::vector<ProfileRecord> records = SomeRecords();
+  records.back().samples_ns = {5, 0};
+  EXPECT_EQ(db.Insert(kHere, records).code(), absl::StatusCode::kInvalidArgument);
+  records.back().samples_ns = {};
+  EXPECT_EQ(db.Insert(kHere, records).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(db.Records(kHere).value(), SizeIs(0));
+}
+
+TEST_F(ProfileDbTest, ForeignHardwareIsRefusedByName) {
+  ProfileDb db = Create();
+  EXPECT_TRUE(db.CheckHardware(kHere).ok());
+  ASSERT_TRUE(db.Insert(kElsewhere, SomeRecords()).ok());
+  const absl::Status refused = db.Load(kHere).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(refused.message()), HasSubstr(ToString(kHere)));
+  EXPECT_THAT(std::string(refused.message()), HasSubstr(ToString(kElsewhere)));
+  const Profile foreign = db.Load(kHere, /*allow_foreign=*/true).value();
+  EXPECT_EQ(foreign.device(), kElsewhere);
+  EXPECT_EQ(foreign.size(), 4u);
+}
+
+TEST_F(ProfileDbTest, OtherConfigurationsAreKeptApart) {
+  ProfileDb db = Create();
+  ASSERT_TRUE(db.Insert(kHere, SomeRecords()).ok());
+  EXPECT_EQ(db.Load(kWider)->size(), 0u);
+  ASSERT_TRUE(db.Insert(kWider, std::vector{Sampled(RecordOf(ConvForward(8)), {7, 7, 7})}).ok());
+  EXPECT_EQ(db.Load(kWider)->Find(ConvForward(8))->median_ns, 7);
+  EXPECT_EQ(db.Load(kHere)->Find(ConvForward(8))->median_ns, 20);
+  EXPECT_EQ(db.Devices().value(), (std::vector<DeviceFingerprint>{kHere, kWider}));
+}
+
+TEST_F(ProfileDbTest, AbsentFilesAreNotFoundUnlessCreated) {
+  EXPECT_EQ(OpenStatus().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(OpenStatus(ProfileDb::Mode::kWrite).code(), absl::StatusCode::kNotFound);
+  EXPECT_TRUE(OpenStatus(ProfileDb::Mode::kCreate).ok());
+  EXPECT_TRUE(OpenStatus(ProfileDb::Mode::kCreate).ok());
+  EXPECT_TRUE(OpenStatus().ok());
+}
+
+TEST_F(ProfileDbTest, OtherFilesAreInvalidArguments) {
+  for (const std::string& content :
+       {std::string("this is no database, it is text, and it is longer than a header of one\n"),
+        std::string("SQLite format 3\0 and then nothing of use", 40), std::string("x"),
+        std::string()}) {
+    WriteFile(content);
+    EXPECT_EQ(OpenStatus().code(), absl::StatusCode::kInvalidArgument) << OpenStatus();
+    if (!content.empty()) {
+      EXPECT_EQ(OpenStatus(ProfileDb::Mode::kCreate).code(), absl::StatusCode::kInvalidArgument);
+    }
+  }
+  std::filesystem::remove(path_);
+  ChangeFile("CREATE TABLE notes (text TEXT)");
+  EXPECT_THAT(std::string(OpenStatus(ProfileDb::Mode::kCreate).message()),
+              HasSubstr("not a profile database"));
+}
+
+TEST_F(ProfileDbTest, DamagedAndForgedFilesAreInvalidArguments) {
+  ASSERT_TRUE(Create().Insert(kHere, SomeRecords()).ok());
+  const auto load = [&] {
+    const auto db = ProfileDb::Open(path_, ProfileDb::Mode::kRead);
+    return db.ok() ? db->Load(kHere).status() : db.status();
+  };
+  ASSERT_TRUE(load().ok());
+  std::ifstream file(path_, std::ios::binary);
+  const std::string good{std::istreambuf_iterator<char>(file), {}};
+  for (size_t cut : {size_t{200}, good.size() / 2, good.size() - 5000}) {
+    WriteFile(good.substr(0, cut));
+    EXPECT_EQ(load().code(), absl::StatusCode::kInvalidArgument) << cut;
+  }
+  for (const char* sql :
+       {"UPDATE record SET samples_ns = x'0102'", "UPDATE record SET samples_ns = x''",
+        "UPDATE record SET samples_ns = x'ffffffffffffffff'", "UPDATE record SET bytes = -1",
+        "UPDATE record SET kind = 9", "ALTER TABLE record RENAME COLUMN run TO ran",
+        "PRAGMA user_version = 99", "DROP TABLE record"}) {
+    WriteFile(good);
+    ChangeFile(sql);
+    EXPECT_EQ(load().code(), absl::StatusCode::kInvalidArgument) << sql << ": " << load();
+  }
+  int changed = 0;
+  for (size_t at = 0; at < good.size(); at += 61) {
+    std::string bad = good;
+    bad[at] ^= 0x5a;
+    WriteFile(bad);
+    const absl::Status status = load();
+    changed += !status.ok();
+    EXPECT_TRUE(status.ok() || status.code() == absl::StatusCode::kInvalidArgument ||
+                status.code() == absl::StatusCode::kFailedPrecondition)
+        << at << ": " << status;
+  }
+  EXPECT_GT(changed, 5);
+}
+
+TEST_F(ProfileDbTest, ProfilesAreSharedByEqualDevices) {
+  const Machine machine = FindMachine("local", 2).value();
+  ProfileDb db = Create();
+  EXPECT_EQ(LoadProfiles(db, machine, "test").value(), DeviceProfiles(2));
+  ASSERT_TRUE(db.Insert(FingerprintOf(machine, DeviceId(0), "test"), SomeRecords()).ok());
+  const DeviceProfiles profiles = LoadProfiles(db, machine, "test").value();
+  ASSERT_NE(profiles[0], nullptr);
+  EXPECT_EQ(profiles[0], profiles[1]);
+  EXPECT_EQ(LoadProfiles(db, FindMachine("p100-4x4").value(), "test").value(), DeviceProfiles(16));
+}
+
+}  // namespace
+}  // namespace partita
