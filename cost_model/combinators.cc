@@ -19,7 +19,7 @@ Answer First(const std::vector<std::unique_ptr<CostModel>>& models, Ask&& ask) {
   return std::nullopt;
 }
 
-Answer Scale(Answer answer, double factor) {
+Answer Times(Answer answer, double factor) {
   if (!answer.has_value()) return answer;
   return CostOfSeconds(static_cast<double>(answer->time.value()) * 1e-9 * factor, answer->source,
                        answer->spread);
@@ -61,16 +61,16 @@ Scaled::Scaled(std::unique_ptr<CostModel> model, ScaleFactors factors)
     : model_(std::move(model)), factors_(factors) {}
 
 Answer Scaled::KernelCost(const KernelSignature& signature, DeviceId device) const {
-  return Scale(model_->KernelCost(signature, device), factors_.kernels);
+  return Times(model_->KernelCost(signature, device), factors_.kernels);
 }
 Answer Scaled::MoveCost(const MoveSignature& signature, DeviceId device) const {
-  return Scale(model_->MoveCost(signature, device), factors_.moves);
+  return Times(model_->MoveCost(signature, device), factors_.moves);
 }
 Answer Scaled::CollectiveCost(const CollectiveCall& call) const {
-  return Scale(model_->CollectiveCost(call), factors_.collectives);
+  return Times(model_->CollectiveCost(call), factors_.collectives);
 }
 Answer Scaled::TransferCost(std::span<const TransferCall> group) const {
-  return Scale(model_->TransferCost(group), factors_.transfers);
+  return Times(model_->TransferCost(group), factors_.transfers);
 }
 
 std::vector<DeviceId> EqualDevices(const Machine& machine, const DeviceProfiles& profiles) {
