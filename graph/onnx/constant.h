@@ -1,0 +1,90 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "graph/box.h"
+#include "proto/onnx/onnx.pb.h"
+
+namespace partita::onnx {
+
+// TensorProto.DataType, by ONNX's numbers.
+enum class ElementType : int32_t {
+  kFloat = 1,
+  kUint8 = 2,
+  kInt8 = 3,
+  kUint16 = 4,
+  kInt16 = 5,
+  kInt32 = 6,
+  kInt64 = 7,
+  kString = 8,
+  kBool = 9,
+  kFloat16 = 10,
+  kDouble = 11,
+  kUint32 = 12,
+  kUint64 = 13,
+  kBfloat16 = 16,
+};
+
+// "float", "int64", ...; "type 42" for a number that is not in the list above.
+std::string NameOf(ElementType type);
+bool IsFloating(ElementType type);
+// Bytes of one element; 0 for strings and for types that are not supported.
+int64_t SizeOf(ElementType type);
+
+// The largest constant that is folded, and the largest extent and volume of any tensor.
+constexpr int64_t kMaxConstantElements = int64_t{1} << 20;
+constexpr int64_t kMaxExtent = (int64_t{1} << 31) - 1;
+constexpr int64_t kMaxElements = int64_t{1} << 40;
+
+// A small tensor whose values are known: shapes, axes, ratios. Row-major; integers and booleans in
+// `ints`, floating types in `reals`, the other list empty.
+struct Constant {
+  ElementType type = ElementType::kInt64;
+  Shape shape;
+  std::vector<int64_t> ints;
+  std::vector<double> reals;
+
+  int64_t size() const { return Volume(shape); }
+  bool floating() const { return IsFloating(type); }
+  // Element i as a number of the other kind (integers truncate).
+  double RealAt(size_t i) const;
+  int64_t IntAt(size_t i) const;
+
+  static Constant Ints(std::vector<int64_t> values);  // a vector
+  static Constant Int(int64_t value);                 // a scalar
+  static Constant Reals(std::vector<double> values);
+  static Constant Real(double value);
+};
+
+// The product of the extents; InvalidArgument if one is negative or above kMaxExtent, or the
+// product above kMaxElements.
+absl::StatusOr<int64_t> CheckedVolume(const Shape& shape);
+
+// Where the values of a tensor of the file are. Nothing is read yet.
+struct TensorSource {
+  ElementType type;
+  Shape shape;
+  int64_t elements = 0;
+  bool external = false;
+  std::string location;  // external: a path from the model's folder
+  int64_t offset = 0, length = 0;
+};
+
+// Checks a tensor: known type, sane shape, embedded values of the right number, side file named
+// within the model's folder. Errors name the tensor.
+absl::StatusOr<TensorSource> DescribeTensor(const TensorProto& tensor);
+
+// An embedded tensor of at most kMaxConstantElements.
+absl::StatusOr<Constant> ReadConstant(const TensorProto& tensor, const TensorSource& source);
+
+// All values of a floating tensor as float; null if they are in a side file that is absent (or
+// `folder` is empty). A side file that is too short is an error.
+absl::StatusOr<std::shared_ptr<const std::vector<float>>> ReadFloats(const TensorProto& tensor,
+                                                                     const TensorSource& source,
+                                                                     const std::string& folder);
+
+}  // namespace partita::onnx

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "graph/graph.h"
+
+namespace partita {
+
+struct ImportOptions {
+  // The batch size; 0: the model's own, or 64 if the file leaves it open. A model exported with
+  // another static batch is re-batched: the first extent of its input is replaced, and so is the
+  // first extent of reshape targets that are constants holding the old batch.
+  int64_t batch = 0;
+  // Batch normalisation keeps the statistics of the file and trains scale and shift only.
+  bool freeze_bn = false;
+  // The graph's name; empty: the file's name without its ending.
+  std::string name;
+};
+
+// A forward graph in training form: batch normalisation and dropout of an inference graph are taken
+// as in training. Weights keep the names of the file. Weights without values start like PyTorch's:
+// weights and biases of convolutions and linear layers uniform in +-1/sqrt(fan_in), scale and
+// variance of batch normalisation 1, all others 0 (factors: 1).
+struct ImportedModel {
+  Graph graph;
+  // What was folded, changed or left out, for the user.
+  std::vector<std::string> notes;
+  // ONNX operators of the nodes that the output needs, with their numbers, most frequent first.
+  std::vector<std::pair<std::string, int>> operators;
+  int64_t opset = 0;
+  uint64_t source_fingerprint = 0;  // of the file's bytes
+};
+
+// Reads an ONNX file, with weights from its side files where they are present. InvalidArgument for
+// anything wrong with the model; operators that are not supported are listed all at once, with node
+// and opset.
+absl::StatusOr<ImportedModel> ImportOnnx(const std::string& path,
+                                         const ImportOptions& options = {});
+
+// The same from bytes; `name` is what messages call them. Side files count as absent.
+absl::StatusOr<ImportedModel> ImportOnnxBytes(absl::string_view bytes, const std::string& name,
+                                              const ImportOptions& options = {});
+
+// The unsupported operators of a failed import, one line for each node ("Erf 'node_gelu' (opset
+// 18)"); empty if it failed for another reason.
+std::vector<std::string> UnsupportedOperators(const absl::Status& status);
+
+// Name and description of every supported ONNX operator, by name.
+std::vector<std::pair<absl::string_view, absl::string_view>> OnnxOperatorTable();
+
+}  // namespace partita

@@ -1,0 +1,445 @@
+#include "graph/onnx/importer.h"
+
+#include <algorithm>
+#include <map>
+
+#include "absl/strings/cord.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "graph/onnx/operators.h"
+#include "graph/support/check.h"
+#include "graph/support/status_macros.h"
+
+namespace partita::onnx {
+namespace {
+
+constexpr char kUnsupportedPayload[] = "partita/unsupported_operators";
+constexpr int64_t kDefaultBatch = 64;
+
+Value TensorValue(TensorId id) {
+  Value value;
+  value.kind = Value::Kind::kTensor;
+  value.tensor = id;
+  return value;
+}
+
+// A prefix that says where, before the message of an error.
+absl::Status At(const NodeProto& node, const absl::Status& status) {
+  return absl::Status(status.code() == absl::StatusCode::kPermissionDenied
+                          ? absl::StatusCode::kPermissionDenied
+                          : absl::StatusCode::kInvalidArgument,
+                      absl::StrCat(Describe(node), ": ", status.message()));
+}
+
+std::vector<std::pair<std::string, int>> CountOperators(const Model& model) {
+  std::map<std::string, int> counts;
+  for (const NodeProto* node : model.nodes) ++counts[node->op_type()];
+  std::vector<std::pair<std::string, int>> sorted(counts.begin(), counts.end());
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [](const auto& a, const auto& b) { return a.second > b.second; });
+  return sorted;
+}
+
+}  // namespace
+
+Importer::Importer(Model model, const ImportOptions& options, const std::string& graph_name)
+    : model_(std::move(model)), options_(options), builder_(graph_name) {
+  notes_ = model_.notes;
+  taken_names_.insert(model_.input.name);
+  for (const auto& [name, stored] : model_.initializers) taken_names_.insert(name);
+}
+
+absl::Status Importer::AddInput() {
+  const ModelInput& input = model_.input;
+  if (input.shape.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "input '", input.name, "' is a scalar; its first dimension must be the batch"));
+  }
+  own_batch_ = input.shape[0];
+  batch_ = options_.batch > 0 ? options_.batch : own_batch_ >= 0 ? own_batch_ : kDefaultBatch;
+  Shape shape = input.shape;
+  shape[0] = batch_;
+  for (size_t d = 1; d < shape.size(); ++d) {
+    if (shape[d] >= 0) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("input '", input.name, "' has shape ", ToString(input.shape),
+                     " where -1 is open; only the first may be (export with fixed image sizes)"));
+  }
+  RETURN_IF_ERROR(CheckedVolume(shape).status());
+  if (Volume(shape) == 0) {
+    return absl::InvalidArgumentError(absl::StrCat("input '", input.name, "' has shape ",
+                                                   ToString(shape), ", which has no elements"));
+  }
+  if (own_batch_ >= 0 && own_batch_ != batch_) {
+    notes_.push_back(absl::StrCat("re-batched from ", own_batch_, " to ", batch_));
+  }
+  if (!IsFloating(input.type)) {
+    Value unknown;
+    unknown.kind = Value::Kind::kUnknown;
+    unknown.name = absl::StrCat("the input '", input.name, "' of ", NameOf(input.type));
+    values_[input.name] = unknown;
+    return absl::OkStatus();
+  }
+  if (input.type != ElementType::kFloat) {
+    notes_.push_back(absl::StrCat("input of ", NameOf(input.type), " is taken as float"));
+  }
+  ASSIGN_OR_RETURN(const TensorId id, builder_.AddInput(input.name, {DType::kFloat32, shape}));
+  values_[input.name] = TensorValue(id);
+  return absl::OkStatus();
+}
+
+// Integers and floating scalars of the file are constants, other floating tensors are weights.
+absl::Status Importer::AddStored() {
+  for (const auto& [name, stored] : model_.initializers) {
+    Value value;
+    value.name = name;
+    value.stored = &stored;
+    value.kind = Value::Kind::kStored;
+    const bool constant = !IsFloating(stored.source.type) || stored.source.shape.empty();
+    if (constant && !stored.source.external && stored.source.elements <= kMaxConstantElements &&
+        stored.source.type != ElementType::kString) {
+      ASSIGN_OR_RETURN(Constant c, ReadConstant(*stored.proto, stored.source));
+      value.kind = Value::Kind::kConstant;
+      value.constant = std::make_shared<const Constant>(std::move(c));
+    }
+    values_[name] = std::move(value);
+  }
+  return absl::OkStatus();
+}
+
+std::string Importer::UniqueName(const std::string& wanted) {
+  std::string name = wanted;
+  for (int n = 2; !taken_names_.insert(name).second; ++n) name = absl::StrCat(wanted, "_", n);
+  return name;
+}
+
+absl::StatusOr<TensorId> Importer::AddWeight(const Value& value, Initializer initializer,
+                                             bool trainable) {
+  const auto found = weights_.find(value.name);
+  if (found != weights_.end()) return found->second;
+  TensorType type{DType::kFloat32, {}};
+  std::shared_ptr<const std::vector<float>> values;
+  if (value.kind == Value::Kind::kConstant) {
+    type.shape = value.constant->shape;
+    auto floats = std::make_shared<std::vector<float>>();
+    for (size_t i = 0; i < static_cast<size_t>(value.constant->size()); ++i) {
+      floats->push_back(static_cast<float>(value.constant->RealAt(i)));
+    }
+    values = std::move(floats);
+  } else {
+    const TensorSource& source = value.stored->source;
+    if (!IsFloating(source.type)) {
+      return absl::UnimplementedError(
+          absl::StrCat("it computes with '", value.name, "' of ", NameOf(source.type)));
+    }
+    if (source.type != ElementType::kFloat) {
+      notes_.push_back(
+          absl::StrCat("'", value.name, "' of ", NameOf(source.type), " is taken as float"));
+    }
+    type.shape = source.shape;
+    ASSIGN_OR_RETURN(values, ReadFloats(*value.stored->proto, source, model_.folder));
+    if (values == nullptr) ++absent_weights_;
+  }
+  if (Volume(type.shape) == 0) {
+    return absl::InvalidArgumentError(absl::StrCat("'", value.name, "' has no elements"));
+  }
+  const bool named = model_.initializers.contains(value.name);
+  const std::string name = named ? value.name : UniqueName(value.name);
+  ASSIGN_OR_RETURN(const TensorId id,
+                   builder_.AddWeight(name, type, initializer, std::move(values), trainable));
+  weights_[value.name] = id;
+  return id;
+}
+
+absl::Status Importer::ImportNode(const NodeProto& node) {
+  NodeImport import(*this, node);
+  const auto reject = [&](absl::string_view reason) {
+    unsupported_.push_back(absl::StrCat(Describe(node), " (opset ", model_.opset, ")",
+                                        reason.empty() ? "" : ": ", reason));
+    return absl::OkStatus();
+  };
+  Value unknown;
+  unknown.kind = Value::Kind::kUnknown;
+  for (int k = 0; k < node.output_size(); ++k) import.SetValue(k, unknown);
+
+  const bool standard = node.domain().empty() || node.domain() == "ai.onnx";
+  const OperatorRow* row = standard ? FindOperator(node.op_type()) : nullptr;
+  if (row == nullptr) return reject("");
+  if (model_.opset < row->min_opset) {
+    return reject(absl::StrCat("supported from opset ", row->min_opset));
+  }
+  bool constant = node.input_size() > 0;
+  std::vector<const Constant*> inputs;
+  for (int i = 0; i < node.input_size(); ++i) {
+    const Value& value = import.Input(i);
+    if (value.kind == Value::Kind::kUnknown) {
+      if (!value.name.empty()) return reject(absl::StrCat("it reads ", value.name));
+      return row->import == nullptr ? reject("supported on constants only") : absl::OkStatus();
+    }
+    inputs.push_back(value.constant.get());
+    constant =
+        constant && (value.kind == Value::Kind::kConstant || value.kind == Value::Kind::kAbsent);
+  }
+  absl::Status status;
+  if (constant && row->fold != nullptr) {
+    auto folded = row->fold(import, inputs);
+    status = folded.status();
+    if (folded.ok()) import.SetConstant(0, *std::move(folded));
+  } else if (row->import != nullptr) {
+    status = row->import(import);
+  } else {
+    return reject("supported on constants only");
+  }
+  status.Update(import.attributes().status());
+  if (absl::IsUnimplemented(status)) return reject(status.message());
+  if (!status.ok()) return At(node, status);
+  // Outputs that the row did not set: masks, indices, statistics, strings.
+  for (int k = 0; k < node.output_size(); ++k) {
+    Value& value = values_[node.output(k)];
+    if (!import.HasOutput(k) || value.kind != Value::Kind::kUnknown) continue;
+    value.name = absl::StrCat("output ", k, " of ", Describe(node));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Importer::UnsupportedError() const {
+  absl::Status error = absl::InvalidArgumentError(absl::StrCat(
+      "the model uses ", unsupported_.size(), " operators that are not supported:\n  ",
+      absl::StrJoin(unsupported_, "\n  "),
+      "\n`partita list onnx` shows what is; exporting in training form without optimization keeps "
+      "operators simple"));
+  error.SetPayload(kUnsupportedPayload, absl::Cord(absl::StrJoin(unsupported_, "\n")));
+  return error;
+}
+
+absl::Status Importer::CheckOutput(const Shape& shape) const {
+  if (!model_.has_output_shape) return absl::OkStatus();
+  const Shape& declared = model_.output_shape;
+  bool equal = declared.size() == shape.size();
+  for (size_t d = 0; equal && d < shape.size(); ++d) {
+    const bool rebatched = d == 0 && batch_ != own_batch_;
+    equal = rebatched || declared[d] < 0 || declared[d] == shape[d];
+  }
+  if (equal) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("output '", model_.output, "' is declared as ",
+                                                 ToString(declared), " but computed as ",
+                                                 ToString(shape)));
+}
+
+absl::StatusOr<ImportedModel> Importer::Run() {
+  RETURN_IF_ERROR(AddInput());
+  RETURN_IF_ERROR(AddStored());
+  for (const NodeProto* node : model_.nodes) RETURN_IF_ERROR(ImportNode(*node));
+  if (!unsupported_.empty()) return UnsupportedError();
+  return Finish();
+}
+
+absl::StatusOr<ImportedModel> Importer::Finish() {
+  const Value& output = values_[model_.output];
+  if (output.kind == Value::Kind::kUnknown) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the model's output is ", output.name, ", which is not supported"));
+  }
+  if (output.kind != Value::Kind::kTensor) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("output '", model_.output, "' does not depend on the input"));
+  }
+  RETURN_IF_ERROR(CheckOutput(builder_.tensor(output.tensor).type.shape));
+  builder_.SetLogits(output.tensor);
+  AddNotes();
+  ImportedModel imported;
+  imported.notes = std::move(notes_);
+  imported.operators = CountOperators(model_);
+  imported.opset = model_.opset;
+  ASSIGN_OR_RETURN(imported.graph, std::move(builder_).Build());
+  return imported;
+}
+
+void Importer::AddNotes() {
+  for (const NodeNote& note : node_notes_) {
+    const size_t shown = std::min<size_t>(note.nodes.size(), 2);
+    std::string nodes = absl::StrCat(
+        "'", absl::StrJoin(note.nodes.begin(), note.nodes.begin() + shown, "', '"), "'");
+    if (note.nodes.size() > shown) {
+      absl::StrAppend(&nodes, " and ", note.nodes.size() - shown, " more");
+    }
+    notes_.push_back(absl::StrCat(note.op_type, " ", nodes, ": ", note.what));
+  }
+  const std::map<std::string, int> uses(weight_uses_.begin(), weight_uses_.end());
+  for (const auto& [name, count] : uses) {
+    if (count > 1) {
+      notes_.push_back(
+          absl::StrCat("'", name, "' serves ", count, " operators and is trained as one weight"));
+    }
+  }
+  if (absent_weights_ > 0) {
+    notes_.push_back(absl::StrCat("the values of ", absent_weights_,
+                                  " weights are not there (their side file is absent); training "
+                                  "starts from initial values"));
+  }
+}
+
+NodeImport::NodeImport(Importer& importer, const NodeProto& node)
+    : importer_(importer), node_(node), attributes_(node) {}
+
+const Value& NodeImport::Input(int i) const {
+  if (i >= node_.input_size() || node_.input(i).empty()) return absent_;
+  const auto found = importer_.values_.find(node_.input(i));
+  CHECK(found != importer_.values_.end());
+  return found->second;
+}
+
+absl::StatusOr<Shape> NodeImport::ShapeOf(int i) const {
+  const Value& value = Input(i);
+  switch (value.kind) {
+    case Value::Kind::kTensor:
+      return ShapeOf(value.tensor);
+    case Value::Kind::kConstant:
+      return value.constant->shape;
+    case Value::Kind::kStored: {
+      Shape shape = value.stored->source.shape;
+      if (value.transposed) std::swap(shape[0], shape[1]);
+      return shape;
+    }
+    default:
+      return absl::InvalidArgumentError(absl::StrCat("input ", i, " is missing"));
+  }
+}
+
+absl::StatusOr<Constant> NodeImport::ConstantInput(int i) const {
+  const Value& value = Input(i);
+  if (value.kind == Value::Kind::kConstant) return *value.constant;
+  if (value.kind == Value::Kind::kStored && !value.transposed) {
+    return ReadConstant(*value.stored->proto, value.stored->source);
+  }
+  if (value.kind == Value::Kind::kAbsent) {
+    return absl::InvalidArgumentError(absl::StrCat("input ", i, " is missing"));
+  }
+  return absl::UnimplementedError(
+      absl::StrCat("input ", i, " ('", node_.input(i), "') is not a constant"));
+}
+
+absl::StatusOr<std::vector<int64_t>> NodeImport::IntsInput(int i) const {
+  ASSIGN_OR_RETURN(const Constant c, ConstantInput(i));
+  if (c.floating() || c.shape.size() > 1) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "input ", i, " is ", NameOf(c.type), ToString(c.shape), "; wanted a vector of integers"));
+  }
+  return c.ints;
+}
+
+absl::StatusOr<TensorId> NodeImport::AsWeight(const Value& value, Initializer initializer,
+                                              bool trainable) {
+  ASSIGN_OR_RETURN(const TensorId id, importer_.AddWeight(value, initializer, trainable));
+  if (trainable) ++importer_.weight_uses_[value.name];
+  if (!value.transposed) return id;
+  return Add(Transpose{.perm = {1, 0}}, {id}, "transposed");
+}
+
+absl::StatusOr<TensorId> NodeImport::WeightAsStored(int i, Initializer initializer) {
+  Value value = Input(i);
+  CHECK(value.kind == Value::Kind::kStored);
+  value.transposed = false;
+  return AsWeight(value, initializer, /*trainable=*/true);
+}
+
+absl::StatusOr<TensorId> NodeImport::Tensor(int i, Initializer initializer) {
+  const Value value = Input(i);
+  switch (value.kind) {
+    case Value::Kind::kTensor:
+      return value.tensor;
+    case Value::Kind::kStored:
+      return AsWeight(value, initializer, /*trainable=*/true);
+    case Value::Kind::kConstant:
+      return AsWeight(value, initializer, /*trainable=*/false);
+    default:
+      return absl::InvalidArgumentError(absl::StrCat("input ", i, " is missing"));
+  }
+}
+
+absl::StatusOr<TensorId> NodeImport::Weight(int i, Initializer initializer) {
+  const Value value = Input(i);
+  if (value.kind == Value::Kind::kTensor || value.kind == Value::Kind::kAbsent) {
+    return Tensor(i, initializer);
+  }
+  if (value.kind == Value::Kind::kConstant) {
+    Note(absl::StrCat("its weight '", value.name, "' is a constant of the file; it is trained"));
+  }
+  return AsWeight(value, initializer, /*trainable=*/true);
+}
+
+absl::StatusOr<TensorId> NodeImport::Frozen(int i, Initializer initializer) {
+  const Value value = Input(i);
+  if (value.kind == Value::Kind::kTensor || value.kind == Value::Kind::kAbsent) {
+    return Tensor(i, initializer);
+  }
+  return AsWeight(value, initializer, /*trainable=*/false);
+}
+
+std::string NodeImport::NewName(const std::string& suffix) {
+  std::string base = node_.name();
+  if (base.empty() && node_.output_size() > 0) base = node_.output(0);
+  if (base.empty()) base = node_.op_type();
+  return importer_.UniqueName(suffix.empty() ? base : absl::StrCat(base, ".", suffix));
+}
+
+absl::StatusOr<TensorId> NodeImport::Add(OpAttrs attrs, std::vector<TensorId> inputs,
+                                         const std::string& suffix) {
+  RETURN_IF_ERROR(attributes_.status());
+  return importer_.builder_.Add(
+      {.name = NewName(suffix), .attrs = std::move(attrs), .inputs = std::move(inputs)});
+}
+
+void NodeImport::SetTensor(int k, TensorId id) { SetValue(k, TensorValue(id)); }
+
+void NodeImport::SetConstant(int k, Constant constant) {
+  Value value;
+  value.kind = Value::Kind::kConstant;
+  value.constant = std::make_shared<const Constant>(std::move(constant));
+  if (HasOutput(k)) value.name = node_.output(k);
+  SetValue(k, std::move(value));
+}
+
+void NodeImport::SetValue(int k, Value value) {
+  if (HasOutput(k)) importer_.values_[node_.output(k)] = std::move(value);
+}
+
+void NodeImport::SetStored(int k, const TensorProto& tensor, const TensorSource& source) {
+  if (!HasOutput(k)) return;
+  importer_.constants_.push_back({&tensor, source});
+  Value value;
+  value.kind = Value::Kind::kStored;
+  value.stored = &importer_.constants_.back();
+  value.name = node_.output(k);
+  SetValue(k, std::move(value));
+}
+
+void NodeImport::Note(const std::string& what) {
+  const std::string name = node_.name().empty() ? node_.output(0) : node_.name();
+  for (auto& note : importer_.node_notes_) {
+    if (note.op_type != node_.op_type() || note.what != what) continue;
+    note.nodes.push_back(name);
+    return;
+  }
+  importer_.node_notes_.push_back({node_.op_type(), what, {name}});
+}
+
+}  // namespace partita::onnx
+
+namespace partita {
+
+std::vector<std::string> UnsupportedOperators(const absl::Status& status) {
+  std::vector<std::string> lines;
+  const auto payload = status.GetPayload(onnx::kUnsupportedPayload);
+  if (!payload) return lines;
+  const std::string text(*payload);
+  for (size_t begin = 0; begin < text.size();) {
+    size_t end = text.find('\n', begin);
+    if (end == std::string::npos) end = text.size();
+    lines.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return lines;
+}
+
+}  // namespace partita

@@ -1,0 +1,53 @@
+#include "graph/zoo/models.h"
+
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+namespace partita {
+namespace {
+
+constexpr ZooModel kModels[] = {
+    {"alexnet", MakeAlexNet, "AlexNet as in torchvision, 224 px, 1000 classes, 61.1 M parameters"},
+    {"alexnet_caffe2012", MakeAlexNetCaffe2012,
+     "AlexNet of 2012 as in Caffe, 227 px, two groups, LRN, 61.0 M parameters"},
+    {"alexnet_owt2014", MakeAlexNetOwt2014,
+     "AlexNet of Krizhevsky 2014 (one weird trick), 224 px, LRN, 61.1 M parameters"},
+    {"alexnet_s128", MakeAlexNetS128, "AlexNet-S for 128 px, 2 classes, 36.0 M parameters"},
+    {"alexnet_s128_bn", MakeAlexNetS128BatchNorm, "the same with batch normalisation"},
+    {"alexnet_s56", MakeAlexNetS56,
+     "AlexNet-S for 56 px (Tiny ImageNet), 200 classes, 24.3 M parameters"},
+    {"alexnet_s56_bn", MakeAlexNetS56BatchNorm, "the same with batch normalisation"},
+    {"alexnet_s_tiny", MakeAlexNetSTiny, "AlexNet-S for 56 px at 1/8 width, 20 classes"},
+    {"lenet", MakeLeNet, "LeNet for 28 px digits, 10 classes"},
+    {"mlp", MakeMlp, "784-4096-4096-4096-10 with ReLU, 36.8 M parameters"},
+    {"mlp_tiny", MakeMlpTiny, "64-96-48-10 with ReLU"},
+    {"resnet18", MakeResNet18, "ResNet-18, 224 px, 1000 classes, 11.7 M parameters"},
+    {"resnet50", MakeResNet50, "ResNet-50, 224 px, 1000 classes, 25.6 M parameters"},
+    {"resnet_tiny", MakeResNetTiny, "three residual blocks for 32 px, 10 classes"},
+    {"vgg11", MakeVgg11, "VGG-11, 224 px, 1000 classes, 132.9 M parameters"},
+    {"vgg16", MakeVgg16, "VGG-16, 224 px, 1000 classes, 138.4 M parameters"},
+};
+
+}  // namespace
+
+std::span<const ZooModel> ZooModels() { return kModels; }
+
+absl::StatusOr<Graph> MakeZooModel(const std::string& name, int64_t batch) {
+  constexpr int64_t kMaxBatch = 1 << 20;
+  if (batch < 1 || batch > kMaxBatch) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the batch is ", batch, "; wanted 1 to ", kMaxBatch));
+  }
+  std::vector<absl::string_view> names;
+  for (const ZooModel& model : kModels) {
+    if (model.name == name) return model.make(batch);
+    names.push_back(model.name);
+  }
+  return absl::NotFoundError(absl::StrCat("there is no model '", name, "'; known are ",
+                                          absl::StrJoin(names, ", "),
+                                          " (a file's name has a '/' or an ending)"));
+}
+
+}  // namespace partita

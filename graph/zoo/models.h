@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "graph/graph.h"
+
+namespace partita {
+
+// A named model: its forward graph for a batch size. Weights are named as in torchvision where it
+// has the model, and start like PyTorch's.
+struct ZooModel {
+  absl::string_view name;
+  absl::StatusOr<Graph> (*make)(int64_t batch);
+  absl::string_view description;
+};
+
+// THE table of models. To add one: write its function in one of the files of this folder and add a
+// row in models.cc.
+std::span<const ZooModel> ZooModels();
+
+// The graph of the model with that name; NotFound lists the names. InvalidArgument for a batch
+// below 1.
+absl::StatusOr<Graph> MakeZooModel(const std::string& name, int64_t batch);
+
+// alexnet.cc
+absl::StatusOr<Graph> MakeAlexNet(int64_t batch);
+absl::StatusOr<Graph> MakeAlexNetOwt2014(int64_t batch);
+absl::StatusOr<Graph> MakeAlexNetCaffe2012(int64_t batch);
+absl::StatusOr<Graph> MakeAlexNetS56(int64_t batch);
+absl::StatusOr<Graph> MakeAlexNetS128(int64_t batch);
+absl::StatusOr<Graph> MakeAlexNetS56BatchNorm(int64_t batch);
+absl::StatusOr<Graph> MakeAlexNetS128BatchNorm(int64_t batch);
+absl::StatusOr<Graph> MakeAlexNetSTiny(int64_t batch);
+
+// resnet.cc
+absl::StatusOr<Graph> MakeResNet18(int64_t batch);
+absl::StatusOr<Graph> MakeResNet50(int64_t batch);
+absl::StatusOr<Graph> MakeResNetTiny(int64_t batch);
+
+// vgg.cc
+absl::StatusOr<Graph> MakeVgg11(int64_t batch);
+absl::StatusOr<Graph> MakeVgg16(int64_t batch);
+
+// small.cc
+absl::StatusOr<Graph> MakeLeNet(int64_t batch);
+absl::StatusOr<Graph> MakeMlp(int64_t batch);
+absl::StatusOr<Graph> MakeMlpTiny(int64_t batch);
+
+}  // namespace partita
