@@ -1,0 +1,72 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "graph/parallel/device_topology.h"
+#include "graph/parallel/strategy.h"
+#include "graph/support/strong_int.h"
+
+namespace partita {
+
+// Which model a plan is for.
+struct PlanModel {
+  std::string source;  // path of a file, or the name of a zoo model
+  int64_t batch = 0;   // samples in one step, over all devices
+  std::string optimizer = "sgd";
+  bool freeze_batch_norm = false;
+  uint64_t fingerprint = 0;  // of the training graph
+  friend bool operator==(const PlanModel&, const PlanModel&) = default;
+};
+
+// What may be chosen about a task graph besides the strategy.
+struct PartitionChoices {
+  bool collectives = true;
+  std::string algorithm;  // for all collectives that it can do; empty: by size
+  bool fuse = true;
+  friend bool operator==(const PartitionChoices&, const PartitionChoices&) = default;
+};
+
+// What the planner expects of the plan on its machine.
+struct Prediction {
+  Nanos time;
+  std::vector<Bytes> peak;      // by device
+  std::vector<Bytes> received;  // by device
+  // Tasks whose duration was measured, interpolated, computed from the machine's figures.
+  int64_t measured = 0, interpolated = 0, roofline = 0;
+  friend bool operator==(const Prediction&, const Prediction&) = default;
+};
+
+// How the plan was found.
+struct Provenance {
+  std::string program_version;
+  std::string search;  // a search algorithm or an expert strategy
+  uint64_t seed = 0;
+  int64_t evaluations = 0;
+  std::vector<std::string> options;  // "name=value"
+  friend bool operator==(const Provenance&, const Provenance&) = default;
+};
+
+// The total order of a task graph's tasks: positions in its canonical order. Only good for the task
+// graph with that fingerprint.
+struct PlanOrder {
+  std::vector<int32_t> tasks;
+  uint64_t task_graph_fingerprint = 0;
+  friend bool operator==(const PlanOrder&, const PlanOrder&) = default;
+};
+
+// All that a run needs to know besides the model: a value, immutable once built.
+struct Plan {
+  PlanModel model;
+  DeviceTopology topology;
+  Strategy strategy;  // for the training graph with model.fingerprint
+  PartitionChoices choices;
+  std::optional<PlanOrder> order;  // without: the canonical order
+  std::optional<Prediction> prediction;
+  Provenance provenance;
+  friend bool operator==(const Plan&, const Plan&) = default;
+};
+
+}  // namespace partita

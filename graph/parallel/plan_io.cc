@@ -1,0 +1,411 @@
+#include "graph/parallel/plan_io.h"
+
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
+#include "google/protobuf/io/tokenizer.h"
+#include "google/protobuf/text_format.h"
+#include "graph/collective/algorithms.h"
+#include "graph/parallel/topology_io.h"
+#include "graph/support/check.h"
+#include "graph/support/file.h"
+#include "graph/support/status_macros.h"
+
+namespace partita {
+namespace {
+
+constexpr int32_t kFormatVersion = 1;
+constexpr int64_t kMaxFileBytes = int64_t{64} << 20;
+constexpr int64_t kMaxTasks = int64_t{1} << 24;
+constexpr int kMaxDevices = 4096;  // routes are a table of pairs
+
+// The first error that the parser of text files reports.
+class FirstError : public google::protobuf::io::ErrorCollector {
+ public:
+  void AddError(int line, int column, const std::string& message) override {
+    if (text.empty()) text = absl::StrCat(line + 1, ":", column + 1, ": ", message);
+  }
+  void AddWarning(int, int, const std::string&) override {}
+  std::string text;
+};
+
+std::string FingerprintText(uint64_t fingerprint) { return absl::StrFormat("%016x", fingerprint); }
+
+absl::StatusOr<uint64_t> ParseFingerprint(const std::string& text, absl::string_view what) {
+  uint64_t value = 0;
+  if (text.size() != 16 || !absl::SimpleHexAtoi(text, &value)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(what, " is \"", text, "\"; wanted 16 hexadecimal digits"));
+  }
+  return value;
+}
+
+// ---- operators
+
+void SetOperator(const Operator& op, const ShardingRule& rule, const ParallelConfig& config,
+                 proto::OperatorPlan& message) {
+  message.set_name(op.name);
+  for (size_t l = 0; l < rule.loops.size(); ++l) {
+    if (config.degrees[l] == 1) continue;
+    proto::Split& split = *message.add_split();
+    split.set_loop(rule.loops[l].name);
+    split.set_degree(config.degrees[l]);
+  }
+  message.set_replicas(config.replicas);
+  for (DeviceId device : config.devices) message.add_devices(device.value());
+}
+
+std::string LoopNames(const ShardingRule& rule) {
+  std::string names;
+  for (const LoopDim& loop : rule.loops)
+    absl::StrAppend(&names, names.empty() ? "" : ", ", loop.name);
+  return names;
+}
+
+absl::StatusOr<ParallelConfig> ConfigFrom(const proto::OperatorPlan& message,
+                                          const ShardingRule& rule, int devices) {
+  ParallelConfig config;
+  config.degrees.assign(rule.loops.size(), 1);
+  for (const proto::Split& split : message.split()) {
+    const int loop = rule.FindLoop(split.loop());
+    if (loop < 0) {
+      return absl::InvalidArgumentError(absl::StrCat("operator '", message.name(),
+                                                     "' has no loop '", split.loop(),
+                                                     "'; its loops: ", LoopNames(rule)));
+    }
+    config.degrees[static_cast<size_t>(loop)] = split.degree();
+  }
+  config.replicas = message.replicas() == 0 ? 1 : message.replicas();
+  for (int32_t device : message.devices()) config.devices.push_back(DeviceId(device));
+  const absl::Status status = ValidateConfig(rule, config, devices);
+  if (status.ok()) return config;
+  return absl::InvalidArgumentError(
+      absl::StrCat("operator '", message.name(), "': ", status.message()));
+}
+
+absl::Status ReadOperators(const proto::Plan& message, const Graph& graph, int devices,
+                           Strategy& strategy) {
+  absl::flat_hash_map<std::string, OpId> anchors;
+  for (OpId id : graph.anchors()) anchors.emplace(graph.op(id).name, id);
+  strategy.configs.resize(graph.ops().size());
+  for (const proto::OperatorPlan& op : message.op()) {
+    const auto it = anchors.find(op.name());
+    if (it == anchors.end()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("the plan splits operator '", op.name(),
+                       "', which the model does not have or which follows another one; "
+                       "is the plan for another model?"));
+    }
+    ParallelConfig& config = strategy.configs[it->second.index()];
+    if (!config.devices.empty()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("the plan has operator '", op.name(), "' twice; delete one"));
+    }
+    ASSIGN_OR_RETURN(config, ConfigFrom(op, graph.rule(it->second), devices));
+  }
+  for (OpId id : graph.anchors()) {
+    if (strategy.configs[id.index()].devices.empty()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("the plan says nothing about operator '", graph.op(id).name,
+                       "'; wanted op { name: \"", graph.op(id).name,
+                       "\" devices: [0] } or a split of its loops ", LoopNames(graph.rule(id))));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// ---- weights
+
+void SetLayout(const std::optional<std::vector<PlacedBox>>& layout,
+               google::protobuf::RepeatedPtrField<proto::PlacedRegion>& message) {
+  if (!layout) return;
+  for (const PlacedBox& piece : *layout) {
+    proto::PlacedRegion& region = *message.Add();
+    for (int d = 0; d < piece.box.rank(); ++d) {
+      region.add_lo(piece.box[d].lo);
+      region.add_hi(piece.box[d].hi);
+    }
+    region.set_device(piece.device.value());
+  }
+}
+
+absl::StatusOr<std::optional<std::vector<PlacedBox>>> LayoutFrom(
+    const google::protobuf::RepeatedPtrField<proto::PlacedRegion>& message, const Tensor& tensor) {
+  if (message.empty()) return std::nullopt;
+  std::vector<PlacedBox> layout;
+  const int rank = static_cast<int>(tensor.type.shape.size());
+  for (const proto::PlacedRegion& region : message) {
+    if (region.lo_size() != rank || region.hi_size() != rank) {
+      return absl::InvalidArgumentError(absl::StrCat("weight '", tensor.name, "' has ", rank,
+                                                     " dimensions; a region has ", region.lo_size(),
+                                                     " 'lo' and ", region.hi_size(), " 'hi'"));
+    }
+    Box box(rank);
+    for (int d = 0; d < rank; ++d) box[d] = {region.lo(d), region.hi(d)};
+    layout.push_back({box, DeviceId(region.device())});
+  }
+  return layout;
+}
+
+absl::Status ReadWeights(const proto::Plan& message, const Graph& graph, Strategy& strategy) {
+  absl::flat_hash_map<std::string, size_t> weights;
+  for (size_t w = 0; w < graph.weights().size(); ++w) {
+    weights.emplace(graph.tensor(graph.weights()[w].tensor).name, w);
+  }
+  strategy.weights.resize(graph.weights().size());
+  std::vector<bool> seen(graph.weights().size(), false);
+  for (const proto::WeightPlan& weight : message.weight()) {
+    const auto it = weights.find(weight.name());
+    if (it == weights.end()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("the plan places weight '", weight.name(), "', which the model lacks"));
+    }
+    if (seen[it->second]) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("the plan has weight '", weight.name(), "' twice; delete one"));
+    }
+    seen[it->second] = true;
+    const Tensor& tensor = graph.tensor(graph.weights()[it->second].tensor);
+    WeightPlacement& placement = strategy.weights[it->second];
+    ASSIGN_OR_RETURN(placement.parameter, LayoutFrom(weight.parameter(), tensor));
+    ASSIGN_OR_RETURN(placement.update, LayoutFrom(weight.update(), tensor));
+  }
+  return absl::OkStatus();
+}
+
+// ---- the rest
+
+void SetModel(const PlanModel& model, proto::PlanModel& message) {
+  message.set_source(model.source);
+  message.set_batch(model.batch);
+  message.set_optimizer(model.optimizer);
+  message.set_freeze_batch_norm(model.freeze_batch_norm);
+  message.set_fingerprint(FingerprintText(model.fingerprint));
+}
+
+void SetPrediction(const Prediction& prediction, proto::Prediction& message) {
+  message.set_time_ns(prediction.time.value());
+  for (Bytes bytes : prediction.peak) message.add_peak_bytes(bytes.value());
+  for (Bytes bytes : prediction.received) message.add_received_bytes(bytes.value());
+  message.set_measured(prediction.measured);
+  message.set_interpolated(prediction.interpolated);
+  message.set_roofline(prediction.roofline);
+}
+
+Prediction PredictionFrom(const proto::Prediction& message) {
+  Prediction prediction{.time = Nanos(message.time_ns()),
+                        .measured = message.measured(),
+                        .interpolated = message.interpolated(),
+                        .roofline = message.roofline()};
+  for (int64_t bytes : message.peak_bytes()) prediction.peak.push_back(Bytes(bytes));
+  for (int64_t bytes : message.received_bytes()) prediction.received.push_back(Bytes(bytes));
+  return prediction;
+}
+
+absl::Status CheckModel(const PlanModel& model, const Graph& graph) {
+  if (model.batch != graph.batch()) {
+    return absl::InvalidArgumentError(absl::StrCat("the plan is for a batch of ", model.batch,
+                                                   "; the model has one of ", graph.batch(),
+                                                   "; plan again with --batch ", graph.batch()));
+  }
+  if (model.fingerprint != graph.fingerprint()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the plan is for a training graph with fingerprint ", FingerprintText(model.fingerprint),
+        "; that of '", graph.name(), "' with optimizer ", model.optimizer, " has ",
+        FingerprintText(graph.fingerprint()),
+        "; the model has changed: plan again, or point --model at the file it was made for"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckAlgorithm(const std::string& name) {
+  if (name.empty() || FindCollectiveAlgorithm(name) != nullptr) return absl::OkStatus();
+  std::string names;
+  for (const CollectiveAlgorithm& row : CollectiveAlgorithms()) {
+    absl::StrAppend(&names, names.empty() ? "" : ", ", row.name);
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("no collective algorithm is called '", name, "'; there are ", names));
+}
+
+absl::StatusOr<std::optional<PlanOrder>> OrderFrom(const proto::Plan& message) {
+  if (message.order().empty()) return std::nullopt;
+  PlanOrder order;
+  ASSIGN_OR_RETURN(order.task_graph_fingerprint,
+                   ParseFingerprint(message.task_graph_fingerprint(), "task_graph_fingerprint"));
+  ASSIGN_OR_RETURN(order.tasks, ParseOrder(message.order(), kMaxTasks));
+  std::vector<bool> seen(order.tasks.size(), false);
+  for (int32_t task : order.tasks) {
+    const auto t = static_cast<size_t>(task);
+    if (t >= seen.size() || seen[t]) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("the order of ", seen.size(), " tasks ", t < seen.size() ? "repeats" : "has",
+                       " task ", task, "; wanted each of 0 .. ", seen.size() - 1,
+                       " once; delete order, task_graph_fingerprint and prediction to run in the "
+                       "canonical order"));
+    }
+    seen[t] = true;
+  }
+  return order;
+}
+
+}  // namespace
+
+absl::StatusOr<proto::Plan> ParsePlanText(absl::string_view text, absl::string_view source) {
+  constexpr absl::string_view kTry = "`partita plan MODEL` writes one";
+  if (static_cast<int64_t>(text.size()) > kMaxFileBytes) {
+    return absl::InvalidArgumentError(absl::StrCat(source, " is larger than 64 MiB; no plan is"));
+  }
+  FirstError error;
+  google::protobuf::TextFormat::Parser parser;
+  parser.RecordErrorsTo(&error);
+  parser.SetRecursionLimit(20);
+  proto::Plan message;
+  if (!parser.ParseFromString(std::string(text), &message)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        source, ":", error.text, "; wanted a plan in text form (proto/plan.proto): ", kTry));
+  }
+  if (message.format_version() != kFormatVersion) {
+    return absl::InvalidArgumentError(absl::StrCat(source, " has format_version ",
+                                                   message.format_version(), "; wanted ",
+                                                   kFormatVersion, ": ", kTry));
+  }
+  return message;
+}
+
+absl::StatusOr<proto::Plan> ReadPlanFile(const std::string& path) {
+  ASSIGN_OR_RETURN(const std::string text, ReadFile(path, kMaxFileBytes));
+  return ParsePlanText(text, path);
+}
+
+absl::StatusOr<PlanModel> PlanModelOf(const proto::Plan& message) {
+  const proto::PlanModel& m = message.model();
+  PlanModel model{.source = m.source(),
+                  .batch = m.batch(),
+                  .optimizer = m.optimizer(),
+                  .freeze_batch_norm = m.freeze_batch_norm()};
+  if (model.source.empty() || model.batch < 1 || model.optimizer.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the plan does not say what it is for: source \"", model.source, "\", batch ",
+                     model.batch, ", optimizer \"", model.optimizer, "\""));
+  }
+  ASSIGN_OR_RETURN(model.fingerprint, ParseFingerprint(m.fingerprint(), "the model's fingerprint"));
+  return model;
+}
+
+absl::StatusOr<Plan> PlanFromProto(const proto::Plan& message, const Graph& graph) {
+  Plan plan;
+  ASSIGN_OR_RETURN(plan.model, PlanModelOf(message));
+  RETURN_IF_ERROR(CheckModel(plan.model, graph));
+  if (message.topology().devices_size() > kMaxDevices) {
+    return absl::InvalidArgumentError(absl::StrCat("the plan's machine has ",
+                                                   message.topology().devices_size(),
+                                                   " devices; wanted at most ", kMaxDevices));
+  }
+  ASSIGN_OR_RETURN(plan.topology, TopologyFromProto(message.topology()));
+  RETURN_IF_ERROR(ReadOperators(message, graph, plan.topology.size(), plan.strategy));
+  RETURN_IF_ERROR(ReadWeights(message, graph, plan.strategy));
+  plan.strategy.host_device = DeviceId(message.host_device());
+  RETURN_IF_ERROR(ValidateStrategy(graph, plan.strategy, plan.topology.size()));
+  RETURN_IF_ERROR(CheckAlgorithm(message.partition().algorithm()));
+  plan.choices = {.collectives = !message.partition().point_to_point(),
+                  .algorithm = message.partition().algorithm(),
+                  .fuse = !message.partition().no_fusion()};
+  ASSIGN_OR_RETURN(plan.order, OrderFrom(message));
+  if (message.has_prediction()) plan.prediction = PredictionFrom(message.prediction());
+  const proto::Provenance& p = message.provenance();
+  plan.provenance = {.program_version = p.program_version(),
+                     .search = p.search(),
+                     .seed = p.seed(),
+                     .evaluations = p.evaluations(),
+                     .options = {p.options().begin(), p.options().end()}};
+  return plan;
+}
+
+proto::Plan PlanToProto(const Plan& plan, const Graph& graph) {
+  proto::Plan message;
+  message.set_format_version(kFormatVersion);
+  SetModel(plan.model, *message.mutable_model());
+  for (OpId id : graph.anchors()) {
+    SetOperator(graph.op(id), graph.rule(id), plan.strategy.configs[id.index()], *message.add_op());
+  }
+  for (size_t w = 0; w < plan.strategy.weights.size(); ++w) {
+    const WeightPlacement& placement = plan.strategy.weights[w];
+    if (placement == WeightPlacement()) continue;
+    proto::WeightPlan& weight = *message.add_weight();
+    weight.set_name(graph.tensor(graph.weights()[w].tensor).name);
+    SetLayout(placement.parameter, *weight.mutable_parameter());
+    SetLayout(placement.update, *weight.mutable_update());
+  }
+  message.set_host_device(plan.strategy.host_device.value());
+  proto::PartitionChoices& choices = *message.mutable_partition();
+  choices.set_point_to_point(!plan.choices.collectives);
+  choices.set_algorithm(plan.choices.algorithm);
+  choices.set_no_fusion(!plan.choices.fuse);
+  *message.mutable_topology() = TopologyToProto(plan.topology);
+  if (plan.order) {
+    message.set_order(OrderText(plan.order->tasks));
+    message.set_task_graph_fingerprint(FingerprintText(plan.order->task_graph_fingerprint));
+  }
+  if (plan.prediction) SetPrediction(*plan.prediction, *message.mutable_prediction());
+  proto::Provenance& provenance = *message.mutable_provenance();
+  provenance.set_program_version(plan.provenance.program_version);
+  provenance.set_search(plan.provenance.search);
+  provenance.set_seed(plan.provenance.seed);
+  provenance.set_evaluations(plan.provenance.evaluations);
+  for (const std::string& option : plan.provenance.options) provenance.add_options(option);
+  return message;
+}
+
+std::string PlanText(const Plan& plan, const Graph& graph) {
+  google::protobuf::TextFormat::Printer printer;
+  printer.SetUseShortRepeatedPrimitives(true);
+  std::string text;
+  CHECK(printer.PrintToString(PlanToProto(plan, graph), &text));
+  return absl::StrCat(
+      "# A plan of Partita (proto/plan.proto). To edit it, delete order, task_graph_fingerprint and"
+      " prediction.\n",
+      text);
+}
+
+absl::Status WritePlanFile(const Plan& plan, const Graph& graph, const std::string& path) {
+  return WriteFileAtomically(path, PlanText(plan, graph));
+}
+
+std::string OrderText(const std::vector<int32_t>& order) {
+  std::string text;
+  for (size_t i = 0; i < order.size();) {
+    size_t last = i;
+    while (last + 1 < order.size() && order[last + 1] == order[last] + 1) ++last;
+    absl::StrAppend(&text, text.empty() ? "" : " ", order[i]);
+    if (last > i) absl::StrAppend(&text, "-", order[last]);
+    i = last + 1;
+  }
+  return text;
+}
+
+absl::StatusOr<std::vector<int32_t>> ParseOrder(absl::string_view text, int64_t limit) {
+  std::vector<int32_t> order;
+  for (absl::string_view run : absl::StrSplit(text, ' ', absl::SkipEmpty())) {
+    const std::pair<absl::string_view, absl::string_view> ends =
+        absl::StrSplit(run, absl::MaxSplits('-', 1));
+    int32_t first = 0, last = 0;
+    const bool is_run = absl::StrContains(run, '-');
+    if (!absl::SimpleAtoi(ends.first, &first) || first < 0 ||
+        !absl::SimpleAtoi(is_run ? ends.second : ends.first, &last) || last < first) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("order: found \"", run.substr(0, 40), "\"; wanted a task or a run 4-9"));
+    }
+    if (static_cast<int64_t>(order.size()) + last - first + 1 > limit) {
+      return absl::InvalidArgumentError(absl::StrCat("order: more than ", limit, " tasks"));
+    }
+    for (int64_t task = first; task <= last; ++task) order.push_back(static_cast<int32_t>(task));
+  }
+  return order;
+}
+
+}  // namespace partita

@@ -1,0 +1,79 @@
+#include "graph/task/planned_step.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "graph/support/status_macros.h"
+
+namespace partita {
+namespace {
+
+constexpr absl::string_view kTry =
+    "delete order, task_graph_fingerprint and prediction to run in the canonical order";
+
+absl::Status CheckFits(const TaskGraph& tasks, const PlanOrder& order) {
+  if (order.task_graph_fingerprint != tasks.fingerprint()) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("the plan's order is for a task graph with fingerprint %016x; its strategy "
+                        "gives %016x: the "
+                        "strategy was edited, or another version of the program made the plan; %s",
+                        order.task_graph_fingerprint, tasks.fingerprint(), kTry));
+  }
+  if (order.tasks.size() != tasks.tasks().size()) {
+    return absl::InvalidArgumentError(absl::StrCat("the plan's order has ", order.tasks.size(),
+                                                   " tasks; its task graph has ",
+                                                   tasks.tasks().size(), "; ", kTry));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+PartitionOptions PartitionOptionsOf(const DeviceTopology& topology,
+                                    const PartitionChoices& choices) {
+  PartitionOptions options{.devices = topology.size(),
+                           .collectives = choices.collectives,
+                           .algorithm = choices.algorithm,
+                           .fuse = choices.fuse};
+  for (const Device& device : topology.devices()) options.node_of_device.push_back(device.node);
+  return options;
+}
+
+absl::StatusOr<PlannedStep> BuildPlannedStep(const Graph& graph, const Plan& plan) {
+  PlannedStep step;
+  ASSIGN_OR_RETURN(
+      step.tasks, Partition(graph, plan.strategy, PartitionOptionsOf(plan.topology, plan.choices)));
+  if (!plan.order) {
+    for (const Task& task : step.tasks.tasks()) step.order.push_back(task.id);
+    return step;
+  }
+  RETURN_IF_ERROR(CheckFits(step.tasks, *plan.order));
+  for (int32_t task : plan.order->tasks) step.order.push_back(TaskId(task));
+  RETURN_IF_ERROR(CheckOrder(step.tasks, step.order));
+  return step;
+}
+
+absl::Status CheckOrder(const TaskGraph& tasks, const std::vector<TaskId>& order) {
+  const size_t n = tasks.tasks().size();
+  std::vector<bool> done(n, false);
+  for (TaskId id : order) {
+    if (id.value() < 0 || id.index() >= n || done[id.index()]) {
+      return absl::InvalidArgumentError(absl::StrCat("the order names task ", id.value(), " of ", n,
+                                                     id.index() < n ? " twice" : "", "; ", kTry));
+    }
+    for (TaskId before : tasks.task(id).dependencies) {
+      if (!done[before.index()]) {
+        return absl::InvalidArgumentError(absl::StrCat("the order runs task ", id.value(),
+                                                       " before task ", before.value(),
+                                                       ", which it depends on; ", kTry));
+      }
+    }
+    done[id.index()] = true;
+  }
+  if (order.size() == n) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("the order has ", order.size(), " of ", n, " tasks; ", kTry));
+}
+
+}  // namespace partita

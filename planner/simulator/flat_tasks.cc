@@ -1,0 +1,231 @@
+#include "planner/simulator/flat_tasks.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "graph/support/check.h"
+
+namespace partita {
+namespace {
+
+// "0-3", "0,2,5": what the eye takes in.
+std::string CoreText(const std::vector<int>& cores) {
+  const bool is_run =
+      cores.size() > 2 && cores.back() - cores.front() == static_cast<int>(cores.size()) - 1;
+  if (is_run) return absl::StrCat(cores.front(), "-", cores.back());
+  std::string text;
+  for (int core : cores) absl::StrAppend(&text, text.empty() ? "" : ",", core);
+  return text;
+}
+
+// Fills in by_key. Tasks of one subject are neighbours in a task graph already, so buckets by
+// subject first, each sorted by itself, cost less than one sort of all.
+void OrderByKey(const TaskGraph& graph, std::vector<int32_t>& by_key) {
+  const auto tasks = graph.tasks();
+  int32_t subjects = 0;
+  for (const Task& task : tasks) subjects = std::max(subjects, task.key.subject + 1);
+  const auto bucket_of = [&](const TaskKey& key) {
+    return static_cast<size_t>(key.subject + (key.of_tensor ? subjects : 0));
+  };
+  std::vector<int32_t> begin(2 * static_cast<size_t>(subjects) + 1, 0);
+  for (const Task& task : tasks) ++begin[bucket_of(task.key) + 1];
+  for (size_t b = 1; b < begin.size(); ++b) begin[b] += begin[b - 1];
+  std::vector<int32_t> next(begin.begin(), begin.end() - 1);
+  by_key.resize(tasks.size());
+  for (const Task& task : tasks) {
+    by_key[static_cast<size_t>(next[bucket_of(task.key)]++)] = task.id.value();
+  }
+  const auto less = [&](int32_t a, int32_t b) {
+    const TaskKey& x = tasks[static_cast<size_t>(a)].key;
+    const TaskKey& y = tasks[static_cast<size_t>(b)].key;
+    return x == y ? a < b : x < y;
+  };
+  for (size_t b = 0; b + 1 < begin.size(); ++b) {
+    const auto first = by_key.begin() + begin[b], last = by_key.begin() + begin[b + 1];
+    if (!std::is_sorted(first, last, less)) std::sort(first, last, less);
+  }
+}
+
+// Fills in topological: the canonical order where it is one.
+void OrderTopologically(FlatTasks& flat) {
+  const size_t n = flat.size();
+  flat.topological.reserve(n);
+  bool is_canonical = true;
+  for (size_t t = 0; t < n; ++t) {
+    flat.topological.push_back(static_cast<int32_t>(t));
+    for (int32_t s : flat.SuccessorsOf(t)) is_canonical &= static_cast<size_t>(s) > t;
+  }
+  if (is_canonical) return;
+  flat.topological.clear();
+  std::vector<int32_t> pending = flat.predecessor_count;
+  for (size_t t = 0; t < n; ++t) {
+    if (pending[t] == 0) flat.topological.push_back(static_cast<int32_t>(t));
+  }
+  for (size_t i = 0; i < flat.topological.size(); ++i) {
+    for (int32_t s : flat.SuccessorsOf(static_cast<size_t>(flat.topological[i]))) {
+      if (--pending[static_cast<size_t>(s)] == 0) flat.topological.push_back(s);
+    }
+  }
+  CHECK_EQ(flat.topological.size(), n) << "dependencies have a cycle";
+}
+
+// Appends what tasks hold, each resource once.
+class ResourceLister {
+ public:
+  ResourceLister(const SimulatedResources& resources, std::vector<int32_t>& list)
+      : resources_(resources), list_(list) {
+    last_use_.assign(static_cast<size_t>(resources.count()), -1);
+  }
+
+  void AddTask(const Task& task) {
+    ++use_;
+    std::visit([this](const auto& body) { AddBody(body); }, task.body);
+  }
+
+ private:
+  template <class OneDeviceTask>
+  void AddBody(const OneDeviceTask& task) {
+    Add(resources_.ComputeLane(task.device));
+    for (int32_t cores : resources_.CoreSets(task.device)) Add(cores);
+  }
+
+  void AddBody(const CollectiveTask& task) {
+    AddGroup(task.group);
+    auto& channels = channels_of_group_[task.group];
+    if (channels.empty()) channels = ChannelsBetween(task.group);
+    for (int32_t channel : channels) Add(channel);
+  }
+
+  void AddBody(const TransferTask& task) {
+    AddGroup(task.group);
+    for (const Transfer& transfer : task.transfers) {
+      for (ChannelId channel : resources_.topology().Route(transfer.from, transfer.to)) {
+        Add(resources_.ChannelResource(channel));
+      }
+    }
+  }
+
+  void AddGroup(const std::vector<DeviceId>& group) {
+    const DeviceTopology& topology = resources_.topology();
+    const bool one_node = std::all_of(group.begin(), group.end(), [&](DeviceId d) {
+      return topology.device(d).node == topology.device(group[0]).node;
+    });
+    for (DeviceId device : group) {
+      Add(resources_.CommunicationLane(device));
+      if (!one_node) continue;
+      for (int32_t cores : resources_.CoreSets(device)) Add(cores);
+    }
+  }
+
+  std::vector<int32_t> ChannelsBetween(const std::vector<DeviceId>& group) const {
+    std::vector<int32_t> channels;
+    for (DeviceId from : group) {
+      for (DeviceId to : group) {
+        for (ChannelId channel : resources_.topology().Route(from, to)) {
+          channels.push_back(resources_.ChannelResource(channel));
+        }
+      }
+    }
+    std::sort(channels.begin(), channels.end());
+    channels.erase(std::unique(channels.begin(), channels.end()), channels.end());
+    return channels;
+  }
+
+  void Add(int32_t resource) {
+    int32_t& last = last_use_[static_cast<size_t>(resource)];
+    if (last == use_) return;
+    last = use_;
+    list_.push_back(resource);
+  }
+
+  const SimulatedResources& resources_;
+  std::vector<int32_t>& list_;
+  std::vector<int32_t> last_use_;  // by resource: the task that listed it last
+  int32_t use_ = -1;
+  absl::flat_hash_map<std::vector<DeviceId>, std::vector<int32_t>> channels_of_group_;
+};
+
+}  // namespace
+
+SimulatedResources::SimulatedResources(const DeviceTopology& topology)
+    : topology_(topology), devices_(topology.size()) {
+  for (const Device& device : topology_.devices()) {
+    names_.push_back(absl::StrCat(device.name, " compute"));
+  }
+  for (const Device& device : topology_.devices()) {
+    names_.push_back(absl::StrCat(device.name, " communication"));
+  }
+  for (const Channel& channel : topology_.channels()) names_.push_back(channel.name);
+  AddCoreSets();
+}
+
+void SimulatedResources::AddCoreSets() {
+  core_sets_.resize(static_cast<size_t>(devices_));
+  std::map<std::pair<int, int>, std::vector<size_t>> users;  // (node, core) -> devices
+  std::vector<std::pair<int, int>> cores;                    // in order of first appearance
+  for (size_t d = 0; d < core_sets_.size(); ++d) {
+    const Device& device = topology_.devices()[d];
+    if (device.kind != DeviceKind::kCpu) continue;
+    for (int core : device.cores) {
+      auto& list = users[{device.node, core}];
+      if (list.empty()) cores.emplace_back(device.node, core);
+      list.push_back(d);
+    }
+  }
+  std::map<std::pair<int, std::vector<size_t>>, std::vector<int>> sets;  // node, users -> cores
+  std::vector<std::pair<int, std::vector<size_t>>> order;
+  for (const auto& core : cores) {
+    auto& set = sets[{core.first, users[core]}];
+    if (set.empty()) order.emplace_back(core.first, users[core]);
+    set.push_back(core.second);
+  }
+  for (const auto& key : order) {
+    for (size_t d : key.second) core_sets_[d].push_back(count());
+    std::vector<int> list = sets[key];
+    std::sort(list.begin(), list.end());
+    names_.push_back(absl::StrCat("node ", key.first, " cores ", CoreText(list)));
+  }
+}
+
+FlatTasks Flatten(const TaskGraph& graph, const SimulatedResources& resources,
+                  std::span<const std::pair<TaskId, TaskId>> more_dependencies) {
+  CHECK_LE(graph.devices(), resources.devices());
+  const auto tasks = graph.tasks();
+  FlatTasks flat;
+  flat.resources = resources.count();
+  flat.successor_begin.assign(tasks.size() + 1, 0);
+  flat.predecessor_count.assign(tasks.size(), 0);
+  const auto for_each_edge = [&](const auto& visit) {
+    for (const Task& task : tasks) {
+      for (TaskId before : task.dependencies) visit(before.index(), task.id.index());
+    }
+    for (const auto& [before, after] : more_dependencies) visit(before.index(), after.index());
+  };
+  for_each_edge([&](size_t before, size_t after) {
+    ++flat.successor_begin[before + 1];
+    ++flat.predecessor_count[after];
+  });
+  for (size_t t = 0; t < tasks.size(); ++t) {
+    flat.successor_begin[t + 1] += flat.successor_begin[t];
+  }
+  flat.successors.resize(static_cast<size_t>(flat.successor_begin.back()));
+  std::vector<int32_t> next(flat.successor_begin.begin(), flat.successor_begin.end() - 1);
+  for_each_edge([&](size_t before, size_t after) {
+    flat.successors[static_cast<size_t>(next[before]++)] = static_cast<int32_t>(after);
+  });
+  ResourceLister lister(resources, flat.resource_of);
+  flat.resource_begin.reserve(tasks.size() + 1);
+  flat.resource_begin.push_back(0);
+  for (const Task& task : tasks) {
+    lister.AddTask(task);
+    flat.resource_begin.push_back(static_cast<int32_t>(flat.resource_of.size()));
+  }
+  OrderByKey(graph, flat.by_key);
+  OrderTopologically(flat);
+  return flat;
+}
+
+}  // namespace partita

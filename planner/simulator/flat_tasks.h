@@ -1,0 +1,77 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "graph/parallel/device_topology.h"
+#include "graph/task/task_graph.h"
+
+namespace partita {
+
+// What serves one task at a time. Numbered in this order:
+//   the compute lane of every device, the communication lane of every device,
+//   the channels of the topology (ChannelId order),
+//   core sets: logical processors that the same CPU devices name, in order of first appearance.
+//
+// What a task holds from start to end:
+//   compute, move, load: the compute lane of its device, and the core sets of that device;
+//   collective: the communication lanes of its group, and every channel on the routes between
+//     members of the group;
+//   transfers: the communication lanes of its group, and every channel on the routes of its
+//     transfers;
+//   communication whose devices are all in one node is copying by the cores: it also holds the core
+//     sets of its devices. Between nodes the network does the work and no core is held.
+class SimulatedResources {
+ public:
+  explicit SimulatedResources(const DeviceTopology& topology);
+
+  int count() const { return static_cast<int>(names_.size()); }
+  int devices() const { return devices_; }
+  int32_t ComputeLane(DeviceId device) const { return device.value(); }
+  int32_t CommunicationLane(DeviceId device) const { return devices_ + device.value(); }
+  int32_t ChannelResource(ChannelId channel) const { return 2 * devices_ + channel.value(); }
+  std::span<const int32_t> CoreSets(DeviceId device) const { return core_sets_[device.index()]; }
+  // "gpu0 compute", "gpu0 communication", a channel's name, "node 0 cores 0-3".
+  const std::string& name(int32_t resource) const { return names_[static_cast<size_t>(resource)]; }
+  const DeviceTopology& topology() const { return topology_; }
+
+ private:
+  void AddCoreSets();
+
+  DeviceTopology topology_;
+  int devices_ = 0;
+  std::vector<std::string> names_;
+  std::vector<std::vector<int32_t>> core_sets_;  // by device
+};
+
+// A task graph as flat arrays: all that simulation needs besides durations. Rows of a list of task
+// t are [begin[t], begin[t + 1]).
+struct FlatTasks {
+  int32_t resources = 0;
+  std::vector<int32_t> successor_begin, successors;
+  std::vector<int32_t> resource_begin, resource_of;
+  std::vector<int32_t> predecessor_count;
+  std::vector<int32_t> by_key;       // in the order of their structural keys, which breaks ties
+  std::vector<int32_t> topological;  // each task behind its predecessors
+
+  size_t size() const { return predecessor_count.size(); }
+  std::span<const int32_t> SuccessorsOf(size_t task) const {
+    return {successors.data() + successor_begin[task],
+            successors.data() + successor_begin[task + 1]};
+  }
+  std::span<const int32_t> ResourcesOf(size_t task) const {
+    return {resource_of.data() + resource_begin[task],
+            resource_of.data() + resource_begin[task + 1]};
+  }
+};
+
+// The devices of the graph are the first ones of the topology; it has at least as many.
+// `more_dependencies`: pairs (earlier task, later task) beyond those of the tasks themselves, such
+// as those that reuse of memory adds; together they have no cycle (checked).
+FlatTasks Flatten(const TaskGraph& graph, const SimulatedResources& resources,
+                  std::span<const std::pair<TaskId, TaskId>> more_dependencies = {});
+
+}  // namespace partita

@@ -1,0 +1,162 @@
+// Tasks leave a heap in the order (ready, rank), rank being the place in the order (priority, key).
+// A task enters when its last predecessor has been given its end. As every duration is positive, a
+// task that enters is ready later than the one that let it in, so tasks leave in ascending order:
+// each resource sees its tasks in the order in which it has to serve them, and the time at which it
+// becomes free is all that must be kept of it.
+#include "planner/simulator/simulator.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "graph/support/check.h"
+#include "planner/simulator/stable_order.h"
+#include "planner/simulator/task_heap.h"
+
+namespace partita {
+namespace {
+
+using Wide = unsigned __int128;
+
+// Duration and longest chain behind it, by task.
+std::vector<int64_t> RemainingPath(const FlatTasks& tasks, std::span<const Nanos> durations) {
+  std::vector<int64_t> path(tasks.size());
+  for (size_t i = tasks.size(); i-- > 0;) {
+    const auto t = static_cast<size_t>(tasks.topological[i]);
+    int64_t longest = 0;
+    for (int32_t s : tasks.SuccessorsOf(t))
+      longest = std::max(longest, path[static_cast<size_t>(s)]);
+    path[t] = durations[t].value() + longest;
+  }
+  return path;
+}
+
+// Tasks by (priority, key).
+std::vector<int32_t> ByPriority(const FlatTasks& tasks, std::span<const Nanos> durations) {
+  std::vector<int64_t> key = RemainingPath(tasks, durations);
+  int64_t longest = 0;
+  for (int64_t path : key) longest = std::max(longest, path);
+  for (int64_t& path : key) path = longest - path;
+  std::vector<int32_t> order = tasks.by_key;
+  StableOrderBy(key, order);
+  return order;
+}
+
+// The event loop. Heap keys are ready << rank_bits | rank.
+template <class Key>
+void RunEvents(const FlatTasks& tasks, std::span<const Nanos> durations,
+               const std::vector<int32_t>& by_rank, Schedule& schedule) {
+  const size_t n = tasks.size();
+  const int rank_bits = std::bit_width(n);
+  const Key rank_mask = (Key{1} << rank_bits) - 1;
+  struct State {
+    int64_t ready = 0;
+    int32_t pending = 0;
+    int32_t rank = 0;
+  };
+  std::vector<State> states(n);
+  for (size_t r = 0; r < n; ++r)
+    states[static_cast<size_t>(by_rank[r])].rank = static_cast<int32_t>(r);
+  std::vector<int64_t> free_at(static_cast<size_t>(tasks.resources), 0);
+  FourAryHeap<Key> heap;
+  heap.Reserve(n);
+  for (size_t t = 0; t < n; ++t) {
+    states[t].pending = tasks.predecessor_count[t];
+    if (states[t].pending == 0) heap.Push(static_cast<Key>(states[t].rank));
+  }
+  while (!heap.empty()) {
+    const Key key = heap.Pop();
+    const auto t = static_cast<size_t>(by_rank[static_cast<size_t>(key & rank_mask)]);
+    int64_t start = static_cast<int64_t>(key >> rank_bits);
+    const auto held = tasks.ResourcesOf(t);
+    for (int32_t r : held) start = std::max(start, free_at[static_cast<size_t>(r)]);
+    const int64_t end = start + durations[t].value();
+    for (int32_t r : held) free_at[static_cast<size_t>(r)] = end;
+    schedule.start[t] = Nanos(start);
+    schedule.end[t] = Nanos(end);
+    for (int32_t s : tasks.SuccessorsOf(t)) {
+      State& state = states[static_cast<size_t>(s)];
+      state.ready = std::max(state.ready, end);
+      if (--state.pending == 0) {
+        heap.Push(static_cast<Key>(state.ready) << rank_bits | static_cast<Key>(state.rank));
+      }
+    }
+  }
+}
+
+int64_t CheckedSum(std::span<const Nanos> durations) {
+  int64_t total = 0;
+  for (Nanos duration : durations) {
+    CHECK_GE(duration.value(), 1);
+    CHECK(!__builtin_add_overflow(total, duration.value(), &total)) << "durations overflow";
+  }
+  return total;
+}
+
+// All times 0 but the busy time of resources.
+Schedule EmptySchedule(const FlatTasks& tasks, std::span<const Nanos> durations) {
+  const size_t n = tasks.size();
+  CHECK_EQ(durations.size(), n);
+  Schedule schedule;
+  schedule.start.resize(n);
+  schedule.end.resize(n);
+  schedule.busy.resize(static_cast<size_t>(tasks.resources));
+  for (size_t t = 0; t < n; ++t) {
+    for (int32_t r : tasks.ResourcesOf(t)) schedule.busy[static_cast<size_t>(r)] += durations[t];
+  }
+  return schedule;
+}
+
+}  // namespace
+
+Schedule Simulate(const FlatTasks& tasks, std::span<const Nanos> durations) {
+  const size_t n = tasks.size();
+  Schedule schedule = EmptySchedule(tasks, durations);
+  const int64_t total = CheckedSum(durations);  // no end is later
+  const std::vector<int32_t> by_rank = ByPriority(tasks, durations);
+  const bool fits = std::bit_width(static_cast<uint64_t>(total)) + std::bit_width(n) <= 64;
+  if (fits) {
+    RunEvents<uint64_t>(tasks, durations, by_rank, schedule);
+  } else {
+    RunEvents<Wide>(tasks, durations, by_rank, schedule);
+  }
+  for (Nanos end : schedule.end) schedule.makespan = std::max(schedule.makespan, end);
+  return schedule;
+}
+
+Schedule SimulateInOrder(const FlatTasks& tasks, std::span<const Nanos> durations,
+                         std::span<const TaskId> order) {
+  CHECK_EQ(order.size(), tasks.size());
+  CheckedSum(durations);
+  Schedule schedule = EmptySchedule(tasks, durations);
+  std::vector<Nanos> free_at(static_cast<size_t>(tasks.resources));
+  for (TaskId id : order) {
+    const size_t t = id.index();
+    Nanos& start = schedule.start[t];  // holds the latest end of a predecessor so far
+    for (int32_t r : tasks.ResourcesOf(t)) {
+      start = std::max(start, free_at[static_cast<size_t>(r)]);
+    }
+    const Nanos end = start + durations[t];
+    for (int32_t r : tasks.ResourcesOf(t)) free_at[static_cast<size_t>(r)] = end;
+    for (int32_t s : tasks.SuccessorsOf(t)) {
+      Nanos& ready = schedule.start[static_cast<size_t>(s)];
+      ready = std::max(ready, end);
+    }
+    schedule.end[t] = end;
+    schedule.makespan = std::max(schedule.makespan, end);
+  }
+  return schedule;
+}
+
+std::vector<TaskId> OrderOf(const FlatTasks& tasks, const Schedule& schedule) {
+  std::vector<int64_t> starts;
+  starts.reserve(tasks.size());
+  for (Nanos start : schedule.start) starts.push_back(start.value());
+  std::vector<int32_t> order = tasks.by_key;
+  StableOrderBy(starts, order);
+  std::vector<TaskId> ids;
+  ids.reserve(order.size());
+  for (int32_t t : order) ids.push_back(TaskId(t));
+  return ids;
+}
+
+}  // namespace partita

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "graph/support/strong_int.h"
+#include "graph/task/task_graph.h"
+#include "planner/simulator/flat_tasks.h"
+
+namespace partita {
+
+// When each task runs. Vectors are by task.
+struct Schedule {
+  std::vector<Nanos> start, end;
+  Nanos makespan;           // the last end; 0 without tasks
+  std::vector<Nanos> busy;  // by resource: the sum of the durations of the tasks that hold it
+};
+
+// The schedule of one step. It is defined, not found: the unique one in which
+//   a task is ready when its last predecessor ends (at 0 without any),
+//   every resource serves its tasks one at a time in the order (ready, priority, key),
+//   start = max(ready, end of the task served before it on each of its resources),
+//   end = start + duration.
+// Priority: the longer the remaining path (the task's duration and the longest chain of successors
+// behind it), the earlier. Keys are TaskKeys.
+//
+// Durations are at least 1 ns (checked); so (start, key) is a total order that respects
+// dependencies and the order of service of every resource. Sums of durations fit 63 bits.
+Schedule Simulate(const FlatTasks& tasks, std::span<const Nanos> durations);
+
+// The schedule in which every resource serves its tasks in the given order (topological, each task
+// once), as the lanes of an executor do: start = max(end of predecessors, end of the task before it
+// on each of its resources). With OrderOf(Simulate()) it is the same schedule.
+Schedule SimulateInOrder(const FlatTasks& tasks, std::span<const Nanos> durations,
+                         std::span<const TaskId> order);
+
+// All tasks by (start, key): the total order in which lanes run.
+std::vector<TaskId> OrderOf(const FlatTasks& tasks, const Schedule& schedule);
+
+}  // namespace partita

@@ -1,0 +1,139 @@
+#include "planner/simulator/flat_tasks.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+
+namespace partita {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+Device Cpu(std::string name, std::vector<int> cores, int node = 0) {
+  return {
+      .name = std::move(name), .node = node, .memory = Bytes(1 << 30), .cores = std::move(cores)};
+}
+
+Device Gpu(std::string name) {
+  return {.name = std::move(name),
+          .kind = DeviceKind::kGpu,
+          .device_class = "gpu",
+          .memory = Bytes(1 << 30)};
+}
+
+Link Wire(std::string name, std::vector<std::string> ends, bool shared = false) {
+  return {.name = std::move(name),
+          .ends = std::move(ends),
+          .bytes_per_second = 1000000000,
+          .latency = Nanos(1000),
+          .shared = shared};
+}
+
+std::set<std::string> HeldBy(const FlatTasks& flat, const SimulatedResources& resources,
+                             TaskId task) {
+  std::set<std::string> names;
+  for (int32_t r : flat.ResourcesOf(task.index())) names.insert(resources.name(r));
+  return names;
+}
+
+TaskId AddAllReduce(TaskGraphBuilder& builder, std::vector<DeviceId> group) {
+  CollectiveTask task{group, MakeAllReduce(static_cast<int>(group.size()), 8), "ring"};
+  for (DeviceId device : group) {
+    const decltype(Transfer::send) slice{builder.AddStaging(device, DType::kFloat32, 8), 0, 8};
+    task.send.push_back(slice);
+    task.receive.push_back(slice);
+  }
+  return builder.AddTask({true, 0, 0, TaskKey::Phase::kSend, group[0].value(), 0}, task);
+}
+
+TaskId AddTransfer(TaskGraphBuilder& builder, DeviceId from, DeviceId to) {
+  const decltype(Transfer::send) send{builder.AddStaging(from, DType::kFloat32, 8), 0, 8};
+  const decltype(Transfer::send) receive{builder.AddStaging(to, DType::kFloat32, 8), 0, 8};
+  return builder.AddTask(
+      {true, 1, 0, TaskKey::Phase::kSend, from.value(), to.value()},
+      TransferTask{
+          DType::kFloat32, {std::min(from, to), std::max(from, to)}, {{from, to, send, receive}}});
+}
+
+TaskId AddLoad(TaskGraphBuilder& builder, DeviceId device) {
+  const BufferId buffer = builder.AddStaging(device, DType::kFloat32, 4);
+  return builder.AddTask({true, 2, 0, TaskKey::Phase::kLoad, device.value(), 0},
+                         LoadTask{device, buffer});
+}
+
+TEST(FlatTasksTest, DevicesThatShareCoresShareThemAsOneResource) {
+  const auto topology = DeviceTopology::Create(
+      {Cpu("a", {0, 1, 2}), Cpu("b", {2, 3}), Cpu("c", {4})}, {Wire("bus", {"a", "b", "c"}, true)});
+  ASSERT_TRUE(topology.ok()) << topology.status();
+  const SimulatedResources resources(*topology);
+  TaskGraphBuilder builder(3);
+  const TaskId a = AddLoad(builder, DeviceId(0)), b = AddLoad(builder, DeviceId(1));
+  const TaskId c = AddLoad(builder, DeviceId(2));
+  const FlatTasks flat = Flatten(std::move(builder).Build(), resources);
+  EXPECT_THAT(HeldBy(flat, resources, a),
+              ElementsAre("a compute", "node 0 cores 0,1", "node 0 cores 2"));
+  EXPECT_THAT(HeldBy(flat, resources, b),
+              ElementsAre("b compute", "node 0 cores 2", "node 0 cores 3"));
+  EXPECT_THAT(HeldBy(flat, resources, c), ElementsAre("c compute", "node 0 cores 4"));
+}
+
+TEST(FlatTasksTest, CopiesWithinANodeHoldItsCoresAndTrafficBetweenNodesDoesNot) {
+  const auto topology = DeviceTopology::Create(
+      {Cpu("a", {0}), Cpu("b", {1}), Cpu("c", {0}, 1)},
+      {Wire("bus", {"a", "b"}, true), Wire("net", {"a", "c"}), Wire("net2", {"b", "c"})});
+  ASSERT_TRUE(topology.ok()) << topology.status();
+  const SimulatedResources resources(*topology);
+  TaskGraphBuilder builder(3);
+  const TaskId within = AddTransfer(builder, DeviceId(0), DeviceId(1));
+  const TaskId between = AddTransfer(builder, DeviceId(2), DeviceId(0));
+  const FlatTasks flat = Flatten(std::move(builder).Build(), resources);
+  EXPECT_THAT(
+      HeldBy(flat, resources, within),
+      ElementsAre("a communication", "b communication", "bus", "node 0 cores 0", "node 0 cores 1"));
+  EXPECT_THAT(HeldBy(flat, resources, between),
+              ElementsAre("a communication", "c communication", "net<"));
+}
+
+TEST(FlatTasksTest, CollectivesHoldTheChannelsBetweenTheirMembers) {
+  const auto topology = DeviceTopology::Create(
+      {Gpu("g0"), Gpu("g1"), Gpu("g2")},
+      {Wire("l0", {"g0", "switch"}), Wire("l1", {"g1", "switch"}), Wire("l2", {"g2", "switch"})});
+  ASSERT_TRUE(topology.ok()) << topology.status();
+  const SimulatedResources resources(*topology);
+  TaskGraphBuilder builder(3);
+  const TaskId pair = AddAllReduce(builder, {DeviceId(0), DeviceId(2)});
+  const TaskId load = AddLoad(builder, DeviceId(1));
+  const FlatTasks flat = Flatten(std::move(builder).Build(), resources);
+  EXPECT_THAT(HeldBy(flat, resources, pair),
+              ElementsAre("g0 communication", "g2 communication", "l0<", "l0>", "l2<", "l2>"));
+  EXPECT_THAT(HeldBy(flat, resources, load), ElementsAre("g1 compute"));
+}
+
+TEST(FlatTasksTest, KeyOrderIgnoresTheOrderOfMaking) {
+  const DeviceTopology topology = VirtualCpuDevices(4);
+  const SimulatedResources resources(topology);
+  TaskGraphBuilder builder(4);
+  const TaskId late = AddTransfer(builder, DeviceId(2), DeviceId(3));
+  const TaskId load = AddLoad(builder, DeviceId(0));
+  const TaskId early = AddTransfer(builder, DeviceId(0), DeviceId(1));
+  const TaskId first = AddAllReduce(builder, {DeviceId(0), DeviceId(1)});
+  const FlatTasks flat = Flatten(std::move(builder).Build(), resources);
+  EXPECT_THAT(flat.by_key, ElementsAre(first.value(), early.value(), late.value(), load.value()));
+}
+
+TEST(FlatTasksTest, FurtherDependenciesMayGoAgainstTheCanonicalOrder) {
+  const DeviceTopology topology = VirtualCpuDevices(2);
+  TaskGraphBuilder builder(2);
+  const TaskId a = AddLoad(builder, DeviceId(0)), b = AddLoad(builder, DeviceId(1));
+  const std::pair<TaskId, TaskId> more[] = {{b, a}};
+  const FlatTasks flat = Flatten(std::move(builder).Build(), SimulatedResources(topology), more);
+  EXPECT_THAT(flat.topological, ElementsAre(b.value(), a.value()));
+  EXPECT_THAT(flat.SuccessorsOf(b.index()), ElementsAre(a.value()));
+  EXPECT_THAT(flat.SuccessorsOf(a.index()), IsEmpty());
+}
+
+}  // namespace
+}  // namespace partita

@@ -1,0 +1,14 @@
+#pragma once
+
+#include <span>
+
+#include "planner/simulator/simulator.h"
+
+namespace partita {
+
+// The definition of a schedule, step by step, in cubic time: of all tasks whose predecessors have
+// ended, the one first in the order (ready, priority, key) starts when the last task that shares a
+// resource with it has ended.
+Schedule ReferenceSimulate(const FlatTasks& tasks, std::span<const Nanos> durations);
+
+}  // namespace partita

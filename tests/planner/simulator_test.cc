@@ -1,0 +1,222 @@
+#include "planner/simulator/simulator.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+
+#include "planner/simulator/stable_order.h"
+#include "planner/simulator/task_heap.h"
+#include "tests/planner/reference_simulator.h"
+
+namespace partita {
+namespace {
+
+using testing::ElementsAre;
+
+// A task graph as lists.
+struct TaskLists {
+  std::vector<std::vector<int32_t>> predecessors, resources;
+  int32_t resource_count = 0;
+};
+
+FlatTasks FlatOf(const TaskLists& lists, std::vector<int32_t> by_key) {
+  const size_t n = lists.predecessors.size();
+  FlatTasks flat;
+  flat.resources = lists.resource_count;
+  flat.by_key = std::move(by_key);
+  std::vector<std::vector<int32_t>> successors(n);
+  flat.resource_begin.push_back(0);
+  for (size_t t = 0; t < n; ++t) {
+    flat.topological.push_back(static_cast<int32_t>(t));
+    flat.predecessor_count.push_back(static_cast<int32_t>(lists.predecessors[t].size()));
+    for (int32_t p : lists.predecessors[t]) {
+      successors[static_cast<size_t>(p)].push_back(static_cast<int32_t>(t));
+    }
+    for (int32_t r : lists.resources[t]) flat.resource_of.push_back(r);
+    flat.resource_begin.push_back(static_cast<int32_t>(flat.resource_of.size()));
+  }
+  flat.successor_begin.push_back(0);
+  for (const auto& list : successors) {
+    flat.successors.insert(flat.successors.end(), list.begin(), list.end());
+    flat.successor_begin.push_back(static_cast<int32_t>(flat.successors.size()));
+  }
+  return flat;
+}
+
+struct RandomTasks {
+  FlatTasks tasks;
+  std::vector<Nanos> durations;
+};
+
+// A small `longest` duration makes ties abound.
+RandomTasks MakeRandomTasks(std::mt19937_64& random, size_t most, int64_t longest) {
+  const auto below = [&](size_t n) { return static_cast<size_t>(random() % n); };
+  TaskLists lists;
+  lists.resource_count = static_cast<int32_t>(1 + below(6));
+  const size_t n = 1 + below(most);
+  RandomTasks made;
+  std::vector<int32_t> by_key;
+  for (size_t t = 0; t < n; ++t) {
+    std::vector<int32_t> before, held;
+    for (size_t b = t > 12 ? t - 12 : 0; b < t; ++b) {
+      if (below(6) == 0) before.push_back(static_cast<int32_t>(b));
+    }
+    for (int32_t r = 0; r < lists.resource_count; ++r) {
+      if (below(3) == 0) held.push_back(r);
+    }
+    lists.predecessors.push_back(before);
+    lists.resources.push_back(held);
+    made.durations.push_back(Nanos(1 + static_cast<int64_t>(below(static_cast<size_t>(longest)))));
+    by_key.push_back(static_cast<int32_t>(t));
+  }
+  std::shuffle(by_key.begin(), by_key.end(), random);
+  made.tasks = FlatOf(lists, std::move(by_key));
+  return made;
+}
+
+void ExpectEqual(const Schedule& a, const Schedule& b) {
+  EXPECT_EQ(a.start, b.start);
+  EXPECT_EQ(a.end, b.end);
+  EXPECT_EQ(a.makespan, b.makespan);
+  EXPECT_EQ(a.busy, b.busy);
+}
+
+void ExpectObeysDependencies(const FlatTasks& tasks, const Schedule& schedule) {
+  for (size_t t = 0; t < tasks.size(); ++t) {
+    for (int32_t s : tasks.SuccessorsOf(t)) {
+      EXPECT_GE(schedule.start[static_cast<size_t>(s)], schedule.end[t]);
+    }
+  }
+}
+
+// Tasks that hold one resource do not overlap, and follow each other in the total order.
+void ExpectObeysResources(const FlatTasks& tasks, const Schedule& schedule) {
+  std::vector<Nanos> free_at(static_cast<size_t>(tasks.resources));
+  for (TaskId id : OrderOf(tasks, schedule)) {
+    for (int32_t r : tasks.ResourcesOf(id.index())) {
+      EXPECT_GE(schedule.start[id.index()], free_at[static_cast<size_t>(r)]);
+      free_at[static_cast<size_t>(r)] = schedule.end[id.index()];
+    }
+  }
+}
+
+TEST(SimulatorTest, EqualsTheReferenceOnRandomTaskGraphs) {
+  std::mt19937_64 random(20240611);
+  int64_t tasks = 0;
+  for (int round = 0; round < 1500; ++round) {
+    const RandomTasks made = MakeRandomTasks(random, 40, round % 2 == 0 ? 3 : 1000);
+    ExpectEqual(Simulate(made.tasks, made.durations),
+                ReferenceSimulate(made.tasks, made.durations));
+    tasks += static_cast<int64_t>(made.tasks.size());
+    ASSERT_FALSE(HasFailure()) << "round " << round;
+  }
+  EXPECT_GT(tasks, 20000);
+}
+
+TEST(SimulatorTest, WideTimesGiveTheSameScheduleAsNarrowOnes) {
+  // Multiplying all durations scales the schedule; beyond 64 bits of heap key another loop runs.
+  std::mt19937_64 random(7);
+  constexpr int64_t kFactor = int64_t{1} << 53;
+  for (int round = 0; round < 50; ++round) {
+    const RandomTasks made = MakeRandomTasks(random, 60, 9);
+    std::vector<Nanos> wide;
+    for (Nanos duration : made.durations) wide.push_back(duration * kFactor);
+    const Schedule narrow = Simulate(made.tasks, made.durations);
+    const Schedule scaled = Simulate(made.tasks, wide);
+    for (size_t t = 0; t < made.tasks.size(); ++t) {
+      ASSERT_EQ(scaled.start[t], narrow.start[t] * kFactor);
+    }
+  }
+}
+
+TEST(SimulatorTest, ObeysDependenciesAndResourcesOnLargeGraphs) {
+  std::mt19937_64 random(3);
+  for (int round = 0; round < 8; ++round) {
+    const RandomTasks made = MakeRandomTasks(random, 6000, 50);
+    const Schedule schedule = Simulate(made.tasks, made.durations);
+    ExpectObeysDependencies(made.tasks, schedule);
+    ExpectObeysResources(made.tasks, schedule);
+  }
+}
+
+TEST(SimulatorTest, RunningTheOrderAgainGivesTheSameSchedule) {
+  std::mt19937_64 random(5);
+  for (int round = 0; round < 200; ++round) {
+    const RandomTasks made = MakeRandomTasks(random, 300, 20);
+    const Schedule schedule = Simulate(made.tasks, made.durations);
+    ExpectEqual(SimulateInOrder(made.tasks, made.durations, OrderOf(made.tasks, schedule)),
+                schedule);
+  }
+}
+
+TEST(SimulatorTest, LongerRemainingPathGoesFirstAmongTasksThatAreReadyTogether) {
+  // 0 and 1 share a resource; 2 follows 1, so 1 has the longer path.
+  const TaskLists lists{{{}, {}, {1}}, {{0}, {0}, {1}}, 2};
+  const FlatTasks tasks = FlatOf(lists, {0, 1, 2});
+  const Schedule schedule = Simulate(tasks, std::vector<Nanos>{Nanos(5), Nanos(5), Nanos(3)});
+  EXPECT_THAT(schedule.start, ElementsAre(Nanos(5), Nanos(0), Nanos(5)));
+  EXPECT_EQ(schedule.makespan, Nanos(10));
+  EXPECT_THAT(schedule.busy, ElementsAre(Nanos(10), Nanos(3)));
+}
+
+TEST(SimulatorTest, EarlierReadyGoesFirstWhateverItsPriority) {
+  // Resource 0 is busy until 4; task 1 is ready at 2 and long, task 3 is ready at 1 and short.
+  const TaskLists lists{{{}, {0}, {}, {2}, {}}, {{1}, {0}, {2}, {0}, {0}}, 3};
+  const FlatTasks tasks = FlatOf(lists, {0, 1, 2, 3, 4});
+  const std::vector<Nanos> durations{Nanos(2), Nanos(100), Nanos(1), Nanos(1), Nanos(4)};
+  EXPECT_THAT(Simulate(tasks, durations).start,
+              ElementsAre(Nanos(0), Nanos(5), Nanos(0), Nanos(4), Nanos(0)));
+}
+
+TEST(SimulatorTest, KeysBreakTheTiesThatRemain) {
+  const TaskLists lists{{{}, {}}, {{0}, {0}}, 1};
+  const std::vector<Nanos> durations{Nanos(4), Nanos(4)};
+  EXPECT_THAT(Simulate(FlatOf(lists, {0, 1}), durations).start, ElementsAre(Nanos(0), Nanos(4)));
+  EXPECT_THAT(Simulate(FlatOf(lists, {1, 0}), durations).start, ElementsAre(Nanos(4), Nanos(0)));
+}
+
+TEST(SimulatorTest, NoTasksTakeNoTime) {
+  EXPECT_EQ(Simulate(FlatOf({{}, {}, 2}, {}), {}).makespan, Nanos(0));
+}
+
+TEST(StableOrderTest, EqualsStableSort) {
+  std::mt19937_64 random(11);
+  for (size_t n : {0, 1, 50, 1023, 1024, 5000}) {
+    for (uint64_t range : {uint64_t{1}, uint64_t{7}, uint64_t{1} << 40, uint64_t{1} << 63}) {
+      std::vector<int64_t> keys(n);
+      std::vector<int32_t> items(n);
+      for (size_t i = 0; i < n; ++i) {
+        keys[i] = static_cast<int64_t>(random() % range);
+        items[i] = static_cast<int32_t>(i);
+      }
+      std::shuffle(items.begin(), items.end(), random);
+      std::vector<int32_t> wanted = items;
+      std::stable_sort(wanted.begin(), wanted.end(), [&](int32_t a, int32_t b) {
+        return keys[static_cast<size_t>(a)] < keys[static_cast<size_t>(b)];
+      });
+      StableOrderBy(keys, items);
+      EXPECT_EQ(items, wanted);
+    }
+  }
+}
+
+TEST(FourAryHeapTest, PopsTheLeast) {
+  std::mt19937_64 random(13);
+  FourAryHeap<uint64_t> heap;
+  std::vector<uint64_t> inside;
+  for (int i = 0; i < 3000; ++i) {
+    if (inside.empty() || random() % 3 != 0) {
+      inside.push_back(random() % 500);
+      heap.Push(inside.back());
+    } else {
+      const auto least = std::min_element(inside.begin(), inside.end());
+      ASSERT_EQ(heap.Pop(), *least);
+      inside.erase(least);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace partita
