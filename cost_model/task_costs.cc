@@ -1,0 +1,108 @@
+#include "cost_model/task_costs.h"
+
+#include <algorithm>
+#include <optional>
+#include <variant>
+
+#include "graph/support/check.h"
+
+namespace partita {
+namespace {
+
+struct Pricer {
+  const TaskGraph& graph;
+  const CostModel& model;
+
+  TaskCost Known(const std::optional<TaskCost>& cost) const {
+    CHECK(cost.has_value()) << "the cost model does not know a task; end it with a roofline and "
+                               "a link model";
+    return *cost;
+  }
+
+  TaskCost operator()(const ComputeTask& task) const {
+    const KernelSignature& signature = graph.signatures()[static_cast<size_t>(task.signature)];
+    return Known(model.KernelCost(signature, task.device));
+  }
+
+  // One after the other; the spreads add up as times do, the source is the worst.
+  TaskCost operator()(const MoveTask& task) const {
+    TaskCost sum{Nanos(0), CostSource::kMeasured, 0};
+    double deviation = 0;
+    for (const MoveSignature& move : SignaturesOf(task)) {
+      const TaskCost cost = Known(model.MoveCost(move, task.device));
+      sum.time += cost.time;
+      sum.source = std::max(sum.source, cost.source);
+      deviation += cost.spread * static_cast<double>(cost.time.value());
+    }
+    if (sum.time.value() < 1) return {Nanos(1), CostSource::kMeasured, 0};
+    sum.spread = deviation / static_cast<double>(sum.time.value());
+    return sum;
+  }
+
+  TaskCost operator()(const LoadTask& task) const {
+    return Known(model.MoveCost(SignatureOf(graph, task), task.device));
+  }
+
+  TaskCost operator()(const CollectiveTask& task) const {
+    return Known(model.CollectiveCost({&task.collective, task.algorithm, task.group, task.dtype}));
+  }
+
+  TaskCost operator()(const TransferTask& task) const {
+    std::vector<TransferCall> group;
+    for (const Transfer& transfer : task.transfers) {
+      group.push_back({transfer.from, transfer.to, transfer.receive.count * SizeOf(task.dtype)});
+    }
+    return Known(model.TransferCost(group));
+  }
+};
+
+}  // namespace
+
+TaskCost PriceTask(const TaskGraph& graph, const Task& task, const CostModel& model) {
+  return std::visit(Pricer{graph, model}, task.body);
+}
+
+std::vector<TaskCost> PriceTasks(const TaskGraph& graph, const CostModel& model) {
+  const Pricer pricer{graph, model};
+  std::vector<std::optional<TaskCost>> kernels(graph.signatures().size() *
+                                               static_cast<size_t>(graph.devices()));
+  std::vector<TaskCost> costs;
+  costs.reserve(graph.tasks().size());
+  for (const Task& task : graph.tasks()) {
+    const auto* compute = std::get_if<ComputeTask>(&task.body);
+    if (compute == nullptr) {
+      costs.push_back(std::visit(pricer, task.body));
+      continue;
+    }
+    std::optional<TaskCost>& known =
+        kernels[static_cast<size_t>(compute->signature) * static_cast<size_t>(graph.devices()) +
+                compute->device.index()];
+    if (!known.has_value()) known = pricer(*compute);
+    costs.push_back(*known);
+  }
+  return costs;
+}
+
+std::vector<Nanos> DurationsOf(const std::vector<TaskCost>& costs) {
+  std::vector<Nanos> durations;
+  durations.reserve(costs.size());
+  for (const TaskCost& cost : costs) durations.push_back(cost.time);
+  return durations;
+}
+
+SourceCounts CountSources(const std::vector<TaskCost>& costs) {
+  SourceCounts counts;
+  for (const TaskCost& cost : costs) {
+    counts.measured += cost.source == CostSource::kMeasured;
+    counts.interpolated += cost.source == CostSource::kInterpolated;
+    counts.roofline += cost.source == CostSource::kRoofline;
+  }
+  return counts;
+}
+
+MoveSignature SignatureOf(const TaskGraph& graph, const LoadTask& task) {
+  const Buffer& buffer = graph.buffer(task.buffer);
+  return {MoveSignature::Kind::kCopy, buffer.dtype, buffer.elements(), buffer.elements()};
+}
+
+}  // namespace partita
