@@ -51,7 +51,8 @@ struct ReferenceComparison {
   std::string first_difference;  // by name; empty if equal: tensor, element, got, wanted, allowed
 };
 
-// Every expected tensor whose kind has a tolerance must be in `got`.
+// Compares the expected tensors whose kind has a tolerance. Losses and final values must be in
+// `got`; logits, gradients and buffers that are absent there are left out.
 ReferenceComparison CompareWithReference(const ReferenceFolder& reference, const RunValues& got);
 
 }  // namespace partita
