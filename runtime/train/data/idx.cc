@@ -177,6 +177,10 @@ absl::StatusOr<IdxPaths> FindIdxFiles(const std::string& path, DataSplit split) 
     IdxPaths paths{absl::StrCat(path, "/", stem, "-images", joint, "idx3-ubyte"),
                    absl::StrCat(path, "/", stem, "-labels", joint, "idx1-ubyte")};
     if (std::filesystem::exists(paths.images, ignored)) return paths;
+    if (std::filesystem::exists(paths.images + ".gz", ignored)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("'", paths.images, ".gz' is compressed; unpack it with gunzip"));
+    }
   }
   return absl::NotFoundError(absl::StrCat("'", path, "' has no '", stem, "-images-idx3-ubyte'"));
 }

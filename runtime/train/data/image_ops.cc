@@ -37,49 +37,49 @@ std::vector<Tap> TriangleTaps(int64_t from, int64_t to) {
   return taps;
 }
 
-// [height, width, channels] bytes to [height, new width, channels] floats.
-std::vector<float> ResizeRows(const Image& image, int64_t width) {
-  const std::vector<Tap> taps = TriangleTaps(image.width, width);
-  const int64_t channels = image.channels;
-  std::vector<float> result(static_cast<size_t>(image.height * width * channels));
-  auto out = result.begin();
-  for (int64_t y = 0; y < image.height; ++y) {
-    const uint8_t* row = image.pixels.data() + y * image.width * channels;
-    for (const Tap& tap : taps) {
-      for (int64_t c = 0; c < channels; ++c) {
-        const uint8_t* pixel = row + tap.first * channels + c;
-        float sum = 0;
-        for (float weight : tap.weights) {
-          sum += weight * *pixel;
-          pixel += channels;
-        }
-        *out++ = sum;
-      }
+// out[i] += weight * in[i]
+void AddScaled(float weight, const uint8_t* __restrict in, size_t count, float* __restrict out) {
+  for (size_t i = 0; i < count; ++i) out[i] += weight * static_cast<float>(in[i]);
+}
+
+// A row of floats to a row of bytes, each rounded to nearest; sums of weighted bytes are at most
+// 255 and a rounding error.
+template <size_t kChannels>
+void ResizeRow(const float* row, const std::vector<Tap>& taps, uint8_t* out) {
+  for (const Tap& tap : taps) {
+    const float* pixel = row + tap.first * static_cast<int64_t>(kChannels);
+    float sum[kChannels];
+    std::fill_n(sum, kChannels, 0.5f);
+    for (float weight : tap.weights) {
+      for (size_t c = 0; c < kChannels; ++c) sum[c] += weight * pixel[c];
+      pixel += kChannels;
     }
+    for (size_t c = 0; c < kChannels; ++c) *out++ = static_cast<uint8_t>(std::min(sum[c], 255.f));
   }
-  return result;
 }
 
 }  // namespace
 
 Image Resize(const Image& image, int64_t width, int64_t height) {
   CHECK(width > 0 && height > 0 && image.width > 0 && image.height > 0);
+  CHECK(image.channels == 1 || image.channels == 3);
   if (width == image.width && height == image.height) return image;
-  const std::vector<float> rows = ResizeRows(image, width);
-  const int64_t length = width * image.channels;
   Image result{.width = width, .height = height, .channels = image.channels, .pixels = {}};
-  result.pixels.reserve(static_cast<size_t>(length * height));
-  std::vector<float> sum(static_cast<size_t>(length));
-  for (const Tap& tap : TriangleTaps(image.height, height)) {
-    std::ranges::fill(sum, 0.f);
-    const float* row = rows.data() + tap.first * length;
-    for (float weight : tap.weights) {
-      for (size_t i = 0; i < sum.size(); ++i) sum[i] += weight * row[i];
-      row += length;
+  result.pixels.resize(static_cast<size_t>(width * height * image.channels));
+  const int64_t length = image.width * image.channels;
+  std::vector<float> row(static_cast<size_t>(length));
+  const std::vector<Tap> across = TriangleTaps(image.width, width);
+  uint8_t* out = result.pixels.data();
+  for (const Tap& down : TriangleTaps(image.height, height)) {
+    std::ranges::fill(row, 0.f);
+    const uint8_t* in = image.pixels.data() + down.first * length;
+    for (float weight : down.weights) {
+      AddScaled(weight, in, row.size(), row.data());
+      in += length;
     }
-    for (float value : sum) {
-      result.pixels.push_back(static_cast<uint8_t>(std::clamp(value + 0.5f, 0.f, 255.f)));
-    }
+    image.channels == 3 ? ResizeRow<3>(row.data(), across, out)
+                        : ResizeRow<1>(row.data(), across, out);
+    out += width * image.channels;
   }
   return result;
 }

@@ -8,9 +8,9 @@
 
 namespace partita {
 
-// Resizes with a triangle filter: bilinear interpolation when growing; when shrinking the triangle
-// is as wide as the step, so every pixel counts (the rule of Pillow's BILINEAR). Horizontal, then
-// vertical, rounded once at the end.
+// Resizes an image of 1 or 3 channels with a triangle filter: bilinear interpolation when growing;
+// when shrinking the triangle is as wide as the step, so every pixel counts (the rule of Pillow's
+// BILINEAR). Vertical, then horizontal, rounded once at the end.
 Image Resize(const Image& image, int64_t width, int64_t height);
 
 // A window of an image; it lies inside.

@@ -76,11 +76,13 @@ Opened OpenSafetensors(const DataOptions& options) {
   return OpenSafetensorsSource({options.spec, options.shape, options.classes});
 }
 
-// A folder with an IDX file of either split, or a file with such a name.
+// A folder with an IDX file of either split, perhaps compressed, or a file with such a name.
 bool IsIdx(const std::string& spec) {
   if (absl::StrContains(std::filesystem::path(spec).filename().string(), "-ubyte")) return true;
-  return FindIdxFiles(spec + "/", DataSplit::kTrain).ok() ||
-         FindIdxFiles(spec + "/", DataSplit::kEval).ok();
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(spec, ignored)) return false;
+  return !absl::IsNotFound(FindIdxFiles(spec, DataSplit::kTrain).status()) ||
+         !absl::IsNotFound(FindIdxFiles(spec, DataSplit::kEval).status());
 }
 
 Opened OpenIdx(const DataOptions& options) {

@@ -70,6 +70,8 @@ TEST(OpenDataSourceTest, WhatIsNoDataListsTheForms) {
     EXPECT_THAT(MessageOf({.spec = "sinthetic"}), HasSubstr(form));
     EXPECT_THAT(MessageOf({.spec = folder.path()}), HasSubstr(form));
   }
+  folder.Write("train-images-idx3-ubyte.gz", "");
+  EXPECT_THAT(MessageOf({.spec = folder.path()}), HasSubstr("unpack it with gunzip"));
   EXPECT_EQ(OpenDataSource({.spec = folder / "no.safetensors"}).status().code(),
             absl::StatusCode::kNotFound);
 }
