@@ -1,13 +1,12 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
+#include <span>
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
+#include "graph/tensor.h"
 
 namespace partita {
 
@@ -15,15 +14,16 @@ namespace partita {
 // tensor's extents leaves 64 bits.
 constexpr int64_t kAttributeLimit = int64_t{1} << 31;
 
+// Every dimension may be a loop, of which a rule has at most 31.
+constexpr size_t kRankLimit = 12;
+
 // `values` are `count` numbers in [least, kAttributeLimit). `what` names them: "conv2d strides".
-inline absl::Status CheckAttribute(absl::string_view what, const std::vector<int64_t>& values,
-                                   size_t count, int64_t least) {
-  bool valid = values.size() == count;
-  for (int64_t value : values) valid = valid && value >= least && value < kAttributeLimit;
-  if (valid) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(what, " should be ", count, " numbers from ",
-                                                 least, " to 2^31; found [",
-                                                 absl::StrJoin(values, ","), "]"));
-}
+absl::Status CheckAttribute(absl::string_view what, const std::vector<int64_t>& values,
+                            size_t count, int64_t least);
+
+// An operator that has from `least` to `most` operands, all of one type of real numbers and of
+// bounded rank.
+absl::Status CheckOperands(absl::string_view name, std::span<const TensorType> operands,
+                           size_t least, size_t most);
 
 }  // namespace partita

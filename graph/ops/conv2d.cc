@@ -19,10 +19,7 @@ absl::Status CheckAttributes(const Conv2d& conv) {
 absl::StatusOr<std::vector<TensorType>> InferResults(const Conv2d& conv,
                                                      std::span<const TensorType> operands) {
   RETURN_IF_ERROR(CheckAttributes(conv));
-  if (operands.size() < 2 || operands.size() > 3) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "conv2d wants x, weight and at most a bias; found ", operands.size(), " operands"));
-  }
+  RETURN_IF_ERROR(CheckOperands("conv2d (x, weight, bias)", operands, 2, 3));
   const Shape& x = operands[0].shape;
   const Shape& w = operands[1].shape;
   if (x.size() != 4 || w.size() != 4) {

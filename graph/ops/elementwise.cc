@@ -4,6 +4,8 @@
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
+#include "graph/ops/attribute_checks.h"
+#include "graph/support/status_macros.h"
 
 namespace partita {
 
@@ -15,7 +17,7 @@ std::string DimensionName(int d) {
 
 absl::StatusOr<std::vector<TensorType>> InferResults(const Relu&,
                                                      std::span<const TensorType> operands) {
-  if (operands.size() != 1) return absl::InvalidArgumentError("relu wants one operand");
+  RETURN_IF_ERROR(CheckOperands("relu", operands, 1, 1));
   return std::vector<TensorType>{operands[0]};
 }
 
@@ -56,10 +58,7 @@ absl::StatusOr<std::vector<TensorType>> InferResults(const Binary& binary,
     return absl::InvalidArgumentError(absl::StrCat("binary function '", binary.function,
                                                    "' is unknown; known are add, sub, mul"));
   }
-  if (operands.size() != 2 || operands[0].dtype != operands[1].dtype) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(binary.function, " wants two operands of one type"));
-  }
+  RETURN_IF_ERROR(CheckOperands(binary.function, operands, 2, 2));
   const Shape& a = operands[0].shape;
   const Shape& b = operands[1].shape;
   Shape y(std::max(a.size(), b.size()), 1);
@@ -120,7 +119,7 @@ std::vector<InPlacePair> InPlace(const Binary& binary, Pass pass) {
 
 absl::StatusOr<std::vector<TensorType>> InferResults(const Scale& scale,
                                                      std::span<const TensorType> operands) {
-  if (operands.size() != 1) return absl::InvalidArgumentError("scale wants one operand");
+  RETURN_IF_ERROR(CheckOperands("scale", operands, 1, 1));
   if (!std::isfinite(scale.alpha) || !std::isfinite(scale.beta)) {
     return absl::InvalidArgumentError(
         absl::StrCat("scale by ", scale.alpha, " plus ", scale.beta, ": constants must be finite"));

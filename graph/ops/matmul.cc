@@ -1,15 +1,14 @@
 #include "graph/ops/matmul.h"
 
 #include "absl/strings/str_cat.h"
+#include "graph/ops/attribute_checks.h"
+#include "graph/support/status_macros.h"
 
 namespace partita {
 
 absl::StatusOr<std::vector<TensorType>> InferResults(const MatMul& matmul,
                                                      std::span<const TensorType> operands) {
-  if (operands.size() < 2 || operands.size() > 3) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "matmul wants x, weight and at most a bias; found ", operands.size(), " operands"));
-  }
+  RETURN_IF_ERROR(CheckOperands("matmul (x, weight, bias)", operands, 2, 3));
   const Shape& x = operands[0].shape;
   const Shape& w = operands[1].shape;
   if (x.size() < 2 || w.size() != 2) {

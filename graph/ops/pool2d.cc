@@ -42,8 +42,10 @@ absl::Status CheckAttributes(const Pool2d& pool) {
 absl::StatusOr<std::vector<TensorType>> InferResults(const Pool2d& pool,
                                                      std::span<const TensorType> operands) {
   RETURN_IF_ERROR(CheckAttributes(pool));
-  if (operands.size() != 1 || operands[0].shape.size() != 4) {
-    return absl::InvalidArgumentError("pool2d wants one operand of rank 4");
+  RETURN_IF_ERROR(CheckOperands("pool2d", operands, 1, 1));
+  if (operands[0].shape.size() != 4) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("pool2d wants an operand of rank 4; found ", ToString(operands[0])));
   }
   const Shape& x = operands[0].shape;
   Shape y = {x[0], x[1], 0, 0};

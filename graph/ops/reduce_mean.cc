@@ -4,7 +4,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "graph/ops/attribute_checks.h"
 #include "graph/ops/elementwise.h"
+#include "graph/support/status_macros.h"
 
 namespace partita {
 namespace {
@@ -33,7 +35,7 @@ absl::StatusOr<ReduceMean> MakeReduceMean(const Shape& x, std::vector<int64_t> a
 
 absl::StatusOr<std::vector<TensorType>> InferResults(const ReduceMean& mean,
                                                      std::span<const TensorType> operands) {
-  if (operands.size() != 1) return absl::InvalidArgumentError("reduce_mean wants one operand");
+  RETURN_IF_ERROR(CheckOperands("reduce_mean", operands, 1, 1));
   const Shape& x = operands[0].shape;
   for (size_t k = 0; k < mean.axes.size(); ++k) {
     const int64_t least = k == 0 ? 0 : mean.axes[k - 1] + 1;

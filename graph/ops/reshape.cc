@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "graph/ops/attribute_checks.h"
 #include "graph/ops/elementwise.h"
 #include "graph/support/check.h"
 #include "graph/support/status_macros.h"
@@ -76,7 +77,7 @@ void NameLoops(const std::vector<LoopList>& dims, ShardingRule& rule) {
 
 absl::StatusOr<std::vector<TensorType>> InferResults(const Reshape& reshape,
                                                      std::span<const TensorType> operands) {
-  if (operands.size() != 1) return absl::InvalidArgumentError("reshape wants one operand");
+  RETURN_IF_ERROR(CheckOperands("reshape", operands, 1, 1));
   const Shape& x = operands[0].shape;
   Shape y(reshape.shape.begin(), reshape.shape.end());
   int64_t known = 1;

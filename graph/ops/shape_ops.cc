@@ -21,7 +21,7 @@ Work Copies(std::span<const TensorType> outputs) { return {.other = Volume(outpu
 
 absl::StatusOr<std::vector<TensorType>> InferResults(const Transpose& transpose,
                                                      std::span<const TensorType> operands) {
-  if (operands.size() != 1) return absl::InvalidArgumentError("transpose wants one operand");
+  RETURN_IF_ERROR(CheckOperands("transpose", operands, 1, 1));
   const Shape& x = operands[0].shape;
   std::vector<int64_t> sorted = transpose.perm;
   std::sort(sorted.begin(), sorted.end());
@@ -57,7 +57,7 @@ std::vector<InPlacePair> InPlace(const Transpose&, Pass) { return {}; }
 
 absl::StatusOr<std::vector<TensorType>> InferResults(const Concat& concat,
                                                      std::span<const TensorType> operands) {
-  if (operands.empty()) return absl::InvalidArgumentError("concat wants operands");
+  RETURN_IF_ERROR(CheckOperands("concat", operands, 1, 1 << 16));
   TensorType y = operands[0];
   const auto rank = static_cast<int64_t>(y.shape.size());
   if (concat.axis < 0 || concat.axis >= rank) {
@@ -116,7 +116,7 @@ std::vector<InPlacePair> InPlace(const Concat&, Pass) { return {}; }
 
 absl::StatusOr<std::vector<TensorType>> InferResults(const Crop& crop,
                                                      std::span<const TensorType> operands) {
-  if (operands.size() != 1) return absl::InvalidArgumentError("crop wants one operand");
+  RETURN_IF_ERROR(CheckOperands("crop", operands, 1, 1));
   const Shape& x = operands[0].shape;
   bool valid = crop.begin.size() == x.size() && crop.end.size() == x.size();
   Shape y;
@@ -162,7 +162,7 @@ std::vector<InPlacePair> InPlace(const Crop&, Pass) { return {{0, 0}}; }
 
 absl::StatusOr<std::vector<TensorType>> InferResults(const Pad& pad,
                                                      std::span<const TensorType> operands) {
-  if (operands.size() != 1) return absl::InvalidArgumentError("pad wants one operand");
+  RETURN_IF_ERROR(CheckOperands("pad", operands, 1, 1));
   const Shape& x = operands[0].shape;
   RETURN_IF_ERROR(CheckAttribute("pads", pad.pads, 2 * x.size(), -kAttributeLimit));
   Shape y = x;

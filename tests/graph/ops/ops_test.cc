@@ -62,6 +62,17 @@ TEST(BinaryTest, ShapesThatDoNotBroadcastAreRefused) {
   EXPECT_THAT(std::string(results.status().message()), HasSubstr("do not broadcast"));
 }
 
+TEST(OperandChecksTest, MixedTypesIntegersAndHugeRanksAreRefused) {
+  const TensorType real = {DType::kFloat32, {2, 3}};
+  const TensorType integer = {DType::kInt32, {2, 3}};
+  TensorType deep = real;
+  deep.shape.assign(40, 1);
+  EXPECT_FALSE(InferResults(OpAttrs(Binary{"add"}), std::vector{real, integer}).ok());
+  EXPECT_FALSE(InferResults(OpAttrs(Relu{}), std::vector{integer}).ok());
+  EXPECT_FALSE(InferResults(OpAttrs(Relu{}), std::vector{deep}).ok());
+  EXPECT_FALSE(InferResults(OpAttrs(Relu{}), std::vector<TensorType>{}).ok());
+}
+
 TEST(MatMulTest, ABiasIsReadOncePerSplitOfTheSum) {
   const std::vector<TensorType> operands = {
       {DType::kFloat32, {4, 6}}, {DType::kFloat32, {8, 6}}, {DType::kFloat32, {8}}};
