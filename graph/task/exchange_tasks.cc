@@ -396,8 +396,8 @@ class Emitter {
   }
 
   // One contiguous, overwritable slice with a device's shares of all flows.
-  Slice PlaceReduction(const std::vector<const Flow*>& flows,
-                             const std::vector<int64_t>& offsets, int64_t total, DeviceId device) {
+  Slice PlaceReduction(const std::vector<const Flow*>& flows, const std::vector<int64_t>& offsets,
+                       int64_t total, DeviceId device) {
     Windows all;
     std::vector<Box> boxes;
     std::vector<Windows> each;
