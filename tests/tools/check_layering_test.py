@@ -51,7 +51,8 @@ class LayeringTest(unittest.TestCase):
                 ("graph/ops/conv2d.h", "graph/sharding_rule.h"), ("graph/parallel/plan.h", "graph/graph.h"),
                 ("planner/a.h", "cost_model/machine.h"), ("runtime/executor/a.h", "runtime/comm/communicator.h"),
                 ("runtime/comm/inproc/a.h", "runtime/backend/backend.h"),
-                ("runtime/backend/cpu/a.h", "runtime/backend/backend.h"), ("tools/workflow/a.h", "planner/planner.h"),
+                ("runtime/backend/cpu/a.h", "runtime/backend/backend.h"),
+                ("runtime/backend/cpu/a.h", "runtime/backend/host/host_device.h"), ("tools/workflow/a.h", "planner/planner.h"),
                 ("tests/planner/a.cc", "runtime/train/trainer.h"), ("graph/a.cc", "proto/model.pb.h")]:
             self.assert_includes(name, header, forbidden=False)
 
