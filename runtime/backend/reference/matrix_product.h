@@ -31,31 +31,49 @@ struct ProductExtents {
   int64_t depth = 0;    // columns of a, rows of b
 };
 
+constexpr int64_t kTileColumns = 256;
+
+// out[j] += sum over k of factor(k) * tile[k][j], k ascending, four at a time so that `out` is read
+// and written less often.
+template <class Wide, class T>
+void AddRows(const T* factors, int64_t stride, int64_t depth, const Wide* tile, int64_t width,
+             Wide* out) {
+  const auto factor = [&](int64_t k) { return Wide(factors[k * stride]); };
+  int64_t k = 0;
+  for (; k + 4 <= depth; k += 4) {
+    const Wide f0 = factor(k), f1 = factor(k + 1), f2 = factor(k + 2), f3 = factor(k + 3);
+    const Wide* r = tile + k * kTileColumns;
+    for (int64_t j = 0; j < width; ++j) {
+      out[j] = out[j] + f0 * r[j] + f1 * r[j + kTileColumns] + f2 * r[j + 2 * kTileColumns] +
+               f3 * r[j + 3 * kTileColumns];
+    }
+  }
+  for (; k < depth; ++k) {
+    const Wide f = factor(k);
+    for (int64_t j = 0; j < width; ++j) out[j] += f * tile[k * kTileColumns + j];
+  }
+}
+
 // c += a * b, c row-major. Products and sums are taken in Wide, the depth in ascending order, so
 // the result does not depend on how rows and columns are cut. b is copied tile by tile, so that the
 // inner loop runs over consecutive elements whatever its strides are.
 template <class Wide, class TA, class TB>
 void AddProduct(const ProductExtents& extents, MatrixView<TA> a, MatrixView<TB> b, Wide* c) {
   constexpr int64_t kDepth = 64;
-  constexpr int64_t kColumns = 256;
-  std::vector<Wide> tile(static_cast<size_t>(kDepth * kColumns));
+  std::vector<Wide> tile(static_cast<size_t>(std::min(kDepth, extents.depth) * kTileColumns));
   for (int64_t k0 = 0; k0 < extents.depth; k0 += kDepth) {
     const int64_t k1 = std::min(extents.depth, k0 + kDepth);
-    for (int64_t j0 = 0; j0 < extents.columns; j0 += kColumns) {
-      const int64_t width = std::min(extents.columns, j0 + kColumns) - j0;
+    for (int64_t j0 = 0; j0 < extents.columns; j0 += kTileColumns) {
+      const int64_t width = std::min(extents.columns, j0 + kTileColumns) - j0;
       for (int64_t k = k0; k < k1; ++k) {
         for (int64_t j = 0; j < width; ++j) {
-          tile[static_cast<size_t>((k - k0) * kColumns + j)] =
+          tile[static_cast<size_t>((k - k0) * kTileColumns + j)] =
               Wide(b.data[k * b.row + (j0 + j) * b.column]);
         }
       }
       for (int64_t i = 0; i < extents.rows; ++i) {
-        Wide* out = c + i * extents.columns + j0;
-        for (int64_t k = k0; k < k1; ++k) {
-          const Wide factor(a.data[i * a.row + k * a.column]);
-          const Wide* in = tile.data() + (k - k0) * kColumns;
-          for (int64_t j = 0; j < width; ++j) out[j] += factor * in[j];
-        }
+        AddRows(a.data + i * a.row + k0 * a.column, a.column, k1 - k0, tile.data(), width,
+                c + i * extents.columns + j0);
       }
     }
   }
