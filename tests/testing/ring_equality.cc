@@ -1,0 +1,103 @@
+#include "tests/testing/ring_equality.h"
+
+#include "absl/strings/str_cat.h"
+#include "graph/support/check.h"
+#include "graph/support/status_macros.h"
+#include "tests/testing/task_interpreter.h"
+
+namespace partita {
+namespace {
+
+bool IsPersistent(const Tensor& tensor) {
+  return tensor.kind == TensorKind::kWeight || tensor.kind == TensorKind::kState;
+}
+
+absl::Status Difference(const Tensor& tensor, size_t step, const DenseTensor& expected,
+                        const DenseTensor& found) {
+  if (expected.bytes == found.bytes) return absl::OkStatus();
+  const auto size = static_cast<size_t>(SizeOf(expected.type.dtype));
+  size_t at = 0;
+  while (at < expected.bytes.size() && expected.bytes[at] == found.bytes[at]) ++at;
+  return absl::DataLossError(absl::StrCat("'", tensor.name, "' ", ToString(tensor.type),
+                                          " differs after step ", step, ", first at element ",
+                                          at / size));
+}
+
+}  // namespace
+
+DenseTensor SerialRun::RandomValue(const Tensor& tensor, bool small,
+                                   std::mt19937_64& random) const {
+  DenseTensor value(tensor.type);
+  switch (tensor.type.dtype) {
+    case DType::kRing64:
+      for (uint64_t& x : value.as<uint64_t>()) x = small ? random() % 3 - 1 : random();
+      break;
+    case DType::kInt32: {
+      const auto classes = static_cast<uint64_t>(graph_.tensor(graph_.logits()).type.shape.back());
+      for (int32_t& x : value.as<int32_t>()) x = static_cast<int32_t>(random() % classes);
+      break;
+    }
+    case DType::kFloat32:
+      for (float& x : value.as<float>()) x = static_cast<float>(random() >> 40) * 0x1p-23f - 1;
+      break;
+    case DType::kFloat64:
+      for (double& x : value.as<double>()) x = static_cast<double>(random() >> 11) * 0x1p-52 - 1;
+      break;
+  }
+  return value;
+}
+
+SerialRun::SerialRun(const Graph& graph, int steps, std::mt19937_64& random) : graph_(graph) {
+  const bool small = random() % 4 == 0;
+  SerialTrainer trainer(graph);
+  for (const Tensor& tensor : graph.tensors()) {
+    if (!IsPersistent(tensor)) continue;
+    trainer.mutable_value(tensor.id) = RandomValue(tensor, small, random);
+    start_.emplace_back(tensor.id, trainer.value(tensor.id));
+  }
+  for (int s = 0; s < steps; ++s) {
+    Step step;
+    step.arguments = {.step = s, .seed = 77, .weight_decay = 0.125};
+    for (const Tensor& tensor : graph.tensors()) {
+      if (tensor.kind == TensorKind::kInput || tensor.kind == TensorKind::kLabels) {
+        trainer.mutable_value(tensor.id) = RandomValue(tensor, small, random);
+      }
+      if (tensor.kind == TensorKind::kInput || tensor.kind == TensorKind::kLabels ||
+          tensor.kind == TensorKind::kSeed) {
+        step.inputs.emplace_back(tensor.id, trainer.value(tensor.id));
+      }
+    }
+    const absl::Status status = trainer.Step(step.arguments);
+    CHECK(status.ok()) << status;
+    for (TensorId id : {graph.loss(), graph.correct()}) {
+      if (id != kNoTensor) step.outputs.emplace_back(id, trainer.value(id));
+    }
+    for (const auto& [id, value] : start_) step.persistent.emplace_back(id, trainer.value(id));
+    steps_.push_back(std::move(step));
+  }
+}
+
+absl::Status SerialRun::Compare(const TaskGraph& tasks, std::mt19937_64* random) const {
+  TaskInterpreter run(&graph_, tasks);
+  for (const auto& [id, value] : start_) run.SetPersistent(id, value);
+  for (size_t s = 0; s < steps_.size(); ++s) {
+    const Step& step = steps_[s];
+    for (const auto& [id, value] : step.inputs) run.SetInput(id, value);
+    if (random != nullptr && s + 1 == steps_.size()) {
+      RETURN_IF_ERROR(run.RunStep(step.arguments, RandomOrder(tasks, *random)));
+    } else {
+      RETURN_IF_ERROR(run.RunStep(step.arguments));
+    }
+    for (const auto& [id, expected] : step.outputs) {
+      ASSIGN_OR_RETURN(const DenseTensor found, run.Output(id));
+      RETURN_IF_ERROR(Difference(graph_.tensor(id), s, expected, found));
+    }
+    for (const auto& [id, expected] : step.persistent) {
+      ASSIGN_OR_RETURN(const DenseTensor found, run.Persistent(id));
+      RETURN_IF_ERROR(Difference(graph_.tensor(id), s, expected, found));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace partita

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <random>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "graph/graph.h"
+#include "graph/task/task_graph.h"
+#include "runtime/backend/kernel_arguments.h"
+#include "runtime/serial/serial_trainer.h"
+
+namespace partita {
+
+// What some steps of a training graph give when it runs whole: the values to start from, the
+// batches, and every persistent tensor and host value after each step. Weights, states and inputs
+// are random: in the ring any 64 bits, or few small integers (ties, zeros); in floating point
+// numbers in [-1, 1).
+class SerialRun {
+ public:
+  SerialRun(const Graph& graph, int steps, std::mt19937_64& random);
+
+  const Graph& graph() const { return graph_; }
+
+  // Runs a task graph of the same graph from the same values and compares every step bit for bit.
+  // With `random`, the last step runs in a random order that keeps only the dependencies. DataLoss
+  // names the first tensor that differs, and the step; other errors come from the interpreter.
+  absl::Status Compare(const TaskGraph& tasks, std::mt19937_64* random = nullptr) const;
+
+ private:
+  struct Step {
+    StepArguments arguments;
+    std::vector<std::pair<TensorId, DenseTensor>> inputs;
+    std::vector<std::pair<TensorId, DenseTensor>> outputs;     // loss, correct
+    std::vector<std::pair<TensorId, DenseTensor>> persistent;  // after the step
+  };
+  DenseTensor RandomValue(const Tensor& tensor, bool small, std::mt19937_64& random) const;
+
+  const Graph& graph_;
+  std::vector<std::pair<TensorId, DenseTensor>> start_;
+  std::vector<Step> steps_;
+};
+
+}  // namespace partita
