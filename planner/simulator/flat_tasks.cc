@@ -202,7 +202,7 @@ FlatTasks Flatten(const TaskGraph& graph, const SimulatedResources& resources,
     for (const Task& task : tasks) {
       for (TaskId before : task.dependencies) visit(before.index(), task.id.index());
     }
-    for (const auto& [before, after] : more_dependencies) visit(before.index(), after.index());
+    for (const auto& [after, before] : more_dependencies) visit(before.index(), after.index());
   };
   for_each_edge([&](size_t before, size_t after) {
     ++flat.successor_begin[before + 1];

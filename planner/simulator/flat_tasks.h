@@ -69,8 +69,8 @@ struct FlatTasks {
 };
 
 // The devices of the graph are the first ones of the topology; it has at least as many.
-// `more_dependencies`: pairs (earlier task, later task) beyond those of the tasks themselves, such
-// as those that reuse of memory adds; together they have no cycle (checked).
+// `more_dependencies`: pairs (task, task that must have ended before) beyond those of the tasks
+// themselves: BufferAssignment::added_dependencies. Together they have no cycle (checked).
 FlatTasks Flatten(const TaskGraph& graph, const SimulatedResources& resources,
                   std::span<const std::pair<TaskId, TaskId>> more_dependencies = {});
 

@@ -128,7 +128,7 @@ TEST(FlatTasksTest, FurtherDependenciesMayGoAgainstTheCanonicalOrder) {
   const DeviceTopology topology = VirtualCpuDevices(2);
   TaskGraphBuilder builder(2);
   const TaskId a = AddLoad(builder, DeviceId(0)), b = AddLoad(builder, DeviceId(1));
-  const std::pair<TaskId, TaskId> more[] = {{b, a}};
+  const std::pair<TaskId, TaskId> more[] = {{a, b}};
   const FlatTasks flat = Flatten(std::move(builder).Build(), SimulatedResources(topology), more);
   EXPECT_THAT(flat.topological, ElementsAre(b.value(), a.value()));
   EXPECT_THAT(flat.SuccessorsOf(b.index()), ElementsAre(a.value()));

@@ -1,0 +1,110 @@
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "cost_model/cost_model.h"
+#include "cost_model/task_costs.h"
+#include "graph/graph.h"
+#include "graph/parallel/device_topology.h"
+#include "graph/parallel/plan.h"
+#include "graph/parallel/strategy.h"
+#include "graph/task/buffer_assignment.h"
+#include "graph/task/task_graph.h"
+#include "planner/simulator/simulator.h"
+
+namespace partita {
+
+// How a device spends a step.
+struct DeviceUse {
+  Nanos compute;        // its compute lane is busy
+  Nanos communication;  // its communication lane is busy
+  Nanos idle;           // neither is
+};
+
+// What one step of a strategy costs.
+struct Evaluation {
+  // Why the strategy cannot run, for people; empty if it can. The kind says what sort of reason.
+  enum class Verdict : uint8_t {
+    kFeasible,
+    kInvalid,     // the strategy does not fit the graph or the machine; nothing else is filled in
+    kOutOfMemory  // a device's peak is above its memory; everything is filled in
+  };
+  Verdict verdict = Verdict::kFeasible;
+  std::string reason;
+
+  Nanos time;
+  int64_t tasks = 0;
+  std::vector<Bytes> peak;      // by device: what tensors and scratch take at most
+  std::vector<Bytes> received;  // by device: what arrives from other devices
+  std::vector<DeviceUse> use;   // by device
+  SourceCounts sources;         // tasks by source of their duration
+
+  bool feasible() const { return verdict == Verdict::kFeasible; }
+};
+
+// Everything that an evaluation looks at: for plans, timelines and reports.
+struct EvaluatedStep {
+  TaskGraph tasks;
+  std::vector<TaskCost> costs;  // by task
+  std::vector<TaskId> order;    // the total order in which lanes run
+  BufferAssignment memory;
+  Schedule schedule;  // with the waits that reuse of memory adds
+  Evaluation evaluation;
+};
+
+// Evaluates strategies of one training graph on one machine. Const and pure: several threads may
+// call at once, equal strategies get equal answers.
+class Evaluator {
+ public:
+  struct Options {
+    PartitionChoices choices;
+    // As the runtime's backend will answer. Missing functions: dense buffers, no scratch.
+    MemorySizes sizes;
+    // Infeasible where a device's peak is above Device::memory.
+    bool limit_memory = true;
+  };
+
+  // Graph and model outlive the evaluator. The model knows every task.
+  Evaluator(const Graph& graph, const DeviceTopology& topology, const CostModel& model,
+            Options options);
+  Evaluator(const Graph& graph, const DeviceTopology& topology, const CostModel& model)
+      : Evaluator(graph, topology, model, Options()) {}
+
+  const Graph& graph() const { return graph_; }
+  const DeviceTopology& topology() const { return resources_.topology(); }
+  const CostModel& model() const { return model_; }
+  const Options& options() const { return options_; }
+  const SimulatedResources& resources() const { return resources_; }
+
+  // InvalidArgument where the strategy does not fit. Running out of memory is no error but a
+  // verdict.
+  absl::StatusOr<EvaluatedStep> EvaluateStep(const Strategy& strategy) const;
+  // The same for a task graph at hand, run in the given order instead of the best one known.
+  absl::StatusOr<EvaluatedStep> EvaluateOrder(TaskGraph tasks, std::vector<TaskId> order) const;
+
+  // For searches: never an error, and stops early. Where the time without waits for memory is
+  // already above `enough`, memory is not looked at: time is that bound, peak is empty.
+  Evaluation Evaluate(const Strategy& strategy,
+                      Nanos enough = Nanos(std::numeric_limits<int64_t>::max())) const;
+
+ private:
+  absl::StatusOr<EvaluatedStep> Start(const Strategy& strategy) const;
+  void Price(EvaluatedStep& step) const;
+  void FinishInOrder(EvaluatedStep& step) const;
+
+  const Graph& graph_;
+  const CostModel& model_;
+  Options options_;
+  SimulatedResources resources_;
+};
+
+// The part of a plan that an evaluation fills in.
+Prediction PredictionOf(const Evaluation& evaluation);
+// The order of the step, to be stored in a plan.
+PlanOrder PlanOrderOf(const EvaluatedStep& step);
+
+}  // namespace partita

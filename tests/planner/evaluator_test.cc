@@ -1,0 +1,188 @@
+#include "planner/evaluator.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <numeric>
+#include <random>
+#include <thread>
+
+#include "cost_model/default_cost_model.h"
+#include "cost_model/machines.h"
+#include "graph/support/check.h"
+#include "graph/task/planned_step.h"
+#include "graph/training_graph.h"
+#include "graph/zoo/models.h"
+#include "tests/planner/strategies.h"
+
+namespace partita {
+namespace {
+
+using testing::Each;
+using testing::HasSubstr;
+
+template <class T>
+T Ok(absl::StatusOr<T> value) {
+  CHECK(value.ok()) << value.status();
+  return *std::move(value);
+}
+
+class EvaluatorTest : public testing::Test {
+ protected:
+  void SetUp() override { Use("lenet", "p100-4x4", 4); }
+
+  void Use(const std::string& model, const std::string& machine, int devices) {
+    graph_ = Ok(BuildTrainingGraph(Ok(MakeZooModel(model, 64)), {}));
+    machine_ = std::make_shared<const Machine>(Ok(FindMachine(machine, devices)));
+    model_ = MakeDefaultCostModel(machine_);
+    devices_ = devices;
+  }
+  Evaluator MakeEvaluator(Evaluator::Options options = {}) const {
+    return Evaluator(graph_, machine_->topology, *model_, std::move(options));
+  }
+
+  Graph graph_;
+  std::shared_ptr<const Machine> machine_;
+  std::unique_ptr<CostModel> model_;
+  int devices_ = 0;
+};
+
+TEST_F(EvaluatorTest, OneDeviceIsBusyAllTheTimeAndTheOthersNever) {
+  const Evaluation e = MakeEvaluator().Evaluate(SingleDevice(graph_, DeviceId(1)));
+  ASSERT_TRUE(e.feasible()) << e.reason;
+  EXPECT_GT(e.time, Nanos(0));
+  EXPECT_EQ(e.use[1].compute, e.time);
+  EXPECT_EQ(e.use[1].idle, Nanos(0));
+  EXPECT_EQ(e.use[0].idle, e.time);
+  EXPECT_THAT(e.received, Each(Bytes(0)));
+  EXPECT_GT(e.peak[1], Bytes(0));
+  EXPECT_EQ(e.peak[0], Bytes(0));
+  EXPECT_EQ(e.sources.roofline, e.tasks);
+}
+
+TEST_F(EvaluatorTest, TimesOfADeviceAddUp) {
+  const Evaluator evaluator = MakeEvaluator();
+  std::mt19937_64 random(17);
+  for (int round = 0; round < 10; ++round) {
+    const EvaluatedStep step = Ok(evaluator.EvaluateStep(RandomStrategy(graph_, devices_, random)));
+    const Evaluation& e = step.evaluation;
+    for (int d = 0; d < devices_; ++d) {
+      const auto i = static_cast<size_t>(d);
+      EXPECT_EQ(e.use[i].compute, step.schedule.busy[i]);
+      EXPECT_GE(e.use[i].compute + e.use[i].communication + e.use[i].idle, e.time);
+      EXPECT_LE(e.use[i].compute + e.use[i].idle, e.time);
+      EXPECT_LE(e.use[i].communication + e.use[i].idle, e.time);
+      EXPECT_EQ(e.peak[i], step.memory.peak(DeviceId(d)));
+    }
+    EXPECT_EQ(e.received, BytesReceived(step.tasks));
+    EXPECT_EQ(e.time, step.schedule.makespan);
+  }
+}
+
+TEST_F(EvaluatorTest, FullAndShortEvaluationAgree) {
+  const Evaluator evaluator = MakeEvaluator();
+  std::mt19937_64 random(19);
+  for (int round = 0; round < 10; ++round) {
+    const Strategy strategy = RandomStrategy(graph_, devices_, random);
+    const Evaluation full = Ok(evaluator.EvaluateStep(strategy)).evaluation;
+    const Evaluation brief = evaluator.Evaluate(strategy);
+    EXPECT_EQ(full.time, brief.time);
+    EXPECT_EQ(full.peak, brief.peak);
+    const Evaluation stopped = evaluator.Evaluate(strategy, Nanos(1));
+    EXPECT_LE(stopped.time, full.time);
+    EXPECT_GT(stopped.time, Nanos(1));
+    EXPECT_TRUE(stopped.peak.empty());
+  }
+}
+
+TEST_F(EvaluatorTest, WaitsForReusedMemoryNeverShortenAStep) {
+  const Evaluator evaluator = MakeEvaluator();
+  std::mt19937_64 random(23);
+  for (int round = 0; round < 10; ++round) {
+    const EvaluatedStep step = Ok(evaluator.EvaluateStep(RandomStrategy(graph_, devices_, random)));
+    for (const auto& [task, before] : step.memory.added_dependencies) {
+      EXPECT_GE(step.schedule.start[task.index()], step.schedule.end[before.index()]);
+    }
+    const FlatTasks flat = Flatten(step.tasks, evaluator.resources());
+    EXPECT_LE(Simulate(flat, DurationsOf(step.costs)).makespan, step.evaluation.time);
+  }
+}
+
+TEST_F(EvaluatorTest, StoredOrderGivesTheSameEvaluation) {
+  const Evaluator evaluator = MakeEvaluator();
+  std::mt19937_64 random(29);
+  const Strategy strategy = RandomStrategy(graph_, devices_, random);
+  const EvaluatedStep step = Ok(evaluator.EvaluateStep(strategy));
+  Plan plan{.topology = machine_->topology, .strategy = strategy, .order = PlanOrderOf(step)};
+  PlannedStep planned = Ok(BuildPlannedStep(graph_, plan));
+  EXPECT_EQ(planned.order, step.order);
+  const EvaluatedStep again =
+      Ok(evaluator.EvaluateOrder(std::move(planned.tasks), std::move(planned.order)));
+  EXPECT_EQ(PredictionOf(again.evaluation), PredictionOf(step.evaluation));
+  EXPECT_EQ(again.schedule.start, step.schedule.start);
+}
+
+TEST_F(EvaluatorTest, InvalidStrategyIsAVerdictThatNamesTheOperator) {
+  Strategy strategy = SingleDevice(graph_, DeviceId(0));
+  const OpId anchor = graph_.anchors()[0];
+  strategy.configs[anchor.index()].devices = {DeviceId(4)};
+  const Evaluation e = MakeEvaluator().Evaluate(strategy);
+  EXPECT_EQ(e.verdict, Evaluation::Verdict::kInvalid);
+  EXPECT_THAT(e.reason, HasSubstr(graph_.op(anchor).name));
+  EXPECT_FALSE(MakeEvaluator().EvaluateStep(strategy).ok());
+}
+
+TEST_F(EvaluatorTest, TooLittleMemoryIsAVerdictThatSaysWhereAndByHowMuch) {
+  std::vector<Device> devices(machine_->topology.devices().begin(),
+                              machine_->topology.devices().end());
+  const Strategy strategy = SingleDevice(graph_, DeviceId(2));
+  const Bytes peak = MakeEvaluator().Evaluate(strategy).peak[2];
+  devices[2].memory = peak - Bytes(100);
+  const auto topology = Ok(DeviceTopology::Create(
+      devices, {machine_->topology.links().begin(), machine_->topology.links().end()}));
+  const Evaluation e = Evaluator(graph_, topology, *model_).Evaluate(strategy);
+  EXPECT_EQ(e.verdict, Evaluation::Verdict::kOutOfMemory);
+  EXPECT_THAT(e.reason, HasSubstr("device 2"));
+  EXPECT_THAT(e.reason, HasSubstr("100 too few"));
+  EXPECT_EQ(e.peak[2], peak);
+  Evaluator::Options unlimited;
+  unlimited.limit_memory = false;
+  EXPECT_TRUE(Evaluator(graph_, topology, *model_, unlimited).Evaluate(strategy).feasible());
+}
+
+TEST_F(EvaluatorTest, ThreadsGetTheSameAnswers) {
+  const Evaluator evaluator = MakeEvaluator();
+  std::mt19937_64 random(31);
+  std::vector<Strategy> strategies;
+  for (int i = 0; i < 4; ++i) strategies.push_back(RandomStrategy(graph_, devices_, random));
+  std::vector<Nanos> alone, together(strategies.size());
+  for (const Strategy& strategy : strategies) alone.push_back(evaluator.Evaluate(strategy).time);
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < strategies.size(); ++i) {
+    threads.emplace_back([&, i] { together[i] = evaluator.Evaluate(strategies[i]).time; });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(alone, together);
+}
+
+TEST_F(EvaluatorTest, SlowNetworkMakesOneDeviceTheBest) {
+  Use("alexnet_s56", "ethernet-4x100m", 4);
+  const Evaluator evaluator = MakeEvaluator();
+  const Evaluation one = evaluator.Evaluate(SingleDevice(graph_, DeviceId(0)));
+  const Evaluation split = evaluator.Evaluate(SplitFirstLoop(graph_, devices_));
+  ASSERT_TRUE(one.feasible() && split.feasible()) << one.reason << split.reason;
+  EXPECT_LT(one.time, split.time);
+}
+
+TEST_F(EvaluatorTest, SplittingSamplesPaysOnAFastNetwork) {
+  Use("resnet18", "p100-4x4", 4);
+  const Evaluator evaluator = MakeEvaluator();
+  const Evaluation one = evaluator.Evaluate(SingleDevice(graph_, DeviceId(0)));
+  const Evaluation split = evaluator.Evaluate(SplitFirstLoop(graph_, devices_));
+  ASSERT_TRUE(one.feasible() && split.feasible()) << one.reason << split.reason;
+  EXPECT_LT(split.time, one.time);
+}
+
+}  // namespace
+}  // namespace partita

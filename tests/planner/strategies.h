@@ -1,0 +1,20 @@
+#pragma once
+
+#include <random>
+
+#include "graph/graph.h"
+#include "graph/parallel/strategy.h"
+
+namespace partita {
+
+// Strategies for tests and benchmarks of planning.
+
+// Every operator split `devices` ways along its first loop that can be (the sample of most), part p
+// on device p; otherwise whole on device 0.
+Strategy SplitFirstLoop(const Graph& graph, int devices);
+
+// For every operator random degrees (at most `devices` * 2 parts), replicas and devices; random
+// layouts for some weights.
+Strategy RandomStrategy(const Graph& graph, int devices, std::mt19937_64& random);
+
+}  // namespace partita
