@@ -1,0 +1,118 @@
+#include "runtime/executor/executor.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "graph/task/partition.h"
+#include "graph/training_graph.h"
+#include "runtime/backend/backends.h"
+#include "runtime/comm/communicators.h"
+#include "runtime/serial/serial_trainer.h"
+#include "tests/testing/model_writer.h"
+
+namespace partita {
+namespace {
+
+Graph ConvModel() {
+  ModelWriter m("conv", DType::kFloat32);
+  TensorId x = m.Relu("relu1", m.Conv("conv1", m.Input({6, 3, 7, 5}), 8));
+  x = m.Relu("relu2", m.BatchNorm("bn", m.Conv("conv2", x, 8)));
+  x = ModelWriter::Get(m.builder.Add(
+      {.name = "mean", .attrs = ReduceMean{.axes = {2, 3}, .count = 35}, .inputs = {x}}));
+  return m.Finish(m.Linear("fc", x, 5));
+}
+
+// Splits every operator `degree` ways along its first loop that has the extent.
+Strategy SplitFirstLoop(const Graph& graph, int devices) {
+  Strategy strategy = SingleDevice(graph, DeviceId(0));
+  for (OpId id : graph.anchors()) {
+    ParallelConfig& config = strategy.configs[id.index()];
+    for (size_t l = 0; l < config.degrees.size(); ++l) {
+      if (graph.rule(id).loops[l].extent < devices) continue;
+      config.degrees[l] = devices;
+      config.devices.clear();
+      for (int d = 0; d < devices; ++d) config.devices.push_back(DeviceId(d));
+      break;
+    }
+  }
+  return strategy;
+}
+
+std::unique_ptr<Executor> MakeExecutor(const Graph& graph, const Strategy& strategy, int devices,
+                                       ExecutorOptions options = {}) {
+  TaskGraph tasks = ModelWriter::Get(Partition(graph, strategy, {.devices = devices}));
+  std::vector<TaskId> order = CanonicalOrder(tasks);
+  options.devices.resize(static_cast<size_t>(devices));
+  return ModelWriter::Get(Executor::Create(
+      std::move(tasks), std::move(order), graph, *ModelWriter::Get(MakeBackend("reference")),
+      ModelWriter::Get(MakeCommunicator("inproc", devices)), options));
+}
+
+void CopyPersistent(const Graph& graph, const SerialTrainer& from, Executor& to) {
+  for (const Tensor& tensor : graph.tensors()) {
+    if (tensor.kind != TensorKind::kWeight && tensor.kind != TensorKind::kState) continue;
+    ASSERT_TRUE(
+        to.WriteTensor(tensor.id, {tensor.type.dtype, from.value(tensor.id).bytes.data()}).ok());
+  }
+}
+
+void ExpectSamePersistent(const Graph& graph, const SerialTrainer& want, Executor& got) {
+  for (const Tensor& tensor : graph.tensors()) {
+    if (tensor.kind != TensorKind::kWeight && tensor.kind != TensorKind::kState) continue;
+    DenseTensor value(tensor.type);
+    ASSERT_TRUE(got.ReadTensor(tensor.id, value.bytes.data()).ok());
+    EXPECT_EQ(value.bytes, want.value(tensor.id).bytes) << tensor.name;
+  }
+  EXPECT_EQ(got.CheckCopies(), absl::OkStatus());
+}
+
+class ExecutorTest : public testing::TestWithParam<int> {};
+
+TEST_P(ExecutorTest, EqualsTheSerialRunInTheRing) {
+  const int devices = GetParam();
+  const Graph graph =
+      WithRingArithmetic(ModelWriter::Get(BuildTrainingGraph(ConvModel(), TrainingOptions{})));
+  SerialTrainer serial(graph);
+  serial.RandomizeRing(5);
+  const auto executor = MakeExecutor(graph, SplitFirstLoop(graph, devices), devices);
+  CopyPersistent(graph, serial, *executor);
+  for (int step = 0; step < 3; ++step) {
+    StepArguments arguments;
+    arguments.step = step;
+    const auto result =
+        executor->Step({DType::kRing64, serial.value(graph.input()).bytes.data()},
+                       {DType::kInt32, serial.value(graph.labels()).bytes.data()}, arguments);
+    ASSERT_TRUE(result.ok()) << result.status();
+    ASSERT_TRUE(serial.Step(arguments).ok());
+    uint64_t loss = 0;
+    ASSERT_TRUE(executor->ReadOutput(0, &loss).ok());
+    EXPECT_EQ(loss, serial.value(graph.loss()).as<uint64_t>()[0]) << "step " << step;
+    ExpectSamePersistent(graph, serial, *executor);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, ExecutorTest, testing::Values(1, 2, 3, 4));
+
+TEST(ExecutorTest, CountsTheBytesThatThePlanSays) {
+  const Graph graph = ModelWriter::Get(BuildTrainingGraph(ConvModel(), TrainingOptions{}));
+  const auto executor = MakeExecutor(graph, SplitFirstLoop(graph, 3), 3);
+  const std::vector<float> x = RandomNumbers(6 * 3 * 7 * 5, 1);
+  const std::vector<int32_t> labels = RandomLabels(6, 5);
+  ASSERT_TRUE(executor->Step({DType::kFloat32, x.data()}, {DType::kInt32, labels.data()}, {}).ok());
+  EXPECT_EQ(executor->BytesReceived(), BytesReceived(executor->program().tasks));
+}
+
+TEST(ExecutorTest, NamesTheOperatorThatProducesNan) {
+  const Graph graph = ModelWriter::Get(BuildTrainingGraph(ConvModel(), TrainingOptions{}));
+  const auto executor = MakeExecutor(graph, SplitFirstLoop(graph, 2), 2, {.check_finite = true});
+  std::vector<float> x = RandomNumbers(6 * 3 * 7 * 5, 1);
+  x[0] = std::numeric_limits<float>::quiet_NaN();
+  const std::vector<int32_t> labels = RandomLabels(6, 5);
+  const auto result =
+      executor->Step({DType::kFloat32, x.data()}, {DType::kInt32, labels.data()}, {});
+  EXPECT_EQ(result.status().code(), absl::StatusCode::kOutOfRange);
+  EXPECT_THAT(std::string(result.status().message()), testing::HasSubstr("conv1"));
+}
+
+}  // namespace
+}  // namespace partita
