@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,9 @@ struct OperatorExample {
   std::vector<int> affine = {};
   std::vector<OperandFill> fills = {};  // kReal where missing
 };
+
+// Failures show the name.
+inline void PrintTo(const OperatorExample& example, std::ostream* out) { *out << example.name; }
 
 // A float32 tensor type.
 TensorType Floats(const Shape& shape);

@@ -1,0 +1,179 @@
+// Values of reference kernels against hand-worked cases and direct formulas: what splits and
+// gradients cannot show, since they share the kernels.
+
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "runtime/backend/reference/kernels.h"
+
+namespace partita {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+struct Floats {
+  Shape shape;
+  std::vector<float> values;
+};
+
+// Runs a kernel whose operands and result are whole tensors.
+Floats KernelResult(const OpAttrs& attrs, Pass pass, std::vector<Floats> inputs,
+                    const Shape& result, bool fused_relu = false) {
+  KernelSignature signature{attrs, pass};
+  signature.fused_relu = fused_relu;
+  std::vector<TensorArgument> in, out;
+  for (Floats& input : inputs) {
+    signature.inputs.push_back({{DType::kFloat32, input.shape}});
+    in.push_back({input.values.data(), Box::Full(input.shape), input.shape});
+  }
+  Floats y{result, std::vector<float>(static_cast<size_t>(Volume(result)), 99.0f)};
+  signature.outputs.push_back({{DType::kFloat32, result}});
+  out.push_back({y.values.data(), Box::Full(result), result});
+  const absl::Status status = RunReferenceKernel(signature, {in, out, {}, 0});
+  EXPECT_TRUE(status.ok()) << status;
+  return y;
+}
+
+Floats Counting(const Shape& shape) {
+  Floats x{shape, std::vector<float>(static_cast<size_t>(Volume(shape)))};
+  for (size_t i = 0; i < x.values.size(); ++i) {
+    x.values[i] = static_cast<float>(static_cast<int>(i * 7 % 11) - 5);
+  }
+  return x;
+}
+
+float At(const Floats& x, int64_t a, int64_t b, int64_t c, int64_t d) {
+  return x.values[static_cast<size_t>(((a * x.shape[1] + b) * x.shape[2] + c) * x.shape[3] + d)];
+}
+
+constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+
+TEST(ReferenceConv2dTest, IsTheDirectFormula) {
+  const Conv2d conv{.stride = {2, 1}, .dilation = {1, 2}, .pads = {1, 2, 0, 1}, .groups = 2};
+  const Floats x = Counting({2, 4, 6, 7}), w = Counting({6, 2, 3, 2}), b = Counting({6});
+  const Shape shape = {2, 6, 3, 8};
+  const Floats y = KernelResult(conv, Pass::Forward(), {x, w, b}, shape);
+  for (int64_t n = 0; n < 2; ++n) {
+    for (int64_t k = 0; k < 6; ++k) {
+      for (int64_t i = 0; i < 3; ++i) {
+        for (int64_t j = 0; j < 8; ++j) {
+          float sum = b.values[static_cast<size_t>(k)];
+          for (int64_t tap = 0; tap < 2 * 3 * 2; ++tap) {
+            const int64_t c = tap / 6, p = tap / 2 % 3, q = tap % 2;
+            const int64_t h = 2 * i - 1 + p, v = j - 2 + 2 * q;
+            if (h < 0 || h >= 6 || v < 0 || v >= 7) continue;
+            sum += At(w, k, c, p, q) * At(x, n, k / 3 * 2 + c, h, v);
+          }
+          ASSERT_EQ(At(y, n, k, i, j), sum) << n << ' ' << k << ' ' << i << ' ' << j;
+        }
+      }
+    }
+  }
+}
+
+TEST(ReferenceMatMulTest, LargeProductsEqualTheDirectFormula) {
+  const int64_t rows = 70, in = 131, out = 300;  // larger than the product's tiles
+  const Floats x = Counting({rows, in}), w = Counting({out, in});
+  const Floats y = KernelResult(MatMul{}, Pass::Forward(), {x, w}, {rows, out});
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t o = 0; o < out; ++o) {
+      const auto a = x.values.begin() + r * in, b = w.values.begin() + o * in;
+      ASSERT_EQ(y.values[static_cast<size_t>(r * out + o)], std::inner_product(a, a + in, b, 0.0f));
+    }
+  }
+}
+
+TEST(ReferenceMaxPoolTest, TheFirstOfEqualMaximaTakesTheGradient) {
+  const Pool2d pool{.kernel = {2, 2}, .stride = {2, 2}};
+  const Floats x{{1, 1, 2, 4}, {1, 3, 2, 2, 3, 3, 2, 2}};
+  const Floats dy{{1, 1, 1, 2}, {10, 20}};
+  EXPECT_THAT(KernelResult(pool, Pass::Gradient(0), {x, dy}, x.shape).values,
+              ElementsAre(0, 10, 20, 0, 0, 0, 0, 0));
+}
+
+TEST(ReferenceMaxPoolTest, PaddingNeverWins) {
+  const Pool2d pool{.kernel = {1, 3}, .pads = {0, 1, 0, 1}};
+  const Floats x{{1, 1, 1, 3}, {-5, -7, -6}};
+  EXPECT_THAT(KernelResult(pool, Pass::Forward(), {x}, {1, 1, 1, 3}).values,
+              ElementsAre(-5, -5, -6));
+}
+
+TEST(ReferenceMaxPoolTest, NotANumberStays) {
+  const Pool2d pool{.kernel = {1, 2}};
+  const Floats x{{1, 1, 1, 4}, {1, kNaN, 2, 3}};
+  const Floats y = KernelResult(pool, Pass::Forward(), {x}, {1, 1, 1, 3});
+  EXPECT_TRUE(std::isnan(y.values[0]) && std::isnan(y.values[1]));
+  EXPECT_EQ(y.values[2], 3);
+}
+
+TEST(ReferenceAveragePoolTest, DividesByWhatCounts) {
+  // Windows of rows -1:2, 1:4, 3:6, 5:8 over 6 rows; row 6 is padding, row 7 overhang of ceil.
+  Pool2d pool{.function = "average",
+              .kernel = {3, 1},
+              .stride = {2, 1},
+              .pads = {1, 0, 2, 0},
+              .counted = {1, 0, 1, 0}};
+  const Floats ones{{1, 1, 6, 1}, std::vector<float>(6, 6.0f)};
+  EXPECT_THAT(KernelResult(pool, Pass::Forward(), {ones}, {1, 1, 4, 1}).values,
+              ElementsAre(4, 6, 6, 3));
+  pool.counted = {0, 0, 0, 0};
+  EXPECT_THAT(KernelResult(pool, Pass::Forward(), {ones}, {1, 1, 4, 1}).values,
+              ElementsAre(6, 6, 6, 6));
+}
+
+TEST(ReferenceReduceMeanTest, DividesByTheGivenCount) {
+  const ReduceMean mean{.axes = {1}, .keepdims = false, .count = 8};
+  const Floats x{{2, 2}, {8, 16, 24, 32}};
+  EXPECT_THAT(KernelResult(mean, Pass::Forward(), {x}, {2}).values, ElementsAre(3, 7));
+}
+
+TEST(ReferenceReluTest, NotANumberStays) {
+  const Floats y = KernelResult(Relu{}, Pass::Forward(), {{{3}, {-1, kNaN, 2}}}, {3});
+  EXPECT_EQ(y.values[0], 0);
+  EXPECT_TRUE(std::isnan(y.values[1]));
+  EXPECT_EQ(y.values[2], 2);
+}
+
+TEST(ReferenceKernelTest, FusedReluIsTheComposition) {
+  const Floats x{{1, 2}, {1, 2}}, w{{2, 2}, {1, -1, -1, 1}};
+  EXPECT_THAT(KernelResult(MatMul{}, Pass::Forward(), {x, w}, {1, 2}, true).values,
+              ElementsAre(0, 1));
+}
+
+TEST(ReferenceShapeKernelsTest, MoveElements) {
+  const Floats x{{2, 3}, {1, 2, 3, 4, 5, 6}};
+  EXPECT_THAT(KernelResult(Transpose{{1, 0}}, Pass::Forward(), {x}, {3, 2}).values,
+              ElementsAre(1, 4, 2, 5, 3, 6));
+  EXPECT_THAT(KernelResult(Concat{.axis = 1, .sizes = {3, 1}}, Pass::Forward(),
+                           {x, {{2, 1}, {7, 8}}}, {2, 4})
+                  .values,
+              ElementsAre(1, 2, 3, 7, 4, 5, 6, 8));
+  EXPECT_THAT(KernelResult(Pad{{0, 1, 1, 0}, 9}, Pass::Forward(), {x}, {3, 4}).values,
+              ElementsAre(9, 1, 2, 3, 9, 4, 5, 6, 9, 9, 9, 9));
+  EXPECT_THAT(KernelResult(Scale{.alpha = 2, .beta = -1}, Pass::Forward(), {x}, {2, 3}).values,
+              ElementsAre(1, 3, 5, 7, 9, 11));
+}
+
+TEST(ReferenceKernelTest, ArgumentsThatDisagreeWithTheSignatureAreErrors) {
+  KernelSignature signature{
+      Relu{}, Pass::Forward(), {{{DType::kFloat32, {2}}}}, {{{DType::kFloat32, {2}}}}};
+  std::vector<float> data(3);
+  const TensorArgument two{data.data(), Box::Full({2}), {2}};
+  const TensorArgument three{data.data(), Box::Full({3}), {3}};
+  const TensorArgument none{nullptr, Box::Full({2}), {2}};
+  const auto run = [&](std::vector<TensorArgument> in, std::vector<TensorArgument> out) {
+    return RunReferenceKernel(signature, {in, out, {}, 0});
+  };
+  EXPECT_TRUE(run({two}, {two}).ok());
+  EXPECT_THAT(std::string(run({three}, {two}).message()), HasSubstr("input 0"));
+  EXPECT_THAT(std::string(run({two}, {none}).message()), HasSubstr("output 0: no data"));
+  EXPECT_THAT(std::string(run({two, two}, {two}).message()), HasSubstr("the launch 2"));
+}
+
+}  // namespace
+}  // namespace partita
