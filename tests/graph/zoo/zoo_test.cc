@@ -1,0 +1,134 @@
+#include "graph/zoo/models.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+
+#include "graph/model_summary.h"
+#include "graph/onnx/import.h"
+#include "graph/training_graph.h"
+
+namespace partita {
+namespace {
+
+using ::testing::HasSubstr;
+
+struct Known {
+  const char* name;
+  int64_t parameters;
+  int64_t macs_per_sample;  // 0: not known from elsewhere
+  Shape output;
+};
+
+// The table of the reference models; Krizhevsky 2012 and 2014; torchvision's documentation.
+const Known kKnown[] = {
+    {"alexnet", 61'100'840, 714'188'480, {5, 1000}},
+    {"alexnet_owt2014", 61'100'840, 714'188'480, {5, 1000}},
+    {"alexnet_caffe2012", 60'965'224, 724'406'816, {5, 1000}},
+    {"alexnet_s56", 24'268'808, 0, {5, 200}},
+    {"alexnet_s128", 36'040'514, 0, {5, 2}},
+    {"alexnet_s56_bn", 24'268'808 + 1152, 0, {5, 200}},
+    {"alexnet_s128_bn", 36'040'514 + 1152, 0, {5, 2}},
+    {"alexnet_s_tiny", 145'212, 0, {5, 20}},
+    {"lenet", 37'106, 0, {5, 10}},
+    {"mlp", 36'818'954, 36'806'656, {5, 10}},
+    {"mlp_tiny", 11'386, 0, {5, 10}},
+    {"resnet18", 11'689'512, 1'814'073'344, {5, 1000}},
+    {"resnet50", 25'557'032, 4'089'184'256, {5, 1000}},
+    {"resnet_tiny", 78'042, 0, {5, 10}},
+    {"vgg11", 132'863'336, 7'609'090'048, {5, 1000}},
+    {"vgg16", 138'357'544, 15'470'264'320, {5, 1000}},
+};
+
+TEST(ZooTest, EveryModelHasItsKnownSizeAndTrains) {
+  ASSERT_EQ(std::size(kKnown), ZooModels().size());
+  for (const Known& known : kKnown) {
+    SCOPED_TRACE(known.name);
+    const auto graph = MakeZooModel(known.name, 5);
+    ASSERT_TRUE(graph.ok()) << graph.status();
+    EXPECT_EQ(graph->name(), known.name);
+    const ModelSummary summary = Summarize(*graph);
+    EXPECT_EQ(summary.parameters, known.parameters);
+    if (known.macs_per_sample > 0) {
+      EXPECT_EQ(summary.macs_per_sample, known.macs_per_sample);
+    }
+    EXPECT_EQ(summary.output, known.output);
+    const auto training = BuildTrainingGraph(*graph, {});
+    EXPECT_TRUE(training.ok()) << training.status();
+  }
+}
+
+TEST(ZooTest, AlexNetSHasCeilSizes) {
+  const std::map<std::string, std::vector<int64_t>> sizes = {
+      {"alexnet_s56", {14, 7, 7, 4, 4, 4, 4, 2}}, {"alexnet_s128", {32, 16, 16, 8, 8, 8, 8, 4}}};
+  for (const auto& [name, wanted] : sizes) {
+    const auto graph = MakeZooModel(name, 1);
+    ASSERT_TRUE(graph.ok()) << graph.status();
+    std::vector<int64_t> heights;
+    for (const Operator& op : graph->ops()) {
+      const absl::string_view kind = NameOf(op.attrs);
+      if (kind != "conv2d" && kind != "pool2d") continue;
+      heights.push_back(graph->tensor(op.outputs[0]).type.shape[2]);
+    }
+    EXPECT_EQ(heights, wanted);
+  }
+}
+
+TEST(ZooTest, AlexNetLayersHaveTheirKnownParameters) {
+  const auto graph = MakeZooModel("alexnet", 2);
+  ASSERT_TRUE(graph.ok());
+  std::vector<int64_t> parameters;
+  for (const OperatorSummary& op : Summarize(*graph).operators) {
+    if (op.parameters > 0) parameters.push_back(op.parameters);
+  }
+  EXPECT_EQ(parameters, (std::vector<int64_t>{23'296, 307'392, 663'936, 884'992, 590'080,
+                                              37'752'832, 16'781'312, 4'097'000}));
+}
+
+// Name -> shape, trained or not, and start of every weight.
+std::map<std::string, std::string> Weights(const Graph& graph) {
+  std::map<std::string, std::string> weights;
+  for (const Weight& weight : graph.weights()) {
+    const Tensor& tensor = graph.tensor(weight.tensor);
+    weights[tensor.name] = ToString(tensor.type) + (weight.trainable ? " trained " : " frozen ") +
+                           std::to_string(weight.initializer.fan_in) + " " +
+                           std::to_string(weight.initializer.value);
+  }
+  return weights;
+}
+
+TEST(ZooTest, WeightsAreThoseOfTheExportedModels) {
+  const std::map<std::string, std::string> files = {
+      {"alexnet", "models/alexnet.onnx"},
+      {"vgg11", "models/vgg11.onnx"},
+      {"resnet50", "models/resnet50.onnx"},
+      {"mlp", "models/mlp.onnx"},
+      {"lenet", "oracle/lenet/model.onnx"},
+      {"mlp_tiny", "oracle/mlp/model.onnx"},
+      {"alexnet_s_tiny", "oracle/alexnet_s_tiny/model.onnx"},
+      {"resnet_tiny", "oracle/resnet_tiny/model.onnx"},
+  };
+  for (const auto& [name, file] : files) {
+    SCOPED_TRACE(name);
+    const auto zoo = MakeZooModel(name, 3);
+    const auto imported = ImportOnnx(std::string(PARTITA_TEST_DATA "/") + file, {.batch = 3});
+    ASSERT_TRUE(zoo.ok() && imported.ok()) << imported.status();
+    EXPECT_EQ(Weights(*zoo), Weights(imported->graph));
+    EXPECT_EQ(Summarize(*zoo).macs_per_sample, Summarize(imported->graph).macs_per_sample);
+  }
+}
+
+TEST(ZooTest, AnUnknownNameListsTheKnownOnes) {
+  const auto graph = MakeZooModel("alexnett", 1);
+  EXPECT_EQ(graph.status().code(), absl::StatusCode::kNotFound);
+  for (const ZooModel& model : ZooModels()) {
+    EXPECT_THAT(graph.status().message(), HasSubstr(std::string(model.name)));
+    EXPECT_FALSE(model.description.empty());
+  }
+  EXPECT_EQ(MakeZooModel("lenet", 0).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace partita
