@@ -267,22 +267,6 @@ Constant Constant::Real(double value) {
   return c;
 }
 
-absl::StatusOr<int64_t> CheckedVolume(const Shape& shape) {
-  int64_t volume = 1;
-  for (int64_t extent : shape) {
-    if (extent < 0 || extent > kMaxExtent) {
-      return absl::InvalidArgumentError(absl::StrCat("shape ", ToString(shape), " has extent ",
-                                                     extent, "; valid are 0 to 2^31 - 1"));
-    }
-    if (extent > 0 && volume > kMaxElements / extent) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("shape ", ToString(shape), " has more than 2^40 elements"));
-    }
-    volume *= extent;
-  }
-  return volume;
-}
-
 absl::StatusOr<TensorSource> DescribeTensor(const TensorProto& tensor) {
   TensorSource source{.type = static_cast<ElementType>(tensor.data_type())};
   const auto describe = [&]() -> absl::Status {

@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "graph/box.h"
+#include "graph/model_limits.h"
 #include "proto/onnx/onnx.pb.h"
 
 namespace partita::onnx {
@@ -35,10 +36,8 @@ bool IsFloating(ElementType type);
 // Bytes of one element; 0 for strings and for types that are not supported.
 int64_t SizeOf(ElementType type);
 
-// The largest constant that is folded, and the largest extent and volume of any tensor.
+// The largest constant that is folded.
 constexpr int64_t kMaxConstantElements = int64_t{1} << 20;
-constexpr int64_t kMaxExtent = (int64_t{1} << 31) - 1;
-constexpr int64_t kMaxElements = int64_t{1} << 40;
 
 // A small tensor whose values are known: shapes, axes, ratios. Row-major; integers and booleans in
 // `ints`, floating types in `reals`, the other list empty.
@@ -59,10 +58,6 @@ struct Constant {
   static Constant Reals(std::vector<double> values);
   static Constant Real(double value);
 };
-
-// The product of the extents; InvalidArgument if one is negative or above kMaxExtent, or the
-// product above kMaxElements.
-absl::StatusOr<int64_t> CheckedVolume(const Shape& shape);
 
 // Where the values of a tensor of the file are. Nothing is read yet.
 struct TensorSource {

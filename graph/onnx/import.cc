@@ -15,7 +15,7 @@ namespace {
 
 absl::StatusOr<ImportedModel> ImportFrom(std::string bytes, const std::string& name,
                                          const std::string& folder, const ImportOptions& options) {
-  if (options.batch < 0 || options.batch > onnx::kMaxExtent) {
+  if (options.batch < 0 || options.batch > kMaxExtent) {
     return absl::InvalidArgumentError(
         absl::StrCat("the batch is ", options.batch, "; wanted at least 1"));
   }

@@ -386,8 +386,13 @@ std::string NodeImport::NewName(const std::string& suffix) {
 absl::StatusOr<TensorId> NodeImport::Add(OpAttrs attrs, std::vector<TensorId> inputs,
                                          const std::string& suffix) {
   RETURN_IF_ERROR(attributes_.status());
-  return importer_.builder_.Add(
-      {.name = NewName(suffix), .attrs = std::move(attrs), .inputs = std::move(inputs)});
+  std::vector<Shape> operands;
+  for (TensorId id : inputs) operands.push_back(ShapeOf(id));
+  ASSIGN_OR_RETURN(const TensorId result,
+                   importer_.builder_.Add(
+                       {.name = NewName(suffix), .attrs = attrs, .inputs = std::move(inputs)}));
+  RETURN_IF_ERROR(CheckWithinLimits(attrs, operands, {{ShapeOf(result)}}));
+  return result;
 }
 
 void NodeImport::SetTensor(int k, TensorId id) { SetValue(k, TensorValue(id)); }

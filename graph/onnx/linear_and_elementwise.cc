@@ -45,10 +45,8 @@ absl::StatusOr<TensorId> AddProduct(NodeImport& node, const Product& product) {
   if (product.bias >= 0) {
     ASSIGN_OR_RETURN(inputs.emplace_back(), node.Weight(product.bias, FanIn(fan_in)));
   }
-  ASSIGN_OR_RETURN(const TensorId y, node.Add(MatMul{.transposed = product.transposed != flipped},
-                                              std::move(inputs), product.suffix));
-  RETURN_IF_ERROR(CheckArithmetic(node.ShapeOf(y), fan_in));
-  return y;
+  return node.Add(MatMul{.transposed = product.transposed != flipped}, std::move(inputs),
+                  product.suffix);
 }
 
 // A constant that stands for one number whatever it is combined with.
@@ -98,15 +96,6 @@ absl::Status ImportArithmetic(NodeImport& node, const std::string& function) {
 }
 
 }  // namespace
-
-absl::Status CheckArithmetic(const Shape& y, int64_t per_element) {
-  constexpr double kLimit = 9e15;  // 2^53, roughly: sums of a few hundred stay in 64 bits
-  double total = static_cast<double>(per_element);
-  for (int64_t extent : y) total *= static_cast<double>(extent);
-  if (total <= kLimit) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("it takes ", total, " multiply-adds; no more than ", kLimit, " are accepted"));
-}
 
 absl::Status ImportGemm(NodeImport& node) {
   Attributes& attributes = node.attributes();

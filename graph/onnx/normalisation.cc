@@ -66,7 +66,7 @@ absl::Status ImportBatchNormalization(NodeImport& node) {
 absl::Status ImportLrn(NodeImport& node) {
   Attributes& attributes = node.attributes();
   Lrn lrn;
-  lrn.size = attributes.Int("size", 0, 1, 1 << 16);
+  lrn.size = attributes.Int("size", 0, 1, kMaxWindow);
   lrn.alpha = attributes.Float("alpha", 1e-4);
   lrn.beta = attributes.Float("beta", 0.75);
   lrn.k = attributes.Float("bias", 1);

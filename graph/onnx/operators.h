@@ -30,10 +30,6 @@ struct OperatorRow {
 std::span<const OperatorRow> OperatorRows();
 const OperatorRow* FindOperator(absl::string_view name);
 
-// InvalidArgument if a result of shape `y` with so many multiply-adds for each element is too much
-// work to be counted in 64 bits.
-absl::Status CheckArithmetic(const Shape& y, int64_t per_element);
-
 // conv_and_pool.cc
 absl::Status ImportConv(NodeImport& node);
 absl::Status ImportMaxPool(NodeImport& node);

@@ -1,5 +1,3 @@
-#include "graph/zoo/models.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -9,6 +7,7 @@
 #include "graph/model_summary.h"
 #include "graph/onnx/import.h"
 #include "graph/training_graph.h"
+#include "graph/zoo/models.h"
 
 namespace partita {
 namespace {
