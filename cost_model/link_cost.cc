@@ -10,7 +10,9 @@
 namespace partita {
 namespace {
 
+// Uncertainty of prices over links by data sheets, and over measured links.
 constexpr double kSpread = 0.3;
+constexpr double kMeasuredSpread = 0.15;
 
 // Adds up messages that start together.
 class MessageGroup {
@@ -100,6 +102,12 @@ std::optional<TaskCost> LinkCost::MeasuredRate(const CollectiveCall& call,
   return CostOfSeconds(seconds, CostSource::kInterpolated, rate->spread);
 }
 
+TaskCost LinkCost::CostOverLinks(double seconds) const {
+  return machine_->links_measured
+             ? CostOfSeconds(seconds, CostSource::kInterpolated, kMeasuredSpread)
+             : CostOfSeconds(seconds, CostSource::kRoofline, kSpread);
+}
+
 std::optional<TaskCost> LinkCost::CollectiveCost(const CollectiveCall& call) const {
   const auto schedule = BuildSchedule(call.algorithm, *call.collective);
   if (!schedule.ok()) return std::nullopt;
@@ -114,13 +122,13 @@ std::optional<TaskCost> LinkCost::CollectiveCost(const CollectiveCall& call) con
     }
     seconds += messages.TakeSeconds();
   }
-  return CostOfSeconds(seconds, CostSource::kRoofline, kSpread);
+  return CostOverLinks(seconds);
 }
 
 std::optional<TaskCost> LinkCost::TransferCost(std::span<const TransferCall> group) const {
   MessageGroup messages(*machine_);
   for (const TransferCall& call : group) messages.Add(call.from, call.to, call.bytes, false);
-  return CostOfSeconds(messages.TakeSeconds(), CostSource::kRoofline, kSpread);
+  return CostOverLinks(messages.TakeSeconds());
 }
 
 }  // namespace partita

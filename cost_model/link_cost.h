@@ -30,6 +30,7 @@ class LinkCost : public CostModel {
   std::optional<TaskCost> TransferCost(std::span<const TransferCall> group) const override;
 
  private:
+  TaskCost CostOverLinks(double seconds) const;
   std::optional<TaskCost> MeasuredRate(const CollectiveCall& call,
                                        const CollectiveSchedule& schedule) const;
 

@@ -57,6 +57,8 @@ struct Machine {
   DeviceTopology topology;
   std::vector<DeviceClass> classes;
   std::vector<CollectiveRate> collective_rates;
+  // The links' figures are a fit to measurements on this machine.
+  bool links_measured = false;
 
   // The class of a device; checked when the machine is made.
   const DeviceClass& ClassOf(DeviceId id) const;

@@ -65,6 +65,7 @@ proto::Machine MachineToProto(const Machine& machine) {
   proto::Machine message;
   message.set_name(machine.name);
   message.set_description(machine.description);
+  message.set_links_measured(machine.links_measured);
   *message.mutable_topology() = TopologyToProto(machine.topology);
   for (const DeviceClass& c : machine.classes) SetClass(c, *message.add_device_classes());
   for (const CollectiveRate& rate : machine.collective_rates) {
@@ -78,7 +79,9 @@ proto::Machine MachineToProto(const Machine& machine) {
 }
 
 absl::StatusOr<Machine> MachineFromProto(const proto::Machine& message) {
-  Machine machine{.name = message.name(), .description = message.description()};
+  Machine machine{.name = message.name(),
+                  .description = message.description(),
+                  .links_measured = message.links_measured()};
   ASSIGN_OR_RETURN(machine.topology, TopologyFromProto(message.topology()));
   for (const proto::DeviceClass& c : message.device_classes()) {
     machine.classes.push_back(ClassOf(c));

@@ -74,6 +74,7 @@ absl::StatusOr<Machine> ApplyRates(Machine machine, const std::string& device_cl
   }
   PutClass(rates, *c);
   if (rates.exchange.has_value()) {
+    machine.links_measured = true;
     ASSIGN_OR_RETURN(machine.topology,
                      WithExchange(machine.topology, device_class, *rates.exchange));
   }

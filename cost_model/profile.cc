@@ -98,6 +98,7 @@ ProfileRecord RecordOf(const MoveSignature& signature) {
 
 ProfileRecord RecordOf(const CollectiveCall& call) {
   ProfileRecord record{.kind = RecordKind::kCollective, .signature = KeyOf(call)};
+  record.variant = absl::StrCat(call.algorithm, " ", call.collective->ranks);
   record.family = FamilyOf(call);
   const auto schedule = BuildSchedule(call.algorithm, *call.collective);
   CHECK(schedule.ok()) << schedule.status().message();
@@ -105,6 +106,13 @@ ProfileRecord RecordOf(const CollectiveCall& call) {
   record.work.other = static_cast<int64_t>(schedule->rounds.size());
   record.bytes = *std::max_element(received.begin(), received.end()) * SizeOf(call.dtype);
   return record;
+}
+
+ProfileRecord RecordOfExchange(int64_t bytes) {
+  return {.kind = RecordKind::kExchange,
+          .signature = absl::StrCat("exchange bytes=", bytes),
+          .family = "exchange",
+          .bytes = bytes};
 }
 
 std::string KeyOf(const CollectiveCall& call) {

@@ -33,7 +33,12 @@ std::string ToString(const DeviceFingerprint& fingerprint);
 // its node are busy.
 DeviceFingerprint FingerprintOf(const Machine& machine, DeviceId device, absl::string_view backend);
 
-enum class RecordKind : uint8_t { kKernel, kMove, kCollective };
+enum class RecordKind : uint8_t {
+  kKernel,
+  kMove,
+  kCollective,
+  kExchange,  // one message from a device to another of its node
+};
 
 // One measured task: which, what of it decides its time, and the samples.
 struct ProfileRecord {
@@ -62,6 +67,7 @@ struct ProfileRecord {
 ProfileRecord RecordOf(const KernelSignature& signature);
 ProfileRecord RecordOf(const MoveSignature& signature);
 ProfileRecord RecordOf(const CollectiveCall& call);
+ProfileRecord RecordOfExchange(int64_t bytes);
 
 // The keys alone.
 std::string KeyOf(const CollectiveCall& call);
