@@ -20,7 +20,8 @@ StrategyCoverage CheckSeeds(uint64_t first, uint64_t last, int plans) {
   for (uint64_t seed = first; seed < last; ++seed) {
     std::mt19937_64 random(seed);
     const Graph graph = WithRingArithmetic(RandomTrainingGraph(random));
-    const SerialRun serial(graph, kSteps, random);
+    const RingValues values = seed % 4 == 0 ? RingValues::kSmall : RingValues::kRandom;
+    const SerialRun serial(graph, kSteps, values, random);
     for (int k = 0; k < plans; ++k) {
       const PartitionOptions options = RandomPartitionOptions(random);
       const Strategy strategy = RandomStrategy(graph, options.devices, random);

@@ -25,12 +25,14 @@ absl::Status Difference(const Tensor& tensor, size_t step, const DenseTensor& ex
 
 }  // namespace
 
-DenseTensor SerialRun::RandomValue(const Tensor& tensor, bool small,
+DenseTensor SerialRun::RandomValue(const Tensor& tensor, RingValues values,
                                    std::mt19937_64& random) const {
   DenseTensor value(tensor.type);
   switch (tensor.type.dtype) {
     case DType::kRing64:
-      for (uint64_t& x : value.as<uint64_t>()) x = small ? random() % 3 - 1 : random();
+      for (uint64_t& x : value.as<uint64_t>()) {
+        x = values == RingValues::kSmall ? random() % 3 - 1 : random();
+      }
       break;
     case DType::kInt32: {
       const auto classes = static_cast<uint64_t>(graph_.tensor(graph_.logits()).type.shape.back());
@@ -47,12 +49,12 @@ DenseTensor SerialRun::RandomValue(const Tensor& tensor, bool small,
   return value;
 }
 
-SerialRun::SerialRun(const Graph& graph, int steps, std::mt19937_64& random) : graph_(graph) {
-  const bool small = random() % 4 == 0;
+SerialRun::SerialRun(const Graph& graph, int steps, RingValues values, std::mt19937_64& random)
+    : graph_(graph) {
   SerialTrainer trainer(graph);
   for (const Tensor& tensor : graph.tensors()) {
     if (!IsPersistent(tensor)) continue;
-    trainer.mutable_value(tensor.id) = RandomValue(tensor, small, random);
+    trainer.mutable_value(tensor.id) = RandomValue(tensor, values, random);
     start_.emplace_back(tensor.id, trainer.value(tensor.id));
   }
   for (int s = 0; s < steps; ++s) {
@@ -60,7 +62,7 @@ SerialRun::SerialRun(const Graph& graph, int steps, std::mt19937_64& random) : g
     step.arguments = {.step = s, .seed = 77, .weight_decay = 0.125};
     for (const Tensor& tensor : graph.tensors()) {
       if (tensor.kind == TensorKind::kInput || tensor.kind == TensorKind::kLabels) {
-        trainer.mutable_value(tensor.id) = RandomValue(tensor, small, random);
+        trainer.mutable_value(tensor.id) = RandomValue(tensor, values, random);
       }
       if (tensor.kind == TensorKind::kInput || tensor.kind == TensorKind::kLabels ||
           tensor.kind == TensorKind::kSeed) {

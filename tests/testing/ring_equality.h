@@ -12,13 +12,18 @@
 
 namespace partita {
 
+// What a ring's elements are.
+enum class RingValues : uint8_t {
+  kRandom,  // any 64 bits
+  kSmall,   // -1, 0, 1: equal elements and zeros everywhere
+};
+
 // What some steps of a training graph give when it runs whole: the values to start from, the
 // batches, and every persistent tensor and host value after each step. Weights, states and inputs
-// are random: in the ring any 64 bits, or few small integers (ties, zeros); in floating point
-// numbers in [-1, 1).
+// are random; in floating point numbers in [-1, 1).
 class SerialRun {
  public:
-  SerialRun(const Graph& graph, int steps, std::mt19937_64& random);
+  SerialRun(const Graph& graph, int steps, RingValues values, std::mt19937_64& random);
 
   const Graph& graph() const { return graph_; }
 
@@ -34,7 +39,7 @@ class SerialRun {
     std::vector<std::pair<TensorId, DenseTensor>> outputs;     // loss, correct
     std::vector<std::pair<TensorId, DenseTensor>> persistent;  // after the step
   };
-  DenseTensor RandomValue(const Tensor& tensor, bool small, std::mt19937_64& random) const;
+  DenseTensor RandomValue(const Tensor& tensor, RingValues values, std::mt19937_64& random) const;
 
   const Graph& graph_;
   std::vector<std::pair<TensorId, DenseTensor>> start_;

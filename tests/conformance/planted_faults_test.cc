@@ -1,0 +1,103 @@
+// Every kind of mistake in a task graph is found by comparing with the serial run, and the first
+// tensor that differs is named.
+#include <gtest/gtest.h>
+
+#include <iostream>
+#include <map>
+
+#include "absl/strings/match.h"
+#include "graph/training_graph.h"
+#include "tests/testing/faults.h"
+#include "tests/testing/model_writer.h"
+#include "tests/testing/random_graph.h"
+#include "tests/testing/random_strategy.h"
+#include "tests/testing/ring_equality.h"
+
+namespace partita {
+namespace {
+
+struct Count {
+  int planted = 0;
+  int found = 0;
+  int named = 0;  // as a difference of a named tensor
+};
+
+// Plants each kind up to `most` times into task graphs of random strategies; `graph_of(seed)`.
+template <class GraphOf>
+std::map<std::string, Count> PlantAll(uint64_t seeds, int most, GraphOf&& graph_of) {
+  std::map<std::string, Count> counts;
+  for (uint64_t seed = 0; seed < seeds; ++seed) {
+    std::mt19937_64 random(seed);
+    const Graph graph = graph_of(random);
+    const SerialRun serial(graph, 2, RingValues::kRandom, random);
+    const PartitionOptions options = RandomPartitionOptions(random);
+    const auto tasks = Partition(graph, RandomStrategy(graph, options.devices, random), options);
+    CHECK(tasks.ok()) << tasks.status();
+    for (const Fault& fault : Faults()) {
+      Count& count = counts[fault.name];
+      if (count.planted >= most) continue;
+      const auto faulty = WithFault(fault, graph, *tasks, random);
+      if (!faulty.has_value()) continue;
+      const absl::Status status = serial.Compare(*faulty);
+      ++count.planted;
+      count.found += !status.ok();
+      count.named += absl::IsDataLoss(status) && absl::StrContains(status.message(), "'");
+      if (status.ok()) std::cout << "seed " << seed << ": " << fault.name << " changed nothing\n";
+    }
+  }
+  for (const auto& [name, count] : counts) {
+    std::cout << name << ": planted " << count.planted << ", found " << count.found << ", named "
+              << count.named << "\n";
+  }
+  return counts;
+}
+
+// No ReLU, no stride: every element of every tensor has an effect.
+Graph DenseModel(const TrainingOptions& options) {
+  ModelWriter m("dense", DType::kFloat32);
+  TensorId x = m.Input({4, 2, 6, 4});
+  TensorId y =
+      ModelWriter::Get(m.builder.Add({.name = "conv1",
+                                      .attrs = Conv2d{.pads = {1, 1, 1, 1}},
+                                      .inputs = {x, m.Weight("conv1.weight", {4, 2, 3, 3}, 18),
+                                                 m.Weight("conv1.bias", {4}, 18)}}));
+  y = m.Conv("conv2", m.BatchNorm("bn", y), 4);
+  for (const char* name : {"dropout1", "dropout2"}) {
+    y = ModelWriter::Get(
+        AddDropout(m.builder, name, m.Conv(std::string(name) + ".in", y, 4), 0.25));
+  }
+  y = m.Binary("sum", "add", y, m.Conv("conv3", y, 4));
+  y = ModelWriter::Get(m.builder.Add(
+      {.name = "mean", .attrs = *MakeReduceMean({4, 4, 6, 4}, {3}, false), .inputs = {y}}));
+  y = ModelWriter::Get(
+      m.builder.Add({.name = "flatten", .attrs = Reshape{.shape = {4, -1}}, .inputs = {y}}));
+  y = m.Linear("fc2", m.Linear("fc1", y, 6), 5);
+  return WithRingArithmetic(ModelWriter::Get(BuildTrainingGraph(m.Finish(y), options)));
+}
+
+TEST(PlantedFaultsTest, EachKindIsFoundWhereverItIsPlantedInADenseModel) {
+  const auto counts = PlantAll(150, 20, [](std::mt19937_64& random) {
+    return DenseModel({.optimizer = static_cast<TrainingOptions::Optimizer>(random() % 3)});
+  });
+  int kinds = 0;
+  for (const auto& [name, count] : counts) {
+    EXPECT_EQ(count.found, count.planted) << name;
+    EXPECT_GE(count.named, count.planted * 9 / 10) << name;
+    kinds += count.planted > 0;
+  }
+  EXPECT_GE(kinds, 20);
+}
+
+// Here some places have no effect: a row that no stride reaches, a gradient that a ReLU stops.
+TEST(PlantedFaultsTest, EachKindIsFoundInRandomModels) {
+  const auto counts = PlantAll(400, 20, [](std::mt19937_64& random) {
+    return WithRingArithmetic(RandomTrainingGraph(random));
+  });
+  for (const auto& [name, count] : counts) {
+    EXPECT_GE(count.found, 5) << name;
+    EXPECT_GE(count.found, count.planted / 2) << name;
+  }
+}
+
+}  // namespace
+}  // namespace partita
