@@ -459,11 +459,8 @@ class Emitter {
     for (size_t f = 0; f < flows.size(); ++f) {
       for (DeviceId to : flows[f]->destinations) {
         const Slice& place = places[RankOf(step, to)];
-        const bool is_own = flows[f]->owners[0].device == to;
-        Deliver(
-            *flows[f], to,
-            is_own ? shares[f] : Packed(place.buffer, place.offset + offsets[f], flows[f]->boxes),
-            Phase::kUnpack);
+        Deliver(*flows[f], to, Packed(place.buffer, place.offset + offsets[f], flows[f]->boxes),
+                Phase::kUnpack);
       }
     }
     FlushMoves(Phase::kUnpack);

@@ -164,6 +164,9 @@ bool SwapTransfers(const Graph&, EditableTasks& t, std::mt19937_64& random) {
       for (Transfer& b : task.transfers) {
         if (&a >= &b || a.send == b.send || a.send.count != b.send.count) continue;
         if (a.from == b.to || b.from == a.to || a.from == b.from) continue;
+        const Buffer& from_a = t.buffers[a.send.buffer.index()];
+        const Buffer& from_b = t.buffers[b.send.buffer.index()];
+        if (from_a.kind == BufferKind::kStaging || from_a.box == from_b.box) continue;  // copies
         sites.push_back([&a, &b] {
           std::swap(a.to, b.to);
           std::swap(a.receive, b.receive);
