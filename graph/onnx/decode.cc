@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "graph/support/status_macros.h"
+#include "graph/utf8.h"
 
 namespace partita::onnx {
 namespace {
@@ -87,6 +88,9 @@ class WireCheck {
     if (field != nullptr && field->type() == FieldDescriptor::TYPE_MESSAGE) {
       budget_ -= kMessageCost;
       return Check(content, field->message_type(), depth + 1);
+    }
+    if (field != nullptr && field->type() == FieldDescriptor::TYPE_STRING && !IsUtf8(content)) {
+      return Error("it is not UTF-8");
     }
     // Packed integers take up to eight bytes for one in the file.
     const bool integers = field != nullptr && field->is_packable() &&
