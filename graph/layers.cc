@@ -1,8 +1,10 @@
 #include "graph/layers.h"
 
+#include <algorithm>
 #include <utility>
 #include <variant>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "graph/support/status_macros.h"
 
@@ -30,6 +32,22 @@ absl::Status AddRunningStatistics(GraphBuilder& builder, const BatchNormLayer& l
                  {layer.running_variance, moments.outputs[0], moments.outputs[1]},
                  {layer.running_variance})
       .status();
+}
+
+// `base`, or "base_2", ..., so that neither it nor "NAME.anything" is a tensor or operator yet.
+std::string FreeName(const GraphBuilder& builder, const std::string& base) {
+  auto taken = [&](const std::string& name) {
+    auto clashes = [&](absl::string_view other) {
+      return other == name || absl::StartsWith(other, absl::StrCat(name, "."));
+    };
+    return std::any_of(builder.tensors().begin(), builder.tensors().end(),
+                       [&](const Tensor& tensor) { return clashes(tensor.name); }) ||
+           std::any_of(builder.ops().begin(), builder.ops().end(),
+                       [&](const Operator& op) { return clashes(op.name); });
+  };
+  std::string name = base;
+  for (int k = 2; taken(name); ++k) name = absl::StrCat(base, "_", k);
+  return name;
 }
 
 // The softmax layer whose last operator is `apply`.
@@ -113,21 +131,22 @@ absl::StatusOr<TensorId> AddLrn(GraphBuilder& builder, const std::string& name, 
 
 absl::StatusOr<TensorId> AddCrossEntropyLoss(GraphBuilder& builder, TensorId logits) {
   const Shape shape = builder.tensor(logits).type.shape;
-  if (shape.size() < 2) {
+  if (shape.size() < 2 || Volume(shape) < 1) {
     return absl::InvalidArgumentError(absl::StrCat("the loss wants logits [rows..., classes]; '",
                                                    builder.tensor(logits).name, "' is ",
                                                    ToString(shape)));
   }
   const Shape rows(shape.begin(), shape.end() - 1);
-  ASSIGN_OR_RETURN(const TensorId labels, builder.AddLabels("labels", rows));
-  ASSIGN_OR_RETURN(const SoftmaxStatistics softmax, AddSoftmaxStatistics(builder, "loss", logits));
+  ASSIGN_OR_RETURN(const TensorId labels, builder.AddLabels(FreeName(builder, "labels"), rows));
+  const std::string name = FreeName(builder, "loss");
+  ASSIGN_OR_RETURN(const SoftmaxStatistics softmax, AddSoftmaxStatistics(builder, name, logits));
   ASSIGN_OR_RETURN(const OpId loss,
-                   builder.AddOp({.name = "loss",
+                   builder.AddOp({.name = name,
                                   .attrs = CrossEntropy{CrossEntropyFields{.rows = Volume(rows)}},
                                   .inputs = {logits, labels, softmax.max, softmax.sum}}));
   builder.SetAnchor(softmax.max_op, loss);
   builder.SetAnchor(softmax.sum_op, loss);
-  ASSIGN_OR_RETURN(const TensorId correct, builder.Add({.name = "loss.correct",
+  ASSIGN_OR_RETURN(const TensorId correct, builder.Add({.name = absl::StrCat(name, ".correct"),
                                                         .attrs = CountCorrect{},
                                                         .inputs = {logits, labels, softmax.max},
                                                         .anchor = loss}));

@@ -45,7 +45,8 @@ absl::StatusOr<SoftmaxStatistics> AddSoftmaxStatistics(GraphBuilder& builder,
                                                        const std::string& name, TensorId x);
 
 // The mean cross-entropy of logits[rows..., classes] against new labels [rows...] (tensor "labels")
-// and the number of correct rows: tensors "loss" and "loss.correct", which become the graph's.
+// and the number of correct rows: tensors "loss" and "loss.correct", which become the graph's
+// ("loss_2" and so on where the model uses these names itself).
 // Returns the loss.
 absl::StatusOr<TensorId> AddCrossEntropyLoss(GraphBuilder& builder, TensorId logits);
 

@@ -49,7 +49,9 @@ absl::StatusOr<Graph> BuildTrainingGraph(const Graph& model, const TrainingOptio
   GraphBuilder builder(live);
   ASSIGN_OR_RETURN(const TensorId loss, entropy ? AddCrossEntropyLoss(builder, live.logits())
                                                 : AddSumOfSquares(builder, live.logits()));
-  ASSIGN_OR_RETURN(const TensorId seed, builder.AddSeed("d:loss", builder.tensor(loss).type));
+  ASSIGN_OR_RETURN(
+      const TensorId seed,
+      builder.AddSeed(absl::StrCat("d:", builder.tensor(loss).name), builder.tensor(loss).type));
   Differentiation gradients(builder);
   RETURN_IF_ERROR(gradients.AddGradients(loss, seed));
   for (const Weight& weight : live.weights()) {

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -42,6 +44,19 @@ struct DropoutMask {
         threshold(static_cast<uint32_t>(ratio * 0x1p32)) {}
   bool Keeps(int64_t index) const {
     return PhiloxWord(key, stream, static_cast<uint64_t>(index)) >= threshold;
+  }
+  // Calls visit(k, keeps) for the elements first + k, 0 <= k < count. Four neighbours share a call
+  // of the generator.
+  template <class Visit>
+  void ForEachOfRun(int64_t first, int64_t count, Visit&& visit) const {
+    const auto begin = static_cast<uint64_t>(first), end = begin + static_cast<uint64_t>(count);
+    for (uint64_t block = begin / 4; block * 4 < end; ++block) {
+      const std::array<uint32_t, 4> words = PhiloxBlock(key, stream, block);
+      const uint64_t from = std::max(begin, block * 4), to = std::min(end, block * 4 + 4);
+      for (uint64_t i = from; i < to; ++i) {
+        visit(static_cast<int64_t>(i - begin), words[i % 4] >= threshold);
+      }
+    }
   }
 };
 

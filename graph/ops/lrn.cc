@@ -1,8 +1,12 @@
 #include "graph/ops/lrn.h"
 
+#include <cmath>
+
 #include "absl/strings/str_cat.h"
+#include "graph/ops/attribute_checks.h"
 #include "graph/ops/elementwise.h"
 #include "graph/ops/tensor_form.h"
+#include "graph/support/status_macros.h"
 
 namespace partita {
 
@@ -10,13 +14,21 @@ std::vector<int64_t> LrnPads(int64_t size) { return {(size - 1) / 2, size / 2}; 
 
 absl::StatusOr<std::vector<TensorType>> InferResults(const Lrn& lrn,
                                                      std::span<const TensorType> operands) {
-  if (operands.size() != 1 || operands[0].shape.size() < 2) {
-    return absl::InvalidArgumentError("lrn wants one operand of rank >= 2");
+  RETURN_IF_ERROR(CheckOperands("lrn", operands, 1, 1));
+  if (operands[0].shape.size() < 2) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("lrn wants an operand [n, c, ...]; found ", ToString(operands[0])));
   }
-  if (lrn.size < 1 || lrn.size > 4096 || lrn.pads.size() != 2) {
-    return absl::InvalidArgumentError(absl::StrCat("lrn over ", lrn.size, " channels with ",
-                                                   lrn.pads.size(),
-                                                   " pads; wanted 1 to 4096 and 2"));
+  RETURN_IF_ERROR(CheckAttribute("lrn size", {lrn.size}, 1, 1));
+  RETURN_IF_ERROR(CheckAttribute("lrn pads", lrn.pads, 2, 0));
+  const std::vector<int64_t> most = LrnPads(lrn.size);
+  if (lrn.pads[0] > most[0] || lrn.pads[1] > most[1]) {
+    return absl::InvalidArgumentError(absl::StrCat("lrn over ", lrn.size, " channels has pads ",
+                                                   lrn.pads[0], "+", lrn.pads[1], "; at most ",
+                                                   most[0], "+", most[1], " fit"));
+  }
+  for (double number : {lrn.alpha, lrn.beta, lrn.k}) {
+    if (!std::isfinite(number)) return absl::InvalidArgumentError("lrn: constants must be finite");
   }
   TensorType y = operands[0];
   y.shape[1] += lrn.pads[0] + lrn.pads[1] - lrn.size + 1;

@@ -5,8 +5,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "graph/ops/attribute_checks.h"
 #include "graph/ops/elementwise.h"
 #include "graph/support/check.h"
+#include "graph/support/status_macros.h"
 
 namespace partita {
 namespace {
@@ -97,10 +99,10 @@ absl::StatusOr<std::vector<TensorType>> ResultsOfForm(absl::string_view name,
         absl::StrCat(name, " wants ", form.operands.size(), " operands; found ", operands.size()));
   }
   const TensorType& x = operands[0];
-  if (x.dtype == DType::kInt32 || static_cast<int>(x.shape.size()) < LeastRank(form)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(name, " wants a first operand of real numbers and rank >= ", LeastRank(form),
-                     "; found ", ToString(x)));
+  RETURN_IF_ERROR(CheckOperands(name, operands.first(1), 1, 1));
+  if (static_cast<int>(x.shape.size()) < LeastRank(form)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        name, " wants a first operand of rank >= ", LeastRank(form), "; found ", ToString(x)));
   }
   for (size_t k = 0; k < operands.size(); ++k) {
     const TensorType want = TypeOf(form.operands[k], x);

@@ -21,13 +21,16 @@ constexpr std::array<uint32_t, 4> Philox(std::array<uint32_t, 4> counter,
   return counter;
 }
 
-// One 32-bit word for element `index` of the stream `stream` of `seed`: the form that kernels use.
+// Words 4 * block to 4 * block + 3 of the stream `stream` of `seed`.
+constexpr std::array<uint32_t, 4> PhiloxBlock(uint64_t seed, uint64_t stream, uint64_t block) {
+  return Philox({static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32),
+                 static_cast<uint32_t>(stream), static_cast<uint32_t>(stream >> 32)},
+                {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)});
+}
+
+// One 32-bit word for element `index` of a stream: the form that kernels use.
 constexpr uint32_t PhiloxWord(uint64_t seed, uint64_t stream, uint64_t index) {
-  const uint64_t block = index / 4;
-  const auto words = Philox({static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32),
-                             static_cast<uint32_t>(stream), static_cast<uint32_t>(stream >> 32)},
-                            {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)});
-  return words[index % 4];
+  return PhiloxBlock(seed, stream, index / 4)[index % 4];
 }
 
 // Uniform in [0, 1), a multiple of 2^-24.

@@ -122,7 +122,7 @@ void SerialTrainer::RandomizeRing(uint64_t seed) {
     if (tensor.kind == TensorKind::kLabels) {
       const auto classes = static_cast<uint64_t>(graph_.tensor(graph_.logits()).type.shape.back());
       for (int32_t& label : value.as<int32_t>()) {
-        label = static_cast<int32_t>(Mix64(word++) % classes);
+        label = static_cast<int32_t>(Mix64(word++) % std::max<uint64_t>(1, classes));
       }
     } else if (tensor.kind == TensorKind::kInput || tensor.kind == TensorKind::kWeight ||
                tensor.kind == TensorKind::kState) {

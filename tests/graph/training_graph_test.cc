@@ -1,11 +1,12 @@
 #include "graph/training_graph.h"
 
-#include <algorithm>
+#include <set>
 
 #include "gmock/gmock.h"
 #include "graph/evaluation_graph.h"
 #include "graph/graph_text.h"
 #include "graph/support/file.h"
+#include "graph/zoo/models.h"
 #include "gtest/gtest.h"
 #include "tests/testing/model_writer.h"
 
@@ -167,6 +168,35 @@ TEST(EvaluationGraphTest, BatchNormWithoutRunningStatisticsTakesThoseOfTheBatch)
   const Graph graph = ModelWriter::Get(BuildEvaluationGraph(m.Finish(m.Linear("fc", y, 5))));
   EXPECT_TRUE(std::holds_alternative<BatchNormalize>(OpOf(graph, "bn").attrs));
   EXPECT_EQ(OpOf(graph, "bn.moments").anchor, OpOf(graph, "bn").id);
+}
+
+TEST(TrainingGraphTest, NamesThatTheModelUsesAreLeftToIt) {
+  ModelWriter m("names", DType::kFloat32);
+  const TensorId x = m.Linear("labels", m.Input({4, 3}), 6);
+  const Graph graph = Training(m.Finish(m.Linear("loss", x, 5)));
+  EXPECT_EQ(graph.tensor(graph.labels()).name, "labels_2");
+  EXPECT_EQ(graph.tensor(graph.loss()).name, "loss_2");
+  EXPECT_EQ(graph.tensor(graph.correct()).name, "loss_2.correct");
+}
+
+TEST(TrainingGraphTest, EveryWeightOfEveryZooModelIsUpdated) {
+  for (const ZooModel& model : ZooModels()) {
+    const Graph forward = ModelWriter::Get(model.make(2));
+    for (auto optimizer : {TrainingOptions::kSgd, TrainingOptions::kAdam}) {
+      const Graph graph = Training(forward, {.optimizer = optimizer});
+      std::set<TensorId> updated;
+      for (const Operator& op : graph.ops()) {
+        if (op.anchor_weight != kNoTensor) updated.insert(op.anchor_weight);
+      }
+      EXPECT_EQ(updated.size(), graph.weights().size()) << model.name;
+    }
+    const Graph evaluation = ModelWriter::Get(BuildEvaluationGraph(forward));
+    EXPECT_EQ(evaluation.weights().size(), forward.weights().size());
+    const std::string text = GraphText(evaluation);
+    for (const char* kind : {"dropout", "batch_moments", "running_mean x"}) {
+      EXPECT_THAT(text, Not(HasSubstr(std::string("= ") + kind))) << model.name;
+    }
+  }
 }
 
 TEST(TrainingGraphTest, OptimizersHaveNames) {

@@ -5,9 +5,10 @@
 namespace partita {
 namespace {
 
-// Calls visit(i, index) for each element i of a piece, `index` being its global row-major index.
+// Calls visit(i, index, count) for each run of elements i, i + 1, ... of a piece whose global
+// row-major indices are index, index + 1, ...
 template <class T, class Visit>
-void ForEachGlobalIndex(const Piece<T>& piece, Visit&& visit) {
+void ForEachGlobalRun(const Piece<T>& piece, Visit&& visit) {
   const size_t rank = piece.shape.size();
   const int64_t run = rank == 0 ? 1 : piece.shape[rank - 1];
   for (int64_t i = 0, size = piece.size(); i < size; i += run) {
@@ -17,7 +18,7 @@ void ForEachGlobalIndex(const Piece<T>& piece, Visit&& visit) {
       rest /= piece.shape[d];
       stride *= piece.global[d];
     }
-    for (int64_t k = 0; k < run; ++k) visit(i + k, index + k);
+    visit(i, index, run);
   }
 }
 
@@ -34,8 +35,10 @@ absl::Status RunKernel(const Dropout& dropout, A, const KernelSignature& signatu
   const DropoutMask mask(dropout.ratio, arguments.step.seed, arguments.step.step,
                          arguments.operator_key);
   const Wide scale = A::Constant(1 / (1 - dropout.ratio));
-  ForEachGlobalIndex(in, [&](int64_t i, int64_t index) {
-    out.data[i] = mask.Keeps(index) ? A::Round(Wide(in.data[i]) * scale) : T();
+  ForEachGlobalRun(in, [&](int64_t i, int64_t index, int64_t count) {
+    mask.ForEachOfRun(index, count, [&](int64_t k, bool keeps) {
+      out.data[i + k] = keeps ? A::Round(Wide(in.data[i + k]) * scale) : T();
+    });
   });
   return absl::OkStatus();
 }

@@ -144,6 +144,30 @@ TEST(SerialTrainerTest, RunningStatisticsFollowPyTorch) {
   EXPECT_NEAR(variance[1], 0.9 * 2 + 0.1 * 500 / 3, 1e-12);
 }
 
+// Sums in double keep a small deviation around a large mean.
+TEST(SerialTrainerTest, BatchNormOfALargeMeanLosesLittle) {
+  auto model = [](DType dtype) {
+    ModelWriter m("offset", dtype);
+    const TensorId x = m.Input({64, 4});
+    const TensorId offset = m.Constant("offset", {4}, 0, true);
+    const TensorId y = m.BatchNorm("bn", m.Binary("sum", "add", x, offset));
+    return Training(m.Finish(m.Linear("fc", y, kClasses)));
+  };
+  SerialTrainer floats(model(DType::kFloat32), 8), doubles(model(DType::kFloat64), 8);
+  Batch batch = BatchFor(floats.graph());
+  for (float& x : batch.x) x = 1000 + 0.1f * x;
+  StepOf(floats, batch, {});
+  StepOf(doubles, batch, {});
+  const std::vector<double> got = floats.Get(IdOf(floats, "d:sum"));
+  const std::vector<double> want = doubles.Get(IdOf(doubles, "d:sum"));
+  double largest = 0, error = 0;
+  for (size_t i = 0; i < want.size(); ++i) {
+    largest = std::max(largest, std::abs(want[i]));
+    error = std::max(error, std::abs(got[i] - want[i]));
+  }
+  EXPECT_LT(error, 1e-5 * largest);
+}
+
 TEST(SerialTrainerTest, EvaluationTakesRunningStatisticsAndNoDropout) {
   auto model = [](bool frozen) {
     ModelWriter m("model", DType::kFloat64);
