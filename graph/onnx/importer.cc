@@ -204,9 +204,9 @@ absl::Status Importer::ImportNode(const NodeProto& node) {
 
 absl::Status Importer::UnsupportedError() const {
   absl::Status error = absl::InvalidArgumentError(absl::StrCat(
-      "the model uses ", unsupported_.size(), " operators that are not supported:\n  ",
+      "operators that are not supported (", unsupported_.size(), "):\n  ",
       absl::StrJoin(unsupported_, "\n  "),
-      "\n`partita list onnx` shows what is; exporting in training form without optimization keeps "
+      "\n`partita list` shows what is; exporting in training form without optimization keeps "
       "operators simple"));
   error.SetPayload(kUnsupportedPayload, absl::Cord(absl::StrJoin(unsupported_, "\n")));
   return error;

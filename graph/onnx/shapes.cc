@@ -20,6 +20,11 @@ absl::Status SetReshaped(NodeImport& node, TensorId x, const Shape& shape) {
     Reshape reshape{.shape = {shape.begin(), shape.end()}};
     const bool keeps_batch = !from.empty() && !shape.empty() && from[0] == shape[0];
     if (keeps_batch && Volume(from) > 0) reshape.shape[0] = -1;
+    // The sizes agree, so what the operator refuses is a reshape that it does not support.
+    const TensorType type = node.builder().tensor(x).type;
+    if (auto result = InferResults(reshape, {{type}}); !result.ok()) {
+      return absl::UnimplementedError(result.status().message());
+    }
     ASSIGN_OR_RETURN(y, node.Add(std::move(reshape), {x}));
   }
   node.SetTensor(0, y);
