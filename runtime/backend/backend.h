@@ -91,10 +91,11 @@ class DeviceMemory {
   virtual int64_t bytes() const = 0;
 };
 
-// One device, which may be a share of a machine's cores.
-class Device {
+// One open device, which may be a share of a machine's cores. (A `Device` is its description in a
+// DeviceTopology.)
+class BackendDevice {
  public:
-  virtual ~Device() = default;
+  virtual ~BackendDevice() = default;
   // ResourceExhausted with the bytes wanted and free.
   virtual absl::StatusOr<std::unique_ptr<DeviceMemory>> Allocate(int64_t bytes) = 0;
   virtual absl::StatusOr<std::unique_ptr<Stream>> NewStream(const std::string& name) = 0;
@@ -124,7 +125,7 @@ class Backend {
   virtual std::string name() const = 0;
   // Why the backend cannot run here, or OK.
   virtual absl::Status Available() const = 0;
-  virtual absl::StatusOr<std::unique_ptr<Device>> Open(const DeviceSpec& spec) const = 0;
+  virtual absl::StatusOr<std::unique_ptr<BackendDevice>> Open(const DeviceSpec& spec) const = 0;
 };
 
 }  // namespace partita

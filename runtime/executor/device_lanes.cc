@@ -48,7 +48,7 @@ bool AllFinite(DType dtype, const void* data, int64_t count) {
 
 absl::StatusOr<std::unique_ptr<DeviceLanes>> DeviceLanes::Create(const Program& program,
                                                                  const Graph& graph, DeviceId id,
-                                                                 Device& device,
+                                                                 BackendDevice& device,
                                                                  DeviceKernels kernels,
                                                                  const ExecutorOptions& options) {
   std::unique_ptr<DeviceLanes> lanes(new DeviceLanes(program, graph, id, device, options));

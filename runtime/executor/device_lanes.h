@@ -30,7 +30,8 @@ class DeviceLanes {
   // Allocates; `device` and what the other arguments refer to outlive it.
   static absl::StatusOr<std::unique_ptr<DeviceLanes>> Create(const Program& program,
                                                              const Graph& graph, DeviceId id,
-                                                             Device& device, DeviceKernels kernels,
+                                                             BackendDevice& device,
+                                                             DeviceKernels kernels,
                                                              const ExecutorOptions& options);
 
   // Enqueues one step on both streams.
@@ -59,7 +60,7 @@ class DeviceLanes {
     CommunicationArguments communication;
   };
 
-  DeviceLanes(const Program& program, const Graph& graph, DeviceId id, Device& device,
+  DeviceLanes(const Program& program, const Graph& graph, DeviceId id, BackendDevice& device,
               const ExecutorOptions& options)
       : program_(program), graph_(graph), id_(id), device_(device), options_(options) {}
   absl::Status Allocate();
@@ -77,7 +78,7 @@ class DeviceLanes {
   const Program& program_;
   const Graph& graph_;
   const DeviceId id_;
-  Device& device_;
+  BackendDevice& device_;
   const ExecutorOptions& options_;
   DeviceKernels kernels_;
   std::unique_ptr<DeviceMemory> arena_, scratch_;

@@ -168,6 +168,8 @@ class BackendExecutor : public Executor {
     return absl::OkStatus();
   }
 
+  void CheckFinite(bool on) override { options_.check_finite = on; }
+
   absl::StatusOr<StepResult> Step(HostTensor input, HostTensor labels,
                                   const StepArguments& arguments) override {
     const StepFeed feed{input, labels, arguments, ++round_};
@@ -287,7 +289,7 @@ class BackendExecutor : public Executor {
   std::unique_ptr<Communicator> communicator_;
   ExecutorOptions options_;
   Program program_;
-  std::vector<std::unique_ptr<Device>> devices_;
+  std::vector<std::unique_ptr<BackendDevice>> devices_;
   std::vector<std::unique_ptr<DeviceLanes>> lanes_;
   int64_t round_ = 0;
   std::mutex mutex_;

@@ -68,6 +68,9 @@ class Executor {
   // differ.
   virtual absl::Status CheckCopies() = 0;
 
+  // Turns ExecutorOptions::check_finite on or off for the steps to come.
+  virtual void CheckFinite(bool on) = 0;
+
   // One training step. `input` and `labels` are whole batches.
   virtual absl::StatusOr<StepResult> Step(HostTensor input, HostTensor labels,
                                           const StepArguments& arguments) = 0;

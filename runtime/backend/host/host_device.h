@@ -102,7 +102,7 @@ class HostStream : public Stream {
   std::thread thread_;
 };
 
-class HostDevice : public Device {
+class HostDevice : public BackendDevice {
  public:
   explicit HostDevice(DeviceSpec spec);
   absl::StatusOr<std::unique_ptr<DeviceMemory>> Allocate(int64_t bytes) override;

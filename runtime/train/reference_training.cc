@@ -1,0 +1,80 @@
+#include "runtime/train/reference_training.h"
+
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "graph/support/check.h"
+#include "graph/support/status_macros.h"
+#include "runtime/train/reference/reference_run.h"
+#include "runtime/train/training_state.h"
+
+namespace partita {
+namespace {
+
+// What the first step is compared by: the logits and the gradients of weights.
+std::vector<TensorId> FirstStepTensors(const Graph& graph) {
+  std::vector<TensorId> ids = {graph.logits()};
+  for (const Tensor& tensor : graph.tensors()) {
+    if (!absl::StartsWith(tensor.name, "d:")) continue;
+    for (const Weight& weight : graph.weights()) {
+      if (tensor.name == absl::StrCat("d:", graph.tensor(weight.tensor).name)) {
+        ids.push_back(tensor.id);
+      }
+    }
+  }
+  return ids;
+}
+
+std::vector<double> Numbers(const TensorType& type, const std::vector<std::byte>& bytes) {
+  const auto count = static_cast<size_t>(Volume(type.shape));
+  if (type.dtype == DType::kFloat32) {
+    const auto* values = reinterpret_cast<const float*>(bytes.data());
+    return {values, values + count};
+  }
+  const auto* values = reinterpret_cast<const double*>(bytes.data());
+  return {values, values + count};
+}
+
+absl::StatusOr<std::vector<double>> ValueOf(const Graph& graph, TensorId id, Executor& executor) {
+  const Tensor& tensor = graph.tensor(id);
+  std::vector<std::byte> bytes(static_cast<size_t>(tensor.type.bytes()));
+  if (LivesBetweenSteps(tensor)) {
+    RETURN_IF_ERROR(executor.ReadTensor(id, bytes.data()));
+    return Numbers(tensor.type, bytes);
+  }
+  if (const auto output = OutputIndex(executor.program().tasks, id)) {
+    RETURN_IF_ERROR(executor.ReadOutput(*output, bytes.data()));
+    return Numbers(tensor.type, bytes);
+  }
+  return absl::NotFoundError(absl::StrCat("tensor '", tensor.name, "' does not reach the host"));
+}
+
+}  // namespace
+
+absl::StatusOr<RunValues> TrainSplitOnReference(const Graph& graph,
+                                                const ReferenceFolder& reference,
+                                                const Strategy& strategy, PartitionOptions options,
+                                                const ExecutorSetup& setup) {
+  options.extra_outputs = FirstStepTensors(graph);
+  ASSIGN_OR_RETURN(PlannedStep step, CanonicalStep(graph, strategy, options));
+  ASSIGN_OR_RETURN(const auto executor, OpenExecutor(graph, std::move(step), setup));
+  ASSIGN_OR_RETURN(const TrainingState start, InitialState(graph, 0));
+  RETURN_IF_ERROR(WriteValues(graph, start, *executor));
+  const auto loss = OutputIndex(executor->program().tasks, graph.loss());
+  CHECK(loss.has_value());
+  auto run_step = [&](std::span<const float> x, std::span<const int32_t> labels,
+                      const StepArguments& arguments) -> absl::StatusOr<double> {
+    ASSIGN_OR_RETURN(
+        const StepResult result,
+        executor->Step({DType::kFloat32, x.data()}, {DType::kInt32, labels.data()}, arguments));
+    return result.outputs[*loss];
+  };
+  auto value = [&](TensorId id) { return ValueOf(graph, id, *executor); };
+  ASSIGN_OR_RETURN(RunValues values,
+                   TrainOnReference(graph, reference, {.step = run_step, .value = value}));
+  return values;
+}
+
+}  // namespace partita

@@ -1,0 +1,20 @@
+#pragma once
+
+#include "absl/status/statusor.h"
+#include "graph/graph.h"
+#include "graph/parallel/strategy.h"
+#include "graph/task/partition.h"
+#include "runtime/train/executor_setup.h"
+#include "runtime/train/reference/reference_folder.h"
+
+namespace partita {
+
+// Trains as the reference did, split over devices, and returns what CompareWithReference wants:
+// losses, final weights and, of the first step, logits and gradients. `graph` is what
+// BuildReferenceGraph made; `options.extra_outputs` is filled in here.
+absl::StatusOr<RunValues> TrainSplitOnReference(const Graph& graph,
+                                                const ReferenceFolder& reference,
+                                                const Strategy& strategy, PartitionOptions options,
+                                                const ExecutorSetup& setup);
+
+}  // namespace partita

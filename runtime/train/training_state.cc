@@ -1,0 +1,65 @@
+#include "runtime/train/training_state.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "graph/initial_values.h"
+#include "graph/support/check.h"
+#include "graph/support/status_macros.h"
+
+namespace partita {
+
+bool LivesBetweenSteps(const Tensor& tensor) {
+  return tensor.kind == TensorKind::kWeight || tensor.kind == TensorKind::kState;
+}
+
+absl::StatusOr<TrainingState> InitialState(const Graph& graph, uint64_t seed) {
+  TrainingState state;
+  state.seed = seed;
+  state.values.resize(graph.tensors().size());
+  for (const Tensor& tensor : graph.tensors()) {
+    if (!LivesBetweenSteps(tensor)) continue;
+    state.values[tensor.id.index()].resize(static_cast<size_t>(tensor.type.bytes()));
+  }
+  for (const Weight& weight : graph.weights()) {
+    const Tensor& tensor = graph.tensor(weight.tensor);
+    std::vector<std::byte>& bytes = state.values[tensor.id.index()];
+    const std::vector<float> values = InitialValues(tensor, weight, seed);
+    if (tensor.type.dtype == DType::kFloat32) {
+      std::memcpy(bytes.data(), values.data(), bytes.size());
+    } else if (tensor.type.dtype == DType::kFloat64) {
+      std::copy(values.begin(), values.end(), reinterpret_cast<double*>(bytes.data()));
+    } else {
+      return absl::InvalidArgumentError(absl::StrCat("weight '", tensor.name, "' is ",
+                                                     ToString(tensor.type),
+                                                     "; only floating-point weights are trained"));
+    }
+  }
+  return state;
+}
+
+absl::Status WriteValues(const Graph& graph, const TrainingState& state, Executor& executor) {
+  CHECK_EQ(state.values.size(), graph.tensors().size());
+  for (const Tensor& tensor : graph.tensors()) {
+    if (!LivesBetweenSteps(tensor)) continue;
+    const auto& bytes = state.values[tensor.id.index()];
+    CHECK_EQ(static_cast<int64_t>(bytes.size()), tensor.type.bytes());
+    const absl::Status status = executor.WriteTensor(tensor.id, {tensor.type.dtype, bytes.data()});
+    // What no operator reads may live nowhere.
+    if (absl::IsNotFound(status) && graph.consumers(tensor.id).empty()) continue;
+    RETURN_IF_ERROR(status);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReadValues(const Graph& graph, Executor& executor, TrainingState& state) {
+  CHECK_EQ(state.values.size(), graph.tensors().size());
+  for (const Tensor& tensor : graph.tensors()) {
+    if (!LivesBetweenSteps(tensor)) continue;
+    RETURN_IF_ERROR(executor.ReadTensor(tensor.id, state.values[tensor.id.index()].data()));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace partita

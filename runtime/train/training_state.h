@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "graph/graph.h"
+#include "runtime/executor/executor.h"
+#include "runtime/train/data/loader.h"
+
+namespace partita {
+
+// All that training goes on from: whole tensors, so that it does not matter how they were split.
+struct TrainingState {
+  // By TensorId: the elements of weights and optimizer states, row-major; empty for other tensors.
+  std::vector<std::vector<std::byte>> values;
+  int64_t step = 0;         // steps done
+  LoaderPosition position;  // of the next batch
+  uint64_t seed = 0;        // of initial values and dropout
+  friend bool operator==(const TrainingState&, const TrainingState&) = default;
+};
+
+// Whether a tensor is part of a TrainingState.
+bool LivesBetweenSteps(const Tensor& tensor);
+
+// Step 0: weights as InitialValues says, optimizer states 0. InvalidArgument for weights that are
+// not floating point.
+absl::StatusOr<TrainingState> InitialState(const Graph& graph, uint64_t seed);
+
+// Gives the devices the values of a state of this graph.
+absl::Status WriteValues(const Graph& graph, const TrainingState& state, Executor& executor);
+// The inverse. Tensors that live on no device keep the value they have in `state`.
+absl::Status ReadValues(const Graph& graph, Executor& executor, TrainingState& state);
+
+}  // namespace partita

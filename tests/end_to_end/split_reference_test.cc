@@ -1,0 +1,133 @@
+// Split training equals PyTorch: every reference in tests/data/oracle, from the same weights on the
+// same batches, on several devices, within the tolerance that the reference states.
+
+#include <cmath>
+#include <cstdio>
+#include <random>
+#include <string>
+
+#include "gmock/gmock.h"
+#include "graph/onnx/import.h"
+#include "graph/support/check.h"
+#include "gtest/gtest.h"
+#include "runtime/backend/backends.h"
+#include "runtime/train/reference/reference_run.h"
+#include "runtime/train/reference_training.h"
+#include "tests/testing/model_writer.h"
+#include "tests/testing/random_strategy.h"
+
+namespace partita {
+namespace {
+
+constexpr int kRandomPlans = 20;  // on each number of devices
+
+struct Example {
+  ReferenceFolder reference;
+  Graph graph;
+};
+
+Example Load(const std::string& name) {
+  ReferenceFolder reference =
+      ModelWriter::Get(LoadReferenceFolder(PARTITA_TEST_DATA "/oracle/" + name));
+  const auto model = ModelWriter::Get(ImportOnnx(reference.model_file));
+  Graph graph = ModelWriter::Get(BuildReferenceGraph(model.graph, reference));
+  return {std::move(reference), std::move(graph)};
+}
+
+absl::StatusOr<RunValues> Train(const Example& example, const Strategy& strategy,
+                                PartitionOptions options) {
+  const auto backend = ModelWriter::Get(MakeBackend("reference"));
+  return TrainSplitOnReference(
+      example.graph, example.reference, strategy, options,
+      {.backend = backend.get(), .devices = VirtualDeviceSpecs(options.devices)});
+}
+
+// The sample dimension over all devices; what does not split along it stays whole.
+Strategy DataParallel(const Graph& graph, int devices) {
+  Strategy strategy = SingleDevice(graph, DeviceId(0));
+  for (OpId id : graph.anchors()) {
+    if (graph.rule(id).loops.empty() || !graph.rule(id).loops[0].splittable) continue;
+    ParallelConfig& config = strategy.configs[id.index()];
+    config.degrees[0] =
+        static_cast<int32_t>(std::min<int64_t>(devices, graph.rule(id).loops[0].extent));
+    config.devices.clear();
+    for (int d = 0; d < config.degrees[0]; ++d) config.devices.push_back(DeviceId(d));
+  }
+  return strategy;
+}
+
+class SplitReferenceTest : public ::testing::TestWithParam<const char*> {
+ protected:
+  void ExpectEqual(const Strategy& strategy, const PartitionOptions& options,
+                   const std::string& what) {
+    const auto got = Train(example_, strategy, options);
+    ASSERT_TRUE(got.ok()) << what << ": " << got.status();
+    const ReferenceComparison comparison = CompareWithReference(example_.reference, *got);
+    EXPECT_TRUE(comparison.equal) << what << ": " << comparison.first_difference;
+    EXPECT_EQ(comparison.tensors, static_cast<int64_t>(example_.reference.expected.size()));
+    if (comparison.worst_share <= worst_share_) return;
+    worst_share_ = comparison.worst_share;
+    worst_ = what + " " + comparison.worst;
+  }
+
+  Example example_ = Load(GetParam());
+  double worst_share_ = 0;
+  std::string worst_;
+};
+
+TEST_P(SplitReferenceTest, OneDeviceAndDataParallelTrainAsPyTorchDoes) {
+  ExpectEqual(SingleDevice(example_.graph, DeviceId(0)), {.devices = 1}, "single device");
+  for (int devices = 2; devices <= 4; ++devices) {
+    ExpectEqual(DataParallel(example_.graph, devices), {.devices = devices},
+                "data parallel on " + std::to_string(devices));
+  }
+}
+
+TEST_P(SplitReferenceTest, RandomPlansTrainAsPyTorchDoes) {
+  std::mt19937_64 random(2026);
+  for (int devices = 2; devices <= 4; ++devices) {
+    StrategyCoverage coverage;
+    for (int plan = 0; plan < kRandomPlans; ++plan) {
+      PartitionOptions options = RandomPartitionOptions(random);
+      options.devices = devices;
+      options.node_of_device.clear();
+      const Strategy strategy = RandomStrategy(example_.graph, devices, random);
+      coverage.Add(example_.graph, strategy, devices);
+      ExpectEqual(strategy, options,
+                  "plan " + std::to_string(plan) + " on " + std::to_string(devices));
+    }
+    EXPECT_GT(coverage.Share("neighbours on different devices"), 0.3);
+    EXPECT_GT(coverage.Share("pending sum"), 0.2);
+  }
+  std::printf("%s: %d plans, worst %s at %.2f of its tolerance\n", GetParam(), 3 * kRandomPlans,
+              worst_.c_str(), worst_share_);
+}
+
+// Of each kind of value, one expected element that is moved by ten tolerances is found and named.
+TEST_P(SplitReferenceTest, FindsAWrongValueOfEachKind) {
+  const auto got = Train(example_, DataParallel(example_.graph, 2), {.devices = 2});
+  ASSERT_TRUE(got.ok()) << got.status();
+  auto kind_of = [](const std::string& name) { return name.substr(0, name.find('/')); };
+  for (const auto& [kind, tolerance] : example_.reference.tolerance) {
+    double largest = 0;
+    for (const auto& [name, values] : example_.reference.expected) {
+      if (kind_of(name) != kind) continue;
+      for (double value : values) largest = std::max(largest, std::abs(value));
+    }
+    ReferenceFolder moved = example_.reference;
+    auto last = moved.expected.end();
+    do --last;
+    while (kind_of(last->first) != kind);
+    last->second[last->second.size() / 2] += 10 * tolerance * largest;
+    const ReferenceComparison comparison = CompareWithReference(moved, *got);
+    EXPECT_FALSE(comparison.equal) << kind;
+    EXPECT_THAT(comparison.first_difference, ::testing::StartsWith(last->first));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, SplitReferenceTest,
+                         ::testing::Values("mlp", "lenet", "alexnet_s_tiny", "resnet_tiny"),
+                         [](const auto& info) { return std::string(info.param); });
+
+}  // namespace
+}  // namespace partita
