@@ -24,6 +24,7 @@ namespace partita {
 struct BatchMoments {
   static constexpr char kName[] = "batch_moments";
   static constexpr char kDescription[] = "sums of x and of x^2 for each channel";
+  static constexpr bool kOneFormat = true;
   static constexpr char kForm[] = "x->c2,c2";
   static constexpr int64_t kOperations = 3;
   template <class Self, class Visitor>
@@ -48,6 +49,7 @@ struct BatchNormFields {
 struct BatchNormalize : BatchNormFields {
   static constexpr char kName[] = "batch_normalize";
   static constexpr char kDescription[] = "normalise by the statistics of the batch, scale, shift";
+  static constexpr bool kOneFormat = true;
   static constexpr char kForm[] = "x,c2,c2,c,c->x";
   static constexpr int64_t kOperations = 2;
   friend bool operator==(const BatchNormalize&, const BatchNormalize&) = default;
@@ -58,6 +60,7 @@ std::vector<InPlacePair> InPlace(const BatchNormalize&, Pass);
 struct BatchNormGradMoments : BatchNormFields {
   static constexpr char kName[] = "batch_norm_grad_moments";
   static constexpr char kDescription[] = "sums of dy * xhat and of dy for each channel";
+  static constexpr bool kOneFormat = true;
   static constexpr char kForm[] = "x,c2,c2,x->c,c";
   static constexpr int64_t kOperations = 4;
   friend bool operator==(const BatchNormGradMoments&, const BatchNormGradMoments&) = default;
@@ -66,6 +69,7 @@ struct BatchNormGradMoments : BatchNormFields {
 struct BatchNormGradApply : BatchNormFields {
   static constexpr char kName[] = "batch_norm_grad_apply";
   static constexpr char kDescription[] = "the gradient of batch normalisation's input";
+  static constexpr bool kOneFormat = true;
   static constexpr char kForm[] = "x,c2,c2,c,x,c,c->x";
   static constexpr int64_t kOperations = 4;
   friend bool operator==(const BatchNormGradApply&, const BatchNormGradApply&) = default;

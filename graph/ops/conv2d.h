@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -14,6 +15,7 @@ namespace partita {
 struct Conv2d {
   static constexpr char kName[] = "conv2d";
   static constexpr char kDescription[] = "2-D convolution with groups, strides, dilations and bias";
+  static constexpr std::array<int, 1> kNativeOperands = {0};
   static constexpr bool kFusesRelu = true;
 
   std::vector<int64_t> stride = {1, 1};    // height, width

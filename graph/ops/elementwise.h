@@ -13,6 +13,7 @@ namespace partita {
 struct Relu {
   static constexpr char kName[] = "relu";
   static constexpr char kDescription[] = "max(x, 0), element by element";
+  static constexpr bool kOneFormat = true;
   template <class Self, class Visitor>
   static void VisitFields(Self&, Visitor&&) {}
   friend bool operator==(const Relu&, const Relu&) = default;

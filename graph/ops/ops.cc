@@ -1,5 +1,7 @@
 #include "graph/ops/ops.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
@@ -51,6 +53,46 @@ std::vector<InPlacePair> InPlace(const OpAttrs& attrs, Pass pass) {
 
 bool CanFuseRelu(const OpAttrs& attrs) {
   return std::visit([](const auto& a) { return requires { a.kFusesRelu; }; }, attrs);
+}
+
+namespace {
+
+bool OperandMayBeNative(const OpAttrs& attrs, int operand) {
+  return std::visit(
+      [operand](const auto& a) {
+        if constexpr (requires { a.kNativeOperands; }) {
+          return std::find(a.kNativeOperands.begin(), a.kNativeOperands.end(), operand) !=
+                 a.kNativeOperands.end();
+        } else {
+          return requires { a.kOneFormat; };
+        }
+      },
+      attrs);
+}
+
+bool ResultsMayBeNative(const OpAttrs& attrs) {
+  return std::visit(
+      [](const auto& a) { return requires { a.kNativeOperands; } || requires { a.kOneFormat; }; },
+      attrs);
+}
+
+}  // namespace
+
+bool NeedsOneFormat(const OpAttrs& attrs) {
+  return std::visit([](const auto& a) { return requires { a.kOneFormat; }; }, attrs);
+}
+
+bool InputMayBeNative(const OpAttrs& attrs, Pass pass, int input) {
+  if (pass.is_forward()) return OperandMayBeNative(attrs, input);
+  const GradientReads reads = ReadsForGradient(attrs, pass.gradient);
+  if (input < static_cast<int>(reads.operands.size())) {
+    return OperandMayBeNative(attrs, reads.operands[static_cast<size_t>(input)]);
+  }
+  return ResultsMayBeNative(attrs);
+}
+
+bool OutputMayBeNative(const OpAttrs& attrs, Pass pass) {
+  return pass.is_forward() ? ResultsMayBeNative(attrs) : OperandMayBeNative(attrs, pass.gradient);
 }
 
 std::string ToString(const OpAttrs& attrs) {

@@ -61,6 +61,15 @@ bool CanFuseRelu(const OpAttrs& attrs);
 // "conv2d stride=[4,4] dilation=[1,1] pads=[2,2,2,2] groups=1": canonical, so it serves as a key.
 std::string ToString(const OpAttrs& attrs);
 
+// Which of a kernel's tensors of rank 4 may be in the backend's native format. A row says one of
+//   static constexpr std::array<int, N> kNativeOperands = {...};  these operands and all results,
+//   each by itself static constexpr bool kOneFormat = true;                      all of them, in
+//   one and the same format
+// or nothing: everything is dense.
+bool NeedsOneFormat(const OpAttrs& attrs);
+bool InputMayBeNative(const OpAttrs& attrs, Pass pass, int input);
+bool OutputMayBeNative(const OpAttrs& attrs, Pass pass);
+
 // Default attributes of the row with that name; NotFound lists the valid names.
 absl::StatusOr<OpAttrs> OpAttrsNamed(absl::string_view name);
 

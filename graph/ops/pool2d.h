@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -19,6 +20,7 @@ namespace partita {
 struct Pool2d {
   static constexpr char kName[] = "pool2d";
   static constexpr char kDescription[] = "2-D maximum or average pooling";
+  static constexpr std::array<int, 1> kNativeOperands = {0};
 
   std::string function = "max";          // max, average
   std::vector<int64_t> kernel = {1, 1};  // height, width

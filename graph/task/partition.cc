@@ -13,6 +13,7 @@
 #include "graph/support/check.h"
 #include "graph/support/status_macros.h"
 #include "graph/task/exchange_tasks.h"
+#include "graph/task/formats.h"
 #include "graph/task/fusion.h"
 
 namespace partita {
@@ -65,7 +66,9 @@ class Partitioner {
       builder_.AddOutput(id, state.demand_buffers[static_cast<size_t>(it->second)]);
     }
     TaskGraph graph = std::move(builder_).Build();
-    return options_.fuse ? FuseActivations(graph) : graph;
+    if (options_.fuse) graph = FuseActivations(graph);
+    if (options_.native_formats) graph = AssignFormats(graph);
+    return graph;
   }
 
  private:

@@ -1,6 +1,9 @@
 #include "runtime/backend/backends.h"
 
 #include "absl/strings/str_cat.h"
+#ifdef PARTITA_HAVE_DNNL
+#include "runtime/backend/cpu/cpu_backend.h"
+#endif
 #include "runtime/backend/reference/reference_backend.h"
 
 namespace partita {
@@ -8,6 +11,12 @@ namespace {
 
 constexpr BackendRow kBackends[] = {
     {"reference", MakeReferenceBackend, "plain loops on one thread: the oracle, every type", ""},
+#ifdef PARTITA_HAVE_DNNL
+    {"cpu", MakeCpuBackend, "this machine's cores through oneDNN, float32", ""},
+#else
+    {"cpu", nullptr, "this machine's cores through oneDNN, float32",
+     "oneDNN was not found when this program was built (libdnnl-dev)"},
+#endif
     {"cuda", nullptr, "NVIDIA GPUs through cuDNN and cuBLAS", "its kernels are not written yet"},
 };
 

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "runtime/backend/host/host_device.h"
+
+namespace partita {
+
+// Kernels of the CPU backend, one function for each family. Each returns null where it has no
+// kernel of its own for this signature (a type other than float32, an empty piece, a rare shape):
+// the reference kernel then serves.
+
+std::unique_ptr<HostKernel> MakeConvKernel(const Conv2d& conv, const KernelSignature& signature);
+std::unique_ptr<HostKernel> MakeMatMulKernel(const MatMul& matmul,
+                                             const KernelSignature& signature);
+std::unique_ptr<HostKernel> MakePoolKernel(const Pool2d& pool, const KernelSignature& signature);
+std::unique_ptr<HostKernel> MakeReluKernel(const Relu& relu, const KernelSignature& signature);
+std::unique_ptr<HostKernel> MakeBinaryKernel(const Binary& binary,
+                                             const KernelSignature& signature);
+std::unique_ptr<HostKernel> MakeReshapeKernel(const Reshape& reshape,
+                                              const KernelSignature& signature);
+std::unique_ptr<HostKernel> MakeSgdKernel(const Sgd& sgd, const KernelSignature& signature);
+std::unique_ptr<HostKernel> MakeBatchMomentsKernel(const BatchMoments& norm,
+                                                   const KernelSignature& signature);
+std::unique_ptr<HostKernel> MakeBatchNormalizeKernel(const BatchNormalize& norm,
+                                                     const KernelSignature& signature);
+std::unique_ptr<HostKernel> MakeBatchNormGradMomentsKernel(const BatchNormGradMoments& norm,
+                                                           const KernelSignature& signature);
+std::unique_ptr<HostKernel> MakeBatchNormGradApplyKernel(const BatchNormGradApply& norm,
+                                                         const KernelSignature& signature);
+
+// Whether every present tensor is float32 and none is empty.
+bool IsPlainFloat(const KernelSignature& signature);
+
+}  // namespace partita

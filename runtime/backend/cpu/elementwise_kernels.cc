@@ -1,0 +1,139 @@
+#include <cstring>
+
+#include "runtime/backend/cpu/cpu_kernels.h"
+#include "runtime/backend/cpu/thread_team.h"
+
+namespace partita {
+namespace {
+
+constexpr int64_t kGrain = 16384;
+
+// A kernel given as a function of its pieces' addresses over a range of elements. All pieces have
+// one order.
+template <class Body>
+class FlatKernel : public HostKernel {
+ public:
+  FlatKernel(int64_t elements, Body body) : elements_(elements), body_(std::move(body)) {}
+  int64_t scratch_bytes() const override { return 0; }
+  absl::Status Run(const KernelArguments& arguments, void*) const override {
+    ParallelBlocks(elements_, kGrain,
+                   [&](int64_t begin, int64_t end) { body_(arguments, begin, end); });
+    return absl::OkStatus();
+  }
+
+ private:
+  int64_t elements_;
+  Body body_;
+};
+
+template <class Body>
+std::unique_ptr<HostKernel> Flat(const KernelSignature& s, Body body) {
+  return std::make_unique<FlatKernel<Body>>(Volume(s.outputs[0].type.shape), std::move(body));
+}
+
+const float* In(const KernelArguments& a, size_t k) {
+  return static_cast<const float*>(a.inputs[k].data);
+}
+float* Out(const KernelArguments& a, size_t k) { return static_cast<float*>(a.outputs[k].data); }
+
+// Every input has the first output's shape and order.
+bool IsUniform(const KernelSignature& s) {
+  for (const KernelTensor& t : s.inputs) {
+    if (t.type != s.outputs[0].type || t.format != s.outputs[0].format) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+bool IsPlainFloat(const KernelSignature& signature) {
+  for (const auto* list : {&signature.inputs, &signature.outputs}) {
+    for (const KernelTensor& t : *list) {
+      if (t.present && (t.type.dtype != DType::kFloat32 || Volume(t.type.shape) == 0)) return false;
+    }
+  }
+  return true;
+}
+
+std::unique_ptr<HostKernel> MakeReluKernel(const Relu&, const KernelSignature& s) {
+  if (!IsPlainFloat(s) || !IsUniform(s)) return nullptr;
+  if (s.pass.is_forward()) {
+    return Flat(s, [](const KernelArguments& a, int64_t begin, int64_t end) {
+      const float* x = In(a, 0);
+      float* y = Out(a, 0);
+      // Not-a-number passes through.
+      for (int64_t i = begin; i < end; ++i) y[i] = x[i] <= 0 ? 0.f : x[i];
+    });
+  }
+  return Flat(s, [](const KernelArguments& a, int64_t begin, int64_t end) {
+    const float* y = In(a, 0);
+    const float* dy = In(a, 1);
+    float* dx = Out(a, 0);
+    for (int64_t i = begin; i < end; ++i) dx[i] = y[i] > 0 ? dy[i] : 0.f;
+  });
+}
+
+std::unique_ptr<HostKernel> MakeBinaryKernel(const Binary& binary, const KernelSignature& s) {
+  if (!IsPlainFloat(s) || !IsUniform(s)) return nullptr;
+  if (!s.pass.is_forward()) {
+    if (binary.function == "mul") {
+      return Flat(s, [](const KernelArguments& a, int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i) Out(a, 0)[i] = In(a, 0)[i] * In(a, 1)[i];
+      });
+    }
+    const float sign = binary.function == "sub" && s.pass.gradient == 1 ? -1.f : 1.f;
+    return Flat(s, [sign](const KernelArguments& a, int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) Out(a, 0)[i] = sign * In(a, 0)[i];
+    });
+  }
+  if (binary.function == "add") {
+    return Flat(s, [](const KernelArguments& a, int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) Out(a, 0)[i] = In(a, 0)[i] + In(a, 1)[i];
+    });
+  }
+  if (binary.function == "sub") {
+    return Flat(s, [](const KernelArguments& a, int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) Out(a, 0)[i] = In(a, 0)[i] - In(a, 1)[i];
+    });
+  }
+  return Flat(s, [](const KernelArguments& a, int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) Out(a, 0)[i] = In(a, 0)[i] * In(a, 1)[i];
+  });
+}
+
+std::unique_ptr<HostKernel> MakeReshapeKernel(const Reshape&, const KernelSignature& s) {
+  if (!IsPlainFloat(s) || s.inputs[0].format != Format::kDense ||
+      s.outputs[0].format != Format::kDense) {
+    return nullptr;
+  }
+  return Flat(s, [](const KernelArguments& a, int64_t begin, int64_t end) {
+    if (In(a, 0) == Out(a, 0)) return;
+    std::memcpy(Out(a, 0) + begin, In(a, 0) + begin,
+                static_cast<size_t>(end - begin) * sizeof(float));
+  });
+}
+
+std::unique_ptr<HostKernel> MakeSgdKernel(const Sgd& sgd, const KernelSignature& s) {
+  if (!IsPlainFloat(s) || !IsUniform(s)) return nullptr;
+  return Flat(s, [nesterov = sgd.nesterov](const KernelArguments& a, int64_t begin, int64_t end) {
+    const auto rate = static_cast<float>(a.step.learning_rate);
+    const auto momentum = static_cast<float>(a.step.momentum);
+    const auto decay = static_cast<float>(a.step.weight_decay);
+    const float* w = In(a, 0);
+    const float* g = In(a, 1);
+    const float* v = In(a, 2);
+    float* w_next = Out(a, 0);
+    float* v_next = Out(a, 1);
+    // Each element is read before it is written, so the results may lie over the inputs.
+#pragma GCC ivdep
+    for (int64_t i = begin; i < end; ++i) {
+      const float weight = w[i];
+      const float gradient = g[i] + decay * weight;
+      const float velocity = momentum * v[i] + gradient;
+      v_next[i] = velocity;
+      w_next[i] = weight - rate * (nesterov ? gradient + momentum * velocity : velocity);
+    }
+  });
+}
+
+}  // namespace partita

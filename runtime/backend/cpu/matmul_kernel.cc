@@ -1,0 +1,104 @@
+#include "runtime/backend/cpu/cpu_kernels.h"
+#include "runtime/backend/cpu/dnnl_kernel.h"
+#include "runtime/backend/cpu/thread_team.h"
+
+namespace partita {
+namespace {
+
+using dnnl_compat::Desc;
+
+// A row-major matrix [rows, columns], or its transpose seen as [columns, rows].
+Desc Matrix(int64_t rows, int64_t columns, bool transpose = false) {
+  const auto type = dnnl::memory::data_type::f32;
+  if (transpose) return Desc({columns, rows}, type, dnnl::memory::dims{1, columns});
+  return Desc({rows, columns}, type, dnnl::memory::dims{columns, 1});
+}
+
+struct MatrixSizes {
+  int64_t rows = 1, in = 1, out = 1;
+};
+
+MatrixSizes SizesOf(const MatMul& matmul, const KernelSignature& s) {
+  MatrixSizes sizes;
+  const Shape& w = s.pass.gradient == 1   ? s.outputs[0].type.shape
+                   : s.pass.gradient == 0 ? s.inputs[0].type.shape
+                                          : s.inputs[1].type.shape;
+  sizes.in = matmul.transposed ? w[1] : w[0];
+  sizes.out = matmul.transposed ? w[0] : w[1];
+  const Shape& y = s.pass.is_forward() ? s.outputs[0].type.shape : s.inputs[1].type.shape;
+  sizes.rows = Volume(y) / sizes.out;
+  return sizes;
+}
+
+std::unique_ptr<HostKernel> Product(const Desc& a, size_t a_at, const Desc& b, size_t b_at,
+                                    const Desc* bias, const Desc& c, const KernelSignature& s) {
+  const auto pd = dnnl_compat::MatMul(CpuEngine(), a, b, bias, c, AttributesFor(s));
+  std::vector<DnnlArgument> arguments = {{DNNL_ARG_SRC, false, a_at, a, pd.src_desc()},
+                                         {DNNL_ARG_WEIGHTS, false, b_at, b, pd.weights_desc()},
+                                         {DNNL_ARG_DST, true, 0, c, pd.dst_desc()}};
+  if (bias != nullptr) arguments.push_back({DNNL_ARG_BIAS, false, 2, *bias, *bias});
+  return std::make_unique<DnnlKernel>(dnnl::matmul(pd), pd.scratchpad_desc(), std::move(arguments));
+}
+
+std::unique_ptr<HostKernel> MakeProduct(const MatMul& matmul, const KernelSignature& s) {
+  const MatrixSizes z = SizesOf(matmul, s);
+  const bool t = matmul.transposed;
+  if (s.pass.gradient == 0) {  // dx[rows, in] = dy[rows, out] * w, w seen as [out, in]
+    return Product(Matrix(z.rows, z.out), 1, t ? Matrix(z.out, z.in) : Matrix(z.in, z.out, true), 0,
+                   nullptr, Matrix(z.rows, z.in), s);
+  }
+  if (s.pass.gradient == 1) {
+    if (t) {  // dw[out, in] = dy^T * x
+      return Product(Matrix(z.rows, z.out, true), 1, Matrix(z.rows, z.in), 0, nullptr,
+                     Matrix(z.out, z.in), s);
+    }
+    return Product(Matrix(z.rows, z.in, true), 0, Matrix(z.rows, z.out), 1, nullptr,
+                   Matrix(z.in, z.out), s);
+  }
+  const bool with_bias = s.inputs.size() == 3 && s.inputs[2].present;
+  const Desc bias = Matrix(1, z.out);
+  return Product(Matrix(z.rows, z.in), 0, t ? Matrix(z.out, z.in, true) : Matrix(z.in, z.out), 1,
+                 with_bias ? &bias : nullptr, Matrix(z.rows, z.out), s);
+}
+
+// db[o] = sum of dy over rows.
+class RowSum : public HostKernel {
+ public:
+  RowSum(int64_t rows, int64_t columns) : rows_(rows), columns_(columns) {}
+  int64_t scratch_bytes() const override { return 0; }
+  absl::Status Run(const KernelArguments& arguments, void*) const override {
+    const auto* dy = static_cast<const float*>(arguments.inputs[0].data);
+    auto* db = static_cast<float*>(arguments.outputs[0].data);
+    ParallelBlocks(columns_, 1024, [&](int64_t begin, int64_t end) {
+      std::vector<double> sums(static_cast<size_t>(end - begin), 0.0);
+      for (int64_t r = 0; r < rows_; ++r) {
+        const float* row = dy + r * columns_ + begin;
+        for (size_t o = 0; o < sums.size(); ++o) sums[o] += row[o];
+      }
+      for (size_t o = 0; o < sums.size(); ++o)
+        db[begin + static_cast<int64_t>(o)] = static_cast<float>(sums[o]);
+    });
+    return absl::OkStatus();
+  }
+
+ private:
+  int64_t rows_, columns_;
+};
+
+}  // namespace
+
+std::unique_ptr<HostKernel> MakeMatMulKernel(const MatMul& matmul,
+                                             const KernelSignature& signature) {
+  if (!IsPlainFloat(signature)) return nullptr;
+  if (signature.pass.gradient == 2) {
+    const Shape& dy = signature.inputs[0].type.shape;
+    return std::make_unique<RowSum>(Volume(dy) / dy.back(), dy.back());
+  }
+  try {
+    return MakeProduct(matmul, signature);
+  } catch (const dnnl::error&) {
+    return nullptr;
+  }
+}
+
+}  // namespace partita
