@@ -39,12 +39,14 @@ Strategy SplitFirstLoop(const Graph& graph, int devices) {
 }
 
 std::unique_ptr<Executor> MakeExecutor(const Graph& graph, const Strategy& strategy, int devices,
-                                       ExecutorOptions options = {}) {
-  TaskGraph tasks = ModelWriter::Get(Partition(graph, strategy, {.devices = devices}));
+                                       ExecutorOptions options = {},
+                                       const std::string& backend = "reference") {
+  TaskGraph tasks = ModelWriter::Get(
+      Partition(graph, strategy, {.devices = devices, .native_formats = backend == "cpu"}));
   std::vector<TaskId> order = CanonicalOrder(tasks);
   options.devices.resize(static_cast<size_t>(devices));
   return ModelWriter::Get(Executor::Create(
-      std::move(tasks), std::move(order), graph, *ModelWriter::Get(MakeBackend("reference")),
+      std::move(tasks), std::move(order), graph, *ModelWriter::Get(MakeBackend(backend)),
       ModelWriter::Get(MakeCommunicator("inproc", devices)), options));
 }
 
@@ -113,6 +115,72 @@ TEST(ExecutorTest, NamesTheOperatorThatProducesNan) {
   EXPECT_EQ(result.status().code(), absl::StatusCode::kOutOfRange);
   EXPECT_THAT(std::string(result.status().message()), testing::HasSubstr("conv1"));
 }
+
+#ifdef PARTITA_HAVE_DNNL
+// Convolutions with strides, groups and pads, pools of both kinds, batch norm, a residual, linear
+// layers.
+Graph WideModel() {
+  ModelWriter m("wide", DType::kFloat32);
+  auto add = [&m](std::string name, OpAttrs attrs, std::vector<TensorId> inputs) {
+    return ModelWriter::Get(m.builder.Add(
+        {.name = std::move(name), .attrs = std::move(attrs), .inputs = std::move(inputs)}));
+  };
+  TensorId x = m.Relu("relu1", m.Conv("conv1", m.Input({6, 3, 17, 14}), 16));
+  x = add("pool1", Pool2d{.kernel = {3, 3}, .stride = {2, 2}}, {x});
+  x = add("conv2", Conv2d{.stride = {2, 1}, .pads = {2, 1, 2, 1}, .groups = 2},
+          {x, m.Weight("conv2.weight", {32, 8, 5, 3}, 120), m.Weight("conv2.bias", {32}, 120)});
+  TensorId y = m.Relu("relu2", m.BatchNorm("bn2", x));
+  y = m.Conv("conv3", y, 32);
+  x = m.Relu("relu3", m.Binary("residual", "add", x, y));
+  x = add("pool2",
+          Pool2d{.function = "average",
+                 .kernel = {2, 2},
+                 .stride = {2, 2},
+                 .pads = {1, 1, 0, 0},
+                 .counted = {1, 1, 0, 0}},
+          {x});
+  const Shape& shape = m.builder.tensor(x).type.shape;
+  x = add("flat", Reshape{.shape = {shape[0], shape[1] * shape[2] * shape[3]}}, {x});
+  return m.Finish(m.Linear("fc2", m.Relu("relu4", m.Linear("fc1", x, 40)), 7));
+}
+
+TEST_P(ExecutorTest, CpuBackendFollowsTheSerialRun) {
+  const int devices = GetParam();
+  const Graph graph = ModelWriter::Get(BuildTrainingGraph(WideModel(), TrainingOptions{}));
+  SerialTrainer serial(graph, 3);
+  const auto executor = MakeExecutor(graph, SplitFirstLoop(graph, devices), devices, {}, "cpu");
+  bool any_native = false;
+  for (const Buffer& buffer : executor->program().tasks.buffers()) {
+    any_native |= buffer.format == Format::kNative;
+  }
+  EXPECT_TRUE(any_native);
+  CopyPersistent(graph, serial, *executor);
+  const std::vector<float> x = RandomNumbers(Volume(graph.tensor(graph.input()).type.shape), 1);
+  const std::vector<int32_t> labels = RandomLabels(6, 7);
+  for (int step = 0; step < 3; ++step) {
+    StepArguments arguments;
+    arguments.step = step;
+    const auto result =
+        executor->Step({DType::kFloat32, x.data()}, {DType::kInt32, labels.data()}, arguments);
+    ASSERT_TRUE(result.ok()) << result.status();
+    const auto loss = serial.Step(x, labels, arguments);
+    ASSERT_TRUE(loss.ok());
+    EXPECT_NEAR(result->outputs[0], *loss, 1e-4 * std::abs(*loss)) << "step " << step;
+  }
+  for (const Weight& weight : graph.weights()) {
+    const Tensor& tensor = graph.tensor(weight.tensor);
+    DenseTensor value(tensor.type);
+    ASSERT_TRUE(executor->ReadTensor(tensor.id, value.bytes.data()).ok());
+    const std::vector<double> want = serial.Get(tensor.id);
+    double largest = 0, error = 0;
+    for (size_t i = 0; i < want.size(); ++i) {
+      largest = std::max(largest, std::abs(want[i]));
+      error = std::max(error, std::abs(want[i] - value.as<float>()[i]));
+    }
+    EXPECT_LE(error, 1e-3 * largest) << tensor.name;
+  }
+}
+#endif
 
 }  // namespace
 }  // namespace partita

@@ -62,9 +62,9 @@ std::unique_ptr<HostKernel> MakeProduct(const MatMul& matmul, const KernelSignat
 }
 
 // db[o] = sum of dy over rows.
-class RowSum : public HostKernel {
+class BiasGradient : public HostKernel {
  public:
-  RowSum(int64_t rows, int64_t columns) : rows_(rows), columns_(columns) {}
+  BiasGradient(int64_t rows, int64_t columns) : rows_(rows), columns_(columns) {}
   int64_t scratch_bytes() const override { return 0; }
   absl::Status Run(const KernelArguments& arguments, void*) const override {
     const auto* dy = static_cast<const float*>(arguments.inputs[0].data);
@@ -92,7 +92,7 @@ std::unique_ptr<HostKernel> MakeMatMulKernel(const MatMul& matmul,
   if (!IsPlainFloat(signature)) return nullptr;
   if (signature.pass.gradient == 2) {
     const Shape& dy = signature.inputs[0].type.shape;
-    return std::make_unique<RowSum>(Volume(dy) / dy.back(), dy.back());
+    return std::make_unique<BiasGradient>(Volume(dy) / dy.back(), dy.back());
   }
   try {
     return MakeProduct(matmul, signature);
