@@ -24,9 +24,10 @@ struct ImportOptions {
 };
 
 // A forward graph in training form: batch normalisation and dropout of an inference graph are taken
-// as in training. Weights keep the names of the file. Weights without values start like PyTorch's:
-// weights and biases of convolutions and linear layers uniform in +-1/sqrt(fan_in), scale and
-// variance of batch normalisation 1, all others 0 (factors: 1).
+// as in training. Weights keep the names of the file; an operator is named after its weight
+// ("features.0" reads "features.0.weight"), others as their nodes. Weights without values start
+// like PyTorch's: weights and biases of convolutions and linear layers uniform in +-1/sqrt(fan_in),
+// scale and variance of batch normalisation 1, all others 0 (factors: 1).
 struct ImportedModel {
   Graph graph;
   // What was folded, changed or left out, for the user.

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "absl/strings/cord.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "graph/onnx/operators.h"
@@ -377,7 +378,14 @@ absl::StatusOr<TensorId> NodeImport::Frozen(int i, Initializer initializer) {
 }
 
 std::string NodeImport::NewName(const std::string& suffix) {
-  std::string base = node_.name();
+  // A layer is best known by its parameters: "features.0" rather than "node_conv2d".
+  constexpr absl::string_view kWeight = ".weight";
+  std::string base;
+  const Value& weight = Input(1);
+  if (weight.kind == Value::Kind::kStored && absl::EndsWith(weight.name, kWeight)) {
+    base = weight.name.substr(0, weight.name.size() - kWeight.size());
+  }
+  if (base.empty()) base = node_.name();
   if (base.empty() && node_.output_size() > 0) base = node_.output(0);
   if (base.empty()) base = node_.op_type();
   return importer_.UniqueName(suffix.empty() ? base : absl::StrCat(base, ".", suffix));

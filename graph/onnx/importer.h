@@ -110,7 +110,8 @@ class NodeImport {
   const Shape& ShapeOf(TensorId id) const { return importer_.builder_.tensor(id).type.shape; }
   GraphBuilder& builder() { return importer_.builder_; }
 
-  // A name for an operator or tensor of this node: the node's, then with ".suffix".
+  // A name for an operator or tensor of this node: the layer's ("features.0" if its weight is
+  // "features.0.weight"), else the node's; then ".suffix".
   std::string NewName(const std::string& suffix = "");
   // Adds an operator with one result.
   absl::StatusOr<TensorId> Add(OpAttrs attrs, std::vector<TensorId> inputs,

@@ -46,6 +46,25 @@ TEST(LoadModelTest, FreezesBatchNormWhateverTheSource) {
   }
 }
 
+TEST(SummaryTest, CountsEachOperatorAndTheSums) {
+  const auto model = LoadModel("lenet", {.batch = 4});
+  ASSERT_TRUE(model.ok());
+  const ModelSummary summary = Summarize(model->graph);
+  int64_t parameters = 0, macs = 0;
+  for (const OperatorSummary& op : summary.operators) {
+    parameters += op.parameters;
+    macs += op.multiply_adds;
+  }
+  EXPECT_EQ(parameters, summary.parameters);
+  EXPECT_EQ(macs, 4 * summary.macs_per_sample);
+  EXPECT_EQ(summary.operators[0].weight_bytes, (6 * 25 + 6) * 4);
+  EXPECT_EQ(summary.operators[0].result_bytes, 4 * 6 * 28 * 28 * 4);
+  const std::string text = SummaryText(summary);
+  EXPECT_THAT(text, HasSubstr("37.1 k parameters (37106)"));
+  EXPECT_THAT(text, HasSubstr("conv1"));
+  EXPECT_THAT(text, HasSubstr("[4,16,10,10]"));
+}
+
 TEST(LoadModelTest, AbsentAndUnknownAreNotFound) {
   EXPECT_EQ(LoadModel("no/such.onnx").status().code(), absl::StatusCode::kNotFound);
   EXPECT_EQ(LoadModel("such.textproto").status().code(), absl::StatusCode::kNotFound);

@@ -144,6 +144,26 @@ TEST(ImportOnnxTest, GivesBothExportersTheSameResNet) {
   }
 }
 
+TEST(ImportOnnxTest, NamesOperatorsAfterTheirWeightsWhateverTheExporter) {
+  for (const char* file : {"alexnet.onnx", "vgg11.onnx"}) {
+    const auto model = ImportOnnx(ModelPath(file));
+    ASSERT_TRUE(model.ok()) << model.status();
+    for (const Operator& op : model->graph.ops()) {
+      if (op.inputs.size() < 2) continue;
+      EXPECT_EQ(op.name + ".weight", model->graph.tensor(op.inputs[1]).name);
+    }
+  }
+  const auto names = [](const std::string& file) {
+    std::vector<std::string> names;
+    const auto model = ImportOnnx(ModelPath(file));
+    for (const Operator& op : model->graph.ops()) {
+      if (NameOf(op.attrs) != "binary" && op.inputs.size() > 1) names.push_back(op.name);
+    }
+    return names;
+  };
+  EXPECT_EQ(names("resnet50.onnx"), names("resnet50_dynamo.onnx"));
+}
+
 TEST(ImportOnnxTest, AbsentFilesAndFoldersAreNamed) {
   EXPECT_EQ(ImportOnnx("/nowhere/net.onnx").status().code(), absl::StatusCode::kNotFound);
   EXPECT_EQ(ImportOnnx("/tmp").status().code(), absl::StatusCode::kInvalidArgument);
