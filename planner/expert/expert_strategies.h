@@ -1,0 +1,40 @@
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "graph/graph.h"
+#include "graph/parallel/device_topology.h"
+#include "graph/parallel/strategy.h"
+#include "planner/search/search_algorithm.h"
+
+namespace partita {
+
+// Strategies that people use, for any model. FailedPrecondition with the reason where one makes no
+// sense for the graph or the machine.
+using ExpertFunction = absl::StatusOr<Strategy> (*)(const Graph&, const DeviceTopology&);
+
+absl::StatusOr<Strategy> SingleDeviceExpert(const Graph& graph, const DeviceTopology& topology);
+absl::StatusOr<Strategy> DataParallel(const Graph& graph, const DeviceTopology& topology);
+// Krizhevsky 2014, scheme (a): convolutions by sample, fully connected layers by output channel,
+// the loss by sample; a fully connected layer with fewer outputs than devices by sample too.
+absl::StatusOr<Strategy> OneWeirdTrick(const Graph& graph, const DeviceTopology& topology);
+absl::StatusOr<Strategy> ModelParallel(const Graph& graph, const DeviceTopology& topology);
+absl::StatusOr<Strategy> Spatial(const Graph& graph, const DeviceTopology& topology);
+absl::StatusOr<Strategy> OperatorPlacement(const Graph& graph, const DeviceTopology& topology);
+
+struct ExpertRow {
+  const char* name;
+  ExpertFunction make;
+  const char* description;
+};
+// THE table of expert strategies.
+std::span<const ExpertRow> ExpertStrategies();
+// NotFound lists the valid names.
+absl::StatusOr<ExpertFunction> ExpertNamed(const std::string& name);
+
+// Every expert that does not decline, in table order: the starts of a search.
+std::vector<NamedStrategy> ExpertStarts(const Graph& graph, const DeviceTopology& topology);
+
+}  // namespace partita

@@ -1,0 +1,88 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "planner/evaluator.h"
+#include "planner/space/search_space.h"
+
+namespace partita {
+
+struct NamedStrategy {
+  std::string name;
+  Strategy strategy;
+};
+
+// One accepted step, for progress and logs.
+struct SearchProgress {
+  int64_t evaluations = 0;
+  int start = 0;  // which start of the search
+  std::string start_name;
+  Nanos current, best;
+};
+
+struct SearchOptions {
+  int64_t evaluations = 10000;
+  uint64_t seed = 0;
+  double time_limit_seconds = 0;  // 0: none
+  // MCMC: a step that is worse by the fraction x of the best start's time is accepted with
+  // exp(-beta * x).
+  double beta = 200;
+  // Random starts besides the given ones.
+  int random_starts = 1;
+  const std::atomic<bool>* stop = nullptr;  // set by someone else: end with the best so far
+  std::function<void(const SearchProgress&)> progress;
+};
+
+struct SearchProblem {
+  const Evaluator& evaluator;
+  const SearchSpace& space;
+  // Where to begin: experts and the like. At least one must be feasible.
+  std::vector<NamedStrategy> starts;
+  // Operators whose configuration may change; empty: all anchors.
+  std::vector<OpId> free;
+};
+
+struct SearchResult {
+  Strategy best;
+  Evaluation evaluation;
+  std::string origin;  // the start that the best came from
+  int64_t evaluations = 0;
+  int64_t accepted = 0;
+  double seconds = 0;
+  bool interrupted = false;  // by stop or the time limit
+};
+
+// Finds a cheap strategy. Equal problem and options give equal results, unless a time limit or
+// `stop` ended the search. Never worse than its best start. ResourceExhausted if nothing that was
+// tried fits in memory: by how much the nearest missed it.
+using SearchFunction = absl::StatusOr<SearchResult> (*)(const SearchProblem&, const SearchOptions&);
+
+absl::StatusOr<SearchResult> SearchMcmc(const SearchProblem& problem, const SearchOptions& options);
+// Every combination of candidates of the free operators, the others as in the first start.
+// InvalidArgument if there are more than options.evaluations.
+absl::StatusOr<SearchResult> SearchExhaustive(const SearchProblem& problem,
+                                              const SearchOptions& options);
+// The best of the starts.
+absl::StatusOr<SearchResult> SearchStarts(const SearchProblem& problem,
+                                          const SearchOptions& options);
+// One operator at a time, the best of its candidates, until a whole round improves nothing.
+absl::StatusOr<SearchResult> SearchGreedy(const SearchProblem& problem,
+                                          const SearchOptions& options);
+
+struct SearchRow {
+  const char* name;
+  SearchFunction run;
+  const char* description;
+};
+// THE table of search algorithms.
+std::span<const SearchRow> SearchAlgorithms();
+// NotFound lists the valid names.
+absl::StatusOr<SearchFunction> SearchNamed(const std::string& name);
+
+}  // namespace partita

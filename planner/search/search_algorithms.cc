@@ -1,0 +1,29 @@
+#include "absl/strings/str_cat.h"
+#include "planner/search/search_algorithm.h"
+
+namespace partita {
+namespace {
+
+constexpr SearchRow kSearchAlgorithms[] = {
+    {"mcmc", SearchMcmc, "Markov chain Monte Carlo from experts and random strategies"},
+    {"greedy", SearchGreedy,
+     "the best configuration of one operator at a time, until nothing improves"},
+    {"exhaustive", SearchExhaustive,
+     "every combination of mesh-shaped configurations (tiny graphs)"},
+    {"experts", SearchStarts, "the best expert strategy"},
+};
+
+}  // namespace
+
+std::span<const SearchRow> SearchAlgorithms() { return kSearchAlgorithms; }
+
+absl::StatusOr<SearchFunction> SearchNamed(const std::string& name) {
+  std::string names;
+  for (const SearchRow& row : kSearchAlgorithms) {
+    if (name == row.name) return row.run;
+    absl::StrAppend(&names, names.empty() ? "" : ", ", row.name);
+  }
+  return absl::NotFoundError(absl::StrCat("unknown search '", name, "'; known are: ", names));
+}
+
+}  // namespace partita

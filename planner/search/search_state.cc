@@ -1,0 +1,62 @@
+#include "planner/search/search_state.h"
+
+#include "absl/strings/str_cat.h"
+
+namespace partita {
+
+Evaluation SearchState::Try(const Strategy& strategy, const std::string& origin, Nanos enough) {
+  ++result_.evaluations;
+  Evaluation evaluation = problem_.evaluator.Evaluate(strategy, enough);
+  if (evaluation.verdict == Evaluation::Verdict::kOutOfMemory && nearest_miss_.empty()) {
+    nearest_miss_ = evaluation.reason;
+  }
+  // Where the evaluation stopped early the peak is missing: it is no candidate for the best.
+  const bool whole = evaluation.feasible() && !evaluation.peak.empty();
+  if (whole && (!has_best_ || evaluation.time < result_.evaluation.time)) {
+    result_.best = strategy;
+    result_.evaluation = evaluation;
+    result_.origin = origin;
+    has_best_ = true;
+  }
+  return evaluation;
+}
+
+bool SearchState::Done() {
+  if (result_.evaluations >= options_.evaluations) return true;
+  if (options_.stop != nullptr && options_.stop->load(std::memory_order_relaxed)) {
+    result_.interrupted = true;
+  }
+  if (options_.time_limit_seconds > 0 && result_.evaluations % 16 == 0 &&
+      Seconds() > options_.time_limit_seconds) {
+    result_.interrupted = true;
+  }
+  return result_.interrupted;
+}
+
+void SearchState::CountAccepted(int start, const std::string& name, Nanos current) {
+  ++result_.accepted;
+  if (options_.progress) {
+    options_.progress({result_.evaluations, start, name, current, result_.evaluation.time});
+  }
+}
+
+absl::StatusOr<SearchResult> SearchState::Finish() {
+  result_.seconds = Seconds();
+  if (!has_best_) {
+    if (nearest_miss_.empty()) {
+      return absl::InvalidArgumentError(
+          "no strategy was evaluated; raise the number of evaluations");
+    }
+    return absl::ResourceExhaustedError(
+        absl::StrCat("no strategy fits in memory; the first that was tried: ", nearest_miss_));
+  }
+  return std::move(result_);
+}
+
+std::vector<OpId> FreeOperators(const SearchProblem& problem) {
+  if (!problem.free.empty()) return problem.free;
+  const auto anchors = problem.space.graph().anchors();
+  return {anchors.begin(), anchors.end()};
+}
+
+}  // namespace partita

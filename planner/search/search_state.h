@@ -1,0 +1,47 @@
+#pragma once
+
+#include <chrono>
+#include <string>
+
+#include "planner/search/search_algorithm.h"
+
+namespace partita {
+
+// What every search keeps: the budget, the clock, and the best strategy so far.
+class SearchState {
+ public:
+  SearchState(const SearchProblem& problem, const SearchOptions& options)
+      : problem_(problem), options_(options), begin_(std::chrono::steady_clock::now()) {}
+
+  // Evaluates, counts, and keeps the strategy if it is the best. `enough` as in
+  // Evaluator::Evaluate.
+  Evaluation Try(const Strategy& strategy, const std::string& origin,
+                 Nanos enough = Nanos(std::numeric_limits<int64_t>::max()));
+
+  // Whether the budget, the time or the user ends the search.
+  bool Done();
+  bool has_best() const { return has_best_; }
+  Nanos best_time() const { return result_.evaluation.time; }
+  const Strategy& best() const { return result_.best; }
+  int64_t evaluations() const { return result_.evaluations; }
+  void CountAccepted(int start, const std::string& name, Nanos current);
+
+  absl::StatusOr<SearchResult> Finish();
+
+ private:
+  double Seconds() const {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
+  }
+
+  const SearchProblem& problem_;
+  const SearchOptions& options_;
+  const std::chrono::steady_clock::time_point begin_;
+  SearchResult result_;
+  bool has_best_ = false;
+  std::string nearest_miss_;
+};
+
+// The operators that a search may change.
+std::vector<OpId> FreeOperators(const SearchProblem& problem);
+
+}  // namespace partita
