@@ -21,7 +21,10 @@ absl::Status CopyForEvaluation(const Dropout&, const Graph&, const Operator& op,
 template <class Running>
 TensorId StatisticsFrom(const Graph& model, TensorId s1) {
   for (OpId id : model.consumers(s1)) {
-    if (std::holds_alternative<Running>(model.op(id).attrs)) return model.op(id).inputs[0];
+    const Operator& op = model.op(id);
+    if (std::holds_alternative<Running>(op.attrs) && op.anchor_weight != kNoTensor) {
+      return op.anchor_weight;
+    }
   }
   return kNoTensor;
 }

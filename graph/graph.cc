@@ -122,6 +122,10 @@ absl::Status GraphBuilder::CheckInputs(const std::string& op, std::span<const Te
       return absl::InvalidArgumentError(
           absl::StrCat("operator '", op, "' reads an unknown tensor"));
     }
+    if (tensor(id).kind == TensorKind::kNext) {
+      return absl::InvalidArgumentError(absl::StrCat("operator '", op, "' reads '", tensor(id).name,
+                                                     "', which holds from the next step on"));
+    }
   }
   return absl::OkStatus();
 }
@@ -204,8 +208,20 @@ absl::StatusOr<OpId> GraphBuilder::AddGradient(OpId forward, int operand,
 absl::StatusOr<OpId> GraphBuilder::AddUpdate(std::string name, OpAttrs attrs,
                                              std::vector<TensorId> inputs,
                                              std::vector<TensorId> persistent) {
+  RETURN_IF_ERROR(CheckInputs(name, inputs));
+  RETURN_IF_ERROR(CheckInputs(name, persistent));
+  if (persistent.empty() || inputs.empty() || inputs[0] != persistent[0] ||
+      tensor(inputs[0]).kind != TensorKind::kWeight) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("update '", name, "' should read the weight that it updates first"));
+  }
   std::vector<TensorId> outputs;
   for (TensorId id : persistent) {
+    if (tensor(id).kind != TensorKind::kWeight && tensor(id).kind != TensorKind::kState) {
+      return absl::InvalidArgumentError(absl::StrCat("update '", name, "' updates '",
+                                                     tensor(id).name,
+                                                     "', which is neither weight nor state"));
+    }
     ASSIGN_OR_RETURN(const TensorId next, AddTensor(absl::StrCat(tensor(id).name, ".next"),
                                                     tensor(id).type, TensorKind::kNext, id));
     outputs.push_back(next);

@@ -166,11 +166,13 @@ TensorId LogitsBeforeSoftmax(const Graph& model) {
 }
 
 absl::Status CheckIsForwardModel(const Graph& model) {
-  if (!model.is_training() && model.input() != kNoTensor && model.logits() != kNoTensor) {
+  if (!model.is_training() && model.input() != kNoTensor && model.logits() != kNoTensor &&
+      model.tensor(model.logits()).kind == TensorKind::kActivation) {
     return absl::OkStatus();
   }
-  return absl::InvalidArgumentError(absl::StrCat(
-      "'", model.name(), "' should be a forward graph with an input, logits and no loss yet"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("'", model.name(),
+                   "' should be a forward graph with an input, computed logits and no loss yet"));
 }
 
 }  // namespace partita

@@ -170,6 +170,25 @@ TEST(EvaluationGraphTest, BatchNormWithoutRunningStatisticsTakesThoseOfTheBatch)
   EXPECT_EQ(OpOf(graph, "bn.moments").anchor, OpOf(graph, "bn").id);
 }
 
+TEST(TrainingGraphTest, NextValuesAreNoOperandsAndNoResult) {
+  ModelWriter m("next", DType::kFloat32);
+  const TensorId x = m.Input({4, 3});
+  const TensorId w = m.Weight("w", {3}, 1);
+  const TensorId sums = m.builder
+                            .op(ModelWriter::Get(m.builder.AddOp(
+                                {.name = "m", .attrs = BatchMoments{}, .inputs = {x}})))
+                            .outputs[0];
+  const OpId update = ModelWriter::Get(m.builder.AddUpdate("u", RunningMean{}, {w, sums}, {w}));
+  const TensorId next = m.builder.op(update).outputs[0];
+  EXPECT_EQ(m.builder.Add({.name = "y", .attrs = Relu{}, .inputs = {next}}).status().code(),
+            absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(m.builder.AddUpdate("v", RunningMean{}, {w, sums}, {x}).status().code(),
+            absl::StatusCode::kInvalidArgument);
+  const Graph model = m.Finish(next);
+  EXPECT_EQ(BuildTrainingGraph(model, {}).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(BuildEvaluationGraph(model).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
 TEST(TrainingGraphTest, NamesThatTheModelUsesAreLeftToIt) {
   ModelWriter m("names", DType::kFloat32);
   const TensorId x = m.Linear("labels", m.Input({4, 3}), 6);
