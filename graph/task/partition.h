@@ -25,8 +25,8 @@ struct PartitionOptions {
   std::vector<TensorId> extra_outputs;
   // Kernels take a following ReLU into their store where nobody else reads the value before it.
   bool fuse = true;
-  // Buffers keep the backend's native format where all their users can (see formats.h); for backends that have
-  // one.
+  // Buffers keep the backend's native format where all their users can (see formats.h); for
+  // backends that have one.
   bool native_formats = false;
 };
 
