@@ -26,6 +26,7 @@ struct PartitionChoices {
   bool collectives = true;
   std::string algorithm;  // for all collectives that it can do; empty: by size
   bool fuse = true;
+  bool native_formats = false;  // for backends that have one
   friend bool operator==(const PartitionChoices&, const PartitionChoices&) = default;
 };
 

@@ -314,7 +314,8 @@ absl::StatusOr<Plan> PlanFromProto(const proto::Plan& message, const Graph& grap
   RETURN_IF_ERROR(CheckAlgorithm(message.partition().algorithm()));
   plan.choices = {.collectives = !message.partition().point_to_point(),
                   .algorithm = message.partition().algorithm(),
-                  .fuse = !message.partition().no_fusion()};
+                  .fuse = !message.partition().no_fusion(),
+                  .native_formats = message.partition().native_formats()};
   ASSIGN_OR_RETURN(plan.order, OrderFrom(message));
   if (message.has_prediction()) plan.prediction = PredictionFrom(message.prediction());
   const proto::Provenance& p = message.provenance();
@@ -346,6 +347,7 @@ proto::Plan PlanToProto(const Plan& plan, const Graph& graph) {
   choices.set_point_to_point(!plan.choices.collectives);
   choices.set_algorithm(plan.choices.algorithm);
   choices.set_no_fusion(!plan.choices.fuse);
+  choices.set_native_formats(plan.choices.native_formats);
   *message.mutable_topology() = TopologyToProto(plan.topology);
   if (plan.order) {
     message.set_order(OrderText(plan.order->tasks));

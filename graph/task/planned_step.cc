@@ -35,7 +35,8 @@ PartitionOptions PartitionOptionsOf(const DeviceTopology& topology,
   PartitionOptions options{.devices = topology.size(),
                            .collectives = choices.collectives,
                            .algorithm = choices.algorithm,
-                           .fuse = choices.fuse};
+                           .fuse = choices.fuse,
+                           .native_formats = choices.native_formats};
   for (const Device& device : topology.devices()) options.node_of_device.push_back(device.node);
   return options;
 }

@@ -18,6 +18,7 @@
 #include "planner/evaluator.h"
 #include "planner/simulator/simulator.h"
 #include "tests/planner/strategies.h"
+#include "tests/testing/random_strategy.h"
 
 namespace partita {
 namespace {

@@ -15,6 +15,7 @@
 #include "graph/training_graph.h"
 #include "graph/zoo/models.h"
 #include "tests/planner/strategies.h"
+#include "tests/testing/random_strategy.h"
 
 namespace partita {
 namespace {

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <random>
-
 #include "graph/graph.h"
 #include "graph/parallel/strategy.h"
 
@@ -12,9 +10,5 @@ namespace partita {
 // Every operator split `devices` ways along its first loop that can be (the sample of most), part p
 // on device p; otherwise whole on device 0.
 Strategy SplitFirstLoop(const Graph& graph, int devices);
-
-// For every operator random degrees (at most `devices` * 2 parts), replicas and devices; random
-// layouts for some weights.
-Strategy RandomStrategy(const Graph& graph, int devices, std::mt19937_64& random);
 
 }  // namespace partita

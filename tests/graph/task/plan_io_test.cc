@@ -11,6 +11,7 @@
 #include "graph/training_graph.h"
 #include "graph/zoo/models.h"
 #include "tests/planner/strategies.h"
+#include "tests/testing/random_strategy.h"
 
 namespace partita {
 namespace {
@@ -33,7 +34,10 @@ Plan MakePlan(const Graph& graph, std::mt19937_64& random) {
       .model = {.source = "mlp_tiny", .batch = graph.batch(), .fingerprint = graph.fingerprint()},
       .topology = VirtualCpuDevices(kDevices, Bytes(1 << 30)),
       .strategy = RandomStrategy(graph, kDevices, random),
-      .choices = {.collectives = random() % 2 == 0, .algorithm = "ring"}};
+      .choices = {.collectives = random() % 2 == 0,
+                  .algorithm = "ring",
+                  .fuse = random() % 2 == 0,
+                  .native_formats = random() % 2 == 0}};
   plan.prediction = Prediction{.time = Nanos(123456),
                                .peak = {Bytes(1), Bytes(2), Bytes(3)},
                                .received = {Bytes(4), Bytes(5), Bytes(6)},
