@@ -60,7 +60,7 @@ CUTS = [
     ("graph/parallel/", ["graph/task/"], []),
 ]
 # What the backends share; beyond it, no backend and no communicator includes its neighbours.
-SHARED = ("runtime/backend/host/",)
+SHARED = ("runtime/backend/host/", "runtime/backend/reference/kernels.h")
 SOURCES_OF_OURS = ("proto/", "graph/", "cost_model/", "planner/", "runtime/", "tools/", "tests/")
 
 # (included header, folders that may).

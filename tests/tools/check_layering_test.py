@@ -38,7 +38,7 @@ class LayeringTest(unittest.TestCase):
                 ("runtime/train/a.h", "planner/planner.h"), ("runtime/train/a.h", "cost_model/machine.h"),
                 ("runtime/lowering/a.h", "runtime/backend/backend.h"),
                 ("runtime/backend/backend.h", "runtime/comm/communicator.h"),
-                ("runtime/backend/cpu/a.h", "runtime/backend/reference/kernels.h"),
+                ("runtime/backend/cpu/a.h", "runtime/backend/reference/reference_backend.h"),
                 ("runtime/comm/inproc/a.h", "runtime/backend/cpu/device.h"),
                 ("runtime/comm/inproc/a.h", "runtime/comm/mpi/a.h"),
                 ("runtime/executor/a.h", "runtime/train/trainer.h"), ("planner/a.h", "tools/workflow/verify.h"),
