@@ -1,0 +1,34 @@
+#pragma once
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "graph/graph.h"
+#include "runtime/train/training_state.h"
+
+// Weights and checkpoints as safetensors files. A weight is stored under the model's own parameter
+// name in its own shape, so PyTorch reads the file as a state dict. A checkpoint has in addition
+// the optimizer's states, as "optimizer/NAME.momentum" and the like, and in the metadata what else
+// a run goes on from: partita.step, partita.epoch and partita.batch (of the next batch),
+// partita.seed, partita.fingerprint (of the training graph, thus of model, batch size and
+// optimizer). Files are replaced whole or not at all.
+
+namespace partita {
+
+// Errors as WriteSafetensors.
+absl::Status SaveWeights(const std::string& path, const Graph& graph, const TrainingState& state);
+absl::Status SaveCheckpoint(const std::string& path, const Graph& graph,
+                            const TrainingState& state);
+
+// Sets the weights of `state` from a file of either kind, whatever wrote it; all else stays. Every
+// weight of the graph must be there in its shape and as float32 or float64, and nothing else but
+// optimizer states and PyTorch's "num_batches_tracked": InvalidArgument lists what is missing,
+// unexpected or of another shape. Otherwise as SafetensorsFile::Open.
+absl::Status LoadWeights(const std::string& path, const Graph& graph, TrainingState& state);
+
+// The state that SaveCheckpoint was given. InvalidArgument for a file without optimizer states or
+// position, or of another model, batch size or optimizer.
+absl::StatusOr<TrainingState> LoadCheckpoint(const std::string& path, const Graph& graph);
+
+}  // namespace partita

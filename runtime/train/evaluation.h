@@ -1,0 +1,77 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "graph/graph.h"
+#include "graph/parallel/strategy.h"
+#include "graph/task/partition.h"
+#include "runtime/executor/executor.h"
+#include "runtime/train/data/data_source.h"
+#include "runtime/train/data/loader.h"
+#include "runtime/train/executor_setup.h"
+#include "runtime/train/training_state.h"
+
+namespace partita {
+
+// Evaluation runs a forward-only program of its own (BuildEvaluationGraph) on the same devices:
+// dropout left out, batch normalisation by running statistics, nothing updated.
+
+// How a strategy of the training graph splits the evaluation graph. An operator takes the
+// configuration of its namesake; one that changed (batch normalisation) keeps the degrees of loops
+// of the same name and extent; where that cannot be, it runs whole on the configuration's first
+// device. Weights keep their parameter layouts.
+Strategy EvaluationStrategy(const Graph& evaluation, const Graph& training,
+                            const Strategy& strategy, int devices);
+
+struct EvaluationResult {
+  int64_t samples = 0;
+  double loss = 0;      // mean over the samples
+  double accuracy = 0;  // share of samples whose label has the largest logit
+};
+
+// Not thread safe.
+class Evaluation {
+ public:
+  // `model`: the forward model that the training graph was made from. Errors as
+  // BuildEvaluationGraph, Partition and OpenExecutor.
+  static absl::StatusOr<std::unique_ptr<Evaluation>> Create(const Graph& model,
+                                                            const Graph& training,
+                                                            const Strategy& strategy,
+                                                            const PartitionOptions& options,
+                                                            const ExecutorSetup& setup);
+
+  // Every sample of `source` once, in order, with the weights of `state` (of the training graph).
+  // The last batch is filled up with copies of its first sample, whose share is then taken off (it
+  // is measured by a batch of nothing else). `workers`, `broken`, `on_skip` of `loader` are used.
+  // Cancelled when `stop` (may be null) becomes true.
+  absl::StatusOr<EvaluationResult> Run(const TrainingState& state,
+                                       std::shared_ptr<const DataSource> source,
+                                       const LoaderOptions& loader,
+                                       const std::atomic<bool>* stop = nullptr);
+
+  const Graph& graph() const { return graph_; }
+
+ private:
+  struct Sums {
+    double loss = 0, correct = 0;  // over the rows of a batch
+  };
+  Evaluation(Graph graph, const Graph& training);
+  absl::Status WriteWeights(const TrainingState& state);
+  absl::StatusOr<Sums> RunBatch(const Batch& batch);
+  absl::StatusOr<Sums> RunPaddedBatch(Batch batch);
+
+  const Graph graph_;
+  // By TensorId here: the same weight in the training graph.
+  std::vector<TensorId> training_id_;
+  std::unique_ptr<Executor> executor_;
+  size_t loss_output_ = 0, correct_output_ = 0;
+};
+
+// InvalidArgument unless samples and labels of `source` are what the graph takes.
+absl::Status CheckSourceFits(const DataSource& source, const Graph& graph);
+
+}  // namespace partita

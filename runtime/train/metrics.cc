@@ -1,0 +1,70 @@
+#include "runtime/train/metrics.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "absl/strings/str_format.h"
+
+namespace partita {
+namespace {
+
+double PerSecond(double count, double nanos) { return nanos > 0 ? count * 1e9 / nanos : 0; }
+
+}  // namespace
+
+double StepReport::images_per_second() const {
+  return PerSecond(static_cast<double>(images), static_cast<double>(wall_ns));
+}
+
+void TrainingMetrics::Add(const StepReport& report) {
+  losses_.push_back(report.loss);
+  accuracies_.push_back(report.accuracy);
+  wall_ns_.push_back(report.wall_ns);
+  images_ += report.images;
+  waited_ns_ += report.waited_ns;
+  total_ns_ += report.wall_ns + report.waited_ns;
+}
+
+double TrainingMetrics::Recent(const std::vector<double>& values) const {
+  const auto count = std::min<int64_t>(window_, steps());
+  if (count == 0) return std::nan("");
+  return std::accumulate(values.end() - count, values.end(), 0.0) / static_cast<double>(count);
+}
+
+double TrainingMetrics::running_loss() const { return Recent(losses_); }
+double TrainingMetrics::running_accuracy() const { return Recent(accuracies_); }
+
+int64_t TrainingMetrics::median_step_ns() const {
+  if (wall_ns_.empty()) return 0;
+  std::vector<int64_t> sorted = wall_ns_;
+  const auto middle = sorted.begin() + static_cast<int64_t>(sorted.size() / 2);
+  std::nth_element(sorted.begin(), middle, sorted.end());
+  return *middle;
+}
+
+double TrainingMetrics::median_images_per_second() const {
+  if (wall_ns_.empty()) return 0;
+  const double images = static_cast<double>(images_) / static_cast<double>(steps());
+  return PerSecond(images, static_cast<double>(median_step_ns()));
+}
+
+double TrainingMetrics::images_per_second() const {
+  return PerSecond(static_cast<double>(images_), static_cast<double>(total_ns_));
+}
+
+double TrainingMetrics::waiting_share() const {
+  return total_ns_ == 0 ? 0 : static_cast<double>(waited_ns_) / static_cast<double>(total_ns_);
+}
+
+std::string TrainingMetrics::ToString() const {
+  std::string text = absl::StrFormat("loss %.4f", running_loss());
+  if (!std::isnan(running_accuracy())) {
+    absl::StrAppendFormat(&text, ", accuracy %.1f %%", 100 * running_accuracy());
+  }
+  absl::StrAppendFormat(&text, ", %.4g images/s (median %.4g), %.1f %% waiting for data",
+                        images_per_second(), median_images_per_second(), 100 * waiting_share());
+  return text;
+}
+
+}  // namespace partita

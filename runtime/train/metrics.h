@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace partita {
+
+// One training step, as progress shows it.
+struct StepReport {
+  int64_t step = 0;   // steps done, this one included
+  int64_t steps = 0;  // to do in all
+  int64_t epoch = 0;  // of its batch
+  int64_t images = 0;
+  double loss = 0;        // before the update
+  double accuracy = 0;    // share of correct rows of the batch; NaN where the graph counts none
+  int64_t wall_ns = 0;    // the step itself
+  int64_t waited_ns = 0;  // for its batch, before the step: reading that compute did not hide
+  double images_per_second() const;
+};
+
+// What many steps add up to.
+class TrainingMetrics {
+ public:
+  // Losses and accuracies are averaged over the last `window` steps.
+  explicit TrainingMetrics(int64_t window = 50) : window_(window) {}
+
+  void Add(const StepReport& report);
+
+  int64_t steps() const { return static_cast<int64_t>(losses_.size()); }
+  const std::vector<double>& losses() const { return losses_; }  // by step
+  double running_loss() const;
+  double running_accuracy() const;
+  // Of steps alone: images of a step over the median step's time. 0 without steps.
+  double median_images_per_second() const;
+  int64_t median_step_ns() const;
+  // All images over all time, waiting for data included.
+  double images_per_second() const;
+  // The share of the time in which compute waited for data: what prefetching did not hide.
+  double waiting_share() const;
+  // "loss 0.1234, accuracy 97.1 %, 1234 images/s (median 1250), 0.3 % waiting for data"
+  std::string ToString() const;
+
+ private:
+  double Recent(const std::vector<double>& values) const;
+
+  int64_t window_;
+  std::vector<double> losses_, accuracies_;
+  std::vector<int64_t> wall_ns_;
+  int64_t images_ = 0, waited_ns_ = 0, total_ns_ = 0;
+};
+
+}  // namespace partita

@@ -1,0 +1,196 @@
+#include "runtime/train/trainer.h"
+
+#include <chrono>
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "graph/support/status_macros.h"
+#include "runtime/train/executor_setup.h"
+
+namespace partita {
+namespace {
+
+int64_t Now() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+}  // namespace
+
+Trainer::Trainer(const Graph& graph, Executor& executor, TrainingState start, TrainingData data,
+                 TrainerOptions options, EvaluationData evaluation)
+    : graph_(graph),
+      executor_(executor),
+      data_(std::move(data)),
+      options_(std::move(options)),
+      evaluation_(std::move(evaluation)),
+      snapshot_(std::move(start)) {
+  now_.step = snapshot_.step;
+  now_.position = snapshot_.position;
+  now_.seed = snapshot_.seed;
+}
+
+absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const Graph& graph, Executor& executor,
+                                                         TrainingState start, TrainingData data,
+                                                         TrainerOptions options,
+                                                         EvaluationData evaluation) {
+  RETURN_IF_ERROR(CheckSourceFits(*data.source, graph));
+  if (evaluation.evaluation != nullptr) {
+    RETURN_IF_ERROR(CheckSourceFits(*evaluation.data.source, graph));
+  }
+  if (options.steps < 0 || options.epochs < 0 || (options.steps == 0 && options.epochs == 0)) {
+    return absl::InvalidArgumentError(absl::StrCat("cannot train for ", options.steps,
+                                                   " steps and ", options.epochs,
+                                                   " epochs; give a positive number of one"));
+  }
+  if (options.snapshot_every < 1 || options.evaluate_every < 0) {
+    return absl::InvalidArgumentError("steps between snapshots or evaluations are not positive");
+  }
+  std::unique_ptr<Trainer> trainer(new Trainer(graph, executor, std::move(start), std::move(data),
+                                               std::move(options), std::move(evaluation)));
+  const TaskGraph& tasks = executor.program().tasks;
+  const auto loss = OutputIndex(tasks, graph.loss());
+  if (!loss.has_value()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("graph ", graph.name(), " is not a training graph: it has no loss"));
+  }
+  trainer->loss_output_ = *loss;
+  trainer->correct_output_ = OutputIndex(tasks, graph.correct());
+  RETURN_IF_ERROR(trainer->FindEnd());
+  RETURN_IF_ERROR(WriteValues(graph, trainer->snapshot_, executor));
+  return trainer;
+}
+
+absl::Status Trainer::FindEnd() {
+  data_.loader.batch_size = graph_.batch();
+  data_.loader.epochs = 0;
+  data_.loader.last_batch = LastBatch::kDrop;
+  const int64_t per_epoch = data_.source->size() / graph_.batch();
+  end_step_ = options_.steps > 0 ? options_.steps : options_.epochs * per_epoch;
+  if (per_epoch > 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(data_.source->Describe(), " has ",
+                                                 data_.source->size(), " samples; a batch takes ",
+                                                 graph_.batch()));
+}
+
+absl::StatusOr<std::unique_ptr<BatchLoader>> Trainer::OpenLoader(LoaderPosition position) const {
+  return BatchLoader::Create(data_.source, data_.loader, position);
+}
+
+absl::Status Trainer::Run() {
+  ASSIGN_OR_RETURN(const auto loader, OpenLoader(now_.position));
+  while (now_.step < end_step_) {
+    if (options_.stop != nullptr && options_.stop->load()) {
+      return absl::CancelledError(
+          absl::StrCat("interrupted after step ", now_.step, " of ", end_step_));
+    }
+    RETURN_IF_ERROR(TrainOneStep(*loader));
+    if (now_.step % options_.snapshot_every == 0) RETURN_IF_ERROR(Snapshot());
+    const bool evaluate = options_.evaluate_every > 0 && now_.step % options_.evaluate_every == 0;
+    if (evaluate && now_.step < end_step_) RETURN_IF_ERROR(Evaluate());
+  }
+  return Evaluate();
+}
+
+absl::Status Trainer::TrainOneStep(BatchLoader& loader) {
+  const int64_t start = Now();
+  ASSIGN_OR_RETURN(Batch batch, loader.Next());
+  const int64_t waited = Now() - start;
+  ASSIGN_OR_RETURN(StepResult result, RunBatch(batch, now_.step));
+  const double loss = LossOf(result);
+  if (!std::isfinite(loss)) return TraceLoss(loss, batch);
+  ++now_.step;
+  now_.position = loader.position();
+  Report(batch, std::move(result), waited);
+  loader.Recycle(std::move(batch));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<StepResult> Trainer::RunBatch(const Batch& batch, int64_t step) {
+  StepArguments arguments = options_.arguments;
+  arguments.step = step;
+  arguments.seed = now_.seed;
+  auto result = executor_.Step({DType::kFloat32, batch.x.data()},
+                               {DType::kInt32, batch.labels.data()}, arguments);
+  if (!result.ok()) devices_good_ = false;
+  return result;
+}
+
+void Trainer::Report(const Batch& batch, StepResult result, int64_t waited_ns) {
+  StepReport report{.step = now_.step,
+                    .steps = end_step_,
+                    .epoch = batch.epoch,
+                    .images = graph_.batch(),
+                    .loss = LossOf(result),
+                    .accuracy = std::nan(""),
+                    .wall_ns = result.wall_ns,
+                    .waited_ns = waited_ns};
+  if (correct_output_.has_value()) {
+    report.accuracy = result.outputs[*correct_output_] / static_cast<double>(batch.labels.size());
+  }
+  timeline_ = std::move(result.timeline);
+  metrics_.Add(report);
+  if (options_.on_step) options_.on_step(report);
+}
+
+absl::Status Trainer::Snapshot() {
+  snapshot_.step = now_.step;
+  snapshot_.position = now_.position;
+  return ReadValues(graph_, executor_, snapshot_);
+}
+
+absl::StatusOr<TrainingState> Trainer::State() {
+  if (devices_good_ && snapshot_.step != now_.step) RETURN_IF_ERROR(Snapshot());
+  return snapshot_;
+}
+
+absl::Status Trainer::Evaluate() {
+  if (evaluation_.evaluation == nullptr) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const TrainingState state, State());
+  ASSIGN_OR_RETURN(last_evaluation_,
+                   evaluation_.evaluation->Run(state, evaluation_.data.source,
+                                               evaluation_.data.loader, options_.stop));
+  if (options_.on_evaluation) options_.on_evaluation(now_.step, *last_evaluation_);
+  return absl::OkStatus();
+}
+
+absl::Status Trainer::TraceLoss(double loss, const Batch& batch) {
+  const std::string what =
+      absl::StrCat("the loss is ", loss, " in step ", now_.step, " (counted from 0)");
+  const absl::Status again = TrainAgainFromSnapshot(now_.step);
+  devices_good_ = false;  // what they hold is no longer of use; the snapshot is
+  if (!again.ok()) {
+    return absl::OutOfRangeError(
+        absl::StrCat(what, "; the operator is unknown: training again: ", again.message()));
+  }
+  executor_.CheckFinite(true);
+  const auto checked = RunBatch(batch, now_.step);
+  executor_.CheckFinite(false);
+  if (checked.ok()) {
+    return absl::OutOfRangeError(absl::StrCat(what, "; repeated, the step gave a loss of ",
+                                              LossOf(*checked), " and no operator a NaN"));
+  }
+  return absl::OutOfRangeError(absl::StrCat(what, ": ", checked.status().message(),
+                                            "; try a lower learning rate, and look at the data"));
+}
+
+// From the snapshot to just before `step`; then the snapshot is that state.
+absl::Status Trainer::TrainAgainFromSnapshot(int64_t step) {
+  RETURN_IF_ERROR(WriteValues(graph_, snapshot_, executor_));
+  now_.step = step;
+  if (snapshot_.step == step) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const auto loader, OpenLoader(snapshot_.position));
+  for (int64_t s = snapshot_.step; s < step; ++s) {
+    ASSIGN_OR_RETURN(Batch batch, loader->Next());
+    ASSIGN_OR_RETURN(const StepResult result, RunBatch(batch, s));
+    if (!std::isfinite(LossOf(result))) {
+      return absl::InternalError(absl::StrCat("step ", s, " gives another loss"));
+    }
+    loader->Recycle(std::move(batch));
+  }
+  return Snapshot();
+}
+
+}  // namespace partita

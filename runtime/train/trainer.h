@@ -1,0 +1,109 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "graph/graph.h"
+#include "runtime/backend/kernel_arguments.h"
+#include "runtime/executor/executor.h"
+#include "runtime/train/data/loader.h"
+#include "runtime/train/evaluation.h"
+#include "runtime/train/metrics.h"
+#include "runtime/train/training_state.h"
+
+namespace partita {
+
+struct TrainerOptions {
+  // How far to train, what earlier runs did included: a run that was interrupted and resumed with
+  // the same options is the run that was not interrupted, bit for bit. Steps count if both are
+  // given.
+  int64_t steps = 0;
+  int64_t epochs = 0;
+  // Learning rate, momentum, weight decay and so on; step and seed come from the state.
+  StepArguments arguments = {};
+  // Steps between copies of the state on the host. A loss that is not finite is traced from the
+  // last one.
+  int64_t snapshot_every = 64;
+  int64_t evaluate_every = 0;               // steps; 0: only after the last
+  const std::atomic<bool>* stop = nullptr;  // when it becomes true, training ends after the step
+  std::function<void(const StepReport&)> on_step = {};
+  std::function<void(int64_t step, const EvaluationResult&)> on_evaluation = {};
+};
+
+// What to train on. `loader`'s batch_size, epochs and last_batch are filled in.
+struct TrainingData {
+  std::shared_ptr<const DataSource> source;
+  LoaderOptions loader = {};
+};
+
+// What to evaluate with, if at all; `evaluation` outlives the trainer.
+struct EvaluationData {
+  Evaluation* evaluation = nullptr;
+  TrainingData data = {};
+};
+
+// Trains a graph on an executor. Not thread safe but for the stop flag.
+class Trainer {
+ public:
+  // `graph` is the executor's training graph; both outlive the trainer. InvalidArgument if the data
+  // do not fit the graph, or nothing says how far to train.
+  static absl::StatusOr<std::unique_ptr<Trainer>> Create(const Graph& graph, Executor& executor,
+                                                         TrainingState start, TrainingData data,
+                                                         TrainerOptions options,
+                                                         EvaluationData evaluation = {});
+
+  // Trains on from the state to the end. Whatever it returns, metrics(), evaluation() and State()
+  // have what was reached:
+  //   Cancelled    the stop flag was set;
+  //   OutOfRange   the loss became infinite or NaN. The step was repeated, by training again from
+  //                the last snapshot, with all results checked; the message names step and
+  //                operator. State() is the state before that step;
+  //   other        errors of data, devices and communication. If the devices failed, State() is the
+  //                last snapshot.
+  absl::Status Run();
+
+  const TrainingMetrics& metrics() const { return metrics_; }
+  // The last one.
+  const std::optional<EvaluationResult>& evaluation() const { return last_evaluation_; }
+  // Of the last step, if the executor records timelines.
+  const std::vector<MeasuredInstruction>& timeline() const { return timeline_; }
+  absl::StatusOr<TrainingState> State();
+
+ private:
+  Trainer(const Graph& graph, Executor& executor, TrainingState start, TrainingData data,
+          TrainerOptions options, EvaluationData evaluation);
+  absl::Status FindEnd();
+  absl::StatusOr<std::unique_ptr<BatchLoader>> OpenLoader(LoaderPosition position) const;
+  absl::Status TrainOneStep(BatchLoader& loader);
+  absl::StatusOr<StepResult> RunBatch(const Batch& batch, int64_t step);
+  double LossOf(const StepResult& result) const { return result.outputs[loss_output_]; }
+  void Report(const Batch& batch, StepResult result, int64_t waited_ns);
+  absl::Status Snapshot();
+  absl::Status Evaluate();
+  // The error of step `step`, whose loss on `batch` was not finite.
+  absl::Status TraceLoss(double loss, const Batch& batch);
+  absl::Status TrainAgainFromSnapshot(int64_t step);
+
+  const Graph& graph_;
+  Executor& executor_;
+  TrainingData data_;
+  TrainerOptions options_;
+  EvaluationData evaluation_;
+  int64_t end_step_ = 0;
+  size_t loss_output_ = 0;
+  std::optional<size_t> correct_output_;
+  // How far the devices are, without values; and what of it is on the host.
+  TrainingState now_, snapshot_;
+  bool devices_good_ = true;
+  TrainingMetrics metrics_;
+  std::optional<EvaluationResult> last_evaluation_;
+  std::vector<MeasuredInstruction> timeline_;
+};
+
+}  // namespace partita

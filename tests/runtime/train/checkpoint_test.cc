@@ -1,0 +1,142 @@
+#include "runtime/train/checkpoint.h"
+
+#include <fstream>
+#include <string>
+
+#include "gmock/gmock.h"
+#include "graph/training_graph.h"
+#include "gtest/gtest.h"
+#include "runtime/train/data/safetensors.h"
+#include "tests/testing/model_writer.h"
+
+namespace partita {
+namespace {
+
+using ::testing::HasSubstr;
+
+Graph Model(int64_t hidden, TrainingOptions options = {}, bool with_extra = false) {
+  ModelWriter m("model", DType::kFloat32);
+  TensorId x = m.Relu("relu", m.BatchNorm("bn", m.Linear("fc1", m.Input({4, 3}), hidden)));
+  if (with_extra) x = m.Linear("extra", x, hidden);
+  return ModelWriter::Get(BuildTrainingGraph(m.Finish(m.Linear("fc2", x, 5)), options));
+}
+
+TrainingState RandomState(const Graph& graph) {
+  TrainingState state = ModelWriter::Get(InitialState(graph, 17));
+  state.step = 12;
+  state.position = {.epoch = 2, .batch = 3};
+  for (const Tensor& tensor : graph.tensors()) {
+    if (!LivesBetweenSteps(tensor)) continue;
+    const auto numbers = RandomNumbers(Volume(tensor.type.shape), tensor.id.value());
+    const auto* bytes = reinterpret_cast<const std::byte*>(numbers.data());
+    state.values[tensor.id.index()].assign(bytes, bytes + 4 * numbers.size());
+  }
+  return state;
+}
+
+std::string Path(const std::string& name) { return ::testing::TempDir() + "/" + name; }
+
+TEST(CheckpointTest, RoundTripsEverything) {
+  for (auto optimizer : {TrainingOptions::kSgd, TrainingOptions::kAdam}) {
+    const Graph graph = Model(6, {.optimizer = optimizer});
+    const TrainingState state = RandomState(graph);
+    const std::string path = Path("round_trip.safetensors");
+    ASSERT_EQ(SaveCheckpoint(path, graph, state), absl::OkStatus());
+    EXPECT_EQ(ModelWriter::Get(LoadCheckpoint(path, graph)), state);
+  }
+}
+
+TEST(CheckpointTest, StoresWeightsUnderTheirOwnNamesAndOptimizerStatesApart) {
+  const Graph graph = Model(6);
+  const std::string path = Path("names.safetensors");
+  ASSERT_EQ(SaveCheckpoint(path, graph, RandomState(graph)), absl::OkStatus());
+  const auto file = ModelWriter::Get(SafetensorsFile::Open(path));
+  EXPECT_EQ(file.tensors().at("fc1.weight").shape, (std::vector<int64_t>{6, 3}));
+  EXPECT_TRUE(file.Contains("bn.running_mean"));
+  EXPECT_TRUE(file.Contains("optimizer/fc1.weight.momentum"));
+  EXPECT_EQ(file.metadata().at("partita.step"), "12");
+  EXPECT_EQ(file.metadata().at("partita.epoch"), "2");
+  ASSERT_EQ(SaveWeights(path, graph, RandomState(graph)), absl::OkStatus());
+  const auto weights = ModelWriter::Get(SafetensorsFile::Open(path));
+  EXPECT_EQ(weights.tensors().size(), graph.weights().size());
+}
+
+TEST(CheckpointTest, WeightsLoadFromEitherFileAndLeaveTheRest) {
+  const Graph graph = Model(6);
+  const TrainingState saved = RandomState(graph);
+  const std::string path = Path("either.safetensors");
+  for (auto save : {SaveWeights, SaveCheckpoint}) {
+    ASSERT_EQ(save(path, graph, saved), absl::OkStatus());
+    const TrainingState start = ModelWriter::Get(InitialState(graph, 1));
+    TrainingState state = start;
+    ASSERT_EQ(LoadWeights(path, graph, state), absl::OkStatus());
+    EXPECT_EQ(state.step, 0);
+    for (const Tensor& tensor : graph.tensors()) {
+      const TrainingState& want = tensor.kind == TensorKind::kWeight ? saved : start;
+      EXPECT_EQ(state.values[tensor.id.index()], want.values[tensor.id.index()]) << tensor.name;
+    }
+  }
+}
+
+TEST(CheckpointTest, WeightsOfAnotherWidthConvert) {
+  const Graph graph = Model(6);
+  const TrainingState saved = RandomState(graph);
+  std::vector<std::vector<double>> numbers;
+  std::vector<TensorToWrite> tensors;
+  for (const Weight& weight : graph.weights()) {
+    const Tensor& tensor = graph.tensor(weight.tensor);
+    const auto& bytes = saved.values[tensor.id.index()];
+    const auto* floats = reinterpret_cast<const float*>(bytes.data());
+    numbers.emplace_back(floats, floats + bytes.size() / 4);
+  }
+  for (size_t w = 0; w < numbers.size(); ++w) {
+    const Tensor& tensor = graph.tensor(graph.weights()[w].tensor);
+    tensors.push_back(MakeTensorToWrite<double>(
+        tensor.name, {tensor.type.shape.begin(), tensor.type.shape.end()}, numbers[w]));
+  }
+  // PyTorch counts batches in its batch norm; nothing here reads that.
+  const std::vector<int64_t> count = {7};
+  tensors.push_back(MakeTensorToWrite<int64_t>("bn.num_batches_tracked", {1}, count));
+  const std::string path = Path("double.safetensors");
+  ASSERT_EQ(WriteSafetensors(path, tensors), absl::OkStatus());
+  TrainingState state = ModelWriter::Get(InitialState(graph, 1));
+  ASSERT_EQ(LoadWeights(path, graph, state), absl::OkStatus());
+  const TensorId weight = graph.weights()[0].tensor;
+  EXPECT_EQ(state.values[weight.index()], saved.values[weight.index()]);
+}
+
+TEST(CheckpointTest, ListsWhatIsMissingUnexpectedAndOfAnotherShape) {
+  const Graph graph = Model(6), wide = Model(7), extra = Model(6, {}, true);
+  const std::string path = Path("mismatch.safetensors");
+  ASSERT_EQ(SaveWeights(path, graph, RandomState(graph)), absl::OkStatus());
+  TrainingState state = ModelWriter::Get(InitialState(wide, 1));
+  const TrainingState before = state;
+  absl::Status status = LoadWeights(path, wide, state);
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("fc1.weight is [6,3], wanted [7,3]"));
+  EXPECT_EQ(state, before);
+  state = ModelWriter::Get(InitialState(extra, 1));
+  status = LoadWeights(path, extra, state);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("missing: extra.weight, extra.bias"));
+  ASSERT_EQ(SaveWeights(path, extra, RandomState(extra)), absl::OkStatus());
+  state = ModelWriter::Get(InitialState(graph, 1));
+  status = LoadWeights(path, graph, state);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("unexpected: extra.bias, extra.weight"));
+}
+
+TEST(CheckpointTest, ResumesOnlyWhatItSaved) {
+  const Graph graph = Model(6), adam = Model(6, {.optimizer = TrainingOptions::kAdam});
+  const std::string path = Path("only.safetensors");
+  ASSERT_EQ(SaveCheckpoint(path, graph, RandomState(graph)), absl::OkStatus());
+  EXPECT_THAT(std::string(LoadCheckpoint(path, adam).status().message()),
+              HasSubstr("another model, batch size or optimizer"));
+  ASSERT_EQ(SaveWeights(path, graph, RandomState(graph)), absl::OkStatus());
+  EXPECT_THAT(std::string(LoadCheckpoint(path, graph).status().message()),
+              HasSubstr("not a checkpoint"));
+  std::ofstream(path) << "nonsense";
+  EXPECT_EQ(LoadCheckpoint(path, graph).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(LoadCheckpoint(Path("absent"), graph).status().code(), absl::StatusCode::kNotFound);
+}
+
+}  // namespace
+}  // namespace partita

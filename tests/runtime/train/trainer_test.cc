@@ -1,0 +1,246 @@
+#include "runtime/train/trainer.h"
+
+#include <atomic>
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <limits>
+#include <string>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "runtime/train/checkpoint.h"
+#include "runtime/train/data/open_data_source.h"
+#include "runtime/train/measured_timeline.h"
+#include "tests/runtime/train/digit_training.h"
+
+namespace partita {
+namespace {
+
+using ::testing::HasSubstr;
+
+const TrainerOptions kTenSteps = {.steps = 10, .arguments = {.learning_rate = 0.05}};
+
+TEST(TrainerTest, LearnsDigitsFromIdxFiles) {
+  const std::string folder = ::testing::TempDir() + "/trainer_digits";
+  std::filesystem::create_directories(folder);
+  ASSERT_TRUE(WriteSyntheticDigitsIdx(folder, 4000, 500, 1).ok());
+  auto open = [&](DataSplit split) -> std::shared_ptr<const DataSource> {
+    return ModelWriter::Get(OpenDataSource({.spec = folder, .split = split}));
+  };
+  TrainingRun run(DigitModel(32), 1);
+  const auto trainer = run.MakeTrainer(
+      open(DataSplit::kTrain), {.epochs = 3, .arguments = {.learning_rate = 0.05}}, run.Start(),
+      {.evaluation = run.evaluation.get(), .data = {.source = open(DataSplit::kEval)}});
+  ASSERT_EQ(trainer->Run(), absl::OkStatus());
+  EXPECT_EQ(trainer->metrics().steps(), 3 * (4000 / 32));
+  EXPECT_LT(trainer->metrics().running_loss(), 0.3 * trainer->metrics().losses()[0]);
+  ASSERT_TRUE(trainer->evaluation().has_value());
+  EXPECT_EQ(trainer->evaluation()->samples, 500);
+  EXPECT_GT(trainer->evaluation()->accuracy, 0.9);
+  std::printf("%s; evaluation: loss %.4f, accuracy %.1f %%\n",
+              trainer->metrics().ToString().c_str(), trainer->evaluation()->loss,
+              100 * trainer->evaluation()->accuracy);
+}
+
+TEST(TrainerTest, TwoDevicesHaveTheLossesOfOne) {
+  std::vector<std::vector<double>> losses;
+  for (int devices : {1, 2}) {
+    TrainingRun run(DigitModel(16, true), devices);
+    const auto trainer = run.MakeTrainer(Digits(320, DataSplit::kTrain), kTenSteps, run.Start());
+    ASSERT_EQ(trainer->Run(), absl::OkStatus());
+    losses.push_back(trainer->metrics().losses());
+  }
+  for (size_t i = 0; i < losses[0].size(); ++i) EXPECT_NEAR(losses[0][i], losses[1][i], 1e-4);
+}
+
+// Stopped after step 5, in the middle of the second epoch, saved, loaded into another run, resumed.
+TEST(TrainerTest, AResumedRunIsTheUninterruptedRunBitForBit) {
+  const std::string path = ::testing::TempDir() + "/resumed.safetensors";
+  const auto source = Digits(64, DataSplit::kTrain);
+  TrainingRun whole(DigitModel(16, true), 2);
+  const auto at_once = whole.MakeTrainer(source, kTenSteps, whole.Start());
+  ASSERT_EQ(at_once->Run(), absl::OkStatus());
+
+  TrainingRun first(DigitModel(16, true), 2);
+  std::atomic<bool> stop = false;
+  TrainerOptions options = kTenSteps;
+  options.stop = &stop;
+  options.on_step = [&stop](const StepReport& report) { stop = report.step == 5; };
+  const auto interrupted = first.MakeTrainer(source, options, first.Start());
+  EXPECT_EQ(interrupted->Run().code(), absl::StatusCode::kCancelled);
+  const TrainingState half = ModelWriter::Get(interrupted->State());
+  EXPECT_EQ(half.step, 5);
+  EXPECT_EQ(half.position, (LoaderPosition{.epoch = 1, .batch = 1}));
+  ASSERT_EQ(SaveCheckpoint(path, first.graph, half), absl::OkStatus());
+
+  TrainingRun second(DigitModel(16, true), 2);
+  TrainingState loaded = ModelWriter::Get(LoadCheckpoint(path, second.graph));
+  EXPECT_EQ(loaded, half);
+  const auto resumed = second.MakeTrainer(source, kTenSteps, std::move(loaded));
+  ASSERT_EQ(resumed->Run(), absl::OkStatus());
+  EXPECT_EQ(ModelWriter::Get(resumed->State()), ModelWriter::Get(at_once->State()));
+  std::vector<double> losses = interrupted->metrics().losses();
+  losses.insert(losses.end(), resumed->metrics().losses().begin(),
+                resumed->metrics().losses().end());
+  EXPECT_EQ(losses, at_once->metrics().losses());
+}
+
+TEST(TrainerTest, ReportsEveryStepAndEvaluatesWhenAsked) {
+  TrainingRun run(DigitModel(16), 1);
+  std::vector<int64_t> steps, evaluated;
+  TrainerOptions options = kTenSteps;
+  options.evaluate_every = 4;
+  options.on_step = [&](const StepReport& report) {
+    steps.push_back(report.step);
+    EXPECT_EQ(report.steps, 10);
+    EXPECT_EQ(report.epoch, (report.step - 1) / 4);
+    EXPECT_GT(report.images_per_second(), 0);
+    EXPECT_GE(report.accuracy, 0);
+    EXPECT_LE(report.accuracy, 1);
+  };
+  options.on_evaluation = [&](int64_t step, const EvaluationResult& result) {
+    evaluated.push_back(step);
+    EXPECT_EQ(result.samples, 20);
+  };
+  const auto trainer = run.MakeTrainer(
+      Digits(64, DataSplit::kTrain), options, run.Start(),
+      {.evaluation = run.evaluation.get(), .data = {.source = Digits(20, DataSplit::kEval)}});
+  ASSERT_EQ(trainer->Run(), absl::OkStatus());
+  EXPECT_EQ(steps.size(), 10u);
+  EXPECT_THAT(evaluated, ::testing::ElementsAre(4, 8, 10));
+}
+
+// Digits, but for one NaN pixel.
+class PoisonedSource : public DataSource {
+ public:
+  int64_t size() const override { return digits_->size(); }
+  const SampleShape& shape() const override { return digits_->shape(); }
+  int classes() const override { return 10; }
+  absl::Status Read(int64_t index, int64_t epoch, std::span<float> x,
+                    int32_t* label) const override {
+    const absl::Status status = digits_->Read(index, epoch, x, label);
+    if (index == 100) x[28 * 14 + 14] = std::numeric_limits<float>::quiet_NaN();
+    return status;
+  }
+  std::string Describe() const override { return "digits with a NaN"; }
+
+ private:
+  std::shared_ptr<const DataSource> digits_ = Digits(160, DataSplit::kTrain);
+};
+
+TEST(TrainerTest, NanStopsTrainingNamesTheOperatorAndKeepsTheStateBefore) {
+  TrainerOptions options = kTenSteps;
+  options.snapshot_every = 4;
+  TrainingRun run(DigitModel(16), 2);
+  const auto trainer = ModelWriter::Get(Trainer::Create(
+      run.graph, *run.executor, run.Start(),
+      {.source = std::make_shared<PoisonedSource>(), .loader = {.workers = 1, .shuffle = false}},
+      options));
+  const absl::Status status = trainer->Run();
+  EXPECT_EQ(status.code(), absl::StatusCode::kOutOfRange);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("step 6"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("'conv'"));
+  const TrainingState kept = ModelWriter::Get(trainer->State());
+  EXPECT_EQ(kept.step, 6);
+
+  TrainingRun clean(DigitModel(16), 2);
+  options.steps = 6;
+  const auto six = ModelWriter::Get(Trainer::Create(
+      clean.graph, *clean.executor, clean.Start(),
+      {.source = Digits(160, DataSplit::kTrain), .loader = {.workers = 1, .shuffle = false}},
+      options));
+  ASSERT_EQ(six->Run(), absl::OkStatus());
+  EXPECT_EQ(kept, ModelWriter::Get(six->State()));
+}
+
+TEST(TrainerTest, DivergenceIsFoundAndNamed) {
+  TrainerOptions options = kTenSteps;
+  options.arguments.learning_rate = 1e30;
+  TrainingRun run(DigitModel(16), 1);
+  const auto trainer = run.MakeTrainer(Digits(64, DataSplit::kTrain), options, run.Start());
+  const absl::Status status = trainer->Run();
+  EXPECT_EQ(status.code(), absl::StatusCode::kOutOfRange);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("operator '"));
+}
+
+TEST(TrainerTest, WrongDataAndLengthsAreErrors) {
+  TrainingRun run(DigitModel(16), 1);
+  auto create = [&](std::shared_ptr<const DataSource> source, TrainerOptions options) {
+    return Trainer::Create(run.graph, *run.executor, run.Start(), {.source = std::move(source)},
+                           std::move(options))
+        .status();
+  };
+  EXPECT_THAT(std::string(create(Digits(15, DataSplit::kTrain), kTenSteps).message()),
+              HasSubstr("a batch takes 16"));
+  EXPECT_EQ(create(Digits(64, DataSplit::kTrain), {}).code(), absl::StatusCode::kInvalidArgument);
+  const std::shared_ptr<const DataSource> large =
+      ModelWriter::Get(OpenDataSource({.spec = "synthetic", .shape = {{3, 32, 32}}}));
+  EXPECT_THAT(std::string(create(large, kTenSteps).message()), HasSubstr("3x32x32"));
+}
+
+TEST(EvaluationTest, APaddedLastBatchDoesNotCount) {
+  const auto source = Digits(50, DataSplit::kEval);
+  TrainingRun even(DigitModel(10), 1), uneven(DigitModel(16), 1);
+  const auto a = ModelWriter::Get(even.evaluation->Run(even.Start(), source, {}));
+  const auto b = ModelWriter::Get(uneven.evaluation->Run(uneven.Start(), source, {}));
+  EXPECT_EQ(b.samples, 50);
+  EXPECT_NEAR(a.loss, b.loss, 1e-5);
+  EXPECT_NEAR(a.accuracy, b.accuracy, 1e-9);
+}
+
+TEST(EvaluationTest, SplitEvaluationEqualsTheWholeAndKeepsTheSplit) {
+  const auto source = Digits(40, DataSplit::kEval);
+  std::vector<EvaluationResult> results;
+  for (int devices : {1, 2}) {
+    TrainingRun run(DigitModel(16, true), devices);
+    const auto trainer =
+        run.MakeTrainer(Digits(64, DataSplit::kTrain), kTenSteps, run.Start(),
+                        {.evaluation = run.evaluation.get(), .data = {.source = source}});
+    ASSERT_EQ(trainer->Run(), absl::OkStatus());
+    results.push_back(*trainer->evaluation());
+    const Graph& graph = run.evaluation->graph();
+    const Strategy strategy = EvaluationStrategy(graph, run.graph, run.strategy, devices);
+    for (OpId id : graph.anchors()) {
+      if (graph.rule(id).loops[0].extent < devices) continue;
+      EXPECT_EQ(strategy.configs[id.index()].degrees[0], devices) << graph.op(id).name;
+    }
+  }
+  EXPECT_NEAR(results[0].loss, results[1].loss, 1e-4);
+  EXPECT_NEAR(results[0].accuracy, results[1].accuracy, 0.03);
+}
+
+TEST(MeasuredTimelineTest, HasEveryTaskOnEachOfItsDevicesAndIsAChromeTrace) {
+  TrainingRun run(DigitModel(16), 2, /*record_timeline=*/true);
+  const auto trainer = run.MakeTrainer(Digits(64, DataSplit::kTrain), kTenSteps, run.Start());
+  ASSERT_EQ(trainer->Run(), absl::OkStatus());
+  const TaskGraph& tasks = run.executor->program().tasks;
+  const Timeline timeline =
+      MeasuredTimeline(run.graph, tasks, trainer->timeline(), "measured", {"cpu0", "cpu1"});
+  size_t sides = 0;
+  for (const Task& task : tasks.tasks()) sides += DevicesOf(task).size();
+  EXPECT_EQ(timeline.entries.size(), sides);
+  for (const TimelineEntry& entry : timeline.entries) EXPECT_LT(entry.start, entry.end);
+  EXPECT_EQ(ModelWriter::Get(TimelineFromJson(TimelineToJson(timeline))), timeline);
+}
+
+TEST(TrainingMetricsTest, CountsWaitingApartFromSteps) {
+  TrainingMetrics metrics(2);
+  for (int64_t i = 1; i <= 3; ++i) {
+    metrics.Add({.step = i,
+                 .images = 8,
+                 .loss = static_cast<double>(i),
+                 .accuracy = 0.5,
+                 .wall_ns = i * 1'000'000,
+                 .waited_ns = 2'000'000});
+  }
+  EXPECT_DOUBLE_EQ(metrics.running_loss(), 2.5);
+  EXPECT_DOUBLE_EQ(metrics.running_accuracy(), 0.5);
+  EXPECT_EQ(metrics.median_step_ns(), 2'000'000);
+  EXPECT_DOUBLE_EQ(metrics.median_images_per_second(), 4000);
+  EXPECT_DOUBLE_EQ(metrics.images_per_second(), 2000);
+  EXPECT_DOUBLE_EQ(metrics.waiting_share(), 0.5);
+}
+
+}  // namespace
+}  // namespace partita
