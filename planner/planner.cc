@@ -1,0 +1,63 @@
+#include "planner/planner.h"
+
+#include "absl/strings/str_cat.h"
+#include "graph/support/status_macros.h"
+#include "planner/expert/expert_strategies.h"
+
+namespace partita {
+namespace {
+
+std::optional<Nanos> BaselineOf(const Evaluator& evaluator) {
+  const auto strategy = DataParallel(evaluator.graph(), evaluator.topology());
+  if (!strategy.ok()) return std::nullopt;
+  const Evaluation evaluation = evaluator.Evaluate(*strategy);
+  if (evaluation.verdict == Evaluation::Verdict::kInvalid) return std::nullopt;
+  return evaluation.time;
+}
+
+}  // namespace
+
+absl::StatusOr<PlanOutcome> PlanOf(const Evaluator& evaluator, const Strategy& strategy,
+                                   const std::string& origin) {
+  PlanOutcome outcome;
+  ASSIGN_OR_RETURN(outcome.step, evaluator.EvaluateStep(strategy));
+  if (!outcome.step.evaluation.feasible()) {
+    return absl::ResourceExhaustedError(outcome.step.evaluation.reason);
+  }
+  outcome.baseline = BaselineOf(evaluator);
+  outcome.search.best = strategy;
+  outcome.search.evaluation = outcome.step.evaluation;
+  outcome.search.origin = origin;
+  outcome.search.evaluations = 1;
+  Plan& plan = outcome.plan;
+  plan.topology = evaluator.topology();
+  plan.strategy = strategy;
+  plan.choices = evaluator.options().choices;
+  plan.order = PlanOrderOf(outcome.step);
+  plan.prediction = PredictionOf(outcome.step.evaluation);
+  plan.provenance.search = origin;
+  plan.provenance.evaluations = 1;
+  return outcome;
+}
+
+absl::StatusOr<PlanOutcome> MakePlan(const Evaluator& evaluator, const PlanRequest& request) {
+  const Graph& graph = evaluator.graph();
+  if (!request.strategy.empty()) {
+    ASSIGN_OR_RETURN(const ExpertFunction expert, ExpertNamed(request.strategy));
+    ASSIGN_OR_RETURN(const Strategy strategy, expert(graph, evaluator.topology()));
+    return PlanOf(evaluator, strategy, request.strategy);
+  }
+  ASSIGN_OR_RETURN(const SearchFunction search, SearchNamed(request.search));
+  const SearchSpace space(graph, evaluator.topology().size());
+  const SearchProblem problem{evaluator, space, ExpertStarts(graph, evaluator.topology()), {}};
+  ASSIGN_OR_RETURN(SearchResult result, search(problem, request.options));
+  ASSIGN_OR_RETURN(PlanOutcome outcome, PlanOf(evaluator, result.best, request.search));
+  outcome.plan.provenance.seed = request.options.seed;
+  outcome.plan.provenance.evaluations = result.evaluations;
+  outcome.plan.provenance.options = {absl::StrCat("evaluations=", request.options.evaluations),
+                                     absl::StrCat("beta=", request.options.beta)};
+  outcome.search = std::move(result);
+  return outcome;
+}
+
+}  // namespace partita

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "graph/graph.h"
+#include "graph/parallel/plan.h"
+#include "runtime/executor/executor.h"
+#include "tools/workflow/priced_machine.h"
+
+namespace partita {
+
+// One plan, running on this host's devices on random data: for measuring step times side by side.
+class MeasuredPlan {
+ public:
+  // `graph` outlives it.
+  static absl::StatusOr<std::unique_ptr<MeasuredPlan>> Open(const Graph& graph, const Plan& plan);
+
+  // One step; its wall time in nanoseconds.
+  absl::StatusOr<int64_t> Step();
+  // The largest number of bytes allocated on a device.
+  Bytes LargestAllocation() const;
+  std::vector<Bytes> BytesReceived() const { return executor_->BytesReceived(); }
+
+ private:
+  MeasuredPlan(const Graph& graph) : graph_(graph) {}
+  const Graph& graph_;
+  std::unique_ptr<Backend> backend_;
+  std::unique_ptr<Executor> executor_;
+  std::vector<float> input_;
+  std::vector<int32_t> labels_;
+  int64_t step_ = 0;
+};
+
+// Median step time of each plan over `rounds` interleaved rounds after one that is not counted.
+absl::StatusOr<std::vector<Nanos>> MeasureInterleaved(const Graph& graph,
+                                                      const std::vector<Plan>& plans, int rounds);
+
+}  // namespace partita

@@ -1,0 +1,52 @@
+#include "tools/workflow/priced_machine.h"
+
+#include "cost_model/machines.h"
+#include "cost_model/profile_db.h"
+#include "graph/support/status_macros.h"
+#include "runtime/backend/backends.h"
+
+namespace partita {
+
+std::string LocalBackendName() { return MakeBackend("cpu").ok() ? "cpu" : "reference"; }
+
+PartitionChoices DefaultChoices(const PricedMachine& priced) {
+  PartitionChoices choices;
+  choices.native_formats = priced.is_local && LocalBackendName() == "cpu";
+  return choices;
+}
+
+MemorySizes SizesOn(const PricedMachine& priced) {
+  std::shared_ptr<const Profile> known;
+  for (const auto& profile : priced.profiles) {
+    if (profile != nullptr) known = profile;
+  }
+  if (known == nullptr) return {};
+  return {nullptr, [known](const KernelSignature& signature) -> int64_t {
+            const Timing* timing = known->Find(signature);
+            return timing == nullptr ? 0 : timing->scratch_bytes;
+          }};
+}
+
+absl::StatusOr<PricedMachine> PriceMachine(const MachineRequest& request) {
+  PricedMachine priced;
+  ASSIGN_OR_RETURN(Machine machine, FindMachine(request.machine, request.devices));
+  priced.is_local = machine.name == "local";
+  priced.machine = std::make_shared<const Machine>(std::move(machine));
+  DeviceProfiles& profiles = priced.profiles;
+  if (priced.is_local) {
+    auto db = ProfileDb::Open(request.profile, ProfileDb::Mode::kRead);
+    if (db.ok()) {
+      ASSIGN_OR_RETURN(profiles, LoadProfiles(*db, *priced.machine, LocalBackendName(),
+                                              request.foreign_profile));
+      for (const auto& profile : profiles) {
+        if (profile != nullptr) priced.records = std::max(priced.records, profile->size());
+      }
+    } else if (!absl::IsNotFound(db.status())) {
+      return db.status();
+    }
+  }
+  priced.model = MakeDefaultCostModel(priced.machine, profiles);
+  return priced;
+}
+
+}  // namespace partita

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "graph/graph.h"
+#include "tools/workflow/priced_machine.h"
+
+namespace partita {
+
+struct ProfilingRequest {
+  std::string profile = "partita.profile.db";
+  double seconds = 60;  // stop measuring after so long
+  bool foreign_profile = false;
+  const std::atomic<bool>* stop = nullptr;
+  std::function<void(int64_t done, int64_t wanted, const std::string& what)> progress;
+};
+
+struct ProfilingResult {
+  int64_t wanted = 0;    // signatures that a search may ask for
+  int64_t known = 0;     // measured before
+  int64_t measured = 0;  // measured now
+  bool complete = false;
+};
+
+// Kernels and moves that a search over the graph on the machine asks for: those of the experts and
+// of every single change of them, most work first.
+struct WantedSignatures {
+  std::vector<KernelSignature> kernels;
+  std::vector<MoveSignature> moves;
+};
+WantedSignatures SignaturesOfSearch(const Graph& graph, const PricedMachine& priced);
+
+// Measures what the profile database lacks on this host, with all devices of the machine busy, and
+// writes it there as it goes. Then call PriceMachine again. FailedPrecondition if the database is
+// another device's.
+absl::StatusOr<ProfilingResult> ProfileForSearch(const Graph& graph, const PricedMachine& priced,
+                                                 const ProfilingRequest& request);
+
+}  // namespace partita

@@ -1,0 +1,34 @@
+#include "tools/workflow/training_model.h"
+
+#include "graph/parallel/plan_io.h"
+#include "graph/support/status_macros.h"
+
+namespace partita {
+
+absl::StatusOr<TrainingModel> LoadTrainingModel(const ModelRequest& request) {
+  TrainingModel model;
+  ImportOptions import;
+  import.batch = request.batch;
+  import.freeze_bn = request.freeze_batch_norm;
+  ASSIGN_OR_RETURN(model.imported, LoadModel(request.model, import));
+  TrainingOptions training;
+  ASSIGN_OR_RETURN(training.optimizer, OptimizerNamed(request.optimizer));
+  ASSIGN_OR_RETURN(model.graph, BuildTrainingGraph(model.imported.graph, training));
+  model.label = {request.model, model.graph.batch(), request.optimizer, request.freeze_batch_norm,
+                 model.graph.fingerprint()};
+  return model;
+}
+
+absl::StatusOr<LoadedPlan> LoadPlan(const std::string& path, const std::string& model) {
+  ASSIGN_OR_RETURN(const proto::Plan message, ReadPlanFile(path));
+  ASSIGN_OR_RETURN(const PlanModel label, PlanModelOf(message));
+  LoadedPlan loaded;
+  ASSIGN_OR_RETURN(loaded.model,
+                   LoadTrainingModel({model.empty() ? label.source : model, label.batch,
+                                      label.optimizer, label.freeze_batch_norm}));
+  ASSIGN_OR_RETURN(loaded.plan, PlanFromProto(message, loaded.model.graph));
+  if (!model.empty()) loaded.plan.model.source = model;
+  return loaded;
+}
+
+}  // namespace partita

@@ -1,0 +1,162 @@
+#include "tools/workflow/verification.h"
+
+#include <cmath>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "graph/support/philox.h"
+#include "graph/support/status_macros.h"
+#include "graph/task/planned_step.h"
+#include "runtime/backend/backends.h"
+#include "runtime/serial/serial_trainer.h"
+#include "runtime/train/executor_setup.h"
+
+namespace partita {
+namespace {
+
+bool LivesOn(const Tensor& tensor) {
+  return tensor.kind == TensorKind::kWeight || tensor.kind == TensorKind::kState;
+}
+
+// Bytes of every tensor of the graph once in the ring: what the serial run takes at least.
+int64_t SerialBytes(const Graph& graph, int64_t element) {
+  int64_t bytes = 0;
+  for (const Tensor& tensor : graph.tensors()) bytes += Volume(tensor.type.shape) * element;
+  return bytes;
+}
+
+// The plan's task graph for another arithmetic, in the plan's order where it has one.
+absl::StatusOr<PlannedStep> StepFor(const Graph& graph, const Plan& plan) {
+  Plan dense = plan;
+  dense.choices.native_formats = false;
+  dense.order.reset();
+  ASSIGN_OR_RETURN(PlannedStep step, BuildPlannedStep(graph, dense));
+  if (plan.order.has_value() && plan.order->tasks.size() == step.tasks.tasks().size()) {
+    std::vector<TaskId> order;
+    for (int32_t task : plan.order->tasks) order.push_back(TaskId(task));
+    if (CheckOrder(step.tasks, order).ok()) step.order = std::move(order);
+  }
+  return step;
+}
+
+// Runs both sides and compares after every step.
+class Comparison {
+ public:
+  Comparison(const Graph& graph, const Plan& plan, const VerificationRequest& request)
+      : graph_(graph), plan_(plan), request_(request), serial_(graph, request.seed) {}
+
+  absl::Status Run(bool ring, VerificationResult& result) {
+    ASSIGN_OR_RETURN(const auto backend, MakeBackend("reference"));
+    ExecutorSetup setup;
+    setup.backend = backend.get();
+    setup.devices = VirtualDeviceSpecs(plan_.topology.size());
+    setup.hang_seconds = 600;
+    ASSIGN_OR_RETURN(PlannedStep step, StepFor(graph_, plan_));
+    ASSIGN_OR_RETURN(const auto executor, OpenExecutor(graph_, std::move(step), setup));
+    SetInputs(ring);
+    for (const Tensor& tensor : graph_.tensors()) {
+      if (!LivesOn(tensor)) continue;
+      RETURN_IF_ERROR(executor->WriteTensor(
+          tensor.id, {tensor.type.dtype, serial_.value(tensor.id).bytes.data()}));
+    }
+    for (int s = 0; s < request_.steps && result.first_difference.empty(); ++s) {
+      StepArguments arguments;
+      arguments.step = s;
+      arguments.weight_decay = 5e-4;
+      const DenseTensor& x = serial_.value(graph_.input());
+      const void* labels =
+          graph_.labels() == kNoTensor ? nullptr : serial_.value(graph_.labels()).bytes.data();
+      RETURN_IF_ERROR(
+          executor->Step({x.type.dtype, x.bytes.data()}, {DType::kInt32, labels}, arguments)
+              .status());
+      RETURN_IF_ERROR(serial_.Step(arguments));
+      const absl::Status copies = executor->CheckCopies();
+      if (!copies.ok()) result.first_difference = std::string(copies.message());
+      for (const Tensor& tensor : graph_.tensors()) {
+        if (!LivesOn(tensor) || !result.first_difference.empty()) continue;
+        DenseTensor value(tensor.type);
+        RETURN_IF_ERROR(executor->ReadTensor(tensor.id, value.bytes.data()));
+        Compare(tensor, s, value, ring, result);
+      }
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  void SetInputs(bool ring) {
+    if (ring) {
+      serial_.RandomizeRing(request_.seed);
+      return;
+    }
+    const TensorId input = graph_.input();
+    std::vector<float> x(static_cast<size_t>(Volume(graph_.tensor(input).type.shape)));
+    for (size_t i = 0; i < x.size(); ++i) {
+      x[i] = 2 * UnitFloat(PhiloxWord(request_.seed, 1, i)) - 1;
+    }
+    (void)serial_.Set(input, x);
+    if (graph_.labels() == kNoTensor) return;
+    const Shape& logits = graph_.tensor(graph_.logits()).type.shape;
+    DenseTensor& labels = serial_.mutable_value(graph_.labels());
+    for (size_t i = 0; i < labels.as<int32_t>().size(); ++i) {
+      labels.as<int32_t>()[i] = static_cast<int32_t>(PhiloxWord(request_.seed, 2, i) %
+                                                     static_cast<uint32_t>(logits.back()));
+    }
+  }
+
+  void Compare(const Tensor& tensor, int step, const DenseTensor& got, bool ring,
+               VerificationResult& result) {
+    const DenseTensor& want = serial_.value(tensor.id);
+    if (ring) {
+      if (got.bytes == want.bytes) return;
+      size_t i = 0;
+      while (got.as<uint64_t>()[i] == want.as<uint64_t>()[i]) ++i;
+      result.first_difference =
+          absl::StrCat("tensor '", tensor.name, "' after step ", step, ", element ", i,
+                       ": the plan and the serial model differ (ring)");
+      return;
+    }
+    double largest = 0;
+    for (float v : want.as<float>()) largest = std::max(largest, std::abs(static_cast<double>(v)));
+    for (size_t i = 0; i < want.as<float>().size(); ++i) {
+      const double error = std::abs(static_cast<double>(got.as<float>()[i]) - want.as<float>()[i]);
+      result.max_abs_error = std::max(result.max_abs_error, error);
+      if (error <= request_.tolerance * largest + 1e-7) continue;
+      result.first_difference =
+          absl::StrCat("tensor '", tensor.name, "' after step ", step, ", element ", i, ": ",
+                       got.as<float>()[i], " instead of ", want.as<float>()[i]);
+      return;
+    }
+  }
+
+  const Graph& graph_;
+  const Plan& plan_;
+  const VerificationRequest& request_;
+  SerialTrainer serial_;
+};
+
+}  // namespace
+
+absl::StatusOr<VerificationResult> VerifyEqual(const Graph& graph, const Plan& plan,
+                                               const VerificationRequest& request) {
+  const int64_t element = request.quick ? 4 : 8;
+  // The serial run, and the plan's devices, which together hold at least as much.
+  const int64_t needed = 2 * SerialBytes(graph, element);
+  if (needed > request.memory_bytes) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("verifying needs at least ", needed, " bytes; ", request.memory_bytes,
+                     " may be used. Try a smaller batch, or --quick"));
+  }
+  VerificationResult result;
+  if (!request.quick) {
+    const Graph ring = WithRingArithmetic(graph);
+    RETURN_IF_ERROR(Comparison(ring, plan, request).Run(true, result));
+    result.ring_checked = true;
+  }
+  if (result.first_difference.empty()) {
+    RETURN_IF_ERROR(Comparison(graph, plan, request).Run(false, result));
+  }
+  result.equal = result.first_difference.empty();
+  return result;
+}
+
+}  // namespace partita
