@@ -1,0 +1,205 @@
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "graph/support/status_macros.h"
+#include "planner/expert/expert_strategies.h"
+#include "tools/cli/planning.h"
+#include "tools/cli/text.h"
+#include "tools/cli/verb.h"
+#include "tools/workflow/measurement.h"
+#include "tools/workflow/verification.h"
+
+namespace partita {
+namespace {
+
+struct CompareFlags {
+  ModelRequest model;
+  MachineRequest machine;
+  SearchFlags search;
+  std::vector<std::string> plans;
+  bool measure = false, verify = false;
+  int steps = 9;
+  double profile_time = 60;
+};
+
+struct Row {
+  std::string name;
+  std::string declined;  // why there is no plan
+  Plan plan;
+  Evaluation evaluation;
+  std::optional<Nanos> measured;
+  std::optional<bool> equal;
+};
+
+class CompareRun {
+ public:
+  explicit CompareRun(const CompareFlags& flags) : flags_(flags) {}
+
+  absl::StatusOr<Answer> Run() {
+    ASSIGN_OR_RETURN(model_, LoadTrainingModel(flags_.model));
+    ASSIGN_OR_RETURN(priced_, ProfiledMachine(flags_.machine, model_.graph, flags_.profile_time));
+    const Evaluator evaluator(model_.graph, priced_.machine->topology, *priced_.model,
+                              {DefaultChoices(priced_), SizesOn(priced_), true});
+    RETURN_IF_ERROR(AddRows(evaluator));
+    if (flags_.measure) RETURN_IF_ERROR(Measure());
+    if (flags_.verify) RETURN_IF_ERROR(Verify());
+    return Report();
+  }
+
+ private:
+  void AddRow(const std::string& name, absl::StatusOr<PlanOutcome> outcome) {
+    Row row;
+    row.name = name;
+    if (outcome.ok()) {
+      row.plan = std::move(outcome->plan);
+      row.plan.model = model_.label;
+      row.evaluation = outcome->step.evaluation;
+    } else {
+      row.declined = std::string(outcome.status().message());
+    }
+    rows_.push_back(std::move(row));
+  }
+
+  absl::Status AddRows(const Evaluator& evaluator) {
+    for (const ExpertRow& expert : ExpertStrategies()) {
+      AddRow(expert.name, MakePlan(evaluator, RequestOf({}, expert.name)));
+    }
+    auto searched = MakePlan(evaluator, RequestOf(flags_.search, ""));
+    if (absl::IsNotFound(searched.status())) return searched.status();
+    AddRow("searched", std::move(searched));
+    for (const std::string& path : flags_.plans) {
+      ASSIGN_OR_RETURN(const LoadedPlan loaded, LoadPlan(path, flags_.model.model));
+      if (loaded.plan.model.fingerprint != model_.graph.fingerprint()) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("plan '", path, "' is for another graph than ", flags_.model.model,
+                         " at batch ", model_.graph.batch()));
+      }
+      if (loaded.plan.topology.size() != priced_.machine->topology.size()) {
+        return absl::InvalidArgumentError(absl::StrCat(
+            "plan '", path, "' is for ", loaded.plan.topology.size(), " devices; compared are ",
+            priced_.machine->topology.size(), ". Try --devices"));
+      }
+      AddRow(path, PlanOf(evaluator, loaded.plan.strategy, path));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Measure() {
+    if (!priced_.is_local) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("machine '", priced_.machine->name,
+                       "' is not this host: only --machine local is measured"));
+    }
+    std::vector<Plan> plans;
+    for (const Row& row : rows_) {
+      if (row.declined.empty()) plans.push_back(row.plan);
+    }
+    ShowProgress("measuring all plans in turn");
+    ASSIGN_OR_RETURN(const std::vector<Nanos> times,
+                     MeasureInterleaved(model_.graph, plans, flags_.steps));
+    size_t next = 0;
+    for (Row& row : rows_) {
+      if (row.declined.empty()) row.measured = times[next++];
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Verify() {
+    for (Row& row : rows_) {
+      if (!row.declined.empty()) continue;
+      ShowProgress(absl::StrCat("verifying ", row.name));
+      VerificationRequest request;
+      request.quick = true;
+      request.steps = 1;
+      ASSIGN_OR_RETURN(const VerificationResult result,
+                       VerifyEqual(model_.graph, row.plan, request));
+      row.equal = result.equal;
+    }
+    return absl::OkStatus();
+  }
+
+  static Bytes MeanReceived(const Evaluation& e) {
+    Bytes sum;
+    for (Bytes b : e.received) sum += b;
+    return Bytes(sum.value() / std::max<int64_t>(1, static_cast<int64_t>(e.received.size())));
+  }
+  static Bytes LargestPeak(const Evaluation& e) {
+    Bytes peak;
+    for (Bytes b : e.peak) peak = std::max(peak, b);
+    return peak;
+  }
+
+  Answer Report() const {
+    Answer answer;
+    Json list = Json::array();
+    std::vector<std::vector<std::string>> table = {{"strategy", "predicted", "measured", "compute",
+                                                    "communication", "idle", "received/device",
+                                                    "peak/device", flags_.verify ? "equal" : ""}};
+    std::string declined;
+    for (const Row& row : rows_) {
+      if (!row.declined.empty()) {
+        absl::StrAppend(&declined, row.name, ": ", row.declined, "\n");
+        list.push_back({{"name", row.name}, {"declined", row.declined}});
+        continue;
+      }
+      const Evaluation& e = row.evaluation;
+      DeviceUse use;
+      for (const DeviceUse& u : e.use) {
+        use.compute += u.compute;
+        use.communication += u.communication;
+        use.idle += u.idle;
+      }
+      const auto share = [&](Nanos part) {
+        return absl::StrFormat("%.0f %%", 100.0 * static_cast<double>(part.value()) /
+                                              (static_cast<double>(e.time.value()) *
+                                               static_cast<double>(e.use.size())));
+      };
+      table.push_back({row.name, TimeText(e.time), row.measured ? TimeText(*row.measured) : "-",
+                       share(use.compute), share(use.communication), share(use.idle),
+                       BytesText(MeanReceived(e)), BytesText(LargestPeak(e)),
+                       row.equal.has_value() ? (*row.equal ? "yes" : "NO") : ""});
+      list.push_back(
+          {{"name", row.name},
+           {"predicted_ms", static_cast<double>(e.time.value()) / 1e6},
+           {"measured_ms",
+            row.measured ? Json(static_cast<double>(row.measured->value()) / 1e6) : Json(nullptr)},
+           {"communication_bytes_per_device", MeanReceived(e).value()},
+           {"peak_bytes_per_device", LargestPeak(e).value()},
+           {"equal_to_serial", row.equal.has_value() ? Json(*row.equal) : Json(nullptr)}});
+      if (row.equal.has_value() && !*row.equal) answer.exit_code = 1;
+    }
+    answer.json = {{"model", model_.label.source},
+                   {"batch", model_.label.batch},
+                   {"machine", priced_.machine->name},
+                   {"devices", priced_.machine->topology.size()},
+                   {"strategies", list}};
+    answer.text = TableText(table, 1) + declined;
+    return answer;
+  }
+
+  const CompareFlags& flags_;
+  TrainingModel model_;
+  PricedMachine priced_;
+  std::vector<Row> rows_;
+};
+
+}  // namespace
+
+void AddCompareVerb(CLI::App& app, VerbTable& verbs) {
+  auto flags = std::make_shared<CompareFlags>();
+  CLI::App* verb = app.add_subcommand(
+      "compare", "expert strategies, the searched plan and plan files side by side");
+  AddModelFlags(*verb, flags->model);
+  verb->add_option("plans", flags->plans, "plan files to compare as well");
+  AddMachineFlags(*verb, flags->machine);
+  AddSearchFlags(*verb, flags->search);
+  verb->add_flag("--measure", flags->measure, "run every plan too, interleaved");
+  verb->add_flag("--verify", flags->verify,
+                 "check every plan against the serial model (float, one step)");
+  verb->add_option("--steps", flags->steps, "measured steps of each plan")
+      ->check(CLI::PositiveNumber);
+  verb->add_option("--profile_time", flags->profile_time,
+                   "seconds for measuring missing kernels; 0: none");
+  verbs.Add(verb, [flags] { return CompareRun(*flags).Run(); });
+}
+
+}  // namespace partita

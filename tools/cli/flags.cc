@@ -1,0 +1,48 @@
+#include <unistd.h>
+
+#include <iostream>
+
+#include "tools/cli/verb.h"
+
+namespace partita {
+
+void AddModelFlags(CLI::App& verb, ModelRequest& request) {
+  verb.add_option("model", request.model,
+                  "an .onnx or .textproto file, or a zoo name (partita list models)")
+      ->required();
+  verb.add_option("--batch", request.batch,
+                  "samples in one step over all devices; default the model's own")
+      ->check(CLI::PositiveNumber);
+  verb.add_option("--optimizer", request.optimizer, "sgd, nesterov, adam");
+  verb.add_flag("--freeze_bn", request.freeze_batch_norm, "keep batch normalisation's statistics");
+}
+
+void AddMachineFlags(CLI::App& verb, MachineRequest& request) {
+  verb.add_option("--machine", request.machine,
+                  "a name (partita list machines) or a file; default local");
+  verb.add_option("--devices", request.devices, "take the first N devices")
+      ->check(CLI::PositiveNumber);
+  verb.add_option("--profile", request.profile, "profile database");
+  verb.add_flag("--foreign_profile", request.foreign_profile, "use records of another machine");
+}
+
+void AddSearchFlags(CLI::App& verb, SearchFlags& flags) {
+  verb.add_option("--search", flags.search, "search algorithm (partita list searches)");
+  verb.add_option("--evaluations", flags.evaluations, "strategies to evaluate")
+      ->check(CLI::PositiveNumber);
+  verb.add_option("--seed", flags.seed, "of the search");
+  verb.add_option("--time_limit", flags.time_limit, "seconds; the best so far is kept")
+      ->check(CLI::NonNegativeNumber);
+}
+
+void ShowProgress(const std::string& line) {
+  static const bool terminal = isatty(STDERR_FILENO) != 0;
+  if (terminal) std::cerr << "\r\033[K" << line.substr(0, 100) << std::flush;
+}
+
+void EndProgress() {
+  static const bool terminal = isatty(STDERR_FILENO) != 0;
+  if (terminal) std::cerr << "\r\033[K" << std::flush;
+}
+
+}  // namespace partita

@@ -1,0 +1,93 @@
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "cost_model/machines.h"
+#include "graph/collective/algorithms.h"
+#include "graph/onnx/operators.h"
+#include "graph/zoo/models.h"
+#include "planner/expert/expert_strategies.h"
+#include "planner/search/search_algorithm.h"
+#include "runtime/backend/backends.h"
+#include "runtime/comm/communicators.h"
+#include "tools/cli/text.h"
+#include "tools/cli/verb.h"
+
+namespace partita {
+namespace {
+
+using Rows = std::vector<std::pair<std::string, std::string>>;
+
+template <class Table>
+Rows NamedRows(const Table& table) {
+  Rows rows;
+  for (const auto& row : table)
+    rows.emplace_back(std::string(row.name), std::string(row.description));
+  return rows;
+}
+
+Rows IrOperatorRows() {
+  Rows rows;
+  for (const auto& [name, description] : OperatorTable()) rows.emplace_back(name, description);
+  return rows;
+}
+
+Rows BackendRows() {
+  Rows rows;
+  for (const BackendRow& row : Backends()) {
+    std::string text = row.description;
+    if (row.make == nullptr) absl::StrAppend(&text, " (missing: ", row.missing, ")");
+    rows.emplace_back(row.name, text);
+  }
+  return rows;
+}
+
+struct Listing {
+  const char* name;
+  Rows (*rows)();
+};
+constexpr Listing kListings[] = {
+    {"operators", IrOperatorRows},
+    {"onnx_operators", [] { return NamedRows(partita::OperatorRows()); }},
+    {"models", [] { return NamedRows(ZooModels()); }},
+    {"machines", [] { return NamedRows(NamedMachines()); }},
+    {"strategies", [] { return NamedRows(ExpertStrategies()); }},
+    {"searches", [] { return NamedRows(SearchAlgorithms()); }},
+    {"backends", BackendRows},
+    {"communicators", [] { return NamedRows(Communicators()); }},
+    {"collectives", [] { return NamedRows(CollectiveAlgorithms()); }},
+};
+
+absl::StatusOr<Answer> RunList(const std::string& what) {
+  for (const Listing& listing : kListings) {
+    if (what != listing.name) continue;
+    Answer answer;
+    Json rows = Json::array();
+    std::vector<std::vector<std::string>> table;
+    for (const auto& [name, description] : listing.rows()) {
+      rows.push_back({{"name", name}, {"description", description}});
+      table.push_back({name, description});
+    }
+    answer.json[what] = rows;
+    answer.text = TableText(table, 2);
+    return answer;
+  }
+  std::vector<std::string> names;
+  for (const Listing& listing : kListings) names.push_back(listing.name);
+  Answer wrong;
+  return absl::NotFoundError(
+      absl::StrCat("nothing to list under '", what, "'; known are: ", absl::StrJoin(names, ", ")));
+}
+
+}  // namespace
+
+void AddListVerb(CLI::App& app, VerbTable& verbs) {
+  auto what = std::make_shared<std::string>();
+  CLI::App* verb = app.add_subcommand("list", "what this program knows");
+  std::vector<std::string> names;
+  for (const Listing& listing : kListings) names.push_back(listing.name);
+  verb->add_option("what", *what, absl::StrJoin(names, ", "))
+      ->required()
+      ->check(CLI::IsMember(names));
+  verbs.Add(verb, [what] { return RunList(*what); });
+}
+
+}  // namespace partita

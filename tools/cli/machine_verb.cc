@@ -1,0 +1,68 @@
+#include "absl/strings/str_cat.h"
+#include "cost_model/machines.h"
+#include "graph/support/status_macros.h"
+#include "tools/cli/text.h"
+#include "tools/cli/verb.h"
+
+namespace partita {
+namespace {
+
+struct MachineFlags {
+  std::string machine = "local", output;
+  std::optional<int> devices;
+};
+
+Answer Describe(const Machine& machine) {
+  Answer answer;
+  Json devices = Json::array();
+  std::vector<std::vector<std::string>> table = {{"device", "class", "node", "threads", "memory"}};
+  for (const Device& device : machine.topology.devices()) {
+    devices.push_back({{"name", device.name},
+                       {"class", device.device_class},
+                       {"node", device.node},
+                       {"memory_bytes", device.memory.value()}});
+    table.push_back({device.name, device.device_class, absl::StrCat(device.node),
+                     absl::StrCat(device.threads), BytesText(device.memory)});
+  }
+  answer.json = {
+      {"name", machine.name}, {"description", machine.description}, {"devices", devices}};
+  answer.text = absl::StrCat(machine.name, ": ", machine.description, "\n", TableText(table, 2),
+                             "\n", MachineText(machine));
+  return answer;
+}
+
+absl::StatusOr<Answer> RunShow(const MachineFlags& flags) {
+  ASSIGN_OR_RETURN(const Machine machine, FindMachine(flags.machine, flags.devices));
+  return Describe(machine);
+}
+
+absl::StatusOr<Answer> RunDiscover(const MachineFlags& flags) {
+  ASSIGN_OR_RETURN(const Machine machine, FindMachine("local", flags.devices));
+  Answer answer = Describe(machine);
+  const std::string path = flags.output.empty() ? "machine.textproto" : flags.output;
+  RETURN_IF_ERROR(SaveMachine(machine, path));
+  absl::StrAppend(&answer.text, "written: ", path, "\n");
+  answer.json["written"] = path;
+  return answer;
+}
+
+}  // namespace
+
+void AddMachineVerb(CLI::App& app, VerbTable& verbs) {
+  auto flags = std::make_shared<MachineFlags>();
+  CLI::App* verb =
+      app.add_subcommand("machine", "examine this machine, or show a machine file or preset");
+  verb->require_subcommand(1);
+  CLI::App* show = verb->add_subcommand("show", "devices, links and figures of a machine");
+  show->add_option("machine", flags->machine, "a name (partita list machines) or a file");
+  show->add_option("--devices", flags->devices, "the first N devices")->check(CLI::PositiveNumber);
+  CLI::App* discover =
+      verb->add_subcommand("discover", "examine this machine and write a machine file");
+  discover->add_option("-o,--output", flags->output, "default machine.textproto");
+  discover->add_option("--devices", flags->devices, "divide the cores among N devices")
+      ->check(CLI::PositiveNumber);
+  verbs.Add(show, [flags] { return RunShow(*flags); });
+  verbs.Add(discover, [flags] { return RunDiscover(*flags); });
+}
+
+}  // namespace partita

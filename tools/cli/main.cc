@@ -1,0 +1,133 @@
+// The program: parses the command line, runs one verb, prints its answer, and turns errors into
+// messages and documented exit codes.
+#include <csignal>
+#include <cstdio>
+#include <iostream>
+
+#include "tools/cli/verb.h"
+#include "tools/version.h"
+
+namespace partita {
+
+std::atomic<bool> g_interrupted{false};
+
+namespace {
+
+constexpr int kSchemaVersion = 1;
+
+void Interrupt(int) {
+  // The second time, die.
+  if (g_interrupted.exchange(true)) std::_Exit(130);
+}
+
+int ExitCodeOf(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kOk:
+      return 0;
+    case absl::StatusCode::kResourceExhausted:
+      return 4;
+    case absl::StatusCode::kFailedPrecondition:
+      return 7;
+    case absl::StatusCode::kCancelled:
+      return 130;
+    case absl::StatusCode::kUnavailable:
+    case absl::StatusCode::kInternal:
+    case absl::StatusCode::kDeadlineExceeded:
+    case absl::StatusCode::kAborted:
+      return 5;
+    case absl::StatusCode::kOutOfRange:  // NaN in training
+      return 1;
+    default:
+      return 3;
+  }
+}
+
+// Dashes inside flag names are underscores: --time-limit is --time_limit.
+std::vector<std::string> Normalized(int argc, char** argv) {
+  std::vector<std::string> args;
+  for (int i = argc - 1; i > 0; --i) {
+    std::string arg = argv[i];
+    if (arg.rfind("--", 0) == 0) {
+      for (size_t c = 2; c < arg.size() && arg[c] != '='; ++c) {
+        if (arg[c] == '-') arg[c] = '_';
+      }
+    }
+    args.push_back(std::move(arg));  // CLI11 wants them reversed
+  }
+  return args;
+}
+
+void PrintError(bool json, int code, const std::string& message) {
+  EndProgress();
+  std::cerr << "partita: " << message << "\n";
+  if (!json) return;
+  Json error = {{"schema_version", kSchemaVersion},
+                {"error", {{"exit_code", code}, {"message", message}}}};
+  std::cout << error.dump(2) << "\n";
+}
+
+int Finish(bool json, const absl::StatusOr<Answer>& answer) {
+  if (!answer.ok()) {
+    const int code = ExitCodeOf(answer.status());
+    PrintError(json, code, std::string(answer.status().message()));
+    return code;
+  }
+  EndProgress();
+  if (json) {
+    Json out = {{"schema_version", kSchemaVersion}};
+    out.update(answer->json);
+    std::cout << out.dump(2) << "\n";
+  } else {
+    std::cout << answer->text;
+    if (!answer->text.empty() && answer->text.back() != '\n') std::cout << "\n";
+  }
+  if (answer->exit_code == 0 && g_interrupted.load()) return 130;
+  return answer->exit_code;
+}
+
+int Main(int argc, char** argv) {
+  CLI::App app{
+      "Partita finds how to split the training of a neural network over a machine, and runs it.\n\n"
+      "Examples:\n"
+      "  partita plan alexnet --batch 32            the best plan for this machine\n"
+      "  partita compare alexnet --batch 32 --measure   searched plan against expert strategies\n"
+      "  partita verify alexnet.plan.textproto      proves that a plan computes the same model\n"
+      "  partita run alexnet.plan.textproto --steps 20\n"
+      "  partita plan model.onnx --machine p100-4x4 plan for a machine that is not here\n"};
+  app.set_version_flag("--version", std::string("partita ") + kVersion);
+  app.require_subcommand(1);
+  bool json = false;
+  app.add_flag("--json", json, "answer in JSON");
+  app.fallthrough();
+  VerbTable verbs;
+  AddPlanVerb(app, verbs);
+  AddCompareVerb(app, verbs);
+  AddRunVerb(app, verbs);
+  AddVerifyVerb(app, verbs);
+  AddProfileVerb(app, verbs);
+  AddImportVerb(app, verbs);
+  AddSimulateVerb(app, verbs);
+  AddMachineVerb(app, verbs);
+  AddListVerb(app, verbs);
+  AddDoctorVerb(app, verbs);
+  std::vector<std::string> args = Normalized(argc, argv);
+  for (const std::string& arg : args) json = json || arg == "--json";
+  try {
+    app.parse(args);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
+    PrintError(json, 2, std::string(error.what()) + "\nTry: partita --help");
+    return 2;
+  }
+  std::signal(SIGINT, Interrupt);
+  std::signal(SIGTERM, Interrupt);
+  for (const auto& [verb, run] : verbs.verbs) {
+    if (verb->parsed()) return Finish(json, run());
+  }
+  return 2;
+}
+
+}  // namespace
+}  // namespace partita
+
+int main(int argc, char** argv) { return partita::Main(argc, argv); }

@@ -1,0 +1,134 @@
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "graph/parallel/plan_io.h"
+#include "graph/support/status_macros.h"
+#include "tools/cli/planning.h"
+#include "tools/cli/text.h"
+#include "tools/cli/verb.h"
+#include "tools/version.h"
+
+namespace partita {
+namespace {
+
+struct PlanFlags {
+  ModelRequest model;
+  MachineRequest machine;
+  SearchFlags search;
+  std::string strategy, output;
+  double profile_time = 60;
+};
+
+// "alexnet" or "dir/net.onnx" -> "alexnet.plan.textproto", "dir/net.plan.textproto".
+std::string DefaultOutput(const std::string& model) {
+  std::string stem = model;
+  if (IsModelFile(model)) {
+    const size_t dot = stem.rfind('.'), slash = stem.rfind('/');
+    if (dot != std::string::npos && (slash == std::string::npos || dot > slash)) stem.resize(dot);
+  }
+  return stem + ".plan.textproto";
+}
+
+// Which operators are split how: one line for each run of operators with equal configuration text.
+std::string WhyText(const Graph& graph, const PlanOutcome& outcome) {
+  std::string text;
+  std::string last;
+  std::vector<std::string> names;
+  auto flush = [&] {
+    if (names.empty()) return;
+    const std::string who =
+        names.size() == 1 ? names[0] : absl::StrCat(names.front(), " .. ", names.back());
+    absl::StrAppendFormat(&text, "  %-40s %s\n", who, last);
+    names.clear();
+  };
+  for (OpId id : graph.anchors()) {
+    const std::string config = ToString(graph.rule(id), outcome.plan.strategy.configs[id.index()]);
+    if (config != last) flush();
+    last = config;
+    names.push_back(graph.op(id).name);
+  }
+  flush();
+  return text;
+}
+
+void Describe(const PricedMachine& priced, const TrainingModel& model, const PlanOutcome& outcome,
+              const std::string& path, Answer& answer) {
+  const Evaluation& e = outcome.step.evaluation;
+  const double baseline =
+      outcome.baseline.has_value() ? static_cast<double>(outcome.baseline->value()) / 1e6 : NAN;
+  const double predicted = static_cast<double>(e.time.value()) / 1e6;
+  answer.json = {{"plan", path},
+                 {"model", model.label.source},
+                 {"batch", model.label.batch},
+                 {"machine", priced.machine->name},
+                 {"devices", priced.machine->topology.size()},
+                 {"predicted_ms", predicted},
+                 {"baseline_ms", outcome.baseline.has_value() ? Json(baseline) : Json(nullptr)},
+                 {"origin", outcome.search.origin},
+                 {"evaluations", outcome.search.evaluations},
+                 {"accepted", outcome.search.accepted},
+                 {"search_seconds", outcome.search.seconds},
+                 {"seed", outcome.plan.provenance.seed},
+                 {"interrupted", outcome.search.interrupted},
+                 {"tasks",
+                  {{"measured", e.sources.measured},
+                   {"interpolated", e.sources.interpolated},
+                   {"roofline", e.sources.roofline}}}};
+  std::string& text = answer.text;
+  absl::StrAppend(&text, WhyText(model.graph, outcome));
+  absl::StrAppend(&text, "predicted step ", TimeText(e.time));
+  if (outcome.baseline.has_value()) {
+    absl::StrAppendFormat(&text, ", %.2fx as fast as data_parallel (%s)", baseline / predicted,
+                          TimeText(*outcome.baseline));
+  }
+  absl::StrAppend(&text, "; of its tasks ", e.sources.measured, " are priced by measurement, ",
+                  e.sources.interpolated, " by interpolation, ", e.sources.roofline,
+                  " by roofline\n");
+  Bytes received, peak;
+  for (Bytes b : e.received) received += b;
+  for (Bytes b : e.peak) peak = std::max(peak, b);
+  absl::StrAppend(&text, "largest peak memory ", BytesText(peak), " per device; ",
+                  BytesText(received), " received by all devices in a step\n");
+  absl::StrAppendFormat(&text, "%d strategies evaluated in %.2f s; the best came from %s\n",
+                        outcome.search.evaluations, outcome.search.seconds, outcome.search.origin);
+  absl::StrAppend(&text, "written: ", path, "\nnext: partita verify --quick ", path,
+                  priced.is_local ? "   or: partita run " : "   or: partita simulate ", path, "\n");
+}
+
+absl::StatusOr<Answer> RunPlan(const PlanFlags& flags) {
+  ASSIGN_OR_RETURN(const TrainingModel model, LoadTrainingModel(flags.model));
+  ASSIGN_OR_RETURN(const PricedMachine priced,
+                   ProfiledMachine(flags.machine, model.graph, flags.profile_time));
+  const Evaluator evaluator(model.graph, priced.machine->topology, *priced.model,
+                            {DefaultChoices(priced), SizesOn(priced), true});
+  ASSIGN_OR_RETURN(PlanOutcome outcome,
+                   MakePlan(evaluator, RequestOf(flags.search, flags.strategy)));
+  outcome.plan.model = model.label;
+  outcome.plan.provenance.program_version = kVersion;
+  const std::string path = flags.output.empty() ? DefaultOutput(flags.model.model) : flags.output;
+  RETURN_IF_ERROR(WritePlanFile(outcome.plan, model.graph, path));
+  Answer answer;
+  for (const std::string& note : model.imported.notes)
+    absl::StrAppend(&answer.text, "note: ", note, "\n");
+  Describe(priced, model, outcome, path, answer);
+  return answer;
+}
+
+}  // namespace
+
+void AddPlanVerb(CLI::App& app, VerbTable& verbs) {
+  auto flags = std::make_shared<PlanFlags>();
+  CLI::App* verb = app.add_subcommand("plan", "find the best plan for a model on a machine");
+  AddModelFlags(*verb, flags->model);
+  AddMachineFlags(*verb, flags->machine);
+  AddSearchFlags(*verb, flags->search);
+  verb->add_option("--strategy", flags->strategy, "write this expert's plan instead of searching");
+  verb->add_option("--profile_time", flags->profile_time,
+                   "seconds for measuring missing kernels; 0: none")
+      ->check(CLI::NonNegativeNumber);
+  verb->add_option("-o,--output", flags->output, "plan file; default MODEL.plan.textproto");
+  verbs.Add(verb, [flags] { return RunPlan(*flags); });
+}
+
+}  // namespace partita

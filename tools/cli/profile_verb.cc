@@ -1,0 +1,56 @@
+#include "absl/strings/str_cat.h"
+#include "graph/support/status_macros.h"
+#include "tools/cli/verb.h"
+#include "tools/workflow/profiling.h"
+
+namespace partita {
+namespace {
+
+struct ProfileFlags {
+  ModelRequest model;
+  MachineRequest machine;
+  double seconds = 600;
+};
+
+absl::StatusOr<Answer> RunProfile(const ProfileFlags& flags) {
+  ASSIGN_OR_RETURN(const TrainingModel model, LoadTrainingModel(flags.model));
+  MachineRequest request = flags.machine;
+  ASSIGN_OR_RETURN(const PricedMachine priced, PriceMachine(request));
+  if (!priced.is_local) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "machine '", priced.machine->name, "' is not this host; only --machine local is profiled"));
+  }
+  ProfilingRequest profiling;
+  profiling.profile = request.profile;
+  profiling.seconds = flags.seconds;
+  profiling.foreign_profile = request.foreign_profile;
+  profiling.stop = &g_interrupted;
+  profiling.progress = [](int64_t done, int64_t wanted, const std::string& what) {
+    ShowProgress(absl::StrCat("profiling ", done, "/", wanted, " ", what));
+  };
+  ASSIGN_OR_RETURN(const ProfilingResult result, ProfileForSearch(model.graph, priced, profiling));
+  Answer answer;
+  answer.json = {{"profile", request.profile},
+                 {"wanted", result.wanted},
+                 {"known", result.known},
+                 {"measured", result.measured},
+                 {"complete", result.complete}};
+  answer.text =
+      absl::StrCat(result.wanted, " kernels and moves that a search may ask for: ", result.known,
+                   " known before, ", result.measured, " measured into ", request.profile,
+                   result.complete ? "\n" : "; not complete: run it again to go on\n");
+  return answer;
+}
+
+}  // namespace
+
+void AddProfileVerb(CLI::App& app, VerbTable& verbs) {
+  auto flags = std::make_shared<ProfileFlags>();
+  CLI::App* verb = app.add_subcommand("profile", "measure the kernels that a search will ask for");
+  AddModelFlags(*verb, flags->model);
+  AddMachineFlags(*verb, flags->machine);
+  verb->add_option("--profile_time", flags->seconds, "seconds at most")->check(CLI::PositiveNumber);
+  verbs.Add(verb, [flags] { return RunProfile(*flags); });
+}
+
+}  // namespace partita

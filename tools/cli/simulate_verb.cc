@@ -1,0 +1,58 @@
+#include "absl/strings/str_cat.h"
+#include "graph/support/file.h"
+#include "graph/support/status_macros.h"
+#include "graph/task/planned_step.h"
+#include "graph/task/timeline.h"
+#include "planner/evaluator.h"
+#include "tools/cli/text.h"
+#include "tools/cli/verb.h"
+
+namespace partita {
+namespace {
+
+struct SimulateFlags {
+  std::string plan, model, output;
+  MachineRequest machine;
+};
+
+absl::StatusOr<Answer> RunSimulate(const SimulateFlags& flags) {
+  ASSIGN_OR_RETURN(const LoadedPlan loaded, LoadPlan(flags.plan, flags.model));
+  MachineRequest request = flags.machine;
+  if (!request.devices.has_value()) request.devices = loaded.plan.topology.size();
+  ASSIGN_OR_RETURN(const PricedMachine priced, PriceMachine(request));
+  const Graph& graph = loaded.model.graph;
+  const Evaluator evaluator(graph, priced.machine->topology, *priced.model,
+                            {loaded.plan.choices, SizesOn(priced), false});
+  ASSIGN_OR_RETURN(PlannedStep step, BuildPlannedStep(graph, loaded.plan));
+  ASSIGN_OR_RETURN(const EvaluatedStep evaluated,
+                   evaluator.EvaluateOrder(std::move(step.tasks), std::move(step.order)));
+  Timeline timeline =
+      TimelineOf(graph, evaluated.tasks, evaluated.schedule.start, evaluated.schedule.end);
+  timeline.title = "predicted";
+  for (const Device& device : priced.machine->topology.devices())
+    timeline.device_names.push_back(device.name);
+  const std::string path = flags.output.empty() ? flags.plan + ".timeline.json" : flags.output;
+  RETURN_IF_ERROR(WriteFileAtomically(path, TimelineToJson(timeline)));
+  Answer answer;
+  answer.json = {{"predicted_ms", static_cast<double>(evaluated.evaluation.time.value()) / 1e6},
+                 {"tasks", evaluated.evaluation.tasks},
+                 {"timeline", path}};
+  answer.text = absl::StrCat("predicted step ", TimeText(evaluated.evaluation.time), ", ",
+                             evaluated.evaluation.tasks, " tasks\nwritten: ", path,
+                             " (open it at ui.perfetto.dev)\n");
+  return answer;
+}
+
+}  // namespace
+
+void AddSimulateVerb(CLI::App& app, VerbTable& verbs) {
+  auto flags = std::make_shared<SimulateFlags>();
+  CLI::App* verb = app.add_subcommand("simulate", "the predicted timeline of a plan");
+  verb->add_option("plan", flags->plan, "a plan file")->required();
+  verb->add_option("--model", flags->model, "where the model is, if it has moved");
+  AddMachineFlags(*verb, flags->machine);
+  verb->add_option("-o,--output", flags->output, "timeline file; default PLAN.timeline.json");
+  verbs.Add(verb, [flags] { return RunSimulate(*flags); });
+}
+
+}  // namespace partita

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <atomic>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "tools/workflow/priced_machine.h"
+#include "tools/workflow/training_model.h"
+
+namespace partita {
+
+using Json = nlohmann::ordered_json;
+
+// What every verb answers: data for scripts, the same for people, and the exit code of a check that
+// failed.
+struct Answer {
+  Json json = Json::object();
+  std::string text;
+  int exit_code = 0;
+};
+
+// Set by Ctrl-C: long work ends with what it has.
+extern std::atomic<bool> g_interrupted;
+
+// A verb is a subcommand: Add... declares its flags and stores what to run.
+using VerbFunction = std::function<absl::StatusOr<Answer>()>;
+struct VerbTable {
+  std::vector<std::pair<CLI::App*, VerbFunction>> verbs;
+  void Add(CLI::App* app, VerbFunction run) { verbs.emplace_back(app, std::move(run)); }
+};
+
+void AddImportVerb(CLI::App& app, VerbTable& verbs);
+void AddListVerb(CLI::App& app, VerbTable& verbs);
+void AddMachineVerb(CLI::App& app, VerbTable& verbs);
+void AddProfileVerb(CLI::App& app, VerbTable& verbs);
+void AddPlanVerb(CLI::App& app, VerbTable& verbs);
+void AddCompareVerb(CLI::App& app, VerbTable& verbs);
+void AddSimulateVerb(CLI::App& app, VerbTable& verbs);
+void AddVerifyVerb(CLI::App& app, VerbTable& verbs);
+void AddRunVerb(CLI::App& app, VerbTable& verbs);
+void AddDoctorVerb(CLI::App& app, VerbTable& verbs);
+
+// Flags that several verbs share.
+void AddModelFlags(CLI::App& verb, ModelRequest& request);
+void AddMachineFlags(CLI::App& verb, MachineRequest& request);
+struct SearchFlags {
+  std::string search = "mcmc";
+  int64_t evaluations = 2000;
+  uint64_t seed = 0;
+  double time_limit = 0;
+};
+void AddSearchFlags(CLI::App& verb, SearchFlags& flags);
+
+// Progress for people, on stderr; nothing where stderr is no terminal and the line would repeat.
+void ShowProgress(const std::string& line);
+void EndProgress();
+
+}  // namespace partita
