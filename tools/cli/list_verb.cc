@@ -46,7 +46,7 @@ struct Listing {
 };
 constexpr Listing kListings[] = {
     {"operators", IrOperatorRows},
-    {"onnx_operators", [] { return NamedRows(partita::OperatorRows()); }},
+    {"onnx_operators", [] { return NamedRows(onnx::OperatorRows()); }},
     {"models", [] { return NamedRows(ZooModels()); }},
     {"machines", [] { return NamedRows(NamedMachines()); }},
     {"strategies", [] { return NamedRows(ExpertStrategies()); }},
