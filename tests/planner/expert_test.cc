@@ -1,0 +1,117 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "graph/task/plan_verifier.h"
+#include "planner/expert/expert_strategies.h"
+#include "tests/planner/fixture.h"
+
+namespace partita {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+bool HasOperator(const Graph& graph, bool (*is_one)(const OpAttrs&)) {
+  return std::any_of(graph.ops().begin(), graph.ops().end(),
+                     [&](const Operator& op) { return is_one(op.attrs); });
+}
+
+// What the decline of an expert should say; empty: it may not decline.
+std::string ExpectedDecline(const std::string& expert, const Graph& graph, int devices) {
+  if (expert == "single_device") return "";
+  if (devices == 1) return "one device";
+  const bool images = graph.tensor(graph.input()).type.shape.size() == 4;
+  const bool pools =
+      HasOperator(graph, [](const OpAttrs& a) { return std::holds_alternative<Pool2d>(a); });
+  if (expert == "spatial" && !images) return "no operator on images";
+  if (expert == "operator_placement" && !pools) return "no pooling";
+  return "";
+}
+
+class ExpertTest : public testing::TestWithParam<std::string> {};
+
+TEST_P(ExpertTest, EveryStrategyVerifiesOrDeclinesWithItsReason) {
+  const Graph graph = TrainingGraphOf(GetParam(), 8);
+  for (int devices = 1; devices <= 4; ++devices) {
+    const DeviceTopology topology = VirtualCpuDevices(devices);
+    for (const ExpertRow& row : ExpertStrategies()) {
+      SCOPED_TRACE(std::string(row.name) + " on " + std::to_string(devices));
+      const auto strategy = row.make(graph, topology);
+      const std::string decline = ExpectedDecline(row.name, graph, devices);
+      EXPECT_EQ(strategy.ok(), decline.empty()) << strategy.status();
+      if (!strategy.ok()) {
+        EXPECT_EQ(strategy.status().code(), absl::StatusCode::kFailedPrecondition);
+        EXPECT_THAT(std::string(strategy.status().message()), HasSubstr(decline));
+        continue;
+      }
+      const Plan plan{.model = {.fingerprint = graph.fingerprint()},
+                      .topology = topology,
+                      .strategy = *strategy};
+      EXPECT_EQ(VerifyPlan(graph, plan), absl::OkStatus());
+    }
+  }
+}
+
+std::vector<std::string> ModelNames() {
+  std::vector<std::string> names;
+  for (const ZooModel& model : ZooModels()) names.emplace_back(model.name);
+  return names;
+}
+INSTANTIATE_TEST_SUITE_P(Zoo, ExpertTest, testing::ValuesIn(ModelNames()),
+                         [](const auto& info) { return info.param; });
+
+TEST(ExpertTableTest, UnknownNamesAreAnsweredWithTheKnownOnes) {
+  const auto expert = ExpertNamed("magic");
+  EXPECT_EQ(expert.status().code(), absl::StatusCode::kNotFound);
+  for (const ExpertRow& row : ExpertStrategies()) {
+    EXPECT_THAT(std::string(expert.status().message()), HasSubstr(row.name));
+    EXPECT_EQ(*ExpertNamed(row.name), row.make);
+  }
+}
+
+TEST(ExpertTableTest, OneWeirdTrickOfAlexNetIsFlexFlowsReleasedStrategy) {
+  // Convolutions and pools 4 ways by sample, the three linear layers 4 ways by channel.
+  const Graph graph = TrainingGraphOf("alexnet", 64);
+  const Strategy strategy = Ok(OneWeirdTrick(graph, VirtualCpuDevices(4)));
+  for (OpId id : graph.anchors()) {
+    const Operator& op = graph.op(id);
+    const ShardingRule& rule = graph.rule(id);
+    const ParallelConfig& config = strategy.configs[id.index()];
+    const bool dense = std::holds_alternative<MatMul>(op.attrs);
+    const bool image =
+        std::holds_alternative<Conv2d>(op.attrs) || std::holds_alternative<Pool2d>(op.attrs);
+    if (!dense && !image) continue;
+    const auto loop = static_cast<size_t>(rule.FindLoop(dense ? "o" : "n"));
+    EXPECT_EQ(config.degrees[loop], 4) << op.name;
+    EXPECT_THAT(config.devices, ElementsAre(DeviceId(0), DeviceId(1), DeviceId(2), DeviceId(3)))
+        << op.name;
+  }
+}
+
+TEST(ExpertTableTest, OperatorPlacementPutsPoolsOnOtherDevicesThanWeights) {
+  const Graph graph = TrainingGraphOf("lenet", 8);
+  const Strategy strategy = Ok(OperatorPlacement(graph, VirtualCpuDevices(4)));
+  for (OpId id : graph.anchors()) {
+    const bool pool = std::holds_alternative<Pool2d>(graph.op(id).attrs);
+    for (DeviceId device : strategy.configs[id.index()].devices) {
+      EXPECT_EQ(device.value() >= 2, pool) << graph.op(id).name;
+    }
+  }
+}
+
+TEST(ExpertTableTest, FewerSamplesThanDevicesAreSplitAsFarAsTheyGo) {
+  const Graph graph = TrainingGraphOf("mlp_tiny", 2);
+  const Strategy strategy = Ok(DataParallel(graph, VirtualCpuDevices(4)));
+  for (OpId id : graph.anchors()) {
+    EXPECT_LE(PartCount(strategy.configs[id.index()]), 2) << graph.op(id).name;
+  }
+  const Plan plan{.model = {.fingerprint = graph.fingerprint()},
+                  .topology = VirtualCpuDevices(4),
+                  .strategy = strategy};
+  EXPECT_EQ(VerifyPlan(graph, plan), absl::OkStatus());
+}
+
+}  // namespace
+}  // namespace partita

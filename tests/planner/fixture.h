@@ -1,0 +1,69 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cost_model/default_cost_model.h"
+#include "cost_model/machines.h"
+#include "graph/parallel/plan.h"
+#include "graph/support/check.h"
+#include "graph/training_graph.h"
+#include "graph/zoo/models.h"
+#include "planner/evaluator.h"
+#include "planner/expert/expert_strategies.h"
+#include "planner/search/search_algorithm.h"
+
+namespace partita {
+
+template <class T>
+T Ok(absl::StatusOr<T> value) {
+  CHECK(value.ok()) << value.status();
+  return *std::move(value);
+}
+
+inline Graph TrainingGraphOf(const std::string& model, int64_t batch) {
+  return Ok(BuildTrainingGraph(Ok(MakeZooModel(model, batch)), {}));
+}
+
+// A model on a named machine with the synthetic profile: all that a search needs.
+struct Workplace {
+  Workplace(const std::string& model, int64_t batch, const std::string& machine_name, int devices,
+            Evaluator::Options options = {})
+      : graph(TrainingGraphOf(model, batch)),
+        machine(std::make_shared<const Machine>(Ok(FindMachine(machine_name, devices)))),
+        costs(MakeSyntheticCostModel(machine)),
+        evaluator(graph, machine->topology, *costs, std::move(options)),
+        space(graph, devices) {}
+  Workplace(const Workplace&) = delete;
+  Workplace& operator=(const Workplace&) = delete;
+
+  SearchProblem Problem(std::vector<OpId> free = {}) const {
+    return {evaluator, space, ExpertStarts(graph, machine->topology), std::move(free)};
+  }
+  Strategy Expert(const std::string& name) const {
+    return Ok(Ok(ExpertNamed(name))(graph, machine->topology));
+  }
+  OpId Op(const std::string& name) const {
+    for (const Operator& op : graph.ops()) {
+      if (op.name == name) return op.id;
+    }
+    CHECK(false) << "no operator " << name;
+    return kNoOp;
+  }
+  Plan PlanOf(const Strategy& strategy) const {
+    return {.model = {.source = graph.name(),
+                      .batch = graph.batch(),
+                      .fingerprint = graph.fingerprint()},
+            .topology = machine->topology,
+            .strategy = strategy};
+  }
+
+  const Graph graph;
+  const std::shared_ptr<const Machine> machine;
+  const std::unique_ptr<CostModel> costs;
+  const Evaluator evaluator;
+  const SearchSpace space;
+};
+
+}  // namespace partita
