@@ -8,9 +8,12 @@
 namespace partita {
 namespace {
 
+// Whether the blocks of these loops hold their first indices. Empty blocks hold none.
 bool IsFirst(LoopSet loops, std::span<const Interval> blocks) {
   for (size_t l = 0; l < blocks.size(); ++l) {
-    if (loops.Contains(static_cast<int>(l)) && blocks[l].lo != 0) return false;
+    if (loops.Contains(static_cast<int>(l)) && (blocks[l].lo != 0 || blocks[l].empty())) {
+      return false;
+    }
   }
   return true;
 }

@@ -49,6 +49,9 @@ ShardingRule GradientRule(const ShardingRule& forward, int operand, const Gradie
 
 absl::StatusOr<Interval> UnclippedInterval(const DimMap& map, const std::vector<LoopDim>& loops,
                                            std::span<const Interval> blocks) {
+  for (int8_t loop : map.loops) {
+    if (blocks[static_cast<size_t>(loop)].empty()) return Interval{map.lo, map.lo};
+  }
   int64_t first = 0;
   int64_t size = 1;
   bool open =

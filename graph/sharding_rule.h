@@ -133,8 +133,9 @@ ShardingRule GradientRule(const ShardingRule& forward, int operand, const Gradie
 absl::Status ValidateRule(const ShardingRule& rule, std::span<const TensorType> operands,
                           std::span<const TensorType> results);
 
-// The indices that `map` covers for the given block of every loop, before clipping. Fails, naming
-// the loop, if a split product is not one interval.
+// The indices that `map` covers for the given block of every loop, before clipping; none if the
+// block of one of its loops is empty. Fails, naming the loop, if a split product is not one
+// interval.
 absl::StatusOr<Interval> UnclippedInterval(const DimMap& map, const std::vector<LoopDim>& loops,
                                            std::span<const Interval> blocks);
 
