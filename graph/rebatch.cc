@@ -17,7 +17,9 @@ absl::Status RebatchCount(int64_t& count, const Change& batch) {
     return absl::InvalidArgumentError(
         absl::StrCat("its count ", count, " is no multiple of the batch ", batch.from));
   }
-  count = count / batch.from * batch.to;
+  if (__builtin_mul_overflow(count / batch.from, batch.to, &count) || count > kMaxElements) {
+    return absl::InvalidArgumentError(absl::StrCat("its count exceeds ", kMaxElements));
+  }
   return absl::OkStatus();
 }
 
@@ -139,8 +141,9 @@ class Rebatching {
 }  // namespace
 
 absl::StatusOr<Graph> Rebatch(const Graph& model, int64_t batch) {
-  if (batch < 1) {
-    return absl::InvalidArgumentError(absl::StrCat("the batch is ", batch, "; wanted >= 1"));
+  if (batch < 1 || batch > kMaxExtent) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the batch is ", batch, "; wanted 1 to ", kMaxExtent));
   }
   if (model.is_training() || model.input() == kNoTensor || model.logits() == kNoTensor) {
     return absl::InvalidArgumentError("only a forward graph can be re-batched");

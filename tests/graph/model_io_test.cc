@@ -179,6 +179,9 @@ TEST(RebatchTest, RefusesWhatIsNotAForwardGraph) {
   const auto graph = MakeZooModel("lenet", 2);
   ASSERT_TRUE(graph.ok());
   EXPECT_FALSE(Rebatch(*graph, 0).ok());
+  EXPECT_FALSE(Rebatch(*graph, INT64_MAX).ok());
+  EXPECT_EQ(Rebatch(*MakeZooModel("resnet_tiny", 1), (int64_t{1} << 31) - 1).status().code(),
+            absl::StatusCode::kInvalidArgument);
   EXPECT_FALSE(Rebatch(*BuildTrainingGraph(*graph, {}), 4).ok());
 }
 
