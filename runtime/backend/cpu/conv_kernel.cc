@@ -1,3 +1,5 @@
+#include <string>
+
 #include "runtime/backend/cpu/cpu_kernels.h"
 #include "runtime/backend/cpu/dnnl_kernel.h"
 #include "runtime/backend/cpu/thread_team.h"
@@ -52,9 +54,10 @@ Desc WeightDesc(const Conv2d& conv, const Shape& w, bool any) {
   return Desc(WeightDims(conv, w), dnnl::memory::data_type::f32, any ? Tag::any : dense);
 }
 
-// A native piece is used as it is; a dense one leaves the choice to the primitive.
-Desc WantedDesc(const KernelTensor& tensor) {
-  return tensor.format == Format::kNative ? DescOf(tensor) : AnyDescOf(tensor);
+// Plain loops inside oneDNN, a hundred times slower than its generated code.
+bool IsSlow(const char* implementation) {
+  const std::string name(implementation);
+  return name.rfind("ref", 0) == 0 || name.rfind("simple", 0) == 0;
 }
 
 class ConvBuilder {
@@ -62,54 +65,75 @@ class ConvBuilder {
   ConvBuilder(const Conv2d& conv, const KernelSignature& signature)
       : conv_(conv), s_(signature), t_(TensorsOf(signature)), shape_(ShapeOf(conv, t_)) {}
 
+  // Native pieces are used as they are if oneDNN has fast code for that; otherwise, and for dense
+  // pieces, the primitive chooses the order and the data are reordered around it.
   std::unique_ptr<HostKernel> Make() const {
+    std::string implementation;
+    auto kernel = MakeFor(false, implementation);
+    if (!IsSlow(implementation.c_str())) return kernel;
+    std::string other;
+    auto reordered = MakeFor(true, other);
+    return IsSlow(other.c_str()) ? std::move(kernel) : std::move(reordered);
+  }
+
+ private:
+  std::unique_ptr<HostKernel> MakeFor(bool any, std::string& implementation) const {
     const bool with_bias = s_.pass.is_forward() && s_.inputs.size() == 3 && s_.inputs[2].present;
     const Desc bias = with_bias ? DescOf(s_.inputs[2]) : Desc();
     const Desc weights = WeightDesc(conv_, t_.w.type.shape, true);
-    dnnl::primitive_attr attributes = AttributesFor(s_);
+    const Wanted wanted{WantedDesc(t_.x, any), weights, WantedDesc(t_.y, any), AttributesFor(s_)};
     const auto forward =
-        dnnl_compat::ConvForward(CpuEngine(), WantedDesc(t_.x), weights,
-                                 with_bias ? &bias : nullptr, WantedDesc(t_.y), shape_, attributes);
-    if (s_.pass.gradient == 0) return MakeBackwardData(forward, attributes);
-    if (s_.pass.gradient == 1) return MakeBackwardWeights(forward, attributes);
+        dnnl_compat::ConvForward(CpuEngine(), wanted.x, weights, with_bias ? &bias : nullptr,
+                                 wanted.y, shape_, wanted.attributes);
+    if (s_.pass.gradient == 0) return MakeBackwardData(forward, wanted, implementation);
+    if (s_.pass.gradient == 1) return MakeBackwardWeights(forward, wanted, implementation);
+    implementation = forward.impl_info_str();
     std::vector<DnnlArgument> arguments = {
         {DNNL_ARG_SRC, false, 0, DescOf(t_.x), forward.src_desc()},
-        {DNNL_ARG_WEIGHTS, false, 1, WeightDesc(conv_, t_.w.type.shape, false),
-         forward.weights_desc()},
+        {DNNL_ARG_WEIGHTS, false, 1, DenseWeights(), forward.weights_desc()},
         {DNNL_ARG_DST, true, 0, DescOf(t_.y), forward.dst_desc()}};
     if (with_bias) arguments.push_back({DNNL_ARG_BIAS, false, 2, bias, bias});
     return std::make_unique<DnnlKernel>(dnnl::convolution_forward(forward),
                                         forward.scratchpad_desc(), std::move(arguments));
   }
 
- private:
+  // What the primitive is asked for.
+  struct Wanted {
+    Desc x, w, y;
+    dnnl::primitive_attr attributes;
+  };
+
+  static Desc WantedDesc(const KernelTensor& tensor, bool any) {
+    return tensor.format == Format::kNative && !any ? DescOf(tensor) : AnyDescOf(tensor);
+  }
+
+  Desc DenseWeights() const { return WeightDesc(conv_, t_.w.type.shape, false); }
+
   std::unique_ptr<HostKernel> MakeBackwardData(
-      const dnnl::convolution_forward::primitive_desc& forward,
-      const dnnl::primitive_attr& attributes) const {
-    const auto pd = dnnl_compat::ConvBackwardData(CpuEngine(), WantedDesc(t_.x),
-                                                  WeightDesc(conv_, t_.w.type.shape, true),
-                                                  WantedDesc(t_.y), shape_, attributes, forward);
+      const dnnl::convolution_forward::primitive_desc& forward, const Wanted& wanted,
+      std::string& implementation) const {
+    const auto pd = dnnl_compat::ConvBackwardData(CpuEngine(), wanted.x, wanted.w, wanted.y, shape_,
+                                                  wanted.attributes, forward);
+    implementation = pd.impl_info_str();
     return std::make_unique<DnnlKernel>(
         dnnl::convolution_backward_data(pd), pd.scratchpad_desc(),
-        std::vector<DnnlArgument>{{DNNL_ARG_WEIGHTS, false, 0,
-                                   WeightDesc(conv_, t_.w.type.shape, false), pd.weights_desc()},
+        std::vector<DnnlArgument>{{DNNL_ARG_WEIGHTS, false, 0, DenseWeights(), pd.weights_desc()},
                                   {DNNL_ARG_DIFF_DST, false, 1, DescOf(t_.y), pd.diff_dst_desc()},
                                   {DNNL_ARG_DIFF_SRC, true, 0, DescOf(t_.x), pd.diff_src_desc()}});
   }
 
   std::unique_ptr<HostKernel> MakeBackwardWeights(
-      const dnnl::convolution_forward::primitive_desc& forward,
-      const dnnl::primitive_attr& attributes) const {
-    const auto pd = dnnl_compat::ConvBackwardWeights(CpuEngine(), WantedDesc(t_.x),
-                                                     WeightDesc(conv_, t_.w.type.shape, true),
-                                                     WantedDesc(t_.y), shape_, attributes, forward);
+      const dnnl::convolution_forward::primitive_desc& forward, const Wanted& wanted,
+      std::string& implementation) const {
+    const auto pd = dnnl_compat::ConvBackwardWeights(CpuEngine(), wanted.x, wanted.w, wanted.y,
+                                                     shape_, wanted.attributes, forward);
+    implementation = pd.impl_info_str();
     return std::make_unique<DnnlKernel>(
         dnnl::convolution_backward_weights(pd), pd.scratchpad_desc(),
         std::vector<DnnlArgument>{
             {DNNL_ARG_SRC, false, 0, DescOf(t_.x), pd.src_desc()},
             {DNNL_ARG_DIFF_DST, false, 1, DescOf(t_.y), pd.diff_dst_desc()},
-            {DNNL_ARG_DIFF_WEIGHTS, true, 0, WeightDesc(conv_, t_.w.type.shape, false),
-             pd.diff_weights_desc()}});
+            {DNNL_ARG_DIFF_WEIGHTS, true, 0, DenseWeights(), pd.diff_weights_desc()}});
   }
 
   const Conv2d& conv_;
