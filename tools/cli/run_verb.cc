@@ -1,17 +1,88 @@
+#include <iostream>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "graph/support/file.h"
 #include "graph/support/status_macros.h"
-#include "graph/task/timeline.h"
-#include "runtime/backend/backends.h"
-#include "runtime/train/checkpoint.h"
-#include "runtime/train/data/open_data_source.h"
-#include "runtime/train/evaluation.h"
-#include "runtime/train/executor_setup.h"
-#include "runtime/train/measured_timeline.h"
-#include "runtime/train/trainer.h"
 #include "tools/cli/text.h"
 #include "tools/cli/verb.h"
+#include "tools/workflow/running.h"
 
 namespace partita {
+namespace {
+
+struct RunFlags {
+  std::string plan, model, data_cache = "none";
+  RunRequest request;
+};
+
+absl::StatusOr<Answer> RunTraining(RunFlags& flags) {
+  ASSIGN_OR_RETURN(const LoadedPlan loaded, LoadPlan(flags.plan, flags.model));
+  flags.request.stop = &g_interrupted;
+  flags.request.cache_in_memory = flags.data_cache == "memory";
+  flags.request.on_step = [](const StepReport& report) {
+    const std::string line = absl::StrFormat(
+        "step %d/%d  loss %.4f  accuracy %.1f %%  %.0f images/s", report.step, report.steps,
+        report.loss, 100 * report.accuracy, report.images_per_second());
+    ShowProgress(line);
+    if (report.step == 1 || report.step == report.steps || report.step % 100 == 0) {
+      EndProgress();
+      std::cerr << line << "\n";
+    }
+  };
+  flags.request.on_evaluation = [](int64_t step, const EvaluationResult& result) {
+    EndProgress();
+    std::cerr << absl::StrFormat("after step %d: evaluation loss %.4f, accuracy %.2f %%\n", step,
+                                 result.loss, 100 * result.accuracy);
+  };
+  ASSIGN_OR_RETURN(const RunOutcome outcome, RunPlan(loaded, flags.request));
+  if (!outcome.status.ok() && !absl::IsCancelled(outcome.status)) return outcome.status;
+  Answer answer;
+  answer.json = {{"losses", outcome.metrics.losses()},
+                 {"images_per_second", outcome.metrics.images_per_second()},
+                 {"median_step_ms", static_cast<double>(outcome.metrics.median_step_ns()) / 1e6},
+                 {"waiting_share", outcome.metrics.waiting_share()},
+                 {"steps", outcome.metrics.steps()},
+                 {"interrupted", !outcome.status.ok()},
+                 {"written", outcome.written}};
+  if (outcome.evaluation.has_value()) {
+    answer.json["eval_loss"] = outcome.evaluation->loss;
+    answer.json["eval_accuracy"] = outcome.evaluation->accuracy;
+  }
+  answer.text = absl::StrCat(outcome.metrics.steps(), " steps: ", outcome.metrics.ToString(), "\n");
+  for (const std::string& path : outcome.written)
+    absl::StrAppend(&answer.text, "written: ", path, "\n");
+  if (!outcome.status.ok()) answer.exit_code = 130;
+  return answer;
+}
+
+}  // namespace
+
+void AddRunVerb(CLI::App& app, VerbTable& verbs) {
+  auto flags = std::make_shared<RunFlags>();
+  RunRequest& r = flags->request;
+  CLI::App* verb = app.add_subcommand("run", "train a plan on this machine");
+  verb->add_option("plan", flags->plan, "a plan file")->required();
+  verb->add_option("--model", flags->model, "where the model is, if it has moved");
+  verb->add_option(
+      "--data", r.data,
+      "synthetic, synthetic_digits, an IDX folder, an image folder, or FILE.safetensors");
+  verb->add_option("--eval_data", r.eval_data, "the same forms; evaluated at the end");
+  verb->add_option("--eval_every", r.eval_every, "steps between evaluations");
+  verb->add_option("--steps", r.steps, "training steps")->check(CLI::PositiveNumber);
+  verb->add_option("--epochs", r.epochs, "passes over the data")->check(CLI::PositiveNumber);
+  verb->add_option("--lr", r.learning_rate, "learning rate");
+  verb->add_option("--momentum", r.momentum, "");
+  verb->add_option("--weight_decay", r.weight_decay, "");
+  verb->add_option("--init_seed", r.init_seed, "of initial weights, data order and dropout");
+  verb->add_option("--save", r.save, "write a checkpoint (safetensors) at the end");
+  verb->add_option("--load", r.load, "start from these weights (safetensors)");
+  verb->add_option("--resume", r.resume, "go on from a checkpoint");
+  verb->add_option("--timeline", r.timeline, "write the measured timeline of the last step");
+  verb->add_option("--data_workers", r.workers, "threads that read samples; 0: none");
+  verb->add_option("--data_cache", flags->data_cache, "none, memory")
+      ->check(CLI::IsMember({"none", "memory"}));
+  verb->add_flag("--skip_broken", r.skip_broken, "leave broken samples out instead of stopping");
+  verbs.Add(verb, [flags] { return RunTraining(*flags); });
+}
+
 }  // namespace partita

@@ -1,0 +1,112 @@
+#include "tools/workflow/running.h"
+
+#include "absl/strings/str_cat.h"
+#include "graph/support/file.h"
+#include "graph/support/status_macros.h"
+#include "graph/task/planned_step.h"
+#include "graph/task/timeline.h"
+#include "runtime/backend/backends.h"
+#include "runtime/train/checkpoint.h"
+#include "runtime/train/data/open_data_source.h"
+#include "runtime/train/executor_setup.h"
+#include "runtime/train/measured_timeline.h"
+#include "tools/workflow/priced_machine.h"
+
+namespace partita {
+namespace {
+
+absl::StatusOr<TrainingData> OpenData(const RunRequest& request, const std::string& spec,
+                                      DataSplit split, const Graph& graph) {
+  DataOptions options;
+  options.spec = spec;
+  options.split = split;
+  const Shape& input = graph.tensor(graph.input()).type.shape;
+  options.shape = SampleShape(input.begin() + 1, input.end());
+  options.classes = static_cast<int>(graph.tensor(graph.logits()).type.shape.back());
+  options.seed = request.init_seed;
+  options.cache = request.cache_in_memory ? DataCache::kMemory : DataCache::kNone;
+  ASSIGN_OR_RETURN(auto source, OpenDataSource(options));
+  TrainingData data;
+  data.source = std::move(source);
+  data.loader.workers = request.workers;
+  data.loader.seed = request.init_seed;
+  data.loader.broken = request.skip_broken ? BrokenSample::kSkip : BrokenSample::kFatal;
+  return data;
+}
+
+absl::StatusOr<TrainingState> StartState(const Graph& graph, const RunRequest& request) {
+  if (!request.resume.empty()) return LoadCheckpoint(request.resume, graph);
+  ASSIGN_OR_RETURN(TrainingState state, InitialState(graph, request.init_seed));
+  if (!request.load.empty()) RETURN_IF_ERROR(LoadWeights(request.load, graph, state));
+  return state;
+}
+
+TrainerOptions OptionsOf(const RunRequest& request) {
+  TrainerOptions options;
+  options.steps = request.steps == 0 && request.epochs == 0 ? 20 : request.steps;
+  options.epochs = request.epochs;
+  options.arguments.learning_rate = request.learning_rate;
+  options.arguments.momentum = request.momentum;
+  options.arguments.weight_decay = request.weight_decay;
+  options.evaluate_every = request.eval_every;
+  options.stop = request.stop;
+  options.on_step = request.on_step;
+  options.on_evaluation = request.on_evaluation;
+  return options;
+}
+
+absl::Status WriteTimeline(const std::string& path, const LoadedPlan& loaded,
+                           const Executor& executor, const Trainer& trainer) {
+  std::vector<std::string> names;
+  for (const Device& device : loaded.plan.topology.devices()) names.push_back(device.name);
+  return WriteFileAtomically(
+      path, TimelineToJson(MeasuredTimeline(loaded.model.graph, executor.program().tasks,
+                                            trainer.timeline(), "measured", names)));
+}
+
+}  // namespace
+
+absl::StatusOr<RunOutcome> RunPlan(const LoadedPlan& loaded, const RunRequest& request) {
+  const Graph& graph = loaded.model.graph;
+  ASSIGN_OR_RETURN(const auto backend, MakeBackend(LocalBackendName()));
+  ExecutorSetup setup;
+  setup.backend = backend.get();
+  setup.devices = DeviceSpecsOf(loaded.plan.topology);
+  setup.record_timeline = !request.timeline.empty();
+  ASSIGN_OR_RETURN(PlannedStep step, BuildPlannedStep(graph, loaded.plan));
+  ASSIGN_OR_RETURN(const auto executor, OpenExecutor(graph, std::move(step), setup));
+  ASSIGN_OR_RETURN(TrainingData data, OpenData(request, request.data, DataSplit::kTrain, graph));
+  ASSIGN_OR_RETURN(TrainingState start, StartState(graph, request));
+  EvaluationData evaluation;
+  std::unique_ptr<ModelEvaluation> evaluator;
+  if (!request.eval_data.empty()) {
+    ExecutorSetup plain = setup;
+    plain.record_timeline = false;
+    ASSIGN_OR_RETURN(evaluator,
+                     ModelEvaluation::Create(
+                         loaded.model.imported.graph, graph, loaded.plan.strategy,
+                         PartitionOptionsOf(loaded.plan.topology, loaded.plan.choices), plain));
+    ASSIGN_OR_RETURN(evaluation.data,
+                     OpenData(request, request.eval_data, DataSplit::kTest, graph));
+    evaluation.evaluation = evaluator.get();
+  }
+  ASSIGN_OR_RETURN(const auto trainer,
+                   Trainer::Create(graph, *executor, std::move(start), std::move(data),
+                                   OptionsOf(request), std::move(evaluation)));
+  RunOutcome outcome;
+  outcome.status = trainer->Run();
+  outcome.metrics = trainer->metrics();
+  outcome.evaluation = trainer->evaluation();
+  if (!request.save.empty()) {
+    ASSIGN_OR_RETURN(const TrainingState end, trainer->State());
+    RETURN_IF_ERROR(SaveCheckpoint(request.save, graph, end));
+    outcome.written.push_back(request.save);
+  }
+  if (!request.timeline.empty() && outcome.metrics.steps() > 0) {
+    RETURN_IF_ERROR(WriteTimeline(request.timeline, loaded, *executor, *trainer));
+    outcome.written.push_back(request.timeline);
+  }
+  return outcome;
+}
+
+}  // namespace partita

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "runtime/train/evaluation.h"
+#include "runtime/train/metrics.h"
+#include "runtime/train/trainer.h"
+#include "tools/workflow/training_model.h"
+
+namespace partita {
+
+struct RunRequest {
+  std::string data = "synthetic", eval_data;
+  int64_t eval_every = 0;
+  int64_t steps = 0, epochs = 0;  // neither: 20 steps
+  double learning_rate = 0.01, momentum = 0.9, weight_decay = 0;
+  uint64_t init_seed = 0;
+  std::string save, load, resume;
+  std::string timeline;  // write the measured timeline of the last step here
+  int workers = 2;
+  bool cache_in_memory = false;
+  bool skip_broken = false;
+  const std::atomic<bool>* stop = nullptr;
+  std::function<void(const StepReport&)> on_step;
+  std::function<void(int64_t, const EvaluationResult&)> on_evaluation;
+};
+
+struct RunOutcome {
+  absl::Status
+      status;  // Cancelled after an interruption, OutOfRange for NaN; metrics hold what was done
+  TrainingMetrics metrics;
+  std::optional<EvaluationResult> evaluation;
+  std::vector<std::string> written;
+};
+
+// Trains a plan on this host. Errors before the first step are the status of the result; those of
+// training are in the outcome, after what was reached has been saved.
+absl::StatusOr<RunOutcome> RunPlan(const LoadedPlan& loaded, const RunRequest& request);
+
+}  // namespace partita
