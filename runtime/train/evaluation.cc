@@ -80,7 +80,7 @@ Strategy EvaluationStrategy(const Graph& evaluation, const Graph& training,
   return result;
 }
 
-Evaluation::Evaluation(Graph graph, const Graph& training) : graph_(std::move(graph)) {
+ModelEvaluation::ModelEvaluation(Graph graph, const Graph& training) : graph_(std::move(graph)) {
   const auto ids = WeightsByName(training);
   training_id_.assign(graph_.tensors().size(), kNoTensor);
   for (const Weight& weight : graph_.weights()) {
@@ -90,13 +90,11 @@ Evaluation::Evaluation(Graph graph, const Graph& training) : graph_(std::move(gr
   }
 }
 
-absl::StatusOr<std::unique_ptr<Evaluation>> Evaluation::Create(const Graph& model,
-                                                               const Graph& training,
-                                                               const Strategy& strategy,
-                                                               const PartitionOptions& options,
-                                                               const ExecutorSetup& setup) {
+absl::StatusOr<std::unique_ptr<ModelEvaluation>> ModelEvaluation::Create(
+    const Graph& model, const Graph& training, const Strategy& strategy,
+    const PartitionOptions& options, const ExecutorSetup& setup) {
   ASSIGN_OR_RETURN(Graph graph, BuildEvaluationGraph(model));
-  std::unique_ptr<Evaluation> evaluation(new Evaluation(std::move(graph), training));
+  std::unique_ptr<ModelEvaluation> evaluation(new ModelEvaluation(std::move(graph), training));
   PartitionOptions forward = options;
   forward.extra_outputs.clear();
   ASSIGN_OR_RETURN(PlannedStep step, CanonicalStep(evaluation->graph_,
@@ -112,7 +110,7 @@ absl::StatusOr<std::unique_ptr<Evaluation>> Evaluation::Create(const Graph& mode
   return evaluation;
 }
 
-absl::Status Evaluation::WriteWeights(const TrainingState& state) {
+absl::Status ModelEvaluation::WriteWeights(const TrainingState& state) {
   for (const Weight& weight : graph_.weights()) {
     if (graph_.consumers(weight.tensor).empty()) continue;
     const std::vector<std::byte>& bytes = state.values[training_id_[weight.tensor.index()].index()];
@@ -122,7 +120,7 @@ absl::Status Evaluation::WriteWeights(const TrainingState& state) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<Evaluation::Sums> Evaluation::RunBatch(const Batch& batch) {
+absl::StatusOr<ModelEvaluation::Sums> ModelEvaluation::RunBatch(const Batch& batch) {
   ASSIGN_OR_RETURN(
       const StepResult result,
       executor_->Step({DType::kFloat32, batch.x.data()}, {DType::kInt32, batch.labels.data()}, {}));
@@ -130,7 +128,7 @@ absl::StatusOr<Evaluation::Sums> Evaluation::RunBatch(const Batch& batch) {
               result.outputs[correct_output_]};
 }
 
-absl::StatusOr<Evaluation::Sums> Evaluation::RunPaddedBatch(Batch batch) {
+absl::StatusOr<ModelEvaluation::Sums> ModelEvaluation::RunPaddedBatch(Batch batch) {
   ASSIGN_OR_RETURN(Sums sums, RunBatch(batch));
   const auto samples = static_cast<double>(graph_.batch());
   const auto copies = samples - static_cast<double>(batch.valid);
@@ -146,10 +144,10 @@ absl::StatusOr<Evaluation::Sums> Evaluation::RunPaddedBatch(Batch batch) {
   return sums;
 }
 
-absl::StatusOr<EvaluationResult> Evaluation::Run(const TrainingState& state,
-                                                 std::shared_ptr<const DataSource> source,
-                                                 const LoaderOptions& loader,
-                                                 const std::atomic<bool>* stop) {
+absl::StatusOr<EvaluationResult> ModelEvaluation::Run(const TrainingState& state,
+                                                      std::shared_ptr<const DataSource> source,
+                                                      const LoaderOptions& loader,
+                                                      const std::atomic<bool>* stop) {
   RETURN_IF_ERROR(CheckSourceFits(*source, graph_));
   RETURN_IF_ERROR(WriteWeights(state));
   LoaderOptions options = loader;

@@ -34,15 +34,15 @@ struct EvaluationResult {
 };
 
 // Not thread safe.
-class Evaluation {
+class ModelEvaluation {
  public:
   // `model`: the forward model that the training graph was made from. Errors as
   // BuildEvaluationGraph, Partition and OpenExecutor.
-  static absl::StatusOr<std::unique_ptr<Evaluation>> Create(const Graph& model,
-                                                            const Graph& training,
-                                                            const Strategy& strategy,
-                                                            const PartitionOptions& options,
-                                                            const ExecutorSetup& setup);
+  static absl::StatusOr<std::unique_ptr<ModelEvaluation>> Create(const Graph& model,
+                                                                 const Graph& training,
+                                                                 const Strategy& strategy,
+                                                                 const PartitionOptions& options,
+                                                                 const ExecutorSetup& setup);
 
   // Every sample of `source` once, in order, with the weights of `state` (of the training graph).
   // The last batch is filled up with copies of its first sample, whose share is then taken off (it
@@ -59,7 +59,7 @@ class Evaluation {
   struct Sums {
     double loss = 0, correct = 0;  // over the rows of a batch
   };
-  Evaluation(Graph graph, const Graph& training);
+  ModelEvaluation(Graph graph, const Graph& training);
   absl::Status WriteWeights(const TrainingState& state);
   absl::StatusOr<Sums> RunBatch(const Batch& batch);
   absl::StatusOr<Sums> RunPaddedBatch(Batch batch);

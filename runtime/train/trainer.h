@@ -44,7 +44,7 @@ struct TrainingData {
 
 // What to evaluate with, if at all; `evaluation` outlives the trainer.
 struct EvaluationData {
-  Evaluation* evaluation = nullptr;
+  ModelEvaluation* evaluation = nullptr;
   TrainingData data = {};
 };
 

@@ -57,7 +57,7 @@ struct TrainingRun {
         executor(ModelWriter::Get(OpenExecutor(
             graph, ModelWriter::Get(CanonicalStep(graph, strategy, {.devices = devices})), setup))),
         evaluation(ModelWriter::Get(
-            Evaluation::Create(model, graph, strategy, {.devices = devices}, setup))) {}
+            ModelEvaluation::Create(model, graph, strategy, {.devices = devices}, setup))) {}
 
   std::unique_ptr<Trainer> MakeTrainer(std::shared_ptr<const DataSource> source,
                                        TrainerOptions options, TrainingState start,
@@ -75,7 +75,7 @@ struct TrainingRun {
   Strategy strategy;
   ExecutorSetup setup;
   std::unique_ptr<Executor> executor;
-  std::unique_ptr<Evaluation> evaluation;
+  std::unique_ptr<ModelEvaluation> evaluation;
 };
 
 }  // namespace partita
