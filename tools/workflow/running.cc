@@ -21,7 +21,7 @@ absl::StatusOr<TrainingData> OpenData(const RunRequest& request, const std::stri
   options.spec = spec;
   options.split = split;
   const Shape& input = graph.tensor(graph.input()).type.shape;
-  options.shape = SampleShape(input.begin() + 1, input.end());
+  options.shape.dims.assign(input.begin() + 1, input.end());
   options.classes = static_cast<int>(graph.tensor(graph.logits()).type.shape.back());
   options.seed = request.init_seed;
   options.cache = request.cache_in_memory ? DataCache::kMemory : DataCache::kNone;
@@ -87,7 +87,7 @@ absl::StatusOr<RunOutcome> RunPlan(const LoadedPlan& loaded, const RunRequest& r
                          loaded.model.imported.graph, graph, loaded.plan.strategy,
                          PartitionOptionsOf(loaded.plan.topology, loaded.plan.choices), plain));
     ASSIGN_OR_RETURN(evaluation.data,
-                     OpenData(request, request.eval_data, DataSplit::kTest, graph));
+                     OpenData(request, request.eval_data, DataSplit::kEval, graph));
     evaluation.evaluation = evaluator.get();
   }
   ASSIGN_OR_RETURN(const auto trainer,
