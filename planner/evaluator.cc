@@ -45,12 +45,11 @@ std::vector<DeviceUse> UseOf(const EvaluatedStep& step) {
 }
 
 void CheckMemory(const DeviceTopology& topology, Evaluation& evaluation) {
-  Bytes worst;
   for (size_t d = 0; d < evaluation.peak.size(); ++d) {
     const Device& device = topology.devices()[d];
     const Bytes excess = evaluation.peak[d] - device.memory;
-    if (excess <= worst) continue;
-    worst = excess;
+    if (excess <= evaluation.excess) continue;
+    evaluation.excess = excess;
     evaluation.verdict = Evaluation::Verdict::kOutOfMemory;
     evaluation.reason =
         absl::StrCat("device ", d, " (", device.name, ") needs ", evaluation.peak[d].value(),

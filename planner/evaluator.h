@@ -39,6 +39,7 @@ struct Evaluation {
   Nanos time;
   int64_t tasks = 0;
   std::vector<Bytes> peak;      // by device: what tensors and scratch take at most
+  Bytes excess;                 // kOutOfMemory: what the device that lacks most lacks
   std::vector<Bytes> received;  // by device: what arrives from other devices
   std::vector<DeviceUse> use;   // by device
   SourceCounts sources;         // tasks by source of their duration

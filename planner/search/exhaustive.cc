@@ -1,11 +1,19 @@
+#include <limits>
+
 #include "absl/strings/str_cat.h"
+#include "graph/support/status_macros.h"
 #include "planner/search/search_state.h"
 
 namespace partita {
 namespace {
 
-void WalkCombinations(const SearchProblem& problem, const std::vector<OpId>& free, size_t k,
-                      Strategy& strategy, SearchState& state) {
+struct FreeOperator {
+  OpId op;
+  std::vector<ParallelConfig> candidates;
+};
+
+void WalkCombinations(const std::vector<FreeOperator>& free, size_t k, Strategy& strategy,
+                      SearchState& state) {
   if (state.Done()) return;
   if (k == free.size()) {
     const Nanos enough =
@@ -13,9 +21,9 @@ void WalkCombinations(const SearchProblem& problem, const std::vector<OpId>& fre
     state.Try(strategy, "exhaustive", enough);
     return;
   }
-  for (const ParallelConfig& config : problem.space.Candidates(free[k])) {
-    strategy.configs[free[k].index()] = config;
-    WalkCombinations(problem, free, k + 1, strategy, state);
+  for (const ParallelConfig& config : free[k].candidates) {
+    strategy.configs[free[k].op.index()] = config;
+    WalkCombinations(free, k + 1, strategy, state);
   }
 }
 
@@ -23,32 +31,38 @@ void WalkCombinations(const SearchProblem& problem, const std::vector<OpId>& fre
 
 absl::StatusOr<SearchResult> SearchExhaustive(const SearchProblem& problem,
                                               const SearchOptions& options) {
-  const std::vector<OpId> free = FreeOperators(problem);
+  std::vector<FreeOperator> free;
   double combinations = 1;
-  for (OpId op : free) combinations *= static_cast<double>(problem.space.Candidates(op).size());
-  if (combinations > static_cast<double>(options.evaluations)) {
+  for (OpId op : FreeOperators(problem)) {
+    free.push_back({op, problem.space.Candidates(op)});
+    combinations *= static_cast<double>(free.back().candidates.size());
+    // With many devices the candidates alone take long to list.
+    if (combinations > static_cast<double>(options.evaluations)) break;
+  }
+  if (combinations + static_cast<double>(problem.starts.size()) >
+      static_cast<double>(options.evaluations)) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "an exhaustive search has ", combinations, " strategies to try; allowed are ",
+        "an exhaustive search has at least ", combinations, " strategies to try; allowed are ",
         options.evaluations, " evaluations. Raise --evaluations, or use --search mcmc"));
   }
-  if (problem.starts.empty()) return absl::InvalidArgumentError("a search needs a start");
   SearchState state(problem, options);
+  RETURN_IF_ERROR(state.TryStarts());
   Strategy strategy = problem.starts[0].strategy;
-  WalkCombinations(problem, free, 0, strategy, state);
+  WalkCombinations(free, 0, strategy, state);
   return state.Finish();
 }
 
 absl::StatusOr<SearchResult> SearchStarts(const SearchProblem& problem,
                                           const SearchOptions& options) {
   SearchState state(problem, options);
-  for (const NamedStrategy& start : problem.starts) state.Try(start.strategy, start.name);
+  RETURN_IF_ERROR(state.TryStarts());
   return state.Finish();
 }
 
 absl::StatusOr<SearchResult> SearchGreedy(const SearchProblem& problem,
                                           const SearchOptions& options) {
   SearchState state(problem, options);
-  for (const NamedStrategy& start : problem.starts) state.Try(start.strategy, start.name);
+  RETURN_IF_ERROR(state.TryStarts());
   bool improved = state.has_best();
   while (improved && !state.Done()) {
     improved = false;
@@ -59,10 +73,10 @@ absl::StatusOr<SearchResult> SearchGreedy(const SearchProblem& problem,
         if (proposal.configs[op.index()] == config) continue;
         proposal.configs[op.index()] = config;
         const Nanos before = state.best_time();
-        state.Try(proposal, "greedy", before);
+        state.Try(proposal, state.origin(), before);
         if (state.best_time() < before) {
           improved = true;
-          state.CountAccepted(0, "greedy", state.best_time());
+          state.CountAccepted(0, state.origin(), state.best_time());
         }
       }
     }

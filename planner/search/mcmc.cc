@@ -2,9 +2,11 @@
 // cost(S)). A proposal changes one operator, sometimes a run of neighbours at once; it is accepted
 // if its cost is at most the current cost - ln(u) / beta, u uniform. Costs are relative to the best
 // start, so beta has no unit. The threshold is drawn before the evaluation, which may stop as soon
-// as it is passed. Starts share the budget; a start ends when its share is used or the best has not
-// improved for half of it.
+// as it is passed. Starts share the budget; a chain ends when its share is used or the best has not
+// improved for half of it. What is left goes to chains from the best.
+#include <algorithm>
 #include <cmath>
+#include <limits>
 #include <random>
 
 #include "planner/search/search_state.h"
@@ -12,43 +14,66 @@
 namespace partita {
 namespace {
 
+// The time; more where memory is lacking, so that a chain finds its way to what fits.
+Nanos CostOf(const Evaluation& evaluation, const DeviceTopology& topology) {
+  if (evaluation.verdict != Evaluation::Verdict::kOutOfMemory) return evaluation.time;
+  double lacking = 1;  // in memories of one device
+  for (size_t d = 0; d < evaluation.peak.size(); ++d) {
+    const Bytes memory = topology.devices()[d].memory;
+    if (evaluation.peak[d] <= memory) continue;
+    lacking += static_cast<double>((evaluation.peak[d] - memory).value()) /
+               std::max(1.0, static_cast<double>(memory.value()));
+  }
+  const double cost = static_cast<double>(evaluation.time.value()) * (1 + lacking);
+  return Nanos(static_cast<int64_t>(std::min(cost, 4e18)));
+}
+
+struct Start {
+  std::string name;
+  Strategy strategy;
+  Nanos cost;
+};
+
 class Chain {
  public:
   Chain(const SearchProblem& problem, const SearchOptions& options, SearchState& state)
       : problem_(problem), options_(options), state_(state), free_(FreeOperators(problem)) {}
 
-  void Run(int start, const NamedStrategy& from, int64_t budget, Nanos unit, uint64_t seed) {
-    std::mt19937_64 random(seed);
-    Strategy current = from.strategy;
-    Evaluation evaluation = state_.Try(current, from.name);
-    if (evaluation.verdict == Evaluation::Verdict::kInvalid) return;
-    // A start that does not fit in memory may still lead to one that does.
-    Nanos cost = evaluation.feasible() ? evaluation.time : evaluation.time * 4;
+  // `unit`: the time that costs are relative to.
+  void Run(int number, Start from, int64_t budget, Nanos unit) {
+    std::mt19937_64 random(options_.seed * 1000003 + static_cast<uint64_t>(number));
+    Strategy current = std::move(from.strategy);
+    Nanos cost = from.cost;
     int64_t since_best = 0;
-    for (int64_t step = 1; step < budget && since_best < (budget + 1) / 2; ++step) {
+    for (int64_t step = 0; step < budget && since_best < (budget + 1) / 2; ++step) {
       if (state_.Done()) return;
-      const double u = (static_cast<double>(random() >> 11) + 0.5) * 0x1p-53;
-      const double slack = -std::log(u) / options_.beta * static_cast<double>(unit.value());
-      const Nanos limit(cost.value() + static_cast<int64_t>(std::min(
-                                           slack, 9e17 - static_cast<double>(cost.value()))));
+      const Nanos limit = LimitAbove(cost, unit, random);
       Strategy proposal = current;
       Propose(proposal, random);
       const bool had_best = state_.has_best();
       const Nanos best_before = had_best ? state_.best_time() : Nanos(0);
-      evaluation = state_.Try(proposal, from.name, limit);
+      const Evaluation evaluation = state_.Try(proposal, from.name, limit);
       const bool improved = state_.has_best() && (!had_best || state_.best_time() < best_before);
       since_best = improved ? 0 : since_best + 1;
-      if (!evaluation.feasible() || evaluation.time > limit) continue;
+      if (evaluation.verdict == Evaluation::Verdict::kInvalid) continue;
+      const Nanos proposed = CostOf(evaluation, problem_.evaluator.topology());
+      if (proposed > limit) continue;
       current = std::move(proposal);
-      cost = evaluation.time;
-      state_.CountAccepted(start, from.name, cost);
+      cost = proposed;
+      state_.CountAccepted(number, from.name, cost);
     }
   }
 
  private:
-  // A new configuration for one operator; one time in four the operators behind it follow suit as
-  // far as the configuration fits them, which single steps could not reach through the cost of the
-  // mismatch.
+  Nanos LimitAbove(Nanos cost, Nanos unit, std::mt19937_64& random) const {
+    const double u = (static_cast<double>(random() >> 11) + 0.5) * 0x1p-53;
+    const double slack = -std::log(u) / options_.beta * static_cast<double>(unit.value());
+    return cost + Nanos(static_cast<int64_t>(std::clamp(slack, 0.0, 4e18)));
+  }
+
+  // A new configuration for one operator, sometimes such that its result lies as another's does;
+  // one time in four the operators behind it follow suit as far as the configuration fits them,
+  // which single steps could not reach through the cost of the mismatch.
   void Propose(Strategy& strategy, std::mt19937_64& random) const {
     const size_t place = random() % free_.size();
     const OpId op = free_[place];
@@ -74,30 +99,45 @@ class Chain {
   const std::vector<OpId> free_;
 };
 
+// All starts that can run, the given ones first. Their best is the unit of cost, and even a tiny
+// budget returns the best of them.
+std::vector<Start> EvaluateStarts(const SearchProblem& problem, const SearchOptions& options,
+                                  SearchState& state) {
+  std::vector<NamedStrategy> named = problem.starts;
+  std::mt19937_64 random(options.seed);
+  for (int k = 0; k < options.random_starts && problem.free.empty(); ++k) {
+    named.push_back({"random", problem.space.RandomStrategy(random)});
+  }
+  std::vector<Start> starts;
+  for (NamedStrategy& start : named) {
+    if (state.evaluations() > 0 && state.Done()) break;
+    const Evaluation evaluation = state.Try(start.strategy, start.name);
+    if (evaluation.verdict == Evaluation::Verdict::kInvalid) continue;
+    starts.push_back({std::move(start.name), std::move(start.strategy),
+                      CostOf(evaluation, problem.evaluator.topology())});
+  }
+  return starts;
+}
+
 }  // namespace
 
 absl::StatusOr<SearchResult> SearchMcmc(const SearchProblem& problem,
                                         const SearchOptions& options) {
+  if (problem.starts.empty()) {
+    return absl::InvalidArgumentError("a search needs a strategy to start from");
+  }
   SearchState state(problem, options);
-  std::vector<NamedStrategy> starts = problem.starts;
-  std::mt19937_64 random(options.seed);
-  for (int k = 0; k < options.random_starts && problem.free.empty(); ++k) {
-    starts.push_back({"random", problem.space.RandomStrategy(random)});
-  }
-  // All starts first: their best is the unit of cost, and a tiny budget still returns the best of
-  // them.
+  const std::vector<Start> starts = EvaluateStarts(problem, options, state);
   Nanos unit(std::numeric_limits<int64_t>::max());
-  for (const NamedStrategy& start : starts) {
-    const Evaluation evaluation = state.Try(start.strategy, start.name);
-    if (evaluation.verdict != Evaluation::Verdict::kInvalid) unit = std::min(unit, evaluation.time);
-  }
+  for (const Start& start : starts) unit = std::min(unit, start.cost);
   Chain chain(problem, options, state);
-  if (!FreeOperators(problem).empty()) {
-    for (size_t k = 0; k < starts.size() && !state.Done(); ++k) {
-      const int64_t left = options.evaluations - state.evaluations();
-      const int64_t share = left / static_cast<int64_t>(starts.size() - k);
-      chain.Run(static_cast<int>(k), starts[k], share, unit, options.seed * 1000003 + k);
-    }
+  int number = 0;
+  for (const Start& start : starts) {
+    const int64_t chains_left = static_cast<int64_t>(starts.size()) - number;
+    chain.Run(number++, start, state.left() / chains_left, unit);
+  }
+  while (state.has_best() && !state.Done()) {
+    chain.Run(number++, {state.origin(), state.best(), state.best_time()}, state.left(), unit);
   }
   return state.Finish();
 }

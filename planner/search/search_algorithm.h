@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,7 @@ struct SearchProgress {
 };
 
 struct SearchOptions {
+  // At most so many, but at least one.
   int64_t evaluations = 10000;
   uint64_t seed = 0;
   double time_limit_seconds = 0;  // 0: none
@@ -51,7 +53,7 @@ struct SearchProblem {
 struct SearchResult {
   Strategy best;
   Evaluation evaluation;
-  std::string origin;  // the start that the best came from
+  std::string origin;  // the start that the best came from, or the name of the search
   int64_t evaluations = 0;
   int64_t accepted = 0;
   double seconds = 0;
@@ -64,8 +66,8 @@ struct SearchResult {
 using SearchFunction = absl::StatusOr<SearchResult> (*)(const SearchProblem&, const SearchOptions&);
 
 absl::StatusOr<SearchResult> SearchMcmc(const SearchProblem& problem, const SearchOptions& options);
-// Every combination of candidates of the free operators, the others as in the first start.
-// InvalidArgument if there are more than options.evaluations.
+// All starts, and every combination of candidates of the free operators, the others as in the first
+// start. InvalidArgument if that is more than options.evaluations.
 absl::StatusOr<SearchResult> SearchExhaustive(const SearchProblem& problem,
                                               const SearchOptions& options);
 // The best of the starts.

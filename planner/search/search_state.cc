@@ -7,8 +7,11 @@ namespace partita {
 Evaluation SearchState::Try(const Strategy& strategy, const std::string& origin, Nanos enough) {
   ++result_.evaluations;
   Evaluation evaluation = problem_.evaluator.Evaluate(strategy, enough);
-  if (evaluation.verdict == Evaluation::Verdict::kOutOfMemory && nearest_miss_.empty()) {
+  if (evaluation.verdict == Evaluation::Verdict::kInvalid) invalid_ = evaluation.reason;
+  if (evaluation.verdict == Evaluation::Verdict::kOutOfMemory &&
+      (nearest_miss_.empty() || evaluation.excess < smallest_excess_)) {
     nearest_miss_ = evaluation.reason;
+    smallest_excess_ = evaluation.excess;
   }
   // Where the evaluation stopped early the peak is missing: it is no candidate for the best.
   const bool whole = evaluation.feasible() && !evaluation.peak.empty();
@@ -21,13 +24,23 @@ Evaluation SearchState::Try(const Strategy& strategy, const std::string& origin,
   return evaluation;
 }
 
+absl::Status SearchState::TryStarts() {
+  if (problem_.starts.empty()) {
+    return absl::InvalidArgumentError("a search needs a strategy to start from");
+  }
+  for (const NamedStrategy& start : problem_.starts) {
+    if (result_.evaluations > 0 && Done()) break;
+    Try(start.strategy, start.name);
+  }
+  return absl::OkStatus();
+}
+
 bool SearchState::Done() {
   if (result_.evaluations >= options_.evaluations) return true;
   if (options_.stop != nullptr && options_.stop->load(std::memory_order_relaxed)) {
     result_.interrupted = true;
   }
-  if (options_.time_limit_seconds > 0 && result_.evaluations % 16 == 0 &&
-      Seconds() > options_.time_limit_seconds) {
+  if (options_.time_limit_seconds > 0 && Seconds() > options_.time_limit_seconds) {
     result_.interrupted = true;
   }
   return result_.interrupted;
@@ -43,12 +56,10 @@ void SearchState::CountAccepted(int start, const std::string& name, Nanos curren
 absl::StatusOr<SearchResult> SearchState::Finish() {
   result_.seconds = Seconds();
   if (!has_best_) {
-    if (nearest_miss_.empty()) {
-      return absl::InvalidArgumentError(
-          "no strategy was evaluated; raise the number of evaluations");
-    }
-    return absl::ResourceExhaustedError(
-        absl::StrCat("no strategy fits in memory; the first that was tried: ", nearest_miss_));
+    if (nearest_miss_.empty()) return absl::InvalidArgumentError(invalid_);
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "none of ", result_.evaluations, " strategies fits in memory. The nearest: ", nearest_miss_,
+        ". Use more or larger devices, or a smaller batch"));
   }
   return std::move(result_);
 }

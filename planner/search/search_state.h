@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <limits>
 #include <string>
 
 #include "planner/search/search_algorithm.h"
@@ -18,12 +19,18 @@ class SearchState {
   Evaluation Try(const Strategy& strategy, const std::string& origin,
                  Nanos enough = Nanos(std::numeric_limits<int64_t>::max()));
 
+  // All given starts, as far as the budget goes, but at least one. InvalidArgument if there are
+  // none.
+  absl::Status TryStarts();
+
   // Whether the budget, the time or the user ends the search.
   bool Done();
   bool has_best() const { return has_best_; }
   Nanos best_time() const { return result_.evaluation.time; }
   const Strategy& best() const { return result_.best; }
+  const std::string& origin() const { return result_.origin; }
   int64_t evaluations() const { return result_.evaluations; }
+  int64_t left() const { return options_.evaluations - result_.evaluations; }
   void CountAccepted(int start, const std::string& name, Nanos current);
 
   absl::StatusOr<SearchResult> Finish();
@@ -38,7 +45,9 @@ class SearchState {
   const std::chrono::steady_clock::time_point begin_;
   SearchResult result_;
   bool has_best_ = false;
-  std::string nearest_miss_;
+  // The strategy that lacks least memory, as long as none fits; and why others cannot run at all.
+  std::string nearest_miss_, invalid_;
+  Bytes smallest_excess_;
 };
 
 // The operators that a search may change.

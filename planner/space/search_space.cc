@@ -20,42 +20,99 @@ void ForEachDegrees(const ShardingRule& rule, int64_t parts, std::vector<int32_t
   const LoopDim& dim = rule.loops[loop];
   const int64_t most = dim.splittable ? std::min<int64_t>(dim.extent, parts) : 1;
   for (int64_t degree = 1; degree <= std::max<int64_t>(1, most); ++degree) {
-    if (parts / degree < 1) break;
     degrees[loop] = static_cast<int32_t>(degree);
     ForEachDegrees(rule, parts / degree, degrees, loop + 1, visit);
   }
   degrees[loop] = 1;
 }
 
-int64_t Product(const std::vector<int32_t>& degrees) {
+int64_t ProductOf(const std::vector<int32_t>& degrees) {
   return std::accumulate(degrees.begin(), degrees.end(), int64_t{1}, std::multiplies<>());
+}
+
+bool HasProduct(const std::vector<DimMap>& dims) {
+  return std::any_of(dims.begin(), dims.end(),
+                     [](const DimMap& map) { return map.loops.size() > 1; });
+}
+
+bool MayNotFit(const ShardingRule& rule) {
+  return std::any_of(rule.operands.begin(), rule.operands.end(),
+                     [](const OperandRule& operand) { return HasProduct(operand.dims); }) ||
+         std::any_of(rule.results.begin(), rule.results.end(),
+                     [](const ResultRule& result) { return HasProduct(result.dims); });
+}
+
+// Splits `ways` ways: each prime factor goes to a loop that still has room for it, or is dropped.
+std::vector<int32_t> RandomDegrees(const ShardingRule& rule, int64_t ways,
+                                   std::mt19937_64& random) {
+  std::vector<int32_t> degrees(rule.loops.size(), 1);
+  for (int64_t prime = 2; ways > 1; ++prime) {
+    for (; ways % prime == 0; ways /= prime) {
+      std::vector<size_t> room;
+      for (size_t l = 0; l < degrees.size(); ++l) {
+        if (rule.loops[l].splittable && degrees[l] * prime <= rule.loops[l].extent) {
+          room.push_back(l);
+        }
+      }
+      if (room.empty()) continue;
+      degrees[room[random() % room.size()]] *= static_cast<int32_t>(prime);
+    }
+  }
+  return degrees;
+}
+
+std::vector<DeviceId> Shuffled(int devices, std::mt19937_64& random) {
+  std::vector<DeviceId> order;
+  for (int d = 0; d < devices; ++d) order.push_back(DeviceId(d));
+  for (size_t d = order.size(); d > 1; --d) std::swap(order[d - 1], order[random() % d]);
+  return order;
+}
+
+// The degrees along each dimension of the result; empty if a summed loop is split.
+std::vector<int32_t> ResultDegrees(const ShardingRule& rule, const ParallelConfig& config) {
+  std::vector<int32_t> degrees;
+  int64_t parts = 1;
+  for (const DimMap& map : rule.results[0].dims) {
+    int32_t degree = 1;
+    for (int8_t loop : map.loops) degree *= config.degrees[static_cast<size_t>(loop)];
+    degrees.push_back(degree);
+    parts *= degree;
+  }
+  return parts == ProductOf(config.degrees) ? degrees : std::vector<int32_t>();
+}
+
+// The last loop of a dimension that is long enough; -1 if none is.
+int LoopWithRoom(const ShardingRule& rule, const DimMap& map, int32_t degree) {
+  for (size_t k = map.loops.size(); k-- > 0;) {
+    const LoopDim& loop = rule.loops[static_cast<size_t>(map.loops[k])];
+    if (loop.splittable && loop.extent >= degree) return map.loops[k];
+  }
+  return -1;
 }
 
 }  // namespace
 
 SearchSpace::SearchSpace(const Graph& graph, int devices) : graph_(graph), devices_(devices) {
-  followers_.resize(graph.ops().size());
+  doubtful_.resize(graph.ops().size());
   for (const Operator& op : graph.ops()) {
-    if (op.anchor != kNoOp) followers_[op.anchor.index()].push_back(op.id);
+    if (op.anchor != kNoOp && MayNotFit(graph.rule(op.id))) {
+      doubtful_[op.anchor.index()].push_back(op.id);
+    }
   }
-  candidates_.resize(graph.ops().size());
-  for (OpId anchor : graph.anchors()) candidates_[anchor.index()] = MeshConfigs(anchor);
 }
 
 bool SearchSpace::Fits(OpId anchor, const ParallelConfig& config) const {
   if (!ValidateConfig(graph_.rule(anchor), config, devices_).ok()) return false;
-  for (OpId id : followers_[anchor.index()]) {
-    if (!PartsOf(graph_, graph_.op(id), config).ok()) return false;
-  }
-  return true;
+  return std::all_of(doubtful_[anchor.index()].begin(), doubtful_[anchor.index()].end(),
+                     [&](OpId id) { return PartsOf(graph_, graph_.op(id), config).ok(); });
 }
 
-std::vector<ParallelConfig> SearchSpace::MeshConfigs(OpId anchor) const {
+std::vector<ParallelConfig> SearchSpace::Candidates(OpId anchor) const {
   const ShardingRule& rule = graph_.rule(anchor);
   std::vector<ParallelConfig> configs;
   std::vector<int32_t> degrees(rule.loops.size(), 1);
   auto visit = [&](const std::vector<int32_t>& chosen) {
-    const auto parts = static_cast<int32_t>(Product(chosen));
+    const auto parts = static_cast<int32_t>(ProductOf(chosen));
     for (int32_t replicas = 1; replicas * parts <= devices_; ++replicas) {
       const int32_t width = replicas * parts;
       if (devices_ % width != 0 && width != parts) continue;
@@ -71,30 +128,39 @@ std::vector<ParallelConfig> SearchSpace::MeshConfigs(OpId anchor) const {
   return configs;
 }
 
-const std::vector<ParallelConfig>& SearchSpace::Candidates(OpId anchor) const {
-  return candidates_[anchor.index()];
+ParallelConfig SearchSpace::Draw(OpId anchor, std::mt19937_64& random) const {
+  const auto devices = static_cast<uint64_t>(devices_);
+  // All devices half of the time; otherwise any number of ways, at times more than devices.
+  uint64_t ways = devices;
+  if (random() % 2 == 0) ways = 1 + random() % devices;
+  const bool anywhere = random() % 4 == 0;
+  if (anywhere && random() % 4 == 0) ways = devices * 2;
+  ParallelConfig config;
+  config.degrees = RandomDegrees(graph_.rule(anchor), static_cast<int64_t>(ways), random);
+  auto parts = static_cast<uint64_t>(ProductOf(config.degrees));
+  if (parts < devices && random() % 8 == 0) {
+    config.replicas = static_cast<int32_t>(1 + random() % (devices / parts));
+    parts *= static_cast<uint64_t>(config.replicas);
+  }
+  if (anywhere || parts > devices) {
+    const std::vector<DeviceId> order = Shuffled(devices_, random);
+    for (uint64_t p = 0; p < parts; ++p) config.devices.push_back(order[p % devices]);
+    return config;
+  }
+  const uint64_t first = random() % (devices / parts) * parts;
+  for (uint64_t p = 0; p < parts; ++p) {
+    config.devices.push_back(DeviceId(static_cast<int32_t>(first + p)));
+  }
+  return config;
 }
 
 ParallelConfig SearchSpace::Random(OpId anchor, std::mt19937_64& random) const {
-  const auto& candidates = candidates_[anchor.index()];
-  const ShardingRule& rule = graph_.rule(anchor);
-  ParallelConfig config = candidates[random() % candidates.size()];
-  if (random() % 4 != 0) return config;
-  // Other devices: a random subset in random order, or parts that share devices.
-  std::vector<DeviceId> devices(static_cast<size_t>(devices_));
-  for (size_t d = 0; d < devices.size(); ++d) devices[d] = DeviceId(static_cast<int32_t>(d));
-  for (size_t d = devices.size(); d > 1; --d) std::swap(devices[d - 1], devices[random() % d]);
-  if (random() % 4 == 0) {
-    const size_t loop = rule.loops.empty() ? 0 : random() % rule.loops.size();
-    if (!rule.loops.empty() && rule.loops[loop].splittable &&
-        config.degrees[loop] * 2 <= rule.loops[loop].extent) {
-      config.degrees[loop] *= 2;
-    }
+  for (int attempt = 0; attempt < 8; ++attempt) {
+    ParallelConfig config = Draw(anchor, random);
+    if (Fits(anchor, config)) return config;
   }
-  const size_t parts = static_cast<size_t>(PartCount(config));
-  config.devices.clear();
-  for (size_t p = 0; p < parts; ++p) config.devices.push_back(devices[p % devices.size()]);
-  return Fits(anchor, config) ? config : candidates[random() % candidates.size()];
+  const auto device = static_cast<int32_t>(random() % static_cast<uint64_t>(devices_));
+  return Unsplit(graph_.rule(anchor), DeviceId(device));
 }
 
 Strategy SearchSpace::RandomStrategy(std::mt19937_64& random) const {
@@ -105,12 +171,13 @@ Strategy SearchSpace::RandomStrategy(std::mt19937_64& random) const {
 
 std::optional<ParallelConfig> Transplant(const SearchSpace& space, OpId from,
                                          const ParallelConfig& model, OpId anchor) {
-  const ShardingRule& source = space.graph().rule(from);
+  const std::vector<int32_t> wanted = ResultDegrees(space.graph().rule(from), model);
   const ShardingRule& rule = space.graph().rule(anchor);
+  const std::vector<DimMap>& dims = rule.results[0].dims;
   ParallelConfig config{std::vector<int32_t>(rule.loops.size(), 1), model.replicas, model.devices};
-  for (size_t l = 0; l < rule.loops.size(); ++l) {
-    const int match = source.FindLoop(rule.loops[l].name);
-    if (match >= 0) config.degrees[l] = model.degrees[static_cast<size_t>(match)];
+  for (size_t d = 0; d < std::min(wanted.size(), dims.size()); ++d) {
+    const int loop = LoopWithRoom(rule, dims[d], wanted[d]);
+    if (loop >= 0) config.degrees[static_cast<size_t>(loop)] = wanted[d];
   }
   if (PartCount(config) != static_cast<int64_t>(config.devices.size())) return std::nullopt;
   if (!space.Fits(anchor, config)) return std::nullopt;

@@ -24,10 +24,13 @@ class SearchSpace {
 
   // Mesh-shaped configurations of an anchor: every way to split up to `devices` ways over its
   // loops, on the devices d, d+1, ... from every multiple of the number of parts on, with replicas
-  // where parts are fewer than devices. The finite set that an exhaustive search walks.
-  const std::vector<ParallelConfig>& Candidates(OpId anchor) const;
+  // where parts are fewer than devices. The finite set that an exhaustive search walks; made anew
+  // by each call, and large for many devices.
+  std::vector<ParallelConfig> Candidates(OpId anchor) const;
 
-  // Any configuration: like a candidate, or with random degrees on random devices in any order.
+  // Any configuration: any degrees, one time in eight with replicas; three times in four on
+  // neighbouring devices as a candidate, otherwise on random devices in any order, several parts on
+  // one at times.
   ParallelConfig Random(OpId anchor, std::mt19937_64& random) const;
 
   // A strategy with Random everywhere.
@@ -37,16 +40,18 @@ class SearchSpace {
   bool Fits(OpId anchor, const ParallelConfig& config) const;
 
  private:
-  std::vector<ParallelConfig> MeshConfigs(OpId anchor) const;
+  ParallelConfig Draw(OpId anchor, std::mt19937_64& random) const;
 
   const Graph& graph_;
   const int devices_;
-  std::vector<std::vector<ParallelConfig>> candidates_;  // by OpId
-  std::vector<std::vector<OpId>> followers_;             // by OpId: operators anchored to it
+  // By OpId: operators anchored to it that split a product of loops, which may not stay one
+  // interval. All others fit as soon as the anchor does.
+  std::vector<std::vector<OpId>> doubtful_;
 };
 
-// A configuration for `anchor` that splits as `model` (of another operator) does: equal degrees on
-// loops of equal name, and the same devices. nullopt if that does not fit.
+// A configuration under which `anchor` reads, element by element, what `from` leaves on each device
+// under `model`: the same split of each dimension of the result, on the same devices. nullopt if
+// there is none.
 std::optional<ParallelConfig> Transplant(const SearchSpace& space, OpId from,
                                          const ParallelConfig& model, OpId anchor);
 
