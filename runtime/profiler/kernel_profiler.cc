@@ -145,10 +145,10 @@ class BackendProfiler : public KernelProfiler {
   template <class Launch>
   absl::Status Sample(const ProfilerOptions& options, Measurement& result, Launch&& launch) {
     const auto begin = std::chrono::steady_clock::now();
-    for (int sample = -1; sample < 100; ++sample) {
+    for (int sample = -1; sample < options.samples; ++sample) {
       const double seconds =
           std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-      if (sample >= options.samples && seconds >= options.min_seconds) break;
+      if (sample >= options.least_samples && seconds >= options.seconds) break;
       std::vector<WorkTiming> timings(devices_.size());
       for (size_t d = 0; d < devices_.size(); ++d) launch(d, &timings[d]);
       for (OpenDevice& open : devices_) RETURN_IF_ERROR(open.stream->Synchronize());

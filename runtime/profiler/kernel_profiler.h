@@ -13,8 +13,10 @@
 namespace partita {
 
 struct ProfilerOptions {
-  int samples = 9;           // per device, after one launch that is not counted
-  double min_seconds = 0.0;  // go on sampling until so much time has passed, at most 100 samples
+  int samples = 9;  // per device, after one launch that is not counted
+  // Slow kernels vary less: after so many seconds `least_samples` are enough.
+  double seconds = 0.25;
+  int least_samples = 3;
 };
 
 // What one kernel or move takes: nanoseconds of each counted launch on each device, in the order of

@@ -1,5 +1,7 @@
 #include "tools/workflow/priced_machine.h"
 
+#include "cost_model/discovery.h"
+#include "cost_model/fit.h"
 #include "cost_model/machines.h"
 #include "cost_model/profile_db.h"
 #include "graph/support/status_macros.h"
@@ -27,11 +29,25 @@ MemorySizes SizesOn(const PricedMachine& priced) {
           }};
 }
 
+namespace {
+
+// What the records say about the machine as a whole replaces what was estimated from its clock: the
+// figures that price tasks which were not measured themselves.
+absl::StatusOr<Machine> WithMeasuredRates(Machine machine, const ProfileDb& db) {
+  ASSIGN_OR_RETURN(const auto records,
+                   db.Records(FingerprintOf(machine, DeviceId(0), LocalBackendName())));
+  if (records.empty()) return machine;
+  const std::string device_class = machine.topology.device(DeviceId(0)).device_class;
+  return ApplyRates(std::move(machine), device_class, RatesFrom(records));
+}
+
+}  // namespace
+
 absl::StatusOr<PricedMachine> PriceMachine(const MachineRequest& request) {
   PricedMachine priced;
   ASSIGN_OR_RETURN(Machine machine, FindMachine(request.machine, request.devices));
   priced.is_local = machine.name == "local";
-  priced.machine = std::make_shared<const Machine>(std::move(machine));
+  priced.machine = std::make_shared<const Machine>(machine);
   DeviceProfiles& profiles = priced.profiles;
   if (priced.is_local) {
     auto db = ProfileDb::Open(request.profile, ProfileDb::Mode::kRead);
@@ -41,6 +57,8 @@ absl::StatusOr<PricedMachine> PriceMachine(const MachineRequest& request) {
       for (const auto& profile : profiles) {
         if (profile != nullptr) priced.records = std::max(priced.records, profile->size());
       }
+      ASSIGN_OR_RETURN(machine, WithMeasuredRates(std::move(machine), *db));
+      priced.machine = std::make_shared<const Machine>(std::move(machine));
     } else if (!absl::IsNotFound(db.status())) {
       return db.status();
     }
