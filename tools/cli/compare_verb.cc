@@ -36,10 +36,13 @@ class CompareRun {
 
   absl::StatusOr<Answer> Run() {
     ASSIGN_OR_RETURN(model_, LoadTrainingModel(flags_.model));
-    ASSIGN_OR_RETURN(priced_, ProfiledMachine(flags_.machine, model_.graph, flags_.profile_time));
+    ASSIGN_OR_RETURN(MeasuredSearch search,
+                     SearchOnMachine(flags_.machine, model_.graph, RequestOf(flags_.search, ""),
+                                     flags_.profile_time));
+    priced_ = std::move(search.priced);
     const Evaluator evaluator(model_.graph, priced_.machine->topology, *priced_.model,
                               {DefaultChoices(priced_), SizesOn(priced_), true});
-    RETURN_IF_ERROR(AddRows(evaluator));
+    RETURN_IF_ERROR(AddRows(evaluator, std::move(search.outcome)));
     if (flags_.measure) RETURN_IF_ERROR(Measure());
     if (flags_.verify) RETURN_IF_ERROR(Verify());
     return Report();
@@ -59,12 +62,10 @@ class CompareRun {
     rows_.push_back(std::move(row));
   }
 
-  absl::Status AddRows(const Evaluator& evaluator) {
+  absl::Status AddRows(const Evaluator& evaluator, PlanOutcome searched) {
     for (const ExpertRow& expert : ExpertStrategies()) {
       AddRow(expert.name, MakePlan(evaluator, RequestOf({}, expert.name)));
     }
-    auto searched = MakePlan(evaluator, RequestOf(flags_.search, ""));
-    if (absl::IsNotFound(searched.status())) return searched.status();
     AddRow("searched", std::move(searched));
     for (const std::string& path : flags_.plans) {
       ASSIGN_OR_RETURN(const LoadedPlan loaded, LoadPlan(path, flags_.model.model));

@@ -98,12 +98,11 @@ void Describe(const PricedMachine& priced, const TrainingModel& model, const Pla
 
 absl::StatusOr<Answer> RunPlan(const PlanFlags& flags) {
   ASSIGN_OR_RETURN(const TrainingModel model, LoadTrainingModel(flags.model));
-  ASSIGN_OR_RETURN(const PricedMachine priced,
-                   ProfiledMachine(flags.machine, model.graph, flags.profile_time));
-  const Evaluator evaluator(model.graph, priced.machine->topology, *priced.model,
-                            {DefaultChoices(priced), SizesOn(priced), true});
-  ASSIGN_OR_RETURN(PlanOutcome outcome,
-                   MakePlan(evaluator, RequestOf(flags.search, flags.strategy)));
+  ASSIGN_OR_RETURN(MeasuredSearch search,
+                   SearchOnMachine(flags.machine, model.graph,
+                                   RequestOf(flags.search, flags.strategy), flags.profile_time));
+  const PricedMachine& priced = search.priced;
+  PlanOutcome& outcome = search.outcome;
   outcome.plan.model = model.label;
   outcome.plan.provenance.program_version = kVersion;
   const std::string path = flags.output.empty() ? DefaultOutput(flags.model.model) : flags.output;

@@ -9,24 +9,23 @@
 
 namespace partita {
 
-absl::StatusOr<PricedMachine> ProfiledMachine(const MachineRequest& request, const Graph& graph,
-                                              double seconds) {
-  ASSIGN_OR_RETURN(PricedMachine priced, PriceMachine(request));
-  if (!priced.is_local || seconds <= 0) return priced;
-  ProfilingRequest profiling;
-  profiling.profile = request.profile;
-  profiling.seconds = seconds;
-  profiling.foreign_profile = request.foreign_profile;
-  profiling.stop = &g_interrupted;
-  profiling.progress = [](int64_t done, int64_t wanted, const std::string& what) {
+absl::StatusOr<MeasuredSearch> SearchOnMachine(const MachineRequest& machine, const Graph& graph,
+                                               const PlanRequest& plan, double profile_time) {
+  MeasuredSearchRequest request;
+  request.machine = machine;
+  request.plan = plan;
+  request.profile_seconds = profile_time;
+  request.profiling.stop = &g_interrupted;
+  request.profiling.progress = [](int64_t done, int64_t wanted, const std::string& what) {
     ShowProgress(absl::StrCat("profiling ", done, "/", wanted, " ", what));
   };
-  ASSIGN_OR_RETURN(const ProfilingResult result, ProfileForSearch(graph, priced, profiling));
+  ASSIGN_OR_RETURN(MeasuredSearch search, SearchAndMeasure(graph, request));
   EndProgress();
-  if (result.measured == 0) return priced;
-  std::cerr << "profiled " << result.measured << " kernels and moves into " << request.profile
-            << (result.complete ? "" : " (time is up; the rest is estimated)") << "\n";
-  return PriceMachine(request);
+  if (search.measured > 0) {
+    std::cerr << "profiled " << search.measured << " kernels and moves into " << machine.profile
+              << (search.complete ? "" : " (time is up; the rest is estimated)") << "\n";
+  }
+  return search;
 }
 
 PlanRequest RequestOf(const SearchFlags& flags, const std::string& strategy) {

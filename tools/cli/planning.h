@@ -4,13 +4,14 @@
 
 #include "planner/planner.h"
 #include "tools/cli/verb.h"
+#include "tools/workflow/measured_search.h"
 
 namespace partita {
 
-// The machine, after measuring for at most `seconds` what a search over the graph needs and the
-// profile lacks (only on this host).
-absl::StatusOr<PricedMachine> ProfiledMachine(const MachineRequest& request, const Graph& graph,
-                                              double seconds);
+// Searches on the machine, measuring on this host for at most `profile_time` seconds; progress on
+// stderr.
+absl::StatusOr<MeasuredSearch> SearchOnMachine(const MachineRequest& machine, const Graph& graph,
+                                               const PlanRequest& plan, double profile_time);
 
 // A request with progress on stderr that Ctrl-C ends.
 PlanRequest RequestOf(const SearchFlags& flags, const std::string& strategy);

@@ -18,34 +18,37 @@
 namespace partita {
 namespace {
 
+// Signatures in the order in which they are to be measured.
 class SignatureCollector {
  public:
-  SignatureCollector(const Graph& graph, const PricedMachine& priced)
-      : graph_(graph),
-        options_(PartitionOptionsOf(priced.machine->topology, DefaultChoices(priced))) {}
-
-  void Add(const Strategy& strategy) {
-    const auto tasks = Partition(graph_, strategy, options_);
-    if (!tasks.ok()) return;
-    for (const KernelSignature& signature : tasks->signatures()) {
-      if (seen_.insert(ToString(signature)).second) wanted_.kernels.push_back(signature);
+  void Add(const TaskGraph& tasks) {
+    for (const KernelSignature& signature : tasks.signatures()) {
+      if (seen_.insert(ToString(signature)).second) group_.kernels.push_back(signature);
     }
-    for (const Task& task : tasks->tasks()) {
+    for (const Task& task : tasks.tasks()) {
       const auto* move = std::get_if<MoveTask>(&task.body);
       if (move == nullptr) continue;
       for (const MoveSignature& signature : SignaturesOf(*move)) {
-        if (seen_.insert(ToString(signature)).second) wanted_.moves.push_back(signature);
+        if (seen_.insert(ToString(signature)).second) group_.moves.push_back(signature);
       }
     }
   }
 
-  WantedSignatures Finish() && {
+  // What was added since the last group comes behind the earlier groups, most work first.
+  void EndGroup() {
     std::stable_sort(
-        wanted_.kernels.begin(), wanted_.kernels.end(),
+        group_.kernels.begin(), group_.kernels.end(),
         [](const KernelSignature& a, const KernelSignature& b) { return SizeOf(a) > SizeOf(b); });
     std::stable_sort(
-        wanted_.moves.begin(), wanted_.moves.end(),
+        group_.moves.begin(), group_.moves.end(),
         [](const MoveSignature& a, const MoveSignature& b) { return a.elements > b.elements; });
+    for (auto& kernel : group_.kernels) wanted_.kernels.push_back(std::move(kernel));
+    for (auto& move : group_.moves) wanted_.moves.push_back(move);
+    group_ = {};
+  }
+
+  WantedSignatures Finish() && {
+    EndGroup();
     return std::move(wanted_);
   }
 
@@ -55,10 +58,8 @@ class SignatureCollector {
     return WorkOf(signature).multiply_adds + 4 * MinimumBytes(signature);
   }
 
-  const Graph& graph_;
-  const PartitionOptions options_;
   absl::flat_hash_set<std::string> seen_;
-  WantedSignatures wanted_;
+  WantedSignatures wanted_, group_;
 };
 
 // Writes records in batches, so that an interrupted run keeps what it has.
@@ -89,15 +90,27 @@ class RecordWriter {
 
 }  // namespace
 
+WantedSignatures SignaturesOf(const TaskGraph& tasks) {
+  SignatureCollector collector;
+  collector.Add(tasks);
+  return std::move(collector).Finish();
+}
+
 WantedSignatures SignaturesOfSearch(const Graph& graph, const PricedMachine& priced) {
-  SignatureCollector collector(graph, priced);
   const DeviceTopology& topology = priced.machine->topology;
+  const PartitionOptions options = PartitionOptionsOf(topology, DefaultChoices(priced));
+  SignatureCollector collector;
+  auto add = [&](const Strategy& strategy) {
+    const auto tasks = Partition(graph, strategy, options);
+    if (tasks.ok()) collector.Add(*tasks);
+  };
   const std::vector<NamedStrategy> experts = ExpertStarts(graph, topology);
-  for (const NamedStrategy& expert : experts) collector.Add(expert.strategy);
+  for (const NamedStrategy& expert : experts) add(expert.strategy);
+  collector.EndGroup();
   if (topology.size() == 1) return std::move(collector).Finish();
   const SearchSpace space(graph, topology.size());
   // Every candidate once, all operators at a time: what an operator's kernels are depends on itself
-  // alone, but for formats and fusion, which the experts above cover.
+  // alone, but for formats and fusion, which the experts cover.
   size_t most = 0;
   for (OpId op : graph.anchors()) most = std::max(most, space.Candidates(op).size());
   for (size_t k = 0; k < most; ++k) {
@@ -106,15 +119,20 @@ WantedSignatures SignaturesOfSearch(const Graph& graph, const PricedMachine& pri
       const auto& candidates = space.Candidates(op);
       strategy.configs[op.index()] = candidates[k % candidates.size()];
     }
-    collector.Add(strategy);
+    add(strategy);
   }
   return std::move(collector).Finish();
 }
 
 absl::StatusOr<ProfilingResult> ProfileForSearch(const Graph& graph, const PricedMachine& priced,
                                                  const ProfilingRequest& request) {
+  return ProfileSignatures(SignaturesOfSearch(graph, priced), priced, request);
+}
+
+absl::StatusOr<ProfilingResult> ProfileSignatures(const WantedSignatures& wanted,
+                                                  const PricedMachine& priced,
+                                                  const ProfilingRequest& request) {
   const auto begin = std::chrono::steady_clock::now();
-  const WantedSignatures wanted = SignaturesOfSearch(graph, priced);
   ASSIGN_OR_RETURN(ProfileDb db, ProfileDb::Open(request.profile, ProfileDb::Mode::kCreate));
   const DeviceFingerprint device = FingerprintOf(*priced.machine, DeviceId(0), LocalBackendName());
   if (!request.foreign_profile) RETURN_IF_ERROR(db.CheckHardware(device));

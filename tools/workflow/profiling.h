@@ -6,6 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "graph/graph.h"
+#include "graph/task/task_graph.h"
 #include "tools/workflow/priced_machine.h"
 
 namespace partita {
@@ -32,10 +33,16 @@ struct WantedSignatures {
   std::vector<MoveSignature> moves;
 };
 WantedSignatures SignaturesOfSearch(const Graph& graph, const PricedMachine& priced);
+// Those of one task graph.
+WantedSignatures SignaturesOf(const TaskGraph& tasks);
 
 // Measures what the profile database lacks on this host, with all devices of the machine busy, and
 // writes it there as it goes. Then call PriceMachine again. FailedPrecondition if the database is
 // another device's.
+absl::StatusOr<ProfilingResult> ProfileSignatures(const WantedSignatures& wanted,
+                                                  const PricedMachine& priced,
+                                                  const ProfilingRequest& request);
+// The same for everything that a search asks for.
 absl::StatusOr<ProfilingResult> ProfileForSearch(const Graph& graph, const PricedMachine& priced,
                                                  const ProfilingRequest& request);
 

@@ -1,0 +1,56 @@
+#include "tools/workflow/measured_search.h"
+
+#include <chrono>
+
+#include "graph/support/status_macros.h"
+
+namespace partita {
+namespace {
+
+absl::StatusOr<PlanOutcome> PlanOn(const Graph& graph, const PricedMachine& priced,
+                                   const PlanRequest& request) {
+  const Evaluator evaluator(graph, priced.machine->topology, *priced.model,
+                            {DefaultChoices(priced), SizesOn(priced), true});
+  return MakePlan(evaluator, request);
+}
+
+}  // namespace
+
+absl::StatusOr<MeasuredSearch> SearchAndMeasure(const Graph& graph,
+                                                const MeasuredSearchRequest& request) {
+  const auto begin = std::chrono::steady_clock::now();
+  auto seconds_left = [&] {
+    return request.profile_seconds -
+           std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  };
+  MeasuredSearch search;
+  ASSIGN_OR_RETURN(search.priced, PriceMachine(request.machine));
+  const bool measures = search.priced.is_local && request.profile_seconds > 0;
+  ProfilingRequest profiling = request.profiling;
+  profiling.profile = request.machine.profile;
+  profiling.foreign_profile = request.machine.foreign_profile;
+  if (measures) {
+    profiling.seconds = request.profile_seconds / 2;
+    ASSIGN_OR_RETURN(const ProfilingResult first,
+                     ProfileForSearch(graph, search.priced, profiling));
+    search.measured += first.measured;
+    if (first.measured > 0) {
+      ASSIGN_OR_RETURN(search.priced, PriceMachine(request.machine));
+    }
+  }
+  for (int round = 0;; ++round) {
+    ASSIGN_OR_RETURN(search.outcome, PlanOn(graph, search.priced, request.plan));
+    if (!measures || search.outcome.search.interrupted) return search;
+    const bool last = round + 1 >= request.rounds || seconds_left() <= 0;
+    profiling.seconds = last ? 0 : seconds_left();
+    ASSIGN_OR_RETURN(
+        const ProfilingResult more,
+        ProfileSignatures(SignaturesOf(search.outcome.step.tasks), search.priced, profiling));
+    search.measured += more.measured;
+    search.complete = more.known == more.wanted;
+    if (last || more.measured == 0) return search;
+    ASSIGN_OR_RETURN(search.priced, PriceMachine(request.machine));
+  }
+}
+
+}  // namespace partita

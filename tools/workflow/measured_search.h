@@ -1,0 +1,34 @@
+#pragma once
+
+#include "absl/status/statusor.h"
+#include "planner/planner.h"
+#include "tools/workflow/priced_machine.h"
+#include "tools/workflow/profiling.h"
+
+namespace partita {
+
+struct MeasuredSearchRequest {
+  MachineRequest machine;
+  PlanRequest plan;
+  // Seconds for measuring in all (on this host only): 0: price with what is known.
+  double profile_seconds = 60;
+  ProfilingRequest profiling;  // stop and progress; the rest is filled in
+  int rounds = 6;
+};
+
+struct MeasuredSearch {
+  PricedMachine priced;
+  PlanOutcome outcome;
+  int64_t measured = 0;  // kernels and moves measured on the way
+  bool complete =
+      true;  // every task of the plan is priced by measurement, or nothing can be measured
+};
+
+// Plans are only as good as their prices: a search likes what its model underrates. So the search
+// alternates with measuring: first the experts' kernels and as many others as half the time allows;
+// then, round by round, the kernels of the plan that was found, until all of them are measured or
+// the time is up.
+absl::StatusOr<MeasuredSearch> SearchAndMeasure(const Graph& graph,
+                                                const MeasuredSearchRequest& request);
+
+}  // namespace partita
