@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <numeric>
 
 #include "graph/support/check.h"
@@ -192,42 +193,60 @@ class Assigner {
     return offset;
   }
 
-  // A buffer's first writer waits for whoever still used its memory on another lane.
+  // A buffer's first writer waits for whoever used its memory last on another lane. Earlier users
+  // have been waited for by those.
   void AddDependencies() {
-    std::vector<int32_t> place_of(graph_.tasks().size());
-    for (size_t p = 0; p < order_.size(); ++p)
-      place_of[order_[p].index()] = static_cast<int32_t>(p);
-    std::vector<std::vector<const Buffer*>> by_device(static_cast<size_t>(graph_.devices()));
+    std::vector<std::vector<BufferId>> by_device(static_cast<size_t>(graph_.devices()));
     for (const Buffer& buffer : graph_.buffers()) {
-      if (result_.offset[buffer.id.index()] >= 0 && !buffer.persistent()) {
-        by_device[buffer.device.index()].push_back(&buffer);
+      const Life& life = lives_[buffer.id.index()];
+      if (result_.offset[buffer.id.index()] >= 0 && !buffer.persistent() &&
+          life.first_writer != TaskId(-1) && result_.bytes[buffer.id.index()] > 0) {
+        by_device[buffer.device.index()].push_back(buffer.id);
       }
+    }
+    for (auto& buffers : by_device) {
+      std::stable_sort(buffers.begin(), buffers.end(), [this](BufferId a, BufferId b) {
+        return lives_[a.index()].first < lives_[b.index()].first;
+      });
+      std::map<int64_t, LastUser> last_users;
+      for (BufferId id : buffers) TakeMemory(id, last_users);
     }
     auto& added = result_.added_dependencies;
-    for (auto& buffers : by_device) {
-      for (const Buffer* b : buffers) {
-        const Life& life = lives_[b->id.index()];
-        if (life.first_writer == TaskId(-1)) continue;
-        for (const Buffer* a : buffers) {
-          if (a == b || !Overlap(a->id, b->id)) continue;
-          if (lives_[a->id.index()].first > life.first) continue;
-          for (TaskId user : lives_[a->id.index()].accessors) {
-            const bool other_lane = IsCommunication(graph_.task(user)) !=
-                                    IsCommunication(graph_.task(life.first_writer));
-            if (other_lane && place_of[user.index()] < place_of[life.first_writer.index()]) {
-              added.emplace_back(life.first_writer, user);
-            }
-          }
-        }
-      }
-    }
     std::sort(added.begin(), added.end());
     added.erase(std::unique(added.begin(), added.end()), added.end());
   }
 
-  bool Overlap(BufferId a, BufferId b) const {
-    const int64_t x = result_.offset[a.index()], y = result_.offset[b.index()];
-    return x < y + result_.bytes[b.index()] && y < x + result_.bytes[a.index()];
+  // The buffer that held a piece of memory last, up to `end`; keyed by the piece's begin.
+  struct LastUser {
+    int64_t end;
+    BufferId buffer;
+  };
+
+  void TakeMemory(BufferId id, std::map<int64_t, LastUser>& last_users) {
+    const int64_t begin = result_.offset[id.index()], end = begin + result_.bytes[id.index()];
+    auto it = last_users.upper_bound(begin);
+    if (it != last_users.begin()) --it;
+    while (it != last_users.end() && it->first < end) {
+      const auto [old_begin, old] = *it;
+      if (old.end <= begin) {
+        ++it;
+        continue;
+      }
+      WaitForUsersOf(old.buffer, lives_[id.index()].first_writer);
+      it = last_users.erase(it);
+      if (old_begin < begin) last_users[old_begin] = {begin, old.buffer};
+      if (old.end > end) last_users[end] = {old.end, old.buffer};
+    }
+    last_users[begin] = {end, id};
+  }
+
+  void WaitForUsersOf(BufferId old, TaskId writer) {
+    const bool lane = IsCommunication(graph_.task(writer));
+    for (TaskId user : lives_[old.index()].accessors) {
+      if (user != writer && IsCommunication(graph_.task(user)) != lane) {
+        result_.added_dependencies.emplace_back(writer, user);
+      }
+    }
   }
 
   const TaskGraph& graph_;

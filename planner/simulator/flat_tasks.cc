@@ -196,26 +196,32 @@ FlatTasks Flatten(const TaskGraph& graph, const SimulatedResources& resources,
   const auto tasks = graph.tasks();
   FlatTasks flat;
   flat.resources = resources.count();
+  // Edges in the order of the later task, then sorted by the earlier one: counting sort.
+  struct Edge {
+    int32_t before, after;
+  };
+  std::vector<Edge> edges;
+  edges.reserve(4 * tasks.size() + more_dependencies.size());
+  for (const Task& task : tasks) {
+    for (TaskId before : task.dependencies) edges.push_back({before.value(), task.id.value()});
+  }
+  for (const auto& [after, before] : more_dependencies) {
+    edges.push_back({before.value(), after.value()});
+  }
   flat.successor_begin.assign(tasks.size() + 1, 0);
   flat.predecessor_count.assign(tasks.size(), 0);
-  const auto for_each_edge = [&](const auto& visit) {
-    for (const Task& task : tasks) {
-      for (TaskId before : task.dependencies) visit(before.index(), task.id.index());
-    }
-    for (const auto& [after, before] : more_dependencies) visit(before.index(), after.index());
-  };
-  for_each_edge([&](size_t before, size_t after) {
-    ++flat.successor_begin[before + 1];
-    ++flat.predecessor_count[after];
-  });
+  for (const Edge& edge : edges) {
+    ++flat.successor_begin[static_cast<size_t>(edge.before) + 1];
+    ++flat.predecessor_count[static_cast<size_t>(edge.after)];
+  }
   for (size_t t = 0; t < tasks.size(); ++t) {
     flat.successor_begin[t + 1] += flat.successor_begin[t];
   }
-  flat.successors.resize(static_cast<size_t>(flat.successor_begin.back()));
+  flat.successors.resize(edges.size());
   std::vector<int32_t> next(flat.successor_begin.begin(), flat.successor_begin.end() - 1);
-  for_each_edge([&](size_t before, size_t after) {
-    flat.successors[static_cast<size_t>(next[before]++)] = static_cast<int32_t>(after);
-  });
+  for (const Edge& edge : edges) {
+    flat.successors[static_cast<size_t>(next[static_cast<size_t>(edge.before)]++)] = edge.after;
+  }
   ResourceLister lister(resources, flat.resource_of);
   flat.resource_begin.reserve(tasks.size() + 1);
   flat.resource_begin.push_back(0);
