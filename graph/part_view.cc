@@ -53,6 +53,8 @@ absl::StatusOr<PartView> ViewPart(const ShardingRule& rule, std::span<const Shap
   CHECK_EQ(operands.size(), rule.operands.size());
   CHECK_EQ(results.size(), rule.results.size());
   PartView part;
+  part.operands.reserve(operands.size());
+  part.results.reserve(results.size());
   for (size_t k = 0; k < operands.size(); ++k) {
     const OperandRule& operand = rule.operands[k];
     ASSIGN_OR_RETURN(TensorView view,

@@ -57,6 +57,13 @@ void CheckMemory(const DeviceTopology& topology, Evaluation& evaluation) {
   }
 }
 
+Evaluation Invalid(const absl::Status& status) {
+  Evaluation evaluation;
+  evaluation.verdict = Evaluation::Verdict::kInvalid;
+  evaluation.reason = std::string(status.message());
+  return evaluation;
+}
+
 }  // namespace
 
 Evaluator::Evaluator(const Graph& graph, const DeviceTopology& topology, const CostModel& model,
@@ -82,15 +89,18 @@ absl::StatusOr<EvaluatedStep> Evaluator::Start(const Strategy& strategy) const {
   return step;
 }
 
-// From the order: memory, the schedule with the waits that it adds, and the figures.
+void Evaluator::AddFigures(EvaluatedStep& step) {
+  step.evaluation.received = BytesReceived(step.tasks);
+  step.evaluation.use = UseOf(step);
+}
+
+// From the order: memory, and the schedule with the waits that it adds.
 void Evaluator::FinishInOrder(EvaluatedStep& step) const {
   step.memory = AssignBuffers(step.tasks, step.order, options_.sizes);
   const FlatTasks flat = Flatten(step.tasks, resources_, step.memory.added_dependencies);
   step.schedule = SimulateInOrder(flat, BoundedDurations(step.costs), step.order);
   Evaluation& e = step.evaluation;
   e.time = step.schedule.makespan;
-  e.received = BytesReceived(step.tasks);
-  e.use = UseOf(step);
   for (int d = 0; d < step.tasks.devices(); ++d) e.peak.push_back(step.memory.peak(DeviceId(d)));
   if (options_.limit_memory) CheckMemory(topology(), e);
 }
@@ -98,6 +108,7 @@ void Evaluator::FinishInOrder(EvaluatedStep& step) const {
 absl::StatusOr<EvaluatedStep> Evaluator::EvaluateStep(const Strategy& strategy) const {
   ASSIGN_OR_RETURN(EvaluatedStep step, Start(strategy));
   FinishInOrder(step);
+  AddFigures(step);
   return step;
 }
 
@@ -114,17 +125,23 @@ absl::StatusOr<EvaluatedStep> Evaluator::EvaluateOrder(TaskGraph tasks,
   RETURN_IF_ERROR(CheckOrder(step.tasks, step.order));
   Price(step);
   FinishInOrder(step);
+  AddFigures(step);
   return step;
 }
 
 Evaluation Evaluator::Evaluate(const Strategy& strategy, Nanos enough) const {
   auto step = Start(strategy);
-  if (!step.ok()) {
-    Evaluation evaluation;
-    evaluation.verdict = Evaluation::Verdict::kInvalid;
-    evaluation.reason = std::string(step.status().message());
-    return evaluation;
+  if (!step.ok()) return Invalid(step.status());
+  if (step->evaluation.time <= enough) {
+    FinishInOrder(*step);
+    AddFigures(*step);
   }
+  return std::move(step->evaluation);
+}
+
+Evaluation Evaluator::EvaluateBriefly(const Strategy& strategy, Nanos enough) const {
+  auto step = Start(strategy);
+  if (!step.ok()) return Invalid(step.status());
   if (step->evaluation.time <= enough) FinishInOrder(*step);
   return std::move(step->evaluation);
 }

@@ -91,11 +91,14 @@ class Evaluator {
   // already above `enough`, memory is not looked at: time is that bound, peak is empty.
   Evaluation Evaluate(const Strategy& strategy,
                       Nanos enough = Nanos(std::numeric_limits<int64_t>::max())) const;
+  // The same without `received` and `use`.
+  Evaluation EvaluateBriefly(const Strategy& strategy, Nanos enough) const;
 
  private:
   absl::StatusOr<EvaluatedStep> Start(const Strategy& strategy) const;
   void Price(EvaluatedStep& step) const;
   void FinishInOrder(EvaluatedStep& step) const;
+  static void AddFigures(EvaluatedStep& step);
 
   const Graph& graph_;
   const CostModel& model_;

@@ -35,6 +35,7 @@ absl::StatusOr<std::vector<Part>> PartsOf(const Graph& graph, const Operator& op
   const std::vector<Shape> inputs = graph.InputShapes(op);
   const std::vector<Shape> outputs = graph.OutputShapes(op);
   std::vector<Part> parts;
+  parts.reserve(config.devices.size());
   absl::flat_hash_set<std::pair<int32_t, int32_t>> seen;  // device, term
   std::vector<int32_t> digit(anchor.loops.size());
   for (size_t p = 0; p < config.devices.size(); ++p) {
@@ -44,6 +45,7 @@ absl::StatusOr<std::vector<Part>> PartsOf(const Graph& graph, const Operator& op
       rest /= config.degrees[l];
     }
     std::vector<Interval> blocks;
+    blocks.reserve(rule.loops.size());
     int32_t term = 0;
     for (size_t l = 0; l < rule.loops.size(); ++l) {
       const auto m = static_cast<size_t>(match[l]);
@@ -64,12 +66,14 @@ absl::StatusOr<std::vector<Part>> PartsOf(const Graph& graph, const Operator& op
 absl::StatusOr<std::vector<Part>> UpdateParts(const Graph& graph, const Operator& op,
                                               const std::vector<PlacedBox>& update_layout) {
   const ShardingRule& rule = graph.rule(op.id);
+  const std::vector<Shape> inputs = graph.InputShapes(op);
+  const std::vector<Shape> outputs = graph.OutputShapes(op);
   std::vector<Part> parts;
   for (size_t p = 0; p < update_layout.size(); ++p) {
     const PlacedBox& piece = update_layout[p];
     std::vector<Interval> blocks;
     for (int d = 0; d < piece.box.rank(); ++d) blocks.push_back(piece.box[d]);
-    auto view = ViewPart(rule, graph.InputShapes(op), graph.OutputShapes(op), std::move(blocks));
+    auto view = ViewPart(rule, inputs, outputs, std::move(blocks));
     if (!view.ok()) return Named(op, view.status());
     parts.push_back({static_cast<int32_t>(p), piece.device, 0, *std::move(view)});
   }

@@ -40,7 +40,7 @@ absl::Status ValidateLayout(const Tensor& tensor, const std::vector<PlacedBox>& 
 
 }  // namespace
 
-absl::Status ValidateStrategy(const Graph& graph, const Strategy& strategy, int devices) {
+absl::Status ValidateSizes(const Graph& graph, const Strategy& strategy, int devices) {
   if (strategy.configs.size() != graph.ops().size()) {
     return absl::InvalidArgumentError(absl::StrCat("the strategy has ", strategy.configs.size(),
                                                    " configurations; the graph has ",
@@ -57,10 +57,6 @@ absl::Status ValidateStrategy(const Graph& graph, const Strategy& strategy, int 
           absl::StrCat("operator '", op.name, "': ", status.message()));
     }
   }
-  for (const Operator& op : graph.ops()) {
-    if (op.anchor == kNoOp) continue;
-    RETURN_IF_ERROR(PartsOf(graph, op, strategy.configs[op.anchor.index()]).status());
-  }
   if (!strategy.weights.empty() && strategy.weights.size() != graph.weights().size()) {
     return absl::InvalidArgumentError(absl::StrCat("the strategy places ", strategy.weights.size(),
                                                    " weights; the graph has ",
@@ -71,6 +67,15 @@ absl::Status ValidateStrategy(const Graph& graph, const Strategy& strategy, int 
     for (const auto& layout : {strategy.weights[w].parameter, strategy.weights[w].update}) {
       if (layout.has_value()) RETURN_IF_ERROR(ValidateLayout(tensor, *layout, devices));
     }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ValidateStrategy(const Graph& graph, const Strategy& strategy, int devices) {
+  RETURN_IF_ERROR(ValidateSizes(graph, strategy, devices));
+  for (const Operator& op : graph.ops()) {
+    if (op.anchor == kNoOp) continue;
+    RETURN_IF_ERROR(PartsOf(graph, op, strategy.configs[op.anchor.index()]).status());
   }
   return absl::OkStatus();
 }

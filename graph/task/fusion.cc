@@ -7,7 +7,7 @@ namespace {
 
 // Which tasks touch each buffer.
 struct Uses {
-  std::vector<TaskId> readers, writers;
+  absl::InlinedVector<TaskId, 2> readers, writers;
 };
 
 std::vector<Uses> UsesOf(const TaskGraph& graph) {
@@ -62,16 +62,22 @@ TaskGraph FuseActivations(const TaskGraph& graph) {
   }
   TaskGraphBuilder builder(graph.devices());
   for (const Buffer& buffer : graph.buffers()) builder.AddBuffer(buffer);
+  std::vector<int32_t> signatures(graph.signatures().size(), -1);  // as numbered by the builder
   for (const Task& task : graph.tasks()) {
     if (dropped[task.id.index()]) continue;
     TaskBody body = task.body;
     if (auto* compute = std::get_if<ComputeTask>(&body)) {
-      KernelSignature signature = graph.signatures()[static_cast<size_t>(compute->signature)];
+      const auto number = static_cast<size_t>(compute->signature);
       if (const ComputeTask* relu = relu_of[task.id.index()]) {
+        KernelSignature signature = graph.signatures()[number];
         signature.fused_relu = true;
         compute->outputs = relu->outputs;
+        compute->signature = builder.AddSignature(signature);
+      } else {
+        int32_t& known = signatures[number];
+        if (known < 0) known = builder.AddSignature(graph.signatures()[number]);
+        compute->signature = known;
       }
-      compute->signature = builder.AddSignature(signature);
     }
     builder.AddTask(task.key, std::move(body));
   }

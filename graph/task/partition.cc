@@ -46,14 +46,14 @@ class Partitioner {
       : graph_(graph), strategy_(strategy), options_(options), builder_(options.devices) {}
 
   absl::StatusOr<TaskGraph> Run() {
-    RETURN_IF_ERROR(ValidateStrategy(graph_, strategy_, options_.devices));
+    RETURN_IF_ERROR(ValidateSizes(graph_, strategy_, options_.devices));
     RETURN_IF_ERROR(FindParts());
     states_.resize(graph_.tensors().size());
     AddPersistentPieces();
     CollectDemands();
     for (const Operator& op : graph_.ops()) {
       for (TensorId input : op.inputs) Exchanged(input);
-      for (const Part& part : parts_[op.id.index()]) AddCompute(op, part);
+      AddComputes(op);
       for (TensorId output : op.outputs) {
         if (graph_.producers(output).back() == op.id) Exchanged(output);
       }
@@ -233,10 +233,24 @@ class Partitioner {
     return static_cast<int32_t>(place) * (1 << 24) + part.term;
   }
 
-  void AddCompute(const Operator& op, const Part& part) {
+  void AddComputes(const Operator& op) {
+    const Operator& forward = graph_.op(op.forward);
+    const ForwardShapes shapes{graph_.InputShapes(forward), graph_.OutputShapes(forward)};
+    for (const Part& part : parts_[op.id.index()]) AddCompute(op, part, shapes);
+  }
+
+  struct ForwardShapes {
+    std::vector<Shape> inputs, outputs;
+  };
+
+  void AddCompute(const Operator& op, const Part& part, const ForwardShapes& shapes) {
     ComputeTask task{.device = part.device, .op = op.id, .part = part.index};
+    task.inputs.reserve(op.inputs.size());
+    task.input_boxes.reserve(op.inputs.size());
     KernelSignature signature;
-    signature.attrs = Localize(op.attrs, ForwardView(op, part));
+    signature.inputs.reserve(op.inputs.size());
+    signature.attrs = op.pass.is_forward() ? Localize(op.attrs, part.view)
+                                           : Localize(op.attrs, ForwardView(op, part, shapes));
     signature.pass = op.pass;
     for (size_t k = 0; k < op.inputs.size(); ++k) {
       const TensorView& view = part.view.operands[k];
@@ -259,11 +273,8 @@ class Partitioner {
   }
 
   // A gradient's attributes are local to the same block of its forward operator.
-  PartView ForwardView(const Operator& op, const Part& part) const {
-    if (op.pass.is_forward()) return part.view;
-    const Operator& forward = graph_.op(op.forward);
-    auto view = ViewPart(graph_.rule(forward.id), graph_.InputShapes(forward),
-                         graph_.OutputShapes(forward), part.view.blocks);
+  PartView ForwardView(const Operator& op, const Part& part, const ForwardShapes& shapes) const {
+    auto view = ViewPart(graph_.rule(op.forward), shapes.inputs, shapes.outputs, part.view.blocks);
     CHECK(view.ok()) << view.status();
     return *std::move(view);
   }

@@ -9,7 +9,7 @@
 namespace partita {
 namespace {
 
-void AddUnique(std::vector<BufferId>& list, BufferId id) {
+void AddUnique(absl::InlinedVector<BufferId, 6>& list, BufferId id) {
   if (id == kNoBuffer) return;
   if (std::find(list.begin(), list.end(), id) == list.end()) list.push_back(id);
 }
@@ -82,8 +82,8 @@ BufferId TaskGraphBuilder::AddStaging(DeviceId device, DType dtype, int64_t elem
 }
 
 int32_t TaskGraphBuilder::AddSignature(const KernelSignature& signature) {
-  const auto [it, added] = signature_index_.try_emplace(
-      ToString(signature), static_cast<int32_t>(graph_.signatures_.size()));
+  const auto [it, added] =
+      signature_index_.try_emplace(signature, static_cast<int32_t>(graph_.signatures_.size()));
   if (added) graph_.signatures_.push_back(signature);
   return it->second;
 }
@@ -110,13 +110,13 @@ TaskId TaskGraphBuilder::AddTask(TaskKey key, TaskBody body) {
   return id;
 }
 
-TaskGraph TaskGraphBuilder::Build() && {
+uint64_t TaskGraph::fingerprint() const {
   Fingerprint f;
-  for (const KernelSignature& signature : graph_.signatures_) f.Add(ToString(signature));
-  for (const Buffer& b : graph_.buffers_) {
+  for (const KernelSignature& signature : signatures_) f.Add(ToString(signature));
+  for (const Buffer& b : buffers_) {
     f.Add(static_cast<uint64_t>(b.device.value())).Add(ToString(b.box));
   }
-  for (const Task& task : graph_.tasks_) {
+  for (const Task& task : tasks_) {
     f.Add(static_cast<uint64_t>(task.key.subject)).Add(static_cast<uint64_t>(task.key.phase));
     f.Add(static_cast<uint64_t>(task.key.from)).Add(static_cast<uint64_t>(task.key.to));
     f.Add(static_cast<uint64_t>(task.body.index()));
@@ -127,8 +127,7 @@ TaskGraph TaskGraphBuilder::Build() && {
       f.Add(ToString(collective->collective)).Add(collective->algorithm);
     }
   }
-  graph_.fingerprint_ = f.value();
-  return std::move(graph_);
+  return f.value();
 }
 
 namespace {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/inlined_vector.h"
 #include "graph/box.h"
 #include "graph/collective/collective.h"
 #include "graph/graph.h"
@@ -147,7 +148,7 @@ std::vector<DeviceId> DevicesOf(const Task& task);
 
 // Buffers that a task reads and writes, each once. In-place tasks name a buffer in both.
 struct Access {
-  std::vector<BufferId> reads, writes;
+  absl::InlinedVector<BufferId, 6> reads, writes;
 };
 Access AccessOf(const Task& task);
 
@@ -167,7 +168,8 @@ class TaskGraph {
   std::span<const KernelSignature> signatures() const { return signatures_; }
   std::span<const HostOutput> outputs() const { return outputs_; }
   int devices() const { return devices_; }
-  uint64_t fingerprint() const { return fingerprint_; }
+  // The same on every machine for equal graphs. Computed anew by each call.
+  uint64_t fingerprint() const;
 
  private:
   friend class TaskGraphBuilder;
@@ -176,7 +178,6 @@ class TaskGraph {
   std::vector<KernelSignature> signatures_;
   std::vector<HostOutput> outputs_;
   int devices_ = 0;
-  uint64_t fingerprint_ = 0;
 };
 
 // Adds tasks front to back and derives dependencies from what they read and write: a reader waits
@@ -192,15 +193,16 @@ class TaskGraphBuilder {
   TaskId AddTask(TaskKey key, TaskBody body);
   void AddOutput(TensorId tensor, BufferId buffer) { graph_.outputs_.push_back({tensor, buffer}); }
 
-  TaskGraph Build() &&;
+  TaskGraph Build() && { return std::move(graph_); }
 
  private:
   struct Uses {
-    std::vector<TaskId> writers, readers;  // since the last write, and that write
+    // Since the last write, and that write.
+    absl::InlinedVector<TaskId, 2> writers, readers;
   };
   TaskGraph graph_;
   std::vector<Uses> uses_;
-  absl::flat_hash_map<std::string, int32_t> signature_index_;
+  absl::flat_hash_map<KernelSignature, int32_t> signature_index_;
 };
 
 // A short name for timelines and messages ("conv1/2", "d:fc6.weight exchange"), one line for each

@@ -6,7 +6,7 @@ namespace partita {
 
 Evaluation SearchState::Try(const Strategy& strategy, const std::string& origin, Nanos enough) {
   ++result_.evaluations;
-  Evaluation evaluation = problem_.evaluator.Evaluate(strategy, enough);
+  Evaluation evaluation = problem_.evaluator.EvaluateBriefly(strategy, enough);
   if (evaluation.verdict == Evaluation::Verdict::kInvalid) invalid_ = evaluation.reason;
   if (evaluation.verdict == Evaluation::Verdict::kOutOfMemory &&
       (nearest_miss_.empty() || evaluation.excess < smallest_excess_)) {
@@ -61,6 +61,7 @@ absl::StatusOr<SearchResult> SearchState::Finish() {
         "none of ", result_.evaluations, " strategies fits in memory. The nearest: ", nearest_miss_,
         ". Use more or larger devices, or a smaller batch"));
   }
+  result_.evaluation = problem_.evaluator.Evaluate(result_.best);
   return std::move(result_);
 }
 

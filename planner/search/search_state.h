@@ -15,7 +15,7 @@ class SearchState {
       : problem_(problem), options_(options), begin_(std::chrono::steady_clock::now()) {}
 
   // Evaluates, counts, and keeps the strategy if it is the best. `enough` as in
-  // Evaluator::Evaluate.
+  // Evaluator::EvaluateBriefly.
   Evaluation Try(const Strategy& strategy, const std::string& origin,
                  Nanos enough = Nanos(std::numeric_limits<int64_t>::max()));
 
