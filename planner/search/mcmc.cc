@@ -2,11 +2,12 @@
 // cost(S)). A proposal changes one operator, sometimes a run of neighbours at once; it is accepted
 // if its cost is at most the current cost - ln(u) / beta, u uniform. Costs are relative to the best
 // start, so beta has no unit. The threshold is drawn before the evaluation, which may stop as soon
-// as it is passed. Starts share the budget; a chain ends when its share is used or the best has not
-// improved for half of it. What is left goes to chains from the best.
+// as it is passed. Starts take turns, the cheapest first, each with a third of what is left of the
+// budget; a chain ends when its share is used or the best has not improved for half of it. What is
+// left in the end goes to chains from the best.
 #include <algorithm>
 #include <cmath>
-#include <limits>
+#include <optional>
 #include <random>
 
 #include "planner/search/search_state.h"
@@ -72,25 +73,41 @@ class Chain {
   }
 
   // A new configuration for one operator, sometimes such that its result lies as another's does;
-  // one time in four the operators behind it follow suit as far as the configuration fits them,
+  // half of the time the operators behind it follow suit as far as the configuration fits them,
   // which single steps could not reach through the cost of the mismatch.
   void Propose(Strategy& strategy, std::mt19937_64& random) const {
     const size_t place = random() % free_.size();
     const OpId op = free_[place];
-    ParallelConfig config = problem_.space.Random(op, random);
-    if (random() % 3 == 0) {
-      const OpId other = free_[random() % free_.size()];
-      const auto copied = Transplant(problem_.space, other, strategy.configs[other.index()], op);
-      if (copied.has_value()) config = *copied;
-    }
+    const ParallelConfig config = NewConfig(strategy, place, random);
     strategy.configs[op.index()] = config;
-    if (random() % 4 != 0) return;
+    if (random() % 2 != 0) return;
     const size_t length = 1 + random() % 6;
     for (size_t k = place + 1; k < std::min(free_.size(), place + 1 + length); ++k) {
       const auto copied = Transplant(problem_.space, op, config, free_[k]);
       if (!copied.has_value()) break;
       strategy.configs[free_[k].index()] = *copied;
     }
+  }
+
+  // Half of the time anything; otherwise as a neighbour's result is split, or so that it reads in
+  // place what an operator in front of it leaves.
+  ParallelConfig NewConfig(const Strategy& strategy, size_t place, std::mt19937_64& random) const {
+    const SearchSpace& space = problem_.space;
+    const OpId op = free_[place];
+    std::optional<ParallelConfig> copied;
+    const uint64_t kind = random() % 4;
+    if (kind == 0) {
+      const size_t first = place < 3 ? 0 : place - 3;
+      const OpId other = free_[first + random() % (std::min(place + 4, free_.size()) - first)];
+      copied = Transplant(space, other, strategy.configs[other.index()], op);
+    } else if (kind == 1) {
+      const auto& inputs = space.graph().op(op).inputs;
+      const auto producers = space.graph().producers(inputs[random() % inputs.size()]);
+      if (!producers.empty() && space.graph().op(producers[0]).anchor == producers[0]) {
+        copied = ReadInPlace(space, producers[0], strategy.configs[producers[0].index()], op);
+      }
+    }
+    return copied.has_value() ? *copied : space.Random(op, random);
   }
 
   const SearchProblem& problem_;
@@ -127,15 +144,13 @@ absl::StatusOr<SearchResult> SearchMcmc(const SearchProblem& problem,
     return absl::InvalidArgumentError("a search needs a strategy to start from");
   }
   SearchState state(problem, options);
-  const std::vector<Start> starts = EvaluateStarts(problem, options, state);
-  Nanos unit(std::numeric_limits<int64_t>::max());
-  for (const Start& start : starts) unit = std::min(unit, start.cost);
+  std::vector<Start> starts = EvaluateStarts(problem, options, state);
+  std::stable_sort(starts.begin(), starts.end(),
+                   [](const Start& a, const Start& b) { return a.cost < b.cost; });
   Chain chain(problem, options, state);
+  const Nanos unit = starts.empty() ? Nanos(1) : starts[0].cost;
   int number = 0;
-  for (const Start& start : starts) {
-    const int64_t chains_left = static_cast<int64_t>(starts.size()) - number;
-    chain.Run(number++, start, state.left() / chains_left, unit);
-  }
+  for (const Start& start : starts) chain.Run(number++, start, (state.left() + 2) / 3, unit);
   while (state.has_best() && !state.Done()) {
     chain.Run(number++, {state.origin(), state.best(), state.best_time()}, state.left(), unit);
   }

@@ -42,10 +42,17 @@ bool MayNotFit(const ShardingRule& rule) {
                      [](const ResultRule& result) { return HasProduct(result.dims); });
 }
 
-// Splits `ways` ways: each prime factor goes to a loop that still has room for it, or is dropped.
+// Splits `ways` ways: each prime factor goes to a loop that still has room for it, or is dropped;
+// half of the time all go to one loop.
 std::vector<int32_t> RandomDegrees(const ShardingRule& rule, int64_t ways,
                                    std::mt19937_64& random) {
   std::vector<int32_t> degrees(rule.loops.size(), 1);
+  if (rule.loops.empty()) return degrees;
+  const size_t one = random() % rule.loops.size();
+  if (random() % 2 == 0 && rule.loops[one].splittable && rule.loops[one].extent >= ways) {
+    degrees[one] = static_cast<int32_t>(ways);
+    return degrees;
+  }
   for (int64_t prime = 2; ways > 1; ++prime) {
     for (; ways % prime == 0; ways /= prime) {
       std::vector<size_t> room;
@@ -135,11 +142,14 @@ ParallelConfig SearchSpace::Draw(OpId anchor, std::mt19937_64& random) const {
   if (random() % 2 == 0) ways = 1 + random() % devices;
   const bool anywhere = random() % 4 == 0;
   if (anywhere && random() % 4 == 0) ways = devices * 2;
+  // Copies spare communication where they cost little.
+  const bool copies = random() % 4 == 0;
+  if (copies && random() % 2 == 0) ways = 1;
   ParallelConfig config;
   config.degrees = RandomDegrees(graph_.rule(anchor), static_cast<int64_t>(ways), random);
   auto parts = static_cast<uint64_t>(ProductOf(config.degrees));
-  if (parts < devices && random() % 8 == 0) {
-    config.replicas = static_cast<int32_t>(1 + random() % (devices / parts));
+  if (copies && parts < devices) {
+    config.replicas = static_cast<int32_t>(devices / parts);
     parts *= static_cast<uint64_t>(config.replicas);
   }
   if (anywhere || parts > devices) {
@@ -169,11 +179,14 @@ Strategy SearchSpace::RandomStrategy(std::mt19937_64& random) const {
   return strategy;
 }
 
-std::optional<ParallelConfig> Transplant(const SearchSpace& space, OpId from,
-                                         const ParallelConfig& model, OpId anchor) {
-  const std::vector<int32_t> wanted = ResultDegrees(space.graph().rule(from), model);
+namespace {
+
+// The configuration of `anchor` that splits `dims`, of one of its operands or results, as wanted.
+std::optional<ParallelConfig> SplitDims(const SearchSpace& space, OpId anchor,
+                                        const std::vector<DimMap>& dims,
+                                        const std::vector<int32_t>& wanted,
+                                        const ParallelConfig& model) {
   const ShardingRule& rule = space.graph().rule(anchor);
-  const std::vector<DimMap>& dims = rule.results[0].dims;
   ParallelConfig config{std::vector<int32_t>(rule.loops.size(), 1), model.replicas, model.devices};
   for (size_t d = 0; d < std::min(wanted.size(), dims.size()); ++d) {
     const int loop = LoopWithRoom(rule, dims[d], wanted[d]);
@@ -182,6 +195,26 @@ std::optional<ParallelConfig> Transplant(const SearchSpace& space, OpId from,
   if (PartCount(config) != static_cast<int64_t>(config.devices.size())) return std::nullopt;
   if (!space.Fits(anchor, config)) return std::nullopt;
   return config;
+}
+
+}  // namespace
+
+std::optional<ParallelConfig> Transplant(const SearchSpace& space, OpId from,
+                                         const ParallelConfig& model, OpId anchor) {
+  const ShardingRule& rule = space.graph().rule(anchor);
+  return SplitDims(space, anchor, rule.results[0].dims,
+                   ResultDegrees(space.graph().rule(from), model), model);
+}
+
+std::optional<ParallelConfig> ReadInPlace(const SearchSpace& space, OpId from,
+                                          const ParallelConfig& model, OpId anchor) {
+  const Graph& graph = space.graph();
+  const std::vector<TensorId>& inputs = graph.op(anchor).inputs;
+  const auto found = std::find(inputs.begin(), inputs.end(), graph.op(from).outputs[0]);
+  if (found == inputs.end()) return std::nullopt;
+  const auto operand = static_cast<size_t>(found - inputs.begin());
+  return SplitDims(space, anchor, graph.rule(anchor).operands[operand].dims,
+                   ResultDegrees(graph.rule(from), model), model);
 }
 
 }  // namespace partita

@@ -28,9 +28,9 @@ class SearchSpace {
   // by each call, and large for many devices.
   std::vector<ParallelConfig> Candidates(OpId anchor) const;
 
-  // Any configuration: any degrees, one time in eight with replicas; three times in four on
-  // neighbouring devices as a candidate, otherwise on random devices in any order, several parts on
-  // one at times.
+  // Any configuration: any degrees, half of the time along one loop only; one time in four copied
+  // to the devices that are left; three times in four on neighbouring devices as a candidate,
+  // otherwise on random devices in any order, several parts on one at times.
   ParallelConfig Random(OpId anchor, std::mt19937_64& random) const;
 
   // A strategy with Random everywhere.
@@ -54,5 +54,11 @@ class SearchSpace {
 // there is none.
 std::optional<ParallelConfig> Transplant(const SearchSpace& space, OpId from,
                                          const ParallelConfig& model, OpId anchor);
+
+// A configuration under which every part of `anchor` finds its block of one operand where the
+// operand's producer left it: where that splits what `anchor` sums over, so does this. nullopt if
+// there is none, or if `from` does not produce an operand.
+std::optional<ParallelConfig> ReadInPlace(const SearchSpace& space, OpId from,
+                                          const ParallelConfig& model, OpId anchor);
 
 }  // namespace partita

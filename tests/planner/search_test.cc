@@ -229,6 +229,43 @@ TEST_F(EthernetTest, SearchIsNoWorseThanOneWeirdTrickAndTwiceAsFastAsDataParalle
   EXPECT_EQ(VerifyPlan(at_.graph, at_.PlanOf(found.best)), absl::OkStatus());
 }
 
+// The elementwise operators between two linear layers, split as the layer's result lies (copies
+// where its value is summed from parts: then by sample).
+ParallelConfig Following(const Workplace& at, OpId layer, const ParallelConfig& config, OpId op) {
+  if (const auto copied = Transplant(at.space, layer, config, op)) return *copied;
+  return at.Expert("data_parallel").configs[op.index()];
+}
+
+TEST_F(EthernetTest, NoConfigurationOfTheLinearLayersBeatsTheSearch) {
+  const SearchResult found = Ok(SearchMcmc(at_.Problem(), {.evaluations = 2000, .seed = 1}));
+  // Every configuration on all devices, and on the first alone; all else by sample.
+  const std::vector<OpId> layers = Anchors(at_.graph, IsDense);
+  ASSERT_EQ(layers.size(), 3u);
+  std::vector<ParallelConfig> choices;
+  for (ParallelConfig& config : at_.space.Candidates(layers[0])) {
+    const bool first_alone = config.devices == std::vector<DeviceId>{DeviceId(0)};
+    if (first_alone || config.devices.size() == 4) choices.push_back(std::move(config));
+  }
+  ASSERT_EQ(choices.size(), 11u);
+  const std::vector<std::vector<OpId>> behind = {
+      {at_.Op("classifier.2"), at_.Op("classifier.3")}, {at_.Op("classifier.5")}, {}};
+  Strategy strategy = at_.Expert("data_parallel");
+  int64_t cheaper = 0;
+  for (size_t k = 0; k < 11 * 11 * 11; ++k) {
+    const size_t digits[] = {k / 121, k / 11 % 11, k % 11};
+    for (size_t l = 0; l < 3; ++l) {
+      strategy.configs[layers[l].index()] = choices[digits[l]];
+      for (OpId op : behind[l]) {
+        strategy.configs[op.index()] = Following(at_, layers[l], choices[digits[l]], op);
+      }
+    }
+    const Evaluation evaluation = at_.evaluator.EvaluateBriefly(strategy, found.evaluation.time);
+    ASSERT_NE(evaluation.verdict, Evaluation::Verdict::kInvalid) << evaluation.reason;
+    cheaper += evaluation.feasible() && evaluation.time < found.evaluation.time;
+  }
+  EXPECT_EQ(cheaper, 0);
+}
+
 TEST(SlowEthernetTest, OneDeviceWinsWhereTheNetworkIsTooSlow) {
   const Workplace at("alexnet_s56", 16, "ethernet-4x100m", 4);
   const SearchResult found = Ok(SearchMcmc(at.Problem(), {.evaluations = 1000, .seed = 1}));
