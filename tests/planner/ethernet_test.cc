@@ -1,0 +1,73 @@
+// What a search finds on fixed machines with the synthetic profile.
+
+#include <gtest/gtest.h>
+
+#include "graph/task/plan_verifier.h"
+#include "tests/planner/fixture.h"
+
+namespace partita {
+namespace {
+
+// Four hosts on 1 Gb/s Ethernet, AlexNet, batch 256: the network decides.
+class EthernetTest : public testing::Test {
+ protected:
+  Workplace at_{"alexnet", 256, "ethernet-4x1g", 4};
+  const std::vector<OpId> layers_ = {at_.Op("classifier.1"), at_.Op("classifier.4"),
+                                     at_.Op("classifier.6")};
+};
+
+TEST_F(EthernetTest, SearchIsNoWorseThanOneWeirdTrickAndTwiceAsFastAsDataParallelism) {
+  const SearchResult found = Ok(SearchMcmc(at_.Problem(), {.evaluations = 2000, .seed = 1}));
+  const Evaluation trick = at_.evaluator.Evaluate(at_.Expert("one_weird_trick"));
+  const Evaluation data = at_.evaluator.Evaluate(at_.Expert("data_parallel"));
+  const auto time = static_cast<double>(found.evaluation.time.value());
+  EXPECT_LE(time, 1.001 * static_cast<double>(trick.time.value()));
+  EXPECT_LE(time, 0.5 * static_cast<double>(data.time.value()));
+  for (Bytes bytes : found.evaluation.received) EXPECT_LE(bytes, Bytes(45'000'000));
+  EXPECT_EQ(VerifyPlan(at_.graph, at_.PlanOf(found.best)), absl::OkStatus());
+}
+
+// The elementwise operators between two linear layers, split as the layer's result lies (copies
+// where its value is summed from parts: then by sample).
+ParallelConfig Following(const Workplace& at, OpId layer, const ParallelConfig& config, OpId op) {
+  if (const auto copied = Transplant(at.space, layer, config, op)) return *copied;
+  return at.Expert("data_parallel").configs[op.index()];
+}
+
+TEST_F(EthernetTest, NoConfigurationOfTheLinearLayersBeatsTheSearch) {
+  const SearchResult found = Ok(SearchMcmc(at_.Problem(), {.evaluations = 2000, .seed = 1}));
+  // Every configuration on all devices, and on the first alone; all else by sample.
+  std::vector<ParallelConfig> choices;
+  for (ParallelConfig& config : at_.space.Candidates(layers_[0])) {
+    const bool first_alone = config.devices == std::vector<DeviceId>{DeviceId(0)};
+    if (first_alone || config.devices.size() == 4) choices.push_back(std::move(config));
+  }
+  ASSERT_EQ(choices.size(), 11u);
+  const std::vector<std::vector<OpId>> behind = {
+      {at_.Op("classifier.2"), at_.Op("classifier.3")}, {at_.Op("classifier.5")}, {}};
+  Strategy strategy = at_.Expert("data_parallel");
+  int64_t cheaper = 0;
+  for (size_t k = 0; k < 11 * 11 * 11; ++k) {
+    const size_t digits[] = {k / 121, k / 11 % 11, k % 11};
+    for (size_t l = 0; l < 3; ++l) {
+      strategy.configs[layers_[l].index()] = choices[digits[l]];
+      for (OpId op : behind[l]) {
+        strategy.configs[op.index()] = Following(at_, layers_[l], choices[digits[l]], op);
+      }
+    }
+    const Evaluation evaluation = at_.evaluator.EvaluateBriefly(strategy, found.evaluation.time);
+    ASSERT_NE(evaluation.verdict, Evaluation::Verdict::kInvalid) << evaluation.reason;
+    cheaper += evaluation.feasible() && evaluation.time < found.evaluation.time;
+  }
+  EXPECT_EQ(cheaper, 0);
+}
+
+TEST(SlowEthernetTest, OneDeviceWinsWhereTheNetworkIsTooSlow) {
+  const Workplace at("alexnet_s56", 16, "ethernet-4x100m", 4);
+  const SearchResult found = Ok(SearchMcmc(at.Problem(), {.evaluations = 1000, .seed = 1}));
+  EXPECT_EQ(found.evaluation.time, at.evaluator.Evaluate(at.Expert("single_device")).time);
+  for (Bytes bytes : found.evaluation.received) EXPECT_EQ(bytes, Bytes(0));
+}
+
+}  // namespace
+}  // namespace partita
