@@ -14,6 +14,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
@@ -151,7 +152,44 @@ std::vector<int32_t> Flatten(const Ids& ids, const DistinctBoxes& distinct) {
   return members;
 }
 
+bool Overlap(const Box& a, const Box& b) {
+  for (int d = 0; d < a.rank(); ++d) {
+    if (a[d].lo >= b[d].hi || b[d].lo >= a[d].hi) return false;
+  }
+  return true;
+}
+
+bool CornerBefore(const Region& a, const Region& b) {
+  const Box& x = a.boxes[0];
+  const Box& y = b.boxes[0];
+  for (int d = 0; d < x.rank(); ++d) {
+    if (x[d].lo != y[d].lo) return x[d].lo < y[d].lo;
+  }
+  return false;
+}
+
+// Most exchanges: every wanted box is a source box and overlaps no other source box. Then these
+// boxes are the regions, in the order in which the grid would find them.
+std::optional<std::vector<Region>> AlignedRegions(const DistinctBoxes& sources,
+                                                  const DistinctBoxes& wants) {
+  std::vector<Region> regions;
+  for (size_t w = 0; w < wants.boxes.size(); ++w) {
+    const Box& box = wants.boxes[w];
+    size_t equal = sources.boxes.size();
+    for (size_t s = 0; s < sources.boxes.size(); ++s) {
+      if (!Overlap(sources.boxes[s], box)) continue;
+      if (equal != sources.boxes.size() || sources.boxes[s] != box) return std::nullopt;
+      equal = s;
+    }
+    if (equal == sources.boxes.size()) return std::nullopt;
+    regions.push_back({{box}, sources.members[equal], wants.members[w]});
+  }
+  std::sort(regions.begin(), regions.end(), CornerBefore);
+  return regions;
+}
+
 std::vector<Region> FindRegions(const DistinctBoxes& sources, const DistinctBoxes& wants) {
+  if (auto aligned = AlignedRegions(sources, wants)) return *std::move(aligned);
   const Grid grid(sources, wants);
   struct Cell {
     Ids sources, wants;
