@@ -233,7 +233,7 @@ class OwnerChoice {
 
   std::vector<Flow> FlowsOf(const Region& region) const {
     // term -> device -> piece; ordered, so that equal arguments give equal flows.
-    std::map<int32_t, std::map<DeviceId, int32_t>> holders;
+    std::map<int64_t, std::map<DeviceId, int32_t>> holders;
     for (int32_t i : region.pieces) {
       const Piece& piece = pieces_[static_cast<size_t>(i)];
       holders[piece.term].try_emplace(piece.device, i);
@@ -279,7 +279,7 @@ class OwnerChoice {
   // Several terms: layer k takes the k-th copy of every term; a destination joins a layer that it
   // is an owner of, else the layer with the fewest destinations.
   std::vector<Flow> SumFlows(const Region& region,
-                             const std::map<int32_t, std::map<DeviceId, int32_t>>& holders,
+                             const std::map<int64_t, std::map<DeviceId, int32_t>>& holders,
                              const std::vector<DeviceId>& destinations) const {
     size_t layers = holders.begin()->second.size();
     for (const auto& [term, copies] : holders) layers = std::min(layers, copies.size());

@@ -16,7 +16,7 @@ namespace partita {
 struct Piece {
   Box box;
   DeviceId device;
-  int32_t term = 0;  // any numbering that tells terms of this tensor apart
+  int64_t term = 0;  // any numbering that tells terms of this tensor apart
 };
 
 // A box that a device needs, complete: every term added.

@@ -220,17 +220,17 @@ class Partitioner {
     }
     // All pieces of a next value are copies of one term; other terms are told apart by operator and
     // block.
-    const int32_t term = tensor.kind == TensorKind::kNext ? 0 : TermOf(tensor.id, op, part);
+    const int64_t term = tensor.kind == TensorKind::kNext ? 0 : TermOf(tensor.id, op, part);
     state.pieces.push_back({view.box, part.device, term});
     state.piece_buffers.push_back(buffer);
     return buffer;
   }
 
   // Terms of one tensor, numbered over (producer, block).
-  int32_t TermOf(TensorId id, const Operator& op, const Part& part) {
+  int64_t TermOf(TensorId id, const Operator& op, const Part& part) {
     const auto& producers = graph_.producers(id);
     const auto place = std::find(producers.begin(), producers.end(), op.id) - producers.begin();
-    return static_cast<int32_t>(place) * (1 << 24) + part.term;
+    return static_cast<int64_t>(place) * (1 << 24) + part.term;
   }
 
   void AddComputes(const Operator& op) {

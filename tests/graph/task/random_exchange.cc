@@ -284,8 +284,8 @@ class Check {
                                              .dtype = c_.dtype,
                                              .box = piece.box});
       x_.piece_buffers.push_back(id);
-      builder.AddTask({true, piece.term, 0, TaskKey::Phase::kLoad, piece.device.value(),
-                       static_cast<int32_t>(p)},
+      builder.AddTask({true, static_cast<int32_t>(piece.term), 0, TaskKey::Phase::kLoad,
+                       piece.device.value(), static_cast<int32_t>(p)},
                       LoadTask{piece.device, id});
     }
     for (size_t j = 0; j < c_.demands.size(); ++j) {
