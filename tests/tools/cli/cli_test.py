@@ -1,0 +1,313 @@
+#!/usr/bin/env python3
+"""The command line of partita: cli_test.py BINARY SOURCE_FOLDER REPORT.
+
+Runs the program as users do, in a temporary folder, and checks exit codes, messages and the keys of --json. Writes a
+report in GoogleTest's form to REPORT, so that tools/count_tests.py counts every case. Exit status 1 when a case failed.
+"""
+
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+import xml.etree.ElementTree as ElementTree
+
+BINARY = SOURCES = None
+SMALL = "--devices 2 --profile_time 1 --evaluations 50"
+QUICK = "--devices 2 --profile_time 0 --evaluations 50"
+ELSEWHERE = "--machine p100-4x4 --devices 2 --evaluations 50"
+
+
+class Result:
+    def __init__(self, done):
+        self.code, self.out, self.err = done.returncode, done.stdout, done.stderr
+
+    def json(self):
+        return json.loads(self.out)
+
+
+def partita(line, expect=0):
+    """Runs a command line; its words have no spaces. Fails on another exit code than `expect`."""
+    done = subprocess.run([BINARY] + line.split(), capture_output=True, text=True, timeout=600, check=False)
+    result = Result(done)
+    if result.code != expect:
+        raise AssertionError(f"partita {line}: exit {result.code} instead of {expect}\n{result.out}{result.err}")
+    return result
+
+
+def check(condition, what):
+    if not condition:
+        raise AssertionError(what)
+
+
+def answer(line, keys, expect=0):
+    """The --json answer, which has these keys."""
+    found = partita(line + " --json", expect).json()
+    check(found.get("schema_version") == 1, f"no schema_version in {found}")
+    missing = [key for key in keys.split() if key not in found]
+    check(not missing, f"partita {line} --json lacks {missing}; it has {list(found)}")
+    return found
+
+
+def refuses(line, code, pattern):
+    """Exit code, a message on stderr that fits the pattern, nothing on stdout, and the same as JSON."""
+    result = partita(line, code)
+    check(re.search(pattern, result.err), f"partita {line}: the message is not like '{pattern}': {result.err}")
+    check(result.out == "", f"partita {line}: an error wrote to stdout: {result.out}")
+    error = partita(line + " --json", code).json()
+    check(error["schema_version"] == 1 and error["error"]["exit_code"] == code, f"bad JSON error: {error}")
+    check(re.search(pattern, error["error"]["message"]), f"other message in JSON: {error}")
+    return error
+
+
+def lenet_plan():
+    """A plan of lenet for two devices, made once."""
+    path = pathlib.Path("shared.plan.textproto")
+    if not path.exists():
+        partita(f"plan lenet --batch 8 --strategy data_parallel {ELSEWHERE} -o {path}")
+    return path
+
+
+def edited(path, old, new, to):
+    text = pathlib.Path(path).read_text()
+    changed = re.sub(old, new, text)
+    check(changed != text, f"'{old}' is not in {path}")
+    pathlib.Path(to).write_text(changed)
+    return to
+
+
+def data(name):
+    return f"{SOURCES}/tests/data/{name}"
+
+
+# ---------------------------------------------------------------------------------------------------- usage
+
+
+def test_version_names_the_program():
+    check(re.fullmatch(r"partita \d+\.\d+\.\d+\s*", partita("--version").out), "no version")
+
+
+def test_help_starts_with_examples_and_lists_the_verbs():
+    text = partita("--help").out
+    for word in "Examples plan compare run verify profile import simulate machine list doctor".split():
+        check(word in text, f"--help lacks {word}")
+
+
+def test_every_verb_has_help():
+    for verb in "plan compare run verify profile import simulate machine list doctor".split():
+        check("Usage" in partita(f"{verb} --help").out, f"{verb} --help")
+
+
+def test_unknown_flag_is_wrong_usage():
+    refuses("plan lenet --no_such_flag", 2, r"no_such_flag")
+
+
+def test_flag_values_of_a_wrong_kind_are_wrong_usage():
+    refuses("plan lenet --devices zero", 2, r"--devices")
+    refuses("plan lenet --devices 0", 2, r"--devices")
+    refuses("plan lenet --batch=-4", 2, r"--batch")
+    refuses("plan lenet --evaluations 0", 2, r"--evaluations")
+
+
+def test_missing_model_is_wrong_usage():
+    refuses("plan", 2, r"model")
+
+
+def test_dashes_in_flags_are_accepted():
+    answer("plan mlp_tiny --machine p100-4x4 --devices 2 --evaluations 20 --time-limit 60 --profile-time 0", "plan")
+
+
+# ---------------------------------------------------------------------------------------------------- answers
+
+
+def test_import_answers_the_documented_keys():
+    found = answer("import lenet --batch 16", "parameters macs_per_sample operators unsupported")
+    check(found["parameters"] > 1000 and found["unsupported"] == [] and found["batch"] == 16, f"{found}")
+
+
+def test_import_of_alexnet_counts_as_its_paper():
+    found = answer(f"import {data('models/alexnet.onnx')}", "parameters macs_per_sample")
+    check(found["parameters"] == 61100840, f"{found['parameters']} parameters")
+    check(round(found["macs_per_sample"] / 1e5) == 7142, f"{found['macs_per_sample']} multiply-adds")
+
+
+def test_import_writes_the_native_form_which_imports_alike():
+    partita("import lenet --batch 4 -o native.textproto")
+    keys = "parameters macs_per_sample"
+    first, second = answer("import lenet --batch 4", keys), answer("import native.textproto", keys)
+    check(all(first[key] == second[key] for key in keys.split()), f"{first} {second}")
+
+
+def test_plan_for_this_machine_profiles_searches_and_writes():
+    keys = "predicted_ms baseline_ms evaluations search_seconds seed"
+    found = answer(f"plan mlp_tiny --seed 7 {SMALL} --profile own.db", keys)
+    check(found["seed"] == 7 and found["predicted_ms"] > 0 and found["baseline_ms"] > 0, f"{found}")
+    check(pathlib.Path("mlp_tiny.plan.textproto").exists() and pathlib.Path("own.db").exists(), "files")
+
+
+def test_plan_says_why_and_what_to_do_next():
+    text = partita(f"plan lenet {ELSEWHERE} -o said.textproto").out
+    for pattern in ("conv1", "predicted step", "written: said.textproto", "next: partita verify"):
+        check(pattern in text, f"'{pattern}' is not in {text}")
+
+
+def test_plan_is_the_same_for_the_same_seed():
+    for name in ("a", "b"):
+        partita(f"plan lenet --seed 3 {ELSEWHERE} -o {name}.textproto")
+    check(pathlib.Path("a.textproto").read_bytes() == pathlib.Path("b.textproto").read_bytes(), "two plans differ")
+
+
+def test_plan_of_an_expert_verifies():
+    partita(f"plan lenet --batch 8 --strategy data_parallel {ELSEWHERE} -o expert.textproto")
+    check(answer("verify expert.textproto --quick", "equal")["equal"] is True, "not equal")
+
+
+def test_compare_answers_the_documented_keys():
+    found = answer(f"compare lenet --batch 8 {ELSEWHERE} --verify", "strategies")
+    rows = {row["name"]: row for row in found["strategies"]}
+    check("data_parallel" in rows and "one_weird_trick" in rows and "searched" in rows, f"{list(rows)}")
+    for key in "predicted_ms measured_ms communication_bytes_per_device peak_bytes_per_device".split():
+        check(key in rows["searched"], f"searched lacks {key}")
+    check(rows["searched"]["measured_ms"] is None and rows["searched"]["equal_to_serial"] is True, f"{rows}")
+
+
+def test_compare_takes_plan_files_and_measures():
+    partita(f"plan mlp_tiny {QUICK} -o mine.textproto")
+    found = answer(f"compare mlp_tiny mine.textproto {QUICK} --measure --steps 3", "strategies")
+    rows = {row["name"]: row for row in found["strategies"]}
+    check(rows["mine.textproto"]["measured_ms"] > 0 and rows["searched"]["equal_to_serial"] is None, f"{rows}")
+
+
+def test_verify_proves_a_plan_equal():
+    found = answer(f"verify {lenet_plan()}", "equal plans max_abs_error first_difference")
+    check(found["equal"] is True and found["plans"] == 1 and found["ring"] is True, f"{found}")
+    check(found["first_difference"] is None, f"{found}")
+
+
+def test_quick_verify_says_so():
+    check("quick" in partita(f"verify --quick {lenet_plan()}").out, "it does not say that it was quick")
+
+
+def test_simulate_writes_a_timeline():
+    found = answer(f"simulate {lenet_plan()} --machine p100-4x4 -o s.json", "predicted_ms timeline")
+    check(found["predicted_ms"] > 0 and "traceEvents" in json.loads(pathlib.Path("s.json").read_text()), f"{found}")
+
+
+def test_profile_resumes():
+    first = answer("profile mlp_tiny --devices 2 --profile resumes.db --profile_time 2", "wanted measured complete")
+    second = answer("profile mlp_tiny --devices 2 --profile resumes.db --profile_time 2", "wanted known")
+    check(second["known"] == first["measured"] or not second["complete"], f"{first} {second}")
+
+
+def test_machine_show_and_discover():
+    check(len(answer("machine show p100-4x4", "devices")["devices"]) == 16, "p100-4x4 has 16 devices")
+    check(len(answer("machine show p100-4x4 --devices 3", "devices")["devices"]) == 3, "--devices 3")
+    answer("machine discover --devices 2 -o found.textproto", "written")
+    check(len(answer("machine show found.textproto", "devices")["devices"]) == 2, "found.textproto has 2 devices")
+
+
+def test_list_knows_every_table():
+    tables = "operators onnx_operators models machines strategies searches backends collectives"
+    for what in tables.split():
+        check(answer(f"list {what}", what)[what], f"list {what} is empty")
+
+
+def test_doctor_says_what_works():
+    parts = answer("doctor", "parts")["parts"]
+    check(any(part["part"] == "backend reference" and part["works"] for part in parts), f"{parts}")
+
+
+# ---------------------------------------------------------------------------------------------------- bad input
+
+
+def test_unknown_names_list_the_valid_ones():
+    refuses("plan lennet", 3, r"lennet.*lenet")
+    refuses("plan lenet --machine nowhere", 3, r"nowhere.*p100-4x4")
+    refuses(f"plan lenet {ELSEWHERE} --search guess", 3, r"guess.*mcmc")
+    refuses(f"plan lenet {ELSEWHERE} --strategy hope", 3, r"hope.*data_parallel")
+    refuses("plan lenet --optimizer magic", 3, r"magic.*adam")
+
+
+def test_absent_files_are_named():
+    refuses("plan absent.onnx", 3, r"absent\.onnx")
+    refuses("verify absent.textproto", 3, r"absent\.textproto")
+    refuses("run absent.textproto", 3, r"absent\.textproto")
+    refuses("simulate absent.textproto", 3, r"absent\.textproto")
+    refuses("machine show absent.textproto", 3, r"absent\.textproto")
+
+
+def test_broken_files_are_named():
+    whole = pathlib.Path(data("models/mlp.onnx")).read_bytes()
+    pathlib.Path("cut.onnx").write_bytes(whole[:len(whole) // 2])
+    refuses("import cut.onnx", 3, r"cut\.onnx")
+    pathlib.Path("noise.onnx").write_bytes(bytes(range(256)) * 40)
+    refuses("import noise.onnx", 3, r"noise\.onnx")
+    pathlib.Path("noise.textproto").write_text("ops { what: ")
+    refuses("import noise.textproto", 3, r"noise\.textproto")
+    refuses("verify noise.textproto", 3, r"noise\.textproto")
+    pathlib.Path("noise.safetensors").write_bytes(b"\xff" * 100)
+    refuses(f"run {lenet_plan()} --data noise.safetensors", 3, r"noise\.safetensors")
+
+
+def test_plan_for_another_graph_is_refused():
+    path = edited(lenet_plan(), r'fingerprint: "\w+"', 'fingerprint: "0123456789abcdef"', "other_graph.textproto")
+    for verb in ("verify", "run", "simulate"):
+        refuses(f"{verb} {path}", 3, r"fingerprint|another graph")
+    refuses(f"verify {lenet_plan()} --model mlp_tiny", 3, r"fingerprint|another graph|operator")
+
+
+# ---------------------------------------------------------------------------------------------------- running
+
+
+def run_cases(wanted):
+    """(name, failure or None, seconds) of each case."""
+    rows = []
+    for name, case in list(globals().items()):
+        if not name.startswith("test_") or not re.search(wanted, name):
+            continue
+        start, failure = time.monotonic(), None
+        try:
+            case()
+        except Exception as error:  # pylint: disable=broad-except
+            failure = str(error) or repr(error)
+            if not isinstance(error, AssertionError):
+                failure = traceback.format_exc()
+        rows.append((name, failure, time.monotonic() - start))
+        print(f"[{'  FAILED' if failure else '      OK'} ] {name} ({rows[-1][2]:.1f} s)", flush=True)
+        if failure:
+            print(failure, flush=True)
+    return rows
+
+
+def write_report(rows, path):
+    suites = ElementTree.Element("testsuites")
+    suite = ElementTree.SubElement(suites, "testsuite", name="CommandLineTest", tests=str(len(rows)))
+    for name, failure, seconds in rows:
+        case = ElementTree.SubElement(suite, "testcase", classname="CommandLineTest", name=name, status="run",
+                                      result="completed", time=f"{seconds:.3f}")
+        if failure:
+            ElementTree.SubElement(case, "failure", message=failure)
+    ElementTree.ElementTree(suites).write(path, encoding="utf-8")
+
+
+def main():
+    global BINARY, SOURCES
+    BINARY, SOURCES = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
+    report = os.path.abspath(sys.argv[3])
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        rows = run_cases(sys.argv[4] if len(sys.argv) > 4 else "")
+        os.chdir("/")
+    os.makedirs(os.path.dirname(report), exist_ok=True)
+    write_report(rows, report)
+    failed = sum(1 for _, failure, _ in rows if failure)
+    print(f"{len(rows) - failed} passed, {failed} failed")
+    return 1 if failed or not rows else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
