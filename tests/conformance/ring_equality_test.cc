@@ -44,7 +44,8 @@ StrategyCoverage CheckSeeds(uint64_t first, uint64_t last, int plans) {
 }
 
 TEST(RingEqualityTest, RandomStrategiesTrainLikeTheSerialModel) {
-  const StrategyCoverage coverage = CheckSeeds(0, 300, 2);
+  const StrategyCoverage coverage = CheckSeeds(0, 1000, 2);
+  EXPECT_EQ(coverage.pairs, 2000);
   EXPECT_GE(coverage.Share("uneven"), 0.3);
   EXPECT_GE(coverage.Share("neighbours on different devices"), 0.3);
   EXPECT_GE(coverage.Share("pending sum"), 0.2);
