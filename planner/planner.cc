@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "graph/support/status_macros.h"
+#include "graph/task/plan_verifier.h"
 #include "planner/expert/expert_strategies.h"
 
 namespace partita {
@@ -24,6 +25,9 @@ absl::StatusOr<PlanOutcome> PlanOf(const Evaluator& evaluator, const Strategy& s
   if (!outcome.step.evaluation.feasible()) {
     return absl::ResourceExhaustedError(outcome.step.evaluation.reason);
   }
+  // However a plan was found, it meets the same independent check.
+  RETURN_IF_ERROR(VerifyStep({evaluator.graph(), strategy, outcome.step.tasks, outcome.step.order,
+                              &outcome.step.memory}));
   outcome.baseline = BaselineOf(evaluator);
   outcome.search.best = strategy;
   outcome.search.evaluation = outcome.step.evaluation;

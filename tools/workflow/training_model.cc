@@ -2,6 +2,7 @@
 
 #include "graph/parallel/plan_io.h"
 #include "graph/support/status_macros.h"
+#include "graph/task/plan_verifier.h"
 
 namespace partita {
 
@@ -27,6 +28,7 @@ absl::StatusOr<LoadedPlan> LoadPlan(const std::string& path, const std::string& 
                    LoadTrainingModel({model.empty() ? label.source : model, label.batch,
                                       label.optimizer, label.freeze_batch_norm}));
   ASSIGN_OR_RETURN(loaded.plan, PlanFromProto(message, loaded.model.graph));
+  RETURN_IF_ERROR(VerifyPlan(loaded.model.graph, loaded.plan));
   if (!model.empty()) loaded.plan.model.source = model;
   return loaded;
 }
