@@ -112,7 +112,7 @@ class CompareRun {
       request.quick = true;
       request.steps = 1;
       ASSIGN_OR_RETURN(const VerificationResult result,
-                       VerifyEqual(model_.graph, row.plan, request));
+                       VerifyTrainingPlan(model_, row.plan, request));
       row.equal = result.equal;
     }
     return absl::OkStatus();

@@ -1,9 +1,11 @@
 // The program: parses the command line, runs one verb, prints its answer, and turns errors into
 // messages and documented exit codes.
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <iostream>
 
+#include "graph/onnx/import.h"
 #include "tools/cli/verb.h"
 #include "tools/version.h"
 
@@ -57,20 +59,50 @@ std::vector<std::string> Normalized(int argc, char** argv) {
   return args;
 }
 
-void PrintError(bool json, int code, const std::string& message) {
+// `unsupported`: the operators of a model that cannot be imported.
+void PrintError(bool json, int code, const std::string& message,
+                const std::vector<std::string>& unsupported = {}) {
   EndProgress();
   std::cerr << "partita: " << message << "\n";
   if (!json) return;
   Json error = {{"schema_version", kSchemaVersion},
                 {"error", {{"exit_code", code}, {"message", message}}}};
+  if (!unsupported.empty()) error["unsupported"] = unsupported;
   std::cout << error.dump(2) << "\n";
+}
+
+// What is wrong with a command line that CLI11 refused. It says that a verb is missing where the
+// verb is unknown.
+std::string UsageError(const CLI::App& app, const std::vector<std::string>& reversed,
+                       const CLI::ParseError& error) {
+  const auto word = std::find_if(reversed.rbegin(), reversed.rend(), [](const std::string& arg) {
+    return arg.empty() || arg[0] != '-';
+  });
+  std::string names;
+  bool known = false;
+  for (const CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; })) {
+    names += (names.empty() ? "" : ", ") + verb->get_name();
+    known = known || (word != reversed.rend() && *word == verb->get_name());
+  }
+  if (word == reversed.rend() && error.get_name() == "RequiredError") {
+    return "a verb is wanted: " + names;
+  }
+  if (word != reversed.rend() && !known) {
+    return "unknown verb '" + *word + "'; the verbs are: " + names;
+  }
+  return error.what();
 }
 
 int Finish(bool json, const absl::StatusOr<Answer>& answer) {
   if (!answer.ok()) {
     const int code = ExitCodeOf(answer.status());
-    PrintError(json, code, std::string(answer.status().message()));
+    PrintError(json, code, std::string(answer.status().message()),
+               UnsupportedOperators(answer.status()));
     return code;
+  }
+  if (!answer->usage_error.empty()) {
+    PrintError(json, 2, answer->usage_error);
+    return 2;
   }
   EndProgress();
   if (json) {
@@ -113,10 +145,11 @@ int Main(int argc, char** argv) {
   std::vector<std::string> args = Normalized(argc, argv);
   for (const std::string& arg : args) json = json || arg == "--json";
   try {
-    app.parse(args);
+    std::vector<std::string> consumed = args;
+    app.parse(consumed);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
-    PrintError(json, 2, std::string(error.what()) + "\nTry: partita --help");
+    PrintError(json, 2, UsageError(app, args, error) + "\nTry: partita --help");
     return 2;
   }
   std::signal(SIGINT, Interrupt);

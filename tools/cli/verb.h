@@ -22,6 +22,7 @@ struct Answer {
   Json json = Json::object();
   std::string text;
   int exit_code = 0;
+  std::string usage_error;  // if not empty, the flags do not go together, and this is all
 };
 
 // Set by Ctrl-C: long work ends with what it has.

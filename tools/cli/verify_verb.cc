@@ -1,7 +1,10 @@
+#include <optional>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "graph/support/status_macros.h"
 #include "tools/cli/verb.h"
+#include "tools/workflow/reference_verification.h"
 #include "tools/workflow/verification.h"
 
 namespace partita {
@@ -9,32 +12,85 @@ namespace {
 
 struct VerifyFlags {
   std::string plan, model;
+  std::optional<int> steps;
   VerificationRequest request;
+  ReferenceRequest reference;
 };
 
-absl::StatusOr<Answer> RunVerify(const VerifyFlags& flags) {
+Json TextOrNull(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
+
+absl::StatusOr<Answer> RunPlanCheck(const VerifyFlags& flags) {
+  VerificationRequest request = flags.request;
+  request.steps = flags.steps.value_or(request.quick ? 1 : 2);
   ASSIGN_OR_RETURN(const LoadedPlan loaded, LoadPlan(flags.plan, flags.model));
   ShowProgress("running the plan and the serial model");
   ASSIGN_OR_RETURN(const VerificationResult result,
-                   VerifyEqual(loaded.model.graph, loaded.plan, flags.request));
+                   VerifyTrainingPlan(loaded.model, loaded.plan, request));
   Answer answer;
   answer.json = {{"equal", result.equal},
                  {"plans", 1},
                  {"ring", result.ring_checked},
+                 {"batch", result.batch},
+                 {"steps", request.steps},
                  {"max_abs_error", result.max_abs_error},
-                 {"first_difference",
-                  result.first_difference.empty() ? Json(nullptr) : Json(result.first_difference)}};
+                 {"first_difference", TextOrNull(result.first_difference)}};
   answer.exit_code = result.equal ? 0 : 1;
   if (!result.equal) {
     answer.text = absl::StrCat("NOT EQUAL: ", result.first_difference, "\n");
   } else {
-    answer.text = absl::StrFormat("equal: %s float32 within %.1e, largest difference %.2e\n",
-                                  result.ring_checked
-                                      ? "bit for bit in the ring of integers modulo 2^64, and in"
-                                      : "(quick: without the ring) in",
-                                  flags.request.tolerance, result.max_abs_error);
+    answer.text = absl::StrFormat(
+        "equal: %s float32 within %.1e, largest difference %.2e, %d steps\n",
+        result.ring_checked ? "bit for bit in the ring of integers modulo 2^64, and in"
+                            : "(quick: without the ring) in",
+        request.tolerance, result.max_abs_error, request.steps);
   }
+  absl::StrAppend(&answer.text, "run on ", loaded.plan.topology.size(),
+                  " virtual devices of this host");
+  const int64_t batch = loaded.model.graph.batch();
+  absl::StrAppend(&answer.text, result.batch == batch
+                                    ? absl::StrCat(" at the plan's batch of ", batch, "\n")
+                                    : absl::StrCat(" at batch ", result.batch,
+                                                   ", reduced from the plan's ", batch, "\n"));
   return answer;
+}
+
+absl::StatusOr<Answer> RunReferenceCheck(const VerifyFlags& flags) {
+  ReferenceRequest request = flags.reference;
+  request.seed = flags.request.seed;
+  request.stop = &g_interrupted;
+  request.progress = [](int done, int wanted) {
+    ShowProgress(absl::StrCat("random plan ", done + 1, " of ", wanted));
+  };
+  ASSIGN_OR_RETURN(const ReferenceResult result, VerifyAgainstReference(request));
+  Answer answer;
+  answer.json = {{"equal", result.equal},
+                 {"plans", result.plans},
+                 {"devices", request.devices},
+                 {"seed", request.seed},
+                 {"max_abs_error", result.max_abs_error},
+                 {"worst", result.worst},
+                 {"worst_share", result.worst_share},
+                 {"interrupted", result.interrupted},
+                 {"first_difference", TextOrNull(result.first_difference)}};
+  answer.exit_code = result.equal ? 0 : 1;
+  answer.text =
+      result.equal
+          ? absl::StrFormat(
+                "equal to the reference: the serial run and %d random plans on %d devices; the "
+                "worst is %s at %.2f of its tolerance, largest difference %.2e\n",
+                result.plans, request.devices, result.worst, result.worst_share,
+                result.max_abs_error)
+          : absl::StrCat("NOT EQUAL to the reference: ", result.first_difference, "\n");
+  return answer;
+}
+
+absl::StatusOr<Answer> RunVerify(const VerifyFlags& flags) {
+  if (flags.plan.empty() == flags.reference.folder.empty()) {
+    Answer wrong;
+    wrong.usage_error = "verify takes either a plan file or --reference FOLDER";
+    return wrong;
+  }
+  return flags.plan.empty() ? RunReferenceCheck(flags) : RunPlanCheck(flags);
 }
 
 }  // namespace
@@ -42,11 +98,23 @@ absl::StatusOr<Answer> RunVerify(const VerifyFlags& flags) {
 void AddVerifyVerb(CLI::App& app, VerbTable& verbs) {
   auto flags = std::make_shared<VerifyFlags>();
   CLI::App* verb = app.add_subcommand("verify", "prove that a plan computes the serial model");
-  verb->add_option("plan", flags->plan, "a plan file")->required();
+  ReferenceRequest& reference = flags->reference;
+  verb->add_option("plan", flags->plan, "a plan file");
   verb->add_option("--model", flags->model, "where the model is, if it has moved");
   verb->add_flag("--quick", flags->request.quick, "only the float part");
-  verb->add_option("--steps", flags->request.steps, "training steps")->check(CLI::PositiveNumber);
-  verb->add_option("--seed", flags->request.seed, "of weights and data");
+  verb->add_option("--steps", flags->steps, "training steps; default 2, with --quick 1")
+      ->check(CLI::PositiveNumber);
+  verb->add_option("--memory", flags->request.memory_bytes,
+                   "bytes that the check may take; default 8 GiB")
+      ->check(CLI::PositiveNumber);
+  verb->add_option("--reference", reference.folder,
+                   "instead of a plan: a training run of another framework to repeat serially and "
+                   "under random plans");
+  verb->add_option("--random_plans", reference.random_plans, "how many; default 20")
+      ->check(CLI::NonNegativeNumber);
+  verb->add_option("--devices", reference.devices, "devices of the random plans; default 2")
+      ->check(CLI::Range(1, 64));
+  verb->add_option("--seed", flags->request.seed, "of weights and data, or of the random plans");
   verbs.Add(verb, [flags] { return RunVerify(*flags); });
 }
 

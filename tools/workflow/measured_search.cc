@@ -2,6 +2,7 @@
 
 #include <chrono>
 
+#include "absl/strings/str_cat.h"
 #include "graph/support/status_macros.h"
 
 namespace partita {
@@ -11,7 +12,11 @@ absl::StatusOr<PlanOutcome> PlanOn(const Graph& graph, const PricedMachine& pric
                                    const PlanRequest& request) {
   const Evaluator evaluator(graph, priced.machine->topology, *priced.model,
                             {DefaultChoices(priced), SizesOn(priced), true});
-  return MakePlan(evaluator, request);
+  auto outcome = MakePlan(evaluator, request);
+  if (!absl::IsFailedPrecondition(outcome.status())) return outcome;
+  // An expert declined: nothing is wrong with the profile.
+  return absl::ResourceExhaustedError(
+      absl::StrCat("strategy '", request.strategy, "' declines: ", outcome.status().message()));
 }
 
 }  // namespace

@@ -2,8 +2,11 @@
 
 #include <cmath>
 #include <cstring>
+#include <optional>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "graph/model_summary.h"
 #include "graph/support/philox.h"
 #include "graph/support/status_macros.h"
 #include "graph/task/planned_step.h"
@@ -134,19 +137,56 @@ class Comparison {
   SerialTrainer serial_;
 };
 
+// What the serial run and the plan's devices, which together hold at least as much, take at least.
+int64_t BytesNeeded(const Graph& graph, bool quick) {
+  return 2 * SerialBytes(graph, quick ? 4 : 8);
+}
+
+bool Affordable(const Graph& graph, const VerificationRequest& request) {
+  // The backward pass multiplies twice as much as the forward pass.
+  const double work = 3.0 * request.steps * static_cast<double>(graph.batch()) *
+                      static_cast<double>(Summarize(graph).macs_per_sample);
+  return BytesNeeded(graph, request.quick) <= request.memory_bytes &&
+         work <= static_cast<double>(request.multiply_adds);
+}
+
+// The model at another batch, if the strategy is valid there as it is.
+absl::StatusOr<Graph> Rebatched(const TrainingModel& model, const Plan& plan, int64_t batch) {
+  ASSIGN_OR_RETURN(TrainingModel smaller,
+                   LoadTrainingModel({model.label.source, batch, model.label.optimizer,
+                                      model.label.freeze_batch_norm}));
+  if (smaller.graph.batch() != batch || smaller.graph.ops().size() != model.graph.ops().size()) {
+    return absl::InvalidArgumentError("the model has another form at this batch");
+  }
+  RETURN_IF_ERROR(StepFor(smaller.graph, plan).status());
+  return std::move(smaller.graph);
+}
+
 }  // namespace
+
+absl::StatusOr<VerificationResult> VerifyTrainingPlan(const TrainingModel& model, const Plan& plan,
+                                                      const VerificationRequest& request) {
+  std::optional<Graph> reduced;
+  const Graph* graph = &model.graph;
+  while (graph->batch() > 1 && !Affordable(*graph, request)) {
+    auto smaller = Rebatched(model, plan, graph->batch() / 2);
+    if (!smaller.ok()) break;
+    reduced = *std::move(smaller);
+    graph = &*reduced;
+  }
+  return VerifyEqual(*graph, plan, request);
+}
 
 absl::StatusOr<VerificationResult> VerifyEqual(const Graph& graph, const Plan& plan,
                                                const VerificationRequest& request) {
-  const int64_t element = request.quick ? 4 : 8;
-  // The serial run, and the plan's devices, which together hold at least as much.
-  const int64_t needed = 2 * SerialBytes(graph, element);
+  const int64_t needed = BytesNeeded(graph, request.quick);
   if (needed > request.memory_bytes) {
     return absl::ResourceExhaustedError(
-        absl::StrCat("verifying needs at least ", needed, " bytes; ", request.memory_bytes,
-                     " may be used. Try a smaller batch, or --quick"));
+        absl::StrCat("verifying at batch ", graph.batch(), " needs at least ", needed, " bytes; ",
+                     request.memory_bytes, " may be used. Try --memory, or --quick"));
   }
   VerificationResult result;
+  result.batch = graph.batch();
   if (!request.quick) {
     const Graph ring = WithRingArithmetic(graph);
     RETURN_IF_ERROR(Comparison(ring, plan, request).Run(true, result));

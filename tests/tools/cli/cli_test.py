@@ -9,6 +9,9 @@ import json
 import os
 import pathlib
 import re
+import shutil
+import signal
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -102,6 +105,14 @@ def test_every_verb_has_help():
         check("Usage" in partita(f"{verb} --help").out, f"{verb} --help")
 
 
+def test_unknown_verb_is_named_and_the_verbs_listed():
+    refuses("plam lenet", 2, r"unknown verb 'plam'.*plan, compare, run, verify")
+
+
+def test_no_verb_lists_the_verbs():
+    refuses("", 2, r"a verb is wanted: plan, compare")
+
+
 def test_unknown_flag_is_wrong_usage():
     refuses("plan lenet --no_such_flag", 2, r"no_such_flag")
 
@@ -115,6 +126,11 @@ def test_flag_values_of_a_wrong_kind_are_wrong_usage():
 
 def test_missing_model_is_wrong_usage():
     refuses("plan", 2, r"model")
+
+
+def test_verify_takes_a_plan_or_a_reference_not_both():
+    refuses("verify", 2, r"either a plan file or --reference")
+    refuses(f"verify {lenet_plan()} --reference x", 2, r"either a plan file or --reference")
 
 
 def test_dashes_in_flags_are_accepted():
@@ -140,6 +156,11 @@ def test_import_writes_the_native_form_which_imports_alike():
     keys = "parameters macs_per_sample"
     first, second = answer("import lenet --batch 4", keys), answer("import native.textproto", keys)
     check(all(first[key] == second[key] for key in keys.split()), f"{first} {second}")
+
+
+def test_import_lists_all_unsupported_operators():
+    error = refuses(f"import {data('models/lstm_lm.onnx')}", 3, r"not supported")
+    check(len(error["unsupported"]) >= 1 and "opset" in error["unsupported"][0], f"{error}")
 
 
 def test_plan_for_this_machine_profiles_searches_and_writes():
@@ -182,6 +203,17 @@ def test_compare_takes_plan_files_and_measures():
     check(rows["mine.textproto"]["measured_ms"] > 0 and rows["searched"]["equal_to_serial"] is None, f"{rows}")
 
 
+def test_run_trains_saves_resumes_and_writes_the_timeline():
+    partita(f"plan lenet --batch 8 {QUICK} -o run.textproto")
+    line = "run run.textproto --steps 3 --save w.safetensors --timeline t.json"
+    found = answer(line, "losses images_per_second")
+    check(len(found["losses"]) == 3 and found["images_per_second"] > 0, f"{found}")
+    check("traceEvents" in json.loads(pathlib.Path("t.json").read_text()), "no timeline")
+    whole = answer("run run.textproto --steps 5", "losses")["losses"]
+    rest = answer("run run.textproto --steps 5 --resume w.safetensors", "losses")["losses"]
+    check(whole[-len(rest):] == rest, f"resumed losses {rest} are not the end of {whole}")
+
+
 def test_verify_proves_a_plan_equal():
     found = answer(f"verify {lenet_plan()}", "equal plans max_abs_error first_difference")
     check(found["equal"] is True and found["plans"] == 1 and found["ring"] is True, f"{found}")
@@ -190,6 +222,38 @@ def test_verify_proves_a_plan_equal():
 
 def test_quick_verify_says_so():
     check("quick" in partita(f"verify --quick {lenet_plan()}").out, "it does not say that it was quick")
+
+
+def test_verify_reduces_a_batch_that_does_not_fit_and_says_so():
+    partita(f"plan lenet --batch 64 {ELSEWHERE} -o large.textproto")
+    found = answer("verify large.textproto --memory 6000000", "equal batch")
+    check(found["equal"] is True and 1 < found["batch"] < 64, f"{found}")
+    check("reduced from the plan's 64" in partita("verify large.textproto --memory 6000000").out, "it does not say so")
+
+
+def test_verify_of_what_never_fits_tells_the_bytes_needed():
+    refuses(f"verify {lenet_plan()} --memory 1000", 4, r"at batch \d+ needs at least \d+ bytes; 1000 may be used")
+
+
+def test_verify_against_a_reference():
+    line = f"verify --reference {data('oracle/mlp')} --random_plans 4 --devices 3 --seed 5"
+    found = answer(line, "equal plans max_abs_error first_difference")
+    check(found["equal"] is True and found["plans"] == 4 and found["first_difference"] is None, f"{found}")
+
+
+def test_verify_finds_and_names_a_wrong_value_of_a_reference():
+    shutil.copytree(data("oracle/mlp"), "wrong", dirs_exist_ok=True)
+    path = pathlib.Path("wrong/expected.safetensors")
+    path.chmod(0o644)
+    raw = bytearray(path.read_bytes())
+    length = int.from_bytes(raw[:8], "little")
+    header = json.loads(raw[8:8 + length])
+    name = next(key for key in header if key.startswith("final/"))
+    start = 8 + length + header[name]["data_offsets"][0]
+    raw[start:start + 4] = b"\x00\x00\x80\x41"  # 16.0f
+    path.write_bytes(raw)
+    found = answer("verify --reference wrong --random_plans 2", "equal first_difference", expect=1)
+    check(found["equal"] is False and name in found["first_difference"], f"{name}: {found}")
 
 
 def test_simulate_writes_a_timeline():
@@ -230,6 +294,7 @@ def test_unknown_names_list_the_valid_ones():
     refuses(f"plan lenet {ELSEWHERE} --search guess", 3, r"guess.*mcmc")
     refuses(f"plan lenet {ELSEWHERE} --strategy hope", 3, r"hope.*data_parallel")
     refuses("plan lenet --optimizer magic", 3, r"magic.*adam")
+    refuses("list everything", 3, r"everything.*operators")
 
 
 def test_absent_files_are_named():
@@ -238,6 +303,8 @@ def test_absent_files_are_named():
     refuses("run absent.textproto", 3, r"absent\.textproto")
     refuses("simulate absent.textproto", 3, r"absent\.textproto")
     refuses("machine show absent.textproto", 3, r"absent\.textproto")
+    refuses("verify --reference absent", 3, r"absent")
+    refuses(f"run {lenet_plan()} --data absent.safetensors", 3, r"absent\.safetensors")
 
 
 def test_broken_files_are_named():
@@ -258,6 +325,66 @@ def test_plan_for_another_graph_is_refused():
     for verb in ("verify", "run", "simulate"):
         refuses(f"{verb} {path}", 3, r"fingerprint|another graph")
     refuses(f"verify {lenet_plan()} --model mlp_tiny", 3, r"fingerprint|another graph|operator")
+
+
+def test_plan_with_broken_contents_is_refused():
+    path = edited(lenet_plan(), r"degree: 2", "degree: 2000000", "degrees.textproto")
+    refuses(f"verify {path}", 3, r"degree|parts|devices")
+    path = edited(lenet_plan(), r"devices: \[0, 1\]", "devices: [0, 77]", "devices.textproto")
+    refuses(f"verify {path}", 3, r"device")
+
+
+def test_what_does_not_fit_in_memory_is_infeasible_by_how_much_and_where():
+    partita("machine discover --devices 2 -o full.textproto")
+    path = edited("full.textproto", r"memory_bytes: \d+", "memory_bytes: 20000", "tiny.textproto")
+    where = r"device 0 \(.*\) needs \d+ bytes and has 20000: \d+ too few"
+    refuses(f"plan lenet --machine {path} --evaluations 30", 4, where)
+    refuses(f"plan lenet --machine {path} --strategy data_parallel", 4, where)
+
+
+def test_an_expert_that_declines_says_why():
+    refuses("plan mlp_tiny --machine p100-4x4 --devices 2 --strategy spatial", 4, r"declines: .*image")
+
+
+def test_foreign_profile_is_refused_unless_asked_for():
+    partita("profile mlp_tiny --devices 2 --profile foreign.db --profile_time 1")
+    with sqlite3.connect("foreign.db") as base:
+        base.execute("delete from device")
+        base.execute("insert into device (hardware, configuration) values ('another computer', 'cpu')")
+    base.close()
+    line = "plan mlp_tiny --devices 2 --evaluations 20 --profile foreign.db --profile_time 0"
+    refuses(line, 7, r"another computer")
+    partita(line + " --foreign_profile")
+
+
+def test_a_loss_that_is_not_a_number_stops_training_and_names_the_operator():
+    partita(f"plan lenet --batch 8 {QUICK} -o nan.textproto")
+    refuses("run nan.textproto --steps 40 --lr 1e30", 1, r"loss is -?(nan|inf).*operator")
+
+
+# ---------------------------------------------------------------------------------------------------- Ctrl-C
+
+
+def test_interrupted_search_keeps_what_it_found():
+    line = "plan lenet --machine p100-4x4 --evaluations 1000000000 -o kept.textproto --json"
+    process = subprocess.Popen([BINARY] + line.split(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    time.sleep(3)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=120)
+    check(process.returncode == 130, f"exit {process.returncode}: {out}{err}")
+    check(json.loads(out)["interrupted"] is True, out)
+    check(answer("simulate kept.textproto --machine p100-4x4", "predicted_ms")["predicted_ms"] > 0, "the plan is bad")
+
+
+def test_interrupted_training_saves():
+    partita(f"plan mlp_tiny {QUICK} -o long.textproto")
+    line = "run long.textproto --steps 100000000 --save kept.safetensors --json"
+    process = subprocess.Popen([BINARY] + line.split(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    time.sleep(3)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=120)
+    check(process.returncode == 130, f"exit {process.returncode}: {out}{err}")
+    check(json.loads(out)["interrupted"] is True and pathlib.Path("kept.safetensors").exists(), out)
 
 
 # ---------------------------------------------------------------------------------------------------- running

@@ -1,0 +1,68 @@
+#include "tools/workflow/reference_verification.h"
+
+#include <algorithm>
+#include <random>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "graph/onnx/import.h"
+#include "graph/support/status_macros.h"
+#include "planner/space/search_space.h"
+#include "runtime/backend/backends.h"
+#include "runtime/serial/serial_reference.h"
+#include "runtime/train/executor_setup.h"
+#include "runtime/train/reference/reference_folder.h"
+#include "runtime/train/reference/reference_run.h"
+#include "runtime/train/reference_training.h"
+
+namespace partita {
+namespace {
+
+// Adds one run to the result.
+void Judge(const std::string& run, const ReferenceComparison& comparison, ReferenceResult& result) {
+  result.max_abs_error = std::max(result.max_abs_error, comparison.max_abs_error);
+  if (comparison.worst_share > result.worst_share) {
+    result.worst_share = comparison.worst_share;
+    result.worst = comparison.worst;
+  }
+  if (comparison.equal) return;
+  result.equal = false;
+  result.first_difference = absl::StrCat(run, ": ", comparison.first_difference);
+}
+
+}  // namespace
+
+absl::StatusOr<ReferenceResult> VerifyAgainstReference(const ReferenceRequest& request) {
+  ASSIGN_OR_RETURN(const ReferenceFolder reference, LoadReferenceFolder(request.folder));
+  ASSIGN_OR_RETURN(const ImportedModel model, ImportOnnx(reference.model_file));
+  ASSIGN_OR_RETURN(const Graph graph, BuildReferenceGraph(model.graph, reference));
+  ReferenceResult result;
+  ASSIGN_OR_RETURN(const RunValues serial, TrainSeriallyOnReference(model.graph, reference));
+  Judge("serial run", CompareWithReference(reference, serial), result);
+  ASSIGN_OR_RETURN(const auto backend, MakeBackend("reference"));
+  ExecutorSetup setup;
+  setup.backend = backend.get();
+  setup.devices = VirtualDeviceSpecs(request.devices);
+  setup.hang_seconds = 600;
+  PartitionOptions options;
+  options.devices = request.devices;
+  const SearchSpace space(graph, request.devices);
+  std::mt19937_64 random(request.seed);
+  for (int plan = 0; plan < request.random_plans && result.equal; ++plan) {
+    if (request.stop != nullptr && request.stop->load(std::memory_order_relaxed)) {
+      result.interrupted = true;
+      break;
+    }
+    if (request.progress) request.progress(plan, request.random_plans);
+    ASSIGN_OR_RETURN(
+        const RunValues got,
+        TrainSplitOnReference(graph, reference, space.RandomStrategy(random), options, setup));
+    Judge(absl::StrCat("random plan ", plan, " of seed ", request.seed, " on ", request.devices,
+                       " devices"),
+          CompareWithReference(reference, got), result);
+    ++result.plans;
+  }
+  return result;
+}
+
+}  // namespace partita
