@@ -26,8 +26,8 @@ absl::StatusOr<PlanOutcome> PlanOf(const Evaluator& evaluator, const Strategy& s
     return absl::ResourceExhaustedError(outcome.step.evaluation.reason);
   }
   // However a plan was found, it meets the same independent check.
-  RETURN_IF_ERROR(VerifyStep({evaluator.graph(), strategy, outcome.step.tasks, outcome.step.order,
-                              &outcome.step.memory}));
+  RETURN_IF_ERROR(VerifyStep(
+      {evaluator.graph(), strategy, outcome.step.tasks, outcome.step.order, &outcome.step.memory}));
   outcome.baseline = BaselineOf(evaluator);
   outcome.search.best = strategy;
   outcome.search.evaluation = outcome.step.evaluation;
