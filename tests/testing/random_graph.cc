@@ -1,5 +1,6 @@
 #include "tests/testing/random_graph.h"
 
+#include <algorithm>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -20,7 +21,13 @@ class ModelGenerator {
       x = Get(
           builder_.AddInput("x", {DType::kFloat32, {n, 1 + Below(4), 3 + Below(6), 2 + Below(5)}}));
       for (int i = 1 + Below(5); i > 0; --i) x = AddImageLayer(x);
-      x = AddTransition(x);
+      if (Chance(80)) {
+        x = AddTransition(x);
+      } else if (Chance(50)) {
+        x = Try(Transpose{.perm = {0, 2, 3, 1}}, {x});
+      } else {
+        x = Get(Chance(50) ? AddLogSoftmax(builder_, Name(), x) : AddSoftmax(builder_, Name(), x));
+      }
     } else {
       x = Get(builder_.AddInput("x", {DType::kFloat32, {n, 2 + Below(6)}}));
     }
@@ -56,7 +63,7 @@ class ModelGenerator {
   std::vector<int64_t> Pair(int64_t most) { return {1 + Below(most), 1 + Below(most)}; }
 
   TensorId AddImageLayer(TensorId x) {
-    switch (Below(17)) {
+    switch (Below(19)) {
       case 0:
       case 1:
       case 2:
@@ -76,6 +83,8 @@ class ModelGenerator {
       case 10:
         return ConcatWith(x);
       case 11:
+      case 17:
+      case 18:
         return CropOrPad(x);
       case 12:
         return TransposeImage(x);
@@ -159,9 +168,9 @@ class ModelGenerator {
     if (Chance(50)) {
       Crop crop;
       for (size_t d = 0; d < 4; ++d) {
-        const int64_t begin = d == 0 || Chance(50) ? 0 : Below(s[d]);
+        const int64_t begin = d == 0 || s[d] < 2 || Chance(50) ? 0 : 1;
         crop.begin.push_back(begin);
-        crop.end.push_back(d == 0 ? s[0] : begin + 1 + Below(s[d] - begin));
+        crop.end.push_back(d == 0 ? s[0] : std::max(begin + 1, s[d] - Below(3)));
       }
       return Try(crop, {x});
     }
