@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <atomic>
+
 #include "runtime/backend/cpu/cpu_kernels.h"
 #include "runtime/backend/cpu/dnnl_kernel.h"
 #include "runtime/backend/cpu/thread_team.h"
@@ -30,6 +33,57 @@ MatrixSizes SizesOf(const MatMul& matmul, const KernelSignature& s) {
   return sizes;
 }
 
+// The products of the backward pass through oneDNN's BLAS call, which reads the weights where they
+// lie; the matmul primitive packs them first, which takes longer than the product where there are
+// few rows.
+class BlasProduct : public HostKernel {
+ public:
+  // c[m, n] = a * b, or a^T * b with a [k, m].
+  BlasProduct(bool transpose_a, int64_t m, int64_t n, int64_t k, size_t a_at, size_t b_at)
+      : transpose_a_(transpose_a), m_(m), n_(n), k_(k), a_at_(a_at), b_at_(b_at) {}
+  int64_t scratch_bytes() const override { return 0; }
+
+  absl::Status Run(const KernelArguments& arguments, void*) const override {
+    const auto* a = static_cast<const float*>(arguments.inputs[a_at_].data);
+    const auto* b = static_cast<const float*>(arguments.inputs[b_at_].data);
+    auto* c = static_cast<float*>(arguments.outputs[0].data);
+    std::atomic<bool> good{true};
+    // The threads share what is large: the rows of dw, or the columns of dx.
+    if (transpose_a_) {
+      ParallelBlocks(m_, 16, [&](int64_t begin, int64_t end) {
+        if (!Multiply(a + begin, b, c + begin * n_, end - begin, n_)) good = false;
+      });
+    } else {
+      ParallelBlocks(n_, 64, [&](int64_t begin, int64_t end) {
+        if (!Multiply(a, b + begin, c + begin, m_, end - begin)) good = false;
+      });
+    }
+    return good ? absl::OkStatus() : absl::InternalError("oneDNN: sgemm failed");
+  }
+
+ private:
+  // Rows of b that are walked at a time where they are long: as much as stays in the cache.
+  static constexpr int64_t kInner = 64;
+
+  bool Multiply(const float* a, const float* b, float* c, int64_t m, int64_t n) const {
+    if (transpose_a_) {
+      return dnnl_sgemm('T', 'N', m, n, k_, 1.f, a, m_, b, n_, 0.f, c, n_) == dnnl_success;
+    }
+    for (int64_t k = 0; k < k_; k += kInner) {
+      const int64_t inner = std::min(kInner, k_ - k);
+      if (dnnl_sgemm('N', 'N', m, n, inner, 1.f, a + k, k_, b + k * n_, n_, k > 0 ? 1.f : 0.f, c,
+                     n_) != dnnl_success) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  const bool transpose_a_;
+  const int64_t m_, n_, k_;
+  const size_t a_at_, b_at_;
+};
+
 std::unique_ptr<HostKernel> Product(const Desc& a, size_t a_at, const Desc& b, size_t b_at,
                                     const Desc* bias, const Desc& c, const KernelSignature& s) {
   const auto pd = dnnl_compat::MatMul(CpuEngine(), a, b, bias, c, AttributesFor(s));
@@ -44,16 +98,13 @@ std::unique_ptr<HostKernel> MakeProduct(const MatMul& matmul, const KernelSignat
   const MatrixSizes z = SizesOf(matmul, s);
   const bool t = matmul.transposed;
   if (s.pass.gradient == 0) {  // dx[rows, in] = dy[rows, out] * w, w seen as [out, in]
-    return Product(Matrix(z.rows, z.out), 1, t ? Matrix(z.out, z.in) : Matrix(z.in, z.out, true), 0,
-                   nullptr, Matrix(z.rows, z.in), s);
+    if (t) return std::make_unique<BlasProduct>(false, z.rows, z.in, z.out, 1, 0);
+    return Product(Matrix(z.rows, z.out), 1, Matrix(z.in, z.out, true), 0, nullptr,
+                   Matrix(z.rows, z.in), s);
   }
-  if (s.pass.gradient == 1) {
-    if (t) {  // dw[out, in] = dy^T * x
-      return Product(Matrix(z.rows, z.out, true), 1, Matrix(z.rows, z.in), 0, nullptr,
-                     Matrix(z.out, z.in), s);
-    }
-    return Product(Matrix(z.rows, z.in, true), 0, Matrix(z.rows, z.out), 1, nullptr,
-                   Matrix(z.in, z.out), s);
+  if (s.pass.gradient == 1) {  // dw[out, in] = dy^T * x, or its transpose
+    return t ? std::make_unique<BlasProduct>(true, z.out, z.in, z.rows, 1, 0)
+             : std::make_unique<BlasProduct>(true, z.in, z.out, z.rows, 0, 1);
   }
   const bool with_bias = s.inputs.size() == 3 && s.inputs[2].present;
   const Desc bias = Matrix(1, z.out);

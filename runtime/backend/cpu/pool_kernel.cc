@@ -154,26 +154,45 @@ class PoolKernel : public HostKernel {
   void ScatterMax(const Taps& rows, const Taps& columns, int64_t count, const float* x,
                   const float* dy, float* dx) const {
     if (rows.count == 0 || columns.count == 0) return;
-    float best[kBlock];
     int32_t where[kBlock];
+    if (x_.c == 1 && dx_.c == 1 && y_.c == 1) {
+      FindMax<true>(rows, columns, count, x, where);
+      // Selected tap by tap, which runs over vectors.
+      int32_t tap = 0;
+      ForEachTap(rows, columns, [&](int64_t h, int64_t w) {
+        float* at = dx + h * dx_.h + w * dx_.w;
+        for (int64_t k = 0; k < count; ++k) at[k] += where[k] == tap ? dy[k] : 0.f;
+        ++tap;
+      });
+      return;
+    }
+    FindMax<false>(rows, columns, count, x, where);
+    for (int64_t k = 0; k < count; ++k) {
+      const int64_t h = rows.first + where[k] / columns.count * rows.step;
+      const int64_t w = columns.first + where[k] % columns.count * columns.step;
+      dx[h * dx_.h + w * dx_.w + k * dx_.c] += dy[k * y_.c];
+    }
+  }
+
+  // For each channel the number of the tap that holds its maximum.
+  template <bool kUnitStride>
+  void FindMax(const Taps& rows, const Taps& columns, int64_t count, const float* x,
+               int32_t* where) const {
+    const int64_t stride = kUnitStride ? 1 : x_.c;
+    float best[kBlock];
     std::fill_n(best, count, -std::numeric_limits<float>::infinity());
     std::fill_n(where, count, -1);
     int32_t tap = 0;
     ForEachTap(rows, columns, [&](int64_t h, int64_t w) {
       const float* at = x + h * x_.h + w * x_.w;
       for (int64_t k = 0; k < count; ++k) {
-        const float v = at[k * x_.c];
-        const bool better = v > best[k] || where[k] < 0 || (v != v && best[k] == best[k]);
+        const float v = at[k * stride];
+        const bool better = (v > best[k]) | (where[k] < 0) | ((v != v) & (best[k] == best[k]));
         best[k] = better ? v : best[k];
         where[k] = better ? tap : where[k];
       }
       ++tap;
     });
-    for (int64_t k = 0; k < count; ++k) {
-      const int64_t h = rows.first + where[k] / columns.count * rows.step;
-      const int64_t w = columns.first + where[k] % columns.count * columns.step;
-      dx[h * dx_.h + w * dx_.w + k * dx_.c] += dy[k * y_.c];
-    }
   }
 
   void ScatterAverage(const Taps& rows, const Taps& columns, int64_t count, const float* dy,
