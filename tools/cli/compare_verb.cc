@@ -1,11 +1,14 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_replace.h"
 #include "graph/support/status_macros.h"
 #include "planner/expert/expert_strategies.h"
 #include "tools/cli/planning.h"
+#include "tools/cli/staging.h"
 #include "tools/cli/text.h"
 #include "tools/cli/verb.h"
 #include "tools/workflow/measurement.h"
+#include "tools/workflow/stage_ends.h"
 #include "tools/workflow/verification.h"
 
 namespace partita {
@@ -15,6 +18,7 @@ struct CompareFlags {
   ModelRequest model;
   MachineRequest machine;
   SearchFlags search;
+  StageFlags stages;
   std::vector<std::string> plans;
   bool measure = false, verify = false;
   int steps = 9;
@@ -32,41 +36,56 @@ struct Row {
 
 class CompareRun {
  public:
-  explicit CompareRun(const CompareFlags& flags) : flags_(flags) {}
+  CompareRun(const CompareFlags& flags, Stages* stages) : flags_(flags), stages_(stages) {}
 
   absl::StatusOr<Answer> Run() {
-    ASSIGN_OR_RETURN(model_, LoadTrainingModel(flags_.model));
+    ASSIGN_OR_RETURN(model_, LoadTrainingModel(flags_.model, stages_));
     ASSIGN_OR_RETURN(MeasuredSearch search,
                      SearchOnMachine(flags_.machine, model_.graph, RequestOf(flags_.search, ""),
-                                     flags_.profile_time));
+                                     flags_.profile_time, stages_));
     priced_ = std::move(search.priced);
     const Evaluator evaluator(model_.graph, priced_.machine->topology, *priced_.model,
                               {DefaultChoices(priced_), SizesOn(priced_), true});
     RETURN_IF_ERROR(AddRows(evaluator, std::move(search.outcome)));
+    RETURN_IF_ERROR(stopped_);
     if (flags_.measure) RETURN_IF_ERROR(Measure());
     if (flags_.verify) RETURN_IF_ERROR(Verify());
     return Report();
   }
 
  private:
-  void AddRow(const std::string& name, absl::StatusOr<PlanOutcome> outcome) {
+  absl::Status AddRow(const std::string& name, absl::StatusOr<PlanOutcome> outcome) {
     Row row;
     row.name = name;
     if (outcome.ok()) {
+      outcome->plan.model = model_.label;
+      RETURN_IF_ERROR(EndRow(name, *outcome));
       row.plan = std::move(outcome->plan);
-      row.plan.model = model_.label;
       row.evaluation = outcome->step.evaluation;
     } else {
       row.declined = std::string(outcome.status().message());
     }
     rows_.push_back(std::move(row));
+    return absl::OkStatus();
+  }
+
+  // Every row goes through the stages in a folder of its own; the command stops when all have
+  // reached the stage after which it should.
+  absl::Status EndRow(const std::string& name, const PlanOutcome& outcome) {
+    if (stages_ == nullptr) return absl::OkStatus();
+    stages_->BeginRow(absl::StrReplaceAll(name, {{"/", "_"}}));
+    absl::Status status = EndPlanning(stages_, model_.graph, outcome);
+    if (status.ok()) status = EndLowering(stages_, model_.graph, outcome, SizesOn(priced_));
+    if (!StoppedAsAsked(status)) return status;
+    stopped_ = std::move(status);
+    return absl::OkStatus();
   }
 
   absl::Status AddRows(const Evaluator& evaluator, PlanOutcome searched) {
     for (const ExpertRow& expert : ExpertStrategies()) {
-      AddRow(expert.name, MakePlan(evaluator, RequestOf({}, expert.name)));
+      RETURN_IF_ERROR(AddRow(expert.name, MakePlan(evaluator, RequestOf({}, expert.name))));
     }
-    AddRow("searched", std::move(searched));
+    RETURN_IF_ERROR(AddRow("searched", std::move(searched)));
     for (const std::string& path : flags_.plans) {
       ASSIGN_OR_RETURN(const LoadedPlan loaded, LoadPlan(path, flags_.model.model));
       if (loaded.plan.model.fingerprint != model_.graph.fingerprint()) {
@@ -79,7 +98,7 @@ class CompareRun {
             "plan '", path, "' is for ", loaded.plan.topology.size(), " devices; compared are ",
             priced_.machine->topology.size(), ". Try --devices"));
       }
-      AddRow(path, PlanOf(evaluator, loaded.plan.strategy, path));
+      RETURN_IF_ERROR(AddRow(path, PlanOf(evaluator, loaded.plan.strategy, path)));
     }
     return absl::OkStatus();
   }
@@ -178,6 +197,8 @@ class CompareRun {
   }
 
   const CompareFlags& flags_;
+  Stages* const stages_;
+  absl::Status stopped_;
   TrainingModel model_;
   PricedMachine priced_;
   std::vector<Row> rows_;
@@ -200,7 +221,13 @@ void AddCompareVerb(CLI::App& app, VerbTable& verbs) {
       ->check(CLI::PositiveNumber);
   verb->add_option("--profile_time", flags->profile_time,
                    "seconds for measuring missing kernels; 0: none");
-  verbs.Add(verb, [flags] { return CompareRun(*flags).Run(); });
+  AddStageFlags(*verb, flags->stages,
+                {Stage::kModel, Stage::kTrainingGraph, Stage::kStrategy, Stage::kTaskGraph,
+                 Stage::kPredictedTimeline, Stage::kPlan, Stage::kProgram, Stage::kBuffers});
+  verbs.Add(verb, [flags] {
+    return RunInStages(flags->stages,
+                       [flags](Stages* stages) { return CompareRun(*flags, stages).Run(); });
+  });
 }
 
 }  // namespace partita

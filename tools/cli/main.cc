@@ -125,7 +125,8 @@ int Main(int argc, char** argv) {
       "  partita compare alexnet --batch 32 --measure   searched plan against expert strategies\n"
       "  partita verify alexnet.plan.textproto      proves that a plan computes the same model\n"
       "  partita run alexnet.plan.textproto --steps 20\n"
-      "  partita plan model.onnx --machine p100-4x4 plan for a machine that is not here\n"};
+      "  partita plan model.onnx --machine p100-4x4 plan for a machine that is not here\n"
+      "  partita plan lenet --dump_dir stages       what every stage makes, as files\n"};
   app.set_version_flag("--version", std::string("partita ") + kVersion);
   app.require_subcommand(1);
   bool json = false;

@@ -5,9 +5,11 @@
 #include "graph/parallel/plan_io.h"
 #include "graph/support/status_macros.h"
 #include "tools/cli/planning.h"
+#include "tools/cli/staging.h"
 #include "tools/cli/text.h"
 #include "tools/cli/verb.h"
 #include "tools/version.h"
+#include "tools/workflow/stage_ends.h"
 
 namespace partita {
 namespace {
@@ -16,6 +18,7 @@ struct PlanFlags {
   ModelRequest model;
   MachineRequest machine;
   SearchFlags search;
+  StageFlags stages;
   std::string strategy, output;
   double profile_time = 60;
 };
@@ -96,17 +99,19 @@ void Describe(const PricedMachine& priced, const TrainingModel& model, const Pla
                   priced.is_local ? "   or: partita run " : "   or: partita simulate ", path, "\n");
 }
 
-absl::StatusOr<Answer> RunPlan(const PlanFlags& flags) {
-  ASSIGN_OR_RETURN(const TrainingModel model, LoadTrainingModel(flags.model));
-  ASSIGN_OR_RETURN(MeasuredSearch search,
-                   SearchOnMachine(flags.machine, model.graph,
-                                   RequestOf(flags.search, flags.strategy), flags.profile_time));
+absl::StatusOr<Answer> RunPlan(const PlanFlags& flags, Stages* stages) {
+  ASSIGN_OR_RETURN(const TrainingModel model, LoadTrainingModel(flags.model, stages));
+  ASSIGN_OR_RETURN(MeasuredSearch search, SearchOnMachine(flags.machine, model.graph,
+                                                          RequestOf(flags.search, flags.strategy),
+                                                          flags.profile_time, stages));
   const PricedMachine& priced = search.priced;
   PlanOutcome& outcome = search.outcome;
   outcome.plan.model = model.label;
   outcome.plan.provenance.program_version = kVersion;
   const std::string path = flags.output.empty() ? DefaultOutput(flags.model.model) : flags.output;
+  RETURN_IF_ERROR(EndPlanning(stages, model.graph, outcome));
   RETURN_IF_ERROR(WritePlanFile(outcome.plan, model.graph, path));
+  RETURN_IF_ERROR(EndLowering(stages, model.graph, outcome, SizesOn(priced)));
   Answer answer;
   for (const std::string& note : model.imported.notes)
     absl::StrAppend(&answer.text, "note: ", note, "\n");
@@ -127,7 +132,12 @@ void AddPlanVerb(CLI::App& app, VerbTable& verbs) {
                    "seconds for measuring missing kernels; 0: none")
       ->check(CLI::NonNegativeNumber);
   verb->add_option("-o,--output", flags->output, "plan file; default MODEL.plan.textproto");
-  verbs.Add(verb, [flags] { return RunPlan(*flags); });
+  AddStageFlags(*verb, flags->stages,
+                {Stage::kModel, Stage::kTrainingGraph, Stage::kStrategy, Stage::kTaskGraph,
+                 Stage::kPredictedTimeline, Stage::kPlan, Stage::kProgram, Stage::kBuffers});
+  verbs.Add(verb, [flags] {
+    return RunInStages(flags->stages, [flags](Stages* stages) { return RunPlan(*flags, stages); });
+  });
 }
 
 }  // namespace partita

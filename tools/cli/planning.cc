@@ -1,6 +1,7 @@
 #include "tools/cli/planning.h"
 
 #include <iostream>
+#include <memory>
 
 #include "absl/strings/str_cat.h"
 #include "graph/support/status_macros.h"
@@ -10,7 +11,8 @@
 namespace partita {
 
 absl::StatusOr<MeasuredSearch> SearchOnMachine(const MachineRequest& machine, const Graph& graph,
-                                               const PlanRequest& plan, double profile_time) {
+                                               const PlanRequest& plan, double profile_time,
+                                               Stages* stages) {
   MeasuredSearchRequest request;
   request.machine = machine;
   request.plan = plan;
@@ -19,6 +21,11 @@ absl::StatusOr<MeasuredSearch> SearchOnMachine(const MachineRequest& machine, co
   request.profiling.progress = [](int64_t done, int64_t wanted, const std::string& what) {
     ShowProgress(absl::StrCat("profiling ", done, "/", wanted, " ", what));
   };
+  std::unique_ptr<SearchLog> log;
+  if (stages != nullptr && stages->dumps()) {
+    ASSIGN_OR_RETURN(log, SearchLog::Open(stages->PathOf("15_search.csv")));
+    request.log = log.get();
+  }
   ASSIGN_OR_RETURN(MeasuredSearch search, SearchAndMeasure(graph, request));
   EndProgress();
   if (search.measured > 0) {

@@ -5,13 +5,15 @@
 #include "planner/planner.h"
 #include "tools/cli/verb.h"
 #include "tools/workflow/measured_search.h"
+#include "tools/workflow/stages.h"
 
 namespace partita {
 
 // Searches on the machine, measuring on this host for at most `profile_time` seconds; progress on
-// stderr.
+// stderr. Where stages are dumped, each accepted step is a row of 15_search.csv.
 absl::StatusOr<MeasuredSearch> SearchOnMachine(const MachineRequest& machine, const Graph& graph,
-                                               const PlanRequest& plan, double profile_time);
+                                               const PlanRequest& plan, double profile_time,
+                                               Stages* stages);
 
 // A request with progress on stderr that Ctrl-C ends.
 PlanRequest RequestOf(const SearchFlags& flags, const std::string& strategy);

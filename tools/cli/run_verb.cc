@@ -3,6 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "graph/support/status_macros.h"
+#include "tools/cli/staging.h"
 #include "tools/cli/text.h"
 #include "tools/cli/verb.h"
 #include "tools/workflow/running.h"
@@ -13,10 +14,11 @@ namespace {
 struct RunFlags {
   std::string plan, model, data_cache = "none";
   RunRequest request;
+  StageFlags stages;
 };
 
-absl::StatusOr<Answer> RunTraining(RunFlags& flags) {
-  ASSIGN_OR_RETURN(const LoadedPlan loaded, LoadPlan(flags.plan, flags.model));
+absl::StatusOr<Answer> RunTraining(RunFlags& flags, Stages* stages) {
+  ASSIGN_OR_RETURN(const LoadedPlan loaded, LoadPlan(flags.plan, flags.model, stages));
   flags.request.stop = &g_interrupted;
   flags.request.cache_in_memory = flags.data_cache == "memory";
   flags.request.on_step = [](const StepReport& report) {
@@ -34,7 +36,7 @@ absl::StatusOr<Answer> RunTraining(RunFlags& flags) {
     std::cerr << absl::StrFormat("after step %d: evaluation loss %.4f, accuracy %.2f %%\n", step,
                                  result.loss, 100 * result.accuracy);
   };
-  ASSIGN_OR_RETURN(const RunOutcome outcome, RunPlan(loaded, flags.request));
+  ASSIGN_OR_RETURN(const RunOutcome outcome, RunPlan(loaded, flags.request, stages));
   if (!outcome.status.ok() && !absl::IsCancelled(outcome.status)) return outcome.status;
   Answer answer;
   answer.json = {{"losses", outcome.metrics.losses()},
@@ -82,7 +84,13 @@ void AddRunVerb(CLI::App& app, VerbTable& verbs) {
   verb->add_option("--data_cache", flags->data_cache, "none, memory")
       ->check(CLI::IsMember({"none", "memory"}));
   verb->add_flag("--skip_broken", r.skip_broken, "leave broken samples out instead of stopping");
-  verbs.Add(verb, [flags] { return RunTraining(*flags); });
+  AddStageFlags(*verb, flags->stages,
+                {Stage::kModel, Stage::kTrainingGraph, Stage::kStrategy, Stage::kTaskGraph,
+                 Stage::kPlan, Stage::kProgram, Stage::kBuffers, Stage::kMeasuredTimeline});
+  verbs.Add(verb, [flags] {
+    return RunInStages(flags->stages,
+                       [flags](Stages* stages) { return RunTraining(*flags, stages); });
+  });
 }
 
 }  // namespace partita

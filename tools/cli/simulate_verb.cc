@@ -4,8 +4,10 @@
 #include "graph/task/planned_step.h"
 #include "graph/task/timeline.h"
 #include "planner/evaluator.h"
+#include "tools/cli/staging.h"
 #include "tools/cli/text.h"
 #include "tools/cli/verb.h"
+#include "tools/workflow/stage_ends.h"
 
 namespace partita {
 namespace {
@@ -13,10 +15,11 @@ namespace {
 struct SimulateFlags {
   std::string plan, model, output;
   MachineRequest machine;
+  StageFlags stages;
 };
 
-absl::StatusOr<Answer> RunSimulate(const SimulateFlags& flags) {
-  ASSIGN_OR_RETURN(const LoadedPlan loaded, LoadPlan(flags.plan, flags.model));
+absl::StatusOr<Answer> RunSimulate(const SimulateFlags& flags, Stages* stages) {
+  ASSIGN_OR_RETURN(const LoadedPlan loaded, LoadPlan(flags.plan, flags.model, stages));
   MachineRequest request = flags.machine;
   if (!request.devices.has_value()) request.devices = loaded.plan.topology.size();
   ASSIGN_OR_RETURN(const PricedMachine priced, PriceMachine(request));
@@ -26,11 +29,8 @@ absl::StatusOr<Answer> RunSimulate(const SimulateFlags& flags) {
   ASSIGN_OR_RETURN(PlannedStep step, BuildPlannedStep(graph, loaded.plan));
   ASSIGN_OR_RETURN(const EvaluatedStep evaluated,
                    evaluator.EvaluateOrder(std::move(step.tasks), std::move(step.order)));
-  Timeline timeline =
-      TimelineOf(graph, evaluated.tasks, evaluated.schedule.start, evaluated.schedule.end);
-  timeline.title = "predicted";
-  for (const Device& device : priced.machine->topology.devices())
-    timeline.device_names.push_back(device.name);
+  const Timeline timeline = PredictedTimeline(graph, priced.machine->topology, evaluated);
+  RETURN_IF_ERROR(EndPredictedTimeline(stages, timeline, evaluated.evaluation.time));
   const std::string path = flags.output.empty() ? flags.plan + ".timeline.json" : flags.output;
   RETURN_IF_ERROR(WriteFileAtomically(path, TimelineToJson(timeline)));
   Answer answer;
@@ -52,7 +52,13 @@ void AddSimulateVerb(CLI::App& app, VerbTable& verbs) {
   verb->add_option("--model", flags->model, "where the model is, if it has moved");
   AddMachineFlags(*verb, flags->machine);
   verb->add_option("-o,--output", flags->output, "timeline file; default PLAN.timeline.json");
-  verbs.Add(verb, [flags] { return RunSimulate(*flags); });
+  AddStageFlags(*verb, flags->stages,
+                {Stage::kModel, Stage::kTrainingGraph, Stage::kStrategy, Stage::kTaskGraph,
+                 Stage::kPlan, Stage::kPredictedTimeline});
+  verbs.Add(verb, [flags] {
+    return RunInStages(flags->stages,
+                       [flags](Stages* stages) { return RunSimulate(*flags, stages); });
+  });
 }
 
 }  // namespace partita

@@ -3,6 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "graph/support/status_macros.h"
+#include "tools/cli/staging.h"
 #include "tools/cli/verb.h"
 #include "tools/workflow/reference_verification.h"
 #include "tools/workflow/verification.h"
@@ -15,14 +16,15 @@ struct VerifyFlags {
   std::optional<int> steps;
   VerificationRequest request;
   ReferenceRequest reference;
+  StageFlags stages;
 };
 
 Json TextOrNull(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
 
-absl::StatusOr<Answer> RunPlanCheck(const VerifyFlags& flags) {
+absl::StatusOr<Answer> RunPlanCheck(const VerifyFlags& flags, Stages* stages) {
   VerificationRequest request = flags.request;
   request.steps = flags.steps.value_or(request.quick ? 1 : 2);
-  ASSIGN_OR_RETURN(const LoadedPlan loaded, LoadPlan(flags.plan, flags.model));
+  ASSIGN_OR_RETURN(const LoadedPlan loaded, LoadPlan(flags.plan, flags.model, stages));
   ShowProgress("running the plan and the serial model");
   ASSIGN_OR_RETURN(const VerificationResult result,
                    VerifyTrainingPlan(loaded.model, loaded.plan, request));
@@ -84,13 +86,13 @@ absl::StatusOr<Answer> RunReferenceCheck(const VerifyFlags& flags) {
   return answer;
 }
 
-absl::StatusOr<Answer> RunVerify(const VerifyFlags& flags) {
+absl::StatusOr<Answer> RunVerify(const VerifyFlags& flags, Stages* stages) {
   if (flags.plan.empty() == flags.reference.folder.empty()) {
     Answer wrong;
     wrong.usage_error = "verify takes either a plan file or --reference FOLDER";
     return wrong;
   }
-  return flags.plan.empty() ? RunReferenceCheck(flags) : RunPlanCheck(flags);
+  return flags.plan.empty() ? RunReferenceCheck(flags) : RunPlanCheck(flags, stages);
 }
 
 }  // namespace
@@ -115,7 +117,13 @@ void AddVerifyVerb(CLI::App& app, VerbTable& verbs) {
   verb->add_option("--devices", reference.devices, "devices of the random plans; default 2")
       ->check(CLI::Range(1, 64));
   verb->add_option("--seed", flags->request.seed, "of weights and data, or of the random plans");
-  verbs.Add(verb, [flags] { return RunVerify(*flags); });
+  AddStageFlags(
+      *verb, flags->stages,
+      {Stage::kModel, Stage::kTrainingGraph, Stage::kStrategy, Stage::kTaskGraph, Stage::kPlan});
+  verbs.Add(verb, [flags] {
+    return RunInStages(flags->stages,
+                       [flags](Stages* stages) { return RunVerify(*flags, stages); });
+  });
 }
 
 }  // namespace partita

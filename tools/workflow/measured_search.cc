@@ -44,7 +44,14 @@ absl::StatusOr<MeasuredSearch> SearchAndMeasure(const Graph& graph,
     }
   }
   for (int round = 0;; ++round) {
-    ASSIGN_OR_RETURN(search.outcome, PlanOn(graph, search.priced, request.plan));
+    PlanRequest plan = request.plan;
+    if (request.log != nullptr) {
+      plan.options.progress = [&request, round](const SearchProgress& step) {
+        request.log->Add(round, step);
+        if (request.plan.options.progress) request.plan.options.progress(step);
+      };
+    }
+    ASSIGN_OR_RETURN(search.outcome, PlanOn(graph, search.priced, plan));
     if (!measures || search.outcome.search.interrupted) return search;
     const bool last = round + 1 >= request.rounds || seconds_left() <= 0;
     profiling.seconds = last ? 0 : seconds_left();

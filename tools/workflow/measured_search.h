@@ -4,6 +4,7 @@
 #include "planner/planner.h"
 #include "tools/workflow/priced_machine.h"
 #include "tools/workflow/profiling.h"
+#include "tools/workflow/search_log.h"
 
 namespace partita {
 
@@ -14,6 +15,7 @@ struct MeasuredSearchRequest {
   double profile_seconds = 60;
   ProfilingRequest profiling;  // stop and progress; the rest is filled in
   int rounds = 6;
+  SearchLog* log = nullptr;  // of the steps that the searches accept
 };
 
 struct MeasuredSearch {

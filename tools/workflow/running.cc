@@ -11,6 +11,7 @@
 #include "runtime/train/executor_setup.h"
 #include "runtime/train/measured_timeline.h"
 #include "tools/workflow/priced_machine.h"
+#include "tools/workflow/stage_ends.h"
 
 namespace partita {
 namespace {
@@ -55,26 +56,27 @@ TrainerOptions OptionsOf(const RunRequest& request) {
   return options;
 }
 
-absl::Status WriteTimeline(const std::string& path, const LoadedPlan& loaded,
-                           const Executor& executor, const Trainer& trainer) {
+// Of the last step.
+Timeline TimelineOfRun(const LoadedPlan& loaded, const Executor& executor, const Trainer& trainer) {
   std::vector<std::string> names;
   for (const Device& device : loaded.plan.topology.devices()) names.push_back(device.name);
-  return WriteFileAtomically(
-      path, TimelineToJson(MeasuredTimeline(loaded.model.graph, executor.program().tasks,
-                                            trainer.timeline(), "measured", names)));
+  return MeasuredTimeline(loaded.model.graph, executor.program().tasks, trainer.timeline(),
+                          "measured", names);
 }
 
 }  // namespace
 
-absl::StatusOr<RunOutcome> RunPlan(const LoadedPlan& loaded, const RunRequest& request) {
+absl::StatusOr<RunOutcome> RunPlan(const LoadedPlan& loaded, const RunRequest& request,
+                                   Stages* stages) {
   const Graph& graph = loaded.model.graph;
   ASSIGN_OR_RETURN(const auto backend, MakeBackend(LocalBackendName()));
   ExecutorSetup setup;
   setup.backend = backend.get();
   setup.devices = DeviceSpecsOf(loaded.plan.topology);
-  setup.record_timeline = !request.timeline.empty();
+  setup.record_timeline = !request.timeline.empty() || stages != nullptr;
   ASSIGN_OR_RETURN(PlannedStep step, BuildPlannedStep(graph, loaded.plan));
   ASSIGN_OR_RETURN(const auto executor, OpenExecutor(graph, std::move(step), setup));
+  RETURN_IF_ERROR(EndProgram(stages, graph, loaded.plan.strategy, executor->program()));
   ASSIGN_OR_RETURN(TrainingData data, OpenData(request, request.data, DataSplit::kTrain, graph));
   ASSIGN_OR_RETURN(TrainingState start, StartState(graph, request));
   EvaluationData evaluation;
@@ -102,9 +104,15 @@ absl::StatusOr<RunOutcome> RunPlan(const LoadedPlan& loaded, const RunRequest& r
     RETURN_IF_ERROR(SaveCheckpoint(request.save, graph, end));
     outcome.written.push_back(request.save);
   }
-  if (!request.timeline.empty() && outcome.metrics.steps() > 0) {
-    RETURN_IF_ERROR(WriteTimeline(request.timeline, loaded, *executor, *trainer));
-    outcome.written.push_back(request.timeline);
+  if (setup.record_timeline && outcome.metrics.steps() > 0) {
+    const Timeline timeline = TimelineOfRun(loaded, *executor, *trainer);
+    if (!request.timeline.empty()) {
+      RETURN_IF_ERROR(WriteFileAtomically(request.timeline, TimelineToJson(timeline)));
+      outcome.written.push_back(request.timeline);
+    }
+    // There is nothing behind this stage to stop before.
+    const absl::Status ended = EndMeasuredTimeline(stages, timeline);
+    if (!ended.ok() && !StoppedAsAsked(ended)) return ended;
   }
   return outcome;
 }

@@ -9,6 +9,7 @@
 #include "runtime/train/evaluation.h"
 #include "runtime/train/metrics.h"
 #include "runtime/train/trainer.h"
+#include "tools/workflow/stages.h"
 #include "tools/workflow/training_model.h"
 
 namespace partita {
@@ -38,7 +39,9 @@ struct RunOutcome {
 };
 
 // Trains a plan on this host. Errors before the first step are the status of the result; those of
-// training are in the outcome, after what was reached has been saved.
-absl::StatusOr<RunOutcome> RunPlan(const LoadedPlan& loaded, const RunRequest& request);
+// training are in the outcome, after what was reached has been saved. Ends the stages of program,
+// buffers and measured timeline.
+absl::StatusOr<RunOutcome> RunPlan(const LoadedPlan& loaded, const RunRequest& request,
+                                   Stages* stages = nullptr);
 
 }  // namespace partita

@@ -3,33 +3,39 @@
 #include "graph/parallel/plan_io.h"
 #include "graph/support/status_macros.h"
 #include "graph/task/plan_verifier.h"
+#include "tools/workflow/stage_ends.h"
 
 namespace partita {
 
-absl::StatusOr<TrainingModel> LoadTrainingModel(const ModelRequest& request) {
+absl::StatusOr<TrainingModel> LoadTrainingModel(const ModelRequest& request, Stages* stages) {
   TrainingModel model;
   ImportOptions import;
   import.batch = request.batch;
   import.freeze_bn = request.freeze_batch_norm;
   ASSIGN_OR_RETURN(model.imported, LoadModel(request.model, import));
+  RETURN_IF_ERROR(EndModel(stages, model.imported));
   TrainingOptions training;
   ASSIGN_OR_RETURN(training.optimizer, OptimizerNamed(request.optimizer));
   ASSIGN_OR_RETURN(model.graph, BuildTrainingGraph(model.imported.graph, training));
   model.label = {request.model, model.graph.batch(), request.optimizer, request.freeze_batch_norm,
                  model.graph.fingerprint()};
+  RETURN_IF_ERROR(EndTrainingGraph(stages, model.graph));
   return model;
 }
 
-absl::StatusOr<LoadedPlan> LoadPlan(const std::string& path, const std::string& model) {
+absl::StatusOr<LoadedPlan> LoadPlan(const std::string& path, const std::string& model,
+                                    Stages* stages) {
   ASSIGN_OR_RETURN(const proto::Plan message, ReadPlanFile(path));
   ASSIGN_OR_RETURN(const PlanModel label, PlanModelOf(message));
   LoadedPlan loaded;
   ASSIGN_OR_RETURN(loaded.model,
                    LoadTrainingModel({model.empty() ? label.source : model, label.batch,
-                                      label.optimizer, label.freeze_batch_norm}));
+                                      label.optimizer, label.freeze_batch_norm},
+                                     stages));
   ASSIGN_OR_RETURN(loaded.plan, PlanFromProto(message, loaded.model.graph));
   RETURN_IF_ERROR(VerifyPlan(loaded.model.graph, loaded.plan));
   if (!model.empty()) loaded.plan.model.source = model;
+  RETURN_IF_ERROR(EndReading(stages, loaded.model.graph, loaded.plan));
   return loaded;
 }
 

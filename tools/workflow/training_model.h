@@ -8,6 +8,7 @@
 #include "graph/model_source.h"
 #include "graph/parallel/plan.h"
 #include "graph/training_graph.h"
+#include "tools/workflow/stages.h"
 
 namespace partita {
 
@@ -25,15 +26,17 @@ struct TrainingModel {
   PlanModel label;  // as plans name it
 };
 
-// Errors as LoadModel and BuildTrainingGraph.
-absl::StatusOr<TrainingModel> LoadTrainingModel(const ModelRequest& request);
+// Errors as LoadModel and BuildTrainingGraph. Ends the stages of both graphs.
+absl::StatusOr<TrainingModel> LoadTrainingModel(const ModelRequest& request,
+                                                Stages* stages = nullptr);
 
 // A plan file and the training graph that it is for. `model`: where the model is, if not where the
-// plan says.
+// plan says. Ends the stages of both graphs, of the strategy, the task graph and the plan.
 struct LoadedPlan {
   Plan plan;
   TrainingModel model;
 };
-absl::StatusOr<LoadedPlan> LoadPlan(const std::string& path, const std::string& model = "");
+absl::StatusOr<LoadedPlan> LoadPlan(const std::string& path, const std::string& model = "",
+                                    Stages* stages = nullptr);
 
 }  // namespace partita

@@ -285,6 +285,61 @@ def test_doctor_says_what_works():
     check(any(part["part"] == "backend reference" and part["works"] for part in parts), f"{parts}")
 
 
+# ---------------------------------------------------------------------------------------------------- stages
+
+
+def files_in(folder):
+    return sorted(path.name for path in pathlib.Path(folder).iterdir())
+
+
+def test_plan_dumps_every_stage_and_the_steps_of_the_search():
+    found = answer(f"plan lenet --batch 8 {ELSEWHERE} --dump_dir stages -o staged.textproto", "stages predicted_ms")
+    wanted = ["00_model.txt", "10_training_graph.txt", "15_search.csv", "20_strategy.txt", "30_task_graph.txt",
+              "31_timeline.predicted.json", "40_plan.textproto", "50_program.rank0.txt", "50_program.rank1.txt",
+              "51_buffers.rank0.txt", "51_buffers.rank1.txt"]
+    check(files_in("stages") == wanted, f"{files_in('stages')}")
+    names = [stage["name"] for stage in found["stages"]]
+    check(names == "model training_graph strategy task_graph predicted_timeline plan program buffers".split(), f"{names}")
+    check(all(stage["seconds"] >= 0 and stage["files"] for stage in found["stages"]), f"{found['stages']}")
+    check(pathlib.Path("stages/40_plan.textproto").read_text() == pathlib.Path("staged.textproto").read_text(), "plan")
+    rows = pathlib.Path("stages/15_search.csv").read_text().splitlines()
+    check(rows[0] == "round,evaluations,chain,start,current_ns,best_ns" and len(rows) > 1, f"{rows[:3]}")
+    best = [int(row.split(",")[-1]) for row in rows[1:]]
+    check(best == sorted(best, reverse=True) and best[-1] / 1e6 >= found["predicted_ms"], f"{best}")
+
+
+def test_stopping_after_a_stage_makes_nothing_behind_it():
+    line = f"plan lenet {ELSEWHERE} -o unmade.textproto --stop_after strategy --dump_dir short"
+    found = answer(line, "stopped_after stages")
+    check(found["stopped_after"] == "strategy" and found["stages"][-1]["name"] == "strategy", f"{found}")
+    check(files_in("short")[-1] == "20_strategy.txt" and not pathlib.Path("unmade.textproto").exists(), "made more")
+
+
+def test_every_verb_with_a_plan_goes_through_stages():
+    plan = lenet_plan()
+    ends = {"run": "60_timeline.measured.json", "verify": "40_plan.textproto", "simulate": "40_plan.textproto"}
+    for verb, last in ends.items():
+        flags = {"run": "--steps 1", "verify": "--quick", "simulate": "--machine p100-4x4 -o out.json"}[verb]
+        partita(f"{verb} {plan} {flags} --dump_dir {verb}_stages")
+        check(files_in(f"{verb}_stages")[-1] == last, f"{verb}: {files_in(f'{verb}_stages')}")
+        found = answer(f"{verb} {plan} --stop_after training_graph", "stopped_after")
+        check([stage["name"] for stage in found["stages"]] == ["model", "training_graph"], f"{found}")
+    line = f"compare lenet --batch 8 {ELSEWHERE} --dump_dir compared --stop_after plan"
+    answer(line, "stopped_after")
+    for row in ("searched", "data_parallel"):
+        check(files_in(f"compared/{row}")[-1] == "40_plan.textproto", f"{row}: {files_in(f'compared/{row}')}")
+
+
+def test_unknown_stages_list_the_valid_ones():
+    refuses("plan lenet --stop_after everything", 2, r"everything.*model,training_graph,strategy")
+    refuses(f"verify {lenet_plan()} --stop_after measured_timeline", 2, r"measured_timeline.*model,training_graph")
+
+
+def test_a_dump_folder_that_cannot_be_made_is_named():
+    pathlib.Path("a_file").write_text("")
+    refuses(f"verify {lenet_plan()} --quick --dump_dir a_file/below", 3, r"a_file/below")
+
+
 # ---------------------------------------------------------------------------------------------------- bad input
 
 

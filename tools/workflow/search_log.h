@@ -1,0 +1,34 @@
+#pragma once
+
+#include <fstream>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "planner/search/search_algorithm.h"
+
+namespace partita {
+
+// A CSV file with one row for each step that searches accepted, written as they come, so that an
+// interrupted search leaves what it did. Its first line names the columns:
+//   round        searches alternate with measuring: which search it was, from 0
+//   evaluations  strategies that this search had evaluated
+//   chain        which start of the search, from 0, and
+//   start        its name: an expert, "random"
+//   current_ns   predicted time of a step under the strategy that was accepted (more, where memory
+//                is lacking)
+//   best_ns      the same of the best so far
+class SearchLog {
+ public:
+  // Errors name the path.
+  static absl::StatusOr<std::unique_ptr<SearchLog>> Open(const std::string& path);
+
+  void Add(int round, const SearchProgress& step);
+
+ private:
+  explicit SearchLog(const std::string& path) : file_(path, std::ios::trunc) {}
+  std::ofstream file_;
+};
+
+}  // namespace partita

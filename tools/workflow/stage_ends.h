@@ -1,0 +1,47 @@
+#pragma once
+
+#include "absl/status/status.h"
+#include "graph/graph.h"
+#include "graph/model_source.h"
+#include "graph/parallel/plan.h"
+#include "graph/task/buffer_assignment.h"
+#include "graph/task/planned_step.h"
+#include "graph/task/timeline.h"
+#include "planner/evaluator.h"
+#include "planner/planner.h"
+#include "runtime/lowering/program.h"
+#include "tools/workflow/stages.h"
+
+namespace partita {
+
+// What each stage is checked for and dumped as. All return as EndStage does, OK with null.
+
+absl::Status EndModel(Stages* stages, const ImportedModel& model);
+absl::Status EndTrainingGraph(Stages* stages, const Graph& graph);
+// Checked: the strategy is valid for the graph on so many devices.
+absl::Status EndStrategy(Stages* stages, const Graph& graph, const Strategy& strategy, int devices);
+// Checked as VerifyStep does.
+absl::Status EndTaskGraph(Stages* stages, const Graph& graph, const Strategy& strategy,
+                          const TaskGraph& tasks, const std::vector<TaskId>& order);
+// Checked: the timeline ends when the evaluation says, and its text reads back as itself.
+absl::Status EndPredictedTimeline(Stages* stages, const Timeline& timeline, Nanos time);
+// Checked: the text reads back as the same plan.
+absl::Status EndPlan(Stages* stages, const Graph& graph, const Plan& plan);
+// Both stages, program and buffers. Checked as VerifyStep does, memory included.
+absl::Status EndProgram(Stages* stages, const Graph& graph, const Strategy& strategy,
+                        const Program& program);
+absl::Status EndMeasuredTimeline(Stages* stages, const Timeline& timeline);
+
+// The timeline of an evaluated step.
+Timeline PredictedTimeline(const Graph& graph, const DeviceTopology& topology,
+                           const EvaluatedStep& step);
+
+// The stages of a plan that a planner made, up to the timeline; and from the plan on, its program
+// lowered with memory as `sizes` has it.
+absl::Status EndPlanning(Stages* stages, const Graph& graph, const PlanOutcome& outcome);
+absl::Status EndLowering(Stages* stages, const Graph& graph, const PlanOutcome& outcome,
+                         const MemorySizes& sizes);
+// The stages of a plan that was read: strategy, task graph, plan.
+absl::Status EndReading(Stages* stages, const Graph& graph, const Plan& plan);
+
+}  // namespace partita
