@@ -194,53 +194,5 @@ TEST(PlanOrderTest, TextJoinsRuns) {
   EXPECT_FALSE(ParseOrder("1-", 10).ok());
 }
 
-// One random change of the kind that editing, copying and disks make.
-std::string Mutated(std::string text, std::mt19937_64& random) {
-  const auto below = [&](size_t n) { return static_cast<size_t>(random() % n); };
-  const size_t changes = 1 + below(3);
-  for (size_t c = 0; c < changes && !text.empty(); ++c) {
-    const size_t at = below(text.size());
-    switch (below(6)) {
-      case 0:
-        text[at] = static_cast<char>(random());
-        break;
-      case 1:
-        text.erase(at, 1 + below(20));
-        break;
-      case 2:
-        text.resize(at);
-        break;
-      case 3:
-        text.insert(at, text.substr(below(text.size()), below(60)));
-        break;
-      default: {  // a number becomes another one
-        const size_t digit = text.find_first_of("0123456789", at);
-        if (digit == std::string::npos) break;
-        const char* const numbers[] = {
-            "0", "-1", "2", "7", "64", "2147483647", "9223372036854775807"};
-        text.replace(digit, 1, numbers[below(std::size(numbers))]);
-      }
-    }
-  }
-  return text;
-}
-
-TEST(PlanIoTest, MutatedFilesAreReadOrRefusedButNeverCrash) {
-  const Graph graph = MakeGraph();
-  std::mt19937_64 random(20240612);
-  int refused = 0, accepted = 0;
-  for (int plan_number = 0; plan_number < 10; ++plan_number) {
-    const std::string good = PlanText(MakePlan(graph, random), graph);
-    for (int round = 0; round < 500; ++round) {
-      const auto plan = FromText(Mutated(good, random), graph);
-      const bool is_good = plan.ok() && BuildPlannedStep(graph, *plan).ok();
-      ++(is_good ? accepted : refused);
-    }
-  }
-  // Most changes hit something that matters; names, comments and predictions may change.
-  EXPECT_GT(refused, 2500);
-  EXPECT_GT(accepted, 100);
-}
-
 }  // namespace
 }  // namespace partita

@@ -1,4 +1,4 @@
-#include "tests/graph/onnx/mutation.h"
+#include "tests/testing/mutation.h"
 
 #include <algorithm>
 #include <cctype>
