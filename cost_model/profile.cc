@@ -82,6 +82,9 @@ ProfileRecord RecordOf(const KernelSignature& signature) {
   record.family = absl::StrCat(NameOf(signature.attrs), ".d", int{signature.pass.gradient}, " ",
                                Pattern(signature.inputs), "->", Pattern(signature.outputs));
   record.variant = absl::StrCat(ToString(signature.attrs), signature.fused_relu ? " relu" : "");
+  if (signature.fused_update) {
+    absl::StrAppend(&record.variant, " into ", ToString(*signature.fused_update));
+  }
   record.work = WorkOf(signature);
   record.bytes = MinimumBytes(signature);
   return record;

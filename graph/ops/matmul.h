@@ -15,6 +15,7 @@ struct MatMul {
   static constexpr char kDescription[] =
       "product with a weight matrix and optional bias (fully connected)";
   static constexpr bool kFusesRelu = true;
+  static constexpr int kFusesUpdateOf = 1;
 
   bool transposed = true;  // w is [o, i], as PyTorch's Linear keeps it
 

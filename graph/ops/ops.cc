@@ -55,6 +55,22 @@ bool CanFuseRelu(const OpAttrs& attrs) {
   return std::visit([](const auto& a) { return requires { a.kFusesRelu; }; }, attrs);
 }
 
+bool CanFuseUpdate(const OpAttrs& attrs, Pass pass) {
+  return std::visit(
+      [pass](const auto& a) {
+        if constexpr (requires { a.kFusesUpdateOf; }) {
+          return pass.gradient == a.kFusesUpdateOf;
+        } else {
+          return false;
+        }
+      },
+      attrs);
+}
+
+bool TakesGradient(const OpAttrs& attrs) {
+  return std::holds_alternative<Sgd>(attrs) || std::holds_alternative<Adam>(attrs);
+}
+
 namespace {
 
 bool OperandMayBeNative(const OpAttrs& attrs, int operand) {

@@ -58,6 +58,12 @@ std::vector<InPlacePair> InPlace(const OpAttrs& attrs, Pass pass);
 // `static constexpr bool kFusesRelu = true`.
 bool CanFuseRelu(const OpAttrs& attrs);
 
+// Whether a pass's kernel can hand its result, the gradient of a weight, to the weight's update
+// instead of storing it: rows that say `static constexpr int kFusesUpdateOf = k` for operand k.
+bool CanFuseUpdate(const OpAttrs& attrs, Pass pass);
+// Whether an operator is an update that takes such a gradient, as its second input.
+bool TakesGradient(const OpAttrs& attrs);
+
 // "conv2d stride=[4,4] dilation=[1,1] pads=[2,2,2,2] groups=1": canonical, so it serves as a key.
 std::string ToString(const OpAttrs& attrs);
 

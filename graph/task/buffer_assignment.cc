@@ -116,7 +116,7 @@ class Assigner {
           graph_.signatures()[static_cast<size_t>(compute->signature)];
       std::vector<bool> taken(compute->inputs.size(), false);
       std::vector<bool> placed(compute->outputs.size(), false);
-      for (const InPlacePair& pair : InPlace(signature.attrs, signature.pass)) {
+      for (const InPlacePair& pair : InPlace(signature)) {
         const auto i = static_cast<size_t>(pair.input), o = static_cast<size_t>(pair.output);
         if (i >= compute->inputs.size() || taken[i] || placed[o]) continue;
         if (!MayShare(*compute, i, o, id)) continue;

@@ -30,10 +30,48 @@ std::string ToString(const KernelSignature& signature) {
   absl::StrAppend(&text, attrs.substr(NameOf(signature.attrs).size()), " ",
                   TensorsText(signature.inputs), "->", TensorsText(signature.outputs));
   if (signature.fused_relu) absl::StrAppend(&text, " relu");
+  if (signature.fused_update) absl::StrAppend(&text, " into ", ToString(*signature.fused_update));
   return text;
 }
 
+size_t OwnInputs(const KernelSignature& signature) {
+  return signature.fused_update ? signature.inputs.size() - signature.outputs.size()
+                                : signature.inputs.size();
+}
+
+KernelSignature GradientKernel(const KernelSignature& signature) {
+  KernelSignature gradient = signature;
+  gradient.fused_update.reset();
+  gradient.inputs.resize(OwnInputs(signature));
+  gradient.outputs.resize(1);
+  return gradient;
+}
+
+KernelSignature UpdateKernel(const KernelSignature& signature) {
+  KernelSignature update{*signature.fused_update, Pass::Forward(), {}, signature.outputs};
+  const auto own = static_cast<std::ptrdiff_t>(OwnInputs(signature));
+  update.inputs.assign(signature.inputs.begin() + own, signature.inputs.end());
+  update.inputs.insert(update.inputs.begin() + 1, signature.outputs[0]);
+  return update;
+}
+
+std::vector<InPlacePair> InPlace(const KernelSignature& signature) {
+  if (!signature.fused_update) return InPlace(signature.attrs, signature.pass);
+  std::vector<InPlacePair> pairs = InPlace(*signature.fused_update, Pass::Forward());
+  // The gradient, the update's second input, is not among the inputs.
+  const int own = static_cast<int>(OwnInputs(signature));
+  for (InPlacePair& pair : pairs) pair.input += own - (pair.input > 1 ? 1 : 0);
+  return pairs;
+}
+
 Work WorkOf(const KernelSignature& signature) {
+  if (signature.fused_update) {
+    Work work = WorkOf(GradientKernel(signature));
+    const Work update = WorkOf(UpdateKernel(signature));
+    work.multiply_adds += update.multiply_adds;
+    work.other += update.other;
+    return work;
+  }
   return WorkOf(signature.attrs, signature.pass, PresentTypes(signature.inputs),
                 PresentTypes(signature.outputs));
 }

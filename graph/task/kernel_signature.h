@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <variant>
@@ -40,18 +41,38 @@ struct KernelSignature {
   std::vector<KernelTensor> outputs;
   // A ReLU applied to the first output before it is stored.
   bool fused_relu = false;
+  // A weight's gradient goes straight into this update (Sgd, Adam) and is not stored: inputs are
+  // the operator's, then the update's without the gradient; outputs are the update's.
+  std::optional<OpAttrs> fused_update = {};
 
   friend bool operator==(const KernelSignature&, const KernelSignature&) = default;
   template <class H>
   friend H AbslHashValue(H h, const KernelSignature& a) {
-    h = std::visit(
-        [&](const auto& attrs) {
-          return HashFields(H::combine(std::move(h), a.attrs.index()), attrs);
+    h = HashAttrs(std::move(h), a.attrs);
+    if (a.fused_update.has_value()) h = HashAttrs(std::move(h), *a.fused_update);
+    return H::combine(std::move(h), a.pass, a.inputs, a.outputs, a.fused_relu,
+                      a.fused_update.has_value());
+  }
+
+ private:
+  template <class H>
+  static H HashAttrs(H h, const OpAttrs& attrs) {
+    return std::visit(
+        [&](const auto& fields) {
+          return HashFields(H::combine(std::move(h), attrs.index()), fields);
         },
-        a.attrs);
-    return H::combine(std::move(h), a.pass, a.inputs, a.outputs, a.fused_relu);
+        attrs);
   }
 };
+
+// What a kernel with a fused update stands for: the operator's own kernel, whose output is the
+// gradient, and the update. Its own inputs come first.
+size_t OwnInputs(const KernelSignature& signature);
+KernelSignature GradientKernel(const KernelSignature& signature);
+KernelSignature UpdateKernel(const KernelSignature& signature);
+
+// Which outputs may lie over which inputs.
+std::vector<InPlacePair> InPlace(const KernelSignature& signature);
 
 // Canonical text, e.g. "matmul.d1 transposed=true (f32[32,9216],f32[32,4096])->(f32[4096,9216])":
 // the key of profile databases.

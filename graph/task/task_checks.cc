@@ -245,7 +245,7 @@ bool MayOverwrite(const TaskGraph& tasks, const Task& task, BufferId from, Buffe
   const auto* body = std::get_if<ComputeTask>(&task.body);
   if (body == nullptr) return false;
   const KernelSignature& signature = tasks.signatures()[static_cast<size_t>(body->signature)];
-  for (const InPlacePair& pair : InPlace(signature.attrs, signature.pass)) {
+  for (const InPlacePair& pair : InPlace(signature)) {
     const auto input = static_cast<size_t>(pair.input), output = static_cast<size_t>(pair.output);
     if (input < body->inputs.size() && output < body->outputs.size() &&
         body->inputs[input] == from && body->outputs[output] == to) {

@@ -118,9 +118,17 @@ HostTensor Filled(const TensorType& type, const OperandFill& fill, FillMode mode
 
 std::vector<TensorType> WithArithmetic(std::vector<TensorType> types, DType dtype) {
   for (TensorType& type : types) {
-    if (type.dtype != DType::kInt32) type.dtype = dtype;
+    if (type.dtype != DType::kInt32 && dtype != DType::kFloat32) type.dtype = dtype;
   }
   return types;
+}
+
+std::vector<Pass> PassesOf(const ShardingRule& rule) {
+  std::vector<Pass> passes = {Pass::Forward()};
+  for (size_t k = 0; k < rule.operands.size(); ++k) {
+    if (rule.operands[k].differentiable) passes.push_back(Pass::Gradient(static_cast<int>(k)));
+  }
+  return passes;
 }
 
 OperatorRun::OperatorRun(const OperatorExample& example, DType dtype) : attrs_(example.attrs) {
@@ -198,6 +206,28 @@ std::vector<HostTensor> OperatorRun::RunPart(Pass pass, const Part& part,
   const absl::Status status = RunReferenceKernel(signature, {in, out, TestStep(), 0x1234});
   CHECK(status.ok()) << ToString(signature) << ": " << status;
   return outputs;
+}
+
+WholeKernel OperatorRun::KernelOf(Pass pass) const {
+  std::vector<Interval> blocks;
+  for (const LoopDim& loop : rule_.loops) blocks.push_back({0, loop.extent});
+  const auto part = ViewBlocks(pass, blocks);
+  CHECK(part.ok()) << part.status();
+  WholeKernel kernel{{Localize(attrs_, part->forward), pass, {}, {}}, {}, {}, {}, {}};
+  const std::vector<TensorType> inputs = InputTypes(pass), outputs = OutputTypes(pass);
+  for (size_t k = 0; k < inputs.size(); ++k) {
+    const Box& box = part->pass.operands[k].box;
+    kernel.signature.inputs.push_back({{inputs[k].dtype, box.shape()}});
+    kernel.input_boxes.push_back(box);
+    kernel.input_shapes.push_back(inputs[k].shape);
+  }
+  for (size_t k = 0; k < outputs.size(); ++k) {
+    const Box& box = part->pass.results[k].box;
+    kernel.signature.outputs.push_back({{outputs[k].dtype, box.shape()}});
+    kernel.output_boxes.push_back(box);
+    kernel.output_shapes.push_back(outputs[k].shape);
+  }
+  return kernel;
 }
 
 std::vector<HostTensor> OperatorRun::RunWhole(Pass pass,

@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "graph/ops/ops.h"
 #include "graph/part_view.h"
+#include "graph/task/kernel_signature.h"
 #include "runtime/backend/kernel_arguments.h"
 #include "tests/conformance/operator_examples.h"
 
@@ -43,8 +44,19 @@ enum class FillMode {
 HostTensor Filled(const TensorType& type, const OperandFill& fill, FillMode mode,
                   std::mt19937_64& random);
 
-// Every floating-point type becomes `dtype` (kFloat64 or kRing64).
+// The passes that a graph can ask for.
+std::vector<Pass> PassesOf(const ShardingRule& rule);
+
+// Every floating-point type becomes `dtype` (kFloat64 or kRing64); with kFloat32 all stay as they
+// are.
 std::vector<TensorType> WithArithmetic(std::vector<TensorType> types, DType dtype);
+
+// A kernel, which piece of what whole tensor each input and output is.
+struct WholeKernel {
+  KernelSignature signature;
+  std::vector<Box> input_boxes, output_boxes;
+  std::vector<Shape> input_shapes, output_shapes;
+};
 
 // An example in one arithmetic, ready to run whole or in parts by the reference backend.
 class OperatorRun {
@@ -62,6 +74,9 @@ class OperatorRun {
   std::vector<HostTensor> InputsOf(Pass pass, const std::vector<HostTensor>& operands,
                                    const std::vector<HostTensor>& results,
                                    const std::vector<HostTensor>& gradients) const;
+
+  // The unsplit pass as a kernel on dense data, and the pieces that it reads and writes.
+  WholeKernel KernelOf(Pass pass) const;
 
   // Runs the pass unsplit. Elements that it does not write (the gradient of what a slice leaves
   // out) are zero.

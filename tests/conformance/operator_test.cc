@@ -15,15 +15,6 @@ namespace {
 
 class OperatorTest : public ::testing::TestWithParam<OperatorExample> {};
 
-// The passes that a graph can ask for.
-std::vector<Pass> Passes(const ShardingRule& rule) {
-  std::vector<Pass> passes = {Pass::Forward()};
-  for (size_t k = 0; k < rule.operands.size(); ++k) {
-    if (rule.operands[k].differentiable) passes.push_back(Pass::Gradient(static_cast<int>(k)));
-  }
-  return passes;
-}
-
 struct Values {
   std::vector<HostTensor> operands, results, gradients;
 };
@@ -57,7 +48,7 @@ TEST_P(OperatorTest, RuleFitsTheTensors) {
   const OperatorRun run(GetParam(), DType::kRing64);
   EXPECT_TRUE(ValidateRule(run.rule(), run.operands(), run.results()).ok())
       << ValidateRule(run.rule(), run.operands(), run.results());
-  for (Pass pass : Passes(run.rule())) {
+  for (Pass pass : PassesOf(run.rule())) {
     const auto status = ValidateRule(run.RuleOf(pass), run.InputTypes(pass), run.OutputTypes(pass));
     EXPECT_TRUE(status.ok()) << status;
   }
@@ -78,7 +69,7 @@ TEST_P(OperatorTest, GradientsAreFiniteDifferences) {
   const OperatorRun run(GetParam(), DType::kFloat64);
   Values values = RandomValues(GetParam(), run, FillMode::kRandom);
   constexpr double kStep = 1e-5;
-  for (Pass pass : Passes(run.rule())) {
+  for (Pass pass : PassesOf(run.rule())) {
     if (pass.is_forward()) continue;
     const HostTensor gradient = run.RunWhole(
         pass, run.InputsOf(pass, values.operands, values.results, values.gradients))[0];
@@ -145,7 +136,7 @@ TEST_P(OperatorTest, EveryLegalSplitEqualsTheWholeBitForBit) {
   int64_t legal = 0, rejected = 0, empty_operands = 0;
   for (FillMode mode : {FillMode::kRandom, FillMode::kTies}) {
     const Values values = RandomValues(GetParam(), run, mode);
-    for (Pass pass : Passes(run.rule())) {
+    for (Pass pass : PassesOf(run.rule())) {
       const auto inputs = run.InputsOf(pass, values.operands, values.results, values.gradients);
       const auto whole = run.RunWhole(pass, inputs);
       for (const auto& degrees : DegreeVectors(run.rule().loops)) {
@@ -169,7 +160,7 @@ TEST_P(OperatorTest, EveryLegalSplitEqualsTheWholeBitForBit) {
 TEST_P(OperatorTest, KernelsMayWriteOverTheInputsThatTheyName) {
   const OperatorRun run(GetParam(), DType::kRing64);
   const Values values = RandomValues(GetParam(), run, FillMode::kRandom);
-  for (Pass pass : Passes(run.rule())) {
+  for (Pass pass : PassesOf(run.rule())) {
     const auto inputs = run.InputsOf(pass, values.operands, values.results, values.gradients);
     const auto apart = run.RunWhole(pass, inputs);
     for (InPlacePair pair : InPlace(GetParam().attrs, pass)) {

@@ -1,9 +1,9 @@
 #include "runtime/backend/cpu/cpu_backend.h"
 
-#include <type_traits>
-
+#include "graph/support/status_macros.h"
 #include "runtime/backend/cpu/cpu_kernels.h"
 #include "runtime/backend/cpu/dense_adapter.h"
+#include "runtime/backend/cpu/fused_update.h"
 #include "runtime/backend/cpu/thread_team.h"
 #include "runtime/backend/reference/kernels.h"
 
@@ -21,6 +21,7 @@ struct KernelFactory {
   std::unique_ptr<HostKernel> operator()(const Binary& a) const { return MakeBinaryKernel(a, s); }
   std::unique_ptr<HostKernel> operator()(const Reshape& a) const { return MakeReshapeKernel(a, s); }
   std::unique_ptr<HostKernel> operator()(const Sgd& a) const { return MakeSgdKernel(a, s); }
+  std::unique_ptr<HostKernel> operator()(const Adam&) const { return MakeAdamKernel(s); }
   std::unique_ptr<HostKernel> operator()(const BatchMoments& a) const {
     return MakeBatchMomentsKernel(a, s);
   }
@@ -51,16 +52,33 @@ class ReferenceFallback : public HostKernel {
   KernelSignature signature_;
 };
 
+class CpuStream : public HostStream {
+ public:
+  using HostStream::HostStream;
+
+ protected:
+  absl::Status RunReorder(const MoveArguments& move) override {
+    const Shape shape = move.from_box.shape();
+    if (move.dtype != DType::kFloat32 || shape.size() != 4 || move.from_format == move.to_format) {
+      return absl::UnimplementedError("only float32 images are ever native on the CPU");
+    }
+    CopyOrder(shape, static_cast<const float*>(move.from), static_cast<float*>(move.to),
+              move.to_format == Format::kDense);
+    return absl::OkStatus();
+  }
+};
+
 class CpuDevice : public HostDevice {
  public:
   using HostDevice::HostDevice;
 
   absl::StatusOr<std::unique_ptr<Stream>> NewStream(const std::string& name) override {
-    return std::make_unique<HostStream>(
+    return std::make_unique<CpuStream>(
         name, state(), [team = spec()] { SetUpThreadTeam(std::max(1, team.threads), team.cores); });
   }
 
   absl::StatusOr<std::unique_ptr<Kernel>> Prepare(const KernelSignature& signature) override {
+    if (signature.fused_update.has_value()) return PrepareFusedUpdate(signature);
     const TeamSize size(std::max(1, spec().threads));
     if (auto kernel = std::visit(KernelFactory{signature}, signature.attrs)) return kernel;
     if (HasNative(signature)) {
@@ -68,6 +86,14 @@ class CpuDevice : public HostDevice {
                               std::make_unique<ReferenceFallback>(DenseSignature(signature)));
     }
     return std::make_unique<ReferenceFallback>(signature);
+  }
+
+ private:
+  absl::StatusOr<std::unique_ptr<Kernel>> PrepareFusedUpdate(const KernelSignature& signature) {
+    if (auto kernel = MakeFusedSgdProduct(signature)) return kernel;
+    ASSIGN_OR_RETURN(auto gradient, Prepare(GradientKernel(signature)));
+    ASSIGN_OR_RETURN(auto update, Prepare(UpdateKernel(signature)));
+    return ComposeFusedUpdate(signature, std::move(gradient), std::move(update));
   }
 };
 

@@ -21,6 +21,7 @@ std::unique_ptr<HostKernel> MakeBinaryKernel(const Binary& binary,
 std::unique_ptr<HostKernel> MakeReshapeKernel(const Reshape& reshape,
                                               const KernelSignature& signature);
 std::unique_ptr<HostKernel> MakeSgdKernel(const Sgd& sgd, const KernelSignature& signature);
+std::unique_ptr<HostKernel> MakeAdamKernel(const KernelSignature& signature);
 std::unique_ptr<HostKernel> MakeBatchMomentsKernel(const BatchMoments& norm,
                                                    const KernelSignature& signature);
 std::unique_ptr<HostKernel> MakeBatchNormalizeKernel(const BatchNormalize& norm,

@@ -3,9 +3,7 @@
 #include <vector>
 
 namespace partita {
-namespace {
 
-// Channels-last float data of [n, c, h, w], to row-major or back.
 void CopyOrder(const Shape& shape, const float* from, float* to, bool to_dense) {
   const int64_t n = shape[0], c = shape[1], inner = shape[2] * shape[3];
   for (int64_t i = 0; i < n; ++i) {
@@ -18,6 +16,8 @@ void CopyOrder(const Shape& shape, const float* from, float* to, bool to_dense) 
     }
   }
 }
+
+namespace {
 
 class DenseAdapter : public HostKernel {
  public:

@@ -16,4 +16,7 @@ KernelSignature DenseSignature(const KernelSignature& signature);
 std::unique_ptr<HostKernel> MakeDenseAdapter(const KernelSignature& signature,
                                              std::unique_ptr<HostKernel> dense);
 
+// Channels-last float data of [n, c, h, w], the native order, to row-major or back.
+void CopyOrder(const Shape& shape, const float* from, float* to, bool to_dense);
+
 }  // namespace partita

@@ -1,6 +1,8 @@
+#include <cmath>
 #include <cstring>
 
 #include "runtime/backend/cpu/cpu_kernels.h"
+#include "runtime/backend/cpu/sgd_rates.h"
 #include "runtime/backend/cpu/thread_team.h"
 
 namespace partita {
@@ -116,9 +118,7 @@ std::unique_ptr<HostKernel> MakeReshapeKernel(const Reshape&, const KernelSignat
 std::unique_ptr<HostKernel> MakeSgdKernel(const Sgd& sgd, const KernelSignature& s) {
   if (!IsPlainFloat(s) || !IsUniform(s)) return nullptr;
   return Flat(s, [nesterov = sgd.nesterov](const KernelArguments& a, int64_t begin, int64_t end) {
-    const auto rate = static_cast<float>(a.step.learning_rate);
-    const auto momentum = static_cast<float>(a.step.momentum);
-    const auto decay = static_cast<float>(a.step.weight_decay);
+    const SgdRates rates(a.step, nesterov);
     const float* w = In(a, 0);
     const float* g = In(a, 1);
     const float* v = In(a, 2);
@@ -127,11 +127,31 @@ std::unique_ptr<HostKernel> MakeSgdKernel(const Sgd& sgd, const KernelSignature&
     // Each element is read before it is written, so the results may lie over the inputs.
 #pragma GCC ivdep
     for (int64_t i = begin; i < end; ++i) {
-      const float weight = w[i];
-      const float gradient = g[i] + decay * weight;
-      const float velocity = momentum * v[i] + gradient;
-      v_next[i] = velocity;
-      w_next[i] = weight - rate * (nesterov ? gradient + momentum * velocity : velocity);
+      rates.Step(g[i], w[i], v[i], w_next[i], v_next[i]);
+    }
+  });
+}
+
+std::unique_ptr<HostKernel> MakeAdamKernel(const KernelSignature& s) {
+  if (!IsPlainFloat(s) || !IsUniform(s)) return nullptr;
+  return Flat(s, [](const KernelArguments& a, int64_t begin, int64_t end) {
+    const double t = static_cast<double>(a.step.step + 1);
+    const auto rate = static_cast<float>(a.step.learning_rate / (1 - std::pow(a.step.beta1, t)));
+    const auto correction = static_cast<float>(1 / (1 - std::pow(a.step.beta2, t)));
+    const auto decay = static_cast<float>(a.step.weight_decay);
+    const auto epsilon = static_cast<float>(a.step.epsilon);
+    const auto keep1 = static_cast<float>(a.step.beta1), take1 = 1 - keep1;
+    const auto keep2 = static_cast<float>(a.step.beta2), take2 = 1 - keep2;
+    const float *w = In(a, 0), *g = In(a, 1), *m = In(a, 2), *v = In(a, 3);
+    float *w_next = Out(a, 0), *m_next = Out(a, 1), *v_next = Out(a, 2);
+#pragma GCC ivdep
+    for (int64_t i = begin; i < end; ++i) {
+      const float weight = w[i], gradient = g[i] + decay * weight;
+      const float first = keep1 * m[i] + take1 * gradient;
+      const float second = keep2 * v[i] + take2 * gradient * gradient;
+      m_next[i] = first;
+      v_next[i] = second;
+      w_next[i] = weight - rate * first / (std::sqrt(second * correction) + epsilon);
     }
   });
 }

@@ -61,7 +61,31 @@ bool HasType(const KernelSignature& signature, DType dtype) {
 
 template <class A>
 absl::Status RunWith(A arithmetic, const KernelSignature& signature,
+                     const KernelArguments& arguments);
+
+// The gradient into memory of its own, then the update.
+template <class A>
+absl::Status RunFusedUpdate(A arithmetic, const KernelSignature& signature,
+                            const KernelArguments& given) {
+  std::vector<std::byte> memory(static_cast<size_t>(signature.outputs[0].type.bytes()));
+  const TensorArgument gradient{memory.data(), given.outputs[0].box, given.outputs[0].global};
+  const size_t own = OwnInputs(signature);
+  KernelArguments arguments = given;
+  arguments.inputs = given.inputs.first(own);
+  arguments.outputs = {&gradient, 1};
+  RETURN_IF_ERROR(RunWith(arithmetic, GradientKernel(signature), arguments));
+  std::vector<TensorArgument> inputs(given.inputs.begin() + static_cast<std::ptrdiff_t>(own),
+                                     given.inputs.end());
+  inputs.insert(inputs.begin() + 1, gradient);
+  arguments.inputs = inputs;
+  arguments.outputs = given.outputs;
+  return RunWith(arithmetic, UpdateKernel(signature), arguments);
+}
+
+template <class A>
+absl::Status RunWith(A arithmetic, const KernelSignature& signature,
                      const KernelArguments& arguments) {
+  if (signature.fused_update) return RunFusedUpdate(arithmetic, signature, arguments);
   RETURN_IF_ERROR(std::visit(
       [&](const auto& attrs) -> absl::Status {
         return RunKernel(attrs, arithmetic, signature, arguments);
