@@ -24,7 +24,7 @@ std::vector<PlacedBox> Maximal(std::vector<PlacedBox> pieces) {
 
 // What the parts of operators other than updates read of a tensor.
 std::vector<PlacedBox> DemandsOf(const Graph& graph, TensorId tensor,
-                                 const std::vector<std::vector<Part>>& parts) {
+                                 std::span<const std::span<const Part>> parts) {
   std::vector<PlacedBox> demands;
   for (OpId id : graph.consumers(tensor)) {
     const Operator& op = graph.op(id);
@@ -42,7 +42,7 @@ std::vector<PlacedBox> DemandsOf(const Graph& graph, TensorId tensor,
 }
 
 std::vector<PlacedBox> ProducedBy(const Graph& graph, TensorId tensor,
-                                  const std::vector<std::vector<Part>>& parts) {
+                                  std::span<const std::span<const Part>> parts) {
   std::vector<PlacedBox> pieces;
   for (OpId id : graph.producers(tensor)) {
     const Operator& op = graph.op(id);
@@ -58,51 +58,67 @@ std::vector<PlacedBox> ProducedBy(const Graph& graph, TensorId tensor,
   return pieces;
 }
 
-// Where the inputs of the weight's update are wanted by others, or else made.
-std::vector<PlacedBox> WhereUpdateInputsAre(const Graph& graph, TensorId weight,
-                                            const std::vector<std::vector<Part>>& parts) {
+// The activations of the weight's shape that its update reads: gradients, statistics.
+std::vector<TensorId> UpdateInputs(const Graph& graph, TensorId weight) {
+  std::vector<TensorId> inputs;
   for (OpId id : graph.consumers(weight)) {
     const Operator& op = graph.op(id);
     if (op.anchor != kNoOp) continue;
     for (TensorId input : op.inputs) {
       const Tensor& tensor = graph.tensor(input);
-      if (tensor.kind != TensorKind::kActivation ||
-          tensor.type.shape != graph.tensor(weight).type.shape) {
-        continue;
+      if (tensor.kind == TensorKind::kActivation &&
+          tensor.type.shape == graph.tensor(weight).type.shape) {
+        inputs.push_back(input);
       }
-      std::vector<PlacedBox> demands = DemandsOf(graph, input, parts);
-      return demands.empty() ? ProducedBy(graph, input, parts) : demands;
     }
   }
-  return {};
+  return inputs;
+}
+
+// Where the first of them is wanted by others, or else made.
+std::vector<PlacedBox> WhereUpdateInputsAre(const Graph& graph, TensorId weight,
+                                            std::span<const std::span<const Part>> parts) {
+  const std::vector<TensorId> inputs = UpdateInputs(graph, weight);
+  if (inputs.empty()) return {};
+  std::vector<PlacedBox> demands = DemandsOf(graph, inputs[0], parts);
+  return demands.empty() ? ProducedBy(graph, inputs[0], parts) : demands;
 }
 
 }  // namespace
 
-std::vector<WeightLayouts> ResolveWeightLayouts(const Graph& graph, const Strategy& strategy,
-                                                const std::vector<std::vector<Part>>& parts) {
-  std::vector<WeightLayouts> layouts;
-  for (size_t w = 0; w < graph.weights().size(); ++w) {
-    const TensorId weight = graph.weights()[w].tensor;
-    const WeightPlacement chosen =
-        w < strategy.weights.size() ? strategy.weights[w] : WeightPlacement{};
-    WeightLayouts layout;
-    if (chosen.parameter.has_value()) {
-      layout.parameter = *chosen.parameter;
-    } else {
-      layout.parameter = DemandsOf(graph, weight, parts);
-      if (layout.parameter.empty()) layout.parameter = WhereUpdateInputsAre(graph, weight, parts);
-      layout.parameter = Maximal(std::move(layout.parameter));
-      std::vector<Box> covered;
-      for (const PlacedBox& piece : layout.parameter) covered.push_back(piece.box);
-      for (Box& rest : Uncovered(Box::Full(graph.tensor(weight).type.shape), covered)) {
-        layout.parameter.push_back({std::move(rest), strategy.host_device});
-      }
+WeightLayouts ResolveWeightLayout(const Graph& graph, const Strategy& strategy, size_t weight,
+                                  std::span<const std::span<const Part>> parts) {
+  const TensorId tensor = graph.weights()[weight].tensor;
+  const WeightPlacement chosen =
+      weight < strategy.weights.size() ? strategy.weights[weight] : WeightPlacement{};
+  WeightLayouts layout;
+  if (chosen.parameter.has_value()) {
+    layout.parameter = *chosen.parameter;
+  } else {
+    layout.parameter = DemandsOf(graph, tensor, parts);
+    if (layout.parameter.empty()) layout.parameter = WhereUpdateInputsAre(graph, tensor, parts);
+    layout.parameter = Maximal(std::move(layout.parameter));
+    std::vector<Box> covered;
+    for (const PlacedBox& piece : layout.parameter) covered.push_back(piece.box);
+    for (Box& rest : Uncovered(Box::Full(graph.tensor(tensor).type.shape), covered)) {
+      layout.parameter.push_back({std::move(rest), strategy.host_device});
     }
-    layout.update = chosen.update.has_value() ? *chosen.update : layout.parameter;
-    layouts.push_back(std::move(layout));
   }
-  return layouts;
+  layout.update = chosen.update.has_value() ? *chosen.update : layout.parameter;
+  return layout;
+}
+
+std::vector<OpId> DecidingOperators(const Graph& graph, size_t weight) {
+  const TensorId tensor = graph.weights()[weight].tensor;
+  std::vector<OpId> ops(graph.consumers(tensor).begin(), graph.consumers(tensor).end());
+  for (TensorId input : UpdateInputs(graph, tensor)) {
+    ops.insert(ops.end(), graph.consumers(input).begin(), graph.consumers(input).end());
+    ops.insert(ops.end(), graph.producers(input).begin(), graph.producers(input).end());
+  }
+  std::sort(ops.begin(), ops.end());
+  ops.erase(std::unique(ops.begin(), ops.end()), ops.end());
+  std::erase_if(ops, [&](OpId id) { return graph.op(id).anchor == kNoOp; });
+  return ops;
 }
 
 }  // namespace partita

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstddef>
+#include <span>
 #include <vector>
 
 #include "graph/graph.h"
@@ -14,12 +16,15 @@ struct WeightLayouts {
   std::vector<PlacedBox> update;
 };
 
-// The layouts of every weight, by position in graph.weights(). `parts` are the parts of every
-// operator, by OpId (those of updates are not read). The default parameter layout is the union of
-// what operators demand, where they demand it, maximal boxes only; regions that nobody demands go
-// to the host device. A weight that only its update reads (running statistics) lives where the
-// update's other inputs are wanted anyway.
-std::vector<WeightLayouts> ResolveWeightLayouts(const Graph& graph, const Strategy& strategy,
-                                                const std::vector<std::vector<Part>>& parts);
+// The layouts of graph.weights()[weight]. `parts` are the parts of every operator, by OpId (those
+// of updates are not read). The default parameter layout is the union of what operators demand,
+// where they demand it, maximal boxes only; regions that nobody demands go to the host device. A
+// weight that only its update reads (running statistics) lives where the update's other inputs are
+// wanted anyway.
+WeightLayouts ResolveWeightLayout(const Graph& graph, const Strategy& strategy, size_t weight,
+                                  std::span<const std::span<const Part>> parts);
+
+// The operators whose parts that looks at.
+std::vector<OpId> DecidingOperators(const Graph& graph, size_t weight);
 
 }  // namespace partita

@@ -1,14 +1,43 @@
 #pragma once
 
+#include <cstddef>
+#include <utility>
+#include <vector>
+
 #include "graph/task/task_graph.h"
 
 namespace partita {
 
-// Lets buffers keep the backend's native format between kernels. A buffer becomes native if it
-// holds float32 of rank 4 and everything that touches it can: kernels of operators that say so
-// (NativeUse), copies and sums between equal boxes, and collectives over whole equal pieces. What
-// an operator needs in one format with another buffer decides with it. Everything else stays dense,
-// so no data change format outside kernels.
-TaskGraph AssignFormats(const TaskGraph& graph);
+// Buffers may keep the backend's native format between kernels. A buffer becomes native if it holds
+// float32 of rank 4 and everything that touches it can: kernels of operators that say so
+// (InputMayBeNative, OutputMayBeNative), copies and sums between equal boxes, and collectives over
+// whole equal pieces. What an operator needs in one format with another buffer decides with it.
+// Everything else stays dense, so no data change format outside kernels.
+
+// What tasks ask of the formats of their buffers.
+struct FormatRules {
+  std::vector<std::pair<BufferId, BufferId>> equal;  // these two have one format
+  std::vector<BufferId> dense;
+
+  void Add(const TaskGraph& graph, const Task& task);
+};
+
+// Whether any backend could hold the buffer in a format of its own.
+bool MayBeNative(const Buffer& buffer);
+
+// Sets of buffers that must have one format, with a veto on native.
+class FormatSets {
+ public:
+  explicit FormatSets(size_t buffers);
+  void Join(BufferId a, BufferId b);
+  void MakeDense(BufferId a) { dense_[Find(a.index())] = true; }
+  bool IsDense(BufferId a) { return dense_[Find(a.index())]; }
+
+ private:
+  size_t Find(size_t a);
+
+  std::vector<size_t> parent_;
+  std::vector<bool> dense_;
+};
 
 }  // namespace partita

@@ -300,10 +300,10 @@ class Features {
   }
 
   std::vector<Part> UpdatePartsOf(const Operator& op) const {
-    const auto layouts = ResolveWeightLayouts(graph_, strategy_, parts_);
-    for (size_t w = 0; w < layouts.size(); ++w) {
+    const std::vector<std::span<const Part>> spans(parts_.begin(), parts_.end());
+    for (size_t w = 0; w < graph_.weights().size(); ++w) {
       if (graph_.weights()[w].tensor != op.anchor_weight) continue;
-      auto parts = UpdateParts(graph_, op, layouts[w].update);
+      auto parts = UpdateParts(graph_, op, ResolveWeightLayout(graph_, strategy_, w, spans).update);
       CHECK(parts.ok()) << parts.status();
       return *std::move(parts);
     }

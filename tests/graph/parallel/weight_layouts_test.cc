@@ -44,9 +44,11 @@ WeightLayouts LayoutsOf(const Graph& graph, const Strategy& strategy, const std:
     parts[op.id.index()] =
         ModelWriter::Get(PartsOf(graph, op, strategy.configs[op.anchor.index()]));
   }
-  const auto layouts = ResolveWeightLayouts(graph, strategy, parts);
+  const std::vector<std::span<const Part>> spans(parts.begin(), parts.end());
   for (size_t w = 0; w < graph.weights().size(); ++w) {
-    if (graph.tensor(graph.weights()[w].tensor).name == weight) return layouts[w];
+    if (graph.tensor(graph.weights()[w].tensor).name == weight) {
+      return ResolveWeightLayout(graph, strategy, w, spans);
+    }
   }
   ADD_FAILURE() << weight;
   return {};

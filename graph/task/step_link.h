@@ -1,0 +1,81 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "graph/graph.h"
+#include "graph/task/formats.h"
+#include "graph/task/fragment_cache.h"
+#include "graph/task/task_graph.h"
+
+namespace partita {
+
+// Joins the fragments of a step: gives every slot its buffer in the whole task graph, fuses
+// activations and chooses formats. What it holds is meant to be reused from step to step.
+//
+// Fusion: where a ReLU is the only reader of a kernel's only result, on the same device, and the
+// kernel's operator can apply it before storing (CanFuseRelu), the ReLU's kernel goes and the other
+// writes the ReLU's result.
+class StepLink {
+ public:
+  // What becomes of an operator's kernel.
+  enum class Role : uint8_t { kAsItIs, kTakesRelu, kDropped };
+
+  // The cache outlives the link.
+  explicit StepLink(const FragmentCache& cache);
+
+  void Link(const StepFragments& step);
+
+  // Of the step linked last. Buffers are numbered as in the task graph.
+  int32_t buffers() const { return buffers_; }
+  std::span<const BufferId> OperatorSlots(OpId id) const { return Table(operator_begin_, id); }
+  std::span<const BufferId> TensorSlots(TensorId id) const { return Table(tensor_begin_, id); }
+  Role RoleOf(OpId id, size_t task) const { return roles_[role_begin_[id.index()] + task]; }
+  bool IsNative(BufferId id) const { return !native_.empty() && native_[id.index()]; }
+  const std::vector<HostOutput>& outputs() const { return outputs_; }
+
+ private:
+  // A ReLU that may be fused into the producer of what it reads.
+  struct FusionPair {
+    TensorId tensor;
+    OpId producer, relu;
+    int32_t consumer = 0;  // the ReLU's place among the tensor's consumers
+  };
+  // Where a fragment's slots begin in slots_, how many there are, and its first own buffer.
+  struct Range {
+    int32_t begin = 0, size = 0, own = 0;
+  };
+
+  template <class Id>
+  std::span<const BufferId> Table(const std::vector<Range>& ranges, Id id) const {
+    const Range& range = ranges[id.index()];
+    return std::span(slots_).subspan(static_cast<size_t>(range.begin),
+                                     static_cast<size_t>(range.size));
+  }
+
+  void FindFusionPairs();
+  void LinkPersistent(const StepFragments& step);
+  void LinkTensor(const StepFragments& step, const Tensor& tensor);
+  void LinkOperator(const StepFragments& step, OpId id);
+  void AddPersistentSlots(const StepFragments& step, TensorId id);
+  void AddOwnSlots(const Fragment& fragment, Range& range);
+  void Fuse(const StepFragments& step);
+  void ChooseFormats(const StepFragments& step);
+
+  const FragmentCache& cache_;
+  const Graph& graph_;
+  std::vector<FusionPair> fusion_pairs_;
+
+  int32_t buffers_ = 0;
+  std::vector<BufferId> slots_;
+  std::vector<Range> operator_begin_, tensor_begin_;  // by OpId, TensorId
+  std::vector<int32_t> persistent_begin_;             // by TensorId
+  std::vector<Role> roles_;
+  std::vector<size_t> role_begin_;  // by OpId
+  std::vector<bool> native_;        // by BufferId; empty: none is
+  std::vector<HostOutput> outputs_;
+};
+
+}  // namespace partita
