@@ -224,6 +224,12 @@ std::vector<Region> FindRegions(const DistinctBoxes& sources, const DistinctBoxe
   return regions;
 }
 
+std::vector<DeviceId> OwnersOf(const Flow& flow) {
+  std::vector<DeviceId> owners;
+  for (const Share& share : flow.owners) owners.push_back(share.device);
+  return owners;
+}
+
 // Chooses owners for one region and splits its destinations among them.
 class OwnerChoice {
  public:
@@ -271,53 +277,115 @@ class OwnerChoice {
     for (auto& [owner, to] : served) {
       std::sort(to.begin(), to.end());
       flows.push_back(
-          {region.boxes, {{owner, {holders.at(owner)}}}, std::move(to), region.demands});
+          {region.boxes, {{owner, {holders.at(owner)}}}, std::move(to), region.demands, {}});
     }
     return flows;
   }
 
+  using Holders = std::map<int64_t, std::map<DeviceId, int32_t>>;
+
+  // One copy of every term, and whom its sum serves.
+  struct Layer {
+    std::map<DeviceId, Share> owners;
+    std::vector<DeviceId> served;
+  };
+
   // Several terms: layer k takes the k-th copy of every term; a destination joins a layer that it
-  // is an owner of, else the layer with the fewest destinations.
-  std::vector<Flow> SumFlows(const Region& region,
-                             const std::map<int64_t, std::map<DeviceId, int32_t>>& holders,
+  // is an owner of, else the layer with the fewest destinations. If the sums of the layers could
+  // round differently, the first serves all.
+  std::vector<Flow> SumFlows(const Region& region, const Holders& holders,
                              const std::vector<DeviceId>& destinations) const {
-    size_t layers = holders.begin()->second.size();
-    for (const auto& [term, copies] : holders) layers = std::min(layers, copies.size());
-    std::vector<std::map<DeviceId, Share>> owners(layers);
+    std::vector<Layer> layers = LayersOf(holders);
+    for (DeviceId to : destinations) ServingLayer(layers, to).served.push_back(to);
+    std::erase_if(layers, [](const Layer& layer) { return layer.served.empty(); });
+    if (layers.size() > 1 && !AddAlike(layers, holders.size())) {
+      layers = LayersOf(holders);
+      layers.resize(1);
+      layers[0].served = destinations;
+    }
+    const bool in_term_order = layers.size() > 1 && NeedsOrder(layers[0], holders.size());
+    std::vector<Flow> flows;
+    for (Layer& layer : layers) {
+      Flow flow{region.boxes, {}, std::move(layer.served), region.demands, {}};
+      for (auto& [device, share] : layer.owners) flow.owners.push_back(std::move(share));
+      if (in_term_order) SortByTerm(flow.owners);
+      flows.push_back(std::move(flow));
+    }
+    if (in_term_order) NoteLayers(flows);
+    return flows;
+  }
+
+  static std::vector<Layer> LayersOf(const Holders& holders) {
+    size_t count = holders.begin()->second.size();
+    for (const auto& [term, copies] : holders) count = std::min(count, copies.size());
+    std::vector<Layer> layers(count);
     for (const auto& [term, copies] : holders) {
       auto copy = copies.begin();
-      for (size_t k = 0; k < layers; ++k, ++copy) {
-        Share& share = owners[k][copy->first];
+      for (size_t k = 0; k < count; ++k, ++copy) {
+        Share& share = layers[k].owners[copy->first];
         share.device = copy->first;
         share.pieces.push_back(copy->second);
       }
     }
-    std::vector<std::vector<DeviceId>> served(layers);
-    for (DeviceId to : destinations) {
-      size_t best = layers;
-      for (size_t k = 0; k < layers; ++k) {
-        if (owners[k].contains(to)) {
-          best = k;
-          break;
-        }
-      }
-      if (best == layers) {
-        best = 0;
-        for (size_t k = 1; k < layers; ++k) {
-          if (served[k].size() < served[best].size()) best = k;
-        }
-      }
-      served[best].push_back(to);
-    }
-    std::vector<Flow> flows;
-    for (size_t k = 0; k < layers; ++k) {
-      if (served[k].empty()) continue;
-      Flow flow{region.boxes, {}, served[k], region.demands};
-      for (auto& [device, share] : owners[k]) flow.owners.push_back(std::move(share));
-      flows.push_back(std::move(flow));
-    }
-    return flows;
+    return layers;
   }
+
+  static Layer& ServingLayer(std::vector<Layer>& layers, DeviceId to) {
+    for (Layer& layer : layers) {
+      if (layer.owners.contains(to)) return layer;
+    }
+    return *std::min_element(layers.begin(), layers.end(), [](const Layer& a, const Layer& b) {
+      return a.served.size() < b.served.size();
+    });
+  }
+
+  // Two terms commute, and so do two shares.
+  static bool NeedsOrder(const Layer& layer, size_t terms) {
+    return terms > 2 && layer.owners.size() > 2;
+  }
+
+  // Whether the layers add the terms in one order, or can be made to: shares of the same terms in
+  // all of them, and if the shares need an order, collectives of one kind.
+  bool AddAlike(const std::vector<Layer>& layers, size_t terms) const {
+    if (terms == 2) return true;
+    const std::vector<std::vector<int64_t>> shares = TermsByShare(layers[0]);
+    const bool needs_order = NeedsOrder(layers[0], terms);
+    return std::all_of(layers.begin(), layers.end(), [&](const Layer& layer) {
+      return TermsByShare(layer) == shares && (!needs_order || IsAllReduce(layer));
+    });
+  }
+
+  bool IsAllReduce(const Layer& layer) const {
+    return options_.collectives &&
+           std::equal(layer.owners.begin(), layer.owners.end(), layer.served.begin(),
+                      layer.served.end(),
+                      [](const auto& owner, DeviceId to) { return owner.first == to; });
+  }
+
+  // What each share of a layer sums; sorted.
+  std::vector<std::vector<int64_t>> TermsByShare(const Layer& layer) const {
+    std::vector<std::vector<int64_t>> shares;
+    for (const auto& [device, share] : layer.owners) {
+      shares.emplace_back();
+      for (int32_t piece : share.pieces) shares.back().push_back(TermOf(piece));
+    }
+    std::sort(shares.begin(), shares.end());
+    return shares;
+  }
+
+  void SortByTerm(std::vector<Share>& owners) const {
+    std::sort(owners.begin(), owners.end(), [this](const Share& a, const Share& b) {
+      return TermOf(a.pieces[0]) < TermOf(b.pieces[0]);
+    });
+  }
+
+  static void NoteLayers(std::vector<Flow>& flows) {
+    std::vector<std::vector<DeviceId>> layers;
+    for (const Flow& flow : flows) layers.push_back(OwnersOf(flow));
+    for (Flow& flow : flows) flow.layers = layers;
+  }
+
+  int64_t TermOf(int32_t piece) const { return pieces_[static_cast<size_t>(piece)].term; }
 
   bool SameNode(DeviceId a, DeviceId b) const {
     const auto& node = options_.node_of_device;
@@ -336,12 +404,16 @@ class StepBuilder {
       : demands_(demands), collectives_(collectives) {}
 
   void Add(Flow flow) {
-    const std::vector<DeviceId> owners = OwnersOf(flow);
+    std::vector<DeviceId> owners = OwnersOf(flow);
     const auto& to = flow.destinations;
-    if (owners == to && to.size() == 1) {
+    if (!flow.layers.empty()) {
+      all_reduces_[{std::move(owners), flow.layers}].push_back(std::move(flow));
+    } else if (owners == to && to.size() == 1) {
       local_.push_back(std::move(flow));
-    } else if (!collectives_) {
+    } else if (!collectives_ && (owners.size() <= 2 || to.size() == 1)) {
       transfers_.push_back(std::move(flow));
+    } else if (!collectives_) {
+      AddReduceAndBroadcast(std::move(flow), owners);
     } else if (owners.size() == 1) {
       std::vector<DeviceId> group = Union(owners, to);
       if (group.size() == 2) {
@@ -350,7 +422,7 @@ class StepBuilder {
         gathers_[std::move(group)].push_back(std::move(flow));
       }
     } else if (owners == to) {
-      all_reduces_[to].push_back(std::move(flow));
+      all_reduces_[{to, {}}].push_back(std::move(flow));
     } else if (to.size() == 1) {
       if (owners.size() >= 3 && std::binary_search(owners.begin(), owners.end(), to[0])) {
         reduces_[owners].push_back(std::move(flow));
@@ -366,7 +438,7 @@ class StepBuilder {
     std::vector<ExchangeStep> steps;
     if (!local_.empty()) steps.push_back({ExchangeStep::Kind::kLocal, {}, std::move(local_)});
     for (auto& [group, flows] : all_reduces_) {
-      steps.push_back({ExchangeStep::Kind::kAllReduce, group, std::move(flows)});
+      steps.push_back({ExchangeStep::Kind::kAllReduce, group.ranks, std::move(flows)});
     }
     for (auto& [group, flows] : reduces_) {
       steps.push_back({ExchangeStep::Kind::kReduceScatter, group, std::move(flows)});
@@ -383,12 +455,6 @@ class StepBuilder {
   }
 
  private:
-  static std::vector<DeviceId> OwnersOf(const Flow& flow) {
-    std::vector<DeviceId> owners;
-    for (const Share& share : flow.owners) owners.push_back(share.device);
-    return owners;
-  }
-
   static std::vector<DeviceId> Union(const std::vector<DeviceId>& a,
                                      const std::vector<DeviceId>& b) {
     std::vector<DeviceId> all;
@@ -407,8 +473,8 @@ class StepBuilder {
       }
     }
     rest.erase(std::find(rest.begin(), rest.end(), root));
-    Flow second{flow.boxes, {{root, {}, DemandOf(flow, root)}}, rest, flow.demands};
-    if (rest.size() == 1) {
+    Flow second{flow.boxes, {{root, {}, DemandOf(flow, root)}}, rest, flow.demands, {}};
+    if (rest.size() == 1 || !collectives_) {
       late_transfers_.push_back(std::move(second));
     } else {
       late_gathers_[Union({root}, rest)].push_back(std::move(second));
@@ -470,8 +536,15 @@ class StepBuilder {
   std::span<const Demand> demands_;
   bool collectives_;
   std::vector<Flow> local_, transfers_, late_transfers_;
-  std::map<std::vector<DeviceId>, std::vector<Flow>> all_reduces_, reduces_, gathers_,
-      late_gathers_;
+  // Layers of one region, and of all regions that have the same layers, must have equal elements at
+  // equal places: an algorithm's order of ranks depends on the place.
+  struct AllReduceGroup {
+    std::vector<DeviceId> ranks;
+    std::vector<std::vector<DeviceId>> layers;
+    auto operator<=>(const AllReduceGroup&) const = default;
+  };
+  std::map<AllReduceGroup, std::vector<Flow>> all_reduces_;
+  std::map<std::vector<DeviceId>, std::vector<Flow>> reduces_, gathers_, late_gathers_;
 };
 
 }  // namespace

@@ -38,9 +38,12 @@ struct Share {
 // itself.
 struct Flow {
   std::vector<Box> boxes;              // disjoint, row-major order of their corners
-  std::vector<Share> owners;           // by device
+  std::vector<Share> owners;           // by device; of a layer by the first term
   std::vector<DeviceId> destinations;  // sorted
   std::vector<int32_t> demands;        // of any device, that want all of the boxes; sorted
+  // Where several all-reduces of three or more shares sum the same terms, each for the devices that
+  // hold one copy: the owners of each, this flow's among them. Otherwise empty.
+  std::vector<std::vector<DeviceId>> layers;
 };
 
 // Flows that move together, in one collective or one group of transfers.
@@ -54,7 +57,7 @@ struct ExchangeStep {
     kAllToAll,  // one owner, one destination; every ordered pair of the group has at most one flow
   };
   Kind kind = Kind::kLocal;
-  std::vector<DeviceId> group;  // sorted
+  std::vector<DeviceId> group;  // in rank order: of layers by the first term, otherwise sorted
   std::vector<Flow> flows;
 };
 
@@ -72,6 +75,10 @@ struct ExchangeOptions {
 // term exactly one holder is the owner that serves a destination. Works by cuts per dimension over
 // distinct boxes, so the cost is that of the overlaps, not of all pairs. Pure: equal arguments give
 // equal results.
+//
+// One association of terms: whatever demands an element, on any device, gets bit for bit the same
+// sum, also where addition rounds, provided that the copies of a term are equal. Copies of a weight
+// therefore never drift apart.
 std::vector<ExchangeStep> Exchange(std::span<const Piece> pieces, std::span<const Demand> demands,
                                    const ExchangeOptions& options);
 

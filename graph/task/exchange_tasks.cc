@@ -534,7 +534,7 @@ class Emitter {
   }
 
   static size_t RankOf(const ExchangeStep& step, DeviceId device) {
-    const auto it = std::lower_bound(step.group.begin(), step.group.end(), device);
+    const auto it = std::find(step.group.begin(), step.group.end(), device);
     return static_cast<size_t>(it - step.group.begin());
   }
 

@@ -21,7 +21,8 @@ struct PartitionOptions {
   // Algorithm for every collective of a kind that supports it, or empty: by size
   // (DefaultAlgorithm).
   std::string algorithm;
-  // Tensors to bring to the host besides the loss and metrics (tests, dumps).
+  // Tensors to bring to the host besides the loss and metrics (tests, dumps). Of a weight or state
+  // that is the value before the step's update; its next value is a tensor of its own.
   std::vector<TensorId> extra_outputs;
   // Kernels take a following ReLU into their store where nobody else reads the value before it.
   bool fuse = true;

@@ -51,7 +51,11 @@ Access AccessOfBody(const TransferTask& task) {
 std::vector<DeviceId> DevicesOfBody(const ComputeTask& task) { return {task.device}; }
 std::vector<DeviceId> DevicesOfBody(const MoveTask& task) { return {task.device}; }
 std::vector<DeviceId> DevicesOfBody(const LoadTask& task) { return {task.device}; }
-std::vector<DeviceId> DevicesOfBody(const CollectiveTask& task) { return task.group; }
+std::vector<DeviceId> DevicesOfBody(const CollectiveTask& task) {
+  std::vector<DeviceId> devices = task.group;
+  std::sort(devices.begin(), devices.end());
+  return devices;
+}
 std::vector<DeviceId> DevicesOfBody(const TransferTask& task) { return task.group; }
 
 }  // namespace

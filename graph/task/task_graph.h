@@ -152,7 +152,7 @@ struct Access {
 };
 Access AccessOf(const Task& task);
 
-// A value that the host reads when the step has ended.
+// A value that the host reads when the step has ended: no task overwrites it.
 struct HostOutput {
   TensorId tensor;
   BufferId buffer;

@@ -140,12 +140,28 @@ class TensorFragmentMaker {
         tensor_.kind == TensorKind::kSeed) {
       return AddLoads();
     }
+    KeepForHost();
     AddExchangeTasks(x_,
                      {{.combine = combine_,
                        .node_of_device = options_.node_of_device,
                        .collectives = options_.collectives},
                       options_.algorithm},
                      builder_);
+  }
+
+  // The host reads when the step has ended. What persists is then overwritten, so a value from the
+  // step's start gets a buffer of its own.
+  void KeepForHost() {
+    const bool persists = tensor_.kind == TensorKind::kWeight || tensor_.kind == TensorKind::kState;
+    if (!persists || host_demand_ < 0) return;
+    const Demand& demand = x_.demands[static_cast<size_t>(host_demand_)];
+    if (demand.box.empty()) return;
+    x_.demand_buffers[static_cast<size_t>(host_demand_)] =
+        builder_.AddBuffer({.device = demand.device,
+                            .kind = BufferKind::kActivation,
+                            .tensor = tensor_.id,
+                            .dtype = tensor_.type.dtype,
+                            .box = demand.box});
   }
 
   void AddLoads() {

@@ -64,8 +64,8 @@ class Executor {
   // Types: the tensor's own. The spans hold the whole tensor.
   virtual absl::Status WriteTensor(TensorId id, HostTensor values) = 0;
   virtual absl::Status ReadTensor(TensorId id, void* values) = 0;
-  // InvalidArgument, naming tensor, element and devices, if two copies of a persistent tensor
-  // differ.
+  // DataLoss, naming the tensor, the box and a device, if two copies of a weight or state are not
+  // equal bit for bit. They are by construction (see Exchange), in floating point too.
   virtual absl::Status CheckCopies() = 0;
 
   // Turns ExecutorOptions::check_finite on or off for the steps to come.

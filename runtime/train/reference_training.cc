@@ -69,12 +69,11 @@ absl::StatusOr<RunValues> TrainSplitOnReference(const Graph& graph,
     ASSIGN_OR_RETURN(
         const StepResult result,
         executor->Step({DType::kFloat32, x.data()}, {DType::kInt32, labels.data()}, arguments));
+    RETURN_IF_ERROR(executor->CheckCopies());
     return result.outputs[*loss];
   };
   auto value = [&](TensorId id) { return ValueOf(graph, id, *executor); };
-  ASSIGN_OR_RETURN(RunValues values,
-                   TrainOnReference(graph, reference, {.step = run_step, .value = value}));
-  return values;
+  return TrainOnReference(graph, reference, {.step = run_step, .value = value});
 }
 
 }  // namespace partita

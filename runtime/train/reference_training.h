@@ -11,7 +11,8 @@ namespace partita {
 
 // Trains as the reference did, split over devices, and returns what CompareWithReference wants:
 // losses, final weights and, of the first step, logits and gradients. `graph` is what
-// BuildReferenceGraph made; `options.extra_outputs` is filled in here.
+// BuildReferenceGraph made; `options.extra_outputs` is filled in here. DataLoss, naming the tensor,
+// if copies of a weight or state differ after a step.
 absl::StatusOr<RunValues> TrainSplitOnReference(const Graph& graph,
                                                 const ReferenceFolder& reference,
                                                 const Strategy& strategy, PartitionOptions options,

@@ -136,6 +136,10 @@ void Trainer::Report(const Batch& batch, StepResult result, int64_t waited_ns) {
 }
 
 absl::Status Trainer::Snapshot() {
+  if (const absl::Status copies = executor_.CheckCopies(); !copies.ok()) {
+    devices_good_ = false;
+    return absl::InternalError(absl::StrCat("after step ", now_.step, ": ", copies.message()));
+  }
   snapshot_.step = now_.step;
   snapshot_.position = now_.position;
   return ReadValues(graph_, executor_, snapshot_);

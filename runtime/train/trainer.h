@@ -27,8 +27,8 @@ struct TrainerOptions {
   int64_t epochs = 0;
   // Learning rate, momentum, weight decay and so on; step and seed come from the state.
   StepArguments arguments = {};
-  // Steps between copies of the state on the host. A loss that is not finite is traced from the
-  // last one.
+  // Steps between copies of the state on the host, when the devices' copies of each weight are also
+  // checked to be equal. A loss that is not finite is traced from the last one.
   int64_t snapshot_every = 64;
   int64_t evaluate_every = 0;               // steps; 0: only after the last
   const std::atomic<bool>* stop = nullptr;  // when it becomes true, training ends after the step
@@ -64,6 +64,7 @@ class Trainer {
   //   OutOfRange   the loss became infinite or NaN. The step was repeated, by training again from
   //                the last snapshot, with all results checked; the message names step and
   //                operator. State() is the state before that step;
+  //   Internal     copies of a weight or state, which it names, differ on the devices;
   //   other        errors of data, devices and communication. If the devices failed, State() is the
   //                last snapshot.
   absl::Status Run();

@@ -54,13 +54,18 @@ absl::StatusOr<ReferenceResult> VerifyAgainstReference(const ReferenceRequest& r
       break;
     }
     if (request.progress) request.progress(plan, request.random_plans);
-    ASSIGN_OR_RETURN(
-        const RunValues got,
-        TrainSplitOnReference(graph, reference, space.RandomStrategy(random), options, setup));
-    Judge(absl::StrCat("random plan ", plan, " of seed ", request.seed, " on ", request.devices,
-                       " devices"),
-          CompareWithReference(reference, got), result);
+    const std::string run = absl::StrCat("random plan ", plan, " of seed ", request.seed, " on ",
+                                         request.devices, " devices");
+    const auto got =
+        TrainSplitOnReference(graph, reference, space.RandomStrategy(random), options, setup);
     ++result.plans;
+    if (absl::IsDataLoss(got.status())) {
+      result.equal = false;
+      result.first_difference = absl::StrCat(run, ": ", got.status().message());
+      break;
+    }
+    RETURN_IF_ERROR(got.status());
+    Judge(run, CompareWithReference(reference, *got), result);
   }
   return result;
 }

@@ -54,14 +54,23 @@ void Fold(DType dtype, Reduction reduction, const std::vector<const void*>& valu
   }
 }
 
+std::vector<DeviceId> RanksOf(const Task& task) {
+  const auto* collective = std::get_if<CollectiveTask>(&task.body);
+  return collective != nullptr ? collective->group : DevicesOf(task);
+}
+
 // What the members of one task share.
 struct Shared {
   explicit Shared(const Task& task)
-      : devices(DevicesOf(task)), barrier(static_cast<int>(devices.size())) {
+      : devices(RanksOf(task)), barrier(static_cast<int>(devices.size())) {
     send.resize(devices.size());
     receive.resize(devices.size());
   }
-  std::vector<DeviceId> devices;
+  size_t RankOf(DeviceId device) const {
+    return static_cast<size_t>(std::find(devices.begin(), devices.end(), device) - devices.begin());
+  }
+
+  std::vector<DeviceId> devices;  // by rank
   GroupBarrier barrier;
   // By rank; published before the first barrier of every run.
   std::vector<std::vector<void*>> send, receive;
@@ -110,8 +119,7 @@ class InprocCommunicator : public Communicator {
 
  private:
   absl::Status Run(const CommunicationArguments& args, Shared& shared) {
-    const auto it = std::lower_bound(shared.devices.begin(), shared.devices.end(), args.device);
-    const auto rank = static_cast<size_t>(it - shared.devices.begin());
+    const size_t rank = shared.RankOf(args.device);
     shared.send[rank] = args.send;
     shared.receive[rank] = args.receive;
     if (!shared.barrier.Arrive()) return Broken();
@@ -219,8 +227,7 @@ class InprocCommunicator : public Communicator {
     for (size_t i = 0; i < t; ++i) {
       k += task.transfers[i].from == from || task.transfers[i].to == from ? 1 : 0;
     }
-    const auto it = std::lower_bound(shared.devices.begin(), shared.devices.end(), from);
-    return shared.send[static_cast<size_t>(it - shared.devices.begin())][k];
+    return shared.send[shared.RankOf(from)][k];
   }
 
   absl::flat_hash_map<TaskId, std::unique_ptr<Shared>> shared_;

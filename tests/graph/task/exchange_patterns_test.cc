@@ -50,6 +50,22 @@ class ExchangePatternsTest : public ::testing::Test {
     for (Bytes b : BytesReceived(graph_)) bytes += b.value();
     return bytes / SizeOf(c_.dtype);
   }
+  std::vector<std::vector<int>> AllReduceGroups() const {
+    std::vector<std::vector<int>> groups;
+    for (const Task& task : graph_.tasks()) {
+      const auto* collective = std::get_if<CollectiveTask>(&task.body);
+      if (collective == nullptr || collective->collective.kind != CollectiveKind::kAllReduce) {
+        continue;
+      }
+      groups.emplace_back();
+      for (DeviceId device : collective->group) groups.back().push_back(device.value());
+    }
+    return groups;
+  }
+  void ExpectFloatCopiesAgree() {
+    std::mt19937_64 random(1);
+    EXPECT_EQ(CheckFloatCopiesAgree(c_, random), absl::OkStatus());
+  }
   int MoveTasks() const {
     return static_cast<int>(std::count_if(
         graph_.tasks().begin(), graph_.tasks().end(),
@@ -126,6 +142,33 @@ TEST_F(ExchangePatternsTest, ReplicasReduceAmongThemselves) {
   }
   for (int d = 0; d < 4; ++d) AddDemand(kFull, d);
   EXPECT_THAT(Patterns(), ElementsAre(Pair("all_reduce", 2)));
+}
+
+TEST_F(ExchangePatternsTest, ReplicasOnPermutedDevicesAddInTheOrderOfTerms) {
+  for (int k = 0; k < 3; ++k) AddPiece(kFull, k, k), AddPiece(kFull, 5 - k, k);
+  for (int d = 0; d < 6; ++d) AddDemand(kFull, d);
+  EXPECT_THAT(Patterns(), ElementsAre(Pair("all_reduce", 2)));
+  EXPECT_THAT(AllReduceGroups(), ElementsAre(ElementsAre(0, 1, 2), ElementsAre(5, 4, 3)));
+  ExpectFloatCopiesAgree();
+}
+
+TEST_F(ExchangePatternsTest, LayersAreNotMixedWithOtherSumsOfTheirDevices) {
+  // The upper half is summed on all six devices, the lower one on the first three only: were the
+  // two in one all-reduce there, elements would be at other places than on the last three.
+  for (int k = 0; k < 3; ++k) {
+    AddPiece(kFull, k, k), AddPiece(Shard(0, 2), 3 + k, k);
+    AddDemand(kFull, k), AddDemand(Shard(0, 2), 3 + k);
+  }
+  EXPECT_THAT(Patterns(), ElementsAre(Pair("all_reduce", 3)));
+  ExpectFloatCopiesAgree();
+}
+
+TEST_F(ExchangePatternsTest, ReplicasThatShareOutTermsOtherwiseAreServedByOneSum) {
+  AddPiece(kFull, 0, 0), AddPiece(kFull, 0, 1), AddPiece(kFull, 1, 2);
+  AddPiece(kFull, 2, 0), AddPiece(kFull, 3, 1), AddPiece(kFull, 3, 2);
+  for (int d = 0; d < 4; ++d) AddDemand(kFull, d);
+  EXPECT_THAT(Patterns(), ElementsAre(Pair("broadcast", 1), Pair("transfers", 1)));
+  ExpectFloatCopiesAgree();
 }
 
 TEST_F(ExchangePatternsTest, HalosArePointToPoint) {

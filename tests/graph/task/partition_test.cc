@@ -6,8 +6,12 @@
 #include <algorithm>
 #include <map>
 
+#include "graph/task/buffer_assignment.h"
+#include "graph/task/plan_verifier.h"
 #include "graph/training_graph.h"
+#include "runtime/serial/serial_trainer.h"
 #include "tests/testing/model_writer.h"
+#include "tests/testing/task_interpreter.h"
 
 namespace partita {
 namespace {
@@ -183,6 +187,39 @@ TEST(PartitionTest, AStrategyForAnotherGraphIsRefused) {
   strategy.configs.pop_back();
   EXPECT_THAT(std::string(Partition(graph, strategy, {.devices = 4}).status().message()),
               HasSubstr("configurations"));
+}
+
+TEST(PartitionTest, TheHostGetsWeightsAndStatesAsTheyWereBeforeTheUpdate) {
+  const Graph graph = Perceptron();
+  for (int devices : {1, 2}) {
+    PartitionOptions options{.devices = devices};
+    for (const Tensor& tensor : graph.tensors()) {
+      if (tensor.kind == TensorKind::kWeight || tensor.kind == TensorKind::kState) {
+        options.extra_outputs.push_back(tensor.id);
+      }
+    }
+    const Strategy strategy =
+        devices == 1 ? SingleDevice(graph, DeviceId(0)) : DataParallel(graph, devices);
+    const TaskGraph tasks = Tasks(graph, strategy, options);
+    EXPECT_EQ(VerifyStep({graph, strategy, tasks, CanonicalOrder(tasks)}), absl::OkStatus());
+    SerialTrainer serial(graph, 1);
+    const auto x = RandomNumbers(8 * 6, 1);
+    const auto labels = RandomLabels(8, 4);
+    ASSERT_TRUE(serial.Step(x, labels, {}).ok());
+    TaskInterpreter run(&graph, tasks);
+    for (const Tensor& tensor : graph.tensors()) {
+      if (tensor.kind == TensorKind::kInput || tensor.kind == TensorKind::kLabels ||
+          tensor.kind == TensorKind::kSeed) {
+        run.SetInput(tensor.id, serial.value(tensor.id));
+      }
+    }
+    for (TensorId id : options.extra_outputs) run.SetPersistent(id, serial.value(id));
+    ASSERT_EQ(run.RunStep({}), absl::OkStatus());
+    for (TensorId id : options.extra_outputs) {
+      EXPECT_EQ(ModelWriter::Get(run.Output(id)), serial.value(id)) << graph.tensor(id).name;
+      EXPECT_NE(ModelWriter::Get(run.Persistent(id)), serial.value(id)) << graph.tensor(id).name;
+    }
+  }
 }
 
 }  // namespace

@@ -40,6 +40,11 @@ struct ExchangeOutcome {
 // that differs.
 absl::StatusOr<ExchangeOutcome> CheckExchange(const ExchangeCase& c, std::mt19937_64& random);
 
+// Makes the tasks for float32, runs them, and compares demands with each other: wherever an element
+// is wanted it is the same, bit for bit, although its terms round when they are added. The error
+// names the first element that differs.
+absl::Status CheckFloatCopiesAgree(ExchangeCase c, std::mt19937_64& random);
+
 // The case as text, for failures.
 std::string ToString(const ExchangeCase& c);
 

@@ -1,5 +1,6 @@
 #include "runtime/train/trainer.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <cstdlib>
@@ -8,11 +9,13 @@
 #include <string>
 
 #include "gmock/gmock.h"
+#include "graph/task/buffer_assignment.h"
 #include "gtest/gtest.h"
 #include "runtime/train/checkpoint.h"
 #include "runtime/train/data/open_data_source.h"
 #include "runtime/train/measured_timeline.h"
 #include "tests/runtime/train/digit_training.h"
+#include "tests/testing/faults.h"
 
 namespace partita {
 namespace {
@@ -208,6 +211,28 @@ TEST(EvaluationTest, SplitEvaluationEqualsTheWholeAndKeepsTheSplit) {
   }
   EXPECT_NEAR(results[0].loss, results[1].loss, 1e-4);
   EXPECT_NEAR(results[0].accuracy, results[1].accuracy, 0.03);
+}
+
+TEST(TrainerTest, NamesTheTensorWhoseCopiesDiffer) {
+  TrainingRun run(DigitModel(16), 2);
+  PlannedStep step = ModelWriter::Get(CanonicalStep(run.graph, run.strategy, {.devices = 2}));
+  const auto fault = std::find_if(Faults().begin(), Faults().end(), [](const Fault& f) {
+    return std::string(f.name) == "missing_all_reduce";
+  });
+  ASSERT_NE(fault, Faults().end());
+  std::mt19937_64 random(1);
+  auto faulty = WithFault(*fault, run.graph, step.tasks, random);
+  ASSERT_TRUE(faulty.has_value());
+  step.tasks = *std::move(faulty);
+  step.order = CanonicalOrder(step.tasks);
+  run.executor = ModelWriter::Get(OpenExecutor(run.graph, std::move(step), run.setup));
+  TrainerOptions options = kTenSteps;
+  options.snapshot_every = 4;
+  const auto trainer = run.MakeTrainer(Digits(64, DataSplit::kTrain), options, run.Start());
+  const absl::Status status = trainer->Run();
+  EXPECT_TRUE(absl::IsInternal(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("after step 4: copies of '"));
+  EXPECT_EQ(ModelWriter::Get(trainer->State()).step, 0);  // the last snapshot
 }
 
 TEST(MeasuredTimelineTest, HasEveryTaskOnEachOfItsDevicesAndIsAChromeTrace) {

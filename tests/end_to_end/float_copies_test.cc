@@ -1,0 +1,104 @@
+// Copies of weights and optimizer states stay equal, bit for bit, in float, where the order of
+// additions shows: on random graphs and plans, several steps, on every backend.
+
+#include <cmath>
+#include <cstdio>
+#include <random>
+
+#include "gmock/gmock.h"
+#include "graph/task/partition.h"
+#include "gtest/gtest.h"
+#include "runtime/backend/backends.h"
+#include "runtime/train/executor_setup.h"
+#include "runtime/train/training_state.h"
+#include "tests/testing/model_writer.h"
+#include "tests/testing/random_graph.h"
+#include "tests/testing/random_strategy.h"
+
+namespace partita {
+namespace {
+
+constexpr int kPairs = 400, kSteps = 3;
+
+// Bytes of persistent pieces that are copies.
+int64_t CopiedBytes(const Graph& graph, const TaskGraph& tasks) {
+  int64_t bytes = 0;
+  for (const Buffer& buffer : tasks.buffers()) {
+    if (buffer.persistent()) bytes += buffer.elements() * SizeOf(buffer.dtype);
+  }
+  for (const Tensor& tensor : graph.tensors()) {
+    if (LivesBetweenSteps(tensor)) bytes -= tensor.type.bytes();
+  }
+  return bytes;
+}
+
+struct Coverage {
+  int pairs_with_copies = 0, finite = 0;
+  StrategyCoverage strategies;
+};
+
+absl::Status Train(const Backend& backend, bool native, std::mt19937_64& random,
+                   Coverage& coverage) {
+  const Graph graph = RandomTrainingGraph(random);
+  PartitionOptions options = RandomPartitionOptions(random);
+  options.devices = 2 + static_cast<int>(random() % 6);
+  options.node_of_device.clear();
+  options.native_formats = native;
+  const Strategy strategy = RandomStrategy(graph, options.devices, random);
+  coverage.strategies.Add(graph, strategy, options.devices);
+  const auto executor = ModelWriter::Get(
+      OpenExecutor(graph, ModelWriter::Get(CanonicalStep(graph, strategy, options)),
+                   {.backend = &backend, .devices = VirtualDeviceSpecs(options.devices)}));
+  coverage.pairs_with_copies += CopiedBytes(graph, executor->program().tasks) > 0 ? 1 : 0;
+  const TrainingState start = ModelWriter::Get(InitialState(graph, random()));
+  if (absl::Status status = WriteValues(graph, start, *executor); !status.ok()) return status;
+  double loss = 0;
+  for (int step = 0; step < kSteps; ++step) {
+    const auto x = RandomNumbers(Volume(graph.tensor(graph.input()).type.shape), random());
+    std::vector<int32_t> labels;
+    if (graph.labels() != kNoTensor) {
+      labels = RandomLabels(Volume(graph.tensor(graph.labels()).type.shape),
+                            static_cast<int32_t>(graph.tensor(graph.logits()).type.shape.back()));
+    }
+    const auto result = executor->Step({DType::kFloat32, x.data()}, {DType::kInt32, labels.data()},
+                                       {.step = step, .seed = 7, .weight_decay = 0.01});
+    if (!result.ok()) return result.status();
+    if (absl::Status status = executor->CheckCopies(); !status.ok()) return status;
+    loss = result->outputs[*OutputIndex(executor->program().tasks, graph.loss())];
+  }
+  coverage.finite += std::isfinite(loss) ? 1 : 0;
+  return absl::OkStatus();
+}
+
+class FloatCopiesTest : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(FloatCopiesTest, RandomPlansKeepCopiesEqualBitForBit) {
+  const auto backend = MakeBackend(GetParam());
+  if (absl::IsUnavailable(backend.status())) GTEST_SKIP() << backend.status();
+  ASSERT_TRUE(backend.ok()) << backend.status();
+  Coverage coverage;
+  for (int pair = 0; pair < kPairs; ++pair) {
+    std::mt19937_64 random(static_cast<uint64_t>(pair));
+    EXPECT_EQ(Train(**backend, GetParam() == std::string("cpu"), random, coverage),
+              absl::OkStatus())
+        << "seed " << pair;
+  }
+  std::printf("%s: %d pairs, %d with copies, %d with a finite loss, %.0f %% with replicas\n",
+              GetParam(), kPairs, coverage.pairs_with_copies, coverage.finite,
+              100 * coverage.strategies.Share("replica"));
+  EXPECT_GE(coverage.pairs_with_copies, kPairs / 2);
+  EXPECT_GE(coverage.finite, kPairs / 2);
+  EXPECT_GE(coverage.strategies.Share("replica"), 0.3);
+}
+
+std::vector<const char*> BackendNames() {
+  std::vector<const char*> names;
+  for (const BackendRow& row : Backends()) names.push_back(row.name);
+  return names;
+}
+
+INSTANTIATE_TEST_SUITE_P(Backends, FloatCopiesTest, ::testing::ValuesIn(BackendNames()),
+                         [](const auto& info) { return std::string(info.param); });
+
+}  // namespace
+}  // namespace partita
