@@ -61,8 +61,9 @@ bool CanFuseRelu(const OpAttrs& attrs);
 // Whether a pass's kernel can hand its result, the gradient of a weight, to the weight's update
 // instead of storing it: rows that say `static constexpr int kFusesUpdateOf = k` for operand k.
 bool CanFuseUpdate(const OpAttrs& attrs, Pass pass);
-// Whether an operator is an update that takes such a gradient, as its second input.
+// Whether an operator is an update that takes such a gradient, as its input kGradientInput.
 bool TakesGradient(const OpAttrs& attrs);
+constexpr size_t kGradientInput = 1;
 
 // "conv2d stride=[4,4] dilation=[1,1] pads=[2,2,2,2] groups=1": canonical, so it serves as a key.
 std::string ToString(const OpAttrs& attrs);

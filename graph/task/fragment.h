@@ -51,7 +51,8 @@ struct OperatorFragment : Fragment {
     int32_t slot = 0;
   };
   std::vector<std::vector<Result>> results;
-  // If it has one input: the task that does each read of it.
+  // The task that does each read of the input whose maker it may be fused with: an only input, or
+  // the gradient that an update takes.
   std::vector<int32_t> reading_task;
   // By task; empty where formats are not chosen.
   std::vector<FormatRules> formats;

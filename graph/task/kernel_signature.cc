@@ -51,16 +51,17 @@ KernelSignature UpdateKernel(const KernelSignature& signature) {
   KernelSignature update{*signature.fused_update, Pass::Forward(), {}, signature.outputs};
   const auto own = static_cast<std::ptrdiff_t>(OwnInputs(signature));
   update.inputs.assign(signature.inputs.begin() + own, signature.inputs.end());
-  update.inputs.insert(update.inputs.begin() + 1, signature.outputs[0]);
+  update.inputs.insert(update.inputs.begin() + kGradientInput, signature.outputs[0]);
   return update;
 }
 
 std::vector<InPlacePair> InPlace(const KernelSignature& signature) {
   if (!signature.fused_update) return InPlace(signature.attrs, signature.pass);
   std::vector<InPlacePair> pairs = InPlace(*signature.fused_update, Pass::Forward());
-  // The gradient, the update's second input, is not among the inputs.
+  // The gradient is not among the inputs.
   const int own = static_cast<int>(OwnInputs(signature));
-  for (InPlacePair& pair : pairs) pair.input += own - (pair.input > 1 ? 1 : 0);
+  for (InPlacePair& pair : pairs)
+    pair.input += own - (pair.input > static_cast<int>(kGradientInput) ? 1 : 0);
   return pairs;
 }
 

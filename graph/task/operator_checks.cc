@@ -141,11 +141,45 @@ class OperatorChecker {
     for (int d = 0; d < piece.rank(); ++d) blocks.push_back(piece[d]);
     ASSIGN_OR_RETURN(const PartView view, ViewPart(rule, graph_.InputShapes(op),
                                                    graph_.OutputShapes(op), std::move(blocks)));
-    RETURN_IF_ERROR(CheckViews(view.operands, body.inputs, body.input_boxes, "input"));
+    if (body.gradient == kNoOp) {
+      RETURN_IF_ERROR(CheckViews(view.operands, body.inputs, body.input_boxes, "input"));
+    } else {
+      RETURN_IF_ERROR(CheckFusedUpdate(task, body, op, view));
+    }
     RETURN_IF_ERROR(CheckViews(view.results, body.outputs, body.output_boxes, "output"));
     update_pieces_[op.id.index()].push_back({piece, body.device});
     result_.terms[task.id.index()] = {op.outputs, CodeOf(op.id, 0)};
     return absl::OkStatus();
+  }
+
+  // The task also does what the block of `gradient` that makes this piece of the gradient would.
+  absl::Status CheckFusedUpdate(const Task& task, const ComputeTask& body, const Operator& op,
+                                const PartView& view) {
+    const size_t rest = op.inputs.size() - 1;
+    const size_t own = body.inputs.size() - rest;
+    std::vector<TensorView> others = view.operands;
+    const Box piece = others[kGradientInput].box;
+    others.erase(others.begin() + kGradientInput);
+    const auto from = static_cast<std::ptrdiff_t>(own);
+    RETURN_IF_ERROR(CheckViews(others, {body.inputs.begin() + from, body.inputs.end()},
+                               {body.input_boxes.begin() + from, body.input_boxes.end()}, "input"));
+    const Operator& gradient = graph_.op(body.gradient);
+    const TensorId tensor = op.inputs[kGradientInput];
+    const std::vector<ExpectedPart>& parts = parts_[gradient.id.index()];
+    for (size_t b = 0; b < parts.size(); ++b) {
+      const ExpectedPart& part = parts[b];
+      if (gradient.outputs != std::vector<TensorId>{tensor} || part.view.results[0].box != piece ||
+          !std::binary_search(part.devices.begin(), part.devices.end(), body.device) ||
+          !CheckViews(part.view.operands, {body.inputs.begin(), body.inputs.begin() + from},
+                      {body.input_boxes.begin(), body.input_boxes.begin() + from}, "input")
+               .ok()) {
+        continue;
+      }
+      const auto block = static_cast<int64_t>(b);
+      fused_.push_back({task.id, tensor, piece, CodeOf(gradient.id, block)});
+      return Ran(gradient, block, body.device);
+    }
+    return absl::InternalError("fused with a gradient that the strategy does not place here");
   }
 
   absl::Status CheckAllPartsRun() const {
@@ -237,9 +271,8 @@ class OperatorChecker {
         }
       } else if (const auto* compute = std::get_if<ComputeTask>(&task.body)) {
         const Operator& op = graph_.op(compute->op);
-        for (size_t k = 0; k < op.inputs.size(); ++k) {
-          AddBox(op.inputs[k], compute->input_boxes[k]);
-        }
+        const auto tensors = InputTensors(graph_, *compute);
+        for (size_t k = 0; k < tensors.size(); ++k) AddBox(tensors[k], compute->input_boxes[k]);
         for (size_t k = 0; k < op.outputs.size(); ++k) {
           AddBox(op.outputs[k], compute->output_boxes[k]);
         }
@@ -284,7 +317,7 @@ class OperatorChecker {
     }
   }
 
-  // A ReLU may only be fused onto values that are complete: no other term adds to them.
+  // Only values that are complete may be fused with what reads them: no other term adds to them.
   absl::Status CheckFusions() const {
     for (const Fusion& fusion : fused_) {
       bool complete = true;
@@ -294,7 +327,7 @@ class OperatorChecker {
           });
       if (!complete) {
         return absl::InternalError(absl::StrCat(
-            "task ", fusion.task.value(), " applies a ReLU to a part of the sum that tensor '",
+            "task ", fusion.task.value(), " applies a function to a part of the sum that tensor '",
             graph_.tensor(fusion.tensor).name, "' is"));
       }
     }
@@ -303,7 +336,7 @@ class OperatorChecker {
 
   struct Fusion {
     TaskId task;
-    TensorId tensor;  // before the ReLU
+    TensorId tensor;  // what is not stored
     Box box;
     uint64_t code;
   };

@@ -52,7 +52,9 @@ class OperatorFragmentMaker {
         if (!IsRead(view)) continue;
         const TensorId tensor = op_.inputs[k];
         const int32_t place = places[tensor]++;
-        if (op_.inputs.size() == 1) fragment_.reading_task.push_back(static_cast<int32_t>(p));
+        if (op_.inputs.size() == 1 || (TakesGradient(op_.attrs) && k == kGradientInput)) {
+          fragment_.reading_task.push_back(static_cast<int32_t>(p));
+        }
         const auto [it, added] = known.try_emplace({tensor, {view.box, part.device}}, kNoBuffer);
         if (added) {
           it->second = AddPiece(tensor, view.box, part.device);

@@ -96,19 +96,48 @@ class Assembler {
 
   void AddKernels(OpId id) {
     const OperatorFragment& fragment = *step_.operators[id.index()];
-    const SlotReplacer replacer(link_.OperatorSlots(id));
     for (const Task& task : fragment.graph.tasks()) {
       const StepLink::Role role = link_.RoleOf(id, task.id.index());
-      if (role == StepLink::Role::kDropped) continue;
-      ComputeTask body = std::get<ComputeTask>(task.body);
-      replacer(body);
-      KernelSignature signature = fragment.graph.signatures()[static_cast<size_t>(body.signature)];
-      signature.fused_relu = role == StepLink::Role::kTakesRelu;
-      SetFormats(body.inputs, signature.inputs);
-      SetFormats(body.outputs, signature.outputs);
-      body.signature = builder_.AddSignature(signature);
-      builder_.AddTask(task.key, std::move(body));
+      if (role == StepLink::Role::kInProducer || role == StepLink::Role::kInUpdate) continue;
+      Kernel kernel = KernelOf({id, task.id.value()});
+      kernel.signature.fused_relu = role == StepLink::Role::kTakesRelu;
+      if (role == StepLink::Role::kTakesGradient) {
+        TakeGradient(KernelOf(link_.GradientFor(id, task.id.index())), kernel);
+      }
+      SetFormats(kernel.task.inputs, kernel.signature.inputs);
+      SetFormats(kernel.task.outputs, kernel.signature.outputs);
+      kernel.task.signature = builder_.AddSignature(kernel.signature);
+      builder_.AddTask(task.key, std::move(kernel.task));
     }
+  }
+
+  struct Kernel {
+    ComputeTask task;
+    KernelSignature signature;
+  };
+
+  // As it is in its fragment, over the buffers of the whole.
+  Kernel KernelOf(StepLink::KernelId id) const {
+    const OperatorFragment& fragment = *step_.operators[id.op.index()];
+    Kernel kernel{std::get<ComputeTask>(fragment.graph.task(TaskId(id.task)).body), {}};
+    SlotReplacer(link_.OperatorSlots(id.op))(kernel.task);
+    kernel.signature = fragment.graph.signatures()[static_cast<size_t>(kernel.task.signature)];
+    return kernel;
+  }
+
+  // The update's kernel becomes one that computes the gradient, too.
+  static void TakeGradient(Kernel gradient, Kernel& update) {
+    const auto take = [](auto& first, auto& rest) {
+      rest.erase(rest.begin() + kGradientInput);
+      rest.insert(rest.begin(), first.begin(), first.end());
+    };
+    take(gradient.task.inputs, update.task.inputs);
+    take(gradient.task.input_boxes, update.task.input_boxes);
+    take(gradient.signature.inputs, update.signature.inputs);
+    update.task.gradient = gradient.task.op;
+    update.signature.fused_update = update.signature.attrs;
+    update.signature.attrs = gradient.signature.attrs;
+    update.signature.pass = gradient.signature.pass;
   }
 
   void SetFormats(const std::vector<BufferId>& buffers, std::vector<KernelTensor>& tensors) const {

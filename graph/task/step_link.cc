@@ -10,8 +10,11 @@ bool IsForwardRelu(const Operator& op) {
   return op.pass.is_forward() && std::holds_alternative<Relu>(op.attrs);
 }
 
-bool TakesRelu(const Operator& op) {
-  return op.pass.is_forward() && op.outputs.size() == 1 && CanFuseRelu(op.attrs);
+// Whether one kernel can do what makes a tensor and what reads it.
+bool CanFuse(const Operator& producer, const Operator& reader) {
+  if (producer.outputs.size() != 1) return false;
+  return IsForwardRelu(reader) ? producer.pass.is_forward() && CanFuseRelu(producer.attrs)
+                               : CanFuseUpdate(producer.attrs, producer.pass);
 }
 
 bool IsPersistent(const Tensor& tensor) {
@@ -30,12 +33,17 @@ StepLink::StepLink(const FragmentCache& cache) : cache_(cache), graph_(cache.gra
 
 void StepLink::FindFusionPairs() {
   for (const Operator& op : graph_.ops()) {
-    if (!IsForwardRelu(op)) continue;
-    const TensorId tensor = op.inputs[0];
-    const auto producers = graph_.producers(tensor);
-    if (producers.size() != 1 || !TakesRelu(graph_.op(producers[0]))) continue;
-    fusion_pairs_.push_back({tensor, producers[0], op.id, ConsumerPlace(graph_, tensor, op.id)});
+    if (IsForwardRelu(op)) FindFusionPair(op, 0);
+    if (TakesGradient(op.attrs)) FindFusionPair(op, kGradientInput);
   }
+}
+
+void StepLink::FindFusionPair(const Operator& reader, size_t input) {
+  const TensorId tensor = reader.inputs[input];
+  const auto producers = graph_.producers(tensor);
+  if (producers.size() != 1 || !CanFuse(graph_.op(producers[0]), reader)) return;
+  fusion_pairs_.push_back(
+      {tensor, producers[0], reader.id, ConsumerPlace(graph_, tensor, reader.id)});
 }
 
 void StepLink::Link(const StepFragments& step) {
@@ -119,22 +127,31 @@ void StepLink::LinkOperator(const StepFragments& step, OpId id) {
 }
 
 void StepLink::Fuse(const StepFragments& step) {
+  gradients_.clear();
   for (const FusionPair& pair : fusion_pairs_) {
     const TensorFragment& between = *step.tensors[pair.tensor.index()];
     const OperatorFragment& producer = *step.operators[pair.producer.index()];
-    const OperatorFragment& relu = *step.operators[pair.relu.index()];
+    const OperatorFragment& reader = *step.operators[pair.reader.index()];
     const auto first = static_cast<size_t>(between.read_begin[static_cast<size_t>(pair.consumer)]);
-    for (size_t r = 0; r < relu.reading_task.size(); ++r) {
+    for (size_t r = 0; r < reader.reading_task.size(); ++r) {
       const int32_t piece = between.lone_reads[first + r];
       if (piece < 0) continue;
       const auto& made = producer.results[0][static_cast<size_t>(piece)];
-      const auto reader = static_cast<size_t>(relu.reading_task[r]);
-      const BufferId written = std::get<ComputeTask>(relu.graph.tasks()[reader].body).outputs[0];
-      roles_[role_begin_[pair.producer.index()] + static_cast<size_t>(made.task)] =
-          Role::kTakesRelu;
-      roles_[role_begin_[pair.relu.index()] + reader] = Role::kDropped;
-      slots_[static_cast<size_t>(operator_begin_[pair.producer.index()].begin + made.slot)] =
-          OperatorSlots(pair.relu)[written.index()];
+      const int32_t task = reader.reading_task[r];
+      Role& producer_role =
+          roles_[role_begin_[pair.producer.index()] + static_cast<size_t>(made.task)];
+      const size_t place = role_begin_[pair.reader.index()] + static_cast<size_t>(task);
+      if (IsForwardRelu(graph_.op(pair.reader))) {
+        producer_role = Role::kTakesRelu;
+        roles_[place] = Role::kInProducer;
+        const auto& relu = std::get<ComputeTask>(reader.graph.task(TaskId(task)).body);
+        slots_[static_cast<size_t>(operator_begin_[pair.producer.index()].begin + made.slot)] =
+            OperatorSlots(pair.reader)[relu.outputs[0].index()];
+      } else {
+        producer_role = Role::kInUpdate;
+        roles_[place] = Role::kTakesGradient;
+        gradients_[place] = {pair.producer, made.task};
+      }
     }
   }
 }
@@ -168,7 +185,7 @@ void StepLink::ChooseFormats(const StepFragments& step) {
     const OperatorFragment& fragment = *step.operators[id.index()];
     apply_own(fragment, operator_begin_[id.index()].own);
     for (size_t t = 0; t < fragment.formats.size(); ++t) {
-      if (RoleOf(id, t) != Role::kDropped) apply(fragment.formats[t], OperatorSlots(id));
+      if (RoleOf(id, t) != Role::kInProducer) apply(fragment.formats[t], OperatorSlots(id));
     }
   }
   for (const HostOutput& output : outputs_) sets.MakeDense(output.buffer);

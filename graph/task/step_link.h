@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "graph/graph.h"
 #include "graph/task/formats.h"
 #include "graph/task/fragment_cache.h"
@@ -12,16 +13,29 @@
 
 namespace partita {
 
-// Joins the fragments of a step: gives every slot its buffer in the whole task graph, fuses
-// activations and chooses formats. What it holds is meant to be reused from step to step.
+// Joins the fragments of a step: gives every slot its buffer in the whole task graph, fuses kernels
+// and chooses formats. What it holds is meant to be reused from step to step.
 //
-// Fusion: where a ReLU is the only reader of a kernel's only result, on the same device, and the
-// kernel's operator can apply it before storing (CanFuseRelu), the ReLU's kernel goes and the other
-// writes the ReLU's result.
+// Fusion, of a kernel's only result with its only reader on the same device: where a ReLU reads it
+// and the kernel's operator can apply it before storing (CanFuseRelu), the ReLU's kernel goes and
+// the other writes the ReLU's result. Where a weight's update reads it and the operator can hand it
+// over (CanFuseUpdate), the operator's kernel goes and the update's does both: it comes after all
+// that read the old weight.
 class StepLink {
  public:
   // What becomes of an operator's kernel.
-  enum class Role : uint8_t { kAsItIs, kTakesRelu, kDropped };
+  enum class Role : uint8_t {
+    kAsItIs,
+    kTakesRelu,
+    kInProducer,  // a ReLU that is done by what makes its operand: no kernel
+    kTakesGradient,
+    kInUpdate,  // a gradient that is done by its update: no kernel
+  };
+  // A kernel: task `task` of an operator's fragment.
+  struct KernelId {
+    OpId op;
+    int32_t task = 0;
+  };
 
   // The cache outlives the link.
   explicit StepLink(const FragmentCache& cache);
@@ -33,15 +47,19 @@ class StepLink {
   std::span<const BufferId> OperatorSlots(OpId id) const { return Table(operator_begin_, id); }
   std::span<const BufferId> TensorSlots(TensorId id) const { return Table(tensor_begin_, id); }
   Role RoleOf(OpId id, size_t task) const { return roles_[role_begin_[id.index()] + task]; }
+  // The gradient that a kTakesGradient takes.
+  KernelId GradientFor(OpId id, size_t task) const {
+    return gradients_.at(role_begin_[id.index()] + task);
+  }
   bool IsNative(BufferId id) const { return !native_.empty() && native_[id.index()]; }
   const std::vector<HostOutput>& outputs() const { return outputs_; }
 
  private:
-  // A ReLU that may be fused into the producer of what it reads.
+  // An operator that may be fused with the producer of what it reads.
   struct FusionPair {
     TensorId tensor;
-    OpId producer, relu;
-    int32_t consumer = 0;  // the ReLU's place among the tensor's consumers
+    OpId producer, reader;
+    int32_t consumer = 0;  // the reader's place among the tensor's consumers
   };
   // Where a fragment's slots begin in slots_, how many there are, and its first own buffer.
   struct Range {
@@ -61,6 +79,7 @@ class StepLink {
   void LinkOperator(const StepFragments& step, OpId id);
   void AddPersistentSlots(const StepFragments& step, TensorId id);
   void AddOwnSlots(const Fragment& fragment, Range& range);
+  void FindFusionPair(const Operator& reader, size_t input);
   void Fuse(const StepFragments& step);
   void ChooseFormats(const StepFragments& step);
 
@@ -73,8 +92,9 @@ class StepLink {
   std::vector<Range> operator_begin_, tensor_begin_;  // by OpId, TensorId
   std::vector<int32_t> persistent_begin_;             // by TensorId
   std::vector<Role> roles_;
-  std::vector<size_t> role_begin_;  // by OpId
-  std::vector<bool> native_;        // by BufferId; empty: none is
+  std::vector<size_t> role_begin_;                   // by OpId
+  absl::flat_hash_map<size_t, KernelId> gradients_;  // by position in roles_
+  std::vector<bool> native_;                         // by BufferId; empty: none is
   std::vector<HostOutput> outputs_;
 };
 

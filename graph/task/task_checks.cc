@@ -77,10 +77,17 @@ class TaskCheck {
       return;
     }
     const Operator& op = graph_.op(body.op);
-    CheckPieces(body.inputs, body.input_boxes, op.inputs, body.device);
+    const KernelSignature& signature = tasks_.signatures()[static_cast<size_t>(body.signature)];
+    const bool fused = body.gradient != kNoOp;
+    if (!Want(fused == signature.fused_update.has_value(), "an update fused in part") ||
+        !Want(!fused || (body.gradient.value() >= 0 &&
+                         body.gradient.index() < graph_.ops().size() && TakesGradient(op.attrs)),
+              "no such gradient")) {
+      return;
+    }
+    CheckPieces(body.inputs, body.input_boxes, InputTensors(graph_, body), body.device);
     CheckPieces(body.outputs, body.output_boxes, op.outputs, body.device);
     if (!wrong_.empty()) return;
-    const KernelSignature& signature = tasks_.signatures()[static_cast<size_t>(body.signature)];
     CheckFormats(body.inputs, signature.inputs);
     CheckFormats(body.outputs, signature.outputs);
   }

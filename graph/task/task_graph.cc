@@ -60,6 +60,17 @@ std::vector<DeviceId> DevicesOfBody(const TransferTask& task) { return task.grou
 
 }  // namespace
 
+std::vector<TensorId> InputTensors(const Graph& graph, const ComputeTask& task) {
+  const std::vector<TensorId>& own = graph.op(task.op).inputs;
+  if (task.gradient == kNoOp) return own;
+  const std::vector<TensorId>& read = graph.op(task.gradient).inputs;
+  std::vector<TensorId> tensors = read;
+  for (size_t k = 0; k < own.size(); ++k) {
+    if (k != kGradientInput) tensors.push_back(own[k]);
+  }
+  return tensors;
+}
+
 bool IsCommunication(const Task& task) {
   return std::holds_alternative<CollectiveTask>(task.body) ||
          std::holds_alternative<TransferTask>(task.body);

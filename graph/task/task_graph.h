@@ -73,7 +73,13 @@ struct ComputeTask {
   std::vector<BufferId> outputs;
   // The piece that each input and output is, also where there is no buffer.
   std::vector<Box> input_boxes, output_boxes;
+  // Of a fused update (KernelSignature::fused_update): the operator whose gradient it takes. `op`
+  // and `part` are the update's.
+  OpId gradient = kNoOp;
 };
+
+// The tensors that a kernel's inputs are pieces of.
+std::vector<TensorId> InputTensors(const Graph& graph, const ComputeTask& task);
 
 // Copies, sums and fills within a device, in order.
 struct Move {

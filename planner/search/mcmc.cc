@@ -15,24 +15,30 @@
 namespace partita {
 namespace {
 
-// The time; more where memory is lacking, so that a chain finds its way to what fits.
-Nanos CostOf(const Evaluation& evaluation, const DeviceTopology& topology) {
-  if (evaluation.verdict != Evaluation::Verdict::kOutOfMemory) return evaluation.time;
-  double lacking = 1;  // in memories of one device
+// What is lacking where a strategy does not fit, in memories of one device; 0: it fits.
+double LackingOf(const Evaluation& evaluation, const DeviceTopology& topology) {
+  if (evaluation.verdict != Evaluation::Verdict::kOutOfMemory) return 0;
+  double lacking = 0;
   for (size_t d = 0; d < evaluation.peak.size(); ++d) {
     const Bytes memory = topology.devices()[d].memory;
     if (evaluation.peak[d] <= memory) continue;
     lacking += static_cast<double>((evaluation.peak[d] - memory).value()) /
                std::max(1.0, static_cast<double>(memory.value()));
   }
-  const double cost = static_cast<double>(evaluation.time.value()) * (1 + lacking);
-  return Nanos(static_cast<int64_t>(std::min(cost, 4e18)));
+  return lacking;
 }
 
+// A strategy that a chain may go on from.
 struct Start {
   std::string name;
   Strategy strategy;
-  Nanos cost;
+  Nanos time;
+  double lacking = 0;
+
+  // What fits comes first, then what lacks least.
+  friend bool operator<(const Start& a, const Start& b) {
+    return a.lacking == b.lacking ? a.time < b.time : a.lacking < b.lacking;
+  }
 };
 
 class Chain {
@@ -40,28 +46,31 @@ class Chain {
   Chain(const SearchProblem& problem, const SearchOptions& options, SearchState& state)
       : problem_(problem), options_(options), state_(state), free_(FreeOperators(problem)) {}
 
-  // `unit`: the time that costs are relative to.
-  void Run(int number, Start from, int64_t budget, Nanos unit) {
+  // `unit`: the time that costs are relative to. A chain that starts outside memory goes down in
+  // what is lacking until it fits, and never leaves memory again.
+  void Run(int number, Start current, int64_t budget, Nanos unit) {
     std::mt19937_64 random(options_.seed * 1000003 + static_cast<uint64_t>(number));
-    Strategy current = std::move(from.strategy);
-    Nanos cost = from.cost;
     int64_t since_best = 0;
     for (int64_t step = 0; step < budget && since_best < (budget + 1) / 2; ++step) {
       if (state_.Done()) return;
-      const Nanos limit = LimitAbove(cost, unit, random);
-      Strategy proposal = current;
-      Propose(proposal, random);
+      const Nanos limit = LimitAbove(current.time, unit, random);
+      Start proposal = current;
+      Propose(proposal.strategy, random);
       const bool had_best = state_.has_best();
       const Nanos best_before = had_best ? state_.best_time() : Nanos(0);
-      const Evaluation evaluation = state_.Try(proposal, from.name, limit);
-      const bool improved = state_.has_best() && (!had_best || state_.best_time() < best_before);
-      since_best = improved ? 0 : since_best + 1;
+      const bool fits = current.lacking == 0;
+      const Evaluation evaluation = fits ? state_.Try(proposal.strategy, current.name, limit)
+                                         : state_.Try(proposal.strategy, current.name);
+      ++since_best;
+      if (state_.has_best() && (!had_best || state_.best_time() < best_before)) since_best = 0;
       if (evaluation.verdict == Evaluation::Verdict::kInvalid) continue;
-      const Nanos proposed = CostOf(evaluation, problem_.evaluator.topology());
-      if (proposed > limit) continue;
+      proposal.time = evaluation.time;
+      proposal.lacking = LackingOf(evaluation, problem_.evaluator.topology());
+      if (proposal.lacking > current.lacking) continue;
+      if (proposal.lacking == current.lacking && proposal.time > limit) continue;
+      if (proposal.lacking < current.lacking) since_best = 0;
       current = std::move(proposal);
-      cost = proposed;
-      state_.CountAccepted(number, from.name, cost);
+      state_.CountAccepted(number, current.name, current.time);
     }
   }
 
@@ -130,8 +139,8 @@ std::vector<Start> EvaluateStarts(const SearchProblem& problem, const SearchOpti
     if (state.evaluations() > 0 && state.Done()) break;
     const Evaluation evaluation = state.Try(start.strategy, start.name);
     if (evaluation.verdict == Evaluation::Verdict::kInvalid) continue;
-    starts.push_back({std::move(start.name), std::move(start.strategy),
-                      CostOf(evaluation, problem.evaluator.topology())});
+    starts.push_back({std::move(start.name), std::move(start.strategy), evaluation.time,
+                      LackingOf(evaluation, problem.evaluator.topology())});
   }
   return starts;
 }
@@ -145,14 +154,15 @@ absl::StatusOr<SearchResult> SearchMcmc(const SearchProblem& problem,
   }
   SearchState state(problem, options);
   std::vector<Start> starts = EvaluateStarts(problem, options, state);
-  std::stable_sort(starts.begin(), starts.end(),
-                   [](const Start& a, const Start& b) { return a.cost < b.cost; });
+  std::stable_sort(starts.begin(), starts.end());
   Chain chain(problem, options, state);
-  const Nanos unit = starts.empty() ? Nanos(1) : starts[0].cost;
+  const Nanos unit = starts.empty() ? Nanos(1) : starts[0].time;
   int number = 0;
   for (const Start& start : starts) chain.Run(number++, start, (state.left() + 2) / 3, unit);
-  while (state.has_best() && !state.Done()) {
-    chain.Run(number++, {state.origin(), state.best(), state.best_time()}, state.left(), unit);
+  while (!starts.empty() && !state.Done()) {
+    const Start from =
+        state.has_best() ? Start{state.origin(), state.best(), state.best_time()} : starts[0];
+    chain.Run(number++, from, state.left(), unit);
   }
   return state.Finish();
 }

@@ -107,8 +107,9 @@ TensorArgument DeviceLanes::Argument(BufferId buffer, const Box& box, TensorId t
 void DeviceLanes::FillCompute(const ComputeTask& task, Ready& ready) {
   const Operator& op = graph_.op(task.op);
   ready.kernel = kernels_[static_cast<size_t>(task.signature)].get();
+  const auto tensors = InputTensors(graph_, task);
   for (size_t k = 0; k < task.inputs.size(); ++k) {
-    ready.inputs.push_back(Argument(task.inputs[k], task.input_boxes[k], op.inputs[k]));
+    ready.inputs.push_back(Argument(task.inputs[k], task.input_boxes[k], tensors[k]));
   }
   for (size_t k = 0; k < task.outputs.size(); ++k) {
     ready.outputs.push_back(Argument(task.outputs[k], task.output_boxes[k], op.outputs[k]));

@@ -176,8 +176,9 @@ TensorArgument TaskInterpreter::Argument(BufferId id, const Box& box, TensorId t
 absl::Status TaskInterpreter::Run(const ComputeTask& task, const StepArguments& step) {
   const Operator& op = graph_->op(task.op);
   std::vector<TensorArgument> inputs, outputs;
+  const auto tensors = InputTensors(*graph_, task);
   for (size_t k = 0; k < task.inputs.size(); ++k) {
-    inputs.push_back(Argument(task.inputs[k], task.input_boxes[k], op.inputs[k]));
+    inputs.push_back(Argument(task.inputs[k], task.input_boxes[k], tensors[k]));
   }
   for (size_t k = 0; k < task.outputs.size(); ++k) {
     const TensorId tensor = op.outputs[std::min(k, op.outputs.size() - 1)];

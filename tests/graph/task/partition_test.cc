@@ -144,6 +144,47 @@ TEST(PartitionTest, APendingSumIsNotFusedWithItsRelu) {
   for (const KernelSignature& signature : tasks.signatures()) EXPECT_FALSE(signature.fused_relu);
 }
 
+int FusedUpdates(const TaskGraph& tasks) {
+  int count = 0;
+  for (const Task& task : tasks.tasks()) {
+    const auto* body = std::get_if<ComputeTask>(&task.body);
+    if (body == nullptr) continue;
+    const KernelSignature& s = tasks.signatures()[static_cast<size_t>(body->signature)];
+    EXPECT_EQ(s.fused_update.has_value(), body->gradient != kNoOp);
+    count += s.fused_update.has_value();
+  }
+  return count;
+}
+
+TEST(PartitionTest, AWeightsUpdateTakesItsGradientWhereNobodyElseDoes) {
+  const Graph graph = Perceptron();
+  const Strategy serial = SingleDevice(graph, DeviceId(0));
+  EXPECT_EQ(FusedUpdates(Tasks(graph, serial, {.devices = 1})), 2);
+  EXPECT_EQ(FusedUpdates(Tasks(graph, serial, {.devices = 1, .fuse = false})), 0);
+  // The gradients are summed over the devices first.
+  EXPECT_EQ(FusedUpdates(Tasks(graph, DataParallel(graph, 2), {.devices = 2})), 0);
+  // Each device has its own rows of the weights.
+  Strategy split = serial;
+  for (OpId id : graph.anchors()) {
+    const int loop = graph.rule(id).FindLoop("o");
+    if (!std::holds_alternative<MatMul>(graph.op(id).attrs) || loop < 0) continue;
+    ParallelConfig& config = split.configs[id.index()];
+    config.degrees[static_cast<size_t>(loop)] = 2;
+    config.devices = {DeviceId(0), DeviceId(1)};
+  }
+  EXPECT_EQ(FusedUpdates(Tasks(graph, split, {.devices = 2})), 4);
+}
+
+TEST(PartitionTest, AGradientThatTheHostReadsIsStored) {
+  const Graph graph = Perceptron();
+  PartitionOptions options{.devices = 1};
+  for (const Tensor& tensor : graph.tensors()) {
+    if (tensor.name == "d:fc1.weight") options.extra_outputs.push_back(tensor.id);
+  }
+  ASSERT_EQ(options.extra_outputs.size(), 1u);
+  EXPECT_EQ(FusedUpdates(Tasks(graph, SingleDevice(graph, DeviceId(0)), options)), 1);
+}
+
 TEST(PartitionTest, AGradientIsExchangedBeforeEarlierLayersGoBackward) {
   const Graph graph = Perceptron();
   const TaskGraph tasks = Tasks(graph, DataParallel(graph, 4), {.devices = 4});
