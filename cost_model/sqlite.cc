@@ -2,7 +2,9 @@
 
 #include <bit>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -19,6 +21,11 @@ constexpr size_t kSmallestPage = 512;
 // SQLite takes a file shorter than a page for a new database and would write over it. Empty and
 // absent files are fine.
 absl::Status CheckSize(const std::string& path) {
+  std::error_code error;
+  if (std::filesystem::exists(path, error) && !std::filesystem::is_regular_file(path, error)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("'", path, "' is not a regular file; wanted a profile database"));
+  }
   std::ifstream file(path, std::ios::binary);
   std::string start(kSmallestPage, '\0');
   file.read(start.data(), kSmallestPage);

@@ -15,10 +15,11 @@ namespace {
 
 absl::Status FileError(const std::string& action, const std::string& path) {
   const std::string text = absl::StrCat("cannot ", action, " '", path, "': ", strerror(errno));
-  if (errno == ENOENT) return absl::NotFoundError(text);
+  if (errno == ENOENT || errno == ENOTDIR) return absl::NotFoundError(text);
   if (errno == EACCES || errno == EPERM) return absl::PermissionDeniedError(text);
   if (errno == ENOSPC) return absl::ResourceExhaustedError(text);
-  return absl::UnavailableError(text);
+  if (errno == EIO) return absl::UnavailableError(text);
+  return absl::InvalidArgumentError(text);  // the path: a folder, too long, a circle of links
 }
 
 struct Descriptor {
@@ -31,21 +32,22 @@ struct Descriptor {
 }  // namespace
 
 absl::StatusOr<std::string> ReadFile(const std::string& path, int64_t max_bytes) {
-  Descriptor file{open(path.c_str(), O_RDONLY | O_CLOEXEC)};
+  // Not to wait for somebody to write where the path is a pipe.
+  Descriptor file{open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
   if (file.fd < 0) return FileError("open", path);
   struct stat info;
   if (fstat(file.fd, &info) != 0) return FileError("read", path);
-  if (S_ISDIR(info.st_mode)) {
-    return absl::InvalidArgumentError(absl::StrCat("'", path, "' is a folder; a file is wanted"));
+  if (!S_ISREG(info.st_mode)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("'", path, "' is ", S_ISDIR(info.st_mode) ? "a folder" : "not a regular file",
+                     "; a file is wanted"));
+  }
+  if (info.st_size > max_bytes) {
+    return absl::InvalidArgumentError(absl::StrCat("'", path, "' has ", info.st_size,
+                                                   " bytes; at most ", max_bytes, " are read"));
   }
   std::string content;
-  if (S_ISREG(info.st_mode)) {
-    if (info.st_size > max_bytes) {
-      return absl::InvalidArgumentError(absl::StrCat("'", path, "' has ", info.st_size,
-                                                     " bytes; at most ", max_bytes, " are read"));
-    }
-    content.reserve(static_cast<size_t>(info.st_size));
-  }
+  content.reserve(static_cast<size_t>(info.st_size));
   char block[1 << 16];
   for (;;) {
     const ssize_t got = read(file.fd, block, sizeof(block));

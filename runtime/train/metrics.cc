@@ -23,6 +23,7 @@ void TrainingMetrics::Add(const StepReport& report) {
   wall_ns_.push_back(report.wall_ns);
   images_ += report.images;
   waited_ns_ += report.waited_ns;
+  read_ns_ += report.read_ns;
   total_ns_ += report.wall_ns + report.waited_ns;
 }
 
@@ -62,8 +63,11 @@ std::string TrainingMetrics::ToString() const {
   if (!std::isnan(running_accuracy())) {
     absl::StrAppendFormat(&text, ", accuracy %.1f %%", 100 * running_accuracy());
   }
-  absl::StrAppendFormat(&text, ", %.4g images/s (median %.4g), %.1f %% waiting for data",
-                        images_per_second(), median_images_per_second(), 100 * waiting_share());
+  absl::StrAppendFormat(&text,
+                        ", %.4g images/s (median %.4g), %.1f %% waiting for data, %.3g s of "
+                        "reading hidden behind compute",
+                        images_per_second(), median_images_per_second(), 100 * waiting_share(),
+                        static_cast<double>(hidden_read_ns()) / 1e9);
   return text;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -16,6 +17,7 @@ struct StepReport {
   double accuracy = 0;    // share of correct rows of the batch; NaN where the graph counts none
   int64_t wall_ns = 0;    // the step itself
   int64_t waited_ns = 0;  // for its batch, before the step: reading that compute did not hide
+  int64_t read_ns = 0;    // that threads spent reading its batch, together
   double images_per_second() const;
 };
 
@@ -38,7 +40,12 @@ class TrainingMetrics {
   double images_per_second() const;
   // The share of the time in which compute waited for data: what prefetching did not hide.
   double waiting_share() const;
-  // "loss 0.1234, accuracy 97.1 %, 1234 images/s (median 1250), 0.3 % waiting for data"
+  // What all threads together spent reading the batches, and how much of it ran behind compute:
+  // all but what the steps waited for.
+  int64_t read_ns() const { return read_ns_; }
+  int64_t hidden_read_ns() const { return std::max<int64_t>(0, read_ns_ - waited_ns_); }
+  // "loss 0.1234, accuracy 97.1 %, 1234 images/s (median 1250), 0.3 % waiting for data, 12.3 s of
+  // reading hidden behind compute"
   std::string ToString() const;
 
  private:
@@ -47,7 +54,7 @@ class TrainingMetrics {
   int64_t window_;
   std::vector<double> losses_, accuracies_;
   std::vector<int64_t> wall_ns_;
-  int64_t images_ = 0, waited_ns_ = 0, total_ns_ = 0;
+  int64_t images_ = 0, waited_ns_ = 0, read_ns_ = 0, total_ns_ = 0;
 };
 
 }  // namespace partita

@@ -126,7 +126,8 @@ void Trainer::Report(const Batch& batch, StepResult result, int64_t waited_ns) {
                     .loss = LossOf(result),
                     .accuracy = std::nan(""),
                     .wall_ns = result.wall_ns,
-                    .waited_ns = waited_ns};
+                    .waited_ns = waited_ns,
+                    .read_ns = batch.read_ns};
   if (correct_output_.has_value()) {
     report.accuracy = result.outputs[*correct_output_] / static_cast<double>(batch.labels.size());
   }

@@ -3,6 +3,7 @@
 #include "absl/strings/str_replace.h"
 #include "graph/support/status_macros.h"
 #include "planner/expert/expert_strategies.h"
+#include "tools/cli/checks.h"
 #include "tools/cli/planning.h"
 #include "tools/cli/staging.h"
 #include "tools/cli/text.h"
@@ -39,6 +40,15 @@ class CompareRun {
   CompareRun(const CompareFlags& flags, Stages* stages) : flags_(flags), stages_(stages) {}
 
   absl::StatusOr<Answer> Run() {
+    if (flags_.measure) {
+      ASSIGN_OR_RETURN(const PricedMachine machine, PriceMachine(flags_.machine));
+      if (!machine.is_local) {
+        Answer wrong;
+        wrong.usage_error = absl::StrCat("--measure runs plans on this host, and machine '",
+                                         flags_.machine.machine, "' is another: leave one away");
+        return wrong;
+      }
+    }
     ASSIGN_OR_RETURN(model_, LoadTrainingModel(flags_.model, stages_));
     ASSIGN_OR_RETURN(MeasuredSearch search,
                      SearchOnMachine(flags_.machine, model_.graph, RequestOf(flags_.search, ""),
@@ -104,18 +114,13 @@ class CompareRun {
   }
 
   absl::Status Measure() {
-    if (!priced_.is_local) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("machine '", priced_.machine->name,
-                       "' is not this host: only --machine local is measured"));
-    }
     std::vector<Plan> plans;
     for (const Row& row : rows_) {
       if (row.declined.empty()) plans.push_back(row.plan);
     }
     ShowProgress("measuring all plans in turn");
     ASSIGN_OR_RETURN(const std::vector<Nanos> times,
-                     MeasureInterleaved(model_.graph, plans, flags_.steps));
+                     MeasureInterleaved(model_.graph, plans, flags_.steps, &g_interrupted));
     size_t next = 0;
     for (Row& row : rows_) {
       if (row.declined.empty()) row.measured = times[next++];
@@ -125,7 +130,7 @@ class CompareRun {
 
   absl::Status Verify() {
     for (Row& row : rows_) {
-      if (!row.declined.empty()) continue;
+      if (!row.declined.empty() || g_interrupted.load()) continue;
       ShowProgress(absl::StrCat("verifying ", row.name));
       VerificationRequest request;
       request.quick = true;
@@ -158,7 +163,13 @@ class CompareRun {
     for (const Row& row : rows_) {
       if (!row.declined.empty()) {
         absl::StrAppend(&declined, row.name, ": ", row.declined, "\n");
-        list.push_back({{"name", row.name}, {"declined", row.declined}});
+        list.push_back({{"name", row.name},
+                        {"declined", row.declined},
+                        {"predicted_ms", nullptr},
+                        {"measured_ms", nullptr},
+                        {"communication_bytes_per_device", nullptr},
+                        {"peak_bytes_per_device", nullptr},
+                        {"equal_to_serial", nullptr}});
         continue;
       }
       const Evaluation& e = row.evaluation;
@@ -211,16 +222,16 @@ void AddCompareVerb(CLI::App& app, VerbTable& verbs) {
   CLI::App* verb = app.add_subcommand(
       "compare", "expert strategies, the searched plan and plan files side by side");
   AddModelFlags(*verb, flags->model);
-  verb->add_option("plans", flags->plans, "plan files to compare as well");
+  verb->add_option("plans", flags->plans, "plan files to compare as well")->check(PlanName());
   AddMachineFlags(*verb, flags->machine);
   AddSearchFlags(*verb, flags->search);
   verb->add_flag("--measure", flags->measure, "run every plan too, interleaved");
   verb->add_flag("--verify", flags->verify,
                  "check every plan against the serial model (float, one step)");
-  verb->add_option("--steps", flags->steps, "measured steps of each plan")
-      ->check(CLI::PositiveNumber);
+  verb->add_option("--steps", flags->steps, "measured steps of each plan")->check(WholeNumber(1));
   verb->add_option("--profile_time", flags->profile_time,
-                   "seconds for measuring missing kernels; 0: none");
+                   "seconds for measuring missing kernels; 0: none")
+      ->check(NumberFrom(0));
   AddStageFlags(*verb, flags->stages,
                 {Stage::kModel, Stage::kTrainingGraph, Stage::kStrategy, Stage::kTaskGraph,
                  Stage::kPredictedTimeline, Stage::kPlan, Stage::kProgram, Stage::kBuffers});

@@ -2,6 +2,8 @@
 
 #include <iostream>
 
+#include "planner/search/search_algorithm.h"
+#include "tools/cli/checks.h"
 #include "tools/cli/verb.h"
 
 namespace partita {
@@ -9,30 +11,34 @@ namespace partita {
 void AddModelFlags(CLI::App& verb, ModelRequest& request) {
   verb.add_option("model", request.model,
                   "an .onnx or .textproto file, or a zoo name (partita list models)")
-      ->required();
+      ->required()
+      ->check(ModelName());
   verb.add_option("--batch", request.batch,
                   "samples in one step over all devices; default the model's own")
-      ->check(CLI::PositiveNumber);
-  verb.add_option("--optimizer", request.optimizer, "sgd, nesterov, adam");
+      ->check(WholeNumber(1, kLargestBatch));
+  verb.add_option("--optimizer", request.optimizer, "sgd, nesterov, adam; default sgd")
+      ->check(NameOf("optimizer", {"sgd", "nesterov", "adam"}));
   verb.add_flag("--freeze_bn", request.freeze_batch_norm, "keep batch normalisation's statistics");
 }
 
 void AddMachineFlags(CLI::App& verb, MachineRequest& request) {
   verb.add_option("--machine", request.machine,
-                  "a name (partita list machines) or a file; default local");
+                  "a name (partita list machines) or a file; default local")
+      ->check(MachineName());
   verb.add_option("--devices", request.devices, "take the first N devices")
-      ->check(CLI::PositiveNumber);
+      ->check(WholeNumber(1, kMostDevices));
   verb.add_option("--profile", request.profile, "profile database");
   verb.add_flag("--foreign_profile", request.foreign_profile, "use records of another machine");
 }
 
 void AddSearchFlags(CLI::App& verb, SearchFlags& flags) {
-  verb.add_option("--search", flags.search, "search algorithm (partita list searches)");
+  verb.add_option("--search", flags.search, "search algorithm (partita list searches)")
+      ->check(NameOf("search", NamesOf(SearchAlgorithms())));
   verb.add_option("--evaluations", flags.evaluations, "strategies to evaluate")
-      ->check(CLI::PositiveNumber);
-  verb.add_option("--seed", flags.seed, "of the search");
+      ->check(WholeNumber(1));
+  verb.add_option("--seed", flags.seed, "of the search")->check(Seed());
   verb.add_option("--time_limit", flags.time_limit, "seconds; the best so far is kept")
-      ->check(CLI::NonNegativeNumber);
+      ->check(NumberFrom(0));
 }
 
 void ShowProgress(const std::string& line) {

@@ -3,6 +3,7 @@
 #include "graph/model_summary.h"
 #include "graph/support/status_macros.h"
 #include "tools/cli/verb.h"
+#include "tools/workflow/output_path.h"
 
 namespace partita {
 namespace {
@@ -13,6 +14,7 @@ struct ImportFlags {
 };
 
 absl::StatusOr<Answer> RunImport(const ImportFlags& flags) {
+  RETURN_IF_ERROR(CheckWritable(flags.output));
   ImportOptions options;
   options.batch = flags.model.batch;
   options.freeze_bn = flags.model.freeze_batch_norm;

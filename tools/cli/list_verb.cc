@@ -8,6 +8,7 @@
 #include "planner/search/search_algorithm.h"
 #include "runtime/backend/backends.h"
 #include "runtime/comm/communicators.h"
+#include "tools/cli/checks.h"
 #include "tools/cli/text.h"
 #include "tools/cli/verb.h"
 
@@ -70,10 +71,7 @@ absl::StatusOr<Answer> RunList(const std::string& what) {
     answer.text = TableText(table, 2);
     return answer;
   }
-  std::vector<std::string> names;
-  for (const Listing& listing : kListings) names.push_back(listing.name);
-  return absl::NotFoundError(
-      absl::StrCat("nothing to list under '", what, "'; known are: ", absl::StrJoin(names, ", ")));
+  return absl::NotFoundError(absl::StrCat("nothing to list under '", what, "'"));
 }
 
 }  // namespace
@@ -81,9 +79,10 @@ absl::StatusOr<Answer> RunList(const std::string& what) {
 void AddListVerb(CLI::App& app, VerbTable& verbs) {
   auto what = std::make_shared<std::string>();
   CLI::App* verb = app.add_subcommand("list", "what this program knows");
-  std::vector<std::string> names;
-  for (const Listing& listing : kListings) names.push_back(listing.name);
-  verb->add_option("what", *what, absl::StrJoin(names, ", "))->required();
+  const std::vector<std::string> names = NamesOf(kListings);
+  verb->add_option("what", *what, absl::StrJoin(names, ", "))
+      ->required()
+      ->check(NameOf("list", names));
   verbs.Add(verb, [what] { return RunList(*what); });
 }
 

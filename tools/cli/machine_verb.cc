@@ -1,8 +1,10 @@
 #include "absl/strings/str_cat.h"
 #include "cost_model/machines.h"
 #include "graph/support/status_macros.h"
+#include "tools/cli/checks.h"
 #include "tools/cli/text.h"
 #include "tools/cli/verb.h"
+#include "tools/workflow/output_path.h"
 
 namespace partita {
 namespace {
@@ -37,9 +39,10 @@ absl::StatusOr<Answer> RunShow(const MachineFlags& flags) {
 }
 
 absl::StatusOr<Answer> RunDiscover(const MachineFlags& flags) {
+  const std::string path = flags.output.empty() ? "machine.textproto" : flags.output;
+  RETURN_IF_ERROR(CheckWritable(path));
   ASSIGN_OR_RETURN(const Machine machine, FindMachine("local", flags.devices));
   Answer answer = Describe(machine);
-  const std::string path = flags.output.empty() ? "machine.textproto" : flags.output;
   RETURN_IF_ERROR(SaveMachine(machine, path));
   absl::StrAppend(&answer.text, "written: ", path, "\n");
   answer.json["written"] = path;
@@ -54,13 +57,15 @@ void AddMachineVerb(CLI::App& app, VerbTable& verbs) {
       app.add_subcommand("machine", "examine this machine, or show a machine file or preset");
   verb->require_subcommand(1);
   CLI::App* show = verb->add_subcommand("show", "devices, links and figures of a machine");
-  show->add_option("machine", flags->machine, "a name (partita list machines) or a file");
-  show->add_option("--devices", flags->devices, "the first N devices")->check(CLI::PositiveNumber);
+  show->add_option("machine", flags->machine, "a name (partita list machines) or a file")
+      ->check(MachineName());
+  show->add_option("--devices", flags->devices, "the first N devices")
+      ->check(WholeNumber(1, kMostDevices));
   CLI::App* discover =
       verb->add_subcommand("discover", "examine this machine and write a machine file");
   discover->add_option("-o,--output", flags->output, "default machine.textproto");
   discover->add_option("--devices", flags->devices, "divide the cores among N devices")
-      ->check(CLI::PositiveNumber);
+      ->check(WholeNumber(1, kMostDevices));
   verbs.Add(show, [flags] { return RunShow(*flags); });
   verbs.Add(discover, [flags] { return RunDiscover(*flags); });
 }

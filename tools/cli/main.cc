@@ -6,6 +6,7 @@
 #include <iostream>
 
 #include "graph/onnx/import.h"
+#include "tools/cli/examples.h"
 #include "tools/cli/verb.h"
 #include "tools/version.h"
 
@@ -119,14 +120,8 @@ int Finish(bool json, const absl::StatusOr<Answer>& answer) {
 
 int Main(int argc, char** argv) {
   CLI::App app{
-      "Partita finds how to split the training of a neural network over a machine, and runs it.\n\n"
-      "Examples:\n"
-      "  partita plan alexnet --batch 32            the best plan for this machine\n"
-      "  partita compare alexnet --batch 32 --measure   searched plan against expert strategies\n"
-      "  partita verify alexnet.plan.textproto      proves that a plan computes the same model\n"
-      "  partita run alexnet.plan.textproto --steps 20\n"
-      "  partita plan model.onnx --machine p100-4x4 plan for a machine that is not here\n"
-      "  partita plan lenet --dump_dir stages       what every stage makes, as files\n"};
+      "Partita finds how to split the training of a neural network over a machine, and runs it."};
+  app.formatter(std::make_shared<HelpWithExamples>());
   app.set_version_flag("--version", std::string("partita ") + kVersion);
   app.require_subcommand(1);
   bool json = false;

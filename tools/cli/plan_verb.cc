@@ -4,11 +4,14 @@
 #include "absl/strings/str_format.h"
 #include "graph/parallel/plan_io.h"
 #include "graph/support/status_macros.h"
+#include "planner/expert/expert_strategies.h"
+#include "tools/cli/checks.h"
 #include "tools/cli/planning.h"
 #include "tools/cli/staging.h"
 #include "tools/cli/text.h"
 #include "tools/cli/verb.h"
 #include "tools/version.h"
+#include "tools/workflow/output_path.h"
 #include "tools/workflow/stage_ends.h"
 
 namespace partita {
@@ -100,6 +103,8 @@ void Describe(const PricedMachine& priced, const TrainingModel& model, const Pla
 }
 
 absl::StatusOr<Answer> RunPlan(const PlanFlags& flags, Stages* stages) {
+  const std::string path = flags.output.empty() ? DefaultOutput(flags.model.model) : flags.output;
+  RETURN_IF_ERROR(CheckWritable(path));
   ASSIGN_OR_RETURN(const TrainingModel model, LoadTrainingModel(flags.model, stages));
   ASSIGN_OR_RETURN(MeasuredSearch search, SearchOnMachine(flags.machine, model.graph,
                                                           RequestOf(flags.search, flags.strategy),
@@ -108,7 +113,6 @@ absl::StatusOr<Answer> RunPlan(const PlanFlags& flags, Stages* stages) {
   PlanOutcome& outcome = search.outcome;
   outcome.plan.model = model.label;
   outcome.plan.provenance.program_version = kVersion;
-  const std::string path = flags.output.empty() ? DefaultOutput(flags.model.model) : flags.output;
   RETURN_IF_ERROR(EndPlanning(stages, model.graph, outcome));
   RETURN_IF_ERROR(WritePlanFile(outcome.plan, model.graph, path));
   RETURN_IF_ERROR(EndLowering(stages, model.graph, outcome, SizesOn(priced)));
@@ -127,10 +131,11 @@ void AddPlanVerb(CLI::App& app, VerbTable& verbs) {
   AddModelFlags(*verb, flags->model);
   AddMachineFlags(*verb, flags->machine);
   AddSearchFlags(*verb, flags->search);
-  verb->add_option("--strategy", flags->strategy, "write this expert's plan instead of searching");
+  verb->add_option("--strategy", flags->strategy, "write this expert's plan instead of searching")
+      ->check(NameOf("strategy", NamesOf(ExpertStrategies())));
   verb->add_option("--profile_time", flags->profile_time,
                    "seconds for measuring missing kernels; 0: none")
-      ->check(CLI::NonNegativeNumber);
+      ->check(NumberFrom(0));
   verb->add_option("-o,--output", flags->output, "plan file; default MODEL.plan.textproto");
   AddStageFlags(*verb, flags->stages,
                 {Stage::kModel, Stage::kTrainingGraph, Stage::kStrategy, Stage::kTaskGraph,

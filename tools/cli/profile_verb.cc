@@ -1,5 +1,6 @@
 #include "absl/strings/str_cat.h"
 #include "graph/support/status_macros.h"
+#include "tools/cli/checks.h"
 #include "tools/cli/verb.h"
 #include "tools/workflow/profiling.h"
 
@@ -17,8 +18,10 @@ absl::StatusOr<Answer> RunProfile(const ProfileFlags& flags) {
   MachineRequest request = flags.machine;
   ASSIGN_OR_RETURN(const PricedMachine priced, PriceMachine(request));
   if (!priced.is_local) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "machine '", priced.machine->name, "' is not this host; only --machine local is profiled"));
+    Answer wrong;
+    wrong.usage_error = absl::StrCat("machine '", request.machine,
+                                     "' is not this host; only --machine local is profiled");
+    return wrong;
   }
   ProfilingRequest profiling;
   profiling.profile = request.profile;
@@ -49,7 +52,7 @@ void AddProfileVerb(CLI::App& app, VerbTable& verbs) {
   CLI::App* verb = app.add_subcommand("profile", "measure the kernels that a search will ask for");
   AddModelFlags(*verb, flags->model);
   AddMachineFlags(*verb, flags->machine);
-  verb->add_option("--profile_time", flags->seconds, "seconds at most")->check(CLI::PositiveNumber);
+  verb->add_option("--profile_time", flags->seconds, "seconds at most")->check(NumberAbove(0));
   verbs.Add(verb, [flags] { return RunProfile(*flags); });
 }
 

@@ -3,9 +3,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "graph/support/status_macros.h"
+#include "tools/cli/checks.h"
 #include "tools/cli/staging.h"
 #include "tools/cli/text.h"
 #include "tools/cli/verb.h"
+#include "tools/workflow/output_path.h"
 #include "tools/workflow/running.h"
 
 namespace partita {
@@ -17,7 +19,26 @@ struct RunFlags {
   StageFlags stages;
 };
 
+// Beside the plan, if that is a place to write to, where the user did not say.
+void SetTimeline(RunFlags& flags) {
+  std::string& path = flags.request.timeline;
+  if (path == "none") {
+    path.clear();
+  } else if (path.empty()) {
+    path = flags.plan + ".measured.json";
+    if (!CheckWritable(path).ok()) path.clear();
+  }
+}
+
 absl::StatusOr<Answer> RunTraining(RunFlags& flags, Stages* stages) {
+  Answer answer;
+  if (!flags.request.load.empty() && !flags.request.resume.empty()) {
+    answer.usage_error = "--load and --resume both say where to start: leave one away";
+  } else if (flags.request.eval_every > 0 && flags.request.eval_data.empty()) {
+    answer.usage_error = "--eval_every needs --eval_data";
+  }
+  if (!answer.usage_error.empty()) return answer;
+  SetTimeline(flags);
   ASSIGN_OR_RETURN(const LoadedPlan loaded, LoadPlan(flags.plan, flags.model, stages));
   flags.request.stop = &g_interrupted;
   flags.request.cache_in_memory = flags.data_cache == "memory";
@@ -38,11 +59,12 @@ absl::StatusOr<Answer> RunTraining(RunFlags& flags, Stages* stages) {
   };
   ASSIGN_OR_RETURN(const RunOutcome outcome, RunPlan(loaded, flags.request, stages));
   if (!outcome.status.ok() && !absl::IsCancelled(outcome.status)) return outcome.status;
-  Answer answer;
   answer.json = {{"losses", outcome.metrics.losses()},
                  {"images_per_second", outcome.metrics.images_per_second()},
                  {"median_step_ms", static_cast<double>(outcome.metrics.median_step_ns()) / 1e6},
                  {"waiting_share", outcome.metrics.waiting_share()},
+                 {"reading_ms", static_cast<double>(outcome.metrics.read_ns()) / 1e6},
+                 {"reading_hidden_ms", static_cast<double>(outcome.metrics.hidden_read_ns()) / 1e6},
                  {"steps", outcome.metrics.steps()},
                  {"interrupted", !outcome.status.ok()},
                  {"written", outcome.written}};
@@ -63,26 +85,37 @@ void AddRunVerb(CLI::App& app, VerbTable& verbs) {
   auto flags = std::make_shared<RunFlags>();
   RunRequest& r = flags->request;
   CLI::App* verb = app.add_subcommand("run", "train a plan on this machine");
-  verb->add_option("plan", flags->plan, "a plan file")->required();
-  verb->add_option("--model", flags->model, "where the model is, if it has moved");
+  verb->add_option("plan", flags->plan, "a plan file")->required()->check(PlanName());
+  verb->add_option("--model", flags->model, "where the model is, if it has moved")
+      ->check(ModelName());
   verb->add_option(
       "--data", r.data,
       "synthetic, synthetic_digits, an IDX folder, an image folder, or FILE.safetensors");
   verb->add_option("--eval_data", r.eval_data, "the same forms; evaluated at the end");
-  verb->add_option("--eval_every", r.eval_every, "steps between evaluations");
-  verb->add_option("--steps", r.steps, "training steps")->check(CLI::PositiveNumber);
-  verb->add_option("--epochs", r.epochs, "passes over the data")->check(CLI::PositiveNumber);
-  verb->add_option("--lr", r.learning_rate, "learning rate");
-  verb->add_option("--momentum", r.momentum, "");
-  verb->add_option("--weight_decay", r.weight_decay, "");
-  verb->add_option("--init_seed", r.init_seed, "of initial weights, data order and dropout");
+  verb->add_option("--eval_every", r.eval_every, "steps between evaluations")
+      ->check(WholeNumber(1));
+  verb->add_option("--steps", r.steps, "training steps, those before --resume included; default 20")
+      ->check(WholeNumber(1));
+  verb->add_option("--epochs", r.epochs, "passes over the data")->check(WholeNumber(1));
+  verb->add_option("--lr", r.learning_rate, "learning rate; default 0.01")->check(NumberFrom(0));
+  verb->add_option("--momentum", r.momentum, "of sgd and nesterov; default 0.9")->check(Fraction());
+  verb->add_option("--weight_decay", r.weight_decay, "times the weight, added to its gradient")
+      ->check(NumberFrom(0));
+  verb->add_option("--init_seed", r.init_seed, "of initial weights, data order and dropout")
+      ->check(Seed());
   verb->add_option("--save", r.save, "write a checkpoint (safetensors) at the end");
   verb->add_option("--load", r.load, "start from these weights (safetensors)");
   verb->add_option("--resume", r.resume, "go on from a checkpoint");
-  verb->add_option("--timeline", r.timeline, "write the measured timeline of the last step");
-  verb->add_option("--data_workers", r.workers, "threads that read samples; 0: none");
+  verb->add_option("--timeline", r.timeline,
+                   "where to write the measured timeline of the last step; default "
+                   "PLAN.measured.json, \"none\": nowhere");
+  verb->add_option("--data_workers", r.workers, "threads that read samples; 0: none")
+      ->check(WholeNumber(0, 1024));
   verb->add_option("--data_cache", flags->data_cache, "none, memory")
-      ->check(CLI::IsMember({"none", "memory"}));
+      ->check(NameOf("cache", {"none", "memory"}));
+  verb->add_option("--hang_seconds", r.hang_seconds,
+                   "give up a step in which no device ends any work for so long; default 60")
+      ->check(NumberAbove(0));
   verb->add_flag("--skip_broken", r.skip_broken, "leave broken samples out instead of stopping");
   AddStageFlags(*verb, flags->stages,
                 {Stage::kModel, Stage::kTrainingGraph, Stage::kStrategy, Stage::kTaskGraph,

@@ -4,9 +4,11 @@
 #include "graph/task/planned_step.h"
 #include "graph/task/timeline.h"
 #include "planner/evaluator.h"
+#include "tools/cli/checks.h"
 #include "tools/cli/staging.h"
 #include "tools/cli/text.h"
 #include "tools/cli/verb.h"
+#include "tools/workflow/output_path.h"
 #include "tools/workflow/stage_ends.h"
 
 namespace partita {
@@ -19,6 +21,8 @@ struct SimulateFlags {
 };
 
 absl::StatusOr<Answer> RunSimulate(const SimulateFlags& flags, Stages* stages) {
+  const std::string path = flags.output.empty() ? flags.plan + ".timeline.json" : flags.output;
+  RETURN_IF_ERROR(CheckWritable(path));
   ASSIGN_OR_RETURN(const LoadedPlan loaded, LoadPlan(flags.plan, flags.model, stages));
   MachineRequest request = flags.machine;
   if (!request.devices.has_value()) request.devices = loaded.plan.topology.size();
@@ -31,15 +35,15 @@ absl::StatusOr<Answer> RunSimulate(const SimulateFlags& flags, Stages* stages) {
                    evaluator.EvaluateOrder(std::move(step.tasks), std::move(step.order)));
   const Timeline timeline = PredictedTimeline(graph, priced.machine->topology, evaluated);
   RETURN_IF_ERROR(EndPredictedTimeline(stages, timeline, evaluated.evaluation.time));
-  const std::string path = flags.output.empty() ? flags.plan + ".timeline.json" : flags.output;
   RETURN_IF_ERROR(WriteFileAtomically(path, TimelineToJson(timeline)));
   Answer answer;
-  answer.json = {{"predicted_ms", static_cast<double>(evaluated.evaluation.time.value()) / 1e6},
+  answer.json = {{"machine", priced.machine->name},
+                 {"predicted_ms", static_cast<double>(evaluated.evaluation.time.value()) / 1e6},
                  {"tasks", evaluated.evaluation.tasks},
                  {"timeline", path}};
-  answer.text = absl::StrCat("predicted step ", TimeText(evaluated.evaluation.time), ", ",
-                             evaluated.evaluation.tasks, " tasks\nwritten: ", path,
-                             " (open it at ui.perfetto.dev)\n");
+  answer.text = absl::StrCat("predicted step on ", priced.machine->name, " ",
+                             TimeText(evaluated.evaluation.time), ", ", evaluated.evaluation.tasks,
+                             " tasks\nwritten: ", path, " (open it at ui.perfetto.dev)\n");
   return answer;
 }
 
@@ -48,8 +52,9 @@ absl::StatusOr<Answer> RunSimulate(const SimulateFlags& flags, Stages* stages) {
 void AddSimulateVerb(CLI::App& app, VerbTable& verbs) {
   auto flags = std::make_shared<SimulateFlags>();
   CLI::App* verb = app.add_subcommand("simulate", "the predicted timeline of a plan");
-  verb->add_option("plan", flags->plan, "a plan file")->required();
-  verb->add_option("--model", flags->model, "where the model is, if it has moved");
+  verb->add_option("plan", flags->plan, "a plan file")->required()->check(PlanName());
+  verb->add_option("--model", flags->model, "where the model is, if it has moved")
+      ->check(ModelName());
   AddMachineFlags(*verb, flags->machine);
   verb->add_option("-o,--output", flags->output, "timeline file; default PLAN.timeline.json");
   AddStageFlags(*verb, flags->stages,

@@ -3,6 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "graph/support/status_macros.h"
+#include "tools/cli/checks.h"
 #include "tools/cli/text.h"
 
 namespace partita {
@@ -29,7 +30,7 @@ void AddStageFlags(CLI::App& verb, StageFlags& flags, std::initializer_list<Stag
   for (Stage stage : stages) names.push_back(StageTable()[static_cast<size_t>(stage)].name);
   verb.add_option("--dump_dir", flags.dump_dir, "write what every stage made into this folder");
   verb.add_option("--stop_after", flags.stop_after, "end after this stage")
-      ->check(CLI::IsMember(names));
+      ->check(NameOf("stage", names));
 }
 
 absl::StatusOr<Answer> RunInStages(

@@ -3,6 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "graph/support/status_macros.h"
+#include "tools/cli/checks.h"
 #include "tools/cli/staging.h"
 #include "tools/cli/verb.h"
 #include "tools/workflow/reference_verification.h"
@@ -101,22 +102,24 @@ void AddVerifyVerb(CLI::App& app, VerbTable& verbs) {
   auto flags = std::make_shared<VerifyFlags>();
   CLI::App* verb = app.add_subcommand("verify", "prove that a plan computes the serial model");
   ReferenceRequest& reference = flags->reference;
-  verb->add_option("plan", flags->plan, "a plan file");
-  verb->add_option("--model", flags->model, "where the model is, if it has moved");
+  verb->add_option("plan", flags->plan, "a plan file")->check(PlanName());
+  verb->add_option("--model", flags->model, "where the model is, if it has moved")
+      ->check(ModelName());
   verb->add_flag("--quick", flags->request.quick, "only the float part");
   verb->add_option("--steps", flags->steps, "training steps; default 2, with --quick 1")
-      ->check(CLI::PositiveNumber);
+      ->check(WholeNumber(1, 1'000'000));
   verb->add_option("--memory", flags->request.memory_bytes,
                    "bytes that the check may take; default 8 GiB")
-      ->check(CLI::PositiveNumber);
+      ->check(WholeNumber(1));
   verb->add_option("--reference", reference.folder,
                    "instead of a plan: a training run of another framework to repeat serially and "
                    "under random plans");
   verb->add_option("--random_plans", reference.random_plans, "how many; default 20")
-      ->check(CLI::NonNegativeNumber);
+      ->check(WholeNumber(0, 1'000'000'000));
   verb->add_option("--devices", reference.devices, "devices of the random plans; default 2")
-      ->check(CLI::Range(1, 64));
-  verb->add_option("--seed", flags->request.seed, "of weights and data, or of the random plans");
+      ->check(WholeNumber(1, 64));
+  verb->add_option("--seed", flags->request.seed, "of weights and data, or of the random plans")
+      ->check(Seed());
   AddStageFlags(
       *verb, flags->stages,
       {Stage::kModel, Stage::kTrainingGraph, Stage::kStrategy, Stage::kTaskGraph, Stage::kPlan});

@@ -57,7 +57,8 @@ Bytes MeasuredPlan::LargestAllocation() const {
 }
 
 absl::StatusOr<std::vector<Nanos>> MeasureInterleaved(const Graph& graph,
-                                                      const std::vector<Plan>& plans, int rounds) {
+                                                      const std::vector<Plan>& plans, int rounds,
+                                                      const std::atomic<bool>* stop) {
   std::vector<std::unique_ptr<MeasuredPlan>> open;
   for (const Plan& plan : plans) {
     ASSIGN_OR_RETURN(auto measured, MeasuredPlan::Open(graph, plan));
@@ -65,6 +66,10 @@ absl::StatusOr<std::vector<Nanos>> MeasureInterleaved(const Graph& graph,
   }
   std::vector<std::vector<int64_t>> times(plans.size());
   for (int round = -1; round < rounds; ++round) {
+    if (stop != nullptr && stop->load()) {
+      if (round > 0) break;
+      return absl::CancelledError("interrupted before every plan was measured once");
+    }
     for (size_t p = 0; p < open.size(); ++p) {
       ASSIGN_OR_RETURN(const int64_t ns, open[p]->Step());
       if (round >= 0) times[p].push_back(ns);

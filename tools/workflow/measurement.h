@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -34,8 +35,10 @@ class MeasuredPlan {
   int64_t step_ = 0;
 };
 
-// Median step time of each plan over `rounds` interleaved rounds after one that is not counted.
+// Median step time of each plan over `rounds` interleaved rounds after one that is not counted;
+// over those that were made when `stop` became true, if it was one at least, otherwise Cancelled.
 absl::StatusOr<std::vector<Nanos>> MeasureInterleaved(const Graph& graph,
-                                                      const std::vector<Plan>& plans, int rounds);
+                                                      const std::vector<Plan>& plans, int rounds,
+                                                      const std::atomic<bool>* stop = nullptr);
 
 }  // namespace partita

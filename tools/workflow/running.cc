@@ -10,6 +10,7 @@
 #include "runtime/train/data/open_data_source.h"
 #include "runtime/train/executor_setup.h"
 #include "runtime/train/measured_timeline.h"
+#include "tools/workflow/output_path.h"
 #include "tools/workflow/priced_machine.h"
 #include "tools/workflow/stage_ends.h"
 
@@ -69,10 +70,13 @@ Timeline TimelineOfRun(const LoadedPlan& loaded, const Executor& executor, const
 absl::StatusOr<RunOutcome> RunPlan(const LoadedPlan& loaded, const RunRequest& request,
                                    Stages* stages) {
   const Graph& graph = loaded.model.graph;
+  RETURN_IF_ERROR(CheckWritable(request.save));
+  RETURN_IF_ERROR(CheckWritable(request.timeline));
   ASSIGN_OR_RETURN(const auto backend, MakeBackend(LocalBackendName()));
   ExecutorSetup setup;
   setup.backend = backend.get();
   setup.devices = DeviceSpecsOf(loaded.plan.topology);
+  setup.hang_seconds = request.hang_seconds;
   setup.record_timeline = !request.timeline.empty() || stages != nullptr;
   ASSIGN_OR_RETURN(PlannedStep step, BuildPlannedStep(graph, loaded.plan));
   ASSIGN_OR_RETURN(const auto executor, OpenExecutor(graph, std::move(step), setup));

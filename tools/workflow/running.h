@@ -23,6 +23,7 @@ struct RunRequest {
   std::string save, load, resume;
   std::string timeline;  // write the measured timeline of the last step here
   int workers = 2;
+  double hang_seconds = 60;  // as ExecutorOptions has it
   bool cache_in_memory = false;
   bool skip_broken = false;
   const std::atomic<bool>* stop = nullptr;

@@ -1,6 +1,7 @@
 #include "runtime/train/data/loader.h"
 
 #include <algorithm>
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <mutex>
@@ -28,6 +29,12 @@ LoaderPosition Advance(LoaderPosition position, int64_t batches, int64_t per_epo
   return {position.epoch + batch / per_epoch, batch % per_epoch};
 }
 
+int64_t Now() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
 class InlineLoader : public BatchLoader {
  public:
   InlineLoader(std::unique_ptr<BatchReader> reader, int64_t epochs, LoaderPosition start)
@@ -37,7 +44,9 @@ class InlineLoader : public BatchLoader {
     if (epochs_ > 0 && position_.epoch >= epochs_) return absl::OutOfRangeError("no more epochs");
     Batch batch = std::exchange(spare_, {});
     reader_->Prepare(position_, &batch);
+    const int64_t begin = Now();
     RETURN_IF_ERROR(reader_->Fill(0, reader_->batch_size(), &batch));
+    batch.read_ns = Now() - begin;
     position_ = Advance(position_, 1, reader_->batches_per_epoch());
     return batch;
   }
@@ -131,6 +140,7 @@ class ThreadedLoader : public BatchLoader {
     }
     slot->rows = reader_->batch_size();
     reader_->Prepare(next, &slot->batch);
+    slot->batch.read_ns = 0;
     open_.push_back(slot);
     return slot;
   }
@@ -145,8 +155,11 @@ class ThreadedLoader : public BatchLoader {
       slot->taken = end;
       ++slot->reading;
       lock.unlock();
+      const int64_t start = Now();
       const absl::Status status = reader_->Fill(begin, end, &slot->batch);
+      const int64_t taken = Now() - start;
       lock.lock();
+      slot->batch.read_ns += taken;
       --slot->reading;
       if (!status.ok() && (slot->error.ok() || begin < slot->error_row)) {
         slot->error = status;

@@ -45,7 +45,8 @@ struct Batch {
   std::vector<int32_t> labels;
   int64_t index = 0;  // within its epoch
   int64_t epoch = 0;
-  int64_t valid = 0;  // samples before the padding
+  int64_t valid = 0;    // samples before the padding
+  int64_t read_ns = 0;  // that threads spent reading it, together
 };
 
 // A place in the sequence of batches: what a checkpoint keeps.

@@ -18,7 +18,8 @@ absl::Status OpenError(const std::string& path) {
   const std::string text = absl::StrCat("cannot open '", path, "': ", strerror(errno));
   if (errno == ENOENT || errno == ENOTDIR) return absl::NotFoundError(text);
   if (errno == EACCES || errno == EPERM) return absl::PermissionDeniedError(text);
-  return absl::UnavailableError(text);
+  if (errno == EIO) return absl::UnavailableError(text);
+  return absl::InvalidArgumentError(text);
 }
 
 }  // namespace

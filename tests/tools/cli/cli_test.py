@@ -1,90 +1,18 @@
 #!/usr/bin/env python3
-"""The command line of partita: cli_test.py BINARY SOURCE_FOLDER REPORT.
+"""What the verbs of partita answer, and how they are called. See harness.py."""
 
-Runs the program as users do, in a temporary folder, and checks exit codes, messages and the keys of --json. Writes a
-report in GoogleTest's form to REPORT, so that tools/count_tests.py counts every case. Exit status 1 when a case failed.
-"""
-
+import array
 import json
-import os
 import pathlib
 import re
 import shutil
 import signal
-import sqlite3
+import struct
 import subprocess
-import sys
-import tempfile
 import time
-import traceback
-import xml.etree.ElementTree as ElementTree
 
-BINARY = SOURCES = None
-SMALL = "--devices 2 --profile_time 1 --evaluations 50"
-QUICK = "--devices 2 --profile_time 0 --evaluations 50"
-ELSEWHERE = "--machine p100-4x4 --devices 2 --evaluations 50"
-
-
-class Result:
-    def __init__(self, done):
-        self.code, self.out, self.err = done.returncode, done.stdout, done.stderr
-
-    def json(self):
-        return json.loads(self.out)
-
-
-def partita(line, expect=0):
-    """Runs a command line; its words have no spaces. Fails on another exit code than `expect`."""
-    done = subprocess.run([BINARY] + line.split(), capture_output=True, text=True, timeout=600, check=False)
-    result = Result(done)
-    if result.code != expect:
-        raise AssertionError(f"partita {line}: exit {result.code} instead of {expect}\n{result.out}{result.err}")
-    return result
-
-
-def check(condition, what):
-    if not condition:
-        raise AssertionError(what)
-
-
-def answer(line, keys, expect=0):
-    """The --json answer, which has these keys."""
-    found = partita(line + " --json", expect).json()
-    check(found.get("schema_version") == 1, f"no schema_version in {found}")
-    missing = [key for key in keys.split() if key not in found]
-    check(not missing, f"partita {line} --json lacks {missing}; it has {list(found)}")
-    return found
-
-
-def refuses(line, code, pattern):
-    """Exit code, a message on stderr that fits the pattern, nothing on stdout, and the same as JSON."""
-    result = partita(line, code)
-    check(re.search(pattern, result.err), f"partita {line}: the message is not like '{pattern}': {result.err}")
-    check(result.out == "", f"partita {line}: an error wrote to stdout: {result.out}")
-    error = partita(line + " --json", code).json()
-    check(error["schema_version"] == 1 and error["error"]["exit_code"] == code, f"bad JSON error: {error}")
-    check(re.search(pattern, error["error"]["message"]), f"other message in JSON: {error}")
-    return error
-
-
-def lenet_plan():
-    """A plan of lenet for two devices, made once."""
-    path = pathlib.Path("shared.plan.textproto")
-    if not path.exists():
-        partita(f"plan lenet --batch 8 --strategy data_parallel {ELSEWHERE} -o {path}")
-    return path
-
-
-def edited(path, old, new, to):
-    text = pathlib.Path(path).read_text()
-    changed = re.sub(old, new, text)
-    check(changed != text, f"'{old}' is not in {path}")
-    pathlib.Path(to).write_text(changed)
-    return to
-
-
-def data(name):
-    return f"{SOURCES}/tests/data/{name}"
+import harness
+from harness import ELSEWHERE, QUICK, SMALL, answer, check, data, lenet_plan, partita, refuses, run
 
 
 # ---------------------------------------------------------------------------------------------------- usage
@@ -96,13 +24,15 @@ def test_version_names_the_program():
 
 def test_help_starts_with_examples_and_lists_the_verbs():
     text = partita("--help").out
+    check(text.startswith("Examples:"), text)
     for word in "Examples plan compare run verify profile import simulate machine list doctor".split():
         check(word in text, f"--help lacks {word}")
 
 
 def test_every_verb_has_help():
     for verb in "plan compare run verify profile import simulate machine list doctor".split():
-        check("Usage" in partita(f"{verb} --help").out, f"{verb} --help")
+        text = partita(f"{verb} --help").out
+        check(text.startswith(f"Examples:\n  partita {verb}") and "Usage" in text, f"{verb} --help")
 
 
 def test_unknown_verb_is_named_and_the_verbs_listed():
@@ -121,7 +51,22 @@ def test_flag_values_of_a_wrong_kind_are_wrong_usage():
     refuses("plan lenet --devices zero", 2, r"--devices")
     refuses("plan lenet --devices 0", 2, r"--devices")
     refuses("plan lenet --batch=-4", 2, r"--batch")
-    refuses("plan lenet --evaluations 0", 2, r"--evaluations")
+    refuses("plan lenet --evaluations 0", 2, r"--evaluations: wanted is a whole number from 1 on, not '0'")
+    refuses("plan lenet --batch 99999999999999999999", 2, r"--batch: wanted is a whole number from 1 to 1048576")
+    refuses("plan lenet --seed -1", 2, r"--seed")
+    refuses("plan lenet --time_limit soon", 2, r"--time_limit: wanted is a number from 0 on, not 'soon'")
+    refuses("profile lenet --profile_time 0", 2, r"--profile_time")
+    refuses(f"verify {lenet_plan()} --steps 0", 2, r"--steps")
+    for flag in ("--lr nan", "--lr -1", "--lr inf", "--momentum 1", "--weight_decay -1", "--eval_every -1",
+                 "--data_workers -1", "--data_cache disk", "--steps 0", "--epochs 1.5", "--hang_seconds 0"):
+        refuses(f"run {lenet_plan()} {flag}", 2, flag.split()[0])
+
+
+def test_flags_that_do_not_go_together_are_wrong_usage():
+    refuses(f"run {lenet_plan()} --load a.safetensors --resume b.safetensors", 2, r"--load and --resume")
+    refuses(f"run {lenet_plan()} --eval_every 1", 2, r"--eval_every needs --eval_data")
+    refuses(f"compare lenet {ELSEWHERE} --measure", 2, r"--measure runs plans on this host.*p100-4x4")
+    refuses("profile lenet --machine p100-4x4", 2, r"p100-4x4.*not this host")
 
 
 def test_missing_model_is_wrong_usage():
@@ -214,6 +159,48 @@ def test_run_trains_saves_resumes_and_writes_the_timeline():
     check(whole[-len(rest):] == rest, f"resumed losses {rest} are not the end of {whole}")
 
 
+def test_compare_rows_that_decline_have_all_keys():
+    rows = answer(f"compare mlp_tiny --batch 8 {ELSEWHERE}", "strategies")["strategies"]
+    check(any("declined" in row for row in rows), f"{rows}")
+    for row in rows:
+        for key in ("predicted_ms measured_ms communication_bytes_per_device peak_bytes_per_device equal_to_serial"
+                    .split()):
+            check(key in row, f"{row} lacks {key}")
+
+
+def test_run_says_how_much_reading_was_hidden():
+    line = f"run {lenet_plan()} --steps 3 --data synthetic_digits --data_workers"
+    hidden = answer(f"{line} 2", "reading_ms reading_hidden_ms waiting_share")
+    check(0 <= hidden["reading_hidden_ms"] <= hidden["reading_ms"], f"{hidden}")
+    check(answer(f"{line} 0", "reading_hidden_ms")["reading_hidden_ms"] < 0.1 * hidden["reading_ms"] + 1, "not 0")
+    check("hidden behind compute" in partita(f"{line} 2").out, "it does not say so")
+
+
+def test_run_trains_on_safetensors_and_evaluates():
+    count, width = 64, 28 * 28
+    shapes = {"x": ("F32", [count, 1, 28, 28], count * width * 4), "y": ("I64", [count], count * 8)}
+    header, offset = {}, 0
+    for name, (dtype, shape, size) in shapes.items():
+        header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [offset, offset + size]}
+        offset += size
+    text = json.dumps(header).encode()
+    x = array.array("f", [(k % 7) / 7 for k in range(count * width)])
+    y = array.array("q", [k % 10 for k in range(count)])
+    pathlib.Path("own.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + x.tobytes() + y.tobytes())
+    line = f"run {lenet_plan()} --data own.safetensors --eval_data own.safetensors --eval_every 4 --epochs 2"
+    found = answer(line + " --data_cache memory --save own_w.safetensors", "losses eval_loss eval_accuracy")
+    check(len(found["losses"]) == 16 and 0 <= found["eval_accuracy"] <= 1, f"{found}")
+    again = answer(f"run {lenet_plan()} --data own.safetensors --steps 1 --load own_w.safetensors", "losses")
+    check(again["losses"][0] < found["losses"][0], f"{again} {found}")
+
+
+def test_run_writes_the_measured_timeline_beside_the_plan():
+    path = shutil.copy(lenet_plan(), "timed.textproto")
+    found = answer(f"run {path} --steps 1", "written")
+    check(found["written"] == ["timed.textproto.measured.json"], f"{found}")
+    check(answer(f"run {path} --steps 1 --timeline none", "written")["written"] == [], "written")
+
+
 def test_verify_proves_a_plan_equal():
     found = answer(f"verify {lenet_plan()}", "equal plans max_abs_error first_difference")
     check(found["equal"] is True and found["plans"] == 1 and found["ring"] is True, f"{found}")
@@ -299,7 +286,8 @@ def test_plan_dumps_every_stage_and_the_steps_of_the_search():
               "51_buffers.rank0.txt", "51_buffers.rank1.txt"]
     check(files_in("stages") == wanted, f"{files_in('stages')}")
     names = [stage["name"] for stage in found["stages"]]
-    check(names == "model training_graph strategy task_graph predicted_timeline plan program buffers".split(), f"{names}")
+    every = "model training_graph strategy task_graph predicted_timeline plan program buffers"
+    check(names == every.split(), f"{names}")
     check(all(stage["seconds"] >= 0 and stage["files"] for stage in found["stages"]), f"{found['stages']}")
     check(pathlib.Path("stages/40_plan.textproto").read_text() == pathlib.Path("staged.textproto").read_text(), "plan")
     rows = pathlib.Path("stages/15_search.csv").read_text().splitlines()
@@ -331,8 +319,8 @@ def test_every_verb_with_a_plan_goes_through_stages():
 
 
 def test_unknown_stages_list_the_valid_ones():
-    refuses("plan lenet --stop_after everything", 2, r"everything.*model,training_graph,strategy")
-    refuses(f"verify {lenet_plan()} --stop_after measured_timeline", 2, r"measured_timeline.*model,training_graph")
+    refuses("plan lenet --stop_after everything", 2, r"everything.*model, training_graph, strategy")
+    refuses(f"verify {lenet_plan()} --stop_after measured_timeline", 2, r"measured_timeline.*model, training_graph")
 
 
 def test_a_dump_folder_that_cannot_be_made_is_named():
@@ -340,156 +328,39 @@ def test_a_dump_folder_that_cannot_be_made_is_named():
     refuses(f"verify {lenet_plan()} --quick --dump_dir a_file/below", 3, r"a_file/below")
 
 
-# ---------------------------------------------------------------------------------------------------- bad input
-
-
-def test_unknown_names_list_the_valid_ones():
-    refuses("plan lennet", 3, r"lennet.*lenet")
-    refuses("plan lenet --machine nowhere", 3, r"nowhere.*p100-4x4")
-    refuses(f"plan lenet {ELSEWHERE} --search guess", 3, r"guess.*mcmc")
-    refuses(f"plan lenet {ELSEWHERE} --strategy hope", 3, r"hope.*data_parallel")
-    refuses("plan lenet --optimizer magic", 3, r"magic.*adam")
-    refuses("list everything", 3, r"everything.*operators")
-
-
-def test_absent_files_are_named():
-    refuses("plan absent.onnx", 3, r"absent\.onnx")
-    refuses("verify absent.textproto", 3, r"absent\.textproto")
-    refuses("run absent.textproto", 3, r"absent\.textproto")
-    refuses("simulate absent.textproto", 3, r"absent\.textproto")
-    refuses("machine show absent.textproto", 3, r"absent\.textproto")
-    refuses("verify --reference absent", 3, r"absent")
-    refuses(f"run {lenet_plan()} --data absent.safetensors", 3, r"absent\.safetensors")
-
-
-def test_broken_files_are_named():
-    whole = pathlib.Path(data("models/mlp.onnx")).read_bytes()
-    pathlib.Path("cut.onnx").write_bytes(whole[:len(whole) // 2])
-    refuses("import cut.onnx", 3, r"cut\.onnx")
-    pathlib.Path("noise.onnx").write_bytes(bytes(range(256)) * 40)
-    refuses("import noise.onnx", 3, r"noise\.onnx")
-    pathlib.Path("noise.textproto").write_text("ops { what: ")
-    refuses("import noise.textproto", 3, r"noise\.textproto")
-    refuses("verify noise.textproto", 3, r"noise\.textproto")
-    pathlib.Path("noise.safetensors").write_bytes(b"\xff" * 100)
-    refuses(f"run {lenet_plan()} --data noise.safetensors", 3, r"noise\.safetensors")
-
-
-def test_plan_for_another_graph_is_refused():
-    path = edited(lenet_plan(), r'fingerprint: "\w+"', 'fingerprint: "0123456789abcdef"', "other_graph.textproto")
-    for verb in ("verify", "run", "simulate"):
-        refuses(f"{verb} {path}", 3, r"fingerprint|another graph")
-    refuses(f"verify {lenet_plan()} --model mlp_tiny", 3, r"fingerprint|another graph|operator")
-
-
-def test_plan_with_broken_contents_is_refused():
-    path = edited(lenet_plan(), r"degree: 2", "degree: 2000000", "degrees.textproto")
-    refuses(f"verify {path}", 3, r"degree|parts|devices|cannot be split")
-    path = edited(lenet_plan(), r"devices: \[0, 1\]", "devices: [0, 77]", "devices.textproto")
-    refuses(f"verify {path}", 3, r"device")
-
-
-def test_what_does_not_fit_in_memory_is_infeasible_by_how_much_and_where():
-    partita("machine discover --devices 2 -o full.textproto")
-    path = edited("full.textproto", r"memory_bytes: \d+", "memory_bytes: 20000", "tiny.textproto")
-    where = r"device [01] \(.*\) needs \d+ bytes and has 20000: \d+ too few"
-    refuses(f"plan lenet --machine {path} --evaluations 30", 4, where)
-    refuses(f"plan lenet --machine {path} --strategy data_parallel", 4, where)
-
-
-def test_an_expert_that_declines_says_why():
-    refuses("plan mlp_tiny --machine p100-4x4 --devices 2 --strategy spatial", 4, r"declines: .*image")
-
-
-def test_foreign_profile_is_refused_unless_asked_for():
-    partita("profile mlp_tiny --devices 2 --profile foreign.db --profile_time 1")
-    with sqlite3.connect("foreign.db") as base:
-        base.execute("delete from device")
-        base.execute("insert into device (hardware, configuration) values ('another computer', 'cpu')")
-    base.close()
-    line = "plan mlp_tiny --devices 2 --evaluations 20 --profile foreign.db --profile_time 0"
-    refuses(line, 7, r"another computer")
-    partita(line + " --foreign_profile")
-
-
-def test_a_loss_that_is_not_a_number_stops_training_and_names_the_operator():
-    partita(f"plan lenet --batch 8 {QUICK} -o nan.textproto")
-    refuses("run nan.textproto --steps 40 --lr 3e38", 1, r"loss is -?(nan|inf).*operator")
-
-
 # ---------------------------------------------------------------------------------------------------- Ctrl-C
+
+
+def interrupted(line, seconds):
+    """What the command line answers when Ctrl-C ends it after so long."""
+    command = [harness.BINARY] + line.split()
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    time.sleep(seconds)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=120)
+    check(process.returncode == 130, f"exit {process.returncode}: {out}{err}")
+    return out
 
 
 def test_interrupted_search_keeps_what_it_found():
     line = "plan lenet --machine p100-4x4 --evaluations 1000000000 -o kept.textproto --json"
-    process = subprocess.Popen([BINARY] + line.split(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    time.sleep(3)
-    process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=120)
-    check(process.returncode == 130, f"exit {process.returncode}: {out}{err}")
+    out = interrupted(line, 3)
     check(json.loads(out)["interrupted"] is True, out)
     check(answer("simulate kept.textproto --machine p100-4x4", "predicted_ms")["predicted_ms"] > 0, "the plan is bad")
+
+
+def test_interrupted_comparison_reports_what_it_measured():
+    line = f"compare mlp_tiny {QUICK} --measure --steps 100000000 --json"
+    out = interrupted(line, 5)
+    check(json.loads(out)["strategies"][0]["measured_ms"] > 0, out)
 
 
 def test_interrupted_training_saves():
     partita(f"plan mlp_tiny {QUICK} -o long.textproto")
     line = "run long.textproto --steps 100000000 --save kept.safetensors --json"
-    process = subprocess.Popen([BINARY] + line.split(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    time.sleep(3)
-    process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=120)
-    check(process.returncode == 130, f"exit {process.returncode}: {out}{err}")
+    out = interrupted(line, 3)
     check(json.loads(out)["interrupted"] is True and pathlib.Path("kept.safetensors").exists(), out)
 
 
-# ---------------------------------------------------------------------------------------------------- running
-
-
-def run_cases(wanted):
-    """(name, failure or None, seconds) of each case."""
-    rows = []
-    for name, case in list(globals().items()):
-        if not name.startswith("test_") or not re.search(wanted, name):
-            continue
-        start, failure = time.monotonic(), None
-        try:
-            case()
-        except Exception as error:  # pylint: disable=broad-except
-            failure = str(error) or repr(error)
-            if not isinstance(error, AssertionError):
-                failure = traceback.format_exc()
-        rows.append((name, failure, time.monotonic() - start))
-        print(f"[{'  FAILED' if failure else '      OK'} ] {name} ({rows[-1][2]:.1f} s)", flush=True)
-        if failure:
-            print(failure, flush=True)
-    return rows
-
-
-def write_report(rows, path):
-    suites = ElementTree.Element("testsuites")
-    suite = ElementTree.SubElement(suites, "testsuite", name="CommandLineTest", tests=str(len(rows)))
-    for name, failure, seconds in rows:
-        case = ElementTree.SubElement(suite, "testcase", classname="CommandLineTest", name=name, status="run",
-                                      result="completed", time=f"{seconds:.3f}")
-        if failure:
-            ElementTree.SubElement(case, "failure", message=failure)
-    ElementTree.ElementTree(suites).write(path, encoding="utf-8")
-
-
-def main():
-    global BINARY, SOURCES
-    BINARY, SOURCES = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
-    report = os.path.abspath(sys.argv[3])
-    with tempfile.TemporaryDirectory() as folder:
-        os.chdir(folder)
-        rows = run_cases(sys.argv[4] if len(sys.argv) > 4 else "")
-        os.chdir("/")
-    os.makedirs(os.path.dirname(report), exist_ok=True)
-    write_report(rows, report)
-    failed = sum(1 for _, failure, _ in rows if failure)
-    print(f"{len(rows) - failed} passed, {failed} failed")
-    return 1 if failed or not rows else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    run(globals(), "CommandLineTest")

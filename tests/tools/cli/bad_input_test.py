@@ -1,0 +1,174 @@
+#!/usr/bin/env python3
+"""What partita refuses: a clear message that names what is at fault, and the documented exit code. See harness.py."""
+
+import os
+import pathlib
+import sqlite3
+import time
+
+from harness import ELSEWHERE, QUICK, check, data, edited, lenet_plan, partita, refuses, run
+
+
+# ---------------------------------------------------------------------------------------------------- bad input
+
+
+def test_unknown_names_list_the_valid_ones():
+    refuses("plan lennet", 2, r"lennet.*lenet")
+    refuses("plan lenet --machine nowhere", 2, r"nowhere.*p100-4x4")
+    refuses(f"plan lenet {ELSEWHERE} --search guess", 2, r"guess.*mcmc")
+    refuses(f"plan lenet {ELSEWHERE} --strategy hope", 2, r"hope.*data_parallel")
+    refuses("plan lenet --optimizer magic", 2, r"magic.*adam")
+    refuses("list everything", 2, r"everything.*operators")
+    refuses("machine show nowhere", 2, r"nowhere.*p100-4x4")
+    refuses("verify my_plan", 2, r"a plan is a file.*my_plan")
+    refuses(f"run {lenet_plan()} --data wat", 3, r"(?s)no data 'wat'.*synthetic")
+    path = edited(lenet_plan(), r'source: "lenet"', 'source: "lennet"', "renamed.textproto")
+    refuses(f"verify {path}", 3, r"lennet.*lenet")
+
+
+def test_absent_files_are_named():
+    refuses("plan absent.onnx", 3, r"absent\.onnx")
+    refuses("verify absent.textproto", 3, r"absent\.textproto")
+    refuses("run absent.textproto", 3, r"absent\.textproto")
+    refuses("simulate absent.textproto", 3, r"absent\.textproto")
+    refuses("machine show absent.textproto", 3, r"absent\.textproto")
+    refuses("verify --reference absent", 3, r"absent")
+    refuses(f"run {lenet_plan()} --data absent.safetensors", 3, r"absent\.safetensors")
+
+
+def test_broken_files_are_named():
+    whole = pathlib.Path(data("models/mlp.onnx")).read_bytes()
+    pathlib.Path("cut.onnx").write_bytes(whole[:len(whole) // 2])
+    refuses("import cut.onnx", 3, r"cut\.onnx")
+    pathlib.Path("noise.onnx").write_bytes(bytes(range(256)) * 40)
+    refuses("import noise.onnx", 3, r"noise\.onnx")
+    pathlib.Path("noise.textproto").write_text("ops { what: ")
+    refuses("import noise.textproto", 3, r"noise\.textproto")
+    refuses("verify noise.textproto", 3, r"noise\.textproto")
+    pathlib.Path("noise.safetensors").write_bytes(b"\xff" * 100)
+    refuses(f"run {lenet_plan()} --data noise.safetensors", 3, r"noise\.safetensors")
+
+
+def test_what_is_no_regular_file_is_refused_at_once():
+    for ending in ("onnx", "textproto", "safetensors", "db"):
+        os.mkfifo(f"pipe.{ending}")
+        os.symlink("/dev/zero", f"zeros.{ending}")
+        os.mkdir(f"folder.{ending}")
+    for name in ("pipe", "zeros", "folder"):
+        for line in (f"import {name}.onnx", f"import {name}.textproto", f"verify {name}.textproto",
+                     f"machine show {name}.textproto", f"run {lenet_plan()} --data {name}.safetensors",
+                     f"run {lenet_plan()} --load {name}.safetensors",
+                     f"plan mlp_tiny --devices 2 --profile_time 0 --evaluations 9 --profile {name}.db"):
+            start = time.monotonic()
+            refuses(line, 3, name)
+            # Both calls together; generous, as other programs run too.
+            check(time.monotonic() - start < 20, f"partita {line} took {time.monotonic() - start} s")
+
+
+def test_files_that_are_too_large_are_refused():
+    for ending in ("onnx", "textproto", "safetensors"):
+        with open(f"huge.{ending}", "wb") as file:
+            file.truncate(20 << 30)
+    for line in ("import huge.onnx", "import huge.textproto", "verify huge.textproto",
+                 "machine show huge.textproto", f"run {lenet_plan()} --data huge.safetensors"):
+        refuses(line, 3, r"huge\.")
+    for ending in ("onnx", "textproto", "safetensors"):
+        os.remove(f"huge.{ending}")
+
+
+def test_models_with_wrong_contents_are_refused():
+    partita("import lenet --batch 4 -o whole.textproto")
+    for name, old, new, message in (
+            ("negative", r"shape: \[4, ", "shape: [-4, ", r"-4"),
+            ("giant", r"shape: \[4, ", "shape: [4000000000000, ", r"4000000000000"),
+            ("mistyped", r"integer: 1", 'text: "one"', r"groups"),
+            ("cyclic", r'input: "conv1"', 'input: "relu3"', r"relu3"),
+            ("nameless", r'input: "conv1"', 'input: "nothing"', r"nothing"),
+            ("strange", r'kind: "conv2d"', 'kind: "conv9d"', r"conv9d")):
+        path = edited("whole.textproto", old, new, f"{name}.textproto")
+        refuses(f"import {path}", 3, f"{name}.textproto.*{message}")
+
+
+def test_data_that_cannot_be_read_are_named():
+    os.mkdir("idx")
+    pathlib.Path("idx/train-images-idx3-ubyte").write_bytes(b"\x00\x00\x08\x03" + bytes(12))
+    pathlib.Path("idx/train-labels-idx1-ubyte").write_bytes(b"\x00\x00\x08\x01" + bytes(4))
+    refuses(f"run {lenet_plan()} --data idx", 3, r"idx")
+    os.makedirs("pictures/cats")
+    for k in range(20):
+        pathlib.Path(f"pictures/cats/{k}.jpg").write_bytes(b"no picture")
+    refuses(f"run {lenet_plan()} --data pictures", 3, r"pictures")
+    os.mkdir("empty")
+    refuses(f"run {lenet_plan()} --data empty", 3, r"empty")
+
+
+def test_places_that_cannot_be_written_are_named_before_the_work():
+    start = time.monotonic()
+    for line in ("plan alexnet --machine p100-4x4 --evaluations 1000000000 -o nowhere/x.textproto",
+                 f"run {lenet_plan()} --steps 1000000000 --save nowhere/w.safetensors",
+                 f"run {lenet_plan()} --steps 1000000000 --timeline nowhere/t.json",
+                 f"simulate {lenet_plan()} -o nowhere/t.json",
+                 "import lenet -o nowhere/l.textproto",
+                 "machine discover -o nowhere/m.textproto"):
+        refuses(line, 3, r"no folder 'nowhere'")
+    check(time.monotonic() - start < 60, "it worked first")
+
+
+def test_a_model_that_moved_is_found_by_its_flag():
+    partita("import lenet --batch 8 -o here.textproto")
+    partita(f"plan here.textproto --strategy data_parallel {ELSEWHERE} -o moved.plan.textproto")
+    os.rename("here.textproto", "there.textproto")
+    refuses("verify moved.plan.textproto --quick", 3, r"here\.textproto")
+    for verb in ("verify --quick", "run --steps 1", "simulate"):
+        partita(f"{verb} moved.plan.textproto --model there.textproto")
+
+
+def test_plan_for_another_graph_is_refused():
+    path = edited(lenet_plan(), r'fingerprint: "\w+"', 'fingerprint: "0123456789abcdef"', "other_graph.textproto")
+    for verb in ("verify", "run", "simulate"):
+        refuses(f"{verb} {path}", 3, r"fingerprint|another graph")
+    refuses(f"verify {lenet_plan()} --model mlp_tiny", 3, r"fingerprint|another graph|operator")
+
+
+def test_plan_with_broken_contents_is_refused():
+    path = edited(lenet_plan(), r"degree: 2", "degree: 2000000", "degrees.textproto")
+    refuses(f"verify {path}", 3, r"degree|parts|devices|cannot be split")
+    path = edited(lenet_plan(), r"devices: \[0, 1\]", "devices: [0, 77]", "devices.textproto")
+    refuses(f"verify {path}", 3, r"device")
+
+
+def test_what_does_not_fit_in_memory_is_infeasible_by_how_much_and_where():
+    partita("machine discover --devices 2 -o full.textproto")
+    path = edited("full.textproto", r"memory_bytes: \d+", "memory_bytes: 20000", "tiny.textproto")
+    where = r"device [01] \(.*\) needs \d+ bytes and has 20000: \d+ too few"
+    refuses(f"plan lenet --machine {path} --evaluations 30", 4, where)
+    refuses(f"plan lenet --machine {path} --strategy data_parallel", 4, where)
+
+
+def test_an_expert_that_declines_says_why():
+    refuses("plan mlp_tiny --machine p100-4x4 --devices 2 --strategy spatial", 4, r"declines: .*image")
+
+
+def test_foreign_profile_is_refused_unless_asked_for():
+    partita("profile mlp_tiny --devices 2 --profile foreign.db --profile_time 1")
+    with sqlite3.connect("foreign.db") as base:
+        base.execute("delete from device")
+        base.execute("insert into device (hardware, configuration) values ('another computer', 'cpu')")
+    base.close()
+    line = "plan mlp_tiny --devices 2 --evaluations 20 --profile foreign.db --profile_time 0"
+    refuses(line, 7, r"another computer")
+    partita(line + " --foreign_profile")
+
+
+def test_a_hang_is_a_failure_that_lists_the_lanes():
+    partita(f"plan alexnet --batch 8 --devices 2 --profile_time 0 --strategy data_parallel -o hang.textproto")
+    refuses("run hang.textproto --steps 1 --hang_seconds 0.000001", 5, r"no device made progress.*lanes")
+
+
+def test_a_loss_that_is_not_a_number_stops_training_and_names_the_operator():
+    partita(f"plan lenet --batch 8 {QUICK} -o nan.textproto")
+    refuses("run nan.textproto --steps 40 --lr 3e38", 1, r"loss is -?(nan|inf).*operator")
+
+
+if __name__ == "__main__":
+    run(globals(), "BadInputTest")

@@ -1,0 +1,120 @@
+#include "tools/cli/checks.h"
+
+#include <cerrno>
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "cost_model/machines.h"
+#include "graph/model_source.h"
+#include "graph/zoo/models.h"
+
+namespace partita {
+namespace {
+
+CLI::Validator Check(std::function<std::string(const std::string&)> fault) {
+  return CLI::Validator([fault](std::string& text) { return fault(text); }, "");
+}
+
+std::string Wanted(const std::string& what, const std::string& got) {
+  return absl::StrCat("wanted is ", what, ", not '", got, "'");
+}
+
+bool IsNumber(const std::string& text, double& value) {
+  char* end = nullptr;
+  value = std::strtod(text.c_str(), &end);
+  return !text.empty() && *end == '\0' && std::isfinite(value);
+}
+
+std::string UnknownName(const std::string& what, const std::string& name,
+                        const std::vector<std::string>& names) {
+  return absl::StrCat("unknown ", what, " '", name, "'; known are: ", absl::StrJoin(names, ", "));
+}
+
+}  // namespace
+
+CLI::Validator WholeNumber(int64_t low, int64_t high) {
+  return Check([low, high](const std::string& text) -> std::string {
+    char* end = nullptr;
+    errno = 0;
+    const int64_t value = std::strtoll(text.c_str(), &end, 10);
+    if (!text.empty() && *end == '\0' && errno == 0 && value >= low && value <= high) return "";
+    const bool open = high == std::numeric_limits<int64_t>::max();
+    return Wanted(open ? absl::StrCat("a whole number from ", low, " on")
+                       : absl::StrCat("a whole number from ", low, " to ", high),
+                  text);
+  });
+}
+
+CLI::Validator Seed() {
+  return Check([](const std::string& text) -> std::string {
+    char* end = nullptr;
+    errno = 0;
+    std::strtoull(text.c_str(), &end, 10);
+    const bool digits = text.find_first_not_of("0123456789") == std::string::npos;
+    if (!text.empty() && digits && errno == 0) return "";
+    return Wanted("a whole number from 0 to 18446744073709551615", text);
+  });
+}
+
+CLI::Validator NumberFrom(double low) {
+  return Check([low](const std::string& text) -> std::string {
+    double value = 0;
+    if (IsNumber(text, value) && value >= low) return "";
+    return Wanted(absl::StrCat("a number from ", low, " on"), text);
+  });
+}
+
+CLI::Validator NumberAbove(double low) {
+  return Check([low](const std::string& text) -> std::string {
+    double value = 0;
+    if (IsNumber(text, value) && value > low) return "";
+    return Wanted(absl::StrCat("a number above ", low), text);
+  });
+}
+
+CLI::Validator Fraction() {
+  return Check([](const std::string& text) -> std::string {
+    double value = 0;
+    if (IsNumber(text, value) && value >= 0 && value < 1) return "";
+    return Wanted("a number from 0 on and below 1", text);
+  });
+}
+
+CLI::Validator NameOf(std::string what, std::vector<std::string> names) {
+  return Check([what, names](const std::string& text) -> std::string {
+    for (const std::string& name : names) {
+      if (text == name) return "";
+    }
+    return UnknownName(what, text, names);
+  });
+}
+
+CLI::Validator ModelName() {
+  return Check([](const std::string& text) -> std::string {
+    const std::vector<std::string> names = NamesOf(ZooModels());
+    if (IsModelFile(text)) return "";
+    const std::string fault = NameOf("model", names)(text);
+    return fault.empty() ? "" : fault + " (a file's name has a '/' or an ending)";
+  });
+}
+
+CLI::Validator MachineName() {
+  return Check([](const std::string& text) -> std::string {
+    if (text.find_first_of("/.") != std::string::npos) return "";
+    const std::string fault = NameOf("machine", NamesOf(NamedMachines()))(text);
+    return fault.empty() ? "" : fault + " (a file's name has a '/' or an ending)";
+  });
+}
+
+CLI::Validator PlanName() {
+  return Check([](const std::string& text) -> std::string {
+    std::error_code error;
+    if (IsModelFile(text) || std::filesystem::exists(text, error)) return "";
+    return absl::StrCat("a plan is a file, as `partita plan` writes it; there is no '", text, "'");
+  });
+}
+
+}  // namespace partita

@@ -1,0 +1,64 @@
+#include "tools/cli/examples.h"
+
+#include "absl/strings/str_cat.h"
+
+namespace partita {
+namespace {
+
+struct VerbExamples {
+  const char* verb;  // "" for the program
+  const char* lines;
+};
+constexpr VerbExamples kExamples[] = {
+    {"",
+     "  partita plan alexnet --batch 32            the best plan for this machine\n"
+     "  partita compare alexnet --batch 32 --measure   searched plan against expert strategies\n"
+     "  partita verify alexnet.plan.textproto      proves that a plan computes the same model\n"
+     "  partita run alexnet.plan.textproto --steps 20\n"
+     "  partita plan model.onnx --machine p100-4x4 plan for a machine that is not here\n"},
+    {"plan",
+     "  partita plan alexnet --batch 32 --devices 2\n"
+     "  partita plan model.onnx --machine p100-4x4 --evaluations 10000 -o model.plan.textproto\n"
+     "  partita plan lenet --strategy data_parallel\n"
+     "  partita plan lenet --dump_dir stages        what every stage makes, as files\n"},
+    {"compare",
+     "  partita compare alexnet --batch 32 --devices 2 --measure --verify\n"
+     "  partita compare lenet mine.plan.textproto --machine p100-4x4 --devices 4\n"},
+    {"run",
+     "  partita run lenet.plan.textproto --data mnist/ --epochs 3 --eval_data mnist/\n"
+     "  partita run alexnet.plan.textproto --steps 20 --save weights.safetensors\n"
+     "  partita run alexnet.plan.textproto --steps 40 --resume weights.safetensors\n"},
+    {"verify",
+     "  partita verify lenet.plan.textproto\n"
+     "  partita verify --quick alexnet.plan.textproto\n"
+     "  partita verify --reference tests/data/oracle/lenet --random_plans 20 --devices 3\n"},
+    {"profile", "  partita profile alexnet --batch 32 --devices 2 --profile_time 300\n"},
+    {"import",
+     "  partita import model.onnx\n"
+     "  partita import alexnet --batch 32 -o alexnet.textproto\n"},
+    {"simulate",
+     "  partita simulate lenet.plan.textproto --machine p100-4x4 -o lenet.timeline.json\n"},
+    {"machine",
+     "  partita machine show p100-4x4 --devices 4\n"
+     "  partita machine discover -o machine.textproto\n"},
+    {"show", "  partita machine show p100-4x4 --devices 4\n"},
+    {"discover", "  partita machine discover --devices 2 -o machine.textproto\n"},
+    {"list",
+     "  partita list models\n"
+     "  partita list strategies --json\n"},
+    {"doctor", "  partita doctor\n"},
+};
+
+}  // namespace
+
+std::string HelpWithExamples::make_help(const CLI::App* app, std::string name,
+                                        CLI::AppFormatMode mode) const {
+  const std::string verb = app->get_parent() == nullptr ? "" : app->get_name();
+  std::string text;
+  for (const VerbExamples& row : kExamples) {
+    if (verb == row.verb) text = absl::StrCat("Examples:\n", row.lines, "\n");
+  }
+  return text + CLI::Formatter::make_help(app, std::move(name), mode);
+}
+
+}  // namespace partita
