@@ -257,7 +257,8 @@ TEST(TrainingMetricsTest, CountsWaitingApartFromSteps) {
                  .loss = static_cast<double>(i),
                  .accuracy = 0.5,
                  .wall_ns = i * 1'000'000,
-                 .waited_ns = 2'000'000});
+                 .waited_ns = 2'000'000,
+                 .read_ns = 5'000'000});
   }
   EXPECT_DOUBLE_EQ(metrics.running_loss(), 2.5);
   EXPECT_DOUBLE_EQ(metrics.running_accuracy(), 0.5);
@@ -265,6 +266,8 @@ TEST(TrainingMetricsTest, CountsWaitingApartFromSteps) {
   EXPECT_DOUBLE_EQ(metrics.median_images_per_second(), 4000);
   EXPECT_DOUBLE_EQ(metrics.images_per_second(), 2000);
   EXPECT_DOUBLE_EQ(metrics.waiting_share(), 0.5);
+  EXPECT_EQ(metrics.read_ns(), 15'000'000);
+  EXPECT_EQ(metrics.hidden_read_ns(), 9'000'000);
 }
 
 }  // namespace

@@ -161,7 +161,7 @@ def test_foreign_profile_is_refused_unless_asked_for():
 
 
 def test_a_hang_is_a_failure_that_lists_the_lanes():
-    partita(f"plan alexnet --batch 8 --devices 2 --profile_time 0 --strategy data_parallel -o hang.textproto")
+    partita("plan alexnet_s56 --batch 16 --devices 2 --profile_time 0 --strategy data_parallel -o hang.textproto")
     refuses("run hang.textproto --steps 1 --hang_seconds 0.000001", 5, r"no device made progress.*lanes")
 
 
