@@ -27,10 +27,23 @@ class TaskCheck {
     }
     std::visit([this](const auto& body) { Check(body); }, task_.body);
     if (wrong_.empty()) return absl::OkStatus();
-    return absl::InternalError(absl::StrCat("task ", task_.id.value(), ": ", wrong_));
+    return absl::InternalError(absl::StrCat("task ", task_.id.value(), Subject(), ": ", wrong_));
   }
 
  private:
+  // What the task is for, if that exists.
+  std::string Subject() const {
+    const int32_t subject = task_.key.subject;
+    if (subject < 0) return "";
+    const auto place = static_cast<size_t>(subject);
+    if (task_.key.of_tensor) {
+      if (place >= graph_.tensors().size()) return "";
+      return absl::StrCat(" of tensor '", graph_.tensor(TensorId(subject)).name, "'");
+    }
+    if (place >= graph_.ops().size()) return "";
+    return absl::StrCat(" of operator '", graph_.op(OpId(subject)).name, "'");
+  }
+
   bool Want(bool condition, absl::string_view otherwise) {
     if (!condition && wrong_.empty()) wrong_ = std::string(otherwise);
     return condition;

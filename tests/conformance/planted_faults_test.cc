@@ -7,6 +7,7 @@
 
 #include "absl/strings/match.h"
 #include "graph/training_graph.h"
+#include "tests/testing/dense_model.h"
 #include "tests/testing/faults.h"
 #include "tests/testing/model_writer.h"
 #include "tests/testing/random_graph.h"
@@ -52,33 +53,10 @@ std::map<std::string, Count> PlantAll(uint64_t seeds, int most, GraphOf&& graph_
   return counts;
 }
 
-// No ReLU, no stride: every element of every tensor has an effect. Only copies that replicas
-// compute and nobody takes have none.
-Graph DenseModel(const TrainingOptions& options) {
-  ModelWriter m("dense", DType::kFloat32);
-  TensorId x = m.Input({4, 2, 6, 4});
-  TensorId y =
-      ModelWriter::Get(m.builder.Add({.name = "conv1",
-                                      .attrs = Conv2d{.pads = {1, 1, 1, 1}},
-                                      .inputs = {x, m.Weight("conv1.weight", {4, 2, 3, 3}, 18),
-                                                 m.Weight("conv1.bias", {4}, 18)}}));
-  y = m.Conv("conv2", m.BatchNorm("bn", y), 4);
-  for (const char* name : {"dropout1", "dropout2"}) {
-    y = ModelWriter::Get(
-        AddDropout(m.builder, name, m.Conv(std::string(name) + ".in", y, 4), 0.25));
-  }
-  y = m.Binary("sum", "add", y, m.Conv("conv3", y, 4));
-  y = ModelWriter::Get(m.builder.Add(
-      {.name = "mean", .attrs = *MakeReduceMean({4, 4, 6, 4}, {3}, false), .inputs = {y}}));
-  y = ModelWriter::Get(
-      m.builder.Add({.name = "flatten", .attrs = Reshape{.shape = {4, -1}}, .inputs = {y}}));
-  y = m.Linear("fc2", m.Linear("fc1", y, 6), 5);
-  return WithRingArithmetic(ModelWriter::Get(BuildTrainingGraph(m.Finish(y), options)));
-}
-
 TEST(PlantedFaultsTest, EachKindIsFoundInADenseModel) {
   const auto counts = PlantAll(150, 20, [](std::mt19937_64& random) {
-    return DenseModel({.optimizer = static_cast<TrainingOptions::Optimizer>(random() % 3)});
+    return WithRingArithmetic(ModelWriter::Get(BuildTrainingGraph(
+        DenseModel(), {.optimizer = static_cast<TrainingOptions::Optimizer>(random() % 3)})));
   });
   int kinds = 0;
   for (const auto& [name, count] : counts) {

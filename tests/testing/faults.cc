@@ -264,7 +264,9 @@ bool ReadBiasTwice(const Graph& graph, EditableTasks& t, std::mt19937_64& random
         std::sort(transfer.group.begin(), transfer.group.end());
         transfer.transfers.push_back({from, copy.device, {source, 0, count}, {copy.id, 0, count}});
         t.buffers.push_back(copy);
-        Task task{{}, t.tasks[i].key, std::move(transfer), {}};
+        const TaskKey key{true,         copy.tensor.value(), 0,
+                          Phase::kSend, from.value(),        copy.device.value()};
+        Task task{{}, key, std::move(transfer), {}};
         t.tasks.insert(t.tasks.begin() + static_cast<std::ptrdiff_t>(i), std::move(task));
       });
     }

@@ -25,7 +25,7 @@ Json TextOrNull(const std::string& text) { return text.empty() ? Json(nullptr) :
 absl::StatusOr<Answer> RunPlanCheck(const VerifyFlags& flags, Stages* stages) {
   VerificationRequest request = flags.request;
   request.steps = flags.steps.value_or(request.quick ? 1 : 2);
-  ASSIGN_OR_RETURN(const LoadedPlan loaded, LoadPlan(flags.plan, flags.model, stages));
+  ASSIGN_OR_RETURN(const LoadedPlan loaded, ReadPlan(flags.plan, flags.model, stages));
   ShowProgress("running the plan and the serial model");
   ASSIGN_OR_RETURN(const VerificationResult result,
                    VerifyTrainingPlan(loaded.model, loaded.plan, request));
@@ -37,7 +37,7 @@ absl::StatusOr<Answer> RunPlanCheck(const VerifyFlags& flags, Stages* stages) {
                  {"steps", request.steps},
                  {"max_abs_error", result.max_abs_error},
                  {"first_difference", TextOrNull(result.first_difference)}};
-  answer.exit_code = result.equal ? 0 : 1;
+  answer.exit_code = ExitCodeOf(result);
   if (!result.equal) {
     answer.text = absl::StrCat("NOT EQUAL: ", result.first_difference, "\n");
   } else {

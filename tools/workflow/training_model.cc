@@ -23,8 +23,10 @@ absl::StatusOr<TrainingModel> LoadTrainingModel(const ModelRequest& request, Sta
   return model;
 }
 
-absl::StatusOr<LoadedPlan> LoadPlan(const std::string& path, const std::string& model,
-                                    Stages* stages) {
+namespace {
+
+absl::StatusOr<LoadedPlan> Load(const std::string& path, const std::string& model, Stages* stages,
+                                bool verify) {
   ASSIGN_OR_RETURN(const proto::Plan message, ReadPlanFile(path));
   ASSIGN_OR_RETURN(const PlanModel label, PlanModelOf(message));
   LoadedPlan loaded;
@@ -33,10 +35,22 @@ absl::StatusOr<LoadedPlan> LoadPlan(const std::string& path, const std::string& 
                                       label.optimizer, label.freeze_batch_norm},
                                      stages));
   ASSIGN_OR_RETURN(loaded.plan, PlanFromProto(message, loaded.model.graph));
-  RETURN_IF_ERROR(VerifyPlan(loaded.model.graph, loaded.plan));
+  if (verify) RETURN_IF_ERROR(VerifyPlan(loaded.model.graph, loaded.plan));
   if (!model.empty()) loaded.plan.model.source = model;
   RETURN_IF_ERROR(EndReading(stages, loaded.model.graph, loaded.plan));
   return loaded;
+}
+
+}  // namespace
+
+absl::StatusOr<LoadedPlan> ReadPlan(const std::string& path, const std::string& model,
+                                    Stages* stages) {
+  return Load(path, model, stages, /*verify=*/false);
+}
+
+absl::StatusOr<LoadedPlan> LoadPlan(const std::string& path, const std::string& model,
+                                    Stages* stages) {
+  return Load(path, model, stages, /*verify=*/true);
 }
 
 }  // namespace partita

@@ -36,6 +36,9 @@ struct LoadedPlan {
   Plan plan;
   TrainingModel model;
 };
+absl::StatusOr<LoadedPlan> ReadPlan(const std::string& path, const std::string& model = "",
+                                    Stages* stages = nullptr);
+// The same, and the plan verifier accepts it.
 absl::StatusOr<LoadedPlan> LoadPlan(const std::string& path, const std::string& model = "",
                                     Stages* stages = nullptr);
 

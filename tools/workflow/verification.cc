@@ -9,17 +9,16 @@
 #include "graph/model_summary.h"
 #include "graph/support/philox.h"
 #include "graph/support/status_macros.h"
-#include "graph/task/planned_step.h"
+#include "graph/task/buffer_assignment.h"
+#include "graph/task/plan_verifier.h"
+#include "graph/task/task_checks.h"
 #include "runtime/backend/backends.h"
 #include "runtime/serial/serial_trainer.h"
 #include "runtime/train/executor_setup.h"
+#include "runtime/train/training_state.h"
 
 namespace partita {
 namespace {
-
-bool LivesOn(const Tensor& tensor) {
-  return tensor.kind == TensorKind::kWeight || tensor.kind == TensorKind::kState;
-}
 
 // Bytes of every tensor of the graph once in the ring: what the serial run takes at least.
 int64_t SerialBytes(const Graph& graph, int64_t element) {
@@ -45,20 +44,35 @@ absl::StatusOr<PlannedStep> StepFor(const Graph& graph, const Plan& plan) {
 // Runs both sides and compares after every step.
 class Comparison {
  public:
-  Comparison(const Graph& graph, const Plan& plan, const VerificationRequest& request)
-      : graph_(graph), plan_(plan), request_(request), serial_(graph, request.seed) {}
+  Comparison(const Graph& graph, const StepsToVerify& steps, const VerificationRequest& request)
+      : graph_(graph), steps_(steps), request_(request), serial_(graph, request.seed) {}
 
   absl::Status Run(bool ring, VerificationResult& result) {
+    ASSIGN_OR_RETURN(PlannedStep step, steps_.make(graph_));
+    const BufferAssignment memory = AssignBuffers(step.tasks, step.order, {});
+    const absl::Status proof =
+        VerifyStep({graph_, steps_.strategy, step.tasks, step.order, &memory});
+    if (absl::IsInvalidArgument(proof)) return proof;
+    if (CheckTasks(graph_, step.tasks).ok()) {
+      RETURN_IF_ERROR(Execute(std::move(step), ring, result));
+    }
+    if (!proof.ok() && result.first_difference.empty()) {
+      result.first_difference = absl::StrCat("plan verifier: ", proof.message());
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  absl::Status Execute(PlannedStep step, bool ring, VerificationResult& result) {
     ASSIGN_OR_RETURN(const auto backend, MakeBackend("reference"));
     ExecutorSetup setup;
     setup.backend = backend.get();
-    setup.devices = VirtualDeviceSpecs(plan_.topology.size());
+    setup.devices = VirtualDeviceSpecs(steps_.devices);
     setup.hang_seconds = 600;
-    ASSIGN_OR_RETURN(PlannedStep step, StepFor(graph_, plan_));
     ASSIGN_OR_RETURN(const auto executor, OpenExecutor(graph_, std::move(step), setup));
     SetInputs(ring);
     for (const Tensor& tensor : graph_.tensors()) {
-      if (!LivesOn(tensor)) continue;
+      if (!LivesBetweenSteps(tensor)) continue;
       RETURN_IF_ERROR(executor->WriteTensor(
           tensor.id, {tensor.type.dtype, serial_.value(tensor.id).bytes.data()}));
     }
@@ -73,19 +87,33 @@ class Comparison {
           executor->Step({x.type.dtype, x.bytes.data()}, {DType::kInt32, labels}, arguments)
               .status());
       RETURN_IF_ERROR(serial_.Step(arguments));
-      const absl::Status copies = executor->CheckCopies();
-      if (!copies.ok()) result.first_difference = std::string(copies.message());
-      for (const Tensor& tensor : graph_.tensors()) {
-        if (!LivesOn(tensor) || !result.first_difference.empty()) continue;
-        DenseTensor value(tensor.type);
-        RETURN_IF_ERROR(executor->ReadTensor(tensor.id, value.bytes.data()));
-        Compare(tensor, s, value, ring, result);
-      }
+      RETURN_IF_ERROR(CompareStep(*executor, s, ring, result));
     }
     return absl::OkStatus();
   }
 
- private:
+  // The loss and metrics, then copies, then all that persists.
+  absl::Status CompareStep(Executor& executor, int step, bool ring, VerificationResult& result) {
+    const auto outputs = executor.program().tasks.outputs();
+    for (size_t k = 0; k < outputs.size() && result.first_difference.empty(); ++k) {
+      const Tensor& tensor = graph_.tensor(outputs[k].tensor);
+      if (!ring && tensor.id == graph_.correct()) continue;  // rounding may turn a prediction
+      DenseTensor value(tensor.type);
+      RETURN_IF_ERROR(executor.ReadOutput(k, value.bytes.data()));
+      Compare(tensor, step, value, ring, result);
+    }
+    if (!result.first_difference.empty()) return absl::OkStatus();
+    const absl::Status copies = executor.CheckCopies();
+    if (!copies.ok()) result.first_difference = std::string(copies.message());
+    for (const Tensor& tensor : graph_.tensors()) {
+      if (!LivesBetweenSteps(tensor) || !result.first_difference.empty()) continue;
+      DenseTensor value(tensor.type);
+      RETURN_IF_ERROR(executor.ReadTensor(tensor.id, value.bytes.data()));
+      Compare(tensor, step, value, ring, result);
+    }
+    return absl::OkStatus();
+  }
+
   void SetInputs(bool ring) {
     if (ring) {
       serial_.RandomizeRing(request_.seed);
@@ -111,10 +139,11 @@ class Comparison {
     const DenseTensor& want = serial_.value(tensor.id);
     if (ring) {
       if (got.bytes == want.bytes) return;
+      const auto size = static_cast<size_t>(SizeOf(tensor.type.dtype));
       size_t i = 0;
-      while (got.as<uint64_t>()[i] == want.as<uint64_t>()[i]) ++i;
+      while (got.bytes[i] == want.bytes[i]) ++i;
       result.first_difference =
-          absl::StrCat("tensor '", tensor.name, "' after step ", step, ", element ", i,
+          absl::StrCat("tensor '", tensor.name, "' after step ", step, ", element ", i / size,
                        ": the plan and the serial model differ (ring)");
       return;
     }
@@ -132,7 +161,7 @@ class Comparison {
   }
 
   const Graph& graph_;
-  const Plan& plan_;
+  const StepsToVerify& steps_;
   const VerificationRequest& request_;
   SerialTrainer serial_;
 };
@@ -174,11 +203,21 @@ absl::StatusOr<VerificationResult> VerifyTrainingPlan(const TrainingModel& model
     reduced = *std::move(smaller);
     graph = &*reduced;
   }
-  return VerifyEqual(*graph, plan, request);
+  const absl::Status proof = VerifyPlan(model.graph, plan);
+  if (!proof.ok() && !absl::IsInternal(proof)) return proof;
+  ASSIGN_OR_RETURN(VerificationResult result, VerifyEqual(*graph, plan, request));
+  if (result.equal && !proof.ok()) {
+    result.equal = false;
+    result.first_difference = absl::StrCat("plan verifier: ", proof.message());
+  }
+  return result;
 }
 
-absl::StatusOr<VerificationResult> VerifyEqual(const Graph& graph, const Plan& plan,
+int ExitCodeOf(const VerificationResult& result) { return result.equal ? 0 : 1; }
+
+absl::StatusOr<VerificationResult> VerifySteps(const StepsToVerify& steps,
                                                const VerificationRequest& request) {
+  const Graph& graph = steps.graph;
   const int64_t needed = BytesNeeded(graph, request.quick);
   if (needed > request.memory_bytes) {
     return absl::ResourceExhaustedError(
@@ -189,14 +228,21 @@ absl::StatusOr<VerificationResult> VerifyEqual(const Graph& graph, const Plan& p
   result.batch = graph.batch();
   if (!request.quick) {
     const Graph ring = WithRingArithmetic(graph);
-    RETURN_IF_ERROR(Comparison(ring, plan, request).Run(true, result));
+    RETURN_IF_ERROR(Comparison(ring, steps, request).Run(true, result));
     result.ring_checked = true;
   }
   if (result.first_difference.empty()) {
-    RETURN_IF_ERROR(Comparison(graph, plan, request).Run(false, result));
+    RETURN_IF_ERROR(Comparison(graph, steps, request).Run(false, result));
   }
   result.equal = result.first_difference.empty();
   return result;
+}
+
+absl::StatusOr<VerificationResult> VerifyEqual(const Graph& graph, const Plan& plan,
+                                               const VerificationRequest& request) {
+  return VerifySteps({graph, plan.strategy, plan.topology.size(),
+                      [&plan](const Graph& form) { return StepFor(form, plan); }},
+                     request);
 }
 
 }  // namespace partita

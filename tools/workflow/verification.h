@@ -1,11 +1,14 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "absl/status/statusor.h"
 #include "graph/graph.h"
 #include "graph/parallel/plan.h"
+#include "graph/parallel/strategy.h"
+#include "graph/task/planned_step.h"
 #include "tools/workflow/training_model.h"
 
 namespace partita {
@@ -29,17 +32,35 @@ struct VerificationResult {
   int64_t batch = 0;             // that was run
 };
 
-// Proves a plan equal to the serial model by executing both: in the ring, bit for bit (unless
-// quick), and in float within the tolerance. The plan runs on virtual devices of the reference
-// backend, whatever machine it is for. ResourceExhausted with the bytes needed where that does not
-// fit.
+// The exit code of the verb `verify`: 0 if equal, 1 if not.
+int ExitCodeOf(const VerificationResult& result);
+
+// What is to be proven: how a graph and its strategy become the step that runs on `devices`. `make`
+// is called with the graph and with the same graph over the ring.
+struct StepsToVerify {
+  const Graph& graph;
+  const Strategy& strategy;
+  int devices = 1;
+  std::function<absl::StatusOr<PlannedStep>(const Graph&)> make;
+};
+
+// Proves steps equal to the serial model, symbolically by the plan verifier and by executing both:
+// in the ring, bit for bit (unless quick), and in float within the tolerance; weights, states, loss
+// and metrics after every step, and copies of a weight with each other. They run on virtual devices
+// of the reference backend. A difference that execution finds is reported rather than the
+// verifier's; steps with malformed tasks are not executed. InvalidArgument if the strategy or the
+// order is at fault; ResourceExhausted with the bytes needed where it does not fit.
+absl::StatusOr<VerificationResult> VerifySteps(const StepsToVerify& steps,
+                                               const VerificationRequest& request);
+
+// VerifySteps of a plan, whatever machine it is for, in the plan's order.
 absl::StatusOr<VerificationResult> VerifyEqual(const Graph& graph, const Plan& plan,
                                                const VerificationRequest& request);
 
 // The same for a plan of `model`, at the model's batch or, where that takes too much memory or
 // arithmetic for plain loops, at a smaller one: halved as often as is needed and as the plan's
 // splits of the batch allow. ResourceExhausted, with the bytes needed, where the smallest does not
-// fit in memory.
+// fit in memory. The plan verifier proves the plan at its own batch and formats, too.
 absl::StatusOr<VerificationResult> VerifyTrainingPlan(const TrainingModel& model, const Plan& plan,
                                                       const VerificationRequest& request);
 

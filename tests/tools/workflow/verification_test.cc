@@ -1,0 +1,109 @@
+// What `verify` runs finds every kind of mistake that a partitioner could make.
+#include "tools/workflow/verification.h"
+
+#include <cstdio>
+#include <map>
+#include <random>
+#include <string>
+
+#include "absl/strings/match.h"
+#include "gmock/gmock.h"
+#include "graph/task/buffer_assignment.h"
+#include "graph/training_graph.h"
+#include "gtest/gtest.h"
+#include "runtime/train/executor_setup.h"
+#include "tests/testing/dense_model.h"
+#include "tests/testing/faults.h"
+#include "tests/testing/model_writer.h"
+#include "tests/testing/random_strategy.h"
+
+namespace partita {
+namespace {
+
+constexpr int kPlantings = 6;  // of each kind, at least
+
+// How often a kind was planted, and what found it.
+struct Count {
+  int planted = 0, executed = 0, proven = 0;
+};
+
+// A fault is planted into the steps of both arithmetics at the same place.
+StepsToVerify FaultySteps(const Graph& graph, const Strategy& strategy,
+                          const PartitionOptions& options, const Fault& fault, uint64_t seed) {
+  return {graph, strategy, options.devices,
+          [&strategy, options, &fault, seed](const Graph& form) -> absl::StatusOr<PlannedStep> {
+            PlannedStep step = ModelWriter::Get(CanonicalStep(form, strategy, options));
+            std::mt19937_64 random(seed);
+            auto faulty = WithFault(fault, form, step.tasks, random);
+            if (!faulty.has_value()) return absl::NotFoundError("no place");
+            step.tasks = *std::move(faulty);
+            step.order = CanonicalOrder(step.tasks);
+            return step;
+          }};
+}
+
+class VerificationTest : public ::testing::Test {
+ protected:
+  // Plants every kind that finds a place into one random plan of a dense model.
+  void PlantIntoPlan(uint64_t seed) {
+    std::mt19937_64 random(seed);
+    const Graph graph = ModelWriter::Get(BuildTrainingGraph(
+        DenseModel(), {.optimizer = static_cast<TrainingOptions::Optimizer>(random() % 3)}));
+    PartitionOptions options = RandomPartitionOptions(random);
+    options.devices = 2 + static_cast<int>(random() % 4);
+    options.node_of_device.clear();
+    const Strategy strategy = RandomStrategy(graph, options.devices, random);
+    for (const Fault& fault : Faults()) {
+      Count& count = counts_[fault.name];
+      if (count.planted >= kPlantings) continue;
+      const StepsToVerify steps = FaultySteps(graph, strategy, options, fault, seed);
+      if (!steps.make(graph).ok()) continue;
+      const auto result = VerifySteps(steps, {.steps = 2});
+      ASSERT_TRUE(result.ok()) << fault.name << ", seed " << seed << ": " << result.status();
+      ++count.planted;
+      EXPECT_FALSE(result->equal) << fault.name << ", seed " << seed;
+      EXPECT_EQ(ExitCodeOf(*result), 1) << fault.name << ", seed " << seed;
+      // A tensor (or the task of one) by name.
+      EXPECT_THAT(result->first_difference, ::testing::ContainsRegex("'[^']+'"))
+          << fault.name << ", seed " << seed;
+      const bool proven = absl::StartsWith(result->first_difference, "plan verifier: ");
+      ++(proven ? count.proven : count.executed);
+      if (count.planted == 1) std::printf("%s: %s\n", fault.name, result->first_difference.c_str());
+    }
+  }
+
+  std::map<std::string, Count> counts_;
+};
+
+TEST_F(VerificationTest, EveryPlantedFaultMakesVerifyExitWith1AndNameATensor) {
+  for (uint64_t seed = 0; seed < 40; ++seed) PlantIntoPlan(seed);
+  int kinds = 0, kinds_by_execution = 0;
+  for (const auto& [name, count] : counts_) {
+    std::printf("%s: planted %d, found by execution %d, by the plan verifier %d\n", name.c_str(),
+                count.planted, count.executed, count.proven);
+    kinds += count.planted > 0;
+    kinds_by_execution += count.executed > 0;
+  }
+  EXPECT_GE(kinds, 20);
+  EXPECT_GE(kinds_by_execution, 20);
+}
+
+TEST_F(VerificationTest, StepsWithoutAFaultAreEqualAndExitWith0) {
+  for (uint64_t seed = 0; seed < 4; ++seed) {
+    std::mt19937_64 random(seed);
+    const Graph graph = ModelWriter::Get(BuildTrainingGraph(DenseModel(), {}));
+    const PartitionOptions options{.devices = 3};
+    const Strategy strategy = RandomStrategy(graph, options.devices, random);
+    const auto result =
+        VerifySteps({graph, strategy, 3,
+                     [&](const Graph& form) { return CanonicalStep(form, strategy, options); }},
+                    {});
+    ASSERT_TRUE(result.ok()) << result.status();
+    EXPECT_TRUE(result->equal) << result->first_difference;
+    EXPECT_TRUE(result->ring_checked);
+    EXPECT_EQ(ExitCodeOf(*result), 0);
+  }
+}
+
+}  // namespace
+}  // namespace partita
