@@ -21,8 +21,13 @@ Answer First(const std::vector<std::unique_ptr<CostModel>>& models, Ask&& ask) {
 
 Answer Times(Answer answer, double factor) {
   if (!answer.has_value()) return answer;
-  return CostOfSeconds(static_cast<double>(answer->time.value()) * 1e-9 * factor, answer->source,
-                       answer->spread);
+  const auto times = [factor](Nanos time) {
+    return CostOfSeconds(static_cast<double>(time.value()) * 1e-9 * factor, CostSource::kMeasured)
+        .time;
+  };
+  answer->time = times(answer->time);
+  if (answer->alone > Nanos(0)) answer->alone = times(answer->alone);
+  return answer;
 }
 
 // Answers a question from the map, or asks and remembers.
@@ -57,6 +62,12 @@ Answer FirstMatch::TransferCost(std::span<const TransferCall> group) const {
   return First(models_, [&](const CostModel& m) { return m.TransferCost(group); });
 }
 
+Nanos FirstMatch::StepOverhead(int64_t tasks) const {
+  Nanos most;
+  for (const auto& model : models_) most = std::max(most, model->StepOverhead(tasks));
+  return most;
+}
+
 Scaled::Scaled(std::unique_ptr<CostModel> model, ScaleFactors factors)
     : model_(std::move(model)), factors_(factors) {}
 
@@ -72,6 +83,33 @@ Answer Scaled::CollectiveCost(const CollectiveCall& call) const {
 Answer Scaled::TransferCost(std::span<const TransferCall> group) const {
   return Times(model_->TransferCost(group), factors_.transfers);
 }
+
+Nanos Scaled::StepOverhead(int64_t tasks) const { return model_->StepOverhead(tasks); }
+
+BusyAndAlone::BusyAndAlone(std::unique_ptr<CostModel> busy, std::unique_ptr<CostModel> alone)
+    : busy_(std::move(busy)), alone_(std::move(alone)) {}
+
+template <class Ask>
+Answer BusyAndAlone::Both(Ask&& ask) const {
+  Answer answer = ask(*busy_);
+  if (!answer.has_value() || answer->source == CostSource::kRoofline) return answer;
+  if (const Answer alone = ask(*alone_)) answer->alone = alone->time;
+  return answer;
+}
+
+Answer BusyAndAlone::KernelCost(const KernelSignature& signature, DeviceId device) const {
+  return Both([&](const CostModel& m) { return m.KernelCost(signature, device); });
+}
+Answer BusyAndAlone::MoveCost(const MoveSignature& signature, DeviceId device) const {
+  return Both([&](const CostModel& m) { return m.MoveCost(signature, device); });
+}
+Answer BusyAndAlone::CollectiveCost(const CollectiveCall& call) const {
+  return Both([&](const CostModel& m) { return m.CollectiveCost(call); });
+}
+Answer BusyAndAlone::TransferCost(std::span<const TransferCall> group) const {
+  return Both([&](const CostModel& m) { return m.TransferCost(group); });
+}
+Nanos BusyAndAlone::StepOverhead(int64_t tasks) const { return busy_->StepOverhead(tasks); }
 
 std::vector<DeviceId> EqualDevices(const Machine& machine, const DeviceProfiles& profiles) {
   const DeviceTopology& topology = machine.topology;
@@ -109,8 +147,11 @@ Answer Cached::CollectiveCost(const CollectiveCall& call) const {
                   [&] { return model_->CollectiveCost(call); });
 }
 Answer Cached::TransferCost(std::span<const TransferCall> group) const {
-  return model_->TransferCost(group);
+  return Remember(mutex_, transfers_, max_entries_, group,
+                  [&] { return model_->TransferCost(group); });
 }
+
+Nanos Cached::StepOverhead(int64_t tasks) const { return model_->StepOverhead(tasks); }
 
 Cached::OwnedCall::OwnedCall(const CollectiveCall& call)
     : collective(*call.collective),
@@ -124,6 +165,17 @@ size_t Cached::CallHash::operator()(const CollectiveCall& call) const {
   for (const ElementRange& block : call.collective->blocks) hash = absl::HashOf(hash, block.count);
   for (const auto& row : call.collective->counts) hash = absl::HashOf(hash, row);
   return hash;
+}
+
+size_t Cached::GroupHash::operator()(std::span<const TransferCall> group) const {
+  size_t hash = group.size();
+  for (const TransferCall& call : group) hash = absl::HashOf(hash, call.from, call.to, call.bytes);
+  return hash;
+}
+
+bool Cached::GroupEqual::operator()(std::span<const TransferCall> a,
+                                    std::span<const TransferCall> b) const {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end());
 }
 
 bool Cached::CallEqual::operator()(const CollectiveCall& a, const CollectiveCall& b) const {

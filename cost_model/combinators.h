@@ -25,6 +25,7 @@ class FirstMatch : public CostModel {
   std::optional<TaskCost> MoveCost(const MoveSignature& signature, DeviceId device) const override;
   std::optional<TaskCost> CollectiveCost(const CollectiveCall& call) const override;
   std::optional<TaskCost> TransferCost(std::span<const TransferCall> group) const override;
+  Nanos StepOverhead(int64_t tasks) const override;
 
  private:
   std::vector<std::unique_ptr<CostModel>> models_;
@@ -43,18 +44,39 @@ class Scaled : public CostModel {
   std::optional<TaskCost> MoveCost(const MoveSignature& signature, DeviceId device) const override;
   std::optional<TaskCost> CollectiveCost(const CollectiveCall& call) const override;
   std::optional<TaskCost> TransferCost(std::span<const TransferCall> group) const override;
+  Nanos StepOverhead(int64_t tasks) const override;
 
  private:
   std::unique_ptr<CostModel> model_;
   ScaleFactors factors_;
 };
 
+// The answers of one model, with TaskCost::alone from another where the first one's are not mere
+// roofline and the second knows.
+class BusyAndAlone : public CostModel {
+ public:
+  BusyAndAlone(std::unique_ptr<CostModel> busy, std::unique_ptr<CostModel> alone);
+
+  std::optional<TaskCost> KernelCost(const KernelSignature& signature,
+                                     DeviceId device) const override;
+  std::optional<TaskCost> MoveCost(const MoveSignature& signature, DeviceId device) const override;
+  std::optional<TaskCost> CollectiveCost(const CollectiveCall& call) const override;
+  std::optional<TaskCost> TransferCost(std::span<const TransferCall> group) const override;
+  Nanos StepOverhead(int64_t tasks) const override;
+
+ private:
+  template <class Ask>
+  std::optional<TaskCost> Both(Ask&& ask) const;
+
+  std::unique_ptr<CostModel> busy_, alone_;
+};
+
 // For each device the first one that every kernel and move takes the same time on: of the same
 // class and profile.
 std::vector<DeviceId> EqualDevices(const Machine& machine, const DeviceProfiles& profiles);
 
-// Remembers the answers for kernels, moves and collectives, up to `max_entries` of each; transfers
-// are asked for anew. `equal_devices[d]` (see above) is asked for in place of device d.
+// Remembers the answers for kernels, moves, collectives and transfers, up to `max_entries` of each.
+// `equal_devices[d]` (see above) is asked for in place of device d.
 class Cached : public CostModel {
  public:
   Cached(std::unique_ptr<CostModel> model, std::vector<DeviceId> equal_devices,
@@ -65,6 +87,7 @@ class Cached : public CostModel {
   std::optional<TaskCost> MoveCost(const MoveSignature& signature, DeviceId device) const override;
   std::optional<TaskCost> CollectiveCost(const CollectiveCall& call) const override;
   std::optional<TaskCost> TransferCost(std::span<const TransferCall> group) const override;
+  Nanos StepOverhead(int64_t tasks) const override;
 
  private:
   // Keys own their parts; look-ups compare with the caller's without copying.
@@ -119,6 +142,17 @@ class Cached : public CostModel {
       return (*this)(a.call(), b.call());
     }
   };
+  struct GroupHash {
+    using is_transparent = void;
+    size_t operator()(std::span<const TransferCall> group) const;
+  };
+  struct GroupEqual {
+    using is_transparent = void;
+    bool operator()(std::span<const TransferCall> a, std::span<const TransferCall> b) const;
+  };
+  struct OwnedGroup : std::vector<TransferCall> {
+    explicit OwnedGroup(std::span<const TransferCall> group) : vector(group.begin(), group.end()) {}
+  };
   using Answer = std::optional<TaskCost>;
   template <class Signature>
   using Answers = absl::flat_hash_map<Owned<Signature>, Answer, SignatureHash, SignatureEqual>;
@@ -130,6 +164,8 @@ class Cached : public CostModel {
   mutable Answers<KernelSignature> kernels_ ABSL_GUARDED_BY(mutex_);
   mutable Answers<MoveSignature> moves_ ABSL_GUARDED_BY(mutex_);
   mutable absl::flat_hash_map<OwnedCall, Answer, CallHash, CallEqual> collectives_
+      ABSL_GUARDED_BY(mutex_);
+  mutable absl::flat_hash_map<OwnedGroup, Answer, GroupHash, GroupEqual> transfers_
       ABSL_GUARDED_BY(mutex_);
 };
 

@@ -5,6 +5,8 @@
 
 namespace partita {
 
+Nanos CostModel::StepOverhead(int64_t) const { return Nanos(0); }
+
 absl::string_view Name(CostSource source) {
   switch (source) {
     case CostSource::kMeasured:

@@ -29,7 +29,11 @@ struct TaskCost {
   // Expected relative deviation of a single run: median absolute deviation / median of the samples
   // where measured, otherwise the model's stated uncertainty.
   double spread = 0;
+  // What it takes while the other devices of its node are idle, and for communication: while the
+  // compute lanes of its devices wait for it. 0: the same as `time`, which is for busy ones.
+  Nanos alone{0};
 
+  Nanos Alone() const { return alone > Nanos(0) ? alone : time; }
   friend bool operator==(const TaskCost&, const TaskCost&) = default;
 };
 
@@ -59,7 +63,8 @@ struct TransferCall {
 // functions may be called from several threads at once.
 //
 // Lanes that share a core and transfers of different tasks that share a channel slow each other
-// down: that is the simulator's part. Here every task has its device and its links to itself.
+// down: that is the simulator's part. Here every task has its device and its links to itself, and
+// what else the node does is one of two extremes (TaskCost::time and alone).
 class CostModel {
  public:
   virtual ~CostModel() = default;
@@ -71,6 +76,10 @@ class CostModel {
   virtual std::optional<TaskCost> CollectiveCost(const CollectiveCall& call) const = 0;
   // All messages of one group, from the common start to the last arrival.
   virtual std::optional<TaskCost> TransferCost(std::span<const TransferCall> group) const = 0;
+
+  // What a step takes besides its tasks, from starting the lanes to knowing that all have ended;
+  // `tasks`: of the device that has most. 0 where nobody knows.
+  virtual Nanos StepOverhead(int64_t tasks) const;
 };
 
 }  // namespace partita

@@ -1,5 +1,6 @@
 #include "cost_model/default_cost_model.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -13,16 +14,26 @@
 namespace partita {
 
 std::unique_ptr<CostModel> MakeDefaultCostModel(std::shared_ptr<const Machine> machine,
-                                                DeviceProfiles profiles) {
-  profiles.resize(machine->topology.size());
+                                                DeviceProfiles profiles, DeviceProfiles alone) {
+  profiles.resize(static_cast<size_t>(machine->topology.size()));
+  alone.resize(profiles.size());
   std::vector<DeviceId> equal = EqualDevices(*machine, profiles);
+  const bool has_alone = std::any_of(alone.begin(), alone.end(),
+                                     [](const auto& profile) { return profile != nullptr; });
   std::vector<std::unique_ptr<CostModel>> models;
   models.push_back(std::make_unique<MeasuredCost>(machine, profiles));
   models.push_back(std::make_unique<InterpolatedCost>(machine, std::move(profiles)));
   models.push_back(std::make_unique<RooflineCost>(machine));
   models.push_back(std::make_unique<LinkCost>(machine));
-  return std::make_unique<Cached>(std::make_unique<FirstMatch>(std::move(models)),
-                                  std::move(equal));
+  std::unique_ptr<CostModel> model = std::make_unique<FirstMatch>(std::move(models));
+  if (has_alone) {
+    std::vector<std::unique_ptr<CostModel>> known;
+    known.push_back(std::make_unique<MeasuredCost>(machine, alone));
+    known.push_back(std::make_unique<InterpolatedCost>(machine, std::move(alone)));
+    model = std::make_unique<BusyAndAlone>(std::move(model),
+                                           std::make_unique<FirstMatch>(std::move(known)));
+  }
+  return std::make_unique<Cached>(std::move(model), std::move(equal));
 }
 
 std::unique_ptr<CostModel> MakeSyntheticCostModel(std::shared_ptr<const Machine> machine) {
@@ -35,7 +46,7 @@ std::unique_ptr<CostModel> MakeSyntheticCostModel(std::shared_ptr<const Machine>
 }
 
 absl::StatusOr<DeviceProfiles> LoadProfiles(const ProfileDb& db, const Machine& machine,
-                                            absl::string_view backend, bool allow_foreign) {
+                                            const ProfileRequest& request) {
   DeviceProfiles profiles;
   absl::flat_hash_map<DeviceFingerprint, std::shared_ptr<const Profile>> loaded;
   for (int d = 0; d < machine.topology.size(); ++d) {
@@ -43,10 +54,11 @@ absl::StatusOr<DeviceProfiles> LoadProfiles(const ProfileDb& db, const Machine& 
       profiles.push_back(nullptr);
       continue;
     }
-    const DeviceFingerprint device = FingerprintOf(machine, DeviceId(d), backend);
+    DeviceFingerprint device = FingerprintOf(machine, DeviceId(d), request.backend);
+    if (request.alone) device = AloneFingerprint(std::move(device));
     auto [entry, fresh] = loaded.try_emplace(device);
     if (fresh) {
-      ASSIGN_OR_RETURN(Profile profile, db.Load(device, allow_foreign));
+      ASSIGN_OR_RETURN(Profile profile, db.Load(device, request.allow_foreign));
       if (profile.size() > 0) entry->second = std::make_shared<const Profile>(std::move(profile));
     }
     profiles.push_back(entry->second);

@@ -14,15 +14,23 @@ namespace partita {
 // The standard stack: measured where it was measured, else interpolated, else roofline; collectives
 // and transfers over the links. Knows every task; remembers answers. Without profiles it is all
 // roofline and links.
+// `alone`: what was measured while the other devices were idle.
 std::unique_ptr<CostModel> MakeDefaultCostModel(std::shared_ptr<const Machine> machine,
-                                                DeviceProfiles profiles = {});
+                                                DeviceProfiles profiles = {},
+                                                DeviceProfiles alone = {});
 
 // The same with SyntheticCost in place of measurements.
 std::unique_ptr<CostModel> MakeSyntheticCostModel(std::shared_ptr<const Machine> machine);
 
 // What the database holds about each device of the machine, measured through `backend`. Null where
-// the machine cannot be measured on or nothing is known. Errors as ProfileDb::Load.
+// the machine cannot be measured on or nothing is known. `alone`: the records of idle neighbours
+// instead (AloneFingerprint). Errors as ProfileDb::Load.
+struct ProfileRequest {
+  absl::string_view backend;
+  bool allow_foreign = false;
+  bool alone = false;
+};
 absl::StatusOr<DeviceProfiles> LoadProfiles(const ProfileDb& db, const Machine& machine,
-                                            absl::string_view backend, bool allow_foreign = false);
+                                            const ProfileRequest& request);
 
 }  // namespace partita

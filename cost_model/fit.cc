@@ -14,6 +14,7 @@ namespace partita {
 namespace {
 
 constexpr int64_t kBeyondCaches = int64_t{8} << 20;
+constexpr TransferCall kOneMessage{DeviceId(0), DeviceId(1), 0};
 constexpr double kFastest = 1e15;  // bytes/s, where no size takes longer than another
 
 // Sums of the normal equations of min sum (l*u + s*v - 1)^2 with u = latencies/nanos, v =
@@ -123,12 +124,14 @@ MeasuredRates RatesFrom(std::span<const ProfileRecord> records) {
         collectives[record.variant].push_back(
             {static_cast<double>(record.work.other), point.bytes, point.nanos});
         break;
+      case RecordKind::kStep:
+        break;
     }
   }
   rates.copy = LineOf(lines, MoveFamily(MoveSignature::Kind::kCopy));
   rates.add = LineOf(lines, MoveFamily(MoveSignature::Kind::kAdd));
   rates.fill = LineOf(lines, MoveFamily(MoveSignature::Kind::kFill));
-  rates.exchange = LineOf(lines, RecordOfExchange(0).family);
+  rates.exchange = LineOf(lines, RecordOf(std::span(&kOneMessage, 1)).family);
   for (const auto& [name, points] : collectives) {
     const std::vector<std::string> words = absl::StrSplit(name, ' ');
     const std::optional<FittedLine> fitted = FitLine(points);

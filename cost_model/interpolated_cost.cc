@@ -124,8 +124,20 @@ std::optional<TaskCost> InterpolatedCost::CollectiveCost(const CollectiveCall& c
   return neighbors.Cost(seconds(wanted.work, wanted.bytes));
 }
 
-std::optional<TaskCost> InterpolatedCost::TransferCost(std::span<const TransferCall>) const {
-  return std::nullopt;
+std::optional<TaskCost> InterpolatedCost::TransferCost(std::span<const TransferCall> group) const {
+  const Profile* profile = ProfileOfNode(*machine_, profiles_, group);
+  if (profile == nullptr) return std::nullopt;
+  const DeviceClass& device_class = machine_->ClassOf(group[0].from);
+  const auto seconds = [&](int64_t bytes) {
+    return std::max(1e-9, device_class.copy.Seconds(static_cast<double>(bytes)) +
+                              1e-9 * device_class.kernel_overhead_ns);
+  };
+  const ProfileRecord wanted = RecordOf(group);
+  Neighbors neighbors;
+  for (const ProfilePoint& point : profile->Family(wanted.family)) {
+    neighbors.Add(Octaves(point.bytes, wanted.bytes), Ratio(point.timing, seconds(point.bytes)));
+  }
+  return neighbors.Cost(seconds(wanted.bytes));
 }
 
 }  // namespace partita

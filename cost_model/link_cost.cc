@@ -36,13 +36,21 @@ class MessageGroup {
       return;
     }
     latency_ = std::max(latency_, topology.RouteLatency(from, to).value());
-    for (ChannelId id : topology.Route(from, to)) {
+    // Devices of one host's cores read from each other's memory: the reader does the work.
+    const auto route = topology.Route(from, to);
+    for (ChannelId id : IsRead(from, to) ? route.last(1) : route) {
       int64_t& load = load_[id.index()];
       if (load == 0) busy_.push_back(id);
       load += bytes;
       longest_ = std::max(longest_, static_cast<double>(load) /
                                         static_cast<double>(topology.channel(id).bytes_per_second));
     }
+  }
+
+  bool IsRead(DeviceId from, DeviceId to) const {
+    const Device& a = machine_.topology.device(from);
+    const Device& b = machine_.topology.device(to);
+    return a.kind == DeviceKind::kCpu && b.kind == DeviceKind::kCpu && a.node == b.node;
   }
 
   // What the messages take; forgets them.

@@ -13,7 +13,9 @@ namespace partita {
 //
 // A group of messages that start together takes the largest latency of their routes plus the
 // largest time that any channel needs for all the bytes that cross it: full duplex, every channel
-// busy at once. A message from a device to itself is a copy.
+// busy at once. A message from a device to itself is a copy. Between CPU devices of one node the
+// receiver reads the sender's memory: only the last channel of the route counts, so that a
+// broadcast takes each receiver its own time and the sender none.
 //
 // A collective is its schedule: the sum over rounds of what the round's messages take as a group,
 // or of what the device that adds most takes to add, if that is longer. Where the machine has a

@@ -43,8 +43,40 @@ std::optional<TaskCost> MeasuredCost::CollectiveCost(const CollectiveCall& call)
   return CostOf(profile->Find(KeyOf(call)));
 }
 
-std::optional<TaskCost> MeasuredCost::TransferCost(std::span<const TransferCall>) const {
-  return std::nullopt;
+std::optional<TaskCost> MeasuredCost::TransferCost(std::span<const TransferCall> group) const {
+  const Profile* profile = ProfileOfNode(*machine_, profiles_, group);
+  return profile == nullptr ? std::nullopt : CostOf(profile->Find(KeyOf(group)));
+}
+
+Nanos MeasuredCost::StepOverhead(int64_t tasks) const {
+  Nanos most;
+  for (const auto& profile : profiles_) {
+    if (profile == nullptr) continue;
+    const std::span<const ProfilePoint> steps = profile->Family(RecordOfStep(0).family);
+    if (steps.empty()) continue;
+    // In the order of their keys; the fewest and the most tasks make the line.
+    const auto [few, many] = std::minmax_element(
+        steps.begin(), steps.end(),
+        [](const ProfilePoint& a, const ProfilePoint& b) { return a.work.other < b.work.other; });
+    const int64_t between = std::max<int64_t>(1, many->work.other - few->work.other);
+    const int64_t rise = std::max<int64_t>(0, many->timing.median_ns - few->timing.median_ns);
+    most = std::max(most, Nanos(few->timing.median_ns +
+                                rise * std::max<int64_t>(0, tasks - few->work.other) / between));
+  }
+  return most;
+}
+
+const Profile* ProfileOfNode(const Machine& machine, const DeviceProfiles& profiles,
+                             std::span<const TransferCall> group) {
+  if (group.empty()) return nullptr;
+  const DeviceTopology& topology = machine.topology;
+  const int node = topology.device(group[0].from).node;
+  for (const TransferCall& call : group) {
+    if (topology.device(call.from).node != node || topology.device(call.to).node != node) {
+      return nullptr;
+    }
+  }
+  return profiles[group[0].from.index()].get();
 }
 
 }  // namespace partita

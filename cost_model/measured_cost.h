@@ -13,7 +13,7 @@ namespace partita {
 using DeviceProfiles = std::vector<std::shared_ptr<const Profile>>;
 
 // Tasks that were measured, exactly as asked for. Collectives: where all devices of the group are
-// of one node, by the profile of the first. Transfers: none.
+// of one node, by the profile of the first; transfers likewise.
 class MeasuredCost : public CostModel {
  public:
   MeasuredCost(std::shared_ptr<const Machine> machine, DeviceProfiles profiles);
@@ -23,14 +23,21 @@ class MeasuredCost : public CostModel {
   std::optional<TaskCost> MoveCost(const MoveSignature& signature, DeviceId device) const override;
   std::optional<TaskCost> CollectiveCost(const CollectiveCall& call) const override;
   std::optional<TaskCost> TransferCost(std::span<const TransferCall> group) const override;
+  // By steps of empty tasks: the line through the one with fewest and the one with most.
+  Nanos StepOverhead(int64_t tasks) const override;
 
  private:
   std::shared_ptr<const Machine> machine_;
   DeviceProfiles profiles_;
 };
 
+// The profile of the first sender where all devices of the group are of one node; null otherwise
+// and where nothing is known.
+const Profile* ProfileOfNode(const Machine& machine, const DeviceProfiles& profiles,
+                             std::span<const TransferCall> group);
+
 // Tasks of which others of the same family were measured: kernels of the same operator, pass, types
-// and formats at other extents and attributes, moves and collectives of the same kind.
+// and formats at other extents and attributes, moves, collectives and transfers of the same kind.
 //
 // The roofline gives the shape, the neighbours the level: the time is the roofline's times the
 // weighted geometric mean of (measured / roofline) of the nearest four. Distance is measured in

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <map>
 #include <tuple>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -49,6 +50,22 @@ std::string SizesText(const Collective& c) {
                       "]");
 }
 
+// Bytes by (from, to), devices renamed in the order of the pairs.
+std::map<std::pair<int, int>, int64_t> MessagesOf(std::span<const TransferCall> group) {
+  std::map<std::pair<DeviceId, DeviceId>, int64_t> pairs;
+  for (const TransferCall& call : group) pairs[{call.from, call.to}] += call.bytes;
+  std::map<DeviceId, int> names;
+  const auto name = [&names](DeviceId id) {
+    return names.try_emplace(id, static_cast<int>(names.size())).first->second;
+  };
+  std::map<std::pair<int, int>, int64_t> messages;
+  for (const auto& [pair, bytes] : pairs) {
+    const int from = name(pair.first), to = name(pair.second);
+    messages[{from, to}] = bytes;
+  }
+  return messages;
+}
+
 std::string FamilyOf(const CollectiveCall& call) {
   return absl::StrCat(Name(call.collective->kind), ".", call.algorithm,
                       " ranks=", call.collective->ranks, " ", Name(call.dtype));
@@ -75,6 +92,11 @@ DeviceFingerprint FingerprintOf(const Machine& machine, DeviceId device,
   return {machine.ClassOf(device).hardware,
           absl::StrCat("backend=", backend, " threads=", d.threads, " devices=", devices,
                        " cores=", distinct)};
+}
+
+DeviceFingerprint AloneFingerprint(DeviceFingerprint fingerprint) {
+  absl::StrAppend(&fingerprint.configuration, " alone");
+  return fingerprint;
 }
 
 ProfileRecord RecordOf(const KernelSignature& signature) {
@@ -111,12 +133,28 @@ ProfileRecord RecordOf(const CollectiveCall& call) {
   return record;
 }
 
-ProfileRecord RecordOfExchange(int64_t bytes) {
-  return {.kind = RecordKind::kExchange,
-          .signature = absl::StrCat("exchange bytes=", bytes),
-          .family = "exchange",
-          .bytes = bytes};
+ProfileRecord RecordOf(std::span<const TransferCall> group) {
+  ProfileRecord record{
+      .kind = RecordKind::kExchange, .signature = "transfers", .family = "transfers"};
+  std::map<DeviceId, int64_t> received;
+  for (const auto& [pair, bytes] : MessagesOf(group)) {
+    absl::StrAppend(&record.family, " ", pair.first, ">", pair.second);
+    absl::StrAppend(&record.signature, " ", pair.first, ">", pair.second, ":", bytes);
+    int64_t& sum = received[DeviceId(pair.second)];
+    sum += bytes;
+    record.bytes = std::max(record.bytes, sum);
+  }
+  return record;
 }
+
+ProfileRecord RecordOfStep(int64_t tasks) {
+  return {.kind = RecordKind::kStep,
+          .signature = absl::StrCat("step tasks=", tasks),
+          .family = "step",
+          .work = {0, tasks}};
+}
+
+std::string KeyOf(std::span<const TransferCall> group) { return RecordOf(group).signature; }
 
 std::string KeyOf(const CollectiveCall& call) {
   return absl::StrCat(FamilyOf(call), " ", SizesText(*call.collective));

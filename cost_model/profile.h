@@ -33,11 +33,16 @@ std::string ToString(const DeviceFingerprint& fingerprint);
 // its node are busy.
 DeviceFingerprint FingerprintOf(const Machine& machine, DeviceId device, absl::string_view backend);
 
+// The same device while the others of its node are idle (see TaskCost::alone): its records are kept
+// apart.
+DeviceFingerprint AloneFingerprint(DeviceFingerprint fingerprint);
+
 enum class RecordKind : uint8_t {
   kKernel,
   kMove,
   kCollective,
-  kExchange,  // one message from a device to another of its node
+  kExchange,  // messages between devices of its node that start together
+  kStep,      // a step of empty tasks
 };
 
 // One measured task: which, what of it decides its time, and the samples.
@@ -48,9 +53,11 @@ struct ProfileRecord {
   // `variant` is the text of what else differs besides size.
   std::string family;
   std::string variant;
-  Work work;          // a collective's other: its rounds
-  int64_t bytes = 0;  // at least moved; a move's payload; what a collective's busiest rank receives
-  int64_t run = 0;    // a move's: elements in one contiguous run
+  Work work;  // a collective's other: its rounds; a step's: its tasks
+  // At least moved; a move's payload; what the busiest rank of a collective or device of an
+  // exchange receives.
+  int64_t bytes = 0;
+  int64_t run = 0;                  // a move's: elements in one contiguous run
   std::vector<int64_t> samples_ns;  // in the order measured; at least one, each above 0
   int64_t scratch_bytes = 0;        // what the kernel asked for besides its operands
   int64_t measured_at = 0;          // seconds since 1970
@@ -67,10 +74,13 @@ struct ProfileRecord {
 ProfileRecord RecordOf(const KernelSignature& signature);
 ProfileRecord RecordOf(const MoveSignature& signature);
 ProfileRecord RecordOf(const CollectiveCall& call);
-ProfileRecord RecordOfExchange(int64_t bytes);
+// Devices are renamed by order of first appearance: who they are does not matter within a node.
+ProfileRecord RecordOf(std::span<const TransferCall> group);
+ProfileRecord RecordOfStep(int64_t tasks);
 
 // The keys alone.
 std::string KeyOf(const CollectiveCall& call);
+std::string KeyOf(std::span<const TransferCall> group);
 
 // Median (of an even number: the mean of the middle two, rounded down) and median absolute
 // deviation / median. Precondition: not empty.

@@ -22,7 +22,7 @@ constexpr char kSchema[] = R"(
   CREATE TABLE record (
     device INTEGER NOT NULL REFERENCES device (id),
     signature TEXT NOT NULL,
-    kind INTEGER NOT NULL,             -- 0 kernel, 1 move, 2 collective, 3 exchange
+    kind INTEGER NOT NULL,             -- 0 kernel, 1 move, 2 collective, 3 exchange, 4 step
     family TEXT NOT NULL,
     variant TEXT NOT NULL,
     multiply_adds INTEGER NOT NULL,
@@ -61,7 +61,7 @@ absl::Status CheckSamples(const ProfileRecord& record) {
 
 absl::Status CheckRow(const ProfileRecord& record) {
   RETURN_IF_ERROR(CheckSamples(record));
-  const bool sound = static_cast<int>(record.kind) <= static_cast<int>(RecordKind::kExchange) &&
+  const bool sound = static_cast<int>(record.kind) <= static_cast<int>(RecordKind::kStep) &&
                      record.work.multiply_adds >= 0 && record.work.other >= 0 &&
                      record.bytes >= 0 && record.run >= 0 && record.scratch_bytes >= 0;
   if (sound) return absl::OkStatus();

@@ -7,6 +7,7 @@
 #include "graph/support/status_macros.h"
 #include "graph/task/partition.h"
 #include "graph/task/planned_step.h"
+#include "planner/contention.h"
 
 namespace partita {
 namespace {
@@ -76,6 +77,28 @@ void Evaluator::Price(EvaluatedStep& step) const {
   step.evaluation.sources = CountSources(step.costs);
 }
 
+// Who runs beside whom depends on the durations and they on it: one round of correction.
+template <class SimulateTasks>
+void Evaluator::SimulateBeside(EvaluatedStep& step, SimulateTasks&& simulate) const {
+  step.durations = BoundedDurations(step.costs);
+  step.schedule = simulate(step.durations);
+  std::vector<Nanos> beside =
+      DurationsBeside(step.tasks, topology(), step.costs, step.durations, step.schedule);
+  if (beside == step.durations) return;
+  step.durations = std::move(beside);
+  step.schedule = simulate(step.durations);
+}
+
+Nanos Evaluator::TimeOf(const EvaluatedStep& step) const {
+  if (model_.StepOverhead(1) == Nanos(0)) return step.schedule.makespan;
+  std::vector<int64_t> tasks(static_cast<size_t>(step.tasks.devices()), 0);
+  for (const Task& task : step.tasks.tasks()) {
+    for (DeviceId d : DevicesOf(task)) ++tasks[d.index()];
+  }
+  const int64_t most = tasks.empty() ? 0 : *std::max_element(tasks.begin(), tasks.end());
+  return step.schedule.makespan + model_.StepOverhead(most);
+}
+
 // Up to the schedule without waits for memory.
 absl::StatusOr<EvaluatedStep> Evaluator::Start(const Strategy& strategy) const {
   EvaluatedStep step;
@@ -83,9 +106,10 @@ absl::StatusOr<EvaluatedStep> Evaluator::Start(const Strategy& strategy) const {
                    Partition(graph_, strategy, PartitionOptionsOf(topology(), options_.choices)));
   Price(step);
   const FlatTasks flat = Flatten(step.tasks, resources_);
-  step.schedule = Simulate(flat, BoundedDurations(step.costs));
+  const auto simulate = [&flat](std::span<const Nanos> d) { return Simulate(flat, d); };
+  SimulateBeside(step, simulate);
   step.order = OrderOf(flat, step.schedule);
-  step.evaluation.time = step.schedule.makespan;
+  step.evaluation.time = TimeOf(step);
   return step;
 }
 
@@ -98,9 +122,16 @@ void Evaluator::AddFigures(EvaluatedStep& step) {
 void Evaluator::FinishInOrder(EvaluatedStep& step) const {
   step.memory = AssignBuffers(step.tasks, step.order, options_.sizes);
   const FlatTasks flat = Flatten(step.tasks, resources_, step.memory.added_dependencies);
-  step.schedule = SimulateInOrder(flat, BoundedDurations(step.costs), step.order);
+  const auto simulate = [&](std::span<const Nanos> d) {
+    return SimulateInOrder(flat, d, step.order);
+  };
+  if (step.durations.empty()) {
+    SimulateBeside(step, simulate);
+  } else {
+    step.schedule = simulate(step.durations);
+  }
   Evaluation& e = step.evaluation;
-  e.time = step.schedule.makespan;
+  e.time = TimeOf(step);
   for (int d = 0; d < step.tasks.devices(); ++d) e.peak.push_back(step.memory.peak(DeviceId(d)));
   if (options_.limit_memory) CheckMemory(topology(), e);
 }

@@ -36,7 +36,7 @@ struct Evaluation {
   Verdict verdict = Verdict::kFeasible;
   std::string reason;
 
-  Nanos time;
+  Nanos time;  // of a step: of the schedule, and what the cost model says of steps as such
   int64_t tasks = 0;
   std::vector<Bytes> peak;      // by device: what tensors and scratch take at most
   Bytes excess;                 // kOutOfMemory: what the device that lacks most lacks
@@ -51,7 +51,9 @@ struct Evaluation {
 struct EvaluatedStep {
   TaskGraph tasks;
   std::vector<TaskCost> costs;  // by task
-  std::vector<TaskId> order;    // the total order in which lanes run
+  // By task: its cost beside what the other devices do at the time.
+  std::vector<Nanos> durations;
+  std::vector<TaskId> order;  // the total order in which lanes run
   BufferAssignment memory;
   Schedule schedule;  // with the waits that reuse of memory adds
   Evaluation evaluation;
@@ -97,6 +99,10 @@ class Evaluator {
  private:
   absl::StatusOr<EvaluatedStep> Start(const Strategy& strategy) const;
   void Price(EvaluatedStep& step) const;
+  // Fills in durations and schedule; `simulate` makes a schedule of durations.
+  template <class SimulateTasks>
+  void SimulateBeside(EvaluatedStep& step, SimulateTasks&& simulate) const;
+  Nanos TimeOf(const EvaluatedStep& step) const;
   void FinishInOrder(EvaluatedStep& step) const;
   static void AddFigures(EvaluatedStep& step);
 

@@ -91,6 +91,10 @@ class DeviceMemory {
   virtual int64_t bytes() const = 0;
 };
 
+// What a stream is for. One for communication runs host calls and copies only: it needs no team of
+// threads.
+enum class StreamUse : uint8_t { kCompute, kCommunication };
+
 // One open device, which may be a share of a machine's cores. (A `Device` is its description in a
 // DeviceTopology.)
 class BackendDevice {
@@ -98,7 +102,8 @@ class BackendDevice {
   virtual ~BackendDevice() = default;
   // ResourceExhausted with the bytes wanted and free.
   virtual absl::StatusOr<std::unique_ptr<DeviceMemory>> Allocate(int64_t bytes) = 0;
-  virtual absl::StatusOr<std::unique_ptr<Stream>> NewStream(const std::string& name) = 0;
+  virtual absl::StatusOr<std::unique_ptr<Stream>> NewStream(const std::string& name,
+                                                            StreamUse use) = 0;
   virtual std::unique_ptr<Event> NewEvent() = 0;
   // Unimplemented if the backend has no such kernel: it says which.
   virtual absl::StatusOr<std::unique_ptr<Kernel>> Prepare(const KernelSignature& signature) = 0;

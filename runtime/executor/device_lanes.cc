@@ -66,9 +66,11 @@ absl::Status DeviceLanes::Allocate() {
   const BufferAssignment& memory = program_.memory;
   ASSIGN_OR_RETURN(arena_, device_.Allocate(memory.arena[id_.index()].value()));
   ASSIGN_OR_RETURN(scratch_, device_.Allocate(memory.scratch[id_.index()].value()));
-  ASSIGN_OR_RETURN(compute_, device_.NewStream(absl::StrCat("device ", id_.value(), " compute")));
+  ASSIGN_OR_RETURN(compute_, device_.NewStream(absl::StrCat("device ", id_.value(), " compute"),
+                                               StreamUse::kCompute));
   ASSIGN_OR_RETURN(communication_,
-                   device_.NewStream(absl::StrCat("device ", id_.value(), " communication")));
+                   device_.NewStream(absl::StrCat("device ", id_.value(), " communication"),
+                                     StreamUse::kCommunication));
   return absl::OkStatus();
 }
 

@@ -2,20 +2,30 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstring>
+#include <utility>
 
-#include "graph/support/philox.h"
+#include "graph/support/fingerprint.h"
 #include "graph/support/status_macros.h"
+#include "runtime/comm/inproc/group_barrier.h"
 
 namespace partita {
 namespace {
 
+constexpr int64_t kMostFlushed = int64_t{64} << 20;  // beyond what caches keep of a step
+
 int64_t Aligned(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
-// Numbers of ordinary size; labels are 0, which every class count allows.
+double SecondsSince(std::chrono::steady_clock::time_point begin) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+// Numbers of ordinary size, none like its neighbours; labels are 0, which every class count allows.
 void FillData(const TensorType& type, void* data, uint64_t stream) {
   const int64_t count = Volume(type.shape);
   for (int64_t i = 0; i < count; ++i) {
-    const float value = 2 * UnitFloat(PhiloxWord(1, stream, static_cast<uint64_t>(i))) - 1;
+    const auto word = static_cast<int32_t>(Mix64(stream << 40 | static_cast<uint64_t>(i)));
+    const float value = static_cast<float>(word) * 0x1p-31f;
     switch (type.dtype) {
       case DType::kFloat32:
         static_cast<float*>(data)[i] = value;
@@ -33,137 +43,291 @@ void FillData(const TensorType& type, void* data, uint64_t stream) {
   }
 }
 
-// Random values for a small block, repeated: filling large tensors must not take longer than
-// measuring them.
-void FillFast(const TensorType& type, char* data, uint64_t stream) {
-  constexpr int64_t kBlock = 4096;
-  const int64_t count = Volume(type.shape), size = SizeOf(type.dtype);
-  const int64_t head = std::min(count, kBlock);
-  FillData({type.dtype, {head}}, data, stream);
-  for (int64_t i = head; i < count; i += kBlock) {
-    std::copy_n(data, std::min(kBlock, count - i) * size, data + i * size);
-  }
+void Rectify(const TensorType& type, void* data) {
+  if (type.dtype != DType::kFloat32) return;
+  auto* values = static_cast<float*>(data);
+  for (int64_t i = 0; i < Volume(type.shape); ++i) values[i] = std::max(values[i], 0.f);
 }
+
+// A copy of a row of floats by the device's own kernel: what a task before would have done to its
+// output.
+KernelSignature CopyOf(int64_t elements) {
+  const KernelTensor row{{DType::kFloat32, {elements}}};
+  return {.attrs = Reshape{{elements}}, .pass = {}, .inputs = {row}, .outputs = {row}};
+}
+
+// Copies within device memory that write operands or displace others from caches.
+class Producer {
+ public:
+  // `from` and `to` hold `type` each.
+  absl::Status Prepare(BackendDevice& device, const TensorType& type, void* from, void* to) {
+    const int64_t elements = type.bytes() / SizeOf(DType::kFloat32);
+    ASSIGN_OR_RETURN(kernel_, device.Prepare(CopyOf(elements)));
+    ASSIGN_OR_RETURN(scratch_, device.Allocate(kernel_->scratch_bytes()));
+    input_ = {from, Box{{0, elements}}, {elements}};
+    output_ = {to, Box{{0, elements}}, {elements}};
+    arguments_.inputs = std::span(&input_, 1);
+    arguments_.outputs = std::span(&output_, 1);
+    return absl::OkStatus();
+  }
+  void Enqueue(Stream& stream) const {
+    stream.Launch(*kernel_, arguments_, scratch_->data(), nullptr);
+  }
+
+ private:
+  std::unique_ptr<Kernel> kernel_;
+  std::unique_ptr<DeviceMemory> scratch_;
+  TensorArgument input_, output_;
+  KernelArguments arguments_;
+};
+
+// One work on one device.
+class Bench {
+ public:
+  virtual ~Bench() = default;
+  virtual void Enqueue(Stream& stream, WorkTiming* timing) const = 0;
+  void WriteFresh(Stream& stream) const {
+    for (const auto& producer : producers_) producer->Enqueue(stream);
+  }
+  int64_t scratch_bytes() const { return scratch_bytes_; }
+
+ protected:
+  absl::Status AddProducer(BackendDevice& device, const TensorType& type, void* from, void* to) {
+    if (type.bytes() == 0) return absl::OkStatus();
+    producers_.push_back(std::make_unique<Producer>());
+    return producers_.back()->Prepare(device, type, from, to);
+  }
+  std::vector<std::unique_ptr<Producer>> producers_;
+  int64_t scratch_bytes_ = 0;
+};
+
+class KernelBench : public Bench {
+ public:
+  absl::Status Prepare(const KernelWork& work, BackendDevice& device) {
+    const KernelSignature& signature = work.signature;
+    ASSIGN_OR_RETURN(kernel_, device.Prepare(signature));
+    scratch_bytes_ = kernel_->scratch_bytes();
+    ASSIGN_OR_RETURN(scratch_, device.Allocate(scratch_bytes_));
+    for (size_t k = 0; k < signature.inputs.size(); ++k) {
+      const KernelTensor& t = signature.inputs[k];
+      ASSIGN_OR_RETURN(void* data, Place(t, device, inputs_));
+      if (data == nullptr) continue;
+      FillData(t.type, data, k + 1);
+      if (k < work.rectified.size() && work.rectified[k]) Rectify(t.type, data);
+      if (k >= work.fresh.size() || !work.fresh[k]) continue;
+      ASSIGN_OR_RETURN(auto source, device.Allocate(BytesOf(t, device)));
+      std::memcpy(source->data(), data, static_cast<size_t>(t.type.bytes()));
+      RETURN_IF_ERROR(AddProducer(device, t.type, source->data(), data));
+      memories_.push_back(std::move(source));
+    }
+    for (size_t k = 0; k < signature.outputs.size(); ++k) {
+      const KernelTensor& t = signature.outputs[k];
+      const int over = k < work.in_place_of.size() ? work.in_place_of[k] : -1;
+      if (over >= 0) {
+        outputs_.push_back(
+            {inputs_[static_cast<size_t>(over)].data, Box::Full(t.type.shape), t.type.shape});
+      } else {
+        RETURN_IF_ERROR(Place(t, device, outputs_).status());
+      }
+    }
+    arguments_.inputs = inputs_;
+    arguments_.outputs = outputs_;
+    return absl::OkStatus();
+  }
+  void Enqueue(Stream& stream, WorkTiming* timing) const override {
+    stream.Launch(*kernel_, arguments_, scratch_->data(), timing);
+  }
+
+ private:
+  static int64_t BytesOf(const KernelTensor& t, const BackendDevice& device) {
+    return t.format == Format::kNative ? device.NativeBytes(t.type) : t.type.bytes();
+  }
+
+  // Null for what is not present or empty.
+  absl::StatusOr<void*> Place(const KernelTensor& t, BackendDevice& device,
+                              std::vector<TensorArgument>& list) {
+    void* data = nullptr;
+    if (t.present && Volume(t.type.shape) > 0) {
+      ASSIGN_OR_RETURN(auto memory, device.Allocate(Aligned(BytesOf(t, device))));
+      data = memory->data();
+      memories_.push_back(std::move(memory));
+    }
+    list.push_back({data, Box::Full(t.type.shape), t.type.shape});
+    return data;
+  }
+
+  std::unique_ptr<Kernel> kernel_;
+  std::unique_ptr<DeviceMemory> scratch_;
+  std::vector<std::unique_ptr<DeviceMemory>> memories_;
+  std::vector<TensorArgument> inputs_, outputs_;
+  KernelArguments arguments_;
+};
+
+// A move between two windows whose rows of `run` elements lie one run apart on one side; what it
+// reads is fresh.
+class MoveBench : public Bench {
+ public:
+  absl::Status Prepare(const MoveSignature& signature, BackendDevice& device) {
+    const int64_t run = std::max<int64_t>(1, signature.run);
+    const int64_t rows = std::max<int64_t>(1, signature.elements / run);
+    const Box region{{0, rows}, {0, run}};
+    const Box wide{{0, rows}, {0, rows > 1 ? run + std::min<int64_t>(run, 64) : run}};
+    const TensorType from{signature.dtype, {wide.volume()}};
+    ASSIGN_OR_RETURN(from_, device.Allocate(Aligned(from.bytes())));
+    ASSIGN_OR_RETURN(source_, device.Allocate(Aligned(from.bytes())));
+    ASSIGN_OR_RETURN(to_, device.Allocate(Aligned(region.volume() * SizeOf(signature.dtype))));
+    FillData(from, source_->data(), 1);
+    if (signature.kind != MoveSignature::Kind::kFill) {
+      RETURN_IF_ERROR(AddProducer(device, from, source_->data(), from_->data()));
+    }
+    moves_ = {{signature.kind, signature.dtype, from_->data(), to_->data(), wide, region, region}};
+    return absl::OkStatus();
+  }
+  void Enqueue(Stream& stream, WorkTiming* timing) const override {
+    stream.RunMoves(moves_, timing);
+  }
+
+ private:
+  std::unique_ptr<DeviceMemory> from_, source_, to_;
+  std::vector<Stream::MoveArguments> moves_;
+};
+
+struct MakeBench {
+  BackendDevice& device;
+  absl::StatusOr<std::unique_ptr<Bench>> operator()(const KernelWork& work) const {
+    auto bench = std::make_unique<KernelBench>();
+    RETURN_IF_ERROR(bench->Prepare(work, device));
+    return bench;
+  }
+  absl::StatusOr<std::unique_ptr<Bench>> operator()(const MoveSignature& signature) const {
+    auto bench = std::make_unique<MoveBench>();
+    RETURN_IF_ERROR(bench->Prepare(signature, device));
+    return bench;
+  }
+};
 
 struct OpenDevice {
   std::unique_ptr<BackendDevice> device;
   std::unique_ptr<Stream> stream;
 };
 
+// What one device runs in a sweep.
+struct DeviceBatch {
+  std::vector<std::unique_ptr<Bench>> benches;
+  std::vector<WorkTiming> timings;
+  std::unique_ptr<DeviceMemory> displacing;
+  Producer displace;
+};
+
 class BackendProfiler : public KernelProfiler {
  public:
   absl::Status OpenAll(const Backend& backend, const std::vector<DeviceSpec>& specs) {
+    together_ = std::make_unique<GroupBarrier>(static_cast<int>(specs.size()));
     for (const DeviceSpec& spec : specs) {
       OpenDevice open;
       ASSIGN_OR_RETURN(open.device, backend.Open(spec));
-      ASSIGN_OR_RETURN(open.stream, open.device->NewStream("profiler"));
+      open.device->OnError([this](const absl::Status&) { together_->Break(); });
+      ASSIGN_OR_RETURN(open.stream, open.device->NewStream("profiler", StreamUse::kCompute));
       devices_.push_back(std::move(open));
     }
     return absl::OkStatus();
   }
 
-  absl::StatusOr<Measurement> Measure(const KernelSignature& signature,
-                                      const ProfilerOptions& options) override {
-    Measurement result;
-    std::vector<std::unique_ptr<Bench>> benches;
-    for (OpenDevice& open : devices_) {
-      auto bench = std::make_unique<Bench>();
-      ASSIGN_OR_RETURN(bench->kernel, open.device->Prepare(signature));
-      result.scratch_bytes = std::max(result.scratch_bytes, bench->kernel->scratch_bytes());
-      RETURN_IF_ERROR(bench->Fill(signature, *open.device));
-      benches.push_back(std::move(bench));
+  absl::StatusOr<std::vector<Measurement>> Measure(std::span<const ProfiledWork> batch,
+                                                   const ProfilerOptions& options) override {
+    std::vector<DeviceBatch> works(devices_.size());
+    for (size_t d = 0; d < devices_.size(); ++d) {
+      RETURN_IF_ERROR(Prepare(batch, options, *devices_[d].device, works[d]));
     }
-    RETURN_IF_ERROR(Sample(options, result, [&](size_t d, WorkTiming* timing) {
-      devices_[d].stream->Launch(*benches[d]->kernel, benches[d]->arguments, benches[d]->scratch,
-                                 timing);
-    }));
-    return result;
-  }
-
-  absl::StatusOr<Measurement> Measure(const MoveSignature& signature,
-                                      const ProfilerOptions& options) override {
-    // Two windows whose rows of `run` elements lie one run apart on one side.
-    const int64_t run = std::max<int64_t>(1, signature.run);
-    const int64_t rows = std::max<int64_t>(1, signature.elements / run);
-    const Box region{{0, rows}, {0, run}};
-    const Box wide{{0, rows}, {0, rows > 1 ? run + std::min<int64_t>(run, 64) : run}};
-    std::vector<std::unique_ptr<DeviceMemory>> memories;
-    std::vector<std::vector<Stream::MoveArguments>> moves;
-    for (OpenDevice& open : devices_) {
-      const int64_t size = SizeOf(signature.dtype);
-      ASSIGN_OR_RETURN(auto memory, open.device->Allocate(Aligned(region.volume() * size) +
-                                                          Aligned(wide.volume() * size)));
-      auto* base = static_cast<char*>(memory->data());
-      FillFast({signature.dtype, {wide.volume()}}, base, 1);
-      moves.push_back({{signature.kind, signature.dtype, base, base + Aligned(wide.volume() * size),
-                        wide, region, region}});
-      memories.push_back(std::move(memory));
+    std::vector<Measurement> results(batch.size());
+    for (size_t k = 0; k < batch.size(); ++k) {
+      for (const DeviceBatch& work : works) {
+        results[k].scratch_bytes =
+            std::max(results[k].scratch_bytes, work.benches[k]->scratch_bytes());
+      }
     }
-    Measurement result;
-    RETURN_IF_ERROR(Sample(options, result, [&](size_t d, WorkTiming* timing) {
-      devices_[d].stream->RunMoves(moves[d], timing);
-    }));
-    return result;
+    RETURN_IF_ERROR(Sweep(works, options, results, &Measurement::samples_ns));
+    if (devices_.size() > 1) {
+      RETURN_IF_ERROR(Sweep(std::span(works).first(1), options, results, &Measurement::alone_ns));
+    }
+    return results;
   }
 
  private:
-  // A kernel's data on one device.
-  struct Bench {
-    std::unique_ptr<Kernel> kernel;
-    std::unique_ptr<DeviceMemory> memory;
-    void* scratch = nullptr;
-    std::vector<TensorArgument> inputs, outputs;
-    KernelArguments arguments;
-
-    absl::Status Fill(const KernelSignature& signature, BackendDevice& device) {
-      int64_t bytes = Aligned(kernel->scratch_bytes());
-      auto bytes_of = [&device](const KernelTensor& t) {
-        return t.format == Format::kNative ? device.NativeBytes(t.type) : t.type.bytes();
-      };
-      for (const auto* list : {&signature.inputs, &signature.outputs}) {
-        for (const KernelTensor& t : *list) bytes += Aligned(bytes_of(t));
-      }
-      ASSIGN_OR_RETURN(memory, device.Allocate(bytes));
-      auto* next = static_cast<char*>(memory->data());
-      scratch = next;
-      next += Aligned(kernel->scratch_bytes());
-      uint64_t stream = 1;
-      auto place = [&](const KernelTensor& t, std::vector<TensorArgument>& list) {
-        const bool empty = !t.present || Volume(t.type.shape) == 0;
-        if (!empty) FillFast(t.type, next, stream++);
-        list.push_back({empty ? nullptr : next, Box::Full(t.type.shape), t.type.shape});
-        next += Aligned(bytes_of(t));
-      };
-      for (const KernelTensor& t : signature.inputs) place(t, inputs);
-      for (const KernelTensor& t : signature.outputs) place(t, outputs);
-      arguments.inputs = inputs;
-      arguments.outputs = outputs;
-      return absl::OkStatus();
+  static absl::Status Prepare(std::span<const ProfiledWork> batch, const ProfilerOptions& options,
+                              BackendDevice& device, DeviceBatch& work) {
+    int64_t bytes = 0;
+    for (const ProfiledWork& w : batch) {
+      ASSIGN_OR_RETURN(auto bench, std::visit(MakeBench{device}, w));
+      work.benches.push_back(std::move(bench));
+      bytes += OperandBytes(w);
     }
-  };
+    work.timings.resize(batch.size());
+    const int64_t half = (std::min(options.footprint, kMostFlushed) - bytes) / 2 / 64 * 64;
+    if (half <= 0) return absl::OkStatus();
+    ASSIGN_OR_RETURN(work.displacing, device.Allocate(2 * half));
+    auto* base = static_cast<char*>(work.displacing->data());
+    return work.displace.Prepare(device, {DType::kFloat32, {half / 4}}, base, base + half);
+  }
 
-  template <class Launch>
-  absl::Status Sample(const ProfilerOptions& options, Measurement& result, Launch&& launch) {
+  // Runs of the batch on the first devices, until there are samples enough.
+  absl::Status Sweep(std::span<DeviceBatch> works, const ProfilerOptions& options,
+                     std::vector<Measurement>& results,
+                     std::vector<int64_t> Measurement::* samples) {
     const auto begin = std::chrono::steady_clock::now();
-    for (int sample = -1; sample < options.samples; ++sample) {
-      const double seconds =
-          std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-      if (sample >= options.least_samples && seconds >= options.seconds) break;
-      std::vector<WorkTiming> timings(devices_.size());
-      for (size_t d = 0; d < devices_.size(); ++d) launch(d, &timings[d]);
-      for (OpenDevice& open : devices_) RETURN_IF_ERROR(open.stream->Synchronize());
-      if (sample < 0) continue;
-      for (const WorkTiming& timing : timings) {
-        result.samples_ns.push_back(std::max<int64_t>(1, timing.end_ns - timing.start_ns));
+    const double enough = options.seconds * static_cast<double>(results.size());
+    for (int sweep = -1; sweep < options.samples; ++sweep) {
+      if (sweep >= options.least_samples && SecondsSince(begin) >= enough) break;
+      for (size_t d = 0; d < works.size(); ++d) {
+        EnqueueSweep(works[d], *devices_[d].stream, works.size() > 1);
+      }
+      for (size_t d = 0; d < works.size(); ++d) {
+        RETURN_IF_ERROR(devices_[d].stream->Synchronize());
+      }
+      if (sweep < 0) continue;
+      for (size_t k = 0; k < results.size(); ++k) {
+        for (const DeviceBatch& work : works) {
+          const WorkTiming& timing = work.timings[k];
+          (results[k].*samples).push_back(std::max<int64_t>(1, timing.end_ns - timing.start_ns));
+        }
       }
     }
     return absl::OkStatus();
   }
 
+  void EnqueueSweep(DeviceBatch& work, Stream& stream, bool together) {
+    if (work.displacing != nullptr) work.displace.Enqueue(stream);
+    for (size_t k = 0; k < work.benches.size(); ++k) {
+      work.benches[k]->WriteFresh(stream);
+      if (together) {
+        stream.HostCall(
+            [this] {
+              return together_->Arrive() ? absl::OkStatus()
+                                         : absl::CancelledError("another device failed");
+            },
+            nullptr);
+      }
+      work.benches[k]->Enqueue(stream, &work.timings[k]);
+    }
+  }
+
+  std::unique_ptr<GroupBarrier> together_;
   std::vector<OpenDevice> devices_;
 };
 
 }  // namespace
+
+int64_t OperandBytes(const ProfiledWork& work) {
+  if (const auto* move = std::get_if<MoveSignature>(&work)) {
+    return 2 * move->elements * SizeOf(move->dtype);
+  }
+  int64_t bytes = 0;
+  const KernelSignature& signature = std::get<KernelWork>(work).signature;
+  for (const auto* list : {&signature.inputs, &signature.outputs}) {
+    for (const KernelTensor& t : *list) bytes += t.present ? t.type.bytes() : 0;
+  }
+  return bytes;
+}
 
 absl::StatusOr<std::unique_ptr<KernelProfiler>> KernelProfiler::Open(
     const Backend& backend, const std::vector<DeviceSpec>& devices) {

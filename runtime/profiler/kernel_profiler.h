@@ -1,43 +1,52 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
-#include <string>
+#include <span>
+#include <variant>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "graph/task/kernel_signature.h"
 #include "runtime/backend/backend.h"
+#include "runtime/profiler/measurement.h"
 
 namespace partita {
 
-struct ProfilerOptions {
-  int samples = 9;  // per device, after one launch that is not counted
-  // Slow kernels vary less: after so many seconds `least_samples` are enough.
-  double seconds = 0.25;
-  int least_samples = 3;
+// A kernel, and the state of memory in which a step runs it.
+struct KernelWork {
+  KernelSignature signature;
+  // By input: the task before has just written it. The others were last touched long ago, as
+  // weights were. Short lists are filled up with false.
+  std::vector<bool> fresh;
+  // By input: values as behind a ReLU, about half of them zero: what branches see matters.
+  std::vector<bool> rectified;
+  // By output: the input whose place it takes, or -1. Short lists are filled up with -1.
+  std::vector<int> in_place_of;
 };
 
-// What one kernel or move takes: nanoseconds of each counted launch on each device, in the order of
-// launches.
-struct Measurement {
-  std::vector<int64_t> samples_ns;
-  int64_t scratch_bytes = 0;
-};
+using ProfiledWork = std::variant<KernelWork, MoveSignature>;
 
-// Times kernels on devices that it keeps open. All devices run the same work at the same time, as
-// in training, so shared memory bandwidth shows in the figures. Not thread safe.
+// Times kernels and moves on devices that it keeps open, as steps run them:
+//  - all devices run the same work at the same time, so shared memory bandwidth shows; with several
+//    devices, the first one alone as well;
+//  - the works of a batch run in turn, each on operands of its own, so that what one of them finds
+//    in caches and branch predictors is what the others and `footprint` bytes left there;
+//  - fresh inputs are written by the device right before.
+// Not thread safe.
 class KernelProfiler {
  public:
   static absl::StatusOr<std::unique_ptr<KernelProfiler>> Open(
       const Backend& backend, const std::vector<DeviceSpec>& devices);
   virtual ~KernelProfiler() = default;
 
-  virtual absl::StatusOr<Measurement> Measure(const KernelSignature& signature,
-                                              const ProfilerOptions& options) = 0;
-  virtual absl::StatusOr<Measurement> Measure(const MoveSignature& signature,
-                                              const ProfilerOptions& options) = 0;
+  // One measurement for each work, in order. Needs OperandBytes of all works, twice at most, plus
+  // the footprint up to 64 MiB on each device.
+  virtual absl::StatusOr<std::vector<Measurement>> Measure(std::span<const ProfiledWork> batch,
+                                                           const ProfilerOptions& options) = 0;
 };
+
+// What the operands of a work take on a device.
+int64_t OperandBytes(const ProfiledWork& work);
 
 }  // namespace partita

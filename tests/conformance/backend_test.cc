@@ -90,7 +90,7 @@ class DeviceRun {
     DeviceSpec spec;
     spec.threads = threads;
     device_ = *backend_->Open(spec);
-    stream_ = *device_->NewStream("test");
+    stream_ = *device_->NewStream("test", StreamUse::kCompute);
   }
 
   // Runs a kernel; dense data in, dense data out.

@@ -56,10 +56,11 @@ TEST(FitTest, RatesOfRecordsPriceThoseRecords) {
   };
   for (int64_t elements : {1000, 100'000, 10'000'000}) {
     const auto bytes = static_cast<double>(elements * 4);
+    const TransferCall message[] = {{DeviceId(0), DeviceId(1), elements * 4}};
     records.push_back(
         Timed(RecordOf(MoveSignature{.elements = elements, .run = elements}), 100 + bytes / 8));
     records.push_back(Timed(RecordOf(MoveSignature{.elements = elements, .run = 1}), bytes));
-    records.push_back(Timed(RecordOfExchange(elements * 4), 3000 + bytes / 5));
+    records.push_back(Timed(RecordOf(message), 3000 + bytes / 5));
     // Two rounds; each rank receives all elements once over both.
     const Collective collective = MakeAllReduce(2, elements);
     records.push_back(

@@ -229,12 +229,13 @@ TEST_F(ProfileDbTest, DamagedAndForgedFilesAreInvalidArguments) {
 TEST_F(ProfileDbTest, ProfilesAreSharedByEqualDevices) {
   const Machine machine = FindMachine("local", 2).value();
   ProfileDb db = Create();
-  EXPECT_EQ(LoadProfiles(db, machine, "test").value(), DeviceProfiles(2));
+  EXPECT_EQ(LoadProfiles(db, machine, {"test"}).value(), DeviceProfiles(2));
   ASSERT_TRUE(db.Insert(FingerprintOf(machine, DeviceId(0), "test"), SomeRecords()).ok());
-  const DeviceProfiles profiles = LoadProfiles(db, machine, "test").value();
+  const DeviceProfiles profiles = LoadProfiles(db, machine, {"test"}).value();
   ASSERT_NE(profiles[0], nullptr);
   EXPECT_EQ(profiles[0], profiles[1]);
-  EXPECT_EQ(LoadProfiles(db, FindMachine("p100-4x4").value(), "test").value(), DeviceProfiles(16));
+  EXPECT_EQ(LoadProfiles(db, FindMachine("p100-4x4").value(), {"test"}).value(),
+            DeviceProfiles(16));
 }
 
 }  // namespace

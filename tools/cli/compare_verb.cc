@@ -10,6 +10,7 @@
 #include "tools/cli/verb.h"
 #include "tools/workflow/measurement.h"
 #include "tools/workflow/stage_ends.h"
+#include "tools/workflow/task_errors.h"
 #include "tools/workflow/verification.h"
 
 namespace partita {
@@ -31,6 +32,7 @@ struct Row {
   std::string declined;  // why there is no plan
   Plan plan;
   Evaluation evaluation;
+  SourceShares shares;
   std::optional<Nanos> measured;
   std::optional<bool> equal;
 };
@@ -72,6 +74,7 @@ class CompareRun {
       RETURN_IF_ERROR(EndRow(name, *outcome));
       row.plan = std::move(outcome->plan);
       row.evaluation = outcome->step.evaluation;
+      row.shares = SharesOf(outcome->step);
     } else {
       row.declined = std::string(outcome.status().message());
     }
@@ -156,9 +159,9 @@ class CompareRun {
   Answer Report() const {
     Answer answer;
     Json list = Json::array();
-    std::vector<std::vector<std::string>> table = {{"strategy", "predicted", "measured", "compute",
-                                                    "communication", "idle", "received/device",
-                                                    "peak/device", flags_.verify ? "equal" : ""}};
+    std::vector<std::vector<std::string>> table = {
+        {"strategy", "predicted", "measured", "compute", "communication", "idle", "received/device",
+         "peak/device", "sure", flags_.verify ? "equal" : ""}};
     std::string declined;
     for (const Row& row : rows_) {
       if (!row.declined.empty()) {
@@ -187,6 +190,7 @@ class CompareRun {
       table.push_back({row.name, TimeText(e.time), row.measured ? TimeText(*row.measured) : "-",
                        share(use.compute), share(use.communication), share(use.idle),
                        BytesText(MeanReceived(e)), BytesText(LargestPeak(e)),
+                       absl::StrFormat("%.0f %%", 100 * row.shares.measured),
                        row.equal.has_value() ? (*row.equal ? "yes" : "NO") : ""});
       list.push_back(
           {{"name", row.name},
@@ -195,6 +199,8 @@ class CompareRun {
             row.measured ? Json(static_cast<double>(row.measured->value()) / 1e6) : Json(nullptr)},
            {"communication_bytes_per_device", MeanReceived(e).value()},
            {"peak_bytes_per_device", LargestPeak(e).value()},
+           {"measured_share", row.shares.measured},
+           {"interpolated_share", row.shares.interpolated},
            {"equal_to_serial", row.equal.has_value() ? Json(*row.equal) : Json(nullptr)}});
       if (row.equal.has_value() && !*row.equal) answer.exit_code = 1;
     }

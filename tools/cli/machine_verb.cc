@@ -1,9 +1,11 @@
 #include "absl/strings/str_cat.h"
 #include "cost_model/machines.h"
+#include "graph/support/file.h"
 #include "graph/support/status_macros.h"
 #include "tools/cli/checks.h"
 #include "tools/cli/text.h"
 #include "tools/cli/verb.h"
+#include "tools/workflow/machine_measurement.h"
 #include "tools/workflow/output_path.h"
 
 namespace partita {
@@ -41,9 +43,11 @@ absl::StatusOr<Answer> RunShow(const MachineFlags& flags) {
 absl::StatusOr<Answer> RunDiscover(const MachineFlags& flags) {
   const std::string path = flags.output.empty() ? "machine.textproto" : flags.output;
   RETURN_IF_ERROR(CheckWritable(path));
-  ASSIGN_OR_RETURN(const Machine machine, FindMachine("local", flags.devices));
-  Answer answer = Describe(machine);
-  RETURN_IF_ERROR(SaveMachine(machine, path));
+  ShowProgress("measuring this machine");
+  ASSIGN_OR_RETURN(const MeasuredMachine measured, MeasureMachine(flags.devices));
+  EndProgress();
+  Answer answer = Describe(measured.machine);
+  RETURN_IF_ERROR(WriteFileAtomically(path, MeasuredMachineText(measured)));
   absl::StrAppend(&answer.text, "written: ", path, "\n");
   answer.json["written"] = path;
   return answer;
@@ -61,8 +65,7 @@ void AddMachineVerb(CLI::App& app, VerbTable& verbs) {
       ->check(MachineName());
   show->add_option("--devices", flags->devices, "the first N devices")
       ->check(WholeNumber(1, kMostDevices));
-  CLI::App* discover =
-      verb->add_subcommand("discover", "examine this machine and write a machine file");
+  CLI::App* discover = verb->add_subcommand("discover", "measure this machine into a machine file");
   discover->add_option("-o,--output", flags->output, "default machine.textproto");
   discover->add_option("--devices", flags->devices, "divide the cores among N devices")
       ->check(WholeNumber(1, kMostDevices));

@@ -13,6 +13,7 @@
 #include "tools/version.h"
 #include "tools/workflow/output_path.h"
 #include "tools/workflow/stage_ends.h"
+#include "tools/workflow/task_errors.h"
 
 namespace partita {
 namespace {
@@ -64,6 +65,7 @@ void Describe(const PricedMachine& priced, const TrainingModel& model, const Pla
   const double baseline =
       outcome.baseline.has_value() ? static_cast<double>(outcome.baseline->value()) / 1e6 : NAN;
   const double predicted = static_cast<double>(e.time.value()) / 1e6;
+  const SourceShares shares = SharesOf(outcome.step);
   answer.json = {{"plan", path},
                  {"model", model.label.source},
                  {"batch", model.label.batch},
@@ -80,7 +82,11 @@ void Describe(const PricedMachine& priced, const TrainingModel& model, const Pla
                  {"tasks",
                   {{"measured", e.sources.measured},
                    {"interpolated", e.sources.interpolated},
-                   {"roofline", e.sources.roofline}}}};
+                   {"roofline", e.sources.roofline}}},
+                 {"time_shares",
+                  {{"measured", shares.measured},
+                   {"interpolated", shares.interpolated},
+                   {"roofline", shares.roofline}}}};
   std::string& text = answer.text;
   absl::StrAppend(&text, WhyText(model.graph, outcome));
   absl::StrAppend(&text, "predicted step ", TimeText(e.time));
@@ -90,7 +96,7 @@ void Describe(const PricedMachine& priced, const TrainingModel& model, const Pla
   }
   absl::StrAppend(&text, "; of its tasks ", e.sources.measured, " are priced by measurement, ",
                   e.sources.interpolated, " by interpolation, ", e.sources.roofline,
-                  " by roofline\n");
+                  " by roofline (of its time ", ToString(shares), ")\n");
   Bytes received, peak;
   for (Bytes b : e.received) received += b;
   for (Bytes b : e.peak) peak = std::max(peak, b);

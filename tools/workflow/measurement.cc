@@ -13,13 +13,15 @@
 namespace partita {
 
 absl::StatusOr<std::unique_ptr<MeasuredPlan>> MeasuredPlan::Open(const Graph& graph,
-                                                                 const Plan& plan) {
+                                                                 const Plan& plan,
+                                                                 bool record_timeline) {
   std::unique_ptr<MeasuredPlan> measured(new MeasuredPlan(graph));
   ASSIGN_OR_RETURN(measured->backend_, MakeBackend(LocalBackendName()));
   ExecutorSetup setup;
   setup.backend = measured->backend_.get();
   setup.devices = DeviceSpecsOf(plan.topology);
   setup.hang_seconds = 300;
+  setup.record_timeline = record_timeline;
   ASSIGN_OR_RETURN(PlannedStep step, BuildPlannedStep(graph, plan));
   ASSIGN_OR_RETURN(measured->executor_, OpenExecutor(graph, std::move(step), setup));
   ASSIGN_OR_RETURN(const TrainingState state, InitialState(graph, 1));
@@ -38,14 +40,12 @@ absl::StatusOr<std::unique_ptr<MeasuredPlan>> MeasuredPlan::Open(const Graph& gr
   return measured;
 }
 
-absl::StatusOr<int64_t> MeasuredPlan::Step() {
+absl::StatusOr<StepResult> MeasuredPlan::Step() {
   StepArguments arguments;
   arguments.step = step_++;
   arguments.learning_rate = 1e-4;
-  ASSIGN_OR_RETURN(const StepResult result,
-                   executor_->Step({DType::kFloat32, input_.data()},
-                                   {DType::kInt32, labels_.data()}, arguments));
-  return result.wall_ns;
+  return executor_->Step({DType::kFloat32, input_.data()}, {DType::kInt32, labels_.data()},
+                         arguments);
 }
 
 Bytes MeasuredPlan::LargestAllocation() const {
@@ -56,30 +56,64 @@ Bytes MeasuredPlan::LargestAllocation() const {
   return largest;
 }
 
+namespace {
+
+using OpenPlans = std::vector<std::unique_ptr<MeasuredPlan>>;
+
+bool IsSet(const std::atomic<bool>* stop) { return stop != nullptr && stop->load(); }
+
+// Steps that plans take in turn; ends early where `stop` becomes true.
+absl::Status TakeTurns(OpenPlans& open, int rounds, const std::atomic<bool>* stop,
+                       std::vector<int64_t>* times) {
+  for (int round = -1; round < rounds; ++round) {
+    if (IsSet(stop)) break;
+    for (size_t p = 0; p < open.size(); ++p) {
+      ASSIGN_OR_RETURN(const StepResult step, open[p]->Step());
+      if (round >= 0) times[p].push_back(step.wall_ns);
+    }
+  }
+  return absl::OkStatus();
+}
+
+Nanos MedianOf(std::vector<int64_t> times) {
+  const auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
+  std::nth_element(times.begin(), middle, times.end());
+  return Nanos(*middle);
+}
+
+}  // namespace
+
 absl::StatusOr<std::vector<Nanos>> MeasureInterleaved(const Graph& graph,
                                                       const std::vector<Plan>& plans, int rounds,
                                                       const std::atomic<bool>* stop) {
-  std::vector<std::unique_ptr<MeasuredPlan>> open;
-  for (const Plan& plan : plans) {
-    ASSIGN_OR_RETURN(auto measured, MeasuredPlan::Open(graph, plan));
-    open.push_back(std::move(measured));
-  }
+  constexpr int kStretch = 5;  // steps in a row of a plan that must be alone
   std::vector<std::vector<int64_t>> times(plans.size());
-  for (int round = -1; round < rounds; ++round) {
-    if (stop != nullptr && stop->load()) {
-      if (round > 0) break;
-      return absl::CancelledError("interrupted before every plan was measured once");
+  bool has_teams = false;
+  for (const Plan& plan : plans) {
+    for (const Device& device : plan.topology.devices()) has_teams |= device.threads > 1;
+  }
+  if (has_teams) {
+    for (int done = 0; done < rounds; done += kStretch) {
+      for (size_t p = 0; p < plans.size() && !IsSet(stop); ++p) {
+        OpenPlans open(1);
+        ASSIGN_OR_RETURN(open[0], MeasuredPlan::Open(graph, plans[p]));
+        RETURN_IF_ERROR(TakeTurns(open, std::min(kStretch, rounds - done), stop, &times[p]));
+      }
     }
-    for (size_t p = 0; p < open.size(); ++p) {
-      ASSIGN_OR_RETURN(const int64_t ns, open[p]->Step());
-      if (round >= 0) times[p].push_back(ns);
+  } else {
+    OpenPlans open;
+    for (const Plan& plan : plans) {
+      ASSIGN_OR_RETURN(auto measured, MeasuredPlan::Open(graph, plan));
+      open.push_back(std::move(measured));
     }
+    RETURN_IF_ERROR(TakeTurns(open, rounds, stop, times.data()));
   }
   std::vector<Nanos> medians;
-  for (auto& list : times) {
-    std::nth_element(list.begin(), list.begin() + static_cast<std::ptrdiff_t>(list.size() / 2),
-                     list.end());
-    medians.push_back(Nanos(list[list.size() / 2]));
+  for (std::vector<int64_t>& list : times) {
+    if (list.empty()) {
+      return absl::CancelledError("interrupted before every plan was measured once");
+    }
+    medians.push_back(MedianOf(std::move(list)));
   }
   return medians;
 }

@@ -17,10 +17,13 @@ namespace partita {
 class MeasuredPlan {
  public:
   // `graph` outlives it.
-  static absl::StatusOr<std::unique_ptr<MeasuredPlan>> Open(const Graph& graph, const Plan& plan);
+  static absl::StatusOr<std::unique_ptr<MeasuredPlan>> Open(const Graph& graph, const Plan& plan,
+                                                            bool record_timeline = false);
 
-  // One step; its wall time in nanoseconds.
-  absl::StatusOr<int64_t> Step();
+  // One step: its wall time, and with `record_timeline` when each task ran.
+  absl::StatusOr<StepResult> Step();
+  const TaskGraph& tasks() const { return executor_->program().tasks; }
+  Bytes Allocated(DeviceId device) const { return executor_->AllocatedBytes(device); }
   // The largest number of bytes allocated on a device.
   Bytes LargestAllocation() const;
   std::vector<Bytes> BytesReceived() const { return executor_->BytesReceived(); }
@@ -35,8 +38,11 @@ class MeasuredPlan {
   int64_t step_ = 0;
 };
 
-// Median step time of each plan over `rounds` interleaved rounds after one that is not counted;
-// over those that were made when `stop` became true, if it was one at least, otherwise Cancelled.
+// Median step time of each plan over `rounds` steps that the plans take in turn, after one each
+// that is not counted. Plans whose devices have teams of several threads are opened one at a time
+// and take turns of a few steps: the teams of two open plans would be more threads than cores, and
+// then no team waits actively. When `stop` becomes true: over the steps made so far, if every plan
+// has one, otherwise Cancelled.
 absl::StatusOr<std::vector<Nanos>> MeasureInterleaved(const Graph& graph,
                                                       const std::vector<Plan>& plans, int rounds,
                                                       const std::atomic<bool>* stop = nullptr);

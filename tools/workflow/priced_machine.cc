@@ -49,11 +49,15 @@ absl::StatusOr<PricedMachine> PriceMachine(const MachineRequest& request) {
   priced.is_local = machine.name == "local";
   priced.machine = std::make_shared<const Machine>(machine);
   DeviceProfiles& profiles = priced.profiles;
+  DeviceProfiles alone;
   if (priced.is_local) {
     auto db = ProfileDb::Open(request.profile, ProfileDb::Mode::kRead);
     if (db.ok()) {
-      ASSIGN_OR_RETURN(profiles, LoadProfiles(*db, *priced.machine, LocalBackendName(),
-                                              request.foreign_profile));
+      const std::string backend = LocalBackendName();
+      ASSIGN_OR_RETURN(
+          profiles, LoadProfiles(*db, *priced.machine, {backend, request.foreign_profile, false}));
+      ASSIGN_OR_RETURN(
+          alone, LoadProfiles(*db, *priced.machine, {backend, request.foreign_profile, true}));
       for (const auto& profile : profiles) {
         if (profile != nullptr) priced.records = std::max(priced.records, profile->size());
       }
@@ -63,7 +67,7 @@ absl::StatusOr<PricedMachine> PriceMachine(const MachineRequest& request) {
       return db.status();
     }
   }
-  priced.model = MakeDefaultCostModel(priced.machine, profiles);
+  priced.model = MakeDefaultCostModel(priced.machine, profiles, std::move(alone));
   return priced;
 }
 

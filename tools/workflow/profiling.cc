@@ -1,56 +1,73 @@
 #include "tools/workflow/profiling.h"
 
 #include <algorithm>
-#include <chrono>
-#include <ctime>
+#include <string>
 
 #include "absl/container/flat_hash_set.h"
 #include "cost_model/profile_db.h"
+#include "cost_model/task_costs.h"
 #include "graph/support/status_macros.h"
+#include "graph/task/buffer_assignment.h"
 #include "graph/task/partition.h"
 #include "graph/task/planned_step.h"
 #include "planner/expert/expert_strategies.h"
 #include "planner/space/search_space.h"
-#include "runtime/backend/backends.h"
-#include "runtime/profiler/kernel_profiler.h"
-#include "runtime/train/executor_setup.h"
+#include "tools/workflow/profiling_session.h"
 
 namespace partita {
 namespace {
 
-// Signatures in the order in which they are to be measured.
+constexpr int64_t kRecent = int64_t{2} << 20;  // bytes touched since: what the nearest cache keeps
+
+std::string KeyOfCommunication(const TaskBody& body) {
+  if (const auto* collective = std::get_if<CollectiveTask>(&body))
+    return KeyOf(CallOf(*collective));
+  return KeyOf(CallsOf(std::get<TransferTask>(body)));
+}
+
+// Tasks in the order in which they are to be measured.
 class SignatureCollector {
  public:
   void Add(const TaskGraph& tasks) {
-    for (const KernelSignature& signature : tasks.signatures()) {
-      if (seen_.insert(ToString(signature)).second) group_.kernels.push_back(signature);
+    const BufferAssignment memory = AssignBuffers(tasks, CanonicalOrder(tasks), {});
+    for (int d = 0; d < tasks.devices(); ++d) {
+      wanted_.footprint = std::max(wanted_.footprint, memory.peak(DeviceId(d)).value());
     }
+    std::vector<int64_t> touched(static_cast<size_t>(tasks.devices()), 0);  // bytes, by device
+    std::vector<int64_t> last(tasks.buffers().size(), -1);  // `touched` when it was used last
     for (const Task& task : tasks.tasks()) {
-      const auto* move = std::get_if<MoveTask>(&task.body);
-      if (move == nullptr) continue;
-      for (const MoveSignature& signature : SignaturesOf(*move)) {
-        if (seen_.insert(ToString(signature)).second) group_.moves.push_back(signature);
+      if (const auto* compute = std::get_if<ComputeTask>(&task.body)) {
+        AddKernel(tasks, *compute, memory, touched[compute->device.index()], last);
+      } else if (const auto* move = std::get_if<MoveTask>(&task.body)) {
+        for (const MoveSignature& signature : SignaturesOf(*move)) AddMove(signature);
+      } else if (const auto* load = std::get_if<LoadTask>(&task.body)) {
+        AddMove(SignatureOf(tasks, *load));
+      } else if (seen_.insert(KeyOfCommunication(task.body)).second) {
+        group_.communication.push_back(task.body);
       }
+      Touch(tasks, task, touched, last);
     }
+    rectified_.clear();
   }
 
   // What was added since the last group comes behind the earlier groups, most work first.
-  void EndGroup() {
-    std::stable_sort(
-        group_.kernels.begin(), group_.kernels.end(),
-        [](const KernelSignature& a, const KernelSignature& b) { return SizeOf(a) > SizeOf(b); });
+  void EndGroup(bool with_communication) {
+    std::stable_sort(group_.kernels.begin(), group_.kernels.end(),
+                     [](const KernelWork& a, const KernelWork& b) {
+                       return SizeOf(a.signature) > SizeOf(b.signature);
+                     });
     std::stable_sort(
         group_.moves.begin(), group_.moves.end(),
         [](const MoveSignature& a, const MoveSignature& b) { return a.elements > b.elements; });
     for (auto& kernel : group_.kernels) wanted_.kernels.push_back(std::move(kernel));
     for (auto& move : group_.moves) wanted_.moves.push_back(move);
+    if (with_communication) {
+      for (auto& body : group_.communication) wanted_.communication.push_back(std::move(body));
+    }
     group_ = {};
   }
 
-  WantedSignatures Finish() && {
-    EndGroup();
-    return std::move(wanted_);
-  }
+  WantedSignatures Finish() && { return std::move(wanted_); }
 
  private:
   // Time in units of one multiply-add, roughly: a byte from memory costs as much as four.
@@ -58,34 +75,72 @@ class SignatureCollector {
     return WorkOf(signature).multiply_adds + 4 * MinimumBytes(signature);
   }
 
+  static int64_t BytesOf(const Buffer& buffer) {
+    return buffer.elements() * partita::SizeOf(buffer.dtype);
+  }
+
+  static void Touch(const TaskGraph& tasks, const Task& task, std::vector<int64_t>& touched,
+                    std::vector<int64_t>& last) {
+    const Access access = AccessOf(task);
+    for (const auto* list : {&access.reads, &access.writes}) {
+      for (BufferId id : *list) {
+        const Buffer& buffer = tasks.buffer(id);
+        int64_t& sum = touched[buffer.device.index()];
+        sum += BytesOf(buffer);
+        last[id.index()] = sum;
+      }
+    }
+  }
+
+  bool IsRectified(TensorId tensor) const { return rectified_.contains(tensor); }
+
+  // What ReLU's results are, those that only select, reorder or scale them are too.
+  void NoteRectified(const TaskGraph& tasks, const ComputeTask& task,
+                     const KernelSignature& signature) {
+    if (!signature.pass.is_forward() || task.outputs.empty() || task.outputs[0] == kNoBuffer)
+      return;
+    bool rectified = signature.fused_relu || NameOf(signature.attrs) == Relu::kName;
+    for (const absl::string_view name : {Pool2d::kName, Reshape::kName, Dropout::kName}) {
+      if (NameOf(signature.attrs) != name || task.inputs[0] == kNoBuffer) continue;
+      rectified |= IsRectified(tasks.buffer(task.inputs[0]).tensor);
+    }
+    if (rectified) rectified_.insert(tasks.buffer(task.outputs[0]).tensor);
+  }
+
+  // `touched`: on its device so far; `last`: by buffer.
+  void AddKernel(const TaskGraph& tasks, const ComputeTask& task, const BufferAssignment& memory,
+                 int64_t touched, const std::vector<int64_t>& last) {
+    const KernelSignature& signature = tasks.signatures()[static_cast<size_t>(task.signature)];
+    NoteRectified(tasks, task, signature);
+    if (!seen_.insert(ToString(signature)).second) return;
+    KernelWork work{.signature = signature, .fresh = {}, .rectified = {}, .in_place_of = {}};
+    for (BufferId id : task.inputs) {
+      const bool known = id != kNoBuffer && last[id.index()] >= 0;
+      work.rectified.push_back(id != kNoBuffer && IsRectified(tasks.buffer(id).tensor));
+      work.fresh.push_back(known && touched - last[id.index()] <= kRecent);
+    }
+    for (BufferId id : task.outputs) {
+      int place_of = -1;
+      for (size_t k = 0; k < task.inputs.size() && id != kNoBuffer; ++k) {
+        const BufferId input = task.inputs[k];
+        if (input == kNoBuffer || memory.offset[input.index()] != memory.offset[id.index()]) {
+          continue;
+        }
+        if (memory.bytes[input.index()] == memory.bytes[id.index()]) place_of = static_cast<int>(k);
+      }
+      work.in_place_of.push_back(place_of);
+    }
+    group_.kernels.push_back(std::move(work));
+  }
+
+  void AddMove(const MoveSignature& signature) {
+    if (signature.kind == MoveSignature::Kind::kReorder || signature.elements == 0) return;
+    if (seen_.insert(ToString(signature)).second) group_.moves.push_back(signature);
+  }
+
   absl::flat_hash_set<std::string> seen_;
+  absl::flat_hash_set<TensorId> rectified_;  // of the task graph at hand
   WantedSignatures wanted_, group_;
-};
-
-// Writes records in batches, so that an interrupted run keeps what it has.
-class RecordWriter {
- public:
-  RecordWriter(ProfileDb& db, DeviceFingerprint device) : db_(db), device_(std::move(device)) {}
-
-  absl::Status Add(ProfileRecord record, Measurement measurement) {
-    record.samples_ns = std::move(measurement.samples_ns);
-    record.scratch_bytes = measurement.scratch_bytes;
-    record.measured_at = static_cast<int64_t>(std::time(nullptr));
-    record.program = "partita";
-    records_.push_back(std::move(record));
-    return records_.size() >= 32 ? Flush() : absl::OkStatus();
-  }
-  absl::Status Flush() {
-    if (records_.empty()) return absl::OkStatus();
-    const absl::Status status = db_.Insert(device_, records_);
-    records_.clear();
-    return status;
-  }
-
- private:
-  ProfileDb& db_;
-  const DeviceFingerprint device_;
-  std::vector<ProfileRecord> records_;
 };
 
 }  // namespace
@@ -93,6 +148,7 @@ class RecordWriter {
 WantedSignatures SignaturesOf(const TaskGraph& tasks) {
   SignatureCollector collector;
   collector.Add(tasks);
+  collector.EndGroup(true);
   return std::move(collector).Finish();
 }
 
@@ -106,8 +162,7 @@ WantedSignatures SignaturesOfSearch(const Graph& graph, const PricedMachine& pri
   };
   const std::vector<NamedStrategy> experts = ExpertStarts(graph, topology);
   for (const NamedStrategy& expert : experts) add(expert.strategy);
-  collector.EndGroup();
-  if (topology.size() == 1) return std::move(collector).Finish();
+  collector.EndGroup(true);
   const SearchSpace space(graph, topology.size());
   // Every candidate once, all operators at a time: what an operator's kernels are depends on itself
   // alone, but for formats and fusion, which the experts cover.
@@ -121,6 +176,7 @@ WantedSignatures SignaturesOfSearch(const Graph& graph, const PricedMachine& pri
     }
     add(strategy);
   }
+  collector.EndGroup(false);
   return std::move(collector).Finish();
 }
 
@@ -132,43 +188,14 @@ absl::StatusOr<ProfilingResult> ProfileForSearch(const Graph& graph, const Price
 absl::StatusOr<ProfilingResult> ProfileSignatures(const WantedSignatures& wanted,
                                                   const PricedMachine& priced,
                                                   const ProfilingRequest& request) {
-  const auto begin = std::chrono::steady_clock::now();
   ASSIGN_OR_RETURN(ProfileDb db, ProfileDb::Open(request.profile, ProfileDb::Mode::kCreate));
   const DeviceFingerprint device = FingerprintOf(*priced.machine, DeviceId(0), LocalBackendName());
   if (!request.foreign_profile) RETURN_IF_ERROR(db.CheckHardware(device));
-  ASSIGN_OR_RETURN(const auto known, db.Signatures(device));
-  ASSIGN_OR_RETURN(const auto backend, MakeBackend(LocalBackendName()));
-  ASSIGN_OR_RETURN(const auto profiler,
-                   KernelProfiler::Open(*backend, DeviceSpecsOf(priced.machine->topology)));
-  RecordWriter writer(db, device);
-  ProfilingResult result;
-  result.wanted = static_cast<int64_t>(wanted.kernels.size() + wanted.moves.size());
-  int64_t done = 0;
-  bool stopped = false;
-  auto measure = [&](const auto& signature) -> absl::Status {
-    if (request.progress) request.progress(done, result.wanted, ToString(signature));
-    ++done;
-    if (known.contains(ToString(signature))) {
-      ++result.known;
-      return absl::OkStatus();
-    }
-    const double seconds =
-        std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-    stopped = stopped || seconds > request.seconds ||
-              (request.stop != nullptr && request.stop->load(std::memory_order_relaxed));
-    if (stopped) return absl::OkStatus();
-    auto measurement = profiler->Measure(signature, ProfilerOptions{});
-    if (!measurement.ok()) return measurement.status();
-    ++result.measured;
-    return writer.Add(RecordOf(signature), *std::move(measurement));
-  };
-  for (const KernelSignature& signature : wanted.kernels) RETURN_IF_ERROR(measure(signature));
-  for (const MoveSignature& signature : wanted.moves) {
-    if (signature.kind != MoveSignature::Kind::kReorder) RETURN_IF_ERROR(measure(signature));
-  }
-  RETURN_IF_ERROR(writer.Flush());
-  result.complete = !stopped;
-  return result;
+  ProfilingSession session(db, device, *priced.machine, request);
+  RETURN_IF_ERROR(session.Open());
+  RETURN_IF_ERROR(session.MeasureCommunication(wanted.communication));
+  RETURN_IF_ERROR(session.MeasureKernels(wanted));
+  return session.result();
 }
 
 }  // namespace partita

@@ -72,9 +72,13 @@ class CpuDevice : public HostDevice {
  public:
   using HostDevice::HostDevice;
 
-  absl::StatusOr<std::unique_ptr<Stream>> NewStream(const std::string& name) override {
+  absl::StatusOr<std::unique_ptr<Stream>> NewStream(const std::string& name,
+                                                    StreamUse use) override {
+    // Idle teams keep others from waiting actively: with more threads than cores every kernel would
+    // have to wake its team.
+    const int threads = use == StreamUse::kCompute ? std::max(1, spec().threads) : 1;
     return std::make_unique<CpuStream>(
-        name, state(), [team = spec()] { SetUpThreadTeam(std::max(1, team.threads), team.cores); });
+        name, state(), [threads, cores = spec().cores] { SetUpThreadTeam(threads, cores); });
   }
 
   absl::StatusOr<std::unique_ptr<Kernel>> Prepare(const KernelSignature& signature) override {

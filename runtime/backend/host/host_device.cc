@@ -242,7 +242,7 @@ absl::StatusOr<std::unique_ptr<DeviceMemory>> HostDevice::Allocate(int64_t bytes
   return std::make_unique<HostMemory>(data, bytes);
 }
 
-absl::StatusOr<std::unique_ptr<Stream>> HostDevice::NewStream(const std::string& name) {
+absl::StatusOr<std::unique_ptr<Stream>> HostDevice::NewStream(const std::string& name, StreamUse) {
   return std::make_unique<HostStream>(name, state_, nullptr);
 }
 

@@ -106,7 +106,8 @@ class HostDevice : public BackendDevice {
  public:
   explicit HostDevice(DeviceSpec spec);
   absl::StatusOr<std::unique_ptr<DeviceMemory>> Allocate(int64_t bytes) override;
-  absl::StatusOr<std::unique_ptr<Stream>> NewStream(const std::string& name) override;
+  absl::StatusOr<std::unique_ptr<Stream>> NewStream(const std::string& name,
+                                                    StreamUse use) override;
   std::unique_ptr<Event> NewEvent() override;
   int64_t NativeBytes(const TensorType& type) const override { return type.bytes(); }
   void OnError(std::function<void(const absl::Status&)> report) override;

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "cost_model/cost_model.h"
+#include "graph/parallel/device_topology.h"
+#include "graph/support/strong_int.h"
+#include "graph/task/task_graph.h"
+#include "planner/simulator/simulator.h"
+
+namespace partita {
+
+// The durations of tasks that are beside others as in a schedule: between TaskCost::alone and
+// TaskCost::time.
+//  - compute, moves, loads: by the mean share of the task's time in which each other device of its
+//    node is busy;
+//  - communication: by the share of its devices whose compute lanes had something else to do, that
+//    is whose next task was ready before the communication ended.
+// `schedule` is one of these tasks under `durations`, which are what the result starts from: where
+// alone and time are equal nothing changes.
+std::vector<Nanos> DurationsBeside(const TaskGraph& tasks, const DeviceTopology& topology,
+                                   std::span<const TaskCost> costs, std::vector<Nanos> durations,
+                                   const Schedule& schedule);
+
+}  // namespace partita

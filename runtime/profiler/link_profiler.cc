@@ -1,0 +1,288 @@
+#include "runtime/profiler/link_profiler.h"
+
+#include <algorithm>
+#include <chrono>
+#include <deque>
+#include <utility>
+
+#include "graph/collective/collective.h"
+#include "graph/support/check.h"
+#include "graph/support/status_macros.h"
+
+namespace partita {
+namespace {
+
+constexpr int64_t kLong = 5'000'000;       // ns beyond which waking threads does not matter
+constexpr int64_t kBusyPiece = 20'000;     // ns of work between two looks at the clock
+constexpr int64_t kLeastBusy = 2'000'000;  // ns of work beside communication
+constexpr int kInARow = 8;
+
+int64_t Now() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+int64_t Median(std::vector<int64_t> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+// So many rounds of arithmetic that touches no memory.
+absl::Status Compute(int64_t rounds) {
+  uint64_t x = 1;
+  for (int64_t k = 0; k < rounds; ++k) x = x * 6364136223846793005u + 1442695040888963407u;
+  return x == 0 ? absl::InternalError("unreachable") : absl::OkStatus();
+}
+
+struct OpenDevice {
+  std::unique_ptr<BackendDevice> device;
+  std::unique_ptr<Stream> compute, communication;
+  std::unique_ptr<Event> ready, done;
+};
+
+// One device's side of the task, with memory of its own.
+struct Side {
+  CommunicationArguments arguments;
+  std::unique_ptr<DeviceMemory> memory;
+  int64_t bytes = 0;  // of it that this device sends
+};
+
+// Lays out slices one after another in memory to come.
+class Layout {
+ public:
+  int64_t Take(int64_t elements, int64_t size) {
+    const int64_t offset = bytes_;
+    bytes_ += (elements * size + 63) / 64 * 64;
+    return offset;
+  }
+  int64_t bytes() const { return bytes_; }
+
+ private:
+  int64_t bytes_ = 0;
+};
+
+absl::Status PlaceCollective(const CollectiveTask& task, int rank, BackendDevice& device,
+                             Side& side) {
+  const int64_t size = SizeOf(task.dtype);
+  Layout layout;
+  const bool in_place = task.collective.kind != CollectiveKind::kAllToAll;
+  const int64_t send = layout.Take(SendElements(task.collective, rank), size);
+  side.bytes = SendElements(task.collective, rank) * size;
+  const int64_t receive =
+      in_place ? send : layout.Take(ReceiveElements(task.collective, rank), size);
+  ASSIGN_OR_RETURN(side.memory, device.Allocate(std::max<int64_t>(64, layout.bytes())));
+  auto* base = static_cast<char*>(side.memory->data());
+  side.arguments.send = {base + send};
+  side.arguments.receive = {base + receive};
+  return absl::OkStatus();
+}
+
+absl::Status PlaceTransfers(const TransferTask& task, DeviceId id, BackendDevice& device,
+                            Side& side) {
+  const int64_t size = SizeOf(task.dtype);
+  Layout layout;
+  std::vector<std::pair<int64_t, int64_t>> offsets;  // send, receive; -1: not this device's
+  for (const Transfer& t : task.transfers) {
+    if (t.from == id) {
+      offsets.push_back({layout.Take(t.send.count, size), -1});
+      side.bytes = layout.bytes();
+    }
+  }
+  size_t sends = 0;
+  std::vector<std::pair<int64_t, int64_t>> own;
+  for (const Transfer& t : task.transfers) {
+    if (t.from != id && t.to != id) continue;
+    const int64_t send = t.from == id ? offsets[sends++].first : -1;
+    own.push_back({send, t.to == id ? layout.Take(t.receive.count, size) : -1});
+  }
+  ASSIGN_OR_RETURN(side.memory, device.Allocate(std::max<int64_t>(64, layout.bytes())));
+  auto* base = static_cast<char*>(side.memory->data());
+  for (const auto& [send, receive] : own) {
+    side.arguments.send.push_back(send < 0 ? nullptr : base + send);
+    side.arguments.receive.push_back(receive < 0 ? nullptr : base + receive);
+  }
+  return absl::OkStatus();
+}
+
+class StreamLinkProfiler : public LinkProfiler {
+ public:
+  explicit StreamLinkProfiler(std::unique_ptr<Communicator> communicator)
+      : communicator_(std::move(communicator)) {}
+
+  absl::Status OpenAll(const Backend& backend, const std::vector<DeviceSpec>& specs) {
+    for (const DeviceSpec& spec : specs) {
+      OpenDevice open;
+      ASSIGN_OR_RETURN(open.device, backend.Open(spec));
+      open.device->OnError([this](const absl::Status& status) {
+        communicator_->Abort(status);
+        for (OpenDevice& other : devices_) other.device->Abort(status);
+      });
+      ASSIGN_OR_RETURN(open.compute, open.device->NewStream("links", StreamUse::kCompute));
+      ASSIGN_OR_RETURN(open.communication,
+                       open.device->NewStream("links", StreamUse::kCommunication));
+      open.ready = open.device->NewEvent();
+      open.done = open.device->NewEvent();
+      devices_.push_back(std::move(open));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<Measurement> Measure(const TaskBody& body,
+                                      const ProfilerOptions& options) override {
+    Task& task = tasks_.emplace_back(Task{TaskId(next_task_++), {}, body, {}});
+    std::vector<Side> sides;
+    for (DeviceId id : DevicesOf(task)) {
+      Side& side = sides.emplace_back();
+      side.arguments.task = &task;
+      side.arguments.device = id;
+      BackendDevice& device = *devices_[id.index()].device;
+      if (const auto* collective = std::get_if<CollectiveTask>(&task.body)) {
+        RETURN_IF_ERROR(
+            PlaceCollective(*collective, static_cast<int>(sides.size()) - 1, device, side));
+      } else {
+        RETURN_IF_ERROR(PlaceTransfers(std::get<TransferTask>(task.body), id, device, side));
+      }
+    }
+    const Task* only = &task;
+    RETURN_IF_ERROR(communicator_->Prepare(std::span(&only, 1)));
+    Measurement result;
+    const int64_t begin = Now();
+    for (int k = -1; k < options.samples; ++k) {
+      if (k >= options.least_samples && Seconds(begin) > options.seconds) break;
+      ASSIGN_OR_RETURN(const int64_t nanos, WaitedFor(sides));
+      if (k >= 0) result.alone_ns.push_back(nanos);
+    }
+    const int64_t alone = Median(result.alone_ns);
+    if (alone >= kLong) {
+      result.samples_ns = result.alone_ns;
+      return result;
+    }
+    RETURN_IF_ERROR(MeasureBeside(sides, alone, options, result));
+    return result;
+  }
+
+  absl::StatusOr<Measurement> MeasureStep(int tasks, const ProfilerOptions& options) override {
+    Measurement result;
+    for (int k = -1; k < options.samples; ++k) {
+      const int64_t begin = Now();
+      for (OpenDevice& open : devices_) {
+        for (int t = 0; t < tasks; ++t) {
+          open.compute->HostCall([] { return absl::OkStatus(); }, nullptr);
+        }
+      }
+      RETURN_IF_ERROR(Synchronize());
+      if (k >= 0) result.samples_ns.push_back(std::max<int64_t>(1, Now() - begin));
+    }
+    return result;
+  }
+
+ private:
+  static double Seconds(int64_t begin) { return static_cast<double>(Now() - begin) * 1e-9; }
+
+  absl::Status Synchronize() {
+    absl::Status status;
+    for (OpenDevice& open : devices_) {
+      status.Update(open.compute->Synchronize());
+      status.Update(open.communication->Synchronize());
+    }
+    return status;
+  }
+
+  // One run for which the compute streams wait.
+  absl::StatusOr<int64_t> WaitedFor(std::vector<Side>& sides) {
+    ++round_;
+    std::vector<WorkTiming> before(sides.size()), after(sides.size());
+    for (size_t k = 0; k < sides.size(); ++k) {
+      Side& side = sides[k];
+      OpenDevice& open = devices_[side.arguments.device.index()];
+      open.communication->Wait(*open.ready, round_);
+      communicator_->Enqueue(side.arguments, round_, *open.communication, nullptr);
+      open.communication->Record(*open.done, round_);
+      // Long enough for all devices to have been given theirs before the first is ready.
+      open.compute->HostCall([n = 5 * RoundsPerPiece()] { return Compute(n); }, nullptr);
+      open.compute->HostCall(
+          [&side] {
+            auto* bytes = static_cast<char*>(side.memory->data());
+            std::fill(bytes, bytes + side.bytes, char{0});
+            return absl::OkStatus();
+          },
+          &before[k]);
+      open.compute->Record(*open.ready, round_);
+      open.compute->Wait(*open.done, round_);
+      open.compute->HostCall([] { return absl::OkStatus(); }, &after[k]);
+    }
+    RETURN_IF_ERROR(Synchronize());
+    int64_t start = 0, end = 0;
+    for (size_t k = 0; k < sides.size(); ++k) {
+      start = std::max(start, before[k].end_ns);
+      end = std::max(end, after[k].start_ns);
+    }
+    return std::max<int64_t>(1, end - start);
+  }
+
+  // How long the compute streams take for `pieces` of work, with `runs` of communication beside it;
+  // until both have ended.
+  absl::StatusOr<int64_t> Busy(std::vector<Side>& sides, int64_t pieces, int runs) {
+    const int64_t rounds = RoundsPerPiece();
+    const int64_t begin = Now();
+    for (Side& side : sides) {
+      OpenDevice& open = devices_[side.arguments.device.index()];
+      for (int r = 0; r < runs; ++r) {
+        communicator_->Enqueue(side.arguments, ++round_, *open.communication, nullptr);
+      }
+      for (int64_t p = 0; p < pieces; ++p) {
+        open.compute->HostCall([rounds] { return Compute(rounds); }, nullptr);
+      }
+    }
+    RETURN_IF_ERROR(Synchronize());
+    return Now() - begin;
+  }
+
+  absl::Status MeasureBeside(std::vector<Side>& sides, int64_t alone,
+                             const ProfilerOptions& options, Measurement& result) {
+    const int64_t pieces = std::max(kLeastBusy, 2 * kInARow * alone) / kBusyPiece;
+    const int64_t begin = Now();
+    for (int k = 0; k < options.samples; ++k) {
+      if (k >= options.least_samples && Seconds(begin) > options.seconds) break;
+      ASSIGN_OR_RETURN(const int64_t without, Busy(sides, pieces, 0));
+      ASSIGN_OR_RETURN(const int64_t with, Busy(sides, pieces, kInARow));
+      result.samples_ns.push_back(std::max<int64_t>(1, (with - without) / kInARow));
+    }
+    return absl::OkStatus();
+  }
+
+  // Rounds of arithmetic that take kBusyPiece; measured at first use.
+  int64_t RoundsPerPiece() {
+    if (rounds_per_piece_ > 0) return rounds_per_piece_;
+    constexpr int64_t kTrial = 100'000;
+    int64_t best = int64_t{1} << 60;
+    for (int k = 0; k < 5; ++k) {
+      const int64_t begin = Now();
+      CHECK(Compute(kTrial).ok());
+      best = std::min(best, std::max<int64_t>(1, Now() - begin));
+    }
+    rounds_per_piece_ = std::max<int64_t>(1, kTrial * kBusyPiece / best);
+    return rounds_per_piece_;
+  }
+
+  std::unique_ptr<Communicator> communicator_;
+  std::deque<Task> tasks_;  // the communicator keeps their addresses
+  int32_t next_task_ = 0;
+  int64_t round_ = 0;
+  int64_t rounds_per_piece_ = 0;
+  std::vector<OpenDevice> devices_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<LinkProfiler>> LinkProfiler::Open(
+    const Backend& backend, const std::vector<DeviceSpec>& devices,
+    std::unique_ptr<Communicator> communicator) {
+  auto profiler = std::make_unique<StreamLinkProfiler>(std::move(communicator));
+  RETURN_IF_ERROR(profiler->OpenAll(backend, devices));
+  return profiler;
+}
+
+}  // namespace partita

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "graph/task/task_graph.h"
+#include "runtime/backend/backend.h"
+#include "runtime/comm/communicator.h"
+#include "runtime/profiler/measurement.h"
+
+namespace partita {
+
+// Times communication between the devices of this node as steps run it: on communication streams,
+// behind events of the compute streams that write what is sent, through the communicator that runs
+// steps. Not thread safe.
+class LinkProfiler {
+ public:
+  static absl::StatusOr<std::unique_ptr<LinkProfiler>> Open(
+      const Backend& backend, const std::vector<DeviceSpec>& devices,
+      std::unique_ptr<Communicator> communicator);
+  virtual ~LinkProfiler() = default;
+
+  // A CollectiveTask or TransferTask; its buffers are not looked at, only their counts.
+  //  alone_ns: compute streams wait for it: from the last of them that is ready until the last that
+  //    goes on, waking of threads included.
+  //  samples_ns: compute streams have other work: by how much that ends later. The same as alone_ns
+  //    where that is above 5 ms.
+  virtual absl::StatusOr<Measurement> Measure(const TaskBody& body,
+                                              const ProfilerOptions& options) = 0;
+
+  // A step of `tasks` empty tasks on every compute stream, from the first that is enqueued until
+  // the host knows that all have ended (samples_ns).
+  virtual absl::StatusOr<Measurement> MeasureStep(int tasks, const ProfilerOptions& options) = 0;
+};
+
+}  // namespace partita

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace partita {
+
+struct ProfilerOptions {
+  int samples = 9;  // of each device, after a run that is not counted
+  // Slow work varies less: after so many seconds for each work `least_samples` are enough.
+  double seconds = 0.25;
+  int least_samples = 3;
+  // Bytes that a device touches in a step: what lies between two launches of one work.
+  int64_t footprint = int64_t{64} << 20;
+};
+
+// Nanoseconds of each counted run, at least 1.
+struct Measurement {
+  std::vector<int64_t> samples_ns;  // with all devices of the node busy
+  std::vector<int64_t> alone_ns;    // with the others idle; empty where that is the same
+  int64_t scratch_bytes = 0;
+};
+
+}  // namespace partita

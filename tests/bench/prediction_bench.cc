@@ -1,0 +1,205 @@
+// Predicted against measured step time on this host: for each model and number of devices, every
+// expert that does not decline and the searched plan, run in turn. Exits 1 where the median error
+// over all plans is above 10 %, or where of two plans of one model and number of devices the one
+// predicted faster was measured more than 10 % slower.
+//
+//   prediction_bench [--models lenet:64,alexnet:32,resnet18:8] [--devices 1,2] [--steps 15]
+//                    [--profile FILE] [--profile_time SECONDS] [--explain N]
+//
+// --explain N runs each plan with timelines as well and lists the N kinds of tasks whose times
+// differ most from what was predicted.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <iostream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
+#include "graph/support/status_macros.h"
+#include "planner/expert/expert_strategies.h"
+#include "planner/planner.h"
+#include "tools/workflow/measured_search.h"
+#include "tools/workflow/measurement.h"
+#include "tools/workflow/task_errors.h"
+#include "tools/workflow/training_model.h"
+
+namespace partita {
+namespace {
+
+constexpr double kTolerance = 0.1;
+
+struct BenchFlags {
+  std::string models = "lenet:64,alexnet:32,resnet18:8";
+  std::string devices = "1,2";
+  int steps = 15;
+  int explain = 0;
+  int64_t evaluations = 2000;
+  std::string profile = "prediction_bench.db";
+  double profile_time = 120;
+};
+
+struct Row {
+  std::string model, strategy;
+  int devices = 0;
+  PlanOutcome outcome;
+  Nanos measured;
+
+  double predicted_ms() const {
+    return static_cast<double>(outcome.step.evaluation.time.value()) / 1e6;
+  }
+  double measured_ms() const { return static_cast<double>(measured.value()) / 1e6; }
+  double error() const { return predicted_ms() / measured_ms() - 1; }
+};
+
+// Runs the plan alone with timelines.
+absl::Status Explain(const Graph& graph, const Row& row, const BenchFlags& flags) {
+  ASSIGN_OR_RETURN(const auto plan, MeasuredPlan::Open(graph, row.outcome.plan, true));
+  std::vector<std::vector<MeasuredInstruction>> timelines;
+  std::vector<int64_t> walls;
+  for (int step = 0; step <= flags.steps; ++step) {
+    ASSIGN_OR_RETURN(StepResult result, plan->Step());
+    if (step == 0) continue;
+    walls.push_back(result.wall_ns);
+    timelines.push_back(std::move(result.timeline));
+  }
+  const std::vector<TaskKindError> errors = TaskErrors(row.outcome.step, timelines);
+  int64_t predicted = 0, measured = 0;
+  for (const TaskKindError& e : errors) {
+    predicted += e.predicted;
+    measured += e.measured;
+  }
+  absl::PrintF(
+      "  %s: step %.3f ms with timelines; tasks of all lanes predicted %.3f ms, measured %.3f ms\n",
+      row.strategy, static_cast<double>(TimingOf(walls).median_ns) / 1e6,
+      static_cast<double>(predicted) / 1e6, static_cast<double>(measured) / 1e6);
+  for (size_t k = 0; k < errors.size() && k < static_cast<size_t>(flags.explain); ++k) {
+    const TaskKindError& e = errors[k];
+    absl::PrintF("    %+9.1f us = %9.1f measured - %9.1f %-12s  %dx %s\n",
+                 static_cast<double>(e.difference()) / 1e3, static_cast<double>(e.measured) / 1e3,
+                 static_cast<double>(e.predicted) / 1e3, std::string(Name(e.source)), e.tasks,
+                 e.kind);
+  }
+  return absl::OkStatus();
+}
+
+// All plans of one model on so many devices.
+absl::Status RunModel(const BenchFlags& flags, const std::string& name, int devices,
+                      std::vector<Row>& rows) {
+  const std::vector<std::string> words = absl::StrSplit(name, ':');
+  int64_t batch = 0;
+  if (words.size() > 1 && !absl::SimpleAtoi(words[1], &batch)) {
+    return absl::InvalidArgumentError("wanted MODEL:BATCH, found " + name);
+  }
+  ASSIGN_OR_RETURN(const TrainingModel model, LoadTrainingModel({words[0], batch}));
+  MeasuredSearchRequest request;
+  request.machine.devices = devices;
+  request.machine.profile = flags.profile;
+  request.profile_seconds = flags.profile_time;
+  request.plan.options.evaluations = flags.evaluations;
+  ASSIGN_OR_RETURN(MeasuredSearch search, SearchAndMeasure(model.graph, request));
+  const Evaluator evaluator(model.graph, search.priced.machine->topology, *search.priced.model,
+                            {DefaultChoices(search.priced), SizesOn(search.priced), true});
+  std::vector<Row> own;
+  for (const ExpertRow& expert : ExpertStrategies()) {
+    PlanRequest plan;
+    plan.strategy = expert.name;
+    auto outcome = MakePlan(evaluator, plan);
+    if (outcome.ok()) own.push_back({name, expert.name, devices, *std::move(outcome), {}});
+  }
+  own.push_back({name, "searched", devices, std::move(search.outcome), {}});
+  std::vector<Plan> plans;
+  for (const Row& row : own) plans.push_back(row.outcome.plan);
+  ASSIGN_OR_RETURN(const std::vector<Nanos> times,
+                   MeasureInterleaved(model.graph, plans, flags.steps));
+  for (size_t k = 0; k < own.size(); ++k) {
+    Row& row = own[k];
+    row.measured = times[k];
+    const SourceCounts& sources = row.outcome.step.evaluation.sources;
+    absl::PrintF("%-12s %d  %-20s %10.3f %10.3f  %+6.1f %%   %d/%d/%d\n", row.model, row.devices,
+                 row.strategy, row.predicted_ms(), row.measured_ms(), 100 * row.error(),
+                 sources.measured, sources.interpolated, sources.roofline);
+    std::fflush(stdout);
+    if (flags.explain > 0) RETURN_IF_ERROR(Explain(model.graph, row, flags));
+    rows.push_back(std::move(row));
+  }
+  return absl::OkStatus();
+}
+
+// Prints pairs that were measured in the other order, beyond the tolerance.
+int CountInversions(const std::vector<Row>& rows) {
+  int inversions = 0;
+  for (const Row& fast : rows) {
+    for (const Row& slow : rows) {
+      if (fast.model != slow.model || fast.devices != slow.devices) continue;
+      if (!(fast.predicted_ms() < slow.predicted_ms())) continue;
+      if (fast.measured_ms() <= (1 + kTolerance) * slow.measured_ms()) continue;
+      ++inversions;
+      absl::PrintF(
+          "inversion: %s, %d devices: %s was predicted faster than %s and ran %.1f %% slower\n",
+          fast.model, fast.devices, fast.strategy, slow.strategy,
+          100 * (fast.measured_ms() / slow.measured_ms() - 1));
+    }
+  }
+  return inversions;
+}
+
+absl::StatusOr<bool> Run(const BenchFlags& flags) {
+  std::vector<Row> rows;
+  std::printf("%-12s %s %-20s %11s %10s %8s   %s\n", "model", "devices", "strategy", "predicted",
+              "measured", "error", "tasks measured/interpolated/roofline");
+  for (const std::string& model : std::vector<std::string>(absl::StrSplit(flags.models, ','))) {
+    for (const std::string& word : std::vector<std::string>(absl::StrSplit(flags.devices, ','))) {
+      int devices = 0;
+      if (!absl::SimpleAtoi(word, &devices) || devices < 1) {
+        return absl::InvalidArgumentError("wanted a number of devices, found " + word);
+      }
+      if (devices > static_cast<int>(std::thread::hardware_concurrency())) {
+        absl::PrintF("%s on %d devices: more devices than cores, left out\n", model, devices);
+        continue;
+      }
+      RETURN_IF_ERROR(RunModel(flags, model, devices, rows));
+    }
+  }
+  if (rows.empty()) return absl::InvalidArgumentError("nothing was measured");
+  std::vector<double> errors;
+  for (const Row& row : rows) errors.push_back(std::abs(row.error()));
+  std::sort(errors.begin(), errors.end());
+  const double median = errors[errors.size() / 2];
+  const int inversions = CountInversions(rows);
+  absl::PrintF(
+      "%d plans, median error %.1f %%, largest %.1f %%, %d order inversions beyond 10 %%\n",
+      errors.size(), 100 * median, 100 * errors.back(), inversions);
+  return median <= kTolerance && inversions == 0;
+}
+
+}  // namespace
+}  // namespace partita
+
+int main(int argc, char** argv) {
+  partita::BenchFlags flags;
+  CLI::App app("Predicted against measured step time");
+  app.add_option("--models", flags.models, "MODEL:BATCH,...");
+  app.add_option("--devices", flags.devices, "numbers of devices");
+  app.add_option("--steps", flags.steps, "measured steps of each plan")
+      ->check(CLI::Range(9, 10000));
+  app.add_option("--explain", flags.explain, "list so many kinds of tasks for each plan");
+  app.add_option("--evaluations", flags.evaluations, "of each search");
+  app.add_option("--profile", flags.profile, "profile database");
+  app.add_option("--profile_time", flags.profile_time, "seconds for each model and device number");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  const absl::StatusOr<bool> good = partita::Run(flags);
+  if (!good.ok()) {
+    std::cerr << good.status().message() << "\n";
+    return 5;
+  }
+  return *good ? 0 : 1;
+}
