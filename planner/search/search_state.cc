@@ -37,9 +37,7 @@ absl::Status SearchState::TryStarts() {
 
 bool SearchState::Done() {
   if (result_.evaluations >= options_.evaluations) return true;
-  if (options_.stop != nullptr && options_.stop->load(std::memory_order_relaxed)) {
-    result_.interrupted = true;
-  }
+  if (Stopped()) result_.interrupted = true;
   if (options_.time_limit_seconds > 0 && Seconds() > options_.time_limit_seconds) {
     result_.interrupted = true;
   }
@@ -56,6 +54,11 @@ void SearchState::CountAccepted(int start, const std::string& name, Nanos curren
 absl::StatusOr<SearchResult> SearchState::Finish() {
   result_.seconds = Seconds();
   if (!has_best_) {
+    if (Stopped()) {
+      return absl::CancelledError(
+          absl::StrCat("interrupted before a strategy that fits was found; ", result_.evaluations,
+                       " were tried"));
+    }
     if (nearest_miss_.empty()) return absl::InvalidArgumentError(invalid_);
     return absl::ResourceExhaustedError(absl::StrCat(
         "none of ", result_.evaluations, " strategies fits in memory. The nearest: ", nearest_miss_,

@@ -33,9 +33,13 @@ class SearchState {
   int64_t left() const { return options_.evaluations - result_.evaluations; }
   void CountAccepted(int start, const std::string& name, Nanos current);
 
+  // The errors of searches (see search_algorithm.h) where nothing that was tried is feasible.
   absl::StatusOr<SearchResult> Finish();
 
  private:
+  bool Stopped() const {
+    return options_.stop != nullptr && options_.stop->load(std::memory_order_relaxed);
+  }
   double Seconds() const {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
   }

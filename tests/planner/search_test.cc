@@ -104,12 +104,24 @@ TEST_P(SearchConformanceTest, OnlyFreeOperatorsChange) {
   }));
 }
 
-TEST_P(SearchConformanceTest, TooLittleMemoryIsAnErrorThatSaysByHowMuch) {
-  std::vector<Device> devices(at_.machine->topology.devices().begin(),
-                              at_.machine->topology.devices().end());
+// A machine's devices with next to no memory.
+DeviceTopology WithLittleMemory(const DeviceTopology& topology) {
+  std::vector<Device> devices(topology.devices().begin(), topology.devices().end());
   for (Device& device : devices) device.memory = Bytes(1000);
-  const auto& links = at_.machine->topology.links();
-  const auto topology = Ok(DeviceTopology::Create(devices, {links.begin(), links.end()}));
+  return Ok(DeviceTopology::Create(devices, {topology.links().begin(), topology.links().end()}));
+}
+
+TEST_P(SearchConformanceTest, StopBeforeAnythingIsFoundIsCancelled) {
+  const DeviceTopology topology = WithLittleMemory(at_.machine->topology);
+  const Evaluator evaluator(at_.graph, topology, *at_.costs);
+  const SearchProblem problem{evaluator, at_.space, ExpertStarts(at_.graph, topology), free_};
+  const std::atomic<bool> stop = true;
+  const auto result = GetParam().run(problem, {.evaluations = 400, .stop = &stop});
+  EXPECT_EQ(result.status().code(), absl::StatusCode::kCancelled) << result.status();
+}
+
+TEST_P(SearchConformanceTest, TooLittleMemoryIsAnErrorThatSaysByHowMuch) {
+  const DeviceTopology topology = WithLittleMemory(at_.machine->topology);
   const Evaluator evaluator(at_.graph, topology, *at_.costs);
   const SearchProblem problem{evaluator, at_.space, ExpertStarts(at_.graph, topology), free_};
   const auto result = GetParam().run(problem, {.evaluations = 400});

@@ -355,6 +355,18 @@ def test_interrupted_comparison_reports_what_it_measured():
     check(json.loads(out)["strategies"][0]["measured_ms"] > 0, out)
 
 
+def test_interrupt_before_anything_is_found_exits_with_130():
+    machine = partita("machine show p100-4x4").out
+    machine = machine[machine.index("name:"):]
+    small, count = re.subn(r"memory_bytes: \d+", "memory_bytes: 1000", machine)
+    check(count > 0, machine)
+    pathlib.Path("small.machine.textproto").write_text(small, encoding="utf-8")
+    line = "plan lenet --machine small.machine.textproto --evaluations 1000000000 -o none.textproto --json"
+    out = interrupted(line, 2)
+    check(json.loads(out)["error"]["exit_code"] == 130, out)
+    check(not pathlib.Path("none.textproto").exists(), "there is a plan")
+
+
 def test_interrupted_training_saves():
     partita(f"plan mlp_tiny {QUICK} -o long.textproto")
     line = "run long.textproto --steps 100000000 --save kept.safetensors --json"
