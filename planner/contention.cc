@@ -51,16 +51,19 @@ struct LaneEntry {
 
 class Neighbourhood {
  public:
-  Neighbourhood(const TaskGraph& tasks, const DeviceTopology& topology, const Schedule& schedule)
-      : topology_(topology), schedule_(schedule) {
-    busy_.resize(static_cast<size_t>(tasks.devices()));
+  Neighbourhood(const FlatTasks& tasks, const SimulatedResources& resources,
+                const Schedule& schedule)
+      : tasks_(tasks), resources_(resources), schedule_(schedule) {
+    busy_.resize(static_cast<size_t>(resources.devices()));
     lanes_.resize(busy_.size());
-    for (const Task& task : tasks.tasks()) {
-      const Span span = SpanOf(task.id);
-      const bool communicates = IsCommunication(task);
-      for (DeviceId d : DevicesOf(task)) {
-        busy_[d.index()].Add(span);
-        if (!communicates) lanes_[d.index()].push_back({span.start, ReadyOf(task)});
+    const std::vector<int64_t> ready = ReadyTimes();
+    for (size_t t = 0; t < tasks.size(); ++t) {
+      const Span span = SpanOf(t);
+      for (int32_t r : tasks.ResourcesOf(t)) {
+        if (!resources.IsLane(r)) continue;
+        const size_t d = resources.DeviceOfLane(r).index();
+        busy_[d].Add(span);
+        if (resources.IsComputeLane(r)) lanes_[d].push_back({span.start, ready[t]});
       }
     }
     for (BusyTimes& times : busy_) times.Finish();
@@ -71,49 +74,61 @@ class Neighbourhood {
   }
 
   // 0: everything else is idle; 1: everything else is busy.
-  double Share(const Task& task) const {
-    return IsCommunication(task) ? ShareOfLanes(task) : ShareOfOthers(task);
+  double Share(size_t task) const {
+    for (int32_t r : tasks_.ResourcesOf(task)) {
+      if (resources_.IsComputeLane(r)) return ShareOfOthers(task, resources_.DeviceOfLane(r));
+    }
+    return ShareOfLanes(task);
   }
 
  private:
-  Span SpanOf(TaskId id) const {
-    return {schedule_.start[id.index()].value(), schedule_.end[id.index()].value()};
+  Span SpanOf(size_t task) const {
+    return {schedule_.start[task].value(), schedule_.end[task].value()};
   }
-  int64_t ReadyOf(const Task& task) const {
-    int64_t ready = 0;
-    for (TaskId before : task.dependencies) ready = std::max(ready, SpanOf(before).end);
+
+  // When all that a task waits for has ended.
+  std::vector<int64_t> ReadyTimes() const {
+    std::vector<int64_t> ready(tasks_.size(), 0);
+    for (size_t t = 0; t < tasks_.size(); ++t) {
+      for (int32_t next : tasks_.SuccessorsOf(t)) {
+        int64_t& time = ready[static_cast<size_t>(next)];
+        time = std::max(time, SpanOf(t).end);
+      }
+    }
     return ready;
   }
 
-  double ShareOfOthers(const Task& task) const {
-    const Span span = SpanOf(task.id);
-    const DeviceId own = DevicesOf(task)[0];
+  double ShareOfOthers(size_t task, DeviceId own) const {
+    const Span span = SpanOf(task);
+    const DeviceTopology& topology = resources_.topology();
     double sum = 0;
     int others = 0;
     for (size_t d = 0; d < busy_.size(); ++d) {
       const DeviceId other(static_cast<int32_t>(d));
-      if (other == own || topology_.device(other).node != topology_.device(own).node) continue;
+      if (other == own || topology.device(other).node != topology.device(own).node) continue;
       ++others;
       sum += static_cast<double>(busy_[d].Until(span.end) - busy_[d].Until(span.start));
     }
     return others == 0 ? 0 : sum / static_cast<double>(others * (span.end - span.start));
   }
 
-  double ShareOfLanes(const Task& task) const {
-    const Span span = SpanOf(task.id);
-    const std::vector<DeviceId> devices = DevicesOf(task);
-    int busy = 0;
-    for (DeviceId d : devices) {
-      const auto& lane = lanes_[d.index()];
+  double ShareOfLanes(size_t task) const {
+    const Span span = SpanOf(task);
+    int busy = 0, devices = 0;
+    for (int32_t r : tasks_.ResourcesOf(task)) {
+      if (!resources_.IsLane(r)) continue;
+      ++devices;
+      const auto& lane = lanes_[resources_.DeviceOfLane(r).index()];
       const auto next =
           std::lower_bound(lane.begin(), lane.end(), span.start,
                            [](const LaneEntry& entry, int64_t time) { return entry.start < time; });
       busy += next != lane.end() && next->ready < span.end;
     }
-    return static_cast<double>(busy) / static_cast<double>(devices.size());
+    return devices == 0 ? 0 : static_cast<double>(busy) / devices;
   }
 
-  const DeviceTopology& topology_;
+  const FlatTasks& tasks_;
+  const SimulatedResources& resources_;
   const Schedule& schedule_;
   std::vector<BusyTimes> busy_;
   std::vector<std::vector<LaneEntry>> lanes_;
@@ -121,20 +136,19 @@ class Neighbourhood {
 
 }  // namespace
 
-std::vector<Nanos> DurationsBeside(const TaskGraph& tasks, const DeviceTopology& topology,
+std::vector<Nanos> DurationsBeside(const FlatTasks& tasks, const SimulatedResources& resources,
                                    std::span<const TaskCost> costs, std::vector<Nanos> durations,
                                    const Schedule& schedule) {
   const auto differs = [](const TaskCost& cost) { return cost.Alone() != cost.time; };
   if (std::none_of(costs.begin(), costs.end(), differs)) return durations;
-  const Neighbourhood neighbourhood(tasks, topology, schedule);
-  for (const Task& task : tasks.tasks()) {
-    const TaskCost& cost = costs[task.id.index()];
-    if (!differs(cost) || durations[task.id.index()] != cost.time) continue;
+  const Neighbourhood neighbourhood(tasks, resources, schedule);
+  for (size_t t = 0; t < tasks.size(); ++t) {
+    const TaskCost& cost = costs[t];
+    if (!differs(cost) || durations[t] != cost.time) continue;
     const auto alone = static_cast<double>(cost.alone.value());
     const auto busy = static_cast<double>(cost.time.value());
-    const double share = neighbourhood.Share(task);
-    durations[task.id.index()] =
-        Nanos(std::max<int64_t>(1, std::llround(alone + share * (busy - alone))));
+    const double share = neighbourhood.Share(t);
+    durations[t] = Nanos(std::max<int64_t>(1, std::llround(alone + share * (busy - alone))));
   }
   return durations;
 }

@@ -4,9 +4,8 @@
 #include <vector>
 
 #include "cost_model/cost_model.h"
-#include "graph/parallel/device_topology.h"
 #include "graph/support/strong_int.h"
-#include "graph/task/task_graph.h"
+#include "planner/simulator/flat_tasks.h"
 #include "planner/simulator/simulator.h"
 
 namespace partita {
@@ -19,7 +18,7 @@ namespace partita {
 //    is whose next task was ready before the communication ended.
 // `schedule` is one of these tasks under `durations`, which are what the result starts from: where
 // alone and time are equal nothing changes.
-std::vector<Nanos> DurationsBeside(const TaskGraph& tasks, const DeviceTopology& topology,
+std::vector<Nanos> DurationsBeside(const FlatTasks& tasks, const SimulatedResources& resources,
                                    std::span<const TaskCost> costs, std::vector<Nanos> durations,
                                    const Schedule& schedule);
 

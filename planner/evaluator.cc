@@ -71,46 +71,54 @@ Evaluator::Evaluator(const Graph& graph, const DeviceTopology& topology, const C
                      Options options)
     : graph_(graph), model_(model), options_(std::move(options)), resources_(topology) {}
 
-void Evaluator::Price(EvaluatedStep& step) const {
-  step.costs = PriceTasks(step.tasks, model_);
-  step.evaluation.tasks = static_cast<int64_t>(step.costs.size());
-  step.evaluation.sources = CountSources(step.costs);
-}
-
 // Who runs beside whom depends on the durations and they on it: one round of correction.
 template <class SimulateTasks>
-void Evaluator::SimulateBeside(EvaluatedStep& step, SimulateTasks&& simulate) const {
-  step.durations = BoundedDurations(step.costs);
+void Evaluator::SimulateBeside(const FlatStep& flat, EvaluatedStep& step,
+                               SimulateTasks&& simulate) const {
+  step.durations = BoundedDurations(flat.costs);
   step.schedule = simulate(step.durations);
   std::vector<Nanos> beside =
-      DurationsBeside(step.tasks, topology(), step.costs, step.durations, step.schedule);
+      DurationsBeside(flat.tasks, resources_, flat.costs, step.durations, step.schedule);
   if (beside == step.durations) return;
   step.durations = std::move(beside);
   step.schedule = simulate(step.durations);
 }
 
-Nanos Evaluator::TimeOf(const EvaluatedStep& step) const {
-  if (model_.StepOverhead(1) == Nanos(0)) return step.schedule.makespan;
-  std::vector<int64_t> tasks(static_cast<size_t>(step.tasks.devices()), 0);
-  for (const Task& task : step.tasks.tasks()) {
-    for (DeviceId d : DevicesOf(task)) ++tasks[d.index()];
+Nanos Evaluator::TimeOf(const FlatStep& flat, const Schedule& schedule) const {
+  if (model_.StepOverhead(1) == Nanos(0)) return schedule.makespan;
+  std::vector<int64_t> tasks(static_cast<size_t>(resources_.devices()), 0);
+  for (size_t t = 0; t < flat.tasks.size(); ++t) {
+    for (int32_t r : flat.tasks.ResourcesOf(t)) {
+      if (resources_.IsLane(r)) ++tasks[resources_.DeviceOfLane(r).index()];
+    }
   }
-  const int64_t most = tasks.empty() ? 0 : *std::max_element(tasks.begin(), tasks.end());
-  return step.schedule.makespan + model_.StepOverhead(most);
+  return schedule.makespan + model_.StepOverhead(*std::max_element(tasks.begin(), tasks.end()));
 }
 
-// Up to the schedule without waits for memory.
-absl::StatusOr<EvaluatedStep> Evaluator::Start(const Strategy& strategy) const {
-  EvaluatedStep step;
-  ASSIGN_OR_RETURN(step.tasks,
-                   Partition(graph_, strategy, PartitionOptionsOf(topology(), options_.choices)));
-  Price(step);
-  const FlatTasks flat = Flatten(step.tasks, resources_);
-  const auto simulate = [&flat](std::span<const Nanos> d) { return Simulate(flat, d); };
-  SimulateBeside(step, simulate);
-  step.order = OrderOf(flat, step.schedule);
-  step.evaluation.time = TimeOf(step);
-  return step;
+void Evaluator::FindOrder(const FlatStep& flat, EvaluatedStep& step) const {
+  SimulateBeside(flat, step, [&flat](std::span<const Nanos> d) { return Simulate(flat.tasks, d); });
+  step.evaluation.tasks = static_cast<int64_t>(flat.costs.size());
+  step.evaluation.sources = CountSources(flat.costs);
+  step.evaluation.time = TimeOf(flat, step.schedule);
+}
+
+void Evaluator::FinishInOrder(const FlatStep& flat, EvaluatedStep& step) const {
+  step.memory = AssignBuffers(flat.uses, step.order);
+  const auto& waits = step.memory.added_dependencies;
+  const auto simulate = [&](std::span<const Nanos> d) {
+    return SimulateInOrder(flat.tasks, d, step.order, waits);
+  };
+  if (step.durations.empty()) {
+    SimulateBeside(flat, step, simulate);
+  } else if (!waits.empty()) {
+    step.schedule = simulate(step.durations);
+  }
+  Evaluation& e = step.evaluation;
+  e.tasks = static_cast<int64_t>(flat.costs.size());
+  e.sources = CountSources(flat.costs);
+  e.time = TimeOf(flat, step.schedule);
+  for (int d = 0; d < flat.uses.devices; ++d) e.peak.push_back(step.memory.peak(DeviceId(d)));
+  if (options_.limit_memory) CheckMemory(topology(), e);
 }
 
 void Evaluator::AddFigures(EvaluatedStep& step) {
@@ -118,27 +126,15 @@ void Evaluator::AddFigures(EvaluatedStep& step) {
   step.evaluation.use = UseOf(step);
 }
 
-// From the order: memory, and the schedule with the waits that it adds.
-void Evaluator::FinishInOrder(EvaluatedStep& step) const {
-  step.memory = AssignBuffers(step.tasks, step.order, options_.sizes);
-  const FlatTasks flat = Flatten(step.tasks, resources_, step.memory.added_dependencies);
-  const auto simulate = [&](std::span<const Nanos> d) {
-    return SimulateInOrder(flat, d, step.order);
-  };
-  if (step.durations.empty()) {
-    SimulateBeside(step, simulate);
-  } else {
-    step.schedule = simulate(step.durations);
-  }
-  Evaluation& e = step.evaluation;
-  e.time = TimeOf(step);
-  for (int d = 0; d < step.tasks.devices(); ++d) e.peak.push_back(step.memory.peak(DeviceId(d)));
-  if (options_.limit_memory) CheckMemory(topology(), e);
-}
-
 absl::StatusOr<EvaluatedStep> Evaluator::EvaluateStep(const Strategy& strategy) const {
-  ASSIGN_OR_RETURN(EvaluatedStep step, Start(strategy));
-  FinishInOrder(step);
+  EvaluatedStep step;
+  ASSIGN_OR_RETURN(step.tasks,
+                   Partition(graph_, strategy, PartitionOptionsOf(topology(), options_.choices)));
+  FlatStep flat = FlattenStep(step.tasks, rules());
+  FindOrder(flat, step);
+  step.order = OrderOf(flat.tasks, step.schedule);
+  FinishInOrder(flat, step);
+  step.costs = std::move(flat.costs);
   AddFigures(step);
   return step;
 }
@@ -154,27 +150,52 @@ absl::StatusOr<EvaluatedStep> Evaluator::EvaluateOrder(TaskGraph tasks,
                                                    topology().size()));
   }
   RETURN_IF_ERROR(CheckOrder(step.tasks, step.order));
-  Price(step);
-  FinishInOrder(step);
+  FlatStep flat = FlattenStep(step.tasks, rules());
+  FinishInOrder(flat, step);
+  step.costs = std::move(flat.costs);
   AddFigures(step);
   return step;
 }
 
 Evaluation Evaluator::Evaluate(const Strategy& strategy, Nanos enough) const {
-  auto step = Start(strategy);
+  Evaluation brief = EvaluateBriefly(strategy, enough);
+  if (brief.verdict == Evaluation::Verdict::kInvalid || brief.peak.empty()) return brief;
+  auto step = EvaluateStep(strategy);
   if (!step.ok()) return Invalid(step.status());
-  if (step->evaluation.time <= enough) {
-    FinishInOrder(*step);
-    AddFigures(*step);
-  }
   return std::move(step->evaluation);
 }
 
 Evaluation Evaluator::EvaluateBriefly(const Strategy& strategy, Nanos enough) const {
-  auto step = Start(strategy);
-  if (!step.ok()) return Invalid(step.status());
-  if (step->evaluation.time <= enough) FinishInOrder(*step);
-  return std::move(step->evaluation);
+  std::unique_ptr<StepCache> cache = TakeCache();
+  const auto flat = cache->Find(strategy);
+  EvaluatedStep step;
+  if (flat.ok()) {
+    FindOrder(**flat, step);
+    if (step.evaluation.time <= enough) {
+      step.order = OrderOf((*flat)->tasks, step.schedule);
+      FinishInOrder(**flat, step);
+    }
+  }
+  ReturnCache(std::move(cache));
+  return flat.ok() ? std::move(step.evaluation) : Invalid(flat.status());
+}
+
+std::unique_ptr<StepCache> Evaluator::TakeCache() const {
+  {
+    absl::MutexLock lock(&mutex_);
+    if (!idle_.empty()) {
+      std::unique_ptr<StepCache> cache = std::move(idle_.back());
+      idle_.pop_back();
+      return cache;
+    }
+  }
+  return std::make_unique<StepCache>(graph_, PartitionOptionsOf(topology(), options_.choices),
+                                     rules(), options_.max_cached_tasks);
+}
+
+void Evaluator::ReturnCache(std::unique_ptr<StepCache> cache) const {
+  absl::MutexLock lock(&mutex_);
+  idle_.push_back(std::move(cache));
 }
 
 Prediction PredictionOf(const Evaluation& evaluation) {

@@ -2,10 +2,13 @@
 
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
 #include "cost_model/cost_model.h"
 #include "cost_model/task_costs.h"
 #include "graph/graph.h"
@@ -14,7 +17,9 @@
 #include "graph/parallel/strategy.h"
 #include "graph/task/buffer_assignment.h"
 #include "graph/task/task_graph.h"
+#include "planner/flat_step.h"
 #include "planner/simulator/simulator.h"
+#include "planner/step_cache.h"
 
 namespace partita {
 
@@ -60,7 +65,8 @@ struct EvaluatedStep {
 };
 
 // Evaluates strategies of one training graph on one machine. Const and pure: several threads may
-// call at once, equal strategies get equal answers.
+// call at once, equal strategies get equal answers. What strategies have in common is kept from one
+// evaluation to the next (StepCache), for each thread that evaluates at a time.
 class Evaluator {
  public:
   struct Options {
@@ -69,6 +75,8 @@ class Evaluator {
     MemorySizes sizes;
     // Infeasible where a device's peak is above Device::memory.
     bool limit_memory = true;
+    // What each cache may keep: about 1 KB for each task.
+    int64_t max_cached_tasks = int64_t{1} << 18;
   };
 
   // Graph and model outlive the evaluator. The model knows every task.
@@ -93,23 +101,30 @@ class Evaluator {
   // already above `enough`, memory is not looked at: time is that bound, peak is empty.
   Evaluation Evaluate(const Strategy& strategy,
                       Nanos enough = Nanos(std::numeric_limits<int64_t>::max())) const;
-  // The same without `received` and `use`.
+  // The same without `received` and `use`: the fast way, from what the cache holds.
   Evaluation EvaluateBriefly(const Strategy& strategy, Nanos enough) const;
 
  private:
-  absl::StatusOr<EvaluatedStep> Start(const Strategy& strategy) const;
-  void Price(EvaluatedStep& step) const;
+  FlatteningRules rules() const { return {resources_, model_, options_.sizes}; }
+  // The schedule without waits for memory, and its order.
+  void FindOrder(const FlatStep& flat, EvaluatedStep& step) const;
+  // From the order: memory, and the schedule with the waits that it adds.
+  void FinishInOrder(const FlatStep& flat, EvaluatedStep& step) const;
   // Fills in durations and schedule; `simulate` makes a schedule of durations.
   template <class SimulateTasks>
-  void SimulateBeside(EvaluatedStep& step, SimulateTasks&& simulate) const;
-  Nanos TimeOf(const EvaluatedStep& step) const;
-  void FinishInOrder(EvaluatedStep& step) const;
+  void SimulateBeside(const FlatStep& flat, EvaluatedStep& step, SimulateTasks&& simulate) const;
+  Nanos TimeOf(const FlatStep& flat, const Schedule& schedule) const;
   static void AddFigures(EvaluatedStep& step);
+  std::unique_ptr<StepCache> TakeCache() const;
+  void ReturnCache(std::unique_ptr<StepCache> cache) const;
 
   const Graph& graph_;
   const CostModel& model_;
   Options options_;
   SimulatedResources resources_;
+  mutable absl::Mutex mutex_;
+  // Those that no thread uses at the moment.
+  mutable std::vector<std::unique_ptr<StepCache>> idle_ ABSL_GUARDED_BY(mutex_);
 };
 
 // The part of a plan that an evaluation fills in.

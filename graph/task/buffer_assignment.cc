@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <map>
-#include <numeric>
 
 #include "graph/support/check.h"
 
@@ -16,16 +14,7 @@ constexpr int32_t kForever = std::numeric_limits<int32_t>::max();
 struct Life {
   int32_t first = kForever;
   int32_t last = -1;
-  TaskId first_writer{-1};
-  std::vector<TaskId> accessors;
-};
-
-// Buffers that share one place because kernels write over their inputs.
-struct Allocation {
-  std::vector<BufferId> members;
-  int64_t bytes = 0;
-  int32_t first = kForever, last = -1;
-  int64_t offset = -1;
+  int32_t first_writer = -1;  // TaskId
 };
 
 int64_t Aligned(int64_t bytes) {
@@ -33,243 +22,259 @@ int64_t Aligned(int64_t bytes) {
   return (bytes + a - 1) / a * a;
 }
 
+// One device's memory while buffers are placed.
+class Arena {
+ public:
+  // Above everything, for good.
+  int64_t PlacePersistent(int64_t bytes) {
+    const int64_t offset = base_;
+    base_ += bytes;
+    end_ = base_;
+    return offset;
+  }
+
+  // The lowest place that is free during the life. After all persistent ones.
+  int64_t Place(int64_t bytes, const Life& life) {
+    int64_t offset = base_;
+    for (const Placed& b : placed_) {
+      if (b.offset >= offset + bytes) break;
+      if (life.first <= b.last && b.first <= life.last) offset = std::max(offset, b.end);
+    }
+    const auto at =
+        std::upper_bound(placed_.begin(), placed_.end(), offset,
+                         [](int64_t value, const Placed& b) { return value < b.offset; });
+    placed_.insert(at, {offset, offset + bytes, life.first, life.last});
+    end_ = std::max(end_, offset + bytes);
+    return offset;
+  }
+
+  int64_t persistent() const { return base_; }
+  int64_t end() const { return end_; }
+
+ private:
+  struct Placed {
+    int64_t offset, end;
+    int32_t first, last;
+  };
+  std::vector<Placed> placed_;  // by offset
+  int64_t base_ = 0, end_ = 0;
+};
+
+// Who used each piece of a device's memory last.
+class LastUsers {
+ public:
+  // The buffer takes [begin, end). Calls visit(old) for every buffer that had some of it.
+  template <class Visit>
+  void Take(int64_t begin, int64_t end, BufferId buffer, Visit&& visit) {
+    const auto first = std::partition_point(
+        pieces_.begin(), pieces_.end(), [begin](const Piece& piece) { return piece.end <= begin; });
+    auto last = first;
+    Piece fresh[3];
+    size_t count = 0;
+    if (first != pieces_.end() && first->begin < begin) {
+      fresh[count++] = {first->begin, begin, first->buffer};
+    }
+    fresh[count++] = {begin, end, buffer};
+    for (; last != pieces_.end() && last->begin < end; ++last) {
+      visit(last->buffer);
+      if (last->end > end) fresh[count++] = {end, last->end, last->buffer};
+    }
+    const auto old = static_cast<size_t>(last - first);
+    const size_t same = std::min(old, count);
+    std::copy(fresh, fresh + same, first);
+    if (old > count) {
+      pieces_.erase(first + static_cast<std::ptrdiff_t>(count), last);
+    } else {
+      pieces_.insert(first + static_cast<std::ptrdiff_t>(same), fresh + same, fresh + count);
+    }
+  }
+
+ private:
+  struct Piece {
+    int64_t begin = 0, end = 0;
+    BufferId buffer;
+  };
+  std::vector<Piece> pieces_;  // by begin, disjoint
+};
+
 class Assigner {
  public:
-  Assigner(const TaskGraph& graph, std::span<const TaskId> order, const MemorySizes& sizes)
-      : graph_(graph), order_(order), sizes_(sizes) {}
+  Assigner(const BufferUses& uses, std::span<const TaskId> order) : uses_(uses), order_(order) {}
 
   BufferAssignment Run() {
-    const auto devices = static_cast<size_t>(graph_.devices());
-    result_.offset.assign(graph_.buffers().size(), -1);
+    const auto devices = static_cast<size_t>(uses_.devices);
+    const size_t buffers = uses_.buffers.size();
+    result_.offset.assign(buffers, -1);
     result_.arena.assign(devices, Bytes(0));
     result_.persistent.assign(devices, Bytes(0));
     result_.scratch.assign(devices, Bytes(0));
+    result_.bytes.reserve(buffers);
+    for (const BufferUses::BufferFacts& buffer : uses_.buffers) {
+      result_.bytes.push_back(buffer.bytes);
+    }
+    for (const BufferUses::Scratch& scratch : uses_.scratch) {
+      Bytes& most = result_.scratch[scratch.device.index()];
+      most = std::max(most, Bytes(Aligned(scratch.bytes)));
+    }
     MeasureLives();
-    FindSizes();
     MergeInPlace();
-    for (size_t d = 0; d < devices; ++d) Place(DeviceId(static_cast<int32_t>(d)));
+    Place();
     AddDependencies();
     return std::move(result_);
   }
 
  private:
   void MeasureLives() {
-    lives_.resize(graph_.buffers().size());
+    lives_.resize(uses_.buffers.size());
+    by_first_.reserve(uses_.buffers.size());
     for (size_t place = 0; place < order_.size(); ++place) {
-      const Task& task = graph_.task(order_[place]);
-      const Access access = AccessOf(task);
-      for (BufferId id : access.writes) {
-        Life& life = lives_[id.index()];
-        if (life.first_writer == TaskId(-1)) life.first_writer = task.id;
-      }
-      for (const auto* list : {&access.reads, &access.writes}) {
-        for (BufferId id : *list) {
-          Life& life = lives_[id.index()];
-          life.first = std::min(life.first, static_cast<int32_t>(place));
-          life.last = std::max(life.last, static_cast<int32_t>(place));
-          if (life.accessors.empty() || life.accessors.back() != task.id) {
-            life.accessors.push_back(task.id);
-          }
+      const TaskId task = order_[place];
+      for (const BufferUses::Use& use : uses_.UsesOf(task.index())) {
+        Life& life = lives_[use.buffer.index()];
+        if (life.first == kForever) {
+          life.first = static_cast<int32_t>(place);
+          by_first_.push_back(use.buffer);
         }
+        life.last = static_cast<int32_t>(place);
+        if (use.writes && life.first_writer < 0) life.first_writer = task.value();
       }
     }
-    for (const Buffer& buffer : graph_.buffers()) {
-      if (buffer.persistent()) {
-        lives_[buffer.id.index()].first = -1;
-        lives_[buffer.id.index()].last = kForever;
-      }
-    }
-    for (const HostOutput& output : graph_.outputs()) {
-      lives_[output.buffer.index()].last = kForever;
+    for (size_t b = 0; b < lives_.size(); ++b) {
+      const BufferUses::BufferFacts& buffer = uses_.buffers[b];
+      if (buffer.persistent) lives_[b].first = -1;
+      if (buffer.persistent || buffer.host_reads) lives_[b].last = kForever;
     }
   }
 
-  void FindSizes() {
-    for (const Buffer& buffer : graph_.buffers()) {
-      result_.bytes.push_back(sizes_.buffer_bytes ? sizes_.buffer_bytes(buffer)
-                                                  : buffer.elements() * SizeOf(buffer.dtype));
-    }
-    if (!sizes_.scratch_bytes) return;
-    std::vector<int64_t> scratch;
-    for (const KernelSignature& s : graph_.signatures()) scratch.push_back(sizes_.scratch_bytes(s));
-    for (const Task& task : graph_.tasks()) {
-      if (const auto* compute = std::get_if<ComputeTask>(&task.body)) {
-        Bytes& most = result_.scratch[compute->device.index()];
-        most = std::max(most, Bytes(Aligned(scratch[static_cast<size_t>(compute->signature)])));
-      }
-    }
-  }
-
-  // Joins a kernel's output to an input that dies in it, where the operator allows.
+  // Joins a kernel's output to an input that dies in it. What is joined has one place: that of its
+  // first member, whose life then covers all.
   void MergeInPlace() {
-    allocation_of_.resize(graph_.buffers().size());
-    for (const Buffer& buffer : graph_.buffers()) {
-      allocation_of_[buffer.id.index()] = allocations_.size();
-      const Life& life = lives_[buffer.id.index()];
-      allocations_.push_back(
-          {{buffer.id}, Aligned(result_.bytes[buffer.id.index()]), life.first, life.last, -1});
-    }
-    for (TaskId id : order_) {
-      const auto* compute = std::get_if<ComputeTask>(&graph_.task(id).body);
-      if (compute == nullptr) continue;
-      const KernelSignature& signature =
-          graph_.signatures()[static_cast<size_t>(compute->signature)];
-      std::vector<bool> taken(compute->inputs.size(), false);
-      std::vector<bool> placed(compute->outputs.size(), false);
-      for (const InPlacePair& pair : InPlace(signature)) {
-        const auto i = static_cast<size_t>(pair.input), o = static_cast<size_t>(pair.output);
-        if (i >= compute->inputs.size() || taken[i] || placed[o]) continue;
-        if (!MayShare(*compute, i, o, id)) continue;
-        Join(compute->inputs[i], compute->outputs[o]);
-        taken[i] = placed[o] = true;
+    place_of_.resize(lives_.size());
+    for (size_t b = 0; b < lives_.size(); ++b) place_of_[b] = static_cast<int32_t>(b);
+    joined_ = lives_;
+    for (TaskId task : order_) {
+      const auto rows = uses_.OverwritesOf(task.index());
+      for (size_t r = 0; r < rows.size(); ++r) {
+        const bool is_taken =
+            std::any_of(rows.begin(), rows.begin() + static_cast<std::ptrdiff_t>(r),
+                        [&](const BufferUses::Overwrite& earlier) {
+                          return place_of_[earlier.to.index()] == place_of_[earlier.from.index()] &&
+                                 (earlier.from == rows[r].from || earlier.to == rows[r].to);
+                        });
+        if (is_taken || !MayShare(rows[r], task)) continue;
+        const int32_t place = place_of_[rows[r].from.index()];
+        place_of_[rows[r].to.index()] = place;
+        Life& life = joined_[static_cast<size_t>(place)];
+        life.last = std::max(life.last, lives_[rows[r].to.index()].last);
       }
     }
   }
 
-  bool MayShare(const ComputeTask& task, size_t input, size_t output, TaskId id) const {
-    const BufferId from = task.inputs[input], to = task.outputs[output];
-    if (from == kNoBuffer || to == kNoBuffer || from == to) return false;
-    if (std::count(task.inputs.begin(), task.inputs.end(), from) > 1) return false;
-    const Buffer& a = graph_.buffer(from);
-    const Buffer& b = graph_.buffer(to);
-    if (a.persistent() || b.persistent() || a.format != b.format) return false;
-    if (result_.bytes[from.index()] != result_.bytes[to.index()]) return false;
-    const Life& to_life = lives_[to.index()];
-    const Allocation& x = allocations_[allocation_of_[from.index()]];
-    return to_life.first_writer == id && order_[static_cast<size_t>(to_life.first)] == id &&
-           x.last != kForever && order_[static_cast<size_t>(x.last)] == id;
+  bool MayShare(const BufferUses::Overwrite& row, TaskId task) const {
+    const BufferUses::BufferFacts& a = uses_.buffers[row.from.index()];
+    const BufferUses::BufferFacts& b = uses_.buffers[row.to.index()];
+    if (a.persistent || b.persistent || a.format != b.format || a.bytes != b.bytes) return false;
+    const Life& to = lives_[row.to.index()];
+    const Life& from = joined_[static_cast<size_t>(place_of_[row.from.index()])];
+    return to.first_writer == task.value() && order_[static_cast<size_t>(to.first)] == task &&
+           from.last != kForever && order_[static_cast<size_t>(from.last)] == task;
   }
 
-  void Join(BufferId from, BufferId to) {
-    const size_t a = allocation_of_[from.index()], b = allocation_of_[to.index()];
-    Allocation& x = allocations_[a];
-    Allocation& y = allocations_[b];
-    x.last = std::max(x.last, y.last);
-    for (BufferId member : y.members) {
-      allocation_of_[member.index()] = a;
-      x.members.push_back(member);
+  // What lives between steps comes first, then largest first.
+  void Place() {
+    struct Wanted {
+      int64_t bytes;
+      int32_t buffer;
+    };
+    std::vector<Arena> arenas(static_cast<size_t>(uses_.devices));
+    std::vector<Wanted> wanted;
+    for (size_t b = 0; b < lives_.size(); ++b) {
+      const int64_t bytes = Aligned(uses_.buffers[b].bytes);
+      if (place_of_[b] != static_cast<int32_t>(b) || joined_[b].last < 0 || bytes == 0) continue;
+      wanted.push_back({bytes, static_cast<int32_t>(b)});
     }
-    y.members.clear();
-  }
-
-  void Place(DeviceId device) {
-    std::vector<Allocation*> wanted;
-    for (Allocation& a : allocations_) {
-      if (a.members.empty() || a.last < 0 || a.bytes == 0) continue;
-      if (graph_.buffer(a.members[0]).device == device) wanted.push_back(&a);
-    }
-    // What lives between steps comes first, then largest first.
-    std::stable_sort(wanted.begin(), wanted.end(),
-                     [this](const Allocation* a, const Allocation* b) {
-                       const bool p = graph_.buffer(a->members[0]).persistent();
-                       const bool q = graph_.buffer(b->members[0]).persistent();
-                       return p != q ? p : a->bytes > b->bytes;
-                     });
-    std::vector<const Allocation*> placed;  // by offset
-    int64_t end = 0;
-    for (Allocation* a : wanted) {
-      a->offset = LowestFree(*a, placed);
-      end = std::max(end, a->offset + a->bytes);
-      placed.insert(std::upper_bound(placed.begin(), placed.end(), a,
-                                     [](const Allocation* x, const Allocation* y) {
-                                       return x->offset < y->offset;
-                                     }),
-                    a);
-      for (BufferId member : a->members) result_.offset[member.index()] = a->offset;
-      if (graph_.buffer(a->members[0]).persistent()) {
-        result_.persistent[device.index()] = Bytes(end);
+    std::sort(wanted.begin(), wanted.end(), [](const Wanted& a, const Wanted& b) {
+      return a.bytes != b.bytes ? a.bytes > b.bytes : a.buffer < b.buffer;
+    });
+    for (const bool persistent : {true, false}) {
+      for (const Wanted& w : wanted) {
+        const auto b = static_cast<size_t>(w.buffer);
+        const BufferUses::BufferFacts& buffer = uses_.buffers[b];
+        if (buffer.persistent != persistent) continue;
+        Arena& arena = arenas[buffer.device.index()];
+        result_.offset[b] =
+            persistent ? arena.PlacePersistent(w.bytes) : arena.Place(w.bytes, joined_[b]);
       }
     }
-    result_.arena[device.index()] = Bytes(end);
-  }
-
-  static int64_t LowestFree(const Allocation& a, const std::vector<const Allocation*>& placed) {
-    int64_t offset = 0;
-    for (const Allocation* b : placed) {
-      if (b->last < a.first || a.last < b->first) continue;
-      if (b->offset >= offset + a.bytes) break;
-      offset = std::max(offset, b->offset + b->bytes);
+    for (size_t b = 0; b < lives_.size(); ++b) {
+      result_.offset[b] = result_.offset[static_cast<size_t>(place_of_[b])];
     }
-    return offset;
+    for (size_t d = 0; d < arenas.size(); ++d) {
+      result_.persistent[d] = Bytes(arenas[d].persistent());
+      result_.arena[d] = Bytes(arenas[d].end());
+    }
   }
 
   // A buffer's first writer waits for whoever used its memory last on another lane. Earlier users
   // have been waited for by those.
   void AddDependencies() {
-    std::vector<std::vector<BufferId>> by_device(static_cast<size_t>(graph_.devices()));
-    for (const Buffer& buffer : graph_.buffers()) {
-      const Life& life = lives_[buffer.id.index()];
-      if (result_.offset[buffer.id.index()] >= 0 && !buffer.persistent() &&
-          life.first_writer != TaskId(-1) && result_.bytes[buffer.id.index()] > 0) {
-        by_device[buffer.device.index()].push_back(buffer.id);
-      }
-    }
-    for (auto& buffers : by_device) {
-      std::stable_sort(buffers.begin(), buffers.end(), [this](BufferId a, BufferId b) {
-        return lives_[a.index()].first < lives_[b.index()].first;
+    ListUsers();
+    std::vector<LastUsers> last_users(static_cast<size_t>(uses_.devices));
+    for (BufferId id : by_first_) {
+      const BufferUses::BufferFacts& buffer = uses_.buffers[id.index()];
+      const int64_t begin = result_.offset[id.index()];
+      const int32_t writer = lives_[id.index()].first_writer;
+      if (begin < 0 || buffer.persistent || writer < 0 || buffer.bytes == 0) continue;
+      last_users[buffer.device.index()].Take(begin, begin + buffer.bytes, id, [&](BufferId old) {
+        WaitForUsersOf(old, TaskId(writer));
       });
-      std::map<int64_t, LastUser> last_users;
-      for (BufferId id : buffers) TakeMemory(id, last_users);
     }
     auto& added = result_.added_dependencies;
     std::sort(added.begin(), added.end());
     added.erase(std::unique(added.begin(), added.end()), added.end());
   }
 
-  // The buffer that held a piece of memory last, up to `end`; keyed by the piece's begin.
-  struct LastUser {
-    int64_t end;
-    BufferId buffer;
-  };
-
-  void TakeMemory(BufferId id, std::map<int64_t, LastUser>& last_users) {
-    const int64_t begin = result_.offset[id.index()], end = begin + result_.bytes[id.index()];
-    auto it = last_users.upper_bound(begin);
-    if (it != last_users.begin()) --it;
-    while (it != last_users.end() && it->first < end) {
-      const auto [old_begin, old] = *it;
-      if (old.end <= begin) {
-        ++it;
-        continue;
+  // Tasks by the buffer that they use.
+  void ListUsers() {
+    user_begin_.assign(lives_.size() + 1, 0);
+    for (const BufferUses::Use& use : uses_.uses) ++user_begin_[use.buffer.index() + 1];
+    for (size_t b = 0; b < lives_.size(); ++b) user_begin_[b + 1] += user_begin_[b];
+    users_.resize(uses_.uses.size());
+    std::vector<int32_t> next(user_begin_.begin(), user_begin_.end() - 1);
+    for (size_t t = 0; t < uses_.tasks(); ++t) {
+      for (const BufferUses::Use& use : uses_.UsesOf(t)) {
+        users_[static_cast<size_t>(next[use.buffer.index()]++)] = TaskId(static_cast<int32_t>(t));
       }
-      WaitForUsersOf(old.buffer, lives_[id.index()].first_writer);
-      it = last_users.erase(it);
-      if (old_begin < begin) last_users[old_begin] = {begin, old.buffer};
-      if (old.end > end) last_users[end] = {old.end, old.buffer};
     }
-    last_users[begin] = {end, id};
   }
 
   void WaitForUsersOf(BufferId old, TaskId writer) {
-    const bool lane = IsCommunication(graph_.task(writer));
-    for (TaskId user : lives_[old.index()].accessors) {
-      if (user != writer && IsCommunication(graph_.task(user)) != lane) {
+    const uint8_t lane = uses_.is_communication[writer.index()];
+    for (int32_t u = user_begin_[old.index()]; u < user_begin_[old.index() + 1]; ++u) {
+      const TaskId user = users_[static_cast<size_t>(u)];
+      if (user != writer && uses_.is_communication[user.index()] != lane) {
         result_.added_dependencies.emplace_back(writer, user);
       }
     }
   }
 
-  const TaskGraph& graph_;
-  std::span<const TaskId> order_;
-  const MemorySizes& sizes_;
+  const BufferUses& uses_;
+  const std::span<const TaskId> order_;
   BufferAssignment result_;
   std::vector<Life> lives_;
-  std::vector<Allocation> allocations_;
-  std::vector<size_t> allocation_of_;
+  std::vector<BufferId> by_first_;  // in the order of their first use
+  // By buffer: whose place it has, and for those whose place it is the life of all that share it.
+  std::vector<int32_t> place_of_;
+  std::vector<Life> joined_;
+  std::vector<int32_t> user_begin_;
+  std::vector<TaskId> users_;
 };
 
 }  // namespace
 
-BufferAssignment AssignBuffers(const TaskGraph& graph, std::span<const TaskId> order,
-                               const MemorySizes& sizes) {
-  CHECK_EQ(order.size(), graph.tasks().size());
-  return Assigner(graph, order, sizes).Run();
-}
-
-std::vector<TaskId> CanonicalOrder(const TaskGraph& graph) {
-  std::vector<TaskId> order;
-  for (const Task& task : graph.tasks()) order.push_back(task.id);
-  return order;
+BufferAssignment AssignBuffers(const BufferUses& uses, std::span<const TaskId> order) {
+  CHECK_EQ(order.size(), uses.tasks());
+  return Assigner(uses, order).Run();
 }
 
 }  // namespace partita

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <span>
 #include <utility>
@@ -35,10 +36,56 @@ struct BufferAssignment {
   Bytes peak(DeviceId device) const { return arena[device.index()] + scratch[device.index()]; }
 };
 
+// All that the assignment looks at, as flat arrays. Rows of a list of task t are [begin[t],
+// begin[t + 1]).
+struct BufferUses {
+  struct BufferFacts {
+    int64_t bytes = 0;
+    DeviceId device;
+    Format format = Format::kDense;
+    bool persistent = false;
+    bool host_reads = false;  // when the step has ended
+  };
+  struct Use {
+    BufferId buffer;
+    bool writes = false;
+  };
+  // A kernel may write `to` over `from` if that dies in it. Earlier rows of a task go first; each
+  // buffer takes part once.
+  struct Overwrite {
+    BufferId from, to;
+  };
+  struct Scratch {
+    DeviceId device;
+    int64_t bytes = 0;
+  };
+
+  int devices = 0;
+  std::vector<BufferFacts> buffers;       // by BufferId
+  std::vector<uint8_t> is_communication;  // by TaskId: 1 if so
+  std::vector<int32_t> use_begin;
+  std::vector<Use> uses;  // what a task reads, each buffer once; then what it writes
+  std::vector<int32_t> overwrite_begin;
+  std::vector<Overwrite> overwrites;
+  std::vector<Scratch> scratch;  // that some kernel on the device takes
+
+  size_t tasks() const { return is_communication.size(); }
+  std::span<const Use> UsesOf(size_t task) const {
+    return {uses.data() + use_begin[task], uses.data() + use_begin[task + 1]};
+  }
+  std::span<const Overwrite> OverwritesOf(size_t task) const {
+    return {overwrites.data() + overwrite_begin[task],
+            overwrites.data() + overwrite_begin[task + 1]};
+  }
+};
+
+BufferUses FindBufferUses(const TaskGraph& graph, const MemorySizes& sizes);
+
 // Assigns every buffer, largest first, to the lowest offset that is free during its life in `order`
 // (a topological order of all tasks). Kernels write over an input where they may and the input dies
 // there. The same function serves the memory model and the runtime, so predicted and allocated
 // bytes are equal.
+BufferAssignment AssignBuffers(const BufferUses& uses, std::span<const TaskId> order);
 BufferAssignment AssignBuffers(const TaskGraph& graph, std::span<const TaskId> order,
                                const MemorySizes& sizes);
 

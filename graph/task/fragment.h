@@ -13,9 +13,10 @@
 
 namespace partita {
 
-// A task graph is a chain of fragments: one for each operator (its kernels) and one for each tensor
-// (its exchange, or its loads). A fragment depends on the parts of a few neighbouring operators
-// only, so that fragments may be kept from strategy to strategy.
+// A task graph is a chain of fragments: one for each persistent tensor (its buffers), one for each
+// operator (its kernels) and one for each tensor (its exchange, or its loads). A fragment depends
+// on the parts of a few neighbouring operators only, so that fragments may be kept from strategy to
+// strategy.
 
 // Tasks over *slots*: BufferIds that count within the fragment. Slots below `outer` stand for
 // buffers of other fragments; the rest are made by this one, in the order in which a task graph
@@ -88,9 +89,10 @@ TensorFragment MakeTensorFragment(const Graph& graph, const Tensor& tensor, Part
 // The place of an operator in graph.consumers(tensor).
 int32_t ConsumerPlace(const Graph& graph, TensorId tensor, OpId op);
 
-// Where a persistent tensor lies between steps.
+// Where a persistent tensor lies between steps, and its buffers there: a fragment without tasks.
 const std::vector<PlacedBox>& PersistentPieces(const Tensor& tensor, const WeightLayouts& layout);
 Buffer PersistentBuffer(const Tensor& tensor, const PlacedBox& piece);
+Fragment MakeStore(const Tensor& tensor, const WeightLayouts& layout, int devices);
 
 // What the host reads when the step has ended: options.extra_outputs, the loss, the metrics.
 std::vector<TensorId> HostTensors(const Graph& graph, const PartitionOptions& options);

@@ -61,7 +61,14 @@ void FragmentCache::FindDependencies() {
   for (size_t w = 0; w < graph_.weights().size(); ++w) {
     weight_of_[graph_.weights()[w].tensor.index()] = static_cast<int32_t>(w);
   }
-  for (const Tensor& tensor : graph_.tensors()) weight_of_[tensor.id.index()] = WeightOf(tensor);
+  kept_tensors_.resize(graph_.weights().size());
+  for (const Tensor& tensor : graph_.tensors()) {
+    const int32_t weight = WeightOf(tensor);
+    weight_of_[tensor.id.index()] = weight;
+    if (weight >= 0 && tensor.kind != TensorKind::kNext) {
+      kept_tensors_[static_cast<size_t>(weight)].push_back(tensor.id);
+    }
+  }
   const auto decision_of_weight = [&](TensorId id) {
     return static_cast<int32_t>(anchors.size()) + weight_of_[id.index()];
   };
@@ -110,7 +117,7 @@ absl::Status FragmentCache::Find(const Strategy& strategy, StepFragments& step) 
   if (tasks_ > max_tasks_) Clear();
   step.operators.resize(graph_.ops().size());
   step.tensors.resize(graph_.tensors().size());
-  step.persistent.assign(graph_.tensors().size(), nullptr);
+  step.stores.resize(graph_.tensors().size(), nullptr);
   RETURN_IF_ERROR(FindConfigs(strategy));
   for (OpId anchor : graph_.anchors()) {
     const Configured& configured = *configured_[anchor.index()];
@@ -194,11 +201,9 @@ absl::Status FragmentCache::FindLayouts(const Strategy& strategy, StepFragments&
       step.operators[updates_[w][u].index()] = &placed->fragments[u];
       parts_[updates_[w][u].index()] = placed->parts[u];
     }
-  }
-  for (const Tensor& tensor : graph_.tensors()) {
-    if (tensor.kind != TensorKind::kWeight && tensor.kind != TensorKind::kState) continue;
-    const auto w = static_cast<size_t>(weight_of_[tensor.id.index()]);
-    step.persistent[tensor.id.index()] = &PersistentPieces(tensor, placed_[w]->layouts);
+    for (size_t k = 0; k < kept_tensors_[w].size(); ++k) {
+      step.stores[kept_tensors_[w][k].index()] = &placed->stores[k];
+    }
   }
   return absl::OkStatus();
 }
@@ -213,6 +218,10 @@ absl::Status FragmentCache::AddLayout(const Strategy& strategy, size_t weight, P
     placed.fragments.push_back(MakeOperatorFragment(graph_, graph_.op(updates_[weight][u]),
                                                     placed.parts[u], &placed.layouts, options_));
     Register(placed.fragments.back());
+  }
+  for (TensorId id : kept_tensors_[weight]) {
+    placed.stores.push_back(MakeStore(graph_.tensor(id), placed.layouts, options_.devices));
+    Register(placed.stores.back());
   }
   placed.id = ids_++;
   return absl::OkStatus();

@@ -21,8 +21,7 @@ namespace partita {
 struct StepFragments {
   std::vector<const OperatorFragment*> operators;  // by OpId
   std::vector<const TensorFragment*> tensors;      // by TensorId
-  // By TensorId: where persistent tensors lie; null for others.
-  std::vector<const std::vector<PlacedBox>*> persistent;
+  std::vector<const Fragment*> stores;             // by TensorId; null for what does not persist
 };
 
 // Makes the fragments of strategies and keeps them: a strategy that differs from earlier ones in
@@ -37,7 +36,8 @@ class FragmentCache {
   };
 
   // When the kept fragments have more than `max_tasks` tasks, all are dropped before the next
-  // strategy. The graph outlives the cache.
+  // strategy: about 1 KB for each task, and what a strategy needs on top. The graph outlives the
+  // cache.
   FragmentCache(const Graph& graph, PartitionOptions options, int64_t max_tasks);
   FragmentCache(const FragmentCache&) = delete;
   FragmentCache& operator=(const FragmentCache&) = delete;
@@ -69,6 +69,7 @@ class FragmentCache {
     WeightLayouts layouts;
     std::vector<std::vector<Part>> parts;  // by place in updates_
     std::vector<OperatorFragment> fragments;
+    std::vector<Fragment> stores;  // by place in kept_tensors_
   };
   using Key = absl::InlinedVector<int32_t, 10>;
   template <class Value>
@@ -95,6 +96,7 @@ class FragmentCache {
   std::vector<Link> chain_;
   std::vector<std::vector<OpId>> followers_;          // by OpId of an anchor; itself included
   std::vector<std::vector<OpId>> updates_;            // by weight
+  std::vector<std::vector<TensorId>> kept_tensors_;   // by weight: itself and its states
   std::vector<std::vector<int32_t>> layout_depends_;  // by weight: decisions
   std::vector<std::vector<int32_t>> tensor_depends_;  // by TensorId: decisions
   std::vector<int32_t> weight_of_;                    // by TensorId; -1 for activations

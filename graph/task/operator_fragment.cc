@@ -192,4 +192,12 @@ Buffer PersistentBuffer(const Tensor& tensor, const PlacedBox& piece) {
           .box = piece.box};
 }
 
+Fragment MakeStore(const Tensor& tensor, const WeightLayouts& layout, int devices) {
+  TaskGraphBuilder builder(devices);
+  for (const PlacedBox& piece : PersistentPieces(tensor, layout)) {
+    builder.AddBuffer(PersistentBuffer(tensor, piece));
+  }
+  return {std::move(builder).Build()};
+}
+
 }  // namespace partita

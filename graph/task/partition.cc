@@ -53,17 +53,25 @@ class Assembler {
       : cache_(cache), step_(step), link_(link), builder_(cache.options().devices) {}
 
   TaskGraph Run() {
-    for (const Tensor& tensor : cache_.graph().tensors()) {
-      const auto* pieces = step_.persistent[tensor.id.index()];
-      if (pieces == nullptr) continue;
-      for (const PlacedBox& piece : *pieces) builder_.AddBuffer(PersistentBuffer(tensor, piece));
+    for (const Fragment* store : step_.stores) {
+      if (store != nullptr) AddBuffers(*store);
     }
-    for (const FragmentCache::Link& link : cache_.chain()) AddBuffers(FragmentOf(link));
+    for (const FragmentCache::Link& link : cache_.chain()) {
+      const auto id = static_cast<size_t>(link.id);
+      AddBuffers(link.is_tensor ? static_cast<const Fragment&>(*step_.tensors[id])
+                                : *step_.operators[id]);
+    }
     for (const FragmentCache::Link& link : cache_.chain()) {
       if (link.is_tensor) {
-        AddTensorTasks(TensorId(link.id));
+        const TensorId id(link.id);
+        AddTasks(step_.tensors[id.index()]->graph, link_.TensorSlots(id));
+        continue;
+      }
+      const OpId id(link.id);
+      if (link_.IsPlain(step_, id)) {
+        AddTasks(step_.operators[id.index()]->graph, link_.OperatorSlots(id));
       } else {
-        AddKernels(OpId(link.id));
+        AddTasks(link_.Resolve(step_, id), link_.ResolvedSlots(id));
       }
     }
     for (const HostOutput& output : link_.outputs()) {
@@ -73,11 +81,6 @@ class Assembler {
   }
 
  private:
-  const Fragment& FragmentOf(const FragmentCache::Link& link) const {
-    const auto id = static_cast<size_t>(link.id);
-    return link.is_tensor ? static_cast<const Fragment&>(*step_.tensors[id]) : *step_.operators[id];
-  }
-
   void AddBuffers(const Fragment& fragment) {
     for (Buffer buffer : fragment.graph.buffers().subspan(static_cast<size_t>(fragment.outer))) {
       if (link_.IsNative(BufferId(builder_.buffers()))) buffer.format = Format::kNative;
@@ -85,66 +88,16 @@ class Assembler {
     }
   }
 
-  void AddTensorTasks(TensorId id) {
-    const SlotReplacer replacer(link_.TensorSlots(id));
-    for (const Task& task : step_.tensors[id.index()]->graph.tasks()) {
+  void AddTasks(const TaskGraph& graph, std::span<const BufferId> slots) {
+    const SlotReplacer replacer(slots);
+    for (const Task& task : graph.tasks()) {
       TaskBody body = task.body;
       std::visit(replacer, body);
+      if (auto* compute = std::get_if<ComputeTask>(&body)) {
+        compute->signature =
+            builder_.AddSignature(graph.signatures()[static_cast<size_t>(compute->signature)]);
+      }
       builder_.AddTask(task.key, std::move(body));
-    }
-  }
-
-  void AddKernels(OpId id) {
-    const OperatorFragment& fragment = *step_.operators[id.index()];
-    for (const Task& task : fragment.graph.tasks()) {
-      const StepLink::Role role = link_.RoleOf(id, task.id.index());
-      if (role == StepLink::Role::kInProducer || role == StepLink::Role::kInUpdate) continue;
-      Kernel kernel = KernelOf({id, task.id.value()});
-      kernel.signature.fused_relu = role == StepLink::Role::kTakesRelu;
-      if (role == StepLink::Role::kTakesGradient) {
-        TakeGradient(KernelOf(link_.GradientFor(id, task.id.index())), kernel);
-      }
-      SetFormats(kernel.task.inputs, kernel.signature.inputs);
-      SetFormats(kernel.task.outputs, kernel.signature.outputs);
-      kernel.task.signature = builder_.AddSignature(kernel.signature);
-      builder_.AddTask(task.key, std::move(kernel.task));
-    }
-  }
-
-  struct Kernel {
-    ComputeTask task;
-    KernelSignature signature;
-  };
-
-  // As it is in its fragment, over the buffers of the whole.
-  Kernel KernelOf(StepLink::KernelId id) const {
-    const OperatorFragment& fragment = *step_.operators[id.op.index()];
-    Kernel kernel{std::get<ComputeTask>(fragment.graph.task(TaskId(id.task)).body), {}};
-    SlotReplacer(link_.OperatorSlots(id.op))(kernel.task);
-    kernel.signature = fragment.graph.signatures()[static_cast<size_t>(kernel.task.signature)];
-    return kernel;
-  }
-
-  // The update's kernel becomes one that computes the gradient, too.
-  static void TakeGradient(Kernel gradient, Kernel& update) {
-    const auto take = [](auto& first, auto& rest) {
-      rest.erase(rest.begin() + kGradientInput);
-      rest.insert(rest.begin(), first.begin(), first.end());
-    };
-    take(gradient.task.inputs, update.task.inputs);
-    take(gradient.task.input_boxes, update.task.input_boxes);
-    take(gradient.signature.inputs, update.signature.inputs);
-    update.task.gradient = gradient.task.op;
-    update.signature.fused_update = update.signature.attrs;
-    update.signature.attrs = gradient.signature.attrs;
-    update.signature.pass = gradient.signature.pass;
-  }
-
-  void SetFormats(const std::vector<BufferId>& buffers, std::vector<KernelTensor>& tensors) const {
-    for (size_t k = 0; k < buffers.size(); ++k) {
-      if (buffers[k] != kNoBuffer && link_.IsNative(buffers[k])) {
-        tensors[k].format = Format::kNative;
-      }
     }
   }
 

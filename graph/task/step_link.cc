@@ -17,6 +17,39 @@ bool CanFuse(const Operator& producer, const Operator& reader) {
                                : CanFuseUpdate(producer.attrs, producer.pass);
 }
 
+struct Kernel {
+  ComputeTask task;
+  KernelSignature signature;
+};
+
+Kernel KernelOf(const OperatorFragment& fragment, TaskId id) {
+  Kernel kernel{std::get<ComputeTask>(fragment.graph.task(id).body), {}};
+  kernel.signature = fragment.graph.signatures()[static_cast<size_t>(kernel.task.signature)];
+  return kernel;
+}
+
+// The update's kernel becomes one that computes the gradient, too.
+void TakeGradient(Kernel gradient, Kernel& update) {
+  const auto take = [](auto& first, auto& rest) {
+    rest.erase(rest.begin() + kGradientInput);
+    rest.insert(rest.begin(), first.begin(), first.end());
+  };
+  take(gradient.task.inputs, update.task.inputs);
+  take(gradient.task.input_boxes, update.task.input_boxes);
+  take(gradient.signature.inputs, update.signature.inputs);
+  update.task.gradient = gradient.task.op;
+  update.signature.fused_update = update.signature.attrs;
+  update.signature.attrs = gradient.signature.attrs;
+  update.signature.pass = gradient.signature.pass;
+}
+
+void SetFormats(const TaskGraphBuilder& builder, const std::vector<BufferId>& buffers,
+                std::vector<KernelTensor>& tensors) {
+  for (size_t k = 0; k < buffers.size(); ++k) {
+    if (buffers[k] != kNoBuffer) tensors[k].format = builder.buffer(buffers[k]).format;
+  }
+}
+
 bool IsPersistent(const Tensor& tensor) {
   return tensor.kind == TensorKind::kWeight || tensor.kind == TensorKind::kState;
 }
@@ -28,6 +61,7 @@ StepLink::StepLink(const FragmentCache& cache) : cache_(cache), graph_(cache.gra
   tensor_begin_.resize(graph_.tensors().size());
   persistent_begin_.resize(graph_.tensors().size());
   role_begin_.resize(graph_.ops().size());
+  gradient_of_.resize(graph_.ops().size(), kNoOp);
   if (cache.options().fuse) FindFusionPairs();
 }
 
@@ -44,6 +78,7 @@ void StepLink::FindFusionPair(const Operator& reader, size_t input) {
   if (producers.size() != 1 || !CanFuse(graph_.op(producers[0]), reader)) return;
   fusion_pairs_.push_back(
       {tensor, producers[0], reader.id, ConsumerPlace(graph_, tensor, reader.id)});
+  if (!IsForwardRelu(reader)) gradient_of_[reader.id.index()] = producers[0];
 }
 
 void StepLink::Link(const StepFragments& step) {
@@ -71,13 +106,13 @@ void StepLink::LinkPersistent(const StepFragments& step) {
   for (const Tensor& tensor : graph_.tensors()) {
     if (!IsPersistent(tensor)) continue;
     persistent_begin_[tensor.id.index()] = buffers_;
-    buffers_ += static_cast<int32_t>(step.persistent[tensor.id.index()]->size());
+    buffers_ += step.stores[tensor.id.index()]->own();
   }
 }
 
 void StepLink::AddPersistentSlots(const StepFragments& step, TensorId id) {
   const int32_t first = persistent_begin_[id.index()];
-  const auto count = static_cast<int32_t>(step.persistent[id.index()]->size());
+  const int32_t count = step.stores[id.index()]->own();
   for (int32_t p = 0; p < count; ++p) slots_.push_back(BufferId(first + p));
 }
 
@@ -128,6 +163,7 @@ void StepLink::LinkOperator(const StepFragments& step, OpId id) {
 
 void StepLink::Fuse(const StepFragments& step) {
   gradients_.clear();
+  takes_gradients_.assign(graph_.ops().size(), false);
   for (const FusionPair& pair : fusion_pairs_) {
     const TensorFragment& between = *step.tensors[pair.tensor.index()];
     const OperatorFragment& producer = *step.operators[pair.producer.index()];
@@ -150,10 +186,77 @@ void StepLink::Fuse(const StepFragments& step) {
       } else {
         producer_role = Role::kInUpdate;
         roles_[place] = Role::kTakesGradient;
-        gradients_[place] = {pair.producer, made.task};
+        gradients_[place] = TaskId(made.task);
+        takes_gradients_[pair.reader.index()] = true;
       }
     }
   }
+}
+
+bool StepLink::IsPlain(const StepFragments& step, OpId id) const {
+  const size_t tasks = step.operators[id.index()]->graph.tasks().size();
+  const auto roles = std::span(roles_).subspan(role_begin_[id.index()], tasks);
+  const auto is_changed = [](Role role) { return role != Role::kAsItIs; };
+  if (std::any_of(roles.begin(), roles.end(), is_changed)) return false;
+  if (native_.empty()) return true;
+  const auto slots = OperatorSlots(id);
+  return std::none_of(slots.begin(), slots.end(), [this](BufferId b) { return IsNative(b); });
+}
+
+std::vector<BufferId> StepLink::ResolvedSlots(OpId id) const {
+  const auto own = OperatorSlots(id);
+  std::vector<BufferId> slots(own.begin(), own.end());
+  if (!TakesGradients(id)) return slots;
+  const auto more = OperatorSlots(gradient_of_[id.index()]);
+  slots.insert(slots.end(), more.begin(), more.end());
+  return slots;
+}
+
+StepLink::Variant StepLink::VariantOf(const StepFragments& step, OpId id) const {
+  Variant variant;
+  for (size_t t = 0; t < step.operators[id.index()]->graph.tasks().size(); ++t) {
+    variant.push_back(static_cast<int32_t>(RoleOf(id, t)));
+    if (RoleOf(id, t) == Role::kTakesGradient) variant.push_back(GradientFor(id, t).value());
+  }
+  if (TakesGradients(id)) {
+    variant.push_back(step.operators[gradient_of_[id.index()].index()]->number);
+  }
+  for (BufferId buffer : ResolvedSlots(id)) variant.push_back(IsNative(buffer) ? 1 : 0);
+  return variant;
+}
+
+TaskGraph StepLink::Resolve(const StepFragments& step, OpId id) const {
+  const OperatorFragment& own = *step.operators[id.index()];
+  const OperatorFragment* gradient =
+      TakesGradients(id) ? step.operators[gradient_of_[id.index()].index()] : nullptr;
+  const std::vector<BufferId> slots = ResolvedSlots(id);
+  TaskGraphBuilder builder(own.graph.devices());
+  for (const OperatorFragment* fragment : {&own, gradient}) {
+    if (fragment == nullptr) continue;
+    for (Buffer buffer : fragment->graph.buffers()) {
+      const BufferId stands_for = slots[static_cast<size_t>(builder.buffers())];
+      if (IsNative(stands_for)) buffer.format = Format::kNative;
+      builder.AddBuffer(std::move(buffer));
+    }
+  }
+  for (const Task& task : own.graph.tasks()) {
+    const Role role = RoleOf(id, task.id.index());
+    if (role == Role::kInProducer || role == Role::kInUpdate) continue;
+    Kernel kernel = KernelOf(own, task.id);
+    kernel.signature.fused_relu = role == Role::kTakesRelu;
+    if (role == Role::kTakesGradient) {
+      Kernel taken = KernelOf(*gradient, GradientFor(id, task.id.index()));
+      for (BufferId& slot : taken.task.inputs) {
+        if (slot != kNoBuffer) slot = BufferId(own.slots() + slot.value());
+      }
+      TakeGradient(std::move(taken), kernel);
+    }
+    SetFormats(builder, kernel.task.inputs, kernel.signature.inputs);
+    SetFormats(builder, kernel.task.outputs, kernel.signature.outputs);
+    kernel.task.signature = builder.AddSignature(kernel.signature);
+    builder.AddTask(task.key, std::move(kernel.task));
+  }
+  return std::move(builder).Build();
 }
 
 void StepLink::ChooseFormats(const StepFragments& step) {
@@ -171,7 +274,7 @@ void StepLink::ChooseFormats(const StepFragments& step) {
   for (const Tensor& tensor : graph_.tensors()) {
     if (!IsPersistent(tensor)) continue;
     const int32_t first = persistent_begin_[tensor.id.index()];
-    const auto count = static_cast<int32_t>(step.persistent[tensor.id.index()]->size());
+    const int32_t count = step.stores[tensor.id.index()]->own();
     for (int32_t p = 0; p < count; ++p) sets.MakeDense(BufferId(first + p));
   }
   for (const FragmentCache::Link& link : cache_.chain()) {

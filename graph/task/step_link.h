@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/inlined_vector.h"
 #include "graph/graph.h"
 #include "graph/task/formats.h"
 #include "graph/task/fragment_cache.h"
@@ -31,12 +32,6 @@ class StepLink {
     kTakesGradient,
     kInUpdate,  // a gradient that is done by its update: no kernel
   };
-  // A kernel: task `task` of an operator's fragment.
-  struct KernelId {
-    OpId op;
-    int32_t task = 0;
-  };
-
   // The cache outlives the link.
   explicit StepLink(const FragmentCache& cache);
 
@@ -47,12 +42,18 @@ class StepLink {
   std::span<const BufferId> OperatorSlots(OpId id) const { return Table(operator_begin_, id); }
   std::span<const BufferId> TensorSlots(TensorId id) const { return Table(tensor_begin_, id); }
   Role RoleOf(OpId id, size_t task) const { return roles_[role_begin_[id.index()] + task]; }
-  // The gradient that a kTakesGradient takes.
-  KernelId GradientFor(OpId id, size_t task) const {
-    return gradients_.at(role_begin_[id.index()] + task);
-  }
   bool IsNative(BufferId id) const { return !native_.empty() && native_[id.index()]; }
   const std::vector<HostOutput>& outputs() const { return outputs_; }
+
+  // Whether the operator's kernels stay as its fragment has them.
+  bool IsPlain(const StepFragments& step, OpId id) const;
+  // Otherwise: the kernels with fusion and formats done, over the operator's slots and behind them
+  // those of the operator whose gradients they take, if any; the buffers of these slots; and what
+  // decides all of it but the numbers of the buffers.
+  using Variant = absl::InlinedVector<int32_t, 48>;
+  TaskGraph Resolve(const StepFragments& step, OpId id) const;
+  std::vector<BufferId> ResolvedSlots(OpId id) const;
+  Variant VariantOf(const StepFragments& step, OpId id) const;
 
  private:
   // An operator that may be fused with the producer of what it reads.
@@ -82,19 +83,27 @@ class StepLink {
   void FindFusionPair(const Operator& reader, size_t input);
   void Fuse(const StepFragments& step);
   void ChooseFormats(const StepFragments& step);
+  bool TakesGradients(OpId id) const { return takes_gradients_[id.index()]; }
+  // The gradient's task that a kTakesGradient takes.
+  TaskId GradientFor(OpId id, size_t task) const {
+    return gradients_.at(role_begin_[id.index()] + task);
+  }
 
   const FragmentCache& cache_;
   const Graph& graph_;
   std::vector<FusionPair> fusion_pairs_;
+  std::vector<OpId> gradient_of_;  // by OpId of an update: whose gradients it may take; or kNoOp
 
   int32_t buffers_ = 0;
   std::vector<BufferId> slots_;
   std::vector<Range> operator_begin_, tensor_begin_;  // by OpId, TensorId
   std::vector<int32_t> persistent_begin_;             // by TensorId
   std::vector<Role> roles_;
-  std::vector<size_t> role_begin_;                   // by OpId
-  absl::flat_hash_map<size_t, KernelId> gradients_;  // by position in roles_
-  std::vector<bool> native_;                         // by BufferId; empty: none is
+  std::vector<size_t> role_begin_;  // by OpId
+  // By OpId: whether some of its kernels take a gradient; by position in roles_: which.
+  std::vector<bool> takes_gradients_;
+  absl::flat_hash_map<size_t, TaskId> gradients_;
+  std::vector<bool> native_;  // by BufferId; empty: none is
   std::vector<HostOutput> outputs_;
 };
 

@@ -49,28 +49,52 @@ void OrderByKey(const TaskGraph& graph, std::vector<int32_t>& by_key) {
   }
 }
 
-// Fills in topological: the canonical order where it is one.
-void OrderTopologically(FlatTasks& flat) {
-  const size_t n = flat.size();
-  flat.topological.reserve(n);
-  bool is_canonical = true;
-  for (size_t t = 0; t < n; ++t) {
-    flat.topological.push_back(static_cast<int32_t>(t));
-    for (int32_t s : flat.SuccessorsOf(t)) is_canonical &= static_cast<size_t>(s) > t;
-  }
-  if (is_canonical) return;
-  flat.topological.clear();
-  std::vector<int32_t> pending = flat.predecessor_count;
-  for (size_t t = 0; t < n; ++t) {
-    if (pending[t] == 0) flat.topological.push_back(static_cast<int32_t>(t));
-  }
-  for (size_t i = 0; i < flat.topological.size(); ++i) {
-    for (int32_t s : flat.SuccessorsOf(static_cast<size_t>(flat.topological[i]))) {
-      if (--pending[static_cast<size_t>(s)] == 0) flat.topological.push_back(s);
+// Finds the tasks that each has to wait for, in the order of the tasks.
+class DependencyFinder {
+ public:
+  DependencyFinder(size_t tasks, size_t buffers) : buffers_(buffers), noted_(tasks, -1) {}
+
+  // Calls visit(before), once for each, for the tasks that the next one waits for.
+  template <class Visit>
+  void NextTask(std::span<const BufferUses::Use> uses, Visit&& visit) {
+    const int32_t task = tasks_++;
+    const auto wait_for = [&](int32_t before) {
+      if (before < 0 || std::exchange(noted_[static_cast<size_t>(before)], task) == task) return;
+      visit(before);
+    };
+    for (const BufferUses::Use& use : uses) {
+      const BufferState& buffer = buffers_[use.buffer.index()];
+      wait_for(buffer.writer);
+      if (!use.writes) continue;
+      for (int32_t r = buffer.readers; r >= 0; r = readers_[static_cast<size_t>(r)].next) {
+        wait_for(readers_[static_cast<size_t>(r)].task);
+      }
+    }
+    for (const BufferUses::Use& use : uses) {
+      BufferState& buffer = buffers_[use.buffer.index()];
+      if (use.writes) {
+        buffer = {task, -1};
+      } else {
+        readers_.push_back({task, std::exchange(buffer.readers, NextReader())});
+      }
     }
   }
-  CHECK_EQ(flat.topological.size(), n) << "dependencies have a cycle";
-}
+
+ private:
+  struct BufferState {
+    int32_t writer = -1;   // the last
+    int32_t readers = -1;  // since then: the last's place in readers_
+  };
+  struct Reader {
+    int32_t task, next;
+  };
+  int32_t NextReader() const { return static_cast<int32_t>(readers_.size()); }
+
+  int32_t tasks_ = 0;
+  std::vector<BufferState> buffers_;
+  std::vector<int32_t> noted_;  // by task: who waited for it last
+  std::vector<Reader> readers_;
+};
 
 // Appends what tasks hold, each resource once.
 class ResourceLister {
@@ -190,47 +214,51 @@ void SimulatedResources::AddCoreSets() {
   }
 }
 
-FlatTasks Flatten(const TaskGraph& graph, const SimulatedResources& resources,
-                  std::span<const std::pair<TaskId, TaskId>> more_dependencies) {
+FlatTasks ListTasks(const TaskGraph& graph, const SimulatedResources& resources) {
   CHECK_LE(graph.devices(), resources.devices());
-  const auto tasks = graph.tasks();
   FlatTasks flat;
   flat.resources = resources.count();
-  // Edges in the order of the later task, then sorted by the earlier one: counting sort.
-  struct Edge {
-    int32_t before, after;
-  };
-  std::vector<Edge> edges;
-  edges.reserve(4 * tasks.size() + more_dependencies.size());
-  for (const Task& task : tasks) {
-    for (TaskId before : task.dependencies) edges.push_back({before.value(), task.id.value()});
-  }
-  for (const auto& [after, before] : more_dependencies) {
-    edges.push_back({before.value(), after.value()});
-  }
-  flat.successor_begin.assign(tasks.size() + 1, 0);
-  flat.predecessor_count.assign(tasks.size(), 0);
-  for (const Edge& edge : edges) {
-    ++flat.successor_begin[static_cast<size_t>(edge.before) + 1];
-    ++flat.predecessor_count[static_cast<size_t>(edge.after)];
-  }
-  for (size_t t = 0; t < tasks.size(); ++t) {
-    flat.successor_begin[t + 1] += flat.successor_begin[t];
-  }
-  flat.successors.resize(edges.size());
-  std::vector<int32_t> next(flat.successor_begin.begin(), flat.successor_begin.end() - 1);
-  for (const Edge& edge : edges) {
-    flat.successors[static_cast<size_t>(next[static_cast<size_t>(edge.before)]++)] = edge.after;
-  }
   ResourceLister lister(resources, flat.resource_of);
-  flat.resource_begin.reserve(tasks.size() + 1);
+  flat.resource_begin.reserve(graph.tasks().size() + 1);
   flat.resource_begin.push_back(0);
-  for (const Task& task : tasks) {
+  for (const Task& task : graph.tasks()) {
     lister.AddTask(task);
     flat.resource_begin.push_back(static_cast<int32_t>(flat.resource_of.size()));
   }
   OrderByKey(graph, flat.by_key);
-  OrderTopologically(flat);
+  return flat;
+}
+
+// Edges in the order of the later task, then sorted by the earlier one: counting sort.
+void ConnectTasks(const BufferUses& uses, FlatTasks& tasks) {
+  struct Edge {
+    int32_t before, after;
+  };
+  const size_t n = tasks.size();
+  std::vector<Edge> edges;
+  edges.reserve(4 * n);
+  DependencyFinder finder(n, uses.buffers.size());
+  tasks.predecessor_count.resize(n);
+  tasks.successor_begin.assign(n + 1, 0);
+  for (size_t t = 0; t < n; ++t) {
+    const size_t known = edges.size();
+    finder.NextTask(uses.UsesOf(t), [&](int32_t before) {
+      edges.push_back({before, static_cast<int32_t>(t)});
+      ++tasks.successor_begin[static_cast<size_t>(before) + 1];
+    });
+    tasks.predecessor_count[t] = static_cast<int32_t>(edges.size() - known);
+  }
+  for (size_t t = 0; t < n; ++t) tasks.successor_begin[t + 1] += tasks.successor_begin[t];
+  tasks.successors.resize(edges.size());
+  std::vector<int32_t> next(tasks.successor_begin.begin(), tasks.successor_begin.end() - 1);
+  for (const Edge& edge : edges) {
+    tasks.successors[static_cast<size_t>(next[static_cast<size_t>(edge.before)]++)] = edge.after;
+  }
+}
+
+FlatTasks Flatten(const TaskGraph& graph, const SimulatedResources& resources) {
+  FlatTasks flat = ListTasks(graph, resources);
+  ConnectTasks(FindBufferUses(graph, {}), flat);
   return flat;
 }
 

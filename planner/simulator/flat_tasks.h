@@ -3,10 +3,10 @@
 #include <cstdint>
 #include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "graph/parallel/device_topology.h"
+#include "graph/task/buffer_assignment.h"
 #include "graph/task/task_graph.h"
 
 namespace partita {
@@ -32,6 +32,10 @@ class SimulatedResources {
   int devices() const { return devices_; }
   int32_t ComputeLane(DeviceId device) const { return device.value(); }
   int32_t CommunicationLane(DeviceId device) const { return devices_ + device.value(); }
+  bool IsLane(int32_t resource) const { return resource < 2 * devices_; }
+  bool IsComputeLane(int32_t resource) const { return resource < devices_; }
+  // The device of a lane of either kind.
+  DeviceId DeviceOfLane(int32_t lane) const { return DeviceId(lane % devices_); }
   int32_t ChannelResource(ChannelId channel) const { return 2 * devices_ + channel.value(); }
   std::span<const int32_t> CoreSets(DeviceId device) const { return core_sets_[device.index()]; }
   // "gpu0 compute", "gpu0 communication", a channel's name, "node 0 cores 0-3".
@@ -47,17 +51,16 @@ class SimulatedResources {
   std::vector<std::vector<int32_t>> core_sets_;  // by device
 };
 
-// A task graph as flat arrays: all that simulation needs besides durations. Rows of a list of task
-// t are [begin[t], begin[t + 1]).
+// A task graph as flat arrays: all that simulation needs besides durations. Successors have larger
+// numbers. Rows of a list of task t are [begin[t], begin[t + 1]).
 struct FlatTasks {
   int32_t resources = 0;
   std::vector<int32_t> successor_begin, successors;
   std::vector<int32_t> resource_begin, resource_of;
   std::vector<int32_t> predecessor_count;
-  std::vector<int32_t> by_key;       // in the order of their structural keys, which breaks ties
-  std::vector<int32_t> topological;  // each task behind its predecessors
+  std::vector<int32_t> by_key;  // in the order of their structural keys, which breaks ties
 
-  size_t size() const { return predecessor_count.size(); }
+  size_t size() const { return by_key.size(); }
   std::span<const int32_t> SuccessorsOf(size_t task) const {
     return {successors.data() + successor_begin[task],
             successors.data() + successor_begin[task + 1]};
@@ -69,9 +72,12 @@ struct FlatTasks {
 };
 
 // The devices of the graph are the first ones of the topology; it has at least as many.
-// `more_dependencies`: pairs (task, task that must have ended before) beyond those of the tasks
-// themselves: BufferAssignment::added_dependencies. Together they have no cycle (checked).
-FlatTasks Flatten(const TaskGraph& graph, const SimulatedResources& resources,
-                  std::span<const std::pair<TaskId, TaskId>> more_dependencies = {});
+FlatTasks Flatten(const TaskGraph& graph, const SimulatedResources& resources);
+
+// The same in two halves. ListTasks: resources and keys. ConnectTasks: who follows whom, from what
+// the tasks use: a reader waits for the buffer's writer, a writer for its earlier readers and
+// writers; as TaskGraphBuilder derives it.
+FlatTasks ListTasks(const TaskGraph& graph, const SimulatedResources& resources);
+void ConnectTasks(const BufferUses& uses, FlatTasks& tasks);
 
 }  // namespace partita

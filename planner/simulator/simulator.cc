@@ -20,8 +20,7 @@ using Wide = unsigned __int128;
 // Duration and longest chain behind it, by task.
 std::vector<int64_t> RemainingPath(const FlatTasks& tasks, std::span<const Nanos> durations) {
   std::vector<int64_t> path(tasks.size());
-  for (size_t i = tasks.size(); i-- > 0;) {
-    const auto t = static_cast<size_t>(tasks.topological[i]);
+  for (size_t t = tasks.size(); t-- > 0;) {
     int64_t longest = 0;
     for (int32_t s : tasks.SuccessorsOf(t))
       longest = std::max(longest, path[static_cast<size_t>(s)]);
@@ -124,14 +123,22 @@ Schedule Simulate(const FlatTasks& tasks, std::span<const Nanos> durations) {
 }
 
 Schedule SimulateInOrder(const FlatTasks& tasks, std::span<const Nanos> durations,
-                         std::span<const TaskId> order) {
+                         std::span<const TaskId> order,
+                         std::span<const std::pair<TaskId, TaskId>> waits) {
   CHECK_EQ(order.size(), tasks.size());
   CheckedSum(durations);
   Schedule schedule = EmptySchedule(tasks, durations);
   std::vector<Nanos> free_at(static_cast<size_t>(tasks.resources));
+  std::vector<int32_t> wait_begin(tasks.size() + 1, 0);  // by task: its rows of waits
+  for (const auto& [after, before] : waits) ++wait_begin[after.index() + 1];
+  for (size_t t = 0; t < tasks.size(); ++t) wait_begin[t + 1] += wait_begin[t];
   for (TaskId id : order) {
     const size_t t = id.index();
     Nanos& start = schedule.start[t];  // holds the latest end of a predecessor so far
+    for (int32_t w = wait_begin[t]; w < wait_begin[t + 1]; ++w) {
+      const TaskId before = waits[static_cast<size_t>(w)].second;
+      start = std::max(start, schedule.end[before.index()]);
+    }
     for (int32_t r : tasks.ResourcesOf(t)) {
       start = std::max(start, free_at[static_cast<size_t>(r)]);
     }

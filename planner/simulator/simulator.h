@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "graph/support/strong_int.h"
@@ -32,8 +33,12 @@ Schedule Simulate(const FlatTasks& tasks, std::span<const Nanos> durations);
 // The schedule in which every resource serves its tasks in the given order (topological, each task
 // once), as the lanes of an executor do: start = max(end of predecessors, end of the task before it
 // on each of its resources). With OrderOf(Simulate()) it is the same schedule.
+//
+// `waits`: pairs (task, task that must have ended before) beyond the dependencies of the tasks:
+// BufferAssignment::added_dependencies; sorted, each pointing backwards in the order.
 Schedule SimulateInOrder(const FlatTasks& tasks, std::span<const Nanos> durations,
-                         std::span<const TaskId> order);
+                         std::span<const TaskId> order,
+                         std::span<const std::pair<TaskId, TaskId>> waits = {});
 
 // All tasks by (start, key): the total order in which lanes run.
 std::vector<TaskId> OrderOf(const FlatTasks& tasks, const Schedule& schedule);

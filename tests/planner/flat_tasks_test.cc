@@ -10,7 +10,6 @@ namespace partita {
 namespace {
 
 using testing::ElementsAre;
-using testing::IsEmpty;
 
 Device Cpu(std::string name, std::vector<int> cores, int node = 0) {
   return {
@@ -122,17 +121,6 @@ TEST(FlatTasksTest, KeyOrderIgnoresTheOrderOfMaking) {
   const TaskId first = AddAllReduce(builder, {DeviceId(0), DeviceId(1)});
   const FlatTasks flat = Flatten(std::move(builder).Build(), resources);
   EXPECT_THAT(flat.by_key, ElementsAre(first.value(), early.value(), late.value(), load.value()));
-}
-
-TEST(FlatTasksTest, FurtherDependenciesMayGoAgainstTheCanonicalOrder) {
-  const DeviceTopology topology = VirtualCpuDevices(2);
-  TaskGraphBuilder builder(2);
-  const TaskId a = AddLoad(builder, DeviceId(0)), b = AddLoad(builder, DeviceId(1));
-  const std::pair<TaskId, TaskId> more[] = {{a, b}};
-  const FlatTasks flat = Flatten(std::move(builder).Build(), SimulatedResources(topology), more);
-  EXPECT_THAT(flat.topological, ElementsAre(b.value(), a.value()));
-  EXPECT_THAT(flat.SuccessorsOf(b.index()), ElementsAre(a.value()));
-  EXPECT_THAT(flat.SuccessorsOf(a.index()), IsEmpty());
 }
 
 }  // namespace

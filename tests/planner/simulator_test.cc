@@ -29,7 +29,6 @@ FlatTasks FlatOf(const TaskLists& lists, std::vector<int32_t> by_key) {
   std::vector<std::vector<int32_t>> successors(n);
   flat.resource_begin.push_back(0);
   for (size_t t = 0; t < n; ++t) {
-    flat.topological.push_back(static_cast<int32_t>(t));
     flat.predecessor_count.push_back(static_cast<int32_t>(lists.predecessors[t].size()));
     for (int32_t p : lists.predecessors[t]) {
       successors[static_cast<size_t>(p)].push_back(static_cast<int32_t>(t));
@@ -149,6 +148,14 @@ TEST(SimulatorTest, RunningTheOrderAgainGivesTheSameSchedule) {
     ExpectEqual(SimulateInOrder(made.tasks, made.durations, OrderOf(made.tasks, schedule)),
                 schedule);
   }
+}
+
+TEST(SimulatorTest, WaitsMayGoAgainstTheNumbersOfTasks) {
+  const FlatTasks tasks = FlatOf({{{}, {}}, {{0}, {1}}, 2}, {0, 1});
+  const std::pair<TaskId, TaskId> waits[] = {{TaskId(0), TaskId(1)}};
+  const Schedule schedule = SimulateInOrder(tasks, std::vector<Nanos>{Nanos(2), Nanos(3)},
+                                            std::vector<TaskId>{TaskId(1), TaskId(0)}, waits);
+  EXPECT_THAT(schedule.start, ElementsAre(Nanos(3), Nanos(0)));
 }
 
 TEST(SimulatorTest, LongerRemainingPathGoesFirstAmongTasksThatAreReadyTogether) {

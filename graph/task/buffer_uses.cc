@@ -1,0 +1,78 @@
+#include <algorithm>
+
+#include "graph/task/buffer_assignment.h"
+
+namespace partita {
+namespace {
+
+// Rows in which a kernel may write an output over an input, as far as the kernel alone can tell.
+void AddOverwrites(const TaskGraph& graph, const ComputeTask& task,
+                   std::vector<BufferUses::Overwrite>& rows) {
+  const KernelSignature& signature = graph.signatures()[static_cast<size_t>(task.signature)];
+  for (const InPlacePair& pair : InPlace(signature)) {
+    const auto i = static_cast<size_t>(pair.input), o = static_cast<size_t>(pair.output);
+    if (i >= task.inputs.size()) continue;
+    const BufferId from = task.inputs[i], to = task.outputs[o];
+    if (from == kNoBuffer || to == kNoBuffer || from == to) continue;
+    if (std::count(task.inputs.begin(), task.inputs.end(), from) > 1) continue;
+    rows.push_back({from, to});
+  }
+}
+
+void AddScratch(const TaskGraph& graph, const MemorySizes& sizes,
+                std::vector<BufferUses::Scratch>& scratch) {
+  if (!sizes.scratch_bytes) return;
+  std::vector<int64_t> bytes;
+  for (const KernelSignature& s : graph.signatures()) bytes.push_back(sizes.scratch_bytes(s));
+  for (const Task& task : graph.tasks()) {
+    if (const auto* compute = std::get_if<ComputeTask>(&task.body)) {
+      scratch.push_back({compute->device, bytes[static_cast<size_t>(compute->signature)]});
+    }
+  }
+}
+
+}  // namespace
+
+BufferUses FindBufferUses(const TaskGraph& graph, const MemorySizes& sizes) {
+  BufferUses found;
+  found.devices = graph.devices();
+  for (const Buffer& buffer : graph.buffers()) {
+    const int64_t bytes =
+        sizes.buffer_bytes ? sizes.buffer_bytes(buffer) : buffer.elements() * SizeOf(buffer.dtype);
+    found.buffers.push_back({.bytes = bytes,
+                             .device = buffer.device,
+                             .format = buffer.format,
+                             .persistent = buffer.persistent()});
+  }
+  for (const HostOutput& output : graph.outputs()) {
+    found.buffers[output.buffer.index()].host_reads = true;
+  }
+  found.use_begin.push_back(0);
+  found.overwrite_begin.push_back(0);
+  for (const Task& task : graph.tasks()) {
+    found.is_communication.push_back(IsCommunication(task));
+    const Access access = AccessOf(task);
+    for (BufferId id : access.reads) found.uses.push_back({id, false});
+    for (BufferId id : access.writes) found.uses.push_back({id, true});
+    if (const auto* compute = std::get_if<ComputeTask>(&task.body)) {
+      AddOverwrites(graph, *compute, found.overwrites);
+    }
+    found.use_begin.push_back(static_cast<int32_t>(found.uses.size()));
+    found.overwrite_begin.push_back(static_cast<int32_t>(found.overwrites.size()));
+  }
+  AddScratch(graph, sizes, found.scratch);
+  return found;
+}
+
+BufferAssignment AssignBuffers(const TaskGraph& graph, std::span<const TaskId> order,
+                               const MemorySizes& sizes) {
+  return AssignBuffers(FindBufferUses(graph, sizes), order);
+}
+
+std::vector<TaskId> CanonicalOrder(const TaskGraph& graph) {
+  std::vector<TaskId> order;
+  for (const Task& task : graph.tasks()) order.push_back(task.id);
+  return order;
+}
+
+}  // namespace partita

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "cost_model/cost_model.h"
+#include "cost_model/task_costs.h"
+#include "graph/task/buffer_assignment.h"
+#include "graph/task/task_graph.h"
+#include "planner/simulator/flat_tasks.h"
+
+namespace partita {
+
+// All that an evaluation looks at, as flat arrays: tasks with their costs and what they hold and
+// use. Of a whole step, or of a fragment, where buffers are slots.
+struct FlatStep {
+  FlatTasks tasks;
+  std::vector<TaskCost> costs;  // by task
+  BufferUses uses;
+};
+
+// What turns tasks into that.
+struct FlatteningRules {
+  const SimulatedResources& resources;
+  const CostModel& model;
+  const MemorySizes& sizes;
+};
+
+FlatStep FlattenStep(const TaskGraph& graph, const FlatteningRules& rules);
+
+// Puts flat fragments together, in the order of the task graph. What it holds is reused.
+class FlatStepBuilder {
+ public:
+  // Forgets what was added; `resources` and `devices` as in FlatTasks and BufferUses.
+  void Start(int32_t resources, int devices);
+  // The fragment's tasks, over the buffers that its slots stand for.
+  void AddTasks(const FlatStep& fragment, std::span<const BufferId> slots);
+  void AddBuffer(const BufferUses::BufferFacts& buffer) { step_.uses.buffers.push_back(buffer); }
+  // Continues the order of keys with the tasks of the fragment that was added as the `place`-th.
+  void AddKeys(const FlatStep& fragment, size_t place);
+  int32_t buffers() const { return static_cast<int32_t>(step_.uses.buffers.size()); }
+  // Sees to what the host reads and who waits for whom.
+  const FlatStep& Finish(std::span<const HostOutput> outputs);
+
+ private:
+  FlatStep step_;
+  std::vector<int32_t> first_task_;  // by fragment
+};
+
+}  // namespace partita

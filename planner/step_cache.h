@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "graph/task/fragment_cache.h"
+#include "graph/task/step_link.h"
+#include "planner/flat_step.h"
+
+namespace partita {
+
+// Strategies as flat steps, without a task graph in between: fragments are flattened and priced
+// once and kept. Equal to FlattenStep(Partition(strategy)), bit for bit. Not for several threads.
+class StepCache {
+ public:
+  // `max_tasks` as FragmentCache. Graph, and what the rules refer to, outlive the cache.
+  StepCache(const Graph& graph, PartitionOptions options, const FlatteningRules& rules,
+            int64_t max_tasks);
+
+  // As Partition. The step lives until the next call.
+  absl::StatusOr<const FlatStep*> Find(const Strategy& strategy);
+
+  int64_t tasks() const { return cache_.tasks(); }
+
+ private:
+  // A fragment's flat forms.
+  struct Flattened {
+    std::unique_ptr<FlatStep> plain;
+    // By slot: its buffer if it is native; only where formats are chosen.
+    std::vector<BufferUses::BufferFacts> native;
+    std::vector<std::pair<StepLink::Variant, std::unique_ptr<FlatStep>>> variants;
+  };
+
+  Flattened& FlattenedOf(const Fragment& fragment);
+  void AddOperator(OpId id);
+  void AddBuffers(const Fragment& fragment);
+
+  const FlatteningRules rules_;
+  FragmentCache cache_;
+  StepLink link_;
+  StepFragments fragments_;
+  FlatStepBuilder builder_;
+  std::vector<Flattened> flattened_;  // by Fragment::number
+  int64_t generation_ = 0;
+  // Of the step at hand: by place in the chain; and the places in the order of keys.
+  std::vector<const FlatStep*> flat_;
+  std::vector<size_t> key_order_;
+};
+
+}  // namespace partita
