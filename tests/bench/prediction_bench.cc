@@ -44,8 +44,9 @@ struct BenchFlags {
 };
 
 struct Row {
-  std::string model, strategy;
+  std::string model, name;
   int devices = 0;
+  Strategy strategy;
   PlanOutcome outcome;
   Nanos measured;
 
@@ -75,7 +76,7 @@ absl::Status Explain(const Graph& graph, const Row& row, const BenchFlags& flags
   }
   absl::PrintF(
       "  %s: step %.3f ms with timelines; tasks of all lanes predicted %.3f ms, measured %.3f ms\n",
-      row.strategy, static_cast<double>(TimingOf(walls).median_ns) / 1e6,
+      row.name, static_cast<double>(TimingOf(walls).median_ns) / 1e6,
       static_cast<double>(predicted) / 1e6, static_cast<double>(measured) / 1e6);
   for (size_t k = 0; k < errors.size() && k < static_cast<size_t>(flags.explain); ++k) {
     const TaskKindError& e = errors[k];
@@ -83,6 +84,26 @@ absl::Status Explain(const Graph& graph, const Row& row, const BenchFlags& flags
                  static_cast<double>(e.difference()) / 1e3, static_cast<double>(e.measured) / 1e3,
                  static_cast<double>(e.predicted) / 1e3, std::string(Name(e.source)), e.tasks,
                  e.kind);
+  }
+  return absl::OkStatus();
+}
+
+// Measures what the strategies need and is not known yet, then predicts each of them.
+absl::Status Predict(const Graph& graph, const MeasuredSearchRequest& request,
+                     std::vector<Row>& rows) {
+  for (const bool measures : {true, false}) {
+    ASSIGN_OR_RETURN(const PricedMachine priced, PriceMachine(request.machine));
+    const Evaluator evaluator(graph, priced.machine->topology, *priced.model,
+                              {DefaultChoices(priced), SizesOn(priced), true});
+    for (Row& row : rows) {
+      ASSIGN_OR_RETURN(row.outcome, PlanOf(evaluator, row.strategy, row.name));
+      if (!measures) continue;
+      ProfilingRequest profiling;
+      profiling.profile = request.machine.profile;
+      profiling.seconds = request.profile_seconds;
+      RETURN_IF_ERROR(
+          ProfileSignatures(SignaturesOf(row.outcome.step.tasks), priced, profiling).status());
+    }
   }
   return absl::OkStatus();
 }
@@ -102,16 +123,13 @@ absl::Status RunModel(const BenchFlags& flags, const std::string& name, int devi
   request.profile_seconds = flags.profile_time;
   request.plan.options.evaluations = flags.evaluations;
   ASSIGN_OR_RETURN(MeasuredSearch search, SearchAndMeasure(model.graph, request));
-  const Evaluator evaluator(model.graph, search.priced.machine->topology, *search.priced.model,
-                            {DefaultChoices(search.priced), SizesOn(search.priced), true});
   std::vector<Row> own;
   for (const ExpertRow& expert : ExpertStrategies()) {
-    PlanRequest plan;
-    plan.strategy = expert.name;
-    auto outcome = MakePlan(evaluator, plan);
-    if (outcome.ok()) own.push_back({name, expert.name, devices, *std::move(outcome), {}});
+    const auto strategy = expert.make(model.graph, search.priced.machine->topology);
+    if (strategy.ok()) own.push_back({name, expert.name, devices, *strategy, {}, {}});
   }
-  own.push_back({name, "searched", devices, std::move(search.outcome), {}});
+  own.push_back({name, "searched", devices, search.outcome.plan.strategy, {}, {}});
+  RETURN_IF_ERROR(Predict(model.graph, request, own));
   std::vector<Plan> plans;
   for (const Row& row : own) plans.push_back(row.outcome.plan);
   ASSIGN_OR_RETURN(const std::vector<Nanos> times,
@@ -121,7 +139,7 @@ absl::Status RunModel(const BenchFlags& flags, const std::string& name, int devi
     row.measured = times[k];
     const SourceCounts& sources = row.outcome.step.evaluation.sources;
     absl::PrintF("%-12s %d  %-20s %10.3f %10.3f  %+6.1f %%   %d/%d/%d\n", row.model, row.devices,
-                 row.strategy, row.predicted_ms(), row.measured_ms(), 100 * row.error(),
+                 row.name, row.predicted_ms(), row.measured_ms(), 100 * row.error(),
                  sources.measured, sources.interpolated, sources.roofline);
     std::fflush(stdout);
     if (flags.explain > 0) RETURN_IF_ERROR(Explain(model.graph, row, flags));
@@ -141,7 +159,7 @@ int CountInversions(const std::vector<Row>& rows) {
       ++inversions;
       absl::PrintF(
           "inversion: %s, %d devices: %s was predicted faster than %s and ran %.1f %% slower\n",
-          fast.model, fast.devices, fast.strategy, slow.strategy,
+          fast.model, fast.devices, fast.name, slow.name,
           100 * (fast.measured_ms() / slow.measured_ms() - 1));
     }
   }

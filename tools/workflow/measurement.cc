@@ -58,19 +58,15 @@ Bytes MeasuredPlan::LargestAllocation() const {
 
 namespace {
 
-using OpenPlans = std::vector<std::unique_ptr<MeasuredPlan>>;
-
 bool IsSet(const std::atomic<bool>* stop) { return stop != nullptr && stop->load(); }
 
-// Steps that plans take in turn; ends early where `stop` becomes true.
-absl::Status TakeTurns(OpenPlans& open, int rounds, const std::atomic<bool>* stop,
-                       std::vector<int64_t>* times) {
-  for (int round = -1; round < rounds; ++round) {
-    if (IsSet(stop)) break;
-    for (size_t p = 0; p < open.size(); ++p) {
-      ASSIGN_OR_RETURN(const StepResult step, open[p]->Step());
-      if (round >= 0) times[p].push_back(step.wall_ns);
-    }
+// A plan's turn: a step that finds caches as the plan before left them and does not count, then
+// `steps` that do. Ends early where `stop` becomes true.
+absl::Status TakeTurn(MeasuredPlan& plan, int steps, const std::atomic<bool>* stop,
+                      std::vector<int64_t>& times) {
+  for (int k = -1; k < steps && !IsSet(stop); ++k) {
+    ASSIGN_OR_RETURN(const StepResult step, plan.Step());
+    if (k >= 0) times.push_back(step.wall_ns);
   }
   return absl::OkStatus();
 }
@@ -86,27 +82,22 @@ Nanos MedianOf(std::vector<int64_t> times) {
 absl::StatusOr<std::vector<Nanos>> MeasureInterleaved(const Graph& graph,
                                                       const std::vector<Plan>& plans, int rounds,
                                                       const std::atomic<bool>* stop) {
-  constexpr int kStretch = 5;  // steps in a row of a plan that must be alone
+  constexpr int kTurn = 5;  // counted steps
   std::vector<std::vector<int64_t>> times(plans.size());
   bool has_teams = false;
   for (const Plan& plan : plans) {
     for (const Device& device : plan.topology.devices()) has_teams |= device.threads > 1;
   }
-  if (has_teams) {
-    for (int done = 0; done < rounds; done += kStretch) {
-      for (size_t p = 0; p < plans.size() && !IsSet(stop); ++p) {
-        OpenPlans open(1);
-        ASSIGN_OR_RETURN(open[0], MeasuredPlan::Open(graph, plans[p]));
-        RETURN_IF_ERROR(TakeTurns(open, std::min(kStretch, rounds - done), stop, &times[p]));
+  std::vector<std::unique_ptr<MeasuredPlan>> open(plans.size());
+  for (int done = 0; done < rounds; done += kTurn) {
+    for (size_t p = 0; p < plans.size() && !IsSet(stop); ++p) {
+      if (open[p] == nullptr) {
+        ASSIGN_OR_RETURN(open[p], MeasuredPlan::Open(graph, plans[p]));
+        RETURN_IF_ERROR(open[p]->Step().status());  // touches its memory for the first time
       }
+      RETURN_IF_ERROR(TakeTurn(*open[p], std::min(kTurn, rounds - done), stop, times[p]));
+      if (has_teams) open[p] = nullptr;
     }
-  } else {
-    OpenPlans open;
-    for (const Plan& plan : plans) {
-      ASSIGN_OR_RETURN(auto measured, MeasuredPlan::Open(graph, plan));
-      open.push_back(std::move(measured));
-    }
-    RETURN_IF_ERROR(TakeTurns(open, rounds, stop, times.data()));
   }
   std::vector<Nanos> medians;
   for (std::vector<int64_t>& list : times) {

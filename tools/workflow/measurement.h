@@ -38,11 +38,12 @@ class MeasuredPlan {
   int64_t step_ = 0;
 };
 
-// Median step time of each plan over `rounds` steps that the plans take in turn, after one each
-// that is not counted. Plans whose devices have teams of several threads are opened one at a time
-// and take turns of a few steps: the teams of two open plans would be more threads than cores, and
-// then no team waits actively. When `stop` becomes true: over the steps made so far, if every plan
-// has one, otherwise Cancelled.
+// Median step time of each plan over `rounds` steps. Plans take turns of a few steps, each after
+// one that is not counted: a step behind another plan's finds its data out of the caches, and
+// training has no such steps. Plans whose devices have teams of several threads are opened for
+// their turns only: the teams of two open plans would be more threads than cores, and then no team
+// waits actively. When `stop` becomes true: over the steps made so far, if every plan has one,
+// otherwise Cancelled.
 absl::StatusOr<std::vector<Nanos>> MeasureInterleaved(const Graph& graph,
                                                       const std::vector<Plan>& plans, int rounds,
                                                       const std::atomic<bool>* stop = nullptr);
