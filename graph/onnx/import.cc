@@ -6,22 +6,37 @@
 #include "graph/onnx/decode.h"
 #include "graph/onnx/importer.h"
 #include "graph/onnx/operators.h"
-#include "graph/support/file.h"
 #include "graph/support/fingerprint.h"
+#include "graph/support/mapped_file.h"
 #include "graph/support/status_macros.h"
 
 namespace partita {
 namespace {
 
-absl::StatusOr<ImportedModel> ImportFrom(std::string bytes, const std::string& name,
-                                         const std::string& folder, const ImportOptions& options) {
+// The file is mapped rather than read, so that what is no model is refused at its first bytes. It
+// is unmapped here: the decoded form has its own copy of the weights.
+absl::StatusOr<std::unique_ptr<onnx::ModelProto>> DecodeFile(const std::string& path,
+                                                             uint64_t* fingerprint) {
+  ASSIGN_OR_RETURN(const MappedFile file, MappedFile::Open(path));
+  const absl::string_view bytes(reinterpret_cast<const char*>(file.bytes().data()),
+                                file.bytes().size());
+  ASSIGN_OR_RETURN(auto proto, onnx::DecodeModel(bytes, path));
+  *fingerprint = FingerprintOf(bytes);
+  return proto;
+}
+
+absl::Status CheckBatch(const ImportOptions& options) {
   if (options.batch < 0 || options.batch > kMaxExtent) {
     return absl::InvalidArgumentError(
         absl::StrCat("the batch is ", options.batch, "; wanted at least 1"));
   }
-  const uint64_t fingerprint = FingerprintOf(bytes);
-  ASSIGN_OR_RETURN(auto proto, onnx::DecodeModel(bytes, name));
-  bytes = {};  // the decoded form has its own copy of the weights
+  return absl::OkStatus();
+}
+
+// `name`: of the model in messages.
+absl::StatusOr<ImportedModel> ImportFrom(std::unique_ptr<onnx::ModelProto> proto,
+                                         const std::string& name, const std::string& folder,
+                                         const ImportOptions& options) {
   std::string graph_name = options.name;
   if (graph_name.empty()) graph_name = std::filesystem::path(name).stem().string();
   absl::StatusOr<ImportedModel> imported = absl::UnknownError("");
@@ -38,22 +53,29 @@ absl::StatusOr<ImportedModel> ImportFrom(std::string bytes, const std::string& n
     });
     return named;
   }
-  imported->source_fingerprint = fingerprint;
   return imported;
 }
 
 }  // namespace
 
 absl::StatusOr<ImportedModel> ImportOnnx(const std::string& path, const ImportOptions& options) {
-  ASSIGN_OR_RETURN(std::string bytes, ReadFile(path, onnx::kMaxModelBytes));
+  RETURN_IF_ERROR(CheckBatch(options));
+  uint64_t fingerprint = 0;
+  ASSIGN_OR_RETURN(auto proto, DecodeFile(path, &fingerprint));
   std::string folder = std::filesystem::path(path).parent_path().string();
   if (folder.empty()) folder = ".";
-  return ImportFrom(std::move(bytes), path, folder, options);
+  ASSIGN_OR_RETURN(ImportedModel model, ImportFrom(std::move(proto), path, folder, options));
+  model.source_fingerprint = fingerprint;
+  return model;
 }
 
 absl::StatusOr<ImportedModel> ImportOnnxBytes(absl::string_view bytes, const std::string& name,
                                               const ImportOptions& options) {
-  return ImportFrom(std::string(bytes), name, "", options);
+  RETURN_IF_ERROR(CheckBatch(options));
+  ASSIGN_OR_RETURN(auto proto, onnx::DecodeModel(bytes, name));
+  ASSIGN_OR_RETURN(ImportedModel model, ImportFrom(std::move(proto), name, "", options));
+  model.source_fingerprint = FingerprintOf(bytes);
+  return model;
 }
 
 std::vector<std::pair<absl::string_view, absl::string_view>> OnnxOperatorTable() {

@@ -8,7 +8,7 @@
 #include "absl/strings/string_view.h"
 #include "graph/support/file.h"
 #include "graph/support/status_macros.h"
-#include "runtime/train/data/mapped_file.h"
+#include "graph/support/mapped_file.h"
 
 namespace partita {
 namespace {

@@ -12,7 +12,7 @@
 #include "runtime/train/data/image_listing.h"
 #include "runtime/train/data/image_ops.h"
 #include "runtime/train/data/jpeg.h"
-#include "runtime/train/data/mapped_file.h"
+#include "graph/support/mapped_file.h"
 
 namespace partita {
 namespace {

@@ -12,7 +12,7 @@
 #include "absl/strings/string_view.h"
 #include "graph/support/file.h"
 #include "graph/support/status_macros.h"
-#include "runtime/train/data/mapped_file.h"
+#include "graph/support/mapped_file.h"
 #include "runtime/train/data/safetensors_header.h"
 
 namespace partita {

@@ -4,8 +4,10 @@
 import os
 import pathlib
 import sqlite3
+import subprocess
 import time
 
+import harness
 from harness import ELSEWHERE, QUICK, check, data, edited, lenet_plan, partita, refuses, run
 
 
@@ -66,12 +68,17 @@ def test_what_is_no_regular_file_is_refused_at_once():
 
 
 def test_files_that_are_too_large_are_refused():
-    for ending in ("onnx", "textproto", "safetensors"):
-        with open(f"huge.{ending}", "wb") as file:
-            file.truncate(20 << 30)
-    for line in ("import huge.onnx", "import huge.textproto", "verify huge.textproto",
-                 "machine show huge.textproto", f"run {lenet_plan()} --data huge.safetensors"):
-        refuses(line, 3, r"huge\.")
+    for size in (20 << 30, (2 << 30) - 1):
+        for ending in ("onnx", "textproto", "safetensors"):
+            with open(f"huge.{ending}", "wb") as file:
+                file.truncate(size)
+        for line in ("import huge.onnx", "import huge.textproto", "verify huge.textproto",
+                     "machine show huge.textproto", f"run {lenet_plan()} --data huge.safetensors"):
+            refuses(line, 3, r"huge\.")
+            command = [harness.BINARY] + line.split()
+            process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            kilobytes = os.wait4(process.pid, 0)[2].ru_maxrss
+            check(kilobytes < 512 << 10, f"partita {line} took {kilobytes} kB")
     for ending in ("onnx", "textproto", "safetensors"):
         os.remove(f"huge.{ending}")
 

@@ -1,4 +1,4 @@
-#include "runtime/train/data/mapped_file.h"
+#include "graph/support/mapped_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
