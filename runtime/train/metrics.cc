@@ -64,7 +64,7 @@ std::string TrainingMetrics::ToString() const {
     absl::StrAppendFormat(&text, ", accuracy %.1f %%", 100 * running_accuracy());
   }
   absl::StrAppendFormat(&text,
-                        ", %.4g images/s (median %.4g), %.1f %% waiting for data, %.3g s of "
+                        ", %.4g images/s (median %.4g), %.1f %% waiting for data, %.3f s of "
                         "reading hidden behind compute",
                         images_per_second(), median_images_per_second(), 100 * waiting_share(),
                         static_cast<double>(hidden_read_ns()) / 1e9);

@@ -44,7 +44,7 @@ class TrainingMetrics {
   // all but what the steps waited for.
   int64_t read_ns() const { return read_ns_; }
   int64_t hidden_read_ns() const { return std::max<int64_t>(0, read_ns_ - waited_ns_); }
-  // "loss 0.1234, accuracy 97.1 %, 1234 images/s (median 1250), 0.3 % waiting for data, 12.3 s of
+  // "loss 0.1234, accuracy 97.1 %, 1234 images/s (median 1250), 0.3 % waiting for data, 1.234 s of
   // reading hidden behind compute"
   std::string ToString() const;
 

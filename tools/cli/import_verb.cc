@@ -1,3 +1,4 @@
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "graph/model_io.h"
 #include "graph/model_summary.h"
@@ -14,6 +15,14 @@ struct ImportFlags {
 };
 
 absl::StatusOr<Answer> RunImport(const ImportFlags& flags) {
+  if (!flags.output.empty() && !absl::EndsWith(flags.output, ".textproto")) {
+    Answer wrong;
+    wrong.usage_error = absl::StrCat(
+        "--output writes the native form: the file's name ends in "
+        ".textproto, '",
+        flags.output, "' does not");
+    return wrong;
+  }
   RETURN_IF_ERROR(CheckWritable(flags.output));
   ImportOptions options;
   options.batch = flags.model.batch;

@@ -5,6 +5,8 @@
 #include <cstdio>
 #include <iostream>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "graph/onnx/import.h"
 #include "tools/cli/examples.h"
 #include "tools/cli/verb.h"
@@ -73,7 +75,7 @@ void PrintError(bool json, int code, const std::string& message,
 }
 
 // What is wrong with a command line that CLI11 refused. It says that a verb is missing where the
-// verb is unknown.
+// verb is unknown, and lists arguments from the last to the first.
 std::string UsageError(const CLI::App& app, const std::vector<std::string>& reversed,
                        const CLI::ParseError& error) {
   const auto word = std::find_if(reversed.rbegin(), reversed.rend(), [](const std::string& arg) {
@@ -90,6 +92,11 @@ std::string UsageError(const CLI::App& app, const std::vector<std::string>& reve
   }
   if (word != reversed.rend() && !known) {
     return "unknown verb '" + *word + "'; the verbs are: " + names;
+  }
+  if (error.get_name() == "ExtrasError") {
+    std::vector<std::string> extras = app.remaining(true);
+    std::reverse(extras.begin(), extras.end());
+    return absl::StrCat("unknown arguments: ", absl::StrJoin(extras, " "));
   }
   return error.what();
 }

@@ -44,7 +44,7 @@ def test_no_verb_lists_the_verbs():
 
 
 def test_unknown_flag_is_wrong_usage():
-    refuses("plan lenet --no_such_flag", 2, r"no_such_flag")
+    refuses("plan lenet --no_such_flag 3", 2, r"unknown arguments: --no_such_flag 3")
 
 
 def test_flag_values_of_a_wrong_kind_are_wrong_usage():
@@ -66,6 +66,7 @@ def test_flags_that_do_not_go_together_are_wrong_usage():
     refuses(f"run {lenet_plan()} --load a.safetensors --resume b.safetensors", 2, r"--load and --resume")
     refuses(f"run {lenet_plan()} --eval_every 1", 2, r"--eval_every needs --eval_data")
     refuses(f"compare lenet {ELSEWHERE} --measure", 2, r"--measure runs plans on this host.*p100-4x4")
+    refuses("import lenet -o lenet.onnx", 2, r"ends in \.textproto, 'lenet\.onnx' does not")
     refuses("profile lenet --machine p100-4x4", 2, r"p100-4x4.*not this host")
 
 
