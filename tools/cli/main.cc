@@ -93,7 +93,7 @@ std::string UsageError(const CLI::App& app, const std::vector<std::string>& reve
   if (word != reversed.rend() && !known) {
     return "unknown verb '" + *word + "'; the verbs are: " + names;
   }
-  if (error.get_name() == "ExtrasError") {
+  if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError)) {
     std::vector<std::string> extras = app.remaining(true);
     std::reverse(extras.begin(), extras.end());
     return absl::StrCat("unknown arguments: ", absl::StrJoin(extras, " "));
