@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "graph/support/aligned.h"
 #include "graph/support/check.h"
 
 namespace partita {
@@ -16,11 +17,6 @@ struct Life {
   int32_t last = -1;
   int32_t first_writer = -1;  // TaskId
 };
-
-int64_t Aligned(int64_t bytes) {
-  constexpr int64_t a = BufferAssignment::kAlignment;
-  return (bytes + a - 1) / a * a;
-}
 
 // One device's memory while buffers are placed.
 class Arena {

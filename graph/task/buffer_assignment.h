@@ -19,8 +19,6 @@ struct MemorySizes {
 
 // Static memory: where each buffer lies in its device's arena during a step.
 struct BufferAssignment {
-  static constexpr int64_t kAlignment = 64;
-
   std::vector<int64_t> offset;  // by BufferId; -1 for buffers that no task touches
   std::vector<int64_t> bytes;   // by BufferId
   // By device: the arena, and within it the part that lives between steps.

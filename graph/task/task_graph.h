@@ -212,9 +212,11 @@ class TaskGraphBuilder {
   absl::flat_hash_map<KernelSignature, int32_t> signature_index_;
 };
 
-// A short name for timelines and messages ("conv1/2", "d:fc6.weight exchange"), one line for each
-// task, and the whole graph.
-std::string TaskName(const TaskGraph& tasks, const Graph& graph, const Task& task);
+// What a task is for, for people: "conv1.d1 part 2", "load input", "all_reduce d:conv1.weight
+// (ring, 4 devices)", "sum d:x", "transfer pool5". The graph is the one the task graph came from.
+std::string TaskName(const Graph& graph, const Task& task);
+
+// One line for a task, and for each task of the whole graph.
 std::string TaskText(const TaskGraph& tasks, const Graph& graph, TaskId id);
 std::string TaskGraphText(const TaskGraph& tasks, const Graph& graph);
 

@@ -10,12 +10,40 @@ std::string DevicesText(const std::vector<DeviceId>& devices) {
                        [](std::string* out, DeviceId d) { absl::StrAppend(out, d.value()); });
 }
 
+absl::string_view PhaseName(TaskKey::Phase phase) {
+  constexpr absl::string_view kNames[] = {"compute", "load", "fill", "sum",
+                                          "pack",    "move", "send", "unpack"};
+  return kNames[static_cast<size_t>(phase)];
+}
+
+std::string NameOf(const Graph& graph, const Task& task, const ComputeTask& body) {
+  const std::string& op = graph.op(body.op).name;
+  return body.part == 0 && task.key.from == 0 ? op : absl::StrCat(op, " part ", body.part);
+}
+
+std::string NameOf(const Graph& graph, const Task& task, const CollectiveTask& body) {
+  return absl::StrCat(Name(body.collective.kind), " ",
+                      graph.tensor(TensorId(task.key.subject)).name, " (", body.algorithm, ", ",
+                      body.group.size(), " devices)");
+}
+
+std::string NameOf(const Graph& graph, const Task& task, const TransferTask&) {
+  return absl::StrCat("transfer ", graph.tensor(TensorId(task.key.subject)).name);
+}
+
+// Moves and loads.
+template <class Body>
+std::string NameOf(const Graph& graph, const Task& task, const Body&) {
+  return absl::StrCat(PhaseName(task.key.phase), " ",
+                      graph.tensor(TensorId(task.key.subject)).name);
+}
+
 struct BodyText {
   const TaskGraph& tasks;
 
   std::string operator()(const ComputeTask& t) const {
-    return absl::StrCat(ToString(tasks.signatures()[static_cast<size_t>(t.signature)]), " part ",
-                        t.part, " on ", t.device.value());
+    return absl::StrCat(ToString(tasks.signatures()[static_cast<size_t>(t.signature)]), " on ",
+                        t.device.value());
   }
   std::string operator()(const MoveTask& t) const {
     std::string text = absl::StrCat("on ", t.device.value());
@@ -43,21 +71,13 @@ struct BodyText {
 
 }  // namespace
 
-std::string TaskName(const TaskGraph&, const Graph& graph, const Task& task) {
-  static constexpr const char* kPhases[] = {"compute", "load", "fill",     "sum",
-                                            "pack",    "move", "exchange", "unpack"};
-  const TaskKey& key = task.key;
-  if (!key.of_tensor) {
-    return absl::StrCat(graph.op(OpId(key.subject)).name, "/", key.from);
-  }
-  return absl::StrCat(graph.tensor(TensorId(key.subject)).name, " ",
-                      kPhases[static_cast<int>(key.phase)],
-                      key.step > 0 ? absl::StrCat(key.step) : "");
+std::string TaskName(const Graph& graph, const Task& task) {
+  return std::visit([&](const auto& body) { return NameOf(graph, task, body); }, task.body);
 }
 
 std::string TaskText(const TaskGraph& tasks, const Graph& graph, TaskId id) {
   const Task& task = tasks.task(id);
-  return absl::StrCat("#", id.value(), " ", TaskName(tasks, graph, task), ": ",
+  return absl::StrCat("#", id.value(), " ", TaskName(graph, task), ": ",
                       std::visit(BodyText{tasks}, task.body));
 }
 

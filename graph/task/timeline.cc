@@ -20,34 +20,6 @@ constexpr size_t kMaxJsonBytes = size_t{1} << 30;
 constexpr int64_t kLatest = int64_t{1} << 53;
 constexpr int kMaxDevices = 1 << 20;
 
-absl::string_view PhaseName(Phase phase) {
-  constexpr absl::string_view kNames[] = {"compute", "load", "fill", "sum",
-                                          "pack",    "move", "send", "unpack"};
-  return kNames[static_cast<size_t>(phase)];
-}
-
-std::string NameOf(const Graph& graph, const Task& task, const ComputeTask& body) {
-  const std::string& op = graph.op(body.op).name;
-  return body.part == 0 && task.key.from == 0 ? op : absl::StrCat(op, " part ", body.part);
-}
-
-std::string NameOf(const Graph& graph, const Task& task, const CollectiveTask& body) {
-  return absl::StrCat(Name(body.collective.kind), " ",
-                      graph.tensor(TensorId(task.key.subject)).name, " (", body.algorithm, ", ",
-                      body.group.size(), " devices)");
-}
-
-std::string NameOf(const Graph& graph, const Task& task, const TransferTask&) {
-  return absl::StrCat("transfer ", graph.tensor(TensorId(task.key.subject)).name);
-}
-
-// Moves and loads.
-template <class Body>
-std::string NameOf(const Graph& graph, const Task& task, const Body&) {
-  return absl::StrCat(PhaseName(task.key.phase), " ",
-                      graph.tensor(TensorId(task.key.subject)).name);
-}
-
 // Nanoseconds as microseconds with all digits.
 std::string Micros(int64_t nanos) { return absl::StrFormat("%d.%03d", nanos / 1000, nanos % 1000); }
 
@@ -136,10 +108,6 @@ Nanos LengthOf(const Timeline& timeline) {
   Nanos length;
   for (const TimelineEntry& entry : timeline.entries) length = std::max(length, entry.end);
   return length;
-}
-
-std::string TaskName(const Graph& graph, const Task& task) {
-  return std::visit([&](const auto& body) { return NameOf(graph, task, body); }, task.body);
 }
 
 Timeline TimelineOf(const Graph& graph, const TaskGraph& tasks, std::span<const Nanos> start,

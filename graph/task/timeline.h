@@ -39,10 +39,6 @@ struct Timeline {
 // The end of the last entry; 0 without any.
 Nanos LengthOf(const Timeline& timeline);
 
-// What a task is for, for people: "conv1.d1 part 2", "load input", "all_reduce d:conv1.weight
-// (ring, 4 devices)", "sum d:x", "transfer pool5". The graph is the one the task graph came from.
-std::string TaskName(const Graph& graph, const Task& task);
-
 // The timeline of a task graph whose task t ran from start[t] to end[t]. Entries in task order.
 Timeline TimelineOf(const Graph& graph, const TaskGraph& tasks, std::span<const Nanos> start,
                     std::span<const Nanos> end);

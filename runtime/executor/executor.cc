@@ -8,18 +8,13 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "graph/support/clock.h"
 #include "graph/support/status_macros.h"
 #include "runtime/backend/host/host_device.h"
 #include "runtime/executor/device_lanes.h"
 
 namespace partita {
 namespace {
-
-int64_t Now() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
 
 // Calls `give_up` when `progress` has not changed for `seconds` while armed.
 class HangDetector {
@@ -163,7 +158,7 @@ class BackendExecutor : public Executor {
   absl::StatusOr<StepResult> Step(HostTensor input, HostTensor labels,
                                   const StepArguments& arguments) override {
     const StepFeed feed{input, labels, arguments, ++round_};
-    const int64_t start = Now();
+    const int64_t start = SteadyNow();
     detector_->Arm(true);
     for (auto& lanes : lanes_) lanes->Enqueue(feed, *communicator_);
     absl::Status status;
@@ -174,7 +169,7 @@ class BackendExecutor : public Executor {
       return first_error_.ok() ? status : first_error_;
     }
     StepResult result;
-    result.wall_ns = Now() - start;
+    result.wall_ns = SteadyNow() - start;
     for (size_t k = 0; k < program_.tasks.outputs().size(); ++k)
       result.outputs.push_back(OutputValue(k));
     if (options_.record_timeline) {

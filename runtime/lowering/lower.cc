@@ -1,30 +1,11 @@
 #include <algorithm>
 
-#include "absl/strings/str_cat.h"
+#include "graph/support/status_macros.h"
+#include "graph/task/planned_step.h"
 #include "runtime/lowering/program.h"
 
 namespace partita {
 namespace {
-
-absl::Status CheckOrder(const TaskGraph& graph, const std::vector<TaskId>& order) {
-  if (order.size() != graph.tasks().size()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "the order has ", order.size(), " tasks; the task graph has ", graph.tasks().size()));
-  }
-  std::vector<bool> done(order.size(), false);
-  for (TaskId id : order) {
-    if (id.value() < 0 || id.index() >= done.size() || done[id.index()]) {
-      return absl::InvalidArgumentError("the order names a task twice or one that does not exist");
-    }
-    for (TaskId before : graph.task(id).dependencies) {
-      if (!done[before.index()]) {
-        return absl::InvalidArgumentError("the order runs a task before one that it depends on");
-      }
-    }
-    done[id.index()] = true;
-  }
-  return absl::OkStatus();
-}
 
 bool Runs(const Task& task, DeviceId device) {
   const std::vector<DeviceId> devices = DevicesOf(task);
@@ -35,7 +16,7 @@ bool Runs(const Task& task, DeviceId device) {
 
 absl::StatusOr<Program> Lower(TaskGraph tasks, std::vector<TaskId> order,
                               const MemorySizes& sizes) {
-  if (absl::Status status = CheckOrder(tasks, order); !status.ok()) return status;
+  RETURN_IF_ERROR(CheckOrder(tasks, order));
   Program program{std::move(tasks), std::move(order), {}, {}};
   const TaskGraph& graph = program.tasks;
   program.memory = AssignBuffers(graph, program.order, sizes);

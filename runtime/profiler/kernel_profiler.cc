@@ -5,6 +5,7 @@
 #include <cstring>
 #include <utility>
 
+#include "graph/support/aligned.h"
 #include "graph/support/fingerprint.h"
 #include "graph/support/status_macros.h"
 #include "runtime/comm/inproc/group_barrier.h"
@@ -13,8 +14,6 @@ namespace partita {
 namespace {
 
 constexpr int64_t kMostFlushed = int64_t{64} << 20;  // beyond what caches keep of a step
-
-int64_t Aligned(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
 double SecondsSince(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();

@@ -1,12 +1,12 @@
 #include "runtime/profiler/link_profiler.h"
 
 #include <algorithm>
-#include <chrono>
 #include <deque>
 #include <utility>
 
 #include "graph/collective/collective.h"
 #include "graph/support/check.h"
+#include "graph/support/clock.h"
 #include "graph/support/status_macros.h"
 
 namespace partita {
@@ -16,12 +16,6 @@ constexpr int64_t kLong = 5'000'000;       // ns beyond which waking threads doe
 constexpr int64_t kBusyPiece = 20'000;     // ns of work between two looks at the clock
 constexpr int64_t kLeastBusy = 2'000'000;  // ns of work beside communication
 constexpr int kInARow = 8;
-
-int64_t Now() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
 
 int64_t Median(std::vector<int64_t> values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
@@ -148,7 +142,7 @@ class StreamLinkProfiler : public LinkProfiler {
     const Task* only = &task;
     RETURN_IF_ERROR(communicator_->Prepare(std::span(&only, 1)));
     Measurement result;
-    const int64_t begin = Now();
+    const int64_t begin = SteadyNow();
     for (int k = -1; k < options.samples; ++k) {
       if (k >= options.least_samples && Seconds(begin) > options.seconds) break;
       ASSIGN_OR_RETURN(const int64_t nanos, WaitedFor(sides));
@@ -166,20 +160,20 @@ class StreamLinkProfiler : public LinkProfiler {
   absl::StatusOr<Measurement> MeasureStep(int tasks, const ProfilerOptions& options) override {
     Measurement result;
     for (int k = -1; k < options.samples; ++k) {
-      const int64_t begin = Now();
+      const int64_t begin = SteadyNow();
       for (OpenDevice& open : devices_) {
         for (int t = 0; t < tasks; ++t) {
           open.compute->HostCall([] { return absl::OkStatus(); }, nullptr);
         }
       }
       RETURN_IF_ERROR(Synchronize());
-      if (k >= 0) result.samples_ns.push_back(std::max<int64_t>(1, Now() - begin));
+      if (k >= 0) result.samples_ns.push_back(std::max<int64_t>(1, SteadyNow() - begin));
     }
     return result;
   }
 
  private:
-  static double Seconds(int64_t begin) { return static_cast<double>(Now() - begin) * 1e-9; }
+  static double Seconds(int64_t begin) { return static_cast<double>(SteadyNow() - begin) * 1e-9; }
 
   absl::Status Synchronize() {
     absl::Status status;
@@ -226,7 +220,7 @@ class StreamLinkProfiler : public LinkProfiler {
   // until both have ended.
   absl::StatusOr<int64_t> Busy(std::vector<Side>& sides, int64_t pieces, int runs) {
     const int64_t rounds = RoundsPerPiece();
-    const int64_t begin = Now();
+    const int64_t begin = SteadyNow();
     for (Side& side : sides) {
       OpenDevice& open = devices_[side.arguments.device.index()];
       for (int r = 0; r < runs; ++r) {
@@ -237,13 +231,13 @@ class StreamLinkProfiler : public LinkProfiler {
       }
     }
     RETURN_IF_ERROR(Synchronize());
-    return Now() - begin;
+    return SteadyNow() - begin;
   }
 
   absl::Status MeasureBeside(std::vector<Side>& sides, int64_t alone,
                              const ProfilerOptions& options, Measurement& result) {
     const int64_t pieces = std::max(kLeastBusy, 2 * kInARow * alone) / kBusyPiece;
-    const int64_t begin = Now();
+    const int64_t begin = SteadyNow();
     for (int k = 0; k < options.samples; ++k) {
       if (k >= options.least_samples && Seconds(begin) > options.seconds) break;
       ASSIGN_OR_RETURN(const int64_t without, Busy(sides, pieces, 0));
@@ -259,9 +253,9 @@ class StreamLinkProfiler : public LinkProfiler {
     constexpr int64_t kTrial = 100'000;
     int64_t best = int64_t{1} << 60;
     for (int k = 0; k < 5; ++k) {
-      const int64_t begin = Now();
+      const int64_t begin = SteadyNow();
       CHECK(Compute(kTrial).ok());
-      best = std::min(best, std::max<int64_t>(1, Now() - begin));
+      best = std::min(best, std::max<int64_t>(1, SteadyNow() - begin));
     }
     rounds_per_piece_ = std::max<int64_t>(1, kTrial * kBusyPiece / best);
     return rounds_per_piece_;

@@ -1,24 +1,14 @@
 #include "runtime/train/trainer.h"
 
-#include <chrono>
 #include <cmath>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "graph/support/clock.h"
 #include "graph/support/status_macros.h"
 #include "runtime/train/executor_setup.h"
 
 namespace partita {
-namespace {
-
-int64_t Now() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
-
-}  // namespace
-
 Trainer::Trainer(const Graph& graph, Executor& executor, TrainingState start, TrainingData data,
                  TrainerOptions options, EvaluationData evaluation)
     : graph_(graph),
@@ -95,9 +85,9 @@ absl::Status Trainer::Run() {
 }
 
 absl::Status Trainer::TrainOneStep(BatchLoader& loader) {
-  const int64_t start = Now();
+  const int64_t start = SteadyNow();
   ASSIGN_OR_RETURN(Batch batch, loader.Next());
-  const int64_t waited = Now() - start;
+  const int64_t waited = SteadyNow() - start;
   ASSIGN_OR_RETURN(StepResult result, RunBatch(batch, now_.step));
   const double loss = LossOf(result);
   if (!std::isfinite(loss)) return TraceLoss(loss, batch);

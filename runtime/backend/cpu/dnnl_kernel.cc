@@ -3,14 +3,13 @@
 #include <unordered_map>
 
 #include "absl/strings/str_cat.h"
+#include "graph/support/aligned.h"
 
 namespace partita {
 namespace {
 
 using dnnl_compat::Desc;
 using Tag = dnnl::memory::format_tag;
-
-int64_t Aligned(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
 dnnl::memory::dims DimsOf(const Shape& shape) { return {shape.begin(), shape.end()}; }
 

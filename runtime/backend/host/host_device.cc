@@ -3,21 +3,15 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-#include <chrono>
 #include <cstring>
 #include <limits>
 
 #include "absl/strings/str_cat.h"
 #include "graph/support/check.h"
+#include "graph/support/clock.h"
 
 namespace partita {
 namespace {
-
-int64_t Now() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
 
 constexpr int64_t kReleased = std::numeric_limits<int64_t>::max();
 
@@ -125,9 +119,9 @@ void HostStream::Loop(std::function<void()> on_start) {
 void HostStream::RunOne(Work& work) {
   if (!work.always && state_->failed()) return;
   doing_.store(work.what, std::memory_order_relaxed);
-  if (work.timing != nullptr) work.timing->start_ns = Now();
+  if (work.timing != nullptr) work.timing->start_ns = SteadyNow();
   const absl::Status status = work.run();
-  if (work.timing != nullptr) work.timing->end_ns = Now();
+  if (work.timing != nullptr) work.timing->end_ns = SteadyNow();
   completed_.fetch_add(1, std::memory_order_relaxed);
   doing_.store("idle", std::memory_order_relaxed);
   if (!status.ok()) state_->Fail(status);

@@ -1,7 +1,6 @@
 #include "runtime/train/data/loader.h"
 
 #include <algorithm>
-#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <mutex>
@@ -9,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "graph/support/clock.h"
 #include "graph/support/status_macros.h"
 #include "runtime/train/data/batch_reader.h"
 
@@ -29,12 +29,6 @@ LoaderPosition Advance(LoaderPosition position, int64_t batches, int64_t per_epo
   return {position.epoch + batch / per_epoch, batch % per_epoch};
 }
 
-int64_t Now() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
-
 class InlineLoader : public BatchLoader {
  public:
   InlineLoader(std::unique_ptr<BatchReader> reader, int64_t epochs, LoaderPosition start)
@@ -44,9 +38,9 @@ class InlineLoader : public BatchLoader {
     if (epochs_ > 0 && position_.epoch >= epochs_) return absl::OutOfRangeError("no more epochs");
     Batch batch = std::exchange(spare_, {});
     reader_->Prepare(position_, &batch);
-    const int64_t begin = Now();
+    const int64_t begin = SteadyNow();
     RETURN_IF_ERROR(reader_->Fill(0, reader_->batch_size(), &batch));
-    batch.read_ns = Now() - begin;
+    batch.read_ns = SteadyNow() - begin;
     position_ = Advance(position_, 1, reader_->batches_per_epoch());
     return batch;
   }
@@ -155,9 +149,9 @@ class ThreadedLoader : public BatchLoader {
       slot->taken = end;
       ++slot->reading;
       lock.unlock();
-      const int64_t start = Now();
+      const int64_t start = SteadyNow();
       const absl::Status status = reader_->Fill(begin, end, &slot->batch);
-      const int64_t taken = Now() - start;
+      const int64_t taken = SteadyNow() - start;
       lock.lock();
       slot->batch.read_ns += taken;
       --slot->reading;
