@@ -7,8 +7,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "graph/support/file.h"
-#include "graph/support/status_macros.h"
 #include "graph/support/mapped_file.h"
+#include "graph/support/status_macros.h"
 
 namespace partita {
 namespace {

@@ -7,12 +7,12 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "graph/support/mapped_file.h"
 #include "graph/support/philox.h"
 #include "graph/support/status_macros.h"
 #include "runtime/train/data/image_listing.h"
 #include "runtime/train/data/image_ops.h"
 #include "runtime/train/data/jpeg.h"
-#include "graph/support/mapped_file.h"
 
 namespace partita {
 namespace {
