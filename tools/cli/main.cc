@@ -94,9 +94,7 @@ std::string UsageError(const CLI::App& app, const std::vector<std::string>& reve
     return "unknown verb '" + *word + "'; the verbs are: " + names;
   }
   if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError)) {
-    std::vector<std::string> extras = app.remaining(true);
-    std::reverse(extras.begin(), extras.end());
-    return absl::StrCat("unknown arguments: ", absl::StrJoin(extras, " "));
+    return absl::StrCat("unknown arguments: ", absl::StrJoin(app.remaining(true), " "));
   }
   return error.what();
 }
