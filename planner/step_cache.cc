@@ -8,6 +8,9 @@
 namespace partita {
 namespace {
 
+// Of an operator's fragment; they are few, as neighbours decide them.
+constexpr size_t kMaxVariants = 256;
+
 // Keys sort operators before tensors, each by number; the tasks of a fragment have one of them.
 std::vector<size_t> KeyOrder(const std::vector<FragmentCache::Link>& chain) {
   std::vector<size_t> order(chain.size());
@@ -81,6 +84,7 @@ void StepCache::AddOperator(OpId id) {
   auto it = std::find_if(known.variants.begin(), known.variants.end(),
                          [&](const auto& entry) { return entry.first == variant; });
   if (it == known.variants.end()) {
+    if (known.variants.size() == kMaxVariants) known.variants.clear();
     known.variants.emplace_back(
         variant, std::make_unique<FlatStep>(FlattenStep(link_.Resolve(fragments_, id), rules_)));
     it = known.variants.end() - 1;

@@ -14,6 +14,7 @@ void AddOverwrites(const TaskGraph& graph, const ComputeTask& task,
     if (i >= task.inputs.size()) continue;
     const BufferId from = task.inputs[i], to = task.outputs[o];
     if (from == kNoBuffer || to == kNoBuffer || from == to) continue;
+    if (graph.buffer(to).persistent()) continue;  // has its place
     if (std::count(task.inputs.begin(), task.inputs.end(), from) > 1) continue;
     rows.push_back({from, to});
   }

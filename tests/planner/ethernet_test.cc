@@ -36,29 +36,31 @@ ParallelConfig Following(const Workplace& at, OpId layer, const ParallelConfig& 
 
 TEST_F(EthernetTest, NoConfigurationOfTheLinearLayersBeatsTheSearch) {
   const SearchResult found = Ok(SearchMcmc(at_.Problem(), {.evaluations = 2000, .seed = 1}));
-  // Every configuration on all devices, and on the first alone; all else by sample.
-  std::vector<ParallelConfig> choices;
-  for (ParallelConfig& config : at_.space.Candidates(layers_[0])) {
-    const bool first_alone = config.devices == std::vector<DeviceId>{DeviceId(0)};
-    if (first_alone || config.devices.size() == 4) choices.push_back(std::move(config));
-  }
-  ASSERT_EQ(choices.size(), 11u);
+  // Every configuration of each of the three, all else by sample: nothing is left out.
+  std::vector<std::vector<ParallelConfig>> choices;
+  for (OpId layer : layers_) choices.push_back(at_.space.Candidates(layer));
+  const size_t n = choices[0].size();
+  ASSERT_EQ(n, 25u);
   const std::vector<std::vector<OpId>> behind = {
       {at_.Op("classifier.2"), at_.Op("classifier.3")}, {at_.Op("classifier.5")}, {}};
   Strategy strategy = at_.Expert("data_parallel");
-  int64_t cheaper = 0;
-  for (size_t k = 0; k < 11 * 11 * 11; ++k) {
-    const size_t digits[] = {k / 121, k / 11 % 11, k % 11};
+  int64_t cheaper = 0, tried = 0;
+  for (size_t k = 0; k < n * n * n; ++k) {
+    const size_t digits[] = {k / (n * n), k / n % n, k % n};
     for (size_t l = 0; l < 3; ++l) {
-      strategy.configs[layers_[l].index()] = choices[digits[l]];
+      ASSERT_EQ(choices[l].size(), n);
+      const ParallelConfig& config = choices[l][digits[l]];
+      strategy.configs[layers_[l].index()] = config;
       for (OpId op : behind[l]) {
-        strategy.configs[op.index()] = Following(at_, layers_[l], choices[digits[l]], op);
+        strategy.configs[op.index()] = Following(at_, layers_[l], config, op);
       }
     }
     const Evaluation evaluation = at_.evaluator.EvaluateBriefly(strategy, found.evaluation.time);
     ASSERT_NE(evaluation.verdict, Evaluation::Verdict::kInvalid) << evaluation.reason;
     cheaper += evaluation.feasible() && evaluation.time < found.evaluation.time;
+    ++tried;
   }
+  EXPECT_EQ(tried, 15625);
   EXPECT_EQ(cheaper, 0);
 }
 

@@ -1,0 +1,189 @@
+// Flat steps from kept fragments equal those of whole task graphs, bit for bit.
+#include "planner/step_cache.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <limits>
+#include <memory>
+#include <random>
+
+#include "cost_model/default_cost_model.h"
+#include "cost_model/machines.h"
+#include "graph/support/check.h"
+#include "graph/task/partition.h"
+#include "graph/training_graph.h"
+#include "graph/zoo/models.h"
+#include "planner/evaluator.h"
+#include "tests/testing/random_graph.h"
+#include "tests/testing/random_strategy.h"
+
+namespace partita {
+namespace {
+
+template <class T>
+T Ok(absl::StatusOr<T> value) {
+  CHECK(value.ok()) << value.status();
+  return *std::move(value);
+}
+
+// Everything that a flat step holds, as one list.
+std::vector<int64_t> NumbersOf(const FlatStep& step) {
+  std::vector<int64_t> numbers;
+  const auto add = [&](const std::vector<int32_t>& list) {
+    numbers.push_back(static_cast<int64_t>(list.size()));
+    numbers.insert(numbers.end(), list.begin(), list.end());
+  };
+  for (const auto* list :
+       {&step.tasks.successor_begin, &step.tasks.successors, &step.tasks.resource_begin,
+        &step.tasks.resource_of, &step.tasks.predecessor_count, &step.tasks.by_key,
+        &step.uses.use_begin, &step.uses.overwrite_begin}) {
+    add(*list);
+  }
+  for (const TaskCost& cost : step.costs) {
+    numbers.insert(numbers.end(), {cost.time.value(), static_cast<int64_t>(cost.source),
+                                   static_cast<int64_t>(cost.spread * 1e15)});
+  }
+  const BufferUses& uses = step.uses;
+  numbers.insert(numbers.end(), {step.tasks.resources, uses.devices});
+  numbers.insert(numbers.end(), uses.is_communication.begin(), uses.is_communication.end());
+  for (const auto& buffer : uses.buffers) {
+    numbers.insert(numbers.end(),
+                   {buffer.bytes, buffer.device.value(), static_cast<int64_t>(buffer.format),
+                    buffer.persistent, buffer.host_reads});
+  }
+  for (const auto& use : uses.uses) {
+    numbers.insert(numbers.end(), {use.buffer.value(), use.writes});
+  }
+  for (const auto& row : uses.overwrites) {
+    numbers.insert(numbers.end(), {row.from.value(), row.to.value()});
+  }
+  for (const auto& scratch : uses.scratch) {
+    numbers.insert(numbers.end(), {scratch.device.value(), scratch.bytes});
+  }
+  return numbers;
+}
+
+// Sizes that tell formats and kernels apart.
+MemorySizes TellingSizes() {
+  return {.buffer_bytes =
+              [](const Buffer& buffer) {
+                return buffer.elements() * SizeOf(buffer.dtype) +
+                       (buffer.format == Format::kNative ? 128 : 0);
+              },
+          .scratch_bytes =
+              [](const KernelSignature& signature) {
+                return static_cast<int64_t>(ToString(signature).size());
+              }};
+}
+
+// A change as a search makes them: one operator's configuration from another strategy.
+Strategy Mixed(const Graph& graph, Strategy strategy, const Strategy& other,
+               std::mt19937_64& random) {
+  const OpId op = graph.anchors()[random() % graph.anchors().size()];
+  strategy.configs[op.index()] = other.configs[op.index()];
+  if (random() % 4 == 0) strategy.weights = other.weights;
+  if (random() % 4 == 0) strategy.host_device = other.host_device;
+  return strategy;
+}
+
+// Task graphs' own dependencies, as the flat form lists them.
+void ExpectSameDependencies(const TaskGraph& graph, const FlatTasks& flat) {
+  size_t edges = 0;
+  for (const Task& task : graph.tasks()) {
+    for (TaskId before : task.dependencies) {
+      const auto after = flat.SuccessorsOf(before.index());
+      EXPECT_NE(std::find(after.begin(), after.end(), task.id.value()), after.end());
+    }
+    edges += task.dependencies.size();
+  }
+  EXPECT_EQ(edges, flat.successors.size());
+}
+
+// One random graph: several strategies in a row from one cache, against whole task graphs.
+void ExpectCacheEqualsPartition(uint64_t seed, int64_t max_tasks) {
+  std::mt19937_64 random(seed);
+  const Graph graph = RandomTrainingGraph(random);
+  PartitionOptions options = RandomPartitionOptions(random);
+  options.native_formats = random() % 2 == 0;
+  const auto machine = std::make_shared<const Machine>(Ok(FindMachine("k80-16x4", 16)));
+  const auto costs = MakeSyntheticCostModel(machine);
+  const SimulatedResources resources(machine->topology);
+  const MemorySizes sizes = TellingSizes();
+  const FlatteningRules rules{resources, *costs, sizes};
+  StepCache cache(graph, options, rules, max_tasks);
+  Strategy strategy = RandomStrategy(graph, options.devices, random);
+  const Strategy other = RandomStrategy(graph, options.devices, random);
+  for (int step = 0; step < 6; ++step) {
+    const TaskGraph tasks = Ok(Partition(graph, strategy, options));
+    const FlatStep whole = FlattenStep(tasks, rules);
+    const FlatStep& kept = *Ok(cache.Find(strategy));
+    ASSERT_EQ(NumbersOf(kept), NumbersOf(whole)) << "seed " << seed << " step " << step;
+    ExpectSameDependencies(tasks, kept.tasks);
+    strategy = step == 3 ? other : Mixed(graph, strategy, other, random);
+  }
+}
+
+TEST(StepCacheTest, FlatStepsEqualThoseOfTaskGraphs) {
+  for (uint64_t seed = 0; seed < 60; ++seed) {
+    ExpectCacheEqualsPartition(seed, 1 << 18);
+    if (HasFatalFailure()) return;
+  }
+}
+
+TEST(StepCacheTest, DroppingWhatIsKeptChangesNothing) {
+  for (uint64_t seed = 100; seed < 120; ++seed) {
+    ExpectCacheEqualsPartition(seed, 0);
+    if (HasFatalFailure()) return;
+  }
+}
+
+// Whole evaluations of a model, in both formats.
+TEST(StepCacheTest, BriefEvaluationsEqualFullOnes) {
+  const Graph graph = Ok(BuildTrainingGraph(Ok(MakeZooModel("alexnet", 64)), {}));
+  const auto machine = std::make_shared<const Machine>(Ok(FindMachine("p100-4x4", 4)));
+  const auto costs = MakeSyntheticCostModel(machine);
+  for (const bool native : {false, true}) {
+    Evaluator::Options options;
+    options.choices.native_formats = native;
+    options.sizes = TellingSizes();
+    options.max_cached_tasks = 4000;
+    const Evaluator evaluator(graph, machine->topology, *costs, options);
+    std::mt19937_64 random(3);
+    Strategy strategy = RandomStrategy(graph, 4, random);
+    const Strategy other = RandomStrategy(graph, 4, random);
+    for (int step = 0; step < 12; ++step) {
+      const Evaluation full = Ok(evaluator.EvaluateStep(strategy)).evaluation;
+      const Evaluation brief =
+          evaluator.EvaluateBriefly(strategy, Nanos(std::numeric_limits<int64_t>::max()));
+      EXPECT_EQ(brief.time, full.time);
+      EXPECT_EQ(brief.tasks, full.tasks);
+      EXPECT_EQ(brief.peak, full.peak);
+      EXPECT_EQ(brief.excess, full.excess);
+      EXPECT_EQ(brief.sources, full.sources);
+      EXPECT_EQ(brief.reason, full.reason);
+      strategy = Mixed(graph, strategy, other, random);
+    }
+  }
+}
+
+TEST(StepCacheTest, ErrorsLeaveTheCacheSound) {
+  const Graph graph = Ok(BuildTrainingGraph(Ok(MakeZooModel("lenet", 64)), {}));
+  const auto machine = std::make_shared<const Machine>(Ok(FindMachine("p100-4x4", 4)));
+  const auto costs = MakeSyntheticCostModel(machine);
+  const SimulatedResources resources(machine->topology);
+  const MemorySizes sizes;
+  const FlatteningRules rules{resources, *costs, sizes};
+  StepCache cache(graph, {.devices = 4}, rules, 1 << 18);
+  const Strategy good = SingleDevice(graph, DeviceId(1));
+  const std::vector<int64_t> before = NumbersOf(*Ok(cache.Find(good)));
+  Strategy bad = good;
+  bad.configs[graph.anchors()[2].index()].devices = {DeviceId(4)};
+  const auto found = cache.Find(bad);
+  EXPECT_EQ(found.status(), Partition(graph, bad, {.devices = 4}).status());
+  EXPECT_FALSE(found.ok());
+  EXPECT_EQ(NumbersOf(*Ok(cache.Find(good))), before);
+}
+
+}  // namespace
+}  // namespace partita
