@@ -1,5 +1,6 @@
 #include "runtime/executor/executor.h"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -21,6 +22,7 @@ class HangDetector {
  public:
   HangDetector(double seconds, std::function<int64_t()> progress, std::function<void()> give_up)
       : limit_(std::chrono::duration<double>(seconds)),
+        tick_(std::clamp(seconds / 10, 1e-3, 0.1)),
         progress_(std::move(progress)),
         give_up_(std::move(give_up)),
         thread_([this] { Loop(); }) {}
@@ -44,7 +46,7 @@ class HangDetector {
     int64_t seen = -1, seen_epoch = -1;
     auto since = std::chrono::steady_clock::now();
     while (!stop_) {
-      wake_.wait_for(lock, std::chrono::milliseconds(100));
+      wake_.wait_for(lock, tick_);
       if (!armed_ || stop_) continue;
       const int64_t now = progress_();
       if (now != seen || seen_epoch != epoch_) {
@@ -60,7 +62,7 @@ class HangDetector {
     }
   }
 
-  const std::chrono::duration<double> limit_;
+  const std::chrono::duration<double> limit_, tick_;
   const std::function<int64_t()> progress_;
   const std::function<void()> give_up_;
   std::mutex mutex_;
