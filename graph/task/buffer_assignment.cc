@@ -21,38 +21,51 @@ struct Life {
 // One device's memory while buffers are placed.
 class Arena {
  public:
-  // Above everything, for good.
+  // Above everything, for good; before anything is taken.
   int64_t PlacePersistent(int64_t bytes) {
     const int64_t offset = base_;
     base_ += bytes;
     end_ = base_;
+    gaps_[0].begin = base_;
     return offset;
   }
 
-  // The lowest place that is free during the life. After all persistent ones.
-  int64_t Place(int64_t bytes, const Life& life) {
-    int64_t offset = base_;
-    for (const Placed& b : placed_) {
-      if (b.offset >= offset + bytes) break;
-      if (life.first <= b.last && b.first <= life.last) offset = std::max(offset, b.end);
-    }
-    const auto at =
-        std::upper_bound(placed_.begin(), placed_.end(), offset,
-                         [](int64_t value, const Placed& b) { return value < b.offset; });
-    placed_.insert(at, {offset, offset + bytes, life.first, life.last});
+  // The lowest place with so much room.
+  int64_t Take(int64_t bytes) {
+    const auto gap = std::find_if(gaps_.begin(), gaps_.end(),
+                                  [bytes](const Gap& g) { return g.end - g.begin >= bytes; });
+    const int64_t offset = gap->begin;
+    gap->begin += bytes;
+    if (gap->begin == gap->end) gaps_.erase(gap);
     end_ = std::max(end_, offset + bytes);
     return offset;
+  }
+
+  void Return(int64_t begin, int64_t end) {
+    const auto gap = std::partition_point(gaps_.begin(), gaps_.end(),
+                                          [begin](const Gap& g) { return g.end < begin; });
+    if (gap->end == begin) {
+      gap->end = end;
+      const auto next = gap + 1;  // there is one: the last gap has no end
+      if (next->begin == end) {
+        gap->end = next->end;
+        gaps_.erase(next);
+      }
+    } else if (gap->begin == end) {
+      gap->begin = begin;
+    } else {
+      gaps_.insert(gap, {begin, end});
+    }
   }
 
   int64_t persistent() const { return base_; }
   int64_t end() const { return end_; }
 
  private:
-  struct Placed {
-    int64_t offset, end;
-    int32_t first, last;
+  struct Gap {
+    int64_t begin, end;
   };
-  std::vector<Placed> placed_;  // by offset
+  std::vector<Gap> gaps_ = {{0, std::numeric_limits<int64_t>::max()}};  // by begin, apart
   int64_t base_ = 0, end_ = 0;
 };
 
@@ -176,39 +189,45 @@ class Assigner {
            from.last != kForever && order_[static_cast<size_t>(from.last)] == task;
   }
 
-  // What lives between steps comes first, then largest first.
+  // What lives between steps comes first; then everything takes and returns its place as it does
+  // in the order.
   void Place() {
-    struct Wanted {
-      int64_t bytes;
-      int32_t buffer;
-    };
     std::vector<Arena> arenas(static_cast<size_t>(uses_.devices));
-    std::vector<Wanted> wanted;
     for (size_t b = 0; b < lives_.size(); ++b) {
-      const int64_t bytes = Aligned(uses_.buffers[b].bytes);
-      if (place_of_[b] != static_cast<int32_t>(b) || joined_[b].last < 0 || bytes == 0) continue;
-      wanted.push_back({bytes, static_cast<int32_t>(b)});
+      const BufferUses::BufferFacts& buffer = uses_.buffers[b];
+      if (!buffer.persistent || lives_[b].last < 0 || buffer.bytes == 0) continue;
+      result_.offset[b] = arenas[buffer.device.index()].PlacePersistent(Aligned(buffer.bytes));
     }
-    std::sort(wanted.begin(), wanted.end(), [](const Wanted& a, const Wanted& b) {
-      return a.bytes != b.bytes ? a.bytes > b.bytes : a.buffer < b.buffer;
-    });
-    for (const bool persistent : {true, false}) {
-      for (const Wanted& w : wanted) {
-        const auto b = static_cast<size_t>(w.buffer);
-        const BufferUses::BufferFacts& buffer = uses_.buffers[b];
-        if (buffer.persistent != persistent) continue;
-        Arena& arena = arenas[buffer.device.index()];
-        result_.offset[b] =
-            persistent ? arena.PlacePersistent(w.bytes) : arena.Place(w.bytes, joined_[b]);
-      }
-    }
-    for (size_t b = 0; b < lives_.size(); ++b) {
-      result_.offset[b] = result_.offset[static_cast<size_t>(place_of_[b])];
+    for (size_t place = 0; place < order_.size(); ++place) {
+      const auto uses = uses_.UsesOf(order_[place].index());
+      for (const BufferUses::Use& use : uses) Take(use.buffer.index(), place, arenas);
+      for (const BufferUses::Use& use : uses) Return(use.buffer.index(), place, arenas);
     }
     for (size_t d = 0; d < arenas.size(); ++d) {
       result_.persistent[d] = Bytes(arenas[d].persistent());
       result_.arena[d] = Bytes(arenas[d].end());
     }
+  }
+
+  void Take(size_t b, size_t place, std::vector<Arena>& arenas) {
+    const BufferUses::BufferFacts& buffer = uses_.buffers[b];
+    const Life& life = lives_[b];
+    if (life.first != static_cast<int32_t>(place) || buffer.bytes == 0) return;
+    const auto root = static_cast<size_t>(place_of_[b]);
+    if (root != b) {
+      result_.offset[b] = result_.offset[root];
+    } else if (result_.offset[b] < 0) {
+      result_.offset[b] = arenas[buffer.device.index()].Take(Aligned(buffer.bytes));
+    }
+  }
+
+  // The last of those that share a place returns it.
+  void Return(size_t b, size_t place, std::vector<Arena>& arenas) {
+    Life& life = joined_[static_cast<size_t>(place_of_[b])];
+    if (life.last != static_cast<int32_t>(place) || result_.offset[b] < 0) return;
+    life.last = kForever;  // once
+    const int64_t begin = result_.offset[b];
+    arenas[uses_.buffers[b].device.index()].Return(begin, begin + Aligned(uses_.buffers[b].bytes));
   }
 
   // A buffer's first writer waits for whoever used its memory last on another lane. Earlier users
