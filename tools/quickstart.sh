@@ -65,7 +65,7 @@ install_packages PARTITA_PROGRAM_PACKAGES PARTITA_FASTER_PACKAGES
 
 echo "Building $partita (RelWithDebInfo, $cores jobs)"
 cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DPARTITA_TESTS=OFF -DPARTITA_CUDA=OFF \
-  -DPARTITA_WERROR=OFF
+  -DPARTITA_WERROR=OFF -DPARTITA_PRECOMPILE=ON
 cmake --build "$build" --target partita -j "$cores"
 [ "$build_only" = no ] || exit 0
 
