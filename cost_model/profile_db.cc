@@ -127,6 +127,30 @@ absl::Status InsertRow(SqliteStatement& insert, int64_t device, const ProfileRec
   return insert.Run();
 }
 
+absl::Status InsertRows(const SqliteFile& file, int64_t device,
+                        std::span<const ProfileRecord> records) {
+  ASSIGN_OR_RETURN(SqliteStatement insert,
+                   file.Prepare("INSERT OR REPLACE INTO record (device, signature, kind, family, "
+                                "variant, multiply_adds, other_operations, bytes, run, "
+                                "samples_ns, median_ns, spread, scratch_bytes, measured_at, "
+                                "program) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"));
+  for (const ProfileRecord& record : records) RETURN_IF_ERROR(InsertRow(insert, device, record));
+  return absl::OkStatus();
+}
+
+// None where there is no such record.
+absl::StatusOr<std::vector<int64_t>> SamplesOf(const SqliteFile& file, int64_t device,
+                                               absl::string_view signature) {
+  ASSIGN_OR_RETURN(
+      SqliteStatement find,
+      file.Prepare("SELECT samples_ns FROM record WHERE device = ? AND signature = ?"));
+  find.Bind(1, device);
+  find.Bind(2, signature);
+  ASSIGN_OR_RETURN(const bool found, find.Step());
+  if (!found) return std::vector<int64_t>();
+  return find.Numbers(0);
+}
+
 absl::StatusOr<ProfileRecord> ReadRow(const SqliteStatement& row) {
   ProfileRecord record{.kind = static_cast<RecordKind>(std::clamp<int64_t>(row.Integer(1), 0, 255)),
                        .signature = row.Text(0),
@@ -198,12 +222,24 @@ absl::Status ProfileDb::Insert(const DeviceFingerprint& device,
   for (const ProfileRecord& record : records) RETURN_IF_ERROR(CheckRow(record));
   ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(file_));
   ASSIGN_OR_RETURN(const int64_t row, DeviceRow(file_, device));
-  ASSIGN_OR_RETURN(SqliteStatement insert,
-                   file_.Prepare("INSERT OR REPLACE INTO record (device, signature, kind, family, "
-                                 "variant, multiply_adds, other_operations, bytes, run, "
-                                 "samples_ns, median_ns, spread, scratch_bytes, measured_at, "
-                                 "program) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"));
-  for (const ProfileRecord& record : records) RETURN_IF_ERROR(InsertRow(insert, row, record));
+  RETURN_IF_ERROR(InsertRows(file_, row, records));
+  return transaction.Commit();
+}
+
+absl::Status ProfileDb::AddSamples(const DeviceFingerprint& device,
+                                   std::span<const ProfileRecord> records, size_t most) {
+  for (const ProfileRecord& record : records) RETURN_IF_ERROR(CheckRow(record));
+  ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(file_));
+  ASSIGN_OR_RETURN(const int64_t row, DeviceRow(file_, device));
+  for (ProfileRecord record : records) {
+    ASSIGN_OR_RETURN(std::vector<int64_t> samples, SamplesOf(file_, row, record.signature));
+    samples.insert(samples.end(), record.samples_ns.begin(), record.samples_ns.end());
+    const size_t left_out = samples.size() - std::min(samples.size(), most);
+    record.samples_ns.assign(samples.begin() + static_cast<std::ptrdiff_t>(left_out),
+                             samples.end());
+    RETURN_IF_ERROR(CheckRow(record));
+    RETURN_IF_ERROR(InsertRows(file_, row, std::span(&record, 1)));
+  }
   return transaction.Commit();
 }
 

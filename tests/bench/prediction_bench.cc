@@ -1,7 +1,13 @@
 // Predicted against measured step time on this host: for each model and number of devices, every
-// expert that does not decline and the searched plan, run in turn. Exits 1 where the median error
-// over all plans is above 10 %, or where of two plans of one model and number of devices the one
-// predicted faster was measured more than 10 % slower.
+// expert that does not decline and the searched plan. Exits 1 where the median error over all plans
+// is above 10 %, or where of two plans of one model and number of devices the one predicted faster
+// was measured more than 10 % slower.
+//
+// A machine that others share changes its speed within minutes, so both sides of the comparison are
+// measured side by side, in rounds: every plan has its turn of 5 counted steps, then every kernel,
+// move and communication of these plans is measured anew, a few times. After the last round each
+// plan is predicted, in the order in which it ran, from what the rounds measured, and compared with
+// the median of all its counted steps. No step time ever enters the profile.
 //
 //   prediction_bench [--models lenet:64,alexnet:32,resnet18:8] [--devices 1,2] [--steps 15]
 //                    [--profile FILE] [--profile_time SECONDS] [--explain N]
@@ -47,7 +53,7 @@ struct Row {
   std::string model, name;
   int devices = 0;
   Strategy strategy;
-  PlanOutcome outcome;
+  PlanOutcome outcome;  // its step: predicted after the last round
   Nanos measured;
 
   double predicted_ms() const {
@@ -88,22 +94,72 @@ absl::Status Explain(const Graph& graph, const Row& row, const BenchFlags& flags
   return absl::OkStatus();
 }
 
-// Measures what the strategies need and is not known yet, then predicts each of them.
-absl::Status Predict(const Graph& graph, const MeasuredSearchRequest& request,
-                     std::vector<Row>& rows) {
-  for (const bool measures : {true, false}) {
-    ASSIGN_OR_RETURN(const PricedMachine priced, PriceMachine(request.machine));
-    const Evaluator evaluator(graph, priced.machine->topology, *priced.model,
-                              {DefaultChoices(priced), SizesOn(priced), true});
-    for (Row& row : rows) {
-      ASSIGN_OR_RETURN(row.outcome, PlanOf(evaluator, row.strategy, row.name));
-      if (!measures) continue;
-      ProfilingRequest profiling;
-      profiling.profile = request.machine.profile;
-      profiling.seconds = request.profile_seconds;
-      RETURN_IF_ERROR(
-          ProfileSignatures(SignaturesOf(row.outcome.step.tasks), priced, profiling).status());
-    }
+// What the plans of one model on so many devices share.
+struct Bench {
+  const Graph& graph;
+  MeasuredSearchRequest request;
+  int rounds;  // of measuring
+
+  Evaluator EvaluatorOn(const PricedMachine& priced) const {
+    return Evaluator(graph, priced.machine->topology, *priced.model,
+                     {DefaultChoices(priced), SizesOn(priced), true});
+  }
+};
+
+absl::Status MakePlans(const Bench& bench, std::vector<Row>& rows) {
+  ASSIGN_OR_RETURN(const PricedMachine priced, PriceMachine(bench.request.machine));
+  const Evaluator evaluator = bench.EvaluatorOn(priced);
+  for (Row& row : rows) {
+    ASSIGN_OR_RETURN(row.outcome, PlanOf(evaluator, row.strategy, row.name));
+  }
+  return absl::OkStatus();
+}
+
+// Measures the tasks of all plans: those that are not known, or with `again` each of them in one
+// pass. Of what was measured before the rounds nothing is kept, but for tasks so slow that a pass
+// has fewer samples of them.
+absl::Status Profile(const Bench& bench, const std::vector<Row>& rows, bool again) {
+  ASSIGN_OR_RETURN(const PricedMachine priced, PriceMachine(bench.request.machine));
+  std::vector<const TaskGraph*> graphs;
+  for (const Row& row : rows) graphs.push_back(&row.outcome.step.tasks);
+  ProfilingRequest profiling;
+  profiling.profile = bench.request.machine.profile;
+  profiling.seconds = bench.request.profile_seconds;
+  if (again) {
+    profiling.add_samples = true;
+    profiling.samples = profiling.samples_per_pass;
+    profiling.most_samples =
+        bench.rounds * profiling.samples_per_pass * priced.machine->topology.size();
+  }
+  ASSIGN_OR_RETURN(const ProfilingResult result,
+                   ProfileSignatures(SignaturesOf(graphs), priced, profiling));
+  if (!result.complete) {
+    absl::PrintF("only %d of %d tasks were measured in %.0f s: raise --profile_time\n",
+                 result.known + result.measured, result.wanted, profiling.seconds);
+  }
+  return absl::OkStatus();
+}
+
+// Steps and tasks by turns.
+absl::Status Measure(const Bench& bench, std::vector<Row>& rows) {
+  std::vector<Plan> plans;
+  for (const Row& row : rows) plans.push_back(row.outcome.plan);
+  InterleavedMeasurement measurement(bench.graph, std::move(plans));
+  for (int round = 0; round < bench.rounds; ++round) {
+    RETURN_IF_ERROR(measurement.Round());
+    RETURN_IF_ERROR(Profile(bench, rows, true));
+  }
+  ASSIGN_OR_RETURN(const std::vector<Nanos> times, measurement.Medians());
+  for (size_t k = 0; k < rows.size(); ++k) rows[k].measured = times[k];
+  return absl::OkStatus();
+}
+
+absl::Status Predict(const Bench& bench, std::vector<Row>& rows) {
+  ASSIGN_OR_RETURN(const PricedMachine priced, PriceMachine(bench.request.machine));
+  const Evaluator evaluator = bench.EvaluatorOn(priced);
+  for (Row& row : rows) {
+    EvaluatedStep& step = row.outcome.step;
+    ASSIGN_OR_RETURN(step, evaluator.EvaluateOrder(std::move(step.tasks), std::move(step.order)));
   }
   return absl::OkStatus();
 }
@@ -117,26 +173,26 @@ absl::Status RunModel(const BenchFlags& flags, const std::string& name, int devi
     return absl::InvalidArgumentError("wanted MODEL:BATCH, found " + name);
   }
   ASSIGN_OR_RETURN(const TrainingModel model, LoadTrainingModel({words[0], batch}));
-  MeasuredSearchRequest request;
-  request.machine.devices = devices;
-  request.machine.profile = flags.profile;
-  request.profile_seconds = flags.profile_time;
-  request.plan.options.evaluations = flags.evaluations;
-  ASSIGN_OR_RETURN(MeasuredSearch search, SearchAndMeasure(model.graph, request));
+  Bench bench{model.graph,
+              {},
+              (flags.steps + InterleavedMeasurement::kTurn - 1) / InterleavedMeasurement::kTurn};
+  bench.request.machine.devices = devices;
+  bench.request.machine.profile = flags.profile;
+  bench.request.profile_seconds = flags.profile_time;
+  bench.request.plan.options.evaluations = flags.evaluations;
+  ASSIGN_OR_RETURN(MeasuredSearch search, SearchAndMeasure(model.graph, bench.request));
   std::vector<Row> own;
   for (const ExpertRow& expert : ExpertStrategies()) {
     const auto strategy = expert.make(model.graph, search.priced.machine->topology);
     if (strategy.ok()) own.push_back({name, expert.name, devices, *strategy, {}, {}});
   }
   own.push_back({name, "searched", devices, search.outcome.plan.strategy, {}, {}});
-  RETURN_IF_ERROR(Predict(model.graph, request, own));
-  std::vector<Plan> plans;
-  for (const Row& row : own) plans.push_back(row.outcome.plan);
-  ASSIGN_OR_RETURN(const std::vector<Nanos> times,
-                   MeasureInterleaved(model.graph, plans, flags.steps));
-  for (size_t k = 0; k < own.size(); ++k) {
-    Row& row = own[k];
-    row.measured = times[k];
+  RETURN_IF_ERROR(MakePlans(bench, own));
+  RETURN_IF_ERROR(Profile(bench, own, false));
+  RETURN_IF_ERROR(MakePlans(bench, own));
+  RETURN_IF_ERROR(Measure(bench, own));
+  RETURN_IF_ERROR(Predict(bench, own));
+  for (Row& row : own) {
     const SourceCounts& sources = row.outcome.step.evaluation.sources;
     absl::PrintF("%-12s %d  %-20s %10.3f %10.3f  %+6.1f %%   %d/%d/%d\n", row.model, row.devices,
                  row.name, row.predicted_ms(), row.measured_ms(), 100 * row.error(),
@@ -203,7 +259,7 @@ int main(int argc, char** argv) {
   CLI::App app("Predicted against measured step time");
   app.add_option("--models", flags.models, "MODEL:BATCH,...");
   app.add_option("--devices", flags.devices, "numbers of devices");
-  app.add_option("--steps", flags.steps, "measured steps of each plan")
+  app.add_option("--steps", flags.steps, "measured steps of each plan, in turns of 5")
       ->check(CLI::Range(9, 10000));
   app.add_option("--explain", flags.explain, "list so many kinds of tasks for each plan");
   app.add_option("--evaluations", flags.evaluations, "of each search");

@@ -132,6 +132,24 @@ TEST_F(ProfileDbTest, InsertingAgainReplaces) {
   EXPECT_EQ(db.Load(kHere)->Find(ConvForward(8))->median_ns, 600);
 }
 
+TEST_F(ProfileDbTest, AddedSamplesComeBehindThoseThatAreThere) {
+  ProfileDb db = Create();
+  auto add = [&](std::vector<int64_t> samples) {
+    return db.AddSamples(kHere, std::vector{Sampled(RecordOf(ConvForward(8)), samples)}, 5);
+  };
+  ASSERT_TRUE(db.Insert(kElsewhere, std::vector{Sampled(RecordOf(ConvForward(8)), {9})}).ok());
+  ASSERT_TRUE(add({500, 600}).ok());
+  ASSERT_TRUE(add({700}).ok());
+  EXPECT_EQ(db.Records(kHere)->at(0).samples_ns, (std::vector<int64_t>{500, 600, 700}));
+  ASSERT_TRUE(add({100, 200, 300}).ok());
+  EXPECT_EQ(db.Records(kHere)->at(0).samples_ns, (std::vector<int64_t>{600, 700, 100, 200, 300}))
+      << "the latest five";
+  EXPECT_EQ(db.Load(kHere)->Find(ConvForward(8))->median_ns, 300);
+  EXPECT_EQ(add({400, 0}).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(db.Records(kHere)->at(0).samples_ns.back(), 300);
+  EXPECT_EQ(db.Records(kElsewhere)->at(0).samples_ns, (std::vector<int64_t>{9}));
+}
+
 TEST_F(ProfileDbTest, ABadRecordAddsNothing) {
   ProfileDb db = Create();
   std::vector<ProfileRecord> records = SomeRecords();

@@ -122,8 +122,9 @@ class CompareRun {
       if (row.declined.empty()) plans.push_back(row.plan);
     }
     ShowProgress("measuring all plans in turn");
-    ASSIGN_OR_RETURN(const std::vector<Nanos> times,
-                     MeasureInterleaved(model_.graph, plans, flags_.steps, &g_interrupted));
+    InterleavedMeasurement measurement(model_.graph, std::move(plans), &g_interrupted);
+    RETURN_IF_ERROR(measurement.Rounds(flags_.steps));
+    ASSIGN_OR_RETURN(const std::vector<Nanos> times, measurement.Medians());
     size_t next = 0;
     for (Row& row : rows_) {
       if (row.declined.empty()) row.measured = times[next++];

@@ -1,7 +1,9 @@
 #include "tools/workflow/measurement.h"
 
 #include <algorithm>
+#include <utility>
 
+#include "cost_model/profile.h"
 #include "graph/support/fingerprint.h"
 #include "graph/support/philox.h"
 #include "graph/support/status_macros.h"
@@ -56,55 +58,47 @@ Bytes MeasuredPlan::LargestAllocation() const {
   return largest;
 }
 
-namespace {
+InterleavedMeasurement::InterleavedMeasurement(const Graph& graph, std::vector<Plan> plans,
+                                               const std::atomic<bool>* stop)
+    : graph_(graph), stop_(stop) {
+  for (Plan& plan : plans) {
+    for (const Device& device : plan.topology.devices()) has_teams_ |= device.threads > 1;
+    entries_.push_back({std::move(plan), nullptr, {}});
+  }
+}
 
-bool IsSet(const std::atomic<bool>* stop) { return stop != nullptr && stop->load(); }
+absl::Status InterleavedMeasurement::TakeTurn(Entry& entry, int steps) const {
+  if (entry.open == nullptr) {
+    ASSIGN_OR_RETURN(entry.open, MeasuredPlan::Open(graph_, entry.plan));
+    RETURN_IF_ERROR(entry.open->Step().status());  // touches its memory for the first time
+  }
+  for (int k = -1; k < steps && !Stopped(); ++k) {
+    ASSIGN_OR_RETURN(const StepResult step, entry.open->Step());
+    if (k >= 0) entry.times.push_back(step.wall_ns);
+  }
+  if (has_teams_) entry.open = nullptr;
+  return absl::OkStatus();
+}
 
-// A plan's turn: a step that finds caches as the plan before left them and does not count, then
-// `steps` that do. Ends early where `stop` becomes true.
-absl::Status TakeTurn(MeasuredPlan& plan, int steps, const std::atomic<bool>* stop,
-                      std::vector<int64_t>& times) {
-  for (int k = -1; k < steps && !IsSet(stop); ++k) {
-    ASSIGN_OR_RETURN(const StepResult step, plan.Step());
-    if (k >= 0) times.push_back(step.wall_ns);
+absl::Status InterleavedMeasurement::Round(int steps) {
+  for (Entry& entry : entries_) {
+    if (!Stopped()) RETURN_IF_ERROR(TakeTurn(entry, steps));
   }
   return absl::OkStatus();
 }
 
-Nanos MedianOf(std::vector<int64_t> times) {
-  const auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
-  std::nth_element(times.begin(), middle, times.end());
-  return Nanos(*middle);
+absl::Status InterleavedMeasurement::Rounds(int steps) {
+  for (; steps > 0; steps -= kTurn) RETURN_IF_ERROR(Round(std::min(kTurn, steps)));
+  return absl::OkStatus();
 }
 
-}  // namespace
-
-absl::StatusOr<std::vector<Nanos>> MeasureInterleaved(const Graph& graph,
-                                                      const std::vector<Plan>& plans, int rounds,
-                                                      const std::atomic<bool>* stop) {
-  constexpr int kTurn = 5;  // counted steps
-  std::vector<std::vector<int64_t>> times(plans.size());
-  bool has_teams = false;
-  for (const Plan& plan : plans) {
-    for (const Device& device : plan.topology.devices()) has_teams |= device.threads > 1;
-  }
-  std::vector<std::unique_ptr<MeasuredPlan>> open(plans.size());
-  for (int done = 0; done < rounds; done += kTurn) {
-    for (size_t p = 0; p < plans.size() && !IsSet(stop); ++p) {
-      if (open[p] == nullptr) {
-        ASSIGN_OR_RETURN(open[p], MeasuredPlan::Open(graph, plans[p]));
-        RETURN_IF_ERROR(open[p]->Step().status());  // touches its memory for the first time
-      }
-      RETURN_IF_ERROR(TakeTurn(*open[p], std::min(kTurn, rounds - done), stop, times[p]));
-      if (has_teams) open[p] = nullptr;
-    }
-  }
+absl::StatusOr<std::vector<Nanos>> InterleavedMeasurement::Medians() const {
   std::vector<Nanos> medians;
-  for (std::vector<int64_t>& list : times) {
-    if (list.empty()) {
+  for (const Entry& entry : entries_) {
+    if (entry.times.empty()) {
       return absl::CancelledError("interrupted before every plan was measured once");
     }
-    medians.push_back(MedianOf(std::move(list)));
+    medians.push_back(Nanos(TimingOf(entry.times).median_ns));
   }
   return medians;
 }

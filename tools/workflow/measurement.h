@@ -38,14 +38,41 @@ class MeasuredPlan {
   int64_t step_ = 0;
 };
 
-// Median step time of each plan over `rounds` steps. Plans take turns of a few steps, each after
-// one that is not counted: a step behind another plan's finds its data out of the caches, and
-// training has no such steps. Plans whose devices have teams of several threads are opened for
-// their turns only: the teams of two open plans would be more threads than cores, and then no team
-// waits actively. When `stop` becomes true: over the steps made so far, if every plan has one,
-// otherwise Cancelled.
-absl::StatusOr<std::vector<Nanos>> MeasureInterleaved(const Graph& graph,
-                                                      const std::vector<Plan>& plans, int rounds,
-                                                      const std::atomic<bool>* stop = nullptr);
+// Step times of plans, side by side: in rounds, in each of which every plan has its turn. A turn is
+// a few steps, after one that is not counted: a step behind another plan's finds its data out of
+// the caches, and training has no such steps. Plans whose devices have teams of several threads are
+// opened for their turns only: the teams of two open plans would be more threads than cores, and
+// then no team waits actively. The others stay open, idle between rounds. Once `stop` is true,
+// turns end early and rounds do nothing.
+class InterleavedMeasurement {
+ public:
+  static constexpr int kTurn = 5;  // counted steps
+
+  // `graph` and `stop` outlive it.
+  InterleavedMeasurement(const Graph& graph, std::vector<Plan> plans,
+                         const std::atomic<bool>* stop = nullptr);
+
+  // A turn of every plan, of `steps` counted steps.
+  absl::Status Round(int steps = kTurn);
+  // Rounds until every plan has made so many steps more.
+  absl::Status Rounds(int steps);
+
+  // Of each plan, over its counted steps so far. Cancelled if one has none.
+  absl::StatusOr<std::vector<Nanos>> Medians() const;
+
+ private:
+  struct Entry {
+    Plan plan;
+    std::unique_ptr<MeasuredPlan> open;  // null: is not
+    std::vector<int64_t> times;          // of counted steps
+  };
+  bool Stopped() const { return stop_ != nullptr && stop_->load(); }
+  absl::Status TakeTurn(Entry& entry, int steps) const;
+
+  const Graph& graph_;
+  const std::atomic<bool>* const stop_;
+  std::vector<Entry> entries_;
+  bool has_teams_ = false;
+};
 
 }  // namespace partita

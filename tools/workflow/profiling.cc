@@ -145,11 +145,16 @@ class SignatureCollector {
 
 }  // namespace
 
-WantedSignatures SignaturesOf(const TaskGraph& tasks) {
+WantedSignatures SignaturesOf(std::span<const TaskGraph* const> graphs) {
   SignatureCollector collector;
-  collector.Add(tasks);
+  for (const TaskGraph* tasks : graphs) collector.Add(*tasks);
   collector.EndGroup(true);
   return std::move(collector).Finish();
+}
+
+WantedSignatures SignaturesOf(const TaskGraph& tasks) {
+  const TaskGraph* only = &tasks;
+  return SignaturesOf(std::span(&only, 1));
 }
 
 WantedSignatures SignaturesOfSearch(const Graph& graph, const PricedMachine& priced) {
@@ -191,11 +196,7 @@ absl::StatusOr<ProfilingResult> ProfileSignatures(const WantedSignatures& wanted
   ASSIGN_OR_RETURN(ProfileDb db, ProfileDb::Open(request.profile, ProfileDb::Mode::kCreate));
   const DeviceFingerprint device = FingerprintOf(*priced.machine, DeviceId(0), LocalBackendName());
   if (!request.foreign_profile) RETURN_IF_ERROR(db.CheckHardware(device));
-  ProfilingSession session(db, device, *priced.machine, request);
-  RETURN_IF_ERROR(session.Open());
-  RETURN_IF_ERROR(session.MeasureCommunication(wanted.communication));
-  RETURN_IF_ERROR(session.MeasureKernels(wanted));
-  return session.result();
+  return ProfilingSession(db, device, *priced.machine, request).Measure(wanted);
 }
 
 }  // namespace partita

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <functional>
+#include <span>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -16,16 +17,24 @@ struct ProfilingRequest {
   std::string profile = "partita.profile.db";
   double seconds = 60;  // stop measuring after so long
   bool foreign_profile = false;
-  int samples = 9;  // of each task
+  // Runs of each task on each device, after one that is not counted; slow tasks get fewer. At least
+  // 1. They are not taken in a row but in passes over all tasks, a few of each at a time: a machine
+  // that others share may be slow for a minute, and a median over many moments does not notice.
+  int samples = 9;
+  int samples_per_pass = 3;  // at least 1
+  // Tasks that are known are measured again, and their samples added to what is there.
+  bool add_samples = false;
+  int most_samples = 64;  // kept of one task, the latest ones
   const std::atomic<bool>* stop = nullptr;
+  // `done` grows from what is known to `wanted`; in every pass by a pass's part of a task.
   std::function<void(int64_t done, int64_t wanted, const std::string& what)> progress;
 };
 
 struct ProfilingResult {
-  int64_t wanted = 0;    // kernels, moves and communication that a search may ask for
-  int64_t known = 0;     // measured before
-  int64_t measured = 0;  // measured now
-  bool complete = false;
+  int64_t wanted = 0;     // different tasks: kernels, moves, communication, steps as such
+  int64_t known = 0;      // measured before, and not now
+  int64_t measured = 0;   // measured now, in one pass at least
+  bool complete = false;  // there was time for all of them: known + measured == wanted
 };
 
 // What a search over the graph on the machine asks for: tasks of the experts and of every single
@@ -37,13 +46,16 @@ struct WantedSignatures {
   int64_t footprint = 0;  // bytes that a device needs at most for one of the task graphs
 };
 WantedSignatures SignaturesOfSearch(const Graph& graph, const PricedMachine& priced);
-// Those of one task graph.
+// Those of these task graphs.
+WantedSignatures SignaturesOf(std::span<const TaskGraph* const> graphs);
 WantedSignatures SignaturesOf(const TaskGraph& tasks);
 
-// Measures what the profile database lacks on this host, and writes it there as it goes: what a
-// step costs as such, communication (of the machine at several sizes and groups, then what is
-// wanted), kernels and moves; with all devices of the machine busy, and with the others idle. Then
-// call PriceMachine again. FailedPrecondition if the database is another device's.
+// Measures what the profile database lacks on this host (with `add_samples`: what is wanted,
+// lacking or not): what a step costs as such, communication (of the machine at several sizes and
+// groups, then what is wanted), kernels and moves; with all devices of the machine busy, and with
+// the others idle. One pass after the other: the first reaches as many tasks as there is time for,
+// and what each has found so far is in the database. Then call PriceMachine again.
+// FailedPrecondition if the database is another device's.
 absl::StatusOr<ProfilingResult> ProfileSignatures(const WantedSignatures& wanted,
                                                   const PricedMachine& priced,
                                                   const ProfilingRequest& request);

@@ -16,6 +16,7 @@ namespace {
 
 constexpr int64_t kTypicalElements[] = {1, 1 << 10, 1 << 14, 1 << 18, 1 << 22};
 constexpr int64_t kStepTasks[] = {1, 256};
+constexpr int kStepRuns = 3;  // steps of empty tasks are short: so many for each sample of others
 
 TaskBody CollectiveOf(Collective collective, const std::vector<DeviceId>& group) {
   CollectiveTask task;
@@ -88,129 +89,160 @@ std::vector<TaskBody> TypicalCommunication(int devices) {
 
 ProfilingSession::ProfilingSession(ProfileDb& db, DeviceFingerprint device, const Machine& machine,
                                    const ProfilingRequest& request)
-    : db_(db), device_(std::move(device)), machine_(machine), request_(request) {
-  result_.complete = true;
+    : db_(db),
+      device_(std::move(device)),
+      machine_(machine),
+      request_(request),
+      passes_((request.samples + request.samples_per_pass - 1) / request.samples_per_pass) {}
+
+absl::StatusOr<ProfilingResult> ProfilingSession::Measure(const WantedSignatures& wanted) {
+  ASSIGN_OR_RETURN(known_, db_.Signatures(device_));
+  ListLinks(wanted.communication);
+  ListKernels(wanted);
+  for (int pass = 0; pass < passes_ && !IsOver(request_.seconds); ++pass) {
+    ProfilerOptions options;
+    options.footprint = wanted.footprint;
+    options.samples =
+        std::min(request_.samples_per_pass, request_.samples - pass * request_.samples_per_pass);
+    // A pass's part of the time that slow tasks get.
+    options.seconds /= passes_;
+    options.least_samples = 1;
+    RETURN_IF_ERROR(MeasureLinks(options));
+    RETURN_IF_ERROR(MeasureKernels(options));
+  }
+  result_.complete = result_.known + result_.measured == result_.wanted;
+  return result_;
 }
 
-absl::Status ProfilingSession::Open() {
-  ASSIGN_OR_RETURN(known_, db_.Signatures(device_));
+bool ProfilingSession::Lists(const std::string& signature, bool again) {
+  if (!listed_.insert(signature).second) return false;
+  ++result_.wanted;
+  if (again || !known_.contains(signature)) return true;
+  ++result_.known;
+  return false;
+}
+
+void ProfilingSession::ListLinks(std::span<const TaskBody> wanted) {
+  absl::flat_hash_set<std::string> asked_for;
+  for (const TaskBody& body : wanted) asked_for.insert(RecordOfCommunication(body).signature);
+  const std::vector<TaskBody> typical = TypicalCommunication(machine_.topology.size());
+  for (int64_t tasks : kStepTasks) {
+    ProfileRecord record = RecordOfStep(tasks);
+    if (!Lists(record.signature, request_.add_samples)) continue;
+    links_.push_back({std::move(record), [tasks](LinkProfiler& links, ProfilerOptions options) {
+                        options.samples *= kStepRuns;
+                        return links.MeasureStep(static_cast<int>(tasks), options);
+                      }});
+  }
+  for (const auto bodies : {std::span(typical), wanted}) {
+    for (const TaskBody& body : bodies) {
+      ProfileRecord record = RecordOfCommunication(body);
+      const bool again = request_.add_samples && asked_for.contains(record.signature);
+      if (!Lists(record.signature, again)) continue;
+      links_.push_back(
+          {std::move(record), [body](LinkProfiler& links, const ProfilerOptions& options) {
+             return links.Measure(body, options);
+           }});
+    }
+  }
+}
+
+void ProfilingSession::ListKernels(const WantedSignatures& wanted) {
+  const Bytes memory = machine_.topology.device(DeviceId(0)).memory;
+  const int64_t most = std::min(wanted.footprint, memory.value() / 4);
+  int64_t bytes = 0;  // of the last batch
+  auto add = [&](const ProfiledWork& work) {
+    if (!Lists(RecordOfWork(work).signature, request_.add_samples)) return;
+    const int64_t more = OperandBytes(work);
+    if (batches_.empty() || bytes + more > most) {
+      batches_.emplace_back();
+      bytes = 0;
+    }
+    batches_.back().works.push_back(work);
+    bytes += more;
+  };
+  for (const KernelWork& kernel : wanted.kernels) add(kernel);
+  for (const MoveSignature& move : wanted.moves) add(move);
+}
+
+absl::Status ProfilingSession::MeasureLinks(const ProfilerOptions& options) {
+  if (links_.empty()) return absl::OkStatus();
+  const double until = (Elapsed() + request_.seconds) / 2;
+  // First those for which there was no time in the pass before.
+  std::stable_sort(links_.begin(), links_.end(),
+                   [](const LinkWork& a, const LinkWork& b) { return a.passes < b.passes; });
+  ASSIGN_OR_RETURN(const auto backend, MakeBackend(LocalBackendName()));
+  const DeviceTopology& topology = machine_.topology;
+  ASSIGN_OR_RETURN(auto communicator, MakeCommunicator("inproc", topology.size()));
+  ASSIGN_OR_RETURN(const auto profiler,
+                   LinkProfiler::Open(*backend, DeviceSpecsOf(topology), std::move(communicator)));
+  std::vector<ProfileRecord> records;
+  std::vector<Measurement> measurements;
+  for (LinkWork& work : links_) {
+    if (IsOver(until)) break;
+    ReportProgress(work.record.signature);
+    ASSIGN_OR_RETURN(Measurement measurement, work.measure(*profiler, options));
+    records.push_back(work.record);
+    measurements.push_back(std::move(measurement));
+    CountPass(1, work.passes);
+  }
+  return Write(std::move(records), std::move(measurements));
+}
+
+absl::Status ProfilingSession::MeasureKernels(const ProfilerOptions& options) {
+  if (batches_.empty()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const auto backend, MakeBackend(LocalBackendName()));
+  ASSIGN_OR_RETURN(const auto profiler,
+                   KernelProfiler::Open(*backend, DeviceSpecsOf(machine_.topology)));
+  for (KernelBatch& batch : batches_) {
+    if (IsOver(request_.seconds)) break;
+    std::vector<ProfileRecord> records;
+    for (const ProfiledWork& work : batch.works) records.push_back(RecordOfWork(work));
+    ReportProgress(records[0].signature);
+    ASSIGN_OR_RETURN(std::vector<Measurement> measurements,
+                     profiler->Measure(batch.works, options));
+    RETURN_IF_ERROR(Write(std::move(records), std::move(measurements)));
+    CountPass(batch.works.size(), batch.passes);
+  }
   return absl::OkStatus();
 }
 
-bool ProfilingSession::OutOfTime(double part) {
-  const double seconds =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
-  return seconds > part * request_.seconds ||
+absl::Status ProfilingSession::Write(std::vector<ProfileRecord> records,
+                                     std::vector<Measurement> measurements) {
+  std::vector<ProfileRecord> alone;
+  for (size_t k = 0; k < records.size(); ++k) {
+    ProfileRecord& record = records[k];
+    record.scratch_bytes = measurements[k].scratch_bytes;
+    record.measured_at = static_cast<int64_t>(std::time(nullptr));
+    record.program = "partita";
+    if (!measurements[k].alone_ns.empty()) {
+      alone.push_back(record);
+      alone.back().samples_ns = std::move(measurements[k].alone_ns);
+    }
+    record.samples_ns = std::move(measurements[k].samples_ns);
+  }
+  const auto most = static_cast<size_t>(request_.most_samples);
+  RETURN_IF_ERROR(db_.AddSamples(AloneFingerprint(device_), alone, most));
+  return db_.AddSamples(device_, records, most);
+}
+
+double ProfilingSession::Elapsed() const {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
+}
+
+bool ProfilingSession::IsOver(double seconds) const {
+  return Elapsed() >= seconds ||
          (request_.stop != nullptr && request_.stop->load(std::memory_order_relaxed));
 }
 
-absl::Status ProfilingSession::Write(ProfileRecord record, Measurement measurement) {
-  record.scratch_bytes = measurement.scratch_bytes;
-  record.measured_at = static_cast<int64_t>(std::time(nullptr));
-  record.program = "partita";
-  known_.insert(record.signature);
-  if (!measurement.alone_ns.empty()) {
-    record.samples_ns = std::move(measurement.alone_ns);
-    RETURN_IF_ERROR(db_.Insert(AloneFingerprint(device_), std::span(&record, 1)));
-  }
-  record.samples_ns = std::move(measurement.samples_ns);
-  return db_.Insert(device_, std::span(&record, 1));
+void ProfilingSession::ReportProgress(const std::string& what) const {
+  if (!request_.progress) return;
+  request_.progress(result_.known + task_passes_ / passes_, result_.wanted, what);
 }
 
-absl::Status ProfilingSession::MeasureSteps(LinkProfiler& links) {
-  for (int64_t tasks : kStepTasks) {
-    ProfileRecord record = RecordOfStep(tasks);
-    if (Known(record.signature) || OutOfTime()) continue;
-    ASSIGN_OR_RETURN(Measurement measurement,
-                     links.MeasureStep(static_cast<int>(tasks), {.samples = 25}));
-    RETURN_IF_ERROR(Write(std::move(record), std::move(measurement)));
-  }
-  return absl::OkStatus();
-}
-
-absl::Status ProfilingSession::MeasureOne(LinkProfiler& links, const TaskBody& body) {
-  ProfileRecord record = RecordOfCommunication(body);
-  if (Known(record.signature)) {
-    ++result_.known;
-    return absl::OkStatus();
-  }
-  if (OutOfTime(0.5)) {
-    result_.complete = false;
-    return absl::OkStatus();
-  }
-  if (request_.progress) {
-    request_.progress(result_.known + result_.measured, result_.wanted, record.signature);
-  }
-  ASSIGN_OR_RETURN(Measurement measurement, links.Measure(body, {.samples = request_.samples}));
-  ++result_.measured;
-  return Write(std::move(record), std::move(measurement));
-}
-
-absl::Status ProfilingSession::MeasureCommunication(std::span<const TaskBody> wanted) {
-  const DeviceTopology& topology = machine_.topology;
-  const std::vector<TaskBody> typical = TypicalCommunication(topology.size());
-  result_.wanted += static_cast<int64_t>(typical.size() + wanted.size());
-  ASSIGN_OR_RETURN(const auto backend, MakeBackend(LocalBackendName()));
-  ASSIGN_OR_RETURN(auto communicator, MakeCommunicator("inproc", topology.size()));
-  ASSIGN_OR_RETURN(const auto links,
-                   LinkProfiler::Open(*backend, DeviceSpecsOf(topology), std::move(communicator)));
-  RETURN_IF_ERROR(MeasureSteps(*links));
-  for (const TaskBody& body : typical) RETURN_IF_ERROR(MeasureOne(*links, body));
-  for (const TaskBody& body : wanted) RETURN_IF_ERROR(MeasureOne(*links, body));
-  return absl::OkStatus();
-}
-
-absl::Status ProfilingSession::MeasureBatch(KernelProfiler& profiler,
-                                            std::span<const ProfiledWork> batch,
-                                            const ProfilerOptions& options) {
-  ASSIGN_OR_RETURN(std::vector<Measurement> measurements, profiler.Measure(batch, options));
-  for (size_t k = 0; k < batch.size(); ++k) {
-    ++result_.measured;
-    RETURN_IF_ERROR(Write(RecordOfWork(batch[k]), std::move(measurements[k])));
-  }
-  return absl::OkStatus();
-}
-
-// Works go in batches whose operands together are about as large as a step's, at most half of what
-// a device may have.
-absl::Status ProfilingSession::MeasureKernels(const WantedSignatures& wanted) {
-  const DeviceTopology& topology = machine_.topology;
-  ASSIGN_OR_RETURN(const auto backend, MakeBackend(LocalBackendName()));
-  ASSIGN_OR_RETURN(const auto profiler, KernelProfiler::Open(*backend, DeviceSpecsOf(topology)));
-  std::vector<ProfiledWork> works(wanted.kernels.begin(), wanted.kernels.end());
-  works.insert(works.end(), wanted.moves.begin(), wanted.moves.end());
-  result_.wanted += static_cast<int64_t>(works.size());
-  const int64_t most = std::min(wanted.footprint, topology.device(DeviceId(0)).memory.value() / 4);
-  ProfilerOptions options;
-  options.footprint = wanted.footprint;
-  options.samples = request_.samples;
-  std::vector<ProfiledWork> batch;
-  int64_t bytes = 0;
-  for (size_t k = 0; k <= works.size(); ++k) {
-    const bool last = k == works.size();
-    if (!last && Known(RecordOfWork(works[k]).signature)) {
-      ++result_.known;
-      continue;
-    }
-    const int64_t more = last ? 0 : OperandBytes(works[k]);
-    if (!batch.empty() && (last || bytes + more > most)) {
-      if (OutOfTime()) {
-        result_.complete = false;
-        return absl::OkStatus();
-      }
-      if (request_.progress) {
-        request_.progress(result_.known + result_.measured, result_.wanted,
-                          RecordOfWork(batch[0]).signature);
-      }
-      RETURN_IF_ERROR(MeasureBatch(*profiler, batch, options));
-      batch.clear();
-      bytes = 0;
-    }
-    if (last) break;
-    batch.push_back(works[k]);
-    bytes += more;
-  }
-  return absl::OkStatus();
+void ProfilingSession::CountPass(size_t tasks, int& passes) {
+  if (passes++ == 0) result_.measured += static_cast<int64_t>(tasks);
+  task_passes_ += static_cast<int64_t>(tasks);
 }
 
 }  // namespace partita

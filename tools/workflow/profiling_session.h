@@ -1,12 +1,14 @@
 #pragma once
 
 #include <chrono>
-#include <memory>
+#include <functional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "cost_model/machine.h"
 #include "cost_model/profile_db.h"
 #include "runtime/profiler/kernel_profiler.h"
@@ -15,38 +17,59 @@
 
 namespace partita {
 
-// One stretch of measuring on this host into a database: what is known is left out, what is
-// measured is written as it comes, time and the request's stop flag are looked at in between.
+// One stretch of measuring on this host into a database, as ProfileSignatures describes it. For one
+// call of Measure.
 class ProfilingSession {
  public:
   // `db`, `machine` and `request` outlive it. `device`: of every device of the machine.
   ProfilingSession(ProfileDb& db, DeviceFingerprint device, const Machine& machine,
                    const ProfilingRequest& request);
 
-  // Reads what is known.
-  absl::Status Open();
-  // What a step costs as such, collectives and transfers of the machine at a few sizes, and these
-  // tasks; for half of the time at most.
-  absl::Status MeasureCommunication(std::span<const TaskBody> wanted);
-  absl::Status MeasureKernels(const WantedSignatures& wanted);
-
-  const ProfilingResult& result() const { return result_; }
+  // In each pass communication takes half of the time that is left at most.
+  absl::StatusOr<ProfilingResult> Measure(const WantedSignatures& wanted);
 
  private:
-  bool Known(const std::string& key) const { return known_.contains(key); }
-  bool OutOfTime(double part = 1);
-  absl::Status Write(ProfileRecord record, Measurement measurement);
-  absl::Status MeasureOne(LinkProfiler& links, const TaskBody& body);
-  absl::Status MeasureSteps(LinkProfiler& links);
-  absl::Status MeasureBatch(KernelProfiler& profiler, std::span<const ProfiledWork> batch,
-                            const ProfilerOptions& options);
+  using LinkFunction =
+      std::function<absl::StatusOr<Measurement>(LinkProfiler&, const ProfilerOptions&)>;
+  struct LinkWork {
+    ProfileRecord record;  // without samples
+    LinkFunction measure;
+    int passes = 0;  // made
+  };
+  struct KernelBatch {
+    std::vector<ProfiledWork> works;
+    int passes = 0;
+  };
+
+  // What is to be measured. Kernels and moves go in batches whose operands together are about as
+  // large as a step's, at most half of what a device may have.
+  void ListLinks(std::span<const TaskBody> wanted);
+  void ListKernels(const WantedSignatures& wanted);
+  // Counts a task as wanted; false where there is nothing to do for it.
+  bool Lists(const std::string& signature, bool again);
+
+  absl::Status MeasureLinks(const ProfilerOptions& options);
+  absl::Status MeasureKernels(const ProfilerOptions& options);
+  absl::Status Write(std::vector<ProfileRecord> records, std::vector<Measurement> measurements);
+
+  // Seconds since it was made.
+  double Elapsed() const;
+  // After so many seconds, or when asked to stop.
+  bool IsOver(double seconds) const;
+  void ReportProgress(const std::string& what) const;
+  // So many tasks had a pass more; `passes` of each before.
+  void CountPass(size_t tasks, int& passes);
 
   ProfileDb& db_;
   const DeviceFingerprint device_;
   const Machine& machine_;
   const ProfilingRequest& request_;
+  const int passes_;
   const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
-  absl::flat_hash_set<std::string> known_;
+  absl::flat_hash_set<std::string> known_, listed_;
+  std::vector<LinkWork> links_;
+  std::vector<KernelBatch> batches_;
+  int64_t task_passes_ = 0;  // made, over all tasks
   ProfilingResult result_;
 };
 
