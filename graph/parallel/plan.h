@@ -43,7 +43,8 @@ struct Prediction {
 // How the plan was found.
 struct Provenance {
   std::string program_version;
-  std::string search;  // a search algorithm or an expert strategy
+  std::string search;   // a search algorithm or an expert strategy
+  std::string machine;  // what it was planned and priced for: a name or a machine file
   uint64_t seed = 0;
   int64_t evaluations = 0;
   std::vector<std::string> options;  // "name=value"

@@ -321,6 +321,7 @@ absl::StatusOr<Plan> PlanFromProto(const proto::Plan& message, const Graph& grap
   const proto::Provenance& p = message.provenance();
   plan.provenance = {.program_version = p.program_version(),
                      .search = p.search(),
+                     .machine = p.machine(),
                      .seed = p.seed(),
                      .evaluations = p.evaluations(),
                      .options = {p.options().begin(), p.options().end()}};
@@ -357,6 +358,7 @@ proto::Plan PlanToProto(const Plan& plan, const Graph& graph) {
   proto::Provenance& provenance = *message.mutable_provenance();
   provenance.set_program_version(plan.provenance.program_version);
   provenance.set_search(plan.provenance.search);
+  provenance.set_machine(plan.provenance.machine);
   provenance.set_seed(plan.provenance.seed);
   provenance.set_evaluations(plan.provenance.evaluations);
   for (const std::string& option : plan.provenance.options) provenance.add_options(option);

@@ -21,9 +21,9 @@ void AddModelFlags(CLI::App& verb, ModelRequest& request) {
   verb.add_flag("--freeze_bn", request.freeze_batch_norm, "keep batch normalisation's statistics");
 }
 
-void AddMachineFlags(CLI::App& verb, MachineRequest& request) {
+void AddMachineFlags(CLI::App& verb, MachineRequest& request, const std::string& standard) {
   verb.add_option("--machine", request.machine,
-                  "a name (partita list machines) or a file; default local")
+                  "a name (partita list machines) or a file; default " + standard)
       ->check(MachineName());
   verb.add_option("--devices", request.devices, "take the first N devices")
       ->check(WholeNumber(1, kMostDevices));

@@ -119,6 +119,7 @@ absl::StatusOr<Answer> RunPlan(const PlanFlags& flags, Stages* stages) {
   PlanOutcome& outcome = search.outcome;
   outcome.plan.model = model.label;
   outcome.plan.provenance.program_version = kVersion;
+  outcome.plan.provenance.machine = flags.machine.machine;
   RETURN_IF_ERROR(EndPlanning(stages, model.graph, outcome));
   RETURN_IF_ERROR(WritePlanFile(outcome.plan, model.graph, path));
   RETURN_IF_ERROR(EndLowering(stages, model.graph, outcome, SizesOn(priced)));

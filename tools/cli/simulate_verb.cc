@@ -20,13 +20,25 @@ struct SimulateFlags {
   StageFlags stages;
 };
 
+// The machine that was asked for, otherwise the one that the plan was made for. Plans of other
+// makers do not say: then this host.
+absl::StatusOr<PricedMachine> PriceMachineOf(const Plan& plan, MachineRequest request) {
+  if (!request.devices.has_value()) request.devices = plan.topology.size();
+  const bool is_plans = request.machine.empty();
+  const std::string& own = plan.provenance.machine;
+  if (is_plans) request.machine = own.empty() ? "local" : own;
+  auto priced = PriceMachine(request);
+  if (priced.ok() || !is_plans) return priced;
+  return absl::Status(priced.status().code(),
+                      absl::StrCat("the plan was made for machine '", request.machine,
+                                   "': ", priced.status().message(), ". Try --machine"));
+}
+
 absl::StatusOr<Answer> RunSimulate(const SimulateFlags& flags, Stages* stages) {
   const std::string path = flags.output.empty() ? flags.plan + ".timeline.json" : flags.output;
   RETURN_IF_ERROR(CheckWritable(path));
   ASSIGN_OR_RETURN(const LoadedPlan loaded, LoadPlan(flags.plan, flags.model, stages));
-  MachineRequest request = flags.machine;
-  if (!request.devices.has_value()) request.devices = loaded.plan.topology.size();
-  ASSIGN_OR_RETURN(const PricedMachine priced, PriceMachine(request));
+  ASSIGN_OR_RETURN(const PricedMachine priced, PriceMachineOf(loaded.plan, flags.machine));
   const Graph& graph = loaded.model.graph;
   const Evaluator evaluator(graph, priced.machine->topology, *priced.model,
                             {loaded.plan.choices, SizesOn(priced), false});
@@ -55,7 +67,8 @@ void AddSimulateVerb(CLI::App& app, VerbTable& verbs) {
   verb->add_option("plan", flags->plan, "a plan file")->required()->check(PlanName());
   verb->add_option("--model", flags->model, "where the model is, if it has moved")
       ->check(ModelName());
-  AddMachineFlags(*verb, flags->machine);
+  flags->machine.machine.clear();
+  AddMachineFlags(*verb, flags->machine, "the plan's");
   verb->add_option("-o,--output", flags->output, "timeline file; default PLAN.timeline.json");
   AddStageFlags(*verb, flags->stages,
                 {Stage::kModel, Stage::kTrainingGraph, Stage::kStrategy, Stage::kTaskGraph,

@@ -48,7 +48,9 @@ void AddDoctorVerb(CLI::App& app, VerbTable& verbs);
 
 // Flags that several verbs share.
 void AddModelFlags(CLI::App& verb, ModelRequest& request);
-void AddMachineFlags(CLI::App& verb, MachineRequest& request);
+// `standard`: what the help says of --machine when it is not given.
+void AddMachineFlags(CLI::App& verb, MachineRequest& request,
+                     const std::string& standard = "local");
 struct SearchFlags {
   std::string search = "mcmc";
   int64_t evaluations = 2000;

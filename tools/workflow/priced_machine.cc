@@ -31,6 +31,14 @@ MemorySizes SizesOn(const PricedMachine& priced) {
 
 namespace {
 
+// A file of this host's figures is this host too; one that was made on another is not.
+absl::StatusOr<bool> IsThisHost(const Machine& machine, const std::string& asked_for) {
+  if (asked_for == "local") return true;
+  if (machine.name != "local" || machine.topology.size() == 0) return false;
+  ASSIGN_OR_RETURN(const Host host, ExamineHost());
+  return machine.ClassOf(DeviceId(0)).hardware == host.hardware;
+}
+
 // What the records say about the machine as a whole replaces what was estimated from its clock: the
 // figures that price tasks which were not measured themselves.
 absl::StatusOr<Machine> WithMeasuredRates(Machine machine, const ProfileDb& db) {
@@ -46,7 +54,7 @@ absl::StatusOr<Machine> WithMeasuredRates(Machine machine, const ProfileDb& db) 
 absl::StatusOr<PricedMachine> PriceMachine(const MachineRequest& request) {
   PricedMachine priced;
   ASSIGN_OR_RETURN(Machine machine, FindMachine(request.machine, request.devices));
-  priced.is_local = machine.name == "local";
+  ASSIGN_OR_RETURN(priced.is_local, IsThisHost(machine, request.machine));
   priced.machine = std::make_shared<const Machine>(machine);
   DeviceProfiles& profiles = priced.profiles;
   DeviceProfiles alone;

@@ -249,6 +249,25 @@ def test_simulate_writes_a_timeline():
     check(found["predicted_ms"] > 0 and "traceEvents" in json.loads(pathlib.Path("s.json").read_text()), f"{found}")
 
 
+def test_simulate_takes_the_machine_of_the_plan():
+    planned = answer(f"plan mlp_tiny {ELSEWHERE} -o elsewhere.textproto", "predicted_ms machine")
+    found = answer("simulate elsewhere.textproto", "machine predicted_ms")
+    check(found["machine"] == planned["machine"] == "p100-4x4", f"{found} {planned}")
+    check(found["predicted_ms"] == planned["predicted_ms"], f"{found} {planned}")
+    text = pathlib.Path("elsewhere.textproto").read_text().replace('"p100-4x4"', '"moved.textproto"')
+    pathlib.Path("elsewhere.textproto").write_text(text)
+    refuses("simulate elsewhere.textproto", 3, r"made for machine 'moved\.textproto'.*--machine")
+
+
+def test_a_machine_file_of_another_host_is_not_this_host():
+    answer("machine discover --devices 2 -o mine.textproto", "written")
+    answer("compare mlp_tiny --machine mine.textproto --profile_time 0 --evaluations 20 --measure --steps 1", "strategies")
+    text = re.sub(r'hardware: "[^"]*"', 'hardware: "another processor"', pathlib.Path("mine.textproto").read_text())
+    pathlib.Path("theirs.textproto").write_text(text)
+    refuses("compare mlp_tiny --machine theirs.textproto --profile_time 0 --evaluations 20 --measure", 2, "this host")
+    refuses("profile mlp_tiny --machine theirs.textproto", 2, "not this host")
+
+
 def test_profile_resumes():
     first = answer("profile mlp_tiny --devices 2 --profile resumes.db --profile_time 2", "wanted measured complete")
     second = answer("profile mlp_tiny --devices 2 --profile resumes.db --profile_time 2", "wanted known")
