@@ -335,7 +335,8 @@ absl::Status ProfileDb::CheckHardware(const DeviceFingerprint& device) const {
   }
   return absl::FailedPreconditionError(absl::StrCat(
       "'", path(), "' holds records of ", ToString(devices[0]), ", this device is ",
-      ToString(device), "; name another file, or say that foreign records are to be used"));
+      ToString(device),
+      ". Name another file (--profile), or use these records all the same (--foreign_profile)"));
 }
 
 absl::StatusOr<Profile> ProfileDb::LoadExactly(const DeviceFingerprint& device) const {

@@ -47,11 +47,13 @@ absl::Status StatusOf(const std::string& path, int code, sqlite3* database) {
       return absl::InvalidArgumentError(absl::StrCat(
           where, detail, "; wanted a profile database: move the file away or name another"));
     case SQLITE_CANTOPEN:
-      return absl::NotFoundError(absl::StrCat(where, detail));
+      return absl::NotFoundError(
+          absl::StrCat(where, detail, ". Try --profile with a place that may be written to"));
     case SQLITE_READONLY:
     case SQLITE_PERM:
     case SQLITE_AUTH:
-      return absl::PermissionDeniedError(absl::StrCat(where, detail));
+      return absl::PermissionDeniedError(
+          absl::StrCat(where, detail, ". Try --profile with a place that may be written to"));
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
       return absl::UnavailableError(

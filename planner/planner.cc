@@ -3,6 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "graph/support/status_macros.h"
 #include "graph/task/plan_verifier.h"
+#include "graph/task/planned_step.h"
 #include "planner/expert/expert_strategies.h"
 
 namespace partita {
@@ -41,6 +42,24 @@ absl::StatusOr<PlanOutcome> PlanOf(const Evaluator& evaluator, const Strategy& s
   plan.prediction = PredictionOf(outcome.step.evaluation);
   plan.provenance.search = origin;
   plan.provenance.evaluations = 1;
+  return outcome;
+}
+
+absl::StatusOr<PlanOutcome> EvaluatePlan(const Evaluator& evaluator, const Plan& plan) {
+  PlanOutcome outcome;
+  ASSIGN_OR_RETURN(PlannedStep step, BuildPlannedStep(evaluator.graph(), plan));
+  ASSIGN_OR_RETURN(outcome.step,
+                   evaluator.EvaluateOrder(std::move(step.tasks), std::move(step.order)));
+  if (!outcome.step.evaluation.feasible()) {
+    return absl::ResourceExhaustedError(outcome.step.evaluation.reason);
+  }
+  outcome.baseline = BaselineOf(evaluator);
+  outcome.search.best = plan.strategy;
+  outcome.search.evaluation = outcome.step.evaluation;
+  outcome.search.origin = plan.provenance.search;
+  outcome.search.evaluations = 1;
+  outcome.plan = plan;
+  outcome.plan.prediction = PredictionOf(outcome.step.evaluation);
   return outcome;
 }
 

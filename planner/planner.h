@@ -32,4 +32,9 @@ absl::StatusOr<PlanOutcome> MakePlan(const Evaluator& evaluator, const PlanReque
 absl::StatusOr<PlanOutcome> PlanOf(const Evaluator& evaluator, const Strategy& strategy,
                                    const std::string& origin);
 
+// A plan at hand, run as it says, with its own order. The evaluator's machine is the plan's, its
+// choices are the plan's. Errors: those of BuildPlannedStep; ResourceExhausted where it does not
+// fit.
+absl::StatusOr<PlanOutcome> EvaluatePlan(const Evaluator& evaluator, const Plan& plan);
+
 }  // namespace partita

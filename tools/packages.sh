@@ -13,7 +13,6 @@ readonly PARTITA_PROGRAM_PACKAGES=(
   "ocl-icd-opencl-dev|oneDNN's CMake files ask for it"
   "opencl-headers|oneDNN's CMake files ask for it"
   "libcli11-dev|the command line"
-  "libfmt-dev|text output"
   "nlohmann-json3-dev|JSON output and timelines"
   "libsqlite3-dev|the profile database"
   "libturbojpeg0-dev|decodes JPEG images"

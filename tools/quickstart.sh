@@ -84,7 +84,8 @@ Try next:
   $partita plan your_model.onnx                            your own model
   $partita compare $model --machine p100-4x4 --batch 256    a machine that you do not have
   $partita verify $plan    the full proof, integer ring included
-  $partita simulate $plan -o timeline.json    open in Perfetto
+  $partita simulate $plan --profile $out/$model.profile.db -o timeline.json
+                                                           the predicted timeline: open it in Perfetto
   $partita doctor                                          what works on this machine, and why the rest does not
   tools/test.sh                                            every test
 TEXT

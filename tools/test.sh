@@ -62,7 +62,7 @@ record() {
 configure_and_build() {  # FOLDER TARGET FLAGS...
   local folder=$1 target=$2
   shift 2
-  cmake -S . -B "$folder" -G Ninja -DPARTITA_TESTS=ON -DPARTITA_PRECOMPILE=ON "$@" </dev/null &&
+  cmake -S . -B "$folder" -G Ninja -DPARTITA_TESTS=ON -DPARTITA_BENCH=ON -DPARTITA_PRECOMPILE=ON "$@" </dev/null &&
     cmake --build "$folder" --target "$target" -j "$jobs" -- -k 0 </dev/null
 }
 

@@ -204,11 +204,12 @@ absl::Status Importer::ImportNode(const NodeProto& node) {
 }
 
 absl::Status Importer::UnsupportedError() const {
-  absl::Status error = absl::InvalidArgumentError(absl::StrCat(
-      "operators that are not supported (", unsupported_.size(), "):\n  ",
-      absl::StrJoin(unsupported_, "\n  "),
-      "\n`partita list` shows what is; exporting in training form without optimization keeps "
-      "operators simple"));
+  absl::Status error = absl::InvalidArgumentError(
+      absl::StrCat("operators that are not supported (", unsupported_.size(), "):\n  ",
+                   absl::StrJoin(unsupported_, "\n  "),
+                   "\n`partita list onnx_operators` shows what is; exporting in training form "
+                   "without optimization keeps "
+                   "operators simple"));
   error.SetPayload(kUnsupportedPayload, absl::Cord(absl::StrJoin(unsupported_, "\n")));
   return error;
 }

@@ -9,6 +9,7 @@
 #include "graph/support/check.h"
 #include "graph/support/fingerprint.h"
 #include "graph/support/status_macros.h"
+#include "graph/support/usage_error.h"
 
 namespace partita {
 namespace {
@@ -131,8 +132,8 @@ bool DeviceTopology::ShareCore(DeviceId a, DeviceId b) const {
 
 absl::StatusOr<DeviceTopology> DeviceTopology::TakeDevices(int count) const {
   if (count < 1 || count > size()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("cannot take ", count, " devices: the machine has ", size()));
+    return UsageError(absl::StrCat("cannot take ", count, " devices: the machine has ", size(),
+                                   ". Try a number from 1 to ", size()));
   }
   absl::flat_hash_set<std::string> dropped;
   for (int d = count; d < size(); ++d) dropped.insert(devices_[d].name);

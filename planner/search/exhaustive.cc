@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "graph/support/status_macros.h"
+#include "graph/support/usage_error.h"
 #include "planner/search/search_state.h"
 
 namespace partita {
@@ -41,9 +42,9 @@ absl::StatusOr<SearchResult> SearchExhaustive(const SearchProblem& problem,
   }
   if (combinations + static_cast<double>(problem.starts.size()) >
       static_cast<double>(options.evaluations)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "an exhaustive search has at least ", combinations, " strategies to try; allowed are ",
-        options.evaluations, " evaluations. Raise --evaluations, or use --search mcmc"));
+    return UsageError(absl::StrCat("an exhaustive search has at least ", combinations,
+                                   " strategies to try; allowed are ", options.evaluations,
+                                   " evaluations. Raise --evaluations, or use --search mcmc"));
   }
   SearchState state(problem, options);
   RETURN_IF_ERROR(state.TryStarts());

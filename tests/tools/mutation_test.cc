@@ -253,11 +253,11 @@ void MutateMachineFiles(Seeds seeds) {
   tally.Check(seeds);
 }
 
-TEST(MutationTest, DamagedOnnxFilesAreReadOrRefused) { MutateOnnxFiles(Slice(11'000)); }
+TEST(MutationTest, DamagedOnnxFilesAreReadOrRefused) { MutateOnnxFiles(Slice(12'000)); }
 TEST(MutationTest, DamagedNativeModelsAreReadOrRefused) { MutateNativeFiles(Slice(4'000)); }
 TEST(MutationTest, DamagedPlansAreReadOrRefused) { MutatePlanFiles(Slice(4'000)); }
 TEST(MutationTest, DamagedMachinesAreReadOrRefused) { MutateMachineFiles(Slice(1'000)); }
-TEST(MutationTest, LongRunOnDamagedOnnxFiles) { MutateOnnxFiles(Long(110'000)); }
+TEST(MutationTest, LongRunOnDamagedOnnxFiles) { MutateOnnxFiles(Long(120'000)); }
 TEST(MutationTest, LongRunOnDamagedNativeModels) { MutateNativeFiles(Long(40'000)); }
 TEST(MutationTest, LongRunOnDamagedPlans) { MutatePlanFiles(Long(40'000)); }
 TEST(MutationTest, LongRunOnDamagedMachines) { MutateMachineFiles(Long(10'000)); }

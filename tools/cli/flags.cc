@@ -16,7 +16,7 @@ void AddModelFlags(CLI::App& verb, ModelRequest& request) {
   verb.add_option("--batch", request.batch,
                   "samples in one step over all devices; default the model's own")
       ->check(WholeNumber(1, kLargestBatch));
-  verb.add_option("--optimizer", request.optimizer, "sgd, nesterov, adam; default sgd")
+  verb.add_option("--optimizer", request.optimizer, "sgd, nesterov, adam")
       ->check(NameOf("optimizer", {"sgd", "nesterov", "adam"}));
   verb.add_flag("--freeze_bn", request.freeze_batch_norm, "keep batch normalisation's statistics");
 }

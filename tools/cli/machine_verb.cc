@@ -1,4 +1,5 @@
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "cost_model/machines.h"
 #include "graph/support/file.h"
 #include "graph/support/status_macros.h"
@@ -30,8 +31,12 @@ Answer Describe(const Machine& machine) {
   }
   answer.json = {
       {"name", machine.name}, {"description", machine.description}, {"devices", devices}};
-  answer.text = absl::StrCat(machine.name, ": ", machine.description, "\n", TableText(table, 2),
-                             "\n", MachineText(machine));
+  // What is not of the file's form is a comment: the whole can be stored as a machine file.
+  answer.text =
+      absl::StrCat("# ", machine.name, ": ",
+                   absl::StrReplaceAll(absl::StrCat(machine.description, "\n", TableText(table, 2)),
+                                       {{"\n", "\n# "}}),
+                   "\n", MachineText(machine));
   return answer;
 }
 

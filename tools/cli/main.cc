@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "graph/onnx/import.h"
+#include "graph/support/usage_error.h"
 #include "tools/cli/examples.h"
 #include "tools/cli/verb.h"
 #include "tools/version.h"
@@ -26,6 +27,7 @@ void Interrupt(int) {
 }
 
 int ExitCodeOf(const absl::Status& status) {
+  if (IsUsageError(status)) return 2;
   switch (status.code()) {
     case absl::StatusCode::kOk:
       return 0;
@@ -132,6 +134,8 @@ int Main(int argc, char** argv) {
   bool json = false;
   app.add_flag("--json", json, "answer in JSON");
   app.fallthrough();
+  app.option_defaults()->always_capture_default();
+  app.footer("Every verb takes --json: the answer, or the error, in JSON.");
   VerbTable verbs;
   AddPlanVerb(app, verbs);
   AddCompareVerb(app, verbs);

@@ -97,8 +97,8 @@ void AddRunVerb(CLI::App& app, VerbTable& verbs) {
   verb->add_option("--steps", r.steps, "training steps, those before --resume included; default 20")
       ->check(WholeNumber(1));
   verb->add_option("--epochs", r.epochs, "passes over the data")->check(WholeNumber(1));
-  verb->add_option("--lr", r.learning_rate, "learning rate; default 0.01")->check(NumberFrom(0));
-  verb->add_option("--momentum", r.momentum, "of sgd and nesterov; default 0.9")->check(Fraction());
+  verb->add_option("--lr", r.learning_rate, "learning rate")->check(NumberFrom(0));
+  verb->add_option("--momentum", r.momentum, "of sgd and nesterov")->check(Fraction());
   verb->add_option("--weight_decay", r.weight_decay, "times the weight, added to its gradient")
       ->check(NumberFrom(0));
   verb->add_option("--init_seed", r.init_seed, "of initial weights, data order and dropout")
@@ -114,7 +114,7 @@ void AddRunVerb(CLI::App& app, VerbTable& verbs) {
   verb->add_option("--data_cache", flags->data_cache, "none, memory")
       ->check(NameOf("cache", {"none", "memory"}));
   verb->add_option("--hang_seconds", r.hang_seconds,
-                   "give up a step in which no device ends any work for so long; default 60")
+                   "give up a step in which no device ends any work for so long")
       ->check(NumberAbove(0));
   verb->add_flag("--skip_broken", r.skip_broken, "leave broken samples out instead of stopping");
   AddStageFlags(*verb, flags->stages,

@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "graph/support/status_macros.h"
 #include "tools/cli/checks.h"
 #include "tools/cli/text.h"
@@ -29,7 +30,8 @@ void AddStageFlags(CLI::App& verb, StageFlags& flags, std::initializer_list<Stag
   std::vector<std::string> names;
   for (Stage stage : stages) names.push_back(StageTable()[static_cast<size_t>(stage)].name);
   verb.add_option("--dump_dir", flags.dump_dir, "write what every stage made into this folder");
-  verb.add_option("--stop_after", flags.stop_after, "end after this stage")
+  verb.add_option("--stop_after", flags.stop_after,
+                  absl::StrCat("end after this stage: ", absl::StrJoin(names, ", ")))
       ->check(NameOf("stage", names));
 }
 

@@ -114,9 +114,9 @@ void AddVerifyVerb(CLI::App& app, VerbTable& verbs) {
   verb->add_option("--reference", reference.folder,
                    "instead of a plan: a training run of another framework to repeat serially and "
                    "under random plans");
-  verb->add_option("--random_plans", reference.random_plans, "how many; default 20")
+  verb->add_option("--random_plans", reference.random_plans, "how many")
       ->check(WholeNumber(0, 1'000'000'000));
-  verb->add_option("--devices", reference.devices, "devices of the random plans; default 2")
+  verb->add_option("--devices", reference.devices, "devices of the random plans")
       ->check(WholeNumber(1, 64));
   verb->add_option("--seed", flags->request.seed, "of weights and data, or of the random plans")
       ->check(Seed());

@@ -67,8 +67,25 @@ InterleavedMeasurement::InterleavedMeasurement(const Graph& graph, std::vector<P
   }
 }
 
-absl::Status InterleavedMeasurement::TakeTurn(Entry& entry, int steps) const {
+// Of all its devices, as predicted.
+int64_t PeakOf(const Plan& plan) {
+  int64_t bytes = 0;
+  if (!plan.prediction.has_value()) return bytes;
+  for (Bytes peak : plan.prediction->peak) bytes += peak.value();
+  return bytes;
+}
+
+void InterleavedMeasurement::MakeRoomFor(const Plan& plan) {
+  int64_t room = 0, taken = 0;
+  for (const Device& device : plan.topology.devices()) room += device.memory.value();
+  for (const Entry& entry : entries_) taken += entry.open == nullptr ? 0 : PeakOf(entry.plan);
+  if (taken + PeakOf(plan) <= room) return;
+  for (Entry& entry : entries_) entry.open = nullptr;
+}
+
+absl::Status InterleavedMeasurement::TakeTurn(Entry& entry, int steps) {
   if (entry.open == nullptr) {
+    MakeRoomFor(entry.plan);
     ASSIGN_OR_RETURN(entry.open, MeasuredPlan::Open(graph_, entry.plan));
     RETURN_IF_ERROR(entry.open->Step().status());  // touches its memory for the first time
   }

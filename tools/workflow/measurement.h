@@ -42,8 +42,8 @@ class MeasuredPlan {
 // a few steps, after one that is not counted: a step behind another plan's finds its data out of
 // the caches, and training has no such steps. Plans whose devices have teams of several threads are
 // opened for their turns only: the teams of two open plans would be more threads than cores, and
-// then no team waits actively. The others stay open, idle between rounds. Once `stop` is true,
-// turns end early and rounds do nothing.
+// then no team waits actively. The others stay open, idle between rounds, as long as all fit in the
+// devices' memory. Once `stop` is true, turns end early and rounds do nothing.
 class InterleavedMeasurement {
  public:
   static constexpr int kTurn = 5;  // counted steps
@@ -67,7 +67,9 @@ class InterleavedMeasurement {
     std::vector<int64_t> times;          // of counted steps
   };
   bool Stopped() const { return stop_ != nullptr && stop_->load(); }
-  absl::Status TakeTurn(Entry& entry, int steps) const;
+  absl::Status TakeTurn(Entry& entry, int steps);
+  // Closes what is open if the plan does not fit beside it.
+  void MakeRoomFor(const Plan& plan);
 
   const Graph& graph_;
   const std::atomic<bool>* const stop_;

@@ -19,12 +19,13 @@ absl::Status CheckWritable(const std::string& path) {
   std::filesystem::path folder = std::filesystem::path(path).parent_path();
   if (folder.empty()) folder = ".";
   if (!std::filesystem::is_directory(folder, error)) {
-    return absl::NotFoundError(
-        absl::StrCat("cannot write '", path, "': there is no folder '", folder.string(), "'"));
+    return absl::NotFoundError(absl::StrCat("cannot write '", path, "': there is no folder '",
+                                            folder.string(), "'. Make it, or name another place"));
   }
   if (access(folder.c_str(), W_OK) != 0) {
-    return absl::PermissionDeniedError(absl::StrCat(
-        "cannot write '", path, "': nothing may be written into '", folder.string(), "'"));
+    return absl::PermissionDeniedError(
+        absl::StrCat("cannot write '", path, "': nothing may be written into '", folder.string(),
+                     "'. Try -o with another place"));
   }
   return absl::OkStatus();
 }

@@ -1,6 +1,7 @@
 #include "tools/workflow/profiling.h"
 
 #include <algorithm>
+#include <chrono>
 #include <string>
 
 #include "absl/container/flat_hash_set.h"
@@ -157,7 +158,28 @@ WantedSignatures SignaturesOf(const TaskGraph& tasks) {
   return SignaturesOf(std::span(&only, 1));
 }
 
-WantedSignatures SignaturesOfSearch(const Graph& graph, const PricedMachine& priced) {
+namespace {
+
+// An operator's candidates that begin on the first device: what its kernels are does not depend on
+// which devices run them.
+std::vector<ParallelConfig> DistinctCandidates(const SearchSpace& space, OpId op) {
+  std::vector<ParallelConfig> candidates = space.Candidates(op);
+  std::erase_if(candidates,
+                [](const ParallelConfig& config) { return config.devices[0] != DeviceId(0); });
+  return candidates;
+}
+
+}  // namespace
+
+WantedSignatures SignaturesOfSearch(const Graph& graph, const PricedMachine& priced, double seconds,
+                                    const std::atomic<bool>* stop) {
+  const auto begin = std::chrono::steady_clock::now();
+  bool complete = true;
+  const auto out_of_time = [&] {
+    const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - begin;
+    complete = complete && spent.count() <= seconds && (stop == nullptr || !stop->load());
+    return !complete;
+  };
   const DeviceTopology& topology = priced.machine->topology;
   const PartitionOptions options = PartitionOptionsOf(topology, DefaultChoices(priced));
   SignatureCollector collector;
@@ -166,28 +188,42 @@ WantedSignatures SignaturesOfSearch(const Graph& graph, const PricedMachine& pri
     if (tasks.ok()) collector.Add(*tasks);
   };
   const std::vector<NamedStrategy> experts = ExpertStarts(graph, topology);
-  for (const NamedStrategy& expert : experts) add(expert.strategy);
+  for (const NamedStrategy& expert : experts) {
+    if (!out_of_time()) add(expert.strategy);
+  }
   collector.EndGroup(true);
   const SearchSpace space(graph, topology.size());
   // Every candidate once, all operators at a time: what an operator's kernels are depends on itself
   // alone, but for formats and fusion, which the experts cover.
+  std::vector<std::vector<ParallelConfig>> candidates;
   size_t most = 0;
-  for (OpId op : graph.anchors()) most = std::max(most, space.Candidates(op).size());
-  for (size_t k = 0; k < most; ++k) {
+  for (OpId op : graph.anchors()) {
+    if (out_of_time()) break;
+    candidates.push_back(DistinctCandidates(space, op));
+    most = std::max(most, candidates.back().size());
+  }
+  for (size_t k = 0; k < most && !out_of_time(); ++k) {
     Strategy strategy = experts[0].strategy;
-    for (OpId op : graph.anchors()) {
-      const auto& candidates = space.Candidates(op);
-      strategy.configs[op.index()] = candidates[k % candidates.size()];
+    for (size_t a = 0; a < candidates.size(); ++a) {
+      strategy.configs[graph.anchors()[a].index()] = candidates[a][k % candidates[a].size()];
     }
     add(strategy);
   }
   collector.EndGroup(false);
-  return std::move(collector).Finish();
+  WantedSignatures wanted = std::move(collector).Finish();
+  wanted.complete = complete;
+  return wanted;
 }
 
 absl::StatusOr<ProfilingResult> ProfileForSearch(const Graph& graph, const PricedMachine& priced,
                                                  const ProfilingRequest& request) {
-  return ProfileSignatures(SignaturesOfSearch(graph, priced), priced, request);
+  const auto begin = std::chrono::steady_clock::now();
+  const WantedSignatures wanted =
+      SignaturesOfSearch(graph, priced, request.seconds / 4, request.stop);
+  const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - begin;
+  ProfilingRequest rest = request;
+  rest.seconds = std::max(0.0, request.seconds - spent.count());
+  return ProfileSignatures(wanted, priced, rest);
 }
 
 absl::StatusOr<ProfilingResult> ProfileSignatures(const WantedSignatures& wanted,

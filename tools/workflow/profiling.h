@@ -43,9 +43,13 @@ struct WantedSignatures {
   std::vector<KernelWork> kernels;
   std::vector<MoveSignature> moves;
   std::vector<TaskBody> communication;  // of the experts; CollectiveTask and TransferTask
+  bool complete = true;                 // there was time to find all of them
   int64_t footprint = 0;  // bytes that a device needs at most for one of the task graphs
 };
-WantedSignatures SignaturesOfSearch(const Graph& graph, const PricedMachine& priced);
+// Which they are takes time too, more than measuring on many devices: after `seconds` or once
+// `request.stop` is true, what is left is left out.
+WantedSignatures SignaturesOfSearch(const Graph& graph, const PricedMachine& priced, double seconds,
+                                    const std::atomic<bool>* stop = nullptr);
 // Those of these task graphs.
 WantedSignatures SignaturesOf(std::span<const TaskGraph* const> graphs);
 WantedSignatures SignaturesOf(const TaskGraph& tasks);

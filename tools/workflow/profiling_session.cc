@@ -110,7 +110,7 @@ absl::StatusOr<ProfilingResult> ProfilingSession::Measure(const WantedSignatures
     RETURN_IF_ERROR(MeasureLinks(options));
     RETURN_IF_ERROR(MeasureKernels(options));
   }
-  result_.complete = result_.known + result_.measured == result_.wanted;
+  result_.complete = wanted.complete && result_.known + result_.measured == result_.wanted;
   return result_;
 }
 

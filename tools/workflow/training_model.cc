@@ -25,15 +25,23 @@ absl::StatusOr<TrainingModel> LoadTrainingModel(const ModelRequest& request, Sta
 
 namespace {
 
+// Of a model that a plan names: it may have moved.
+absl::Status NameTheFlag(const absl::Status& status, const std::string& source) {
+  if (status.code() != absl::StatusCode::kNotFound) return status;
+  return absl::NotFoundError(absl::StrCat("the plan is for model '", source,
+                                          "': ", status.message(), ". If it has moved: --model"));
+}
+
 absl::StatusOr<LoadedPlan> Load(const std::string& path, const std::string& model, Stages* stages,
                                 bool verify) {
   ASSIGN_OR_RETURN(const proto::Plan message, ReadPlanFile(path));
   ASSIGN_OR_RETURN(const PlanModel label, PlanModelOf(message));
   LoadedPlan loaded;
-  ASSIGN_OR_RETURN(loaded.model,
-                   LoadTrainingModel({model.empty() ? label.source : model, label.batch,
-                                      label.optimizer, label.freeze_batch_norm},
-                                     stages));
+  auto found = LoadTrainingModel(
+      {model.empty() ? label.source : model, label.batch, label.optimizer, label.freeze_batch_norm},
+      stages);
+  if (!found.ok() && model.empty()) return NameTheFlag(found.status(), label.source);
+  ASSIGN_OR_RETURN(loaded.model, std::move(found));
   ASSIGN_OR_RETURN(loaded.plan, PlanFromProto(message, loaded.model.graph));
   if (verify) RETURN_IF_ERROR(VerifyPlan(loaded.model.graph, loaded.plan));
   if (!model.empty()) loaded.plan.model.source = model;

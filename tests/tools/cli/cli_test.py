@@ -274,9 +274,40 @@ def test_profile_resumes():
     check(second["known"] == first["measured"] or not second["complete"], f"{first} {second}")
 
 
+def test_compare_takes_a_plan_as_it_stands():
+    partita(f"plan mlp_tiny {ELSEWHERE} --strategy data_parallel -o sent.textproto")
+    text = pathlib.Path("sent.textproto").read_text()
+    text = re.sub(r'(?m)^(order|task_graph_fingerprint): .*$|^prediction \{(.|\n)*?^\}$', "", text)
+    text = re.sub(r"(?m)^partition \{\n", "partition {\n  point_to_point: true\n", text)
+    if "point_to_point" not in text:
+        text += "partition { point_to_point: true }\n"
+    pathlib.Path("sent.textproto").write_text(text)
+    alone = answer("simulate sent.textproto --machine p100-4x4", "predicted_ms")["predicted_ms"]
+    rows = answer(f"compare mlp_tiny sent.textproto {ELSEWHERE}", "strategies")["strategies"]
+    times = {row["name"]: row["predicted_ms"] for row in rows}
+    check(times["sent.textproto"] == alone != times["data_parallel"], f"{times}, simulated alone {alone}")
+
+
+def test_profile_time_bounds_the_preparation_too():
+    found = answer("profile lenet --devices 16 --profile bounded.db --profile_time 1", "complete")
+    check(not found["complete"], f"{found}")
+
+
+def test_numbers_that_cannot_be_are_wrong_usage():
+    refuses("plan lenet --machine p100-4x4 --devices 99 -o never.textproto", 2, "has 16.*from 1 to 16")
+    refuses("plan lenet --machine p100-4x4 --search exhaustive -o never.textproto", 2, "--evaluations")
+
+
+def test_time_limit_is_no_interruption():
+    found = answer(f"plan lenet {ELSEWHERE.replace('--evaluations 50', '')} --evaluations 100000000 --time_limit 0.2 -o limited.textproto", "interrupted")
+    check(found["time_limit_reached"] and not found["interrupted"], f"{found}")
+
+
 def test_machine_show_and_discover():
     check(len(answer("machine show p100-4x4", "devices")["devices"]) == 16, "p100-4x4 has 16 devices")
     check(len(answer("machine show p100-4x4 --devices 3", "devices")["devices"]) == 3, "--devices 3")
+    pathlib.Path("shown.textproto").write_text(partita("machine show p100-4x4 --devices 3").out)
+    check(len(answer("machine show shown.textproto", "devices")["devices"]) == 3, "what is shown can be read")
     answer("machine discover --devices 2 -o found.textproto", "written")
     check(len(answer("machine show found.textproto", "devices")["devices"]) == 2, "found.textproto has 2 devices")
 
@@ -377,7 +408,6 @@ def test_interrupted_comparison_reports_what_it_measured():
 
 def test_interrupt_before_anything_is_found_exits_with_130():
     machine = partita("machine show p100-4x4").out
-    machine = machine[machine.index("name:"):]
     small, count = re.subn(r"memory_bytes: \d+", "memory_bytes: 1000", machine)
     check(count > 0, machine)
     pathlib.Path("small.machine.textproto").write_text(small, encoding="utf-8")
