@@ -1,4 +1,5 @@
-// Split training equals serial training in the ring, bit for bit, for random graphs and strategies.
+// Split training equals serial training in the ring, bit for bit, for random graphs and strategies:
+// all of them in the interpreter, some through the planner's order and the executor as well.
 #include "tests/testing/ring_equality.h"
 
 #include <gtest/gtest.h>
@@ -8,7 +9,12 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "graph/graph_text.h"
+#include "graph/support/aligned.h"
+#include "graph/support/status_macros.h"
+#include "graph/task/buffer_assignment.h"
 #include "graph/training_graph.h"
+#include "runtime/backend/backends.h"
+#include "tests/conformance/executed_run.h"
 #include "tests/testing/model_writer.h"
 #include "tests/testing/random_graph.h"
 #include "tests/testing/random_strategy.h"
@@ -17,38 +23,106 @@ namespace partita {
 namespace {
 
 constexpr int kSteps = 3;
+constexpr int kPairsForOneExecuted = 7;  // prime to the plans of a graph
 
-// Checks `plans` strategies for each seed's graph; stops at the first that differs.
-StrategyCoverage CheckSeeds(uint64_t first, uint64_t last, int plans) {
-  StrategyCoverage coverage;
-  for (uint64_t seed = first; seed < last; ++seed) {
-    std::mt19937_64 random(seed);
-    const Graph graph = WithRingArithmetic(RandomTrainingGraph(random));
-    const RingValues values = seed % 4 == 0 ? RingValues::kSmall : RingValues::kRandom;
-    const SerialRun serial(graph, kSteps, values, random);
-    for (int k = 0; k < plans; ++k) {
-      const PartitionOptions options = RandomPartitionOptions(random);
-      const Strategy strategy = RandomStrategy(graph, options.devices, random);
-      coverage.Add(graph, strategy, options.devices);
-      const auto tasks = Partition(graph, strategy, options);
-      if (!tasks.ok()) {
-        ADD_FAILURE() << "seed " << seed << " plan " << k << ": " << tasks.status();
-        return coverage;
-      }
-      const absl::Status status = serial.Compare(*tasks, &random);
-      if (!status.ok()) {
+// What pairs that an executor ran contained, and how often.
+struct ExecutedPairs {
+  int pairs = 0;
+  int reordered = 0;      // in another order than the canonical one
+  int reused = 0;         // two buffers had one place
+  int waits = 0;          // a lane waited for the other because of that
+  int communicating = 0;  // something went from device to device
+
+  void Add(const Program& program) {
+    ++pairs;
+    reordered += program.order != CanonicalOrder(program.tasks) ? 1 : 0;
+    waits += program.memory.added_dependencies.empty() ? 0 : 1;
+    int64_t all = 0, arenas = 0, received = 0;
+    for (size_t b = 0; b < program.memory.bytes.size(); ++b) {
+      if (program.memory.offset[b] >= 0) all += Aligned(program.memory.bytes[b]);
+    }
+    for (Bytes arena : program.memory.arena) arenas += arena.value();
+    for (Bytes bytes : BytesReceived(program.tasks)) received += bytes.value();
+    reused += arenas < all ? 1 : 0;
+    communicating += received > 0 ? 1 : 0;
+  }
+  std::string ToString() const {
+    return absl::StrCat(pairs, " pairs through the executor: ", reordered,
+                        " in an order of the planner's own, ", reused, " with reused memory, ",
+                        waits, " with waits for it, ", communicating, " with communication\n");
+  }
+};
+
+// Checks `plans` strategies for each seed's graph; stops at the first that differs. One pair in
+// kPairsForOneExecuted also runs in an executor.
+class SeedChecker {
+ public:
+  SeedChecker() : backend_(ModelWriter::Get(MakeBackend("reference"))) {}
+
+  void Run(uint64_t first, uint64_t last, int plans) {
+    for (uint64_t seed = first; seed < last; ++seed) {
+      std::mt19937_64 random(seed);
+      const Graph graph = WithRingArithmetic(RandomTrainingGraph(random));
+      const RingValues values = seed % 4 == 0 ? RingValues::kSmall : RingValues::kRandom;
+      const SerialRun serial(graph, kSteps, values, random);
+      for (int k = 0; k < plans; ++k) {
+        const absl::Status status = CheckPair(serial, random);
+        if (status.ok()) continue;
         ADD_FAILURE() << "seed " << seed << " plan " << k << ": " << status << "\n"
                       << GraphText(graph);
-        return coverage;
+        return;
       }
     }
+    std::cout << coverage_.ToString() << executed_.ToString();
   }
-  std::cout << coverage.ToString();
-  return coverage;
-}
+
+  const StrategyCoverage& coverage() const { return coverage_; }
+  const ExecutedPairs& executed() const { return executed_; }
+
+ private:
+  absl::Status CheckPair(const SerialRun& serial, std::mt19937_64& random) {
+    const PartitionOptions options = RandomPartitionOptions(random);
+    const Strategy strategy = RandomStrategy(serial.graph(), options.devices, random);
+    coverage_.Add(serial.graph(), strategy, options.devices);
+    ASSIGN_OR_RETURN(const TaskGraph tasks, Partition(serial.graph(), strategy, options));
+    RETURN_IF_ERROR(serial.Compare(tasks, &random));
+    if (coverage_.pairs % kPairsForOneExecuted != 0) return absl::OkStatus();
+    const absl::Status status = Execute(serial, strategy, options);
+    if (status.ok()) return status;
+    return {status.code(), absl::StrCat("in the executor: ", status.message())};
+  }
+
+  // Draws from a source of its own, so that the interpreter's pairs stay what they are.
+  absl::Status Execute(const SerialRun& serial, const Strategy& strategy,
+                       const PartitionOptions& options) {
+    ASSIGN_OR_RETURN(EvaluatedStep step,
+                     orders_.StepOf(serial.graph(), strategy, options, executed_random_));
+    ASSIGN_OR_RETURN(const auto run, ExecutedRun::Open(serial.graph(), std::move(step.tasks),
+                                                       std::move(step.order), *backend_));
+    executed_.Add(run->program());
+    if (run->program().memory.offset != step.memory.offset ||
+        run->program().memory.added_dependencies != step.memory.added_dependencies) {
+      return absl::InternalError("the executor's memory is not what the planner foresaw");
+    }
+    return serial.Compare(*run);
+  }
+
+  const std::unique_ptr<Backend> backend_;
+  PlannerOrders orders_;
+  std::mt19937_64 executed_random_{11};
+  StrategyCoverage coverage_;
+  ExecutedPairs executed_;
+};
 
 TEST(RingEqualityTest, RandomStrategiesTrainLikeTheSerialModel) {
-  const StrategyCoverage coverage = CheckSeeds(0, 1800, 4);
+  SeedChecker checker;
+  checker.Run(0, 1800, 4);
+  const StrategyCoverage& coverage = checker.coverage();
+  const ExecutedPairs& executed = checker.executed();
+  EXPECT_GE(executed.pairs, 250);
+  for (int count : {executed.reordered, executed.reused, executed.waits, executed.communicating}) {
+    EXPECT_GE(count, executed.pairs / 2);
+  }
   EXPECT_GE(coverage.pairs, 2000);
   EXPECT_GE(coverage.Share("uneven"), 0.3);
   EXPECT_GE(coverage.Share("neighbours on different devices"), 0.3);
@@ -89,7 +163,7 @@ TEST(RingEqualityTest, HundredsOfProducersOfOneTensorKeepTheirTermsApart) {
   EXPECT_EQ(serial.Compare(*tasks), absl::OkStatus());
 }
 
-TEST(RingEqualityTest, LongRunOfManyMorePairs) { CheckSeeds(1000000, 1005000, 4); }
+TEST(RingEqualityTest, LongRunOfManyMorePairs) { SeedChecker().Run(1000000, 1005000, 4); }
 
 }  // namespace
 }  // namespace partita

@@ -1,7 +1,10 @@
-// One float step of a split graph equals the serial step in every element, on every backend, where
-// no sum can round: small integers, checked magnitudes.
+// One float step of a split graph equals the serial step in every element, on every backend and
+// with its native formats, where no sum can round: small integers, checked magnitudes.
 
 #include <cstdio>
+#include <map>
+#include <string>
+#include <utility>
 
 #include "gmock/gmock.h"
 #include "graph/task/partition.h"
@@ -38,21 +41,53 @@ absl::Status Compare(const Graph& graph, const SerialTrainer& serial, Executor& 
   return executor.CheckCopies();
 }
 
-// Runs one step of `serial`'s graph split at random; `serial` has the values to start from and is
-// stepped too.
-absl::Status RunPair(SerialTrainer& serial, const Backend& backend, std::mt19937_64& random) {
-  const Graph& graph = serial.graph();
+struct Row {
+  const char* backend;
+  bool native;  // PartitionOptions::native_formats
+};
+
+// The kernels with a native piece, by operator.
+class NativeKernels {
+ public:
+  // Counts those of a task graph; false if it has none.
+  bool Add(const TaskGraph& tasks) {
+    bool any = false;
+    for (const KernelSignature& signature : tasks.signatures()) {
+      bool native = false;
+      for (const auto* list : {&signature.inputs, &signature.outputs}) {
+        for (const KernelTensor& tensor : *list) native |= tensor.format == Format::kNative;
+      }
+      if (native) ++counts_[std::string(NameOf(signature.attrs))];
+      any |= native;
+    }
+    return any;
+  }
+  const std::map<std::string, int>& counts() const { return counts_; }
+
+ private:
+  std::map<std::string, int> counts_;
+};
+
+TaskGraph RandomlySplit(const Graph& graph, bool native, std::mt19937_64& random) {
   PartitionOptions options = RandomPartitionOptions(random);
   options.devices = 1 + static_cast<int>(random() % 4);
   options.node_of_device.clear();
+  options.native_formats = native;
   const Strategy strategy = RandomStrategy(graph, options.devices, random);
-  TaskGraph tasks = ModelWriter::Get(Partition(graph, strategy, options));
+  return ModelWriter::Get(Partition(graph, strategy, options));
+}
+
+// Runs one step of `tasks`, made from `serial`'s graph; `serial` has the values to start from and
+// is stepped too.
+absl::Status RunPair(SerialTrainer& serial, TaskGraph tasks, const Backend& backend) {
+  const Graph& graph = serial.graph();
+  const int devices = tasks.devices();
   std::vector<TaskId> order = CanonicalOrder(tasks);
   ExecutorOptions executor_options;
-  executor_options.devices.resize(static_cast<size_t>(options.devices));
-  const auto executor = ModelWriter::Get(Executor::Create(
-      std::move(tasks), std::move(order), graph, backend,
-      ModelWriter::Get(MakeCommunicator("inproc", options.devices)), executor_options));
+  executor_options.devices.resize(static_cast<size_t>(devices));
+  const auto executor = ModelWriter::Get(
+      Executor::Create(std::move(tasks), std::move(order), graph, backend,
+                       ModelWriter::Get(MakeCommunicator("inproc", devices)), executor_options));
   for (const Tensor& tensor : graph.tensors()) {
     if (tensor.kind != TensorKind::kWeight && tensor.kind != TensorKind::kState) continue;
     const absl::Status status =
@@ -70,16 +105,17 @@ absl::Status RunPair(SerialTrainer& serial, const Backend& backend, std::mt19937
   return Compare(graph, serial, *executor);
 }
 
-class ExactFloatTest : public ::testing::TestWithParam<const char*> {};
+class ExactFloatTest : public ::testing::TestWithParam<Row> {};
 
 TEST_P(ExactFloatTest, RandomPlansEqualTheSerialStepInEveryElement) {
-  const auto backend = MakeBackend(GetParam());
+  const auto backend = MakeBackend(GetParam().backend);
   if (absl::IsUnavailable(backend.status())) GTEST_SKIP() << backend.status();
   ASSERT_TRUE(backend.ok()) << backend.status();
-  int rejected = 0;
+  int rejected = 0, all_dense = 0;
   double largest = 0;
+  NativeKernels native_kernels;
   for (int pair = 0; pair < kPairs;) {
-    std::mt19937_64 random(static_cast<uint64_t>(pair + rejected));
+    std::mt19937_64 random(static_cast<uint64_t>(pair + rejected + all_dense));
     SerialTrainer serial(RandomExactGraph(random));
     FillWithSmallIntegers(serial, random);
     SerialTrainer trial = serial;
@@ -89,23 +125,43 @@ TEST_P(ExactFloatTest, RandomPlansEqualTheSerialStepInEveryElement) {
       ASSERT_LT(++rejected, kPairs);
       continue;
     }
+    TaskGraph tasks = RandomlySplit(serial.graph(), GetParam().native, random);
+    if (GetParam().native && !native_kernels.Add(tasks)) {
+      ASSERT_LT(++all_dense, 10 * kPairs);
+      continue;
+    }
     largest = std::max(largest, sum);
-    const absl::Status status = RunPair(serial, **backend, random);
-    ASSERT_TRUE(status.ok()) << "seed " << pair + rejected << ": " << status;
+    const absl::Status status = RunPair(serial, std::move(tasks), **backend);
+    ASSERT_TRUE(status.ok()) << "seed " << pair + rejected + all_dense << ": " << status;
     ++pair;
   }
-  std::printf("%s: %d pairs, %d graphs rejected for their magnitudes, largest sum %.0f\n",
-              GetParam(), kPairs, rejected, largest);
+  std::printf("%d pairs, %d graphs rejected for their magnitudes, largest sum %.0f\n", kPairs,
+              rejected, largest);
+  if (!GetParam().native) return;
+  std::printf("%d split graphs without native buffers passed over; native kernels:", all_dense);
+  for (const auto& [name, count] : native_kernels.counts()) {
+    std::printf(" %s=%d", name.c_str(), count);
+  }
+  std::printf("\n");
+  for (const char* name : {"conv2d", "pool2d", "relu"}) {
+    const auto it = native_kernels.counts().find(name);
+    EXPECT_TRUE(it != native_kernels.counts().end() && it->second >= 100) << name;
+  }
 }
 
-std::vector<const char*> BackendNames() {
-  std::vector<const char*> names;
-  for (const BackendRow& row : Backends()) names.push_back(row.name);
-  return names;
+// Every backend with dense buffers, and the one that has a native format with that.
+std::vector<Row> Rows() {
+  std::vector<Row> rows;
+  for (const BackendRow& row : Backends()) rows.push_back({row.name, false});
+  rows.push_back({"cpu", true});
+  return rows;
 }
 
-INSTANTIATE_TEST_SUITE_P(Backends, ExactFloatTest, ::testing::ValuesIn(BackendNames()),
-                         [](const auto& info) { return std::string(info.param); });
+INSTANTIATE_TEST_SUITE_P(Backends, ExactFloatTest, ::testing::ValuesIn(Rows()),
+                         [](const auto& info) {
+                           return absl::StrCat(info.param.backend,
+                                               info.param.native ? "_native" : "");
+                         });
 
 }  // namespace
 }  // namespace partita

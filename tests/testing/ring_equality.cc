@@ -23,6 +23,33 @@ absl::Status Difference(const Tensor& tensor, size_t step, const DenseTensor& ex
                                           at / size));
 }
 
+// Steps in the interpreter; the last one in a random order, if it is given a source of that.
+class InterpretedRun : public SplitRun {
+ public:
+  InterpretedRun(const Graph& graph, const TaskGraph& tasks, size_t steps, std::mt19937_64* random)
+      : tasks_(tasks), interpreter_(&graph, tasks), steps_left_(steps), random_(random) {}
+
+  absl::Status SetPersistent(TensorId id, const DenseTensor& value) override {
+    interpreter_.SetPersistent(id, value);
+    return absl::OkStatus();
+  }
+  absl::Status RunStep(const Inputs& inputs, const StepArguments& arguments) override {
+    for (const auto& [id, value] : inputs) interpreter_.SetInput(id, value);
+    if (--steps_left_ > 0 || random_ == nullptr) return interpreter_.RunStep(arguments);
+    return interpreter_.RunStep(arguments, RandomOrder(tasks_, *random_));
+  }
+  absl::StatusOr<DenseTensor> Output(TensorId id) override { return interpreter_.Output(id); }
+  absl::StatusOr<DenseTensor> Persistent(TensorId id) override {
+    return interpreter_.Persistent(id);
+  }
+
+ private:
+  const TaskGraph& tasks_;
+  TaskInterpreter interpreter_;
+  size_t steps_left_;
+  std::mt19937_64* random_;
+};
+
 }  // namespace
 
 DenseTensor SerialRun::RandomValue(const Tensor& tensor, RingValues values,
@@ -79,17 +106,11 @@ SerialRun::SerialRun(const Graph& graph, int steps, RingValues values, std::mt19
   }
 }
 
-absl::Status SerialRun::Compare(const TaskGraph& tasks, std::mt19937_64* random) const {
-  TaskInterpreter run(&graph_, tasks);
-  for (const auto& [id, value] : start_) run.SetPersistent(id, value);
+absl::Status SerialRun::Compare(SplitRun& run) const {
+  for (const auto& [id, value] : start_) RETURN_IF_ERROR(run.SetPersistent(id, value));
   for (size_t s = 0; s < steps_.size(); ++s) {
     const Step& step = steps_[s];
-    for (const auto& [id, value] : step.inputs) run.SetInput(id, value);
-    if (random != nullptr && s + 1 == steps_.size()) {
-      RETURN_IF_ERROR(run.RunStep(step.arguments, RandomOrder(tasks, *random)));
-    } else {
-      RETURN_IF_ERROR(run.RunStep(step.arguments));
-    }
+    RETURN_IF_ERROR(run.RunStep(step.inputs, step.arguments));
     for (const auto& [id, expected] : step.outputs) {
       ASSIGN_OR_RETURN(const DenseTensor found, run.Output(id));
       RETURN_IF_ERROR(Difference(graph_.tensor(id), s, expected, found));
@@ -100,6 +121,11 @@ absl::Status SerialRun::Compare(const TaskGraph& tasks, std::mt19937_64* random)
     }
   }
   return absl::OkStatus();
+}
+
+absl::Status SerialRun::Compare(const TaskGraph& tasks, std::mt19937_64* random) const {
+  InterpretedRun run(graph_, tasks, steps_.size(), random);
+  return Compare(run);
 }
 
 }  // namespace partita

@@ -2,9 +2,11 @@
 
 #include <cstdint>
 #include <random>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "graph/graph.h"
 #include "graph/task/task_graph.h"
 #include "runtime/backend/kernel_arguments.h"
@@ -18,6 +20,22 @@ enum class RingValues : uint8_t {
   kSmall,   // -1, 0, 1: equal elements and zeros everywhere
 };
 
+// One way to run the steps of a task graph: what SerialRun compares.
+class SplitRun {
+ public:
+  using Inputs = std::vector<std::pair<TensorId, DenseTensor>>;
+
+  virtual ~SplitRun() = default;
+  // Every piece of a weight or state becomes its part of `value`.
+  virtual absl::Status SetPersistent(TensorId id, const DenseTensor& value) = 0;
+  // Runs one step. `inputs`: what the loader delivers for the input, the labels and the seed.
+  virtual absl::Status RunStep(const Inputs& inputs, const StepArguments& arguments) = 0;
+  // Of the last step: a host output, and a weight or state put together from its pieces. DataLoss
+  // if copies of a piece differ.
+  virtual absl::StatusOr<DenseTensor> Output(TensorId id) = 0;
+  virtual absl::StatusOr<DenseTensor> Persistent(TensorId id) = 0;
+};
+
 // What some steps of a training graph give when it runs whole: the values to start from, the
 // batches, and every persistent tensor and host value after each step. Weights, states and inputs
 // are random; in floating point numbers in [-1, 1).
@@ -28,14 +46,16 @@ class SerialRun {
   const Graph& graph() const { return graph_; }
 
   // Runs a task graph of the same graph from the same values and compares every step bit for bit.
-  // With `random`, the last step runs in a random order that keeps only the dependencies. DataLoss
-  // names the first tensor that differs, and the step; other errors come from the interpreter.
+  // DataLoss names the first tensor that differs, and the step; other errors come from the run.
+  absl::Status Compare(SplitRun& run) const;
+  // The same in the interpreter. With `random`, the last step runs in a random order that keeps
+  // only the dependencies.
   absl::Status Compare(const TaskGraph& tasks, std::mt19937_64* random = nullptr) const;
 
  private:
   struct Step {
     StepArguments arguments;
-    std::vector<std::pair<TensorId, DenseTensor>> inputs;
+    SplitRun::Inputs inputs;
     std::vector<std::pair<TensorId, DenseTensor>> outputs;     // loss, correct
     std::vector<std::pair<TensorId, DenseTensor>> persistent;  // after the step
   };

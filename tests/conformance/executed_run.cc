@@ -1,0 +1,68 @@
+#include "tests/conformance/executed_run.h"
+
+#include "cost_model/default_cost_model.h"
+#include "cost_model/machines.h"
+#include "graph/support/status_macros.h"
+#include "runtime/train/executor_setup.h"
+
+namespace partita {
+
+absl::StatusOr<std::unique_ptr<ExecutedRun>> ExecutedRun::Open(const Graph& graph, TaskGraph tasks,
+                                                               std::vector<TaskId> order,
+                                                               const Backend& backend) {
+  const int devices = tasks.devices();
+  ASSIGN_OR_RETURN(auto executor, OpenExecutor(graph, {std::move(tasks), std::move(order)},
+                                               {.backend = &backend,
+                                                .devices = VirtualDeviceSpecs(devices),
+                                                .hang_seconds = 600}));
+  return std::unique_ptr<ExecutedRun>(new ExecutedRun(graph, std::move(executor)));
+}
+
+absl::Status ExecutedRun::SetPersistent(TensorId id, const DenseTensor& value) {
+  return executor_->WriteTensor(id, {value.type.dtype, value.bytes.data()});
+}
+
+absl::Status ExecutedRun::RunStep(const Inputs& inputs, const StepArguments& arguments) {
+  HostTensor input, labels;
+  for (const auto& [id, value] : inputs) {
+    if (id == graph_.input()) input = {value.type.dtype, value.bytes.data()};
+    if (id == graph_.labels()) labels = {value.type.dtype, value.bytes.data()};
+  }
+  RETURN_IF_ERROR(executor_->Step(input, labels, arguments).status());
+  return executor_->CheckCopies();
+}
+
+absl::StatusOr<DenseTensor> ExecutedRun::Output(TensorId id) {
+  const auto index = OutputIndex(program().tasks, id);
+  if (!index.has_value()) return absl::NotFoundError(graph_.tensor(id).name);
+  DenseTensor value(graph_.tensor(id).type);
+  RETURN_IF_ERROR(executor_->ReadOutput(*index, value.bytes.data()));
+  return value;
+}
+
+absl::StatusOr<DenseTensor> ExecutedRun::Persistent(TensorId id) {
+  DenseTensor value(graph_.tensor(id).type);
+  RETURN_IF_ERROR(executor_->ReadTensor(id, value.bytes.data()));
+  return value;
+}
+
+absl::StatusOr<EvaluatedStep> PlannerOrders::StepOf(const Graph& graph, const Strategy& strategy,
+                                                    const PartitionOptions& options,
+                                                    std::mt19937_64& random) {
+  std::vector<std::string> fitting = {"p100-4x4", "k80-16x4"};
+  if (options.devices <= 4) fitting.insert(fitting.end(), {"ethernet-4x1g", "ethernet-4x100m"});
+  const std::string name = fitting[random() % fitting.size()];
+  PricedDevices& priced = priced_[{name, options.devices}];
+  if (priced.machine == nullptr) {
+    ASSIGN_OR_RETURN(Machine machine, FindMachine(name, options.devices));
+    priced.machine = std::make_shared<const Machine>(std::move(machine));
+    priced.model = MakeDefaultCostModel(priced.machine);
+  }
+  const Evaluator evaluator(graph, priced.machine->topology, *priced.model,
+                            {.choices = {.collectives = options.collectives,
+                                         .algorithm = options.algorithm,
+                                         .fuse = options.fuse}});
+  return evaluator.EvaluateStep(strategy);
+}
+
+}  // namespace partita
