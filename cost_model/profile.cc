@@ -169,8 +169,7 @@ Timing TimingOf(std::span<const int64_t> samples_ns, int64_t scratch_bytes) {
           scratch_bytes};
 }
 
-Profile::Profile(DeviceFingerprint device, std::span<const ProfileRecord> records,
-                 std::span<const NativeSize> native_sizes)
+Profile::Profile(DeviceFingerprint device, std::span<const ProfileRecord> records)
     : device_(std::move(device)) {
   std::vector<const ProfileRecord*> sorted;
   for (const ProfileRecord& record : records) sorted.push_back(&record);
@@ -183,7 +182,6 @@ Profile::Profile(DeviceFingerprint device, std::span<const ProfileRecord> record
     families_[record->family].push_back(
         {record->variant, record->work, record->bytes, record->run, timing});
   }
-  for (const NativeSize& size : native_sizes) native_sizes_[size.type] = size.bytes;
 }
 
 const Timing* Profile::Find(absl::string_view signature) const {
@@ -194,12 +192,6 @@ const Timing* Profile::Find(absl::string_view signature) const {
 std::span<const ProfilePoint> Profile::Family(absl::string_view family) const {
   const auto found = families_.find(family);
   if (found == families_.end()) return {};
-  return found->second;
-}
-
-std::optional<int64_t> Profile::NativeBytes(const TensorType& type) const {
-  const auto found = native_sizes_.find(ToString(type));
-  if (found == native_sizes_.end()) return std::nullopt;
   return found->second;
 }
 

@@ -93,13 +93,6 @@ struct Timing {
 };
 Timing TimingOf(std::span<const int64_t> samples_ns, int64_t scratch_bytes = 0);
 
-// The size of a native buffer for a tensor on this device's backend.
-struct NativeSize {
-  std::string type;  // ToString(TensorType)
-  int64_t bytes = 0;
-  friend bool operator==(const NativeSize&, const NativeSize&) = default;
-};
-
 // A record as interpolation sees it.
 struct ProfilePoint {
   std::string variant;
@@ -113,8 +106,7 @@ struct ProfilePoint {
 class Profile {
  public:
   Profile() = default;
-  Profile(DeviceFingerprint device, std::span<const ProfileRecord> records,
-          std::span<const NativeSize> native_sizes = {});
+  Profile(DeviceFingerprint device, std::span<const ProfileRecord> records);
 
   const DeviceFingerprint& device() const { return device_; }
   size_t size() const { return timings_.size(); }
@@ -124,14 +116,11 @@ class Profile {
   const Timing* Find(const KernelSignature& signature) const { return Find(ToString(signature)); }
   // In ascending order of (bytes, run, key).
   std::span<const ProfilePoint> Family(absl::string_view family) const;
-  // nullopt where unknown.
-  std::optional<int64_t> NativeBytes(const TensorType& type) const;
 
  private:
   DeviceFingerprint device_;
   absl::flat_hash_map<std::string, Timing> timings_;
   absl::flat_hash_map<std::string, std::vector<ProfilePoint>> families_;
-  absl::flat_hash_map<std::string, int64_t> native_sizes_;
 };
 
 }  // namespace partita

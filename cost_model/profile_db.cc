@@ -36,11 +36,6 @@ constexpr char kSchema[] = R"(
     measured_at INTEGER NOT NULL,      -- seconds since 1970
     program TEXT NOT NULL,
     PRIMARY KEY (device, signature)) WITHOUT ROWID;
-  CREATE TABLE native_size (
-    device INTEGER NOT NULL REFERENCES device (id),
-    tensor TEXT NOT NULL,
-    bytes INTEGER NOT NULL,
-    PRIMARY KEY (device, tensor)) WITHOUT ROWID;
 )";
 
 constexpr char kWhereDevice[] =
@@ -243,26 +238,6 @@ absl::Status ProfileDb::AddSamples(const DeviceFingerprint& device,
   return transaction.Commit();
 }
 
-absl::Status ProfileDb::InsertNativeSizes(const DeviceFingerprint& device,
-                                          std::span<const NativeSize> sizes) {
-  ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(file_));
-  ASSIGN_OR_RETURN(const int64_t row, DeviceRow(file_, device));
-  ASSIGN_OR_RETURN(
-      SqliteStatement insert,
-      file_.Prepare("INSERT OR REPLACE INTO native_size (device, tensor, bytes) VALUES (?, ?, ?)"));
-  for (const NativeSize& size : sizes) {
-    if (size.bytes < 0) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("the native size of ", size.type, " is ", size.bytes, " bytes"));
-    }
-    insert.Bind(1, row);
-    insert.Bind(2, size.type);
-    insert.Bind(3, size.bytes);
-    RETURN_IF_ERROR(insert.Run());
-  }
-  return transaction.Commit();
-}
-
 absl::StatusOr<std::vector<DeviceFingerprint>> ProfileDb::Devices() const {
   ASSIGN_OR_RETURN(SqliteStatement rows,
                    file_.Prepare("SELECT hardware, configuration FROM device JOIN record ON "
@@ -299,21 +274,6 @@ absl::StatusOr<std::vector<ProfileRecord>> ProfileDb::Records(
   }
 }
 
-absl::StatusOr<std::vector<NativeSize>> ProfileDb::NativeSizes(
-    const DeviceFingerprint& device) const {
-  ASSIGN_OR_RETURN(SqliteStatement rows,
-                   PrepareFor(file_,
-                              absl::StrCat("SELECT tensor, bytes FROM native_size", kWhereDevice,
-                                           " ORDER BY tensor"),
-                              device));
-  std::vector<NativeSize> sizes;
-  while (true) {
-    ASSIGN_OR_RETURN(const bool more, rows.Step());
-    if (!more) return sizes;
-    sizes.push_back({rows.Text(0), std::max<int64_t>(0, rows.Integer(1))});
-  }
-}
-
 absl::StatusOr<absl::flat_hash_set<std::string>> ProfileDb::Signatures(
     const DeviceFingerprint& device) const {
   ASSIGN_OR_RETURN(
@@ -341,8 +301,7 @@ absl::Status ProfileDb::CheckHardware(const DeviceFingerprint& device) const {
 
 absl::StatusOr<Profile> ProfileDb::LoadExactly(const DeviceFingerprint& device) const {
   ASSIGN_OR_RETURN(const std::vector<ProfileRecord> records, Records(device));
-  ASSIGN_OR_RETURN(const std::vector<NativeSize> sizes, NativeSizes(device));
-  return Profile(device, records, sizes);
+  return Profile(device, records);
 }
 
 absl::StatusOr<Profile> ProfileDb::Load(const DeviceFingerprint& device, bool allow_foreign) const {

@@ -32,13 +32,10 @@ class ProfileDb {
   // and of all of them the `most` latest are kept. Precondition: most > 0.
   absl::Status AddSamples(const DeviceFingerprint& device, std::span<const ProfileRecord> records,
                           size_t most);
-  absl::Status InsertNativeSizes(const DeviceFingerprint& device,
-                                 std::span<const NativeSize> sizes);
 
   // What it holds. Devices: those with most records first.
   absl::StatusOr<std::vector<DeviceFingerprint>> Devices() const;
   absl::StatusOr<std::vector<ProfileRecord>> Records(const DeviceFingerprint& device) const;
-  absl::StatusOr<std::vector<NativeSize>> NativeSizes(const DeviceFingerprint& device) const;
   // Signatures of one device: what a measurement that was interrupted need not measure again.
   absl::StatusOr<absl::flat_hash_set<std::string>> Signatures(
       const DeviceFingerprint& device) const;

@@ -98,7 +98,6 @@ TEST_F(ProfileDbTest, RecordsComeBackAsTheyWere) {
   {
     ProfileDb db = Create();
     ASSERT_TRUE(db.Insert(kHere, records).ok());
-    ASSERT_TRUE(db.InsertNativeSizes(kHere, std::vector<NativeSize>{{"f32[3,5]", 4096}}).ok());
   }
   const ProfileDb db = ProfileDb::Open(path_, ProfileDb::Mode::kRead).value();
   const std::vector<ProfileRecord> back = db.Records(kHere).value();
@@ -118,8 +117,6 @@ TEST_F(ProfileDbTest, RecordsComeBackAsTheyWere) {
   ASSERT_NE(profile.Find(ConvForward(8)), nullptr);
   EXPECT_EQ(*profile.Find(ConvForward(8)), (Timing{20, 0.5, 77}));
   EXPECT_EQ(profile.Find(ConvForward(9)), nullptr);
-  EXPECT_EQ(profile.NativeBytes({DType::kFloat32, {3, 5}}), 4096);
-  EXPECT_EQ(profile.NativeBytes({DType::kFloat32, {5, 3}}), std::nullopt);
 }
 
 TEST_F(ProfileDbTest, InsertingAgainReplaces) {
