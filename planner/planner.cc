@@ -79,6 +79,10 @@ absl::StatusOr<PlanOutcome> MakePlan(const Evaluator& evaluator, const PlanReque
   outcome.plan.provenance.evaluations = result.evaluations;
   outcome.plan.provenance.options = {absl::StrCat("evaluations=", request.options.evaluations),
                                      absl::StrCat("beta=", request.options.beta)};
+  if (request.options.time_limit_seconds > 0) {
+    outcome.plan.provenance.options.push_back(
+        absl::StrCat("time_limit=", request.options.time_limit_seconds));
+  }
   outcome.search = std::move(result);
   return outcome;
 }

@@ -17,7 +17,7 @@ absl::Status FileError(const std::string& action, const std::string& path) {
   const std::string text = absl::StrCat("cannot ", action, " '", path, "': ", strerror(errno));
   if (errno == ENOENT || errno == ENOTDIR) return absl::NotFoundError(text);
   if (errno == EACCES || errno == EPERM) return absl::PermissionDeniedError(text);
-  if (errno == ENOSPC) return absl::ResourceExhaustedError(text);
+  if (errno == ENOSPC) return absl::UnavailableError(text);  // the disk, not memory
   if (errno == EIO) return absl::UnavailableError(text);
   return absl::InvalidArgumentError(text);  // the path: a folder, too long, a circle of links
 }
