@@ -170,6 +170,7 @@ absl::Status SaveCheckpoint(const std::string& path, const Graph& graph,
                            {"partita.step", absl::StrCat(state.step)},
                            {"partita.epoch", absl::StrCat(state.position.epoch)},
                            {"partita.batch", absl::StrCat(state.position.batch)},
+                           {"partita.samples", absl::StrCat(state.samples)},
                            {"partita.seed", absl::StrCat(state.seed)},
                            {"partita.fingerprint", FingerprintText(graph)}});
 }
@@ -186,6 +187,9 @@ absl::StatusOr<TrainingState> LoadCheckpoint(const std::string& path, const Grap
   RETURN_IF_ERROR(CheckFingerprint(file, graph));
   RETURN_IF_ERROR(ReadNumber(file, "partita.epoch", &state.position.epoch));
   RETURN_IF_ERROR(ReadNumber(file, "partita.batch", &state.position.batch));
+  if (file.metadata().contains("partita.samples")) {
+    RETURN_IF_ERROR(ReadNumber(file, "partita.samples", &state.samples));
+  }
   RETURN_IF_ERROR(ReadNumber(file, "partita.seed", &state.seed));
   RETURN_IF_ERROR(LoadValues(file, graph, true, state));
   return state;

@@ -11,8 +11,8 @@
 // name in its own shape, so PyTorch reads the file as a state dict. A checkpoint has in addition
 // the optimizer's states, as "optimizer/NAME.momentum" and the like, and in the metadata what else
 // a run goes on from: partita.step, partita.epoch and partita.batch (of the next batch),
-// partita.seed, partita.fingerprint (of the training graph, thus of model, batch size and
-// optimizer). Files are replaced whole or not at all.
+// partita.samples (of the data), partita.seed, partita.fingerprint (of the training graph, thus of
+// model, batch size and optimizer). Files are replaced whole or not at all.
 
 namespace partita {
 
@@ -27,7 +27,8 @@ absl::Status SaveCheckpoint(const std::string& path, const Graph& graph,
 // unexpected or of another shape. Otherwise as SafetensorsFile::Open.
 absl::Status LoadWeights(const std::string& path, const Graph& graph, TrainingState& state);
 
-// The state that SaveCheckpoint was given. InvalidArgument for a file without optimizer states or
+// The state that SaveCheckpoint was given; checkpoints that do not say how many samples their data
+// had are of an unknown number. InvalidArgument for a file without optimizer states or
 // position, or of another model, batch size or optimizer.
 absl::StatusOr<TrainingState> LoadCheckpoint(const std::string& path, const Graph& graph);
 

@@ -30,10 +30,10 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const Graph& graph, Exe
   if (evaluation.evaluation != nullptr) {
     RETURN_IF_ERROR(CheckSourceFits(*evaluation.data.source, graph));
   }
-  if (options.steps < 0 || options.epochs < 0 || (options.steps == 0 && options.epochs == 0)) {
+  if (options.steps < 0 || options.epochs < 0 || (options.steps > 0) == (options.epochs > 0)) {
     return absl::InvalidArgumentError(absl::StrCat("cannot train for ", options.steps,
                                                    " steps and ", options.epochs,
-                                                   " epochs; give a positive number of one"));
+                                                   " epochs; give a positive number of either"));
   }
   if (options.snapshot_every < 1 || options.evaluate_every < 0) {
     return absl::InvalidArgumentError("steps between snapshots or evaluations are not positive");
@@ -48,21 +48,30 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const Graph& graph, Exe
   }
   trainer->loss_output_ = *loss;
   trainer->correct_output_ = OutputIndex(tasks, graph.correct());
-  RETURN_IF_ERROR(trainer->FindEnd());
+  RETURN_IF_ERROR(trainer->CompleteData());
   RETURN_IF_ERROR(WriteValues(graph, trainer->snapshot_, executor));
   return trainer;
 }
 
-absl::Status Trainer::FindEnd() {
+// Fills in what the data, the graph and the state say of each other, and the last step.
+absl::Status Trainer::CompleteData() {
+  const int64_t size = data_.source->size();
+  if (snapshot_.samples != 0 && snapshot_.samples != size) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the state is at batch ", now_.position.batch, " of epoch ", now_.position.epoch, " of ",
+        snapshot_.samples, " samples; found are ", size, ": ", data_.source->Describe(),
+        ". Resume on the data that the run began with, or start anew from its weights"));
+  }
+  snapshot_.samples = size;
+  data_.loader.seed = snapshot_.seed;
   data_.loader.batch_size = graph_.batch();
   data_.loader.epochs = 0;
   data_.loader.last_batch = LastBatch::kDrop;
-  const int64_t per_epoch = data_.source->size() / graph_.batch();
+  const int64_t per_epoch = size / graph_.batch();
   end_step_ = options_.steps > 0 ? options_.steps : options_.epochs * per_epoch;
   if (per_epoch > 0) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(data_.source->Describe(), " has ",
-                                                 data_.source->size(), " samples; a batch takes ",
-                                                 graph_.batch()));
+  return absl::InvalidArgumentError(absl::StrCat(data_.source->Describe(), " has ", size,
+                                                 " samples; a batch takes ", graph_.batch()));
 }
 
 absl::StatusOr<std::unique_ptr<BatchLoader>> Trainer::OpenLoader(LoaderPosition position) const {

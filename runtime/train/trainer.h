@@ -21,8 +21,8 @@ namespace partita {
 
 struct TrainerOptions {
   // How far to train, what earlier runs did included: a run that was interrupted and resumed with
-  // the same options is the run that was not interrupted, bit for bit. Steps count if both are
-  // given.
+  // the same options is the run that was not interrupted, bit for bit. One of the two; the other
+  // is 0.
   int64_t steps = 0;
   int64_t epochs = 0;
   // Learning rate, momentum, weight decay and so on; step and seed come from the state.
@@ -36,7 +36,7 @@ struct TrainerOptions {
   std::function<void(int64_t step, const EvaluationResult&)> on_evaluation = {};
 };
 
-// What to train on. `loader`'s batch_size, epochs and last_batch are filled in.
+// What to train on. `loader`'s batch_size, epochs, last_batch and seed (the state's) are filled in.
 struct TrainingData {
   std::shared_ptr<const DataSource> source;
   LoaderOptions loader = {};
@@ -52,7 +52,8 @@ struct EvaluationData {
 class Trainer {
  public:
   // `graph` is the executor's training graph; both outlive the trainer. InvalidArgument if the data
-  // do not fit the graph, or nothing says how far to train.
+  // do not fit the graph or are not as many as those that the state's position is in, or the
+  // options do not say how far to train.
   static absl::StatusOr<std::unique_ptr<Trainer>> Create(const Graph& graph, Executor& executor,
                                                          TrainingState start, TrainingData data,
                                                          TrainerOptions options,
@@ -79,7 +80,7 @@ class Trainer {
  private:
   Trainer(const Graph& graph, Executor& executor, TrainingState start, TrainingData data,
           TrainerOptions options, EvaluationData evaluation);
-  absl::Status FindEnd();
+  absl::Status CompleteData();
   absl::StatusOr<std::unique_ptr<BatchLoader>> OpenLoader(LoaderPosition position) const;
   absl::Status TrainOneStep(BatchLoader& loader);
   absl::StatusOr<StepResult> RunBatch(const Batch& batch, int64_t step);

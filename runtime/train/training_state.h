@@ -17,7 +17,8 @@ struct TrainingState {
   std::vector<std::vector<std::byte>> values;
   int64_t step = 0;         // steps done
   LoaderPosition position;  // of the next batch
-  uint64_t seed = 0;        // of initial values and dropout
+  int64_t samples = 0;      // of the data that `position` is in; 0: unknown
+  uint64_t seed = 0;        // of initial values, dropout and the order of the data
   friend bool operator==(const TrainingState&, const TrainingState&) = default;
 };
 

@@ -1,4 +1,6 @@
 #include <iostream>
+#include <mutex>
+#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -30,19 +32,45 @@ void SetTimeline(RunFlags& flags) {
   }
 }
 
-absl::StatusOr<Answer> RunTraining(RunFlags& flags, Stages* stages) {
-  Answer answer;
-  if (!flags.request.load.empty() && !flags.request.resume.empty()) {
-    answer.usage_error = "--load and --resume both say where to start: leave one away";
-  } else if (flags.request.eval_every > 0 && flags.request.eval_data.empty()) {
-    answer.usage_error = "--eval_every needs --eval_data";
+// Names samples that were left out on stderr, each once: the first ones, then how many more.
+class SkippedSamples {
+ public:
+  // May be called by any thread.
+  void Add(absl::string_view error) {
+    const std::lock_guard lock(mutex_);
+    const auto [found, added] = errors_.emplace(error);
+    if (added && errors_.size() <= kNamed) to_print_.push_back(*found);
   }
-  if (!answer.usage_error.empty()) return answer;
-  SetTimeline(flags);
-  ASSIGN_OR_RETURN(const LoadedPlan loaded, LoadPlan(flags.plan, flags.model, stages));
-  flags.request.stop = &g_interrupted;
-  flags.request.cache_in_memory = flags.data_cache == "memory";
-  flags.request.on_step = [](const StepReport& report) {
+  // What was added since. By the thread that shows progress, as is the next.
+  void Print() {
+    const std::lock_guard lock(mutex_);
+    if (!to_print_.empty()) EndProgress();
+    for (const std::string& error : to_print_) std::cerr << "skipped: " << error << "\n";
+    to_print_.clear();
+  }
+  void PrintAll() {
+    Print();
+    if (count() <= kNamed) return;
+    EndProgress();
+    std::cerr << "skipped: " << count() - kNamed << " more broken samples\n";
+  }
+  size_t count() const {
+    const std::lock_guard lock(mutex_);
+    return errors_.size();
+  }
+
+ private:
+  static constexpr size_t kNamed = 10;
+  mutable std::mutex mutex_;
+  std::set<std::string> errors_;
+  std::vector<std::string> to_print_;
+};
+
+// Progress for people.
+void Report(RunRequest& request, SkippedSamples& skipped) {
+  request.on_skip = [&skipped](absl::string_view error) { skipped.Add(error); };
+  request.on_step = [&skipped](const StepReport& report) {
+    skipped.Print();
     const std::string line = absl::StrFormat(
         "step %d/%d  loss %.4f  accuracy %.1f %%  %.0f images/s", report.step, report.steps,
         report.loss, 100 * report.accuracy, report.images_per_second());
@@ -52,12 +80,34 @@ absl::StatusOr<Answer> RunTraining(RunFlags& flags, Stages* stages) {
       std::cerr << line << "\n";
     }
   };
-  flags.request.on_evaluation = [](int64_t step, const EvaluationResult& result) {
+  request.on_evaluation = [&skipped](int64_t step, const EvaluationResult& result) {
+    skipped.Print();
     EndProgress();
     std::cerr << absl::StrFormat("after step %d: evaluation loss %.4f, accuracy %.2f %%\n", step,
                                  result.loss, 100 * result.accuracy);
   };
-  ASSIGN_OR_RETURN(const RunOutcome outcome, RunPlan(loaded, flags.request, stages));
+}
+
+absl::StatusOr<Answer> RunTraining(RunFlags& flags, Stages* stages) {
+  Answer answer;
+  if (!flags.request.load.empty() && !flags.request.resume.empty()) {
+    answer.usage_error = "--load and --resume both say where to start: leave one away";
+  } else if (flags.request.steps > 0 && flags.request.epochs > 0) {
+    answer.usage_error = "--steps and --epochs both say how far to train: leave one away";
+  } else if (flags.request.eval_every > 0 && flags.request.eval_data.empty()) {
+    answer.usage_error = "--eval_every needs --eval_data";
+  }
+  if (!answer.usage_error.empty()) return answer;
+  SetTimeline(flags);
+  ASSIGN_OR_RETURN(const LoadedPlan loaded, LoadPlan(flags.plan, flags.model, stages));
+  flags.request.stop = &g_interrupted;
+  flags.request.cache_in_memory = flags.data_cache == "memory";
+  SkippedSamples skipped;
+  Report(flags.request, skipped);
+  const absl::StatusOr<RunOutcome> result = RunPlan(loaded, flags.request, stages);
+  skipped.PrintAll();
+  RETURN_IF_ERROR(result.status());
+  const RunOutcome& outcome = *result;
   if (!outcome.status.ok() && !absl::IsCancelled(outcome.status)) return outcome.status;
   answer.json = {{"losses", outcome.metrics.losses()},
                  {"images_per_second", outcome.metrics.images_per_second()},
@@ -66,6 +116,7 @@ absl::StatusOr<Answer> RunTraining(RunFlags& flags, Stages* stages) {
                  {"reading_ms", static_cast<double>(outcome.metrics.read_ns()) / 1e6},
                  {"reading_hidden_ms", static_cast<double>(outcome.metrics.hidden_read_ns()) / 1e6},
                  {"steps", outcome.metrics.steps()},
+                 {"skipped", skipped.count()},
                  {"interrupted", !outcome.status.ok()},
                  {"written", outcome.written}};
   if (outcome.evaluation.has_value()) {
@@ -96,12 +147,15 @@ void AddRunVerb(CLI::App& app, VerbTable& verbs) {
       ->check(WholeNumber(1));
   verb->add_option("--steps", r.steps, "training steps, those before --resume included; default 20")
       ->check(WholeNumber(1));
-  verb->add_option("--epochs", r.epochs, "passes over the data")->check(WholeNumber(1));
+  verb->add_option("--epochs", r.epochs, "passes over the data, instead of --steps")
+      ->check(WholeNumber(1));
   verb->add_option("--lr", r.learning_rate, "learning rate")->check(NumberFrom(0));
   verb->add_option("--momentum", r.momentum, "of sgd and nesterov")->check(Fraction());
   verb->add_option("--weight_decay", r.weight_decay, "times the weight, added to its gradient")
       ->check(NumberFrom(0));
-  verb->add_option("--init_seed", r.init_seed, "of initial weights, data order and dropout")
+  verb->add_option("--init_seed", r.init_seed,
+                   "of initial weights, synthetic data, data order and dropout; default 0, or "
+                   "that of the checkpoint")
       ->check(Seed());
   verb->add_option("--save", r.save, "write a checkpoint (safetensors) at the end");
   verb->add_option("--load", r.load, "start from these weights (safetensors)");
@@ -116,7 +170,8 @@ void AddRunVerb(CLI::App& app, VerbTable& verbs) {
   verb->add_option("--hang_seconds", r.hang_seconds,
                    "give up a step in which no device ends any work for so long")
       ->check(NumberAbove(0));
-  verb->add_flag("--skip_broken", r.skip_broken, "leave broken samples out instead of stopping");
+  verb->add_flag("--skip_broken", r.skip_broken,
+                 "leave broken samples out instead of stopping, and say which");
   AddStageFlags(*verb, flags->stages,
                 {Stage::kModel, Stage::kTrainingGraph, Stage::kStrategy, Stage::kTaskGraph,
                  Stage::kPlan, Stage::kProgram, Stage::kBuffers, Stage::kMeasuredTimeline});

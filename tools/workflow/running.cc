@@ -18,27 +18,34 @@ namespace partita {
 namespace {
 
 absl::StatusOr<TrainingData> OpenData(const RunRequest& request, const std::string& spec,
-                                      DataSplit split, const Graph& graph) {
+                                      DataSplit split, uint64_t seed, const Graph& graph) {
   DataOptions options;
   options.spec = spec;
   options.split = split;
   const Shape& input = graph.tensor(graph.input()).type.shape;
   options.shape.dims.assign(input.begin() + 1, input.end());
   options.classes = static_cast<int>(graph.tensor(graph.logits()).type.shape.back());
-  options.seed = request.init_seed;
+  options.seed = seed;
   options.cache = request.cache_in_memory ? DataCache::kMemory : DataCache::kNone;
   ASSIGN_OR_RETURN(auto source, OpenDataSource(options));
   TrainingData data;
   data.source = std::move(source);
   data.loader.workers = request.workers;
-  data.loader.seed = request.init_seed;
   data.loader.broken = request.skip_broken ? BrokenSample::kSkip : BrokenSample::kFatal;
+  data.loader.on_skip = request.on_skip;
   return data;
 }
 
 absl::StatusOr<TrainingState> StartState(const Graph& graph, const RunRequest& request) {
-  if (!request.resume.empty()) return LoadCheckpoint(request.resume, graph);
-  ASSIGN_OR_RETURN(TrainingState state, InitialState(graph, request.init_seed));
+  if (!request.resume.empty()) {
+    ASSIGN_OR_RETURN(TrainingState state, LoadCheckpoint(request.resume, graph));
+    if (state.seed == request.init_seed.value_or(state.seed)) return state;
+    return absl::InvalidArgumentError(
+        absl::StrCat(request.resume, " is a checkpoint of a run of seed ", state.seed,
+                     "; wanted is seed ", *request.init_seed,
+                     ". Leave --init_seed away, or start anew from its weights with --load"));
+  }
+  ASSIGN_OR_RETURN(TrainingState state, InitialState(graph, request.init_seed.value_or(0)));
   if (!request.load.empty()) RETURN_IF_ERROR(LoadWeights(request.load, graph, state));
   return state;
 }
@@ -81,8 +88,9 @@ absl::StatusOr<RunOutcome> RunPlan(const LoadedPlan& loaded, const RunRequest& r
   ASSIGN_OR_RETURN(PlannedStep step, BuildPlannedStep(graph, loaded.plan));
   ASSIGN_OR_RETURN(const auto executor, OpenExecutor(graph, std::move(step), setup));
   RETURN_IF_ERROR(EndProgram(stages, graph, loaded.plan.strategy, executor->program()));
-  ASSIGN_OR_RETURN(TrainingData data, OpenData(request, request.data, DataSplit::kTrain, graph));
   ASSIGN_OR_RETURN(TrainingState start, StartState(graph, request));
+  ASSIGN_OR_RETURN(TrainingData data,
+                   OpenData(request, request.data, DataSplit::kTrain, start.seed, graph));
   EvaluationData evaluation;
   std::unique_ptr<ModelEvaluation> evaluator;
   if (!request.eval_data.empty()) {
@@ -93,7 +101,7 @@ absl::StatusOr<RunOutcome> RunPlan(const LoadedPlan& loaded, const RunRequest& r
                          loaded.model.imported.graph, graph, loaded.plan.strategy,
                          PartitionOptionsOf(loaded.plan.topology, loaded.plan.choices), plain));
     ASSIGN_OR_RETURN(evaluation.data,
-                     OpenData(request, request.eval_data, DataSplit::kEval, graph));
+                     OpenData(request, request.eval_data, DataSplit::kEval, start.seed, graph));
     evaluation.evaluation = evaluator.get();
   }
   ASSIGN_OR_RETURN(const auto trainer,

@@ -17,9 +17,10 @@ namespace partita {
 struct RunRequest {
   std::string data = "synthetic", eval_data;
   int64_t eval_every = 0;
-  int64_t steps = 0, epochs = 0;  // neither: 20 steps
+  int64_t steps = 0, epochs = 0;  // one of them, or neither: 20 steps
   double learning_rate = 0.01, momentum = 0.9, weight_decay = 0;
-  uint64_t init_seed = 0;
+  // Absent: that of the checkpoint to resume, or 0.
+  std::optional<uint64_t> init_seed;
   std::string save, load, resume;
   std::string timeline;  // write the measured timeline of the last step here
   int workers = 2;
@@ -29,6 +30,8 @@ struct RunRequest {
   const std::atomic<bool>* stop = nullptr;
   std::function<void(const StepReport&)> on_step;
   std::function<void(int64_t, const EvaluationResult&)> on_evaluation;
+  // As LoaderOptions has it; for training and evaluation data, which may call it at the same time.
+  std::function<void(absl::string_view)> on_skip;
 };
 
 struct RunOutcome {
@@ -39,7 +42,8 @@ struct RunOutcome {
   std::vector<std::string> written;
 };
 
-// Trains a plan on this host. Errors before the first step are the status of the result; those of
+// Trains a plan on this host. Errors before the first step are the status of the result,
+// InvalidArgument where a checkpoint is of another seed than the one asked for; those of
 // training are in the outcome, after what was reached has been saved. Ends the stages of program,
 // buffers and measured timeline.
 absl::StatusOr<RunOutcome> RunPlan(const LoadedPlan& loaded, const RunRequest& request,

@@ -25,6 +25,7 @@ TrainingState RandomState(const Graph& graph) {
   TrainingState state = ModelWriter::Get(InitialState(graph, 17));
   state.step = 12;
   state.position = {.epoch = 2, .batch = 3};
+  state.samples = 64;
   for (const Tensor& tensor : graph.tensors()) {
     if (!LivesBetweenSteps(tensor)) continue;
     const auto numbers = RandomNumbers(Volume(tensor.type.shape), tensor.id.value());
@@ -44,6 +45,25 @@ TEST(CheckpointTest, RoundTripsEverything) {
     ASSERT_EQ(SaveCheckpoint(path, graph, state), absl::OkStatus());
     EXPECT_EQ(ModelWriter::Get(LoadCheckpoint(path, graph)), state);
   }
+}
+
+// As checkpoints were before they said how many samples their data had.
+TEST(CheckpointTest, LoadsWithoutANumberOfSamples) {
+  const Graph graph = Model(6);
+  TrainingState state = RandomState(graph);
+  const std::string path = Path("no_samples.safetensors");
+  ASSERT_EQ(SaveCheckpoint(path, graph, state), absl::OkStatus());
+  std::string bytes;
+  {
+    std::ifstream file(path, std::ios::binary);
+    bytes.assign(std::istreambuf_iterator<char>(file), {});
+  }
+  const size_t at = bytes.find("partita.samples");
+  ASSERT_NE(at, std::string::npos);
+  bytes.replace(at, 15, "another.program");
+  std::ofstream(path, std::ios::binary) << bytes;
+  state.samples = 0;
+  EXPECT_EQ(ModelWriter::Get(LoadCheckpoint(path, graph)), state);
 }
 
 TEST(CheckpointTest, StoresWeightsUnderTheirOwnNamesAndOptimizerStatesApart) {

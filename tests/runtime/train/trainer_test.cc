@@ -89,6 +89,45 @@ TEST(TrainerTest, AResumedRunIsTheUninterruptedRunBitForBit) {
   EXPECT_EQ(losses, at_once->metrics().losses());
 }
 
+// The state's, whatever the loader was to begin with.
+TEST(TrainerTest, TheSeedOfTheStateOrdersTheData) {
+  std::vector<std::vector<double>> losses;
+  for (const auto& [loader_seed, state_seed] : {std::pair{1, 5}, {2, 5}, {1, 6}}) {
+    TrainingRun run(DigitModel(16), 1);
+    TrainingState start = run.Start();
+    start.seed = static_cast<uint64_t>(state_seed);
+    const auto trainer =
+        ModelWriter::Get(Trainer::Create(run.graph, *run.executor, std::move(start),
+                                         {.source = Digits(64, DataSplit::kTrain),
+                                          .loader = {.seed = static_cast<uint64_t>(loader_seed)}},
+                                         kTenSteps));
+    ASSERT_EQ(trainer->Run(), absl::OkStatus());
+    losses.push_back(trainer->metrics().losses());
+  }
+  EXPECT_EQ(losses[0], losses[1]);
+  EXPECT_NE(losses[0], losses[2]);
+}
+
+TEST(TrainerTest, AResumedRunRefusesAnotherNumberOfSamplesAndOneWithoutAnEnd) {
+  TrainingRun run(DigitModel(16), 1);
+  TrainingState start = run.Start();
+  start.position = {.epoch = 1, .batch = 2};
+  start.samples = 64;
+  const auto status = [&](int64_t samples, TrainerOptions options) {
+    return Trainer::Create(run.graph, *run.executor, start,
+                           {.source = Digits(samples, DataSplit::kTrain)}, std::move(options))
+        .status();
+  };
+  EXPECT_EQ(status(64, kTenSteps), absl::OkStatus());
+  const absl::Status other = status(80, kTenSteps);
+  EXPECT_EQ(other.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(other.message()),
+              HasSubstr("batch 2 of epoch 1 of 64 samples; found are 80"));
+  for (const TrainerOptions& bad : {TrainerOptions{}, TrainerOptions{.steps = 1, .epochs = 1}}) {
+    EXPECT_EQ(status(64, bad).code(), absl::StatusCode::kInvalidArgument);
+  }
+}
+
 TEST(TrainerTest, ReportsEveryStepAndEvaluatesWhenAsked) {
   TrainingRun run(DigitModel(16), 1);
   std::vector<int64_t> steps, evaluated;
