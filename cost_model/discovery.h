@@ -16,6 +16,7 @@ struct Host {
   std::string hardware;    // "Intel(R) Xeon(R) Processor, 2 cores, L3 260 MiB, avx512f"
   std::vector<int> cores;  // one logical processor number for each core, ascending
   Bytes memory;
+  Bytes available;       // of `memory`, what no process holds at present
   double megahertz = 0;  // as the kernel reports it; 0 if it does not
   int float_lanes = 4;   // float32 lanes of the widest vector instructions
   bool has_fma = false;

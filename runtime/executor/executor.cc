@@ -17,16 +17,21 @@
 namespace partita {
 namespace {
 
-// Calls `give_up` when `progress` has not changed for `seconds` while armed.
-class HangDetector {
+// Ends steps from outside: while armed, calls `cancel` when `stop` (may be null) is true, and
+// `give_up` when `progress` has not changed for `seconds`.
+class StepWatch {
  public:
-  HangDetector(double seconds, std::function<int64_t()> progress, std::function<void()> give_up)
+  struct Calls {
+    std::function<int64_t()> progress;
+    std::function<void()> give_up, cancel;
+  };
+  StepWatch(double seconds, const std::atomic<bool>* stop, Calls calls)
       : limit_(std::chrono::duration<double>(seconds)),
         tick_(std::clamp(seconds / 10, 1e-3, 0.1)),
-        progress_(std::move(progress)),
-        give_up_(std::move(give_up)),
+        stop_step_(stop),
+        calls_(std::move(calls)),
         thread_([this] { Loop(); }) {}
-  ~HangDetector() {
+  ~StepWatch() {
     {
       std::lock_guard lock(mutex_);
       stop_ = true;
@@ -48,23 +53,31 @@ class HangDetector {
     while (!stop_) {
       wake_.wait_for(lock, tick_);
       if (!armed_ || stop_) continue;
-      const int64_t now = progress_();
+      if (stop_step_ != nullptr && stop_step_->load(std::memory_order_relaxed)) {
+        End(lock, calls_.cancel);
+        continue;
+      }
+      const int64_t now = calls_.progress();
       if (now != seen || seen_epoch != epoch_) {
         seen = now;
         seen_epoch = epoch_;
         since = std::chrono::steady_clock::now();
       } else if (std::chrono::steady_clock::now() - since > limit_) {
-        armed_ = false;
-        lock.unlock();
-        give_up_();
-        lock.lock();
+        End(lock, calls_.give_up);
       }
     }
   }
 
+  void End(std::unique_lock<std::mutex>& lock, const std::function<void()>& how) {
+    armed_ = false;
+    lock.unlock();
+    how();
+    lock.lock();
+  }
+
   const std::chrono::duration<double> limit_, tick_;
-  const std::function<int64_t()> progress_;
-  const std::function<void()> give_up_;
+  const std::atomic<bool>* const stop_step_;
+  const Calls calls_;
   std::mutex mutex_;
   std::condition_variable wake_;
   bool stop_ = false, armed_ = false;
@@ -102,13 +115,16 @@ class BackendExecutor : public Executor {
                                            *devices_[d], std::move(kernels[d]), options_));
       lanes_.push_back(std::move(lanes));
     }
-    detector_ = std::make_unique<HangDetector>(
-        options_.hang_seconds, [this] { return Completed(); }, [this] { GiveUp(); });
+    watch_ = std::make_unique<StepWatch>(
+        options_.hang_seconds, options_.stop,
+        StepWatch::Calls{.progress = [this] { return Completed(); },
+                         .give_up = [this] { GiveUp(); },
+                         .cancel = [this] { AbortAll(absl::CancelledError("interrupted")); }});
     return absl::OkStatus();
   }
 
   ~BackendExecutor() override {
-    detector_.reset();
+    watch_.reset();
     lanes_.clear();
   }
 
@@ -159,13 +175,16 @@ class BackendExecutor : public Executor {
 
   absl::StatusOr<StepResult> Step(HostTensor input, HostTensor labels,
                                   const StepArguments& arguments) override {
+    if (options_.stop != nullptr && options_.stop->load()) {
+      return absl::CancelledError("interrupted before the step");
+    }
     const StepFeed feed{input, labels, arguments, ++round_};
     const int64_t start = SteadyNow();
-    detector_->Arm(true);
+    watch_->Arm(true);
     for (auto& lanes : lanes_) lanes->Enqueue(feed, *communicator_);
     absl::Status status;
     for (auto& lanes : lanes_) status.Update(lanes->Synchronize());
-    detector_->Arm(false);
+    watch_->Arm(false);
     if (!status.ok()) {
       std::lock_guard lock(mutex_);
       return first_error_.ok() ? status : first_error_;
@@ -300,7 +319,7 @@ class BackendExecutor : public Executor {
   int64_t round_ = 0;
   std::mutex mutex_;
   absl::Status first_error_;
-  std::unique_ptr<HangDetector> detector_;
+  std::unique_ptr<StepWatch> watch_;
 };
 
 }  // namespace

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -47,6 +48,9 @@ struct ExecutorOptions {
   // After every kernel, check its results for NaN and infinity; the step's error then names the
   // operator.
   bool check_finite = false;
+  // When it becomes true, a step ends within a tenth of a second and the instruction that runs:
+  // Cancelled, as is every later step. Null: never. Outlives the executor.
+  const std::atomic<bool>* stop = nullptr;
 };
 
 // Runs a program on one backend: every device's lanes as streams, in the program's order. Weights

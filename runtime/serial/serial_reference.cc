@@ -7,9 +7,11 @@
 namespace partita {
 
 absl::StatusOr<RunValues> TrainSeriallyOnReference(const Graph& model,
-                                                   const ReferenceFolder& reference) {
+                                                   const ReferenceFolder& reference,
+                                                   const std::atomic<bool>* stop) {
   ASSIGN_OR_RETURN(const Graph graph, BuildReferenceGraph(model, reference));
   SerialTrainer trainer(graph);
+  trainer.StopWhen(stop);
   return TrainOnReference(
       graph, reference,
       {.step = [&](auto x, auto labels,

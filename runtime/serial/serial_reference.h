@@ -1,5 +1,7 @@
 #pragma once
 
+#include <atomic>
+
 #include "absl/status/statusor.h"
 #include "graph/graph.h"
 #include "runtime/train/reference/reference_folder.h"
@@ -7,8 +9,9 @@
 namespace partita {
 
 // Trains `model` (a forward graph, of the reference's batch size) serially as the reference did and
-// returns what CompareWithReference wants.
+// returns what CompareWithReference wants. Cancelled when `stop` (may be null) becomes true.
 absl::StatusOr<RunValues> TrainSeriallyOnReference(const Graph& model,
-                                                   const ReferenceFolder& reference);
+                                                   const ReferenceFolder& reference,
+                                                   const std::atomic<bool>* stop = nullptr);
 
 }  // namespace partita

@@ -174,6 +174,9 @@ absl::Status SerialTrainer::Step(const StepArguments& arguments) {
     if (IsComputed(tensor.kind)) std::fill(bytes.begin(), bytes.end(), std::byte{0});
   }
   for (const Operator& op : graph_.ops()) {
+    if (stop_ != nullptr && stop_->load(std::memory_order_relaxed)) {
+      return absl::CancelledError(absl::StrCat("interrupted before operator '", op.name, "'"));
+    }
     absl::Status status = Run(op, launches_[op.id.index()], arguments);
     if (!status.ok()) {
       return absl::Status(status.code(),

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -42,6 +43,10 @@ class SerialTrainer {
   // has a stream of its own name, so graphs with tensors in common get the same values.
   void RandomizeRing(uint64_t seed);
 
+  // When it becomes true, Step ends before its next operator: Cancelled, and what the step has
+  // computed is of no use. Null: never. Outlives the trainer.
+  void StopWhen(const std::atomic<bool>* stop) { stop_ = stop; }
+
   // Runs every operator once, then gives weights and states their next values.
   absl::Status Step(const StepArguments& arguments);
   // The same on this batch; returns the loss before the update.
@@ -63,6 +68,7 @@ class SerialTrainer {
   Graph graph_;
   std::vector<Launch> launches_;     // by operator
   std::vector<DenseTensor> values_;  // by tensor
+  const std::atomic<bool>* stop_ = nullptr;
 };
 
 }  // namespace partita

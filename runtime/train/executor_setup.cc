@@ -35,7 +35,8 @@ absl::StatusOr<std::unique_ptr<Executor>> OpenExecutor(const Graph& graph, Plann
                           std::move(communicator),
                           {.devices = setup.devices,
                            .hang_seconds = setup.hang_seconds,
-                           .record_timeline = setup.record_timeline});
+                           .record_timeline = setup.record_timeline,
+                           .stop = setup.stop});
 }
 
 absl::StatusOr<PlannedStep> CanonicalStep(const Graph& graph, const Strategy& strategy,

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <string>
@@ -21,6 +22,7 @@ struct ExecutorSetup {
   std::vector<DeviceSpec> devices;      // one for each device of the task graph
   double hang_seconds = 60;
   bool record_timeline = false;
+  const std::atomic<bool>* stop = nullptr;  // as ExecutorOptions has it
 };
 
 // The devices of a topology: their cores and threads; GPUs are numbered within their node.

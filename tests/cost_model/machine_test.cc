@@ -114,6 +114,8 @@ TEST(DiscoveryTest, ThisMachineIsFound) {
   const Host host = ExamineHost().value();
   EXPECT_GE(host.cores.size(), 1u);
   EXPECT_GT(host.memory.value(), int64_t{100} << 20);
+  EXPECT_GT(host.available, Bytes(0));
+  EXPECT_LE(host.available, host.memory);
   const Machine two = FindMachine("local", 2).value();
   EXPECT_EQ(two.topology.size(), 2);
   EXPECT_EQ(two.classes[0].hardware, host.hardware);

@@ -3,6 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
+#include <thread>
+
 #include "graph/task/partition.h"
 #include "graph/training_graph.h"
 #include "runtime/backend/backends.h"
@@ -102,6 +106,30 @@ TEST(ExecutorTest, CountsTheBytesThatThePlanSays) {
   const std::vector<int32_t> labels = RandomLabels(6, 5);
   ASSERT_TRUE(executor->Step({DType::kFloat32, x.data()}, {DType::kInt32, labels.data()}, {}).ok());
   EXPECT_EQ(executor->BytesReceived(), BytesReceived(executor->program().tasks));
+}
+
+// The step is one of seconds.
+TEST(ExecutorTest, AStepEndsCancelledWhenTheFlagIsSetAndSoDoLaterOnes) {
+  ModelWriter m("deep", DType::kFloat32);
+  TensorId x = m.Input({128, 1024});
+  for (int layer = 0; layer < 12; ++layer) x = m.Linear(absl::StrCat("fc", layer), x, 1024);
+  const Graph graph = ModelWriter::Get(BuildTrainingGraph(m.Finish(x), TrainingOptions{}));
+  std::atomic<bool> stop = false;
+  const auto executor =
+      MakeExecutor(graph, SplitFirstLoop(graph, 2), 2, ExecutorOptions{.stop = &stop});
+  const std::vector<float> input(128 * 1024);
+  const std::vector<int32_t> labels(128);
+  std::thread interrupt([&stop] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    stop = true;
+  });
+  for (int k = 0; k < 2; ++k) {
+    EXPECT_EQ(executor->Step({DType::kFloat32, input.data()}, {DType::kInt32, labels.data()}, {})
+                  .status()
+                  .code(),
+              absl::StatusCode::kCancelled);
+  }
+  interrupt.join();
 }
 
 TEST(ExecutorTest, NamesTheOperatorThatProducesNan) {

@@ -15,6 +15,7 @@ namespace {
 struct VerifyFlags {
   std::string plan, model;
   std::optional<int> steps;
+  std::optional<int64_t> memory_bytes;
   VerificationRequest request;
   ReferenceRequest reference;
   StageFlags stages;
@@ -22,31 +23,49 @@ struct VerifyFlags {
 
 Json TextOrNull(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
 
+// Not known where something was left to compare.
+Json EqualOrNull(bool equal, bool interrupted) { return interrupted ? Json(nullptr) : Json(equal); }
+
+// Both arithmetics compare each training step.
+int StepsToCompare(const VerificationRequest& request) {
+  return request.quick ? request.steps : 2 * request.steps;
+}
+
+std::string TextOf(const VerificationResult& result, const VerificationRequest& request) {
+  if (result.interrupted) {
+    return absl::StrCat("interrupted: equal in the ", result.steps_compared, " of ",
+                        StepsToCompare(request), " steps that were compared\n");
+  }
+  if (!result.equal) return absl::StrCat("NOT EQUAL: ", result.first_difference, "\n");
+  return absl::StrFormat("equal: %s float32 within %.1e, largest difference %.2e, %d steps\n",
+                         result.ring_checked
+                             ? "bit for bit in the ring of integers modulo 2^64, and in"
+                             : "(quick: without the ring) in",
+                         request.tolerance, result.max_abs_error, request.steps);
+}
+
 absl::StatusOr<Answer> RunPlanCheck(const VerifyFlags& flags, Stages* stages) {
   VerificationRequest request = flags.request;
   request.steps = flags.steps.value_or(request.quick ? 1 : 2);
+  request.memory_bytes = flags.memory_bytes.value_or(request.memory_bytes);
   ASSIGN_OR_RETURN(const LoadedPlan loaded, ReadPlan(flags.plan, flags.model, stages));
+  request.stop = &g_interrupted;
   ShowProgress("running the plan and the serial model");
   ASSIGN_OR_RETURN(const VerificationResult result,
                    VerifyTrainingPlan(loaded.model, loaded.plan, request));
   Answer answer;
-  answer.json = {{"equal", result.equal},
+  answer.json = {{"equal", EqualOrNull(result.equal, result.interrupted)},
                  {"plans", 1},
+                 {"interrupted", result.interrupted},
+                 {"steps_compared", result.steps_compared},
                  {"ring", result.ring_checked},
                  {"batch", result.batch},
                  {"steps", request.steps},
                  {"max_abs_error", result.max_abs_error},
                  {"first_difference", TextOrNull(result.first_difference)}};
   answer.exit_code = ExitCodeOf(result);
-  if (!result.equal) {
-    answer.text = absl::StrCat("NOT EQUAL: ", result.first_difference, "\n");
-  } else {
-    answer.text = absl::StrFormat(
-        "equal: %s float32 within %.1e, largest difference %.2e, %d steps\n",
-        result.ring_checked ? "bit for bit in the ring of integers modulo 2^64, and in"
-                            : "(quick: without the ring) in",
-        request.tolerance, result.max_abs_error, request.steps);
-  }
+  answer.text = TextOf(result, request);
+  if (result.batch == 0) return answer;  // interrupted before anything was run
   absl::StrAppend(&answer.text, "run on ", loaded.plan.topology.size(),
                   " virtual devices of this host");
   const int64_t batch = loaded.model.graph.batch();
@@ -55,6 +74,22 @@ absl::StatusOr<Answer> RunPlanCheck(const VerifyFlags& flags, Stages* stages) {
                                     : absl::StrCat(" at batch ", result.batch,
                                                    ", reduced from the plan's ", batch, "\n"));
   return answer;
+}
+
+std::string TextOf(const ReferenceResult& result, const ReferenceRequest& request) {
+  if (!result.equal) {
+    return absl::StrCat("NOT EQUAL to the reference: ", result.first_difference, "\n");
+  }
+  if (result.interrupted) {
+    return absl::StrFormat(
+        "interrupted: equal to the reference in the %d of %d random plans on %d devices that were "
+        "compared\n",
+        result.plans, request.random_plans, request.devices);
+  }
+  return absl::StrFormat(
+      "equal to the reference: the serial run and %d random plans on %d devices; the worst is %s "
+      "at %.2f of its tolerance, largest difference %.2e\n",
+      result.plans, request.devices, result.worst, result.worst_share, result.max_abs_error);
 }
 
 absl::StatusOr<Answer> RunReferenceCheck(const VerifyFlags& flags) {
@@ -66,7 +101,8 @@ absl::StatusOr<Answer> RunReferenceCheck(const VerifyFlags& flags) {
   };
   ASSIGN_OR_RETURN(const ReferenceResult result, VerifyAgainstReference(request));
   Answer answer;
-  answer.json = {{"equal", result.equal},
+  const bool unknown = result.interrupted && result.equal;
+  answer.json = {{"equal", EqualOrNull(result.equal, unknown)},
                  {"plans", result.plans},
                  {"devices", request.devices},
                  {"seed", request.seed},
@@ -75,15 +111,8 @@ absl::StatusOr<Answer> RunReferenceCheck(const VerifyFlags& flags) {
                  {"worst_share", result.worst_share},
                  {"interrupted", result.interrupted},
                  {"first_difference", TextOrNull(result.first_difference)}};
-  answer.exit_code = result.equal ? 0 : 1;
-  answer.text =
-      result.equal
-          ? absl::StrFormat(
-                "equal to the reference: the serial run and %d random plans on %d devices; the "
-                "worst is %s at %.2f of its tolerance, largest difference %.2e\n",
-                result.plans, request.devices, result.worst, result.worst_share,
-                result.max_abs_error)
-          : absl::StrCat("NOT EQUAL to the reference: ", result.first_difference, "\n");
+  answer.exit_code = unknown ? 130 : result.equal ? 0 : 1;
+  answer.text = TextOf(result, request);
   return answer;
 }
 
@@ -108,8 +137,8 @@ void AddVerifyVerb(CLI::App& app, VerbTable& verbs) {
   verb->add_flag("--quick", flags->request.quick, "only the float part");
   verb->add_option("--steps", flags->steps, "training steps; default 2, with --quick 1")
       ->check(WholeNumber(1, 1'000'000));
-  verb->add_option("--memory", flags->request.memory_bytes,
-                   "bytes that the check may take; default 8 GiB")
+  verb->add_option("--memory", flags->memory_bytes,
+                   "bytes that the check may take; default nine tenths of what is available")
       ->check(WholeNumber(1));
   verb->add_option("--reference", reference.folder,
                    "instead of a plan: a training run of another framework to repeat serially and "

@@ -37,13 +37,19 @@ absl::StatusOr<ReferenceResult> VerifyAgainstReference(const ReferenceRequest& r
   ASSIGN_OR_RETURN(const ImportedModel model, ImportOnnx(reference.model_file));
   ASSIGN_OR_RETURN(const Graph graph, BuildReferenceGraph(model.graph, reference));
   ReferenceResult result;
-  ASSIGN_OR_RETURN(const RunValues serial, TrainSeriallyOnReference(model.graph, reference));
-  Judge("serial run", CompareWithReference(reference, serial), result);
+  const auto serial = TrainSeriallyOnReference(model.graph, reference, request.stop);
+  if (absl::IsCancelled(serial.status())) {
+    result.interrupted = true;
+    return result;
+  }
+  RETURN_IF_ERROR(serial.status());
+  Judge("serial run", CompareWithReference(reference, *serial), result);
   ASSIGN_OR_RETURN(const auto backend, MakeBackend("reference"));
   ExecutorSetup setup;
   setup.backend = backend.get();
   setup.devices = VirtualDeviceSpecs(request.devices);
   setup.hang_seconds = 600;
+  setup.stop = request.stop;
   PartitionOptions options;
   options.devices = request.devices;
   const SearchSpace space(graph, request.devices);
@@ -58,6 +64,10 @@ absl::StatusOr<ReferenceResult> VerifyAgainstReference(const ReferenceRequest& r
                                          request.devices, " devices");
     const auto got =
         TrainSplitOnReference(graph, reference, space.RandomStrategy(random), options, setup);
+    if (absl::IsCancelled(got.status())) {
+      result.interrupted = true;
+      break;
+    }
     ++result.plans;
     if (absl::IsDataLoss(got.status())) {
       result.equal = false;

@@ -14,18 +14,19 @@ struct ReferenceRequest {
   int random_plans = 20;  // beside the serial run
   int devices = 2;
   uint64_t seed = 1;  // of the plans
+  // When it becomes true, the result is what was found until then. Null: never.
   const std::atomic<bool>* stop = nullptr;
   std::function<void(int done, int wanted)> progress;
 };
 
 struct ReferenceResult {
-  bool equal = true;  // all within the tolerances of the folder
+  bool equal = true;  // all that was compared, within the tolerances of the folder
   int plans = 0;      // random plans that were trained; the serial run is not counted
   double max_abs_error = 0;
   std::string worst;             // the tensor that used most of its tolerance
   double worst_share = 0;        // how much of it
   std::string first_difference;  // which run, tensor and element; empty if equal
-  bool interrupted = false;
+  bool interrupted = false;      // before all were compared
 };
 
 // Trains a model from another framework's weights on its batches, serially and then under random

@@ -1,11 +1,13 @@
 #include "tools/workflow/verification.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "cost_model/discovery.h"
 #include "graph/model_summary.h"
 #include "graph/support/philox.h"
 #include "graph/support/status_macros.h"
@@ -20,11 +22,34 @@
 namespace partita {
 namespace {
 
-// Bytes of every tensor of the graph once in the ring: what the serial run takes at least.
-int64_t SerialBytes(const Graph& graph, int64_t element) {
-  int64_t bytes = 0;
-  for (const Tensor& tensor : graph.tensors()) bytes += Volume(tensor.type.shape) * element;
-  return bytes;
+constexpr double kShareOfMemory = 0.9;
+
+bool IsSet(const std::atomic<bool>* stop) {
+  return stop != nullptr && stop->load(std::memory_order_relaxed);
+}
+
+// With the memory that may be taken filled in.
+absl::StatusOr<VerificationRequest> WithMemory(VerificationRequest request) {
+  if (request.memory_bytes > 0) return request;
+  ASSIGN_OR_RETURN(const Host host, ExamineHost());
+  request.memory_bytes =
+      static_cast<int64_t>(kShareOfMemory * static_cast<double>(host.available.value()));
+  return request;
+}
+
+// What a step of this graph takes on devices of the reference backend, all in this host's memory,
+// beside the serial run: arenas, every tensor of the serial run, and for comparing copies of the
+// largest.
+int64_t BytesNeeded(const Graph& graph, const BufferAssignment& memory) {
+  int64_t bytes = 0, largest = 0;
+  for (const Tensor& tensor : graph.tensors()) {
+    bytes += tensor.type.bytes();
+    largest = std::max(largest, tensor.type.bytes());
+  }
+  for (int d = 0; d < static_cast<int>(memory.arena.size()); ++d) {
+    bytes += memory.peak(DeviceId(d)).value();
+  }
+  return bytes + 2 * largest;
 }
 
 // The plan's task graph for another arithmetic, in the plan's order where it has one.
@@ -45,18 +70,27 @@ absl::StatusOr<PlannedStep> StepFor(const Graph& graph, const Plan& plan) {
 class Comparison {
  public:
   Comparison(const Graph& graph, const StepsToVerify& steps, const VerificationRequest& request)
-      : graph_(graph), steps_(steps), request_(request), serial_(graph, request.seed) {}
+      : graph_(graph), steps_(steps), request_(request) {}
 
   absl::Status Run(bool ring, VerificationResult& result) {
     ASSIGN_OR_RETURN(PlannedStep step, steps_.make(graph_));
     const BufferAssignment memory = AssignBuffers(step.tasks, step.order, {});
+    const int64_t needed = BytesNeeded(graph_, memory);
+    if (needed > request_.memory_bytes) {
+      return absl::ResourceExhaustedError(absl::StrCat(
+          "verifying at batch ", graph_.batch(), " needs at least ", needed, " bytes; ",
+          request_.memory_bytes, " may be used. Try --memory", ring ? ", or --quick" : ""));
+    }
     const absl::Status proof =
         VerifyStep({graph_, steps_.strategy, step.tasks, step.order, &memory});
     if (absl::IsInvalidArgument(proof)) return proof;
     if (CheckTasks(graph_, step.tasks).ok()) {
-      RETURN_IF_ERROR(Execute(std::move(step), ring, result));
+      const absl::Status done = Execute(std::move(step), ring, result);
+      result.interrupted = absl::IsCancelled(done) && result.first_difference.empty();
+      if (!absl::IsCancelled(done)) RETURN_IF_ERROR(done);
     }
     if (!proof.ok() && result.first_difference.empty()) {
+      result.interrupted = false;
       result.first_difference = absl::StrCat("plan verifier: ", proof.message());
     }
     return absl::OkStatus();
@@ -69,38 +103,50 @@ class Comparison {
     setup.backend = backend.get();
     setup.devices = VirtualDeviceSpecs(steps_.devices);
     setup.hang_seconds = 600;
+    setup.stop = request_.stop;
     ASSIGN_OR_RETURN(const auto executor, OpenExecutor(graph_, std::move(step), setup));
-    SetInputs(ring);
+    SerialTrainer serial(graph_, request_.seed);
+    serial.StopWhen(request_.stop);
+    SetInputs(ring, serial);
     for (const Tensor& tensor : graph_.tensors()) {
       if (!LivesBetweenSteps(tensor)) continue;
       RETURN_IF_ERROR(executor->WriteTensor(
-          tensor.id, {tensor.type.dtype, serial_.value(tensor.id).bytes.data()}));
+          tensor.id, {tensor.type.dtype, serial.value(tensor.id).bytes.data()}));
     }
     for (int s = 0; s < request_.steps && result.first_difference.empty(); ++s) {
       StepArguments arguments;
       arguments.step = s;
       arguments.weight_decay = 5e-4;
-      const DenseTensor& x = serial_.value(graph_.input());
+      const DenseTensor& x = serial.value(graph_.input());
       const void* labels =
-          graph_.labels() == kNoTensor ? nullptr : serial_.value(graph_.labels()).bytes.data();
+          graph_.labels() == kNoTensor ? nullptr : serial.value(graph_.labels()).bytes.data();
       RETURN_IF_ERROR(
           executor->Step({x.type.dtype, x.bytes.data()}, {DType::kInt32, labels}, arguments)
               .status());
-      RETURN_IF_ERROR(serial_.Step(arguments));
-      RETURN_IF_ERROR(CompareStep(*executor, s, ring, result));
+      RETURN_IF_ERROR(serial.Step(arguments));
+      RETURN_IF_ERROR(CompareStep({serial, s, ring}, *executor, result));
+      ++result.steps_compared;
     }
     return absl::OkStatus();
   }
 
+  // What the serial run has after a step.
+  struct SerialStep {
+    const SerialTrainer& trainer;
+    int step = 0;
+    bool ring = false;
+  };
+
   // The loss and metrics, then copies, then all that persists.
-  absl::Status CompareStep(Executor& executor, int step, bool ring, VerificationResult& result) {
+  absl::Status CompareStep(const SerialStep& serial, Executor& executor,
+                           VerificationResult& result) {
     const auto outputs = executor.program().tasks.outputs();
     for (size_t k = 0; k < outputs.size() && result.first_difference.empty(); ++k) {
       const Tensor& tensor = graph_.tensor(outputs[k].tensor);
-      if (!ring && tensor.id == graph_.correct()) continue;  // rounding may turn a prediction
+      if (!serial.ring && tensor.id == graph_.correct()) continue;  // rounding may turn it
       DenseTensor value(tensor.type);
       RETURN_IF_ERROR(executor.ReadOutput(k, value.bytes.data()));
-      Compare(tensor, step, value, ring, result);
+      Compare(serial, tensor, value, result);
     }
     if (!result.first_difference.empty()) return absl::OkStatus();
     const absl::Status copies = executor.CheckCopies();
@@ -109,14 +155,14 @@ class Comparison {
       if (!LivesBetweenSteps(tensor) || !result.first_difference.empty()) continue;
       DenseTensor value(tensor.type);
       RETURN_IF_ERROR(executor.ReadTensor(tensor.id, value.bytes.data()));
-      Compare(tensor, step, value, ring, result);
+      Compare(serial, tensor, value, result);
     }
     return absl::OkStatus();
   }
 
-  void SetInputs(bool ring) {
+  void SetInputs(bool ring, SerialTrainer& serial) const {
     if (ring) {
-      serial_.RandomizeRing(request_.seed);
+      serial.RandomizeRing(request_.seed);
       return;
     }
     const TensorId input = graph_.input();
@@ -124,27 +170,27 @@ class Comparison {
     for (size_t i = 0; i < x.size(); ++i) {
       x[i] = 2 * UnitFloat(PhiloxWord(request_.seed, 1, i)) - 1;
     }
-    (void)serial_.Set(input, x);
+    (void)serial.Set(input, x);
     if (graph_.labels() == kNoTensor) return;
     const Shape& logits = graph_.tensor(graph_.logits()).type.shape;
-    DenseTensor& labels = serial_.mutable_value(graph_.labels());
+    DenseTensor& labels = serial.mutable_value(graph_.labels());
     for (size_t i = 0; i < labels.as<int32_t>().size(); ++i) {
       labels.as<int32_t>()[i] = static_cast<int32_t>(PhiloxWord(request_.seed, 2, i) %
                                                      static_cast<uint32_t>(logits.back()));
     }
   }
 
-  void Compare(const Tensor& tensor, int step, const DenseTensor& got, bool ring,
-               VerificationResult& result) {
-    const DenseTensor& want = serial_.value(tensor.id);
-    if (ring) {
+  void Compare(const SerialStep& serial, const Tensor& tensor, const DenseTensor& got,
+               VerificationResult& result) const {
+    const DenseTensor& want = serial.trainer.value(tensor.id);
+    if (serial.ring) {
       if (got.bytes == want.bytes) return;
       const auto size = static_cast<size_t>(SizeOf(tensor.type.dtype));
       size_t i = 0;
       while (got.bytes[i] == want.bytes[i]) ++i;
       result.first_difference =
-          absl::StrCat("tensor '", tensor.name, "' after step ", step, ", element ", i / size,
-                       ": the plan and the serial model differ (ring)");
+          absl::StrCat("tensor '", tensor.name, "' after step ", serial.step, ", element ",
+                       i / size, ": the plan and the serial model differ (ring)");
       return;
     }
     double largest = 0;
@@ -154,7 +200,7 @@ class Comparison {
       result.max_abs_error = std::max(result.max_abs_error, error);
       if (error <= request_.tolerance * largest + 1e-7) continue;
       result.first_difference =
-          absl::StrCat("tensor '", tensor.name, "' after step ", step, ", element ", i, ": ",
+          absl::StrCat("tensor '", tensor.name, "' after step ", serial.step, ", element ", i, ": ",
                        got.as<float>()[i], " instead of ", want.as<float>()[i]);
       return;
     }
@@ -163,20 +209,18 @@ class Comparison {
   const Graph& graph_;
   const StepsToVerify& steps_;
   const VerificationRequest& request_;
-  SerialTrainer serial_;
 };
 
-// What the serial run and the plan's devices, which together hold at least as much, take at least.
-int64_t BytesNeeded(const Graph& graph, bool quick) {
-  return 2 * SerialBytes(graph, quick ? 4 : 8);
-}
-
-bool Affordable(const Graph& graph, const VerificationRequest& request) {
+// Whether the larger of the two comparisons of a plan fits and none takes too long for plain loops.
+absl::StatusOr<bool> IsAffordable(const Graph& graph, const Plan& plan,
+                                  const VerificationRequest& request) {
   // The backward pass multiplies twice as much as the forward pass.
   const double work = 3.0 * request.steps * static_cast<double>(graph.batch()) *
                       static_cast<double>(Summarize(graph).macs_per_sample);
-  return BytesNeeded(graph, request.quick) <= request.memory_bytes &&
-         work <= static_cast<double>(request.multiply_adds);
+  if (work > static_cast<double>(request.multiply_adds)) return false;
+  const Graph form = request.quick ? graph : WithRingArithmetic(graph);
+  ASSIGN_OR_RETURN(const PlannedStep step, StepFor(form, plan));
+  return BytesNeeded(form, AssignBuffers(step.tasks, step.order, {})) <= request.memory_bytes;
 }
 
 // The model at another batch, if the strategy is valid there as it is.
@@ -194,47 +238,51 @@ absl::StatusOr<Graph> Rebatched(const TrainingModel& model, const Plan& plan, in
 }  // namespace
 
 absl::StatusOr<VerificationResult> VerifyTrainingPlan(const TrainingModel& model, const Plan& plan,
-                                                      const VerificationRequest& request) {
+                                                      const VerificationRequest& wanted) {
+  ASSIGN_OR_RETURN(const VerificationRequest request, WithMemory(wanted));
   std::optional<Graph> reduced;
   const Graph* graph = &model.graph;
-  while (graph->batch() > 1 && !Affordable(*graph, request)) {
+  while (graph->batch() > 1 && !IsSet(request.stop)) {
+    ASSIGN_OR_RETURN(const bool affordable, IsAffordable(*graph, plan, request));
+    if (affordable) break;
     auto smaller = Rebatched(model, plan, graph->batch() / 2);
     if (!smaller.ok()) break;
     reduced = *std::move(smaller);
     graph = &*reduced;
   }
+  VerificationResult stopped;
+  stopped.interrupted = true;
+  if (IsSet(request.stop)) return stopped;
   const absl::Status proof = VerifyPlan(model.graph, plan);
   if (!proof.ok() && !absl::IsInternal(proof)) return proof;
   ASSIGN_OR_RETURN(VerificationResult result, VerifyEqual(*graph, plan, request));
-  if (result.equal && !proof.ok()) {
-    result.equal = false;
+  if (!proof.ok() && result.first_difference.empty()) {
+    result.equal = result.interrupted = false;
     result.first_difference = absl::StrCat("plan verifier: ", proof.message());
   }
   return result;
 }
 
-int ExitCodeOf(const VerificationResult& result) { return result.equal ? 0 : 1; }
+int ExitCodeOf(const VerificationResult& result) {
+  if (result.interrupted) return 130;
+  return result.equal ? 0 : 1;
+}
 
 absl::StatusOr<VerificationResult> VerifySteps(const StepsToVerify& steps,
-                                               const VerificationRequest& request) {
+                                               const VerificationRequest& wanted) {
+  ASSIGN_OR_RETURN(const VerificationRequest request, WithMemory(wanted));
   const Graph& graph = steps.graph;
-  const int64_t needed = BytesNeeded(graph, request.quick);
-  if (needed > request.memory_bytes) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("verifying at batch ", graph.batch(), " needs at least ", needed, " bytes; ",
-                     request.memory_bytes, " may be used. Try --memory, or --quick"));
-  }
   VerificationResult result;
   result.batch = graph.batch();
   if (!request.quick) {
     const Graph ring = WithRingArithmetic(graph);
     RETURN_IF_ERROR(Comparison(ring, steps, request).Run(true, result));
-    result.ring_checked = true;
+    result.ring_checked = !result.interrupted;
   }
-  if (result.first_difference.empty()) {
+  if (result.first_difference.empty() && !result.interrupted) {
     RETURN_IF_ERROR(Comparison(graph, steps, request).Run(false, result));
   }
-  result.equal = result.first_difference.empty();
+  result.equal = result.first_difference.empty() && !result.interrupted;
   return result;
 }
 

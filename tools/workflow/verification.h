@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -18,21 +19,26 @@ struct VerificationRequest {
   int steps = 2;
   double tolerance = 1e-3;  // float: of the largest element of a tensor
   uint64_t seed = 1;
-  int64_t memory_bytes = int64_t{8} << 30;  // what the run may take
+  // What the run may take; 0: nine tenths of what this host has available now.
+  int64_t memory_bytes = 0;
   // Forward and backward multiply-adds of one of the runs that are compared, all steps together,
   // that VerifyTrainingPlan aims at.
   int64_t multiply_adds = 4'000'000'000;
+  // When it becomes true, the result is what was found until then. Null: never.
+  const std::atomic<bool>* stop = nullptr;
 };
 
 struct VerificationResult {
-  bool equal = false;
+  bool equal = false;        // proven, thus not where interrupted
+  bool interrupted = false;  // before everything was compared, and without a difference so far
   bool ring_checked = false;
+  int steps_compared = 0;        // training steps, those of the ring and those in float
   double max_abs_error = 0;      // float, over all weights
   std::string first_difference;  // empty if equal
   int64_t batch = 0;             // that was run
 };
 
-// The exit code of the verb `verify`: 0 if equal, 1 if not.
+// The exit code of the verb `verify`: 0 if equal, 1 if not, 130 if interrupted.
 int ExitCodeOf(const VerificationResult& result);
 
 // What is to be proven: how a graph and its strategy become the step that runs on `devices`. `make`
@@ -49,7 +55,8 @@ struct StepsToVerify {
 // and metrics after every step, and copies of a weight with each other. They run on virtual devices
 // of the reference backend. A difference that execution finds is reported rather than the
 // verifier's; steps with malformed tasks are not executed. InvalidArgument if the strategy or the
-// order is at fault; ResourceExhausted with the bytes needed where it does not fit.
+// order is at fault; ResourceExhausted with the bytes needed where the serial run and the arenas of
+// all devices, which share this host, do not fit.
 absl::StatusOr<VerificationResult> VerifySteps(const StepsToVerify& steps,
                                                const VerificationRequest& request);
 

@@ -1,6 +1,7 @@
 // What `verify` runs finds every kind of mistake that a partitioner could make.
 #include "tools/workflow/verification.h"
 
+#include <atomic>
 #include <cstdio>
 #include <map>
 #include <random>
@@ -102,6 +103,72 @@ TEST_F(VerificationTest, StepsWithoutAFaultAreEqualAndExitWith0) {
     EXPECT_TRUE(result->equal) << result->first_difference;
     EXPECT_TRUE(result->ring_checked);
     EXPECT_EQ(ExitCodeOf(*result), 0);
+  }
+}
+
+// A perceptron: its weights are most of what it takes.
+Graph Perceptron() {
+  ModelWriter m("perceptron", DType::kFloat32);
+  return ModelWriter::Get(BuildTrainingGraph(
+      m.Finish(m.Linear("fc2", m.Relu("relu", m.Linear("fc1", m.Input({16, 64}), 256)), 16)), {}));
+}
+
+// Every operator split by its first loop, the samples, over all devices, with a copy of every
+// weight on each.
+Strategy BySample(const Graph& graph, int devices) {
+  Strategy strategy = SingleDevice(graph, DeviceId(0));
+  for (OpId id : graph.anchors()) {
+    ParallelConfig& config = strategy.configs[id.index()];
+    if (config.degrees.empty() || graph.rule(id).loops[0].extent < devices) continue;
+    config.degrees[0] = devices;
+    config.devices.clear();
+    for (int d = 0; d < devices; ++d) config.devices.push_back(DeviceId(d));
+  }
+  return strategy;
+}
+
+TEST_F(VerificationTest, EveryDeviceCountsInTheBytesThatAreNeeded) {
+  const Graph graph = Perceptron();
+  int64_t serial = 0;  // in the ring, where numbers take twice as much
+  for (const Tensor& tensor : graph.tensors()) serial += 2 * tensor.type.bytes();
+  for (int devices : {1, 16}) {
+    const Strategy strategy = BySample(graph, devices);
+    const StepsToVerify steps = {graph, strategy, devices, [&](const Graph& form) {
+                                   return CanonicalStep(form, strategy, {.devices = devices});
+                                 }};
+    const auto tight = VerifySteps(steps, {.memory_bytes = 3 * serial});
+    if (devices == 1) {
+      ASSERT_TRUE(tight.ok()) << tight.status();
+      EXPECT_TRUE(tight->equal) << tight->first_difference;
+      continue;
+    }
+    EXPECT_EQ(tight.status().code(), absl::StatusCode::kResourceExhausted) << tight.status();
+    EXPECT_THAT(std::string(tight.status().message()),
+                ::testing::ContainsRegex("at batch 16 needs at least [0-9]+ bytes; .*--quick"));
+    const auto wide = VerifySteps(steps, {});  // what this host has
+    ASSERT_TRUE(wide.ok()) << wide.status();
+    EXPECT_TRUE(wide->equal) << wide->first_difference;
+  }
+}
+
+TEST_F(VerificationTest, AnInterruptedVerificationSaysHowFarItCameAndExitsWith130) {
+  const Graph graph = Perceptron();
+  const Strategy strategy = BySample(graph, 2);
+  for (int before : {0, 1}) {  // arithmetics to compare before the interruption
+    std::atomic<bool> stop = false;
+    int made = 0;
+    const StepsToVerify steps = {graph, strategy, 2, [&](const Graph& form) {
+                                   stop = made++ == before;
+                                   return CanonicalStep(form, strategy, {.devices = 2});
+                                 }};
+    const auto result = VerifySteps(steps, {.steps = 3, .stop = &stop});
+    ASSERT_TRUE(result.ok()) << result.status();
+    EXPECT_TRUE(result->interrupted);
+    EXPECT_FALSE(result->equal);
+    EXPECT_EQ(result->ring_checked, before == 1);
+    EXPECT_EQ(result->steps_compared, 3 * before);
+    EXPECT_EQ(result->first_difference, "");
+    EXPECT_EQ(ExitCodeOf(*result), 130);
   }
 }
 
