@@ -149,8 +149,8 @@ absl::Status Measure(const Bench& bench, std::vector<Row>& rows) {
     RETURN_IF_ERROR(measurement.Round());
     RETURN_IF_ERROR(Profile(bench, rows, true));
   }
-  ASSIGN_OR_RETURN(const std::vector<Nanos> times, measurement.Medians());
-  for (size_t k = 0; k < rows.size(); ++k) rows[k].measured = times[k];
+  const std::vector<std::optional<Nanos>> times = measurement.Medians();
+  for (size_t k = 0; k < rows.size(); ++k) rows[k].measured = times[k].value_or(Nanos(0));
   return absl::OkStatus();
 }
 

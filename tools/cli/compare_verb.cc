@@ -139,7 +139,7 @@ class CompareRun {
     ShowProgress("measuring all plans in turn");
     InterleavedMeasurement measurement(model_.graph, std::move(plans), &g_interrupted);
     RETURN_IF_ERROR(measurement.Rounds(flags_.steps));
-    ASSIGN_OR_RETURN(const std::vector<Nanos> times, measurement.Medians());
+    const std::vector<std::optional<Nanos>> times = measurement.Medians();
     size_t next = 0;
     for (Row& row : rows_) {
       if (row.declined.empty()) row.measured = times[next++];
@@ -154,9 +154,10 @@ class CompareRun {
       VerificationRequest request;
       request.quick = flags_.quick;
       if (flags_.quick) request.steps = 1;
+      request.stop = &g_interrupted;
       ASSIGN_OR_RETURN(const VerificationResult result,
                        VerifyTrainingPlan(model_, row.plan, request));
-      row.equal = result.equal;
+      if (!result.interrupted) row.equal = result.equal;
     }
     return absl::OkStatus();
   }
@@ -225,6 +226,7 @@ class CompareRun {
                    {"machine", priced_.machine->name},
                    {"devices", priced_.machine->topology.size()},
                    {"verified", flags_.verify ? (flags_.quick ? "quick" : "full") : "no"},
+                   {"interrupted", g_interrupted.load()},
                    {"strategies", list}};
     answer.text = TableText(table, 1) + declined;
     absl::StrAppend(&answer.text,

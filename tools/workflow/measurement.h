@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -57,8 +58,8 @@ class InterleavedMeasurement {
   // Rounds until every plan has made so many steps more.
   absl::Status Rounds(int steps);
 
-  // Of each plan, over its counted steps so far. Cancelled if one has none.
-  absl::StatusOr<std::vector<Nanos>> Medians() const;
+  // Of each plan, over its counted steps so far; nullopt if it has none.
+  std::vector<std::optional<Nanos>> Medians() const;
 
  private:
   struct Entry {

@@ -70,6 +70,10 @@ def test_flags_that_do_not_go_together_are_wrong_usage():
     refuses("profile lenet --machine p100-4x4", 2, r"p100-4x4.*not this host")
 
 
+def test_steps_and_epochs_together_are_wrong_usage():
+    refuses(f"run {lenet_plan()} --steps 3 --epochs 2", 2, r"--steps and --epochs both say how far to train")
+
+
 def test_missing_model_is_wrong_usage():
     refuses("plan", 2, r"model")
 
@@ -158,6 +162,44 @@ def test_run_trains_saves_resumes_and_writes_the_timeline():
     whole = answer("run run.textproto --steps 5", "losses")["losses"]
     rest = answer("run run.textproto --steps 5 --resume w.safetensors", "losses")["losses"]
     check(whole[-len(rest):] == rest, f"resumed losses {rest} are not the end of {whole}")
+
+
+def test_a_resumed_run_has_the_seed_that_it_began_with():
+    begin = f"run {lenet_plan()} --timeline none --init_seed 5"
+    whole = answer(f"{begin} --steps 5", "losses")["losses"]
+    partita(f"{begin} --steps 3 --save seeded.safetensors")
+    for seed in ("", "--init_seed 5"):
+        resume = f"run {lenet_plan()} --timeline none --steps 5 --resume seeded.safetensors {seed}"
+        rest = answer(resume, "losses")["losses"]
+        check(whole[3:] == rest, f"resumed losses {rest} are not the end of {whole}")
+    resume = f"run {lenet_plan()} --steps 5 --resume seeded.safetensors"
+    refuses(f"{resume} --init_seed 6", 3, r"run of seed 5; wanted is seed 6\. Leave --init_seed away")
+    refuses(f"{resume} --data synthetic:777", 3, r"batch 3 of epoch 0 of \d+ samples; found are 777")
+
+
+def grey_jpeg():
+    """A grey picture of 8 x 8 pixels: Huffman tables of one symbol each, and one byte of data."""
+    quantisation = bytes.fromhex("ffdb004300") + bytes([1] * 64)
+    frame = bytes.fromhex("ffc0000b080008000801011100")
+    tables = b"".join(bytes.fromhex("ffc40014") + bytes([kind, 1] + [0] * 16) for kind in (0x00, 0x10))
+    scan = bytes.fromhex("ffda0008010100003f00") + b"\x3f"
+    return b"\xff\xd8" + quantisation + frame + tables + scan + b"\xff\xd9"
+
+
+def test_run_names_the_broken_samples_that_it_skips():
+    for name in ("a", "b"):
+        folder = pathlib.Path("pictures", name)
+        folder.mkdir(parents=True)
+        for k in range(20):
+            broken = name == "b" and k < 12
+            (folder / f"{k}.jpg").write_bytes(grey_jpeg()[:60] if broken else grey_jpeg())
+    line = f"run {lenet_plan()} --data pictures --epochs 2 --timeline none"
+    refuses(line, 3, r"pictures/b/\d+\.jpg' is a broken JPEG")
+    result = partita(f"{line} --skip_broken --eval_data pictures --eval_every 2 --json")
+    named = re.findall(r"skipped: '(pictures/b/\d+\.jpg)' is a broken JPEG", result.err)
+    check(len(named) == len(set(named)) == 10, f"{named}")
+    check("skipped: 2 more broken samples" in result.err, result.err)
+    check(result.json()["skipped"] == 12, result.out)
 
 
 def test_compare_rows_that_decline_have_all_keys():
@@ -406,6 +448,15 @@ def test_interrupted_comparison_reports_what_it_measured():
     check(json.loads(out)["strategies"][0]["measured_ms"] > 0, out)
 
 
+def test_comparison_interrupted_before_it_measured_has_the_predictions():
+    line = "compare mlp_tiny --devices 2 --profile_time 0 --evaluations 1000000000 --measure --json"
+    found = json.loads(interrupted(line, 3))
+    check(found["interrupted"] is True, f"{found}")
+    rows = [row for row in found["strategies"] if "declined" not in row]
+    check("searched" in [row["name"] for row in rows], f"{rows}")
+    check(all(row["predicted_ms"] > 0 and row["measured_ms"] is None for row in rows), f"{rows}")
+
+
 def test_interrupt_before_anything_is_found_exits_with_130():
     machine = partita("machine show p100-4x4").out
     small, count = re.subn(r"memory_bytes: \d+", "memory_bytes: 1000", machine)
@@ -415,6 +466,18 @@ def test_interrupt_before_anything_is_found_exits_with_130():
     out = interrupted(line, 2)
     check(json.loads(out)["error"]["exit_code"] == 130, out)
     check(not pathlib.Path("none.textproto").exists(), "there is a plan")
+
+
+def test_interrupted_verification_says_how_far_it_came():
+    found = json.loads(interrupted(f"verify {lenet_plan()} --steps 1000000 --json", 5))
+    check(found["interrupted"] is True and found["equal"] is None and found["first_difference"] is None, f"{found}")
+    check(found["steps_compared"] > 0, f"{found}")
+
+
+def test_interrupted_verification_against_a_reference_says_how_far_it_came():
+    line = f"verify --reference {data('oracle/mlp')} --random_plans 1000000000 --json"
+    found = json.loads(interrupted(line, 5))
+    check(found["interrupted"] is True and found["equal"] is None and found["plans"] > 0, f"{found}")
 
 
 def test_interrupted_training_saves():
