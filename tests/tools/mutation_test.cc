@@ -208,7 +208,12 @@ std::vector<std::string> PlanTexts() {
     plan.strategy = RandomStrategy(model->graph, 3, random);
     plan.prediction =
         Prediction{Nanos(123456), {Bytes(1), Bytes(2), Bytes(3)}, {Bytes(4), Bytes(5), Bytes(6)}};
-    plan.provenance = {"0.1.0", "mcmc", uint64_t{1} << 63, 1000, {"beta=0.5"}};
+    plan.provenance = {.program_version = "0.1.0",
+                       .search = "mcmc",
+                       .machine = "p100-4x4",
+                       .seed = uint64_t{1} << 63,
+                       .evaluations = 1000,
+                       .options = {"beta=0.5"}};
     const auto step = BuildPlannedStep(model->graph, plan);
     EXPECT_TRUE(step.ok()) << step.status();
     plan.order = PlanOrder{.task_graph_fingerprint = step->tasks.fingerprint()};

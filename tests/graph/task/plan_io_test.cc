@@ -44,7 +44,12 @@ Plan MakePlan(const Graph& graph, std::mt19937_64& random) {
                                .measured = 7,
                                .interpolated = 8,
                                .roofline = 9};
-  plan.provenance = {"0.1.0", "mcmc", uint64_t{1} << 63, 1000, {"beta=0.5", "starts=\"3\""}};
+  plan.provenance = {.program_version = "0.1.0",
+                     .search = "mcmc",
+                     .machine = "p100-4x4",
+                     .seed = uint64_t{1} << 63,
+                     .evaluations = 1000,
+                     .options = {"beta=0.5", "starts=\"3\""}};
   auto step = BuildPlannedStep(graph, plan);
   CHECK(step.ok()) << step.status();
   plan.order = PlanOrder{.task_graph_fingerprint = step->tasks.fingerprint()};
