@@ -105,11 +105,13 @@ class Comparison {
     setup.hang_seconds = 600;
     setup.stop = request_.stop;
     ASSIGN_OR_RETURN(const auto executor, OpenExecutor(graph_, std::move(step), setup));
+    if (IsSet(request_.stop)) return absl::CancelledError("interrupted before the first step");
     SerialTrainer serial(graph_, request_.seed);
     serial.StopWhen(request_.stop);
     SetInputs(ring, serial);
     for (const Tensor& tensor : graph_.tensors()) {
       if (!LivesBetweenSteps(tensor)) continue;
+      if (IsSet(request_.stop)) return absl::CancelledError("interrupted before the first step");
       RETURN_IF_ERROR(executor->WriteTensor(
           tensor.id, {tensor.type.dtype, serial.value(tensor.id).bytes.data()}));
     }
