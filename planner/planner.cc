@@ -17,50 +17,44 @@ std::optional<Nanos> BaselineOf(const Evaluator& evaluator) {
   return evaluation.time;
 }
 
+// Of a plan and its evaluated step.
+absl::StatusOr<PlanOutcome> OutcomeOf(const Evaluator& evaluator, Plan plan, EvaluatedStep step) {
+  if (!step.evaluation.feasible()) return absl::ResourceExhaustedError(step.evaluation.reason);
+  // However a plan was found, it meets the same independent check.
+  RETURN_IF_ERROR(
+      VerifyStep({evaluator.graph(), plan.strategy, step.tasks, step.order, &step.memory}));
+  PlanOutcome outcome;
+  outcome.baseline = BaselineOf(evaluator);
+  outcome.search.best = plan.strategy;
+  outcome.search.evaluation = step.evaluation;
+  outcome.search.origin = plan.provenance.search;
+  outcome.search.evaluations = 1;
+  plan.prediction = PredictionOf(step.evaluation);
+  outcome.plan = std::move(plan);
+  outcome.step = std::move(step);
+  return outcome;
+}
+
 }  // namespace
 
 absl::StatusOr<PlanOutcome> PlanOf(const Evaluator& evaluator, const Strategy& strategy,
                                    const std::string& origin) {
-  PlanOutcome outcome;
-  ASSIGN_OR_RETURN(outcome.step, evaluator.EvaluateStep(strategy));
-  if (!outcome.step.evaluation.feasible()) {
-    return absl::ResourceExhaustedError(outcome.step.evaluation.reason);
-  }
-  // However a plan was found, it meets the same independent check.
-  RETURN_IF_ERROR(VerifyStep(
-      {evaluator.graph(), strategy, outcome.step.tasks, outcome.step.order, &outcome.step.memory}));
-  outcome.baseline = BaselineOf(evaluator);
-  outcome.search.best = strategy;
-  outcome.search.evaluation = outcome.step.evaluation;
-  outcome.search.origin = origin;
-  outcome.search.evaluations = 1;
-  Plan& plan = outcome.plan;
+  ASSIGN_OR_RETURN(EvaluatedStep step, evaluator.EvaluateStep(strategy));
+  Plan plan;
   plan.topology = evaluator.topology();
   plan.strategy = strategy;
   plan.choices = evaluator.options().choices;
-  plan.order = PlanOrderOf(outcome.step);
-  plan.prediction = PredictionOf(outcome.step.evaluation);
+  plan.order = PlanOrderOf(step);
   plan.provenance.search = origin;
   plan.provenance.evaluations = 1;
-  return outcome;
+  return OutcomeOf(evaluator, std::move(plan), std::move(step));
 }
 
 absl::StatusOr<PlanOutcome> EvaluatePlan(const Evaluator& evaluator, const Plan& plan) {
-  PlanOutcome outcome;
-  ASSIGN_OR_RETURN(PlannedStep step, BuildPlannedStep(evaluator.graph(), plan));
-  ASSIGN_OR_RETURN(outcome.step,
-                   evaluator.EvaluateOrder(std::move(step.tasks), std::move(step.order)));
-  if (!outcome.step.evaluation.feasible()) {
-    return absl::ResourceExhaustedError(outcome.step.evaluation.reason);
-  }
-  outcome.baseline = BaselineOf(evaluator);
-  outcome.search.best = plan.strategy;
-  outcome.search.evaluation = outcome.step.evaluation;
-  outcome.search.origin = plan.provenance.search;
-  outcome.search.evaluations = 1;
-  outcome.plan = plan;
-  outcome.plan.prediction = PredictionOf(outcome.step.evaluation);
-  return outcome;
+  ASSIGN_OR_RETURN(PlannedStep planned, BuildPlannedStep(evaluator.graph(), plan));
+  ASSIGN_OR_RETURN(EvaluatedStep step,
+                   evaluator.EvaluateOrder(std::move(planned.tasks), std::move(planned.order)));
+  return OutcomeOf(evaluator, plan, std::move(step));
 }
 
 absl::StatusOr<PlanOutcome> MakePlan(const Evaluator& evaluator, const PlanRequest& request) {

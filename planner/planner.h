@@ -33,8 +33,8 @@ absl::StatusOr<PlanOutcome> PlanOf(const Evaluator& evaluator, const Strategy& s
                                    const std::string& origin);
 
 // A plan at hand, run as it says, with its own order. The evaluator's machine is the plan's, its
-// choices are the plan's. Errors: those of BuildPlannedStep; ResourceExhausted where it does not
-// fit.
+// choices are the plan's. Errors: those of BuildPlannedStep and VerifyStep; ResourceExhausted where
+// it does not fit.
 absl::StatusOr<PlanOutcome> EvaluatePlan(const Evaluator& evaluator, const Plan& plan);
 
 }  // namespace partita

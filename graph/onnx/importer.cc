@@ -208,8 +208,7 @@ absl::Status Importer::UnsupportedError() const {
       absl::StrCat("operators that are not supported (", unsupported_.size(), "):\n  ",
                    absl::StrJoin(unsupported_, "\n  "),
                    "\n`partita list onnx_operators` shows what is; exporting in training form "
-                   "without optimization keeps "
-                   "operators simple"));
+                   "without optimization keeps operators simple"));
   error.SetPayload(kUnsupportedPayload, absl::Cord(absl::StrJoin(unsupported_, "\n")));
   return error;
 }

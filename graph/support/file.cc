@@ -13,15 +13,6 @@
 namespace partita {
 namespace {
 
-absl::Status FileError(const std::string& action, const std::string& path) {
-  const std::string text = absl::StrCat("cannot ", action, " '", path, "': ", strerror(errno));
-  if (errno == ENOENT || errno == ENOTDIR) return absl::NotFoundError(text);
-  if (errno == EACCES || errno == EPERM) return absl::PermissionDeniedError(text);
-  if (errno == ENOSPC) return absl::UnavailableError(text);  // the disk, not memory
-  if (errno == EIO) return absl::UnavailableError(text);
-  return absl::InvalidArgumentError(text);  // the path: a folder, too long, a circle of links
-}
-
 struct Descriptor {
   int fd;
   ~Descriptor() {
@@ -30,6 +21,14 @@ struct Descriptor {
 };
 
 }  // namespace
+
+absl::Status FileError(absl::string_view action, const std::string& path) {
+  const std::string text = absl::StrCat("cannot ", action, " '", path, "': ", strerror(errno));
+  if (errno == ENOENT || errno == ENOTDIR) return absl::NotFoundError(text);
+  if (errno == EACCES || errno == EPERM) return absl::PermissionDeniedError(text);
+  if (errno == EIO || errno == ENOSPC) return absl::UnavailableError(text);  // the disk
+  return absl::InvalidArgumentError(text);  // the path: a folder, too long, a circle of links
+}
 
 absl::StatusOr<std::string> ReadFile(const std::string& path, int64_t max_bytes) {
   // Not to wait for somebody to write where the path is a pipe.

@@ -14,6 +14,10 @@ namespace partita {
 // is no regular file or larger than `max_bytes`; each message names the path.
 absl::StatusOr<std::string> ReadFile(const std::string& path, int64_t max_bytes);
 
+// What errno says of an action ("open") on a file: NotFound, PermissionDenied, Unavailable where
+// the device fails or is full, otherwise InvalidArgument. The message names the path.
+absl::Status FileError(absl::string_view action, const std::string& path);
+
 // Writes beside the target, syncs and renames, so a reader sees the old content or the new, never a
 // part.
 absl::Status WriteFileAtomically(const std::string& path, const std::string& content);

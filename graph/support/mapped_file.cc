@@ -1,8 +1,6 @@
 #include "graph/support/mapped_file.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -10,26 +8,15 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "graph/support/file.h"
 
 namespace partita {
-namespace {
-
-absl::Status OpenError(const std::string& path) {
-  const std::string text = absl::StrCat("cannot open '", path, "': ", strerror(errno));
-  if (errno == ENOENT || errno == ENOTDIR) return absl::NotFoundError(text);
-  if (errno == EACCES || errno == EPERM) return absl::PermissionDeniedError(text);
-  if (errno == EIO) return absl::UnavailableError(text);
-  return absl::InvalidArgumentError(text);
-}
-
-}  // namespace
-
 absl::StatusOr<MappedFile> MappedFile::Open(const std::string& path) {
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (fd < 0) return OpenError(path);
+  if (fd < 0) return FileError("open", path);
   struct stat info;
   if (fstat(fd, &info) != 0) {
-    const absl::Status error = OpenError(path);
+    const absl::Status error = FileError("open", path);
     close(fd);
     return error;
   }
@@ -45,7 +32,7 @@ absl::StatusOr<MappedFile> MappedFile::Open(const std::string& path) {
     return MappedFile({});
   }
   void* start = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd, 0);
-  const absl::Status error = start == MAP_FAILED ? OpenError(path) : absl::OkStatus();
+  const absl::Status error = start == MAP_FAILED ? FileError("open", path) : absl::OkStatus();
   close(fd);
   if (!error.ok()) return error;
   return MappedFile({static_cast<const std::byte*>(start), size});

@@ -156,11 +156,14 @@ class Assigner {
   }
 
   // Joins a kernel's output to an input that dies in it. What is joined has one place: that of its
-  // first member, whose life then covers all.
+  // first member until the last use of any.
   void MergeInPlace() {
     place_of_.resize(lives_.size());
-    for (size_t b = 0; b < lives_.size(); ++b) place_of_[b] = static_cast<int32_t>(b);
-    joined_ = lives_;
+    place_until_.reserve(lives_.size());
+    for (size_t b = 0; b < lives_.size(); ++b) {
+      place_of_[b] = static_cast<int32_t>(b);
+      place_until_.push_back(lives_[b].last);
+    }
     for (TaskId task : order_) {
       const auto rows = uses_.OverwritesOf(task.index());
       for (size_t r = 0; r < rows.size(); ++r) {
@@ -173,8 +176,8 @@ class Assigner {
         if (is_taken || !MayShare(rows[r], task)) continue;
         const int32_t place = place_of_[rows[r].from.index()];
         place_of_[rows[r].to.index()] = place;
-        Life& life = joined_[static_cast<size_t>(place)];
-        life.last = std::max(life.last, lives_[rows[r].to.index()].last);
+        int32_t& until = place_until_[static_cast<size_t>(place)];
+        until = std::max(until, lives_[rows[r].to.index()].last);
       }
     }
   }
@@ -184,9 +187,9 @@ class Assigner {
     const BufferUses::BufferFacts& b = uses_.buffers[row.to.index()];
     if (a.persistent || b.persistent || a.format != b.format || a.bytes != b.bytes) return false;
     const Life& to = lives_[row.to.index()];
-    const Life& from = joined_[static_cast<size_t>(place_of_[row.from.index()])];
+    const int32_t until = place_until_[static_cast<size_t>(place_of_[row.from.index()])];
     return to.first_writer == task.value() && order_[static_cast<size_t>(to.first)] == task &&
-           from.last != kForever && order_[static_cast<size_t>(from.last)] == task;
+           until != kForever && order_[static_cast<size_t>(until)] == task;
   }
 
   // What lives between steps comes first; then everything takes and returns its place as it does
@@ -223,9 +226,9 @@ class Assigner {
 
   // The last of those that share a place returns it.
   void Return(size_t b, size_t place, std::vector<Arena>& arenas) {
-    Life& life = joined_[static_cast<size_t>(place_of_[b])];
-    if (life.last != static_cast<int32_t>(place) || result_.offset[b] < 0) return;
-    life.last = kForever;  // once
+    int32_t& until = place_until_[static_cast<size_t>(place_of_[b])];
+    if (until != static_cast<int32_t>(place) || result_.offset[b] < 0) return;
+    until = kForever;  // once
     const int64_t begin = result_.offset[b];
     arenas[uses_.buffers[b].device.index()].Return(begin, begin + Aligned(uses_.buffers[b].bytes));
   }
@@ -278,9 +281,10 @@ class Assigner {
   BufferAssignment result_;
   std::vector<Life> lives_;
   std::vector<BufferId> by_first_;  // in the order of their first use
-  // By buffer: whose place it has, and for those whose place it is the life of all that share it.
+  // By buffer: whose place it has, and for those whose place it is the last use of all that share
+  // it.
   std::vector<int32_t> place_of_;
-  std::vector<Life> joined_;
+  std::vector<int32_t> place_until_;
   std::vector<int32_t> user_begin_;
   std::vector<TaskId> users_;
 };

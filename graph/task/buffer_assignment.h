@@ -81,9 +81,9 @@ BufferUses FindBufferUses(const TaskGraph& graph, const MemorySizes& sizes);
 
 // Gives every buffer the lowest offset that is free when `order` (a topological order of all tasks)
 // comes to its first use, until its last: on training steps within a few per cent of what is alive
-// at once, in nearly linear time. Kernels write over an input where
-// they may and the input dies there. The same function serves the memory model and the runtime, so
-// predicted and allocated bytes are equal.
+// at once, in nearly linear time. Kernels write over an input where they may and the input dies
+// there. The same function serves the memory model and the runtime, so predicted and allocated
+// bytes are equal.
 BufferAssignment AssignBuffers(const BufferUses& uses, std::span<const TaskId> order);
 BufferAssignment AssignBuffers(const TaskGraph& graph, std::span<const TaskId> order,
                                const MemorySizes& sizes);

@@ -4,6 +4,7 @@
 #include <limits>
 #include <string>
 
+#include "graph/support/stop_flag.h"
 #include "planner/search/search_algorithm.h"
 
 namespace partita {
@@ -37,9 +38,7 @@ class SearchState {
   absl::StatusOr<SearchResult> Finish();
 
  private:
-  bool Stopped() const {
-    return options_.stop != nullptr && options_.stop->load(std::memory_order_relaxed);
-  }
+  bool Stopped() const { return IsSet(options_.stop); }
   double Seconds() const {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
   }

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "graph/support/clock.h"
 #include "graph/support/status_macros.h"
+#include "graph/support/stop_flag.h"
 #include "runtime/backend/host/host_device.h"
 #include "runtime/executor/device_lanes.h"
 
@@ -53,7 +54,7 @@ class StepWatch {
     while (!stop_) {
       wake_.wait_for(lock, tick_);
       if (!armed_ || stop_) continue;
-      if (stop_step_ != nullptr && stop_step_->load(std::memory_order_relaxed)) {
+      if (IsSet(stop_step_)) {
         End(lock, calls_.cancel);
         continue;
       }
@@ -175,7 +176,7 @@ class BackendExecutor : public Executor {
 
   absl::StatusOr<StepResult> Step(HostTensor input, HostTensor labels,
                                   const StepArguments& arguments) override {
-    if (options_.stop != nullptr && options_.stop->load()) {
+    if (IsSet(options_.stop)) {
       return absl::CancelledError("interrupted before the step");
     }
     const StepFeed feed{input, labels, arguments, ++round_};

@@ -7,6 +7,7 @@
 #include "graph/part_view.h"
 #include "graph/support/fingerprint.h"
 #include "graph/support/status_macros.h"
+#include "graph/support/stop_flag.h"
 #include "runtime/backend/reference/kernels.h"
 
 namespace partita {
@@ -174,7 +175,7 @@ absl::Status SerialTrainer::Step(const StepArguments& arguments) {
     if (IsComputed(tensor.kind)) std::fill(bytes.begin(), bytes.end(), std::byte{0});
   }
   for (const Operator& op : graph_.ops()) {
-    if (stop_ != nullptr && stop_->load(std::memory_order_relaxed)) {
+    if (IsSet(stop_)) {
       return absl::CancelledError(absl::StrCat("interrupted before operator '", op.name, "'"));
     }
     absl::Status status = Run(op, launches_[op.id.index()], arguments);

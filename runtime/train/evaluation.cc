@@ -10,6 +10,7 @@
 #include "graph/parallel/parts.h"
 #include "graph/support/check.h"
 #include "graph/support/status_macros.h"
+#include "graph/support/stop_flag.h"
 
 namespace partita {
 namespace {
@@ -158,7 +159,7 @@ absl::StatusOr<EvaluationResult> ModelEvaluation::Run(const TrainingState& state
   ASSIGN_OR_RETURN(const auto batches, BatchLoader::Create(source, options));
   EvaluationResult result;
   for (int64_t b = 0; b < batches->batches_per_epoch(); ++b) {
-    if (stop != nullptr && stop->load()) return absl::CancelledError("evaluation interrupted");
+    if (IsSet(stop)) return absl::CancelledError("evaluation interrupted");
     ASSIGN_OR_RETURN(Batch batch, batches->Next());
     result.samples += batch.valid;
     ASSIGN_OR_RETURN(const Sums sums, RunPaddedBatch(std::move(batch)));

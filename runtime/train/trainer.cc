@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "graph/support/clock.h"
 #include "graph/support/status_macros.h"
+#include "graph/support/stop_flag.h"
 #include "runtime/train/executor_setup.h"
 
 namespace partita {
@@ -81,7 +82,7 @@ absl::StatusOr<std::unique_ptr<BatchLoader>> Trainer::OpenLoader(LoaderPosition 
 absl::Status Trainer::Run() {
   ASSIGN_OR_RETURN(const auto loader, OpenLoader(now_.position));
   while (now_.step < end_step_) {
-    if (options_.stop != nullptr && options_.stop->load()) {
+    if (IsSet(options_.stop)) {
       return absl::CancelledError(
           absl::StrCat("interrupted after step ", now_.step, " of ", end_step_));
     }

@@ -15,15 +15,10 @@
 #include "graph/zoo/models.h"
 #include "planner/evaluator.h"
 #include "planner/expert/expert_strategies.h"
+#include "tests/testing/ok.h"
 
 namespace partita {
 namespace {
-
-template <class T>
-T Ok(absl::StatusOr<T> value) {
-  CHECK(value.ok()) << value.status();
-  return *std::move(value);
-}
 
 void Evaluate(benchmark::State& state, const std::string& model, int devices, bool whole) {
   const Graph graph = Ok(BuildTrainingGraph(Ok(MakeZooModel(model, 256)), {}));

@@ -34,18 +34,13 @@
 #include "planner/simulator/simulator.h"
 #include "planner/step_cache.h"
 #include "tests/planner/strategies.h"
+#include "tests/testing/ok.h"
 #include "tests/testing/random_strategy.h"
 
 namespace partita {
 namespace {
 
 constexpr double kLimit = 150;  // ns for each task
-
-template <class T>
-T Ok(absl::StatusOr<T> value) {
-  CHECK(value.ok()) << value.status();
-  return *std::move(value);
-}
 
 struct Case {
   std::string name;  // model/machine/devices/strategy

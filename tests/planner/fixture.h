@@ -13,14 +13,9 @@
 #include "planner/evaluator.h"
 #include "planner/expert/expert_strategies.h"
 #include "planner/search/search_algorithm.h"
+#include "tests/testing/ok.h"
 
 namespace partita {
-
-template <class T>
-T Ok(absl::StatusOr<T> value) {
-  CHECK(value.ok()) << value.status();
-  return *std::move(value);
-}
 
 inline Graph TrainingGraphOf(const std::string& model, int64_t batch) {
   return Ok(BuildTrainingGraph(Ok(MakeZooModel(model, batch)), {}));

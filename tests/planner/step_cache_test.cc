@@ -15,17 +15,12 @@
 #include "graph/training_graph.h"
 #include "graph/zoo/models.h"
 #include "planner/evaluator.h"
+#include "tests/testing/ok.h"
 #include "tests/testing/random_graph.h"
 #include "tests/testing/random_strategy.h"
 
 namespace partita {
 namespace {
-
-template <class T>
-T Ok(absl::StatusOr<T> value) {
-  CHECK(value.ok()) << value.status();
-  return *std::move(value);
-}
 
 // Everything that a flat step holds, as one list.
 std::vector<int64_t> NumbersOf(const FlatStep& step) {

@@ -8,37 +8,31 @@
 #include "graph/support/check.h"
 #include "graph/training_graph.h"
 #include "runtime/backend/reference/kernels.h"
+#include "tests/testing/ok.h"
 
 namespace partita {
 namespace {
-
-template <class T>
-T Get(absl::StatusOr<T> value) {
-  CHECK(value.ok()) << value.status();
-  return *std::move(value);
-}
 
 class ExactModel {
  public:
   explicit ExactModel(std::mt19937_64& random) : random_(random), builder_("exact") {}
 
   Graph Run() {
-    TensorId x = Get(builder_.AddInput(
+    TensorId x = Ok(builder_.AddInput(
         "x", {DType::kFloat32, {2 + Below(3), 1 + Below(3), 4 + Below(4), 3 + Below(4)}}));
     for (int64_t i = 2 + Below(3); i > 0; --i) x = AddLayer(x);
     const Shape s = ShapeOf(x);
-    x = Get(
-        builder_.Add({.name = "flatten", .attrs = Reshape{.shape = {s[0], -1}}, .inputs = {x}}));
+    x = Ok(builder_.Add({.name = "flatten", .attrs = Reshape{.shape = {s[0], -1}}, .inputs = {x}}));
     if (Below(2) == 0) x = Add(Relu{}, {Linear(x)});
     builder_.SetLogits(Linear(x));
-    return Get(std::move(builder_).Build());
+    return Ok(std::move(builder_).Build());
   }
 
  private:
   int64_t Below(int64_t n) { return static_cast<int64_t>(random_() % static_cast<uint64_t>(n)); }
   Shape ShapeOf(TensorId x) const { return builder_.tensor(x).type.shape; }
   TensorId Weight(const Shape& shape) {
-    return Get(builder_.AddWeight(absl::StrCat("w", names_++), {DType::kFloat32, shape}, {}));
+    return Ok(builder_.AddWeight(absl::StrCat("w", names_++), {DType::kFloat32, shape}, {}));
   }
   // The result, or the first input if these attributes do not fit.
   TensorId Add(OpAttrs attrs, std::vector<TensorId> inputs) {
@@ -127,7 +121,7 @@ std::vector<DenseTensor> RunOnMagnitudes(const SerialTrainer& trainer, const Ope
 
 Graph RandomExactGraph(std::mt19937_64& random) {
   const Graph model = ExactModel(random).Run();
-  return Get(BuildTrainingGraph(
+  return Ok(BuildTrainingGraph(
       model, {.optimizer = random() % 2 == 0 ? TrainingOptions::kSgd : TrainingOptions::kNesterov,
               .loss = TrainingOptions::kSumOfSquares}));
 }

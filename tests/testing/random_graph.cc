@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "graph/layers.h"
 #include "graph/support/check.h"
+#include "tests/testing/ok.h"
 
 namespace partita {
 namespace {
@@ -18,7 +19,7 @@ class ModelGenerator {
     const int64_t n = 2 + Below(4);
     TensorId x;
     if (Chance(70)) {
-      x = Get(
+      x = Ok(
           builder_.AddInput("x", {DType::kFloat32, {n, 1 + Below(4), 3 + Below(6), 2 + Below(5)}}));
       for (int i = 1 + Below(5); i > 0; --i) x = AddImageLayer(x);
       if (Chance(80)) {
@@ -26,24 +27,19 @@ class ModelGenerator {
       } else if (Chance(50)) {
         x = Try(Transpose{.perm = {0, 2, 3, 1}}, {x});
       } else {
-        x = Get(Chance(50) ? AddLogSoftmax(builder_, Name(), x) : AddSoftmax(builder_, Name(), x));
+        x = Ok(Chance(50) ? AddLogSoftmax(builder_, Name(), x) : AddSoftmax(builder_, Name(), x));
       }
     } else {
-      x = Get(builder_.AddInput("x", {DType::kFloat32, {n, 2 + Below(6)}}));
+      x = Ok(builder_.AddInput("x", {DType::kFloat32, {n, 2 + Below(6)}}));
     }
     for (int i = Below(4); i > 0; --i) x = AddRowLayer(x);
     x = Linear(x, 2 + Below(5));
-    if (Chance(15)) x = Get(AddSoftmax(builder_, Name(), x));
+    if (Chance(15)) x = Ok(AddSoftmax(builder_, Name(), x));
     builder_.SetLogits(x);
-    return Get(std::move(builder_).Build());
+    return Ok(std::move(builder_).Build());
   }
 
  private:
-  template <class T>
-  static T Get(absl::StatusOr<T> value) {
-    CHECK(value.ok()) << value.status();
-    return *std::move(value);
-  }
   int64_t Below(int64_t n) { return static_cast<int64_t>(random_() % static_cast<uint64_t>(n)); }
   bool Chance(int64_t percent) { return Below(100) < percent; }
   std::string Name() { return absl::StrCat("op", names_++); }
@@ -51,8 +47,8 @@ class ModelGenerator {
 
   TensorId Weight(const Shape& shape, bool trainable = true) {
     const Initializer initializer{.kind = Initializer::Kind::kUniformFanIn, .fan_in = 4};
-    return Get(builder_.AddWeight(absl::StrCat("w", names_++), {DType::kFloat32, shape},
-                                  initializer, nullptr, trainable));
+    return Ok(builder_.AddWeight(absl::StrCat("w", names_++), {DType::kFloat32, shape}, initializer,
+                                 nullptr, trainable));
   }
   // The result, or `x` if these attributes do not fit it.
   TensorId Try(OpAttrs attrs, std::vector<TensorId> inputs) {
@@ -75,7 +71,7 @@ class ModelGenerator {
       case 6:
         return ReluOf(x);
       case 7:
-        return Get(AddLrn(builder_, Name(), x, {.size = 1 + Below(5), .alpha = 0.5}));
+        return Ok(AddLrn(builder_, Name(), x, {.size = 1 + Below(5), .alpha = 0.5}));
       case 8:
         return BatchNorm(x);
       case 9:
@@ -91,7 +87,7 @@ class ModelGenerator {
       case 13:
         return Broadcast(x);
       case 14:
-        return Get(AddDropout(builder_, Name(), x, 0.25 * static_cast<double>(Below(4))));
+        return Ok(AddDropout(builder_, Name(), x, 0.25 * static_cast<double>(Below(4))));
       case 15:
         return Try(Scale{.alpha = 0.5, .beta = Chance(50) ? 0.25 : 0}, {x});
       default:
@@ -135,7 +131,7 @@ class ModelGenerator {
       layer.running_mean = Weight(c, false);
       layer.running_variance = Weight(c, false);
     }
-    return Get(AddBatchNorm(builder_, layer));
+    return Ok(AddBatchNorm(builder_, layer));
   }
 
   TensorId Arithmetic(TensorId a, TensorId b) {
@@ -196,7 +192,7 @@ class ModelGenerator {
   }
 
   TensorId Mean(TensorId x, std::vector<int64_t> axes, bool keepdims) {
-    return Try(Get(MakeReduceMean(ShapeOf(x), std::move(axes), keepdims)), {x});
+    return Try(Ok(MakeReduceMean(ShapeOf(x), std::move(axes), keepdims)), {x});
   }
 
   // From [n,c,h,w] to [n, features].
@@ -213,7 +209,7 @@ class ModelGenerator {
     std::vector<TensorId> operands = {
         x, Weight(transposed ? Shape{outputs, inputs} : Shape{inputs, outputs})};
     if (Chance(60)) operands.push_back(Weight({outputs}));
-    return Get(builder_.Add(
+    return Ok(builder_.Add(
         {.name = Name(), .attrs = MatMul{.transposed = transposed}, .inputs = operands}));
   }
 
@@ -226,13 +222,13 @@ class ModelGenerator {
       case 2:
         return ReluOf(Linear(x, 2 + Below(4)));
       case 3:
-        return Get(AddSoftmax(builder_, Name(), x));
+        return Ok(AddSoftmax(builder_, Name(), x));
       case 4:
-        return Get(AddLogSoftmax(builder_, Name(), x));
+        return Ok(AddLogSoftmax(builder_, Name(), x));
       case 5:
         return BatchNorm(x);
       case 6:
-        return Get(AddDropout(builder_, Name(), x, 0.5));
+        return Ok(AddDropout(builder_, Name(), x, 0.5));
       case 7:
         return Arithmetic(x, Linear(x, s.back()));
       case 8: {

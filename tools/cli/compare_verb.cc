@@ -93,7 +93,7 @@ class CompareRun {
     const Evaluator own(model_.graph, evaluator.topology(), evaluator.model(), options);
     plan.topology = evaluator.topology();
     absl::StatusOr<PlanOutcome> outcome = EvaluatePlan(own, plan);
-    if (outcome.ok() || absl::IsResourceExhausted(outcome.status())) return outcome;
+    if (!absl::IsInvalidArgument(outcome.status())) return outcome;
     return PlanOf(own, plan.strategy, plan.provenance.search);
   }
 

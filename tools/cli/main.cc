@@ -78,8 +78,8 @@ void PrintError(bool json, int code, const std::string& message,
 
 // What is wrong with a command line that CLI11 refused. It says that a verb is missing where the
 // verb is unknown, and lists arguments from the last to the first.
-std::string UsageError(const CLI::App& app, const std::vector<std::string>& reversed,
-                       const CLI::ParseError& error) {
+std::string ParseErrorText(const CLI::App& app, const std::vector<std::string>& reversed,
+                           const CLI::ParseError& error) {
   const auto word = std::find_if(reversed.rbegin(), reversed.rend(), [](const std::string& arg) {
     return arg.empty() || arg[0] != '-';
   });
@@ -154,7 +154,7 @@ int Main(int argc, char** argv) {
     app.parse(consumed);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
-    PrintError(json, 2, UsageError(app, args, error) + "\nTry: partita --help");
+    PrintError(json, 2, ParseErrorText(app, args, error) + "\nTry: partita --help");
     return 2;
   }
   std::signal(SIGINT, Interrupt);

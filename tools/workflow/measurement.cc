@@ -7,6 +7,7 @@
 #include "graph/support/fingerprint.h"
 #include "graph/support/philox.h"
 #include "graph/support/status_macros.h"
+#include "graph/support/stop_flag.h"
 #include "graph/task/planned_step.h"
 #include "runtime/backend/backends.h"
 #include "runtime/train/executor_setup.h"
@@ -67,6 +68,8 @@ InterleavedMeasurement::InterleavedMeasurement(const Graph& graph, std::vector<P
   }
 }
 
+namespace {
+
 // Of all its devices, as predicted.
 int64_t PeakOf(const Plan& plan) {
   int64_t bytes = 0;
@@ -74,6 +77,8 @@ int64_t PeakOf(const Plan& plan) {
   for (Bytes peak : plan.prediction->peak) bytes += peak.value();
   return bytes;
 }
+
+}  // namespace
 
 void InterleavedMeasurement::MakeRoomFor(const Plan& plan) {
   int64_t room = 0, taken = 0;
@@ -89,7 +94,7 @@ absl::Status InterleavedMeasurement::TakeTurn(Entry& entry, int steps) {
     ASSIGN_OR_RETURN(entry.open, MeasuredPlan::Open(graph_, entry.plan));
     RETURN_IF_ERROR(entry.open->Step().status());  // touches its memory for the first time
   }
-  for (int k = -1; k < steps && !Stopped(); ++k) {
+  for (int k = -1; k < steps && !IsSet(stop_); ++k) {
     ASSIGN_OR_RETURN(const StepResult step, entry.open->Step());
     if (k >= 0) entry.times.push_back(step.wall_ns);
   }
@@ -99,7 +104,7 @@ absl::Status InterleavedMeasurement::TakeTurn(Entry& entry, int steps) {
 
 absl::Status InterleavedMeasurement::Round(int steps) {
   for (Entry& entry : entries_) {
-    if (!Stopped()) RETURN_IF_ERROR(TakeTurn(entry, steps));
+    if (!IsSet(stop_)) RETURN_IF_ERROR(TakeTurn(entry, steps));
   }
   return absl::OkStatus();
 }

@@ -67,7 +67,6 @@ class InterleavedMeasurement {
     std::unique_ptr<MeasuredPlan> open;  // null: is not
     std::vector<int64_t> times;          // of counted steps
   };
-  bool Stopped() const { return stop_ != nullptr && stop_->load(); }
   absl::Status TakeTurn(Entry& entry, int steps);
   // Closes what is open if the plan does not fit beside it.
   void MakeRoomFor(const Plan& plan);

@@ -8,6 +8,7 @@
 #include "cost_model/profile_db.h"
 #include "cost_model/task_costs.h"
 #include "graph/support/status_macros.h"
+#include "graph/support/stop_flag.h"
 #include "graph/task/buffer_assignment.h"
 #include "graph/task/partition.h"
 #include "graph/task/planned_step.h"
@@ -177,7 +178,7 @@ WantedSignatures SignaturesOfSearch(const Graph& graph, const PricedMachine& pri
   bool complete = true;
   const auto out_of_time = [&] {
     const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - begin;
-    complete = complete && spent.count() <= seconds && (stop == nullptr || !stop->load());
+    complete = complete && spent.count() <= seconds && !IsSet(stop);
     return !complete;
   };
   const DeviceTopology& topology = priced.machine->topology;

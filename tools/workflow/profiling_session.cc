@@ -7,6 +7,7 @@
 
 #include "graph/collective/algorithms.h"
 #include "graph/support/status_macros.h"
+#include "graph/support/stop_flag.h"
 #include "runtime/backend/backends.h"
 #include "runtime/comm/communicators.h"
 #include "runtime/train/executor_setup.h"
@@ -231,8 +232,7 @@ double ProfilingSession::Elapsed() const {
 }
 
 bool ProfilingSession::IsOver(double seconds) const {
-  return Elapsed() >= seconds ||
-         (request_.stop != nullptr && request_.stop->load(std::memory_order_relaxed));
+  return Elapsed() >= seconds || IsSet(request_.stop);
 }
 
 void ProfilingSession::ReportProgress(const std::string& what) const {

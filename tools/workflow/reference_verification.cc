@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "graph/onnx/import.h"
 #include "graph/support/status_macros.h"
+#include "graph/support/stop_flag.h"
 #include "planner/space/search_space.h"
 #include "runtime/backend/backends.h"
 #include "runtime/serial/serial_reference.h"
@@ -55,7 +56,7 @@ absl::StatusOr<ReferenceResult> VerifyAgainstReference(const ReferenceRequest& r
   const SearchSpace space(graph, request.devices);
   std::mt19937_64 random(request.seed);
   for (int plan = 0; plan < request.random_plans && result.equal; ++plan) {
-    if (request.stop != nullptr && request.stop->load(std::memory_order_relaxed)) {
+    if (IsSet(request.stop)) {
       result.interrupted = true;
       break;
     }

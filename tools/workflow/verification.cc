@@ -11,6 +11,7 @@
 #include "graph/model_summary.h"
 #include "graph/support/philox.h"
 #include "graph/support/status_macros.h"
+#include "graph/support/stop_flag.h"
 #include "graph/task/buffer_assignment.h"
 #include "graph/task/plan_verifier.h"
 #include "graph/task/task_checks.h"
@@ -23,10 +24,6 @@ namespace partita {
 namespace {
 
 constexpr double kShareOfMemory = 0.9;
-
-bool IsSet(const std::atomic<bool>* stop) {
-  return stop != nullptr && stop->load(std::memory_order_relaxed);
-}
 
 // With the memory that may be taken filled in.
 absl::StatusOr<VerificationRequest> WithMemory(VerificationRequest request) {

@@ -15,6 +15,7 @@
 #include "graph/training_graph.h"
 #include "graph/zoo/models.h"
 #include "tests/planner/strategies.h"
+#include "tests/testing/ok.h"
 #include "tests/testing/random_graph.h"
 #include "tests/testing/random_strategy.h"
 
@@ -22,12 +23,6 @@ namespace partita {
 namespace {
 
 using testing::HasSubstr;
-
-template <class T>
-T Ok(absl::StatusOr<T> value) {
-  CHECK(value.ok()) << value.status();
-  return *std::move(value);
-}
 
 absl::Status Verify(const Graph& graph, const Strategy& strategy, const TaskGraph& tasks) {
   const std::vector<TaskId> order = CanonicalOrder(tasks);
