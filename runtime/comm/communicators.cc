@@ -2,12 +2,36 @@
 
 #include "absl/strings/str_cat.h"
 #include "runtime/comm/inproc/inproc_communicator.h"
+#include "runtime/comm/message_communicator.h"
 
 namespace partita {
 namespace {
 
+absl::StatusOr<std::unique_ptr<Communicator>> MakeInproc(const CommunicatorSetup& setup) {
+  return MakeInprocCommunicator(setup.devices);
+}
+
+absl::StatusOr<std::unique_ptr<Communicator>> MakeMpi(const CommunicatorSetup& setup) {
+  if (setup.port == nullptr) {
+    return absl::UnavailableError("communicator mpi wants processes started by an MPI launcher");
+  }
+  if (setup.port->size() != setup.devices) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the program has ", setup.devices, " devices and the run ", setup.port->size(),
+                     " processes; wanted one process for each device"));
+  }
+  return MakeMessageCommunicator(*setup.port);
+}
+
+#ifdef PARTITA_HAVE_MPI
+constexpr auto kMakeMpi = MakeMpi;
+#else
+constexpr decltype(&MakeMpi) kMakeMpi = nullptr;
+#endif
+
 constexpr CommunicatorRow kCommunicators[] = {
-    {"inproc", MakeInprocCommunicator, "devices are threads of one process with shared memory"},
+    {"inproc", MakeInproc, "devices are threads of one process with shared memory"},
+    {"mpi", kMakeMpi, "devices are processes that MPI starts and connects"},
 };
 
 }  // namespace
@@ -15,10 +39,10 @@ constexpr CommunicatorRow kCommunicators[] = {
 std::span<const CommunicatorRow> Communicators() { return kCommunicators; }
 
 absl::StatusOr<std::unique_ptr<Communicator>> MakeCommunicator(const std::string& name,
-                                                               int devices) {
+                                                               const CommunicatorSetup& setup) {
   std::string names;
   for (const CommunicatorRow& row : kCommunicators) {
-    if (name == row.name && row.make != nullptr) return row.make(devices);
+    if (name == row.name && row.make != nullptr) return row.make(setup);
     absl::StrAppend(&names, names.empty() ? "" : ", ", row.name);
   }
   return absl::NotFoundError(

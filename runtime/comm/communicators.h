@@ -6,20 +6,30 @@
 
 #include "absl/status/statusor.h"
 #include "runtime/comm/communicator.h"
+#include "runtime/comm/message_port.h"
 
 namespace partita {
 
+// What communicators are made of.
+struct CommunicatorSetup {
+  int devices = 1;  // of the program
+  MessagePort* port =
+      nullptr;  // to the other processes, for those between processes; outlives them
+};
+
 struct CommunicatorRow {
   const char* name;
-  std::unique_ptr<Communicator> (*make)(int devices);  // null: not built into this program
+  // Null: not built into this program.
+  absl::StatusOr<std::unique_ptr<Communicator>> (*make)(const CommunicatorSetup& setup);
   const char* description;
 };
 
 // THE table of communicators.
 std::span<const CommunicatorRow> Communicators();
 
-// NotFound lists the valid names.
+// NotFound lists the valid names; Unavailable where a communicator between processes has no port,
+// InvalidArgument where the port has not one rank for each device.
 absl::StatusOr<std::unique_ptr<Communicator>> MakeCommunicator(const std::string& name,
-                                                               int devices);
+                                                               const CommunicatorSetup& setup);
 
 }  // namespace partita

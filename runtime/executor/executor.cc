@@ -98,10 +98,12 @@ class BackendExecutor : public Executor {
                                                      " devices; ", options_.devices.size(),
                                                      " are given"));
     }
-    for (const DeviceSpec& spec : options_.devices) {
-      ASSIGN_OR_RETURN(auto device, backend.Open(spec));
-      device->OnError([this](const absl::Status& status) { AbortAll(status); });
-      devices_.push_back(std::move(device));
+    devices_.resize(options_.devices.size());
+    lanes_.resize(options_.devices.size());
+    for (size_t d = 0; d < devices_.size(); ++d) {
+      if (!IsHere(d)) continue;
+      ASSIGN_OR_RETURN(devices_[d], backend.Open(options_.devices[d]));
+      devices_[d]->OnError([this](const absl::Status& status) { AbortAll(status); });
     }
     ASSIGN_OR_RETURN(std::vector<DeviceKernels> kernels, PrepareKernels(tasks));
     ASSIGN_OR_RETURN(program_, LowerFor(std::move(tasks), std::move(order), kernels));
@@ -111,10 +113,10 @@ class BackendExecutor : public Executor {
     }
     RETURN_IF_ERROR(communicator_->Prepare(communication));
     for (size_t d = 0; d < devices_.size(); ++d) {
-      ASSIGN_OR_RETURN(auto lanes,
+      if (!IsHere(d)) continue;
+      ASSIGN_OR_RETURN(lanes_[d],
                        DeviceLanes::Create(program_, graph_, DeviceId(static_cast<int>(d)),
                                            *devices_[d], std::move(kernels[d]), options_));
-      lanes_.push_back(std::move(lanes));
     }
     watch_ = std::make_unique<StepWatch>(
         options_.hang_seconds, options_.stop,
@@ -134,9 +136,10 @@ class BackendExecutor : public Executor {
     const Box full = Box::Full(type.shape);
     bool found = false;
     for (const Buffer& buffer : program_.tasks.buffers()) {
-      void* to = AddressOf(buffer);
-      if (!buffer.persistent() || buffer.tensor != id || to == nullptr) continue;
+      if (!buffer.persistent() || buffer.tensor != id || !IsPlaced(buffer)) continue;
       found = true;
+      void* to = AddressOf(buffer);
+      if (to == nullptr) continue;
       RETURN_IF_ERROR(RunDenseMove(
           {MoveSignature::Kind::kCopy, type.dtype, values.data, to, full, buffer.box, buffer.box}));
     }
@@ -152,8 +155,8 @@ class BackendExecutor : public Executor {
     const Box full = Box::Full(type.shape);
     for (size_t b = program_.tasks.buffers().size(); b-- > 0;) {
       const Buffer& buffer = program_.tasks.buffers()[b];
-      const void* from = AddressOf(buffer);
-      if (!buffer.persistent() || buffer.tensor != id || from == nullptr) continue;
+      if (!buffer.persistent() || buffer.tensor != id || !IsPlaced(buffer)) continue;
+      ASSIGN_OR_RETURN(const void* from, ValueOf(buffer));
       RETURN_IF_ERROR(RunDenseMove(
           {MoveSignature::Kind::kCopy, type.dtype, from, values, buffer.box, full, buffer.box}));
     }
@@ -163,7 +166,7 @@ class BackendExecutor : public Executor {
   absl::Status CheckCopies() override {
     std::vector<std::vector<const Buffer*>> pieces(graph_.tensors().size());
     for (const Buffer& buffer : program_.tasks.buffers()) {
-      if (!buffer.persistent() || AddressOf(buffer) == nullptr) continue;
+      if (!buffer.persistent() || !IsPlaced(buffer)) continue;
       pieces[buffer.tensor.index()].push_back(&buffer);
     }
     for (const Tensor& tensor : graph_.tensors()) {
@@ -182,9 +185,9 @@ class BackendExecutor : public Executor {
     const StepFeed feed{input, labels, arguments, ++round_};
     const int64_t start = SteadyNow();
     watch_->Arm(true);
-    for (auto& lanes : lanes_) lanes->Enqueue(feed, *communicator_);
+    for (DeviceLanes* lanes : Lanes()) lanes->Enqueue(feed, *communicator_);
     absl::Status status;
-    for (auto& lanes : lanes_) status.Update(lanes->Synchronize());
+    for (DeviceLanes* lanes : Lanes()) status.Update(lanes->Synchronize());
     watch_->Arm(false);
     if (!status.ok()) {
       std::lock_guard lock(mutex_);
@@ -192,24 +195,26 @@ class BackendExecutor : public Executor {
     }
     StepResult result;
     result.wall_ns = SteadyNow() - start;
-    for (size_t k = 0; k < program_.tasks.outputs().size(); ++k)
-      result.outputs.push_back(OutputValue(k));
+    for (const HostOutput& output : program_.tasks.outputs()) {
+      ASSIGN_OR_RETURN(const double value, NumberIn(program_.tasks.buffer(output.buffer)));
+      result.outputs.push_back(value);
+    }
     if (options_.record_timeline) {
-      for (auto& lanes : lanes_) lanes->AppendTimeline(start, result.timeline);
+      for (DeviceLanes* lanes : Lanes()) lanes->AppendTimeline(start, result.timeline);
     }
     return result;
   }
 
   absl::Status ReadOutput(size_t output, void* values) override {
     const Buffer& buffer = program_.tasks.buffer(program_.tasks.outputs()[output].buffer);
-    std::memcpy(values, AddressOf(buffer),
-                static_cast<size_t>(buffer.elements() * SizeOf(buffer.dtype)));
+    ASSIGN_OR_RETURN(const void* from, ValueOf(buffer));
+    std::memcpy(values, from, static_cast<size_t>(buffer.elements() * SizeOf(buffer.dtype)));
     return absl::OkStatus();
   }
 
   const Program& program() const override { return program_; }
   Bytes AllocatedBytes(DeviceId device) const override {
-    return lanes_[device.index()]->allocated();
+    return IsHere(device.index()) ? lanes_[device.index()]->allocated() : Bytes(0);
   }
   std::vector<Bytes> BytesReceived() const override { return communicator_->BytesReceived(); }
 
@@ -225,7 +230,8 @@ class BackendExecutor : public Executor {
       RETURN_IF_ERROR(
           RunDenseMove({MoveSignature::Kind::kCopy, piece->dtype, whole.data(), want.data(),
                         Box::Full(tensor.type.shape), piece->box, piece->box}));
-      if (std::memcmp(want.data(), AddressOf(*piece), want.size()) == 0) continue;
+      const void* own = AddressOf(*piece);
+      if (own == nullptr || std::memcmp(want.data(), own, want.size()) == 0) continue;
       return absl::DataLossError(absl::StrCat("copies of '", tensor.name, "' ",
                                               ToString(piece->box), " differ; device ",
                                               piece->device.value(), " holds another value"));
@@ -238,7 +244,7 @@ class BackendExecutor : public Executor {
     for (auto& list : kernels) list.resize(tasks.signatures().size());
     for (const Task& task : tasks.tasks()) {
       const auto* compute = std::get_if<ComputeTask>(&task.body);
-      if (compute == nullptr) continue;
+      if (compute == nullptr || !IsHere(compute->device.index())) continue;
       const auto s = static_cast<size_t>(compute->signature);
       auto& kernel = kernels[compute->device.index()][s];
       if (kernel != nullptr) continue;
@@ -261,19 +267,52 @@ class BackendExecutor : public Executor {
                  {[this](const Buffer& buffer) {
                     const TensorType type{buffer.dtype, buffer.box.shape()};
                     return buffer.format == Format::kNative
-                               ? devices_[buffer.device.index()]->NativeBytes(type)
+                               ? devices_[Nearest(buffer.device)]->NativeBytes(type)
                                : type.bytes();
                   },
                   [&scratch](const KernelSignature& s) { return scratch[ToString(s)]; }});
   }
 
-  void* AddressOf(const Buffer& buffer) const {
-    return lanes_[buffer.device.index()]->AddressOf(buffer.id);
+  bool IsHere(size_t device) const {
+    return options_.port == nullptr || options_.port->rank() == static_cast<int>(device);
+  }
+  // The device itself if it is here, else one that is and is taken to be alike.
+  size_t Nearest(DeviceId device) const {
+    return IsHere(device.index()) ? device.index() : static_cast<size_t>(options_.port->rank());
+  }
+  std::vector<DeviceLanes*> Lanes() const {
+    std::vector<DeviceLanes*> lanes;
+    for (const auto& list : lanes_) {
+      if (list != nullptr) lanes.push_back(list.get());
+    }
+    return lanes;
   }
 
-  double OutputValue(size_t output) const {
-    const Buffer& buffer = program_.tasks.buffer(program_.tasks.outputs()[output].buffer);
-    const void* data = AddressOf(buffer);
+  bool IsPlaced(const Buffer& buffer) const {
+    return program_.memory.offset[buffer.id.index()] >= 0;
+  }
+  // Null where it is another process's.
+  void* AddressOf(const Buffer& buffer) const {
+    const auto& lanes = lanes_[buffer.device.index()];
+    return lanes == nullptr ? nullptr : lanes->AddressOf(buffer.id);
+  }
+
+  // The bytes of a buffer, wherever it is: in the device's memory, or until the next call in a copy
+  // that its process has sent to all.
+  absl::StatusOr<const void*> ValueOf(const Buffer& buffer) {
+    void* own = AddressOf(buffer);
+    if (options_.port == nullptr) return own;
+    const int64_t bytes = buffer.elements() * SizeOf(buffer.dtype);
+    if (own == nullptr) {
+      remote_.resize(static_cast<size_t>(bytes));
+      own = remote_.data();
+    }
+    RETURN_IF_ERROR(Broadcast(*options_.port, buffer.device.value(), own, bytes));
+    return own;
+  }
+
+  absl::StatusOr<double> NumberIn(const Buffer& buffer) {
+    ASSIGN_OR_RETURN(const void* data, ValueOf(buffer));
     switch (buffer.dtype) {
       case DType::kFloat32:
         return *static_cast<const float*>(data);
@@ -289,14 +328,14 @@ class BackendExecutor : public Executor {
 
   int64_t Completed() const {
     int64_t sum = 0;
-    for (const auto& lanes : lanes_) sum += lanes->completed();
+    for (const DeviceLanes* lanes : Lanes()) sum += lanes->completed();
     return sum;
   }
 
   void GiveUp() {
     std::string lanes =
         absl::StrCat("no device made progress for ", options_.hang_seconds, " seconds; lanes:\n");
-    for (const auto& lane : lanes_) lanes += lane->Describe();
+    for (const DeviceLanes* lane : Lanes()) lanes += lane->Describe();
     AbortAll(absl::DeadlineExceededError(lanes));
   }
 
@@ -308,15 +347,19 @@ class BackendExecutor : public Executor {
       first_error_ = status;
     }
     communicator_->Abort(status);
-    for (auto& device : devices_) device->Abort(status);
+    for (auto& device : devices_) {
+      if (device != nullptr) device->Abort(status);
+    }
   }
 
   const Graph& graph_;
   std::unique_ptr<Communicator> communicator_;
   ExecutorOptions options_;
   Program program_;
+  // By device; null for those of other processes.
   std::vector<std::unique_ptr<BackendDevice>> devices_;
   std::vector<std::unique_ptr<DeviceLanes>> lanes_;
+  std::vector<char> remote_;
   int64_t round_ = 0;
   std::mutex mutex_;
   absl::Status first_error_;

@@ -12,6 +12,7 @@
 #include "graph/graph.h"
 #include "runtime/backend/backend.h"
 #include "runtime/comm/communicator.h"
+#include "runtime/comm/message_port.h"
 #include "runtime/lowering/program.h"
 
 namespace partita {
@@ -51,6 +52,10 @@ struct ExecutorOptions {
   // When it becomes true, a step ends within a tenth of a second and the instruction that runs:
   // Cancelled, as is every later step. Null: never. Outlives the executor.
   const std::atomic<bool>* stop = nullptr;
+  // To the other processes of a program whose device d is rank d's; outlives the executor. Then
+  // this process opens its own device only, and all processes make the same calls in the same
+  // order. Null: all devices are here.
+  MessagePort* port = nullptr;
 };
 
 // Runs a program on one backend: every device's lanes as streams, in the program's order. Weights
@@ -82,7 +87,7 @@ class Executor {
   virtual absl::Status ReadOutput(size_t output, void* values) = 0;
 
   virtual const Program& program() const = 0;
-  // Bytes allocated on a device: arena and scratch.
+  // Bytes allocated on a device: arena and scratch; 0 for a device of another process.
   virtual Bytes AllocatedBytes(DeviceId device) const = 0;
   virtual std::vector<Bytes> BytesReceived() const = 0;
 };

@@ -30,13 +30,14 @@ std::vector<DeviceSpec> VirtualDeviceSpecs(int count) {
 
 absl::StatusOr<std::unique_ptr<Executor>> OpenExecutor(const Graph& graph, PlannedStep step,
                                                        const ExecutorSetup& setup) {
-  ASSIGN_OR_RETURN(auto communicator, MakeCommunicator(setup.communicator, step.tasks.devices()));
+  ASSIGN_OR_RETURN(auto communicator, MakeCommunicator(setup.communicator, {step.tasks.devices(), setup.port}));
   return Executor::Create(std::move(step.tasks), std::move(step.order), graph, *setup.backend,
                           std::move(communicator),
                           {.devices = setup.devices,
                            .hang_seconds = setup.hang_seconds,
                            .record_timeline = setup.record_timeline,
-                           .stop = setup.stop});
+                           .stop = setup.stop,
+                           .port = setup.port});
 }
 
 absl::StatusOr<PlannedStep> CanonicalStep(const Graph& graph, const Strategy& strategy,

@@ -23,6 +23,7 @@ struct ExecutorSetup {
   double hang_seconds = 60;
   bool record_timeline = false;
   const std::atomic<bool>* stop = nullptr;  // as ExecutorOptions has it
+  MessagePort* port = nullptr;              // to the other processes, where there are any
 };
 
 // The devices of a topology: their cores and threads; GPUs are numbered within their node.

@@ -9,12 +9,15 @@ namespace partita {
 
 absl::StatusOr<std::unique_ptr<ExecutedRun>> ExecutedRun::Open(const Graph& graph, TaskGraph tasks,
                                                                std::vector<TaskId> order,
-                                                               const Backend& backend) {
+                                                               const Backend& backend,
+                                                               MessagePort* port) {
   const int devices = tasks.devices();
   ASSIGN_OR_RETURN(auto executor, OpenExecutor(graph, {std::move(tasks), std::move(order)},
                                                {.backend = &backend,
+                                                .communicator = port == nullptr ? "inproc" : "mpi",
                                                 .devices = VirtualDeviceSpecs(devices),
-                                                .hang_seconds = 600}));
+                                                .hang_seconds = 600,
+                                                .port = port}));
   return std::unique_ptr<ExecutedRun>(new ExecutedRun(graph, std::move(executor)));
 }
 

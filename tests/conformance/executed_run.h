@@ -24,10 +24,12 @@ namespace partita {
 // threads, one arena for each device, messages through the inproc communicator.
 class ExecutedRun : public SplitRun {
  public:
-  // Tasks, order and graph as an Executor takes them; backend and graph outlive the run.
+  // Tasks, order and graph as an Executor takes them; backend and graph outlive the run. With a
+  // port: one process for each device, through the mpi communicator.
   static absl::StatusOr<std::unique_ptr<ExecutedRun>> Open(const Graph& graph, TaskGraph tasks,
                                                            std::vector<TaskId> order,
-                                                           const Backend& backend);
+                                                           const Backend& backend,
+                                                           MessagePort* port = nullptr);
 
   absl::Status SetPersistent(TensorId id, const DenseTensor& value) override;
   absl::Status RunStep(const Inputs& inputs, const StepArguments& arguments) override;
@@ -35,6 +37,7 @@ class ExecutedRun : public SplitRun {
   absl::StatusOr<DenseTensor> Persistent(TensorId id) override;
 
   const Program& program() const { return executor_->program(); }
+  std::vector<Bytes> BytesReceived() const { return executor_->BytesReceived(); }
 
  private:
   ExecutedRun(const Graph& graph, std::unique_ptr<Executor> executor)

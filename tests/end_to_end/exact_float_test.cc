@@ -87,7 +87,7 @@ absl::Status RunPair(SerialTrainer& serial, TaskGraph tasks, const Backend& back
   executor_options.devices.resize(static_cast<size_t>(devices));
   const auto executor = ModelWriter::Get(
       Executor::Create(std::move(tasks), std::move(order), graph, backend,
-                       ModelWriter::Get(MakeCommunicator("inproc", devices)), executor_options));
+                       ModelWriter::Get(MakeCommunicator("inproc", {.devices = devices})), executor_options));
   for (const Tensor& tensor : graph.tensors()) {
     if (tensor.kind != TensorKind::kWeight && tensor.kind != TensorKind::kState) continue;
     const absl::Status status =

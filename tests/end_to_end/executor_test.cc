@@ -51,7 +51,7 @@ std::unique_ptr<Executor> MakeExecutor(const Graph& graph, const Strategy& strat
   options.devices.resize(static_cast<size_t>(devices));
   return ModelWriter::Get(Executor::Create(
       std::move(tasks), std::move(order), graph, *ModelWriter::Get(MakeBackend(backend)),
-      ModelWriter::Get(MakeCommunicator("inproc", devices)), options));
+      ModelWriter::Get(MakeCommunicator("inproc", {.devices = devices})), options));
 }
 
 void CopyPersistent(const Graph& graph, const SerialTrainer& from, Executor& to) {

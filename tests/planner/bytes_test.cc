@@ -155,7 +155,7 @@ TEST(BytesCountTest, PlanSimulatorAndCommunicatorCountTheSame) {
     options.devices.resize(4);
     const auto executor = Ok(Executor::Create(std::move(step.tasks), std::move(step.order),
                                               at.graph, *Ok(MakeBackend("reference")),
-                                              Ok(MakeCommunicator("inproc", 4)), options));
+                                              Ok(MakeCommunicator("inproc", {.devices = 4})), options));
     const std::vector<float> x(
         static_cast<size_t>(Volume(at.graph.tensor(at.graph.input()).type.shape)), 0.5f);
     const std::vector<int32_t> labels(8, 3);

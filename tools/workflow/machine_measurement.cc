@@ -93,7 +93,7 @@ absl::StatusOr<std::vector<ProfileRecord>> MeasureRecords(const DeviceTopology& 
     }
   }
   if (topology.size() == 1) return records;
-  ASSIGN_OR_RETURN(auto communicator, MakeCommunicator("inproc", topology.size()));
+  ASSIGN_OR_RETURN(auto communicator, MakeCommunicator("inproc", {.devices = topology.size()}));
   ASSIGN_OR_RETURN(const auto links, LinkProfiler::Open(*backend, specs, std::move(communicator)));
   for (const TaskBody& body : TypicalCommunication(topology.size())) {
     ASSIGN_OR_RETURN(Measurement measured, links->Measure(body, {}));

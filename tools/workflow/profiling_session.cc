@@ -174,7 +174,7 @@ absl::Status ProfilingSession::MeasureLinks(const ProfilerOptions& options) {
                    [](const LinkWork& a, const LinkWork& b) { return a.passes < b.passes; });
   ASSIGN_OR_RETURN(const auto backend, MakeBackend(LocalBackendName()));
   const DeviceTopology& topology = machine_.topology;
-  ASSIGN_OR_RETURN(auto communicator, MakeCommunicator("inproc", topology.size()));
+  ASSIGN_OR_RETURN(auto communicator, MakeCommunicator("inproc", {.devices = topology.size()}));
   ASSIGN_OR_RETURN(const auto profiler,
                    LinkProfiler::Open(*backend, DeviceSpecsOf(topology), std::move(communicator)));
   std::vector<ProfileRecord> records;

@@ -8,51 +8,11 @@
 #include "graph/collective/algorithms.h"
 #include "graph/support/check.h"
 #include "graph/support/status_macros.h"
+#include "runtime/comm/fold.h"
 #include "runtime/comm/inproc/group_barrier.h"
 
 namespace partita {
 namespace {
-
-template <class T>
-void Combine(Reduction reduction, T* sum, const T* next, int64_t count) {
-  if (reduction == Reduction::kSum) {
-    for (int64_t i = 0; i < count; ++i) sum[i] += next[i];
-  } else {
-    for (int64_t i = 0; i < count; ++i) sum[i] = sum[i] < next[i] ? next[i] : sum[i];
-  }
-}
-
-// into = values[0] (+) values[1] (+) ..., in that order; `into` may be one of them.
-template <class T>
-void FoldTyped(Reduction reduction, const std::vector<const void*>& values, void* into,
-               int64_t count) {
-  constexpr int64_t kChunk = 2048;
-  T sum[kChunk];
-  for (int64_t begin = 0; begin < count; begin += kChunk) {
-    const int64_t n = std::min(kChunk, count - begin);
-    std::memcpy(sum, static_cast<const T*>(values[0]) + begin, static_cast<size_t>(n) * sizeof(T));
-    for (size_t k = 1; k < values.size(); ++k) {
-      Combine(reduction, sum, static_cast<const T*>(values[k]) + begin, n);
-    }
-    std::memcpy(static_cast<T*>(into) + begin, sum, static_cast<size_t>(n) * sizeof(T));
-  }
-}
-
-void Fold(DType dtype, Reduction reduction, const std::vector<const void*>& values, void* into,
-          int64_t count) {
-  switch (dtype) {
-    case DType::kFloat32:
-      return FoldTyped<float>(reduction, values, into, count);
-    case DType::kFloat64:
-      return FoldTyped<double>(reduction, values, into, count);
-    case DType::kInt32:
-      return FoldTyped<int32_t>(reduction, values, into, count);
-    case DType::kRing64:
-      // Sums wrap; the maximum compares as signed.
-      if (reduction == Reduction::kMax) return FoldTyped<int64_t>(reduction, values, into, count);
-      return FoldTyped<uint64_t>(reduction, values, into, count);
-  }
-}
 
 std::vector<DeviceId> RanksOf(const Task& task) {
   const auto* collective = std::get_if<CollectiveTask>(&task.body);
@@ -138,18 +98,19 @@ class InprocCommunicator : public Communicator {
       arrived.clear();
       for (size_t first = 0; first < steps.size();) {
         const CollectiveStep& step = steps[first];
-        size_t last = first + 1;
-        if (step.action == StepAction::kReduce) {
-          while (last < steps.size() && steps[last].destination() == step.destination()) ++last;
-        }
+        const auto range =
+            std::span(steps).subspan(first, StepsOfRange(std::span(steps).subspan(first)));
         char* into = own + step.destination_offset * size;
-        const std::vector<const void*> values = ValuesOf(steps, first, last, shared, size, into);
+        const auto values = ValuesInOrder(range, into, [&](size_t k) -> const void* {
+          return static_cast<const char*>(shared.send[static_cast<size_t>(range[k].from)][0]) +
+                 range[k].source_offset * size;
+        });
         if (round.sends_snapshot) {
           arrived.resize(arrived.size() + static_cast<size_t>(step.count * size));
           into = arrived.data() + arrived.size() - step.count * size;
         }
         Fold(task.dtype, task.collective.reduction, values, into, step.count);
-        first = last;
+        first += range.size();
       }
       if (!shared.barrier.Arrive()) return Broken();
       if (round.sends_snapshot) {
@@ -161,36 +122,15 @@ class InprocCommunicator : public Communicator {
     return absl::OkStatus();
   }
 
-  // What is folded into a range: arrivals by rank, this rank's own value at its place.
-  static std::vector<const void*> ValuesOf(const std::vector<CollectiveStep>& steps, size_t first,
-                                           size_t last, const Shared& shared, int64_t size,
-                                           const char* own) {
-    std::vector<const void*> values;
-    bool own_used = steps[first].action == StepAction::kCopy;
-    for (size_t k = first; k < last; ++k) {
-      const CollectiveStep& step = steps[k];
-      if (!own_used && step.from > step.to) {
-        values.push_back(own);
-        own_used = true;
-      }
-      values.push_back(static_cast<const char*>(shared.send[static_cast<size_t>(step.from)][0]) +
-                       step.source_offset * size);
-    }
-    if (!own_used) values.push_back(own);
-    return values;
-  }
-
   static void Commit(const std::vector<CollectiveStep>& steps, const std::vector<char>& arrived,
                      char* own, int64_t size) {
     const char* from = arrived.data();
-    for (size_t first = 0; first < steps.size(); ++first) {
+    for (size_t first = 0; first < steps.size();) {
       const CollectiveStep& step = steps[first];
       std::memcpy(own + step.destination_offset * size, from,
                   static_cast<size_t>(step.count * size));
       from += step.count * size;
-      if (step.action == StepAction::kCopy) continue;
-      while (first + 1 < steps.size() && steps[first + 1].destination() == step.destination())
-        ++first;
+      first += StepsOfRange(std::span(steps).subspan(first));
     }
   }
 

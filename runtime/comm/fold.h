@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "graph/collective/schedule.h"
+#include "graph/tensor.h"
+
+namespace partita {
+
+// into = values[0] (+) values[1] (+) ..., in that order, elementwise; `into` may be one of them.
+// Sums of ring elements wrap; their maximum compares them as signed.
+void Fold(DType dtype, Reduction reduction, const std::vector<const void*>& values, void* into,
+          int64_t count);
+
+// The first of `steps` (a rank's receives, at least one) and those behind it that fold into the
+// same range: how many.
+size_t StepsOfRange(std::span<const CollectiveStep> steps);
+
+// What folds into the range of `steps` (as counted above), in ascending order of ranks: what has
+// arrived, arrival(k) for steps[k], and the rank's own value at its place, unless they copy.
+template <class Arrival>
+std::vector<const void*> ValuesInOrder(std::span<const CollectiveStep> steps, const void* own,
+                                       Arrival&& arrival) {
+  std::vector<const void*> values;
+  bool own_used = steps[0].action == StepAction::kCopy;
+  for (size_t k = 0; k < steps.size(); ++k) {
+    if (!own_used && steps[k].from > steps[k].to) {
+      values.push_back(own);
+      own_used = true;
+    }
+    values.push_back(arrival(k));
+  }
+  if (!own_used) values.push_back(own);
+  return values;
+}
+
+}  // namespace partita

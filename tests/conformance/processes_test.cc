@@ -1,0 +1,135 @@
+// Plans over several processes, one for each device. mpirun starts this program N times; every
+// process makes the same graphs and plans from the same seeds and compares what the processes have
+// computed together with a serial run of its own.
+#include <gtest/gtest.h>
+
+#include <iostream>
+#include <memory>
+#include <random>
+#include <vector>
+
+#include "graph/support/check.h"
+#include "graph/task/partition.h"
+#include "runtime/backend/backends.h"
+#include "runtime/comm/message_port.h"
+#include "runtime/comm/mpi/mpi_port.h"
+#include "tests/conformance/executed_run.h"
+#include "tests/testing/random_graph.h"
+#include "tests/testing/random_strategy.h"
+#include "tests/testing/ring_equality.h"
+
+namespace partita {
+namespace {
+
+MessagePort* g_port = nullptr;  // of the whole program; set before any test
+
+class ProcessesTest : public ::testing::Test {
+ protected:
+  int rank() const { return g_port->rank(); }
+  int size() const { return g_port->size(); }
+};
+
+std::vector<char> Pattern(int rank, int64_t bytes) {
+  std::vector<char> data(static_cast<size_t>(bytes));
+  for (size_t i = 0; i < data.size(); ++i) data[i] = static_cast<char>(i * 7 + i / 251 + rank);
+  return data;
+}
+
+TEST_F(ProcessesTest, EveryRankSendsToEveryOtherAtOnce) {
+  for (const int64_t bytes : {int64_t{0}, int64_t{1}, int64_t{4096}, int64_t{1} << 20}) {
+    std::vector<char> own = Pattern(rank(), bytes);
+    std::vector<std::vector<char>> from(static_cast<size_t>(size()));
+    std::vector<MessagePort::Message> messages;
+    for (int peer = 0; peer < size(); ++peer) {
+      if (peer == rank()) continue;
+      auto& into = from[static_cast<size_t>(peer)];
+      into.resize(own.size());
+      messages.push_back({peer, false, own.data(), bytes});
+      messages.push_back({peer, true, into.data(), bytes});
+    }
+    ASSERT_TRUE(g_port->Exchange(messages, 3).ok());
+    for (int peer = 0; peer < size(); ++peer) {
+      if (peer == rank()) continue;
+      EXPECT_EQ(from[static_cast<size_t>(peer)], Pattern(peer, bytes)) << peer;
+    }
+  }
+}
+
+TEST_F(ProcessesTest, MessagesOfAPairKeepTheirOrder) {
+  const int right = (rank() + 1) % size(), left = (rank() + size() - 1) % size();
+  std::vector<int> sent(64), got(64, -1);
+  std::vector<MessagePort::Message> messages;
+  for (int k = 0; k < 64; ++k) {
+    sent[static_cast<size_t>(k)] = 1000 * rank() + k;
+    messages.push_back({right, false, &sent[static_cast<size_t>(k)], sizeof(int)});
+    messages.push_back({left, true, &got[static_cast<size_t>(k)], sizeof(int)});
+  }
+  ASSERT_TRUE(g_port->Exchange(messages, 5).ok());
+  for (int k = 0; k < 64; ++k) EXPECT_EQ(got[static_cast<size_t>(k)], 1000 * left + k);
+}
+
+TEST_F(ProcessesTest, ABroadcastReachesEveryRank) {
+  for (int root = 0; root < size(); ++root) {
+    std::vector<char> data = Pattern(rank() == root ? root : 100, 1000);
+    ASSERT_TRUE(Broadcast(*g_port, root, data.data(), 1000).ok());
+    EXPECT_EQ(data, Pattern(root, 1000));
+  }
+}
+
+// Graphs of all operators under random strategies, in the order that the planner gives them.
+TEST_F(ProcessesTest, RandomPlansEqualTheSerialModelInTheRing) {
+  constexpr int kGraphs = 60, kPlans = 2, kSteps = 3;
+  const auto backend = MakeBackend("reference");
+  ASSERT_TRUE(backend.ok()) << backend.status();
+  PlannerOrders orders;
+  int communicating = 0;
+  for (uint64_t seed = 0; seed < kGraphs; ++seed) {
+    std::mt19937_64 random(7'000'000 + seed);
+    const Graph graph = WithRingArithmetic(RandomTrainingGraph(random));
+    const SerialRun serial(graph, kSteps, RingValues::kRandom, random);
+    for (int plan = 0; plan < kPlans; ++plan) {
+      PartitionOptions options = RandomPartitionOptions(random);
+      options.devices = size();
+      options.node_of_device.clear();
+      const Strategy strategy = RandomStrategy(graph, size(), random);
+      auto step = orders.StepOf(graph, strategy, options, random);
+      ASSERT_TRUE(step.ok()) << step.status();
+      const std::vector<Bytes> wanted = BytesReceived(step->tasks);
+      auto run = ExecutedRun::Open(graph, std::move(step->tasks), std::move(step->order), **backend,
+                                   g_port);
+      ASSERT_TRUE(run.ok()) << "seed " << seed << " plan " << plan << ": " << run.status();
+      const absl::Status equal = serial.Compare(**run);
+      ASSERT_TRUE(equal.ok()) << "seed " << seed << " plan " << plan << ": " << equal;
+      const auto own = static_cast<size_t>(rank());
+      EXPECT_EQ((*run)->BytesReceived()[own].value(), kSteps * wanted[own].value());
+      communicating += wanted[own].value() > 0 ? 1 : 0;
+    }
+  }
+  if (rank() == 0) {
+    std::cout << kGraphs * kPlans << " plans on " << size() << " processes, " << communicating
+              << " in which rank 0 receives\n";
+  }
+  EXPECT_GE(communicating, kGraphs * kPlans / 4);
+}
+
+}  // namespace
+}  // namespace partita
+
+int main(int argc, char** argv) {
+  ::testing::InitGoogleTest(&argc, argv);
+  auto port = partita::OpenMpiPort();
+  if (!port.ok()) {
+    std::cerr << port.status() << "\n";
+    return 1;
+  }
+  partita::g_port = port->get();
+  ::testing::GTEST_FLAG(fail_fast) = true;  // behind a failure ranks are out of step
+  if (partita::g_port->rank() != 0) {  // rank 0 reports; the others speak where something fails
+    ::testing::GTEST_FLAG(output) = "";
+    ::testing::GTEST_FLAG(brief) = true;
+  }
+  const int result = RUN_ALL_TESTS();
+  // Who has failed is out of step with the others: ends them too.
+  if (result != 0) partita::g_port->Abort(absl::InternalError("a test failed"));
+  return result;
+}
