@@ -33,7 +33,16 @@ partita_summary("oneDNN" PARTITA_DNNL "${PARTITA_HAVE_DNNL}" "${dnnl_VERSION}" "
 set(PARTITA_HAVE_CUDA FALSE)
 if(PARTITA_CUDA)
   find_package(CUDAToolkit QUIET)
-  set(PARTITA_HAVE_CUDA ${CUDAToolkit_FOUND})
+  if(CUDAToolkit_FOUND AND CUDAToolkit_NVCC_EXECUTABLE AND NOT CMAKE_CUDA_COMPILER)
+    set(CMAKE_CUDA_COMPILER ${CUDAToolkit_NVCC_EXECUTABLE})  # it need not be on the PATH
+  endif()
+  include(CheckLanguage)
+  check_language(CUDA)
+  if(CUDAToolkit_FOUND AND CMAKE_CUDA_COMPILER)
+    set(CMAKE_CUDA_ARCHITECTURES 80 90 100 CACHE STRING "GPUs to compile for: A100, H100 and H200, B200")
+    enable_language(CUDA)
+    set(PARTITA_HAVE_CUDA TRUE)
+  endif()
 endif()
 partita_summary("CUDA" PARTITA_CUDA "${PARTITA_HAVE_CUDA}" "${CUDAToolkit_VERSION}" "no cuda backend")
 

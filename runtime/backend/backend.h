@@ -26,7 +26,7 @@ struct WorkTiming {
 };
 
 // A mark in a stream. Recorded again every step; waiting for round k returns once round k was
-// recorded.
+// recorded. As with CUDA's events, the record is enqueued before the waits for it.
 class Event {
  public:
   virtual ~Event() = default;
@@ -63,15 +63,21 @@ class Stream {
   };
   virtual void RunMoves(std::span<const MoveArguments> moves, WorkTiming* timing) = 0;
 
-  // Copies between host and device memory.
-  virtual void CopyFromHost(void* to, const void* from, int64_t bytes) = 0;
-  virtual void CopyToHost(void* to, const void* from, int64_t bytes) = 0;
+  // kCopy of one box between row-major windows: of host memory, which stays valid until the work
+  // has run, and of device memory.
+  virtual void CopyFromHost(const MoveArguments& move, WorkTiming* timing) = 0;
+  virtual void CopyToHost(const MoveArguments& move, WorkTiming* timing) = 0;
+
+  // The stream fails with what `error` returns if one of these elements is NaN or infinite when the
+  // work before this has run. Elements that cannot be pass.
+  virtual void CheckFinite(DType dtype, const void* data, int64_t count,
+                           std::function<absl::Status()> error) = 0;
 
   virtual void Record(Event& event, int64_t round) = 0;
   virtual void Wait(Event& event, int64_t round) = 0;
 
   // Calls a function on the host when the work before it has run; work after it waits. For
-  // communicators that move data with the host, and for loading.
+  // communicators that move data with the host.
   virtual void HostCall(std::function<absl::Status()> call, WorkTiming* timing) = 0;
 
   // Waits until all work has run. The first error of any of it; after an error the rest is skipped.

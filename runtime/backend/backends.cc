@@ -4,6 +4,9 @@
 #ifdef PARTITA_HAVE_DNNL
 #include "runtime/backend/cpu/cpu_backend.h"
 #endif
+#ifdef PARTITA_HAVE_CUDA
+#include "runtime/backend/cuda/cuda_backend.h"
+#endif
 #include "runtime/backend/reference/reference_backend.h"
 
 namespace partita {
@@ -17,7 +20,12 @@ constexpr BackendRow kBackends[] = {
     {"cpu", nullptr, "this machine's cores through oneDNN, float32",
      "oneDNN was not found when this program was built (libdnnl-dev)"},
 #endif
-    {"cuda", nullptr, "NVIDIA GPUs through cuDNN and cuBLAS", "its kernels are not written yet"},
+#ifdef PARTITA_HAVE_CUDA
+    {"cuda", MakeCudaBackend, "NVIDIA GPUs: memory, streams and moves; it has no kernels yet", ""},
+#else
+    {"cuda", nullptr, "NVIDIA GPUs: memory, streams and moves; it has no kernels yet",
+     "the CUDA toolkit was not found when this program was built"},
+#endif
 };
 
 }  // namespace

@@ -1,47 +1,32 @@
 #include "runtime/executor/device_lanes.h"
 
-#include <cmath>
+#include <algorithm>
 
 #include "absl/strings/str_cat.h"
 #include "graph/support/check.h"
 #include "graph/support/fingerprint.h"
 #include "graph/support/status_macros.h"
-#include "runtime/backend/host/host_device.h"
 
 namespace partita {
 namespace {
 
-// 1 in the tensor's type.
-void StoreOne(void* to, DType dtype) {
+// Where a 1 of this type is.
+const void* One(DType dtype) {
+  static constexpr float kFloat32 = 1;
+  static constexpr double kFloat64 = 1;
+  static constexpr int32_t kInt32 = 1;
+  static constexpr uint64_t kRing64 = 1;
   switch (dtype) {
     case DType::kFloat32:
-      *static_cast<float*>(to) = 1;
-      return;
+      return &kFloat32;
     case DType::kFloat64:
-      *static_cast<double*>(to) = 1;
-      return;
+      return &kFloat64;
     case DType::kInt32:
-      *static_cast<int32_t*>(to) = 1;
-      return;
+      return &kInt32;
     case DType::kRing64:
-      *static_cast<uint64_t*>(to) = 1;
-      return;
+      return &kRing64;
   }
-}
-
-template <class T>
-bool AllFinite(const void* data, int64_t count) {
-  const auto* values = static_cast<const T*>(data);
-  for (int64_t i = 0; i < count; ++i) {
-    if (!std::isfinite(values[i])) return false;
-  }
-  return true;
-}
-
-bool AllFinite(DType dtype, const void* data, int64_t count) {
-  if (dtype == DType::kFloat32) return AllFinite<float>(data, count);
-  if (dtype == DType::kFloat64) return AllFinite<double>(data, count);
-  return true;
+  return nullptr;
 }
 
 }  // namespace
@@ -55,10 +40,9 @@ absl::StatusOr<std::unique_ptr<DeviceLanes>> DeviceLanes::Create(const Program& 
   lanes->kernels_ = std::move(kernels);
   RETURN_IF_ERROR(lanes->Allocate());
   const DeviceProgram& own = program.devices[id.index()];
-  lanes->Fill(own.compute, lanes->compute_lane_);
-  lanes->Fill(own.communication, lanes->communication_lane_);
-  lanes->ConnectWaits(lanes->compute_lane_);
-  lanes->ConnectWaits(lanes->communication_lane_);
+  lanes->Fill(own.communication, *lanes->communication_);
+  lanes->Fill(own.compute, *lanes->compute_);
+  lanes->PutInOrder();
   return lanes;
 }
 
@@ -79,10 +63,10 @@ void* DeviceLanes::AddressOf(BufferId id) const {
   return static_cast<char*>(arena_->data()) + program_.memory.offset[id.index()];
 }
 
-void DeviceLanes::Fill(const std::vector<Instruction>& lane,
-                       std::vector<std::unique_ptr<Ready>>& list) {
+void DeviceLanes::Fill(const std::vector<Instruction>& lane, Stream& stream) {
   for (const Instruction& instruction : lane) {
     auto ready = std::make_unique<Ready>();
+    ready->stream = &stream;
     const Task& task = program_.tasks.task(instruction.task);
     ready->instruction = &instruction;
     ready->task = &task;
@@ -98,7 +82,18 @@ void DeviceLanes::Fill(const std::vector<Instruction>& lane,
     } else if (IsCommunication(task)) {
       FillCommunication(task, *ready);
     }
-    list.push_back(std::move(ready));
+    ready_.push_back(std::move(ready));
+  }
+}
+
+void DeviceLanes::PutInOrder() {
+  std::vector<size_t> place(program_.tasks.tasks().size());
+  for (size_t k = 0; k < program_.order.size(); ++k) place[program_.order[k].index()] = k;
+  std::stable_sort(ready_.begin(), ready_.end(), [&](const auto& a, const auto& b) {
+    return place[a->task->id.index()] < place[b->task->id.index()];
+  });
+  for (auto& ready : ready_) {
+    for (TaskId wait : ready->instruction->waits) ready->waits.push_back(event_of_.at(wait));
   }
 }
 
@@ -164,30 +159,19 @@ void DeviceLanes::FillCommunication(const Task& task, Ready& ready) {
   }
 }
 
-void DeviceLanes::ConnectWaits(std::vector<std::unique_ptr<Ready>>& list) {
-  for (auto& ready : list) {
-    for (TaskId wait : ready->instruction->waits) ready->waits.push_back(event_of_.at(wait));
-  }
-}
-
 void DeviceLanes::Enqueue(const StepFeed& feed, Communicator& communicator) {
-  EnqueueLane(communication_lane_, *communication_, feed, communicator);
-  EnqueueLane(compute_lane_, *compute_, feed, communicator);
-}
-
-void DeviceLanes::EnqueueLane(std::vector<std::unique_ptr<Ready>>& lane, Stream& stream,
-                              const StepFeed& feed, Communicator& communicator) {
-  for (auto& ready : lane) {
+  for (auto& ready : ready_) {
+    Stream& stream = *ready->stream;
     for (Event* event : ready->waits) stream.Wait(*event, feed.round);
     WorkTiming* timing = options_.record_timeline ? &ready->timing : nullptr;
     if (ready->kernel != nullptr) {
       ready->arguments.step = feed.arguments;
       stream.Launch(*ready->kernel, ready->arguments, scratch_->data(), timing);
-      if (options_.check_finite) EnqueueCheck(*ready, stream);
+      if (options_.check_finite) EnqueueCheck(*ready);
     } else if (!ready->moves.empty()) {
       stream.RunMoves(ready->moves, timing);
     } else if (const auto* load = std::get_if<LoadTask>(&ready->task->body)) {
-      EnqueueLoad(*load, *ready, stream, feed);
+      EnqueueLoad(*load, *ready, feed);
     } else if (IsCommunication(*ready->task)) {
       communicator.Enqueue(ready->communication, feed.round, stream, timing);
     }
@@ -195,46 +179,42 @@ void DeviceLanes::EnqueueLane(std::vector<std::unique_ptr<Ready>>& lane, Stream&
   }
 }
 
-void DeviceLanes::EnqueueLoad(const LoadTask& task, Ready& ready, Stream& stream,
-                              const StepFeed& feed) {
+void DeviceLanes::EnqueueLoad(const LoadTask& task, Ready& ready, const StepFeed& feed) {
   const Buffer& buffer = program_.tasks.buffer(task.buffer);
   const Tensor& tensor = graph_.tensor(buffer.tensor);
-  void* to = AddressOf(task.buffer);
-  WorkTiming* timing = options_.record_timeline ? &ready.timing : nullptr;
-  if (tensor.kind == TensorKind::kSeed) {
-    stream.HostCall(
-        [to, dtype = tensor.type.dtype] {
-          StoreOne(to, dtype);
-          return absl::OkStatus();
-        },
-        timing);
-    return;
-  }
-  const HostTensor from = tensor.kind == TensorKind::kLabels ? feed.labels : feed.input;
-  stream.HostCall(
-      [to, from, &buffer, &tensor] {
-        return RunDenseMove({MoveSignature::Kind::kCopy, tensor.type.dtype, from.data, to,
-                             Box::Full(tensor.type.shape), buffer.box, buffer.box});
-      },
-      timing);
+  const void* from = feed.input.data;
+  if (tensor.kind == TensorKind::kLabels) from = feed.labels.data;
+  if (tensor.kind == TensorKind::kSeed) from = One(tensor.type.dtype);
+  ready.stream->CopyFromHost(
+      {MoveSignature::Kind::kCopy, tensor.type.dtype, from, AddressOf(task.buffer),
+       Box::Full(tensor.type.shape), buffer.box, buffer.box},
+      options_.record_timeline ? &ready.timing : nullptr);
 }
 
-void DeviceLanes::EnqueueCheck(const Ready& ready, Stream& stream) {
+void DeviceLanes::EnqueueCheck(const Ready& ready) {
   const auto& compute = std::get<ComputeTask>(ready.task->body);
   for (size_t k = 0; k < compute.outputs.size(); ++k) {
     if (compute.outputs[k] == kNoBuffer) continue;
     const Buffer& buffer = program_.tasks.buffer(compute.outputs[k]);
-    const void* data = ready.outputs[k].data;
     const int64_t bytes = program_.memory.bytes[buffer.id.index()];
-    stream.HostCall(
-        [this, &buffer, &compute, data, bytes]() -> absl::Status {
-          if (AllFinite(buffer.dtype, data, bytes / SizeOf(buffer.dtype))) return absl::OkStatus();
+    ready.stream->CheckFinite(
+        buffer.dtype, ready.outputs[k].data, bytes / SizeOf(buffer.dtype), [this, &compute] {
           return absl::OutOfRangeError(absl::StrCat("operator '", graph_.op(compute.op).name,
                                                     "' part ", compute.part, " on device ",
                                                     id_.value(), " produced NaN or infinity"));
-        },
-        nullptr);
+        });
   }
+}
+
+void DeviceLanes::CopyFromHost(const Buffer& to, const Box& box, const void* from) {
+  compute_->CopyFromHost(
+      {MoveSignature::Kind::kCopy, to.dtype, from, AddressOf(to.id), box, to.box, to.box}, nullptr);
+}
+
+void DeviceLanes::CopyToHost(const Buffer& from, void* to) {
+  compute_->CopyToHost({MoveSignature::Kind::kCopy, from.dtype, AddressOf(from.id), to, from.box,
+                        from.box, from.box},
+                       nullptr);
 }
 
 absl::Status DeviceLanes::Synchronize() {
@@ -249,12 +229,10 @@ std::string DeviceLanes::Describe() const {
 
 void DeviceLanes::AppendTimeline(int64_t step_start_ns,
                                  std::vector<MeasuredInstruction>& timeline) const {
-  for (const auto* lane : {&compute_lane_, &communication_lane_}) {
-    for (const auto& ready : *lane) {
-      timeline.push_back({ready->task->id, id_, lane == &communication_lane_,
-                          ready->timing.start_ns - step_start_ns,
-                          ready->timing.end_ns - step_start_ns});
-    }
+  for (const auto& ready : ready_) {
+    timeline.push_back({ready->task->id, id_, ready->stream == communication_.get(),
+                        ready->timing.start_ns - step_start_ns,
+                        ready->timing.end_ns - step_start_ns});
   }
 }
 

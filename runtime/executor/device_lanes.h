@@ -34,13 +34,16 @@ class DeviceLanes {
                                                              DeviceKernels kernels,
                                                              const ExecutorOptions& options);
 
-  // Enqueues one step on both streams.
+  // Enqueues one step on both streams, in the program's order.
   void Enqueue(const StepFeed& feed, Communicator& communicator);
+  // Enqueue copies of a whole buffer of this device between steps: from a tensor's `box` in host
+  // memory, row-major; to a host copy of the buffer. The memory is used until Synchronize.
+  void CopyFromHost(const Buffer& to, const Box& box, const void* from);
+  void CopyToHost(const Buffer& from, void* to);
   absl::Status Synchronize();
   int64_t completed() const { return compute_->completed() + communication_->completed(); }
   std::string Describe() const;
 
-  void* AddressOf(BufferId id) const;
   void AppendTimeline(int64_t step_start_ns, std::vector<MeasuredInstruction>& timeline) const;
   Bytes allocated() const { return Bytes(arena_->bytes() + scratch_->bytes()); }
 
@@ -49,6 +52,7 @@ class DeviceLanes {
   struct Ready {
     const Instruction* instruction = nullptr;
     const Task* task = nullptr;
+    Stream* stream = nullptr;
     Event* event = nullptr;  // recorded behind it
     std::vector<Event*> waits;
     WorkTiming timing;
@@ -64,15 +68,14 @@ class DeviceLanes {
               const ExecutorOptions& options)
       : program_(program), graph_(graph), id_(id), device_(device), options_(options) {}
   absl::Status Allocate();
-  void Fill(const std::vector<Instruction>& lane, std::vector<std::unique_ptr<Ready>>& ready);
+  void Fill(const std::vector<Instruction>& lane, Stream& stream);
+  void PutInOrder();
   void FillCompute(const ComputeTask& task, Ready& ready);
   void FillMoves(const MoveTask& task, Ready& ready);
   void FillCommunication(const Task& task, Ready& ready);
-  void ConnectWaits(std::vector<std::unique_ptr<Ready>>& ready);
-  void EnqueueLane(std::vector<std::unique_ptr<Ready>>& lane, Stream& stream, const StepFeed& feed,
-                   Communicator& communicator);
-  void EnqueueLoad(const LoadTask& task, Ready& ready, Stream& stream, const StepFeed& feed);
-  void EnqueueCheck(const Ready& ready, Stream& stream);
+  void EnqueueLoad(const LoadTask& task, Ready& ready, const StepFeed& feed);
+  void EnqueueCheck(const Ready& ready);
+  void* AddressOf(BufferId id) const;
   TensorArgument Argument(BufferId buffer, const Box& box, TensorId tensor) const;
 
   const Program& program_;
@@ -85,7 +88,7 @@ class DeviceLanes {
   std::unique_ptr<Stream> compute_, communication_;
   std::vector<std::unique_ptr<Event>> events_;
   absl::flat_hash_map<TaskId, Event*> event_of_;
-  std::vector<std::unique_ptr<Ready>> compute_lane_, communication_lane_;
+  std::vector<std::unique_ptr<Ready>> ready_;  // of both lanes, in the program's order
 };
 
 }  // namespace partita

@@ -138,16 +138,13 @@ class BackendExecutor : public Executor {
     for (const Buffer& buffer : program_.tasks.buffers()) {
       if (!buffer.persistent() || buffer.tensor != id || !IsPlaced(buffer)) continue;
       found = true;
-      void* to = AddressOf(buffer);
-      if (to == nullptr) continue;
-      RETURN_IF_ERROR(RunDenseMove(
-          {MoveSignature::Kind::kCopy, type.dtype, values.data, to, full, buffer.box, buffer.box}));
+      if (DeviceLanes* lanes = LanesOf(buffer)) lanes->CopyFromHost(buffer, full, values.data);
     }
     if (!found && !full.empty()) {
       return absl::NotFoundError(
           absl::StrCat("tensor '", graph_.tensor(id).name, "' is not kept on any device"));
     }
-    return absl::OkStatus();
+    return Synchronize();
   }
 
   absl::Status ReadTensor(TensorId id, void* values) override {
@@ -156,9 +153,9 @@ class BackendExecutor : public Executor {
     for (size_t b = program_.tasks.buffers().size(); b-- > 0;) {
       const Buffer& buffer = program_.tasks.buffers()[b];
       if (!buffer.persistent() || buffer.tensor != id || !IsPlaced(buffer)) continue;
-      ASSIGN_OR_RETURN(const void* from, ValueOf(buffer));
-      RETURN_IF_ERROR(RunDenseMove(
-          {MoveSignature::Kind::kCopy, type.dtype, from, values, buffer.box, full, buffer.box}));
+      ASSIGN_OR_RETURN(const std::vector<char> piece, ValueOf(buffer));
+      RETURN_IF_ERROR(RunDenseMove({MoveSignature::Kind::kCopy, type.dtype, piece.data(), values,
+                                    buffer.box, full, buffer.box}));
     }
     return absl::OkStatus();
   }
@@ -186,8 +183,7 @@ class BackendExecutor : public Executor {
     const int64_t start = SteadyNow();
     watch_->Arm(true);
     for (DeviceLanes* lanes : Lanes()) lanes->Enqueue(feed, *communicator_);
-    absl::Status status;
-    for (DeviceLanes* lanes : Lanes()) status.Update(lanes->Synchronize());
+    const absl::Status status = Synchronize();
     watch_->Arm(false);
     if (!status.ok()) {
       std::lock_guard lock(mutex_);
@@ -207,8 +203,8 @@ class BackendExecutor : public Executor {
 
   absl::Status ReadOutput(size_t output, void* values) override {
     const Buffer& buffer = program_.tasks.buffer(program_.tasks.outputs()[output].buffer);
-    ASSIGN_OR_RETURN(const void* from, ValueOf(buffer));
-    std::memcpy(values, from, static_cast<size_t>(buffer.elements() * SizeOf(buffer.dtype)));
+    ASSIGN_OR_RETURN(const std::vector<char> value, ValueOf(buffer));
+    std::copy(value.begin(), value.end(), static_cast<char*>(values));
     return absl::OkStatus();
   }
 
@@ -226,12 +222,13 @@ class BackendExecutor : public Executor {
     std::vector<char> whole(static_cast<size_t>(tensor.type.bytes())), want;
     RETURN_IF_ERROR(ReadTensor(tensor.id, whole.data()));
     for (const Buffer* piece : pieces) {
-      want.resize(static_cast<size_t>(piece->elements() * SizeOf(piece->dtype)));
+      if (LanesOf(*piece) == nullptr) continue;
+      ASSIGN_OR_RETURN(const std::vector<char> own, OwnValueOf(*piece));
+      want.resize(own.size());
       RETURN_IF_ERROR(
           RunDenseMove({MoveSignature::Kind::kCopy, piece->dtype, whole.data(), want.data(),
                         Box::Full(tensor.type.shape), piece->box, piece->box}));
-      const void* own = AddressOf(*piece);
-      if (own == nullptr || std::memcmp(want.data(), own, want.size()) == 0) continue;
+      if (want == own) continue;
       return absl::DataLossError(absl::StrCat("copies of '", tensor.name, "' ",
                                               ToString(piece->box), " differ; device ",
                                               piece->device.value(), " holds another value"));
@@ -292,36 +289,49 @@ class BackendExecutor : public Executor {
     return program_.memory.offset[buffer.id.index()] >= 0;
   }
   // Null where it is another process's.
-  void* AddressOf(const Buffer& buffer) const {
-    const auto& lanes = lanes_[buffer.device.index()];
-    return lanes == nullptr ? nullptr : lanes->AddressOf(buffer.id);
+  DeviceLanes* LanesOf(const Buffer& buffer) const { return lanes_[buffer.device.index()].get(); }
+
+  absl::Status Synchronize() {
+    absl::Status status;
+    for (DeviceLanes* lanes : Lanes()) status.Update(lanes->Synchronize());
+    return status;
   }
 
-  // The bytes of a buffer, wherever it is: in the device's memory, or until the next call in a copy
-  // that its process has sent to all.
-  absl::StatusOr<const void*> ValueOf(const Buffer& buffer) {
-    void* own = AddressOf(buffer);
-    if (options_.port == nullptr) return own;
-    const int64_t bytes = buffer.elements() * SizeOf(buffer.dtype);
-    if (own == nullptr) {
-      remote_.resize(static_cast<size_t>(bytes));
-      own = remote_.data();
+  absl::StatusOr<std::vector<char>> OwnValueOf(const Buffer& buffer) {
+    std::vector<char> value(static_cast<size_t>(buffer.elements() * SizeOf(buffer.dtype)));
+    LanesOf(buffer)->CopyToHost(buffer, value.data());
+    RETURN_IF_ERROR(LanesOf(buffer)->Synchronize());
+    return value;
+  }
+
+  // The bytes of a buffer, wherever it is: its process sends them to all.
+  absl::StatusOr<std::vector<char>> ValueOf(const Buffer& buffer) {
+    std::vector<char> value(static_cast<size_t>(buffer.elements() * SizeOf(buffer.dtype)));
+    if (LanesOf(buffer) != nullptr) {
+      ASSIGN_OR_RETURN(value, OwnValueOf(buffer));
     }
-    RETURN_IF_ERROR(Broadcast(*options_.port, buffer.device.value(), own, bytes));
-    return own;
+    if (options_.port != nullptr) {
+      RETURN_IF_ERROR(Broadcast(*options_.port, buffer.device.value(), value.data(),
+                                static_cast<int64_t>(value.size())));
+    }
+    return value;
   }
 
   absl::StatusOr<double> NumberIn(const Buffer& buffer) {
-    ASSIGN_OR_RETURN(const void* data, ValueOf(buffer));
+    ASSIGN_OR_RETURN(const std::vector<char> value, ValueOf(buffer));
+    auto as = [&value]<class T>(T number) {
+      std::memcpy(&number, value.data(), sizeof(number));
+      return static_cast<double>(number);
+    };
     switch (buffer.dtype) {
       case DType::kFloat32:
-        return *static_cast<const float*>(data);
+        return as(float{});
       case DType::kFloat64:
-        return *static_cast<const double*>(data);
+        return as(double{});
       case DType::kInt32:
-        return *static_cast<const int32_t*>(data);
+        return as(int32_t{});
       case DType::kRing64:
-        return static_cast<double>(*static_cast<const uint64_t*>(data));
+        return as(uint64_t{});
     }
     return 0;
   }
@@ -359,7 +369,6 @@ class BackendExecutor : public Executor {
   // By device; null for those of other processes.
   std::vector<std::unique_ptr<BackendDevice>> devices_;
   std::vector<std::unique_ptr<DeviceLanes>> lanes_;
-  std::vector<char> remote_;
   int64_t round_ = 0;
   std::mutex mutex_;
   absl::Status first_error_;

@@ -191,9 +191,6 @@ class StreamLinkProfiler : public LinkProfiler {
     for (size_t k = 0; k < sides.size(); ++k) {
       Side& side = sides[k];
       OpenDevice& open = devices_[side.arguments.device.index()];
-      open.communication->Wait(*open.ready, round_);
-      communicator_->Enqueue(side.arguments, round_, *open.communication, nullptr);
-      open.communication->Record(*open.done, round_);
       // Long enough for all devices to have been given theirs before the first is ready.
       open.compute->HostCall([n = 5 * RoundsPerPiece()] { return Compute(n); }, nullptr);
       open.compute->HostCall(
@@ -204,6 +201,9 @@ class StreamLinkProfiler : public LinkProfiler {
           },
           &before[k]);
       open.compute->Record(*open.ready, round_);
+      open.communication->Wait(*open.ready, round_);
+      communicator_->Enqueue(side.arguments, round_, *open.communication, nullptr);
+      open.communication->Record(*open.done, round_);
       open.compute->Wait(*open.done, round_);
       open.compute->HostCall([] { return absl::OkStatus(); }, &after[k]);
     }

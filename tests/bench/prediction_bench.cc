@@ -9,7 +9,7 @@
 // plan is predicted, in the order in which it ran, from what the rounds measured, and compared with
 // the median of all its counted steps. No step time ever enters the profile.
 //
-//   prediction_bench [--models lenet:64,alexnet:32,resnet18:8] [--devices 1,2] [--steps 15]
+//   prediction_bench [--models lenet:64,alexnet:32,resnet18:8] [--devices 1,2] [--steps 25]
 //                    [--profile FILE] [--profile_time SECONDS] [--explain N]
 //
 // --explain N runs each plan with timelines as well and lists the N kinds of tasks whose times
@@ -42,10 +42,10 @@ constexpr double kTolerance = 0.1;
 struct BenchFlags {
   std::string models = "lenet:64,alexnet:32,resnet18:8";
   std::string devices = "1,2";
-  int steps = 15;
+  int steps = 25;
   int explain = 0;
   int64_t evaluations = 2000;
-  std::string profile = "prediction_bench.db";
+  std::string profile = "prediction_bench.profile.db";
   double profile_time = 120;
 };
 

@@ -140,16 +140,21 @@ class DeviceRun {
     moves_.pop_back();
   }
 
+  static Stream::MoveArguments Whole(const KernelTensor& t, const void* from, void* to) {
+    const Box box = Box::Full(t.type.shape);
+    return {MoveSignature::Kind::kCopy, t.type.dtype, from, to, box, box, box};
+  }
+
   void* Place(const KernelTensor& t, const void* dense) {
     const bool empty = Volume(t.type.shape) == 0;
     void* data = empty ? nullptr : Memory(BytesOf(t));
     if (!empty && dense != nullptr) {
       if (t.format == Format::kNative) {
         void* staged = Memory(t.type.bytes());
-        stream_->CopyFromHost(staged, dense, t.type.bytes());
+        stream_->CopyFromHost(Whole(t, dense, staged), nullptr);
         Reorder(t, staged, Format::kDense, data, Format::kNative);
       } else {
-        stream_->CopyFromHost(data, dense, t.type.bytes());
+        stream_->CopyFromHost(Whole(t, dense, data), nullptr);
       }
     }
     return data;
@@ -163,7 +168,7 @@ class DeviceRun {
       Reorder(t, data, Format::kNative, staged, Format::kDense);
       data = staged;
     }
-    stream_->CopyToHost(tensor.bytes.data(), data, t.type.bytes());
+    stream_->CopyToHost(Whole(t, data, tensor.bytes.data()), nullptr);
     CHECK(stream_->Synchronize().ok());
     return tensor;
   }

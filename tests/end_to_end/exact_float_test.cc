@@ -85,9 +85,9 @@ absl::Status RunPair(SerialTrainer& serial, TaskGraph tasks, const Backend& back
   std::vector<TaskId> order = CanonicalOrder(tasks);
   ExecutorOptions executor_options;
   executor_options.devices.resize(static_cast<size_t>(devices));
-  const auto executor = ModelWriter::Get(
-      Executor::Create(std::move(tasks), std::move(order), graph, backend,
-                       ModelWriter::Get(MakeCommunicator("inproc", {.devices = devices})), executor_options));
+  const auto executor = ModelWriter::Get(Executor::Create(
+      std::move(tasks), std::move(order), graph, backend,
+      ModelWriter::Get(MakeCommunicator("inproc", {.devices = devices})), executor_options));
   for (const Tensor& tensor : graph.tensors()) {
     if (tensor.kind != TensorKind::kWeight && tensor.kind != TensorKind::kState) continue;
     const absl::Status status =

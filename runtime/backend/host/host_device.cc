@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-#include <cstring>
+#include <cmath>
 #include <limits>
 
 #include "absl/strings/str_cat.h"
@@ -14,6 +14,21 @@ namespace partita {
 namespace {
 
 constexpr int64_t kReleased = std::numeric_limits<int64_t>::max();
+
+template <class T>
+bool AllFinite(const void* data, int64_t count) {
+  const auto* values = static_cast<const T*>(data);
+  for (int64_t i = 0; i < count; ++i) {
+    if (!std::isfinite(values[i])) return false;
+  }
+  return true;
+}
+
+bool AllFinite(DType dtype, const void* data, int64_t count) {
+  if (dtype == DType::kFloat32) return AllFinite<float>(data, count);
+  if (dtype == DType::kFloat64) return AllFinite<double>(data, count);
+  return true;
+}
 
 }  // namespace
 
@@ -151,16 +166,20 @@ absl::Status HostStream::RunReorder(const MoveArguments&) {
   return absl::UnimplementedError("this backend has only dense buffers");
 }
 
-void HostStream::CopyFromHost(void* to, const void* from, int64_t bytes) {
-  Enqueue({[=]() -> absl::Status {
-             std::memcpy(to, from, static_cast<size_t>(bytes));
-             return absl::OkStatus();
-           },
-           false, "copy from host", nullptr});
+void HostStream::CopyFromHost(const MoveArguments& move, WorkTiming* timing) {
+  Enqueue({[move] { return RunDenseMove(move); }, false, "copy from host", timing});
 }
 
-void HostStream::CopyToHost(void* to, const void* from, int64_t bytes) {
-  CopyFromHost(to, from, bytes);
+void HostStream::CopyToHost(const MoveArguments& move, WorkTiming* timing) {
+  Enqueue({[move] { return RunDenseMove(move); }, false, "copy to host", timing});
+}
+
+void HostStream::CheckFinite(DType dtype, const void* data, int64_t count,
+                             std::function<absl::Status()> error) {
+  Enqueue({[=, error = std::move(error)] {
+             return AllFinite(dtype, data, count) ? absl::OkStatus() : error();
+           },
+           false, "check of finite values", nullptr});
 }
 
 void HostStream::Record(Event& event, int64_t round) {

@@ -67,8 +67,10 @@ class HostStream : public Stream {
   void Launch(const Kernel& kernel, const KernelArguments& arguments, void* scratch,
               WorkTiming* timing) override;
   void RunMoves(std::span<const MoveArguments> moves, WorkTiming* timing) override;
-  void CopyFromHost(void* to, const void* from, int64_t bytes) override;
-  void CopyToHost(void* to, const void* from, int64_t bytes) override;
+  void CopyFromHost(const MoveArguments& move, WorkTiming* timing) override;
+  void CopyToHost(const MoveArguments& move, WorkTiming* timing) override;
+  void CheckFinite(DType dtype, const void* data, int64_t count,
+                   std::function<absl::Status()> error) override;
   void Record(Event& event, int64_t round) override;
   void Wait(Event& event, int64_t round) override;
   void HostCall(std::function<absl::Status()> call, WorkTiming* timing) override;

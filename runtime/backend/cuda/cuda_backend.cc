@@ -1,0 +1,40 @@
+#include "runtime/backend/cuda/cuda_backend.h"
+
+#include <cuda_runtime_api.h>
+
+#include "absl/strings/str_cat.h"
+#include "graph/support/status_macros.h"
+#include "runtime/backend/cuda/cuda_device.h"
+#include "runtime/backend/cuda/cuda_status.h"
+
+namespace partita {
+namespace {
+
+absl::StatusOr<int> CountGpus() {
+  int count = 0;
+  RETURN_IF_ERROR(CudaStatus(cudaGetDeviceCount(&count), "looking for GPUs"));
+  if (count == 0) return absl::UnavailableError("the driver shows no GPU to this process");
+  return count;
+}
+
+class CudaBackend : public Backend {
+ public:
+  std::string name() const override { return "cuda"; }
+
+  absl::Status Available() const override { return CountGpus().status(); }
+
+  absl::StatusOr<std::unique_ptr<BackendDevice>> Open(const DeviceSpec& spec) const override {
+    ASSIGN_OR_RETURN(const int count, CountGpus());
+    if (spec.index < 0 || spec.index >= count) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("GPU ", spec.index, " is not among the ", count, " of this machine"));
+    }
+    return std::make_unique<CudaDevice>(spec.index);
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Backend> MakeCudaBackend() { return std::make_unique<CudaBackend>(); }
+
+}  // namespace partita

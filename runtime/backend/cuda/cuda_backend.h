@@ -1,0 +1,12 @@
+#pragma once
+
+#include <memory>
+
+#include "runtime/backend/backend.h"
+
+namespace partita {
+
+// NVIDIA GPUs. Unavailable says whether the driver or the GPU is missing.
+std::unique_ptr<Backend> MakeCudaBackend();
+
+}  // namespace partita

@@ -1,0 +1,93 @@
+#include "runtime/backend/cuda/cuda_device.h"
+
+#include "absl/strings/str_cat.h"
+#include "graph/support/status_macros.h"
+#include "runtime/backend/cuda/cuda_status.h"
+#include "runtime/backend/cuda/cuda_stream.h"
+
+namespace partita {
+namespace {
+
+class CudaMemory : public DeviceMemory {
+ public:
+  CudaMemory(void* data, int64_t bytes) : data_(data), bytes_(bytes) {}
+  ~CudaMemory() override { cudaFree(data_); }
+  void* data() const override { return data_; }
+  int64_t bytes() const override { return bytes_; }
+
+ private:
+  void* data_;
+  int64_t bytes_;
+};
+
+}  // namespace
+
+absl::Status CudaStatus(cudaError_t code, const char* what) {
+  if (code == cudaSuccess) return absl::OkStatus();
+  (void)cudaGetLastError();
+  const std::string text =
+      absl::StrCat(what, ": ", cudaGetErrorString(code), " (", cudaGetErrorName(code), ")");
+  if (code == cudaErrorMemoryAllocation) return absl::ResourceExhaustedError(text);
+  if (code == cudaErrorNoDevice || code == cudaErrorInsufficientDriver) {
+    return absl::UnavailableError(text);
+  }
+  return absl::InternalError(text);
+}
+
+absl::Status CudaDeviceState::MakeCurrent() const {
+  return CudaStatus(cudaSetDevice(index_), "choosing a GPU");
+}
+
+void CudaDeviceState::Fail(const absl::Status& status) {
+  std::function<void(const absl::Status&)> report;
+  {
+    std::lock_guard lock(mutex_);
+    if (failed_.load(std::memory_order_relaxed)) return;
+    status_ = status;
+    failed_.store(true, std::memory_order_release);
+    report = report_;
+  }
+  if (report) report(status);
+}
+
+absl::Status CudaDeviceState::status() const {
+  std::lock_guard lock(mutex_);
+  return status_;
+}
+
+absl::StatusOr<std::unique_ptr<DeviceMemory>> CudaDevice::Allocate(int64_t bytes) {
+  if (bytes == 0) return std::make_unique<CudaMemory>(nullptr, 0);
+  RETURN_IF_ERROR(state_->MakeCurrent());
+  void* data = nullptr;
+  if (const cudaError_t code = cudaMalloc(&data, static_cast<size_t>(bytes)); code != cudaSuccess) {
+    size_t free = 0, total = 0;
+    (void)cudaMemGetInfo(&free, &total);
+    return CudaStatus(code, absl::StrCat("allocating ", bytes, " bytes on a GPU that has ", free,
+                                         " of ", total, " free")
+                                .c_str());
+  }
+  auto memory = std::make_unique<CudaMemory>(data, bytes);
+  RETURN_IF_ERROR(
+      CudaStatus(cudaMemset(data, 0, static_cast<size_t>(bytes)), "clearing a GPU's memory"));
+  RETURN_IF_ERROR(CudaStatus(cudaStreamSynchronize(nullptr), "clearing a GPU's memory"));
+  return memory;
+}
+
+absl::StatusOr<std::unique_ptr<Stream>> CudaDevice::NewStream(const std::string& name, StreamUse) {
+  return CudaStream::Create(name, state_);
+}
+
+std::unique_ptr<Event> CudaDevice::NewEvent() { return std::make_unique<CudaEvent>(state_); }
+
+absl::StatusOr<std::unique_ptr<Kernel>> CudaDevice::Prepare(const KernelSignature& signature) {
+  return absl::UnimplementedError(
+      absl::StrCat("the cuda backend has no kernel yet for ", ToString(signature)));
+}
+
+void CudaDevice::OnError(std::function<void(const absl::Status&)> report) {
+  state_->set_report(std::move(report));
+}
+
+void CudaDevice::Abort(const absl::Status& reason) { state_->Fail(reason); }
+
+}  // namespace partita

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "runtime/backend/backend.h"
+
+namespace partita {
+
+// Shared by what belongs to one open GPU.
+class CudaDeviceState {
+ public:
+  explicit CudaDeviceState(int index) : index_(index) {}
+
+  // Makes the GPU the calling thread's current one: before every call that allocates or enqueues.
+  absl::Status MakeCurrent() const;
+
+  // Keeps the first error and tells the device's reporter. Work that is enqueued later is skipped.
+  void Fail(const absl::Status& status);
+  bool failed() const { return failed_.load(std::memory_order_acquire); }
+  absl::Status status() const;
+  void set_report(std::function<void(const absl::Status&)> report) { report_ = std::move(report); }
+
+ private:
+  const int index_;
+  mutable std::mutex mutex_;
+  std::atomic<bool> failed_{false};
+  absl::Status status_;
+  std::function<void(const absl::Status&)> report_;
+};
+
+// One GPU. Streams are CUDA streams that do not wait for the default stream; memory is zeroed.
+class CudaDevice : public BackendDevice {
+ public:
+  explicit CudaDevice(int index) : state_(std::make_shared<CudaDeviceState>(index)) {}
+
+  absl::StatusOr<std::unique_ptr<DeviceMemory>> Allocate(int64_t bytes) override;
+  absl::StatusOr<std::unique_ptr<Stream>> NewStream(const std::string& name,
+                                                    StreamUse use) override;
+  std::unique_ptr<Event> NewEvent() override;
+  absl::StatusOr<std::unique_ptr<Kernel>> Prepare(const KernelSignature& signature) override;
+  int64_t NativeBytes(const TensorType& type) const override { return type.bytes(); }
+  void OnError(std::function<void(const absl::Status&)> report) override;
+  void Abort(const absl::Status& reason) override;
+
+ private:
+  std::shared_ptr<CudaDeviceState> state_;
+};
+
+}  // namespace partita

@@ -1,0 +1,315 @@
+#include "runtime/backend/cuda/cuda_stream.h"
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "graph/support/clock.h"
+#include "graph/support/status_macros.h"
+#include "runtime/backend/cuda/box_moves.h"
+#include "runtime/backend/cuda/cuda_status.h"
+#include "runtime/backend/cuda/move_kernels.h"
+
+namespace partita {
+namespace {
+
+constexpr int64_t kWorkPerMark = 16;
+constexpr size_t kMostChecks = 4096;  // between two Synchronize
+
+ElementType ElementTypeOf(DType dtype) {
+  switch (dtype) {
+    case DType::kFloat32:
+      return ElementType::kFloat32;
+    case DType::kFloat64:
+      return ElementType::kFloat64;
+    case DType::kInt32:
+      return ElementType::kInt32;
+    case DType::kRing64:
+      return ElementType::kRing64;
+  }
+  return ElementType::kFloat32;
+}
+
+MoveOp MoveOpOf(MoveSignature::Kind kind) {
+  switch (kind) {
+    case MoveSignature::Kind::kFill:
+      return MoveOp::kZero;
+    case MoveSignature::Kind::kAdd:
+      return MoveOp::kAdd;
+    case MoveSignature::Kind::kMax:
+      return MoveOp::kMax;
+    case MoveSignature::Kind::kCopy:
+    case MoveSignature::Kind::kReorder:
+      return MoveOp::kCopy;
+  }
+  return MoveOp::kCopy;
+}
+
+// A host call on its way through the driver.
+struct Call {
+  std::function<absl::Status()> run;
+  std::shared_ptr<CudaDeviceState> state;
+  WorkTiming* timing;
+};
+
+void CUDART_CB RunCall(void* data) {
+  const std::unique_ptr<Call> call(static_cast<Call*>(data));
+  if (call->state->failed()) return;
+  if (call->timing != nullptr) call->timing->start_ns = SteadyNow();
+  const absl::Status status = call->run();
+  if (call->timing != nullptr) call->timing->end_ns = SteadyNow();
+  if (!status.ok()) call->state->Fail(status);
+}
+
+}  // namespace
+
+CudaEvent::CudaEvent(std::shared_ptr<CudaDeviceState> state) : state_(std::move(state)) {
+  absl::Status status = state_->MakeCurrent();
+  if (status.ok()) {
+    status = CudaStatus(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "a new event");
+  }
+  if (!status.ok()) state_->Fail(status);
+}
+
+CudaEvent::~CudaEvent() {
+  if (event_ != nullptr) cudaEventDestroy(event_);
+}
+
+absl::StatusOr<std::unique_ptr<CudaStream>> CudaStream::Create(
+    std::string name, std::shared_ptr<CudaDeviceState> state) {
+  std::unique_ptr<CudaStream> stream(new CudaStream(std::move(name), std::move(state)));
+  RETURN_IF_ERROR(stream->Open());
+  return stream;
+}
+
+absl::Status CudaStream::Open() {
+  RETURN_IF_ERROR(state_->MakeCurrent());
+  RETURN_IF_ERROR(
+      CudaStatus(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "a new stream"));
+  void* flags = nullptr;
+  RETURN_IF_ERROR(CudaStatus(
+      cudaHostAlloc(&flags, kMostChecks * sizeof(int32_t), cudaHostAllocMapped), "a new stream"));
+  flags_ = static_cast<int32_t*>(flags);
+  std::fill(flags_, flags_ + kMostChecks, 0);
+  return absl::OkStatus();
+}
+
+CudaStream::~CudaStream() {
+  if (stream_ == nullptr) return;
+  (void)state_->MakeCurrent();
+  (void)cudaStreamSynchronize(stream_);
+  for (cudaEvent_t event : timing_events_) cudaEventDestroy(event);
+  for (const Timed& timed : timed_) {
+    cudaEventDestroy(timed.start);
+    cudaEventDestroy(timed.end);
+  }
+  for (cudaEvent_t event : mark_events_) cudaEventDestroy(event);
+  for (const Mark& mark : marks_) cudaEventDestroy(mark.event);
+  if (flags_ != nullptr) cudaFreeHost(flags_);
+  cudaStreamDestroy(stream_);
+}
+
+template <class Enqueue>
+void CudaStream::Do(const char* what, WorkTiming* timing, Enqueue&& enqueue) {
+  if (state_->failed()) return;
+  const absl::Status status = [&]() -> absl::Status {
+    RETURN_IF_ERROR(state_->MakeCurrent());
+    if (timing == nullptr) return enqueue();
+    ASSIGN_OR_RETURN(const cudaEvent_t start, TakeEvent(true));
+    ASSIGN_OR_RETURN(const cudaEvent_t end, TakeEvent(true));
+    timed_.push_back({start, end, timing});
+    RETURN_IF_ERROR(CudaStatus(cudaEventRecord(start, stream_), what));
+    RETURN_IF_ERROR(enqueue());
+    return CudaStatus(cudaEventRecord(end, stream_), what);
+  }();
+  if (!status.ok()) return state_->Fail(status);
+  {
+    std::lock_guard lock(mutex_);
+    last_ = what;
+  }
+  CountWork();
+}
+
+void CudaStream::Launch(const Kernel& kernel, const KernelArguments& arguments, void* scratch,
+                        WorkTiming* timing) {
+  const auto& cuda = static_cast<const CudaKernel&>(kernel);
+  Do("kernel", timing, [&] { return cuda.Enqueue(arguments, scratch, stream_); });
+}
+
+void CudaStream::RunMoves(std::span<const MoveArguments> moves, WorkTiming* timing) {
+  Do("move", timing, [&]() -> absl::Status {
+    for (const MoveArguments& move : moves) RETURN_IF_ERROR(RunMove(move));
+    return absl::OkStatus();
+  });
+}
+
+absl::Status CudaStream::RunMove(const MoveArguments& move) {
+  if (move.kind == MoveSignature::Kind::kReorder) {
+    return absl::UnimplementedError("the cuda backend has only dense buffers");
+  }
+  const StridedBox box = StridedBoxOf(move);
+  if (box.elements > 0 && box.contiguous() && move.kind == MoveSignature::Kind::kCopy) {
+    return CopyRows(move, cudaMemcpyDeviceToDevice);
+  }
+  return CudaStatus(
+      LaunchMove(MoveOpOf(move.kind), ElementTypeOf(move.dtype), box, move.from, move.to, stream_),
+      "a move");
+}
+
+absl::Status CudaStream::CopyRows(const MoveArguments& move, cudaMemcpyKind kind) {
+  const auto size = static_cast<size_t>(SizeOf(move.dtype));
+  for (const RowsCopy& copy : RowsCopiesOf(StridedBoxOf(move))) {
+    auto* to = static_cast<char*>(move.to) + static_cast<size_t>(copy.to_offset) * size;
+    const auto* from =
+        static_cast<const char*>(move.from) + static_cast<size_t>(copy.from_offset) * size;
+    RETURN_IF_ERROR(CudaStatus(cudaMemcpy2DAsync(to, static_cast<size_t>(copy.to_pitch) * size,
+                                                 from, static_cast<size_t>(copy.from_pitch) * size,
+                                                 static_cast<size_t>(copy.width) * size,
+                                                 static_cast<size_t>(copy.height), kind, stream_),
+                               "a copy"));
+  }
+  return absl::OkStatus();
+}
+
+void CudaStream::CopyFromHost(const MoveArguments& move, WorkTiming* timing) {
+  Do("copy from host", timing, [&] { return CopyRows(move, cudaMemcpyHostToDevice); });
+}
+
+void CudaStream::CopyToHost(const MoveArguments& move, WorkTiming* timing) {
+  Do("copy to host", timing, [&] { return CopyRows(move, cudaMemcpyDeviceToHost); });
+}
+
+void CudaStream::CheckFinite(DType dtype, const void* data, int64_t count,
+                             std::function<absl::Status()> error) {
+  if (dtype != DType::kFloat32 && dtype != DType::kFloat64) return;
+  Do("check of finite values", nullptr, [&]() -> absl::Status {
+    if (checks_.size() == kMostChecks) RETURN_IF_ERROR(WaitUntilIdle());
+    if (checks_.size() == kMostChecks) RETURN_IF_ERROR(CheckFlags());
+    int32_t* flag = flags_ + checks_.size();
+    checks_.push_back(std::move(error));
+    return CudaStatus(LaunchFiniteCheck(ElementTypeOf(dtype), data, count, flag, stream_),
+                      "a check of finite values");
+  });
+}
+
+void CudaStream::Record(Event& event, int64_t) {
+  if (state_->failed()) return;
+  const absl::Status status =
+      CudaStatus(cudaEventRecord(static_cast<CudaEvent&>(event).get(), stream_), "an event");
+  if (!status.ok()) state_->Fail(status);
+}
+
+void CudaStream::Wait(Event& event, int64_t) {
+  if (state_->failed()) return;
+  const absl::Status status =
+      CudaStatus(cudaStreamWaitEvent(stream_, static_cast<CudaEvent&>(event).get(), 0),
+                 "waiting for an event");
+  if (!status.ok()) state_->Fail(status);
+}
+
+void CudaStream::HostCall(std::function<absl::Status()> call, WorkTiming* timing) {
+  Do("host call", nullptr, [&]() -> absl::Status {
+    auto data = std::make_unique<Call>(Call{std::move(call), state_, timing});
+    RETURN_IF_ERROR(CudaStatus(cudaLaunchHostFunc(stream_, RunCall, data.get()), "a host call"));
+    (void)data.release();  // RunCall's
+    return absl::OkStatus();
+  });
+}
+
+absl::Status CudaStream::Synchronize() {
+  absl::Status status = state_->failed() ? state_->status() : WaitUntilIdle();
+  if (status.ok()) status = FillTimings();
+  if (status.ok()) status = CheckFlags();
+  if (!status.ok()) state_->Fail(status);
+  return state_->failed() ? state_->status() : absl::OkStatus();
+}
+
+// Asks, so that an Abort releases it although the work goes on.
+absl::Status CudaStream::WaitUntilIdle() {
+  RETURN_IF_ERROR(state_->MakeCurrent());
+  for (int asked = 0;; ++asked) {
+    const cudaError_t code = cudaStreamQuery(stream_);
+    if (code != cudaErrorNotReady) return CudaStatus(code, "work on a GPU");
+    if (state_->failed()) return state_->status();
+    if (asked < 1000) {
+      std::this_thread::yield();
+    } else {
+      std::this_thread::sleep_for(std::chrono::microseconds(20));
+    }
+  }
+}
+
+// Events tell distances; the host's clock says when the last of them, recorded now, ends.
+absl::Status CudaStream::FillTimings() {
+  if (timed_.empty()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const cudaEvent_t now, TakeEvent(true));
+  timing_events_.push_back(now);
+  RETURN_IF_ERROR(CudaStatus(cudaEventRecord(now, stream_), "timing"));
+  RETURN_IF_ERROR(CudaStatus(cudaEventSynchronize(now), "timing"));
+  const int64_t now_ns = SteadyNow();
+  for (const Timed& timed : timed_) {
+    for (const bool start : {true, false}) {
+      float ms = 0;
+      RETURN_IF_ERROR(
+          CudaStatus(cudaEventElapsedTime(&ms, start ? timed.start : timed.end, now), "timing"));
+      (start ? timed.timing->start_ns : timed.timing->end_ns) =
+          now_ns - static_cast<int64_t>(static_cast<double>(ms) * 1e6);
+    }
+    timing_events_.push_back(timed.start);
+    timing_events_.push_back(timed.end);
+  }
+  timed_.clear();
+  return absl::OkStatus();
+}
+
+absl::Status CudaStream::CheckFlags() {
+  absl::Status status;
+  for (size_t k = 0; k < checks_.size(); ++k) {
+    if (flags_[k] != 0) status.Update(checks_[k]());
+    flags_[k] = 0;
+  }
+  checks_.clear();
+  return status;
+}
+
+absl::StatusOr<cudaEvent_t> CudaStream::TakeEvent(bool timing) {
+  auto& free = timing ? timing_events_ : mark_events_;
+  if (!free.empty()) {
+    const cudaEvent_t event = free.back();
+    free.pop_back();
+    return event;
+  }
+  cudaEvent_t event = nullptr;
+  RETURN_IF_ERROR(CudaStatus(
+      cudaEventCreateWithFlags(&event, timing ? cudaEventDefault : cudaEventDisableTiming),
+      "a new event"));
+  return event;
+}
+
+void CudaStream::CountWork() {
+  std::lock_guard lock(mutex_);
+  if (++enqueued_ % kWorkPerMark != 0) return;
+  const auto event = TakeEvent(false);
+  if (!event.ok() || cudaEventRecord(*event, stream_) != cudaSuccess) return;
+  marks_.push_back({*event, enqueued_});
+}
+
+int64_t CudaStream::completed() const {
+  std::lock_guard lock(mutex_);
+  while (!marks_.empty() && cudaEventQuery(marks_.front().event) == cudaSuccess) {
+    completed_ = marks_.front().count;
+    mark_events_.push_back(marks_.front().event);
+    marks_.pop_front();
+  }
+  return completed_;
+}
+
+std::string CudaStream::Describe() const {
+  const int64_t done = completed();
+  std::lock_guard lock(mutex_);
+  return absl::StrCat(name_, ": at least ", done, " of ", enqueued_,
+                      " pieces of work done, the last enqueued is a ", last_);
+}
+
+}  // namespace partita

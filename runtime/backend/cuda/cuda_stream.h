@@ -1,0 +1,102 @@
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "runtime/backend/backend.h"
+#include "runtime/backend/cuda/cuda_device.h"
+
+namespace partita {
+
+// A kernel made ready for a GPU.
+class CudaKernel : public Kernel {
+ public:
+  // Enqueues its work on a stream of the current device.
+  virtual absl::Status Enqueue(const KernelArguments& arguments, void* scratch,
+                               cudaStream_t stream) const = 0;
+};
+
+class CudaEvent : public Event {
+ public:
+  explicit CudaEvent(std::shared_ptr<CudaDeviceState> state);
+  ~CudaEvent() override;
+  cudaEvent_t get() const { return event_; }
+
+ private:
+  std::shared_ptr<CudaDeviceState> state_;
+  cudaEvent_t event_ = nullptr;  // null if it could not be made: the device has failed then
+};
+
+// A CUDA stream. Timings are taken by events and filled in by Synchronize. Host calls run on a
+// thread of the driver, maybe one at a time for all streams.
+class CudaStream : public Stream {
+ public:
+  static absl::StatusOr<std::unique_ptr<CudaStream>> Create(std::string name,
+                                                            std::shared_ptr<CudaDeviceState> state);
+  ~CudaStream() override;
+
+  void Launch(const Kernel& kernel, const KernelArguments& arguments, void* scratch,
+              WorkTiming* timing) override;
+  void RunMoves(std::span<const MoveArguments> moves, WorkTiming* timing) override;
+  void CopyFromHost(const MoveArguments& move, WorkTiming* timing) override;
+  void CopyToHost(const MoveArguments& move, WorkTiming* timing) override;
+  void CheckFinite(DType dtype, const void* data, int64_t count,
+                   std::function<absl::Status()> error) override;
+  void Record(Event& event, int64_t round) override;
+  void Wait(Event& event, int64_t round) override;
+  void HostCall(std::function<absl::Status()> call, WorkTiming* timing) override;
+  absl::Status Synchronize() override;
+  int64_t completed() const override;
+  std::string Describe() const override;
+
+ private:
+  // Work whose start and end are marked by events[2k] and events[2k+1] of `clock_`.
+  struct Timed {
+    cudaEvent_t start, end;
+    WorkTiming* timing;
+  };
+  // An event behind the first `count` pieces of work.
+  struct Mark {
+    cudaEvent_t event;
+    int64_t count;
+  };
+
+  CudaStream(std::string name, std::shared_ptr<CudaDeviceState> state)
+      : name_(std::move(name)), state_(std::move(state)) {}
+  absl::Status Open();
+
+  // Runs `enqueue` unless the device has failed, between timing events where asked for.
+  template <class Call>
+  void Do(const char* what, WorkTiming* timing, Call&& enqueue);
+  absl::Status CopyRows(const MoveArguments& move, cudaMemcpyKind kind);
+  absl::Status RunMove(const MoveArguments& move);
+  void CountWork();
+  absl::StatusOr<cudaEvent_t> TakeEvent(bool timing);
+  absl::Status WaitUntilIdle();
+  absl::Status FillTimings();
+  absl::Status CheckFlags();
+
+  const std::string name_;
+  std::shared_ptr<CudaDeviceState> state_;
+  cudaStream_t stream_ = nullptr;
+  std::vector<cudaEvent_t> timing_events_;  // free
+  std::vector<Timed> timed_;                // since the last Synchronize
+  // Checks since the last Synchronize: flags in host memory that the device maps.
+  int32_t* flags_ = nullptr;
+  std::vector<std::function<absl::Status()>> checks_;
+
+  mutable std::mutex mutex_;  // of all below: the watch asks for progress from another thread
+  mutable std::vector<cudaEvent_t> mark_events_;  // free
+  mutable std::deque<Mark> marks_;
+  mutable int64_t completed_ = 0;
+  int64_t enqueued_ = 0;
+  const char* last_ = "nothing";
+};
+
+}  // namespace partita

@@ -1,0 +1,75 @@
+#include <algorithm>
+
+#include "runtime/backend/cuda/move_kernels.h"
+
+namespace partita {
+namespace {
+
+constexpr int kThreads = 256;
+constexpr int64_t kMostBlocks = 4096;  // beyond it, threads take several elements
+
+int BlocksFor(int64_t elements) {
+  return static_cast<int>(std::min(kMostBlocks, (elements + kThreads - 1) / kThreads));
+}
+
+template <class T>
+__global__ void MoveAll(MoveOp op, StridedBox box, const T* from, T* to) {
+  const int64_t stride = static_cast<int64_t>(gridDim.x) * blockDim.x;
+  for (int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < box.elements;
+       i += stride) {
+    MoveElement(op, box, from, to, i);
+  }
+}
+
+template <class T>
+cudaError_t Launch(MoveOp op, const StridedBox& box, const void* from, void* to,
+                   cudaStream_t stream) {
+  MoveAll<<<BlocksFor(box.elements), kThreads, 0, stream>>>(op, box, static_cast<const T*>(from),
+                                                            static_cast<T*>(to));
+  return cudaGetLastError();
+}
+
+template <class T>
+__global__ void CheckAll(const T* data, int64_t count, int32_t* flag) {
+  const int64_t stride = static_cast<int64_t>(gridDim.x) * blockDim.x;
+  for (int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < count;
+       i += stride) {
+    if (!isfinite(data[i])) *flag = 1;
+  }
+}
+
+}  // namespace
+
+cudaError_t LaunchMove(MoveOp op, ElementType type, const StridedBox& box, const void* from,
+                       void* to, cudaStream_t stream) {
+  if (box.elements == 0) return cudaSuccess;
+  switch (type) {
+    case ElementType::kFloat32:
+      return Launch<float>(op, box, from, to, stream);
+    case ElementType::kFloat64:
+      return Launch<double>(op, box, from, to, stream);
+    case ElementType::kInt32:
+      return Launch<int32_t>(op, box, from, to, stream);
+    case ElementType::kRing64:
+      if (op == MoveOp::kMax) return Launch<int64_t>(op, box, from, to, stream);
+      return Launch<uint64_t>(op, box, from, to, stream);
+  }
+  return cudaErrorInvalidValue;
+}
+
+cudaError_t LaunchFiniteCheck(ElementType type, const void* data, int64_t count, int32_t* flag,
+                              cudaStream_t stream) {
+  if (count == 0) return cudaSuccess;
+  if (type == ElementType::kFloat32) {
+    CheckAll<<<BlocksFor(count), kThreads, 0, stream>>>(static_cast<const float*>(data), count,
+                                                        flag);
+  } else if (type == ElementType::kFloat64) {
+    CheckAll<<<BlocksFor(count), kThreads, 0, stream>>>(static_cast<const double*>(data), count,
+                                                        flag);
+  } else {
+    return cudaErrorInvalidValue;
+  }
+  return cudaGetLastError();
+}
+
+}  // namespace partita
