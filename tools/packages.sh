@@ -31,6 +31,8 @@ readonly PARTITA_TEST_PACKAGES=(
 )
 readonly PARTITA_TEST_OPTIONAL_PACKAGES=(
   "clang-format-19|checks the format of the sources"
+  "libopenmpi-dev|plans over several processes"
+  "openmpi-bin|starts these processes"
 )
 
 # Prints the names of the given rows' packages that are not installed, one on a line.

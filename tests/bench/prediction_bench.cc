@@ -4,10 +4,11 @@
 // was measured more than 10 % slower.
 //
 // A machine that others share changes its speed within minutes, so both sides of the comparison are
-// measured side by side, in rounds: every plan has its turn of 5 counted steps, then every kernel,
-// move and communication of these plans is measured anew, a few times. After the last round each
-// plan is predicted, in the order in which it ran, from what the rounds measured, and compared with
-// the median of all its counted steps. No step time ever enters the profile.
+// measured side by side, in rounds: every plan makes 5 counted steps, long ones in turn with the
+// other plans', then every kernel, move and communication of these plans is measured anew, a few
+// times. After the last round each plan is predicted, in the order in which it ran, from what the
+// rounds measured, and compared with the median of all its counted steps. No step time ever enters
+// the profile.
 //
 //   prediction_bench [--models lenet:64,alexnet:32,resnet18:8] [--devices 1,2] [--steps 25]
 //                    [--profile FILE] [--profile_time SECONDS] [--explain N]
@@ -175,7 +176,7 @@ absl::Status RunModel(const BenchFlags& flags, const std::string& name, int devi
   ASSIGN_OR_RETURN(const TrainingModel model, LoadTrainingModel({words[0], batch}));
   Bench bench{model.graph,
               {},
-              (flags.steps + InterleavedMeasurement::kTurn - 1) / InterleavedMeasurement::kTurn};
+              (flags.steps + InterleavedMeasurement::kRound - 1) / InterleavedMeasurement::kRound};
   bench.request.machine.devices = devices;
   bench.request.machine.profile = flags.profile;
   bench.request.profile_seconds = flags.profile_time;
@@ -259,7 +260,7 @@ int main(int argc, char** argv) {
   CLI::App app("Predicted against measured step time");
   app.add_option("--models", flags.models, "MODEL:BATCH,...");
   app.add_option("--devices", flags.devices, "numbers of devices");
-  app.add_option("--steps", flags.steps, "measured steps of each plan, in turns of 5")
+  app.add_option("--steps", flags.steps, "measured steps of each plan, 5 in each round")
       ->check(CLI::Range(9, 10000));
   app.add_option("--explain", flags.explain, "list so many kinds of tasks for each plan");
   app.add_option("--evaluations", flags.evaluations, "of each search");

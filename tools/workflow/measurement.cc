@@ -14,6 +14,12 @@
 #include "runtime/train/training_state.h"
 
 namespace partita {
+namespace {
+
+// From this on a step finds in caches what it does alone: its own data went through them meanwhile.
+constexpr int64_t kLongStep = 100'000'000;  // ns
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<MeasuredPlan>> MeasuredPlan::Open(const Graph& graph,
                                                                  const Plan& plan,
@@ -64,7 +70,7 @@ InterleavedMeasurement::InterleavedMeasurement(const Graph& graph, std::vector<P
     : graph_(graph), stop_(stop) {
   for (Plan& plan : plans) {
     for (const Device& device : plan.topology.devices()) has_teams_ |= device.threads > 1;
-    entries_.push_back({std::move(plan), nullptr, {}});
+    entries_.push_back({std::move(plan), nullptr, 0, {}});
   }
 }
 
@@ -88,29 +94,41 @@ void InterleavedMeasurement::MakeRoomFor(const Plan& plan) {
   for (Entry& entry : entries_) entry.open = nullptr;
 }
 
-absl::Status InterleavedMeasurement::TakeTurn(Entry& entry, int steps) {
+absl::Status InterleavedMeasurement::Step(Entry& entry, bool counts) {
+  ASSIGN_OR_RETURN(const StepResult step, entry.open->Step());
+  entry.last_ns = step.wall_ns;
+  if (counts) entry.times.push_back(step.wall_ns);
+  return absl::OkStatus();
+}
+
+absl::Status InterleavedMeasurement::TakeTurn(Entry& entry, int& left) {
   if (entry.open == nullptr) {
     MakeRoomFor(entry.plan);
     ASSIGN_OR_RETURN(entry.open, MeasuredPlan::Open(graph_, entry.plan));
-    RETURN_IF_ERROR(entry.open->Step().status());  // touches its memory for the first time
+    RETURN_IF_ERROR(Step(entry, false));  // touches its memory for the first time
   }
-  for (int k = -1; k < steps && !IsSet(stop_); ++k) {
-    ASSIGN_OR_RETURN(const StepResult step, entry.open->Step());
-    if (k >= 0) entry.times.push_back(step.wall_ns);
-  }
+  const bool one_by_one = !has_teams_ && entry.last_ns >= kLongStep;
+  if (!one_by_one) RETURN_IF_ERROR(Step(entry, false));
+  const int steps = one_by_one ? 1 : left;
+  for (int k = 0; k < steps && !IsSet(stop_); ++k) RETURN_IF_ERROR(Step(entry, true));
+  left -= steps;
   if (has_teams_) entry.open = nullptr;
   return absl::OkStatus();
 }
 
 absl::Status InterleavedMeasurement::Round(int steps) {
-  for (Entry& entry : entries_) {
-    if (!IsSet(stop_)) RETURN_IF_ERROR(TakeTurn(entry, steps));
+  std::vector<int> left(entries_.size(), steps);
+  while (std::any_of(left.begin(), left.end(), [](int n) { return n > 0; })) {
+    for (size_t k = 0; k < entries_.size(); ++k) {
+      if (IsSet(stop_)) return absl::OkStatus();
+      if (left[k] > 0) RETURN_IF_ERROR(TakeTurn(entries_[k], left[k]));
+    }
   }
   return absl::OkStatus();
 }
 
 absl::Status InterleavedMeasurement::Rounds(int steps) {
-  for (; steps > 0; steps -= kTurn) RETURN_IF_ERROR(Round(std::min(kTurn, steps)));
+  for (; steps > 0; steps -= kRound) RETURN_IF_ERROR(Round(std::min(kRound, steps)));
   return absl::OkStatus();
 }
 

@@ -39,22 +39,24 @@ class MeasuredPlan {
   int64_t step_ = 0;
 };
 
-// Step times of plans, side by side: in rounds, in each of which every plan has its turn. A turn is
-// a few steps, after one that is not counted: a step behind another plan's finds its data out of
-// the caches, and training has no such steps. Plans whose devices have teams of several threads are
-// opened for their turns only: the teams of two open plans would be more threads than cores, and
-// then no team waits actively. The others stay open, idle between rounds, as long as all fit in the
-// devices' memory. Once `stop` is true, turns end early and rounds do nothing.
+// Step times of plans, side by side: in rounds, in each of which every plan makes a few steps. Long
+// steps are made one by one in turn with the other plans', so that what else the machine does in
+// the meantime meets all plans alike. Several short ones are a turn, after one that is not counted:
+// a step behind another plan's finds its data out of the caches, and training has no such steps.
+// Plans whose devices have teams of several threads are opened for their turns only, one in each
+// round: the teams of two open plans would be more threads than cores, and then no team waits
+// actively. The others stay open, idle between turns, as long as all fit in the devices' memory.
+// Once `stop` is true, turns end early and rounds do nothing.
 class InterleavedMeasurement {
  public:
-  static constexpr int kTurn = 5;  // counted steps
+  static constexpr int kRound = 5;  // counted steps
 
   // `graph` and `stop` outlive it.
   InterleavedMeasurement(const Graph& graph, std::vector<Plan> plans,
                          const std::atomic<bool>* stop = nullptr);
 
-  // A turn of every plan, of `steps` counted steps.
-  absl::Status Round(int steps = kTurn);
+  // `steps` counted steps of every plan.
+  absl::Status Round(int steps = kRound);
   // Rounds until every plan has made so many steps more.
   absl::Status Rounds(int steps);
 
@@ -65,9 +67,11 @@ class InterleavedMeasurement {
   struct Entry {
     Plan plan;
     std::unique_ptr<MeasuredPlan> open;  // null: is not
+    int64_t last_ns = 0;                 // of the last step
     std::vector<int64_t> times;          // of counted steps
   };
-  absl::Status TakeTurn(Entry& entry, int steps);
+  absl::Status TakeTurn(Entry& entry, int& left);
+  absl::Status Step(Entry& entry, bool counts);
   // Closes what is open if the plan does not fit beside it.
   void MakeRoomFor(const Plan& plan);
 

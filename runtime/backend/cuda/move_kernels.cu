@@ -1,6 +1,6 @@
-#include <algorithm>
-
 #include "runtime/backend/cuda/move_kernels.h"
+
+#include <algorithm>
 
 namespace partita {
 namespace {
