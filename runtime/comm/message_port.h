@@ -31,6 +31,9 @@ class MessagePort {
   // Cancelled after Abort; Internal where a message has other bytes than its receiver wanted.
   virtual absl::Status Exchange(std::span<const Message> messages, int tag) = 0;
 
+  // Whether an exchange waits for its peers at present. Any thread.
+  virtual bool waiting() const = 0;
+
   // Ends this process's exchanges, the present one and later ones, with this error. What peers wait
   // for never comes: the process should end, and the launcher the others.
   virtual void Abort(const absl::Status& reason) = 0;

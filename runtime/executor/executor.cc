@@ -172,6 +172,8 @@ class BackendExecutor : public Executor {
     return absl::OkStatus();
   }
 
+  Progress CurrentProgress() const override { return {in_step_.load(), Completed()}; }
+
   void CheckFinite(bool on) override { options_.check_finite = on; }
 
   absl::StatusOr<StepResult> Step(HostTensor input, HostTensor labels,
@@ -182,9 +184,11 @@ class BackendExecutor : public Executor {
     const StepFeed feed{input, labels, arguments, ++round_};
     const int64_t start = SteadyNow();
     watch_->Arm(true);
+    in_step_ = true;
     for (DeviceLanes* lanes : Lanes()) lanes->Enqueue(feed, *communicator_);
     const absl::Status status = Synchronize();
     watch_->Arm(false);
+    in_step_ = false;
     if (!status.ok()) {
       std::lock_guard lock(mutex_);
       return first_error_.ok() ? status : first_error_;
@@ -370,6 +374,7 @@ class BackendExecutor : public Executor {
   std::vector<std::unique_ptr<BackendDevice>> devices_;
   std::vector<std::unique_ptr<DeviceLanes>> lanes_;
   int64_t round_ = 0;
+  std::atomic<bool> in_step_{false};
   std::mutex mutex_;
   absl::Status first_error_;
   std::unique_ptr<StepWatch> watch_;

@@ -77,6 +77,13 @@ class Executor {
   // equal bit for bit. They are by construction (see Exchange), in floating point too.
   virtual absl::Status CheckCopies() = 0;
 
+  // How far this process's devices are, for others who watch. Any thread.
+  struct Progress {
+    bool in_step = false;
+    int64_t completed = 0;  // pieces of work, of all steps
+  };
+  virtual Progress CurrentProgress() const = 0;
+
   // Turns ExecutorOptions::check_finite on or off for the steps to come.
   virtual void CheckFinite(bool on) = 0;
 

@@ -82,7 +82,8 @@ absl::StatusOr<std::unique_ptr<BatchLoader>> Trainer::OpenLoader(LoaderPosition 
 absl::Status Trainer::Run() {
   ASSIGN_OR_RETURN(const auto loader, OpenLoader(now_.position));
   while (now_.step < end_step_) {
-    if (IsSet(options_.stop)) {
+    ASSIGN_OR_RETURN(const bool stops, StopsHere());
+    if (stops) {
       return absl::CancelledError(
           absl::StrCat("interrupted after step ", now_.step, " of ", end_step_));
     }
@@ -92,6 +93,12 @@ absl::Status Trainer::Run() {
     if (evaluate && now_.step < end_step_) RETURN_IF_ERROR(Evaluate());
   }
   return Evaluate();
+}
+
+absl::StatusOr<bool> Trainer::StopsHere() const {
+  char stop = IsSet(options_.stop) ? 1 : 0;
+  if (options_.port != nullptr) RETURN_IF_ERROR(Broadcast(*options_.port, 0, &stop, 1));
+  return stop != 0;
 }
 
 absl::Status Trainer::TrainOneStep(BatchLoader& loader) {
@@ -154,9 +161,9 @@ absl::StatusOr<TrainingState> Trainer::State() {
 absl::Status Trainer::Evaluate() {
   if (evaluation_.evaluation == nullptr) return absl::OkStatus();
   ASSIGN_OR_RETURN(const TrainingState state, State());
-  ASSIGN_OR_RETURN(last_evaluation_,
-                   evaluation_.evaluation->Run(state, evaluation_.data.source,
-                                               evaluation_.data.loader, options_.stop));
+  ASSIGN_OR_RETURN(last_evaluation_, evaluation_.evaluation->Run(
+                                         state, evaluation_.data.source, evaluation_.data.loader,
+                                         options_.port == nullptr ? options_.stop : nullptr));
   if (options_.on_evaluation) options_.on_evaluation(now_.step, *last_evaluation_);
   return absl::OkStatus();
 }

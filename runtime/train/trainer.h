@@ -32,6 +32,9 @@ struct TrainerOptions {
   int64_t snapshot_every = 64;
   int64_t evaluate_every = 0;               // steps; 0: only after the last
   const std::atomic<bool>* stop = nullptr;  // when it becomes true, training ends after the step
+  // To the other processes, if each of them has a trainer of the same plan: rank 0's `stop` counts,
+  // and all end after the same step.
+  MessagePort* port = nullptr;
   std::function<void(const StepReport&)> on_step = {};
   std::function<void(int64_t step, const EvaluationResult&)> on_evaluation = {};
 };
@@ -82,6 +85,7 @@ class Trainer {
           TrainerOptions options, EvaluationData evaluation);
   absl::Status CompleteData();
   absl::StatusOr<std::unique_ptr<BatchLoader>> OpenLoader(LoaderPosition position) const;
+  absl::StatusOr<bool> StopsHere() const;
   absl::Status TrainOneStep(BatchLoader& loader);
   absl::StatusOr<StepResult> RunBatch(const Batch& batch, int64_t step);
   double LossOf(const StepResult& result) const { return result.outputs[loss_output_]; }

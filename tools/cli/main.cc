@@ -8,8 +8,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "graph/onnx/import.h"
-#include "graph/support/usage_error.h"
 #include "tools/cli/examples.h"
+#include "tools/cli/exit_code.h"
 #include "tools/cli/verb.h"
 #include "tools/version.h"
 
@@ -26,42 +26,33 @@ void Interrupt(int) {
   if (g_interrupted.exchange(true)) std::_Exit(130);
 }
 
-int ExitCodeOf(const absl::Status& status) {
-  if (IsUsageError(status)) return 2;
-  switch (status.code()) {
-    case absl::StatusCode::kOk:
-      return 0;
-    case absl::StatusCode::kResourceExhausted:
-      return 4;
-    case absl::StatusCode::kFailedPrecondition:
-      return 7;
-    case absl::StatusCode::kCancelled:
-      return 130;
-    case absl::StatusCode::kUnavailable:
-    case absl::StatusCode::kInternal:
-    case absl::StatusCode::kDeadlineExceeded:
-    case absl::StatusCode::kAborted:
-      return 5;
-    case absl::StatusCode::kOutOfRange:  // NaN in training
-      return 1;
-    default:
-      return 3;
-  }
-}
-
 // Dashes inside flag names are underscores: --time-limit is --time_limit.
 std::vector<std::string> Normalized(int argc, char** argv) {
   std::vector<std::string> args;
-  for (int i = argc - 1; i > 0; --i) {
+  for (int i = 1; i < argc; ++i) {
     std::string arg = argv[i];
     if (arg.rfind("--", 0) == 0) {
       for (size_t c = 2; c < arg.size() && arg[c] != '='; ++c) {
         if (arg[c] == '-') arg[c] = '_';
       }
     }
-    args.push_back(std::move(arg));  // CLI11 wants them reversed
+    args.push_back(std::move(arg));
   }
   return args;
+}
+
+// Takes off what `launch` is to start: a verb and all behind it.
+std::vector<std::string> TakeLaunched(const CLI::App& app, std::vector<std::string>& args) {
+  const auto launch = std::find(args.begin(), args.end(), "launch");
+  const auto verbs = app.get_subcommands([](const CLI::App*) { return true; });
+  const auto verb = std::find_if(launch, args.end(), [&](const std::string& arg) {
+    return arg != "launch" && std::any_of(verbs.begin(), verbs.end(), [&](const CLI::App* known) {
+             return known->get_name() == arg;
+           });
+  });
+  std::vector<std::string> launched(verb, args.end());
+  args.erase(verb, args.end());
+  return launched;
 }
 
 // `unsupported`: the operators of a model that cannot be imported.
@@ -113,6 +104,7 @@ int Finish(bool json, const absl::StatusOr<Answer>& answer) {
     return 2;
   }
   EndProgress();
+  if (answer->silent) return answer->exit_code;
   if (json) {
     Json out = {{"schema_version", kSchemaVersion}};
     out.update(answer->json);
@@ -140,6 +132,7 @@ int Main(int argc, char** argv) {
   AddPlanVerb(app, verbs);
   AddCompareVerb(app, verbs);
   AddRunVerb(app, verbs);
+  AddLaunchVerb(app, verbs);
   AddVerifyVerb(app, verbs);
   AddProfileVerb(app, verbs);
   AddImportVerb(app, verbs);
@@ -149,6 +142,8 @@ int Main(int argc, char** argv) {
   AddDoctorVerb(app, verbs);
   std::vector<std::string> args = Normalized(argc, argv);
   for (const std::string& arg : args) json = json || arg == "--json";
+  verbs.launched = TakeLaunched(app, args);
+  std::reverse(args.begin(), args.end());  // as CLI11 wants them
   try {
     std::vector<std::string> consumed = args;
     app.parse(consumed);
@@ -159,6 +154,7 @@ int Main(int argc, char** argv) {
   }
   std::signal(SIGINT, Interrupt);
   std::signal(SIGTERM, Interrupt);
+  std::signal(SIGUSR1, Interrupt);  // from launchers, which keep SIGINT and SIGTERM to themselves
   for (const auto& [verb, run] : verbs.verbs) {
     if (verb->parsed()) return Finish(json, run());
   }

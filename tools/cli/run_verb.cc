@@ -4,12 +4,17 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "graph/support/file.h"
+#include "graph/support/fingerprint.h"
 #include "graph/support/status_macros.h"
 #include "tools/cli/checks.h"
+#include "tools/cli/exit_code.h"
 #include "tools/cli/staging.h"
 #include "tools/cli/text.h"
 #include "tools/cli/verb.h"
+#include "tools/version.h"
 #include "tools/workflow/output_path.h"
+#include "tools/workflow/ranks.h"
 #include "tools/workflow/running.h"
 
 namespace partita {
@@ -21,15 +26,21 @@ struct RunFlags {
   StageFlags stages;
 };
 
-// Beside the plan, if that is a place to write to, where the user did not say.
-void SetTimeline(RunFlags& flags) {
+// Beside the plan, if that is a place to write to, where the user did not say. Of several ranks the
+// one that writes decides.
+absl::Status SetTimeline(RunFlags& flags) {
   std::string& path = flags.request.timeline;
   if (path == "none") {
     path.clear();
   } else if (path.empty()) {
     path = flags.plan + ".measured.json";
-    if (!CheckWritable(path).ok()) path.clear();
+    bool wanted = CheckWritable(path).ok();
+    if (flags.request.ranks != nullptr) {
+      ASSIGN_OR_RETURN(wanted, flags.request.ranks->AsRank0(wanted));
+    }
+    if (!wanted) path.clear();
   }
+  return absl::OkStatus();
 }
 
 // Names samples that were left out on stderr, each once: the first ones, then how many more.
@@ -88,6 +99,22 @@ void Report(RunRequest& request, SkippedSamples& skipped) {
   };
 }
 
+constexpr int64_t kMostPlanBytes = int64_t{1} << 30;
+
+// What all ranks have to agree about.
+absl::Status CheckSameRun(const RunFlags& flags, Ranks& ranks) {
+  const RunRequest& r = flags.request;
+  ASSIGN_OR_RETURN(const std::string plan, ReadFile(flags.plan, kMostPlanBytes));
+  const std::string options = absl::StrCat(
+      "--data ", r.data, " --eval_data ", r.eval_data, " --eval_every ", r.eval_every, " --steps ",
+      r.steps, " --epochs ", r.epochs, " --lr ", r.learning_rate, " --momentum ", r.momentum,
+      " --weight_decay ", r.weight_decay, " --init_seed ", r.init_seed.value_or(0), " --save ",
+      r.save, " --load ", r.load, " --resume ", r.resume);
+  return ranks.CheckSame({{"program version", kVersion},
+                          {"plan", absl::StrCat(absl::Hex(FingerprintOf(plan)))},
+                          {"options", options}});
+}
+
 absl::StatusOr<Answer> RunTraining(RunFlags& flags, Stages* stages) {
   Answer answer;
   if (!flags.request.load.empty() && !flags.request.resume.empty()) {
@@ -98,12 +125,14 @@ absl::StatusOr<Answer> RunTraining(RunFlags& flags, Stages* stages) {
     answer.usage_error = "--eval_every needs --eval_data";
   }
   if (!answer.usage_error.empty()) return answer;
-  SetTimeline(flags);
+  Ranks* ranks = flags.request.ranks;
+  RETURN_IF_ERROR(SetTimeline(flags));
+  if (ranks != nullptr) RETURN_IF_ERROR(CheckSameRun(flags, *ranks));
   ASSIGN_OR_RETURN(const LoadedPlan loaded, LoadPlan(flags.plan, flags.model, stages));
   flags.request.stop = &g_interrupted;
   flags.request.cache_in_memory = flags.data_cache == "memory";
   SkippedSamples skipped;
-  Report(flags.request, skipped);
+  if (ranks == nullptr || ranks->speaks()) Report(flags.request, skipped);
   const absl::StatusOr<RunOutcome> result = RunPlan(loaded, flags.request, stages);
   skipped.PrintAll();
   RETURN_IF_ERROR(result.status());
@@ -128,6 +157,25 @@ absl::StatusOr<Answer> RunTraining(RunFlags& flags, Stages* stages) {
     absl::StrAppend(&answer.text, "written: ", path, "\n");
   if (!outcome.status.ok()) answer.exit_code = 130;
   return answer;
+}
+
+// As RunTraining, where a launcher has started this process as one of several.
+absl::StatusOr<Answer> RunTrainingOfRank(RunFlags& flags, Stages* stages) {
+  ASSIGN_OR_RETURN(const std::unique_ptr<Ranks> ranks, Ranks::Join());
+  flags.request.ranks = ranks.get();
+  absl::StatusOr<Answer> answer = RunTraining(flags, stages);
+  if (ranks == nullptr) return answer;
+  if (answer.ok()) {
+    ranks->Leave();
+    answer->silent = !ranks->speaks();
+    return answer;
+  }
+  const int code = ranks->Fail(ExitCodeOf(answer.status()), std::string(answer.status().message()));
+  if (ranks->speaks()) return answer;
+  Answer silent;
+  silent.silent = true;
+  silent.exit_code = code;
+  return silent;
 }
 
 }  // namespace
@@ -177,7 +225,7 @@ void AddRunVerb(CLI::App& app, VerbTable& verbs) {
                  Stage::kPlan, Stage::kProgram, Stage::kBuffers, Stage::kMeasuredTimeline});
   verbs.Add(verb, [flags] {
     return RunInStages(flags->stages,
-                       [flags](Stages* stages) { return RunTraining(*flags, stages); });
+                       [flags](Stages* stages) { return RunTrainingOfRank(*flags, stages); });
   });
 }
 

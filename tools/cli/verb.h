@@ -22,6 +22,7 @@ struct Answer {
   Json json = Json::object();
   std::string text;
   int exit_code = 0;
+  bool silent = false;      // another process of the run says it all
   std::string usage_error;  // if not empty, the flags do not go together, and this is all
 };
 
@@ -32,6 +33,7 @@ extern std::atomic<bool> g_interrupted;
 using VerbFunction = std::function<absl::StatusOr<Answer>()>;
 struct VerbTable {
   std::vector<std::pair<CLI::App*, VerbFunction>> verbs;
+  std::vector<std::string> launched;  // what `launch` is to start: another verb, its arguments
   void Add(CLI::App* app, VerbFunction run) { verbs.emplace_back(app, std::move(run)); }
 };
 
@@ -44,6 +46,7 @@ void AddCompareVerb(CLI::App& app, VerbTable& verbs);
 void AddSimulateVerb(CLI::App& app, VerbTable& verbs);
 void AddVerifyVerb(CLI::App& app, VerbTable& verbs);
 void AddRunVerb(CLI::App& app, VerbTable& verbs);
+void AddLaunchVerb(CLI::App& app, VerbTable& verbs);
 void AddDoctorVerb(CLI::App& app, VerbTable& verbs);
 
 // Flags that several verbs share.

@@ -59,31 +59,58 @@ TrainerOptions OptionsOf(const RunRequest& request) {
   options.arguments.weight_decay = request.weight_decay;
   options.evaluate_every = request.eval_every;
   options.stop = request.stop;
+  if (request.ranks != nullptr) options.port = &request.ranks->port();
   options.on_step = request.on_step;
   options.on_evaluation = request.on_evaluation;
   return options;
 }
 
 // Of the last step.
-Timeline TimelineOfRun(const LoadedPlan& loaded, const Executor& executor, const Trainer& trainer) {
+absl::StatusOr<Timeline> TimelineOfRun(const LoadedPlan& loaded, const Executor& executor,
+                                       const Trainer& trainer, Ranks* ranks) {
   std::vector<std::string> names;
   for (const Device& device : loaded.plan.topology.devices()) names.push_back(device.name);
-  return MeasuredTimeline(loaded.model.graph, executor.program().tasks, trainer.timeline(),
-                          "measured", names);
+  std::vector<MeasuredInstruction> instructions = trainer.timeline();
+  if (ranks != nullptr) {
+    ASSIGN_OR_RETURN(instructions, ranks->Gather(std::move(instructions)));
+  }
+  return MeasuredTimeline(loaded.model.graph, executor.program().tasks, instructions, "measured",
+                          names);
 }
+
+// Lets the watchdog see an executor as long as it is there.
+class WatchedExecutor {
+ public:
+  WatchedExecutor(Ranks* ranks, const Executor& executor) : ranks_(ranks) {
+    if (ranks_ != nullptr) ranks_->Watch(&executor);
+  }
+  ~WatchedExecutor() {
+    if (ranks_ != nullptr) ranks_->Watch(nullptr);
+  }
+
+ private:
+  Ranks* const ranks_;
+};
 
 }  // namespace
 
 absl::StatusOr<RunOutcome> RunPlan(const LoadedPlan& loaded, const RunRequest& request,
                                    Stages* stages) {
   const Graph& graph = loaded.model.graph;
-  RETURN_IF_ERROR(CheckWritable(request.save));
-  RETURN_IF_ERROR(CheckWritable(request.timeline));
+  const bool writes = request.ranks == nullptr || request.ranks->speaks();
+  if (writes) {
+    RETURN_IF_ERROR(CheckWritable(request.save));
+    RETURN_IF_ERROR(CheckWritable(request.timeline));
+  }
   ASSIGN_OR_RETURN(const auto backend, MakeBackend(LocalBackendName()));
   ExecutorSetup setup;
   setup.backend = backend.get();
   setup.devices = DeviceSpecsOf(loaded.plan.topology);
   setup.hang_seconds = request.hang_seconds;
+  if (request.ranks != nullptr) {
+    setup.communicator = "mpi";
+    setup.port = &request.ranks->port();
+  }
   setup.record_timeline = !request.timeline.empty() || stages != nullptr;
   ASSIGN_OR_RETURN(PlannedStep step, BuildPlannedStep(graph, loaded.plan));
   ASSIGN_OR_RETURN(const auto executor, OpenExecutor(graph, std::move(step), setup));
@@ -107,18 +134,25 @@ absl::StatusOr<RunOutcome> RunPlan(const LoadedPlan& loaded, const RunRequest& r
   ASSIGN_OR_RETURN(const auto trainer,
                    Trainer::Create(graph, *executor, std::move(start), std::move(data),
                                    OptionsOf(request), std::move(evaluation)));
+  const WatchedExecutor watched(request.ranks, *executor);
   RunOutcome outcome;
   outcome.status = trainer->Run();
+  // What follows is done by all ranks or by none.
+  const bool good = outcome.status.ok() || absl::IsCancelled(outcome.status);
+  if (request.ranks != nullptr && !good) return outcome;
   outcome.metrics = trainer->metrics();
   outcome.evaluation = trainer->evaluation();
   if (!request.save.empty()) {
     ASSIGN_OR_RETURN(const TrainingState end, trainer->State());
-    RETURN_IF_ERROR(SaveCheckpoint(request.save, graph, end));
-    outcome.written.push_back(request.save);
+    if (writes) {
+      RETURN_IF_ERROR(SaveCheckpoint(request.save, graph, end));
+      outcome.written.push_back(request.save);
+    }
   }
   if (setup.record_timeline && outcome.metrics.steps() > 0) {
-    const Timeline timeline = TimelineOfRun(loaded, *executor, *trainer);
-    if (!request.timeline.empty()) {
+    ASSIGN_OR_RETURN(const Timeline timeline,
+                     TimelineOfRun(loaded, *executor, *trainer, request.ranks));
+    if (!request.timeline.empty() && writes) {
       RETURN_IF_ERROR(WriteFileAtomically(request.timeline, TimelineToJson(timeline)));
       outcome.written.push_back(request.timeline);
     }

@@ -9,6 +9,7 @@
 #include "runtime/train/evaluation.h"
 #include "runtime/train/metrics.h"
 #include "runtime/train/trainer.h"
+#include "tools/workflow/ranks.h"
 #include "tools/workflow/stages.h"
 #include "tools/workflow/training_model.h"
 
@@ -28,6 +29,7 @@ struct RunRequest {
   bool cache_in_memory = false;
   bool skip_broken = false;
   const std::atomic<bool>* stop = nullptr;
+  Ranks* ranks = nullptr;  // where this process runs one of the plan's devices; outlives the run
   std::function<void(const StepReport&)> on_step;
   std::function<void(int64_t, const EvaluationResult&)> on_evaluation;
   // As LoaderOptions has it; for training and evaluation data, which may call it at the same time.
@@ -42,7 +44,8 @@ struct RunOutcome {
   std::vector<std::string> written;
 };
 
-// Trains a plan on this host. Errors before the first step are the status of the result,
+// Trains a plan on this host, or one device of it with the other ranks, of which rank 0 writes the
+// files. Errors before the first step are the status of the result,
 // InvalidArgument where a checkpoint is of another seed than the one asked for; those of
 // training are in the outcome, after what was reached has been saved. Ends the stages of program,
 // buffers and measured timeline.

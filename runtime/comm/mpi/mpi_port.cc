@@ -60,16 +60,13 @@ class MpiPort : public MessagePort {
 
   absl::Status Exchange(std::span<const Message> messages, int tag) override {
     RETURN_IF_ERROR(Reason());
-    requests_.clear();
-    expected_.clear();
-    // Receives first: what arrives early then lands where it belongs.
-    for (const bool receives : {true, false}) {
-      for (const Message& message : messages) {
-        if (message.receives == receives) RETURN_IF_ERROR(Post(message, tag));
-      }
-    }
-    return WaitForAll();
+    waiting_.store(true, std::memory_order_relaxed);
+    const absl::Status status = ExchangeAll(messages, tag);
+    waiting_.store(false, std::memory_order_relaxed);
+    return status;
   }
+
+  bool waiting() const override { return waiting_.load(std::memory_order_relaxed); }
 
   void Abort(const absl::Status& reason) override {
     std::lock_guard lock(mutex_);
@@ -82,6 +79,18 @@ class MpiPort : public MessagePort {
     if (!aborted_.load(std::memory_order_relaxed)) return absl::OkStatus();
     std::lock_guard lock(mutex_);
     return absl::CancelledError(absl::StrCat("communication was given up: ", reason_.message()));
+  }
+
+  absl::Status ExchangeAll(std::span<const Message> messages, int tag) {
+    requests_.clear();
+    expected_.clear();
+    // Receives first: what arrives early then lands where it belongs.
+    for (const bool receives : {true, false}) {
+      for (const Message& message : messages) {
+        if (message.receives == receives) RETURN_IF_ERROR(Post(message, tag));
+      }
+    }
+    return WaitForAll();
   }
 
   absl::Status Post(const Message& message, int tag) {
@@ -129,7 +138,7 @@ class MpiPort : public MessagePort {
   std::vector<MPI_Request> requests_;
   std::vector<int> expected_;  // bytes; -1 where it is sent
   std::vector<MPI_Status> statuses_;
-  std::atomic<bool> aborted_{false};
+  std::atomic<bool> aborted_{false}, waiting_{false};
   mutable std::mutex mutex_;
   absl::Status reason_;
 };

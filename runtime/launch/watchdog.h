@@ -1,0 +1,44 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "runtime/comm/message_port.h"
+#include "runtime/launch/run_judge.h"
+
+namespace partita {
+
+// Watches the processes of one run: over TCP connections of its own to rank 0, so that it goes on
+// when MPI hangs. A rank that is killed, stopped, hangs, or says that it has failed, is named, and
+// all ranks end. If it is rank 0 that falls silent, the others see it by themselves.
+struct WatchdogOptions {
+  JudgeOptions judge;
+  // Told to every rank once, on the watchdog's thread. Without it, where all ranks have failed in
+  // the same way they are left to end by themselves; else every process exits at once with the
+  // verdict's code, and one that is not at fault prints the reason.
+  std::function<void(const Verdict&)> on_verdict;
+};
+
+class Watchdog {
+ public:
+  // Collective: all ranks call it; `port` is used before it returns only. Unavailable where a
+  // rank cannot reach rank 0.
+  static absl::StatusOr<std::unique_ptr<Watchdog>> Join(MessagePort& port, WatchdogOptions options);
+  // Leaves, if that was not done.
+  virtual ~Watchdog() = default;
+
+  // What this rank is at; asked four times a second, by another thread, until it is replaced.
+  // Empty: it prepares.
+  virtual void Watch(std::function<RankProgress()> progress) = 0;
+
+  // This rank has failed. Waits until the run is judged, and returns the verdict's code.
+  virtual int Fail(int code, const std::string& reason) = 0;
+
+  // This rank has done its part. Returns once all have, or the run is judged.
+  virtual void Leave() = 0;
+};
+
+}  // namespace partita

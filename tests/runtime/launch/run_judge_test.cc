@@ -1,0 +1,126 @@
+#include "runtime/launch/run_judge.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace partita {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr int64_t kMs = 1'000'000;
+
+// A run of which every rank speaks every 250 ms, but for those that a test makes silent.
+class RunJudgeTest : public ::testing::Test {
+ protected:
+  static constexpr int kRanks = 4;
+
+  // Goes on for so long, or until there is a verdict.
+  std::optional<Verdict> Run(int64_t milliseconds) {
+    for (int64_t end = now_ + milliseconds * kMs; now_ < end; now_ += 50 * kMs) {
+      if (now_ % (250 * kMs) == 0) {
+        for (int rank = 0; rank < kRanks; ++rank) {
+          if (rank != silent_) judge_.Heard(rank, At(rank), now_);
+        }
+      }
+      if (auto verdict = judge_.Judge(now_)) return verdict;
+    }
+    return std::nullopt;
+  }
+
+  RankProgress At(int rank) const {
+    if (rank == stuck_) return {RankDoing::kWorking, 7};
+    if (stuck_ >= 0) return {RankDoing::kWaiting, 100};
+    return {RankDoing::kWorking, 10 + now_ / (every_ms_ * kMs)};
+  }
+
+  int64_t now_ = 0, every_ms_ = 250;
+  int silent_ = -1, stuck_ = -1;
+  RunJudge judge_{kRanks, {}, 0};
+};
+
+TEST_F(RunJudgeTest, ARunThatGoesOnIsNotJudged) {
+  EXPECT_FALSE(Run(60'000).has_value());
+  EXPECT_FALSE(judge_.AllLeft());
+  for (int rank = 0; rank < kRanks; ++rank) judge_.Left(rank);
+  EXPECT_TRUE(judge_.AllLeft());
+  EXPECT_FALSE(Run(60'000).has_value());
+}
+
+TEST_F(RunJudgeTest, ASilentRankIsNamedWithinFiveSeconds) {
+  ASSERT_FALSE(Run(10'000).has_value());
+  judge_.Name(2, "rank 2 (process 17 on b)");
+  silent_ = 2;
+  const auto verdict = Run(5'000);
+  ASSERT_TRUE(verdict.has_value());
+  EXPECT_EQ(verdict->rank, 2);
+  EXPECT_EQ(verdict->code, 5);
+  EXPECT_THAT(verdict->reason, HasSubstr("rank 2 (process 17 on b) has given no sign of life"));
+}
+
+TEST_F(RunJudgeTest, ARankThatEndsWithoutAWordIsNamedAtOnce) {
+  ASSERT_FALSE(Run(1'000).has_value());
+  judge_.Closed(3);
+  const auto verdict = Run(100);
+  ASSERT_TRUE(verdict.has_value());
+  EXPECT_EQ(verdict->rank, 3);
+  EXPECT_THAT(verdict->reason, HasSubstr("rank 3 has ended without a word"));
+}
+
+TEST_F(RunJudgeTest, ARankThatHasLeftMayClose) {
+  judge_.Left(3);
+  judge_.Closed(3);
+  EXPECT_FALSE(Run(10'000).has_value());
+}
+
+TEST_F(RunJudgeTest, ARankThatWorksAndCompletesNothingHangs) {
+  ASSERT_FALSE(Run(10'000).has_value());
+  stuck_ = 1;  // the others wait for it
+  ASSERT_FALSE(Run(500).has_value());
+  const auto verdict = Run(5'000);
+  ASSERT_TRUE(verdict.has_value());
+  EXPECT_EQ(verdict->rank, 1);
+  EXPECT_THAT(verdict->reason, HasSubstr("rank 1 hangs"));
+}
+
+TEST_F(RunJudgeTest, LongPiecesOfWorkAreNoHang) {
+  every_ms_ = 2'000;
+  ASSERT_FALSE(Run(20'000).has_value());
+  every_ms_ = 1'000'000;  // now one piece that takes ten times as long
+  EXPECT_FALSE(Run(20'000).has_value());
+  EXPECT_TRUE(Run(60'000).has_value());
+}
+
+TEST_F(RunJudgeTest, OneRanksFailureNamesItWithItsReason) {
+  judge_.Failed(2, 3, "photos/7.jpg: cannot be read", now_);
+  const auto verdict = Run(5'000);
+  ASSERT_TRUE(verdict.has_value());
+  EXPECT_EQ(verdict->rank, 2);
+  EXPECT_EQ(verdict->code, 5);
+  EXPECT_FALSE(verdict->common);
+  EXPECT_EQ(verdict->reason, "rank 2 has failed: photos/7.jpg: cannot be read");
+}
+
+TEST_F(RunJudgeTest, TheSameFailureOfAllRanksKeepsItsCode) {
+  for (int rank = 3; rank >= 0; --rank) {
+    judge_.Failed(rank, 3, "no such plan", now_);
+    const auto verdict = Run(200);
+    if (rank > 0) {
+      ASSERT_FALSE(verdict.has_value());
+      continue;
+    }
+    ASSERT_TRUE(verdict.has_value());
+    EXPECT_TRUE(verdict->common);
+    EXPECT_EQ(verdict->code, 3);
+    EXPECT_EQ(verdict->reason, "no such plan");
+  }
+}
+
+TEST_F(RunJudgeTest, AJudgeThatSleptBlamesNobody) {
+  ASSERT_FALSE(Run(1'000).has_value());
+  now_ += 30'000 * kMs;  // a laptop that was closed
+  EXPECT_FALSE(Run(10'000).has_value());
+}
+
+}  // namespace
+}  // namespace partita

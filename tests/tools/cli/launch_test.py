@@ -1,0 +1,235 @@
+"""Plans over several processes, as users start them; and what happens when one of these fails.
+
+Called as harness.py says. The cases that break a rank do so as often as LAUNCH_FAULTS says (3 times without it).
+"""
+
+import base64
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import time
+
+import harness
+from harness import QUICK, check, partita, refuses
+
+FAULTS = int(os.environ.get("LAUNCH_FAULTS", "3"))
+DEADLINE = 5  # seconds until a rank that failed is named
+# A grey image of 8 x 8 pixels.
+JPEG = base64.b64decode("""
+/9j/4AAQSkZJRgABAQAAAQABAAD/2wBDABALDA4MChAODQ4SERATGCgaGBYWGDEjJR0oOjM9PDkzODdASFxOQERXRTc4UG1RV19i
+Z2hnPk1xeXBkeFxlZ2P/wAALCAAIAAgBAREA/8QAHwAAAQUBAQEBAQEAAAAAAAAAAAECAwQFBgcICQoL/8QAtRAAAgEDAwIEAwUF
+BAQAAAF9AQIDAAQRBRIhMUEGE1FhByJxFDKBkaEII0KxwRVS0fAkM2JyggkKFhcYGRolJicoKSo0NTY3ODk6Q0RFRkdISUpTVFVW
+V1hZWmNkZWZnaGlqc3R1dnd4eXqDhIWGh4iJipKTlJWWl5iZmqKjpKWmp6ipqrKztLW2t7i5usLDxMXGx8jJytLT1NXW19jZ2uHi
+4+Tl5ufo6erx8vP09fb3+Pn6/9oACAEBAAA/AI6//9k=
+""")
+AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+MPIRUN = "mpirun --oversubscribe --bind-to none --mca mpi_yield_when_idle 1"
+
+
+def two_devices():
+    """A plan that splits lenet over two of this machine's devices, made once."""
+    path = pathlib.Path("two.plan.textproto")
+    if not path.exists():
+        partita(f"plan lenet --batch 16 --strategy one_weird_trick {QUICK} -o {path}")
+    return path
+
+
+def rank_processes(plan):
+    """{rank: process id} of the processes that run this plan."""
+    found = {}
+    for folder in pathlib.Path("/proc").glob("[0-9]*"):
+        try:
+            command = (folder / "cmdline").read_bytes().decode().split("\0")
+            environment = (folder / "environ").read_bytes().decode().split("\0")
+        except (OSError, UnicodeDecodeError):
+            continue
+        rank = [v.split("=")[1] for v in environment if v.startswith("OMPI_COMM_WORLD_RANK=")]
+        if rank and "run" in command and any(word.endswith(str(plan)) for word in command) \
+                and os.path.basename(command[0]) == os.path.basename(harness.BINARY):
+            found[int(rank[0])] = int(folder.name)
+    return found
+
+
+class Running:
+    """A launch under way."""
+
+    def __init__(self, words, env=None):
+        self.said = pathlib.Path("said.txt")
+        with self.said.open("w") as said:
+            self.process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=said,
+                                            env={**os.environ, **(env or {})})
+
+    def wait_for(self, pattern, seconds):
+        """Until stderr has the pattern; fails after so many seconds."""
+        end = time.monotonic() + seconds
+        while not re.search(pattern, self.said.read_text()):
+            if time.monotonic() > end:
+                self.process.terminate()
+                raise AssertionError(f"'{pattern}' was not said within {seconds} s; said was: {self.said.read_text()}")
+            time.sleep(0.02)
+
+    def code(self):
+        try:
+            return self.process.wait(30)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            raise AssertionError(f"the launch did not end; said was: {self.said.read_text()}") from None
+
+
+def launched(plan, arguments=""):
+    running = Running([harness.BINARY, "launch", "-n", "2", "run", str(plan)] + arguments.split())
+    running.wait_for("step 1/", 60)
+    return running
+
+
+def nothing_is_left(plan):
+    end = time.monotonic() + 5
+    while rank_processes(plan) and time.monotonic() < end:
+        time.sleep(0.05)
+    check(not rank_processes(plan), f"processes are left: {rank_processes(plan)}")
+
+
+def break_rank(rank, action, pattern):
+    """Training goes on until `action(process id)`; then the rank is named, all end with 5, nothing is left."""
+    plan = two_devices()
+    for _ in range(FAULTS):
+        running = launched(plan, "--steps 1000000 --timeline none")
+        action(rank_processes(plan)[rank])
+        running.wait_for(rf"partita: rank {rank} .*{pattern}", DEADLINE)
+        code = running.code()
+        check(code == 5, f"exit {code} instead of 5")
+        nothing_is_left(plan)
+
+
+def test_processes_train_as_threads_do():
+    plan = two_devices()
+    arguments = f"run {plan} --steps 7 --init_seed 3 --timeline none --json"
+    alone = partita(f"{arguments} --save alone.safetensors").json()
+    together = partita(f"launch -n 2 {arguments} --save together.safetensors").json()
+    check(alone["losses"] == together["losses"], f"{alone['losses']} and {together['losses']}")
+    check(together["written"] == ["together.safetensors"], f"{together['written']}")
+    same = pathlib.Path("alone.safetensors").read_bytes() == pathlib.Path("together.safetensors").read_bytes()
+    check(same, "the checkpoints differ")
+
+
+def test_the_timeline_has_all_ranks():
+    plan = two_devices()
+    partita(f"launch -n 2 run {plan} --steps 2 --timeline ranks.json")
+    events = json.loads(pathlib.Path("ranks.json").read_text())["traceEvents"]
+    devices = {event["pid"] for event in events if event.get("ph") == "X"}
+    check(len(devices) == 2, f"the timeline has devices {devices}")
+
+
+def test_ranks_under_mpirun_itself():
+    if shutil.which("mpirun") is None:
+        return
+    plan = two_devices()
+    done = subprocess.run(f"{MPIRUN} -n 2 {harness.BINARY} run {plan} --steps 2 --timeline none --json".split(),
+                          capture_output=True, text=True, timeout=120, check=False, env={**os.environ, **AS_ROOT})
+    check(done.returncode == 0, f"exit {done.returncode}: {done.stderr}")
+    check(len(json.loads(done.stdout)["losses"]) == 2, done.stdout)
+
+
+def test_wrong_numbers_of_ranks_are_refused():
+    result = partita(f"launch -n 3 run {two_devices()} --steps 2", 3)
+    check(re.search("has 2 devices and the run 3 processes", result.err), result.err)
+    check(result.err.count("has 2 devices") == 1, f"said more than once: {result.err}")
+    refuses(f"launch -n 0 run {two_devices()}", 2, "0")
+    refuses("launch -n 2", 2, "launch wants what every rank shall do")
+    refuses("launch -n 2 plan lenet", 2, "launch wants what every rank shall do")
+
+
+def test_an_error_of_all_ranks_keeps_its_code():
+    result = partita("launch -n 2 run absent.plan.textproto", 3)
+    check(result.err.count("absent.plan.textproto") == 1, f"said more than once: {result.err}")
+
+
+def test_ranks_with_other_options_are_refused():
+    plan = two_devices()
+    line = f"{harness.BINARY} run {plan} --timeline none --steps"
+    done = subprocess.run(f"{MPIRUN} -n 1 {line} 5 : -n 1 {line} 6".split(), capture_output=True, text=True,
+                          timeout=120, check=False, env={**os.environ, **AS_ROOT})
+    check(done.returncode == 3, f"exit {done.returncode}")
+    check(re.search("rank 1 has another options? than rank 0", done.stderr), done.stderr)
+
+
+def test_interrupted_ranks_end_after_the_same_step_and_save():
+    plan = two_devices()
+    running = launched(plan, "--steps 1000000 --timeline none --save interrupted.safetensors")
+    running.process.send_signal(signal.SIGINT)
+    code = running.code()
+    check(code == 130, f"exit {code}")
+    check(pathlib.Path("interrupted.safetensors").exists(), "nothing was saved")
+    nothing_is_left(plan)
+
+
+def test_a_killed_rank_is_named():
+    break_rank(1, lambda process: os.kill(process, signal.SIGKILL), "has ended without a word")
+
+
+def test_a_killed_rank_0_is_named():
+    break_rank(0, lambda process: os.kill(process, signal.SIGKILL), "has ended without a word")
+
+
+def test_a_stopped_rank_is_named():
+    break_rank(1, lambda process: os.kill(process, signal.SIGSTOP), "no sign of life")
+
+
+def test_a_stopped_rank_0_is_named():
+    break_rank(0, lambda process: os.kill(process, signal.SIGSTOP), "no sign of life")
+
+
+def test_a_rank_that_exits_early_is_named():
+    def exits(process):
+        os.kill(process, signal.SIGUSR1)  # rank 1 is not asked whether to stop
+        time.sleep(0.1)
+        os.kill(process, signal.SIGUSR1)  # the second time, it exits at once
+    break_rank(1, exits, "has ended without a word")
+
+
+def test_a_full_disk_is_named():
+    plan = two_devices()
+    folder = pathlib.Path("full")
+    folder.mkdir(exist_ok=True)
+    mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "none", str(folder)]
+    if subprocess.run(mount, capture_output=True, check=False).returncode != 0:
+        print("not tried: only root can mount a small disk")
+        return
+    try:
+        for _ in range(FAULTS):
+            result = partita(f"launch -n 2 run {plan} --steps 2 --timeline none --save {folder}/w.safetensors", 5)
+            check(re.search(r"partita: rank 0 .*has failed: .*full/w.safetensors.*[Nn]o space", result.err), result.err)
+            nothing_is_left(plan)
+    finally:
+        subprocess.run(["umount", str(folder)], check=False)
+
+
+def test_an_unreadable_batch_on_one_rank_is_named():
+    plan = two_devices()
+    for folder in ("good", "bad"):
+        for label in range(10):
+            images = pathlib.Path(folder) / f"class{label}"
+            images.mkdir(parents=True, exist_ok=True)
+            for k in range(8):
+                broken = folder == "bad" and label == 7 and k == 5
+                (images / f"{k}.jpg").write_bytes(JPEG[:30] if broken else JPEG)
+    run = f"{harness.BINARY} run {plan} --timeline none --steps 100000 --data good"
+    words = MPIRUN.split() + ["-n", "1"] + run.split() + [":", "-n", "1", "unshare", "-m", "sh", "-c",
+                                                        f"mount --bind bad good && exec {run}"]
+    if subprocess.run(["unshare", "-m", "true"], capture_output=True, check=False).returncode != 0:
+        print("not tried: only root can give a rank other files")
+        return
+    for _ in range(FAULTS):
+        running = Running(words, AS_ROOT)
+        running.wait_for(r"partita: rank 1 .*has failed: .*good/class7/5.jpg", 60)
+        code = running.code()
+        check(code == 5, f"exit {code}")
+        nothing_is_left(plan)
+
+
+if __name__ == "__main__":
+    harness.run(globals(), "LaunchTest")

@@ -1,0 +1,112 @@
+#include "tools/workflow/ranks.h"
+
+#include <cstdlib>
+#include <cstring>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "graph/support/status_macros.h"
+#ifdef PARTITA_HAVE_MPI
+#include "runtime/comm/mpi/mpi_port.h"
+#endif
+
+namespace partita {
+namespace {
+
+// How many processes a launcher has started, by its environment; 1 without one.
+int LaunchedProcesses() {
+  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"}) {
+    const char* value = std::getenv(name);
+    int size = 0;
+    if (value != nullptr && absl::SimpleAtoi(value, &size)) return size;
+  }
+  return 1;
+}
+
+absl::StatusOr<std::unique_ptr<MessagePort>> OpenPort() {
+#ifdef PARTITA_HAVE_MPI
+  return OpenMpiPort();
+#else
+  return absl::UnavailableError(
+      "several processes were started, and this program was built without MPI: install "
+      "libopenmpi-dev and build again");
+#endif
+}
+
+// Everybody's bytes, by rank.
+absl::StatusOr<std::vector<std::string>> AllOf(MessagePort& port, const std::string& own) {
+  std::vector<std::string> all(static_cast<size_t>(port.size()));
+  for (int rank = 0; rank < port.size(); ++rank) {
+    auto size = static_cast<int64_t>(own.size());
+    RETURN_IF_ERROR(Broadcast(port, rank, &size, sizeof size));
+    std::string& text = all[static_cast<size_t>(rank)];
+    if (rank == port.rank()) text = own;
+    text.resize(static_cast<size_t>(size));
+    RETURN_IF_ERROR(Broadcast(port, rank, text.data(), size));
+  }
+  return all;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Ranks>> Ranks::Join() {
+  if (LaunchedProcesses() <= 1) return nullptr;
+  std::unique_ptr<Ranks> ranks(new Ranks);
+  ASSIGN_OR_RETURN(ranks->port_, OpenPort());
+  if (ranks->port_->size() == 1) return nullptr;
+  ASSIGN_OR_RETURN(ranks->watchdog_, Watchdog::Join(*ranks->port_, {}));
+  return ranks;
+}
+
+absl::Status Ranks::CheckSame(const std::vector<Named>& things) {
+  std::vector<std::string> values;
+  for (const Named& thing : things) values.push_back(thing.second);
+  ASSIGN_OR_RETURN(const auto all, AllOf(*port_, absl::StrJoin(values, "\n")));
+  const std::vector<std::string> wanted = absl::StrSplit(all[0], '\n');
+  for (size_t rank = 1; rank < all.size(); ++rank) {
+    const std::vector<std::string> found = absl::StrSplit(all[rank], '\n');
+    for (size_t k = 0; k < things.size(); ++k) {
+      const std::string value = k < found.size() ? found[k] : "";
+      if (k < wanted.size() && value == wanted[k]) continue;
+      return absl::InvalidArgumentError(
+          absl::StrCat("rank ", rank, " has another ", things[k].first, " than rank 0: found ",
+                       value, ", wanted ", wanted[k], ". All ranks need the same"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<bool> Ranks::AsRank0(bool value) {
+  char byte = value ? 1 : 0;
+  RETURN_IF_ERROR(Broadcast(*port_, 0, &byte, 1));
+  return byte != 0;
+}
+
+absl::StatusOr<std::vector<MeasuredInstruction>> Ranks::Gather(
+    std::vector<MeasuredInstruction> own) {
+  std::string bytes(own.size() * sizeof(MeasuredInstruction), '\0');
+  if (!own.empty()) std::memcpy(bytes.data(), own.data(), bytes.size());
+  ASSIGN_OR_RETURN(const auto all, AllOf(*port_, bytes));
+  std::vector<MeasuredInstruction> gathered;
+  for (const std::string& part : all) {
+    const size_t count = part.size() / sizeof(MeasuredInstruction);
+    const size_t first = gathered.size();
+    gathered.resize(first + count);
+    if (count > 0) std::memcpy(&gathered[first], part.data(), part.size());
+  }
+  return gathered;
+}
+
+void Ranks::Watch(const Executor* executor) {
+  if (executor == nullptr) return watchdog_->Watch(nullptr);
+  watchdog_->Watch([executor, port = port_.get()] {
+    const Executor::Progress progress = executor->CurrentProgress();
+    if (!progress.in_step) return RankProgress{RankDoing::kPreparing, progress.completed};
+    return RankProgress{port->waiting() ? RankDoing::kWaiting : RankDoing::kWorking,
+                        progress.completed};
+  });
+}
+
+}  // namespace partita

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "runtime/comm/message_port.h"
+#include "runtime/executor/executor.h"
+#include "runtime/launch/watchdog.h"
+
+namespace partita {
+
+// This process among those that run one plan together: rank r has device r. One thread at a time,
+// never while the executor is in a step.
+class Ranks {
+ public:
+  // Null where no launcher has started this process, or it alone. Otherwise all ranks have met, and
+  // a watchdog looks after them. Unavailable where they cannot meet.
+  static absl::StatusOr<std::unique_ptr<Ranks>> Join();
+
+  int rank() const { return port_->rank(); }
+  int size() const { return port_->size(); }
+  // Of all ranks one prints and writes files.
+  bool speaks() const { return rank() == 0; }
+  MessagePort& port() { return *port_; }
+
+  // Named things that have to be the same on all ranks. InvalidArgument, the same on all of them:
+  // which rank has another one than rank 0.
+  using Named = std::pair<std::string, std::string>;
+  absl::Status CheckSame(const std::vector<Named>& things);
+
+  // What rank 0 gives.
+  absl::StatusOr<bool> AsRank0(bool value);
+
+  // The instructions of all ranks; every rank measures time from its own start of the step.
+  absl::StatusOr<std::vector<MeasuredInstruction>> Gather(std::vector<MeasuredInstruction> own);
+
+  // Tells the watchdog how far this executor is, until the next call; null: nobody.
+  void Watch(const Executor* executor);
+
+  // All ranks call one of them at the end. Fail returns the exit code if all ranks have failed with
+  // the same; otherwise the process ends in it.
+  void Leave() { watchdog_->Leave(); }
+  int Fail(int code, const std::string& reason) { return watchdog_->Fail(code, reason); }
+
+ private:
+  Ranks() = default;
+  std::unique_ptr<MessagePort> port_;
+  std::unique_ptr<Watchdog> watchdog_;
+};
+
+}  // namespace partita
