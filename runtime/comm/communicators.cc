@@ -11,9 +11,10 @@ absl::StatusOr<std::unique_ptr<Communicator>> MakeInproc(const CommunicatorSetup
   return MakeInprocCommunicator(setup.devices);
 }
 
-absl::StatusOr<std::unique_ptr<Communicator>> MakeMpi(const CommunicatorSetup& setup) {
+absl::StatusOr<std::unique_ptr<Communicator>> MakeMessages(const CommunicatorSetup& setup) {
   if (setup.port == nullptr) {
-    return absl::UnavailableError("communicator mpi wants processes started by an MPI launcher");
+    return absl::UnavailableError(
+        "this communicator wants one process for each device: partita launch, mpirun or torchrun");
   }
   if (setup.port->size() != setup.devices) {
     return absl::InvalidArgumentError(
@@ -24,14 +25,16 @@ absl::StatusOr<std::unique_ptr<Communicator>> MakeMpi(const CommunicatorSetup& s
 }
 
 #ifdef PARTITA_HAVE_MPI
-constexpr auto kMakeMpi = MakeMpi;
+constexpr auto kMakeMpi = MakeMessages;
 #else
-constexpr decltype(&MakeMpi) kMakeMpi = nullptr;
+constexpr decltype(&MakeMessages) kMakeMpi = nullptr;
 #endif
 
 constexpr CommunicatorRow kCommunicators[] = {
     {"inproc", MakeInproc, "devices are threads of one process with shared memory"},
     {"mpi", kMakeMpi, "devices are processes that MPI starts and connects"},
+    {"tcp", MakeMessages,
+     "devices are processes that connect to each other, started as by torchrun"},
 };
 
 }  // namespace

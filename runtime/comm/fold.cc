@@ -47,6 +47,12 @@ void Fold(DType dtype, Reduction reduction, const std::vector<const void*>& valu
   }
 }
 
+void FoldTwo(const MessagePort::Combine& combine, void* into, const void* arrived, int64_t bytes) {
+  std::vector<const void*> values{into, arrived};
+  if (!combine.own_first) std::swap(values[0], values[1]);
+  Fold(combine.dtype, combine.reduction, values, into, bytes / SizeOf(combine.dtype));
+}
+
 size_t StepsOfRange(std::span<const CollectiveStep> steps) {
   size_t count = 1;
   if (steps[0].action == StepAction::kCopy) return count;

@@ -6,6 +6,7 @@
 
 #include "graph/collective/schedule.h"
 #include "graph/tensor.h"
+#include "runtime/comm/message_port.h"
 
 namespace partita {
 
@@ -13,6 +14,9 @@ namespace partita {
 // Sums of ring elements wrap; their maximum compares them as signed.
 void Fold(DType dtype, Reduction reduction, const std::vector<const void*>& values, void* into,
           int64_t count);
+
+// The `bytes` at `into` and those that have arrived, elementwise, as `combine` says.
+void FoldTwo(const MessagePort::Combine& combine, void* into, const void* arrived, int64_t bytes);
 
 // The first of `steps` (a rank's receives, at least one) and those behind it that fold into the
 // same range: how many.

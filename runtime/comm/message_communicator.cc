@@ -50,8 +50,11 @@ class CollectiveRun {
     int64_t elements = 0;
     for (const CollectiveStep& step : round.sends)
       elements += round.sends_snapshot ? step.count : 0;
-    for (const CollectiveStep& step : round.receives) {
-      elements += step.action == StepAction::kReduce ? step.count : 0;
+    const std::span<const CollectiveStep> steps(round.receives);
+    for (size_t first = 0; first < steps.size();) {
+      const auto range = steps.subspan(first, StepsOfRange(steps.subspan(first)));
+      elements += Lands(range) ? 0 : range[0].count * static_cast<int64_t>(range.size());
+      first += range.size();
     }
     const auto bytes = static_cast<size_t>(elements * size_);
     if (scratch_.size() < bytes) scratch_.resize(bytes);
@@ -79,24 +82,38 @@ class CollectiveRun {
     }
   }
 
+  // Whether what arrives for a range goes there at once: a copy, or one value to combine with.
+  static bool Lands(std::span<const CollectiveStep> range) {
+    return range[0].action == StepAction::kCopy || range.size() == 1;
+  }
+
   // A peer's messages come in ascending order of offsets, as it sends them.
   void PostReceives(const RankRound& round) {
     arrivals_.assign(round.receives.size(), nullptr);
-    for (size_t k = 0; k < round.receives.size(); ++k) {
-      const CollectiveStep& step = round.receives[k];
-      if (step.from == step.to) continue;
-      const int64_t bytes = step.count * size_;
-      const bool lands = step.action == StepAction::kCopy;
-      arrivals_[k] = lands ? receive_ + step.destination_offset * size_ : Take(bytes);
-      messages_.push_back({PeerOf(task_, step.from), true, arrivals_[k], bytes});
+    const std::span<const CollectiveStep> steps(round.receives);
+    for (size_t first = 0; first < steps.size();) {
+      const auto range = steps.subspan(first, StepsOfRange(steps.subspan(first)));
+      for (size_t k = 0; k < range.size(); ++k) PostReceive(range[k], Lands(range), first + k);
+      first += range.size();
     }
+  }
+
+  void PostReceive(const CollectiveStep& step, bool lands, size_t k) {
+    if (step.from == step.to) return;
+    const int64_t bytes = step.count * size_;
+    arrivals_[k] = lands ? receive_ + step.destination_offset * size_ : Take(bytes);
+    MessagePort::Message message{PeerOf(task_, step.from), true, arrivals_[k], bytes};
+    if (lands && step.action == StepAction::kReduce) {
+      message.combine = {task_.dtype, task_.collective.reduction, step.to < step.from};
+    }
+    messages_.push_back(message);
   }
 
   void FoldArrivals(const RankRound& round) {
     const std::span<const CollectiveStep> steps(round.receives);
     for (size_t first = 0; first < steps.size();) {
       const auto range = steps.subspan(first, StepsOfRange(steps.subspan(first)));
-      if (range[0].action == StepAction::kReduce) {
+      if (!Lands(range)) {
         char* own = receive_ + range[0].destination_offset * size_;
         const auto values = ValuesInOrder(
             range, own, [&](size_t k) -> const void* { return arrivals_[first + k]; });

@@ -1,6 +1,19 @@
 #include "runtime/comm/message_port.h"
 
+#include <sched.h>
+
+#include "graph/support/status_macros.h"
+
 namespace partita {
+
+absl::Status MessagePort::Exchange(std::span<const Message> messages, int tag) {
+  RETURN_IF_ERROR(Begin(messages, tag));
+  waiting_.store(true, std::memory_order_relaxed);
+  absl::StatusOr<bool> done = false;
+  while ((done = Advance()).ok() && !*done) sched_yield();  // ranks may be more than cores
+  waiting_.store(false, std::memory_order_relaxed);
+  return done.status();
+}
 
 absl::Status Broadcast(MessagePort& port, int root, void* data, int64_t bytes) {
   constexpr int kTag = 32767;
@@ -13,6 +26,19 @@ absl::Status Broadcast(MessagePort& port, int root, void* data, int64_t bytes) {
     }
   }
   return port.Exchange(messages, kTag);
+}
+
+absl::StatusOr<std::vector<std::string>> GatherTexts(MessagePort& port, const std::string& own) {
+  std::vector<std::string> all(static_cast<size_t>(port.size()));
+  for (int rank = 0; rank < port.size(); ++rank) {
+    auto size = static_cast<int64_t>(own.size());
+    RETURN_IF_ERROR(Broadcast(port, rank, &size, sizeof size));
+    std::string& text = all[static_cast<size_t>(rank)];
+    if (rank == port.rank()) text = own;
+    text.resize(static_cast<size_t>(size));
+    RETURN_IF_ERROR(Broadcast(port, rank, text.data(), size));
+  }
+  return all;
 }
 
 }  // namespace partita

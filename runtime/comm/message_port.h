@@ -1,24 +1,37 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
+#include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "graph/collective/collective.h"
+#include "graph/tensor.h"
 
 namespace partita {
 
 // Messages between the processes of one run: what communicators between processes are made of, and
 // how hosts agree. Processes are ranks 0..size-1; device d of a program is rank d's. One exchange
-// at a time in a process; Abort from any thread.
+// at a time in a process; waiting and Abort from any thread.
 class MessagePort {
  public:
+  // What is done with elements that arrive, instead of storing them.
+  struct Combine {
+    DType dtype = DType::kFloat32;
+    Reduction reduction = Reduction::kSum;
+    bool own_first = true;  // the value that is there is the left operand
+  };
   // Bytes that this rank sends to a peer, or gets from it.
   struct Message {
     int peer = 0;
     bool receives = false;
     void* data = nullptr;  // read if it is sent
     int64_t bytes = 0;
+    std::optional<Combine> combine = {};  // if it is received: data = data (+) what arrives
   };
 
   virtual ~MessagePort() = default;
@@ -29,17 +42,28 @@ class MessagePort {
   // between two ranks arrive in the order in which they were sent; both sides name the same `tag`
   // (0 to 32767) and the same bytes. Ranges that are received do not overlap any other.
   // Cancelled after Abort; Internal where a message has other bytes than its receiver wanted.
-  virtual absl::Status Exchange(std::span<const Message> messages, int tag) = 0;
+  absl::Status Exchange(std::span<const Message> messages, int tag);
 
-  // Whether an exchange waits for its peers at present. Any thread.
-  virtual bool waiting() const = 0;
+  // The parts of Exchange: begins it, then moves it on without waiting until it says that all is
+  // done. The messages stay valid until then.
+  virtual absl::Status Begin(std::span<const Message> messages, int tag) = 0;
+  virtual absl::StatusOr<bool> Advance() = 0;
+
+  // Whether an exchange waits for its peers at present.
+  bool waiting() const { return waiting_.load(std::memory_order_relaxed); }
 
   // Ends this process's exchanges, the present one and later ones, with this error. What peers wait
   // for never comes: the process should end, and the launcher the others.
   virtual void Abort(const absl::Status& reason) = 0;
+
+ private:
+  std::atomic<bool> waiting_{false};
 };
 
 // Every rank gets the root's bytes. Collective: all ranks call it in the same order.
 absl::Status Broadcast(MessagePort& port, int root, void* data, int64_t bytes);
+
+// Every rank's text, by rank. Collective.
+absl::StatusOr<std::vector<std::string>> GatherTexts(MessagePort& port, const std::string& own);
 
 }  // namespace partita

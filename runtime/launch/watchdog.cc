@@ -19,7 +19,7 @@
 #include "absl/strings/str_split.h"
 #include "graph/support/clock.h"
 #include "graph/support/status_macros.h"
-#include "runtime/launch/connection.h"
+#include "runtime/comm/tcp/connection.h"
 
 // Messages are words: "hello KEY RANK PID HOST", "beat DOING COMPLETED", "bye", "fail CODE REASON"
 // to rank 0; "beat", "over" (all have left) and "verdict RANK CODE COMMON REASON" from it.

@@ -1,8 +1,10 @@
-// Plans over several processes, one for each device. mpirun starts this program N times; every
-// process makes the same graphs and plans from the same seeds and compares what the processes have
-// computed together with a serial run of its own.
+// Plans over several processes, one for each device. mpirun starts this program N times; messages
+// go through memory that the processes share, or by argument "mpi" or "tcp". Every process makes
+// the same graphs and plans from the same seeds and compares what the processes have computed
+// together with a serial run of its own.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <iostream>
 #include <memory>
 #include <random>
@@ -13,6 +15,9 @@
 #include "runtime/backend/backends.h"
 #include "runtime/comm/message_port.h"
 #include "runtime/comm/mpi/mpi_port.h"
+#include "runtime/comm/shared_port.h"
+#include "runtime/comm/tcp/connection.h"
+#include "runtime/comm/tcp/tcp_port.h"
 #include "tests/conformance/executed_run.h"
 #include "tests/testing/random_graph.h"
 #include "tests/testing/random_strategy.h"
@@ -68,6 +73,27 @@ TEST_F(ProcessesTest, MessagesOfAPairKeepTheirOrder) {
   for (int k = 0; k < 64; ++k) EXPECT_EQ(got[static_cast<size_t>(k)], 1000 * left + k);
 }
 
+// A ring of messages long enough for several turns of whatever they go through.
+TEST_F(ProcessesTest, WhatArrivesIsCombinedInTheOrderAskedFor) {
+  constexpr size_t kCount = 300'001;
+  const int right = (rank() + 1) % size(), left = (rank() + size() - 1) % size();
+  const auto value = [](int of, size_t i) { return static_cast<uint64_t>(of + 1) << (i % 61); };
+  std::vector<uint64_t> sent(kCount), sums(kCount), largest(kCount);
+  for (size_t i = 0; i < kCount; ++i) sent[i] = sums[i] = largest[i] = value(rank(), i);
+  constexpr int64_t kBytes = kCount * sizeof(uint64_t);
+  for (const Reduction reduction : {Reduction::kSum, Reduction::kMax}) {
+    auto& into = reduction == Reduction::kSum ? sums : largest;
+    std::vector<MessagePort::Message> messages = {
+        {right, false, sent.data(), kBytes},
+        {left, true, into.data(), kBytes, {{DType::kRing64, reduction, rank() < left}}}};
+    ASSERT_TRUE(g_port->Exchange(messages, 9).ok());
+  }
+  for (size_t i = 0; i < kCount; ++i) {
+    ASSERT_EQ(sums[i], value(rank(), i) + value(left, i)) << i;
+    ASSERT_EQ(largest[i], value(std::max(rank(), left), i)) << i;
+  }
+}
+
 TEST_F(ProcessesTest, ABroadcastReachesEveryRank) {
   for (int root = 0; root < size(); ++root) {
     std::vector<char> data = Pattern(rank() == root ? root : 100, 1000);
@@ -112,12 +138,43 @@ TEST_F(ProcessesTest, RandomPlansEqualTheSerialModelInTheRing) {
   EXPECT_GE(communicating, kGraphs * kPlans / 4);
 }
 
+// The last: behind it the two ranks are out of step.
+TEST_F(ProcessesTest, OtherBytesThanWantedAreAnErrorThatNamesTheRank) {
+  if (rank() > 1) return;
+  std::vector<char> data(256);
+  const std::vector<MessagePort::Message> messages = {
+      {1 - rank(), rank() == 1, data.data(), rank() == 0 ? 128 : 256}};
+  const absl::Status status = g_port->Exchange(messages, 11);
+  if (rank() == 0) return;
+  EXPECT_TRUE(absl::IsInternal(status)) << status;
+  EXPECT_NE(status.message().find("from rank 0 has 128 bytes"), absl::string_view::npos) << status;
+}
+
+// Connections between the processes, who meet where the other port says.
+absl::StatusOr<std::unique_ptr<MessagePort>> OverTcp(MessagePort& other) {
+  TcpMeeting meeting{.rank = other.rank(), .size = other.size()};
+  if (other.rank() == 0) meeting.port = (*Listener::Open())->port();  // free now
+  CHECK(Broadcast(other, 0, &meeting.port, sizeof meeting.port).ok());
+  return OpenTcpPort(meeting);
+}
+
 }  // namespace
 }  // namespace partita
 
 int main(int argc, char** argv) {
   ::testing::InitGoogleTest(&argc, argv);
-  auto port = partita::OpenMpiPort();
+  auto mpi = partita::OpenMpiPort();
+  const std::string way = argc > 1 ? argv[1] : "";
+  absl::StatusOr<std::unique_ptr<partita::MessagePort>> port = nullptr;
+  if (!mpi.ok()) {
+    port = mpi.status();
+  } else if (way == "tcp") {
+    port = partita::OverTcp(**mpi);
+  } else if (way == "mpi") {
+    port = std::move(mpi);
+  } else {
+    port = partita::ShareMemory(*std::move(mpi));
+  }
   if (!port.ok()) {
     std::cerr << port.status() << "\n";
     return 1;

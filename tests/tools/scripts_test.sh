@@ -24,7 +24,7 @@ stub() {
 }
 with_stubs() { PATH=$stubs:$PATH "$@"; }
 
-for script in tools/quickstart.sh tools/test.sh .ci/run; do
+for script in tools/quickstart.sh tools/setup_cuda.sh tools/test.sh .ci/run; do
   expect "$script parses" 0 '' bash -n "$script"
   [ -x "$script" ] || { echo "FAILED: $script is not executable"; failures=$((failures + 1)); }
 done
@@ -34,6 +34,8 @@ expect "dry run takes devices" 0 'devices 3' tools/quickstart.sh --dry_run --dev
 expect "quickstart refuses unknown flags" 2 'unknown flag: --fast' tools/quickstart.sh --fast
 expect "quickstart refuses a bad number" 2 'wants a number' tools/quickstart.sh --devices zero
 expect "test refuses unknown flags" 2 'unknown flag: --fast' tools/test.sh --fast
+expect "setup_cuda refuses unknown flags" 2 'unknown flag: --fast' tools/setup_cuda.sh --fast
+expect "setup_cuda helps" 0 'cuBLAS|CUDA libraries' tools/setup_cuda.sh --help
 expect "quickstart helps" 0 '--packages_only' tools/quickstart.sh --help
 
 # A machine with nothing installed, as seen through stand-ins for the tools that the scripts ask.

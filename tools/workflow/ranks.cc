@@ -8,6 +8,8 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "graph/support/status_macros.h"
+#include "runtime/comm/shared_port.h"
+#include "runtime/comm/tcp/tcp_port.h"
 #ifdef PARTITA_HAVE_MPI
 #include "runtime/comm/mpi/mpi_port.h"
 #endif
@@ -15,17 +17,14 @@
 namespace partita {
 namespace {
 
-// How many processes a launcher has started, by its environment; 1 without one.
-int LaunchedProcesses() {
-  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"}) {
-    const char* value = std::getenv(name);
-    int size = 0;
-    if (value != nullptr && absl::SimpleAtoi(value, &size)) return size;
-  }
-  return 1;
+// A number in the environment; -1 if there is none.
+int NumberIn(const char* name) {
+  const char* value = std::getenv(name);
+  int number = -1;
+  return value != nullptr && absl::SimpleAtoi(value, &number) ? number : -1;
 }
 
-absl::StatusOr<std::unique_ptr<MessagePort>> OpenPort() {
+absl::StatusOr<std::unique_ptr<MessagePort>> OpenMpi() {
 #ifdef PARTITA_HAVE_MPI
   return OpenMpiPort();
 #else
@@ -35,27 +34,28 @@ absl::StatusOr<std::unique_ptr<MessagePort>> OpenPort() {
 #endif
 }
 
-// Everybody's bytes, by rank.
-absl::StatusOr<std::vector<std::string>> AllOf(MessagePort& port, const std::string& own) {
-  std::vector<std::string> all(static_cast<size_t>(port.size()));
-  for (int rank = 0; rank < port.size(); ++rank) {
-    auto size = static_cast<int64_t>(own.size());
-    RETURN_IF_ERROR(Broadcast(port, rank, &size, sizeof size));
-    std::string& text = all[static_cast<size_t>(rank)];
-    if (rank == port.rank()) text = own;
-    text.resize(static_cast<size_t>(size));
-    RETURN_IF_ERROR(Broadcast(port, rank, text.data(), size));
-  }
-  return all;
+absl::StatusOr<std::unique_ptr<MessagePort>> OpenTcp() {
+  const char* address = std::getenv("MASTER_ADDR");
+  TcpMeeting meeting{.rank = NumberIn("RANK"), .size = NumberIn("WORLD_SIZE")};
+  if (address != nullptr) meeting.address = address;
+  if (const int port = NumberIn("MASTER_PORT"); port > 0) meeting.port = port;
+  // Then torchrun itself listens there.
+  const char* taken = std::getenv("TORCHELASTIC_USE_AGENT_STORE");
+  if (taken != nullptr && std::string(taken) == "True") ++meeting.port;
+  return OpenTcpPort(meeting);
 }
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Ranks>> Ranks::Join() {
-  if (LaunchedProcesses() <= 1) return nullptr;
+  const bool mpi = NumberIn("OMPI_COMM_WORLD_SIZE") > 1 || NumberIn("PMI_SIZE") > 1;
+  const bool tcp = !mpi && NumberIn("WORLD_SIZE") > 1 && NumberIn("RANK") >= 0;
+  if (!mpi && !tcp) return nullptr;
   std::unique_ptr<Ranks> ranks(new Ranks);
-  ASSIGN_OR_RETURN(ranks->port_, OpenPort());
+  ranks->communicator_ = mpi ? "mpi" : "tcp";
+  ASSIGN_OR_RETURN(ranks->port_, mpi ? OpenMpi() : OpenTcp());
   if (ranks->port_->size() == 1) return nullptr;
+  ASSIGN_OR_RETURN(ranks->port_, ShareMemory(std::move(ranks->port_)));
   ASSIGN_OR_RETURN(ranks->watchdog_, Watchdog::Join(*ranks->port_, {}));
   return ranks;
 }
@@ -63,7 +63,7 @@ absl::StatusOr<std::unique_ptr<Ranks>> Ranks::Join() {
 absl::Status Ranks::CheckSame(const std::vector<Named>& things) {
   std::vector<std::string> values;
   for (const Named& thing : things) values.push_back(thing.second);
-  ASSIGN_OR_RETURN(const auto all, AllOf(*port_, absl::StrJoin(values, "\n")));
+  ASSIGN_OR_RETURN(const auto all, GatherTexts(*port_, absl::StrJoin(values, "\n")));
   const std::vector<std::string> wanted = absl::StrSplit(all[0], '\n');
   for (size_t rank = 1; rank < all.size(); ++rank) {
     const std::vector<std::string> found = absl::StrSplit(all[rank], '\n');
@@ -88,7 +88,7 @@ absl::StatusOr<std::vector<MeasuredInstruction>> Ranks::Gather(
     std::vector<MeasuredInstruction> own) {
   std::string bytes(own.size() * sizeof(MeasuredInstruction), '\0');
   if (!own.empty()) std::memcpy(bytes.data(), own.data(), bytes.size());
-  ASSIGN_OR_RETURN(const auto all, AllOf(*port_, bytes));
+  ASSIGN_OR_RETURN(const auto all, GatherTexts(*port_, bytes));
   std::vector<MeasuredInstruction> gathered;
   for (const std::string& part : all) {
     const size_t count = part.size() / sizeof(MeasuredInstruction);

@@ -17,8 +17,9 @@ namespace partita {
 // never while the executor is in a step.
 class Ranks {
  public:
-  // Null where no launcher has started this process, or it alone. Otherwise all ranks have met, and
-  // a watchdog looks after them. Unavailable where they cannot meet.
+  // Null where no launcher has started this process, or it alone: one of MPI's, or one that says
+  // RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, as torchrun does. Otherwise all ranks have met,
+  // and a watchdog looks after them. Unavailable where they cannot meet.
   static absl::StatusOr<std::unique_ptr<Ranks>> Join();
 
   int rank() const { return port_->rank(); }
@@ -26,6 +27,8 @@ class Ranks {
   // Of all ranks one prints and writes files.
   bool speaks() const { return rank() == 0; }
   MessagePort& port() { return *port_; }
+  // That goes through it.
+  const std::string& communicator() const { return communicator_; }
 
   // Named things that have to be the same on all ranks. InvalidArgument, the same on all of them:
   // which rank has another one than rank 0.
@@ -49,6 +52,7 @@ class Ranks {
  private:
   Ranks() = default;
   std::unique_ptr<MessagePort> port_;
+  std::string communicator_;
   std::unique_ptr<Watchdog> watchdog_;
 };
 

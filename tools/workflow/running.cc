@@ -108,7 +108,7 @@ absl::StatusOr<RunOutcome> RunPlan(const LoadedPlan& loaded, const RunRequest& r
   setup.devices = DeviceSpecsOf(loaded.plan.topology);
   setup.hang_seconds = request.hang_seconds;
   if (request.ranks != nullptr) {
-    setup.communicator = "mpi";
+    setup.communicator = request.ranks->communicator();
     setup.port = &request.ranks->port();
   }
   setup.record_timeline = !request.timeline.empty() || stages != nullptr;

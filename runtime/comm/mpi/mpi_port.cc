@@ -1,7 +1,6 @@
 #include "runtime/comm/mpi/mpi_port.h"
 
 #include <mpi.h>
-#include <sched.h>
 
 #include <algorithm>
 #include <atomic>
@@ -11,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "graph/support/status_macros.h"
+#include "runtime/comm/fold.h"
 
 namespace partita {
 namespace {
@@ -58,15 +58,41 @@ class MpiPort : public MessagePort {
   int rank() const override { return rank_; }
   int size() const override { return size_; }
 
-  absl::Status Exchange(std::span<const Message> messages, int tag) override {
+  absl::Status Begin(std::span<const Message> messages, int tag) override {
     RETURN_IF_ERROR(Reason());
-    waiting_.store(true, std::memory_order_relaxed);
-    const absl::Status status = ExchangeAll(messages, tag);
-    waiting_.store(false, std::memory_order_relaxed);
-    return status;
+    requests_.clear();
+    expected_.clear();
+    combined_.clear();
+    int64_t bytes = 0;
+    for (const Message& message : messages) bytes += message.combine ? message.bytes : 0;
+    if (static_cast<int64_t>(scratch_.size()) < bytes) scratch_.resize(static_cast<size_t>(bytes));
+    // Receives first: what arrives early then lands where it belongs.
+    for (const bool receives : {true, false}) {
+      for (const Message& message : messages) {
+        if (message.receives == receives) RETURN_IF_ERROR(Post(message, tag));
+      }
+    }
+    return absl::OkStatus();
   }
 
-  bool waiting() const override { return waiting_.load(std::memory_order_relaxed); }
+  absl::StatusOr<bool> Advance() override {
+    RETURN_IF_ERROR(Reason());
+    statuses_.resize(requests_.size());
+    int done = requests_.empty() ? 1 : 0;
+    if (done == 0) {
+      const int code = MPI_Testall(static_cast<int>(requests_.size()), requests_.data(), &done,
+                                   statuses_.data());
+      if (code != MPI_SUCCESS) return MpiError("a message failed", code);
+    }
+    if (done == 0) return false;
+    RETURN_IF_ERROR(CheckCounts());
+    const char* arrived = scratch_.data();
+    for (const Message& message : combined_) {
+      FoldTwo(*message.combine, message.data, arrived, message.bytes);
+      arrived += message.bytes;
+    }
+    return true;
+  }
 
   void Abort(const absl::Status& reason) override {
     std::lock_guard lock(mutex_);
@@ -81,44 +107,28 @@ class MpiPort : public MessagePort {
     return absl::CancelledError(absl::StrCat("communication was given up: ", reason_.message()));
   }
 
-  absl::Status ExchangeAll(std::span<const Message> messages, int tag) {
-    requests_.clear();
-    expected_.clear();
-    // Receives first: what arrives early then lands where it belongs.
-    for (const bool receives : {true, false}) {
-      for (const Message& message : messages) {
-        if (message.receives == receives) RETURN_IF_ERROR(Post(message, tag));
-      }
-    }
-    return WaitForAll();
-  }
-
   absl::Status Post(const Message& message, int tag) {
+    char* data = static_cast<char*>(message.data);
+    if (message.combine.has_value()) {
+      data = scratch_.data();
+      for (const Message& before : combined_) data += before.bytes;
+      combined_.push_back(message);
+    }
     for (int64_t begin = 0; begin < message.bytes; begin += kPiece) {
       const auto count = static_cast<int>(std::min(kPiece, message.bytes - begin));
-      char* data = static_cast<char*>(message.data) + begin;
+      char* piece = data + begin;
       requests_.push_back(MPI_REQUEST_NULL);
       expected_.push_back(message.receives ? count : -1);
-      const int code = message.receives ? MPI_Irecv(data, count, MPI_BYTE, message.peer, tag,
+      const int code = message.receives ? MPI_Irecv(piece, count, MPI_BYTE, message.peer, tag,
                                                     MPI_COMM_WORLD, &requests_.back())
-                                        : MPI_Isend(data, count, MPI_BYTE, message.peer, tag,
+                                        : MPI_Isend(piece, count, MPI_BYTE, message.peer, tag,
                                                     MPI_COMM_WORLD, &requests_.back());
       if (code != MPI_SUCCESS) return MpiError("a message cannot be sent or received", code);
     }
     return absl::OkStatus();
   }
 
-  absl::Status WaitForAll() {
-    statuses_.resize(requests_.size());
-    int done = requests_.empty() ? 1 : 0;
-    while (done == 0) {
-      const int code = MPI_Testall(static_cast<int>(requests_.size()), requests_.data(), &done,
-                                   statuses_.data());
-      if (code != MPI_SUCCESS) return MpiError("a message failed", code);
-      if (done != 0) break;
-      RETURN_IF_ERROR(Reason());
-      sched_yield();  // ranks may be more than cores
-    }
+  absl::Status CheckCounts() const {
     for (size_t k = 0; k < requests_.size(); ++k) {
       if (expected_[k] < 0) continue;
       int count = 0;
@@ -138,7 +148,9 @@ class MpiPort : public MessagePort {
   std::vector<MPI_Request> requests_;
   std::vector<int> expected_;  // bytes; -1 where it is sent
   std::vector<MPI_Status> statuses_;
-  std::atomic<bool> aborted_{false}, waiting_{false};
+  std::vector<Message> combined_;  // their bytes arrive in scratch_, in this order
+  std::vector<char> scratch_;
+  std::atomic<bool> aborted_{false};
   mutable std::mutex mutex_;
   absl::Status reason_;
 };

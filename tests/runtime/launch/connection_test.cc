@@ -1,4 +1,4 @@
-#include "runtime/launch/connection.h"
+#include "runtime/comm/tcp/connection.h"
 
 #include <gtest/gtest.h>
 

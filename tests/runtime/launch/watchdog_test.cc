@@ -47,7 +47,7 @@ class ThreadPort : public MessagePort {
   ThreadPort(Mail& mail, int rank, int size) : mail_(mail), rank_(rank), size_(size) {}
   int rank() const override { return rank_; }
   int size() const override { return size_; }
-  absl::Status Exchange(std::span<const Message> messages, int) override {
+  absl::Status Begin(std::span<const Message> messages, int) override {
     for (const Message& m : messages) {
       if (m.receives) continue;
       mail_.Put(rank_, m.peer,
@@ -60,7 +60,7 @@ class ThreadPort : public MessagePort {
     }
     return absl::OkStatus();
   }
-  bool waiting() const override { return false; }
+  absl::StatusOr<bool> Advance() override { return true; }
   void Abort(const absl::Status&) override {}
 
  private:

@@ -10,6 +10,7 @@ import pathlib
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import time
 
@@ -132,6 +133,23 @@ def test_ranks_under_mpirun_itself():
                           capture_output=True, text=True, timeout=120, check=False, env={**os.environ, **AS_ROOT})
     check(done.returncode == 0, f"exit {done.returncode}: {done.stderr}")
     check(len(json.loads(done.stdout)["losses"]) == 2, done.stdout)
+
+
+def test_ranks_in_the_environment_of_torchrun():
+    plan = two_devices()
+    arguments = f"run {plan} --steps 7 --init_seed 3 --timeline none --json"
+    alone = partita(arguments).json()
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    ranks = [subprocess.Popen([harness.BINARY] + arguments.split(), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                              text=True, env={**os.environ, "RANK": str(rank), "WORLD_SIZE": "2",
+                                              "MASTER_ADDR": "localhost", "MASTER_PORT": str(port)})
+             for rank in (0, 1)]
+    said = [rank.communicate(timeout=60) for rank in ranks]
+    check([rank.returncode for rank in ranks] == [0, 0], f"{said}")
+    check(said[1][0] == "", f"rank 1 wrote: {said[1][0]}")
+    check(json.loads(said[0][0])["losses"] == alone["losses"], f"{said[0][0]} and {alone['losses']}")
 
 
 def test_wrong_numbers_of_ranks_are_refused():

@@ -1,4 +1,4 @@
-#include "runtime/launch/connection.h"
+#include "runtime/comm/tcp/connection.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -14,6 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "graph/support/clock.h"
+#include "graph/support/status_macros.h"
 
 namespace partita {
 namespace {
@@ -58,7 +59,41 @@ int Connect(const std::string& address, int port, int milliseconds) {
 
 Connection::Connection(int socket) : socket_(socket) { SetUp(socket); }
 
-Connection::~Connection() { close(socket_); }
+Connection::~Connection() {
+  if (socket_ >= 0) close(socket_);
+}
+
+int Connection::Release() {
+  const int socket = socket_;
+  socket_ = -1;
+  return socket;
+}
+
+absl::Status Connection::ReceiveExactly(void* into, size_t bytes, int64_t end) {
+  for (size_t at = 0; at < bytes;) {
+    const ssize_t got = recv(socket_, static_cast<char*>(into) + at, bytes - at, 0);
+    if (got > 0) {
+      at += static_cast<size_t>(got);
+    } else if (got == 0 || (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR)) {
+      return absl::UnavailableError("the connection was closed");
+    } else if (SteadyNow() > end) {
+      return absl::UnavailableError("a peer says nothing");
+    } else {
+      WaitToRead({socket_}, 50);
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> Connection::ReceiveOne(double seconds) {
+  const int64_t end = SteadyNow() + static_cast<int64_t>(seconds * 1e9);
+  uint32_t size = 0;
+  RETURN_IF_ERROR(ReceiveExactly(&size, sizeof size, end));
+  if (size > kMostBytes) return absl::UnavailableError("the connection carries something else");
+  std::string message(size, '\0');
+  RETURN_IF_ERROR(ReceiveExactly(message.data(), size, end));
+  return message;
+}
 
 absl::StatusOr<std::unique_ptr<Connection>> Connection::Open(
     const std::vector<std::string>& addresses, int port, double seconds) {
@@ -123,12 +158,17 @@ absl::StatusOr<std::vector<std::string>> Connection::Receive() {
   return messages;
 }
 
-absl::StatusOr<std::unique_ptr<Listener>> Listener::Open() {
+absl::StatusOr<std::unique_ptr<Listener>> Listener::Open() { return OpenAt(0); }
+
+absl::StatusOr<std::unique_ptr<Listener>> Listener::OpenAt(int port) {
   const int found = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (found < 0) return SocketError("a socket");
   sockaddr_in any{};
   any.sin_family = AF_INET;
   any.sin_addr.s_addr = htonl(INADDR_ANY);
+  any.sin_port = htons(static_cast<uint16_t>(port));
+  const int on = 1;
+  setsockopt(found, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   socklen_t size = sizeof any;
   if (bind(found, reinterpret_cast<const sockaddr*>(&any), size) != 0 || listen(found, 64) != 0 ||
       getsockname(found, reinterpret_cast<sockaddr*>(&any), &size) != 0) {

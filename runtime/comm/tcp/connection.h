@@ -11,7 +11,8 @@
 
 namespace partita {
 
-// Small messages over a TCP connection, never waiting: what a watchdog talks with. One thread.
+// Small messages over a TCP connection, never waiting: what ranks meet and watchdogs talk with. One
+// thread.
 class Connection {
  public:
   // Takes the socket over.
@@ -30,11 +31,17 @@ class Connection {
   // that it sent was received.
   absl::StatusOr<std::vector<std::string>> Receive();
   int socket() const { return socket_; }
+  // Waits for one message, and reads nothing behind it. Unavailable if the other side is gone or
+  // says nothing for so long. Not together with Receive.
+  absl::StatusOr<std::string> ReceiveOne(double seconds);
+  // Gives the socket away, non-blocking.
+  int Release();
 
  private:
   void Flush();
+  absl::Status ReceiveExactly(void* into, size_t bytes, int64_t end);
 
-  const int socket_;
+  int socket_;  // -1: given away
   std::string out_, in_;
   bool broken_ = false;
 };
@@ -44,6 +51,8 @@ class Listener {
  public:
   static absl::StatusOr<std::unique_ptr<Listener>> Open();
   ~Listener();
+  // At this port of all addresses, or at one that the system chooses (0).
+  static absl::StatusOr<std::unique_ptr<Listener>> OpenAt(int port);
   // Null if nobody asks at present.
   std::unique_ptr<Connection> Accept();
   int port() const { return port_; }
