@@ -73,6 +73,10 @@ class Stream {
   virtual void CheckFinite(DType dtype, const void* data, int64_t count,
                            std::function<absl::Status()> error) = 0;
 
+  // *ns = the time, on steady_clock, when the work before this had run; it is there after
+  // Synchronize.
+  virtual void Stamp(int64_t* ns) = 0;
+
   virtual void Record(Event& event, int64_t round) = 0;
   virtual void Wait(Event& event, int64_t round) = 0;
 

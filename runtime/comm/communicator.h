@@ -28,10 +28,14 @@ class Communicator {
  public:
   virtual ~Communicator() = default;
 
-  // Called once, before any task, with every communication task of the program.
-  virtual absl::Status Prepare(std::span<const Task* const> tasks) = 0;
+  // Called once, before any task, with every communication task of the program and its devices by
+  // id: null for those of other processes; they outlive the communicator's work.
+  virtual absl::Status Prepare(std::span<const Task* const> tasks,
+                               std::span<BackendDevice* const> devices) = 0;
 
-  // Enqueues the device's side. The work ends when the device's buffers may be used again.
+  // Enqueues the device's side. All members of a task that are in this process enqueue their sides
+  // one after another, with no other task's between them. The work ends when the device's buffers
+  // may be used again.
   virtual void Enqueue(const CommunicationArguments& arguments, int64_t round, Stream& stream,
                        WorkTiming* timing) = 0;
 

@@ -3,6 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "runtime/comm/inproc/inproc_communicator.h"
 #include "runtime/comm/message_communicator.h"
+#include "runtime/comm/streams/stream_communicator.h"
 
 namespace partita {
 namespace {
@@ -24,6 +25,10 @@ absl::StatusOr<std::unique_ptr<Communicator>> MakeMessages(const CommunicatorSet
   return MakeMessageCommunicator(*setup.port);
 }
 
+absl::StatusOr<std::unique_ptr<Communicator>> MakeStreams(const CommunicatorSetup& setup) {
+  return MakeStreamCommunicator(setup.devices);
+}
+
 #ifdef PARTITA_HAVE_MPI
 constexpr auto kMakeMpi = MakeMessages;
 #else
@@ -32,6 +37,7 @@ constexpr decltype(&MakeMessages) kMakeMpi = nullptr;
 
 constexpr CommunicatorRow kCommunicators[] = {
     {"inproc", MakeInproc, "devices are threads of one process with shared memory"},
+    {"streams", MakeStreams, "devices of one process read each other's memory, ordered by events"},
     {"mpi", kMakeMpi, "devices are processes that MPI starts and connects"},
     {"tcp", MakeMessages,
      "devices are processes that connect to each other, started as by torchrun"},

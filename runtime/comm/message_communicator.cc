@@ -140,7 +140,8 @@ class MessageCommunicator : public Communicator {
   explicit MessageCommunicator(MessagePort& port)
       : port_(port), own_(static_cast<int32_t>(port.rank())) {}
 
-  absl::Status Prepare(std::span<const Task* const> tasks) override {
+  absl::Status Prepare(std::span<const Task* const> tasks,
+                       std::span<BackendDevice* const>) override {
     for (const Task* task : tasks) {
       const auto* collective = std::get_if<CollectiveTask>(&task->body);
       if (collective == nullptr) continue;

@@ -89,9 +89,9 @@ void DeviceLanes::Fill(const std::vector<Instruction>& lane, Stream& stream) {
 void DeviceLanes::PutInOrder() {
   std::vector<size_t> place(program_.tasks.tasks().size());
   for (size_t k = 0; k < program_.order.size(); ++k) place[program_.order[k].index()] = k;
-  std::stable_sort(ready_.begin(), ready_.end(), [&](const auto& a, const auto& b) {
-    return place[a->task->id.index()] < place[b->task->id.index()];
-  });
+  for (auto& ready : ready_) ready->place = place[ready->task->id.index()];
+  std::stable_sort(ready_.begin(), ready_.end(),
+                   [](const auto& a, const auto& b) { return a->place < b->place; });
   for (auto& ready : ready_) {
     for (TaskId wait : ready->instruction->waits) ready->waits.push_back(event_of_.at(wait));
   }
@@ -159,24 +159,27 @@ void DeviceLanes::FillCommunication(const Task& task, Ready& ready) {
   }
 }
 
-void DeviceLanes::Enqueue(const StepFeed& feed, Communicator& communicator) {
-  for (auto& ready : ready_) {
-    Stream& stream = *ready->stream;
-    for (Event* event : ready->waits) stream.Wait(*event, feed.round);
-    WorkTiming* timing = options_.record_timeline ? &ready->timing : nullptr;
-    if (ready->kernel != nullptr) {
-      ready->arguments.step = feed.arguments;
-      stream.Launch(*ready->kernel, ready->arguments, scratch_->data(), timing);
-      if (options_.check_finite) EnqueueCheck(*ready);
-    } else if (!ready->moves.empty()) {
-      stream.RunMoves(ready->moves, timing);
-    } else if (const auto* load = std::get_if<LoadTask>(&ready->task->body)) {
-      EnqueueLoad(*load, *ready, feed);
-    } else if (IsCommunication(*ready->task)) {
-      communicator.Enqueue(ready->communication, feed.round, stream, timing);
-    }
-    if (ready->event != nullptr) stream.Record(*ready->event, feed.round);
+void DeviceLanes::Enqueue(size_t instruction, const StepFeed& feed, Communicator& communicator) {
+  Ready& ready = *ready_[instruction];
+  Stream& stream = *ready.stream;
+  for (Event* event : ready.waits) stream.Wait(*event, feed.round);
+  WorkTiming* timing = options_.record_timeline ? &ready.timing : nullptr;
+  if (ready.kernel != nullptr) {
+    ready.arguments.step = feed.arguments;
+    stream.Launch(*ready.kernel, ready.arguments, scratch_->data(), timing);
+    if (options_.check_finite) EnqueueCheck(ready);
+  } else if (!ready.moves.empty()) {
+    stream.RunMoves(ready.moves, timing);
+  } else if (const auto* load = std::get_if<LoadTask>(&ready.task->body)) {
+    EnqueueLoad(*load, ready, feed);
+  } else if (IsCommunication(*ready.task)) {
+    communicator.Enqueue(ready.communication, feed.round, stream, timing);
   }
+}
+
+void DeviceLanes::Signal(size_t instruction, int64_t round) {
+  Ready& ready = *ready_[instruction];
+  if (ready.event != nullptr) ready.stream->Record(*ready.event, round);
 }
 
 void DeviceLanes::EnqueueLoad(const LoadTask& task, Ready& ready, const StepFeed& feed) {

@@ -34,8 +34,13 @@ class DeviceLanes {
                                                              DeviceKernels kernels,
                                                              const ExecutorOptions& options);
 
-  // Enqueues one step on both streams, in the program's order.
-  void Enqueue(const StepFeed& feed, Communicator& communicator);
+  // Instructions, in the program's order, and the place of each in it. For a step each is enqueued,
+  // and once that was done with all devices' instructions of one place, signalled to the other
+  // lane.
+  size_t size() const { return ready_.size(); }
+  size_t PlaceOf(size_t instruction) const { return ready_[instruction]->place; }
+  void Enqueue(size_t instruction, const StepFeed& feed, Communicator& communicator);
+  void Signal(size_t instruction, int64_t round);
   // Enqueue copies of a whole buffer of this device between steps: from a tensor's `box` in host
   // memory, row-major; to a host copy of the buffer. The memory is used until Synchronize.
   void CopyFromHost(const Buffer& to, const Box& box, const void* from);
@@ -52,6 +57,7 @@ class DeviceLanes {
   struct Ready {
     const Instruction* instruction = nullptr;
     const Task* task = nullptr;
+    size_t place = 0;  // in the program's order
     Stream* stream = nullptr;
     Event* event = nullptr;  // recorded behind it
     std::vector<Event*> waits;

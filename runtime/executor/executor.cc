@@ -111,13 +111,20 @@ class BackendExecutor : public Executor {
     for (const Task& task : program_.tasks.tasks()) {
       if (IsCommunication(task)) communication.push_back(&task);
     }
-    RETURN_IF_ERROR(communicator_->Prepare(communication));
+    std::vector<BackendDevice*> devices;
+    for (const auto& device : devices_) devices.push_back(device.get());
+    RETURN_IF_ERROR(communicator_->Prepare(communication, devices));
     for (size_t d = 0; d < devices_.size(); ++d) {
       if (!IsHere(d)) continue;
       ASSIGN_OR_RETURN(lanes_[d],
                        DeviceLanes::Create(program_, graph_, DeviceId(static_cast<int>(d)),
                                            *devices_[d], std::move(kernels[d]), options_));
     }
+    for (DeviceLanes* lanes : Lanes()) {
+      for (size_t k = 0; k < lanes->size(); ++k) turns_.push_back({lanes->PlaceOf(k), lanes, k});
+    }
+    std::stable_sort(turns_.begin(), turns_.end(),
+                     [](const Turn& a, const Turn& b) { return a.place < b.place; });
     watch_ = std::make_unique<StepWatch>(
         options_.hang_seconds, options_.stop,
         StepWatch::Calls{.progress = [this] { return Completed(); },
@@ -185,7 +192,7 @@ class BackendExecutor : public Executor {
     const int64_t start = SteadyNow();
     watch_->Arm(true);
     in_step_ = true;
-    for (DeviceLanes* lanes : Lanes()) lanes->Enqueue(feed, *communicator_);
+    EnqueueStep(feed);
     const absl::Status status = Synchronize();
     watch_->Arm(false);
     in_step_ = false;
@@ -219,6 +226,18 @@ class BackendExecutor : public Executor {
   std::vector<Bytes> BytesReceived() const override { return communicator_->BytesReceived(); }
 
  private:
+  // The instructions of all devices in the program's order.
+  void EnqueueStep(const StepFeed& feed) {
+    for (size_t first = 0, last = 0; first < turns_.size(); first = last) {
+      for (; last < turns_.size() && turns_[last].place == turns_[first].place; ++last) {
+        turns_[last].lanes->Enqueue(turns_[last].instruction, feed, *communicator_);
+      }
+      for (size_t k = first; k < last; ++k) {
+        turns_[k].lanes->Signal(turns_[k].instruction, feed.round);
+      }
+    }
+  }
+
   absl::Status CheckCopiesOf(const Tensor& tensor, const std::vector<const Buffer*>& pieces) {
     int64_t elements = 0;
     for (const Buffer* piece : pieces) elements += piece->elements();
@@ -373,6 +392,12 @@ class BackendExecutor : public Executor {
   // By device; null for those of other processes.
   std::vector<std::unique_ptr<BackendDevice>> devices_;
   std::vector<std::unique_ptr<DeviceLanes>> lanes_;
+  struct Turn {
+    size_t place;
+    DeviceLanes* lanes;
+    size_t instruction;
+  };
+  std::vector<Turn> turns_;
   int64_t round_ = 0;
   std::atomic<bool> in_step_{false};
   std::mutex mutex_;

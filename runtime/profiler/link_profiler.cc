@@ -140,7 +140,9 @@ class StreamLinkProfiler : public LinkProfiler {
       }
     }
     const Task* only = &task;
-    RETURN_IF_ERROR(communicator_->Prepare(std::span(&only, 1)));
+    std::vector<BackendDevice*> devices;
+    for (const OpenDevice& open : devices_) devices.push_back(open.device.get());
+    RETURN_IF_ERROR(communicator_->Prepare(std::span(&only, 1), devices));
     Measurement result;
     const int64_t begin = SteadyNow();
     for (int k = -1; k < options.samples; ++k) {

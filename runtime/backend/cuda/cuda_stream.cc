@@ -100,10 +100,7 @@ CudaStream::~CudaStream() {
   (void)state_->MakeCurrent();
   (void)cudaStreamSynchronize(stream_);
   for (cudaEvent_t event : timing_events_) cudaEventDestroy(event);
-  for (const Timed& timed : timed_) {
-    cudaEventDestroy(timed.start);
-    cudaEventDestroy(timed.end);
-  }
+  for (const Timed& timed : timed_) cudaEventDestroy(timed.event);
   for (cudaEvent_t event : mark_events_) cudaEventDestroy(event);
   for (const Mark& mark : marks_) cudaEventDestroy(mark.event);
   if (flags_ != nullptr) cudaFreeHost(flags_);
@@ -115,13 +112,9 @@ void CudaStream::Do(const char* what, WorkTiming* timing, Enqueue&& enqueue) {
   if (state_->failed()) return;
   const absl::Status status = [&]() -> absl::Status {
     RETURN_IF_ERROR(state_->MakeCurrent());
-    if (timing == nullptr) return enqueue();
-    ASSIGN_OR_RETURN(const cudaEvent_t start, TakeEvent(true));
-    ASSIGN_OR_RETURN(const cudaEvent_t end, TakeEvent(true));
-    timed_.push_back({start, end, timing});
-    RETURN_IF_ERROR(CudaStatus(cudaEventRecord(start, stream_), what));
+    if (timing != nullptr) RETURN_IF_ERROR(EnqueueStamp(&timing->start_ns));
     RETURN_IF_ERROR(enqueue());
-    return CudaStatus(cudaEventRecord(end, stream_), what);
+    return timing == nullptr ? absl::OkStatus() : EnqueueStamp(&timing->end_ns);
   }();
   if (!status.ok()) return state_->Fail(status);
   {
@@ -193,6 +186,16 @@ void CudaStream::CheckFinite(DType dtype, const void* data, int64_t count,
   });
 }
 
+void CudaStream::Stamp(int64_t* ns) {
+  Do("stamp", nullptr, [&] { return EnqueueStamp(ns); });
+}
+
+absl::Status CudaStream::EnqueueStamp(int64_t* ns) {
+  ASSIGN_OR_RETURN(const cudaEvent_t event, TakeEvent(true));
+  timed_.push_back({event, ns});
+  return CudaStatus(cudaEventRecord(event, stream_), "timing");
+}
+
 void CudaStream::Record(Event& event, int64_t) {
   if (state_->failed()) return;
   const absl::Status status =
@@ -249,15 +252,10 @@ absl::Status CudaStream::FillTimings() {
   RETURN_IF_ERROR(CudaStatus(cudaEventSynchronize(now), "timing"));
   const int64_t now_ns = SteadyNow();
   for (const Timed& timed : timed_) {
-    for (const bool start : {true, false}) {
-      float ms = 0;
-      RETURN_IF_ERROR(
-          CudaStatus(cudaEventElapsedTime(&ms, start ? timed.start : timed.end, now), "timing"));
-      (start ? timed.timing->start_ns : timed.timing->end_ns) =
-          now_ns - static_cast<int64_t>(static_cast<double>(ms) * 1e6);
-    }
-    timing_events_.push_back(timed.start);
-    timing_events_.push_back(timed.end);
+    float ms = 0;
+    RETURN_IF_ERROR(CudaStatus(cudaEventElapsedTime(&ms, timed.event, now), "timing"));
+    *timed.ns = now_ns - static_cast<int64_t>(static_cast<double>(ms) * 1e6);
+    timing_events_.push_back(timed.event);
   }
   timed_.clear();
   return absl::OkStatus();

@@ -48,6 +48,7 @@ class CudaStream : public Stream {
   void CopyToHost(const MoveArguments& move, WorkTiming* timing) override;
   void CheckFinite(DType dtype, const void* data, int64_t count,
                    std::function<absl::Status()> error) override;
+  void Stamp(int64_t* ns) override;
   void Record(Event& event, int64_t round) override;
   void Wait(Event& event, int64_t round) override;
   void HostCall(std::function<absl::Status()> call, WorkTiming* timing) override;
@@ -56,10 +57,10 @@ class CudaStream : public Stream {
   std::string Describe() const override;
 
  private:
-  // Work whose start and end are marked by events[2k] and events[2k+1] of `clock_`.
+  // An event whose time is to be stored.
   struct Timed {
-    cudaEvent_t start, end;
-    WorkTiming* timing;
+    cudaEvent_t event;
+    int64_t* ns;
   };
   // An event behind the first `count` pieces of work.
   struct Mark {
@@ -76,6 +77,7 @@ class CudaStream : public Stream {
   void Do(const char* what, WorkTiming* timing, Call&& enqueue);
   absl::Status CopyRows(const MoveArguments& move, cudaMemcpyKind kind);
   absl::Status RunMove(const MoveArguments& move);
+  absl::Status EnqueueStamp(int64_t* ns);
   void CountWork();
   absl::StatusOr<cudaEvent_t> TakeEvent(bool timing);
   absl::Status WaitUntilIdle();

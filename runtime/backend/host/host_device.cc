@@ -182,6 +182,14 @@ void HostStream::CheckFinite(DType dtype, const void* data, int64_t count,
            false, "check of finite values", nullptr});
 }
 
+void HostStream::Stamp(int64_t* ns) {
+  Enqueue({[ns]() -> absl::Status {
+             *ns = SteadyNow();
+             return absl::OkStatus();
+           },
+           false, "stamp", nullptr});
+}
+
 void HostStream::Record(Event& event, int64_t round) {
   auto* host = static_cast<HostEvent*>(&event);
   Enqueue({[host, round]() -> absl::Status {

@@ -71,6 +71,7 @@ class HostStream : public Stream {
   void CopyToHost(const MoveArguments& move, WorkTiming* timing) override;
   void CheckFinite(DType dtype, const void* data, int64_t count,
                    std::function<absl::Status()> error) override;
+  void Stamp(int64_t* ns) override;
   void Record(Event& event, int64_t round) override;
   void Wait(Event& event, int64_t round) override;
   void HostCall(std::function<absl::Status()> call, WorkTiming* timing) override;

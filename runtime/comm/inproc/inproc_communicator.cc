@@ -43,7 +43,8 @@ class InprocCommunicator : public Communicator {
  public:
   explicit InprocCommunicator(int devices) : received_(static_cast<size_t>(devices)) {}
 
-  absl::Status Prepare(std::span<const Task* const> tasks) override {
+  absl::Status Prepare(std::span<const Task* const> tasks,
+                       std::span<BackendDevice* const>) override {
     for (const Task* task : tasks) {
       auto shared = std::make_unique<Shared>(*task);
       if (const auto* collective = std::get_if<CollectiveTask>(&task->body)) {
