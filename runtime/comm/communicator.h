@@ -31,9 +31,23 @@ class Communicator {
   // Called once, before any task, with every communication task of the program.
   virtual absl::Status Prepare(std::span<const Task* const> tasks) = 0;
 
+  // Called behind every Prepare, before its tasks are enqueued, with the communication streams of
+  // this process's devices, by device; null for those of other processes. Sets up what has to know
+  // the devices, and waits for the other processes that do the same. DeadlineExceeded where one of
+  // them does not.
+  virtual absl::Status Connect(std::span<Stream* const>) { return absl::OkStatus(); }
+
+  // Whether Enqueue for one device may wait until its peers have enqueued the same task: then each
+  // device of a process wants a thread of its own to enqueue from.
+  virtual bool EnqueueMeetsPeers() const { return false; }
+
   // Enqueues the device's side. The work ends when the device's buffers may be used again.
   virtual void Enqueue(const CommunicationArguments& arguments, int64_t round, Stream& stream,
                        WorkTiming* timing) = 0;
+
+  // The first error that came up beside the work, as of a peer that is gone, or OK. From any thread,
+  // any time: streams do not learn of it.
+  virtual absl::Status AsynchronousError() { return absl::OkStatus(); }
 
   // Releases every rank that waits for a peer, with this error.
   virtual void Abort(const absl::Status& reason) = 0;

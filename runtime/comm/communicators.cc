@@ -3,6 +3,9 @@
 #include "absl/strings/str_cat.h"
 #include "runtime/comm/inproc/inproc_communicator.h"
 #include "runtime/comm/message_communicator.h"
+#ifdef PARTITA_HAVE_NCCL
+#include "runtime/comm/nccl/nccl_communicator.h"
+#endif
 
 namespace partita {
 namespace {
@@ -25,13 +28,31 @@ absl::StatusOr<std::unique_ptr<Communicator>> MakeMpi(const CommunicatorSetup& s
 
 #ifdef PARTITA_HAVE_MPI
 constexpr auto kMakeMpi = MakeMpi;
+constexpr const char* kNoMpi = "";
 #else
 constexpr decltype(&MakeMpi) kMakeMpi = nullptr;
+constexpr const char* kNoMpi = "MPI was not found when this program was built (libopenmpi-dev)";
+#endif
+
+#ifdef PARTITA_HAVE_NCCL
+absl::StatusOr<std::unique_ptr<Communicator>> MakeNccl(const CommunicatorSetup& setup) {
+  return MakeNcclCommunicator({.devices = setup.devices,
+                               .port = setup.port,
+                               .library = setup.nccl_library,
+                               .connect_seconds = setup.connect_seconds});
+}
+constexpr const char* kNoNccl = "";
+#else
+constexpr decltype(&MakeInproc) MakeNccl = nullptr;
+constexpr const char* kNoNccl =
+    "NCCL's header was not found when this program was built (nccl.h beside the CUDA toolkit)";
 #endif
 
 constexpr CommunicatorRow kCommunicators[] = {
-    {"inproc", MakeInproc, "devices are threads of one process with shared memory"},
-    {"mpi", kMakeMpi, "devices are processes that MPI starts and connects"},
+    {"inproc", MakeInproc, "devices are threads of one process with shared memory", ""},
+    {"mpi", kMakeMpi, "devices are processes that MPI starts and connects", kNoMpi},
+    {"nccl", MakeNccl, "devices are NVIDIA GPUs that NCCL connects, of one process or of several",
+     kNoNccl},
 };
 
 }  // namespace
@@ -42,11 +63,13 @@ absl::StatusOr<std::unique_ptr<Communicator>> MakeCommunicator(const std::string
                                                                const CommunicatorSetup& setup) {
   std::string names;
   for (const CommunicatorRow& row : kCommunicators) {
-    if (name == row.name && row.make != nullptr) return row.make(setup);
     absl::StrAppend(&names, names.empty() ? "" : ", ", row.name);
+    if (name != row.name) continue;
+    if (row.make != nullptr) return row.make(setup);
+    return absl::UnavailableError(
+        absl::StrCat("communicator '", name, "' is missing: ", row.missing));
   }
-  return absl::NotFoundError(
-      absl::StrCat("unknown or missing communicator '", name, "'; known are: ", names));
+  return absl::NotFoundError(absl::StrCat("unknown communicator '", name, "'; known are: ", names));
 }
 
 }  // namespace partita

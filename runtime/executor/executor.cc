@@ -14,17 +14,18 @@
 #include "graph/support/stop_flag.h"
 #include "runtime/backend/host/host_device.h"
 #include "runtime/executor/device_lanes.h"
+#include "runtime/executor/device_threads.h"
 
 namespace partita {
 namespace {
 
-// Ends steps from outside: while armed, calls `cancel` when `stop` (may be null) is true, and
-// `give_up` when `progress` has not changed for `seconds`.
+// Ends steps from outside: while armed, calls `cancel` when `stop` (may be null) is true, `check`
+// now and then, and `give_up` when `progress` has not changed for `seconds`.
 class StepWatch {
  public:
   struct Calls {
     std::function<int64_t()> progress;
-    std::function<void()> give_up, cancel;
+    std::function<void()> give_up, cancel, check;
   };
   StepWatch(double seconds, const std::atomic<bool>* stop, Calls calls)
       : limit_(std::chrono::duration<double>(seconds)),
@@ -58,6 +59,7 @@ class StepWatch {
         End(lock, calls_.cancel);
         continue;
       }
+      Unlocked(lock, calls_.check);
       const int64_t now = calls_.progress();
       if (now != seen || seen_epoch != epoch_) {
         seen = now;
@@ -71,8 +73,12 @@ class StepWatch {
 
   void End(std::unique_lock<std::mutex>& lock, const std::function<void()>& how) {
     armed_ = false;
+    Unlocked(lock, how);
+  }
+
+  static void Unlocked(std::unique_lock<std::mutex>& lock, const std::function<void()>& call) {
     lock.unlock();
-    how();
+    call();
     lock.lock();
   }
 
@@ -118,11 +124,13 @@ class BackendExecutor : public Executor {
                        DeviceLanes::Create(program_, graph_, DeviceId(static_cast<int>(d)),
                                            *devices_[d], std::move(kernels[d]), options_));
     }
+    RETURN_IF_ERROR(Connect());
     watch_ = std::make_unique<StepWatch>(
         options_.hang_seconds, options_.stop,
         StepWatch::Calls{.progress = [this] { return Completed(); },
                          .give_up = [this] { GiveUp(); },
-                         .cancel = [this] { AbortAll(absl::CancelledError("interrupted")); }});
+                         .cancel = [this] { AbortAll(absl::CancelledError("interrupted")); },
+                         .check = [this] { CheckCommunicator(); }});
     return absl::OkStatus();
   }
 
@@ -182,7 +190,7 @@ class BackendExecutor : public Executor {
     const StepFeed feed{input, labels, arguments, ++round_};
     const int64_t start = SteadyNow();
     watch_->Arm(true);
-    for (DeviceLanes* lanes : Lanes()) lanes->Enqueue(feed, *communicator_);
+    EnqueueAll(feed);
     const absl::Status status = Synchronize();
     watch_->Arm(false);
     if (!status.ok()) {
@@ -215,6 +223,32 @@ class BackendExecutor : public Executor {
   std::vector<Bytes> BytesReceived() const override { return communicator_->BytesReceived(); }
 
  private:
+  absl::Status Connect() {
+    std::vector<Stream*> streams;
+    for (const auto& lanes : lanes_) {
+      streams.push_back(lanes == nullptr ? nullptr : &lanes->communication());
+    }
+    RETURN_IF_ERROR(communicator_->Connect(streams));
+    if (communicator_->EnqueueMeetsPeers() && Lanes().size() > 1) {
+      threads_ = std::make_unique<DeviceThreads>(Lanes().size());
+    }
+    return absl::OkStatus();
+  }
+
+  void EnqueueAll(const StepFeed& feed) {
+    const std::vector<DeviceLanes*> lanes = Lanes();
+    if (threads_ == nullptr) {
+      for (DeviceLanes* own : lanes) own->Enqueue(feed, *communicator_);
+    } else {
+      threads_->Run([&](size_t k) { lanes[k]->Enqueue(feed, *communicator_); });
+    }
+  }
+
+  void CheckCommunicator() {
+    const absl::Status status = communicator_->AsynchronousError();
+    if (!status.ok()) AbortAll(status);
+  }
+
   absl::Status CheckCopiesOf(const Tensor& tensor, const std::vector<const Buffer*>& pieces) {
     int64_t elements = 0;
     for (const Buffer* piece : pieces) elements += piece->elements();
@@ -369,6 +403,7 @@ class BackendExecutor : public Executor {
   // By device; null for those of other processes.
   std::vector<std::unique_ptr<BackendDevice>> devices_;
   std::vector<std::unique_ptr<DeviceLanes>> lanes_;
+  std::unique_ptr<DeviceThreads> threads_;  // null: one thread enqueues for all
   int64_t round_ = 0;
   std::mutex mutex_;
   absl::Status first_error_;
