@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <iostream>
+#include <limits>
 #include <map>
 #include <random>
 
@@ -123,6 +124,20 @@ std::unique_ptr<Backend> TrainingBackend() {
   return cpu.ok() ? *std::move(cpu) : ModelWriter::Get(MakeBackend("reference"));
 }
 
+// An executor of an expert's strategy, in the order that the planner gives it.
+std::unique_ptr<Executor> OpenExpert(const Graph& graph, const std::string& expert, int devices,
+                                     const Backend& backend) {
+  auto machine =
+      std::make_shared<const Machine>(ModelWriter::Get(FindMachine("p100-4x4", devices)));
+  const auto model = MakeDefaultCostModel(machine);
+  const Strategy strategy =
+      ModelWriter::Get(ModelWriter::Get(ExpertNamed(expert))(graph, machine->topology));
+  EvaluatedStep step =
+      ModelWriter::Get(Evaluator(graph, machine->topology, *model).EvaluateStep(strategy));
+  return ModelWriter::Get(OpenExecutor(graph, {std::move(step.tasks), std::move(step.order)},
+                                       NcclSetupOf(backend, devices)));
+}
+
 // Trains a model of the zoo for some steps by an expert's strategy and compares losses and weights
 // with the serial model, within what sums in another order differ.
 class ExpertTraining {
@@ -142,16 +157,8 @@ class ExpertTraining {
   void Expect(const std::string& expert, int devices) {
     SCOPED_TRACE(absl::StrCat(expert, " on ", devices, " devices"));
     const auto backend = TrainingBackend();
-    auto machine =
-        std::make_shared<const Machine>(ModelWriter::Get(FindMachine("p100-4x4", devices)));
-    const auto model = MakeDefaultCostModel(machine);
-    const Strategy strategy =
-        ModelWriter::Get(ModelWriter::Get(ExpertNamed(expert))(graph_, machine->topology));
-    EvaluatedStep step =
-        ModelWriter::Get(Evaluator(graph_, machine->topology, *model).EvaluateStep(strategy));
-    const std::vector<Bytes> wanted = BytesReceived(step.tasks);
-    const auto executor = ModelWriter::Get(OpenExecutor(
-        graph_, {std::move(step.tasks), std::move(step.order)}, NcclSetupOf(*backend, devices)));
+    const auto executor = OpenExpert(graph_, expert, devices, *backend);
+    const std::vector<Bytes> wanted = BytesReceived(executor->program().tasks);
     for (const Tensor& tensor : graph_.tensors()) {
       if (tensor.kind != TensorKind::kWeight && tensor.kind != TensorKind::kState) continue;
       ASSERT_EQ(executor->WriteTensor(tensor.id,
@@ -206,6 +213,21 @@ class ExpertTraining {
   SerialTrainer start_, end_;
   std::vector<double> losses_;
 };
+
+// One device fails while the others wait for it in NCCL calls.
+TEST(NcclPlansTest, AFailureOfOneDeviceEndsTheStepOnAll) {
+  const Graph graph = ModelWriter::Get(
+      BuildTrainingGraph(ModelWriter::Get(MakeZooModel("mlp_tiny", 8)), TrainingOptions{}));
+  const auto backend = ModelWriter::Get(MakeBackend("reference"));
+  const auto executor = OpenExpert(graph, "data_parallel", 4, *backend);
+  std::vector<float> input = RandomNumbers(Volume(graph.tensor(graph.input()).type.shape), 5);
+  const std::vector<int32_t> labels = RandomLabels(8, 2);
+  input.back() = std::numeric_limits<float>::quiet_NaN();  // the last device's
+  executor->CheckFinite(true);
+  const auto result =
+      executor->Step({DType::kFloat32, input.data()}, {DType::kInt32, labels.data()}, {});
+  EXPECT_EQ(result.status().code(), absl::StatusCode::kOutOfRange) << result.status();
+}
 
 TEST(NcclPlansTest, AlexNetSTrainsAsTheSerialModelDoes) {
   ExpertTraining training("alexnet_s56", 8, 200, 3);
