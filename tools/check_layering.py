@@ -68,7 +68,7 @@ VENDORS = [
     (r"(oneapi/)?dnnl", ["runtime/backend/cpu/"]),
     (r"(cuda|cudnn|cublas|cupti|nvrtc|nvtx|curand)", ["runtime/backend/cuda/", "runtime/comm/nccl/"]),
     (r"mpi\.h", ["runtime/comm/mpi/"]),
-    (r"nccl", ["runtime/comm/nccl/"]),
+    (r"nccl", ["runtime/comm/nccl/", "tests/testing/nccl_on_host/"]),
 ]
 
 BAD_WORDS = r"(Manager|Helper|Utils?|Handler|Context|Impl2|V2)"

@@ -1,6 +1,6 @@
 # What the build uses where it is present: each is one summary line, none stops the build.
 # Sets PARTITA_HAVE_DNNL, PARTITA_HAVE_CUDA, PARTITA_HAVE_MPI, PARTITA_HAVE_NCCL; imported targets DNNL::dnnl,
-# CUDA::cudart, MPI::MPI_C, NCCL::nccl.
+# CUDA::cudart, MPI::MPI_C, NCCL::headers (its library is opened at run time).
 option(PARTITA_DNNL "Build the cpu backend where oneDNN is present" ON)
 option(PARTITA_CUDA "Build the cuda backend where the CUDA toolkit is present" ON)
 option(PARTITA_MPI "Build the mpi communicator where MPI is present" ON)
@@ -56,13 +56,11 @@ partita_summary("MPI" PARTITA_MPI "${PARTITA_HAVE_MPI}" "${MPI_C_VERSION}" "no m
 set(PARTITA_HAVE_NCCL FALSE)
 if(PARTITA_NCCL)
   find_path(NCCL_INCLUDE_DIR nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
-  find_library(NCCL_LIBRARY NAMES nccl libnccl.so.2 HINTS ${CUDAToolkit_LIBRARY_DIR})
-  mark_as_advanced(NCCL_INCLUDE_DIR NCCL_LIBRARY)
-  if(PARTITA_HAVE_CUDA AND NCCL_INCLUDE_DIR AND NCCL_LIBRARY)
+  mark_as_advanced(NCCL_INCLUDE_DIR)
+  if(CUDAToolkit_FOUND AND NCCL_INCLUDE_DIR)  # its header includes those of CUDA
     set(PARTITA_HAVE_NCCL TRUE)
-    add_library(NCCL::nccl UNKNOWN IMPORTED)
-    set_target_properties(NCCL::nccl PROPERTIES IMPORTED_LOCATION ${NCCL_LIBRARY}
-                          INTERFACE_INCLUDE_DIRECTORIES ${NCCL_INCLUDE_DIR})
+    add_library(NCCL::headers INTERFACE IMPORTED)
+    target_include_directories(NCCL::headers INTERFACE ${NCCL_INCLUDE_DIR} ${CUDAToolkit_INCLUDE_DIRS})
   endif()
 endif()
-partita_summary("NCCL" PARTITA_NCCL "${PARTITA_HAVE_NCCL}" "${NCCL_LIBRARY}" "no nccl communicator")
+partita_summary("NCCL" PARTITA_NCCL "${PARTITA_HAVE_NCCL}" "${NCCL_INCLUDE_DIR}/nccl.h" "no nccl communicator")

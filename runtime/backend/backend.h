@@ -84,6 +84,14 @@ class Stream {
   // communicators that move data with the host.
   virtual void HostCall(std::function<absl::Status()> call, WorkTiming* timing) = 0;
 
+  // Lets a communication library put work of its own on this stream. CUDA: calls at once, with the
+  // stream's cudaStream_t and its GPU current on the calling thread; what the library enqueues runs
+  // in order with the rest. Host streams: calls on the stream's thread when the work before has
+  // run, with the address of the stream; what the library does until it returns is the work. An
+  // error fails the stream; nothing is called once it has failed.
+  virtual void EnqueueNative(std::function<absl::Status(void* native_stream)> call,
+                             WorkTiming* timing) = 0;
+
   // Waits until all work has run. The first error of any of it; after an error the rest is skipped.
   virtual absl::Status Synchronize() = 0;
 

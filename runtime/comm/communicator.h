@@ -33,11 +33,25 @@ class Communicator {
   virtual absl::Status Prepare(std::span<const Task* const> tasks,
                                std::span<BackendDevice* const> devices) = 0;
 
-  // Enqueues the device's side. All members of a task that are in this process enqueue their sides
-  // one after another, with no other task's between them. The work ends when the device's buffers
-  // may be used again.
+  // Called behind every Prepare, before its tasks are enqueued, with the communication streams of
+  // this process's devices, by device; null for those of other processes. Sets up what has to know
+  // the devices, and waits for the other processes that do the same. DeadlineExceeded where one of
+  // them does not.
+  virtual absl::Status Connect(std::span<Stream* const>) { return absl::OkStatus(); }
+
+  // Whether Enqueue for one device may wait until its peers have enqueued the same task: then each
+  // device of a process wants a thread of its own to enqueue from.
+  virtual bool EnqueueMeetsPeers() const { return false; }
+
+  // Enqueues the device's side. Unless EnqueueMeetsPeers, all members of a task that are in this
+  // process enqueue their sides one after another, with no other task's between them. The work ends
+  // when the device's buffers may be used again.
   virtual void Enqueue(const CommunicationArguments& arguments, int64_t round, Stream& stream,
                        WorkTiming* timing) = 0;
+
+  // The first error that came up beside the work, as of a peer that is gone, or OK. From any
+  // thread, any time: streams do not learn of it.
+  virtual absl::Status AsynchronousError() { return absl::OkStatus(); }
 
   // Releases every rank that waits for a peer, with this error.
   virtual void Abort(const absl::Status& reason) = 0;

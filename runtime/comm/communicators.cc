@@ -3,6 +3,9 @@
 #include "absl/strings/str_cat.h"
 #include "runtime/comm/inproc/inproc_communicator.h"
 #include "runtime/comm/message_communicator.h"
+#ifdef PARTITA_HAVE_NCCL
+#include "runtime/comm/nccl/nccl_communicator.h"
+#endif
 #include "runtime/comm/streams/stream_communicator.h"
 
 namespace partita {
@@ -31,16 +34,35 @@ absl::StatusOr<std::unique_ptr<Communicator>> MakeStreams(const CommunicatorSetu
 
 #ifdef PARTITA_HAVE_MPI
 constexpr auto kMakeMpi = MakeMessages;
+constexpr const char* kNoMpi = "";
 #else
 constexpr decltype(&MakeMessages) kMakeMpi = nullptr;
+constexpr const char* kNoMpi = "MPI was not found when this program was built (libopenmpi-dev)";
+#endif
+
+#ifdef PARTITA_HAVE_NCCL
+absl::StatusOr<std::unique_ptr<Communicator>> MakeNccl(const CommunicatorSetup& setup) {
+  return MakeNcclCommunicator({.devices = setup.devices,
+                               .port = setup.port,
+                               .library = setup.nccl_library,
+                               .connect_seconds = setup.connect_seconds});
+}
+constexpr const char* kNoNccl = "";
+#else
+constexpr decltype(&MakeInproc) MakeNccl = nullptr;
+constexpr const char* kNoNccl =
+    "NCCL's header was not found when this program was built (nccl.h beside the CUDA toolkit)";
 #endif
 
 constexpr CommunicatorRow kCommunicators[] = {
-    {"inproc", MakeInproc, "devices are threads of one process with shared memory"},
-    {"streams", MakeStreams, "devices of one process read each other's memory, ordered by events"},
-    {"mpi", kMakeMpi, "devices are processes that MPI starts and connects"},
+    {"inproc", MakeInproc, "devices are threads of one process with shared memory", ""},
+    {"streams", MakeStreams, "devices of one process read each other's memory, ordered by events",
+     ""},
+    {"mpi", kMakeMpi, "devices are processes that MPI starts and connects", kNoMpi},
     {"tcp", MakeMessages,
-     "devices are processes that connect to each other, started as by torchrun"},
+     "devices are processes that connect to each other, started as by torchrun", ""},
+    {"nccl", MakeNccl, "devices are NVIDIA GPUs that NCCL connects, of one process or of several",
+     kNoNccl},
 };
 
 }  // namespace
@@ -51,11 +73,13 @@ absl::StatusOr<std::unique_ptr<Communicator>> MakeCommunicator(const std::string
                                                                const CommunicatorSetup& setup) {
   std::string names;
   for (const CommunicatorRow& row : kCommunicators) {
-    if (name == row.name && row.make != nullptr) return row.make(setup);
     absl::StrAppend(&names, names.empty() ? "" : ", ", row.name);
+    if (name != row.name) continue;
+    if (row.make != nullptr) return row.make(setup);
+    return absl::UnavailableError(
+        absl::StrCat("communicator '", name, "' is missing: ", row.missing));
   }
-  return absl::NotFoundError(
-      absl::StrCat("unknown or missing communicator '", name, "'; known are: ", names));
+  return absl::NotFoundError(absl::StrCat("unknown communicator '", name, "'; known are: ", names));
 }
 
 }  // namespace partita

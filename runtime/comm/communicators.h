@@ -15,6 +15,8 @@ struct CommunicatorSetup {
   int devices = 1;  // of the program
   MessagePort* port =
       nullptr;  // to the other processes, for those between processes; outlives them
+  std::string nccl_library = "libnccl.so.2";  // path or name of the library that nccl opens
+  double connect_seconds = 60;                // nccl: for the devices of a group to find each other
 };
 
 struct CommunicatorRow {
@@ -22,13 +24,15 @@ struct CommunicatorRow {
   // Null: not built into this program.
   absl::StatusOr<std::unique_ptr<Communicator>> (*make)(const CommunicatorSetup& setup);
   const char* description;
+  const char* missing;  // if not built: why
 };
 
 // THE table of communicators.
 std::span<const CommunicatorRow> Communicators();
 
-// NotFound lists the valid names; Unavailable where a communicator between processes has no port,
-// InvalidArgument where the port has not one rank for each device.
+// NotFound lists the valid names; Unavailable where this program or this machine lacks what the
+// communicator is made of, or one between processes has no port; InvalidArgument where the port has
+// not one rank for each device.
 absl::StatusOr<std::unique_ptr<Communicator>> MakeCommunicator(const std::string& name,
                                                                const CommunicatorSetup& setup);
 

@@ -46,6 +46,7 @@ class DeviceLanes {
   void CopyFromHost(const Buffer& to, const Box& box, const void* from);
   void CopyToHost(const Buffer& from, void* to);
   absl::Status Synchronize();
+  Stream& communication() const { return *communication_; }
   int64_t completed() const { return compute_->completed() + communication_->completed(); }
   std::string Describe() const;
 

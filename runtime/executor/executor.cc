@@ -14,17 +14,18 @@
 #include "graph/support/stop_flag.h"
 #include "runtime/backend/host/host_device.h"
 #include "runtime/executor/device_lanes.h"
+#include "runtime/executor/device_threads.h"
 
 namespace partita {
 namespace {
 
-// Ends steps from outside: while armed, calls `cancel` when `stop` (may be null) is true, and
-// `give_up` when `progress` has not changed for `seconds`.
+// Ends steps from outside: while armed, calls `cancel` when `stop` (may be null) is true, `check`
+// now and then, and `give_up` when `progress` has not changed for `seconds`.
 class StepWatch {
  public:
   struct Calls {
     std::function<int64_t()> progress;
-    std::function<void()> give_up, cancel;
+    std::function<void()> give_up, cancel, check;
   };
   StepWatch(double seconds, const std::atomic<bool>* stop, Calls calls)
       : limit_(std::chrono::duration<double>(seconds)),
@@ -58,6 +59,7 @@ class StepWatch {
         End(lock, calls_.cancel);
         continue;
       }
+      Unlocked(lock, calls_.check);
       const int64_t now = calls_.progress();
       if (now != seen || seen_epoch != epoch_) {
         seen = now;
@@ -71,8 +73,12 @@ class StepWatch {
 
   void End(std::unique_lock<std::mutex>& lock, const std::function<void()>& how) {
     armed_ = false;
+    Unlocked(lock, how);
+  }
+
+  static void Unlocked(std::unique_lock<std::mutex>& lock, const std::function<void()>& call) {
     lock.unlock();
-    how();
+    call();
     lock.lock();
   }
 
@@ -120,6 +126,7 @@ class BackendExecutor : public Executor {
                        DeviceLanes::Create(program_, graph_, DeviceId(static_cast<int>(d)),
                                            *devices_[d], std::move(kernels[d]), options_));
     }
+    RETURN_IF_ERROR(Connect());
     for (DeviceLanes* lanes : Lanes()) {
       for (size_t k = 0; k < lanes->size(); ++k) turns_.push_back({lanes->PlaceOf(k), lanes, k});
     }
@@ -129,7 +136,8 @@ class BackendExecutor : public Executor {
         options_.hang_seconds, options_.stop,
         StepWatch::Calls{.progress = [this] { return Completed(); },
                          .give_up = [this] { GiveUp(); },
-                         .cancel = [this] { AbortAll(absl::CancelledError("interrupted")); }});
+                         .cancel = [this] { AbortAll(absl::CancelledError("interrupted")); },
+                         .check = [this] { CheckCommunicator(); }});
     return absl::OkStatus();
   }
 
@@ -192,7 +200,7 @@ class BackendExecutor : public Executor {
     const int64_t start = SteadyNow();
     watch_->Arm(true);
     in_step_ = true;
-    EnqueueStep(feed);
+    EnqueueAll(feed);
     const absl::Status status = Synchronize();
     watch_->Arm(false);
     in_step_ = false;
@@ -226,8 +234,31 @@ class BackendExecutor : public Executor {
   std::vector<Bytes> BytesReceived() const override { return communicator_->BytesReceived(); }
 
  private:
+  absl::Status Connect() {
+    std::vector<Stream*> streams;
+    for (const auto& lanes : lanes_) {
+      streams.push_back(lanes == nullptr ? nullptr : &lanes->communication());
+    }
+    RETURN_IF_ERROR(communicator_->Connect(streams));
+    if (communicator_->EnqueueMeetsPeers() && Lanes().size() > 1) {
+      threads_ = std::make_unique<DeviceThreads>(Lanes().size());
+    }
+    return absl::OkStatus();
+  }
+
+  void EnqueueAll(const StepFeed& feed) {
+    if (threads_ == nullptr) return EnqueueInTurn(feed);
+    const std::vector<DeviceLanes*> lanes = Lanes();
+    threads_->Run([&](size_t d) {
+      for (size_t k = 0; k < lanes[d]->size(); ++k) {
+        lanes[d]->Enqueue(k, feed, *communicator_);
+        lanes[d]->Signal(k, feed.round);
+      }
+    });
+  }
+
   // The instructions of all devices in the program's order.
-  void EnqueueStep(const StepFeed& feed) {
+  void EnqueueInTurn(const StepFeed& feed) {
     for (size_t first = 0, last = 0; first < turns_.size(); first = last) {
       for (; last < turns_.size() && turns_[last].place == turns_[first].place; ++last) {
         turns_[last].lanes->Enqueue(turns_[last].instruction, feed, *communicator_);
@@ -236,6 +267,11 @@ class BackendExecutor : public Executor {
         turns_[k].lanes->Signal(turns_[k].instruction, feed.round);
       }
     }
+  }
+
+  void CheckCommunicator() {
+    const absl::Status status = communicator_->AsynchronousError();
+    if (!status.ok()) AbortAll(status);
   }
 
   absl::Status CheckCopiesOf(const Tensor& tensor, const std::vector<const Buffer*>& pieces) {
@@ -392,6 +428,7 @@ class BackendExecutor : public Executor {
   // By device; null for those of other processes.
   std::vector<std::unique_ptr<BackendDevice>> devices_;
   std::vector<std::unique_ptr<DeviceLanes>> lanes_;
+  std::unique_ptr<DeviceThreads> threads_;  // null: one thread enqueues for all
   struct Turn {
     size_t place;
     DeviceLanes* lanes;

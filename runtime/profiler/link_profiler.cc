@@ -143,6 +143,9 @@ class StreamLinkProfiler : public LinkProfiler {
     std::vector<BackendDevice*> devices;
     for (const OpenDevice& open : devices_) devices.push_back(open.device.get());
     RETURN_IF_ERROR(communicator_->Prepare(std::span(&only, 1), devices));
+    std::vector<Stream*> streams;
+    for (const OpenDevice& open : devices_) streams.push_back(open.communication.get());
+    RETURN_IF_ERROR(communicator_->Connect(streams));
     Measurement result;
     const int64_t begin = SteadyNow();
     for (int k = -1; k < options.samples; ++k) {

@@ -31,7 +31,9 @@ std::vector<DeviceSpec> VirtualDeviceSpecs(int count) {
 absl::StatusOr<std::unique_ptr<Executor>> OpenExecutor(const Graph& graph, PlannedStep step,
                                                        const ExecutorSetup& setup) {
   ASSIGN_OR_RETURN(auto communicator,
-                   MakeCommunicator(setup.communicator, {step.tasks.devices(), setup.port}));
+                   MakeCommunicator(setup.communicator, {.devices = step.tasks.devices(),
+                                                         .port = setup.port,
+                                                         .nccl_library = setup.nccl_library}));
   return Executor::Create(std::move(step.tasks), std::move(step.order), graph, *setup.backend,
                           std::move(communicator),
                           {.devices = setup.devices,

@@ -22,8 +22,9 @@ struct ExecutorSetup {
   std::vector<DeviceSpec> devices;      // one for each device of the task graph
   double hang_seconds = 60;
   bool record_timeline = false;
-  const std::atomic<bool>* stop = nullptr;  // as ExecutorOptions has it
-  MessagePort* port = nullptr;              // to the other processes, where there are any
+  const std::atomic<bool>* stop = nullptr;    // as ExecutorOptions has it
+  MessagePort* port = nullptr;                // to the other processes, where there are any
+  std::string nccl_library = "libnccl.so.2";  // as CommunicatorSetup has it
 };
 
 // The devices of a topology: their cores and threads; GPUs are numbered within their node.

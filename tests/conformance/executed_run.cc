@@ -3,7 +3,6 @@
 #include "cost_model/default_cost_model.h"
 #include "cost_model/machines.h"
 #include "graph/support/status_macros.h"
-#include "runtime/train/executor_setup.h"
 
 namespace partita {
 
@@ -12,12 +11,17 @@ absl::StatusOr<std::unique_ptr<ExecutedRun>> ExecutedRun::Open(const Graph& grap
                                                                const Backend& backend,
                                                                MessagePort* port) {
   const int devices = tasks.devices();
-  ASSIGN_OR_RETURN(auto executor, OpenExecutor(graph, {std::move(tasks), std::move(order)},
-                                               {.backend = &backend,
-                                                .communicator = port == nullptr ? "inproc" : "mpi",
-                                                .devices = VirtualDeviceSpecs(devices),
-                                                .hang_seconds = 600,
-                                                .port = port}));
+  return Open(graph, {std::move(tasks), std::move(order)},
+              {.backend = &backend,
+               .communicator = port == nullptr ? "inproc" : "mpi",
+               .devices = VirtualDeviceSpecs(devices),
+               .hang_seconds = 600,
+               .port = port});
+}
+
+absl::StatusOr<std::unique_ptr<ExecutedRun>> ExecutedRun::Open(const Graph& graph, PlannedStep step,
+                                                               const ExecutorSetup& setup) {
+  ASSIGN_OR_RETURN(auto executor, OpenExecutor(graph, std::move(step), setup));
   return std::unique_ptr<ExecutedRun>(new ExecutedRun(graph, std::move(executor)));
 }
 

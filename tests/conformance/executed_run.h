@@ -16,6 +16,7 @@
 #include "planner/evaluator.h"
 #include "runtime/backend/backend.h"
 #include "runtime/executor/executor.h"
+#include "runtime/train/executor_setup.h"
 #include "tests/testing/ring_equality.h"
 
 namespace partita {
@@ -30,6 +31,9 @@ class ExecutedRun : public SplitRun {
                                                            std::vector<TaskId> order,
                                                            const Backend& backend,
                                                            MessagePort* port = nullptr);
+  // The same on any backend and communicator.
+  static absl::StatusOr<std::unique_ptr<ExecutedRun>> Open(const Graph& graph, PlannedStep step,
+                                                           const ExecutorSetup& setup);
 
   absl::Status SetPersistent(TensorId id, const DenseTensor& value) override;
   absl::Status RunStep(const Inputs& inputs, const StepArguments& arguments) override;

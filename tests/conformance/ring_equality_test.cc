@@ -97,8 +97,14 @@ class SeedChecker {
                        const PartitionOptions& options) {
     ASSIGN_OR_RETURN(EvaluatedStep step,
                      orders_.StepOf(serial.graph(), strategy, options, executed_random_));
-    ASSIGN_OR_RETURN(const auto run, ExecutedRun::Open(serial.graph(), std::move(step.tasks),
-                                                       std::move(step.order), *backend_));
+    const std::string communicator = executed_.pairs % 2 == 0 ? "inproc" : "streams";
+    ASSIGN_OR_RETURN(
+        const auto run,
+        ExecutedRun::Open(serial.graph(), {std::move(step.tasks), std::move(step.order)},
+                          {.backend = backend_.get(),
+                           .communicator = communicator,
+                           .devices = VirtualDeviceSpecs(options.devices),
+                           .hang_seconds = 600}));
     executed_.Add(run->program());
     if (run->program().memory.offset != step.memory.offset ||
         run->program().memory.added_dependencies != step.memory.added_dependencies) {

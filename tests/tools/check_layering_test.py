@@ -64,6 +64,7 @@ class LayeringTest(unittest.TestCase):
             self.assertEqual(len(found), 1, (name, header))
             self.assertTrue(found[0].startswith(f"{name}:1: "))
         self.assertEqual(run("vendor", {"runtime/backend/cpu/a.h": "#include <dnnl.hpp>\n",
+                                        "tests/testing/nccl_on_host/a.h": "#include <nccl.h>\n",
                                         "runtime/comm/mpi/a.cc": "#include <mpi.h>\n"}), [])
 
     def test_wants_the_own_header_first_and_pragma_once(self):

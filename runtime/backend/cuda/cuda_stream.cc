@@ -220,6 +220,11 @@ void CudaStream::HostCall(std::function<absl::Status()> call, WorkTiming* timing
   });
 }
 
+void CudaStream::EnqueueNative(std::function<absl::Status(void* native_stream)> call,
+                               WorkTiming* timing) {
+  Do("library call", timing, [&] { return call(stream_); });
+}
+
 absl::Status CudaStream::Synchronize() {
   absl::Status status = state_->failed() ? state_->status() : WaitUntilIdle();
   if (status.ok()) status = FillTimings();

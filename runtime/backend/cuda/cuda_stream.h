@@ -52,6 +52,8 @@ class CudaStream : public Stream {
   void Record(Event& event, int64_t round) override;
   void Wait(Event& event, int64_t round) override;
   void HostCall(std::function<absl::Status()> call, WorkTiming* timing) override;
+  void EnqueueNative(std::function<absl::Status(void* native_stream)> call,
+                     WorkTiming* timing) override;
   absl::Status Synchronize() override;
   int64_t completed() const override;
   std::string Describe() const override;

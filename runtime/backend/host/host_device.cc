@@ -212,6 +212,11 @@ void HostStream::HostCall(std::function<absl::Status()> call, WorkTiming* timing
   Enqueue({std::move(call), false, "host call", timing});
 }
 
+void HostStream::EnqueueNative(std::function<absl::Status(void* native_stream)> call,
+                               WorkTiming* timing) {
+  Enqueue({[this, call = std::move(call)] { return call(this); }, false, "library call", timing});
+}
+
 absl::Status HostStream::Synchronize() {
   std::unique_lock lock(mutex_);
   idle_.wait(lock, [this] { return queue_.empty() && !busy_; });

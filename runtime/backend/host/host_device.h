@@ -75,6 +75,8 @@ class HostStream : public Stream {
   void Record(Event& event, int64_t round) override;
   void Wait(Event& event, int64_t round) override;
   void HostCall(std::function<absl::Status()> call, WorkTiming* timing) override;
+  void EnqueueNative(std::function<absl::Status(void* native_stream)> call,
+                     WorkTiming* timing) override;
   absl::Status Synchronize() override;
   int64_t completed() const override { return completed_.load(std::memory_order_relaxed); }
   std::string Describe() const override;

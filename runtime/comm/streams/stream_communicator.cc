@@ -1,7 +1,6 @@
 #include "runtime/comm/streams/stream_communicator.h"
 
 #include <algorithm>
-#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -53,7 +52,8 @@ struct Group {
   CollectiveSchedule schedule;  // empty: transfers
   std::vector<Member> members;  // by rank
   size_t here = 0;              // members that have enqueued
-  bool planned = false;         // the moves are made: addresses stay
+  int64_t runs = 0;             // so far: the round of the events
+  std::vector<void*> planned;   // the addresses that the moves are made for
 };
 
 class StreamCommunicator : public Communicator {
@@ -65,7 +65,7 @@ class StreamCommunicator : public Communicator {
                        std::span<BackendDevice* const> devices) override {
     std::vector<int64_t> scratch(devices.size(), 0);
     for (const Task* task : tasks) {
-      Group& group = groups_[task->id];
+      Group& group = groups_[task->id] = Group{};
       group.task = task;
       for (DeviceId device : MembersOf(*task)) {
         CHECK(devices[device.index()] != nullptr) << "a device of another process";
@@ -79,13 +79,14 @@ class StreamCommunicator : public Communicator {
       }
     }
     for (size_t d = 0; d < devices.size(); ++d) {
-      if (scratch[d] == 0) continue;
+      if (scratch[d] <= (scratch_[d] == nullptr ? 0 : scratch_[d]->bytes())) continue;
       ASSIGN_OR_RETURN(scratch_[d], devices[d]->Allocate(scratch[d]));
+      for (auto& [id, group] : groups_) group.planned.clear();
     }
     return absl::OkStatus();
   }
 
-  void Enqueue(const CommunicationArguments& arguments, int64_t round, Stream& stream,
+  void Enqueue(const CommunicationArguments& arguments, int64_t, Stream& stream,
                WorkTiming* timing) override {
     const auto it = groups_.find(arguments.task->id);
     CHECK(it != groups_.end()) << "a task that was not prepared";
@@ -99,8 +100,11 @@ class StreamCommunicator : public Communicator {
     }
     if (group.here < group.members.size()) return;
     group.here = 0;
-    if (!std::exchange(group.planned, true)) Plan(group);
-    EnqueueAll(group, round);
+    if (std::vector<void*> addresses = AddressesOf(group); addresses != group.planned) {
+      Plan(group);
+      group.planned = std::move(addresses);
+    }
+    EnqueueAll(group, ++group.runs);
   }
 
   void Abort(const absl::Status&) override {}  // the devices release those who wait for events
@@ -136,7 +140,21 @@ class StreamCommunicator : public Communicator {
     return absl::OkStatus();
   }
 
+  static std::vector<void*> AddressesOf(const Group& group) {
+    std::vector<void*> addresses;
+    for (const Member& member : group.members) {
+      for (const auto* list : {&member.arguments->send, &member.arguments->receive}) {
+        addresses.insert(addresses.end(), list->begin(), list->end());
+      }
+    }
+    return addresses;
+  }
+
   void Plan(Group& group) {
+    for (Member& member : group.members) {
+      member.rounds.clear();
+      member.received = 0;
+    }
     if (const auto* collective = std::get_if<CollectiveTask>(&group.task->body)) {
       for (size_t r = 0; r < group.members.size(); ++r) PlanRank(*collective, group, r);
     } else {

@@ -1,0 +1,247 @@
+// Plans whose messages go through the nccl communicator, as they would on GPUs; the library behind
+// it is the test library of NCCL's functions, which moves host memory between threads and checks
+// how it is called. No GPU has part in this.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <iostream>
+#include <limits>
+#include <map>
+#include <random>
+
+#include "absl/strings/str_cat.h"
+#include "cost_model/default_cost_model.h"
+#include "cost_model/machines.h"
+#include "graph/training_graph.h"
+#include "graph/zoo/models.h"
+#include "planner/evaluator.h"
+#include "planner/expert/expert_strategies.h"
+#include "runtime/backend/backends.h"
+#include "runtime/serial/serial_trainer.h"
+#include "tests/conformance/executed_run.h"
+#include "tests/testing/model_writer.h"
+#include "tests/testing/random_graph.h"
+#include "tests/testing/random_strategy.h"
+#include "tests/testing/ring_equality.h"
+
+namespace partita {
+namespace {
+
+ExecutorSetup NcclSetupOf(const Backend& backend, int devices) {
+  return {.backend = &backend,
+          .communicator = "nccl",
+          .devices = VirtualDeviceSpecs(devices),
+          .hang_seconds = 600,
+          .nccl_library = PARTITA_NCCL_ON_HOST};
+}
+
+// What plans contained, by kind of communication.
+class Coverage {
+ public:
+  void Add(const TaskGraph& tasks) {
+    ++plans_;
+    for (const Task& task : tasks.tasks()) {
+      if (!IsCommunication(task)) continue;
+      const auto* collective = std::get_if<CollectiveTask>(&task.body);
+      if (collective == nullptr) {
+        ++counts_["transfers"];
+        continue;
+      }
+      ++counts_[Name(collective->collective.kind)];
+      const auto& blocks = collective->collective.blocks;
+      for (const ElementRange& block : blocks) {
+        if (block.count == blocks[0].count) continue;
+        ++counts_["uneven blocks"];
+        break;
+      }
+    }
+  }
+  int plans() const { return plans_; }
+  int Count(const std::string& what) const {
+    const auto it = counts_.find(what);
+    return it == counts_.end() ? 0 : it->second;
+  }
+  void Print() const {
+    std::cout << plans_ << " plans;";
+    for (const auto& [what, count] : counts_) std::cout << " " << what << " " << count;
+    std::cout << "\n";
+  }
+
+ private:
+  int plans_ = 0;
+  std::map<std::string, int> counts_;
+};
+
+// Random plans on so many devices, compared with the serial model in the ring.
+void RunRandomPlans(int devices, uint64_t graphs, int plans, Coverage& coverage) {
+  constexpr int kSteps = 2;
+  const auto backend = ModelWriter::Get(MakeBackend("reference"));
+  PlannerOrders orders;
+  for (uint64_t seed = 0; seed < graphs; ++seed) {
+    std::mt19937_64 random(9'000'000 + 1000 * static_cast<uint64_t>(devices) + seed);
+    const Graph graph = WithRingArithmetic(RandomTrainingGraph(random));
+    const SerialRun serial(graph, kSteps, RingValues::kRandom, random);
+    for (int plan = 0; plan < plans; ++plan) {
+      SCOPED_TRACE(absl::StrCat(devices, " devices, seed ", seed, ", plan ", plan));
+      PartitionOptions options = RandomPartitionOptions(random);
+      options.devices = devices;
+      options.node_of_device.clear();
+      const Strategy strategy = RandomStrategy(graph, devices, random);
+      EvaluatedStep step = ModelWriter::Get(orders.StepOf(graph, strategy, options, random));
+      const std::vector<Bytes> wanted = BytesReceived(step.tasks);
+      coverage.Add(step.tasks);
+      const auto run = ExecutedRun::Open(graph, {std::move(step.tasks), std::move(step.order)},
+                                         NcclSetupOf(*backend, devices));
+      ASSERT_TRUE(run.ok()) << run.status();
+      ASSERT_EQ(serial.Compare(**run), absl::OkStatus());
+      for (size_t d = 0; d < wanted.size(); ++d) {
+        EXPECT_EQ((*run)->BytesReceived()[d].value(), kSteps * wanted[d].value()) << d;
+      }
+    }
+  }
+}
+
+TEST(NcclPlansTest, RandomPlansEqualTheSerialModelInTheRing) {
+  Coverage coverage;
+  for (int devices : {2, 3, 4, 8}) RunRandomPlans(devices, 26, 2, coverage);
+  coverage.Print();
+  EXPECT_GE(coverage.plans(), 200);
+  for (const char* what :
+       {"transfers", "all_reduce", "reduce_scatter", "all_gather", "all_to_all", "uneven blocks"}) {
+    EXPECT_GE(coverage.Count(what), 10) << what;
+  }
+}
+
+TEST(NcclPlansTest, LongRunOfManyMoreRandomPlans) {
+  Coverage coverage;
+  for (int devices : {2, 3, 4, 5, 6, 7, 8}) RunRandomPlans(devices, 300, 3, coverage);
+  coverage.Print();
+}
+
+// The backend that trains: the machine's cores through oneDNN where it is built in.
+std::unique_ptr<Backend> TrainingBackend() {
+  auto cpu = MakeBackend("cpu");
+  return cpu.ok() ? *std::move(cpu) : ModelWriter::Get(MakeBackend("reference"));
+}
+
+// An executor of an expert's strategy, in the order that the planner gives it.
+std::unique_ptr<Executor> OpenExpert(const Graph& graph, const std::string& expert, int devices,
+                                     const Backend& backend) {
+  auto machine =
+      std::make_shared<const Machine>(ModelWriter::Get(FindMachine("p100-4x4", devices)));
+  const auto model = MakeDefaultCostModel(machine);
+  const Strategy strategy =
+      ModelWriter::Get(ModelWriter::Get(ExpertNamed(expert))(graph, machine->topology));
+  EvaluatedStep step =
+      ModelWriter::Get(Evaluator(graph, machine->topology, *model).EvaluateStep(strategy));
+  return ModelWriter::Get(OpenExecutor(graph, {std::move(step.tasks), std::move(step.order)},
+                                       NcclSetupOf(backend, devices)));
+}
+
+// Trains a model of the zoo for some steps by an expert's strategy and compares losses and weights
+// with the serial model, within what sums in another order differ.
+class ExpertTraining {
+ public:
+  ExpertTraining(const std::string& model, int64_t batch, int64_t classes, int steps)
+      : graph_(ModelWriter::Get(
+            BuildTrainingGraph(ModelWriter::Get(MakeZooModel(model, batch)), TrainingOptions{}))),
+        input_(RandomNumbers(Volume(graph_.tensor(graph_.input()).type.shape), 5)),
+        labels_(RandomLabels(batch, static_cast<int32_t>(classes))),
+        start_(graph_, 3),
+        end_(start_) {
+    for (int step = 0; step < steps; ++step) {
+      losses_.push_back(ModelWriter::Get(end_.Step(input_, labels_, Arguments(step))));
+    }
+  }
+
+  void Expect(const std::string& expert, int devices) {
+    SCOPED_TRACE(absl::StrCat(expert, " on ", devices, " devices"));
+    const auto backend = TrainingBackend();
+    const auto executor = OpenExpert(graph_, expert, devices, *backend);
+    const std::vector<Bytes> wanted = BytesReceived(executor->program().tasks);
+    for (const Tensor& tensor : graph_.tensors()) {
+      if (tensor.kind != TensorKind::kWeight && tensor.kind != TensorKind::kState) continue;
+      ASSERT_EQ(executor->WriteTensor(tensor.id,
+                                      {tensor.type.dtype, start_.value(tensor.id).bytes.data()}),
+                absl::OkStatus());
+    }
+    for (size_t s = 0; s < losses_.size(); ++s) {
+      const auto result =
+          executor->Step({DType::kFloat32, input_.data()}, {DType::kInt32, labels_.data()},
+                         Arguments(static_cast<int>(s)));
+      ASSERT_TRUE(result.ok()) << result.status();
+      EXPECT_NEAR(result->outputs[0], losses_[s], 1e-4 * std::abs(losses_[s])) << "step " << s;
+    }
+    EXPECT_EQ(executor->CheckCopies(), absl::OkStatus());
+    ExpectWeights(*executor);
+    int64_t received = 0;
+    for (size_t d = 0; d < wanted.size(); ++d) {
+      received += wanted[d].value();
+      EXPECT_EQ(executor->BytesReceived()[d].value(),
+                static_cast<int64_t>(losses_.size()) * wanted[d].value());
+    }
+    EXPECT_GT(received, 0);
+  }
+
+ private:
+  static StepArguments Arguments(int step) {
+    StepArguments arguments;
+    arguments.step = step;
+    arguments.seed = 21;
+    return arguments;
+  }
+
+  void ExpectWeights(Executor& executor) {
+    for (const Weight& weight : graph_.weights()) {
+      const Tensor& tensor = graph_.tensor(weight.tensor);
+      DenseTensor value(tensor.type);
+      ASSERT_EQ(executor.ReadTensor(tensor.id, value.bytes.data()), absl::OkStatus());
+      const auto got = value.as<float>();
+      const auto want = end_.value(tensor.id).as<float>();
+      double largest = 0, error = 0;
+      for (size_t i = 0; i < want.size(); ++i) {
+        largest = std::max(largest, std::abs(static_cast<double>(want[i])));
+        error = std::max(error, std::abs(static_cast<double>(want[i]) - got[i]));
+      }
+      EXPECT_LE(error, 1e-3 * largest) << tensor.name;
+    }
+  }
+
+  const Graph graph_;
+  const std::vector<float> input_;
+  const std::vector<int32_t> labels_;
+  SerialTrainer start_, end_;
+  std::vector<double> losses_;
+};
+
+// One device fails while the others wait for it in NCCL calls.
+TEST(NcclPlansTest, AFailureOfOneDeviceEndsTheStepOnAll) {
+  const Graph graph = ModelWriter::Get(
+      BuildTrainingGraph(ModelWriter::Get(MakeZooModel("mlp_tiny", 8)), TrainingOptions{}));
+  const auto backend = ModelWriter::Get(MakeBackend("reference"));
+  const auto executor = OpenExpert(graph, "data_parallel", 4, *backend);
+  std::vector<float> input = RandomNumbers(Volume(graph.tensor(graph.input()).type.shape), 5);
+  const std::vector<int32_t> labels = RandomLabels(8, 2);
+  input.back() = std::numeric_limits<float>::quiet_NaN();  // the last device's
+  executor->CheckFinite(true);
+  const auto result =
+      executor->Step({DType::kFloat32, input.data()}, {DType::kInt32, labels.data()}, {});
+  EXPECT_EQ(result.status().code(), absl::StatusCode::kOutOfRange) << result.status();
+}
+
+TEST(NcclPlansTest, AlexNetSTrainsAsTheSerialModelDoes) {
+  ExpertTraining training("alexnet_s56", 8, 200, 3);
+  for (int devices : {2, 4, 8}) training.Expect("data_parallel", devices);
+  training.Expect("one_weird_trick", 4);
+}
+
+TEST(NcclPlansTest, LongRunOfAlexNet) {
+  ExpertTraining training("alexnet", 8, 1000, 3);
+  for (int devices : {2, 4, 8}) {
+    training.Expect("data_parallel", devices);
+    training.Expect("one_weird_trick", devices);
+  }
+}
+
+}  // namespace
+}  // namespace partita

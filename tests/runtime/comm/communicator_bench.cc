@@ -1,0 +1,100 @@
+#include "tests/runtime/comm/communicator_bench.h"
+
+#include <algorithm>
+
+#include "graph/support/status_macros.h"
+#include "runtime/backend/backends.h"
+
+namespace partita {
+
+CommunicatorSetup TestSetup(int devices) {
+  CommunicatorSetup setup;
+  setup.devices = devices;
+#ifdef PARTITA_NCCL_ON_HOST
+  setup.nccl_library = PARTITA_NCCL_ON_HOST;
+#endif
+  return setup;
+}
+
+absl::StatusOr<std::unique_ptr<CommunicatorBench>> CommunicatorBench::Open(
+    const std::string& communicator, const CommunicatorSetup& setup) {
+  auto bench = std::make_unique<CommunicatorBench>();
+  ASSIGN_OR_RETURN(bench->communicator_, MakeCommunicator(communicator, setup));
+  ASSIGN_OR_RETURN(const auto backend, MakeBackend("reference"));
+  for (int d = 0; d < setup.devices; ++d) {
+    ASSIGN_OR_RETURN(auto device, backend->Open({.index = d}));
+    device->OnError([own = bench.get()](const absl::Status& status) {
+      own->communicator_->Abort(status);
+      for (auto& other : own->devices_) other->Abort(status);
+    });
+    ASSIGN_OR_RETURN(auto stream, device->NewStream("bench", StreamUse::kCommunication));
+    bench->devices_.push_back(std::move(device));
+    bench->streams_.push_back(std::move(stream));
+  }
+  return bench;
+}
+
+absl::Status CommunicatorBench::Prepare(const std::vector<Job>& jobs) {
+  std::vector<const Task*> tasks;
+  for (const Job& job : jobs) tasks.push_back(&job.task);
+  std::vector<BackendDevice*> devices;
+  for (const auto& device : devices_) devices.push_back(device.get());
+  RETURN_IF_ERROR(communicator_->Prepare(tasks, devices));
+  std::vector<Stream*> streams;
+  for (const auto& stream : streams_) streams.push_back(stream.get());
+  return communicator_->Connect(streams);
+}
+
+absl::Status CommunicatorBench::Run(const std::vector<Job>& jobs, Memory& memory) {
+  return Run(jobs, memory, [](size_t, DeviceId) { return true; });
+}
+
+absl::Status CommunicatorBench::Run(const std::vector<Job>& jobs, Memory& memory,
+                                    const std::function<bool(size_t, DeviceId)>& runs) {
+  std::vector<std::unique_ptr<CommunicationArguments>> kept;
+  for (size_t j = 0; j < jobs.size(); ++j) {
+    for (DeviceId device : DevicesOf(jobs[j].task)) {
+      if (!runs(j, device)) continue;
+      const Places& places = jobs[j].places[device.index()];
+      auto args = std::make_unique<CommunicationArguments>();
+      args->task = &jobs[j].task;
+      args->device = device;
+      char* base = memory[device.index()].data();
+      for (int64_t offset : places.send) args->send.push_back(offset < 0 ? nullptr : base + offset);
+      for (int64_t offset : places.receive) {
+        args->receive.push_back(offset < 0 ? nullptr : base + offset);
+      }
+      communicator_->Enqueue(*args, 0, *streams_[device.index()], nullptr);
+      kept.push_back(std::move(args));
+    }
+  }
+  absl::Status status;
+  for (const auto& stream : streams_) status.Update(stream->Synchronize());
+  return status;
+}
+
+CommunicatorBench::Job CollectiveJob(TaskId id, std::vector<DeviceId> group, Collective collective,
+                                     std::string algorithm, DType dtype, int devices) {
+  CommunicatorBench::Job job;
+  job.places.resize(static_cast<size_t>(devices));
+  for (size_t r = 0; r < group.size(); ++r) {
+    const int rank = static_cast<int>(r);
+    const bool in_place = collective.kind != CollectiveKind::kAllToAll;
+    const int64_t sent = in_place ? 0 : SendElements(collective, rank) * SizeOf(dtype);
+    job.places[group[r].index()] = {{0}, {sent}};
+  }
+  job.task = Task{
+      id,
+      {},
+      CollectiveTask{std::move(group), std::move(collective), std::move(algorithm), dtype, {}, {}},
+      {}};
+  return job;
+}
+
+int64_t BytesOf(const Collective& collective, int rank, DType dtype) {
+  int64_t elements = SendElements(collective, rank);
+  if (collective.kind == CollectiveKind::kAllToAll) elements += ReceiveElements(collective, rank);
+  return elements * SizeOf(dtype);
+}
+
+}  // namespace partita

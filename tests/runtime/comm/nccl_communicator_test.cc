@@ -1,0 +1,160 @@
+// What is the nccl communicator's own, with the test library of NCCL's functions on host memory.
+#include "runtime/comm/nccl/nccl_communicator.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <functional>
+#include <thread>
+
+#include "runtime/comm/nccl/nccl_calls.h"
+#include "tests/runtime/comm/communicator_bench.h"
+#include "tests/testing/ok.h"
+
+namespace partita {
+namespace {
+
+using Job = CommunicatorBench::Job;
+using Memory = CommunicatorBench::Memory;
+using Kind = NcclCall::Kind;
+using ::testing::HasSubstr;
+
+std::vector<DeviceId> Devices(int count) {
+  std::vector<DeviceId> devices;
+  for (int d = 0; d < count; ++d) devices.push_back(DeviceId(d));
+  return devices;
+}
+
+Task CollectiveTaskOf(Collective collective, DType dtype) {
+  const std::vector<DeviceId> group = Devices(collective.ranks);
+  return CollectiveJob(TaskId(3), group, std::move(collective), "direct", dtype,
+                       static_cast<int>(group.size()))
+      .task;
+}
+
+TEST(NcclCallsTest, EqualBlocksAreOneCallAndOthersOneForEachBlock) {
+  const auto even =
+      NcclCallsOf(CollectiveTaskOf(MakeReduceScatter({5, 5, 5}), DType::kFloat64), DeviceId(2));
+  ASSERT_EQ(even.size(), 1u);
+  EXPECT_EQ(even[0].kind, Kind::kReduceScatter);
+  EXPECT_EQ(even[0].count, 5u);
+  EXPECT_EQ(even[0].send_offset, 0);
+  EXPECT_EQ(even[0].receive_offset, 80);
+  const auto uneven =
+      NcclCallsOf(CollectiveTaskOf(MakeAllGather({5, 0, 6}), DType::kFloat32), DeviceId(1));
+  ASSERT_EQ(uneven.size(), 2u);
+  EXPECT_EQ(uneven[0].kind, Kind::kBroadcast);
+  EXPECT_EQ(uneven[0].peer, 0);
+  EXPECT_EQ(uneven[1].peer, 2);
+  EXPECT_EQ(uneven[1].send_offset, 20);
+  EXPECT_EQ(uneven[1].receive_offset, 20);
+  EXPECT_EQ(uneven[1].count, 6u);
+  EXPECT_EQ(NcclCallsOf(CollectiveTaskOf(MakeReduce(4, 1, 9), DType::kFloat32), DeviceId(3)).size(),
+            1u);
+  EXPECT_TRUE(
+      NcclCallsOf(CollectiveTaskOf(MakeAllReduce(2, 0), DType::kFloat32), DeviceId(0)).empty());
+}
+
+TEST(NcclCallsTest, RingElementsSumUnsignedAndCompareSigned) {
+  for (const Reduction reduction : {Reduction::kSum, Reduction::kMax}) {
+    const auto calls =
+        NcclCallsOf(CollectiveTaskOf(MakeAllReduce(2, 7, reduction), DType::kRing64), DeviceId(0));
+    ASSERT_EQ(calls.size(), 1u);
+    EXPECT_EQ(calls[0].type, reduction == Reduction::kSum ? ncclUint64 : ncclInt64);
+    EXPECT_EQ(calls[0].op, reduction == Reduction::kSum ? ncclSum : ncclMax);
+  }
+}
+
+TEST(NcclCallsTest, AllToAllPairsSendsWithReceives) {
+  const auto calls =
+      NcclCallsOf(CollectiveTaskOf(MakeAllToAll({{1, 2}, {0, 3}}), DType::kFloat32), DeviceId(0));
+  ASSERT_EQ(calls.size(), 3u);  // to and from itself, to rank 1; rank 1 has nothing for rank 0
+  EXPECT_EQ(calls[0].kind, Kind::kSend);
+  EXPECT_EQ(calls[1].kind, Kind::kReceive);
+  EXPECT_EQ(calls[2].kind, Kind::kSend);
+  EXPECT_EQ(calls[2].send_offset, 4);
+  EXPECT_EQ(calls[2].count, 2u);
+}
+
+TEST(NcclLibraryTest, AMissingLibraryIsUnavailableAndNamed) {
+  const auto missing = MakeNcclCommunicator({.devices = 2, .library = "/nowhere/libnccl.so.2"});
+  EXPECT_EQ(missing.status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(missing.status().message()), HasSubstr("/nowhere/libnccl.so.2"));
+  const auto other = OpenNcclLibrary("libm.so.6");
+  EXPECT_EQ(other.status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(other.status().message()), HasSubstr("ncclGetVersion"));
+}
+
+TEST(NcclLibraryTest, OpensByItsPath) {
+  const auto library = Ok(OpenNcclLibrary(PARTITA_NCCL_ON_HOST));
+  EXPECT_EQ(library->version, NCCL_VERSION_CODE);
+}
+
+// NCCL's own library opens where it is installed; nothing of it runs without a GPU.
+TEST(NcclLibraryTest, OpensTheInstalledLibrary) {
+  const auto library = OpenNcclLibrary("libnccl.so.2");
+  if (absl::IsUnavailable(library.status())) GTEST_SKIP() << library.status();
+  EXPECT_GE((*library)->version, NCCL_VERSION(2, 14, 0));
+}
+
+// A port to processes that never show up.
+class LonelyPort : public MessagePort {
+ public:
+  int rank() const override { return 0; }
+  int size() const override { return 2; }
+  absl::Status Exchange(std::span<const Message>, int) override { return absl::OkStatus(); }
+  void Abort(const absl::Status&) override {}
+};
+
+TEST(NcclCommunicatorTest, AProcessThatDoesNotConnectIsAnErrorAfterTheLimit) {
+  LonelyPort port;
+  CommunicatorSetup setup = TestSetup(2);
+  setup.port = &port;
+  setup.connect_seconds = 0.05;
+  const auto bench = Ok(CommunicatorBench::Open("nccl", setup));
+  const std::vector<Job> jobs = {
+      CollectiveJob(TaskId(0), Devices(2), MakeAllReduce(2, 4), "ring", DType::kFloat32, 2)};
+  const absl::Status status = bench->Prepare(jobs);
+  EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("devices 0,1"));
+}
+
+TEST(NcclCommunicatorTest, WantsOneProcessForEachDevice) {
+  LonelyPort port;
+  CommunicatorSetup setup = TestSetup(3);
+  setup.port = &port;
+  EXPECT_EQ(MakeCommunicator("nccl", setup).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+// Two devices that run the same tasks in another order, as no plan does: the test library finds
+// it, and the error names the task.
+TEST(NcclCommunicatorTest, AnErrorNamesTheTask) {
+  const auto bench = Ok(CommunicatorBench::Open("nccl", TestSetup(2)));
+  const std::vector<Job> jobs = {
+      CollectiveJob(TaskId(7), Devices(2), MakeAllReduce(2, 4), "ring", DType::kFloat32, 2),
+      CollectiveJob(TaskId(8), Devices(2), MakeAllReduce(2, 5), "ring", DType::kFloat32, 2)};
+  ASSERT_EQ(bench->Prepare(jobs), absl::OkStatus());
+  Memory memory(2, std::vector<char>(64));
+  const absl::Status status = bench->Run(jobs, memory, [](size_t job, DeviceId device) {
+    return static_cast<int>(job) == device.value();  // device 0 the first task, device 1 the second
+  });
+  EXPECT_EQ(status.code(), absl::StatusCode::kInternal) << status;
+  EXPECT_THAT(std::string(status.message()),
+              ::testing::AnyOf(HasSubstr("task 7: all_reduce of 4 elements"),
+                               HasSubstr("task 8: all_reduce of 5 elements")));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("the count differs"));
+  EXPECT_FALSE(bench->communicator().AsynchronousError().code() == absl::StatusCode::kInternal)
+      << "aborted ranks have nothing more to say";
+}
+
+TEST(NcclCommunicatorTest, HealthyRanksHaveNoAsynchronousError) {
+  const auto bench = Ok(CommunicatorBench::Open("nccl", TestSetup(2)));
+  const std::vector<Job> jobs = {
+      CollectiveJob(TaskId(0), Devices(2), MakeAllReduce(2, 4), "ring", DType::kFloat32, 2)};
+  ASSERT_EQ(bench->Prepare(jobs), absl::OkStatus());
+  EXPECT_EQ(bench->communicator().AsynchronousError(), absl::OkStatus());
+}
+
+}  // namespace
+}  // namespace partita

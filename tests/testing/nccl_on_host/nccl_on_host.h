@@ -1,0 +1,23 @@
+#pragma once
+
+// libnccl_on_host.so: a TEST LIBRARY with NCCL's C functions. It is not NCCL and moves nothing
+// between GPUs: ranks are threads of one process, memory is the host's, and a "stream" means "now,
+// on this thread": a call (or the end of its group) returns when the elements have been moved. What
+// it is for: to run programs that call NCCL where no GPU is, and to check how they call it. Types,
+// meanings and names are those of <nccl.h>. Where ranks do not agree on an operation's kind, count,
+// type, reduction or root, or on the order of calls, or wait for a rank that is aborted, destroyed
+// or missing, all ranks of the communicator get an error, and ncclGetLastError says what differs;
+// nobody waits for ever.
+//
+// What it has: ncclGetVersion, ncclGetErrorString, ncclGetLastError, ncclGetUniqueId,
+// ncclCommInitRank, ncclCommInitRankConfig (blocking or not), ncclCommInitAll, ncclCommFinalize,
+// ncclCommDestroy, ncclCommAbort, ncclCommGetAsyncError, ncclCommCount, ncclCommUserRank,
+// ncclGroupStart, ncclGroupEnd, ncclAllReduce, ncclReduceScatter, ncclAllGather, ncclBroadcast,
+// ncclReduce, ncclSend, ncclRecv. Sums fold in ascending order of ranks.
+
+extern "C" {
+
+// How long a call waits for a missing rank before it fails. At first 600 seconds.
+void ncclOnHostSetTimeLimit(double seconds);
+
+}  // extern "C"
