@@ -23,9 +23,12 @@ std::vector<DeviceSpec> DeviceSpecsOf(const DeviceTopology& topology) {
 }
 
 std::vector<DeviceSpec> VirtualDeviceSpecs(int count) {
-  std::vector<DeviceSpec> specs(static_cast<size_t>(count));
-  for (int d = 0; d < count; ++d) specs[static_cast<size_t>(d)].index = d;
-  return specs;
+  return std::vector<DeviceSpec>(static_cast<size_t>(count));
+}
+
+// Host calls of one GPU's streams must not wait for each other.
+const char* CommunicatorWithin(const std::string& backend) {
+  return backend == "cuda" ? "streams" : "inproc";
 }
 
 absl::StatusOr<std::unique_ptr<Executor>> OpenExecutor(const Graph& graph, PlannedStep step,

@@ -29,8 +29,11 @@ struct ExecutorSetup {
 
 // The devices of a topology: their cores and threads; GPUs are numbered within their node.
 std::vector<DeviceSpec> DeviceSpecsOf(const DeviceTopology& topology);
-// `count` CPU devices of one thread each that run on any core: what verification runs on.
+// `count` virtual devices: CPU devices of one thread each that run on any core, or arenas and
+// streams of the first GPU. What verification runs on.
 std::vector<DeviceSpec> VirtualDeviceSpecs(int count);
+// The communicator between virtual devices of a backend in one process.
+const char* CommunicatorWithin(const std::string& backend);
 
 // An executor of `step`. `graph`, which the step was made from, outlives it. Errors as
 // Executor::Create and MakeCommunicator.

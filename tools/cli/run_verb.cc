@@ -129,6 +129,11 @@ absl::StatusOr<Answer> RunTraining(RunFlags& flags, Stages* stages) {
   RETURN_IF_ERROR(SetTimeline(flags));
   if (ranks != nullptr) RETURN_IF_ERROR(CheckSameRun(flags, *ranks));
   ASSIGN_OR_RETURN(const LoadedPlan loaded, LoadPlan(flags.plan, flags.model, stages));
+  if (const int n = flags.request.virtual_devices; n > 0 && n != loaded.plan.topology.size()) {
+    answer.usage_error = absl::StrCat("--virtual_devices ", n, ": the plan has ",
+                                      loaded.plan.topology.size(), " devices");
+    return answer;
+  }
   flags.request.stop = &g_interrupted;
   flags.request.cache_in_memory = flags.data_cache == "memory";
   SkippedSamples skipped;
@@ -215,6 +220,9 @@ void AddRunVerb(CLI::App& app, VerbTable& verbs) {
       ->check(WholeNumber(0, 1024));
   verb->add_option("--data_cache", flags->data_cache, "none, memory")
       ->check(NameOf("cache", {"none", "memory"}));
+  verb->add_option("--virtual_devices", r.virtual_devices,
+                   "run all N devices of the plan on this machine's first GPU")
+      ->check(WholeNumber(1, 1024));
   verb->add_option("--hang_seconds", r.hang_seconds,
                    "give up a step in which no device ends any work for so long")
       ->check(NumberAbove(0));

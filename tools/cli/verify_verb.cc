@@ -3,6 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "graph/support/status_macros.h"
+#include "runtime/backend/backends.h"
 #include "tools/cli/checks.h"
 #include "tools/cli/staging.h"
 #include "tools/cli/verb.h"
@@ -18,6 +19,7 @@ struct VerifyFlags {
   std::optional<int64_t> memory_bytes;
   VerificationRequest request;
   ReferenceRequest reference;
+  int virtual_devices = 0;
   StageFlags stages;
 };
 
@@ -50,10 +52,18 @@ absl::StatusOr<Answer> RunPlanCheck(const VerifyFlags& flags, Stages* stages) {
   request.memory_bytes = flags.memory_bytes.value_or(request.memory_bytes);
   ASSIGN_OR_RETURN(const LoadedPlan loaded, ReadPlan(flags.plan, flags.model, stages));
   request.stop = &g_interrupted;
+  Answer answer;
+  if (flags.virtual_devices > 0) {
+    request.backend = "cuda";
+    if (flags.virtual_devices != loaded.plan.topology.size()) {
+      answer.usage_error = absl::StrCat("--virtual_devices ", flags.virtual_devices,
+                                        ": the plan has ", loaded.plan.topology.size(), " devices");
+      return answer;
+    }
+  }
   ShowProgress("running the plan and the serial model");
   ASSIGN_OR_RETURN(const VerificationResult result,
                    VerifyTrainingPlan(loaded.model, loaded.plan, request));
-  Answer answer;
   answer.json = {{"equal", EqualOrNull(result.equal, result.interrupted)},
                  {"plans", 1},
                  {"interrupted", result.interrupted},
@@ -135,6 +145,11 @@ void AddVerifyVerb(CLI::App& app, VerbTable& verbs) {
   verb->add_option("--model", flags->model, "where the model is, if it has moved")
       ->check(ModelName());
   verb->add_flag("--quick", flags->request.quick, "only the float part");
+  verb->add_option("--backend", flags->request.backend, "that runs the plan's float part")
+      ->check(NameOf("backend", NamesOf(Backends())));
+  verb->add_option("--virtual_devices", flags->virtual_devices,
+                   "run the float part of all N devices of the plan on this machine's first GPU")
+      ->check(WholeNumber(1, 1024));
   verb->add_option("--steps", flags->steps, "training steps; default 2, with --quick 1")
       ->check(WholeNumber(1, 1'000'000));
   verb->add_option("--memory", flags->memory_bytes,

@@ -10,6 +10,7 @@
 #include "runtime/train/data/open_data_source.h"
 #include "runtime/train/executor_setup.h"
 #include "runtime/train/measured_timeline.h"
+#include "tools/workflow/dense_step.h"
 #include "tools/workflow/output_path.h"
 #include "tools/workflow/priced_machine.h"
 #include "tools/workflow/stage_ends.h"
@@ -102,17 +103,21 @@ absl::StatusOr<RunOutcome> RunPlan(const LoadedPlan& loaded, const RunRequest& r
     RETURN_IF_ERROR(CheckWritable(request.save));
     RETURN_IF_ERROR(CheckWritable(request.timeline));
   }
-  ASSIGN_OR_RETURN(const auto backend, MakeBackend(LocalBackendName()));
+  const bool shares_gpu = request.virtual_devices > 0;
+  ASSIGN_OR_RETURN(const auto backend, MakeBackend(shares_gpu ? "cuda" : LocalBackendName()));
   ExecutorSetup setup;
   setup.backend = backend.get();
-  setup.devices = DeviceSpecsOf(loaded.plan.topology);
+  setup.devices = shares_gpu ? VirtualDeviceSpecs(request.virtual_devices)
+                             : DeviceSpecsOf(loaded.plan.topology);
+  if (shares_gpu) setup.communicator = CommunicatorWithin("cuda");
   setup.hang_seconds = request.hang_seconds;
   if (request.ranks != nullptr) {
     setup.communicator = request.ranks->communicator();
     setup.port = &request.ranks->port();
   }
   setup.record_timeline = !request.timeline.empty() || stages != nullptr;
-  ASSIGN_OR_RETURN(PlannedStep step, BuildPlannedStep(graph, loaded.plan));
+  ASSIGN_OR_RETURN(PlannedStep step, shares_gpu ? BuildDenseStep(graph, loaded.plan)
+                                                : BuildPlannedStep(graph, loaded.plan));
   ASSIGN_OR_RETURN(const auto executor, OpenExecutor(graph, std::move(step), setup));
   RETURN_IF_ERROR(EndProgram(stages, graph, loaded.plan.strategy, executor->program()));
   ASSIGN_OR_RETURN(TrainingState start, StartState(graph, request));

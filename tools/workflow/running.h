@@ -26,6 +26,8 @@ struct RunRequest {
   std::string timeline;  // write the measured timeline of the last step here
   int workers = 2;
   double hang_seconds = 60;  // as ExecutorOptions has it
+  // All devices of the plan, so many, share one GPU; 0: each has its own part of this machine.
+  int virtual_devices = 0;
   bool cache_in_memory = false;
   bool skip_broken = false;
   const std::atomic<bool>* stop = nullptr;

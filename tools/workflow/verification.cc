@@ -19,6 +19,7 @@
 #include "runtime/serial/serial_trainer.h"
 #include "runtime/train/executor_setup.h"
 #include "runtime/train/training_state.h"
+#include "tools/workflow/dense_step.h"
 
 namespace partita {
 namespace {
@@ -47,20 +48,6 @@ int64_t BytesNeeded(const Graph& graph, const BufferAssignment& memory) {
     bytes += memory.peak(DeviceId(d)).value();
   }
   return bytes + 2 * largest;
-}
-
-// The plan's task graph for another arithmetic, in the plan's order where it has one.
-absl::StatusOr<PlannedStep> StepFor(const Graph& graph, const Plan& plan) {
-  Plan dense = plan;
-  dense.choices.native_formats = false;
-  dense.order.reset();
-  ASSIGN_OR_RETURN(PlannedStep step, BuildPlannedStep(graph, dense));
-  if (plan.order.has_value() && plan.order->tasks.size() == step.tasks.tasks().size()) {
-    std::vector<TaskId> order;
-    for (int32_t task : plan.order->tasks) order.push_back(TaskId(task));
-    if (CheckOrder(step.tasks, order).ok()) step.order = std::move(order);
-  }
-  return step;
 }
 
 // Runs both sides and compares after every step.
@@ -95,9 +82,11 @@ class Comparison {
 
  private:
   absl::Status Execute(PlannedStep step, bool ring, VerificationResult& result) {
-    ASSIGN_OR_RETURN(const auto backend, MakeBackend("reference"));
+    // Only the reference backend computes in the ring.
+    ASSIGN_OR_RETURN(const auto backend, MakeBackend(ring ? "reference" : request_.backend));
     ExecutorSetup setup;
     setup.backend = backend.get();
+    setup.communicator = CommunicatorWithin(backend->name());
     setup.devices = VirtualDeviceSpecs(steps_.devices);
     setup.hang_seconds = 600;
     setup.stop = request_.stop;
@@ -218,7 +207,7 @@ absl::StatusOr<bool> IsAffordable(const Graph& graph, const Plan& plan,
                       static_cast<double>(Summarize(graph).macs_per_sample);
   if (work > static_cast<double>(request.multiply_adds)) return false;
   const Graph form = request.quick ? graph : WithRingArithmetic(graph);
-  ASSIGN_OR_RETURN(const PlannedStep step, StepFor(form, plan));
+  ASSIGN_OR_RETURN(const PlannedStep step, BuildDenseStep(form, plan));
   return BytesNeeded(form, AssignBuffers(step.tasks, step.order, {})) <= request.memory_bytes;
 }
 
@@ -230,7 +219,7 @@ absl::StatusOr<Graph> Rebatched(const TrainingModel& model, const Plan& plan, in
   if (smaller.graph.batch() != batch || smaller.graph.ops().size() != model.graph.ops().size()) {
     return absl::InvalidArgumentError("the model has another form at this batch");
   }
-  RETURN_IF_ERROR(StepFor(smaller.graph, plan).status());
+  RETURN_IF_ERROR(BuildDenseStep(smaller.graph, plan).status());
   return std::move(smaller.graph);
 }
 
@@ -288,7 +277,7 @@ absl::StatusOr<VerificationResult> VerifySteps(const StepsToVerify& steps,
 absl::StatusOr<VerificationResult> VerifyEqual(const Graph& graph, const Plan& plan,
                                                const VerificationRequest& request) {
   return VerifySteps({graph, plan.strategy, plan.topology.size(),
-                      [&plan](const Graph& form) { return StepFor(form, plan); }},
+                      [&plan](const Graph& form) { return BuildDenseStep(form, plan); }},
                      request);
 }
 

@@ -16,6 +16,8 @@ namespace partita {
 
 struct VerificationRequest {
   bool quick = false;  // only the float part
+  // That runs the plan's float part, all devices on this host; on one GPU where it is cuda.
+  std::string backend = "reference";
   int steps = 2;
   double tolerance = 1e-3;  // float: of the largest element of a tensor
   uint64_t seed = 1;

@@ -340,6 +340,20 @@ def test_numbers_that_cannot_be_are_wrong_usage():
     refuses("plan lenet --machine p100-4x4 --search exhaustive -o never.textproto", 2, "--evaluations")
 
 
+def test_verify_runs_the_float_part_on_another_backend():
+    found = answer(f"verify {lenet_plan()} --quick --backend cpu", "equal max_abs_error")
+    check(found["equal"] and 0 < found["max_abs_error"] < 1e-3, f"{found}")
+    refuses(f"verify {lenet_plan()} --backend tpu", 2, "reference, cpu, cuda")
+
+
+def test_virtual_devices_are_as_many_as_the_plans():
+    refuses(f"verify {lenet_plan()} --virtual_devices 3", 2, "the plan has 2 devices")
+    refuses(f"run {lenet_plan()} --virtual_devices 3", 2, "the plan has 2 devices")
+    if not [part for part in answer("doctor", "parts")["parts"] if part["part"] == "backend cuda" and part["works"]]:
+        refuses(f"verify {lenet_plan()} --quick --virtual_devices 2", 5, "GPU|CUDA")
+        refuses(f"run {lenet_plan()} --virtual_devices 2", 5, "GPU|CUDA")
+
+
 def test_time_limit_is_no_interruption():
     found = answer(f"plan lenet {ELSEWHERE.replace('--evaluations 50', '')} --evaluations 100000000 --time_limit 0.2 -o limited.textproto", "interrupted")
     check(found["time_limit_reached"] and not found["interrupted"], f"{found}")

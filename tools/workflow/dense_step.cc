@@ -1,0 +1,24 @@
+#include "tools/workflow/dense_step.h"
+
+#include <utility>
+#include <vector>
+
+#include "graph/support/status_macros.h"
+#include "graph/task/task_checks.h"
+
+namespace partita {
+
+absl::StatusOr<PlannedStep> BuildDenseStep(const Graph& graph, const Plan& plan) {
+  Plan dense = plan;
+  dense.choices.native_formats = false;
+  dense.order.reset();
+  ASSIGN_OR_RETURN(PlannedStep step, BuildPlannedStep(graph, dense));
+  if (plan.order.has_value() && plan.order->tasks.size() == step.tasks.tasks().size()) {
+    std::vector<TaskId> order;
+    for (int32_t task : plan.order->tasks) order.push_back(TaskId(task));
+    if (CheckOrder(step.tasks, order).ok()) step.order = std::move(order);
+  }
+  return step;
+}
+
+}  // namespace partita

@@ -1,0 +1,15 @@
+#pragma once
+
+#include "absl/status/statusor.h"
+#include "graph/graph.h"
+#include "graph/parallel/plan.h"
+#include "graph/task/planned_step.h"
+
+namespace partita {
+
+// The plan's step without native formats, which belong to the backend that it was made for: for
+// other arithmetics and backends. In the plan's order where it has one that fits. `graph` is the
+// plan's, maybe at another batch or over the ring.
+absl::StatusOr<PlannedStep> BuildDenseStep(const Graph& graph, const Plan& plan);
+
+}  // namespace partita
