@@ -77,7 +77,7 @@ TEST_F(ProcessesTest, MessagesOfAPairKeepTheirOrder) {
 TEST_F(ProcessesTest, WhatArrivesIsCombinedInTheOrderAskedFor) {
   constexpr size_t kCount = 300'001;
   const int right = (rank() + 1) % size(), left = (rank() + size() - 1) % size();
-  const auto value = [](int of, size_t i) { return static_cast<uint64_t>(of + 1) << (i % 61); };
+  const auto value = [](int of, size_t i) { return static_cast<uint64_t>(of + 1) << (i % 58); };
   std::vector<uint64_t> sent(kCount), sums(kCount), largest(kCount);
   for (size_t i = 0; i < kCount; ++i) sent[i] = sums[i] = largest[i] = value(rank(), i);
   constexpr int64_t kBytes = kCount * sizeof(uint64_t);

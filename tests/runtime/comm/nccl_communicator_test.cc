@@ -103,7 +103,8 @@ class LonelyPort : public MessagePort {
  public:
   int rank() const override { return 0; }
   int size() const override { return 2; }
-  absl::Status Exchange(std::span<const Message>, int) override { return absl::OkStatus(); }
+  absl::Status Begin(std::span<const Message>, int) override { return absl::OkStatus(); }
+  absl::StatusOr<bool> Advance() override { return true; }
   void Abort(const absl::Status&) override {}
 };
 
