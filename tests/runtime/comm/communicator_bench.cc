@@ -24,6 +24,11 @@ absl::StatusOr<std::unique_ptr<CommunicatorBench>> CommunicatorBench::Open(
   for (int d = 0; d < setup.devices; ++d) {
     ASSIGN_OR_RETURN(auto device, backend->Open({.index = d}));
     device->OnError([own = bench.get()](const absl::Status& status) {
+      {
+        // Those whom it releases say only that another failed.
+        const std::lock_guard lock(own->mutex_);
+        if (own->first_error_.ok()) own->first_error_ = status;
+      }
       own->communicator_->Abort(status);
       for (auto& other : own->devices_) other->Abort(status);
     });
@@ -70,7 +75,8 @@ absl::Status CommunicatorBench::Run(const std::vector<Job>& jobs, Memory& memory
   }
   absl::Status status;
   for (const auto& stream : streams_) status.Update(stream->Synchronize());
-  return status;
+  const std::lock_guard lock(mutex_);
+  return status.ok() || first_error_.ok() ? status : first_error_;
 }
 
 CommunicatorBench::Job CollectiveJob(TaskId id, std::vector<DeviceId> group, Collective collective,

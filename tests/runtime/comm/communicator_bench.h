@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -46,6 +47,8 @@ class CommunicatorBench {
 
  private:
   std::unique_ptr<Communicator> communicator_;
+  std::mutex mutex_;
+  absl::Status first_error_;  // that a device reported
   std::vector<std::unique_ptr<BackendDevice>> devices_;
   std::vector<std::unique_ptr<Stream>> streams_;
 };
