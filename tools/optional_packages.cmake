@@ -1,6 +1,7 @@
 # What the build uses where it is present: each is one summary line, none stops the build.
-# Sets PARTITA_HAVE_DNNL, PARTITA_HAVE_CUDA, PARTITA_HAVE_MPI, PARTITA_HAVE_NCCL; imported targets DNNL::dnnl,
-# CUDA::cudart, MPI::MPI_C, NCCL::headers (its library is opened at run time).
+# Sets PARTITA_HAVE_DNNL, PARTITA_HAVE_CUDA, PARTITA_HAVE_CUDA_BACKEND (CUDA with cuDNN and cuBLAS; else
+# PARTITA_CUDA_BACKEND_LACKS says what is missing), PARTITA_HAVE_MPI, PARTITA_HAVE_NCCL; imported targets DNNL::dnnl,
+# CUDA::cudart, CUDNN::cudnn, CUBLASLT::cublasLt, MPI::MPI_C, NCCL::headers (its library is opened at run time).
 option(PARTITA_DNNL "Build the cpu backend where oneDNN is present" ON)
 option(PARTITA_CUDA "Build the cuda backend where the CUDA toolkit is present" ON)
 option(PARTITA_MPI "Build the mpi communicator where MPI is present" ON)
@@ -46,6 +47,48 @@ if(PARTITA_CUDA)
 endif()
 partita_summary("CUDA" PARTITA_CUDA "${PARTITA_HAVE_CUDA}" "${CUDAToolkit_VERSION}" "no cuda backend")
 
+# cuDNN and cuBLASLt: in the toolkit, or in the nvidia-* Python wheels of the active virtual environment or of .venv-cuda
+# (tools/setup_cuda.sh), which have no plain link. The program loads them when it runs; the build takes their headers and remembers where they are.
+set(wheel_folder lib/python3*/site-packages/nvidia)
+file(GLOB PARTITA_WHEELS $ENV{VIRTUAL_ENV}/${wheel_folder}/* ${CMAKE_SOURCE_DIR}/.venv-cuda/${wheel_folder}/*)
+# partita_find_nvidia(NAME HEADER LIBRARY TARGET): imported target TARGET, if NAME_INCLUDE_DIR and NAME_LIBRARY are found.
+function(partita_find_nvidia name header library target)
+  find_path(${name}_INCLUDE_DIR ${header} HINTS ${CUDAToolkit_INCLUDE_DIRS} ${PARTITA_WHEELS} PATH_SUFFIXES include)
+  set(versioned ${CUDAToolkit_LIBRARY_DIR}/lib${library}.so.*)
+  foreach(wheel ${PARTITA_WHEELS})
+    list(APPEND versioned ${wheel}/lib/lib${library}.so.*)
+  endforeach()
+  file(GLOB versioned ${versioned})
+  list(TRANSFORM versioned REPLACE ".*/" "")
+  find_library(${name}_LIBRARY NAMES ${library} ${versioned} HINTS ${CUDAToolkit_LIBRARY_DIR} ${PARTITA_WHEELS} PATH_SUFFIXES lib)
+  mark_as_advanced(${name}_INCLUDE_DIR ${name}_LIBRARY)
+  if(${name}_INCLUDE_DIR AND ${name}_LIBRARY AND NOT TARGET ${target})
+    add_library(${target} UNKNOWN IMPORTED GLOBAL)
+    set_target_properties(${target} PROPERTIES IMPORTED_LOCATION ${${name}_LIBRARY}
+                          INTERFACE_INCLUDE_DIRECTORIES ${${name}_INCLUDE_DIR})
+  endif()
+endfunction()
+
+set(PARTITA_HAVE_CUDA_BACKEND FALSE)
+set(PARTITA_CUDA_BACKEND_LACKS "the CUDA toolkit")
+if(PARTITA_HAVE_CUDA)
+  partita_find_nvidia(CUDNN cudnn.h cudnn CUDNN::cudnn)
+  partita_find_nvidia(CUBLASLT cublasLt.h cublasLt CUBLASLT::cublasLt)
+  set(PARTITA_CUDA_BACKEND_LACKS)
+  if(NOT TARGET CUDNN::cudnn)
+    list(APPEND PARTITA_CUDA_BACKEND_LACKS "cuDNN")
+  endif()
+  if(NOT TARGET CUBLASLT::cublasLt)
+    list(APPEND PARTITA_CUDA_BACKEND_LACKS "cuBLAS")
+  endif()
+  list(JOIN PARTITA_CUDA_BACKEND_LACKS " and " PARTITA_CUDA_BACKEND_LACKS)
+  if(NOT PARTITA_CUDA_BACKEND_LACKS)
+    set(PARTITA_HAVE_CUDA_BACKEND TRUE)
+  endif()
+endif()
+partita_summary("cuDNN" PARTITA_CUDA "${CUDNN_LIBRARY}" "${CUDNN_LIBRARY}" "no cuda backend")
+partita_summary("cuBLAS" PARTITA_CUDA "${CUBLASLT_LIBRARY}" "${CUBLASLT_LIBRARY}" "no cuda backend")
+
 set(PARTITA_HAVE_MPI FALSE)
 if(PARTITA_MPI)
   find_package(MPI QUIET COMPONENTS C)
@@ -55,7 +98,7 @@ partita_summary("MPI" PARTITA_MPI "${PARTITA_HAVE_MPI}" "${MPI_C_VERSION}" "no m
 
 set(PARTITA_HAVE_NCCL FALSE)
 if(PARTITA_NCCL)
-  find_path(NCCL_INCLUDE_DIR nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
+  find_path(NCCL_INCLUDE_DIR nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS} ${PARTITA_WHEELS} PATH_SUFFIXES include)
   mark_as_advanced(NCCL_INCLUDE_DIR)
   if(CUDAToolkit_FOUND AND NCCL_INCLUDE_DIR)  # its header includes those of CUDA
     set(PARTITA_HAVE_NCCL TRUE)

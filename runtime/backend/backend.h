@@ -140,6 +140,7 @@ struct DeviceSpec {
   int index = 0;           // of its kind: the GPU's number
   std::vector<int> cores;  // CPU: the cores that its threads run on; empty: any
   int threads = 1;         // CPU: size of its thread team
+  bool tf32 = false;       // GPU: products may round their factors to TF32 (10 bits of mantissa)
 };
 
 class Backend {

@@ -4,7 +4,7 @@
 #ifdef PARTITA_HAVE_DNNL
 #include "runtime/backend/cpu/cpu_backend.h"
 #endif
-#ifdef PARTITA_HAVE_CUDA
+#ifdef PARTITA_HAVE_CUDA_BACKEND
 #include "runtime/backend/cuda/cuda_backend.h"
 #endif
 #include "runtime/backend/reference/reference_backend.h"
@@ -20,11 +20,11 @@ constexpr BackendRow kBackends[] = {
     {"cpu", nullptr, "this machine's cores through oneDNN, float32",
      "oneDNN was not found when this program was built (libdnnl-dev)"},
 #endif
-#ifdef PARTITA_HAVE_CUDA
-    {"cuda", MakeCudaBackend, "NVIDIA GPUs: memory, streams and moves; it has no kernels yet", ""},
+#ifdef PARTITA_HAVE_CUDA_BACKEND
+    {"cuda", MakeCudaBackend, "NVIDIA GPUs through cuDNN, cuBLASLt and own kernels, float32", ""},
 #else
-    {"cuda", nullptr, "NVIDIA GPUs: memory, streams and moves; it has no kernels yet",
-     "the CUDA toolkit was not found when this program was built"},
+    {"cuda", nullptr, "NVIDIA GPUs through cuDNN, cuBLASLt and own kernels, float32",
+     PARTITA_CUDA_BACKEND_LACKS " was not found when this program was built"},
 #endif
 };
 

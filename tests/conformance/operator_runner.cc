@@ -213,21 +213,46 @@ WholeKernel OperatorRun::KernelOf(Pass pass) const {
   for (const LoopDim& loop : rule_.loops) blocks.push_back({0, loop.extent});
   const auto part = ViewBlocks(pass, blocks);
   CHECK(part.ok()) << part.status();
-  WholeKernel kernel{{Localize(attrs_, part->forward), pass, {}, {}}, {}, {}, {}, {}};
+  return KernelOf(pass, *part);
+}
+
+WholeKernel OperatorRun::KernelOf(Pass pass, const Part& part) const {
+  WholeKernel kernel{{Localize(attrs_, part.forward), pass, {}, {}}, {}, {}, {}, {}};
   const std::vector<TensorType> inputs = InputTypes(pass), outputs = OutputTypes(pass);
   for (size_t k = 0; k < inputs.size(); ++k) {
-    const Box& box = part->pass.operands[k].box;
-    kernel.signature.inputs.push_back({{inputs[k].dtype, box.shape()}});
-    kernel.input_boxes.push_back(box);
+    const TensorView& view = part.pass.operands[k];
+    kernel.signature.inputs.push_back(
+        {{inputs[k].dtype, view.box.shape()}, Format::kDense, view.present});
+    kernel.input_boxes.push_back(view.box);
     kernel.input_shapes.push_back(inputs[k].shape);
   }
   for (size_t k = 0; k < outputs.size(); ++k) {
-    const Box& box = part->pass.results[k].box;
-    kernel.signature.outputs.push_back({{outputs[k].dtype, box.shape()}});
-    kernel.output_boxes.push_back(box);
+    const TensorView& view = part.pass.results[k];
+    kernel.signature.outputs.push_back(
+        {{outputs[k].dtype, view.box.shape()}, Format::kDense, view.present});
+    kernel.output_boxes.push_back(view.box);
     kernel.output_shapes.push_back(outputs[k].shape);
   }
   return kernel;
+}
+
+absl::Status OperatorRun::VisitParts(
+    Pass pass, const std::vector<HostTensor>& inputs, std::span<const int64_t> degrees,
+    const std::function<void(const WholeKernel&, const std::vector<HostTensor>&)>& visit) const {
+  std::vector<int64_t> index(degrees.size(), 0);
+  do {
+    std::vector<Interval> blocks;
+    for (size_t l = 0; l < degrees.size(); ++l) {
+      blocks.push_back(BlockOf(rule_.loops[l].extent, degrees[l], index[l]));
+    }
+    ASSIGN_OR_RETURN(const Part part, ViewBlocks(pass, std::move(blocks)));
+    std::vector<HostTensor> pieces;
+    for (size_t k = 0; k < inputs.size(); ++k) {
+      pieces.push_back(PieceOf(inputs[k], part.pass.operands[k].box));
+    }
+    visit(KernelOf(pass, part), pieces);
+  } while (Advance(index, degrees));
+  return absl::OkStatus();
 }
 
 std::vector<HostTensor> OperatorRun::RunWhole(Pass pass,

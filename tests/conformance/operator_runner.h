@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <random>
 #include <span>
 #include <vector>
@@ -86,6 +87,11 @@ class OperatorRun {
   absl::StatusOr<std::vector<HostTensor>> RunSplit(Pass pass, const std::vector<HostTensor>& inputs,
                                                    std::span<const int64_t> degrees,
                                                    int64_t* empty_operands) const;
+  // Calls visit(kernel, inputs) for every part of such a split, with the part's pieces. Fails if
+  // the split is not legal.
+  absl::Status VisitParts(
+      Pass pass, const std::vector<HostTensor>& inputs, std::span<const int64_t> degrees,
+      const std::function<void(const WholeKernel&, const std::vector<HostTensor>&)>& visit) const;
   // Like RunWhole, with output `pair.output` in the buffer of input `pair.input`.
   HostTensor RunInPlace(Pass pass, std::vector<HostTensor> inputs, InPlacePair pair) const;
 
@@ -94,6 +100,7 @@ class OperatorRun {
     PartView forward, pass;
   };
   absl::StatusOr<Part> ViewBlocks(Pass pass, std::vector<Interval> blocks) const;
+  WholeKernel KernelOf(Pass pass, const Part& part) const;
   std::vector<HostTensor> RunPart(Pass pass, const Part& part, const std::vector<HostTensor>& whole,
                                   int64_t* empty_operands) const;
 

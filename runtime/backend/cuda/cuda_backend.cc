@@ -6,6 +6,7 @@
 #include "graph/support/status_macros.h"
 #include "runtime/backend/cuda/cuda_device.h"
 #include "runtime/backend/cuda/cuda_status.h"
+#include "runtime/backend/cuda/vendor_library.h"
 
 namespace partita {
 namespace {
@@ -21,7 +22,11 @@ class CudaBackend : public Backend {
  public:
   std::string name() const override { return "cuda"; }
 
-  absl::Status Available() const override { return CountGpus().status(); }
+  absl::Status Available() const override {
+    RETURN_IF_ERROR(CountGpus().status());
+    RETURN_IF_ERROR(LoadCudnn().status());
+    return LoadCublasLt().status();
+  }
 
   absl::StatusOr<std::unique_ptr<BackendDevice>> Open(const DeviceSpec& spec) const override {
     ASSIGN_OR_RETURN(const int count, CountGpus());
@@ -29,7 +34,7 @@ class CudaBackend : public Backend {
       return absl::InvalidArgumentError(
           absl::StrCat("GPU ", spec.index, " is not among the ", count, " of this machine"));
     }
-    return std::make_unique<CudaDevice>(spec.index);
+    return std::make_unique<CudaDevice>(spec.index, spec.tf32);
   }
 };
 

@@ -6,7 +6,7 @@
 
 namespace partita {
 
-// NVIDIA GPUs. Unavailable says whether the driver or the GPU is missing.
+// NVIDIA GPUs. Unavailable says whether the driver, the GPU or a library is missing.
 std::unique_ptr<Backend> MakeCudaBackend();
 
 }  // namespace partita

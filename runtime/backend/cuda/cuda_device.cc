@@ -4,6 +4,7 @@
 #include "graph/support/status_macros.h"
 #include "runtime/backend/cuda/cuda_status.h"
 #include "runtime/backend/cuda/cuda_stream.h"
+#include "runtime/backend/cuda/planned_kernel.h"
 
 namespace partita {
 namespace {
@@ -55,6 +56,12 @@ absl::Status CudaDeviceState::status() const {
   return status_;
 }
 
+CudaDevice::CudaDevice(int index, bool tf32)
+    : state_(std::make_shared<CudaDeviceState>(index)),
+      handles_(std::make_shared<VendorHandles>(tf32)) {}
+
+CudaDevice::~CudaDevice() = default;
+
 absl::StatusOr<std::unique_ptr<DeviceMemory>> CudaDevice::Allocate(int64_t bytes) {
   if (bytes == 0) return std::make_unique<CudaMemory>(nullptr, 0);
   RETURN_IF_ERROR(state_->MakeCurrent());
@@ -80,8 +87,8 @@ absl::StatusOr<std::unique_ptr<Stream>> CudaDevice::NewStream(const std::string&
 std::unique_ptr<Event> CudaDevice::NewEvent() { return std::make_unique<CudaEvent>(state_); }
 
 absl::StatusOr<std::unique_ptr<Kernel>> CudaDevice::Prepare(const KernelSignature& signature) {
-  return absl::UnimplementedError(
-      absl::StrCat("the cuda backend has no kernel yet for ", ToString(signature)));
+  RETURN_IF_ERROR(state_->MakeCurrent());
+  return PlannedKernel::Prepare(signature, handles_);
 }
 
 void CudaDevice::OnError(std::function<void(const absl::Status&)> report) {

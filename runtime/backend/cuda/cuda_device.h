@@ -12,6 +12,8 @@
 
 namespace partita {
 
+class VendorHandles;
+
 // Shared by what belongs to one open GPU.
 class CudaDeviceState {
  public:
@@ -37,7 +39,9 @@ class CudaDeviceState {
 // One GPU. Streams are CUDA streams that do not wait for the default stream; memory is zeroed.
 class CudaDevice : public BackendDevice {
  public:
-  explicit CudaDevice(int index) : state_(std::make_shared<CudaDeviceState>(index)) {}
+  // `tf32`: see DeviceSpec.
+  CudaDevice(int index, bool tf32);
+  ~CudaDevice() override;
 
   absl::StatusOr<std::unique_ptr<DeviceMemory>> Allocate(int64_t bytes) override;
   absl::StatusOr<std::unique_ptr<Stream>> NewStream(const std::string& name,
@@ -50,6 +54,7 @@ class CudaDevice : public BackendDevice {
 
  private:
   std::shared_ptr<CudaDeviceState> state_;
+  std::shared_ptr<VendorHandles> handles_;
 };
 
 }  // namespace partita

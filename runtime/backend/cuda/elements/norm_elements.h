@@ -1,0 +1,100 @@
+#pragma once
+
+#include <cmath>
+
+#include "runtime/backend/cuda/elements/strided_index.h"
+
+// Batch normalisation of x[n, c, inner] (graph/ops/batch_norm.h). What a channel needs is computed
+// once for each channel in double, then applied to its elements in float.
+
+namespace partita {
+
+// Mean and reciprocal deviation of a channel, from the sums of a batch (in double) or from
+// statistics that are given (mean and variance in float).
+struct ChannelStatistics {
+  const double *s1 = nullptr, *s2 = nullptr;
+  const float *mean = nullptr, *variance = nullptr;
+  double one_over_n = 1, epsilon = 0;
+
+  PARTITA_HOST_DEVICE double Mean(int64_t c) const {
+    return s1 != nullptr ? s1[c] * one_over_n : static_cast<double>(mean[c]);
+  }
+  PARTITA_HOST_DEVICE double Rstd(int64_t c) const {
+    double value = 0;
+    if (s1 != nullptr) {
+      const double m = Mean(c);
+      value = s2[c] * one_over_n - m * m;
+      if (value < 0) value = 0;  // rounding
+    } else {
+      value = static_cast<double>(variance[c]);
+    }
+    return 1 / sqrt(value + epsilon);
+  }
+};
+
+// What an element of a channel becomes: (x - mean) * scale + shift.
+struct ChannelMap {
+  float mean = 0, scale = 1, shift = 0;
+};
+
+// A null `beta` counts as 0; without a mean (gradients of the affine form) the mean is 0.
+struct ChannelMapElement {
+  ChannelStatistics statistics;
+  const float *gamma = nullptr, *beta = nullptr;
+  bool centred = true;
+  ChannelMap* map = nullptr;
+  PARTITA_HOST_DEVICE void operator()(int64_t c) const {
+    ChannelMap result;
+    result.mean = centred ? static_cast<float>(statistics.Mean(c)) : 0.0f;
+    result.scale = static_cast<float>(statistics.Rstd(c) * static_cast<double>(gamma[c]));
+    result.shift = beta == nullptr ? 0.0f : beta[c];
+    map[c] = result;
+  }
+};
+
+struct NormalizeElement {
+  const ChannelMap* map = nullptr;
+  const float* x = nullptr;
+  float* y = nullptr;
+  Divisor inner, channels;
+  PARTITA_HOST_DEVICE void operator()(int64_t i) const {
+    const int64_t row = inner.Quotient(i);
+    const ChannelMap& m = map[row - channels.Quotient(row) * channels.value];
+    y[i] = (x[i] - m.mean) * m.scale + m.shift;
+  }
+};
+
+// dx = a * dy - b - (x - mean) * c.
+struct ChannelGradient {
+  float mean = 0, a = 0, b = 0, c = 0;
+};
+
+struct ChannelGradientElement {
+  ChannelStatistics statistics;
+  const float *gamma = nullptr, *t1 = nullptr, *t2 = nullptr;
+  ChannelGradient* gradient = nullptr;
+  PARTITA_HOST_DEVICE void operator()(int64_t c) const {
+    const double rstd = statistics.Rstd(c), n = statistics.one_over_n;
+    const double a = static_cast<double>(gamma[c]) * rstd;
+    ChannelGradient result;
+    result.mean = static_cast<float>(statistics.Mean(c));
+    result.a = static_cast<float>(a);
+    result.b = static_cast<float>(a * static_cast<double>(t1[c]) * n);
+    result.c = static_cast<float>(a * rstd * static_cast<double>(t2[c]) * n);
+    gradient[c] = result;
+  }
+};
+
+struct NormalizeGradientElement {
+  const ChannelGradient* gradient = nullptr;
+  const float *x = nullptr, *dy = nullptr;
+  float* dx = nullptr;
+  Divisor inner, channels;
+  PARTITA_HOST_DEVICE void operator()(int64_t i) const {
+    const int64_t row = inner.Quotient(i);
+    const ChannelGradient& g = gradient[row - channels.Quotient(row) * channels.value];
+    dx[i] = g.a * dy[i] - g.b - (x[i] - g.mean) * g.c;
+  }
+};
+
+}  // namespace partita

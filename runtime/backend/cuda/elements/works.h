@@ -1,0 +1,63 @@
+#pragma once
+
+#include <cstdint>
+#include <variant>
+
+#include "runtime/backend/cuda/elements/dropout_elements.h"
+#include "runtime/backend/cuda/elements/elementwise_elements.h"
+#include "runtime/backend/cuda/elements/lrn_elements.h"
+#include "runtime/backend/cuda/elements/norm_elements.h"
+#include "runtime/backend/cuda/elements/pool_elements.h"
+#include "runtime/backend/cuda/elements/reductions.h"
+#include "runtime/backend/cuda/elements/shape_elements.h"
+#include "runtime/backend/cuda/elements/softmax_elements.h"
+#include "runtime/backend/cuda/elements/update_elements.h"
+
+namespace partita {
+
+// THE tables of what the cuda backend's own kernels compute. To add one: write its functor, add it
+// here, and have plan/ make one for its operator; the launchers and the host tests need nothing.
+using ElementFunctor =
+    std::variant<FillElement, ReluElement, ReluGradientElement, ScaleElement, BinaryElement,
+                 BiasElement, GatherElement, ScatterElement, BorderElement, MaxPoolElement,
+                 MaxPoolPlaceElement, MaxPoolGradientElement, AveragePoolElement,
+                 AveragePoolGradientElement, LrnElement, LrnShareElement, LrnGradientElement,
+                 DropoutElement, DropoutRunElement, ChannelMapElement, NormalizeElement,
+                 ChannelGradientElement, NormalizeGradientElement, SoftmaxElement,
+                 SoftmaxGradientElement, LogSoftmaxElement, LogSoftmaxGradientElement,
+                 CrossEntropyGradientElement, SgdElement, AdamElement, RunningElement>;
+
+using ReductionFunctor =
+    std::variant<SumReduction, RowMaxReduction, SumExpReduction, CrossEntropyReduction,
+                 CountCorrectReduction, MomentsReduction, GradMomentsReduction>;
+
+// functor(i) for 0 <= i < count, in any order.
+struct ElementWork {
+  ElementFunctor functor;
+  int64_t count = 0;
+};
+
+// How the threads of a block share a reduction. A block has kBlockThreads threads: `lanes` for the
+// terms of each of kBlockThreads / lanes rows. The terms of a row are cut into `chunks` runs; where
+// there are several, each leaves its partial result in `partials` (rows * chunks of them), and a
+// second pass merges them in order.
+struct ReductionShape {
+  static constexpr int kBlockThreads = 256;
+  static constexpr int kMergeLanes = 32;  // of the second pass, whose terms are the chunks
+  int64_t rows = 0, terms = 0;
+  int lanes = kBlockThreads;  // a power of 2
+  int64_t chunks = 1;
+  // Neighbouring threads take neighbouring rows, which lie next to each other in memory; otherwise
+  // neighbouring terms.
+  bool rows_are_neighbours = false;
+
+  PARTITA_HOST_DEVICE int64_t ChunkBegin(int64_t chunk) const { return chunk * terms / chunks; }
+};
+
+struct ReductionWork {
+  ReductionFunctor functor;
+  ReductionShape shape;
+  void* partials = nullptr;
+};
+
+}  // namespace partita

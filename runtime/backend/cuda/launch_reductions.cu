@@ -1,0 +1,97 @@
+#include <algorithm>
+
+#include "runtime/backend/cuda/launch_works.h"
+
+namespace partita {
+namespace {
+
+constexpr int kThreads = ReductionShape::kBlockThreads;
+constexpr int64_t kMostRowGroups = 1 << 20;
+
+// One chunk of the terms of kThreads / lanes rows for each block: lane by lane, then by a tree.
+// Without chunks the results are stored, with chunks the partial results are left in `partials`.
+template <class F>
+__global__ void __launch_bounds__(kThreads)
+    ReduceRows(F functor, ReductionShape shape, typename F::Partial* partials) {
+  using Partial = typename F::Partial;
+  __shared__ alignas(16) unsigned char memory[kThreads * sizeof(Partial)];
+  auto* shared = reinterpret_cast<Partial*>(memory);
+  const int thread = static_cast<int>(threadIdx.x), lanes = shape.lanes;
+  const int rows_of_block = kThreads / lanes;
+  const int row_of_block = shape.rows_are_neighbours ? thread % rows_of_block : thread / lanes;
+  const int lane = shape.rows_are_neighbours ? thread / rows_of_block : thread % lanes;
+  Partial* const slot = shared + row_of_block * lanes + lane;
+  const int64_t chunk = blockIdx.y;
+  const int64_t begin = shape.ChunkBegin(chunk), end = shape.ChunkBegin(chunk + 1);
+  for (int64_t first = static_cast<int64_t>(blockIdx.x) * rows_of_block; first < shape.rows;
+       first += static_cast<int64_t>(gridDim.x) * rows_of_block) {
+    const int64_t row = first + row_of_block;
+    Partial partial = functor.Start();
+    if (row < shape.rows) {
+      for (int64_t k = begin + lane; k < end; k += lanes) functor.Add(partial, row, k);
+    }
+    *slot = partial;
+    __syncthreads();
+    for (int half = lanes / 2; half > 0; half /= 2) {
+      if (lane < half) functor.Merge(slot[0], slot[half]);
+      __syncthreads();
+    }
+    if (lane == 0 && row < shape.rows) {
+      if (shape.chunks == 1) {
+        functor.Store(row, *slot);
+      } else {
+        partials[row * shape.chunks + chunk] = *slot;
+      }
+    }
+    __syncthreads();
+  }
+}
+
+// The second pass: its terms are the chunks of a row.
+template <class F>
+struct MergeChunks {
+  using Partial = typename F::Partial;
+  F functor;
+  const Partial* partials;
+  int64_t chunks;
+  __device__ Partial Start() const { return functor.Start(); }
+  __device__ void Add(Partial& partial, int64_t row, int64_t chunk) const {
+    functor.Merge(partial, partials[row * chunks + chunk]);
+  }
+  __device__ void Merge(Partial& partial, const Partial& other) const {
+    functor.Merge(partial, other);
+  }
+  __device__ void Store(int64_t row, const Partial& partial) const { functor.Store(row, partial); }
+};
+
+template <class F>
+cudaError_t LaunchRows(const F& functor, const ReductionShape& shape, typename F::Partial* partials,
+                       cudaStream_t stream) {
+  const int64_t rows_of_block = kThreads / shape.lanes;
+  const int64_t groups = std::min(kMostRowGroups, (shape.rows + rows_of_block - 1) / rows_of_block);
+  const dim3 grid(static_cast<unsigned>(groups), static_cast<unsigned>(shape.chunks));
+  ReduceRows<F><<<grid, kThreads, 0, stream>>>(functor, shape, partials);
+  return cudaGetLastError();
+}
+
+template <class F>
+cudaError_t Launch(const F& functor, const ReductionWork& work, cudaStream_t stream) {
+  auto* partials = static_cast<typename F::Partial*>(work.partials);
+  const cudaError_t code = LaunchRows(functor, work.shape, partials, stream);
+  if (code != cudaSuccess || work.shape.chunks == 1) return code;
+  ReductionShape merge;
+  merge.rows = work.shape.rows;
+  merge.terms = work.shape.chunks;
+  merge.lanes = ReductionShape::kMergeLanes;
+  return LaunchRows(MergeChunks<F>{functor, partials, work.shape.chunks}, merge, partials, stream);
+}
+
+}  // namespace
+
+cudaError_t LaunchReduction(const ReductionWork& work, cudaStream_t stream) {
+  if (work.shape.rows == 0) return cudaSuccess;
+  return std::visit([&](const auto& functor) { return Launch(functor, work, stream); },
+                    work.functor);
+}
+
+}  // namespace partita

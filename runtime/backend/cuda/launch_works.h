@@ -1,0 +1,13 @@
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include "runtime/backend/cuda/elements/works.h"
+
+namespace partita {
+
+// Enqueue on a stream of the current device. The functors' pointers are to device memory.
+cudaError_t LaunchElements(const ElementWork& work, cudaStream_t stream);
+cudaError_t LaunchReduction(const ReductionWork& work, cudaStream_t stream);
+
+}  // namespace partita

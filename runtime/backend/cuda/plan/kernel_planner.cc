@@ -1,0 +1,191 @@
+#include "runtime/backend/cuda/plan/kernel_planner.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "graph/support/status_macros.h"
+
+namespace partita {
+namespace {
+
+// Blocks that keep every GPU busy; fixed, so that all GPUs add in the same order.
+constexpr int64_t kWantedBlocks = 1024;
+constexpr int64_t kMostChunks = 512;
+constexpr int64_t kLeastTermsPerThread = 16;
+
+ReductionShape ShapeOf(int64_t rows, int64_t terms, bool rows_are_neighbours) {
+  ReductionShape shape;
+  shape.rows = rows;
+  shape.terms = terms;
+  shape.rows_are_neighbours = rows_are_neighbours;
+  shape.lanes = rows_are_neighbours || terms <= 16 ? 8 : terms <= 128 ? 32 : shape.kBlockThreads;
+  const int64_t rows_of_block = shape.kBlockThreads / shape.lanes;
+  const int64_t blocks = (rows + rows_of_block - 1) / rows_of_block;
+  const int64_t most = std::min(kMostChunks, terms / (shape.lanes * kLeastTermsPerThread));
+  shape.chunks = std::clamp<int64_t>(kWantedBlocks / blocks, 1, std::max<int64_t>(1, most));
+  return shape;
+}
+
+bool HasOutput(const KernelSignature& signature) {
+  return std::any_of(signature.outputs.begin(), signature.outputs.end(),
+                     [](const KernelTensor& t) { return t.present; });
+}
+
+// The gradient into scratch memory, then the update.
+void PlanFusedUpdate(KernelPlanner& planner, const KernelArguments& given) {
+  const KernelSignature& signature = planner.signature();
+  auto* memory = planner.Scratch<float>(Volume(signature.outputs[0].type.shape));
+  const TensorArgument gradient{memory, given.outputs[0].box, given.outputs[0].global};
+  const size_t own = OwnInputs(signature);
+  KernelArguments arguments = given;
+  arguments.inputs = given.inputs.first(own);
+  arguments.outputs = {&gradient, 1};
+  planner.Add(GradientKernel(signature), arguments);
+  std::vector<TensorArgument> inputs(given.inputs.begin() + static_cast<std::ptrdiff_t>(own),
+                                     given.inputs.end());
+  inputs.insert(inputs.begin() + kGradientInput, gradient);
+  arguments.inputs = inputs;
+  arguments.outputs = given.outputs;
+  planner.Add(UpdateKernel(signature), arguments);
+}
+
+void PlanPlain(const KernelSignature& signature, KernelPlanner& planner) {
+  std::visit([&](const auto& attrs) { PlanOperator(attrs, planner); }, signature.attrs);
+  // Rows that can fuse a ReLU do so in their own plans.
+  if (signature.fused_relu && !CanFuseRelu(signature.attrs)) {
+    planner.ForEach(Volume(planner.out_shape()), ReluElement{planner.Out(), planner.Out()});
+  }
+}
+
+}  // namespace
+
+std::vector<int64_t> RowMajorStridesOf(const Shape& shape) {
+  std::vector<int64_t> strides(shape.size(), 1);
+  for (size_t d = shape.size(); d-- > 1;) strides[d - 1] = strides[d] * shape[d];
+  return strides;
+}
+
+std::vector<int64_t> BroadcastStrides(const Shape& operand, const Shape& shape) {
+  std::vector<int64_t> strides(shape.size(), 0);
+  int64_t stride = 1;
+  for (size_t d = 1; d <= operand.size(); ++d) {
+    const int64_t extent = operand[operand.size() - d];
+    if (extent != 1) strides[shape.size() - d] = stride;
+    stride *= extent;
+  }
+  return strides;
+}
+
+StridedIndex KernelPlanner::Walk(std::span<const int64_t> extents, std::span<const int64_t> strides,
+                                 int64_t offset) {
+  struct Dimension {
+    int64_t extent, stride;
+  };
+  std::vector<Dimension> dimensions;  // innermost first
+  for (size_t d = extents.size(); d-- > 0;) {
+    if (extents[d] == 1) continue;
+    if (!dimensions.empty() && strides[d] == dimensions.back().stride * dimensions.back().extent) {
+      dimensions.back().extent *= extents[d];
+    } else {
+      dimensions.push_back({extents[d], strides[d]});
+    }
+  }
+  StridedIndex index;
+  index.offset = offset;
+  if (dimensions.size() > StridedIndex::kMaxRank) {
+    Fail(absl::StrCat("more than ", int{StridedIndex::kMaxRank}, " dimensions"));
+    return index;
+  }
+  index.rank = static_cast<int>(dimensions.size());
+  for (size_t k = 0; k < dimensions.size(); ++k) {
+    const Dimension& dimension = dimensions[dimensions.size() - 1 - k];
+    index.extent[k] = Divisor::Of(std::max<int64_t>(1, dimension.extent));
+    index.stride[k] = dimension.stride;
+  }
+  return index;
+}
+
+void KernelPlanner::ForEach(int64_t count, ElementFunctor functor) {
+  if (count > 0) plan_.steps.emplace_back(ElementWork{std::move(functor), count});
+}
+
+void KernelPlanner::Reduce(int64_t rows, int64_t terms, bool rows_are_neighbours,
+                           ReductionFunctor functor) {
+  if (rows == 0) return;
+  ReductionWork work{std::move(functor), ShapeOf(rows, terms, rows_are_neighbours), nullptr};
+  if (work.shape.chunks > 1) {
+    const auto partial_bytes = std::visit(
+        [](const auto& f) { return sizeof(typename std::decay_t<decltype(f)>::Partial); },
+        work.functor);
+    work.partials = Scratch<char>(rows * work.shape.chunks * static_cast<int64_t>(partial_bytes));
+  }
+  plan_.steps.emplace_back(std::move(work));
+}
+
+void KernelPlanner::Add(const KernelSignature& signature, const KernelArguments& arguments) {
+  KernelPlanner other(signature, arguments, scratch_);
+  other.plan_.scratch_bytes = plan_.scratch_bytes;
+  PlanPlain(signature, other);
+  status_.Update(other.status_);
+  plan_.scratch_bytes = other.plan_.scratch_bytes;
+  for (KernelStep& step : other.plan_.steps) plan_.steps.push_back(std::move(step));
+}
+
+void KernelPlanner::Fail(const std::string& why) {
+  status_.Update(absl::UnimplementedError(
+      absl::StrCat("the cuda backend has no kernel for ", ToString(signature_), ": ", why)));
+}
+
+absl::StatusOr<KernelPlan> KernelPlanner::Finish() {
+  if (!status_.ok()) return status_;
+  return std::move(plan_);
+}
+
+void* KernelPlanner::Piece(const KernelTensor& tensor, const TensorArgument& argument,
+                           DType dtype) {
+  if (!tensor.present) return nullptr;
+  if (tensor.type.dtype != dtype) {
+    Fail(absl::StrCat("it wants ", Name(dtype), " where it is given ", ToString(tensor.type)));
+    return nullptr;
+  }
+  if (tensor.format != Format::kDense) Fail("its buffers are dense");
+  return argument.data;
+}
+
+uintptr_t KernelPlanner::TakeScratch(int64_t bytes) {
+  const auto at =
+      reinterpret_cast<uintptr_t>(scratch_) + static_cast<uintptr_t>(plan_.scratch_bytes);
+  plan_.scratch_bytes += (bytes + kScratchAlignment - 1) / kScratchAlignment * kScratchAlignment;
+  return at;
+}
+
+absl::StatusOr<KernelPlan> PlanKernel(const KernelSignature& signature,
+                                      const KernelArguments& arguments, void* scratch) {
+  KernelPlanner planner(signature, arguments, scratch);
+  if (arguments.inputs.size() != signature.inputs.size() ||
+      arguments.outputs.size() != signature.outputs.size()) {
+    return absl::InternalError(absl::StrCat("a launch with ", arguments.inputs.size(),
+                                            " inputs and ", arguments.outputs.size(),
+                                            " outputs of ", ToString(signature)));
+  }
+  if (!HasOutput(signature)) return KernelPlan{};
+  if (signature.fused_update) {
+    PlanFusedUpdate(planner, arguments);
+  } else {
+    PlanPlain(signature, planner);
+  }
+  return planner.Finish();
+}
+
+absl::StatusOr<KernelPlan> PlanShapes(const KernelSignature& signature) {
+  std::vector<TensorArgument> in, out;
+  for (const KernelTensor& t : signature.inputs) {
+    in.push_back({nullptr, Box::Full(t.type.shape), t.type.shape});
+  }
+  for (const KernelTensor& t : signature.outputs) {
+    out.push_back({nullptr, Box::Full(t.type.shape), t.type.shape});
+  }
+  return PlanKernel(signature, {in, out, {}, 0}, nullptr);
+}
+
+}  // namespace partita

@@ -1,0 +1,103 @@
+#include "runtime/backend/cuda/plan/kernel_planner.h"
+
+// A row-major matrix is its transpose in column-major order, so each product is planned as that of
+// the transposes: with y' = w' x', the out rows of y' carry the bias.
+
+namespace partita {
+namespace {
+
+// One side of a product: a row-major matrix in memory, `wide` elements from row to row; read by
+// BLAS as its transpose [wide, rows].
+struct Side {
+  const float* data = nullptr;
+  int64_t wide = 0;
+  bool transpose = false;  // of what BLAS reads
+};
+
+struct Sizes {
+  int64_t rows = 1, in = 1, out = 1;
+};
+
+Sizes SizesOf(const MatMul& matmul, const KernelPlanner& planner) {
+  const int gradient = planner.pass().gradient;
+  const Shape& w = gradient == 1   ? planner.out_shape()
+                   : gradient == 0 ? planner.in_shape(0)
+                                   : planner.in_shape(1);
+  const Shape& y = gradient < 0 ? planner.out_shape() : planner.in_shape(1);
+  Sizes sizes;
+  sizes.in = matmul.transposed ? w[1] : w[0];
+  sizes.out = matmul.transposed ? w[0] : w[1];
+  for (size_t d = 0; d + 1 < y.size(); ++d) sizes.rows *= y[d];
+  return sizes;
+}
+
+struct Epilogue {
+  const float* bias = nullptr;
+  bool has_bias = false, relu = false;
+};
+
+// Row-major c[n, m] whose transpose is op(a)[m, k] * op(b)[k, n].
+void PlanProduct(const Side& a, const Side& b, int64_t m, int64_t n, int64_t k,
+                 const Epilogue& epilogue, KernelPlanner& planner) {
+  float* c = planner.Out();
+  if (m == 0 || n == 0) return;
+  if (k == 0) {
+    planner.ForEach(m * n, FillElement{c, 0.0f});
+    if (epilogue.has_bias) {
+      planner.ForEach(m * n,
+                      BiasElement{epilogue.bias, c, Divisor::Of(1), Divisor::Of(m), epilogue.relu});
+    }
+    return;
+  }
+  Gemm gemm;
+  gemm.shape = {a.transpose,       b.transpose,  m, n, k, a.wide, b.wide, m,
+                epilogue.has_bias, epilogue.relu};
+  gemm.a = a.data;
+  gemm.b = b.data;
+  gemm.bias = epilogue.bias;
+  gemm.c = c;
+  planner.Add(gemm);
+}
+
+void PlanBiasGradient(KernelPlanner& planner) {
+  const Shape& dy = planner.in_shape(0);
+  const int64_t out = dy.back();
+  int64_t rows = 1;
+  for (size_t d = 0; d + 1 < dy.size(); ++d) rows *= dy[d];
+  const std::vector<int64_t> one = {1}, outs = {out}, all_rows = {rows};
+  SumReduction sum;
+  sum.a = planner.In(0);
+  sum.a_rows = planner.Walk(outs, one);
+  sum.a_terms = planner.Walk(all_rows, outs);
+  sum.y = planner.Out();
+  planner.Reduce(out, rows, true, sum);
+}
+
+}  // namespace
+
+void PlanOperator(const MatMul& matmul, KernelPlanner& planner) {
+  if (planner.pass().gradient == 2) return PlanBiasGradient(planner);
+  const Sizes z = SizesOf(matmul, planner);
+  const bool t = matmul.transposed;  // w is [out, in], which BLAS reads as [in, out]
+  const int64_t w_wide = t ? z.in : z.out;
+  switch (planner.pass().gradient) {
+    case -1: {
+      const bool bias = planner.inputs() > 2 && planner.present(2);
+      const Epilogue epilogue{bias ? planner.In(2) : nullptr, bias, planner.signature().fused_relu};
+      return PlanProduct({planner.In(1), w_wide, t}, {planner.In(0), z.in, false}, z.out, z.rows,
+                         z.in, epilogue, planner);
+    }
+    case 0:  // dx[rows, in] = dy[rows, out] * w
+      return PlanProduct({planner.In(0), w_wide, !t}, {planner.In(1), z.out, false}, z.in, z.rows,
+                         z.out, {}, planner);
+    default:  // dw[out, in] = dy^T * x, or its transpose
+      if (t) {
+        return PlanProduct({planner.In(0), z.in, false}, {planner.In(1), z.out, true}, z.in, z.out,
+                           z.rows, {}, planner);
+      }
+      return PlanProduct({planner.In(1), z.out, false}, {planner.In(0), z.in, true}, z.out, z.in,
+                         z.rows, {}, planner);
+  }
+}
+
+}  // namespace partita

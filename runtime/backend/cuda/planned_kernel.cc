@@ -1,0 +1,81 @@
+#include "runtime/backend/cuda/planned_kernel.h"
+
+#include <algorithm>
+
+#include "graph/support/check.h"
+#include "graph/support/status_macros.h"
+#include "runtime/backend/cuda/cuda_status.h"
+#include "runtime/backend/cuda/launch_works.h"
+
+namespace partita {
+namespace {
+
+// Enqueues steps one after the other.
+struct StepLauncher {
+  const std::vector<std::unique_ptr<GemmRunner>>& products;
+  const std::vector<std::unique_ptr<ConvolutionRunner>>& convolutions;
+  void* workspace;
+  cudaStream_t stream;
+  size_t next_product = 0, next_convolution = 0;
+
+  absl::Status operator()(const ElementWork& work) {
+    return CudaStatus(LaunchElements(work, stream), "a kernel");
+  }
+  absl::Status operator()(const ReductionWork& work) {
+    return CudaStatus(LaunchReduction(work, stream), "a reduction");
+  }
+  absl::Status operator()(const Gemm& gemm) {
+    CHECK(next_product < products.size()) << "a product that was not prepared";
+    return products[next_product++]->Enqueue(gemm, workspace, stream);
+  }
+  absl::Status operator()(const Convolution& convolution) {
+    CHECK(next_convolution < convolutions.size()) << "a convolution that was not prepared";
+    return convolutions[next_convolution++]->Enqueue(convolution, workspace, stream);
+  }
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Kernel>> PlannedKernel::Prepare(
+    const KernelSignature& signature, std::shared_ptr<VendorHandles> handles) {
+  std::unique_ptr<PlannedKernel> kernel(new PlannedKernel(signature, std::move(handles)));
+  RETURN_IF_ERROR(kernel->PrepareSteps());
+  return kernel;
+}
+
+absl::Status PlannedKernel::PrepareSteps() {
+  ASSIGN_OR_RETURN(const KernelPlan plan, PlanShapes(signature_));
+  plan_bytes_ = plan.scratch_bytes;
+  for (const KernelStep& step : plan.steps) {
+    if (const auto* gemm = std::get_if<Gemm>(&step)) {
+      ASSIGN_OR_RETURN(CublasLt * blas, handles_->cublaslt());
+      ASSIGN_OR_RETURN(auto runner, GemmRunner::Prepare(gemm->shape, blas));
+      workspace_bytes_ = std::max(workspace_bytes_, runner->workspace_bytes());
+      products_.push_back(std::move(runner));
+    } else if (const auto* convolution = std::get_if<Convolution>(&step)) {
+      ASSIGN_OR_RETURN(Cudnn * cudnn, handles_->cudnn());
+      ASSIGN_OR_RETURN(auto runner, ConvolutionRunner::Prepare(convolution->shape, cudnn));
+      workspace_bytes_ = std::max(workspace_bytes_, runner->workspace_bytes());
+      convolutions_.push_back(std::move(runner));
+    }
+  }
+  return absl::OkStatus();
+}
+
+int64_t PlannedKernel::scratch_bytes() const {
+  const int64_t bytes = plan_bytes_ + workspace_bytes_;
+  return bytes == 0 ? 0 : bytes + kScratchAlignment;
+}
+
+absl::Status PlannedKernel::Enqueue(const KernelArguments& arguments, void* scratch,
+                                    cudaStream_t stream) const {
+  const auto start = reinterpret_cast<uintptr_t>(scratch);
+  constexpr auto kStep = static_cast<uintptr_t>(kScratchAlignment);
+  auto* aligned = reinterpret_cast<char*>((start + kStep - 1) / kStep * kStep);
+  ASSIGN_OR_RETURN(const KernelPlan plan, PlanKernel(signature_, arguments, aligned));
+  StepLauncher launcher{products_, convolutions_, aligned + plan_bytes_, stream};
+  for (const KernelStep& step : plan.steps) RETURN_IF_ERROR(std::visit(launcher, step));
+  return absl::OkStatus();
+}
+
+}  // namespace partita

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "runtime/backend/cuda/conv_kernel.h"
+#include "runtime/backend/cuda/cuda_stream.h"
+#include "runtime/backend/cuda/matmul_kernel.h"
+#include "runtime/backend/cuda/vendor_handles.h"
+
+namespace partita {
+
+// Every kernel of the cuda backend: enqueues the steps of its plan (plan/kernel_plan.h).
+class PlannedKernel : public CudaKernel {
+ public:
+  // On the current device, whose libraries these are.
+  static absl::StatusOr<std::unique_ptr<Kernel>> Prepare(const KernelSignature& signature,
+                                                         std::shared_ptr<VendorHandles> handles);
+
+  // Enough to start at a multiple of kScratchAlignment.
+  int64_t scratch_bytes() const override;
+  absl::Status Enqueue(const KernelArguments& arguments, void* scratch,
+                       cudaStream_t stream) const override;
+
+ private:
+  PlannedKernel(const KernelSignature& signature, std::shared_ptr<VendorHandles> handles)
+      : signature_(signature), handles_(std::move(handles)) {}
+  absl::Status PrepareSteps();
+
+  const KernelSignature signature_;
+  std::shared_ptr<VendorHandles> handles_;  // outlive the runners
+  // Of the plan's products and convolutions, in their order.
+  std::vector<std::unique_ptr<GemmRunner>> products_;
+  std::vector<std::unique_ptr<ConvolutionRunner>> convolutions_;
+  int64_t plan_bytes_ = 0, workspace_bytes_ = 0;
+};
+
+}  // namespace partita

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <vector>
+
+#include "tests/conformance/operator_runner.h"
+
+namespace partita {
+
+// What every backend's kernels are compared by: the examples of the operator table with all their
+// passes and fusions, inputs for them, and what the reference kernels make of those.
+
+// The examples of the table, and shapes at which libraries choose their fast code.
+std::vector<OperatorExample> KernelExamples();
+
+// What kernels an example can be asked for: each pass, and its fusions.
+std::vector<WholeKernel> KernelsOf(const OperatorRun& run);
+
+// What launches of the examples are given besides tensors.
+StepArguments ExampleStep();
+constexpr uint64_t kExampleKey = 0x1234;
+
+// Runs the reference kernel.
+std::vector<HostTensor> ReferenceResults(const WholeKernel& whole, std::vector<HostTensor> inputs);
+
+// What a pass reads, whole: operands as the example says, or of that kind.
+std::vector<HostTensor> WholeInputs(Pass pass, const OperatorExample& example,
+                                    const OperatorRun& run, OperandFill::Kind kind,
+                                    std::mt19937_64& random);
+
+struct InputsWithResults {
+  std::vector<HostTensor> inputs, expected;
+};
+// Inputs of a kernel: those of the operator as its example says, weights and states at random, so
+// that no result is not-a-number.
+InputsWithResults InputsAndResults(const WholeKernel& kernel, const OperatorExample& example,
+                                   const OperatorRun& run);
+
+// Sums of some thousand products of numbers up to 1 in another order: relative to the largest
+// element of a tensor, and to 1.
+constexpr double kTolerance = 2e-5;
+void ExpectNear(const std::vector<HostTensor>& expected, const std::vector<HostTensor>& found);
+
+}  // namespace partita

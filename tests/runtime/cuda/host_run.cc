@@ -1,0 +1,144 @@
+#include "tests/runtime/cuda/host_run.h"
+
+#include "graph/support/check.h"
+
+namespace partita {
+namespace {
+
+void Run(const ElementWork& work) {
+  std::visit(
+      [&](const auto& functor) {
+        for (int64_t i = 0; i < work.count; ++i) functor(i);
+      },
+      work.functor);
+}
+
+// The terms [begin, end) of a row as a block of threads takes them: lane by lane, then by a tree.
+template <class F, class Take>
+typename F::Partial Block(const F& functor, int lanes, int64_t begin, int64_t end, Take&& take) {
+  std::vector<typename F::Partial> partials(static_cast<size_t>(lanes), functor.Start());
+  for (int lane = 0; lane < lanes; ++lane) {
+    for (int64_t k = begin + lane; k < end; k += lanes)
+      take(partials[static_cast<size_t>(lane)], k);
+  }
+  for (int half = lanes / 2; half > 0; half /= 2) {
+    for (int lane = 0; lane < half; ++lane) {
+      functor.Merge(partials[static_cast<size_t>(lane)],
+                    partials[static_cast<size_t>(lane + half)]);
+    }
+  }
+  return partials[0];
+}
+
+void Run(const ReductionWork& work) {
+  const ReductionShape& shape = work.shape;
+  CHECK(shape.kBlockThreads % shape.lanes == 0 && (shape.lanes & (shape.lanes - 1)) == 0);
+  std::visit(
+      [&](const auto& functor) {
+        using Partial = typename std::decay_t<decltype(functor)>::Partial;
+        auto* partials = static_cast<Partial*>(work.partials);
+        for (int64_t row = 0; row < shape.rows; ++row) {
+          const auto add = [&](Partial& partial, int64_t k) { functor.Add(partial, row, k); };
+          if (shape.chunks == 1) {
+            functor.Store(row, Block(functor, shape.lanes, 0, shape.terms, add));
+            continue;
+          }
+          Partial* of_row = partials + row * shape.chunks;
+          for (int64_t c = 0; c < shape.chunks; ++c) {
+            of_row[c] =
+                Block(functor, shape.lanes, shape.ChunkBegin(c), shape.ChunkBegin(c + 1), add);
+          }
+          functor.Store(
+              row, Block(functor, ReductionShape::kMergeLanes, 0, shape.chunks,
+                         [&](Partial& partial, int64_t c) { functor.Merge(partial, of_row[c]); }));
+        }
+      },
+      work.functor);
+}
+
+void Run(const Gemm& gemm) {
+  const GemmShape& s = gemm.shape;
+  for (int64_t j = 0; j < s.n; ++j) {
+    for (int64_t i = 0; i < s.m; ++i) {
+      double sum = s.bias ? static_cast<double>(gemm.bias[i]) : 0;
+      for (int64_t k = 0; k < s.k; ++k) {
+        const float a = s.transpose_a ? gemm.a[k + i * s.lda] : gemm.a[i + k * s.lda];
+        const float b = s.transpose_b ? gemm.b[j + k * s.ldb] : gemm.b[k + j * s.ldb];
+        sum += static_cast<double>(a) * static_cast<double>(b);
+      }
+      gemm.c[i + j * s.ldc] = static_cast<float>(s.relu && sum < 0 ? 0 : sum);
+    }
+  }
+}
+
+// Calls visit(offset in x, in w, in y) for every product of a convolution.
+template <class Visit>
+void ForEachProduct(const ConvolutionShape& s, Visit&& visit) {
+  const int64_t c = s.w[1], k_of_group = s.y[1] / s.groups;
+  for (int64_t n = 0; n < s.y[0]; ++n) {
+    for (int64_t k = 0; k < s.y[1]; ++k) {
+      for (int64_t oh = 0; oh < s.y[2]; ++oh) {
+        for (int64_t ow = 0; ow < s.y[3]; ++ow) {
+          const int64_t y_at = ((n * s.y[1] + k) * s.y[2] + oh) * s.y[3] + ow;
+          for (int64_t tap = 0; tap < c * s.w[2] * s.w[3]; ++tap) {
+            const int64_t b = tap % s.w[3], a = tap / s.w[3] % s.w[2], i = tap / s.w[3] / s.w[2];
+            const int64_t h = oh * s.stride[0] - s.pad[0] + a * s.dilation[0];
+            const int64_t w = ow * s.stride[1] - s.pad[1] + b * s.dilation[1];
+            if (h < 0 || h >= s.x[2] || w < 0 || w >= s.x[3]) continue;
+            const int64_t channel = k / k_of_group * c + i;
+            visit(((n * s.x[1] + channel) * s.x[2] + h) * s.x[3] + w, k * c * s.w[2] * s.w[3] + tap,
+                  y_at);
+          }
+        }
+      }
+    }
+  }
+}
+
+int64_t VolumeOf(const std::array<int64_t, 4>& extents) {
+  return extents[0] * extents[1] * extents[2] * extents[3];
+}
+
+// What cudnnSetConvolutionNdDescriptor's formula gives for y.
+void CheckExtents(const ConvolutionShape& s) {
+  CHECK_EQ(s.x[1], s.w[1] * s.groups);
+  CHECK_EQ(s.y[1], s.w[0]);
+  for (size_t d = 0; d < 2; ++d) {
+    CHECK(s.pad[d] >= 0);
+    const int64_t reach = s.dilation[d] * (s.w[d + 2] - 1) + 1;
+    CHECK_EQ(s.y[d + 2], (s.x[d + 2] + 2 * s.pad[d] - reach) / s.stride[d] + 1);
+  }
+}
+
+void Run(const Convolution& convolution) {
+  const ConvolutionShape& s = convolution.shape;
+  CheckExtents(s);
+  const auto [x, w, y] = std::tuple(convolution.x, convolution.w, convolution.y);
+  float* const result = s.pass == ConvolutionPass::kForward ? y
+                        : s.pass == ConvolutionPass::kData  ? x
+                                                            : w;
+  std::vector<double> sums(static_cast<size_t>(VolumeOf(s.pass == ConvolutionPass::kForward ? s.y
+                                                        : s.pass == ConvolutionPass::kData  ? s.x
+                                                                                           : s.w)));
+  ForEachProduct(s, [&](int64_t x_at, int64_t w_at, int64_t y_at) {
+    if (s.pass == ConvolutionPass::kForward) {
+      sums[static_cast<size_t>(y_at)] += static_cast<double>(x[x_at]) * w[w_at];
+    } else if (s.pass == ConvolutionPass::kData) {
+      sums[static_cast<size_t>(x_at)] += static_cast<double>(w[w_at]) * y[y_at];
+    } else {
+      sums[static_cast<size_t>(w_at)] += static_cast<double>(x[x_at]) * y[y_at];
+    }
+  });
+  for (size_t i = 0; i < sums.size(); ++i) result[i] = static_cast<float>(sums[i]);
+  Run(convolution.epilogue);
+}
+
+}  // namespace
+
+void RunOnHost(const KernelPlan& plan) {
+  for (const KernelStep& step : plan.steps) {
+    std::visit([](const auto& work) { Run(work); }, step);
+  }
+}
+
+}  // namespace partita
