@@ -230,7 +230,7 @@ TEST(NcclPlansTest, AFailureOfOneDeviceEndsTheStepOnAll) {
 }
 
 TEST(NcclPlansTest, AlexNetSTrainsAsTheSerialModelDoes) {
-  ExpertTraining training("alexnet_s56", 8, 200, 3);
+  ExpertTraining training("alexnet_s56", 8, 200, 2);
   for (int devices : {2, 4, 8}) training.Expect("data_parallel", devices);
   training.Expect("one_weird_trick", 4);
 }
