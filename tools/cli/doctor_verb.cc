@@ -29,7 +29,8 @@ absl::StatusOr<Answer> RunDoctor() {
         backend.ok() ? row.description : std::string(backend.status().message()));
   }
   for (const CommunicatorRow& row : Communicators()) {
-    add(absl::StrCat("communicator ", row.name), row.make != nullptr, row.description);
+    const bool built = row.make != nullptr;
+    add(absl::StrCat("communicator ", row.name), built, built ? row.description : row.missing);
   }
   answer.json["parts"] = parts;
   answer.text = TableText(table, 3);
