@@ -100,7 +100,8 @@ class CommunicatorTest : public ::testing::TestWithParam<const char*> {
       own.push_back(Numbers<T>(static_cast<size_t>(SendElements(collective, r)), random_));
       auto& bytes = memory[group[static_cast<size_t>(r)].index()];
       bytes.resize(static_cast<size_t>(BytesOf(collective, r, dtype)) + 64);
-      std::memcpy(bytes.data(), own.back().data(), own.back().size() * sizeof(T));
+      const auto* begin = reinterpret_cast<const char*>(own.back().data());
+      std::copy(begin, begin + own.back().size() * sizeof(T), bytes.begin());
     }
     jobs_.push_back({});
     jobs_.back().push_back(CollectiveJob(TaskId(next_task_++), group, collective,
@@ -114,8 +115,8 @@ class CommunicatorTest : public ::testing::TestWithParam<const char*> {
       const DeviceId device = group[static_cast<size_t>(r)];
       const Expected<T> want = ResultOf(collective, own, r);
       std::vector<T> got(want.values.size());
-      std::memcpy(got.data(), memory[device.index()].data() + want.first * SizeOf(dtype),
-                  got.size() * sizeof(T));
+      const auto from = memory[device.index()].begin() + want.first * SizeOf(dtype);
+      std::copy_n(from, got.size() * sizeof(T), reinterpret_cast<char*>(got.data()));
       EXPECT_EQ(got, want.values) << ToString(collective) << " by " << algorithm << ", rank " << r;
       EXPECT_EQ((after[device.index()] - before[device.index()]).value(),
                 ElementsReceived(task, device) * SizeOf(dtype));

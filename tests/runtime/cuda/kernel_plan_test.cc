@@ -218,7 +218,9 @@ TEST(CudaKernelPlanTest, LongReductionsAreCutIntoChunksAndEqualTheReference) {
     for (const WholeKernel& kernel : KernelsOf(run)) {
       if (kernel.signature.fused_update) continue;
       SCOPED_TRACE(example.name + ": " + ToString(kernel.signature));
-      for (const KernelStep& step : PlanShapes(kernel.signature)->steps) {
+      const auto plan = PlanShapes(kernel.signature);
+      ASSERT_TRUE(plan.ok()) << plan.status();
+      for (const KernelStep& step : plan->steps) {
         if (const auto* work = std::get_if<ReductionWork>(&step)) cut |= work->shape.chunks > 1;
       }
       const auto [inputs, expected] = InputsAndResults(kernel, example, run);
