@@ -102,11 +102,19 @@ class Stream {
   virtual std::string Describe() const = 0;
 };
 
+// A piece of a device's memory, which a backend's subclass frees.
 class DeviceMemory {
  public:
+  DeviceMemory(void* data, int64_t bytes) : data_(data), bytes_(bytes) {}
+  DeviceMemory(const DeviceMemory&) = delete;
+  DeviceMemory& operator=(const DeviceMemory&) = delete;
   virtual ~DeviceMemory() = default;
-  virtual void* data() const = 0;
-  virtual int64_t bytes() const = 0;
+  void* data() const { return data_; }
+  int64_t bytes() const { return bytes_; }
+
+ private:
+  void* const data_;
+  const int64_t bytes_;
 };
 
 // What a stream is for. One for communication runs host calls and copies only: it needs no team of

@@ -44,7 +44,7 @@ constexpr const char* kNoMpi = "MPI was not found when this program was built (l
 absl::StatusOr<std::unique_ptr<Communicator>> MakeNccl(const CommunicatorSetup& setup) {
   return MakeNcclCommunicator({.devices = setup.devices,
                                .port = setup.port,
-                               .library = setup.nccl_library,
+                               .soname = setup.nccl_library,
                                .connect_seconds = setup.connect_seconds});
 }
 constexpr const char* kNoNccl = "";

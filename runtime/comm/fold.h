@@ -22,6 +22,16 @@ void FoldTwo(const MessagePort::Combine& combine, void* into, const void* arrive
 // same range: how many.
 size_t StepsOfRange(std::span<const CollectiveStep> steps);
 
+// Calls visit(range, index of its first step) for the ranges of a rank's receives, one by one.
+template <class Visit>
+void ForEachRange(std::span<const CollectiveStep> steps, Visit&& visit) {
+  for (size_t first = 0; first < steps.size();) {
+    const auto range = steps.subspan(first, StepsOfRange(steps.subspan(first)));
+    visit(range, first);
+    first += range.size();
+  }
+}
+
 // What folds into the range of `steps` (as counted above), in ascending order of ranks: what has
 // arrived, arrival(k) for steps[k], and the rank's own value at its place, unless they copy.
 template <class Arrival>

@@ -2,17 +2,36 @@
 
 #include <sched.h>
 
+#include "absl/strings/str_cat.h"
 #include "graph/support/status_macros.h"
 
 namespace partita {
 
 absl::Status MessagePort::Exchange(std::span<const Message> messages, int tag) {
+  RETURN_IF_ERROR(Reason());
   RETURN_IF_ERROR(Begin(messages, tag));
   waiting_.store(true, std::memory_order_relaxed);
-  absl::StatusOr<bool> done = false;
-  while ((done = Advance()).ok() && !*done) sched_yield();  // ranks may be more than cores
+  absl::Status status;
+  while ((status = Reason()).ok()) {
+    const absl::StatusOr<bool> done = Advance();
+    status = done.status();
+    if (!status.ok() || *done) break;
+    sched_yield();  // ranks may be more than cores
+  }
   waiting_.store(false, std::memory_order_relaxed);
-  return done.status();
+  return status;
+}
+
+void MessagePort::Abort(const absl::Status& reason) {
+  const std::lock_guard lock(mutex_);
+  if (reason_.ok()) reason_ = reason;
+  aborted_.store(true);
+}
+
+absl::Status MessagePort::Reason() const {
+  if (!aborted_.load(std::memory_order_relaxed)) return absl::OkStatus();
+  const std::lock_guard lock(mutex_);
+  return absl::CancelledError(absl::StrCat("communication was given up: ", reason_.message()));
 }
 
 absl::Status Broadcast(MessagePort& port, int root, void* data, int64_t bytes) {

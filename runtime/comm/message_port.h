@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -54,10 +55,16 @@ class MessagePort {
 
   // Ends this process's exchanges, the present one and later ones, with this error. What peers wait
   // for never comes: the process should end, and the launcher the others.
-  virtual void Abort(const absl::Status& reason) = 0;
+  void Abort(const absl::Status& reason);
+
+ protected:
+  // Cancelled after Abort.
+  absl::Status Reason() const;
 
  private:
-  std::atomic<bool> waiting_{false};
+  std::atomic<bool> waiting_{false}, aborted_{false};
+  mutable std::mutex mutex_;
+  absl::Status reason_;
 };
 
 // Every rank gets the root's bytes. Collective: all ranks call it in the same order.

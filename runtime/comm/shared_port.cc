@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cstring>
 #include <fstream>
-#include <mutex>
 #include <string>
 #include <vector>
 
@@ -197,11 +196,14 @@ class SharedPort : public MessagePort {
     }
   }
 
+  ~SharedPort() override {
+    if (const absl::Status reason = Reason(); !reason.ok()) outer_->Abort(reason);
+  }
+
   int rank() const override { return outer_->rank(); }
   int size() const override { return outer_->size(); }
 
   absl::Status Begin(std::span<const Message> messages, int tag) override {
-    RETURN_IF_ERROR(Reason());
     const int own = place_[static_cast<size_t>(rank())];
     for (size_t k = 0; k < locals_.size(); ++k) {
       sends_[k].Start(RingOf(own, static_cast<int>(k)), tag);
@@ -221,7 +223,6 @@ class SharedPort : public MessagePort {
   }
 
   absl::StatusOr<bool> Advance() override {
-    RETURN_IF_ERROR(Reason());
     bool done = true;
     for (size_t k = 0; k < locals_.size(); ++k) {
       sends_[k].AdvanceSend();
@@ -234,25 +235,10 @@ class SharedPort : public MessagePort {
     return done && outside_done_;
   }
 
-  void Abort(const absl::Status& reason) override {
-    {
-      std::lock_guard lock(mutex_);
-      if (reason_.ok()) reason_ = reason;
-    }
-    aborted_.store(true);
-    outer_->Abort(reason);
-  }
-
  private:
   Ring& RingOf(int from, int to) const {
     return segment_->rings()[static_cast<size_t>(from) * locals_.size() + static_cast<size_t>(to)];
   }
-  absl::Status Reason() const {
-    if (!aborted_.load(std::memory_order_relaxed)) return absl::OkStatus();
-    std::lock_guard lock(mutex_);
-    return absl::CancelledError(absl::StrCat("communication was given up: ", reason_.message()));
-  }
-
   std::unique_ptr<MessagePort> outer_;
   const std::vector<int> locals_;
   std::unique_ptr<Segment> segment_;
@@ -260,9 +246,6 @@ class SharedPort : public MessagePort {
   std::vector<Flow> sends_, receives_;  // by local
   std::vector<Message> outside_;
   bool outside_done_ = true;
-  std::atomic<bool> aborted_{false};
-  mutable std::mutex mutex_;
-  absl::Status reason_;
 };
 
 }  // namespace

@@ -168,9 +168,9 @@ class BackendExecutor : public Executor {
     for (size_t b = program_.tasks.buffers().size(); b-- > 0;) {
       const Buffer& buffer = program_.tasks.buffers()[b];
       if (!buffer.persistent() || buffer.tensor != id || !IsPlaced(buffer)) continue;
-      ASSIGN_OR_RETURN(const std::vector<char> piece, ValueOf(buffer));
-      RETURN_IF_ERROR(RunDenseMove({MoveSignature::Kind::kCopy, type.dtype, piece.data(), values,
-                                    buffer.box, full, buffer.box}));
+      ASSIGN_OR_RETURN(const auto pieces, ValuesOf({&buffer}));
+      RETURN_IF_ERROR(RunDenseMove({MoveSignature::Kind::kCopy, type.dtype, pieces[0].data(),
+                                    values, buffer.box, full, buffer.box}));
     }
     return absl::OkStatus();
   }
@@ -210,9 +210,13 @@ class BackendExecutor : public Executor {
     }
     StepResult result;
     result.wall_ns = SteadyNow() - start;
+    std::vector<const Buffer*> outputs;
     for (const HostOutput& output : program_.tasks.outputs()) {
-      ASSIGN_OR_RETURN(const double value, NumberIn(program_.tasks.buffer(output.buffer)));
-      result.outputs.push_back(value);
+      outputs.push_back(&program_.tasks.buffer(output.buffer));
+    }
+    ASSIGN_OR_RETURN(const auto values, ValuesOf(outputs));
+    for (size_t k = 0; k < outputs.size(); ++k) {
+      result.outputs.push_back(NumberIn(outputs[k]->dtype, values[k]));
     }
     if (options_.record_timeline) {
       for (DeviceLanes* lanes : Lanes()) lanes->AppendTimeline(start, result.timeline);
@@ -222,8 +226,8 @@ class BackendExecutor : public Executor {
 
   absl::Status ReadOutput(size_t output, void* values) override {
     const Buffer& buffer = program_.tasks.buffer(program_.tasks.outputs()[output].buffer);
-    ASSIGN_OR_RETURN(const std::vector<char> value, ValueOf(buffer));
-    std::copy(value.begin(), value.end(), static_cast<char*>(values));
+    ASSIGN_OR_RETURN(const auto value, ValuesOf({&buffer}));
+    std::copy(value[0].begin(), value[0].end(), static_cast<char*>(values));
     return absl::OkStatus();
   }
 
@@ -282,12 +286,12 @@ class BackendExecutor : public Executor {
     RETURN_IF_ERROR(ReadTensor(tensor.id, whole.data()));
     for (const Buffer* piece : pieces) {
       if (LanesOf(*piece) == nullptr) continue;
-      ASSIGN_OR_RETURN(const std::vector<char> own, OwnValueOf(*piece));
-      want.resize(own.size());
+      ASSIGN_OR_RETURN(const auto own, OwnValuesOf({piece}));
+      want.resize(own[0].size());
       RETURN_IF_ERROR(
           RunDenseMove({MoveSignature::Kind::kCopy, piece->dtype, whole.data(), want.data(),
                         Box::Full(tensor.type.shape), piece->box, piece->box}));
-      if (want == own) continue;
+      if (want == own[0]) continue;
       return absl::DataLossError(absl::StrCat("copies of '", tensor.name, "' ",
                                               ToString(piece->box), " differ; device ",
                                               piece->device.value(), " holds another value"));
@@ -356,33 +360,36 @@ class BackendExecutor : public Executor {
     return status;
   }
 
-  absl::StatusOr<std::vector<char>> OwnValueOf(const Buffer& buffer) {
-    std::vector<char> value(static_cast<size_t>(buffer.elements() * SizeOf(buffer.dtype)));
-    LanesOf(buffer)->CopyToHost(buffer, value.data());
-    RETURN_IF_ERROR(LanesOf(buffer)->Synchronize());
-    return value;
+  using Values = std::vector<std::vector<char>>;  // bytes of each of some buffers
+
+  // Of other processes' buffers only the sizes are right.
+  absl::StatusOr<Values> OwnValuesOf(const std::vector<const Buffer*>& buffers) {
+    Values values;
+    for (const Buffer* buffer : buffers) {
+      auto& value =
+          values.emplace_back(static_cast<size_t>(buffer->elements() * SizeOf(buffer->dtype)));
+      if (DeviceLanes* lanes = LanesOf(*buffer)) lanes->CopyToHost(*buffer, value.data());
+    }
+    RETURN_IF_ERROR(Synchronize());
+    return values;
   }
 
-  // The bytes of a buffer, wherever it is: its process sends them to all.
-  absl::StatusOr<std::vector<char>> ValueOf(const Buffer& buffer) {
-    std::vector<char> value(static_cast<size_t>(buffer.elements() * SizeOf(buffer.dtype)));
-    if (LanesOf(buffer) != nullptr) {
-      ASSIGN_OR_RETURN(value, OwnValueOf(buffer));
+  // Wherever they are: their processes send them to all.
+  absl::StatusOr<Values> ValuesOf(const std::vector<const Buffer*>& buffers) {
+    ASSIGN_OR_RETURN(Values values, OwnValuesOf(buffers));
+    for (size_t k = 0; k < buffers.size() && options_.port != nullptr; ++k) {
+      RETURN_IF_ERROR(Broadcast(*options_.port, buffers[k]->device.value(), values[k].data(),
+                                static_cast<int64_t>(values[k].size())));
     }
-    if (options_.port != nullptr) {
-      RETURN_IF_ERROR(Broadcast(*options_.port, buffer.device.value(), value.data(),
-                                static_cast<int64_t>(value.size())));
-    }
-    return value;
+    return values;
   }
 
-  absl::StatusOr<double> NumberIn(const Buffer& buffer) {
-    ASSIGN_OR_RETURN(const std::vector<char> value, ValueOf(buffer));
+  static double NumberIn(DType dtype, const std::vector<char>& value) {
     auto as = [&value]<class T>(T number) {
       std::memcpy(&number, value.data(), sizeof(number));
       return static_cast<double>(number);
     };
-    switch (buffer.dtype) {
+    switch (dtype) {
       case DType::kFloat32:
         return as(float{});
       case DType::kFloat64:

@@ -19,7 +19,7 @@
 #include "graph/collective/algorithms.h"
 #include "graph/support/clock.h"
 #include "graph/support/status_macros.h"
-#include "runtime/comm/message_communicator.h"
+#include "runtime/comm/collective_run.h"
 #include "runtime/comm/mpi/mpi_allreduce.h"
 #include "runtime/comm/mpi/mpi_port.h"
 #include "runtime/comm/shared_port.h"
@@ -34,53 +34,21 @@ struct Way {
   std::vector<int64_t> times = {};  // ns
 };
 
-// Runs a schedule of ours on a port, without streams.
-absl::Status RunSchedule(MessagePort& port, const std::vector<RankRound>& rounds,
-                         std::vector<float>& values) {
-  for (const RankRound& round : rounds) {
-    std::vector<MessagePort::Message> messages;
-    for (const CollectiveStep& step : round.sends) {
-      messages.push_back({step.to, false, &values[static_cast<size_t>(step.source_offset)],
-                          step.count * static_cast<int64_t>(sizeof(float))});
-    }
-    for (const CollectiveStep& step : round.receives) {
-      MessagePort::Message message{step.from, true,
-                                   &values[static_cast<size_t>(step.destination_offset)],
-                                   step.count * static_cast<int64_t>(sizeof(float))};
-      if (step.action == StepAction::kReduce) {
-        message.combine = {DType::kFloat32, Reduction::kSum, step.to < step.from};
-      }
-      messages.push_back(message);
-    }
-    RETURN_IF_ERROR(port.Exchange(messages, 1));
-  }
-  return absl::OkStatus();
-}
-
-// Whether rounds can be run in place with one arrival in each range: then nothing is kept apart.
-bool RunsInPlace(const CollectiveSchedule& schedule) {
-  for (const CollectiveRound& round : schedule.rounds) {
-    if (round.sends_snapshot) return false;
-    for (size_t a = 0; a < round.steps.size(); ++a) {
-      for (size_t b = 0; b < a; ++b) {
-        const CollectiveStep &x = round.steps[a], &y = round.steps[b];
-        if (x.to == y.to && x.destination() == y.destination()) return false;
-      }
-    }
-  }
-  return true;
-}
-
 absl::Status AddWays(MessagePort& port, const std::string& path, int64_t count,
                      std::vector<Way>& ways) {
   for (const CollectiveAlgorithm& row : CollectiveAlgorithms()) {
     if (!row.kinds.contains(CollectiveKind::kAllReduce)) continue;
-    const Collective collective{CollectiveKind::kAllReduce, port.size(), count};
-    ASSIGN_OR_RETURN(const CollectiveSchedule schedule, BuildSchedule(row.name, collective));
-    if (!RunsInPlace(schedule)) continue;
+    CollectiveTask task{.collective = {CollectiveKind::kAllReduce, port.size(), count}};
+    for (int rank = 0; rank < port.size(); ++rank) task.group.push_back(DeviceId(rank));
+    ASSIGN_OR_RETURN(const CollectiveSchedule schedule, BuildSchedule(row.name, task.collective));
     ways.push_back({std::string(row.name) + ", " + path,
-                    [&port, rounds = RoundsOfRank(schedule, port.rank())](
-                        std::vector<float>& values) { return RunSchedule(port, rounds, values); }});
+                    [&port, task, rounds = RoundsOfRank(schedule, port.rank()),
+                     scratch = std::vector<char>()](std::vector<float>& values) mutable {
+                      auto* data = reinterpret_cast<char*>(values.data());
+                      CollectiveRun run(port, task, 1, {data, data, &scratch});
+                      for (const RankRound& round : rounds) RETURN_IF_ERROR(run.Run(round));
+                      return absl::OkStatus();
+                    }});
   }
   return absl::OkStatus();
 }

@@ -11,14 +11,8 @@ namespace {
 
 class CudaMemory : public DeviceMemory {
  public:
-  CudaMemory(void* data, int64_t bytes) : data_(data), bytes_(bytes) {}
-  ~CudaMemory() override { cudaFree(data_); }
-  void* data() const override { return data_; }
-  int64_t bytes() const override { return bytes_; }
-
- private:
-  void* data_;
-  int64_t bytes_;
+  using DeviceMemory::DeviceMemory;
+  ~CudaMemory() override { cudaFree(data()); }
 };
 
 }  // namespace
@@ -37,23 +31,6 @@ absl::Status CudaStatus(cudaError_t code, const char* what) {
 
 absl::Status CudaDeviceState::MakeCurrent() const {
   return CudaStatus(cudaSetDevice(index_), "choosing a GPU");
-}
-
-void CudaDeviceState::Fail(const absl::Status& status) {
-  std::function<void(const absl::Status&)> report;
-  {
-    std::lock_guard lock(mutex_);
-    if (failed_.load(std::memory_order_relaxed)) return;
-    status_ = status;
-    failed_.store(true, std::memory_order_release);
-    report = report_;
-  }
-  if (report) report(status);
-}
-
-absl::Status CudaDeviceState::status() const {
-  std::lock_guard lock(mutex_);
-  return status_;
 }
 
 CudaDevice::CudaDevice(int index, bool tf32)

@@ -2,13 +2,12 @@
 
 #include <cuda_runtime_api.h>
 
-#include <atomic>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 
 #include "runtime/backend/backend.h"
+#include "runtime/backend/first_error.h"
 
 namespace partita {
 
@@ -23,17 +22,16 @@ class CudaDeviceState {
   absl::Status MakeCurrent() const;
 
   // Keeps the first error and tells the device's reporter. Work that is enqueued later is skipped.
-  void Fail(const absl::Status& status);
-  bool failed() const { return failed_.load(std::memory_order_acquire); }
-  absl::Status status() const;
-  void set_report(std::function<void(const absl::Status&)> report) { report_ = std::move(report); }
+  void Fail(const absl::Status& status) { error_.Set(status); }
+  bool failed() const { return error_.is_set(); }
+  absl::Status status() const { return error_.status(); }
+  void set_report(std::function<void(const absl::Status&)> report) {
+    error_.set_report(std::move(report));
+  }
 
  private:
   const int index_;
-  mutable std::mutex mutex_;
-  std::atomic<bool> failed_{false};
-  absl::Status status_;
-  std::function<void(const absl::Status&)> report_;
+  FirstError error_;
 };
 
 // One GPU. Streams are CUDA streams that do not wait for the default stream; memory is zeroed.

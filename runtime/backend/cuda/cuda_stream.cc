@@ -143,16 +143,17 @@ absl::Status CudaStream::RunMove(const MoveArguments& move) {
   }
   const StridedBox box = StridedBoxOf(move);
   if (box.elements > 0 && box.contiguous() && move.kind == MoveSignature::Kind::kCopy) {
-    return CopyRows(move, cudaMemcpyDeviceToDevice);
+    return CopyRows(move, box, cudaMemcpyDeviceToDevice);
   }
   return CudaStatus(
       LaunchMove(MoveOpOf(move.kind), ElementTypeOf(move.dtype), box, move.from, move.to, stream_),
       "a move");
 }
 
-absl::Status CudaStream::CopyRows(const MoveArguments& move, cudaMemcpyKind kind) {
+absl::Status CudaStream::CopyRows(const MoveArguments& move, const StridedBox& box,
+                                  cudaMemcpyKind kind) {
   const auto size = static_cast<size_t>(SizeOf(move.dtype));
-  for (const RowsCopy& copy : RowsCopiesOf(StridedBoxOf(move))) {
+  for (const RowsCopy& copy : RowsCopiesOf(box)) {
     auto* to = static_cast<char*>(move.to) + static_cast<size_t>(copy.to_offset) * size;
     const auto* from =
         static_cast<const char*>(move.from) + static_cast<size_t>(copy.from_offset) * size;
@@ -166,19 +167,23 @@ absl::Status CudaStream::CopyRows(const MoveArguments& move, cudaMemcpyKind kind
 }
 
 void CudaStream::CopyFromHost(const MoveArguments& move, WorkTiming* timing) {
-  Do("copy from host", timing, [&] { return CopyRows(move, cudaMemcpyHostToDevice); });
+  Do("copy from host", timing,
+     [&] { return CopyRows(move, StridedBoxOf(move), cudaMemcpyHostToDevice); });
 }
 
 void CudaStream::CopyToHost(const MoveArguments& move, WorkTiming* timing) {
-  Do("copy to host", timing, [&] { return CopyRows(move, cudaMemcpyDeviceToHost); });
+  Do("copy to host", timing,
+     [&] { return CopyRows(move, StridedBoxOf(move), cudaMemcpyDeviceToHost); });
 }
 
 void CudaStream::CheckFinite(DType dtype, const void* data, int64_t count,
                              std::function<absl::Status()> error) {
   if (dtype != DType::kFloat32 && dtype != DType::kFloat64) return;
   Do("check of finite values", nullptr, [&]() -> absl::Status {
-    if (checks_.size() == kMostChecks) RETURN_IF_ERROR(WaitUntilIdle());
-    if (checks_.size() == kMostChecks) RETURN_IF_ERROR(CheckFlags());
+    if (checks_.size() == kMostChecks) {
+      RETURN_IF_ERROR(WaitUntilIdle());
+      RETURN_IF_ERROR(CheckFlags());
+    }
     int32_t* flag = flags_ + checks_.size();
     checks_.push_back(std::move(error));
     return CudaStatus(LaunchFiniteCheck(ElementTypeOf(dtype), data, count, flag, stream_),

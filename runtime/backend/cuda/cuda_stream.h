@@ -11,6 +11,7 @@
 
 #include "runtime/backend/backend.h"
 #include "runtime/backend/cuda/cuda_device.h"
+#include "runtime/backend/cuda/strided_box.h"
 
 namespace partita {
 
@@ -77,7 +78,7 @@ class CudaStream : public Stream {
   // Runs `enqueue` unless the device has failed, between timing events where asked for.
   template <class Call>
   void Do(const char* what, WorkTiming* timing, Call&& enqueue);
-  absl::Status CopyRows(const MoveArguments& move, cudaMemcpyKind kind);
+  absl::Status CopyRows(const MoveArguments& move, const StridedBox& box, cudaMemcpyKind kind);
   absl::Status RunMove(const MoveArguments& move);
   absl::Status EnqueueStamp(int64_t* ns);
   void CountWork();

@@ -33,24 +33,13 @@ bool AllFinite(DType dtype, const void* data, int64_t count) {
 }  // namespace
 
 void HostDeviceState::Fail(const absl::Status& status) {
-  std::function<void(const absl::Status&)> report;
-  {
+  error_.Set(status, [this] {
     std::lock_guard lock(mutex_);
-    if (failed_.load(std::memory_order_relaxed)) return;
-    status_ = status;
-    failed_.store(true, std::memory_order_release);
     for (auto* event : events_) {
       event->store(kReleased, std::memory_order_release);
       event->notify_all();
     }
-    report = report_;
-  }
-  if (report) report(status);
-}
-
-absl::Status HostDeviceState::status() const {
-  std::lock_guard lock(mutex_);
-  return status_;
+  });
 }
 
 void HostDeviceState::Register(std::atomic<int64_t>* round) {
@@ -239,16 +228,10 @@ namespace {
 // Host memory, zeroed, on huge pages where the system has them.
 class HostMemory : public DeviceMemory {
  public:
-  HostMemory(void* data, int64_t bytes) : data_(data), bytes_(bytes) {}
+  using DeviceMemory::DeviceMemory;
   ~HostMemory() override {
-    if (bytes_ > 0) munmap(data_, static_cast<size_t>(bytes_));
+    if (bytes() > 0) munmap(data(), static_cast<size_t>(bytes()));
   }
-  void* data() const override { return data_; }
-  int64_t bytes() const override { return bytes_; }
-
- private:
-  void* data_;
-  int64_t bytes_;
 };
 
 }  // namespace

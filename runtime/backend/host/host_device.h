@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "runtime/backend/backend.h"
+#include "runtime/backend/first_error.h"
 
 namespace partita {
 
@@ -30,17 +31,17 @@ class HostDeviceState {
  public:
   // Keeps the first error, tells `report`, and releases everyone who waits for an event.
   void Fail(const absl::Status& status);
-  bool failed() const { return failed_.load(std::memory_order_acquire); }
-  absl::Status status() const;
-  void set_report(std::function<void(const absl::Status&)> report) { report_ = std::move(report); }
+  bool failed() const { return error_.is_set(); }
+  absl::Status status() const { return error_.status(); }
+  void set_report(std::function<void(const absl::Status&)> report) {
+    error_.set_report(std::move(report));
+  }
   void Register(std::atomic<int64_t>* round);
   void Unregister(std::atomic<int64_t>* round);
 
  private:
-  mutable std::mutex mutex_;
-  std::atomic<bool> failed_{false};
-  absl::Status status_;
-  std::function<void(const absl::Status&)> report_;
+  FirstError error_;
+  std::mutex mutex_;  // of events_
   std::vector<std::atomic<int64_t>*> events_;
 };
 

@@ -97,10 +97,8 @@ class InprocCommunicator : public Communicator {
     for (const RankRound& round : shared.rounds[rank]) {
       const auto& steps = round.receives;
       arrived.clear();
-      for (size_t first = 0; first < steps.size();) {
-        const CollectiveStep& step = steps[first];
-        const auto range =
-            std::span(steps).subspan(first, StepsOfRange(std::span(steps).subspan(first)));
+      ForEachRange(steps, [&](std::span<const CollectiveStep> range, size_t) {
+        const CollectiveStep& step = range[0];
         char* into = own + step.destination_offset * size;
         const auto values = ValuesInOrder(range, into, [&](size_t k) -> const void* {
           return static_cast<const char*>(shared.send[static_cast<size_t>(range[k].from)][0]) +
@@ -111,8 +109,7 @@ class InprocCommunicator : public Communicator {
           into = arrived.data() + arrived.size() - step.count * size;
         }
         Fold(task.dtype, task.collective.reduction, values, into, step.count);
-        first += range.size();
-      }
+      });
       if (!shared.barrier.Arrive()) return Broken();
       if (round.sends_snapshot) {
         Commit(steps, arrived, own, size);
@@ -126,13 +123,11 @@ class InprocCommunicator : public Communicator {
   static void Commit(const std::vector<CollectiveStep>& steps, const std::vector<char>& arrived,
                      char* own, int64_t size) {
     const char* from = arrived.data();
-    for (size_t first = 0; first < steps.size();) {
-      const CollectiveStep& step = steps[first];
-      std::memcpy(own + step.destination_offset * size, from,
-                  static_cast<size_t>(step.count * size));
-      from += step.count * size;
-      first += StepsOfRange(std::span(steps).subspan(first));
-    }
+    ForEachRange(steps, [&](std::span<const CollectiveStep> range, size_t) {
+      const int64_t bytes = range[0].count * size;
+      std::memcpy(own + range[0].destination_offset * size, from, static_cast<size_t>(bytes));
+      from += bytes;
+    });
   }
 
   void Count(DeviceId device, const std::vector<CollectiveStep>& steps, int64_t size) {

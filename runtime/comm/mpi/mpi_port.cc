@@ -3,9 +3,7 @@
 #include <mpi.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cstdlib>
-#include <mutex>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -51,7 +49,7 @@ class MpiPort : public MessagePort {
 
   ~MpiPort() override {
     if (!open_) return;
-    if (aborted_.load()) MPI_Abort(MPI_COMM_WORLD, kAbortCode);
+    if (!Reason().ok()) MPI_Abort(MPI_COMM_WORLD, kAbortCode);
     MPI_Finalize();
   }
 
@@ -59,10 +57,10 @@ class MpiPort : public MessagePort {
   int size() const override { return size_; }
 
   absl::Status Begin(std::span<const Message> messages, int tag) override {
-    RETURN_IF_ERROR(Reason());
     requests_.clear();
     expected_.clear();
     combined_.clear();
+    used_ = 0;
     int64_t bytes = 0;
     for (const Message& message : messages) bytes += message.combine ? message.bytes : 0;
     if (static_cast<int64_t>(scratch_.size()) < bytes) scratch_.resize(static_cast<size_t>(bytes));
@@ -76,7 +74,6 @@ class MpiPort : public MessagePort {
   }
 
   absl::StatusOr<bool> Advance() override {
-    RETURN_IF_ERROR(Reason());
     statuses_.resize(requests_.size());
     int done = requests_.empty() ? 1 : 0;
     if (done == 0) {
@@ -94,24 +91,12 @@ class MpiPort : public MessagePort {
     return true;
   }
 
-  void Abort(const absl::Status& reason) override {
-    std::lock_guard lock(mutex_);
-    if (reason_.ok()) reason_ = reason;
-    aborted_.store(true);
-  }
-
  private:
-  absl::Status Reason() const {
-    if (!aborted_.load(std::memory_order_relaxed)) return absl::OkStatus();
-    std::lock_guard lock(mutex_);
-    return absl::CancelledError(absl::StrCat("communication was given up: ", reason_.message()));
-  }
-
   absl::Status Post(const Message& message, int tag) {
     char* data = static_cast<char*>(message.data);
     if (message.combine.has_value()) {
-      data = scratch_.data();
-      for (const Message& before : combined_) data += before.bytes;
+      data = scratch_.data() + used_;
+      used_ += message.bytes;
       combined_.push_back(message);
     }
     for (int64_t begin = 0; begin < message.bytes; begin += kPiece) {
@@ -150,9 +135,7 @@ class MpiPort : public MessagePort {
   std::vector<MPI_Status> statuses_;
   std::vector<Message> combined_;  // their bytes arrive in scratch_, in this order
   std::vector<char> scratch_;
-  std::atomic<bool> aborted_{false};
-  mutable std::mutex mutex_;
-  absl::Status reason_;
+  int64_t used_ = 0;  // of it
 };
 
 }  // namespace

@@ -275,7 +275,7 @@ absl::StatusOr<std::unique_ptr<Communicator>> MakeNcclCommunicator(const NcclSet
         absl::StrCat("the program has ", setup.devices, " devices and the run ", setup.port->size(),
                      " processes; wanted one process for each device"));
   }
-  ASSIGN_OR_RETURN(auto nccl, OpenNcclLibrary(setup.library));
+  ASSIGN_OR_RETURN(auto nccl, OpenNcclLibrary(setup.soname));
   return std::make_unique<NcclCommunicator>(std::move(nccl), setup);
 }
 

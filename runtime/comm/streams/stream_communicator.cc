@@ -170,16 +170,13 @@ class StreamCommunicator : public Communicator {
       auto* scratch = scratch_[member.device.index()] == nullptr
                           ? nullptr
                           : static_cast<char*>(scratch_[member.device.index()]->data());
-      const std::span<const CollectiveStep> steps(round.receives);
-      for (size_t first = 0; first < steps.size();) {
-        const auto range = steps.subspan(first, StepsOfRange(steps.subspan(first)));
+      ForEachRange(round.receives, [&](std::span<const CollectiveStep> range, size_t) {
         PlanRange(task, group, range, {round.sends_snapshot, scratch}, member, moves);
         scratch += range[0].count * size;
         for (const CollectiveStep& step : range) {
           member.received += step.from == step.to ? 0 : step.count * size;
         }
-        first += range.size();
-      }
+      });
     }
   }
 

@@ -7,9 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cstring>
-#include <mutex>
 #include <vector>
 
 #include "absl/strings/numbers.h"
@@ -148,7 +146,6 @@ class TcpPort : public MessagePort {
   int size() const override { return static_cast<int>(sockets_.size()); }
 
   absl::Status Begin(std::span<const Message> messages, int tag) override {
-    RETURN_IF_ERROR(Reason());
     for (Line& line : lines_) line.Start(tag);
     for (const Message& message : messages) {
       if (message.bytes > 0) lines_[static_cast<size_t>(message.peer)].Add(message);
@@ -157,7 +154,6 @@ class TcpPort : public MessagePort {
   }
 
   absl::StatusOr<bool> Advance() override {
-    RETURN_IF_ERROR(Reason());
     bool done = true;
     for (Line& line : lines_) {
       RETURN_IF_ERROR(line.AdvanceSend());
@@ -167,25 +163,10 @@ class TcpPort : public MessagePort {
     return done;
   }
 
-  void Abort(const absl::Status& reason) override {
-    std::lock_guard lock(mutex_);
-    if (reason_.ok()) reason_ = reason;
-    aborted_.store(true);
-  }
-
  private:
-  absl::Status Reason() const {
-    if (!aborted_.load(std::memory_order_relaxed)) return absl::OkStatus();
-    std::lock_guard lock(mutex_);
-    return absl::CancelledError(absl::StrCat("communication was given up: ", reason_.message()));
-  }
-
   const int rank_;
   const std::vector<int> sockets_;  // by rank; -1: its own
   std::vector<Line> lines_;
-  std::atomic<bool> aborted_{false};
-  mutable std::mutex mutex_;
-  absl::Status reason_;
 };
 
 // IPv4 addresses of a host.

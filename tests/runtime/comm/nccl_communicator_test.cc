@@ -78,7 +78,7 @@ TEST(NcclCallsTest, AllToAllPairsSendsWithReceives) {
 }
 
 TEST(NcclLibraryTest, AMissingLibraryIsUnavailableAndNamed) {
-  const auto missing = MakeNcclCommunicator({.devices = 2, .library = "/nowhere/libnccl.so.2"});
+  const auto missing = MakeNcclCommunicator({.devices = 2, .soname = "/nowhere/libnccl.so.2"});
   EXPECT_EQ(missing.status().code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(std::string(missing.status().message()), HasSubstr("/nowhere/libnccl.so.2"));
   const auto other = OpenNcclLibrary("libm.so.6");
@@ -108,7 +108,6 @@ class LonelyPort : public MessagePort {
   int size() const override { return 2; }
   absl::Status Begin(std::span<const Message>, int) override { return absl::OkStatus(); }
   absl::StatusOr<bool> Advance() override { return true; }
-  void Abort(const absl::Status&) override {}
 };
 
 TEST(NcclCommunicatorTest, AProcessThatDoesNotConnectIsAnErrorAfterTheLimit) {

@@ -61,7 +61,6 @@ class ThreadPort : public MessagePort {
     return absl::OkStatus();
   }
   absl::StatusOr<bool> Advance() override { return true; }
-  void Abort(const absl::Status&) override {}
 
  private:
   Mail& mail_;

@@ -39,6 +39,10 @@ def partita(line, expect=0):
     return result
 
 
+class Skipped(Exception):
+    """A case that cannot be tried here; its text says why."""
+
+
 def check(condition, what):
     if not condition:
         raise AssertionError(what)
@@ -85,33 +89,38 @@ def data(name):
 
 
 def run_cases(cases, wanted):
-    """(name, failure or None, seconds) of each case."""
+    """(name, failure or None, seconds, why skipped or None) of each case."""
     rows = []
     for name, case in cases.items():
         if not name.startswith("test_") or not re.search(wanted, name):
             continue
-        start, failure = time.monotonic(), None
+        start, failure, skipped = time.monotonic(), None, None
         try:
             case()
+        except Skipped as reason:
+            skipped = str(reason)
         except Exception as error:  # pylint: disable=broad-except
             failure = str(error) or repr(error)
             if not isinstance(error, AssertionError):
                 failure = traceback.format_exc()
-        rows.append((name, failure, time.monotonic() - start))
-        print(f"[{'  FAILED' if failure else '      OK'} ] {name} ({rows[-1][2]:.1f} s)", flush=True)
-        if failure:
-            print(failure, flush=True)
+        rows.append((name, failure, time.monotonic() - start, skipped))
+        outcome = "  FAILED" if failure else " SKIPPED" if skipped else "      OK"
+        print(f"[{outcome} ] {name} ({rows[-1][2]:.1f} s)", flush=True)
+        if failure or skipped:
+            print(failure or skipped, flush=True)
     return rows
 
 
 def write_report(rows, suite_name, path):
     suites = ElementTree.Element("testsuites")
     suite = ElementTree.SubElement(suites, "testsuite", name=suite_name, tests=str(len(rows)))
-    for name, failure, seconds in rows:
+    for name, failure, seconds, skipped in rows:
         case = ElementTree.SubElement(suite, "testcase", classname=suite_name, name=name, status="run",
                                       result="completed", time=f"{seconds:.3f}")
         if failure:
             ElementTree.SubElement(case, "failure", message=failure)
+        if skipped:
+            ElementTree.SubElement(case, "skipped", message=skipped)
     ElementTree.ElementTree(suites).write(path, encoding="utf-8")
 
 
@@ -126,6 +135,7 @@ def run(cases, suite_name):
         os.chdir("/")
     os.makedirs(os.path.dirname(report), exist_ok=True)
     write_report(rows, suite_name, report)
-    failed = sum(1 for _, failure, _ in rows if failure)
-    print(f"{len(rows) - failed} passed, {failed} failed")
+    failed = sum(1 for row in rows if row[1])
+    skipped = sum(1 for row in rows if row[3])
+    print(f"{len(rows) - failed - skipped} passed, {failed} failed, {skipped} skipped")
     sys.exit(1 if failed or not rows else 0)

@@ -40,17 +40,29 @@ struct WindowAxis {
   }
 };
 
+// An element of x or y: its plane, and where it lies there.
+struct PlanePlace {
+  int64_t plane, row, column;
+};
+
 struct PoolWindows {
   WindowAxis rows, columns;
   Divisor y_columns, y_plane, x_columns, x_plane;  // extents, and their products
 
-  PARTITA_HOST_DEVICE int64_t PlaneOf(int64_t i, const Divisor& plane, const Divisor& width,
-                                      int64_t* row, int64_t* column) const {
-    const int64_t channel = plane.Quotient(i);
-    const int64_t rest = i - channel * plane.value;
-    *row = width.Quotient(rest);
-    *column = rest - *row * width.value;
-    return channel;
+  PARTITA_HOST_DEVICE PlanePlace InX(int64_t i) const { return PlaceOf(i, x_plane, x_columns); }
+  PARTITA_HOST_DEVICE PlanePlace InY(int64_t i) const { return PlaceOf(i, y_plane, y_columns); }
+
+  // Calls visit(offset in its plane) for the elements of x that window (i, j) reads.
+  template <class Visit>
+  PARTITA_HOST_DEVICE void ForEachTap(int64_t i, int64_t j, Visit&& visit) const {
+    for (int64_t a = 0; a < rows.kernel; ++a) {
+      const int64_t row = rows.First(i) + a * rows.dilation;
+      if (row < 0 || row >= rows.extent) continue;
+      for (int64_t b = 0; b < columns.kernel; ++b) {
+        const int64_t column = columns.First(j) + b * columns.dilation;
+        if (column >= 0 && column < columns.extent) visit(row * columns.extent + column);
+      }
+    }
   }
 
   // The offset in its plane of the first maximum of window (i, j), or -1 if the window is empty.
@@ -58,20 +70,22 @@ struct PoolWindows {
   PARTITA_HOST_DEVICE int64_t FirstMaximum(int64_t i, int64_t j, const float* x) const {
     int64_t best = -1;
     float most = 0;
-    for (int64_t a = 0; a < rows.kernel; ++a) {
-      const int64_t row = rows.First(i) + a * rows.dilation;
-      if (row < 0 || row >= rows.extent) continue;
-      for (int64_t b = 0; b < columns.kernel; ++b) {
-        const int64_t column = columns.First(j) + b * columns.dilation;
-        if (column < 0 || column >= columns.extent) continue;
-        const float value = x[row * columns.extent + column];
-        if (best < 0 || most < value || value != value) {
-          best = row * columns.extent + column;
-          most = value;
-        }
-      }
-    }
+    ForEachTap(i, j, [&](int64_t at) {
+      const float value = x[at];
+      if (best >= 0 && !(most < value) && value == value) return;
+      best = at;
+      most = value;
+    });
     return best;
+  }
+
+ private:
+  PARTITA_HOST_DEVICE static PlanePlace PlaceOf(int64_t i, const Divisor& plane,
+                                                const Divisor& width) {
+    const int64_t index = plane.Quotient(i);
+    const int64_t rest = i - index * plane.value;
+    const int64_t row = width.Quotient(rest);
+    return {index, row, rest - row * width.value};
   }
 };
 
@@ -80,8 +94,7 @@ struct MaxPoolElement {
   const float* x = nullptr;
   float* y = nullptr;
   PARTITA_HOST_DEVICE void operator()(int64_t i) const {
-    int64_t row = 0, column = 0;
-    const int64_t channel = windows.PlaneOf(i, windows.y_plane, windows.y_columns, &row, &column);
+    const auto [channel, row, column] = windows.InY(i);
     const float* plane = x + channel * windows.x_plane.value;
     const int64_t best = windows.FirstMaximum(row, column, plane);
     y[i] = best < 0 ? 0.0f : plane[best];
@@ -94,8 +107,7 @@ struct MaxPoolPlaceElement {
   const float* x = nullptr;
   int32_t* place = nullptr;
   PARTITA_HOST_DEVICE void operator()(int64_t i) const {
-    int64_t row = 0, column = 0;
-    const int64_t channel = windows.PlaneOf(i, windows.y_plane, windows.y_columns, &row, &column);
+    const auto [channel, row, column] = windows.InY(i);
     place[i] = static_cast<int32_t>(
         windows.FirstMaximum(row, column, x + channel * windows.x_plane.value));
   }
@@ -107,8 +119,7 @@ struct MaxPoolGradientElement {
   const float* dy = nullptr;
   float* dx = nullptr;
   PARTITA_HOST_DEVICE void operator()(int64_t i) const {
-    int64_t row = 0, column = 0;
-    const int64_t channel = windows.PlaneOf(i, windows.x_plane, windows.x_columns, &row, &column);
+    const auto [channel, row, column] = windows.InX(i);
     const int64_t at = row * windows.x_columns.value + column;
     const int64_t plane = channel * windows.y_plane.value;
     int64_t top = 0, bottom = 0, left = 0, right = 0;
@@ -130,20 +141,11 @@ struct AveragePoolElement {
   const float* x = nullptr;
   float* y = nullptr;
   PARTITA_HOST_DEVICE void operator()(int64_t i) const {
-    int64_t row = 0, column = 0;
-    const int64_t channel = windows.PlaneOf(i, windows.y_plane, windows.y_columns, &row, &column);
+    const auto [channel, row, column] = windows.InY(i);
     const float* plane = x + channel * windows.x_plane.value;
-    const WindowAxis &rows = windows.rows, &columns = windows.columns;
     double sum = 0;
-    for (int64_t a = 0; a < rows.kernel; ++a) {
-      const int64_t p = rows.First(row) + a * rows.dilation;
-      if (p < 0 || p >= rows.extent) continue;
-      for (int64_t b = 0; b < columns.kernel; ++b) {
-        const int64_t q = columns.First(column) + b * columns.dilation;
-        if (q >= 0 && q < columns.extent) sum += static_cast<double>(plane[p * columns.extent + q]);
-      }
-    }
-    const int64_t count = rows.Counted(row) * columns.Counted(column);
+    windows.ForEachTap(row, column, [&](int64_t at) { sum += static_cast<double>(plane[at]); });
+    const int64_t count = windows.rows.Counted(row) * windows.columns.Counted(column);
     y[i] = count == 0 ? 0.0f : static_cast<float>(sum / static_cast<double>(count));
   }
 };
@@ -153,8 +155,7 @@ struct AveragePoolGradientElement {
   const float* dy = nullptr;
   float* dx = nullptr;
   PARTITA_HOST_DEVICE void operator()(int64_t i) const {
-    int64_t row = 0, column = 0;
-    const int64_t channel = windows.PlaneOf(i, windows.x_plane, windows.x_columns, &row, &column);
+    const auto [channel, row, column] = windows.InX(i);
     const int64_t plane = channel * windows.y_plane.value;
     const WindowAxis &rows = windows.rows, &columns = windows.columns;
     int64_t top = 0, bottom = 0, left = 0, right = 0;

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "graph/collective/schedule.h"
+#include "graph/task/task_graph.h"
+#include "runtime/comm/message_port.h"
+
+namespace partita {
+
+// This rank's side of one run of a collective: rounds of messages over its two buffers.
+class CollectiveRun {
+ public:
+  struct Buffers {
+    char* send = nullptr;
+    char* receive = nullptr;
+    std::vector<char>* scratch = nullptr;  // kept between runs; grows as rounds ask for it
+  };
+  // Rank r of the task's group is rank group[r] of the port. What is passed outlives the run.
+  CollectiveRun(MessagePort& port, const CollectiveTask& task, int tag, const Buffers& buffers);
+
+  // The rank's rounds, one after the other.
+  absl::Status Run(const RankRound& round);
+
+ private:
+  using Steps = std::span<const CollectiveStep>;
+  int PeerOf(int rank) const { return task_.group[static_cast<size_t>(rank)].value(); }
+  static bool Lands(Steps range);
+  void ReserveScratch(const RankRound& round);
+  char* Take(int64_t bytes);
+  void PostSends(const RankRound& round);
+  void PostReceives(const RankRound& round);
+  void PostReceive(const CollectiveStep& step, bool lands, size_t k);
+  void FoldArrivals(const RankRound& round);
+
+  MessagePort& port_;
+  const CollectiveTask& task_;
+  const int tag_;
+  const int64_t size_;  // of an element
+  const Buffers buffers_;
+  int64_t used_ = 0;  // of the scratch
+  std::vector<MessagePort::Message> messages_;
+  std::vector<char*> arrivals_;  // by receive; null where it came from the rank itself
+};
+
+}  // namespace partita
