@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "graph/task/kernel_signature.h"
 #include "graph/task/task_graph.h"
+#include "runtime/backend/host_signal.h"
 #include "runtime/backend/kernel_arguments.h"
 
 namespace partita {
@@ -80,6 +81,11 @@ class Stream {
   virtual void Record(Event& event, int64_t round) = 0;
   virtual void Wait(Event& event, int64_t round) = 0;
 
+  // The same between streams of different backends. A signal outlives the work; a stream that waits
+  // for one that is released fails, or goes on.
+  virtual void Set(HostSignal& signal, int64_t round) = 0;
+  virtual void Await(HostSignal& signal, int64_t round) = 0;
+
   // Calls a function on the host when the work before it has run; work after it waits. For
   // communicators that move data with the host.
   virtual void HostCall(std::function<absl::Status()> call, WorkTiming* timing) = 0;
@@ -128,6 +134,14 @@ class BackendDevice {
   virtual ~BackendDevice() = default;
   // ResourceExhausted with the bytes wanted and free.
   virtual absl::StatusOr<std::unique_ptr<DeviceMemory>> Allocate(int64_t bytes) = 0;
+  // Host memory, zeroed, that the device copies from and to at full speed and without the host
+  // waiting (CUDA: pinned, for all GPUs), and whose signals it can wait for.
+  virtual absl::StatusOr<std::unique_ptr<DeviceMemory>> AllocateHost(int64_t bytes) = 0;
+  // Whether code on the host may read and write the device's memory.
+  virtual bool HostAddressable() const = 0;
+  // Whether this device's moves may read the other's memory, and its streams wait for the other's
+  // events.
+  virtual bool Reaches(const BackendDevice& other) const = 0;
   virtual absl::StatusOr<std::unique_ptr<Stream>> NewStream(const std::string& name,
                                                             StreamUse use) = 0;
   virtual std::unique_ptr<Event> NewEvent() = 0;

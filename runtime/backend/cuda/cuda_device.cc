@@ -1,5 +1,7 @@
 #include "runtime/backend/cuda/cuda_device.h"
 
+#include <cstring>
+
 #include "absl/strings/str_cat.h"
 #include "graph/support/status_macros.h"
 #include "runtime/backend/cuda/cuda_status.h"
@@ -13,6 +15,12 @@ class CudaMemory : public DeviceMemory {
  public:
   using DeviceMemory::DeviceMemory;
   ~CudaMemory() override { cudaFree(data()); }
+};
+
+class PinnedMemory : public DeviceMemory {
+ public:
+  using DeviceMemory::DeviceMemory;
+  ~PinnedMemory() override { cudaFreeHost(data()); }
 };
 
 }  // namespace
@@ -55,6 +63,24 @@ absl::StatusOr<std::unique_ptr<DeviceMemory>> CudaDevice::Allocate(int64_t bytes
       CudaStatus(cudaMemset(data, 0, static_cast<size_t>(bytes)), "clearing a GPU's memory"));
   RETURN_IF_ERROR(CudaStatus(cudaStreamSynchronize(nullptr), "clearing a GPU's memory"));
   return memory;
+}
+
+absl::StatusOr<std::unique_ptr<DeviceMemory>> CudaDevice::AllocateHost(int64_t bytes) {
+  if (bytes == 0) return std::make_unique<PinnedMemory>(nullptr, 0);
+  RETURN_IF_ERROR(state_->MakeCurrent());
+  void* data = nullptr;
+  RETURN_IF_ERROR(CudaStatus(
+      cudaHostAlloc(&data, static_cast<size_t>(bytes), cudaHostAllocPortable | cudaHostAllocMapped),
+      absl::StrCat("pinning ", bytes, " bytes of host memory").c_str()));
+  std::memset(data, 0, static_cast<size_t>(bytes));
+  return std::make_unique<PinnedMemory>(data, bytes);
+}
+
+// Devices of one GPU share its memory; what other GPUs could do to each other directly depends on
+// the machine, and goes through host memory here.
+bool CudaDevice::Reaches(const BackendDevice& other) const {
+  const auto* gpu = dynamic_cast<const CudaDevice*>(&other);
+  return gpu != nullptr && gpu->state_->index() == state_->index();
 }
 
 absl::StatusOr<std::unique_ptr<Stream>> CudaDevice::NewStream(const std::string& name, StreamUse) {

@@ -23,6 +23,7 @@ class CudaDeviceState {
 
   // Keeps the first error and tells the device's reporter. Work that is enqueued later is skipped.
   void Fail(const absl::Status& status) { error_.Set(status); }
+  int index() const { return index_; }
   bool failed() const { return error_.is_set(); }
   absl::Status status() const { return error_.status(); }
   void set_report(std::function<void(const absl::Status&)> report) {
@@ -42,6 +43,9 @@ class CudaDevice : public BackendDevice {
   ~CudaDevice() override;
 
   absl::StatusOr<std::unique_ptr<DeviceMemory>> Allocate(int64_t bytes) override;
+  absl::StatusOr<std::unique_ptr<DeviceMemory>> AllocateHost(int64_t bytes) override;
+  bool HostAddressable() const override { return false; }
+  bool Reaches(const BackendDevice& other) const override;
   absl::StatusOr<std::unique_ptr<Stream>> NewStream(const std::string& name,
                                                     StreamUse use) override;
   std::unique_ptr<Event> NewEvent() override;

@@ -1,5 +1,7 @@
 #include "runtime/backend/cuda/cuda_stream.h"
 
+#include <cuda.h>
+
 #include <algorithm>
 #include <chrono>
 #include <thread>
@@ -52,6 +54,20 @@ struct Call {
   std::shared_ptr<CudaDeviceState> state;
   WorkTiming* timing;
 };
+
+// The driver's cuStreamWaitValue64, found at run time: nothing links the driver.
+using StreamWait = CUresult (*)(CUstream, CUdeviceptr, cuuint64_t, unsigned int);
+absl::StatusOr<StreamWait> StreamWaitFunction() {
+  void* function = nullptr;
+  cudaDriverEntryPointQueryResult found{};
+  RETURN_IF_ERROR(CudaStatus(cudaGetDriverEntryPointByVersion("cuStreamWaitValue64", &function,
+                                                              12000, cudaEnableDefault, &found),
+                             "looking for cuStreamWaitValue64"));
+  if (found == cudaDriverEntryPointSuccess && function != nullptr) {
+    return reinterpret_cast<StreamWait>(function);
+  }
+  return absl::UnavailableError("the driver has no cuStreamWaitValue64; wanted is one of CUDA 12");
+}
 
 void CUDART_CB RunCall(void* data) {
   const std::unique_ptr<Call> call(static_cast<Call*>(data));
@@ -214,6 +230,29 @@ void CudaStream::Wait(Event& event, int64_t) {
       CudaStatus(cudaStreamWaitEvent(stream_, static_cast<CudaEvent&>(event).get(), 0),
                  "waiting for an event");
   if (!status.ok()) state_->Fail(status);
+}
+
+void CudaStream::Set(HostSignal& signal, int64_t round) {
+  HostCall(
+      [signal, round]() mutable {
+        signal.Set(round);
+        return absl::OkStatus();
+      },
+      nullptr);
+}
+
+void CudaStream::Await(HostSignal& signal, int64_t round) {
+  Do("wait for another device", nullptr, [&]() -> absl::Status {
+    ASSIGN_OR_RETURN(const auto wait, StreamWaitFunction());
+    void* word = nullptr;
+    RETURN_IF_ERROR(
+        CudaStatus(cudaHostGetDevicePointer(&word, signal.word(), 0), "a signal in host memory"));
+    if (wait(stream_, reinterpret_cast<CUdeviceptr>(word), static_cast<cuuint64_t>(round),
+             CU_STREAM_WAIT_VALUE_GEQ) == CUDA_SUCCESS) {
+      return absl::OkStatus();
+    }
+    return absl::InternalError("the driver does not let a stream wait for host memory");
+  });
 }
 
 void CudaStream::HostCall(std::function<absl::Status()> call, WorkTiming* timing) {

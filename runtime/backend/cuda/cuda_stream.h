@@ -52,6 +52,8 @@ class CudaStream : public Stream {
   void Stamp(int64_t* ns) override;
   void Record(Event& event, int64_t round) override;
   void Wait(Event& event, int64_t round) override;
+  void Set(HostSignal& signal, int64_t round) override;
+  void Await(HostSignal& signal, int64_t round) override;
   void HostCall(std::function<absl::Status()> call, WorkTiming* timing) override;
   void EnqueueNative(std::function<absl::Status(void* native_stream)> call,
                      WorkTiming* timing) override;

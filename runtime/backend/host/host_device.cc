@@ -197,6 +197,22 @@ void HostStream::Wait(Event& event, int64_t round) {
            false, "wait for the other lane", nullptr});
 }
 
+void HostStream::Set(HostSignal& signal, int64_t round) {
+  Enqueue({[signal, round]() mutable -> absl::Status {
+             signal.Set(round);
+             return absl::OkStatus();
+           },
+           true, "signal", nullptr});
+}
+
+void HostStream::Await(HostSignal& signal, int64_t round) {
+  Enqueue({[signal, round]() -> absl::Status {
+             return signal.Wait(round) ? absl::OkStatus()
+                                       : absl::CancelledError("another device failed");
+           },
+           false, "wait for another device", nullptr});
+}
+
 void HostStream::HostCall(std::function<absl::Status()> call, WorkTiming* timing) {
   Enqueue({std::move(call), false, "host call", timing});
 }

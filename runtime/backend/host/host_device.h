@@ -75,6 +75,8 @@ class HostStream : public Stream {
   void Stamp(int64_t* ns) override;
   void Record(Event& event, int64_t round) override;
   void Wait(Event& event, int64_t round) override;
+  void Set(HostSignal& signal, int64_t round) override;
+  void Await(HostSignal& signal, int64_t round) override;
   void HostCall(std::function<absl::Status()> call, WorkTiming* timing) override;
   void EnqueueNative(std::function<absl::Status(void* native_stream)> call,
                      WorkTiming* timing) override;
@@ -112,6 +114,11 @@ class HostDevice : public BackendDevice {
  public:
   explicit HostDevice(DeviceSpec spec);
   absl::StatusOr<std::unique_ptr<DeviceMemory>> Allocate(int64_t bytes) override;
+  absl::StatusOr<std::unique_ptr<DeviceMemory>> AllocateHost(int64_t bytes) override {
+    return Allocate(bytes);
+  }
+  bool HostAddressable() const override { return true; }
+  bool Reaches(const BackendDevice& other) const override { return other.HostAddressable(); }
   absl::StatusOr<std::unique_ptr<Stream>> NewStream(const std::string& name,
                                                     StreamUse use) override;
   std::unique_ptr<Event> NewEvent() override;

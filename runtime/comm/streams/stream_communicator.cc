@@ -1,40 +1,16 @@
 #include "runtime/comm/streams/stream_communicator.h"
 
 #include <algorithm>
+#include <optional>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "graph/collective/algorithms.h"
 #include "graph/support/check.h"
 #include "graph/support/status_macros.h"
-#include "runtime/comm/fold.h"
+#include "runtime/comm/streams/stream_plan.h"
 
 namespace partita {
 namespace {
-
-using Moves = std::vector<Stream::MoveArguments>;
-using Kind = MoveSignature::Kind;
-
-// Moves between pieces of memory that have no shape.
-class MoveList {
- public:
-  MoveList(DType dtype, Moves& moves) : dtype_(dtype), moves_(moves) {}
-  void Add(Kind kind, const void* from, void* to, int64_t count) {
-    if (count == 0 || (kind == Kind::kCopy && from == to)) return;
-    const Box box{{0, count}};
-    moves_.push_back({kind, dtype_, from, to, box, box, box});
-  }
-
- private:
-  const DType dtype_;
-  Moves& moves_;
-};
-
-// What one rank does in one round: into its buffer, or where the round sends a snapshot into
-// scratch first, and from there once nobody reads the old values any more.
-struct RoundMoves {
-  Moves now, commit;
-};
 
 // One member of a task.
 struct Member {
@@ -42,48 +18,41 @@ struct Member {
   Stream* stream = nullptr;  // set when the member has enqueued, until all have
   WorkTiming* timing = nullptr;
   const CommunicationArguments* arguments = nullptr;
-  std::vector<RoundMoves> rounds;
-  int64_t received = 0;  // bytes, in one run
+  std::vector<StreamRound> rounds;
+  // By barrier: for members that reach this one, and for those that do not.
   std::vector<std::unique_ptr<Event>> events;
+  std::vector<HostSignal> signals;
+  std::vector<bool> reached_by;  // by rank
 };
 
 struct Group {
-  const Task* task = nullptr;
-  CollectiveSchedule schedule;  // empty: transfers
+  std::optional<StreamPlan> plan;
   std::vector<Member> members;  // by rank
   size_t here = 0;              // members that have enqueued
-  int64_t runs = 0;             // so far: the round of the events
+  int64_t runs = 0;             // so far: the round of events and signals
   std::vector<void*> planned;   // the addresses that the moves are made for
 };
 
 class StreamCommunicator : public Communicator {
  public:
   explicit StreamCommunicator(int devices)
-      : received_(static_cast<size_t>(devices)), scratch_(static_cast<size_t>(devices)) {}
+      : received_(static_cast<size_t>(devices)),
+        wanted_(static_cast<size_t>(devices)),
+        memory_(static_cast<size_t>(devices)) {}
 
   absl::Status Prepare(std::span<const Task* const> tasks,
                        std::span<BackendDevice* const> devices) override {
-    std::vector<int64_t> scratch(devices.size(), 0);
+    std::vector<StreamMemory> wanted = wanted_;
     for (const Task* task : tasks) {
       Group& group = groups_[task->id] = Group{};
-      group.task = task;
-      for (DeviceId device : MembersOf(*task)) {
-        CHECK(devices[device.index()] != nullptr) << "a device of another process";
-        group.members.push_back({.device = device});
+      ASSIGN_OR_RETURN(group.plan, StreamPlan::Create(*task, devices));
+      const std::vector<StreamMemory> by_rank = group.plan->WantedMemory();
+      for (size_t r = 0; r < by_rank.size(); ++r) {
+        wanted[group.plan->members()[r].index()].Enlarge(by_rank[r]);
       }
-      RETURN_IF_ERROR(PrepareSchedule(group, scratch));
-      for (Member& member : group.members) {
-        for (size_t k = 0; k < Barriers(group); ++k) {
-          member.events.push_back(devices[member.device.index()]->NewEvent());
-        }
-      }
+      RETURN_IF_ERROR(PrepareMembers(group, devices));
     }
-    for (size_t d = 0; d < devices.size(); ++d) {
-      if (scratch[d] <= (scratch_[d] == nullptr ? 0 : scratch_[d]->bytes())) continue;
-      ASSIGN_OR_RETURN(scratch_[d], devices[d]->Allocate(scratch[d]));
-      for (auto& [id, group] : groups_) group.planned.clear();
-    }
-    return absl::OkStatus();
+    return AllocateMemory(wanted, devices);
   }
 
   void Enqueue(const CommunicationArguments& arguments, int64_t, Stream& stream,
@@ -107,36 +76,82 @@ class StreamCommunicator : public Communicator {
     EnqueueAll(group, ++group.runs);
   }
 
-  void Abort(const absl::Status&) override {}  // the devices release those who wait for events
+  // The devices release those who wait for events.
+  void Abort(const absl::Status&) override {
+    for (auto& [id, group] : groups_) {
+      for (Member& member : group.members) {
+        for (HostSignal& signal : member.signals) signal.Release();
+      }
+    }
+  }
 
   std::vector<Bytes> BytesReceived() const override { return received_; }
 
  private:
-  static std::vector<DeviceId> MembersOf(const Task& task) {
-    const auto* collective = std::get_if<CollectiveTask>(&task.body);
-    return collective != nullptr ? collective->group : DevicesOf(task);
-  }
+  // Of one device.
+  struct Memory {
+    std::unique_ptr<DeviceMemory> device, host;
+    StreamPlaces places;
+  };
 
   // Before every round, after what it keeps apart, and at the end.
-  static size_t Barriers(const Group& group) { return 2 * RoundsOf(group) + 1; }
-  static size_t RoundsOf(const Group& group) {
-    return std::max<size_t>(1, group.schedule.rounds.size());
+  static size_t Barriers(const Group& group) { return 2 * group.plan->rounds() + 1; }
+
+  absl::Status PrepareMembers(Group& group, std::span<BackendDevice* const> devices) {
+    for (DeviceId device : group.plan->members()) {
+      Member& member = group.members.emplace_back();
+      member.device = device;
+      BackendDevice& own = *devices[device.index()];
+      for (DeviceId other : group.plan->members()) {
+        member.reached_by.push_back(devices[other.index()]->Reaches(own));
+      }
+      for (size_t k = 0; k < Barriers(group); ++k) member.events.push_back(own.NewEvent());
+      const bool signals = std::find(member.reached_by.begin(), member.reached_by.end(), false) !=
+                           member.reached_by.end();
+      if (signals) RETURN_IF_ERROR(PrepareSignals(Barriers(group), devices, member));
+    }
+    return absl::OkStatus();
   }
 
-  static absl::Status PrepareSchedule(Group& group, std::vector<int64_t>& scratch) {
-    const auto* task = std::get_if<CollectiveTask>(&group.task->body);
-    if (task == nullptr) return absl::OkStatus();
-    ASSIGN_OR_RETURN(group.schedule, BuildSchedule(task->algorithm, task->collective));
-    for (const CollectiveRound& round : group.schedule.rounds) {
-      std::vector<int64_t> elements(group.members.size(), 0);
-      for (const CollectiveStep& step : round.steps) {
-        elements[static_cast<size_t>(step.to)] += step.count;
+  absl::Status PrepareSignals(size_t count, std::span<BackendDevice* const> devices,
+                              Member& member) {
+    ASSIGN_OR_RETURN(signals_.emplace_back(),
+                     AllocateShared(static_cast<int64_t>(count * sizeof(int64_t)), devices));
+    auto* words = static_cast<int64_t*>(signals_.back()->data());
+    for (size_t k = 0; k < count; ++k) member.signals.emplace_back(words + k);
+    return absl::OkStatus();
+  }
+
+  // Host memory for all devices: of the first whose memory is not the host's own, if there is one.
+  static absl::StatusOr<std::unique_ptr<DeviceMemory>> AllocateShared(
+      int64_t bytes, std::span<BackendDevice* const> devices) {
+    const auto apart = std::find_if(devices.begin(), devices.end(),
+                                    [](BackendDevice* d) { return !d->HostAddressable(); });
+    return (apart == devices.end() ? devices[0] : *apart)->AllocateHost(bytes);
+  }
+
+  absl::Status AllocateMemory(const std::vector<StreamMemory>& wanted,
+                              std::span<BackendDevice* const> devices) {
+    for (size_t d = 0; d < devices.size(); ++d) {
+      Memory& memory = memory_[d];
+      const int64_t own = wanted[d].assembled + wanted[d].fetched;
+      if (own > (memory.device == nullptr ? 0 : memory.device->bytes())) {
+        ASSIGN_OR_RETURN(memory.device, devices[d]->Allocate(own));
       }
-      for (size_t r = 0; r < group.members.size(); ++r) {
-        int64_t& bytes = scratch[group.members[r].device.index()];
-        bytes = std::max(bytes, elements[r] * SizeOf(task->dtype));
+      if (2 * wanted[d].published > (memory.host == nullptr ? 0 : memory.host->bytes())) {
+        ASSIGN_OR_RETURN(memory.host, AllocateShared(2 * wanted[d].published, devices));
+      }
+      if (memory.device != nullptr) {
+        memory.places.assembled = static_cast<char*>(memory.device->data());
+        memory.places.fetched = memory.places.assembled + wanted[d].assembled;
+      }
+      if (memory.host != nullptr) {
+        memory.places.published[0] = static_cast<char*>(memory.host->data());
+        memory.places.published[1] = memory.places.published[0] + wanted[d].published;
       }
     }
+    wanted_ = wanted;
+    for (auto& [id, group] : groups_) group.planned.clear();
     return absl::OkStatus();
   }
 
@@ -150,91 +165,15 @@ class StreamCommunicator : public Communicator {
     return addresses;
   }
 
-  void Plan(Group& group) {
-    for (Member& member : group.members) {
-      member.rounds.clear();
-      member.received = 0;
+  void Plan(Group& group) const {
+    std::vector<const CommunicationArguments*> arguments;
+    std::vector<StreamPlaces> places;
+    for (const Member& member : group.members) {
+      arguments.push_back(member.arguments);
+      places.push_back(memory_[member.device.index()].places);
     }
-    if (const auto* collective = std::get_if<CollectiveTask>(&group.task->body)) {
-      for (size_t r = 0; r < group.members.size(); ++r) PlanRank(*collective, group, r);
-    } else {
-      PlanTransfers(std::get<TransferTask>(group.task->body), group);
-    }
-  }
-
-  void PlanRank(const CollectiveTask& task, Group& group, size_t rank) const {
-    Member& member = group.members[rank];
-    const int64_t size = SizeOf(task.dtype);
-    for (const RankRound& round : RoundsOfRank(group.schedule, static_cast<int>(rank))) {
-      RoundMoves& moves = member.rounds.emplace_back();
-      auto* scratch = scratch_[member.device.index()] == nullptr
-                          ? nullptr
-                          : static_cast<char*>(scratch_[member.device.index()]->data());
-      ForEachRange(round.receives, [&](std::span<const CollectiveStep> range, size_t) {
-        PlanRange(task, group, range, {round.sends_snapshot, scratch}, member, moves);
-        scratch += range[0].count * size;
-        for (const CollectiveStep& step : range) {
-          member.received += step.from == step.to ? 0 : step.count * size;
-        }
-      });
-    }
-  }
-
-  // Where a range is put together, if not in place.
-  struct Apart {
-    bool wanted = false;
-    char* memory = nullptr;
-  };
-  static void PlanRange(const CollectiveTask& task, const Group& group,
-                        std::span<const CollectiveStep> range, Apart apart, const Member& member,
-                        RoundMoves& moves) {
-    const int64_t size = SizeOf(task.dtype), count = range[0].count;
-    char* own =
-        static_cast<char*>(member.arguments->receive[0]) + range[0].destination_offset * size;
-    const auto values = ValuesInOrder(range, own, [&](size_t k) -> const void* {
-      const Member& from = group.members[static_cast<size_t>(range[k].from)];
-      return static_cast<const char*>(from.arguments->send[0]) + range[k].source_offset * size;
-    });
-    const bool sum = task.collective.reduction == Reduction::kSum;
-    // Two values have one sum; a maximum prefers the first of equals.
-    const bool swaps = values.size() == 2 && values[1] == own && sum;
-    const bool in_place = !apart.wanted && (values[0] == own || values.size() == 1 || swaps);
-    char* into = in_place ? own : apart.memory;
-    MoveList now(task.dtype, moves.now);
-    if (swaps && in_place) {
-      now.Add(Kind::kAdd, values[0], own, count);
-      return;
-    }
-    now.Add(Kind::kCopy, values[0], into, count);
-    for (size_t k = 1; k < values.size(); ++k) {
-      now.Add(sum ? Kind::kAdd : Kind::kMax, values[k], into, count);
-    }
-    if (in_place) return;
-    MoveList(task.dtype, apart.wanted ? moves.commit : moves.now)
-        .Add(Kind::kCopy, into, own, count);
-  }
-
-  // The receiver copies. Every device lists its own transfers in the task's order.
-  static void PlanTransfers(const TransferTask& task, Group& group) {
-    std::vector<size_t> next(group.members.size(), 0);
-    auto rank_of = [&](DeviceId device) {
-      size_t r = 0;
-      while (group.members[r].device != device) ++r;
-      return r;
-    };
-    for (Member& member : group.members) member.rounds.resize(1);
-    for (const Transfer& transfer : task.transfers) {
-      const size_t from = rank_of(transfer.from), to = rank_of(transfer.to);
-      Member& receiver = group.members[to];
-      const void* data = group.members[from].arguments->send[next[from]];
-      void* into = receiver.arguments->receive[next[to]];
-      MoveList(task.dtype, receiver.rounds[0].now)
-          .Add(Kind::kCopy, data, into, transfer.receive.count);
-      ++next[from];
-      if (from == to) continue;
-      ++next[to];
-      receiver.received += transfer.receive.count * SizeOf(task.dtype);
-    }
+    auto moves = group.plan->MovesFor(arguments, places);
+    for (size_t r = 0; r < moves.size(); ++r) group.members[r].rounds = std::move(moves[r]);
   }
 
   void EnqueueAll(Group& group, int64_t round) {
@@ -242,40 +181,57 @@ class StreamCommunicator : public Communicator {
     for (Member& member : group.members) {
       if (member.timing != nullptr) member.stream->Stamp(&member.timing->start_ns);
     }
-    for (size_t k = 0; k < RoundsOf(group); ++k) {
+    for (size_t k = 0; k < group.plan->rounds(); ++k) {
+      for (Member& member : group.members) {
+        for (const auto& move : member.rounds[k].publish) member.stream->CopyToHost(move, nullptr);
+      }
       Meet(group, barrier++, round);
-      for (Member& member : group.members) Run(member, k, &RoundMoves::now);
-      if (k >= group.schedule.rounds.size() || !group.schedule.rounds[k].sends_snapshot) continue;
+      for (Member& member : group.members) {
+        for (const auto& move : member.rounds[k].fetch) member.stream->CopyFromHost(move, nullptr);
+        RunMoves(member, member.rounds[k].now);
+      }
+      if (!group.plan->SendsSnapshot(k)) continue;
       Meet(group, barrier++, round);
-      for (Member& member : group.members) Run(member, k, &RoundMoves::commit);
+      for (Member& member : group.members) RunMoves(member, member.rounds[k].commit);
     }
     Meet(group, barrier, round);
-    for (Member& member : group.members) {
+    for (size_t r = 0; r < group.members.size(); ++r) {
+      Member& member = group.members[r];
       if (member.timing != nullptr) member.stream->Stamp(&member.timing->end_ns);
       Bytes& received = received_[member.device.index()];
-      received = Bytes(received.value() + member.received);
+      received = Bytes(received.value() + group.plan->BytesReceived(r));
     }
   }
 
-  static void Run(Member& member, size_t round, Moves RoundMoves::* which) {
-    if (round >= member.rounds.size()) return;
-    const Moves& moves = member.rounds[round].*which;
+  static void RunMoves(Member& member, const StreamRound::Moves& moves) {
     if (!moves.empty()) member.stream->RunMoves(moves, nullptr);
   }
 
   // No stream goes on before all are here.
   static void Meet(Group& group, size_t barrier, int64_t round) {
-    for (Member& member : group.members) member.stream->Record(*member.events[barrier], round);
     for (Member& member : group.members) {
-      for (Member& other : group.members) {
-        if (&other != &member) member.stream->Wait(*other.events[barrier], round);
+      member.stream->Record(*member.events[barrier], round);
+      if (!member.signals.empty()) member.stream->Set(member.signals[barrier], round);
+    }
+    for (size_t r = 0; r < group.members.size(); ++r) {
+      Stream& stream = *group.members[r].stream;
+      for (size_t other = 0; other < group.members.size(); ++other) {
+        Member& awaited = group.members[other];
+        if (other == r) continue;
+        if (awaited.reached_by[r]) {
+          stream.Wait(*awaited.events[barrier], round);
+        } else {
+          stream.Await(awaited.signals[barrier], round);
+        }
       }
     }
   }
 
   absl::flat_hash_map<TaskId, Group> groups_;
   std::vector<Bytes> received_;
-  std::vector<std::unique_ptr<DeviceMemory>> scratch_;  // by device
+  std::vector<StreamMemory> wanted_;  // by device: what memory_ is made for
+  std::vector<Memory> memory_;        // by device
+  std::vector<std::unique_ptr<DeviceMemory>> signals_;
 };
 
 }  // namespace

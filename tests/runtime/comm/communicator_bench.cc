@@ -4,6 +4,7 @@
 
 #include "graph/support/status_macros.h"
 #include "runtime/backend/backends.h"
+#include "tests/testing/far_memory_backend.h"
 
 namespace partita {
 
@@ -17,12 +18,14 @@ CommunicatorSetup TestSetup(int devices) {
 }
 
 absl::StatusOr<std::unique_ptr<CommunicatorBench>> CommunicatorBench::Open(
-    const std::string& communicator, const CommunicatorSetup& setup) {
+    const std::string& communicator, const CommunicatorSetup& setup, const Islands& islands) {
   auto bench = std::make_unique<CommunicatorBench>();
   ASSIGN_OR_RETURN(bench->communicator_, MakeCommunicator(communicator, setup));
-  ASSIGN_OR_RETURN(const auto backend, MakeBackend("reference"));
+  ASSIGN_OR_RETURN(const std::shared_ptr<const Backend> near, MakeBackend("reference"));
+  const std::shared_ptr<const Backend> far = FarMemoryBackend(near);
   for (int d = 0; d < setup.devices; ++d) {
-    ASSIGN_OR_RETURN(auto device, backend->Open({.index = d}));
+    const int island = islands.empty() ? 0 : islands[static_cast<size_t>(d)];
+    ASSIGN_OR_RETURN(auto device, (island == 0 ? near : far)->Open({.index = island}));
     device->OnError([own = bench.get()](const absl::Status& status) {
       {
         // Those whom it releases say only that another failed.
@@ -56,6 +59,7 @@ absl::Status CommunicatorBench::Run(const std::vector<Job>& jobs, Memory& memory
 
 absl::Status CommunicatorBench::Run(const std::vector<Job>& jobs, Memory& memory,
                                     const std::function<bool(size_t, DeviceId)>& runs) {
+  ASSIGN_OR_RETURN(const auto places_in, Upload(memory));
   std::vector<std::unique_ptr<CommunicationArguments>> kept;
   for (size_t j = 0; j < jobs.size(); ++j) {
     for (DeviceId device : DevicesOf(jobs[j].task)) {
@@ -64,7 +68,7 @@ absl::Status CommunicatorBench::Run(const std::vector<Job>& jobs, Memory& memory
       auto args = std::make_unique<CommunicationArguments>();
       args->task = &jobs[j].task;
       args->device = device;
-      char* base = memory[device.index()].data();
+      char* base = static_cast<char*>(places_in[device.index()]->data());
       for (int64_t offset : places.send) args->send.push_back(offset < 0 ? nullptr : base + offset);
       for (int64_t offset : places.receive) {
         args->receive.push_back(offset < 0 ? nullptr : base + offset);
@@ -73,6 +77,40 @@ absl::Status CommunicatorBench::Run(const std::vector<Job>& jobs, Memory& memory
       kept.push_back(std::move(args));
     }
   }
+  Download(places_in, memory);
+  return Synchronize();
+}
+
+namespace {
+
+Stream::MoveArguments CopyOf(const void* from, void* to, int64_t bytes) {
+  const Box box{{0, bytes / SizeOf(DType::kInt32)}};
+  return {MoveSignature::Kind::kCopy, DType::kInt32, from, to, box, box, box};
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<std::unique_ptr<DeviceMemory>>> CommunicatorBench::Upload(
+    const Memory& memory) {
+  std::vector<std::unique_ptr<DeviceMemory>> uploaded;
+  for (size_t d = 0; d < memory.size(); ++d) {
+    const auto bytes = static_cast<int64_t>(memory[d].size());
+    ASSIGN_OR_RETURN(uploaded.emplace_back(), devices_[d]->Allocate(bytes));
+    streams_[d]->CopyFromHost(CopyOf(memory[d].data(), uploaded[d]->data(), bytes), nullptr);
+  }
+  RETURN_IF_ERROR(Synchronize());
+  return uploaded;
+}
+
+void CommunicatorBench::Download(const std::vector<std::unique_ptr<DeviceMemory>>& from,
+                                 Memory& memory) {
+  for (size_t d = 0; d < memory.size(); ++d) {
+    streams_[d]->CopyToHost(
+        CopyOf(from[d]->data(), memory[d].data(), static_cast<int64_t>(memory[d].size())), nullptr);
+  }
+}
+
+absl::Status CommunicatorBench::Synchronize() {
   absl::Status status;
   for (const auto& stream : streams_) status.Update(stream->Synchronize());
   const std::lock_guard lock(mutex_);

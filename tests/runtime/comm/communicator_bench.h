@@ -21,9 +21,13 @@ CommunicatorSetup TestSetup(int devices);
 class CommunicatorBench {
  public:
   using Memory = std::vector<std::vector<char>>;  // by device
+  // By device: 0 for one in host memory, else the number of the far memory that it is in (see
+  // FarMemoryBackend). Empty: all in host memory.
+  using Islands = std::vector<int>;
 
   static absl::StatusOr<std::unique_ptr<CommunicatorBench>> Open(const std::string& communicator,
-                                                                 const CommunicatorSetup& setup);
+                                                                 const CommunicatorSetup& setup,
+                                                                 const Islands& islands = {});
 
   // One rank's buffers for a task: as CommunicationArguments has them, offsets into the device's
   // memory; -1: null.
@@ -49,6 +53,11 @@ class CommunicatorBench {
   std::unique_ptr<Communicator> communicator_;
   std::mutex mutex_;
   absl::Status first_error_;  // that a device reported
+  // What a run works on.
+  absl::StatusOr<std::vector<std::unique_ptr<DeviceMemory>>> Upload(const Memory& memory);
+  void Download(const std::vector<std::unique_ptr<DeviceMemory>>& from, Memory& memory);
+  absl::Status Synchronize();
+
   std::vector<std::unique_ptr<BackendDevice>> devices_;
   std::vector<std::unique_ptr<Stream>> streams_;
 };

@@ -84,10 +84,23 @@ Expected<T> ResultOf(const Collective& c, const std::vector<std::vector<T>>& own
   return result;
 }
 
-class CommunicatorTest : public ::testing::TestWithParam<const char*> {
+// A communicator, and where its devices' memory is: in turns in each of `memories`, as
+// CommunicatorBench numbers them.
+struct Case {
+  const char* name;
+  const char* communicator;
+  std::vector<int> memories = {0};
+};
+
+class CommunicatorTest : public ::testing::TestWithParam<Case> {
  protected:
   std::unique_ptr<CommunicatorBench> OpenBench(int devices) {
-    return ModelWriter::Get(CommunicatorBench::Open(GetParam(), TestSetup(devices)));
+    const Case& at = GetParam();
+    CommunicatorBench::Islands islands;
+    for (int d = 0; d < devices; ++d) {
+      islands.push_back(at.memories[static_cast<size_t>(d) % at.memories.size()]);
+    }
+    return ModelWriter::Get(CommunicatorBench::Open(at.communicator, TestSetup(devices), islands));
   }
 
   // Runs one collective on `group` and compares every rank's result and count of bytes.
@@ -326,17 +339,22 @@ TEST_P(CommunicatorTest, AnAbortReleasesThoseWhoWait) {
       bench->Run(jobs_.back(), memory, [](size_t, DeviceId id) { return id != DeviceId(2); });
   abort.join();
   // Of streams none has anything to wait for before all members have enqueued.
-  const bool waits = std::string(GetParam()) != "streams";
+  const bool waits = std::string(GetParam().communicator) != "streams";
   EXPECT_EQ(status.code(), waits ? absl::StatusCode::kCancelled : absl::StatusCode::kOk) << status;
 }
 
+const Case kCases[] = {
+    {"inproc", "inproc"},
+    {"streams", "streams"},
+    {"streams_on_one_gpu", "streams", {1}},
+    {"streams_between_cores_and_a_gpu", "streams", {0, 1}},
+    {"streams_between_cores_and_gpus", "streams", {1, 0, 2, 3, 2}},
 #ifdef PARTITA_NCCL_ON_HOST
-constexpr const char* kNames[] = {"inproc", "streams", "nccl"};
-#else
-constexpr const char* kNames[] = {"inproc", "streams"};
+    {"nccl", "nccl"},
 #endif
-INSTANTIATE_TEST_SUITE_P(Communicators, CommunicatorTest, ::testing::ValuesIn(kNames),
-                         [](const auto& info) { return std::string(info.param); });
+};
+INSTANTIATE_TEST_SUITE_P(Communicators, CommunicatorTest, ::testing::ValuesIn(kCases),
+                         [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace
 }  // namespace partita

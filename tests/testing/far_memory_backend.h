@@ -1,0 +1,15 @@
+#pragma once
+
+#include <memory>
+
+#include "runtime/backend/backend.h"
+
+namespace partita {
+
+// A stand-in for GPUs where there is none: `inner`'s devices with memory of their own, whose
+// addresses the host cannot read (it crashes). Devices of one DeviceSpec::index share a memory, as
+// virtual devices of one GPU do, and others reach neither it nor their events. What crosses goes
+// through AllocateHost and signals, or the test dies. Kernels are the inner backend's.
+std::shared_ptr<const Backend> FarMemoryBackend(std::shared_ptr<const Backend> inner);
+
+}  // namespace partita
