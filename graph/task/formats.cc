@@ -1,5 +1,6 @@
 #include "graph/task/formats.h"
 
+#include <algorithm>
 #include <numeric>
 
 namespace partita {
@@ -7,7 +8,8 @@ namespace {
 
 class RuleFinder {
  public:
-  RuleFinder(const TaskGraph& graph, FormatRules& rules) : graph_(graph), rules_(rules) {}
+  RuleFinder(const TaskGraph& graph, std::span<const int32_t> class_of_device, FormatRules& rules)
+      : graph_(graph), class_of_device_(class_of_device), rules_(rules) {}
 
   void operator()(const ComputeTask& task) {
     const KernelSignature& signature = graph_.signatures()[static_cast<size_t>(task.signature)];
@@ -53,8 +55,9 @@ class RuleFinder {
     bool whole = in_place && task.collective.kind == CollectiveKind::kAllReduce;
     for (const Slice& slice : task.send) {
       const Buffer& buffer = graph_.buffer(slice.buffer);
+      const Buffer& first = graph_.buffer(task.send[0].buffer);
       whole = whole && slice.offset == 0 && slice.count == buffer.elements() &&
-              buffer.box == graph_.buffer(task.send[0].buffer).box;
+              buffer.box == first.box && ShareFormat(buffer.device, first.device);
     }
     for (const auto* list : {&task.send, &task.receive}) {
       for (const Slice& slice : *list) {
@@ -68,10 +71,14 @@ class RuleFinder {
   }
 
   void operator()(const TransferTask& task) {
+    // All slices of a task have one format.
+    const bool shared = std::all_of(
+        task.transfers.begin(), task.transfers.end(),
+        [this](const Transfer& transfer) { return ShareFormat(transfer.from, transfer.to); });
     for (const Transfer& transfer : task.transfers) {
       const Buffer& from = graph_.buffer(transfer.send.buffer);
       const Buffer& to = graph_.buffer(transfer.receive.buffer);
-      const bool equal = from.box == to.box && transfer.send.count == from.elements() &&
+      const bool equal = shared && from.box == to.box && transfer.send.count == from.elements() &&
                          transfer.receive.count == to.elements();
       if (equal) {
         rules_.equal.emplace_back(from.id, to.id);
@@ -83,14 +90,20 @@ class RuleFinder {
   }
 
  private:
+  bool ShareFormat(DeviceId a, DeviceId b) const {
+    return class_of_device_.empty() || class_of_device_[a.index()] == class_of_device_[b.index()];
+  }
+
   const TaskGraph& graph_;
+  const std::span<const int32_t> class_of_device_;
   FormatRules& rules_;
 };
 
 }  // namespace
 
-void FormatRules::Add(const TaskGraph& graph, const Task& task) {
-  std::visit(RuleFinder(graph, *this), task.body);
+void FormatRules::Add(const TaskGraph& graph, const Task& task,
+                      std::span<const int32_t> class_of_device) {
+  std::visit(RuleFinder(graph, class_of_device, *this), task.body);
 }
 
 bool MayBeNative(const Buffer& buffer) {

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -10,16 +12,18 @@ namespace partita {
 
 // Buffers may keep the backend's native format between kernels. A buffer becomes native if it holds
 // float32 of rank 4 and everything that touches it can: kernels of operators that say so
-// (InputMayBeNative, OutputMayBeNative), copies and sums between equal boxes, and collectives over
-// whole equal pieces. What an operator needs in one format with another buffer decides with it.
-// Everything else stays dense, so no data change format outside kernels.
+// (InputMayBeNative, OutputMayBeNative), copies and sums between equal boxes, and collectives and
+// transfers of whole equal pieces between devices that share the format. What an operator needs in
+// one format with another buffer decides with it. Everything else stays dense, so no data change
+// format outside kernels.
 
 // What tasks ask of the formats of their buffers.
 struct FormatRules {
   std::vector<std::pair<BufferId, BufferId>> equal;  // these two have one format
   std::vector<BufferId> dense;
 
-  void Add(const TaskGraph& graph, const Task& task);
+  // `class_of_device`: as PartitionOptions has it.
+  void Add(const TaskGraph& graph, const Task& task, std::span<const int32_t> class_of_device = {});
 };
 
 // Whether any backend could hold the buffer in a format of its own.

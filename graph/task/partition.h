@@ -16,6 +16,8 @@ struct PartitionOptions {
   int devices = 1;
   // The node of each device; empty: all on one.
   std::vector<int32_t> node_of_device;
+  // Devices of one number share a native format; empty: all do.
+  std::vector<int32_t> class_of_device;
   // Recognise collectives; otherwise everything goes point to point.
   bool collectives = true;
   // Algorithm for every collective of a kind that supports it, or empty: by size

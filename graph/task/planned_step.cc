@@ -1,5 +1,7 @@
 #include "graph/task/planned_step.h"
 
+#include <map>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -37,7 +39,13 @@ PartitionOptions PartitionOptionsOf(const DeviceTopology& topology,
                            .algorithm = choices.algorithm,
                            .fuse = choices.fuse,
                            .native_formats = choices.native_formats};
-  for (const Device& device : topology.devices()) options.node_of_device.push_back(device.node);
+  std::map<std::string, int32_t> classes;
+  for (const Device& device : topology.devices()) {
+    options.node_of_device.push_back(device.node);
+    const auto [it, added] =
+        classes.try_emplace(device.device_class, static_cast<int32_t>(classes.size()));
+    options.class_of_device.push_back(it->second);
+  }
   return options;
 }
 

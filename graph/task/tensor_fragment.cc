@@ -44,7 +44,7 @@ class TensorFragmentMaker {
     FindLoneReads();
     if (options_.native_formats) {
       for (const Task& task : fragment_.graph.tasks()) {
-        fragment_.formats.Add(fragment_.graph, task);
+        fragment_.formats.Add(fragment_.graph, task, options_.class_of_device);
       }
     }
     return std::move(fragment_);

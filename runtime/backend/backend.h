@@ -171,7 +171,17 @@ class Backend {
   virtual std::string name() const = 0;
   // Why the backend cannot run here, or OK.
   virtual absl::Status Available() const = 0;
+  // Whether its devices are threads of this process, in the host's memory.
+  virtual bool RunsOnHost() const = 0;
   virtual absl::StatusOr<std::unique_ptr<BackendDevice>> Open(const DeviceSpec& spec) const = 0;
+};
+
+// A device that is not open yet, and what runs it.
+struct PlacedDevice {
+  std::shared_ptr<const Backend> backend;
+  DeviceSpec spec;
+
+  absl::StatusOr<std::unique_ptr<BackendDevice>> Open() const { return backend->Open(spec); }
 };
 
 }  // namespace partita

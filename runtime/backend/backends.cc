@@ -32,7 +32,7 @@ constexpr BackendRow kBackends[] = {
 
 std::span<const BackendRow> Backends() { return kBackends; }
 
-absl::StatusOr<std::unique_ptr<Backend>> MakeBackend(const std::string& name) {
+absl::StatusOr<std::shared_ptr<const Backend>> MakeBackend(const std::string& name) {
   std::string names;
   for (const BackendRow& row : kBackends) {
     absl::StrAppend(&names, names.empty() ? "" : ", ", row.name);
@@ -40,7 +40,7 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeBackend(const std::string& name) {
     if (row.make == nullptr) {
       return absl::UnavailableError(absl::StrCat("backend '", name, "' is missing: ", row.missing));
     }
-    auto backend = row.make();
+    std::shared_ptr<const Backend> backend = row.make();
     if (absl::Status status = backend->Available(); !status.ok()) return status;
     return backend;
   }

@@ -20,6 +20,6 @@ struct BackendRow {
 std::span<const BackendRow> Backends();
 
 // NotFound lists the valid names; Unavailable says why it does not run here.
-absl::StatusOr<std::unique_ptr<Backend>> MakeBackend(const std::string& name);
+absl::StatusOr<std::shared_ptr<const Backend>> MakeBackend(const std::string& name);
 
 }  // namespace partita

@@ -98,7 +98,7 @@ class BackendExecutor : public Executor {
                   ExecutorOptions options)
       : graph_(graph), communicator_(std::move(communicator)), options_(std::move(options)) {}
 
-  absl::Status Open(TaskGraph tasks, std::vector<TaskId> order, const Backend& backend) {
+  absl::Status Open(TaskGraph tasks, std::vector<TaskId> order) {
     if (options_.devices.size() != static_cast<size_t>(tasks.devices())) {
       return absl::InvalidArgumentError(absl::StrCat("the program has ", tasks.devices(),
                                                      " devices; ", options_.devices.size(),
@@ -108,7 +108,7 @@ class BackendExecutor : public Executor {
     lanes_.resize(options_.devices.size());
     for (size_t d = 0; d < devices_.size(); ++d) {
       if (!IsHere(d)) continue;
-      ASSIGN_OR_RETURN(devices_[d], backend.Open(options_.devices[d]));
+      ASSIGN_OR_RETURN(devices_[d], options_.devices[d].Open());
       devices_[d]->OnError([this](const absl::Status& status) { AbortAll(status); });
     }
     ASSIGN_OR_RETURN(std::vector<DeviceKernels> kernels, PrepareKernels(tasks));
@@ -452,11 +452,11 @@ class BackendExecutor : public Executor {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(
-    TaskGraph tasks, std::vector<TaskId> order, const Graph& graph, const Backend& backend,
+    TaskGraph tasks, std::vector<TaskId> order, const Graph& graph,
     std::unique_ptr<Communicator> communicator, ExecutorOptions options) {
   auto executor =
       std::make_unique<BackendExecutor>(graph, std::move(communicator), std::move(options));
-  RETURN_IF_ERROR(executor->Open(std::move(tasks), std::move(order), backend));
+  RETURN_IF_ERROR(executor->Open(std::move(tasks), std::move(order)));
   return executor;
 }
 

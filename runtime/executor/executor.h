@@ -41,8 +41,8 @@ struct StepResult {
 };
 
 struct ExecutorOptions {
-  // One for each device of the program.
-  std::vector<DeviceSpec> devices;
+  // One for each device of the program; of several backends where the communicator can do that.
+  std::vector<PlacedDevice> devices;
   // A step in which no stream ends any work for this long is given up, and all lanes are listed.
   double hang_seconds = 60;
   bool record_timeline = false;
@@ -58,14 +58,14 @@ struct ExecutorOptions {
   MessagePort* port = nullptr;
 };
 
-// Runs a program on one backend: every device's lanes as streams, in the program's order. Weights
+// Runs a program: every device's lanes as streams of its backend, in the program's order. Weights
 // and states stay on the devices between steps. Not thread safe.
 class Executor {
  public:
   // Opens the devices, prepares every kernel, assigns memory (Lower) and allocates it. `graph` must
   // outlive the executor. ResourceExhausted if a device has too little memory.
   static absl::StatusOr<std::unique_ptr<Executor>> Create(
-      TaskGraph tasks, std::vector<TaskId> order, const Graph& graph, const Backend& backend,
+      TaskGraph tasks, std::vector<TaskId> order, const Graph& graph,
       std::unique_ptr<Communicator> communicator, ExecutorOptions options);
   virtual ~Executor() = default;
 

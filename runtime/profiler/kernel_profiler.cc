@@ -220,11 +220,11 @@ struct DeviceBatch {
 
 class BackendProfiler : public KernelProfiler {
  public:
-  absl::Status OpenAll(const Backend& backend, const std::vector<DeviceSpec>& specs) {
-    together_ = std::make_unique<GroupBarrier>(static_cast<int>(specs.size()));
-    for (const DeviceSpec& spec : specs) {
+  absl::Status OpenAll(std::span<const PlacedDevice> devices) {
+    together_ = std::make_unique<GroupBarrier>(static_cast<int>(devices.size()));
+    for (const PlacedDevice& device : devices) {
       OpenDevice open;
-      ASSIGN_OR_RETURN(open.device, backend.Open(spec));
+      ASSIGN_OR_RETURN(open.device, device.Open());
       open.device->OnError([this](const absl::Status&) { together_->Break(); });
       ASSIGN_OR_RETURN(open.stream, open.device->NewStream("profiler", StreamUse::kCompute));
       devices_.push_back(std::move(open));
@@ -329,9 +329,9 @@ int64_t OperandBytes(const ProfiledWork& work) {
 }
 
 absl::StatusOr<std::unique_ptr<KernelProfiler>> KernelProfiler::Open(
-    const Backend& backend, const std::vector<DeviceSpec>& devices) {
+    std::span<const PlacedDevice> devices) {
   auto profiler = std::make_unique<BackendProfiler>();
-  RETURN_IF_ERROR(profiler->OpenAll(backend, devices));
+  RETURN_IF_ERROR(profiler->OpenAll(devices));
   return profiler;
 }
 

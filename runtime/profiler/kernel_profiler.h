@@ -37,7 +37,7 @@ using ProfiledWork = std::variant<KernelWork, MoveSignature>;
 class KernelProfiler {
  public:
   static absl::StatusOr<std::unique_ptr<KernelProfiler>> Open(
-      const Backend& backend, const std::vector<DeviceSpec>& devices);
+      std::span<const PlacedDevice> devices);
   virtual ~KernelProfiler() = default;
 
   // One measurement for each work, in order. Needs OperandBytes of all works, twice at most, plus

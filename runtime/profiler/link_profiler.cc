@@ -105,10 +105,10 @@ class StreamLinkProfiler : public LinkProfiler {
   explicit StreamLinkProfiler(std::unique_ptr<Communicator> communicator)
       : communicator_(std::move(communicator)) {}
 
-  absl::Status OpenAll(const Backend& backend, const std::vector<DeviceSpec>& specs) {
-    for (const DeviceSpec& spec : specs) {
+  absl::Status OpenAll(std::span<const PlacedDevice> devices) {
+    for (const PlacedDevice& device : devices) {
       OpenDevice open;
-      ASSIGN_OR_RETURN(open.device, backend.Open(spec));
+      ASSIGN_OR_RETURN(open.device, device.Open());
       open.device->OnError([this](const absl::Status& status) {
         communicator_->Abort(status);
         for (OpenDevice& other : devices_) other.device->Abort(status);
@@ -277,10 +277,9 @@ class StreamLinkProfiler : public LinkProfiler {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<LinkProfiler>> LinkProfiler::Open(
-    const Backend& backend, const std::vector<DeviceSpec>& devices,
-    std::unique_ptr<Communicator> communicator) {
+    std::span<const PlacedDevice> devices, std::unique_ptr<Communicator> communicator) {
   auto profiler = std::make_unique<StreamLinkProfiler>(std::move(communicator));
-  RETURN_IF_ERROR(profiler->OpenAll(backend, devices));
+  RETURN_IF_ERROR(profiler->OpenAll(devices));
   return profiler;
 }
 

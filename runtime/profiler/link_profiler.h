@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -17,8 +18,7 @@ namespace partita {
 class LinkProfiler {
  public:
   static absl::StatusOr<std::unique_ptr<LinkProfiler>> Open(
-      const Backend& backend, const std::vector<DeviceSpec>& devices,
-      std::unique_ptr<Communicator> communicator);
+      std::span<const PlacedDevice> devices, std::unique_ptr<Communicator> communicator);
   virtual ~LinkProfiler() = default;
 
   // A CollectiveTask or TransferTask; its buffers are not looked at, only their counts.

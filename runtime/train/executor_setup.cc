@@ -9,26 +9,54 @@
 
 namespace partita {
 
-std::vector<DeviceSpec> DeviceSpecsOf(const DeviceTopology& topology) {
-  std::vector<DeviceSpec> specs;
+std::string BackendOf(const Device& device, std::span<const BackendOfClass> choices) {
+  std::string rest;
+  for (const BackendOfClass& choice : choices) {
+    if (choice.device_class == device.device_class) return choice.backend;
+    if (choice.device_class.empty()) rest = choice.backend;
+  }
+  if (!rest.empty()) return rest;
+  if (device.kind == DeviceKind::kGpu) return "cuda";
+  return MakeBackend("cpu").ok() ? "cpu" : "reference";
+}
+
+absl::StatusOr<std::vector<PlacedDevice>> DevicesOf(const DeviceTopology& topology,
+                                                    std::span<const BackendOfClass> choices) {
+  std::vector<PlacedDevice> devices;
+  std::map<std::string, std::shared_ptr<const Backend>> backends;
   std::map<std::pair<DeviceKind, int>, int> counts;
   for (const Device& device : topology.devices()) {
-    DeviceSpec spec;
-    spec.index = counts[{device.kind, device.node}]++;
-    spec.cores = device.cores;
-    spec.threads = device.threads;
-    specs.push_back(std::move(spec));
+    std::shared_ptr<const Backend>& backend = backends[BackendOf(device, choices)];
+    if (backend == nullptr) {
+      ASSIGN_OR_RETURN(backend, MakeBackend(BackendOf(device, choices)));
+    }
+    devices.push_back({backend,
+                       {.index = counts[{device.kind, device.node}]++,
+                        .cores = device.cores,
+                        .threads = device.threads}});
   }
-  return specs;
+  return devices;
 }
 
-std::vector<DeviceSpec> VirtualDeviceSpecs(int count) {
-  return std::vector<DeviceSpec>(static_cast<size_t>(count));
+std::vector<PlacedDevice> VirtualDevices(std::shared_ptr<const Backend> backend, int count) {
+  return std::vector<PlacedDevice>(static_cast<size_t>(count), {std::move(backend), {}});
 }
 
-// Host calls of one GPU's streams must not wait for each other.
-const char* CommunicatorWithin(const std::string& backend) {
-  return backend == "cuda" ? "streams" : "inproc";
+absl::StatusOr<std::vector<PlacedDevice>> VirtualDevicesOf(
+    const DeviceTopology& topology, std::span<const BackendOfClass> choices) {
+  std::vector<BackendOfClass> all = {{"", "reference"}};
+  all.insert(all.end(), choices.begin(), choices.end());
+  ASSIGN_OR_RETURN(std::vector<PlacedDevice> devices, DevicesOf(topology, all));
+  for (PlacedDevice& device : devices) device.spec = {};
+  return devices;
+}
+
+// Host calls of GPUs' streams must not wait for each other.
+const char* CommunicatorBetween(std::span<const PlacedDevice> devices) {
+  for (const PlacedDevice& device : devices) {
+    if (!device.backend->RunsOnHost()) return "streams";
+  }
+  return "inproc";
 }
 
 absl::StatusOr<std::unique_ptr<Executor>> OpenExecutor(const Graph& graph, PlannedStep step,
@@ -37,7 +65,7 @@ absl::StatusOr<std::unique_ptr<Executor>> OpenExecutor(const Graph& graph, Plann
                    MakeCommunicator(setup.communicator, {.devices = step.tasks.devices(),
                                                          .port = setup.port,
                                                          .nccl_library = setup.nccl_library}));
-  return Executor::Create(std::move(step.tasks), std::move(step.order), graph, *setup.backend,
+  return Executor::Create(std::move(step.tasks), std::move(step.order), graph,
                           std::move(communicator),
                           {.devices = setup.devices,
                            .hang_seconds = setup.hang_seconds,

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -11,15 +12,16 @@
 #include "graph/parallel/device_topology.h"
 #include "graph/task/planned_step.h"
 #include "runtime/backend/backend.h"
+#include "runtime/backend/backends.h"
 #include "runtime/executor/executor.h"
 
 namespace partita {
 
 // What executors are made with, besides the step that they run.
 struct ExecutorSetup {
-  const Backend* backend = nullptr;     // outlives the executors
+  // One for each device of the task graph.
+  std::vector<PlacedDevice> devices;
   std::string communicator = "inproc";  // a name of Communicators()
-  std::vector<DeviceSpec> devices;      // one for each device of the task graph
   double hang_seconds = 60;
   bool record_timeline = false;
   const std::atomic<bool>* stop = nullptr;    // as ExecutorOptions has it
@@ -27,13 +29,27 @@ struct ExecutorSetup {
   std::string nccl_library = "libnccl.so.2";  // as CommunicatorSetup has it
 };
 
-// The devices of a topology: their cores and threads; GPUs are numbered within their node.
-std::vector<DeviceSpec> DeviceSpecsOf(const DeviceTopology& topology);
+// Devices of a class run on this backend.
+struct BackendOfClass {
+  std::string device_class;  // empty: every class that no other choice names
+  std::string backend;
+};
+// The backend of a device: as chosen, else "cuda" for GPUs, and for cores "cpu" if it is built in,
+// else "reference".
+std::string BackendOf(const Device& device, std::span<const BackendOfClass> choices = {});
+
+// The devices of a topology: their cores and threads; GPUs are numbered within their node. Errors
+// as MakeBackend.
+absl::StatusOr<std::vector<PlacedDevice>> DevicesOf(const DeviceTopology& topology,
+                                                    std::span<const BackendOfClass> choices = {});
 // `count` virtual devices: CPU devices of one thread each that run on any core, or arenas and
 // streams of the first GPU. What verification runs on.
-std::vector<DeviceSpec> VirtualDeviceSpecs(int count);
-// The communicator between virtual devices of a backend in one process.
-const char* CommunicatorWithin(const std::string& backend);
+std::vector<PlacedDevice> VirtualDevices(std::shared_ptr<const Backend> backend, int count);
+// Virtual devices for those of a topology; classes without a choice are of the reference backend.
+absl::StatusOr<std::vector<PlacedDevice>> VirtualDevicesOf(const DeviceTopology& topology,
+                                                           std::span<const BackendOfClass> choices);
+// The communicator between devices of one process.
+const char* CommunicatorBetween(std::span<const PlacedDevice> devices);
 
 // An executor of `step`. `graph`, which the step was made from, outlives it. Errors as
 // Executor::Create and MakeCommunicator.

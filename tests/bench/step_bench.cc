@@ -47,10 +47,9 @@ absl::Status TakeTurns(Executor& executor, const SafetensorsFile& batch, size_t 
 absl::Status Run(const Arguments& arguments) {
   ASSIGN_OR_RETURN(const LoadedPlan loaded, LoadPlan(arguments.plan, arguments.model));
   const Graph& graph = loaded.model.graph;
-  ASSIGN_OR_RETURN(const auto backend, MakeBackend(LocalBackendName()));
   ExecutorSetup setup;
-  setup.backend = backend.get();
-  setup.devices = DeviceSpecsOf(loaded.plan.topology);
+  ASSIGN_OR_RETURN(setup.devices, DevicesOf(loaded.plan.topology));
+  setup.communicator = CommunicatorBetween(setup.devices);
   ASSIGN_OR_RETURN(PlannedStep step, BuildPlannedStep(graph, loaded.plan));
   const std::optional<size_t> loss = OutputIndex(step.tasks, graph.loss());
   if (!loss.has_value()) return absl::InvalidArgumentError("the plan's step has no loss");

@@ -6,15 +6,13 @@
 
 namespace partita {
 
-absl::StatusOr<std::unique_ptr<ExecutedRun>> ExecutedRun::Open(const Graph& graph, TaskGraph tasks,
-                                                               std::vector<TaskId> order,
-                                                               const Backend& backend,
-                                                               MessagePort* port) {
+absl::StatusOr<std::unique_ptr<ExecutedRun>> ExecutedRun::Open(
+    const Graph& graph, TaskGraph tasks, std::vector<TaskId> order,
+    std::shared_ptr<const Backend> backend, MessagePort* port) {
   const int devices = tasks.devices();
   return Open(graph, {std::move(tasks), std::move(order)},
-              {.backend = &backend,
+              {.devices = VirtualDevices(std::move(backend), devices),
                .communicator = port == nullptr ? "inproc" : "mpi",
-               .devices = VirtualDeviceSpecs(devices),
                .hang_seconds = 600,
                .port = port});
 }

@@ -25,11 +25,11 @@ namespace partita {
 // threads, one arena for each device, messages through the inproc communicator.
 class ExecutedRun : public SplitRun {
  public:
-  // Tasks, order and graph as an Executor takes them; backend and graph outlive the run. With a
+  // Tasks, order and graph as an Executor takes them; the graph outlives the run. With a
   // port: one process for each device, through the mpi communicator.
   static absl::StatusOr<std::unique_ptr<ExecutedRun>> Open(const Graph& graph, TaskGraph tasks,
                                                            std::vector<TaskId> order,
-                                                           const Backend& backend,
+                                                           std::shared_ptr<const Backend> backend,
                                                            MessagePort* port = nullptr);
   // The same on any backend and communicator.
   static absl::StatusOr<std::unique_ptr<ExecutedRun>> Open(const Graph& graph, PlannedStep step,

@@ -27,10 +27,9 @@
 namespace partita {
 namespace {
 
-ExecutorSetup NcclSetupOf(const Backend& backend, int devices) {
-  return {.backend = &backend,
+ExecutorSetup NcclSetupOf(std::shared_ptr<const Backend> backend, int devices) {
+  return {.devices = VirtualDevices(std::move(backend), devices),
           .communicator = "nccl",
-          .devices = VirtualDeviceSpecs(devices),
           .hang_seconds = 600,
           .nccl_library = PARTITA_NCCL_ON_HOST};
 }
@@ -91,7 +90,7 @@ void RunRandomPlans(int devices, uint64_t graphs, int plans, Coverage& coverage)
       const std::vector<Bytes> wanted = BytesReceived(step.tasks);
       coverage.Add(step.tasks);
       const auto run = ExecutedRun::Open(graph, {std::move(step.tasks), std::move(step.order)},
-                                         NcclSetupOf(*backend, devices));
+                                         NcclSetupOf(backend, devices));
       ASSERT_TRUE(run.ok()) << run.status();
       ASSERT_EQ(serial.Compare(**run), absl::OkStatus());
       for (size_t d = 0; d < wanted.size(); ++d) {
@@ -119,14 +118,14 @@ TEST(NcclPlansTest, LongRunOfManyMoreRandomPlans) {
 }
 
 // The backend that trains: the machine's cores through oneDNN where it is built in.
-std::unique_ptr<Backend> TrainingBackend() {
+std::shared_ptr<const Backend> TrainingBackend() {
   auto cpu = MakeBackend("cpu");
   return cpu.ok() ? *std::move(cpu) : ModelWriter::Get(MakeBackend("reference"));
 }
 
 // An executor of an expert's strategy, in the order that the planner gives it.
 std::unique_ptr<Executor> OpenExpert(const Graph& graph, const std::string& expert, int devices,
-                                     const Backend& backend) {
+                                     std::shared_ptr<const Backend> backend) {
   auto machine =
       std::make_shared<const Machine>(ModelWriter::Get(FindMachine("p100-4x4", devices)));
   const auto model = MakeDefaultCostModel(machine);
@@ -135,7 +134,7 @@ std::unique_ptr<Executor> OpenExpert(const Graph& graph, const std::string& expe
   EvaluatedStep step =
       ModelWriter::Get(Evaluator(graph, machine->topology, *model).EvaluateStep(strategy));
   return ModelWriter::Get(OpenExecutor(graph, {std::move(step.tasks), std::move(step.order)},
-                                       NcclSetupOf(backend, devices)));
+                                       NcclSetupOf(std::move(backend), devices)));
 }
 
 // Trains a model of the zoo for some steps by an expert's strategy and compares losses and weights
@@ -157,7 +156,7 @@ class ExpertTraining {
   void Expect(const std::string& expert, int devices) {
     SCOPED_TRACE(absl::StrCat(expert, " on ", devices, " devices"));
     const auto backend = TrainingBackend();
-    const auto executor = OpenExpert(graph_, expert, devices, *backend);
+    const auto executor = OpenExpert(graph_, expert, devices, backend);
     const std::vector<Bytes> wanted = BytesReceived(executor->program().tasks);
     for (const Tensor& tensor : graph_.tensors()) {
       if (tensor.kind != TensorKind::kWeight && tensor.kind != TensorKind::kState) continue;
@@ -219,7 +218,7 @@ TEST(NcclPlansTest, AFailureOfOneDeviceEndsTheStepOnAll) {
   const Graph graph = ModelWriter::Get(
       BuildTrainingGraph(ModelWriter::Get(MakeZooModel("mlp_tiny", 8)), TrainingOptions{}));
   const auto backend = ModelWriter::Get(MakeBackend("reference"));
-  const auto executor = OpenExpert(graph, "data_parallel", 4, *backend);
+  const auto executor = OpenExpert(graph, "data_parallel", 4, backend);
   std::vector<float> input = RandomNumbers(Volume(graph.tensor(graph.input()).type.shape), 5);
   const std::vector<int32_t> labels = RandomLabels(8, 2);
   input.back() = std::numeric_limits<float>::quiet_NaN();  // the last device's

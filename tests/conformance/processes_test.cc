@@ -121,7 +121,7 @@ TEST_F(ProcessesTest, RandomPlansEqualTheSerialModelInTheRing) {
       auto step = orders.StepOf(graph, strategy, options, random);
       ASSERT_TRUE(step.ok()) << step.status();
       const std::vector<Bytes> wanted = BytesReceived(step->tasks);
-      auto run = ExecutedRun::Open(graph, std::move(step->tasks), std::move(step->order), **backend,
+      auto run = ExecutedRun::Open(graph, std::move(step->tasks), std::move(step->order), *backend,
                                    g_port);
       ASSERT_TRUE(run.ok()) << "seed " << seed << " plan " << plan << ": " << run.status();
       const absl::Status equal = serial.Compare(**run);

@@ -15,6 +15,7 @@
 #include "graph/training_graph.h"
 #include "runtime/backend/backends.h"
 #include "tests/conformance/executed_run.h"
+#include "tests/testing/far_memory_backend.h"
 #include "tests/testing/model_writer.h"
 #include "tests/testing/random_graph.h"
 #include "tests/testing/random_strategy.h"
@@ -57,7 +58,9 @@ struct ExecutedPairs {
 // kPairsForOneExecuted also runs in an executor.
 class SeedChecker {
  public:
-  SeedChecker() : backend_(ModelWriter::Get(MakeBackend("reference"))) {}
+  SeedChecker()
+      : backend_(ModelWriter::Get(MakeBackend("reference"))),
+        far_backend_(FarMemoryBackend(backend_)) {}
 
   void Run(uint64_t first, uint64_t last, int plans) {
     for (uint64_t seed = first; seed < last; ++seed) {
@@ -97,14 +100,10 @@ class SeedChecker {
                        const PartitionOptions& options) {
     ASSIGN_OR_RETURN(EvaluatedStep step,
                      orders_.StepOf(serial.graph(), strategy, options, executed_random_));
-    const std::string communicator = executed_.pairs % 2 == 0 ? "inproc" : "streams";
     ASSIGN_OR_RETURN(
         const auto run,
         ExecutedRun::Open(serial.graph(), {std::move(step.tasks), std::move(step.order)},
-                          {.backend = backend_.get(),
-                           .communicator = communicator,
-                           .devices = VirtualDeviceSpecs(options.devices),
-                           .hang_seconds = 600}));
+                          SetupOf(executed_.pairs, options.devices)));
     executed_.Add(run->program());
     if (run->program().memory.offset != step.memory.offset ||
         run->program().memory.added_dependencies != step.memory.added_dependencies) {
@@ -113,7 +112,18 @@ class SeedChecker {
     return serial.Compare(*run);
   }
 
-  const std::unique_ptr<Backend> backend_;
+  // In turns: threads that meet, streams, and streams of cores and two GPUs' stand-ins.
+  ExecutorSetup SetupOf(int pair, int devices) const {
+    ExecutorSetup setup{.devices = VirtualDevices(backend_, devices),
+                        .communicator = pair % 3 == 0 ? "inproc" : "streams",
+                        .hang_seconds = 600};
+    for (size_t d = 0; d < setup.devices.size() && pair % 3 == 2; ++d) {
+      if (d % 3 != 1) setup.devices[d] = {far_backend_, {.index = static_cast<int>(d % 3)}};
+    }
+    return setup;
+  }
+
+  const std::shared_ptr<const Backend> backend_, far_backend_;
   PlannerOrders orders_;
   std::mt19937_64 executed_random_{11};
   StrategyCoverage coverage_;

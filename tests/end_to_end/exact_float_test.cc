@@ -79,14 +79,15 @@ TaskGraph RandomlySplit(const Graph& graph, bool native, std::mt19937_64& random
 
 // Runs one step of `tasks`, made from `serial`'s graph; `serial` has the values to start from and
 // is stepped too.
-absl::Status RunPair(SerialTrainer& serial, TaskGraph tasks, const Backend& backend) {
+absl::Status RunPair(SerialTrainer& serial, TaskGraph tasks,
+                     std::shared_ptr<const Backend> backend) {
   const Graph& graph = serial.graph();
   const int devices = tasks.devices();
   std::vector<TaskId> order = CanonicalOrder(tasks);
   ExecutorOptions executor_options;
-  executor_options.devices.resize(static_cast<size_t>(devices));
+  executor_options.devices.assign(static_cast<size_t>(devices), {std::move(backend), {}});
   const auto executor = ModelWriter::Get(Executor::Create(
-      std::move(tasks), std::move(order), graph, backend,
+      std::move(tasks), std::move(order), graph,
       ModelWriter::Get(MakeCommunicator("inproc", {.devices = devices})), executor_options));
   for (const Tensor& tensor : graph.tensors()) {
     if (tensor.kind != TensorKind::kWeight && tensor.kind != TensorKind::kState) continue;
@@ -131,7 +132,7 @@ TEST_P(ExactFloatTest, RandomPlansEqualTheSerialStepInEveryElement) {
       continue;
     }
     largest = std::max(largest, sum);
-    const absl::Status status = RunPair(serial, std::move(tasks), **backend);
+    const absl::Status status = RunPair(serial, std::move(tasks), *backend);
     ASSERT_TRUE(status.ok()) << "seed " << pair + rejected + all_dense << ": " << status;
     ++pair;
   }

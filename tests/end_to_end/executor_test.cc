@@ -3,15 +3,22 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <thread>
 
+#include "absl/strings/str_cat.h"
 #include "graph/task/partition.h"
+#include "graph/task/planned_step.h"
+#include "graph/task/task_checks.h"
 #include "graph/training_graph.h"
+#include "planner/expert/expert_strategies.h"
 #include "runtime/backend/backends.h"
 #include "runtime/comm/communicators.h"
 #include "runtime/serial/serial_trainer.h"
+#include "runtime/train/executor_setup.h"
+#include "tests/testing/far_memory_backend.h"
 #include "tests/testing/model_writer.h"
 
 namespace partita {
@@ -48,9 +55,10 @@ std::unique_ptr<Executor> MakeExecutor(const Graph& graph, const Strategy& strat
   TaskGraph tasks = ModelWriter::Get(
       Partition(graph, strategy, {.devices = devices, .native_formats = backend == "cpu"}));
   std::vector<TaskId> order = CanonicalOrder(tasks);
-  options.devices.resize(static_cast<size_t>(devices));
+  options.devices.assign(static_cast<size_t>(devices),
+                         {ModelWriter::Get(MakeBackend(backend)), {}});
   return ModelWriter::Get(Executor::Create(
-      std::move(tasks), std::move(order), graph, *ModelWriter::Get(MakeBackend(backend)),
+      std::move(tasks), std::move(order), graph,
       ModelWriter::Get(MakeCommunicator("inproc", {.devices = devices})), options));
 }
 
@@ -172,24 +180,23 @@ Graph WideModel() {
   return m.Finish(m.Linear("fc2", m.Relu("relu4", m.Linear("fc1", x, 40)), 7));
 }
 
-TEST_P(ExecutorTest, CpuBackendFollowsTheSerialRun) {
-  const int devices = GetParam();
-  const Graph graph = ModelWriter::Get(BuildTrainingGraph(WideModel(), TrainingOptions{}));
-  SerialTrainer serial(graph, 3);
-  const auto executor = MakeExecutor(graph, SplitFirstLoop(graph, devices), devices, {}, "cpu");
-  bool any_native = false;
-  for (const Buffer& buffer : executor->program().tasks.buffers()) {
-    any_native |= buffer.format == Format::kNative;
-  }
-  EXPECT_TRUE(any_native);
-  CopyPersistent(graph, serial, *executor);
+bool AnyNative(const Executor& executor) {
+  const auto buffers = executor.program().tasks.buffers();
+  return std::any_of(buffers.begin(), buffers.end(),
+                     [](const Buffer& buffer) { return buffer.format == Format::kNative; });
+}
+
+// Three steps of both from the same weights.
+void ExpectTrainsLike(SerialTrainer& serial, Executor& executor) {
+  const Graph& graph = serial.graph();
+  CopyPersistent(graph, serial, executor);
   const std::vector<float> x = RandomNumbers(Volume(graph.tensor(graph.input()).type.shape), 1);
   const std::vector<int32_t> labels = RandomLabels(6, 7);
   for (int step = 0; step < 3; ++step) {
     StepArguments arguments;
     arguments.step = step;
     const auto result =
-        executor->Step({DType::kFloat32, x.data()}, {DType::kInt32, labels.data()}, arguments);
+        executor.Step({DType::kFloat32, x.data()}, {DType::kInt32, labels.data()}, arguments);
     ASSERT_TRUE(result.ok()) << result.status();
     const auto loss = serial.Step(x, labels, arguments);
     ASSERT_TRUE(loss.ok());
@@ -198,7 +205,7 @@ TEST_P(ExecutorTest, CpuBackendFollowsTheSerialRun) {
   for (const Weight& weight : graph.weights()) {
     const Tensor& tensor = graph.tensor(weight.tensor);
     DenseTensor value(tensor.type);
-    ASSERT_TRUE(executor->ReadTensor(tensor.id, value.bytes.data()).ok());
+    ASSERT_TRUE(executor.ReadTensor(tensor.id, value.bytes.data()).ok());
     const std::vector<double> want = serial.Get(tensor.id);
     double largest = 0, error = 0;
     for (size_t i = 0; i < want.size(); ++i) {
@@ -207,6 +214,54 @@ TEST_P(ExecutorTest, CpuBackendFollowsTheSerialRun) {
     }
     EXPECT_LE(error, 1e-3 * largest) << tensor.name;
   }
+}
+
+TEST_P(ExecutorTest, CpuBackendFollowsTheSerialRun) {
+  const int devices = GetParam();
+  const Graph graph = ModelWriter::Get(BuildTrainingGraph(WideModel(), TrainingOptions{}));
+  SerialTrainer serial(graph, 3);
+  const auto executor = MakeExecutor(graph, SplitFirstLoop(graph, devices), devices, {}, "cpu");
+  EXPECT_TRUE(AnyNative(*executor));
+  ExpectTrainsLike(serial, *executor);
+}
+
+// "gpu0".. that have memory of their own, then "core0".., which exchange over a bus.
+DeviceTopology CoresAndGpus(int gpus, int cores) {
+  std::vector<Device> devices;
+  Link bus{.name = "pcie", .bytes_per_second = 1'000'000'000, .shared = true};
+  for (int d = 0; d < gpus + cores; ++d) {
+    const bool gpu = d < gpus;
+    devices.push_back({.name = gpu ? absl::StrCat("gpu", d) : absl::StrCat("core", d - gpus),
+                       .kind = gpu ? DeviceKind::kGpu : DeviceKind::kCpu,
+                       .device_class = gpu ? "gpu" : "core",
+                       .memory = Bytes(int64_t{1} << 30)});
+    bus.ends.push_back(devices.back().name);
+  }
+  return ModelWriter::Get(DeviceTopology::Create(std::move(devices), {std::move(bus)}));
+}
+
+// Pools on cores, all else on what stands for GPUs; each class has a native format of its own.
+TEST_P(ExecutorTest, APlanOverTwoDeviceClassesFollowsTheSerialRun) {
+  const int each = GetParam();
+  const DeviceTopology topology = CoresAndGpus(each, each);
+  const Graph graph = ModelWriter::Get(BuildTrainingGraph(WideModel(), TrainingOptions{}));
+  const Strategy strategy = ModelWriter::Get(OperatorPlacement(graph, topology));
+  const auto cpu = ModelWriter::Get(MakeBackend("cpu"));
+  ExecutorSetup setup{.communicator = "streams"};
+  for (int d = 0; d < 2 * each; ++d) {
+    setup.devices.push_back(d < each ? PlacedDevice{FarMemoryBackend(cpu), {.index = 1 + d}}
+                                     : PlacedDevice{cpu, {}});
+  }
+  const auto executor = ModelWriter::Get(
+      OpenExecutor(graph,
+                   ModelWriter::Get(CanonicalStep(
+                       graph, strategy, PartitionOptionsOf(topology, {.native_formats = true}))),
+                   setup));
+  EXPECT_EQ(CheckTasks(graph, executor->program().tasks), absl::OkStatus());
+  EXPECT_TRUE(AnyNative(*executor));
+  SerialTrainer serial(graph, 3);
+  ExpectTrainsLike(serial, *executor);
+  for (Bytes received : executor->BytesReceived()) EXPECT_GT(received.value(), 0);
 }
 #endif
 

@@ -37,7 +37,7 @@ struct Coverage {
   StrategyCoverage strategies;
 };
 
-absl::Status Train(const Backend& backend, bool native, std::mt19937_64& random,
+absl::Status Train(std::shared_ptr<const Backend> backend, bool native, std::mt19937_64& random,
                    Coverage& coverage) {
   const Graph graph = RandomTrainingGraph(random);
   PartitionOptions options = RandomPartitionOptions(random);
@@ -48,7 +48,7 @@ absl::Status Train(const Backend& backend, bool native, std::mt19937_64& random,
   coverage.strategies.Add(graph, strategy, options.devices);
   const auto executor = ModelWriter::Get(
       OpenExecutor(graph, ModelWriter::Get(CanonicalStep(graph, strategy, options)),
-                   {.backend = &backend, .devices = VirtualDeviceSpecs(options.devices)}));
+                   {.devices = VirtualDevices(std::move(backend), options.devices)}));
   coverage.pairs_with_copies += CopiedBytes(graph, executor->program().tasks) > 0 ? 1 : 0;
   const TrainingState start = ModelWriter::Get(InitialState(graph, random()));
   if (absl::Status status = WriteValues(graph, start, *executor); !status.ok()) return status;
@@ -79,8 +79,7 @@ TEST_P(FloatCopiesTest, RandomPlansKeepCopiesEqualBitForBit) {
   Coverage coverage;
   for (int pair = 0; pair < kPairs; ++pair) {
     std::mt19937_64 random(static_cast<uint64_t>(pair));
-    EXPECT_EQ(Train(**backend, GetParam() == std::string("cpu"), random, coverage),
-              absl::OkStatus())
+    EXPECT_EQ(Train(*backend, GetParam() == std::string("cpu"), random, coverage), absl::OkStatus())
         << "seed " << pair;
   }
   std::printf("%s: %d pairs, %d with copies, %d with a finite loss, %.0f %% with replicas\n",

@@ -55,7 +55,7 @@ class LenetAccuracyTest : public ::testing::Test {
   void ExpectAccuracy(const Strategy& strategy, int devices, const char* what) {
     auto backend = MakeBackend("cpu");
     if (!backend.ok()) backend = MakeBackend("reference");
-    const ExecutorSetup setup{.backend = backend->get(), .devices = VirtualDeviceSpecs(devices)};
+    const ExecutorSetup setup{.devices = VirtualDevices(*backend, devices)};
     const PartitionOptions options{.devices = devices};
     const auto executor = ModelWriter::Get(
         OpenExecutor(graph_, ModelWriter::Get(CanonicalStep(graph_, strategy, options)), setup));

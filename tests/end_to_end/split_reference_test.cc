@@ -37,9 +37,8 @@ Example Load(const std::string& name) {
 absl::StatusOr<RunValues> Train(const Example& example, const Strategy& strategy,
                                 PartitionOptions options) {
   const auto backend = ModelWriter::Get(MakeBackend("reference"));
-  return TrainSplitOnReference(
-      example.graph, example.reference, strategy, options,
-      {.backend = backend.get(), .devices = VirtualDeviceSpecs(options.devices)});
+  return TrainSplitOnReference(example.graph, example.reference, strategy, options,
+                               {.devices = VirtualDevices(backend, options.devices)});
 }
 
 // The sample dimension over all devices; what does not split along it stays whole.

@@ -152,10 +152,10 @@ TEST(BytesCountTest, PlanSimulatorAndCommunicatorCountTheSame) {
     EvaluatedStep step = Ok(at.evaluator.EvaluateStep(expert.strategy));
     EXPECT_EQ(step.evaluation.received, BytesReceived(step.tasks));
     ExecutorOptions options;
-    options.devices.resize(4);
-    const auto executor = Ok(Executor::Create(
-        std::move(step.tasks), std::move(step.order), at.graph, *Ok(MakeBackend("reference")),
-        Ok(MakeCommunicator("inproc", {.devices = 4})), options));
+    options.devices.assign(4, {Ok(MakeBackend("reference")), {}});
+    const auto executor =
+        Ok(Executor::Create(std::move(step.tasks), std::move(step.order), at.graph,
+                            Ok(MakeCommunicator("inproc", {.devices = 4})), options));
     const std::vector<float> x(
         static_cast<size_t>(Volume(at.graph.tensor(at.graph.input()).type.shape)), 0.5f);
     const std::vector<int32_t> labels(8, 3);

@@ -166,6 +166,7 @@ class FarBackend : public Backend {
   explicit FarBackend(std::shared_ptr<const Backend> inner) : inner_(std::move(inner)) {}
   std::string name() const override { return inner_->name() + " in far memory"; }
   absl::Status Available() const override { return inner_->Available(); }
+  bool RunsOnHost() const override { return false; }
   absl::StatusOr<std::unique_ptr<BackendDevice>> Open(const DeviceSpec& spec) const override {
     ASSIGN_OR_RETURN(auto device, inner_->Open(spec));
     return std::make_unique<FarDevice>(std::move(device), spec.index);

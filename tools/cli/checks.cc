@@ -4,12 +4,14 @@
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
+#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "cost_model/machines.h"
 #include "graph/model_source.h"
 #include "graph/zoo/models.h"
+#include "runtime/backend/backends.h"
 
 namespace partita {
 namespace {
@@ -90,6 +92,38 @@ CLI::Validator NameOf(std::string what, std::vector<std::string> names) {
     }
     return UnknownName(what, text, names);
   });
+}
+
+void AddBackendFlag(CLI::App& verb, std::vector<BackendOfClass>& backends,
+                    const std::string& description) {
+  const auto parts = [](const std::string& text) -> BackendOfClass {
+    const size_t at = text.find('=');
+    if (at == std::string::npos) return {"", text};
+    return {text.substr(0, at), text.substr(at + 1)};
+  };
+  verb.add_option_function<std::vector<std::string>>(
+          "--backend",
+          [&backends, parts](const std::vector<std::string>& texts) {
+            for (const std::string& text : texts) backends.push_back(parts(text));
+          },
+          description)
+      ->type_name("[CLASS=]NAME")
+      ->check(Check([parts](const std::string& text) {
+        return NameOf("backend", NamesOf(Backends()))(parts(text).backend);
+      }));
+}
+
+std::string UnknownClassIn(std::span<const BackendOfClass> backends,
+                           const DeviceTopology& topology) {
+  std::set<std::string> classes;
+  for (const Device& device : topology.devices()) classes.insert(device.device_class);
+  for (const BackendOfClass& choice : backends) {
+    if (choice.device_class.empty() || classes.contains(choice.device_class)) continue;
+    return absl::StrCat(
+        "--backend ", choice.device_class, "=", choice.backend,
+        ": no device of the plan is of that class; there are: ", absl::StrJoin(classes, ", "));
+  }
+  return "";
 }
 
 CLI::Validator ModelName() {

@@ -3,8 +3,11 @@
 #include <CLI/CLI.hpp>
 #include <cstdint>
 #include <limits>
+#include <span>
 #include <string>
 #include <vector>
+
+#include "runtime/train/executor_setup.h"
 
 namespace partita {
 
@@ -32,6 +35,12 @@ std::vector<std::string> NamesOf(const Table& table) {
   for (const auto& row : table) names.emplace_back(row.name);
   return names;
 }
+// --backend [CLASS=]NAME, once or several times.
+void AddBackendFlag(CLI::App& verb, std::vector<BackendOfClass>& backends,
+                    const std::string& description);
+// What is wrong where one of them names a class that no device has; empty otherwise.
+std::string UnknownClassIn(std::span<const BackendOfClass> backends,
+                           const DeviceTopology& topology);
 // A file (the text has a '/' or an ending), or a name of the zoo or of the machines.
 CLI::Validator ModelName();
 CLI::Validator MachineName();

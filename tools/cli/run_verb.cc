@@ -105,11 +105,14 @@ constexpr int64_t kMostPlanBytes = int64_t{1} << 30;
 absl::Status CheckSameRun(const RunFlags& flags, Ranks& ranks) {
   const RunRequest& r = flags.request;
   ASSIGN_OR_RETURN(const std::string plan, ReadFile(flags.plan, kMostPlanBytes));
-  const std::string options = absl::StrCat(
+  std::string options = absl::StrCat(
       "--data ", r.data, " --eval_data ", r.eval_data, " --eval_every ", r.eval_every, " --steps ",
       r.steps, " --epochs ", r.epochs, " --lr ", r.learning_rate, " --momentum ", r.momentum,
       " --weight_decay ", r.weight_decay, " --init_seed ", r.init_seed.value_or(0), " --save ",
       r.save, " --load ", r.load, " --resume ", r.resume);
+  for (const BackendOfClass& choice : r.backends) {
+    absl::StrAppend(&options, " --backend ", choice.device_class, "=", choice.backend);
+  }
   return ranks.CheckSame({{"program version", kVersion},
                           {"plan", absl::StrCat(absl::Hex(FingerprintOf(plan)))},
                           {"options", options}});
@@ -134,6 +137,8 @@ absl::StatusOr<Answer> RunTraining(RunFlags& flags, Stages* stages) {
                                       loaded.plan.topology.size(), " devices");
     return answer;
   }
+  answer.usage_error = UnknownClassIn(flags.request.backends, loaded.plan.topology);
+  if (!answer.usage_error.empty()) return answer;
   flags.request.stop = &g_interrupted;
   flags.request.cache_in_memory = flags.data_cache == "memory";
   SkippedSamples skipped;
@@ -220,6 +225,8 @@ void AddRunVerb(CLI::App& app, VerbTable& verbs) {
       ->check(WholeNumber(0, 1024));
   verb->add_option("--data_cache", flags->data_cache, "none, memory")
       ->check(NameOf("cache", {"none", "memory"}));
+  AddBackendFlag(*verb, r.backends,
+                 "that runs the devices of a class, or all; default cuda for GPUs, cpu for cores");
   verb->add_option("--virtual_devices", r.virtual_devices,
                    "run all N devices of the plan on this machine's first GPU")
       ->check(WholeNumber(1, 1024));

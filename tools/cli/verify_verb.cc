@@ -3,7 +3,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "graph/support/status_macros.h"
-#include "runtime/backend/backends.h"
 #include "tools/cli/checks.h"
 #include "tools/cli/staging.h"
 #include "tools/cli/verb.h"
@@ -54,13 +53,15 @@ absl::StatusOr<Answer> RunPlanCheck(const VerifyFlags& flags, Stages* stages) {
   request.stop = &g_interrupted;
   Answer answer;
   if (flags.virtual_devices > 0) {
-    request.backend = "cuda";
+    request.backends = {{"", "cuda"}};
     if (flags.virtual_devices != loaded.plan.topology.size()) {
       answer.usage_error = absl::StrCat("--virtual_devices ", flags.virtual_devices,
                                         ": the plan has ", loaded.plan.topology.size(), " devices");
       return answer;
     }
   }
+  answer.usage_error = UnknownClassIn(request.backends, loaded.plan.topology);
+  if (!answer.usage_error.empty()) return answer;
   ShowProgress("running the plan and the serial model");
   ASSIGN_OR_RETURN(const VerificationResult result,
                    VerifyTrainingPlan(loaded.model, loaded.plan, request));
@@ -145,8 +146,8 @@ void AddVerifyVerb(CLI::App& app, VerbTable& verbs) {
   verb->add_option("--model", flags->model, "where the model is, if it has moved")
       ->check(ModelName());
   verb->add_flag("--quick", flags->request.quick, "only the float part");
-  verb->add_option("--backend", flags->request.backend, "that runs the plan's float part")
-      ->check(NameOf("backend", NamesOf(Backends())));
+  AddBackendFlag(*verb, flags->request.backends,
+                 "that runs the plan's float part; default reference");
   verb->add_option("--virtual_devices", flags->virtual_devices,
                    "run the float part of all N devices of the plan on this machine's first GPU")
       ->check(WholeNumber(1, 1024));

@@ -8,7 +8,6 @@
 #include "cost_model/fit.h"
 #include "cost_model/machines.h"
 #include "graph/support/status_macros.h"
-#include "runtime/backend/backends.h"
 #include "runtime/comm/communicators.h"
 #include "runtime/profiler/kernel_profiler.h"
 #include "runtime/profiler/link_profiler.h"
@@ -80,11 +79,10 @@ links: a line through single messages of 4 B to 16 MiB that the receiver reads f
 collective_rates: lines through collectives of 4 B to 16 MiB, by algorithm and number of ranks.)";
 
 absl::StatusOr<std::vector<ProfileRecord>> MeasureRecords(const DeviceTopology& topology) {
-  ASSIGN_OR_RETURN(const auto backend, MakeBackend(LocalBackendName()));
-  const std::vector<DeviceSpec> specs = DeviceSpecsOf(topology);
+  ASSIGN_OR_RETURN(const auto devices, DevicesOf(topology));
   std::vector<ProfileRecord> records;
   {
-    ASSIGN_OR_RETURN(const auto kernels, KernelProfiler::Open(*backend, specs));
+    ASSIGN_OR_RETURN(const auto kernels, KernelProfiler::Open(devices));
     const std::vector<ProfiledWork> works = TypicalWork();
     ASSIGN_OR_RETURN(std::vector<Measurement> measured, kernels->Measure(works, {}));
     for (size_t k = 0; k < works.size(); ++k) {
@@ -93,8 +91,9 @@ absl::StatusOr<std::vector<ProfileRecord>> MeasureRecords(const DeviceTopology& 
     }
   }
   if (topology.size() == 1) return records;
-  ASSIGN_OR_RETURN(auto communicator, MakeCommunicator("inproc", {.devices = topology.size()}));
-  ASSIGN_OR_RETURN(const auto links, LinkProfiler::Open(*backend, specs, std::move(communicator)));
+  ASSIGN_OR_RETURN(auto communicator,
+                   MakeCommunicator(CommunicatorBetween(devices), {.devices = topology.size()}));
+  ASSIGN_OR_RETURN(const auto links, LinkProfiler::Open(devices, std::move(communicator)));
   for (const TaskBody& body : TypicalCommunication(topology.size())) {
     ASSIGN_OR_RETURN(Measurement measured, links->Measure(body, {}));
     records.push_back(RecordOfCommunication(body));

@@ -9,7 +9,6 @@
 #include "graph/support/status_macros.h"
 #include "graph/support/stop_flag.h"
 #include "graph/task/planned_step.h"
-#include "runtime/backend/backends.h"
 #include "runtime/train/executor_setup.h"
 #include "runtime/train/training_state.h"
 
@@ -25,10 +24,9 @@ absl::StatusOr<std::unique_ptr<MeasuredPlan>> MeasuredPlan::Open(const Graph& gr
                                                                  const Plan& plan,
                                                                  bool record_timeline) {
   std::unique_ptr<MeasuredPlan> measured(new MeasuredPlan(graph));
-  ASSIGN_OR_RETURN(measured->backend_, MakeBackend(LocalBackendName()));
   ExecutorSetup setup;
-  setup.backend = measured->backend_.get();
-  setup.devices = DeviceSpecsOf(plan.topology);
+  ASSIGN_OR_RETURN(setup.devices, DevicesOf(plan.topology));
+  setup.communicator = CommunicatorBetween(setup.devices);
   setup.hang_seconds = 300;
   setup.record_timeline = record_timeline;
   ASSIGN_OR_RETURN(PlannedStep step, BuildPlannedStep(graph, plan));

@@ -32,7 +32,6 @@ class MeasuredPlan {
  private:
   MeasuredPlan(const Graph& graph) : graph_(graph) {}
   const Graph& graph_;
-  std::unique_ptr<Backend> backend_;
   std::unique_ptr<Executor> executor_;
   std::vector<float> input_;
   std::vector<int32_t> labels_;

@@ -8,7 +8,6 @@
 #include "graph/collective/algorithms.h"
 #include "graph/support/status_macros.h"
 #include "graph/support/stop_flag.h"
-#include "runtime/backend/backends.h"
 #include "runtime/comm/communicators.h"
 #include "runtime/train/executor_setup.h"
 
@@ -172,11 +171,10 @@ absl::Status ProfilingSession::MeasureLinks(const ProfilerOptions& options) {
   // First those for which there was no time in the pass before.
   std::stable_sort(links_.begin(), links_.end(),
                    [](const LinkWork& a, const LinkWork& b) { return a.passes < b.passes; });
-  ASSIGN_OR_RETURN(const auto backend, MakeBackend(LocalBackendName()));
-  const DeviceTopology& topology = machine_.topology;
-  ASSIGN_OR_RETURN(auto communicator, MakeCommunicator("inproc", {.devices = topology.size()}));
-  ASSIGN_OR_RETURN(const auto profiler,
-                   LinkProfiler::Open(*backend, DeviceSpecsOf(topology), std::move(communicator)));
+  ASSIGN_OR_RETURN(const auto devices, DevicesOf(machine_.topology));
+  ASSIGN_OR_RETURN(auto communicator, MakeCommunicator(CommunicatorBetween(devices),
+                                                       {.devices = machine_.topology.size()}));
+  ASSIGN_OR_RETURN(const auto profiler, LinkProfiler::Open(devices, std::move(communicator)));
   std::vector<ProfileRecord> records;
   std::vector<Measurement> measurements;
   for (LinkWork& work : links_) {
@@ -192,9 +190,8 @@ absl::Status ProfilingSession::MeasureLinks(const ProfilerOptions& options) {
 
 absl::Status ProfilingSession::MeasureKernels(const ProfilerOptions& options) {
   if (batches_.empty()) return absl::OkStatus();
-  ASSIGN_OR_RETURN(const auto backend, MakeBackend(LocalBackendName()));
-  ASSIGN_OR_RETURN(const auto profiler,
-                   KernelProfiler::Open(*backend, DeviceSpecsOf(machine_.topology)));
+  ASSIGN_OR_RETURN(const auto devices, DevicesOf(machine_.topology));
+  ASSIGN_OR_RETURN(const auto profiler, KernelProfiler::Open(devices));
   for (KernelBatch& batch : batches_) {
     if (IsOver(request_.seconds)) break;
     std::vector<ProfileRecord> records;

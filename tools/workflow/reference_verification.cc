@@ -47,8 +47,7 @@ absl::StatusOr<ReferenceResult> VerifyAgainstReference(const ReferenceRequest& r
   Judge("serial run", CompareWithReference(reference, *serial), result);
   ASSIGN_OR_RETURN(const auto backend, MakeBackend("reference"));
   ExecutorSetup setup;
-  setup.backend = backend.get();
-  setup.devices = VirtualDeviceSpecs(request.devices);
+  setup.devices = VirtualDevices(backend, request.devices);
   setup.hang_seconds = 600;
   setup.stop = request.stop;
   PartitionOptions options;

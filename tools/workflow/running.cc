@@ -104,12 +104,14 @@ absl::StatusOr<RunOutcome> RunPlan(const LoadedPlan& loaded, const RunRequest& r
     RETURN_IF_ERROR(CheckWritable(request.timeline));
   }
   const bool shares_gpu = request.virtual_devices > 0;
-  ASSIGN_OR_RETURN(const auto backend, MakeBackend(shares_gpu ? "cuda" : LocalBackendName()));
   ExecutorSetup setup;
-  setup.backend = backend.get();
-  setup.devices = shares_gpu ? VirtualDeviceSpecs(request.virtual_devices)
-                             : DeviceSpecsOf(loaded.plan.topology);
-  if (shares_gpu) setup.communicator = CommunicatorWithin("cuda");
+  if (shares_gpu) {
+    ASSIGN_OR_RETURN(auto cuda, MakeBackend("cuda"));
+    setup.devices = VirtualDevices(std::move(cuda), request.virtual_devices);
+  } else {
+    ASSIGN_OR_RETURN(setup.devices, DevicesOf(loaded.plan.topology, request.backends));
+  }
+  setup.communicator = CommunicatorBetween(setup.devices);
   setup.hang_seconds = request.hang_seconds;
   if (request.ranks != nullptr) {
     setup.communicator = request.ranks->communicator();

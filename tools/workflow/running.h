@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "runtime/train/evaluation.h"
+#include "runtime/train/executor_setup.h"
 #include "runtime/train/metrics.h"
 #include "runtime/train/trainer.h"
 #include "tools/workflow/ranks.h"
@@ -28,6 +29,7 @@ struct RunRequest {
   double hang_seconds = 60;  // as ExecutorOptions has it
   // All devices of the plan, so many, share one GPU; 0: each has its own part of this machine.
   int virtual_devices = 0;
+  std::vector<BackendOfClass> backends;
   bool cache_in_memory = false;
   bool skip_broken = false;
   const std::atomic<bool>* stop = nullptr;

@@ -82,12 +82,13 @@ class Comparison {
 
  private:
   absl::Status Execute(PlannedStep step, bool ring, VerificationResult& result) {
-    // Only the reference backend computes in the ring.
-    ASSIGN_OR_RETURN(const auto backend, MakeBackend(ring ? "reference" : request_.backend));
     ExecutorSetup setup;
-    setup.backend = backend.get();
-    setup.communicator = CommunicatorWithin(backend->name());
-    setup.devices = VirtualDeviceSpecs(steps_.devices);
+    setup.devices = steps_.float_devices;
+    if (ring || setup.devices.empty()) {  // only the reference backend computes in the ring
+      ASSIGN_OR_RETURN(auto reference, MakeBackend("reference"));
+      setup.devices = VirtualDevices(std::move(reference), steps_.devices);
+    }
+    setup.communicator = CommunicatorBetween(setup.devices);
     setup.hang_seconds = 600;
     setup.stop = request_.stop;
     ASSIGN_OR_RETURN(const auto executor, OpenExecutor(graph_, std::move(step), setup));
@@ -276,9 +277,11 @@ absl::StatusOr<VerificationResult> VerifySteps(const StepsToVerify& steps,
 
 absl::StatusOr<VerificationResult> VerifyEqual(const Graph& graph, const Plan& plan,
                                                const VerificationRequest& request) {
-  return VerifySteps({graph, plan.strategy, plan.topology.size(),
-                      [&plan](const Graph& form) { return BuildDenseStep(form, plan); }},
-                     request);
+  ASSIGN_OR_RETURN(auto devices, VirtualDevicesOf(plan.topology, request.backends));
+  return VerifySteps(
+      {graph, plan.strategy, plan.topology.size(),
+       [&plan](const Graph& form) { return BuildDenseStep(form, plan); }, std::move(devices)},
+      request);
 }
 
 }  // namespace partita

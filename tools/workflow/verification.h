@@ -4,20 +4,23 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "graph/graph.h"
 #include "graph/parallel/plan.h"
 #include "graph/parallel/strategy.h"
 #include "graph/task/planned_step.h"
+#include "runtime/train/executor_setup.h"
 #include "tools/workflow/training_model.h"
 
 namespace partita {
 
 struct VerificationRequest {
   bool quick = false;  // only the float part
-  // That runs the plan's float part, all devices on this host; on one GPU where it is cuda.
-  std::string backend = "reference";
+  // That run the plan's float part, all devices on this host, those of cuda on one GPU; classes
+  // that none is chosen for run on reference.
+  std::vector<BackendOfClass> backends;
   int steps = 2;
   double tolerance = 1e-3;  // float: of the largest element of a tensor
   uint64_t seed = 1;
@@ -50,15 +53,16 @@ struct StepsToVerify {
   const Strategy& strategy;
   int devices = 1;
   std::function<absl::StatusOr<PlannedStep>(const Graph&)> make;
+  // That run the float part; none: virtual devices of the reference backend.
+  std::vector<PlacedDevice> float_devices = {};
 };
 
 // Proves steps equal to the serial model, symbolically by the plan verifier and by executing both:
 // in the ring, bit for bit (unless quick), and in float within the tolerance; weights, states, loss
-// and metrics after every step, and copies of a weight with each other. They run on virtual devices
-// of the reference backend. A difference that execution finds is reported rather than the
-// verifier's; steps with malformed tasks are not executed. InvalidArgument if the strategy or the
-// order is at fault; ResourceExhausted with the bytes needed where the serial run and the arenas of
-// all devices, which share this host, do not fit.
+// and metrics after every step, and copies of a weight with each other. A difference that execution
+// finds is reported rather than the verifier's; steps with malformed tasks are not executed.
+// InvalidArgument if the strategy or the order is at fault; ResourceExhausted with the bytes needed
+// where the serial run and the arenas of all devices, which share this host, do not fit.
 absl::StatusOr<VerificationResult> VerifySteps(const StepsToVerify& steps,
                                                const VerificationRequest& request);
 

@@ -105,6 +105,7 @@ class CpuBackend : public Backend {
  public:
   std::string name() const override { return "cpu"; }
   absl::Status Available() const override { return absl::OkStatus(); }
+  bool RunsOnHost() const override { return true; }
   absl::StatusOr<std::unique_ptr<BackendDevice>> Open(const DeviceSpec& spec) const override {
     return std::make_unique<CpuDevice>(spec);
   }

@@ -28,6 +28,7 @@ class CudaBackend : public Backend {
     return LoadCublasLt().status();
   }
 
+  bool RunsOnHost() const override { return false; }
   absl::StatusOr<std::unique_ptr<BackendDevice>> Open(const DeviceSpec& spec) const override {
     ASSIGN_OR_RETURN(const int count, CountGpus());
     if (spec.index < 0 || spec.index >= count) {

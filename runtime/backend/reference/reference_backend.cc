@@ -30,6 +30,7 @@ class ReferenceBackend : public Backend {
  public:
   std::string name() const override { return "reference"; }
   absl::Status Available() const override { return absl::OkStatus(); }
+  bool RunsOnHost() const override { return true; }
   absl::StatusOr<std::unique_ptr<BackendDevice>> Open(const DeviceSpec& spec) const override {
     return std::make_unique<ReferenceDevice>(spec);
   }

@@ -47,12 +47,10 @@ inline Strategy BySample(const Graph& graph, int devices) {
 struct TrainingRun {
   TrainingRun(Graph forward, int device_count, bool record_timeline = false)
       : devices(device_count),
-        backend(ModelWriter::Get(MakeBackend("reference"))),
         model(std::move(forward)),
         graph(ModelWriter::Get(BuildTrainingGraph(model, {}))),
         strategy(devices == 1 ? SingleDevice(graph, DeviceId(0)) : BySample(graph, devices)),
-        setup{.backend = backend.get(),
-              .devices = VirtualDeviceSpecs(devices),
+        setup{.devices = VirtualDevices(ModelWriter::Get(MakeBackend("reference")), devices),
               .record_timeline = record_timeline},
         executor(ModelWriter::Get(OpenExecutor(
             graph, ModelWriter::Get(CanonicalStep(graph, strategy, {.devices = devices})), setup))),
@@ -70,7 +68,6 @@ struct TrainingRun {
   TrainingState Start() const { return ModelWriter::Get(InitialState(graph, 5)); }
 
   int devices;
-  std::unique_ptr<Backend> backend;
   Graph model, graph;
   Strategy strategy;
   ExecutorSetup setup;
