@@ -49,17 +49,31 @@ absl::StatusOr<DeviceProfiles> LoadProfiles(const ProfileDb& db, const Machine& 
                                             const ProfileRequest& request) {
   DeviceProfiles profiles;
   absl::flat_hash_map<DeviceFingerprint, std::shared_ptr<const Profile>> loaded;
+  const auto fingerprint = [&](int d) {
+    const DeviceId id(d);
+    DeviceFingerprint device =
+        FingerprintOf(machine, id, request.backend(machine.topology.device(id)));
+    return request.alone ? AloneFingerprint(std::move(device)) : device;
+  };
+  std::vector<DeviceFingerprint> measurable;
+  for (int d = 0; d < machine.topology.size(); ++d) {
+    if (!machine.ClassOf(DeviceId(d)).hardware.empty()) measurable.push_back(fingerprint(d));
+  }
+  if (!request.allow_foreign) RETURN_IF_ERROR(db.CheckHardware(measurable));
   for (int d = 0; d < machine.topology.size(); ++d) {
     if (machine.ClassOf(DeviceId(d)).hardware.empty()) {
       profiles.push_back(nullptr);
       continue;
     }
-    DeviceFingerprint device = FingerprintOf(machine, DeviceId(d), request.backend);
-    if (request.alone) device = AloneFingerprint(std::move(device));
+    const DeviceFingerprint device = fingerprint(d);
     auto [entry, fresh] = loaded.try_emplace(device);
     if (fresh) {
-      ASSIGN_OR_RETURN(Profile profile, db.Load(device, request.allow_foreign));
-      if (profile.size() > 0) entry->second = std::make_shared<const Profile>(std::move(profile));
+      auto profile = db.Load(device, request.allow_foreign);
+      // Of this class nothing is known yet, though of another.
+      if (!absl::IsFailedPrecondition(profile.status())) RETURN_IF_ERROR(profile.status());
+      if (profile.ok() && profile->size() > 0) {
+        entry->second = std::make_shared<const Profile>(*std::move(profile));
+      }
     }
     profiles.push_back(entry->second);
   }

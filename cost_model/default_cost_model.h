@@ -1,6 +1,8 @@
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <string>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -26,7 +28,8 @@ std::unique_ptr<CostModel> MakeSyntheticCostModel(std::shared_ptr<const Machine>
 // the machine cannot be measured on or nothing is known. `alone`: the records of idle neighbours
 // instead (AloneFingerprint). Errors as ProfileDb::Load.
 struct ProfileRequest {
-  absl::string_view backend;
+  // What the records were measured through, by device.
+  std::function<std::string(const Device&)> backend;
   bool allow_foreign = false;
   bool alone = false;
 };

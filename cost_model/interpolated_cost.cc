@@ -106,9 +106,7 @@ std::optional<TaskCost> InterpolatedCost::CollectiveCost(const CollectiveCall& c
   const DeviceTopology& topology = machine_->topology;
   const Profile* profile = profiles_[call.group[0].index()].get();
   if (profile == nullptr || call.group.size() < 2) return std::nullopt;
-  for (DeviceId id : call.group) {
-    if (topology.device(id).node != topology.device(call.group[0]).node) return std::nullopt;
-  }
+  if (!AreAlike(topology, call.group)) return std::nullopt;
   const Line line{static_cast<double>(topology.RouteLatency(call.group[0], call.group[1]).value()),
                   static_cast<double>(topology.RouteBytesPerSecond(call.group[0], call.group[1]))};
   const auto seconds = [&](Work work, int64_t bytes) {
@@ -125,7 +123,7 @@ std::optional<TaskCost> InterpolatedCost::CollectiveCost(const CollectiveCall& c
 }
 
 std::optional<TaskCost> InterpolatedCost::TransferCost(std::span<const TransferCall> group) const {
-  const Profile* profile = ProfileOfNode(*machine_, profiles_, group);
+  const Profile* profile = ProfileOfGroup(*machine_, profiles_, group);
   if (profile == nullptr) return std::nullopt;
   const DeviceClass& device_class = machine_->ClassOf(group[0].from);
   const auto seconds = [&](int64_t bytes) {

@@ -75,12 +75,6 @@ class MessageGroup {
   int64_t latency_ = 0;
 };
 
-bool OneNode(const DeviceTopology& topology, std::span<const DeviceId> group) {
-  return std::all_of(group.begin(), group.end(), [&](DeviceId id) {
-    return topology.device(id).node == topology.device(group[0]).node;
-  });
-}
-
 }  // namespace
 
 LinkCost::LinkCost(std::shared_ptr<const Machine> machine) : machine_(std::move(machine)) {}
@@ -95,10 +89,12 @@ std::optional<TaskCost> LinkCost::MoveCost(const MoveSignature&, DeviceId) const
 
 std::optional<TaskCost> LinkCost::MeasuredRate(const CollectiveCall& call,
                                                const CollectiveSchedule& schedule) const {
-  if (!OneNode(machine_->topology, call.group)) return std::nullopt;
+  if (!AreAlike(machine_->topology, call.group)) return std::nullopt;
+  const std::string& device_class = machine_->topology.device(call.group[0]).device_class;
   const CollectiveRate* rate = nullptr;
   for (const CollectiveRate& row : machine_->collective_rates) {
     if (row.ranks != schedule.ranks) continue;
+    if (!row.device_class.empty() && row.device_class != device_class) continue;
     if (row.algorithm == call.algorithm || (row.algorithm.empty() && rate == nullptr)) rate = &row;
   }
   if (rate == nullptr) return std::nullopt;

@@ -1,5 +1,6 @@
 #include "cost_model/machine.h"
 
+#include <algorithm>
 #include <cmath>
 #include <initializer_list>
 #include <utility>
@@ -88,6 +89,13 @@ absl::Status Validate(const Machine& machine) {
   }
   for (const CollectiveRate& rate : machine.collective_rates) RETURN_IF_ERROR(CheckRate(rate));
   return absl::OkStatus();
+}
+
+bool AreAlike(const DeviceTopology& topology, std::span<const DeviceId> devices) {
+  return std::all_of(devices.begin(), devices.end(), [&](DeviceId id) {
+    const Device &device = topology.device(id), &first = topology.device(devices[0]);
+    return device.node == first.node && device.device_class == first.device_class;
+  });
 }
 
 absl::StatusOr<Machine> TakeDevices(const Machine& machine, int count) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -46,7 +47,8 @@ struct CollectiveRate {
   std::string algorithm;
   int ranks = 0;
   Line line;
-  double spread = 0;  // median relative error of the fit
+  double spread = 0;              // median relative error of the fit
+  std::string device_class = {};  // of all ranks; "": any class
 
   friend bool operator==(const CollectiveRate&, const CollectiveRate&) = default;
 };
@@ -65,6 +67,10 @@ struct Machine {
 
   friend bool operator==(const Machine&, const Machine&) = default;
 };
+
+// Whether the devices are of one node and one class: what was measured between some such devices
+// then holds for them.
+bool AreAlike(const DeviceTopology& topology, std::span<const DeviceId> devices);
 
 // InvalidArgument naming what is wrong: a device whose class is not there, a class twice, a figure
 // that is not positive and finite.

@@ -74,6 +74,7 @@ proto::Machine MachineToProto(const Machine& machine) {
     r.set_ranks(rate.ranks);
     SetLine(rate.line, *r.mutable_line());
     r.set_spread(rate.spread);
+    r.set_device_class(rate.device_class);
   }
   return message;
 }
@@ -87,7 +88,8 @@ absl::StatusOr<Machine> MachineFromProto(const proto::Machine& message) {
     machine.classes.push_back(ClassOf(c));
   }
   for (const proto::CollectiveRate& r : message.collective_rates()) {
-    machine.collective_rates.push_back({r.algorithm(), r.ranks(), LineOf(r.line()), r.spread()});
+    machine.collective_rates.push_back(
+        {r.algorithm(), r.ranks(), LineOf(r.line()), r.spread(), r.device_class()});
   }
   RETURN_IF_ERROR(Validate(machine));
   return machine;

@@ -34,17 +34,13 @@ std::optional<TaskCost> MeasuredCost::MoveCost(const MoveSignature& signature,
 }
 
 std::optional<TaskCost> MeasuredCost::CollectiveCost(const CollectiveCall& call) const {
-  const DeviceTopology& topology = machine_->topology;
   const Profile* profile = profiles_[call.group[0].index()].get();
-  if (profile == nullptr) return std::nullopt;
-  for (DeviceId id : call.group) {
-    if (topology.device(id).node != topology.device(call.group[0]).node) return std::nullopt;
-  }
+  if (profile == nullptr || !AreAlike(machine_->topology, call.group)) return std::nullopt;
   return CostOf(profile->Find(KeyOf(call)));
 }
 
 std::optional<TaskCost> MeasuredCost::TransferCost(std::span<const TransferCall> group) const {
-  const Profile* profile = ProfileOfNode(*machine_, profiles_, group);
+  const Profile* profile = ProfileOfGroup(*machine_, profiles_, group);
   return profile == nullptr ? std::nullopt : CostOf(profile->Find(KeyOf(group)));
 }
 
@@ -66,15 +62,12 @@ Nanos MeasuredCost::StepOverhead(int64_t tasks) const {
   return most;
 }
 
-const Profile* ProfileOfNode(const Machine& machine, const DeviceProfiles& profiles,
-                             std::span<const TransferCall> group) {
+const Profile* ProfileOfGroup(const Machine& machine, const DeviceProfiles& profiles,
+                              std::span<const TransferCall> group) {
   if (group.empty()) return nullptr;
-  const DeviceTopology& topology = machine.topology;
-  const int node = topology.device(group[0].from).node;
   for (const TransferCall& call : group) {
-    if (topology.device(call.from).node != node || topology.device(call.to).node != node) {
-      return nullptr;
-    }
+    const DeviceId both[] = {call.from, call.to}, senders[] = {group[0].from, call.from};
+    if (!AreAlike(machine.topology, both) || !AreAlike(machine.topology, senders)) return nullptr;
   }
   return profiles[group[0].from.index()].get();
 }

@@ -13,7 +13,7 @@ namespace partita {
 using DeviceProfiles = std::vector<std::shared_ptr<const Profile>>;
 
 // Tasks that were measured, exactly as asked for. Collectives: where all devices of the group are
-// of one node, by the profile of the first; transfers likewise.
+// of one node and class, by the profile of the first; transfers likewise.
 class MeasuredCost : public CostModel {
  public:
   MeasuredCost(std::shared_ptr<const Machine> machine, DeviceProfiles profiles);
@@ -31,10 +31,10 @@ class MeasuredCost : public CostModel {
   DeviceProfiles profiles_;
 };
 
-// The profile of the first sender where all devices of the group are of one node; null otherwise
-// and where nothing is known.
-const Profile* ProfileOfNode(const Machine& machine, const DeviceProfiles& profiles,
-                             std::span<const TransferCall> group);
+// The profile of the first sender where all devices of the group are alike; null otherwise and
+// where nothing is known.
+const Profile* ProfileOfGroup(const Machine& machine, const DeviceProfiles& profiles,
+                              std::span<const TransferCall> group);
 
 // Tasks of which others of the same family were measured: kernels of the same operator, pass, types
 // and formats at other extents and attributes, moves, collectives and transfers of the same kind.

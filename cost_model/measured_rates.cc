@@ -38,12 +38,12 @@ absl::StatusOr<DeviceTopology> WithExchange(const DeviceTopology& topology,
   }
   std::vector<Link> links(topology.links().begin(), topology.links().end());
   for (Link& link : links) {
-    int ends = 0;
+    int ends = 0, foreign = 0;
     for (const Device& device : topology.devices()) {
-      if (device.device_class != device_class) continue;
-      ends += static_cast<int>(std::count(link.ends.begin(), link.ends.end(), device.name));
+      const auto count = std::count(link.ends.begin(), link.ends.end(), device.name);
+      (device.device_class == device_class ? ends : foreign) += static_cast<int>(count);
     }
-    if (ends == 0) continue;
+    if (ends == 0 || foreign > 0) continue;
     const bool direct = ends == static_cast<int>(link.ends.size());
     link.bytes_per_second = static_cast<int64_t>(line.bytes_per_second);
     link.latency = Nanos(static_cast<int64_t>(line.latency_ns / (direct ? 1 : 2)));
@@ -54,7 +54,8 @@ absl::StatusOr<DeviceTopology> WithExchange(const DeviceTopology& topology,
 
 void PutCollectiveRate(const CollectiveRate& rate, std::vector<CollectiveRate>& rates) {
   for (CollectiveRate& known : rates) {
-    if (known.algorithm == rate.algorithm && known.ranks == rate.ranks) {
+    if (known.algorithm == rate.algorithm && known.ranks == rate.ranks &&
+        known.device_class == rate.device_class) {
       known = rate;
       return;
     }
@@ -78,7 +79,8 @@ absl::StatusOr<Machine> ApplyRates(Machine machine, const std::string& device_cl
     ASSIGN_OR_RETURN(machine.topology,
                      WithExchange(machine.topology, device_class, *rates.exchange));
   }
-  for (const CollectiveRate& rate : rates.collective_rates) {
+  for (CollectiveRate rate : rates.collective_rates) {
+    rate.device_class = device_class;
     PutCollectiveRate(rate, machine.collective_rates);
   }
   RETURN_IF_ERROR(Validate(machine));

@@ -287,15 +287,17 @@ absl::StatusOr<absl::flat_hash_set<std::string>> ProfileDb::Signatures(
   }
 }
 
-absl::Status ProfileDb::CheckHardware(const DeviceFingerprint& device) const {
-  ASSIGN_OR_RETURN(const std::vector<DeviceFingerprint> devices, Devices());
-  if (devices.empty()) return absl::OkStatus();
-  for (const DeviceFingerprint& known : devices) {
-    if (known.hardware == device.hardware) return absl::OkStatus();
+absl::Status ProfileDb::CheckHardware(std::span<const DeviceFingerprint> devices) const {
+  ASSIGN_OR_RETURN(const std::vector<DeviceFingerprint> known, Devices());
+  if (known.empty() || devices.empty()) return absl::OkStatus();
+  for (const DeviceFingerprint& holds : known) {
+    for (const DeviceFingerprint& device : devices) {
+      if (holds.hardware == device.hardware) return absl::OkStatus();
+    }
   }
   return absl::FailedPreconditionError(absl::StrCat(
-      "'", path(), "' holds records of ", ToString(devices[0]), ", this device is ",
-      ToString(device),
+      "'", path(), "' holds records of ", ToString(known[0]), ", this device is ",
+      ToString(devices[0]),
       ". Name another file (--profile), or use these records all the same (--foreign_profile)"));
 }
 
@@ -305,7 +307,7 @@ absl::StatusOr<Profile> ProfileDb::LoadExactly(const DeviceFingerprint& device) 
 }
 
 absl::StatusOr<Profile> ProfileDb::Load(const DeviceFingerprint& device, bool allow_foreign) const {
-  const absl::Status own = CheckHardware(device);
+  const absl::Status own = CheckHardware(std::span(&device, 1));
   if (own.ok()) return LoadExactly(device);
   if (!allow_foreign || !absl::IsFailedPrecondition(own)) return own;
   ASSIGN_OR_RETURN(const std::vector<DeviceFingerprint> devices, Devices());

@@ -40,9 +40,9 @@ class ProfileDb {
   absl::StatusOr<absl::flat_hash_set<std::string>> Signatures(
       const DeviceFingerprint& device) const;
 
-  // FailedPrecondition naming both devices if the file holds records and none of them is of this
-  // hardware.
-  absl::Status CheckHardware(const DeviceFingerprint& device) const;
+  // FailedPrecondition naming what it holds and the first of `devices`, if the file holds records
+  // and none of them is of hardware of these.
+  absl::Status CheckHardware(std::span<const DeviceFingerprint> devices) const;
 
   // The records of `device` in memory; none where only its hardware is known in other
   // configurations. A file of foreign hardware is refused as by CheckHardware, unless

@@ -159,6 +159,46 @@ TEST(LinkCostTest, MeasuredRatesComeFirst) {
   EXPECT_EQ(other.spread, 0.2);
 }
 
+// Two devices of this host, the second of a class of its own.
+Machine TwoClasses() {
+  Machine machine = FindMachine("local", 2).value();
+  machine.classes.push_back(machine.classes[0]);
+  machine.classes[1].name = "slow";
+  std::vector<Device> devices(machine.topology.devices().begin(), machine.topology.devices().end());
+  devices[1].device_class = "slow";
+  machine.topology = DeviceTopology::Create(devices, {machine.topology.links().begin(),
+                                                      machine.topology.links().end()})
+                         .value();
+  return machine;
+}
+
+TEST(LinkCostTest, RatesOfOneClassSayNothingAboutGroupsOfAnotherOrOfSeveral) {
+  Machine machine = TwoClasses();
+  machine.collective_rates = {{"ring", 2, {1000, 1e9}, 0.1, "slow"}};
+  const LinkCost mixed(std::make_shared<const Machine>(machine));
+  EXPECT_NE(PriceOf(mixed, MakeAllReduce(2, 1'000'000), "ring", FirstDevices(2)).spread, 0.1);
+  machine = FindMachine("local", 2).value();
+  machine.collective_rates = {{"ring", 2, {1000, 1e9}, 0.1, "slow"}};
+  const LinkCost other(std::make_shared<const Machine>(machine));
+  EXPECT_NE(PriceOf(other, MakeAllReduce(2, 1'000'000), "ring", FirstDevices(2)).spread, 0.1);
+  machine.collective_rates[0].device_class = "cpu";
+  const LinkCost own(std::make_shared<const Machine>(machine));
+  EXPECT_EQ(PriceOf(own, MakeAllReduce(2, 1'000'000), "ring", FirstDevices(2)).spread, 0.1);
+}
+
+TEST(MeasuredTest, TransfersBetweenClassesAreNotThoseWithinOne) {
+  const std::vector<TransferCall> group = {{DeviceId(0), DeviceId(1), 4096}};
+  ProfileRecord record = RecordOf(group);
+  record.samples_ns = {777};
+  const auto profile = std::make_shared<const Profile>(DeviceFingerprint{}, std::span(&record, 1));
+  const DeviceProfiles profiles(2, profile);
+  const MeasuredCost alike(std::make_shared<const Machine>(FindMachine("local", 2).value()),
+                           profiles);
+  EXPECT_EQ(alike.TransferCost(group)->time, Nanos(777));
+  const MeasuredCost mixed(std::make_shared<const Machine>(TwoClasses()), profiles);
+  EXPECT_EQ(mixed.TransferCost(group), std::nullopt);
+}
+
 ProfileRecord Timed(const KernelSignature& signature, int64_t nanos) {
   ProfileRecord record = RecordOf(signature);
   record.samples_ns = {nanos};

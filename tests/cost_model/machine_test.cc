@@ -131,6 +131,7 @@ TEST(DiscoveryTest, MeasuredRatesReplaceEstimates) {
   EXPECT_EQ(machine.topology.RouteLatency(DeviceId(0), DeviceId(1)), Nanos(3000));
   ASSERT_THAT(machine.collective_rates, SizeIs(1));
   EXPECT_EQ(machine.collective_rates[0].line.latency_ns, 200);
+  EXPECT_EQ(machine.collective_rates[0].device_class, "cpu");
   EXPECT_EQ(ApplyRates(machine, "gpu", rates).status().code(), absl::StatusCode::kNotFound);
   rates.matrix_flops = std::numeric_limits<double>::infinity();
   EXPECT_EQ(ApplyRates(machine, "cpu", rates).status().code(), absl::StatusCode::kInvalidArgument);

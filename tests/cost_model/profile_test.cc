@@ -159,7 +159,7 @@ TEST_F(ProfileDbTest, ABadRecordAddsNothing) {
 
 TEST_F(ProfileDbTest, ForeignHardwareIsRefusedByName) {
   ProfileDb db = Create();
-  EXPECT_TRUE(db.CheckHardware(kHere).ok());
+  EXPECT_TRUE(db.CheckHardware(std::span(&kHere, 1)).ok());
   ASSERT_TRUE(db.Insert(kElsewhere, SomeRecords()).ok());
   const absl::Status refused = db.Load(kHere).status();
   EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
@@ -241,16 +241,44 @@ TEST_F(ProfileDbTest, DamagedAndForgedFilesAreInvalidArguments) {
   EXPECT_GT(changed, 5);
 }
 
+ProfileRequest Through(const std::string& backend) {
+  return {.backend = [backend](const Device&) { return backend; }};
+}
+
 TEST_F(ProfileDbTest, ProfilesAreSharedByEqualDevices) {
   const Machine machine = FindMachine("local", 2).value();
   ProfileDb db = Create();
-  EXPECT_EQ(LoadProfiles(db, machine, {"test"}).value(), DeviceProfiles(2));
+  EXPECT_EQ(LoadProfiles(db, machine, Through("test")).value(), DeviceProfiles(2));
   ASSERT_TRUE(db.Insert(FingerprintOf(machine, DeviceId(0), "test"), SomeRecords()).ok());
-  const DeviceProfiles profiles = LoadProfiles(db, machine, {"test"}).value();
+  const DeviceProfiles profiles = LoadProfiles(db, machine, Through("test")).value();
   ASSERT_NE(profiles[0], nullptr);
   EXPECT_EQ(profiles[0], profiles[1]);
-  EXPECT_EQ(LoadProfiles(db, FindMachine("p100-4x4").value(), {"test"}).value(),
+  EXPECT_EQ(LoadProfiles(db, FindMachine("p100-4x4").value(), Through("test")).value(),
             DeviceProfiles(16));
+}
+
+// Cores and a GPU in one file: what is known of one is used while nothing is of the other.
+TEST_F(ProfileDbTest, ClassesOfAMachineHaveProfilesOfTheirOwn) {
+  Machine machine = FindMachine("local", 2).value();
+  machine.classes.push_back(machine.classes[0]);
+  machine.classes[1].name = "gpu";
+  machine.classes[1].hardware = "another";
+  std::vector<Device> devices(machine.topology.devices().begin(), machine.topology.devices().end());
+  devices[1].device_class = "gpu";
+  const auto links = machine.topology.links();
+  machine.topology = DeviceTopology::Create(devices, {links.begin(), links.end()}).value();
+  ProfileDb db = Create();
+  ASSERT_TRUE(db.Insert(FingerprintOf(machine, DeviceId(0), "test"), SomeRecords()).ok());
+  DeviceProfiles profiles = LoadProfiles(db, machine, Through("test")).value();
+  EXPECT_NE(profiles[0], nullptr);
+  EXPECT_EQ(profiles[1], nullptr);
+  ASSERT_TRUE(db.Insert(FingerprintOf(machine, DeviceId(1), "test"), SomeRecords()).ok());
+  profiles = LoadProfiles(db, machine, Through("test")).value();
+  ASSERT_NE(profiles[1], nullptr);
+  EXPECT_NE(profiles[0], profiles[1]);
+  machine.classes[0].hardware = machine.classes[1].hardware = "neither";
+  EXPECT_EQ(LoadProfiles(db, machine, Through("test")).status().code(),
+            absl::StatusCode::kFailedPrecondition);
 }
 
 }  // namespace

@@ -137,7 +137,8 @@ class CompareRun {
       if (row.declined.empty()) plans.push_back(row.plan);
     }
     ShowProgress("measuring all plans in turn");
-    InterleavedMeasurement measurement(model_.graph, std::move(plans), &g_interrupted);
+    InterleavedMeasurement measurement(model_.graph, std::move(plans),
+                                       {.backends = flags_.machine.backends}, &g_interrupted);
     RETURN_IF_ERROR(measurement.Rounds(flags_.steps));
     const std::vector<std::optional<Nanos>> times = measurement.Medians();
     size_t next = 0;

@@ -28,6 +28,8 @@ void AddMachineFlags(CLI::App& verb, MachineRequest& request, const std::string&
   verb.add_option("--devices", request.devices, "take the first N devices")
       ->check(WholeNumber(1, kMostDevices));
   verb.add_option("--profile", request.profile, "profile database");
+  AddBackendFlag(verb, request.backends,
+                 "that runs the devices of a class, or all; default cuda for GPUs, cpu for cores");
   verb.add_flag("--foreign_profile", request.foreign_profile, "use records of another machine");
 }
 

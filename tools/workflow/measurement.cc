@@ -22,13 +22,13 @@ constexpr int64_t kLongStep = 100'000'000;  // ns
 
 absl::StatusOr<std::unique_ptr<MeasuredPlan>> MeasuredPlan::Open(const Graph& graph,
                                                                  const Plan& plan,
-                                                                 bool record_timeline) {
+                                                                 const MeasuringOptions& options) {
   std::unique_ptr<MeasuredPlan> measured(new MeasuredPlan(graph));
   ExecutorSetup setup;
-  ASSIGN_OR_RETURN(setup.devices, DevicesOf(plan.topology));
+  ASSIGN_OR_RETURN(setup.devices, DevicesOf(plan.topology, options.backends));
   setup.communicator = CommunicatorBetween(setup.devices);
   setup.hang_seconds = 300;
-  setup.record_timeline = record_timeline;
+  setup.record_timeline = options.record_timeline;
   ASSIGN_OR_RETURN(PlannedStep step, BuildPlannedStep(graph, plan));
   ASSIGN_OR_RETURN(measured->executor_, OpenExecutor(graph, std::move(step), setup));
   ASSIGN_OR_RETURN(const TrainingState state, InitialState(graph, 1));
@@ -64,8 +64,9 @@ Bytes MeasuredPlan::LargestAllocation() const {
 }
 
 InterleavedMeasurement::InterleavedMeasurement(const Graph& graph, std::vector<Plan> plans,
+                                               MeasuringOptions options,
                                                const std::atomic<bool>* stop)
-    : graph_(graph), stop_(stop) {
+    : graph_(graph), options_(std::move(options)), stop_(stop) {
   for (Plan& plan : plans) {
     for (const Device& device : plan.topology.devices()) has_teams_ |= device.threads > 1;
     entries_.push_back({std::move(plan), nullptr, 0, {}});
@@ -102,7 +103,7 @@ absl::Status InterleavedMeasurement::Step(Entry& entry, bool counts) {
 absl::Status InterleavedMeasurement::TakeTurn(Entry& entry, int& left) {
   if (entry.open == nullptr) {
     MakeRoomFor(entry.plan);
-    ASSIGN_OR_RETURN(entry.open, MeasuredPlan::Open(graph_, entry.plan));
+    ASSIGN_OR_RETURN(entry.open, MeasuredPlan::Open(graph_, entry.plan, options_));
     RETURN_IF_ERROR(Step(entry, false));  // touches its memory for the first time
   }
   const bool one_by_one = !has_teams_ && entry.last_ns >= kLongStep;

@@ -14,12 +14,17 @@
 
 namespace partita {
 
+struct MeasuringOptions {
+  std::vector<BackendOfClass> backends;  // as DevicesOf takes them
+  bool record_timeline = false;
+};
+
 // One plan, running on this host's devices on random data: for measuring step times side by side.
 class MeasuredPlan {
  public:
   // `graph` outlives it.
   static absl::StatusOr<std::unique_ptr<MeasuredPlan>> Open(const Graph& graph, const Plan& plan,
-                                                            bool record_timeline = false);
+                                                            const MeasuringOptions& options = {});
 
   // One step: its wall time, and with `record_timeline` when each task ran.
   absl::StatusOr<StepResult> Step();
@@ -51,7 +56,7 @@ class InterleavedMeasurement {
   static constexpr int kRound = 5;  // counted steps
 
   // `graph` and `stop` outlive it.
-  InterleavedMeasurement(const Graph& graph, std::vector<Plan> plans,
+  InterleavedMeasurement(const Graph& graph, std::vector<Plan> plans, MeasuringOptions options = {},
                          const std::atomic<bool>* stop = nullptr);
 
   // `steps` counted steps of every plan.
@@ -75,6 +80,7 @@ class InterleavedMeasurement {
   void MakeRoomFor(const Plan& plan);
 
   const Graph& graph_;
+  const MeasuringOptions options_;
   const std::atomic<bool>* const stop_;
   std::vector<Entry> entries_;
   bool has_teams_ = false;

@@ -1,32 +1,53 @@
 #include "tools/workflow/priced_machine.h"
 
+#include <algorithm>
+
 #include "cost_model/discovery.h"
 #include "cost_model/fit.h"
 #include "cost_model/machines.h"
 #include "cost_model/profile_db.h"
 #include "graph/support/status_macros.h"
-#include "runtime/backend/backends.h"
 
 namespace partita {
 
-std::string LocalBackendName() { return MakeBackend("cpu").ok() ? "cpu" : "reference"; }
-
 PartitionChoices DefaultChoices(const PricedMachine& priced) {
   PartitionChoices choices;
-  choices.native_formats = priced.is_local && LocalBackendName() == "cpu";
+  for (const Device& device : priced.machine->topology.devices()) {
+    choices.native_formats |= priced.is_local && BackendOf(device, priced.backends) == "cpu";
+  }
   return choices;
 }
 
 MemorySizes SizesOn(const PricedMachine& priced) {
-  std::shared_ptr<const Profile> known;
+  std::vector<std::shared_ptr<const Profile>> known;  // one for each class
   for (const auto& profile : priced.profiles) {
-    if (profile != nullptr) known = profile;
+    if (profile == nullptr || std::find(known.begin(), known.end(), profile) != known.end()) {
+      continue;
+    }
+    known.push_back(profile);
   }
-  if (known == nullptr) return {};
-  return {nullptr, [known](const KernelSignature& signature) -> int64_t {
-            const Timing* timing = known->Find(signature);
-            return timing == nullptr ? 0 : timing->scratch_bytes;
+  if (known.empty()) return {};
+  return {nullptr, [known](const KernelSignature& signature) {
+            int64_t most = 0;
+            for (const auto& profile : known) {
+              const Timing* timing = profile->Find(signature);
+              if (timing != nullptr) most = std::max(most, timing->scratch_bytes);
+            }
+            return most;
           }};
+}
+
+std::vector<std::vector<DeviceId>> DevicesByClass(const DeviceTopology& topology) {
+  std::vector<std::vector<DeviceId>> classes;
+  for (int d = 0; d < topology.size(); ++d) {
+    const std::string& name = topology.device(DeviceId(d)).device_class;
+    auto known = std::find_if(classes.begin(), classes.end(), [&](const auto& devices) {
+      return topology.device(devices[0]).device_class == name;
+    });
+    if (known == classes.end()) known = classes.insert(classes.end(), std::vector<DeviceId>());
+    known->push_back(DeviceId(d));
+  }
+  return classes;
 }
 
 namespace {
@@ -36,46 +57,57 @@ absl::StatusOr<bool> IsThisHost(const Machine& machine, const std::string& asked
   if (asked_for == "local") return true;
   if (machine.name != "local") return false;
   ASSIGN_OR_RETURN(const Host host, ExamineHost());
-  return machine.ClassOf(DeviceId(0)).hardware == host.hardware;
+  for (int d = 0; d < machine.topology.size(); ++d) {
+    const DeviceId id(d);
+    if (machine.topology.device(id).kind != DeviceKind::kCpu) continue;
+    if (machine.ClassOf(id).hardware != host.hardware) return false;
+  }
+  return true;
 }
 
 // What the records say about the machine as a whole replaces what was estimated from its clock: the
 // figures that price tasks which were not measured themselves.
-absl::StatusOr<Machine> WithMeasuredRates(Machine machine, const ProfileDb& db) {
-  ASSIGN_OR_RETURN(const auto records,
-                   db.Records(FingerprintOf(machine, DeviceId(0), LocalBackendName())));
-  if (records.empty()) return machine;
-  const std::string device_class = machine.topology.device(DeviceId(0)).device_class;
-  return ApplyRates(std::move(machine), device_class, RatesFrom(records));
+absl::StatusOr<Machine> WithMeasuredRates(const PricedMachine& priced, const ProfileDb& db) {
+  Machine machine = *priced.machine;
+  for (const std::vector<DeviceId>& devices : DevicesByClass(priced.machine->topology)) {
+    ASSIGN_OR_RETURN(const auto records, db.Records(priced.FingerprintOf(devices[0])));
+    if (records.empty()) continue;
+    ASSIGN_OR_RETURN(machine, ApplyRates(std::move(machine), priced.device(devices[0]).device_class,
+                                         RatesFrom(records)));
+  }
+  return machine;
+}
+
+absl::Status LoadRecords(const MachineRequest& request, PricedMachine& priced,
+                         DeviceProfiles& alone) {
+  const auto db = ProfileDb::Open(request.profile, ProfileDb::Mode::kRead);
+  if (absl::IsNotFound(db.status())) return absl::OkStatus();
+  RETURN_IF_ERROR(db.status());
+  ProfileRequest wanted{
+      .backend = [&priced](const Device& device) { return BackendOf(device, priced.backends); },
+      .allow_foreign = request.foreign_profile};
+  ASSIGN_OR_RETURN(priced.profiles, LoadProfiles(*db, *priced.machine, wanted));
+  wanted.alone = true;
+  ASSIGN_OR_RETURN(alone, LoadProfiles(*db, *priced.machine, wanted));
+  for (const auto& profile : priced.profiles) {
+    if (profile != nullptr) priced.records = std::max(priced.records, profile->size());
+  }
+  ASSIGN_OR_RETURN(Machine machine, WithMeasuredRates(priced, *db));
+  priced.machine = std::make_shared<const Machine>(std::move(machine));
+  return absl::OkStatus();
 }
 
 }  // namespace
 
 absl::StatusOr<PricedMachine> PriceMachine(const MachineRequest& request) {
   PricedMachine priced;
+  priced.backends = request.backends;
   ASSIGN_OR_RETURN(Machine machine, FindMachine(request.machine, request.devices));
   ASSIGN_OR_RETURN(priced.is_local, IsThisHost(machine, request.machine));
-  priced.machine = std::make_shared<const Machine>(machine);
-  DeviceProfiles& profiles = priced.profiles;
+  priced.machine = std::make_shared<const Machine>(std::move(machine));
   DeviceProfiles alone;
-  if (priced.is_local) {
-    auto db = ProfileDb::Open(request.profile, ProfileDb::Mode::kRead);
-    if (db.ok()) {
-      const std::string backend = LocalBackendName();
-      ASSIGN_OR_RETURN(
-          profiles, LoadProfiles(*db, *priced.machine, {backend, request.foreign_profile, false}));
-      ASSIGN_OR_RETURN(
-          alone, LoadProfiles(*db, *priced.machine, {backend, request.foreign_profile, true}));
-      for (const auto& profile : profiles) {
-        if (profile != nullptr) priced.records = std::max(priced.records, profile->size());
-      }
-      ASSIGN_OR_RETURN(machine, WithMeasuredRates(std::move(machine), *db));
-      priced.machine = std::make_shared<const Machine>(std::move(machine));
-    } else if (!absl::IsNotFound(db.status())) {
-      return db.status();
-    }
-  }
-  priced.model = MakeDefaultCostModel(priced.machine, profiles, std::move(alone));
+  if (priced.is_local) RETURN_IF_ERROR(LoadRecords(request, priced, alone));
+  priced.model = MakeDefaultCostModel(priced.machine, priced.profiles, std::move(alone));
   return priced;
 }
 

@@ -3,6 +3,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "cost_model/cost_model.h"
@@ -12,6 +13,7 @@
 #include "graph/parallel/plan.h"
 #include "graph/task/buffer_assignment.h"
 #include "runtime/backend/backend.h"
+#include "runtime/train/executor_setup.h"
 
 namespace partita {
 
@@ -19,7 +21,8 @@ struct MachineRequest {
   std::string machine = "local";  // a name or a file
   std::optional<int> devices;
   std::string profile = "partita.profile.db";
-  bool foreign_profile = false;  // use another machine's records
+  bool foreign_profile = false;          // use another machine's records
+  std::vector<BackendOfClass> backends;  // as DevicesOf takes them
 };
 
 // A machine with what its tasks cost.
@@ -30,10 +33,17 @@ struct PricedMachine {
   bool is_local = false;
   size_t records = 0;  // measured tasks known
   DeviceProfiles profiles;
+  std::vector<BackendOfClass> backends;  // as asked for
+
+  const Device& device(DeviceId id) const { return machine->topology.device(id); }
+  // What its records are of.
+  DeviceFingerprint FingerprintOf(DeviceId id) const {
+    return partita::FingerprintOf(*machine, id, BackendOf(device(id), backends));
+  }
 };
 
-// The backend that runs plans on this host: "cpu" if it is built in, else "reference".
-std::string LocalBackendName();
+// The devices of each class, in the order of the first of them.
+std::vector<std::vector<DeviceId>> DevicesByClass(const DeviceTopology& topology);
 
 // What a task graph for the machine should look like.
 PartitionChoices DefaultChoices(const PricedMachine& priced);

@@ -231,9 +231,26 @@ absl::StatusOr<ProfilingResult> ProfileSignatures(const WantedSignatures& wanted
                                                   const PricedMachine& priced,
                                                   const ProfilingRequest& request) {
   ASSIGN_OR_RETURN(ProfileDb db, ProfileDb::Open(request.profile, ProfileDb::Mode::kCreate));
-  const DeviceFingerprint device = FingerprintOf(*priced.machine, DeviceId(0), LocalBackendName());
-  if (!request.foreign_profile) RETURN_IF_ERROR(db.CheckHardware(device));
-  return ProfilingSession(db, device, *priced.machine, request).Measure(wanted);
+  const auto begin = std::chrono::steady_clock::now();
+  const auto classes = DevicesByClass(priced.machine->topology);
+  ProfilingResult all{.complete = true};
+  std::vector<DeviceFingerprint> fingerprints;
+  for (const auto& devices : classes) fingerprints.push_back(priced.FingerprintOf(devices[0]));
+  if (!request.foreign_profile) RETURN_IF_ERROR(db.CheckHardware(fingerprints));
+  for (size_t c = 0; c < classes.size(); ++c) {
+    // The classes that are left share the time that is left.
+    const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - begin;
+    ProfilingRequest share = request;
+    share.seconds =
+        std::max(0.0, request.seconds - spent.count()) / static_cast<double>(classes.size() - c);
+    ASSIGN_OR_RETURN(const ProfilingResult one,
+                     ProfilingSession(db, priced, classes[c], share).Measure(wanted));
+    all.wanted += one.wanted;
+    all.known += one.known;
+    all.measured += one.measured;
+    all.complete = all.complete && one.complete;
+  }
+  return all;
 }
 
 }  // namespace partita

@@ -56,10 +56,10 @@ WantedSignatures SignaturesOf(const TaskGraph& tasks);
 
 // Measures what the profile database lacks on this host (with `add_samples`: what is wanted,
 // lacking or not): what a step costs as such, communication (of the machine at several sizes and
-// groups, then what is wanted), kernels and moves; with all devices of the machine busy, and with
-// the others idle. One pass after the other: the first reaches as many tasks as there is time for,
-// and what each has found so far is in the database. Then call PriceMachine again.
-// FailedPrecondition if the database is another device's.
+// groups, then what is wanted), kernels and moves; with all devices of a class busy, and with the
+// others idle; one class after the other. One pass after the other: the first reaches as many tasks
+// as there is time for, and what each has found so far is in the database. Then call PriceMachine
+// again. FailedPrecondition if the database is another device's.
 absl::StatusOr<ProfilingResult> ProfileSignatures(const WantedSignatures& wanted,
                                                   const PricedMachine& priced,
                                                   const ProfilingRequest& request);

@@ -87,16 +87,17 @@ std::vector<TaskBody> TypicalCommunication(int devices) {
   return tasks;
 }
 
-ProfilingSession::ProfilingSession(ProfileDb& db, DeviceFingerprint device, const Machine& machine,
-                                   const ProfilingRequest& request)
+ProfilingSession::ProfilingSession(ProfileDb& db, const PricedMachine& priced,
+                                   std::vector<DeviceId> devices, const ProfilingRequest& request)
     : db_(db),
-      device_(std::move(device)),
-      machine_(machine),
+      priced_(priced),
+      devices_(std::move(devices)),
+      fingerprint_(priced.FingerprintOf(devices_[0])),
       request_(request),
       passes_((request.samples + request.samples_per_pass - 1) / request.samples_per_pass) {}
 
 absl::StatusOr<ProfilingResult> ProfilingSession::Measure(const WantedSignatures& wanted) {
-  ASSIGN_OR_RETURN(known_, db_.Signatures(device_));
+  ASSIGN_OR_RETURN(known_, db_.Signatures(fingerprint_));
   ListLinks(wanted.communication);
   ListKernels(wanted);
   for (int pass = 0; pass < passes_ && !IsOver(request_.seconds); ++pass) {
@@ -122,10 +123,42 @@ bool ProfilingSession::Lists(const std::string& signature, bool again) {
   return false;
 }
 
-void ProfilingSession::ListLinks(std::span<const TaskBody> wanted) {
+absl::StatusOr<std::vector<PlacedDevice>> ProfilingSession::Places() const {
+  ASSIGN_OR_RETURN(const auto all, DevicesOf(priced_.machine->topology, priced_.backends));
+  std::vector<PlacedDevice> places;
+  for (DeviceId id : devices_) places.push_back(all[id.index()]);
+  return places;
+}
+
+std::optional<TaskBody> ProfilingSession::Within(const TaskBody& body) const {
+  TaskBody own = body;
+  bool within = true;
+  const auto renumber = [&](DeviceId& id) {
+    const auto at = std::find(devices_.begin(), devices_.end(), id);
+    within = within && at != devices_.end();
+    id = DeviceId(static_cast<int>(at - devices_.begin()));
+  };
+  if (auto* collective = std::get_if<CollectiveTask>(&own)) {
+    for (DeviceId& id : collective->group) renumber(id);
+  } else {
+    auto& task = std::get<TransferTask>(own);
+    for (DeviceId& id : task.group) renumber(id);
+    for (Transfer& transfer : task.transfers) {
+      renumber(transfer.from);
+      renumber(transfer.to);
+    }
+  }
+  return within ? std::optional(std::move(own)) : std::nullopt;
+}
+
+void ProfilingSession::ListLinks(std::span<const TaskBody> all_wanted) {
+  std::vector<TaskBody> wanted;
+  for (const TaskBody& body : all_wanted) {
+    if (auto own = Within(body)) wanted.push_back(*std::move(own));
+  }
   absl::flat_hash_set<std::string> asked_for;
   for (const TaskBody& body : wanted) asked_for.insert(RecordOfCommunication(body).signature);
-  const std::vector<TaskBody> typical = TypicalCommunication(machine_.topology.size());
+  const std::vector<TaskBody> typical = TypicalCommunication(static_cast<int>(devices_.size()));
   for (int64_t tasks : kStepTasks) {
     ProfileRecord record = RecordOfStep(tasks);
     if (!Lists(record.signature, request_.add_samples)) continue;
@@ -134,7 +167,7 @@ void ProfilingSession::ListLinks(std::span<const TaskBody> wanted) {
                         return links.MeasureStep(static_cast<int>(tasks), options);
                       }});
   }
-  for (const auto bodies : {std::span(typical), wanted}) {
+  for (const auto bodies : {std::span(typical), std::span(std::as_const(wanted))}) {
     for (const TaskBody& body : bodies) {
       ProfileRecord record = RecordOfCommunication(body);
       const bool again = request_.add_samples && asked_for.contains(record.signature);
@@ -148,7 +181,7 @@ void ProfilingSession::ListLinks(std::span<const TaskBody> wanted) {
 }
 
 void ProfilingSession::ListKernels(const WantedSignatures& wanted) {
-  const Bytes memory = machine_.topology.device(DeviceId(0)).memory;
+  const Bytes memory = priced_.device(devices_[0]).memory;
   const int64_t most = std::min(wanted.footprint, memory.value() / 4);
   int64_t bytes = 0;  // of the last batch
   auto add = [&](const ProfiledWork& work) {
@@ -171,9 +204,10 @@ absl::Status ProfilingSession::MeasureLinks(const ProfilerOptions& options) {
   // First those for which there was no time in the pass before.
   std::stable_sort(links_.begin(), links_.end(),
                    [](const LinkWork& a, const LinkWork& b) { return a.passes < b.passes; });
-  ASSIGN_OR_RETURN(const auto devices, DevicesOf(machine_.topology));
-  ASSIGN_OR_RETURN(auto communicator, MakeCommunicator(CommunicatorBetween(devices),
-                                                       {.devices = machine_.topology.size()}));
+  ASSIGN_OR_RETURN(const auto devices, Places());
+  ASSIGN_OR_RETURN(auto communicator,
+                   MakeCommunicator(CommunicatorBetween(devices),
+                                    {.devices = static_cast<int>(devices.size())}));
   ASSIGN_OR_RETURN(const auto profiler, LinkProfiler::Open(devices, std::move(communicator)));
   std::vector<ProfileRecord> records;
   std::vector<Measurement> measurements;
@@ -190,7 +224,7 @@ absl::Status ProfilingSession::MeasureLinks(const ProfilerOptions& options) {
 
 absl::Status ProfilingSession::MeasureKernels(const ProfilerOptions& options) {
   if (batches_.empty()) return absl::OkStatus();
-  ASSIGN_OR_RETURN(const auto devices, DevicesOf(machine_.topology));
+  ASSIGN_OR_RETURN(const auto devices, Places());
   ASSIGN_OR_RETURN(const auto profiler, KernelProfiler::Open(devices));
   for (KernelBatch& batch : batches_) {
     if (IsOver(request_.seconds)) break;
@@ -220,8 +254,8 @@ absl::Status ProfilingSession::Write(std::vector<ProfileRecord> records,
     record.samples_ns = std::move(measurements[k].samples_ns);
   }
   const auto most = static_cast<size_t>(request_.most_samples);
-  RETURN_IF_ERROR(db_.AddSamples(AloneFingerprint(device_), alone, most));
-  return db_.AddSamples(device_, records, most);
+  RETURN_IF_ERROR(db_.AddSamples(AloneFingerprint(fingerprint_), alone, most));
+  return db_.AddSamples(fingerprint_, records, most);
 }
 
 double ProfilingSession::Elapsed() const {

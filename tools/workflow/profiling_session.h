@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -17,12 +18,12 @@
 
 namespace partita {
 
-// One stretch of measuring on this host into a database, as ProfileSignatures describes it. For one
-// call of Measure.
+// One stretch of measuring the devices of one class of this host into a database, as
+// ProfileSignatures describes it. For one call of Measure.
 class ProfilingSession {
  public:
-  // `db`, `machine` and `request` outlive it. `device`: of every device of the machine.
-  ProfilingSession(ProfileDb& db, DeviceFingerprint device, const Machine& machine,
+  // `db`, `priced` and `request` outlive it. `devices`: all of the class.
+  ProfilingSession(ProfileDb& db, const PricedMachine& priced, std::vector<DeviceId> devices,
                    const ProfilingRequest& request);
 
   // In each pass communication takes half of the time that is left at most.
@@ -45,6 +46,11 @@ class ProfilingSession {
   // large as a step's, at most half of what a device may have.
   void ListLinks(std::span<const TaskBody> wanted);
   void ListKernels(const WantedSignatures& wanted);
+  // The devices, to be opened.
+  absl::StatusOr<std::vector<PlacedDevice>> Places() const;
+  // A task of these devices with their places in the class as numbers; nullopt where others take
+  // part.
+  std::optional<TaskBody> Within(const TaskBody& body) const;
   // Counts a task as wanted; false where there is nothing to do for it.
   bool Lists(const std::string& signature, bool again);
 
@@ -61,8 +67,9 @@ class ProfilingSession {
   void CountPass(size_t tasks, int& passes);
 
   ProfileDb& db_;
-  const DeviceFingerprint device_;
-  const Machine& machine_;
+  const PricedMachine& priced_;
+  const std::vector<DeviceId> devices_;
+  const DeviceFingerprint fingerprint_;
   const ProfilingRequest& request_;
   const int passes_;
   const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();

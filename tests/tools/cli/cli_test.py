@@ -346,6 +346,36 @@ def test_verify_runs_the_float_part_on_another_backend():
     refuses(f"verify {lenet_plan()} --backend tpu", 2, "reference, cpu, cuda")
 
 
+def two_classes():
+    """A file of this host as two devices of two classes, made once."""
+    path = pathlib.Path("two_classes.textproto")
+    if not path.exists():
+        text = partita("machine show local --devices 2").out
+        text = text[text.index("name:"):]
+        own = re.search(r"device_classes \{.*?\n\}\n", text, re.S).group(0)
+        second = text.index('name: "cpu1"')
+        text = text[:second] + text[second:].replace('device_class: "cpu"', 'device_class: "slow"', 1)
+        path.write_text(text + own.replace('name: "cpu"', 'name: "slow"', 1))
+    return path
+
+
+def test_a_plan_over_two_device_classes_runs_on_a_backend_for_each():
+    on = f"--machine {two_classes()} --backend slow=reference"
+    partita(f"plan lenet --batch 8 --strategy operator_placement --profile_time 3 {on} -o mixed.plan.textproto")
+    run = answer("run mixed.plan.textproto --steps 2 --backend slow=reference", "steps losses")
+    check(run["steps"] == 2, run)
+    found = answer("verify mixed.plan.textproto --backend cpu=cpu --backend slow=reference", "equal ring")
+    check(found["equal"] and found["ring"], found)
+    rows = answer(f"compare lenet --batch 8 --measure --steps 3 --profile_time 1 --evaluations 50 {on}",
+                  "strategies")["strategies"]
+    check(all(row["measured_ms"] > 0 for row in rows), rows)
+
+
+def test_a_backend_for_a_class_that_is_not_there_is_wrong_usage():
+    refuses(f"run {lenet_plan()} --backend tpu=reference", 2, "--backend tpu=reference: no device .*there are: p100")
+    refuses(f"run {lenet_plan()} --backend p100=tpu", 2, "unknown backend 'tpu'.*reference")
+
+
 def test_virtual_devices_are_as_many_as_the_plans():
     refuses(f"verify {lenet_plan()} --virtual_devices 3", 2, "the plan has 2 devices")
     refuses(f"run {lenet_plan()} --virtual_devices 3", 2, "the plan has 2 devices")

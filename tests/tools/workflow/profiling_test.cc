@@ -55,7 +55,7 @@ class ProfilingTest : public testing::Test {
   Samples Known(bool alone) const {
     const auto db = ProfileDb::Open(request_.profile, ProfileDb::Mode::kRead);
     EXPECT_TRUE(db.ok()) << db.status();
-    DeviceFingerprint device = FingerprintOf(*priced_.machine, DeviceId(0), LocalBackendName());
+    DeviceFingerprint device = priced_.FingerprintOf(DeviceId(0));
     if (alone) device = AloneFingerprint(device);
     const auto records = db->Records(device);
     EXPECT_TRUE(records.ok()) << records.status();
