@@ -1,8 +1,11 @@
 #include "runtime/train/executor_setup.h"
 
+#include <algorithm>
 #include <map>
+#include <set>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "graph/support/status_macros.h"
 #include "graph/task/buffer_assignment.h"
 #include "runtime/comm/communicators.h"
@@ -20,17 +23,39 @@ std::string BackendOf(const Device& device, std::span<const BackendOfClass> choi
   return MakeBackend("cpu").ok() ? "cpu" : "reference";
 }
 
+namespace {
+
+absl::StatusOr<std::shared_ptr<const Backend>> BackendFor(const Device& device,
+                                                          std::span<const BackendOfClass> choices) {
+  const std::string name = BackendOf(device, choices);
+  auto backend = MakeBackend(name);
+  if (backend.ok() || device.kind != DeviceKind::kGpu || !absl::IsUnavailable(backend.status())) {
+    return backend;
+  }
+  return absl::UnavailableError(absl::StrCat(
+      "device '", device.name, "' wants backend ", name, ", which does not run here: ",
+      backend.status().message(), ". Try --backend cpu to run it on this machine's cores"));
+}
+
+}  // namespace
+
 absl::StatusOr<std::vector<PlacedDevice>> DevicesOf(const DeviceTopology& topology,
-                                                    std::span<const BackendOfClass> choices) {
+                                                    std::span<const BackendOfClass> choices,
+                                                    std::optional<DeviceId> only) {
   std::vector<PlacedDevice> devices;
   std::map<std::string, std::shared_ptr<const Backend>> backends;
   std::map<std::pair<DeviceKind, int>, int> counts;
-  for (const Device& device : topology.devices()) {
-    std::shared_ptr<const Backend>& backend = backends[BackendOf(device, choices)];
-    if (backend == nullptr) {
-      ASSIGN_OR_RETURN(backend, MakeBackend(BackendOf(device, choices)));
+  for (int d = 0; d < topology.size(); ++d) {
+    const Device& device = topology.device(DeviceId(d));
+    std::shared_ptr<const Backend> backend;
+    if (only.value_or(DeviceId(d)) == DeviceId(d)) {
+      std::shared_ptr<const Backend>& made = backends[BackendOf(device, choices)];
+      if (made == nullptr) {
+        ASSIGN_OR_RETURN(made, BackendFor(device, choices));
+      }
+      backend = made;
     }
-    devices.push_back({backend,
+    devices.push_back({std::move(backend),
                        {.index = counts[{device.kind, device.node}]++,
                         .cores = device.cores,
                         .threads = device.threads}});
@@ -51,12 +76,28 @@ absl::StatusOr<std::vector<PlacedDevice>> VirtualDevicesOf(
   return devices;
 }
 
-// Host calls of GPUs' streams must not wait for each other.
+namespace {
+
+bool HasNccl() { return MakeCommunicator("nccl", {.devices = 1}).ok(); }
+
+}  // namespace
+
 const char* CommunicatorBetween(std::span<const PlacedDevice> devices) {
+  std::set<int> gpus;
+  bool on_host = true;
   for (const PlacedDevice& device : devices) {
-    if (!device.backend->RunsOnHost()) return "streams";
+    if (device.backend->name() == "cuda") gpus.insert(device.spec.index);
+    on_host = on_host && device.backend->RunsOnHost();
   }
-  return "inproc";
+  if (devices.size() > 1 && gpus.size() == devices.size() && HasNccl()) return "nccl";
+  // Host calls of GPUs' streams must not wait for each other, as inproc's do.
+  return on_host ? "inproc" : "streams";
+}
+
+bool IsForNccl(const DeviceTopology& topology, std::span<const BackendOfClass> choices) {
+  return HasNccl() &&
+         std::all_of(topology.devices().begin(), topology.devices().end(),
+                     [&](const Device& device) { return BackendOf(device, choices) == "cuda"; });
 }
 
 absl::StatusOr<std::unique_ptr<Executor>> OpenExecutor(const Graph& graph, PlannedStep step,

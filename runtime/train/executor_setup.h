@@ -38,18 +38,22 @@ struct BackendOfClass {
 // else "reference".
 std::string BackendOf(const Device& device, std::span<const BackendOfClass> choices = {});
 
-// The devices of a topology: their cores and threads; GPUs are numbered within their node. Errors
-// as MakeBackend.
+// The devices of a topology: their cores and threads; GPUs are numbered within their node. With
+// `only`, the others are another process's and have no backend. Errors as MakeBackend.
 absl::StatusOr<std::vector<PlacedDevice>> DevicesOf(const DeviceTopology& topology,
-                                                    std::span<const BackendOfClass> choices = {});
+                                                    std::span<const BackendOfClass> choices = {},
+                                                    std::optional<DeviceId> only = {});
 // `count` virtual devices: CPU devices of one thread each that run on any core, or arenas and
 // streams of the first GPU. What verification runs on.
 std::vector<PlacedDevice> VirtualDevices(std::shared_ptr<const Backend> backend, int count);
 // Virtual devices for those of a topology; classes without a choice are of the reference backend.
 absl::StatusOr<std::vector<PlacedDevice>> VirtualDevicesOf(const DeviceTopology& topology,
                                                            std::span<const BackendOfClass> choices);
-// The communicator between devices of one process.
+// The communicator between devices of one process: nccl between several GPUs where its library is
+// found, inproc between cores, else streams.
 const char* CommunicatorBetween(std::span<const PlacedDevice> devices);
+// Whether nccl can connect processes with these devices: all are GPUs, and its library is found.
+bool IsForNccl(const DeviceTopology& topology, std::span<const BackendOfClass> choices);
 
 // An executor of `step`. `graph`, which the step was made from, outlives it. Errors as
 // Executor::Create and MakeCommunicator.

@@ -7,6 +7,7 @@
 #include "graph/support/file.h"
 #include "graph/support/fingerprint.h"
 #include "graph/support/status_macros.h"
+#include "runtime/comm/communicators.h"
 #include "tools/cli/checks.h"
 #include "tools/cli/exit_code.h"
 #include "tools/cli/staging.h"
@@ -110,6 +111,7 @@ absl::Status CheckSameRun(const RunFlags& flags, Ranks& ranks) {
       r.steps, " --epochs ", r.epochs, " --lr ", r.learning_rate, " --momentum ", r.momentum,
       " --weight_decay ", r.weight_decay, " --init_seed ", r.init_seed.value_or(0), " --save ",
       r.save, " --load ", r.load, " --resume ", r.resume);
+  absl::StrAppend(&options, " --communicator ", r.communicator);
   for (const BackendOfClass& choice : r.backends) {
     absl::StrAppend(&options, " --backend ", choice.device_class, "=", choice.backend);
   }
@@ -227,6 +229,10 @@ void AddRunVerb(CLI::App& app, VerbTable& verbs) {
       ->check(NameOf("cache", {"none", "memory"}));
   AddBackendFlag(*verb, r.backends,
                  "that runs the devices of a class, or all; default cuda for GPUs, cpu for cores");
+  verb->add_option(
+          "--communicator", r.communicator,
+          "that connects the devices; default what suits them (partita list communicators)")
+      ->check(NameOf("communicator", NamesOf(Communicators())));
   verb->add_option("--virtual_devices", r.virtual_devices,
                    "run all N devices of the plan on this machine's first GPU")
       ->check(WholeNumber(1, 1024));

@@ -79,6 +79,29 @@ absl::StatusOr<Timeline> TimelineOfRun(const LoadedPlan& loaded, const Executor&
                           names);
 }
 
+// The devices and what connects them.
+absl::StatusOr<ExecutorSetup> SetupOf(const DeviceTopology& topology, const RunRequest& request) {
+  ExecutorSetup setup;
+  setup.hang_seconds = request.hang_seconds;
+  if (request.ranks != nullptr) {
+    ASSIGN_OR_RETURN(setup.devices,
+                     DevicesOf(topology, request.backends, DeviceId(request.ranks->rank())));
+    ASSIGN_OR_RETURN(const bool nccl,
+                     request.ranks->AsRank0(IsForNccl(topology, request.backends)));
+    setup.communicator = nccl ? "nccl" : request.ranks->communicator();
+    setup.port = &request.ranks->port();
+  } else if (request.virtual_devices > 0) {
+    ASSIGN_OR_RETURN(auto cuda, MakeBackend("cuda"));
+    setup.devices = VirtualDevices(std::move(cuda), request.virtual_devices);
+    setup.communicator = CommunicatorBetween(setup.devices);
+  } else {
+    ASSIGN_OR_RETURN(setup.devices, DevicesOf(topology, request.backends));
+    setup.communicator = CommunicatorBetween(setup.devices);
+  }
+  if (!request.communicator.empty()) setup.communicator = request.communicator;
+  return setup;
+}
+
 // Lets the watchdog see an executor as long as it is there.
 class WatchedExecutor {
  public:
@@ -104,19 +127,7 @@ absl::StatusOr<RunOutcome> RunPlan(const LoadedPlan& loaded, const RunRequest& r
     RETURN_IF_ERROR(CheckWritable(request.timeline));
   }
   const bool shares_gpu = request.virtual_devices > 0;
-  ExecutorSetup setup;
-  if (shares_gpu) {
-    ASSIGN_OR_RETURN(auto cuda, MakeBackend("cuda"));
-    setup.devices = VirtualDevices(std::move(cuda), request.virtual_devices);
-  } else {
-    ASSIGN_OR_RETURN(setup.devices, DevicesOf(loaded.plan.topology, request.backends));
-  }
-  setup.communicator = CommunicatorBetween(setup.devices);
-  setup.hang_seconds = request.hang_seconds;
-  if (request.ranks != nullptr) {
-    setup.communicator = request.ranks->communicator();
-    setup.port = &request.ranks->port();
-  }
+  ASSIGN_OR_RETURN(ExecutorSetup setup, SetupOf(loaded.plan.topology, request));
   setup.record_timeline = !request.timeline.empty() || stages != nullptr;
   ASSIGN_OR_RETURN(PlannedStep step, shares_gpu ? BuildDenseStep(graph, loaded.plan)
                                                 : BuildPlannedStep(graph, loaded.plan));

@@ -29,7 +29,8 @@ struct RunRequest {
   double hang_seconds = 60;  // as ExecutorOptions has it
   // All devices of the plan, so many, share one GPU; 0: each has its own part of this machine.
   int virtual_devices = 0;
-  std::vector<BackendOfClass> backends;
+  std::vector<BackendOfClass> backends;  // as DevicesOf takes them
+  std::string communicator;              // a name of Communicators(); empty: what suits the devices
   bool cache_in_memory = false;
   bool skip_broken = false;
   const std::atomic<bool>* stop = nullptr;

@@ -123,7 +123,7 @@ def test_places_that_cannot_be_written_are_named_before_the_work():
 
 def test_a_model_that_moved_is_found_by_its_flag():
     partita("import lenet --batch 8 -o here.textproto")
-    partita(f"plan here.textproto --strategy data_parallel {ELSEWHERE} -o moved.plan.textproto")
+    partita(f"plan here.textproto --strategy data_parallel {QUICK} -o moved.plan.textproto")
     os.rename("here.textproto", "there.textproto")
     refuses("verify moved.plan.textproto --quick", 3, r"here\.textproto")
     for verb in ("verify --quick", "run --steps 1", "simulate"):

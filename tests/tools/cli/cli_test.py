@@ -371,9 +371,17 @@ def test_a_plan_over_two_device_classes_runs_on_a_backend_for_each():
     check(all(row["measured_ms"] > 0 for row in rows), rows)
 
 
+def test_a_plan_for_gpus_runs_on_cores_when_told_to():
+    partita(f"plan lenet --batch 8 --strategy data_parallel {ELSEWHERE} -o gpus.textproto")
+    run = answer("run gpus.textproto --steps 1 --backend cpu --timeline none", "steps")
+    check(run["steps"] == 1, run)
+    if not [part for part in answer("doctor", "parts")["parts"] if part["part"] == "backend cuda" and part["works"]]:
+        refuses("run gpus.textproto --steps 1", 5, "'n0.gpu0' .*cuda.*--backend cpu")
+
+
 def test_a_backend_for_a_class_that_is_not_there_is_wrong_usage():
-    refuses(f"run {lenet_plan()} --backend tpu=reference", 2, "--backend tpu=reference: no device .*there are: p100")
-    refuses(f"run {lenet_plan()} --backend p100=tpu", 2, "unknown backend 'tpu'.*reference")
+    refuses(f"run {lenet_plan()} --backend tpu=reference", 2, "--backend tpu=reference: no device .*there are: cpu")
+    refuses(f"run {lenet_plan()} --backend cpu=tpu", 2, "unknown backend 'tpu'.*reference")
 
 
 def test_virtual_devices_are_as_many_as_the_plans():
