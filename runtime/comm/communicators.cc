@@ -6,6 +6,7 @@
 #ifdef PARTITA_HAVE_NCCL
 #include "runtime/comm/nccl/nccl_communicator.h"
 #endif
+#include "runtime/comm/staged_communicator.h"
 #include "runtime/comm/streams/stream_communicator.h"
 
 namespace partita {
@@ -25,7 +26,7 @@ absl::StatusOr<std::unique_ptr<Communicator>> MakeMessages(const CommunicatorSet
         absl::StrCat("the program has ", setup.devices, " devices and the run ", setup.port->size(),
                      " processes; wanted one process for each device"));
   }
-  return MakeMessageCommunicator(*setup.port);
+  return MakeStagedCommunicator(MakeMessageCommunicator(*setup.port));
 }
 
 absl::StatusOr<std::unique_ptr<Communicator>> MakeStreams(const CommunicatorSetup& setup) {

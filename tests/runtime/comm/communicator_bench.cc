@@ -19,11 +19,17 @@ CommunicatorSetup TestSetup(int devices) {
 
 absl::StatusOr<std::unique_ptr<CommunicatorBench>> CommunicatorBench::Open(
     const std::string& communicator, const CommunicatorSetup& setup, const Islands& islands) {
+  ASSIGN_OR_RETURN(auto made, MakeCommunicator(communicator, setup));
+  return Open(std::move(made), setup.devices, islands);
+}
+
+absl::StatusOr<std::unique_ptr<CommunicatorBench>> CommunicatorBench::Open(
+    std::unique_ptr<Communicator> communicator, int devices, const Islands& islands) {
   auto bench = std::make_unique<CommunicatorBench>();
-  ASSIGN_OR_RETURN(bench->communicator_, MakeCommunicator(communicator, setup));
+  bench->communicator_ = std::move(communicator);
   ASSIGN_OR_RETURN(const std::shared_ptr<const Backend> near, MakeBackend("reference"));
   const std::shared_ptr<const Backend> far = FarMemoryBackend(near);
-  for (int d = 0; d < setup.devices; ++d) {
+  for (int d = 0; d < devices; ++d) {
     const int island = islands.empty() ? 0 : islands[static_cast<size_t>(d)];
     ASSIGN_OR_RETURN(auto device, (island == 0 ? near : far)->Open({.index = island}));
     device->OnError([own = bench.get()](const absl::Status& status) {

@@ -28,6 +28,8 @@ class CommunicatorBench {
   static absl::StatusOr<std::unique_ptr<CommunicatorBench>> Open(const std::string& communicator,
                                                                  const CommunicatorSetup& setup,
                                                                  const Islands& islands = {});
+  static absl::StatusOr<std::unique_ptr<CommunicatorBench>> Open(
+      std::unique_ptr<Communicator> communicator, int devices, const Islands& islands = {});
 
   // One rank's buffers for a task: as CommunicationArguments has them, offsets into the device's
   // memory; -1: null.

@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "graph/collective/algorithms.h"
+#include "runtime/comm/staged_communicator.h"
 #include "tests/runtime/comm/communicator_bench.h"
 #include "tests/testing/model_writer.h"
 
@@ -100,7 +101,13 @@ class CommunicatorTest : public ::testing::TestWithParam<Case> {
     for (int d = 0; d < devices; ++d) {
       islands.push_back(at.memories[static_cast<size_t>(d) % at.memories.size()]);
     }
-    return ModelWriter::Get(CommunicatorBench::Open(at.communicator, TestSetup(devices), islands));
+    if (std::string(at.communicator) != "staged") {
+      return ModelWriter::Get(
+          CommunicatorBench::Open(at.communicator, TestSetup(devices), islands));
+    }
+    auto inproc = ModelWriter::Get(MakeCommunicator("inproc", TestSetup(devices)));
+    return ModelWriter::Get(
+        CommunicatorBench::Open(MakeStagedCommunicator(std::move(inproc)), devices, islands));
   }
 
   // Runs one collective on `group` and compares every rank's result and count of bytes.
@@ -349,6 +356,7 @@ const Case kCases[] = {
     {"streams_on_one_gpu", "streams", {1}},
     {"streams_between_cores_and_a_gpu", "streams", {0, 1}},
     {"streams_between_cores_and_gpus", "streams", {1, 0, 2, 3, 2}},
+    {"inproc_staged_for_gpus", "staged", {1, 0, 2}},
 #ifdef PARTITA_NCCL_ON_HOST
     {"nccl", "nccl"},
 #endif
