@@ -49,6 +49,15 @@ class Communicator {
   virtual void Enqueue(const CommunicationArguments& arguments, int64_t round, Stream& stream,
                        WorkTiming* timing) = 0;
 
+  // All-reduces of up to so many bytes are better enqueued with the next one of their group; 0: no.
+  virtual int64_t BucketBytes() const { return 0; }
+  // Enqueues the device's sides of several tasks of one group as one piece of work. Only where
+  // BucketBytes says so; all members enqueue the same tasks together.
+  virtual void EnqueueTogether(std::span<const CommunicationArguments* const> several,
+                               int64_t round, Stream& stream, WorkTiming* timing) {
+    for (const CommunicationArguments* one : several) Enqueue(*one, round, stream, timing);
+  }
+
   // The first error that came up beside the work, as of a peer that is gone, or OK. From any
   // thread, any time: streams do not learn of it.
   virtual absl::Status AsynchronousError() { return absl::OkStatus(); }

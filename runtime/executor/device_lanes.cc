@@ -64,6 +64,7 @@ void* DeviceLanes::AddressOf(BufferId id) const {
 }
 
 void DeviceLanes::Fill(const std::vector<Instruction>& lane, Stream& stream) {
+  std::vector<Ready*> joined;
   for (const Instruction& instruction : lane) {
     auto ready = std::make_unique<Ready>();
     ready->stream = &stream;
@@ -81,6 +82,11 @@ void DeviceLanes::Fill(const std::vector<Instruction>& lane, Stream& stream) {
       FillMoves(*move, *ready);
     } else if (IsCommunication(task)) {
       FillCommunication(task, *ready);
+    }
+    joined.push_back(ready.get());
+    if (!instruction.joins_next) {
+      for (Ready* one : joined) one->timed_as = ready.get();
+      joined.clear();
     }
     ready_.push_back(std::move(ready));
   }
@@ -173,13 +179,32 @@ void DeviceLanes::Enqueue(size_t instruction, const StepFeed& feed, Communicator
   } else if (const auto* load = std::get_if<LoadTask>(&ready.task->body)) {
     EnqueueLoad(*load, ready, feed);
   } else if (IsCommunication(*ready.task)) {
-    communicator.Enqueue(ready.communication, feed.round, stream, timing);
+    EnqueueCommunication(ready, feed.round, timing, communicator);
   }
 }
 
 void DeviceLanes::Signal(size_t instruction, int64_t round) {
   Ready& ready = *ready_[instruction];
+  if (ready.event != nullptr && ready.instruction->joins_next) {
+    joined_events_.push_back(ready.event);
+    return;
+  }
+  if (IsCommunication(*ready.task) && !ready.instruction->joins_next) {
+    for (Event* event : joined_events_) ready.stream->Record(*event, round);
+    joined_events_.clear();
+  }
   if (ready.event != nullptr) ready.stream->Record(*ready.event, round);
+}
+
+void DeviceLanes::EnqueueCommunication(Ready& ready, int64_t round, WorkTiming* timing,
+                                       Communicator& communicator) {
+  if (joined_.empty() && !ready.instruction->joins_next) {
+    return communicator.Enqueue(ready.communication, round, *ready.stream, timing);
+  }
+  joined_.push_back(&ready.communication);
+  if (ready.instruction->joins_next) return;
+  communicator.EnqueueTogether(joined_, round, *ready.stream, timing);
+  joined_.clear();
 }
 
 void DeviceLanes::EnqueueLoad(const LoadTask& task, Ready& ready, const StepFeed& feed) {
@@ -234,8 +259,8 @@ void DeviceLanes::AppendTimeline(int64_t step_start_ns,
                                  std::vector<MeasuredInstruction>& timeline) const {
   for (const auto& ready : ready_) {
     timeline.push_back({ready->task->id, id_, ready->stream == communication_.get(),
-                        ready->timing.start_ns - step_start_ns,
-                        ready->timing.end_ns - step_start_ns});
+                        ready->timed_as->timing.start_ns - step_start_ns,
+                        ready->timed_as->timing.end_ns - step_start_ns});
   }
 }
 

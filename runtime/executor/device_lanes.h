@@ -36,7 +36,7 @@ class DeviceLanes {
 
   // Instructions, in the program's order, and the place of each in it. For a step each is enqueued,
   // and once that was done with all devices' instructions of one place, signalled to the other
-  // lane.
+  // lane. Those that join the next one are enqueued and signalled with that.
   size_t size() const { return ready_.size(); }
   size_t PlaceOf(size_t instruction) const { return ready_[instruction]->place; }
   void Enqueue(size_t instruction, const StepFeed& feed, Communicator& communicator);
@@ -63,6 +63,7 @@ class DeviceLanes {
     Event* event = nullptr;  // recorded behind it
     std::vector<Event*> waits;
     WorkTiming timing;
+    const Ready* timed_as = this;  // whose timing is its own
     // Compute.
     const Kernel* kernel = nullptr;
     std::vector<TensorArgument> inputs, outputs;
@@ -81,6 +82,8 @@ class DeviceLanes {
   void FillMoves(const MoveTask& task, Ready& ready);
   void FillCommunication(const Task& task, Ready& ready);
   void EnqueueLoad(const LoadTask& task, Ready& ready, const StepFeed& feed);
+  void EnqueueCommunication(Ready& ready, int64_t round, WorkTiming* timing,
+                            Communicator& communicator);
   void EnqueueCheck(const Ready& ready);
   void* AddressOf(BufferId id) const;
   TensorArgument Argument(BufferId buffer, const Box& box, TensorId tensor) const;
@@ -96,6 +99,9 @@ class DeviceLanes {
   std::vector<std::unique_ptr<Event>> events_;
   absl::flat_hash_map<TaskId, Event*> event_of_;
   std::vector<std::unique_ptr<Ready>> ready_;  // of both lanes, in the program's order
+  // Instructions that run with the next one, while it is enqueued.
+  std::vector<const CommunicationArguments*> joined_;
+  std::vector<Event*> joined_events_;
 };
 
 }  // namespace partita

@@ -15,6 +15,7 @@
 #include "runtime/backend/host/host_device.h"
 #include "runtime/executor/device_lanes.h"
 #include "runtime/executor/device_threads.h"
+#include "runtime/lowering/buckets.h"
 
 namespace partita {
 namespace {
@@ -113,6 +114,9 @@ class BackendExecutor : public Executor {
     }
     ASSIGN_OR_RETURN(std::vector<DeviceKernels> kernels, PrepareKernels(tasks));
     ASSIGN_OR_RETURN(program_, LowerFor(std::move(tasks), std::move(order), kernels));
+    if (const int64_t small = communicator_->BucketBytes(); small > 0) {
+      BucketSmallCollectives(program_, small);
+    }
     std::vector<const Task*> communication;
     for (const Task& task : program_.tasks.tasks()) {
       if (IsCommunication(task)) communication.push_back(&task);

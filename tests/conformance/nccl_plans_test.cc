@@ -37,9 +37,14 @@ ExecutorSetup NcclSetupOf(std::shared_ptr<const Backend> backend, int devices) {
 // What plans contained, by kind of communication.
 class Coverage {
  public:
-  void Add(const TaskGraph& tasks) {
+  void Add(const Program& program) {
     ++plans_;
-    for (const Task& task : tasks.tasks()) {
+    for (const DeviceProgram& device : program.devices) {
+      for (const Instruction& instruction : device.communication) {
+        counts_["joined"] += instruction.joins_next ? 1 : 0;
+      }
+    }
+    for (const Task& task : program.tasks.tasks()) {
       if (!IsCommunication(task)) continue;
       const auto* collective = std::get_if<CollectiveTask>(&task.body);
       if (collective == nullptr) {
@@ -88,10 +93,10 @@ void RunRandomPlans(int devices, uint64_t graphs, int plans, Coverage& coverage)
       const Strategy strategy = RandomStrategy(graph, devices, random);
       EvaluatedStep step = ModelWriter::Get(orders.StepOf(graph, strategy, options, random));
       const std::vector<Bytes> wanted = BytesReceived(step.tasks);
-      coverage.Add(step.tasks);
       const auto run = ExecutedRun::Open(graph, {std::move(step.tasks), std::move(step.order)},
                                          NcclSetupOf(backend, devices));
       ASSERT_TRUE(run.ok()) << run.status();
+      coverage.Add((*run)->program());
       ASSERT_EQ(serial.Compare(**run), absl::OkStatus());
       for (size_t d = 0; d < wanted.size(); ++d) {
         EXPECT_EQ((*run)->BytesReceived()[d].value(), kSteps * wanted[d].value()) << d;
@@ -105,8 +110,8 @@ TEST(NcclPlansTest, RandomPlansEqualTheSerialModelInTheRing) {
   for (int devices : {2, 3, 4, 8}) RunRandomPlans(devices, 26, 2, coverage);
   coverage.Print();
   EXPECT_GE(coverage.plans(), 200);
-  for (const char* what :
-       {"transfers", "all_reduce", "reduce_scatter", "all_gather", "all_to_all", "uneven blocks"}) {
+  for (const char* what : {"transfers", "all_reduce", "reduce_scatter", "all_gather", "all_to_all",
+                           "uneven blocks", "joined"}) {
     EXPECT_GE(coverage.Count(what), 10) << what;
   }
 }

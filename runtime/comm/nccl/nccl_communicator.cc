@@ -26,6 +26,8 @@ using Clock = NcclRank::Clock;
 // Long enough for calls that do not block to return.
 constexpr auto kGraceOfAbort = std::chrono::milliseconds(200);
 constexpr auto kGraceOfEnd = std::chrono::seconds(5);
+// Up to here an all-reduce between GPUs takes what its start takes.
+constexpr int64_t kSmall = int64_t{256} << 10;
 
 // The ranks of one list of devices.
 struct Group {
@@ -109,16 +111,26 @@ class NcclCommunicator : public Communicator {
 
   bool EnqueueMeetsPeers() const override { return true; }
 
-  void Enqueue(const CommunicationArguments& arguments, int64_t, Stream& stream,
+  void Enqueue(const CommunicationArguments& arguments, int64_t round, Stream& stream,
                WorkTiming* timing) override {
-    const auto it = prepared_.find(arguments.task->id);
-    CHECK(it != prepared_.end()) << "a task that was not prepared";
-    const Prepared* prepared = it->second.get();
-    const auto side = prepared->sides.find(arguments.device);
-    CHECK(side != prepared->sides.end()) << "a device of another process";
-    stream.EnqueueNative([this, prepared, own = &side->second, args = &arguments](
-                             void* native) { return Run(*prepared, *own, *args, native); },
-                         timing);
+    const CommunicationArguments* const one = &arguments;
+    EnqueueTogether(std::span(&one, 1), round, stream, timing);
+  }
+
+  int64_t BucketBytes() const override { return kSmall; }
+
+  void EnqueueTogether(std::span<const CommunicationArguments* const> several, int64_t,
+                       Stream& stream, WorkTiming* timing) override {
+    std::vector<Part> parts;
+    for (const CommunicationArguments* args : several) {
+      const auto it = prepared_.find(args->task->id);
+      CHECK(it != prepared_.end()) << "a task that was not prepared";
+      const auto side = it->second->sides.find(args->device);
+      CHECK(side != it->second->sides.end()) << "a device of another process";
+      parts.push_back({it->second.get(), &side->second, args});
+    }
+    stream.EnqueueNative(
+        [this, parts = std::move(parts)](void* native) { return Run(parts, native); }, timing);
   }
 
   absl::Status AsynchronousError() override {
@@ -232,32 +244,46 @@ class NcclCommunicator : public Communicator {
     }
   }
 
-  absl::Status Run(const Prepared& prepared, const Side& side, const CommunicationArguments& args,
-                   void* native) {
-    if (!side.calls.empty()) {
+  // One task of those that are enqueued together.
+  struct Part {
+    const Prepared* prepared;
+    const Side* side;
+    const CommunicationArguments* arguments;
+  };
+
+  absl::Status Run(const std::vector<Part>& parts, void* native) {
+    size_t calls = 0;
+    for (const Part& part : parts) calls += part.side->calls.size();
+    if (calls > 0) {
       auto* stream = static_cast<cudaStream_t>(native);
-      RETURN_IF_ERROR(
-          side.rank->Run([&](ncclComm_t comm) { return MakeCalls(side.calls, args, comm, stream); },
-                         prepared.what));
+      const std::string what = parts.size() == 1 ? parts[0].prepared->what
+                                                 : absl::StrCat(parts[0].prepared->what, " and ",
+                                                                parts.size() - 1, " tasks with it");
+      RETURN_IF_ERROR(parts[0].side->rank->Run(
+          [&](ncclComm_t comm) { return MakeCalls(parts, calls > 1, comm, stream); }, what));
     }
-    received_[args.device.index()].fetch_add(side.bytes, std::memory_order_relaxed);
+    for (const Part& part : parts) {
+      received_[part.arguments->device.index()].fetch_add(part.side->bytes,
+                                                          std::memory_order_relaxed);
+    }
     return absl::OkStatus();
   }
 
-  ncclResult_t MakeCalls(const std::vector<NcclCall>& calls, const CommunicationArguments& args,
-                         ncclComm_t comm, cudaStream_t stream) const {
-    const auto make = [&](const NcclCall& call) {
-      return MakeCall(*nccl_, call, args.send, args.receive, comm, stream);
-    };
-    if (calls.size() == 1) return make(calls[0]);
-    ncclResult_t result = nccl_->group_start();
+  ncclResult_t MakeCalls(const std::vector<Part>& parts, bool grouped, ncclComm_t comm,
+                         cudaStream_t stream) const {
+    ncclResult_t result = grouped ? nccl_->group_start() : ncclSuccess;
     if (result != ncclSuccess) return result;
-    for (const NcclCall& call : calls) {
-      result = make(call);
-      if (result != ncclSuccess && result != ncclInProgress) break;
+    const auto failed = [&result] { return result != ncclSuccess && result != ncclInProgress; };
+    for (const Part& part : parts) {
+      for (const NcclCall& call : part.side->calls) {
+        if (failed()) break;
+        result =
+            MakeCall(*nccl_, call, part.arguments->send, part.arguments->receive, comm, stream);
+      }
     }
+    if (!grouped) return result;
     const ncclResult_t end = nccl_->group_end();  // also behind an error: the group is the thread's
-    return result == ncclSuccess || result == ncclInProgress ? end : result;
+    return failed() ? result : end;
   }
 
   const std::shared_ptr<const NcclLibrary> nccl_;
