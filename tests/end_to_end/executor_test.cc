@@ -241,10 +241,8 @@ DeviceTopology CoresAndGpus(int gpus, int cores) {
 }
 
 // Pools on cores, all else on what stands for GPUs; each class has a native format of its own.
-TEST_P(ExecutorTest, APlanOverTwoDeviceClassesFollowsTheSerialRun) {
-  const int each = GetParam();
+std::unique_ptr<Executor> MixedExecutor(const Graph& graph, int each) {
   const DeviceTopology topology = CoresAndGpus(each, each);
-  const Graph graph = ModelWriter::Get(BuildTrainingGraph(WideModel(), TrainingOptions{}));
   const Strategy strategy = ModelWriter::Get(OperatorPlacement(graph, topology));
   const auto cpu = ModelWriter::Get(MakeBackend("cpu"));
   ExecutorSetup setup{.communicator = "streams"};
@@ -252,16 +250,37 @@ TEST_P(ExecutorTest, APlanOverTwoDeviceClassesFollowsTheSerialRun) {
     setup.devices.push_back(d < each ? PlacedDevice{FarMemoryBackend(cpu), {.index = 1 + d}}
                                      : PlacedDevice{cpu, {}});
   }
-  const auto executor = ModelWriter::Get(
+  return ModelWriter::Get(
       OpenExecutor(graph,
                    ModelWriter::Get(CanonicalStep(
                        graph, strategy, PartitionOptionsOf(topology, {.native_formats = true}))),
                    setup));
+}
+
+TEST_P(ExecutorTest, APlanOverTwoDeviceClassesFollowsTheSerialRun) {
+  const Graph graph = ModelWriter::Get(BuildTrainingGraph(WideModel(), TrainingOptions{}));
+  const auto executor = MixedExecutor(graph, GetParam());
   EXPECT_EQ(CheckTasks(graph, executor->program().tasks), absl::OkStatus());
   EXPECT_TRUE(AnyNative(*executor));
   SerialTrainer serial(graph, 3);
   ExpectTrainsLike(serial, *executor);
   for (Bytes received : executor->BytesReceived()) EXPECT_GT(received.value(), 0);
+}
+
+// Devices that wait for signals of the one that failed are released, and say what it said.
+TEST(ExecutorTest, AFailureOfOneDeviceClassEndsTheStepOfTheOther) {
+  const Graph graph = ModelWriter::Get(BuildTrainingGraph(WideModel(), TrainingOptions{}));
+  const auto executor = MixedExecutor(graph, 2);
+  SerialTrainer serial(graph, 3);
+  CopyPersistent(graph, serial, *executor);
+  executor->CheckFinite(true);
+  std::vector<float> x = RandomNumbers(Volume(graph.tensor(graph.input()).type.shape), 1);
+  x[0] = std::numeric_limits<float>::quiet_NaN();
+  const std::vector<int32_t> labels = RandomLabels(6, 7);
+  const auto result =
+      executor->Step({DType::kFloat32, x.data()}, {DType::kInt32, labels.data()}, {});
+  EXPECT_EQ(result.status().code(), absl::StatusCode::kOutOfRange) << result.status();
+  EXPECT_THAT(result.status().message(), testing::HasSubstr("conv1"));
 }
 #endif
 
