@@ -16,8 +16,10 @@ struct PartitionOptions {
   int devices = 1;
   // The node of each device; empty: all on one.
   std::vector<int32_t> node_of_device;
-  // Devices of one number share a native format; empty: all do.
+  // Devices of one number share a native format, those of kDenseOnly have none; empty: all share
+  // one.
   std::vector<int32_t> class_of_device;
+  static constexpr int32_t kDenseOnly = -1;
   // Recognise collectives; otherwise everything goes point to point.
   bool collectives = true;
   // Algorithm for every collective of a kind that supports it, or empty: by size

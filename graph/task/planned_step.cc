@@ -44,7 +44,9 @@ PartitionOptions PartitionOptionsOf(const DeviceTopology& topology,
     options.node_of_device.push_back(device.node);
     const auto [it, added] =
         classes.try_emplace(device.device_class, static_cast<int32_t>(classes.size()));
-    options.class_of_device.push_back(it->second);
+    // Of the backends only the cores' have a native format.
+    options.class_of_device.push_back(
+        device.kind == DeviceKind::kCpu ? it->second : PartitionOptions::kDenseOnly);
   }
   return options;
 }

@@ -265,9 +265,13 @@ void StepLink::ChooseFormats(const StepFragments& step) {
     for (const auto& [a, b] : rules.equal) sets.Join(slots[a.index()], slots[b.index()]);
     for (BufferId slot : rules.dense) sets.MakeDense(slots[slot.index()]);
   };
+  const std::vector<int32_t>& classes = cache_.options().class_of_device;
+  const auto has_native = [&](DeviceId device) {
+    return classes.empty() || classes[device.index()] != PartitionOptions::kDenseOnly;
+  };
   const auto apply_own = [&](const Fragment& fragment, int32_t first) {
     for (const Buffer& buffer : fragment.graph.buffers().subspan(fragment.outer)) {
-      if (!MayBeNative(buffer)) sets.MakeDense(BufferId(first));
+      if (!MayBeNative(buffer) || !has_native(buffer.device)) sets.MakeDense(BufferId(first));
       ++first;
     }
   };

@@ -226,13 +226,13 @@ TEST_P(ExecutorTest, CpuBackendFollowsTheSerialRun) {
 }
 
 // "gpu0".. that have memory of their own, then "core0".., which exchange over a bus.
-DeviceTopology CoresAndGpus(int gpus, int cores) {
+DeviceTopology CoresAndGpus(int gpus, int cores, DeviceKind kind = DeviceKind::kGpu) {
   std::vector<Device> devices;
   Link bus{.name = "pcie", .bytes_per_second = 1'000'000'000, .shared = true};
   for (int d = 0; d < gpus + cores; ++d) {
     const bool gpu = d < gpus;
     devices.push_back({.name = gpu ? absl::StrCat("gpu", d) : absl::StrCat("core", d - gpus),
-                       .kind = gpu ? DeviceKind::kGpu : DeviceKind::kCpu,
+                       .kind = gpu ? kind : DeviceKind::kCpu,
                        .device_class = gpu ? "gpu" : "core",
                        .memory = Bytes(int64_t{1} << 30)});
     bus.ends.push_back(devices.back().name);
@@ -240,9 +240,10 @@ DeviceTopology CoresAndGpus(int gpus, int cores) {
   return ModelWriter::Get(DeviceTopology::Create(std::move(devices), {std::move(bus)}));
 }
 
-// Pools on cores, all else on what stands for GPUs; each class has a native format of its own.
-std::unique_ptr<Executor> MixedExecutor(const Graph& graph, int each) {
-  const DeviceTopology topology = CoresAndGpus(each, each);
+// Pools on cores, all else on what stands for GPUs.
+std::unique_ptr<Executor> MixedExecutor(const Graph& graph, int each,
+                                        DeviceKind kind = DeviceKind::kGpu) {
+  const DeviceTopology topology = CoresAndGpus(each, each, kind);
   const Strategy strategy = ModelWriter::Get(OperatorPlacement(graph, topology));
   const auto cpu = ModelWriter::Get(MakeBackend("cpu"));
   ExecutorSetup setup{.communicator = "streams"};
@@ -259,12 +260,15 @@ std::unique_ptr<Executor> MixedExecutor(const Graph& graph, int each) {
 
 TEST_P(ExecutorTest, APlanOverTwoDeviceClassesFollowsTheSerialRun) {
   const Graph graph = ModelWriter::Get(BuildTrainingGraph(WideModel(), TrainingOptions{}));
-  const auto executor = MixedExecutor(graph, GetParam());
-  EXPECT_EQ(CheckTasks(graph, executor->program().tasks), absl::OkStatus());
-  EXPECT_TRUE(AnyNative(*executor));
-  SerialTrainer serial(graph, 3);
-  ExpectTrainsLike(serial, *executor);
-  for (Bytes received : executor->BytesReceived()) EXPECT_GT(received.value(), 0);
+  // GPUs have no native format; each of two classes of cores has one of its own.
+  for (DeviceKind kind : {DeviceKind::kGpu, DeviceKind::kCpu}) {
+    const auto executor = MixedExecutor(graph, GetParam(), kind);
+    EXPECT_EQ(CheckTasks(graph, executor->program().tasks), absl::OkStatus());
+    EXPECT_EQ(AnyNative(*executor), kind == DeviceKind::kCpu);
+    SerialTrainer serial(graph, 3);
+    ExpectTrainsLike(serial, *executor);
+    for (Bytes received : executor->BytesReceived()) EXPECT_GT(received.value(), 0);
+  }
 }
 
 // Devices that wait for signals of the one that failed are released, and say what it said.
