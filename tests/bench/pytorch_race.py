@@ -1,15 +1,19 @@
 #!/usr/bin/env python3
-"""AlexNet's training step against PyTorch's CPU build: same weights, batch, loss and SGD with momentum, one device.
+"""AlexNet's training step against PyTorch: same weights, batch, loss and SGD with momentum, one device.
 
-    tests/bench/pytorch_race.py [--build build] [--threads 1,2] [--steps 30]
+    tests/bench/pytorch_race.py [--build build] [--threads 1,2] [--steps 30]              this machine's cores
+    tests/bench/pytorch_race.py --program build/tests/gpu/gpu_suite [--batch 64,128]      a GPU: part of tools/gpu_suite.sh
 
-Both programs stay up and take turns, one step each, so that what else the machine does touches both alike. First the losses of
-three steps must agree to 1e-4; then the median of the ratio ours / theirs is printed for each number of threads. PyTorch has its
-best settings: channels-last memory, a C library that keeps its memory, and torch.compile where --compile is given. Exit status 1
-where losses differ or a ratio is above --limit.
+The programs stay up and take turns, so that what else the machine does touches all alike: on cores one step each, on a GPU a few
+steps behind one that is not counted. First the losses of three steps must agree; then the median of the ratio ours / theirs is
+printed for each number of threads, or each batch and precision. PyTorch has its best settings: on cores channels-last memory, a C
+library that keeps its memory, and torch.compile where --compile is given; on a GPU the best of eager, channels-last, max-autotune
+compiled and CUDA graphs, with cudnn.benchmark and its fused SGD. Exit status 1 where losses differ or a ratio is above --limit, 77
+where this Python has no PyTorch for the device.
 
-PyTorch is installed into an environment of its own (--environment), from PyPI, the first time; PARTITA_TORCH_PYTHON names a Python
-that has it already. The model has no dropout, so that losses can be compared. Needs `partita` and `step_bench` (-DPARTITA_BENCH=ON).
+On cores PyTorch is installed into an environment of its own (--environment), from PyPI, the first time; PARTITA_TORCH_PYTHON names
+a Python that has it already. With --program it is the Python that runs this. The model has no dropout, so that losses can be
+compared. Without --program: needs `partita` and `step_bench` (-DPARTITA_BENCH=ON).
 """
 import argparse
 import json
@@ -19,17 +23,28 @@ import re
 import statistics
 import subprocess
 import sys
+import tempfile
 
 TUNABLES = "glibc.malloc.mmap_threshold=4294967296:glibc.malloc.trim_threshold=8589934592"
 RATE, MOMENTUM = 0.01, 0.9
+NO_PYTORCH = 77
+# How far losses of the first three steps may be apart, by precision.
+LOSS_TOLERANCE = {"float32": 1e-4, "tf32": 5e-3, "float16": 2e-2, "bfloat16": 5e-2}
+# A turn: steps that are not counted, steps that are.
+TURN_ON_CORES, TURN_ON_GPU = (0, 1), (1, 5)
+GPU_VARIANTS = ("eager", "channels_last", "compiled", "graph")
 
 TORCH_SIDE = '''
 import json, os, sys, time
 import torch
-from safetensors.torch import load_file, save_file
-folder, threads, batch, compiled, mode = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4] == "yes", sys.argv[5]
-torch.set_num_threads(threads)
+options = json.loads(sys.argv[1])
+folder, batch, device, variant = options["folder"], options["batch"], options["device"], options["variant"]
+precision = options["precision"]
 nn = torch.nn
+if options["threads"]:
+    torch.set_num_threads(options["threads"])
+torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = precision != "float32"
+torch.backends.cudnn.benchmark = True
 
 def network():
     def conv(i, o, k, s=1, p=0):
@@ -45,26 +60,75 @@ def network():
 
 torch.manual_seed(0)
 net = network()
-if mode == "make":
+from safetensors.torch import load_file, save_file
+if variant == "make":
     save_file({k: v.contiguous() for k, v in net.state_dict().items()}, folder + "/weights.safetensors")
     save_file({"x": torch.randn(batch, 3, 224, 224), "y": torch.randint(0, 1000, (batch,))}, folder + "/batch.safetensors")
     print(json.dumps({"torch": torch.__version__}))
     sys.exit(0)
-net.load_state_dict(load_file(folder + "/weights.safetensors"))
+weights = load_file(folder + "/weights.safetensors")
+net.load_state_dict(weights)
 data = load_file(folder + "/batch.safetensors")
-net = net.to(memory_format=torch.channels_last)
-x, y = data["x"].to(memory_format=torch.channels_last), data["y"]
-optimizer = torch.optim.SGD(net.parameters(), lr=float(sys.argv[6]), momentum=float(sys.argv[7]), fused=mode == "fused")
+layout = torch.contiguous_format if variant == "eager" and device != "cpu" else torch.channels_last
+net = net.to(device=device, memory_format=layout)
+x, y = data["x"].to(device=device, memory_format=layout), data["y"].to(device)
+optimizer = torch.optim.SGD(net.parameters(), lr=options["rate"], momentum=options["momentum"],
+                            fused=device != "cpu" or variant == "fused optimizer")
 loss_of = nn.CrossEntropyLoss()
-forward = torch.compile(lambda x: net(x)) if compiled else net
-for line in sys.stdin:
-    start = time.perf_counter()
+forward = net.forward
+if variant == "compiled":
+    forward = torch.compile(lambda x: net.forward(x), mode="max-autotune" if device != "cpu" else None)
+half = {"float16": torch.float16, "bfloat16": torch.bfloat16}.get(precision)
+scaler = torch.amp.GradScaler(device, enabled=precision == "float16" and variant != "graph")
+
+def step():
     optimizer.zero_grad(set_to_none=True)
-    loss = loss_of(forward(x), y)
-    loss.backward()
-    optimizer.step()
-    print(json.dumps({"ms": (time.perf_counter() - start) * 1e3, "loss": float(loss.detach())}), flush=True)
+    with torch.autocast(device, dtype=half or torch.bfloat16, enabled=half is not None):
+        loss = loss_of(forward(x), y)
+    scaler.scale(loss).backward()
+    scaler.step(optimizer)
+    scaler.update()
+    return loss
+
+def captured():
+    """The step as one CUDA graph; the steps that warm up are undone."""
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        for _ in range(3):
+            step()
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        loss = step()
+    with torch.no_grad():
+        for name, value in net.state_dict().items():
+            value.copy_(weights[name])
+        for state in optimizer.state.values():
+            state["momentum_buffer"].zero_()
+    def replay():
+        graph.replay()
+        return loss
+    return replay
+
+wait = torch.cuda.synchronize if device != "cpu" else lambda: None
+make_step = captured() if variant == "graph" else step
+for line in sys.stdin:
+    wait()
+    start = time.perf_counter()
+    loss = make_step()
+    wait()
+    ms = (time.perf_counter() - start) * 1e3
+    print(json.dumps({"ms": ms, "loss": float(loss.detach())}), flush=True)
+if device != "cpu":
+    print(f"{variant}: {torch.cuda.max_memory_allocated()} bytes at most", file=sys.stderr)
 '''
+
+
+def torch_command(python, options, folder, batch, variant, threads=0, precision="float32"):
+    return [python, "-c", TORCH_SIDE,
+            json.dumps({"folder": str(folder), "threads": threads, "batch": batch, "variant": variant, "precision": precision,
+                        "device": options.torch_device, "rate": RATE, "momentum": MOMENTUM})]
 
 
 def python_with_torch(environment):
@@ -105,12 +169,14 @@ class Side:
                                         env=environment)
 
     def step(self):
-        self.process.stdin.write("step\n")
-        self.process.stdin.flush()
-        line = self.process.stdout.readline()
-        if not line:
-            sys.exit(f"a program ended: {self.process.args}")
-        return json.loads(line)
+        """{"ms", "loss"}; None once the program has ended."""
+        try:
+            self.process.stdin.write("step\n")
+            self.process.stdin.flush()
+            line = self.process.stdout.readline()
+        except BrokenPipeError:
+            line = ""
+        return json.loads(line) if line else None
 
     def close(self):
         self.process.stdin.close()
@@ -135,62 +201,153 @@ def write_plan(partita, folder, threads, batch):
     return plan
 
 
-def race(options, folder, python, threads):
-    plan = write_plan(options.build / "tools/partita", folder, threads, options.batch)
-    common = [folder, threads, options.batch]
-    environment = dict(os.environ, GLIBC_TUNABLES=TUNABLES, OMP_NUM_THREADS=str(threads))
-    theirs = {"eager": Side([python, "-c", TORCH_SIDE, *common, "no", "eager", RATE, MOMENTUM], environment)}
-    if options.compile:
-        theirs["compiled"] = Side([python, "-c", TORCH_SIDE, *common, "yes", "eager", RATE, MOMENTUM], environment)
-    theirs["fused optimizer"] = Side([python, "-c", TORCH_SIDE, *common, "no", "fused", RATE, MOMENTUM], environment)
-    ours = Side([options.build / "tests/bench/step_bench", plan, folder / "model.textproto", folder / "weights.safetensors",
-                 folder / "batch.safetensors", RATE, MOMENTUM])
-    good = True
+def compare_losses(sides, tolerance):
+    """What is wrong, or None. Sides that end are taken out: PyTorch has not every variant everywhere."""
     for step in range(3):
-        mine = ours.step()["loss"]
-        for name, side in theirs.items():
-            loss = side.step()["loss"]
-            if abs(mine - loss) > 1e-4:
-                print(f"{threads} threads, step {step}: loss {mine}, PyTorch ({name}) {loss}")
-                good = False
-    times = {name: [] for name in [*theirs, "partita"]}
-    for _ in range(options.steps):
-        times["partita"].append(ours.step()["ms"])
-        for name, side in theirs.items():
-            times[name].append(side.step()["ms"])
-    for side in [ours, *theirs.values()]:
+        losses = {name: side.step() for name, side in list(sides.items())}
+        if losses["partita"] is None:
+            return "partita ended"
+        for name in [name for name, made in losses.items() if made is None]:
+            print(f"PyTorch ({name}) does not run here", file=sys.stderr)
+            sides.pop(name).close()
+        mine = losses["partita"]["loss"]
+        for name in sides:
+            if abs(mine - losses[name]["loss"]) > tolerance:
+                return f"step {step}: loss {mine}, PyTorch ({name}) {losses[name]['loss']}"
+    return None
+
+
+def race(sides, steps, turn, tolerance):
+    """{"losses": what is wrong or None, "ms": {side: [times]}}; ends the programs."""
+    wrong = compare_losses(sides, tolerance)
+    times = {name: [] for name in sides}
+    while not wrong and len(times["partita"]) < steps:
+        for name, side in sides.items():
+            made = [side.step() for _ in range(sum(turn))]
+            if None in made:
+                wrong = f"{name} ended"
+                break
+            times[name] += [one["ms"] for one in made[turn[0]:]]
+    for side in sides.values():
         side.close()
-    best = min(theirs, key=lambda name: statistics.median(times[name]))
-    ratio = statistics.median(a / b for a, b in zip(times["partita"], times[best]))
-    for name, list_ in times.items():
-        print(f"{threads} threads  {name:16s} median {statistics.median(list_):8.1f} ms  min {min(list_):8.1f} ms")
-    print(f"{threads} threads  ratio to PyTorch ({best}): median of {options.steps} pairs {ratio:.3f}, "
-          f"of minima {min(times['partita']) / min(times[best]):.3f}")
-    return good and ratio <= options.limit
+    return {"losses": wrong, "ms": times}
+
+
+def judge(result, label, options):
+    """Prints a race, returns its figures."""
+    times = result["ms"]
+    figures = {"label": label, "losses_agree": result["losses"] is None,
+               "median_ms": {name: statistics.median(list_) for name, list_ in times.items() if list_},
+               "min_ms": {name: min(list_) for name, list_ in times.items() if list_}}
+    out = sys.stderr if options.json else sys.stdout
+    if result["losses"]:
+        figures["difference"] = result["losses"]
+        print(f"{label}  {result['losses']}", file=out)
+        return figures
+    theirs = [name for name in figures["median_ms"] if name != "partita"]
+    for name, median in figures["median_ms"].items():
+        print(f"{label}  {name:16s} median {median:8.2f} ms  min {figures['min_ms'][name]:8.2f} ms", file=out)
+    if not theirs:
+        return figures
+    best = min(theirs, key=figures["median_ms"].get)
+    figures["best"] = best
+    figures["ratio"] = statistics.median(a / b for a, b in zip(times["partita"], times[best]))
+    if "eager" in theirs:
+        figures["ratio_to_eager"] = statistics.median(a / b for a, b in zip(times["partita"], times["eager"]))
+    print(f"{label}  ratio to PyTorch ({best}): median of {len(times[best])} pairs {figures['ratio']:.3f}, "
+          f"of minima {figures['min_ms']['partita'] / figures['min_ms'][best]:.3f}", file=out)
+    return figures
+
+
+def make_data(python, options, folder, batch):
+    made = subprocess.run(torch_command(python, options, folder, batch, "make"), check=True, capture_output=True, text=True)
+    return json.loads(made.stdout)["torch"]
+
+
+def race_on_cores(options, folder):
+    python = python_with_torch(options.environment)
+    partita, batch = options.build / "tools/partita", options.batch[0]
+    print(f"AlexNet, batch {batch}, PyTorch {make_data(python, options, folder, batch)}")
+    subprocess.run([partita, "import", "alexnet", "-o", folder / "alexnet.textproto"], check=True, capture_output=True)
+    (folder / "model.textproto").write_text(without_dropout((folder / "alexnet.textproto").read_text()))
+    figures = []
+    for threads in dict.fromkeys(map(int, options.threads.split(","))):
+        plan = write_plan(partita, folder, threads, batch)
+        environment = dict(os.environ, GLIBC_TUNABLES=TUNABLES, OMP_NUM_THREADS=str(threads))
+        sides = {"partita": Side([options.build / "tests/bench/step_bench", plan, folder / "model.textproto",
+                                  folder / "weights.safetensors", folder / "batch.safetensors", RATE, MOMENTUM])}
+        for variant in ["eager", "fused optimizer"] + ["compiled"] * options.compile:
+            sides[variant] = Side(torch_command(python, options, folder, batch, variant, threads), environment)
+        result = race(sides, options.steps, TURN_ON_CORES, LOSS_TOLERANCE["float32"])
+        figures.append(judge(result, f"{threads} threads", options))
+    return {"races": figures}
+
+
+def race_on_gpu(options, folder):
+    model = subprocess.run([options.program, "model", "alexnet"], check=True, capture_output=True, text=True).stdout
+    (folder / "model.textproto").write_text(without_dropout(model))
+    report = {"races": []}
+    for batch in options.batch:
+        report["torch"] = make_data(sys.executable, options, folder, batch)
+        for precision in options.precisions.split(","):
+            sides = {"partita": Side([options.program, "turns", folder / "model.textproto", folder / "weights.safetensors",
+                                      folder / "batch.safetensors", RATE, MOMENTUM, "--batch", batch, "--backend", options.backend,
+                                      "--precision", precision, *options.program_flags.split()])}
+            for variant in GPU_VARIANTS:
+                if variant == "graph" and options.torch_device == "cpu":
+                    continue
+                command = torch_command(sys.executable, options, folder, batch, variant, precision=precision)
+                sides[variant] = Side(command)
+            figures = judge(race(sides, options.steps, TURN_ON_GPU, LOSS_TOLERANCE[precision]), f"batch {batch} {precision}", options)
+            report["races"].append({"batch": batch, "precision": precision, **figures})
+    return report
+
+
+def torch_is_missing(options):
+    """Why this Python has no PyTorch for the device; None if it has."""
+    try:
+        import torch  # pylint: disable=import-outside-toplevel
+        import safetensors.torch  # pylint: disable=import-outside-toplevel,unused-import
+    except ImportError as error:
+        return f"{sys.executable}: {error}"
+    if options.torch_device != "cpu" and not torch.cuda.is_available():
+        return f"PyTorch {torch.__version__} of {sys.executable} sees no GPU"
+    return None
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=pathlib.Path, default=pathlib.Path("build"))
     parser.add_argument("--environment", type=pathlib.Path, default=pathlib.Path.home() / ".cache/partita/torch")
-    parser.add_argument("--folder", type=pathlib.Path, default=pathlib.Path("build/race"), help="for models and data")
+    parser.add_argument("--folder", type=pathlib.Path, help="for models and data; default build/race, or a temporary one")
     parser.add_argument("--threads", default=f"1,{len(os.sched_getaffinity(0))}")
-    parser.add_argument("--batch", type=int, default=32)
+    parser.add_argument("--batch", default="", help="default 32, on a GPU 64,128,256,512")
     parser.add_argument("--steps", type=int, default=30)
     parser.add_argument("--limit", type=float, default=1.05)
-    parser.add_argument("--compile", action="store_true", help="try torch.compile too")
+    parser.add_argument("--compile", action="store_true", help="on cores: try torch.compile too")
+    parser.add_argument("--json", action="store_true", help="print the figures in JSON")
+    parser.add_argument("--program", type=pathlib.Path, help="gpu_suite: the race on a GPU")
+    parser.add_argument("--program_flags", default="", help="more flags for it")
+    parser.add_argument("--backend", default="cuda", help="of gpu_suite")
+    parser.add_argument("--torch_device", help="default cuda with --program, else cpu")
+    parser.add_argument("--precisions", default="float32,tf32", help="on a GPU: any of " + ", ".join(LOSS_TOLERANCE))
     options = parser.parse_args()
-    options.build, folder = options.build.resolve(), options.folder.resolve()
-    folder.mkdir(parents=True, exist_ok=True)
-    python = python_with_torch(options.environment)
-    made = subprocess.run([python, "-c", TORCH_SIDE, folder, "1", str(options.batch), "no", "make"], check=True,
-                          capture_output=True, text=True)
-    print(f"AlexNet, batch {options.batch}, PyTorch {json.loads(made.stdout)['torch']}")
-    subprocess.run([options.build / "tools/partita", "import", "alexnet", "-o", folder / "alexnet.textproto"], check=True,
-                   capture_output=True)
-    (folder / "model.textproto").write_text(without_dropout((folder / "alexnet.textproto").read_text()))
-    good = [race(options, folder, python, int(threads)) for threads in dict.fromkeys(options.threads.split(","))]
-    return 0 if all(good) else 1
+    options.torch_device = options.torch_device or ("cuda" if options.program else "cpu")
+    options.batch = [int(b) for b in (options.batch or ("64,128,256,512" if options.program else "32")).split(",")]
+    with tempfile.TemporaryDirectory() as temporary:
+        if options.program:
+            options.program = options.program.resolve()
+            missing = torch_is_missing(options)
+            if missing:
+                print(missing, file=sys.stderr)
+                return NO_PYTORCH
+            options.folder = options.folder or pathlib.Path(temporary)
+        options.build, folder = options.build.resolve(), (options.folder or pathlib.Path("build/race")).resolve()
+        folder.mkdir(parents=True, exist_ok=True)
+        report = race_on_gpu(options, folder) if options.program else race_on_cores(options, folder)
+    if options.json:
+        print(json.dumps(report))
+    return 0 if all(one["losses_agree"] and one.get("ratio", 0) <= options.limit for one in report["races"]) else 1
 
 
 if __name__ == "__main__":

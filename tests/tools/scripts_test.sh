@@ -24,7 +24,7 @@ stub() {
 }
 with_stubs() { PATH=$stubs:$PATH "$@"; }
 
-for script in tools/quickstart.sh tools/setup_cuda.sh tools/test.sh .ci/run; do
+for script in tools/quickstart.sh tools/setup_cuda.sh tools/gpu_suite.sh tests/gpu/run.sh tools/test.sh .ci/run; do
   expect "$script parses" 0 '' bash -n "$script"
   [ -x "$script" ] || { echo "FAILED: $script is not executable"; failures=$((failures + 1)); }
 done
@@ -35,6 +35,9 @@ expect "quickstart refuses unknown flags" 2 'unknown flag: --fast' tools/quickst
 expect "quickstart refuses a bad number" 2 'wants a number' tools/quickstart.sh --devices zero
 expect "test refuses unknown flags" 2 'unknown flag: --fast' tools/test.sh --fast
 expect "setup_cuda refuses unknown flags" 2 'unknown flag: --fast' tools/setup_cuda.sh --fast
+expect "gpu_suite helps" 0 '--package DIR' tools/gpu_suite.sh --help
+expect "gpu_suite refuses unknown flags" 2 'unknown flag: --fast' tools/gpu_suite.sh --build_only --fast
+expect "gpu_suite wants a folder" 2 'wants a folder' tools/gpu_suite.sh --package
 expect "setup_cuda helps" 0 'cuBLAS|CUDA libraries' tools/setup_cuda.sh --help
 expect "quickstart helps" 0 '--packages_only' tools/quickstart.sh --help
 

@@ -45,9 +45,10 @@ absl::StatusOr<ReferenceResult> VerifyAgainstReference(const ReferenceRequest& r
   }
   RETURN_IF_ERROR(serial.status());
   Judge("serial run", CompareWithReference(reference, *serial), result);
-  ASSIGN_OR_RETURN(const auto backend, MakeBackend("reference"));
+  ASSIGN_OR_RETURN(const auto backend, MakeBackend(request.backend));
   ExecutorSetup setup;
   setup.devices = VirtualDevices(backend, request.devices);
+  setup.communicator = CommunicatorBetween(setup.devices);
   setup.hang_seconds = 600;
   setup.stop = request.stop;
   PartitionOptions options;

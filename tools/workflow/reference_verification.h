@@ -13,6 +13,8 @@ struct ReferenceRequest {
   std::string folder;     // as LoadReferenceFolder reads it
   int random_plans = 20;  // beside the serial run
   int devices = 2;
+  // That runs the plans, all devices on this host; on one GPU where it is cuda.
+  std::string backend = "reference";
   uint64_t seed = 1;  // of the plans
   // When it becomes true, the result is what was found until then. Null: never.
   const std::atomic<bool>* stop = nullptr;
@@ -30,7 +32,7 @@ struct ReferenceResult {
 };
 
 // Trains a model from another framework's weights on its batches, serially and then under random
-// plans on virtual devices of the reference backend, and compares losses, logits, gradients and
+// plans on virtual devices of the backend, and compares losses, logits, gradients and
 // final weights with what that framework got. Ends at the first run that differs. Errors as
 // LoadReferenceFolder and ImportOnnx.
 absl::StatusOr<ReferenceResult> VerifyAgainstReference(const ReferenceRequest& request);

@@ -1,22 +1,13 @@
 #include "runtime/backend/cuda/cuda_backend.h"
 
-#include <cuda_runtime_api.h>
-
 #include "absl/strings/str_cat.h"
 #include "graph/support/status_macros.h"
 #include "runtime/backend/cuda/cuda_device.h"
-#include "runtime/backend/cuda/cuda_status.h"
+#include "runtime/backend/cuda/gpu_query.h"
 #include "runtime/backend/cuda/vendor_library.h"
 
 namespace partita {
 namespace {
-
-absl::StatusOr<int> CountGpus() {
-  int count = 0;
-  RETURN_IF_ERROR(CudaStatus(cudaGetDeviceCount(&count), "looking for GPUs"));
-  if (count == 0) return absl::UnavailableError("the driver shows no GPU to this process");
-  return count;
-}
 
 class CudaBackend : public Backend {
  public:

@@ -1,0 +1,62 @@
+#include <gtest/gtest.h>
+
+#include "absl/strings/str_cat.h"
+#include "graph/support/status_macros.h"
+#include "runtime/backend/backends.h"
+#include "tests/conformance/kernel_examples.h"
+#include "tests/gpu/sections.h"
+
+namespace partita {
+namespace {
+
+// Keeps what test cases found instead of printing it.
+class CaseCollector : public ::testing::EmptyTestEventListener {
+ public:
+  explicit CaseCollector(SectionFindings& findings) : findings_(findings) {}
+
+  void OnTestPartResult(const ::testing::TestPartResult& part) override {
+    if (part.skipped()) skipped_ = part.message();
+    if (!part.failed() || findings_.failures.size() >= kMostFailures) return;
+    const auto* info = ::testing::UnitTest::GetInstance()->current_test_info();
+    findings_.failures.push_back(
+        absl::StrCat(info == nullptr ? "" : info->name(), ": ", part.message()));
+  }
+  void OnTestEnd(const ::testing::TestInfo& info) override {
+    const ::testing::TestResult& result = *info.result();
+    Json one = {{"name", absl::StrCat(info.test_suite_name(), ".", info.name())},
+                {"state", result.Failed()    ? "failed"
+                          : result.Skipped() ? "skipped"
+                                             : "passed"},
+                {"seconds", static_cast<double>(result.elapsed_time()) / 1000}};
+    if (result.Skipped()) one["reason"] = skipped_;
+    for (int k = 0; k < result.test_property_count(); ++k) {
+      one[result.GetTestProperty(k).key()] = result.GetTestProperty(k).value();
+    }
+    findings_.details["cases"].push_back(std::move(one));
+  }
+
+ private:
+  static constexpr size_t kMostFailures = 50;
+  SectionFindings& findings_;
+  std::string skipped_;
+};
+
+}  // namespace
+
+absl::StatusOr<SectionFindings> CheckConformance(const SuiteOptions& options) {
+  RETURN_IF_ERROR(MakeBackend(options.backend).status());
+  SectionFindings findings;
+  findings.details = {{"tolerance", {{"float32", kTolerance}}}, {"cases", Json::array()}};
+  ::testing::GTEST_FLAG(filter) = absl::StrCat("Backends/BackendTest.*/", options.backend, "*");
+  auto& listeners = ::testing::UnitTest::GetInstance()->listeners();
+  delete listeners.Release(listeners.default_result_printer());
+  auto* collector = new CaseCollector(findings);
+  listeners.Append(collector);  // which owns it
+  const int failed = RUN_ALL_TESTS();
+  delete listeners.Release(collector);
+  if (failed != 0 && findings.failures.empty()) findings.failures.push_back("the tests failed");
+  if (findings.details["cases"].empty()) findings.failures.push_back("no test case ran");
+  return findings;
+}
+
+}  // namespace partita

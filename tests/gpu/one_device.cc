@@ -1,0 +1,129 @@
+#include "tests/gpu/one_device.h"
+
+#include <algorithm>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "graph/parallel/strategy.h"
+#include "graph/support/philox.h"
+#include "graph/support/status_macros.h"
+#include "runtime/backend/backends.h"
+#include "runtime/train/executor_setup.h"
+#include "runtime/train/training_state.h"
+
+namespace partita {
+namespace {
+
+constexpr Precision kPrecisions[] = {
+    {"float32", false, "products of float32 factors"},
+    {"tf32", true, "products of factors rounded to TF32, sums in float32"},
+};
+constexpr size_t kLosses = 5;  // that are kept
+constexpr uint64_t kSeed = 1;
+
+struct RandomBatch {
+  std::vector<float> x;
+  std::vector<int32_t> y;
+};
+
+RandomBatch BatchFor(const Graph& graph) {
+  RandomBatch batch;
+  batch.x.resize(static_cast<size_t>(Volume(graph.tensor(graph.input()).type.shape)));
+  for (size_t i = 0; i < batch.x.size(); ++i) {
+    batch.x[i] = 2 * UnitFloat(PhiloxWord(kSeed, 1, i)) - 1;
+  }
+  batch.y.resize(static_cast<size_t>(graph.batch()));
+  const auto classes = static_cast<uint32_t>(graph.tensor(graph.logits()).type.shape.back());
+  for (size_t i = 0; i < batch.y.size(); ++i) {
+    batch.y[i] = static_cast<int32_t>(PhiloxWord(kSeed, 2, i) % classes);
+  }
+  return batch;
+}
+
+// Runs steps from initial weights; calls `each` with the number and the result of every step.
+absl::Status Train(const Graph& graph, Executor& executor, int steps,
+                   const std::function<void(int, const StepResult&)>& each) {
+  const RandomBatch batch = BatchFor(graph);
+  ASSIGN_OR_RETURN(const TrainingState state, InitialState(graph, kSeed));
+  RETURN_IF_ERROR(WriteValues(graph, state, executor));
+  StepArguments arguments;
+  arguments.learning_rate = 1e-3;
+  for (int step = 0; step < steps; ++step) {
+    arguments.step = step;
+    ASSIGN_OR_RETURN(const StepResult result,
+                     executor.Step({DType::kFloat32, batch.x.data()},
+                                   {DType::kInt32, batch.y.data()}, arguments));
+    each(step, result);
+  }
+  return absl::OkStatus();
+}
+
+// A shorter run whose last step counts.
+absl::StatusOr<KernelShare> MeasureShare(const Graph& graph, const TimingRequest& request) {
+  OneDeviceRequest recording = request.device;
+  recording.record_timeline = true;
+  ASSIGN_OR_RETURN(const auto executor, OpenOneDevice(graph, recording));
+  KernelShare share;
+  RETURN_IF_ERROR(
+      Train(graph, *executor, std::max(1, request.warm_up), [&](int, const StepResult& result) {
+        share = KernelShareOf(result.timeline, result.wall_ns);
+      }));
+  return share;
+}
+
+}  // namespace
+
+std::span<const Precision> Precisions() { return kPrecisions; }
+
+absl::StatusOr<Precision> PrecisionNamed(const std::string& name) {
+  std::string names;
+  for (const Precision& row : kPrecisions) {
+    if (name == row.name) return row;
+    absl::StrAppend(&names, names.empty() ? "" : ", ", row.name);
+  }
+  return absl::NotFoundError(absl::StrCat("unknown precision '", name, "'; known are: ", names));
+}
+
+absl::StatusOr<std::unique_ptr<Executor>> OpenOneDevice(const Graph& graph,
+                                                        const OneDeviceRequest& request) {
+  ASSIGN_OR_RETURN(const auto backend, MakeBackend(request.backend));
+  DeviceSpec spec;
+  spec.threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  spec.tf32 = request.precision.tf32;
+  ExecutorSetup setup;
+  setup.devices = {{backend, spec}};
+  setup.communicator = CommunicatorBetween(setup.devices);
+  setup.record_timeline = request.record_timeline;
+  PartitionOptions partition;
+  partition.native_formats = request.backend == "cpu";
+  ASSIGN_OR_RETURN(PlannedStep step,
+                   CanonicalStep(graph, SingleDevice(graph, DeviceId(0)), partition));
+  return OpenExecutor(graph, std::move(step), setup);
+}
+
+absl::StatusOr<StepTimes> TimeSteps(const Graph& graph, const TimingRequest& request) {
+  StepTimes times;
+  {
+    ASSIGN_OR_RETURN(const auto executor, OpenOneDevice(graph, request.device));
+    const auto loss = OutputIndex(executor->program().tasks, graph.loss());
+    if (!loss.has_value()) return absl::InvalidArgumentError("the model has no loss");
+    times.allocated_bytes = executor->AllocatedBytes(DeviceId(0)).value();
+    std::vector<double> ms;
+    RETURN_IF_ERROR(Train(graph, *executor, request.warm_up + request.steps,
+                          [&](int step, const StepResult& result) {
+                            if (times.losses.size() < kLosses) {
+                              times.losses.push_back(result.outputs[*loss]);
+                            }
+                            if (step < request.warm_up) return;
+                            ms.push_back(static_cast<double>(result.wall_ns) / 1e6);
+                          }));
+    std::sort(ms.begin(), ms.end());
+    if (ms.empty()) return absl::InvalidArgumentError("no step is timed");
+    times.median_ms = ms[ms.size() / 2];
+    times.least_ms = ms[0];
+  }
+  ASSIGN_OR_RETURN(times.share, MeasureShare(graph, request));
+  return times;
+}
+
+}  // namespace partita

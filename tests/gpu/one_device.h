@@ -1,0 +1,50 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "graph/graph.h"
+#include "runtime/backend/backend.h"
+#include "runtime/executor/executor.h"
+#include "tests/gpu/kernel_share.h"
+
+namespace partita {
+
+// How a backend is to compute.
+struct Precision {
+  const char* name;
+  bool tf32;
+  const char* description;
+};
+// THE table of precisions that are timed.
+std::span<const Precision> Precisions();
+// NotFound lists the valid names.
+absl::StatusOr<Precision> PrecisionNamed(const std::string& name);
+
+// The whole training step on one device: a GPU, or all cores of this machine.
+struct OneDeviceRequest {
+  std::string backend;
+  Precision precision;
+  bool record_timeline = false;
+};
+// `graph` outlives the executor.
+absl::StatusOr<std::unique_ptr<Executor>> OpenOneDevice(const Graph& graph,
+                                                        const OneDeviceRequest& request);
+
+struct StepTimes {
+  double median_ms = 0, least_ms = 0;
+  std::vector<double> losses;  // of the first steps
+  int64_t allocated_bytes = 0;
+  KernelShare share;  // of a step that records a timeline
+};
+struct TimingRequest {
+  OneDeviceRequest device;
+  int warm_up = 10, steps = 30;
+};
+// Trains on random data from initial weights, the same for every backend and precision. Steps are
+// timed one by one, each until the host has its loss, without a timeline; that is recorded apart.
+absl::StatusOr<StepTimes> TimeSteps(const Graph& graph, const TimingRequest& request);
+
+}  // namespace partita

@@ -1,0 +1,15 @@
+# cmake -DPROGRAM=... -DSOURCE=... -DFOLDER=... -P package.cmake: makes the folder of the GPU suite: the program without
+# its symbols, the shared libraries that it needs besides libc's, the references and the scripts.
+file(REMOVE_RECURSE ${FOLDER})
+file(COPY ${PROGRAM} ${SOURCE}/tests/gpu/run.sh ${SOURCE}/tests/bench/pytorch_race.py DESTINATION ${FOLDER})
+file(COPY ${SOURCE}/tests/data/oracle DESTINATION ${FOLDER}/data)
+get_filename_component(name ${PROGRAM} NAME)
+execute_process(COMMAND strip ${FOLDER}/${name} COMMAND_ERROR_IS_FATAL ANY)
+file(GET_RUNTIME_DEPENDENCIES EXECUTABLES ${PROGRAM} RESOLVED_DEPENDENCIES_VAR libraries
+     PRE_EXCLUDE_REGEXES "^lib(c|m|dl|rt|pthread)\\.so" "^ld-linux")
+foreach(library ${libraries})
+  # Under the name by which it is asked for, whatever file that leads to.
+  get_filename_component(soname ${library} NAME)
+  file(REAL_PATH ${library} file)
+  file(COPY_FILE ${file} ${FOLDER}/${soname})
+endforeach()

@@ -1,0 +1,50 @@
+#include "absl/strings/str_cat.h"
+#include "graph/support/status_macros.h"
+#include "runtime/backend/backends.h"
+#include "tests/gpu/sections.h"
+#include "tools/workflow/reference_verification.h"
+
+namespace partita {
+namespace {
+
+constexpr const char* kReferences[] = {"mlp", "lenet", "alexnet_s_tiny", "resnet_tiny"};
+
+absl::Status CheckReference(const SuiteOptions& options, const std::string& name, int devices,
+                            SectionFindings& findings) {
+  ReferenceRequest request;
+  request.folder = absl::StrCat(options.data, "/oracle/", name);
+  request.backend = options.backend;
+  request.devices = devices;
+  request.random_plans = devices == 1 ? 1 : options.reference_plans;
+  ASSIGN_OR_RETURN(const ReferenceResult result, VerifyAgainstReference(request));
+  findings.details["runs"].push_back({{"reference", name},
+                                      {"devices", devices},
+                                      {"plans", result.plans},
+                                      {"equal", result.equal},
+                                      {"max_abs_error", result.max_abs_error},
+                                      {"worst_tensor", result.worst},
+                                      {"worst_share_of_tolerance", result.worst_share}});
+  if (!result.equal) {
+    findings.failures.push_back(
+        absl::StrCat(name, " on ", devices, " devices: ", result.first_difference));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<SectionFindings> CheckReferences(const SuiteOptions& options) {
+  RETURN_IF_ERROR(MakeBackend(options.backend).status());
+  SectionFindings findings;
+  findings.details["runs"] = Json::array();
+  for (const char* name : kReferences) {
+    std::vector<int> counts = {1};
+    counts.insert(counts.end(), options.devices.begin(), options.devices.end());
+    for (const int devices : counts) {
+      RETURN_IF_ERROR(CheckReference(options, name, devices, findings));
+    }
+  }
+  return findings;
+}
+
+}  // namespace partita

@@ -1,0 +1,21 @@
+#include "tests/gpu/sections.h"
+
+namespace partita {
+namespace {
+
+constexpr SuiteSection kSections[] = {
+    {"machine", ExamineMachine, "GPUs, driver and libraries"},
+    {"conformance", CheckConformance, "kernels against the reference kernels"},
+    {"references", CheckReferences, "training against PyTorch's results"},
+    {"virtual_devices", CheckVirtualDevices,
+     "experts and random plans on virtual devices against the serial model"},
+    {"lenet", CompareLenet, "LeNet's step on the GPU and on all cores"},
+    {"alexnet", TimeAlexNet, "AlexNet's step by batch and precision, with gaps and memory"},
+    {"pytorch", RaceWithPyTorch, "AlexNet's step in turns with PyTorch's"},
+};
+
+}  // namespace
+
+std::span<const SuiteSection> SuiteSections() { return kSections; }
+
+}  // namespace partita

@@ -1,0 +1,22 @@
+#pragma once
+
+#include "tests/gpu/suite.h"
+
+namespace partita {
+
+// What the machine is: GPUs, driver, libraries.
+absl::StatusOr<SectionFindings> ExamineMachine(const SuiteOptions& options);
+// Kernels against the reference kernels: the tests of tests/conformance on the backend.
+absl::StatusOr<SectionFindings> CheckConformance(const SuiteOptions& options);
+// The references of tests/data/oracle, made by PyTorch: on one device, and random plans on several.
+absl::StatusOr<SectionFindings> CheckReferences(const SuiteOptions& options);
+// Every expert strategy and random plans on virtual devices against the serial model.
+absl::StatusOr<SectionFindings> CheckVirtualDevices(const SuiteOptions& options);
+// LeNet's training step on the backend against the cpu backend on all cores: time and losses.
+absl::StatusOr<SectionFindings> CompareLenet(const SuiteOptions& options);
+// AlexNet's training step by batch and precision: time, memory, and in how much of it nothing runs.
+absl::StatusOr<SectionFindings> TimeAlexNet(const SuiteOptions& options);
+// AlexNet's training step in turns with PyTorch's, through tests/bench/pytorch_race.py.
+absl::StatusOr<SectionFindings> RaceWithPyTorch(const SuiteOptions& options);
+
+}  // namespace partita

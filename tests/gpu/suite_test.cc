@@ -1,0 +1,101 @@
+#include "tests/gpu/suite.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/gpu/kernel_share.h"
+
+namespace partita {
+namespace {
+
+using ::testing::DoubleNear;
+using ::testing::HasSubstr;
+
+absl::StatusOr<SectionFindings> Pass(const SuiteOptions&) {
+  return SectionFindings{{{"runs", 3}}, {}};
+}
+absl::StatusOr<SectionFindings> Differ(const SuiteOptions&) {
+  return SectionFindings{Json::object(), {"one differs", "another differs"}};
+}
+absl::StatusOr<SectionFindings> Break(const SuiteOptions&) {
+  return absl::InternalError("the device is gone");
+}
+absl::StatusOr<SectionFindings> Lack(const SuiteOptions&) {
+  return absl::UnavailableError("no GPU here");
+}
+
+constexpr SuiteSection kAll[] = {{"pass", Pass, "passes"},
+                                 {"differ", Differ, "finds differences"},
+                                 {"break", Break, "ends with an error"},
+                                 {"lack", Lack, "cannot run"}};
+
+Json Report(const std::vector<std::string>& names) {
+  SuiteOptions options;
+  options.sections = names;
+  const auto report = RunSuite(options, kAll, [](const Json&) {});
+  EXPECT_TRUE(report.ok()) << report.status();
+  return report.value_or(Json::object());
+}
+
+TEST(SuiteTest, EverySectionIsReportedWithItsState) {
+  const Json report = Report({});
+  EXPECT_EQ(report["schema_version"], 1);
+  EXPECT_EQ(report["backend"], "cuda");
+  EXPECT_EQ(report["passed"], 1);
+  EXPECT_EQ(report["failed"], 2);
+  EXPECT_EQ(report["skipped"], 1);
+  ASSERT_EQ(report["sections"].size(), 4u);
+  const Json& sections = report["sections"];
+  EXPECT_EQ(sections[0]["state"], "passed");
+  EXPECT_EQ(sections[0]["details"]["runs"], 3);
+  EXPECT_EQ(sections[1]["state"], "failed");
+  EXPECT_EQ(sections[1]["failures"].size(), 2u);
+  EXPECT_EQ(sections[2]["state"], "failed");
+  EXPECT_THAT(sections[2]["failures"][0].get<std::string>(), HasSubstr("the device is gone"));
+  EXPECT_EQ(sections[3]["state"], "skipped");
+  EXPECT_EQ(sections[3]["reason"], "no GPU here");
+  for (const Json& section : sections) EXPECT_GE(section["seconds"].get<double>(), 0);
+}
+
+TEST(SuiteTest, ExitCodesTellFailedFromSkipped) {
+  EXPECT_EQ(ExitCodeOfSuite(Report({"pass"})), 0);
+  EXPECT_EQ(ExitCodeOfSuite(Report({"pass", "lack"})), 0);
+  EXPECT_EQ(ExitCodeOfSuite(Report({"pass", "lack", "differ"})), 1);
+  EXPECT_EQ(ExitCodeOfSuite(Report({"lack", "break"})), 1);
+  EXPECT_EQ(ExitCodeOfSuite(Report({"lack"})), 77);
+}
+
+TEST(SuiteTest, AnUnknownSectionIsNamedWithThoseThatAreKnown) {
+  SuiteOptions options;
+  options.sections = {"pass", "speed"};
+  const auto report = RunSuite(options, kAll, [](const Json&) { FAIL() << "a section ran"; });
+  EXPECT_EQ(report.status().code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(std::string(report.status().message()),
+              HasSubstr("'speed'; known are: pass, differ, break, lack"));
+}
+
+MeasuredInstruction Work(int64_t start, int64_t end, bool communication = false) {
+  return {TaskId(0), DeviceId(0), communication, start, end};
+}
+
+TEST(KernelShareTest, GapsAreWhatNeitherStreamFills) {
+  // 100..300 and 250..400 overlap; nothing from 400 to 450 and from 500 to 600.
+  const std::vector<MeasuredInstruction> timeline = {Work(600, 800), Work(100, 300),
+                                                     Work(250, 400, true), Work(450, 500)};
+  const KernelShare share = KernelShareOf(timeline, 1000);
+  EXPECT_THAT(share.busy, DoubleNear(0.55, 1e-12));
+  EXPECT_THAT(share.gaps, DoubleNear(0.15, 1e-12));
+  EXPECT_EQ(share.longest_gap_ns, 100);
+  EXPECT_EQ(share.pieces, 4);
+}
+
+TEST(KernelShareTest, WorkWithinOtherWorkAddsNothing) {
+  const std::vector<MeasuredInstruction> timeline = {Work(0, 100), Work(20, 30), Work(40, 40)};
+  const KernelShare share = KernelShareOf(timeline, 100);
+  EXPECT_THAT(share.busy, DoubleNear(1, 1e-12));
+  EXPECT_EQ(share.gaps, 0);
+  EXPECT_EQ(KernelShareOf({}, 100).pieces, 0);
+}
+
+}  // namespace
+}  // namespace partita

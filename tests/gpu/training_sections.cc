@@ -1,0 +1,91 @@
+// Sections that time training on one device.
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "graph/support/status_macros.h"
+#include "runtime/backend/backends.h"
+#include "tests/gpu/one_device.h"
+#include "tests/gpu/sections.h"
+#include "tools/workflow/training_model.h"
+
+namespace partita {
+namespace {
+
+constexpr int64_t kLenetBatch = 64;
+constexpr double kSameLoss = 1e-3;     // relative, of the first steps in float32
+constexpr double kMostGaps = 0.03;     // of an AlexNet step
+constexpr char kCpuBackend[] = "cpu";  // that lenet is compared with
+
+Json Described(const Graph& graph, const StepTimes& times) {
+  return {{"batch", graph.batch()},
+          {"step_ms", times.median_ms},
+          {"least_step_ms", times.least_ms},
+          {"images_per_second", 1e3 * static_cast<double>(graph.batch()) / times.median_ms},
+          {"allocated_bytes", times.allocated_bytes},
+          {"first_losses", times.losses},
+          {"with_timeline",
+           {{"busy_share", times.share.busy},
+            {"gaps_share", times.share.gaps},
+            {"longest_gap_us", static_cast<double>(times.share.longest_gap_ns) / 1e3},
+            {"pieces_of_work", times.share.pieces}}}};
+}
+
+bool SameLosses(const StepTimes& a, const StepTimes& b) {
+  for (size_t k = 0; k < std::min(a.losses.size(), b.losses.size()); ++k) {
+    if (!(std::abs(a.losses[k] - b.losses[k]) <= kSameLoss * std::abs(b.losses[k]))) return false;
+  }
+  return true;
+}
+
+TimingRequest RequestOf(const SuiteOptions& options, const std::string& backend,
+                        const Precision& precision) {
+  return {{backend, precision}, options.warm_up, options.steps};
+}
+
+}  // namespace
+
+absl::StatusOr<SectionFindings> CompareLenet(const SuiteOptions& options) {
+  RETURN_IF_ERROR(MakeBackend(options.backend).status());
+  RETURN_IF_ERROR(MakeBackend(kCpuBackend).status());
+  ASSIGN_OR_RETURN(const TrainingModel model, LoadTrainingModel({"lenet", kLenetBatch}));
+  const Precision& float32 = Precisions()[0];
+  ASSIGN_OR_RETURN(const StepTimes here,
+                   TimeSteps(model.graph, RequestOf(options, options.backend, float32)));
+  ASSIGN_OR_RETURN(const StepTimes cpu,
+                   TimeSteps(model.graph, RequestOf(options, kCpuBackend, float32)));
+  SectionFindings findings;
+  findings.details = {{options.backend, Described(model.graph, here)},
+                      {absl::StrCat("all cores, ", kCpuBackend), Described(model.graph, cpu)},
+                      {"times_as_fast", cpu.median_ms / here.median_ms}};
+  if (!SameLosses(here, cpu)) findings.failures.push_back("losses of the first steps differ");
+  return findings;
+}
+
+absl::StatusOr<SectionFindings> TimeAlexNet(const SuiteOptions& options) {
+  RETURN_IF_ERROR(MakeBackend(options.backend).status());
+  SectionFindings findings;
+  findings.details["runs"] = Json::array();
+  for (const int64_t batch : options.batches) {
+    ASSIGN_OR_RETURN(const TrainingModel model, LoadTrainingModel({"alexnet", batch}));
+    for (const Precision& precision : Precisions()) {
+      const auto times = TimeSteps(model.graph, RequestOf(options, options.backend, precision));
+      const std::string run = absl::StrCat("batch ", batch, ", ", precision.name);
+      if (!times.ok()) {
+        findings.failures.push_back(absl::StrCat(run, ": ", times.status().ToString()));
+        continue;
+      }
+      Json report = Described(model.graph, *times);
+      report["precision"] = precision.name;
+      findings.details["runs"].push_back(std::move(report));
+      if (times->share.gaps > kMostGaps) {
+        findings.failures.push_back(absl::StrFormat(
+            "%s: nothing runs in %.1f %% of the step between its first and last work", run,
+            100 * times->share.gaps));
+      }
+    }
+  }
+  return findings;
+}
+
+}  // namespace partita

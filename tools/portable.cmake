@@ -1,0 +1,33 @@
+# PARTITA_PORTABLE: programs that run on a machine with nothing of this one's packages. Protobuf, Abseil and GoogleTest are
+# linked into them; what there is as a shared library only (oneDNN, the C++ library, ...) is looked for beside the
+# program, where tools/gpu_suite.sh puts it. MPI is left out. Included twice: before the packages are looked for, and
+# after Abseil was found.
+option(PARTITA_PORTABLE "Link programs to be carried to another machine (tools/gpu_suite.sh does)" OFF)
+if(PARTITA_PORTABLE AND NOT TARGET absl::strings)
+  set(Protobuf_USE_STATIC_LIBS ON)
+  set(PARTITA_MPI OFF)
+  set(PARTITA_NATIVE_ARCH OFF)
+  # DT_RPATH, which libraries of libraries are looked for in, too.
+  add_link_options(-Wl,--disable-new-dtags)
+  set(CMAKE_BUILD_RPATH "$ORIGIN")
+  set(CMAKE_BUILD_RPATH_USE_ORIGIN ON)
+  set(CMAKE_SKIP_RPATH OFF)
+elseif(PARTITA_PORTABLE)
+  get_property(targets DIRECTORY PROPERTY IMPORTED_TARGETS)
+  list(FILTER targets INCLUDE REGEX "^absl::")
+  foreach(target ${targets})
+    get_target_property(type ${target} TYPE)
+    get_target_property(configurations ${target} IMPORTED_CONFIGURATIONS)
+    if(NOT type STREQUAL "SHARED_LIBRARY")
+      continue()
+    endif()
+    foreach(configuration ${configurations})
+      get_target_property(shared ${target} IMPORTED_LOCATION_${configuration})
+      string(REGEX REPLACE "\\.so[.0-9]*$" ".a" static ${shared})
+      if(NOT EXISTS ${static})
+        message(FATAL_ERROR "PARTITA_PORTABLE wants ${static}, of the package libabsl-dev")
+      endif()
+      set_target_properties(${target} PROPERTIES IMPORTED_LOCATION_${configuration} ${static})
+    endforeach()
+  endforeach()
+endif()
