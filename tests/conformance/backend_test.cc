@@ -126,7 +126,7 @@ class DeviceRun {
     return tensor;
   }
 
-  std::unique_ptr<Backend> backend_;
+  std::shared_ptr<const Backend> backend_;
   std::unique_ptr<BackendDevice> device_;
   std::vector<std::unique_ptr<DeviceMemory>> memory_;
   std::vector<Stream::MoveArguments> moves_;
