@@ -55,6 +55,8 @@ absl::Status DeviceLanes::Allocate() {
   ASSIGN_OR_RETURN(communication_,
                    device_.NewStream(absl::StrCat("device ", id_.value(), " communication"),
                                      StreamUse::kCommunication));
+  if (device_.HostAddressable()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(stage_, BatchStage::Create(program_, graph_, id_, device_));
   return absl::OkStatus();
 }
 
@@ -207,16 +209,30 @@ void DeviceLanes::EnqueueCommunication(Ready& ready, int64_t round, WorkTiming* 
   joined_.clear();
 }
 
+bool DeviceLanes::BeginStep(const StepFeed& feed) {
+  staged_ = stage_ != nullptr && stage_->Find(feed.input, feed.labels);
+  return stage_ == nullptr || staged_;
+}
+
+void DeviceLanes::EndStep() {
+  if (staged_) stage_->End(*compute_);
+  staged_ = false;
+}
+
 void DeviceLanes::EnqueueLoad(const LoadTask& task, Ready& ready, const StepFeed& feed) {
   const Buffer& buffer = program_.tasks.buffer(task.buffer);
   const Tensor& tensor = graph_.tensor(buffer.tensor);
+  WorkTiming* timing = options_.record_timeline ? &ready.timing : nullptr;
+  if (staged_ && tensor.kind != TensorKind::kSeed) {
+    return stage_->Load(task, AddressOf(task.buffer), *ready.stream, timing);
+  }
   const void* from = feed.input.data;
   if (tensor.kind == TensorKind::kLabels) from = feed.labels.data;
   if (tensor.kind == TensorKind::kSeed) from = One(tensor.type.dtype);
   ready.stream->CopyFromHost(
       {MoveSignature::Kind::kCopy, tensor.type.dtype, from, AddressOf(task.buffer),
        Box::Full(tensor.type.shape), buffer.box, buffer.box},
-      options_.record_timeline ? &ready.timing : nullptr);
+      timing);
 }
 
 void DeviceLanes::EnqueueCheck(const Ready& ready) {
@@ -247,8 +263,9 @@ void DeviceLanes::CopyToHost(const Buffer& from, void* to) {
 
 absl::Status DeviceLanes::Synchronize() {
   const absl::Status compute = compute_->Synchronize();
-  const absl::Status communication = communication_->Synchronize();
-  return compute.ok() ? communication : compute;
+  absl::Status others = communication_->Synchronize();
+  if (stage_ != nullptr) others.Update(stage_->Synchronize());
+  return compute.ok() ? others : compute;
 }
 
 std::string DeviceLanes::Describe() const {

@@ -8,6 +8,7 @@
 #include "graph/graph.h"
 #include "runtime/backend/backend.h"
 #include "runtime/comm/communicator.h"
+#include "runtime/executor/batch_stage.h"
 #include "runtime/executor/executor.h"
 #include "runtime/lowering/program.h"
 
@@ -41,13 +42,22 @@ class DeviceLanes {
   size_t PlaceOf(size_t instruction) const { return ready_[instruction]->place; }
   void Enqueue(size_t instruction, const StepFeed& feed, Communicator& communicator);
   void Signal(size_t instruction, int64_t round);
+  // Before a step's first instruction, and behind its last. False if the device stages batches, and
+  // the step's is not staged.
+  bool BeginStep(const StepFeed& feed);
+  void EndStep();
+  // Null where batches are loaded from the host's memory.
+  BatchStage* stage() const { return stage_.get(); }
   // Enqueue copies of a whole buffer of this device between steps: from a tensor's `box` in host
   // memory, row-major; to a host copy of the buffer. The memory is used until Synchronize.
   void CopyFromHost(const Buffer& to, const Box& box, const void* from);
   void CopyToHost(const Buffer& from, void* to);
   absl::Status Synchronize();
   Stream& communication() const { return *communication_; }
-  int64_t completed() const { return compute_->completed() + communication_->completed(); }
+  int64_t completed() const {
+    return compute_->completed() + communication_->completed() +
+           (stage_ == nullptr ? 0 : stage_->completed());
+  }
   std::string Describe() const;
 
   void AppendTimeline(int64_t step_start_ns, std::vector<MeasuredInstruction>& timeline) const;
@@ -95,6 +105,8 @@ class DeviceLanes {
   const ExecutorOptions& options_;
   DeviceKernels kernels_;
   std::unique_ptr<DeviceMemory> arena_, scratch_;
+  std::unique_ptr<BatchStage> stage_;
+  bool staged_ = false;  // the batch of the step at hand
   std::unique_ptr<Stream> compute_, communication_;
   std::vector<std::unique_ptr<Event>> events_;
   absl::flat_hash_map<TaskId, Event*> event_of_;

@@ -15,6 +15,7 @@
 #include "runtime/backend/host/host_device.h"
 #include "runtime/executor/device_lanes.h"
 #include "runtime/executor/device_threads.h"
+#include "runtime/executor/host_memory_resource.h"
 #include "runtime/lowering/buckets.h"
 
 namespace partita {
@@ -131,6 +132,10 @@ class BackendExecutor : public Executor {
                                            *devices_[d], std::move(kernels[d]), options_));
     }
     RETURN_IF_ERROR(Connect());
+    for (const auto& device : devices_) {
+      if (device == nullptr || device->HostAddressable() || batch_memory_ != nullptr) continue;
+      batch_memory_ = std::make_unique<HostMemoryResource>(*device);
+    }
     for (DeviceLanes* lanes : Lanes()) {
       for (size_t k = 0; k < lanes->size(); ++k) turns_.push_back({lanes->PlaceOf(k), lanes, k});
     }
@@ -204,7 +209,13 @@ class BackendExecutor : public Executor {
     const int64_t start = SteadyNow();
     watch_->Arm(true);
     in_step_ = true;
+    StepResult result;
+    result.staged = Stages();
+    for (DeviceLanes* lanes : Lanes()) {
+      if (!lanes->BeginStep(feed)) result.staged = false;
+    }
     EnqueueAll(feed);
+    for (DeviceLanes* lanes : Lanes()) lanes->EndStep();
     const absl::Status status = Synchronize();
     watch_->Arm(false);
     in_step_ = false;
@@ -212,7 +223,6 @@ class BackendExecutor : public Executor {
       std::lock_guard lock(mutex_);
       return first_error_.ok() ? status : first_error_;
     }
-    StepResult result;
     result.wall_ns = SteadyNow() - start;
     std::vector<const Buffer*> outputs;
     for (const HostOutput& output : program_.tasks.outputs()) {
@@ -226,6 +236,20 @@ class BackendExecutor : public Executor {
       for (DeviceLanes* lanes : Lanes()) lanes->AppendTimeline(start, result.timeline);
     }
     return result;
+  }
+
+  void Stage(HostTensor input, HostTensor labels) override {
+    for (DeviceLanes* lanes : Lanes()) {
+      if (lanes->stage() != nullptr) lanes->stage()->Begin(input, labels);
+    }
+  }
+  bool Stages() const override {
+    const auto lanes = Lanes();
+    return std::any_of(lanes.begin(), lanes.end(),
+                       [](DeviceLanes* lane) { return lane->stage() != nullptr; });
+  }
+  std::pmr::memory_resource* batch_memory() const override {
+    return batch_memory_ == nullptr ? std::pmr::new_delete_resource() : batch_memory_.get();
   }
 
   absl::Status ReadOutput(size_t output, void* values) override {
@@ -439,7 +463,8 @@ class BackendExecutor : public Executor {
   // By device; null for those of other processes.
   std::vector<std::unique_ptr<BackendDevice>> devices_;
   std::vector<std::unique_ptr<DeviceLanes>> lanes_;
-  std::unique_ptr<DeviceThreads> threads_;  // null: one thread enqueues for all
+  std::unique_ptr<HostMemoryResource> batch_memory_;  // null: ordinary memory
+  std::unique_ptr<DeviceThreads> threads_;            // null: one thread enqueues for all
   struct Turn {
     size_t place;
     DeviceLanes* lanes;

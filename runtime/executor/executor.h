@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <memory_resource>
 #include <span>
 #include <string>
 #include <vector>
@@ -38,6 +39,8 @@ struct StepResult {
   std::vector<double> outputs;
   std::vector<MeasuredInstruction> timeline;  // only if asked for
   int64_t wall_ns = 0;
+  // Its batch had been staged on every device of this process that stages.
+  bool staged = false;
 };
 
 struct ExecutorOptions {
@@ -90,6 +93,13 @@ class Executor {
   // One training step. `input` and `labels` are whole batches.
   virtual absl::StatusOr<StepResult> Step(HostTensor input, HostTensor labels,
                                           const StepArguments& arguments) = 0;
+  // Where devices have memory of their own: begins to bring the next step's batch to them, beside
+  // the step that comes first; Step finds it there by its addresses. Its memory holds it until then,
+  // or until two others were staged. Elsewhere nothing.
+  virtual void Stage(HostTensor input, HostTensor labels) = 0;
+  virtual bool Stages() const = 0;
+  // Memory that batches are best read into; the executor's.
+  virtual std::pmr::memory_resource* batch_memory() const = 0;
   // The value of a host output of the last step, bytes as on the device.
   virtual absl::Status ReadOutput(size_t output, void* values) = 0;
 

@@ -156,6 +156,7 @@ absl::StatusOr<EvaluationResult> ModelEvaluation::Run(const TrainingState& state
   options.shuffle = false;
   options.epochs = 1;
   options.last_batch = LastBatch::kPad;
+  options.memory = executor_->batch_memory();
   ASSIGN_OR_RETURN(const auto batches, BatchLoader::Create(source, options));
   EvaluationResult result;
   for (int64_t b = 0; b < batches->batches_per_epoch(); ++b) {

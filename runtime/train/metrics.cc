@@ -25,6 +25,7 @@ void TrainingMetrics::Add(const StepReport& report) {
   waited_ns_ += report.waited_ns;
   read_ns_ += report.read_ns;
   total_ns_ += report.wall_ns + report.waited_ns;
+  staged_steps_ += report.staged ? 1 : 0;
 }
 
 double TrainingMetrics::Recent(const std::vector<double>& values) const {
@@ -68,6 +69,10 @@ std::string TrainingMetrics::ToString() const {
                         "reading hidden behind compute",
                         images_per_second(), median_images_per_second(), 100 * waiting_share(),
                         static_cast<double>(hidden_read_ns()) / 1e9);
+  if (staged_steps_ > 0) {
+    absl::StrAppendFormat(&text, ", %d batches copied to the devices behind compute",
+                          staged_steps_);
+  }
   return text;
 }
 

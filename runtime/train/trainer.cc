@@ -68,6 +68,7 @@ absl::Status Trainer::CompleteData() {
   data_.loader.batch_size = graph_.batch();
   data_.loader.epochs = 0;
   data_.loader.last_batch = LastBatch::kDrop;
+  data_.loader.memory = executor_.batch_memory();
   const int64_t per_epoch = size / graph_.batch();
   end_step_ = options_.steps > 0 ? options_.steps : options_.epochs * per_epoch;
   if (per_epoch > 0) return absl::OkStatus();
@@ -102,17 +103,32 @@ absl::StatusOr<bool> Trainer::StopsHere() const {
 }
 
 absl::Status Trainer::TrainOneStep(BatchLoader& loader) {
-  const int64_t start = SteadyNow();
-  ASSIGN_OR_RETURN(Batch batch, loader.Next());
-  const int64_t waited = SteadyNow() - start;
+  NextBatch next = ahead_.has_value() ? *std::exchange(ahead_, std::nullopt) : Take(loader);
+  RETURN_IF_ERROR(next.batch.status());
+  Batch batch = *std::move(next.batch);
+  if (executor_.Stages() && now_.step + 1 < end_step_) {
+    ahead_ = Take(loader);
+    next.waited_ns += ahead_->waited_ns;
+    ahead_->waited_ns = 0;
+    if (const auto& ahead = ahead_->batch; ahead.ok()) {
+      executor_.Stage({DType::kFloat32, ahead->x.data()}, {DType::kInt32, ahead->labels.data()});
+    }
+  }
   ASSIGN_OR_RETURN(StepResult result, RunBatch(batch, now_.step));
   const double loss = LossOf(result);
   if (!std::isfinite(loss)) return TraceLoss(loss, batch);
   ++now_.step;
-  now_.position = loader.position();
-  Report(batch, std::move(result), waited);
+  now_.position = next.after;
+  Report(batch, std::move(result), next.waited_ns);
   loader.Recycle(std::move(batch));
   return absl::OkStatus();
+}
+
+Trainer::NextBatch Trainer::Take(BatchLoader& loader) {
+  const int64_t start = SteadyNow();
+  NextBatch next{loader.Next(), loader.position()};
+  next.waited_ns = SteadyNow() - start;
+  return next;
 }
 
 absl::StatusOr<StepResult> Trainer::RunBatch(const Batch& batch, int64_t step) {
@@ -134,7 +150,8 @@ void Trainer::Report(const Batch& batch, StepResult result, int64_t waited_ns) {
                     .accuracy = std::nan(""),
                     .wall_ns = result.wall_ns,
                     .waited_ns = waited_ns,
-                    .read_ns = batch.read_ns};
+                    .read_ns = batch.read_ns,
+                    .staged = result.staged};
   if (correct_output_.has_value()) {
     report.accuracy = result.outputs[*correct_output_] / static_cast<double>(batch.labels.size());
   }

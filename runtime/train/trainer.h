@@ -87,6 +87,13 @@ class Trainer {
   absl::StatusOr<std::unique_ptr<BatchLoader>> OpenLoader(LoaderPosition position) const;
   absl::StatusOr<bool> StopsHere() const;
   absl::Status TrainOneStep(BatchLoader& loader);
+  // A batch, and where training goes on after it.
+  struct NextBatch {
+    absl::StatusOr<Batch> batch;
+    LoaderPosition after;
+    int64_t waited_ns = 0;
+  };
+  static NextBatch Take(BatchLoader& loader);
   absl::StatusOr<StepResult> RunBatch(const Batch& batch, int64_t step);
   double LossOf(const StepResult& result) const { return result.outputs[loss_output_]; }
   void Report(const Batch& batch, StepResult result, int64_t waited_ns);
@@ -107,6 +114,7 @@ class Trainer {
   // How far the devices are, without values; and what of it is on the host.
   TrainingState now_, snapshot_;
   bool devices_good_ = true;
+  std::optional<NextBatch> ahead_;  // of the next step, if devices have begun to copy it
   TrainingMetrics metrics_;
   std::optional<EvaluationResult> last_evaluation_;
   std::vector<MeasuredInstruction> timeline_;

@@ -53,6 +53,10 @@ int64_t BatchReader::valid(int64_t batch) const {
 }
 
 void BatchReader::Prepare(LoaderPosition position, Batch* batch) const {
+  if (batch->x.capacity() == 0) {
+    batch->x = BatchVector<float>(BatchAllocator<float>(options_.memory));
+    batch->labels = BatchVector<int32_t>(BatchAllocator<int32_t>(options_.memory));
+  }
   batch->x.resize(static_cast<size_t>(options_.batch_size * row_));
   batch->labels.resize(static_cast<size_t>(options_.batch_size));
   batch->index = position.batch;

@@ -3,12 +3,14 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <memory_resource>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "runtime/train/data/batch_memory.h"
 #include "runtime/train/data/data_source.h"
 
 namespace partita {
@@ -37,12 +39,14 @@ struct LoaderOptions {
   // Called once for each broken sample that was skipped, with its error; perhaps from a worker's
   // thread, never twice at a time. It must not call the loader.
   std::function<void(absl::string_view)> on_skip = {};
+  // What batches are read into; outlives them.
+  std::pmr::memory_resource* memory = std::pmr::new_delete_resource();
 };
 
 // Samples of one step: x row-major [batch_size, sample shape], labels [batch_size].
 struct Batch {
-  std::vector<float> x;
-  std::vector<int32_t> labels;
+  BatchVector<float> x;
+  BatchVector<int32_t> labels;
   int64_t index = 0;  // within its epoch
   int64_t epoch = 0;
   int64_t valid = 0;    // samples before the padding

@@ -63,8 +63,8 @@ std::unique_ptr<BatchLoader> MakeLoader(std::shared_ptr<const DataSource> source
 }
 
 struct Taken {
-  std::vector<float> x;
-  std::vector<int32_t> labels;
+  BatchVector<float> x;
+  BatchVector<int32_t> labels;
   int64_t index, epoch, valid;
   friend bool operator==(const Taken&, const Taken&) = default;
 };

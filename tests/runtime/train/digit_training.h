@@ -45,12 +45,14 @@ inline Strategy BySample(const Graph& graph, int devices) {
 
 // A model on its devices, ready to be trained.
 struct TrainingRun {
-  TrainingRun(Graph forward, int device_count, bool record_timeline = false)
+  TrainingRun(Graph forward, int device_count, bool record_timeline = false,
+              std::shared_ptr<const Backend> backend = ModelWriter::Get(MakeBackend("reference")))
       : devices(device_count),
         model(std::move(forward)),
         graph(ModelWriter::Get(BuildTrainingGraph(model, {}))),
         strategy(devices == 1 ? SingleDevice(graph, DeviceId(0)) : BySample(graph, devices)),
-        setup{.devices = VirtualDevices(ModelWriter::Get(MakeBackend("reference")), devices),
+        setup{.devices = VirtualDevices(backend, devices),
+              .communicator = backend->RunsOnHost() ? "inproc" : "streams",
               .record_timeline = record_timeline},
         executor(ModelWriter::Get(OpenExecutor(
             graph, ModelWriter::Get(CanonicalStep(graph, strategy, {.devices = devices})), setup))),

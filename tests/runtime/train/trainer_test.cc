@@ -15,6 +15,7 @@
 #include "runtime/train/data/open_data_source.h"
 #include "runtime/train/measured_timeline.h"
 #include "tests/runtime/train/digit_training.h"
+#include "tests/testing/far_memory_backend.h"
 #include "tests/testing/faults.h"
 
 namespace partita {
@@ -57,7 +58,29 @@ TEST(TrainerTest, TwoDevicesHaveTheLossesOfOne) {
   for (size_t i = 0; i < losses[0].size(); ++i) EXPECT_NEAR(losses[0][i], losses[1][i], 1e-4);
 }
 
+// The batch of the next step is on its way while a step runs; the first and those behind an
+// evaluation's data, which has an executor of its own, too.
+TEST(TrainerTest, DevicesWithMemoryOfTheirOwnCopyTheNextBatchBesideTheStep) {
+  const auto near = ModelWriter::Get(MakeBackend("reference"));
+  std::vector<std::vector<double>> losses;
+  for (const auto& backend : {near, FarMemoryBackend(near)}) {
+    TrainingRun run(DigitModel(16, true), 2, false, backend);
+    TrainerOptions options = kTenSteps;
+    options.evaluate_every = 4;
+    const auto trainer = run.MakeTrainer(
+        Digits(320, DataSplit::kTrain), options, run.Start(),
+        {.evaluation = run.evaluation.get(), .data = {.source = Digits(40, DataSplit::kEval)}});
+    ASSERT_EQ(trainer->Run(), absl::OkStatus());
+    losses.push_back(trainer->metrics().losses());
+    EXPECT_EQ(trainer->metrics().staged_steps(), backend == near ? 0 : 9);
+    EXPECT_EQ(trainer->metrics().ToString().find("9 batches copied") == std::string::npos,
+              backend == near);
+  }
+  EXPECT_EQ(losses[0], losses[1]);
+}
+
 // Stopped after step 5, in the middle of the second epoch, saved, loaded into another run, resumed.
+// The run that is stopped has devices that have the next batch already.
 TEST(TrainerTest, AResumedRunIsTheUninterruptedRunBitForBit) {
   const std::string path = ::testing::TempDir() + "/resumed.safetensors";
   const auto source = Digits(64, DataSplit::kTrain);
@@ -65,7 +88,8 @@ TEST(TrainerTest, AResumedRunIsTheUninterruptedRunBitForBit) {
   const auto at_once = whole.MakeTrainer(source, kTenSteps, whole.Start());
   ASSERT_EQ(at_once->Run(), absl::OkStatus());
 
-  TrainingRun first(DigitModel(16, true), 2);
+  const auto reference = ModelWriter::Get(MakeBackend("reference"));
+  TrainingRun first(DigitModel(16, true), 2, false, FarMemoryBackend(reference));
   std::atomic<bool> stop = false;
   TrainerOptions options = kTenSteps;
   options.stop = &stop;
