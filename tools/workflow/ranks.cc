@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <map>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -76,6 +77,30 @@ absl::Status Ranks::CheckSame(const std::vector<Named>& things) {
     }
   }
   return absl::OkStatus();
+}
+
+absl::Status CompareHardware(std::span<const std::pair<std::string, std::string>> ranks) {
+  std::map<std::string, size_t> first;  // rank of each class
+  for (size_t rank = 0; rank < ranks.size(); ++rank) {
+    const auto& [device_class, hardware] = ranks[rank];
+    const size_t other = first.try_emplace(device_class, rank).first->second;
+    if (ranks[other].second == hardware) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("rank ", rank, " runs a device of class '", device_class, "' on ", hardware,
+                     ", rank ", other, " on ", ranks[other].second,
+                     "; devices of a class are alike. Name two classes in the machine file, and "
+                     "plan for that"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Ranks::CheckHardware(const std::string& device_class, const std::string& hardware) {
+  ASSIGN_OR_RETURN(const auto all, GatherTexts(*port_, absl::StrCat(device_class, "\n", hardware)));
+  std::vector<std::pair<std::string, std::string>> ranks;
+  for (const std::string& text : all) {
+    ranks.push_back(absl::StrSplit(text, absl::MaxSplits('\n', 1)));
+  }
+  return CompareHardware(ranks);
 }
 
 absl::StatusOr<bool> Ranks::AsRank0(bool value) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,6 +13,10 @@
 #include "runtime/launch/watchdog.h"
 
 namespace partita {
+
+// By rank: the class of its device, and the hardware that it is on. InvalidArgument naming the
+// first two ranks of one class whose hardware differs.
+absl::Status CompareHardware(std::span<const std::pair<std::string, std::string>> ranks);
 
 // This process among those that run one plan together: rank r has device r. One thread at a time,
 // never while the executor is in a step.
@@ -34,6 +39,10 @@ class Ranks {
   // which rank has another one than rank 0.
   using Named = std::pair<std::string, std::string>;
   absl::Status CheckSame(const std::vector<Named>& things);
+
+  // Ranks whose devices are of one class have to be on equal hardware, each saying what it is on.
+  // InvalidArgument, the same on all ranks, as CompareHardware.
+  absl::Status CheckHardware(const std::string& device_class, const std::string& hardware);
 
   // What rank 0 gives.
   absl::StatusOr<bool> AsRank0(bool value);

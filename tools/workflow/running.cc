@@ -1,11 +1,13 @@
 #include "tools/workflow/running.h"
 
 #include "absl/strings/str_cat.h"
+#include "cost_model/discovery.h"
 #include "graph/support/file.h"
 #include "graph/support/status_macros.h"
 #include "graph/task/planned_step.h"
 #include "graph/task/timeline.h"
 #include "runtime/backend/backends.h"
+#include "runtime/backend/gpus.h"
 #include "runtime/train/checkpoint.h"
 #include "runtime/train/data/open_data_source.h"
 #include "runtime/train/executor_setup.h"
@@ -79,13 +81,35 @@ absl::StatusOr<Timeline> TimelineOfRun(const LoadedPlan& loaded, const Executor&
                           names);
 }
 
+// What a device of this host is made of.
+absl::StatusOr<std::string> HardwareOf(const PlacedDevice& device) {
+  if (device.backend->RunsOnHost()) {
+    ASSIGN_OR_RETURN(const Host host, ExamineHost());
+    return host.hardware;
+  }
+  ASSIGN_OR_RETURN(const GpuHost host, ExamineGpus());
+  for (const GpuProperties& gpu : host.gpus) {
+    if (gpu.index == device.spec.index) return gpu.name;
+  }
+  return absl::UnavailableError(
+      absl::StrCat("GPU ", device.spec.index, " is not among the ", host.gpus.size(), " here"));
+}
+
 // The devices and what connects them.
 absl::StatusOr<ExecutorSetup> SetupOf(const DeviceTopology& topology, const RunRequest& request) {
   ExecutorSetup setup;
   setup.hang_seconds = request.hang_seconds;
   if (request.ranks != nullptr) {
+    if (request.ranks->size() != topology.size()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("the plan has ", topology.size(), " devices and the run ",
+                       request.ranks->size(), " processes; wanted one process for each device"));
+    }
     ASSIGN_OR_RETURN(setup.devices,
                      DevicesOf(topology, request.backends, DeviceId(request.ranks->rank())));
+    const DeviceId own(request.ranks->rank());
+    ASSIGN_OR_RETURN(const std::string hardware, HardwareOf(setup.devices[own.index()]));
+    RETURN_IF_ERROR(request.ranks->CheckHardware(topology.device(own).device_class, hardware));
     ASSIGN_OR_RETURN(const bool nccl,
                      request.ranks->AsRank0(IsForNccl(topology, request.backends)));
     setup.communicator = nccl ? "nccl" : request.ranks->communicator();
