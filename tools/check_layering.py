@@ -66,7 +66,8 @@ SOURCES_OF_OURS = ("proto/", "graph/", "cost_model/", "planner/", "runtime/", "t
 # (included header, folders that may).
 VENDORS = [
     (r"(oneapi/)?dnnl", ["runtime/backend/cpu/"]),
-    (r"(cuda|cudnn|cublas|cupti|nvrtc|nvtx|curand)", ["runtime/backend/cuda/", "runtime/comm/nccl/"]),
+    (r"(cuda|cudnn|cublas|cupti|nvrtc|nvtx|curand)", ["runtime/backend/cuda/", "runtime/comm/nccl/",
+                                                           "tests/testing/nccl_on_host/"]),
     (r"mpi\.h", ["runtime/comm/mpi/"]),
     (r"nccl", ["runtime/comm/nccl/", "tests/testing/nccl_on_host/"]),
 ]

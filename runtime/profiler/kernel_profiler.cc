@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstring>
+#include <cstddef>
 #include <utility>
 
 #include "graph/support/aligned.h"
@@ -13,7 +13,9 @@
 namespace partita {
 namespace {
 
-constexpr int64_t kMostFlushed = int64_t{64} << 20;  // beyond what caches keep of a step
+// Beyond what caches keep of a step: the L2 of a GPU has up to 126 MiB (B200).
+constexpr int64_t kMostFlushed = int64_t{64} << 20;
+constexpr int64_t kMostFlushedOfGpu = int64_t{256} << 20;
 
 double SecondsSince(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
@@ -46,6 +48,23 @@ void Rectify(const TensorType& type, void* data) {
   if (type.dtype != DType::kFloat32) return;
   auto* values = static_cast<float*>(data);
   for (int64_t i = 0; i < Volume(type.shape); ++i) values[i] = std::max(values[i], 0.f);
+}
+
+struct OpenDevice {
+  std::unique_ptr<BackendDevice> device;
+  std::unique_ptr<Stream> stream;
+};
+
+// Numbers as FillData makes them, in device memory that the host may not reach.
+absl::Status UploadData(const TensorType& type, uint64_t numbers, bool rectified, OpenDevice& open,
+                        void* to) {
+  std::vector<std::byte> data(static_cast<size_t>(type.bytes()));
+  FillData(type, data.data(), numbers);
+  if (rectified) Rectify(type, data.data());
+  const Box all{{0, Volume(type.shape)}};
+  open.stream->CopyFromHost(
+      {MoveSignature::Kind::kCopy, type.dtype, data.data(), to, all, all, all}, nullptr);
+  return open.stream->Synchronize();
 }
 
 // A copy of a row of floats by the device's own kernel: what a task before would have done to its
@@ -102,7 +121,8 @@ class Bench {
 
 class KernelBench : public Bench {
  public:
-  absl::Status Prepare(const KernelWork& work, BackendDevice& device) {
+  absl::Status Prepare(const KernelWork& work, OpenDevice& open) {
+    BackendDevice& device = *open.device;
     const KernelSignature& signature = work.signature;
     ASSIGN_OR_RETURN(kernel_, device.Prepare(signature));
     scratch_bytes_ = kernel_->scratch_bytes();
@@ -111,11 +131,11 @@ class KernelBench : public Bench {
       const KernelTensor& t = signature.inputs[k];
       ASSIGN_OR_RETURN(void* data, Place(t, device, inputs_));
       if (data == nullptr) continue;
-      FillData(t.type, data, k + 1);
-      if (k < work.rectified.size() && work.rectified[k]) Rectify(t.type, data);
+      const bool rectified = k < work.rectified.size() && work.rectified[k];
+      RETURN_IF_ERROR(UploadData(t.type, k + 1, rectified, open, data));
       if (k >= work.fresh.size() || !work.fresh[k]) continue;
       ASSIGN_OR_RETURN(auto source, device.Allocate(BytesOf(t, device)));
-      std::memcpy(source->data(), data, static_cast<size_t>(t.type.bytes()));
+      RETURN_IF_ERROR(UploadData(t.type, k + 1, rectified, open, source->data()));
       RETURN_IF_ERROR(AddProducer(device, t.type, source->data(), data));
       memories_.push_back(std::move(source));
     }
@@ -166,7 +186,8 @@ class KernelBench : public Bench {
 // reads is fresh.
 class MoveBench : public Bench {
  public:
-  absl::Status Prepare(const MoveSignature& signature, BackendDevice& device) {
+  absl::Status Prepare(const MoveSignature& signature, OpenDevice& open) {
+    BackendDevice& device = *open.device;
     const int64_t run = std::max<int64_t>(1, signature.run);
     const int64_t rows = std::max<int64_t>(1, signature.elements / run);
     const Box region{{0, rows}, {0, run}};
@@ -175,7 +196,7 @@ class MoveBench : public Bench {
     ASSIGN_OR_RETURN(from_, device.Allocate(Aligned(from.bytes())));
     ASSIGN_OR_RETURN(source_, device.Allocate(Aligned(from.bytes())));
     ASSIGN_OR_RETURN(to_, device.Allocate(Aligned(region.volume() * SizeOf(signature.dtype))));
-    FillData(from, source_->data(), 1);
+    RETURN_IF_ERROR(UploadData(from, 1, false, open, source_->data()));
     if (signature.kind != MoveSignature::Kind::kFill) {
       RETURN_IF_ERROR(AddProducer(device, from, source_->data(), from_->data()));
     }
@@ -192,28 +213,23 @@ class MoveBench : public Bench {
 };
 
 struct MakeBench {
-  BackendDevice& device;
+  OpenDevice& open;
   absl::StatusOr<std::unique_ptr<Bench>> operator()(const KernelWork& work) const {
     auto bench = std::make_unique<KernelBench>();
-    RETURN_IF_ERROR(bench->Prepare(work, device));
+    RETURN_IF_ERROR(bench->Prepare(work, open));
     return bench;
   }
   absl::StatusOr<std::unique_ptr<Bench>> operator()(const MoveSignature& signature) const {
     auto bench = std::make_unique<MoveBench>();
-    RETURN_IF_ERROR(bench->Prepare(signature, device));
+    RETURN_IF_ERROR(bench->Prepare(signature, open));
     return bench;
   }
-};
-
-struct OpenDevice {
-  std::unique_ptr<BackendDevice> device;
-  std::unique_ptr<Stream> stream;
 };
 
 // What one device runs in a sweep.
 struct DeviceBatch {
   std::vector<std::unique_ptr<Bench>> benches;
-  std::vector<WorkTiming> timings;
+  std::vector<WorkTiming> timings, warm;
   std::unique_ptr<DeviceMemory> displacing;
   Producer displace;
 };
@@ -236,7 +252,7 @@ class BackendProfiler : public KernelProfiler {
                                                    const ProfilerOptions& options) override {
     std::vector<DeviceBatch> works(devices_.size());
     for (size_t d = 0; d < devices_.size(); ++d) {
-      RETURN_IF_ERROR(Prepare(batch, options, *devices_[d].device, works[d]));
+      RETURN_IF_ERROR(Prepare(batch, options, devices_[d], works[d]));
     }
     std::vector<Measurement> results(batch.size());
     for (size_t k = 0; k < batch.size(); ++k) {
@@ -254,19 +270,21 @@ class BackendProfiler : public KernelProfiler {
 
  private:
   static absl::Status Prepare(std::span<const ProfiledWork> batch, const ProfilerOptions& options,
-                              BackendDevice& device, DeviceBatch& work) {
+                              OpenDevice& open, DeviceBatch& work) {
     int64_t bytes = 0;
     for (const ProfiledWork& w : batch) {
-      ASSIGN_OR_RETURN(auto bench, std::visit(MakeBench{device}, w));
+      ASSIGN_OR_RETURN(auto bench, std::visit(MakeBench{open}, w));
       work.benches.push_back(std::move(bench));
       bytes += OperandBytes(w);
     }
     work.timings.resize(batch.size());
-    const int64_t half = (std::min(options.footprint, kMostFlushed) - bytes) / 2 / 64 * 64;
+    if (options.warm) work.warm.resize(batch.size());
+    const int64_t most = open.device->HostAddressable() ? kMostFlushed : kMostFlushedOfGpu;
+    const int64_t half = (std::min(options.footprint, most) - bytes) / 2 / 64 * 64;
     if (half <= 0) return absl::OkStatus();
-    ASSIGN_OR_RETURN(work.displacing, device.Allocate(2 * half));
+    ASSIGN_OR_RETURN(work.displacing, open.device->Allocate(2 * half));
     auto* base = static_cast<char*>(work.displacing->data());
-    return work.displace.Prepare(device, {DType::kFloat32, {half / 4}}, base, base + half);
+    return work.displace.Prepare(*open.device, {DType::kFloat32, {half / 4}}, base, base + half);
   }
 
   // Runs of the batch on the first devices, until there are samples enough.
@@ -278,7 +296,10 @@ class BackendProfiler : public KernelProfiler {
     for (int sweep = -1; sweep < options.samples; ++sweep) {
       if (sweep >= options.least_samples && SecondsSince(begin) >= enough) break;
       for (size_t d = 0; d < works.size(); ++d) {
-        EnqueueSweep(works[d], *devices_[d].stream, works.size() > 1);
+        // Host calls of GPUs must not wait for each other; with memory of its own, none slows
+        // another down much either.
+        const bool together = works.size() > 1 && devices_[d].device->HostAddressable();
+        EnqueueSweep(works[d], *devices_[d].stream, together);
       }
       for (size_t d = 0; d < works.size(); ++d) {
         RETURN_IF_ERROR(devices_[d].stream->Synchronize());
@@ -288,6 +309,9 @@ class BackendProfiler : public KernelProfiler {
         for (const DeviceBatch& work : works) {
           const WorkTiming& timing = work.timings[k];
           (results[k].*samples).push_back(std::max<int64_t>(1, timing.end_ns - timing.start_ns));
+          if (work.warm.empty() || samples != &Measurement::samples_ns) continue;
+          const WorkTiming& warm = work.warm[k];
+          results[k].warm_ns.push_back(std::max<int64_t>(1, warm.end_ns - warm.start_ns));
         }
       }
     }
@@ -307,6 +331,7 @@ class BackendProfiler : public KernelProfiler {
             nullptr);
       }
       work.benches[k]->Enqueue(stream, &work.timings[k]);
+      if (!work.warm.empty()) work.benches[k]->Enqueue(stream, &work.warm[k]);
     }
   }
 

@@ -28,8 +28,8 @@ struct KernelWork {
 using ProfiledWork = std::variant<KernelWork, MoveSignature>;
 
 // Times kernels and moves on devices that it keeps open, as steps run them:
-//  - all devices run the same work at the same time, so shared memory bandwidth shows; with several
-//    devices, the first one alone as well;
+//  - all devices run the same work at the same time, so shared memory bandwidth shows (those on the
+//    host wait for each other before each work); with several devices, the first one alone as well;
 //  - the works of a batch run in turn, each on operands of its own, so that what one of them finds
 //    in caches and branch predictors is what the others and `footprint` bytes left there;
 //  - fresh inputs are written by the device right before.
@@ -41,7 +41,7 @@ class KernelProfiler {
   virtual ~KernelProfiler() = default;
 
   // One measurement for each work, in order. Needs OperandBytes of all works, twice at most, plus
-  // the footprint up to 64 MiB on each device.
+  // the footprint up to 64 MiB on each device, 256 MiB on a GPU.
   virtual absl::StatusOr<std::vector<Measurement>> Measure(std::span<const ProfiledWork> batch,
                                                            const ProfilerOptions& options) = 0;
 };

@@ -45,6 +45,10 @@ void AddFlags(CLI::App& app, Flags& flags, const std::string& beside) {
   app.add_option("--library_path", suite.library_path,
                  "folders that have cuDNN, cuBLAS and NCCL, or site-packages/nvidia")
       ->delimiter(':');
+  suite.nccl_test_library = beside + "/libnccl_on_device.so";
+  app.add_option("--nccl_library", suite.nccl_library, "NCCL's; default libnccl.so.2");
+  app.add_option("--nccl_test_library", suite.nccl_test_library,
+                 "default libnccl_on_device.so beside the program");
   app.add_option("--python", suite.python, "a Python that may have PyTorch");
   app.add_option("--race", suite.race, "pytorch_race.py; default beside the program");
   app.add_option("--output", flags.output, "file of the report; default the standard output");

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""gpu_suite_test.py PROGRAM DATA: what the GPU suite says of itself, and without a GPU; on another backend its sections run."""
+"""gpu_suite_test.py PROGRAM DATA [TEST_LIBRARY]: what the GPU suite says of itself, and without a GPU; on another backend its sections run."""
 import json
 import subprocess
 import sys
 import unittest
 
-PROGRAM, DATA = sys.argv[1:3]
+PROGRAM, DATA, TEST_LIBRARY = (sys.argv[1:] + [""])[:3]
 
 
 def run(*arguments):
@@ -44,12 +44,23 @@ class GpuSuite(unittest.TestCase):
             self.assertGreater(len(section["reason"]), 20, section)
 
     def test_sections_run_on_the_reference_backend(self):
-        done = run("--backend", "reference", "--sections", "conformance,virtual_devices", "--devices", "2", "--plans", "2")
+        done = run("--backend", "reference", "--sections", "conformance,mixed_devices", "--devices", "2", "--plans", "2")
         self.assertEqual(done.returncode, 0, done.stderr)
         conformance, plans = report_of(done)["sections"]
         self.assertGreater(len(conformance["details"]["cases"]), 1)
-        self.assertEqual(plans["details"]["random"][0]["equal"], 2)
+        self.assertEqual(plans["details"]["random"][0]["equal"], 1)
         self.assertGreater(plans["details"]["experts"][0]["plans"], 3)
+
+    def test_nccl_sections_run_with_the_test_library(self):
+        if not TEST_LIBRARY:
+            self.skipTest("this build has no nccl communicator")
+        done = run("--backend", "reference", "--sections", "nccl,nccl_test_library", "--devices", "2", "--plans", "2",
+                   "--nccl_library", TEST_LIBRARY, "--nccl_test_library", TEST_LIBRARY)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        one_rank, plans = report_of(done)["sections"]
+        self.assertEqual(one_rank["details"]["collectives"], 48)
+        self.assertEqual(plans["details"]["communicator"], "nccl")
+        self.assertEqual(plans["details"]["random"][0]["equal"], 1)
 
     def test_wrong_usage(self):
         self.assertEqual(run("--sections", "speed").returncode, 2)

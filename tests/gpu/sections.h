@@ -12,6 +12,17 @@ absl::StatusOr<SectionFindings> CheckConformance(const SuiteOptions& options);
 absl::StatusOr<SectionFindings> CheckReferences(const SuiteOptions& options);
 // Every expert strategy and random plans on virtual devices against the serial model.
 absl::StatusOr<SectionFindings> CheckVirtualDevices(const SuiteOptions& options);
+// The same where every second device is one of cores, on the reference backend: plans over GPU and
+// CPU devices at once.
+absl::StatusOr<SectionFindings> CheckMixedDevices(const SuiteOptions& options);
+// Collectives of one rank through NCCL's own library.
+absl::StatusOr<SectionFindings> CheckNccl(const SuiteOptions& options);
+// Plans through the nccl communicator with the test library of NCCL's functions, whose ranks are
+// virtual devices of this backend.
+absl::StatusOr<SectionFindings> CheckNcclTestLibrary(const SuiteOptions& options);
+// Times of typical kernels with cold and with warm caches, and copies from pinned and from pageable
+// host memory.
+absl::StatusOr<SectionFindings> ProfileWork(const SuiteOptions& options);
 // LeNet's training step on the backend against the cpu backend on all cores: time and losses.
 absl::StatusOr<SectionFindings> CompareLenet(const SuiteOptions& options);
 // AlexNet's training step by batch and precision: time, memory, and in how much of it nothing runs.

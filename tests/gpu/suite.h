@@ -26,10 +26,15 @@ struct SuiteOptions {
   std::vector<int64_t> batches = {64, 128, 256, 512};  // of AlexNet
   int steps = 30;                                      // that are timed, after those that warm up
   int warm_up = 10;
+  std::string nccl_library = "libnccl.so.2";
+  std::string nccl_test_library;          // with NCCL's functions, for memory of this backend
   std::string python;                     // that may have PyTorch; empty: none
   std::string race;                       // tests/bench/pytorch_race.py, for `python`
   std::string program;                    // the suite's own, for `race`
   std::vector<std::string> library_path;  // as OpenNvidiaLibraries takes it
+
+  // Random plans of sections that run what virtual_devices does in another setting.
+  int other_plans() const { return random_plans > 0 ? 1 + (random_plans - 1) / 5 : 0; }
 };
 
 // What a section found. It passed if there are no failures.

@@ -1,119 +1,28 @@
 #include <memory>
-#include <random>
 
-#include "absl/strings/str_cat.h"
-#include "cost_model/machines.h"
 #include "graph/support/status_macros.h"
-#include "planner/expert/expert_strategies.h"
 #include "runtime/backend/backends.h"
-#include "runtime/train/executor_setup.h"
+#include "tests/gpu/plans_on_devices.h"
 #include "tests/gpu/sections.h"
-#include "tests/testing/random_strategy.h"
-#include "tools/workflow/training_model.h"
-#include "tools/workflow/verification.h"
 
 namespace partita {
-namespace {
-
-constexpr const char* kModels[] = {"lenet", "alexnet_s_tiny", "resnet_tiny"};
-constexpr int64_t kBatch = 8;
-constexpr const char* kMachine = "p100-4x4";  // whose topology the experts are given
-
-// Plans of one model on one number of devices.
-class PlansOnVirtualDevices {
- public:
-  PlansOnVirtualDevices(const Graph& graph, std::string model, int devices,
-                        std::shared_ptr<const Backend> backend, SectionFindings& findings)
-      : graph_(graph),
-        model_(std::move(model)),
-        devices_(devices),
-        backend_(std::move(backend)),
-        findings_(findings) {}
-
-  absl::Status CheckExperts() {
-    ASSIGN_OR_RETURN(const Machine machine, FindMachine(kMachine, devices_));
-    PartitionOptions partition;
-    partition.devices = devices_;
-    for (const ExpertRow& expert : ExpertStrategies()) {
-      const auto strategy = expert.make(graph_, machine.topology);
-      if (absl::IsFailedPrecondition(strategy.status())) continue;
-      RETURN_IF_ERROR(strategy.status());
-      RETURN_IF_ERROR(Check(expert.name, *strategy, partition));
-    }
-    return absl::OkStatus();
-  }
-
-  absl::Status CheckRandomPlans(int plans) {
-    std::mt19937_64 random(2026);
-    for (int plan = 0; plan < plans; ++plan) {
-      PartitionOptions partition = RandomPartitionOptions(random);
-      partition.devices = devices_;
-      partition.node_of_device.clear();
-      RETURN_IF_ERROR(Check(absl::StrCat("random plan ", plan),
-                            RandomStrategy(graph_, devices_, random), partition));
-    }
-    return absl::OkStatus();
-  }
-
-  Json Report() const {
-    return {{"model", model_},
-            {"devices", devices_},
-            {"plans", plans_},
-            {"equal", equal_},
-            {"max_abs_error", max_abs_error_}};
-  }
-
- private:
-  absl::Status Check(const std::string& name, const Strategy& strategy,
-                     const PartitionOptions& partition) {
-    VerificationRequest request;
-    request.quick = true;
-    ASSIGN_OR_RETURN(
-        const VerificationResult result,
-        VerifySteps({graph_, strategy, devices_,
-                     [&](const Graph& form) { return CanonicalStep(form, strategy, partition); },
-                     VirtualDevices(backend_, devices_)},
-                    request));
-    ++plans_;
-    equal_ += result.equal ? 1 : 0;
-    max_abs_error_ = std::max(max_abs_error_, result.max_abs_error);
-    if (!result.equal) {
-      findings_.failures.push_back(absl::StrCat(model_, " on ", devices_, " devices, ", name, ": ",
-                                                result.first_difference));
-    }
-    return absl::OkStatus();
-  }
-
-  const Graph& graph_;
-  const std::string model_;
-  const int devices_;
-  const std::shared_ptr<const Backend> backend_;
-  SectionFindings& findings_;
-  int plans_ = 0, equal_ = 0;
-  double max_abs_error_ = 0;
-};
-
-}  // namespace
 
 absl::StatusOr<SectionFindings> CheckVirtualDevices(const SuiteOptions& options) {
   ASSIGN_OR_RETURN(const std::shared_ptr<const Backend> backend, MakeBackend(options.backend));
-  SectionFindings findings;
-  findings.details = {{"communicator", CommunicatorBetween(VirtualDevices(backend, 2))},
-                      {"experts", Json::array()},
-                      {"random", Json::array()}};
-  for (const char* name : kModels) {
-    ASSIGN_OR_RETURN(const TrainingModel model, LoadTrainingModel({name, kBatch}));
-    for (const int devices : options.devices) {
-      PlansOnVirtualDevices experts(model.graph, name, devices, backend, findings);
-      RETURN_IF_ERROR(experts.CheckExperts());
-      findings.details["experts"].push_back(experts.Report());
-      if (name != kModels[0]) continue;
-      PlansOnVirtualDevices random(model.graph, name, devices, backend, findings);
-      RETURN_IF_ERROR(random.CheckRandomPlans(options.random_plans));
-      findings.details["random"].push_back(random.Report());
-    }
-  }
-  return findings;
+  return CheckPlans(
+      options, {[&](int count) { return VirtualDevices(backend, count); }, options.random_plans});
+}
+
+absl::StatusOr<SectionFindings> CheckMixedDevices(const SuiteOptions& options) {
+  ASSIGN_OR_RETURN(const std::shared_ptr<const Backend> backend, MakeBackend(options.backend));
+  ASSIGN_OR_RETURN(const std::shared_ptr<const Backend> cores, MakeBackend("reference"));
+  return CheckPlans(options, {[&](int count) {
+                                std::vector<PlacedDevice> devices = VirtualDevices(backend, count);
+                                for (size_t d = 1; d < devices.size(); d += 2)
+                                  devices[d].backend = cores;
+                                return devices;
+                              },
+                              options.other_plans()});
 }
 
 }  // namespace partita

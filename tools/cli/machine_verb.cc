@@ -14,7 +14,7 @@ namespace {
 
 struct MachineFlags {
   std::string machine = "local", output;
-  std::optional<int> devices;
+  std::optional<int> devices, gpus;
 };
 
 Answer Describe(const Machine& machine) {
@@ -49,7 +49,7 @@ absl::StatusOr<Answer> RunDiscover(const MachineFlags& flags) {
   const std::string path = flags.output.empty() ? "machine.textproto" : flags.output;
   RETURN_IF_ERROR(CheckWritable(path));
   ShowProgress("measuring this machine");
-  ASSIGN_OR_RETURN(const MeasuredMachine measured, MeasureMachine(flags.devices));
+  ASSIGN_OR_RETURN(const MeasuredMachine measured, MeasureMachine({flags.devices, flags.gpus}));
   EndProgress();
   Answer answer = Describe(measured.machine);
   RETURN_IF_ERROR(WriteFileAtomically(path, MeasuredMachineText(measured)));
@@ -73,6 +73,8 @@ void AddMachineVerb(CLI::App& app, VerbTable& verbs) {
   CLI::App* discover = verb->add_subcommand("discover", "measure this machine into a machine file");
   discover->add_option("-o,--output", flags->output, "default machine.textproto");
   discover->add_option("--devices", flags->devices, "divide the cores among N devices")
+      ->check(WholeNumber(1, kMostDevices));
+  discover->add_option("--gpus", flags->gpus, "the first N GPUs, and cores only with --devices too")
       ->check(WholeNumber(1, kMostDevices));
   verbs.Add(show, [flags] { return RunShow(*flags); });
   verbs.Add(discover, [flags] { return RunDiscover(*flags); });

@@ -1,24 +1,56 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "cost_model/machine.h"
+#include "graph/collective/bandwidth.h"
+#include "runtime/profiler/host_copy_profiler.h"
+#include "runtime/profiler/kernel_profiler.h"
 
 namespace partita {
 
-// This host as a machine whose figures were measured, with all devices busy. `method`: lines that
-// say of each figure how it was found, for people.
-struct MeasuredMachine {
-  Machine machine;
-  std::string method;
+// A collective between the devices of one class, as nccl-tests reports them.
+struct MeasuredCollective {
+  std::string device_class, kind, algorithm;
+  int ranks = 0;
+  int64_t nanos = 0;  // median
+  CollectiveBandwidth bandwidth;
 };
 
-// Takes some seconds. Errors: those of FindMachine("local") and of the devices.
-absl::StatusOr<MeasuredMachine> MeasureMachine(std::optional<int> devices);
+// This host as a machine whose figures were measured, with all devices of a class busy.
+struct MeasuredMachine {
+  Machine machine;
+  std::string method;  // lines that say of each figure how it was found, for people
+  std::vector<MeasuredCollective> collectives;
+  std::vector<HostCopy> host_copies;  // of the first GPU, if there is one
+};
 
-// The text form with `method` as its comment.
+struct MachineMeasurementRequest {
+  std::optional<int> devices;  // among which the cores are divided; default one for each core
+  // The first so many GPUs; the cores are then left out unless `devices` is given. Absent: cores.
+  std::optional<int> gpus;
+};
+
+// Takes some seconds. Errors: those of FindMachine("local") or ExamineGpus, and of the devices.
+absl::StatusOr<MeasuredMachine> MeasureMachine(const MachineMeasurementRequest& request);
+
+// The text form; its comment has `method` and the tables of collectives and copies.
 std::string MeasuredMachineText(const MeasuredMachine& measured);
+
+// Kernels and moves that tell the figures of a device class.
+std::vector<ProfiledWork> TypicalWork();
+
+// "kind algorithm ranks bytes time algbw busbw", a line for each; empty for none.
+std::string CollectiveTable(std::span<const MeasuredCollective> collectives);
+// "memory direction bytes time bandwidth", a line for each; empty for none.
+std::string HostCopyTable(std::span<const HostCopy> copies);
+
+// The links of GPUs to host memory get the speed of pinned copies, the slower direction's.
+// InvalidArgument where the copies tell no speed.
+absl::StatusOr<Machine> WithHostCopies(Machine machine, std::span<const HostCopy> copies);
 
 }  // namespace partita

@@ -4,9 +4,11 @@
 
 #include "cost_model/discovery.h"
 #include "cost_model/fit.h"
+#include "cost_model/gpu_machine.h"
 #include "cost_model/machines.h"
 #include "cost_model/profile_db.h"
 #include "graph/support/status_macros.h"
+#include "runtime/backend/gpus.h"
 
 namespace partita {
 
@@ -57,10 +59,17 @@ absl::StatusOr<bool> IsThisHost(const Machine& machine, const std::string& asked
   if (asked_for == "local") return true;
   if (machine.name != "local") return false;
   ASSIGN_OR_RETURN(const Host host, ExamineHost());
+  const absl::StatusOr<GpuHost> gpus = ExamineGpus();
+  size_t next_gpu = 0;
   for (int d = 0; d < machine.topology.size(); ++d) {
     const DeviceId id(d);
-    if (machine.topology.device(id).kind != DeviceKind::kCpu) continue;
-    if (machine.ClassOf(id).hardware != host.hardware) return false;
+    std::string hardware = host.hardware;
+    if (machine.topology.device(id).kind == DeviceKind::kGpu) {
+      if (!gpus.ok()) continue;  // nothing tells that they are others
+      if (next_gpu == gpus->gpus.size()) return false;
+      hardware = HardwareText(gpus->gpus[next_gpu++], gpus->driver);
+    }
+    if (machine.ClassOf(id).hardware != hardware) return false;
   }
   return true;
 }

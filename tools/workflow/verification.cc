@@ -88,7 +88,9 @@ class Comparison {
       ASSIGN_OR_RETURN(auto reference, MakeBackend("reference"));
       setup.devices = VirtualDevices(std::move(reference), steps_.devices);
     }
-    setup.communicator = CommunicatorBetween(setup.devices);
+    const bool chosen = !ring && !steps_.communicator.empty();
+    setup.communicator = chosen ? steps_.communicator : CommunicatorBetween(setup.devices);
+    setup.nccl_library = steps_.nccl_library;
     setup.hang_seconds = 600;
     setup.stop = request_.stop;
     ASSIGN_OR_RETURN(const auto executor, OpenExecutor(graph_, std::move(step), setup));

@@ -55,6 +55,8 @@ struct StepsToVerify {
   std::function<absl::StatusOr<PlannedStep>(const Graph&)> make;
   // That run the float part; none: virtual devices of the reference backend.
   std::vector<PlacedDevice> float_devices = {};
+  std::string communicator = "";  // between them; empty: CommunicatorBetween says
+  std::string nccl_library = "libnccl.so.2";
 };
 
 // Proves steps equal to the serial model, symbolically by the plan verifier and by executing both:

@@ -25,13 +25,22 @@ absl::StatusOr<std::unique_ptr<CommunicatorBench>> CommunicatorBench::Open(
 
 absl::StatusOr<std::unique_ptr<CommunicatorBench>> CommunicatorBench::Open(
     std::unique_ptr<Communicator> communicator, int devices, const Islands& islands) {
-  auto bench = std::make_unique<CommunicatorBench>();
-  bench->communicator_ = std::move(communicator);
   ASSIGN_OR_RETURN(const std::shared_ptr<const Backend> near, MakeBackend("reference"));
   const std::shared_ptr<const Backend> far = FarMemoryBackend(near);
+  std::vector<PlacedDevice> placed;
   for (int d = 0; d < devices; ++d) {
     const int island = islands.empty() ? 0 : islands[static_cast<size_t>(d)];
-    ASSIGN_OR_RETURN(auto device, (island == 0 ? near : far)->Open({.index = island}));
+    placed.push_back({island == 0 ? near : far, {.index = island}});
+  }
+  return Open(std::move(communicator), placed);
+}
+
+absl::StatusOr<std::unique_ptr<CommunicatorBench>> CommunicatorBench::Open(
+    std::unique_ptr<Communicator> communicator, const std::vector<PlacedDevice>& devices) {
+  auto bench = std::make_unique<CommunicatorBench>();
+  bench->communicator_ = std::move(communicator);
+  for (const PlacedDevice& placed : devices) {
+    ASSIGN_OR_RETURN(auto device, placed.Open());
     device->OnError([own = bench.get()](const absl::Status& status) {
       {
         // Those whom it releases say only that another failed.

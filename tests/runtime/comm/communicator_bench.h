@@ -31,6 +31,10 @@ class CommunicatorBench {
   static absl::StatusOr<std::unique_ptr<CommunicatorBench>> Open(
       std::unique_ptr<Communicator> communicator, int devices, const Islands& islands = {});
 
+  // On these devices.
+  static absl::StatusOr<std::unique_ptr<CommunicatorBench>> Open(
+      std::unique_ptr<Communicator> communicator, const std::vector<PlacedDevice>& devices);
+
   // One rank's buffers for a task: as CommunicationArguments has them, offsets into the device's
   // memory; -1: null.
   struct Places {

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/testing/nccl_on_host/memory.h"
 #include "tests/testing/nccl_on_host/operation.h"
 #include "tests/testing/nccl_on_host/process.h"
 
@@ -104,7 +105,8 @@ Failure PutDown(ncclComm_t handle, const Operation& operation) {
 }
 
 // One call, in the thread's group or as a group of its own.
-ncclResult_t Call(ncclComm_t handle, const Operation& operation) {
+ncclResult_t Call(ncclComm_t handle, const Operation& operation, cudaStream_t stream) {
+  AwaitStream(stream);
   ++group.depth;
   const Failure failure = PutDown(handle, operation);
   if (failure && !group.failure) group.failure = failure;
@@ -258,38 +260,38 @@ ncclResult_t ncclGroupStart() {
 ncclResult_t ncclGroupEnd() { return Tell(EndGroup()); }
 
 ncclResult_t ncclAllReduce(const void* send, void* receive, size_t count, ncclDataType_t type,
-                           ncclRedOp_t op, ncclComm_t comm, cudaStream_t) {
-  return Call(comm, {Kind::kAllReduce, send, receive, count, type, op});
+                           ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
+  return Call(comm, {Kind::kAllReduce, send, receive, count, type, op}, stream);
 }
 
 ncclResult_t ncclReduceScatter(const void* send, void* receive, size_t count, ncclDataType_t type,
-                               ncclRedOp_t op, ncclComm_t comm, cudaStream_t) {
-  return Call(comm, {Kind::kReduceScatter, send, receive, count, type, op});
+                               ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
+  return Call(comm, {Kind::kReduceScatter, send, receive, count, type, op}, stream);
 }
 
 ncclResult_t ncclAllGather(const void* send, void* receive, size_t count, ncclDataType_t type,
-                           ncclComm_t comm, cudaStream_t) {
-  return Call(comm, {Kind::kAllGather, send, receive, count, type});
+                           ncclComm_t comm, cudaStream_t stream) {
+  return Call(comm, {Kind::kAllGather, send, receive, count, type}, stream);
 }
 
 ncclResult_t ncclBroadcast(const void* send, void* receive, size_t count, ncclDataType_t type,
-                           int root, ncclComm_t comm, cudaStream_t) {
-  return Call(comm, {Kind::kBroadcast, send, receive, count, type, ncclSum, root});
+                           int root, ncclComm_t comm, cudaStream_t stream) {
+  return Call(comm, {Kind::kBroadcast, send, receive, count, type, ncclSum, root}, stream);
 }
 
 ncclResult_t ncclReduce(const void* send, void* receive, size_t count, ncclDataType_t type,
-                        ncclRedOp_t op, int root, ncclComm_t comm, cudaStream_t) {
-  return Call(comm, {Kind::kReduce, send, receive, count, type, op, root});
+                        ncclRedOp_t op, int root, ncclComm_t comm, cudaStream_t stream) {
+  return Call(comm, {Kind::kReduce, send, receive, count, type, op, root}, stream);
 }
 
 ncclResult_t ncclSend(const void* send, size_t count, ncclDataType_t type, int peer,
-                      ncclComm_t comm, cudaStream_t) {
-  return Call(comm, {Kind::kSend, send, nullptr, count, type, ncclSum, peer});
+                      ncclComm_t comm, cudaStream_t stream) {
+  return Call(comm, {Kind::kSend, send, nullptr, count, type, ncclSum, peer}, stream);
 }
 
 ncclResult_t ncclRecv(void* receive, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
-                      cudaStream_t) {
-  return Call(comm, {Kind::kReceive, nullptr, receive, count, type, ncclSum, peer});
+                      cudaStream_t stream) {
+  return Call(comm, {Kind::kReceive, nullptr, receive, count, type, ncclSum, peer}, stream);
 }
 
 }  // extern "C"

@@ -14,6 +14,9 @@
 // ncclCommDestroy, ncclCommAbort, ncclCommGetAsyncError, ncclCommCount, ncclCommUserRank,
 // ncclGroupStart, ncclGroupEnd, ncclAllReduce, ncclReduceScatter, ncclAllGather, ncclBroadcast,
 // ncclReduce, ncclSend, ncclRecv. Sums fold in ascending order of ranks.
+//
+// libnccl_on_device.so is the same with the ranks on one GPU, whose memory the calls name: a call
+// waits on the host for its stream, and for the GPU's copies.
 
 extern "C" {
 

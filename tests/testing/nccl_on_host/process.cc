@@ -2,6 +2,8 @@
 
 #include <cstring>
 
+#include "tests/testing/nccl_on_host/memory.h"
+
 namespace partita::nccl_on_host {
 namespace {
 
@@ -34,7 +36,7 @@ Failure Process::CliqueOf(const ncclUniqueId& id, int ranks, std::shared_ptr<Cli
   }
   clique = it->second.lock();
   if (clique == nullptr) {
-    clique = std::make_shared<Clique>(ranks, HostElements());
+    clique = std::make_shared<Clique>(ranks, OwnElements());
     it->second = clique;
   }
   return {};

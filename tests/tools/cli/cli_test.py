@@ -390,6 +390,7 @@ def test_virtual_devices_are_as_many_as_the_plans():
     if not [part for part in answer("doctor", "parts")["parts"] if part["part"] == "backend cuda" and part["works"]]:
         refuses(f"verify {lenet_plan()} --quick --virtual_devices 2", 5, "GPU|CUDA")
         refuses(f"run {lenet_plan()} --virtual_devices 2", 5, "GPU|CUDA")
+        refuses("machine discover --gpus 1 -o gpus.textproto", 5, "GPU|CUDA")
 
 
 def test_time_limit_is_no_interruption():

@@ -1,0 +1,79 @@
+#include <cstring>
+#include <random>
+
+#include "absl/strings/str_cat.h"
+#include "graph/collective/algorithms.h"
+#include "graph/support/status_macros.h"
+#include "runtime/backend/backends.h"
+#include "runtime/comm/communicators.h"
+#include "tests/gpu/plans_on_devices.h"
+#include "tests/gpu/sections.h"
+#include "tests/runtime/comm/communicator_bench.h"
+
+namespace partita {
+namespace {
+
+constexpr DType kTypes[] = {DType::kFloat32, DType::kFloat64, DType::kInt32, DType::kRing64};
+constexpr int64_t kSizes[] = {1, 1000, 1 << 20};  // elements
+
+std::vector<Collective> OfOneRank(int64_t elements) {
+  return {MakeAllReduce(1, elements), MakeReduceScatter({elements}), MakeAllGather({elements}),
+          MakeAllToAll({{elements}})};
+}
+
+// Runs one collective of one rank; its result is what it was given.
+absl::Status CheckOne(const Collective& collective, DType dtype,
+                      const std::shared_ptr<const Backend>& backend,
+                      const CommunicatorSetup& setup) {
+  ASSIGN_OR_RETURN(auto communicator, MakeCommunicator("nccl", setup));
+  ASSIGN_OR_RETURN(const auto bench,
+                   CommunicatorBench::Open(std::move(communicator), {{backend, {}}}));
+  const int64_t bytes = BytesOf(collective, 0, dtype);
+  std::vector<CommunicatorBench::Job> jobs;
+  jobs.push_back(CollectiveJob(TaskId(0), {DeviceId(0)}, collective,
+                               std::string(DefaultAlgorithm(collective.kind, 1, bytes)), dtype, 1));
+  CommunicatorBench::Memory memory(1);
+  memory[0].resize(static_cast<size_t>(bytes));
+  const auto sent = static_cast<size_t>(SendElements(collective, 0) * SizeOf(dtype));
+  std::mt19937 random(1);
+  for (size_t k = 0; k < sent; ++k) memory[0][k] = static_cast<char>(random() % 100);
+  const std::vector<char> want(memory[0].begin(), memory[0].begin() + static_cast<int64_t>(sent));
+  RETURN_IF_ERROR(bench->Prepare(jobs));
+  RETURN_IF_ERROR(bench->Run(jobs, memory));
+  const char* got = memory[0].data() + memory[0].size() - sent;
+  if (std::memcmp(got, want.data(), sent) == 0) return absl::OkStatus();
+  return absl::DataLossError("the result is not what the one rank sent");
+}
+
+}  // namespace
+
+absl::StatusOr<SectionFindings> CheckNccl(const SuiteOptions& options) {
+  ASSIGN_OR_RETURN(const std::shared_ptr<const Backend> backend, MakeBackend(options.backend));
+  const CommunicatorSetup setup{.devices = 1, .nccl_library = options.nccl_library};
+  RETURN_IF_ERROR(MakeCommunicator("nccl", setup).status());
+  SectionFindings findings;
+  int checked = 0;
+  for (const int64_t elements : kSizes) {
+    for (const DType dtype : kTypes) {
+      for (const Collective& collective : OfOneRank(elements)) {
+        const absl::Status status = CheckOne(collective, dtype, backend, setup);
+        ++checked;
+        if (status.ok()) continue;
+        findings.failures.push_back(
+            absl::StrCat(ToString(collective), " of ", Name(dtype), ": ", status.ToString()));
+      }
+    }
+  }
+  findings.details = {{"library", options.nccl_library}, {"collectives", checked}};
+  return findings;
+}
+
+absl::StatusOr<SectionFindings> CheckNcclTestLibrary(const SuiteOptions& options) {
+  ASSIGN_OR_RETURN(const std::shared_ptr<const Backend> backend, MakeBackend(options.backend));
+  RETURN_IF_ERROR(
+      MakeCommunicator("nccl", {.devices = 1, .nccl_library = options.nccl_test_library}).status());
+  return CheckPlans(options, {[&](int count) { return VirtualDevices(backend, count); },
+                              options.other_plans(), "nccl", options.nccl_test_library});
+}
+
+}  // namespace partita
