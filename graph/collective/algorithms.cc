@@ -5,8 +5,10 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "graph/collective/algorithm_name.h"
 #include "graph/collective/direct.h"
 #include "graph/collective/halving_doubling.h"
+#include "graph/collective/hierarchical.h"
 #include "graph/collective/multicolor_tree.h"
 #include "graph/collective/pairwise.h"
 #include "graph/collective/ring.h"
@@ -53,6 +55,12 @@ constexpr CollectiveAlgorithm kAlgorithms[] = {
      MulticolorTreeSchedule,
      "Several trees with different inner nodes, each for its share of the elements, optionally "
      "pipelined."},
+    {"hierarchical",
+     {kAllReduce},
+     AnyNumber,
+     HierarchicalSchedule,
+     "Reduces within each node, goes round a ring between nodes for every share, spreads within "
+     "each node."},
 };
 
 std::string NamesFor(CollectiveKind kind) {
@@ -63,13 +71,21 @@ std::string NamesFor(CollectiveKind kind) {
   return names;
 }
 
+// Several nodes, one of which has several ranks.
+bool GoesByNodes(std::span<const int> nodes) {
+  const size_t count = CountNodes(nodes);
+  return count > 1 && count < nodes.size();
+}
+
 }  // namespace
 
 absl::Span<const CollectiveAlgorithm> CollectiveAlgorithms() { return kAlgorithms; }
 
 const CollectiveAlgorithm* FindCollectiveAlgorithm(absl::string_view name) {
+  const absl::StatusOr<NamedAlgorithm> named = ParseAlgorithm(name, {});
+  if (!named.ok()) return nullptr;
   for (const CollectiveAlgorithm& row : kAlgorithms) {
-    if (row.name == name) return &row;
+    if (row.name == named->row) return &row;
   }
   return nullptr;
 }
@@ -78,7 +94,8 @@ absl::StatusOr<CollectiveSchedule> BuildSchedule(absl::string_view algorithm,
                                                  const Collective& collective,
                                                  const ScheduleOptions& options) {
   RETURN_IF_ERROR(Validate(collective));
-  const CollectiveAlgorithm* row = FindCollectiveAlgorithm(algorithm);
+  ASSIGN_OR_RETURN(const NamedAlgorithm named, ParseAlgorithm(algorithm, options));
+  const CollectiveAlgorithm* row = FindCollectiveAlgorithm(named.row);
   if (row == nullptr) {
     return absl::NotFoundError(absl::StrCat("no collective algorithm \"", algorithm, "\"; for ",
                                             Name(collective.kind), " there are ",
@@ -89,19 +106,31 @@ absl::StatusOr<CollectiveSchedule> BuildSchedule(absl::string_view algorithm,
         "collective algorithm ", algorithm, " does not do ", Name(collective.kind), " between ",
         collective.ranks, " ranks; for this kind there are ", NamesFor(collective.kind)));
   }
-  if (options.colors < 1 || options.segments < 1) {
-    return absl::InvalidArgumentError(absl::StrCat("colors ", options.colors, ", segments ",
-                                                   options.segments, "; wanted at least 1"));
+  const ScheduleOptions& o = named.options;
+  if (o.colors < 1 || o.segments < 0) {
+    return absl::InvalidArgumentError(absl::StrCat("colors ", o.colors, ", segments ", o.segments,
+                                                   "; wanted at least 1 and at least 0"));
   }
-  return row->build(collective, options);
+  if (!o.nodes.empty() && o.nodes.size() != static_cast<size_t>(collective.ranks)) {
+    return absl::InvalidArgumentError(absl::StrCat("the nodes of ", o.nodes.size(),
+                                                   " ranks are given; wanted ", collective.ranks));
+  }
+  return row->build(collective, o);
 }
 
-absl::string_view DefaultAlgorithm(CollectiveKind kind, int ranks, int64_t bytes) {
+std::string ForNodes(absl::string_view algorithm, std::span<const int> nodes) {
+  if (algorithm != "hierarchical" || CountNodes(nodes) < 2) return std::string(algorithm);
+  return absl::StrCat(algorithm, "(nodes=", NodesText(nodes), ")");
+}
+
+std::string DefaultAlgorithm(CollectiveKind kind, int ranks, int64_t bytes,
+                             std::span<const int> nodes) {
   constexpr int64_t kSmall = 64 << 10;
   constexpr int64_t kMedium = 1 << 20;
   switch (kind) {
     case kAllReduce:
       if (bytes <= kSmall) return ranks <= 2 ? "direct" : "scatter_gather";
+      if (GoesByNodes(nodes)) return ForNodes("hierarchical", nodes);
       if (bytes <= kMedium && std::has_single_bit(static_cast<unsigned>(ranks))) {
         return "halving_doubling";
       }

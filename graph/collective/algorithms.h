@@ -2,6 +2,8 @@
 
 #include <cstdint>
 #include <initializer_list>
+#include <span>
+#include <string>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -37,19 +39,31 @@ struct CollectiveAlgorithm {
 // THE table of collective algorithms: a new one is a file of its own and one row.
 absl::Span<const CollectiveAlgorithm> CollectiveAlgorithms();
 
-// The row of that name, or null.
+// Wherever an algorithm is named, it is a row's name, or that with settings of ScheduleOptions:
+// "ring", "multicolor_tree(colors=4,segments=8)", "hierarchical(nodes=0*4+1*4)": ranks 0 to 3 in
+// node 0, then four in node 1. So a schedule is known by collective and name alone.
+
+// The row that is named, or null, also where settings are not valid.
 const CollectiveAlgorithm* FindCollectiveAlgorithm(absl::string_view name);
 
-// The schedule of `collective` by the algorithm of that name. NotFound if there is none (the
-// message lists those there are); InvalidArgument if the collective or an option is not valid or
-// the algorithm does not do this kind at this number of ranks.
+// The schedule of `collective` by the algorithm that is named; settings in the name replace
+// `options`. NotFound if there is none (the message lists those there are); InvalidArgument if the
+// collective or an option is not valid or the algorithm does not do this kind at this number of
+// ranks.
 absl::StatusOr<CollectiveSchedule> BuildSchedule(absl::string_view algorithm,
                                                  const Collective& collective,
                                                  const ScheduleOptions& options = {});
 
+// The algorithm's name for a group whose ranks are in these nodes: with them, if it is the
+// hierarchical one without settings and they are several.
+std::string ForNodes(absl::string_view algorithm, std::span<const int> nodes);
+
 // The algorithm to use where nobody chose one; `bytes` is the buffer of one rank (for all-to-all
-// what one rank sends). Small messages take the fewest rounds, larger ones the fewest bytes at a
-// time; none of the choices receives more bytes, over all ranks, than ring does.
-absl::string_view DefaultAlgorithm(CollectiveKind kind, int ranks, int64_t bytes);
+// what one rank sends), `nodes` has the node of each rank, or is empty. Small messages take the
+// fewest rounds, larger ones the fewest bytes at a time, and between nodes with several ranks in
+// one of them the fewest bytes between nodes; none of the choices receives more bytes, over all
+// ranks, than ring does.
+std::string DefaultAlgorithm(CollectiveKind kind, int ranks, int64_t bytes,
+                             std::span<const int> nodes = {});
 
 }  // namespace partita

@@ -16,6 +16,13 @@ int LogicalId(int ranks, int colors, int color, int rank) {
   return (rank - TreeRoot(ranks, colors, color) + ranks) % ranks;
 }
 
+// Rounds are as many as levels and segments, so that more segments than levels keep every link busy
+// most of the time; smaller ones than this cost more by themselves than that saves.
+int SegmentsFor(int64_t elements) {
+  constexpr int64_t kLeast = 32 << 10, kMost = 16;
+  return static_cast<int>(std::clamp<int64_t>(elements / kLeast, 1, kMost));
+}
+
 int LevelOfId(int id, int colors) {
   int level = 0;
   for (; id > 0; id = (id - 1) / colors) ++level;
@@ -44,16 +51,18 @@ CollectiveSchedule MulticolorTreeSchedule(const Collective& collective,
       << "multicolor_tree does not do " << Name(collective.kind);
   const int ranks = collective.ranks;
   const int colors = std::min(options.colors, ranks);
+  const int count =
+      options.segments > 0 ? options.segments : SegmentsFor(collective.total / colors);
   const int height = LevelOfId(ranks - 1, colors);
-  std::vector<CollectiveRound> rounds(2 * height + options.segments - 1);
+  std::vector<CollectiveRound> rounds(2 * height + count - 1);
   const std::vector<ElementRange> slices = EvenBlocks(collective.total, colors);
   for (int color = 0; color < colors; ++color) {
-    const std::vector<ElementRange> segments = EvenBlocks(slices[color].count, options.segments);
+    const std::vector<ElementRange> segments = EvenBlocks(slices[color].count, count);
     for (int rank = 0; rank < ranks; ++rank) {
       const int parent = TreeParent(ranks, colors, color, rank);
       if (parent < 0) continue;
       const int level = TreeLevel(ranks, colors, color, rank);
-      for (int s = 0; s < options.segments; ++s) {
+      for (int s = 0; s < count; ++s) {
         const ElementRange block = {slices[color].offset + segments[s].offset, segments[s].count};
         AddStep(rounds[height - level + s], rank, parent, block, StepAction::kReduce);
         AddStep(rounds[height + level - 1 + s], parent, rank, block, StepAction::kCopy);

@@ -343,15 +343,19 @@ class Emitter {
   }
 
   std::string AlgorithmFor(const CollectiveTask& task) const {
-    if (!options_.algorithm.empty() && BuildSchedule(options_.algorithm, task.collective).ok()) {
-      return options_.algorithm;
+    std::vector<int> nodes;  // of the ranks
+    for (DeviceId id : task.group) {
+      const auto& all = options_.exchange.node_of_device;
+      if (!all.empty()) nodes.push_back(all[id.index()]);
     }
+    const std::string wanted = ForNodes(options_.algorithm, nodes);
+    if (!wanted.empty() && BuildSchedule(wanted, task.collective).ok()) return wanted;
     int64_t elements = task.collective.total;
     for (size_t r = 0; r < task.group.size(); ++r) {
       elements = std::max(elements, SendElements(task.collective, static_cast<int>(r)));
     }
-    return std::string(DefaultAlgorithm(task.collective.kind, static_cast<int>(task.group.size()),
-                                        elements * SizeOf(task.dtype)));
+    return DefaultAlgorithm(task.collective.kind, static_cast<int>(task.group.size()),
+                            elements * SizeOf(task.dtype), nodes);
   }
 
   Reduction ReductionOf() const {

@@ -5,6 +5,7 @@
 #include <limits>
 #include <thread>
 
+#include "absl/strings/str_cat.h"
 #include "cost_model/combinators.h"
 #include "cost_model/default_cost_model.h"
 #include "cost_model/link_cost.h"
@@ -144,6 +145,36 @@ TEST(LinkCostTest, CrossingNodesCostsMore) {
   const std::vector<DeviceId> across = {DeviceId(0), DeviceId(4), DeviceId(8), DeviceId(12)};
   EXPECT_LT(PriceOf(model, MakeAllReduce(4, 1 << 22), "ring", inside).time,
             PriceOf(model, MakeAllReduce(4, 1 << 22), "ring", across).time);
+}
+
+// Two nodes of two GPUs; between the nodes it is ten times as slow as to the GPUs.
+Machine TwoByTwo() {
+  Machine machine = FindMachine("p100-4x4").value();
+  std::vector<Device> devices;
+  std::vector<Link> links;
+  for (int d = 0; d < 4; ++d) {
+    Device device = machine.topology.device(DeviceId(d));
+    device.node = d / 2;
+    links.push_back({absl::StrCat("bus", d),
+                     {device.name, absl::StrCat("switch", d / 2)},
+                     10'000'000'000,
+                     Nanos(0)});
+    devices.push_back(std::move(device));
+  }
+  links.push_back({"wire", {"switch0", "switch1"}, 1'000'000'000, Nanos(0)});
+  machine.topology = DeviceTopology::Create(std::move(devices), std::move(links)).value();
+  return machine;
+}
+
+TEST(LinkCostTest, AHierarchicalAllReduceIsPricedPhaseByPhaseOnItsLinks) {
+  const LinkCost model(std::make_shared<const Machine>(TwoByTwo()));
+  const Collective c = MakeAllReduce(4, 25'000'000);  // 100 MB
+  // Half of it to and from each GPU within the nodes, twice; between them both of the halves go a
+  // round of two GPUs, a quarter of the bytes at a time, twice.
+  EXPECT_NEAR(Millis(PriceOf(model, c, "hierarchical(nodes=0*2+1*2)", FirstDevices(4))),
+              2 * 5 + 2 * 50, 0.01);
+  // A ring of four: 6 rounds of a quarter over the wire.
+  EXPECT_NEAR(Millis(PriceOf(model, c, "ring", FirstDevices(4))), 6 * 25, 0.01);
 }
 
 TEST(LinkCostTest, MeasuredRatesComeFirst) {

@@ -21,8 +21,8 @@ constexpr int kStepRuns = 3;  // steps of empty tasks are short: so many for eac
 TaskBody CollectiveOf(Collective collective, const std::vector<DeviceId>& group) {
   CollectiveTask task;
   task.group = group;
-  task.algorithm = std::string(
-      DefaultAlgorithm(collective.kind, collective.ranks, collective.total * SizeOf(task.dtype)));
+  task.algorithm =
+      DefaultAlgorithm(collective.kind, collective.ranks, collective.total * SizeOf(task.dtype));
   task.collective = std::move(collective);
   return task;
 }

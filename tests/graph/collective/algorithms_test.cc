@@ -6,8 +6,10 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <numeric>
 #include <string>
 
+#include "graph/collective/algorithm_name.h"
 #include "graph/collective/multicolor_tree.h"
 #include "graph/collective/run_schedule.h"
 #include "graph/collective/symbolic_check.h"
@@ -27,7 +29,8 @@ CollectiveSchedule Built(absl::string_view algorithm, const Collective& collecti
 
 std::string Describe(const Case& c) {
   return std::string(c.algorithm->name) + ", " + ToString(c.collective) + ", colors " +
-         std::to_string(c.options.colors) + ", segments " + std::to_string(c.options.segments);
+         std::to_string(c.options.colors) + ", segments " + std::to_string(c.options.segments) +
+         ", nodes " + NodesText(c.options.nodes);
 }
 
 // Values that no two orders of summation are likely to round alike.
@@ -147,6 +150,121 @@ TEST(CollectiveAlgorithmsTest, EveryAllReduceGivesAllRanksTheSameFloatBits) {
     }
   }
   EXPECT_GE(sums_that_round, 1000);  // else the test could not tell two orders apart
+}
+
+// Ranks 0 .. in nodes of these sizes; in_turn: dealt out one by one instead of node by node.
+std::vector<int> NodesOfSizes(std::vector<int> sizes, bool in_turn) {
+  std::vector<int> nodes;
+  const auto ranks = static_cast<size_t>(std::accumulate(sizes.begin(), sizes.end(), 0));
+  for (size_t node = 0; nodes.size() < ranks; node = in_turn ? (node + 1) % sizes.size() : node) {
+    if (sizes[node] == 0) {
+      node += in_turn ? 0 : 1;
+      continue;
+    }
+    --sizes[node];
+    nodes.push_back(static_cast<int>(node));
+  }
+  return nodes;
+}
+
+// Every way of cutting up to 17 ranks into two nodes, into nodes of one size, and uneven ones.
+std::vector<std::vector<int>> NodeSizes(int ranks) {
+  std::vector<std::vector<int>> all;
+  for (int first = 1; first < ranks; ++first) all.push_back({first, ranks - first});
+  for (int per_node = 1; per_node <= ranks; ++per_node) {
+    std::vector<int> sizes(static_cast<size_t>(ranks / per_node), per_node);
+    if (ranks % per_node != 0) sizes.push_back(ranks % per_node);
+    all.push_back(std::move(sizes));
+  }
+  if (ranks >= 6) all.push_back({1, ranks - 4, 3});
+  return all;
+}
+
+TEST(HierarchicalTest, IsAnAllReduceForEveryGroupingUpTo17Ranks) {
+  int groupings = 0;
+  for (int ranks = 1; ranks <= kMostRanks; ++ranks) {
+    for (const std::vector<int>& sizes : NodeSizes(ranks)) {
+      for (const bool in_turn : {false, true}) {
+        const std::vector<int> nodes = NodesOfSizes(sizes, in_turn);
+        ASSERT_EQ(nodes.size(), static_cast<size_t>(ranks));
+        for (const int64_t total : {int64_t{0}, int64_t{3}, int64_t{1000}}) {
+          const Collective c = MakeAllReduce(ranks, total);
+          const CollectiveSchedule schedule = Built(ForNodes("hierarchical", nodes), c);
+          ASSERT_EQ(CheckSchedule(c, schedule), absl::OkStatus()) << NodesText(nodes);
+          EXPECT_EQ(TotalElementsReceived(schedule), 2 * (ranks - 1) * total) << NodesText(nodes);
+        }
+        ++groupings;
+      }
+    }
+  }
+  EXPECT_GE(groupings, 500);
+}
+
+TEST(HierarchicalTest, ANodeReceivesTheLeastThatARingOfNodesCan) {
+  constexpr int64_t kTotal = 50'400;  // divides evenly for all of these
+  for (int count = 2; count <= 5; ++count) {
+    for (int per_node = 1; per_node <= 8; ++per_node) {
+      const std::vector<int> nodes =
+          NodesOfSizes(std::vector<int>(static_cast<size_t>(count), per_node), false);
+      const CollectiveSchedule schedule = Built(
+          ForNodes("hierarchical", nodes), MakeAllReduce(static_cast<int>(nodes.size()), kTotal));
+      std::vector<int64_t> received(static_cast<size_t>(count), 0);
+      for (const CollectiveRound& round : schedule.rounds) {
+        for (const CollectiveStep& step : round.steps) {
+          if (nodes[step.from] != nodes[step.to]) received[nodes[step.to]] += step.count;
+        }
+      }
+      for (const int64_t elements : received) {
+        EXPECT_EQ(elements, 2 * (count - 1) * kTotal / count) << NodesText(nodes);
+      }
+      EXPECT_EQ(schedule.rounds.size(), 2u * (count - 1) + (per_node > 1 ? 2 : 0));
+    }
+  }
+}
+
+TEST(HierarchicalTest, GivesAllRanksTheSameFloatBits) {
+  for (int ranks = 2; ranks <= kMostRanks; ++ranks) {
+    for (const std::vector<int>& sizes : NodeSizes(ranks)) {
+      const Collective c = MakeAllReduce(ranks, 101);
+      auto buffers = RandomBuffers<float>(c, ranks);
+      RunInPlace(Built(ForNodes("hierarchical", NodesOfSizes(sizes, true)), c), c.reduction,
+                 buffers);
+      for (int rank = 1; rank < ranks; ++rank) ASSERT_EQ(buffers[0], buffers[rank]);
+    }
+  }
+}
+
+TEST(HierarchicalTest, IsTheDefaultForBigMessagesBetweenNodesWithSeveralRanks) {
+  constexpr auto kAllReduce = CollectiveKind::kAllReduce;
+  EXPECT_EQ(DefaultAlgorithm(kAllReduce, 4, 8 << 20, std::vector<int>{3, 3, 5, 5}),
+            "hierarchical(nodes=0*2+1*2)");
+  EXPECT_EQ(DefaultAlgorithm(kAllReduce, 3, 8 << 20, std::vector<int>{0, 1, 0}),
+            "hierarchical(nodes=0+1+0)");
+  EXPECT_EQ(DefaultAlgorithm(kAllReduce, 4, 1000, std::vector<int>{0, 0, 1, 1}), "scatter_gather");
+  EXPECT_EQ(DefaultAlgorithm(kAllReduce, 4, 8 << 20, std::vector<int>{2, 2, 2, 2}), "ring");
+  EXPECT_EQ(DefaultAlgorithm(kAllReduce, 4, 8 << 20, std::vector<int>{0, 1, 2, 3}), "ring");
+}
+
+TEST(AlgorithmNameTest, SettingsInTheNameAreThoseOfTheSchedule) {
+  const Collective c = MakeAllReduce(6, 600);
+  EXPECT_EQ(Built("multicolor_tree(colors=3,segments=4)", c),
+            Built("multicolor_tree", c, {.colors = 3, .segments = 4}));
+  EXPECT_EQ(Built("hierarchical(nodes=0*2+1*3+0)", c),
+            Built("hierarchical", c, {.nodes = {7, 7, 2, 2, 2, 7}}));
+  EXPECT_EQ(FindCollectiveAlgorithm("hierarchical(nodes=0*2+1*3+0)"),
+            FindCollectiveAlgorithm("hierarchical"));
+  EXPECT_EQ(NodesText(std::vector<int>{7, 7, 2, 2, 2, 7}), "0*2+1*3+0");
+}
+
+TEST(AlgorithmNameTest, WhatIsNoSettingIsAnError) {
+  const Collective c = MakeAllReduce(4, 100);
+  for (const char* name :
+       {"ring(", "ring()", "ring(colors=2", "ring(colors=0)", "ring(colours=2)", "ring(colors)",
+        "hierarchical(nodes=)", "hierarchical(nodes=0*0)", "hierarchical(nodes=0*99999999)",
+        "hierarchical(nodes=0*2+1)", "hierarchical(nodes=-1*4)"}) {
+    EXPECT_TRUE(absl::IsInvalidArgument(BuildSchedule(name, c).status())) << name;
+  }
+  EXPECT_EQ(FindCollectiveAlgorithm("ring(colours=2)"), nullptr);
 }
 
 TEST(CollectiveAlgorithmsTest, RowsHaveUniqueNamesAndDescriptions) {

@@ -23,6 +23,18 @@ std::vector<int64_t> RandomCounts(int ranks, std::mt19937& random) {
   return counts;
 }
 
+// Ranks in up to five nodes, one after another or in any order; or none given.
+std::vector<int> RandomNodes(int ranks, std::mt19937& random) {
+  if (random() % 4 == 0) return {};
+  const unsigned nodes = 1 + random() % 5;
+  const bool in_order = random() % 2 == 0;
+  std::vector<int> node_of_rank;
+  for (int rank = 0; rank < ranks; ++rank) {
+    node_of_rank.push_back(static_cast<int>(in_order ? rank * nodes / ranks : random() % nodes));
+  }
+  return node_of_rank;
+}
+
 }  // namespace
 
 Collective RandomCollective(CollectiveKind kind, int ranks, std::mt19937& random) {
@@ -52,7 +64,9 @@ std::vector<Case> AllCases(int per_count, unsigned seed) {
         for (int i = 0; i < per_count; ++i) {
           const int colors = i == 0 ? 2 : 1 + static_cast<int>(random() % 6);
           const int segments = i == 0 ? 1 : 1 + static_cast<int>(random() % 4);
-          cases.push_back({&algorithm, RandomCollective(kind, ranks, random), {colors, segments}});
+          cases.push_back({&algorithm,
+                           RandomCollective(kind, ranks, random),
+                           {colors, segments, RandomNodes(ranks, random)}});
         }
       }
     }

@@ -88,6 +88,26 @@ TEST(PartitionTest, DataParallelGradientsReceiveTwicePMinusOneTimesTheParameters
   }
 }
 
+TEST(PartitionTest, NodesReachTheAlgorithmThatGoesByThem) {
+  const Graph graph = Perceptron();
+  for (const auto& [nodes, wanted] :
+       std::map<std::vector<int32_t>, std::string>{{{}, "hierarchical"},
+                                                   {{0, 0, 0, 0}, "hierarchical"},
+                                                   {{5, 5, 6, 6}, "hierarchical(nodes=0*2+1*2)"}}) {
+    const TaskGraph tasks =
+        Tasks(graph, DataParallel(graph, 4),
+              {.devices = 4, .node_of_device = nodes, .algorithm = "hierarchical"});
+    int collectives = 0;
+    for (const Task& task : tasks.tasks()) {
+      const auto* body = std::get_if<CollectiveTask>(&task.body);
+      if (body == nullptr || body->collective.kind != CollectiveKind::kAllReduce) continue;
+      EXPECT_EQ(body->algorithm, wanted);
+      ++collectives;
+    }
+    EXPECT_GE(collectives, 2);
+  }
+}
+
 TEST(PartitionTest, ShardedUpdatesScatterGradientsAndGatherWeights) {
   const Graph graph = Perceptron();
   Strategy strategy = DataParallel(graph, 4);
