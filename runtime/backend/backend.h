@@ -13,6 +13,7 @@
 #include "graph/task/task_graph.h"
 #include "runtime/backend/host_signal.h"
 #include "runtime/backend/kernel_arguments.h"
+#include "runtime/support/shared_memory.h"
 
 namespace partita {
 
@@ -142,6 +143,11 @@ class BackendDevice {
   // Whether this device's moves may read the other's memory, and its streams wait for the other's
   // events.
   virtual bool Reaches(const BackendDevice& other) const = 0;
+  // Other processes of the host are to map what is allocated from now on; where the backend or the
+  // system cannot do that, it stays the process's own.
+  virtual void ShareMemory() {}
+  // What has been allocated so and is not freed: valid until it is.
+  virtual std::vector<const SharedMemory*> shared_memory() const { return {}; }
   virtual absl::StatusOr<std::unique_ptr<Stream>> NewStream(const std::string& name,
                                                             StreamUse use) = 0;
   virtual std::unique_ptr<Event> NewEvent() = 0;

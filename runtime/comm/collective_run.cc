@@ -85,7 +85,7 @@ void CollectiveRun::FoldArrivals(const RankRound& round) {
     char* own = buffers_.receive + range[0].destination_offset * size_;
     const auto values =
         ValuesInOrder(range, own, [&](size_t k) -> const void* { return arrivals_[first + k]; });
-    Fold(task_.dtype, task_.collective.reduction, values, own, range[0].count);
+    Fold({task_.dtype, task_.collective.reduction}, values, own, range[0].count);
   });
 }
 

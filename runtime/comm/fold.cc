@@ -6,51 +6,65 @@
 namespace partita {
 namespace {
 
+// `out` may be `left` or `right`, which is no dependence between turns of the loop.
 template <class T>
-void Combine(Reduction reduction, T* sum, const T* next, int64_t count) {
+void CombineTyped(Reduction reduction, const void* left_values, const void* right_values,
+                  void* out_values, int64_t count) {
+  const auto* left = static_cast<const T*>(left_values);
+  const auto* right = static_cast<const T*>(right_values);
+  auto* out = static_cast<T*>(out_values);
   if (reduction == Reduction::kSum) {
-    for (int64_t i = 0; i < count; ++i) sum[i] += next[i];
+#pragma GCC ivdep
+    for (int64_t i = 0; i < count; ++i) out[i] = left[i] + right[i];
   } else {
-    for (int64_t i = 0; i < count; ++i) sum[i] = sum[i] < next[i] ? next[i] : sum[i];
-  }
-}
-
-template <class T>
-void FoldTyped(Reduction reduction, const std::vector<const void*>& values, void* into,
-               int64_t count) {
-  constexpr int64_t kChunk = 2048;
-  T sum[kChunk];
-  for (int64_t begin = 0; begin < count; begin += kChunk) {
-    const int64_t n = std::min(kChunk, count - begin);
-    std::memcpy(sum, static_cast<const T*>(values[0]) + begin, static_cast<size_t>(n) * sizeof(T));
-    for (size_t k = 1; k < values.size(); ++k) {
-      Combine(reduction, sum, static_cast<const T*>(values[k]) + begin, n);
-    }
-    std::memcpy(static_cast<T*>(into) + begin, sum, static_cast<size_t>(n) * sizeof(T));
+#pragma GCC ivdep
+    for (int64_t i = 0; i < count; ++i) out[i] = left[i] < right[i] ? right[i] : left[i];
   }
 }
 
 }  // namespace
 
-void Fold(DType dtype, Reduction reduction, const std::vector<const void*>& values, void* into,
-          int64_t count) {
-  switch (dtype) {
+void Combine(const Combination& how, const void* left, const void* right, void* out,
+             int64_t count) {
+  switch (how.dtype) {
     case DType::kFloat32:
-      return FoldTyped<float>(reduction, values, into, count);
+      return CombineTyped<float>(how.reduction, left, right, out, count);
     case DType::kFloat64:
-      return FoldTyped<double>(reduction, values, into, count);
+      return CombineTyped<double>(how.reduction, left, right, out, count);
     case DType::kInt32:
-      return FoldTyped<int32_t>(reduction, values, into, count);
+      return CombineTyped<int32_t>(how.reduction, left, right, out, count);
     case DType::kRing64:
-      if (reduction == Reduction::kMax) return FoldTyped<int64_t>(reduction, values, into, count);
-      return FoldTyped<uint64_t>(reduction, values, into, count);
+      if (how.reduction == Reduction::kMax) {
+        return CombineTyped<int64_t>(how.reduction, left, right, out, count);
+      }
+      return CombineTyped<uint64_t>(how.reduction, left, right, out, count);
+  }
+}
+
+void Fold(const Combination& how, const std::vector<const void*>& values, void* into,
+          int64_t count) {
+  constexpr int64_t kBlock = 8192;  // bytes
+  alignas(64) char sum[kBlock];
+  const int64_t size = SizeOf(how.dtype);
+  const int64_t block = kBlock / size;
+  const auto at = [size](const void* values, int64_t begin) {
+    return static_cast<const char*>(values) + begin * size;
+  };
+  for (int64_t begin = 0; begin < count; begin += block) {
+    const int64_t n = std::min(block, count - begin);
+    const void* left = at(values[0], begin);
+    for (size_t k = 1; k < values.size(); ++k) {
+      Combine(how, left, at(values[k], begin), sum, n);
+      left = sum;
+    }
+    std::memcpy(static_cast<char*>(into) + begin * size, left, static_cast<size_t>(n * size));
   }
 }
 
 void FoldTwo(const MessagePort::Combine& combine, void* into, const void* arrived, int64_t bytes) {
   std::vector<const void*> values{into, arrived};
   if (!combine.own_first) std::swap(values[0], values[1]);
-  Fold(combine.dtype, combine.reduction, values, into, bytes / SizeOf(combine.dtype));
+  Fold({combine.dtype, combine.reduction}, values, into, bytes / SizeOf(combine.dtype));
 }
 
 size_t StepsOfRange(std::span<const CollectiveStep> steps) {

@@ -10,9 +10,17 @@
 
 namespace partita {
 
+// How elements are added up. Sums of ring elements wrap; their maximum compares them as signed.
+struct Combination {
+  DType dtype = DType::kFloat32;
+  Reduction reduction = Reduction::kSum;
+};
+
+// out = left (+) right, elementwise; `out` may be one of them.
+void Combine(const Combination& how, const void* left, const void* right, void* out, int64_t count);
+
 // into = values[0] (+) values[1] (+) ..., in that order, elementwise; `into` may be one of them.
-// Sums of ring elements wrap; their maximum compares them as signed.
-void Fold(DType dtype, Reduction reduction, const std::vector<const void*>& values, void* into,
+void Fold(const Combination& how, const std::vector<const void*>& values, void* into,
           int64_t count);
 
 // The `bytes` at `into` and those that have arrived, elementwise, as `combine` says.

@@ -5,11 +5,11 @@
 #include <cstring>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/strings/str_cat.h"
-#include "graph/collective/algorithms.h"
 #include "graph/support/check.h"
 #include "graph/support/status_macros.h"
+#include "runtime/comm/collective_phases.h"
 #include "runtime/comm/collective_run.h"
+#include "runtime/comm/host_window.h"
 
 namespace partita {
 namespace {
@@ -22,16 +22,30 @@ class MessageCommunicator : public Communicator {
       : port_(port), own_(static_cast<int32_t>(port.rank())) {}
 
   absl::Status Prepare(std::span<const Task* const> tasks,
-                       std::span<BackendDevice* const>) override {
-    for (const Task* task : tasks) {
-      const auto* collective = std::get_if<CollectiveTask>(&task->body);
-      if (collective == nullptr) continue;
-      const auto& group = collective->group;
+                       std::span<BackendDevice* const> devices) override {
+    device_ = devices[own_.index()];
+    if (device_->HostAddressable()) device_->ShareMemory();
+    tasks_.assign(tasks.begin(), tasks.end());
+    return absl::OkStatus();
+  }
+
+  // Now the device has its memory.
+  absl::Status Connect(std::span<Stream* const>) override {
+    std::vector<const SharedMemory*> memory;
+    if (device_->HostAddressable()) memory = device_->shared_memory();
+    ASSIGN_OR_RETURN(window_, HostWindow::Open(port_, memory));
+    for (const Task* task : tasks_) {
+      if (const auto* transfers = std::get_if<TransferTask>(&task->body)) {
+        sharers_[task->id] = SharersOf(*transfers);
+        continue;
+      }
+      const auto& collective = std::get<CollectiveTask>(task->body);
+      const auto& group = collective.group;
       const auto own = std::find(group.begin(), group.end(), own_);
       if (own == group.end()) continue;
-      ASSIGN_OR_RETURN(const CollectiveSchedule schedule,
-                       BuildSchedule(collective->algorithm, collective->collective));
-      rounds_[task->id] = RoundsOfRank(schedule, static_cast<int>(own - group.begin()));
+      ASSIGN_OR_RETURN(phases_[task->id],
+                       PhasesOf(collective, static_cast<int>(own - group.begin()), Sharing()));
+      elements_[task->id] = ElementsReceived(collective, own_);
     }
     return absl::OkStatus();
   }
@@ -59,46 +73,117 @@ class MessageCommunicator : public Communicator {
     return RunTransfers(std::get<TransferTask>(args.task->body), args);
   }
 
+  // The ranks whose memory this one reaches.
+  std::span<const int> Sharing() const {
+    return window_ == nullptr ? std::span<const int>() : window_->ranks();
+  }
+  bool IsSharing(DeviceId id) const {
+    const auto ranks = Sharing();
+    return std::binary_search(ranks.begin(), ranks.end(), id.value());
+  }
+
+  // The devices of this host that exchange in place, if there is anything to exchange between them.
+  std::vector<int> SharersOf(const TransferTask& task) const {
+    std::vector<int> sharers;
+    if (!IsSharing(own_)) return sharers;
+    std::vector<size_t> places(static_cast<size_t>(port_.size()), 0);
+    bool any = false, fits = true;
+    for (const Transfer& transfer : task.transfers) {
+      any = any ||
+            (transfer.from != transfer.to && IsSharing(transfer.from) && IsSharing(transfer.to));
+      fits = fits && ++places[transfer.from.index()] <= HostWindow::kMostPlaces;
+      if (transfer.to == transfer.from) continue;
+      fits = fits && ++places[transfer.to.index()] <= HostWindow::kMostPlaces;
+    }
+    if (!any || !fits) return sharers;
+    for (DeviceId id : task.group) {
+      if (IsSharing(id)) sharers.push_back(id.value());
+    }
+    return sharers;
+  }
+
   absl::Status RunCollective(const CollectiveTask& task, const CommunicationArguments& args) {
-    const auto rounds = rounds_.find(args.task->id);
-    CHECK(rounds != rounds_.end()) << "a task that was not prepared";
+    const auto phases = phases_.find(args.task->id);
+    CHECK(phases != phases_.end()) << "a task that was not prepared";
     CollectiveRun run(
         port_, task, TagOf(*args.task),
         {static_cast<char*>(args.send[0]), static_cast<char*>(args.receive[0]), &scratch_});
-    for (const RankRound& round : rounds->second) {
-      RETURN_IF_ERROR(run.Run(round));
-      for (const CollectiveStep& step : round.receives) {
-        if (step.from != step.to) received_ += step.count * SizeOf(task.dtype);
+    for (CollectivePhase& phase : phases->second) {
+      if (auto* shared = std::get_if<SharedPhase>(&phase)) {
+        RETURN_IF_ERROR(RunShared(task, args, *shared));
+        continue;
+      }
+      for (const RankRound& round : std::get<MessagePhase>(phase).rounds) {
+        RETURN_IF_ERROR(run.Run(round));
       }
     }
+    received_ += elements_[args.task->id] * SizeOf(task.dtype);
     return absl::OkStatus();
   }
 
+  absl::Status RunShared(const CollectiveTask& task, const CommunicationArguments& args,
+                         SharedPhase& phase) {
+    RETURN_IF_ERROR(window_->Meet(phase.peers, TagOf(*args.task), std::span(args.send).first(1)));
+    buffers_.assign(task.group.size(), nullptr);
+    for (size_t m = 0; m < phase.members.size(); ++m) {
+      ASSIGN_OR_RETURN(buffers_[static_cast<size_t>(phase.members[m])],
+                       window_->Place(phase.peers[m], 0));
+    }
+    phase.pieces.Run(buffers_);
+    const int64_t size = SizeOf(task.dtype);
+    for (const CollectiveStep& step : phase.steps) {
+      std::memcpy(static_cast<char*>(args.receive[0]) + step.destination_offset * size,
+                  buffers_[static_cast<size_t>(step.from)] + step.source_offset * size,
+                  static_cast<size_t>(step.count * size));
+    }
+    return window_->Part(phase.peers);
+  }
+
   absl::Status RunTransfers(const TransferTask& task, const CommunicationArguments& args) {
+    const auto sharers = sharers_.find(args.task->id);
+    CHECK(sharers != sharers_.end()) << "a task that was not prepared";
+    const int tag = TagOf(*args.task);
+    const bool shares = !sharers->second.empty();
+    if (shares) RETURN_IF_ERROR(window_->Meet(sharers->second, tag, args.send));
     std::vector<MessagePort::Message> messages;
     int64_t received = 0;
-    size_t k = 0;  // of this device's transfers
+    std::vector<size_t> next(static_cast<size_t>(port_.size()), 0);  // of each device's transfers
     for (const Transfer& transfer : task.transfers) {
+      const size_t at_sender = next[transfer.from.index()]++;
+      const size_t at_receiver =
+          transfer.from == transfer.to ? at_sender : next[transfer.to.index()]++;
       if (transfer.from != own_ && transfer.to != own_) continue;
       const int64_t bytes = transfer.receive.count * SizeOf(task.dtype);
+      const bool in_place = shares && IsSharing(transfer.from) && IsSharing(transfer.to);
+      if (transfer.to == own_ && transfer.from != own_) received += bytes;
       if (transfer.from == transfer.to) {
-        std::memcpy(args.receive[k], args.send[k], static_cast<size_t>(bytes));
+        std::memcpy(args.receive[at_receiver], args.send[at_sender], static_cast<size_t>(bytes));
+      } else if (in_place) {
+        if (transfer.from == own_ || bytes == 0) continue;
+        ASSIGN_OR_RETURN(const char* from, window_->Place(transfer.from.value(), at_sender));
+        std::memcpy(args.receive[at_receiver], from, static_cast<size_t>(bytes));
       } else if (transfer.to == own_) {
-        messages.push_back({transfer.from.value(), true, args.receive[k], bytes});
-        received += bytes;
+        messages.push_back({transfer.from.value(), true, args.receive[at_receiver], bytes});
       } else {
-        messages.push_back({transfer.to.value(), false, args.send[k], bytes});
+        messages.push_back({transfer.to.value(), false, args.send[at_sender], bytes});
       }
-      ++k;
     }
-    RETURN_IF_ERROR(port_.Exchange(messages, TagOf(*args.task)));
+    if (shares) RETURN_IF_ERROR(window_->Part(sharers->second));
+    RETURN_IF_ERROR(port_.Exchange(messages, tag));
     received_ += received;
     return absl::OkStatus();
   }
 
   MessagePort& port_;
   const DeviceId own_;
-  absl::flat_hash_map<TaskId, std::vector<RankRound>> rounds_;  // of this rank
+  BackendDevice* device_ = nullptr;
+  std::vector<const Task*> tasks_;      // that were prepared last
+  std::unique_ptr<HostWindow> window_;  // null: messages only
+  // Of this rank, by task.
+  absl::flat_hash_map<TaskId, std::vector<CollectivePhase>> phases_;
+  absl::flat_hash_map<TaskId, int64_t> elements_;  // that it receives in a collective
+  absl::flat_hash_map<TaskId, std::vector<int>> sharers_;
+  std::vector<char*> buffers_;
   std::vector<char> scratch_;
   std::atomic<int64_t> received_{0};
 };

@@ -10,12 +10,16 @@ namespace partita {
 absl::Status MessagePort::Exchange(std::span<const Message> messages, int tag) {
   RETURN_IF_ERROR(Reason());
   RETURN_IF_ERROR(Begin(messages, tag));
+  return Await([this] { return Advance(); });
+}
+
+absl::Status MessagePort::Await(absl::FunctionRef<absl::StatusOr<bool>()> done) {
   waiting_.store(true, std::memory_order_relaxed);
   absl::Status status;
   while ((status = Reason()).ok()) {
-    const absl::StatusOr<bool> done = Advance();
-    status = done.status();
-    if (!status.ok() || *done) break;
+    const absl::StatusOr<bool> is_done = done();
+    status = is_done.status();
+    if (!status.ok() || *is_done) break;
     sched_yield();  // ranks may be more than cores
   }
   waiting_.store(false, std::memory_order_relaxed);

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "graph/collective/collective.h"
@@ -50,7 +51,14 @@ class MessagePort {
   virtual absl::Status Begin(std::span<const Message> messages, int tag) = 0;
   virtual absl::StatusOr<bool> Advance() = 0;
 
-  // Whether an exchange waits for its peers at present.
+  // The ranks of this host that share memory, this one among them, ascending.
+  virtual std::vector<int> SharingRanks() const { return {rank()}; }
+
+  // Waits for peers, as an exchange does: until `done` gives true or an error. Cancelled after
+  // Abort.
+  absl::Status Await(absl::FunctionRef<absl::StatusOr<bool>()> done);
+
+  // Whether this rank waits for its peers at present.
   bool waiting() const { return waiting_.load(std::memory_order_relaxed); }
 
   // Ends this process's exchanges, the present one and later ones, with this error. What peers wait

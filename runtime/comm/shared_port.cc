@@ -1,19 +1,14 @@
 #include "runtime/comm/shared_port.h"
 
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstring>
-#include <fstream>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "graph/support/status_macros.h"
 #include "runtime/comm/fold.h"
+#include "runtime/support/shared_memory.h"
 
 // For every ordered pair of ranks on a host there is a ring of bytes in a piece of memory that all
 // of them map. A message is a head, then its bytes, padded to kAlign. The writer moves `written`
@@ -39,51 +34,6 @@ struct alignas(kAlign) Head {
 static_assert(sizeof(Head) == kAlign);
 
 int64_t Padded(int64_t bytes) { return (bytes + kAlign - 1) / kAlign * kAlign; }
-
-// Hosts are told apart by name and boot: containers that share a kernel may still not share memory,
-// which is tried then.
-std::string HostIdentity() {
-  char name[256] = "";
-  gethostname(name, sizeof name - 1);
-  std::string boot;
-  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
-  return absl::StrCat(name, " ", boot);
-}
-
-// Memory that processes map.
-class Segment {
- public:
-  Segment() = default;
-  Segment(const Segment&) = delete;
-  Segment& operator=(const Segment&) = delete;
-  ~Segment() {
-    if (data_ != nullptr) munmap(data_, bytes_);
-    if (file_ >= 0) close(file_);
-  }
-
-  // Makes it; returns where others find it, or "" if it cannot be.
-  std::string Make(size_t bytes) {
-    file_ = memfd_create("partita", MFD_CLOEXEC);
-    if (file_ < 0 || ftruncate(file_, static_cast<off_t>(bytes)) != 0 || !Map(bytes)) return "";
-    return absl::StrCat("/proc/", getpid(), "/fd/", file_);
-  }
-  bool Open(const std::string& path, size_t bytes) {
-    file_ = open(path.c_str(), O_RDWR | O_CLOEXEC);
-    return file_ >= 0 && Map(bytes);
-  }
-  Ring* rings() const { return static_cast<Ring*>(data_); }
-
- private:
-  bool Map(size_t bytes) {
-    bytes_ = bytes;
-    void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file_, 0);
-    if (data != MAP_FAILED) data_ = data;
-    return data_ != nullptr;
-  }
-  int file_ = -1;
-  void* data_ = nullptr;  // zeros at first, which is what an empty ring is
-  size_t bytes_ = 0;
-};
 
 using Message = MessagePort::Message;
 
@@ -183,11 +133,10 @@ class Flow {
 class SharedPort : public MessagePort {
  public:
   // `locals`: the ranks of this host, this one included.
-  SharedPort(std::unique_ptr<MessagePort> outer, std::vector<int> locals,
-             std::unique_ptr<Segment> segment)
+  SharedPort(std::unique_ptr<MessagePort> outer, std::vector<int> locals, SharedMemory rings)
       : outer_(std::move(outer)),
         locals_(std::move(locals)),
-        segment_(std::move(segment)),
+        rings_(std::move(rings)),
         place_(static_cast<size_t>(outer_->size()), -1),
         sends_(locals_.size()),
         receives_(locals_.size()) {
@@ -202,6 +151,7 @@ class SharedPort : public MessagePort {
 
   int rank() const override { return outer_->rank(); }
   int size() const override { return outer_->size(); }
+  std::vector<int> SharingRanks() const override { return locals_; }
 
   absl::Status Begin(std::span<const Message> messages, int tag) override {
     const int own = place_[static_cast<size_t>(rank())];
@@ -237,11 +187,12 @@ class SharedPort : public MessagePort {
 
  private:
   Ring& RingOf(int from, int to) const {
-    return segment_->rings()[static_cast<size_t>(from) * locals_.size() + static_cast<size_t>(to)];
+    return reinterpret_cast<Ring*>(
+        rings_.data())[static_cast<size_t>(from) * locals_.size() + static_cast<size_t>(to)];
   }
   std::unique_ptr<MessagePort> outer_;
   const std::vector<int> locals_;
-  std::unique_ptr<Segment> segment_;
+  SharedMemory rings_;                  // zeros at first, which is what an empty ring is
   std::vector<int> place_;              // by rank: among the locals, or -1
   std::vector<Flow> sends_, receives_;  // by local
   std::vector<Message> outside_;
@@ -258,17 +209,27 @@ absl::StatusOr<std::unique_ptr<MessagePort>> ShareMemory(std::unique_ptr<Message
       locals.push_back(rank);
     }
   }
-  const size_t bytes = locals.size() * locals.size() * sizeof(Ring);
-  auto segment = std::make_unique<Segment>();
-  const bool makes = locals.size() > 1 && locals[0] == outer->rank();
-  ASSIGN_OR_RETURN(const auto paths, GatherTexts(*outer, makes ? segment->Make(bytes) : ""));
-  const std::string& path = paths[static_cast<size_t>(locals[0])];
-  const bool mapped = makes ? !path.empty() : !path.empty() && segment->Open(path, bytes);
-  ASSIGN_OR_RETURN(const auto who, GatherTexts(*outer, mapped ? "mapped" : ""));
+  SharedMemory rings;
+  std::string name;
+  if (locals.size() > 1 && locals[0] == outer->rank()) {
+    auto made =
+        SharedMemory::Make(static_cast<int64_t>(locals.size() * locals.size() * sizeof(Ring)));
+    if (made.ok()) {
+      rings = *std::move(made);
+      name = rings.name();
+    }
+  }
+  ASSIGN_OR_RETURN(const auto names, GatherTexts(*outer, name));
+  const std::string& theirs = names[static_cast<size_t>(locals[0])];
+  if (locals[0] != outer->rank() && !theirs.empty()) {
+    auto opened = SharedMemory::Open(theirs);
+    if (opened.ok()) rings = *std::move(opened);
+  }
+  ASSIGN_OR_RETURN(const auto who, GatherTexts(*outer, rings.data() != nullptr ? "mapped" : ""));
   const bool all = std::all_of(locals.begin(), locals.end(),
                                [&](int rank) { return !who[static_cast<size_t>(rank)].empty(); });
   if (!all) return outer;
-  return std::make_unique<SharedPort>(std::move(outer), std::move(locals), std::move(segment));
+  return std::make_unique<SharedPort>(std::move(outer), std::move(locals), std::move(rings));
 }
 
 }  // namespace partita

@@ -2,6 +2,8 @@
 // go through memory that the processes share, or by argument "mpi" or "tcp". Every process makes
 // the same graphs and plans from the same seeds and compares what the processes have computed
 // together with a serial run of its own.
+#include "tests/conformance/processes.h"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -26,7 +28,7 @@
 namespace partita {
 namespace {
 
-MessagePort* g_port = nullptr;  // of the whole program; set before any test
+MessagePort* g_port = nullptr;  // of the whole program
 
 class ProcessesTest : public ::testing::Test {
  protected:
@@ -159,6 +161,9 @@ absl::StatusOr<std::unique_ptr<MessagePort>> OverTcp(MessagePort& other) {
 }
 
 }  // namespace
+
+MessagePort& ProcessesPort() { return *g_port; }
+
 }  // namespace partita
 
 int main(int argc, char** argv) {

@@ -250,13 +250,44 @@ class HostMemory : public DeviceMemory {
   }
 };
 
+// Host memory that other processes map, in the list of its device.
+class SharedHostMemory : public DeviceMemory {
+ public:
+  SharedHostMemory(SharedMemory memory, std::shared_ptr<SharedMemories> all)
+      : DeviceMemory(memory.data(), memory.bytes()),
+        memory_(std::move(memory)),
+        all_(std::move(all)) {
+    const std::lock_guard lock(all_->mutex);
+    all_->list.push_back(&memory_);
+  }
+  ~SharedHostMemory() override {
+    const std::lock_guard lock(all_->mutex);
+    std::erase(all_->list, &memory_);
+  }
+
+ private:
+  const SharedMemory memory_;
+  const std::shared_ptr<SharedMemories> all_;
+};
+
 }  // namespace
 
 HostDevice::HostDevice(DeviceSpec spec)
-    : spec_(std::move(spec)), state_(std::make_shared<HostDeviceState>()) {}
+    : spec_(std::move(spec)),
+      state_(std::make_shared<HostDeviceState>()),
+      shared_(std::make_shared<SharedMemories>()) {}
+
+std::vector<const SharedMemory*> HostDevice::shared_memory() const {
+  const std::lock_guard lock(shared_->mutex);
+  return shared_->list;
+}
 
 absl::StatusOr<std::unique_ptr<DeviceMemory>> HostDevice::Allocate(int64_t bytes) {
   if (bytes == 0) return std::make_unique<HostMemory>(nullptr, 0);
+  if (shares_) {
+    absl::StatusOr<SharedMemory> shared = SharedMemory::Make(bytes);
+    if (shared.ok()) return std::make_unique<SharedHostMemory>(*std::move(shared), shared_);
+  }
   void* data = mmap(nullptr, static_cast<size_t>(bytes), PROT_READ | PROT_WRITE,
                     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (data == MAP_FAILED) {

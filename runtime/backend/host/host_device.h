@@ -110,6 +110,12 @@ class HostStream : public Stream {
   std::thread thread_;
 };
 
+// The shared memory of one device that is allocated at present.
+struct SharedMemories {
+  std::mutex mutex;
+  std::vector<const SharedMemory*> list;
+};
+
 class HostDevice : public BackendDevice {
  public:
   explicit HostDevice(DeviceSpec spec);
@@ -119,6 +125,8 @@ class HostDevice : public BackendDevice {
   }
   bool HostAddressable() const override { return true; }
   bool Reaches(const BackendDevice& other) const override { return other.HostAddressable(); }
+  void ShareMemory() override { shares_ = true; }
+  std::vector<const SharedMemory*> shared_memory() const override;
   absl::StatusOr<std::unique_ptr<Stream>> NewStream(const std::string& name,
                                                     StreamUse use) override;
   std::unique_ptr<Event> NewEvent() override;
@@ -133,6 +141,8 @@ class HostDevice : public BackendDevice {
  private:
   DeviceSpec spec_;
   std::shared_ptr<HostDeviceState> state_;
+  bool shares_ = false;
+  std::shared_ptr<SharedMemories> shared_;
 };
 
 }  // namespace partita

@@ -108,7 +108,7 @@ class InprocCommunicator : public Communicator {
           arrived.resize(arrived.size() + static_cast<size_t>(step.count * size));
           into = arrived.data() + arrived.size() - step.count * size;
         }
-        Fold(task.dtype, task.collective.reduction, values, into, step.count);
+        Fold({task.dtype, task.collective.reduction}, values, into, step.count);
       });
       if (!shared.barrier.Arrive()) return Broken();
       if (round.sends_snapshot) {

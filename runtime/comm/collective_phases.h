@@ -1,0 +1,36 @@
+#pragma once
+
+#include <span>
+#include <variant>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "graph/collective/schedule.h"
+#include "graph/task/task_graph.h"
+#include "runtime/comm/shared_pieces.h"
+
+namespace partita {
+
+// What one rank does of a collective between processes, one phase after another.
+
+// Rounds of messages.
+struct MessagePhase {
+  std::vector<RankRound> rounds;
+};
+
+// Rounds that concern ranks of this host among themselves, all at once on everybody's buffers.
+struct SharedPhase {
+  std::vector<int> members;           // ranks of the group, ascending; this one is among them
+  std::vector<int> peers;             // their devices
+  SharedPieces pieces;                // in place: this rank's
+  std::vector<CollectiveStep> steps;  // all-to-all: what this rank takes from others and itself
+};
+
+using CollectivePhase = std::variant<MessagePhase, SharedPhase>;
+
+// The phases of `rank` of the task's group. `sharing`: the devices whose memory this rank reaches.
+// NotFound or InvalidArgument from BuildSchedule.
+absl::StatusOr<std::vector<CollectivePhase>> PhasesOf(const CollectiveTask& task, int rank,
+                                                      std::span<const int> sharing);
+
+}  // namespace partita
