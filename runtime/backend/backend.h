@@ -13,6 +13,7 @@
 #include "graph/task/task_graph.h"
 #include "runtime/backend/host_signal.h"
 #include "runtime/backend/kernel_arguments.h"
+#include "runtime/backend/precision.h"
 #include "runtime/support/shared_memory.h"
 
 namespace partita {
@@ -165,10 +166,10 @@ class BackendDevice {
 
 // What a device is made of.
 struct DeviceSpec {
-  int index = 0;           // of its kind: the GPU's number
-  std::vector<int> cores;  // CPU: the cores that its threads run on; empty: any
-  int threads = 1;         // CPU: size of its thread team
-  bool tf32 = false;       // GPU: products may round their factors to TF32 (10 bits of mantissa)
+  int index = 0;                              // of its kind: the GPU's number
+  std::vector<int> cores;                     // CPU: the cores that its threads run on; empty: any
+  int threads = 1;                            // CPU: size of its thread team
+  Precision precision = Precision::kFloat32;  // of products; CPU: float32
 };
 
 class Backend {

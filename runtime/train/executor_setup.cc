@@ -76,6 +76,16 @@ absl::StatusOr<std::vector<PlacedDevice>> VirtualDevicesOf(
   return devices;
 }
 
+void SetPrecision(Precision precision, std::vector<PlacedDevice>& devices) {
+  const auto is_gpu = [](const PlacedDevice& device) {
+    return device.backend != nullptr && !device.backend->RunsOnHost();
+  };
+  const bool any = std::any_of(devices.begin(), devices.end(), is_gpu);
+  for (PlacedDevice& device : devices) {
+    if (!any || is_gpu(device)) device.spec.precision = precision;
+  }
+}
+
 namespace {
 
 bool HasNccl() { return MakeCommunicator("nccl", {.devices = 1}).ok(); }

@@ -49,6 +49,8 @@ std::vector<PlacedDevice> VirtualDevices(std::shared_ptr<const Backend> backend,
 // Virtual devices for those of a topology; classes without a choice are of the reference backend.
 absl::StatusOr<std::vector<PlacedDevice>> VirtualDevicesOf(const DeviceTopology& topology,
                                                            std::span<const BackendOfClass> choices);
+// Has the GPUs of this process compute so; all its devices where there is none.
+void SetPrecision(Precision precision, std::vector<PlacedDevice>& devices);
 // The communicator between devices of one process: nccl between several GPUs where its library is
 // found, inproc between cores, else streams.
 const char* CommunicatorBetween(std::span<const PlacedDevice> devices);

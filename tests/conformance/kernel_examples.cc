@@ -168,7 +168,8 @@ InputsWithResults InputsAndResults(const WholeKernel& kernel, const OperatorExam
   return result;
 }
 
-void ExpectNear(const std::vector<HostTensor>& expected, const std::vector<HostTensor>& found) {
+void ExpectNear(const std::vector<HostTensor>& expected, const std::vector<HostTensor>& found,
+                double tolerance) {
   ASSERT_EQ(expected.size(), found.size());
   for (size_t k = 0; k < expected.size(); ++k) {
     ASSERT_EQ(expected[k].bytes.size(), found[k].bytes.size());
@@ -180,7 +181,7 @@ void ExpectNear(const std::vector<HostTensor>& expected, const std::vector<HostT
       for (size_t i = 0; i < expected[k].as<double>().size(); ++i) {
         const double want = expected[k].as<double>()[i];
         if (Same(want, found[k].as<double>()[i])) continue;
-        ASSERT_NEAR(want, found[k].as<double>()[i], kTolerance * std::max(1.0, std::abs(want)))
+        ASSERT_NEAR(want, found[k].as<double>()[i], tolerance * std::max(1.0, std::abs(want)))
             << "output " << k << " element " << i;
       }
       continue;
@@ -191,7 +192,7 @@ void ExpectNear(const std::vector<HostTensor>& expected, const std::vector<HostT
     }
     for (size_t i = 0; i < expected[k].as<float>().size(); ++i) {
       if (Same(expected[k].as<float>()[i], found[k].as<float>()[i])) continue;
-      ASSERT_NEAR(expected[k].as<float>()[i], found[k].as<float>()[i], kTolerance * largest)
+      ASSERT_NEAR(expected[k].as<float>()[i], found[k].as<float>()[i], tolerance * largest)
           << "output " << k << " element " << i;
     }
   }

@@ -38,6 +38,7 @@ InputsWithResults InputsAndResults(const WholeKernel& kernel, const OperatorExam
 // Sums of some thousand products of numbers up to 1 in another order: relative to the largest
 // element of a tensor, and to 1.
 constexpr double kTolerance = 2e-5;
-void ExpectNear(const std::vector<HostTensor>& expected, const std::vector<HostTensor>& found);
+void ExpectNear(const std::vector<HostTensor>& expected, const std::vector<HostTensor>& found,
+                double tolerance = kTolerance);
 
 }  // namespace partita

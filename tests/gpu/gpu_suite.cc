@@ -87,9 +87,9 @@ struct TurnsFlags {
 };
 
 absl::Status MakeTurns(const TurnsFlags& flags) {
-  ASSIGN_OR_RETURN(const Precision precision, PrecisionNamed(flags.precision));
   ASSIGN_OR_RETURN(const TrainingModel model, LoadTrainingModel(flags.model));
-  ASSIGN_OR_RETURN(const auto executor, OpenOneDevice(model.graph, {flags.backend, precision}));
+  ASSIGN_OR_RETURN(const auto executor,
+                   OpenOneDevice(model.graph, {flags.backend, *PrecisionNamed(flags.precision)}));
   return TakeTurns(model.graph, *executor, flags.turns, std::cin, std::cout);
 }
 
@@ -101,7 +101,9 @@ void AddTurnsFlags(CLI::App& turns, TurnsFlags& flags) {
   turns.add_option("momentum", flags.turns.step.momentum)->required();
   turns.add_option("--batch", flags.model.batch, "samples in the batch");
   turns.add_option("--backend", flags.backend, "default cuda");
-  turns.add_option("--precision", flags.precision, "default float32");
+  std::vector<std::string> names;
+  for (const PrecisionRow& row : kPrecisions) names.emplace_back(row.name);
+  turns.add_option("--precision", flags.precision, "default float32")->check(CLI::IsMember(names));
 }
 
 int Run(const Flags& flags) {

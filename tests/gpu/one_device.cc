@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <thread>
 
-#include "absl/strings/str_cat.h"
 #include "graph/parallel/strategy.h"
 #include "graph/support/philox.h"
 #include "graph/support/status_macros.h"
@@ -14,10 +13,6 @@
 namespace partita {
 namespace {
 
-constexpr Precision kPrecisions[] = {
-    {"float32", false, "products of float32 factors"},
-    {"tf32", true, "products of factors rounded to TF32, sums in float32"},
-};
 constexpr size_t kLosses = 5;  // that are kept
 constexpr uint64_t kSeed = 1;
 
@@ -73,15 +68,9 @@ absl::StatusOr<KernelShare> MeasureShare(const Graph& graph, const TimingRequest
 
 }  // namespace
 
-std::span<const Precision> Precisions() { return kPrecisions; }
-
-absl::StatusOr<Precision> PrecisionNamed(const std::string& name) {
-  std::string names;
-  for (const Precision& row : kPrecisions) {
-    if (name == row.name) return row;
-    absl::StrAppend(&names, names.empty() ? "" : ", ", row.name);
-  }
-  return absl::NotFoundError(absl::StrCat("unknown precision '", name, "'; known are: ", names));
+std::span<const PrecisionRow> PrecisionsOf(const std::string& backend) {
+  const std::span<const PrecisionRow> all = kPrecisions;
+  return backend == "cuda" ? all : all.first(1);
 }
 
 absl::StatusOr<std::unique_ptr<Executor>> OpenOneDevice(const Graph& graph,
@@ -89,7 +78,7 @@ absl::StatusOr<std::unique_ptr<Executor>> OpenOneDevice(const Graph& graph,
   ASSIGN_OR_RETURN(const auto backend, MakeBackend(request.backend));
   DeviceSpec spec;
   spec.threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  spec.tf32 = request.precision.tf32;
+  spec.precision = request.precision;
   ExecutorSetup setup;
   setup.devices = {{backend, spec}};
   setup.communicator = CommunicatorBetween(setup.devices);

@@ -1,32 +1,26 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "graph/graph.h"
 #include "runtime/backend/backend.h"
+#include "runtime/backend/precision.h"
 #include "runtime/executor/executor.h"
 #include "tests/gpu/kernel_share.h"
 
 namespace partita {
 
-// How a backend is to compute.
-struct Precision {
-  const char* name;
-  bool tf32;
-  const char* description;
-};
-// THE table of precisions that are timed.
-std::span<const Precision> Precisions();
-// NotFound lists the valid names.
-absl::StatusOr<Precision> PrecisionNamed(const std::string& name);
+// Those that a backend has.
+std::span<const PrecisionRow> PrecisionsOf(const std::string& backend);
 
 // The whole training step on one device: a GPU, or all cores of this machine.
 struct OneDeviceRequest {
   std::string backend;
-  Precision precision;
+  Precision precision = Precision::kFloat32;
   bool record_timeline = false;
 };
 // `graph` outlives the executor.

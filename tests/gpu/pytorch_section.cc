@@ -63,7 +63,7 @@ absl::StatusOr<SectionFindings> RaceWithPyTorch(const SuiteOptions& options) {
     return absl::UnavailableError("no Python was named that has PyTorch (--python)");
   }
   std::vector<std::string> precisions;
-  for (const Precision& precision : Precisions()) precisions.push_back(precision.name);
+  for (const PrecisionRow& row : PrecisionsOf(options.backend)) precisions.push_back(row.name);
   std::vector<std::string> words = {options.python,
                                     options.race,
                                     "--json",

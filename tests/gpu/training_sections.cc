@@ -39,7 +39,7 @@ bool SameLosses(const StepTimes& a, const StepTimes& b) {
 }
 
 TimingRequest RequestOf(const SuiteOptions& options, const std::string& backend,
-                        const Precision& precision) {
+                        Precision precision) {
   return {{backend, precision}, options.warm_up, options.steps};
 }
 
@@ -49,7 +49,7 @@ absl::StatusOr<SectionFindings> CompareLenet(const SuiteOptions& options) {
   RETURN_IF_ERROR(MakeBackend(options.backend).status());
   RETURN_IF_ERROR(MakeBackend(kCpuBackend).status());
   ASSIGN_OR_RETURN(const TrainingModel model, LoadTrainingModel({"lenet", kLenetBatch}));
-  const Precision& float32 = Precisions()[0];
+  constexpr Precision float32 = Precision::kFloat32;
   ASSIGN_OR_RETURN(const StepTimes here,
                    TimeSteps(model.graph, RequestOf(options, options.backend, float32)));
   ASSIGN_OR_RETURN(const StepTimes cpu,
@@ -68,15 +68,15 @@ absl::StatusOr<SectionFindings> TimeAlexNet(const SuiteOptions& options) {
   findings.details["runs"] = Json::array();
   for (const int64_t batch : options.batches) {
     ASSIGN_OR_RETURN(const TrainingModel model, LoadTrainingModel({"alexnet", batch}));
-    for (const Precision& precision : Precisions()) {
-      const auto times = TimeSteps(model.graph, RequestOf(options, options.backend, precision));
-      const std::string run = absl::StrCat("batch ", batch, ", ", precision.name);
+    for (const PrecisionRow& row : PrecisionsOf(options.backend)) {
+      const auto times = TimeSteps(model.graph, RequestOf(options, options.backend, row.precision));
+      const std::string run = absl::StrCat("batch ", batch, ", ", row.name);
       if (!times.ok()) {
         findings.failures.push_back(absl::StrCat(run, ": ", times.status().ToString()));
         continue;
       }
       Json report = Described(model.graph, *times);
-      report["precision"] = precision.name;
+      report["precision"] = row.name;
       findings.details["runs"].push_back(std::move(report));
       if (times->share.gaps > kMostGaps) {
         findings.failures.push_back(absl::StrFormat(

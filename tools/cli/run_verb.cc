@@ -22,7 +22,7 @@ namespace partita {
 namespace {
 
 struct RunFlags {
-  std::string plan, model, data_cache = "none";
+  std::string plan, model, data_cache = "none", precision = "float32";
   RunRequest request;
   StageFlags stages;
 };
@@ -109,8 +109,8 @@ absl::Status CheckSameRun(const RunFlags& flags, Ranks& ranks) {
   std::string options = absl::StrCat(
       "--data ", r.data, " --eval_data ", r.eval_data, " --eval_every ", r.eval_every, " --steps ",
       r.steps, " --epochs ", r.epochs, " --lr ", r.learning_rate, " --momentum ", r.momentum,
-      " --weight_decay ", r.weight_decay, " --init_seed ", r.init_seed.value_or(0), " --save ",
-      r.save, " --load ", r.load, " --resume ", r.resume);
+      " --weight_decay ", r.weight_decay, " --init_seed ", r.init_seed.value_or(0), " --precision ",
+      flags.precision, " --save ", r.save, " --load ", r.load, " --resume ", r.resume);
   absl::StrAppend(&options, " --communicator ", r.communicator);
   for (const BackendOfClass& choice : r.backends) {
     absl::StrAppend(&options, " --backend ", choice.device_class, "=", choice.backend);
@@ -142,6 +142,7 @@ absl::StatusOr<Answer> RunTraining(RunFlags& flags, Stages* stages) {
   answer.usage_error = UnknownClassIn(flags.request.backends, loaded.plan.topology);
   if (!answer.usage_error.empty()) return answer;
   flags.request.stop = &g_interrupted;
+  flags.request.precision = *PrecisionNamed(flags.precision);
   flags.request.cache_in_memory = flags.data_cache == "memory";
   SkippedSamples skipped;
   if (ranks == nullptr || ranks->speaks()) Report(flags.request, skipped);
@@ -236,6 +237,9 @@ void AddRunVerb(CLI::App& app, VerbTable& verbs) {
   verb->add_option("--virtual_devices", r.virtual_devices,
                    "run all N devices of the plan on this machine's first GPU")
       ->check(WholeNumber(1, 1024));
+  verb->add_option("--precision", flags->precision,
+                   "of products and convolutions on GPUs; weights and sums stay float32")
+      ->check(NameOf("precision", NamesOf(kPrecisions)));
   verb->add_option("--hang_seconds", r.hang_seconds,
                    "give up a step in which no device ends any work for so long")
       ->check(NumberAbove(0));

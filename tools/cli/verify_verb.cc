@@ -19,6 +19,7 @@ struct VerifyFlags {
   VerificationRequest request;
   ReferenceRequest reference;
   int virtual_devices = 0;
+  std::string precision = "float32";
   StageFlags stages;
 };
 
@@ -38,11 +39,11 @@ std::string TextOf(const VerificationResult& result, const VerificationRequest& 
                         StepsToCompare(request), " steps that were compared\n");
   }
   if (!result.equal) return absl::StrCat("NOT EQUAL: ", result.first_difference, "\n");
-  return absl::StrFormat("equal: %s float32 within %.1e, largest difference %.2e, %d steps\n",
-                         result.ring_checked
-                             ? "bit for bit in the ring of integers modulo 2^64, and in"
-                             : "(quick: without the ring) in",
-                         request.tolerance, result.max_abs_error, request.steps);
+  return absl::StrFormat(
+      "equal: %s %s within %.1e, largest difference %.2e, %d steps\n",
+      result.ring_checked ? "bit for bit in the ring of integers modulo 2^64, and in"
+                          : "(quick: without the ring) in",
+      RowOf(request.precision).name, request.tolerance, result.max_abs_error, request.steps);
 }
 
 absl::StatusOr<Answer> RunPlanCheck(const VerifyFlags& flags, Stages* stages) {
@@ -51,6 +52,8 @@ absl::StatusOr<Answer> RunPlanCheck(const VerifyFlags& flags, Stages* stages) {
   request.memory_bytes = flags.memory_bytes.value_or(request.memory_bytes);
   ASSIGN_OR_RETURN(const LoadedPlan loaded, ReadPlan(flags.plan, flags.model, stages));
   request.stop = &g_interrupted;
+  request.precision = *PrecisionNamed(flags.precision);
+  request.tolerance = RowOf(request.precision).tolerance;
   Answer answer;
   if (flags.virtual_devices > 0) {
     request.backends = {{"", "cuda"}};
@@ -151,6 +154,10 @@ void AddVerifyVerb(CLI::App& app, VerbTable& verbs) {
   verb->add_option("--virtual_devices", flags->virtual_devices,
                    "run the float part of all N devices of the plan on this machine's first GPU")
       ->check(WholeNumber(1, 1024));
+  verb->add_option("--precision", flags->precision,
+                   "of products and convolutions of the float part, on a GPU; each has its own "
+                   "tolerance")
+      ->check(NameOf("precision", NamesOf(kPrecisions)));
   verb->add_option("--steps", flags->steps, "training steps; default 2, with --quick 1")
       ->check(WholeNumber(1, 1'000'000));
   verb->add_option("--memory", flags->memory_bytes,

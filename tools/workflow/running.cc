@@ -123,6 +123,7 @@ absl::StatusOr<ExecutorSetup> SetupOf(const DeviceTopology& topology, const RunR
     setup.communicator = CommunicatorBetween(setup.devices);
   }
   if (!request.communicator.empty()) setup.communicator = request.communicator;
+  SetPrecision(request.precision, setup.devices);
   return setup;
 }
 

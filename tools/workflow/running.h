@@ -6,6 +6,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "runtime/backend/precision.h"
 #include "runtime/train/evaluation.h"
 #include "runtime/train/executor_setup.h"
 #include "runtime/train/metrics.h"
@@ -31,6 +32,7 @@ struct RunRequest {
   int virtual_devices = 0;
   std::vector<BackendOfClass> backends;  // as DevicesOf takes them
   std::string communicator;              // a name of Communicators(); empty: what suits the devices
+  Precision precision = Precision::kFloat32;  // of the GPUs
   bool cache_in_memory = false;
   bool skip_broken = false;
   const std::atomic<bool>* stop = nullptr;

@@ -88,6 +88,7 @@ class Comparison {
       ASSIGN_OR_RETURN(auto reference, MakeBackend("reference"));
       setup.devices = VirtualDevices(std::move(reference), steps_.devices);
     }
+    if (!ring) SetPrecision(request_.precision, setup.devices);
     const bool chosen = !ring && !steps_.communicator.empty();
     setup.communicator = chosen ? steps_.communicator : CommunicatorBetween(setup.devices);
     setup.nccl_library = steps_.nccl_library;

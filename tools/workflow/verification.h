@@ -11,6 +11,7 @@
 #include "graph/parallel/plan.h"
 #include "graph/parallel/strategy.h"
 #include "graph/task/planned_step.h"
+#include "runtime/backend/precision.h"
 #include "runtime/train/executor_setup.h"
 #include "tools/workflow/training_model.h"
 
@@ -22,7 +23,9 @@ struct VerificationRequest {
   // that none is chosen for run on reference.
   std::vector<BackendOfClass> backends;
   int steps = 2;
-  double tolerance = 1e-3;  // float: of the largest element of a tensor
+  Precision precision = Precision::kFloat32;  // of the float part
+  // Float: of the largest element of a tensor.
+  double tolerance = RowOf(Precision::kFloat32).tolerance;
   uint64_t seed = 1;
   // What the run may take; 0: nine tenths of what this host has available now.
   int64_t memory_bytes = 0;

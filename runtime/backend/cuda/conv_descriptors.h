@@ -22,8 +22,8 @@ class ConvolutionDescriptors {
   cudnnActivationDescriptor_t activation = nullptr;  // ReLU, or none
 
  private:
-  absl::Status DescribeTensor(const std::array<int64_t, 4>& extents,
-                              cudnnTensorDescriptor_t* descriptor) const;
+  absl::Status DescribeTensor(const std::array<int64_t, 4>& extents, cudnnTensorFormat_t format,
+                              cudnnDataType_t type, cudnnTensorDescriptor_t* descriptor) const;
   const Cudnn& cudnn_;
 };
 

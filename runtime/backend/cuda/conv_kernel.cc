@@ -70,16 +70,17 @@ absl::Status ConvolutionRunner::Enqueue(const Convolution& convolution, void* wo
 }
 
 absl::StatusOr<ConvolutionChoice> ConvolutionRunner::Choose() const {
+  const bool may_round = shape_.precision != Precision::kFloat32;
   RETURN_IF_ERROR(
       cudnn_.Check(cudnn_.f.cudnnSetStream(cudnn_.handle, nullptr), "choosing a stream"));
-  RETURN_IF_ERROR(descriptors_.SetMath(cudnn_.tf32 ? CUDNN_DEFAULT_MATH : CUDNN_FMA_MATH));
+  RETURN_IF_ERROR(descriptors_.SetMath(may_round ? CUDNN_DEFAULT_MATH : CUDNN_FMA_MATH));
   TrialMemory memory;
   Trial trial;
-  const auto take = [&](size_t bytes) { return static_cast<float*>(memory.Take(bytes)); };
-  trial.convolution.x = take(BytesOf(shape_.x));
-  trial.convolution.w = take(BytesOf(shape_.w));
-  trial.convolution.y = take(BytesOf(shape_.y));
-  trial.convolution.bias = take(static_cast<size_t>(shape_.y[1]) * sizeof(float));
+  trial.convolution.x = memory.Take(BytesOf(shape_.x));
+  trial.convolution.w = memory.Take(BytesOf(shape_.w));
+  trial.convolution.y = memory.Take(BytesOf(shape_.y));
+  trial.convolution.bias =
+      static_cast<const float*>(memory.Take(static_cast<size_t>(shape_.y[1]) * sizeof(float)));
   trial.workspace_bytes = static_cast<size_t>(kMostWorkspace);
   while (trial.workspace == nullptr && trial.workspace_bytes >= (size_t{1} << 20)) {
     trial.workspace = memory.Take(trial.workspace_bytes);
@@ -107,7 +108,7 @@ absl::StatusOr<ConvolutionChoice> ConvolutionRunner::ChooseBy(const Trial* trial
     if (candidate.determinism != CUDNN_DETERMINISTIC) continue;
     ConvolutionChoice choice;
     choice.algorithm = candidate.algorithm;
-    choice.math = cudnn_.tf32 ? candidate.math : CUDNN_FMA_MATH;
+    choice.math = shape_.precision == Precision::kFloat32 ? CUDNN_FMA_MATH : candidate.math;
     RETURN_IF_ERROR(descriptors_.SetMath(choice.math));
     const auto bytes = WorkspaceBytes(choice.algorithm);
     if (!bytes.ok() || *bytes > most) continue;

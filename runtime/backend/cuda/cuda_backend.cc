@@ -26,7 +26,7 @@ class CudaBackend : public Backend {
       return absl::InvalidArgumentError(
           absl::StrCat("GPU ", spec.index, " is not among the ", count, " of this machine"));
     }
-    return std::make_unique<CudaDevice>(spec.index, spec.tf32);
+    return std::make_unique<CudaDevice>(spec);
   }
 };
 

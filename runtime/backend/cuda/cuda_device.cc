@@ -41,9 +41,10 @@ absl::Status CudaDeviceState::MakeCurrent() const {
   return CudaStatus(cudaSetDevice(index_), "choosing a GPU");
 }
 
-CudaDevice::CudaDevice(int index, bool tf32)
-    : state_(std::make_shared<CudaDeviceState>(index)),
-      handles_(std::make_shared<VendorHandles>(tf32)) {}
+CudaDevice::CudaDevice(const DeviceSpec& spec)
+    : precision_(spec.precision),
+      state_(std::make_shared<CudaDeviceState>(spec.index)),
+      handles_(std::make_shared<VendorHandles>()) {}
 
 CudaDevice::~CudaDevice() = default;
 
@@ -91,7 +92,7 @@ std::unique_ptr<Event> CudaDevice::NewEvent() { return std::make_unique<CudaEven
 
 absl::StatusOr<std::unique_ptr<Kernel>> CudaDevice::Prepare(const KernelSignature& signature) {
   RETURN_IF_ERROR(state_->MakeCurrent());
-  return PlannedKernel::Prepare(signature, handles_);
+  return PlannedKernel::Prepare(signature, precision_, handles_);
 }
 
 void CudaDevice::OnError(std::function<void(const absl::Status&)> report) {

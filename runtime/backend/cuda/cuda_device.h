@@ -38,8 +38,7 @@ class CudaDeviceState {
 // One GPU. Streams are CUDA streams that do not wait for the default stream; memory is zeroed.
 class CudaDevice : public BackendDevice {
  public:
-  // `tf32`: see DeviceSpec.
-  CudaDevice(int index, bool tf32);
+  explicit CudaDevice(const DeviceSpec& spec);
   ~CudaDevice() override;
 
   absl::StatusOr<std::unique_ptr<DeviceMemory>> Allocate(int64_t bytes) override;
@@ -55,6 +54,7 @@ class CudaDevice : public BackendDevice {
   void Abort(const absl::Status& reason) override;
 
  private:
+  const Precision precision_;
   std::shared_ptr<CudaDeviceState> state_;
   std::shared_ptr<VendorHandles> handles_;
 };

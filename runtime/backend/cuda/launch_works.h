@@ -9,5 +9,6 @@ namespace partita {
 // Enqueue on a stream of the current device. The functors' pointers are to device memory.
 cudaError_t LaunchElements(const ElementWork& work, cudaStream_t stream);
 cudaError_t LaunchReduction(const ReductionWork& work, cudaStream_t stream);
+cudaError_t LaunchTranspose(const TransposeWork& work, cudaStream_t stream);
 
 }  // namespace partita

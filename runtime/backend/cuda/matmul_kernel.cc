@@ -6,13 +6,25 @@
 namespace partita {
 namespace {
 
-absl::StatusOr<cublasLtMatrixLayout_t> Layout(const CublasLt& blas, int64_t rows, int64_t columns,
-                                              int64_t leading) {
+cudaDataType DataTypeOf(NumberType type) {
+  switch (type) {
+    case NumberType::kFloat16:
+      return CUDA_R_16F;
+    case NumberType::kBfloat16:
+      return CUDA_R_16BF;
+    case NumberType::kFloat32:
+      break;
+  }
+  return CUDA_R_32F;
+}
+
+absl::StatusOr<cublasLtMatrixLayout_t> Layout(const CublasLt& blas, NumberType type, int64_t rows,
+                                              int64_t columns, int64_t leading) {
   cublasLtMatrixLayout_t layout = nullptr;
-  RETURN_IF_ERROR(
-      blas.Check(blas.f.cublasLtMatrixLayoutCreate(&layout, CUDA_R_32F, static_cast<uint64_t>(rows),
-                                                   static_cast<uint64_t>(columns), leading),
-                 "a matrix"));
+  RETURN_IF_ERROR(blas.Check(
+      blas.f.cublasLtMatrixLayoutCreate(&layout, DataTypeOf(type), static_cast<uint64_t>(rows),
+                                        static_cast<uint64_t>(columns), leading),
+      "a matrix"));
   return layout;
 }
 
@@ -48,6 +60,9 @@ absl::Status SetPreferences(const CublasLt& blas, cublasLtMatmulPreference_t pre
   return absl::OkStatus();
 }
 
+// Whether what the product is multiplied by lies in the device's memory.
+bool HasFactors(const GemmShape& shape) { return shape.precision == Precision::kFloat16; }
+
 bool IsAligned(const void* data) {
   return reinterpret_cast<uintptr_t>(data) % GemmRunner::kAlignment == 0;
 }
@@ -78,7 +93,8 @@ GemmRunner::~GemmRunner() {
 
 absl::Status GemmRunner::Describe() {
   const GemmShape& s = shape_;
-  const auto type = blas_.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+  const auto type =
+      s.precision == Precision::kTf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
   RETURN_IF_ERROR(
       blas_.Check(blas_.f.cublasLtMatmulDescCreate(&product_, type, CUDA_R_32F), "a product"));
   const auto operation = [](bool transpose) { return transpose ? CUBLAS_OP_T : CUBLAS_OP_N; };
@@ -87,10 +103,17 @@ absl::Status GemmRunner::Describe() {
   RETURN_IF_ERROR(
       SetAttribute(blas_, product_, CUBLASLT_MATMUL_DESC_TRANSB, operation(s.transpose_b)));
   RETURN_IF_ERROR(SetAttribute(blas_, product_, CUBLASLT_MATMUL_DESC_EPILOGUE, EpilogueOf(s)));
+  if (HasFactors(s)) {
+    RETURN_IF_ERROR(SetAttribute(blas_, product_, CUBLASLT_MATMUL_DESC_POINTER_MODE,
+                                 CUBLASLT_POINTER_MODE_DEVICE));
+  }
+  const NumberType factor = TypeOf(s.precision);
   // Layouts are of what lies in memory, before a transposition.
-  ASSIGN_OR_RETURN(a_, Layout(blas_, s.transpose_a ? s.k : s.m, s.transpose_a ? s.m : s.k, s.lda));
-  ASSIGN_OR_RETURN(b_, Layout(blas_, s.transpose_b ? s.n : s.k, s.transpose_b ? s.k : s.n, s.ldb));
-  ASSIGN_OR_RETURN(c_, Layout(blas_, s.m, s.n, s.ldc));
+  ASSIGN_OR_RETURN(
+      a_, Layout(blas_, factor, s.transpose_a ? s.k : s.m, s.transpose_a ? s.m : s.k, s.lda));
+  ASSIGN_OR_RETURN(
+      b_, Layout(blas_, factor, s.transpose_b ? s.n : s.k, s.transpose_b ? s.k : s.n, s.ldb));
+  ASSIGN_OR_RETURN(c_, Layout(blas_, NumberType::kFloat32, s.m, s.n, s.ldc));
   return absl::OkStatus();
 }
 
@@ -130,8 +153,10 @@ absl::Status GemmRunner::Enqueue(const Gemm& gemm, void* workspace, cudaStream_t
   }
   RETURN_IF_ERROR(SetBias(gemm.bias));
   const float one = 1, zero = 0;
+  const float* times = HasFactors(shape_) ? gemm.factors : &one;
+  const float* before = HasFactors(shape_) ? gemm.factors + 1 : &zero;
   return blas_.Check(
-      blas_.f.cublasLtMatmul(blas_.handle, product_, &one, gemm.a, a_, gemm.b, b_, &zero, gemm.c,
+      blas_.f.cublasLtMatmul(blas_.handle, product_, times, gemm.a, a_, gemm.b, b_, before, gemm.c,
                              c_, gemm.c, c_, &choice_.algorithm, workspace,
                              static_cast<size_t>(choice_.workspace_bytes), stream),
       "a product");

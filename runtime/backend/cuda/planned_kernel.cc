@@ -24,6 +24,9 @@ struct StepLauncher {
   absl::Status operator()(const ReductionWork& work) {
     return CudaStatus(LaunchReduction(work, stream), "a reduction");
   }
+  absl::Status operator()(const TransposeWork& work) {
+    return CudaStatus(LaunchTranspose(work, stream), "a transposition");
+  }
   absl::Status operator()(const Gemm& gemm) {
     CHECK(next_product < products.size()) << "a product that was not prepared";
     return products[next_product++]->Enqueue(gemm, workspace, stream);
@@ -37,14 +40,19 @@ struct StepLauncher {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Kernel>> PlannedKernel::Prepare(
-    const KernelSignature& signature, std::shared_ptr<VendorHandles> handles) {
-  std::unique_ptr<PlannedKernel> kernel(new PlannedKernel(signature, std::move(handles)));
-  RETURN_IF_ERROR(kernel->PrepareSteps());
-  return kernel;
+    const KernelSignature& signature, Precision precision, std::shared_ptr<VendorHandles> handles) {
+  absl::Status status;
+  for (const PlanOptions& options : WaysToPlan(precision)) {
+    std::unique_ptr<PlannedKernel> kernel(new PlannedKernel(signature, options, handles));
+    status = kernel->PrepareSteps();
+    if (status.ok()) return kernel;
+    if (!absl::IsUnimplemented(status)) return status;
+  }
+  return status;
 }
 
 absl::Status PlannedKernel::PrepareSteps() {
-  ASSIGN_OR_RETURN(const KernelPlan plan, PlanShapes(signature_));
+  ASSIGN_OR_RETURN(const KernelPlan plan, PlanShapes(signature_, options_));
   plan_bytes_ = plan.scratch_bytes;
   for (const KernelStep& step : plan.steps) {
     if (const auto* gemm = std::get_if<Gemm>(&step)) {
@@ -72,7 +80,7 @@ absl::Status PlannedKernel::Enqueue(const KernelArguments& arguments, void* scra
   const auto start = reinterpret_cast<uintptr_t>(scratch);
   constexpr auto kStep = static_cast<uintptr_t>(kScratchAlignment);
   auto* aligned = reinterpret_cast<char*>((start + kStep - 1) / kStep * kStep);
-  ASSIGN_OR_RETURN(const KernelPlan plan, PlanKernel(signature_, arguments, aligned));
+  ASSIGN_OR_RETURN(const KernelPlan plan, PlanKernel(signature_, arguments, aligned, options_));
   StepLauncher launcher{products_, convolutions_, aligned + plan_bytes_, stream};
   for (const KernelStep& step : plan.steps) RETURN_IF_ERROR(std::visit(launcher, step));
   return absl::OkStatus();

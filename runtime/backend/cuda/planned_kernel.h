@@ -13,8 +13,10 @@ namespace partita {
 // Every kernel of the cuda backend: enqueues the steps of its plan (plan/kernel_plan.h).
 class PlannedKernel : public CudaKernel {
  public:
-  // On the current device, whose libraries these are.
+  // On the current device, whose libraries these are. Where a library has no convolution of such
+  // numbers in one order of dimensions it is asked for the other, then for float32.
   static absl::StatusOr<std::unique_ptr<Kernel>> Prepare(const KernelSignature& signature,
+                                                         Precision precision,
                                                          std::shared_ptr<VendorHandles> handles);
 
   // Enough to start at a multiple of kScratchAlignment.
@@ -23,11 +25,13 @@ class PlannedKernel : public CudaKernel {
                        cudaStream_t stream) const override;
 
  private:
-  PlannedKernel(const KernelSignature& signature, std::shared_ptr<VendorHandles> handles)
-      : signature_(signature), handles_(std::move(handles)) {}
+  PlannedKernel(const KernelSignature& signature, const PlanOptions& options,
+                std::shared_ptr<VendorHandles> handles)
+      : signature_(signature), options_(options), handles_(std::move(handles)) {}
   absl::Status PrepareSteps();
 
   const KernelSignature signature_;
+  const PlanOptions options_;
   std::shared_ptr<VendorHandles> handles_;  // outlive the runners
   // Of the plan's products and convolutions, in their order.
   std::vector<std::unique_ptr<GemmRunner>> products_;

@@ -5,7 +5,7 @@
 
 namespace partita {
 
-absl::StatusOr<std::unique_ptr<Cudnn>> Cudnn::Open(bool tf32) {
+absl::StatusOr<std::unique_ptr<Cudnn>> Cudnn::Open() {
   ASSIGN_OR_RETURN(const CudnnFunctions functions, LoadCudnn());
   cudnnHandle_t handle = nullptr;
   if (const cudnnStatus_t code = functions.cudnnCreate(&handle); code != CUDNN_STATUS_SUCCESS) {
@@ -15,7 +15,6 @@ absl::StatusOr<std::unique_ptr<Cudnn>> Cudnn::Open(bool tf32) {
   auto cudnn = std::make_unique<Cudnn>();
   cudnn->f = functions;
   cudnn->handle = handle;
-  cudnn->tf32 = tf32;
   return cudnn;
 }
 
@@ -27,7 +26,7 @@ absl::Status Cudnn::Check(cudnnStatus_t code, const char* what) const {
   return absl::InternalError(text);
 }
 
-absl::StatusOr<std::unique_ptr<CublasLt>> CublasLt::Open(bool tf32) {
+absl::StatusOr<std::unique_ptr<CublasLt>> CublasLt::Open() {
   ASSIGN_OR_RETURN(const CublasLtFunctions functions, LoadCublasLt());
   cublasLtHandle_t handle = nullptr;
   if (const cublasStatus_t code = functions.cublasLtCreate(&handle);
@@ -38,7 +37,6 @@ absl::StatusOr<std::unique_ptr<CublasLt>> CublasLt::Open(bool tf32) {
   auto cublaslt = std::make_unique<CublasLt>();
   cublaslt->f = functions;
   cublaslt->handle = handle;
-  cublaslt->tf32 = tf32;
   return cublaslt;
 }
 

@@ -25,7 +25,7 @@ struct ConvolutionChoice {
 // cuDNN on one device. `mutex` guards the handle, whose stream is set for each call, and the
 // choices.
 struct Cudnn {
-  static absl::StatusOr<std::unique_ptr<Cudnn>> Open(bool tf32);
+  static absl::StatusOr<std::unique_ptr<Cudnn>> Open();
   ~Cudnn() { f.cudnnDestroy(handle); }
 
   // Internal (ResourceExhausted for lack of memory, Unimplemented for what it cannot do) with the
@@ -34,7 +34,6 @@ struct Cudnn {
 
   CudnnFunctions f;
   cudnnHandle_t handle = nullptr;
-  bool tf32 = false;
   std::mutex mutex;
   absl::flat_hash_map<ConvolutionShape, ConvolutionChoice> choices;
 };
@@ -45,13 +44,12 @@ struct GemmChoice {
 };
 
 struct CublasLt {
-  static absl::StatusOr<std::unique_ptr<CublasLt>> Open(bool tf32);
+  static absl::StatusOr<std::unique_ptr<CublasLt>> Open();
   ~CublasLt() { f.cublasLtDestroy(handle); }
   absl::Status Check(cublasStatus_t code, const char* what) const;
 
   CublasLtFunctions f;
   cublasLtHandle_t handle = nullptr;
-  bool tf32 = false;
   std::mutex mutex;  // of the choices
   absl::flat_hash_map<GemmShape, GemmChoice> choices;
 };
@@ -60,7 +58,6 @@ struct CublasLt {
 // device it is.
 class VendorHandles {
  public:
-  explicit VendorHandles(bool tf32) : tf32_(tf32) {}
   absl::StatusOr<Cudnn*> cudnn() { return Opened(cudnn_); }
   absl::StatusOr<CublasLt*> cublaslt() { return Opened(cublaslt_); }
 
@@ -69,14 +66,13 @@ class VendorHandles {
   absl::StatusOr<Library*> Opened(std::unique_ptr<Library>& library) {
     std::lock_guard lock(mutex_);
     if (library == nullptr) {
-      auto opened = Library::Open(tf32_);
+      auto opened = Library::Open();
       if (!opened.ok()) return opened.status();
       library = *std::move(opened);
     }
     return library.get();
   }
 
-  const bool tf32_;
   std::mutex mutex_;
   std::unique_ptr<Cudnn> cudnn_;
   std::unique_ptr<CublasLt> cublaslt_;

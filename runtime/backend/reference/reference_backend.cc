@@ -1,5 +1,6 @@
 #include "runtime/backend/reference/reference_backend.h"
 
+#include "graph/support/status_macros.h"
 #include "runtime/backend/host/host_device.h"
 #include "runtime/backend/reference/kernels.h"
 
@@ -32,6 +33,7 @@ class ReferenceBackend : public Backend {
   absl::Status Available() const override { return absl::OkStatus(); }
   bool RunsOnHost() const override { return true; }
   absl::StatusOr<std::unique_ptr<BackendDevice>> Open(const DeviceSpec& spec) const override {
+    RETURN_IF_ERROR(CheckFloat32(spec.precision, "reference"));
     return std::make_unique<ReferenceDevice>(spec);
   }
 };

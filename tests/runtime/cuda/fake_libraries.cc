@@ -18,6 +18,8 @@ FakeCalls& CallsOf(Handle handle) {
 // Descriptors.
 struct FakeExtents {
   std::array<int64_t, 4> extents;
+  cudnnTensorFormat_t format = CUDNN_TENSOR_NCHW;
+  cudnnDataType_t type = CUDNN_DATA_FLOAT;
 };
 struct FakeConvolution {
   std::array<int64_t, 2> pad, stride, dilation;
@@ -45,24 +47,22 @@ void FillDescriptors(CudnnFunctions& f) {
   f.cudnnDestroyTensorDescriptor = Drop<FakeExtents, cudnnTensorDescriptor_t>;
   f.cudnnSetTensor4dDescriptor = [](cudnnTensorDescriptor_t d, cudnnTensorFormat_t format,
                                     cudnnDataType_t type, int n, int c, int h, int w) {
-    CHECK(format == CUDNN_TENSOR_NCHW && type == CUDNN_DATA_FLOAT);
-    FakeOf<FakeExtents>(d).extents = {n, c, h, w};
+    FakeOf<FakeExtents>(d) = {{n, c, h, w}, format, type};
     return CUDNN_STATUS_SUCCESS;
   };
   f.cudnnCreateFilterDescriptor = Make<FakeExtents, cudnnFilterDescriptor_t>;
   f.cudnnDestroyFilterDescriptor = Drop<FakeExtents, cudnnFilterDescriptor_t>;
   f.cudnnSetFilter4dDescriptor = [](cudnnFilterDescriptor_t d, cudnnDataType_t type,
                                     cudnnTensorFormat_t format, int k, int c, int h, int w) {
-    CHECK(format == CUDNN_TENSOR_NCHW && type == CUDNN_DATA_FLOAT);
-    FakeOf<FakeExtents>(d).extents = {k, c, h, w};
+    FakeOf<FakeExtents>(d) = {{k, c, h, w}, format, type};
     return CUDNN_STATUS_SUCCESS;
   };
   f.cudnnCreateConvolutionDescriptor = Make<FakeConvolution, cudnnConvolutionDescriptor_t>;
   f.cudnnDestroyConvolutionDescriptor = Drop<FakeConvolution, cudnnConvolutionDescriptor_t>;
   f.cudnnSetConvolution2dDescriptor = [](cudnnConvolutionDescriptor_t d, int pad_h, int pad_w,
                                          int u, int v, int dilation_h, int dilation_w,
-                                         cudnnConvolutionMode_t mode, cudnnDataType_t) {
-    CHECK(mode == CUDNN_CROSS_CORRELATION);
+                                         cudnnConvolutionMode_t mode, cudnnDataType_t sums) {
+    CHECK(mode == CUDNN_CROSS_CORRELATION && sums == CUDNN_DATA_FLOAT);
     auto& fake = FakeOf<FakeConvolution>(d);
     fake.pad = {pad_h, pad_w};
     fake.stride = {u, v};
@@ -146,6 +146,13 @@ struct Operands {
   const void* y;
 };
 
+Precision PrecisionOf(cudnnDataType_t type) {
+  CHECK(type == CUDNN_DATA_FLOAT || type == CUDNN_DATA_HALF || type == CUDNN_DATA_BFLOAT16);
+  return type == CUDNN_DATA_HALF       ? Precision::kFloat16
+         : type == CUDNN_DATA_BFLOAT16 ? Precision::kBfloat16
+                                       : Precision::kFloat32;
+}
+
 cudnnStatus_t Convolve(cudnnHandle_t handle, cudnnConvolutionDescriptor_t d, int algorithm,
                        size_t workspace, const Operands& o) {
   FakeCalls& calls = CallsOf(handle);
@@ -163,10 +170,16 @@ cudnnStatus_t Convolve(cudnnHandle_t handle, cudnnConvolutionDescriptor_t d, int
                 convolution.stride,
                 convolution.dilation,
                 convolution.groups};
-  const auto floats = [](const void* data) { return static_cast<float*>(const_cast<void*>(data)); };
-  step.x = floats(o.x);
-  step.w = floats(o.w);
-  step.y = floats(o.y);
+  const auto& x = FakeOf<FakeExtents>(o.x_descriptor);
+  for (const auto* other :
+       {&FakeOf<FakeExtents>(o.w_descriptor), &FakeOf<FakeExtents>(o.y_descriptor)}) {
+    CHECK(other->format == x.format && other->type == x.type);
+  }
+  step.shape.precision = PrecisionOf(x.type);
+  step.shape.channels_last = x.format == CUDNN_TENSOR_NHWC;
+  step.x = const_cast<void*>(o.x);
+  step.w = const_cast<void*>(o.w);
+  step.y = const_cast<void*>(o.y);
   KernelPlan plan;
   plan.steps.emplace_back(step);
   RunOnHost(plan);
@@ -197,6 +210,7 @@ void FillConvolutions(CudnnFunctions& f) {
 }
 
 struct FakeLayout {
+  cudaDataType type;
   int64_t rows, columns, leading;
 };
 struct FakeProduct {
@@ -204,6 +218,7 @@ struct FakeProduct {
   cublasOperation_t transpose_a = CUBLAS_OP_N, transpose_b = CUBLAS_OP_N;
   cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
   const float* bias = nullptr;
+  cublasLtPointerMode_t pointers = CUBLASLT_POINTER_MODE_HOST;
 };
 
 cublasStatus_t SetProduct(cublasLtMatmulDesc_t d, cublasLtMatmulDescAttributes_t attribute,
@@ -221,6 +236,8 @@ cublasStatus_t SetProduct(cublasLtMatmulDesc_t d, cublasLtMatmulDescAttributes_t
       return set(product.transpose_b);
     case CUBLASLT_MATMUL_DESC_EPILOGUE:
       return set(product.epilogue);
+    case CUBLASLT_MATMUL_DESC_POINTER_MODE:
+      return set(product.pointers);
     case CUBLASLT_MATMUL_DESC_BIAS_POINTER:
       return set(product.bias);
     default:
@@ -244,6 +261,12 @@ Gemm GemmOf(const FakeProduct& p, const FakeLayout& a, const FakeLayout& b, cons
   s.lda = a.leading;
   s.ldb = b.leading;
   s.ldc = c.leading;
+  CHECK(a.type == b.type && c.type == CUDA_R_32F);
+  s.precision = a.type == CUDA_R_16F    ? Precision::kFloat16
+                : a.type == CUDA_R_16BF ? Precision::kBfloat16
+                                        : Precision::kFloat32;
+  CHECK(a.type == CUDA_R_32F || (a.leading % 8 == 0 && b.leading % 8 == 0));
+  CHECK((p.pointers == CUBLASLT_POINTER_MODE_DEVICE) == (a.type == CUDA_R_16F));
   s.bias = (p.epilogue & CUBLASLT_EPILOGUE_BIAS) != 0;
   s.relu = (p.epilogue & CUBLASLT_EPILOGUE_RELU) != 0;
   gemm.bias = p.bias;
@@ -264,11 +287,11 @@ void FillProducts(CublasLtFunctions& f) {
         *found = 1;
         return CUBLAS_STATUS_SUCCESS;
       };
-  f.cublasLtMatmul = [](cublasLtHandle_t handle, cublasLtMatmulDesc_t p, const void*, const void* a,
-                        cublasLtMatrixLayout_t ad, const void* b, cublasLtMatrixLayout_t bd,
-                        const void*, const void* c, cublasLtMatrixLayout_t cd, void* d,
-                        cublasLtMatrixLayout_t dd, const cublasLtMatmulAlgo_t* algorithm, void*,
-                        size_t workspace, auto) {
+  f.cublasLtMatmul = [](cublasLtHandle_t handle, cublasLtMatmulDesc_t p, const void* times,
+                        const void* a, cublasLtMatrixLayout_t ad, const void* b,
+                        cublasLtMatrixLayout_t bd, const void* before, const void* c,
+                        cublasLtMatrixLayout_t cd, void* d, cublasLtMatrixLayout_t dd,
+                        const cublasLtMatmulAlgo_t* algorithm, void*, size_t workspace, auto) {
     FakeCalls& calls = CallsOf(handle);
     ++calls.products;
     calls.last_algorithm = static_cast<int>(algorithm->data[0]);
@@ -276,8 +299,15 @@ void FillProducts(CublasLtFunctions& f) {
     CHECK(c == d && cd == dd);
     Gemm gemm = GemmOf(FakeOf<FakeProduct>(p), FakeOf<FakeLayout>(ad), FakeOf<FakeLayout>(bd),
                        FakeOf<FakeLayout>(dd));
-    gemm.a = static_cast<const float*>(a);
-    gemm.b = static_cast<const float*>(b);
+    gemm.a = a;
+    gemm.b = b;
+    const auto* factors = static_cast<const float*>(times);
+    if (gemm.shape.precision == Precision::kFloat16) {
+      CHECK(before == factors + 1);
+      gemm.factors = factors;
+    } else {
+      CHECK(factors[0] == 1 && *static_cast<const float*>(before) == 0);
+    }
     gemm.c = static_cast<float*>(d);
     KernelPlan plan;
     plan.steps.emplace_back(gemm);
@@ -308,9 +338,8 @@ std::unique_ptr<CublasLt> FakeCublasLt(FakeCalls* calls) {
   f.cublasLtDestroy = [](cublasLtHandle_t) { return CUBLAS_STATUS_SUCCESS; };
   f.cublasLtMatrixLayoutCreate = [](cublasLtMatrixLayout_t* layout, cudaDataType type,
                                     uint64_t rows, uint64_t columns, int64_t leading) {
-    CHECK(type == CUDA_R_32F);
     *layout = reinterpret_cast<cublasLtMatrixLayout_t>(
-        new FakeLayout{static_cast<int64_t>(rows), static_cast<int64_t>(columns), leading});
+        new FakeLayout{type, static_cast<int64_t>(rows), static_cast<int64_t>(columns), leading});
     return CUBLAS_STATUS_SUCCESS;
   };
   f.cublasLtMatrixLayoutDestroy = [](cublasLtMatrixLayout_t layout) {

@@ -56,19 +56,43 @@ void Run(const ReductionWork& work) {
       work.functor);
 }
 
+void Run(const TransposeWork& work) {
+  for (int64_t b = 0; b < work.batch; ++b) {
+    const int64_t base = b * work.rows * work.columns;
+    for (int64_t r = 0; r < work.rows; ++r) {
+      for (int64_t c = 0; c < work.columns; ++c) {
+        work.conversion.Store(base + c * work.rows + r, c,
+                              work.conversion.Load(base + r * work.columns + c));
+      }
+    }
+  }
+}
+
 void Run(const Gemm& gemm) {
   const GemmShape& s = gemm.shape;
+  const NumberType type = TypeOf(s.precision);
+  CHECK((s.precision == Precision::kFloat16) == (gemm.factors != nullptr));
+  const double times = gemm.factors == nullptr ? 1 : static_cast<double>(gemm.factors[0]);
+  if (gemm.factors != nullptr) CHECK(gemm.factors[1] == 0);
   for (int64_t j = 0; j < s.n; ++j) {
     for (int64_t i = 0; i < s.m; ++i) {
-      double sum = s.bias ? static_cast<double>(gemm.bias[i]) : 0;
+      double sum = 0;
       for (int64_t k = 0; k < s.k; ++k) {
-        const float a = s.transpose_a ? gemm.a[k + i * s.lda] : gemm.a[i + k * s.lda];
-        const float b = s.transpose_b ? gemm.b[j + k * s.ldb] : gemm.b[k + j * s.ldb];
+        const float a = LoadNumber(type, gemm.a, s.transpose_a ? k + i * s.lda : i + k * s.lda);
+        const float b = LoadNumber(type, gemm.b, s.transpose_b ? j + k * s.ldb : k + j * s.ldb);
         sum += static_cast<double>(a) * static_cast<double>(b);
       }
+      sum = sum * times + (s.bias ? static_cast<double>(gemm.bias[i]) : 0);
       gemm.c[i + j * s.ldc] = static_cast<float>(s.relu && sum < 0 ? 0 : sum);
     }
   }
+}
+
+// Where an element of four-dimensional data lies.
+int64_t PlaceOf(const ConvolutionShape& s, const std::array<int64_t, 4>& e, int64_t a, int64_t b,
+                int64_t c, int64_t d) {
+  return s.channels_last ? ((a * e[2] + c) * e[3] + d) * e[1] + b
+                         : ((a * e[1] + b) * e[2] + c) * e[3] + d;
 }
 
 // Calls visit(offset in x, in w, in y) for every product of a convolution.
@@ -79,15 +103,14 @@ void ForEachProduct(const ConvolutionShape& s, Visit&& visit) {
     for (int64_t k = 0; k < s.y[1]; ++k) {
       for (int64_t oh = 0; oh < s.y[2]; ++oh) {
         for (int64_t ow = 0; ow < s.y[3]; ++ow) {
-          const int64_t y_at = ((n * s.y[1] + k) * s.y[2] + oh) * s.y[3] + ow;
+          const int64_t y_at = PlaceOf(s, s.y, n, k, oh, ow);
           for (int64_t tap = 0; tap < c * s.w[2] * s.w[3]; ++tap) {
             const int64_t b = tap % s.w[3], a = tap / s.w[3] % s.w[2], i = tap / s.w[3] / s.w[2];
             const int64_t h = oh * s.stride[0] - s.pad[0] + a * s.dilation[0];
             const int64_t w = ow * s.stride[1] - s.pad[1] + b * s.dilation[1];
             if (h < 0 || h >= s.x[2] || w < 0 || w >= s.x[3]) continue;
             const int64_t channel = k / k_of_group * c + i;
-            visit(((n * s.x[1] + channel) * s.x[2] + h) * s.x[3] + w, k * c * s.w[2] * s.w[3] + tap,
-                  y_at);
+            visit(PlaceOf(s, s.x, n, channel, h, w), PlaceOf(s, s.w, k, i, a, b), y_at);
           }
         }
       }
@@ -114,22 +137,28 @@ void Run(const Convolution& convolution) {
   const ConvolutionShape& s = convolution.shape;
   CheckExtents(s);
   const auto [x, w, y] = std::tuple(convolution.x, convolution.w, convolution.y);
-  float* const result = s.pass == ConvolutionPass::kForward ? y
-                        : s.pass == ConvolutionPass::kData  ? x
-                                                            : w;
+  const NumberType type = TypeOf(s.precision);
+  const auto factor = [type](const void* data, int64_t at) {
+    return static_cast<double>(LoadNumber(type, data, at));
+  };
+  void* const result = s.pass == ConvolutionPass::kForward ? y
+                       : s.pass == ConvolutionPass::kData  ? x
+                                                           : w;
   std::vector<double> sums(static_cast<size_t>(VolumeOf(s.pass == ConvolutionPass::kForward ? s.y
                                                         : s.pass == ConvolutionPass::kData  ? s.x
                                                                                            : s.w)));
   ForEachProduct(s, [&](int64_t x_at, int64_t w_at, int64_t y_at) {
     if (s.pass == ConvolutionPass::kForward) {
-      sums[static_cast<size_t>(y_at)] += static_cast<double>(x[x_at]) * w[w_at];
+      sums[static_cast<size_t>(y_at)] += factor(x, x_at) * factor(w, w_at);
     } else if (s.pass == ConvolutionPass::kData) {
-      sums[static_cast<size_t>(x_at)] += static_cast<double>(w[w_at]) * y[y_at];
+      sums[static_cast<size_t>(x_at)] += factor(w, w_at) * factor(y, y_at);
     } else {
-      sums[static_cast<size_t>(w_at)] += static_cast<double>(x[x_at]) * y[y_at];
+      sums[static_cast<size_t>(w_at)] += factor(x, x_at) * factor(y, y_at);
     }
   });
-  for (size_t i = 0; i < sums.size(); ++i) result[i] = static_cast<float>(sums[i]);
+  for (size_t i = 0; i < sums.size(); ++i) {
+    StoreNumber(type, result, static_cast<int64_t>(i), static_cast<float>(sums[i]));
+  }
   Run(convolution.epilogue);
 }
 

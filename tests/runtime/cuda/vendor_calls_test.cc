@@ -37,7 +37,8 @@ class AlignedFloats {
 // Carries out plans: products and convolutions through the fake libraries, the rest on the host.
 class FakeDevice {
  public:
-  std::vector<HostTensor> Run(const WholeKernel& whole, const std::vector<HostTensor>& inputs) {
+  std::vector<HostTensor> Run(const WholeKernel& whole, const std::vector<HostTensor>& inputs,
+                              const PlanOptions& options = {}) {
     std::vector<AlignedFloats> memory;
     std::vector<TensorArgument> in, out;
     memory.reserve(inputs.size() + whole.signature.outputs.size());
@@ -51,9 +52,10 @@ class FakeDevice {
       memory.emplace_back(results.back());
       out.push_back({memory.back().data(), whole.output_boxes[k], whole.output_shapes[k]});
     }
-    const AlignedFloats scratch(static_cast<size_t>(PlanShapes(whole.signature)->scratch_bytes));
+    const AlignedFloats scratch(
+        static_cast<size_t>(PlanShapes(whole.signature, options)->scratch_bytes));
     const auto plan =
-        PlanKernel(whole.signature, {in, out, ExampleStep(), kExampleKey}, scratch.data());
+        PlanKernel(whole.signature, {in, out, ExampleStep(), kExampleKey}, scratch.data(), options);
     EXPECT_TRUE(plan.ok()) << plan.status();
     for (const KernelStep& step : plan->steps) std::visit([&](const auto& s) { Do(s); }, step);
     for (size_t k = 0; k < results.size(); ++k) memory[inputs.size() + k].CopyTo(results[k]);
@@ -104,6 +106,31 @@ TEST(VendorCallsTest, ProductsAndConvolutionsEqualTheReferenceKernel) {
   EXPECT_GT(device.blas_calls.products, 40);
 }
 
+TEST(VendorCallsTest, ProductsOfEveryPrecisionAndOrderAreHandedOver) {
+  for (const PlanOptions& options :
+       std::initializer_list<PlanOptions>{{Precision::kTf32, false},
+                                          {Precision::kTf32, true},
+                                          {Precision::kFloat16, true},
+                                          {Precision::kFloat16, false},
+                                          {Precision::kBfloat16, true},
+                                          {Precision::kBfloat16, false}}) {
+    FakeDevice device;
+    for (const OperatorExample& example : OperatorExamples()) {
+      const bool conv = std::holds_alternative<Conv2d>(example.attrs);
+      if (!conv && !std::holds_alternative<MatMul>(example.attrs)) continue;
+      const OperatorRun run(example, DType::kFloat32);
+      for (const WholeKernel& kernel : KernelsOf(run)) {
+        SCOPED_TRACE(example.name + ": " + ToString(kernel.signature));
+        const auto [inputs, expected] = InputsAndResults(kernel, example, run);
+        ExpectNear(expected, device.Run(kernel, inputs, options),
+                   RowOf(options.precision).tolerance);
+      }
+    }
+    EXPECT_GT(device.cudnn_calls.convolutions, 10);
+    EXPECT_GT(device.blas_calls.products, 10);
+  }
+}
+
 ConvolutionShape SomeConvolution() {
   ConvolutionShape shape;
   shape.x = {2, 3, 8, 8};
@@ -138,8 +165,9 @@ TEST(VendorCallsTest, TheFirstDeterministicAlgorithmThatFitsIsTakenAndRemembered
 
 TEST(VendorCallsTest, TensorCoresAreTakenOnlyWhereTf32IsAllowed) {
   FakeDevice device;
-  device.cudnn->tf32 = true;
-  const auto runner = ConvolutionRunner::Prepare(SomeConvolution(), device.cudnn.get());
+  ConvolutionShape shape = SomeConvolution();
+  shape.precision = Precision::kTf32;
+  const auto runner = ConvolutionRunner::Prepare(shape, device.cudnn.get());
   ASSERT_TRUE(runner.ok()) << runner.status();
   EXPECT_EQ(device.cudnn->choices.begin()->second.math, CUDNN_TENSOR_OP_MATH);
 }

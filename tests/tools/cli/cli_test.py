@@ -346,6 +346,16 @@ def test_verify_runs_the_float_part_on_another_backend():
     refuses(f"verify {lenet_plan()} --backend tpu", 2, "reference, cpu, cuda")
 
 
+def test_a_cpu_refuses_any_precision_but_float32():
+    for precision in ("tf32", "float16", "bfloat16"):
+        wanted = rf"computes in float32; {precision} is for the GPUs"
+        refuses(f"run {lenet_plan()} --steps 1 --precision {precision}", 2, wanted)
+        refuses(f"verify {lenet_plan()} --quick --precision {precision}", 2, wanted)
+    refuses(f"run {lenet_plan()} --precision float8", 2, "float32, tf32, float16, bfloat16")
+    found = answer(f"verify {lenet_plan()} --quick --precision float32", "equal")
+    check(found["equal"], f"{found}")
+
+
 def two_classes():
     """A file of this host as two devices of two classes, made once."""
     path = pathlib.Path("two_classes.textproto")

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <variant>
 
+#include "runtime/backend/cuda/elements/conversion_elements.h"
 #include "runtime/backend/cuda/elements/dropout_elements.h"
 #include "runtime/backend/cuda/elements/elementwise_elements.h"
 #include "runtime/backend/cuda/elements/lrn_elements.h"
@@ -25,11 +26,12 @@ using ElementFunctor =
                  DropoutElement, DropoutRunElement, ChannelMapElement, NormalizeElement,
                  ChannelGradientElement, NormalizeGradientElement, SoftmaxElement,
                  SoftmaxGradientElement, LogSoftmaxElement, LogSoftmaxGradientElement,
-                 CrossEntropyGradientElement, SgdElement, AdamElement, RunningElement>;
+                 CrossEntropyGradientElement, SgdElement, AdamElement, RunningElement,
+                 ProductFactorsElement, ConversionElement>;
 
 using ReductionFunctor =
     std::variant<SumReduction, RowMaxReduction, SumExpReduction, CrossEntropyReduction,
-                 CountCorrectReduction, MomentsReduction, GradMomentsReduction>;
+                 CountCorrectReduction, MomentsReduction, GradMomentsReduction, ScaleReduction>;
 
 // functor(i) for 0 <= i < count, in any order.
 struct ElementWork {

@@ -1,6 +1,8 @@
 #include <algorithm>
+#include <tuple>
+#include <utility>
 
-#include "runtime/backend/cuda/plan/kernel_planner.h"
+#include "runtime/backend/cuda/plan/conversion_plan.h"
 
 // cuDNN pads both sides of a dimension alike, and derives y's extents from that. Where a part has
 // other padding (before and behind differ, or elements at the end that no window reads), x goes
@@ -69,6 +71,56 @@ Tensors TensorsOf(KernelPlanner& p) {
   }
 }
 
+// e such that with the largest elements of both factors below 2^e no sum of the products of a
+// result is beyond 2^13: float16 ends at 2^16, which leaves a factor of 8 to algorithms that add
+// factors before they multiply.
+int FactorExponent(const ConvolutionShape& s) {
+  const int64_t terms = s.pass == ConvolutionPass::kForward ? s.w[1] * s.w[2] * s.w[3]
+                        : s.pass == ConvolutionPass::kData  ? s.w[0] / s.groups * s.w[2] * s.w[3]
+                                                            : s.y[0] * s.y[2] * s.y[3];
+  int bits = 0;
+  while ((int64_t{1} << bits) < terms) ++bits;
+  constexpr int kLargestSum = 13;
+  return (kLargestSum - bits - (bits > kLargestSum ? 1 : 0)) / 2;
+}
+
+// With operands and result in the type and order that the options ask for.
+void PlanConverted(Convolution convolution, KernelPlanner& planner) {
+  ConvolutionShape& s = convolution.shape;
+  const PlanOptions& options = planner.options();
+  s.precision = options.precision;
+  s.channels_last = options.channels_last;
+  if (!s.channels_last && TypeOf(s.precision) == NumberType::kFloat32) {
+    return planner.Add(std::move(convolution));
+  }
+  struct Operand {
+    void** data;
+    const std::array<int64_t, 4>& extents;
+  };
+  const Operand x{&convolution.x, s.x}, w{&convolution.w, s.w}, y{&convolution.y, s.y};
+  const auto [first, second, third] = s.pass == ConvolutionPass::kForward ? std::tuple(x, w, y)
+                                      : s.pass == ConvolutionPass::kData  ? std::tuple(w, y, x)
+                                                                          : std::tuple(x, y, w);
+  const int exponent = FactorExponent(s);
+  ImageResult result{nullptr, third.extents, nullptr, nullptr, convolution.bias, s.relu};
+  for (const auto& [operand, scale] :
+       {std::pair(first, &result.first), std::pair(second, &result.second)}) {
+    const ConvertedOperand converted =
+        PlanImageOperand(*operand.data, operand.extents, exponent, planner);
+    *operand.data = converted.data;
+    *scale = converted.scale;
+  }
+  const std::array<int64_t, 4>& e = third.extents;
+  void* const to = *third.data;
+  *third.data = planner.Scratch<char>(e[0] * e[1] * e[2] * e[3] * BytesOf(TypeOf(s.precision)));
+  result.data = *third.data;
+  s.bias = s.relu = false;
+  convolution.bias = nullptr;
+  convolution.epilogue = {};
+  planner.Add(convolution);
+  PlanImageResult(result, to, planner);
+}
+
 // Through scratch memory where the axes ask for it.
 void PlanConvolution(Convolution convolution, const PaddedAxis& h, const PaddedAxis& w,
                      KernelPlanner& planner) {
@@ -76,16 +128,19 @@ void PlanConvolution(Convolution convolution, const PaddedAxis& h, const PaddedA
   convolution.shape.x = {x[0], x[1], h.extent, w.extent};
   convolution.shape.pad = {h.pad, w.pad};
   if (x[0] * x[1] * h.extent * w.extent > kMostElements) return planner.Fail("too many elements");
-  if (convolution.shape.x == x && h.before == 0 && w.before == 0) return planner.Add(convolution);
-  float* const data = convolution.x;
-  convolution.x = planner.Scratch<float>(x[0] * x[1] * h.extent * w.extent);
-  if (convolution.shape.pass == ConvolutionPass::kData) {
-    const Convolution given = convolution;
-    planner.Add(std::move(convolution));
-    return PlanBorder(given.x, given.shape.x, data, x, -h.before, -w.before, planner);
+  if (convolution.shape.x == x && h.before == 0 && w.before == 0) {
+    return PlanConverted(std::move(convolution), planner);
   }
-  PlanBorder(data, x, convolution.x, convolution.shape.x, h.before, w.before, planner);
-  planner.Add(std::move(convolution));
+  auto* const data = static_cast<float*>(convolution.x);
+  auto* const padded = planner.Scratch<float>(x[0] * x[1] * h.extent * w.extent);
+  convolution.x = padded;
+  if (convolution.shape.pass == ConvolutionPass::kData) {
+    const std::array<int64_t, 4> extents = convolution.shape.x;
+    PlanConverted(std::move(convolution), planner);
+    return PlanBorder(padded, extents, data, x, -h.before, -w.before, planner);
+  }
+  PlanBorder(data, x, padded, convolution.shape.x, h.before, w.before, planner);
+  PlanConverted(std::move(convolution), planner);
 }
 
 }  // namespace

@@ -59,6 +59,19 @@ void PlanPlain(const KernelSignature& signature, KernelPlanner& planner) {
 
 }  // namespace
 
+std::vector<PlanOptions> WaysToPlan(Precision precision) {
+  switch (precision) {
+    case Precision::kFloat32:
+      break;
+    case Precision::kTf32:
+      return {{precision, false}};
+    case Precision::kFloat16:
+    case Precision::kBfloat16:
+      return {{precision, true}, {precision, false}, {Precision::kFloat32, false}};
+  }
+  return {{Precision::kFloat32, false}};
+}
+
 std::vector<int64_t> RowMajorStridesOf(const Shape& shape) {
   std::vector<int64_t> strides(shape.size(), 1);
   for (size_t d = shape.size(); d-- > 1;) strides[d - 1] = strides[d] * shape[d];
@@ -123,7 +136,7 @@ void KernelPlanner::Reduce(int64_t rows, int64_t terms, bool rows_are_neighbours
 }
 
 void KernelPlanner::Add(const KernelSignature& signature, const KernelArguments& arguments) {
-  KernelPlanner other(signature, arguments, scratch_);
+  KernelPlanner other(signature, arguments, scratch_, options_);
   other.plan_.scratch_bytes = plan_.scratch_bytes;
   PlanPlain(signature, other);
   status_.Update(other.status_);
@@ -160,8 +173,9 @@ uintptr_t KernelPlanner::TakeScratch(int64_t bytes) {
 }
 
 absl::StatusOr<KernelPlan> PlanKernel(const KernelSignature& signature,
-                                      const KernelArguments& arguments, void* scratch) {
-  KernelPlanner planner(signature, arguments, scratch);
+                                      const KernelArguments& arguments, void* scratch,
+                                      const PlanOptions& options) {
+  KernelPlanner planner(signature, arguments, scratch, options);
   if (arguments.inputs.size() != signature.inputs.size() ||
       arguments.outputs.size() != signature.outputs.size()) {
     return absl::InternalError(absl::StrCat("a launch with ", arguments.inputs.size(),
@@ -177,7 +191,8 @@ absl::StatusOr<KernelPlan> PlanKernel(const KernelSignature& signature,
   return planner.Finish();
 }
 
-absl::StatusOr<KernelPlan> PlanShapes(const KernelSignature& signature) {
+absl::StatusOr<KernelPlan> PlanShapes(const KernelSignature& signature,
+                                      const PlanOptions& options) {
   std::vector<TensorArgument> in, out;
   for (const KernelTensor& t : signature.inputs) {
     in.push_back({nullptr, Box::Full(t.type.shape), t.type.shape});
@@ -185,7 +200,7 @@ absl::StatusOr<KernelPlan> PlanShapes(const KernelSignature& signature) {
   for (const KernelTensor& t : signature.outputs) {
     out.push_back({nullptr, Box::Full(t.type.shape), t.type.shape});
   }
-  return PlanKernel(signature, {in, out, {}, 0}, nullptr);
+  return PlanKernel(signature, {in, out, {}, 0}, nullptr, options);
 }
 
 }  // namespace partita

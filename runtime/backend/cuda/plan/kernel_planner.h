@@ -18,12 +18,17 @@ std::vector<int64_t> RowMajorStridesOf(const Shape& shape);
 // single operators need not ask.
 class KernelPlanner {
  public:
-  KernelPlanner(const KernelSignature& signature, const KernelArguments& arguments, void* scratch)
-      : signature_(signature), arguments_(arguments), scratch_(static_cast<char*>(scratch)) {}
+  KernelPlanner(const KernelSignature& signature, const KernelArguments& arguments, void* scratch,
+                const PlanOptions& options)
+      : signature_(signature),
+        arguments_(arguments),
+        scratch_(static_cast<char*>(scratch)),
+        options_(options) {}
 
   const KernelSignature& signature() const { return signature_; }
   const StepArguments& step() const { return arguments_.step; }
   uint64_t operator_key() const { return arguments_.operator_key; }
+  const PlanOptions& options() const { return options_; }
   Pass pass() const { return signature_.pass; }
 
   size_t inputs() const { return signature_.inputs.size(); }
@@ -57,6 +62,7 @@ class KernelPlanner {
   void ForEach(int64_t count, ElementFunctor functor);
   // `rows_are_neighbours`: see ReductionShape.
   void Reduce(int64_t rows, int64_t terms, bool rows_are_neighbours, ReductionFunctor functor);
+  void Transpose(const TransposeWork& work) { plan_.steps.emplace_back(work); }
   void Add(Gemm gemm) { plan_.steps.emplace_back(std::move(gemm)); }
   void Add(Convolution convolution) { plan_.steps.emplace_back(std::move(convolution)); }
 
@@ -84,6 +90,7 @@ class KernelPlanner {
   const KernelSignature& signature_;
   const KernelArguments& arguments_;
   char* scratch_;
+  const PlanOptions options_;
   KernelPlan plan_;
   absl::Status status_;
 };

@@ -1,4 +1,4 @@
-#include "runtime/backend/cuda/plan/kernel_planner.h"
+#include "runtime/backend/cuda/plan/conversion_plan.h"
 
 // A row-major matrix is its transpose in column-major order, so each product is planned as that of
 // the transposes: with y' = w' x', the out rows of y' carry the bias.
@@ -36,6 +36,25 @@ struct Epilogue {
   bool has_bias = false, relu = false;
 };
 
+// Rows of 16-bit numbers start at multiples of 16 bytes, as tensor cores want them.
+int64_t EvenPitch(int64_t wide) { return (wide + 7) / 8 * 8; }
+
+// Makes the product one of converted operands.
+void PlanFactors(const MatrixOperand& a, const MatrixOperand& b, Gemm& gemm,
+                 KernelPlanner& planner) {
+  constexpr int kLargest = 15;  // float16 ends at 2^16; the product is a float32
+  const ConvertedOperand a_factor = PlanMatrixOperand(a, kLargest, planner);
+  const ConvertedOperand b_factor = PlanMatrixOperand(b, kLargest, planner);
+  gemm.a = a_factor.data;
+  gemm.b = b_factor.data;
+  gemm.shape.lda = a.pitch;
+  gemm.shape.ldb = b.pitch;
+  if (gemm.shape.precision != Precision::kFloat16) return;
+  auto* factors = planner.Scratch<float>(2);
+  planner.ForEach(1, ProductFactorsElement{a_factor.scale, b_factor.scale, factors});
+  gemm.factors = factors;
+}
+
 // Row-major c[n, m] whose transpose is op(a)[m, k] * op(b)[k, n].
 void PlanProduct(const Side& a, const Side& b, int64_t m, int64_t n, int64_t k,
                  const Epilogue& epilogue, KernelPlanner& planner) {
@@ -50,12 +69,25 @@ void PlanProduct(const Side& a, const Side& b, int64_t m, int64_t n, int64_t k,
     return;
   }
   Gemm gemm;
-  gemm.shape = {a.transpose,       b.transpose,  m, n, k, a.wide, b.wide, m,
-                epilogue.has_bias, epilogue.relu};
+  gemm.shape = {a.transpose,
+                b.transpose,
+                m,
+                n,
+                k,
+                a.wide,
+                b.wide,
+                m,
+                epilogue.has_bias,
+                epilogue.relu,
+                planner.options().precision};
   gemm.a = a.data;
   gemm.b = b.data;
   gemm.bias = epilogue.bias;
   gemm.c = c;
+  if (TypeOf(gemm.shape.precision) != NumberType::kFloat32) {
+    PlanFactors({a.data, a.transpose ? m : k, a.wide, EvenPitch(a.wide)},
+                {b.data, b.transpose ? k : n, b.wide, EvenPitch(b.wide)}, gemm, planner);
+  }
   planner.Add(gemm);
 }
 

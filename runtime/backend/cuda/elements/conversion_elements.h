@@ -1,0 +1,108 @@
+#pragma once
+
+#include <cmath>
+
+#include "runtime/backend/cuda/elements/number_types.h"
+#include "runtime/backend/cuda/elements/strided_index.h"
+
+// Operands and results of products in other number types, and in another order of dimensions.
+//
+// float16 reaches from 2^-24 to 65504 only, and gradients lie below. Training elsewhere scales the
+// loss, by one factor for the whole model that is found by trial, with steps left out where it was
+// too large. Here each kernel scales each of its operands, when it converts it, by the power of two
+// that its own largest element asks for, and scales its result back: nothing is kept from step to
+// step, parts of a plan need not agree on anything, no step is lost, and since powers of two change
+// no fraction the result does not depend on them as long as nothing leaves the range. It costs one
+// more reading of each operand. bfloat16 needs none of this.
+
+namespace partita {
+
+// What an operand is multiplied by, and how that is undone: two floats in memory.
+struct NumberScale {
+  float times = 1, undo = 1;
+};
+
+// One row: the scale that brings the largest magnitude of x into [2^(exponent - 1), 2^exponent).
+// Operands that are zero, or have an infinity, stay as they are.
+struct ScaleReduction {
+  using Partial = float;
+  static constexpr int kMostShift = 60;  // so that the products of two scales are in float's range
+  const float* x = nullptr;
+  int exponent = 0;
+  NumberScale* scale = nullptr;
+  PARTITA_HOST_DEVICE Partial Start() const { return 0; }
+  PARTITA_HOST_DEVICE void Add(Partial& most, int64_t, int64_t k) const {
+    Merge(most, fabsf(x[k]));
+  }
+  PARTITA_HOST_DEVICE void Merge(Partial& most, const Partial& other) const {
+    if (most < other) most = other;
+  }
+  PARTITA_HOST_DEVICE void Store(int64_t, const Partial& most) const {
+    int shift = 0;
+    if (most > 0 && most <= 3.402823466e+38f) {
+      int of_most = 0;
+      (void)frexpf(most, &of_most);
+      shift = exponent - of_most;
+      shift = shift > kMostShift ? kMostShift : shift < -kMostShift ? -kMostShift : shift;
+    }
+    scale->times = ldexpf(1.0f, shift);
+    scale->undo = ldexpf(1.0f, -shift);
+  }
+};
+
+// The two numbers that cuBLASLt multiplies a product and what was there before by.
+struct ProductFactorsElement {
+  const NumberScale *a = nullptr, *b = nullptr;
+  float* factors = nullptr;
+  PARTITA_HOST_DEVICE void operator()(int64_t) const {
+    factors[0] = a->undo * b->undo;
+    factors[1] = 0;
+  }
+};
+
+// An element in another type: times or divided by scales, plus its channel's bias where there is
+// one, then maybe a ReLU.
+struct Conversion {
+  const void* from = nullptr;
+  void* to = nullptr;
+  NumberType from_type = NumberType::kFloat32, to_type = NumberType::kFloat32;
+  const float *first_factor = nullptr, *second_factor = nullptr;  // of what is read; null: 1
+  const float* bias = nullptr;
+  bool relu = false;
+  PARTITA_HOST_DEVICE float Load(int64_t at) const {
+    float value = LoadNumber(from_type, from, at);
+    if (first_factor != nullptr) value *= *first_factor;
+    if (second_factor != nullptr) value *= *second_factor;
+    return value;
+  }
+  PARTITA_HOST_DEVICE void Store(int64_t at, int64_t channel, float value) const {
+    if (bias != nullptr) value += bias[channel];
+    StoreNumber(to_type, to, at, relu && value < 0 ? 0.0f : value);
+  }
+};
+
+// In the same order; rows of `row` elements start `pitch` apart in what is written. An element's
+// channel is that of [n, channels, inner].
+struct ConversionElement {
+  Conversion conversion;
+  Divisor row, inner, channels;
+  int64_t pitch = 1;
+  PARTITA_HOST_DEVICE void operator()(int64_t i) const {
+    const int64_t r = row.Quotient(i);
+    int64_t channel = 0;
+    if (conversion.bias != nullptr) {
+      const int64_t line = inner.Quotient(i);
+      channel = line - channels.Quotient(line) * channels.value;
+    }
+    conversion.Store(r * pitch + (i - r * row.value), channel, conversion.Load(i));
+  }
+};
+
+// Each of `batch` row-major matrices transposed: to[b, c, r] = from[b, r, c]. Where there is a
+// bias, c is the channel.
+struct TransposeWork {
+  Conversion conversion;
+  int64_t batch = 0, rows = 0, columns = 0;
+};
+
+}  // namespace partita

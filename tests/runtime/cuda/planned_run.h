@@ -1,0 +1,37 @@
+#pragma once
+
+#include <vector>
+
+#include "runtime/backend/cuda/plan/kernel_plan.h"
+#include "tests/conformance/kernel_examples.h"
+
+namespace partita {
+
+// Memory at a multiple of kScratchAlignment with a guard behind it.
+class ScratchMemory {
+ public:
+  explicit ScratchMemory(int64_t bytes);
+  void* data() { return data_; }
+  bool intact() const;
+
+ private:
+  static constexpr size_t kGuard = 1024;
+  size_t bytes_;
+  std::vector<std::byte> memory_;
+  std::byte* data_;
+};
+
+struct Launched {
+  std::vector<TensorArgument> in, out;
+  std::vector<HostTensor> results;
+};
+
+// What a kernel is launched with on these inputs; results are filled with noise.
+Launched LaunchOf(const WholeKernel& whole, std::vector<HostTensor>& inputs);
+
+// What the cuda backend's plan of a kernel gives, carried out on the host, within its scratch
+// memory.
+std::vector<HostTensor> Planned(const WholeKernel& whole, std::vector<HostTensor> inputs,
+                                const PlanOptions& options = {});
+
+}  // namespace partita

@@ -1,0 +1,125 @@
+// Kernels whose products take factors of fewer bits, carried out on the host.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "runtime/backend/cuda/plan/kernel_plan.h"
+#include "tests/runtime/cuda/planned_run.h"
+
+namespace partita {
+namespace {
+
+const PlanOptions kWays[] = {{Precision::kTf32, false},     {Precision::kTf32, true},
+                             {Precision::kFloat16, false},  {Precision::kFloat16, true},
+                             {Precision::kBfloat16, false}, {Precision::kBfloat16, true}};
+
+std::string NameOf(const PlanOptions& way) {
+  return std::string(RowOf(way.precision).name) + (way.channels_last ? " channels last" : "");
+}
+
+TEST(CudaPrecisionTest, EveryKernelIsWithinItsPrecisionsTolerance) {
+  for (const OperatorExample& example : OperatorExamples()) {
+    const OperatorRun run(example, DType::kFloat32);
+    for (const WholeKernel& kernel : KernelsOf(run)) {
+      const auto [inputs, expected] = InputsAndResults(kernel, example, run);
+      for (const PlanOptions& way : kWays) {
+        SCOPED_TRACE(NameOf(way) + " " + example.name + ": " + ToString(kernel.signature));
+        ExpectNear(expected, Planned(kernel, inputs, way), RowOf(way.precision).tolerance);
+      }
+    }
+  }
+}
+
+TEST(CudaPrecisionTest, OnlyKernelsWithProductsDependOnIt) {
+  int same = 0, other = 0;
+  for (const OperatorExample& example : OperatorExamples()) {
+    const OperatorRun run(example, DType::kFloat32);
+    for (const WholeKernel& kernel : KernelsOf(run)) {
+      const auto exact = PlanShapes(kernel.signature),
+                 half = PlanShapes(kernel.signature, kWays[5]);
+      ASSERT_TRUE(exact.ok() && half.ok());
+      const bool product = std::any_of(exact->steps.begin(), exact->steps.end(), [](auto& step) {
+        return std::holds_alternative<Gemm>(step) || std::holds_alternative<Convolution>(step);
+      });
+      EXPECT_EQ(exact->steps.size() == half->steps.size(), !product) << ToString(kernel.signature);
+      ++(product ? other : same);
+    }
+  }
+  EXPECT_GT(same, 50);
+  EXPECT_GT(other, 10);
+}
+
+// A kernel of two operands and one result, all of whose numbers are `first` times and `second`
+// times what they are at random.
+struct ScaledKernel {
+  ScaledKernel(const OperatorExample& example, Pass pass, double first, double second)
+      : run(example, DType::kFloat32), kernel(run.KernelOf(pass)) {
+    inputs = InputsAndResults(kernel, example, run).inputs;
+    const double factors[] = {first, second};
+    for (size_t k = 0; k < 2; ++k) {
+      for (float& x : inputs[k].as<float>()) x = static_cast<float>(x * factors[k]);
+    }
+    expected = ReferenceResults(kernel, inputs);
+  }
+  // The largest error, relative to the largest element.
+  double Error(const PlanOptions& way) const {
+    const auto found = Planned(kernel, inputs, way);
+    double largest = 0, error = 0;
+    for (size_t i = 0; i < expected[0].as<float>().size(); ++i) {
+      const double want = expected[0].as<float>()[i], got = found[0].as<float>()[i];
+      largest = std::max(largest, std::abs(want));
+      error = std::isfinite(got) ? std::max(error, std::abs(want - got)) : HUGE_VAL;
+    }
+    return error / largest;
+  }
+
+  OperatorRun run;
+  WholeKernel kernel;
+  std::vector<HostTensor> inputs, expected;
+};
+
+TEST(CudaPrecisionTest, Float16KeepsWhatIsFarFromItsRange) {
+  const OperatorExample conv{"conv",
+                             Conv2d{.pads = {1, 1, 1, 1}},
+                             {{DType::kFloat32, {4, 8, 9, 9}}, {DType::kFloat32, {6, 8, 3, 3}}}};
+  const OperatorExample matmul{
+      "matmul", MatMul{}, {{DType::kFloat32, {12, 40}}, {DType::kFloat32, {10, 40}}}};
+  for (const OperatorExample& example : {conv, matmul}) {
+    for (Pass pass : {Pass::Forward(), Pass::Gradient(0), Pass::Gradient(1)}) {
+      for (double scale : {1.0, 1e-9, 1e-5, 1e6}) {
+        const ScaledKernel kernel(example, pass, 1e3, scale);
+        for (const PlanOptions& way : {kWays[2], kWays[3]}) {
+          EXPECT_LT(kernel.Error(way), 2e-3)
+              << NameOf(way) << " " << ToString(kernel.kernel.signature) << " times " << scale;
+        }
+      }
+    }
+  }
+}
+
+// All products of one sign, so that the sums are as large as they can be.
+TEST(CudaPrecisionTest, SumsOfAConvolutionStayWithinFloat16) {
+  const OperatorExample example{
+      "conv", Conv2d{}, {{DType::kFloat32, {8, 2, 50, 50}}, {DType::kFloat32, {2, 2, 3, 3}}}};
+  for (Pass pass : {Pass::Forward(), Pass::Gradient(0), Pass::Gradient(1)}) {
+    ScaledKernel kernel(example, pass, 1, 1);
+    for (HostTensor& input : kernel.inputs) {
+      std::fill(input.as<float>().begin(), input.as<float>().end(), 1.999f);
+    }
+    kernel.expected = ReferenceResults(kernel.kernel, kernel.inputs);
+    EXPECT_LT(kernel.Error(kWays[3]), 2e-3) << ToString(kernel.kernel.signature);
+  }
+}
+
+TEST(CudaPrecisionTest, TensorCoresAreGivenChannelsLastFirstAndFloat32IsTheLastResort) {
+  EXPECT_EQ(WaysToPlan(Precision::kFloat32).size(), 1u);
+  for (Precision precision : {Precision::kFloat16, Precision::kBfloat16}) {
+    const std::vector<PlanOptions> ways = WaysToPlan(precision);
+    EXPECT_EQ(ways.front(), (PlanOptions{precision, true}));
+    EXPECT_EQ(ways.back(), PlanOptions{});
+  }
+}
+
+}  // namespace
+}  // namespace partita
