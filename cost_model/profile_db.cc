@@ -38,6 +38,15 @@ constexpr char kSchema[] = R"(
     PRIMARY KEY (device, signature)) WITHOUT ROWID;
 )";
 
+// Made when the first is added: files without it are of the same format.
+constexpr char kAlgorithmSchema[] = R"(
+  CREATE TABLE IF NOT EXISTS algorithm (
+    device TEXT NOT NULL,
+    work TEXT NOT NULL,
+    choice TEXT NOT NULL,
+    PRIMARY KEY (device, work)) WITHOUT ROWID;
+)";
+
 constexpr char kWhereDevice[] =
     " WHERE device = (SELECT id FROM device WHERE hardware = ?1 AND configuration = ?2)";
 
@@ -236,6 +245,37 @@ absl::Status ProfileDb::AddSamples(const DeviceFingerprint& device,
     RETURN_IF_ERROR(InsertRows(file_, row, std::span(&record, 1)));
   }
   return transaction.Commit();
+}
+
+absl::Status ProfileDb::AddAlgorithms(std::span<const Algorithm> algorithms) {
+  ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(file_));
+  RETURN_IF_ERROR(file_.Execute(kAlgorithmSchema));
+  ASSIGN_OR_RETURN(SqliteStatement insert,
+                   file_.Prepare("INSERT OR REPLACE INTO algorithm (device, work, choice) "
+                                 "VALUES (?, ?, ?)"));
+  for (const Algorithm& algorithm : algorithms) {
+    insert.Bind(1, algorithm.device);
+    insert.Bind(2, algorithm.work);
+    insert.Bind(3, algorithm.choice);
+    RETURN_IF_ERROR(insert.Run());
+  }
+  return transaction.Commit();
+}
+
+absl::StatusOr<std::vector<ProfileDb::Algorithm>> ProfileDb::Algorithms() const {
+  std::vector<Algorithm> algorithms;
+  ASSIGN_OR_RETURN(const int64_t tables, file_.Integer("SELECT count(*) FROM sqlite_master "
+                                                       "WHERE type = 'table' AND "
+                                                       "name = 'algorithm'"));
+  if (tables == 0) return algorithms;
+  ASSIGN_OR_RETURN(
+      SqliteStatement rows,
+      file_.Prepare("SELECT device, work, choice FROM algorithm ORDER BY device, work"));
+  while (true) {
+    ASSIGN_OR_RETURN(const bool more, rows.Step());
+    if (!more) return algorithms;
+    algorithms.push_back({rows.Text(0), rows.Text(1), rows.Text(2)});
+  }
 }
 
 absl::StatusOr<std::vector<DeviceFingerprint>> ProfileDb::Devices() const {

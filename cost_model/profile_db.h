@@ -33,6 +33,16 @@ class ProfileDb {
   absl::Status AddSamples(const DeviceFingerprint& device, std::span<const ProfileRecord> records,
                           size_t most);
 
+  // Algorithms that backends found the fastest, in their own words, beside the records; one for
+  // each (device, work): a later one replaces what is there.
+  struct Algorithm {
+    std::string device, work, choice;
+
+    friend bool operator==(const Algorithm&, const Algorithm&) = default;
+  };
+  absl::Status AddAlgorithms(std::span<const Algorithm> algorithms);
+  absl::StatusOr<std::vector<Algorithm>> Algorithms() const;
+
   // What it holds. Devices: those with most records first.
   absl::StatusOr<std::vector<DeviceFingerprint>> Devices() const;
   absl::StatusOr<std::vector<ProfileRecord>> Records(const DeviceFingerprint& device) const;

@@ -164,12 +164,20 @@ class BackendDevice {
   virtual void Abort(const absl::Status& reason) = 0;
 };
 
+class AlgorithmStore;
+
 // What a device is made of.
 struct DeviceSpec {
   int index = 0;                              // of its kind: the GPU's number
   std::vector<int> cores;                     // CPU: the cores that its threads run on; empty: any
   int threads = 1;                            // CPU: size of its thread team
   Precision precision = Precision::kFloat32;  // of products; CPU: float32
+  // GPU: where algorithms that were measured are found and kept; outlives the device. Null: each
+  // device measures for itself.
+  AlgorithmStore* algorithms = nullptr;
+  // GPU: false: where the store lacks one, the library's own suggestion is taken, which is the same
+  // for equal GPUs, whatever process has them.
+  bool measure_algorithms = true;
 };
 
 class Backend {

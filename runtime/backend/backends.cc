@@ -12,6 +12,9 @@
 namespace partita {
 namespace {
 
+constexpr char kCudaDescription[] =
+    "NVIDIA GPUs through cuDNN, cuBLASLt and own kernels: float32, TF32, float16, bfloat16";
+
 constexpr BackendRow kBackends[] = {
     {"reference", MakeReferenceBackend, "plain loops on one thread: the oracle, every type", ""},
 #ifdef PARTITA_HAVE_DNNL
@@ -21,9 +24,9 @@ constexpr BackendRow kBackends[] = {
      "oneDNN was not found when this program was built (libdnnl-dev)"},
 #endif
 #ifdef PARTITA_HAVE_CUDA_BACKEND
-    {"cuda", MakeCudaBackend, "NVIDIA GPUs through cuDNN, cuBLASLt and own kernels, float32", ""},
+    {"cuda", MakeCudaBackend, kCudaDescription, ""},
 #else
-    {"cuda", nullptr, "NVIDIA GPUs through cuDNN, cuBLASLt and own kernels, float32",
+    {"cuda", nullptr, kCudaDescription,
      PARTITA_CUDA_BACKEND_LACKS " was not found when this program was built"},
 #endif
 };

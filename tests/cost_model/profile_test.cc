@@ -119,6 +119,18 @@ TEST_F(ProfileDbTest, RecordsComeBackAsTheyWere) {
   EXPECT_EQ(profile.Find(ConvForward(9)), nullptr);
 }
 
+TEST_F(ProfileDbTest, AlgorithmsAreKeptBesideRecordsAndALaterOneReplaces) {
+  const ProfileDb::Algorithm one{"gpu", "a product", "algorithm 1"},
+      two{"gpu", "a product", "algorithm 2"}, other{"other gpu", "a product", "algorithm 1"};
+  ProfileDb db = Create();
+  EXPECT_THAT(db.Algorithms().value(), SizeIs(0));  // as in files of older programs
+  ASSERT_TRUE(db.AddAlgorithms(std::vector{one, other}).ok());
+  ASSERT_TRUE(db.AddAlgorithms(std::vector{two}).ok());
+  EXPECT_EQ(ProfileDb::Open(path_, ProfileDb::Mode::kRead)->Algorithms().value(),
+            (std::vector{two, other}));
+  EXPECT_THAT(db.Devices().value(), SizeIs(0));
+}
+
 TEST_F(ProfileDbTest, InsertingAgainReplaces) {
   ProfileDb db = Create();
   ASSERT_TRUE(db.Insert(kHere, SomeRecords()).ok());

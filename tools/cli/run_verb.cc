@@ -240,6 +240,8 @@ void AddRunVerb(CLI::App& app, VerbTable& verbs) {
   verb->add_option("--precision", flags->precision,
                    "of products and convolutions on GPUs; weights and sums stay float32")
       ->check(NameOf("precision", NamesOf(kPrecisions)));
+  verb->add_option("--profile", r.profile,
+                   "profile database in which the fastest algorithms of GPUs are kept");
   verb->add_option("--hang_seconds", r.hang_seconds,
                    "give up a step in which no device ends any work for so long")
       ->check(NumberAbove(0));

@@ -10,6 +10,7 @@
 #include "graph/support/stop_flag.h"
 #include "runtime/comm/communicators.h"
 #include "runtime/train/executor_setup.h"
+#include "tools/workflow/kept_algorithms.h"
 
 namespace partita {
 namespace {
@@ -224,7 +225,8 @@ absl::Status ProfilingSession::MeasureLinks(const ProfilerOptions& options) {
 
 absl::Status ProfilingSession::MeasureKernels(const ProfilerOptions& options) {
   if (batches_.empty()) return absl::OkStatus();
-  ASSIGN_OR_RETURN(const auto devices, Places());
+  ASSIGN_OR_RETURN(auto devices, Places());
+  ASSIGN_OR_RETURN(const auto algorithms, KeptAlgorithms::GiveTo(devices, db_.path()));
   ASSIGN_OR_RETURN(const auto profiler, KernelProfiler::Open(devices));
   for (KernelBatch& batch : batches_) {
     if (IsOver(request_.seconds)) break;
@@ -234,6 +236,7 @@ absl::Status ProfilingSession::MeasureKernels(const ProfilerOptions& options) {
     ASSIGN_OR_RETURN(std::vector<Measurement> measurements,
                      profiler->Measure(batch.works, options));
     RETURN_IF_ERROR(Write(std::move(records), std::move(measurements)));
+    RETURN_IF_ERROR(algorithms->Save());
     CountPass(batch.works.size(), batch.passes);
   }
   return absl::OkStatus();

@@ -13,6 +13,7 @@
 #include "runtime/train/executor_setup.h"
 #include "runtime/train/measured_timeline.h"
 #include "tools/workflow/dense_step.h"
+#include "tools/workflow/kept_algorithms.h"
 #include "tools/workflow/output_path.h"
 #include "tools/workflow/priced_machine.h"
 #include "tools/workflow/stage_ends.h"
@@ -153,10 +154,13 @@ absl::StatusOr<RunOutcome> RunPlan(const LoadedPlan& loaded, const RunRequest& r
   }
   const bool shares_gpu = request.virtual_devices > 0;
   ASSIGN_OR_RETURN(ExecutorSetup setup, SetupOf(loaded.plan.topology, request));
+  ASSIGN_OR_RETURN(const auto algorithms,
+                   KeptAlgorithms::GiveTo(setup.devices, request.profile, request.ranks));
   setup.record_timeline = !request.timeline.empty() || stages != nullptr;
   ASSIGN_OR_RETURN(PlannedStep step, shares_gpu ? BuildDenseStep(graph, loaded.plan)
                                                 : BuildPlannedStep(graph, loaded.plan));
   ASSIGN_OR_RETURN(const auto executor, OpenExecutor(graph, std::move(step), setup));
+  if (request.ranks == nullptr) RETURN_IF_ERROR(algorithms->Save());
   RETURN_IF_ERROR(EndProgram(stages, graph, loaded.plan.strategy, executor->program()));
   ASSIGN_OR_RETURN(TrainingState start, StartState(graph, request));
   ASSIGN_OR_RETURN(TrainingData data,

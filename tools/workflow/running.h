@@ -32,7 +32,8 @@ struct RunRequest {
   int virtual_devices = 0;
   std::vector<BackendOfClass> backends;  // as DevicesOf takes them
   std::string communicator;              // a name of Communicators(); empty: what suits the devices
-  Precision precision = Precision::kFloat32;  // of the GPUs
+  Precision precision = Precision::kFloat32;   // of the GPUs
+  std::string profile = "partita.profile.db";  // with the algorithms that are fast on them
   bool cache_in_memory = false;
   bool skip_broken = false;
   const std::atomic<bool>* stop = nullptr;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "absl/strings/str_cat.h"
 #include "graph/support/status_macros.h"
@@ -14,30 +15,16 @@ namespace {
 constexpr int kMostAlgorithms = 24;  // the library knows some ten of each kind, twice by math type
 constexpr float kOne = 1, kZero = 0;
 
-size_t BytesOf(const std::array<int64_t, 4>& extents) {
-  return static_cast<size_t>(extents[0] * extents[1] * extents[2] * extents[3]) * sizeof(float);
+int64_t VolumeOf(const std::array<int64_t, 4>& extents) {
+  return extents[0] * extents[1] * extents[2] * extents[3];
 }
 
-// Zeroed device memory, freed at the end.
-class TrialMemory {
- public:
-  ~TrialMemory() {
-    for (void* piece : pieces_) cudaFree(piece);
-  }
-  // Null where there is not enough.
-  void* Take(size_t bytes) {
-    void* data = nullptr;
-    if (cudaMalloc(&data, std::max<size_t>(bytes, 1)) != cudaSuccess) {
-      (void)cudaGetLastError();
-      return nullptr;
-    }
-    pieces_.push_back(data);
-    return cudaMemset(data, 0, bytes) == cudaSuccess ? data : nullptr;
-  }
-
- private:
-  std::vector<void*> pieces_;
-};
+// What does bias and ReLU where the library does not.
+ElementWork EpilogueOf(const ConvolutionShape& s, const Convolution& convolution) {
+  return {BiasElement{convolution.bias, static_cast<float*>(convolution.y),
+                      Divisor::Of(s.y[2] * s.y[3]), Divisor::Of(s.y[1]), s.relu},
+          VolumeOf(s.y)};
+}
 
 }  // namespace
 
@@ -46,161 +33,161 @@ absl::StatusOr<std::unique_ptr<ConvolutionRunner>> ConvolutionRunner::Prepare(
   std::unique_ptr<ConvolutionRunner> runner(new ConvolutionRunner(shape, cudnn));
   RETURN_IF_ERROR(runner->descriptors_.Describe(shape));
   std::lock_guard lock(cudnn->mutex);
-  const auto known = cudnn->choices.find(shape);
-  if (known != cudnn->choices.end()) {
-    runner->choice_ = known->second;
-  } else {
-    ASSIGN_OR_RETURN(runner->choice_, runner->Choose());
-    cudnn->choices.emplace(shape, runner->choice_);
-  }
+  ASSIGN_OR_RETURN(runner->choice_, runner->Choose());
   RETURN_IF_ERROR(runner->descriptors_.SetMath(runner->choice_.math));
   return runner;
 }
 
 absl::Status ConvolutionRunner::Enqueue(const Convolution& convolution, void* workspace,
                                         cudaStream_t stream) const {
-  {
-    std::lock_guard lock(cudnn_.mutex);
-    RETURN_IF_ERROR(
-        cudnn_.Check(cudnn_.f.cudnnSetStream(cudnn_.handle, stream), "choosing a stream"));
-    if (choice_.fused) return RunFused(convolution, choice_, workspace);
-    RETURN_IF_ERROR(Run(convolution, choice_, workspace));
-  }
+  std::lock_guard lock(cudnn_.mutex);
+  return EnqueueBy(choice_, convolution, workspace, stream);
+}
+
+absl::Status ConvolutionRunner::EnqueueBy(const Choice& choice, const Convolution& convolution,
+                                          void* workspace, cudaStream_t stream) const {
+  RETURN_IF_ERROR(
+      cudnn_.Check(cudnn_.f.cudnnSetStream(cudnn_.handle, stream), "choosing a stream"));
+  if (choice.fused) return RunFused(convolution, choice, workspace);
+  RETURN_IF_ERROR(Run(convolution, choice, workspace));
   return CudaStatus(LaunchElements(convolution.epilogue, stream), "a bias");
 }
 
-absl::StatusOr<ConvolutionChoice> ConvolutionRunner::Choose() const {
-  const bool may_round = shape_.precision != Precision::kFloat32;
-  RETURN_IF_ERROR(
-      cudnn_.Check(cudnn_.f.cudnnSetStream(cudnn_.handle, nullptr), "choosing a stream"));
-  RETURN_IF_ERROR(descriptors_.SetMath(may_round ? CUDNN_DEFAULT_MATH : CUDNN_FMA_MATH));
-  TrialMemory memory;
-  Trial trial;
-  trial.convolution.x = memory.Take(BytesOf(shape_.x));
-  trial.convolution.w = memory.Take(BytesOf(shape_.w));
-  trial.convolution.y = memory.Take(BytesOf(shape_.y));
-  trial.convolution.bias =
-      static_cast<const float*>(memory.Take(static_cast<size_t>(shape_.y[1]) * sizeof(float)));
-  trial.workspace_bytes = static_cast<size_t>(kMostWorkspace);
-  while (trial.workspace == nullptr && trial.workspace_bytes >= (size_t{1} << 20)) {
-    trial.workspace = memory.Take(trial.workspace_bytes);
-    if (trial.workspace == nullptr) trial.workspace_bytes /= 2;
+absl::StatusOr<ConvolutionRunner::Choice> ConvolutionRunner::Choose() const {
+  const std::string work = WorkOf(shape_);
+  const std::optional<std::string> known = cudnn_.search.Find(work);
+  if (known.has_value()) {
+    if (const auto choice = Parsed(*known)) return *choice;
   }
-  const Convolution& c = trial.convolution;
-  const bool enough = c.x != nullptr && c.w != nullptr && c.y != nullptr && c.bias != nullptr &&
-                      trial.workspace != nullptr;
-  if (!enough) return ChooseBy(nullptr);
-  auto choice = ChooseBy(&trial);
-  RETURN_IF_ERROR(CudaStatus(cudaStreamSynchronize(nullptr), "measuring a convolution"));
-  if (!choice.ok()) choice = ChooseBy(nullptr);  // what cannot be measured may still run
+  ASSIGN_OR_RETURN(const std::vector<Choice> candidates, Candidates());
+  Choice choice = candidates[0];
+  if (const auto trial = MakeTrial(candidates)) choice = Fastest(candidates, *trial);
+  return Parsed(cudnn_.search.Keep(work, TextOf(choice), known)).value_or(choice);
+}
+
+std::string ConvolutionRunner::TextOf(const Choice& choice) {
+  return absl::StrCat("algorithm=", choice.algorithm, " math=", static_cast<int>(choice.math),
+                      " workspace=", choice.workspace_bytes, " fused=", choice.fused);
+}
+
+// Nothing where the library, asked for the workspace, knows no such choice.
+std::optional<ConvolutionRunner::Choice> ConvolutionRunner::Parsed(const std::string& text) const {
+  const auto algorithm = NumberNamed("algorithm", text, kMostAlgorithms);
+  const auto math = NumberNamed("math", text, CUDNN_FMA_MATH);
+  const auto workspace = NumberNamed("workspace", text, kMostWorkspace);
+  const auto fused = NumberNamed("fused", text, shape_.bias ? 1 : 0);
+  if (!algorithm || !math || !workspace || !fused) return std::nullopt;
+  Choice choice{static_cast<int>(*algorithm), static_cast<cudnnMathType_t>(*math), *workspace,
+                *fused == 1};
+  if (shape_.precision == Precision::kFloat32) choice.math = CUDNN_FMA_MATH;
+  if (!descriptors_.SetMath(choice.math).ok()) return std::nullopt;
+  const auto bytes = WorkspaceBytes(choice.algorithm);
+  if (!bytes.ok() || *bytes > choice.workspace_bytes) return std::nullopt;
   return choice;
 }
 
-// The first that the library says it can run, in its order, whose bits do not change from run to
-// run.
-absl::StatusOr<ConvolutionChoice> ConvolutionRunner::ChooseBy(const Trial* trial) const {
-  ASSIGN_OR_RETURN(const std::vector<Candidate> candidates,
-                   trial != nullptr ? Measured(*trial) : Guessed());
-  const auto most =
-      trial != nullptr ? static_cast<int64_t>(trial->workspace_bytes) : kMostWorkspace;
-  for (const Candidate& candidate : candidates) {
-    if (candidate.status != CUDNN_STATUS_SUCCESS) continue;
-    if (candidate.determinism != CUDNN_DETERMINISTIC) continue;
-    ConvolutionChoice choice;
-    choice.algorithm = candidate.algorithm;
-    choice.math = shape_.precision == Precision::kFloat32 ? CUDNN_FMA_MATH : candidate.math;
-    RETURN_IF_ERROR(descriptors_.SetMath(choice.math));
-    const auto bytes = WorkspaceBytes(choice.algorithm);
-    if (!bytes.ok() || *bytes > most) continue;
-    choice.workspace_bytes = *bytes;
-    if (trial == nullptr) return choice;
-    if (!Run(trial->convolution, choice, trial->workspace).ok()) continue;
-    choice.fused = shape_.bias && RunFused(trial->convolution, choice, trial->workspace).ok();
-    return choice;
+std::optional<ConvolutionRunner::Trial> ConvolutionRunner::MakeTrial(
+    const std::vector<Choice>& candidates) const {
+  if (cudnn_.search.trials == nullptr) return std::nullopt;
+  int64_t most = 0;
+  for (const Choice& candidate : candidates) most = std::max(most, candidate.workspace_bytes);
+  Trial trial;
+  for (int64_t bytes : {4 * VolumeOf(shape_.x), 4 * VolumeOf(shape_.w), 4 * VolumeOf(shape_.y),
+                        4 * shape_.y[1], most}) {
+    trial.memory.push_back(cudnn_.search.trials->Take(bytes, 0));
+    if (trial.memory.back() == nullptr) return std::nullopt;
   }
-  return absl::UnimplementedError(absl::StrCat(
-      "cuDNN has no deterministic algorithm within ", most, " bytes for a convolution of [",
-      shape_.x[0], ",", shape_.x[1], ",", shape_.x[2], ",", shape_.x[3], "] by [", shape_.w[0], ",",
-      shape_.w[1], ",", shape_.w[2], ",", shape_.w[3], "]"));
+  Convolution& c = trial.convolution;
+  c.shape = shape_;
+  c.x = trial.memory[0].get();
+  c.w = trial.memory[1].get();
+  c.y = trial.memory[2].get();
+  c.bias = shape_.bias ? static_cast<const float*>(trial.memory[3].get()) : nullptr;
+  trial.workspace = trial.memory[4];
+  if (shape_.bias || shape_.relu) c.epilogue = EpilogueOf(shape_, c);
+  return trial;
+}
+
+// The first of them where none can be measured.
+ConvolutionRunner::Choice ConvolutionRunner::Fastest(const std::vector<Choice>& candidates,
+                                                     const Trial& trial) const {
+  Choice best = candidates[0];
+  double least = HUGE_VAL;
+  for (const Choice& candidate : candidates) {
+    for (bool fused : {false, true}) {
+      if (fused && !shape_.bias) continue;
+      Choice choice = candidate;
+      choice.fused = fused;
+      if (!descriptors_.SetMath(choice.math).ok()) continue;
+      const auto ms = cudnn_.search.trials->Milliseconds([&](cudaStream_t stream) {
+        return EnqueueBy(choice, trial.convolution, trial.workspace.get(), stream);
+      });
+      if (!ms.ok() || *ms >= least) continue;
+      least = *ms;
+      best = choice;
+    }
+  }
+  return best;
 }
 
 template <class Results>
-std::vector<ConvolutionRunner::Candidate> ConvolutionRunner::Candidates(const Results& results,
-                                                                        int count) {
-  std::vector<Candidate> candidates;
+std::vector<ConvolutionRunner::Choice> ConvolutionRunner::Usable(const Results& results,
+                                                                 int count) const {
+  std::vector<Choice> choices;
   for (int k = 0; k < count; ++k) {
     const auto& result = results[static_cast<size_t>(k)];
-    candidates.push_back(
-        {static_cast<int>(result.algo), result.status, result.determinism, result.mathType});
+    if (result.status != CUDNN_STATUS_SUCCESS) continue;
+    if (result.determinism != CUDNN_DETERMINISTIC) continue;
+    Choice choice;
+    choice.algorithm = static_cast<int>(result.algo);
+    choice.math = shape_.precision == Precision::kFloat32 ? CUDNN_FMA_MATH : result.mathType;
+    const bool again = std::any_of(choices.begin(), choices.end(), [&](const Choice& other) {
+      return other.algorithm == choice.algorithm && other.math == choice.math;
+    });
+    if (again || !descriptors_.SetMath(choice.math).ok()) continue;
+    const auto bytes = WorkspaceBytes(choice.algorithm);
+    if (!bytes.ok() || *bytes > kMostWorkspace) continue;
+    choice.workspace_bytes = *bytes;
+    choices.push_back(choice);
   }
-  return candidates;
+  return choices;
 }
 
-absl::StatusOr<std::vector<ConvolutionRunner::Candidate>> ConvolutionRunner::Measured(
-    const Trial& t) const {
+absl::StatusOr<std::vector<ConvolutionRunner::Choice>> ConvolutionRunner::Candidates() const {
   const ConvolutionDescriptors& d = descriptors_;
-  const Convolution& c = t.convolution;
-  int count = 0;
+  const bool exact = shape_.precision == Precision::kFloat32;
+  RETURN_IF_ERROR(descriptors_.SetMath(exact ? CUDNN_FMA_MATH : CUDNN_DEFAULT_MATH));
+  const auto usable = [&](auto results, auto ask) -> absl::StatusOr<std::vector<Choice>> {
+    int count = 0;
+    RETURN_IF_ERROR(cudnn_.Check(ask(&count, results.data()), "choosing a convolution"));
+    std::vector<Choice> choices = Usable(results, count);
+    if (!choices.empty()) return choices;
+    return absl::UnimplementedError(absl::StrCat("cuDNN has no deterministic algorithm within ",
+                                                 kMostWorkspace, " bytes for a ", WorkOf(shape_)));
+  };
   switch (shape_.pass) {
-    case ConvolutionPass::kForward: {
-      std::array<cudnnConvolutionFwdAlgoPerf_t, kMostAlgorithms> results = {};
-      RETURN_IF_ERROR(
-          cudnn_.Check(cudnn_.f.cudnnFindConvolutionForwardAlgorithmEx(
-                           cudnn_.handle, d.x, c.x, d.w, c.w, d.convolution, d.y, c.y,
-                           kMostAlgorithms, &count, results.data(), t.workspace, t.workspace_bytes),
-                       "measuring a convolution"));
-      return Candidates(results, count);
-    }
-    case ConvolutionPass::kData: {
-      std::array<cudnnConvolutionBwdDataAlgoPerf_t, kMostAlgorithms> results = {};
-      RETURN_IF_ERROR(
-          cudnn_.Check(cudnn_.f.cudnnFindConvolutionBackwardDataAlgorithmEx(
-                           cudnn_.handle, d.w, c.w, d.y, c.y, d.convolution, d.x, c.x,
-                           kMostAlgorithms, &count, results.data(), t.workspace, t.workspace_bytes),
-                       "measuring a convolution's gradient"));
-      return Candidates(results, count);
-    }
+    case ConvolutionPass::kForward:
+      return usable(std::array<cudnnConvolutionFwdAlgoPerf_t, kMostAlgorithms>(),
+                    [&](int* count, auto* results) {
+                      return cudnn_.f.cudnnGetConvolutionForwardAlgorithm_v7(
+                          cudnn_.handle, d.x, d.w, d.convolution, d.y, kMostAlgorithms, count,
+                          results);
+                    });
+    case ConvolutionPass::kData:
+      return usable(std::array<cudnnConvolutionBwdDataAlgoPerf_t, kMostAlgorithms>(),
+                    [&](int* count, auto* results) {
+                      return cudnn_.f.cudnnGetConvolutionBackwardDataAlgorithm_v7(
+                          cudnn_.handle, d.w, d.y, d.convolution, d.x, kMostAlgorithms, count,
+                          results);
+                    });
     case ConvolutionPass::kFilter:
       break;
   }
-  std::array<cudnnConvolutionBwdFilterAlgoPerf_t, kMostAlgorithms> results = {};
-  RETURN_IF_ERROR(
-      cudnn_.Check(cudnn_.f.cudnnFindConvolutionBackwardFilterAlgorithmEx(
-                       cudnn_.handle, d.x, c.x, d.y, c.y, d.convolution, d.w, c.w, kMostAlgorithms,
-                       &count, results.data(), t.workspace, t.workspace_bytes),
-                   "measuring a convolution's gradient"));
-  return Candidates(results, count);
-}
-
-absl::StatusOr<std::vector<ConvolutionRunner::Candidate>> ConvolutionRunner::Guessed() const {
-  const ConvolutionDescriptors& d = descriptors_;
-  int count = 0;
-  switch (shape_.pass) {
-    case ConvolutionPass::kForward: {
-      std::array<cudnnConvolutionFwdAlgoPerf_t, kMostAlgorithms> results = {};
-      RETURN_IF_ERROR(cudnn_.Check(
-          cudnn_.f.cudnnGetConvolutionForwardAlgorithm_v7(
-              cudnn_.handle, d.x, d.w, d.convolution, d.y, kMostAlgorithms, &count, results.data()),
-          "choosing a convolution"));
-      return Candidates(results, count);
-    }
-    case ConvolutionPass::kData: {
-      std::array<cudnnConvolutionBwdDataAlgoPerf_t, kMostAlgorithms> results = {};
-      RETURN_IF_ERROR(cudnn_.Check(
-          cudnn_.f.cudnnGetConvolutionBackwardDataAlgorithm_v7(
-              cudnn_.handle, d.w, d.y, d.convolution, d.x, kMostAlgorithms, &count, results.data()),
-          "choosing a convolution's gradient"));
-      return Candidates(results, count);
-    }
-    case ConvolutionPass::kFilter:
-      break;
-  }
-  std::array<cudnnConvolutionBwdFilterAlgoPerf_t, kMostAlgorithms> results = {};
-  RETURN_IF_ERROR(cudnn_.Check(
-      cudnn_.f.cudnnGetConvolutionBackwardFilterAlgorithm_v7(
-          cudnn_.handle, d.x, d.y, d.convolution, d.w, kMostAlgorithms, &count, results.data()),
-      "choosing a convolution's gradient"));
-  return Candidates(results, count);
+  return usable(std::array<cudnnConvolutionBwdFilterAlgoPerf_t, kMostAlgorithms>(),
+                [&](int* count, auto* results) {
+                  return cudnn_.f.cudnnGetConvolutionBackwardFilterAlgorithm_v7(
+                      cudnn_.handle, d.x, d.y, d.convolution, d.w, kMostAlgorithms, count, results);
+                });
 }
 
 absl::StatusOr<int64_t> ConvolutionRunner::WorkspaceBytes(int algorithm) const {
@@ -228,7 +215,7 @@ absl::StatusOr<int64_t> ConvolutionRunner::WorkspaceBytes(int algorithm) const {
   return static_cast<int64_t>(bytes);
 }
 
-absl::Status ConvolutionRunner::Run(const Convolution& c, const ConvolutionChoice& choice,
+absl::Status ConvolutionRunner::Run(const Convolution& c, const Choice& choice,
                                     void* workspace) const {
   const ConvolutionDescriptors& d = descriptors_;
   const auto bytes = static_cast<size_t>(choice.workspace_bytes);
@@ -256,7 +243,7 @@ absl::Status ConvolutionRunner::Run(const Convolution& c, const ConvolutionChoic
 }
 
 // y = activation(convolution + bias); the summand z that the call has, too, counts 0 times.
-absl::Status ConvolutionRunner::RunFused(const Convolution& c, const ConvolutionChoice& choice,
+absl::Status ConvolutionRunner::RunFused(const Convolution& c, const Choice& choice,
                                          void* workspace) const {
   const ConvolutionDescriptors& d = descriptors_;
   return cudnn_.Check(cudnn_.f.cudnnConvolutionBiasActivationForward(

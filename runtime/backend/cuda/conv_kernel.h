@@ -3,6 +3,8 @@
 #include <cuda_runtime_api.h>
 
 #include <memory>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "runtime/backend/cuda/conv_descriptors.h"
@@ -12,9 +14,10 @@ namespace partita {
 // A convolution made ready for cuDNN: descriptors and algorithm.
 class ConvolutionRunner {
  public:
-  // The algorithm is the fastest deterministic one within kMostWorkspace, measured on zeros in
-  // memory of its own; where there is no memory for that, the library's guess. It is remembered in
-  // `cudnn`, which outlives the runner. Waits for the device.
+  // The algorithm is the fastest within kMostWorkspace whose bits do not change from run to run:
+  // the store's, or else measured on zeros in memory of its own and kept in the store; where there
+  // is no memory for that, the library's guess, which is kept, too. `cudnn` outlives the runner.
+  // Waits for the device.
   static absl::StatusOr<std::unique_ptr<ConvolutionRunner>> Prepare(const ConvolutionShape& shape,
                                                                     Cudnn* cudnn);
 
@@ -23,38 +26,42 @@ class ConvolutionRunner {
   absl::Status Enqueue(const Convolution& convolution, void* workspace, cudaStream_t stream) const;
 
  private:
-  // One of the library's algorithms, as its three kinds of results say it.
-  struct Candidate {
-    int algorithm;
-    cudnnStatus_t status;
-    cudnnDeterminism_t determinism;
-    cudnnMathType_t math;
+  // How the convolution is run.
+  struct Choice {
+    int algorithm = 0;  // of the pass: cudnnConvolution{Fwd,BwdData,BwdFilter}Algo_t
+    cudnnMathType_t math = CUDNN_FMA_MATH;
+    int64_t workspace_bytes = 0;
+    bool fused = false;  // the library does bias and activation in the same call
   };
-  // Device memory to measure with; nothing where there is none.
+  // Device memory to measure with.
   struct Trial {
     Convolution convolution;
-    void* workspace = nullptr;
-    size_t workspace_bytes = 0;
+    std::shared_ptr<void> workspace;
+    std::vector<std::shared_ptr<void>> memory;
   };
 
   ConvolutionRunner(const ConvolutionShape& shape, Cudnn* cudnn)
       : shape_(shape), cudnn_(*cudnn), descriptors_(cudnn) {}
-  absl::StatusOr<ConvolutionChoice> Choose() const;
-  absl::StatusOr<ConvolutionChoice> ChooseBy(const Trial* trial) const;
-  absl::StatusOr<std::vector<Candidate>> Measured(const Trial& trial) const;
-  absl::StatusOr<std::vector<Candidate>> Guessed() const;
+  absl::StatusOr<Choice> Choose() const;
+  std::optional<Choice> Parsed(const std::string& text) const;
+  static std::string TextOf(const Choice& choice);
+  // What may be chosen, in the library's order; never empty.
+  absl::StatusOr<std::vector<Choice>> Candidates() const;
+  std::optional<Trial> MakeTrial(const std::vector<Choice>& candidates) const;
+  Choice Fastest(const std::vector<Choice>& candidates, const Trial& trial) const;
   template <class Results>
-  static std::vector<Candidate> Candidates(const Results& results, int count);
+  std::vector<Choice> Usable(const Results& results, int count) const;
   absl::StatusOr<int64_t> WorkspaceBytes(int algorithm) const;
-  absl::Status Run(const Convolution& convolution, const ConvolutionChoice& choice,
-                   void* workspace) const;
-  absl::Status RunFused(const Convolution& convolution, const ConvolutionChoice& choice,
+  absl::Status EnqueueBy(const Choice& choice, const Convolution& convolution, void* workspace,
+                         cudaStream_t stream) const;
+  absl::Status Run(const Convolution& convolution, const Choice& choice, void* workspace) const;
+  absl::Status RunFused(const Convolution& convolution, const Choice& choice,
                         void* workspace) const;
 
   const ConvolutionShape shape_;
   Cudnn& cudnn_;
   ConvolutionDescriptors descriptors_;
-  ConvolutionChoice choice_;
+  Choice choice_;
 };
 
 }  // namespace partita

@@ -23,6 +23,16 @@ class PinnedMemory : public DeviceMemory {
   ~PinnedMemory() override { cudaFreeHost(data()); }
 };
 
+// Hardware and driver.
+std::string NameOf(int index) {
+  cudaDeviceProp properties = {};
+  int driver = 0;
+  (void)cudaGetDeviceProperties(&properties, index);
+  (void)cudaDriverGetVersion(&driver);
+  return absl::StrCat(properties.name, " sm_", properties.major, properties.minor, " ",
+                      properties.multiProcessorCount, " multiprocessors, driver ", driver);
+}
+
 }  // namespace
 
 absl::Status CudaStatus(cudaError_t code, const char* what) {
@@ -44,7 +54,9 @@ absl::Status CudaDeviceState::MakeCurrent() const {
 CudaDevice::CudaDevice(const DeviceSpec& spec)
     : precision_(spec.precision),
       state_(std::make_shared<CudaDeviceState>(spec.index)),
-      handles_(std::make_shared<VendorHandles>()) {}
+      handles_(std::make_shared<VendorHandles>(
+          spec.algorithms, spec.measure_algorithms ? MakeCudaTrialDevice() : nullptr,
+          NameOf(spec.index))) {}
 
 CudaDevice::~CudaDevice() = default;
 

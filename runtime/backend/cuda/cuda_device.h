@@ -38,6 +38,7 @@ class CudaDeviceState {
 // One GPU. Streams are CUDA streams that do not wait for the default stream; memory is zeroed.
 class CudaDevice : public BackendDevice {
  public:
+  // The GPU that spec.index says must be there.
   explicit CudaDevice(const DeviceSpec& spec);
   ~CudaDevice() override;
 

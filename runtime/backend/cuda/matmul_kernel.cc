@@ -1,10 +1,18 @@
 #include "runtime/backend/cuda/matmul_kernel.h"
 
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "graph/support/status_macros.h"
 
 namespace partita {
 namespace {
+
+constexpr int kMostAlgorithms = 8;  // that are measured
 
 cudaDataType DataTypeOf(NumberType type) {
   switch (type) {
@@ -52,6 +60,11 @@ absl::Status SetPreferences(const CublasLt& blas, cublasLtMatmulPreference_t pre
   const auto workspace = static_cast<uint64_t>(kMostWorkspace);
   RETURN_IF_ERROR(
       SetPreference(blas, preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, workspace));
+  // No sums in place, whose order may change from run to run.
+  constexpr auto kSums = static_cast<uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE |
+                                               CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE);
+  RETURN_IF_ERROR(
+      SetPreference(blas, preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, kSums));
   for (const auto attribute :
        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES}) {
@@ -74,13 +87,7 @@ absl::StatusOr<std::unique_ptr<GemmRunner>> GemmRunner::Prepare(const GemmShape&
   std::unique_ptr<GemmRunner> runner(new GemmRunner(shape, blas));
   RETURN_IF_ERROR(runner->Describe());
   std::lock_guard lock(blas->mutex);
-  const auto known = blas->choices.find(shape);
-  if (known != blas->choices.end()) {
-    runner->choice_ = known->second;
-    return runner;
-  }
   ASSIGN_OR_RETURN(runner->choice_, runner->Choose());
-  blas->choices.emplace(shape, runner->choice_);
   return runner;
 }
 
@@ -123,27 +130,109 @@ absl::Status GemmRunner::SetBias(const float* bias) const {
                       static_cast<const void*>(bias));
 }
 
-absl::StatusOr<GemmChoice> GemmRunner::Choose() const {
+absl::StatusOr<GemmRunner::Choice> GemmRunner::Choose() const {
+  const std::string work = WorkOf(shape_);
   // The library looks at the bias's alignment only.
   RETURN_IF_ERROR(SetBias(reinterpret_cast<const float*>(uintptr_t{kAlignment})));
+  const std::optional<std::string> known = blas_.search.Find(work);
+  if (known.has_value()) {
+    if (const auto choice = Parsed(*known)) return *choice;
+  }
+  ASSIGN_OR_RETURN(const std::vector<Choice> candidates, Candidates());
+  Choice choice = candidates[0];
+  if (const auto trial = MakeTrial(candidates)) choice = Fastest(candidates, *trial);
+  return Parsed(blas_.search.Keep(work, TextOf(choice), known)).value_or(choice);
+}
+
+// An algorithm is plain words that another process may use with the same version of the library.
+std::string GemmRunner::TextOf(const Choice& choice) {
+  std::string text = absl::StrCat("workspace=", choice.workspace_bytes);
+  for (uint64_t word : choice.algorithm.data) absl::StrAppend(&text, " ", absl::Hex(word));
+  return text;
+}
+
+std::optional<GemmRunner::Choice> GemmRunner::Parsed(const std::string& text) const {
+  const std::vector<std::string> words = absl::StrSplit(text, ' ');
+  const auto workspace = NumberNamed("workspace", text, kMostWorkspace);
+  Choice choice;
+  if (!workspace || words.size() != 1 + std::size(choice.algorithm.data)) return std::nullopt;
+  choice.workspace_bytes = *workspace;
+  for (size_t k = 0; k + 1 < words.size(); ++k) {
+    uint64_t word = 0;
+    if (!absl::SimpleHexAtoi(words[k + 1], &word)) return std::nullopt;
+    choice.algorithm.data[k] = word;
+  }
+  cublasLtMatmulHeuristicResult_t result = {};
+  const cublasStatus_t code = blas_.f.cublasLtMatmulAlgoCheck(blas_.handle, product_, a_, b_, c_,
+                                                              c_, &choice.algorithm, &result);
+  const bool fits = code == CUBLAS_STATUS_SUCCESS &&
+                    result.workspaceSize <= static_cast<size_t>(choice.workspace_bytes);
+  if (!fits) return std::nullopt;
+  return choice;
+}
+
+absl::StatusOr<std::vector<GemmRunner::Choice>> GemmRunner::Candidates() const {
   cublasLtMatmulPreference_t preference = nullptr;
   RETURN_IF_ERROR(blas_.Check(blas_.f.cublasLtMatmulPreferenceCreate(&preference), "a preference"));
-  cublasLtMatmulHeuristicResult_t result = {};
+  std::array<cublasLtMatmulHeuristicResult_t, kMostAlgorithms> results = {};
   int found = 0;
   absl::Status status = SetPreferences(blas_, preference);
   if (status.ok()) {
-    status = blas_.Check(blas_.f.cublasLtMatmulAlgoGetHeuristic(blas_.handle, product_, a_, b_, c_,
-                                                                c_, preference, 1, &result, &found),
-                         "choosing an algorithm");
+    status = blas_.Check(
+        blas_.f.cublasLtMatmulAlgoGetHeuristic(blas_.handle, product_, a_, b_, c_, c_, preference,
+                                               kMostAlgorithms, results.data(), &found),
+        "choosing an algorithm");
   }
   blas_.f.cublasLtMatmulPreferenceDestroy(preference);
   RETURN_IF_ERROR(status);
-  if (found == 0) {
-    return absl::UnimplementedError(absl::StrCat("cuBLASLt has no algorithm for a product of ",
-                                                 shape_.m, " x ", shape_.k, " by ", shape_.k, " x ",
-                                                 shape_.n));
+  std::vector<Choice> choices;
+  for (int k = 0; k < found; ++k) {
+    const auto& result = results[static_cast<size_t>(k)];
+    if (result.state != CUBLAS_STATUS_SUCCESS) continue;
+    choices.push_back({result.algo, static_cast<int64_t>(result.workspaceSize)});
   }
-  return GemmChoice{result.algo, static_cast<int64_t>(result.workspaceSize)};
+  if (!choices.empty()) return choices;
+  return absl::UnimplementedError(absl::StrCat("cuBLASLt has no algorithm within ", kMostWorkspace,
+                                               " bytes for a ", WorkOf(shape_)));
+}
+
+std::optional<GemmRunner::Trial> GemmRunner::MakeTrial(
+    const std::vector<Choice>& candidates) const {
+  if (blas_.search.trials == nullptr) return std::nullopt;
+  const GemmShape& s = shape_;
+  int64_t most = 0;
+  for (const Choice& candidate : candidates) most = std::max(most, candidate.workspace_bytes);
+  const int64_t factor = BytesOf(TypeOf(s.precision));
+  constexpr size_t kFactors = 4;
+  Trial trial;
+  for (int64_t bytes :
+       {factor * s.lda * (s.transpose_a ? s.m : s.k), factor * s.ldb * (s.transpose_b ? s.k : s.n),
+        4 * s.ldc * s.n, 4 * s.m, int64_t{2} * 4, most}) {
+    // A product that is multiplied by 0 may be left out: factors are 1 and 0.
+    const float first = trial.memory.size() == kFactors ? 1 : 0;
+    trial.memory.push_back(blas_.search.trials->Take(bytes, first));
+    if (trial.memory.back() == nullptr) return std::nullopt;
+  }
+  const auto floats = [&](size_t k) { return static_cast<float*>(trial.memory[k].get()); };
+  trial.gemm = {s, floats(0), floats(1), s.bias ? floats(3) : nullptr, floats(2), floats(kFactors)};
+  trial.workspace = trial.memory[5];
+  return trial;
+}
+
+// The first of them where none can be measured.
+GemmRunner::Choice GemmRunner::Fastest(const std::vector<Choice>& candidates,
+                                       const Trial& trial) const {
+  Choice best = candidates[0];
+  double least = HUGE_VAL;
+  for (const Choice& candidate : candidates) {
+    const auto ms = blas_.search.trials->Milliseconds([&](cudaStream_t stream) {
+      return EnqueueBy(candidate, trial.gemm, trial.workspace.get(), stream);
+    });
+    if (!ms.ok() || *ms >= least) continue;
+    least = *ms;
+    best = candidate;
+  }
+  return best;
 }
 
 absl::Status GemmRunner::Enqueue(const Gemm& gemm, void* workspace, cudaStream_t stream) const {
@@ -151,14 +240,19 @@ absl::Status GemmRunner::Enqueue(const Gemm& gemm, void* workspace, cudaStream_t
     return absl::InternalError(
         absl::StrCat("a product's matrices should start at multiples of ", kAlignment, " bytes"));
   }
+  return EnqueueBy(choice_, gemm, workspace, stream);
+}
+
+absl::Status GemmRunner::EnqueueBy(const Choice& choice, const Gemm& gemm, void* workspace,
+                                   cudaStream_t stream) const {
   RETURN_IF_ERROR(SetBias(gemm.bias));
   const float one = 1, zero = 0;
   const float* times = HasFactors(shape_) ? gemm.factors : &one;
   const float* before = HasFactors(shape_) ? gemm.factors + 1 : &zero;
   return blas_.Check(
       blas_.f.cublasLtMatmul(blas_.handle, product_, times, gemm.a, a_, gemm.b, b_, before, gemm.c,
-                             c_, gemm.c, c_, &choice_.algorithm, workspace,
-                             static_cast<size_t>(choice_.workspace_bytes), stream),
+                             c_, gemm.c, c_, &choice.algorithm, workspace,
+                             static_cast<size_t>(choice.workspace_bytes), stream),
       "a product");
 }
 

@@ -3,6 +3,9 @@
 #include <cuda_runtime_api.h>
 
 #include <memory>
+#include <optional>
+#include <string>
+#include <vector>
 
 #include "runtime/backend/cuda/vendor_handles.h"
 
@@ -11,9 +14,10 @@ namespace partita {
 // A product made ready for cuBLASLt: descriptors and algorithm.
 class GemmRunner {
  public:
-  // Pointers of later products are multiples of kAlignment bytes. The algorithm is the first that
-  // the library suggests for the shape within kMostWorkspace, remembered in `blas`, which outlives
-  // the runner.
+  // Pointers of later products are multiples of kAlignment bytes. The algorithm is the store's, or
+  // else the fastest of those that the library suggests within kMostWorkspace, measured on zeros in
+  // memory of its own and kept in the store; where there is no memory for that, the first. `blas`
+  // outlives the runner. Waits for the device.
   static absl::StatusOr<std::unique_ptr<GemmRunner>> Prepare(const GemmShape& shape,
                                                              CublasLt* blas);
   ~GemmRunner();
@@ -25,16 +29,36 @@ class GemmRunner {
   static constexpr uint32_t kAlignment = 64;
 
  private:
+  struct Choice {
+    cublasLtMatmulAlgo_t algorithm = {};
+    int64_t workspace_bytes = 0;
+  };
+  // Device memory to measure with.
+  struct Trial {
+    Gemm gemm;
+    std::shared_ptr<void> workspace;
+    std::vector<std::shared_ptr<void>> memory;
+  };
+
   GemmRunner(const GemmShape& shape, CublasLt* blas) : shape_(shape), blas_(*blas) {}
   absl::Status Describe();
   absl::Status SetBias(const float* bias) const;
-  absl::StatusOr<GemmChoice> Choose() const;
+  absl::StatusOr<Choice> Choose() const;
+  // Nothing where the library does not know the algorithm for this shape.
+  std::optional<Choice> Parsed(const std::string& text) const;
+  static std::string TextOf(const Choice& choice);
+  // What the library suggests, in its order; never empty.
+  absl::StatusOr<std::vector<Choice>> Candidates() const;
+  std::optional<Trial> MakeTrial(const std::vector<Choice>& candidates) const;
+  Choice Fastest(const std::vector<Choice>& candidates, const Trial& trial) const;
+  absl::Status EnqueueBy(const Choice& choice, const Gemm& gemm, void* workspace,
+                         cudaStream_t stream) const;
 
   const GemmShape shape_;
   CublasLt& blas_;
   cublasLtMatmulDesc_t product_ = nullptr;
   cublasLtMatrixLayout_t a_ = nullptr, b_ = nullptr, c_ = nullptr;
-  GemmChoice choice_;
+  Choice choice_;
 };
 
 }  // namespace partita

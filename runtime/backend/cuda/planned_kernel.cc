@@ -1,6 +1,9 @@
 #include "runtime/backend/cuda/planned_kernel.h"
 
 #include <algorithm>
+#include <cmath>
+#include <optional>
+#include <string>
 
 #include "graph/support/check.h"
 #include "graph/support/status_macros.h"
@@ -41,14 +44,68 @@ struct StepLauncher {
 
 absl::StatusOr<std::unique_ptr<Kernel>> PlannedKernel::Prepare(
     const KernelSignature& signature, Precision precision, std::shared_ptr<VendorHandles> handles) {
+  std::vector<std::unique_ptr<PlannedKernel>> kernels;
   absl::Status status;
   for (const PlanOptions& options : WaysToPlan(precision)) {
+    if (!kernels.empty() && options.precision != precision) break;
     std::unique_ptr<PlannedKernel> kernel(new PlannedKernel(signature, options, handles));
     status = kernel->PrepareSteps();
-    if (status.ok()) return kernel;
-    if (!absl::IsUnimplemented(status)) return status;
+    if (!status.ok() && !absl::IsUnimplemented(status)) return status;
+    if (!status.ok()) continue;
+    kernels.push_back(std::move(kernel));
+    if (kernels.back()->convolutions_.empty()) break;  // only they have several orders
   }
-  return status;
+  if (kernels.empty()) return status;
+  ASSIGN_OR_RETURN(const size_t fastest, Fastest(kernels, precision));
+  return std::move(kernels[fastest]);
+}
+
+absl::StatusOr<size_t> PlannedKernel::Fastest(
+    const std::vector<std::unique_ptr<PlannedKernel>>& kernels, Precision precision) {
+  if (kernels.size() == 1) return 0;
+  ASSIGN_OR_RETURN(const Cudnn* cudnn, kernels[0]->handles_->cudnn());
+  const std::string work = WorkOf(kernels[0]->signature_, precision);
+  const auto text = [&](size_t k) {
+    return std::string(kernels[k]->options_.channels_last ? "channels_last" : "channels_second");
+  };
+  const auto find = [&](const std::string& choice) {
+    size_t k = 0;
+    while (k < kernels.size() && text(k) != choice) ++k;
+    return k;
+  };
+  const std::optional<std::string> known = cudnn->search.Find(work);
+  if (known.has_value() && find(*known) < kernels.size()) return find(*known);
+  size_t best = 0;
+  double least = HUGE_VAL;
+  for (size_t k = 0; k < kernels.size(); ++k) {
+    const double ms = kernels[k]->Milliseconds(cudnn->search.trials);
+    if (ms >= least) continue;
+    least = ms;
+    best = k;
+  }
+  const size_t kept = find(cudnn->search.Keep(work, text(best), known));
+  return kept < kernels.size() ? kept : best;
+}
+
+double PlannedKernel::Milliseconds(TrialDevice* trials) const {
+  if (trials == nullptr) return HUGE_VAL;
+  WholePieces pieces = WholePiecesOf(signature_);
+  std::vector<std::shared_ptr<void>> memory = {trials->Take(scratch_bytes(), 0)};
+  for (std::vector<TensorArgument>* arguments : {&pieces.inputs, &pieces.outputs}) {
+    const auto& tensors = arguments == &pieces.inputs ? signature_.inputs : signature_.outputs;
+    for (size_t k = 0; k < tensors.size(); ++k) {
+      memory.push_back(trials->Take(tensors[k].type.bytes(), 0));
+      (*arguments)[k].data = tensors[k].present ? memory.back().get() : nullptr;
+    }
+  }
+  for (const auto& piece : memory) {
+    if (piece == nullptr) return HUGE_VAL;
+  }
+  const KernelArguments arguments{pieces.inputs, pieces.outputs, {}, 0};
+  return trials
+      ->Milliseconds(
+          [&](cudaStream_t stream) { return Enqueue(arguments, memory[0].get(), stream); })
+      .value_or(HUGE_VAL);
 }
 
 absl::Status PlannedKernel::PrepareSteps() {

@@ -13,8 +13,9 @@ namespace partita {
 // Every kernel of the cuda backend: enqueues the steps of its plan (plan/kernel_plan.h).
 class PlannedKernel : public CudaKernel {
  public:
-  // On the current device, whose libraries these are. Where a library has no convolution of such
-  // numbers in one order of dimensions it is asked for the other, then for float32.
+  // On the current device, whose libraries these are. A convolution is done in the way of those of
+  // the precision that is the fastest: the store's, or else measured on zeros and kept in the
+  // store; one that the library does not have is left out. Waits for the device.
   static absl::StatusOr<std::unique_ptr<Kernel>> Prepare(const KernelSignature& signature,
                                                          Precision precision,
                                                          std::shared_ptr<VendorHandles> handles);
@@ -29,6 +30,12 @@ class PlannedKernel : public CudaKernel {
                 std::shared_ptr<VendorHandles> handles)
       : signature_(signature), options_(options), handles_(std::move(handles)) {}
   absl::Status PrepareSteps();
+  // HUGE_VAL where it cannot be measured.
+  double Milliseconds(TrialDevice* trials) const;
+  // The number of the fastest of these kernels of one signature; the first's, where none can be
+  // measured. Not empty.
+  static absl::StatusOr<size_t> Fastest(const std::vector<std::unique_ptr<PlannedKernel>>& kernels,
+                                        Precision precision);
 
   const KernelSignature signature_;
   const PlanOptions options_;

@@ -5,7 +5,7 @@
 
 namespace partita {
 
-absl::StatusOr<std::unique_ptr<Cudnn>> Cudnn::Open() {
+absl::StatusOr<std::unique_ptr<Cudnn>> Cudnn::Open(const AlgorithmSearch& search) {
   ASSIGN_OR_RETURN(const CudnnFunctions functions, LoadCudnn());
   cudnnHandle_t handle = nullptr;
   if (const cudnnStatus_t code = functions.cudnnCreate(&handle); code != CUDNN_STATUS_SUCCESS) {
@@ -15,6 +15,8 @@ absl::StatusOr<std::unique_ptr<Cudnn>> Cudnn::Open() {
   auto cudnn = std::make_unique<Cudnn>();
   cudnn->f = functions;
   cudnn->handle = handle;
+  cudnn->search = search;
+  absl::StrAppend(&cudnn->search.device, ", cuDNN ", functions.cudnnGetVersion());
   return cudnn;
 }
 
@@ -26,7 +28,7 @@ absl::Status Cudnn::Check(cudnnStatus_t code, const char* what) const {
   return absl::InternalError(text);
 }
 
-absl::StatusOr<std::unique_ptr<CublasLt>> CublasLt::Open() {
+absl::StatusOr<std::unique_ptr<CublasLt>> CublasLt::Open(const AlgorithmSearch& search) {
   ASSIGN_OR_RETURN(const CublasLtFunctions functions, LoadCublasLt());
   cublasLtHandle_t handle = nullptr;
   if (const cublasStatus_t code = functions.cublasLtCreate(&handle);
@@ -37,6 +39,8 @@ absl::StatusOr<std::unique_ptr<CublasLt>> CublasLt::Open() {
   auto cublaslt = std::make_unique<CublasLt>();
   cublaslt->f = functions;
   cublaslt->handle = handle;
+  cublaslt->search = search;
+  absl::StrAppend(&cublaslt->search.device, ", cuBLASLt ", functions.cublasLtGetVersion());
   return cublaslt;
 }
 

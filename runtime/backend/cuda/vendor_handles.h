@@ -4,28 +4,17 @@
 #include <mutex>
 #include <utility>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
+#include "runtime/backend/cuda/algorithm_search.h"
 #include "runtime/backend/cuda/plan/kernel_plan.h"
 #include "runtime/backend/cuda/vendor_library.h"
 
 namespace partita {
 
-// Temporary memory that a library's algorithm may take at most, in bytes.
-constexpr int64_t kMostWorkspace = int64_t{256} << 20;
-
-// How a convolution is run: found once for each shape and device.
-struct ConvolutionChoice {
-  int algorithm = 0;  // of the pass: cudnnConvolution{Fwd,BwdData,BwdFilter}Algo_t
-  cudnnMathType_t math = CUDNN_FMA_MATH;
-  int64_t workspace_bytes = 0;
-  bool fused = false;  // the library does bias and activation in the same call
-};
-
-// cuDNN on one device. `mutex` guards the handle, whose stream is set for each call, and the
-// choices.
+// cuDNN on one device. `mutex` guards the handle, whose stream is set for each call.
 struct Cudnn {
-  static absl::StatusOr<std::unique_ptr<Cudnn>> Open();
+  // `search` is the device's; the library's version is added to it.
+  static absl::StatusOr<std::unique_ptr<Cudnn>> Open(const AlgorithmSearch& search);
   ~Cudnn() { f.cudnnDestroy(handle); }
 
   // Internal (ResourceExhausted for lack of memory, Unimplemented for what it cannot do) with the
@@ -34,45 +23,56 @@ struct Cudnn {
 
   CudnnFunctions f;
   cudnnHandle_t handle = nullptr;
+  AlgorithmSearch search;
   std::mutex mutex;
-  absl::flat_hash_map<ConvolutionShape, ConvolutionChoice> choices;
-};
-
-struct GemmChoice {
-  cublasLtMatmulAlgo_t algorithm = {};
-  int64_t workspace_bytes = 0;
 };
 
 struct CublasLt {
-  static absl::StatusOr<std::unique_ptr<CublasLt>> Open();
+  static absl::StatusOr<std::unique_ptr<CublasLt>> Open(const AlgorithmSearch& search);
   ~CublasLt() { f.cublasLtDestroy(handle); }
   absl::Status Check(cublasStatus_t code, const char* what) const;
 
   CublasLtFunctions f;
   cublasLtHandle_t handle = nullptr;
-  std::mutex mutex;  // of the choices
-  absl::flat_hash_map<GemmShape, GemmChoice> choices;
+  AlgorithmSearch search;
+  std::mutex mutex;  // of measuring
 };
 
 // The libraries of one device, each opened when it is first asked for, by a thread whose current
 // device it is.
 class VendorHandles {
  public:
+  // Algorithms are kept in `store`, which outlives the handles, or, where it is null, in a store of
+  // their own. `trials` null: nothing is measured. `device`: hardware and driver, with versions.
+  VendorHandles(AlgorithmStore* store, std::unique_ptr<TrialDevice> trials, std::string device)
+      : trials_(std::move(trials)),
+        search_{store == nullptr ? &own_store_ : store, trials_.get(), std::move(device)} {}
+
   absl::StatusOr<Cudnn*> cudnn() { return Opened(cudnn_); }
   absl::StatusOr<CublasLt*> cublaslt() { return Opened(cublaslt_); }
+  // Of whole kernels.
+  const AlgorithmSearch& search() const { return search_; }
+  // In the place of those that would be opened.
+  void Use(std::unique_ptr<Cudnn> cudnn, std::unique_ptr<CublasLt> cublaslt) {
+    cudnn_ = std::move(cudnn);
+    cublaslt_ = std::move(cublaslt);
+  }
 
  private:
   template <class Library>
   absl::StatusOr<Library*> Opened(std::unique_ptr<Library>& library) {
     std::lock_guard lock(mutex_);
     if (library == nullptr) {
-      auto opened = Library::Open();
+      auto opened = Library::Open(search_);
       if (!opened.ok()) return opened.status();
       library = *std::move(opened);
     }
     return library.get();
   }
 
+  AlgorithmStore own_store_;
+  const std::unique_ptr<TrialDevice> trials_;
+  const AlgorithmSearch search_;
   std::mutex mutex_;
   std::unique_ptr<Cudnn> cudnn_;
   std::unique_ptr<CublasLt> cublaslt_;

@@ -31,9 +31,6 @@ namespace partita {
   X(cudnnCreateActivationDescriptor)                \
   X(cudnnDestroyActivationDescriptor)               \
   X(cudnnSetActivationDescriptor)                   \
-  X(cudnnFindConvolutionForwardAlgorithmEx)         \
-  X(cudnnFindConvolutionBackwardDataAlgorithmEx)    \
-  X(cudnnFindConvolutionBackwardFilterAlgorithmEx)  \
   X(cudnnGetConvolutionForwardAlgorithm_v7)         \
   X(cudnnGetConvolutionBackwardDataAlgorithm_v7)    \
   X(cudnnGetConvolutionBackwardFilterAlgorithm_v7)  \
@@ -59,6 +56,7 @@ namespace partita {
   X(cublasLtMatmulPreferenceDestroy)      \
   X(cublasLtMatmulPreferenceSetAttribute) \
   X(cublasLtMatmulAlgoGetHeuristic)       \
+  X(cublasLtMatmulAlgoCheck)              \
   X(cublasLtMatmul)
 
 #define PARTITA_TABLE_ENTRY(name) decltype(&::name) name = nullptr;

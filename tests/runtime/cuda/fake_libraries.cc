@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <new>
 
 #include "graph/support/check.h"
 #include "tests/runtime/cuda/host_run.h"
@@ -87,9 +88,9 @@ void FillDescriptors(CudnnFunctions& f) {
 template <class Perf>
 cudnnStatus_t Guess(cudnnHandle_t handle, int wanted, int* found, Perf* results) {
   ++CallsOf(handle).guesses;
-  CHECK(wanted >= 3);
-  *found = 3;
-  for (int k = 0; k < 3; ++k) {
+  CHECK(wanted >= kLastAlgorithm);
+  *found = kLastAlgorithm;
+  for (int k = 0; k < kLastAlgorithm; ++k) {
     results[k].algo = static_cast<decltype(results[k].algo)>(k + 1);
     results[k].status = CUDNN_STATUS_SUCCESS;
     results[k].determinism = k == 0 ? CUDNN_NON_DETERMINISTIC : CUDNN_DETERMINISTIC;
@@ -99,8 +100,9 @@ cudnnStatus_t Guess(cudnnHandle_t handle, int wanted, int* found, Perf* results)
 }
 
 cudnnStatus_t Workspace(int algorithm, size_t* bytes) {
-  *bytes =
-      algorithm == kFittingAlgorithm ? kFittingWorkspace : static_cast<size_t>(kMostWorkspace) + 1;
+  if (algorithm > kLastAlgorithm) return CUDNN_STATUS_NOT_SUPPORTED;
+  *bytes = algorithm < kFirstFittingAlgorithm ? static_cast<size_t>(kMostWorkspace) + 1
+                                              : kFittingWorkspace;
   return CUDNN_STATUS_SUCCESS;
 }
 
@@ -115,13 +117,6 @@ void FillChoices(CudnnFunctions& f) {
   f.cudnnGetConvolutionBackwardFilterAlgorithm_v7 =
       [](cudnnHandle_t h, auto, auto, auto, auto, int n, int* found,
          cudnnConvolutionBwdFilterAlgoPerf_t* r) { return Guess(h, n, found, r); };
-  f.cudnnFindConvolutionForwardAlgorithmEx = [](auto...) { return CUDNN_STATUS_NOT_SUPPORTED; };
-  f.cudnnFindConvolutionBackwardDataAlgorithmEx = [](auto...) {
-    return CUDNN_STATUS_NOT_SUPPORTED;
-  };
-  f.cudnnFindConvolutionBackwardFilterAlgorithmEx = [](auto...) {
-    return CUDNN_STATUS_NOT_SUPPORTED;
-  };
   f.cudnnGetConvolutionForwardWorkspaceSize = [](auto, auto, auto, auto, auto,
                                                  cudnnConvolutionFwdAlgo_t a,
                                                  size_t* bytes) { return Workspace(a, bytes); };
@@ -279,14 +274,27 @@ void FillProducts(CublasLtFunctions& f) {
          cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t, auto,
          int wanted, cublasLtMatmulHeuristicResult_t* results, int* found) {
         ++CallsOf(handle).guesses;
-        CHECK(wanted >= 1);
+        CHECK(wanted > kLastProduct - kFirstProduct);
         (void)GemmOf(FakeOf<FakeProduct>(p), FakeOf<FakeLayout>(a), FakeOf<FakeLayout>(b),
                      FakeOf<FakeLayout>(c));
-        results[0].algo.data[0] = kProductAlgorithm;
-        results[0].workspaceSize = kFittingWorkspace;
-        *found = 1;
+        *found = 0;
+        for (int algorithm = kFirstProduct; algorithm <= kLastProduct; ++algorithm) {
+          results[*found].algo.data[0] = static_cast<uint64_t>(algorithm);
+          results[*found].algo.data[7] = ~uint64_t{0};
+          results[*found].workspaceSize = kFittingWorkspace;
+          results[*found].state = CUBLAS_STATUS_SUCCESS;
+          ++*found;
+        }
         return CUBLAS_STATUS_SUCCESS;
       };
+  f.cublasLtMatmulAlgoCheck = [](auto, auto, auto, auto, auto, auto,
+                                 const cublasLtMatmulAlgo_t* algorithm,
+                                 cublasLtMatmulHeuristicResult_t* result) {
+    const bool known = algorithm->data[0] >= kFirstProduct && algorithm->data[0] <= kLastProduct &&
+                       algorithm->data[7] == ~uint64_t{0};
+    result->workspaceSize = kFittingWorkspace;
+    return known ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE;
+  };
   f.cublasLtMatmul = [](cublasLtHandle_t handle, cublasLtMatmulDesc_t p, const void* times,
                         const void* a, cublasLtMatrixLayout_t ad, const void* b,
                         cublasLtMatrixLayout_t bd, const void* before, const void* c,
@@ -303,7 +311,7 @@ void FillProducts(CublasLtFunctions& f) {
     gemm.b = b;
     const auto* factors = static_cast<const float*>(times);
     if (gemm.shape.precision == Precision::kFloat16) {
-      CHECK(before == factors + 1);
+      CHECK(before == factors + 1 && factors[0] != 0 && factors[1] == 0);
       gemm.factors = factors;
     } else {
       CHECK(factors[0] == 1 && *static_cast<const float*>(before) == 0);
@@ -318,8 +326,27 @@ void FillProducts(CublasLtFunctions& f) {
 
 }  // namespace
 
-std::unique_ptr<Cudnn> FakeCudnn(FakeCalls* calls) {
+std::shared_ptr<void> FakeTrials::Take(int64_t bytes, float first) {
+  if (clock_ == nullptr) return nullptr;
+  constexpr auto kAlignment = std::align_val_t{256};
+  const auto size = std::max(static_cast<size_t>(bytes), sizeof first);
+  void* const data = ::operator new(size, kAlignment);
+  std::memset(data, 0, size);
+  std::memcpy(data, &first, sizeof first);
+  return std::shared_ptr<void>(data, [](void* p) { ::operator delete(p, kAlignment); });
+}
+
+absl::StatusOr<double> FakeTrials::Milliseconds(
+    const std::function<absl::Status(cudaStream_t)>& enqueue) {
+  const absl::Status status = enqueue(nullptr);
+  if (!status.ok() && !ignore_errors_) return status;
+  ++measured_;
+  return clock_();
+}
+
+std::unique_ptr<Cudnn> FakeCudnn(FakeCalls* calls, const AlgorithmSearch& search) {
   auto cudnn = std::make_unique<Cudnn>();
+  cudnn->search = search;
   CudnnFunctions& f = cudnn->f;
   f.cudnnGetErrorString = [](cudnnStatus_t) { return "a fake library's error"; };
   f.cudnnDestroy = [](cudnnHandle_t) { return CUDNN_STATUS_SUCCESS; };
@@ -331,8 +358,9 @@ std::unique_ptr<Cudnn> FakeCudnn(FakeCalls* calls) {
   return cudnn;
 }
 
-std::unique_ptr<CublasLt> FakeCublasLt(FakeCalls* calls) {
+std::unique_ptr<CublasLt> FakeCublasLt(FakeCalls* calls, const AlgorithmSearch& search) {
   auto blas = std::make_unique<CublasLt>();
+  blas->search = search;
   CublasLtFunctions& f = blas->f;
   f.cublasLtGetStatusString = [](cublasStatus_t) { return "a fake library's error"; };
   f.cublasLtDestroy = [](cublasLtHandle_t) { return CUBLAS_STATUS_SUCCESS; };

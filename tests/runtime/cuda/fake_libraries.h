@@ -1,13 +1,14 @@
 #pragma once
 
+#include <functional>
+
 #include "runtime/backend/cuda/vendor_handles.h"
 
 namespace partita {
 
 // Tables of functions in the places of cuDNN's and cuBLASLt's that compute on the host, in plain
 // loops, what their descriptors say: they show that descriptors, operands and algorithms are handed
-// over as those libraries define them, where there is no GPU. They measure nothing: an algorithm is
-// chosen by the library's guess. Every call counts in `calls`.
+// over as those libraries define them, where there is no GPU. Every call counts in `calls`.
 struct FakeCalls {
   int guesses = 0, products = 0, convolutions = 0;
   int last_algorithm = -1;
@@ -15,13 +16,32 @@ struct FakeCalls {
   cudnnMathType_t last_math = CUDNN_DEFAULT_MATH;
 };
 
-// What the fake cuDNN offers for each pass, best first: one whose bits change, one whose workspace
-// is too large, one that fits.
-constexpr int kFittingAlgorithm = 3;
+// What the fake cuDNN offers for each pass, best first: 1, whose bits change; 2, whose workspace is
+// too large; from 3 to 5, which fit.
+constexpr int kFirstFittingAlgorithm = 3, kLastAlgorithm = 5;
+// What the fake cuBLASLt offers, best first.
+constexpr int kFirstProduct = 42, kLastProduct = 44;
 constexpr size_t kFittingWorkspace = 1 << 20;
-constexpr uint64_t kProductAlgorithm = 42;
 
-std::unique_ptr<Cudnn> FakeCudnn(FakeCalls* calls);
-std::unique_ptr<CublasLt> FakeCublasLt(FakeCalls* calls);
+std::unique_ptr<Cudnn> FakeCudnn(FakeCalls* calls, const AlgorithmSearch& search);
+std::unique_ptr<CublasLt> FakeCublasLt(FakeCalls* calls, const AlgorithmSearch& search);
+
+// Host memory in the place of a device's, and times that a test makes up.
+class FakeTrials : public TrialDevice {
+ public:
+  // `clock` is asked behind each piece of work; null: there is no memory.
+  explicit FakeTrials(std::function<double()> clock = nullptr) : clock_(std::move(clock)) {}
+  std::shared_ptr<void> Take(int64_t bytes, float first) override;
+  absl::StatusOr<double> Milliseconds(
+      const std::function<absl::Status(cudaStream_t)>& enqueue) override;
+  // Whether work that fails is given a time all the same: own kernels, which there is no GPU for.
+  void IgnoreErrors() { ignore_errors_ = true; }
+  int measured() const { return measured_; }
+
+ private:
+  const std::function<double()> clock_;
+  bool ignore_errors_ = false;
+  int measured_ = 0;
+};
 
 }  // namespace partita

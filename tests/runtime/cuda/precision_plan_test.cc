@@ -114,6 +114,7 @@ TEST(CudaPrecisionTest, SumsOfAConvolutionStayWithinFloat16) {
 
 TEST(CudaPrecisionTest, TensorCoresAreGivenChannelsLastFirstAndFloat32IsTheLastResort) {
   EXPECT_EQ(WaysToPlan(Precision::kFloat32).size(), 1u);
+  EXPECT_EQ(WaysToPlan(Precision::kTf32).size(), 2u);
   for (Precision precision : {Precision::kFloat16, Precision::kBfloat16}) {
     const std::vector<PlanOptions> ways = WaysToPlan(precision);
     EXPECT_EQ(ways.front(), (PlanOptions{precision, true}));

@@ -63,8 +63,11 @@ class FakeDevice {
   }
 
   FakeCalls cudnn_calls, blas_calls;
-  std::unique_ptr<Cudnn> cudnn = FakeCudnn(&cudnn_calls);
-  std::unique_ptr<CublasLt> blas = FakeCublasLt(&blas_calls);
+  AlgorithmStore store;
+  FakeTrials trials;
+  const AlgorithmSearch search{&store, &trials, "fake"};
+  std::unique_ptr<Cudnn> cudnn = FakeCudnn(&cudnn_calls, search);
+  std::unique_ptr<CublasLt> blas = FakeCublasLt(&blas_calls, search);
 
  private:
   template <class Work>
@@ -131,64 +134,17 @@ TEST(VendorCallsTest, ProductsOfEveryPrecisionAndOrderAreHandedOver) {
   }
 }
 
-ConvolutionShape SomeConvolution() {
-  ConvolutionShape shape;
-  shape.x = {2, 3, 8, 8};
-  shape.w = {4, 3, 3, 3};
-  shape.y = {2, 4, 8, 8};
-  shape.pad = {1, 1};
-  return shape;
-}
-
-TEST(VendorCallsTest, TheFirstDeterministicAlgorithmThatFitsIsTakenAndRemembered) {
-  for (auto pass : {ConvolutionPass::kForward, ConvolutionPass::kData, ConvolutionPass::kFilter}) {
-    FakeDevice device;
-    ConvolutionShape shape = SomeConvolution();
-    shape.pass = pass;
-    for (int k = 0; k < 3; ++k) {
-      const auto runner = ConvolutionRunner::Prepare(shape, device.cudnn.get());
-      ASSERT_TRUE(runner.ok()) << runner.status();
-      EXPECT_EQ((*runner)->workspace_bytes(), static_cast<int64_t>(kFittingWorkspace));
-      const AlignedFloats data(size_t{4} * 2 * 4 * 64);
-      auto* floats = static_cast<float*>(data.data());
-      Convolution convolution;
-      convolution.shape = shape;
-      convolution.x = convolution.w = convolution.y = floats;
-      ASSERT_TRUE((*runner)->Enqueue(convolution, nullptr, nullptr).ok());
-    }
-    EXPECT_EQ(device.cudnn_calls.guesses, 1);
-    EXPECT_EQ(device.cudnn_calls.last_algorithm, kFittingAlgorithm);
-    EXPECT_EQ(device.cudnn_calls.last_workspace, kFittingWorkspace);
-    EXPECT_EQ(device.cudnn_calls.last_math, CUDNN_FMA_MATH);
-  }
-}
-
-TEST(VendorCallsTest, TensorCoresAreTakenOnlyWhereTf32IsAllowed) {
-  FakeDevice device;
-  ConvolutionShape shape = SomeConvolution();
-  shape.precision = Precision::kTf32;
-  const auto runner = ConvolutionRunner::Prepare(shape, device.cudnn.get());
-  ASSERT_TRUE(runner.ok()) << runner.status();
-  EXPECT_EQ(device.cudnn->choices.begin()->second.math, CUDNN_TENSOR_OP_MATH);
-}
-
-TEST(VendorCallsTest, AProductsAlgorithmIsChosenOnceAndItsMatricesMustBeAligned) {
+TEST(VendorCallsTest, AProductsMatricesMustBeAligned) {
   FakeDevice device;
   const GemmShape shape{false, false, 8, 4, 2, 8, 2, 8};
   const AlignedFloats data(size_t{4} * 64);
   auto* floats = static_cast<float*>(data.data());
-  for (int k = 0; k < 3; ++k) {
-    const auto runner = GemmRunner::Prepare(shape, device.blas.get());
-    ASSERT_TRUE(runner.ok()) << runner.status();
-    EXPECT_TRUE(
-        (*runner)->Enqueue({shape, floats, floats, nullptr, floats}, nullptr, nullptr).ok());
-    EXPECT_EQ(
-        (*runner)->Enqueue({shape, floats + 1, floats, nullptr, floats}, nullptr, nullptr).code(),
-        absl::StatusCode::kInternal);
-  }
-  EXPECT_EQ(device.blas_calls.guesses, 1);
-  EXPECT_EQ(device.blas_calls.last_algorithm, static_cast<int>(kProductAlgorithm));
-  EXPECT_EQ(device.blas_calls.last_workspace, kFittingWorkspace);
+  const auto runner = GemmRunner::Prepare(shape, device.blas.get());
+  ASSERT_TRUE(runner.ok()) << runner.status();
+  EXPECT_TRUE((*runner)->Enqueue({shape, floats, floats, nullptr, floats}, nullptr, nullptr).ok());
+  EXPECT_EQ(
+      (*runner)->Enqueue({shape, floats + 1, floats, nullptr, floats}, nullptr, nullptr).code(),
+      absl::StatusCode::kInternal);
 }
 
 }  // namespace

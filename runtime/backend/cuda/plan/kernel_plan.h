@@ -96,8 +96,10 @@ struct PlanOptions {
   friend bool operator==(const PlanOptions&, const PlanOptions&) = default;
 };
 
-// The ways to do kernels in, the best first: tensor cores read channels last. The last is for what
-// the library has in float32 only.
+// The ways to do kernels in, of which the fastest is to be found by measuring; where that cannot
+// be, the first. Tensor cores read channels last: factors of 16 bits, which are converted anyway,
+// go into that order at once; floats of TF32 go through scratch memory for it, as the library may
+// do itself. A last way of another precision is for what the library has in float32 only.
 std::vector<PlanOptions> WaysToPlan(Precision precision);
 
 // The type of the factors.
@@ -116,7 +118,13 @@ absl::StatusOr<KernelPlan> PlanKernel(const KernelSignature& signature,
                                       const KernelArguments& arguments, void* scratch,
                                       const PlanOptions& options = {});
 
-// The plan of a signature without data: its pieces are whole tensors at null.
+// Arguments of a launch whose pieces are whole tensors, at null.
+struct WholePieces {
+  std::vector<TensorArgument> inputs, outputs;
+};
+WholePieces WholePiecesOf(const KernelSignature& signature);
+
+// The plan of a signature without data: of its whole pieces.
 absl::StatusOr<KernelPlan> PlanShapes(const KernelSignature& signature,
                                       const PlanOptions& options = {});
 

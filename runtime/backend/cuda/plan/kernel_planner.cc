@@ -64,7 +64,7 @@ std::vector<PlanOptions> WaysToPlan(Precision precision) {
     case Precision::kFloat32:
       break;
     case Precision::kTf32:
-      return {{precision, false}};
+      return {{precision, false}, {precision, true}};
     case Precision::kFloat16:
     case Precision::kBfloat16:
       return {{precision, true}, {precision, false}, {Precision::kFloat32, false}};
@@ -191,16 +191,21 @@ absl::StatusOr<KernelPlan> PlanKernel(const KernelSignature& signature,
   return planner.Finish();
 }
 
+WholePieces WholePiecesOf(const KernelSignature& signature) {
+  const auto pieces = [](const std::vector<KernelTensor>& tensors) {
+    std::vector<TensorArgument> arguments;
+    for (const KernelTensor& t : tensors) {
+      arguments.push_back({nullptr, Box::Full(t.type.shape), t.type.shape});
+    }
+    return arguments;
+  };
+  return {pieces(signature.inputs), pieces(signature.outputs)};
+}
+
 absl::StatusOr<KernelPlan> PlanShapes(const KernelSignature& signature,
                                       const PlanOptions& options) {
-  std::vector<TensorArgument> in, out;
-  for (const KernelTensor& t : signature.inputs) {
-    in.push_back({nullptr, Box::Full(t.type.shape), t.type.shape});
-  }
-  for (const KernelTensor& t : signature.outputs) {
-    out.push_back({nullptr, Box::Full(t.type.shape), t.type.shape});
-  }
-  return PlanKernel(signature, {in, out, {}, 0}, nullptr, options);
+  const WholePieces pieces = WholePiecesOf(signature);
+  return PlanKernel(signature, {pieces.inputs, pieces.outputs, {}, 0}, nullptr, options);
 }
 
 }  // namespace partita

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/strings/string_view.h"
+#include "runtime/backend/algorithm_store.h"
+#include "runtime/backend/cuda/plan/kernel_plan.h"
+#include "runtime/backend/cuda/trial_device.h"
+
+namespace partita {
+
+// Temporary memory that a library's algorithm may take at most, in bytes.
+constexpr int64_t kMostWorkspace = int64_t{256} << 20;
+
+// How algorithms of one library on one device are found: in the store, or else by measuring. The
+// store outlives it, as do the trials.
+struct AlgorithmSearch {
+  AlgorithmStore* store = nullptr;
+  TrialDevice* trials = nullptr;  // null: nothing is measured
+  std::string device;             // hardware, driver and library, with versions
+
+  std::optional<std::string> Find(const std::string& work) const {
+    return store->Find(device, work);
+  }
+  // The choice that is kept, which another device may have made. `found`: what Find gave; where it
+  // gave anything, that was of no use and makes place.
+  std::string Keep(const std::string& work, const std::string& choice,
+                   const std::optional<std::string>& found) const {
+    if (!found.has_value()) return store->Add({device, work, choice});
+    store->Replace({device, work, choice});
+    return choice;
+  }
+};
+
+// What is looked for, as the store's keys.
+std::string WorkOf(const ConvolutionShape& shape);
+std::string WorkOf(const GemmShape& shape);
+std::string WorkOf(const KernelSignature& signature, Precision precision);
+
+// The number behind "NAME=" in a text of such words; nullopt without one in [0, most].
+std::optional<int64_t> NumberNamed(absl::string_view name, absl::string_view text, int64_t most);
+
+}  // namespace partita

@@ -1,0 +1,63 @@
+#include "runtime/backend/cuda/trial_device.h"
+
+#include <algorithm>
+#include <array>
+
+#include "graph/support/status_macros.h"
+#include "runtime/backend/cuda/cuda_status.h"
+
+namespace partita {
+namespace {
+
+constexpr size_t kRuns = 5;
+
+struct TimingEvent {
+  ~TimingEvent() {
+    if (event != nullptr) cudaEventDestroy(event);
+  }
+  absl::Status Make() { return CudaStatus(cudaEventCreate(&event), "a new event"); }
+  cudaEvent_t event = nullptr;
+};
+
+class CudaTrialDevice : public TrialDevice {
+ public:
+  std::shared_ptr<void> Take(int64_t bytes, float first) override {
+    void* data = nullptr;
+    const auto size = static_cast<size_t>(std::max<int64_t>(bytes, sizeof first));
+    if (cudaMalloc(&data, size) != cudaSuccess) {
+      (void)cudaGetLastError();
+      return nullptr;
+    }
+    std::shared_ptr<void> memory(data, [](void* p) { cudaFree(p); });
+    if (cudaMemset(data, 0, size) != cudaSuccess) return nullptr;
+    const cudaError_t code = cudaMemcpy(data, &first, sizeof first, cudaMemcpyHostToDevice);
+    return code == cudaSuccess ? memory : nullptr;
+  }
+
+  absl::StatusOr<double> Milliseconds(
+      const std::function<absl::Status(cudaStream_t)>& enqueue) override {
+    TimingEvent start, end;
+    RETURN_IF_ERROR(start.Make());
+    RETURN_IF_ERROR(end.Make());
+    RETURN_IF_ERROR(enqueue(nullptr));
+    std::array<double, kRuns> times = {};
+    for (double& ms : times) {
+      RETURN_IF_ERROR(CudaStatus(cudaEventRecord(start.event, nullptr), "measuring"));
+      RETURN_IF_ERROR(enqueue(nullptr));
+      RETURN_IF_ERROR(CudaStatus(cudaEventRecord(end.event, nullptr), "measuring"));
+      RETURN_IF_ERROR(CudaStatus(cudaEventSynchronize(end.event), "measuring"));
+      float elapsed = 0;
+      RETURN_IF_ERROR(
+          CudaStatus(cudaEventElapsedTime(&elapsed, start.event, end.event), "measuring"));
+      ms = static_cast<double>(elapsed);
+    }
+    std::nth_element(times.begin(), times.begin() + kRuns / 2, times.end());
+    return times[kRuns / 2];
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<TrialDevice> MakeCudaTrialDevice() { return std::make_unique<CudaTrialDevice>(); }
+
+}  // namespace partita

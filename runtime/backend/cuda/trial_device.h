@@ -1,0 +1,28 @@
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <functional>
+#include <memory>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace partita {
+
+// Memory and a clock of a device, to measure algorithms with.
+class TrialDevice {
+ public:
+  virtual ~TrialDevice() = default;
+  // Zeroed but for its first float, at a multiple of 256 bytes; null where there is not enough.
+  virtual std::shared_ptr<void> Take(int64_t bytes, float first) = 0;
+  // What the work takes on the device, which it waits for: the median of some runs behind a first
+  // one that is not counted. The first error of enqueuing it.
+  virtual absl::StatusOr<double> Milliseconds(
+      const std::function<absl::Status(cudaStream_t)>& enqueue) = 0;
+};
+
+// The GPU that is the calling thread's current one at each call.
+std::unique_ptr<TrialDevice> MakeCudaTrialDevice();
+
+}  // namespace partita

@@ -1,0 +1,202 @@
+// Which algorithms of cuDNN and cuBLASLt are taken, by fake libraries, memory and clocks.
+#include <gtest/gtest.h>
+
+#include <memory>
+
+#include "absl/strings/str_cat.h"
+#include "runtime/backend/cuda/conv_kernel.h"
+#include "runtime/backend/cuda/matmul_kernel.h"
+#include "runtime/backend/cuda/planned_kernel.h"
+#include "tests/runtime/cuda/fake_libraries.h"
+
+namespace partita {
+namespace {
+
+ConvolutionShape SomeConvolution(ConvolutionPass pass = ConvolutionPass::kForward) {
+  ConvolutionShape shape;
+  shape.pass = pass;
+  shape.x = {2, 3, 8, 8};
+  shape.w = {4, 3, 3, 3};
+  shape.y = {2, 4, 8, 8};
+  shape.pad = {1, 1};
+  return shape;
+}
+
+constexpr GemmShape kProduct{false, false, 8, 4, 2, 8, 2, 8};
+
+// Libraries on which algorithm number k takes (k - fastest)^2 milliseconds.
+struct Libraries {
+  explicit Libraries(AlgorithmStore* store, int fastest = 0)
+      : trials(fastest == 0 ? FakeTrials() : FakeTrials([this, fastest] {
+          const int distance = calls.last_algorithm - fastest;
+          return static_cast<double>(distance * distance);
+        })),
+        search{store, &trials, "fake"},
+        cudnn(FakeCudnn(&calls, search)),
+        blas(FakeCublasLt(&calls, search)) {}
+
+  // What a convolution and a product run with.
+  FakeCalls Convolve(const ConvolutionShape& shape) {
+    const auto runner = ConvolutionRunner::Prepare(shape, cudnn.get());
+    EXPECT_TRUE(runner.ok()) << runner.status();
+    EXPECT_EQ((*runner)->workspace_bytes(), static_cast<int64_t>(kFittingWorkspace));
+    std::vector<float> data(1024);
+    Convolution convolution;
+    convolution.shape = shape;
+    convolution.x = convolution.w = convolution.y = data.data();
+    EXPECT_TRUE((*runner)->Enqueue(convolution, nullptr, nullptr).ok());
+    return calls;
+  }
+  FakeCalls Multiply() {
+    const auto runner = GemmRunner::Prepare(kProduct, blas.get());
+    EXPECT_TRUE(runner.ok()) << runner.status();
+    alignas(64) float data[64] = {};
+    EXPECT_TRUE((*runner)->Enqueue({kProduct, data, data, nullptr, data}, nullptr, nullptr).ok());
+    return calls;
+  }
+
+  FakeCalls calls;
+  FakeTrials trials;
+  const AlgorithmSearch search;
+  std::unique_ptr<Cudnn> cudnn;
+  std::unique_ptr<CublasLt> blas;
+};
+
+TEST(AlgorithmChoiceTest, WhereNothingCanBeMeasuredTheFirstThatIsRepeatableAndFitsIsKept) {
+  for (auto pass : {ConvolutionPass::kForward, ConvolutionPass::kData, ConvolutionPass::kFilter}) {
+    AlgorithmStore store;
+    Libraries libraries(&store);
+    for (int k = 0; k < 3; ++k) {
+      const FakeCalls calls = libraries.Convolve(SomeConvolution(pass));
+      EXPECT_EQ(calls.guesses, 1);
+      EXPECT_EQ(calls.last_algorithm, kFirstFittingAlgorithm);
+      EXPECT_EQ(calls.last_workspace, kFittingWorkspace);
+      EXPECT_EQ(calls.last_math, CUDNN_FMA_MATH);
+    }
+  }
+  AlgorithmStore store;
+  Libraries libraries(&store);
+  for (int k = 0; k < 3; ++k) {
+    EXPECT_EQ(libraries.Multiply().last_algorithm, kFirstProduct);
+    EXPECT_EQ(libraries.calls.guesses, 1);
+    EXPECT_EQ(libraries.calls.last_workspace, kFittingWorkspace);
+  }
+}
+
+TEST(AlgorithmChoiceTest, TheFastestIsTakenAndMeasuredOnceForAllDevicesOfAStore) {
+  AlgorithmStore store;
+  Libraries libraries(&store, 4);
+  for (int k = 0; k < 2; ++k) EXPECT_EQ(libraries.Convolve(SomeConvolution()).last_algorithm, 4);
+  EXPECT_EQ(libraries.trials.measured(), kLastAlgorithm - kFirstFittingAlgorithm + 1);
+  Libraries products(&store, 43);
+  for (int k = 0; k < 2; ++k) EXPECT_EQ(products.Multiply().last_algorithm, 43);
+  EXPECT_EQ(products.trials.measured(), kLastProduct - kFirstProduct + 1);
+
+  // Another device, in another process, which would measure otherwise.
+  AlgorithmStore read(store.Added());
+  EXPECT_EQ(store.Added().size(), 2u);
+  Libraries other(&read, 5);
+  EXPECT_EQ(other.Convolve(SomeConvolution()).last_algorithm, 4);
+  EXPECT_EQ(other.Multiply().last_algorithm, 43);
+  EXPECT_EQ(other.calls.guesses + other.trials.measured(), 0);
+  EXPECT_TRUE(read.Added().empty());
+}
+
+TEST(AlgorithmChoiceTest, WhatTheLibraryDoesNotKnowIsMeasuredAgainAndReplaced) {
+  const std::string convolution = WorkOf(SomeConvolution()), product = WorkOf(kProduct);
+  const std::string words = " 0 0 0 0 0 0 ffffffffffffffff";
+  for (const auto& [choice, product_choice] :
+       std::initializer_list<std::pair<std::string, std::string>>{
+           {"", ""},
+           {"algorithm=9 math=3 workspace=0 fused=0", "workspace=1048576 9" + words},
+           {"algorithm=2 math=3 workspace=268435456 fused=0", "workspace=100 2b" + words},
+           {"algorithm=5 math=3 workspace=99999999999 fused=0", "workspace=1048576 x" + words},
+           {"algorithm=5 math=3 workspace=1048576 fused=1", "workspace=1048576 2b"}}) {
+    AlgorithmStore store({{"fake", convolution, choice}, {"fake", product, product_choice}});
+    Libraries libraries(&store, 4);
+    EXPECT_EQ(libraries.Convolve(SomeConvolution()).last_algorithm, 4) << choice;
+    (void)libraries.Multiply();
+    EXPECT_EQ(libraries.calls.guesses, 2) << choice;
+    EXPECT_EQ(store.Added().size(), 2u);
+    (void)libraries.Convolve(SomeConvolution());
+    EXPECT_EQ(libraries.calls.guesses, 2);
+  }
+}
+
+// The fake library checks that a measured product of float16 is multiplied by what is not 0.
+TEST(AlgorithmChoiceTest, ProductsOfFloat16AreMeasuredWithFactors) {
+  AlgorithmStore store;
+  Libraries libraries(&store, 44);
+  GemmShape shape{false, false, 8, 4, 8, 8, 8, 8};
+  shape.precision = Precision::kFloat16;
+  EXPECT_TRUE(GemmRunner::Prepare(shape, libraries.blas.get()).ok());
+  EXPECT_EQ(libraries.trials.measured(), kLastProduct - kFirstProduct + 1);
+  EXPECT_EQ(libraries.calls.last_algorithm, kLastProduct);
+}
+
+TEST(AlgorithmChoiceTest, TensorCoresAreTakenOnlyWhereFactorsMayBeRounded) {
+  AlgorithmStore store;
+  Libraries libraries(&store);
+  ConvolutionShape shape = SomeConvolution();
+  EXPECT_EQ(libraries.Convolve(shape).last_math, CUDNN_FMA_MATH);
+  shape.precision = Precision::kTf32;
+  EXPECT_EQ(libraries.Convolve(shape).last_math, CUDNN_TENSOR_OP_MATH);
+}
+
+// Whether a kernel runs in TF32 channels last is told from what it takes in scratch memory.
+TEST(AlgorithmChoiceTest, AConvolutionsOrderIsTheOneInWhichTheWholeKernelIsFaster) {
+  const KernelTensor x{{DType::kFloat32, {2, 3, 8, 8}}}, w{{DType::kFloat32, {4, 3, 3, 3}}};
+  const KernelTensor y{{DType::kFloat32, {2, 4, 8, 8}}};
+  const KernelSignature signature{Conv2d{.pads = {1, 1, 1, 1}}, Pass::Forward(), {x, w}, {y}};
+  for (bool last : {false, true}) {
+    AlgorithmStore store;
+    // Three algorithms of each order, then both orders of the whole kernel.
+    int asked = 0;
+    auto trials = std::make_unique<FakeTrials>([&asked, last] {
+      ++asked;
+      return asked <= 6 ? 1.0 : asked == (last ? 8 : 7) ? 2.0 : 3.0;
+    });
+    trials->IgnoreErrors();
+    FakeCalls calls;
+    auto handles = std::make_shared<VendorHandles>(&store, std::move(trials), "fake");
+    handles->Use(FakeCudnn(&calls, handles->search()), nullptr);
+    for (int k = 0; k < 2; ++k) {
+      const auto kernel = PlannedKernel::Prepare(signature, Precision::kTf32, handles);
+      ASSERT_TRUE(kernel.ok()) << kernel.status();
+      const int64_t least = static_cast<int64_t>(kFittingWorkspace) + kScratchAlignment;
+      EXPECT_EQ((*kernel)->scratch_bytes() > least, last);
+    }
+    EXPECT_EQ(asked, 8);
+    EXPECT_EQ(store.Find("fake", WorkOf(signature, Precision::kTf32)),
+              last ? "channels_last" : "channels_second");
+  }
+}
+
+TEST(AlgorithmChoiceTest, AKernelWithoutConvolutionsHasOneOrder) {
+  const KernelTensor x{{DType::kFloat32, {2, 3}}}, w{{DType::kFloat32, {4, 3}}};
+  const KernelTensor y{{DType::kFloat32, {2, 4}}};
+  AlgorithmStore store;
+  FakeCalls calls;
+  auto handles = std::make_shared<VendorHandles>(&store, std::make_unique<FakeTrials>(), "fake");
+  handles->Use(nullptr, FakeCublasLt(&calls, handles->search()));
+  EXPECT_TRUE(PlannedKernel::Prepare({MatMul{.transposed = true}, Pass::Forward(), {x, w}, {y}},
+                                     Precision::kBfloat16, handles)
+                  .ok());
+  EXPECT_EQ(store.Added().size(), 1u);
+}
+
+TEST(AlgorithmStoreTest, TheFirstChoiceStaysAndWhatIsNewIsTold) {
+  AlgorithmStore store({{"gpu", "work", "one"}});
+  EXPECT_EQ(store.Add({"gpu", "work", "two"}), "one");
+  EXPECT_EQ(store.Add({"other gpu", "work", "two"}), "two");
+  EXPECT_EQ(store.Find("gpu", "work"), "one");
+  EXPECT_EQ(store.Find("gpu", "other work"), std::nullopt);
+  ASSERT_EQ(store.Added().size(), 1u);
+  EXPECT_EQ(store.Added()[0].device, "other gpu");
+  store.Replace({"gpu", "work", "three"});
+  EXPECT_EQ(store.Find("gpu", "work"), "three");
+  EXPECT_EQ(store.Added().size(), 2u);
+}
+
+}  // namespace
+}  // namespace partita

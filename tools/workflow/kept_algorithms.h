@@ -1,0 +1,41 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "runtime/backend/algorithm_store.h"
+#include "runtime/backend/backend.h"
+#include "tools/workflow/ranks.h"
+
+namespace partita {
+
+// The algorithms that GPUs have been measured to be fastest with, from and into a profile database.
+class KeptAlgorithms {
+ public:
+  // Gives the devices that measure (GPUs) what the database `path` holds, or, where there is no such
+  // file, an empty store; without such devices it reads nothing. Of several processes, which all
+  // call this, all take what rank 0's file holds and measure nothing, so that they choose alike.
+  // `ranks` may be null. The devices, and what is opened from them, do not outlive it. Errors as
+  // ProfileDb.
+  static absl::StatusOr<std::unique_ptr<KeptAlgorithms>> GiveTo(std::vector<PlacedDevice>& devices,
+                                                                const std::string& path,
+                                                                Ranks* ranks = nullptr);
+
+  // Adds what has been measured since to the database, which is made if it is absent; does nothing
+  // where that is nothing.
+  absl::Status Save() const;
+
+  const AlgorithmStore& store() const { return store_; }
+
+ private:
+  KeptAlgorithms(std::string path, const std::vector<AlgorithmStore::Entry>& known)
+      : path_(std::move(path)), store_(known) {}
+
+  const std::string path_;
+  AlgorithmStore store_;
+};
+
+}  // namespace partita
