@@ -291,8 +291,12 @@ absl::Status Run(const BenchFlags& flags) {
     ASSIGN_OR_RETURN(tcp, OverTcp(flags.tcp, *outer));
   }
   ASSIGN_OR_RETURN(const auto shared, ShareMemory(std::move(mpi)));
+  ASSIGN_OR_RETURN(const auto sharing,
+                   GatherTexts(*outer, absl::StrCat(shared->SharingRanks().size())));
+  const bool nobody = std::count(sharing.begin(), sharing.end(), "1") == outer->size();
   std::vector<std::pair<std::string, MessagePort*>> ports;
   for (const std::string& way : flags.ways) {
+    if (way == "shared" && nobody) continue;  // it would be MPI's messages again
     ports.push_back({way, way == "shared" ? shared.get() : way == "mpi" ? outer : tcp.get()});
   }
   Bench bench(flags, *outer);

@@ -278,6 +278,7 @@ HostDevice::HostDevice(DeviceSpec spec)
       shared_(std::make_shared<SharedMemories>()) {}
 
 std::vector<const SharedMemory*> HostDevice::shared_memory() const {
+  if (!shares_) return {};  // some of it could not be shared: peers cannot rely on the rest
   const std::lock_guard lock(shared_->mutex);
   return shared_->list;
 }
@@ -287,6 +288,7 @@ absl::StatusOr<std::unique_ptr<DeviceMemory>> HostDevice::Allocate(int64_t bytes
   if (shares_) {
     absl::StatusOr<SharedMemory> shared = SharedMemory::Make(bytes);
     if (shared.ok()) return std::make_unique<SharedHostMemory>(*std::move(shared), shared_);
+    shares_ = false;
   }
   void* data = mmap(nullptr, static_cast<size_t>(bytes), PROT_READ | PROT_WRITE,
                     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
