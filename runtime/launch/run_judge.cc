@@ -1,6 +1,7 @@
 #include "runtime/launch/run_judge.h"
 
 #include <algorithm>
+#include <tuple>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -31,6 +32,8 @@ void RunJudge::Heard(int rank, RankProgress progress, int64_t now) {
     r.since = now;
   } else if (!was_working || progress.doing != RankDoing::kWorking) {
     r.since = now;
+  } else {
+    r.since += std::clamp<int64_t>(progress.starved - r.progress.starved, 0, now - r.heard);
   }
   r.progress = progress;
   r.heard = now;
@@ -39,6 +42,7 @@ void RunJudge::Heard(int rank, RankProgress progress, int64_t now) {
 void RunJudge::Failed(int rank, int code, std::string reason, int64_t now) {
   Rank& r = ranks_[static_cast<size_t>(rank)];
   r.failed = true;
+  r.place = failures_++;
   r.code = code;
   r.reason = std::move(reason);
   if (first_failure_ < 0) first_failure_ = now;
@@ -61,15 +65,20 @@ std::optional<Verdict> RunJudge::Judge(int64_t now) {
 }
 
 std::optional<Verdict> RunJudge::JudgeFailures(int64_t now) const {
+  if (failures_ == 0) return std::nullopt;
+  const auto order = [](const Rank& r) {
+    return std::tuple(!r.failed, r.code != kCheckFailed, r.place);
+  };
   const auto first =
-      std::find_if(ranks_.begin(), ranks_.end(), [](const Rank& r) { return r.failed; });
-  if (first == ranks_.end()) return std::nullopt;
+      std::min_element(ranks_.begin(), ranks_.end(),
+                       [&](const Rank& a, const Rank& b) { return order(a) < order(b); });
   const bool common = std::all_of(ranks_.begin(), ranks_.end(),
                                   [&](const Rank& r) { return r.failed && r.code == first->code; });
   const int rank = static_cast<int>(first - ranks_.begin());
   if (common) return Verdict{rank, first->code, first->reason, true};
   if (Seconds(now - first_failure_) < options_.agreement_seconds) return std::nullopt;
-  return Verdict{rank, 5, absl::StrCat(first->name, " has failed: ", first->reason)};
+  return Verdict{rank, first->code == kCheckFailed ? kCheckFailed : kRankFailed,
+                 absl::StrCat(first->name, " has failed: ", first->reason)};
 }
 
 std::optional<Verdict> RunJudge::JudgeSigns(size_t rank, int64_t now) const {
@@ -77,10 +86,11 @@ std::optional<Verdict> RunJudge::JudgeSigns(size_t rank, int64_t now) const {
   if (r.left || r.failed) return std::nullopt;
   const int id = static_cast<int>(rank);
   if (r.closed) {
-    return Verdict{id, 5, absl::StrCat(r.name, " has ended without a word: killed, or crashed")};
+    return Verdict{id, kRankFailed,
+                   absl::StrCat(r.name, " has ended without a word: killed, or crashed")};
   }
   if (Seconds(now - r.heard) > options_.silent_seconds) {
-    return Verdict{id, 5,
+    return Verdict{id, kRankFailed,
                    absl::StrFormat("%s has given no sign of life for %.1f s: it is stopped, or its "
                                    "host cannot be reached",
                                    r.name, Seconds(now - r.heard))};
@@ -88,7 +98,7 @@ std::optional<Verdict> RunJudge::JudgeSigns(size_t rank, int64_t now) const {
   const double stuck = std::max(options_.stuck_seconds, options_.stuck_factor * Seconds(r.longest));
   const bool works = r.progress.doing == RankDoing::kWorking && r.progress.completed > 0;
   if (works && Seconds(now - r.since) > stuck) {
-    return Verdict{id, 5,
+    return Verdict{id, kRankFailed,
                    absl::StrFormat("%s hangs: it has completed nothing for %.1f s, and waits for "
                                    "nobody",
                                    r.name, Seconds(now - r.since))};

@@ -21,8 +21,8 @@
 #include "graph/support/status_macros.h"
 #include "runtime/comm/tcp/connection.h"
 
-// Messages are words: "hello KEY RANK PID HOST", "beat DOING COMPLETED", "bye", "fail CODE REASON"
-// to rank 0; "beat", "over" (all have left) and "verdict RANK CODE COMMON REASON" from it.
+// Messages are words: "hello KEY RANK PID HOST", "beat DOING COMPLETED STARVED", "bye", "fail CODE
+// REASON" to rank 0; "beat", "over" (all have left) and "verdict RANK CODE COMMON REASON" from it.
 
 namespace partita {
 namespace {
@@ -46,14 +46,6 @@ struct Identity {
 int64_t IntegerOf(absl::string_view word) {
   int64_t value = -1;
   return absl::SimpleAtoi(word, &value) ? value : -1;
-}
-
-void PrintAndExit(const Verdict& verdict, bool prints) {
-  if (prints) {
-    std::fprintf(stderr, "partita: %s\n", verdict.reason.c_str());
-    std::fflush(stderr);
-  }
-  std::_Exit(verdict.code);
 }
 
 // What both sides have: the thread, and what this rank says.
@@ -116,7 +108,11 @@ class RankWatchdog : public Watchdog {
       if (options_.on_verdict) {
         options_.on_verdict(*verdict);
       } else if (!verdict->common) {
-        PrintAndExit(*verdict, rank_ == (verdict->rank == 0 ? 1 : 0));
+        if (rank_ == (verdict->rank == 0 ? 1 : 0)) {
+          std::fprintf(stderr, "partita: %s\n", verdict->reason.c_str());
+          std::fflush(stderr);
+        }
+        std::_Exit(options_.exit_code ? options_.exit_code(verdict->code) : verdict->code);
       }
     }
     std::lock_guard lock(mutex_);
@@ -229,7 +225,11 @@ class Hub : public RankWatchdog {
   void Hear(int rank, const std::string& message, int64_t now) {
     const std::vector<std::string> words = absl::StrSplit(message, absl::MaxSplits(' ', 2));
     if (words[0] == "beat" && words.size() == 3) {
-      judge_.Heard(rank, {static_cast<RankDoing>(IntegerOf(words[1])), IntegerOf(words[2])}, now);
+      const std::pair<std::string, std::string> counts = absl::StrSplit(words[2], ' ');
+      judge_.Heard(rank,
+                   {static_cast<RankDoing>(IntegerOf(words[1])), IntegerOf(counts.first),
+                    IntegerOf(counts.second)},
+                   now);
     } else if (words[0] == "bye") {
       judge_.Left(rank);
     } else if (words[0] == "fail" && words.size() == 3) {
@@ -246,9 +246,11 @@ class Hub : public RankWatchdog {
   void Sentence(const Verdict& verdict) {
     Tell(absl::StrCat("verdict ", verdict.rank, " ", verdict.code, " ", verdict.common ? 1 : 0, " ",
                       verdict.reason));
-    // A stopped process does not end by itself, nor by a signal that it could handle.
+    // A stopped process does not end by itself, nor by a signal that it could handle. One that has
+    // told of a failed check does, in the verdict's code.
     const Identity& guilty = identities_[static_cast<size_t>(verdict.rank)];
-    if (!verdict.common && guilty.pid > 0 && guilty.pid != getpid() && guilty.host == HostName()) {
+    if (!verdict.common && verdict.code != kCheckFailed && guilty.pid > 0 &&
+        guilty.pid != getpid() && guilty.host == HostName()) {
       usleep(100'000);  // if it can, let it say why it ends
       kill(guilty.pid, SIGKILL);
     }
@@ -284,7 +286,7 @@ class Spoke : public RankWatchdog {
       if (now - beaten >= kBeat) {
         const News news = TakeNews();
         hub_->Send(absl::StrCat("beat ", static_cast<int>(news.progress.doing), " ",
-                                news.progress.completed));
+                                news.progress.completed, " ", news.progress.starved));
         if (news.left && !said_bye) hub_->Send("bye");
         if (news.failed && !said_fail)
           hub_->Send(absl::StrCat("fail ", news.code, " ", news.reason));

@@ -20,6 +20,8 @@ struct WatchdogOptions {
   // the same way they are left to end by themselves; else every process exits at once with the
   // verdict's code, and one that is not at fault prints the reason.
   std::function<void(const Verdict&)> on_verdict;
+  // What processes then exit with, by the verdict's code; empty: that code.
+  std::function<int(int)> exit_code;
 };
 
 class Watchdog {

@@ -32,6 +32,11 @@ void AddLaunchVerb(CLI::App& app, VerbTable& verbs) {
                    "a file with one host on a line, and slots=N behind it where it takes several "
                    "ranks; default: all on this host")
       ->check(CLI::ExistingFile);
+  verb->add_option("--agent", flags->agent,
+                   "a program that starts commands on those hosts, called with a host's name and "
+                   "the command; default: ssh")
+      ->needs("--hosts")
+      ->check(CLI::ExistingFile);
   verbs.Add(verb, [flags, &verbs, &app] {
     flags->arguments = verbs.launched;
     if (app.count("--json") > 0) flags->arguments.push_back("--json");

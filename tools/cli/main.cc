@@ -12,6 +12,7 @@
 #include "tools/cli/exit_code.h"
 #include "tools/cli/verb.h"
 #include "tools/version.h"
+#include "tools/workflow/launching.h"
 
 namespace partita {
 
@@ -141,6 +142,8 @@ int Main(int argc, char** argv) {
   AddListVerb(app, verbs);
   AddDoctorVerb(app, verbs);
   std::vector<std::string> args = Normalized(argc, argv);
+  g_launched = !args.empty() && args[0] == kLaunchedFlag;
+  if (g_launched) args.erase(args.begin());
   for (const std::string& arg : args) json = json || arg == "--json";
   verbs.launched = TakeLaunched(app, args);
   std::reverse(args.begin(), args.end());  // as CLI11 wants them
@@ -164,4 +167,7 @@ int Main(int argc, char** argv) {
 }  // namespace
 }  // namespace partita
 
-int main(int argc, char** argv) { return partita::Main(argc, argv); }
+int main(int argc, char** argv) {
+  const int code = partita::Main(argc, argv);
+  return partita::g_launched ? partita::CodeOfRank(code) : code;
+}

@@ -14,6 +14,7 @@
 #include "tools/cli/text.h"
 #include "tools/cli/verb.h"
 #include "tools/version.h"
+#include "tools/workflow/launching.h"
 #include "tools/workflow/output_path.h"
 #include "tools/workflow/ranks.h"
 #include "tools/workflow/running.h"
@@ -174,7 +175,8 @@ absl::StatusOr<Answer> RunTraining(RunFlags& flags, Stages* stages) {
 
 // As RunTraining, where a launcher has started this process as one of several.
 absl::StatusOr<Answer> RunTrainingOfRank(RunFlags& flags, Stages* stages) {
-  ASSIGN_OR_RETURN(const std::unique_ptr<Ranks> ranks, Ranks::Join());
+  ASSIGN_OR_RETURN(const std::unique_ptr<Ranks> ranks,
+                   Ranks::Join(g_launched ? CodeOfRank : nullptr));
   flags.request.ranks = ranks.get();
   absl::StatusOr<Answer> answer = RunTraining(flags, stages);
   if (ranks == nullptr) return answer;

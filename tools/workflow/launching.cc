@@ -21,6 +21,9 @@ namespace partita {
 namespace {
 
 constexpr int kGoneCode = 5;
+// Exit codes are below 128 + 64, the last signal's; those of libraries are small. 130, for an
+// interruption, then is 194.
+constexpr int kAgreed = 64;
 
 // The ids of processes whose parent this process is.
 std::vector<pid_t> Children() {
@@ -71,14 +74,19 @@ absl::StatusOr<pid_t> Start(const std::vector<std::string>& command) {
                                              ". Try: apt-get install openmpi-bin"));
 }
 
-int CodeOf(int status, bool interrupted) {
-  if (!WIFEXITED(status)) return kGoneCode;
-  const int code = WEXITSTATUS(status);
-  if (code == 130 && interrupted) return code;
-  return code > 128 ? kGoneCode : code;  // 128 + the signal that ended a rank
-}
-
 }  // namespace
+
+bool g_launched = false;
+
+int CodeOfRank(int code) { return code == 0 ? 0 : kAgreed + code; }
+
+int CodeOfLaunch(int wait_status, bool interrupted) {
+  if (!WIFEXITED(wait_status)) return kGoneCode;
+  const int code = WEXITSTATUS(wait_status);
+  if (code == 0) return 0;
+  if (code == CodeOfRank(130)) return interrupted ? 130 : kGoneCode;
+  return code > kAgreed && code < 128 ? code - kAgreed : kGoneCode;
+}
 
 std::vector<std::string> LaunchCommand(const LaunchRequest& request, const std::string& program,
                                        bool is_root) {
@@ -95,7 +103,10 @@ std::vector<std::string> LaunchCommand(const LaunchRequest& request, const std::
                                       "1"};
   if (is_root) command.push_back("--allow-run-as-root");
   if (!request.hosts.empty()) command.insert(command.end(), {"--hostfile", request.hosts});
-  command.push_back(program);
+  if (!request.agent.empty()) {
+    command.insert(command.end(), {"--mca", "plm_rsh_agent", request.agent});
+  }
+  command.insert(command.end(), {program, kLaunchedFlag});
   command.insert(command.end(), request.arguments.begin(), request.arguments.end());
   return command;
 }
@@ -117,7 +128,7 @@ absl::StatusOr<int> Launch(const LaunchRequest& request) {
     usleep(20'000);
   }
   EndChildren();
-  return CodeOf(status, asked);
+  return CodeOfLaunch(status, asked);
 }
 
 }  // namespace partita

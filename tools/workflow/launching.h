@@ -10,8 +10,10 @@ namespace partita {
 
 struct LaunchRequest {
   int ranks = 0;  // processes; on this host, unless there is a host file
-  std::string
-      hosts;  // a file: one host on a line, with slots=N behind it if it takes several ranks
+  // A file: one host on a line, with slots=N behind it if it takes several ranks.
+  std::string hosts;
+  // What reaches those hosts in place of ssh: a program called with a host's name and a command.
+  std::string agent;
   std::vector<std::string> arguments;       // of this program, in every rank: "run", ...
   const std::atomic<bool>* stop = nullptr;  // when it becomes true, ranks are asked to end
 };
@@ -21,9 +23,20 @@ struct LaunchRequest {
 std::vector<std::string> LaunchCommand(const LaunchRequest& request, const std::string& program,
                                        bool is_root);
 
+// A rank that ends by its own decision, or by one that it shares with the others, ends in this code
+// in place of `code`, other than 0: so it is told from one that was killed or that a library ended.
+int CodeOfRank(int code);
+// The first argument of ranks that do so, and whether this process is one of them: told by the
+// program when it starts.
+constexpr char kLaunchedFlag[] = "--launched";
+extern bool g_launched;
+
+// What a launch ends in, by the wait status of mpirun: what the ranks have agreed about, and 5
+// where one of them or mpirun has ended otherwise. `interrupted`: the ranks were asked to end.
+int CodeOfLaunch(int wait_status, bool interrupted);
+
 // Starts the ranks and waits until all have ended; none of this host's is left then, whatever has
-// happened. Returns the exit code of the first that failed, or 0. Unavailable where there is no
-// mpirun.
+// happened. Returns CodeOfLaunch. Unavailable where there is no mpirun.
 absl::StatusOr<int> Launch(const LaunchRequest& request);
 
 }  // namespace partita

@@ -48,7 +48,7 @@ absl::StatusOr<std::unique_ptr<MessagePort>> OpenTcp() {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Ranks>> Ranks::Join() {
+absl::StatusOr<std::unique_ptr<Ranks>> Ranks::Join(std::function<int(int)> exit_code) {
   const bool mpi = NumberIn("OMPI_COMM_WORLD_SIZE") > 1 || NumberIn("PMI_SIZE") > 1;
   const bool tcp = !mpi && NumberIn("WORLD_SIZE") > 1 && NumberIn("RANK") >= 0;
   if (!mpi && !tcp) return nullptr;
@@ -57,8 +57,14 @@ absl::StatusOr<std::unique_ptr<Ranks>> Ranks::Join() {
   ASSIGN_OR_RETURN(ranks->port_, mpi ? OpenMpi() : OpenTcp());
   if (ranks->port_->size() == 1) return nullptr;
   ASSIGN_OR_RETURN(ranks->port_, ShareMemory(std::move(ranks->port_)));
-  ASSIGN_OR_RETURN(ranks->watchdog_, Watchdog::Join(*ranks->port_, {}));
+  ASSIGN_OR_RETURN(ranks->watchdog_,
+                   Watchdog::Join(*ranks->port_, {.exit_code = std::move(exit_code)}));
   return ranks;
+}
+
+Ranks::~Ranks() {
+  // All ranks end in the verdict's code. Closing a port that was aborted would end them in another.
+  if (failed_) (void)port_.release();
 }
 
 absl::Status Ranks::CheckSame(const std::vector<Named>& things) {
@@ -126,11 +132,12 @@ absl::StatusOr<std::vector<MeasuredInstruction>> Ranks::Gather(
 
 void Ranks::Watch(const Executor* executor) {
   if (executor == nullptr) return watchdog_->Watch(nullptr);
-  watchdog_->Watch([executor, port = port_.get()] {
+  watchdog_->Watch([executor, port = port_.get(), waiting = CoreWaiting()]() mutable {
     const Executor::Progress progress = executor->CurrentProgress();
-    if (!progress.in_step) return RankProgress{RankDoing::kPreparing, progress.completed};
-    return RankProgress{port->waiting() ? RankDoing::kWaiting : RankDoing::kWorking,
-                        progress.completed};
+    const RankDoing doing = !progress.in_step ? RankDoing::kPreparing
+                            : port->waiting() ? RankDoing::kWaiting
+                                              : RankDoing::kWorking;
+    return RankProgress{doing, progress.completed, waiting.Total()};
   });
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -10,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "runtime/comm/message_port.h"
 #include "runtime/executor/executor.h"
+#include "runtime/launch/core_waiting.h"
 #include "runtime/launch/watchdog.h"
 
 namespace partita {
@@ -24,8 +26,8 @@ class Ranks {
  public:
   // Null where no launcher has started this process, or it alone: one of MPI's, or one that says
   // RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, as torchrun does. Otherwise all ranks have met,
-  // and a watchdog looks after them. Unavailable where they cannot meet.
-  static absl::StatusOr<std::unique_ptr<Ranks>> Join();
+  // and a watchdog looks after them; `exit_code` is its option. Unavailable where they cannot meet.
+  static absl::StatusOr<std::unique_ptr<Ranks>> Join(std::function<int(int)> exit_code = nullptr);
 
   int rank() const { return port_->rank(); }
   int size() const { return port_->size(); }
@@ -56,10 +58,15 @@ class Ranks {
   // All ranks call one of them at the end. Fail returns the exit code if all ranks have failed with
   // the same; otherwise the process ends in it.
   void Leave() { watchdog_->Leave(); }
-  int Fail(int code, const std::string& reason) { return watchdog_->Fail(code, reason); }
+  int Fail(int code, const std::string& reason) {
+    failed_ = true;
+    return watchdog_->Fail(code, reason);
+  }
+  ~Ranks();
 
  private:
   Ranks() = default;
+  bool failed_ = false;
   std::unique_ptr<MessagePort> port_;
   std::string communicator_;
   std::unique_ptr<Watchdog> watchdog_;

@@ -18,6 +18,7 @@ class RunJudgeTest : public ::testing::Test {
   // Goes on for so long, or until there is a verdict.
   std::optional<Verdict> Run(int64_t milliseconds) {
     for (int64_t end = now_ + milliseconds * kMs; now_ < end; now_ += 50 * kMs) {
+      if (starves_) starved_ += 50 * kMs;
       if (now_ % (250 * kMs) == 0) {
         for (int rank = 0; rank < kRanks; ++rank) {
           if (rank != silent_) judge_.Heard(rank, At(rank), now_);
@@ -29,13 +30,15 @@ class RunJudgeTest : public ::testing::Test {
   }
 
   RankProgress At(int rank) const {
-    if (rank == stuck_) return {RankDoing::kWorking, 7};
+    if (rank == stuck_) return {RankDoing::kWorking, 7, starved_};
     if (stuck_ >= 0) return {RankDoing::kWaiting, 100};
     return {RankDoing::kWorking, 10 + now_ / (every_ms_ * kMs)};
   }
 
   int64_t now_ = 0, every_ms_ = 250;
   int silent_ = -1, stuck_ = -1;
+  bool starves_ = false;
+  int64_t starved_ = 0;
   RunJudge judge_{kRanks, {}, 0};
 };
 
@@ -83,6 +86,17 @@ TEST_F(RunJudgeTest, ARankThatWorksAndCompletesNothingHangs) {
   EXPECT_THAT(verdict->reason, HasSubstr("rank 1 hangs"));
 }
 
+TEST_F(RunJudgeTest, ARankThatGetsNoCoreDoesNotHang) {
+  ASSERT_FALSE(Run(10'000).has_value());
+  stuck_ = 1;
+  starves_ = true;
+  ASSERT_FALSE(Run(60'000).has_value());
+  starves_ = false;  // from now on it has one
+  const auto verdict = Run(6'000);
+  ASSERT_TRUE(verdict.has_value());
+  EXPECT_THAT(verdict->reason, HasSubstr("rank 1 hangs"));
+}
+
 TEST_F(RunJudgeTest, LongPiecesOfWorkAreNoHang) {
   every_ms_ = 2'000;
   ASSERT_FALSE(Run(20'000).has_value());
@@ -99,6 +113,34 @@ TEST_F(RunJudgeTest, OneRanksFailureNamesItWithItsReason) {
   EXPECT_EQ(verdict->code, 5);
   EXPECT_FALSE(verdict->common);
   EXPECT_EQ(verdict->reason, "rank 2 has failed: photos/7.jpg: cannot be read");
+}
+
+TEST_F(RunJudgeTest, AFailedCheckOfOneRankKeepsItsCode) {
+  judge_.Failed(2, 1, "operator 'fc1' produced NaN", now_);
+  const auto verdict = Run(5'000);
+  ASSERT_TRUE(verdict.has_value());
+  EXPECT_EQ(verdict->rank, 2);
+  EXPECT_EQ(verdict->code, 1);
+  EXPECT_EQ(verdict->reason, "rank 2 has failed: operator 'fc1' produced NaN");
+}
+
+TEST_F(RunJudgeTest, AFailedCheckIsTheCauseOfOtherFailures) {
+  judge_.Failed(0, 5, "rank 3 does not answer", now_);
+  ASSERT_FALSE(Run(400).has_value());
+  judge_.Failed(3, 1, "operator 'fc1' produced NaN", now_);
+  const auto verdict = Run(5'000);
+  ASSERT_TRUE(verdict.has_value());
+  EXPECT_EQ(verdict->rank, 3);
+  EXPECT_EQ(verdict->code, 1);
+}
+
+TEST_F(RunJudgeTest, OfTwoFailuresTheFirstIsTheCause) {
+  judge_.Failed(3, 3, "photos/7.jpg: cannot be read", now_);
+  judge_.Failed(1, 5, "rank 3 does not answer", now_);
+  const auto verdict = Run(5'000);
+  ASSERT_TRUE(verdict.has_value());
+  EXPECT_EQ(verdict->rank, 3);
+  EXPECT_EQ(verdict->code, 5);
 }
 
 TEST_F(RunJudgeTest, TheSameFailureOfAllRanksKeepsItsCode) {

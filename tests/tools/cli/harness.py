@@ -91,7 +91,7 @@ def data(name):
 def run_cases(cases, wanted):
     """(name, failure or None, seconds, why skipped or None) of each case."""
     rows = []
-    for name, case in cases.items():
+    for name, case in list(cases.items()):
         if not name.startswith("test_") or not re.search(wanted, name):
             continue
         start, failure, skipped = time.monotonic(), None, None

@@ -159,9 +159,38 @@ def test_wrong_numbers_of_ranks_are_refused():
     refuses("launch -n 2 plan lenet", 2, "launch wants what every rank shall do")
 
 
+def test_a_rank_that_a_library_ends_is_told_from_one_that_ends_by_itself():
+    # What mpirun ends in is what the first rank has ended in that failed.
+    folder = pathlib.Path("other_mpirun")
+    folder.mkdir(exist_ok=True)
+    path = {**os.environ, "PATH": f"{folder.absolute()}:{os.environ['PATH']}"}
+    for code_of_rank, wanted in ((3, 5), (1, 5), (130, 5), (137, 5), (64 + 1, 1), (64 + 3, 3), (0, 0)):
+        (folder / "mpirun").write_text(f"#!/bin/sh\nexit {code_of_rank}\n")
+        (folder / "mpirun").chmod(0o755)
+        done = subprocess.run([harness.BINARY, "launch", "-n", "2", "run", "absent"], env=path, check=False)
+        check(done.returncode == wanted, f"exit {done.returncode} instead of {wanted} where a rank ends in {code_of_rank}")
+
+
+def test_an_agent_starts_ranks_on_other_hosts():
+    pathlib.Path("hosts.txt").write_text("elsewhere slots=2\n")
+    agent = pathlib.Path("agent.sh")
+    agent.write_text("#!/bin/sh\necho \"$1\" >reached.txt\nshift\nexec sh -c \"$*\"\n")
+    agent.chmod(0o755)
+    partita(f"launch -n 2 --hosts hosts.txt --agent {agent.absolute()} run {two_devices()} --steps 2 --timeline none")
+    check(pathlib.Path("reached.txt").read_text() == "elsewhere\n", "another host was asked for")
+    refuses(f"launch -n 2 --agent {agent} run {two_devices()}", 2, "--hosts")
+
+
 def test_an_error_of_all_ranks_keeps_its_code():
     result = partita("launch -n 2 run absent.plan.textproto", 3)
     check(result.err.count("absent.plan.textproto") == 1, f"said more than once: {result.err}")
+
+
+def test_a_nan_is_a_failed_check_that_names_the_operator():
+    plan = two_devices()
+    result = partita(f"launch -n 2 run {plan} --steps 500 --lr 1e38 --timeline none", 1)
+    check(re.search(r"the loss is .*: operator '\w+' part \d on device [01] produced NaN", result.err), result.err)
+    nothing_is_left(plan)
 
 
 def test_ranks_with_other_options_are_refused():
