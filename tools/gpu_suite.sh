@@ -53,5 +53,7 @@ case $mode in
   package)
     mkdir -p "$package"
     cp -r $folder/. "$package"
-    du -sh "$package" >&2 ;;
+    size=$(du -sb "$package" | cut -f1)
+    echo "$package: $((size >> 20)) MiB" >&2
+    [ "$size" -le $((64 << 20)) ] || { echo "that is more than 64 MiB" >&2; exit 1; } ;;
 esac

@@ -46,6 +46,7 @@ void AddFlags(CLI::App& app, Flags& flags, const std::string& beside) {
                  "folders that have cuDNN, cuBLAS and NCCL, or site-packages/nvidia")
       ->delimiter(':');
   suite.nccl_test_library = beside + "/libnccl_on_device.so";
+  app.add_option("--section_seconds", suite.section_seconds, "after which a section is given up");
   app.add_option("--nccl_library", suite.nccl_library, "NCCL's; default libnccl.so.2");
   app.add_option("--nccl_test_library", suite.nccl_test_library,
                  "default libnccl_on_device.so beside the program");
@@ -61,7 +62,8 @@ void List() {
   }
 }
 
-void ShowSection(const Json& section) {
+void ShowLast(const Json& report) {
+  const Json& section = report["sections"].back();
   std::cerr << absl::StreamFormat("%-18s %-8s %8.1f s\n", section["name"].get<std::string>(),
                                   section["state"].get<std::string>(),
                                   section["seconds"].get<double>());
@@ -106,21 +108,32 @@ void AddTurnsFlags(CLI::App& turns, TurnsFlags& flags) {
   turns.add_option("--precision", flags.precision, "default float32")->check(CLI::IsMember(names));
 }
 
+// The report so far: what was found is there even if the rest is cut off.
+bool Write(const Json& report, const std::string& path) {
+  std::ofstream file(path);
+  return static_cast<bool>(file << report.dump(1) << "\n" << std::flush);
+}
+
 int Run(const Flags& flags) {
   const std::vector<std::string> opened = OpenNvidiaLibraries(flags.suite.library_path);
-  absl::StatusOr<Json> report = RunSuite(flags.suite, SuiteSections(), ShowSection);
+  const absl::StatusOr<Json> report =
+      RunSuite(flags.suite, SuiteSections(), [&](const Json& so_far) {
+        ShowLast(so_far);
+        if (!flags.output.empty()) Write(so_far, flags.output);
+      });
   if (!report.ok()) {
     std::cerr << "gpu_suite: " << report.status().message() << "\n";
     return kWrongUsage;
   }
-  (*report)["libraries"] = opened;
+  Json whole = *report;
+  whole["libraries"] = opened;
   if (flags.output.empty()) {
-    std::cout << report->dump(1) << "\n";
-  } else if (!(std::ofstream(flags.output) << report->dump(1) << "\n")) {
+    std::cout << whole.dump(1) << "\n";
+  } else if (!Write(whole, flags.output)) {
     std::cerr << "gpu_suite: cannot write '" << flags.output << "'\n";
     return 1;
   }
-  return ExitCodeOfSuite(*report);
+  return ExitCodeOfSuite(whole);
 }
 
 }  // namespace

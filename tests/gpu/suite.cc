@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "absl/strings/str_cat.h"
+#include "tests/gpu/isolated_run.h"
 #include "tools/version.h"
 
 namespace partita {
@@ -32,28 +33,39 @@ absl::Status CheckNames(const SuiteOptions& options, std::span<const SuiteSectio
   return absl::OkStatus();
 }
 
+// State, reason, failures and details.
+Json Outcome(const SuiteSection& section, const SuiteOptions& options) {
+  absl::StatusOr<SectionFindings> found = section.run(options);
+  const bool lacks = absl::IsUnavailable(found.status()) || absl::IsUnimplemented(found.status());
+  if (!found.ok() && lacks) {
+    return {{"state", "skipped"}, {"reason", std::string(found.status().message())}};
+  }
+  if (!found.ok()) found = SectionFindings{Json::object(), {found.status().ToString()}};
+  Json outcome = {{"state", found->failures.empty() ? "passed" : "failed"}};
+  if (!found->failures.empty()) outcome["failures"] = found->failures;
+  outcome["details"] = std::move(found->details);
+  return outcome;
+}
+
 Json ReportOf(const SuiteSection& section, const SuiteOptions& options) {
   const auto begin = std::chrono::steady_clock::now();
-  absl::StatusOr<SectionFindings> found = section.run(options);
+  const auto text =
+      RunIsolated([&] { return Outcome(section, options).dump(); }, options.section_seconds);
   const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - begin;
-  Json report = {{"name", section.name}, {"description", section.description}};
-  const bool lacks = absl::IsUnavailable(found.status()) || absl::IsUnimplemented(found.status());
-  if (!found.ok() && !lacks) found = SectionFindings{{}, {found.status().ToString()}};
-  report["state"] = !found.ok() ? "skipped" : found->failures.empty() ? "passed" : "failed";
-  report["seconds"] = spent.count();
-  if (!found.ok()) {
-    report["reason"] = std::string(found.status().message());
-    return report;
+  Json outcome = Json::parse(text.value_or(""), nullptr, /*allow_exceptions=*/false);
+  if (outcome.is_discarded()) {
+    outcome = {{"state", "failed"}, {"failures", {text.status().ToString()}}};
   }
-  if (!found->failures.empty()) report["failures"] = found->failures;
-  report["details"] = std::move(found->details);
+  Json report = {
+      {"name", section.name}, {"description", section.description}, {"seconds", spent.count()}};
+  report.update(outcome);
   return report;
 }
 
 }  // namespace
 
 absl::StatusOr<Json> RunSuite(const SuiteOptions& options, std::span<const SuiteSection> sections,
-                              const std::function<void(const Json& section)>& done) {
+                              const std::function<void(const Json& report)>& done) {
   if (absl::Status status = CheckNames(options, sections); !status.ok()) return status;
   Json report = {{"suite", "partita gpu_suite"},
                  {"schema_version", kSchemaVersion},
@@ -68,8 +80,8 @@ absl::StatusOr<Json> RunSuite(const SuiteOptions& options, std::span<const Suite
     Json one = ReportOf(section, options);
     Json& count = report[one["state"].get<std::string>()];
     count = count.get<int>() + 1;
-    done(one);
     report["sections"].push_back(std::move(one));
+    done(report);
   }
   return report;
 }

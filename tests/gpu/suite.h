@@ -26,6 +26,7 @@ struct SuiteOptions {
   std::vector<int64_t> batches = {64, 128, 256, 512};  // of AlexNet
   int steps = 30;                                      // that are timed, after those that warm up
   int warm_up = 10;
+  double section_seconds = 3600;  // after which a section is given up
   std::string nccl_library = "libnccl.so.2";
   std::string nccl_test_library;          // with NCCL's functions, for memory of this backend
   std::string python;                     // that may have PyTorch; empty: none
@@ -56,14 +57,15 @@ struct SuiteSection {
 // THE table of sections, in the order in which they run.
 std::span<const SuiteSection> SuiteSections();
 
-// Runs the sections of the table that `options` names; `done` is called after each with its report.
-// NotFound lists the names where one is unknown. The report:
+// Runs the sections of the table that `options` names, each in a process of its own; `done` is
+// called after each with the report so far, of which its is the last section. NotFound lists the
+// names where one is unknown. The report:
 //   {"suite": "partita gpu_suite", "schema_version": 1, "version", "backend",
 //    "sections": [{"name", "description", "state": "passed" | "failed" | "skipped", "seconds",
 //                  "reason" (where skipped), "failures" (where failed), "details"}, ...],
 //    "passed", "failed", "skipped": how many}
 absl::StatusOr<Json> RunSuite(const SuiteOptions& options, std::span<const SuiteSection> sections,
-                              const std::function<void(const Json& section)>& done);
+                              const std::function<void(const Json& report)>& done);
 
 // 1 where a section failed; otherwise 0 where one passed, and 77 where all were skipped.
 int ExitCodeOfSuite(const Json& report);

@@ -2,6 +2,9 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdlib>
 
 #include "tests/gpu/kernel_share.h"
 
@@ -22,6 +25,11 @@ absl::StatusOr<SectionFindings> Break(const SuiteOptions&) {
 }
 absl::StatusOr<SectionFindings> Lack(const SuiteOptions&) {
   return absl::UnavailableError("no GPU here");
+}
+
+absl::StatusOr<SectionFindings> Crash(const SuiteOptions&) { std::abort(); }
+absl::StatusOr<SectionFindings> Hang(const SuiteOptions&) {
+  while (true) pause();
 }
 
 constexpr SuiteSection kAll[] = {{"pass", Pass, "passes"},
@@ -55,6 +63,29 @@ TEST(SuiteTest, EverySectionIsReportedWithItsState) {
   EXPECT_EQ(sections[3]["state"], "skipped");
   EXPECT_EQ(sections[3]["reason"], "no GPU here");
   for (const Json& section : sections) EXPECT_GE(section["seconds"].get<double>(), 0);
+}
+
+TEST(SuiteTest, WhatEndsOneSectionLeavesTheOthersAlone) {
+  constexpr SuiteSection kSections[] = {{"crash", Crash, ""}, {"pass", Pass, ""}};
+  std::vector<size_t> reported;
+  const auto report = RunSuite(
+      {}, kSections, [&](const Json& so_far) { reported.push_back(so_far["sections"].size()); });
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_THAT(reported, ::testing::ElementsAre(1, 2));
+  const Json& sections = (*report)["sections"];
+  EXPECT_THAT(sections[0]["failures"][0].get<std::string>(), HasSubstr("signal 6"));
+  EXPECT_EQ(sections[1]["state"], "passed");
+}
+
+TEST(SuiteTest, ASectionThatHangsIsGivenUp) {
+  constexpr SuiteSection kSections[] = {{"hang", Hang, ""}};
+  SuiteOptions options;
+  options.section_seconds = 0.2;
+  const auto report = RunSuite(options, kSections, [](const Json&) {});
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_THAT((*report)["sections"][0]["failures"][0].get<std::string>(),
+              HasSubstr("not done after 0.2"));
+  EXPECT_EQ(ExitCodeOfSuite(*report), 1);
 }
 
 TEST(SuiteTest, ExitCodesTellFailedFromSkipped) {

@@ -1,0 +1,85 @@
+#include "tests/gpu/isolated_run.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+
+namespace partita {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+[[noreturn]] void RunAsChild(const std::function<std::string()>& work, int pipe) {
+  setpgid(0, 0);  // so that all that it starts can be ended with it
+  const std::string result = work();
+  size_t written = 0;
+  while (written < result.size()) {
+    const ssize_t count = write(pipe, result.data() + written, result.size() - written);
+    if (count < 0) _exit(1);
+    written += static_cast<size_t>(count);
+  }
+  _exit(0);
+}
+
+// All that is written into the pipe before its end or the limit; false: the limit came first.
+bool ReadAll(int pipe, Clock::time_point until, std::string& text) {
+  std::array<char, 65536> piece;
+  while (true) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now()).count();
+    if (left <= 0) return false;
+    pollfd waiting{pipe, POLLIN, 0};
+    if (poll(&waiting, 1, static_cast<int>(std::min<int64_t>(left, 1'000'000))) <= 0) continue;
+    const ssize_t count = read(pipe, piece.data(), piece.size());
+    if (count <= 0) return true;
+    text.append(piece.data(), static_cast<size_t>(count));
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> RunIsolated(const std::function<std::string()>& work,
+                                        double limit_seconds) {
+  int ends[2];
+  if (pipe(ends) != 0) return absl::InternalError("no pipe for another process");
+  const pid_t child = fork();
+  if (child < 0) return absl::InternalError(absl::StrCat("no process: ", std::strerror(errno)));
+  if (child == 0) {
+    close(ends[0]);
+    RunAsChild(work, ends[1]);
+  }
+  close(ends[1]);
+  std::string result;
+  const auto until = Clock::now() + std::chrono::duration_cast<Clock::duration>(
+                                        std::chrono::duration<double>(limit_seconds));
+  const bool in_time = ReadAll(ends[0], until, result);
+  close(ends[0]);
+  if (!in_time) {
+    kill(-child, SIGKILL);
+    kill(child, SIGKILL);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  if (!in_time) {
+    return absl::DeadlineExceededError(absl::StrCat("not done after ", limit_seconds, " seconds"));
+  }
+  if (WIFSIGNALED(status)) {
+    return absl::InternalError(absl::StrCat("its process was ended by signal ", WTERMSIG(status),
+                                            " (", strsignal(WTERMSIG(status)), ")"));
+  }
+  if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
+    return absl::InternalError(
+        absl::StrCat("its process ended with exit status ", WEXITSTATUS(status)));
+  }
+  return result;
+}
+
+}  // namespace partita
