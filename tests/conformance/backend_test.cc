@@ -39,9 +39,11 @@ bool MakeNative(KernelSignature& signature) {
 // One open device and a stream on it.
 class DeviceRun {
  public:
-  DeviceRun(const std::string& backend, int threads) : backend_(*MakeBackend(backend)) {
+  DeviceRun(const std::string& backend, int threads, Precision precision = Precision::kFloat32)
+      : backend_(*MakeBackend(backend)) {
     DeviceSpec spec;
     spec.threads = threads;
+    spec.precision = precision;
     device_ = *backend_->Open(spec);
     stream_ = *device_->NewStream("test", StreamUse::kCompute);
   }
@@ -174,6 +176,33 @@ TEST_P(BackendTest, TeamsOfThreadsEqualTheReferenceKernel) {
 
 INSTANTIATE_TEST_SUITE_P(Backends, BackendTest, ::testing::Values("reference", "cpu", "cuda"),
                          [](const auto& info) { return std::string(info.param); });
+
+// Precisions that only GPUs have: kernels whose products take rounded factors.
+class PrecisionTest : public ::testing::TestWithParam<PrecisionRow> {};
+
+TEST_P(PrecisionTest, KernelsStayWithinTheTolerance) {
+  const auto backend = MakeBackend("cuda");
+  if (!backend.ok()) GTEST_SKIP() << backend.status().message();
+  DeviceRun device("cuda", 1, GetParam().precision);
+  int compared = 0;
+  for (const OperatorExample& example : KernelExamples()) {
+    const OperatorRun run(example, DType::kFloat32);
+    for (const WholeKernel& kernel : KernelsOf(run)) {
+      const auto [inputs, expected] = InputsAndResults(kernel, example, run);
+      SCOPED_TRACE(example.name + ": " + ToString(kernel.signature));
+      const auto found = device.Run(kernel, inputs);
+      EXPECT_TRUE(found.ok()) << found.status();
+      if (found.ok()) ExpectNear(expected, *found, GetParam().tolerance);
+      ++compared;
+    }
+  }
+  EXPECT_GT(compared, 200);
+}
+
+INSTANTIATE_TEST_SUITE_P(Precisions, PrecisionTest,
+                         ::testing::Values(RowOf(Precision::kTf32), RowOf(Precision::kFloat16),
+                                           RowOf(Precision::kBfloat16)),
+                         [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace
 }  // namespace partita

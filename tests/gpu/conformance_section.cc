@@ -3,6 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "graph/support/status_macros.h"
 #include "runtime/backend/backends.h"
+#include "runtime/backend/precision.h"
 #include "tests/conformance/kernel_examples.h"
 #include "tests/gpu/sections.h"
 
@@ -46,8 +47,17 @@ class CaseCollector : public ::testing::EmptyTestEventListener {
 absl::StatusOr<SectionFindings> CheckConformance(const SuiteOptions& options) {
   RETURN_IF_ERROR(MakeBackend(options.backend).status());
   SectionFindings findings;
-  findings.details = {{"tolerance", {{"float32", kTolerance}}}, {"cases", Json::array()}};
-  ::testing::GTEST_FLAG(filter) = absl::StrCat("Backends/BackendTest.*/", options.backend, "*");
+  findings.details = {{"tolerance", {{RowOf(Precision::kFloat32).name, kTolerance}}},
+                      {"cases", Json::array()}};
+  std::string cases = absl::StrCat("Backends/BackendTest.*/", options.backend, "*");
+  if (options.backend == "cuda") {  // which alone has other precisions
+    absl::StrAppend(&cases, ":Precisions/*");
+    for (const PrecisionRow& row : kPrecisions) {
+      if (row.precision == Precision::kFloat32) continue;
+      findings.details["tolerance"][row.name] = row.tolerance;
+    }
+  }
+  ::testing::GTEST_FLAG(filter) = cases;
   auto& listeners = ::testing::UnitTest::GetInstance()->listeners();
   delete listeners.Release(listeners.default_result_printer());
   auto* collector = new CaseCollector(findings);

@@ -7,6 +7,7 @@
 #include "cost_model/machines.h"
 #include "graph/support/status_macros.h"
 #include "planner/expert/expert_strategies.h"
+#include "runtime/backend/algorithm_store.h"
 #include "tests/testing/random_strategy.h"
 #include "tools/workflow/training_model.h"
 #include "tools/workflow/verification.h"
@@ -94,7 +95,15 @@ class PlansOnVirtualDevices {
 
 }  // namespace
 
-absl::StatusOr<SectionFindings> CheckPlans(const SuiteOptions& options, const PlanRuns& runs) {
+absl::StatusOr<SectionFindings> CheckPlans(const SuiteOptions& options, const PlanRuns& given) {
+  // Each kernel of GPUs is measured once, not for every plan anew.
+  AlgorithmStore algorithms;
+  PlanRuns runs = given;
+  runs.devices = [&](int count) {
+    std::vector<PlacedDevice> devices = given.devices(count);
+    for (PlacedDevice& device : devices) device.spec.algorithms = &algorithms;
+    return devices;
+  };
   SectionFindings findings;
   findings.details = {
       {"communicator",
