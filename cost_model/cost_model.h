@@ -29,8 +29,8 @@ struct TaskCost {
   // Expected relative deviation of a single run: median absolute deviation / median of the samples
   // where measured, otherwise the model's stated uncertainty.
   double spread = 0;
-  // What it takes while the other devices of its node are idle, and for communication: while the
-  // compute lanes of its devices wait for it. 0: the same as `time`, which is for busy ones.
+  // What it takes while the other devices of its computer are idle, and for communication: while
+  // the compute lanes of its devices wait for it. 0: the same as `time`, which is for busy ones.
   Nanos alone{0};
 
   Nanos Alone() const { return alone > Nanos(0) ? alone : time; }

@@ -52,8 +52,9 @@ struct MeasuredRates {
 
 // Puts measured figures into the machine: class figures into the class of that name, `exchange`
 // into the links that devices of that class and no others end in (per device; links with switches
-// at both ends stay), and collective rates in place of those for the same algorithm, ranks and
-// class. NotFound if there is no such class, InvalidArgument if a figure is not positive.
+// at both ends stay, and those next to which there are devices of several nodes), and collective
+// rates in place of those for the same algorithm, ranks and class. NotFound if there is no such
+// class, InvalidArgument if a figure is not positive.
 absl::StatusOr<Machine> ApplyRates(Machine machine, const std::string& device_class,
                                    const MeasuredRates& rates);
 

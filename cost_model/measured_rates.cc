@@ -3,6 +3,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "cost_model/discovery.h"
@@ -27,6 +28,23 @@ void PutClass(const MeasuredRates& rates, DeviceClass& c) {
   if (!c.hardware.empty()) c.description = absl::StrCat(c.hardware, "; measured");
 }
 
+// What was measured within a node does not hold for links on which other nodes are.
+bool IsWithinANode(const DeviceTopology& topology, const Link& link) {
+  absl::flat_hash_set<std::string> near(link.ends.begin(), link.ends.end());
+  for (const Link& other : topology.links()) {
+    const bool meets = std::any_of(other.ends.begin(), other.ends.end(), [&](const auto& end) {
+      return std::find(link.ends.begin(), link.ends.end(), end) != link.ends.end();
+    });
+    if (meets) near.insert(other.ends.begin(), other.ends.end());
+  }
+  std::optional<int> node;
+  for (const Device& device : topology.devices()) {
+    if (near.contains(device.name) && node.value_or(device.node) != device.node) return false;
+    if (near.contains(device.name)) node = device.node;
+  }
+  return true;
+}
+
 // A message crosses the sender's link and the receiver's, so each has half of the latency.
 absl::StatusOr<DeviceTopology> WithExchange(const DeviceTopology& topology,
                                             const std::string& device_class, const Line& line) {
@@ -43,7 +61,7 @@ absl::StatusOr<DeviceTopology> WithExchange(const DeviceTopology& topology,
       const auto count = std::count(link.ends.begin(), link.ends.end(), device.name);
       (device.device_class == device_class ? ends : foreign) += static_cast<int>(count);
     }
-    if (ends == 0 || foreign > 0) continue;
+    if (ends == 0 || foreign > 0 || !IsWithinANode(topology, link)) continue;
     const bool direct = ends == static_cast<int>(link.ends.size());
     link.bytes_per_second = static_cast<int64_t>(line.bytes_per_second);
     link.latency = Nanos(static_cast<int64_t>(line.latency_ns / (direct ? 1 : 2)));

@@ -80,18 +80,22 @@ std::string ToString(const DeviceFingerprint& fingerprint) {
 DeviceFingerprint FingerprintOf(const Machine& machine, DeviceId device,
                                 absl::string_view backend) {
   const Device& d = machine.topology.device(device);
-  int devices = 0;
-  std::vector<int> cores;
-  for (const Device& other : machine.topology.devices()) {
-    if (other.node != d.node || other.kind != d.kind) continue;
-    ++devices;
-    cores.insert(cores.end(), other.cores.begin(), other.cores.end());
+  int at_once = 0, of_node = 0;
+  size_t cores = 0;
+  for (DeviceId id : machine.topology.AtOnce(device)) {
+    const Device& other = machine.topology.device(id);
+    if (other.kind != d.kind) continue;
+    ++at_once;
+    cores += other.cores.size();
   }
-  std::sort(cores.begin(), cores.end());
-  const auto distinct = std::unique(cores.begin(), cores.end()) - cores.begin();
+  for (const Device& other : machine.topology.devices()) {
+    of_node += other.node == d.node && other.kind == d.kind ? 1 : 0;
+  }
+  std::string devices = absl::StrCat(at_once);
+  if (of_node > at_once) absl::StrAppend(&devices, " of ", of_node);
   return {machine.ClassOf(device).hardware,
           absl::StrCat("backend=", backend, " threads=", d.threads, " devices=", devices,
-                       " cores=", distinct)};
+                       " cores=", cores)};
 }
 
 DeviceFingerprint AloneFingerprint(DeviceFingerprint fingerprint) {

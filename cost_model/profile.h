@@ -30,7 +30,7 @@ struct DeviceFingerprint {
 std::string ToString(const DeviceFingerprint& fingerprint);
 
 // Of a device of the machine, measured through `backend` (name and version) while all devices of
-// its node are busy.
+// its computer that can work at once are busy (DeviceTopology::AtOnce).
 DeviceFingerprint FingerprintOf(const Machine& machine, DeviceId device, absl::string_view backend);
 
 // The same device while the others of its node are idle (see TaskCost::alone): its records are kept

@@ -56,6 +56,9 @@ class Neighbourhood {
       : tasks_(tasks), resources_(resources), schedule_(schedule) {
     busy_.resize(static_cast<size_t>(resources.devices()));
     lanes_.resize(busy_.size());
+    for (int d = 0; d < resources.devices(); ++d) {
+      at_once_.push_back(resources.topology().AtOnce(DeviceId(d)).size());
+    }
     const std::vector<int64_t> ready = ReadyTimes();
     for (size_t t = 0; t < tasks.size(); ++t) {
       const Span span = SpanOf(t);
@@ -102,14 +105,16 @@ class Neighbourhood {
     const Span span = SpanOf(task);
     const DeviceTopology& topology = resources_.topology();
     double sum = 0;
-    int others = 0;
     for (size_t d = 0; d < busy_.size(); ++d) {
       const DeviceId other(static_cast<int32_t>(d));
-      if (other == own || topology.device(other).node != topology.device(own).node) continue;
-      ++others;
+      if (other == own || !topology.ShareHost(other, own) || topology.ShareCore(other, own)) {
+        continue;
+      }
       sum += static_cast<double>(busy_[d].Until(span.end) - busy_[d].Until(span.start));
     }
-    return others == 0 ? 0 : sum / static_cast<double>(others * (span.end - span.start));
+    const auto others = static_cast<int64_t>(at_once_[own.index()]) - 1;
+    if (others <= 0) return 0;
+    return std::min(1.0, sum / static_cast<double>(others * (span.end - span.start)));
   }
 
   double ShareOfLanes(size_t task) const {
@@ -130,6 +135,7 @@ class Neighbourhood {
   const FlatTasks& tasks_;
   const SimulatedResources& resources_;
   const Schedule& schedule_;
+  std::vector<size_t> at_once_;  // by device: how many of its computer can work at once
   std::vector<BusyTimes> busy_;
   std::vector<std::vector<LaneEntry>> lanes_;
 };

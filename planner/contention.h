@@ -13,7 +13,7 @@ namespace partita {
 // The durations of tasks that are beside others as in a schedule: between TaskCost::alone and
 // TaskCost::time.
 //  - compute, moves, loads: by the mean share of the task's time in which each other device of its
-//    node is busy;
+//    computer that can work at once is busy;
 //  - communication: by the share of its devices whose compute lanes had something else to do, that
 //    is whose next task was ready before the communication ended.
 // `schedule` is one of these tasks under `durations`, which are what the result starts from: where

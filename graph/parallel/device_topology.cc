@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -73,6 +74,19 @@ absl::Status CheckLink(const Link& link) {
   return absl::OkStatus();
 }
 
+// Devices of one node are on one computer.
+absl::Status CheckHosts(std::span<const Device> devices) {
+  absl::flat_hash_map<int, const Device*> first_of_node;
+  for (const Device& device : devices) {
+    const Device& first = *first_of_node.try_emplace(device.node, &device).first->second;
+    if (first.host == device.host) continue;
+    return Bad("device", device.name,
+               absl::StrCat("is on host '", device.host, "' and device '", first.name,
+                            "' of the same node ", device.node, " on '", first.host, "'"));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckAll(std::span<const Device> devices, std::span<const Link> links) {
   if (devices.empty() || devices.size() > kMaxDevices || links.size() > kMaxLinks) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -84,6 +98,7 @@ absl::Status CheckAll(std::span<const Device> devices, std::span<const Link> lin
     RETURN_IF_ERROR(CheckDevice(device));
     if (!names.insert(device.name).second) return Bad("device", device.name, "is there twice");
   }
+  RETURN_IF_ERROR(CheckHosts(devices));
   names.clear();
   for (const Link& link : links) {
     RETURN_IF_ERROR(CheckLink(link));
@@ -122,12 +137,29 @@ int64_t DeviceTopology::RouteBytesPerSecond(DeviceId from, DeviceId to) const {
   return slowest;
 }
 
+bool DeviceTopology::ShareHost(DeviceId a, DeviceId b) const {
+  const Device& first = device(a);
+  const Device& second = device(b);
+  return first.node == second.node || (!first.host.empty() && first.host == second.host);
+}
+
 bool DeviceTopology::ShareCore(DeviceId a, DeviceId b) const {
-  if (device(a).node != device(b).node) return false;
+  if (!ShareHost(a, b)) return false;
   const std::vector<int>& other = device(b).cores;
   return std::any_of(device(a).cores.begin(), device(a).cores.end(), [&](int core) {
     return std::find(other.begin(), other.end(), core) != other.end();
   });
+}
+
+std::vector<DeviceId> DeviceTopology::AtOnce(DeviceId of) const {
+  std::vector<DeviceId> found;
+  for (int d = 0; d < size(); ++d) {
+    const DeviceId id(d);
+    if (!ShareHost(id, of)) continue;
+    const auto shares = [&](DeviceId other) { return ShareCore(id, other); };
+    if (std::none_of(found.begin(), found.end(), shares)) found.push_back(id);
+  }
+  return found;
 }
 
 absl::StatusOr<DeviceTopology> DeviceTopology::TakeDevices(int count) const {
@@ -155,6 +187,7 @@ uint64_t DeviceTopology::fingerprint() const {
     print.Add(d.name).Add(static_cast<uint64_t>(d.kind)).Add(d.device_class).Add(d.node);
     print.Add(d.memory.value()).Add(d.threads).Add(d.cores.size());
     for (int core : d.cores) print.Add(core);
+    print.Add(d.host);
   }
   print.Add(links_.size());
   for (const Link& link : links_) {

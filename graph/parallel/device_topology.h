@@ -26,6 +26,10 @@ struct Device {
   // communication lane run on, without repeats. Lanes that name one core share it.
   std::vector<int> cores;
   int threads = 1;  // CPU devices: threads that do arithmetic
+  // The computer whose cores and memory it uses, where several nodes are on one (virtual machines,
+  // network namespaces): nodes that name the same one slow each other down, though what they
+  // exchange goes over links. Empty: the node is a computer of its own.
+  std::string host;
 
   friend bool operator==(const Device&, const Device&) = default;
 };
@@ -88,8 +92,13 @@ class DeviceTopology {
   Nanos RouteLatency(DeviceId from, DeviceId to) const;
   int64_t RouteBytesPerSecond(DeviceId from, DeviceId to) const;
 
-  // CPU devices of one node with a core in common: their work slows each other down.
+  // On one computer: in one node, or in nodes that name the same host.
+  bool ShareHost(DeviceId a, DeviceId b) const;
+  // CPU devices of one computer with a core in common: one works while the other waits.
   bool ShareCore(DeviceId a, DeviceId b) const;
+  // Of the devices of this one's computer, in order, those that have no core in common with an
+  // earlier one of them: what can work at the same time.
+  std::vector<DeviceId> AtOnce(DeviceId device) const;
 
   // The first `count` devices with what connects them. InvalidArgument if there are fewer.
   absl::StatusOr<DeviceTopology> TakeDevices(int count) const;

@@ -16,6 +16,7 @@ proto::Topology TopologyToProto(const DeviceTopology& topology) {
     d.set_memory_bytes(device.memory.value());
     for (int core : device.cores) d.add_cores(core);
     d.set_threads(device.threads);
+    d.set_host(device.host);
   }
   for (const Link& link : topology.links()) {
     proto::Link& l = *message.add_links();
@@ -41,7 +42,8 @@ absl::StatusOr<DeviceTopology> TopologyFromProto(const proto::Topology& message)
                        .node = d.node(),
                        .memory = Bytes(d.memory_bytes()),
                        .cores = {d.cores().begin(), d.cores().end()},
-                       .threads = d.threads() == 0 ? 1 : d.threads()});
+                       .threads = d.threads() == 0 ? 1 : d.threads(),
+                       .host = d.host()});
   }
   std::vector<Link> links;
   for (const proto::Link& l : message.links()) {

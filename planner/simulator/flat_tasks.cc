@@ -188,29 +188,34 @@ SimulatedResources::SimulatedResources(const DeviceTopology& topology)
 
 void SimulatedResources::AddCoreSets() {
   core_sets_.resize(static_cast<size_t>(devices_));
-  std::map<std::pair<int, int>, std::vector<size_t>> users;  // (node, core) -> devices
-  std::vector<std::pair<int, int>> cores;                    // in order of first appearance
+  using Core = std::pair<std::string, int>;   // of which computer, and which
+  std::map<Core, std::vector<size_t>> users;  // devices
+  std::vector<Core> cores;                    // in order of first appearance
   for (size_t d = 0; d < core_sets_.size(); ++d) {
     const Device& device = topology_.devices()[d];
     if (device.kind != DeviceKind::kCpu) continue;
-    for (int core : device.cores) {
-      auto& list = users[{device.node, core}];
-      if (list.empty()) cores.emplace_back(device.node, core);
+    const std::string computer =
+        device.host.empty() ? absl::StrCat("node ", device.node) : device.host;
+    for (int number : device.cores) {
+      const Core core{computer, number};
+      auto& list = users[core];
+      if (list.empty()) cores.push_back(core);
       list.push_back(d);
     }
   }
-  std::map<std::pair<int, std::vector<size_t>>, std::vector<int>> sets;  // node, users -> cores
-  std::vector<std::pair<int, std::vector<size_t>>> order;
-  for (const auto& core : cores) {
+  using Set = std::pair<std::string, std::vector<size_t>>;  // of which computer, and its users
+  std::map<Set, std::vector<int>> sets;                     // cores
+  std::vector<Set> order;
+  for (const Core& core : cores) {
     auto& set = sets[{core.first, users[core]}];
     if (set.empty()) order.emplace_back(core.first, users[core]);
     set.push_back(core.second);
   }
-  for (const auto& key : order) {
+  for (const Set& key : order) {
     for (size_t d : key.second) core_sets_[d].push_back(count());
     std::vector<int> list = sets[key];
     std::sort(list.begin(), list.end());
-    names_.push_back(absl::StrCat("node ", key.first, " cores ", CoreText(list)));
+    names_.push_back(absl::StrCat(key.first, " cores ", CoreText(list)));
   }
 }
 

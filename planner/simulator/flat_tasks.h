@@ -14,7 +14,8 @@ namespace partita {
 // What serves one task at a time. Numbered in this order:
 //   the compute lane of every device, the communication lane of every device,
 //   the channels of the topology (ChannelId order),
-//   core sets: logical processors that the same CPU devices name, in order of first appearance.
+//   core sets: logical processors of a computer that the same CPU devices name, in order of first
+//     appearance.
 //
 // What a task holds from start to end:
 //   compute, move, load: the compute lane of its device, and the core sets of that device;
@@ -38,7 +39,7 @@ class SimulatedResources {
   DeviceId DeviceOfLane(int32_t lane) const { return DeviceId(lane % devices_); }
   int32_t ChannelResource(ChannelId channel) const { return 2 * devices_ + channel.value(); }
   std::span<const int32_t> CoreSets(DeviceId device) const { return core_sets_[device.index()]; }
-  // "gpu0 compute", "gpu0 communication", a channel's name, "node 0 cores 0-3".
+  // "gpu0 compute", "gpu0 communication", a channel's name, "node 0 cores 0-3" or "HOST cores 0-3".
   const std::string& name(int32_t resource) const { return names_[static_cast<size_t>(resource)]; }
   const DeviceTopology& topology() const { return topology_; }
 

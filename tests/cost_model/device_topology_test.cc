@@ -82,6 +82,39 @@ TEST(DeviceTopologyTest, CoresAreSharedOnlyWithinANode) {
   EXPECT_FALSE(topology.ShareCore(DeviceId(1), DeviceId(2)));
 }
 
+// Four nodes, two cores: virtual machines of one computer.
+DeviceTopology FourNodesOnTwoCores(const std::string& host) {
+  std::vector<Device> devices;
+  Link net{.name = "net", .bytes_per_second = 1, .shared = true};
+  for (int n = 0; n < 4; ++n) {
+    devices.push_back({.name = std::string(1, static_cast<char>('a' + n)),
+                       .node = n,
+                       .memory = Bytes(1),
+                       .cores = {n % 2},
+                       .host = host});
+    net.ends.push_back(devices.back().name);
+  }
+  return DeviceTopology::Create(std::move(devices), {net}).value();
+}
+
+TEST(DeviceTopologyTest, NodesThatNameOneHostShareItsCores) {
+  const DeviceTopology shared = FourNodesOnTwoCores("box"), apart = FourNodesOnTwoCores("");
+  EXPECT_TRUE(shared.ShareHost(DeviceId(0), DeviceId(1)));
+  EXPECT_TRUE(shared.ShareCore(DeviceId(0), DeviceId(2)));
+  EXPECT_FALSE(shared.ShareCore(DeviceId(0), DeviceId(1)));
+  EXPECT_FALSE(apart.ShareHost(DeviceId(0), DeviceId(2)));
+  EXPECT_FALSE(apart.ShareCore(DeviceId(0), DeviceId(2)));
+  EXPECT_NE(shared.fingerprint(), apart.fingerprint());
+  EXPECT_EQ(TopologyFromProto(TopologyToProto(shared)).value(), shared);
+}
+
+TEST(DeviceTopologyTest, AsManyDevicesWorkAtOnceAsThereAreCoresForThem) {
+  EXPECT_EQ(FourNodesOnTwoCores("box").AtOnce(DeviceId(3)),
+            (std::vector<DeviceId>{DeviceId(0), DeviceId(1)}));
+  EXPECT_EQ(FourNodesOnTwoCores("").AtOnce(DeviceId(3)), (std::vector<DeviceId>{DeviceId(3)}));
+  EXPECT_THAT(VirtualCpuDevices(3).AtOnce(DeviceId(1)), SizeIs(3));
+}
+
 TEST(DeviceTopologyTest, TakingDevicesDropsTheirWires) {
   const DeviceTopology two = Wired().TakeDevices(2).value();
   EXPECT_EQ(two.size(), 2);
@@ -113,6 +146,7 @@ TEST(DeviceTopologyTest, ErrorsNameTheFault) {
       {"0 bytes of memory", [](auto& d, auto&) { d[1].memory = Bytes(0); }},
       {"core 3", [](auto& d, auto&) { d[1].cores = {3, 3}; }},
       {"0 threads", [](auto& d, auto&) { d[0].threads = 0; }},
+      {"on host 'box' and device 'a'", [](auto& d, auto&) { d[1].host = "box"; }},
       {"'as' has 1 ends", [](auto&, auto& l) { l[1].ends.pop_back(); }},
       {"'as' has 3 ends", [](auto&, auto& l) { l[1].ends.push_back("q"); }},
       {"'sb' has 0 bytes/s", [](auto&, auto& l) { l[2].bytes_per_second = 0; }},

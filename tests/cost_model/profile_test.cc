@@ -93,6 +93,30 @@ TEST(ProfileTest, FingerprintNamesWhatMatters) {
   EXPECT_NE(two, FingerprintOf(FindMachine("local", 1).value(), DeviceId(0), "cpu-2.6.3"));
 }
 
+// What is measured on two devices prices four that take turns on their cores.
+TEST(ProfileTest, DevicesThatTakeTurnsOnCoresHaveTheFingerprintOfThoseThatDoNot) {
+  const Machine two = FindMachine("local", 2).value();
+  Machine four = two;
+  std::vector<Device> devices;
+  Link net{.name = "net", .bytes_per_second = 1, .shared = true};
+  for (int d = 0; d < 4; ++d) {
+    devices.push_back(two.topology.device(DeviceId(d % 2)));
+    devices.back().name = "cpu" + std::to_string(d);
+    devices.back().cores = {d % 2};
+    devices.back().node = d;
+    devices.back().host = "box";
+    net.ends.push_back(devices.back().name);
+  }
+  four.topology = DeviceTopology::Create(devices, {net}).value();
+  const DeviceFingerprint shared = FingerprintOf(four, DeviceId(3), "cpu");
+  EXPECT_EQ(shared.hardware, two.classes[0].hardware);
+  EXPECT_THAT(shared.configuration, HasSubstr("devices=2 cores=2"));
+  for (Device& device : devices) device.node = 0;
+  four.topology = DeviceTopology::Create(devices, {net}).value();
+  EXPECT_THAT(FingerprintOf(four, DeviceId(3), "cpu").configuration,
+              HasSubstr("devices=2 of 4 cores=2"));
+}
+
 TEST_F(ProfileDbTest, RecordsComeBackAsTheyWere) {
   const std::vector<ProfileRecord> records = SomeRecords();
   {

@@ -79,6 +79,21 @@ TEST(FlatTasksTest, DevicesThatShareCoresShareThemAsOneResource) {
   EXPECT_THAT(HeldBy(flat, resources, c), ElementsAre("c compute", "node 0 cores 4"));
 }
 
+TEST(FlatTasksTest, NodesOfOneHostShareItsCores) {
+  Device a = Cpu("a", {0}), b = Cpu("b", {0}, 1), c = Cpu("c", {0}, 2);
+  a.host = b.host = "box";
+  const auto topology = DeviceTopology::Create({a, b, c}, {Wire("net", {"a", "b", "c"}, true)});
+  ASSERT_TRUE(topology.ok()) << topology.status();
+  const SimulatedResources resources(*topology);
+  TaskGraphBuilder builder(3);
+  const TaskId of_a = AddLoad(builder, DeviceId(0)), of_b = AddLoad(builder, DeviceId(1));
+  const TaskId of_c = AddLoad(builder, DeviceId(2));
+  const FlatTasks flat = Flatten(std::move(builder).Build(), resources);
+  EXPECT_THAT(HeldBy(flat, resources, of_a), ElementsAre("a compute", "box cores 0"));
+  EXPECT_THAT(HeldBy(flat, resources, of_b), ElementsAre("b compute", "box cores 0"));
+  EXPECT_THAT(HeldBy(flat, resources, of_c), ElementsAre("c compute", "node 2 cores 0"));
+}
+
 TEST(FlatTasksTest, CopiesWithinANodeHoldItsCoresAndTrafficBetweenNodesDoesNot) {
   const auto topology = DeviceTopology::Create(
       {Cpu("a", {0}), Cpu("b", {1}), Cpu("c", {0}, 1)},

@@ -50,6 +50,14 @@ class CompareRun {
                                          flags_.machine.machine, "' is another: leave one away");
         return wrong;
       }
+      const auto devices = machine.machine->topology.devices();
+      if (devices.back().node != devices.front().node) {
+        Answer wrong;
+        wrong.usage_error =
+            absl::StrCat("--measure runs plans in this process, and machine '",
+                         flags_.machine.machine, "' has several nodes: measure by partita launch");
+        return wrong;
+      }
     }
     ASSIGN_OR_RETURN(model_, LoadTrainingModel(flags_.model, stages_));
     ASSIGN_OR_RETURN(MeasuredSearch search,

@@ -25,6 +25,7 @@ Answer Describe(const Machine& machine) {
     devices.push_back({{"name", device.name},
                        {"class", device.device_class},
                        {"node", device.node},
+                       {"host", device.host},
                        {"memory_bytes", device.memory.value()}});
     table.push_back({device.name, device.device_class, absl::StrCat(device.node),
                      absl::StrCat(device.threads), BytesText(device.memory)});

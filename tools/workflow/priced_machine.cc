@@ -54,10 +54,10 @@ std::vector<std::vector<DeviceId>> DevicesByClass(const DeviceTopology& topology
 
 namespace {
 
-// A file of this host's figures is this host too; one that was made on another is not.
+// A file of hosts like this one is measured here; one that was made on another is not.
 absl::StatusOr<bool> IsThisHost(const Machine& machine, const std::string& asked_for) {
   if (asked_for == "local") return true;
-  if (machine.name != "local") return false;
+  if (machine.ClassOf(DeviceId(0)).hardware.empty()) return false;
   ASSIGN_OR_RETURN(const Host host, ExamineHost());
   const absl::StatusOr<GpuHost> gpus = ExamineGpus();
   size_t next_gpu = 0;

@@ -29,7 +29,8 @@ struct MachineRequest {
 struct PricedMachine {
   std::shared_ptr<const Machine> machine;
   std::unique_ptr<CostModel> model;
-  // Whether the machine is this host: only then can it be profiled and run on.
+  // Whether the machine is this host, or hosts like it of which this is the first: then it can be
+  // profiled.
   bool is_local = false;
   size_t records = 0;  // measured tasks known
   DeviceProfiles profiles;

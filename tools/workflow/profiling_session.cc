@@ -28,6 +28,24 @@ TaskBody CollectiveOf(Collective collective, const std::vector<DeviceId>& group)
   return task;
 }
 
+// Those in the node of the first one.
+std::vector<DeviceId> OfOneNode(const DeviceTopology& topology, std::vector<DeviceId> devices) {
+  const int node = topology.device(devices[0]).node;
+  std::erase_if(devices, [&](DeviceId id) { return topology.device(id).node != node; });
+  return devices;
+}
+
+// The first one, and those of its computer that share no core with it or each other.
+std::vector<DeviceId> AtOnce(const DeviceTopology& topology, std::span<const DeviceId> devices) {
+  std::vector<DeviceId> found;
+  for (DeviceId id : devices) {
+    const auto shares = [&](DeviceId other) { return topology.ShareCore(id, other); };
+    if (!topology.ShareHost(id, devices[0])) continue;
+    if (std::none_of(found.begin(), found.end(), shares)) found.push_back(id);
+  }
+  return found;
+}
+
 TaskBody TransfersOf(const std::vector<std::pair<int, int>>& pairs, int64_t elements) {
   TransferTask task;
   for (const auto& [from, to] : pairs) {
@@ -92,7 +110,8 @@ ProfilingSession::ProfilingSession(ProfileDb& db, const PricedMachine& priced,
                                    std::vector<DeviceId> devices, const ProfilingRequest& request)
     : db_(db),
       priced_(priced),
-      devices_(std::move(devices)),
+      devices_(OfOneNode(priced.machine->topology, devices)),
+      at_once_(AtOnce(priced.machine->topology, devices)),
       fingerprint_(priced.FingerprintOf(devices_[0])),
       request_(request),
       passes_((request.samples + request.samples_per_pass - 1) / request.samples_per_pass) {}
@@ -124,10 +143,11 @@ bool ProfilingSession::Lists(const std::string& signature, bool again) {
   return false;
 }
 
-absl::StatusOr<std::vector<PlacedDevice>> ProfilingSession::Places() const {
+absl::StatusOr<std::vector<PlacedDevice>> ProfilingSession::Places(
+    std::span<const DeviceId> devices) const {
   ASSIGN_OR_RETURN(const auto all, DevicesOf(priced_.machine->topology, priced_.backends));
   std::vector<PlacedDevice> places;
-  for (DeviceId id : devices_) places.push_back(all[id.index()]);
+  for (DeviceId id : devices) places.push_back(all[id.index()]);
   return places;
 }
 
@@ -205,7 +225,7 @@ absl::Status ProfilingSession::MeasureLinks(const ProfilerOptions& options) {
   // First those for which there was no time in the pass before.
   std::stable_sort(links_.begin(), links_.end(),
                    [](const LinkWork& a, const LinkWork& b) { return a.passes < b.passes; });
-  ASSIGN_OR_RETURN(const auto devices, Places());
+  ASSIGN_OR_RETURN(const auto devices, Places(devices_));
   ASSIGN_OR_RETURN(auto communicator,
                    MakeCommunicator(CommunicatorBetween(devices),
                                     {.devices = static_cast<int>(devices.size())}));
@@ -225,7 +245,7 @@ absl::Status ProfilingSession::MeasureLinks(const ProfilerOptions& options) {
 
 absl::Status ProfilingSession::MeasureKernels(const ProfilerOptions& options) {
   if (batches_.empty()) return absl::OkStatus();
-  ASSIGN_OR_RETURN(auto devices, Places());
+  ASSIGN_OR_RETURN(auto devices, Places(at_once_));
   ASSIGN_OR_RETURN(const auto algorithms, KeptAlgorithms::GiveTo(devices, db_.path()));
   ASSIGN_OR_RETURN(const auto profiler, KernelProfiler::Open(devices));
   for (KernelBatch& batch : batches_) {

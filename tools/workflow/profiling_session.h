@@ -22,7 +22,8 @@ namespace partita {
 // ProfileSignatures describes it. For one call of Measure.
 class ProfilingSession {
  public:
-  // `db`, `priced` and `request` outlive it. `devices`: all of the class.
+  // `db`, `priced` and `request` outlive it. `devices`: all of the class. Communication is measured
+  // between those of the first one's node, kernels on those that can work at once.
   ProfilingSession(ProfileDb& db, const PricedMachine& priced, std::vector<DeviceId> devices,
                    const ProfilingRequest& request);
 
@@ -46,10 +47,9 @@ class ProfilingSession {
   // large as a step's, at most half of what a device may have.
   void ListLinks(std::span<const TaskBody> wanted);
   void ListKernels(const WantedSignatures& wanted);
-  // The devices, to be opened.
-  absl::StatusOr<std::vector<PlacedDevice>> Places() const;
-  // A task of these devices with their places in the class as numbers; nullopt where others take
-  // part.
+  // Devices, to be opened.
+  absl::StatusOr<std::vector<PlacedDevice>> Places(std::span<const DeviceId> devices) const;
+  // A task of devices_ with their places in it as numbers; nullopt where others take part.
   std::optional<TaskBody> Within(const TaskBody& body) const;
   // Counts a task as wanted; false where there is nothing to do for it.
   bool Lists(const std::string& signature, bool again);
@@ -68,7 +68,8 @@ class ProfilingSession {
 
   ProfileDb& db_;
   const PricedMachine& priced_;
-  const std::vector<DeviceId> devices_;
+  const std::vector<DeviceId> devices_;  // of the class and of one node
+  const std::vector<DeviceId> at_once_;  // of the class, those that share no core
   const DeviceFingerprint fingerprint_;
   const ProfilingRequest& request_;
   const int passes_;
