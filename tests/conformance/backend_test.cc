@@ -49,8 +49,8 @@ class DeviceRun {
   }
 
   // Runs a kernel; dense data in, dense data out.
-  absl::StatusOr<std::vector<HostTensor>> Run(const WholeKernel& whole,
-                                              const std::vector<HostTensor>& inputs) {
+  absl::StatusOr<std::vector<TestTensor>> Run(const WholeKernel& whole,
+                                              const std::vector<TestTensor>& inputs) {
     const KernelSignature& signature = whole.signature;
     auto kernel = device_->Prepare(signature);
     if (!kernel.ok()) return kernel.status();
@@ -66,7 +66,7 @@ class DeviceRun {
     }
     void* scratch = Memory((*kernel)->scratch_bytes());
     stream_->Launch(**kernel, {in, out, ExampleStep(), kExampleKey}, scratch, nullptr);
-    std::vector<HostTensor> results;
+    std::vector<TestTensor> results;
     for (size_t k = 0; k < out.size(); ++k) {
       results.push_back(Fetched(signature.outputs[k], out[k].data));
     }
@@ -115,8 +115,8 @@ class DeviceRun {
     return data;
   }
 
-  HostTensor Fetched(const KernelTensor& t, void* data) {
-    HostTensor tensor(t.type);
+  TestTensor Fetched(const KernelTensor& t, void* data) {
+    TestTensor tensor(t.type);
     if (Volume(t.type.shape) == 0) return tensor;
     if (t.format == Format::kNative) {
       void* staged = Memory(t.type.bytes());

@@ -59,11 +59,11 @@ WholeKernel FusedWith(const OpAttrs& update, const WholeKernel& plain) {
 }
 
 // Inputs of a signature: those of the operator as its example says, weights and states at random.
-std::vector<HostTensor> InputsFor(const WholeKernel& whole, const OperatorExample& example,
+std::vector<TestTensor> InputsFor(const WholeKernel& whole, const OperatorExample& example,
                                   const OperatorRun& run, OperandFill::Kind kind) {
   const KernelSignature& signature = whole.signature;
   std::mt19937_64 random(17);
-  std::vector<HostTensor> inputs = WholeInputs(signature.pass, example, run, kind, random);
+  std::vector<TestTensor> inputs = WholeInputs(signature.pass, example, run, kind, random);
   for (size_t k = 0; k < inputs.size(); ++k) inputs[k] = PieceOf(inputs[k], whole.input_boxes[k]);
   while (inputs.size() < signature.inputs.size()) {
     // Second moments are not negative.
@@ -79,8 +79,8 @@ bool Same(T a, T b) {
   return a == b || (std::isnan(a) && std::isnan(b));
 }
 
-bool HasNan(const std::vector<HostTensor>& tensors) {
-  for (const HostTensor& t : tensors) {
+bool HasNan(const std::vector<TestTensor>& tensors) {
+  for (const TestTensor& t : tensors) {
     if (t.type.dtype != DType::kFloat32) continue;
     for (float x : t.as<float>()) {
       if (std::isnan(x)) return true;
@@ -105,15 +105,15 @@ std::vector<OperatorExample> KernelExamples() {
   return examples;
 }
 
-std::vector<HostTensor> WholeInputs(Pass pass, const OperatorExample& example,
+std::vector<TestTensor> WholeInputs(Pass pass, const OperatorExample& example,
                                     const OperatorRun& run, OperandFill::Kind kind,
                                     std::mt19937_64& random) {
-  std::vector<HostTensor> operands, gradients;
+  std::vector<TestTensor> operands, gradients;
   for (size_t k = 0; k < run.operands().size(); ++k) {
     const OperandFill fill = k < example.fills.size() ? example.fills[k] : OperandFill{kind};
     operands.push_back(Filled(run.operands()[k], fill, FillMode::kRandom, random));
   }
-  const std::vector<HostTensor> results = run.RunWhole(Pass::Forward(), operands);
+  const std::vector<TestTensor> results = run.RunWhole(Pass::Forward(), operands);
   for (const TensorType& type : run.results()) {
     gradients.push_back(Filled(type, {}, FillMode::kRandom, random));
   }
@@ -138,10 +138,10 @@ std::vector<WholeKernel> KernelsOf(const OperatorRun& run) {
   return all;
 }
 
-std::vector<HostTensor> ReferenceResults(const WholeKernel& whole, std::vector<HostTensor> inputs) {
-  std::vector<HostTensor> results;
+std::vector<TestTensor> ReferenceResults(const WholeKernel& whole, std::vector<TestTensor> inputs) {
+  std::vector<TestTensor> results;
   std::vector<TensorArgument> in, out;
-  const auto data = [](HostTensor& t) { return t.bytes.empty() ? nullptr : t.bytes.data(); };
+  const auto data = [](TestTensor& t) { return t.bytes.empty() ? nullptr : t.bytes.data(); };
   for (size_t k = 0; k < inputs.size(); ++k) {
     in.push_back({data(inputs[k]), whole.input_boxes[k], whole.input_shapes[k]});
   }
@@ -168,7 +168,7 @@ InputsWithResults InputsAndResults(const WholeKernel& kernel, const OperatorExam
   return result;
 }
 
-void ExpectNear(const std::vector<HostTensor>& expected, const std::vector<HostTensor>& found,
+void ExpectNear(const std::vector<TestTensor>& expected, const std::vector<TestTensor>& found,
                 double tolerance) {
   ASSERT_EQ(expected.size(), found.size());
   for (size_t k = 0; k < expected.size(); ++k) {

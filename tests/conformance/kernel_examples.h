@@ -20,15 +20,15 @@ StepArguments ExampleStep();
 constexpr uint64_t kExampleKey = 0x1234;
 
 // Runs the reference kernel.
-std::vector<HostTensor> ReferenceResults(const WholeKernel& whole, std::vector<HostTensor> inputs);
+std::vector<TestTensor> ReferenceResults(const WholeKernel& whole, std::vector<TestTensor> inputs);
 
 // What a pass reads, whole: operands as the example says, or of that kind.
-std::vector<HostTensor> WholeInputs(Pass pass, const OperatorExample& example,
+std::vector<TestTensor> WholeInputs(Pass pass, const OperatorExample& example,
                                     const OperatorRun& run, OperandFill::Kind kind,
                                     std::mt19937_64& random);
 
 struct InputsWithResults {
-  std::vector<HostTensor> inputs, expected;
+  std::vector<TestTensor> inputs, expected;
 };
 // Inputs of a kernel: those of the operator as its example says, weights and states at random, so
 // that no result is not-a-number.
@@ -38,7 +38,7 @@ InputsWithResults InputsAndResults(const WholeKernel& kernel, const OperatorExam
 // Sums of some thousand products of numbers up to 1 in another order: relative to the largest
 // element of a tensor, and to 1.
 constexpr double kTolerance = 2e-5;
-void ExpectNear(const std::vector<HostTensor>& expected, const std::vector<HostTensor>& found,
+void ExpectNear(const std::vector<TestTensor>& expected, const std::vector<TestTensor>& found,
                 double tolerance = kTolerance);
 
 }  // namespace partita

@@ -34,7 +34,7 @@ void ForEachRun(const Shape& whole, const Box& box, Visit&& visit) {
   }
 }
 
-void CopyInto(HostTensor& total, const Box& box, const HostTensor& piece) {
+void CopyInto(TestTensor& total, const Box& box, const TestTensor& piece) {
   const int64_t size = SizeOf(total.type.dtype);
   ForEachRun(total.type.shape, box, [&](int64_t to, int64_t from, int64_t run) {
     std::memcpy(total.bytes.data() + to * size, piece.bytes.data() + from * size,
@@ -63,8 +63,8 @@ bool Advance(std::vector<int64_t>& index, std::span<const int64_t> degrees) {
 
 TensorType Floats(const Shape& shape) { return {DType::kFloat32, shape}; }
 
-HostTensor PieceOf(const HostTensor& tensor, const Box& box) {
-  HostTensor piece({tensor.type.dtype, box.shape()});
+TestTensor PieceOf(const TestTensor& tensor, const Box& box) {
+  TestTensor piece({tensor.type.dtype, box.shape()});
   const int64_t size = SizeOf(tensor.type.dtype);
   ForEachRun(tensor.type.shape, box, [&](int64_t from, int64_t to, int64_t run) {
     std::memcpy(piece.bytes.data() + to * size, tensor.bytes.data() + from * size,
@@ -73,7 +73,7 @@ HostTensor PieceOf(const HostTensor& tensor, const Box& box) {
   return piece;
 }
 
-void CombineInto(HostTensor& total, const Box& box, const HostTensor& piece, Combine combine) {
+void CombineInto(TestTensor& total, const Box& box, const TestTensor& piece, Combine combine) {
   CHECK(total.type.dtype == DType::kRing64);
   const auto to = total.as<uint64_t>();
   const auto from = piece.as<uint64_t>();
@@ -91,9 +91,9 @@ void CombineInto(HostTensor& total, const Box& box, const HostTensor& piece, Com
   });
 }
 
-HostTensor Filled(const TensorType& type, const OperandFill& fill, FillMode mode,
+TestTensor Filled(const TensorType& type, const OperandFill& fill, FillMode mode,
                   std::mt19937_64& random) {
-  HostTensor tensor(type);
+  TestTensor tensor(type);
   const double lowest = fill.kind == OperandFill::Kind::kPositive ? 0.5 : -1;
   std::uniform_real_distribution<double> real(lowest, lowest + 2);
   switch (type.dtype) {
@@ -159,12 +159,12 @@ std::vector<TensorType> OperatorRun::OutputTypes(Pass pass) const {
   return {operands_[static_cast<size_t>(pass.gradient)]};
 }
 
-std::vector<HostTensor> OperatorRun::InputsOf(Pass pass, const std::vector<HostTensor>& operands,
-                                              const std::vector<HostTensor>& results,
-                                              const std::vector<HostTensor>& gradients) const {
+std::vector<TestTensor> OperatorRun::InputsOf(Pass pass, const std::vector<TestTensor>& operands,
+                                              const std::vector<TestTensor>& results,
+                                              const std::vector<TestTensor>& gradients) const {
   if (pass.is_forward()) return operands;
   const GradientReads reads = ReadsForGradient(attrs_, pass.gradient);
-  std::vector<HostTensor> inputs;
+  std::vector<TestTensor> inputs;
   for (int k : reads.operands) inputs.push_back(operands[static_cast<size_t>(k)]);
   for (int k : reads.results) inputs.push_back(results[static_cast<size_t>(k)]);
   inputs.insert(inputs.end(), gradients.begin(), gradients.end());
@@ -180,11 +180,11 @@ absl::StatusOr<OperatorRun::Part> OperatorRun::ViewBlocks(Pass pass,
   return Part{std::move(forward), std::move(view)};
 }
 
-std::vector<HostTensor> OperatorRun::RunPart(Pass pass, const Part& part,
-                                             const std::vector<HostTensor>& whole,
+std::vector<TestTensor> OperatorRun::RunPart(Pass pass, const Part& part,
+                                             const std::vector<TestTensor>& whole,
                                              int64_t* empty_operands) const {
   KernelSignature signature{Localize(attrs_, part.forward), pass};
-  std::vector<HostTensor> pieces, outputs;
+  std::vector<TestTensor> pieces, outputs;
   std::vector<TensorArgument> in, out;
   for (size_t k = 0; k < whole.size(); ++k) {
     const TensorView& view = part.pass.operands[k];
@@ -237,8 +237,8 @@ WholeKernel OperatorRun::KernelOf(Pass pass, const Part& part) const {
 }
 
 absl::Status OperatorRun::VisitParts(
-    Pass pass, const std::vector<HostTensor>& inputs, std::span<const int64_t> degrees,
-    const std::function<void(const WholeKernel&, const std::vector<HostTensor>&)>& visit) const {
+    Pass pass, const std::vector<TestTensor>& inputs, std::span<const int64_t> degrees,
+    const std::function<void(const WholeKernel&, const std::vector<TestTensor>&)>& visit) const {
   std::vector<int64_t> index(degrees.size(), 0);
   do {
     std::vector<Interval> blocks;
@@ -246,7 +246,7 @@ absl::Status OperatorRun::VisitParts(
       blocks.push_back(BlockOf(rule_.loops[l].extent, degrees[l], index[l]));
     }
     ASSIGN_OR_RETURN(const Part part, ViewBlocks(pass, std::move(blocks)));
-    std::vector<HostTensor> pieces;
+    std::vector<TestTensor> pieces;
     for (size_t k = 0; k < inputs.size(); ++k) {
       pieces.push_back(PieceOf(inputs[k], part.pass.operands[k].box));
     }
@@ -255,14 +255,14 @@ absl::Status OperatorRun::VisitParts(
   return absl::OkStatus();
 }
 
-std::vector<HostTensor> OperatorRun::RunWhole(Pass pass,
-                                              const std::vector<HostTensor>& inputs) const {
+std::vector<TestTensor> OperatorRun::RunWhole(Pass pass,
+                                              const std::vector<TestTensor>& inputs) const {
   std::vector<Interval> blocks;
   for (const LoopDim& loop : rule_.loops) blocks.push_back({0, loop.extent});
   const auto part = ViewBlocks(pass, blocks);
   CHECK(part.ok()) << part.status();
-  const std::vector<HostTensor> pieces = RunPart(pass, *part, inputs, nullptr);
-  std::vector<HostTensor> totals;
+  const std::vector<TestTensor> pieces = RunPart(pass, *part, inputs, nullptr);
+  std::vector<TestTensor> totals;
   for (const TensorType& type : OutputTypes(pass)) totals.emplace_back(type);
   for (size_t k = 0; k < totals.size(); ++k) {
     CopyInto(totals[k], part->pass.results[k].box, pieces[k]);
@@ -270,12 +270,12 @@ std::vector<HostTensor> OperatorRun::RunWhole(Pass pass,
   return totals;
 }
 
-absl::StatusOr<std::vector<HostTensor>> OperatorRun::RunSplit(Pass pass,
-                                                              const std::vector<HostTensor>& inputs,
+absl::StatusOr<std::vector<TestTensor>> OperatorRun::RunSplit(Pass pass,
+                                                              const std::vector<TestTensor>& inputs,
                                                               std::span<const int64_t> degrees,
                                                               int64_t* empty_operands) const {
   const ShardingRule rule = RuleOf(pass);
-  std::vector<HostTensor> totals;
+  std::vector<TestTensor> totals;
   for (const TensorType& type : OutputTypes(pass)) totals.emplace_back(type);
   for (size_t k = 0; k < totals.size(); ++k) {
     if (rule.results[k].combine != Combine::kMax) continue;
@@ -288,7 +288,7 @@ absl::StatusOr<std::vector<HostTensor>> OperatorRun::RunSplit(Pass pass,
       blocks.push_back(BlockOf(rule.loops[l].extent, degrees[l], index[l]));
     }
     ASSIGN_OR_RETURN(const Part part, ViewBlocks(pass, std::move(blocks)));
-    const std::vector<HostTensor> outputs = RunPart(pass, part, inputs, empty_operands);
+    const std::vector<TestTensor> outputs = RunPart(pass, part, inputs, empty_operands);
     for (size_t k = 0; k < outputs.size(); ++k) {
       const TensorView& view = part.pass.results[k];
       if (view.present) CombineInto(totals[k], view.box, outputs[k], rule.results[k].combine);
@@ -297,25 +297,25 @@ absl::StatusOr<std::vector<HostTensor>> OperatorRun::RunSplit(Pass pass,
   return totals;
 }
 
-HostTensor OperatorRun::RunInPlace(Pass pass, std::vector<HostTensor> inputs,
+TestTensor OperatorRun::RunInPlace(Pass pass, std::vector<TestTensor> inputs,
                                    InPlacePair pair) const {
   std::vector<Interval> blocks;
   for (const LoopDim& loop : rule_.loops) blocks.push_back({0, loop.extent});
   const auto part = ViewBlocks(pass, blocks);
   CHECK(part.ok()) << part.status();
   KernelSignature signature{Localize(attrs_, part->forward), pass};
-  std::vector<HostTensor> outputs;
+  std::vector<TestTensor> outputs;
   std::vector<TensorArgument> in, out;
-  for (HostTensor& input : inputs) {
+  for (TestTensor& input : inputs) {
     signature.inputs.push_back({input.type});
     in.push_back({input.bytes.data(), Box::Full(input.type.shape), input.type.shape});
   }
   for (const TensorType& type : OutputTypes(pass)) outputs.emplace_back(type);
-  for (HostTensor& output : outputs) {
+  for (TestTensor& output : outputs) {
     signature.outputs.push_back({output.type});
     out.push_back({output.bytes.data(), Box::Full(output.type.shape), output.type.shape});
   }
-  HostTensor& shared = inputs[static_cast<size_t>(pair.input)];
+  TestTensor& shared = inputs[static_cast<size_t>(pair.input)];
   out[static_cast<size_t>(pair.output)].data = shared.bytes.data();
   const absl::Status status = RunReferenceKernel(signature, {in, out, TestStep(), 0x1234});
   CHECK(status.ok()) << ToString(signature) << ": " << status;

@@ -16,11 +16,11 @@
 namespace partita {
 
 // A whole tensor in memory, row-major.
-struct HostTensor {
+struct TestTensor {
   TensorType type;
   std::vector<std::byte> bytes;
 
-  explicit HostTensor(TensorType t)
+  explicit TestTensor(TensorType t)
       : type(std::move(t)), bytes(static_cast<size_t>(type.bytes())) {}
   template <class T>
   std::span<T> as() {
@@ -30,19 +30,19 @@ struct HostTensor {
   std::span<const T> as() const {
     return {reinterpret_cast<const T*>(bytes.data()), bytes.size() / sizeof(T)};
   }
-  friend bool operator==(const HostTensor&, const HostTensor&) = default;
+  friend bool operator==(const TestTensor&, const TestTensor&) = default;
 };
 
 // The part of `tensor` in `box`.
-HostTensor PieceOf(const HostTensor& tensor, const Box& box);
+TestTensor PieceOf(const TestTensor& tensor, const Box& box);
 // Adds `piece` (kRing64) to `total` at `box`, or takes the (signed) maximum.
-void CombineInto(HostTensor& total, const Box& box, const HostTensor& piece, Combine combine);
+void CombineInto(TestTensor& total, const Box& box, const TestTensor& piece, Combine combine);
 
 enum class FillMode {
   kRandom,  // reals in [-1, 1); any 64 bits in the ring
   kTies,    // 0 or 1 (ring only): equal elements and zeros everywhere
 };
-HostTensor Filled(const TensorType& type, const OperandFill& fill, FillMode mode,
+TestTensor Filled(const TensorType& type, const OperandFill& fill, FillMode mode,
                   std::mt19937_64& random);
 
 // The passes that a graph can ask for.
@@ -72,28 +72,28 @@ class OperatorRun {
   std::vector<TensorType> InputTypes(Pass pass) const;
   std::vector<TensorType> OutputTypes(Pass pass) const;
   // Picks what a pass reads.
-  std::vector<HostTensor> InputsOf(Pass pass, const std::vector<HostTensor>& operands,
-                                   const std::vector<HostTensor>& results,
-                                   const std::vector<HostTensor>& gradients) const;
+  std::vector<TestTensor> InputsOf(Pass pass, const std::vector<TestTensor>& operands,
+                                   const std::vector<TestTensor>& results,
+                                   const std::vector<TestTensor>& gradients) const;
 
   // The unsplit pass as a kernel on dense data, and the pieces that it reads and writes.
   WholeKernel KernelOf(Pass pass) const;
 
   // Runs the pass unsplit. Elements that it does not write (the gradient of what a slice leaves
   // out) are zero.
-  std::vector<HostTensor> RunWhole(Pass pass, const std::vector<HostTensor>& inputs) const;
+  std::vector<TestTensor> RunWhole(Pass pass, const std::vector<TestTensor>& inputs) const;
   // Runs every part of a split of the loops by `degrees` and combines what they give (kRing64).
   // Fails if the split is not legal. `empty_operands` counts operands of parts that are empty.
-  absl::StatusOr<std::vector<HostTensor>> RunSplit(Pass pass, const std::vector<HostTensor>& inputs,
+  absl::StatusOr<std::vector<TestTensor>> RunSplit(Pass pass, const std::vector<TestTensor>& inputs,
                                                    std::span<const int64_t> degrees,
                                                    int64_t* empty_operands) const;
   // Calls visit(kernel, inputs) for every part of such a split, with the part's pieces. Fails if
   // the split is not legal.
   absl::Status VisitParts(
-      Pass pass, const std::vector<HostTensor>& inputs, std::span<const int64_t> degrees,
-      const std::function<void(const WholeKernel&, const std::vector<HostTensor>&)>& visit) const;
+      Pass pass, const std::vector<TestTensor>& inputs, std::span<const int64_t> degrees,
+      const std::function<void(const WholeKernel&, const std::vector<TestTensor>&)>& visit) const;
   // Like RunWhole, with output `pair.output` in the buffer of input `pair.input`.
-  HostTensor RunInPlace(Pass pass, std::vector<HostTensor> inputs, InPlacePair pair) const;
+  TestTensor RunInPlace(Pass pass, std::vector<TestTensor> inputs, InPlacePair pair) const;
 
  private:
   struct Part {
@@ -101,7 +101,7 @@ class OperatorRun {
   };
   absl::StatusOr<Part> ViewBlocks(Pass pass, std::vector<Interval> blocks) const;
   WholeKernel KernelOf(Pass pass, const Part& part) const;
-  std::vector<HostTensor> RunPart(Pass pass, const Part& part, const std::vector<HostTensor>& whole,
+  std::vector<TestTensor> RunPart(Pass pass, const Part& part, const std::vector<TestTensor>& whole,
                                   int64_t* empty_operands) const;
 
   OpAttrs attrs_;

@@ -16,7 +16,7 @@ namespace {
 class OperatorTest : public ::testing::TestWithParam<OperatorExample> {};
 
 struct Values {
-  std::vector<HostTensor> operands, results, gradients;
+  std::vector<TestTensor> operands, results, gradients;
 };
 
 Values RandomValues(const OperatorExample& example, const OperatorRun& run, FillMode mode) {
@@ -35,7 +35,7 @@ Values RandomValues(const OperatorExample& example, const OperatorRun& run, Fill
 
 // The sum over all results of <gradient, result>.
 template <class T>
-T Dot(const std::vector<HostTensor>& a, const std::vector<HostTensor>& b) {
+T Dot(const std::vector<TestTensor>& a, const std::vector<TestTensor>& b) {
   T sum{};
   for (size_t k = 0; k < a.size(); ++k) {
     if (a[k].type.dtype == DType::kInt32) continue;
@@ -71,7 +71,7 @@ TEST_P(OperatorTest, GradientsAreFiniteDifferences) {
   constexpr double kStep = 1e-5;
   for (Pass pass : PassesOf(run.rule())) {
     if (pass.is_forward()) continue;
-    const HostTensor gradient = run.RunWhole(
+    const TestTensor gradient = run.RunWhole(
         pass, run.InputsOf(pass, values.operands, values.results, values.gradients))[0];
     auto x = values.operands[static_cast<size_t>(pass.gradient)].as<double>();
     for (size_t i = 0; i < x.size(); ++i) {
@@ -96,8 +96,8 @@ TEST_P(OperatorTest, AffineOperandsSatisfyTheTransposeIdentity) {
       const Pass pass = Pass::Gradient(k);
       const auto gradient =
           run.RunWhole(pass, run.InputsOf(pass, values.operands, values.results, values.gradients));
-      std::vector<HostTensor> at_zero = values.operands;
-      HostTensor& x = at_zero[static_cast<size_t>(k)];
+      std::vector<TestTensor> at_zero = values.operands;
+      TestTensor& x = at_zero[static_cast<size_t>(k)];
       std::fill(x.bytes.begin(), x.bytes.end(), std::byte{0});
       const uint64_t forward =
           Dot<uint64_t>(values.gradients, values.results) -
@@ -166,8 +166,8 @@ TEST_P(OperatorTest, KernelsMayWriteOverTheInputsThatTheyName) {
     for (InPlacePair pair : InPlace(GetParam().attrs, pass)) {
       ASSERT_LT(static_cast<size_t>(pair.input), inputs.size());
       ASSERT_LT(static_cast<size_t>(pair.output), apart.size());
-      const HostTensor& input = inputs[static_cast<size_t>(pair.input)];
-      const HostTensor& output = apart[static_cast<size_t>(pair.output)];
+      const TestTensor& input = inputs[static_cast<size_t>(pair.input)];
+      const TestTensor& output = apart[static_cast<size_t>(pair.output)];
       if (input.bytes.size() != output.bytes.size()) continue;
       EXPECT_TRUE(run.RunInPlace(pass, inputs, pair).bytes == output.bytes)
           << "pass " << int{pass.gradient} << " input " << pair.input << " output " << pair.output;

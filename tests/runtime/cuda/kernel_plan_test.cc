@@ -32,7 +32,7 @@ TEST(CudaKernelPlanTest, EveryKernelEqualsTheReferenceKernel) {
 }
 
 // Outputs that are not present are not written.
-std::vector<HostTensor> PresentOnly(const WholeKernel& kernel, std::vector<HostTensor> tensors) {
+std::vector<TestTensor> PresentOnly(const WholeKernel& kernel, std::vector<TestTensor> tensors) {
   for (size_t k = 0; k < tensors.size(); ++k) {
     if (!kernel.signature.outputs[k].present) tensors[k].bytes.clear();
   }
@@ -56,7 +56,7 @@ TEST(CudaKernelPlanTest, EveryPartOfASplitEqualsTheReferenceKernel) {
         }
         // A split that is not legal fails, before its first part or behind it.
         (void)run.VisitParts(pass, inputs, degrees,
-                             [&](const WholeKernel& kernel, const std::vector<HostTensor>& pieces) {
+                             [&](const WholeKernel& kernel, const std::vector<TestTensor>& pieces) {
                                SCOPED_TRACE(example.name + ": " + ToString(kernel.signature));
                                ExpectNear(PresentOnly(kernel, ReferenceResults(kernel, pieces)),
                                           PresentOnly(kernel, Planned(kernel, pieces)));
@@ -78,7 +78,7 @@ TEST(CudaKernelPlanTest, KernelsMayWriteOverTheInputsThatTheyName) {
         const auto from = static_cast<size_t>(pair.input), to = static_cast<size_t>(pair.output);
         if (!(kernel.signature.inputs[from] == kernel.signature.outputs[to])) continue;
         SCOPED_TRACE(example.name + ": " + ToString(kernel.signature));
-        std::vector<HostTensor> own = inputs;
+        std::vector<TestTensor> own = inputs;
         Launched launch = LaunchOf(kernel, own);
         launch.out[to].data = launch.in[from].data;
         ScratchMemory scratch(PlanShapes(kernel.signature)->scratch_bytes);

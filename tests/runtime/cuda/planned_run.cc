@@ -22,9 +22,9 @@ bool ScratchMemory::intact() const {
       memory_.end(), [](std::byte b) { return b == std::byte{0x5A}; });
 }
 
-Launched LaunchOf(const WholeKernel& whole, std::vector<HostTensor>& inputs) {
+Launched LaunchOf(const WholeKernel& whole, std::vector<TestTensor>& inputs) {
   Launched launch;
-  const auto data = [](const KernelTensor& t, HostTensor& tensor) -> void* {
+  const auto data = [](const KernelTensor& t, TestTensor& tensor) -> void* {
     return t.present && !tensor.bytes.empty() ? tensor.bytes.data() : nullptr;
   };
   for (size_t k = 0; k < inputs.size(); ++k) {
@@ -43,7 +43,7 @@ Launched LaunchOf(const WholeKernel& whole, std::vector<HostTensor>& inputs) {
   return launch;
 }
 
-std::vector<HostTensor> Planned(const WholeKernel& whole, std::vector<HostTensor> inputs,
+std::vector<TestTensor> Planned(const WholeKernel& whole, std::vector<TestTensor> inputs,
                                 const PlanOptions& options) {
   Launched launch = LaunchOf(whole, inputs);
   const auto shapes = PlanShapes(whole.signature, options);

@@ -23,15 +23,15 @@ class ScratchMemory {
 
 struct Launched {
   std::vector<TensorArgument> in, out;
-  std::vector<HostTensor> results;
+  std::vector<TestTensor> results;
 };
 
 // What a kernel is launched with on these inputs; results are filled with noise.
-Launched LaunchOf(const WholeKernel& whole, std::vector<HostTensor>& inputs);
+Launched LaunchOf(const WholeKernel& whole, std::vector<TestTensor>& inputs);
 
 // What the cuda backend's plan of a kernel gives, carried out on the host, within its scratch
 // memory.
-std::vector<HostTensor> Planned(const WholeKernel& whole, std::vector<HostTensor> inputs,
+std::vector<TestTensor> Planned(const WholeKernel& whole, std::vector<TestTensor> inputs,
                                 const PlanOptions& options = {});
 
 }  // namespace partita

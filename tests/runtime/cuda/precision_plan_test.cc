@@ -76,7 +76,7 @@ struct ScaledKernel {
 
   OperatorRun run;
   WholeKernel kernel;
-  std::vector<HostTensor> inputs, expected;
+  std::vector<TestTensor> inputs, expected;
 };
 
 TEST(CudaPrecisionTest, Float16KeepsWhatIsFarFromItsRange) {
@@ -104,7 +104,7 @@ TEST(CudaPrecisionTest, SumsOfAConvolutionStayWithinFloat16) {
       "conv", Conv2d{}, {{DType::kFloat32, {8, 2, 50, 50}}, {DType::kFloat32, {2, 2, 3, 3}}}};
   for (Pass pass : {Pass::Forward(), Pass::Gradient(0), Pass::Gradient(1)}) {
     ScaledKernel kernel(example, pass, 1, 1);
-    for (HostTensor& input : kernel.inputs) {
+    for (TestTensor& input : kernel.inputs) {
       std::fill(input.as<float>().begin(), input.as<float>().end(), 1.999f);
     }
     kernel.expected = ReferenceResults(kernel.kernel, kernel.inputs);

@@ -16,7 +16,7 @@ namespace {
 // Memory for floats at a multiple of 256 bytes, as devices have it.
 class AlignedFloats {
  public:
-  explicit AlignedFloats(const HostTensor& tensor) : AlignedFloats(tensor.bytes.size()) {
+  explicit AlignedFloats(const TestTensor& tensor) : AlignedFloats(tensor.bytes.size()) {
     std::copy(tensor.bytes.begin(), tensor.bytes.end(), data_);
   }
   explicit AlignedFloats(size_t bytes)
@@ -27,7 +27,7 @@ class AlignedFloats {
   }
   ~AlignedFloats() { ::operator delete(data_, std::align_val_t{256}); }
   void* data() const { return bytes_ == 0 ? nullptr : data_; }
-  void CopyTo(HostTensor& tensor) const { std::copy(data_, data_ + bytes_, tensor.bytes.begin()); }
+  void CopyTo(TestTensor& tensor) const { std::copy(data_, data_ + bytes_, tensor.bytes.begin()); }
 
  private:
   size_t bytes_;
@@ -37,7 +37,7 @@ class AlignedFloats {
 // Carries out plans: products and convolutions through the fake libraries, the rest on the host.
 class FakeDevice {
  public:
-  std::vector<HostTensor> Run(const WholeKernel& whole, const std::vector<HostTensor>& inputs,
+  std::vector<TestTensor> Run(const WholeKernel& whole, const std::vector<TestTensor>& inputs,
                               const PlanOptions& options = {}) {
     std::vector<AlignedFloats> memory;
     std::vector<TensorArgument> in, out;
@@ -46,7 +46,7 @@ class FakeDevice {
       memory.emplace_back(inputs[k]);
       in.push_back({memory.back().data(), whole.input_boxes[k], whole.input_shapes[k]});
     }
-    std::vector<HostTensor> results;
+    std::vector<TestTensor> results;
     for (size_t k = 0; k < whole.signature.outputs.size(); ++k) {
       results.emplace_back(whole.signature.outputs[k].type);
       memory.emplace_back(results.back());
