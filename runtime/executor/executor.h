@@ -94,8 +94,8 @@ class Executor {
   virtual absl::StatusOr<StepResult> Step(HostTensor input, HostTensor labels,
                                           const StepArguments& arguments) = 0;
   // Where devices have memory of their own: begins to bring the next step's batch to them, beside
-  // the step that comes first; Step finds it there by its addresses. Its memory holds it until then,
-  // or until two others were staged. Elsewhere nothing.
+  // the step that comes first; Step finds it there by its addresses. Its memory holds it until
+  // then, or until two others were staged. Elsewhere nothing.
   virtual void Stage(HostTensor input, HostTensor labels) = 0;
   virtual bool Stages() const = 0;
   // Memory that batches are best read into; the executor's.

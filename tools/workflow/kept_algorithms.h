@@ -15,11 +15,11 @@ namespace partita {
 // The algorithms that GPUs have been measured to be fastest with, from and into a profile database.
 class KeptAlgorithms {
  public:
-  // Gives the devices that measure (GPUs) what the database `path` holds, or, where there is no such
-  // file, an empty store; without such devices it reads nothing. Of several processes, which all
-  // call this, all take what rank 0's file holds and measure nothing, so that they choose alike.
-  // `ranks` may be null. The devices, and what is opened from them, do not outlive it. Errors as
-  // ProfileDb.
+  // Gives the devices that measure (GPUs) what the database `path` holds, or, where there is no
+  // such file, an empty store; without such devices it reads nothing. Of several processes, which
+  // all call this, all take what rank 0's file holds and measure nothing, so that they choose
+  // alike. `ranks` may be null. The devices, and what is opened from them, do not outlive it.
+  // Errors as ProfileDb.
   static absl::StatusOr<std::unique_ptr<KeptAlgorithms>> GiveTo(std::vector<PlacedDevice>& devices,
                                                                 const std::string& path,
                                                                 Ranks* ranks = nullptr);
