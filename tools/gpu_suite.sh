@@ -13,7 +13,7 @@ tools/gpu_suite.sh: the GPU suite, a report in JSON.
   tools/gpu_suite.sh --package DIR    build, then make DIR: program, libraries, data and run.sh, at most 64 MiB, for a
                                       machine that has a GPU and its driver, cuDNN, cuBLAS and NCCL (NVIDIA's
                                       packages or Python wheels), and needs nothing else
-  On that machine: DIR/run.sh [--library_path FOLDER:FOLDER] [--python PYTHON] [FLAGS]
+  On that machine: DIR/run.sh [--search_path FOLDER:FOLDER] [--python PYTHON] [FLAGS]
 
   --jobs N   compile with N jobs (default: one for each core)
 

@@ -64,6 +64,12 @@ class Stream {
     // kReorder: the formats of both sides; the boxes are equal.
     Format from_format = Format::kDense, to_format = Format::kDense;
   };
+  // One between pieces of memory that have no shape.
+  static MoveArguments FlatMove(MoveSignature::Kind kind, DType dtype, const void* from, void* to,
+                                int64_t count) {
+    const Box box{{0, count}};
+    return {kind, dtype, from, to, box, box, box};
+  }
   virtual void RunMoves(std::span<const MoveArguments> moves, WorkTiming* timing) = 0;
 
   // kCopy of one box between row-major windows: of host memory, which stays valid until the work

@@ -147,14 +147,9 @@ class StagedCommunicator : public Communicator {
                                       const std::vector<void*>& from,
                                       const std::vector<void*>& to) {
     const int64_t offset = piece.elements.offset * SizeOf(side.dtype);
-    const Box box{{0, piece.elements.count}};
-    return {MoveSignature::Kind::kCopy,
-            side.dtype,
-            static_cast<const char*>(from[piece.slot]) + offset,
-            static_cast<char*>(to[piece.slot]) + offset,
-            box,
-            box,
-            box};
+    return Stream::FlatMove(MoveSignature::Kind::kCopy, side.dtype,
+                            static_cast<const char*>(from[piece.slot]) + offset,
+                            static_cast<char*>(to[piece.slot]) + offset, piece.elements.count);
   }
 
   std::unique_ptr<Communicator> inner_;

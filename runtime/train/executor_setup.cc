@@ -26,8 +26,7 @@ std::string BackendOf(const Device& device, std::span<const BackendOfClass> choi
 namespace {
 
 absl::StatusOr<std::shared_ptr<const Backend>> BackendFor(const Device& device,
-                                                          std::span<const BackendOfClass> choices) {
-  const std::string name = BackendOf(device, choices);
+                                                          const std::string& name) {
   auto backend = MakeBackend(name);
   if (backend.ok() || device.kind != DeviceKind::kGpu || !absl::IsUnavailable(backend.status())) {
     return backend;
@@ -49,9 +48,10 @@ absl::StatusOr<std::vector<PlacedDevice>> DevicesOf(const DeviceTopology& topolo
     const Device& device = topology.device(DeviceId(d));
     std::shared_ptr<const Backend> backend;
     if (only.value_or(DeviceId(d)) == DeviceId(d)) {
-      std::shared_ptr<const Backend>& made = backends[BackendOf(device, choices)];
+      const std::string name = BackendOf(device, choices);
+      std::shared_ptr<const Backend>& made = backends[name];
       if (made == nullptr) {
-        ASSIGN_OR_RETURN(made, BackendFor(device, choices));
+        ASSIGN_OR_RETURN(made, BackendFor(device, name));
       }
       backend = made;
     }

@@ -42,7 +42,7 @@ void AddFlags(CLI::App& app, Flags& flags, const std::string& beside) {
   app.add_option("--batches", suite.batches, "batches of AlexNet")->delimiter(',');
   app.add_option("--steps", suite.steps, "steps that are timed");
   app.add_option("--warm_up", suite.warm_up, "steps before those");
-  app.add_option("--library_path", suite.library_path,
+  app.add_option("--search_path", suite.search_path,
                  "folders that have cuDNN, cuBLAS and NCCL, or site-packages/nvidia")
       ->delimiter(':');
   suite.nccl_test_library = beside + "/libnccl_on_device.so";
@@ -115,7 +115,7 @@ bool Write(const Json& report, const std::string& path) {
 }
 
 int Run(const Flags& flags) {
-  const std::vector<std::string> opened = OpenNvidiaLibraries(flags.suite.library_path);
+  const std::vector<std::string> opened = OpenNvidiaLibraries(flags.suite.search_path);
   const absl::StatusOr<Json> report =
       RunSuite(flags.suite, SuiteSections(), [&](const Json& so_far) {
         ShowLast(so_far);
@@ -161,7 +161,7 @@ int main(int argc, char** argv) {
   }
   if (flags.list) return List(), 0;
   if (!*model && !*turns) return Run(flags);
-  OpenNvidiaLibraries(flags.suite.library_path);
+  OpenNvidiaLibraries(flags.suite.search_path);
   const absl::Status status = *model ? PrintModel(model_name) : MakeTurns(turns_flags);
   if (!status.ok()) std::cerr << "gpu_suite: " << status.message() << "\n";
   return status.ok() ? 0 : 1;

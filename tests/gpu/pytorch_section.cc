@@ -79,9 +79,9 @@ absl::StatusOr<SectionFindings> RaceWithPyTorch(const SuiteOptions& options) {
                                     absl::StrJoin(options.batches, ","),
                                     "--precisions",
                                     absl::StrJoin(precisions, ",")};
-  if (!options.library_path.empty()) {
+  if (!options.search_path.empty()) {
     words.push_back("--program_flags");
-    words.push_back(absl::StrCat("--library_path ", absl::StrJoin(options.library_path, ":")));
+    words.push_back(absl::StrCat("--search_path ", absl::StrJoin(options.search_path, ":")));
   }
   ASSIGN_OR_RETURN(const Outcome outcome, Execute(words));
   if (outcome.status == kNoPyTorch) {

@@ -7,7 +7,7 @@ python=$(command -v python3 || true) libraries=() flags=()
 while [ $# -gt 0 ]; do
   case $1 in
     --python) python=${2-} && shift ;;
-    --library_path) libraries+=("${2-}") && shift ;;
+    --search_path) libraries+=("${2-}") && shift ;;
     *) flags+=("$1") ;;
   esac
   shift
@@ -21,4 +21,4 @@ for toolkit in /usr/local/cuda/lib64 /usr/local/cuda/lib /usr/lib/x86_64-linux-g
   [ ! -d "$toolkit" ] || libraries+=("$toolkit")
 done
 path=$(IFS=:; echo "${libraries[*]-}")
-exec "$folder/gpu_suite" ${path:+--library_path "$path"} ${flags[@]+"${flags[@]}"}
+exec "$folder/gpu_suite" ${path:+--search_path "$path"} ${flags[@]+"${flags[@]}"}

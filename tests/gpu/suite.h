@@ -28,11 +28,11 @@ struct SuiteOptions {
   int warm_up = 10;
   double section_seconds = 3600;  // after which a section is given up
   std::string nccl_library = "libnccl.so.2";
-  std::string nccl_test_library;          // with NCCL's functions, for memory of this backend
-  std::string python;                     // that may have PyTorch; empty: none
-  std::string race;                       // tests/bench/pytorch_race.py, for `python`
-  std::string program;                    // the suite's own, for `race`
-  std::vector<std::string> library_path;  // as OpenNvidiaLibraries takes it
+  std::string nccl_test_library;         // with NCCL's functions, for memory of this backend
+  std::string python;                    // that may have PyTorch; empty: none
+  std::string race;                      // tests/bench/pytorch_race.py, for `python`
+  std::string program;                   // the suite's own, for `race`
+  std::vector<std::string> search_path;  // as OpenNvidiaLibraries takes it
 
   // Random plans of sections that run what virtual_devices does in another setting.
   int other_plans() const { return random_plans > 0 ? 1 + (random_plans - 1) / 5 : 0; }

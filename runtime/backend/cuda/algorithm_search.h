@@ -4,7 +4,9 @@
 #include <optional>
 #include <string>
 
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "graph/support/status_macros.h"
 #include "runtime/backend/algorithm_store.h"
 #include "runtime/backend/cuda/plan/kernel_plan.h"
 #include "runtime/backend/cuda/trial_device.h"
@@ -20,6 +22,23 @@ struct AlgorithmSearch {
   AlgorithmStore* store = nullptr;
   TrialDevice* trials = nullptr;  // null: nothing is measured
   std::string device;             // hardware, driver and library, with versions
+
+  // The choice of a runner (of its type Choice) for `work`: the kept one if the runner's Parsed can
+  // still use it, else the fastest of its Candidates, the first where nothing is measured, which is
+  // kept as its TextOf says.
+  template <class Runner>
+  auto Choose(const Runner& runner, const std::string& work) const
+      -> absl::StatusOr<typename Runner::Choice> {
+    const std::optional<std::string> known = Find(work);
+    if (known.has_value()) {
+      if (const auto choice = runner.Parsed(*known)) return *choice;
+    }
+    ASSIGN_OR_RETURN(const auto candidates, runner.Candidates());
+    auto choice = candidates[0];
+    const auto trial = runner.MakeTrial(candidates);
+    if (trial.has_value()) choice = runner.Fastest(candidates, *trial);
+    return runner.Parsed(Keep(work, runner.TextOf(choice), known)).value_or(choice);
+  }
 
   std::optional<std::string> Find(const std::string& work) const {
     return store->Find(device, work);

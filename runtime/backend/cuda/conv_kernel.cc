@@ -33,7 +33,7 @@ absl::StatusOr<std::unique_ptr<ConvolutionRunner>> ConvolutionRunner::Prepare(
   std::unique_ptr<ConvolutionRunner> runner(new ConvolutionRunner(shape, cudnn));
   RETURN_IF_ERROR(runner->descriptors_.Describe(shape));
   std::lock_guard lock(cudnn->mutex);
-  ASSIGN_OR_RETURN(runner->choice_, runner->Choose());
+  ASSIGN_OR_RETURN(runner->choice_, cudnn->search.Choose(*runner, WorkOf(shape)));
   RETURN_IF_ERROR(runner->descriptors_.SetMath(runner->choice_.math));
   return runner;
 }
@@ -51,18 +51,6 @@ absl::Status ConvolutionRunner::EnqueueBy(const Choice& choice, const Convolutio
   if (choice.fused) return RunFused(convolution, choice, workspace);
   RETURN_IF_ERROR(Run(convolution, choice, workspace));
   return CudaStatus(LaunchElements(convolution.epilogue, stream), "a bias");
-}
-
-absl::StatusOr<ConvolutionRunner::Choice> ConvolutionRunner::Choose() const {
-  const std::string work = WorkOf(shape_);
-  const std::optional<std::string> known = cudnn_.search.Find(work);
-  if (known.has_value()) {
-    if (const auto choice = Parsed(*known)) return *choice;
-  }
-  ASSIGN_OR_RETURN(const std::vector<Choice> candidates, Candidates());
-  Choice choice = candidates[0];
-  if (const auto trial = MakeTrial(candidates)) choice = Fastest(candidates, *trial);
-  return Parsed(cudnn_.search.Keep(work, TextOf(choice), known)).value_or(choice);
 }
 
 std::string ConvolutionRunner::TextOf(const Choice& choice) {
@@ -86,18 +74,18 @@ std::optional<ConvolutionRunner::Choice> ConvolutionRunner::Parsed(const std::st
   return choice;
 }
 
-std::optional<ConvolutionRunner::Trial> ConvolutionRunner::MakeTrial(
+std::optional<Trial<Convolution>> ConvolutionRunner::MakeTrial(
     const std::vector<Choice>& candidates) const {
   if (cudnn_.search.trials == nullptr) return std::nullopt;
   int64_t most = 0;
   for (const Choice& candidate : candidates) most = std::max(most, candidate.workspace_bytes);
-  Trial trial;
+  Trial<Convolution> trial;
   for (int64_t bytes : {4 * VolumeOf(shape_.x), 4 * VolumeOf(shape_.w), 4 * VolumeOf(shape_.y),
                         4 * shape_.y[1], most}) {
     trial.memory.push_back(cudnn_.search.trials->Take(bytes, 0));
     if (trial.memory.back() == nullptr) return std::nullopt;
   }
-  Convolution& c = trial.convolution;
+  Convolution& c = trial.work;
   c.shape = shape_;
   c.x = trial.memory[0].get();
   c.w = trial.memory[1].get();
@@ -110,7 +98,7 @@ std::optional<ConvolutionRunner::Trial> ConvolutionRunner::MakeTrial(
 
 // The first of them where none can be measured.
 ConvolutionRunner::Choice ConvolutionRunner::Fastest(const std::vector<Choice>& candidates,
-                                                     const Trial& trial) const {
+                                                     const Trial<Convolution>& trial) const {
   Choice best = candidates[0];
   double least = HUGE_VAL;
   for (const Choice& candidate : candidates) {
@@ -120,7 +108,7 @@ ConvolutionRunner::Choice ConvolutionRunner::Fastest(const std::vector<Choice>& 
       choice.fused = fused;
       if (!descriptors_.SetMath(choice.math).ok()) continue;
       const auto ms = cudnn_.search.trials->Milliseconds([&](cudaStream_t stream) {
-        return EnqueueBy(choice, trial.convolution, trial.workspace.get(), stream);
+        return EnqueueBy(choice, trial.work, trial.workspace.get(), stream);
       });
       if (!ms.ok() || *ms >= least) continue;
       least = *ms;

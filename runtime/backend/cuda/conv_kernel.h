@@ -33,22 +33,16 @@ class ConvolutionRunner {
     int64_t workspace_bytes = 0;
     bool fused = false;  // the library does bias and activation in the same call
   };
-  // Device memory to measure with.
-  struct Trial {
-    Convolution convolution;
-    std::shared_ptr<void> workspace;
-    std::vector<std::shared_ptr<void>> memory;
-  };
+  friend struct AlgorithmSearch;
 
   ConvolutionRunner(const ConvolutionShape& shape, Cudnn* cudnn)
       : shape_(shape), cudnn_(*cudnn), descriptors_(cudnn) {}
-  absl::StatusOr<Choice> Choose() const;
   std::optional<Choice> Parsed(const std::string& text) const;
   static std::string TextOf(const Choice& choice);
   // What may be chosen, in the library's order; never empty.
   absl::StatusOr<std::vector<Choice>> Candidates() const;
-  std::optional<Trial> MakeTrial(const std::vector<Choice>& candidates) const;
-  Choice Fastest(const std::vector<Choice>& candidates, const Trial& trial) const;
+  std::optional<Trial<Convolution>> MakeTrial(const std::vector<Choice>& candidates) const;
+  Choice Fastest(const std::vector<Choice>& candidates, const Trial<Convolution>& trial) const;
   template <class Results>
   std::vector<Choice> Usable(const Results& results, int count) const;
   absl::StatusOr<int64_t> WorkspaceBytes(int algorithm) const;

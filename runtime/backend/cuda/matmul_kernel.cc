@@ -131,17 +131,9 @@ absl::Status GemmRunner::SetBias(const float* bias) const {
 }
 
 absl::StatusOr<GemmRunner::Choice> GemmRunner::Choose() const {
-  const std::string work = WorkOf(shape_);
   // The library looks at the bias's alignment only.
   RETURN_IF_ERROR(SetBias(reinterpret_cast<const float*>(uintptr_t{kAlignment})));
-  const std::optional<std::string> known = blas_.search.Find(work);
-  if (known.has_value()) {
-    if (const auto choice = Parsed(*known)) return *choice;
-  }
-  ASSIGN_OR_RETURN(const std::vector<Choice> candidates, Candidates());
-  Choice choice = candidates[0];
-  if (const auto trial = MakeTrial(candidates)) choice = Fastest(candidates, *trial);
-  return Parsed(blas_.search.Keep(work, TextOf(choice), known)).value_or(choice);
+  return blas_.search.Choose(*this, WorkOf(shape_));
 }
 
 // An algorithm is plain words that another process may use with the same version of the library.
@@ -196,15 +188,14 @@ absl::StatusOr<std::vector<GemmRunner::Choice>> GemmRunner::Candidates() const {
                                                " bytes for a ", WorkOf(shape_)));
 }
 
-std::optional<GemmRunner::Trial> GemmRunner::MakeTrial(
-    const std::vector<Choice>& candidates) const {
+std::optional<Trial<Gemm>> GemmRunner::MakeTrial(const std::vector<Choice>& candidates) const {
   if (blas_.search.trials == nullptr) return std::nullopt;
   const GemmShape& s = shape_;
   int64_t most = 0;
   for (const Choice& candidate : candidates) most = std::max(most, candidate.workspace_bytes);
   const int64_t factor = BytesOf(TypeOf(s.precision));
   constexpr size_t kFactors = 4;
-  Trial trial;
+  Trial<Gemm> trial;
   for (int64_t bytes :
        {factor * s.lda * (s.transpose_a ? s.m : s.k), factor * s.ldb * (s.transpose_b ? s.k : s.n),
         4 * s.ldc * s.n, 4 * s.m, int64_t{2} * 4, most}) {
@@ -214,19 +205,19 @@ std::optional<GemmRunner::Trial> GemmRunner::MakeTrial(
     if (trial.memory.back() == nullptr) return std::nullopt;
   }
   const auto floats = [&](size_t k) { return static_cast<float*>(trial.memory[k].get()); };
-  trial.gemm = {s, floats(0), floats(1), s.bias ? floats(3) : nullptr, floats(2), floats(kFactors)};
+  trial.work = {s, floats(0), floats(1), s.bias ? floats(3) : nullptr, floats(2), floats(kFactors)};
   trial.workspace = trial.memory[5];
   return trial;
 }
 
 // The first of them where none can be measured.
 GemmRunner::Choice GemmRunner::Fastest(const std::vector<Choice>& candidates,
-                                       const Trial& trial) const {
+                                       const Trial<Gemm>& trial) const {
   Choice best = candidates[0];
   double least = HUGE_VAL;
   for (const Choice& candidate : candidates) {
     const auto ms = blas_.search.trials->Milliseconds([&](cudaStream_t stream) {
-      return EnqueueBy(candidate, trial.gemm, trial.workspace.get(), stream);
+      return EnqueueBy(candidate, trial.work, trial.workspace.get(), stream);
     });
     if (!ms.ok() || *ms >= least) continue;
     least = *ms;

@@ -33,12 +33,7 @@ class GemmRunner {
     cublasLtMatmulAlgo_t algorithm = {};
     int64_t workspace_bytes = 0;
   };
-  // Device memory to measure with.
-  struct Trial {
-    Gemm gemm;
-    std::shared_ptr<void> workspace;
-    std::vector<std::shared_ptr<void>> memory;
-  };
+  friend struct AlgorithmSearch;
 
   GemmRunner(const GemmShape& shape, CublasLt* blas) : shape_(shape), blas_(*blas) {}
   absl::Status Describe();
@@ -49,8 +44,8 @@ class GemmRunner {
   static std::string TextOf(const Choice& choice);
   // What the library suggests, in its order; never empty.
   absl::StatusOr<std::vector<Choice>> Candidates() const;
-  std::optional<Trial> MakeTrial(const std::vector<Choice>& candidates) const;
-  Choice Fastest(const std::vector<Choice>& candidates, const Trial& trial) const;
+  std::optional<Trial<Gemm>> MakeTrial(const std::vector<Choice>& candidates) const;
+  Choice Fastest(const std::vector<Choice>& candidates, const Trial<Gemm>& trial) const;
   absl::Status EnqueueBy(const Choice& choice, const Gemm& gemm, void* workspace,
                          cudaStream_t stream) const;
 

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -20,6 +21,14 @@ class TrialDevice {
   // one that is not counted. The first error of enqueuing it.
   virtual absl::StatusOr<double> Milliseconds(
       const std::function<absl::Status(cudaStream_t)>& enqueue) = 0;
+};
+
+// A piece of work on memory that it can be tried with.
+template <class Work>
+struct Trial {
+  Work work;
+  std::shared_ptr<void> workspace;
+  std::vector<std::shared_ptr<void>> memory;
 };
 
 // The GPU that is the calling thread's current one at each call.

@@ -19,11 +19,9 @@ DType DTypeOf(const Task& task) {
   return collective != nullptr ? collective->dtype : std::get<TransferTask>(task.body).dtype;
 }
 
-// A move between pieces of memory that have no shape.
 void AddMove(Moves& moves, DType dtype, Kind kind, const void* from, void* to, int64_t count) {
   if (count == 0 || (kind == Kind::kCopy && from == to)) return;
-  const Box box{{0, count}};
-  moves.push_back({kind, dtype, from, to, box, box, box});
+  moves.push_back(Stream::FlatMove(kind, dtype, from, to, count));
 }
 
 }  // namespace

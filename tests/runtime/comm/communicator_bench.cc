@@ -99,8 +99,8 @@ absl::Status CommunicatorBench::Run(const std::vector<Job>& jobs, Memory& memory
 namespace {
 
 Stream::MoveArguments CopyOf(const void* from, void* to, int64_t bytes) {
-  const Box box{{0, bytes / SizeOf(DType::kInt32)}};
-  return {MoveSignature::Kind::kCopy, DType::kInt32, from, to, box, box, box};
+  return Stream::FlatMove(MoveSignature::Kind::kCopy, DType::kInt32, from, to,
+                          bytes / SizeOf(DType::kInt32));
 }
 
 }  // namespace

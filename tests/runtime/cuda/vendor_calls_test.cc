@@ -93,18 +93,24 @@ class FakeDevice {
   }
 };
 
-TEST(VendorCallsTest, ProductsAndConvolutionsEqualTheReferenceKernel) {
-  FakeDevice device;
-  for (const OperatorExample& example : KernelExamples()) {
+// Every kernel of those examples that are products or convolutions.
+void ExpectProducts(const std::vector<OperatorExample>& examples, const PlanOptions& options,
+                    double tolerance, FakeDevice& device) {
+  for (const OperatorExample& example : examples) {
     const bool conv = std::holds_alternative<Conv2d>(example.attrs);
     if (!conv && !std::holds_alternative<MatMul>(example.attrs)) continue;
     const OperatorRun run(example, DType::kFloat32);
     for (const WholeKernel& kernel : KernelsOf(run)) {
       SCOPED_TRACE(example.name + ": " + ToString(kernel.signature));
       const auto [inputs, expected] = InputsAndResults(kernel, example, run);
-      ExpectNear(expected, device.Run(kernel, inputs));
+      ExpectNear(expected, device.Run(kernel, inputs, options), tolerance);
     }
   }
+}
+
+TEST(VendorCallsTest, ProductsAndConvolutionsEqualTheReferenceKernel) {
+  FakeDevice device;
+  ExpectProducts(KernelExamples(), {}, kTolerance, device);
   EXPECT_GT(device.cudnn_calls.convolutions, 40);
   EXPECT_GT(device.blas_calls.products, 40);
 }
@@ -118,17 +124,7 @@ TEST(VendorCallsTest, ProductsOfEveryPrecisionAndOrderAreHandedOver) {
                                           {Precision::kBfloat16, true},
                                           {Precision::kBfloat16, false}}) {
     FakeDevice device;
-    for (const OperatorExample& example : OperatorExamples()) {
-      const bool conv = std::holds_alternative<Conv2d>(example.attrs);
-      if (!conv && !std::holds_alternative<MatMul>(example.attrs)) continue;
-      const OperatorRun run(example, DType::kFloat32);
-      for (const WholeKernel& kernel : KernelsOf(run)) {
-        SCOPED_TRACE(example.name + ": " + ToString(kernel.signature));
-        const auto [inputs, expected] = InputsAndResults(kernel, example, run);
-        ExpectNear(expected, device.Run(kernel, inputs, options),
-                   RowOf(options.precision).tolerance);
-      }
-    }
+    ExpectProducts(OperatorExamples(), options, RowOf(options.precision).tolerance, device);
     EXPECT_GT(device.cudnn_calls.convolutions, 10);
     EXPECT_GT(device.blas_calls.products, 10);
   }
