@@ -108,10 +108,7 @@ class RankWatchdog : public Watchdog {
       if (options_.on_verdict) {
         options_.on_verdict(*verdict);
       } else if (!verdict->common) {
-        if (rank_ == (verdict->rank == 0 ? 1 : 0)) {
-          std::fprintf(stderr, "partita: %s\n", verdict->reason.c_str());
-          std::fflush(stderr);
-        }
+        if (rank_ == (verdict->rank == 0 ? 1 : 0)) Print(verdict->reason);
         std::_Exit(options_.exit_code ? options_.exit_code(verdict->code) : verdict->code);
       }
     }
@@ -125,6 +122,12 @@ class RankWatchdog : public Watchdog {
   const WatchdogOptions options_;
 
  private:
+  void Print(const std::string& reason) const {
+    if (options_.tell && options_.tell(reason)) return;
+    std::fprintf(stderr, "partita: %s\n", reason.c_str());
+    std::fflush(stderr);
+  }
+
   std::mutex mutex_;
   std::condition_variable changed_;
   std::function<RankProgress()> progress_;

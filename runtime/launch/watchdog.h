@@ -22,6 +22,8 @@ struct WatchdogOptions {
   std::function<void(const Verdict&)> on_verdict;
   // What processes then exit with, by the verdict's code; empty: that code.
   std::function<int(int)> exit_code;
+  // Prints the verdict's reason, or returns false: then it goes to stderr. Empty: it does.
+  std::function<bool(const std::string&)> tell;
 };
 
 class Watchdog {

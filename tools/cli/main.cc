@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
+#include <cstring>
 #include <iostream>
 
 #include "absl/strings/str_cat.h"
@@ -142,8 +143,11 @@ int Main(int argc, char** argv) {
   AddListVerb(app, verbs);
   AddDoctorVerb(app, verbs);
   std::vector<std::string> args = Normalized(argc, argv);
-  g_launched = !args.empty() && args[0] == kLaunchedFlag;
-  if (g_launched) args.erase(args.begin());
+  g_launched = !args.empty() && args[0].rfind(kLaunchedFlag, 0) == 0;
+  if (g_launched) {
+    g_verdict_path = argv[1] + std::strlen(kLaunchedFlag);
+    args.erase(args.begin());
+  }
   for (const std::string& arg : args) json = json || arg == "--json";
   verbs.launched = TakeLaunched(app, args);
   std::reverse(args.begin(), args.end());  // as CLI11 wants them

@@ -8,6 +8,7 @@
 #include "graph/support/fingerprint.h"
 #include "graph/support/status_macros.h"
 #include "runtime/comm/communicators.h"
+#include "runtime/launch/verdict_line.h"
 #include "tools/cli/checks.h"
 #include "tools/cli/exit_code.h"
 #include "tools/cli/staging.h"
@@ -175,8 +176,12 @@ absl::StatusOr<Answer> RunTraining(RunFlags& flags, Stages* stages) {
 
 // As RunTraining, where a launcher has started this process as one of several.
 absl::StatusOr<Answer> RunTrainingOfRank(RunFlags& flags, Stages* stages) {
-  ASSIGN_OR_RETURN(const std::unique_ptr<Ranks> ranks,
-                   Ranks::Join(g_launched ? CodeOfRank : nullptr));
+  WatchdogOptions options;
+  if (g_launched) {
+    options.exit_code = CodeOfRank;
+    options.tell = [](const std::string& why) { return VerdictLine::Tell(g_verdict_path, why); };
+  }
+  ASSIGN_OR_RETURN(const std::unique_ptr<Ranks> ranks, Ranks::Join(std::move(options)));
   flags.request.ranks = ranks.get();
   absl::StatusOr<Answer> answer = RunTraining(flags, stages);
   if (ranks == nullptr) return answer;

@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -16,6 +17,7 @@
 #include "absl/strings/str_split.h"
 #include "graph/support/status_macros.h"
 #include "graph/support/stop_flag.h"
+#include "runtime/launch/verdict_line.h"
 
 namespace partita {
 namespace {
@@ -74,9 +76,15 @@ absl::StatusOr<pid_t> Start(const std::vector<std::string>& command) {
                                              ". Try: apt-get install openmpi-bin"));
 }
 
+void PrintVerdict(VerdictLine& line) {
+  const std::optional<std::string> verdict = line.Receive();
+  if (verdict.has_value()) std::fprintf(stderr, "partita: %s\n", verdict->c_str());
+}
+
 }  // namespace
 
 bool g_launched = false;
+const char* g_verdict_path = "";
 
 int CodeOfRank(int code) { return code == 0 ? 0 : kAgreed + code; }
 
@@ -88,8 +96,8 @@ int CodeOfLaunch(int wait_status, bool interrupted) {
   return code > kAgreed && code < 128 ? code - kAgreed : kGoneCode;
 }
 
-std::vector<std::string> LaunchCommand(const LaunchRequest& request, const std::string& program,
-                                       bool is_root) {
+std::vector<std::string> LaunchCommand(const LaunchRequest& request,
+                                       const LaunchedProgram& program) {
   // Ranks may be more than cores: then who waits has to let others work. Devices pin their own
   // threads.
   std::vector<std::string> command = {"mpirun",
@@ -101,25 +109,29 @@ std::vector<std::string> LaunchCommand(const LaunchRequest& request, const std::
                                       "--mca",
                                       "mpi_yield_when_idle",
                                       "1"};
-  if (is_root) command.push_back("--allow-run-as-root");
+  if (program.is_root) command.push_back("--allow-run-as-root");
   if (!request.hosts.empty()) command.insert(command.end(), {"--hostfile", request.hosts});
   if (!request.agent.empty()) {
     command.insert(command.end(), {"--mca", "plm_rsh_agent", request.agent});
   }
-  command.insert(command.end(), {program, kLaunchedFlag});
+  command.insert(command.end(), {program.path, kLaunchedFlag + program.verdict_path});
   command.insert(command.end(), request.arguments.begin(), request.arguments.end());
   return command;
 }
 
 absl::StatusOr<int> Launch(const LaunchRequest& request) {
   std::error_code error;
-  const std::string program = std::filesystem::read_symlink("/proc/self/exe", error).string();
+  LaunchedProgram program{.path = std::filesystem::read_symlink("/proc/self/exe", error).string(),
+                          .is_root = geteuid() == 0};
+  const auto line = VerdictLine::Open();  // without it, ranks tell mpirun
+  if (line.ok()) program.verdict_path = (*line)->path();
   prctl(PR_SET_CHILD_SUBREAPER, 1);
-  ASSIGN_OR_RETURN(const pid_t launcher, Start(LaunchCommand(request, program, geteuid() == 0)));
+  ASSIGN_OR_RETURN(const pid_t launcher, Start(LaunchCommand(request, program)));
   bool asked = false;
   int status = 0;
   for (;;) {
     const pid_t ended = waitpid(launcher, &status, WNOHANG);
+    if (line.ok()) PrintVerdict(**line);
     if (ended == launcher) break;
     if (IsSet(request.stop) && !asked) {
       kill(launcher, SIGUSR1);  // mpirun passes it on to the ranks, which take it for Ctrl-C

@@ -18,25 +18,31 @@ struct LaunchRequest {
   const std::atomic<bool>* stop = nullptr;  // when it becomes true, ranks are asked to end
 };
 
-// The command that starts them: mpirun with what a machine of any number of cores needs. `program`
-// is this program's path.
-std::vector<std::string> LaunchCommand(const LaunchRequest& request, const std::string& program,
-                                       bool is_root);
+// The command that starts them: mpirun with what a machine of any number of cores needs.
+struct LaunchedProgram {
+  std::string path, verdict_path;
+  bool is_root = false;
+};
+std::vector<std::string> LaunchCommand(const LaunchRequest& request,
+                                       const LaunchedProgram& program);
 
 // A rank that ends by its own decision, or by one that it shares with the others, ends in this code
 // in place of `code`, other than 0: so it is told from one that was killed or that a library ended.
 int CodeOfRank(int code);
-// The first argument of ranks that do so, and whether this process is one of them: told by the
-// program when it starts.
-constexpr char kLaunchedFlag[] = "--launched";
+// The first argument of ranks that do so, before the path of the launch's VerdictLine, which is
+// empty if it has none.
+constexpr char kLaunchedFlag[] = "--launched=";
+// Whether this process is such a rank, and that path: told by the program when it starts.
 extern bool g_launched;
+extern const char* g_verdict_path;
 
 // What a launch ends in, by the wait status of mpirun: what the ranks have agreed about, and 5
 // where one of them or mpirun has ended otherwise. `interrupted`: the ranks were asked to end.
 int CodeOfLaunch(int wait_status, bool interrupted);
 
-// Starts the ranks and waits until all have ended; none of this host's is left then, whatever has
-// happened. Returns CodeOfLaunch. Unavailable where there is no mpirun.
+// Starts the ranks and waits until all have ended, printing why to stderr if a rank fails; none of
+// this host's is left then, whatever has happened. Returns CodeOfLaunch. Unavailable where there is
+// no mpirun.
 absl::StatusOr<int> Launch(const LaunchRequest& request);
 
 }  // namespace partita

@@ -48,7 +48,7 @@ absl::StatusOr<std::unique_ptr<MessagePort>> OpenTcp() {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Ranks>> Ranks::Join(std::function<int(int)> exit_code) {
+absl::StatusOr<std::unique_ptr<Ranks>> Ranks::Join(WatchdogOptions options) {
   const bool mpi = NumberIn("OMPI_COMM_WORLD_SIZE") > 1 || NumberIn("PMI_SIZE") > 1;
   const bool tcp = !mpi && NumberIn("WORLD_SIZE") > 1 && NumberIn("RANK") >= 0;
   if (!mpi && !tcp) return nullptr;
@@ -57,8 +57,7 @@ absl::StatusOr<std::unique_ptr<Ranks>> Ranks::Join(std::function<int(int)> exit_
   ASSIGN_OR_RETURN(ranks->port_, mpi ? OpenMpi() : OpenTcp());
   if (ranks->port_->size() == 1) return nullptr;
   ASSIGN_OR_RETURN(ranks->port_, ShareMemory(std::move(ranks->port_)));
-  ASSIGN_OR_RETURN(ranks->watchdog_,
-                   Watchdog::Join(*ranks->port_, {.exit_code = std::move(exit_code)}));
+  ASSIGN_OR_RETURN(ranks->watchdog_, Watchdog::Join(*ranks->port_, std::move(options)));
   return ranks;
 }
 

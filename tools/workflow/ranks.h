@@ -26,8 +26,8 @@ class Ranks {
  public:
   // Null where no launcher has started this process, or it alone: one of MPI's, or one that says
   // RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, as torchrun does. Otherwise all ranks have met,
-  // and a watchdog looks after them; `exit_code` is its option. Unavailable where they cannot meet.
-  static absl::StatusOr<std::unique_ptr<Ranks>> Join(std::function<int(int)> exit_code = nullptr);
+  // and a watchdog with these options looks after them. Unavailable where they cannot meet.
+  static absl::StatusOr<std::unique_ptr<Ranks>> Join(WatchdogOptions options = {});
 
   int rank() const { return port_->rank(); }
   int size() const { return port_->size(); }

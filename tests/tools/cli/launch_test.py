@@ -58,8 +58,8 @@ def rank_processes(plan):
 class Running:
     """A launch under way."""
 
-    def __init__(self, words, env=None):
-        self.said = pathlib.Path("said.txt")
+    def __init__(self, words, env=None, said="said.txt"):
+        self.said = pathlib.Path(said)
         with self.said.open("w") as said:
             self.process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=said,
                                             env={**os.environ, **(env or {})})
@@ -169,6 +169,26 @@ def test_a_rank_that_a_library_ends_is_told_from_one_that_ends_by_itself():
         (folder / "mpirun").chmod(0o755)
         done = subprocess.run([harness.BINARY, "launch", "-n", "2", "run", "absent"], env=path, check=False)
         check(done.returncode == wanted, f"exit {done.returncode} instead of {wanted} where a rank ends in {code_of_rank}")
+
+
+def test_a_rank_is_named_where_mpirun_forwards_nothing():
+    folder = pathlib.Path("silent_mpirun")
+    folder.mkdir(exist_ok=True)
+    forwarded = pathlib.Path("forwarded.txt").absolute()
+    forwarded.write_text("")
+    (folder / "mpirun").write_text(f"#!/bin/sh\nexec {shutil.which('mpirun')} \"$@\" 2>{forwarded}\n")
+    (folder / "mpirun").chmod(0o755)
+    plan = two_devices()
+    running = Running([harness.BINARY, "launch", "-n", "2", "run", str(plan), "--steps", "1000000"],
+                      {"PATH": f"{folder.absolute()}:{os.environ['PATH']}"}, "named.txt")
+    end = time.monotonic() + 60
+    while "step 1/" not in forwarded.read_text() and time.monotonic() < end:
+        time.sleep(0.02)
+    os.kill(rank_processes(plan)[1], signal.SIGKILL)
+    running.wait_for("partita: rank 1 .*has ended without a word", DEADLINE)
+    code = running.code()
+    check(code == 5, f"exit {code} instead of 5")
+    check("without a word" not in forwarded.read_text(), "said more than once")
 
 
 def test_an_agent_starts_ranks_on_other_hosts():
