@@ -27,7 +27,8 @@ int OpenSocket() { return socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBL
 
 absl::StatusOr<std::unique_ptr<VerdictLine>> VerdictLine::Open() {
   std::error_code error;
-  std::string folder = (std::filesystem::temp_directory_path(error) / "partita-XXXXXX").string();
+  const std::string pattern = "partita-" + std::string(6, 'X');  // as mkdtemp wants it
+  std::string folder = (std::filesystem::temp_directory_path(error) / pattern).string();
   if (error || mkdtemp(folder.data()) == nullptr) {
     return absl::UnavailableError("no folder for temporary files; name one in TMPDIR");
   }
