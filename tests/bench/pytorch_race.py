@@ -20,10 +20,12 @@ import json
 import os
 import pathlib
 import re
+import select
 import statistics
 import subprocess
 import sys
 import tempfile
+import time
 
 TUNABLES = "glibc.malloc.mmap_threshold=4294967296:glibc.malloc.trim_threshold=8589934592"
 RATE, MOMENTUM = 0.01, 0.9
@@ -32,6 +34,7 @@ NO_PYTORCH = 77
 LOSS_TOLERANCE = {"float32": 1e-4, "tf32": 5e-3, "float16": 2e-2, "bfloat16": 5e-2}
 # A turn: steps that are not counted, steps that are.
 TURN_ON_CORES, TURN_ON_GPU = (0, 1), (1, 5)
+LONGEST_STEP = 240  # seconds: the first one compiles
 GPU_VARIANTS = ("eager", "channels_last", "compiled", "graph")
 
 TORCH_SIDE = '''
@@ -169,18 +172,24 @@ class Side:
                                         env=environment)
 
     def step(self):
-        """{"ms", "loss"}; None once the program has ended."""
+        """{"ms", "loss"}; None once the program has ended, or was ended since it took too long."""
         try:
             self.process.stdin.write("step\n")
             self.process.stdin.flush()
+            if not select.select([self.process.stdout], [], [], LONGEST_STEP)[0]:
+                self.process.kill()
             line = self.process.stdout.readline()
         except BrokenPipeError:
             line = ""
         return json.loads(line) if line else None
 
     def close(self):
-        self.process.stdin.close()
-        self.process.wait()
+        try:
+            self.process.stdin.close()
+            self.process.wait(timeout=30)
+        except (BrokenPipeError, subprocess.TimeoutExpired):
+            self.process.kill()
+            self.process.wait()
 
 
 def write_plan(partita, folder, threads, batch):
@@ -201,33 +210,44 @@ def write_plan(partita, folder, threads, batch):
     return plan
 
 
+def take_out(sides, name, why):
+    """PyTorch has not every variant everywhere."""
+    print(f"PyTorch ({name}) {why}: left out", file=sys.stderr)
+    sides.pop(name).close()
+
+
 def compare_losses(sides, tolerance):
-    """What is wrong, or None. Sides that end are taken out: PyTorch has not every variant everywhere."""
+    """What is wrong, or None."""
+    wrong = None
     for step in range(3):
         losses = {name: side.step() for name, side in list(sides.items())}
-        if losses["partita"] is None:
+        mine = losses.pop("partita")
+        if mine is None:
             return "partita ended"
         for name in [name for name, made in losses.items() if made is None]:
-            print(f"PyTorch ({name}) does not run here", file=sys.stderr)
-            sides.pop(name).close()
-        mine = losses["partita"]["loss"]
-        for name in sides:
-            if abs(mine - losses[name]["loss"]) > tolerance:
-                return f"step {step}: loss {mine}, PyTorch ({name}) {losses[name]['loss']}"
-    return None
+            take_out(sides, name, "ended")
+            losses.pop(name)
+        for name, made in losses.items():
+            if abs(mine["loss"] - made["loss"]) <= tolerance:
+                continue
+            wrong = wrong or f"step {step}: loss {mine['loss']}, PyTorch ({name}) {made['loss']}"
+    return wrong
 
 
 def race(sides, steps, turn, tolerance):
     """{"losses": what is wrong or None, "ms": {side: [times]}}; ends the programs."""
     wrong = compare_losses(sides, tolerance)
     times = {name: [] for name in sides}
-    while not wrong and len(times["partita"]) < steps:
-        for name, side in sides.items():
+    while wrong != "partita ended" and len(times["partita"]) < steps:
+        for name, side in list(sides.items()):
             made = [side.step() for _ in range(sum(turn))]
-            if None in made:
-                wrong = f"{name} ended"
-                break
-            times[name] += [one["ms"] for one in made[turn[0]:]]
+            if None not in made:
+                times[name] += [one["ms"] for one in made[turn[0]:]]
+            elif name == "partita":
+                wrong = "partita ended"
+            else:
+                take_out(sides, name, "ended")
+                times.pop(name)
     for side in sides.values():
         side.close()
     return {"losses": wrong, "ms": times}
@@ -243,11 +263,10 @@ def judge(result, label, options):
     if result["losses"]:
         figures["difference"] = result["losses"]
         print(f"{label}  {result['losses']}", file=out)
-        return figures
     theirs = [name for name in figures["median_ms"] if name != "partita"]
     for name, median in figures["median_ms"].items():
         print(f"{label}  {name:16s} median {median:8.2f} ms  min {figures['min_ms'][name]:8.2f} ms", file=out)
-    if not theirs:
+    if not theirs or "partita" not in figures["median_ms"]:
         return figures
     best = min(theirs, key=figures["median_ms"].get)
     figures["best"] = best
@@ -286,10 +305,14 @@ def race_on_cores(options, folder):
 def race_on_gpu(options, folder):
     model = subprocess.run([options.program, "model", "alexnet"], check=True, capture_output=True, text=True).stdout
     (folder / "model.textproto").write_text(without_dropout(model))
-    report = {"races": []}
+    report, begin, longest = {"races": [], "no_time_for": []}, time.monotonic(), 0
     for batch in options.batch:
         report["torch"] = make_data(sys.executable, options, folder, batch)
         for precision in options.precisions.split(","):
+            started = time.monotonic()
+            if 0 < options.seconds < started - begin + longest:
+                report["no_time_for"].append({"batch": batch, "precision": precision})
+                continue
             sides = {"partita": Side([options.program, "turns", folder / "model.textproto", folder / "weights.safetensors",
                                       folder / "batch.safetensors", RATE, MOMENTUM, "--batch", batch, "--backend", options.backend,
                                       "--precision", precision, *options.program_flags.split()])}
@@ -299,7 +322,10 @@ def race_on_gpu(options, folder):
                 command = torch_command(sys.executable, options, folder, batch, variant, precision=precision)
                 sides[variant] = Side(command)
             figures = judge(race(sides, options.steps, TURN_ON_GPU, LOSS_TOLERANCE[precision]), f"batch {batch} {precision}", options)
-            report["races"].append({"batch": batch, "precision": precision, **figures})
+            longest = max(longest, time.monotonic() - started)
+            report["races"].append({"batch": batch, "precision": precision, "seconds": time.monotonic() - started, **figures})
+            if options.json:
+                print(json.dumps(report), flush=True)
     return report
 
 
@@ -325,7 +351,8 @@ def main():
     parser.add_argument("--steps", type=int, default=30)
     parser.add_argument("--limit", type=float, default=1.05)
     parser.add_argument("--compile", action="store_true", help="on cores: try torch.compile too")
-    parser.add_argument("--json", action="store_true", help="print the figures in JSON")
+    parser.add_argument("--json", action="store_true", help="print the figures in JSON: a line behind each race, each with all so far")
+    parser.add_argument("--seconds", type=float, default=0, help="on a GPU: races that would take longer are left out; default no limit")
     parser.add_argument("--program", type=pathlib.Path, help="gpu_suite: the race on a GPU")
     parser.add_argument("--program_flags", default="", help="more flags for it")
     parser.add_argument("--backend", default="cuda", help="of gpu_suite")

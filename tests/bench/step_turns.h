@@ -1,14 +1,34 @@
 #pragma once
 
 #include <istream>
+#include <memory_resource>
 #include <ostream>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "graph/graph.h"
 #include "runtime/executor/executor.h"
 
 namespace partita {
+
+// One batch for every step of an executor, which outlives it. It comes as a loader's batches do:
+// from the executor's batch memory and, where that stages batches, beside the step before.
+class RepeatedBatch {
+ public:
+  RepeatedBatch(std::span<const float> x, std::span<const int32_t> y, Executor& executor);
+  absl::StatusOr<StepResult> Step(const StepArguments& arguments);
+
+ private:
+  HostTensor input() const { return {DType::kFloat32, x_.data()}; }
+  HostTensor labels() const { return {DType::kInt32, y_.data()}; }
+
+  Executor& executor_;
+  std::pmr::vector<float> x_;
+  std::pmr::vector<int32_t> y_;
+};
 
 struct StepTurns {
   std::string weights;  // .safetensors, by the names of the graph's weights

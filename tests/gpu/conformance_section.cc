@@ -13,7 +13,8 @@ namespace {
 // Keeps what test cases found instead of printing it.
 class CaseCollector : public ::testing::EmptyTestEventListener {
  public:
-  explicit CaseCollector(SectionFindings& findings) : findings_(findings) {}
+  CaseCollector(const SuiteOptions& options, SectionFindings& findings)
+      : options_(options), findings_(findings) {}
 
   void OnTestPartResult(const ::testing::TestPartResult& part) override {
     if (part.skipped()) skipped_ = part.message();
@@ -21,6 +22,7 @@ class CaseCollector : public ::testing::EmptyTestEventListener {
     const auto* info = ::testing::UnitTest::GetInstance()->current_test_info();
     findings_.failures.push_back(
         absl::StrCat(info == nullptr ? "" : info->name(), ": ", part.message()));
+    options_.so_far(findings_);
   }
   void OnTestEnd(const ::testing::TestInfo& info) override {
     const ::testing::TestResult& result = *info.result();
@@ -34,10 +36,12 @@ class CaseCollector : public ::testing::EmptyTestEventListener {
       one[result.GetTestProperty(k).key()] = result.GetTestProperty(k).value();
     }
     findings_.details["cases"].push_back(std::move(one));
+    options_.so_far(findings_);
   }
 
  private:
   static constexpr size_t kMostFailures = 50;
+  const SuiteOptions& options_;
   SectionFindings& findings_;
   std::string skipped_;
 };
@@ -50,8 +54,8 @@ absl::StatusOr<SectionFindings> CheckConformance(const SuiteOptions& options) {
   findings.details = {{"tolerance", {{RowOf(Precision::kFloat32).name, kTolerance}}},
                       {"cases", Json::array()}};
   std::string cases = absl::StrCat("Backends/BackendTest.*/", options.backend, "*");
-  if (options.backend == "cuda") {  // which alone has other precisions
-    absl::StrAppend(&cases, ":Precisions/*");
+  if (options.backend == "cuda") {                     // which alone has other precisions
+    absl::StrAppend(&cases, ":Precisions/*-*Teams*");  // which are of cores
     for (const PrecisionRow& row : kPrecisions) {
       if (row.precision == Precision::kFloat32) continue;
       findings.details["tolerance"][row.name] = row.tolerance;
@@ -60,7 +64,7 @@ absl::StatusOr<SectionFindings> CheckConformance(const SuiteOptions& options) {
   ::testing::GTEST_FLAG(filter) = cases;
   auto& listeners = ::testing::UnitTest::GetInstance()->listeners();
   delete listeners.Release(listeners.default_result_printer());
-  auto* collector = new CaseCollector(findings);
+  auto* collector = new CaseCollector(options, findings);
   listeners.Append(collector);  // which owns it
   const int failed = RUN_ALL_TESTS();
   delete listeners.Release(collector);

@@ -27,6 +27,12 @@ struct Flags {
   bool list = false;
 };
 
+std::vector<std::string> PrecisionNames() {
+  std::vector<std::string> names;
+  for (const PrecisionRow& row : kPrecisions) names.emplace_back(row.name);
+  return names;
+}
+
 void AddFlags(CLI::App& app, Flags& flags, const std::string& beside) {
   SuiteOptions& suite = flags.suite;
   suite.data = beside + "/data";
@@ -40,6 +46,9 @@ void AddFlags(CLI::App& app, Flags& flags, const std::string& beside) {
   app.add_option("--reference_plans", suite.reference_plans,
                  "random plans for each reference on each number of devices");
   app.add_option("--batches", suite.batches, "batches of AlexNet")->delimiter(',');
+  app.add_option("--precisions", suite.precisions, "of AlexNet; default those of the backend")
+      ->delimiter(',')
+      ->check(CLI::IsMember(PrecisionNames()));
   app.add_option("--steps", suite.steps, "steps that are timed");
   app.add_option("--warm_up", suite.warm_up, "steps before those");
   app.add_option("--search_path", suite.search_path,
@@ -47,6 +56,9 @@ void AddFlags(CLI::App& app, Flags& flags, const std::string& beside) {
       ->delimiter(':');
   suite.nccl_test_library = beside + "/libnccl_on_device.so";
   app.add_option("--section_seconds", suite.section_seconds, "after which a section is given up");
+  app.add_option(
+      "--seconds", suite.seconds,
+      "for all sections: the one that runs is given up then, the rest skipped; default no limit");
   app.add_option("--nccl_library", suite.nccl_library, "NCCL's; default libnccl.so.2");
   app.add_option("--nccl_test_library", suite.nccl_test_library,
                  "default libnccl_on_device.so beside the program");
@@ -103,9 +115,8 @@ void AddTurnsFlags(CLI::App& turns, TurnsFlags& flags) {
   turns.add_option("momentum", flags.turns.step.momentum)->required();
   turns.add_option("--batch", flags.model.batch, "samples in the batch");
   turns.add_option("--backend", flags.backend, "default cuda");
-  std::vector<std::string> names;
-  for (const PrecisionRow& row : kPrecisions) names.emplace_back(row.name);
-  turns.add_option("--precision", flags.precision, "default float32")->check(CLI::IsMember(names));
+  turns.add_option("--precision", flags.precision, "default float32")
+      ->check(CLI::IsMember(PrecisionNames()));
 }
 
 // The report so far: what was found is there even if the rest is cut off.

@@ -18,16 +18,32 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-[[noreturn]] void RunAsChild(const std::function<std::string()>& work, int pipe) {
-  setpgid(0, 0);  // so that all that it starts can be ended with it
-  const std::string result = work();
+void WriteAll(int pipe, const std::string& text) {
   size_t written = 0;
-  while (written < result.size()) {
-    const ssize_t count = write(pipe, result.data() + written, result.size() - written);
+  while (written < text.size()) {
+    const ssize_t count = write(pipe, text.data() + written, text.size() - written);
     if (count < 0) _exit(1);
     written += static_cast<size_t>(count);
   }
-  _exit(0);
+}
+
+// The last line that ends.
+std::string LastLine(const std::string& text) {
+  const size_t end = text.rfind('\n');
+  if (end == std::string::npos) return "";
+  const size_t before = end == 0 ? std::string::npos : text.rfind('\n', end - 1);
+  const size_t begin = before == std::string::npos ? 0 : before + 1;
+  return text.substr(begin, end - begin);
+}
+
+absl::Status EndOf(int status) {
+  if (WIFSIGNALED(status)) {
+    return absl::InternalError(absl::StrCat("its process was ended by signal ", WTERMSIG(status),
+                                            " (", strsignal(WTERMSIG(status)), ")"));
+  }
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return absl::OkStatus();
+  return absl::InternalError(
+      absl::StrCat("its process ended with exit status ", WEXITSTATUS(status)));
 }
 
 // All that is written into the pipe before its end or the limit; false: the limit came first.
@@ -46,21 +62,26 @@ bool ReadAll(int pipe, Clock::time_point until, std::string& text) {
 
 }  // namespace
 
-absl::StatusOr<std::string> RunIsolated(const std::function<std::string()>& work,
-                                        double limit_seconds) {
+IsolatedRun RunIsolated(
+    const std::function<void(const std::function<void(const std::string&)>& say)>& work,
+    double limit_seconds) {
   int ends[2];
-  if (pipe(ends) != 0) return absl::InternalError("no pipe for another process");
+  if (pipe(ends) != 0) return {absl::InternalError("no pipe for another process"), ""};
   const pid_t child = fork();
-  if (child < 0) return absl::InternalError(absl::StrCat("no process: ", std::strerror(errno)));
+  if (child < 0) {
+    return {absl::InternalError(absl::StrCat("no process: ", std::strerror(errno))), ""};
+  }
   if (child == 0) {
     close(ends[0]);
-    RunAsChild(work, ends[1]);
+    setpgid(0, 0);  // so that all that it starts can be ended with it
+    work([&](const std::string& line) { WriteAll(ends[1], line + "\n"); });
+    _exit(0);
   }
   close(ends[1]);
-  std::string result;
+  std::string said;
   const auto until = Clock::now() + std::chrono::duration_cast<Clock::duration>(
                                         std::chrono::duration<double>(limit_seconds));
-  const bool in_time = ReadAll(ends[0], until, result);
+  const bool in_time = ReadAll(ends[0], until, said);
   close(ends[0]);
   if (!in_time) {
     kill(-child, SIGKILL);
@@ -68,18 +89,9 @@ absl::StatusOr<std::string> RunIsolated(const std::function<std::string()>& work
   }
   int status = 0;
   waitpid(child, &status, 0);
-  if (!in_time) {
-    return absl::DeadlineExceededError(absl::StrCat("not done after ", limit_seconds, " seconds"));
-  }
-  if (WIFSIGNALED(status)) {
-    return absl::InternalError(absl::StrCat("its process was ended by signal ", WTERMSIG(status),
-                                            " (", strsignal(WTERMSIG(status)), ")"));
-  }
-  if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
-    return absl::InternalError(
-        absl::StrCat("its process ended with exit status ", WEXITSTATUS(status)));
-  }
-  return result;
+  if (in_time) return {EndOf(status), LastLine(said)};
+  return {absl::DeadlineExceededError(absl::StrCat("not done after ", limit_seconds, " seconds")),
+          LastLine(said)};
 }
 
 }  // namespace partita

@@ -9,6 +9,7 @@
 #include "runtime/backend/backends.h"
 #include "runtime/train/executor_setup.h"
 #include "runtime/train/training_state.h"
+#include "tests/bench/step_turns.h"
 
 namespace partita {
 namespace {
@@ -41,13 +42,12 @@ absl::Status Train(const Graph& graph, Executor& executor, int steps,
   const RandomBatch batch = BatchFor(graph);
   ASSIGN_OR_RETURN(const TrainingState state, InitialState(graph, kSeed));
   RETURN_IF_ERROR(WriteValues(graph, state, executor));
+  RepeatedBatch repeated(batch.x, batch.y, executor);
   StepArguments arguments;
   arguments.learning_rate = 1e-3;
   for (int step = 0; step < steps; ++step) {
     arguments.step = step;
-    ASSIGN_OR_RETURN(const StepResult result,
-                     executor.Step({DType::kFloat32, batch.x.data()},
-                                   {DType::kInt32, batch.y.data()}, arguments));
+    ASSIGN_OR_RETURN(const StepResult result, repeated.Step(arguments));
     each(step, result);
   }
   return absl::OkStatus();
@@ -68,9 +68,15 @@ absl::StatusOr<KernelShare> MeasureShare(const Graph& graph, const TimingRequest
 
 }  // namespace
 
-std::span<const PrecisionRow> PrecisionsOf(const std::string& backend) {
-  const std::span<const PrecisionRow> all = kPrecisions;
-  return backend == "cuda" ? all : all.first(1);
+std::vector<PrecisionRow> PrecisionsOf(const SuiteOptions& options) {
+  std::vector<PrecisionRow> rows;
+  for (const PrecisionRow& row : kPrecisions) {
+    const auto& names = options.precisions;
+    const bool has = options.backend == "cuda" || row.precision == Precision::kFloat32;
+    const bool named = std::find(names.begin(), names.end(), row.name) != names.end();
+    if (has && (names.empty() || named)) rows.push_back(row);
+  }
+  return rows;
 }
 
 absl::StatusOr<std::unique_ptr<Executor>> OpenOneDevice(const Graph& graph,
@@ -79,6 +85,7 @@ absl::StatusOr<std::unique_ptr<Executor>> OpenOneDevice(const Graph& graph,
   DeviceSpec spec;
   spec.threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   spec.precision = request.precision;
+  spec.algorithms = request.algorithms;
   ExecutorSetup setup;
   setup.devices = {{backend, spec}};
   setup.communicator = CommunicatorBetween(setup.devices);
@@ -90,7 +97,10 @@ absl::StatusOr<std::unique_ptr<Executor>> OpenOneDevice(const Graph& graph,
   return OpenExecutor(graph, std::move(step), setup);
 }
 
-absl::StatusOr<StepTimes> TimeSteps(const Graph& graph, const TimingRequest& request) {
+absl::StatusOr<StepTimes> TimeSteps(const Graph& graph, const TimingRequest& wanted) {
+  AlgorithmStore algorithms;
+  TimingRequest request = wanted;
+  request.device.algorithms = &algorithms;
   StepTimes times;
   {
     ASSIGN_OR_RETURN(const auto executor, OpenOneDevice(graph, request.device));
@@ -112,6 +122,7 @@ absl::StatusOr<StepTimes> TimeSteps(const Graph& graph, const TimingRequest& req
     times.least_ms = ms[0];
   }
   ASSIGN_OR_RETURN(times.share, MeasureShare(graph, request));
+  times.algorithms = algorithms.Added();
   return times;
 }
 

@@ -1,27 +1,29 @@
 #pragma once
 
 #include <memory>
-#include <span>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "graph/graph.h"
+#include "runtime/backend/algorithm_store.h"
 #include "runtime/backend/backend.h"
 #include "runtime/backend/precision.h"
 #include "runtime/executor/executor.h"
 #include "tests/gpu/kernel_share.h"
+#include "tests/gpu/suite.h"
 
 namespace partita {
 
-// Those that a backend has.
-std::span<const PrecisionRow> PrecisionsOf(const std::string& backend);
+// Those that the backend has and the options name.
+std::vector<PrecisionRow> PrecisionsOf(const SuiteOptions& options);
 
 // The whole training step on one device: a GPU, or all cores of this machine.
 struct OneDeviceRequest {
   std::string backend;
   Precision precision = Precision::kFloat32;
   bool record_timeline = false;
+  AlgorithmStore* algorithms = nullptr;  // as DeviceSpec has it
 };
 // `graph` outlives the executor.
 absl::StatusOr<std::unique_ptr<Executor>> OpenOneDevice(const Graph& graph,
@@ -31,14 +33,16 @@ struct StepTimes {
   double median_ms = 0, least_ms = 0;
   std::vector<double> losses;  // of the first steps
   int64_t allocated_bytes = 0;
-  KernelShare share;  // of a step that records a timeline
+  KernelShare share;                              // of a step that records a timeline
+  std::vector<AlgorithmStore::Entry> algorithms;  // that were chosen
 };
 struct TimingRequest {
   OneDeviceRequest device;
   int warm_up = 10, steps = 30;
 };
-// Trains on random data from initial weights, the same for every backend and precision. Steps are
-// timed one by one, each until the host has its loss, without a timeline; that is recorded apart.
+// Trains on random data from initial weights, the same for every backend and precision; the batch
+// is brought to a GPU from pinned memory beside the step before. Steps are timed one by one, each
+// until the host has its loss, without a timeline; that is recorded apart.
 absl::StatusOr<StepTimes> TimeSteps(const Graph& graph, const TimingRequest& request);
 
 }  // namespace partita

@@ -1,8 +1,9 @@
 #include <sys/wait.h>
 
-#include <array>
 #include <cstdio>
-#include <memory>
+#include <cstdlib>
+#include <functional>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -15,27 +16,25 @@ namespace partita {
 namespace {
 
 constexpr int kNoPyTorch = 77;            // the script's exit status
+constexpr double kShareOfTime = 0.9;      // of what the section has, for its races
 constexpr double kMostOfBest = 1.0;       // ours / the best of PyTorch
 constexpr double kMostOfEager = 1 / 1.2;  // ours / eager PyTorch
 
-struct Outcome {
-  int status = 0;
-  std::string output;
-};
-
-// Runs a command of words without quotes in them; messages go where the suite's go.
-absl::StatusOr<Outcome> Execute(const std::vector<std::string>& words) {
+// Runs a command of words without quotes in them; calls `line` with each line that it prints;
+// messages go where the suite's go. The exit status, -1 behind a signal.
+absl::StatusOr<int> Execute(const std::vector<std::string>& words,
+                            const std::function<void(const std::string&)>& line) {
   const std::string command = absl::StrCat("'", absl::StrJoin(words, "' '"), "'");
   FILE* pipe = popen(command.c_str(), "r");
   if (pipe == nullptr) return absl::InternalError(absl::StrCat("cannot start ", command));
-  Outcome outcome;
-  std::array<char, 4096> piece;
-  while (const size_t count = fread(piece.data(), 1, piece.size(), pipe)) {
-    outcome.output.append(piece.data(), count);
+  char* text = nullptr;
+  size_t room = 0;
+  for (ssize_t size = 0; (size = getline(&text, &room, pipe)) >= 0;) {
+    line(std::string(text, static_cast<size_t>(size)));
   }
+  std::free(text);
   const int status = pclose(pipe);
-  outcome.status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  return outcome;
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
 void Judge(const Json& race, SectionFindings& findings) {
@@ -55,6 +54,12 @@ void Judge(const Json& race, SectionFindings& findings) {
   }
 }
 
+SectionFindings FindingsOf(const Json& report) {
+  SectionFindings findings{report, {}};
+  for (const Json& race : report["races"]) Judge(race, findings);
+  return findings;
+}
+
 }  // namespace
 
 absl::StatusOr<SectionFindings> RaceWithPyTorch(const SuiteOptions& options) {
@@ -63,7 +68,7 @@ absl::StatusOr<SectionFindings> RaceWithPyTorch(const SuiteOptions& options) {
     return absl::UnavailableError("no Python was named that has PyTorch (--python)");
   }
   std::vector<std::string> precisions;
-  for (const PrecisionRow& row : PrecisionsOf(options.backend)) precisions.push_back(row.name);
+  for (const PrecisionRow& row : PrecisionsOf(options)) precisions.push_back(row.name);
   std::vector<std::string> words = {options.python,
                                     options.race,
                                     "--json",
@@ -78,23 +83,26 @@ absl::StatusOr<SectionFindings> RaceWithPyTorch(const SuiteOptions& options) {
                                     "--batch",
                                     absl::StrJoin(options.batches, ","),
                                     "--precisions",
-                                    absl::StrJoin(precisions, ",")};
+                                    absl::StrJoin(precisions, ","),
+                                    "--seconds",
+                                    absl::StrCat(kShareOfTime * options.section_seconds)};
   if (!options.search_path.empty()) {
     words.push_back("--program_flags");
     words.push_back(absl::StrCat("--search_path ", absl::StrJoin(options.search_path, ":")));
   }
-  ASSIGN_OR_RETURN(const Outcome outcome, Execute(words));
-  if (outcome.status == kNoPyTorch) {
+  std::optional<SectionFindings> findings;
+  ASSIGN_OR_RETURN(const int status, Execute(words, [&](const std::string& line) {
+                     const Json report = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+                     if (report.is_discarded()) return;
+                     findings = FindingsOf(report);
+                     options.so_far(*findings);
+                   }));
+  if (status == kNoPyTorch) {
     return absl::UnavailableError(absl::StrCat(options.python, " has no PyTorch for the device"));
   }
-  SectionFindings findings;
-  findings.details = Json::parse(outcome.output, nullptr, /*allow_exceptions=*/false);
-  if (findings.details.is_discarded()) {
-    return absl::InternalError(
-        absl::StrCat(options.race, " ended with ", outcome.status, " and printed no report"));
-  }
-  for (const Json& race : findings.details["races"]) Judge(race, findings);
-  return findings;
+  if (findings.has_value()) return *std::move(findings);
+  return absl::InternalError(
+      absl::StrCat(options.race, " ended with ", status, " and printed no report"));
 }
 
 }  // namespace partita

@@ -9,26 +9,27 @@ namespace {
 
 constexpr const char* kReferences[] = {"mlp", "lenet", "alexnet_s_tiny", "resnet_tiny"};
 
-absl::Status CheckReference(const SuiteOptions& options, const std::string& name, int devices,
-                            SectionFindings& findings) {
+void CheckReference(const SuiteOptions& options, const std::string& name, int devices,
+                    SectionFindings& findings) {
   ReferenceRequest request;
   request.folder = absl::StrCat(options.data, "/oracle/", name);
   request.backend = options.backend;
   request.devices = devices;
   request.random_plans = devices == 1 ? 1 : options.reference_plans;
-  ASSIGN_OR_RETURN(const ReferenceResult result, VerifyAgainstReference(request));
+  const absl::StatusOr<ReferenceResult> result = VerifyAgainstReference(request);
+  const std::string run = absl::StrCat(name, " on ", devices, " devices: ");
+  if (!result.ok()) {
+    findings.failures.push_back(absl::StrCat(run, result.status().ToString()));
+    return;
+  }
   findings.details["runs"].push_back({{"reference", name},
                                       {"devices", devices},
-                                      {"plans", result.plans},
-                                      {"equal", result.equal},
-                                      {"max_abs_error", result.max_abs_error},
-                                      {"worst_tensor", result.worst},
-                                      {"worst_share_of_tolerance", result.worst_share}});
-  if (!result.equal) {
-    findings.failures.push_back(
-        absl::StrCat(name, " on ", devices, " devices: ", result.first_difference));
-  }
-  return absl::OkStatus();
+                                      {"plans", result->plans},
+                                      {"equal", result->equal},
+                                      {"max_abs_error", result->max_abs_error},
+                                      {"worst_tensor", result->worst},
+                                      {"worst_share_of_tolerance", result->worst_share}});
+  if (!result->equal) findings.failures.push_back(absl::StrCat(run, result->first_difference));
 }
 
 }  // namespace
@@ -41,9 +42,12 @@ absl::StatusOr<SectionFindings> CheckReferences(const SuiteOptions& options) {
     std::vector<int> counts = {1};
     counts.insert(counts.end(), options.devices.begin(), options.devices.end());
     for (const int devices : counts) {
-      RETURN_IF_ERROR(CheckReference(options, name, devices, findings));
+      findings.details["running"] = absl::StrCat(name, " on ", devices, " devices");
+      options.so_far(findings);
+      CheckReference(options, name, devices, findings);
     }
   }
+  findings.details.erase("running");
   return findings;
 }
 

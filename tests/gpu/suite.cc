@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 
 #include "absl/strings/str_cat.h"
 #include "tests/gpu/isolated_run.h"
@@ -33,31 +34,60 @@ absl::Status CheckNames(const SuiteOptions& options, std::span<const SuiteSectio
   return absl::OkStatus();
 }
 
-// State, reason, failures and details.
-Json Outcome(const SuiteSection& section, const SuiteOptions& options) {
-  absl::StatusOr<SectionFindings> found = section.run(options);
-  const bool lacks = absl::IsUnavailable(found.status()) || absl::IsUnimplemented(found.status());
-  if (!found.ok() && lacks) {
-    return {{"state", "skipped"}, {"reason", std::string(found.status().message())}};
-  }
-  if (!found.ok()) found = SectionFindings{Json::object(), {found.status().ToString()}};
-  Json outcome = {{"state", found->failures.empty() ? "passed" : "failed"}};
-  if (!found->failures.empty()) outcome["failures"] = found->failures;
-  outcome["details"] = std::move(found->details);
+Json JsonOf(const SectionFindings& found) {
+  Json outcome = {{"state", found.failures.empty() ? "passed" : "failed"}};
+  if (!found.failures.empty()) outcome["failures"] = found.failures;
+  outcome["details"] = found.details;
   return outcome;
 }
 
-Json ReportOf(const SuiteSection& section, const SuiteOptions& options) {
-  const auto begin = std::chrono::steady_clock::now();
-  const auto text =
-      RunIsolated([&] { return Outcome(section, options).dump(); }, options.section_seconds);
-  const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - begin;
-  Json outcome = Json::parse(text.value_or(""), nullptr, /*allow_exceptions=*/false);
-  if (outcome.is_discarded()) {
-    outcome = {{"state", "failed"}, {"failures", {text.status().ToString()}}};
+Json Skipped(absl::string_view reason) {
+  return {{"state", "skipped"}, {"reason", std::string(reason)}};
+}
+
+// A line of JSON whatever bytes messages have.
+std::string LineOf(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+// State, reason, failures and details. An error is one more failure of what was found before it.
+Json Outcome(const SuiteSection& section, const SuiteOptions& options, double limit_seconds,
+             const std::function<void(const std::string&)>& say) {
+  SectionFindings so_far;
+  SuiteOptions own = options;
+  own.section_seconds = limit_seconds;
+  own.so_far = [&](const SectionFindings& findings) {
+    so_far = findings;
+    say(LineOf(JsonOf(findings)));
+  };
+  const absl::StatusOr<SectionFindings> found = section.run(own);
+  if (found.ok()) return JsonOf(*found);
+  if (absl::IsUnavailable(found.status()) || absl::IsUnimplemented(found.status())) {
+    return Skipped(found.status().message());
   }
-  Json report = {
-      {"name", section.name}, {"description", section.description}, {"seconds", spent.count()}};
+  so_far.failures.push_back(found.status().ToString());
+  return JsonOf(so_far);
+}
+
+// Within `limit_seconds`.
+Json ReportOf(const SuiteSection& section, const SuiteOptions& options, double limit_seconds) {
+  const auto begin = std::chrono::steady_clock::now();
+  Json report = {{"name", section.name}, {"description", section.description}, {"seconds", 0.0}};
+  if (limit_seconds <= 0) {
+    report.update(Skipped(absl::StrCat("the ", options.seconds, " seconds of --seconds are over")));
+    return report;
+  }
+  const IsolatedRun run = RunIsolated(
+      [&](const auto& say) { say(LineOf(Outcome(section, options, limit_seconds, say))); },
+      limit_seconds);
+  const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - begin;
+  Json outcome = Json::parse(run.last, nullptr, /*allow_exceptions=*/false);
+  if (outcome.is_discarded()) outcome = Json::object();
+  if (!run.status.ok() || outcome.empty()) {
+    outcome["state"] = "failed";
+    outcome["failures"].push_back(run.status.ToString());
+  }
+  report["seconds"] = spent.count();
   report.update(outcome);
   return report;
 }
@@ -75,9 +105,12 @@ absl::StatusOr<Json> RunSuite(const SuiteOptions& options, std::span<const Suite
                  {"passed", 0},
                  {"failed", 0},
                  {"skipped", 0}};
+  const auto begin = std::chrono::steady_clock::now();
   for (const SuiteSection& section : sections) {
     if (!IsWanted(options, section.name)) continue;
-    Json one = ReportOf(section, options);
+    const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - begin;
+    const double left = options.seconds > 0 ? options.seconds - spent.count() : HUGE_VAL;
+    Json one = ReportOf(section, options, std::min(left, options.section_seconds));
     Json& count = report[one["state"].get<std::string>()];
     count = count.get<int>() + 1;
     report["sections"].push_back(std::move(one));

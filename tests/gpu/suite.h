@@ -16,6 +16,12 @@ namespace partita {
 
 using Json = nlohmann::ordered_json;
 
+// What a section found. It passed if there are no failures.
+struct SectionFindings {
+  Json details = Json::object();
+  std::vector<std::string> failures;
+};
+
 struct SuiteOptions {
   std::string backend = "cuda";
   std::string data;                   // the folder that has "oracle", as tests/data
@@ -24,9 +30,11 @@ struct SuiteOptions {
   int random_plans = 100;    // on each number of devices
   int reference_plans = 10;  // of each reference, on each number of devices
   std::vector<int64_t> batches = {64, 128, 256, 512};  // of AlexNet
+  std::vector<std::string> precisions;                 // names; empty: those of the backend
   int steps = 30;                                      // that are timed, after those that warm up
   int warm_up = 10;
-  double section_seconds = 3600;  // after which a section is given up
+  double section_seconds = 3600;  // after which a section is given up; it may plan by them
+  double seconds = 0;             // for all sections, 0: no limit; those left over are skipped
   std::string nccl_library = "libnccl.so.2";
   std::string nccl_test_library;         // with NCCL's functions, for memory of this backend
   std::string python;                    // that may have PyTorch; empty: none
@@ -34,14 +42,12 @@ struct SuiteOptions {
   std::string program;                   // the suite's own, for `race`
   std::vector<std::string> search_path;  // as OpenNvidiaLibraries takes it
 
+  // Of a section that runs: takes what it has found so far, which is what the report says of it if
+  // it crashes or does not end in time.
+  std::function<void(const SectionFindings&)> so_far = [](const SectionFindings&) {};
+
   // Random plans of sections that run what virtual_devices does in another setting.
   int other_plans() const { return random_plans > 0 ? 1 + (random_plans - 1) / 5 : 0; }
-};
-
-// What a section found. It passed if there are no failures.
-struct SectionFindings {
-  Json details = Json::object();
-  std::vector<std::string> failures;
 };
 
 // Unavailable or Unimplemented: this machine lacks what the section needs, it is skipped with that
@@ -58,8 +64,9 @@ struct SuiteSection {
 std::span<const SuiteSection> SuiteSections();
 
 // Runs the sections of the table that `options` names, each in a process of its own; `done` is
-// called after each with the report so far, of which its is the last section. NotFound lists the
-// names where one is unknown. The report:
+// called after each with the report so far, of which its is the last section. One that crashes or
+// is given up failed, with the details that it gave to so_far. NotFound lists the names where one
+// is unknown. The report:
 //   {"suite": "partita gpu_suite", "schema_version": 1, "version", "backend",
 //    "sections": [{"name", "description", "state": "passed" | "failed" | "skipped", "seconds",
 //                  "reason" (where skipped), "failures" (where failed), "details"}, ...],

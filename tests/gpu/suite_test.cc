@@ -31,6 +31,17 @@ absl::StatusOr<SectionFindings> Crash(const SuiteOptions&) { std::abort(); }
 absl::StatusOr<SectionFindings> Hang(const SuiteOptions&) {
   while (true) pause();
 }
+// What both have found first.
+const SectionFindings kHalf = {{{"runs", 2}}, {"one \xff differs"}};
+absl::StatusOr<SectionFindings> CrashHalfway(const SuiteOptions& options) {
+  options.so_far({{{"runs", 1}}, {}});
+  options.so_far(kHalf);
+  std::abort();
+}
+absl::StatusOr<SectionFindings> BreakHalfway(const SuiteOptions& options) {
+  options.so_far(kHalf);
+  return absl::InternalError("the device is gone");
+}
 
 constexpr SuiteSection kAll[] = {{"pass", Pass, "passes"},
                                  {"differ", Differ, "finds differences"},
@@ -86,6 +97,32 @@ TEST(SuiteTest, ASectionThatHangsIsGivenUp) {
   EXPECT_THAT((*report)["sections"][0]["failures"][0].get<std::string>(),
               HasSubstr("not done after 0.2"));
   EXPECT_EQ(ExitCodeOfSuite(*report), 1);
+}
+
+TEST(SuiteTest, WhatWasFoundBeforeASectionEndedIsReported) {
+  constexpr SuiteSection kSections[] = {{"crash", CrashHalfway, ""}, {"break", BreakHalfway, ""}};
+  const auto report = RunSuite({}, kSections, [](const Json&) {});
+  ASSERT_TRUE(report.ok()) << report.status();
+  const char* const reasons[] = {"signal 6", "the device is gone"};
+  for (size_t k = 0; k < 2; ++k) {
+    const Json& section = (*report)["sections"][k];
+    EXPECT_EQ(section["state"], "failed");
+    EXPECT_EQ(section["details"]["runs"], 2);
+    ASSERT_EQ(section["failures"].size(), 2u);
+    EXPECT_THAT(section["failures"][0].get<std::string>(), HasSubstr("differs"));
+    EXPECT_THAT(section["failures"][1].get<std::string>(), HasSubstr(reasons[k]));
+  }
+}
+
+TEST(SuiteTest, SectionsBehindTheLimitOfAllAreSkipped) {
+  constexpr SuiteSection kSections[] = {{"hang", Hang, ""}, {"pass", Pass, ""}};
+  SuiteOptions options;
+  options.seconds = 0.2;
+  const auto report = RunSuite(options, kSections, [](const Json&) {});
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_EQ((*report)["sections"][0]["state"], "failed");
+  EXPECT_EQ((*report)["sections"][1]["state"], "skipped");
+  EXPECT_THAT((*report)["sections"][1]["reason"].get<std::string>(), HasSubstr("0.2 seconds"));
 }
 
 TEST(SuiteTest, ExitCodesTellFailedFromSkipped) {

@@ -18,6 +18,10 @@ constexpr double kMostGaps = 0.03;     // of an AlexNet step
 constexpr char kCpuBackend[] = "cpu";  // that lenet is compared with
 
 Json Described(const Graph& graph, const StepTimes& times) {
+  Json algorithms = Json::array();
+  for (const AlgorithmStore::Entry& entry : times.algorithms) {
+    algorithms.push_back({{"work", entry.work}, {"choice", entry.choice}});
+  }
   return {{"batch", graph.batch()},
           {"step_ms", times.median_ms},
           {"least_step_ms", times.least_ms},
@@ -28,7 +32,8 @@ Json Described(const Graph& graph, const StepTimes& times) {
            {{"busy_share", times.share.busy},
             {"gaps_share", times.share.gaps},
             {"longest_gap_us", static_cast<double>(times.share.longest_gap_ns) / 1e3},
-            {"pieces_of_work", times.share.pieces}}}};
+            {"pieces_of_work", times.share.pieces}}},
+          {"algorithms", std::move(algorithms)}};
 }
 
 bool SameLosses(const StepTimes& a, const StepTimes& b) {
@@ -68,9 +73,11 @@ absl::StatusOr<SectionFindings> TimeAlexNet(const SuiteOptions& options) {
   findings.details["runs"] = Json::array();
   for (const int64_t batch : options.batches) {
     ASSIGN_OR_RETURN(const TrainingModel model, LoadTrainingModel({"alexnet", batch}));
-    for (const PrecisionRow& row : PrecisionsOf(options.backend)) {
-      const auto times = TimeSteps(model.graph, RequestOf(options, options.backend, row.precision));
+    for (const PrecisionRow& row : PrecisionsOf(options)) {
       const std::string run = absl::StrCat("batch ", batch, ", ", row.name);
+      findings.details["running"] = run;  // what a hang or a crash was in
+      options.so_far(findings);
+      const auto times = TimeSteps(model.graph, RequestOf(options, options.backend, row.precision));
       if (!times.ok()) {
         findings.failures.push_back(absl::StrCat(run, ": ", times.status().ToString()));
         continue;
@@ -85,6 +92,7 @@ absl::StatusOr<SectionFindings> TimeAlexNet(const SuiteOptions& options) {
       }
     }
   }
+  findings.details.erase("running");
   return findings;
 }
 
