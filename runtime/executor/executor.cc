@@ -12,6 +12,7 @@
 #include "graph/support/clock.h"
 #include "graph/support/status_macros.h"
 #include "graph/support/stop_flag.h"
+#include "runtime/backend/algorithm_store.h"
 #include "runtime/backend/host/host_device.h"
 #include "runtime/executor/device_lanes.h"
 #include "runtime/executor/device_threads.h"
@@ -108,6 +109,11 @@ class BackendExecutor : public Executor {
     }
     devices_.resize(options_.devices.size());
     lanes_.resize(options_.devices.size());
+    for (PlacedDevice& device : options_.devices) {
+      if (device.spec.algorithms != nullptr) continue;
+      device.spec.algorithms = &algorithms_;
+      device.spec.measure_algorithms &= options_.port == nullptr;
+    }
     for (size_t d = 0; d < devices_.size(); ++d) {
       if (!IsHere(d)) continue;
       ASSIGN_OR_RETURN(devices_[d], options_.devices[d].Open());
@@ -460,6 +466,7 @@ class BackendExecutor : public Executor {
   std::unique_ptr<Communicator> communicator_;
   ExecutorOptions options_;
   Program program_;
+  AlgorithmStore algorithms_;  // of devices that were given none
   // By device; null for those of other processes.
   std::vector<std::unique_ptr<BackendDevice>> devices_;
   std::vector<std::unique_ptr<DeviceLanes>> lanes_;

@@ -45,6 +45,8 @@ struct StepResult {
 
 struct ExecutorOptions {
   // One for each device of the program; of several backends where the communicator can do that.
+  // Those that are given no store of algorithms share one, and do not measure where there are other
+  // processes: copies of a tensor that several devices compute are equal bit for bit.
   std::vector<PlacedDevice> devices;
   // A step in which no stream ends any work for this long is given up, and all lanes are listed.
   double hang_seconds = 60;

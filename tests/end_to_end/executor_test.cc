@@ -107,6 +107,38 @@ TEST_P(ExecutorTest, EqualsTheSerialRunInTheRing) {
 
 INSTANTIATE_TEST_SUITE_P(Devices, ExecutorTest, testing::Values(1, 2, 3, 4));
 
+// Notes what devices are opened with.
+class NotingBackend : public Backend {
+ public:
+  explicit NotingBackend(std::vector<DeviceSpec>& opened) : opened_(opened) {}
+  std::string name() const override { return inner_->name(); }
+  absl::Status Available() const override { return inner_->Available(); }
+  bool RunsOnHost() const override { return inner_->RunsOnHost(); }
+  absl::StatusOr<std::unique_ptr<BackendDevice>> Open(const DeviceSpec& spec) const override {
+    opened_.push_back(spec);
+    return inner_->Open(spec);
+  }
+
+ private:
+  const std::shared_ptr<const Backend> inner_ = ModelWriter::Get(MakeBackend("reference"));
+  std::vector<DeviceSpec>& opened_;
+};
+
+// Or copies of a weight whose gradient several devices compute would differ.
+TEST(ExecutorTest, ItsDevicesChooseAlgorithmsAlike) {
+  const Graph graph = ModelWriter::Get(BuildTrainingGraph(ConvModel(), TrainingOptions{}));
+  PlannedStep step =
+      ModelWriter::Get(CanonicalStep(graph, SplitFirstLoop(graph, 2), {.devices = 2}));
+  std::vector<DeviceSpec> opened;
+  ExecutorSetup setup;
+  setup.devices = VirtualDevices(std::make_shared<NotingBackend>(opened), 2);
+  setup.communicator = "inproc";
+  const auto executor = ModelWriter::Get(OpenExecutor(graph, std::move(step), setup));
+  ASSERT_EQ(opened.size(), 2u);
+  EXPECT_NE(opened[0].algorithms, nullptr);
+  EXPECT_EQ(opened[0].algorithms, opened[1].algorithms);
+}
+
 TEST(ExecutorTest, CountsTheBytesThatThePlanSays) {
   const Graph graph = ModelWriter::Get(BuildTrainingGraph(ConvModel(), TrainingOptions{}));
   const auto executor = MakeExecutor(graph, SplitFirstLoop(graph, 3), 3);
