@@ -54,7 +54,8 @@ std::vector<RowsCopy> RowsCopiesOf(const StridedBox& box) {
     outer.elements /= outer.extent[inner()];
     --outer.rank;
   }
-  if (outer.rank > 0) {
+  const auto near = [&](int64_t stride) { return stride <= RowsCopy::kMostPitch; };
+  if (outer.rank > 0 && near(outer.from_stride[inner()]) && near(outer.to_stride[inner()])) {
     shape.height = outer.extent[inner()];
     shape.from_pitch = outer.from_stride[inner()];
     shape.to_pitch = outer.to_stride[inner()];

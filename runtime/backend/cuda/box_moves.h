@@ -13,8 +13,11 @@ namespace partita {
 // StridedBox::kMaxRank dimensions are left once those behind each other are one: CHECKed.
 StridedBox StridedBoxOf(const Stream::MoveArguments& move);
 
-// A copy of `height` rows of `width` elements whose starts are a pitch apart: one cudaMemcpy2D.
+// A copy of `height` rows of `width` elements whose starts are a pitch apart: one cudaMemcpy2D, of
+// one row a cudaMemcpy.
 struct RowsCopy {
+  // Between several rows, in elements of 8 bytes: cudaMemcpy2D takes 2^31 - 1 bytes at most.
+  static constexpr int64_t kMostPitch = 0x7fffffff / 8;
   int64_t from_offset = 0, to_offset = 0;
   int64_t width = 0, height = 1;
   int64_t from_pitch = 0, to_pitch = 0;  // equal to the width if there is one row

@@ -69,6 +69,13 @@ absl::StatusOr<StreamWait> StreamWaitFunction() {
   return absl::UnavailableError("the driver has no cuStreamWaitValue64; wanted is one of CUDA 12");
 }
 
+// What a query says of work. That some is left must not be what the next launch finds as its error.
+bool IsOver(cudaError_t code) {
+  if (code != cudaErrorNotReady) return true;
+  (void)cudaGetLastError();
+  return false;
+}
+
 void CUDART_CB RunCall(void* data) {
   const std::unique_ptr<Call> call(static_cast<Call*>(data));
   if (call->state->failed()) return;
@@ -173,11 +180,16 @@ absl::Status CudaStream::CopyRows(const MoveArguments& move, const StridedBox& b
     auto* to = static_cast<char*>(move.to) + static_cast<size_t>(copy.to_offset) * size;
     const auto* from =
         static_cast<const char*>(move.from) + static_cast<size_t>(copy.from_offset) * size;
-    RETURN_IF_ERROR(CudaStatus(cudaMemcpy2DAsync(to, static_cast<size_t>(copy.to_pitch) * size,
-                                                 from, static_cast<size_t>(copy.from_pitch) * size,
-                                                 static_cast<size_t>(copy.width) * size,
-                                                 static_cast<size_t>(copy.height), kind, stream_),
-                               "a copy"));
+    const auto width = static_cast<size_t>(copy.width) * size;
+    if (copy.height == 1) {
+      RETURN_IF_ERROR(CudaStatus(cudaMemcpyAsync(to, from, width, kind, stream_), "a copy"));
+      continue;
+    }
+    RETURN_IF_ERROR(
+        CudaStatus(cudaMemcpy2DAsync(to, static_cast<size_t>(copy.to_pitch) * size, from,
+                                     static_cast<size_t>(copy.from_pitch) * size, width,
+                                     static_cast<size_t>(copy.height), kind, stream_),
+                   "copies of rows"));
   }
   return absl::OkStatus();
 }
@@ -282,7 +294,7 @@ absl::Status CudaStream::WaitUntilIdle() {
   RETURN_IF_ERROR(state_->MakeCurrent());
   for (int asked = 0;; ++asked) {
     const cudaError_t code = cudaStreamQuery(stream_);
-    if (code != cudaErrorNotReady) return CudaStatus(code, "work on a GPU");
+    if (IsOver(code)) return CudaStatus(code, "work on a GPU");
     if (state_->failed()) return state_->status();
     if (asked < 1000) {
       std::this_thread::yield();
@@ -344,7 +356,9 @@ void CudaStream::CountWork() {
 
 int64_t CudaStream::completed() const {
   std::lock_guard lock(mutex_);
-  while (!marks_.empty() && cudaEventQuery(marks_.front().event) == cudaSuccess) {
+  while (!marks_.empty()) {
+    const cudaError_t code = cudaEventQuery(marks_.front().event);
+    if (!IsOver(code) || code != cudaSuccess) break;
     completed_ = marks_.front().count;
     mark_events_.push_back(marks_.front().event);
     marks_.pop_front();

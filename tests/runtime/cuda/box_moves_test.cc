@@ -124,5 +124,21 @@ TEST(BoxMovesTest, WhatLiesBehindEachOtherIsOneRun) {
   EXPECT_EQ(copies[0].to_pitch, 8);
 }
 
+TEST(BoxMovesTest, RowsFartherApartThanACopyTakesAreCopiedOneByOne) {
+  constexpr int64_t kWide = RowsCopy::kMostPitch + 1;
+  Stream::MoveArguments move{Kind::kCopy, DType::kFloat32, nullptr, nullptr, {}, {}, {}};
+  move.region = move.to_box = Box{{0, 3}, {0, 5}};
+  move.from_box = Box{{0, 3}, {0, kWide}};
+  const std::vector<RowsCopy> copies = RowsCopiesOf(StridedBoxOf(move));
+  ASSERT_EQ(copies.size(), 3u);
+  for (int64_t row = 0; row < 3; ++row) {
+    const RowsCopy& copy = copies[static_cast<size_t>(row)];
+    EXPECT_EQ(copy.height, 1);
+    EXPECT_EQ(copy.width, 5);
+    EXPECT_EQ(copy.from_offset, row * kWide);
+    EXPECT_EQ(copy.to_offset, row * 5);
+  }
+}
+
 }  // namespace
 }  // namespace partita
