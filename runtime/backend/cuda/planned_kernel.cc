@@ -49,8 +49,8 @@ absl::StatusOr<std::unique_ptr<Kernel>> PlannedKernel::Prepare(
   for (const PlanOptions& options : WaysToPlan(precision)) {
     if (!kernels.empty() && options.precision != precision) break;
     std::unique_ptr<PlannedKernel> kernel(new PlannedKernel(signature, options, handles));
+    // Libraries call what they do not have unsupported, a bad parameter or an internal error.
     status = kernel->PrepareSteps();
-    if (!status.ok() && !absl::IsUnimplemented(status)) return status;
     if (!status.ok()) continue;
     kernels.push_back(std::move(kernel));
     if (kernels.back()->convolutions_.empty()) break;  // only they have several orders

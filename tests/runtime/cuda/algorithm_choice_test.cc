@@ -172,6 +172,32 @@ TEST(AlgorithmChoiceTest, AConvolutionsOrderIsTheOneInWhichTheWholeKernelIsFaste
   }
 }
 
+// Libraries say so in many ways.
+TEST(AlgorithmChoiceTest, AnOrderThatTheLibraryRefusesIsLeftOut) {
+  const KernelTensor x{{DType::kFloat32, {2, 3, 8, 8}}}, w{{DType::kFloat32, {4, 3, 3, 3}}};
+  const KernelTensor y{{DType::kFloat32, {2, 4, 8, 8}}};
+  const KernelSignature signature{Conv2d{.pads = {1, 1, 1, 1}}, Pass::Forward(), {x, w}, {y}};
+  static cudnnStatus_t refusal;
+  for (const auto code :
+       {CUDNN_STATUS_NOT_SUPPORTED_LAYOUT, CUDNN_STATUS_BAD_PARAM, CUDNN_STATUS_INTERNAL_ERROR}) {
+    refusal = code;
+    AlgorithmStore store;
+    FakeCalls calls;
+    auto handles = std::make_shared<VendorHandles>(&store, std::make_unique<FakeTrials>(), "fake");
+    auto cudnn = FakeCudnn(&calls, handles->search());
+    static const auto describe = cudnn->f.cudnnSetTensor4dDescriptor;
+    cudnn->f.cudnnSetTensor4dDescriptor = [](cudnnTensorDescriptor_t d, cudnnTensorFormat_t format,
+                                             cudnnDataType_t type, int n, int c, int h, int k) {
+      return format == CUDNN_TENSOR_NHWC ? refusal : describe(d, format, type, n, c, h, k);
+    };
+    handles->Use(std::move(cudnn), nullptr);
+    for (const Precision precision : {Precision::kTf32, Precision::kBfloat16}) {
+      const auto kernel = PlannedKernel::Prepare(signature, precision, handles);
+      EXPECT_TRUE(kernel.ok()) << kernel.status();
+    }
+  }
+}
+
 TEST(AlgorithmChoiceTest, AKernelWithoutConvolutionsHasOneOrder) {
   const KernelTensor x{{DType::kFloat32, {2, 3}}}, w{{DType::kFloat32, {4, 3}}};
   const KernelTensor y{{DType::kFloat32, {2, 4}}};
