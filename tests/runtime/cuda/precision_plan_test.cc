@@ -112,6 +112,21 @@ TEST(CudaPrecisionTest, SumsOfAConvolutionStayWithinFloat16) {
   }
 }
 
+// Tiles of 32 rows would be nearly empty.
+TEST(CudaPrecisionTest, ImagesOfFewChannelsAreTransposedElementByElement) {
+  for (const int64_t channels : {3, 16}) {
+    const KernelTensor x{{DType::kFloat32, {2, channels, 20, 20}}};
+    const KernelTensor w{{DType::kFloat32, {16, channels, 3, 3}}};
+    const KernelTensor y{{DType::kFloat32, {2, 16, 18, 18}}};
+    const auto plan = PlanShapes({Conv2d{}, Pass::Forward(), {x, w}, {y}}, kWays[5]);
+    ASSERT_TRUE(plan.ok()) << plan.status();
+    const auto tiled = std::count_if(plan->steps.begin(), plan->steps.end(), [](const auto& step) {
+      return std::holds_alternative<TransposeWork>(step);
+    });
+    EXPECT_EQ(tiled, channels == 3 ? 1 : 3);
+  }
+}
+
 TEST(CudaPrecisionTest, TensorCoresAreGivenChannelsLastFirstAndFloat32IsTheLastResort) {
   EXPECT_EQ(WaysToPlan(Precision::kFloat32).size(), 1u);
   EXPECT_EQ(WaysToPlan(Precision::kTf32).size(), 2u);

@@ -105,4 +105,17 @@ struct TransposeWork {
   int64_t batch = 0, rows = 0, columns = 0;
 };
 
+// The same element by element, for matrices of so few rows that tiles of them would be empty for
+// the most part, as images of three colours: i counts what is written.
+struct NarrowTransposeElement {
+  static constexpr int64_t kMostRows = 8;
+  Conversion conversion;
+  Divisor rows, columns;
+  PARTITA_HOST_DEVICE void operator()(int64_t i) const {
+    const int64_t line = rows.Quotient(i), r = i - line * rows.value;
+    const int64_t b = columns.Quotient(line), c = line - b * columns.value;
+    conversion.Store(i, c, conversion.Load((b * rows.value + r) * columns.value + c));
+  }
+};
+
 }  // namespace partita

@@ -27,7 +27,7 @@ using ElementFunctor =
                  ChannelGradientElement, NormalizeGradientElement, SoftmaxElement,
                  SoftmaxGradientElement, LogSoftmaxElement, LogSoftmaxGradientElement,
                  CrossEntropyGradientElement, SgdElement, AdamElement, RunningElement,
-                 ProductFactorsElement, ConversionElement>;
+                 ProductFactorsElement, ConversionElement, NarrowTransposeElement>;
 
 using ReductionFunctor =
     std::variant<SumReduction, RowMaxReduction, SumExpReduction, CrossEntropyReduction,

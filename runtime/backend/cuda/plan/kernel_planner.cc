@@ -135,6 +135,16 @@ void KernelPlanner::Reduce(int64_t rows, int64_t terms, bool rows_are_neighbours
   plan_.steps.emplace_back(std::move(work));
 }
 
+void KernelPlanner::Transpose(const TransposeWork& work) {
+  if (work.rows > NarrowTransposeElement::kMostRows) {
+    plan_.steps.emplace_back(work);
+  } else {
+    ForEach(work.batch * work.rows * work.columns,
+            NarrowTransposeElement{work.conversion, Divisor::Of(std::max<int64_t>(1, work.rows)),
+                                   Divisor::Of(std::max<int64_t>(1, work.columns))});
+  }
+}
+
 void KernelPlanner::Add(const KernelSignature& signature, const KernelArguments& arguments) {
   KernelPlanner other(signature, arguments, scratch_, options_);
   other.plan_.scratch_bytes = plan_.scratch_bytes;

@@ -62,7 +62,7 @@ class KernelPlanner {
   void ForEach(int64_t count, ElementFunctor functor);
   // `rows_are_neighbours`: see ReductionShape.
   void Reduce(int64_t rows, int64_t terms, bool rows_are_neighbours, ReductionFunctor functor);
-  void Transpose(const TransposeWork& work) { plan_.steps.emplace_back(work); }
+  void Transpose(const TransposeWork& work);
   void Add(Gemm gemm) { plan_.steps.emplace_back(std::move(gemm)); }
   void Add(Convolution convolution) { plan_.steps.emplace_back(std::move(convolution)); }
 
