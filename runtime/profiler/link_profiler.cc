@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <deque>
+#include <functional>
+#include <thread>
 #include <utility>
 
 #include "graph/collective/collective.h"
@@ -200,28 +202,44 @@ class StreamLinkProfiler : public LinkProfiler {
     return status;
   }
 
+  // Calls enqueue(number of a side), for each on a thread of its own where they may wait for each
+  // other in there.
+  void ForEachSide(const std::vector<Side>& sides, const std::function<void(size_t)>& enqueue) {
+    std::vector<std::thread> threads;
+    for (size_t k = 0; k < sides.size(); ++k) {
+      if (communicator_->EnqueueMeetsPeers() && sides.size() > 1) {
+        threads.emplace_back(enqueue, k);
+      } else {
+        enqueue(k);
+      }
+    }
+    for (std::thread& thread : threads) thread.join();
+  }
+
   // One run for which the compute streams wait.
   absl::StatusOr<int64_t> WaitedFor(std::vector<Side>& sides) {
     ++round_;
-    std::vector<WorkTiming> before(sides.size()), after(sides.size());
-    for (size_t k = 0; k < sides.size(); ++k) {
+    std::vector<WorkTiming> before(sides.size());
+    std::vector<int64_t> after(sides.size());
+    const int64_t busy = 5 * RoundsPerPiece();
+    ForEachSide(sides, [&](size_t k) {
       Side& side = sides[k];
       OpenDevice& open = devices_[side.arguments.device.index()];
       // Long enough for all devices to have been given theirs before the first is ready.
-      open.compute->HostCall([n = 5 * RoundsPerPiece()] { return Compute(n); }, nullptr);
+      open.compute->HostCall([busy] { return Compute(busy); }, nullptr);
       open.compute->RunMoves({&side.fill, 1}, &before[k]);
       open.compute->Record(*open.ready, round_);
       open.communication->Wait(*open.ready, round_);
       communicator_->Enqueue(side.arguments, round_, *open.communication, nullptr);
       open.communication->Record(*open.done, round_);
       open.compute->Wait(*open.done, round_);
-      open.compute->HostCall([] { return absl::OkStatus(); }, &after[k]);
-    }
+      open.compute->Stamp(&after[k]);
+    });
     RETURN_IF_ERROR(Synchronize());
     int64_t start = 0, end = 0;
     for (size_t k = 0; k < sides.size(); ++k) {
       start = std::max(start, before[k].end_ns);
-      end = std::max(end, after[k].start_ns);
+      end = std::max(end, after[k]);
     }
     return std::max<int64_t>(1, end - start);
   }

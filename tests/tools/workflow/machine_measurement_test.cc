@@ -5,6 +5,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+
 #include "cost_model/gpu_machine.h"
 #include "runtime/backend/backends.h"
 #include "runtime/comm/communicators.h"
@@ -25,6 +29,41 @@ std::vector<PlacedDevice> FarDevices(int count) {
   std::vector<PlacedDevice> devices;
   for (int d = 0; d < count; ++d) devices.push_back({backend, {.index = d + 1}});
   return devices;
+}
+
+// Moves nothing; each member waits in Enqueue for the other one, as NCCL's may.
+class MeetingCommunicator : public Communicator {
+ public:
+  explicit MeetingCommunicator(bool& missed) : missed_(missed) {}
+  absl::Status Prepare(std::span<const Task* const>, std::span<BackendDevice* const>) override {
+    return absl::OkStatus();
+  }
+  bool EnqueueMeetsPeers() const override { return true; }
+  void Enqueue(const CommunicationArguments&, int64_t, Stream&, WorkTiming*) override {
+    std::unique_lock lock(mutex_);
+    const int meeting = arrived_++ / 2;
+    met_.notify_all();
+    if (!met_.wait_for(lock, std::chrono::seconds(5), [&] { return arrived_ >= 2 * meeting + 2; }))
+      missed_ = true;
+  }
+  void Abort(const absl::Status&) override {}
+  std::vector<Bytes> BytesReceived() const override { return {}; }
+
+ private:
+  bool& missed_;
+  std::mutex mutex_;
+  std::condition_variable met_;
+  int arrived_ = 0;
+};
+
+TEST(MachineMeasurementTest, DevicesThatMeetWhileTheyEnqueueAreMeasured) {
+  const std::vector<PlacedDevice> devices = FarDevices(2);
+  bool missed = false;
+  const auto links = Ok(LinkProfiler::Open(devices, std::make_unique<MeetingCommunicator>(missed)));
+  const Measurement measured =
+      Ok(links->Measure(TypicalCommunication(2)[0], {.samples = 1, .least_samples = 1}));
+  EXPECT_FALSE(missed);
+  EXPECT_EQ(measured.samples_ns.size(), 1u);
 }
 
 HostCopy Copy(bool pinned, bool to_device, int64_t bytes, int64_t nanos) {
