@@ -47,6 +47,11 @@ absl::StatusOr<SectionFindings> ProfileWork(const SuiteOptions& options) {
          {"us", us},
          {"bytes_per_second", 1e6 * static_cast<double>(copy.bytes) / us}});
   }
+  if (options.backend == "cuda") {  // a machine file, as `partita machine discover` writes it
+    options.so_far(findings);
+    ASSIGN_OR_RETURN(const MeasuredMachine measured, MeasureMachine({.gpus = 1}));
+    findings.details["machine"] = MeasuredMachineText(measured);
+  }
   return findings;
 }
 
