@@ -66,6 +66,13 @@ TEST(MachineMeasurementTest, DevicesThatMeetWhileTheyEnqueueAreMeasured) {
   EXPECT_EQ(measured.samples_ns.size(), 1u);
 }
 
+TEST(MachineMeasurementTest, AStepOfGpusIsMeasured) {
+  const std::vector<PlacedDevice> devices = FarDevices(2);
+  bool missed = false;
+  const auto links = Ok(LinkProfiler::Open(devices, std::make_unique<MeetingCommunicator>(missed)));
+  EXPECT_EQ(Ok(links->MeasureStep(3, {.samples = 2})).samples_ns.size(), 2u);
+}
+
 HostCopy Copy(bool pinned, bool to_device, int64_t bytes, int64_t nanos) {
   return {pinned, to_device, bytes, {nanos, nanos, nanos}};
 }
