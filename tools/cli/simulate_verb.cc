@@ -46,7 +46,7 @@ absl::StatusOr<Answer> RunSimulate(const SimulateFlags& flags, Stages* stages) {
   ASSIGN_OR_RETURN(const EvaluatedStep evaluated,
                    evaluator.EvaluateOrder(std::move(step.tasks), std::move(step.order)));
   const Timeline timeline = PredictedTimeline(graph, priced.machine->topology, evaluated);
-  RETURN_IF_ERROR(EndPredictedTimeline(stages, timeline, evaluated.evaluation.time));
+  RETURN_IF_ERROR(EndPredictedTimeline(stages, timeline, evaluated.schedule.makespan));
   RETURN_IF_ERROR(WriteFileAtomically(path, TimelineToJson(timeline)));
   Answer answer;
   answer.json = {{"machine", priced.machine->name},

@@ -103,7 +103,7 @@ absl::Status EndPlanning(Stages* stages, const Graph& graph, const PlanOutcome& 
   RETURN_IF_ERROR(EndStrategy(stages, graph, plan.strategy, plan.topology.size()));
   RETURN_IF_ERROR(EndTaskGraph(stages, graph, plan.strategy, step.tasks, step.order));
   return EndPredictedTimeline(stages, PredictedTimeline(graph, plan.topology, step),
-                              step.evaluation.time);
+                              step.schedule.makespan);
 }
 
 absl::Status EndLowering(Stages* stages, const Graph& graph, const PlanOutcome& outcome,

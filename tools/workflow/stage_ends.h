@@ -23,7 +23,7 @@ absl::Status EndStrategy(Stages* stages, const Graph& graph, const Strategy& str
 // Checked as VerifyStep does.
 absl::Status EndTaskGraph(Stages* stages, const Graph& graph, const Strategy& strategy,
                           const TaskGraph& tasks, const std::vector<TaskId>& order);
-// Checked: the timeline ends when the evaluation says, and its text reads back as itself.
+// Checked: the timeline ends when the schedule does, and its text reads back as itself.
 absl::Status EndPredictedTimeline(Stages* stages, const Timeline& timeline, Nanos time);
 // Checked: the text reads back as the same plan.
 absl::Status EndPlan(Stages* stages, const Graph& graph, const Plan& plan);

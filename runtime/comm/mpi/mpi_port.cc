@@ -10,11 +10,20 @@
 #include "graph/support/status_macros.h"
 #include "runtime/comm/fold.h"
 
+// A message longer than a piece is a head, which says how long, and pieces. Pieces are short enough
+// for MPI libraries to send at once (Open MPI over TCP: up to 64 KiB). Longer messages they send
+// only after the receiver has answered, and its answer queues behind what it sends itself: two
+// ranks that send to each other then get half of the speed of the link between them. What is sent
+// at once the library may keep copies of, so of long messages one piece of each group waits until
+// it is taken.
+
 namespace partita {
 namespace {
 
-constexpr int64_t kPiece = int64_t{1} << 30;  // MPI counts in int
-constexpr int kAbortCode = 5;                 // the program's exit code for failed communication
+constexpr int64_t kPiece = 1 << 15;
+constexpr size_t kGroup = 32;      // pieces
+constexpr size_t kMostGroups = 4;  // to one peer that have not been taken
+constexpr int kAbortCode = 5;      // the program's exit code for failed communication
 
 absl::Status MpiError(const char* what, int code) {
   char text[MPI_MAX_ERROR_STRING] = "";
@@ -59,21 +68,30 @@ class MpiPort : public MessagePort {
   absl::Status Begin(std::span<const Message> messages, int tag) override {
     requests_.clear();
     expected_.clear();
+    heads_.clear();
+    checked_ = 0;
     combined_.clear();
     used_ = 0;
+    tag_ = tag;
+    outboxes_.assign(static_cast<size_t>(size_), {});
     int64_t bytes = 0;
     for (const Message& message : messages) bytes += message.combine ? message.bytes : 0;
     if (static_cast<int64_t>(scratch_.size()) < bytes) scratch_.resize(static_cast<size_t>(bytes));
+    heads_.reserve(messages.size());  // MPI has their addresses
     // Receives first: what arrives early then lands where it belongs.
-    for (const bool receives : {true, false}) {
-      for (const Message& message : messages) {
-        if (message.receives == receives) RETURN_IF_ERROR(Post(message, tag));
-      }
+    for (const Message& message : messages) {
+      if (message.receives) RETURN_IF_ERROR(Receive(message));
     }
-    return absl::OkStatus();
+    for (const Message& message : messages) {
+      if (!message.receives) Send(message);
+    }
+    return PostPieces().status();
   }
 
   absl::StatusOr<bool> Advance() override {
+    ASSIGN_OR_RETURN(const bool posted, PostPieces());
+    ASSIGN_OR_RETURN(const bool checked, CheckHeads());
+    if (!posted || !checked) return false;
     statuses_.resize(requests_.size());
     int done = requests_.empty() ? 1 : 0;
     if (done == 0) {
@@ -92,25 +110,119 @@ class MpiPort : public MessagePort {
   }
 
  private:
-  absl::Status Post(const Message& message, int tag) {
+  // A message's bytes, from one rank to another.
+  struct Head {
+    int peer = 0;
+    int64_t wanted = 0, found = 0;
+    MPI_Request request = MPI_REQUEST_NULL;
+  };
+  struct Piece {
+    const char* data = nullptr;
+    int count = 0;
+  };
+  // What goes to one peer, in this order.
+  struct Outbox {
+    std::vector<Piece> pieces;
+    size_t next = 0;
+    std::vector<MPI_Request> untaken;  // the last pieces of groups, oldest first
+  };
+
+  absl::Status Receive(const Message& message) {
     char* data = static_cast<char*>(message.data);
     if (message.combine.has_value()) {
       data = scratch_.data() + used_;
       used_ += message.bytes;
       combined_.push_back(message);
     }
+    if (message.bytes > kPiece) {
+      Head& head = heads_.emplace_back(Head{.peer = message.peer, .wanted = message.bytes});
+      RETURN_IF_ERROR(Began(MPI_Irecv(&head.found, sizeof head.found, MPI_BYTE, message.peer, tag_,
+                                      MPI_COMM_WORLD, &head.request)));
+    }
     for (int64_t begin = 0; begin < message.bytes; begin += kPiece) {
       const auto count = static_cast<int>(std::min(kPiece, message.bytes - begin));
-      char* piece = data + begin;
       requests_.push_back(MPI_REQUEST_NULL);
-      expected_.push_back(message.receives ? count : -1);
-      const int code = message.receives ? MPI_Irecv(piece, count, MPI_BYTE, message.peer, tag,
-                                                    MPI_COMM_WORLD, &requests_.back())
-                                        : MPI_Isend(piece, count, MPI_BYTE, message.peer, tag,
-                                                    MPI_COMM_WORLD, &requests_.back());
-      if (code != MPI_SUCCESS) return MpiError("a message cannot be sent or received", code);
+      expected_.push_back(count);
+      RETURN_IF_ERROR(Began(MPI_Irecv(data + begin, count, MPI_BYTE, message.peer, tag_,
+                                      MPI_COMM_WORLD, &requests_.back())));
     }
     return absl::OkStatus();
+  }
+
+  void Send(const Message& message) {
+    const char* data = static_cast<const char*>(message.data);
+    std::vector<Piece>& pieces = outboxes_[static_cast<size_t>(message.peer)].pieces;
+    if (message.bytes > kPiece) {
+      pieces.push_back({reinterpret_cast<const char*>(&message.bytes), sizeof message.bytes});
+    }
+    for (int64_t begin = 0; begin < message.bytes; begin += kPiece) {
+      pieces.push_back({data + begin, static_cast<int>(std::min(kPiece, message.bytes - begin))});
+    }
+  }
+
+  // Begins to send what may be under way; true when that is all.
+  absl::StatusOr<bool> PostPieces() {
+    bool all = true;
+    for (int peer = 0; peer < size_; ++peer) {
+      Outbox& out = outboxes_[static_cast<size_t>(peer)];
+      if (out.next == out.pieces.size() && out.untaken.empty()) continue;
+      RETURN_IF_ERROR(NoteTaken(out));
+      for (; out.next < out.pieces.size() && out.untaken.size() < kMostGroups; ++out.next) {
+        const Piece& piece = out.pieces[out.next];
+        const bool ends_group =
+            out.next % kGroup == kGroup - 1 && out.pieces.size() - out.next > kGroup * kMostGroups;
+        MPI_Request request = MPI_REQUEST_NULL;
+        const auto send = ends_group ? MPI_Issend : MPI_Isend;
+        RETURN_IF_ERROR(
+            Began(send(piece.data, piece.count, MPI_BYTE, peer, tag_, MPI_COMM_WORLD, &request)));
+        if (ends_group) {
+          out.untaken.push_back(request);
+        } else {
+          requests_.push_back(request);
+          expected_.push_back(-1);
+        }
+      }
+      all = all && out.next == out.pieces.size() && out.untaken.empty();
+    }
+    return all;
+  }
+
+  static absl::Status NoteTaken(Outbox& out) {
+    while (!out.untaken.empty()) {
+      int done = 0;
+      const int code = MPI_Test(&out.untaken.front(), &done, MPI_STATUS_IGNORE);
+      if (code != MPI_SUCCESS) return MpiError("a message failed", code);
+      if (done == 0) break;
+      out.untaken.erase(out.untaken.begin());
+    }
+    return absl::OkStatus();
+  }
+
+  static absl::Status Began(int code) {
+    return code == MPI_SUCCESS ? absl::OkStatus()
+                               : MpiError("a message cannot be sent or received", code);
+  }
+
+  template <class Count>
+  static absl::Status OtherBytes(int peer, Count found, int64_t wanted) {
+    return absl::InternalError(absl::StrCat("a message from rank ", peer, " has ", found,
+                                            " bytes; wanted ", wanted,
+                                            ": the ranks do not run the same plan"));
+  }
+
+  // Those that have arrived, in order; true when that is all.
+  absl::StatusOr<bool> CheckHeads() {
+    for (; checked_ < heads_.size(); ++checked_) {
+      Head& head = heads_[checked_];
+      int done = 0, kind = MPI_SUCCESS;
+      const int code = MPI_Test(&head.request, &done, MPI_STATUS_IGNORE);
+      if (code != MPI_SUCCESS) MPI_Error_class(code, &kind);
+      if (kind == MPI_ERR_TRUNCATE) return OtherBytes(head.peer, "other", head.wanted);
+      if (code != MPI_SUCCESS) return MpiError("a message failed", code);
+      if (done == 0) return false;
+      if (head.found != head.wanted) return OtherBytes(head.peer, head.found, head.wanted);
+    }
+    return true;
   }
 
   absl::Status CheckCounts() const {
@@ -118,11 +230,7 @@ class MpiPort : public MessagePort {
       if (expected_[k] < 0) continue;
       int count = 0;
       MPI_Get_count(&statuses_[k], MPI_BYTE, &count);
-      if (count != expected_[k]) {
-        return absl::InternalError(absl::StrCat("a message from rank ", statuses_[k].MPI_SOURCE,
-                                                " has ", count, " bytes; wanted ", expected_[k],
-                                                ": the ranks do not run the same plan"));
-      }
+      if (count != expected_[k]) return OtherBytes(statuses_[k].MPI_SOURCE, count, expected_[k]);
     }
     return absl::OkStatus();
   }
@@ -130,6 +238,10 @@ class MpiPort : public MessagePort {
   bool open_ = false;
   int rank_ = 0, size_ = 1;
   // Of the exchange under way.
+  int tag_ = 0;
+  std::vector<Outbox> outboxes_;  // by peer
+  std::vector<Head> heads_;
+  size_t checked_ = 0;  // of the heads
   std::vector<MPI_Request> requests_;
   std::vector<int> expected_;  // bytes; -1 where it is sent
   std::vector<MPI_Status> statuses_;

@@ -452,6 +452,12 @@ def test_plan_dumps_every_stage_and_the_steps_of_the_search():
     check(best == sorted(best, reverse=True) and best[-1] / 1e6 >= found["predicted_ms"], f"{best}")
 
 
+# A measured step takes longer than its timeline: the lanes are started and waited for.
+def test_a_plan_of_measured_tasks_dumps_every_stage():
+    partita(f"plan lenet --batch 8 {SMALL} --profile dumped.db -o measured.textproto --dump_dir measured_stages")
+    check(files_in("measured_stages")[-1] == "51_buffers.rank1.txt", f"{files_in('measured_stages')}")
+
+
 def test_stopping_after_a_stage_makes_nothing_behind_it():
     line = f"plan lenet {ELSEWHERE} -o unmade.textproto --stop_after strategy --dump_dir short"
     found = answer(line, "stopped_after stages")
