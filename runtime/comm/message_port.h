@@ -51,6 +51,10 @@ class MessagePort {
   virtual absl::Status Begin(std::span<const Message> messages, int tag) = 0;
   virtual absl::StatusOr<bool> Advance() = 0;
 
+  // Whether all that is left of the exchange goes over a network: then waiting leaves the cores to
+  // others.
+  virtual bool AwaitsNetwork() const { return false; }
+
   // The ranks of this host that share memory, this one among them, ascending.
   virtual std::vector<int> SharingRanks() const { return {rank()}; }
 

@@ -152,6 +152,9 @@ class SharedPort : public MessagePort {
   int rank() const override { return outer_->rank(); }
   int size() const override { return outer_->size(); }
   std::vector<int> SharingRanks() const override { return locals_; }
+  bool AwaitsNetwork() const override {
+    return inside_done_ && !outside_done_ && outer_->AwaitsNetwork();
+  }
 
   absl::Status Begin(std::span<const Message> messages, int tag) override {
     const int own = place_[static_cast<size_t>(rank())];
@@ -173,16 +176,16 @@ class SharedPort : public MessagePort {
   }
 
   absl::StatusOr<bool> Advance() override {
-    bool done = true;
+    inside_done_ = true;
     for (size_t k = 0; k < locals_.size(); ++k) {
       sends_[k].AdvanceSend();
       RETURN_IF_ERROR(receives_[k].AdvanceReceive());
-      done = done && sends_[k].done() && receives_[k].done();
+      inside_done_ = inside_done_ && sends_[k].done() && receives_[k].done();
     }
     if (!outside_done_) {
       ASSIGN_OR_RETURN(outside_done_, outer_->Advance());
     }
-    return done && outside_done_;
+    return inside_done_ && outside_done_;
   }
 
  private:
@@ -196,7 +199,7 @@ class SharedPort : public MessagePort {
   std::vector<int> place_;              // by rank: among the locals, or -1
   std::vector<Flow> sends_, receives_;  // by local
   std::vector<Message> outside_;
-  bool outside_done_ = true;
+  bool inside_done_ = true, outside_done_ = true;
 };
 
 }  // namespace

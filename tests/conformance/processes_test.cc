@@ -98,6 +98,16 @@ TEST_F(ProcessesTest, WhatArrivesIsCombinedInTheOrderAskedFor) {
   }
 }
 
+// Who waits for a network leaves the cores to others; messages in shared memory are waited for.
+TEST_F(ProcessesTest, APortAwaitsTheNetworkUnlessItsRanksShareMemory) {
+  std::vector<char> sent(100), got(100);
+  const int right = (rank() + 1) % size(), left = (rank() + size() - 1) % size();
+  const std::vector<MessagePort::Message> messages = {{right, false, sent.data(), 100},
+                                                      {left, true, got.data(), 100}};
+  ASSERT_TRUE(g_port->Exchange(messages, 4).ok());
+  EXPECT_EQ(g_port->AwaitsNetwork(), g_port->SharingRanks().size() == 1);
+}
+
 TEST_F(ProcessesTest, ABroadcastReachesEveryRank) {
   for (int root = 0; root < size(); ++root) {
     std::vector<char> data = Pattern(rank() == root ? root : 100, 1000);

@@ -125,7 +125,9 @@ class Network:
 
     def shape(self, mbit):
         """Every link from now on carries so many Mbit/s in each direction."""
-        burst = max(16_000, mbit * 125)  # bytes: a millisecond
+        # Bytes: a millisecond, but what the kernel joins to one packet at least. It would cut up larger ones, and
+        # timers for every frame take more processor time than the ranks leave.
+        burst = max(72_000, mbit * 125)
         for number, host in enumerate(self.hosts):
             for place, device in ((host.enter(), "eth0"), ([], f"port{number}")):
                 run(*place, "tc", "qdisc", "replace", "dev", device, "root", "tbf", "rate", f"{mbit}mbit",

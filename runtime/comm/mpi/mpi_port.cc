@@ -64,6 +64,7 @@ class MpiPort : public MessagePort {
 
   int rank() const override { return rank_; }
   int size() const override { return size_; }
+  bool AwaitsNetwork() const override { return true; }
 
   absl::Status Begin(std::span<const Message> messages, int tag) override {
     requests_.clear();

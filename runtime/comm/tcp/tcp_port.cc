@@ -145,6 +145,8 @@ class TcpPort : public MessagePort {
   int rank() const override { return rank_; }
   int size() const override { return static_cast<int>(sockets_.size()); }
 
+  bool AwaitsNetwork() const override { return true; }
+
   absl::Status Begin(std::span<const Message> messages, int tag) override {
     for (Line& line : lines_) line.Start(tag);
     for (const Message& message : messages) {
