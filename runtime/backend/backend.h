@@ -170,6 +170,24 @@ class BackendDevice {
   virtual void Abort(const absl::Status& reason) = 0;
 };
 
+// Work of streams, recorded and then run as one, so that the host enqueues it at once (CUDA: a
+// graph). One for each thing to record; used by one thread.
+class StreamRecording {
+ public:
+  virtual ~StreamRecording() = default;
+  // What the streams are given until End is recorded and not run: kernels, moves, copies from host
+  // memory that the device allocated, and events. Who waits for an event in there waits for a
+  // record in there.
+  virtual absl::Status Begin() = 0;
+  // The first reason why the work, or a piece of it, cannot be recorded: it is then forgotten, as
+  // if it had not been enqueued.
+  virtual absl::Status End() = 0;
+  // Enqueues the recorded work behind what the streams were given before, with these numbers in the
+  // places of those of the launches that were recorded. Host memory that is copied from is read
+  // anew. The work of the last Run has ended.
+  virtual absl::Status Run(const StepArguments& arguments) = 0;
+};
+
 class AlgorithmStore;
 
 // What a device is made of.
@@ -195,6 +213,11 @@ class Backend {
   // Whether its devices are threads of this process, in the host's memory.
   virtual bool RunsOnHost() const = 0;
   virtual absl::StatusOr<std::unique_ptr<BackendDevice>> Open(const DeviceSpec& spec) const = 0;
+  // For streams of its devices that reach each other; they outlive it. Null: the backend records
+  // nothing.
+  virtual std::unique_ptr<StreamRecording> NewRecording(std::span<Stream* const>) const {
+    return nullptr;
+  }
 };
 
 // A device that is not open yet, and what runs it.

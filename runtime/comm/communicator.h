@@ -58,6 +58,10 @@ class Communicator {
     for (const CommunicationArguments* one : several) Enqueue(*one, round, stream, timing);
   }
 
+  // Whether a step's work is nothing but what Enqueue gives to the streams of this process, the
+  // same in every step: then it can be recorded and run again. Behind Prepare.
+  virtual bool EnqueuesTheSame() const { return false; }
+
   // The first error that came up beside the work, as of a peer that is gone, or OK. From any
   // thread, any time: streams do not learn of it.
   virtual absl::Status AsynchronousError() { return absl::OkStatus(); }

@@ -67,10 +67,11 @@ bool BatchStage::Find(const HostTensor& input, const HostTensor& labels) {
   return found_ != nullptr;
 }
 
+void BatchStage::Join(Stream& stream) { stream.Wait(*found_->loaded, found_->round); }
+
 void BatchStage::Load(const LoadTask& task, void* to, Stream& stream, WorkTiming* timing) {
   CHECK(found_ != nullptr) << "a batch that was not begun";
   Window& window = windows_.at(task.buffer);
-  stream.Wait(*found_->loaded, found_->round);
   window.load = {MoveSignature::Kind::kCopy,
                  window.dtype,
                  found_->memory + window.offset,

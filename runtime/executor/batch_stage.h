@@ -28,7 +28,12 @@ class BatchStage {
   // At the start of a step: whether its batch is one of the last two that were begun, and not taken
   // by a step yet.
   bool Find(const HostTensor& input, const HostTensor& labels);
-  // Enqueues a load of the step's batch, which was found, from the stage to `to`.
+  // Has `stream` wait for the batch that was found: before its loads, and apart from them, so that
+  // a step that is recorded has no part in it.
+  void Join(Stream& stream);
+  // Where the batch that was found lies.
+  const void* found() const { return found_->memory; }
+  // Enqueues a load of the step's batch from the stage to `to`, on the stream that has joined.
   void Load(const LoadTask& task, void* to, Stream& stream, WorkTiming* timing);
   // Behind the last load of the step on `stream`.
   void End(Stream& stream);

@@ -1,6 +1,7 @@
 #include "runtime/executor/device_lanes.h"
 
 #include <algorithm>
+#include <new>
 
 #include "absl/strings/str_cat.h"
 #include "graph/support/check.h"
@@ -10,24 +11,29 @@
 namespace partita {
 namespace {
 
-// Where a 1 of this type is.
-const void* One(DType dtype) {
-  static constexpr float kFloat32 = 1;
-  static constexpr double kFloat64 = 1;
-  static constexpr int32_t kInt32 = 1;
-  static constexpr uint64_t kRing64 = 1;
-  switch (dtype) {
-    case DType::kFloat32:
-      return &kFloat32;
-    case DType::kFloat64:
-      return &kFloat64;
-    case DType::kInt32:
-      return &kInt32;
-    case DType::kRing64:
-      return &kRing64;
+// A 1 of each type: what gradients start from.
+struct Ones {
+  float float32 = 1;
+  double float64 = 1;
+  int32_t int32 = 1;
+  uint64_t ring64 = 1;
+
+  const void* Of(DType dtype) const {
+    switch (dtype) {
+      case DType::kFloat32:
+        return &float32;
+      case DType::kFloat64:
+        return &float64;
+      case DType::kInt32:
+        return &int32;
+      case DType::kRing64:
+        return &ring64;
+    }
+    return nullptr;
   }
-  return nullptr;
-}
+};
+
+constexpr Ones kOnes;
 
 }  // namespace
 
@@ -56,6 +62,8 @@ absl::Status DeviceLanes::Allocate() {
                    device_.NewStream(absl::StrCat("device ", id_.value(), " communication"),
                                      StreamUse::kCommunication));
   if (device_.HostAddressable()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(ones_, device_.AllocateHost(sizeof(Ones)));
+  new (ones_->data()) Ones;
   ASSIGN_OR_RETURN(stage_, BatchStage::Create(program_, graph_, id_, device_));
   return absl::OkStatus();
 }
@@ -211,7 +219,13 @@ void DeviceLanes::EnqueueCommunication(Ready& ready, int64_t round, WorkTiming* 
 
 bool DeviceLanes::BeginStep(const StepFeed& feed) {
   staged_ = stage_ != nullptr && stage_->Find(feed.input, feed.labels);
+  if (staged_) stage_->Join(*compute_);
   return stage_ == nullptr || staged_;
+}
+
+BatchAddress DeviceLanes::BatchOf(const StepFeed& feed) const {
+  if (staged_) return {stage_->found(), nullptr};
+  return {feed.input.data, feed.labels.data};
 }
 
 void DeviceLanes::EndStep() {
@@ -228,7 +242,10 @@ void DeviceLanes::EnqueueLoad(const LoadTask& task, Ready& ready, const StepFeed
   }
   const void* from = feed.input.data;
   if (tensor.kind == TensorKind::kLabels) from = feed.labels.data;
-  if (tensor.kind == TensorKind::kSeed) from = One(tensor.type.dtype);
+  if (tensor.kind == TensorKind::kSeed) {
+    const auto& ones = ones_ == nullptr ? kOnes : *static_cast<const Ones*>(ones_->data());
+    from = ones.Of(tensor.type.dtype);
+  }
   ready.stream->CopyFromHost(
       {MoveSignature::Kind::kCopy, tensor.type.dtype, from, AddressOf(task.buffer),
        Box::Full(tensor.type.shape), buffer.box, buffer.box},

@@ -21,6 +21,12 @@ struct StepFeed {
   int64_t round = 0;
 };
 
+// Where a step's loads read its batch.
+struct BatchAddress {
+  const void *input = nullptr, *labels = nullptr;
+  friend bool operator==(const BatchAddress&, const BatchAddress&) = default;
+};
+
 // Kernels of a device, by signature index; null where the device does not run it.
 using DeviceKernels = std::vector<std::unique_ptr<Kernel>>;
 
@@ -46,6 +52,8 @@ class DeviceLanes {
   // the step's is not staged.
   bool BeginStep(const StepFeed& feed);
   void EndStep();
+  // Behind BeginStep.
+  BatchAddress BatchOf(const StepFeed& feed) const;
   // Null where batches are loaded from the host's memory.
   BatchStage* stage() const { return stage_.get(); }
   // Enqueue copies of a whole buffer of this device between steps: from a tensor's `box` in host
@@ -53,6 +61,7 @@ class DeviceLanes {
   void CopyFromHost(const Buffer& to, const Box& box, const void* from);
   void CopyToHost(const Buffer& from, void* to);
   absl::Status Synchronize();
+  Stream& compute() const { return *compute_; }
   Stream& communication() const { return *communication_; }
   int64_t completed() const {
     return compute_->completed() + communication_->completed() +
@@ -105,6 +114,7 @@ class DeviceLanes {
   const ExecutorOptions& options_;
   DeviceKernels kernels_;
   std::unique_ptr<DeviceMemory> arena_, scratch_;
+  std::unique_ptr<DeviceMemory> ones_;  // in host memory for the device; null: the host's own
   std::unique_ptr<BatchStage> stage_;
   bool staged_ = false;  // the batch of the step at hand
   std::unique_ptr<Stream> compute_, communication_;

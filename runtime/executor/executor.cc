@@ -17,6 +17,7 @@
 #include "runtime/executor/device_lanes.h"
 #include "runtime/executor/device_threads.h"
 #include "runtime/executor/host_memory_resource.h"
+#include "runtime/executor/step_replay.h"
 #include "runtime/lowering/buckets.h"
 
 namespace partita {
@@ -142,6 +143,7 @@ class BackendExecutor : public Executor {
       if (device == nullptr || device->HostAddressable() || batch_memory_ != nullptr) continue;
       batch_memory_ = std::make_unique<HostMemoryResource>(*device);
     }
+    PrepareReplay();
     for (DeviceLanes* lanes : Lanes()) {
       for (size_t k = 0; k < lanes->size(); ++k) turns_.push_back({lanes->PlaceOf(k), lanes, k});
     }
@@ -158,6 +160,7 @@ class BackendExecutor : public Executor {
 
   ~BackendExecutor() override {
     watch_.reset();
+    replay_.reset();
     lanes_.clear();
   }
 
@@ -205,6 +208,11 @@ class BackendExecutor : public Executor {
   Progress CurrentProgress() const override { return {in_step_.load(), Completed()}; }
 
   void CheckFinite(bool on) override { options_.check_finite = on; }
+  void RecordTimeline(bool on) override { options_.record_timeline = on; }
+
+  absl::Status CanReplay() const override {
+    return replay_ == nullptr ? can_replay_ : replay_->status();
+  }
 
   absl::StatusOr<StepResult> Step(HostTensor input, HostTensor labels,
                                   const StepArguments& arguments) override {
@@ -220,9 +228,11 @@ class BackendExecutor : public Executor {
     for (DeviceLanes* lanes : Lanes()) {
       if (!lanes->BeginStep(feed)) result.staged = false;
     }
-    EnqueueAll(feed);
+    const int64_t replayed = replayed_steps();
+    absl::Status status = EnqueueStep(feed);
+    result.replayed = replayed_steps() > replayed;
     for (DeviceLanes* lanes : Lanes()) lanes->EndStep();
-    const absl::Status status = Synchronize();
+    status.Update(Synchronize());
     watch_->Arm(false);
     in_step_ = false;
     if (!status.ok()) {
@@ -269,7 +279,13 @@ class BackendExecutor : public Executor {
   Bytes AllocatedBytes(DeviceId device) const override {
     return IsHere(device.index()) ? lanes_[device.index()]->allocated() : Bytes(0);
   }
-  std::vector<Bytes> BytesReceived() const override { return communicator_->BytesReceived(); }
+  // The communicator counts what it enqueues, which is the same in every step that is recorded.
+  std::vector<Bytes> BytesReceived() const override {
+    std::vector<Bytes> bytes = communicator_->BytesReceived();
+    if (replayed_steps() == 0) return bytes;
+    for (Bytes& count : bytes) count = Bytes(count.value() / enqueued_ * round_);
+    return bytes;
+  }
 
  private:
   absl::Status Connect() {
@@ -284,7 +300,42 @@ class BackendExecutor : public Executor {
     return absl::OkStatus();
   }
 
+  void PrepareReplay() {
+    can_replay_ = options_.replay ? partita::CanReplay({.tasks = program_.tasks,
+                                                        .placed = options_.devices,
+                                                        .devices = devices_,
+                                                        .communicator = *communicator_})
+                                  : absl::UnimplementedError("it was not asked for");
+    if (!can_replay_.ok()) return;
+    replay_ = std::make_unique<StepReplay>([this] { return NewRecording(); });
+  }
+
+  std::unique_ptr<StreamRecording> NewRecording() const {
+    std::vector<Stream*> streams;
+    const Backend* backend = nullptr;
+    for (size_t d = 0; d < lanes_.size(); ++d) {
+      if (lanes_[d] == nullptr) continue;
+      backend = options_.devices[d].backend.get();
+      streams.push_back(&lanes_[d]->compute());
+      streams.push_back(&lanes_[d]->communication());
+    }
+    return backend->NewRecording(streams);
+  }
+
+  int64_t replayed_steps() const { return replay_ == nullptr ? 0 : replay_->runs(); }
+
+  absl::Status EnqueueStep(const StepFeed& feed) {
+    if (replay_ == nullptr || options_.check_finite || options_.record_timeline) {
+      EnqueueAll(feed);
+      return absl::OkStatus();
+    }
+    batch_.clear();
+    for (DeviceLanes* lanes : Lanes()) batch_.push_back(lanes->BatchOf(feed));
+    return replay_->Enqueue(batch_, feed.arguments, [&] { EnqueueAll(feed); });
+  }
+
   void EnqueueAll(const StepFeed& feed) {
+    ++enqueued_;
     if (threads_ == nullptr) return EnqueueInTurn(feed);
     const std::vector<DeviceLanes*> lanes = Lanes();
     threads_->Run([&](size_t d) {
@@ -471,7 +522,9 @@ class BackendExecutor : public Executor {
   std::vector<std::unique_ptr<BackendDevice>> devices_;
   std::vector<std::unique_ptr<DeviceLanes>> lanes_;
   std::unique_ptr<HostMemoryResource> batch_memory_;  // null: ordinary memory
-  std::unique_ptr<DeviceThreads> threads_;            // null: one thread enqueues for all
+  absl::Status can_replay_;
+  std::unique_ptr<StepReplay> replay_;      // null: steps are enqueued piece by piece
+  std::unique_ptr<DeviceThreads> threads_;  // null: one thread enqueues for all
   struct Turn {
     size_t place;
     DeviceLanes* lanes;
@@ -479,6 +532,8 @@ class BackendExecutor : public Executor {
   };
   std::vector<Turn> turns_;
   int64_t round_ = 0;
+  int64_t enqueued_ = 0;             // steps, piece by piece: some to be recorded
+  std::vector<BatchAddress> batch_;  // of the step at hand, by device of this process
   std::atomic<bool> in_step_{false};
   std::mutex mutex_;
   absl::Status first_error_;

@@ -41,6 +41,8 @@ struct StepResult {
   int64_t wall_ns = 0;
   // Its batch had been staged on every device of this process that stages.
   bool staged = false;
+  // It was run as an earlier one had been recorded.
+  bool replayed = false;
 };
 
 struct ExecutorOptions {
@@ -48,12 +50,15 @@ struct ExecutorOptions {
   // Those that are given no store of algorithms share one, and do not measure where there are other
   // processes: copies of a tensor that several devices compute are equal bit for bit.
   std::vector<PlacedDevice> devices;
-  // A step in which no stream ends any work for this long is given up, and all lanes are listed.
+  // A step in which no stream ends any work for this long is given up, and all lanes are listed; a
+  // step that is replayed is one piece of work.
   double hang_seconds = 60;
   bool record_timeline = false;
   // After every kernel, check its results for NaN and infinity; the step's error then names the
   // operator.
   bool check_finite = false;
+  // Whether steps are recorded and run again where that can be.
+  bool replay = true;
   // When it becomes true, a step ends within a tenth of a second and the instruction that runs:
   // Cancelled, as is every later step. Null: never. Outlives the executor.
   const std::atomic<bool>* stop = nullptr;
@@ -89,8 +94,13 @@ class Executor {
   };
   virtual Progress CurrentProgress() const = 0;
 
-  // Turns ExecutorOptions::check_finite on or off for the steps to come.
+  // Turn these of ExecutorOptions on or off for the steps to come.
   virtual void CheckFinite(bool on) = 0;
+  virtual void RecordTimeline(bool on) = 0;
+
+  // OK: steps are recorded and run again, but for the first ones, and those whose results are
+  // checked or whose timeline is recorded. Else why they are always enqueued piece by piece.
+  virtual absl::Status CanReplay() const = 0;
 
   // One training step. `input` and `labels` are whole batches.
   virtual absl::StatusOr<StepResult> Step(HostTensor input, HostTensor labels,

@@ -121,6 +121,7 @@ absl::StatusOr<std::unique_ptr<Executor>> OpenExecutor(const Graph& graph, Plann
                           {.devices = setup.devices,
                            .hang_seconds = setup.hang_seconds,
                            .record_timeline = setup.record_timeline,
+                           .replay = setup.replay,
                            .stop = setup.stop,
                            .port = setup.port});
 }

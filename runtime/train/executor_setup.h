@@ -24,6 +24,7 @@ struct ExecutorSetup {
   std::string communicator = "inproc";  // a name of Communicators()
   double hang_seconds = 60;
   bool record_timeline = false;
+  bool replay = true;                         // as ExecutorOptions has it
   const std::atomic<bool>* stop = nullptr;    // as ExecutorOptions has it
   MessagePort* port = nullptr;                // to the other processes, where there are any
   std::string nccl_library = "libnccl.so.2";  // as CommunicatorSetup has it

@@ -26,6 +26,7 @@ void TrainingMetrics::Add(const StepReport& report) {
   read_ns_ += report.read_ns;
   total_ns_ += report.wall_ns + report.waited_ns;
   staged_steps_ += report.staged ? 1 : 0;
+  replayed_steps_ += report.replayed ? 1 : 0;
 }
 
 double TrainingMetrics::Recent(const std::vector<double>& values) const {
@@ -72,6 +73,9 @@ std::string TrainingMetrics::ToString() const {
   if (staged_steps_ > 0) {
     absl::StrAppendFormat(&text, ", %d batches copied to the devices behind compute",
                           staged_steps_);
+  }
+  if (replayed_steps_ > 0) {
+    absl::StrAppendFormat(&text, ", %d steps replayed as recorded", replayed_steps_);
   }
   return text;
 }

@@ -19,6 +19,7 @@ struct StepReport {
   int64_t waited_ns = 0;  // for its batch, before the step: reading that compute did not hide
   int64_t read_ns = 0;    // that threads spent reading its batch, together
   bool staged = false;    // its batch was copied to the devices while the step before ran
+  bool replayed = false;  // it was run as an earlier one had been recorded
   double images_per_second() const;
 };
 
@@ -47,6 +48,7 @@ class TrainingMetrics {
   int64_t hidden_read_ns() const { return std::max<int64_t>(0, read_ns_ - waited_ns_); }
   // Steps whose batch was copied to devices with memory of their own behind the step before.
   int64_t staged_steps() const { return staged_steps_; }
+  int64_t replayed_steps() const { return replayed_steps_; }
   // "loss 0.1234, accuracy 97.1 %, 1234 images/s (median 1250), 0.3 % waiting for data, 1.234 s of
   // reading hidden behind compute"
   std::string ToString() const;
@@ -57,7 +59,8 @@ class TrainingMetrics {
   int64_t window_;
   std::vector<double> losses_, accuracies_;
   std::vector<int64_t> wall_ns_;
-  int64_t images_ = 0, waited_ns_ = 0, read_ns_ = 0, total_ns_ = 0, staged_steps_ = 0;
+  int64_t images_ = 0, waited_ns_ = 0, read_ns_ = 0, total_ns_ = 0;
+  int64_t staged_steps_ = 0, replayed_steps_ = 0;
 };
 
 }  // namespace partita

@@ -114,6 +114,10 @@ absl::Status Trainer::TrainOneStep(BatchLoader& loader) {
       executor_.Stage({DType::kFloat32, ahead->x.data()}, {DType::kInt32, ahead->labels.data()});
     }
   }
+  if (options_.record_timeline) {
+    const bool last = now_.step + 1 == end_step_;
+    executor_.RecordTimeline(metrics_.steps() == 0 || last || !executor_.CanReplay().ok());
+  }
   ASSIGN_OR_RETURN(StepResult result, RunBatch(batch, now_.step));
   const double loss = LossOf(result);
   if (!std::isfinite(loss)) return TraceLoss(loss, batch);
@@ -151,11 +155,12 @@ void Trainer::Report(const Batch& batch, StepResult result, int64_t waited_ns) {
                     .wall_ns = result.wall_ns,
                     .waited_ns = waited_ns,
                     .read_ns = batch.read_ns,
-                    .staged = result.staged};
+                    .staged = result.staged,
+                    .replayed = result.replayed};
   if (correct_output_.has_value()) {
     report.accuracy = result.outputs[*correct_output_] / static_cast<double>(batch.labels.size());
   }
-  timeline_ = std::move(result.timeline);
+  if (!result.timeline.empty()) timeline_ = std::move(result.timeline);
   metrics_.Add(report);
   if (options_.on_step) options_.on_step(report);
 }

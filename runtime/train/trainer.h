@@ -35,6 +35,9 @@ struct TrainerOptions {
   // To the other processes, if each of them has a trainer of the same plan: rank 0's `stop` counts,
   // and all end after the same step.
   MessagePort* port = nullptr;
+  // Have the executor record the timeline of every step; where it replays steps, whose timelines
+  // cannot be told, that of the first and of the last one.
+  bool record_timeline = false;
   std::function<void(const StepReport&)> on_step = {};
   std::function<void(int64_t step, const EvaluationResult&)> on_evaluation = {};
 };
@@ -76,7 +79,7 @@ class Trainer {
   const TrainingMetrics& metrics() const { return metrics_; }
   // The last one.
   const std::optional<EvaluationResult>& evaluation() const { return last_evaluation_; }
-  // Of the last step, if the executor records timelines.
+  // Of the last step whose timeline was recorded.
   const std::vector<MeasuredInstruction>& timeline() const { return timeline_; }
   absl::StatusOr<TrainingState> State();
 

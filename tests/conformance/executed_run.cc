@@ -30,11 +30,17 @@ absl::Status ExecutedRun::SetPersistent(TensorId id, const DenseTensor& value) {
 absl::Status ExecutedRun::RunStep(const Inputs& inputs, const StepArguments& arguments) {
   HostTensor input, labels;
   for (const auto& [id, value] : inputs) {
-    if (id == graph_.input()) input = {value.type.dtype, value.bytes.data()};
-    if (id == graph_.labels()) labels = {value.type.dtype, value.bytes.data()};
+    if (id == graph_.input()) input = Take(value, input_);
+    if (id == graph_.labels()) labels = Take(value, labels_);
   }
-  RETURN_IF_ERROR(executor_->Step(input, labels, arguments).status());
+  ASSIGN_OR_RETURN(const StepResult result, executor_->Step(input, labels, arguments));
+  replayed_steps_ += result.replayed ? 1 : 0;
   return executor_->CheckCopies();
+}
+
+HostTensor ExecutedRun::Take(const DenseTensor& value, Memory& memory) {
+  memory.assign(value.bytes.begin(), value.bytes.end());
+  return {value.type.dtype, memory.data()};
 }
 
 absl::StatusOr<DenseTensor> ExecutedRun::Output(TensorId id) {

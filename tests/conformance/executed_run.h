@@ -1,7 +1,9 @@
 #pragma once
 
+#include <cstddef>
 #include <map>
 #include <memory>
+#include <memory_resource>
 #include <random>
 #include <string>
 #include <utility>
@@ -42,13 +44,22 @@ class ExecutedRun : public SplitRun {
 
   const Program& program() const { return executor_->program(); }
   std::vector<Bytes> BytesReceived() const { return executor_->BytesReceived(); }
+  int64_t replayed_steps() const { return replayed_steps_; }
 
  private:
+  using Memory = std::pmr::vector<std::byte>;
+
   ExecutedRun(const Graph& graph, std::unique_ptr<Executor> executor)
-      : graph_(graph), executor_(std::move(executor)) {}
+      : graph_(graph),
+        executor_(std::move(executor)),
+        input_(executor_->batch_memory()),
+        labels_(executor_->batch_memory()) {}
+  static HostTensor Take(const DenseTensor& value, Memory& memory);
 
   const Graph& graph_;
   std::unique_ptr<Executor> executor_;
+  Memory input_, labels_;  // of the last step
+  int64_t replayed_steps_ = 0;
 };
 
 // Evaluates strategies as the planner does, on the first devices of the named machines.

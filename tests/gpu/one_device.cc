@@ -90,6 +90,7 @@ absl::StatusOr<std::unique_ptr<Executor>> OpenOneDevice(const Graph& graph,
   setup.devices = {{backend, spec}};
   setup.communicator = CommunicatorBetween(setup.devices);
   setup.record_timeline = request.record_timeline;
+  setup.replay = request.replay;
   PartitionOptions partition;
   partition.native_formats = request.backend == "cpu";
   ASSIGN_OR_RETURN(PlannedStep step,
@@ -100,7 +101,7 @@ absl::StatusOr<std::unique_ptr<Executor>> OpenOneDevice(const Graph& graph,
 absl::StatusOr<StepTimes> TimeSteps(const Graph& graph, const TimingRequest& wanted) {
   AlgorithmStore algorithms;
   TimingRequest request = wanted;
-  request.device.algorithms = &algorithms;
+  if (request.device.algorithms == nullptr) request.device.algorithms = &algorithms;
   StepTimes times;
   {
     ASSIGN_OR_RETURN(const auto executor, OpenOneDevice(graph, request.device));
@@ -114,15 +115,19 @@ absl::StatusOr<StepTimes> TimeSteps(const Graph& graph, const TimingRequest& wan
                               times.losses.push_back(result.outputs[*loss]);
                             }
                             if (step < request.warm_up) return;
+                            times.replayed += result.replayed ? 1 : 0;
                             ms.push_back(static_cast<double>(result.wall_ns) / 1e6);
                           }));
+    times.not_replayed = std::string(executor->CanReplay().message());
     std::sort(ms.begin(), ms.end());
     if (ms.empty()) return absl::InvalidArgumentError("no step is timed");
     times.median_ms = ms[ms.size() / 2];
     times.least_ms = ms[0];
   }
-  ASSIGN_OR_RETURN(times.share, MeasureShare(graph, request));
-  times.algorithms = algorithms.Added();
+  if (request.device.replay) {
+    ASSIGN_OR_RETURN(times.share, MeasureShare(graph, request));
+  }
+  times.algorithms = request.device.algorithms->Added();
   return times;
 }
 

@@ -24,6 +24,7 @@ struct OneDeviceRequest {
   Precision precision = Precision::kFloat32;
   bool record_timeline = false;
   AlgorithmStore* algorithms = nullptr;  // as DeviceSpec has it
+  bool replay = true;                    // steps as they were recorded, where that can be
 };
 // `graph` outlives the executor.
 absl::StatusOr<std::unique_ptr<Executor>> OpenOneDevice(const Graph& graph,
@@ -32,6 +33,8 @@ absl::StatusOr<std::unique_ptr<Executor>> OpenOneDevice(const Graph& graph,
 struct StepTimes {
   double median_ms = 0, least_ms = 0;
   std::vector<double> losses;  // of the first steps
+  int64_t replayed = 0;        // of the timed steps, how many ran as they were recorded
+  std::string not_replayed;    // why not, if so
   int64_t allocated_bytes = 0;
   KernelShare share;                              // of a step that records a timeline
   std::vector<AlgorithmStore::Entry> algorithms;  // that were chosen
@@ -42,7 +45,8 @@ struct TimingRequest {
 };
 // Trains on random data from initial weights, the same for every backend and precision; the batch
 // is brought to a GPU from pinned memory beside the step before. Steps are timed one by one, each
-// until the host has its loss, without a timeline; that is recorded apart.
+// until the host has its loss, without a timeline; that is recorded apart, and its share is left
+// out without request.device.replay.
 absl::StatusOr<StepTimes> TimeSteps(const Graph& graph, const TimingRequest& request);
 
 }  // namespace partita

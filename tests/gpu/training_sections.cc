@@ -28,6 +28,8 @@ Json Described(const Graph& graph, const StepTimes& times) {
           {"images_per_second", 1e3 * static_cast<double>(graph.batch()) / times.median_ms},
           {"allocated_bytes", times.allocated_bytes},
           {"first_losses", times.losses},
+          {"steps_replayed", times.replayed},
+          {"not_replayed", times.not_replayed},
           {"with_timeline",
            {{"busy_share", times.share.busy},
             {"gaps_share", times.share.gaps},
@@ -46,6 +48,16 @@ bool SameLosses(const StepTimes& a, const StepTimes& b) {
 TimingRequest RequestOf(const SuiteOptions& options, const std::string& backend,
                         Precision precision) {
   return {{backend, precision}, options.warm_up, options.steps};
+}
+
+// Reports what a replayed step takes when the host enqueues it piece by piece. Whether that gives
+// the same losses, bit for bit.
+absl::StatusOr<bool> CompareEnqueued(const Graph& graph, TimingRequest request,
+                                     const StepTimes& replayed, Json& report) {
+  request.device.replay = false;
+  ASSIGN_OR_RETURN(const StepTimes times, TimeSteps(graph, request));
+  report["enqueued_step_ms"] = times.median_ms;
+  return times.losses == replayed.losses;
 }
 
 }  // namespace
@@ -77,13 +89,20 @@ absl::StatusOr<SectionFindings> TimeAlexNet(const SuiteOptions& options) {
       const std::string run = absl::StrCat("batch ", batch, ", ", row.name);
       findings.details["running"] = run;  // what a hang or a crash was in
       options.so_far(findings);
-      const auto times = TimeSteps(model.graph, RequestOf(options, options.backend, row.precision));
+      AlgorithmStore algorithms;
+      TimingRequest request = RequestOf(options, options.backend, row.precision);
+      request.device.algorithms = &algorithms;
+      const auto times = TimeSteps(model.graph, request);
       if (!times.ok()) {
         findings.failures.push_back(absl::StrCat(run, ": ", times.status().ToString()));
         continue;
       }
       Json report = Described(model.graph, *times);
       report["precision"] = row.name;
+      if (times->replayed > 0) {
+        ASSIGN_OR_RETURN(const bool equal, CompareEnqueued(model.graph, request, *times, report));
+        if (!equal) findings.failures.push_back(run + ": a replayed step has another loss");
+      }
       findings.details["runs"].push_back(std::move(report));
       if (times->share.gaps > kMostGaps) {
         findings.failures.push_back(absl::StrFormat(

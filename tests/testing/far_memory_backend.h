@@ -9,7 +9,8 @@ namespace partita {
 // A stand-in for GPUs where there is none: `inner`'s devices with memory of their own, whose
 // addresses the host cannot read (it crashes). Devices of one DeviceSpec::index share a memory, as
 // virtual devices of one GPU do, and others reach neither it nor their events. What crosses goes
-// through AllocateHost and signals, or the test dies. Kernels are the inner backend's.
+// through AllocateHost and signals, or the test dies. Kernels are the inner backend's. Work is
+// recorded and run again under the rules of CUDA graphs.
 std::shared_ptr<const Backend> FarMemoryBackend(std::shared_ptr<const Backend> inner);
 
 }  // namespace partita

@@ -160,6 +160,7 @@ absl::StatusOr<Answer> RunTraining(RunFlags& flags, Stages* stages) {
                  {"reading_ms", static_cast<double>(outcome.metrics.read_ns()) / 1e6},
                  {"reading_hidden_ms", static_cast<double>(outcome.metrics.hidden_read_ns()) / 1e6},
                  {"steps", outcome.metrics.steps()},
+                 {"steps_replayed", outcome.metrics.replayed_steps()},
                  {"skipped", skipped.count()},
                  {"interrupted", !outcome.status.ok()},
                  {"written", outcome.written}};
@@ -168,6 +169,10 @@ absl::StatusOr<Answer> RunTraining(RunFlags& flags, Stages* stages) {
     answer.json["eval_accuracy"] = outcome.evaluation->accuracy;
   }
   answer.text = absl::StrCat(outcome.metrics.steps(), " steps: ", outcome.metrics.ToString(), "\n");
+  if (!outcome.replay.ok()) {
+    absl::StrAppend(&answer.text, "steps are enqueued piece by piece: ", outcome.replay.message(),
+                    "\n");
+  }
   for (const std::string& path : outcome.written)
     absl::StrAppend(&answer.text, "written: ", path, "\n");
   if (!outcome.status.ok()) answer.exit_code = 130;
@@ -244,6 +249,8 @@ void AddRunVerb(CLI::App& app, VerbTable& verbs) {
   verb->add_option("--virtual_devices", r.virtual_devices,
                    "run all N devices of the plan on this machine's first GPU")
       ->check(WholeNumber(1, 1024));
+  verb->add_flag("--no_replay", r.no_replay,
+                 "have the host enqueue every step anew, where a GPU could replay a CUDA graph");
   verb->add_option("--precision", flags->precision,
                    "of products and convolutions on GPUs; weights and sums stay float32")
       ->check(NameOf("precision", NamesOf(kPrecisions)));

@@ -54,7 +54,7 @@ absl::StatusOr<TrainingState> StartState(const Graph& graph, const RunRequest& r
   return state;
 }
 
-TrainerOptions OptionsOf(const RunRequest& request) {
+TrainerOptions OptionsOf(const RunRequest& request, bool records_timeline) {
   TrainerOptions options;
   options.steps = request.steps == 0 && request.epochs == 0 ? 20 : request.steps;
   options.epochs = request.epochs;
@@ -63,6 +63,7 @@ TrainerOptions OptionsOf(const RunRequest& request) {
   options.arguments.weight_decay = request.weight_decay;
   options.evaluate_every = request.eval_every;
   options.stop = request.stop;
+  options.record_timeline = records_timeline;
   if (request.ranks != nullptr) options.port = &request.ranks->port();
   options.on_step = request.on_step;
   options.on_evaluation = request.on_evaluation;
@@ -156,7 +157,8 @@ absl::StatusOr<RunOutcome> RunPlan(const LoadedPlan& loaded, const RunRequest& r
   ASSIGN_OR_RETURN(ExecutorSetup setup, SetupOf(loaded.plan.topology, request));
   ASSIGN_OR_RETURN(const auto algorithms,
                    KeptAlgorithms::GiveTo(setup.devices, request.profile, request.ranks));
-  setup.record_timeline = !request.timeline.empty() || stages != nullptr;
+  setup.replay = !request.no_replay;
+  const bool records_timeline = !request.timeline.empty() || stages != nullptr;
   ASSIGN_OR_RETURN(PlannedStep step, shares_gpu ? BuildDenseStep(graph, loaded.plan)
                                                 : BuildPlannedStep(graph, loaded.plan));
   ASSIGN_OR_RETURN(const auto executor, OpenExecutor(graph, std::move(step), setup));
@@ -168,19 +170,17 @@ absl::StatusOr<RunOutcome> RunPlan(const LoadedPlan& loaded, const RunRequest& r
   EvaluationData evaluation;
   std::unique_ptr<ModelEvaluation> evaluator;
   if (!request.eval_data.empty()) {
-    ExecutorSetup plain = setup;
-    plain.record_timeline = false;
     ASSIGN_OR_RETURN(evaluator,
                      ModelEvaluation::Create(
                          loaded.model.imported.graph, graph, loaded.plan.strategy,
-                         PartitionOptionsOf(loaded.plan.topology, loaded.plan.choices), plain));
+                         PartitionOptionsOf(loaded.plan.topology, loaded.plan.choices), setup));
     ASSIGN_OR_RETURN(evaluation.data,
                      OpenData(request, request.eval_data, DataSplit::kEval, start.seed, graph));
     evaluation.evaluation = evaluator.get();
   }
   ASSIGN_OR_RETURN(const auto trainer,
                    Trainer::Create(graph, *executor, std::move(start), std::move(data),
-                                   OptionsOf(request), std::move(evaluation)));
+                                   OptionsOf(request, records_timeline), std::move(evaluation)));
   const WatchedExecutor watched(request.ranks, *executor);
   RunOutcome outcome;
   outcome.status = trainer->Run();
@@ -189,6 +189,7 @@ absl::StatusOr<RunOutcome> RunPlan(const LoadedPlan& loaded, const RunRequest& r
   if (request.ranks != nullptr && !good) return outcome;
   outcome.metrics = trainer->metrics();
   outcome.evaluation = trainer->evaluation();
+  if (executor->Stages()) outcome.replay = executor->CanReplay();
   if (!request.save.empty()) {
     ASSIGN_OR_RETURN(const TrainingState end, trainer->State());
     if (writes) {
@@ -196,7 +197,7 @@ absl::StatusOr<RunOutcome> RunPlan(const LoadedPlan& loaded, const RunRequest& r
       outcome.written.push_back(request.save);
     }
   }
-  if (setup.record_timeline && outcome.metrics.steps() > 0) {
+  if (records_timeline && outcome.metrics.steps() > 0) {
     ASSIGN_OR_RETURN(const Timeline timeline,
                      TimelineOfRun(loaded, *executor, *trainer, request.ranks));
     if (!request.timeline.empty() && writes) {

@@ -32,6 +32,7 @@ struct RunRequest {
   int virtual_devices = 0;
   std::vector<BackendOfClass> backends;  // as DevicesOf takes them
   std::string communicator;              // a name of Communicators(); empty: what suits the devices
+  bool no_replay = false;                // steps are always enqueued piece by piece
   Precision precision = Precision::kFloat32;   // of the GPUs
   std::string profile = "partita.profile.db";  // with the algorithms that are fast on them
   bool cache_in_memory = false;
@@ -49,6 +50,8 @@ struct RunOutcome {
       status;  // Cancelled after an interruption, OutOfRange for NaN; metrics hold what was done
   TrainingMetrics metrics;
   std::optional<EvaluationResult> evaluation;
+  // Why steps are not replayed as they were recorded, where this process has a GPU.
+  absl::Status replay;
   std::vector<std::string> written;
 };
 

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstring>
+#include <memory_resource>
 #include <optional>
 #include <utility>
 
@@ -105,22 +107,35 @@ class Comparison {
       RETURN_IF_ERROR(executor->WriteTensor(
           tensor.id, {tensor.type.dtype, serial.value(tensor.id).bytes.data()}));
     }
+    // Where devices can copy it from at every step, so that they replay steps as in training.
+    const BatchCopy x(serial, graph_.input(), *executor), y(serial, graph_.labels(), *executor);
     for (int s = 0; s < request_.steps && result.first_difference.empty(); ++s) {
       StepArguments arguments;
       arguments.step = s;
       arguments.weight_decay = 5e-4;
-      const DenseTensor& x = serial.value(graph_.input());
-      const void* labels =
-          graph_.labels() == kNoTensor ? nullptr : serial.value(graph_.labels()).bytes.data();
-      RETURN_IF_ERROR(
-          executor->Step({x.type.dtype, x.bytes.data()}, {DType::kInt32, labels}, arguments)
-              .status());
+      RETURN_IF_ERROR(executor->Step(x.tensor(), y.tensor(), arguments).status());
       RETURN_IF_ERROR(serial.Step(arguments));
       RETURN_IF_ERROR(CompareStep({serial, s, ring}, *executor, result));
       ++result.steps_compared;
     }
     return absl::OkStatus();
   }
+
+  class BatchCopy {
+   public:
+    BatchCopy(const SerialTrainer& from, TensorId id, const Executor& to)
+        : bytes_(to.batch_memory()) {
+      if (id == kNoTensor) return;
+      const DenseTensor& value = from.value(id);
+      dtype_ = value.type.dtype;
+      bytes_.assign(value.bytes.begin(), value.bytes.end());
+    }
+    HostTensor tensor() const { return {dtype_, bytes_.empty() ? nullptr : bytes_.data()}; }
+
+   private:
+    DType dtype_ = DType::kInt32;
+    std::pmr::vector<std::byte> bytes_;
+  };
 
   // What the serial run has after a step.
   struct SerialStep {

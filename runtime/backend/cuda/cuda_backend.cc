@@ -3,6 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "graph/support/status_macros.h"
 #include "runtime/backend/cuda/cuda_device.h"
+#include "runtime/backend/cuda/cuda_recording.h"
 #include "runtime/backend/cuda/gpu_query.h"
 #include "runtime/backend/cuda/vendor_library.h"
 
@@ -27,6 +28,12 @@ class CudaBackend : public Backend {
           absl::StrCat("GPU ", spec.index, " is not among the ", count, " of this machine"));
     }
     return std::make_unique<CudaDevice>(spec);
+  }
+
+  std::unique_ptr<StreamRecording> NewRecording(std::span<Stream* const> streams) const override {
+    std::vector<CudaStream*> own;
+    for (Stream* stream : streams) own.push_back(static_cast<CudaStream*>(stream));
+    return std::make_unique<CudaRecording>(std::move(own));
   }
 };
 

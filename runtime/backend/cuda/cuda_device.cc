@@ -35,22 +35,6 @@ std::string NameOf(int index) {
 
 }  // namespace
 
-absl::Status CudaStatus(cudaError_t code, const char* what) {
-  if (code == cudaSuccess) return absl::OkStatus();
-  (void)cudaGetLastError();
-  const std::string text =
-      absl::StrCat(what, ": ", cudaGetErrorString(code), " (", cudaGetErrorName(code), ")");
-  if (code == cudaErrorMemoryAllocation) return absl::ResourceExhaustedError(text);
-  if (code == cudaErrorNoDevice || code == cudaErrorInsufficientDriver) {
-    return absl::UnavailableError(text);
-  }
-  return absl::InternalError(text);
-}
-
-absl::Status CudaDeviceState::MakeCurrent() const {
-  return CudaStatus(cudaSetDevice(index_), "choosing a GPU");
-}
-
 CudaDevice::CudaDevice(const DeviceSpec& spec)
     : precision_(spec.precision),
       state_(std::make_shared<CudaDeviceState>(spec.index)),

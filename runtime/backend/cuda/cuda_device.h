@@ -7,6 +7,7 @@
 #include <string>
 
 #include "runtime/backend/backend.h"
+#include "runtime/backend/cuda/cuda_status.h"
 #include "runtime/backend/first_error.h"
 
 namespace partita {
@@ -19,7 +20,7 @@ class CudaDeviceState {
   explicit CudaDeviceState(int index) : index_(index) {}
 
   // Makes the GPU the calling thread's current one: before every call that allocates or enqueues.
-  absl::Status MakeCurrent() const;
+  absl::Status MakeCurrent() const { return CudaStatus(cudaSetDevice(index_), "choosing a GPU"); }
 
   // Keeps the first error and tells the device's reporter. Work that is enqueued later is skipped.
   void Fail(const absl::Status& status) { error_.Set(status); }

@@ -48,6 +48,20 @@ MoveOp MoveOpOf(MoveSignature::Kind kind) {
   return MoveOp::kCopy;
 }
 
+// Work that is done otherwise at every step.
+absl::Status NotRecorded(const char* what) {
+  return absl::UnimplementedError(absl::StrCat(what, " cannot be part of a recorded step"));
+}
+
+// A recorded copy reads host memory when it runs: only what is pinned stays where it is.
+absl::Status CheckPinned(const void* data) {
+  cudaPointerAttributes attributes = {};
+  const cudaError_t code = cudaPointerGetAttributes(&attributes, data);
+  if (code == cudaSuccess && attributes.type == cudaMemoryTypeHost) return absl::OkStatus();
+  (void)cudaGetLastError();
+  return NotRecorded("a copy from host memory that is not pinned");
+}
+
 // A host call on its way through the driver.
 struct Call {
   std::function<absl::Status()> run;
@@ -130,16 +144,35 @@ CudaStream::~CudaStream() {
   cudaStreamDestroy(stream_);
 }
 
+void CudaStream::CountRecorded() {
+  {
+    std::lock_guard lock(mutex_);
+    last_ = "recorded step";
+  }
+  CountWork();
+}
+
+void CudaStream::Fail(const absl::Status& status) {
+  if (capture_ != nullptr) return capture_->status.Update(status);
+  state_->Fail(status);
+}
+
+bool CudaStream::skips() const {
+  if (capture_ != nullptr && state_->failed()) capture_->status.Update(state_->status());
+  return state_->failed() || (capture_ != nullptr && !capture_->status.ok());
+}
+
 template <class Enqueue>
 void CudaStream::Do(const char* what, WorkTiming* timing, Enqueue&& enqueue) {
-  if (state_->failed()) return;
+  if (skips()) return;
   const absl::Status status = [&]() -> absl::Status {
     RETURN_IF_ERROR(state_->MakeCurrent());
     if (timing != nullptr) RETURN_IF_ERROR(EnqueueStamp(&timing->start_ns));
     RETURN_IF_ERROR(enqueue());
     return timing == nullptr ? absl::OkStatus() : EnqueueStamp(&timing->end_ns);
   }();
-  if (!status.ok()) return state_->Fail(status);
+  if (!status.ok()) return Fail(status);
+  if (capture_ != nullptr) return;
   {
     std::lock_guard lock(mutex_);
     last_ = what;
@@ -150,7 +183,8 @@ void CudaStream::Do(const char* what, WorkTiming* timing, Enqueue&& enqueue) {
 void CudaStream::Launch(const Kernel& kernel, const KernelArguments& arguments, void* scratch,
                         WorkTiming* timing) {
   const auto& cuda = static_cast<const CudaKernel&>(kernel);
-  Do("kernel", timing, [&] { return cuda.Enqueue(arguments, scratch, stream_); });
+  const LaunchMemory memory{scratch, capture_ != nullptr ? capture_->numbers : nullptr};
+  Do("kernel", timing, [&] { return cuda.Enqueue(arguments, memory, stream_); });
 }
 
 void CudaStream::RunMoves(std::span<const MoveArguments> moves, WorkTiming* timing) {
@@ -195,19 +229,24 @@ absl::Status CudaStream::CopyRows(const MoveArguments& move, const StridedBox& b
 }
 
 void CudaStream::CopyFromHost(const MoveArguments& move, WorkTiming* timing) {
-  Do("copy from host", timing,
-     [&] { return CopyRows(move, StridedBoxOf(move), cudaMemcpyHostToDevice); });
+  Do("copy from host", timing, [&]() -> absl::Status {
+    if (capture_ != nullptr) RETURN_IF_ERROR(CheckPinned(move.from));
+    return CopyRows(move, StridedBoxOf(move), cudaMemcpyHostToDevice);
+  });
 }
 
 void CudaStream::CopyToHost(const MoveArguments& move, WorkTiming* timing) {
-  Do("copy to host", timing,
-     [&] { return CopyRows(move, StridedBoxOf(move), cudaMemcpyDeviceToHost); });
+  Do("copy to host", timing, [&]() -> absl::Status {
+    if (capture_ != nullptr) return NotRecorded("a copy to the host");
+    return CopyRows(move, StridedBoxOf(move), cudaMemcpyDeviceToHost);
+  });
 }
 
 void CudaStream::CheckFinite(DType dtype, const void* data, int64_t count,
                              std::function<absl::Status()> error) {
   if (dtype != DType::kFloat32 && dtype != DType::kFloat64) return;
   Do("check of finite values", nullptr, [&]() -> absl::Status {
+    if (capture_ != nullptr) return NotRecorded("a check of finite values");
     if (checks_.size() == kMostChecks) {
       RETURN_IF_ERROR(WaitUntilIdle());
       RETURN_IF_ERROR(CheckFlags());
@@ -224,24 +263,25 @@ void CudaStream::Stamp(int64_t* ns) {
 }
 
 absl::Status CudaStream::EnqueueStamp(int64_t* ns) {
+  if (capture_ != nullptr) return NotRecorded("a time");
   ASSIGN_OR_RETURN(const cudaEvent_t event, TakeEvent(true));
   timed_.push_back({event, ns});
   return CudaStatus(cudaEventRecord(event, stream_), "timing");
 }
 
 void CudaStream::Record(Event& event, int64_t) {
-  if (state_->failed()) return;
+  if (skips()) return;
   const absl::Status status =
       CudaStatus(cudaEventRecord(static_cast<CudaEvent&>(event).get(), stream_), "an event");
-  if (!status.ok()) state_->Fail(status);
+  if (!status.ok()) Fail(status);
 }
 
 void CudaStream::Wait(Event& event, int64_t) {
-  if (state_->failed()) return;
+  if (skips()) return;
   const absl::Status status =
       CudaStatus(cudaStreamWaitEvent(stream_, static_cast<CudaEvent&>(event).get(), 0),
                  "waiting for an event");
-  if (!status.ok()) state_->Fail(status);
+  if (!status.ok()) Fail(status);
 }
 
 void CudaStream::Set(HostSignal& signal, int64_t round) {
@@ -255,6 +295,7 @@ void CudaStream::Set(HostSignal& signal, int64_t round) {
 
 void CudaStream::Await(HostSignal& signal, int64_t round) {
   Do("wait for another device", nullptr, [&]() -> absl::Status {
+    if (capture_ != nullptr) return NotRecorded("a wait for another device's signal");
     ASSIGN_OR_RETURN(const auto wait, StreamWaitFunction());
     void* word = nullptr;
     RETURN_IF_ERROR(
@@ -269,6 +310,7 @@ void CudaStream::Await(HostSignal& signal, int64_t round) {
 
 void CudaStream::HostCall(std::function<absl::Status()> call, WorkTiming* timing) {
   Do("host call", nullptr, [&]() -> absl::Status {
+    if (capture_ != nullptr) return NotRecorded("a call of the host");
     auto data = std::make_unique<Call>(Call{std::move(call), state_, timing});
     RETURN_IF_ERROR(CudaStatus(cudaLaunchHostFunc(stream_, RunCall, data.get()), "a host call"));
     (void)data.release();  // RunCall's
@@ -278,7 +320,10 @@ void CudaStream::HostCall(std::function<absl::Status()> call, WorkTiming* timing
 
 void CudaStream::EnqueueNative(std::function<absl::Status(void* native_stream)> call,
                                WorkTiming* timing) {
-  Do("library call", timing, [&] { return call(stream_); });
+  Do("library call", timing, [&]() -> absl::Status {
+    if (capture_ != nullptr) return NotRecorded("a call of a library");
+    return call(stream_);
+  });
 }
 
 absl::Status CudaStream::Synchronize() {

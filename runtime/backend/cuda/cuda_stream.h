@@ -11,6 +11,7 @@
 
 #include "runtime/backend/backend.h"
 #include "runtime/backend/cuda/cuda_device.h"
+#include "runtime/backend/cuda/plan/kernel_plan.h"
 #include "runtime/backend/cuda/strided_box.h"
 
 namespace partita {
@@ -19,8 +20,15 @@ namespace partita {
 class CudaKernel : public Kernel {
  public:
   // Enqueues its work on a stream of the current device.
-  virtual absl::Status Enqueue(const KernelArguments& arguments, void* scratch,
+  virtual absl::Status Enqueue(const KernelArguments& arguments, const LaunchMemory& memory,
                                cudaStream_t stream) const = 0;
+};
+
+// A capture of work of several streams that is under way.
+struct StreamCapture {
+  StepNumbers* numbers = nullptr;  // in device memory: where kernels will find the step's
+  // The first reason why a piece of work cannot be captured; the rest is skipped then.
+  absl::Status status;
 };
 
 class CudaEvent : public Event {
@@ -61,6 +69,15 @@ class CudaStream : public Stream {
   int64_t completed() const override;
   std::string Describe() const override;
 
+  cudaStream_t get() const { return stream_; }
+  absl::Status MakeCurrent() const { return state_->MakeCurrent(); }
+  // Between these two, what is enqueued becomes part of the capture, and what goes wrong is no
+  // failure of the device.
+  void StartRecording(StreamCapture* capture) { capture_ = capture; }
+  void StopRecording() { capture_ = nullptr; }
+  // A piece of work was enqueued that had been recorded.
+  void CountRecorded();
+
  private:
   // An event whose time is to be stored.
   struct Timed {
@@ -76,6 +93,9 @@ class CudaStream : public Stream {
   CudaStream(std::string name, std::shared_ptr<CudaDeviceState> state)
       : name_(std::move(name)), state_(std::move(state)) {}
   absl::Status Open();
+  // Of work that is enqueued: the device's failure, or the end of a recording.
+  void Fail(const absl::Status& status);
+  bool skips() const;
 
   // Runs `enqueue` unless the device has failed, between timing events where asked for.
   template <class Call>
@@ -92,6 +112,7 @@ class CudaStream : public Stream {
   const std::string name_;
   std::shared_ptr<CudaDeviceState> state_;
   cudaStream_t stream_ = nullptr;
+  StreamCapture* capture_ = nullptr;        // while a step is recorded
   std::vector<cudaEvent_t> timing_events_;  // free
   std::vector<Timed> timed_;                // since the last Synchronize
   // Checks since the last Synchronize: flags in host memory that the device maps.

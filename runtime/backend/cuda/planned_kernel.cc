@@ -132,12 +132,13 @@ int64_t PlannedKernel::scratch_bytes() const {
   return bytes == 0 ? 0 : bytes + kScratchAlignment;
 }
 
-absl::Status PlannedKernel::Enqueue(const KernelArguments& arguments, void* scratch,
+absl::Status PlannedKernel::Enqueue(const KernelArguments& arguments, const LaunchMemory& memory,
                                     cudaStream_t stream) const {
-  const auto start = reinterpret_cast<uintptr_t>(scratch);
+  const auto start = reinterpret_cast<uintptr_t>(memory.scratch);
   constexpr auto kStep = static_cast<uintptr_t>(kScratchAlignment);
   auto* aligned = reinterpret_cast<char*>((start + kStep - 1) / kStep * kStep);
-  ASSIGN_OR_RETURN(const KernelPlan plan, PlanKernel(signature_, arguments, aligned, options_));
+  ASSIGN_OR_RETURN(const KernelPlan plan,
+                   PlanKernel(signature_, arguments, {aligned, memory.numbers}, options_));
   StepLauncher launcher{products_, convolutions_, aligned + plan_bytes_, stream};
   for (const KernelStep& step : plan.steps) RETURN_IF_ERROR(std::visit(launcher, step));
   return absl::OkStatus();

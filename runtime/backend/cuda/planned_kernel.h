@@ -22,7 +22,7 @@ class PlannedKernel : public CudaKernel {
 
   // Enough to start at a multiple of kScratchAlignment.
   int64_t scratch_bytes() const override;
-  absl::Status Enqueue(const KernelArguments& arguments, void* scratch,
+  absl::Status Enqueue(const KernelArguments& arguments, const LaunchMemory& memory,
                        cudaStream_t stream) const override;
 
  private:

@@ -95,6 +95,40 @@ TEST(CudaKernelPlanTest, KernelsMayWriteOverTheInputsThatTheyName) {
   EXPECT_GT(pairs, 30);
 }
 
+// A launch that is recorded at one step and run at another.
+TEST(CudaKernelPlanTest, TheNumbersOfTheStepMayLieInMemory) {
+  StepArguments recorded = ExampleStep();
+  recorded.step += 3;
+  recorded.seed += 1;
+  recorded.learning_rate *= 2;
+  recorded.momentum = 0.1;
+  recorded.beta1 = recorded.beta2 = 0.5;
+  const StepNumbers numbers = NumbersOf(ExampleStep());
+  int changed = 0;
+  for (const OperatorExample& example : OperatorExamples()) {
+    const OperatorRun run(example, DType::kFloat32);
+    for (const WholeKernel& kernel : KernelsOf(run)) {
+      SCOPED_TRACE(example.name + ": " + ToString(kernel.signature));
+      const auto [inputs, expected] = InputsAndResults(kernel, example, run);
+      std::vector<std::vector<TestTensor>> results;
+      for (const StepNumbers* memory : {&numbers, static_cast<const StepNumbers*>(nullptr)}) {
+        std::vector<TestTensor> own = inputs;
+        Launched launch = LaunchOf(kernel, own);
+        ScratchMemory scratch(PlanShapes(kernel.signature)->scratch_bytes);
+        const auto plan =
+            PlanKernel(kernel.signature, {launch.in, launch.out, recorded, kExampleKey},
+                       {scratch.data(), memory});
+        ASSERT_TRUE(plan.ok()) << plan.status();
+        RunOnHost(*plan);
+        results.push_back(PresentOnly(kernel, launch.results));
+      }
+      ExpectNear(PresentOnly(kernel, expected), results[0]);
+      changed += results[0] == results[1] ? 0 : 1;
+    }
+  }
+  EXPECT_GT(changed, 5);
+}
+
 TEST(CudaKernelPlanTest, WhatIsNotFloat32IsDeclined) {
   const KernelTensor doubles{{DType::kFloat64, {4}}}, ring{{DType::kRing64, {4}}};
   for (const KernelTensor& tensor : {doubles, ring}) {

@@ -67,12 +67,16 @@ TEST(TrainerTest, DevicesWithMemoryOfTheirOwnCopyTheNextBatchBesideTheStep) {
     TrainingRun run(DigitModel(16, true), 2, false, backend);
     TrainerOptions options = kTenSteps;
     options.evaluate_every = 4;
+    options.record_timeline = true;
     const auto trainer = run.MakeTrainer(
         Digits(320, DataSplit::kTrain), options, run.Start(),
         {.evaluation = run.evaluation.get(), .data = {.source = Digits(40, DataSplit::kEval)}});
     ASSERT_EQ(trainer->Run(), absl::OkStatus());
     losses.push_back(trainer->metrics().losses());
     EXPECT_EQ(trainer->metrics().staged_steps(), backend == near ? 0 : 9);
+    // Two places for batches are seen once and recorded then; the last step has a timeline.
+    EXPECT_EQ(trainer->metrics().replayed_steps(), backend == near ? 0 : 6);
+    EXPECT_FALSE(trainer->timeline().empty());
     EXPECT_EQ(trainer->metrics().ToString().find("9 batches copied") == std::string::npos,
               backend == near);
   }

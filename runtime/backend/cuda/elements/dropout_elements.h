@@ -1,6 +1,7 @@
 #pragma once
 
 #include "graph/support/philox.h"
+#include "runtime/backend/cuda/elements/step_numbers.h"
 #include "runtime/backend/cuda/elements/strided_index.h"
 
 // Dropout, forward and gradient alike: y = x * mask * scale, the mask by the element's global index
@@ -13,10 +14,12 @@ struct DropoutElement {
   const float* x = nullptr;
   float* y = nullptr;
   StridedIndex global;
-  uint64_t key = 0, stream = 0;
+  StepNumbersArgument numbers;
+  uint64_t stream = 0;
   uint32_t threshold = 0;
   float scale = 1;
   PARTITA_HOST_DEVICE void operator()(int64_t i) const {
+    const uint64_t key = (*numbers).dropout_key;
     const uint32_t word = PhiloxWord(key, stream, static_cast<uint64_t>(global(i)));
     y[i] = word >= threshold ? x[i] * scale : 0.0f;
   }
@@ -28,13 +31,14 @@ struct DropoutRunElement {
   const float* x = nullptr;
   float* y = nullptr;
   int64_t first = 0, count = 0;
-  uint64_t key = 0, stream = 0;
+  StepNumbersArgument numbers;
+  uint64_t stream = 0;
   uint32_t threshold = 0;
   float scale = 1;
   int64_t blocks() const { return count == 0 ? 0 : (first + count + 3) / 4 - first / 4; }
   PARTITA_HOST_DEVICE void operator()(int64_t i) const {
     const int64_t block = first / 4 + i;
-    const auto words = PhiloxBlock(key, stream, static_cast<uint64_t>(block));
+    const auto words = PhiloxBlock((*numbers).dropout_key, stream, static_cast<uint64_t>(block));
     for (int64_t k = 0; k < 4; ++k) {
       const int64_t at = block * 4 + k - first;
       if (at < 0 || at >= count) continue;

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "runtime/backend/cuda/elements/step_numbers.h"
 #include "runtime/backend/cuda/elements/strided_index.h"
 
 // Updates of weights and statistics (graph/ops/update.h).
@@ -11,14 +12,15 @@ namespace partita {
 struct SgdElement {
   const float *w = nullptr, *g = nullptr, *v = nullptr;
   float *w_next = nullptr, *v_next = nullptr;
-  float rate = 0, momentum = 0, decay = 0;
+  StepNumbersArgument numbers;
   bool nesterov = false;
   PARTITA_HOST_DEVICE void operator()(int64_t i) const {
+    const StepNumbers &n = *numbers;
     const float weight = w[i];
-    const float gradient = g[i] + decay * weight;
-    const float velocity = momentum * v[i] + gradient;
-    const float direction = nesterov ? gradient + momentum * velocity : velocity;
-    w_next[i] = weight - rate * direction;
+    const float gradient = g[i] + n.decay * weight;
+    const float velocity = n.momentum * v[i] + gradient;
+    const float direction = nesterov ? gradient + n.momentum * velocity : velocity;
+    w_next[i] = weight - n.rate * direction;
     v_next[i] = velocity;
   }
 };
@@ -26,15 +28,14 @@ struct SgdElement {
 struct AdamElement {
   const float *w = nullptr, *g = nullptr, *m = nullptr, *v = nullptr;
   float *w_next = nullptr, *m_next = nullptr, *v_next = nullptr;
-  float rate = 0, decay = 0, epsilon = 0;
-  float keep1 = 0, take1 = 0, keep2 = 0, take2 = 0;
-  float correct1 = 1, correct2 = 1;  // of the bias towards 0 in the first steps
+  StepNumbersArgument numbers;
   PARTITA_HOST_DEVICE void operator()(int64_t i) const {
+    const StepNumbers &n = *numbers;
     const float weight = w[i];
-    const float gradient = g[i] + decay * weight;
-    const float first = keep1 * m[i] + take1 * gradient;
-    const float second = keep2 * v[i] + take2 * gradient * gradient;
-    w_next[i] = weight - rate * (first * correct1) / (sqrtf(second * correct2) + epsilon);
+    const float gradient = g[i] + n.decay * weight;
+    const float first = n.keep1 * m[i] + n.take1 * gradient;
+    const float second = n.keep2 * v[i] + n.take2 * gradient * gradient;
+    w_next[i] = weight - n.rate * (first * n.correct1) / (sqrtf(second * n.correct2) + n.epsilon);
     m_next[i] = first;
     v_next[i] = second;
   }

@@ -109,13 +109,25 @@ constexpr NumberType TypeOf(Precision precision) {
                                              : NumberType::kFloat32;
 }
 
-// The steps of a launch. `scratch` holds the plan's scratch_bytes, which, like the products and
-// convolutions among the steps, follow from the signature and the options alone. Pointers are only
-// passed on. Unimplemented for what the backend cannot compute: other types than float32 (int32
-// labels, float64 sums of batch normalisation), native formats, more than StridedIndex::kMaxRank
-// dimensions.
+// The step's numbers. The dropout's key is that of DropoutMask.
+StepNumbers NumbersOf(const StepArguments& arguments);
+
+// Memory of a launch: scratch memory, and where there is one the place that holds the step's
+// numbers when the launch runs, which are the arguments' otherwise.
+struct LaunchMemory {
+  LaunchMemory(void* scratch_memory, const StepNumbers* numbers_memory = nullptr)  // NOLINT
+      : scratch(scratch_memory), numbers(numbers_memory) {}
+  void* scratch;
+  const StepNumbers* numbers;
+};
+
+// The steps of a launch. The memory's scratch holds the plan's scratch_bytes, which, like the
+// products and convolutions among the steps, follow from the signature and the options alone.
+// Pointers are only passed on. Unimplemented for what the backend cannot compute: other types than
+// float32 (int32 labels, float64 sums of batch normalisation), native formats, more than
+// StridedIndex::kMaxRank dimensions.
 absl::StatusOr<KernelPlan> PlanKernel(const KernelSignature& signature,
-                                      const KernelArguments& arguments, void* scratch,
+                                      const KernelArguments& arguments, const LaunchMemory& memory,
                                       const PlanOptions& options = {});
 
 // Arguments of a launch whose pieces are whole tensors, at null.

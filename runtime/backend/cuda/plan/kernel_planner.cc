@@ -1,6 +1,7 @@
 #include "runtime/backend/cuda/plan/kernel_planner.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "absl/strings/str_cat.h"
 #include "graph/support/status_macros.h"
@@ -58,6 +59,23 @@ void PlanPlain(const KernelSignature& signature, KernelPlanner& planner) {
 }
 
 }  // namespace
+
+StepNumbers NumbersOf(const StepArguments& arguments) {
+  const auto t = static_cast<double>(arguments.step + 1);
+  StepNumbers numbers;
+  numbers.dropout_key = DropoutMask(0, arguments.seed, arguments.step, 0).key;
+  numbers.rate = static_cast<float>(arguments.learning_rate);
+  numbers.momentum = static_cast<float>(arguments.momentum);
+  numbers.decay = static_cast<float>(arguments.weight_decay);
+  numbers.epsilon = static_cast<float>(arguments.epsilon);
+  numbers.keep1 = static_cast<float>(arguments.beta1);
+  numbers.take1 = static_cast<float>(1 - arguments.beta1);
+  numbers.keep2 = static_cast<float>(arguments.beta2);
+  numbers.take2 = static_cast<float>(1 - arguments.beta2);
+  numbers.correct1 = static_cast<float>(1 / (1 - std::pow(arguments.beta1, t)));
+  numbers.correct2 = static_cast<float>(1 / (1 - std::pow(arguments.beta2, t)));
+  return numbers;
+}
 
 std::vector<PlanOptions> WaysToPlan(Precision precision) {
   switch (precision) {
@@ -146,7 +164,7 @@ void KernelPlanner::Transpose(const TransposeWork& work) {
 }
 
 void KernelPlanner::Add(const KernelSignature& signature, const KernelArguments& arguments) {
-  KernelPlanner other(signature, arguments, scratch_, options_);
+  KernelPlanner other(signature, arguments, {scratch_, numbers_}, options_);
   other.plan_.scratch_bytes = plan_.scratch_bytes;
   PlanPlain(signature, other);
   status_.Update(other.status_);
@@ -183,9 +201,9 @@ uintptr_t KernelPlanner::TakeScratch(int64_t bytes) {
 }
 
 absl::StatusOr<KernelPlan> PlanKernel(const KernelSignature& signature,
-                                      const KernelArguments& arguments, void* scratch,
+                                      const KernelArguments& arguments, const LaunchMemory& memory,
                                       const PlanOptions& options) {
-  KernelPlanner planner(signature, arguments, scratch, options);
+  KernelPlanner planner(signature, arguments, memory, options);
   if (arguments.inputs.size() != signature.inputs.size() ||
       arguments.outputs.size() != signature.outputs.size()) {
     return absl::InternalError(absl::StrCat("a launch with ", arguments.inputs.size(),

@@ -18,15 +18,17 @@ std::vector<int64_t> RowMajorStridesOf(const Shape& shape);
 // single operators need not ask.
 class KernelPlanner {
  public:
-  KernelPlanner(const KernelSignature& signature, const KernelArguments& arguments, void* scratch,
-                const PlanOptions& options)
+  KernelPlanner(const KernelSignature& signature, const KernelArguments& arguments,
+                const LaunchMemory& memory, const PlanOptions& options)
       : signature_(signature),
         arguments_(arguments),
-        scratch_(static_cast<char*>(scratch)),
+        scratch_(static_cast<char*>(memory.scratch)),
+        numbers_(memory.numbers),
         options_(options) {}
 
   const KernelSignature& signature() const { return signature_; }
-  const StepArguments& step() const { return arguments_.step; }
+  // What the step changes.
+  StepNumbersArgument numbers() const { return {NumbersOf(arguments_.step), numbers_}; }
   uint64_t operator_key() const { return arguments_.operator_key; }
   const PlanOptions& options() const { return options_; }
   Pass pass() const { return signature_.pass; }
@@ -90,6 +92,7 @@ class KernelPlanner {
   const KernelSignature& signature_;
   const KernelArguments& arguments_;
   char* scratch_;
+  const StepNumbers* const numbers_;
   const PlanOptions options_;
   KernelPlan plan_;
   absl::Status status_;

@@ -154,20 +154,20 @@ void PlanOperator(const Lrn& lrn, KernelPlanner& planner) {
 void PlanOperator(const Dropout& dropout, KernelPlanner& planner) {
   const TensorArgument& piece = planner.in_piece(0);
   const Shape& x = planner.in_shape(0);
-  const DropoutMask mask(dropout.ratio, planner.step().seed, planner.step().step,
-                         planner.operator_key());
+  const DropoutMask mask(dropout.ratio, 0, 0, planner.operator_key());  // but for its key
   const std::vector<int64_t> strides = RowMajorStridesOf(piece.global);
   int64_t first = 0;
   for (size_t d = 0; d < x.size(); ++d) first += piece.box[static_cast<int>(d)].lo * strides[d];
   const StridedIndex global = planner.Walk(x, strides, first);
   const auto scale = static_cast<float>(1 / (1 - dropout.ratio));
   if (!global.contiguous()) {
-    planner.ForEach(Volume(x), DropoutElement{planner.In(0), planner.Out(), global, mask.key,
-                                              mask.stream, mask.threshold, scale});
+    planner.ForEach(Volume(x),
+                    DropoutElement{planner.In(0), planner.Out(), global, planner.numbers(),
+                                   mask.stream, mask.threshold, scale});
     return;
   }
-  const DropoutRunElement run{planner.In(0), planner.Out(), first,          Volume(x),
-                              mask.key,      mask.stream,   mask.threshold, scale};
+  const DropoutRunElement run{planner.In(0),     planner.Out(), first,          Volume(x),
+                              planner.numbers(), mask.stream,   mask.threshold, scale};
   planner.ForEach(run.blocks(), run);
 }
 

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cmath>
 
 #include "runtime/backend/cuda/plan/kernel_planner.h"
 
@@ -134,29 +133,16 @@ void PlanOperator(const CountCorrect&, KernelPlanner& planner) {
 }
 
 void PlanOperator(const Sgd& sgd, KernelPlanner& planner) {
-  const StepArguments& step = planner.step();
   SgdElement element{planner.In(0), planner.In(1), planner.In(2), planner.Out(0), planner.Out(1)};
-  element.rate = static_cast<float>(step.learning_rate);
-  element.momentum = static_cast<float>(step.momentum);
-  element.decay = static_cast<float>(step.weight_decay);
+  element.numbers = planner.numbers();
   element.nesterov = sgd.nesterov;
   planner.ForEach(Volume(planner.out_shape()), element);
 }
 
 void PlanOperator(const Adam&, KernelPlanner& planner) {
-  const StepArguments& step = planner.step();
-  const auto t = static_cast<double>(step.step + 1);
   AdamElement element{planner.In(0),  planner.In(1),  planner.In(2), planner.In(3),
                       planner.Out(0), planner.Out(1), planner.Out(2)};
-  element.rate = static_cast<float>(step.learning_rate);
-  element.decay = static_cast<float>(step.weight_decay);
-  element.epsilon = static_cast<float>(step.epsilon);
-  element.keep1 = static_cast<float>(step.beta1);
-  element.take1 = static_cast<float>(1 - step.beta1);
-  element.keep2 = static_cast<float>(step.beta2);
-  element.take2 = static_cast<float>(1 - step.beta2);
-  element.correct1 = static_cast<float>(1 / (1 - std::pow(step.beta1, t)));
-  element.correct2 = static_cast<float>(1 / (1 - std::pow(step.beta2, t)));
+  element.numbers = planner.numbers();
   planner.ForEach(Volume(planner.out_shape()), element);
 }
 

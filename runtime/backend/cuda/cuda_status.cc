@@ -1,0 +1,21 @@
+#include "runtime/backend/cuda/cuda_status.h"
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+
+namespace partita {
+
+absl::Status CudaStatus(cudaError_t code, const char* what) {
+  if (code == cudaSuccess) return absl::OkStatus();
+  (void)cudaGetLastError();
+  const std::string text =
+      absl::StrCat(what, ": ", cudaGetErrorString(code), " (", cudaGetErrorName(code), ")");
+  if (code == cudaErrorMemoryAllocation) return absl::ResourceExhaustedError(text);
+  if (code == cudaErrorNoDevice || code == cudaErrorInsufficientDriver) {
+    return absl::UnavailableError(text);
+  }
+  return absl::InternalError(text);
+}
+
+}  // namespace partita

@@ -1,0 +1,68 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "graph/task/task_graph.h"
+#include "runtime/backend/backend.h"
+#include "runtime/comm/communicator.h"
+#include "runtime/executor/device_lanes.h"
+
+namespace partita {
+
+// What decides whether steps can be recorded.
+struct ReplayQuestion {
+  const TaskGraph& tasks;
+  std::span<const PlacedDevice> placed;
+  std::span<const std::unique_ptr<BackendDevice>> devices;  // null: of another process
+  const Communicator& communicator;                         // behind Prepare
+};
+
+// OK if the work of a step differs from the last one's in nothing but where the batch is and the
+// numbers of StepArguments, so that it can be recorded and run again. Unimplemented says why not:
+// the backend records nothing, devices that do not reach each other, communication through the host
+// or through a library.
+absl::Status CanReplay(const ReplayQuestion& question);
+
+// Steps that are recorded and run again. Batches come from a few addresses in turn; there is a
+// recording for each.
+class StepReplay {
+ public:
+  using MakeRecording = std::function<std::unique_ptr<StreamRecording>()>;
+  explicit StepReplay(MakeRecording make) : make_(std::move(make)) {}
+
+  // Enqueues a step whose batch is there, by device: `enqueue` gives it to the streams piece by
+  // piece. The first step of an address is run so (libraries load what they need), the second is
+  // recorded, and that one and later ones are run as they were recorded. What cannot be recorded is
+  // enqueued piece by piece. Errors are of running what was recorded.
+  absl::Status Enqueue(std::span<const BatchAddress> batch, const StepArguments& arguments,
+                       const std::function<void()>& enqueue);
+
+  // Why steps are no longer recorded, or OK.
+  const absl::Status& status() const { return status_; }
+  // Steps that were run as they had been recorded.
+  int64_t runs() const { return runs_; }
+
+  static constexpr size_t kMostAddresses = 8;
+
+ private:
+  struct Recorded {
+    std::vector<BatchAddress> batch;
+    std::unique_ptr<StreamRecording> recording;  // null: not yet
+  };
+  Recorded* Find(std::span<const BatchAddress> batch);
+  void Remember(std::span<const BatchAddress> batch);
+  // Whether there is a recording now.
+  bool Record(Recorded& recorded, const std::function<void()>& enqueue);
+
+  const MakeRecording make_;
+  std::vector<Recorded> recorded_;
+  absl::Status status_;
+  int64_t runs_ = 0;
+};
+
+}  // namespace partita

@@ -1,0 +1,182 @@
+// Recordings of CUDA streams as graphs, on stand-ins of the runtime's functions.
+#include "runtime/backend/cuda/cuda_recording.h"
+
+#include <gtest/gtest.h>
+
+#include "runtime/backend/cuda/cuda_device.h"
+#include "tests/runtime/cuda/fake_runtime.h"
+
+namespace partita {
+namespace {
+
+constexpr int64_t kCount = 4;
+
+// y = rate * x + y.
+class ScaleKernel : public CudaKernel {
+ public:
+  explicit ScaleKernel(FakeRuntime* runtime) : runtime_(*runtime) {}
+  int64_t scratch_bytes() const override { return 0; }
+  absl::Status Enqueue(const KernelArguments& arguments, const LaunchMemory& memory,
+                       cudaStream_t stream) const override {
+    const auto* x = static_cast<const float*>(arguments.inputs[0].data);
+    auto* y = static_cast<float*>(arguments.outputs[0].data);
+    const StepNumbersArgument numbers{NumbersOf(arguments.step), memory.numbers};
+    return CudaStatus(runtime_.Enqueue(stream, "kernel",
+                                       [=] {
+                                         for (int64_t i = 0; i < kCount; ++i) {
+                                           y[i] += (*numbers).rate * x[i];
+                                         }
+                                       }),
+                      "a kernel");
+  }
+
+ private:
+  FakeRuntime& runtime_;
+};
+
+class CudaRecordingTest : public testing::Test {
+ protected:
+  CudaRecordingTest() {
+    for (const char* name : {"compute", "communication", "compute of another"}) {
+      streams_.push_back(*CudaStream::Create(name, state_));
+      arguments_.push_back(streams_.back().get());
+    }
+    void* host = nullptr;
+    cudaHostAlloc(&host, kCount * sizeof(float), 0);
+    batch_ = static_cast<float*>(host);
+  }
+  ~CudaRecordingTest() override { cudaFreeHost(batch_); }
+
+  static Stream::MoveArguments Copy(const void* from, void* to) {
+    const Box box({{0, kCount}});
+    return {MoveSignature::Kind::kCopy, DType::kFloat32, from, to, box, box, box};
+  }
+  void Scale(Stream& stream, float* x, float* y, double rate) {
+    const TensorArgument in{x, Box({{0, kCount}}), {kCount}}, out{y, Box({{0, kCount}}), {kCount}};
+    KernelArguments arguments;
+    arguments.inputs = {&in, 1};
+    arguments.outputs = {&out, 1};
+    arguments.step.learning_rate = rate;
+    stream.Launch(kernel_, arguments, nullptr, nullptr);
+  }
+  // The batch goes to x; y = y + rate * x; on another stream z = y; then y = y + rate * z.
+  void EnqueueStep(double rate) {
+    streams_[0]->CopyFromHost(Copy(batch_, x_), nullptr);
+    Scale(*streams_[0], x_, y_, rate);
+    streams_[0]->Record(there_, 1);
+    streams_[1]->Wait(there_, 1);
+    const Stream::MoveArguments move = Copy(y_, z_);
+    streams_[1]->RunMoves({&move, 1}, nullptr);
+    streams_[1]->Record(back_, 1);
+    streams_[0]->Wait(back_, 1);
+    Scale(*streams_[0], z_, y_, rate);
+  }
+  static StepArguments WithRate(double rate) {
+    StepArguments arguments;
+    arguments.learning_rate = rate;
+    return arguments;
+  }
+
+  FakeRuntime runtime_;
+  std::shared_ptr<CudaDeviceState> state_ = std::make_shared<CudaDeviceState>(0);
+  ScaleKernel kernel_{&runtime_};
+  std::vector<std::unique_ptr<CudaStream>> streams_;
+  std::vector<CudaStream*> arguments_;
+  CudaEvent there_{state_}, back_{state_};
+  float* batch_ = nullptr;
+  float x_[kCount] = {}, y_[kCount] = {}, z_[kCount] = {};  // of the device
+};
+
+TEST_F(CudaRecordingTest, RunsAgainWithNewNumbersAndBatchesAndNeitherAllocatesNorWaits) {
+  batch_[0] = 1;
+  EnqueueStep(1);
+  EXPECT_EQ(y_[0], 2);
+  CudaRecording recording(arguments_);
+  ASSERT_TRUE(recording.Begin().ok());
+  const int allocations = runtime_.allocations, waits = runtime_.waits;
+  EnqueueStep(1);
+  const absl::Status ended = recording.End();
+  ASSERT_TRUE(ended.ok()) << ended;
+  EXPECT_EQ(y_[0], 2);  // nothing ran
+  float expected = 2;
+  for (const float rate : {0.5f, 2.0f, 0.25f}) {
+    batch_[0] = 3 * rate;
+    ASSERT_TRUE(recording.Run(WithRate(rate)).ok());
+    expected += rate * batch_[0];
+    EXPECT_EQ(z_[0], expected);
+    expected += rate * expected;
+    EXPECT_EQ(y_[0], expected);
+  }
+  EXPECT_EQ(runtime_.allocations, allocations);
+  EXPECT_EQ(runtime_.waits, waits);
+  EnqueueStep(1);  // as before, with events that had been in the capture
+  EXPECT_EQ(y_[0], 2 * (expected + batch_[0]));
+  for (const auto& stream : streams_) EXPECT_TRUE(stream->Synchronize().ok());
+}
+
+TEST_F(CudaRecordingTest, ARunComesBehindAllStreamsWorkAndBeforeWhatFollows) {
+  CudaRecording recording(arguments_);
+  ASSERT_TRUE(recording.Begin().ok());
+  EnqueueStep(1);
+  ASSERT_TRUE(recording.End().ok());
+  runtime_.log.clear();
+  ASSERT_TRUE(recording.Run({}).ok());
+  EXPECT_EQ(runtime_.log, (std::vector<std::string>{"record on 1", "wait on 0", "record on 2",
+                                                    "wait on 0", "copy on 0", "graph on 0",
+                                                    "record on 0", "wait on 1", "wait on 2"}));
+}
+
+TEST_F(CudaRecordingTest, WhatAStepCannotRepeatEndsTheRecordingAndNothingElse) {
+  const auto nothing = [] { return absl::OkStatus(); };
+  WorkTiming timing;
+  int64_t time = 0;
+  CudaEvent outside(state_);
+  const std::vector<std::function<void(CudaStream&)>> calls = {
+      [&](CudaStream& s) { s.HostCall(nothing, nullptr); },
+      [&](CudaStream& s) { s.EnqueueNative([&](void*) { return nothing(); }, nullptr); },
+      [&](CudaStream& s) { s.CheckFinite(DType::kFloat32, x_, kCount, nothing); },
+      [&](CudaStream& s) { s.Stamp(&time); },
+      [&](CudaStream& s) { s.RunMoves({}, &timing); },
+      [&](CudaStream& s) { s.CopyFromHost(Copy(z_, x_), nullptr); },  // memory that is not pinned
+      [&](CudaStream& s) { s.CopyToHost(Copy(x_, z_), nullptr); },
+      [&](CudaStream& s) { s.Wait(outside, 1); },
+  };
+  for (size_t k = 0; k < calls.size(); ++k) {
+    SCOPED_TRACE(k);
+    streams_[2]->Record(outside, 1);
+    CudaRecording recording(arguments_);
+    ASSERT_TRUE(recording.Begin().ok());
+    EnqueueStep(1);
+    calls[k](*streams_[1]);
+    EnqueueStep(1);
+    EXPECT_FALSE(recording.End().ok());
+    EXPECT_FALSE(recording.Run({}).ok());
+    EXPECT_EQ(y_[0], 0);
+    EXPECT_FALSE(state_->failed());
+    for (const auto& stream : streams_) EXPECT_TRUE(stream->Synchronize().ok());
+  }
+  batch_[0] = 1;
+  EnqueueStep(1);
+  EXPECT_EQ(y_[0], 2);
+}
+
+TEST_F(CudaRecordingTest, ACaptureThatDoesNotBeginLeavesTheStreamsAsTheyWere) {
+  runtime_.begin_capture = cudaErrorNotSupported;
+  CudaRecording recording(arguments_);
+  EXPECT_FALSE(recording.Begin().ok());
+  batch_[0] = 1;
+  EnqueueStep(1);
+  EXPECT_EQ(y_[0], 2);
+}
+
+TEST_F(CudaRecordingTest, ADeviceThatHasFailedRecordsNothing) {
+  CudaRecording recording(arguments_);
+  ASSERT_TRUE(recording.Begin().ok());
+  EnqueueStep(1);
+  state_->Fail(absl::CancelledError("interrupted"));
+  EnqueueStep(1);
+  EXPECT_EQ(recording.End().code(), absl::StatusCode::kCancelled);
+}
+
+}  // namespace
+}  // namespace partita
