@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
@@ -23,6 +24,33 @@ int LanesOf(const GpuProperties& gpu) {
   return half ? 64 : 128;
 }
 
+// Multiply-adds with factors of 16 bits, added in float32, that a multiprocessor's tensor cores do
+// in a cycle (NVIDIA's white papers of Volta, Turing, GA100, GA102, Ada, Hopper and Blackwell); 0:
+// it has none. GeForce cards do half of that.
+int TensorLanesOf(const GpuProperties& gpu) {
+  struct Row {
+    int major, minor, lanes;  // from this one on
+  };
+  constexpr Row kRows[] = {{7, 0, 512},  {8, 0, 1024},  {8, 6, 512},
+                           {9, 0, 2048}, {10, 0, 4096}, {12, 0, 512}};
+  int lanes = 0;
+  for (const Row& row : kRows) {
+    const bool has = gpu.major > row.major || (gpu.major == row.major && gpu.minor >= row.minor);
+    if (has) lanes = row.lanes;
+  }
+  return absl::StrContains(gpu.name, "GeForce") ? lanes / 2 : lanes;
+}
+
+// Three quarters of the peak, as of float32. TF32, half as fast, and bfloat16 came with compute
+// capability 8.0.
+std::vector<PrecisionRate> EstimateRates(const GpuProperties& gpu, double hertz) {
+  const double flops = 0.75 * 2.0 * TensorLanesOf(gpu) * std::max(1, gpu.multiprocessors) * hertz;
+  if (flops == 0) return {};
+  if (gpu.major < 8) return {{Precision::kFloat16, flops}};
+  return {
+      {Precision::kTf32, flops / 2}, {Precision::kFloat16, flops}, {Precision::kBfloat16, flops}};
+}
+
 // Matrix products reach three quarters of the peak, other arithmetic is bound by memory. Memory
 // sends two words in a cycle, of which four fifths are seen.
 DeviceClass EstimateClass(const GpuProperties& gpu, const std::string& driver) {
@@ -40,7 +68,8 @@ DeviceClass EstimateClass(const GpuProperties& gpu, const std::string& driver) {
           .kernel_overhead_ns = 3000,
           .copy = {2000, memory / 2},
           .add = {2000, memory / 3},
-          .fill = {2000, memory}};
+          .fill = {2000, memory},
+          .precision_rates = EstimateRates(gpu, hertz)};
 }
 
 // A lane of PCIe 3.0 carries 0.985 GB/s, each generation after it twice as much; four fifths are

@@ -41,6 +41,17 @@ absl::Status CheckFigures(absl::string_view owner, std::initializer_list<Figure>
 
 absl::Status CheckClass(const DeviceClass& c) {
   const std::string owner = absl::StrCat("device class '", c.name, "'");
+  absl::flat_hash_set<Precision> precisions = {Precision::kFloat32};
+  for (const PrecisionRate& rate : c.precision_rates) {
+    const char* name = RowOf(rate.precision).name;
+    if (!precisions.insert(rate.precision).second) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(owner, " has a precision_rates for ", name,
+                       "; wanted one at most for each precision but float32"));
+    }
+    RETURN_IF_ERROR(CheckFigures(absl::StrCat(owner, ", precision ", name),
+                                 {{"matrix_flops", rate.matrix_flops}}));
+  }
   return CheckFigures(owner, {{"matrix_flops", c.matrix_flops},
                               {"other_flops", c.other_flops},
                               {"memory_bytes_per_second", c.memory_bytes_per_second},
@@ -89,6 +100,14 @@ absl::Status Validate(const Machine& machine) {
   }
   for (const CollectiveRate& rate : machine.collective_rates) RETURN_IF_ERROR(CheckRate(rate));
   return absl::OkStatus();
+}
+
+void PriceIn(Precision precision, DeviceClass& device_class) {
+  CHECK(device_class.precision == Precision::kFloat32 || device_class.precision == precision);
+  device_class.precision = precision;
+  for (const PrecisionRate& rate : device_class.precision_rates) {
+    if (rate.precision == precision) device_class.matrix_flops = rate.matrix_flops;
+  }
 }
 
 bool AreAlike(const DeviceTopology& topology, std::span<const DeviceId> devices) {

@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "graph/parallel/device_topology.h"
+#include "graph/precision.h"
 #include "graph/support/strong_int.h"
 #include "proto/machine.pb.h"
 
@@ -23,6 +24,13 @@ struct Line {
 };
 
 // How fast the devices of one class are, each while all devices of the machine are busy.
+struct PrecisionRate {
+  Precision precision = Precision::kTf32;
+  double matrix_flops = 0;
+
+  friend bool operator==(const PrecisionRate&, const PrecisionRate&) = default;
+};
+
 struct DeviceClass {
   std::string name;
   std::string description;  // for people
@@ -37,6 +45,10 @@ struct DeviceClass {
   double kernel_overhead_ns = 0;       // from a kernel's start to the next one's, besides its work
   // Moving data within the device: payload bytes copied, added to others, zero-filled.
   Line copy, add, fill;
+  // Of products in other precisions than float32; those without one are as fast as float32.
+  std::vector<PrecisionRate> precision_rates = {};
+  // What its products are priced in, and matrix_flops is of: a file's is float32 (see PriceIn).
+  Precision precision = Precision::kFloat32;
 
   friend bool operator==(const DeviceClass&, const DeviceClass&) = default;
 };
@@ -67,6 +79,10 @@ struct Machine {
 
   friend bool operator==(const Machine&, const Machine&) = default;
 };
+
+// Has the class, whose products are priced in float32, price them in a precision: matrix_flops
+// becomes that of its rate.
+void PriceIn(Precision precision, DeviceClass& device_class);
 
 // Whether the devices are of one node and one class: what was measured between some such devices
 // then holds for them.

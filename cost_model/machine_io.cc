@@ -44,19 +44,35 @@ void SetClass(const DeviceClass& c, proto::DeviceClass& message) {
   SetLine(c.copy, *message.mutable_copy());
   SetLine(c.add, *message.mutable_add());
   SetLine(c.fill, *message.mutable_fill());
+  for (const PrecisionRate& rate : c.precision_rates) {
+    proto::PrecisionRate& r = *message.add_precision_rates();
+    r.set_precision(RowOf(rate.precision).name);
+    r.set_matrix_flops(rate.matrix_flops);
+  }
 }
 
-DeviceClass ClassOf(const proto::DeviceClass& message) {
-  return {.name = message.name(),
-          .description = message.description(),
-          .hardware = message.hardware(),
-          .matrix_flops = message.matrix_flops(),
-          .other_flops = message.other_flops(),
-          .memory_bytes_per_second = message.memory_bytes_per_second(),
-          .kernel_overhead_ns = message.kernel_overhead_ns(),
-          .copy = LineOf(message.copy()),
-          .add = LineOf(message.add()),
-          .fill = LineOf(message.fill())};
+absl::StatusOr<DeviceClass> ClassOf(const proto::DeviceClass& message) {
+  std::vector<PrecisionRate> rates;
+  for (const proto::PrecisionRate& r : message.precision_rates()) {
+    const auto precision = PrecisionNamed(r.precision());
+    if (!precision.has_value()) {
+      return absl::InvalidArgumentError(absl::StrCat("device class '", message.name(),
+                                                     "' has a rate of precision '", r.precision(),
+                                                     "'; wanted tf32, float16 or bfloat16"));
+    }
+    rates.push_back({*precision, r.matrix_flops()});
+  }
+  return DeviceClass{.name = message.name(),
+                     .description = message.description(),
+                     .hardware = message.hardware(),
+                     .matrix_flops = message.matrix_flops(),
+                     .other_flops = message.other_flops(),
+                     .memory_bytes_per_second = message.memory_bytes_per_second(),
+                     .kernel_overhead_ns = message.kernel_overhead_ns(),
+                     .copy = LineOf(message.copy()),
+                     .add = LineOf(message.add()),
+                     .fill = LineOf(message.fill()),
+                     .precision_rates = std::move(rates)};
 }
 
 }  // namespace
@@ -85,7 +101,8 @@ absl::StatusOr<Machine> MachineFromProto(const proto::Machine& message) {
                   .links_measured = message.links_measured()};
   ASSIGN_OR_RETURN(machine.topology, TopologyFromProto(message.topology()));
   for (const proto::DeviceClass& c : message.device_classes()) {
-    machine.classes.push_back(ClassOf(c));
+    ASSIGN_OR_RETURN(DeviceClass device_class, ClassOf(c));
+    machine.classes.push_back(std::move(device_class));
   }
   for (const proto::CollectiveRate& r : message.collective_rates()) {
     machine.collective_rates.push_back(

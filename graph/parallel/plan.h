@@ -7,6 +7,7 @@
 
 #include "graph/parallel/device_topology.h"
 #include "graph/parallel/strategy.h"
+#include "graph/precision.h"
 #include "graph/support/strong_int.h"
 
 namespace partita {
@@ -67,6 +68,8 @@ struct Plan {
   PartitionChoices choices;
   std::optional<PlanOrder> order;  // without: the canonical order
   std::optional<Prediction> prediction;
+  // Priced so, on the devices that have it; also what a run takes unless told otherwise.
+  Precision precision = Precision::kFloat32;
   Provenance provenance;
   friend bool operator==(const Plan&, const Plan&) = default;
 };

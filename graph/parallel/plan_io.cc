@@ -232,6 +232,14 @@ absl::Status CheckAlgorithm(const std::string& name) {
       absl::StrCat("no collective algorithm is called '", name, "'; there are ", names));
 }
 
+absl::StatusOr<Precision> PrecisionOf(const proto::Plan& message) {
+  if (message.precision().empty()) return Precision::kFloat32;
+  const std::optional<Precision> precision = PrecisionNamed(message.precision());
+  if (precision.has_value()) return *precision;
+  return absl::InvalidArgumentError(absl::StrCat("the plan's precision is '", message.precision(),
+                                                 "'; wanted float32, tf32, float16 or bfloat16"));
+}
+
 absl::StatusOr<std::optional<PlanOrder>> OrderFrom(const proto::Plan& message) {
   if (message.order().empty()) return std::nullopt;
   PlanOrder order;
@@ -318,6 +326,7 @@ absl::StatusOr<Plan> PlanFromProto(const proto::Plan& message, const Graph& grap
                   .native_formats = message.partition().native_formats()};
   ASSIGN_OR_RETURN(plan.order, OrderFrom(message));
   if (message.has_prediction()) plan.prediction = PredictionFrom(message.prediction());
+  ASSIGN_OR_RETURN(plan.precision, PrecisionOf(message));
   const proto::Provenance& p = message.provenance();
   plan.provenance = {.program_version = p.program_version(),
                      .search = p.search(),
@@ -355,6 +364,7 @@ proto::Plan PlanToProto(const Plan& plan, const Graph& graph) {
     message.set_task_graph_fingerprint(FingerprintText(plan.order->task_graph_fingerprint));
   }
   if (plan.prediction) SetPrediction(*plan.prediction, *message.mutable_prediction());
+  if (plan.precision != Precision::kFloat32) message.set_precision(RowOf(plan.precision).name);
   proto::Provenance& provenance = *message.mutable_provenance();
   provenance.set_program_version(plan.provenance.program_version);
   provenance.set_search(plan.provenance.search);

@@ -1,5 +1,8 @@
 #include "runtime/backend/backends.h"
 
+#include <algorithm>
+#include <iterator>
+
 #include "absl/strings/str_cat.h"
 #ifdef PARTITA_HAVE_DNNL
 #include "runtime/backend/cpu/cpu_backend.h"
@@ -24,16 +27,23 @@ constexpr BackendRow kBackends[] = {
      "oneDNN was not found when this program was built (libdnnl-dev)"},
 #endif
 #ifdef PARTITA_HAVE_CUDA_BACKEND
-    {"cuda", MakeCudaBackend, kCudaDescription, ""},
+    {"cuda", MakeCudaBackend, kCudaDescription, "", true},
 #else
     {"cuda", nullptr, kCudaDescription,
-     PARTITA_CUDA_BACKEND_LACKS " was not found when this program was built"},
+     PARTITA_CUDA_BACKEND_LACKS " was not found when this program was built", true},
 #endif
 };
 
 }  // namespace
 
 std::span<const BackendRow> Backends() { return kBackends; }
+
+bool HasPrecision(const std::string& backend, Precision precision) {
+  if (precision == Precision::kFloat32) return true;
+  return std::any_of(std::begin(kBackends), std::end(kBackends), [&](const BackendRow& row) {
+    return backend == row.name && row.every_precision;
+  });
+}
 
 absl::StatusOr<std::shared_ptr<const Backend>> MakeBackend(const std::string& name) {
   std::string names;

@@ -13,11 +13,15 @@ struct BackendRow {
   const char* name;
   std::unique_ptr<Backend> (*make)();  // null: not built into this program
   const char* description;
-  const char* missing;  // if not built: why
+  const char* missing;           // if not built: why
+  bool every_precision = false;  // those of kPrecisions; otherwise float32 only
 };
 
 // THE table of backends.
 std::span<const BackendRow> Backends();
+
+// Whether a backend of this name computes in a precision, here or on another machine.
+bool HasPrecision(const std::string& backend, Precision precision);
 
 // NotFound lists the valid names; Unavailable says why it does not run here.
 absl::StatusOr<std::shared_ptr<const Backend>> MakeBackend(const std::string& name);

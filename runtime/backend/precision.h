@@ -1,50 +1,11 @@
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-#include <optional>
-#include <string_view>
-
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "graph/precision.h"
 #include "graph/support/usage_error.h"
 
 namespace partita {
-
-// How products and convolutions take their factors; they always add in float32. Weights, states and
-// all that lies between kernels are float32 at any precision.
-enum class Precision : uint8_t { kFloat32, kTf32, kFloat16, kBfloat16 };
-
-struct PrecisionRow {
-  Precision precision;
-  const char* name;
-  // What `verify` allows, relative to the largest element of a tensor: 1e-3 for sums in another
-  // order, and 32 times the relative error of a rounded factor, which errors of many products, some
-  // layers and steps stay below.
-  double tolerance;
-  const char* description;
-};
-
-// THE table of precisions, in the order of the enumeration.
-inline constexpr PrecisionRow kPrecisions[] = {
-    {Precision::kFloat32, "float32", 1e-3, "factors as they are"},
-    {Precision::kTf32, "tf32", 1e-3 + 32.0 / (1 << 11), "10 bits of fraction, float32's range"},
-    {Precision::kFloat16, "float16", 1e-3 + 32.0 / (1 << 11),
-     "10 bits of fraction; each operand scaled by a power of two of its own"},
-    {Precision::kBfloat16, "bfloat16", 1e-3 + 32.0 / (1 << 8),
-     "7 bits of fraction, float32's range"},
-};
-
-constexpr const PrecisionRow& RowOf(Precision precision) {
-  return kPrecisions[static_cast<size_t>(precision)];
-}
-
-constexpr std::optional<Precision> PrecisionNamed(std::string_view name) {
-  for (const PrecisionRow& row : kPrecisions) {
-    if (name == row.name) return row.precision;
-  }
-  return std::nullopt;
-}
 
 // A usage error for a backend that computes in float32 only.
 inline absl::Status CheckFloat32(Precision precision, const char* backend) {

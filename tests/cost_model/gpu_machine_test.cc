@@ -73,6 +73,27 @@ TEST(GpuMachineTest, GpusOfOneKindAreOneClassOnPcieLinks) {
   EXPECT_EQ(machine->classes[0].hardware, HardwareText(Gpu(0), "580.159.03"));
 }
 
+TEST(GpuMachineTest, ReducedPrecisionsHaveTheRatesOfTensorCores) {
+  const auto rates = [](const char* name, int major, int minor) {
+    GpuHost host = Gpus(1);
+    host.gpus[0].name = name;
+    host.gpus[0].major = major;
+    host.gpus[0].minor = minor;
+    return MachineOf(host, {})->classes[0].precision_rates;
+  };
+  const auto hopper = rates("NVIDIA H200", 9, 0);
+  ASSERT_EQ(hopper.size(), 3u);
+  // H200's data sheet, at 1830 MHz and without sparsity: 494 TFLOP/s in TF32, twice that in 16
+  // bits.
+  EXPECT_NEAR(hopper[0].matrix_flops, 0.75 * 494e12 * 1980 / 1830, 2e12);
+  EXPECT_EQ(hopper[1].matrix_flops, 2 * hopper[0].matrix_flops);
+  EXPECT_EQ(hopper[2], (PrecisionRate{Precision::kBfloat16, hopper[1].matrix_flops}));
+  EXPECT_EQ(rates("Tesla V100", 7, 0).size(), 1u);
+  EXPECT_EQ(rates("Tesla P100", 6, 0).size(), 0u);
+  EXPECT_EQ(rates("NVIDIA A40", 8, 6)[0].matrix_flops,
+            2 * rates("NVIDIA GeForce RTX 3090", 8, 6)[0].matrix_flops);
+}
+
 TEST(GpuMachineTest, FingerprintsHaveClocksDriverAndBackend) {
   const auto machine = MachineOf(Gpus(2), {.gpus = 1});
   ASSERT_TRUE(machine.ok()) << machine.status();

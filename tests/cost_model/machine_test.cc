@@ -28,6 +28,21 @@ TEST(MachinesTest, EveryNamedMachineIsValidAndSurvivesItsFile) {
   }
 }
 
+TEST(MachinesTest, RatesOfPrecisionsSurviveTheFile) {
+  Machine machine = FindMachine("p100-4x4").value();
+  machine.classes[0].precision_rates = {{Precision::kFloat16, 2e13}, {Precision::kTf32, 1e13}};
+  const auto again = ParseMachine(MachineText(machine), "text");
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(*again, machine);
+  DeviceClass priced = machine.classes[0];
+  PriceIn(Precision::kFloat16, priced);
+  EXPECT_EQ(priced.matrix_flops, 2e13);
+  priced = machine.classes[0];
+  PriceIn(Precision::kBfloat16, priced);  // without a rate: as float32
+  EXPECT_EQ(priced.matrix_flops, machine.classes[0].matrix_flops);
+  EXPECT_EQ(priced.precision, Precision::kBfloat16);
+}
+
 TEST(MachinesTest, ClustersHaveTheirSizesAndLinks) {
   const Machine p100 = FindMachine("p100-4x4").value();
   EXPECT_EQ(p100.topology.size(), 16);
@@ -67,6 +82,14 @@ TEST(MachineTest, BadFilesAreInvalidArguments) {
       {absl::StrReplaceAll(good, {{"matrix_flops: 2000000000000", "matrix_flops: -1"}}), "above 0"},
       {absl::StrReplaceAll(good, {{"kind: CPU", ""}}), "no kind"},
       {absl::StrReplaceAll(good, {{"125000000", "99999999999999999999"}}), "m.textproto:"},
+      {absl::StrReplaceAll(good, {{"device_classes {",
+                                   "device_classes { precision_rates { "
+                                   "precision: \"half\" matrix_flops: 1 }"}}),
+       "precision 'half'"},
+      {absl::StrReplaceAll(good, {{"device_classes {",
+                                   "device_classes { precision_rates { "
+                                   "precision: \"tf32\" }"}}),
+       "tf32 has matrix_flops 0"},
       {good + "nonsense: 1", "nonsense"},
       {good + good, "multiple times"},
       {std::string("\x00\xff\x12", 3), "m.textproto:1:"},
