@@ -104,14 +104,16 @@ std::optional<FittedLine> FitLine(std::span<const FitPoint> points) {
   return fitted;
 }
 
-MeasuredRates RatesFrom(std::span<const ProfileRecord> records) {
+MeasuredRates RatesFrom(std::span<const ProfileRecord> records, Precision precision) {
   MeasuredRates rates;
   Points lines, collectives;
   for (const ProfileRecord& record : records) {
     const FitPoint point{1, static_cast<double>(record.bytes), MedianOf(record)};
     switch (record.kind) {
       case RecordKind::kKernel:
-        AddKernel(record, rates);
+        if (record.work.multiply_adds == 0 || PrecisionOf(record) == precision) {
+          AddKernel(record, rates);
+        }
         break;
       case RecordKind::kMove:
         // Runs are in elements: of floats, at least a quarter of the payload in one run.

@@ -72,7 +72,7 @@ std::optional<TaskCost> InterpolatedCost::KernelCost(const KernelSignature& sign
   const Profile* profile = profiles_[device.index()].get();
   if (profile == nullptr) return std::nullopt;
   const DeviceClass& device_class = machine_->ClassOf(device);
-  const ProfileRecord wanted = RecordOf(signature);
+  const ProfileRecord wanted = RecordOf(signature, device_class.precision);
   Neighbors neighbors;
   for (const ProfilePoint& point : profile->Family(wanted.family)) {
     const double distance = Octaves(Operations(point.work), Operations(wanted.work)) +

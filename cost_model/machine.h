@@ -23,7 +23,8 @@ struct Line {
   friend bool operator==(const Line&, const Line&) = default;
 };
 
-// How fast the devices of one class are, each while all devices of the machine are busy.
+// How fast products are whose factors are of another precision, as DeviceClass::matrix_flops says
+// it of float32.
 struct PrecisionRate {
   Precision precision = Precision::kTf32;
   double matrix_flops = 0;
@@ -31,6 +32,7 @@ struct PrecisionRate {
   friend bool operator==(const PrecisionRate&, const PrecisionRate&) = default;
 };
 
+// How fast the devices of one class are, each while all devices of the machine are busy.
 struct DeviceClass {
   std::string name;
   std::string description;  // for people

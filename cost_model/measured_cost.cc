@@ -24,7 +24,8 @@ MeasuredCost::MeasuredCost(std::shared_ptr<const Machine> machine, DeviceProfile
 std::optional<TaskCost> MeasuredCost::KernelCost(const KernelSignature& signature,
                                                  DeviceId device) const {
   const Profile* profile = profiles_[device.index()].get();
-  return profile == nullptr ? std::nullopt : CostOf(profile->Find(signature));
+  return profile == nullptr ? std::nullopt
+                            : CostOf(profile->Find(signature, machine_->ClassOf(device).precision));
 }
 
 std::optional<TaskCost> MeasuredCost::MoveCost(const MoveSignature& signature,

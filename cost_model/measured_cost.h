@@ -12,7 +12,8 @@ namespace partita {
 // For each device of a machine what was measured on it; null where nothing was.
 using DeviceProfiles = std::vector<std::shared_ptr<const Profile>>;
 
-// Tasks that were measured, exactly as asked for. Collectives: where all devices of the group are
+// Tasks that were measured, exactly as asked for, kernels in the precision of the device's class.
+// Collectives: where all devices of the group are
 // of one node and class, by the profile of the first; transfers likewise.
 class MeasuredCost : public CostModel {
  public:

@@ -11,6 +11,7 @@
 #include "absl/strings/string_view.h"
 #include "cost_model/cost_model.h"
 #include "cost_model/machine.h"
+#include "graph/precision.h"
 #include "graph/task/kernel_signature.h"
 
 namespace partita {
@@ -70,15 +71,21 @@ struct ProfileRecord {
   }
 };
 
-// Records of tasks, without samples: the measurer adds samples_ns and what follows it.
-ProfileRecord RecordOf(const KernelSignature& signature);
+// Records of tasks, without samples: the measurer adds samples_ns and what follows it. Signature
+// and family of a kernel with products end in its precision, unless that is float32: "
+// precision=tf32". Kernels without products are the same in each.
+ProfileRecord RecordOf(const KernelSignature& signature, Precision precision = Precision::kFloat32);
 ProfileRecord RecordOf(const MoveSignature& signature);
 ProfileRecord RecordOf(const CollectiveCall& call);
 // Devices are renamed by order of first appearance: who they are does not matter within a node.
 ProfileRecord RecordOf(std::span<const TransferCall> group);
 ProfileRecord RecordOfStep(int64_t tasks);
 
+// The precision that its signature names; float32 where it names none.
+Precision PrecisionOf(const ProfileRecord& record);
+
 // The keys alone.
+std::string KeyOf(const KernelSignature& signature, Precision precision);
 std::string KeyOf(const CollectiveCall& call);
 std::string KeyOf(std::span<const TransferCall> group);
 
@@ -113,7 +120,10 @@ class Profile {
 
   // By canonical text; null where it was not measured.
   const Timing* Find(absl::string_view signature) const;
-  const Timing* Find(const KernelSignature& signature) const { return Find(ToString(signature)); }
+  const Timing* Find(const KernelSignature& signature,
+                     Precision precision = Precision::kFloat32) const {
+    return Find(KeyOf(signature, precision));
+  }
   // In ascending order of (bytes, run, key).
   std::span<const ProfilePoint> Family(absl::string_view family) const;
 

@@ -21,7 +21,7 @@ constexpr char kSchema[] = R"(
     UNIQUE (hardware, configuration));
   CREATE TABLE record (
     device INTEGER NOT NULL REFERENCES device (id),
-    signature TEXT NOT NULL,
+    signature TEXT NOT NULL,           -- of products not in float32 it ends in " precision=NAME"
     kind INTEGER NOT NULL,             -- 0 kernel, 1 move, 2 collective, 3 exchange, 4 step
     family TEXT NOT NULL,
     variant TEXT NOT NULL,

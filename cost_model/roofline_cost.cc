@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "cost_model/casts.h"
+
 namespace partita {
 namespace {
 
@@ -67,9 +69,13 @@ RooflineCost::RooflineCost(std::shared_ptr<const Machine> machine) : machine_(st
 
 std::optional<TaskCost> RooflineCost::KernelCost(const KernelSignature& signature,
                                                  DeviceId device) const {
-  return CostOfSeconds(RooflineSeconds(machine_->ClassOf(device), WorkOf(signature),
-                                       MinimumBytes(signature), EfficiencyOf(signature)),
-                       CostSource::kRoofline, kSpread);
+  const DeviceClass& device_class = machine_->ClassOf(device);
+  const Casts casts = CastsOf(signature, device_class.precision);
+  const double seconds =
+      RooflineSeconds(device_class, WorkOf(signature), MinimumBytes(signature) + casts.bytes,
+                      EfficiencyOf(signature)) +
+      static_cast<double>(casts.kernels) * device_class.kernel_overhead_ns * 1e-9;
+  return CostOfSeconds(seconds, CostSource::kRoofline, kSpread);
 }
 
 std::optional<TaskCost> RooflineCost::MoveCost(const MoveSignature& signature,

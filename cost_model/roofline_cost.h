@@ -32,8 +32,8 @@ double RooflineSeconds(const DeviceClass& device, Work work, int64_t bytes, doub
 double MoveSeconds(const DeviceClass& device, MoveSignature::Kind kind, int64_t bytes,
                    int64_t run_bytes);
 
-// Kernels and moves from the figures of the device's class. Knows all of them, and nothing of
-// collectives and transfers.
+// Kernels and moves from the figures of the device's class, casts to its precision included. Knows
+// all of them, and nothing of collectives and transfers.
 class RooflineCost : public CostModel {
  public:
   explicit RooflineCost(std::shared_ptr<const Machine> machine);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "graph/support/status_macros.h"
 #include "graph/task/buffer_assignment.h"
 #include "runtime/comm/communicators.h"
@@ -76,13 +77,19 @@ absl::StatusOr<std::vector<PlacedDevice>> VirtualDevicesOf(
   return devices;
 }
 
+absl::Status CheckPrecision(Precision precision, const DeviceTopology& topology,
+                            std::span<const BackendOfClass> choices) {
+  std::set<std::string> backends;
+  for (const Device& device : topology.devices()) backends.insert(BackendOf(device, choices));
+  const auto has = [&](const std::string& name) { return HasPrecision(name, precision); };
+  if (std::any_of(backends.begin(), backends.end(), has)) return absl::OkStatus();
+  return CheckFloat32(precision, absl::StrJoin(backends, " or ").c_str());
+}
+
 void SetPrecision(Precision precision, std::vector<PlacedDevice>& devices) {
-  const auto is_gpu = [](const PlacedDevice& device) {
-    return device.backend != nullptr && !device.backend->RunsOnHost();
-  };
-  const bool any = std::any_of(devices.begin(), devices.end(), is_gpu);
   for (PlacedDevice& device : devices) {
-    if (!any || is_gpu(device)) device.spec.precision = precision;
+    if (device.backend == nullptr || !HasPrecision(device.backend->name(), precision)) continue;
+    device.spec.precision = precision;
   }
 }
 

@@ -50,7 +50,10 @@ std::vector<PlacedDevice> VirtualDevices(std::shared_ptr<const Backend> backend,
 // Virtual devices for those of a topology; classes without a choice are of the reference backend.
 absl::StatusOr<std::vector<PlacedDevice>> VirtualDevicesOf(const DeviceTopology& topology,
                                                            std::span<const BackendOfClass> choices);
-// Has the GPUs of this process compute so; all its devices where there is none.
+// A usage error unless some device of the topology, this process's or not, computes so.
+absl::Status CheckPrecision(Precision precision, const DeviceTopology& topology,
+                            std::span<const BackendOfClass> choices);
+// Has the devices of this process compute so whose backends can; the others stay with float32.
 void SetPrecision(Precision precision, std::vector<PlacedDevice>& devices);
 // The communicator between devices of one process: nccl between several GPUs where its library is
 // found, inproc between cores, else streams.

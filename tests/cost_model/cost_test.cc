@@ -417,5 +417,48 @@ TEST(SyntheticTest, IsTheSameEverywhere) {
   EXPECT_EQ(SyntheticSamples(ConvForward(64), machine->classes[0])[2], cost.time.value());
 }
 
+// A class of which products with factors of 16 bits are eight times as fast.
+std::shared_ptr<const Machine> PricedIn(Precision precision) {
+  Machine machine = FindMachine("p100-4x4", 1).value();
+  DeviceClass& p100 = machine.classes[0];
+  p100.precision_rates = {{Precision::kFloat16, 8 * p100.matrix_flops},
+                          {Precision::kBfloat16, 8 * p100.matrix_flops}};
+  PriceIn(precision, p100);
+  return std::make_shared<const Machine>(std::move(machine));
+}
+
+TEST(PrecisionTest, RooflineTakesTheRateAndAddsTheCasts) {
+  const auto time = [](const KernelSignature& signature, Precision precision) {
+    return Millis(RooflineCost(PricedIn(precision)).KernelCost(signature, DeviceId(0)));
+  };
+  // Large enough that its casts are little: 2 * 4096^3 operations.
+  const KernelSignature product = Linear(4096, 4096, 4096);
+  EXPECT_NEAR(time(product, Precision::kFloat32) / time(product, Precision::kBfloat16), 8, 0.5);
+  EXPECT_EQ(time(product, Precision::kTf32), time(product, Precision::kFloat32));
+  // A product with a vector is its traffic: factors are read and written once more.
+  const KernelSignature thin = Linear(1, 8192, 8192);
+  EXPECT_NEAR(time(thin, Precision::kBfloat16) / time(thin, Precision::kFloat32), 2, 0.1);
+  EXPECT_GT(time(thin, Precision::kFloat16), time(thin, Precision::kBfloat16));
+  EXPECT_EQ(time(ReluForward(1 << 20), Precision::kFloat16),
+            time(ReluForward(1 << 20), Precision::kFloat32));
+}
+
+TEST(PrecisionTest, MeasuredAndInterpolatedPricesAreThoseOfTheDevicesPrecision) {
+  ProfileRecord half = RecordOf(ConvForward(8), Precision::kFloat16);
+  half.samples_ns = {1000};
+  const std::vector<ProfileRecord> records = {Timed(ConvForward(8), 5000), half};
+  for (const auto& [precision, nanos] :
+       {std::pair(Precision::kFloat32, 5000), std::pair(Precision::kFloat16, 1000)}) {
+    const auto machine = PricedIn(precision);
+    const MeasuredCost measured(machine, OneProfile(*machine, records));
+    EXPECT_EQ(measured.KernelCost(ConvForward(8), DeviceId(0))->time, Nanos(nanos));
+    const InterpolatedCost interpolated(machine, OneProfile(*machine, records));
+    EXPECT_EQ(interpolated.KernelCost(ConvForward(8), DeviceId(0))->time, Nanos(nanos));
+  }
+  const auto machine = PricedIn(Precision::kBfloat16);
+  const MeasuredCost measured(machine, OneProfile(*machine, records));
+  EXPECT_FALSE(measured.KernelCost(ConvForward(8), DeviceId(0)).has_value());
+}
+
 }  // namespace
 }  // namespace partita

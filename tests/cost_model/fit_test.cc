@@ -90,5 +90,15 @@ TEST(FitTest, RatesOfRecordsPriceThoseRecords) {
   EXPECT_NEAR(static_cast<double>(reduce.time.value()), 8000 + 400'000 / 3.0, 200);
 }
 
+TEST(FitTest, ProductsCountInTheirOwnPrecisionOnly) {
+  const ProfileRecord records[] = {Timed(RecordOf(ConvForward(8)), 36e6),
+                                   Timed(RecordOf(ConvForward(8), Precision::kTf32), 9e6),
+                                   Timed(RecordOf(ReluForward(8)), 700)};
+  const MeasuredRates plain = RatesFrom(records), tf32 = RatesFrom(records, Precision::kTf32);
+  EXPECT_NEAR(*tf32.matrix_flops / *plain.matrix_flops, 4, 1e-6);
+  EXPECT_EQ(tf32.kernel_overhead_ns, 700);
+  EXPECT_FALSE(RatesFrom(records, Precision::kFloat16).matrix_flops.has_value());
+}
+
 }  // namespace
 }  // namespace partita

@@ -317,5 +317,33 @@ TEST_F(ProfileDbTest, ClassesOfAMachineHaveProfilesOfTheirOwn) {
             absl::StatusCode::kFailedPrecondition);
 }
 
+TEST(ProfileRecordTest, OnlyProductsAreKeyedByPrecision) {
+  const ProfileRecord plain = RecordOf(ConvForward(8)),
+                      tf32 = RecordOf(ConvForward(8), Precision::kTf32);
+  EXPECT_EQ(plain.signature, ToString(ConvForward(8)));
+  EXPECT_EQ(tf32.signature, plain.signature + " precision=tf32");
+  EXPECT_NE(tf32.family, plain.family);
+  EXPECT_EQ(RecordOf(ReluForward(8), Precision::kTf32).signature, ToString(ReluForward(8)));
+  EXPECT_EQ(RecordOf(ReluForward(8), Precision::kTf32).family, RecordOf(ReluForward(8)).family);
+  for (const PrecisionRow& row : kPrecisions) {
+    EXPECT_EQ(PrecisionOf(RecordOf(ConvForward(8), row.precision)), row.precision);
+  }
+}
+
+// Databases from before there were precisions hold the first of these records only.
+TEST_F(ProfileDbTest, ARecordWithoutAPrecisionIsOfFloat32) {
+  ProfileDb db = Create();
+  ASSERT_TRUE(db.Insert(kHere, std::vector{Sampled(RecordOf(ConvForward(8)), {500})}).ok());
+  const Profile before = db.Load(kHere).value();
+  EXPECT_EQ(before.Find(ConvForward(8))->median_ns, 500);
+  EXPECT_EQ(before.Find(ConvForward(8), Precision::kFloat16), nullptr);
+  ASSERT_TRUE(
+      db.Insert(kHere, std::vector{Sampled(RecordOf(ConvForward(8), Precision::kFloat16), {100})})
+          .ok());
+  const Profile both = db.Load(kHere).value();
+  EXPECT_EQ(both.Find(ConvForward(8))->median_ns, 500);
+  EXPECT_EQ(both.Find(ConvForward(8), Precision::kFloat16)->median_ns, 100);
+}
+
 }  // namespace
 }  // namespace partita

@@ -113,6 +113,15 @@ void AddBackendFlag(CLI::App& verb, std::vector<BackendOfClass>& backends,
       }));
 }
 
+void AddPrecisionFlag(CLI::App& verb, std::optional<Precision>& precision,
+                      const std::string& description) {
+  verb.add_option_function<std::string>(
+          "--precision",
+          [&precision](const std::string& name) { precision = PrecisionNamed(name); }, description)
+      ->type_name("NAME")
+      ->check(NameOf("precision", NamesOf(kPrecisions)));
+}
+
 std::string UnknownClassIn(std::span<const BackendOfClass> backends,
                            const DeviceTopology& topology) {
   std::set<std::string> classes;

@@ -3,10 +3,12 @@
 #include <CLI/CLI.hpp>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "graph/precision.h"
 #include "runtime/train/executor_setup.h"
 
 namespace partita {
@@ -38,6 +40,9 @@ std::vector<std::string> NamesOf(const Table& table) {
 // --backend [CLASS=]NAME, once or several times.
 void AddBackendFlag(CLI::App& verb, std::vector<BackendOfClass>& backends,
                     const std::string& description);
+// --precision NAME; `precision` stays as it is where it is not given.
+void AddPrecisionFlag(CLI::App& verb, std::optional<Precision>& precision,
+                      const std::string& description);
 // What is wrong where one of them names a class that no device has; empty otherwise.
 std::string UnknownClassIn(std::span<const BackendOfClass> backends,
                            const DeviceTopology& topology);

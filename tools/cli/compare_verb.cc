@@ -79,6 +79,7 @@ class CompareRun {
     row.name = name;
     if (outcome.ok()) {
       outcome->plan.model = model_.label;
+      outcome->plan.precision = priced_.precision;
       RETURN_IF_ERROR(EndRow(name, *outcome));
       row.plan = std::move(outcome->plan);
       row.evaluation = outcome->step.evaluation;
@@ -146,7 +147,10 @@ class CompareRun {
     }
     ShowProgress("measuring all plans in turn");
     InterleavedMeasurement measurement(model_.graph, std::move(plans),
-                                       {.backends = flags_.machine.backends}, &g_interrupted);
+                                       {.backends = flags_.machine.backends,
+                                        .precision = priced_.precision,
+                                        .profile = flags_.machine.profile},
+                                       &g_interrupted);
     RETURN_IF_ERROR(measurement.Rounds(flags_.steps));
     const std::vector<std::optional<Nanos>> times = measurement.Medians();
     size_t next = 0;
@@ -234,6 +238,7 @@ class CompareRun {
                    {"batch", model_.label.batch},
                    {"machine", priced_.machine->name},
                    {"devices", priced_.machine->topology.size()},
+                   {"precision", RowOf(priced_.precision).name},
                    {"verified", flags_.verify ? (flags_.quick ? "quick" : "full") : "no"},
                    {"interrupted", g_interrupted.load()},
                    {"strategies", list}};

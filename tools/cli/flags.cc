@@ -21,7 +21,8 @@ void AddModelFlags(CLI::App& verb, ModelRequest& request) {
   verb.add_flag("--freeze_bn", request.freeze_batch_norm, "keep batch normalisation's statistics");
 }
 
-void AddMachineFlags(CLI::App& verb, MachineRequest& request, const std::string& standard) {
+void AddMachineFlags(CLI::App& verb, MachineRequest& request, const std::string& standard,
+                     const std::string& precision) {
   verb.add_option("--machine", request.machine,
                   "a name (partita list machines) or a file; default " + standard)
       ->check(MachineName());
@@ -30,6 +31,10 @@ void AddMachineFlags(CLI::App& verb, MachineRequest& request, const std::string&
   verb.add_option("--profile", request.profile, "profile database");
   AddBackendFlag(verb, request.backends,
                  "that runs the devices of a class, or all; default cuda for GPUs, cpu for cores");
+  AddPrecisionFlag(verb, request.precision,
+                   "of products on the devices that have it: float32, tf32, float16, bfloat16; "
+                   "default " +
+                       precision);
   verb.add_flag("--foreign_profile", request.foreign_profile, "use records of another machine");
 }
 

@@ -71,6 +71,7 @@ void Describe(const PricedMachine& priced, const TrainingModel& model, const Pla
                  {"batch", model.label.batch},
                  {"machine", priced.machine->name},
                  {"devices", priced.machine->topology.size()},
+                 {"precision", RowOf(outcome.plan.precision).name},
                  {"predicted_ms", predicted},
                  {"baseline_ms", outcome.baseline.has_value() ? Json(baseline) : Json(nullptr)},
                  {"origin", outcome.search.origin},
@@ -121,6 +122,7 @@ absl::StatusOr<Answer> RunPlan(const PlanFlags& flags, Stages* stages) {
   outcome.plan.model = model.label;
   outcome.plan.provenance.program_version = kVersion;
   outcome.plan.provenance.machine = flags.machine.machine;
+  outcome.plan.precision = priced.precision;
   RETURN_IF_ERROR(EndPlanning(stages, model.graph, outcome));
   RETURN_IF_ERROR(WritePlanFile(outcome.plan, model.graph, path));
   RETURN_IF_ERROR(EndLowering(stages, model.graph, outcome, SizesOn(priced)));

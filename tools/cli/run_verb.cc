@@ -17,6 +17,7 @@
 #include "tools/version.h"
 #include "tools/workflow/launching.h"
 #include "tools/workflow/output_path.h"
+#include "tools/workflow/plan_precision.h"
 #include "tools/workflow/ranks.h"
 #include "tools/workflow/running.h"
 
@@ -24,7 +25,8 @@ namespace partita {
 namespace {
 
 struct RunFlags {
-  std::string plan, model, data_cache = "none", precision = "float32";
+  std::string plan, model, data_cache = "none";
+  std::optional<Precision> precision;
   RunRequest request;
   StageFlags stages;
 };
@@ -112,7 +114,8 @@ absl::Status CheckSameRun(const RunFlags& flags, Ranks& ranks) {
       "--data ", r.data, " --eval_data ", r.eval_data, " --eval_every ", r.eval_every, " --steps ",
       r.steps, " --epochs ", r.epochs, " --lr ", r.learning_rate, " --momentum ", r.momentum,
       " --weight_decay ", r.weight_decay, " --init_seed ", r.init_seed.value_or(0), " --precision ",
-      flags.precision, " --save ", r.save, " --load ", r.load, " --resume ", r.resume);
+      flags.precision.has_value() ? RowOf(*flags.precision).name : "the plan's", " --save ", r.save,
+      " --load ", r.load, " --resume ", r.resume);
   absl::StrAppend(&options, " --communicator ", r.communicator);
   for (const BackendOfClass& choice : r.backends) {
     absl::StrAppend(&options, " --backend ", choice.device_class, "=", choice.backend);
@@ -120,6 +123,19 @@ absl::Status CheckSameRun(const RunFlags& flags, Ranks& ranks) {
   return ranks.CheckSame({{"program version", kVersion},
                           {"plan", absl::StrCat(absl::Hex(FingerprintOf(plan)))},
                           {"options", options}});
+}
+
+// One rank tells people what there is to know about it.
+absl::Status SetPrecision(const Plan& plan, RunFlags& flags) {
+  RunRequest& r = flags.request;
+  const std::vector<BackendOfClass> on_gpu = {{"", "cuda"}};
+  ASSIGN_OR_RETURN(
+      const PlanPrecision precision,
+      PrecisionFor(plan, flags.precision, r.virtual_devices > 0 ? on_gpu : r.backends));
+  r.precision = precision.precision;
+  if (r.ranks != nullptr && !r.ranks->speaks()) return absl::OkStatus();
+  for (const std::string& note : precision.notes) std::cerr << "note: " << note << "\n";
+  return absl::OkStatus();
 }
 
 absl::StatusOr<Answer> RunTraining(RunFlags& flags, Stages* stages) {
@@ -144,7 +160,7 @@ absl::StatusOr<Answer> RunTraining(RunFlags& flags, Stages* stages) {
   answer.usage_error = UnknownClassIn(flags.request.backends, loaded.plan.topology);
   if (!answer.usage_error.empty()) return answer;
   flags.request.stop = &g_interrupted;
-  flags.request.precision = *PrecisionNamed(flags.precision);
+  RETURN_IF_ERROR(SetPrecision(loaded.plan, flags));
   flags.request.cache_in_memory = flags.data_cache == "memory";
   SkippedSamples skipped;
   if (ranks == nullptr || ranks->speaks()) Report(flags.request, skipped);
@@ -153,7 +169,8 @@ absl::StatusOr<Answer> RunTraining(RunFlags& flags, Stages* stages) {
   RETURN_IF_ERROR(result.status());
   const RunOutcome& outcome = *result;
   if (!outcome.status.ok() && !absl::IsCancelled(outcome.status)) return outcome.status;
-  answer.json = {{"losses", outcome.metrics.losses()},
+  answer.json = {{"precision", RowOf(flags.request.precision).name},
+                 {"losses", outcome.metrics.losses()},
                  {"images_per_second", outcome.metrics.images_per_second()},
                  {"median_step_ms", static_cast<double>(outcome.metrics.median_step_ns()) / 1e6},
                  {"waiting_share", outcome.metrics.waiting_share()},
@@ -251,9 +268,9 @@ void AddRunVerb(CLI::App& app, VerbTable& verbs) {
       ->check(WholeNumber(1, 1024));
   verb->add_flag("--no_replay", r.no_replay,
                  "have the host enqueue every step anew, where a GPU could replay a CUDA graph");
-  verb->add_option("--precision", flags->precision,
-                   "of products and convolutions on GPUs; weights and sums stay float32")
-      ->check(NameOf("precision", NamesOf(kPrecisions)));
+  AddPrecisionFlag(*verb, flags->precision,
+                   "of products and convolutions on the devices that have it; weights and sums "
+                   "stay float32; default what the plan was priced in");
   verb->add_option("--profile", r.profile,
                    "profile database in which the fastest algorithms of GPUs are kept");
   verb->add_option("--hang_seconds", r.hang_seconds,

@@ -1,6 +1,7 @@
 #include "absl/strings/str_cat.h"
 #include "graph/support/file.h"
 #include "graph/support/status_macros.h"
+#include "graph/support/usage_error.h"
 #include "graph/task/planned_step.h"
 #include "graph/task/timeline.h"
 #include "planner/evaluator.h"
@@ -21,13 +22,19 @@ struct SimulateFlags {
 };
 
 // The machine that was asked for, otherwise the one that the plan was made for. Plans of other
-// makers do not say: then this host.
+// makers do not say: then this host. Likewise the precision.
 absl::StatusOr<PricedMachine> PriceMachineOf(const Plan& plan, MachineRequest request) {
   if (!request.devices.has_value()) request.devices = plan.topology.size();
   const bool is_plans = request.machine.empty();
   const std::string& own = plan.provenance.machine;
   if (is_plans) request.machine = own.empty() ? "local" : own;
+  const bool is_asked = request.precision.has_value();
+  if (!is_asked) request.precision = plan.precision;
   auto priced = PriceMachine(request);
+  if (!is_asked && IsUsageError(priced.status())) {
+    return UsageError(absl::StrCat("the plan was priced in ", RowOf(plan.precision).name, ": ",
+                                   priced.status().message(), ". Try --precision float32"));
+  }
   if (priced.ok() || !is_plans) return priced;
   return absl::Status(priced.status().code(),
                       absl::StrCat("the plan was made for machine '", request.machine,
@@ -50,6 +57,7 @@ absl::StatusOr<Answer> RunSimulate(const SimulateFlags& flags, Stages* stages) {
   RETURN_IF_ERROR(WriteFileAtomically(path, TimelineToJson(timeline)));
   Answer answer;
   answer.json = {{"machine", priced.machine->name},
+                 {"precision", RowOf(priced.precision).name},
                  {"predicted_ms", static_cast<double>(evaluated.evaluation.time.value()) / 1e6},
                  {"tasks", evaluated.evaluation.tasks},
                  {"timeline", path}};
@@ -68,7 +76,7 @@ void AddSimulateVerb(CLI::App& app, VerbTable& verbs) {
   verb->add_option("--model", flags->model, "where the model is, if it has moved")
       ->check(ModelName());
   flags->machine.machine.clear();
-  AddMachineFlags(*verb, flags->machine, "the plan's");
+  AddMachineFlags(*verb, flags->machine, "the plan's", "the plan's");
   verb->add_option("-o,--output", flags->output, "timeline file; default PLAN.timeline.json");
   AddStageFlags(*verb, flags->stages,
                 {Stage::kModel, Stage::kTrainingGraph, Stage::kStrategy, Stage::kTaskGraph,

@@ -51,9 +51,9 @@ void AddDoctorVerb(CLI::App& app, VerbTable& verbs);
 
 // Flags that several verbs share.
 void AddModelFlags(CLI::App& verb, ModelRequest& request);
-// `standard`: what the help says of --machine when it is not given.
-void AddMachineFlags(CLI::App& verb, MachineRequest& request,
-                     const std::string& standard = "local");
+// `standard`, `precision`: what the help says of --machine and --precision when they are not given.
+void AddMachineFlags(CLI::App& verb, MachineRequest& request, const std::string& standard = "local",
+                     const std::string& precision = "float32");
 struct SearchFlags {
   std::string search = "mcmc";
   int64_t evaluations = 2000;

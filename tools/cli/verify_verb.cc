@@ -6,6 +6,7 @@
 #include "tools/cli/checks.h"
 #include "tools/cli/staging.h"
 #include "tools/cli/verb.h"
+#include "tools/workflow/plan_precision.h"
 #include "tools/workflow/reference_verification.h"
 #include "tools/workflow/verification.h"
 
@@ -19,7 +20,7 @@ struct VerifyFlags {
   VerificationRequest request;
   ReferenceRequest reference;
   int virtual_devices = 0;
-  std::string precision = "float32";
+  std::optional<Precision> precision;
   StageFlags stages;
 };
 
@@ -52,8 +53,6 @@ absl::StatusOr<Answer> RunPlanCheck(const VerifyFlags& flags, Stages* stages) {
   request.memory_bytes = flags.memory_bytes.value_or(request.memory_bytes);
   ASSIGN_OR_RETURN(const LoadedPlan loaded, ReadPlan(flags.plan, flags.model, stages));
   request.stop = &g_interrupted;
-  request.precision = *PrecisionNamed(flags.precision);
-  request.tolerance = RowOf(request.precision).tolerance;
   Answer answer;
   if (flags.virtual_devices > 0) {
     request.backends = {{"", "cuda"}};
@@ -65,6 +64,12 @@ absl::StatusOr<Answer> RunPlanCheck(const VerifyFlags& flags, Stages* stages) {
   }
   answer.usage_error = UnknownClassIn(request.backends, loaded.plan.topology);
   if (!answer.usage_error.empty()) return answer;
+  std::vector<BackendOfClass> backends = {{"", "reference"}};
+  backends.insert(backends.end(), request.backends.begin(), request.backends.end());
+  ASSIGN_OR_RETURN(const PlanPrecision precision,
+                   PrecisionFor(loaded.plan, flags.precision, backends));
+  request.precision = precision.precision;
+  request.tolerance = RowOf(request.precision).tolerance;
   ShowProgress("running the plan and the serial model");
   ASSIGN_OR_RETURN(const VerificationResult result,
                    VerifyTrainingPlan(loaded.model, loaded.plan, request));
@@ -74,11 +79,15 @@ absl::StatusOr<Answer> RunPlanCheck(const VerifyFlags& flags, Stages* stages) {
                  {"steps_compared", result.steps_compared},
                  {"ring", result.ring_checked},
                  {"batch", result.batch},
+                 {"precision", RowOf(request.precision).name},
                  {"steps", request.steps},
                  {"max_abs_error", result.max_abs_error},
                  {"first_difference", TextOrNull(result.first_difference)}};
   answer.exit_code = ExitCodeOf(result);
-  answer.text = TextOf(result, request);
+  for (const std::string& note : precision.notes) {
+    absl::StrAppend(&answer.text, "note: ", note, "\n");
+  }
+  absl::StrAppend(&answer.text, TextOf(result, request));
   if (result.batch == 0) return answer;  // interrupted before anything was run
   absl::StrAppend(&answer.text, "run on ", loaded.plan.topology.size(),
                   " virtual devices of this host");
@@ -154,10 +163,11 @@ void AddVerifyVerb(CLI::App& app, VerbTable& verbs) {
   verb->add_option("--virtual_devices", flags->virtual_devices,
                    "run the float part of all N devices of the plan on this machine's first GPU")
       ->check(WholeNumber(1, 1024));
-  verb->add_option("--precision", flags->precision,
+  AddPrecisionFlag(*verb, flags->precision,
                    "of products and convolutions of the float part, on a GPU; each has its own "
-                   "tolerance")
-      ->check(NameOf("precision", NamesOf(kPrecisions)));
+                   "tolerance; default what the plan was priced in");
+  verb->add_option("--profile", flags->request.profile,
+                   "profile database in which the fastest algorithms of GPUs are kept");
   verb->add_option("--steps", flags->steps, "training steps; default 2, with --quick 1")
       ->check(WholeNumber(1, 1'000'000));
   verb->add_option("--memory", flags->memory_bytes,

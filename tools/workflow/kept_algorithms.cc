@@ -54,7 +54,8 @@ absl::StatusOr<Entries> Shared(const absl::StatusOr<Entries>& own, Ranks& ranks)
 absl::StatusOr<std::unique_ptr<KeptAlgorithms>> KeptAlgorithms::GiveTo(
     std::vector<PlacedDevice>& devices, const std::string& path, Ranks* ranks) {
   const auto measures = [](const PlacedDevice& device) {
-    return device.backend != nullptr && !device.backend->RunsOnHost();
+    return device.backend != nullptr && !device.backend->RunsOnHost() &&
+           device.spec.algorithms == nullptr;
   };
   absl::StatusOr<Entries> known = Entries();
   if (std::any_of(devices.begin(), devices.end(), measures)) known = Read(path);
@@ -67,6 +68,18 @@ absl::StatusOr<std::unique_ptr<KeptAlgorithms>> KeptAlgorithms::GiveTo(
     device.spec.measure_algorithms = ranks == nullptr;
   }
   return kept;
+}
+
+absl::StatusOr<KeptAlgorithms::WithExecutor> KeptAlgorithms::Open(const Graph& graph,
+                                                                  PlannedStep step,
+                                                                  ExecutorSetup& setup,
+                                                                  const std::string& path,
+                                                                  Ranks* ranks) {
+  WithExecutor opened;
+  ASSIGN_OR_RETURN(opened.algorithms, GiveTo(setup.devices, path, ranks));
+  ASSIGN_OR_RETURN(opened.executor, OpenExecutor(graph, std::move(step), setup));
+  if (ranks == nullptr) RETURN_IF_ERROR(opened.algorithms->Save());
+  return opened;
 }
 
 absl::Status KeptAlgorithms::Save() const {

@@ -26,13 +26,15 @@ absl::StatusOr<std::unique_ptr<MeasuredPlan>> MeasuredPlan::Open(const Graph& gr
   std::unique_ptr<MeasuredPlan> measured(new MeasuredPlan(graph));
   ExecutorSetup setup;
   ASSIGN_OR_RETURN(setup.devices, DevicesOf(plan.topology, options.backends));
+  SetPrecision(options.precision, setup.devices);
   setup.communicator = CommunicatorBetween(setup.devices);
   setup.hang_seconds = 300;
   setup.record_timeline = options.record_timeline;
   ASSIGN_OR_RETURN(PlannedStep step, BuildPlannedStep(graph, plan));
-  ASSIGN_OR_RETURN(measured->executor_, OpenExecutor(graph, std::move(step), setup));
+  ASSIGN_OR_RETURN(measured->opened_,
+                   KeptAlgorithms::Open(graph, std::move(step), setup, options.profile));
   ASSIGN_OR_RETURN(const TrainingState state, InitialState(graph, 1));
-  RETURN_IF_ERROR(WriteValues(graph, state, *measured->executor_));
+  RETURN_IF_ERROR(WriteValues(graph, state, *measured->opened_.executor));
   measured->input_.resize(static_cast<size_t>(Volume(graph.tensor(graph.input()).type.shape)));
   for (size_t i = 0; i < measured->input_.size(); ++i) {
     measured->input_[i] = 2 * UnitFloat(static_cast<uint32_t>(Mix64(i))) - 1;
@@ -51,14 +53,14 @@ absl::StatusOr<StepResult> MeasuredPlan::Step() {
   StepArguments arguments;
   arguments.step = step_++;
   arguments.learning_rate = 1e-4;
-  return executor_->Step({DType::kFloat32, input_.data()}, {DType::kInt32, labels_.data()},
-                         arguments);
+  return opened_.executor->Step({DType::kFloat32, input_.data()}, {DType::kInt32, labels_.data()},
+                                arguments);
 }
 
 Bytes MeasuredPlan::LargestAllocation() const {
   Bytes largest;
-  for (int d = 0; d < executor_->program().tasks.devices(); ++d) {
-    largest = std::max(largest, executor_->AllocatedBytes(DeviceId(d)));
+  for (int d = 0; d < tasks().devices(); ++d) {
+    largest = std::max(largest, Allocated(DeviceId(d)));
   }
   return largest;
 }

@@ -4,18 +4,22 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "graph/graph.h"
 #include "graph/parallel/plan.h"
 #include "runtime/executor/executor.h"
+#include "tools/workflow/kept_algorithms.h"
 #include "tools/workflow/priced_machine.h"
 
 namespace partita {
 
 struct MeasuringOptions {
-  std::vector<BackendOfClass> backends;  // as DevicesOf takes them
+  std::vector<BackendOfClass> backends;        // as DevicesOf takes them
+  Precision precision = Precision::kFloat32;   // of the devices that have it
+  std::string profile = "partita.profile.db";  // with the algorithms that are fast on GPUs
   bool record_timeline = false;
 };
 
@@ -28,16 +32,16 @@ class MeasuredPlan {
 
   // One step: its wall time, and with `record_timeline` when each task ran.
   absl::StatusOr<StepResult> Step();
-  const TaskGraph& tasks() const { return executor_->program().tasks; }
-  Bytes Allocated(DeviceId device) const { return executor_->AllocatedBytes(device); }
+  const TaskGraph& tasks() const { return opened_.executor->program().tasks; }
+  Bytes Allocated(DeviceId device) const { return opened_.executor->AllocatedBytes(device); }
   // The largest number of bytes allocated on a device.
   Bytes LargestAllocation() const;
-  std::vector<Bytes> BytesReceived() const { return executor_->BytesReceived(); }
+  std::vector<Bytes> BytesReceived() const { return opened_.executor->BytesReceived(); }
 
  private:
   MeasuredPlan(const Graph& graph) : graph_(graph) {}
   const Graph& graph_;
-  std::unique_ptr<Executor> executor_;
+  KeptAlgorithms::WithExecutor opened_;
   std::vector<float> input_;
   std::vector<int32_t> labels_;
   int64_t step_ = 0;

@@ -1,13 +1,16 @@
 #include "tools/workflow/priced_machine.h"
 
 #include <algorithm>
+#include <utility>
 
+#include "cost_model/casts.h"
 #include "cost_model/discovery.h"
 #include "cost_model/fit.h"
 #include "cost_model/gpu_machine.h"
 #include "cost_model/machines.h"
 #include "cost_model/profile_db.h"
 #include "graph/support/status_macros.h"
+#include "runtime/backend/backends.h"
 #include "runtime/backend/gpus.h"
 
 namespace partita {
@@ -21,19 +24,21 @@ PartitionChoices DefaultChoices(const PricedMachine& priced) {
 }
 
 MemorySizes SizesOn(const PricedMachine& priced) {
-  std::vector<std::shared_ptr<const Profile>> known;  // one for each class
-  for (const auto& profile : priced.profiles) {
-    if (profile == nullptr || std::find(known.begin(), known.end(), profile) != known.end()) {
-      continue;
-    }
-    known.push_back(profile);
+  using ClassSizes = std::pair<std::shared_ptr<const Profile>, Precision>;
+  std::vector<ClassSizes> classes;
+  for (const std::vector<DeviceId>& devices : DevicesByClass(priced.machine->topology)) {
+    ClassSizes sizes{nullptr, priced.machine->ClassOf(devices[0]).precision};
+    if (!priced.profiles.empty()) sizes.first = priced.profiles[devices[0].index()];
+    if (sizes != ClassSizes(nullptr, Precision::kFloat32)) classes.push_back(std::move(sizes));
   }
-  if (known.empty()) return {};
-  return {nullptr, [known](const KernelSignature& signature) {
+  if (classes.empty()) return {};
+  return {nullptr, [classes](const KernelSignature& signature) {
             int64_t most = 0;
-            for (const auto& profile : known) {
-              const Timing* timing = profile->Find(signature);
-              if (timing != nullptr) most = std::max(most, timing->scratch_bytes);
+            for (const auto& [profile, precision] : classes) {
+              const Timing* timing =
+                  profile == nullptr ? nullptr : profile->Find(signature, precision);
+              most = std::max(most, timing == nullptr ? CastsOf(signature, precision).scratch_bytes
+                                                      : timing->scratch_bytes);
             }
             return most;
           }};
@@ -81,8 +86,9 @@ absl::StatusOr<Machine> WithMeasuredRates(const PricedMachine& priced, const Pro
   for (const std::vector<DeviceId>& devices : DevicesByClass(priced.machine->topology)) {
     ASSIGN_OR_RETURN(const auto records, db.Records(priced.FingerprintOf(devices[0])));
     if (records.empty()) continue;
-    ASSIGN_OR_RETURN(machine, ApplyRates(std::move(machine), priced.device(devices[0]).device_class,
-                                         RatesFrom(records)));
+    ASSIGN_OR_RETURN(machine,
+                     ApplyRates(std::move(machine), priced.device(devices[0]).device_class,
+                                RatesFrom(records, machine.ClassOf(devices[0]).precision)));
   }
   return machine;
 }
@@ -106,12 +112,27 @@ absl::Status LoadRecords(const MachineRequest& request, PricedMachine& priced,
   return absl::OkStatus();
 }
 
+absl::Status PriceIn(Precision precision, std::span<const BackendOfClass> backends,
+                     Machine& machine) {
+  RETURN_IF_ERROR(CheckPrecision(precision, machine.topology, backends));
+  for (const std::vector<DeviceId>& devices : DevicesByClass(machine.topology)) {
+    const Device& device = machine.topology.device(devices[0]);
+    if (!HasPrecision(BackendOf(device, backends), precision)) continue;
+    for (DeviceClass& one : machine.classes) {
+      if (one.name == device.device_class) PriceIn(precision, one);
+    }
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<PricedMachine> PriceMachine(const MachineRequest& request) {
   PricedMachine priced;
   priced.backends = request.backends;
+  priced.precision = request.precision.value_or(Precision::kFloat32);
   ASSIGN_OR_RETURN(Machine machine, FindMachine(request.machine, request.devices));
+  RETURN_IF_ERROR(PriceIn(priced.precision, request.backends, machine));
   ASSIGN_OR_RETURN(priced.is_local, IsThisHost(machine, request.machine));
   priced.machine = std::make_shared<const Machine>(std::move(machine));
   DeviceProfiles alone;

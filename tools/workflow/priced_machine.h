@@ -23,6 +23,9 @@ struct MachineRequest {
   std::string profile = "partita.profile.db";
   bool foreign_profile = false;          // use another machine's records
   std::vector<BackendOfClass> backends;  // as DevicesOf takes them
+  // Of the classes whose backends have it; the others are priced, and run, in float32. Absent: all
+  // are.
+  std::optional<Precision> precision;
 };
 
 // A machine with what its tasks cost.
@@ -34,7 +37,8 @@ struct PricedMachine {
   bool is_local = false;
   size_t records = 0;  // measured tasks known
   DeviceProfiles profiles;
-  std::vector<BackendOfClass> backends;  // as asked for
+  std::vector<BackendOfClass> backends;       // as asked for
+  Precision precision = Precision::kFloat32;  // as asked for
 
   const Device& device(DeviceId id) const { return machine->topology.device(id); }
   // What its records are of.
@@ -49,10 +53,12 @@ std::vector<std::vector<DeviceId>> DevicesByClass(const DeviceTopology& topology
 // What a task graph for the machine should look like.
 PartitionChoices DefaultChoices(const PricedMachine& priced);
 
-// What kernels and buffers take on it beyond their elements, as far as the profile knows.
+// What kernels and buffers take on it beyond their elements, as far as the profile knows; kernels
+// that it does not know need room for casts, at least.
 MemorySizes SizesOn(const PricedMachine& priced);
 
-// Finds the machine and prices it with the records of the profile, if there is one.
+// Finds the machine and prices it, in the precision, with the records of the profile, if there is
+// one. A usage error where no device has the precision.
 absl::StatusOr<PricedMachine> PriceMachine(const MachineRequest& request);
 
 }  // namespace partita

@@ -60,9 +60,9 @@ TaskBody TransfersOf(const std::vector<std::pair<int, int>>& pairs, int64_t elem
 
 }  // namespace
 
-ProfileRecord RecordOfWork(const ProfiledWork& work) {
+ProfileRecord RecordOfWork(const ProfiledWork& work, Precision precision) {
   if (const auto* move = std::get_if<MoveSignature>(&work)) return RecordOf(*move);
-  return RecordOf(std::get<KernelWork>(work).signature);
+  return RecordOf(std::get<KernelWork>(work).signature, precision);
 }
 
 ProfileRecord RecordOfCommunication(const TaskBody& body) {
@@ -113,6 +113,7 @@ ProfilingSession::ProfilingSession(ProfileDb& db, const PricedMachine& priced,
       devices_(OfOneNode(priced.machine->topology, devices)),
       at_once_(AtOnce(priced.machine->topology, devices)),
       fingerprint_(priced.FingerprintOf(devices_[0])),
+      precision_(priced.machine->ClassOf(devices_[0]).precision),
       request_(request),
       passes_((request.samples + request.samples_per_pass - 1) / request.samples_per_pass) {}
 
@@ -148,6 +149,7 @@ absl::StatusOr<std::vector<PlacedDevice>> ProfilingSession::Places(
   ASSIGN_OR_RETURN(const auto all, DevicesOf(priced_.machine->topology, priced_.backends));
   std::vector<PlacedDevice> places;
   for (DeviceId id : devices) places.push_back(all[id.index()]);
+  SetPrecision(precision_, places);
   return places;
 }
 
@@ -206,7 +208,7 @@ void ProfilingSession::ListKernels(const WantedSignatures& wanted) {
   const int64_t most = std::min(wanted.footprint, memory.value() / 4);
   int64_t bytes = 0;  // of the last batch
   auto add = [&](const ProfiledWork& work) {
-    if (!Lists(RecordOfWork(work).signature, request_.add_samples)) return;
+    if (!Lists(RecordOfWork(work, precision_).signature, request_.add_samples)) return;
     const int64_t more = OperandBytes(work);
     if (batches_.empty() || bytes + more > most) {
       batches_.emplace_back();
@@ -251,7 +253,9 @@ absl::Status ProfilingSession::MeasureKernels(const ProfilerOptions& options) {
   for (KernelBatch& batch : batches_) {
     if (IsOver(request_.seconds)) break;
     std::vector<ProfileRecord> records;
-    for (const ProfiledWork& work : batch.works) records.push_back(RecordOfWork(work));
+    for (const ProfiledWork& work : batch.works) {
+      records.push_back(RecordOfWork(work, precision_));
+    }
     ReportProgress(records[0].signature);
     ASSIGN_OR_RETURN(std::vector<Measurement> measurements,
                      profiler->Measure(batch.works, options));

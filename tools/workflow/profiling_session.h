@@ -71,6 +71,7 @@ class ProfilingSession {
   const std::vector<DeviceId> devices_;  // of the class and of one node
   const std::vector<DeviceId> at_once_;  // of the class, those that share no core
   const DeviceFingerprint fingerprint_;
+  const Precision precision_;
   const ProfilingRequest& request_;
   const int passes_;
   const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
@@ -86,7 +87,7 @@ class ProfilingSession {
 std::vector<TaskBody> TypicalCommunication(int devices);
 
 // Records without samples.
-ProfileRecord RecordOfWork(const ProfiledWork& work);
+ProfileRecord RecordOfWork(const ProfiledWork& work, Precision precision = Precision::kFloat32);
 ProfileRecord RecordOfCommunication(const TaskBody& body);
 
 // As the cost model is asked for them.

@@ -155,14 +155,14 @@ absl::StatusOr<RunOutcome> RunPlan(const LoadedPlan& loaded, const RunRequest& r
   }
   const bool shares_gpu = request.virtual_devices > 0;
   ASSIGN_OR_RETURN(ExecutorSetup setup, SetupOf(loaded.plan.topology, request));
-  ASSIGN_OR_RETURN(const auto algorithms,
-                   KeptAlgorithms::GiveTo(setup.devices, request.profile, request.ranks));
   setup.replay = !request.no_replay;
   const bool records_timeline = !request.timeline.empty() || stages != nullptr;
   ASSIGN_OR_RETURN(PlannedStep step, shares_gpu ? BuildDenseStep(graph, loaded.plan)
                                                 : BuildPlannedStep(graph, loaded.plan));
-  ASSIGN_OR_RETURN(const auto executor, OpenExecutor(graph, std::move(step), setup));
-  if (request.ranks == nullptr) RETURN_IF_ERROR(algorithms->Save());
+  ASSIGN_OR_RETURN(
+      const KeptAlgorithms::WithExecutor opened,
+      KeptAlgorithms::Open(graph, std::move(step), setup, request.profile, request.ranks));
+  Executor* const executor = opened.executor.get();
   RETURN_IF_ERROR(EndProgram(stages, graph, loaded.plan.strategy, executor->program()));
   ASSIGN_OR_RETURN(TrainingState start, StartState(graph, request));
   ASSIGN_OR_RETURN(TrainingData data,
@@ -174,6 +174,7 @@ absl::StatusOr<RunOutcome> RunPlan(const LoadedPlan& loaded, const RunRequest& r
                      ModelEvaluation::Create(
                          loaded.model.imported.graph, graph, loaded.plan.strategy,
                          PartitionOptionsOf(loaded.plan.topology, loaded.plan.choices), setup));
+    if (request.ranks == nullptr) RETURN_IF_ERROR(opened.algorithms->Save());
     ASSIGN_OR_RETURN(evaluation.data,
                      OpenData(request, request.eval_data, DataSplit::kEval, start.seed, graph));
     evaluation.evaluation = evaluator.get();

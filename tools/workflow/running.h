@@ -6,7 +6,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "runtime/backend/precision.h"
+#include "graph/precision.h"
 #include "runtime/train/evaluation.h"
 #include "runtime/train/executor_setup.h"
 #include "runtime/train/metrics.h"
@@ -33,7 +33,7 @@ struct RunRequest {
   std::vector<BackendOfClass> backends;  // as DevicesOf takes them
   std::string communicator;              // a name of Communicators(); empty: what suits the devices
   bool no_replay = false;                // steps are always enqueued piece by piece
-  Precision precision = Precision::kFloat32;   // of the GPUs
+  Precision precision = Precision::kFloat32;   // of the devices that have it
   std::string profile = "partita.profile.db";  // with the algorithms that are fast on them
   bool cache_in_memory = false;
   bool skip_broken = false;

@@ -22,6 +22,7 @@
 #include "runtime/train/executor_setup.h"
 #include "runtime/train/training_state.h"
 #include "tools/workflow/dense_step.h"
+#include "tools/workflow/kept_algorithms.h"
 
 namespace partita {
 namespace {
@@ -96,7 +97,9 @@ class Comparison {
     setup.nccl_library = steps_.nccl_library;
     setup.hang_seconds = 600;
     setup.stop = request_.stop;
-    ASSIGN_OR_RETURN(const auto executor, OpenExecutor(graph_, std::move(step), setup));
+    ASSIGN_OR_RETURN(const KeptAlgorithms::WithExecutor opened,
+                     KeptAlgorithms::Open(graph_, std::move(step), setup, request_.profile));
+    Executor* const executor = opened.executor.get();
     if (IsSet(request_.stop)) return absl::CancelledError("interrupted before the first step");
     SerialTrainer serial(graph_, request_.seed);
     serial.StopWhen(request_.stop);

@@ -10,8 +10,8 @@
 #include "graph/graph.h"
 #include "graph/parallel/plan.h"
 #include "graph/parallel/strategy.h"
+#include "graph/precision.h"
 #include "graph/task/planned_step.h"
-#include "runtime/backend/precision.h"
 #include "runtime/train/executor_setup.h"
 #include "tools/workflow/training_model.h"
 
@@ -23,7 +23,9 @@ struct VerificationRequest {
   // that none is chosen for run on reference.
   std::vector<BackendOfClass> backends;
   int steps = 2;
-  Precision precision = Precision::kFloat32;  // of the float part
+  // Of the float part, on devices that have it.
+  Precision precision = Precision::kFloat32;
+  std::string profile = "partita.profile.db";  // with the algorithms that are fast on GPUs
   // Float: of the largest element of a tensor.
   double tolerance = RowOf(Precision::kFloat32).tolerance;
   uint64_t seed = 1;

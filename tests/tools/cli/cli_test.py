@@ -354,6 +354,38 @@ def test_a_cpu_refuses_any_precision_but_float32():
     refuses(f"run {lenet_plan()} --precision float8", 2, "float32, tf32, float16, bfloat16")
     found = answer(f"verify {lenet_plan()} --quick --precision float32", "equal")
     check(found["equal"], f"{found}")
+    for line in ("plan lenet -o never.textproto", "compare lenet", "profile lenet"):
+        refuses(f"{line} --precision tf32", 2, "the cpu backend computes in float32; tf32 is for the GPUs")
+
+
+def test_a_plan_is_priced_in_a_precision_and_run_in_it():
+    flags = f"alexnet --batch 64 --strategy data_parallel {ELSEWHERE}"
+    partita(f"plan {flags} -o plain.textproto")
+    check("precision" not in pathlib.Path("plain.textproto").read_text(), "float32 is what a plan says nothing of")
+    machine = partita("machine show p100-4x4 --devices 2").out
+    rate = 'precision_rates { precision: "bfloat16" matrix_flops: 1e14 }'
+    pathlib.Path("tensor.textproto").write_text(machine.replace("device_classes {", "device_classes { " + rate))
+    flags = flags.replace("p100-4x4", "tensor.textproto") + " --precision bfloat16"
+    planned = answer(f"plan {flags} -o half.textproto", "precision predicted_ms")
+    check(planned["precision"] == "bfloat16", planned)
+    check('precision: "bfloat16"' in pathlib.Path("half.textproto").read_text(), "the plan says bfloat16")
+    times = {}
+    for plan, precision in (("half", "bfloat16"), ("half", "float32"), ("plain", "float32")):
+        asked = "" if (plan, precision) != ("half", "float32") else "--precision float32"
+        found = answer(f"simulate {plan}.textproto {asked} -o s.json", "precision predicted_ms")
+        check(found["precision"] == precision, found)
+        times[plan, precision] = found["predicted_ms"]
+    check(times["half", "bfloat16"] < min(times["half", "float32"], times["plain", "float32"]), times)
+    refuses("simulate half.textproto --machine ethernet-4x1g -o s.json", 2, "in bfloat16.*--precision float32")
+
+
+def test_a_plan_priced_in_another_precision_runs_in_float32_on_cores_and_says_so():
+    partita(f"plan lenet --batch 8 --strategy data_parallel {ELSEWHERE} --precision tf32 -o tf32.textproto")
+    run = partita("run tf32.textproto --steps 1 --backend cpu --timeline none --json")
+    check("priced in tf32 and runs in float32" in run.err and run.json()["precision"] == "float32", run.err)
+    refuses("run tf32.textproto --steps 1 --backend cpu --precision tf32", 2, "the cpu backend computes in float32")
+    found = partita("verify tf32.textproto --quick")
+    check("priced in tf32 and runs in float32" in found.out and "equal" in found.out, found.out)
 
 
 def two_classes():

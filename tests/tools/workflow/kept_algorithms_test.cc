@@ -49,10 +49,22 @@ TEST_F(KeptAlgorithmsTest, WhatOneRunMeasuresTheNextOneFinds) {
     gpus_[1].spec.algorithms->Add({"gpu", "a product", "algorithm 7"});
     EXPECT_TRUE((*kept)->Save().ok());
   }
+  gpus_ = VirtualDevices(std::make_shared<MeasuringBackend>(), 2);
   const auto kept = KeptAlgorithms::GiveTo(gpus_, path_);
   ASSERT_TRUE(kept.ok()) << kept.status();
   EXPECT_EQ(gpus_[0].spec.algorithms->Find("gpu", "a product"), "algorithm 7");
   EXPECT_TRUE((*kept)->store().Added().empty());
+}
+
+TEST_F(KeptAlgorithmsTest, DevicesWithAStoreOfTheirOwnKeepIt) {
+  AlgorithmStore own;
+  gpus_[0].spec.algorithms = &own;
+  gpus_[0].spec.measure_algorithms = false;
+  const auto kept = KeptAlgorithms::GiveTo(gpus_, path_);
+  ASSERT_TRUE(kept.ok()) << kept.status();
+  EXPECT_EQ(gpus_[0].spec.algorithms, &own);
+  EXPECT_FALSE(gpus_[0].spec.measure_algorithms);
+  EXPECT_EQ(gpus_[1].spec.algorithms, &(*kept)->store());
 }
 
 TEST_F(KeptAlgorithmsTest, ADatabaseIsReadForDevicesThatMeasureOnly) {

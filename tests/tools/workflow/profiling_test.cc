@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "cost_model/machine.h"
 #include "cost_model/profile_db.h"
 #include "planner/expert/expert_strategies.h"
 #include "planner/planner.h"
@@ -164,6 +165,25 @@ TEST_F(ProfilingTest, EveryPassKeepsWhatTheOnesBeforeFound) {
   for (const std::string& key : Kernels()) {
     EXPECT_TRUE(std::equal(first.at(key).begin(), first.at(key).end(), all.at(key).begin())) << key;
   }
+}
+
+TEST_F(ProfilingTest, ProductsAreKnownInThePrecisionThatTheyWereMeasuredIn) {
+  request_.samples = 1;
+  const ProfilingResult plain = Measure();
+  EXPECT_TRUE(plain.complete);
+  Machine machine = *priced_.machine;
+  PriceIn(Precision::kTf32, machine.classes[0]);
+  priced_.machine = std::make_shared<const Machine>(std::move(machine));
+  const ProfilingResult again = Measure();
+  int64_t products = 0;
+  for (const KernelWork& kernel : wanted_.kernels) {
+    if (WorkOf(kernel.signature).multiply_adds == 0) continue;
+    ++products;
+    EXPECT_TRUE(Known(false).contains(KeyOf(kernel.signature, Precision::kTf32)));
+  }
+  EXPECT_GT(products, 0);
+  EXPECT_EQ(again.measured, products);  // the rest is the same in every precision
+  EXPECT_EQ(again.known, plain.measured - products);
 }
 
 }  // namespace

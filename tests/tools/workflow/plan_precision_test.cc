@@ -1,0 +1,136 @@
+// Which precision a plan runs in, on which of its devices.
+#include "tools/workflow/plan_precision.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cost_model/casts.h"
+#include "graph/support/usage_error.h"
+#include "runtime/backend/backends.h"
+#include "runtime/backend/cuda/plan/kernel_plan.h"
+#include "tests/cost_model/signatures.h"
+#include "tools/workflow/priced_machine.h"
+
+namespace partita {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+// A core and a GPU.
+Plan MixedPlan(Precision precision) {
+  Plan plan;
+  plan.topology =
+      DeviceTopology::Create(
+          {{.name = "core", .device_class = "xeon", .memory = Bytes(1), .cores = {0}},
+           {.name = "gpu", .kind = DeviceKind::kGpu, .device_class = "h200", .memory = Bytes(1)}},
+          {{.name = "pcie", .ends = {"core", "gpu"}, .bytes_per_second = 1}})
+          .value();
+  plan.precision = precision;
+  return plan;
+}
+
+// Has the name of one that computes in every precision; nothing is opened.
+class NamedBackend : public Backend {
+ public:
+  explicit NamedBackend(std::string name) : name_(std::move(name)) {}
+  std::string name() const override { return name_; }
+  absl::Status Available() const override { return absl::OkStatus(); }
+  bool RunsOnHost() const override { return false; }
+  absl::StatusOr<std::unique_ptr<BackendDevice>> Open(const DeviceSpec&) const override {
+    return absl::UnimplementedError("not for opening");
+  }
+
+ private:
+  const std::string name_;
+};
+
+TEST(PlanPrecisionTest, APlanRunsAsItWasPricedUnlessAskedOtherwise) {
+  const Plan plan = MixedPlan(Precision::kTf32);
+  const std::vector<BackendOfClass> gpus = {{"", "cuda"}};
+  auto run = PrecisionFor(plan, std::nullopt, gpus);
+  ASSERT_TRUE(run.ok()) << run.status();
+  EXPECT_EQ(run->precision, Precision::kTf32);
+  EXPECT_THAT(run->notes, IsEmpty());
+  run = PrecisionFor(plan, Precision::kFloat32, gpus);
+  ASSERT_TRUE(run.ok()) << run.status();
+  EXPECT_EQ(run->precision, Precision::kFloat32);
+  EXPECT_THAT(run->notes, ElementsAre(HasSubstr("priced in tf32 and runs in float32")));
+}
+
+TEST(PlanPrecisionTest, ClassesWithoutItStayWithFloat32AndAreNamed) {
+  const std::vector<BackendOfClass> mixed = {{"xeon", "reference"}};
+  const auto run = PrecisionFor(MixedPlan(Precision::kBfloat16), std::nullopt, mixed);
+  ASSERT_TRUE(run.ok()) << run.status();
+  EXPECT_EQ(run->precision, Precision::kBfloat16);
+  EXPECT_THAT(run->notes, ElementsAre("bfloat16 on devices of class h200; those of class xeon "
+                                      "compute in float32"));
+}
+
+TEST(PlanPrecisionTest, WithoutAnyClassThatHasItOnlyAskingIsAnError) {
+  const std::vector<BackendOfClass> cores = {{"", "reference"}};
+  const Plan plan = MixedPlan(Precision::kFloat16);
+  const auto run = PrecisionFor(plan, std::nullopt, cores);
+  ASSERT_TRUE(run.ok()) << run.status();
+  EXPECT_EQ(run->precision, Precision::kFloat32);
+  EXPECT_THAT(run->notes, ElementsAre(HasSubstr("the reference backend computes in float32")));
+  EXPECT_TRUE(IsUsageError(PrecisionFor(plan, Precision::kFloat16, cores).status()));
+}
+
+// The ranks of a mixed plan: each has the backend of its own device only.
+TEST(SetPrecisionTest, ARankWithoutDevicesThatHaveItStaysWithFloat32) {
+  std::vector<PlacedDevice> core = {{std::make_shared<NamedBackend>("cpu"), {}}, {nullptr, {}}};
+  std::vector<PlacedDevice> gpu = {{nullptr, {}}, {std::make_shared<NamedBackend>("cuda"), {}}};
+  SetPrecision(Precision::kTf32, core);
+  SetPrecision(Precision::kTf32, gpu);
+  EXPECT_EQ(core[0].spec.precision, Precision::kFloat32);
+  EXPECT_EQ(gpu[1].spec.precision, Precision::kTf32);
+}
+
+TEST(PricedMachineTest, ClassesThatHaveThePrecisionArePricedInIt) {
+  MachineRequest request{.machine = "p100-4x4", .devices = 2};
+  request.precision = Precision::kBfloat16;
+  auto priced = PriceMachine(request);
+  ASSERT_TRUE(priced.ok()) << priced.status();
+  EXPECT_EQ(priced->machine->classes[0].precision, Precision::kBfloat16);
+  EXPECT_EQ(priced->precision, Precision::kBfloat16);
+  request.backends = {{"p100", "reference"}};
+  priced = PriceMachine(request);
+  EXPECT_TRUE(IsUsageError(priced.status())) << priced.status();
+}
+
+// What is priced for casts is what the backend's plans take, but for rounding up of their pieces.
+TEST(CastsTest, ScratchIsWhatGpusTakeForConversions) {
+  const Shape x = {8, 32, 14, 14}, w = {64, 32, 3, 3}, y = {8, 64, 14, 14};
+  const MatMul product{.transposed = false};
+  const KernelSignature kernels[] = {
+      {Conv2d{.pads = {1, 1, 1, 1}},
+       Pass::Forward(),
+       {Float(x), Float(w), Float({64})},
+       {Float(y)}},
+      {Conv2d{.pads = {1, 1, 1, 1}}, Pass::Gradient(0), {Float(w), Float(y)}, {Float(x)}},
+      {Conv2d{.pads = {1, 1, 1, 1}}, Pass::Gradient(1), {Float(x), Float(y)}, {Float(w)}},
+      {product, Pass::Forward(), {Float({64, 256}), Float({256, 512})}, {Float({64, 512})}},
+      {product, Pass::Gradient(1), {Float({64, 256}), Float({64, 512})}, {Float({256, 512})}},
+  };
+  for (const KernelSignature& kernel : kernels) {
+    for (const Precision precision : {Precision::kFloat16, Precision::kBfloat16}) {
+      const auto plan = PlanShapes(kernel, WaysToPlan(precision)[0]);
+      ASSERT_TRUE(plan.ok()) << plan.status();
+      const Casts casts = CastsOf(kernel, precision);
+      EXPECT_GE(plan->scratch_bytes, casts.scratch_bytes) << ToString(kernel);
+      // Partial maxima of float16 come on top.
+      EXPECT_LE(plan->scratch_bytes, casts.scratch_bytes + 32 * 1024) << ToString(kernel);
+      EXPECT_GE(static_cast<int64_t>(plan->steps.size()), 1 + casts.kernels) << ToString(kernel);
+    }
+    EXPECT_EQ(CastsOf(kernel, Precision::kTf32), Casts());
+  }
+}
+
+}  // namespace
+}  // namespace partita

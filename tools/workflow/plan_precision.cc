@@ -1,0 +1,40 @@
+#include "tools/workflow/plan_precision.h"
+
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "runtime/backend/backends.h"
+
+namespace partita {
+
+absl::StatusOr<PlanPrecision> PrecisionFor(const Plan& plan, std::optional<Precision> asked,
+                                           std::span<const BackendOfClass> backends) {
+  PlanPrecision run{asked.value_or(plan.precision), {}};
+  const char *name = RowOf(run.precision).name, *priced = RowOf(plan.precision).name;
+  const absl::Status there = CheckPrecision(run.precision, plan.topology, backends);
+  if (!there.ok()) {
+    if (asked.has_value()) return there;
+    run.precision = Precision::kFloat32;
+    run.notes.push_back(
+        absl::StrCat("the plan was priced in ", priced, " and runs in float32: ", there.message()));
+    return run;
+  }
+  if (run.precision != plan.precision) {
+    run.notes.push_back(absl::StrCat("the plan was priced in ", priced, " and runs in ", name,
+                                     ": its predicted times are those of ", priced));
+  }
+  std::set<std::string> with, without;  // classes
+  for (const Device& device : plan.topology.devices()) {
+    const bool has = HasPrecision(BackendOf(device, backends), run.precision);
+    (has ? with : without).insert(device.device_class);
+  }
+  if (!without.empty()) {
+    run.notes.push_back(absl::StrCat(name, " on devices of class ", absl::StrJoin(with, ", "),
+                                     "; those of class ", absl::StrJoin(without, ", "),
+                                     " compute in float32"));
+  }
+  return run;
+}
+
+}  // namespace partita
