@@ -1,5 +1,7 @@
 #include "runtime/backend/cuda/box_moves.h"
 
+#include <algorithm>
+
 #include "graph/support/check.h"
 
 namespace partita {
@@ -37,7 +39,7 @@ StridedBox StridedBoxOf(const Stream::MoveArguments& move) {
   box.rank = static_cast<int>(dimensions.size());
   for (size_t k = 0; k < dimensions.size(); ++k) {
     const Dimension& dimension = dimensions[dimensions.size() - 1 - k];
-    box.extent[k] = dimension.extent;
+    box.extent[k] = Divisor::Of(std::max<int64_t>(1, dimension.extent));
     box.from_stride[k] = dimension.from_stride;
     box.to_stride[k] = dimension.to_stride;
   }
@@ -50,13 +52,13 @@ std::vector<RowsCopy> RowsCopiesOf(const StridedBox& box) {
   RowsCopy shape{0, 0, 1, 1, 1, 1};
   const auto inner = [&outer] { return static_cast<size_t>(outer.rank - 1); };
   if (outer.rank > 0 && outer.from_stride[inner()] == 1 && outer.to_stride[inner()] == 1) {
-    shape.width = shape.from_pitch = shape.to_pitch = outer.extent[inner()];
-    outer.elements /= outer.extent[inner()];
+    shape.width = shape.from_pitch = shape.to_pitch = outer.extent[inner()].value;
+    outer.elements /= shape.width;
     --outer.rank;
   }
   const auto near = [&](int64_t stride) { return stride <= RowsCopy::kMostPitch; };
   if (outer.rank > 0 && near(outer.from_stride[inner()]) && near(outer.to_stride[inner()])) {
-    shape.height = outer.extent[inner()];
+    shape.height = outer.extent[inner()].value;
     shape.from_pitch = outer.from_stride[inner()];
     shape.to_pitch = outer.to_stride[inner()];
     outer.elements /= shape.height;

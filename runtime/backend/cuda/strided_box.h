@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "runtime/backend/cuda/elements/strided_index.h"
 #include "runtime/backend/cuda/host_device_code.h"
 
 namespace partita {
@@ -11,7 +12,7 @@ namespace partita {
 struct StridedBox {
   static constexpr int kMaxRank = 8;
   int rank = 0;  // 0: one element
-  int64_t extent[kMaxRank] = {};
+  Divisor extent[kMaxRank] = {};
   int64_t from_stride[kMaxRank] = {}, to_stride[kMaxRank] = {};
   int64_t from_offset = 0, to_offset = 0;
   int64_t elements = 1;
@@ -26,10 +27,11 @@ struct StridedBox {
     from = from_offset;
     to = to_offset;
     for (int d = rank - 1; d >= 0; --d) {
-      const int64_t at = i % extent[d];
-      i /= extent[d];
+      const int64_t rest = d == 0 ? 0 : extent[d].Quotient(i);
+      const int64_t at = i - rest * extent[d].value;
       from += at * from_stride[d];
       to += at * to_stride[d];
+      i = rest;
     }
   }
 };
