@@ -49,8 +49,8 @@ class DeviceRun {
                                               const std::vector<TestTensor>& inputs) {
     auto results = RunOnce(whole, inputs);
     if (results.ok()) return results;
-    memory_.clear();
     stream_.reset();
+    memory_.clear();
     device_.reset();
     return results;
   }
@@ -84,6 +84,7 @@ class DeviceRun {
           {Place(signature.outputs[k], nullptr), whole.output_boxes[k], whole.output_shapes[k]});
     }
     void* scratch = Memory((*kernel)->scratch_bytes());
+    Spoil(scratch, (*kernel)->scratch_bytes());
     stream_->Launch(**kernel, {in, out, ExampleStep(), kExampleKey}, scratch, nullptr);
     std::vector<TestTensor> results;
     for (size_t k = 0; k < out.size(); ++k) {
@@ -118,9 +119,20 @@ class DeviceRun {
     return {MoveSignature::Kind::kCopy, t.type.dtype, from, to, box, box, box};
   }
 
+  // Not-a-number everywhere: what a kernel does not write, or reads before it does, shows.
+  void Spoil(void* data, int64_t bytes) {
+    const std::vector<char> ones(static_cast<size_t>(bytes), '\xff');
+    const Box all{{0, bytes / SizeOf(DType::kInt32)}};
+    stream_->CopyFromHost(
+        {MoveSignature::Kind::kCopy, DType::kInt32, ones.data(), data, all, all, all}, nullptr);
+    (void)stream_->Synchronize();
+  }
+
+  // Of an output, where `dense` is null.
   void* Place(const KernelTensor& t, const void* dense) {
     const bool empty = Volume(t.type.shape) == 0;
     void* data = empty ? nullptr : Memory(BytesOf(t));
+    if (!empty && dense == nullptr && t.format == Format::kDense) Spoil(data, t.type.bytes());
     if (!empty && dense != nullptr) {
       if (t.format == Format::kNative) {
         void* staged = Memory(t.type.bytes());
@@ -170,6 +182,7 @@ class BackendTest : public ::testing::TestWithParam<const char*> {
         for (bool native : {false, true}) {
           if (native && (!HasNativeOrder() || !MakeNative(kernel.signature))) continue;
           SCOPED_TRACE(example.name + ": " + ToString(kernel.signature));
+          SUCCEED() << example.name << ": " << ToString(kernel.signature);  // for who listens
           const auto found = device.Run(kernel, inputs);
           EXPECT_TRUE(found.ok()) << found.status();
           if (found.ok()) ExpectNear(expected, *found);
@@ -209,6 +222,7 @@ TEST_P(PrecisionTest, KernelsStayWithinTheTolerance) {
     for (const WholeKernel& kernel : KernelsOf(run)) {
       const auto [inputs, expected] = InputsAndResults(kernel, example, run);
       SCOPED_TRACE(example.name + ": " + ToString(kernel.signature));
+      SUCCEED() << example.name << ": " << ToString(kernel.signature);
       const auto found = device.Run(kernel, inputs);
       EXPECT_TRUE(found.ok()) << found.status();
       if (found.ok()) ExpectNear(expected, *found, GetParam().tolerance);

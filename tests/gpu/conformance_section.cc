@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "graph/support/status_macros.h"
 #include "runtime/backend/backends.h"
 #include "runtime/backend/precision.h"
@@ -18,10 +19,17 @@ class CaseCollector : public ::testing::EmptyTestEventListener {
 
   void OnTestPartResult(const ::testing::TestPartResult& part) override {
     if (part.skipped()) skipped_ = part.message();
-    if (!part.failed() || findings_.failures.size() >= kMostFailures) return;
+    if (part.failed() && findings_.failures.size() >= kMostFailures) return;
     const auto* info = ::testing::UnitTest::GetInstance()->current_test_info();
-    findings_.failures.push_back(
-        absl::StrCat(info == nullptr ? "" : info->name(), ": ", part.message()));
+    const auto with_name = [&](absl::string_view message) {
+      return absl::StrCat(info == nullptr ? "" : info->name(), ": ", message);
+    };
+    if (part.failed()) {
+      findings_.failures.push_back(with_name(part.message()));
+    } else {  // what a hang or a crash was in: the line behind "Succeeded"
+      const std::vector<std::string> lines = absl::StrSplit(part.message(), '\n');
+      findings_.details["running"] = with_name(lines.size() > 1 ? lines[1] : lines[0]);
+    }
     options_.so_far(findings_);
   }
   void OnTestEnd(const ::testing::TestInfo& info) override {
@@ -68,6 +76,7 @@ absl::StatusOr<SectionFindings> CheckConformance(const SuiteOptions& options) {
   listeners.Append(collector);  // which owns it
   const int failed = RUN_ALL_TESTS();
   delete listeners.Release(collector);
+  findings.details.erase("running");
   if (failed != 0 && findings.failures.empty()) findings.failures.push_back("the tests failed");
   if (findings.details["cases"].empty()) findings.failures.push_back("no test case ran");
   return findings;
