@@ -29,6 +29,7 @@ class ProfilingTest : public testing::Test {
     request_.profile = absl::StrCat(
         testing::TempDir(), testing::UnitTest::GetInstance()->current_test_info()->name(), ".db");
     std::remove(request_.profile.c_str());
+    request_.seconds = 600;  // more than it takes on a machine that is busy with other things
     MachineRequest machine;
     machine.devices = 2;
     machine.profile = request_.profile;
