@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <condition_variable>
 #include <cstring>
 #include <mutex>
@@ -10,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "graph/support/clock.h"
+#include "graph/support/fingerprint.h"
 #include "graph/support/status_macros.h"
 #include "graph/support/stop_flag.h"
 #include "runtime/backend/algorithm_store.h"
@@ -22,6 +24,25 @@
 
 namespace partita {
 namespace {
+
+// Whether numbers of copies agree as far as those of different backends can.
+template <class T>
+bool AreNear(const std::vector<char>& a, const std::vector<char>& b) {
+  std::vector<T> left(a.size() / sizeof(T)), right(left.size());
+  std::memcpy(left.data(), a.data(), a.size());
+  std::memcpy(right.data(), b.data(), b.size());
+  double largest = 0, error = 0;
+  for (size_t i = 0; i < left.size(); ++i) {
+    const auto x = static_cast<double>(left[i]), y = static_cast<double>(right[i]);
+    largest = std::max(largest, std::abs(x));
+    error = std::isfinite(y) ? std::max(error, std::abs(x - y)) : HUGE_VAL;
+  }
+  return error <= RowOf(Precision::kFloat32).tolerance * largest;
+}
+bool AreNear(DType dtype, const std::vector<char>& a, const std::vector<char>& b) {
+  if (dtype == DType::kFloat32) return AreNear<float>(a, b);
+  return dtype == DType::kFloat64 && AreNear<double>(a, b);
+}
 
 // Ends steps from outside: while armed, calls `cancel` when `stop` (may be null) is true, `check`
 // now and then, and `give_up` when `progress` has not changed for `seconds`.
@@ -120,6 +141,7 @@ class BackendExecutor : public Executor {
       ASSIGN_OR_RETURN(devices_[d], options_.devices[d].Open());
       devices_[d]->OnError([this](const absl::Status& status) { AbortAll(status); });
     }
+    RETURN_IF_ERROR(FindBackends());
     ASSIGN_OR_RETURN(std::vector<DeviceKernels> kernels, PrepareKernels(tasks));
     ASSIGN_OR_RETURN(program_, LowerFor(std::move(tasks), std::move(order), kernels));
     if (const int64_t small = communicator_->BucketBytes(); small > 0) {
@@ -334,6 +356,17 @@ class BackendExecutor : public Executor {
     return replay_->Enqueue(batch_, feed.arguments, [&] { EnqueueAll(feed); });
   }
 
+  // Collective where there are other processes.
+  absl::Status FindBackends() {
+    for (size_t d = 0; d < devices_.size(); ++d) {
+      uint64_t& backend = backends_.emplace_back(0);
+      if (IsHere(d)) backend = FingerprintOf(options_.devices[d].backend->name());
+      if (options_.port == nullptr) continue;
+      RETURN_IF_ERROR(Broadcast(*options_.port, static_cast<int>(d), &backend, sizeof backend));
+    }
+    return absl::OkStatus();
+  }
+
   void EnqueueAll(const StepFeed& feed) {
     ++enqueued_;
     if (threads_ == nullptr) return EnqueueInTurn(feed);
@@ -367,6 +400,9 @@ class BackendExecutor : public Executor {
     int64_t elements = 0;
     for (const Buffer* piece : pieces) elements += piece->elements();
     if (elements <= Volume(tensor.type.shape)) return absl::OkStatus();  // each has one holder
+    const bool several = std::any_of(pieces.begin(), pieces.end(), [&](const Buffer* piece) {
+      return backends_[piece->device.index()] != backends_[pieces[0]->device.index()];
+    });
     std::vector<char> whole(static_cast<size_t>(tensor.type.bytes())), want;
     RETURN_IF_ERROR(ReadTensor(tensor.id, whole.data()));
     for (const Buffer* piece : pieces) {
@@ -376,7 +412,7 @@ class BackendExecutor : public Executor {
       RETURN_IF_ERROR(
           RunDenseMove({MoveSignature::Kind::kCopy, piece->dtype, whole.data(), want.data(),
                         Box::Full(tensor.type.shape), piece->box, piece->box}));
-      if (want == own[0]) continue;
+      if (want == own[0] || (several && AreNear(piece->dtype, want, own[0]))) continue;
       return absl::DataLossError(absl::StrCat("copies of '", tensor.name, "' ",
                                               ToString(piece->box), " differ; device ",
                                               piece->device.value(), " holds another value"));
@@ -517,7 +553,8 @@ class BackendExecutor : public Executor {
   std::unique_ptr<Communicator> communicator_;
   ExecutorOptions options_;
   Program program_;
-  AlgorithmStore algorithms_;  // of devices that were given none
+  AlgorithmStore algorithms_;       // of devices that were given none
+  std::vector<uint64_t> backends_;  // by device: fingerprints of their names
   // By device; null for those of other processes.
   std::vector<std::unique_ptr<BackendDevice>> devices_;
   std::vector<std::unique_ptr<DeviceLanes>> lanes_;

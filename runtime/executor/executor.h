@@ -83,8 +83,8 @@ class Executor {
   // Types: the tensor's own. The spans hold the whole tensor.
   virtual absl::Status WriteTensor(TensorId id, HostTensor values) = 0;
   virtual absl::Status ReadTensor(TensorId id, void* values) = 0;
-  // DataLoss, naming the tensor, the box and a device, if two copies of a weight or state are not
-  // equal bit for bit. They are by construction (see Exchange), in floating point too.
+  // DataLoss, naming tensor, box and device, if copies of a weight or state differ: in a bit, since
+  // Exchange makes them equal; on devices of several backends by more than `verify` allows.
   virtual absl::Status CheckCopies() = 0;
 
   // How far this process's devices are, for others who watch. Any thread.

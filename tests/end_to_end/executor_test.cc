@@ -139,6 +139,32 @@ TEST(ExecutorTest, ItsDevicesChooseAlgorithmsAlike) {
   EXPECT_EQ(opened[0].algorithms, opened[1].algorithms);
 }
 
+// As cores and a GPU do: each updates its copy of a weight with its own rounding.
+TEST(ExecutorTest, CopiesOnDevicesOfSeveralBackendsAgreeWithinTheTolerance) {
+  const auto cpu = MakeBackend("cpu");
+  if (!cpu.ok()) GTEST_SKIP() << cpu.status();
+  const Graph graph = ModelWriter::Get(BuildTrainingGraph(ConvModel(), TrainingOptions{}));
+  PlannedStep step =
+      ModelWriter::Get(CanonicalStep(graph, SplitFirstLoop(graph, 2), {.devices = 2}));
+  ExecutorSetup setup;
+  setup.devices = {{*cpu, {}}, {ModelWriter::Get(MakeBackend("reference")), {}}};
+  setup.communicator = "inproc";
+  const auto executor = ModelWriter::Get(OpenExecutor(graph, std::move(step), setup));
+  SerialTrainer serial(graph, 3);
+  CopyPersistent(graph, serial, *executor);
+  for (int k = 0; k < 3; ++k) {
+    StepArguments arguments;
+    arguments.step = k;
+    arguments.weight_decay = 0.01;
+    ASSERT_EQ(executor
+                  ->Step({DType::kFloat32, serial.value(graph.input()).bytes.data()},
+                         {DType::kInt32, serial.value(graph.labels()).bytes.data()}, arguments)
+                  .status(),
+              absl::OkStatus());
+  }
+  EXPECT_EQ(executor->CheckCopies(), absl::OkStatus());
+}
+
 TEST(ExecutorTest, CountsTheBytesThatThePlanSays) {
   const Graph graph = ModelWriter::Get(BuildTrainingGraph(ConvModel(), TrainingOptions{}));
   const auto executor = MakeExecutor(graph, SplitFirstLoop(graph, 3), 3);
