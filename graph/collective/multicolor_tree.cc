@@ -17,9 +17,10 @@ int LogicalId(int ranks, int colors, int color, int rank) {
 }
 
 // Rounds are as many as levels and segments, so that more segments than levels keep every link busy
-// most of the time; smaller ones than this cost more by themselves than that saves.
+// most of the time; and short messages are under way while ranks wait for those before. Shorter
+// than this they cost more by themselves than that saves.
 int SegmentsFor(int64_t elements) {
-  constexpr int64_t kLeast = 32 << 10, kMost = 16;
+  constexpr int64_t kLeast = 8 << 10, kMost = 128;
   return static_cast<int>(std::clamp<int64_t>(elements / kLeast, 1, kMost));
 }
 

@@ -374,6 +374,17 @@ TEST(RoundsTest, AreAsManyAsTheHeadersSay) {
   }
 }
 
+TEST(RoundsTest, OfATreeAreAsManyAsSegmentsOfEightThousandElementsAsk) {
+  const ScheduleOptions four{.colors = 4};
+  const auto rounds = [&](int64_t total) {
+    return Built("multicolor_tree", MakeAllReduce(8, total), four).rounds.size();
+  };
+  const size_t levels = 2u * TreeLevel(8, 4, 0, 7);
+  EXPECT_EQ(rounds(4 * 8192), levels);
+  EXPECT_EQ(rounds(4 * 64 * 8192), levels + 63);
+  EXPECT_EQ(rounds(int64_t{4} * 1024 * 8192), levels + 127);
+}
+
 // Writes down the order of summation as text.
 std::string SumAsText(const char* algorithm, int ranks, int64_t element,
                       const ScheduleOptions& options = {}) {
