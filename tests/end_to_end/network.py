@@ -107,8 +107,9 @@ class Network:
         return self
 
     def __exit__(self, *_):
-        for host in self.hosts:
-            host.close()
+        for number, host in enumerate(self.hosts):
+            host.close()  # the kernel takes the port back some time later
+            subprocess.run(["ip", "link", "delete", f"port{number}"], capture_output=True, check=False)
         run("ip", "link", "delete", "switch")
 
     def _name_hosts(self):
