@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <cmath>
 #include <condition_variable>
 #include <cstring>
 #include <mutex>
@@ -16,6 +15,7 @@
 #include "graph/support/stop_flag.h"
 #include "runtime/backend/algorithm_store.h"
 #include "runtime/backend/host/host_device.h"
+#include "runtime/executor/copy_comparison.h"
 #include "runtime/executor/device_lanes.h"
 #include "runtime/executor/device_threads.h"
 #include "runtime/executor/host_memory_resource.h"
@@ -24,25 +24,6 @@
 
 namespace partita {
 namespace {
-
-// Whether numbers of copies agree as far as those of different backends can.
-template <class T>
-bool AreNear(const std::vector<char>& a, const std::vector<char>& b) {
-  std::vector<T> left(a.size() / sizeof(T)), right(left.size());
-  std::memcpy(left.data(), a.data(), a.size());
-  std::memcpy(right.data(), b.data(), b.size());
-  double largest = 0, error = 0;
-  for (size_t i = 0; i < left.size(); ++i) {
-    const auto x = static_cast<double>(left[i]), y = static_cast<double>(right[i]);
-    largest = std::max(largest, std::abs(x));
-    error = std::isfinite(y) ? std::max(error, std::abs(x - y)) : HUGE_VAL;
-  }
-  return error <= RowOf(Precision::kFloat32).tolerance * largest;
-}
-bool AreNear(DType dtype, const std::vector<char>& a, const std::vector<char>& b) {
-  if (dtype == DType::kFloat32) return AreNear<float>(a, b);
-  return dtype == DType::kFloat64 && AreNear<double>(a, b);
-}
 
 // Ends steps from outside: while armed, calls `cancel` when `stop` (may be null) is true, `check`
 // now and then, and `give_up` when `progress` has not changed for `seconds`.
@@ -412,7 +393,7 @@ class BackendExecutor : public Executor {
       RETURN_IF_ERROR(
           RunDenseMove({MoveSignature::Kind::kCopy, piece->dtype, whole.data(), want.data(),
                         Box::Full(tensor.type.shape), piece->box, piece->box}));
-      if (want == own[0] || (several && AreNear(piece->dtype, want, own[0]))) continue;
+      if (several ? CopiesAgree(piece->dtype, want, own[0]) : want == own[0]) continue;
       return absl::DataLossError(absl::StrCat("copies of '", tensor.name, "' ",
                                               ToString(piece->box), " differ; device ",
                                               piece->device.value(), " holds another value"));
