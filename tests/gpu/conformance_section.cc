@@ -17,12 +17,13 @@ class CaseCollector : public ::testing::EmptyTestEventListener {
   CaseCollector(const SuiteOptions& options, SectionFindings& findings)
       : options_(options), findings_(findings) {}
 
+  void OnTestStart(const ::testing::TestInfo& info) override { running_ = info.name(); }
+  // GoogleTest holds its lock: it must not be asked anything.
   void OnTestPartResult(const ::testing::TestPartResult& part) override {
     if (part.skipped()) skipped_ = part.message();
     if (part.failed() && findings_.failures.size() >= kMostFailures) return;
-    const auto* info = ::testing::UnitTest::GetInstance()->current_test_info();
-    const auto with_name = [&](absl::string_view message) {
-      return absl::StrCat(info == nullptr ? "" : info->name(), ": ", message);
+    const auto with_name = [this](absl::string_view message) {
+      return absl::StrCat(running_, ": ", message);
     };
     if (part.failed()) {
       findings_.failures.push_back(with_name(part.message()));
@@ -51,7 +52,7 @@ class CaseCollector : public ::testing::EmptyTestEventListener {
   static constexpr size_t kMostFailures = 50;
   const SuiteOptions& options_;
   SectionFindings& findings_;
-  std::string skipped_;
+  std::string running_, skipped_;
 };
 
 }  // namespace
