@@ -11,17 +11,16 @@ namespace {
 
 absl::Status Measure(Stream& stream, void* host, void* device, const ProfilerOptions& options,
                      HostCopy& copy) {
-  const Box all{{0, copy.bytes / SizeOf(DType::kInt32)}};
-  const Stream::MoveArguments to_device{
-      MoveSignature::Kind::kCopy, DType::kInt32, host, device, all, all, all};
-  const Stream::MoveArguments from_device{
-      MoveSignature::Kind::kCopy, DType::kInt32, device, host, all, all, all};
+  const void* const from = copy.to_device ? host : device;
+  void* const to = copy.to_device ? device : host;
+  const Stream::MoveArguments move = Stream::FlatMove(MoveSignature::Kind::kCopy, DType::kInt32,
+                                                      from, to, copy.bytes / SizeOf(DType::kInt32));
   for (int sample = -1; sample < options.samples; ++sample) {
     const int64_t begin = SteadyNow();
     if (copy.to_device) {
-      stream.CopyFromHost(to_device, nullptr);
+      stream.CopyFromHost(move, nullptr);
     } else {
-      stream.CopyToHost(from_device, nullptr);
+      stream.CopyToHost(move, nullptr);
     }
     RETURN_IF_ERROR(stream.Synchronize());
     if (sample >= 0) copy.samples_ns.push_back(std::max<int64_t>(1, SteadyNow() - begin));

@@ -72,9 +72,9 @@ absl::Status UploadData(const TensorType& type, uint64_t numbers, bool rectified
   std::vector<std::byte> data(static_cast<size_t>(type.bytes()));
   FillData(type, data.data(), numbers);
   if (rectified) Rectify(type, data.data());
-  const Box all{{0, Volume(type.shape)}};
   open.stream->CopyFromHost(
-      {MoveSignature::Kind::kCopy, type.dtype, data.data(), to, all, all, all}, nullptr);
+      Stream::FlatMove(MoveSignature::Kind::kCopy, type.dtype, data.data(), to, Volume(type.shape)),
+      nullptr);
   return open.stream->Synchronize();
 }
 

@@ -46,8 +46,8 @@ struct Side {
   Stream::MoveArguments fill{};  // writes them
 
   void PrepareFill() {
-    const Box all{{0, bytes / SizeOf(DType::kInt32)}};
-    fill = {MoveSignature::Kind::kFill, DType::kInt32, nullptr, memory->data(), all, all, all};
+    fill = Stream::FlatMove(MoveSignature::Kind::kFill, DType::kInt32, nullptr, memory->data(),
+                            bytes / SizeOf(DType::kInt32));
   }
 };
 
@@ -180,9 +180,8 @@ class StreamLinkProfiler : public LinkProfiler {
     std::vector<Stream::MoveArguments> least;  // by device
     for (OpenDevice& open : devices_) {
       ASSIGN_OR_RETURN(memory.emplace_back(), open.device->Allocate(SizeOf(DType::kInt32)));
-      const Box one{{0, 1}};
-      least.push_back({MoveSignature::Kind::kFill, DType::kInt32, nullptr, memory.back()->data(),
-                       one, one, one});
+      least.push_back(Stream::FlatMove(MoveSignature::Kind::kFill, DType::kInt32, nullptr,
+                                       memory.back()->data(), 1));
     }
     Measurement result;
     for (int k = -1; k < options.samples; ++k) {

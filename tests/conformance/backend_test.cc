@@ -122,9 +122,9 @@ class DeviceRun {
   // Not-a-number everywhere: what a kernel does not write, or reads before it does, shows.
   void Spoil(void* data, int64_t bytes) {
     const std::vector<char> ones(static_cast<size_t>(bytes), '\xff');
-    const Box all{{0, bytes / SizeOf(DType::kInt32)}};
-    stream_->CopyFromHost(
-        {MoveSignature::Kind::kCopy, DType::kInt32, ones.data(), data, all, all, all}, nullptr);
+    stream_->CopyFromHost(Stream::FlatMove(MoveSignature::Kind::kCopy, DType::kInt32, ones.data(),
+                                           data, bytes / SizeOf(DType::kInt32)),
+                          nullptr);
     (void)stream_->Synchronize();
   }
 

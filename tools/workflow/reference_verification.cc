@@ -9,7 +9,6 @@
 #include "graph/support/status_macros.h"
 #include "graph/support/stop_flag.h"
 #include "planner/space/search_space.h"
-#include "runtime/backend/algorithm_store.h"
 #include "runtime/backend/backends.h"
 #include "runtime/serial/serial_reference.h"
 #include "runtime/train/executor_setup.h"
@@ -47,14 +46,10 @@ absl::StatusOr<ReferenceResult> VerifyAgainstReference(const ReferenceRequest& r
   RETURN_IF_ERROR(serial.status());
   Judge("serial run", CompareWithReference(reference, *serial), result);
   ASSIGN_OR_RETURN(const auto backend, MakeBackend(request.backend));
-  // Any algorithm has to be right: to measure the kernels of every plan would take longer.
-  AlgorithmStore algorithms;
   ExecutorSetup setup;
   setup.devices = VirtualDevices(backend, request.devices);
-  for (PlacedDevice& device : setup.devices) {
-    device.spec.algorithms = &algorithms;
-    device.spec.measure_algorithms = false;
-  }
+  // Any algorithm has to be right: to measure the kernels of every plan would take longer.
+  for (PlacedDevice& device : setup.devices) device.spec.measure_algorithms = false;
   setup.communicator = CommunicatorBetween(setup.devices);
   setup.hang_seconds = 600;
   setup.stop = request.stop;
