@@ -6,9 +6,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cstdio>
+#include <algorithm>
+#include <iterator>
 
 #include "absl/strings/str_cat.h"
+#include "graph/support/file_writer.h"
+#include "graph/support/status_macros.h"
 
 namespace partita {
 namespace {
@@ -20,13 +23,20 @@ struct Descriptor {
   }
 };
 
+// The disk, limits of the machine or the process, and readers that have gone: not the path.
+bool IsOfTheSystem(int error) {
+  constexpr int kErrors[] = {EIO,    ENOSPC, EDQUOT, EFBIG,  EMFILE, ENFILE, ENOMEM,
+                             ENOLCK, EPIPE,  ESTALE, EAGAIN, EBUSY,  ETXTBSY};
+  return std::find(std::begin(kErrors), std::end(kErrors), error) != std::end(kErrors);
+}
+
 }  // namespace
 
 absl::Status FileError(absl::string_view action, const std::string& path) {
   const std::string text = absl::StrCat("cannot ", action, " '", path, "': ", strerror(errno));
   if (errno == ENOENT || errno == ENOTDIR) return absl::NotFoundError(text);
-  if (errno == EACCES || errno == EPERM) return absl::PermissionDeniedError(text);
-  if (errno == EIO || errno == ENOSPC) return absl::UnavailableError(text);  // the disk
+  if (errno == EACCES || errno == EPERM || errno == EROFS) return absl::PermissionDeniedError(text);
+  if (IsOfTheSystem(errno)) return absl::UnavailableError(text);
   return absl::InvalidArgumentError(text);  // the path: a folder, too long, a circle of links
 }
 
@@ -70,24 +80,9 @@ absl::Status WriteFileAtomically(const std::string& path, const std::string& con
 
 absl::Status WriteFileAtomically(const std::string& path,
                                  std::span<const absl::string_view> pieces) {
-  const std::string beside = absl::StrCat(path, ".partial.", getpid());
-  Descriptor file{open(beside.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)};
-  if (file.fd < 0) return FileError("write", path);
-  const auto fail = [&] {
-    const absl::Status error = FileError("write", path);
-    unlink(beside.c_str());
-    return error;
-  };
-  for (absl::string_view piece : pieces) {
-    while (!piece.empty()) {
-      const ssize_t put = write(file.fd, piece.data(), piece.size());
-      if (put < 0 && errno == EINTR) continue;
-      if (put < 0) return fail();
-      piece.remove_prefix(static_cast<size_t>(put));
-    }
-  }
-  if (fsync(file.fd) != 0 || rename(beside.c_str(), path.c_str()) != 0) return fail();
-  return absl::OkStatus();
+  ASSIGN_OR_RETURN(FileWriter writer, FileWriter::Open(path));
+  for (absl::string_view piece : pieces) RETURN_IF_ERROR(writer.Write(piece));
+  return writer.Commit();
 }
 
 }  // namespace partita

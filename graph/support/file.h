@@ -15,11 +15,12 @@ namespace partita {
 absl::StatusOr<std::string> ReadFile(const std::string& path, int64_t max_bytes);
 
 // What errno says of an action ("open") on a file: NotFound, PermissionDenied, Unavailable where
-// the device fails or is full, otherwise InvalidArgument. The message names the path.
+// the device fails or is full or a limit is reached, otherwise InvalidArgument. The message names
+// the path.
 absl::Status FileError(absl::string_view action, const std::string& path);
 
-// Writes beside the target, syncs and renames, so a reader sees the old content or the new, never a
-// part.
+// The whole content, by a FileWriter (see there): a reader sees the old content or the new, never
+// a part; links, pipes and devices are written to, not replaced.
 absl::Status WriteFileAtomically(const std::string& path, const std::string& content);
 
 // The same for content in pieces, written one after the other, without joining them in memory.

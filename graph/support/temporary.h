@@ -1,0 +1,45 @@
+#pragma once
+
+#include <string>
+
+#include "absl/status/statusor.h"
+
+// Temporary files and folders whose names say which process they belong to:
+// ".partita-BOOT-SPACE-PROCESS-START-RANDOM", the boot of the kernel, the process-id namespace, the
+// process's id in it and when it began. So what a killed process has left is told from what a
+// running one uses, also where several hosts or containers share a folder.
+
+namespace partita {
+
+// A new name for something that the calling process makes.
+std::string TemporaryName();
+
+// Locks an open temporary file or folder for as long as it is open anywhere, where the file system
+// can: then it is not stale, whatever is known of its process.
+void LockTemporary(int descriptor);
+
+// Removes the temporary files and folders in `folder` whose process has ended for sure: of this
+// boot and namespace where no such process runs, of an earlier boot where no other host can write
+// to that file system; none that somebody has locked. What cannot be removed stays.
+void RemoveStaleTemporaries(const std::string& folder);
+
+// A folder for this process alone (mode 0700) that goes with the object, and with what is in it.
+class TemporaryFolder {
+ public:
+  // In the folder for temporary files (TMPDIR, or /tmp), from which stale ones are removed first.
+  // Unavailable where none can be made.
+  static absl::StatusOr<TemporaryFolder> Create();
+  TemporaryFolder(TemporaryFolder&& other) noexcept;
+  TemporaryFolder& operator=(TemporaryFolder&&) = delete;
+  ~TemporaryFolder();
+
+  const std::string& path() const { return path_; }
+
+ private:
+  TemporaryFolder(std::string path, int descriptor)
+      : path_(std::move(path)), descriptor_(descriptor) {}
+  std::string path_;
+  int descriptor_;  // holds the lock
+};
+
+}  // namespace partita
