@@ -14,6 +14,7 @@ readonly PARTITA_PROGRAM_PACKAGES=(
   "opencl-headers|oneDNN's CMake files ask for it"
   "libcli11-dev|the command line"
   "nlohmann-json3-dev|JSON output and timelines"
+  "libssl-dev|checksums of checkpoints (SHA-256)"
   "libsqlite3-dev|the profile database"
   "libturbojpeg0-dev|decodes JPEG images"
   "libhwloc-dev|finds this machine's cores"

@@ -129,20 +129,48 @@ absl::Status LoadValues(const SafetensorsFile& file, const Graph& graph, bool wi
   return absl::OkStatus();
 }
 
+absl::StatusOr<std::string> MetadataOf(const SafetensorsFile& file, const std::string& key) {
+  const auto found = file.metadata().find(key);
+  if (found != file.metadata().end()) return found->second;
+  return absl::InvalidArgumentError(absl::StrCat(
+      file.path(), ": no '", key,
+      "' in the metadata: not a checkpoint; weights alone can be loaded, not resumed from"));
+}
+
+absl::Status BadMetadata(const SafetensorsFile& file, const std::string& key,
+                         const std::string& wanted) {
+  return absl::InvalidArgumentError(absl::StrCat(file.path(), ": metadata '", key, "' is '",
+                                                 file.metadata().at(key), "', wanted ", wanted));
+}
+
 template <class Number>
 absl::Status ReadNumber(const SafetensorsFile& file, const std::string& key, Number* number) {
-  const auto found = file.metadata().find(key);
-  if (found == file.metadata().end()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(file.path(), ": no '", key,
-                     "' in the metadata: not a checkpoint; weights alone can be loaded, not "
-                     "resumed from"));
+  ASSIGN_OR_RETURN(const std::string text, MetadataOf(file, key));
+  if (absl::SimpleAtoi(text, number) && *number >= 0) return absl::OkStatus();
+  return BadMetadata(file, key, "a number from 0 on");
+}
+
+// Every step takes the next batch, and an epoch is all batches that its samples fill; so two of
+// step, position and samples say the third.
+absl::Status CheckPosition(const SafetensorsFile& file, const Graph& graph,
+                           const TrainingState& state) {
+  const auto& [epoch, batch] = state.position;
+  if (state.samples == 0) {  // unknown
+    if (epoch <= state.step && batch <= state.step) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat(file.path(), ": found batch ", batch,
+                                                   " of epoch ", epoch, " after step ", state.step,
+                                                   "; wanted at most the step's number of both"));
   }
-  if (!absl::SimpleAtoi(found->second, number) || *number < 0) {
-    return absl::InvalidArgumentError(absl::StrCat(file.path(), ": metadata '", key, "' is '",
-                                                   found->second, "', wanted a number"));
+  const int64_t per_epoch = state.samples / graph.batch();
+  if (per_epoch == 0) {
+    return BadMetadata(file, "partita.samples",
+                       absl::StrCat("at least the ", graph.batch(), " of a batch"));
   }
-  return absl::OkStatus();
+  if (epoch == state.step / per_epoch && batch == state.step % per_epoch) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(file.path(), ": found batch ", batch, " of epoch ", epoch, " after step ",
+                   state.step, "; of ", state.samples, " samples in batches of ", graph.batch(),
+                   " wanted batch ", state.step % per_epoch, " of epoch ", state.step / per_epoch));
 }
 
 absl::Status CheckFingerprint(const SafetensorsFile& file, const Graph& graph) {
@@ -157,32 +185,8 @@ absl::Status CheckFingerprint(const SafetensorsFile& file, const Graph& graph) {
       ": another model, batch size or optimizer; load its weights instead of resuming"));
 }
 
-}  // namespace
-
-absl::Status SaveWeights(const std::string& path, const Graph& graph, const TrainingState& state) {
-  return WriteSafetensors(path, TensorsToWrite(graph, state, false), {{"format", "pt"}});
-}
-
-absl::Status SaveCheckpoint(const std::string& path, const Graph& graph,
-                            const TrainingState& state) {
-  return WriteSafetensors(path, TensorsToWrite(graph, state, true),
-                          {{"format", "pt"},
-                           {"partita.step", absl::StrCat(state.step)},
-                           {"partita.epoch", absl::StrCat(state.position.epoch)},
-                           {"partita.batch", absl::StrCat(state.position.batch)},
-                           {"partita.samples", absl::StrCat(state.samples)},
-                           {"partita.seed", absl::StrCat(state.seed)},
-                           {"partita.fingerprint", FingerprintText(graph)}});
-}
-
-absl::Status LoadWeights(const std::string& path, const Graph& graph, TrainingState& state) {
-  ASSIGN_OR_RETURN(const SafetensorsFile file, SafetensorsFile::Open(path));
-  return LoadValues(file, graph, false, state);
-}
-
-absl::StatusOr<TrainingState> LoadCheckpoint(const std::string& path, const Graph& graph) {
-  ASSIGN_OR_RETURN(const SafetensorsFile file, SafetensorsFile::Open(path));
-  ASSIGN_OR_RETURN(TrainingState state, InitialState(graph, 0));
+// Step, position and seed of a checkpoint of this graph.
+absl::Status ReadPosition(const SafetensorsFile& file, const Graph& graph, TrainingState& state) {
   RETURN_IF_ERROR(ReadNumber(file, "partita.step", &state.step));
   RETURN_IF_ERROR(CheckFingerprint(file, graph));
   RETURN_IF_ERROR(ReadNumber(file, "partita.epoch", &state.position.epoch));
@@ -191,8 +195,59 @@ absl::StatusOr<TrainingState> LoadCheckpoint(const std::string& path, const Grap
     RETURN_IF_ERROR(ReadNumber(file, "partita.samples", &state.samples));
   }
   RETURN_IF_ERROR(ReadNumber(file, "partita.seed", &state.seed));
+  return CheckPosition(file, graph, state);
+}
+
+}  // namespace
+
+absl::Status SaveWeights(const std::string& path, const Graph& graph, const TrainingState& state) {
+  return WriteSafetensors(path, TensorsToWrite(graph, state, false), {{"format", "pt"}});
+}
+
+absl::Status SaveCheckpoint(const std::string& path, const Graph& graph, const TrainingState& state,
+                            const std::optional<CheckpointMetric>& metric) {
+  std::map<std::string, std::string> metadata = {
+      {"format", "pt"},
+      {"partita.step", absl::StrCat(state.step)},
+      {"partita.epoch", absl::StrCat(state.position.epoch)},
+      {"partita.batch", absl::StrCat(state.position.batch)},
+      {"partita.samples", absl::StrCat(state.samples)},
+      {"partita.seed", absl::StrCat(state.seed)},
+      {"partita.fingerprint", FingerprintText(graph)}};
+  if (metric.has_value()) {
+    metadata["partita.metric"] = metric->name;
+    metadata["partita.metric_value"] = absl::StrFormat("%.17g", metric->value);
+  }
+  return WriteSafetensors(path, TensorsToWrite(graph, state, true), metadata);
+}
+
+absl::Status LoadWeights(const std::string& path, const Graph& graph, TrainingState& state) {
+  ASSIGN_OR_RETURN(const SafetensorsFile file, SafetensorsFile::Open(path));
+  RETURN_IF_ERROR(file.CheckChecksums());
+  return LoadValues(file, graph, false, state);
+}
+
+absl::StatusOr<TrainingState> LoadCheckpoint(const std::string& path, const Graph& graph) {
+  ASSIGN_OR_RETURN(const SafetensorsFile file, SafetensorsFile::Open(path));
+  RETURN_IF_ERROR(file.CheckChecksums());
+  ASSIGN_OR_RETURN(TrainingState state, InitialState(graph, 0));
+  RETURN_IF_ERROR(ReadPosition(file, graph, state));
   RETURN_IF_ERROR(LoadValues(file, graph, true, state));
   return state;
+}
+
+absl::StatusOr<CheckpointSummary> ReadCheckpointSummary(const std::string& path,
+                                                        const Graph& graph) {
+  ASSIGN_OR_RETURN(const SafetensorsFile file, SafetensorsFile::Open(path));
+  TrainingState state;
+  RETURN_IF_ERROR(ReadPosition(file, graph, state));
+  CheckpointSummary summary{.step = state.step};
+  if (!file.metadata().contains("partita.metric")) return summary;
+  summary.metric.emplace();
+  summary.metric->name = file.metadata().at("partita.metric");
+  ASSIGN_OR_RETURN(const std::string value, MetadataOf(file, "partita.metric_value"));
+  if (absl::SimpleAtod(value, &summary.metric->value)) return summary;
+  return BadMetadata(file, "partita.metric_value", "a number");
 }
 
 }  // namespace partita

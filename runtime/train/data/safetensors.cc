@@ -8,11 +8,13 @@
 #include <type_traits>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "graph/support/file.h"
 #include "graph/support/mapped_file.h"
 #include "graph/support/status_macros.h"
+#include "runtime/train/data/safetensors_checksums.h"
 #include "runtime/train/data/safetensors_header.h"
 
 namespace partita {
@@ -87,7 +89,8 @@ struct SafetensorsFile::State {
   std::optional<MappedFile> mapped;  // either this
   std::string owned;                 // or this holds the bytes
   SafetensorsHeader header;
-  std::span<const std::byte> data;                        // what follows the header
+  std::map<std::string, std::string> checksums;  // of the metadata, the rest is the header's
+  std::span<const std::byte> data;               // what follows the header
   std::map<std::string, std::vector<std::byte>> aligned;  // copies of tensors that lie badly
 
   std::span<const std::byte> AllBytes() const {
@@ -136,6 +139,12 @@ absl::StatusOr<SafetensorsFile> SafetensorsFile::Validate(std::shared_ptr<State>
   const auto header = all.subspan(kPrefix, static_cast<size_t>(length));
   const absl::string_view json(reinterpret_cast<const char*>(header.data()), header.size());
   ASSIGN_OR_RETURN(state->header, ParseSafetensorsHeader(json, state->path));
+  auto& metadata = state->header.metadata;
+  for (auto it = metadata.begin(); it != metadata.end();) {
+    const auto next = std::next(it);
+    if (absl::StartsWith(it->first, kChecksumKey)) state->checksums.insert(metadata.extract(it));
+    it = next;
+  }
   state->data = all.subspan(kPrefix + static_cast<size_t>(length));
   RETURN_IF_ERROR(CheckCover(state->path, state->header, static_cast<int64_t>(state->data.size())));
   for (const auto& [name, entry] : state->header.tensors) {
@@ -151,6 +160,13 @@ const std::string& SafetensorsFile::path() const { return state_->path; }
 
 const std::map<std::string, std::string>& SafetensorsFile::metadata() const {
   return state_->header.metadata;
+}
+
+absl::Status SafetensorsFile::CheckChecksums() const {
+  const std::span<const std::byte> all = state_->AllBytes();
+  const size_t header = all.size() - state_->data.size();
+  return partita::CheckChecksums(
+      {*this, {reinterpret_cast<const char*>(all.data()), header}, state_->checksums});
 }
 
 const std::map<std::string, SafetensorsEntry>& SafetensorsFile::tensors() const {
@@ -287,11 +303,13 @@ std::vector<const TensorToWrite*> StorageOrder(std::span<const TensorToWrite> te
   return order;
 }
 
-// With spaces after it, so that the data begin at a multiple of eight.
-std::string HeaderText(std::span<const TensorToWrite* const> order,
-                       const std::map<std::string, std::string>& metadata) {
+// What the file begins with: its length in kPrefix bytes and the header, with spaces after it, so
+// that the data begin at a multiple of eight. Throws for what is not UTF-8.
+absl::StatusOr<std::string> PrefixedHeader(std::span<const TensorToWrite* const> order,
+                                           std::map<std::string, std::string> metadata) {
+  RETURN_IF_ERROR(AddChecksums(order, metadata));
   nlohmann::ordered_json header = nlohmann::ordered_json::object();
-  if (!metadata.empty()) header["__metadata__"] = metadata;
+  header["__metadata__"] = metadata;
   size_t done = 0;
   for (const TensorToWrite* tensor : order) {
     header.push_back({tensor->name,
@@ -302,6 +320,9 @@ std::string HeaderText(std::span<const TensorToWrite* const> order,
   }
   std::string text = header.dump();
   text.resize((text.size() + 7) / 8 * 8, ' ');
+  const uint64_t length = text.size();
+  text.insert(0, reinterpret_cast<const char*>(&length), kPrefix);
+  RETURN_IF_ERROR(SealHeader(text));
   return text;
 }
 
@@ -320,18 +341,16 @@ absl::Status WriteSafetensors(const std::string& path, std::span<const TensorToW
   }
   std::string header;
   try {
-    header = HeaderText(order, metadata);
+    ASSIGN_OR_RETURN(header, PrefixedHeader(order, metadata));
   } catch (const nlohmann::json::exception& error) {  // a name or metadata that is not UTF-8
     return absl::InvalidArgumentError(
         absl::StrCat("cannot write '", path, "': a name is not UTF-8 (", error.what(), ")"));
   }
-  if (static_cast<int64_t>(header.size()) > kMaxSafetensorsHeader) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("cannot write '", path, "': its header would have ", header.size(), " bytes"));
+  if (static_cast<int64_t>(header.size() - kPrefix) > kMaxSafetensorsHeader) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "cannot write '", path, "': its header would have ", header.size() - kPrefix, " bytes"));
   }
-  const uint64_t length = header.size();
-  std::vector<absl::string_view> pieces = {
-      absl::string_view(reinterpret_cast<const char*>(&length), kPrefix), header};
+  std::vector<absl::string_view> pieces = {header};
   for (const TensorToWrite* tensor : order) {
     pieces.emplace_back(reinterpret_cast<const char*>(tensor->bytes.data()), tensor->bytes.size());
   }

@@ -46,7 +46,11 @@ class SafetensorsFile {
   static absl::StatusOr<SafetensorsFile> Parse(std::string bytes, const std::string& name);
 
   const std::string& path() const;
+  // Without the checksums.
   const std::map<std::string, std::string>& metadata() const;
+  // Reads all of the file and compares it with the checksums that WriteSafetensors put into it; OK
+  // for a file that has none. InvalidArgument names the file and what differs.
+  absl::Status CheckChecksums() const;
   // By name.
   const std::map<std::string, SafetensorsEntry>& tensors() const;
   bool Contains(const std::string& name) const { return tensors().contains(name); }
@@ -89,8 +93,9 @@ template <class T>
 TensorToWrite MakeTensorToWrite(std::string name, std::vector<int64_t> shape,
                                 std::span<const T> values);
 
-// Writes a file that a reader sees whole or not at all. Tensors are stored widest elements first,
-// then by name, so that all are aligned. InvalidArgument for a name given twice, not UTF-8 or
+// Writes a file that a reader sees whole or not at all, with a checksum for each tensor and one for
+// the whole. Tensors are stored widest elements first, then by name, so that all are aligned.
+// InvalidArgument for a name given twice, not UTF-8 or
 // `__metadata__`, a negative dimension, an unknown dtype, or bytes that do not fill the shape; else
 // as WriteFileAtomically.
 absl::Status WriteSafetensors(const std::string& path, std::span<const TensorToWrite> tensors,

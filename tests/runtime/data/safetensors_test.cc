@@ -5,6 +5,7 @@
 
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <limits>
 #include <random>
 
@@ -63,6 +64,21 @@ TEST(SafetensorsTest, WhatIsWrittenIsReadBack) {
   EXPECT_TRUE(file->View<float>("empty")->empty());
   EXPECT_THAT(file->tensors().at("i64").shape, ElementsAre(2, 1));
   EXPECT_EQ(std::filesystem::file_size(path) % 8, 7u) << "header padded, seven bytes last";
+}
+
+// FIPS 180-4's example, so that sha256sum of a tensor's bytes agrees.
+TEST(SafetensorsTest, TheChecksumOfATensorIsTheSha256OfItsBytes) {
+  const TempFolder folder;
+  const std::vector<uint8_t> abc = {'a', 'b', 'c'};
+  const TensorToWrite tensors[] = {MakeTensorToWrite<uint8_t>("t", {3}, abc)};
+  ASSERT_TRUE(WriteSafetensors(folder / "abc", tensors).ok());
+  std::ifstream stream(folder / "abc", std::ios::binary);
+  const std::string bytes{std::istreambuf_iterator<char>(stream), {}};
+  EXPECT_THAT(bytes, HasSubstr("\"partita.sha256/t\":\"ba7816bf8f01cfea414140de5dae2223"
+                               "b00361a396177a9cb410ff61f20015ad\""));
+  const auto file = SafetensorsFile::Open(folder / "abc");
+  ASSERT_TRUE(file.ok());
+  EXPECT_EQ(file->CheckChecksums(), absl::OkStatus());
 }
 
 TEST(SafetensorsTest, NumbersConvert) {

@@ -1,8 +1,13 @@
 #include "runtime/train/checkpoint.h"
 
+#include <cstdio>
+#include <cstring>
 #include <fstream>
+#include <limits>
+#include <random>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "graph/training_graph.h"
 #include "gtest/gtest.h"
@@ -12,6 +17,7 @@
 namespace partita {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 Graph Model(int64_t hidden, TrainingOptions options = {}, bool with_extra = false) {
@@ -23,8 +29,8 @@ Graph Model(int64_t hidden, TrainingOptions options = {}, bool with_extra = fals
 
 TrainingState RandomState(const Graph& graph) {
   TrainingState state = ModelWriter::Get(InitialState(graph, 17));
-  state.step = 12;
-  state.position = {.epoch = 2, .batch = 3};
+  state.step = 35;
+  state.position = {.epoch = 2, .batch = 3};  // of 16 batches of 4
   state.samples = 64;
   for (const Tensor& tensor : graph.tensors()) {
     if (!LivesBetweenSteps(tensor)) continue;
@@ -36,6 +42,30 @@ TrainingState RandomState(const Graph& graph) {
 }
 
 std::string Path(const std::string& name) { return ::testing::TempDir() + "/" + name; }
+
+std::string BytesOf(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+void Write(const std::string& path, const std::string& bytes) {
+  std::ofstream(path, std::ios::binary) << bytes;
+}
+
+// The first of them, by as many bytes.
+void Replace(std::string& bytes, const std::string& old, const std::string& by) {
+  ASSERT_EQ(old.size(), by.size());
+  const size_t at = bytes.find(old);
+  ASSERT_NE(at, std::string::npos);
+  bytes.replace(at, old.size(), by);
+}
+
+// As files were before they had checksums: the keys are another program's.
+void RemoveChecksums(std::string& bytes) {
+  for (size_t at; (at = bytes.find("partita.sha256")) != std::string::npos;) {
+    bytes.replace(at, 14, "another.sha256");
+  }
+}
 
 TEST(CheckpointTest, RoundTripsEverything) {
   for (auto optimizer : {TrainingOptions::kSgd, TrainingOptions::kAdam}) {
@@ -53,17 +83,110 @@ TEST(CheckpointTest, LoadsWithoutANumberOfSamples) {
   TrainingState state = RandomState(graph);
   const std::string path = Path("no_samples.safetensors");
   ASSERT_EQ(SaveCheckpoint(path, graph, state), absl::OkStatus());
-  std::string bytes;
-  {
-    std::ifstream file(path, std::ios::binary);
-    bytes.assign(std::istreambuf_iterator<char>(file), {});
-  }
-  const size_t at = bytes.find("partita.samples");
-  ASSERT_NE(at, std::string::npos);
-  bytes.replace(at, 15, "another.program");
-  std::ofstream(path, std::ios::binary) << bytes;
+  std::string bytes = BytesOf(path);
+  Replace(bytes, "partita.samples", "another.program");
+  RemoveChecksums(bytes);
+  Write(path, bytes);
   state.samples = 0;
   EXPECT_EQ(ModelWriter::Get(LoadCheckpoint(path, graph)), state);
+}
+
+// Each byte of the file is of the length, the header or a tensor.
+TEST(CheckpointTest, ADamagedByteAnywhereIsFound) {
+  const Graph graph = Model(6);
+  const std::string path = Path("damaged.safetensors");
+  ASSERT_EQ(SaveCheckpoint(path, graph, RandomState(graph)), absl::OkStatus());
+  const std::string whole = BytesOf(path);
+  TrainingState state = ModelWriter::Get(InitialState(graph, 1));
+  std::mt19937 random(11);
+  for (size_t at = 0; at < whole.size(); ++at) {
+    std::string bytes = whole;
+    bytes[at] = static_cast<char>(bytes[at] ^ (1 << random() % 8));
+    const auto file = SafetensorsFile::Parse(bytes, "damaged");
+    EXPECT_FALSE(file.ok() && file->CheckChecksums().ok()) << "byte " << at;
+    if (at % 61 != 0) continue;
+    Write(path, bytes);
+    EXPECT_FALSE(LoadCheckpoint(path, graph).ok()) << "byte " << at;
+    EXPECT_FALSE(LoadWeights(path, graph, state).ok()) << "byte " << at;
+  }
+  EXPECT_GT(whole.size(), 3000u);
+  std::printf("%zu damaged bytes\n", whole.size());
+  std::string bytes = whole;
+  bytes.back() = static_cast<char>(~bytes.back());
+  Write(path, bytes);
+  EXPECT_THAT(std::string(LoadCheckpoint(path, graph).status().message()),
+              AllOf(HasSubstr(path), HasSubstr("is damaged: the checksum of tensor '")));
+}
+
+TEST(CheckpointTest, FilesWithoutChecksumsLoad) {
+  const Graph graph = Model(6);
+  const TrainingState state = RandomState(graph);
+  const std::string path = Path("old.safetensors");
+  ASSERT_EQ(SaveCheckpoint(path, graph, state), absl::OkStatus());
+  std::string bytes = BytesOf(path);
+  RemoveChecksums(bytes);
+  Write(path, bytes);
+  EXPECT_EQ(ModelWriter::Get(LoadCheckpoint(path, graph)), state);
+}
+
+TEST(CheckpointTest, APositionThatNoRunHasIsRefused) {
+  const Graph graph = Model(6);
+  const std::string path = Path("position.safetensors");
+  const TrainingState good = RandomState(graph);
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+  int refused = 0;
+  const auto refuse = [&](TrainingState state, const std::string& why) {
+    ASSERT_EQ(SaveCheckpoint(path, graph, state), absl::OkStatus());
+    const absl::Status status = LoadCheckpoint(path, graph).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(why));
+    EXPECT_EQ(ReadCheckpointSummary(path, graph).status(), status);
+    ++refused;
+  };
+  for (const int64_t samples : {int64_t{64}, int64_t{0}}) {
+    for (const int64_t step : {int64_t{-1}, int64_t{0}, kMost}) {
+      TrainingState state = good;
+      state.samples = samples;
+      state.step = step;
+      if (samples == 0 && step > 0) continue;  // of an unknown number of batches
+      refuse(state, step < 0 ? "wanted a number from 0 on" : "batch 3 of epoch 2");
+    }
+    for (const LoaderPosition position :
+         {LoaderPosition{-1, 3}, {2, -1}, {2, kMost}, {kMost, 3}, {3, kMost}}) {
+      TrainingState state = good;
+      state.samples = samples;
+      state.position = position;
+      refuse(state, "wanted");
+    }
+  }
+  TrainingState state = good;
+  state.samples = 3;
+  refuse(state, "at least the 4 of a batch");
+  EXPECT_EQ(refused, 16);
+  ASSERT_EQ(SaveCheckpoint(path, graph, good), absl::OkStatus());
+  for (const char* number : {"3x", "-3", "1e", "", "99999999999999999999"}) {
+    std::string bytes = BytesOf(path);
+    RemoveChecksums(bytes);
+    const std::string key = "\"partita.step\":\"35\"";
+    bytes.replace(bytes.find(key), key.size(), absl::StrCat("\"partita.step\":\"", number, "\""));
+    uint64_t length = 0;
+    std::memcpy(&length, bytes.data(), 8);
+    length += std::strlen(number) - 2;
+    std::memcpy(bytes.data(), &length, 8);
+    Write(Path("number.safetensors"), bytes);
+    EXPECT_THAT(std::string(LoadCheckpoint(Path("number.safetensors"), graph).status().message()),
+                HasSubstr("wanted a number from 0 on"));
+  }
+}
+
+TEST(CheckpointTest, AMetricIsKept) {
+  const Graph graph = Model(6);
+  const std::string path = Path("metric.safetensors");
+  const CheckpointMetric metric{"evaluation accuracy", 0.1};
+  ASSERT_EQ(SaveCheckpoint(path, graph, RandomState(graph), metric), absl::OkStatus());
+  const auto summary = ModelWriter::Get(ReadCheckpointSummary(path, graph));
+  EXPECT_EQ(summary.step, 35);
+  EXPECT_EQ(summary.metric, metric);
 }
 
 TEST(CheckpointTest, StoresWeightsUnderTheirOwnNamesAndOptimizerStatesApart) {
@@ -74,7 +197,7 @@ TEST(CheckpointTest, StoresWeightsUnderTheirOwnNamesAndOptimizerStatesApart) {
   EXPECT_EQ(file.tensors().at("fc1.weight").shape, (std::vector<int64_t>{6, 3}));
   EXPECT_TRUE(file.Contains("bn.running_mean"));
   EXPECT_TRUE(file.Contains("optimizer/fc1.weight.momentum"));
-  EXPECT_EQ(file.metadata().at("partita.step"), "12");
+  EXPECT_EQ(file.metadata().at("partita.step"), "35");
   EXPECT_EQ(file.metadata().at("partita.epoch"), "2");
   ASSERT_EQ(SaveWeights(path, graph, RandomState(graph)), absl::OkStatus());
   const auto weights = ModelWriter::Get(SafetensorsFile::Open(path));
@@ -85,8 +208,9 @@ TEST(CheckpointTest, WeightsLoadFromEitherFileAndLeaveTheRest) {
   const Graph graph = Model(6);
   const TrainingState saved = RandomState(graph);
   const std::string path = Path("either.safetensors");
-  for (auto save : {SaveWeights, SaveCheckpoint}) {
-    ASSERT_EQ(save(path, graph, saved), absl::OkStatus());
+  for (const bool with_states : {false, true}) {
+    ASSERT_EQ(with_states ? SaveCheckpoint(path, graph, saved) : SaveWeights(path, graph, saved),
+              absl::OkStatus());
     const TrainingState start = ModelWriter::Get(InitialState(graph, 1));
     TrainingState state = start;
     ASSERT_EQ(LoadWeights(path, graph, state), absl::OkStatus());
