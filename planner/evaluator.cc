@@ -1,6 +1,7 @@
 #include "planner/evaluator.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -11,6 +12,8 @@
 
 namespace partita {
 namespace {
+
+constexpr Nanos kNoLimit(std::numeric_limits<int64_t>::max());
 
 // Durations whose sum fits, however slow a machine is said to be.
 std::vector<Nanos> BoundedDurations(const std::vector<TaskCost>& costs) {
@@ -71,19 +74,6 @@ Evaluator::Evaluator(const Graph& graph, const DeviceTopology& topology, const C
                      Options options)
     : graph_(graph), model_(model), options_(std::move(options)), resources_(topology) {}
 
-// Who runs beside whom depends on the durations and they on it: one round of correction.
-template <class SimulateTasks>
-void Evaluator::SimulateBeside(const FlatStep& flat, EvaluatedStep& step,
-                               SimulateTasks&& simulate) const {
-  step.durations = BoundedDurations(flat.costs);
-  step.schedule = simulate(step.durations);
-  std::vector<Nanos> beside =
-      DurationsBeside(flat.tasks, resources_, flat.costs, step.durations, step.schedule);
-  if (beside == step.durations) return;
-  step.durations = std::move(beside);
-  step.schedule = simulate(step.durations);
-}
-
 Nanos Evaluator::TimeOf(const FlatStep& flat, const Schedule& schedule) const {
   if (model_.StepOverhead(1) == Nanos(0)) return schedule.makespan;
   std::vector<int64_t> tasks(static_cast<size_t>(resources_.devices()), 0);
@@ -96,27 +86,34 @@ Nanos Evaluator::TimeOf(const FlatStep& flat, const Schedule& schedule) const {
 }
 
 void Evaluator::FindOrder(const FlatStep& flat, EvaluatedStep& step) const {
-  SimulateBeside(flat, step, [&flat](std::span<const Nanos> d) { return Simulate(flat.tasks, d); });
-  step.evaluation.tasks = static_cast<int64_t>(flat.costs.size());
-  step.evaluation.sources = CountSources(flat.costs);
-  step.evaluation.time = TimeOf(flat, step.schedule);
+  step.durations = BoundedDurations(flat.costs);
+  step.schedule = Simulate(flat.tasks, step.durations);
+  step.order = OrderOf(flat.tasks, step.schedule);
 }
 
-void Evaluator::FinishInOrder(const FlatStep& flat, EvaluatedStep& step) const {
-  step.memory = AssignBuffers(flat.uses, step.order);
-  const auto& waits = step.memory.added_dependencies;
-  const auto simulate = [&](std::span<const Nanos> d) {
-    return SimulateInOrder(flat.tasks, d, step.order, waits);
-  };
-  if (step.durations.empty()) {
-    SimulateBeside(flat, step, simulate);
-  } else if (!waits.empty()) {
-    step.schedule = simulate(step.durations);
+void Evaluator::FollowOrder(const FlatStep& flat, EvaluatedStep& step) const {
+  step.durations = BoundedDurations(flat.costs);
+  step.schedule = SimulateInOrder(flat.tasks, step.durations, step.order);
+}
+
+void Evaluator::TimeInOrder(const FlatStep& flat, Nanos enough, EvaluatedStep& step) const {
+  std::vector<Nanos> beside =
+      DurationsBeside(flat.tasks, resources_, flat.costs, step.durations, step.schedule);
+  if (beside != step.durations) {
+    step.durations = std::move(beside);
+    step.schedule = SimulateInOrder(flat.tasks, step.durations, step.order);
   }
   Evaluation& e = step.evaluation;
   e.tasks = static_cast<int64_t>(flat.costs.size());
   e.sources = CountSources(flat.costs);
   e.time = TimeOf(flat, step.schedule);
+  if (e.time > enough) return;
+  step.memory = AssignBuffers(flat.uses, step.order);
+  const auto& waits = step.memory.added_dependencies;
+  if (!waits.empty()) {
+    step.schedule = SimulateInOrder(flat.tasks, step.durations, step.order, waits);
+    e.time = TimeOf(flat, step.schedule);
+  }
   for (int d = 0; d < flat.uses.devices; ++d) e.peak.push_back(step.memory.peak(DeviceId(d)));
   if (options_.limit_memory) CheckMemory(topology(), e);
 }
@@ -132,8 +129,7 @@ absl::StatusOr<EvaluatedStep> Evaluator::EvaluateStep(const Strategy& strategy) 
                    Partition(graph_, strategy, PartitionOptionsOf(topology(), options_.choices)));
   FlatStep flat = FlattenStep(step.tasks, rules());
   FindOrder(flat, step);
-  step.order = OrderOf(flat.tasks, step.schedule);
-  FinishInOrder(flat, step);
+  TimeInOrder(flat, kNoLimit, step);
   step.costs = std::move(flat.costs);
   AddFigures(step);
   return step;
@@ -151,7 +147,8 @@ absl::StatusOr<EvaluatedStep> Evaluator::EvaluateOrder(TaskGraph tasks,
   }
   RETURN_IF_ERROR(CheckOrder(step.tasks, step.order));
   FlatStep flat = FlattenStep(step.tasks, rules());
-  FinishInOrder(flat, step);
+  FollowOrder(flat, step);
+  TimeInOrder(flat, kNoLimit, step);
   step.costs = std::move(flat.costs);
   AddFigures(step);
   return step;
@@ -171,10 +168,7 @@ Evaluation Evaluator::EvaluateBriefly(const Strategy& strategy, Nanos enough) co
   EvaluatedStep step;
   if (flat.ok()) {
     FindOrder(**flat, step);
-    if (step.evaluation.time <= enough) {
-      step.order = OrderOf((*flat)->tasks, step.schedule);
-      FinishInOrder(**flat, step);
-    }
+    TimeInOrder(**flat, enough, step);
   }
   ReturnCache(std::move(cache));
   return flat.ok() ? std::move(step.evaluation) : Invalid(flat.status());

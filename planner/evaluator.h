@@ -67,6 +67,13 @@ struct EvaluatedStep {
 // Evaluates strategies of one training graph on one machine. Const and pure: several threads may
 // call at once, equal strategies get equal answers. What strategies have in common is kept from one
 // evaluation to the next (StepCache), for each thread that evaluates at a time.
+//
+// The time of a step is a function of its tasks, their costs and the order in which lanes run:
+//   1. a schedule in that order as if all tasks were beside busy neighbours (TaskCost::time);
+//   2. durations beside what the others do in that schedule (DurationsBeside);
+//   3. the schedule in that order under these durations, with the waits that reuse of memory adds;
+//   4. its length, and what the cost model says of steps as such.
+// An order that is found, stored in a plan and read again therefore gives one time.
 class Evaluator {
  public:
   struct Options {
@@ -106,13 +113,14 @@ class Evaluator {
 
  private:
   FlatteningRules rules() const { return {resources_, model_, options_.sizes}; }
-  // The schedule without waits for memory, and its order.
+  // What TimeInOrder starts from: an order, and the schedule in it where every task is beside busy
+  // neighbours. Finding: the order in which the schedule of Simulate starts tasks; following: the
+  // step's.
   void FindOrder(const FlatStep& flat, EvaluatedStep& step) const;
-  // From the order: memory, and the schedule with the waits that it adds.
-  void FinishInOrder(const FlatStep& flat, EvaluatedStep& step) const;
-  // Fills in durations and schedule; `simulate` makes a schedule of durations.
-  template <class SimulateTasks>
-  void SimulateBeside(const FlatStep& flat, EvaluatedStep& step, SimulateTasks&& simulate) const;
+  void FollowOrder(const FlatStep& flat, EvaluatedStep& step) const;
+  // The definition of a step's time (see Evaluator), for all orders. Stops early as EvaluateBriefly
+  // does.
+  void TimeInOrder(const FlatStep& flat, Nanos enough, EvaluatedStep& step) const;
   Nanos TimeOf(const FlatStep& flat, const Schedule& schedule) const;
   static void AddFigures(EvaluatedStep& step);
   std::unique_ptr<StepCache> TakeCache() const;
