@@ -6,6 +6,7 @@
 #include "graph/frozen_batch_norm.h"
 #include "graph/model_io.h"
 #include "graph/rebatch.h"
+#include "graph/support/doing.h"
 #include "graph/support/fingerprint.h"
 #include "graph/support/status_macros.h"
 #include "graph/zoo/models.h"
@@ -44,6 +45,7 @@ bool IsModelFile(const std::string& name_or_path) {
 
 absl::StatusOr<ImportedModel> LoadModel(const std::string& name_or_path,
                                         const ImportOptions& options) {
+  const Doing doing("reading model", name_or_path);
   const std::string ending = std::filesystem::path(name_or_path).extension().string();
   if (!IsModelFile(name_or_path)) {
     ASSIGN_OR_RETURN(ImportedModel model, LoadZooModel(name_or_path, options));

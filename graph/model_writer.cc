@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "graph/model_attributes.h"
 #include "graph/model_io.h"
+#include "graph/support/doing.h"
 #include "graph/support/file.h"
 #include "graph/support/status_macros.h"
 #include "graph/weights_file.h"
@@ -105,6 +106,7 @@ absl::StatusOr<std::string> ModelText(const Graph& model) {
 }
 
 absl::Status SaveModel(const Graph& model, const std::string& path) {
+  const Doing doing("writing model", path);
   ASSIGN_OR_RETURN(proto::Model to, ToProto(model, /*inline_values=*/false));
   const std::filesystem::path weights_path =
       std::filesystem::path(path).replace_extension(".safetensors");

@@ -12,6 +12,7 @@
 #include "graph/collective/algorithms.h"
 #include "graph/parallel/topology_io.h"
 #include "graph/support/check.h"
+#include "graph/support/doing.h"
 #include "graph/support/file.h"
 #include "graph/support/status_macros.h"
 
@@ -286,6 +287,7 @@ absl::StatusOr<proto::Plan> ParsePlanText(absl::string_view text, absl::string_v
 }
 
 absl::StatusOr<proto::Plan> ReadPlanFile(const std::string& path) {
+  const Doing doing("reading plan", path);
   ASSIGN_OR_RETURN(const std::string text, ReadFile(path, kMaxFileBytes));
   return ParsePlanText(text, path);
 }
@@ -387,6 +389,7 @@ std::string PlanText(const Plan& plan, const Graph& graph) {
 }
 
 absl::Status WritePlanFile(const Plan& plan, const Graph& graph, const std::string& path) {
+  const Doing doing("writing plan", path);
   return WriteFileAtomically(path, PlanText(plan, graph));
 }
 

@@ -1,9 +1,21 @@
 #include "runtime/executor/device_threads.h"
 
+#include "graph/support/check.h"
+#include "graph/support/status_macros.h"
+
 namespace partita {
 
-DeviceThreads::DeviceThreads(size_t count) {
-  for (size_t k = 0; k < count; ++k) threads_.emplace_back([this, k] { Loop(k); });
+absl::StatusOr<std::unique_ptr<DeviceThreads>> DeviceThreads::Start(size_t count) {
+  std::unique_ptr<DeviceThreads> threads(new DeviceThreads);
+  threads->threads_.reserve(count);
+  for (size_t k = 0; k < count; ++k) {
+    ASSIGN_OR_RETURN(Thread thread,
+                     Thread::Start(
+                         "giving work to a device", [own = threads.get(), k] { own->Loop(k); },
+                         [](const absl::Status& status) { CHECK(false) << status; }));
+    threads->threads_.push_back(std::move(thread));
+  }
+  return threads;
 }
 
 DeviceThreads::~DeviceThreads() {
@@ -12,7 +24,7 @@ DeviceThreads::~DeviceThreads() {
     stop_ = true;
   }
   start_.notify_all();
-  for (std::thread& thread : threads_) thread.join();
+  for (Thread& thread : threads_) thread.Join();
 }
 
 void DeviceThreads::Run(const std::function<void(size_t)>& run) {

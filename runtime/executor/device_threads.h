@@ -3,9 +3,12 @@
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <mutex>
-#include <thread>
 #include <vector>
+
+#include "absl/status/statusor.h"
+#include "graph/support/thread.h"
 
 namespace partita {
 
@@ -13,13 +16,15 @@ namespace partita {
 // device may wait for its peers.
 class DeviceThreads {
  public:
-  explicit DeviceThreads(size_t count);
+  // Unavailable where the system allows not so many.
+  static absl::StatusOr<std::unique_ptr<DeviceThreads>> Start(size_t count);
   ~DeviceThreads();
 
-  // Calls run(k) on thread k, for every k; returns when all have returned.
+  // Calls run(k), which throws nothing, on thread k, for every k; returns when all have returned.
   void Run(const std::function<void(size_t)>& run);
 
  private:
+  DeviceThreads() = default;
   void Loop(size_t index);
 
   std::mutex mutex_;
@@ -28,7 +33,7 @@ class DeviceThreads {
   int64_t turn_ = 0;
   size_t busy_ = 0;
   bool stop_ = false;
-  std::vector<std::thread> threads_;
+  std::vector<Thread> threads_;
 };
 
 }  // namespace partita

@@ -2,14 +2,12 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
-#include <condition_variable>
 #include <cstring>
 #include <mutex>
-#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "graph/support/clock.h"
+#include "graph/support/exceptions.h"
 #include "graph/support/fingerprint.h"
 #include "graph/support/status_macros.h"
 #include "graph/support/stop_flag.h"
@@ -20,83 +18,11 @@
 #include "runtime/executor/device_threads.h"
 #include "runtime/executor/host_memory_resource.h"
 #include "runtime/executor/step_replay.h"
+#include "runtime/executor/step_watch.h"
 #include "runtime/lowering/buckets.h"
 
 namespace partita {
 namespace {
-
-// Ends steps from outside: while armed, calls `cancel` when `stop` (may be null) is true, `check`
-// now and then, and `give_up` when `progress` has not changed for `seconds`.
-class StepWatch {
- public:
-  struct Calls {
-    std::function<int64_t()> progress;
-    std::function<void()> give_up, cancel, check;
-  };
-  StepWatch(double seconds, const std::atomic<bool>* stop, Calls calls)
-      : limit_(std::chrono::duration<double>(seconds)),
-        tick_(std::clamp(seconds / 10, 1e-3, 0.1)),
-        stop_step_(stop),
-        calls_(std::move(calls)),
-        thread_([this] { Loop(); }) {}
-  ~StepWatch() {
-    {
-      std::lock_guard lock(mutex_);
-      stop_ = true;
-    }
-    wake_.notify_all();
-    thread_.join();
-  }
-  void Arm(bool on) {
-    std::lock_guard lock(mutex_);
-    armed_ = on;
-    ++epoch_;
-  }
-
- private:
-  void Loop() {
-    std::unique_lock lock(mutex_);
-    int64_t seen = -1, seen_epoch = -1;
-    auto since = std::chrono::steady_clock::now();
-    while (!stop_) {
-      wake_.wait_for(lock, tick_);
-      if (!armed_ || stop_) continue;
-      if (IsSet(stop_step_)) {
-        End(lock, calls_.cancel);
-        continue;
-      }
-      Unlocked(lock, calls_.check);
-      const int64_t now = calls_.progress();
-      if (now != seen || seen_epoch != epoch_) {
-        seen = now;
-        seen_epoch = epoch_;
-        since = std::chrono::steady_clock::now();
-      } else if (std::chrono::steady_clock::now() - since > limit_) {
-        End(lock, calls_.give_up);
-      }
-    }
-  }
-
-  void End(std::unique_lock<std::mutex>& lock, const std::function<void()>& how) {
-    armed_ = false;
-    Unlocked(lock, how);
-  }
-
-  static void Unlocked(std::unique_lock<std::mutex>& lock, const std::function<void()>& call) {
-    lock.unlock();
-    call();
-    lock.lock();
-  }
-
-  const std::chrono::duration<double> limit_, tick_;
-  const std::atomic<bool>* const stop_step_;
-  const Calls calls_;
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  bool stop_ = false, armed_ = false;
-  int64_t epoch_ = 0;
-  std::thread thread_;
-};
 
 class BackendExecutor : public Executor {
  public:
@@ -157,8 +83,9 @@ class BackendExecutor : public Executor {
         StepWatch::Calls{.progress = [this] { return Completed(); },
                          .give_up = [this] { GiveUp(); },
                          .cancel = [this] { AbortAll(absl::CancelledError("interrupted")); },
-                         .check = [this] { CheckCommunicator(); }});
-    return absl::OkStatus();
+                         .check = [this] { CheckCommunicator(); },
+                         .fail = [this](const absl::Status& status) { AbortAll(status); }});
+    return watch_->Start();
   }
 
   ~BackendExecutor() override {
@@ -171,16 +98,20 @@ class BackendExecutor : public Executor {
     const TensorType& type = graph_.tensor(id).type;
     const Box full = Box::Full(type.shape);
     bool found = false;
-    for (const Buffer& buffer : program_.tasks.buffers()) {
-      if (!buffer.persistent() || buffer.tensor != id || !IsPlaced(buffer)) continue;
-      found = true;
-      if (DeviceLanes* lanes = LanesOf(buffer)) lanes->CopyFromHost(buffer, full, values.data);
-    }
-    if (!found && !full.empty()) {
+    const absl::Status enqueued = Enqueue([&] {
+      for (const Buffer& buffer : program_.tasks.buffers()) {
+        if (!buffer.persistent() || buffer.tensor != id || !IsPlaced(buffer)) continue;
+        found = true;
+        if (DeviceLanes* lanes = LanesOf(buffer)) lanes->CopyFromHost(buffer, full, values.data);
+      }
+    });
+    absl::Status status = Synchronize();  // nothing reads there any more, however it ended
+    status.Update(enqueued);
+    if (status.ok() && !found && !full.empty()) {
       return absl::NotFoundError(
           absl::StrCat("tensor '", graph_.tensor(id).name, "' is not kept on any device"));
     }
-    return Synchronize();
+    return status;
   }
 
   absl::Status ReadTensor(TensorId id, void* values) override {
@@ -227,14 +158,9 @@ class BackendExecutor : public Executor {
     watch_->Arm(true);
     in_step_ = true;
     StepResult result;
-    result.staged = Stages();
-    for (DeviceLanes* lanes : Lanes()) {
-      if (!lanes->BeginStep(feed)) result.staged = false;
-    }
     const int64_t replayed = replayed_steps();
-    absl::Status status = EnqueueStep(feed);
+    absl::Status status = Enqueue([&] { return EnqueueStep(feed, result); });
     result.replayed = replayed_steps() > replayed;
-    for (DeviceLanes* lanes : Lanes()) lanes->EndStep();
     status.Update(Synchronize());
     watch_->Arm(false);
     in_step_ = false;
@@ -258,9 +184,11 @@ class BackendExecutor : public Executor {
   }
 
   void Stage(HostTensor input, HostTensor labels) override {
-    for (DeviceLanes* lanes : Lanes()) {
-      if (lanes->stage() != nullptr) lanes->stage()->Begin(input, labels);
-    }
+    (void)Enqueue([&] {  // the step that wants the batch says what went wrong
+      for (DeviceLanes* lanes : Lanes()) {
+        if (lanes->stage() != nullptr) lanes->stage()->Begin(input, labels);
+      }
+    });
   }
   bool Stages() const override {
     const auto lanes = Lanes();
@@ -298,7 +226,7 @@ class BackendExecutor : public Executor {
     }
     RETURN_IF_ERROR(communicator_->Connect(streams));
     if (communicator_->EnqueueMeetsPeers() && Lanes().size() > 1) {
-      threads_ = std::make_unique<DeviceThreads>(Lanes().size());
+      ASSIGN_OR_RETURN(threads_, DeviceThreads::Start(Lanes().size()));
     }
     return absl::OkStatus();
   }
@@ -327,7 +255,26 @@ class BackendExecutor : public Executor {
 
   int64_t replayed_steps() const { return replay_ == nullptr ? 0 : replay_->runs(); }
 
-  absl::Status EnqueueStep(const StepFeed& feed) {
+  // Calls what gives work to streams. What is thrown out of there ends the work that was given, as
+  // some of it would wait for ever for what was not.
+  template <class Call>
+  absl::Status Enqueue(Call&& call) {
+    const absl::Status status = Catching(std::forward<Call>(call));
+    if (!status.ok()) AbortAll(status);
+    return status;
+  }
+
+  absl::Status EnqueueStep(const StepFeed& feed, StepResult& result) {
+    result.staged = Stages();
+    for (DeviceLanes* lanes : Lanes()) {
+      if (!lanes->BeginStep(feed)) result.staged = false;
+    }
+    RETURN_IF_ERROR(EnqueueInstructions(feed));
+    for (DeviceLanes* lanes : Lanes()) lanes->EndStep();
+    return absl::OkStatus();
+  }
+
+  absl::Status EnqueueInstructions(const StepFeed& feed) {
     if (replay_ == nullptr || options_.check_finite || options_.record_timeline) {
       EnqueueAll(feed);
       return absl::OkStatus();
@@ -353,10 +300,12 @@ class BackendExecutor : public Executor {
     if (threads_ == nullptr) return EnqueueInTurn(feed);
     const std::vector<DeviceLanes*> lanes = Lanes();
     threads_->Run([&](size_t d) {
-      for (size_t k = 0; k < lanes[d]->size(); ++k) {
-        lanes[d]->Enqueue(k, feed, *communicator_);
-        lanes[d]->Signal(k, feed.round);
-      }
+      (void)Enqueue([&] {
+        for (size_t k = 0; k < lanes[d]->size(); ++k) {
+          lanes[d]->Enqueue(k, feed, *communicator_);
+          lanes[d]->Signal(k, feed.round);
+        }
+      });
     });
   }
 
@@ -468,11 +417,18 @@ class BackendExecutor : public Executor {
   absl::StatusOr<Values> OwnValuesOf(const std::vector<const Buffer*>& buffers) {
     Values values;
     for (const Buffer* buffer : buffers) {
-      auto& value =
-          values.emplace_back(static_cast<size_t>(buffer->elements() * SizeOf(buffer->dtype)));
-      if (DeviceLanes* lanes = LanesOf(*buffer)) lanes->CopyToHost(*buffer, value.data());
+      values.emplace_back(static_cast<size_t>(buffer->elements() * SizeOf(buffer->dtype)));
     }
-    RETURN_IF_ERROR(Synchronize());
+    const absl::Status enqueued = Enqueue([&] {
+      for (size_t k = 0; k < buffers.size(); ++k) {
+        if (DeviceLanes* lanes = LanesOf(*buffers[k])) {
+          lanes->CopyToHost(*buffers[k], values[k].data());
+        }
+      }
+    });
+    absl::Status status = Synchronize();  // nothing writes there any more, however it ended
+    status.Update(enqueued);
+    RETURN_IF_ERROR(status);
     return values;
   }
 

@@ -10,7 +10,6 @@
 #include <cstring>
 #include <mutex>
 #include <random>
-#include <thread>
 #include <vector>
 
 #include "absl/strings/numbers.h"
@@ -19,6 +18,7 @@
 #include "absl/strings/str_split.h"
 #include "graph/support/clock.h"
 #include "graph/support/status_macros.h"
+#include "graph/support/thread.h"
 #include "runtime/comm/tcp/connection.h"
 
 // Messages are words: "hello KEY RANK PID HOST", "beat DOING COMPLETED STARVED", "bye", "fail CODE
@@ -53,6 +53,14 @@ class RankWatchdog : public Watchdog {
  public:
   RankWatchdog(int rank, int size, WatchdogOptions options)
       : rank_(rank), size_(size), options_(std::move(options)) {}
+
+  // Once, when all it listens to is there.
+  absl::Status Start() {
+    ASSIGN_OR_RETURN(thread_, Thread::Start(
+                                  "watching the other ranks", [this] { Loop(); },
+                                  [this](const absl::Status& status) { EndAlone(status); }));
+    return absl::OkStatus();
+  }
 
   void Watch(std::function<RankProgress()> progress) override {
     std::lock_guard lock(mutex_);
@@ -92,13 +100,10 @@ class RankWatchdog : public Watchdog {
     return news;
   }
 
-  void Start() {
-    thread_ = std::thread([this] { Loop(); });
-  }
   void Stop() {
     if (!thread_.joinable()) return;
     Leave();
-    thread_.join();
+    thread_.Join();
   }
   virtual void Loop() = 0;
 
@@ -122,6 +127,13 @@ class RankWatchdog : public Watchdog {
   const WatchdogOptions options_;
 
  private:
+  // Where the watch itself cannot go on. The others see that this process is gone.
+  [[noreturn]] void EndAlone(const absl::Status& status) const {
+    Print(std::string(status.message()));
+    const int code = absl::IsResourceExhausted(status) ? 4 : 5;
+    std::_Exit(options_.exit_code ? options_.exit_code(code) : code);
+  }
+
   void Print(const std::string& reason) const {
     if (options_.tell && options_.tell(reason)) return;
     std::fprintf(stderr, "partita: %s\n", reason.c_str());
@@ -134,7 +146,7 @@ class RankWatchdog : public Watchdog {
   bool left_ = false, failed_ = false, over_ = false;
   int code_ = 0, verdict_code_ = 0;
   std::string reason_;
-  std::thread thread_;
+  Thread thread_;
 };
 
 // Rank 0: hears all, judges, tells.
@@ -161,8 +173,7 @@ class Hub : public RankWatchdog {
     }
     judge_.Name(0, absl::StrCat("rank 0 (process ", getpid(), " on ", HostName(), ")"));
     judge_.Judge(SteadyNow());
-    Start();
-    return absl::OkStatus();
+    return Start();
   }
 
  private:
@@ -272,9 +283,7 @@ class Spoke : public RankWatchdog {
         Identity identity)
       : RankWatchdog(rank, size, std::move(options)),
         hub_(std::move(hub)),
-        hub_identity_(std::move(identity)) {
-    Start();
-  }
+        hub_identity_(std::move(identity)) {}
   ~Spoke() override { Stop(); }
 
  private:
@@ -362,9 +371,11 @@ absl::StatusOr<std::unique_ptr<Watchdog>> Watchdog::Join(MessagePort& port,
                                     static_cast<int>(IntegerOf(words[1])), kJoinSeconds));
   connection->Send(
       absl::StrCat("hello ", words[0], " ", port.rank(), " ", getpid(), " ", HostName()));
-  return std::make_unique<Spoke>(port.rank(), port.size(), std::move(options),
-                                 std::move(connection),
-                                 Identity{static_cast<int>(IntegerOf(words[2])), words[3]});
+  auto spoke =
+      std::make_unique<Spoke>(port.rank(), port.size(), std::move(options), std::move(connection),
+                              Identity{static_cast<int>(IntegerOf(words[2])), words[3]});
+  RETURN_IF_ERROR(spoke->Start());
+  return spoke;
 }
 
 }  // namespace partita

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "graph/support/aligned.h"
+#include "graph/support/exceptions.h"
 #include "graph/support/fingerprint.h"
 #include "graph/support/status_macros.h"
 #include "runtime/comm/inproc/group_barrier.h"
@@ -306,15 +307,7 @@ class BackendProfiler : public KernelProfiler {
     const double enough = options.seconds * static_cast<double>(results.size());
     for (int sweep = -1; sweep < options.samples; ++sweep) {
       if (sweep >= options.least_samples && SecondsSince(begin) >= enough) break;
-      for (size_t d = 0; d < works.size(); ++d) {
-        // Host calls of GPUs must not wait for each other; with memory of its own, none slows
-        // another down much either.
-        const bool together = works.size() > 1 && devices_[d].device->HostAddressable();
-        EnqueueSweep(works[d], devices_[d], together);
-      }
-      for (size_t d = 0; d < works.size(); ++d) {
-        RETURN_IF_ERROR(devices_[d].stream->Synchronize());
-      }
+      RETURN_IF_ERROR(RunSweep(works));
       if (sweep < 0) {
         if (!IsWarm(begin)) --sweep;
         continue;
@@ -330,6 +323,27 @@ class BackendProfiler : public KernelProfiler {
       }
     }
     return absl::OkStatus();
+  }
+
+  // Until all of it has ended. What is thrown meanwhile ends the work that was given: it would wait
+  // for ever for what was not.
+  absl::Status RunSweep(std::span<DeviceBatch> works) {
+    const absl::Status enqueued = Catching([&] {
+      for (size_t d = 0; d < works.size(); ++d) {
+        // Host calls of GPUs must not wait for each other; with memory of its own, none slows
+        // another down much either.
+        const bool together = works.size() > 1 && devices_[d].device->HostAddressable();
+        EnqueueSweep(works[d], devices_[d], together);
+      }
+    });
+    if (!enqueued.ok()) {
+      together_->Break();
+      for (OpenDevice& open : devices_) open.device->Abort(enqueued);
+    }
+    absl::Status status;
+    for (size_t d = 0; d < works.size(); ++d) status.Update(devices_[d].stream->Synchronize());
+    status.Update(enqueued);
+    return status;
   }
 
   // Whether GPUs have had work for long enough, from `begin` on, to have raised their clocks.

@@ -3,13 +3,14 @@
 #include <algorithm>
 #include <deque>
 #include <functional>
-#include <thread>
 #include <utility>
 
 #include "graph/collective/collective.h"
 #include "graph/support/check.h"
 #include "graph/support/clock.h"
+#include "graph/support/exceptions.h"
 #include "graph/support/status_macros.h"
+#include "graph/support/thread.h"
 
 namespace partita {
 namespace {
@@ -117,10 +118,7 @@ class StreamLinkProfiler : public LinkProfiler {
     for (const PlacedDevice& device : devices) {
       OpenDevice open;
       ASSIGN_OR_RETURN(open.device, device.Open());
-      open.device->OnError([this](const absl::Status& status) {
-        communicator_->Abort(status);
-        for (OpenDevice& other : devices_) other.device->Abort(status);
-      });
+      open.device->OnError([this](const absl::Status& status) { AbortAll(status); });
       ASSIGN_OR_RETURN(open.compute, open.device->NewStream("links", StreamUse::kCompute));
       ASSIGN_OR_RETURN(open.communication,
                        open.device->NewStream("links", StreamUse::kCommunication));
@@ -186,10 +184,14 @@ class StreamLinkProfiler : public LinkProfiler {
     Measurement result;
     for (int k = -1; k < options.samples; ++k) {
       const int64_t begin = SteadyNow();
-      for (size_t d = 0; d < devices_.size(); ++d) {
-        for (int t = 0; t < tasks; ++t) EnqueueLeast(devices_[d], least[d]);
-      }
-      RETURN_IF_ERROR(Synchronize());
+      const absl::Status enqueued = Catching([&] {
+        for (size_t d = 0; d < devices_.size(); ++d) {
+          for (int t = 0; t < tasks; ++t) EnqueueLeast(devices_[d], least[d]);
+        }
+      });
+      absl::Status status = Synchronize();
+      status.Update(enqueued);
+      RETURN_IF_ERROR(status);
       if (k >= 0) result.samples_ns.push_back(std::max<int64_t>(1, SteadyNow() - begin));
     }
     return result;
@@ -216,18 +218,43 @@ class StreamLinkProfiler : public LinkProfiler {
     }
   }
 
-  // Calls enqueue(number of a side), for each on a thread of its own where they may wait for each
-  // other in there.
-  void ForEachSide(const std::vector<Side>& sides, const std::function<void(size_t)>& enqueue) {
-    std::vector<std::thread> threads;
-    for (size_t k = 0; k < sides.size(); ++k) {
-      if (communicator_->EnqueueMeetsPeers() && sides.size() > 1) {
-        threads.emplace_back(enqueue, k);
-      } else {
-        enqueue(k);
-      }
+  void AbortAll(const absl::Status& status) {
+    communicator_->Abort(status);
+    for (OpenDevice& open : devices_) open.device->Abort(status);
+  }
+
+  // Calls enqueue(number of a side) for each side, and waits for the work. What is thrown out of
+  // there, or a thread that is refused, ends the work that was given: it would wait for ever.
+  // `meet`: sides may wait for each other in there.
+  absl::Status RunSides(const std::vector<Side>& sides, bool meet,
+                        const std::function<void(size_t)>& enqueue) {
+    absl::Status enqueued;
+    if (meet && sides.size() > 1) {
+      enqueued = EnqueueFromThreads(sides.size(), enqueue);
+    } else {
+      enqueued = Catching([&] {
+        for (size_t k = 0; k < sides.size(); ++k) enqueue(k);
+      });
+      if (!enqueued.ok()) AbortAll(enqueued);
     }
-    for (std::thread& thread : threads) thread.join();
+    absl::Status status = Synchronize();
+    status.Update(enqueued);
+    return status;
+  }
+
+  absl::Status EnqueueFromThreads(size_t count, const std::function<void(size_t)>& enqueue) {
+    std::vector<Thread> threads(count);
+    for (size_t k = 0; k < count; ++k) {
+      absl::StatusOr<Thread> thread = Thread::Start(
+          "giving work to a device", [&enqueue, k] { enqueue(k); },
+          [this](const absl::Status& status) { AbortAll(status); });
+      if (!thread.ok()) {
+        AbortAll(thread.status());
+        return thread.status();
+      }
+      threads[k] = *std::move(thread);
+    }
+    return absl::OkStatus();
   }
 
   // One run for which the compute streams wait.
@@ -236,7 +263,7 @@ class StreamLinkProfiler : public LinkProfiler {
     std::vector<WorkTiming> before(sides.size());
     std::vector<int64_t> after(sides.size());
     const int64_t busy = 5 * RoundsPerPiece();
-    ForEachSide(sides, [&](size_t k) {
+    RETURN_IF_ERROR(RunSides(sides, communicator_->EnqueueMeetsPeers(), [&](size_t k) {
       Side& side = sides[k];
       OpenDevice& open = devices_[side.arguments.device.index()];
       // Long enough for all devices to have been given theirs before the first is ready.
@@ -248,8 +275,7 @@ class StreamLinkProfiler : public LinkProfiler {
       open.communication->Record(*open.done, round_);
       open.compute->Wait(*open.done, round_);
       open.compute->Stamp(&after[k]);
-    });
-    RETURN_IF_ERROR(Synchronize());
+    }));
     int64_t start = 0, end = 0;
     for (size_t k = 0; k < sides.size(); ++k) {
       start = std::max(start, before[k].end_ns);
@@ -263,16 +289,15 @@ class StreamLinkProfiler : public LinkProfiler {
   absl::StatusOr<int64_t> Busy(std::vector<Side>& sides, int64_t pieces, int runs) {
     const int64_t rounds = RoundsPerPiece();
     const int64_t begin = SteadyNow();
-    for (Side& side : sides) {
-      OpenDevice& open = devices_[side.arguments.device.index()];
+    RETURN_IF_ERROR(RunSides(sides, /*meet=*/false, [&](size_t k) {
+      OpenDevice& open = devices_[sides[k].arguments.device.index()];
       for (int r = 0; r < runs; ++r) {
-        communicator_->Enqueue(side.arguments, ++round_, *open.communication, nullptr);
+        communicator_->Enqueue(sides[k].arguments, ++round_, *open.communication, nullptr);
       }
       for (int64_t p = 0; p < pieces; ++p) {
         open.compute->HostCall([rounds] { return Compute(rounds); }, nullptr);
       }
-    }
-    RETURN_IF_ERROR(Synchronize());
+    }));
     return SteadyNow() - begin;
   }
 

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "graph/support/doing.h"
 #include "graph/support/status_macros.h"
 #include "runtime/train/data/safetensors.h"
 
@@ -206,6 +207,7 @@ absl::Status SaveWeights(const std::string& path, const Graph& graph, const Trai
 
 absl::Status SaveCheckpoint(const std::string& path, const Graph& graph, const TrainingState& state,
                             const std::optional<CheckpointMetric>& metric) {
+  const Doing doing("writing checkpoint", path);
   std::map<std::string, std::string> metadata = {
       {"format", "pt"},
       {"partita.step", absl::StrCat(state.step)},
@@ -228,6 +230,7 @@ absl::Status LoadWeights(const std::string& path, const Graph& graph, TrainingSt
 }
 
 absl::StatusOr<TrainingState> LoadCheckpoint(const std::string& path, const Graph& graph) {
+  const Doing doing("reading checkpoint", path);
   ASSIGN_OR_RETURN(const SafetensorsFile file, SafetensorsFile::Open(path));
   RETURN_IF_ERROR(file.CheckChecksums());
   ASSIGN_OR_RETURN(TrainingState state, InitialState(graph, 0));

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "graph/support/clock.h"
+#include "graph/support/doing.h"
 #include "graph/support/status_macros.h"
 #include "graph/support/stop_flag.h"
 #include "runtime/train/executor_setup.h"
@@ -81,6 +82,7 @@ absl::StatusOr<std::unique_ptr<BatchLoader>> Trainer::OpenLoader(LoaderPosition 
 }
 
 absl::Status Trainer::Run() {
+  const Doing doing("training");
   ASSIGN_OR_RETURN(const auto loader, OpenLoader(now_.position));
   while (now_.step < end_step_) {
     ASSIGN_OR_RETURN(const bool stops, StopsHere());

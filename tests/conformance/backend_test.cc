@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <new>
 
 #include "gtest/gtest.h"
 #include "runtime/backend/backends.h"
@@ -198,6 +199,31 @@ TEST_P(BackendTest, EveryKernelEqualsTheReferenceKernel) {
   const auto backend = MakeBackend(GetParam());
   if (!backend.ok()) GTEST_SKIP() << backend.status().message();
   EXPECT_GT(CompareAll(1), 200);
+}
+
+TEST_P(BackendTest, WhatWorkThrowsFailsTheDevice) {
+  const auto backend = MakeBackend(GetParam());
+  if (!backend.ok()) GTEST_SKIP() << backend.status().message();
+  const auto device = *(*backend)->Open({});
+  absl::Status reported;
+  device->OnError([&reported](const absl::Status& status) { reported = status; });
+  const auto stream = *device->NewStream("test", StreamUse::kCompute);
+  const auto other = *device->NewStream("other", StreamUse::kCommunication);
+  const auto event = device->NewEvent();
+  bool ran = false;
+  stream->HostCall([]() -> absl::Status { throw std::bad_alloc(); }, nullptr);
+  stream->Record(*event, 1);
+  other->Wait(*event, 1);
+  other->HostCall(
+      [&ran] {
+        ran = true;
+        return absl::OkStatus();
+      },
+      nullptr);
+  EXPECT_TRUE(absl::IsResourceExhausted(stream->Synchronize())) << stream->Synchronize();
+  EXPECT_TRUE(absl::IsResourceExhausted(other->Synchronize())) << other->Synchronize();
+  EXPECT_TRUE(absl::IsResourceExhausted(reported)) << reported;
+  EXPECT_FALSE(ran) << "work behind what failed";
 }
 
 TEST_P(BackendTest, TeamsOfThreadsEqualTheReferenceKernel) {

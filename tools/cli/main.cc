@@ -9,6 +9,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "graph/onnx/import.h"
+#include "graph/support/doing.h"
+#include "graph/support/exceptions.h"
+#include "tools/cli/abrupt_end.h"
 #include "tools/cli/examples.h"
 #include "tools/cli/exit_code.h"
 #include "tools/cli/verb.h"
@@ -97,8 +100,7 @@ std::string ParseErrorText(const CLI::App& app, const std::vector<std::string>& 
 int Finish(bool json, const absl::StatusOr<Answer>& answer) {
   if (!answer.ok()) {
     const int code = ExitCodeOf(answer.status());
-    PrintError(json, code, std::string(answer.status().message()),
-               UnsupportedOperators(answer.status()));
+    PrintError(json, code, TextOf(answer.status()), UnsupportedOperators(answer.status()));
     return code;
   }
   if (!answer->usage_error.empty()) {
@@ -163,7 +165,10 @@ int Main(int argc, char** argv) {
   std::signal(SIGTERM, Interrupt);
   std::signal(SIGUSR1, Interrupt);  // from launchers, which keep SIGINT and SIGTERM to themselves
   for (const auto& [verb, run] : verbs.verbs) {
-    if (verb->parsed()) return Finish(json, run());
+    if (!verb->parsed()) continue;
+    const std::string name = verb->get_name();
+    const Doing doing("carrying out", name);
+    return Finish(json, Catching(run));
   }
   return 2;
 }
@@ -172,6 +177,13 @@ int Main(int argc, char** argv) {
 }  // namespace partita
 
 int main(int argc, char** argv) {
-  const int code = partita::Main(argc, argv);
-  return partita::g_launched ? partita::CodeOfRank(code) : code;
+  using namespace partita;
+  WatchAbruptEnds();
+  int code = 0;
+  const absl::Status thrown = Catching([&] { code = Main(argc, argv); });
+  if (!thrown.ok()) {
+    std::fprintf(stderr, "partita: %s\n", TextOf(thrown).c_str());
+    code = ExitCodeOf(thrown);
+  }
+  return EndInOrder(g_launched ? CodeOfRank(code) : code);
 }

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "graph/support/exceptions.h"
 #include "graph/support/file.h"
 #include "graph/support/fingerprint.h"
 #include "graph/support/status_macros.h"
@@ -205,7 +206,7 @@ absl::StatusOr<Answer> RunTrainingOfRank(RunFlags& flags, Stages* stages) {
   }
   ASSIGN_OR_RETURN(const std::unique_ptr<Ranks> ranks, Ranks::Join(std::move(options)));
   flags.request.ranks = ranks.get();
-  absl::StatusOr<Answer> answer = RunTraining(flags, stages);
+  absl::StatusOr<Answer> answer = Catching([&] { return RunTraining(flags, stages); });
   if (ranks == nullptr) return answer;
   if (answer.ok()) {
     ranks->Leave();

@@ -3,6 +3,7 @@
 #include <chrono>
 
 #include "absl/strings/str_cat.h"
+#include "graph/support/doing.h"
 #include "graph/support/status_macros.h"
 
 namespace partita {
@@ -10,6 +11,7 @@ namespace {
 
 absl::StatusOr<PlanOutcome> PlanOn(const Graph& graph, const PricedMachine& priced,
                                    const PlanRequest& request) {
+  const Doing doing("searching");
   const Evaluator evaluator(graph, priced.machine->topology, *priced.model,
                             {DefaultChoices(priced), SizesOn(priced), true});
   auto outcome = MakePlan(evaluator, request);

@@ -9,6 +9,7 @@
 #include "cost_model/gpu_machine.h"
 #include "cost_model/machines.h"
 #include "cost_model/profile_db.h"
+#include "graph/support/doing.h"
 #include "graph/support/status_macros.h"
 #include "runtime/backend/backends.h"
 #include "runtime/backend/gpus.h"
@@ -128,6 +129,7 @@ absl::Status PriceIn(Precision precision, std::span<const BackendOfClass> backen
 }  // namespace
 
 absl::StatusOr<PricedMachine> PriceMachine(const MachineRequest& request) {
+  const Doing doing("reading machine", request.machine);
   PricedMachine priced;
   priced.backends = request.backends;
   priced.precision = request.precision.value_or(Precision::kFloat32);

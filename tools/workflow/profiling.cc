@@ -7,6 +7,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "cost_model/profile_db.h"
 #include "cost_model/task_costs.h"
+#include "graph/support/doing.h"
 #include "graph/support/status_macros.h"
 #include "graph/support/stop_flag.h"
 #include "graph/task/buffer_assignment.h"
@@ -218,6 +219,7 @@ WantedSignatures SignaturesOfSearch(const Graph& graph, const PricedMachine& pri
 
 absl::StatusOr<ProfilingResult> ProfileForSearch(const Graph& graph, const PricedMachine& priced,
                                                  const ProfilingRequest& request) {
+  const Doing doing("listing what is to be measured");
   const auto begin = std::chrono::steady_clock::now();
   const WantedSignatures wanted =
       SignaturesOfSearch(graph, priced, request.seconds / 4, request.stop);
@@ -230,6 +232,7 @@ absl::StatusOr<ProfilingResult> ProfileForSearch(const Graph& graph, const Price
 absl::StatusOr<ProfilingResult> ProfileSignatures(const WantedSignatures& wanted,
                                                   const PricedMachine& priced,
                                                   const ProfilingRequest& request) {
+  const Doing doing("profiling into", request.profile);
   ASSIGN_OR_RETURN(ProfileDb db, ProfileDb::Open(request.profile, ProfileDb::Mode::kCreate));
   const auto begin = std::chrono::steady_clock::now();
   const auto classes = DevicesByClass(priced.machine->topology);

@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "cost_model/discovery.h"
+#include "graph/support/doing.h"
 #include "graph/support/file.h"
 #include "graph/support/status_macros.h"
 #include "graph/task/planned_step.h"
@@ -23,6 +24,7 @@ namespace {
 
 absl::StatusOr<TrainingData> OpenData(const RunRequest& request, const std::string& spec,
                                       DataSplit split, uint64_t seed, const Graph& graph) {
+  const Doing doing("opening data", spec);
   DataOptions options;
   options.spec = spec;
   options.split = split;
@@ -147,6 +149,7 @@ class WatchedExecutor {
 
 absl::StatusOr<RunOutcome> RunPlan(const LoadedPlan& loaded, const RunRequest& request,
                                    Stages* stages) {
+  const Doing doing("running a plan for model", loaded.model.label.source);
   const Graph& graph = loaded.model.graph;
   const bool writes = request.ranks == nullptr || request.ranks->speaks();
   if (writes) {

@@ -1,6 +1,7 @@
 #include "tools/workflow/training_model.h"
 
 #include "graph/parallel/plan_io.h"
+#include "graph/support/doing.h"
 #include "graph/support/status_macros.h"
 #include "graph/task/plan_verifier.h"
 #include "tools/workflow/stage_ends.h"
@@ -14,6 +15,7 @@ absl::StatusOr<TrainingModel> LoadTrainingModel(const ModelRequest& request, Sta
   import.freeze_bn = request.freeze_batch_norm;
   ASSIGN_OR_RETURN(model.imported, LoadModel(request.model, import));
   RETURN_IF_ERROR(EndModel(stages, model.imported));
+  const Doing doing("adding gradients to model", request.model);
   TrainingOptions training;
   ASSIGN_OR_RETURN(training.optimizer, OptimizerNamed(request.optimizer));
   ASSIGN_OR_RETURN(model.graph, BuildTrainingGraph(model.imported.graph, training));
@@ -34,6 +36,7 @@ absl::Status NameTheFlag(const absl::Status& status, const std::string& source) 
 
 absl::StatusOr<LoadedPlan> Load(const std::string& path, const std::string& model, Stages* stages,
                                 bool verify) {
+  const Doing doing("building plan", path);
   ASSIGN_OR_RETURN(const proto::Plan message, ReadPlanFile(path));
   ASSIGN_OR_RETURN(const PlanModel label, PlanModelOf(message));
   LoadedPlan loaded;

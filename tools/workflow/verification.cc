@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "cost_model/discovery.h"
 #include "graph/model_summary.h"
+#include "graph/support/doing.h"
 #include "graph/support/philox.h"
 #include "graph/support/status_macros.h"
 #include "graph/support/stop_flag.h"
@@ -298,6 +299,7 @@ absl::StatusOr<VerificationResult> VerifySteps(const StepsToVerify& steps,
 
 absl::StatusOr<VerificationResult> VerifyEqual(const Graph& graph, const Plan& plan,
                                                const VerificationRequest& request) {
+  const Doing doing("verifying a plan");
   ASSIGN_OR_RETURN(auto devices, VirtualDevicesOf(plan.topology, request.backends));
   return VerifySteps(
       {graph, plan.strategy, plan.topology.size(),

@@ -1,6 +1,7 @@
 #include "runtime/backend/cpu/cpu_backend.h"
 
 #include "graph/support/status_macros.h"
+#include "graph/support/thread.h"
 #include "runtime/backend/cpu/cpu_kernels.h"
 #include "runtime/backend/cpu/dense_adapter.h"
 #include "runtime/backend/cpu/fused_update.h"
@@ -77,8 +78,12 @@ class CpuDevice : public HostDevice {
     // Idle teams keep others from waiting actively: with more threads than cores every kernel would
     // have to wake its team.
     const int threads = use == StreamUse::kCompute ? std::max(1, spec().threads) : 1;
-    return std::make_unique<CpuStream>(
-        name, state(), [threads, cores = spec().cores] { SetUpThreadTeam(threads, cores); });
+    // OpenMP ends the program where it is refused a thread.
+    RETURN_IF_ERROR(CheckThreads(threads, "computing kernels"));
+    auto stream = std::make_unique<CpuStream>(name, state());
+    RETURN_IF_ERROR(
+        stream->Start([threads, cores = spec().cores] { SetUpThreadTeam(threads, cores); }));
+    return stream;
   }
 
   absl::StatusOr<std::unique_ptr<Kernel>> Prepare(const KernelSignature& signature) override {

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "graph/support/clock.h"
+#include "graph/support/exceptions.h"
 #include "graph/support/status_macros.h"
 #include "runtime/backend/cuda/box_moves.h"
 #include "runtime/backend/cuda/cuda_status.h"
@@ -94,7 +95,7 @@ void CUDART_CB RunCall(void* data) {
   const std::unique_ptr<Call> call(static_cast<Call*>(data));
   if (call->state->failed()) return;
   if (call->timing != nullptr) call->timing->start_ns = SteadyNow();
-  const absl::Status status = call->run();
+  const absl::Status status = Catching(call->run);
   if (call->timing != nullptr) call->timing->end_ns = SteadyNow();
   if (!status.ok()) call->state->Fail(status);
 }

@@ -9,6 +9,8 @@
 #include "absl/strings/str_cat.h"
 #include "graph/support/check.h"
 #include "graph/support/clock.h"
+#include "graph/support/exceptions.h"
+#include "graph/support/status_macros.h"
 
 namespace partita {
 namespace {
@@ -77,10 +79,12 @@ void HostEvent::Wait(int64_t round) {
   }
 }
 
-HostStream::HostStream(std::string name, std::shared_ptr<HostDeviceState> state,
-                       std::function<void()> on_start)
-    : name_(std::move(name)), state_(std::move(state)) {
-  thread_ = std::thread([this, on_start = std::move(on_start)] { Loop(on_start); });
+absl::Status HostStream::Start(std::function<void()> on_start) {
+  ASSIGN_OR_RETURN(thread_, Thread::Start(
+                                absl::StrCat("running ", name_),
+                                [this, on_start = std::move(on_start)] { Loop(on_start); },
+                                [this](const absl::Status& status) { state_->Fail(status); }));
+  return absl::OkStatus();
 }
 
 HostStream::~HostStream() {
@@ -89,7 +93,7 @@ HostStream::~HostStream() {
     stop_ = true;
   }
   wake_.notify_all();
-  thread_.join();
+  thread_.Join();
 }
 
 void HostStream::Enqueue(Work work) {
@@ -102,18 +106,20 @@ void HostStream::Enqueue(Work work) {
   if (was_empty) wake_.notify_one();
 }
 
-void HostStream::Loop(std::function<void()> on_start) {
-  if (on_start) on_start();
+void HostStream::Loop(const std::function<void()>& on_start) {
+  if (on_start) {
+    const absl::Status started = Catching(on_start);
+    if (!started.ok()) state_->Fail(started);
+  }
   std::unique_lock lock(mutex_);
   for (;;) {
     wake_.wait(lock, [this] { return stop_ || !queue_.empty(); });
     if (queue_.empty()) return;
     busy_ = true;
-    std::deque<Work> batch;
-    batch.swap(queue_);
+    batch_.swap(queue_);
     lock.unlock();
-    for (Work& work : batch) RunOne(work);
-    batch.clear();
+    for (Work& work : batch_) RunOne(work);
+    batch_.clear();
     lock.lock();
     busy_ = false;
     if (queue_.empty()) idle_.notify_all();
@@ -124,7 +130,7 @@ void HostStream::RunOne(Work& work) {
   if (!work.always && state_->failed()) return;
   doing_.store(work.what, std::memory_order_relaxed);
   if (work.timing != nullptr) work.timing->start_ns = SteadyNow();
-  const absl::Status status = work.run();
+  const absl::Status status = Catching(work.run);
   if (work.timing != nullptr) work.timing->end_ns = SteadyNow();
   completed_.fetch_add(1, std::memory_order_relaxed);
   doing_.store("idle", std::memory_order_relaxed);
@@ -301,7 +307,9 @@ absl::StatusOr<std::unique_ptr<DeviceMemory>> HostDevice::Allocate(int64_t bytes
 }
 
 absl::StatusOr<std::unique_ptr<Stream>> HostDevice::NewStream(const std::string& name, StreamUse) {
-  return std::make_unique<HostStream>(name, state_, nullptr);
+  auto stream = std::make_unique<HostStream>(name, state_);
+  RETURN_IF_ERROR(stream->Start(nullptr));
+  return stream;
 }
 
 std::unique_ptr<Event> HostDevice::NewEvent() { return std::make_unique<HostEvent>(state_); }

@@ -7,9 +7,9 @@
 #include <memory>
 #include <mutex>
 #include <string>
-#include <thread>
 #include <vector>
 
+#include "graph/support/thread.h"
 #include "runtime/backend/backend.h"
 #include "runtime/backend/first_error.h"
 
@@ -57,13 +57,15 @@ class HostEvent : public Event {
   std::atomic<int64_t> round_{-1};
 };
 
-// A thread that runs what it is given, in order.
+// A thread that runs what it is given, in order. What work throws fails the device.
 class HostStream : public Stream {
  public:
-  // `on_start` runs first on the new thread (affinity, flush-to-zero, thread team).
-  HostStream(std::string name, std::shared_ptr<HostDeviceState> state,
-             std::function<void()> on_start);
+  HostStream(std::string name, std::shared_ptr<HostDeviceState> state)
+      : name_(std::move(name)), state_(std::move(state)) {}
   ~HostStream() override;
+  // Before any work. `on_start` (may be null) runs first on the new thread (affinity,
+  // flush-to-zero, thread team).
+  absl::Status Start(std::function<void()> on_start);
 
   void Launch(const Kernel& kernel, const KernelArguments& arguments, void* scratch,
               WorkTiming* timing) override;
@@ -96,18 +98,18 @@ class HostStream : public Stream {
     WorkTiming* timing = nullptr;
   };
   void Enqueue(Work work);
-  void Loop(std::function<void()> on_start);
+  void Loop(const std::function<void()>& on_start);
   void RunOne(Work& work);
 
   const std::string name_;
   std::shared_ptr<HostDeviceState> state_;
   mutable std::mutex mutex_;
   std::condition_variable wake_, idle_;
-  std::deque<Work> queue_;
+  std::deque<Work> queue_, batch_;  // what is given, and what the thread has taken of it
   bool stop_ = false, busy_ = false;
   std::atomic<int64_t> completed_{0};
   std::atomic<const char*> doing_{"idle"};
-  std::thread thread_;
+  Thread thread_;
 };
 
 // The shared memory of one device that is allocated at present.

@@ -4,12 +4,12 @@
 #include <condition_variable>
 #include <deque>
 #include <mutex>
-#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "graph/support/clock.h"
 #include "graph/support/status_macros.h"
+#include "graph/support/thread.h"
 #include "runtime/train/data/batch_reader.h"
 
 // The batches from the start position on are numbered 0, 1, ... A window of `prefetch` of them, the
@@ -64,8 +64,18 @@ class ThreadedLoader : public BatchLoader {
       : reader_(std::move(reader)),
         epochs_(options.epochs),
         prefetch_(options.prefetch),
-        position_(start) {
-    for (int i = 0; i < options.workers; ++i) workers_.emplace_back([this] { Work(); });
+        position_(start) {}
+
+  absl::Status Start(int workers) {
+    workers_.reserve(static_cast<size_t>(workers));
+    for (int i = 0; i < workers; ++i) {
+      ASSIGN_OR_RETURN(Thread worker,
+                       Thread::Start(
+                           "reading samples", [this] { Work(); },
+                           [this](const absl::Status& status) { EndWithout(status); }));
+      workers_.push_back(std::move(worker));
+    }
+    return absl::OkStatus();
   }
 
   ~ThreadedLoader() override {
@@ -74,13 +84,15 @@ class ThreadedLoader : public BatchLoader {
       stop_ = true;
     }
     work_.notify_all();
-    for (std::thread& worker : workers_) worker.join();
+    for (Thread& worker : workers_) worker.Join();
   }
 
   absl::StatusOr<Batch> Next() override {
     std::unique_lock lock(mutex_);
     if (Past(position_)) return absl::OutOfRangeError("no more epochs");
-    ready_.wait(lock, [this] { return !open_.empty() && open_.front()->Done(); });
+    ready_.wait(lock,
+                [this] { return !failed_.ok() || (!open_.empty() && open_.front()->Done()); });
+    RETURN_IF_ERROR(failed_);
     if (!open_.front()->error.ok()) return open_.front()->error;
     Batch batch = std::move(open_.front()->batch);
     open_.pop_front();
@@ -139,6 +151,15 @@ class ThreadedLoader : public BatchLoader {
     return slot;
   }
 
+  // A worker is gone, and with it perhaps the rows that it had taken.
+  void EndWithout(const absl::Status& status) {
+    {
+      const std::lock_guard lock(mutex_);
+      failed_.Update(status);
+    }
+    ready_.notify_one();
+  }
+
   void Work() {
     std::unique_lock lock(mutex_);
     for (;;) {
@@ -174,7 +195,8 @@ class ThreadedLoader : public BatchLoader {
   LoaderPosition position_;                 // of open_.front(), or of what will be it
   std::deque<std::shared_ptr<Slot>> open_;  // batches in order from position_ on
   std::vector<Batch> spares_;
-  std::vector<std::thread> workers_;
+  absl::Status failed_;  // of the first worker that is gone
+  std::vector<Thread> workers_;
 };
 
 }  // namespace
@@ -194,7 +216,9 @@ absl::StatusOr<std::unique_ptr<BatchLoader>> BatchLoader::Create(
   if (options.workers == 0) {
     return std::make_unique<InlineLoader>(std::move(reader), options.epochs, start);
   }
-  return std::make_unique<ThreadedLoader>(std::move(reader), options, start);
+  auto loader = std::make_unique<ThreadedLoader>(std::move(reader), options, start);
+  RETURN_IF_ERROR(loader->Start(options.workers));
+  return loader;
 }
 
 }  // namespace partita

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <map>
+#include <new>
 #include <numeric>
 #include <set>
 #include <thread>
@@ -250,6 +251,29 @@ TEST(LoaderTest, ABrokenSampleIsFatalInItsBatchesTurn) {
           << "the first, whoever finds another earlier";
     }
     EXPECT_EQ(loader->position(), (LoaderPosition{0, 1}));
+  }
+}
+
+// For whose samples from the seventh on there is no memory.
+class HeavySource : public CountingSource {
+ public:
+  using CountingSource::CountingSource;
+  absl::Status Read(int64_t index, int64_t epoch, std::span<float> x,
+                    int32_t* label) const override {
+    if (index >= 7) throw std::bad_alloc();
+    return CountingSource::Read(index, epoch, x, label);
+  }
+};
+
+TEST(LoaderTest, MemoryThatAWorkerIsRefusedEndsTheNextBatch) {
+  for (const int workers : {1, 4}) {
+    const auto loader = MakeLoader(std::make_shared<HeavySource>(40),
+                                   {.batch_size = 10, .workers = workers, .shuffle = false});
+    for (int again = 0; again < 2; ++again) {
+      const auto batch = loader->Next();
+      EXPECT_EQ(batch.status().code(), absl::StatusCode::kResourceExhausted) << batch.status();
+      EXPECT_THAT(std::string(batch.status().message()), HasSubstr("while reading samples"));
+    }
   }
 }
 

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <type_traits>
+#include <utility>
+
+#include "absl/status/status.h"
+
+namespace partita {
+
+// Errors are absl::Status; exceptions come from the standard library and from other libraries, at
+// any place. They are caught where a thread begins, `main` included, and where other threads wait
+// for the one that was thrown out.
+
+// What the exception that is being handled says, and what was being done (see Doing): memory that
+// is refused is ResourceExhausted, threads and devices that are refused are Unavailable, of a file
+// what FileError makes of it, and all else is Internal. Never throws; where there is no memory for
+// a message, the message is empty.
+absl::Status StatusOfException() noexcept;
+
+// What `call` returns, an absl::Status or StatusOr (OK where it returns nothing), or the status of
+// what it throws.
+template <class Call>
+auto Catching(Call&& call) {
+  using Result = std::invoke_result_t<Call>;
+  if constexpr (std::is_void_v<Result>) {
+    try {
+      std::forward<Call>(call)();
+      return absl::OkStatus();
+    } catch (...) {
+      return StatusOfException();
+    }
+  } else {
+    try {
+      return std::forward<Call>(call)();
+    } catch (...) {
+      return Result(StatusOfException());
+    }
+  }
+}
+
+}  // namespace partita
