@@ -85,8 +85,9 @@ absl::Status Trainer::Run() {
   const Doing doing("training");
   ASSIGN_OR_RETURN(const auto loader, OpenLoader(now_.position));
   while (now_.step < end_step_) {
-    ASSIGN_OR_RETURN(const bool stops, StopsHere());
-    if (stops) {
+    ASSIGN_OR_RETURN(const Orders orders, OrdersHere());
+    if (orders.save != 0) RETURN_IF_ERROR(WriteCheckpoint());
+    if (orders.stop != 0) {
       return absl::CancelledError(
           absl::StrCat("interrupted after step ", now_.step, " of ", end_step_));
     }
@@ -95,13 +96,27 @@ absl::Status Trainer::Run() {
     const bool evaluate = options_.evaluate_every > 0 && now_.step % options_.evaluate_every == 0;
     if (evaluate && now_.step < end_step_) RETURN_IF_ERROR(Evaluate());
   }
-  return Evaluate();
+  RETURN_IF_ERROR(Evaluate());
+  ASSIGN_OR_RETURN(const Orders orders, OrdersHere());
+  return orders.save != 0 ? WriteCheckpoint() : absl::OkStatus();
 }
 
-absl::StatusOr<bool> Trainer::StopsHere() const {
-  char stop = IsSet(options_.stop) ? 1 : 0;
-  if (options_.port != nullptr) RETURN_IF_ERROR(Broadcast(*options_.port, 0, &stop, 1));
-  return stop != 0;
+absl::StatusOr<Trainer::Orders> Trainer::OrdersHere() const {
+  PeriodicCheckpoints* const checkpoints = options_.checkpoints;
+  Orders orders;
+  orders.stop = IsSet(options_.stop) ? 1 : 0;
+  orders.save = checkpoints != nullptr && checkpoints->Due(now_.step) ? 1 : 0;
+  if (options_.port != nullptr) {
+    RETURN_IF_ERROR(Broadcast(*options_.port, 0, &orders, sizeof orders));
+  }
+  return orders;
+}
+
+// All ranks read the state, one has checkpoints.
+absl::Status Trainer::WriteCheckpoint() {
+  if (snapshot_.step != now_.step) RETURN_IF_ERROR(Snapshot());
+  if (options_.checkpoints != nullptr) options_.checkpoints->Save(snapshot_);
+  return absl::OkStatus();
 }
 
 absl::Status Trainer::TrainOneStep(BatchLoader& loader) {
@@ -164,6 +179,7 @@ void Trainer::Report(const Batch& batch, StepResult result, int64_t waited_ns) {
   }
   if (!result.timeline.empty()) timeline_ = std::move(result.timeline);
   metrics_.Add(report);
+  if (options_.checkpoints != nullptr) options_.checkpoints->AddLoss(report.loss);
   if (options_.on_step) options_.on_step(report);
 }
 
@@ -188,6 +204,7 @@ absl::Status Trainer::Evaluate() {
   ASSIGN_OR_RETURN(last_evaluation_, evaluation_.evaluation->Run(
                                          state, evaluation_.data.source, evaluation_.data.loader,
                                          options_.port == nullptr ? options_.stop : nullptr));
+  if (options_.checkpoints != nullptr) options_.checkpoints->AddEvaluation(*last_evaluation_);
   if (options_.on_evaluation) options_.on_evaluation(now_.step, *last_evaluation_);
   return absl::OkStatus();
 }

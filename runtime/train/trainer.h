@@ -15,6 +15,7 @@
 #include "runtime/train/data/loader.h"
 #include "runtime/train/evaluation.h"
 #include "runtime/train/metrics.h"
+#include "runtime/train/periodic_checkpoints.h"
 #include "runtime/train/training_state.h"
 
 namespace partita {
@@ -32,9 +33,10 @@ struct TrainerOptions {
   int64_t snapshot_every = 64;
   int64_t evaluate_every = 0;               // steps; 0: only after the last
   const std::atomic<bool>* stop = nullptr;  // when it becomes true, training ends after the step
-  // To the other processes, if each of them has a trainer of the same plan: rank 0's `stop` counts,
-  // and all end after the same step.
+  // To the other processes, if each of them has a trainer of the same plan: rank 0's `stop` and
+  // `checkpoints` count, and all end, or read the state, after the same step.
   MessagePort* port = nullptr;
+  PeriodicCheckpoints* checkpoints = nullptr;  // written on the way; outlives the trainer
   // Have the executor record the timeline of every step; where it replays steps, whose timelines
   // cannot be told, that of the first and of the last one.
   bool record_timeline = false;
@@ -88,7 +90,12 @@ class Trainer {
           TrainerOptions options, EvaluationData evaluation);
   absl::Status CompleteData();
   absl::StatusOr<std::unique_ptr<BatchLoader>> OpenLoader(LoaderPosition position) const;
-  absl::StatusOr<bool> StopsHere() const;
+  // What rank 0 wants to be done after a step.
+  struct Orders {
+    char stop = 0, save = 0;  // 1: yes
+  };
+  absl::StatusOr<Orders> OrdersHere() const;
+  absl::Status WriteCheckpoint();
   absl::Status TrainOneStep(BatchLoader& loader);
   // A batch, and where training goes on after it.
   struct NextBatch {

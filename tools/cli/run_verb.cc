@@ -2,8 +2,10 @@
 #include <mutex>
 #include <set>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/time/time.h"
 #include "graph/support/exceptions.h"
 #include "graph/support/file.h"
 #include "graph/support/fingerprint.h"
@@ -26,8 +28,9 @@ namespace partita {
 namespace {
 
 struct RunFlags {
-  std::string plan, model, data_cache = "none";
+  std::string plan, model, save_every, data_cache = "none";
   std::optional<Precision> precision;
+  std::optional<int64_t> keep;
   RunRequest request;
   StageFlags stages;
 };
@@ -83,6 +86,29 @@ class SkippedSamples {
   std::vector<std::string> to_print_;
 };
 
+void ReportCheckpoints(RunRequest& request) {
+  request.on_resume = [](const ResumePoint& point) {
+    for (const UnusableCheckpoint& file : point.passed_over) {
+      std::cerr << "passed over: " << file.why << "\n";
+    }
+    std::cerr << "resumed: " << point.path << ", step " << point.state.step << "\n";
+  };
+  request.on_checkpoint = [](const CheckpointReport& report) {
+    EndProgress();
+    if (!report.status.ok()) {
+      std::cerr << "warning: no checkpoint of step " << report.step << ": "
+                << report.status.message()
+                << "; training goes on, and tries when the next is due\n";
+      return;
+    }
+    std::cerr << "checkpoint: " << report.path << ", step " << report.step;
+    if (report.best.has_value()) {
+      std::cerr << ", best " << report.best->name << " " << report.best->value;
+    }
+    std::cerr << "\n";
+  };
+}
+
 // Progress for people.
 void Report(RunRequest& request, SkippedSamples& skipped) {
   request.on_skip = [&skipped](absl::string_view error) { skipped.Add(error); };
@@ -103,6 +129,7 @@ void Report(RunRequest& request, SkippedSamples& skipped) {
     std::cerr << absl::StrFormat("after step %d: evaluation loss %.4f, accuracy %.2f %%\n", step,
                                  result.loss, 100 * result.accuracy);
   };
+  ReportCheckpoints(request);
 }
 
 constexpr int64_t kMostPlanBytes = int64_t{1} << 30;
@@ -116,7 +143,8 @@ absl::Status CheckSameRun(const RunFlags& flags, Ranks& ranks) {
       r.steps, " --epochs ", r.epochs, " --lr ", r.learning_rate, " --momentum ", r.momentum,
       " --weight_decay ", r.weight_decay, " --init_seed ", r.init_seed.value_or(0), " --precision ",
       flags.precision.has_value() ? RowOf(*flags.precision).name : "the plan's", " --save ", r.save,
-      " --load ", r.load, " --resume ", r.resume);
+      " --load ", r.load, " --resume ", r.resume, " --save_every ", flags.save_every, " --keep ",
+      flags.keep.value_or(0));
   absl::StrAppend(&options, " --communicator ", r.communicator);
   for (const BackendOfClass& choice : r.backends) {
     absl::StrAppend(&options, " --backend ", choice.device_class, "=", choice.backend);
@@ -139,6 +167,33 @@ absl::Status SetPrecision(const Plan& plan, RunFlags& flags) {
   return absl::OkStatus();
 }
 
+// When checkpoints are written on the way.
+struct Interval {
+  int64_t steps = 0;
+  double seconds = 0;  // one of the two
+};
+// "100" steps, or "30s", "5m", "1h30m"; nothing for other texts.
+std::optional<Interval> ParseInterval(const std::string& text) {
+  int64_t steps = 0;
+  if (absl::SimpleAtoi(text, &steps)) {
+    return steps > 0 ? std::optional(Interval{.steps = steps}) : std::nullopt;
+  }
+  absl::Duration duration;
+  const bool parsed = absl::ParseDuration(text, &duration);
+  if (!parsed || duration <= absl::ZeroDuration() || duration == absl::InfiniteDuration()) {
+    return std::nullopt;
+  }
+  return Interval{.seconds = absl::ToDoubleSeconds(duration)};
+}
+
+void SetSchedule(RunFlags& flags) {
+  RunRequest& r = flags.request;
+  const Interval interval = ParseInterval(flags.save_every).value_or(Interval{});
+  r.save_every_steps = interval.steps;
+  r.save_every_seconds = interval.seconds;
+  r.keep = flags.keep.value_or(r.keep);
+}
+
 absl::StatusOr<Answer> RunTraining(RunFlags& flags, Stages* stages) {
   Answer answer;
   if (!flags.request.load.empty() && !flags.request.resume.empty()) {
@@ -147,6 +202,10 @@ absl::StatusOr<Answer> RunTraining(RunFlags& flags, Stages* stages) {
     answer.usage_error = "--steps and --epochs both say how far to train: leave one away";
   } else if (flags.request.eval_every > 0 && flags.request.eval_data.empty()) {
     answer.usage_error = "--eval_every needs --eval_data";
+  } else if (!flags.save_every.empty() && flags.request.save.empty()) {
+    answer.usage_error = "--save_every needs --save, whose name its files begin with";
+  } else if (flags.keep.has_value() && flags.save_every.empty()) {
+    answer.usage_error = "--keep needs --save_every";
   }
   if (!answer.usage_error.empty()) return answer;
   Ranks* ranks = flags.request.ranks;
@@ -162,6 +221,7 @@ absl::StatusOr<Answer> RunTraining(RunFlags& flags, Stages* stages) {
   if (!answer.usage_error.empty()) return answer;
   flags.request.stop = &g_interrupted;
   RETURN_IF_ERROR(SetPrecision(loaded.plan, flags));
+  SetSchedule(flags);
   flags.request.cache_in_memory = flags.data_cache == "memory";
   SkippedSamples skipped;
   if (ranks == nullptr || ranks->speaks()) Report(flags.request, skipped);
@@ -185,6 +245,18 @@ absl::StatusOr<Answer> RunTraining(RunFlags& flags, Stages* stages) {
   if (outcome.evaluation.has_value()) {
     answer.json["eval_loss"] = outcome.evaluation->loss;
     answer.json["eval_accuracy"] = outcome.evaluation->accuracy;
+  }
+  if (outcome.checkpoints.has_value()) {
+    const RunOutcome::Checkpoints& checkpoints = *outcome.checkpoints;
+    answer.json["checkpoints"] = {{"written", checkpoints.written},
+                                  {"failed", checkpoints.failed},
+                                  {"waiting_ms", static_cast<double>(checkpoints.waited_ns) / 1e6}};
+    if (const auto& best = checkpoints.best; best.has_value()) {
+      answer.json["checkpoints"]["best"] = {{"path", best->path},
+                                            {"step", best->step},
+                                            {"metric", best->best->name},
+                                            {"value", best->best->value}};
+    }
   }
   answer.text = absl::StrCat(outcome.metrics.steps(), " steps: ", outcome.metrics.ToString(), "\n");
   if (!outcome.replay.ok()) {
@@ -249,8 +321,19 @@ void AddRunVerb(CLI::App& app, VerbTable& verbs) {
                    "that of the checkpoint")
       ->check(Seed());
   verb->add_option("--save", r.save, "write a checkpoint (safetensors) at the end");
+  verb->add_option("--save_every", flags->save_every,
+                   "write checkpoints on the way, too: every so many steps, or every 30s, 10m, 2h; "
+                   "they are NAME.step-000100 and NAME.best for --save NAME")
+      ->check([](const std::string& text) -> std::string {
+        if (ParseInterval(text).has_value()) return "";
+        return absl::StrCat("'", text, "': steps (100) or a time (30s, 10m, 2h) are wanted");
+      });
+  verb->add_option("--keep", flags->keep, "how many NAME.step-... stay, the newest; default 3")
+      ->check(WholeNumber(1));
   verb->add_option("--load", r.load, "start from these weights (safetensors)");
-  verb->add_option("--resume", r.resume, "go on from a checkpoint");
+  verb->add_option(
+      "--resume", r.resume,
+      "go on from a checkpoint; of NAME, or of a folder, from the newest that is whole");
   verb->add_option("--timeline", r.timeline,
                    "where to write the measured timeline of the last step; default "
                    "PLAN.measured.json, \"none\": nowhere");

@@ -9,7 +9,6 @@
 #include "graph/task/timeline.h"
 #include "runtime/backend/backends.h"
 #include "runtime/backend/gpus.h"
-#include "runtime/train/checkpoint.h"
 #include "runtime/train/data/open_data_source.h"
 #include "runtime/train/executor_setup.h"
 #include "runtime/train/measured_timeline.h"
@@ -17,6 +16,7 @@
 #include "tools/workflow/kept_algorithms.h"
 #include "tools/workflow/output_path.h"
 #include "tools/workflow/priced_machine.h"
+#include "tools/workflow/run_checkpoints.h"
 #include "tools/workflow/stage_ends.h"
 
 namespace partita {
@@ -40,20 +40,6 @@ absl::StatusOr<TrainingData> OpenData(const RunRequest& request, const std::stri
   data.loader.broken = request.skip_broken ? BrokenSample::kSkip : BrokenSample::kFatal;
   data.loader.on_skip = request.on_skip;
   return data;
-}
-
-absl::StatusOr<TrainingState> StartState(const Graph& graph, const RunRequest& request) {
-  if (!request.resume.empty()) {
-    ASSIGN_OR_RETURN(TrainingState state, LoadCheckpoint(request.resume, graph));
-    if (state.seed == request.init_seed.value_or(state.seed)) return state;
-    return absl::InvalidArgumentError(
-        absl::StrCat(request.resume, " is a checkpoint of a run of seed ", state.seed,
-                     "; wanted is seed ", *request.init_seed,
-                     ". Leave --init_seed away, or start anew from its weights with --load"));
-  }
-  ASSIGN_OR_RETURN(TrainingState state, InitialState(graph, request.init_seed.value_or(0)));
-  if (!request.load.empty()) RETURN_IF_ERROR(LoadWeights(request.load, graph, state));
-  return state;
 }
 
 TrainerOptions OptionsOf(const RunRequest& request, bool records_timeline) {
@@ -145,6 +131,14 @@ class WatchedExecutor {
   Ranks* const ranks_;
 };
 
+RunOutcome::Checkpoints EndOf(PeriodicCheckpoints& checkpoints) {
+  checkpoints.Finish();
+  return {.written = checkpoints.written(),
+          .failed = checkpoints.failed(),
+          .waited_ns = checkpoints.waited_ns(),
+          .best = checkpoints.best()};
+}
+
 }  // namespace
 
 absl::StatusOr<RunOutcome> RunPlan(const LoadedPlan& loaded, const RunRequest& request,
@@ -167,9 +161,10 @@ absl::StatusOr<RunOutcome> RunPlan(const LoadedPlan& loaded, const RunRequest& r
       KeptAlgorithms::Open(graph, std::move(step), setup, request.profile, request.ranks));
   Executor* const executor = opened.executor.get();
   RETURN_IF_ERROR(EndProgram(stages, graph, loaded.plan.strategy, executor->program()));
-  ASSIGN_OR_RETURN(TrainingState start, StartState(graph, request));
+  ASSIGN_OR_RETURN(RunStart start, StartRun(graph, request));
+  const uint64_t seed = start.state.seed;
   ASSIGN_OR_RETURN(TrainingData data,
-                   OpenData(request, request.data, DataSplit::kTrain, start.seed, graph));
+                   OpenData(request, request.data, DataSplit::kTrain, seed, graph));
   EvaluationData evaluation;
   std::unique_ptr<ModelEvaluation> evaluator;
   if (!request.eval_data.empty()) {
@@ -179,28 +174,25 @@ absl::StatusOr<RunOutcome> RunPlan(const LoadedPlan& loaded, const RunRequest& r
                          PartitionOptionsOf(loaded.plan.topology, loaded.plan.choices), setup));
     if (request.ranks == nullptr) RETURN_IF_ERROR(opened.algorithms->Save());
     ASSIGN_OR_RETURN(evaluation.data,
-                     OpenData(request, request.eval_data, DataSplit::kEval, start.seed, graph));
+                     OpenData(request, request.eval_data, DataSplit::kEval, seed, graph));
     evaluation.evaluation = evaluator.get();
   }
+  TrainerOptions options = OptionsOf(request, records_timeline);
+  options.checkpoints = start.checkpoints.get();
   ASSIGN_OR_RETURN(const auto trainer,
-                   Trainer::Create(graph, *executor, std::move(start), std::move(data),
-                                   OptionsOf(request, records_timeline), std::move(evaluation)));
+                   Trainer::Create(graph, *executor, std::move(start.state), std::move(data),
+                                   std::move(options), std::move(evaluation)));
   const WatchedExecutor watched(request.ranks, *executor);
   RunOutcome outcome;
   outcome.status = trainer->Run();
+  if (start.checkpoints != nullptr) outcome.checkpoints = EndOf(*start.checkpoints);
+  RETURN_IF_ERROR(SaveEnd(graph, request, *trainer, outcome));
   // What follows is done by all ranks or by none.
   const bool good = outcome.status.ok() || absl::IsCancelled(outcome.status);
   if (request.ranks != nullptr && !good) return outcome;
   outcome.metrics = trainer->metrics();
   outcome.evaluation = trainer->evaluation();
   if (executor->Stages()) outcome.replay = executor->CanReplay();
-  if (!request.save.empty()) {
-    ASSIGN_OR_RETURN(const TrainingState end, trainer->State());
-    if (writes) {
-      RETURN_IF_ERROR(SaveCheckpoint(request.save, graph, end));
-      outcome.written.push_back(request.save);
-    }
-  }
   if (records_timeline && outcome.metrics.steps() > 0) {
     ASSIGN_OR_RETURN(const Timeline timeline,
                      TimelineOfRun(loaded, *executor, *trainer, request.ranks));

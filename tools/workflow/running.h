@@ -7,9 +7,11 @@
 
 #include "absl/status/statusor.h"
 #include "graph/precision.h"
+#include "runtime/train/checkpoint_family.h"
 #include "runtime/train/evaluation.h"
 #include "runtime/train/executor_setup.h"
 #include "runtime/train/metrics.h"
+#include "runtime/train/periodic_checkpoints.h"
 #include "runtime/train/trainer.h"
 #include "tools/workflow/ranks.h"
 #include "tools/workflow/stages.h"
@@ -25,6 +27,10 @@ struct RunRequest {
   // Absent: that of the checkpoint to resume, or 0.
   std::optional<uint64_t> init_seed;
   std::string save, load, resume;
+  // Checkpoints on the way, beside `save`; neither: none.
+  int64_t save_every_steps = 0;
+  double save_every_seconds = 0;
+  int64_t keep = 3;      // of them, the newest
   std::string timeline;  // write the measured timeline of the last step here
   int workers = 2;
   double hang_seconds = 60;  // as ExecutorOptions has it
@@ -41,6 +47,10 @@ struct RunRequest {
   Ranks* ranks = nullptr;  // where this process runs one of the plan's devices; outlives the run
   std::function<void(const StepReport&)> on_step;
   std::function<void(int64_t, const EvaluationResult&)> on_evaluation;
+  // What the run goes on from, before its first step; what it writes on its way, between steps. Of
+  // rank 0 only.
+  std::function<void(const ResumePoint&)> on_resume;
+  std::function<void(const CheckpointReport&)> on_checkpoint;
   // As LoaderOptions has it; for training and evaluation data, which may call it at the same time.
   std::function<void(absl::string_view)> on_skip;
 };
@@ -53,13 +63,21 @@ struct RunOutcome {
   // Why steps are not replayed as they were recorded, where this process has a GPU.
   absl::Status replay;
   std::vector<std::string> written;
+  // What checkpoints on the way came to.
+  struct Checkpoints {
+    int64_t written = 0, failed = 0;  // files
+    int64_t waited_ns = 0;            // for writes to end
+    std::optional<CheckpointReport> best;
+  };
+  std::optional<Checkpoints> checkpoints;
 };
 
-// Trains a plan on this host, or one device of it with the other ranks, of which rank 0 writes the
-// files. Errors before the first step are the status of the result,
-// InvalidArgument where a checkpoint is of another seed than the one asked for; those of
-// training are in the outcome, after what was reached has been saved. Ends the stages of program,
-// buffers and measured timeline.
+// Trains a plan on this host, or one device of it with the other ranks, of which rank 0 reads what
+// the run starts from and writes the files. Errors before the first step are the status of the
+// result, InvalidArgument where a checkpoint is of another seed than the one asked for; those of
+// training are in the outcome. A run that ends or is interrupted writes `save`; one that fails
+// leaves it as it was and, in one process, writes what it had reached as FailedStatePath says,
+// which its error then names. Ends the stages of program, buffers and measured timeline.
 absl::StatusOr<RunOutcome> RunPlan(const LoadedPlan& loaded, const RunRequest& request,
                                    Stages* stages = nullptr);
 

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "graph/graph.h"
+#include "runtime/train/checkpoint.h"
+#include "runtime/train/training_state.h"
+
+// The checkpoints that one run leaves, all beside its NAME:
+//   NAME               the state in which it ended or was interrupted
+//   NAME.step-000100   that after step 100, one of those that it wrote on its way
+//   NAME.best          the one of the best metric
+//   NAME.failed        the state that a run which failed had reached; never resumed from unasked
+
+namespace partita {
+
+std::string StepCheckpointPath(const std::string& name, int64_t step);
+std::string BestCheckpointPath(const std::string& name);
+std::string FailedStatePath(const std::string& name);
+
+struct StepCheckpoint {
+  int64_t step = 0;  // as its name says
+  std::string path;
+};
+// Those of NAME, by step. Errors of reading the folder.
+absl::StatusOr<std::vector<StepCheckpoint>> StepCheckpoints(const std::string& name);
+
+// Removes the step checkpoints of NAME before step `newest` but for the `keep` - 1 newest of them;
+// those of later steps stay. What cannot be removed is named by the error; the rest is done.
+absl::Status RemoveOldCheckpoints(const std::string& name, int64_t newest, int64_t keep);
+
+// A file that cannot be resumed from.
+struct UnusableCheckpoint {
+  std::string path, why;
+};
+
+// What a run goes on from.
+struct ResumePoint {
+  std::string path;
+  TrainingState state;
+  std::vector<UnusableCheckpoint> passed_over;  // of later steps, or of unknown ones
+};
+
+// `where` is NAME, of whose checkpoints the one of the latest step that is whole is taken; or a
+// folder with the checkpoints of one NAME; or one checkpoint. Where nothing can be taken: NotFound
+// if there is nothing, InvalidArgument with what is wrong with each, and for a folder with several
+// NAMEs.
+absl::StatusOr<ResumePoint> FindResumePoint(const std::string& where, const Graph& graph);
+
+// OK if a run that begins at `from` (null: at step 0) may write checkpoints of NAME on its way:
+// none are there but those that it goes on from, and no file can be taken for a later one of this
+// run. Otherwise UsageError. What the run has passed over counts for nothing.
+absl::Status CheckFamilyIsFree(const std::string& name, const Graph& graph,
+                               const ResumePoint* from);
+
+}  // namespace partita
