@@ -99,14 +99,16 @@ Candidate Examine(const std::string& path, const Graph& graph) {
   return candidate;
 }
 
-// Those that are there; the last step first, and of one step NAME before the others.
+// Those that are there; the last step first, and of one step NAME before the others, the best last.
 absl::StatusOr<std::vector<Candidate>> CandidatesOf(const std::string& name, const Graph& graph) {
   std::vector<Candidate> candidates;
-  for (const std::string& path : {name, BestCheckpointPath(name)}) {
+  std::vector<std::string> paths = {name};
+  ASSIGN_OR_RETURN(const std::vector<StepCheckpoint> steps, StepCheckpoints(name));
+  for (const StepCheckpoint& step : steps) paths.push_back(step.path);
+  paths.push_back(BestCheckpointPath(name));
+  for (const std::string& path : paths) {
     if (IsThere(path)) candidates.push_back(Examine(path, graph));
   }
-  ASSIGN_OR_RETURN(const std::vector<StepCheckpoint> steps, StepCheckpoints(name));
-  for (const StepCheckpoint& step : steps) candidates.push_back(Examine(step.path, graph));
   std::ranges::stable_sort(candidates, std::ranges::greater(), &Candidate::step);
   return candidates;
 }

@@ -48,8 +48,11 @@ absl::StatusOr<std::unique_ptr<PeriodicCheckpoints>> OpenCheckpoints(const Graph
   if (request.on_checkpoint) options.on_report = request.on_checkpoint;
   if (from != nullptr) {
     options.start = from->state.step;
-    const auto best = ReadCheckpointSummary(BestCheckpointPath(request.save), graph);
-    if (best.ok()) options.best = best->metric;
+    const std::string best = BestCheckpointPath(request.save);
+    if (LoadCheckpoint(best, graph).ok()) {
+      ASSIGN_OR_RETURN(const CheckpointSummary summary, ReadCheckpointSummary(best, graph));
+      options.best = summary.metric;
+    }
   }
   return std::make_unique<PeriodicCheckpoints>(graph, std::move(options));
 }

@@ -117,6 +117,46 @@ def test_processes_train_as_threads_do():
     check(same, "the checkpoints differ")
 
 
+def test_ranks_killed_on_the_way_resume_from_one_step():
+    plan = two_devices()
+    for every in ("20", "100ms"):  # by the clock, rank 0's counts
+        name = f"ranks.{every}.st"
+        running = launched(plan, f"--steps 1000000 --timeline none --save {name} --save_every {every}")
+        running.wait_for("checkpoint: .*step-.*(.|\n)*checkpoint: .*step-", 30)
+        for process in rank_processes(plan).values():
+            os.kill(process, signal.SIGKILL)
+        running.code()
+        nothing_is_left(plan)
+        newest = max(pathlib.Path(".").glob(f"{name}.step-*"))
+        step = int(newest.name[-6:])
+        line = f"run {plan} --steps {step + 30} --timeline none"
+        found = partita(f"launch -n 2 {line} --save {name} --save_every {every} --resume {name}")
+        check(f"resumed: {newest}, step {step}\n" in found.err, found.err)
+        partita(f"{line} --save one_process.st")
+        same = pathlib.Path(name).read_bytes() == pathlib.Path("one_process.st").read_bytes()
+        check(same, f"--save_every {every}: other weights than of the run in one process that was not killed")
+
+
+def test_rank_0_reads_what_a_run_starts_from():
+    plan = two_devices().absolute()
+    elsewhere = pathlib.Path("elsewhere")
+    elsewhere.mkdir(exist_ok=True)
+    partita(f"run {plan} --steps 5 --timeline none --save five.st")
+    partita(f"run {plan} --steps 9 --timeline none --save nine.st")
+    run = f"{harness.BINARY} run {plan} --steps 9 --timeline none --save ranks_nine.st --resume"
+
+    def resumed(path):
+        words = f"{MPIRUN} -n 1 {run} {path} : -n 1 --wdir {elsewhere.absolute()} {run} {path}".split()
+        return subprocess.run(words, capture_output=True, text=True, timeout=120, check=False,
+                              env={**os.environ, **AS_ROOT})
+
+    done = resumed("five.st")
+    check(done.returncode == 0, f"exit {done.returncode}: {done.stderr}")
+    check(pathlib.Path("nine.st").read_bytes() == pathlib.Path("ranks_nine.st").read_bytes(), "other weights")
+    done = resumed("absent.st")
+    check(done.returncode == 3 and "absent.st" in done.stderr, f"exit {done.returncode}: {done.stderr}")
+
+
 def test_the_timeline_has_all_ranks():
     plan = two_devices()
     partita(f"launch -n 2 run {plan} --steps 2 --timeline ranks.json")
