@@ -1,5 +1,7 @@
 #include "planner/planner.h"
 
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "graph/support/status_macros.h"
 #include "graph/task/plan_verifier.h"
@@ -24,7 +26,6 @@ absl::StatusOr<PlanOutcome> OutcomeOf(const Evaluator& evaluator, Plan plan, Eva
   RETURN_IF_ERROR(
       VerifyStep({evaluator.graph(), plan.strategy, step.tasks, step.order, &step.memory}));
   PlanOutcome outcome;
-  outcome.baseline = BaselineOf(evaluator);
   outcome.search.best = plan.strategy;
   outcome.search.evaluation = step.evaluation;
   outcome.search.origin = plan.provenance.search;
@@ -33,6 +34,23 @@ absl::StatusOr<PlanOutcome> OutcomeOf(const Evaluator& evaluator, Plan plan, Eva
   outcome.plan = std::move(plan);
   outcome.step = std::move(step);
   return outcome;
+}
+
+// A plan whose order is of other tasks than its strategy has on the evaluator's machine.
+absl::StatusOr<PlanOutcome> Reordered(const Evaluator& evaluator, Plan plan) {
+  ASSIGN_OR_RETURN(EvaluatedStep step, evaluator.EvaluateStep(plan.strategy));
+  plan.order = PlanOrderOf(step);
+  ASSIGN_OR_RETURN(PlanOutcome outcome, OutcomeOf(evaluator, std::move(plan), std::move(step)));
+  outcome.reordered = true;
+  return outcome;
+}
+
+// Empty where it is none of them.
+std::string NameOf(const std::vector<NamedStrategy>& named, const Strategy& strategy) {
+  for (const NamedStrategy& one : named) {
+    if (one.strategy == strategy) return one.name;
+  }
+  return "";
 }
 
 }  // namespace
@@ -51,10 +69,26 @@ absl::StatusOr<PlanOutcome> PlanOf(const Evaluator& evaluator, const Strategy& s
 }
 
 absl::StatusOr<PlanOutcome> EvaluatePlan(const Evaluator& evaluator, const Plan& plan) {
-  ASSIGN_OR_RETURN(PlannedStep planned, BuildPlannedStep(evaluator.graph(), plan));
+  const Graph& graph = evaluator.graph();
+  if (plan.topology.size() > evaluator.topology().size()) {
+    return absl::InvalidArgumentError(absl::StrCat("the plan is for ", plan.topology.size(),
+                                                   " devices; the machine has ",
+                                                   evaluator.topology().size()));
+  }
+  Evaluator::Options options = evaluator.options();
+  options.choices = plan.choices;
+  const Evaluator own(graph, evaluator.topology(), evaluator.model(), std::move(options));
+  absl::StatusOr<PlannedStep> planned = BuildPlannedStep(graph, plan);
+  RETURN_IF_ERROR(planned.status());
+  Plan there = plan;
+  if (!(plan.topology == own.topology())) {
+    there.topology = own.topology();
+    planned = BuildPlannedStep(graph, there);
+    if (!planned.ok()) return Reordered(own, std::move(there));
+  }
   ASSIGN_OR_RETURN(EvaluatedStep step,
-                   evaluator.EvaluateOrder(std::move(planned.tasks), std::move(planned.order)));
-  return OutcomeOf(evaluator, plan, std::move(step));
+                   own.EvaluateOrder(std::move(planned->tasks), std::move(planned->order)));
+  return OutcomeOf(own, std::move(there), std::move(step));
 }
 
 absl::StatusOr<PlanOutcome> MakePlan(const Evaluator& evaluator, const PlanRequest& request) {
@@ -62,13 +96,22 @@ absl::StatusOr<PlanOutcome> MakePlan(const Evaluator& evaluator, const PlanReque
   if (!request.strategy.empty()) {
     ASSIGN_OR_RETURN(const ExpertFunction expert, ExpertNamed(request.strategy));
     ASSIGN_OR_RETURN(const Strategy strategy, expert(graph, evaluator.topology()));
-    return PlanOf(evaluator, strategy, request.strategy);
+    ASSIGN_OR_RETURN(PlanOutcome outcome, PlanOf(evaluator, strategy, request.strategy));
+    outcome.expert = request.strategy;
+    outcome.baseline = BaselineOf(evaluator);
+    return outcome;
   }
   ASSIGN_OR_RETURN(const SearchFunction search, SearchNamed(request.search));
   const SearchSpace space(graph, evaluator.topology().size());
-  const SearchProblem problem{evaluator, space, ExpertStarts(graph, evaluator.topology()), {}};
+  const std::vector<NamedStrategy> experts = ExpertStarts(graph, evaluator.topology());
+  SearchProblem problem{evaluator, space, experts, {}};
+  problem.starts.insert(problem.starts.end(), request.starts.begin(), request.starts.end());
   ASSIGN_OR_RETURN(SearchResult result, search(problem, request.options));
-  ASSIGN_OR_RETURN(PlanOutcome outcome, PlanOf(evaluator, result.best, request.search));
+  const std::string expert = NameOf(experts, result.best);
+  ASSIGN_OR_RETURN(PlanOutcome outcome,
+                   PlanOf(evaluator, result.best, expert.empty() ? request.search : expert));
+  outcome.expert = expert;
+  outcome.baseline = BaselineOf(evaluator);
   outcome.plan.provenance.seed = request.options.seed;
   outcome.plan.provenance.evaluations = result.evaluations;
   outcome.plan.provenance.options = {absl::StrCat("evaluations=", request.options.evaluations),

@@ -14,17 +14,24 @@ struct PlanRequest {
   std::string search = "mcmc";
   SearchOptions options;
   std::string strategy;  // an expert to take instead of searching
+  // What the search begins from besides the experts: then it finds nothing slower than them.
+  std::vector<NamedStrategy> starts = {};
 };
 
 // A plan and what it rests on.
 struct PlanOutcome {
   Plan plan;                      // model and program version are the caller's to fill in
   EvaluatedStep step;             // the plan's own
-  std::optional<Nanos> baseline;  // data_parallel's time, where it can run
+  std::optional<Nanos> baseline;  // MakePlan: data_parallel's time, where it can run
   SearchResult search;
+  // The expert whose very strategy the plan has; empty where a search found another.
+  std::string expert;
+  // EvaluatePlan: the order was found anew.
+  bool reordered = false;
 };
 
-// The whole flow: experts -> search -> evaluation of the best -> plan. NotFound for unknown names;
+// The whole flow: experts -> search -> evaluation of the best -> plan. No expert's plan is faster
+// by the evaluator's prices, whatever ended the search. NotFound for unknown names;
 // ResourceExhausted where nothing fits in memory; FailedPrecondition where the expert declines.
 absl::StatusOr<PlanOutcome> MakePlan(const Evaluator& evaluator, const PlanRequest& request);
 
@@ -32,9 +39,11 @@ absl::StatusOr<PlanOutcome> MakePlan(const Evaluator& evaluator, const PlanReque
 absl::StatusOr<PlanOutcome> PlanOf(const Evaluator& evaluator, const Strategy& strategy,
                                    const std::string& origin);
 
-// A plan at hand, run as it says, with its own order. The evaluator's machine is the plan's, its
-// choices are the plan's. Errors: those of BuildPlannedStep and VerifyStep; ResourceExhausted where
-// it does not fit.
+// A plan at hand on the evaluator's machine, with its own choices and order, priced by what the
+// evaluator knows: on the machine and with the profile that it was made with, its prediction. Where
+// its strategy has other tasks on this machine than on the plan's own, an order for them is found.
+// Errors: those of BuildPlannedStep and VerifyStep; InvalidArgument where the machine has fewer
+// devices; ResourceExhausted where the plan does not fit.
 absl::StatusOr<PlanOutcome> EvaluatePlan(const Evaluator& evaluator, const Plan& plan);
 
 }  // namespace partita

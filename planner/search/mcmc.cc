@@ -125,8 +125,8 @@ class Chain {
   const std::vector<OpId> free_;
 };
 
-// All starts that can run, the given ones first. Their best is the unit of cost, and even a tiny
-// budget returns the best of them.
+// All starts that can run, the given ones first, whatever the budget; random ones as far as it
+// goes. Their best is the unit of cost.
 std::vector<Start> EvaluateStarts(const SearchProblem& problem, const SearchOptions& options,
                                   SearchState& state) {
   std::vector<NamedStrategy> named = problem.starts;
@@ -135,8 +135,9 @@ std::vector<Start> EvaluateStarts(const SearchProblem& problem, const SearchOpti
     named.push_back({"random", problem.space.RandomStrategy(random)});
   }
   std::vector<Start> starts;
-  for (NamedStrategy& start : named) {
-    if (state.evaluations() > 0 && state.Done()) break;
+  for (size_t k = 0; k < named.size(); ++k) {
+    if (k >= problem.starts.size() && state.Done()) break;
+    NamedStrategy& start = named[k];
     const Evaluation evaluation = state.Try(start.strategy, start.name);
     if (evaluation.verdict == Evaluation::Verdict::kInvalid) continue;
     starts.push_back({std::move(start.name), std::move(start.strategy), evaluation.time,

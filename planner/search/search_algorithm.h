@@ -28,7 +28,7 @@ struct SearchProgress {
 };
 
 struct SearchOptions {
-  // At most so many, but at least one.
+  // At most so many, but all given starts.
   int64_t evaluations = 10000;
   uint64_t seed = 0;
   double time_limit_seconds = 0;  // 0: none
@@ -61,9 +61,9 @@ struct SearchResult {
 };
 
 // Finds a cheap strategy. Equal problem and options give equal results, unless a time limit or
-// `stop` ended the search. Never worse than its best start. ResourceExhausted if nothing that was
-// tried fits in memory: by how much the nearest missed it. Cancelled if `stop` ended it before
-// anything was found.
+// `stop` ended the search. Never worse than its best start, whatever ended it. ResourceExhausted if
+// nothing that was tried fits in memory: by how much the nearest missed it. Cancelled if `stop`
+// ended it before anything was found.
 using SearchFunction = absl::StatusOr<SearchResult> (*)(const SearchProblem&, const SearchOptions&);
 
 absl::StatusOr<SearchResult> SearchMcmc(const SearchProblem& problem, const SearchOptions& options);

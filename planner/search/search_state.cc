@@ -28,10 +28,7 @@ absl::Status SearchState::TryStarts() {
   if (problem_.starts.empty()) {
     return absl::InvalidArgumentError("a search needs a strategy to start from");
   }
-  for (const NamedStrategy& start : problem_.starts) {
-    if (result_.evaluations > 0 && Done()) break;
-    Try(start.strategy, start.name);
-  }
+  for (const NamedStrategy& start : problem_.starts) Try(start.strategy, start.name);
   return absl::OkStatus();
 }
 

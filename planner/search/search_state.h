@@ -20,8 +20,7 @@ class SearchState {
   Evaluation Try(const Strategy& strategy, const std::string& origin,
                  Nanos enough = Nanos(std::numeric_limits<int64_t>::max()));
 
-  // All given starts, as far as the budget goes, but at least one. InvalidArgument if there are
-  // none.
+  // All given starts, whatever the budget. InvalidArgument if there are none.
   absl::Status TryStarts();
 
   // Whether the budget, the time or the user ends the search.

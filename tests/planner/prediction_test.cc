@@ -226,6 +226,7 @@ void ExpectOnePrediction(const Setting& setting, const Evaluator& evaluator, Pla
   EXPECT_EQ(made.search.evaluation.time, prediction.time);
   EXPECT_EQ(evaluator.Evaluate(made.plan.strategy).time, prediction.time);
   EXPECT_EQ(evaluator.EvaluateBriefly(made.plan.strategy, prediction.time).time, prediction.time);
+  EXPECT_LE(evaluator.EvaluateBriefly(made.plan.strategy, Nanos(1)).time, prediction.time);
   for (const bool limit_memory : {true, false}) {
     const PlanOutcome again = ReadAndPriced(setting, made.plan, limit_memory);
     EXPECT_EQ(again.step.evaluation.time, made.step.evaluation.time);

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "graph/support/doing.h"
 #include "graph/support/status_macros.h"
+#include "tools/workflow/plan_pricing.h"
 
 namespace partita {
 namespace {
@@ -12,13 +13,20 @@ namespace {
 absl::StatusOr<PlanOutcome> PlanOn(const Graph& graph, const PricedMachine& priced,
                                    const PlanRequest& request) {
   const Doing doing("searching");
-  const Evaluator evaluator(graph, priced.machine->topology, *priced.model,
-                            {DefaultChoices(priced), SizesOn(priced), true});
+  const Evaluator evaluator = EvaluatorOn(priced, graph);
   auto outcome = MakePlan(evaluator, request);
   if (!absl::IsFailedPrecondition(outcome.status())) return outcome;
   // An expert declined: nothing is wrong with the profile.
   return absl::ResourceExhaustedError(
       absl::StrCat("strategy '", request.strategy, "' declines: ", outcome.status().message()));
+}
+
+// What was spent on the rounds before.
+void AddRounds(const PlanOutcome& before, PlanOutcome& outcome) {
+  outcome.search.evaluations += before.search.evaluations;
+  outcome.search.accepted += before.search.accepted;
+  outcome.search.seconds += before.search.seconds;
+  outcome.plan.provenance.evaluations = outcome.search.evaluations;
 }
 
 }  // namespace
@@ -47,13 +55,17 @@ absl::StatusOr<MeasuredSearch> SearchAndMeasure(const Graph& graph,
   }
   for (int round = 0;; ++round) {
     PlanRequest plan = request.plan;
+    if (round > 0)
+      plan.starts.push_back({search.outcome.search.origin, search.outcome.plan.strategy});
     if (request.log != nullptr) {
       plan.options.progress = [&request, round](const SearchProgress& step) {
         request.log->Add(round, step);
         if (request.plan.options.progress) request.plan.options.progress(step);
       };
     }
-    ASSIGN_OR_RETURN(search.outcome, PlanOn(graph, search.priced, plan));
+    ASSIGN_OR_RETURN(PlanOutcome outcome, PlanOn(graph, search.priced, plan));
+    if (round > 0) AddRounds(search.outcome, outcome);
+    search.outcome = std::move(outcome);
     if (!measures || search.outcome.search.interrupted) return search;
     const bool last = round + 1 >= request.rounds || seconds_left() <= 0;
     profiling.seconds = last ? 0 : seconds_left();
@@ -62,7 +74,7 @@ absl::StatusOr<MeasuredSearch> SearchAndMeasure(const Graph& graph,
         ProfileSignatures(SignaturesOf(search.outcome.step.tasks), search.priced, profiling));
     search.measured += more.measured;
     search.complete = more.known == more.wanted;
-    if (last || more.measured == 0) return search;
+    if (more.measured == 0) return search;
     ASSIGN_OR_RETURN(search.priced, PriceMachine(request.machine));
   }
 }

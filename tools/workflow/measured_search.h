@@ -29,7 +29,9 @@ struct MeasuredSearch {
 // Plans are only as good as their prices: a search likes what its model underrates. So the search
 // alternates with measuring: first the experts' kernels and as many others as half the time allows;
 // then, round by round, the kernels of the plan that was found, until all of them are measured or
-// the time is up.
+// the time is up. Every round begins from the experts and from the plan of the round before, priced
+// by all that is known then: the outcome is priced by `priced`, by which no expert's plan is
+// faster, however the search ended.
 absl::StatusOr<MeasuredSearch> SearchAndMeasure(const Graph& graph,
                                                 const MeasuredSearchRequest& request);
 

@@ -1,0 +1,16 @@
+#include "tools/workflow/plan_pricing.h"
+
+namespace partita {
+
+Evaluator EvaluatorOn(const PricedMachine& priced, const Graph& graph, bool limit_memory) {
+  return Evaluator(graph, priced.machine->topology, *priced.model,
+                   {DefaultChoices(priced), SizesOn(priced), limit_memory});
+}
+
+bool IsFor(const Plan& plan, const PricedMachine& priced, const std::string& machine) {
+  const DeviceTopology& topology = priced.machine->topology;
+  if (plan.precision != priced.precision || plan.topology.size() != topology.size()) return false;
+  return plan.provenance.machine == machine || plan.topology == topology;
+}
+
+}  // namespace partita

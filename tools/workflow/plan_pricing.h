@@ -1,0 +1,21 @@
+#pragma once
+
+#include <string>
+
+#include "graph/graph.h"
+#include "graph/parallel/plan.h"
+#include "planner/evaluator.h"
+#include "tools/workflow/priced_machine.h"
+
+namespace partita {
+
+// What strategies and plans of the graph cost on the machine, with task graphs as it wants them.
+// Graph and machine outlive the evaluator.
+Evaluator EvaluatorOn(const PricedMachine& priced, const Graph& graph, bool limit_memory = true);
+
+// Whether the plan was made for the machine that `machine` (a name or a file) asks for, in the
+// precision that it is priced in: then what its file predicts is its price, unless prices have
+// changed since. A plan that does not name its machine is told by its topology.
+bool IsFor(const Plan& plan, const PricedMachine& priced, const std::string& machine);
+
+}  // namespace partita
