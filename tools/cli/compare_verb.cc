@@ -9,6 +9,7 @@
 #include "tools/cli/text.h"
 #include "tools/cli/verb.h"
 #include "tools/workflow/measurement.h"
+#include "tools/workflow/plan_pricing.h"
 #include "tools/workflow/stage_ends.h"
 #include "tools/workflow/task_errors.h"
 #include "tools/workflow/verification.h"
@@ -30,6 +31,7 @@ struct CompareFlags {
 struct Row {
   std::string name;
   std::string declined;  // why there is no plan
+  std::string expert;    // whose plan it is, if that of one
   Plan plan;
   Evaluation evaluation;
   SourceShares shares;
@@ -64,8 +66,7 @@ class CompareRun {
                      SearchOnMachine(flags_.machine, model_.graph, RequestOf(flags_.search, ""),
                                      flags_.profile_time, stages_));
     priced_ = std::move(search.priced);
-    const Evaluator evaluator(model_.graph, priced_.machine->topology, *priced_.model,
-                              {DefaultChoices(priced_), SizesOn(priced_), true});
+    const Evaluator evaluator = EvaluatorOn(priced_, model_.graph);
     RETURN_IF_ERROR(AddRows(evaluator, std::move(search.outcome)));
     RETURN_IF_ERROR(stopped_);
     if (flags_.measure) RETURN_IF_ERROR(Measure());
@@ -81,6 +82,7 @@ class CompareRun {
       outcome->plan.model = model_.label;
       outcome->plan.precision = priced_.precision;
       RETURN_IF_ERROR(EndRow(name, *outcome));
+      row.expert = outcome->expert;
       row.plan = std::move(outcome->plan);
       row.evaluation = outcome->step.evaluation;
       row.shares = SharesOf(outcome->step);
@@ -92,18 +94,6 @@ class CompareRun {
     }
     rows_.push_back(std::move(row));
     return absl::OkStatus();
-  }
-
-  // The plan as it stands, with its own choices and order, on the machine of this comparison. An
-  // order for a machine whose tasks are others is found anew.
-  absl::StatusOr<PlanOutcome> OutcomeOf(Plan plan, const Evaluator& evaluator) const {
-    Evaluator::Options options = evaluator.options();
-    options.choices = plan.choices;
-    const Evaluator own(model_.graph, evaluator.topology(), evaluator.model(), options);
-    plan.topology = evaluator.topology();
-    absl::StatusOr<PlanOutcome> outcome = EvaluatePlan(own, plan);
-    if (!absl::IsInvalidArgument(outcome.status())) return outcome;
-    return PlanOf(own, plan.strategy, plan.provenance.search);
   }
 
   // Every row goes through the stages in a folder of its own; the command stops when all have
@@ -122,6 +112,10 @@ class CompareRun {
     for (const ExpertRow& expert : ExpertStrategies()) {
       RETURN_IF_ERROR(AddRow(expert.name, MakePlan(evaluator, RequestOf({}, expert.name))));
     }
+    if (!searched.expert.empty()) {
+      notes_.push_back(absl::StrCat("searched: nothing faster than ", searched.expert,
+                                    " was found, whose plan it is"));
+    }
     RETURN_IF_ERROR(AddRow("searched", std::move(searched)));
     for (const std::string& path : flags_.plans) {
       ASSIGN_OR_RETURN(const LoadedPlan loaded, LoadPlan(path, flags_.model.model));
@@ -135,7 +129,16 @@ class CompareRun {
             "plan '", path, "' is for ", loaded.plan.topology.size(), " devices; compared are ",
             priced_.machine->topology.size(), ". Try --devices"));
       }
-      RETURN_IF_ERROR(AddRow(path, OutcomeOf(loaded.plan, evaluator)));
+      auto outcome = EvaluatePlan(evaluator, loaded.plan);
+      if (absl::IsInvalidArgument(outcome.status())) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("plan '", path, "': ", outcome.status().message()));
+      }
+      if (outcome.ok()) {
+        const std::string note = PriceNote(loaded.plan, *outcome, priced_, flags_.machine);
+        if (!note.empty()) notes_.push_back(absl::StrCat(path, ": ", note));
+      }
+      RETURN_IF_ERROR(AddRow(path, std::move(outcome)));
     }
     return absl::OkStatus();
   }
@@ -199,6 +202,7 @@ class CompareRun {
         list.push_back({{"name", row.name},
                         {"declined", row.declined},
                         {"predicted_ms", nullptr},
+                        {"predicted_ns", nullptr},
                         {"measured_ms", nullptr},
                         {"communication_bytes_per_device", nullptr},
                         {"peak_bytes_per_device", nullptr},
@@ -225,6 +229,8 @@ class CompareRun {
       list.push_back(
           {{"name", row.name},
            {"predicted_ms", static_cast<double>(e.time.value()) / 1e6},
+           {"predicted_ns", e.time.value()},
+           {"expert", row.expert.empty() ? Json(nullptr) : Json(row.expert)},
            {"measured_ms",
             row.measured ? Json(static_cast<double>(row.measured->value()) / 1e6) : Json(nullptr)},
            {"communication_bytes_per_device", MeanReceived(e).value()},
@@ -241,8 +247,10 @@ class CompareRun {
                    {"precision", RowOf(priced_.precision).name},
                    {"verified", flags_.verify ? (flags_.quick ? "quick" : "full") : "no"},
                    {"interrupted", g_interrupted.load()},
-                   {"strategies", list}};
+                   {"strategies", list},
+                   {"notes", notes_}};
     answer.text = TableText(table, 1) + declined;
+    for (const std::string& note : notes_) absl::StrAppend(&answer.text, "note: ", note, "\n");
     absl::StrAppend(&answer.text,
                     "sure: the part of a plan's time that is priced by measurement\n");
     return answer;
@@ -254,6 +262,7 @@ class CompareRun {
   TrainingModel model_;
   PricedMachine priced_;
   std::vector<Row> rows_;
+  std::vector<std::string> notes_;
 };
 
 }  // namespace

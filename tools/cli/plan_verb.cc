@@ -12,6 +12,7 @@
 #include "tools/cli/verb.h"
 #include "tools/version.h"
 #include "tools/workflow/output_path.h"
+#include "tools/workflow/plan_place.h"
 #include "tools/workflow/stage_ends.h"
 #include "tools/workflow/task_errors.h"
 
@@ -24,6 +25,7 @@ struct PlanFlags {
   SearchFlags search;
   StageFlags stages;
   std::string strategy, output;
+  bool replace = false;
   double profile_time = 60;
 };
 
@@ -59,22 +61,57 @@ std::string WhyText(const Graph& graph, const PlanOutcome& outcome) {
   return text;
 }
 
+// Where the plan went, and what of that the user should know.
+void DescribePlace(const std::string& wanted, const PlanPlace& place, const PricedMachine& priced,
+                   Answer& answer) {
+  answer.json["plan"] = place.path;
+  answer.json["kept"] = nullptr;
+  answer.json["replaced"] = place.replaced.empty() ? Json(nullptr) : Json(place.replaced);
+  if (!place.replaced.empty()) {
+    absl::StrAppend(&answer.text, "replaced: ", wanted, ", ", place.replaced, "\n");
+  }
+  if (!place.kept.empty()) {
+    const auto& time = place.kept_time;
+    answer.json["kept"] = {{"plan", wanted},
+                           {"why", place.kept},
+                           {"predicted_ns", time ? Json(time->value()) : Json(nullptr)}};
+    absl::StrAppend(&answer.text, "kept: ", wanted, ", ",
+                    time ? absl::StrCat("whose plan is ", place.kept, ": ", TimeText(*time),
+                                        " at today's prices")
+                         : place.kept,
+                    " (--replace overwrites it)\n");
+  }
+  absl::StrAppend(&answer.text, "written: ", place.path, "\nnext: partita verify --quick ",
+                  place.path, priced.is_local ? "   or: partita run " : "   or: partita simulate ",
+                  place.path, "\n");
+}
+
+std::string FoundText(const PlanOutcome& outcome) {
+  if (outcome.expert.empty()) return absl::StrCat("the best came from ", outcome.search.origin);
+  // Of a search the plan keeps the options.
+  const bool is_searched = !outcome.plan.provenance.options.empty();
+  return absl::StrCat(is_searched ? "nothing is faster than " : "the plan is that of ",
+                      outcome.expert, is_searched ? ", whose plan this is" : "");
+}
+
 void Describe(const PricedMachine& priced, const TrainingModel& model, const PlanOutcome& outcome,
-              const std::string& path, Answer& answer) {
+              Answer& answer) {
   const Evaluation& e = outcome.step.evaluation;
   const double baseline =
       outcome.baseline.has_value() ? static_cast<double>(outcome.baseline->value()) / 1e6 : NAN;
   const double predicted = static_cast<double>(e.time.value()) / 1e6;
   const SourceShares shares = SharesOf(outcome.step);
-  answer.json = {{"plan", path},
+  answer.json = {{"plan", nullptr},
                  {"model", model.label.source},
                  {"batch", model.label.batch},
                  {"machine", priced.machine->name},
                  {"devices", priced.machine->topology.size()},
                  {"precision", RowOf(outcome.plan.precision).name},
                  {"predicted_ms", predicted},
+                 {"predicted_ns", e.time.value()},
                  {"baseline_ms", outcome.baseline.has_value() ? Json(baseline) : Json(nullptr)},
                  {"origin", outcome.search.origin},
+                 {"expert", outcome.expert.empty() ? Json(nullptr) : Json(outcome.expert)},
                  {"evaluations", outcome.search.evaluations},
                  {"accepted", outcome.search.accepted},
                  {"search_seconds", outcome.search.seconds},
@@ -104,10 +141,8 @@ void Describe(const PricedMachine& priced, const TrainingModel& model, const Pla
   for (Bytes b : e.peak) peak = std::max(peak, b);
   absl::StrAppend(&text, "largest peak memory ", BytesText(peak), " per device; ",
                   BytesText(received), " received by all devices in a step\n");
-  absl::StrAppendFormat(&text, "%d strategies evaluated in %.2f s; the best came from %s\n",
-                        outcome.search.evaluations, outcome.search.seconds, outcome.search.origin);
-  absl::StrAppend(&text, "written: ", path, "\nnext: partita verify --quick ", path,
-                  priced.is_local ? "   or: partita run " : "   or: partita simulate ", path, "\n");
+  absl::StrAppendFormat(&text, "%d strategies evaluated in %.2f s; %s\n",
+                        outcome.search.evaluations, outcome.search.seconds, FoundText(outcome));
 }
 
 absl::StatusOr<Answer> RunPlan(const PlanFlags& flags, Stages* stages) {
@@ -124,12 +159,21 @@ absl::StatusOr<Answer> RunPlan(const PlanFlags& flags, Stages* stages) {
   outcome.plan.provenance.machine = flags.machine.machine;
   outcome.plan.precision = priced.precision;
   RETURN_IF_ERROR(EndPlanning(stages, model.graph, outcome));
-  RETURN_IF_ERROR(WritePlanFile(outcome.plan, model.graph, path));
+  const bool is_named = !flags.strategy.empty() && !flags.output.empty();
+  ASSIGN_OR_RETURN(const PlanPlace place, PlaceOf({.graph = model.graph,
+                                                   .plan = outcome.plan,
+                                                   .priced = priced,
+                                                   .path = path,
+                                                   .interrupted = g_interrupted.load(),
+                                                   .replace = flags.replace,
+                                                   .replace_plans = is_named}));
+  RETURN_IF_ERROR(WritePlanFile(outcome.plan, model.graph, place.path));
   RETURN_IF_ERROR(EndLowering(stages, model.graph, outcome, SizesOn(priced)));
   Answer answer;
   for (const std::string& note : model.imported.notes)
     absl::StrAppend(&answer.text, "note: ", note, "\n");
-  Describe(priced, model, outcome, path, answer);
+  Describe(priced, model, outcome, answer);
+  DescribePlace(path, place, priced, answer);
   return answer;
 }
 
@@ -147,6 +191,8 @@ void AddPlanVerb(CLI::App& app, VerbTable& verbs) {
                    "seconds for measuring missing kernels; 0: none")
       ->check(NumberFrom(0));
   verb->add_option("-o,--output", flags->output, "plan file; default MODEL.plan.textproto");
+  verb->add_flag("--replace", flags->replace,
+                 "overwrite the plan file even if its plan is faster, or it is no plan");
   AddStageFlags(*verb, flags->stages,
                 {Stage::kModel, Stage::kTrainingGraph, Stage::kStrategy, Stage::kTaskGraph,
                  Stage::kPredictedTimeline, Stage::kPlan, Stage::kProgram, Stage::kBuffers});

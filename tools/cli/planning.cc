@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "graph/support/status_macros.h"
 #include "tools/cli/text.h"
+#include "tools/workflow/plan_pricing.h"
 #include "tools/workflow/profiling.h"
 
 namespace partita {
@@ -33,6 +34,33 @@ absl::StatusOr<MeasuredSearch> SearchOnMachine(const MachineRequest& machine, co
               << (search.complete ? "" : " (time is up; the rest is estimated)") << "\n";
   }
   return search;
+}
+
+std::string PriceNote(const Plan& plan, const PlanOutcome& today, const PricedMachine& priced,
+                      const MachineRequest& request) {
+  std::string note;
+  const std::string& own = plan.provenance.machine;
+  const std::string plans = own.empty() ? "the machine that it was made for" : own;
+  if (today.reordered) {
+    note = absl::StrCat("its order is for the tasks that it has on ", plans, "; for those on ",
+                        priced.machine->name, " another order was found");
+  }
+  const Nanos time = today.step.evaluation.time;
+  if (!plan.prediction.has_value() || plan.prediction->time == time) return note;
+  const Nanos said = plan.prediction->time;
+  const bool alike = TimeText(said) == TimeText(time);
+  absl::StrAppend(&note, note.empty() ? "" : "; ", "its file says ",
+                  alike ? absl::StrCat(said.value(), " ns") : TimeText(said), ", today it takes ",
+                  alike ? absl::StrCat(time.value(), " ns") : TimeText(time), ": ");
+  if (IsFor(plan, priced, request.machine)) {
+    absl::StrAppend(&note, "the records in ", request.profile,
+                    " are not those that it was priced by (try --profile), or the machine or the "
+                    "program has changed");
+  } else {
+    absl::StrAppend(&note, "that was for ", plans, ", ", plan.topology.size(), " devices, ",
+                    RowOf(plan.precision).name);
+  }
+  return note;
 }
 
 PlanRequest RequestOf(const SearchFlags& flags, const std::string& strategy) {

@@ -2,14 +2,15 @@
 #include "graph/support/file.h"
 #include "graph/support/status_macros.h"
 #include "graph/support/usage_error.h"
-#include "graph/task/planned_step.h"
 #include "graph/task/timeline.h"
-#include "planner/evaluator.h"
+#include "planner/planner.h"
 #include "tools/cli/checks.h"
+#include "tools/cli/planning.h"
 #include "tools/cli/staging.h"
 #include "tools/cli/text.h"
 #include "tools/cli/verb.h"
 #include "tools/workflow/output_path.h"
+#include "tools/workflow/plan_pricing.h"
 #include "tools/workflow/stage_ends.h"
 
 namespace partita {
@@ -47,23 +48,29 @@ absl::StatusOr<Answer> RunSimulate(const SimulateFlags& flags, Stages* stages) {
   ASSIGN_OR_RETURN(const LoadedPlan loaded, LoadPlan(flags.plan, flags.model, stages));
   ASSIGN_OR_RETURN(const PricedMachine priced, PriceMachineOf(loaded.plan, flags.machine));
   const Graph& graph = loaded.model.graph;
-  const Evaluator evaluator(graph, priced.machine->topology, *priced.model,
-                            {loaded.plan.choices, SizesOn(priced), false});
-  ASSIGN_OR_RETURN(PlannedStep step, BuildPlannedStep(graph, loaded.plan));
-  ASSIGN_OR_RETURN(const EvaluatedStep evaluated,
-                   evaluator.EvaluateOrder(std::move(step.tasks), std::move(step.order)));
-  const Timeline timeline = PredictedTimeline(graph, priced.machine->topology, evaluated);
-  RETURN_IF_ERROR(EndPredictedTimeline(stages, timeline, evaluated.schedule.makespan));
+  const Evaluator evaluator = EvaluatorOn(priced, graph, /*limit_memory=*/false);
+  ASSIGN_OR_RETURN(const PlanOutcome outcome, EvaluatePlan(evaluator, loaded.plan));
+  const Evaluation& evaluation = outcome.step.evaluation;
+  const Timeline timeline = PredictedTimeline(graph, priced.machine->topology, outcome.step);
+  RETURN_IF_ERROR(EndPredictedTimeline(stages, timeline, outcome.step.schedule.makespan));
   RETURN_IF_ERROR(WriteFileAtomically(path, TimelineToJson(timeline)));
+  MachineRequest request = flags.machine;
+  if (request.machine.empty()) request.machine = loaded.plan.provenance.machine;
+  const std::string note = PriceNote(loaded.plan, outcome, priced, request);
+  const auto& said = loaded.plan.prediction;
   Answer answer;
   answer.json = {{"machine", priced.machine->name},
                  {"precision", RowOf(priced.precision).name},
-                 {"predicted_ms", static_cast<double>(evaluated.evaluation.time.value()) / 1e6},
-                 {"tasks", evaluated.evaluation.tasks},
+                 {"predicted_ms", static_cast<double>(evaluation.time.value()) / 1e6},
+                 {"predicted_ns", evaluation.time.value()},
+                 {"file_predicted_ns", said ? Json(said->time.value()) : Json(nullptr)},
+                 {"note", note},
+                 {"tasks", evaluation.tasks},
                  {"timeline", path}};
-  answer.text = absl::StrCat("predicted step on ", priced.machine->name, " ",
-                             TimeText(evaluated.evaluation.time), ", ", evaluated.evaluation.tasks,
-                             " tasks\nwritten: ", path, " (open it at ui.perfetto.dev)\n");
+  answer.text =
+      absl::StrCat("predicted step on ", priced.machine->name, " ", TimeText(evaluation.time), ", ",
+                   evaluation.tasks, " tasks\n", note.empty() ? "" : "note: ", note,
+                   note.empty() ? "" : "\n", "written: ", path, " (open it at ui.perfetto.dev)\n");
   return answer;
 }
 
