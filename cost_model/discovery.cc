@@ -10,9 +10,11 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "graph/support/status_macros.h"
 
 namespace partita {
@@ -128,6 +130,31 @@ std::string CpuInfo(std::initializer_list<absl::string_view> keys) {
   return "";
 }
 
+// The clock that the processor is made for, in MHz, not that of the moment: a machine is the same
+// in every process that examines it, and so are its prices. The kernel's own figures come first,
+// then the name of the processor ("... CPU @ 2.80GHz"), its fastest clock, and at last the clock of
+// the moment: all that a virtual machine may know, where it does not change. 0 if nobody knows.
+double RatedMegahertz(const std::string& model) {
+  constexpr absl::string_view kFolder = "/sys/devices/system/cpu/cpu0/";
+  constexpr std::pair<absl::string_view, double> kFigures[] = {
+      {"cpufreq/base_frequency", 1e-3},
+      {"acpi_cppc/nominal_freq", 1},
+  };
+  for (const auto& [name, megahertz] : kFigures) {
+    const int64_t figure = NumberIn(absl::StrCat(kFolder, name).c_str());
+    if (figure > 0) return static_cast<double>(figure) * megahertz;
+  }
+  double figure = 0;
+  const std::vector<std::string> parts = absl::StrSplit(model, "@ ");
+  if (parts.size() == 2 && absl::EndsWith(parts[1], "GHz") &&
+      absl::SimpleAtod(absl::StripSuffix(parts[1], "GHz"), &figure) && figure > 0) {
+    return 1000 * figure;
+  }
+  const int64_t most = NumberIn(absl::StrCat(kFolder, "cpufreq/cpuinfo_max_freq").c_str());
+  if (most > 0) return static_cast<double>(most) * 1e-3;
+  return absl::SimpleAtod(CpuInfo({"cpu MHz"}), &figure) ? figure : 0;
+}
+
 // Gives the host its vector width; returns the name of the widest instructions.
 absl::string_view ReadVectorUnit(Host& host) {
   const std::string flags = CpuInfo({"flags", "Features"});
@@ -186,8 +213,8 @@ absl::StatusOr<Host> ExamineHost() {
   }
   host.available = Bytes(AvailableMemory(host.memory.value()));
   const absl::string_view vectors = ReadVectorUnit(host);
-  if (!absl::SimpleAtod(CpuInfo({"cpu MHz"}), &host.megahertz)) host.megahertz = 0;
   std::string model = CpuInfo({"model name", "Processor", "cpu model"});
+  host.megahertz = RatedMegahertz(model);
   if (model.empty()) model = "unknown processor";
   const std::string number = CpuInfo({"model"});
   host.hardware = absl::StrCat(model, number.empty() ? "" : absl::StrCat(" (model ", number, ")"),

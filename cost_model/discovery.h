@@ -17,7 +17,7 @@ struct Host {
   std::vector<int> cores;  // one logical processor number for each core, ascending
   Bytes memory;
   Bytes available;       // of `memory`, what no process holds at present
-  double megahertz = 0;  // as the kernel reports it; 0 if it does not
+  double megahertz = 0;  // that it is made for; 0 if nobody knows
   int float_lanes = 4;   // float32 lanes of the widest vector instructions
   bool has_fma = false;
 };

@@ -124,6 +124,14 @@ TEST(DiscoveryTest, CoresAreDividedEvenly) {
   EXPECT_DOUBLE_EQ(all.classes[0].matrix_flops, 24e9);
 }
 
+TEST(DiscoveryTest, AHostIsTheSameWheneverItIsExamined) {
+  const auto first = DiscoverMachine({.devices = 1});
+  ASSERT_TRUE(first.ok()) << first.status();
+  const auto again = DiscoverMachine({.devices = 1});
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(*again, *first);
+}
+
 TEST(DiscoveryTest, MoreDevicesThanCoresShareThem) {
   const Machine machine = MachineOf(EightCores(), {.devices = 10}).value();
   EXPECT_TRUE(machine.topology.ShareCore(DeviceId(0), DeviceId(8)));

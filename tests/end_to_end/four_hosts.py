@@ -72,7 +72,8 @@ class Planned:
         how = f"--strategy {strategy} --profile_time 0"
         if strategy == "searched":  # what the profile lacks of its kernels is measured
             how = f"--evaluations 1000 --profile_time {PLAN_SECONDS}"
-        partita(f"plan {model} --batch {BATCH} --machine {machine} --profile {PROFILE} {how} -o {self.path}")
+        partita(f"plan {model} --batch {BATCH} --machine {machine} --profile {PROFILE} {how} -o {self.path} "
+                "--replace")
         prediction = re.search(r"\nprediction {(.*?)\n}", self.path.read_text(), re.DOTALL)[1]
         self.seconds = int(re.search(r"time_ns: (\d+)", prediction)[1]) / 1e9
         received = re.search(r"received_bytes: \[(.*)\]", prediction)
