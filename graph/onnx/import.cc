@@ -20,8 +20,9 @@ absl::StatusOr<std::unique_ptr<onnx::ModelProto>> DecodeFile(const std::string& 
   ASSIGN_OR_RETURN(const MappedFile file, MappedFile::Open(path));
   const absl::string_view bytes(reinterpret_cast<const char*>(file.bytes().data()),
                                 file.bytes().size());
-  ASSIGN_OR_RETURN(auto proto, onnx::DecodeModel(bytes, path));
-  *fingerprint = FingerprintOf(bytes);
+  auto proto = onnx::DecodeModel(bytes, path);
+  *fingerprint = proto.ok() ? FingerprintOf(bytes) : 0;
+  RETURN_IF_ERROR(file.Check());
   return proto;
 }
 

@@ -1,5 +1,8 @@
 #include "graph/parallel/strategy.h"
 
+#include <utility>
+
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "graph/parallel/parts.h"
 #include "graph/support/status_macros.h"
@@ -20,6 +23,7 @@ namespace {
 absl::Status ValidateLayout(const Tensor& tensor, const std::vector<PlacedBox>& layout,
                             int devices) {
   std::vector<Box> boxes;
+  absl::flat_hash_set<std::pair<int, Box>> placed;
   for (const PlacedBox& piece : layout) {
     if (piece.box.rank() != static_cast<int>(tensor.type.shape.size()) || piece.box.empty() ||
         !Box::Full(tensor.type.shape).Contains(piece.box) || piece.device.value() < 0 ||
@@ -27,6 +31,11 @@ absl::Status ValidateLayout(const Tensor& tensor, const std::vector<PlacedBox>& 
       return absl::InvalidArgumentError(
           absl::StrCat("weight '", tensor.name, "' ", ToString(tensor.type), ": a layout places ",
                        ToString(piece.box), " on device ", piece.device.value(), " of ", devices));
+    }
+    if (!placed.emplace(piece.device.value(), piece.box).second) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "weight '", tensor.name, "': a layout places ", ToString(piece.box), " on device ",
+          piece.device.value(), " twice; wanted each region once on a device"));
     }
     boxes.push_back(piece.box);
   }

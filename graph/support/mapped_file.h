@@ -2,17 +2,19 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
 namespace partita {
 
 // A regular file mapped read-only into memory; moves, does not copy. The bytes stay valid, at one
 // address, for the life of the object and start at a page boundary. A file that is replaced by
-// rename keeps its old content here; one that another program truncates meanwhile must not be read
-// any more.
+// rename keeps its old content here. Where another program cuts the file off, or its disk fails,
+// bytes that are gone read as zeros, and Check says so from then on. Any thread may read and check.
 class MappedFile {
  public:
   // NotFound if the file is absent, PermissionDenied if unreadable, InvalidArgument if it is a
@@ -24,13 +26,16 @@ class MappedFile {
   MappedFile& operator=(MappedFile&& other) noexcept;
   ~MappedFile();
 
-  std::span<const std::byte> bytes() const { return bytes_; }
+  std::span<const std::byte> bytes() const;
+
+  // To be asked behind every use of the bytes, before what came out of them is believed.
+  // InvalidArgument, naming the path, where they are no longer the file's.
+  absl::Status Check() const;
 
  private:
-  explicit MappedFile(std::span<const std::byte> bytes) : bytes_(bytes) {}
-  void Unmap();
-
-  std::span<const std::byte> bytes_;
+  struct Mapping;
+  explicit MappedFile(std::unique_ptr<Mapping> mapping);
+  std::unique_ptr<Mapping> mapping_;
 };
 
 }  // namespace partita

@@ -57,12 +57,12 @@ std::optional<std::string> StartOf(int64_t process) {
 
 std::string Boot() {
   const std::string id = FileText("/proc/sys/kernel/random/boot_id");
-  return id.empty() ? kUnknown : absl::StrCat(absl::Hex(FingerprintOf(id)));
+  return id.empty() ? kUnknown : absl::StrCat(absl::Hex(FingerprintOf(id) & 0xffffffff));
 }
 
 std::string ProcessSpace() {
   struct stat info;
-  return stat("/proc/self/ns/pid", &info) == 0 ? absl::StrCat(info.st_ino) : kUnknown;
+  return stat("/proc/self/ns/pid", &info) == 0 ? absl::StrCat(absl::Hex(info.st_ino)) : kUnknown;
 }
 
 Owner Self() { return {Boot(), ProcessSpace(), getpid(), StartOf(getpid()).value_or(kUnknown)}; }

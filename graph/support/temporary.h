@@ -7,7 +7,8 @@
 // Temporary files and folders whose names say which process they belong to:
 // ".partita-BOOT-SPACE-PROCESS-START-RANDOM", the boot of the kernel, the process-id namespace, the
 // process's id in it and when it began. So what a killed process has left is told from what a
-// running one uses, also where several hosts or containers share a folder.
+// running one uses, also where several hosts or containers share a folder. The names are short:
+// sockets lie in such folders.
 
 namespace partita {
 

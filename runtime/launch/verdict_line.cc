@@ -5,10 +5,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
-#include <filesystem>
 #include <utility>
+
+#include "graph/support/status_macros.h"
 
 namespace partita {
 namespace {
@@ -26,14 +26,9 @@ int OpenSocket() { return socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBL
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<VerdictLine>> VerdictLine::Open() {
-  std::error_code error;
-  const std::string pattern = "partita-" + std::string(6, 'X');  // as mkdtemp wants it
-  std::string folder = (std::filesystem::temp_directory_path(error) / pattern).string();
-  if (error || mkdtemp(folder.data()) == nullptr) {
-    return absl::UnavailableError("no folder for temporary files; name one in TMPDIR");
-  }
-  const std::string path = folder + "/verdict";
-  std::unique_ptr<VerdictLine> line(new VerdictLine(OpenSocket(), folder, path));
+  ASSIGN_OR_RETURN(TemporaryFolder folder, TemporaryFolder::Create());
+  const std::string path = folder.path() + "/verdict";
+  std::unique_ptr<VerdictLine> line(new VerdictLine(OpenSocket(), std::move(folder), path));
   const auto address = AddressOf(path);
   if (!address.has_value() || line->socket_ < 0 ||
       bind(line->socket_, reinterpret_cast<const sockaddr*>(&*address), sizeof *address) != 0) {
@@ -45,8 +40,6 @@ absl::StatusOr<std::unique_ptr<VerdictLine>> VerdictLine::Open() {
 
 VerdictLine::~VerdictLine() {
   if (socket_ >= 0) close(socket_);
-  unlink(path_.c_str());
-  rmdir(folder_.c_str());
 }
 
 std::optional<std::string> VerdictLine::Receive() {

@@ -3,8 +3,10 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "absl/status/statusor.h"
+#include "graph/support/temporary.h"
 
 namespace partita {
 
@@ -20,6 +22,8 @@ class VerdictLine {
 
   // The socket's file, for Tell; its owner's alone.
   const std::string& path() const { return path_; }
+  // That it lies in, for more that is to go with it.
+  const std::string& folder() const { return folder_.path(); }
   // What was told and not yet received; does not wait.
   std::optional<std::string> Receive();
 
@@ -29,10 +33,11 @@ class VerdictLine {
   static constexpr size_t kLongest = 4096;
 
  private:
-  VerdictLine(int socket, std::string folder, std::string path)
+  VerdictLine(int socket, TemporaryFolder folder, std::string path)
       : socket_(socket), folder_(std::move(folder)), path_(std::move(path)) {}
   const int socket_;
-  const std::string folder_, path_;
+  const TemporaryFolder folder_;
+  const std::string path_;
 };
 
 }  // namespace partita

@@ -96,7 +96,7 @@ absl::Status Read(const SafetensorsFile& file, const Tensor& tensor,
   if (entry->dtype == DtypeInFile(tensor.type.dtype)) {
     ASSIGN_OR_RETURN(const auto bytes, file.Bytes(name));
     std::copy(bytes.begin(), bytes.end(), values.begin());
-    return absl::OkStatus();
+    return file.Check();
   }
   ASSIGN_OR_RETURN(const std::vector<float> numbers, file.Floats(name));
   if (tensor.type.dtype == DType::kFloat32) {

@@ -4,6 +4,7 @@
 
 #include "planner/search/search_algorithm.h"
 #include "tools/cli/checks.h"
+#include "tools/cli/process.h"
 #include "tools/cli/verb.h"
 
 namespace partita {
@@ -49,6 +50,7 @@ void AddSearchFlags(CLI::App& verb, SearchFlags& flags) {
 }
 
 void ShowProgress(const std::string& line) {
+  InterruptIfUnheard();
   static const bool terminal = isatty(STDERR_FILENO) != 0;
   if (terminal) std::cerr << "\r\033[K" << line.substr(0, 100) << std::flush;
 }

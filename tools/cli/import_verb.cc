@@ -23,7 +23,7 @@ absl::StatusOr<Answer> RunImport(const ImportFlags& flags) {
         flags.output, "' does not");
     return wrong;
   }
-  RETURN_IF_ERROR(CheckWritable(flags.output));
+  RETURN_IF_ERROR(CheckWritable(flags.output, "-o"));
   ImportOptions options;
   options.batch = flags.model.batch;
   options.freeze_bn = flags.model.freeze_batch_norm;

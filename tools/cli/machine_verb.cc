@@ -48,7 +48,7 @@ absl::StatusOr<Answer> RunShow(const MachineFlags& flags) {
 
 absl::StatusOr<Answer> RunDiscover(const MachineFlags& flags) {
   const std::string path = flags.output.empty() ? "machine.textproto" : flags.output;
-  RETURN_IF_ERROR(CheckWritable(path));
+  RETURN_IF_ERROR(CheckWritable(path, "-o"));
   ShowProgress("measuring this machine");
   ASSIGN_OR_RETURN(const MeasuredMachine measured, MeasureMachine({flags.devices, flags.gpus}));
   EndProgress();

@@ -1,35 +1,28 @@
 // The program: parses the command line, runs one verb, prints its answer, and turns errors into
 // messages and documented exit codes.
 #include <algorithm>
-#include <csignal>
-#include <cstdio>
 #include <cstring>
 #include <iostream>
+#include <sstream>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "graph/onnx/import.h"
 #include "graph/support/doing.h"
 #include "graph/support/exceptions.h"
+#include "runtime/launch/parent_watch.h"
 #include "tools/cli/abrupt_end.h"
 #include "tools/cli/examples.h"
 #include "tools/cli/exit_code.h"
+#include "tools/cli/process.h"
 #include "tools/cli/verb.h"
 #include "tools/version.h"
 #include "tools/workflow/launching.h"
 
 namespace partita {
-
-std::atomic<bool> g_interrupted{false};
-
 namespace {
 
 constexpr int kSchemaVersion = 1;
-
-void Interrupt(int) {
-  // The second time, die.
-  if (g_interrupted.exchange(true)) std::_Exit(130);
-}
 
 // Dashes inside flag names are underscores: --time-limit is --time_limit.
 std::vector<std::string> Normalized(int argc, char** argv) {
@@ -69,7 +62,7 @@ void PrintError(bool json, int code, const std::string& message,
   Json error = {{"schema_version", kSchemaVersion},
                 {"error", {{"exit_code", code}, {"message", message}}}};
   if (!unsupported.empty()) error["unsupported"] = unsupported;
-  std::cout << error.dump(2) << "\n";
+  Print(error.dump(2) + "\n");
 }
 
 // What is wrong with a command line that CLI11 refused. It says that a verb is missing where the
@@ -112,10 +105,10 @@ int Finish(bool json, const absl::StatusOr<Answer>& answer) {
   if (json) {
     Json out = {{"schema_version", kSchemaVersion}};
     out.update(answer->json);
-    std::cout << out.dump(2) << "\n";
+    Print(out.dump(2) + "\n");
   } else {
-    std::cout << answer->text;
-    if (!answer->text.empty() && answer->text.back() != '\n') std::cout << "\n";
+    const bool ended = answer->text.empty() || answer->text.back() == '\n';
+    Print(answer->text + (ended ? "" : "\n"));
   }
   if (answer->exit_code == 0 && g_interrupted.load()) return 130;
   return answer->exit_code;
@@ -149,6 +142,7 @@ int Main(int argc, char** argv) {
   if (g_launched) {
     g_verdict_path = argv[1] + std::strlen(kLaunchedFlag);
     args.erase(args.begin());
+    EndWithParent(CodeOfRank(5));
   }
   for (const std::string& arg : args) json = json || arg == "--json";
   verbs.launched = TakeLaunched(app, args);
@@ -157,13 +151,15 @@ int Main(int argc, char** argv) {
     std::vector<std::string> consumed = args;
     app.parse(consumed);
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
+    if (error.get_exit_code() == 0) {  // --help, --version
+      std::ostringstream help;
+      app.exit(error, help);
+      Print(help.str());
+      return 0;
+    }
     PrintError(json, 2, ParseErrorText(app, args, error) + "\nTry: partita --help");
     return 2;
   }
-  std::signal(SIGINT, Interrupt);
-  std::signal(SIGTERM, Interrupt);
-  std::signal(SIGUSR1, Interrupt);  // from launchers, which keep SIGINT and SIGTERM to themselves
   for (const auto& [verb, run] : verbs.verbs) {
     if (!verb->parsed()) continue;
     const std::string name = verb->get_name();
@@ -178,6 +174,7 @@ int Main(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   using namespace partita;
+  SetUpProcess();
   WatchAbruptEnds();
   int code = 0;
   const absl::Status thrown = Catching([&] { code = Main(argc, argv); });
@@ -185,5 +182,6 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "partita: %s\n", TextOf(thrown).c_str());
     code = ExitCodeOf(thrown);
   }
+  code = CodeOfOutput(code);
   return EndInOrder(g_launched ? CodeOfRank(code) : code);
 }

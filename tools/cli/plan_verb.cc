@@ -147,7 +147,7 @@ void Describe(const PricedMachine& priced, const TrainingModel& model, const Pla
 
 absl::StatusOr<Answer> RunPlan(const PlanFlags& flags, Stages* stages) {
   const std::string path = flags.output.empty() ? DefaultOutput(flags.model.model) : flags.output;
-  RETURN_IF_ERROR(CheckWritable(path));
+  RETURN_IF_ERROR(CheckWritable(path, "-o"));
   ASSIGN_OR_RETURN(const TrainingModel model, LoadTrainingModel(flags.model, stages));
   ASSIGN_OR_RETURN(MeasuredSearch search, SearchOnMachine(flags.machine, model.graph,
                                                           RequestOf(flags.search, flags.strategy),

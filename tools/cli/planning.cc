@@ -29,6 +29,10 @@ absl::StatusOr<MeasuredSearch> SearchOnMachine(const MachineRequest& machine, co
   }
   ASSIGN_OR_RETURN(MeasuredSearch search, SearchAndMeasure(graph, request));
   EndProgress();
+  if (log != nullptr && !log->status().ok()) {
+    std::cerr << "note: the list of the search's steps ends early: " << log->status().message()
+              << "\n";
+  }
   if (search.measured > 0) {
     std::cerr << "profiled " << search.measured << " kernels and moves into " << machine.profile
               << (search.complete ? "" : " (time is up; the rest is estimated)") << "\n";

@@ -33,6 +33,7 @@ struct RunFlags {
   std::optional<int64_t> keep;
   RunRequest request;
   StageFlags stages;
+  std::vector<std::string> notes;  // what was not done as wanted
 };
 
 // Beside the plan, if that is a place to write to, where the user did not say. Of several ranks the
@@ -43,11 +44,14 @@ absl::Status SetTimeline(RunFlags& flags) {
     path.clear();
   } else if (path.empty()) {
     path = flags.plan + ".measured.json";
-    bool wanted = CheckWritable(path).ok();
+    const absl::Status writable = CheckWritable(path, "--timeline");
+    bool wanted = writable.ok();
     if (flags.request.ranks != nullptr) {
       ASSIGN_OR_RETURN(wanted, flags.request.ranks->AsRank0(wanted));
     }
-    if (!wanted) path.clear();
+    if (wanted) return absl::OkStatus();
+    path.clear();
+    flags.notes.push_back(absl::StrCat("no measured timeline: ", writable.message()));
   }
   return absl::OkStatus();
 }
@@ -241,6 +245,7 @@ absl::StatusOr<Answer> RunTraining(RunFlags& flags, Stages* stages) {
                  {"steps_replayed", outcome.metrics.replayed_steps()},
                  {"skipped", skipped.count()},
                  {"interrupted", !outcome.status.ok()},
+                 {"notes", flags.notes},
                  {"written", outcome.written}};
   if (outcome.evaluation.has_value()) {
     answer.json["eval_loss"] = outcome.evaluation->loss;
@@ -263,6 +268,7 @@ absl::StatusOr<Answer> RunTraining(RunFlags& flags, Stages* stages) {
     absl::StrAppend(&answer.text, "steps are enqueued piece by piece: ", outcome.replay.message(),
                     "\n");
   }
+  for (const std::string& note : flags.notes) absl::StrAppend(&answer.text, "note: ", note, "\n");
   for (const std::string& path : outcome.written)
     absl::StrAppend(&answer.text, "written: ", path, "\n");
   if (!outcome.status.ok()) answer.exit_code = 130;

@@ -26,7 +26,7 @@ struct Answer {
   std::string usage_error;  // if not empty, the flags do not go together, and this is all
 };
 
-// Set by Ctrl-C: long work ends with what it has.
+// Set by Ctrl-C and the like (see process.h): long work ends with what it has.
 extern std::atomic<bool> g_interrupted;
 
 // A verb is a subcommand: Add... declares its flags and stores what to run.

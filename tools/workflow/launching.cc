@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -12,12 +13,14 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <iostream>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "graph/support/status_macros.h"
 #include "graph/support/stop_flag.h"
 #include "runtime/launch/verdict_line.h"
+#include "tools/workflow/banner_filter.h"
 
 namespace partita {
 namespace {
@@ -50,30 +53,65 @@ void EndChildren() {
   }
 }
 
-absl::StatusOr<pid_t> Start(const std::vector<std::string>& command) {
+// The launcher of ranks and what it and they write to stderr, without waiting for more.
+struct Launcher {
+  pid_t process = 0;
+  int said = -1;
+  BannerFilter filter;
+};
+
+// In the new process. It ends when this one does, and has the signals as this one had them.
+void BecomePart(pid_t parent, int says) {
+  setpgid(0, 0);  // Ctrl-C is passed on by us, so that ranks can end well
+  prctl(PR_SET_PDEATHSIG, SIGTERM);
+  if (getppid() != parent) _exit(127);
+  signal(SIGPIPE, SIG_DFL);
+  signal(SIGXFSZ, SIG_DFL);
+  dup2(says, STDERR_FILENO);
+}
+
+// `folder`: for temporary files of what is started here; empty: where it likes.
+absl::StatusOr<Launcher> Start(const std::vector<std::string>& command, const std::string& folder) {
   std::vector<char*> arguments;
   for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
-  int failed[2];
+  int failed[2], said[2];
   if (pipe2(failed, O_CLOEXEC) != 0) return absl::UnavailableError("no pipe");
+  if (pipe2(said, O_CLOEXEC) != 0) return absl::UnavailableError("no pipe");
+  const pid_t parent = getpid();
   const pid_t child = fork();
   if (child == 0) {
-    setpgid(0, 0);  // Ctrl-C is passed on by us, so that ranks can end well
+    BecomePart(parent, said[1]);
+    if (!folder.empty()) setenv("TMPDIR", folder.c_str(), 1);
     execvp(arguments[0], arguments.data());
     const int error = errno;
     (void)!write(failed[1], &error, sizeof error);
     _exit(127);
   }
   close(failed[1]);
+  close(said[1]);
+  fcntl(said[0], F_SETFL, O_NONBLOCK);
   int error = 0;
   const bool exec_failed = child > 0 && read(failed[0], &error, sizeof error) == sizeof error;
   close(failed[0]);
   if (child < 0) return absl::UnavailableError("cannot start a process");
-  if (!exec_failed) return child;
+  if (!exec_failed) return Launcher{.process = child, .said = said[0], .filter = {}};
   waitpid(child, nullptr, 0);
   return absl::UnavailableError(absl::StrCat("cannot start ", command[0], ": ",
                                              std::strerror(error),
                                              ". Try: apt-get install openmpi-bin"));
+}
+
+// Shows what is said within that time; false where nothing is.
+bool PassOn(Launcher& launcher, int milliseconds) {
+  pollfd ready{.fd = launcher.said, .events = POLLIN, .revents = 0};
+  poll(&ready, 1, milliseconds);
+  char text[1 << 16];
+  const ssize_t length = read(launcher.said, text, sizeof text);
+  if (length == 0) usleep(1000 * milliseconds);  // nobody is left who could say anything
+  if (length <= 0) return false;
+  std::cerr << launcher.filter.Pass(absl::string_view(text, static_cast<size_t>(length)));
+  return true;
 }
 
 void PrintVerdict(VerdictLine& line) {
@@ -126,20 +164,28 @@ absl::StatusOr<int> Launch(const LaunchRequest& request) {
   const auto line = VerdictLine::Open();  // without it, ranks tell mpirun
   if (line.ok()) program.verdict_path = (*line)->path();
   prctl(PR_SET_CHILD_SUBREAPER, 1);
-  ASSIGN_OR_RETURN(const pid_t launcher, Start(LaunchCommand(request, program)));
+  ASSIGN_OR_RETURN(Launcher launcher,
+                   Start(LaunchCommand(request, program), line.ok() ? (*line)->folder() : ""));
+  constexpr int kRoundMilliseconds = 20, kSilentRounds = 50;
   bool asked = false;
-  int status = 0;
+  int status = 0, silent = 0;
   for (;;) {
-    const pid_t ended = waitpid(launcher, &status, WNOHANG);
+    const pid_t ended = waitpid(launcher.process, &status, WNOHANG);
     if (line.ok()) PrintVerdict(**line);
-    if (ended == launcher) break;
+    if (ended == launcher.process) break;
     if (IsSet(request.stop) && !asked) {
-      kill(launcher, SIGUSR1);  // mpirun passes it on to the ranks, which take it for Ctrl-C
+      kill(launcher.process,
+           SIGUSR1);  // mpirun passes it on to the ranks, which take it for Ctrl-C
       asked = true;
     }
-    usleep(20'000);
+    silent = PassOn(launcher, kRoundMilliseconds) ? 0 : silent + 1;
+    if (silent == kSilentRounds) std::cerr << launcher.filter.Rest();
   }
   EndChildren();
+  while (PassOn(launcher, 0)) {
+  }
+  std::cerr << launcher.filter.Rest();
+  close(launcher.said);
   return CodeOfLaunch(status, asked);
 }
 

@@ -15,6 +15,7 @@
 #include "graph/task/planned_step.h"
 #include "planner/expert/expert_strategies.h"
 #include "planner/space/search_space.h"
+#include "tools/workflow/output_path.h"
 #include "tools/workflow/profiling_session.h"
 
 namespace partita {
@@ -220,6 +221,7 @@ WantedSignatures SignaturesOfSearch(const Graph& graph, const PricedMachine& pri
 absl::StatusOr<ProfilingResult> ProfileForSearch(const Graph& graph, const PricedMachine& priced,
                                                  const ProfilingRequest& request) {
   const Doing doing("listing what is to be measured");
+  RETURN_IF_ERROR(CheckWritable(request.profile, "--profile"));
   const auto begin = std::chrono::steady_clock::now();
   const WantedSignatures wanted =
       SignaturesOfSearch(graph, priced, request.seconds / 4, request.stop);

@@ -1,5 +1,6 @@
 #include "tools/workflow/ranks.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -17,6 +18,8 @@
 
 namespace partita {
 namespace {
+
+constexpr size_t kLongestMessage = 4096;  // bytes
 
 // A number in the environment; -1 if there is none.
 int NumberIn(const char* name) {
@@ -112,6 +115,20 @@ absl::StatusOr<bool> Ranks::AsRank0(bool value) {
   char byte = value ? 1 : 0;
   RETURN_IF_ERROR(Broadcast(*port_, 0, &byte, 1));
   return byte != 0;
+}
+
+absl::Status Ranks::AsRank0(const absl::Status& status) {
+  int32_t words[] = {static_cast<int32_t>(status.code()),
+                     static_cast<int32_t>(std::min(status.message().size(), kLongestMessage))};
+  RETURN_IF_ERROR(Broadcast(*port_, 0, words, sizeof words));
+  std::string message(status.message());
+  if (words[1] < 0 || static_cast<size_t>(words[1]) > kLongestMessage) {
+    return absl::InternalError("rank 0 sent a message without a sound length");
+  }
+  message.resize(static_cast<size_t>(words[1]));
+  RETURN_IF_ERROR(Broadcast(*port_, 0, message.data(), words[1]));
+  if (rank() == 0) return status;
+  return absl::Status(static_cast<absl::StatusCode>(words[0]), message);
 }
 
 absl::StatusOr<std::vector<MeasuredInstruction>> Ranks::Gather(

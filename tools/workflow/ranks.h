@@ -48,6 +48,8 @@ class Ranks {
 
   // What rank 0 gives.
   absl::StatusOr<bool> AsRank0(bool value);
+  // The same of what one rank does for all: so all fail alike, or none does.
+  absl::Status AsRank0(const absl::Status& status);
 
   // The instructions of all ranks; every rank measures time from its own start of the step.
   absl::StatusOr<std::vector<MeasuredInstruction>> Gather(std::vector<MeasuredInstruction> own);

@@ -139,6 +139,16 @@ RunOutcome::Checkpoints EndOf(PeriodicCheckpoints& checkpoints) {
           .best = checkpoints.best()};
 }
 
+// Whether what the run will write can be written, by the rank that does.
+absl::Status CheckOutputs(const RunRequest& request) {
+  absl::Status status;
+  if (request.ranks == nullptr || request.ranks->speaks()) {
+    status = CheckWritable(request.save, "--save");
+    status.Update(CheckWritable(request.timeline, "--timeline"));
+  }
+  return request.ranks == nullptr ? status : request.ranks->AsRank0(status);
+}
+
 }  // namespace
 
 absl::StatusOr<RunOutcome> RunPlan(const LoadedPlan& loaded, const RunRequest& request,
@@ -146,10 +156,7 @@ absl::StatusOr<RunOutcome> RunPlan(const LoadedPlan& loaded, const RunRequest& r
   const Doing doing("running a plan for model", loaded.model.label.source);
   const Graph& graph = loaded.model.graph;
   const bool writes = request.ranks == nullptr || request.ranks->speaks();
-  if (writes) {
-    RETURN_IF_ERROR(CheckWritable(request.save));
-    RETURN_IF_ERROR(CheckWritable(request.timeline));
-  }
+  RETURN_IF_ERROR(CheckOutputs(request));
   const bool shares_gpu = request.virtual_devices > 0;
   ASSIGN_OR_RETURN(ExecutorSetup setup, SetupOf(loaded.plan.topology, request));
   setup.replay = !request.no_replay;

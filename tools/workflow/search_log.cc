@@ -1,19 +1,21 @@
 #include "tools/workflow/search_log.h"
 
 #include "absl/strings/str_cat.h"
+#include "graph/support/status_macros.h"
 
 namespace partita {
 
 absl::StatusOr<std::unique_ptr<SearchLog>> SearchLog::Open(const std::string& path) {
-  std::unique_ptr<SearchLog> log(new SearchLog(path));
-  if (!log->file_) return absl::InvalidArgumentError(absl::StrCat("cannot write '", path, "'"));
-  log->file_ << "round,evaluations,chain,start,current_ns,best_ns" << std::endl;
-  return log;
+  ASSIGN_OR_RETURN(FileWriter file, FileWriter::OpenAsItComes(path));
+  RETURN_IF_ERROR(file.Write("round,evaluations,chain,start,current_ns,best_ns\n"));
+  return std::unique_ptr<SearchLog>(new SearchLog(std::move(file)));
 }
 
 void SearchLog::Add(int round, const SearchProgress& step) {
-  file_ << round << ',' << step.evaluations << ',' << step.start << ',' << step.start_name << ','
-        << step.current.value() << ',' << step.best.value() << std::endl;
+  if (!status_.ok()) return;
+  status_ =
+      file_.Write(absl::StrCat(round, ",", step.evaluations, ",", step.start, ",", step.start_name,
+                               ",", step.current.value(), ",", step.best.value(), "\n"));
 }
 
 }  // namespace partita

@@ -1,11 +1,12 @@
 #pragma once
 
-#include <fstream>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "graph/support/file_writer.h"
 #include "planner/search/search_algorithm.h"
 
 namespace partita {
@@ -26,9 +27,13 @@ class SearchLog {
 
   void Add(int round, const SearchProgress& step);
 
+  // Why a row could not be written, from which on none is. To be asked when the searches are over.
+  const absl::Status& status() const { return status_; }
+
  private:
-  explicit SearchLog(const std::string& path) : file_(path, std::ios::trunc) {}
-  std::ofstream file_;
+  explicit SearchLog(FileWriter file) : file_(std::move(file)) {}
+  FileWriter file_;
+  absl::Status status_;
 };
 
 }  // namespace partita

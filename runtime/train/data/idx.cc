@@ -24,7 +24,9 @@ struct Tensor {
 
 absl::StatusOr<Tensor> OpenIdx(const std::string& path) {
   ASSIGN_OR_RETURN(MappedFile file, MappedFile::Open(path));
-  ASSIGN_OR_RETURN(IdxHeader header, ParseIdx(file.bytes(), path));
+  absl::StatusOr<IdxHeader> parsed = ParseIdx(file.bytes(), path);
+  RETURN_IF_ERROR(file.Check());
+  ASSIGN_OR_RETURN(IdxHeader header, std::move(parsed));
   const auto* elements = reinterpret_cast<const uint8_t*>(
       file.bytes().subspan(static_cast<size_t>(header.begin)).data());
   return Tensor{std::move(file), std::move(header.dims), elements};
@@ -57,7 +59,8 @@ class IdxSource : public DataSource {
                      [&](uint8_t pixel) { return table[pixel]; });
     }
     *label = labels_.elements[index];
-    return absl::OkStatus();
+    RETURN_IF_ERROR(images_.file.Check());
+    return labels_.file.Check();
   }
 
   std::string Describe() const override {
@@ -148,6 +151,7 @@ absl::StatusOr<std::unique_ptr<DataSource>> OpenIdxSource(const IdxOptions& opti
   const std::string what = absl::StrCat("'", options.images, "'");
   ASSIGN_OR_RETURN(SampleShape shape, DeliveredShape(found, options.shape, what));
   const uint8_t largest = *std::max_element(labels.elements, labels.elements + labels.dims[0]);
+  RETURN_IF_ERROR(labels.file.Check());
   ASSIGN_OR_RETURN(const int classes, DeliveredClasses(largest, options.classes,
                                                        absl::StrCat("'", options.labels, "'")));
   PixelStatistics statistics = options.statistics;

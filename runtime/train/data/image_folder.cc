@@ -80,8 +80,12 @@ class ImageFolderSource : public DataSource {
     // One absent or unreadable file is a broken sample, not a broken set.
     if (!file.ok()) return absl::DataLossError(file.status().message());
     const int64_t cover_width = CoverOf(width_), cover_height = CoverOf(height_);
-    ASSIGN_OR_RETURN(const Image image,
-                     DecodeJpeg(file->bytes(), {channels_, cover_width, cover_height}, path));
+    const absl::StatusOr<Image> decoded =
+        DecodeJpeg(file->bytes(), {channels_, cover_width, cover_height}, path);
+    if (const absl::Status whole = file->Check(); !whole.ok()) {
+      return absl::DataLossError(whole.message());
+    }
+    ASSIGN_OR_RETURN(const Image image, decoded);
     const double scale =
         std::max(static_cast<double>(cover_width) / static_cast<double>(image.width),
                  static_cast<double>(cover_height) / static_cast<double>(image.height));

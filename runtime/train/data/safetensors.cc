@@ -93,6 +93,7 @@ struct SafetensorsFile::State {
   std::span<const std::byte> data;               // what follows the header
   std::map<std::string, std::vector<std::byte>> aligned;  // copies of tensors that lie badly
 
+  absl::Status Check() const { return mapped ? mapped->Check() : absl::OkStatus(); }
   std::span<const std::byte> AllBytes() const {
     return mapped ? mapped->bytes() : std::as_bytes(std::span(owned));
   }
@@ -138,7 +139,10 @@ absl::StatusOr<SafetensorsFile> SafetensorsFile::Validate(std::shared_ptr<State>
   }
   const auto header = all.subspan(kPrefix, static_cast<size_t>(length));
   const absl::string_view json(reinterpret_cast<const char*>(header.data()), header.size());
-  ASSIGN_OR_RETURN(state->header, ParseSafetensorsHeader(json, state->path));
+  absl::StatusOr<SafetensorsHeader> parsed = ParseSafetensorsHeader(json, state->path);
+  RETURN_IF_ERROR(state->Check());
+  RETURN_IF_ERROR(parsed.status());
+  state->header = *std::move(parsed);
   auto& metadata = state->header.metadata;
   for (auto it = metadata.begin(); it != metadata.end();) {
     const auto next = std::next(it);
@@ -153,10 +157,13 @@ absl::StatusOr<SafetensorsFile> SafetensorsFile::Validate(std::shared_ptr<State>
     if (reinterpret_cast<uintptr_t>(bytes.data()) % static_cast<uintptr_t>(width) == 0) continue;
     state->aligned.emplace(name, std::vector<std::byte>(bytes.begin(), bytes.end()));
   }
+  RETURN_IF_ERROR(state->Check());
   return SafetensorsFile(std::move(state));
 }
 
 const std::string& SafetensorsFile::path() const { return state_->path; }
+
+absl::Status SafetensorsFile::Check() const { return state_->Check(); }
 
 const std::map<std::string, std::string>& SafetensorsFile::metadata() const {
   return state_->header.metadata;
@@ -165,8 +172,10 @@ const std::map<std::string, std::string>& SafetensorsFile::metadata() const {
 absl::Status SafetensorsFile::CheckChecksums() const {
   const std::span<const std::byte> all = state_->AllBytes();
   const size_t header = all.size() - state_->data.size();
-  return partita::CheckChecksums(
+  const absl::Status same = partita::CheckChecksums(
       {*this, {reinterpret_cast<const char*>(all.data()), header}, state_->checksums});
+  RETURN_IF_ERROR(Check());
+  return same;
 }
 
 const std::map<std::string, SafetensorsEntry>& SafetensorsFile::tensors() const {
@@ -220,7 +229,7 @@ absl::Status SafetensorsFile::CopyFloats(const std::string& name, int64_t first,
     std::transform(from, from + out.size(), out.begin(),
                    [](auto value) { return static_cast<float>(value); });
   });
-  if (known) return absl::OkStatus();
+  if (known) return Check();
   return absl::InvalidArgumentError(absl::StrCat("'", path(), "': tensor '", name, "' is ",
                                                  entry->dtype.substr(0, 100),
                                                  "; F32, F64, I64, I32 or U8 is wanted"));
@@ -249,7 +258,10 @@ absl::StatusOr<std::vector<int64_t>> SafetensorsFile::Integers(const std::string
       integer = true;
     }
   });
-  if (integer) return values;
+  if (integer) {
+    RETURN_IF_ERROR(Check());
+    return values;
+  }
   return absl::InvalidArgumentError(absl::StrCat("'", path(), "': tensor '", name, "' is ",
                                                  entry->dtype.substr(0, 100),
                                                  "; I64, I32 or U8 is wanted"));

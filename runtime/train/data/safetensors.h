@@ -55,6 +55,9 @@ class SafetensorsFile {
   const std::map<std::string, SafetensorsEntry>& tensors() const;
   bool Contains(const std::string& name) const { return tensors().contains(name); }
 
+  // As MappedFile::Check: to be asked behind the use of Bytes and View; the others do it.
+  absl::Status Check() const;
+
   // NotFound, naming the file and some of the tensors that it has.
   absl::StatusOr<const SafetensorsEntry*> Find(const std::string& name) const;
   absl::StatusOr<std::span<const std::byte>> Bytes(const std::string& name) const;

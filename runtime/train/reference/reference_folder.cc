@@ -103,7 +103,7 @@ absl::Status ReadExpected(const std::string& path, ReferenceFolder& folder) {
       values.assign(floats.begin(), floats.end());
     }
   }
-  return absl::OkStatus();
+  return file.Check();
 }
 
 double Largest(const std::vector<double>& values) {

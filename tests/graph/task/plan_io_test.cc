@@ -139,6 +139,10 @@ TEST(PlanIoTest, ErrorsSayWhatWasFoundAndWanted) {
       {"topology {",
        "weight { name: \"0.weight\" update { lo: [0, 0] hi: [5, 5] } } topology {",
        {"'0.weight': no device holds"}},
+      {"topology {",
+       "weight { name: \"0.weight\" parameter { lo: [0, 0] hi: [96, 64] device: 1 } "
+       "parameter { lo: [0, 0] hi: [96, 64] device: 1 } } topology {",
+       {"'0.weight'", "[0:96,0:64]", "on device 1 twice", "wanted each region once"}},
       {"topology {", "weight { name: \"w\" } topology {", {"'w'", "model lacks"}},
   };
   for (const BadPlan& bad : bad_plans) {

@@ -179,5 +179,31 @@ TEST(IdxTest, HugeDimensionsOverflowNothing) {
   EXPECT_THAT(std::string(ParseIdx(BytesOf(bytes), "f").status().message()), HasSubstr("2^63"));
 }
 
+// Many pages of images, so that some are gone as a whole.
+TEST(IdxTest, AFileThatIsCutOffDuringARunIsNamed) {
+  const TempFolder folder;
+  constexpr int64_t kSamples = 20'000;
+  const int64_t dims[] = {kSamples, 2, 3};
+  const std::vector<uint8_t> pixels(kSamples * 6, 200), labels(kSamples, 1);
+  for (const char* cut : {"train-images-idx3-ubyte", "train-labels-idx1-ubyte"}) {
+    ASSERT_TRUE(WriteIdx(folder / "train-images-idx3-ubyte", dims, pixels).ok());
+    ASSERT_TRUE(WriteIdx(folder / "train-labels-idx1-ubyte", {dims, 1}, labels).ok());
+    const auto source = OpenIdxSource(Paths(folder));
+    ASSERT_TRUE(source.ok()) << source.status();
+    std::vector<float> x(6);
+    int32_t label = 0;
+    ASSERT_TRUE((*source)->Read(kSamples - 1, 0, x, &label).ok());
+    EXPECT_EQ(label, 1);
+    for (const uintmax_t left : {uintmax_t{15'000}, uintmax_t{100}, uintmax_t{0}}) {
+      std::filesystem::resize_file(folder / cut, left);
+      for (const int64_t index : {kSamples - 1, kSamples / 2, int64_t{0}}) {
+        const absl::Status status = (*source)->Read(index, 0, x, &label);
+        EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+        EXPECT_THAT(std::string(status.message()), HasSubstr(folder / cut));
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace partita

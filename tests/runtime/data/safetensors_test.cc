@@ -311,5 +311,26 @@ TEST(SafetensorsTest, AFileOfTheFormatsOwnWriterIsRead) {
   EXPECT_THAT(*file->View<float>("x"), ElementsAre(.5f, 1, 2, 3));
 }
 
+TEST(SafetensorsTest, AFileThatIsCutOffWhileItIsReadIsNamed) {
+  const TempFolder folder;
+  const std::vector<float> values(50'000, 1.0f);
+  const std::vector<int64_t> labels(50'000, 1);
+  const TensorToWrite tensors[] = {MakeTensorToWrite<float>("x", {50'000}, values),
+                                   MakeTensorToWrite<int64_t>("y", {50'000}, labels)};
+  const std::string path = folder / "cut.safetensors";
+  ASSERT_TRUE(WriteSafetensors(path, tensors).ok());
+  const auto file = SafetensorsFile::Open(path);
+  ASSERT_TRUE(file.ok()) << file.status();
+  ASSERT_TRUE(file->Check().ok());
+  std::filesystem::resize_file(path, 10'000);
+  std::vector<float> out(100);
+  for (const absl::Status& status :
+       {file->CopyFloats("x", 49'000, out), file->Floats("x").status(),
+        file->Integers("y").status(), file->CheckChecksums(), file->Check()}) {
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("'" + path + "' had "));
+  }
+}
+
 }  // namespace
 }  // namespace partita

@@ -9,6 +9,7 @@ import json
 import os
 import pathlib
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -127,6 +128,8 @@ def write_report(rows, suite_name, path):
 def run(cases, suite_name):
     """Runs the cases of a test file and exits."""
     global BINARY, SOURCES
+    for number in (signal.SIGINT, signal.SIGHUP):  # the program leaves ignored what was so before, as in the background
+        signal.signal(number, lambda *_: sys.exit(130))
     BINARY, SOURCES = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
     report = os.path.abspath(sys.argv[3])
     with tempfile.TemporaryDirectory() as folder:

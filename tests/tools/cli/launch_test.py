@@ -262,14 +262,117 @@ def test_ranks_with_other_options_are_refused():
     check(re.search("rank 1 has another options? than rank 0", done.stderr), done.stderr)
 
 
-def test_interrupted_ranks_end_after_the_same_step_and_save():
+def ends_all_ranks_and_saves(number):
     plan = two_devices()
     running = launched(plan, "--steps 1000000 --timeline none --save interrupted.safetensors")
-    running.process.send_signal(signal.SIGINT)
+    running.process.send_signal(number)
     code = running.code()
     check(code == 130, f"exit {code}")
     check(pathlib.Path("interrupted.safetensors").exists(), "nothing was saved")
     nothing_is_left(plan)
+    os.remove("interrupted.safetensors")
+
+
+def test_interrupted_ranks_end_after_the_same_step_and_save():
+    ends_all_ranks_and_saves(signal.SIGINT)
+
+
+def test_a_hangup_ends_all_ranks_after_the_same_step_and_saves():
+    ends_all_ranks_and_saves(signal.SIGHUP)
+
+
+def processes_with(word):
+    """{process id: command} of the processes that have this word in their command line."""
+    found = {}
+    for folder in pathlib.Path("/proc").glob("[0-9]*"):
+        try:
+            command = (folder / "cmdline").read_bytes().decode().split("\0")
+        except (OSError, UnicodeDecodeError):
+            continue
+        if word in command and int(folder.name) != os.getpid():
+            found[int(folder.name)] = os.path.basename(command[0])
+    return found
+
+
+def test_when_the_launch_is_killed_nothing_goes_on():
+    pathlib.Path("elsewhere.txt").write_text("elsewhere slots=2\n")
+    agent = pathlib.Path("elsewhere.sh")
+    agent.write_text("#!/bin/sh\nshift\nexec sh -c \"$*\"\n")
+    agent.chmod(0o755)
+    temporary = pathlib.Path("temporary").absolute()
+    temporary.mkdir()
+    shutil.copy(two_devices(), "killed.plan.textproto")
+    plan = str(pathlib.Path("killed.plan.textproto").absolute())
+    for hosts in ("", f"--hosts elsewhere.txt --agent {agent.absolute()}"):
+        for also in ("", "mpirun"):  # what else is killed, as by the kernel when memory ends
+            running = Running([harness.BINARY, "launch", "-n", "2"] + hosts.split() +
+                              ["run", plan, "--steps", "1000000", "--timeline", "none"], {"TMPDIR": str(temporary)})
+            running.wait_for("step 1/", 60)
+            there = processes_with(plan)
+            check(len(there) >= 4, f"not all run: {there}")
+            for process, name in there.items():
+                if process == running.process.pid or name == also:
+                    os.kill(process, signal.SIGKILL)
+            running.process.wait()
+            end = time.monotonic() + DEADLINE
+            while processes_with(plan) and time.monotonic() < end:
+                time.sleep(0.05)
+            check(not processes_with(plan), f"{hosts} {also}: left are {processes_with(plan)}")
+            nothing_is_left(plan)
+    # The next one removes what they could not, and leaves nothing itself.
+    partita_in(temporary, f"launch -n 2 run {plan} --steps 2 --timeline none")
+    check(not list(temporary.glob("*partita*")) and not list(temporary.glob("ompi*/*")),
+          f"left: {list(temporary.rglob('*'))}")
+
+
+def partita_in(temporary, line, expect=0):
+    """As partita(), with another folder for temporary files."""
+    done = subprocess.run([harness.BINARY] + line.split(), capture_output=True, text=True, timeout=120, check=False,
+                          env={**os.environ, "TMPDIR": str(temporary)})
+    check(done.returncode == expect, f"exit {done.returncode}: {done.stdout}{done.stderr}")
+    return harness.Result(done)
+
+
+def test_the_folder_for_temporary_files_is_left_as_it_was():
+    temporary = pathlib.Path("tmp_of_launch").absolute()
+    temporary.mkdir()
+    partita_in(temporary, f"launch -n 2 run {two_devices()} --steps 2 --timeline none")
+    partita_in(temporary, "launch -n 2 run absent.plan.textproto", 3)
+    check(not list(temporary.iterdir()), f"left: {list(temporary.rglob('*'))}")
+
+
+def without_banners(said):
+    check(not re.search(r"-{40}|mpirun|Primary job|MPI_ABORT|MCA|ORTE", said), f"it speaks of mpirun: {said}")
+
+
+def test_what_mpirun_says_of_itself_is_not_shown():
+    without_banners(partita("launch -n 2 run absent.plan.textproto", 3).err)
+    without_banners(partita(f"launch -n 3 run {two_devices()} --steps 2", 3).err)
+    running = launched(two_devices(), "--steps 1000000 --timeline none")
+    os.kill(rank_processes(two_devices())[1], signal.SIGKILL)
+    check(running.code() == 5, "it was not noticed")
+    without_banners(running.said.read_text())
+    # What keeps ranks from starting is said in its words.
+    pathlib.Path("unreachable.txt").write_text("elsewhere slots=2\n")
+    agent = pathlib.Path("broken_agent.sh")
+    agent.write_text("#!/bin/sh\nexit 1\n")
+    agent.chmod(0o755)
+    result = partita(f"launch -n 2 --hosts unreachable.txt --agent {agent.absolute()} run {two_devices()} --steps 2", 5)
+    check("ORTE" in result.err or "daemon" in result.err, f"nothing says why: {result.err}")
+
+
+def test_places_that_cannot_be_written_give_the_same_code_as_alone():
+    plan = two_devices()
+    pathlib.Path("a_folder").mkdir()
+    for output in ("--timeline nowhere/t.json", "--timeline a_folder", "--save nowhere/w.safetensors",
+                   "--timeline none --save a_folder"):
+        messages = []
+        for launch in ("", "launch -n 2 "):
+            result = partita(f"{launch}run {plan} --steps 2 {output}", 3)
+            said = [line for line in result.err.splitlines() if line.startswith("partita: cannot write")]
+            check(len(said) == 1, f"{launch}{output}: {result.err}")
+            messages += said
+        check(messages[0] == messages[1], f"other messages: {messages}")
 
 
 def test_a_killed_rank_is_named():

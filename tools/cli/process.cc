@@ -1,0 +1,79 @@
+#include "tools/cli/process.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <iostream>
+
+#include "tools/cli/verb.h"
+
+namespace partita {
+
+std::atomic<bool> g_interrupted{false};
+
+namespace {
+
+bool g_pipes_end_it = false;  // SIGPIPE was not ignored at the beginning
+int g_output_error = 0;       // of the first Print that failed
+
+void Interrupt(int signal) {
+  // The second time, die.
+  if (g_interrupted.exchange(true) && signal != SIGHUP) std::_Exit(130);
+}
+
+bool IsIgnored(int signal) {
+  struct sigaction action{};
+  return sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
+// What is written to a stdout that is closed is lost, and has to be found so: it cannot be written.
+void OpenStandardStreams() {
+  constexpr int kModes[] = {O_RDONLY, O_RDONLY, O_WRONLY};
+  for (int stream = 0; stream < 3; ++stream) {
+    if (fcntl(stream, F_GETFD) >= 0) continue;
+    const int file = open("/dev/null", kModes[stream]);  // the lowest number that is free
+    if (file > stream) close(file);
+  }
+}
+
+}  // namespace
+
+void SetUpProcess() {
+  OpenStandardStreams();
+  for (const int asked : {SIGINT, SIGTERM, SIGHUP}) {
+    if (!IsIgnored(asked)) signal(asked, Interrupt);
+  }
+  signal(SIGUSR1, Interrupt);  // from launchers, which keep the others to themselves
+  g_pipes_end_it = !IsIgnored(SIGPIPE);
+  signal(SIGPIPE, SIG_IGN);
+  signal(SIGXFSZ, SIG_IGN);
+}
+
+void InterruptIfUnheard() {
+  if (!std::cerr.bad()) return;
+  pollfd log{.fd = STDERR_FILENO, .events = POLLOUT, .revents = 0};
+  if (poll(&log, 1, 0) == 1 && (log.revents & POLLERR) != 0) g_interrupted = true;
+}
+
+void Print(const std::string& text) {
+  errno = 0;
+  std::cout << text << std::flush;
+  if (!std::cout.good() && g_output_error == 0) g_output_error = errno != 0 ? errno : EIO;
+}
+
+int CodeOfOutput(int code) {
+  if (g_output_error == 0) return code;
+  if (g_output_error == EPIPE && g_pipes_end_it) {
+    signal(SIGPIPE, SIG_DFL);
+    raise(SIGPIPE);
+  }
+  std::cerr << "partita: cannot write to stdout: " << std::strerror(g_output_error) << "\n";
+  return code == 0 ? 5 : code;
+}
+
+}  // namespace partita
