@@ -57,6 +57,12 @@ absl::StatusOr<std::vector<std::string>> FilesIn(const std::filesystem::path& fo
   return FileError("read the folder", folder.string());
 }
 
+// Whether two paths lead to one file.
+bool IsSame(const std::string& a, const std::string& b) {
+  std::error_code error;
+  return std::filesystem::equivalent(a, b, error);
+}
+
 bool IsThere(const std::string& path) {
   std::error_code error;
   return std::filesystem::exists(path, error);
@@ -183,7 +189,7 @@ absl::Status CheckFamilyIsFree(const std::string& name, const Graph& graph,
                                const ResumePoint* from) {
   ASSIGN_OR_RETURN(const std::vector<Candidate> candidates, CandidatesOf(name, graph));
   const auto is = [](const std::string& path) {
-    return [&path](const auto& other) { return other.path == path; };
+    return [&path](const auto& other) { return IsSame(other.path, path); };
   };
   const bool goes_on = from != nullptr && std::ranges::any_of(candidates, is(from->path));
   const int64_t start = from == nullptr ? 0 : from->state.step;

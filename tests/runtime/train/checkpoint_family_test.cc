@@ -172,6 +172,10 @@ TEST_F(CheckpointFamilyTest, RunsThatWouldMixTheirCheckpointsAreRefused) {
   EXPECT_FALSE(free(nullptr)) << "begins anew";
   ResumePoint newest = Find(name_), older = Find(StepCheckpointPath(name_, 10));
   EXPECT_TRUE(free(&newest));
+  const ResumePoint in_folder =
+      Find(folder_ / "../" + folder_.path().substr(folder_.path().rfind('/') + 1));
+  EXPECT_NE(in_folder.path, newest.path);
+  EXPECT_TRUE(free(&in_folder)) << "another path to the same file";
   EXPECT_FALSE(free(&older)) << "goes back";
   Damage(StepCheckpointPath(name_, 20));
   newest = Find(name_);
