@@ -30,8 +30,8 @@ struct PlanOutcome {
   bool reordered = false;
 };
 
-// The whole flow: experts -> search -> evaluation of the best -> plan. No expert's plan is faster
-// by the evaluator's prices, whatever ended the search. NotFound for unknown names;
+// The whole flow: experts -> search -> evaluation of the best -> plan. What a search finds is not
+// slower than any expert's plan, whatever ended it. NotFound for unknown names;
 // ResourceExhausted where nothing fits in memory; FailedPrecondition where the expert declines.
 absl::StatusOr<PlanOutcome> MakePlan(const Evaluator& evaluator, const PlanRequest& request);
 

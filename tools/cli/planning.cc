@@ -58,7 +58,8 @@ std::string PriceNote(const Plan& plan, const PlanOutcome& today, const PricedMa
                   alike ? absl::StrCat(time.value(), " ns") : TimeText(time), ": ");
   if (IsFor(plan, priced, request.machine)) {
     absl::StrAppend(&note, "the records in ", request.profile,
-                    " are not those that it was priced by (try --profile), or the machine or the "
+                    " are not those that it was priced by (does --profile or --backend differ?), "
+                    "or the machine or the "
                     "program has changed");
   } else {
     absl::StrAppend(&note, "that was for ", plans, ", ", plan.topology.size(), " devices, ",
