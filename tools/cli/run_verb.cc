@@ -90,10 +90,13 @@ class SkippedSamples {
   std::vector<std::string> to_print_;
 };
 
-void ReportCheckpoints(RunRequest& request) {
-  request.on_resume = [](const ResumePoint& point) {
+// `resumed` becomes what the answer has of it.
+void ReportCheckpoints(RunRequest& request, Json& resumed) {
+  request.on_resume = [&resumed](const ResumePoint& point) {
+    resumed = {{"path", point.path}, {"step", point.state.step}, {"passed_over", Json::array()}};
     for (const UnusableCheckpoint& file : point.passed_over) {
       std::cerr << "passed over: " << file.why << "\n";
+      resumed["passed_over"].push_back(file.path);
     }
     std::cerr << "resumed: " << point.path << ", step " << point.state.step << "\n";
   };
@@ -114,7 +117,7 @@ void ReportCheckpoints(RunRequest& request) {
 }
 
 // Progress for people.
-void Report(RunRequest& request, SkippedSamples& skipped) {
+void ReportSteps(RunRequest& request, SkippedSamples& skipped) {
   request.on_skip = [&skipped](absl::string_view error) { skipped.Add(error); };
   request.on_step = [&skipped](const StepReport& report) {
     skipped.Print();
@@ -133,7 +136,6 @@ void Report(RunRequest& request, SkippedSamples& skipped) {
     std::cerr << absl::StrFormat("after step %d: evaluation loss %.4f, accuracy %.2f %%\n", step,
                                  result.loss, 100 * result.accuracy);
   };
-  ReportCheckpoints(request);
 }
 
 constexpr int64_t kMostPlanBytes = int64_t{1} << 30;
@@ -198,6 +200,19 @@ void SetSchedule(RunFlags& flags) {
   r.keep = flags.keep.value_or(r.keep);
 }
 
+Json JsonOf(const RunOutcome::Checkpoints& checkpoints) {
+  Json json = {{"written", checkpoints.written},
+               {"failed", checkpoints.failed},
+               {"waiting_ms", static_cast<double>(checkpoints.waited_ns) / 1e6}};
+  if (const auto& best = checkpoints.best; best.has_value()) {
+    json["best"] = {{"path", best->path},
+                    {"step", best->step},
+                    {"metric", best->best->name},
+                    {"value", best->best->value}};
+  }
+  return json;
+}
+
 absl::StatusOr<Answer> RunTraining(RunFlags& flags, Stages* stages) {
   Answer answer;
   if (!flags.request.load.empty() && !flags.request.resume.empty()) {
@@ -228,7 +243,11 @@ absl::StatusOr<Answer> RunTraining(RunFlags& flags, Stages* stages) {
   SetSchedule(flags);
   flags.request.cache_in_memory = flags.data_cache == "memory";
   SkippedSamples skipped;
-  if (ranks == nullptr || ranks->speaks()) Report(flags.request, skipped);
+  Json resumed;
+  if (ranks == nullptr || ranks->speaks()) {
+    ReportSteps(flags.request, skipped);
+    ReportCheckpoints(flags.request, resumed);
+  }
   const absl::StatusOr<RunOutcome> result = RunPlan(loaded, flags.request, stages);
   skipped.PrintAll();
   RETURN_IF_ERROR(result.status());
@@ -251,18 +270,8 @@ absl::StatusOr<Answer> RunTraining(RunFlags& flags, Stages* stages) {
     answer.json["eval_loss"] = outcome.evaluation->loss;
     answer.json["eval_accuracy"] = outcome.evaluation->accuracy;
   }
-  if (outcome.checkpoints.has_value()) {
-    const RunOutcome::Checkpoints& checkpoints = *outcome.checkpoints;
-    answer.json["checkpoints"] = {{"written", checkpoints.written},
-                                  {"failed", checkpoints.failed},
-                                  {"waiting_ms", static_cast<double>(checkpoints.waited_ns) / 1e6}};
-    if (const auto& best = checkpoints.best; best.has_value()) {
-      answer.json["checkpoints"]["best"] = {{"path", best->path},
-                                            {"step", best->step},
-                                            {"metric", best->best->name},
-                                            {"value", best->best->value}};
-    }
-  }
+  if (!resumed.is_null()) answer.json["resumed"] = resumed;
+  if (outcome.checkpoints.has_value()) answer.json["checkpoints"] = JsonOf(*outcome.checkpoints);
   answer.text = absl::StrCat(outcome.metrics.steps(), " steps: ", outcome.metrics.ToString(), "\n");
   if (!outcome.replay.ok()) {
     absl::StrAppend(&answer.text, "steps are enqueued piece by piece: ", outcome.replay.message(),

@@ -74,7 +74,7 @@ def test_checkpoints_on_the_way_are_told_and_the_newest_kept():
 
 
 def test_the_best_of_evaluations_is_kept():
-    line = training("--steps 9 --save evaluated --save_every 100 --eval_data synthetic --eval_every 2")
+    line = training("--steps 9 --save evaluated --save_every 100 --eval_data synthetic:500 --eval_every 2")
     found = partita(line + " --json")
     values = [float(value) for value in re.findall(r"evaluation loss \S+, accuracy (\S+) %", found.err)]
     best = found.json()["checkpoints"]["best"]
@@ -104,28 +104,30 @@ def test_wrong_usage():
 
 
 def killed_once(line, generator):
-    """Starts a run and kills it within what it takes; whether it was still there."""
-    with subprocess.Popen([harness.BINARY] + line.split(), stdout=subprocess.DEVNULL,
-                          stderr=subprocess.DEVNULL) as process:
-        time.sleep(generator.uniform(0.1, 1.2))
+    """Starts a run and kills it with SIGKILL, before its first checkpoint or soon after one of the first three."""
+    wanted = generator.randrange(4)
+    with subprocess.Popen([harness.BINARY] + line.split(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                          text=True) as process:
+        while wanted > 0:
+            wanted -= ".step-" in process.stderr.readline()
+        time.sleep(generator.uniform(0, 0.03))
         process.send_signal(signal.SIGKILL)
-        return process.wait() == -signal.SIGKILL
+        check(process.wait() == -signal.SIGKILL, "the run had ended")
 
 
 def test_a_run_that_is_killed_again_and_again_ends_with_the_bits_of_the_one_that_was_not():
     seed = random.randrange(1 << 32)
+    print(f"seed {seed}")
     generator = random.Random(seed)
-    partita(training("--steps 3000 --save whole"))
-    line = training("--steps 3000 --save killed --save_every 50 --keep 2")
-    kills, taken = 0, []
+    steps = 400 * KILLS
+    partita(training(f"--steps {steps} --save whole"))
+    line = training(f"--steps {steps} --save killed --save_every 20 --keep 2")
+    there = []  # after each kill
     for _ in range(KILLS):
-        resume = " --resume killed" if files("killed") else ""
-        kills += killed_once(line + resume, generator)
-        if steps_of("killed"):
-            taken.append(max(steps_of("killed")))
+        killed_once(line + (" --resume killed" if files("killed") else ""), generator)
+        there.append(max(steps_of("killed"), default=0))
     found = partita(line + (" --resume killed" if files("killed") else ""))
-    print(f"seed {seed}: {kills} kills, checkpoints of steps {taken} were there after them")
-    check(kills >= KILLS // 2, f"only {kills} kills")
+    print(f"{KILLS} kills, the newest checkpoints after them: {there}")
     check("passed over" not in found.err, found.err)
     check(contents("killed") == contents("whole"), "the weights differ from those of the run that was not killed")
     check(not [name for name in os.listdir(".") if name.startswith(".partita")], "temporary files are left")
@@ -137,7 +139,11 @@ def test_a_damaged_checkpoint_is_passed_over_and_said():
     damage("damaged.step-000015")
     damage("damaged.best")
     pathlib.Path("damaged.step-000010").write_bytes(contents("damaged.step-000010")[:5000])
-    found = partita(training("--steps 15 --save damaged --save_every 5 --resume damaged"))
+    found = partita(training("--steps 15 --save damaged --save_every 5 --resume damaged --json"))
+    resumed = found.json()["resumed"]
+    check(resumed["path"] == "damaged.step-000005" and resumed["step"] == 5, resumed)
+    check(sorted(resumed["passed_over"]) == ["damaged", "damaged.best", "damaged.step-000010",
+                                             "damaged.step-000015"], resumed)
     check(len(re.findall("passed over: ", found.err)) == 4, found.err)
     check("resumed: damaged.step-000005, step 5\n" in found.err, found.err)
     partita(training("--steps 15 --save undamaged"))
