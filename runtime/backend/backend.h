@@ -77,8 +77,8 @@ class Stream {
   virtual void CopyFromHost(const MoveArguments& move, WorkTiming* timing) = 0;
   virtual void CopyToHost(const MoveArguments& move, WorkTiming* timing) = 0;
 
-  // The stream fails with what `error` returns if one of these elements is NaN or infinite when the
-  // work before this has run. Elements that cannot be pass.
+  // Calls `error` by Synchronize, on any thread, if one of these elements is NaN or infinite when
+  // the work before this has run; the stream fails with what it returns. Others pass.
   virtual void CheckFinite(DType dtype, const void* data, int64_t count,
                            std::function<absl::Status()> error) = 0;
 

@@ -182,8 +182,9 @@ void DeviceLanes::Enqueue(size_t instruction, const StepFeed& feed, Communicator
   WorkTiming* timing = options_.record_timeline ? &ready.timing : nullptr;
   if (ready.kernel != nullptr) {
     ready.arguments.step = feed.arguments;
+    if (feed.not_finite != nullptr) CheckInputs(ready, *feed.not_finite);
     stream.Launch(*ready.kernel, ready.arguments, scratch_->data(), timing);
-    if (options_.check_finite) EnqueueCheck(ready);
+    if (feed.not_finite != nullptr) CheckOutputs(ready, *feed.not_finite);
   } else if (!ready.moves.empty()) {
     stream.RunMoves(ready.moves, timing);
   } else if (const auto* load = std::get_if<LoadTask>(&ready.task->body)) {
@@ -252,19 +253,43 @@ void DeviceLanes::EnqueueLoad(const LoadTask& task, Ready& ready, const StepFeed
       timing);
 }
 
-void DeviceLanes::EnqueueCheck(const Ready& ready) {
-  const auto& compute = std::get<ComputeTask>(ready.task->body);
-  for (size_t k = 0; k < compute.outputs.size(); ++k) {
-    if (compute.outputs[k] == kNoBuffer) continue;
-    const Buffer& buffer = program_.tasks.buffer(compute.outputs[k]);
-    const int64_t bytes = program_.memory.bytes[buffer.id.index()];
-    ready.stream->CheckFinite(
-        buffer.dtype, ready.outputs[k].data, bytes / SizeOf(buffer.dtype), [this, &compute] {
-          return absl::OutOfRangeError(absl::StrCat("operator '", graph_.op(compute.op).name,
-                                                    "' part ", compute.part, " on device ",
-                                                    id_.value(), " produced NaN or infinity"));
-        });
+std::string DeviceLanes::NameOf(const ComputeTask& task) const {
+  return absl::StrCat("operator '", graph_.op(task.op).name, "' part ", task.part, " on device ",
+                      id_.value());
+}
+
+// What was loaded, and what came from other tasks than kernels: sums of several devices.
+void DeviceLanes::CheckInputs(const Ready& ready, NotFinite& found) {
+  const auto& task = std::get<ComputeTask>(ready.task->body);
+  const auto tensors = InputTensors(graph_, task);
+  for (size_t k = 0; k < task.inputs.size(); ++k) {
+    if (task.inputs[k] == kNoBuffer) continue;
+    CheckFinite(program_.tasks.buffer(task.inputs[k]), static_cast<int64_t>(2 * ready.place),
+                absl::StrCat("tensor '", graph_.tensor(tensors[k]).name, "', as ", NameOf(task),
+                             " reads it, holds NaN or infinity"),
+                found);
   }
+}
+
+void DeviceLanes::CheckOutputs(const Ready& ready, NotFinite& found) {
+  const auto& task = std::get<ComputeTask>(ready.task->body);
+  for (size_t k = 0; k < task.outputs.size(); ++k) {
+    if (task.outputs[k] == kNoBuffer) continue;
+    CheckFinite(program_.tasks.buffer(task.outputs[k]), static_cast<int64_t>(2 * ready.place + 1),
+                absl::StrCat(NameOf(task), " produced NaN or infinity, in tensor '",
+                             graph_.tensor(graph_.op(task.op).outputs[k]).name, "'"),
+                found);
+  }
+}
+
+void DeviceLanes::CheckFinite(const Buffer& buffer, int64_t place, std::string what,
+                              NotFinite& found) {
+  const int64_t count = program_.memory.bytes[buffer.id.index()] / SizeOf(buffer.dtype);
+  compute_->CheckFinite(buffer.dtype, AddressOf(buffer.id), count,
+                        [&found, place, what = std::move(what)] {
+                          found.Add(place, what);
+                          return absl::OkStatus();
+                        });
 }
 
 void DeviceLanes::CopyFromHost(const Buffer& to, const Box& box, const void* from) {

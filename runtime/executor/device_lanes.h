@@ -10,6 +10,7 @@
 #include "runtime/comm/communicator.h"
 #include "runtime/executor/batch_stage.h"
 #include "runtime/executor/executor.h"
+#include "runtime/executor/not_finite.h"
 #include "runtime/lowering/program.h"
 
 namespace partita {
@@ -19,6 +20,8 @@ struct StepFeed {
   HostTensor input, labels;
   StepArguments arguments;
   int64_t round = 0;
+  // Where kernels' operands and results are to be found that are not finite; null: unchecked.
+  NotFinite* not_finite = nullptr;
 };
 
 // Where a step's loads read its batch.
@@ -60,6 +63,8 @@ class DeviceLanes {
   // memory, row-major; to a host copy of the buffer. The memory is used until Synchronize.
   void CopyFromHost(const Buffer& to, const Box& box, const void* from);
   void CopyToHost(const Buffer& from, void* to);
+  // Enqueues a check of a whole buffer. `found` outlives Synchronize.
+  void CheckFinite(const Buffer& buffer, int64_t place, std::string what, NotFinite& found);
   absl::Status Synchronize();
   Stream& compute() const { return *compute_; }
   Stream& communication() const { return *communication_; }
@@ -103,7 +108,9 @@ class DeviceLanes {
   void EnqueueLoad(const LoadTask& task, Ready& ready, const StepFeed& feed);
   void EnqueueCommunication(Ready& ready, int64_t round, WorkTiming* timing,
                             Communicator& communicator);
-  void EnqueueCheck(const Ready& ready);
+  void CheckInputs(const Ready& ready, NotFinite& found);
+  void CheckOutputs(const Ready& ready, NotFinite& found);
+  std::string NameOf(const ComputeTask& task) const;
   void* AddressOf(BufferId id) const;
   TensorArgument Argument(BufferId buffer, const Box& box, TensorId tensor) const;
 

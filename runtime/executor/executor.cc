@@ -139,6 +139,23 @@ class BackendExecutor : public Executor {
     return absl::OkStatus();
   }
 
+  absl::Status CheckValues(std::span<const TensorId> tensors) override {
+    std::vector<char> asked(graph_.tensors().size());
+    for (TensorId id : tensors) asked[id.index()] = 1;
+    for (const Buffer& buffer : program_.tasks.buffers()) {
+      if (!buffer.persistent() || !IsPlaced(buffer) || asked[buffer.tensor.index()] == 0) continue;
+      DeviceLanes* lanes = LanesOf(buffer);
+      if (lanes == nullptr) continue;
+      lanes->CheckFinite(
+          buffer, buffer.id.value(),
+          absl::StrCat("'", graph_.tensor(buffer.tensor).name, "' ", ToString(buffer.box),
+                       " on device ", buffer.device.value(), " holds NaN or infinity"),
+          not_finite_);
+    }
+    RETURN_IF_ERROR(Synchronize());
+    return not_finite_.Take(options_.port);
+  }
+
   Progress CurrentProgress() const override { return {in_step_.load(), Completed()}; }
 
   void CheckFinite(bool on) override { options_.check_finite = on; }
@@ -153,7 +170,8 @@ class BackendExecutor : public Executor {
     if (IsSet(options_.stop)) {
       return absl::CancelledError("interrupted before the step");
     }
-    const StepFeed feed{input, labels, arguments, ++round_};
+    const StepFeed feed{input, labels, arguments, ++round_,
+                        options_.check_finite ? &not_finite_ : nullptr};
     const int64_t start = SteadyNow();
     watch_->Arm(true);
     in_step_ = true;
@@ -169,6 +187,7 @@ class BackendExecutor : public Executor {
       return first_error_.ok() ? status : first_error_;
     }
     result.wall_ns = SteadyNow() - start;
+    if (options_.check_finite) RETURN_IF_ERROR(not_finite_.Take(options_.port));
     std::vector<const Buffer*> outputs;
     for (const HostOutput& output : program_.tasks.outputs()) {
       outputs.push_back(&program_.tasks.buffer(output.buffer));
@@ -487,6 +506,7 @@ class BackendExecutor : public Executor {
   }
 
   const Graph& graph_;
+  NotFinite not_finite_;  // outlives the streams that add to it
   std::unique_ptr<Communicator> communicator_;
   ExecutorOptions options_;
   Program program_;

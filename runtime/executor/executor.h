@@ -54,8 +54,9 @@ struct ExecutorOptions {
   // step that is replayed is one piece of work.
   double hang_seconds = 60;
   bool record_timeline = false;
-  // After every kernel, check its results for NaN and infinity; the step's error then names the
-  // operator.
+  // Before and after every kernel, check its operands and results for NaN and infinity. Where there
+  // is any, the step ends and is OutOfRange, naming the first tensor and operator in the program's
+  // order; the devices go on to be of use.
   bool check_finite = false;
   // Whether steps are recorded and run again where that can be.
   bool replay = true;
@@ -86,6 +87,9 @@ class Executor {
   // DataLoss, naming tensor, box and device, if copies of a weight or state differ: in a bit, since
   // Exchange makes them equal; on devices of several backends by more than `verify` allows.
   virtual absl::Status CheckCopies() = 0;
+  // OutOfRange, naming tensor and device, if one of these weights and states holds NaN or infinity
+  // anywhere; the same on all processes.
+  virtual absl::Status CheckValues(std::span<const TensorId> tensors) = 0;
 
   // How far this process's devices are, for others who watch. Any thread.
   struct Progress {

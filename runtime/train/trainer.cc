@@ -1,6 +1,7 @@
 #include "runtime/train/trainer.h"
 
 #include <cmath>
+#include <span>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -8,6 +9,7 @@
 #include "graph/support/doing.h"
 #include "graph/support/status_macros.h"
 #include "graph/support/stop_flag.h"
+#include "runtime/support/finite.h"
 #include "runtime/train/executor_setup.h"
 
 namespace partita {
@@ -22,6 +24,7 @@ Trainer::Trainer(const Graph& graph, Executor& executor, TrainingState start, Tr
   now_.step = snapshot_.step;
   now_.position = snapshot_.position;
   now_.seed = snapshot_.seed;
+  finite_step_ = now_.step;
 }
 
 absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const Graph& graph, Executor& executor,
@@ -29,6 +32,10 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const Graph& graph, Exe
                                                          TrainerOptions options,
                                                          EvaluationData evaluation) {
   RETURN_IF_ERROR(CheckSourceFits(*data.source, graph));
+  if (const absl::Status finite = CheckFinite(graph, start); !finite.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "cannot train from this state: ", finite.message(), ". Start from other weights"));
+  }
   if (evaluation.evaluation != nullptr) {
     RETURN_IF_ERROR(CheckSourceFits(*evaluation.data.source, graph));
   }
@@ -96,6 +103,7 @@ absl::Status Trainer::Run() {
     const bool evaluate = options_.evaluate_every > 0 && now_.step % options_.evaluate_every == 0;
     if (evaluate && now_.step < end_step_) RETURN_IF_ERROR(Evaluate());
   }
+  RETURN_IF_ERROR(CheckState());
   RETURN_IF_ERROR(Evaluate());
   ASSIGN_OR_RETURN(const Orders orders, OrdersHere());
   return orders.save != 0 ? WriteCheckpoint() : absl::OkStatus();
@@ -137,7 +145,10 @@ absl::Status Trainer::TrainOneStep(BatchLoader& loader) {
   }
   ASSIGN_OR_RETURN(StepResult result, RunBatch(batch, now_.step));
   const double loss = LossOf(result);
-  if (!std::isfinite(loss)) return TraceLoss(loss, batch);
+  if (!std::isfinite(loss)) {
+    return TraceNotFinite(absl::StrCat("the loss is ", loss, " in step ", now_.step),
+                          now_.step + 1);
+  }
   ++now_.step;
   now_.position = next.after;
   Report(batch, std::move(result), next.waited_ns);
@@ -184,6 +195,7 @@ void Trainer::Report(const Batch& batch, StepResult result, int64_t waited_ns) {
 }
 
 absl::Status Trainer::Snapshot() {
+  RETURN_IF_ERROR(CheckState());
   if (const absl::Status copies = executor_.CheckCopies(); !copies.ok()) {
     devices_good_ = false;
     return absl::InternalError(absl::StrCat("after step ", now_.step, ": ", copies.message()));
@@ -209,41 +221,67 @@ absl::Status Trainer::Evaluate() {
   return absl::OkStatus();
 }
 
-absl::Status Trainer::TraceLoss(double loss, const Batch& batch) {
-  const std::string what =
-      absl::StrCat("the loss is ", loss, " in step ", now_.step, " (counted from 0)");
-  const absl::Status again = TrainAgainFromSnapshot(now_.step);
-  devices_good_ = false;  // what they hold is no longer of use; the snapshot is
-  if (!again.ok()) {
-    return absl::OutOfRangeError(
-        absl::StrCat(what, "; the operator is unknown: training again: ", again.message()));
+absl::Status Trainer::CheckState() {
+  if (finite_step_ == now_.step) return absl::OkStatus();
+  const absl::Status status = executor_.CheckValues(UpdatedTensors(graph_));
+  if (absl::IsOutOfRange(status)) {
+    return TraceNotFinite(absl::StrCat("after step ", now_.step, " ", status.message()), now_.step);
   }
-  executor_.CheckFinite(true);
-  const auto checked = RunBatch(batch, now_.step);
-  executor_.CheckFinite(false);
-  if (checked.ok()) {
-    return absl::OutOfRangeError(absl::StrCat(what, "; repeated, the step gave a loss of ",
-                                              LossOf(*checked), " and no operator a NaN"));
-  }
-  return absl::OutOfRangeError(absl::StrCat(what, ": ", checked.status().message(),
-                                            "; try a lower learning rate, and look at the data"));
+  if (status.ok()) finite_step_ = now_.step;
+  return status;
 }
 
-// From the snapshot to just before `step`; then the snapshot is that state.
-absl::Status Trainer::TrainAgainFromSnapshot(int64_t step) {
+absl::Status Trainer::TraceNotFinite(const std::string& what, int64_t steps) {
+  const int64_t from = snapshot_.step;
+  const absl::Status found = RepeatChecked(steps);
+  executor_.CheckFinite(false);
+  devices_good_ = false;  // what they hold is no longer of use; the snapshot is
+  const absl::string_view why = found.message();
+  if (absl::IsOutOfRange(found)) return absl::OutOfRangeError(absl::StrCat(what, ": ", why));
+  return absl::OutOfRangeError(absl::StrCat(
+      what, "; where it arose is unknown: trained again from step ", from, ", ",
+      found.ok() ? "all values were finite. Kernels that give other values in each run do that"
+                 : why));
+}
+
+// From the snapshot, which follows, until a value is not finite.
+absl::Status Trainer::RepeatChecked(int64_t steps) {
   RETURN_IF_ERROR(WriteValues(graph_, snapshot_, executor_));
-  now_.step = step;
-  if (snapshot_.step == step) return absl::OkStatus();
-  ASSIGN_OR_RETURN(const auto loader, OpenLoader(snapshot_.position));
-  for (int64_t s = snapshot_.step; s < step; ++s) {
+  now_.step = snapshot_.step;
+  now_.position = snapshot_.position;
+  ASSIGN_OR_RETURN(const auto loader, OpenLoader(now_.position));
+  executor_.CheckFinite(true);
+  while (now_.step < steps) {
+    ASSIGN_OR_RETURN(const Orders orders, OrdersHere());
+    if (orders.stop != 0) return absl::CancelledError("interrupted");
     ASSIGN_OR_RETURN(Batch batch, loader->Next());
-    ASSIGN_OR_RETURN(const StepResult result, RunBatch(batch, s));
-    if (!std::isfinite(LossOf(result))) {
-      return absl::InternalError(absl::StrCat("step ", s, " gives another loss"));
+    RETURN_IF_ERROR(CheckBatch(batch));
+    const auto result = RunBatch(batch, now_.step);
+    if (absl::IsOutOfRange(result.status())) {
+      return absl::OutOfRangeError(
+          absl::StrCat("in step ", now_.step, " (counted from 0) ", result.status().message(),
+                       "; try a lower learning rate, and look at the data"));
     }
+    RETURN_IF_ERROR(result.status());
+    ++now_.step;
+    now_.position = loader->position();
     loader->Recycle(std::move(batch));
+    snapshot_.step = now_.step;
+    snapshot_.position = now_.position;
+    RETURN_IF_ERROR(ReadValues(graph_, executor_, snapshot_));
   }
-  return Snapshot();
+  return absl::OkStatus();
+}
+
+absl::Status Trainer::CheckBatch(const Batch& batch) const {
+  const int64_t at = FirstNotFinite(std::span<const float>(batch.x));
+  if (at < 0) return absl::OkStatus();
+  const int64_t elements = static_cast<int64_t>(batch.x.size()) / graph_.batch();
+  return absl::OutOfRangeError(absl::StrCat(
+      "in step ", now_.step, " (counted from 0) the data hold ", batch.x[static_cast<size_t>(at)],
+      ": element ", at % elements, " of sample ", at / elements, " of batch ", batch.index,
+      " of epoch ", batch.epoch, ", which tensor '", graph_.tensor(graph_.input()).name,
+      "' takes from ", data_.source->Describe(), "; correct or leave out that sample"));
 }
 
 }  // namespace partita

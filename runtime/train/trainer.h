@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -28,8 +29,9 @@ struct TrainerOptions {
   int64_t epochs = 0;
   // Learning rate, momentum, weight decay and so on; step and seed come from the state.
   StepArguments arguments = {};
-  // Steps between copies of the state on the host, when the devices' copies of each weight are also
-  // checked to be equal. A loss that is not finite is traced from the last one.
+  // Steps between copies of the state on the host, when weights and states are also checked to be
+  // finite and the devices' copies of each to be equal. What is not finite is traced from the last
+  // one.
   int64_t snapshot_every = 64;
   int64_t evaluate_every = 0;               // steps; 0: only after the last
   const std::atomic<bool>* stop = nullptr;  // when it becomes true, training ends after the step
@@ -70,9 +72,9 @@ class Trainer {
   // Trains on from the state to the end. Whatever it returns, metrics(), evaluation() and State()
   // have what was reached:
   //   Cancelled    the stop flag was set;
-  //   OutOfRange   the loss became infinite or NaN. The step was repeated, by training again from
-  //                the last snapshot, with all results checked; the message names step and
-  //                operator. State() is the state before that step;
+  //   OutOfRange   the loss, a weight or a state became infinite or NaN. The steps since the last
+  //                snapshot were repeated with all values checked; the message names the first
+  //                step, operator and tensor, or the sample. State() is the state before that step;
   //   Internal     copies of a weight or state, which it names, differ on the devices;
   //   other        errors of data, devices and communication. If the devices failed, State() is the
   //                last snapshot.
@@ -83,6 +85,7 @@ class Trainer {
   const std::optional<EvaluationResult>& evaluation() const { return last_evaluation_; }
   // Of the last step whose timeline was recorded.
   const std::vector<MeasuredInstruction>& timeline() const { return timeline_; }
+  // What was reached, checked to be finite; errors as Run's.
   absl::StatusOr<TrainingState> State();
 
  private:
@@ -109,9 +112,12 @@ class Trainer {
   void Report(const Batch& batch, StepResult result, int64_t waited_ns);
   absl::Status Snapshot();
   absl::Status Evaluate();
-  // The error of step `step`, whose loss on `batch` was not finite.
-  absl::Status TraceLoss(double loss, const Batch& batch);
-  absl::Status TrainAgainFromSnapshot(int64_t step);
+  // OK if all weights and states are finite; else the error that says where that arose.
+  absl::Status CheckState();
+  // The error of a run in which `what` is not finite after `steps` steps.
+  absl::Status TraceNotFinite(const std::string& what, int64_t steps);
+  absl::Status RepeatChecked(int64_t steps);
+  absl::Status CheckBatch(const Batch& batch) const;
 
   const Graph& graph_;
   Executor& executor_;
@@ -123,6 +129,7 @@ class Trainer {
   std::optional<size_t> correct_output_;
   // How far the devices are, without values; and what of it is on the host.
   TrainingState now_, snapshot_;
+  int64_t finite_step_ = 0;  // after which the state was found to be finite
   bool devices_good_ = true;
   std::optional<NextBatch> ahead_;  // of the next step, if devices have begun to copy it
   TrainingMetrics metrics_;

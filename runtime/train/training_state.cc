@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <cstring>
+#include <span>
 
 #include "absl/strings/str_cat.h"
 #include "graph/initial_values.h"
 #include "graph/support/check.h"
 #include "graph/support/status_macros.h"
+#include "runtime/support/finite.h"
 
 namespace partita {
 
@@ -37,6 +39,32 @@ absl::StatusOr<TrainingState> InitialState(const Graph& graph, uint64_t seed) {
     }
   }
   return state;
+}
+
+std::vector<TensorId> UpdatedTensors(const Graph& graph) {
+  std::vector<TensorId> tensors;
+  for (const Tensor& tensor : graph.tensors()) {
+    if (tensor.kind == TensorKind::kNext) tensors.push_back(tensor.of);
+  }
+  return tensors;
+}
+
+absl::Status CheckFinite(const Graph& graph, const TrainingState& state) {
+  for (TensorId id : UpdatedTensors(graph)) {
+    const Tensor& tensor = graph.tensor(id);
+    const std::vector<std::byte>& bytes = state.values[id.index()];
+    const auto values = [&bytes]<class T>(T) {
+      return std::span(reinterpret_cast<const T*>(bytes.data()), bytes.size() / sizeof(T));
+    };
+    const int64_t at = tensor.type.dtype == DType::kFloat32   ? FirstNotFinite(values(float{}))
+                       : tensor.type.dtype == DType::kFloat64 ? FirstNotFinite(values(double{}))
+                                                              : -1;
+    if (at < 0) continue;
+    return absl::InvalidArgumentError(absl::StrCat("'", tensor.name, "' ", ToString(tensor.type),
+                                                   " is NaN or infinite at element ", at,
+                                                   " (row-major, from 0)"));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status WriteValues(const Graph& graph, const TrainingState& state, Executor& executor) {

@@ -29,6 +29,12 @@ bool LivesBetweenSteps(const Tensor& tensor);
 // not floating point.
 absl::StatusOr<TrainingState> InitialState(const Graph& graph, uint64_t seed);
 
+// Weights and states that a step gives new values.
+std::vector<TensorId> UpdatedTensors(const Graph& graph);
+// InvalidArgument, naming the first weight or state, and its element, that is NaN or infinite, of
+// those that steps update.
+absl::Status CheckFinite(const Graph& graph, const TrainingState& state);
+
 // Gives the devices the values of a state of this graph.
 absl::Status WriteValues(const Graph& graph, const TrainingState& state, Executor& executor);
 // The inverse. Tensors that live on no device keep the value they have in `state`.

@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-#include <cmath>
 #include <limits>
 
 #include "absl/strings/str_cat.h"
@@ -11,6 +10,7 @@
 #include "graph/support/clock.h"
 #include "graph/support/exceptions.h"
 #include "graph/support/status_macros.h"
+#include "runtime/support/finite.h"
 
 namespace partita {
 namespace {
@@ -19,11 +19,7 @@ constexpr int64_t kReleased = std::numeric_limits<int64_t>::max();
 
 template <class T>
 bool AllFinite(const void* data, int64_t count) {
-  const auto* values = static_cast<const T*>(data);
-  for (int64_t i = 0; i < count; ++i) {
-    if (!std::isfinite(values[i])) return false;
-  }
-  return true;
+  return FirstNotFinite(std::span(static_cast<const T*>(data), static_cast<size_t>(count))) < 0;
 }
 
 bool AllFinite(DType dtype, const void* data, int64_t count) {

@@ -4,7 +4,9 @@
 #include <atomic>
 #include <cmath>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
+#include <functional>
 #include <limits>
 #include <string>
 
@@ -181,47 +183,112 @@ TEST(TrainerTest, ReportsEveryStepAndEvaluatesWhenAsked) {
   EXPECT_THAT(evaluated, ::testing::ElementsAre(4, 8, 10));
 }
 
-// Digits, but for one NaN pixel.
-class PoisonedSource : public DataSource {
+// Digits, changed by a function of the sample's index.
+class ChangedDigits : public DataSource {
  public:
+  using Change = std::function<void(int64_t index, std::span<float> x)>;
+  explicit ChangedDigits(Change change) : change_(std::move(change)) {}
   int64_t size() const override { return digits_->size(); }
   const SampleShape& shape() const override { return digits_->shape(); }
   int classes() const override { return 10; }
   absl::Status Read(int64_t index, int64_t epoch, std::span<float> x,
                     int32_t* label) const override {
     const absl::Status status = digits_->Read(index, epoch, x, label);
-    if (index == 100) x[28 * 14 + 14] = std::numeric_limits<float>::quiet_NaN();
+    change_(index, x);
     return status;
   }
-  std::string Describe() const override { return "digits with a NaN"; }
+  std::string Describe() const override { return "changed digits"; }
 
  private:
+  const Change change_;
   std::shared_ptr<const DataSource> digits_ = Digits(160, DataSplit::kTrain);
 };
 
-TEST(TrainerTest, NanStopsTrainingNamesTheOperatorAndKeepsTheStateBefore) {
+std::shared_ptr<const DataSource> DigitsWithNan() {
+  return std::make_shared<ChangedDigits>([](int64_t index, std::span<float> x) {
+    if (index == 100) x[28 * 14 + 14] = std::numeric_limits<float>::quiet_NaN();
+  });
+}
+
+// Of a trainer that takes the samples as they come.
+std::unique_ptr<Trainer> InOrder(TrainingRun& run, std::shared_ptr<const DataSource> source,
+                                 const TrainerOptions& options) {
+  return ModelWriter::Get(Trainer::Create(
+      run.graph, *run.executor, run.Start(),
+      {.source = std::move(source), .loader = {.workers = 1, .shuffle = false}}, options));
+}
+
+// What a run is that ends because something is not finite, and the steps that it keeps.
+void ExpectNotFinite(Trainer& trainer, const std::vector<std::string>& said, int64_t kept) {
+  const absl::Status status = trainer.Run();
+  EXPECT_EQ(status.code(), absl::StatusCode::kOutOfRange) << status;
+  for (const std::string& part : said) {
+    EXPECT_THAT(std::string(status.message()), HasSubstr(part));
+  }
+  EXPECT_EQ(ModelWriter::Get(trainer.State()).step, kept);
+}
+
+TEST(TrainerTest, NanInTheDataStopsTrainingNamesTheSampleAndKeepsTheStateBefore) {
   TrainerOptions options = kTenSteps;
   options.snapshot_every = 4;
   TrainingRun run(DigitModel(16), 2);
-  const auto trainer = ModelWriter::Get(Trainer::Create(
-      run.graph, *run.executor, run.Start(),
-      {.source = std::make_shared<PoisonedSource>(), .loader = {.workers = 1, .shuffle = false}},
-      options));
-  const absl::Status status = trainer->Run();
-  EXPECT_EQ(status.code(), absl::StatusCode::kOutOfRange);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("step 6"));
-  EXPECT_THAT(std::string(status.message()), HasSubstr("'conv'"));
+  const auto trainer = InOrder(run, DigitsWithNan(), options);
+  ExpectNotFinite(*trainer,
+                  {"the loss is nan in step 6", "the data hold nan", "element 406 of sample 4",
+                   "batch 6 of epoch 0", "changed digits"},
+                  6);
   const TrainingState kept = ModelWriter::Get(trainer->State());
-  EXPECT_EQ(kept.step, 6);
 
   TrainingRun clean(DigitModel(16), 2);
   options.steps = 6;
-  const auto six = ModelWriter::Get(Trainer::Create(
-      clean.graph, *clean.executor, clean.Start(),
-      {.source = Digits(160, DataSplit::kTrain), .loader = {.workers = 1, .shuffle = false}},
-      options));
+  const auto six = InOrder(clean, Digits(160, DataSplit::kTrain), options);
   ASSERT_EQ(six->Run(), absl::OkStatus());
   EXPECT_EQ(kept, ModelWriter::Get(six->State()));
+}
+
+// Pixels whose square is no float: batch norm takes moments in double, so that the loss is finite
+// and stays so; only the running variance is not.
+TEST(TrainerTest, AStateThatIsNotFiniteIsFoundAndTracedThoughTheLossIsFinite) {
+  TrainerOptions options = kTenSteps;
+  options.snapshot_every = 4;
+  for (const int64_t first_bad : {0, 40}) {
+    const auto source =
+        std::make_shared<ChangedDigits>([first_bad](int64_t index, std::span<float> x) {
+          if (index < first_bad) return;
+          for (float& pixel : x) pixel = pixel * 1e30f;
+        });
+    TrainingRun run(DigitModel(16, true), 2);
+    const auto trainer = InOrder(run, source, options);
+    const int64_t step = first_bad / 16;
+    ExpectNotFinite(*trainer,
+                    {"after step 4 'bn.running_var'", absl::StrCat("in step ", step, " "),
+                     "operator 'bn.running_variance'",
+                     "produced NaN or infinity, in tensor 'bn.running_var.next'"},
+                    step);
+    EXPECT_EQ(trainer->metrics().steps(), 4);
+  }
+}
+
+// The loss is that of the weights before the step.
+TEST(TrainerTest, TheWeightsOfTheLastStepAreChecked) {
+  TrainingRun run(DigitModel(16), 2);
+  const TrainerOptions options{.steps = 1, .arguments = {.learning_rate = 1e300}};
+  const auto trainer = run.MakeTrainer(Digits(64, DataSplit::kTrain), options, run.Start());
+  ExpectNotFinite(*trainer, {"after step 1 '", "in step 0 ", "operator '", "in tensor '"}, 0);
+}
+
+TEST(TrainerTest, AStateThatIsNotFiniteIsNoStart) {
+  TrainingRun run(DigitModel(16), 1);
+  TrainingState start = run.Start();
+  const TensorId weight = run.graph.weights()[0].tensor;
+  const float infinite = std::numeric_limits<float>::infinity();
+  std::memcpy(start.values[weight.index()].data() + 3 * sizeof(float), &infinite, sizeof(float));
+  const absl::Status status = Trainer::Create(run.graph, *run.executor, std::move(start),
+                                              {.source = Digits(64, DataSplit::kTrain)}, kTenSteps)
+                                  .status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("'conv.weight'"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("element 3"));
 }
 
 TEST(TrainerTest, DivergenceIsFoundAndNamed) {

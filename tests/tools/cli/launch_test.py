@@ -249,7 +249,18 @@ def test_an_error_of_all_ranks_keeps_its_code():
 def test_a_nan_is_a_failed_check_that_names_the_operator():
     plan = two_devices()
     result = partita(f"launch -n 2 run {plan} --steps 500 --lr 1e38 --timeline none", 1)
-    check(re.search(r"the loss is .*: operator '\w+' part \d on device [01] produced NaN", result.err), result.err)
+    check(re.search(r"the loss is .*: in step \d+ .* operator '\w+' part \d on device [01] produced NaN or infinity, in tensor",
+                    result.err), result.err)
+    nothing_is_left(plan)
+
+
+def test_weights_that_are_not_finite_are_found_where_the_loss_still_is():
+    plan = two_devices()
+    for begin in ["", "launch -n 2 "]:
+        result = partita(f"{begin}run {plan} --steps 1 --lr 1e300 --timeline none --save not_finite.safetensors", 1)
+        check(re.search(r"after step 1 '.*' .* on device \d holds NaN or infinity: in step 0 .* operator '[\w.]+' part \d "
+                        r"on device \d produced NaN or infinity, in tensor '[\w.]+'", result.err), result.err)
+        check(not pathlib.Path("not_finite.safetensors").exists(), "weights that are not finite were saved")
     nothing_is_left(plan)
 
 
