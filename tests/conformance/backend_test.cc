@@ -6,9 +6,11 @@
 #include <cstring>
 #include <new>
 
+#include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 #include "runtime/backend/backends.h"
 #include "tests/conformance/kernel_examples.h"
+#include "tests/conformance/not_finite.h"
 
 namespace partita {
 namespace {
@@ -230,6 +232,34 @@ TEST_P(BackendTest, TeamsOfThreadsEqualTheReferenceKernel) {
   const auto backend = MakeBackend(GetParam());
   if (!backend.ok()) GTEST_SKIP() << backend.status().message();
   EXPECT_GT(CompareAll(3), 200);
+}
+
+TEST_P(BackendTest, WhatIsNotFiniteStaysSo) {
+  const auto backend = MakeBackend(GetParam());
+  if (!backend.ok()) GTEST_SKIP() << backend.status().message();
+  DeviceRun device(GetParam(), 1);
+  uint64_t places = 1;
+  int64_t compared = 0;
+  for (const OperatorExample& example : KernelExamples()) {
+    const OperatorRun run(example, DType::kFloat32);
+    for (const WholeKernel& dense : KernelsOf(run)) {
+      const auto usual = InputsAndResults(dense, example, run);
+      for (const PlantedInputs& planted : WithNotFinite(dense, usual, places++)) {
+        WholeKernel kernel = dense;
+        for (bool native : {false, true}) {
+          if (native && (!HasNativeOrder() || !MakeNative(kernel.signature))) continue;
+          SCOPED_TRACE(
+              absl::StrCat(example.name, ", ", planted.what, ": ", ToString(kernel.signature)));
+          SUCCEED() << example.name << ": " << ToString(kernel.signature);  // for who listens
+          const auto found = device.Run(kernel, planted.values.inputs);
+          ASSERT_TRUE(found.ok()) << found.status();
+          compared += ExpectNotFiniteKept(kernel, planted.values.expected, *found);
+          if (HasFailure()) return;
+        }
+      }
+    }
+  }
+  EXPECT_GT(compared, 10000);
 }
 
 INSTANTIATE_TEST_SUITE_P(Backends, BackendTest, ::testing::Values("reference", "cpu", "cuda"),

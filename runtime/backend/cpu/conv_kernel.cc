@@ -81,7 +81,7 @@ class ConvBuilder {
     const bool with_bias = s_.pass.is_forward() && s_.inputs.size() == 3 && s_.inputs[2].present;
     const Desc bias = with_bias ? DescOf(s_.inputs[2]) : Desc();
     const Desc weights = WeightDesc(conv_, t_.w.type.shape, true);
-    const Wanted wanted{WantedDesc(t_.x, any), weights, WantedDesc(t_.y, any), AttributesFor(s_)};
+    const Wanted wanted{WantedDesc(t_.x, any), weights, WantedDesc(t_.y, any), UserScratchpad()};
     const auto forward =
         dnnl_compat::ConvForward(CpuEngine(), wanted.x, weights, with_bias ? &bias : nullptr,
                                  wanted.y, shape_, wanted.attributes);
@@ -93,8 +93,9 @@ class ConvBuilder {
         {DNNL_ARG_WEIGHTS, false, 1, DenseWeights(), forward.weights_desc()},
         {DNNL_ARG_DST, true, 0, DescOf(t_.y), forward.dst_desc()}};
     if (with_bias) arguments.push_back({DNNL_ARG_BIAS, false, 2, bias, bias});
-    return std::make_unique<DnnlKernel>(dnnl::convolution_forward(forward),
-                                        forward.scratchpad_desc(), std::move(arguments));
+    return std::make_unique<DnnlKernel>(
+        s_, DnnlKernel::Primitive{dnnl::convolution_forward(forward), forward.scratchpad_desc()},
+        std::move(arguments));
   }
 
   // What the primitive is asked for.
@@ -116,7 +117,7 @@ class ConvBuilder {
                                                   wanted.attributes, forward);
     implementation = pd.impl_info_str();
     return std::make_unique<DnnlKernel>(
-        dnnl::convolution_backward_data(pd), pd.scratchpad_desc(),
+        s_, DnnlKernel::Primitive{dnnl::convolution_backward_data(pd), pd.scratchpad_desc()},
         std::vector<DnnlArgument>{{DNNL_ARG_WEIGHTS, false, 0, DenseWeights(), pd.weights_desc()},
                                   {DNNL_ARG_DIFF_DST, false, 1, DescOf(t_.y), pd.diff_dst_desc()},
                                   {DNNL_ARG_DIFF_SRC, true, 0, DescOf(t_.x), pd.diff_src_desc()}});
@@ -129,7 +130,7 @@ class ConvBuilder {
                                                      shape_, wanted.attributes, forward);
     implementation = pd.impl_info_str();
     return std::make_unique<DnnlKernel>(
-        dnnl::convolution_backward_weights(pd), pd.scratchpad_desc(),
+        s_, DnnlKernel::Primitive{dnnl::convolution_backward_weights(pd), pd.scratchpad_desc()},
         std::vector<DnnlArgument>{
             {DNNL_ARG_SRC, false, 0, DescOf(t_.x), pd.src_desc()},
             {DNNL_ARG_DIFF_DST, false, 1, DescOf(t_.y), pd.diff_dst_desc()},

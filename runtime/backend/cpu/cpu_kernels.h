@@ -31,6 +31,9 @@ std::unique_ptr<HostKernel> MakeBatchNormGradMomentsKernel(const BatchNormGradMo
 std::unique_ptr<HostKernel> MakeBatchNormGradApplyKernel(const BatchNormGradApply& norm,
                                                          const KernelSignature& signature);
 
+// y = max(x, 0) on the calling thread's team; NaN stays NaN. y may be x.
+void Rectify(const float* x, float* y, int64_t elements);
+
 // Whether every present tensor is float32 and none is empty.
 bool IsPlainFloat(const KernelSignature& signature);
 

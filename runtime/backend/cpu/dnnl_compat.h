@@ -14,14 +14,6 @@ struct ConvShape {
   Dims stride, dilation, pad_before, pad_after;  // dilation: 0 = dense
 };
 
-inline void AppendRelu(dnnl::post_ops& ops) {
-#if DNNL_VERSION_MAJOR >= 3
-  ops.append_eltwise(dnnl::algorithm::eltwise_relu, 0.f, 0.f);
-#else
-  ops.append_eltwise(1.f, dnnl::algorithm::eltwise_relu, 0.f, 0.f);
-#endif
-}
-
 inline dnnl::convolution_forward::primitive_desc ConvForward(const dnnl::engine& engine,
                                                              const Desc& src, const Desc& weights,
                                                              const Desc* bias, const Desc& dst,

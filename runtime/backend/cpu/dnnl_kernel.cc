@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "graph/support/aligned.h"
+#include "runtime/backend/cpu/cpu_kernels.h"
 
 namespace partita {
 namespace {
@@ -35,9 +36,11 @@ Desc AnyDescOf(const KernelTensor& tensor) {
   return Desc(DimsOf(tensor.type.shape), dnnl::memory::data_type::f32, Tag::any);
 }
 
-DnnlKernel::DnnlKernel(dnnl::primitive primitive, Desc scratchpad,
+DnnlKernel::DnnlKernel(const KernelSignature& signature, Primitive primitive,
                        std::vector<DnnlArgument> arguments)
-    : primitive_(std::move(primitive)), scratchpad_(std::move(scratchpad)) {
+    : primitive_(std::move(primitive.primitive)),
+      scratchpad_(std::move(primitive.scratchpad)),
+      relu_elements_(signature.fused_relu ? Volume(signature.outputs[0].type.shape) : 0) {
   int64_t offset = 0;
   for (DnnlArgument& argument : arguments) {
     Placed placed{std::move(argument), -1, {}};
@@ -90,17 +93,16 @@ absl::Status DnnlKernel::Run(const KernelArguments& given, void* scratch) const 
   } catch (const dnnl::error& error) {
     return absl::InternalError(absl::StrCat("oneDNN: ", error.what()));
   }
+  if (relu_elements_ > 0) {
+    auto* y = static_cast<float*>(given.outputs[0].data);
+    Rectify(y, y, relu_elements_);
+  }
   return absl::OkStatus();
 }
 
-dnnl::primitive_attr AttributesFor(const KernelSignature& signature) {
+dnnl::primitive_attr UserScratchpad() {
   dnnl::primitive_attr attributes;
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-  if (signature.fused_relu) {
-    dnnl::post_ops ops;
-    dnnl_compat::AppendRelu(ops);
-    attributes.set_post_ops(ops);
-  }
   return attributes;
 }
 

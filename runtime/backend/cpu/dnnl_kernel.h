@@ -27,9 +27,16 @@ struct DnnlArgument {
 // A primitive with its arguments. Data in another order than the primitive's is reordered into
 // scratch before, or out of it behind. Scratch: reordered arguments, then the primitive's own
 // scratchpad.
+//
+// A fused ReLU runs over the result behind the primitive: oneDNN's own, as an operation appended to
+// a primitive, takes NaN to 0.
 class DnnlKernel : public HostKernel {
  public:
-  DnnlKernel(dnnl::primitive primitive, dnnl_compat::Desc scratchpad,
+  struct Primitive {
+    dnnl::primitive primitive;
+    dnnl_compat::Desc scratchpad;
+  };
+  DnnlKernel(const KernelSignature& signature, Primitive primitive,
              std::vector<DnnlArgument> arguments);
   int64_t scratch_bytes() const override { return scratch_bytes_; }
   absl::Status Run(const KernelArguments& arguments, void* scratch) const override;
@@ -45,9 +52,10 @@ class DnnlKernel : public HostKernel {
   std::vector<Placed> arguments_;
   int64_t scratchpad_offset_ = 0;
   int64_t scratch_bytes_ = 0;
+  int64_t relu_elements_ = 0;  // of the result; 0: no ReLU
 };
 
-// User-mode scratchpad and, if asked, a ReLU on the result.
-dnnl::primitive_attr AttributesFor(const KernelSignature& signature);
+// With a scratchpad that the user gives.
+dnnl::primitive_attr UserScratchpad();
 
 }  // namespace partita

@@ -86,12 +86,13 @@ class BlasProduct : public HostKernel {
 
 std::unique_ptr<HostKernel> Product(const Desc& a, size_t a_at, const Desc& b, size_t b_at,
                                     const Desc* bias, const Desc& c, const KernelSignature& s) {
-  const auto pd = dnnl_compat::MatMul(CpuEngine(), a, b, bias, c, AttributesFor(s));
+  const auto pd = dnnl_compat::MatMul(CpuEngine(), a, b, bias, c, UserScratchpad());
   std::vector<DnnlArgument> arguments = {{DNNL_ARG_SRC, false, a_at, a, pd.src_desc()},
                                          {DNNL_ARG_WEIGHTS, false, b_at, b, pd.weights_desc()},
                                          {DNNL_ARG_DST, true, 0, c, pd.dst_desc()}};
   if (bias != nullptr) arguments.push_back({DNNL_ARG_BIAS, false, 2, *bias, *bias});
-  return std::make_unique<DnnlKernel>(dnnl::matmul(pd), pd.scratchpad_desc(), std::move(arguments));
+  return std::make_unique<DnnlKernel>(
+      s, DnnlKernel::Primitive{dnnl::matmul(pd), pd.scratchpad_desc()}, std::move(arguments));
 }
 
 std::unique_ptr<HostKernel> MakeProduct(const MatMul& matmul, const KernelSignature& s) {

@@ -53,7 +53,7 @@ Statistics StatisticsOf(const BatchNormFields& norm, const void* s1, const void*
   for (int64_t c = begin; c < end; ++c) {
     const double mean = sum[c] / static_cast<double>(norm.count);
     const double variance =
-        std::max(0.0, squares[c] / static_cast<double>(norm.count) - mean * mean);
+        std::max(squares[c] / static_cast<double>(norm.count) - mean * mean, 0.0);  // keeps NaN
     all.mean.push_back(static_cast<float>(mean));
     all.rstd.push_back(static_cast<float>(1 / std::sqrt(variance + norm.epsilon)));
   }

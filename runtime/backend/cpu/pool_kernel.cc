@@ -187,7 +187,7 @@ class PoolKernel : public HostKernel {
       const float* at = x + h * x_.h + w * x_.w;
       for (int64_t k = 0; k < count; ++k) {
         const float v = at[k * stride];
-        const bool better = (v > best[k]) | (where[k] < 0) | ((v != v) & (best[k] == best[k]));
+        const bool better = (v > best[k]) | (where[k] < 0) | (v != v);
         best[k] = better ? v : best[k];
         where[k] = better ? tap : where[k];
       }

@@ -20,7 +20,7 @@ std::string WorkOf(const ConvolutionShape& s) {
 std::string WorkOf(const GemmShape& s) {
   return absl::StrCat("product m=", s.m, " n=", s.n, " k=", s.k, " lda=", s.lda, " ldb=", s.ldb,
                       " ldc=", s.ldc, " transpose=", s.transpose_a, ",", s.transpose_b,
-                      " bias=", s.bias, " relu=", s.relu, " ", RowOf(s.precision).name);
+                      " bias=", s.bias, " ", RowOf(s.precision).name);
 }
 
 std::string WorkOf(const KernelSignature& signature, Precision precision) {

@@ -52,8 +52,7 @@ absl::Status SetPreference(const CublasLt& blas, cublasLtMatmulPreference_t pref
 }
 
 cublasLtEpilogue_t EpilogueOf(const GemmShape& shape) {
-  if (shape.bias) return shape.relu ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_BIAS;
-  return shape.relu ? CUBLASLT_EPILOGUE_RELU : CUBLASLT_EPILOGUE_DEFAULT;
+  return shape.bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
 }
 
 absl::Status SetPreferences(const CublasLt& blas, cublasLtMatmulPreference_t preference) {

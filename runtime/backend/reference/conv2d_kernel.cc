@@ -1,14 +1,17 @@
 #include "runtime/backend/reference/conv2d_kernel.h"
 
+#include <span>
 #include <vector>
 
 #include "runtime/backend/reference/matrix_product.h"
 #include "runtime/backend/reference/piece.h"
+#include "runtime/support/finite.h"
 
 // Per sample and group, the windows of x become the columns of a matrix [c * kh * kw, oh * ow]
 // (zero where a window reaches over the end), so that the forward pass is weights * columns and
 // both gradients are products, too. Elements of x that no window reads are never touched: their
-// gradient stays zero.
+// gradient stays zero. What padding would be multiplied by, weights or dy, may be NaN or infinite:
+// then the windows are walked instead, since padding takes part in no product.
 
 namespace partita {
 namespace {
@@ -49,14 +52,25 @@ void ForEachTap(const Conv2d& conv, const Geometry& g, Visit&& visit) {
   }
 }
 
+// Whether the factor of the columns may meet their zeros.
+template <class A>
+bool IsFinite(const typename A::T* values, int64_t count) {
+  if constexpr (!A::kIsRing) {
+    return FirstNotFinite(std::span(values, static_cast<size_t>(count))) < 0;
+  }
+  return true;
+}
+
 template <class A>
 void Forward(const Conv2d& conv, const Geometry& g, Piece<const typename A::T> x,
              Piece<const typename A::T> weights, const typename A::T* bias, typename A::T* y) {
   using Wide = typename A::Wide;
   std::vector<Wide> columns(static_cast<size_t>(g.window() * g.positions()));
   std::vector<Wide> sums(static_cast<size_t>(g.y_size()));
+  const bool finite = IsFinite<A>(weights.data, weights.size());
   for (int64_t i = 0; i < g.batch * g.groups; ++i) {
     const int64_t group = i % g.groups;
+    const auto* w = weights.data + group * g.k * g.window();
     ForEachTap(conv, g, [&](int64_t from, int64_t to) {
       columns[static_cast<size_t>(to)] = Wide(x.data[i * g.x_size() + from]);
     });
@@ -64,9 +78,18 @@ void Forward(const Conv2d& conv, const Geometry& g, Piece<const typename A::T> x
       sums[static_cast<size_t>(j)] =
           bias == nullptr ? Wide() : Wide(bias[group * g.k + j / g.positions()]);
     }
-    AddProduct({g.k, g.positions(), g.window()},
-               RowMajor(weights.data + group * g.k * g.window(), g.window()),
-               RowMajor<Wide>(columns.data(), g.positions()), sums.data());
+    if (finite) {
+      AddProduct({g.k, g.positions(), g.window()}, RowMajor(w, g.window()),
+                 RowMajor<Wide>(columns.data(), g.positions()), sums.data());
+    } else {
+      ForEachTap(conv, g, [&](int64_t, int64_t column) {
+        for (int64_t k = 0; k < g.k; ++k) {
+          sums[static_cast<size_t>(k * g.positions() + column % g.positions())] +=
+              Wide(w[k * g.window() + column / g.positions()]) *
+              columns[static_cast<size_t>(column)];
+        }
+      });
+    }
     std::transform(sums.begin(), sums.end(), y + i * g.y_size(), &A::Round);
   }
 }
@@ -99,9 +122,20 @@ void WeightGradient(const Conv2d& conv, const Geometry& g, const typename A::T* 
     ForEachTap(conv, g, [&](int64_t from, int64_t to) {
       columns[static_cast<size_t>(to)] = Wide(x[i * g.x_size() + from]);
     });
-    AddProduct({g.k, g.window(), g.positions()}, RowMajor(dy + i * g.y_size(), g.positions()),
-               Transposed(RowMajor<Wide>(columns.data(), g.positions())),
-               sums.data() + (i % g.groups) * g.k * g.window());
+    const auto* gradient = dy + i * g.y_size();
+    Wide* into = sums.data() + (i % g.groups) * g.k * g.window();
+    if (IsFinite<A>(gradient, g.y_size())) {
+      AddProduct({g.k, g.window(), g.positions()}, RowMajor(gradient, g.positions()),
+                 Transposed(RowMajor<Wide>(columns.data(), g.positions())), into);
+      continue;
+    }
+    ForEachTap(conv, g, [&](int64_t, int64_t column) {
+      for (int64_t k = 0; k < g.k; ++k) {
+        into[k * g.window() + column / g.positions()] +=
+            Wide(gradient[k * g.positions() + column % g.positions()]) *
+            columns[static_cast<size_t>(column)];
+      }
+    });
   }
   std::transform(sums.begin(), sums.end(), dw.data, &A::Round);
 }

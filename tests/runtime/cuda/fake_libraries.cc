@@ -263,7 +263,7 @@ Gemm GemmOf(const FakeProduct& p, const FakeLayout& a, const FakeLayout& b, cons
   CHECK(a.type == CUDA_R_32F || (a.leading % 8 == 0 && b.leading % 8 == 0));
   CHECK((p.pointers == CUBLASLT_POINTER_MODE_DEVICE) == (a.type == CUDA_R_16F));
   s.bias = (p.epilogue & CUBLASLT_EPILOGUE_BIAS) != 0;
-  s.relu = (p.epilogue & CUBLASLT_EPILOGUE_RELU) != 0;
+  CHECK((p.epilogue & CUBLASLT_EPILOGUE_RELU) == 0) << "it may lose NaN";
   gemm.bias = p.bias;
   return gemm;
 }

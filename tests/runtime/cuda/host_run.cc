@@ -83,7 +83,7 @@ void Run(const Gemm& gemm) {
         sum += static_cast<double>(a) * static_cast<double>(b);
       }
       sum = sum * times + (s.bias ? static_cast<double>(gemm.bias[i]) : 0);
-      gemm.c[i + j * s.ldc] = static_cast<float>(s.relu && sum < 0 ? 0 : sum);
+      gemm.c[i + j * s.ldc] = static_cast<float>(sum);
     }
   }
 }

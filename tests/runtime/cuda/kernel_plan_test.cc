@@ -11,6 +11,7 @@
 
 #include "runtime/backend/reference/kernels.h"
 #include "tests/conformance/kernel_examples.h"
+#include "tests/conformance/not_finite.h"
 #include "tests/runtime/cuda/host_run.h"
 #include "tests/runtime/cuda/planned_run.h"
 
@@ -29,6 +30,24 @@ TEST(CudaKernelPlanTest, EveryKernelEqualsTheReferenceKernel) {
     }
   }
   EXPECT_GT(compared, 150);
+}
+
+TEST(CudaKernelPlanTest, WhatIsNotFiniteStaysSo) {
+  uint64_t places = 1;
+  int64_t compared = 0;
+  for (const OperatorExample& example : KernelExamples()) {
+    const OperatorRun run(example, DType::kFloat32);
+    for (const WholeKernel& kernel : KernelsOf(run)) {
+      const auto usual = InputsAndResults(kernel, example, run);
+      for (const PlantedInputs& planted : WithNotFinite(kernel, usual, places++)) {
+        SCOPED_TRACE(example.name + ", " + planted.what + ": " + ToString(kernel.signature));
+        compared += ExpectNotFiniteKept(kernel, planted.values.expected,
+                                        Planned(kernel, planted.values.inputs));
+        if (HasFailure()) return;
+      }
+    }
+  }
+  EXPECT_GT(compared, 10000);
 }
 
 // Outputs that are not present are not written.

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "runtime/backend/cuda/plan/kernel_plan.h"
+#include "tests/conformance/not_finite.h"
 #include "tests/runtime/cuda/planned_run.h"
 
 namespace partita {
@@ -29,6 +30,32 @@ TEST(CudaPrecisionTest, EveryKernelIsWithinItsPrecisionsTolerance) {
       }
     }
   }
+}
+
+// Each operand is scaled by what its largest element asks for, which may be infinite.
+TEST(CudaPrecisionTest, WhatIsNotFiniteStaysSo) {
+  uint64_t places = 1;
+  int64_t compared = 0;
+  for (const OperatorExample& example : OperatorExamples()) {
+    if (!std::holds_alternative<Conv2d>(example.attrs) &&
+        !std::holds_alternative<MatMul>(example.attrs)) {
+      continue;
+    }
+    const OperatorRun run(example, DType::kFloat32);
+    for (const WholeKernel& kernel : KernelsOf(run)) {
+      const auto usual = InputsAndResults(kernel, example, run);
+      for (const PlantedInputs& planted : WithNotFinite(kernel, usual, places++)) {
+        for (const PlanOptions& way : kWays) {
+          SCOPED_TRACE(NameOf(way) + " " + example.name + ", " + planted.what + ": " +
+                       ToString(kernel.signature));
+          compared += ExpectNotFiniteKept(kernel, planted.values.expected,
+                                          Planned(kernel, planted.values.inputs, way));
+        }
+        if (HasFailure()) return;
+      }
+    }
+  }
+  EXPECT_GT(compared, 10000);
 }
 
 TEST(CudaPrecisionTest, OnlyKernelsWithProductsDependOnIt) {

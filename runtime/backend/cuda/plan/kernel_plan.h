@@ -18,21 +18,21 @@
 namespace partita {
 
 // A product of column-major matrices as BLAS writes it: c[m, n] = op(a)[m, k] * op(b)[k, n], with
-// bias[i] added to row i where there is a bias, then maybe a ReLU. A leading dimension is the
-// distance of two columns in memory. No extent is 0.
+// bias[i] added to row i where there is a bias. A leading dimension is the distance of two columns
+// in memory. No extent is 0.
 // a and b are of `precision`'s type, the rest is float32.
 struct GemmShape {
   bool transpose_a = false, transpose_b = false;
   int64_t m = 0, n = 0, k = 0;
   int64_t lda = 0, ldb = 0, ldc = 0;
-  bool bias = false, relu = false;
+  bool bias = false;
   Precision precision = Precision::kFloat32;
 
   friend bool operator==(const GemmShape&, const GemmShape&) = default;
   template <class H>
   friend H AbslHashValue(H h, const GemmShape& s) {
     return H::combine(std::move(h), s.transpose_a, s.transpose_b, s.m, s.n, s.k, s.lda, s.ldb,
-                      s.ldc, s.bias, s.relu, s.precision);
+                      s.ldc, s.bias, s.precision);
   }
 };
 

@@ -78,7 +78,6 @@ void PlanProduct(const Side& a, const Side& b, int64_t m, int64_t n, int64_t k,
                 b.wide,
                 m,
                 epilogue.has_bias,
-                epilogue.relu,
                 planner.options().precision};
   gemm.a = a.data;
   gemm.b = b.data;
@@ -89,6 +88,8 @@ void PlanProduct(const Side& a, const Side& b, int64_t m, int64_t n, int64_t k,
                 {b.data, b.transpose ? k : n, b.wide, EvenPitch(b.wide)}, gemm, planner);
   }
   planner.Add(gemm);
+  // cuBLASLt does not say what its own ReLU makes of NaN.
+  if (epilogue.relu) planner.ForEach(m * n, ReluElement{c, c});
 }
 
 void PlanBiasGradient(KernelPlanner& planner) {
