@@ -4,8 +4,10 @@
 #include <cmath>
 #include <cstddef>
 #include <cstring>
+#include <limits>
 #include <memory_resource>
 #include <optional>
+#include <span>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -20,6 +22,7 @@
 #include "graph/task/task_checks.h"
 #include "runtime/backend/backends.h"
 #include "runtime/serial/serial_trainer.h"
+#include "runtime/support/finite.h"
 #include "runtime/train/executor_setup.h"
 #include "runtime/train/training_state.h"
 #include "tools/workflow/dense_step.h"
@@ -105,6 +108,8 @@ class Comparison {
     SerialTrainer serial(graph_, request_.seed);
     serial.StopWhen(request_.stop);
     SetInputs(ring, serial);
+    if (!ring) CheckStart(serial, result);
+    if (!result.first_difference.empty()) return absl::OkStatus();
     for (const Tensor& tensor : graph_.tensors()) {
       if (!LivesBetweenSteps(tensor)) continue;
       if (IsSet(request_.stop)) return absl::CancelledError("interrupted before the first step");
@@ -122,7 +127,58 @@ class Comparison {
       RETURN_IF_ERROR(CompareStep({serial, s, ring}, *executor, result));
       ++result.steps_compared;
     }
+    if (ring || !result.first_difference.empty()) return absl::OkStatus();
+    return CompareNotFinite(serial, *executor, result);
+  }
+
+  // Weights that the model brings.
+  void CheckStart(const SerialTrainer& serial, VerificationResult& result) const {
+    for (TensorId id : UpdatedTensors(graph_)) {
+      const DenseTensor& value = serial.value(id);
+      const int64_t at = NotFiniteIn(value);
+      if (at < 0 || !result.first_difference.empty()) continue;
+      result.first_difference = absl::StrCat(
+          "the model's weight '", graph_.tensor(id).name, "' is ", value.as<float>()[Index(at)],
+          " at element ", at,
+          ", so that no run of it can be compared in float. Give the model finite weights");
+    }
+  }
+
+  // One more step, with a NaN among the samples: what becomes NaN or infinite in the serial run
+  // does so in the plan's, too.
+  absl::Status CompareNotFinite(SerialTrainer& serial, Executor& executor,
+                                VerificationResult& result) {
+    const TensorId input = graph_.input();
+    if (graph_.tensor(input).type.dtype != DType::kFloat32) return absl::OkStatus();
+    const auto x = serial.mutable_value(input).as<float>();
+    x[x.size() / static_cast<size_t>(graph_.batch()) / 2] = std::numeric_limits<float>::quiet_NaN();
+    const BatchCopy samples(serial, input, executor), labels(serial, graph_.labels(), executor);
+    StepArguments arguments;
+    arguments.step = request_.steps;
+    RETURN_IF_ERROR(executor.Step(samples.tensor(), labels.tensor(), arguments).status());
+    RETURN_IF_ERROR(serial.Step(arguments));
+    for (TensorId id : UpdatedTensors(graph_)) {
+      const DenseTensor& want = serial.value(id);
+      if (want.type.dtype != DType::kFloat32 || NotFiniteIn(want) < 0) continue;
+      DenseTensor got(want.type);
+      RETURN_IF_ERROR(executor.ReadTensor(id, got.bytes.data()));
+      for (size_t i = 0; i < want.as<float>().size(); ++i) {
+        const float in_plan = got.as<float>()[i], in_serial = want.as<float>()[i];
+        if (std::isfinite(in_serial) || !std::isfinite(in_plan)) continue;
+        result.first_difference =
+            absl::StrCat("NaN vanishes: after a step with a NaN among the samples tensor '",
+                         graph_.tensor(id).name, "', element ", i, ", is ", in_plan,
+                         "; in the serial model it is ", in_serial);
+        return absl::OkStatus();
+      }
+    }
     return absl::OkStatus();
+  }
+
+  static size_t Index(int64_t i) { return static_cast<size_t>(i); }
+  static int64_t NotFiniteIn(const DenseTensor& value) {
+    if (value.type.dtype != DType::kFloat32) return -1;
+    return FirstNotFinite(std::span<const float>(value.as<float>()));
   }
 
   class BatchCopy {
@@ -202,6 +258,13 @@ class Comparison {
       result.first_difference =
           absl::StrCat("tensor '", tensor.name, "' after step ", serial.step, ", element ",
                        i / size, ": the plan and the serial model differ (ring)");
+      return;
+    }
+    if (const int64_t at = NotFiniteIn(want); at >= 0) {
+      result.first_difference =
+          absl::StrCat("the serial model itself diverges: tensor '", tensor.name, "' after step ",
+                       serial.step, ", element ", at, " is ", want.as<float>()[Index(at)],
+                       ", so that nothing can be compared. Verify fewer steps, or another seed");
       return;
     }
     double largest = 0;

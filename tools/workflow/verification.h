@@ -66,7 +66,9 @@ struct StepsToVerify {
 
 // Proves steps equal to the serial model, symbolically by the plan verifier and by executing both:
 // in the ring, bit for bit (unless quick), and in float within the tolerance; weights, states, loss
-// and metrics after every step, and copies of a weight with each other. A difference that execution
+// and metrics after every step, and copies of a weight with each other; then that a NaN among the
+// samples makes no fewer weights NaN or infinite than in the serial model. Where the model's
+// weights or the serial run are not finite themselves, that is the difference. One that execution
 // finds is reported rather than the verifier's; steps with malformed tasks are not executed.
 // InvalidArgument if the strategy or the order is at fault; ResourceExhausted with the bytes needed
 // where the serial run and the arenas of all devices, which share this host, do not fit.

@@ -2,16 +2,20 @@
 #include "tools/workflow/verification.h"
 
 #include <atomic>
+#include <cmath>
 #include <cstdio>
 #include <map>
 #include <random>
 #include <string>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "graph/task/buffer_assignment.h"
 #include "graph/training_graph.h"
 #include "gtest/gtest.h"
+#include "runtime/backend/host/host_device.h"
+#include "runtime/backend/reference/kernels.h"
 #include "runtime/train/executor_setup.h"
 #include "tests/testing/dense_model.h"
 #include "tests/testing/faults.h"
@@ -170,6 +174,91 @@ TEST_F(VerificationTest, AnInterruptedVerificationSaysHowFarItCameAndExitsWith13
     EXPECT_EQ(result->first_difference, "");
     EXPECT_EQ(ExitCodeOf(*result), 130);
   }
+}
+
+// What `verify` says of a graph on one device, in float.
+VerificationResult VerifyOnOne(const Graph& graph, std::vector<PlacedDevice> devices = {}) {
+  const Strategy strategy = SingleDevice(graph, DeviceId(0));
+  const auto make = [&](const Graph& form) {
+    return CanonicalStep(form, strategy, {.devices = 1});
+  };
+  return ModelWriter::Get(
+      VerifySteps({graph, strategy, 1, make, std::move(devices)}, {.quick = true}));
+}
+
+// All elements of the weight are `value`.
+Graph ModelWithWeights(double value) {
+  ModelWriter m("constant", DType::kFloat32);
+  const TensorId weight = m.Constant("w", {5, 3}, value, true);
+  const TensorId y = ModelWriter::Get(m.builder.Add(
+      {.name = "fc", .attrs = MatMul{.transposed = true}, .inputs = {m.Input({4, 3}), weight}}));
+  return ModelWriter::Get(BuildTrainingGraph(m.Finish(y), {}));
+}
+
+TEST_F(VerificationTest, WeightsThatAreNotFiniteAreCalledSo) {
+  EXPECT_TRUE(VerifyOnOne(ModelWithWeights(0.5)).equal);
+  for (const auto& [value, text] :
+       {std::pair{std::nan(""), "nan"}, {HUGE_VAL, "inf"}, {-HUGE_VAL, "-inf"}}) {
+    const VerificationResult result = VerifyOnOne(ModelWithWeights(value));
+    EXPECT_EQ(ExitCodeOf(result), 1);
+    EXPECT_EQ(result.first_difference,
+              absl::StrCat("the model's weight 'w' is ", text,
+                           " at element 0, so that no run of it can be compared in float. Give the "
+                           "model finite weights"));
+  }
+  const VerificationResult diverging = VerifyOnOne(ModelWithWeights(3e38));
+  EXPECT_EQ(ExitCodeOf(diverging), 1);
+  EXPECT_THAT(diverging.first_difference,
+              ::testing::StartsWith("the serial model itself diverges: tensor '"));
+}
+
+// Its ReLU, alone and fused, makes 0 of NaN.
+class NanLosingDevice : public HostDevice {
+ public:
+  using HostDevice::HostDevice;
+  absl::StatusOr<std::unique_ptr<Kernel>> Prepare(const KernelSignature& signature) override {
+    return std::make_unique<NanLosingKernel>(signature);
+  }
+
+ private:
+  class NanLosingKernel : public HostKernel {
+   public:
+    explicit NanLosingKernel(KernelSignature signature) : signature_(std::move(signature)) {}
+    int64_t scratch_bytes() const override { return 0; }
+    absl::Status Run(const KernelArguments& arguments, void*) const override {
+      const absl::Status status = RunReferenceKernel(signature_, arguments);
+      if (!std::holds_alternative<Relu>(signature_.attrs) && !signature_.fused_relu) return status;
+      auto* y = static_cast<float*>(arguments.outputs[0].data);
+      for (int64_t i = 0; i < Volume(signature_.outputs[0].type.shape); ++i) {
+        if (std::isnan(y[i])) y[i] = 0;
+      }
+      return status;
+    }
+
+   private:
+    const KernelSignature signature_;
+  };
+};
+
+class NanLosingBackend : public Backend {
+ public:
+  std::string name() const override { return "nan_losing"; }
+  absl::Status Available() const override { return absl::OkStatus(); }
+  bool RunsOnHost() const override { return true; }
+  absl::StatusOr<std::unique_ptr<BackendDevice>> Open(const DeviceSpec& spec) const override {
+    return std::make_unique<NanLosingDevice>(spec);
+  }
+};
+
+TEST_F(VerificationTest, ABackendThatLosesNanIsNotEqual) {
+  const Graph graph = Perceptron();
+  EXPECT_TRUE(VerifyOnOne(graph).equal);
+  const VerificationResult result =
+      VerifyOnOne(graph, VirtualDevices(std::make_shared<NanLosingBackend>(), 1));
+  EXPECT_EQ(ExitCodeOf(result), 1);
+  EXPECT_THAT(result.first_difference,
+              ::testing::ContainsRegex("NaN vanishes: .* tensor '.*', element .* in the serial "
+                                       "model it is -?nan"));
 }
 
 }  // namespace
