@@ -35,9 +35,12 @@ class MessageGroup {
       longest_ = std::max(longest_, copy);
       return;
     }
-    latency_ = std::max(latency_, topology.RouteLatency(from, to).value());
+    const RouteChannels found = topology.Route(from, to);
+    const std::span<const ChannelId> route(found);
+    Nanos latency;
+    for (ChannelId id : route) latency += topology.channel(id).latency;
+    latency_ = std::max(latency_, latency.value());
     // Devices of one host's cores read from each other's memory: the reader does the work.
-    const auto route = topology.Route(from, to);
     for (ChannelId id : IsRead(from, to) ? route.last(1) : route) {
       int64_t& load = load_[id.index()];
       if (load == 0) busy_.push_back(id);

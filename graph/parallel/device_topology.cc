@@ -15,7 +15,7 @@
 namespace partita {
 namespace {
 
-// Bounds on what files may ask for: routes take memory in the square of the devices.
+// Bounds on what files may ask for.
 constexpr size_t kMaxDevices = 4096;
 constexpr size_t kMaxLinks = 65536;
 constexpr int64_t kMaxLatency = int64_t{1} << 40;  // 18 minutes
@@ -112,14 +112,20 @@ absl::Status CheckAll(std::span<const Device> devices, std::span<const Link> lin
 absl::StatusOr<DeviceTopology> DeviceTopology::Create(std::vector<Device> devices,
                                                       std::vector<Link> links) {
   RETURN_IF_ERROR(CheckAll(devices, links));
-  ASSIGN_OR_RETURN(RouteTable routes, FindRoutes(devices, links));
   DeviceTopology topology;
+  ASSIGN_OR_RETURN(topology.routes_, Routes::Create(devices, links));
   topology.channels_ = ChannelsOf(links);
   topology.devices_ = std::move(devices);
   topology.links_ = std::move(links);
-  topology.route_begin_ = std::move(routes.begin);
-  topology.route_channels_ = std::move(routes.channels);
   return topology;
+}
+
+RouteChannels DeviceTopology::Route(DeviceId from, DeviceId to) const {
+  return routes_->Find(from, to);
+}
+
+std::vector<ChannelId> DeviceTopology::ChannelsBetween(std::span<const DeviceId> group) const {
+  return routes_->Between(group);
 }
 
 Nanos DeviceTopology::RouteLatency(DeviceId from, DeviceId to) const {

@@ -1,11 +1,13 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "graph/support/strong_int.h"
@@ -60,12 +62,16 @@ struct Channel {
   friend bool operator==(const Channel&, const Channel&) = default;
 };
 
+using RouteChannels = absl::InlinedVector<ChannelId, 8>;
+class Routes;  // graph/parallel/routes.h
+
 // The devices of a machine and how they are connected: what planner and runtime both need to know.
 // Immutable; DeviceId is the position in devices(). Says nothing about speed of computing.
 //
 // The route between two devices is the one on which 1 MiB takes the least time (sum over its links
 // of latency + bytes/bandwidth); ties go to fewer links, then to links that come first in links().
-// Devices do not forward traffic, switches do.
+// Devices do not forward traffic, switches do. Routes are found when they are asked for: a topology
+// takes memory in proportion to its devices and links, and at most Routes::kMostKept for routes.
 class DeviceTopology {
  public:
   DeviceTopology() = default;
@@ -82,11 +88,9 @@ class DeviceTopology {
   const Channel& channel(ChannelId id) const { return channels_[id.index()]; }
 
   // The channels from one device to another, in order; empty from a device to itself.
-  std::span<const ChannelId> Route(DeviceId from, DeviceId to) const {
-    const size_t row = from.index() * devices_.size() + to.index();
-    return std::span(route_channels_)
-        .subspan(route_begin_[row], route_begin_[row + 1] - route_begin_[row]);
-  }
+  RouteChannels Route(DeviceId from, DeviceId to) const;
+  // The channels of all routes between members of the group, ascending.
+  std::vector<ChannelId> ChannelsBetween(std::span<const DeviceId> group) const;
   // The sum of latencies along the route, and the bandwidth of its slowest channel (0 from a device
   // to itself).
   Nanos RouteLatency(DeviceId from, DeviceId to) const;
@@ -114,9 +118,7 @@ class DeviceTopology {
   std::vector<Device> devices_;
   std::vector<Link> links_;
   std::vector<Channel> channels_;
-  // Row from * size() + to of a table of routes: route_channels_[begin, next begin).
-  std::vector<int32_t> route_begin_;
-  std::vector<ChannelId> route_channels_;
+  std::shared_ptr<const Routes> routes_;  // shared by copies
 };
 
 // "cpu", "gpu".

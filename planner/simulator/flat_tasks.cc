@@ -146,15 +146,9 @@ class ResourceLister {
 
   std::vector<int32_t> ChannelsBetween(const std::vector<DeviceId>& group) const {
     std::vector<int32_t> channels;
-    for (DeviceId from : group) {
-      for (DeviceId to : group) {
-        for (ChannelId channel : resources_.topology().Route(from, to)) {
-          channels.push_back(resources_.ChannelResource(channel));
-        }
-      }
+    for (ChannelId channel : resources_.topology().ChannelsBetween(group)) {
+      channels.push_back(resources_.ChannelResource(channel));
     }
-    std::sort(channels.begin(), channels.end());
-    channels.erase(std::unique(channels.begin(), channels.end()), channels.end());
     return channels;
   }
 
