@@ -16,6 +16,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "graph/support/status_macros.h"
+#include "graph/support/usage_error.h"
 
 namespace partita {
 namespace {
@@ -116,6 +117,17 @@ int64_t AvailableMemory(int64_t usable) {
   return std::max<int64_t>(0, bytes);
 }
 
+// Where a control group keeps its quota of processor time, of either version.
+std::optional<int> CoresOfGroup() {
+  std::string text;
+  if (std::ifstream file("/sys/fs/cgroup/cpu.max"); std::getline(file, text)) {
+    return CoresOfQuota(text);
+  }
+  const int64_t quota = NumberIn("/sys/fs/cgroup/cpu/cpu.cfs_quota_us");
+  const int64_t period = NumberIn("/sys/fs/cgroup/cpu/cpu.cfs_period_us");
+  return CoresOfQuota(absl::StrCat(quota, " ", period));
+}
+
 // The first line "KEY : VALUE" of /proc/cpuinfo with one of the keys.
 std::string CpuInfo(std::initializer_list<absl::string_view> keys) {
   std::ifstream file("/proc/cpuinfo");
@@ -203,9 +215,22 @@ std::vector<Link> ExchangeLinks(std::span<const Device> devices, const Line& cop
 
 }  // namespace
 
+std::optional<int> CoresOfQuota(absl::string_view quota) {
+  const std::vector<absl::string_view> words = absl::StrSplit(quota, ' ', absl::SkipEmpty());
+  int64_t used = 0, period = 0;
+  if (words.size() != 2 || !absl::SimpleAtoi(words[0], &used) ||
+      !absl::SimpleAtoi(words[1], &period) || used <= 0 || period <= 0) {
+    return std::nullopt;
+  }
+  return static_cast<int>(std::clamp<int64_t>(used / period, 1, 1 << 20));
+}
+
 absl::StatusOr<Host> ExamineHost() {
   ASSIGN_OR_RETURN(const HostTopology topology, LoadTopology());
   Host host{.cores = UsableCores(topology.get()), .memory = Bytes(UsableMemory(topology.get()))};
+  if (const std::optional<int> most = CoresOfGroup(); most.has_value()) {
+    host.cores.resize(std::min(host.cores.size(), static_cast<size_t>(*most)));
+  }
   if (host.cores.empty() || host.memory.value() <= 0) {
     return absl::InternalError(
         "hwloc finds no core or no memory that this process may use; set the machine by --machine "
@@ -227,8 +252,14 @@ absl::StatusOr<Machine> MachineOf(const Host& host, const DiscoverOptions& optio
   const int cores = static_cast<int>(host.cores.size());
   const int count = options.devices.value_or(cores);
   if (count < 1 || count > kMaxDevices) {
-    return absl::InvalidArgumentError(absl::StrCat("cannot divide this machine into ", count,
-                                                   " devices; wanted 1 to ", kMaxDevices));
+    return UsageError(absl::StrCat("cannot divide this machine into ", count,
+                                   " devices; wanted 1 to ", kMaxDevices));
+  }
+  if (count > cores && !options.oversubscribe) {
+    return UsageError(absl::StrCat(
+        "this process may use ", cores, cores == 1 ? " core" : " cores", ", and ", count,
+        " devices are asked for. Try --devices ", cores,
+        ", or --oversubscribe: devices then share cores, and none is faster than its share"));
   }
   const int threads = std::max(1, cores / count);
   const auto memory = static_cast<int64_t>(options.memory_fraction / count *

@@ -5,13 +5,15 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "cost_model/machine.h"
 #include "graph/support/strong_int.h"
 
 namespace partita {
 
 // What this process may use of the host that it runs on: the cores left to it by affinity masks and
-// cgroups, and memory up to the cgroup's limit.
+// cgroups, no more of them than the cgroup's quota of processor time keeps busy, and memory up to
+// the cgroup's limit.
 struct Host {
   std::string hardware;    // "Intel(R) Xeon(R) Processor, 2 cores, L3 260 MiB, avx512f"
   std::vector<int> cores;  // one logical processor number for each core, ascending
@@ -24,17 +26,24 @@ struct Host {
 // Internal if the host cannot be examined.
 absl::StatusOr<Host> ExamineHost();
 
+// The cores that a quota of processor time keeps busy, at least 1: "150000 100000" (of so many
+// microseconds) is 1, as cgroups write it. nullopt for "max", -1 and what is no quota.
+std::optional<int> CoresOfQuota(absl::string_view quota);
+
 struct DiscoverOptions {
   // How many devices; default one for each core. Cores are divided evenly, in order, and what does
-  // not divide stays idle; with more devices than cores, devices share cores in turn.
+  // not divide stays idle.
   std::optional<int> devices;
+  // More devices than cores may be asked for; they then share cores in turn.
+  bool oversubscribe = false;
   // The part of the memory that tensors of all devices may take together.
   double memory_fraction = 0.8;
 };
 
 // This host as a machine named "local": CPU devices that exchange through memory. Its figures are
 // estimated from clock and instruction set until ApplyRates puts measured ones in their place.
-// InvalidArgument if the number of devices is not in 1..1024.
+// UsageError if the number of devices is not in 1..1024, or above that of the cores without
+// `oversubscribe`.
 absl::StatusOr<Machine> DiscoverMachine(const DiscoverOptions& options);
 absl::StatusOr<Machine> MachineOf(const Host& host, const DiscoverOptions& options);
 

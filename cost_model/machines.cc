@@ -7,6 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "cost_model/discovery.h"
 #include "graph/support/status_macros.h"
+#include "graph/support/usage_error.h"
 
 // Figures are of data sheets where one is named; the others are what such parts are commonly
 // measured to do. Bandwidths are per direction.
@@ -175,8 +176,16 @@ constexpr NamedMachine kMachines[] = {
 
 absl::Span<const NamedMachine> NamedMachines() { return kMachines; }
 
-absl::StatusOr<Machine> FindMachine(const std::string& name_or_file, std::optional<int> devices) {
-  if (name_or_file == "local") return DiscoverMachine({.devices = devices});
+absl::StatusOr<Machine> FindMachine(const std::string& name_or_file, std::optional<int> devices,
+                                    bool oversubscribe) {
+  if (name_or_file == "local") {
+    return DiscoverMachine({.devices = devices, .oversubscribe = oversubscribe});
+  }
+  if (oversubscribe) {
+    return UsageError(absl::StrCat("--oversubscribe has devices share this host's cores; machine '",
+                                   name_or_file,
+                                   "' says itself what its devices are: leave it away"));
+  }
   absl::StatusOr<Machine> machine = absl::NotFoundError("");
   if (name_or_file.find_first_of("/.") != std::string::npos) {
     machine = LoadMachine(name_or_file);

@@ -22,8 +22,10 @@ absl::Span<const NamedMachine> NamedMachines();
 
 // The machine that a user means: a file where the text has a '/' or a '.', otherwise a name of the
 // table (NotFound lists them). With `devices`, its first so many; `local` then divides its cores
-// among so many devices.
+// among so many devices, more than cores only with `oversubscribe`, which no other machine takes
+// (UsageError).
 absl::StatusOr<Machine> FindMachine(const std::string& name_or_file,
-                                    std::optional<int> devices = std::nullopt);
+                                    std::optional<int> devices = std::nullopt,
+                                    bool oversubscribe = false);
 
 }  // namespace partita

@@ -33,24 +33,32 @@ while [ $# -gt 0 ]; do
 done
 
 cores=$(nproc)
-if [ -z "$devices" ]; then
-  devices=$cores
-  [ "$devices" -le 4 ] || devices=4
-fi
 build=build
 out=$build/quickstart
 partita=$build/tools/partita
 model=alexnet
-job=(--batch 32 --devices "$devices" --profile "$out/$model.profile.db")
 plan=$out/$model.plan.textproto
-steps=(
-  "profile what is missing, search|plan $model ${job[*]} -o $plan"
-  "the plan beside the expert strategies, predicted and measured|compare $model $plan ${job[*]} --measure"
-  "the plan computes what the serial model computes|verify $plan --quick"
-  "five training steps under the plan|run $plan --steps 5"
-)
+
+# Sets devices, where they are not given, and the steps, for a machine of so many cores.
+choose_steps() {
+  local own=$1
+  shared=
+  if [ -z "$devices" ]; then
+    devices=$own
+    [ "$devices" -le 4 ] || devices=4
+  fi
+  [ "$devices" -le "$own" ] || shared=" --oversubscribe"
+  local job="--batch 32 --devices $devices$shared --profile $out/$model.profile.db"
+  steps=(
+    "profile what is missing, search|plan $model $job -o $plan"
+    "the plan beside the expert strategies, predicted and measured|compare $model $plan $job --measure"
+    "the plan computes what the serial model computes|verify $plan --quick"
+    "five training steps under the plan|run $plan --steps 5"
+  )
+}
 
 if [ "$dry_run" = yes ]; then
+  choose_steps "$cores"
   echo "Packages (as root, or with sudo, where one is missing):"
   list_packages "${PARTITA_PROGRAM_PACKAGES[@]}"
   echo "Packages that make the build faster (optional):"
@@ -69,6 +77,9 @@ cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DPARTITA_TEST
 cmake --build "$build" --target partita -j "$cores"
 [ "$build_only" = no ] || exit 0
 
+# Cores as the program counts them: it leaves second threads of a core, and what a quota takes, away.
+choose_steps "$("$partita" machine show local | grep -c 'device_class: ')"
+
 mkdir -p "$out"
 for step in "${steps[@]}"; do
   read -ra arguments <<<"${step#*|}"
@@ -80,7 +91,7 @@ cat <<TEXT
 
 Done: $model (batch 32) planned for $devices devices of this machine, compared, verified and trained.
 Try next:
-  $partita plan resnet18 --batch 32 --devices $devices       another model of the zoo (see: $partita list models)
+  $partita plan resnet18 --batch 32 --devices $devices$shared       another model of the zoo (see: $partita list models)
   $partita plan your_model.onnx                            your own model
   $partita compare $model --machine p100-4x4 --batch 256    a machine that you do not have
   $partita verify $plan    the full proof, integer ring included

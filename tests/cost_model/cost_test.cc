@@ -178,7 +178,7 @@ TEST(LinkCostTest, AHierarchicalAllReduceIsPricedPhaseByPhaseOnItsLinks) {
 }
 
 TEST(LinkCostTest, MeasuredRatesComeFirst) {
-  Machine machine = FindMachine("local", 2).value();
+  Machine machine = FindMachine("local", 2, true).value();
   machine.collective_rates = {{"", 2, {1e6, 1e9}, 0.2}, {"ring", 2, {1000, 1e9}, 0.1}};
   const LinkCost model(std::make_shared<const Machine>(machine));
   const TaskCost ring = PriceOf(model, MakeAllReduce(2, 1'000'000), "ring", FirstDevices(2));
@@ -192,7 +192,7 @@ TEST(LinkCostTest, MeasuredRatesComeFirst) {
 
 // Two devices of this host, the second of a class of its own.
 Machine TwoClasses() {
-  Machine machine = FindMachine("local", 2).value();
+  Machine machine = FindMachine("local", 2, true).value();
   machine.classes.push_back(machine.classes[0]);
   machine.classes[1].name = "slow";
   std::vector<Device> devices(machine.topology.devices().begin(), machine.topology.devices().end());
@@ -208,7 +208,7 @@ TEST(LinkCostTest, RatesOfOneClassSayNothingAboutGroupsOfAnotherOrOfSeveral) {
   machine.collective_rates = {{"ring", 2, {1000, 1e9}, 0.1, "slow"}};
   const LinkCost mixed(std::make_shared<const Machine>(machine));
   EXPECT_NE(PriceOf(mixed, MakeAllReduce(2, 1'000'000), "ring", FirstDevices(2)).spread, 0.1);
-  machine = FindMachine("local", 2).value();
+  machine = FindMachine("local", 2, true).value();
   machine.collective_rates = {{"ring", 2, {1000, 1e9}, 0.1, "slow"}};
   const LinkCost other(std::make_shared<const Machine>(machine));
   EXPECT_NE(PriceOf(other, MakeAllReduce(2, 1'000'000), "ring", FirstDevices(2)).spread, 0.1);
@@ -223,7 +223,7 @@ TEST(MeasuredTest, TransfersBetweenClassesAreNotThoseWithinOne) {
   record.samples_ns = {777};
   const auto profile = std::make_shared<const Profile>(DeviceFingerprint{}, std::span(&record, 1));
   const DeviceProfiles profiles(2, profile);
-  const MeasuredCost alike(std::make_shared<const Machine>(FindMachine("local", 2).value()),
+  const MeasuredCost alike(std::make_shared<const Machine>(FindMachine("local", 2, true).value()),
                            profiles);
   EXPECT_EQ(alike.TransferCost(group)->time, Nanos(777));
   const MeasuredCost mixed(std::make_shared<const Machine>(TwoClasses()), profiles);

@@ -79,7 +79,7 @@ TEST(FitTest, RatesOfRecordsPriceThoseRecords) {
   EXPECT_NEAR(rates.collective_rates[0].line.latency_ns, 4000, 10);
 
   const auto machine = std::make_shared<const Machine>(
-      ApplyRates(FindMachine("local", 2).value(), "cpu", rates).value());
+      ApplyRates(FindMachine("local", 2, true).value(), "cpu", rates).value());
   const LinkCost model(machine);
   const TransferCall message[] = {{DeviceId(0), DeviceId(1), 400'000}};
   const TaskCost transfer = model.TransferCost(message).value();

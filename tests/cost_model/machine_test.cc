@@ -8,6 +8,7 @@
 #include "absl/strings/str_replace.h"
 #include "cost_model/discovery.h"
 #include "cost_model/machines.h"
+#include "graph/support/usage_error.h"
 
 namespace partita {
 namespace {
@@ -133,12 +134,38 @@ TEST(DiscoveryTest, AHostIsTheSameWheneverItIsExamined) {
 }
 
 TEST(DiscoveryTest, MoreDevicesThanCoresShareThem) {
-  const Machine machine = MachineOf(EightCores(), {.devices = 10}).value();
+  const Machine machine = MachineOf(EightCores(), {.devices = 10, .oversubscribe = true}).value();
   EXPECT_TRUE(machine.topology.ShareCore(DeviceId(0), DeviceId(8)));
   EXPECT_FALSE(machine.topology.ShareCore(DeviceId(0), DeviceId(7)));
   EXPECT_EQ(machine.topology.device(DeviceId(9)).threads, 1);
   EXPECT_FALSE(MachineOf(EightCores(), {.devices = 0}).ok());
   EXPECT_FALSE(MachineOf(EightCores(), {.devices = 100000}).ok());
+}
+
+TEST(DiscoveryTest, MoreDevicesThanCoresAreOnlyMadeWhenAskedFor) {
+  for (const int devices : {9, 10, 99}) {
+    const absl::Status status = MachineOf(EightCores(), {.devices = devices}).status();
+    EXPECT_TRUE(IsUsageError(status)) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("--devices 8, or --oversubscribe"));
+    EXPECT_EQ(MachineOf(EightCores(), {.devices = devices, .oversubscribe = true})->topology.size(),
+              devices);
+  }
+  EXPECT_EQ(MachineOf(EightCores(), {.devices = 8, .oversubscribe = true}).value(),
+            MachineOf(EightCores(), {.devices = 8}).value());
+  const int cores = static_cast<int>(ExamineHost()->cores.size());
+  EXPECT_EQ(FindMachine("local")->topology.size(), cores);
+  EXPECT_TRUE(IsUsageError(FindMachine("local", cores + 1).status()));
+  EXPECT_EQ(FindMachine("local", cores + 1, true)->topology.size(), cores + 1);
+  EXPECT_TRUE(IsUsageError(FindMachine("p100-4x4", 2, true).status()));
+}
+
+TEST(DiscoveryTest, AQuotaOfProcessorTimeIsSoManyCores) {
+  const std::pair<const char*, std::optional<int>> cases[] = {
+      {"max 100000", std::nullopt}, {"200000 100000", 2},        {"150000 100000", 1},
+      {"50000 100000", 1},          {"800000 100000", 8},        {"-1 100000", std::nullopt},
+      {"", std::nullopt},           {"100000", std::nullopt},    {"1 0", std::nullopt},
+      {"0 100000", std::nullopt},   {"two 100000", std::nullopt}};
+  for (const auto& [text, cores] : cases) EXPECT_EQ(CoresOfQuota(text), cores) << text;
 }
 
 TEST(DiscoveryTest, ThisMachineIsFound) {
@@ -147,7 +174,7 @@ TEST(DiscoveryTest, ThisMachineIsFound) {
   EXPECT_GT(host.memory.value(), int64_t{100} << 20);
   EXPECT_GT(host.available, Bytes(0));
   EXPECT_LE(host.available, host.memory);
-  const Machine two = FindMachine("local", 2).value();
+  const Machine two = FindMachine("local", 2, true).value();
   EXPECT_EQ(two.topology.size(), 2);
   EXPECT_EQ(two.classes[0].hardware, host.hardware);
 }

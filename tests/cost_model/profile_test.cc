@@ -85,7 +85,7 @@ TEST(ProfileTest, KernelsOfOneFamilyDifferInSize) {
 }
 
 TEST(ProfileTest, FingerprintNamesWhatMatters) {
-  const Machine machine = FindMachine("local", 2).value();
+  const Machine machine = FindMachine("local", 2, true).value();
   const DeviceFingerprint two = FingerprintOf(machine, DeviceId(1), "cpu-2.6.3");
   EXPECT_EQ(two.hardware, machine.classes[0].hardware);
   EXPECT_THAT(two.configuration, HasSubstr("backend=cpu-2.6.3 threads="));
@@ -95,7 +95,7 @@ TEST(ProfileTest, FingerprintNamesWhatMatters) {
 
 // What is measured on two devices prices four that take turns on their cores.
 TEST(ProfileTest, DevicesThatTakeTurnsOnCoresHaveTheFingerprintOfThoseThatDoNot) {
-  const Machine two = FindMachine("local", 2).value();
+  const Machine two = FindMachine("local", 2, true).value();
   Machine four = two;
   std::vector<Device> devices;
   Link net{.name = "net", .bytes_per_second = 1, .shared = true};
@@ -282,7 +282,7 @@ ProfileRequest Through(const std::string& backend) {
 }
 
 TEST_F(ProfileDbTest, ProfilesAreSharedByEqualDevices) {
-  const Machine machine = FindMachine("local", 2).value();
+  const Machine machine = FindMachine("local", 2, true).value();
   ProfileDb db = Create();
   EXPECT_EQ(LoadProfiles(db, machine, Through("test")).value(), DeviceProfiles(2));
   ASSERT_TRUE(db.Insert(FingerprintOf(machine, DeviceId(0), "test"), SomeRecords()).ok());
@@ -295,7 +295,7 @@ TEST_F(ProfileDbTest, ProfilesAreSharedByEqualDevices) {
 
 // Cores and a GPU in one file: what is known of one is used while nothing is of the other.
 TEST_F(ProfileDbTest, ClassesOfAMachineHaveProfilesOfTheirOwn) {
-  Machine machine = FindMachine("local", 2).value();
+  Machine machine = FindMachine("local", 2, true).value();
   machine.classes.push_back(machine.classes[0]);
   machine.classes[1].name = "gpu";
   machine.classes[1].hardware = "another";

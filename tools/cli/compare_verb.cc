@@ -4,6 +4,7 @@
 #include "graph/support/status_macros.h"
 #include "planner/expert/expert_strategies.h"
 #include "tools/cli/checks.h"
+#include "tools/cli/notes.h"
 #include "tools/cli/planning.h"
 #include "tools/cli/staging.h"
 #include "tools/cli/text.h"
@@ -45,7 +46,9 @@ class CompareRun {
 
   absl::StatusOr<Answer> Run() {
     if (flags_.measure) {
-      ASSIGN_OR_RETURN(const PricedMachine machine, PriceMachine(flags_.machine));
+      MachineRequest request = flags_.machine;
+      request.will_measure = flags_.profile_time > 0;
+      ASSIGN_OR_RETURN(const PricedMachine machine, PriceMachine(request));
       if (!machine.is_local) {
         Answer wrong;
         wrong.usage_error = absl::StrCat("--measure runs plans on this host, and machine '",
@@ -253,6 +256,7 @@ class CompareRun {
     for (const std::string& note : notes_) absl::StrAppend(&answer.text, "note: ", note, "\n");
     absl::StrAppend(&answer.text,
                     "sure: the part of a plan's time that is priced by measurement\n");
+    AddMachineNotes(priced_, answer);
     return answer;
   }
 

@@ -29,6 +29,8 @@ void AddMachineFlags(CLI::App& verb, MachineRequest& request, const std::string&
       ->check(MachineName());
   verb.add_option("--devices", request.devices, "take the first N devices")
       ->check(WholeNumber(1, kMostDevices));
+  verb.add_flag("--oversubscribe", request.oversubscribe,
+                "divide this host into more devices than it has cores: they share cores");
   verb.add_option("--profile", request.profile, "profile database");
   AddBackendFlag(verb, request.backends,
                  "that runs the devices of a class, or all; default cuda for GPUs, cpu for cores");

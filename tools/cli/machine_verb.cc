@@ -4,9 +4,11 @@
 #include "graph/support/file.h"
 #include "graph/support/status_macros.h"
 #include "tools/cli/checks.h"
+#include "tools/cli/notes.h"
 #include "tools/cli/text.h"
 #include "tools/cli/verb.h"
 #include "tools/workflow/machine_measurement.h"
+#include "tools/workflow/machine_notes.h"
 #include "tools/workflow/output_path.h"
 
 namespace partita {
@@ -15,6 +17,7 @@ namespace {
 struct MachineFlags {
   std::string machine = "local", output;
   std::optional<int> devices, gpus;
+  bool oversubscribe = false;
 };
 
 Answer Describe(const Machine& machine) {
@@ -32,17 +35,20 @@ Answer Describe(const Machine& machine) {
   }
   answer.json = {
       {"name", machine.name}, {"description", machine.description}, {"devices", devices}};
+  AddCoreSharing(machine.topology, answer);
+  const std::string sharing = NoteOfSharing(machine.topology);
   // What is not of the file's form is a comment: the whole can be stored as a machine file.
+  const std::string comment = absl::StrCat(machine.description, "\n", TableText(table, 2),
+                                           sharing.empty() ? "" : absl::StrCat("note: ", sharing));
   answer.text =
-      absl::StrCat("# ", machine.name, ": ",
-                   absl::StrReplaceAll(absl::StrCat(machine.description, "\n", TableText(table, 2)),
-                                       {{"\n", "\n# "}}),
-                   "\n", MachineText(machine));
+      absl::StrCat("# ", machine.name, ": ", absl::StrReplaceAll(comment, {{"\n", "\n# "}}), "\n",
+                   MachineText(machine));
   return answer;
 }
 
 absl::StatusOr<Answer> RunShow(const MachineFlags& flags) {
-  ASSIGN_OR_RETURN(const Machine machine, FindMachine(flags.machine, flags.devices));
+  ASSIGN_OR_RETURN(const Machine machine,
+                   FindMachine(flags.machine, flags.devices, flags.oversubscribe));
   return Describe(machine);
 }
 
@@ -50,7 +56,8 @@ absl::StatusOr<Answer> RunDiscover(const MachineFlags& flags) {
   const std::string path = flags.output.empty() ? "machine.textproto" : flags.output;
   RETURN_IF_ERROR(CheckWritable(path, "-o"));
   ShowProgress("measuring this machine");
-  ASSIGN_OR_RETURN(const MeasuredMachine measured, MeasureMachine({flags.devices, flags.gpus}));
+  ASSIGN_OR_RETURN(const MeasuredMachine measured,
+                   MeasureMachine({flags.devices, flags.gpus, flags.oversubscribe}));
   EndProgress();
   Answer answer = Describe(measured.machine);
   RETURN_IF_ERROR(WriteFileAtomically(path, MeasuredMachineText(measured)));
@@ -77,6 +84,10 @@ void AddMachineVerb(CLI::App& app, VerbTable& verbs) {
       ->check(WholeNumber(1, kMostDevices));
   discover->add_option("--gpus", flags->gpus, "the first N GPUs, and cores only with --devices too")
       ->check(WholeNumber(1, kMostDevices));
+  for (CLI::App* one : {show, discover}) {
+    one->add_flag("--oversubscribe", flags->oversubscribe,
+                  "more devices than cores, which they then share");
+  }
   verbs.Add(show, [flags] { return RunShow(*flags); });
   verbs.Add(discover, [flags] { return RunDiscover(*flags); });
 }

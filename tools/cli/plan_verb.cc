@@ -6,6 +6,7 @@
 #include "graph/support/status_macros.h"
 #include "planner/expert/expert_strategies.h"
 #include "tools/cli/checks.h"
+#include "tools/cli/notes.h"
 #include "tools/cli/planning.h"
 #include "tools/cli/staging.h"
 #include "tools/cli/text.h"
@@ -126,6 +127,7 @@ void Describe(const PricedMachine& priced, const TrainingModel& model, const Pla
                   {{"measured", shares.measured},
                    {"interpolated", shares.interpolated},
                    {"roofline", shares.roofline}}}};
+  AddMachineNotes(priced, answer);
   std::string& text = answer.text;
   absl::StrAppend(&text, WhyText(model.graph, outcome));
   absl::StrAppend(&text, "predicted step ", TimeText(e.time));

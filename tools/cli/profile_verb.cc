@@ -1,6 +1,7 @@
 #include "absl/strings/str_cat.h"
 #include "graph/support/status_macros.h"
 #include "tools/cli/checks.h"
+#include "tools/cli/notes.h"
 #include "tools/cli/verb.h"
 #include "tools/workflow/profiling.h"
 
@@ -16,6 +17,7 @@ struct ProfileFlags {
 absl::StatusOr<Answer> RunProfile(const ProfileFlags& flags) {
   ASSIGN_OR_RETURN(const TrainingModel model, LoadTrainingModel(flags.model));
   MachineRequest request = flags.machine;
+  request.will_measure = true;
   ASSIGN_OR_RETURN(const PricedMachine priced, PriceMachine(request));
   if (!priced.is_local) {
     Answer wrong;
@@ -40,6 +42,7 @@ absl::StatusOr<Answer> RunProfile(const ProfileFlags& flags) {
       absl::StrCat(result.wanted, " kernels and moves that a search may ask for: ", result.known,
                    " known before, ", result.measured, " measured into ", request.profile,
                    result.complete ? "\n" : "; not complete: run it again to go on\n");
+  AddMachineNotes(priced, answer);
   return answer;
 }
 

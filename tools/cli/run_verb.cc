@@ -14,11 +14,13 @@
 #include "runtime/launch/verdict_line.h"
 #include "tools/cli/checks.h"
 #include "tools/cli/exit_code.h"
+#include "tools/cli/notes.h"
 #include "tools/cli/staging.h"
 #include "tools/cli/text.h"
 #include "tools/cli/verb.h"
 #include "tools/version.h"
 #include "tools/workflow/launching.h"
+#include "tools/workflow/machine_notes.h"
 #include "tools/workflow/output_path.h"
 #include "tools/workflow/plan_precision.h"
 #include "tools/workflow/ranks.h"
@@ -160,7 +162,7 @@ absl::Status CheckSameRun(const RunFlags& flags, Ranks& ranks) {
                           {"options", options}});
 }
 
-// One rank tells people what there is to know about it.
+// One rank tells people what there is to know about it and about the devices.
 absl::Status SetPrecision(const Plan& plan, RunFlags& flags) {
   RunRequest& r = flags.request;
   const std::vector<BackendOfClass> on_gpu = {{"", "cuda"}};
@@ -170,6 +172,8 @@ absl::Status SetPrecision(const Plan& plan, RunFlags& flags) {
   r.precision = precision.precision;
   if (r.ranks != nullptr && !r.ranks->speaks()) return absl::OkStatus();
   for (const std::string& note : precision.notes) std::cerr << "note: " << note << "\n";
+  const std::string sharing = r.virtual_devices > 0 ? "" : NoteOfSharing(plan.topology);
+  if (!sharing.empty()) std::cerr << "note: " << sharing << "\n";
   return absl::OkStatus();
 }
 
@@ -266,6 +270,7 @@ absl::StatusOr<Answer> RunTraining(RunFlags& flags, Stages* stages) {
                  {"interrupted", !outcome.status.ok()},
                  {"notes", flags.notes},
                  {"written", outcome.written}};
+  AddCoreSharing(loaded.plan.topology, answer);
   if (outcome.evaluation.has_value()) {
     answer.json["eval_loss"] = outcome.evaluation->loss;
     answer.json["eval_accuracy"] = outcome.evaluation->accuracy;

@@ -5,6 +5,7 @@
 #include "graph/task/timeline.h"
 #include "planner/planner.h"
 #include "tools/cli/checks.h"
+#include "tools/cli/notes.h"
 #include "tools/cli/planning.h"
 #include "tools/cli/staging.h"
 #include "tools/cli/text.h"
@@ -28,7 +29,11 @@ absl::StatusOr<PricedMachine> PriceMachineOf(const Plan& plan, MachineRequest re
   if (!request.devices.has_value()) request.devices = plan.topology.size();
   const bool is_plans = request.machine.empty();
   const std::string& own = plan.provenance.machine;
-  if (is_plans) request.machine = own.empty() ? "local" : own;
+  if (is_plans) {
+    request.machine = own.empty() ? "local" : own;
+    // The plan was made for devices that share cores: nobody asks for that now.
+    request.oversubscribe = request.machine == "local";
+  }
   const bool is_asked = request.precision.has_value();
   if (!is_asked) request.precision = plan.precision;
   auto priced = PriceMachine(request);
@@ -71,6 +76,7 @@ absl::StatusOr<Answer> RunSimulate(const SimulateFlags& flags, Stages* stages) {
       absl::StrCat("predicted step on ", priced.machine->name, " ", TimeText(evaluation.time), ", ",
                    evaluation.tasks, " tasks\n", note.empty() ? "" : "note: ", note,
                    note.empty() ? "" : "\n", "written: ", path, " (open it at ui.perfetto.dev)\n");
+  AddMachineNotes(priced, answer);
   return answer;
 }
 

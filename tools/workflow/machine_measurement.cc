@@ -157,11 +157,13 @@ class ClassMeasurement {
 };
 
 absl::StatusOr<Machine> MachineToMeasure(const MachineMeasurementRequest& request) {
-  if (!request.gpus.has_value()) return FindMachine("local", request.devices);
+  if (!request.gpus.has_value()) {
+    return FindMachine("local", request.devices, request.oversubscribe);
+  }
   ASSIGN_OR_RETURN(const GpuHost gpus, ExamineGpus());
   std::optional<Machine> cores;
   if (request.devices.has_value()) {
-    ASSIGN_OR_RETURN(cores, FindMachine("local", request.devices));
+    ASSIGN_OR_RETURN(cores, FindMachine("local", request.devices, request.oversubscribe));
   }
   return MachineOf(gpus, {.gpus = request.gpus}, cores);
 }

@@ -33,6 +33,7 @@ struct MachineMeasurementRequest {
   std::optional<int> devices;  // among which the cores are divided; default one for each core
   // The first so many GPUs; the cores are then left out unless `devices` is given. Absent: cores.
   std::optional<int> gpus;
+  bool oversubscribe = false;  // as FindMachine takes it
 };
 
 // Takes some seconds. Errors: those of FindMachine("local") or ExamineGpus, and of the devices.

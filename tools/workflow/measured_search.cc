@@ -39,7 +39,9 @@ absl::StatusOr<MeasuredSearch> SearchAndMeasure(const Graph& graph,
            std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   };
   MeasuredSearch search;
-  ASSIGN_OR_RETURN(search.priced, PriceMachine(request.machine));
+  MachineRequest machine = request.machine;
+  machine.will_measure = request.profile_seconds > 0;
+  ASSIGN_OR_RETURN(search.priced, PriceMachine(machine));
   const bool measures = search.priced.is_local && request.profile_seconds > 0;
   ProfilingRequest profiling = request.profiling;
   profiling.profile = request.machine.profile;

@@ -8,6 +8,18 @@
 
 namespace partita {
 
+std::string NoteOfFloat32(const DeviceTopology& topology, Precision precision,
+                          std::span<const BackendOfClass> backends) {
+  std::set<std::string> with, without;  // classes
+  for (const Device& device : topology.devices()) {
+    const bool has = HasPrecision(BackendOf(device, backends), precision);
+    (has ? with : without).insert(device.device_class);
+  }
+  if (without.empty()) return "";
+  return absl::StrCat(RowOf(precision).name, " on devices of class ", absl::StrJoin(with, ", "),
+                      "; those of class ", absl::StrJoin(without, ", "), " compute in float32");
+}
+
 absl::StatusOr<PlanPrecision> PrecisionFor(const Plan& plan, std::optional<Precision> asked,
                                            std::span<const BackendOfClass> backends) {
   PlanPrecision run{asked.value_or(plan.precision), {}};
@@ -24,16 +36,8 @@ absl::StatusOr<PlanPrecision> PrecisionFor(const Plan& plan, std::optional<Preci
     run.notes.push_back(absl::StrCat("the plan was priced in ", priced, " and runs in ", name,
                                      ": its predicted times are those of ", priced));
   }
-  std::set<std::string> with, without;  // classes
-  for (const Device& device : plan.topology.devices()) {
-    const bool has = HasPrecision(BackendOf(device, backends), run.precision);
-    (has ? with : without).insert(device.device_class);
-  }
-  if (!without.empty()) {
-    run.notes.push_back(absl::StrCat(name, " on devices of class ", absl::StrJoin(with, ", "),
-                                     "; those of class ", absl::StrJoin(without, ", "),
-                                     " compute in float32"));
-  }
+  std::string note = NoteOfFloat32(plan.topology, run.precision, backends);
+  if (!note.empty()) run.notes.push_back(std::move(note));
   return run;
 }
 

@@ -19,6 +19,11 @@ struct PlanPrecision {
   std::vector<std::string> notes;
 };
 
+// "tf32 on devices of class a; those of class b compute in float32"; empty where all devices have
+// the precision.
+std::string NoteOfFloat32(const DeviceTopology& topology, Precision precision,
+                          std::span<const BackendOfClass> backends);
+
 // As asked, else as the plan was priced, or float32 where none of its devices has that. UsageError
 // where none has what is asked for. `backends` as DevicesOf takes them.
 absl::StatusOr<PlanPrecision> PrecisionFor(const Plan& plan, std::optional<Precision> asked,

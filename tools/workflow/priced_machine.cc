@@ -1,8 +1,10 @@
 #include "tools/workflow/priced_machine.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "cost_model/casts.h"
 #include "cost_model/discovery.h"
 #include "cost_model/fit.h"
@@ -82,20 +84,22 @@ absl::StatusOr<bool> IsThisHost(const Machine& machine, const std::string& asked
 
 // What the records say about the machine as a whole replaces what was estimated from its clock: the
 // figures that price tasks which were not measured themselves.
-absl::StatusOr<Machine> WithMeasuredRates(const PricedMachine& priced, const ProfileDb& db) {
+absl::StatusOr<Machine> WithMeasuredRates(const PricedMachine& priced, const ProfileDb& db,
+                                          std::set<std::string>& measured_products) {
   Machine machine = *priced.machine;
   for (const std::vector<DeviceId>& devices : DevicesByClass(priced.machine->topology)) {
     ASSIGN_OR_RETURN(const auto records, db.Records(priced.FingerprintOf(devices[0])));
     if (records.empty()) continue;
-    ASSIGN_OR_RETURN(machine,
-                     ApplyRates(std::move(machine), priced.device(devices[0]).device_class,
-                                RatesFrom(records, machine.ClassOf(devices[0]).precision)));
+    const std::string& device_class = priced.device(devices[0]).device_class;
+    const MeasuredRates rates = RatesFrom(records, machine.ClassOf(devices[0]).precision);
+    if (rates.matrix_flops.has_value()) measured_products.insert(device_class);
+    ASSIGN_OR_RETURN(machine, ApplyRates(std::move(machine), device_class, rates));
   }
   return machine;
 }
 
 absl::Status LoadRecords(const MachineRequest& request, PricedMachine& priced,
-                         DeviceProfiles& alone) {
+                         DeviceProfiles& alone, std::set<std::string>& measured_products) {
   const auto db = ProfileDb::Open(request.profile, ProfileDb::Mode::kRead);
   if (absl::IsNotFound(db.status())) return absl::OkStatus();
   RETURN_IF_ERROR(db.status());
@@ -108,7 +112,7 @@ absl::Status LoadRecords(const MachineRequest& request, PricedMachine& priced,
   for (const auto& profile : priced.profiles) {
     if (profile != nullptr) priced.records = std::max(priced.records, profile->size());
   }
-  ASSIGN_OR_RETURN(Machine machine, WithMeasuredRates(priced, *db));
+  ASSIGN_OR_RETURN(Machine machine, WithMeasuredRates(priced, *db, measured_products));
   priced.machine = std::make_shared<const Machine>(std::move(machine));
   return absl::OkStatus();
 }
@@ -126,6 +130,31 @@ absl::Status PriceIn(Precision precision, std::span<const BackendOfClass> backen
   return absl::OkStatus();
 }
 
+// Products in a precision are priced by a rate of that precision or by measurement, never as if
+// they were in float32. `measured`: classes whose products were.
+absl::Status CheckRates(const MachineRequest& request, const PricedMachine& priced,
+                        const std::set<std::string>& measured) {
+  for (const std::vector<DeviceId>& devices : DevicesByClass(priced.machine->topology)) {
+    const DeviceClass& one = priced.machine->ClassOf(devices[0]);
+    const bool has_rate =
+        std::any_of(one.precision_rates.begin(), one.precision_rates.end(),
+                    [&](const PrecisionRate& rate) { return rate.precision == one.precision; });
+    if (one.precision == Precision::kFloat32 || has_rate || measured.contains(one.name)) continue;
+    if (priced.is_local && request.will_measure) continue;
+    const char* name = RowOf(one.precision).name;
+    const bool is_file = request.machine.find_first_of("/.") != std::string::npos;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "machine '", request.machine, "' has no rate of products in ", name,
+        " for its device class '", one.name, "'", priced.is_local ? ", and none were measured" : "",
+        "; it would be priced as float32. Add ",
+        is_file ? "" : "to a copy of it (partita machine show) ",
+        "to that class: precision_rates { precision: \"", name,
+        "\" matrix_flops: OPERATIONS_PER_SECOND }",
+        priced.is_local ? ", or measure (--profile_time)" : "", ", or leave --precision away"));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<PricedMachine> PriceMachine(const MachineRequest& request) {
@@ -133,12 +162,17 @@ absl::StatusOr<PricedMachine> PriceMachine(const MachineRequest& request) {
   PricedMachine priced;
   priced.backends = request.backends;
   priced.precision = request.precision.value_or(Precision::kFloat32);
-  ASSIGN_OR_RETURN(Machine machine, FindMachine(request.machine, request.devices));
+  ASSIGN_OR_RETURN(Machine machine,
+                   FindMachine(request.machine, request.devices, request.oversubscribe));
   RETURN_IF_ERROR(PriceIn(priced.precision, request.backends, machine));
   ASSIGN_OR_RETURN(priced.is_local, IsThisHost(machine, request.machine));
   priced.machine = std::make_shared<const Machine>(std::move(machine));
   DeviceProfiles alone;
-  if (priced.is_local) RETURN_IF_ERROR(LoadRecords(request, priced, alone));
+  std::set<std::string> measured_products;
+  if (priced.is_local) {
+    RETURN_IF_ERROR(LoadRecords(request, priced, alone, measured_products));
+  }
+  RETURN_IF_ERROR(CheckRates(request, priced, measured_products));
   priced.model = MakeDefaultCostModel(priced.machine, priced.profiles, std::move(alone));
   return priced;
 }

@@ -20,12 +20,15 @@ namespace partita {
 struct MachineRequest {
   std::string machine = "local";  // a name or a file
   std::optional<int> devices;
+  bool oversubscribe = false;  // more devices of `local` than it has cores
   std::string profile = "partita.profile.db";
   bool foreign_profile = false;          // use another machine's records
   std::vector<BackendOfClass> backends;  // as DevicesOf takes them
   // Of the classes whose backends have it; the others are priced, and run, in float32. Absent: all
   // are.
   std::optional<Precision> precision;
+  // What is not known will be measured, where the machine can be.
+  bool will_measure = false;
 };
 
 // A machine with what its tasks cost.
@@ -58,7 +61,8 @@ PartitionChoices DefaultChoices(const PricedMachine& priced);
 MemorySizes SizesOn(const PricedMachine& priced);
 
 // Finds the machine and prices it, in the precision, with the records of the profile, if there is
-// one. A usage error where no device has the precision.
+// one. A usage error where no device has the precision; InvalidArgument where neither the machine
+// nor a measurement says how fast a class is in it.
 absl::StatusOr<PricedMachine> PriceMachine(const MachineRequest& request);
 
 }  // namespace partita

@@ -60,7 +60,7 @@ def test_what_is_no_regular_file_is_refused_at_once():
         for line in (f"import {name}.onnx", f"import {name}.textproto", f"verify {name}.textproto",
                      f"machine show {name}.textproto", f"run {lenet_plan()} --data {name}.safetensors",
                      f"run {lenet_plan()} --load {name}.safetensors",
-                     f"plan mlp_tiny --devices 2 --profile_time 0 --evaluations 9 --profile {name}.db"):
+                     f"plan mlp_tiny --devices 2 --oversubscribe --profile_time 0 --evaluations 9 --profile {name}.db"):
             start = time.monotonic()
             refuses(line, 3, name)
             # Both calls together; generous, as other programs run too.
@@ -145,7 +145,7 @@ def test_plan_with_broken_contents_is_refused():
 
 
 def test_what_does_not_fit_in_memory_is_infeasible_by_how_much_and_where():
-    partita("machine discover --devices 2 -o full.textproto")
+    partita("machine discover --devices 2 --oversubscribe -o full.textproto")
     path = edited("full.textproto", r"memory_bytes: \d+", "memory_bytes: 20000", "tiny.textproto")
     where = r"device [01] \(.*\) needs \d+ bytes and has 20000: \d+ too few"
     refuses(f"plan lenet --machine {path} --evaluations 30", 4, where)
@@ -157,18 +157,18 @@ def test_an_expert_that_declines_says_why():
 
 
 def test_foreign_profile_is_refused_unless_asked_for():
-    partita("profile mlp_tiny --devices 2 --profile foreign.db --profile_time 1")
+    partita("profile mlp_tiny --devices 2 --oversubscribe --profile foreign.db --profile_time 1")
     with sqlite3.connect("foreign.db") as base:
         base.execute("delete from device")
         base.execute("insert into device (hardware, configuration) values ('another computer', 'cpu')")
     base.close()
-    line = "plan mlp_tiny --devices 2 --evaluations 20 --profile foreign.db --profile_time 0"
+    line = "plan mlp_tiny --devices 2 --oversubscribe --evaluations 20 --profile foreign.db --profile_time 0"
     refuses(line, 7, r"another computer")
     partita(line + " --foreign_profile")
 
 
 def test_a_hang_is_a_failure_that_lists_the_lanes():
-    partita("plan alexnet_s56 --batch 16 --devices 2 --profile_time 0 --strategy data_parallel -o hang.textproto")
+    partita("plan alexnet_s56 --batch 16 --devices 2 --oversubscribe --profile_time 0 --strategy data_parallel -o hang.textproto")
     refuses("run hang.textproto --steps 1 --hang_seconds 0.000001", 5, r"no device made progress.*lanes")
 
 

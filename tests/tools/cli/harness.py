@@ -18,8 +18,8 @@ import traceback
 import xml.etree.ElementTree as ElementTree
 
 BINARY = SOURCES = None
-SMALL = "--devices 2 --profile_time 1 --evaluations 50"
-QUICK = "--devices 2 --profile_time 0 --evaluations 50"
+SMALL = "--devices 2 --oversubscribe --profile_time 1 --evaluations 50"
+QUICK = "--devices 2 --oversubscribe --profile_time 0 --evaluations 50"
 ELSEWHERE = "--machine p100-4x4 --devices 2 --evaluations 50"
 
 

@@ -35,6 +35,7 @@ class MemoryPredictionTest : public testing::TestWithParam<Case> {
   PricedMachine Priced() const {
     MachineRequest request;
     request.devices = GetParam().devices;
+    request.oversubscribe = true;
     request.profile = profile_;
     auto priced = PriceMachine(request);
     EXPECT_TRUE(priced.ok()) << priced.status();

@@ -8,7 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "cost_model/casts.h"
+#include "cost_model/machines.h"
 #include "graph/support/usage_error.h"
 #include "runtime/backend/backends.h"
 #include "runtime/backend/cuda/plan/kernel_plan.h"
@@ -92,11 +94,40 @@ TEST(SetPrecisionTest, ARankWithoutDevicesThatHaveItStaysWithFloat32) {
   EXPECT_EQ(gpu[1].spec.precision, Precision::kTf32);
 }
 
+// Two GPUs, with a rate for bfloat16 or without.
+std::string MachineFile(bool has_rate) {
+  auto machine = FindMachine("p100-4x4", 2);
+  EXPECT_TRUE(machine.ok()) << machine.status();
+  if (has_rate) machine->classes[0].precision_rates = {{Precision::kBfloat16, 1e14}};
+  const std::string path = absl::StrCat(testing::TempDir(), "/rate", has_rate, ".textproto");
+  EXPECT_TRUE(SaveMachine(*machine, path).ok());
+  return path;
+}
+
+TEST(PricedMachineTest, AClassWithoutARateOfThePrecisionIsRefused) {
+  for (const std::string& machine : {std::string("p100-4x4"), MachineFile(false)}) {
+    MachineRequest request{.machine = machine, .precision = Precision::kBfloat16};
+    for (const bool will_measure : {false, true}) {
+      request.will_measure = will_measure;
+      const absl::Status status = PriceMachine(request).status();
+      EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+      EXPECT_FALSE(IsUsageError(status));
+      EXPECT_THAT(std::string(status.message()),
+                  HasSubstr("device class 'p100'; it would be priced as float32. Add"));
+      EXPECT_THAT(std::string(status.message()),
+                  HasSubstr("precision_rates { precision: \"bfloat16\" matrix_flops:"));
+    }
+    request.precision = Precision::kFloat32;
+    EXPECT_TRUE(PriceMachine(request).ok());
+  }
+}
+
 TEST(PricedMachineTest, ClassesThatHaveThePrecisionArePricedInIt) {
-  MachineRequest request{.machine = "p100-4x4", .devices = 2};
+  MachineRequest request{.machine = MachineFile(true)};
   request.precision = Precision::kBfloat16;
   auto priced = PriceMachine(request);
   ASSERT_TRUE(priced.ok()) << priced.status();
+  EXPECT_EQ(priced->machine->classes[0].matrix_flops, 1e14);
   EXPECT_EQ(priced->machine->classes[0].precision, Precision::kBfloat16);
   EXPECT_EQ(priced->precision, Precision::kBfloat16);
   request.backends = {{"p100", "reference"}};

@@ -32,6 +32,7 @@ class ProfilingTest : public testing::Test {
     request_.seconds = 600;  // more than it takes on a machine that is busy with other things
     MachineRequest machine;
     machine.devices = 2;
+    machine.oversubscribe = true;
     machine.profile = request_.profile;
     auto priced = PriceMachine(machine);
     ASSERT_TRUE(priced.ok()) << priced.status();

@@ -1,0 +1,115 @@
+"""The machine that a prediction is of, through the command line: its devices, its cores and its rates."""
+
+import pathlib
+import re
+
+from harness import ELSEWHERE, answer, check, partita, refuses, run
+
+FEW = "--profile_time 0 --evaluations 20"
+
+
+def cores():
+    """How many devices `local` has by itself."""
+    return len(answer("machine show local", "devices shared_cores")["devices"])
+
+
+def test_local_has_as_many_devices_as_cores():
+    own = cores()
+    check(own >= 1, f"{own} cores")
+    for verb in (f"plan mlp_tiny {FEW} -o never.textproto", f"compare mlp_tiny {FEW}", "profile mlp_tiny",
+                 "machine show local", "machine discover -o never.textproto"):
+        for devices in (own + 1, 99):
+            refuses(f"{verb} --devices {devices}", 2, rf"may use {own} cores?, and {devices} .*--oversubscribe")
+    refuses(f"plan mlp_tiny {FEW} --machine p100-4x4 --oversubscribe -o never.textproto", 2, "leave it away")
+    check(not pathlib.Path("never.textproto").exists(), "nothing is written")
+
+
+def test_devices_that_share_cores_are_named_in_every_answer():
+    shared = f"--devices {cores() + 1} --oversubscribe"
+    said = "2 devices share 1 core: "
+    wanted = {"devices": 2, "cores": 1}
+    lines = [f"plan mlp_tiny {FEW} {shared} --strategy data_parallel -o shared.textproto",
+             f"compare mlp_tiny {FEW} {shared}",
+             "simulate shared.textproto -o shared.json",
+             f"profile mlp_tiny {shared} --profile shared.db --profile_time 1",
+             f"machine show local {shared}"]
+    for line in lines:
+        check(said in partita(line).out, f"{line} does not say: {said}")
+        check(answer(line, "shared_cores")["shared_cores"] == wanted, line)
+    found = answer(f"machine discover {shared} -o shared_machine.textproto", "shared_cores")
+    check(found["shared_cores"] == wanted, f"{found}")
+    trained = partita("run shared.textproto --steps 1 --timeline none --json")
+    check(said in trained.err and trained.json()["shared_cores"] == wanted, trained.err)
+    alone = answer(f"plan mlp_tiny {FEW} --devices 1 -o alone.textproto", "shared_cores notes")
+    check(alone["shared_cores"] is None and alone["notes"] == [], f"{alone}")
+
+
+def test_a_machine_without_a_rate_for_the_precision_is_refused():
+    wanted = r"'p100'; it would be priced as float32. Add .*precision_rates { precision: \"float16\""
+    refuses(f"plan mlp_tiny {ELSEWHERE} --precision float16 -o never.textproto", 3, wanted)
+    refuses(f"compare mlp_tiny {ELSEWHERE} --precision float16", 3, wanted)
+    text = partita("machine show p100-4x4 --devices 2").out
+    pathlib.Path("file.textproto").write_text(text)
+    flags = f"mlp_tiny --machine file.textproto {FEW}"
+    refuses(f"plan {flags} --precision float16 -o never.textproto", 3, wanted)
+    partita(f"plan {flags} -o plain.textproto")
+    refuses("simulate plain.textproto --precision float16 -o never.json", 3, wanted)
+    rate = 'precision_rates { precision: "float16" matrix_flops: 2e13 }'
+    pathlib.Path("file.textproto").write_text(text.replace("device_classes {", "device_classes { " + rate))
+    found = answer(f"plan {flags} --precision float16 -o half.textproto", "precision notes")
+    check(found["precision"] == "float16" and found["notes"] == [], f"{found}")
+
+
+def tensor_machine(precision):
+    """A file of two GPUs with a rate for a precision."""
+    path = f"{precision}_machine.textproto"
+    machine = partita("machine show p100-4x4 --devices 2").out
+    rate = f'precision_rates {{ precision: "{precision}" matrix_flops: 1e14 }}'
+    pathlib.Path(path).write_text(machine.replace("device_classes {", "device_classes { " + rate))
+    return path
+
+
+def test_a_plan_is_priced_in_a_precision_and_run_in_it():
+    flags = f"alexnet --batch 64 --strategy data_parallel {ELSEWHERE}"
+    partita(f"plan {flags} -o plain.textproto")
+    check("precision" not in pathlib.Path("plain.textproto").read_text(), "float32 is what a plan says nothing of")
+    flags = flags.replace("p100-4x4", tensor_machine("bfloat16")) + " --precision bfloat16"
+    planned = answer(f"plan {flags} -o half.textproto", "precision predicted_ms")
+    check(planned["precision"] == "bfloat16", planned)
+    check('precision: "bfloat16"' in pathlib.Path("half.textproto").read_text(), "the plan says bfloat16")
+    times = {}
+    for plan, precision in (("half", "bfloat16"), ("half", "float32"), ("plain", "float32")):
+        asked = "" if (plan, precision) != ("half", "float32") else "--precision float32"
+        found = answer(f"simulate {plan}.textproto {asked} -o s.json", "precision predicted_ms")
+        check(found["precision"] == precision, found)
+        times[plan, precision] = found["predicted_ms"]
+    check(times["half", "bfloat16"] < min(times["half", "float32"], times["plain", "float32"]), times)
+    refuses("simulate half.textproto --machine ethernet-4x1g -o s.json", 2, "in bfloat16.*--precision float32")
+
+
+def test_a_plan_priced_in_another_precision_runs_in_float32_on_cores_and_says_so():
+    machine = tensor_machine("tf32")
+    flags = f"lenet --batch 8 --strategy data_parallel {ELSEWHERE}".replace("p100-4x4", machine)
+    partita(f"plan {flags} --precision tf32 -o tf32.textproto")
+    run = partita("run tf32.textproto --steps 1 --backend cpu --timeline none --json")
+    check("priced in tf32 and runs in float32" in run.err and run.json()["precision"] == "float32", run.err)
+    refuses("run tf32.textproto --steps 1 --backend cpu --precision tf32", 2, "the cpu backend computes in float32")
+    found = partita("verify tf32.textproto --quick")
+    check("priced in tf32 and runs in float32" in found.out and "equal" in found.out, found.out)
+
+
+def test_classes_that_stay_with_float32_are_named():
+    text = partita("machine show p100-4x4 --devices 2").out
+    own = re.search(r"device_classes \{.*?\n\}\n", text, re.S).group(0)
+    rate = 'precision_rates { precision: "tf32" matrix_flops: 2e13 }'
+    second = text.index('name: "n0.gpu1"')
+    text = text[:second] + text[second:].replace('device_class: "p100"', 'device_class: "other"', 1)
+    text = text.replace("device_classes {", "device_classes { " + rate) + own.replace('name: "p100"', 'name: "other"', 1)
+    pathlib.Path("mixed.textproto").write_text(text)
+    line = f"plan mlp_tiny --machine mixed.textproto {FEW} --precision tf32 --backend other=cpu -o mixed.plan.textproto"
+    said = "tf32 on devices of class p100; those of class other compute in float32"
+    check(said in partita(line).out and said in answer(line, "notes")["notes"], f"plan does not say: {said}")
+
+
+if __name__ == "__main__":
+    run(globals(), "MachineTest")

@@ -1,0 +1,14 @@
+#pragma once
+
+#include "tools/cli/verb.h"
+#include "tools/workflow/priced_machine.h"
+
+namespace partita {
+
+// Adds what devices share cores: "shared_cores" of the JSON form, null where none do.
+void AddCoreSharing(const DeviceTopology& topology, Answer& answer);
+
+// The same, and what else people should know about the machine (NotesOn), as "notes" and as lines.
+void AddMachineNotes(const PricedMachine& priced, Answer& answer);
+
+}  // namespace partita
