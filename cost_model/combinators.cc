@@ -93,7 +93,11 @@ template <class Ask>
 Answer BusyAndAlone::Both(Ask&& ask) const {
   Answer answer = ask(*busy_);
   if (!answer.has_value() || answer->source == CostSource::kRoofline) return answer;
-  if (const Answer alone = ask(*alone_)) answer->alone = alone->time;
+  const Answer alone = ask(*alone_);
+  if (!alone.has_value()) return answer;
+  answer->alone = alone->time;
+  if (alone->source == CostSource::kUnsteady)
+    answer->source = std::max(answer->source, alone->source);
   return answer;
 }
 

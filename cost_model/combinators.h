@@ -52,7 +52,7 @@ class Scaled : public CostModel {
 };
 
 // The answers of one model, with TaskCost::alone from another where the first one's are not mere
-// roofline and the second knows.
+// roofline and the second knows. Where either was measured unsteadily, the answer is unsteady.
 class BusyAndAlone : public CostModel {
  public:
   BusyAndAlone(std::unique_ptr<CostModel> busy, std::unique_ptr<CostModel> alone);

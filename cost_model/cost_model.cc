@@ -11,6 +11,8 @@ absl::string_view Name(CostSource source) {
   switch (source) {
     case CostSource::kMeasured:
       return "measured";
+    case CostSource::kUnsteady:
+      return "unsteady";
     case CostSource::kInterpolated:
       return "interpolated";
     case CostSource::kRoofline:

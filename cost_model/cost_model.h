@@ -15,11 +15,12 @@ struct Collective;  // graph/collective/collective.h
 
 // Where a duration comes from, best first. Sums and maxima of costs take the worst.
 enum class CostSource : uint8_t {
-  kMeasured,      // this very task was timed on this device
+  kMeasured,      // this very task was timed on this device, and its timings agree
+  kUnsteady,      // it was timed, but timings are few or far apart (SteadinessOf)
   kInterpolated,  // from timings of the same kernel at other sizes, or a fit to timings
   kRoofline,      // from arithmetic, bytes and the machine's figures
 };
-absl::string_view Name(CostSource source);  // "measured", "interpolated", "roofline"
+absl::string_view Name(CostSource source);  // "measured", "unsteady", ..
 
 // How long a task takes when nothing else disturbs it. At least 1 ns, also for tasks that do
 // nothing: the total order of a schedule rests on that.

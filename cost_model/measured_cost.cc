@@ -10,8 +10,9 @@ namespace {
 
 std::optional<TaskCost> CostOf(const Timing* timing) {
   if (timing == nullptr) return std::nullopt;
-  return TaskCost{Nanos(std::max<int64_t>(1, timing->median_ns)), CostSource::kMeasured,
-                  timing->spread};
+  const bool steady = SteadinessOf(*timing) == Steadiness::kSteady;
+  return TaskCost{Nanos(std::max<int64_t>(1, timing->median_ns)),
+                  steady ? CostSource::kMeasured : CostSource::kUnsteady, timing->spread};
 }
 
 }  // namespace

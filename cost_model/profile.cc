@@ -1,6 +1,7 @@
 #include "cost_model/profile.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <map>
 #include <tuple>
@@ -193,8 +194,25 @@ Timing TimingOf(std::span<const int64_t> samples_ns, int64_t scratch_bytes) {
   const int64_t median = Median({samples_ns.begin(), samples_ns.end()});
   std::vector<int64_t> deviations;
   for (int64_t sample : samples_ns) deviations.push_back(std::abs(sample - median));
-  return {median, static_cast<double>(Median(std::move(deviations))) / static_cast<double>(median),
-          scratch_bytes};
+  std::vector<int64_t> sorted(samples_ns.begin(), samples_ns.end());
+  std::sort(sorted.begin(), sorted.end());
+  // Ranks of the binomial distribution's 2.5 %, as its normal approximation has them.
+  const auto count = static_cast<double>(sorted.size());
+  const auto low = static_cast<size_t>(std::max(0.0, (count - 1.96 * std::sqrt(count)) / 2));
+  return {
+      .median_ns = median,
+      .spread = static_cast<double>(Median(std::move(deviations))) / static_cast<double>(median),
+      .scratch_bytes = scratch_bytes,
+      .low_ns = sorted[low],
+      .high_ns = sorted[sorted.size() - 1 - low],
+      .samples = static_cast<int64_t>(sorted.size())};
+}
+
+Steadiness SteadinessOf(const Timing& timing) {
+  constexpr int64_t kLeastSamples = 3, kClock = 1000;
+  if (timing.samples < kLeastSamples) return Steadiness::kUnknown;
+  const bool close = timing.high_ns - timing.low_ns <= std::max(kClock, timing.median_ns / 4);
+  return close ? Steadiness::kSteady : Steadiness::kUnsteady;
 }
 
 Profile::Profile(DeviceFingerprint device, std::span<const ProfileRecord> records)

@@ -63,11 +63,12 @@ struct ProfileRecord {
   int64_t scratch_bytes = 0;        // what the kernel asked for besides its operands
   int64_t measured_at = 0;          // seconds since 1970
   std::string program;              // version of the program and the backend
+  int64_t repeats = 0;  // times that it was measured again because its samples were far apart
 
   friend bool operator==(const ProfileRecord& a, const ProfileRecord& b) {
     return a.kind == b.kind && a.signature == b.signature && a.samples_ns == b.samples_ns &&
            a.scratch_bytes == b.scratch_bytes && a.measured_at == b.measured_at &&
-           a.program == b.program;
+           a.program == b.program && a.repeats == b.repeats;
   }
 };
 
@@ -95,10 +96,21 @@ struct Timing {
   int64_t median_ns = 1;
   double spread = 0;
   int64_t scratch_bytes = 0;
+  // Samples between which the median of all that might be taken lies: with about 95 %, of fewer
+  // than six the smallest and the largest. By their ranks, so that neither outliers nor the form of
+  // the distribution matter; of two equally frequent times they are one and the other.
+  int64_t low_ns = 1, high_ns = 1;
+  int64_t samples = 0;
 
   friend bool operator==(const Timing&, const Timing&) = default;
 };
 Timing TimingOf(std::span<const int64_t> samples_ns, int64_t scratch_bytes = 0);
+
+// Whether a median can be believed. Unknown: fewer than three samples. Steady: low and high are at
+// most a quarter of the median apart (it is known to an eighth up and down), or a microsecond,
+// which is what looking at the clock and waking cost.
+enum class Steadiness : uint8_t { kUnknown, kSteady, kUnsteady };
+Steadiness SteadinessOf(const Timing& timing);
 
 // A record as interpolation sees it.
 struct ProfilePoint {

@@ -10,7 +10,8 @@ namespace partita {
 namespace {
 
 constexpr int64_t kApplicationId = 0x50746174;  // "Ptat": PRAGMA application_id
-constexpr int64_t kFormatVersion = 1;           // PRAGMA user_version
+constexpr int64_t kFormatVersion = 2;           // PRAGMA user_version
+constexpr int64_t kOldestVersion = 1;           // without low_ns, high_ns and repeats
 constexpr int64_t kLongestNanos = int64_t{1} << 50;
 
 constexpr char kSchema[] = R"(
@@ -35,7 +36,18 @@ constexpr char kSchema[] = R"(
     scratch_bytes INTEGER NOT NULL,
     measured_at INTEGER NOT NULL,      -- seconds since 1970
     program TEXT NOT NULL,
+    low_ns INTEGER,                    -- what the median is known to be above and below, for people;
+    high_ns INTEGER,                   --   far apart: the record is unsteady
+    repeats INTEGER NOT NULL DEFAULT 0,  -- times measured again because these were far apart
     PRIMARY KEY (device, signature)) WITHOUT ROWID;
+)";
+
+// Of a file of format 1. Its samples tell how far apart they are.
+constexpr char kFromFormat1[] = R"(
+  ALTER TABLE record ADD COLUMN low_ns INTEGER;
+  ALTER TABLE record ADD COLUMN high_ns INTEGER;
+  ALTER TABLE record ADD COLUMN repeats INTEGER NOT NULL DEFAULT 0;
+  PRAGMA user_version = 2;
 )";
 
 // Made when the first is added: files without it are of the same format.
@@ -67,7 +79,8 @@ absl::Status CheckRow(const ProfileRecord& record) {
   RETURN_IF_ERROR(CheckSamples(record));
   const bool sound = static_cast<int>(record.kind) <= static_cast<int>(RecordKind::kStep) &&
                      record.work.multiply_adds >= 0 && record.work.other >= 0 &&
-                     record.bytes >= 0 && record.run >= 0 && record.scratch_bytes >= 0;
+                     record.bytes >= 0 && record.run >= 0 && record.scratch_bytes >= 0 &&
+                     record.repeats >= 0;
   if (sound) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("the record of '", record.signature, "' has a negative size or no known kind"));
@@ -128,6 +141,9 @@ absl::Status InsertRow(SqliteStatement& insert, int64_t device, const ProfileRec
   insert.Bind(13, record.scratch_bytes);
   insert.Bind(14, record.measured_at);
   insert.Bind(15, record.program);
+  insert.Bind(16, timing.low_ns);
+  insert.Bind(17, timing.high_ns);
+  insert.Bind(18, record.repeats);
   return insert.Run();
 }
 
@@ -137,22 +153,26 @@ absl::Status InsertRows(const SqliteFile& file, int64_t device,
                    file.Prepare("INSERT OR REPLACE INTO record (device, signature, kind, family, "
                                 "variant, multiply_adds, other_operations, bytes, run, "
                                 "samples_ns, median_ns, spread, scratch_bytes, measured_at, "
-                                "program) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"));
+                                "program, low_ns, high_ns, repeats) VALUES (?, ?, ?, ?, ?, ?, ?, "
+                                "?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"));
   for (const ProfileRecord& record : records) RETURN_IF_ERROR(InsertRow(insert, device, record));
   return absl::OkStatus();
 }
 
-// None where there is no such record.
-absl::StatusOr<std::vector<int64_t>> SamplesOf(const SqliteFile& file, int64_t device,
-                                               absl::string_view signature) {
+// Puts the samples that are there, if any, before those of the record, and adds their repeats.
+absl::Status AddToOlder(const SqliteFile& file, int64_t device, ProfileRecord& record) {
   ASSIGN_OR_RETURN(
       SqliteStatement find,
-      file.Prepare("SELECT samples_ns FROM record WHERE device = ? AND signature = ?"));
+      file.Prepare("SELECT samples_ns, repeats FROM record WHERE device = ? AND signature = ?"));
   find.Bind(1, device);
-  find.Bind(2, signature);
+  find.Bind(2, record.signature);
   ASSIGN_OR_RETURN(const bool found, find.Step());
-  if (!found) return std::vector<int64_t>();
-  return find.Numbers(0);
+  if (!found) return absl::OkStatus();
+  ASSIGN_OR_RETURN(std::vector<int64_t> samples, find.Numbers(0));
+  samples.insert(samples.end(), record.samples_ns.begin(), record.samples_ns.end());
+  record.samples_ns = std::move(samples);
+  record.repeats += find.Integer(1);
+  return absl::OkStatus();
 }
 
 absl::StatusOr<ProfileRecord> ReadRow(const SqliteStatement& row) {
@@ -167,6 +187,7 @@ absl::StatusOr<ProfileRecord> ReadRow(const SqliteStatement& row) {
   record.scratch_bytes = row.Integer(9);
   record.measured_at = row.Integer(10);
   record.program = row.Text(11);
+  record.repeats = row.Integer(12);
   RETURN_IF_ERROR(CheckRow(record));
   return record;
 }
@@ -198,20 +219,31 @@ absl::StatusOr<ProfileDb> ProfileDb::Open(const std::string& path, Mode mode) {
     RETURN_IF_ERROR(transaction.Commit());
   }
   RETURN_IF_ERROR(db.CheckFormat());
+  if (mode != Mode::kRead) RETURN_IF_ERROR(db.Modernise());
   return db;
 }
 
-absl::Status ProfileDb::CheckFormat() const {
+absl::Status ProfileDb::Modernise() {
+  if (version_ == kFormatVersion) return absl::OkStatus();
+  ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(file_));
+  // Another process may have done it meanwhile.
+  ASSIGN_OR_RETURN(version_, file_.Integer("PRAGMA user_version"));
+  if (version_ != kFormatVersion) RETURN_IF_ERROR(file_.Execute(kFromFormat1));
+  version_ = kFormatVersion;
+  return transaction.Commit();
+}
+
+absl::Status ProfileDb::CheckFormat() {
   ASSIGN_OR_RETURN(const int64_t id, file_.Integer("PRAGMA application_id"));
-  ASSIGN_OR_RETURN(const int64_t version, file_.Integer("PRAGMA user_version"));
+  ASSIGN_OR_RETURN(version_, file_.Integer("PRAGMA user_version"));
   if (id != kApplicationId) {
     return absl::InvalidArgumentError(absl::StrCat(
         "'", path(), "': is a database, but not a profile database: name another file"));
   }
-  if (version != kFormatVersion) {
-    return absl::InvalidArgumentError(absl::StrCat("'", path(), "': is of format ", version,
-                                                   "; this program reads format ", kFormatVersion,
-                                                   ": profile into another file"));
+  if (version_ < kOldestVersion || version_ > kFormatVersion) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("'", path(), "': is of format ", version_, "; this program reads formats ",
+                     kOldestVersion, " to ", kFormatVersion, ": profile into another file"));
   }
   ASSIGN_OR_RETURN(SqliteStatement check, file_.Prepare("PRAGMA quick_check(1)"));
   ASSIGN_OR_RETURN(const bool row, check.Step());
@@ -236,11 +268,10 @@ absl::Status ProfileDb::AddSamples(const DeviceFingerprint& device,
   ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(file_));
   ASSIGN_OR_RETURN(const int64_t row, DeviceRow(file_, device));
   for (ProfileRecord record : records) {
-    ASSIGN_OR_RETURN(std::vector<int64_t> samples, SamplesOf(file_, row, record.signature));
-    samples.insert(samples.end(), record.samples_ns.begin(), record.samples_ns.end());
+    RETURN_IF_ERROR(AddToOlder(file_, row, record));
+    std::vector<int64_t>& samples = record.samples_ns;
     const size_t left_out = samples.size() - std::min(samples.size(), most);
-    record.samples_ns.assign(samples.begin() + static_cast<std::ptrdiff_t>(left_out),
-                             samples.end());
+    samples.erase(samples.begin(), samples.begin() + static_cast<std::ptrdiff_t>(left_out));
     RETURN_IF_ERROR(CheckRow(record));
     RETURN_IF_ERROR(InsertRows(file_, row, std::span(&record, 1)));
   }
@@ -298,7 +329,8 @@ absl::StatusOr<std::vector<ProfileRecord>> ProfileDb::Records(
       PrepareFor(file_,
                  absl::StrCat("SELECT signature, kind, family, variant, multiply_adds, "
                               "other_operations, bytes, run, samples_ns, scratch_bytes, "
-                              "measured_at, program FROM record",
+                              "measured_at, program, ",
+                              version_ == kFormatVersion ? "repeats" : "0", " FROM record",
                               kWhereDevice, " ORDER BY signature"),
                  device));
   std::vector<ProfileRecord> records;

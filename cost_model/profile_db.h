@@ -15,7 +15,8 @@ namespace partita {
 
 // Measured records in a file (SQLite), keyed by (signature, device); what a signature does not say
 // of a product's precision is float32 (see RecordOf). Several processes may read and write it; one
-// object is for one thread.
+// object is for one thread. Files of the format before are read as they are, and made files of this
+// one when they are opened for writing.
 //
 // Errors: a file that is no such database, is damaged or of another version of the format ->
 // InvalidArgument; absent -> NotFound; not writable -> PermissionDenied; locked -> Unavailable.
@@ -30,7 +31,7 @@ class ProfileDb {
   // file cannot be written) none. InvalidArgument: a record without samples or with one below 1 ns.
   absl::Status Insert(const DeviceFingerprint& device, std::span<const ProfileRecord> records);
   // The same, but a record that is there already keeps its samples: the new ones come behind them,
-  // and of all of them the `most` latest are kept. Precondition: most > 0.
+  // and of all of them the `most` latest are kept; repeats add up. Precondition: most > 0.
   absl::Status AddSamples(const DeviceFingerprint& device, std::span<const ProfileRecord> records,
                           size_t most);
 
@@ -63,10 +64,12 @@ class ProfileDb {
 
  private:
   explicit ProfileDb(SqliteFile file) : file_(std::move(file)) {}
-  absl::Status CheckFormat() const;
+  absl::Status CheckFormat();
+  absl::Status Modernise();
   absl::StatusOr<Profile> LoadExactly(const DeviceFingerprint& device) const;
 
   SqliteFile file_;
+  int64_t version_ = 0;  // of the format
 };
 
 }  // namespace partita

@@ -97,6 +97,7 @@ SourceCounts CountSources(const std::vector<TaskCost>& costs) {
   SourceCounts counts;
   for (const TaskCost& cost : costs) {
     counts.measured += cost.source == CostSource::kMeasured;
+    counts.unsteady += cost.source == CostSource::kUnsteady;
     counts.interpolated += cost.source == CostSource::kInterpolated;
     counts.roofline += cost.source == CostSource::kRoofline;
   }

@@ -21,7 +21,7 @@ std::vector<Nanos> DurationsOf(const std::vector<TaskCost>& costs);
 
 // How many prices rest on what.
 struct SourceCounts {
-  int64_t measured = 0, interpolated = 0, roofline = 0;
+  int64_t measured = 0, interpolated = 0, roofline = 0, unsteady = 0;
   friend bool operator==(const SourceCounts&, const SourceCounts&) = default;
 };
 SourceCounts CountSources(const std::vector<TaskCost>& costs);

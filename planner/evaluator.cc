@@ -196,7 +196,7 @@ Prediction PredictionOf(const Evaluation& evaluation) {
   return {.time = evaluation.time,
           .peak = evaluation.peak,
           .received = evaluation.received,
-          .measured = evaluation.sources.measured,
+          .measured = evaluation.sources.measured + evaluation.sources.unsteady,
           .interpolated = evaluation.sources.interpolated,
           .roofline = evaluation.sources.roofline};
 }

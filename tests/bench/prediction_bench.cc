@@ -129,6 +129,7 @@ absl::Status Profile(const Bench& bench, const std::vector<Row>& rows, bool agai
   profiling.seconds = bench.request.profile_seconds;
   if (again) {
     profiling.add_samples = true;
+    profiling.most_repeats = 0;  // the next round does
     profiling.samples = profiling.samples_per_pass;
     profiling.most_samples =
         bench.rounds * profiling.samples_per_pass * priced.machine->topology.size();
@@ -196,9 +197,9 @@ absl::Status RunModel(const BenchFlags& flags, const std::string& name, int devi
   RETURN_IF_ERROR(Predict(bench, own));
   for (Row& row : own) {
     const SourceCounts& sources = row.outcome.step.evaluation.sources;
-    absl::PrintF("%-12s %d  %-20s %10.3f %10.3f  %+6.1f %%   %d/%d/%d\n", row.model, row.devices,
+    absl::PrintF("%-12s %d  %-20s %10.3f %10.3f  %+6.1f %%   %d/%d/%d/%d\n", row.model, row.devices,
                  row.name, row.predicted_ms(), row.measured_ms(), 100 * row.error(),
-                 sources.measured, sources.interpolated, sources.roofline);
+                 sources.measured, sources.unsteady, sources.interpolated, sources.roofline);
     std::fflush(stdout);
     if (flags.explain > 0) RETURN_IF_ERROR(Explain(model.graph, row, flags));
     rows.push_back(std::move(row));

@@ -232,7 +232,7 @@ TEST(MeasuredTest, TransfersBetweenClassesAreNotThoseWithinOne) {
 
 ProfileRecord Timed(const KernelSignature& signature, int64_t nanos) {
   ProfileRecord record = RecordOf(signature);
-  record.samples_ns = {nanos};
+  record.samples_ns = {nanos, nanos, nanos};
   return record;
 }
 

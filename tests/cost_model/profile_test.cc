@@ -69,7 +69,7 @@ std::vector<ProfileRecord> SomeRecords() {
 
 TEST(TimingTest, MedianAndDeviation) {
   const int64_t odd[] = {30, 10, 20};
-  EXPECT_EQ(TimingOf(odd, 5), (Timing{20, 0.5, 5}));
+  EXPECT_EQ(TimingOf(odd, 5), (Timing{20, 0.5, 5, 10, 30, 3}));
   const int64_t even[] = {11, 10, 1000, 20};
   EXPECT_EQ(TimingOf(even).median_ns, 15);
 }
@@ -139,7 +139,7 @@ TEST_F(ProfileDbTest, RecordsComeBackAsTheyWere) {
   }
   const Profile profile = db.Load(kHere).value();
   ASSERT_NE(profile.Find(ConvForward(8)), nullptr);
-  EXPECT_EQ(*profile.Find(ConvForward(8)), (Timing{20, 0.5, 77}));
+  EXPECT_EQ(*profile.Find(ConvForward(8)), (Timing{20, 0.5, 77, 10, 30, 3}));
   EXPECT_EQ(profile.Find(ConvForward(9)), nullptr);
 }
 
@@ -181,6 +181,39 @@ TEST_F(ProfileDbTest, AddedSamplesComeBehindThoseThatAreThere) {
   EXPECT_EQ(add({400, 0}).code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(db.Records(kHere)->at(0).samples_ns.back(), 300);
   EXPECT_EQ(db.Records(kElsewhere)->at(0).samples_ns, (std::vector<int64_t>{9}));
+}
+
+// What a program made that knew neither bounds nor repeats.
+constexpr char kToFormat1[] =
+    "ALTER TABLE record DROP COLUMN low_ns; ALTER TABLE record DROP COLUMN high_ns;"
+    "ALTER TABLE record DROP COLUMN repeats; PRAGMA user_version = 1";
+
+TEST_F(ProfileDbTest, FilesOfTheFormatBeforeAreReadAndMadeFilesOfThisOne) {
+  const std::vector<ProfileRecord> records = SomeRecords();
+  ASSERT_TRUE(Create().Insert(kHere, records).ok());
+  ChangeFile(kToFormat1);
+  {
+    const ProfileDb old = ProfileDb::Open(path_, ProfileDb::Mode::kRead).value();
+    EXPECT_THAT(old.Records(kHere).value(), ::testing::UnorderedElementsAreArray(records));
+    EXPECT_EQ(old.Load(kHere)->Find(ConvForward(8))->high_ns, 30) << "samples tell";
+  }
+  std::filesystem::permissions(path_, std::filesystem::perms::owner_read);
+  EXPECT_EQ(ProfileDb::Open(path_, ProfileDb::Mode::kRead)->Records(kHere)->size(), 4u);
+  std::filesystem::permissions(path_, std::filesystem::perms::owner_all);
+  ProfileRecord again = Sampled(RecordOf(ConvForward(8)), {40});
+  again.repeats = 1;
+  {
+    ProfileDb db = ProfileDb::Open(path_, ProfileDb::Mode::kWrite).value();
+    EXPECT_THAT(db.Records(kHere).value(), ::testing::UnorderedElementsAreArray(records));
+    ASSERT_TRUE(db.AddSamples(kHere, std::span(&again, 1), 64).ok());
+    ASSERT_TRUE(db.AddSamples(kHere, std::span(&again, 1), 64).ok());
+  }
+  const std::vector<ProfileRecord> after = Create().Records(kHere).value();
+  for (const ProfileRecord& record : after) {
+    EXPECT_EQ(record.repeats, record.signature == again.signature ? 2 : 0);
+  }
+  ChangeFile("UPDATE record SET repeats = -1");
+  EXPECT_EQ(Create().Records(kHere).status().code(), absl::StatusCode::kInvalidArgument);
 }
 
 TEST_F(ProfileDbTest, ABadRecordAddsNothing) {

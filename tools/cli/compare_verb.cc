@@ -69,6 +69,7 @@ class CompareRun {
                      SearchOnMachine(flags_.machine, model_.graph, RequestOf(flags_.search, ""),
                                      flags_.profile_time, stages_));
     priced_ = std::move(search.priced);
+    disturbance_ = search.disturbance;
     const Evaluator evaluator = EvaluatorOn(priced_, model_.graph);
     RETURN_IF_ERROR(AddRows(evaluator, std::move(search.outcome)));
     RETURN_IF_ERROR(stopped_);
@@ -239,6 +240,7 @@ class CompareRun {
            {"communication_bytes_per_device", MeanReceived(e).value()},
            {"peak_bytes_per_device", LargestPeak(e).value()},
            {"measured_share", row.shares.measured},
+           {"unsteady_share", row.shares.unsteady},
            {"interpolated_share", row.shares.interpolated},
            {"equal_to_serial", row.equal.has_value() ? Json(*row.equal) : Json(nullptr)}});
       if (row.equal.has_value() && !*row.equal) answer.exit_code = 1;
@@ -255,8 +257,10 @@ class CompareRun {
     answer.text = TableText(table, 1) + declined;
     for (const std::string& note : notes_) absl::StrAppend(&answer.text, "note: ", note, "\n");
     absl::StrAppend(&answer.text,
-                    "sure: the part of a plan's time that is priced by measurement\n");
+                    "sure: the part of a plan's time that is priced by steady measurements, whose "
+                    "median is known to an eighth\n");
     AddMachineNotes(priced_, answer);
+    AddWarnings(disturbance_, answer);
     return answer;
   }
 
@@ -265,6 +269,7 @@ class CompareRun {
   absl::Status stopped_;
   TrainingModel model_;
   PricedMachine priced_;
+  Disturbance disturbance_;  // while it was profiled
   std::vector<Row> rows_;
   std::vector<std::string> notes_;
 };

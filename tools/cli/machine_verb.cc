@@ -63,6 +63,7 @@ absl::StatusOr<Answer> RunDiscover(const MachineFlags& flags) {
   RETURN_IF_ERROR(WriteFileAtomically(path, MeasuredMachineText(measured)));
   absl::StrAppend(&answer.text, "written: ", path, "\n");
   answer.json["written"] = path;
+  AddWarnings(measured.disturbance, answer);
   return answer;
 }
 

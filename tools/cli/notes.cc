@@ -1,5 +1,7 @@
 #include "tools/cli/notes.h"
 
+#include <iostream>
+
 #include "absl/strings/str_cat.h"
 #include "tools/workflow/machine_notes.h"
 
@@ -12,11 +14,20 @@ void AddCoreSharing(const DeviceTopology& topology, Answer& answer) {
                                     : Json{{"devices", sharing.devices}, {"cores", sharing.cores}};
 }
 
+void AddWarnings(const Disturbance& disturbance, Answer& answer) {
+  answer.json["warnings"] = Json::array();
+  for (const std::string& warning : WarningsOf(disturbance)) {
+    answer.json["warnings"].push_back(warning);
+    std::cerr << "warning: " << warning << "\n";
+  }
+}
+
 void AddMachineNotes(const PricedMachine& priced, Answer& answer) {
   AddCoreSharing(priced.machine->topology, answer);
-  answer.json["notes"] = Json::array();
+  Json& notes = answer.json["notes"];
+  if (!notes.is_array()) notes = Json::array();
   for (const std::string& note : NotesOn(priced)) {
-    answer.json["notes"].push_back(note);
+    notes.push_back(note);
     absl::StrAppend(&answer.text, "note: ", note, "\n");
   }
 }

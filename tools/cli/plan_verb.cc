@@ -121,10 +121,12 @@ void Describe(const PricedMachine& priced, const TrainingModel& model, const Pla
                  {"time_limit_reached", outcome.search.interrupted && !g_interrupted.load()},
                  {"tasks",
                   {{"measured", e.sources.measured},
+                   {"unsteady", e.sources.unsteady},
                    {"interpolated", e.sources.interpolated},
                    {"roofline", e.sources.roofline}}},
                  {"time_shares",
                   {{"measured", shares.measured},
+                   {"unsteady", shares.unsteady},
                    {"interpolated", shares.interpolated},
                    {"roofline", shares.roofline}}}};
   AddMachineNotes(priced, answer);
@@ -136,8 +138,9 @@ void Describe(const PricedMachine& priced, const TrainingModel& model, const Pla
                           TimeText(*outcome.baseline));
   }
   absl::StrAppend(&text, "; of its tasks ", e.sources.measured, " are priced by measurement, ",
-                  e.sources.interpolated, " by interpolation, ", e.sources.roofline,
-                  " by roofline (of its time ", ToString(shares), ")\n");
+                  e.sources.unsteady, " by unsteady measurement, ", e.sources.interpolated,
+                  " by interpolation, ", e.sources.roofline, " by roofline (of its time ",
+                  ToString(shares), ")\n");
   Bytes received, peak;
   for (Bytes b : e.received) received += b;
   for (Bytes b : e.peak) peak = std::max(peak, b);
@@ -176,6 +179,7 @@ absl::StatusOr<Answer> RunPlan(const PlanFlags& flags, Stages* stages) {
     absl::StrAppend(&answer.text, "note: ", note, "\n");
   Describe(priced, model, outcome, answer);
   DescribePlace(path, place, priced, answer);
+  AddWarnings(search.disturbance, answer);
   return answer;
 }
 

@@ -37,12 +37,21 @@ absl::StatusOr<Answer> RunProfile(const ProfileFlags& flags) {
   Answer answer;
   answer.json = {{"profile", request.profile},  {"precision", RowOf(priced.precision).name},
                  {"wanted", result.wanted},     {"known", result.known},
-                 {"measured", result.measured}, {"complete", result.complete}};
+                 {"measured", result.measured}, {"repeated", result.repeated},
+                 {"unsteady", result.unsteady}, {"complete", result.complete}};
   answer.text =
       absl::StrCat(result.wanted, " kernels and moves that a search may ask for: ", result.known,
                    " known before, ", result.measured, " measured into ", request.profile,
                    result.complete ? "\n" : "; not complete: run it again to go on\n");
+  if (result.unsteady > 0) {
+    absl::StrAppend(
+        &answer.text, result.unsteady,
+        " are unsteady: their timings are few or far apart, and prices that rest on them "
+        "are not sure\n");
+  }
   AddMachineNotes(priced, answer);
+  EndProgress();
+  AddWarnings(result.disturbance, answer);
   return answer;
 }
 

@@ -249,6 +249,7 @@ absl::StatusOr<Machine> WithHostCopies(Machine machine, std::span<const HostCopy
 
 absl::StatusOr<MeasuredMachine> MeasureMachine(const MachineMeasurementRequest& request) {
   MeasuredMachine measured;
+  DisturbanceWatch watch;
   ASSIGN_OR_RETURN(measured.machine, MachineToMeasure(request));
   const DeviceTopology topology = measured.machine.topology;
   ASSIGN_OR_RETURN(const auto placed, DevicesOf(topology));
@@ -258,6 +259,7 @@ absl::StatusOr<MeasuredMachine> MeasureMachine(const MachineMeasurementRequest& 
     RETURN_IF_ERROR(
         ClassMeasurement(topology.device(ids[0]).device_class, std::move(devices), measured).Run());
   }
+  measured.disturbance = watch.SoFar();
   measured.method = absl::StrCat(kMethod, request.gpus.has_value() ? kGpuMethod : "");
   return measured;
 }

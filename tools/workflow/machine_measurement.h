@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "cost_model/machine.h"
 #include "graph/collective/bandwidth.h"
+#include "runtime/profiler/disturbance.h"
 #include "runtime/profiler/host_copy_profiler.h"
 #include "runtime/profiler/kernel_profiler.h"
 
@@ -27,6 +28,7 @@ struct MeasuredMachine {
   std::string method;  // lines that say of each figure how it was found, for people
   std::vector<MeasuredCollective> collectives;
   std::vector<HostCopy> host_copies;  // of the first GPU, if there is one
+  Disturbance disturbance;            // what others did meanwhile
 };
 
 struct MachineMeasurementRequest {

@@ -51,6 +51,7 @@ absl::StatusOr<MeasuredSearch> SearchAndMeasure(const Graph& graph,
     ASSIGN_OR_RETURN(const ProfilingResult first,
                      ProfileForSearch(graph, search.priced, profiling));
     search.measured += first.measured;
+    search.disturbance += first.disturbance;
     if (first.measured > 0) {
       ASSIGN_OR_RETURN(search.priced, PriceMachine(request.machine));
     }
@@ -75,7 +76,8 @@ absl::StatusOr<MeasuredSearch> SearchAndMeasure(const Graph& graph,
         const ProfilingResult more,
         ProfileSignatures(SignaturesOf(search.outcome.step.tasks), search.priced, profiling));
     search.measured += more.measured;
-    search.complete = more.known == more.wanted;
+    search.disturbance += more.disturbance;
+    search.complete = more.known + more.repeated == more.wanted;
     if (more.measured == 0) return search;
     ASSIGN_OR_RETURN(search.priced, PriceMachine(request.machine));
   }

@@ -238,6 +238,7 @@ absl::StatusOr<ProfilingResult> ProfileSignatures(const WantedSignatures& wanted
   ASSIGN_OR_RETURN(ProfileDb db, ProfileDb::Open(request.profile, ProfileDb::Mode::kCreate));
   const auto begin = std::chrono::steady_clock::now();
   const auto classes = DevicesByClass(priced.machine->topology);
+  DisturbanceWatch watch;
   ProfilingResult all{.complete = true};
   std::vector<DeviceFingerprint> fingerprints;
   for (const auto& devices : classes) fingerprints.push_back(priced.FingerprintOf(devices[0]));
@@ -253,8 +254,11 @@ absl::StatusOr<ProfilingResult> ProfileSignatures(const WantedSignatures& wanted
     all.wanted += one.wanted;
     all.known += one.known;
     all.measured += one.measured;
+    all.repeated += one.repeated;
+    all.unsteady += one.unsteady;
     all.complete = all.complete && one.complete;
   }
+  if (all.measured > 0) all.disturbance = watch.SoFar();
   return all;
 }
 

@@ -2,13 +2,16 @@
 
 #include <atomic>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 
 #include "absl/status/statusor.h"
 #include "graph/graph.h"
 #include "graph/task/task_graph.h"
+#include "runtime/profiler/disturbance.h"
 #include "runtime/profiler/kernel_profiler.h"
+#include "runtime/profiler/link_profiler.h"
 #include "tools/workflow/priced_machine.h"
 
 namespace partita {
@@ -25,16 +28,28 @@ struct ProfilingRequest {
   // Tasks that are known are measured again, and their samples added to what is there.
   bool add_samples = false;
   int most_samples = 64;  // kept of one task, the latest ones
+  // Tasks whose samples are far apart (SteadinessOf) are measured again, with as many samples each
+  // time, while there is time and at most so often; after that they are known, and unsteady.
+  int most_repeats = 2;
+  // Profilers of devices; empty: KernelProfiler::Open, and LinkProfiler::Open with the communicator
+  // that suits them.
+  std::function<absl::StatusOr<std::unique_ptr<KernelProfiler>>(std::span<const PlacedDevice>)>
+      open_kernels;
+  std::function<absl::StatusOr<std::unique_ptr<LinkProfiler>>(std::span<const PlacedDevice>)>
+      open_links;
   const std::atomic<bool>* stop = nullptr;
   // `done` grows from what is known to `wanted`; in every pass by a pass's part of a task.
   std::function<void(int64_t done, int64_t wanted, const std::string& what)> progress;
 };
 
 struct ProfilingResult {
-  int64_t wanted = 0;     // different tasks: kernels, moves, communication, steps as such
-  int64_t known = 0;      // measured before, and not now
-  int64_t measured = 0;   // measured now, in one pass at least
-  bool complete = false;  // there was time for all of them: known + measured == wanted
+  int64_t wanted = 0;       // different tasks: kernels, moves, communication, steps as such
+  int64_t known = 0;        // measured before, and not now
+  int64_t measured = 0;     // measured now, in one pass at least
+  int64_t repeated = 0;     // known, but to be measured again as their samples are far apart
+  int64_t unsteady = 0;     // known or measured, and their samples are far apart or few
+  bool complete = false;    // there was time for all of them: known + measured == wanted
+  Disturbance disturbance;  // what others did meanwhile
 };
 
 // What a search over the graph on the machine asks for: tasks of the experts and of every single
@@ -54,12 +69,12 @@ WantedSignatures SignaturesOfSearch(const Graph& graph, const PricedMachine& pri
 WantedSignatures SignaturesOf(std::span<const TaskGraph* const> graphs);
 WantedSignatures SignaturesOf(const TaskGraph& tasks);
 
-// Measures what the profile database lacks on this host (with `add_samples`: what is wanted,
-// lacking or not): what a step costs as such, communication (of the machine at several sizes and
-// groups, then what is wanted), kernels and moves; with all devices of a class busy, and with the
-// others idle; one class after the other. One pass after the other: the first reaches as many tasks
-// as there is time for, and what each has found so far is in the database. Then call PriceMachine
-// again. FailedPrecondition if the database is another device's.
+// Measures what the profile database lacks on this host, and again what is unsteady in it (with
+// `add_samples`: what is wanted, lacking or not): what a step costs as such, communication (of the
+// machine at several sizes and groups, then what is wanted), kernels and moves; with all devices of
+// a class busy, and with the others idle; one class after the other. One pass after the other: the
+// first reaches as many tasks as there is time for, and what each has found so far is in the
+// database. Then call PriceMachine again. FailedPrecondition if the database is another device's.
 absl::StatusOr<ProfilingResult> ProfileSignatures(const WantedSignatures& wanted,
                                                   const PricedMachine& priced,
                                                   const ProfilingRequest& request);

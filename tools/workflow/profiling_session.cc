@@ -119,11 +119,29 @@ ProfilingSession::ProfilingSession(ProfileDb& db, const PricedMachine& priced,
 
 absl::StatusOr<ProfilingResult> ProfilingSession::Measure(const WantedSignatures& wanted) {
   ASSIGN_OR_RETURN(known_, db_.Signatures(fingerprint_));
+  ASSIGN_OR_RETURN(doubtful_, FindDoubtful());
   ListLinks(wanted.communication);
   ListKernels(wanted);
+  RETURN_IF_ERROR(MeasureInPasses(wanted.footprint));
+  repeats_ = true;
+  for (int k = 0; k < request_.most_repeats && !IsOver(request_.seconds); ++k) {
+    RETURN_IF_ERROR(KeepDoubtful());
+    if (links_.empty() && batches_.empty()) break;
+    RETURN_IF_ERROR(MeasureInPasses(wanted.footprint));
+  }
+  ASSIGN_OR_RETURN(const Doubtful doubtful, FindDoubtful());
+  for (const std::string& signature : listed_) {
+    result_.unsteady += doubtful.all.contains(signature) ? 1 : 0;
+  }
+  result_.complete = wanted.complete && result_.known + result_.measured == result_.wanted;
+  return result_;
+}
+
+absl::Status ProfilingSession::MeasureInPasses(int64_t footprint) {
   for (int pass = 0; pass < passes_ && !IsOver(request_.seconds); ++pass) {
+    is_last_pass_ = pass + 1 == passes_;
     ProfilerOptions options;
-    options.footprint = wanted.footprint;
+    options.footprint = footprint;
     options.samples =
         std::min(request_.samples_per_pass, request_.samples - pass * request_.samples_per_pass);
     // A pass's part of the time that slow tasks get.
@@ -132,16 +150,42 @@ absl::StatusOr<ProfilingResult> ProfilingSession::Measure(const WantedSignatures
     RETURN_IF_ERROR(MeasureLinks(options));
     RETURN_IF_ERROR(MeasureKernels(options));
   }
-  result_.complete = wanted.complete && result_.known + result_.measured == result_.wanted;
-  return result_;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<ProfilingSession::Doubtful> ProfilingSession::FindDoubtful() const {
+  Doubtful doubtful;
+  for (const DeviceFingerprint& device : {fingerprint_, AloneFingerprint(fingerprint_)}) {
+    ASSIGN_OR_RETURN(const std::vector<ProfileRecord> records, db_.Records(device));
+    for (const ProfileRecord& record : records) {
+      if (SteadinessOf(TimingOf(record.samples_ns)) == Steadiness::kSteady) continue;
+      doubtful.all.insert(record.signature);
+      if (record.repeats < request_.most_repeats) doubtful.open.insert(record.signature);
+    }
+  }
+  return doubtful;
+}
+
+absl::Status ProfilingSession::KeepDoubtful() {
+  ASSIGN_OR_RETURN(const Doubtful doubtful, FindDoubtful());
+  std::erase_if(
+      links_, [&](const LinkWork& work) { return !doubtful.open.contains(work.record.signature); });
+  for (LinkWork& work : links_) work.passes = 0;
+  for (const KernelBatch& batch : std::exchange(batches_, {})) {
+    for (const ProfiledWork& work : batch.works) {
+      if (doubtful.open.contains(RecordOfWork(work, precision_).signature)) AddToBatch(work);
+    }
+  }
+  return absl::OkStatus();
 }
 
 bool ProfilingSession::Lists(const std::string& signature, bool again) {
   if (!listed_.insert(signature).second) return false;
   ++result_.wanted;
   if (again || !known_.contains(signature)) return true;
-  ++result_.known;
-  return false;
+  const bool repeats = doubtful_.open.contains(signature);
+  ++(repeats ? result_.repeated : result_.known);
+  return repeats;
 }
 
 absl::StatusOr<std::vector<PlacedDevice>> ProfilingSession::Places(
@@ -205,20 +249,33 @@ void ProfilingSession::ListLinks(std::span<const TaskBody> all_wanted) {
 
 void ProfilingSession::ListKernels(const WantedSignatures& wanted) {
   const Bytes memory = priced_.device(devices_[0]).memory;
-  const int64_t most = std::min(wanted.footprint, memory.value() / 4);
-  int64_t bytes = 0;  // of the last batch
-  auto add = [&](const ProfiledWork& work) {
-    if (!Lists(RecordOfWork(work, precision_).signature, request_.add_samples)) return;
-    const int64_t more = OperandBytes(work);
-    if (batches_.empty() || bytes + more > most) {
-      batches_.emplace_back();
-      bytes = 0;
-    }
-    batches_.back().works.push_back(work);
-    bytes += more;
+  most_bytes_ = std::min(wanted.footprint, memory.value() / 4);
+  const auto add = [this](const ProfiledWork& work) {
+    if (Lists(RecordOfWork(work, precision_).signature, request_.add_samples)) AddToBatch(work);
   };
   for (const KernelWork& kernel : wanted.kernels) add(kernel);
   for (const MoveSignature& move : wanted.moves) add(move);
+}
+
+void ProfilingSession::AddToBatch(const ProfiledWork& work) {
+  const int64_t more = OperandBytes(work);
+  if (batches_.empty() || batches_.back().bytes + more > most_bytes_) batches_.emplace_back();
+  batches_.back().works.push_back(work);
+  batches_.back().bytes += more;
+}
+
+absl::StatusOr<std::unique_ptr<LinkProfiler>> ProfilingSession::OpenLinks() const {
+  ASSIGN_OR_RETURN(const auto devices, Places(devices_));
+  if (request_.open_links) return request_.open_links(devices);
+  ASSIGN_OR_RETURN(auto communicator,
+                   MakeCommunicator(CommunicatorBetween(devices),
+                                    {.devices = static_cast<int>(devices.size())}));
+  return LinkProfiler::Open(devices, std::move(communicator));
+}
+
+absl::StatusOr<std::unique_ptr<KernelProfiler>> ProfilingSession::OpenKernels(
+    std::span<const PlacedDevice> devices) const {
+  return request_.open_kernels ? request_.open_kernels(devices) : KernelProfiler::Open(devices);
 }
 
 absl::Status ProfilingSession::MeasureLinks(const ProfilerOptions& options) {
@@ -227,11 +284,7 @@ absl::Status ProfilingSession::MeasureLinks(const ProfilerOptions& options) {
   // First those for which there was no time in the pass before.
   std::stable_sort(links_.begin(), links_.end(),
                    [](const LinkWork& a, const LinkWork& b) { return a.passes < b.passes; });
-  ASSIGN_OR_RETURN(const auto devices, Places(devices_));
-  ASSIGN_OR_RETURN(auto communicator,
-                   MakeCommunicator(CommunicatorBetween(devices),
-                                    {.devices = static_cast<int>(devices.size())}));
-  ASSIGN_OR_RETURN(const auto profiler, LinkProfiler::Open(devices, std::move(communicator)));
+  ASSIGN_OR_RETURN(const auto profiler, OpenLinks());
   std::vector<ProfileRecord> records;
   std::vector<Measurement> measurements;
   for (LinkWork& work : links_) {
@@ -249,7 +302,7 @@ absl::Status ProfilingSession::MeasureKernels(const ProfilerOptions& options) {
   if (batches_.empty()) return absl::OkStatus();
   ASSIGN_OR_RETURN(auto devices, Places(at_once_));
   ASSIGN_OR_RETURN(const auto algorithms, KeptAlgorithms::GiveTo(devices, db_.path()));
-  ASSIGN_OR_RETURN(const auto profiler, KernelProfiler::Open(devices));
+  ASSIGN_OR_RETURN(const auto profiler, OpenKernels(devices));
   for (KernelBatch& batch : batches_) {
     if (IsOver(request_.seconds)) break;
     std::vector<ProfileRecord> records;
@@ -274,6 +327,8 @@ absl::Status ProfilingSession::Write(std::vector<ProfileRecord> records,
     record.scratch_bytes = measurements[k].scratch_bytes;
     record.measured_at = static_cast<int64_t>(std::time(nullptr));
     record.program = "partita";
+    const bool again = repeats_ || doubtful_.open.contains(record.signature);
+    record.repeats = again && is_last_pass_ ? 1 : 0;
     if (!measurements[k].alone_ns.empty()) {
       alone.push_back(record);
       alone.back().samples_ns = std::move(measurements[k].alone_ns);
@@ -299,6 +354,7 @@ void ProfilingSession::ReportProgress(const std::string& what) const {
 }
 
 void ProfilingSession::CountPass(size_t tasks, int& passes) {
+  if (repeats_) return;
   if (passes++ == 0) result_.measured += static_cast<int64_t>(tasks);
   task_passes_ += static_cast<int64_t>(tasks);
 }

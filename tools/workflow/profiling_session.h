@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -40,7 +41,13 @@ class ProfilingSession {
   };
   struct KernelBatch {
     std::vector<ProfiledWork> works;
+    int64_t bytes = 0;  // of their operands
     int passes = 0;
+  };
+  // Tasks whose samples are far apart or few, beside busy devices or beside idle ones.
+  struct Doubtful {
+    absl::flat_hash_set<std::string> all;
+    absl::flat_hash_set<std::string> open;  // that were not yet measured again often enough
   };
 
   // What is to be measured. Kernels and moves go in batches whose operands together are about as
@@ -51,12 +58,21 @@ class ProfilingSession {
   absl::StatusOr<std::vector<PlacedDevice>> Places(std::span<const DeviceId> devices) const;
   // A task of devices_ with their places in it as numbers; nullopt where others take part.
   std::optional<TaskBody> Within(const TaskBody& body) const;
+  void AddToBatch(const ProfiledWork& work);
+  absl::StatusOr<Doubtful> FindDoubtful() const;
+  // Of what was listed, what is to be measured again.
+  absl::Status KeepDoubtful();
   // Counts a task as wanted; false where there is nothing to do for it.
   bool Lists(const std::string& signature, bool again);
 
+  absl::Status MeasureInPasses(int64_t footprint);
   absl::Status MeasureLinks(const ProfilerOptions& options);
   absl::Status MeasureKernels(const ProfilerOptions& options);
   absl::Status Write(std::vector<ProfileRecord> records, std::vector<Measurement> measurements);
+
+  absl::StatusOr<std::unique_ptr<LinkProfiler>> OpenLinks() const;
+  absl::StatusOr<std::unique_ptr<KernelProfiler>> OpenKernels(
+      std::span<const PlacedDevice> devices) const;
 
   // Seconds since it was made.
   double Elapsed() const;
@@ -76,6 +92,10 @@ class ProfilingSession {
   const int passes_;
   const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
   absl::flat_hash_set<std::string> known_, listed_;
+  Doubtful doubtful_;     // as measuring begins
+  bool repeats_ = false;  // all that is measured is measured again
+  bool is_last_pass_ = false;
+  int64_t most_bytes_ = 0;  // of a batch
   std::vector<LinkWork> links_;
   std::vector<KernelBatch> batches_;
   int64_t task_passes_ = 0;  // made, over all tasks

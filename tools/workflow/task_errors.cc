@@ -49,6 +49,9 @@ SourceShares SharesOf(const EvaluatedStep& step) {
       case CostSource::kMeasured:
         shares.measured += time;
         break;
+      case CostSource::kUnsteady:
+        shares.unsteady += time;
+        break;
       case CostSource::kInterpolated:
         shares.interpolated += time;
         break;
@@ -57,13 +60,16 @@ SourceShares SharesOf(const EvaluatedStep& step) {
         break;
     }
   }
-  if (sum <= 0) return {1, 0, 0};
-  return {shares.measured / sum, shares.interpolated / sum, shares.roofline / sum};
+  if (sum <= 0) return {.measured = 1};
+  return {shares.measured / sum, shares.interpolated / sum, shares.roofline / sum,
+          shares.unsteady / sum};
 }
 
 std::string ToString(const SourceShares& shares) {
-  return absl::StrFormat("%.0f %% measured, %.0f %% interpolated, %.0f %% roofline",
-                         100 * shares.measured, 100 * shares.interpolated, 100 * shares.roofline);
+  return absl::StrFormat(
+      "%.0f %% measured, %.0f %% unsteady, %.0f %% interpolated, %.0f %% roofline",
+      100 * shares.measured, 100 * shares.unsteady, 100 * shares.interpolated,
+      100 * shares.roofline);
 }
 
 std::vector<TaskKindError> TaskErrors(const EvaluatedStep& predicted,

@@ -12,14 +12,15 @@
 
 namespace partita {
 
-// How sure a prediction is: the parts of the predicted time of all tasks that were measured,
-// interpolated from measurements, or computed from the machine's figures. They add up to 1.
+// How sure a prediction is: the parts of the predicted time of all tasks that were measured
+// steadily, interpolated from measurements, computed from the machine's figures, or measured
+// unsteadily. They add up to 1.
 struct SourceShares {
-  double measured = 0, interpolated = 0, roofline = 0;
+  double measured = 0, interpolated = 0, roofline = 0, unsteady = 0;
 };
 SourceShares SharesOf(const EvaluatedStep& step);
 std::string ToString(
-    const SourceShares& shares);  // "98 % measured, 2 % interpolated, 0 % roofline"
+    const SourceShares& shares);  // "90 % measured, 8 % unsteady, 2 % interpolated, 0 % roofline"
 
 // The tasks of a step that do the same work: kernels of one signature, moves, loads, collectives
 // and transfers of one text.

@@ -168,7 +168,8 @@ def test_foreign_profile_is_refused_unless_asked_for():
 
 
 def test_a_hang_is_a_failure_that_lists_the_lanes():
-    partita("plan alexnet_s56 --batch 16 --devices 2 --oversubscribe --profile_time 0 --strategy data_parallel -o hang.textproto")
+    flags = "--batch 16 --devices 2 --oversubscribe --profile_time 0 --strategy data_parallel"
+    partita(f"plan alexnet_s56 {flags} -o hang.textproto")
     refuses("run hang.textproto --steps 1 --hang_seconds 0.000001", 5, r"no device made progress.*lanes")
 
 

@@ -1,8 +1,14 @@
 """The machine that a prediction is of, through the command line: its devices, its cores and its rates."""
 
+import contextlib
+import json
+import os
 import pathlib
 import re
+import subprocess
+import sys
 
+import harness
 from harness import ELSEWHERE, answer, check, partita, refuses, run
 
 FEW = "--profile_time 0 --evaluations 20"
@@ -104,11 +110,74 @@ def test_classes_that_stay_with_float32_are_named():
     rate = 'precision_rates { precision: "tf32" matrix_flops: 2e13 }'
     second = text.index('name: "n0.gpu1"')
     text = text[:second] + text[second:].replace('device_class: "p100"', 'device_class: "other"', 1)
-    text = text.replace("device_classes {", "device_classes { " + rate) + own.replace('name: "p100"', 'name: "other"', 1)
+    text = text.replace("device_classes {", "device_classes { " + rate)
+    text += own.replace('name: "p100"', 'name: "other"', 1)
     pathlib.Path("mixed.textproto").write_text(text)
     line = f"plan mlp_tiny --machine mixed.textproto {FEW} --precision tf32 --backend other=cpu -o mixed.plan.textproto"
     said = "tf32 on devices of class p100; those of class other compute in float32"
     check(said in partita(line).out and said in answer(line, "notes")["notes"], f"plan does not say: {said}")
+
+@contextlib.contextmanager
+def busy_cores():
+    """Processes that compute, two for each core."""
+    spin = [sys.executable, "-c", "while True: pass"]
+    processes = [subprocess.Popen(spin) for _ in range(2 * len(os.sched_getaffinity(0)))]
+    try:
+        yield
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+
+
+def test_profiling_beside_busy_processes_warns():
+    with busy_cores():
+        done = partita("profile mlp_tiny --devices 1 --profile busy.db --profile_time 1 --json")
+    found = done.json()
+    check(re.search("other processes kept .* cores busy", str(found["warnings"])), f"{found}")
+    check("warning: while measuring" in done.err, done.err)
+
+
+def test_two_processes_that_profile_notice_each_other():
+    line = "profile lenet --devices 1 --profile_time 3 --json --profile"
+    both = [subprocess.Popen([harness.BINARY, *line.split(), f"{name}.db"], stdout=subprocess.PIPE, text=True)
+            for name in ("one", "other")]
+    for process, peer in zip(both, reversed(both)):
+        answered = json.loads(process.communicate(timeout=600)[0])
+        said = rf"another partita measured too \(process .*\b{peer.pid}\b"
+        check(re.search(said, str(answered["warnings"])), f"{process.pid} did not notice {peer.pid}: {answered}")
+
+
+def chain(count):
+    """The text of a machine whose devices have a switch each, in a row."""
+    parts = []
+    for d in range(count):
+        parts.append(f'devices {{ name: "d{d}" kind: GPU device_class: "gpu" node: {d} memory_bytes: 16000000000 }}')
+        speed = "bytes_per_second: 10000000000 latency_ns: 1000"
+        parts.append(f'links {{ name: "port{d}" ends: "d{d}" ends: "s{d}" {speed} }}')
+        if d > 0:
+            parts.append(f'links {{ name: "wire{d}" ends: "s{d - 1}" ends: "s{d}" {speed} }}')
+    line = "{ latency_ns: 5000 bytes_per_second: 2e11 }"
+    figures = f"matrix_flops: 1e13 other_flops: 5e12 memory_bytes_per_second: 7e11 copy {line} add {line} fill {line}"
+    devices = "\n  ".join(parts)
+    return f'name: "chain"\ntopology {{\n  {devices}\n}}\ndevice_classes {{ name: "gpu" {figures} }}\n'
+
+
+def megabytes(line):
+    """What the program takes at most for a command line that succeeds."""
+    process = subprocess.Popen([harness.BINARY, *line.split()], stdout=subprocess.DEVNULL)
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    check(process.returncode == 0, f"partita {line}: exit {process.returncode}")
+    return usage.ru_maxrss / 1024
+
+
+def test_a_chain_of_4096_devices_takes_little_memory():
+    pathlib.Path("chain.textproto").write_text(chain(4096))
+    plan = f"plan mlp_tiny --batch 32 --machine ./chain.textproto --devices 32 {FEW} -o chain.plan.textproto"
+    for line in ("machine show ./chain.textproto", plan, "simulate chain.plan.textproto -o chain.json"):
+        taken = megabytes(line)
+        check(taken < 300, f"partita {line} took {taken:.0f} MB")
 
 
 if __name__ == "__main__":

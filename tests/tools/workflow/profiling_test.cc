@@ -30,6 +30,7 @@ class ProfilingTest : public testing::Test {
         testing::TempDir(), testing::UnitTest::GetInstance()->current_test_info()->name(), ".db");
     std::remove(request_.profile.c_str());
     request_.seconds = 600;  // more than it takes on a machine that is busy with other things
+    request_.most_repeats = 0;
     MachineRequest machine;
     machine.devices = 2;
     machine.oversubscribe = true;

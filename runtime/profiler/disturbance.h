@@ -1,0 +1,78 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+
+namespace partita {
+
+// Processor time of some cores since the host started, in ticks of the kernel's clock.
+struct CoreTimes {
+  int64_t computed = 0;  // by whomever, this process included
+  int64_t stolen = 0;    // given to others by the host of this virtual machine
+  int64_t all = 0;       // these and idle time
+
+  friend bool operator==(const CoreTimes&, const CoreTimes&) = default;
+};
+// From the lines "cpuN ..." of the text of /proc/stat; nullopt where a core has none.
+std::optional<CoreTimes> CoreTimesIn(absl::string_view proc_stat, std::span<const int> cores);
+
+// What others did while something was measured.
+struct Disturbance {
+  double seconds = 0;  // for which was measured and looked
+  // Cores that were busy with other processes, on average, times seconds; and that the host of the
+  // virtual machine gave to others.
+  double others = 0, stolen = 0;
+  std::vector<int> measuring;  // other processes that measured on the same cores; 0: of unknown id
+
+  Disturbance& operator+=(const Disturbance& more);
+  friend bool operator==(const Disturbance&, const Disturbance&) = default;
+};
+
+// Between two looks at `cores` cores, while this process computed for `own` seconds on them.
+Disturbance DisturbanceBetween(const CoreTimes& before, const CoreTimes& after, size_t cores,
+                               double own, double ticks_per_second);
+
+// What to tell people, and what to do about it: a sentence for each kind; none where others took
+// less than a quarter of a core.
+std::vector<std::string> WarningsOf(const Disturbance& disturbance);
+
+// Tells others on this host that this process measures on some cores, for as long as it lives, and
+// who does so too. By names of abstract sockets, one for each core, over which nothing is sent:
+// they leave nothing behind, and who takes one can have himself be named, no more. Processes in
+// other network namespaces are not seen.
+class MeasuringClaim {
+ public:
+  explicit MeasuringClaim(std::span<const int> cores);
+  ~MeasuringClaim();
+  MeasuringClaim(const MeasuringClaim&) = delete;
+  MeasuringClaim& operator=(const MeasuringClaim&) = delete;
+
+  // Those that were there before, and those that have come since: each process once.
+  std::vector<int> Others();
+
+ private:
+  void Note(int connection);
+
+  std::vector<int> sockets_, others_;
+};
+
+// Watches the cores that this process may run on, from its making on.
+class DisturbanceWatch {
+ public:
+  DisturbanceWatch();
+  Disturbance SoFar();
+
+ private:
+  std::vector<int> cores_;
+  MeasuringClaim claim_;
+  std::optional<CoreTimes> begin_;
+  double own_ = 0;
+};
+
+}  // namespace partita
