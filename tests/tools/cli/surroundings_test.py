@@ -141,10 +141,11 @@ def test_read_only_folders_are_answered_with_flags_that_the_verb_has():
     folder.chmod(0o555)
     os.chdir(folder)
     try:
-        for line in ("plan mlp_tiny --devices 2 --profile_time 0 --evaluations 9",
-                     "plan mlp_tiny --devices 2 --profile_time 5 --evaluations 9 -o /dev/null",
-                     "compare mlp_tiny --devices 2 --profile_time 5 --evaluations 9",
-                     "profile mlp_tiny --devices 2", "simulate p.textproto", "import lenet -o lenet.textproto",
+        for line in ("plan mlp_tiny --devices 2 --oversubscribe --profile_time 0 --evaluations 9",
+                     "plan mlp_tiny --devices 2 --oversubscribe --profile_time 5 --evaluations 9 -o /dev/null",
+                     "compare mlp_tiny --devices 2 --oversubscribe --profile_time 5 --evaluations 9",
+                     "profile mlp_tiny --devices 2 --oversubscribe", "simulate p.textproto",
+                     "import lenet -o lenet.textproto",
                      "run p.textproto --steps 1 --save w.safetensors",
                      "run p.textproto --steps 1 --timeline t.json", "machine discover"):
             result = as_nobody(line, 3)

@@ -24,6 +24,7 @@ class MeasuredSearchTest : public testing::Test {
  protected:
   void SetUp() override {
     request_.machine.devices = 2;
+    request_.machine.oversubscribe = true;
     request_.machine.profile = absl::StrCat(
         testing::TempDir(), testing::UnitTest::GetInstance()->current_test_info()->name(), ".db");
     request_.plan.options.evaluations = 60;
