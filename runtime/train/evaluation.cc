@@ -1,7 +1,9 @@
 #include "runtime/train/evaluation.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -11,6 +13,7 @@
 #include "graph/support/check.h"
 #include "graph/support/status_macros.h"
 #include "graph/support/stop_flag.h"
+#include "runtime/support/finite.h"
 
 namespace partita {
 namespace {
@@ -121,10 +124,25 @@ absl::Status ModelEvaluation::WriteWeights(const TrainingState& state) {
   return absl::OkStatus();
 }
 
+absl::Status ModelEvaluation::NotFinite(const Batch& batch, double loss) const {
+  const int64_t at = FirstNotFinite(std::span<const float>(batch.x));
+  const int64_t elements = static_cast<int64_t>(batch.x.size()) / graph_.batch();
+  const int64_t first = batch.index * graph_.batch();
+  return absl::OutOfRangeError(absl::StrCat(
+      "the evaluation's loss is ", loss, " in samples ", first, " to ", first + batch.valid - 1,
+      at < 0 ? "; weights and data are finite, values between them are too large: try a lower "
+               "learning rate"
+             : absl::StrCat(": the data hold ", batch.x[static_cast<size_t>(at)], ", element ",
+                            at % elements, " of sample ", first + at / elements)));
+}
+
 absl::StatusOr<ModelEvaluation::Sums> ModelEvaluation::RunBatch(const Batch& batch) {
   ASSIGN_OR_RETURN(
       const StepResult result,
       executor_->Step({DType::kFloat32, batch.x.data()}, {DType::kInt32, batch.labels.data()}, {}));
+  if (!std::isfinite(result.outputs[loss_output_])) {
+    return NotFinite(batch, result.outputs[loss_output_]);
+  }
   return Sums{result.outputs[loss_output_] * static_cast<double>(graph_.batch()),
               result.outputs[correct_output_]};
 }
@@ -163,9 +181,14 @@ absl::StatusOr<EvaluationResult> ModelEvaluation::Run(const TrainingState& state
     if (IsSet(stop)) return absl::CancelledError("evaluation interrupted");
     ASSIGN_OR_RETURN(Batch batch, batches->Next());
     result.samples += batch.valid;
-    ASSIGN_OR_RETURN(const Sums sums, RunPaddedBatch(std::move(batch)));
-    result.loss += sums.loss;
-    result.accuracy += sums.correct;
+    const absl::StatusOr<Sums> sums = RunPaddedBatch(std::move(batch));
+    if (absl::IsOutOfRange(sums.status())) {
+      return absl::OutOfRangeError(
+          absl::StrCat(sums.status().message(), " (", source->Describe(), ")"));
+    }
+    RETURN_IF_ERROR(sums.status());
+    result.loss += sums->loss;
+    result.accuracy += sums->correct;
   }
   result.loss /= static_cast<double>(result.samples);
   result.accuracy /= static_cast<double>(result.samples);

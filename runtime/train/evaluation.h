@@ -47,7 +47,8 @@ class ModelEvaluation {
   // Every sample of `source` once, in order, with the weights of `state` (of the training graph).
   // The last batch is filled up with copies of its first sample, whose share is then taken off (it
   // is measured by a batch of nothing else). `workers`, `broken`, `on_skip` of `loader` are used.
-  // Cancelled when `stop` (may be null) becomes true.
+  // Cancelled when `stop` (may be null) becomes true; OutOfRange, naming the samples, where the
+  // loss is NaN or infinite.
   absl::StatusOr<EvaluationResult> Run(const TrainingState& state,
                                        std::shared_ptr<const DataSource> source,
                                        const LoaderOptions& loader,
@@ -62,6 +63,8 @@ class ModelEvaluation {
   ModelEvaluation(Graph graph, const Graph& training);
   absl::Status WriteWeights(const TrainingState& state);
   absl::StatusOr<Sums> RunBatch(const Batch& batch);
+  // The error of a batch whose loss is not.
+  absl::Status NotFinite(const Batch& batch, double loss) const;
   absl::StatusOr<Sums> RunPaddedBatch(Batch batch);
 
   const Graph graph_;

@@ -277,6 +277,17 @@ TEST(TrainerTest, TheWeightsOfTheLastStepAreChecked) {
   ExpectNotFinite(*trainer, {"after step 1 '", "in step 0 ", "operator '", "in tensor '"}, 0);
 }
 
+TEST(TrainerTest, NanInTheDataOfAnEvaluationIsNamed) {
+  TrainingRun run(DigitModel(16), 2);
+  const auto trainer = run.MakeTrainer(
+      Digits(64, DataSplit::kTrain), {.steps = 2, .arguments = {.learning_rate = 0.05}},
+      run.Start(), {.evaluation = run.evaluation.get(), .data = {.source = DigitsWithNan()}});
+  ExpectNotFinite(*trainer,
+                  {"the evaluation's loss is nan in samples 96 to 111", "the data hold nan",
+                   "element 406 of sample 100 (changed digits)"},
+                  2);
+}
+
 TEST(TrainerTest, AStateThatIsNotFiniteIsNoStart) {
   TrainingRun run(DigitModel(16), 1);
   TrainingState start = run.Start();

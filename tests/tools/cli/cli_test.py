@@ -219,7 +219,8 @@ def test_run_says_how_much_reading_was_hidden():
     check("hidden behind compute" in partita(f"{line} 2").out, "it does not say so")
 
 
-def test_run_trains_on_safetensors_and_evaluates():
+def write_samples(path, changes=()):
+    """64 samples for lenet, with (index in x, value) changed."""
     count, width = 64, 28 * 28
     shapes = {"x": ("F32", [count, 1, 28, 28], count * width * 4), "y": ("I64", [count], count * 8)}
     header, offset = {}, 0
@@ -228,13 +229,29 @@ def test_run_trains_on_safetensors_and_evaluates():
         offset += size
     text = json.dumps(header).encode()
     x = array.array("f", [(k % 7) / 7 for k in range(count * width)])
+    for index, value in changes:
+        x[index] = value
     y = array.array("q", [k % 10 for k in range(count)])
-    pathlib.Path("own.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + x.tobytes() + y.tobytes())
+    pathlib.Path(path).write_bytes(struct.pack("<Q", len(text)) + text + x.tobytes() + y.tobytes())
+
+
+def test_run_trains_on_safetensors_and_evaluates():
+    write_samples("own.safetensors")
     line = f"run {lenet_plan()} --data own.safetensors --eval_data own.safetensors --eval_every 4 --epochs 2"
     found = answer(line + " --data_cache memory --save own_w.safetensors", "losses eval_loss eval_accuracy")
     check(len(found["losses"]) == 16 and 0 <= found["eval_accuracy"] <= 1, f"{found}")
     again = answer(f"run {lenet_plan()} --data own.safetensors --steps 1 --load own_w.safetensors", "losses")
     check(abs(again["losses"][0] - found["losses"][0]) > 1e-6, f"--load does nothing: {again} {found}")
+
+
+def test_one_nan_in_the_data_ends_the_run_which_names_it():
+    write_samples("nan.safetensors", [(20 * 28 * 28 + 400, float("nan"))])
+    for backend in ["reference", "cpu"]:
+        refuses(f"run {lenet_plan()} --backend {backend} --data nan.safetensors --steps 9 --timeline none "
+                "--save of_nan.safetensors", 1,
+                r"the loss is nan in step \d: in step \d .* the data hold nan: element 400 of sample \d of batch \d of "
+                r"epoch 0, which tensor '\w+' takes from .*nan.safetensors")
+        check(not pathlib.Path("of_nan.safetensors").exists(), "weights that are NaN were saved")
 
 
 def test_run_writes_the_measured_timeline_beside_the_plan():
