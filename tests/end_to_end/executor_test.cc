@@ -238,6 +238,41 @@ TEST(ExecutorTest, NamesTheFirstOperatorAndTensorThatIsNotFinite) {
               testing::StartsWith(absl::StrCat("'", graph.tensor(weight).name, "' ")));
 }
 
+// Each device's part of the sum is finite.
+TEST(ExecutorTest, NamesTheTensorWhoseSumOverDevicesIsNotFinite) {
+  ModelWriter m("sum", DType::kFloat32);
+  const TensorId w = m.Constant("w", {3, 2}, 1, true);
+  const TensorId y = ModelWriter::Get(m.builder.Add(
+      {.name = "fc", .attrs = MatMul{.transposed = true}, .inputs = {m.Input({2, 2}), w}}));
+  const Graph graph = ModelWriter::Get(BuildTrainingGraph(m.Finish(y), TrainingOptions{}));
+  Strategy strategy = SingleDevice(graph, DeviceId(0));
+  for (OpId id : graph.anchors()) {
+    if (graph.op(id).name != "fc") continue;
+    const auto& loops = graph.rule(id).loops;
+    const auto inner = std::find_if(loops.begin(), loops.end(),
+                                    [](const LoopDim& loop) { return loop.name == "i"; });
+    ASSERT_NE(inner, loops.end());
+    strategy.configs[id.index()].degrees[static_cast<size_t>(inner - loops.begin())] = 2;
+    strategy.configs[id.index()].devices = {DeviceId(0), DeviceId(1)};
+  }
+  const auto executor = MakeExecutor(graph, strategy, 2, {.check_finite = true});
+  CopyPersistent(graph, SerialTrainer(graph), *executor);
+  const std::vector<int32_t> labels = {0, 1};
+  for (const float large : {1.f, 3e38f}) {
+    const std::vector<float> x(4, large);
+    const absl::Status status =
+        executor->Step({DType::kFloat32, x.data()}, {DType::kInt32, labels.data()}, {}).status();
+    if (large == 1.f) {
+      EXPECT_EQ(status, absl::OkStatus());
+      continue;
+    }
+    EXPECT_EQ(status.code(), absl::StatusCode::kOutOfRange);
+    EXPECT_THAT(std::string(status.message()),
+                testing::MatchesRegex("tensor 'fc', as operator '.*' part 0 on device 0 reads it, "
+                                      "holds NaN or infinity"));
+  }
+}
+
 #ifdef PARTITA_HAVE_DNNL
 // Convolutions with strides, groups and pads, pools of both kinds, batch norm, a residual, linear
 // layers.
