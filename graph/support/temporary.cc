@@ -147,16 +147,17 @@ void RemoveStaleTemporaries(const std::string& folder) {
 }
 
 absl::StatusOr<TemporaryFolder> TemporaryFolder::Create() {
-  std::error_code error;
-  const std::string base = std::filesystem::temp_directory_path(error).string();
-  if (!error) {
-    RemoveStaleTemporaries(base);
-    const std::string path = absl::StrCat(base, "/", TemporaryName());
-    if (mkdir(path.c_str(), 0700) == 0) {
-      const int descriptor = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-      if (descriptor >= 0) LockTemporary(descriptor);
-      return TemporaryFolder(path, descriptor);
-    }
+  std::error_code error;  // then there is no such folder, and its name is empty
+  return CreateIn(std::filesystem::temp_directory_path(error).string());
+}
+
+absl::StatusOr<TemporaryFolder> TemporaryFolder::CreateIn(const std::string& base) {
+  RemoveStaleTemporaries(base);
+  const std::string path = absl::StrCat(base, "/", TemporaryName());
+  if (!base.empty() && mkdir(path.c_str(), 0700) == 0) {
+    const int descriptor = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (descriptor >= 0) LockTemporary(descriptor);
+    return TemporaryFolder(path, descriptor);
   }
   return absl::UnavailableError(absl::StrCat("no folder can be made in '", base,
                                              "' for temporary files; name another in TMPDIR"));

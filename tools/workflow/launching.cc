@@ -19,6 +19,7 @@
 #include "absl/strings/str_split.h"
 #include "graph/support/status_macros.h"
 #include "graph/support/stop_flag.h"
+#include "graph/support/temporary.h"
 #include "runtime/launch/verdict_line.h"
 #include "tools/workflow/banner_filter.h"
 
@@ -152,6 +153,9 @@ std::vector<std::string> LaunchCommand(const LaunchRequest& request,
   if (!request.agent.empty()) {
     command.insert(command.end(), {"--mca", "plm_rsh_agent", request.agent});
   }
+  if (!program.shared_folder.empty()) {
+    command.insert(command.end(), {"--mca", "btl_vader_backing_directory", program.shared_folder});
+  }
   command.insert(command.end(), {program.path, kLaunchedFlag + program.verdict_path});
   command.insert(command.end(), request.arguments.begin(), request.arguments.end());
   return command;
@@ -163,6 +167,11 @@ absl::StatusOr<int> Launch(const LaunchRequest& request) {
                           .is_root = geteuid() == 0};
   const auto line = VerdictLine::Open();  // without it, ranks tell mpirun
   if (line.ok()) program.verdict_path = (*line)->path();
+  // Other hosts have no such folder.
+  const auto shared = request.hosts.empty()
+                          ? TemporaryFolder::CreateIn("/dev/shm")
+                          : absl::UnavailableError("several hosts share no memory");
+  if (shared.ok()) program.shared_folder = shared->path();
   prctl(PR_SET_CHILD_SUBREAPER, 1);
   ASSIGN_OR_RETURN(Launcher launcher,
                    Start(LaunchCommand(request, program), line.ok() ? (*line)->folder() : ""));

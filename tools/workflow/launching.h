@@ -21,6 +21,7 @@ struct LaunchRequest {
 // The command that starts them: mpirun with what a machine of any number of cores needs.
 struct LaunchedProgram {
   std::string path, verdict_path;
+  std::string shared_folder;  // for MPI's shared memory between ranks; empty: where it likes
   bool is_root = false;
 };
 std::vector<std::string> LaunchCommand(const LaunchRequest& request,

@@ -314,6 +314,7 @@ def test_when_the_launch_is_killed_nothing_goes_on():
     temporary.mkdir()
     shutil.copy(two_devices(), "killed.plan.textproto")
     plan = str(pathlib.Path("killed.plan.textproto").absolute())
+    shared = []  # what launches have in shared memory
     for hosts in ("", f"--hosts elsewhere.txt --agent {agent.absolute()}"):
         for also in ("", "mpirun"):  # what else is killed, as by the kernel when memory ends
             running = Running([harness.BINARY, "launch", "-n", "2"] + hosts.split() +
@@ -321,6 +322,7 @@ def test_when_the_launch_is_killed_nothing_goes_on():
             running.wait_for("step 1/", 60)
             there = processes_with(plan)
             check(len(there) >= 4, f"not all run: {there}")
+            shared += pathlib.Path("/dev/shm").glob(f".partita-*-{running.process.pid}-*")
             for process, name in there.items():
                 if process == running.process.pid or name == also:
                     os.kill(process, signal.SIGKILL)
@@ -332,6 +334,7 @@ def test_when_the_launch_is_killed_nothing_goes_on():
             nothing_is_left(plan)
     # The next one removes what they could not, and leaves nothing itself.
     partita_in(temporary, f"launch -n 2 run {plan} --steps 2 --timeline none")
+    check(shared and not any(folder.exists() for folder in shared), f"left of {shared}")
     check(not list(temporary.glob("*partita*")) and not list(temporary.glob("ompi*/*")),
           f"left: {list(temporary.rglob('*'))}")
 
