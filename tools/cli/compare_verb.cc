@@ -159,6 +159,7 @@ class CompareRun {
                                         .profile = flags_.machine.profile},
                                        &g_interrupted);
     RETURN_IF_ERROR(measurement.Rounds(flags_.steps));
+    if (!measurement.note().empty()) notes_.push_back(measurement.note());
     const std::vector<std::optional<Nanos>> times = measurement.Medians();
     size_t next = 0;
     for (Row& row : rows_) {

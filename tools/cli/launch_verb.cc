@@ -1,6 +1,7 @@
 #include "absl/strings/str_cat.h"
 #include "graph/support/status_macros.h"
 #include "tools/cli/checks.h"
+#include "tools/cli/process.h"
 #include "tools/cli/verb.h"
 #include "tools/workflow/launching.h"
 
@@ -15,6 +16,7 @@ absl::StatusOr<Answer> RunLaunch(LaunchRequest& request) {
     return answer;
   }
   request.stop = &g_interrupted;
+  request.on_output = InterruptIfUnheard;
   ASSIGN_OR_RETURN(answer.exit_code, Launch(request));
   return answer;
 }

@@ -257,6 +257,7 @@ absl::StatusOr<Answer> RunTraining(RunFlags& flags, Stages* stages) {
   RETURN_IF_ERROR(result.status());
   const RunOutcome& outcome = *result;
   if (!outcome.status.ok() && !absl::IsCancelled(outcome.status)) return outcome.status;
+  flags.notes.insert(flags.notes.end(), outcome.notes.begin(), outcome.notes.end());
   answer.json = {{"precision", RowOf(flags.request.precision).name},
                  {"losses", outcome.metrics.losses()},
                  {"images_per_second", outcome.metrics.images_per_second()},

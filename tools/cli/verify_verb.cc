@@ -87,6 +87,7 @@ absl::StatusOr<Answer> RunPlanCheck(const VerifyFlags& flags, Stages* stages) {
   for (const std::string& note : precision.notes) {
     absl::StrAppend(&answer.text, "note: ", note, "\n");
   }
+  if (!result.note.empty()) absl::StrAppend(&answer.text, "note: ", result.note, "\n");
   absl::StrAppend(&answer.text, TextOf(result, request));
   if (result.batch == 0) return answer;  // interrupted before anything was run
   absl::StrAppend(&answer.text, "run on ", loaded.plan.topology.size(),

@@ -78,8 +78,17 @@ absl::StatusOr<KeptAlgorithms::WithExecutor> KeptAlgorithms::Open(const Graph& g
   WithExecutor opened;
   ASSIGN_OR_RETURN(opened.algorithms, GiveTo(setup.devices, path, ranks));
   ASSIGN_OR_RETURN(opened.executor, OpenExecutor(graph, std::move(step), setup));
-  if (ranks == nullptr) RETURN_IF_ERROR(opened.algorithms->Save());
+  if (ranks == nullptr) {
+    ASSIGN_OR_RETURN(opened.note, opened.algorithms->SaveOrSay());
+  }
   return opened;
+}
+
+absl::StatusOr<std::string> KeptAlgorithms::SaveOrSay() const {
+  const absl::Status saved = Save();
+  if (saved.ok()) return std::string();
+  if (!absl::IsPermissionDenied(saved) && !absl::IsNotFound(saved)) return saved;
+  return absl::StrCat("the fastest algorithms were measured and are not kept: ", saved.message());
 }
 
 absl::Status KeptAlgorithms::Save() const {

@@ -29,10 +29,15 @@ class KeptAlgorithms {
   // where that is nothing.
   absl::Status Save() const;
 
+  // The same where the database is no more than a help: one that may not be written is no error,
+  // but a note for people that says so. Empty: there is nothing to say.
+  absl::StatusOr<std::string> SaveOrSay() const;
+
   // An executor, and what its devices' algorithms are in, which outlives it.
   struct WithExecutor {
     std::unique_ptr<KeptAlgorithms> algorithms;
     std::unique_ptr<Executor> executor;
+    std::string note;  // SaveOrSay's
   };
   // OpenExecutor with devices that GiveTo has given what is known. What they measure at that is
   // saved; of several processes none does. What is opened later from `setup` finds it too.

@@ -98,6 +98,7 @@ absl::StatusOr<Launcher> Start(const std::vector<std::string>& command, const st
   if (child < 0) return absl::UnavailableError("cannot start a process");
   if (!exec_failed) return Launcher{.process = child, .said = said[0], .filter = {}};
   waitpid(child, nullptr, 0);
+  close(said[0]);
   return absl::UnavailableError(absl::StrCat("cannot start ", command[0], ": ",
                                              std::strerror(error),
                                              ". Try: apt-get install openmpi-bin"));
@@ -189,12 +190,17 @@ absl::StatusOr<int> Launch(const LaunchRequest& request) {
     }
     silent = PassOn(launcher, kRoundMilliseconds) ? 0 : silent + 1;
     if (silent == kSilentRounds) std::cerr << launcher.filter.Rest();
+    if (silent == 0 && request.on_output) request.on_output();
   }
   EndChildren();
   while (PassOn(launcher, 0)) {
   }
   std::cerr << launcher.filter.Rest();
   close(launcher.said);
+  if (WIFSIGNALED(status)) {
+    std::cerr << "partita: mpirun was ended by signal " << WTERMSIG(status) << " ("
+              << strsignal(WTERMSIG(status)) << "), and the ranks with it\n";
+  }
   return CodeOfLaunch(status, asked);
 }
 

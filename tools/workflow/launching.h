@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,7 @@ struct LaunchRequest {
   std::string agent;
   std::vector<std::string> arguments;       // of this program, in every rank: "run", ...
   const std::atomic<bool>* stop = nullptr;  // when it becomes true, ranks are asked to end
+  std::function<void()> on_output;          // called when they have written to stderr
 };
 
 // The command that starts them: mpirun with what a machine of any number of cores needs.

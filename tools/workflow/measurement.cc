@@ -106,6 +106,7 @@ absl::Status InterleavedMeasurement::TakeTurn(Entry& entry, int& left) {
   if (entry.open == nullptr) {
     MakeRoomFor(entry.plan);
     ASSIGN_OR_RETURN(entry.open, MeasuredPlan::Open(graph_, entry.plan, options_));
+    if (!entry.open->note().empty()) note_ = entry.open->note();
     RETURN_IF_ERROR(Step(entry, false));  // touches its memory for the first time
   }
   const bool one_by_one = !has_teams_ && entry.last_ns >= kLongStep;

@@ -36,6 +36,8 @@ class MeasuredPlan {
   Bytes Allocated(DeviceId device) const { return opened_.executor->AllocatedBytes(device); }
   // The largest number of bytes allocated on a device.
   Bytes LargestAllocation() const;
+  // For people: what was not done; empty: nothing.
+  const std::string& note() const { return opened_.note; }
   std::vector<Bytes> BytesReceived() const { return opened_.executor->BytesReceived(); }
 
  private:
@@ -71,6 +73,9 @@ class InterleavedMeasurement {
   // Of each plan, over its counted steps so far; nullopt if it has none.
   std::vector<std::optional<Nanos>> Medians() const;
 
+  // A plan's that was measured: the last that has one.
+  const std::string& note() const { return note_; }
+
  private:
   struct Entry {
     Plan plan;
@@ -87,6 +92,7 @@ class InterleavedMeasurement {
   const MeasuringOptions options_;
   const std::atomic<bool>* const stop_;
   std::vector<Entry> entries_;
+  std::string note_;
   bool has_teams_ = false;
 };
 

@@ -179,7 +179,7 @@ absl::StatusOr<RunOutcome> RunPlan(const LoadedPlan& loaded, const RunRequest& r
                      ModelEvaluation::Create(
                          loaded.model.imported.graph, graph, loaded.plan.strategy,
                          PartitionOptionsOf(loaded.plan.topology, loaded.plan.choices), setup));
-    if (request.ranks == nullptr) RETURN_IF_ERROR(opened.algorithms->Save());
+    if (request.ranks == nullptr) RETURN_IF_ERROR(opened.algorithms->SaveOrSay().status());
     ASSIGN_OR_RETURN(evaluation.data,
                      OpenData(request, request.eval_data, DataSplit::kEval, seed, graph));
     evaluation.evaluation = evaluator.get();
@@ -191,6 +191,7 @@ absl::StatusOr<RunOutcome> RunPlan(const LoadedPlan& loaded, const RunRequest& r
                                    std::move(options), std::move(evaluation)));
   const WatchedExecutor watched(request.ranks, *executor);
   RunOutcome outcome;
+  if (!opened.note.empty()) outcome.notes.push_back(opened.note);
   outcome.status = trainer->Run();
   if (start.checkpoints != nullptr) outcome.checkpoints = EndOf(*start.checkpoints);
   RETURN_IF_ERROR(SaveEnd(graph, request, *trainer, outcome));

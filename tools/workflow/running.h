@@ -63,6 +63,7 @@ struct RunOutcome {
   // Why steps are not replayed as they were recorded, where this process has a GPU.
   absl::Status replay;
   std::vector<std::string> written;
+  std::vector<std::string> notes;  // for people: what was not done
   // What checkpoints on the way came to.
   struct Checkpoints {
     int64_t written = 0, failed = 0;  // files

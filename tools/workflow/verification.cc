@@ -103,6 +103,7 @@ class Comparison {
     setup.stop = request_.stop;
     ASSIGN_OR_RETURN(const KeptAlgorithms::WithExecutor opened,
                      KeptAlgorithms::Open(graph_, std::move(step), setup, request_.profile));
+    if (!opened.note.empty()) result.note = opened.note;
     Executor* const executor = opened.executor.get();
     if (IsSet(request_.stop)) return absl::CancelledError("interrupted before the first step");
     SerialTrainer serial(graph_, request_.seed);

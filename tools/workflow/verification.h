@@ -46,6 +46,7 @@ struct VerificationResult {
   double max_abs_error = 0;      // float, over all weights
   std::string first_difference;  // empty if equal
   int64_t batch = 0;             // that was run
+  std::string note;              // for people: what was not done
 };
 
 // The exit code of the verb `verify`: 0 if equal, 1 if not, 130 if interrupted.

@@ -292,6 +292,29 @@ def test_a_hangup_ends_all_ranks_after_the_same_step_and_saves():
     ends_all_ranks_and_saves(signal.SIGHUP)
 
 
+def test_a_launch_whose_messages_nobody_reads_ends_as_at_ctrl_c():
+    plan = two_devices()
+    words = ["launch", "-n", "2", "run", str(plan), "--steps", "1000000", "--timeline", "none", "--save", "unheard"]
+    process = subprocess.Popen([harness.BINARY] + words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    check(b"step 1/" in process.stderr.readline(), "it did not train")
+    process.stderr.close()
+    code = process.wait(60)
+    check(code == 130 and pathlib.Path("unheard").exists(), f"exit {code}, or nothing was saved")
+    nothing_is_left(plan)
+
+
+def test_an_mpirun_that_is_killed_is_named():
+    plan = two_devices()
+    running = launched(plan, "--steps 1000000 --timeline none")
+    for process, name in processes_with(str(plan)).items():
+        if name == "mpirun":
+            os.kill(process, signal.SIGKILL)
+    code = running.code()
+    check(code == 5 and "mpirun was ended by signal 9" in running.said.read_text(),
+          f"exit {code}: {running.said.read_text()}")
+    nothing_is_left(plan)
+
+
 def processes_with(word):
     """{process id: command} of the processes that have this word in their command line."""
     found = {}

@@ -56,6 +56,18 @@ TEST_F(KeptAlgorithmsTest, WhatOneRunMeasuresTheNextOneFinds) {
   EXPECT_TRUE((*kept)->store().Added().empty());
 }
 
+TEST_F(KeptAlgorithmsTest, ADatabaseThatMayNotBeWrittenIsSaid) {
+  const auto kept = KeptAlgorithms::GiveTo(gpus_, path_ + ".absent/profile.db");
+  ASSERT_TRUE(kept.ok()) << kept.status();
+  EXPECT_EQ((*kept)->SaveOrSay().value_or("error"), "");  // nothing was measured
+  gpus_[0].spec.algorithms->Add({"gpu", "a product", "algorithm 7"});
+  EXPECT_FALSE((*kept)->Save().ok());
+  const auto note = (*kept)->SaveOrSay();
+  ASSERT_TRUE(note.ok()) << note.status();
+  EXPECT_NE(note->find("are not kept: "), std::string::npos) << *note;
+  EXPECT_NE(note->find("--profile"), std::string::npos) << *note;
+}
+
 TEST_F(KeptAlgorithmsTest, DevicesWithAStoreOfTheirOwnKeepIt) {
   AlgorithmStore own;
   gpus_[0].spec.algorithms = &own;
