@@ -26,13 +26,14 @@ struct SimulateFlags {
 // The machine that was asked for, otherwise the one that the plan was made for. Plans of other
 // makers do not say: then this host. Likewise the precision.
 absl::StatusOr<PricedMachine> PriceMachineOf(const Plan& plan, MachineRequest request) {
-  if (!request.devices.has_value()) request.devices = plan.topology.size();
+  const bool asks_for_devices = request.devices.has_value();
+  if (!asks_for_devices) request.devices = plan.topology.size();
   const bool is_plans = request.machine.empty();
   const std::string& own = plan.provenance.machine;
   if (is_plans) {
     request.machine = own.empty() ? "local" : own;
-    // The plan was made for devices that share cores: nobody asks for that now.
-    request.oversubscribe = request.machine == "local";
+    // Where the plan was made for devices that share cores, it was asked for then.
+    request.oversubscribe |= request.machine == "local" && !asks_for_devices;
   }
   const bool is_asked = request.precision.has_value();
   if (!is_asked) request.precision = plan.precision;

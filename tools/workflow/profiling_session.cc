@@ -354,8 +354,9 @@ void ProfilingSession::ReportProgress(const std::string& what) const {
 }
 
 void ProfilingSession::CountPass(size_t tasks, int& passes) {
+  const bool is_first = passes++ == 0;
   if (repeats_) return;
-  if (passes++ == 0) result_.measured += static_cast<int64_t>(tasks);
+  if (is_first) result_.measured += static_cast<int64_t>(tasks);
   task_passes_ += static_cast<int64_t>(tasks);
 }
 

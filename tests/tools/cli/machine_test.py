@@ -42,6 +42,7 @@ def test_devices_that_share_cores_are_named_in_every_answer():
     for line in lines:
         check(said in partita(line).out, f"{line} does not say: {said}")
         check(answer(line, "shared_cores")["shared_cores"] == wanted, line)
+    refuses("simulate shared.textproto --devices 99 -o never.json", 2, "--oversubscribe")
     found = answer(f"machine discover {shared} -o shared_machine.textproto", "shared_cores")
     check(found["shared_cores"] == wanted, f"{found}")
     trained = partita("run shared.textproto --steps 1 --timeline none --json")
