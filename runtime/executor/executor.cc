@@ -142,17 +142,20 @@ class BackendExecutor : public Executor {
   absl::Status CheckValues(std::span<const TensorId> tensors) override {
     std::vector<char> asked(graph_.tensors().size());
     for (TensorId id : tensors) asked[id.index()] = 1;
-    for (const Buffer& buffer : program_.tasks.buffers()) {
-      if (!buffer.persistent() || !IsPlaced(buffer) || asked[buffer.tensor.index()] == 0) continue;
-      DeviceLanes* lanes = LanesOf(buffer);
-      if (lanes == nullptr) continue;
-      lanes->CheckFinite(
-          buffer, buffer.id.value(),
-          absl::StrCat("'", graph_.tensor(buffer.tensor).name, "' ", ToString(buffer.box),
-                       " on device ", buffer.device.value(), " holds NaN or infinity"),
-          not_finite_);
-    }
+    const absl::Status enqueued = Enqueue([&] {
+      for (const Buffer& buffer : program_.tasks.buffers()) {
+        if (!buffer.persistent() || !IsPlaced(buffer)) continue;
+        DeviceLanes* lanes = LanesOf(buffer);
+        if (lanes == nullptr || asked[buffer.tensor.index()] == 0) continue;
+        lanes->CheckFinite(
+            buffer, buffer.id.value(),
+            absl::StrCat("'", graph_.tensor(buffer.tensor).name, "' ", ToString(buffer.box),
+                         " on device ", buffer.device.value(), " holds NaN or infinity"),
+            not_finite_);
+      }
+    });
     RETURN_IF_ERROR(Synchronize());
+    RETURN_IF_ERROR(enqueued);
     return not_finite_.Take(options_.port);
   }
 
