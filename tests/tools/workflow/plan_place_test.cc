@@ -35,7 +35,7 @@ class PlanPlaceTest : public testing::Test {
     MachineRequest request;
     request.machine = machine;
     request.devices = 2;
-    request.oversubscribe = true;
+    request.oversubscribe = machine == "local";
     request.profile = "none.db";
     return Ok(PriceMachine(request));
   }
