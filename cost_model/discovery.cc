@@ -15,6 +15,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "graph/support/memory.h"
+#include "graph/support/number_in.h"
 #include "graph/support/status_macros.h"
 #include "graph/support/usage_error.h"
 
@@ -72,49 +74,9 @@ int64_t LastLevelCacheBytes(hwloc_topology_t topology) {
                                                     : static_cast<int64_t>(cache->attr->cache.size);
 }
 
-// Where a control group keeps its memory's limit and use, of either version; and what of the use
-// are files that are given back on demand.
-struct MemoryGroup {
-  const char *limit, *use, *statistics, *files;
-};
-constexpr MemoryGroup kMemoryGroups[] = {
-    {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current", "/sys/fs/cgroup/memory.stat",
-     "inactive_file"},
-    {"/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes",
-     "/sys/fs/cgroup/memory/memory.stat", "total_inactive_file"},
-};
-
-// The number behind the word `key`, or the first if that is empty; 0 if there is none.
-int64_t NumberIn(const char* path, absl::string_view key = {}) {
-  std::ifstream file(path);
-  std::string word;
-  int64_t number = 0;
-  while (!key.empty() && word != key && file >> word) continue;
-  return file >> word && absl::SimpleAtoi(word, &number) ? number : 0;
-}
-
 // Memory of the host, or the limit of the control group where that is smaller.
 int64_t UsableMemory(hwloc_topology_t topology) {
-  int64_t bytes = static_cast<int64_t>(hwloc_get_root_obj(topology)->total_memory);
-  for (const MemoryGroup& group : kMemoryGroups) {
-    const int64_t limit = NumberIn(group.limit);
-    if (limit > 0) bytes = std::min(bytes, limit);
-  }
-  return bytes;
-}
-
-// What is left of `usable`: as the kernel estimates for the host, or of the control group's limit.
-int64_t AvailableMemory(int64_t usable) {
-  int64_t bytes = usable;
-  const int64_t kilobytes = NumberIn("/proc/meminfo", "MemAvailable:");
-  if (kilobytes > 0) bytes = std::min(bytes, kilobytes << 10);
-  for (const MemoryGroup& group : kMemoryGroups) {
-    const int64_t limit = NumberIn(group.limit);
-    if (limit <= 0 || limit > usable) continue;
-    const int64_t held = NumberIn(group.use) - NumberIn(group.statistics, group.files);
-    bytes = std::min(bytes, limit - std::max<int64_t>(0, held));
-  }
-  return std::max<int64_t>(0, bytes);
+  return WithinControlGroup(static_cast<int64_t>(hwloc_get_root_obj(topology)->total_memory));
 }
 
 // Where a control group keeps its quota of processor time, of either version.

@@ -97,7 +97,8 @@ absl::StatusOr<TensorId> GraphBuilder::AddWeight(std::string name, TensorType ty
                                                  Initializer initializer,
                                                  std::shared_ptr<const std::vector<float>> values,
                                                  bool trainable) {
-  if (values != nullptr && static_cast<int64_t>(values->size()) != Volume(type.shape)) {
+  const bool pending = values != nullptr && values->empty();
+  if (values != nullptr && !pending && static_cast<int64_t>(values->size()) != Volume(type.shape)) {
     return absl::InvalidArgumentError(absl::StrCat("weight '", name, "' has ", values->size(),
                                                    " values for shape ", ToString(type.shape)));
   }

@@ -53,7 +53,7 @@ struct Weight {
   TensorId tensor;
   bool trainable = true;
   Initializer initializer;
-  // The model's own values, row-major, or null. Shared: graphs are copied freely.
+  // The model's own values, row-major, or null. Shared by copies; PendingValues fills them last.
   std::shared_ptr<const std::vector<float>> values;
 };
 

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 #include <filesystem>
+#include <optional>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
@@ -21,7 +22,7 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "values are stored little endian");
 
 constexpr int64_t kMaxTextBytes = int64_t{32} << 20;
-constexpr int kFormatVersion = 1;
+constexpr int kFormatVersion = 2;
 
 template <class... Parts>
 absl::Status Invalid(const Parts&... parts) {
@@ -41,9 +42,9 @@ class FirstError : public google::protobuf::io::ErrorCollector {
 
 class ModelReader {
  public:
-  // `weights`: the side file; empty: there is none.
-  ModelReader(const proto::Model& model, std::string weights)
-      : model_(model), weights_(std::move(weights)), builder_(model.name()) {}
+  // `weights`: the side file, or null where it is absent.
+  ModelReader(const proto::Model& model, const WeightsFile* weights, WeightValues values)
+      : model_(model), weights_(weights), values_(values), builder_(model.name()) {}
 
   absl::StatusOr<Graph> Run() {
     for (int i = 0; i < model_.item_size(); ++i) {
@@ -63,6 +64,22 @@ class ModelReader {
     RETURN_IF_ERROR(CheckAnchors(graph));
     return graph;
   }
+
+  // Reads the values of the graph that Run returned.
+  absl::Status ReadValues(const std::string& name) {
+    RETURN_IF_ERROR(pending_.ReadAll(name));
+    if (stored_ == 0 || values_ == WeightValues::kSkipped) return absl::OkStatus();
+    ASSIGN_OR_RETURN(const std::string hash, hash_.Digits());
+    if (hash == model_.weights_hash()) return absl::OkStatus();
+    return Invalid("the values in '", weights_->path(), "' have the hash ", hash, ", those that '",
+                   name, "' was written with ", model_.weights_hash(),
+                   ": they were changed since. Put the old file back; or write the model anew "
+                   "(partita import SOURCE -o ",
+                   name,
+                   "); or, to start from the changed values, put their file elsewhere, under "
+                   "another name, and load it (run --load)");
+  }
+  int stored() const { return stored_; }
 
  private:
   absl::Status AddItem(const proto::ModelItem& item) {
@@ -110,13 +127,29 @@ class ModelReader {
       auto floats = std::make_shared<std::vector<float>>(bytes.size() / sizeof(float));
       std::memcpy(floats->data(), bytes.data(), bytes.size());
       values = std::move(floats);
-    } else if (weight.has_offset() && !weights_.empty()) {
-      ASSIGN_OR_RETURN(values, ReadWeightValues(weights_, weight.offset(), Volume(type.shape)));
+    } else if (weight.has_offset()) {
+      return Invalid("weight '", weight.name(), "' is found by offset; wanted: stored: true");
+    } else if (weight.stored()) {
+      ASSIGN_OR_RETURN(values, Stored(weight.name(), type.shape));
     }
     ASSIGN_OR_RETURN(
         tensors_[weight.name()],
         builder_.AddWeight(weight.name(), type, initializer, std::move(values), !weight.frozen()));
     return absl::OkStatus();
+  }
+
+  // Null where there is no side file, or it is not read.
+  absl::StatusOr<std::shared_ptr<const std::vector<float>>> Stored(const std::string& name,
+                                                                   const Shape& shape) {
+    ++stored_;
+    if (weights_ == nullptr) return nullptr;
+    ASSIGN_OR_RETURN(const int64_t offset, weights_->Find(name, shape));
+    if (values_ == WeightValues::kSkipped) return nullptr;
+    return pending_.Add(Volume(shape),
+                        [this, offset, name, shape](std::vector<float>& values) -> absl::Status {
+                          RETURN_IF_ERROR(weights_->Read(offset, Volume(shape), values));
+                          return hash_.Add(name, shape, values);
+                        });
   }
 
   absl::StatusOr<std::vector<TensorId>> Find(
@@ -184,17 +217,20 @@ class ModelReader {
   }
 
   const proto::Model& model_;
-  const std::string weights_;
+  const WeightsFile* const weights_;
+  const WeightValues values_;
   GraphBuilder builder_;
+  PendingValues pending_;
+  WeightsHash hash_;
+  int stored_ = 0;
   absl::flat_hash_map<std::string, TensorId> tensors_;
   absl::flat_hash_map<std::string, OpId> ops_;
   std::vector<std::pair<OpId, std::string>> anchors_;
   bool has_input_ = false;
 };
 
-// The side file's path if it is there; empty, with a note, if it is not.
-absl::StatusOr<std::string> FindWeights(const proto::Model& model, const std::string& folder,
-                                        std::string* notes) {
+// The side file's path if it is there; empty if it is not. `folder` empty: nowhere.
+absl::StatusOr<std::string> FindWeights(const proto::Model& model, const std::string& folder) {
   const std::filesystem::path file(model.weights_file());
   if (file.empty()) return std::string();
   if (file != file.filename() || file == "." || file == "..") {
@@ -203,44 +239,83 @@ absl::StatusOr<std::string> FindWeights(const proto::Model& model, const std::st
   std::error_code error;
   const std::filesystem::path path = std::filesystem::path(folder) / file;
   if (!folder.empty() && std::filesystem::exists(path, error)) return path.string();
-  if (notes != nullptr) {
-    *notes =
-        absl::StrCat("'", model.weights_file(), "' is absent; training starts from initial values");
-  }
   return std::string();
 }
 
-}  // namespace
-
-absl::StatusOr<Graph> ParseModel(const std::string& text, const std::string& name,
-                                 const std::string& folder, std::string* notes) {
-  const auto error = [&name](absl::string_view what) {
-    return Invalid("'", name, "' is not a model: ", what);
-  };
+absl::Status ParseText(const std::string& text, proto::Model& model) {
   if (static_cast<int64_t>(text.size()) > kMaxTextBytes) {
-    return error(absl::StrCat("its text has more than ", kMaxTextBytes, " bytes"));
+    return Invalid("its text has more than ", kMaxTextBytes, " bytes");
   }
-  proto::Model model;
   FirstError first;
   google::protobuf::TextFormat::Parser parser;
   parser.RecordErrorsTo(&first);
   parser.SetRecursionLimit(16);
-  if (!parser.ParseFromString(text, &model)) return error(first.text);
-  if (model.format_version() != kFormatVersion) {
-    return error(absl::StrCat("its format_version is ", model.format_version(), "; wanted ",
-                              kFormatVersion));
-  }
-  auto weights = FindWeights(model, folder, notes);
-  if (!weights.ok()) return error(weights.status().message());
-  auto graph = ModelReader(model, *weights).Run();
-  return graph.ok() ? std::move(graph) : error(graph.status().message());
+  if (!parser.ParseFromString(text, &model)) return Invalid(first.text);
+  if (model.format_version() == kFormatVersion) return absl::OkStatus();
+  return Invalid("its format_version is ", model.format_version(), "; wanted ", kFormatVersion,
+                 ": write it anew with partita import");
 }
 
-absl::StatusOr<Graph> LoadModelFile(const std::string& path, std::string* notes) {
+// Where the model's text comes from: what messages call it, and where its side file is.
+struct Origin {
+  std::string name, folder;
+};
+
+absl::Status NotAModel(const Origin& origin, const absl::Status& why) {
+  return absl::Status(why.code(),
+                      absl::StrCat("'", origin.name, "' is not a model: ", why.message()));
+}
+
+// What `model` says of its weights where `reader` found no side file.
+absl::Status NoteAbsentValues(const proto::Model& model, const ModelReader& reader,
+                              const Origin& origin, WeightValues values, ModelFile& file) {
+  if (reader.stored() == 0) return absl::OkStatus();
+  if (values == WeightValues::kRequired) {
+    return AbsentValuesError(origin.name, reader.stored(), model.weights_file());
+  }
+  file.notes.push_back(
+      absl::StrCat("'", model.weights_file(), "' is absent; training starts from initial values"));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<ModelFile> ReadModel(const std::string& text, const Origin& origin,
+                                    WeightValues values) {
+  proto::Model model;
+  if (absl::Status status = ParseText(text, model); !status.ok()) return NotAModel(origin, status);
+  const auto path = FindWeights(model, origin.folder);
+  if (!path.ok()) return NotAModel(origin, path.status());
+  std::optional<WeightsFile> weights;
+  if (!path->empty()) {
+    ASSIGN_OR_RETURN(WeightsFile opened, WeightsFile::Open(*path));
+    weights.emplace(std::move(opened));
+  }
+  ModelReader reader(model, weights.has_value() ? &*weights : nullptr, values);
+  auto graph = reader.Run();
+  if (!graph.ok()) return NotAModel(origin, graph.status());
+  ModelFile file{
+      .graph = *std::move(graph),
+      .folded_batch_norms = {model.folded_batch_norm().begin(), model.folded_batch_norm().end()},
+      .notes = {}};
+  if (!weights.has_value()) {
+    RETURN_IF_ERROR(NoteAbsentValues(model, reader, origin, values, file));
+  } else {
+    RETURN_IF_ERROR(reader.ReadValues(origin.name));
+  }
+  return file;
+}
+
+}  // namespace
+
+absl::StatusOr<ModelFile> ParseModel(const std::string& text, const std::string& name,
+                                     WeightValues values) {
+  return ReadModel(text, {name, ""}, values);
+}
+
+absl::StatusOr<ModelFile> LoadModelFile(const std::string& path, WeightValues values) {
   ASSIGN_OR_RETURN(const std::string text, ReadFile(path, kMaxTextBytes));
   std::string folder = std::filesystem::path(path).parent_path().string();
   if (folder.empty()) folder = ".";
-  return ParseModel(text, path, folder, notes);
+  return ReadModel(text, {path, folder}, values);
 }
 
 }  // namespace partita

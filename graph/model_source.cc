@@ -23,11 +23,12 @@ absl::StatusOr<ImportedModel> LoadZooModel(const std::string& name, const Import
 }
 
 absl::StatusOr<ImportedModel> LoadNative(const std::string& path, const ImportOptions& options) {
-  ImportedModel model;
-  std::string note;
-  ASSIGN_OR_RETURN(model.graph, LoadModelFile(path, &note));
+  ASSIGN_OR_RETURN(ModelFile file, LoadModelFile(path, options.values));
+  ImportedModel model{.graph = std::move(file.graph),
+                      .notes = std::move(file.notes),
+                      .folded_batch_norms = std::move(file.folded_batch_norms),
+                      .operators = {}};
   model.source_fingerprint = model.graph.fingerprint();
-  if (!note.empty()) model.notes.push_back(note);
   const int64_t own = model.graph.batch();
   if (options.batch != 0 && options.batch != own) {
     ASSIGN_OR_RETURN(model.graph, Rebatch(model.graph, options.batch));

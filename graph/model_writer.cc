@@ -1,7 +1,6 @@
 #include <google/protobuf/text_format.h>
 
 #include <algorithm>
-#include <filesystem>
 
 #include "absl/strings/str_cat.h"
 #include "graph/model_attributes.h"
@@ -14,7 +13,7 @@
 namespace partita {
 namespace {
 
-constexpr int kFormatVersion = 1;
+constexpr int kFormatVersion = 2;
 
 template <class... Parts>
 absl::Status Invalid(const Parts&... parts) {
@@ -42,6 +41,7 @@ absl::Status WriteTensor(const Graph& model, const Tensor& tensor, bool inline_v
   } else {
     out.set_constant(weight->initializer.value);
   }
+  if (weight->values != nullptr && !inline_values) out.set_stored(true);
   if (weight->values != nullptr && inline_values) {
     out.set_inline_values(reinterpret_cast<const char*>(weight->values->data()),
                           weight->values->size() * sizeof(float));
@@ -105,20 +105,19 @@ absl::StatusOr<std::string> ModelText(const Graph& model) {
   return ToText(to);
 }
 
-absl::Status SaveModel(const Graph& model, const std::string& path) {
+absl::StatusOr<std::string> SaveModel(const Graph& model, const std::string& path,
+                                      const std::vector<std::string>& folded_batch_norms) {
   const Doing doing("writing model", path);
   ASSIGN_OR_RETURN(proto::Model to, ToProto(model, /*inline_values=*/false));
-  const std::filesystem::path weights_path =
-      std::filesystem::path(path).replace_extension(".safetensors");
-  ASSIGN_OR_RETURN(const auto offsets, WriteWeightsFile(model, weights_path.string()));
-  if (!offsets.empty()) to.set_weights_file(weights_path.filename().string());
-  for (proto::ModelItem& item : *to.mutable_item()) {
-    if (!item.has_weight()) continue;
-    const auto found = offsets.find(item.weight().name());
-    if (found != offsets.end()) item.mutable_weight()->set_offset(found->second);
+  for (const std::string& layer : folded_batch_norms) to.add_folded_batch_norm(layer);
+  ASSIGN_OR_RETURN(const WrittenWeights weights, WriteWeightsFile(model, path));
+  if (!weights.file.empty()) {
+    to.set_weights_file(weights.file);
+    to.set_weights_hash(weights.hash);
   }
   ASSIGN_OR_RETURN(const std::string text, ToText(to));
-  return WriteFileAtomically(path, text);
+  RETURN_IF_ERROR(WriteFileAtomically(path, text));
+  return weights.file;
 }
 
 }  // namespace partita

@@ -6,10 +6,11 @@
 #include <cmath>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
+#include <span>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "graph/support/data_file.h"
 #include "graph/support/status_macros.h"
 
 namespace partita::onnx {
@@ -186,7 +187,7 @@ absl::Status CheckEmbedded(const TensorProto& tensor, const TensorSource& source
       "it has ", count, " values; shape ", ToString(source.shape), " needs ", source.elements));
 }
 
-absl::StatusOr<std::string> ReadExternal(const TensorSource& source, const std::string& folder) {
+absl::StatusOr<std::string> PathOf(const TensorSource& source, const std::string& folder) {
   std::error_code error;
   const auto root = std::filesystem::weakly_canonical(folder, error);
   const auto path = std::filesystem::weakly_canonical(root / source.location, error);
@@ -195,21 +196,33 @@ absl::StatusOr<std::string> ReadExternal(const TensorSource& source, const std::
     return absl::InvalidArgumentError(
         absl::StrCat("side file '", source.location, "' leads out of the model's folder"));
   }
-  if (!std::filesystem::exists(path, error)) return absl::NotFoundError(path.string());
-  const auto size = static_cast<int64_t>(std::filesystem::file_size(path, error));
-  if (error || size < source.length || source.offset > size - source.length) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "side file '", path.string(), "' ends before byte ", source.offset, " + ", source.length));
+  return path.string();
+}
+
+// Converts by pieces, so that the file's form of the values is never there as a whole.
+absl::Status ReadConverted(const DataFile& file, const TensorSource& source,
+                           std::vector<float>& values) {
+  constexpr size_t kPiece = 1 << 16;  // elements
+  const auto size = static_cast<size_t>(SizeOf(source.type));
+  std::vector<char> piece(std::min(kPiece, values.size()) * size);
+  for (size_t done = 0; done < values.size(); done += kPiece) {
+    const size_t count = std::min(kPiece, values.size() - done);
+    RETURN_IF_ERROR(file.Read(source.offset + static_cast<int64_t>(done * size),
+                              std::as_writable_bytes(std::span(piece).first(count * size))));
+    for (size_t i = 0; i < count; ++i) {
+      values[done + i] = static_cast<float>(RealFrom(source.type, piece.data() + i * size));
+    }
   }
-  std::ifstream file(path, std::ios::binary);
-  std::string bytes(static_cast<size_t>(source.length), '\0');
-  file.seekg(source.offset);
-  file.read(bytes.data(), source.length);
-  if (!file) {
-    return absl::PermissionDeniedError(
-        absl::StrCat("side file '", path.string(), "' cannot be read"));
-  }
-  return bytes;
+  return absl::OkStatus();
+}
+
+absl::Status ReadExternal(const TensorSource& source, const std::string& folder,
+                          std::vector<float>& values) {
+  ASSIGN_OR_RETURN(const std::string path, PathOf(source, folder));
+  ASSIGN_OR_RETURN(const DataFile file, DataFile::Open(path));
+  values.resize(static_cast<size_t>(source.elements));
+  if (source.type != ElementType::kFloat) return ReadConverted(file, source, values);
+  return file.Read(source.offset, std::as_writable_bytes(std::span(values)));
 }
 
 }  // namespace
@@ -313,34 +326,35 @@ absl::StatusOr<Constant> ReadConstant(const TensorProto& tensor, const TensorSou
   return c;
 }
 
-absl::StatusOr<std::shared_ptr<const std::vector<float>>> ReadFloats(const TensorProto& tensor,
-                                                                     const TensorSource& source,
-                                                                     const std::string& folder) {
+absl::StatusOr<bool> HasValues(const TensorSource& source, const std::string& folder) {
+  if (!source.external) return true;
+  if (folder.empty()) return false;
+  ASSIGN_OR_RETURN(const std::string path, PathOf(source, folder));
+  const auto file = DataFile::Open(path);
+  if (absl::IsNotFound(file.status())) return false;
+  RETURN_IF_ERROR(file.status());
+  if (source.length <= file->size() && source.offset <= file->size() - source.length) return true;
+  return absl::InvalidArgumentError(absl::StrCat("side file '", path, "' ends at byte ",
+                                                 file->size(), ", before byte ", source.offset,
+                                                 " + ", source.length));
+}
+
+absl::Status ReadFloats(const TensorProto& tensor, const TensorSource& source,
+                        const std::string& folder, std::vector<float>& values) {
+  if (source.external) return ReadExternal(source, folder, values);
   const auto count = static_cast<size_t>(source.elements);
-  std::string external;
+  values.resize(count);
   const std::string* raw = tensor.has_raw_data() ? &tensor.raw_data() : nullptr;
-  if (source.external) {
-    if (folder.empty()) return nullptr;
-    auto bytes = ReadExternal(source, folder);
-    if (absl::IsNotFound(bytes.status())) return nullptr;
-    if (!bytes.ok()) {
-      return absl::Status(bytes.status().code(),
-                          absl::StrCat("tensor '", tensor.name(), "': ", bytes.status().message()));
-    }
-    external = *std::move(bytes);
-    raw = &external;
-  }
-  auto values = std::make_shared<std::vector<float>>(count);
   if (raw != nullptr && source.type == ElementType::kFloat) {
-    if (count > 0) std::memcpy(values->data(), raw->data(), count * sizeof(float));
-    return values;
+    if (count > 0) std::memcpy(values.data(), raw->data(), count * sizeof(float));
+    return absl::OkStatus();
   }
   const auto size = static_cast<size_t>(SizeOf(source.type));
   for (size_t i = 0; i < count; ++i) {
-    (*values)[i] = static_cast<float>(raw ? RealFrom(source.type, raw->data() + i * size)
-                                          : TypedReal(tensor, source.type, static_cast<int>(i)));
+    values[i] = static_cast<float>(raw ? RealFrom(source.type, raw->data() + i * size)
+                                       : TypedReal(tensor, source.type, static_cast<int>(i)));
   }
-  return values;
+  return absl::OkStatus();
 }
 
 }  // namespace partita::onnx

@@ -76,10 +76,13 @@ absl::StatusOr<TensorSource> DescribeTensor(const TensorProto& tensor);
 // An embedded tensor of at most kMaxConstantElements.
 absl::StatusOr<Constant> ReadConstant(const TensorProto& tensor, const TensorSource& source);
 
-// All values of a floating tensor as float; null if they are in a side file that is absent (or
-// `folder` is empty). A side file that is too short is an error.
-absl::StatusOr<std::shared_ptr<const std::vector<float>>> ReadFloats(const TensorProto& tensor,
-                                                                     const TensorSource& source,
-                                                                     const std::string& folder);
+// Whether the values of a tensor are there: embedded, or in a side file below `folder` (empty:
+// nowhere). InvalidArgument if the side file is too short for them or leads out of the folder.
+absl::StatusOr<bool> HasValues(const TensorSource& source, const std::string& folder);
+
+// Takes memory for all values of a floating tensor and reads them into it as float. For a tensor
+// that HasValues.
+absl::Status ReadFloats(const TensorProto& tensor, const TensorSource& source,
+                        const std::string& folder, std::vector<float>& values);
 
 }  // namespace partita::onnx

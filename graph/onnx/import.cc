@@ -41,7 +41,7 @@ absl::StatusOr<ImportedModel> ImportFrom(std::unique_ptr<onnx::ModelProto> proto
   std::string graph_name = options.name;
   if (graph_name.empty()) graph_name = std::filesystem::path(name).stem().string();
   absl::StatusOr<ImportedModel> imported = absl::UnknownError("");
-  if (auto model = onnx::CheckModel(std::move(proto), folder); model.ok()) {
+  if (auto model = onnx::CheckModel(std::move(proto), {name, folder}); model.ok()) {
     imported = onnx::Importer(*std::move(model), options, graph_name).Run();
   } else {
     imported = model.status();

@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "graph/graph.h"
+#include "graph/pending_values.h"
 
 namespace partita {
 
@@ -21,6 +22,7 @@ struct ImportOptions {
   bool freeze_bn = false;
   // The graph's name; empty: the file's name without its ending.
   std::string name;
+  WeightValues values = WeightValues::kIfPresent;
 };
 
 // A forward graph in training form: batch normalisation and dropout of an inference graph are taken
@@ -32,15 +34,19 @@ struct ImportedModel {
   Graph graph;
   // What was folded, changed or left out, for the user.
   std::vector<std::string> notes;
+  // Layers into which the exporter is known to have folded a batch normalisation: what is trained
+  // is another network than the one that was exported.
+  std::vector<std::string> folded_batch_norms;
   // ONNX operators of the nodes that the output needs, with their numbers, most frequent first.
   std::vector<std::pair<std::string, int>> operators;
   int64_t opset = 0;
   uint64_t source_fingerprint = 0;  // of the file's bytes
 };
 
-// Reads an ONNX file, with weights from its side files where they are present. InvalidArgument for
-// anything wrong with the model; operators that are not supported are listed all at once, with node
-// and opset.
+// Reads an ONNX file, with weights from its side files as options.values says, which are read when
+// all else is good: ResourceExhausted where they do not fit in memory. InvalidArgument for anything
+// wrong with the model; operators that are not supported are listed all at once, with node and
+// opset.
 absl::StatusOr<ImportedModel> ImportOnnx(const std::string& path,
                                          const ImportOptions& options = {});
 

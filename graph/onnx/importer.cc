@@ -7,6 +7,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "graph/onnx/folded_batch_norm.h"
 #include "graph/onnx/operators.h"
 #include "graph/support/check.h"
 #include "graph/support/status_macros.h"
@@ -114,9 +115,30 @@ std::string Importer::UniqueName(const std::string& wanted) {
   return name;
 }
 
+// Null where they are absent.
+absl::StatusOr<std::shared_ptr<const std::vector<float>>> Importer::StoredValues(
+    const StoredTensor& stored) {
+  const auto at = [&stored](const absl::Status& status) {
+    return absl::Status(status.code(),
+                        absl::StrCat("tensor '", stored.proto->name(), "': ", status.message()));
+  };
+  const auto there = HasValues(stored.source, model_.origin.folder);
+  if (!there.ok()) return at(there.status());
+  if (!*there) {
+    if (absent_weights_++ == 0) absent_file_ = stored.source.location;
+    return nullptr;
+  }
+  if (options_.values == WeightValues::kSkipped) return nullptr;
+  return values_of_weights_.Add(
+      stored.source.elements, [this, &stored, at](std::vector<float>& values) -> absl::Status {
+        absl::Status read = ReadFloats(*stored.proto, stored.source, model_.origin.folder, values);
+        return read.ok() ? read : at(read);
+      });
+}
+
 absl::StatusOr<TensorId> Importer::AddWeight(const Value& value, Initializer initializer,
                                              bool trainable) {
-  const auto found = weights_.find(value.name);
+  const auto found = weights_.find({value.name, trainable});
   if (found != weights_.end()) return found->second;
   TensorType type{DType::kFloat32, {}};
   std::shared_ptr<const std::vector<float>> values;
@@ -138,17 +160,22 @@ absl::StatusOr<TensorId> Importer::AddWeight(const Value& value, Initializer ini
           absl::StrCat("'", value.name, "' of ", NameOf(source.type), " is taken as float"));
     }
     type.shape = source.shape;
-    ASSIGN_OR_RETURN(values, ReadFloats(*value.stored->proto, source, model_.folder));
-    if (values == nullptr) ++absent_weights_;
+    ASSIGN_OR_RETURN(values, StoredValues(*value.stored));
   }
   if (Volume(type.shape) == 0) {
     return absl::InvalidArgumentError(absl::StrCat("'", value.name, "' has no elements"));
   }
-  const bool named = model_.initializers.contains(value.name);
+  const bool second = weights_.contains({value.name, !trainable});
+  if (second) {
+    notes_.push_back(absl::StrCat("'", value.name,
+                                  "' is stored once for a trained weight and for what is not "
+                                  "trained; taken as two"));
+  }
+  const bool named = model_.initializers.contains(value.name) && !second;
   const std::string name = named ? value.name : UniqueName(value.name);
   ASSIGN_OR_RETURN(const TensorId id,
                    builder_.AddWeight(name, type, initializer, std::move(values), trainable));
-  weights_[value.name] = id;
+  weights_[{value.name, trainable}] = id;
   return id;
 }
 
@@ -247,12 +274,17 @@ absl::StatusOr<ImportedModel> Importer::Finish() {
   }
   RETURN_IF_ERROR(CheckOutput(builder_.tensor(output.tensor).type.shape));
   builder_.SetLogits(output.tensor);
+  if (absent_weights_ > 0 && options_.values == WeightValues::kRequired) {
+    return AbsentValuesError(model_.origin.name, absent_weights_, absent_file_);
+  }
   AddNotes();
   ImportedModel imported;
   imported.notes = std::move(notes_);
   imported.operators = CountOperators(model_);
   imported.opset = model_.opset;
+  imported.folded_batch_norms = LayersWithFoldedBatchNorm(model_.nodes);
   ASSIGN_OR_RETURN(imported.graph, std::move(builder_).Build());
+  RETURN_IF_ERROR(values_of_weights_.ReadAll(model_.origin.name));
   return imported;
 }
 
@@ -273,10 +305,13 @@ void Importer::AddNotes() {
           absl::StrCat("'", name, "' serves ", count, " operators and is trained as one weight"));
     }
   }
+  if (std::string note = NoteOfLikelyFolds(model_.nodes); !note.empty()) {
+    notes_.push_back(std::move(note));
+  }
   if (absent_weights_ > 0) {
     notes_.push_back(absl::StrCat("the values of ", absent_weights_,
-                                  " weights are not there (their side file is absent); training "
-                                  "starts from initial values"));
+                                  " weights are not there (their side file is absent: '",
+                                  absent_file_, "')"));
   }
 }
 

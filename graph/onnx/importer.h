@@ -53,13 +53,17 @@ class Importer {
   void AddNotes();
   std::string UniqueName(const std::string& wanted);
   absl::StatusOr<TensorId> AddWeight(const Value& value, Initializer initializer, bool trainable);
+  absl::StatusOr<std::shared_ptr<const std::vector<float>>> StoredValues(
+      const StoredTensor& stored);
 
   Model model_;
   ImportOptions options_;
   GraphBuilder builder_;
-  absl::node_hash_map<std::string, Value> values_;      // references stay valid
-  std::deque<StoredTensor> constants_;                  // stored tensors of Constant nodes
-  absl::flat_hash_map<std::string, TensorId> weights_;  // by their names in the file
+  absl::node_hash_map<std::string, Value> values_;  // references stay valid
+  std::deque<StoredTensor> constants_;              // stored tensors of Constant nodes
+  // By their names in the file, and whether they are trained: exporters store equal values once,
+  // so that a trained weight and a running statistic may share them.
+  absl::flat_hash_map<std::pair<std::string, bool>, TensorId> weights_;
   absl::flat_hash_map<std::string, int> weight_uses_;
   absl::flat_hash_set<std::string> taken_names_;
   absl::flat_hash_set<TensorId> claimed_statistics_;
@@ -72,7 +76,9 @@ class Importer {
   std::vector<std::string> unsupported_;
   int64_t own_batch_ = -1;  // -1: open in the file
   int64_t batch_ = 0;
+  PendingValues values_of_weights_;
   int absent_weights_ = 0;
+  std::string absent_file_;  // of the first of them
 };
 
 // One node while it is imported: what a row of the operator table works on.

@@ -225,10 +225,10 @@ std::string Describe(const NodeProto& node) {
                       "'");
 }
 
-absl::StatusOr<Model> CheckModel(std::unique_ptr<const ModelProto> proto, std::string folder) {
+absl::StatusOr<Model> CheckModel(std::unique_ptr<const ModelProto> proto, Origin origin) {
   Model model;
   model.proto = std::move(proto);
-  model.folder = std::move(folder);
+  model.origin = std::move(origin);
   RETURN_IF_ERROR(CheckParts(*model.proto));
   RETURN_IF_ERROR(ReadOpset(model));
   RETURN_IF_ERROR(ReadInitializers(model));

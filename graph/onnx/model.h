@@ -25,12 +25,17 @@ struct ModelInput {
   Shape shape;
 };
 
+// Where a model comes from: what messages call it, and where its side files are (empty: nowhere).
+struct Origin {
+  std::string name, folder;
+};
+
 // A decoded model that has been checked: every name that is read is defined once and before it is
 // read, tensors have sane types, shapes and amounts of data. Shapes of intermediate values in the
 // file are not used. Movable; pointers point into `proto`.
 struct Model {
   std::unique_ptr<const ModelProto> proto;
-  std::string folder;  // where side files are; empty: nowhere
+  Origin origin;
   int64_t opset = 0;
   ModelInput input;
   std::string output;  // the first
@@ -44,7 +49,7 @@ struct Model {
 };
 
 // InvalidArgument for anything that is wrong with it.
-absl::StatusOr<Model> CheckModel(std::unique_ptr<const ModelProto> proto, std::string folder);
+absl::StatusOr<Model> CheckModel(std::unique_ptr<const ModelProto> proto, Origin origin);
 
 // "Conv 'features.0'" for messages; a node without a name is called by its first output.
 std::string Describe(const NodeProto& node);

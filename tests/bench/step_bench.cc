@@ -19,7 +19,7 @@ struct Arguments {
 };
 
 absl::Status Run(const Arguments& arguments) {
-  ASSIGN_OR_RETURN(const LoadedPlan loaded, LoadPlan(arguments.plan, arguments.model));
+  ASSIGN_OR_RETURN(const LoadedPlan loaded, LoadPlan({arguments.plan, arguments.model}));
   const Graph& graph = loaded.model.graph;
   ExecutorSetup setup;
   ASSIGN_OR_RETURN(setup.devices, DevicesOf(loaded.plan.topology));

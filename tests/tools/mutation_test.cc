@@ -189,7 +189,7 @@ void MutateNativeFiles(Seeds seeds) {
     const std::string text = mutator.MutateText(texts[k], texts[(k + 1) % texts.size()]);
     tally.Begin();
     const auto graph = ParseModel(text, "damaged.textproto");
-    if (graph.ok()) planning.Try(*graph, seed);
+    if (graph.ok()) planning.Try(graph->graph, seed);
     tally.End(seed, graph.status());
   }
   tally.Check(seeds);
@@ -232,7 +232,7 @@ void MutatePlanFiles(Seeds seeds) {
     const std::string path =
         WriteDamaged(mutator.MutateText(texts[k], texts[(k + 1) % texts.size()]));
     tally.Begin();
-    const auto loaded = LoadPlan(path);
+    const auto loaded = LoadPlan({path});
     tally.End(seed, loaded.status());
     if (loaded.ok()) {
       EXPECT_FALSE(PlanText(loaded->plan, loaded->model.graph).empty());

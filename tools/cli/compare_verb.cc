@@ -64,7 +64,11 @@ class CompareRun {
         return wrong;
       }
     }
-    ASSIGN_OR_RETURN(model_, LoadTrainingModel(flags_.model, stages_));
+    ModelRequest request = flags_.model;
+    request.values = flags_.verify    ? WeightValues::kRequired
+                     : flags_.measure ? WeightValues::kIfPresent
+                                      : WeightValues::kSkipped;
+    ASSIGN_OR_RETURN(model_, LoadTrainingModel(request, stages_));
     ASSIGN_OR_RETURN(MeasuredSearch search,
                      SearchOnMachine(flags_.machine, model_.graph, RequestOf(flags_.search, ""),
                                      flags_.profile_time, stages_));
@@ -122,7 +126,8 @@ class CompareRun {
     }
     RETURN_IF_ERROR(AddRow("searched", std::move(searched)));
     for (const std::string& path : flags_.plans) {
-      ASSIGN_OR_RETURN(const LoadedPlan loaded, LoadPlan(path, flags_.model.model));
+      ASSIGN_OR_RETURN(const LoadedPlan loaded,
+                       LoadPlan({path, flags_.model.model, WeightValues::kSkipped}));
       if (loaded.plan.model.fingerprint != model_.graph.fingerprint()) {
         return absl::InvalidArgumentError(
             absl::StrCat("plan '", path, "' is for another graph than ", flags_.model.model,
@@ -253,9 +258,10 @@ class CompareRun {
                    {"precision", RowOf(priced_.precision).name},
                    {"verified", flags_.verify ? (flags_.quick ? "quick" : "full") : "no"},
                    {"interrupted", g_interrupted.load()},
-                   {"strategies", list},
-                   {"notes", notes_}};
-    answer.text = TableText(table, 1) + declined;
+                   {"strategies", list}};
+    DescribeModel(model_.imported, model_.loss, answer);
+    for (const std::string& note : notes_) answer.json["notes"].push_back(note);
+    answer.text += TableText(table, 1) + declined;
     for (const std::string& note : notes_) absl::StrAppend(&answer.text, "note: ", note, "\n");
     absl::StrAppend(&answer.text,
                     "sure: the part of a plan's time that is priced by steady measurements, whose "

@@ -20,6 +20,9 @@ void AddModelFlags(CLI::App& verb, ModelRequest& request) {
   verb.add_option("--optimizer", request.optimizer, "sgd, nesterov, adam")
       ->check(NameOf("optimizer", {"sgd", "nesterov", "adam"}));
   verb.add_flag("--freeze_bn", request.freeze_batch_norm, "keep batch normalisation's statistics");
+  verb.add_option("--loss", request.loss,
+                  "cross_entropy: the output is class scores, whatever it looks like")
+      ->check(NameOf("loss", {kCrossEntropyName}));
 }
 
 void AddMachineFlags(CLI::App& verb, MachineRequest& request, const std::string& standard,

@@ -14,6 +14,32 @@ struct ImportFlags {
   std::string output;
 };
 
+// The native form, and whether the weights have values in it.
+absl::Status Write(const ImportedModel& model, const std::string& path, Answer& answer) {
+  ASSIGN_OR_RETURN(const std::string weights_file,
+                   SaveModel(model.graph, path, model.folded_batch_norms));
+  int64_t with_values = 0;
+  for (const Weight& weight : model.graph.weights()) with_values += weight.values != nullptr;
+  const size_t weights = model.graph.weights().size();
+  answer.json["written"] = path;
+  answer.json["weights"] = weights;
+  answer.json["weights_with_values"] = with_values;
+  answer.json["weights_file"] = weights_file.empty() ? Json(nullptr) : Json(weights_file);
+  if (weights_file.empty()) {
+    absl::StrAppend(&answer.text, "no values of weights: '", path,
+                    "' has none, training starts from initial values\n");
+  } else {
+    absl::StrAppend(&answer.text, "values of ", with_values, " of ", weights, " weights: in '",
+                    weights_file, "', which stays beside it",
+                    with_values < static_cast<int64_t>(weights)
+                        ? "; training starts from initial values of the others"
+                        : "",
+                    "\n");
+  }
+  absl::StrAppend(&answer.text, "written: ", path, "\n");
+  return absl::OkStatus();
+}
+
 absl::StatusOr<Answer> RunImport(const ImportFlags& flags) {
   if (!flags.output.empty() && !absl::EndsWith(flags.output, ".textproto")) {
     Answer wrong;
@@ -27,7 +53,11 @@ absl::StatusOr<Answer> RunImport(const ImportFlags& flags) {
   ImportOptions options;
   options.batch = flags.model.batch;
   options.freeze_bn = flags.model.freeze_batch_norm;
+  // Without a file to write, values are of no use here.
+  options.values = flags.output.empty() ? WeightValues::kSkipped : WeightValues::kIfPresent;
   ASSIGN_OR_RETURN(const ImportedModel imported, LoadModel(flags.model.model, options));
+  ASSIGN_OR_RETURN(const ModelLoss loss,
+                   LossOfFile(flags.model.model, imported.graph, flags.model.loss));
   const ModelSummary summary = Summarize(imported.graph);
   Answer answer;
   Json operators = Json::array();
@@ -46,16 +76,10 @@ absl::StatusOr<Answer> RunImport(const ImportFlags& flags) {
                  {"weight_bytes", summary.weight_bytes},
                  {"activation_bytes", summary.activation_bytes},
                  {"operators", operators},
-                 {"unsupported", Json::array()},
-                 {"notes", imported.notes}};
+                 {"unsupported", Json::array()}};
   answer.text = SummaryText(summary);
-  for (const std::string& note : imported.notes)
-    absl::StrAppend(&answer.text, "note: ", note, "\n");
-  if (!flags.output.empty()) {
-    RETURN_IF_ERROR(SaveModel(imported.graph, flags.output));
-    absl::StrAppend(&answer.text, "written: ", flags.output, "\n");
-    answer.json["written"] = flags.output;
-  }
+  DescribeModel(imported, loss, answer);
+  if (!flags.output.empty()) RETURN_IF_ERROR(Write(imported, flags.output, answer));
   return answer;
 }
 

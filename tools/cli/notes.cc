@@ -15,9 +15,10 @@ void AddCoreSharing(const DeviceTopology& topology, Answer& answer) {
 }
 
 void AddWarnings(const Disturbance& disturbance, Answer& answer) {
-  answer.json["warnings"] = Json::array();
+  Json& warnings = answer.json["warnings"];
+  if (!warnings.is_array()) warnings = Json::array();
   for (const std::string& warning : WarningsOf(disturbance)) {
-    answer.json["warnings"].push_back(warning);
+    warnings.push_back(warning);
     std::cerr << "warning: " << warning << "\n";
   }
 }

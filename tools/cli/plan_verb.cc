@@ -129,6 +129,7 @@ void Describe(const PricedMachine& priced, const TrainingModel& model, const Pla
                    {"unsteady", shares.unsteady},
                    {"interpolated", shares.interpolated},
                    {"roofline", shares.roofline}}}};
+  DescribeModel(model.imported, model.loss, answer);
   AddMachineNotes(priced, answer);
   std::string& text = answer.text;
   absl::StrAppend(&text, WhyText(model.graph, outcome));
@@ -153,7 +154,9 @@ void Describe(const PricedMachine& priced, const TrainingModel& model, const Pla
 absl::StatusOr<Answer> RunPlan(const PlanFlags& flags, Stages* stages) {
   const std::string path = flags.output.empty() ? DefaultOutput(flags.model.model) : flags.output;
   RETURN_IF_ERROR(CheckWritable(path, "-o"));
-  ASSIGN_OR_RETURN(const TrainingModel model, LoadTrainingModel(flags.model, stages));
+  ModelRequest request = flags.model;
+  request.values = WeightValues::kSkipped;
+  ASSIGN_OR_RETURN(const TrainingModel model, LoadTrainingModel(request, stages));
   ASSIGN_OR_RETURN(MeasuredSearch search, SearchOnMachine(flags.machine, model.graph,
                                                           RequestOf(flags.search, flags.strategy),
                                                           flags.profile_time, stages));
@@ -175,8 +178,6 @@ absl::StatusOr<Answer> RunPlan(const PlanFlags& flags, Stages* stages) {
   RETURN_IF_ERROR(WritePlanFile(outcome.plan, model.graph, place.path));
   RETURN_IF_ERROR(EndLowering(stages, model.graph, outcome, SizesOn(priced)));
   Answer answer;
-  for (const std::string& note : model.imported.notes)
-    absl::StrAppend(&answer.text, "note: ", note, "\n");
   Describe(priced, model, outcome, answer);
   DescribePlace(path, place, priced, answer);
   AddWarnings(search.disturbance, answer);

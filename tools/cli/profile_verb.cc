@@ -15,7 +15,9 @@ struct ProfileFlags {
 };
 
 absl::StatusOr<Answer> RunProfile(const ProfileFlags& flags) {
-  ASSIGN_OR_RETURN(const TrainingModel model, LoadTrainingModel(flags.model));
+  ModelRequest wanted = flags.model;
+  wanted.values = WeightValues::kSkipped;
+  ASSIGN_OR_RETURN(const TrainingModel model, LoadTrainingModel(wanted));
   MachineRequest request = flags.machine;
   request.will_measure = true;
   ASSIGN_OR_RETURN(const PricedMachine priced, PriceMachine(request));

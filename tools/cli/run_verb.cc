@@ -36,6 +36,7 @@ struct RunFlags {
   RunRequest request;
   StageFlags stages;
   std::vector<std::string> notes;  // what was not done as wanted
+  bool accept_folded = false;
 };
 
 // Beside the plan, if that is a place to write to, where the user did not say. Of several ranks the
@@ -152,7 +153,7 @@ absl::Status CheckSameRun(const RunFlags& flags, Ranks& ranks) {
       " --weight_decay ", r.weight_decay, " --init_seed ", r.init_seed.value_or(0), " --precision ",
       flags.precision.has_value() ? RowOf(*flags.precision).name : "the plan's", " --save ", r.save,
       " --load ", r.load, " --resume ", r.resume, " --save_every ", flags.save_every, " --keep ",
-      flags.keep.value_or(0));
+      flags.keep.value_or(0), " --accept_folded ", flags.accept_folded);
   absl::StrAppend(&options, " --communicator ", r.communicator);
   for (const BackendOfClass& choice : r.backends) {
     absl::StrAppend(&options, " --backend ", choice.device_class, "=", choice.backend);
@@ -217,24 +218,77 @@ Json JsonOf(const RunOutcome::Checkpoints& checkpoints) {
   return json;
 }
 
+// Says what is trained, and refuses what is not the network that was exported.
+absl::Status CheckTrains(const TrainingModel& model, const RunFlags& flags) {
+  const std::vector<std::string> warnings = Warnings(model.imported);
+  if (!warnings.empty() && !flags.accept_folded) {
+    return absl::InvalidArgumentError(absl::StrCat("'", model.label.source, "': ", warnings[0],
+                                                   ". To train it as it is: --accept_folded"));
+  }
+  if (flags.request.ranks == nullptr || flags.request.ranks->speaks()) {
+    ShowModel(model.imported, model.loss);
+  }
+  return absl::OkStatus();
+}
+
+// Why the flags do not go together; empty if they do.
+std::string WrongTogether(const RunFlags& flags) {
+  if (!flags.request.load.empty() && !flags.request.resume.empty()) {
+    return "--load and --resume both say where to start: leave one away";
+  }
+  if (flags.request.steps > 0 && flags.request.epochs > 0) {
+    return "--steps and --epochs both say how far to train: leave one away";
+  }
+  if (flags.request.eval_every > 0 && flags.request.eval_data.empty()) {
+    return "--eval_every needs --eval_data";
+  }
+  if (!flags.save_every.empty() && flags.request.save.empty()) {
+    return "--save_every needs --save, whose name its files begin with";
+  }
+  if (flags.keep.has_value() && flags.save_every.empty()) {
+    return "--keep needs --save_every";
+  }
+  return "";
+}
+
+Json JsonOf(const TrainingModel& model, const RunFlags& flags, const RunOutcome& outcome) {
+  Json json = {{"precision", RowOf(flags.request.precision).name},
+               {"loss", ToString(model.loss)},
+               {"classes", model.loss.classes},
+               {"notes", model.imported.notes},
+               {"warnings", Warnings(model.imported)},
+               {"losses", outcome.metrics.losses()},
+               {"images_per_second", outcome.metrics.images_per_second()},
+               {"median_step_ms", static_cast<double>(outcome.metrics.median_step_ns()) / 1e6},
+               {"waiting_share", outcome.metrics.waiting_share()},
+               {"reading_ms", static_cast<double>(outcome.metrics.read_ns()) / 1e6},
+               {"reading_hidden_ms", static_cast<double>(outcome.metrics.hidden_read_ns()) / 1e6},
+               {"steps", outcome.metrics.steps()},
+               {"steps_replayed", outcome.metrics.replayed_steps()},
+               {"interrupted", !outcome.status.ok()},
+               {"written", outcome.written}};
+  if (outcome.evaluation.has_value()) {
+    json["eval_loss"] = outcome.evaluation->loss;
+    json["eval_accuracy"] = outcome.evaluation->accuracy;
+  }
+  for (const std::string& note : flags.notes) json["notes"].push_back(note);
+  return json;
+}
+
 absl::StatusOr<Answer> RunTraining(RunFlags& flags, Stages* stages) {
   Answer answer;
-  if (!flags.request.load.empty() && !flags.request.resume.empty()) {
-    answer.usage_error = "--load and --resume both say where to start: leave one away";
-  } else if (flags.request.steps > 0 && flags.request.epochs > 0) {
-    answer.usage_error = "--steps and --epochs both say how far to train: leave one away";
-  } else if (flags.request.eval_every > 0 && flags.request.eval_data.empty()) {
-    answer.usage_error = "--eval_every needs --eval_data";
-  } else if (!flags.save_every.empty() && flags.request.save.empty()) {
-    answer.usage_error = "--save_every needs --save, whose name its files begin with";
-  } else if (flags.keep.has_value() && flags.save_every.empty()) {
-    answer.usage_error = "--keep needs --save_every";
-  }
+  answer.usage_error = WrongTogether(flags);
   if (!answer.usage_error.empty()) return answer;
   Ranks* ranks = flags.request.ranks;
   RETURN_IF_ERROR(SetTimeline(flags));
   if (ranks != nullptr) RETURN_IF_ERROR(CheckSameRun(flags, *ranks));
-  ASSIGN_OR_RETURN(const LoadedPlan loaded, LoadPlan(flags.plan, flags.model, stages));
+  // A checkpoint has the values of all weights.
+  const bool from_checkpoint = !flags.request.load.empty() || !flags.request.resume.empty();
+  ASSIGN_OR_RETURN(const LoadedPlan loaded,
+                   LoadPlan({flags.plan, flags.model,
+                             from_checkpoint ? WeightValues::kSkipped : WeightValues::kRequired},
+                            stages));
+  RETURN_IF_ERROR(CheckTrains(loaded.model, flags));
   if (const int n = flags.request.virtual_devices; n > 0 && n != loaded.plan.topology.size()) {
     answer.usage_error = absl::StrCat("--virtual_devices ", n, ": the plan has ",
                                       loaded.plan.topology.size(), " devices");
@@ -258,27 +312,13 @@ absl::StatusOr<Answer> RunTraining(RunFlags& flags, Stages* stages) {
   const RunOutcome& outcome = *result;
   if (!outcome.status.ok() && !absl::IsCancelled(outcome.status)) return outcome.status;
   flags.notes.insert(flags.notes.end(), outcome.notes.begin(), outcome.notes.end());
-  answer.json = {{"precision", RowOf(flags.request.precision).name},
-                 {"losses", outcome.metrics.losses()},
-                 {"images_per_second", outcome.metrics.images_per_second()},
-                 {"median_step_ms", static_cast<double>(outcome.metrics.median_step_ns()) / 1e6},
-                 {"waiting_share", outcome.metrics.waiting_share()},
-                 {"reading_ms", static_cast<double>(outcome.metrics.read_ns()) / 1e6},
-                 {"reading_hidden_ms", static_cast<double>(outcome.metrics.hidden_read_ns()) / 1e6},
-                 {"steps", outcome.metrics.steps()},
-                 {"steps_replayed", outcome.metrics.replayed_steps()},
-                 {"skipped", skipped.count()},
-                 {"interrupted", !outcome.status.ok()},
-                 {"notes", flags.notes},
-                 {"written", outcome.written}};
+  answer.json = JsonOf(loaded.model, flags, outcome);
+  answer.json["skipped"] = skipped.count();
   AddCoreSharing(loaded.plan.topology, answer);
-  if (outcome.evaluation.has_value()) {
-    answer.json["eval_loss"] = outcome.evaluation->loss;
-    answer.json["eval_accuracy"] = outcome.evaluation->accuracy;
-  }
   if (!resumed.is_null()) answer.json["resumed"] = resumed;
   if (outcome.checkpoints.has_value()) answer.json["checkpoints"] = JsonOf(*outcome.checkpoints);
-  answer.text = absl::StrCat(outcome.metrics.steps(), " steps: ", outcome.metrics.ToString(), "\n");
+  answer.text = absl::StrCat(outcome.metrics.steps(), " steps of ", ToString(loaded.model.loss),
+                             ": ", outcome.metrics.ToString(), "\n");
   if (!outcome.replay.ok()) {
     absl::StrAppend(&answer.text, "steps are enqueued piece by piece: ", outcome.replay.message(),
                     "\n");
@@ -381,6 +421,8 @@ void AddRunVerb(CLI::App& app, VerbTable& verbs) {
   verb->add_option("--hang_seconds", r.hang_seconds,
                    "give up a step in which no device ends any work for so long")
       ->check(NumberAbove(0));
+  verb->add_flag("--accept_folded", flags->accept_folded,
+                 "train a model into which its exporter has folded batch normalisation");
   verb->add_flag("--skip_broken", r.skip_broken,
                  "leave broken samples out instead of stopping, and say which");
   AddStageFlags(*verb, flags->stages,

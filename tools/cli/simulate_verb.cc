@@ -51,7 +51,8 @@ absl::StatusOr<PricedMachine> PriceMachineOf(const Plan& plan, MachineRequest re
 absl::StatusOr<Answer> RunSimulate(const SimulateFlags& flags, Stages* stages) {
   const std::string path = flags.output.empty() ? flags.plan + ".timeline.json" : flags.output;
   RETURN_IF_ERROR(CheckWritable(path, "-o"));
-  ASSIGN_OR_RETURN(const LoadedPlan loaded, LoadPlan(flags.plan, flags.model, stages));
+  ASSIGN_OR_RETURN(const LoadedPlan loaded,
+                   LoadPlan({flags.plan, flags.model, WeightValues::kSkipped}, stages));
   ASSIGN_OR_RETURN(const PricedMachine priced, PriceMachineOf(loaded.plan, flags.machine));
   const Graph& graph = loaded.model.graph;
   const Evaluator evaluator = EvaluatorOn(priced, graph, /*limit_memory=*/false);

@@ -62,6 +62,12 @@ struct SearchFlags {
 };
 void AddSearchFlags(CLI::App& verb, SearchFlags& flags);
 
+// What is to be known of a model before it is trained: its loss, notes and warnings, as lines for
+// people and as members "loss", "classes", "notes" and "warnings".
+void DescribeModel(const ImportedModel& model, const ModelLoss& loss, Answer& answer);
+// The same for people alone, on stderr.
+void ShowModel(const ImportedModel& model, const ModelLoss& loss);
+
 // Progress for people, on stderr; nothing where stderr is no terminal and the line would repeat.
 void ShowProgress(const std::string& line);
 void EndProgress();

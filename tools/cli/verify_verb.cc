@@ -51,7 +51,8 @@ absl::StatusOr<Answer> RunPlanCheck(const VerifyFlags& flags, Stages* stages) {
   VerificationRequest request = flags.request;
   request.steps = flags.steps.value_or(request.quick ? 1 : 2);
   request.memory_bytes = flags.memory_bytes.value_or(request.memory_bytes);
-  ASSIGN_OR_RETURN(const LoadedPlan loaded, ReadPlan(flags.plan, flags.model, stages));
+  ASSIGN_OR_RETURN(const LoadedPlan loaded,
+                   ReadPlan({flags.plan, flags.model, WeightValues::kRequired}, stages));
   request.stop = &g_interrupted;
   Answer answer;
   if (flags.virtual_devices > 0) {

@@ -1,6 +1,10 @@
 #include "tools/workflow/training_model.h"
 
+#include <utility>
+
+#include "absl/strings/str_cat.h"
 #include "graph/parallel/plan_io.h"
+#include "graph/rebatch.h"
 #include "graph/support/doing.h"
 #include "graph/support/status_macros.h"
 #include "graph/task/plan_verifier.h"
@@ -8,24 +12,13 @@
 
 namespace partita {
 
-absl::StatusOr<TrainingModel> LoadTrainingModel(const ModelRequest& request, Stages* stages) {
-  TrainingModel model;
-  ImportOptions import;
-  import.batch = request.batch;
-  import.freeze_bn = request.freeze_batch_norm;
-  ASSIGN_OR_RETURN(model.imported, LoadModel(request.model, import));
-  RETURN_IF_ERROR(EndModel(stages, model.imported));
-  const Doing doing("adding gradients to model", request.model);
-  TrainingOptions training;
-  ASSIGN_OR_RETURN(training.optimizer, OptimizerNamed(request.optimizer));
-  ASSIGN_OR_RETURN(model.graph, BuildTrainingGraph(model.imported.graph, training));
-  model.label = {request.model, model.graph.batch(), request.optimizer, request.freeze_batch_norm,
-                 model.graph.fingerprint()};
-  RETURN_IF_ERROR(EndTrainingGraph(stages, model.graph));
-  return model;
-}
-
 namespace {
+
+absl::StatusOr<Graph> TrainingGraphOf(const Graph& model, const std::string& optimizer) {
+  TrainingOptions training;
+  ASSIGN_OR_RETURN(training.optimizer, OptimizerNamed(optimizer));
+  return BuildTrainingGraph(model, training);
+}
 
 // Of a model that a plan names: it may have moved.
 absl::Status NameTheFlag(const absl::Status& status, const std::string& source) {
@@ -34,34 +27,78 @@ absl::Status NameTheFlag(const absl::Status& status, const std::string& source) 
                                           "': ", status.message(), ". If it has moved: --model"));
 }
 
-absl::StatusOr<LoadedPlan> Load(const std::string& path, const std::string& model, Stages* stages,
-                                bool verify) {
-  const Doing doing("building plan", path);
-  ASSIGN_OR_RETURN(const proto::Plan message, ReadPlanFile(path));
+absl::StatusOr<LoadedPlan> Load(const PlanSource& request, Stages* stages, bool verify) {
+  const Doing doing("building plan", request.path);
+  ASSIGN_OR_RETURN(const proto::Plan message, ReadPlanFile(request.path));
   ASSIGN_OR_RETURN(const PlanModel label, PlanModelOf(message));
+  // Who has made a plan has said what loss is meant.
+  const ModelRequest wanted{.model = request.model.empty() ? label.source : request.model,
+                            .batch = label.batch,
+                            .optimizer = label.optimizer,
+                            .freeze_batch_norm = label.freeze_batch_norm,
+                            .loss = kCrossEntropyName,
+                            .values = request.values};
   LoadedPlan loaded;
-  auto found = LoadTrainingModel(
-      {model.empty() ? label.source : model, label.batch, label.optimizer, label.freeze_batch_norm},
-      stages);
-  if (!found.ok() && model.empty()) return NameTheFlag(found.status(), label.source);
+  auto found = LoadTrainingModel(wanted, stages);
+  if (!found.ok() && request.model.empty()) return NameTheFlag(found.status(), label.source);
   ASSIGN_OR_RETURN(loaded.model, std::move(found));
   ASSIGN_OR_RETURN(loaded.plan, PlanFromProto(message, loaded.model.graph));
   if (verify) RETURN_IF_ERROR(VerifyPlan(loaded.model.graph, loaded.plan));
-  if (!model.empty()) loaded.plan.model.source = model;
+  if (!request.model.empty()) loaded.plan.model.source = request.model;
   RETURN_IF_ERROR(EndReading(stages, loaded.model.graph, loaded.plan));
   return loaded;
 }
 
 }  // namespace
 
-absl::StatusOr<LoadedPlan> ReadPlan(const std::string& path, const std::string& model,
-                                    Stages* stages) {
-  return Load(path, model, stages, /*verify=*/false);
+absl::StatusOr<TrainingModel> LoadTrainingModel(const ModelRequest& request, Stages* stages) {
+  TrainingModel model;
+  ImportOptions import;
+  import.batch = request.batch;
+  import.freeze_bn = request.freeze_batch_norm;
+  import.values = request.values;
+  ASSIGN_OR_RETURN(model.imported, LoadModel(request.model, import));
+  RETURN_IF_ERROR(EndModel(stages, model.imported));
+  const Doing doing("adding gradients to model", request.model);
+  ASSIGN_OR_RETURN(model.loss, LossOfFile(request.model, model.imported.graph, request.loss));
+  ASSIGN_OR_RETURN(model.graph, TrainingGraphOf(model.imported.graph, request.optimizer));
+  model.label = {request.model, model.graph.batch(), request.optimizer, request.freeze_batch_norm,
+                 model.graph.fingerprint()};
+  RETURN_IF_ERROR(EndTrainingGraph(stages, model.graph));
+  return model;
 }
 
-absl::StatusOr<LoadedPlan> LoadPlan(const std::string& path, const std::string& model,
-                                    Stages* stages) {
-  return Load(path, model, stages, /*verify=*/true);
+absl::StatusOr<ModelLoss> LossOfFile(const std::string& name, const Graph& model,
+                                     const std::string& loss) {
+  auto found = LossOf(model, /*named=*/loss == kCrossEntropyName);
+  if (found.ok()) return found;
+  return absl::Status(found.status().code(),
+                      absl::StrCat("'", name, "': ", found.status().message()));
+}
+
+std::vector<std::string> Warnings(const ImportedModel& model) {
+  const std::vector<std::string>& folded = model.folded_batch_norms;
+  if (folded.empty()) return {};
+  return {absl::StrCat(
+      "the exporter has folded batch normalisation into ", folded.size(), " layers ('", folded[0],
+      folded.size() > 1 ? absl::StrCat("', '", folded[1]) : "", "'",
+      folded.size() > 2 ? ", ..." : "",
+      "): training this model is not training the network that was exported. Export it again with "
+      "torch.onnx.export(..., dynamo=False, training=torch.onnx.TrainingMode.TRAINING, "
+      "do_constant_folding=False), or with optimize=False")};
+}
+
+absl::StatusOr<Graph> TrainingGraphAt(int64_t batch, const TrainingModel& model) {
+  ASSIGN_OR_RETURN(const Graph graph, Rebatch(model.imported.graph, batch));
+  return TrainingGraphOf(graph, model.label.optimizer);
+}
+
+absl::StatusOr<LoadedPlan> ReadPlan(const PlanSource& request, Stages* stages) {
+  return Load(request, stages, /*verify=*/false);
+}
+
+absl::StatusOr<LoadedPlan> LoadPlan(const PlanSource& request, Stages* stages) {
+  return Load(request, stages, /*verify=*/true);
 }
 
 }  // namespace partita

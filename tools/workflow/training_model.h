@@ -5,6 +5,7 @@
 
 #include "absl/status/statusor.h"
 #include "graph/graph.h"
+#include "graph/model_loss.h"
 #include "graph/model_source.h"
 #include "graph/parallel/plan.h"
 #include "graph/training_graph.h"
@@ -18,28 +19,45 @@ struct ModelRequest {
   int64_t batch = 0;  // over all devices; 0: the model's own
   std::string optimizer = "sgd";
   bool freeze_batch_norm = false;
+  std::string loss;  // as the user names it; empty: what the output can be taken for
+  WeightValues values = WeightValues::kIfPresent;
 };
 
 struct TrainingModel {
   ImportedModel imported;
+  ModelLoss loss;
   Graph graph;      // the training graph
   PlanModel label;  // as plans name it
 };
 
-// Errors as LoadModel and BuildTrainingGraph. Ends the stages of both graphs.
+// Errors as LoadModel, LossOf and BuildTrainingGraph. Ends the stages of both graphs.
 absl::StatusOr<TrainingModel> LoadTrainingModel(const ModelRequest& request,
                                                 Stages* stages = nullptr);
 
-// A plan file and the training graph that it is for. `model`: where the model is, if not where the
-// plan says. Ends the stages of both graphs, of the strategy, the task graph and the plan.
+// LossOf a model that the user calls `name`; `loss` as in ModelRequest.
+absl::StatusOr<ModelLoss> LossOfFile(const std::string& name, const Graph& model,
+                                     const std::string& loss);
+
+// A warning for each thing that makes what is trained another network than the one that was
+// exported, with what to do.
+std::vector<std::string> Warnings(const ImportedModel& model);
+
+// The model at another batch, without reading its file again.
+absl::StatusOr<Graph> TrainingGraphAt(int64_t batch, const TrainingModel& model);
+
+// A plan file and the training graph that it is for.
 struct LoadedPlan {
   Plan plan;
   TrainingModel model;
 };
-absl::StatusOr<LoadedPlan> ReadPlan(const std::string& path, const std::string& model = "",
-                                    Stages* stages = nullptr);
+struct PlanSource {
+  std::string path;
+  std::string model;  // where the model is; empty: where the plan says
+  WeightValues values = WeightValues::kIfPresent;
+};
+// Ends the stages of both graphs, of the strategy, the task graph and the plan.
+absl::StatusOr<LoadedPlan> ReadPlan(const PlanSource& source, Stages* stages = nullptr);
 // The same, and the plan verifier accepts it.
-absl::StatusOr<LoadedPlan> LoadPlan(const std::string& path, const std::string& model = "",
-                                    Stages* stages = nullptr);
+absl::StatusOr<LoadedPlan> LoadPlan(const PlanSource& source, Stages* stages = nullptr);
 
 }  // namespace partita

@@ -300,14 +300,12 @@ absl::StatusOr<bool> IsAffordable(const Graph& graph, const Plan& plan,
 
 // The model at another batch, if the strategy is valid there as it is.
 absl::StatusOr<Graph> Rebatched(const TrainingModel& model, const Plan& plan, int64_t batch) {
-  ASSIGN_OR_RETURN(TrainingModel smaller,
-                   LoadTrainingModel({model.label.source, batch, model.label.optimizer,
-                                      model.label.freeze_batch_norm}));
-  if (smaller.graph.batch() != batch || smaller.graph.ops().size() != model.graph.ops().size()) {
+  ASSIGN_OR_RETURN(Graph smaller, TrainingGraphAt(batch, model));
+  if (smaller.batch() != batch || smaller.ops().size() != model.graph.ops().size()) {
     return absl::InvalidArgumentError("the model has another form at this batch");
   }
-  RETURN_IF_ERROR(BuildDenseStep(smaller.graph, plan).status());
-  return std::move(smaller.graph);
+  RETURN_IF_ERROR(BuildDenseStep(smaller, plan).status());
+  return smaller;
 }
 
 }  // namespace

@@ -15,14 +15,11 @@
 #include "graph/support/mapped_file.h"
 #include "graph/support/status_macros.h"
 #include "runtime/train/data/safetensors_checksums.h"
-#include "runtime/train/data/safetensors_header.h"
 
 namespace partita {
 namespace {
 
 static_assert(std::endian::native == std::endian::little, "the format is little endian");
-
-constexpr size_t kPrefix = 8;  // bytes that hold the header's length
 
 template <class T>
 constexpr const char* DTypeOf() {
@@ -44,45 +41,7 @@ bool VisitType(const std::string& dtype, const Visit& visit) {
   return false;
 }
 
-absl::Status BadFile(const std::string& path, const std::string& what) {
-  return absl::InvalidArgumentError(absl::StrCat("'", path, "' is not a safetensors file: ", what));
-}
-
-// The tensors' bytes are used exactly once each: [0, size) in order of their beginnings.
-absl::Status CheckCover(const std::string& path, const SafetensorsHeader& header, int64_t size) {
-  std::vector<const SafetensorsEntry*> order;
-  for (const auto& [name, entry] : header.tensors) order.push_back(&entry);
-  std::ranges::sort(order, {},
-                    [](const SafetensorsEntry* e) { return std::pair(e->begin, e->end); });
-  int64_t done = 0;
-  for (const SafetensorsEntry* entry : order) {
-    const std::string name = entry->name.substr(0, 100);
-    if (entry->end > size) {
-      return BadFile(path,
-                     absl::StrCat("tensor '", name, "' ends at byte ", entry->end,
-                                  " of the data, which has ", size, "; is the file cut off?"));
-    }
-    if (entry->begin != done) {
-      return BadFile(path,
-                     absl::StrCat("tensor '", name, "' begins at byte ", entry->begin,
-                                  ", the one before ends at ", done,
-                                  entry->begin < done ? ": they overlap" : ": there is a hole"));
-    }
-    done = entry->end;
-  }
-  if (done == size) return absl::OkStatus();
-  return BadFile(path,
-                 absl::StrCat("its tensors end at byte ", done, " of the data, which has ", size));
-}
-
 }  // namespace
-
-int64_t SafetensorsEntry::elements() const {
-  if (std::ranges::count(shape, 0) > 0) return 0;
-  int64_t product = 1;
-  for (int64_t extent : shape) product *= extent;
-  return product;
-}
 
 struct SafetensorsFile::State {
   std::string path;
@@ -121,25 +80,11 @@ absl::StatusOr<SafetensorsFile> SafetensorsFile::Parse(std::string bytes, const 
 
 absl::StatusOr<SafetensorsFile> SafetensorsFile::Validate(std::shared_ptr<State> state) {
   const std::span<const std::byte> all = state->AllBytes();
-  if (all.size() < kPrefix) {
-    return BadFile(state->path,
-                   absl::StrCat("it has ", all.size(), " bytes, at least 8 are wanted"));
-  }
-  uint64_t length = 0;
-  std::memcpy(&length, all.data(), kPrefix);
-  if (length > static_cast<uint64_t>(kMaxSafetensorsHeader)) {
-    return BadFile(state->path,
-                   absl::StrCat("it says that its header has ", length, " bytes; at most ",
-                                kMaxSafetensorsHeader, " are read"));
-  }
-  if (length > all.size() - kPrefix) {
-    return BadFile(state->path,
-                   absl::StrCat("it says that its header has ", length, " bytes, but only ",
-                                all.size() - kPrefix, " follow; is the file cut off?"));
-  }
-  const auto header = all.subspan(kPrefix, static_cast<size_t>(length));
-  const absl::string_view json(reinterpret_cast<const char*>(header.data()), header.size());
-  absl::StatusOr<SafetensorsHeader> parsed = ParseSafetensorsHeader(json, state->path);
+  const absl::string_view text(reinterpret_cast<const char*>(all.data()), all.size());
+  const auto size = static_cast<int64_t>(all.size());
+  ASSIGN_OR_RETURN(const int64_t length, SafetensorsHeaderLength(text, size, state->path));
+  absl::StatusOr<SafetensorsHeader> parsed = ParseSafetensorsHeader(
+      text.substr(kSafetensorsPrefix, static_cast<size_t>(length)), size, state->path);
   RETURN_IF_ERROR(state->Check());
   RETURN_IF_ERROR(parsed.status());
   state->header = *std::move(parsed);
@@ -149,8 +94,7 @@ absl::StatusOr<SafetensorsFile> SafetensorsFile::Validate(std::shared_ptr<State>
     if (absl::StartsWith(it->first, kChecksumKey)) state->checksums.insert(metadata.extract(it));
     it = next;
   }
-  state->data = all.subspan(kPrefix + static_cast<size_t>(length));
-  RETURN_IF_ERROR(CheckCover(state->path, state->header, static_cast<int64_t>(state->data.size())));
+  state->data = all.subspan(static_cast<size_t>(state->header.data));
   for (const auto& [name, entry] : state->header.tensors) {
     const std::span<const std::byte> bytes = state->Bytes(entry);
     const int64_t width = SafetensorsWidth(entry.dtype).value_or(1);
@@ -183,19 +127,7 @@ const std::map<std::string, SafetensorsEntry>& SafetensorsFile::tensors() const 
 }
 
 absl::StatusOr<const SafetensorsEntry*> SafetensorsFile::Find(const std::string& name) const {
-  const auto found = tensors().find(name);
-  if (found != tensors().end()) return &found->second;
-  std::string some;
-  int listed = 0;
-  for (const auto& [other, entry] : tensors()) {
-    if (++listed > 8) {
-      absl::StrAppend(&some, ", ... (", tensors().size(), " in all)");
-      break;
-    }
-    absl::StrAppend(&some, some.empty() ? "'" : ", '", other.substr(0, 100), "'");
-  }
-  return absl::NotFoundError(absl::StrCat("'", path(), "' has no tensor '", name, "'; it has ",
-                                          some.empty() ? "none" : some));
+  return state_->header.Find(name, path());
 }
 
 absl::StatusOr<std::span<const std::byte>> SafetensorsFile::Bytes(const std::string& name) const {
@@ -315,8 +247,8 @@ std::vector<const TensorToWrite*> StorageOrder(std::span<const TensorToWrite> te
   return order;
 }
 
-// What the file begins with: its length in kPrefix bytes and the header, with spaces after it, so
-// that the data begin at a multiple of eight. Throws for what is not UTF-8.
+// What the file begins with: its length in kSafetensorsPrefix bytes and the header, with spaces
+// after it, so that the data begin at a multiple of eight. Throws for what is not UTF-8.
 absl::StatusOr<std::string> PrefixedHeader(std::span<const TensorToWrite* const> order,
                                            std::map<std::string, std::string> metadata) {
   RETURN_IF_ERROR(AddChecksums(order, metadata));
@@ -333,7 +265,7 @@ absl::StatusOr<std::string> PrefixedHeader(std::span<const TensorToWrite* const>
   std::string text = header.dump();
   text.resize((text.size() + 7) / 8 * 8, ' ');
   const uint64_t length = text.size();
-  text.insert(0, reinterpret_cast<const char*>(&length), kPrefix);
+  text.insert(0, reinterpret_cast<const char*>(&length), kSafetensorsPrefix);
   RETURN_IF_ERROR(SealHeader(text));
   return text;
 }
@@ -358,9 +290,10 @@ absl::Status WriteSafetensors(const std::string& path, std::span<const TensorToW
     return absl::InvalidArgumentError(
         absl::StrCat("cannot write '", path, "': a name is not UTF-8 (", error.what(), ")"));
   }
-  if (static_cast<int64_t>(header.size() - kPrefix) > kMaxSafetensorsHeader) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "cannot write '", path, "': its header would have ", header.size() - kPrefix, " bytes"));
+  if (static_cast<int64_t>(header.size() - kSafetensorsPrefix) > kMaxSafetensorsHeader) {
+    return absl::InvalidArgumentError(absl::StrCat("cannot write '", path,
+                                                   "': its header would have ",
+                                                   header.size() - kSafetensorsPrefix, " bytes"));
   }
   std::vector<absl::string_view> pieces = {header};
   for (const TensorToWrite* tensor : order) {

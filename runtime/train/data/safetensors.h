@@ -10,28 +10,11 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "graph/safetensors_header.h"
 
-// The safetensors file format (https://github.com/huggingface/safetensors): eight bytes with the
-// header's length, little endian; the header, a JSON object name -> {dtype, shape, data_offsets}
-// with an optional member `__metadata__` (string -> string); then the tensors' bytes, row-major,
-// little endian. The offsets count from the end of the header and must cover all the bytes, without
-// holes and without overlaps.
+// Safetensors files as data, checkpoints and references; the format is described with its header.
 
 namespace partita {
-
-// One tensor of a file. `dtype` is the file's own word; kinds of words:
-//   F32 F64 I64 I32 U8        have typed views and convert to numbers;
-//   F16 BF16 I8 I16 ... BOOL  have a known width, so their size is checked; only their bytes can be
-//   read; any other word            no size is known; only its bytes can be read.
-struct SafetensorsEntry {
-  std::string name;
-  std::string dtype;
-  std::vector<int64_t> shape;  // no dimension is negative; empty for a scalar
-  int64_t begin = 0;           // bytes, counted from the end of the header
-  int64_t end = 0;
-
-  int64_t elements() const;  // product of the shape
-};
 
 // A file's validated header and its bytes. Immutable, so every reader may be on another thread.
 // Cheap to copy: copies share the bytes. Spans stay valid while any copy lives.

@@ -343,7 +343,7 @@ TEST_F(SideFileTest, AnAbsentFileLeavesInitialValues) {
 
 TEST_F(SideFileTest, AShortFileIsAnError) {
   Write("model/w.bin", 19);
-  EXPECT_THAT(Import().status().message(), HasSubstr("ends before byte 8 + 72"));
+  EXPECT_THAT(Import().status().message(), HasSubstr("ends at byte 76, before byte 8 + 72"));
 }
 
 TEST_F(SideFileTest, LinksThatLeadOutAreRefused) {

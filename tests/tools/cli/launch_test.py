@@ -15,7 +15,7 @@ import subprocess
 import time
 
 import harness
-from harness import QUICK, check, partita, refuses
+from harness import QUICK, check, data, partita, refuses
 
 FAULTS = int(os.environ.get("LAUNCH_FAULTS", "3"))
 DEADLINE = 5  # seconds until a rank that failed is named
@@ -244,6 +244,15 @@ def test_an_agent_starts_ranks_on_other_hosts():
 def test_an_error_of_all_ranks_keeps_its_code():
     result = partita("launch -n 2 run absent.plan.textproto", 3)
     check(result.err.count("absent.plan.textproto") == 1, f"said more than once: {result.err}")
+
+
+def test_ranks_refuse_folded_batch_normalisation_unless_told():
+    plan = "folded.plan.textproto"
+    partita(f"plan {data('batch_norm/default.onnx')} --strategy data_parallel --devices 2 --profile_time 0 -o {plan}")
+    result = partita(f"launch -n 2 run {plan} --steps 2 --timeline none", 3)
+    check("folded batch normalisation" in result.err and "--accept_folded" in result.err, result.err)
+    result = partita(f"launch -n 2 run {plan} --steps 2 --timeline none --accept_folded")
+    check(result.err.count("warning: ") == 1 and result.err.count("loss: mean cross-entropy") == 1, result.err)
 
 
 def test_a_nan_is_a_failed_check_that_names_the_operator():

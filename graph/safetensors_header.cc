@@ -1,7 +1,8 @@
-#include "runtime/train/data/safetensors_header.h"
+#include "graph/safetensors_header.h"
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <utility>
@@ -175,7 +176,45 @@ class HeaderReader {
   std::set<std::string> members_;
 };
 
+absl::Status BadFile(const std::string& path, const std::string& what) {
+  return absl::InvalidArgumentError(absl::StrCat("'", path, "' is not a safetensors file: ", what));
+}
+
+// The tensors' bytes are used exactly once each: [0, size) in order of their beginnings.
+absl::Status CheckCover(const std::string& path, const SafetensorsHeader& header, int64_t size) {
+  std::vector<const SafetensorsEntry*> order;
+  for (const auto& [name, entry] : header.tensors) order.push_back(&entry);
+  std::ranges::sort(order, {},
+                    [](const SafetensorsEntry* e) { return std::pair(e->begin, e->end); });
+  int64_t done = 0;
+  for (const SafetensorsEntry* entry : order) {
+    const std::string name = entry->name.substr(0, 100);
+    if (entry->end > size) {
+      return BadFile(path,
+                     absl::StrCat("tensor '", name, "' ends at byte ", entry->end,
+                                  " of the data, which has ", size, "; is the file cut off?"));
+    }
+    if (entry->begin != done) {
+      return BadFile(path,
+                     absl::StrCat("tensor '", name, "' begins at byte ", entry->begin,
+                                  ", the one before ends at ", done,
+                                  entry->begin < done ? ": they overlap" : ": there is a hole"));
+    }
+    done = entry->end;
+  }
+  if (done == size) return absl::OkStatus();
+  return BadFile(path,
+                 absl::StrCat("its tensors end at byte ", done, " of the data, which has ", size));
+}
+
 }  // namespace
+
+int64_t SafetensorsEntry::elements() const {
+  if (std::ranges::count(shape, 0) > 0) return 0;
+  int64_t product = 1;
+  for (int64_t extent : shape) product *= extent;
+  return product;
+}
 
 std::optional<int64_t> SafetensorsWidth(const std::string& dtype) {
   for (const Width& width : kWidths) {
@@ -184,15 +223,59 @@ std::optional<int64_t> SafetensorsWidth(const std::string& dtype) {
   return std::nullopt;
 }
 
-absl::StatusOr<SafetensorsHeader> ParseSafetensorsHeader(absl::string_view json,
+absl::StatusOr<const SafetensorsEntry*> SafetensorsHeader::Find(const std::string& name,
+                                                                const std::string& file) const {
+  const auto found = tensors.find(name);
+  if (found != tensors.end()) return &found->second;
+  std::string some;
+  int listed = 0;
+  for (const auto& [other, entry] : tensors) {
+    if (++listed > 8) {
+      absl::StrAppend(&some, ", ... (", tensors.size(), " in all)");
+      break;
+    }
+    absl::StrAppend(&some, some.empty() ? "'" : ", '", other.substr(0, kLongestQuoted), "'");
+  }
+  return absl::NotFoundError(absl::StrCat("'", file, "' has no tensor '", name, "'; it has ",
+                                          some.empty() ? "none" : some));
+}
+
+absl::StatusOr<int64_t> SafetensorsHeaderLength(absl::string_view prefix, int64_t size,
+                                                const std::string& file) {
+  if (prefix.size() < kSafetensorsPrefix) {
+    return BadFile(file, absl::StrCat("it has ", prefix.size(), " bytes, at least 8 are wanted"));
+  }
+  uint64_t length = 0;
+  std::memcpy(&length, prefix.data(), kSafetensorsPrefix);
+  if (length > static_cast<uint64_t>(kMaxSafetensorsHeader)) {
+    return BadFile(file, absl::StrCat("it says that its header has ", length, " bytes; at most ",
+                                      kMaxSafetensorsHeader, " are read"));
+  }
+  const int64_t follow = size - static_cast<int64_t>(kSafetensorsPrefix);
+  if (static_cast<int64_t>(length) > follow) {
+    return BadFile(file, absl::StrCat("it says that its header has ", length, " bytes, but only ",
+                                      follow, " follow; is the file cut off?"));
+  }
+  return static_cast<int64_t>(length);
+}
+
+absl::StatusOr<SafetensorsHeader> ParseSafetensorsHeader(absl::string_view json, int64_t size,
                                                          const std::string& file) {
   HeaderReader reader;
-  const bool good = Json::sax_parse(json.begin(), json.end(), &reader);
-  if (!good) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("'", file, "' is not a safetensors file: ", reader.error));
-  }
-  return std::move(reader.header);
+  if (!Json::sax_parse(json.begin(), json.end(), &reader)) return BadFile(file, reader.error);
+  SafetensorsHeader header = std::move(reader.header);
+  header.data = static_cast<int64_t>(kSafetensorsPrefix + json.size());
+  RETURN_IF_ERROR(CheckCover(file, header, size - header.data));
+  return header;
+}
+
+absl::StatusOr<SafetensorsHeader> ReadSafetensorsHeader(const DataFile& file) {
+  std::string text(static_cast<size_t>(std::min<int64_t>(file.size(), kSafetensorsPrefix)), '\0');
+  RETURN_IF_ERROR(file.Read(0, std::as_writable_bytes(std::span(text))));
+  ASSIGN_OR_RETURN(const int64_t length, SafetensorsHeaderLength(text, file.size(), file.path()));
+  text.resize(static_cast<size_t>(length));
+  RETURN_IF_ERROR(file.Read(kSafetensorsPrefix, std::as_writable_bytes(std::span(text))));
+  return ParseSafetensorsHeader(text, file.size(), file.path());
 }
 
 }  // namespace partita

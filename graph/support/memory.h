@@ -1,0 +1,24 @@
+#pragma once
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+
+// Memory that this process may still take.
+
+namespace partita {
+
+// What is left of `usable` bytes: as the kernel estimates for the host, or of the control group's
+// limit.
+int64_t AvailableMemory(int64_t usable);
+
+// The smallest limit of the control groups, or `bytes` where that is smaller.
+int64_t WithinControlGroup(int64_t bytes);
+
+// To be called before memory is taken whose size a file or a user says: ResourceExhausted, naming
+// `what` ("the weights of 'net.onnx'"), where `bytes` are more than the host has left or the
+// process's limits (RLIMIT_AS, RLIMIT_DATA) allow.
+absl::Status CheckMemory(int64_t bytes, absl::string_view what);
+
+}  // namespace partita
