@@ -70,6 +70,7 @@ VENDORS = [
                                                            "tests/testing/nccl_on_host/"]),
     (r"mpi\.h", ["runtime/comm/mpi/"]),
     (r"nccl", ["runtime/comm/nccl/", "tests/testing/nccl_on_host/"]),
+    (r"openssl/", ["graph/support/", "runtime/support/"]),
 ]
 
 BAD_WORDS = r"(Manager|Helper|Utils?|Handler|Context|Impl2|V2)"

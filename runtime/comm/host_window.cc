@@ -3,10 +3,9 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
 #include "graph/support/check.h"
 #include "graph/support/status_macros.h"
+#include "runtime/comm/host_circle.h"
 
 // Every rank has a desk. On it lies for every other rank how often this one has come to a meeting
 // with it or left one, and where its buffers are. Two ranks come to their common meetings in one
@@ -37,6 +36,11 @@ struct HostWindow::Desk {
   // Behind it: Arrivals, by place among the ranks.
 };
 
+// Where they begin behind a desk.
+constexpr size_t HostWindow::ArrivalsOffset() {
+  return (sizeof(Desk) + alignof(Arrivals) - 1) / alignof(Arrivals) * alignof(Arrivals);
+}
+
 HostWindow::HostWindow(MessagePort& port, std::vector<int> ranks, SharedMemory desk,
                        std::span<const SharedMemory* const> own)
     : port_(port),
@@ -54,48 +58,53 @@ size_t HostWindow::IndexOf(int rank) const {
 }
 
 std::atomic<int64_t>& HostWindow::ArrivalAt(Desk* desk, int rank) const {
-  constexpr size_t kBegin = (sizeof(Desk) + 127) / 128 * 128;
-  auto* all = reinterpret_cast<Arrivals*>(reinterpret_cast<char*>(desk) + kBegin);
+  auto* all = reinterpret_cast<Arrivals*>(reinterpret_cast<char*>(desk) + ArrivalsOffset());
   return all[IndexOf(rank)].count;
 }
 
-absl::Status HostWindow::Reach(int rank, const std::string& names) {
+size_t HostWindow::DeskBytes() const { return ArrivalsOffset() + ranks_.size() * sizeof(Arrivals); }
+
+absl::Status HostWindow::Reach(int rank, std::vector<SharedMemory> memory) {
   Peer& peer = PeerOf(rank);
-  for (const auto& name : absl::StrSplit(names, '\n')) {
-    ASSIGN_OR_RETURN(SharedMemory memory, SharedMemory::Open(name));
-    peer.memory.push_back(std::move(memory));
+  if (memory.empty() || static_cast<size_t>(memory[0].bytes()) != DeskBytes()) {
+    return absl::InternalError(absl::StrCat("rank ", rank, " gives no desk"));
   }
+  peer.memory = std::move(memory);
   peer.desk = reinterpret_cast<Desk*>(peer.memory[0].data());
   return absl::OkStatus();
+}
+
+absl::Status HostWindow::ReachAll(HostCircle& circle) {
+  std::vector<const SharedMemory*> given = {&desk_};
+  given.insert(given.end(), own_.begin(), own_.end());
+  ASSIGN_OR_RETURN(HostCircle::MemoryOfPeers memory, circle.Exchange(given));
+  for (size_t k = 0; k < ranks_.size(); ++k) {
+    if (ranks_[k] != port_.rank()) RETURN_IF_ERROR(Reach(ranks_[k], std::move(memory[k])));
+  }
+  return absl::OkStatus();
+}
+
+// Whether all ranks of this host say yes. Collective.
+absl::StatusOr<bool> HostWindow::AllSay(MessagePort& port, bool yes) {
+  ASSIGN_OR_RETURN(const auto who, GatherTexts(port, yes ? "yes" : ""));
+  const std::vector<int> ranks = port.SharingRanks();
+  return std::all_of(ranks.begin(), ranks.end(),
+                     [&](int rank) { return !who[static_cast<size_t>(rank)].empty(); });
 }
 
 absl::StatusOr<std::unique_ptr<HostWindow>> HostWindow::Open(
     MessagePort& port, std::span<const SharedMemory* const> own) {
   std::vector<int> ranks = port.SharingRanks();
   std::unique_ptr<HostWindow> window;
-  std::vector<std::string> names;
-  if (ranks.size() > 1 && !own.empty()) {
-    const size_t bytes = sizeof(Desk) + (ranks.size() + 1) * sizeof(Arrivals);
+  if (ranks.size() > 1 && port.circle() != nullptr && !own.empty()) {
+    const size_t bytes = ArrivalsOffset() + ranks.size() * sizeof(Arrivals);
     auto desk = SharedMemory::Make(static_cast<int64_t>(bytes));
-    if (desk.ok()) {
-      window.reset(new HostWindow(port, std::move(ranks), *std::move(desk), own));
-      names.push_back(window->desk_.name());
-      for (const SharedMemory* memory : own) names.push_back(memory->name());
-    }
+    if (desk.ok()) window.reset(new HostWindow(port, std::move(ranks), *std::move(desk), own));
   }
-  ASSIGN_OR_RETURN(const auto all, GatherTexts(port, absl::StrJoin(names, "\n")));
-  bool reached = window != nullptr;
-  for (size_t k = 0; reached && k < window->ranks_.size(); ++k) {
-    const int rank = window->ranks_[k];
-    const std::string& theirs = all[static_cast<size_t>(rank)];
-    reached = !theirs.empty() && (rank == port.rank() || window->Reach(rank, theirs).ok());
-  }
-  ASSIGN_OR_RETURN(const auto who, GatherTexts(port, reached ? "reached" : ""));
-  if (window == nullptr) return nullptr;
-  const auto& with = window->ranks_;
-  const bool everybody = std::all_of(
-      with.begin(), with.end(), [&](int rank) { return !who[static_cast<size_t>(rank)].empty(); });
-  if (!everybody) return nullptr;
+  ASSIGN_OR_RETURN(const bool all_give, AllSay(port, window != nullptr));
+  const bool reached = all_give && window->ReachAll(*port.circle()).ok();
+  ASSIGN_OR_RETURN(const bool all_reached, AllSay(port, reached));
+  if (!all_reached) return nullptr;
   return window;
 }
 
@@ -131,17 +140,25 @@ absl::Status HostWindow::Meet(std::span<const int> members, int tag, std::span<v
   return absl::OkStatus();
 }
 
-absl::StatusOr<char*> HostWindow::Place(int member, size_t k) const {
+absl::StatusOr<char*> HostWindow::Place(int member, size_t k, int64_t bytes) const {
   const Peer& peer = peers_[IndexOf(member)];
-  if (static_cast<int64_t>(k) >= peer.desk->size) {
+  if (k >= kMostPlaces || static_cast<int64_t>(k) >= peer.desk->size) {
     return absl::InternalError(
         absl::StrCat("rank ", member, " names ", peer.desk->size, " places; wanted more than ", k));
   }
   const MemoryPlace place = peer.desk->places[k];
-  if (place.memory < 0) return nullptr;
+  if (place.memory < 0 && bytes == 0) return nullptr;
+  const bool is_own = member == port_.rank();
+  const size_t count = is_own ? own_.size() : peer.memory.size() - 1;
   const auto m = static_cast<size_t>(place.memory);
-  if (member == port_.rank()) return own_[m]->data() + place.offset;
-  return peer.memory[m + 1].data() + place.offset;
+  if (place.memory >= 0 && m < count) {
+    const SharedMemory& memory = is_own ? *own_[m] : peer.memory[m + 1];
+    if (place.offset >= 0 && bytes <= memory.bytes() && place.offset <= memory.bytes() - bytes) {
+      return memory.data() + place.offset;
+    }
+  }
+  return absl::InternalError(absl::StrCat("rank ", member, " names a place with fewer than ", bytes,
+                                          " bytes: the ranks do not run the same plan"));
 }
 
 absl::Status HostWindow::Part(std::span<const int> members) { return Arrive(members); }

@@ -23,8 +23,8 @@ class HostWindow {
   static constexpr size_t kMostPlaces = 1024;
 
   // Collective: all ranks of the port call it, with the shared memory of their device, which
-  // outlives it. Null, on all ranks of a host, where one of them has none, cannot reach another's,
-  // or no two share memory at all: then messages remain. `port` outlives it.
+  // outlives it. Null, on all ranks of a host, where one of them has none or does not get
+  // another's, or no two share memory at all: then messages remain. `port` outlives it.
   static absl::StatusOr<std::unique_ptr<HostWindow>> Open(MessagePort& port,
                                                           std::span<const SharedMemory* const> own);
 
@@ -36,8 +36,9 @@ class HostWindow {
   // the same tag; any two come to the meetings that they have in common in one order. Internal
   // where the tags differ.
   absl::Status Meet(std::span<const int> members, int tag, std::span<void* const> own);
-  // Where a member's k-th place is here, from meeting to parting; null if it is null there.
-  absl::StatusOr<char*> Place(int member, size_t k) const;
+  // Where a member's k-th place is here, from meeting to parting, for so many bytes; null if it is
+  // null there and they are 0. Internal where the member names fewer bytes or places.
+  absl::StatusOr<char*> Place(int member, size_t k, int64_t bytes) const;
   // Waits until all members are done.
   absl::Status Part(std::span<const int> members);
 
@@ -52,7 +53,11 @@ class HostWindow {
 
   HostWindow(MessagePort& port, std::vector<int> ranks, SharedMemory desk,
              std::span<const SharedMemory* const> own);
-  absl::Status Reach(int rank, const std::string& names);
+  absl::Status Reach(int rank, std::vector<SharedMemory> memory);
+  absl::Status ReachAll(HostCircle& circle);
+  static absl::StatusOr<bool> AllSay(MessagePort& port, bool yes);
+  static constexpr size_t ArrivalsOffset();
+  size_t DeskBytes() const;
   absl::StatusOr<MemoryPlace> PlaceOf(const char* address) const;
   absl::Status Arrive(std::span<const int> members);
   std::atomic<int64_t>& ArrivalAt(Desk* desk, int rank) const;

@@ -121,13 +121,23 @@ class MessageCommunicator : public Communicator {
     return absl::OkStatus();
   }
 
+  // Of the buffer of a rank of the group.
+  static int64_t BytesSent(const CollectiveTask& task, int member) {
+    const Collective& c = task.collective;
+    int64_t elements = c.total;
+    if (c.kind == CollectiveKind::kAllToAll) {
+      for (const int64_t count : c.counts[static_cast<size_t>(member)]) elements += count;
+    }
+    return elements * SizeOf(task.dtype);
+  }
+
   absl::Status RunShared(const CollectiveTask& task, const CommunicationArguments& args,
                          SharedPhase& phase) {
     RETURN_IF_ERROR(window_->Meet(phase.peers, TagOf(*args.task), std::span(args.send).first(1)));
     buffers_.assign(task.group.size(), nullptr);
     for (size_t m = 0; m < phase.members.size(); ++m) {
       ASSIGN_OR_RETURN(buffers_[static_cast<size_t>(phase.members[m])],
-                       window_->Place(phase.peers[m], 0));
+                       window_->Place(phase.peers[m], 0, BytesSent(task, phase.members[m])));
     }
     phase.pieces.Run(buffers_);
     const int64_t size = SizeOf(task.dtype);
@@ -160,7 +170,7 @@ class MessageCommunicator : public Communicator {
         std::memcpy(args.receive[at_receiver], args.send[at_sender], static_cast<size_t>(bytes));
       } else if (in_place) {
         if (transfer.from == own_ || bytes == 0) continue;
-        ASSIGN_OR_RETURN(const char* from, window_->Place(transfer.from.value(), at_sender));
+        ASSIGN_OR_RETURN(const char* from, window_->Place(transfer.from.value(), at_sender, bytes));
         std::memcpy(args.receive[at_receiver], from, static_cast<size_t>(bytes));
       } else if (transfer.to == own_) {
         messages.push_back({transfer.from.value(), true, args.receive[at_receiver], bytes});

@@ -42,6 +42,13 @@ absl::Status MessagePort::Await(absl::FunctionRef<absl::StatusOr<bool>()> done) 
     const absl::StatusOr<bool> is_done = done();
     status = is_done.status();
     if (!status.ok() || *is_done) break;
+    const double limit = limit_seconds_.load(std::memory_order_relaxed);
+    if (limit > 0 && Clock::now() - since > std::chrono::duration<double>(limit)) {
+      status =
+          absl::UnavailableError(absl::StrCat("a rank has not answered for ", limit,
+                                              " s: it is stopped, or its host cannot be reached"));
+      break;
+    }
     Rest(since, AwaitsNetwork());
   }
   waiting_.store(false, std::memory_order_relaxed);
@@ -73,15 +80,23 @@ absl::Status Broadcast(MessagePort& port, int root, void* data, int64_t bytes) {
   return port.Exchange(messages, kTag);
 }
 
-absl::StatusOr<std::vector<std::string>> GatherTexts(MessagePort& port, const std::string& own) {
+absl::Status BroadcastText(MessagePort& port, int root, std::string& text, int64_t most) {
+  auto size = static_cast<int64_t>(text.size());
+  RETURN_IF_ERROR(Broadcast(port, root, &size, sizeof size));
+  if (size < 0 || size > most) {
+    return absl::InternalError(
+        absl::StrCat("rank ", root, " wants to tell ", size, " bytes; wanted at most ", most));
+  }
+  text.resize(static_cast<size_t>(size));
+  return Broadcast(port, root, text.data(), size);
+}
+
+absl::StatusOr<std::vector<std::string>> GatherTexts(MessagePort& port, const std::string& own,
+                                                     int64_t most) {
   std::vector<std::string> all(static_cast<size_t>(port.size()));
+  all[static_cast<size_t>(port.rank())] = own;
   for (int rank = 0; rank < port.size(); ++rank) {
-    auto size = static_cast<int64_t>(own.size());
-    RETURN_IF_ERROR(Broadcast(port, rank, &size, sizeof size));
-    std::string& text = all[static_cast<size_t>(rank)];
-    if (rank == port.rank()) text = own;
-    text.resize(static_cast<size_t>(size));
-    RETURN_IF_ERROR(Broadcast(port, rank, text.data(), size));
+    RETURN_IF_ERROR(BroadcastText(port, rank, all[static_cast<size_t>(rank)], most));
   }
   return all;
 }

@@ -16,6 +16,8 @@
 
 namespace partita {
 
+class HostCircle;
+
 // Messages between the processes of one run: what communicators between processes are made of, and
 // how hosts agree. Processes are ranks 0..size-1; device d of a program is rank d's. One exchange
 // at a time in a process; waiting and Abort from any thread.
@@ -58,9 +60,16 @@ class MessagePort {
   // The ranks of this host that share memory, this one among them, ascending.
   virtual std::vector<int> SharingRanks() const { return {rank()}; }
 
+  // How these ranks hand each other memory; null where they share none. The port's.
+  virtual HostCircle* circle() { return nullptr; }
+
   // Waits for peers, as an exchange does: until `done` gives true or an error. Cancelled after
-  // Abort.
+  // Abort; Unavailable after a longer wait than LimitWaiting allows.
   absl::Status Await(absl::FunctionRef<absl::StatusOr<bool>()> done);
+
+  // From now on no wait takes longer; 0: as long as it takes, which is the beginning. For as long
+  // as nobody else watches the peers.
+  void LimitWaiting(double seconds) { limit_seconds_.store(seconds); }
 
   // Whether this rank waits for its peers at present.
   bool waiting() const { return waiting_.load(std::memory_order_relaxed); }
@@ -75,6 +84,7 @@ class MessagePort {
 
  private:
   std::atomic<bool> waiting_{false}, aborted_{false};
+  std::atomic<double> limit_seconds_{0};
   mutable std::mutex mutex_;
   absl::Status reason_;
 };
@@ -82,7 +92,17 @@ class MessagePort {
 // Every rank gets the root's bytes. Collective: all ranks call it in the same order.
 absl::Status Broadcast(MessagePort& port, int root, void* data, int64_t bytes);
 
-// Every rank's text, by rank. Collective.
-absl::StatusOr<std::vector<std::string>> GatherTexts(MessagePort& port, const std::string& own);
+// Texts that ranks tell each other are no longer than that unless their reader says otherwise.
+constexpr int64_t kMostTextBytes = 1 << 20;
+
+// Every rank gets the root's text. Collective. Internal, on all ranks, where it has more than
+// `most` bytes: no memory is taken for it.
+absl::Status BroadcastText(MessagePort& port, int root, std::string& text,
+                           int64_t most = kMostTextBytes);
+
+// Every rank's text, by rank. Collective. Internal, on all ranks, where one has more than `most`
+// bytes.
+absl::StatusOr<std::vector<std::string>> GatherTexts(MessagePort& port, const std::string& own,
+                                                     int64_t most = kMostTextBytes);
 
 }  // namespace partita

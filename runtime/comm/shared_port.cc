@@ -8,6 +8,8 @@
 #include "absl/strings/str_cat.h"
 #include "graph/support/status_macros.h"
 #include "runtime/comm/fold.h"
+#include "runtime/comm/host_circle.h"
+#include "runtime/support/process_identity.h"
 #include "runtime/support/shared_memory.h"
 
 // For every ordered pair of ranks on a host there is a ring of bytes in a piece of memory that all
@@ -17,7 +19,8 @@
 namespace partita {
 namespace {
 
-constexpr int64_t kRing = 1 << 19;   // bytes; two of them stay in a core's cache
+constexpr int64_t kRing = 1 << 19;  // bytes, a power of two; two of them stay in a core's cache
+static_assert((kRing & (kRing - 1)) == 0);
 constexpr int64_t kPiece = 1 << 16;  // that the other side is told of at once
 constexpr int64_t kAlign = 64;
 
@@ -50,12 +53,13 @@ class Flow {
   void Add(const Message& message) { messages_.push_back(&message); }
   bool done() const { return current_ == messages_.size(); }
 
-  void AdvanceSend() {
+  absl::Status AdvanceSend() {
     while (!done()) {
       const Message& message = *messages_[current_];
       const int64_t written = ring_->written.load(std::memory_order_relaxed);
       const int64_t room = kRing - (written - ring_->read.load(std::memory_order_acquire));
-      if (room == 0) return;
+      if (room == 0) return absl::OkStatus();
+      if (room < 0 || room > kRing) return Broken(message);
       int64_t moved = static_cast<int64_t>(sizeof(Head));
       if (at_ < 0) {
         const Head head{message.bytes, tag_};
@@ -69,6 +73,7 @@ class Flow {
       ring_->written.store(written + moved, std::memory_order_release);
       Move(message, moved);
     }
+    return absl::OkStatus();
   }
 
   absl::Status AdvanceReceive() {
@@ -77,6 +82,7 @@ class Flow {
       const int64_t read = ring_->read.load(std::memory_order_relaxed);
       const int64_t there = ring_->written.load(std::memory_order_acquire) - read;
       if (there == 0) return absl::OkStatus();
+      if (there < 0 || there > kRing) return Broken(message);
       int64_t moved = static_cast<int64_t>(sizeof(Head));
       if (at_ < 0) {
         RETURN_IF_ERROR(CheckHead(message, At(read)));
@@ -91,11 +97,19 @@ class Flow {
   }
 
  private:
-  char* At(int64_t position) const { return ring_->bytes + position % kRing; }
+  // Within the ring, whatever the position.
+  static int64_t InRing(int64_t position) { return position & (kRing - 1); }
+  char* At(int64_t position) const { return ring_->bytes + InRing(position); }
+
+  // The other side of a ring is never more than a ring ahead, and never behind.
+  static absl::Status Broken(const Message& message) {
+    return absl::InternalError(
+        absl::StrCat("rank ", message.peer, " has overwritten the memory that is shared with it"));
+  }
 
   // How much of the message can be moved at once: a multiple of kAlign.
   int64_t Extent(const Message& message, int64_t position, int64_t available) const {
-    return std::min({Padded(message.bytes - at_), available, kRing - position % kRing, kPiece});
+    return std::min({Padded(message.bytes - at_), available, kRing - InRing(position), kPiece});
   }
 
   void Move(const Message& message, int64_t moved) {
@@ -132,10 +146,11 @@ class Flow {
 
 class SharedPort : public MessagePort {
  public:
-  // `locals`: the ranks of this host, this one included.
-  SharedPort(std::unique_ptr<MessagePort> outer, std::vector<int> locals, SharedMemory rings)
+  SharedPort(std::unique_ptr<MessagePort> outer, std::unique_ptr<HostCircle> circle,
+             SharedMemory rings)
       : outer_(std::move(outer)),
-        locals_(std::move(locals)),
+        circle_(std::move(circle)),
+        locals_(circle_->locals()),
         rings_(std::move(rings)),
         place_(static_cast<size_t>(outer_->size()), -1),
         sends_(locals_.size()),
@@ -152,6 +167,7 @@ class SharedPort : public MessagePort {
   int rank() const override { return outer_->rank(); }
   int size() const override { return outer_->size(); }
   std::vector<int> SharingRanks() const override { return locals_; }
+  HostCircle* circle() override { return circle_.get(); }
   bool AwaitsNetwork() const override {
     return inside_done_ && !outside_done_ && outer_->AwaitsNetwork();
   }
@@ -178,7 +194,7 @@ class SharedPort : public MessagePort {
   absl::StatusOr<bool> Advance() override {
     inside_done_ = true;
     for (size_t k = 0; k < locals_.size(); ++k) {
-      sends_[k].AdvanceSend();
+      RETURN_IF_ERROR(sends_[k].AdvanceSend());
       RETURN_IF_ERROR(receives_[k].AdvanceReceive());
       inside_done_ = inside_done_ && sends_[k].done() && receives_[k].done();
     }
@@ -194,7 +210,8 @@ class SharedPort : public MessagePort {
         rings_.data())[static_cast<size_t>(from) * locals_.size() + static_cast<size_t>(to)];
   }
   std::unique_ptr<MessagePort> outer_;
-  const std::vector<int> locals_;
+  const std::unique_ptr<HostCircle> circle_;
+  const std::vector<int> locals_;       // the ranks of this host, this one included
   SharedMemory rings_;                  // zeros at first, which is what an empty ring is
   std::vector<int> place_;              // by rank: among the locals, or -1
   std::vector<Flow> sends_, receives_;  // by local
@@ -202,37 +219,43 @@ class SharedPort : public MessagePort {
   bool inside_done_ = true, outside_done_ = true;
 };
 
+// The lowest rank makes them for all.
+absl::StatusOr<SharedMemory> RingsOf(HostCircle& circle, int own) {
+  const size_t ranks = circle.locals().size();
+  const auto bytes = static_cast<int64_t>(ranks * ranks * sizeof(Ring));
+  if (own == circle.locals()[0]) {
+    auto made = SharedMemory::Make(bytes);
+    const SharedMemory* given = made.ok() ? &*made : nullptr;
+    RETURN_IF_ERROR(
+        circle.Exchange(std::span(&given, given == nullptr ? size_t{0} : size_t{1})).status());
+    return made;
+  }
+  ASSIGN_OR_RETURN(HostCircle::MemoryOfPeers given, circle.Exchange({}));
+  if (given[0].size() != 1 || given[0][0].bytes() != bytes) {
+    return absl::UnavailableError("the lowest rank of this host gives other memory than wanted");
+  }
+  return std::move(given[0][0]);
+}
+
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<MessagePort>> ShareMemory(std::unique_ptr<MessagePort> outer) {
-  ASSIGN_OR_RETURN(const auto hosts, GatherTexts(*outer, HostIdentity()));
+absl::Status ShareMemory(std::unique_ptr<MessagePort>& port, const RunKey& key) {
+  ASSIGN_OR_RETURN(const auto hosts, GatherTexts(*port, HostIdentity()));
+  const int own = port->rank();
   std::vector<int> locals;
-  for (int rank = 0; rank < outer->size(); ++rank) {
-    if (hosts[static_cast<size_t>(rank)] == hosts[static_cast<size_t>(outer->rank())]) {
-      locals.push_back(rank);
-    }
+  for (int rank = 0; rank < port->size(); ++rank) {
+    if (hosts[static_cast<size_t>(rank)] == hosts[static_cast<size_t>(own)]) locals.push_back(rank);
   }
-  SharedMemory rings;
-  std::string name;
-  if (locals.size() > 1 && locals[0] == outer->rank()) {
-    auto made =
-        SharedMemory::Make(static_cast<int64_t>(locals.size() * locals.size() * sizeof(Ring)));
-    if (made.ok()) {
-      rings = *std::move(made);
-      name = rings.name();
-    }
-  }
-  ASSIGN_OR_RETURN(const auto names, GatherTexts(*outer, name));
-  const std::string& theirs = names[static_cast<size_t>(locals[0])];
-  if (locals[0] != outer->rank() && !theirs.empty()) {
-    auto opened = SharedMemory::Open(theirs);
-    if (opened.ok()) rings = *std::move(opened);
-  }
-  ASSIGN_OR_RETURN(const auto who, GatherTexts(*outer, rings.data() != nullptr ? "mapped" : ""));
+  ASSIGN_OR_RETURN(auto circle, HostCircle::Open(*port, locals, key));
+  absl::StatusOr<SharedMemory> rings = absl::UnavailableError("nobody shares memory");
+  if (circle != nullptr) rings = RingsOf(*circle, own);
+  ASSIGN_OR_RETURN(const auto who, GatherTexts(*port, rings.ok() ? "mapped" : ""));
   const bool all = std::all_of(locals.begin(), locals.end(),
                                [&](int rank) { return !who[static_cast<size_t>(rank)].empty(); });
-  if (!all) return outer;
-  return std::make_unique<SharedPort>(std::move(outer), std::move(locals), std::move(rings));
+  if (all) {
+    port = std::make_unique<SharedPort>(std::move(port), std::move(circle), *std::move(rings));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace partita

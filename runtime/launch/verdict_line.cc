@@ -1,64 +1,60 @@
 #include "runtime/launch/verdict_line.h"
 
-#include <sys/socket.h>
-#include <sys/un.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
 #include "graph/support/status_macros.h"
+#include "runtime/support/hmac.h"
 
 namespace partita {
 namespace {
 
-std::optional<sockaddr_un> AddressOf(const std::string& path) {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  if (path.empty() || path.size() >= sizeof address.sun_path) return std::nullopt;
-  std::memcpy(address.sun_path, path.data(), path.size());
-  return address;
-}
-
-int OpenSocket() { return socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0); }
+constexpr double kTellSeconds = 2;
+constexpr size_t kNameBytes = 8;  // random ones of a name
+constexpr size_t kMostTellers = 16;
+constexpr Call kCall = {.purpose = Purpose::kVerdict};
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<VerdictLine>> VerdictLine::Open() {
-  ASSIGN_OR_RETURN(TemporaryFolder folder, TemporaryFolder::Create());
-  const std::string path = folder.path() + "/verdict";
-  std::unique_ptr<VerdictLine> line(new VerdictLine(OpenSocket(), std::move(folder), path));
-  const auto address = AddressOf(path);
-  if (!address.has_value() || line->socket_ < 0 ||
-      bind(line->socket_, reinterpret_cast<const sockaddr*>(&*address), sizeof *address) != 0) {
-    return absl::UnavailableError("no socket can be made at " + path +
-                                  "; name a folder with a shorter path in TMPDIR");
+VerdictLine::VerdictLine(std::string name, std::unique_ptr<Listener> listener, const RunKey& key)
+    : name_(std::move(name)), reception_(std::move(listener), key, {.own = kCall}) {}
+
+absl::StatusOr<std::unique_ptr<VerdictLine>> VerdictLine::Open(const RunKey& key) {
+  const std::string name =
+      absl::StrCat("partita-verdict-", absl::BytesToHexString(RandomBytes(kNameBytes)));
+  ASSIGN_OR_RETURN(auto listener, Listener::OpenUnix(name));
+  return std::unique_ptr<VerdictLine>(new VerdictLine(name, std::move(listener), key));
+}
+
+std::optional<std::string> VerdictLine::Receive(int milliseconds) {
+  for (auto& guest : reception_.Receive(told_.empty() ? milliseconds : 0)) {
+    guest.connection->Allow(kLongest);
+    if (tellers_.size() < kMostTellers) tellers_.push_back(std::move(guest.connection));
   }
-  return line;
+  for (auto& teller : tellers_) {
+    const auto messages = teller->Receive();
+    if (messages.ok()) {
+      told_.insert(told_.end(), messages->begin(), messages->end());
+    } else {
+      teller = nullptr;
+    }
+  }
+  std::erase(tellers_, nullptr);
+  if (told_.empty()) return std::nullopt;
+  std::string first = std::move(told_.front());
+  told_.erase(told_.begin());
+  return first;
 }
 
-VerdictLine::~VerdictLine() {
-  if (socket_ >= 0) close(socket_);
-}
-
-std::optional<std::string> VerdictLine::Receive() {
-  std::string text(kLongest, '\0');
-  const ssize_t length = recv(socket_, text.data(), text.size(), 0);
-  if (length < 0) return std::nullopt;
-  text.resize(static_cast<size_t>(length));
-  return text;
-}
-
-bool VerdictLine::Tell(const std::string& path, const std::string& text) {
-  const auto address = AddressOf(path);
-  const int socket = OpenSocket();
-  if (socket < 0) return false;
-  const bool told = address.has_value() &&
-                    sendto(socket, text.data(), std::min(text.size(), kLongest), MSG_NOSIGNAL,
-                           reinterpret_cast<const sockaddr*>(&*address), sizeof *address) >= 0;
-  close(socket);
-  return told;
+bool VerdictLine::Tell(const std::string& name, const RunKey& key, const std::string& text) {
+  if (name.empty() || absl::IsNotFound(Connection::OpenUnix(name).status())) return false;
+  std::optional<RunKey> own = key;
+  const auto connection = CallWithinHost(name, own, kCall, kTellSeconds);
+  if (!connection.ok()) return false;
+  (*connection)->Send(text.substr(0, kLongest));
+  return (*connection)->Drain(kTellSeconds).ok();
 }
 
 }  // namespace partita

@@ -3,41 +3,39 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <utility>
+#include <vector>
 
 #include "absl/status/statusor.h"
-#include "graph/support/temporary.h"
+#include "runtime/comm/tcp/reception.h"
+#include "runtime/support/run_key.h"
 
 namespace partita {
 
 // Where ranks tell the process that has launched them why their run ends: past mpirun, which
-// forwards nothing of what they write while it ends processes itself.
+// forwards nothing of what they write while it ends processes itself. A Unix socket without a file,
+// for processes of this user that have the run's key. One thread.
 class VerdictLine {
  public:
-  // Unavailable where no socket can be made in the folder for temporary files.
-  static absl::StatusOr<std::unique_ptr<VerdictLine>> Open();
-  ~VerdictLine();
-  VerdictLine(const VerdictLine&) = delete;
-  VerdictLine& operator=(const VerdictLine&) = delete;
+  // Unavailable where no socket can be made.
+  static absl::StatusOr<std::unique_ptr<VerdictLine>> Open(const RunKey& key);
 
-  // The socket's file, for Tell; its owner's alone.
-  const std::string& path() const { return path_; }
-  // That it lies in, for more that is to go with it.
-  const std::string& folder() const { return folder_.path(); }
-  // What was told and not yet received; does not wait.
-  std::optional<std::string> Receive();
+  // The socket's name, for Tell; no secret.
+  const std::string& name() const { return name_; }
+  // What was told and not yet received; waits for at most so long where nothing was. Longer texts
+  // than kLongest bytes are not received.
+  std::optional<std::string> Receive(int milliseconds = 0);
 
-  // False where nobody listens there, as on another host; does not wait. Longer texts than
-  // kLongest bytes are cut.
-  static bool Tell(const std::string& path, const std::string& text);
+  // False where nobody listens there, as on another host, or with another key, or does not answer
+  // within two seconds. Longer texts than kLongest bytes are cut.
+  static bool Tell(const std::string& name, const RunKey& key, const std::string& text);
   static constexpr size_t kLongest = 4096;
 
  private:
-  VerdictLine(int socket, TemporaryFolder folder, std::string path)
-      : socket_(socket), folder_(std::move(folder)), path_(std::move(path)) {}
-  const int socket_;
-  const TemporaryFolder folder_;
-  const std::string path_;
+  VerdictLine(std::string name, std::unique_ptr<Listener> listener, const RunKey& key);
+  const std::string name_;
+  Reception reception_;
+  std::vector<std::unique_ptr<Connection>> tellers_;
+  std::vector<std::string> told_;
 };
 
 }  // namespace partita

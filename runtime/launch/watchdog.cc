@@ -1,28 +1,30 @@
 #include "runtime/launch/watchdog.h"
 
-#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <mutex>
-#include <random>
 #include <vector>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "graph/support/clock.h"
 #include "graph/support/status_macros.h"
 #include "graph/support/thread.h"
 #include "runtime/comm/tcp/connection.h"
+#include "runtime/comm/tcp/handshake.h"
+#include "runtime/comm/tcp/reception.h"
+#include "runtime/launch/watchdog_words.h"
+#include "runtime/support/process_identity.h"
 
-// Messages are words: "hello KEY RANK PID HOST", "beat DOING COMPLETED STARVED", "bye", "fail CODE
-// REASON" to rank 0; "beat", "over" (all have left) and "verdict RANK CODE COMMON REASON" from it.
+// A connection begins with a handshake, which says whose it is; then it carries words of
+// watchdog_words.h.
 
 namespace partita {
 namespace {
@@ -31,22 +33,25 @@ constexpr int64_t kBeat = 250'000'000;  // ns
 constexpr int kLookAgain = 50;          // ms
 constexpr double kJoinSeconds = 20;
 
-std::string HostName() {
-  char name[256] = "";
-  gethostname(name, sizeof name - 1);
-  return name;
-}
+// A rank as the others find it.
+struct Member {
+  ProcessIdentity process;
+  std::string host_name;
 
-// How a rank is found by the others.
-struct Identity {
-  int pid = 0;
-  std::string host;
+  std::string ToText() const { return absl::StrCat(process.ToText(), " ", host_name); }
+  static absl::StatusOr<Member> FromText(const std::string& text) {
+    const size_t end = text.rfind(' ');
+    const auto process = ProcessIdentity::FromText(absl::string_view(text).substr(0, end));
+    if (end == std::string::npos || !process.has_value()) {
+      return absl::InternalError("a rank does not say which process it is");
+    }
+    return Member{*process, text.substr(end + 1)};
+  }
+  // How messages name it.
+  std::string NameOf(int rank) const {
+    return absl::StrCat("rank ", rank, " (process ", process.id, " on ", host_name, ")");
+  }
 };
-
-int64_t IntegerOf(absl::string_view word) {
-  int64_t value = -1;
-  return absl::SimpleAtoi(word, &value) ? value : -1;
-}
 
 // What both sides have: the thread, and what this rank says.
 class RankWatchdog : public Watchdog {
@@ -152,50 +157,38 @@ class RankWatchdog : public Watchdog {
 // Rank 0: hears all, judges, tells.
 class Hub : public RankWatchdog {
  public:
-  Hub(int size, WatchdogOptions options)
-      : RankWatchdog(0, size, std::move(options)),
-        judge_(size, options_.judge, SteadyNow()),
-        ranks_(static_cast<size_t>(size)),
-        identities_(static_cast<size_t>(size)) {}
+  Hub(std::vector<Member> members, WatchdogOptions options)
+      : RankWatchdog(0, static_cast<int>(members.size()), std::move(options)),
+        judge_(size_, options_.judge, SteadyNow()),
+        ranks_(members.size()),
+        members_(std::move(members)) {
+    for (int rank = 0; rank < size_; ++rank) {
+      judge_.Name(rank, members_[static_cast<size_t>(rank)].NameOf(rank));
+    }
+  }
   ~Hub() override { Stop(); }
 
-  absl::Status AcceptAll(Listener& listener, const std::string& key) {
+  absl::Status AcceptAll(std::unique_ptr<Listener> listener, const RunKey& key) {
     const int64_t end = SteadyNow() + static_cast<int64_t>(kJoinSeconds * 1e9);
-    std::vector<std::unique_ptr<Connection>> strangers;
+    Reception reception(std::move(listener), key,
+                        {.own = {.purpose = Purpose::kWatchdog, .ranks = size_}});
     for (int known = 1; known < size_;) {
-      if (SteadyNow() > end) return absl::UnavailableError("not all ranks reach rank 0 over TCP");
-      std::vector<int> sockets{listener.socket()};
-      for (const auto& s : strangers) sockets.push_back(s->socket());
-      WaitToRead(sockets, kLookAgain);
-      if (auto connection = listener.Accept()) strangers.push_back(std::move(connection));
-      for (auto& stranger : strangers) known += Welcome(stranger, key) ? 1 : 0;
-      std::erase(strangers, nullptr);
+      if (SteadyNow() > end) {
+        return absl::UnavailableError(
+            absl::StrCat("not all ranks reach rank 0's watchdog", reception.TurnedAway()));
+      }
+      for (Reception::Guest& guest : reception.Receive(kLookAgain)) {
+        auto& connection = ranks_[static_cast<size_t>(guest.rank)];
+        if (guest.rank == 0 || connection != nullptr) continue;
+        connection = std::move(guest.connection);
+        ++known;
+      }
     }
-    judge_.Name(0, absl::StrCat("rank 0 (process ", getpid(), " on ", HostName(), ")"));
     judge_.Judge(SteadyNow());
     return Start();
   }
 
  private:
-  // Takes a connection over once it has said who it is; drops it if it is none of ours.
-  bool Welcome(std::unique_ptr<Connection>& stranger, const std::string& key) {
-    const auto messages = stranger->Receive();
-    if (!messages.ok()) stranger = nullptr;
-    if (!messages.ok() || messages->empty()) return false;
-    const std::vector<std::string> words = absl::StrSplit((*messages)[0], ' ');
-    const int64_t rank =
-        words.size() == 5 && words[0] == "hello" && words[1] == key ? IntegerOf(words[2]) : -1;
-    if (rank < 1 || rank >= size_ || ranks_[static_cast<size_t>(rank)] != nullptr) {
-      stranger = nullptr;
-      return false;
-    }
-    identities_[static_cast<size_t>(rank)] = {static_cast<int>(IntegerOf(words[3])), words[4]};
-    judge_.Name(static_cast<int>(rank),
-                absl::StrCat("rank ", rank, " (process ", words[3], " on ", words[4], ")"));
-    ranks_[static_cast<size_t>(rank)] = std::move(stranger);
-    return true;
-  }
-
   void Loop() override {
     int64_t beaten = 0;
     for (;;) {
@@ -207,11 +200,11 @@ class Hub : public RankWatchdog {
       const int64_t now = SteadyNow();
       HearAll(now);
       if (now - beaten >= kBeat) {
-        Tell("beat");
+        Tell(AliveWord());
         beaten = now;
       }
       if (judge_.AllLeft()) {
-        Tell("over");
+        Tell(OverWord());
         return End(std::nullopt);
       }
       if (const auto verdict = judge_.Judge(now)) return Sentence(*verdict);
@@ -236,54 +229,48 @@ class Hub : public RankWatchdog {
     }
   }
 
+  // What is no word for rank 0 is passed over.
   void Hear(int rank, const std::string& message, int64_t now) {
-    const std::vector<std::string> words = absl::StrSplit(message, absl::MaxSplits(' ', 2));
-    if (words[0] == "beat" && words.size() == 3) {
-      const std::pair<std::string, std::string> counts = absl::StrSplit(words[2], ' ');
-      judge_.Heard(rank,
-                   {static_cast<RankDoing>(IntegerOf(words[1])), IntegerOf(counts.first),
-                    IntegerOf(counts.second)},
-                   now);
-    } else if (words[0] == "bye") {
+    const auto word = WordOf(message, size_);
+    if (!word.has_value()) return;
+    if (const auto* progress = std::get_if<RankProgress>(&*word)) {
+      judge_.Heard(rank, *progress, now);
+    } else if (std::holds_alternative<ByeWord>(*word)) {
       judge_.Left(rank);
-    } else if (words[0] == "fail" && words.size() == 3) {
-      judge_.Failed(rank, static_cast<int>(IntegerOf(words[1])), words[2], now);
+    } else if (const auto* fail = std::get_if<FailWord>(&*word)) {
+      judge_.Failed(rank, fail->code, fail->reason, now);
     }
   }
 
-  void Tell(const std::string& message) {
+  void Tell(const WatchdogWord& word) {
     for (const auto& rank : ranks_) {
-      if (rank != nullptr) rank->Send(message);
+      if (rank != nullptr) rank->Send(TextOf(word));
     }
   }
 
   void Sentence(const Verdict& verdict) {
-    Tell(absl::StrCat("verdict ", verdict.rank, " ", verdict.code, " ", verdict.common ? 1 : 0, " ",
-                      verdict.reason));
+    Tell(verdict);
     // A stopped process does not end by itself, nor by a signal that it could handle. One that has
     // told of a failed check does, in the verdict's code.
-    const Identity& guilty = identities_[static_cast<size_t>(verdict.rank)];
-    if (!verdict.common && verdict.code != kCheckFailed && guilty.pid > 0 &&
-        guilty.pid != getpid() && guilty.host == HostName()) {
+    if (!verdict.common && verdict.code != kCheckFailed && verdict.rank != 0) {
       usleep(100'000);  // if it can, let it say why it ends
-      kill(guilty.pid, SIGKILL);
+      KillProcess(members_[static_cast<size_t>(verdict.rank)].process);
     }
     End(verdict);
   }
 
   RunJudge judge_;
   std::vector<std::unique_ptr<Connection>> ranks_;  // null: its own, and those that are gone
-  std::vector<Identity> identities_;
+  const std::vector<Member> members_;
 };
 
 // Every other rank.
 class Spoke : public RankWatchdog {
  public:
-  Spoke(int rank, int size, WatchdogOptions options, std::unique_ptr<Connection> hub,
-        Identity identity)
+  Spoke(int rank, int size, WatchdogOptions options, std::unique_ptr<Connection> hub, Member rank_0)
       : RankWatchdog(rank, size, std::move(options)),
         hub_(std::move(hub)),
-        hub_identity_(std::move(identity)) {}
+        rank_0_(std::move(rank_0)) {}
   ~Spoke() override { Stop(); }
 
  private:
@@ -297,11 +284,9 @@ class Spoke : public RankWatchdog {
       looked = now;
       if (now - beaten >= kBeat) {
         const News news = TakeNews();
-        hub_->Send(absl::StrCat("beat ", static_cast<int>(news.progress.doing), " ",
-                                news.progress.completed, " ", news.progress.starved));
-        if (news.left && !said_bye) hub_->Send("bye");
-        if (news.failed && !said_fail)
-          hub_->Send(absl::StrCat("fail ", news.code, " ", news.reason));
+        hub_->Send(TextOf(news.progress));
+        if (news.left && !said_bye) hub_->Send(TextOf(ByeWord()));
+        if (news.failed && !said_fail) hub_->Send(TextOf(FailWord{news.code, news.reason}));
         said_bye |= news.left;
         said_fail |= news.failed;
         beaten = now;
@@ -310,8 +295,10 @@ class Spoke : public RankWatchdog {
       if (!messages.ok()) return Lost("has ended without a word: killed, or crashed");
       for (const std::string& message : *messages) {
         heard = now;
-        if (message == "over") return End(std::nullopt);
-        if (const auto verdict = VerdictIn(message)) return End(verdict);
+        const auto word = WordOf(message, size_);
+        if (!word.has_value()) continue;
+        if (std::holds_alternative<OverWord>(*word)) return End(std::nullopt);
+        if (const auto* verdict = std::get_if<Verdict>(&*word)) return End(*verdict);
       }
       if (static_cast<double>(now - heard) > options_.judge.silent_seconds * 1e9) {
         return Lost("gives no sign of life: it is stopped, or its host cannot be reached");
@@ -319,61 +306,59 @@ class Spoke : public RankWatchdog {
     }
   }
 
-  static std::optional<Verdict> VerdictIn(const std::string& message) {
-    const std::vector<std::string> words = absl::StrSplit(message, absl::MaxSplits(' ', 4));
-    if (words.size() != 5 || words[0] != "verdict") return std::nullopt;
-    return Verdict{static_cast<int>(IntegerOf(words[1])), static_cast<int>(IntegerOf(words[2])),
-                   words[4], words[3] == "1"};
-  }
-
   // Rank 0 is gone.
   void Lost(const char* how) {
-    const int pid = hub_identity_.pid;
-    if (pid > 0 && pid != getpid() && hub_identity_.host == HostName()) kill(pid, SIGKILL);
-    End(Verdict{0, 5,
-                absl::StrCat("rank 0 (process ", hub_identity_.pid, " on ", hub_identity_.host,
-                             ") ", how)});
+    KillProcess(rank_0_.process);
+    End(Verdict{0, kRankFailed, absl::StrCat(rank_0_.NameOf(0), " ", how)});
   }
 
   std::unique_ptr<Connection> hub_;
-  const Identity hub_identity_;
+  const Member rank_0_;
 };
 
-// Where rank 0 listens: "KEY PORT PID HOST ADDRESS ADDRESS...", padded to a fixed size.
-struct MeetingPoint {
-  char text[1024];
-};
+// All of them, by rank. Collective.
+absl::StatusOr<std::vector<Member>> GatherMembers(MessagePort& port) {
+  const Member own{ThisProcess(), absl::StrReplaceAll(HostName(), {{" ", "_"}})};
+  ASSIGN_OR_RETURN(const auto texts, GatherTexts(port, own.ToText()));
+  std::vector<Member> members;
+  for (const std::string& text : texts) {
+    ASSIGN_OR_RETURN(members.emplace_back(), Member::FromText(text));
+  }
+  return members;
+}
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Watchdog>> Watchdog::Join(MessagePort& port,
+absl::StatusOr<std::unique_ptr<Watchdog>> Watchdog::Join(MessagePort& port, const RunKey& key,
                                                          WatchdogOptions options) {
-  MeetingPoint point{};
+  ASSIGN_OR_RETURN(std::vector<Member> members, GatherMembers(port));
+  const bool within_host = std::all_of(members.begin(), members.end(), [&](const Member& member) {
+    return member.process.host == members[0].process.host;
+  });
+  std::string place;  // of rank 0: "PORT ADDRESS ADDRESS..."
   std::unique_ptr<Listener> listener;
   if (port.rank() == 0) {
-    ASSIGN_OR_RETURN(listener, Listener::Open());
-    std::random_device random;
-    const std::string text =
-        absl::StrCat(absl::Hex(random()), absl::Hex(random()), " ", listener->port(), " ", getpid(),
-                     " ", HostName(), " ", absl::StrJoin(HostAddresses(), " "));
-    std::strncpy(point.text, text.c_str(), sizeof point.text - 1);
+    ASSIGN_OR_RETURN(listener, Listener::Open(within_host ? Listener::Reach::kThisHost
+                                                          : Listener::Reach::kAllHosts));
+    place = absl::StrCat(listener->port(), " ",
+                         within_host ? "127.0.0.1" : absl::StrJoin(HostAddresses(), " "));
   }
-  RETURN_IF_ERROR(Broadcast(port, 0, &point, sizeof point));
-  const std::vector<std::string> words = absl::StrSplit(std::string(point.text), ' ');
-  if (words.size() < 5) return absl::UnavailableError("rank 0 does not say where it listens");
+  RETURN_IF_ERROR(BroadcastText(port, 0, place));
   if (port.rank() == 0) {
-    auto hub = std::make_unique<Hub>(port.size(), std::move(options));
-    RETURN_IF_ERROR(hub->AcceptAll(*listener, words[0]));
+    auto hub = std::make_unique<Hub>(std::move(members), std::move(options));
+    RETURN_IF_ERROR(hub->AcceptAll(std::move(listener), key));
     return hub;
   }
-  ASSIGN_OR_RETURN(auto connection,
-                   Connection::Open({words.begin() + 4, words.end()},
-                                    static_cast<int>(IntegerOf(words[1])), kJoinSeconds));
-  connection->Send(
-      absl::StrCat("hello ", words[0], " ", port.rank(), " ", getpid(), " ", HostName()));
-  auto spoke =
-      std::make_unique<Spoke>(port.rank(), port.size(), std::move(options), std::move(connection),
-                              Identity{static_cast<int>(IntegerOf(words[2])), words[3]});
+  const std::vector<std::string> words = absl::StrSplit(place, ' ');
+  int number = 0;
+  if (words.size() < 2 || !absl::SimpleAtoi(words[0], &number) || number < 1 || number > 65535) {
+    return absl::UnavailableError("rank 0 does not say where its watchdog listens");
+  }
+  const Call call{.purpose = Purpose::kWatchdog, .caller = port.rank(), .ranks = port.size()};
+  auto connection = CallRank({words.begin() + 1, words.end()}, number, key, call, kJoinSeconds);
+  if (!connection.ok()) return absl::UnavailableError(connection.status().message());
+  auto spoke = std::make_unique<Spoke>(port.rank(), port.size(), std::move(options),
+                                       *std::move(connection), std::move(members[0]));
   RETURN_IF_ERROR(spoke->Start());
   return spoke;
 }

@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "runtime/comm/message_port.h"
 #include "runtime/launch/run_judge.h"
+#include "runtime/support/run_key.h"
 
 namespace partita {
 
@@ -28,9 +29,11 @@ struct WatchdogOptions {
 
 class Watchdog {
  public:
-  // Collective: all ranks call it; `port` is used before it returns only. Unavailable where a
-  // rank cannot reach rank 0.
-  static absl::StatusOr<std::unique_ptr<Watchdog>> Join(MessagePort& port, WatchdogOptions options);
+  // Collective: all ranks call it; `port` is used before it returns only. The connections begin
+  // with a handshake over the run's key, and are of loopback where all ranks are of one host.
+  // Unavailable where a rank cannot reach rank 0.
+  static absl::StatusOr<std::unique_ptr<Watchdog>> Join(MessagePort& port, const RunKey& key,
+                                                        WatchdogOptions options);
   // Leaves, if that was not done.
   virtual ~Watchdog() = default;
 

@@ -7,16 +7,14 @@
 
 #include <cerrno>
 #include <cstring>
-#include <fstream>
-#include <vector>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "graph/support/status_macros.h"
 
 namespace partita {
 namespace {
+
+constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW;
 
 absl::Status SystemError(absl::string_view what) {
   const int error = errno;
@@ -53,48 +51,31 @@ absl::Status SharedMemory::Map(int64_t bytes) {
 
 absl::StatusOr<SharedMemory> SharedMemory::Make(int64_t bytes) {
   SharedMemory memory;
-  memory.file_ = memfd_create("partita", MFD_CLOEXEC);
+  memory.file_ = memfd_create("partita", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (memory.file_ < 0) return SystemError("shared memory cannot be made");
   if (ftruncate(memory.file_, bytes) != 0) {
     return SystemError(absl::StrCat("cannot make ", bytes, " bytes of shared memory"));
+  }
+  if (fcntl(memory.file_, F_ADD_SEALS, kSeals | F_SEAL_SEAL) != 0) {
+    return SystemError("the size of shared memory cannot be sealed");
   }
   RETURN_IF_ERROR(memory.Map(bytes));
   return memory;
 }
 
-// The file's number tells whether the path leads to the same file here: in another process
-// namespace it may not.
-std::string SharedMemory::name() const {
-  struct stat info{};
-  fstat(file_, &info);
-  return absl::StrCat("/proc/", getpid(), "/fd/", file_, " ", info.st_ino);
-}
-
-absl::StatusOr<SharedMemory> SharedMemory::Open(absl::string_view name) {
-  const std::vector<std::string> parts = absl::StrSplit(name, ' ');
-  uint64_t number = 0;
-  if (parts.size() != 2 || !absl::SimpleAtoi(parts[1], &number)) {
-    return absl::InvalidArgumentError(absl::StrCat("'", name, "' is no name of shared memory"));
-  }
+absl::StatusOr<SharedMemory> SharedMemory::FromDescriptor(int descriptor, int64_t bytes) {
   SharedMemory memory;
-  memory.file_ = open(parts[0].c_str(), O_RDWR | O_CLOEXEC);
+  memory.file_ = descriptor;
   struct stat info{};
-  if (memory.file_ < 0 || fstat(memory.file_, &info) != 0) {
-    return SystemError(absl::StrCat("cannot open the shared memory ", parts[0]));
+  // Only memory without a name has seals.
+  const int seals = fcntl(descriptor, F_GET_SEALS);
+  if (seals < 0 || (seals & kSeals) != kSeals || fstat(descriptor, &info) != 0 || bytes <= 0 ||
+      info.st_size != bytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("what a process hands over is not shared memory of ", bytes, " sealed bytes"));
   }
-  if (info.st_ino != number || info.st_size <= 0) {
-    return absl::NotFoundError(absl::StrCat(parts[0], " is not the memory of a peer"));
-  }
-  RETURN_IF_ERROR(memory.Map(info.st_size));
+  RETURN_IF_ERROR(memory.Map(bytes));
   return memory;
-}
-
-std::string HostIdentity() {
-  char name[256] = "";
-  gethostname(name, sizeof name - 1);
-  std::string boot;
-  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
-  return absl::StrCat(name, " ", boot);
 }
 
 }  // namespace partita

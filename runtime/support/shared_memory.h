@@ -1,16 +1,14 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 #include <utility>
 
 #include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
 
 namespace partita {
 
 // Memory that processes of one host map: a file without a name, which lives as long as somebody has
-// it. Of a run between processes.
+// it, and whose size never changes. Of a run between processes.
 class SharedMemory {
  public:
   SharedMemory() = default;  // none
@@ -21,12 +19,13 @@ class SharedMemory {
   // Zeros, page aligned; on huge pages where the system gives them to files. `bytes` > 0.
   // ResourceExhausted, Unavailable.
   static absl::StatusOr<SharedMemory> Make(int64_t bytes);
-  // What another process has made and calls so. NotFound or PermissionDenied where this process
-  // cannot get at it.
-  static absl::StatusOr<SharedMemory> Open(absl::string_view name);
+  // What another process has made, by a descriptor that it has handed over, which is taken and
+  // closed where it is refused. InvalidArgument where it is no memory of `bytes` bytes whose size
+  // is sealed: then reading it could end this process.
+  static absl::StatusOr<SharedMemory> FromDescriptor(int descriptor, int64_t bytes);
 
-  // How others find it, while its maker has it; one line.
-  std::string name() const;
+  // Of the file; remains this object's.
+  int descriptor() const { return file_; }
   char* data() const { return static_cast<char*>(data_); }
   int64_t bytes() const { return bytes_; }
   // Whether an address lies in it.
@@ -42,9 +41,5 @@ class SharedMemory {
   void* data_ = nullptr;
   int64_t bytes_ = 0;
 };
-
-// Tells hosts apart: processes with different identities share no memory. Those with the same may
-// be in containers that keep them apart; that is tried.
-std::string HostIdentity();
 
 }  // namespace partita

@@ -31,10 +31,11 @@
 #include "runtime/comm/message_communicator.h"
 #include "runtime/comm/mpi/mpi_allreduce.h"
 #include "runtime/comm/mpi/mpi_port.h"
+#include "runtime/comm/shared_key.h"
 #include "runtime/comm/shared_port.h"
 #include "runtime/comm/tcp/connection.h"
 #include "runtime/comm/tcp/tcp_port.h"
-#include "runtime/support/shared_memory.h"
+#include "runtime/support/process_identity.h"
 
 namespace partita {
 namespace {
@@ -268,29 +269,34 @@ class Bench {
 };
 
 // Connections between the ranks; without an address, all are on this host.
-absl::StatusOr<std::unique_ptr<MessagePort>> OverTcp(const std::string& address, MessagePort& mpi) {
+absl::StatusOr<std::unique_ptr<MessagePort>> OverTcp(const std::string& address, const RunKey& key,
+                                                     MessagePort& mpi) {
   TcpMeeting meeting{.rank = mpi.rank(), .size = mpi.size()};
   const std::vector<std::string> parts = absl::StrSplit(address, ':');
   if (!address.empty()) meeting.address = parts[0];
+  meeting.key = key;
   if (parts.size() > 1 && !absl::SimpleAtoi(parts[1], &meeting.port)) {
     return absl::InvalidArgumentError("wanted ADDRESS:PORT, found " + address);
   }
   if (parts.size() == 1 && mpi.rank() == 0) {
-    ASSIGN_OR_RETURN(const auto listener, Listener::Open());
+    ASSIGN_OR_RETURN(const auto listener, Listener::Open(Listener::Reach::kThisHost));
     meeting.port = listener->port();  // free now
   }
   RETURN_IF_ERROR(Broadcast(mpi, 0, &meeting.port, sizeof meeting.port));
-  return OpenTcpPort(meeting);
+  ASSIGN_OR_RETURN(KeyedPort met, OpenTcpPort(meeting));
+  return std::move(met.port);
 }
 
 absl::Status Run(const BenchFlags& flags) {
   ASSIGN_OR_RETURN(auto mpi, OpenMpiPort());
   MessagePort* outer = mpi.get();
+  ASSIGN_OR_RETURN(const RunKey key, KeyFromRank0(*outer, std::nullopt));
   std::unique_ptr<MessagePort> tcp;
   if (std::count(flags.ways.begin(), flags.ways.end(), "tcp") > 0) {
-    ASSIGN_OR_RETURN(tcp, OverTcp(flags.tcp, *outer));
+    ASSIGN_OR_RETURN(tcp, OverTcp(flags.tcp, key, *outer));
   }
-  ASSIGN_OR_RETURN(const auto shared, ShareMemory(std::move(mpi)));
+  std::unique_ptr<MessagePort> shared = std::move(mpi);
+  RETURN_IF_ERROR(ShareMemory(shared, key));
   ASSIGN_OR_RETURN(const auto sharing,
                    GatherTexts(*outer, absl::StrCat(shared->SharingRanks().size())));
   const bool nobody = std::count(sharing.begin(), sharing.end(), "1") == outer->size();

@@ -14,10 +14,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "graph/support/check.h"
+#include "graph/support/status_macros.h"
 #include "graph/task/partition.h"
 #include "runtime/backend/backends.h"
 #include "runtime/comm/message_port.h"
 #include "runtime/comm/mpi/mpi_port.h"
+#include "runtime/comm/shared_key.h"
 #include "runtime/comm/shared_port.h"
 #include "runtime/comm/tcp/connection.h"
 #include "runtime/comm/tcp/tcp_port.h"
@@ -180,9 +182,12 @@ TEST_F(ProcessesTest, OtherBytesThanWantedAreAnErrorThatNamesTheRank) {
 // Connections between the processes, who meet where the other port says.
 absl::StatusOr<std::unique_ptr<MessagePort>> OverTcp(MessagePort& other) {
   TcpMeeting meeting{.rank = other.rank(), .size = other.size()};
-  if (other.rank() == 0) meeting.port = (*Listener::Open())->port();  // free now
+  if (other.rank() == 0) {
+    meeting.port = (*Listener::Open(Listener::Reach::kThisHost))->port();  // free now
+  }
   CHECK(Broadcast(other, 0, &meeting.port, sizeof meeting.port).ok());
-  return OpenTcpPort(meeting);
+  ASSIGN_OR_RETURN(KeyedPort met, OpenTcpPort(meeting));
+  return std::move(met.port);
 }
 
 }  // namespace
@@ -203,7 +208,10 @@ int main(int argc, char** argv) {
   } else if (way == "mpi") {
     port = std::move(mpi);
   } else {
-    port = partita::ShareMemory(*std::move(mpi));
+    const auto key = partita::KeyFromRank0(**mpi, std::nullopt);
+    port = std::move(mpi);
+    const absl::Status shared = key.ok() ? partita::ShareMemory(*port, *key) : key.status();
+    if (!shared.ok()) port = shared;
   }
   if (!port.ok()) {
     std::cerr << port.status() << "\n";

@@ -111,6 +111,7 @@ class Network:
             host.close()  # the kernel takes the port back some time later
             subprocess.run(["ip", "link", "delete", f"port{number}"], capture_output=True, check=False)
         run("ip", "link", "delete", "switch")
+        run("umount", "/etc/hosts")  # the next ones have names of their own
 
     def _name_hosts(self):
         names = "".join(f"{host.address} {host.name}\n" for host in self.hosts)

@@ -140,7 +140,7 @@ int Main(int argc, char** argv) {
   std::vector<std::string> args = Normalized(argc, argv);
   g_launched = !args.empty() && args[0].rfind(kLaunchedFlag, 0) == 0;
   if (g_launched) {
-    g_verdict_path = argv[1] + std::strlen(kLaunchedFlag);
+    g_verdict_line = argv[1] + std::strlen(kLaunchedFlag);
     args.erase(args.begin());
     EndWithParent(CodeOfRank(5));
   }

@@ -10,8 +10,10 @@
 #include "graph/support/file.h"
 #include "graph/support/fingerprint.h"
 #include "graph/support/status_macros.h"
+#include "graph/support/usage_error.h"
 #include "runtime/comm/communicators.h"
 #include "runtime/launch/verdict_line.h"
+#include "runtime/support/run_key.h"
 #include "tools/cli/checks.h"
 #include "tools/cli/exit_code.h"
 #include "tools/cli/notes.h"
@@ -30,7 +32,7 @@ namespace partita {
 namespace {
 
 struct RunFlags {
-  std::string plan, model, save_every, data_cache = "none";
+  std::string plan, model, save_every, data_cache = "none", key_file;
   std::optional<Precision> precision;
   std::optional<int64_t> keep;
   RunRequest request;
@@ -330,14 +332,31 @@ absl::StatusOr<Answer> RunTraining(RunFlags& flags, Stages* stages) {
   return answer;
 }
 
+// The key of the run, of the environment or this file.
+absl::StatusOr<std::optional<RunKey>> KeyOf(const std::string& file) {
+  auto key = TakeKeyFromEnvironment();
+  if (!key.ok()) return UsageError(key.status().message());
+  // A launch's own comes first: its verdicts are told with that.
+  if (file.empty() || (g_launched && key->has_value())) return key;
+  if (key->has_value()) {
+    return UsageError(
+        absl::StrCat(kKeyVariable, " and --key_file both give a key: leave one away"));
+  }
+  ASSIGN_OR_RETURN(key, RunKey::FromFile(file));
+  return key;
+}
+
 // As RunTraining, where a launcher has started this process as one of several.
 absl::StatusOr<Answer> RunTrainingOfRank(RunFlags& flags, Stages* stages) {
+  ASSIGN_OR_RETURN(const std::optional<RunKey> key, KeyOf(flags.key_file));
   WatchdogOptions options;
   if (g_launched) {
     options.exit_code = CodeOfRank;
-    options.tell = [](const std::string& why) { return VerdictLine::Tell(g_verdict_path, why); };
+    options.tell = [key](const std::string& why) {
+      return key.has_value() && VerdictLine::Tell(g_verdict_line, *key, why);
+    };
   }
-  ASSIGN_OR_RETURN(const std::unique_ptr<Ranks> ranks, Ranks::Join(std::move(options)));
+  ASSIGN_OR_RETURN(const std::unique_ptr<Ranks> ranks, Ranks::Join(std::move(options), key));
   flags.request.ranks = ranks.get();
   absl::StatusOr<Answer> answer = Catching([&] { return RunTraining(flags, stages); });
   if (ranks == nullptr) return answer;
@@ -418,6 +437,10 @@ void AddRunVerb(CLI::App& app, VerbTable& verbs) {
                    "stay float32; default what the plan was priced in");
   verb->add_option("--profile", r.profile,
                    "profile database in which the fastest algorithms of GPUs are kept");
+  verb->add_option("--key_file", flags->key_file,
+                   "the key of a run whose ranks no MPI connects and that are of several hosts: "
+                   "a file of this user alone with 32 or more hexadecimal digits (or in the "
+                   "environment: PARTITA_KEY)");
   verb->add_option("--hang_seconds", r.hang_seconds,
                    "give up a step in which no device ends any work for so long")
       ->check(NumberAbove(0));

@@ -26,21 +26,20 @@ absl::StatusOr<Entries> Read(const std::string& path) {
   return entries;
 }
 
+constexpr int64_t kMostBytes = 64 << 20;
+constexpr char kUnread[] = "\t";  // rank 0 could not read them
+
 // Collective. Rank 0's, for all: a line for each, its parts behind tabulators; no part has either.
 absl::StatusOr<Entries> Shared(const absl::StatusOr<Entries>& own, Ranks& ranks) {
-  std::string text;
+  std::string text = own.ok() ? "" : kUnread;
   for (const auto& entry : own.value_or(Entries())) {
     absl::StrAppend(&text, entry.device, "\t", entry.work, "\t", entry.choice, "\n");
   }
-  // Below 0: rank 0 could not read it.
-  int64_t bytes = own.ok() ? static_cast<int64_t>(text.size()) : -1;
-  RETURN_IF_ERROR(Broadcast(ranks.port(), 0, &bytes, sizeof bytes));
-  if (bytes < 0) {
+  RETURN_IF_ERROR(BroadcastText(ranks.port(), 0, text, kMostBytes));
+  if (text == kUnread) {
     RETURN_IF_ERROR(own.status());
     return absl::InvalidArgumentError("rank 0 could not read its profile database");
   }
-  text.resize(static_cast<size_t>(bytes));
-  RETURN_IF_ERROR(Broadcast(ranks.port(), 0, text.data(), bytes));
   Entries entries;
   for (absl::string_view line : absl::StrSplit(text, '\n', absl::SkipEmpty())) {
     const std::vector<std::string> parts = absl::StrSplit(line, '\t');

@@ -21,6 +21,8 @@
 #include "graph/support/stop_flag.h"
 #include "graph/support/temporary.h"
 #include "runtime/launch/verdict_line.h"
+#include "runtime/support/hmac.h"
+#include "runtime/support/run_key.h"
 #include "tools/workflow/banner_filter.h"
 
 namespace partita {
@@ -71,8 +73,13 @@ void BecomePart(pid_t parent, int says) {
   dup2(says, STDERR_FILENO);
 }
 
-// `folder`: for temporary files of what is started here; empty: where it likes.
-absl::StatusOr<Launcher> Start(const std::vector<std::string>& command, const std::string& folder) {
+// What is started finds in its environment.
+struct Surroundings {
+  std::string secret;  // of the run's key
+  std::string folder;  // for temporary files; empty: where it likes
+};
+
+absl::StatusOr<Launcher> Start(const std::vector<std::string>& command, const Surroundings& with) {
   std::vector<char*> arguments;
   for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
@@ -83,7 +90,8 @@ absl::StatusOr<Launcher> Start(const std::vector<std::string>& command, const st
   const pid_t child = fork();
   if (child == 0) {
     BecomePart(parent, said[1]);
-    if (!folder.empty()) setenv("TMPDIR", folder.c_str(), 1);
+    setenv(kKeyVariable, with.secret.c_str(), 1);
+    if (!with.folder.empty()) setenv("TMPDIR", with.folder.c_str(), 1);
     execvp(arguments[0], arguments.data());
     const int error = errno;
     (void)!write(failed[1], &error, sizeof error);
@@ -124,7 +132,7 @@ void PrintVerdict(VerdictLine& line) {
 }  // namespace
 
 bool g_launched = false;
-const char* g_verdict_path = "";
+const char* g_verdict_line = "";
 
 int CodeOfRank(int code) { return code == 0 ? 0 : kAgreed + code; }
 
@@ -150,6 +158,7 @@ std::vector<std::string> LaunchCommand(const LaunchRequest& request,
                                       "mpi_yield_when_idle",
                                       "1"};
   if (program.is_root) command.push_back("--allow-run-as-root");
+  command.insert(command.end(), {"-x", kKeyVariable});  // its name; the value is in the environment
   if (!request.hosts.empty()) command.insert(command.end(), {"--hostfile", request.hosts});
   if (!request.agent.empty()) {
     command.insert(command.end(), {"--mca", "plm_rsh_agent", request.agent});
@@ -157,7 +166,7 @@ std::vector<std::string> LaunchCommand(const LaunchRequest& request,
   if (!program.shared_folder.empty()) {
     command.insert(command.end(), {"--mca", "btl_vader_backing_directory", program.shared_folder});
   }
-  command.insert(command.end(), {program.path, kLaunchedFlag + program.verdict_path});
+  command.insert(command.end(), {program.path, kLaunchedFlag + program.verdict_line});
   command.insert(command.end(), request.arguments.begin(), request.arguments.end());
   return command;
 }
@@ -166,16 +175,19 @@ absl::StatusOr<int> Launch(const LaunchRequest& request) {
   std::error_code error;
   LaunchedProgram program{.path = std::filesystem::read_symlink("/proc/self/exe", error).string(),
                           .is_root = geteuid() == 0};
-  const auto line = VerdictLine::Open();  // without it, ranks tell mpirun
-  if (line.ok()) program.verdict_path = (*line)->path();
+  const auto folder = TemporaryFolder::Create();
+  Surroundings with{.secret = RunKey::NewSecret(), .folder = folder.ok() ? folder->path() : ""};
+  ASSIGN_OR_RETURN(const RunKey key, RunKey::FromSecret(with.secret));
+  const auto line = VerdictLine::Open(key);  // without it, ranks tell mpirun
+  if (line.ok()) program.verdict_line = (*line)->name();
   // Other hosts have no such folder.
   const auto shared = request.hosts.empty()
                           ? TemporaryFolder::CreateIn("/dev/shm")
                           : absl::UnavailableError("several hosts share no memory");
   if (shared.ok()) program.shared_folder = shared->path();
   prctl(PR_SET_CHILD_SUBREAPER, 1);
-  ASSIGN_OR_RETURN(Launcher launcher,
-                   Start(LaunchCommand(request, program), line.ok() ? (*line)->folder() : ""));
+  ASSIGN_OR_RETURN(Launcher launcher, Start(LaunchCommand(request, program), with));
+  Wipe(with.secret);
   constexpr int kRoundMilliseconds = 20, kSilentRounds = 50;
   bool asked = false;
   int status = 0, silent = 0;

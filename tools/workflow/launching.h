@@ -22,7 +22,7 @@ struct LaunchRequest {
 
 // The command that starts them: mpirun with what a machine of any number of cores needs.
 struct LaunchedProgram {
-  std::string path, verdict_path;
+  std::string path, verdict_line;
   std::string shared_folder;  // for MPI's shared memory between ranks; empty: where it likes
   bool is_root = false;
 };
@@ -32,20 +32,20 @@ std::vector<std::string> LaunchCommand(const LaunchRequest& request,
 // A rank that ends by its own decision, or by one that it shares with the others, ends in this code
 // in place of `code`, other than 0: so it is told from one that was killed or that a library ended.
 int CodeOfRank(int code);
-// The first argument of ranks that do so, before the path of the launch's VerdictLine, which is
+// The first argument of ranks that do so, before the name of the launch's VerdictLine, which is
 // empty if it has none.
 constexpr char kLaunchedFlag[] = "--launched=";
-// Whether this process is such a rank, and that path: told by the program when it starts.
+// Whether this process is such a rank, and that name: told by the program when it starts.
 extern bool g_launched;
-extern const char* g_verdict_path;
+extern const char* g_verdict_line;
 
 // What a launch ends in, by the wait status of mpirun: what the ranks have agreed about, and 5
 // where one of them or mpirun has ended otherwise. `interrupted`: the ranks were asked to end.
 int CodeOfLaunch(int wait_status, bool interrupted);
 
-// Starts the ranks and waits until all have ended, printing why to stderr if a rank fails; none of
-// this host's is left then, whatever has happened. Returns CodeOfLaunch. Unavailable where there is
-// no mpirun.
+// Starts the ranks, with a key of their own in their environment, and waits until all have ended,
+// printing why to stderr if a rank fails; none of this host's is left then, whatever has happened.
+// Returns CodeOfLaunch. Unavailable where there is no mpirun.
 absl::StatusOr<int> Launch(const LaunchRequest& request);
 
 }  // namespace partita

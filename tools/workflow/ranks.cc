@@ -1,17 +1,19 @@
 #include "tools/workflow/ranks.h"
 
-#include <algorithm>
 #include <cstdlib>
-#include <cstring>
 #include <map>
+#include <optional>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "graph/support/status_macros.h"
+#include "graph/support/usage_error.h"
+#include "runtime/comm/shared_key.h"
 #include "runtime/comm/shared_port.h"
 #include "runtime/comm/tcp/tcp_port.h"
+#include "runtime/launch/rank_environment.h"
+#include "tools/workflow/instruction_records.h"
 #ifdef PARTITA_HAVE_MPI
 #include "runtime/comm/mpi/mpi_port.h"
 #endif
@@ -20,17 +22,16 @@ namespace partita {
 namespace {
 
 constexpr size_t kLongestMessage = 4096;  // bytes
+constexpr double kJoinSeconds = 60;       // that a rank may take to answer
 
-// A number in the environment; -1 if there is none.
-int NumberIn(const char* name) {
-  const char* value = std::getenv(name);
-  int number = -1;
-  return value != nullptr && absl::SimpleAtoi(value, &number) ? number : -1;
-}
-
-absl::StatusOr<std::unique_ptr<MessagePort>> OpenMpi() {
+absl::StatusOr<KeyedPort> OpenMpi([[maybe_unused]] const std::optional<RunKey>& key) {
 #ifdef PARTITA_HAVE_MPI
-  return OpenMpiPort();
+  ASSIGN_OR_RETURN(auto port, OpenMpiPort());
+  port->LimitWaiting(kJoinSeconds);
+  auto shared = KeyFromRank0(*port, key);
+  if (shared.ok()) return KeyedPort{std::move(port), *std::move(shared)};
+  (void)port.release();  // closing it would wait for who does not answer
+  return shared.status();
 #else
   return absl::UnavailableError(
       "several processes were started, and this program was built without MPI: install "
@@ -38,29 +39,39 @@ absl::StatusOr<std::unique_ptr<MessagePort>> OpenMpi() {
 #endif
 }
 
-absl::StatusOr<std::unique_ptr<MessagePort>> OpenTcp() {
-  const char* address = std::getenv("MASTER_ADDR");
-  TcpMeeting meeting{.rank = NumberIn("RANK"), .size = NumberIn("WORLD_SIZE")};
-  if (address != nullptr) meeting.address = address;
-  if (const int port = NumberIn("MASTER_PORT"); port > 0) meeting.port = port;
-  // Then torchrun itself listens there.
-  const char* taken = std::getenv("TORCHELASTIC_USE_AGENT_STORE");
-  if (taken != nullptr && std::string(taken) == "True") ++meeting.port;
-  return OpenTcpPort(meeting);
+absl::StatusOr<KeyedPort> OpenTcp(const RankEnvironment& found, const std::optional<RunKey>& key) {
+  if (!key.has_value() && found.local_size > 0 && found.local_size < found.size) {
+    return UsageError(absl::StrCat("of ", found.size, " ranks ", found.local_size,
+                                   " are of this host (LOCAL_WORLD_SIZE), and "
+                                   "there is no key. ",
+                                   kHowToGiveAKey));
+  }
+  return OpenTcpPort({.rank = found.rank,
+                      .size = found.size,
+                      .address = found.address,
+                      .port = found.port,
+                      .key = key});
 }
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Ranks>> Ranks::Join(WatchdogOptions options) {
-  const bool mpi = NumberIn("OMPI_COMM_WORLD_SIZE") > 1 || NumberIn("PMI_SIZE") > 1;
-  const bool tcp = !mpi && NumberIn("WORLD_SIZE") > 1 && NumberIn("RANK") >= 0;
-  if (!mpi && !tcp) return nullptr;
+absl::StatusOr<std::unique_ptr<Ranks>> Ranks::Join(WatchdogOptions options,
+                                                   const std::optional<RunKey>& key) {
+  ASSIGN_OR_RETURN(const std::optional<RankEnvironment> found, ReadRankEnvironment(&std::getenv));
+  if (!found.has_value()) return nullptr;
+  const bool mpi = found->launcher == RankEnvironment::Launcher::kMpi;
   std::unique_ptr<Ranks> ranks(new Ranks);
   ranks->communicator_ = mpi ? "mpi" : "tcp";
-  ASSIGN_OR_RETURN(ranks->port_, mpi ? OpenMpi() : OpenTcp());
-  if (ranks->port_->size() == 1) return nullptr;
-  ASSIGN_OR_RETURN(ranks->port_, ShareMemory(std::move(ranks->port_)));
-  ASSIGN_OR_RETURN(ranks->watchdog_, Watchdog::Join(*ranks->port_, std::move(options)));
+  ASSIGN_OR_RETURN(KeyedPort met, mpi ? OpenMpi(key) : OpenTcp(*found, key));
+  ranks->port_ = std::move(met.port);
+  if (ranks->size() == 1) return nullptr;
+  ranks->failed_ = true;  // until all are there: a port that is closed would wait for them
+  ranks->port_->LimitWaiting(kJoinSeconds);
+  RETURN_IF_ERROR(ShareMemory(ranks->port_, met.key));
+  ranks->port_->LimitWaiting(kJoinSeconds);
+  ASSIGN_OR_RETURN(ranks->watchdog_, Watchdog::Join(*ranks->port_, met.key, std::move(options)));
+  ranks->port_->LimitWaiting(0);  // now the watchdog watches
+  ranks->failed_ = false;
   return ranks;
 }
 
@@ -118,30 +129,22 @@ absl::StatusOr<bool> Ranks::AsRank0(bool value) {
 }
 
 absl::Status Ranks::AsRank0(const absl::Status& status) {
-  int32_t words[] = {static_cast<int32_t>(status.code()),
-                     static_cast<int32_t>(std::min(status.message().size(), kLongestMessage))};
-  RETURN_IF_ERROR(Broadcast(*port_, 0, words, sizeof words));
-  std::string message(status.message());
-  if (words[1] < 0 || static_cast<size_t>(words[1]) > kLongestMessage) {
-    return absl::InternalError("rank 0 sent a message without a sound length");
-  }
-  message.resize(static_cast<size_t>(words[1]));
-  RETURN_IF_ERROR(Broadcast(*port_, 0, message.data(), words[1]));
+  auto code = static_cast<int32_t>(status.code());
+  RETURN_IF_ERROR(Broadcast(*port_, 0, &code, sizeof code));
+  std::string message(status.message().substr(0, kLongestMessage));
+  RETURN_IF_ERROR(BroadcastText(*port_, 0, message, kLongestMessage));
   if (rank() == 0) return status;
-  return absl::Status(static_cast<absl::StatusCode>(words[0]), message);
+  return absl::Status(static_cast<absl::StatusCode>(code), message);
 }
 
 absl::StatusOr<std::vector<MeasuredInstruction>> Ranks::Gather(
-    std::vector<MeasuredInstruction> own) {
-  std::string bytes(own.size() * sizeof(MeasuredInstruction), '\0');
-  if (!own.empty()) std::memcpy(bytes.data(), own.data(), bytes.size());
-  ASSIGN_OR_RETURN(const auto all, GatherTexts(*port_, bytes));
+    const std::vector<MeasuredInstruction>& own, int64_t tasks) {
+  ASSIGN_OR_RETURN(const auto all,
+                   GatherTexts(*port_, WriteInstructions(own), MostInstructionBytes(tasks)));
   std::vector<MeasuredInstruction> gathered;
-  for (const std::string& part : all) {
-    const size_t count = part.size() / sizeof(MeasuredInstruction);
-    const size_t first = gathered.size();
-    gathered.resize(first + count);
-    if (count > 0) std::memcpy(&gathered[first], part.data(), part.size());
+  for (size_t rank = 0; rank < all.size(); ++rank) {
+    ASSIGN_OR_RETURN(const auto part, ReadInstructions(all[rank], static_cast<int>(rank), tasks));
+    gathered.insert(gathered.end(), part.begin(), part.end());
   }
   return gathered;
 }

@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -13,6 +14,7 @@
 #include "runtime/executor/executor.h"
 #include "runtime/launch/core_waiting.h"
 #include "runtime/launch/watchdog.h"
+#include "runtime/support/run_key.h"
 
 namespace partita {
 
@@ -26,8 +28,11 @@ class Ranks {
  public:
   // Null where no launcher has started this process, or it alone: one of MPI's, or one that says
   // RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, as torchrun does. Otherwise all ranks have met,
-  // and a watchdog with these options looks after them. Unavailable where they cannot meet.
-  static absl::StatusOr<std::unique_ptr<Ranks>> Join(WatchdogOptions options = {});
+  // and a watchdog with these options looks after them. UsageError where the environment says what
+  // cannot be (ReadRankEnvironment), or the ranks are of several hosts and have no key; Unavailable
+  // where they cannot meet. With MPI, rank 0's key is for all, and it makes one where it has none.
+  static absl::StatusOr<std::unique_ptr<Ranks>> Join(WatchdogOptions options,
+                                                     const std::optional<RunKey>& key);
 
   int rank() const { return port_->rank(); }
   int size() const { return port_->size(); }
@@ -51,8 +56,10 @@ class Ranks {
   // The same of what one rank does for all: so all fail alike, or none does.
   absl::Status AsRank0(const absl::Status& status);
 
-  // The instructions of all ranks; every rank measures time from its own start of the step.
-  absl::StatusOr<std::vector<MeasuredInstruction>> Gather(std::vector<MeasuredInstruction> own);
+  // The instructions of all ranks in a step of so many tasks; every rank measures time from its own
+  // start of the step. Internal where a rank tells what cannot be.
+  absl::StatusOr<std::vector<MeasuredInstruction>> Gather(
+      const std::vector<MeasuredInstruction>& own, int64_t tasks);
 
   // Tells the watchdog how far this executor is, until the next call; null: nobody.
   void Watch(const Executor* executor);
@@ -68,7 +75,7 @@ class Ranks {
 
  private:
   Ranks() = default;
-  bool failed_ = false;
+  bool failed_ = false;  // the port is not closed
   std::unique_ptr<MessagePort> port_;
   std::string communicator_;
   std::unique_ptr<Watchdog> watchdog_;

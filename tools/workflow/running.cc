@@ -65,7 +65,8 @@ absl::StatusOr<Timeline> TimelineOfRun(const LoadedPlan& loaded, const Executor&
   for (const Device& device : loaded.plan.topology.devices()) names.push_back(device.name);
   std::vector<MeasuredInstruction> instructions = trainer.timeline();
   if (ranks != nullptr) {
-    ASSIGN_OR_RETURN(instructions, ranks->Gather(std::move(instructions)));
+    const auto tasks = static_cast<int64_t>(executor.program().tasks.tasks().size());
+    ASSIGN_OR_RETURN(instructions, ranks->Gather(instructions, tasks));
   }
   return MeasuredTimeline(loaded.model.graph, executor.program().tasks, instructions, "measured",
                           names);

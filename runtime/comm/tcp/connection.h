@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,29 +10,42 @@
 
 namespace partita {
 
-// Small messages over a TCP connection, never waiting: what ranks meet and watchdogs talk with. One
-// thread.
+// Small messages over a TCP connection or a Unix socket, never waiting: what ranks meet and
+// watchdogs talk with. What arrives takes no more memory than the longest message that is allowed,
+// and a piece of the next. One thread.
 class Connection {
  public:
+  static constexpr size_t kMostBytes = 1 << 20;  // of a message, of the sender's choice
+
   // Takes the socket over.
-  explicit Connection(int socket);
+  explicit Connection(int socket, size_t longest = kMostBytes);
   ~Connection();
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
-  // Tries these addresses ("192.168.0.7") in turn. Unavailable if none answers within `seconds`.
-  static absl::StatusOr<std::unique_ptr<Connection>> Open(const std::vector<std::string>& addresses,
-                                                          int port, double seconds);
+  // Within so long. Unavailable if nobody answers.
+  static absl::StatusOr<std::unique_ptr<Connection>> Open(const std::string& address, int port,
+                                                          double seconds);
+  // To a Listener::OpenUnix of this name. NotFound if nobody listens, Unavailable if too many
+  // ask at once, PermissionDenied if a process of another user listens.
+  static absl::StatusOr<std::unique_ptr<Connection>> OpenUnix(const std::string& name);
+
+  // From now on messages may be so long.
+  void Allow(size_t longest) { longest_ = longest; }
 
   // Keeps what the other side does not take yet; a broken connection is seen by Receive.
   void Send(const std::string& message);
-  // All messages that have arrived. Unavailable once the other side has closed or is gone, and all
-  // that it sent was received.
+  // Waits until the system has taken what was sent. Unavailable if that takes longer than
+  // `seconds`.
+  absl::Status Drain(double seconds);
+  // The messages that have arrived, at least one if one has. Unavailable once the other side has
+  // closed or is gone, and all that it sent was received; or when it sends something else.
   absl::StatusOr<std::vector<std::string>> Receive();
-  int socket() const { return socket_; }
   // Waits for one message, and reads nothing behind it. Unavailable if the other side is gone or
   // says nothing for so long. Not together with Receive.
   absl::StatusOr<std::string> ReceiveOne(double seconds);
+
+  int socket() const { return socket_; }
   // Gives the socket away, non-blocking.
   int Release();
 
@@ -42,20 +54,27 @@ class Connection {
   absl::Status ReceiveExactly(void* into, size_t bytes, int64_t end);
 
   int socket_;  // -1: given away
+  size_t longest_;
   std::string out_, in_;
   bool broken_ = false;
 };
 
-// Where connections come in: all addresses of this host, at a port that the system chose.
+// Where connections come in.
 class Listener {
  public:
-  static absl::StatusOr<std::unique_ptr<Listener>> Open();
+  // At this TCP port, or at one that the system chooses (0): of all addresses of this host, or of
+  // its loopback interface only, where no other host reaches it. Unavailable where it is taken.
+  enum class Reach { kAllHosts, kThisHost };
+  static absl::StatusOr<std::unique_ptr<Listener>> Open(Reach reach, int port = 0);
+  // A Unix socket of that name, which leaves no file; only processes of this user are let in.
+  static absl::StatusOr<std::unique_ptr<Listener>> OpenUnix(const std::string& name);
   ~Listener();
-  // At this port of all addresses, or at one that the system chooses (0).
-  static absl::StatusOr<std::unique_ptr<Listener>> OpenAt(int port);
-  // Null if nobody asks at present.
-  std::unique_ptr<Connection> Accept();
-  int port() const { return port_; }
+  Listener(const Listener&) = delete;
+  Listener& operator=(const Listener&) = delete;
+
+  // Null if nobody asks at present. Its messages may have `longest` bytes.
+  std::unique_ptr<Connection> Accept(size_t longest = Connection::kMostBytes);
+  int port() const { return port_; }  // 0: a Unix socket
   int socket() const { return socket_; }
 
  private:

@@ -1,8 +1,6 @@
 #include "runtime/comm/tcp/tcp_port.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
-#include <netdb.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -10,18 +8,13 @@
 #include <cstring>
 #include <vector>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
-#include "graph/support/clock.h"
 #include "graph/support/status_macros.h"
 #include "runtime/comm/fold.h"
 #include "runtime/comm/tcp/connection.h"
+#include "runtime/comm/tcp/tcp_meeting.h"
 
-// Meeting: every rank listens. All tell rank 0 where; it tells everybody; then each rank connects
-// to all lower ones, and says which it is. From then on a message on a socket is a head and its
-// bytes.
+// Once the ranks have met, a message on a socket is a head and its bytes.
 
 namespace partita {
 namespace {
@@ -171,124 +164,15 @@ class TcpPort : public MessagePort {
   std::vector<Line> lines_;
 };
 
-// IPv4 addresses of a host.
-std::vector<std::string> AddressesOf(const std::string& host) {
-  addrinfo wanted{}, *found = nullptr;
-  wanted.ai_family = AF_INET;
-  wanted.ai_socktype = SOCK_STREAM;
-  std::vector<std::string> addresses;
-  if (getaddrinfo(host.c_str(), nullptr, &wanted, &found) != 0) return addresses;
-  for (const addrinfo* entry = found; entry != nullptr; entry = entry->ai_next) {
-    char text[INET_ADDRSTRLEN] = "";
-    inet_ntop(AF_INET, &reinterpret_cast<const sockaddr_in*>(entry->ai_addr)->sin_addr, text,
-              sizeof text);
-    addresses.emplace_back(text);
-  }
-  freeaddrinfo(found);
-  return addresses;
-}
-
-struct Peers {
-  std::vector<std::unique_ptr<Connection>> connections;  // by rank; null: not yet, or its own
-};
-
-// Takes connections in until `wanted` ranks above `own` have said who they are; what else each says
-// goes to `words`.
-absl::Status TakeIn(Listener& listener, double seconds, int own, Peers& peers, int wanted,
-                    std::vector<std::string>& words) {
-  const int64_t end = SteadyNow() + static_cast<int64_t>(seconds * 1e9);
-  for (int known = 0; known < wanted;) {
-    if (SteadyNow() > end) {
-      std::string missing;
-      for (size_t r = static_cast<size_t>(own) + 1; r < peers.connections.size(); ++r) {
-        if (peers.connections[r] == nullptr) absl::StrAppend(&missing, " ", r);
-      }
-      return absl::UnavailableError(
-          absl::StrCat("ranks", missing, " did not come to rank ", own, " within ", seconds, " s"));
-    }
-    WaitToRead({listener.socket()}, 50);
-    auto connection = listener.Accept();
-    if (connection == nullptr) continue;
-    const auto said = connection->ReceiveOne(5);
-    if (!said.ok()) continue;
-    const std::vector<std::string> parts = absl::StrSplit(*said, absl::MaxSplits(' ', 1));
-    int rank = -1;
-    if (!absl::SimpleAtoi(parts[0], &rank) || rank <= own ||
-        rank >= static_cast<int>(peers.connections.size()) ||
-        peers.connections[static_cast<size_t>(rank)] != nullptr) {
-      continue;
-    }
-    words[static_cast<size_t>(rank)] = parts.size() > 1 ? parts[1] : "";
-    peers.connections[static_cast<size_t>(rank)] = std::move(connection);
-    ++known;
-  }
-  return absl::OkStatus();
-}
-
-// Where a rank listens: "PORT ADDRESS ADDRESS...".
-std::string PlaceOf(const Listener& listener) {
-  return absl::StrCat(listener.port(), " ", absl::StrJoin(HostAddresses(), " "));
-}
-
-absl::StatusOr<std::unique_ptr<Connection>> ConnectTo(const std::string& place, double seconds) {
-  const std::vector<std::string> words = absl::StrSplit(place, ' ');
-  int port = 0;
-  if (words.size() < 2 || !absl::SimpleAtoi(words[0], &port)) {
-    return absl::UnavailableError("a rank does not say where it listens");
-  }
-  return Connection::Open({words.begin() + 1, words.end()}, port, seconds);
-}
-
-// Rank 0 learns where all listen and tells it to all.
-absl::StatusOr<std::vector<std::string>> ShareThePlaces(const TcpMeeting& m, Listener& listener,
-                                                        Peers& peers) {
-  std::vector<std::string> places(static_cast<size_t>(m.size));
-  RETURN_IF_ERROR(TakeIn(listener, m.seconds, 0, peers, m.size - 1, places));
-  places[0] = "-";
-  for (const auto& connection : peers.connections) {
-    if (connection != nullptr) connection->Send(absl::StrJoin(places, "\n"));
-  }
-  return places;
-}
-
-absl::Status MeetAsRank0(const TcpMeeting& m, Peers& peers) {
-  ASSIGN_OR_RETURN(const auto listener, Listener::OpenAt(m.port));
-  return ShareThePlaces(m, *listener, peers).status();
-}
-
-absl::Status MeetAsOther(const TcpMeeting& m, Peers& peers) {
-  ASSIGN_OR_RETURN(const auto listener, Listener::Open());
-  const std::vector<std::string> addresses = AddressesOf(m.address);
-  if (addresses.empty()) {
-    return absl::UnavailableError(absl::StrCat("unknown host '", m.address, "' of rank 0"));
-  }
-  ASSIGN_OR_RETURN(peers.connections[0], Connection::Open(addresses, m.port, m.seconds));
-  peers.connections[0]->Send(absl::StrCat(m.rank, " ", PlaceOf(*listener)));
-  ASSIGN_OR_RETURN(const std::string table, peers.connections[0]->ReceiveOne(m.seconds));
-  const std::vector<std::string> places = absl::StrSplit(table, '\n');
-  for (size_t peer = 1; peer < static_cast<size_t>(m.rank) && peer < places.size(); ++peer) {
-    ASSIGN_OR_RETURN(peers.connections[peer], ConnectTo(places[peer], m.seconds));
-    peers.connections[peer]->Send(absl::StrCat(m.rank));
-  }
-  std::vector<std::string> words(static_cast<size_t>(m.size));
-  return TakeIn(*listener, m.seconds, m.rank, peers, m.size - 1 - m.rank, words);
-}
-
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<MessagePort>> OpenTcpPort(const TcpMeeting& m) {
-  if (m.size < 1 || m.rank < 0 || m.rank >= m.size) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("rank ", m.rank, " of ", m.size, " processes: there is no such rank"));
-  }
-  Peers peers;
-  peers.connections.resize(static_cast<size_t>(m.size));
-  RETURN_IF_ERROR(m.rank == 0 ? MeetAsRank0(m, peers) : MeetAsOther(m, peers));
+absl::StatusOr<KeyedPort> OpenTcpPort(const TcpMeeting& meeting) {
+  ASSIGN_OR_RETURN(MetRanks met, MeetRanks(meeting));
   std::vector<int> sockets;
-  for (const auto& connection : peers.connections) {
+  for (const auto& connection : met.connections) {
     sockets.push_back(connection == nullptr ? -1 : connection->Release());
   }
-  return std::make_unique<TcpPort>(m.rank, std::move(sockets));
+  return KeyedPort{std::make_unique<TcpPort>(meeting.rank, std::move(sockets)), std::move(met.key)};
 }
 
 }  // namespace partita

@@ -15,8 +15,8 @@ struct Pair {
 
 Pair Connected() {
   Pair pair;
-  pair.listener = *Listener::Open();
-  pair.left = *Connection::Open(HostAddresses(), pair.listener->port(), 5);
+  pair.listener = *Listener::Open(Listener::Reach::kThisHost);
+  pair.left = *Connection::Open("127.0.0.1", pair.listener->port(), 5);
   while (pair.right == nullptr) {
     WaitToRead({pair.listener->socket()}, 100);
     pair.right = pair.listener->Accept();
@@ -65,10 +65,10 @@ TEST(ConnectionTest, WhatWasSentBeforeTheEndArrives) {
 TEST(ConnectionTest, NobodyListensIsSaidWithTheAddresses) {
   int port = 0;
   {
-    const auto listener = *Listener::Open();
+    const auto listener = *Listener::Open(Listener::Reach::kThisHost);
     port = listener->port();
   }
-  const auto connection = Connection::Open({"127.0.0.1"}, port, 0.2);
+  const auto connection = Connection::Open("127.0.0.1", port, 0.2);
   ASSERT_TRUE(absl::IsUnavailable(connection.status()));
   EXPECT_NE(connection.status().message().find("127.0.0.1"), std::string::npos);
 }

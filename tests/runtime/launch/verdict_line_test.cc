@@ -1,47 +1,75 @@
 #include "runtime/launch/verdict_line.h"
 
-#include <sys/stat.h>
-
 #include <filesystem>
+#include <future>
+#include <memory>
+#include <optional>
+#include <string>
 
+#include "absl/strings/match.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 namespace partita {
 namespace {
 
+// Tells while the line is looked at, as a rank does while its launch looks.
+bool Tell(VerdictLine& line, const RunKey& key, const std::string& text,
+          std::optional<std::string>& received) {
+  const std::string name = line.name();
+  auto told = std::async(std::launch::async, [&] { return VerdictLine::Tell(name, key, text); });
+  while (told.wait_for(std::chrono::seconds(0)) != std::future_status::ready) {
+    if (auto text_here = line.Receive(10)) received = std::move(text_here);
+  }
+  if (auto text_here = line.Receive(10)) received = std::move(text_here);
+  return told.get();
+}
+
 TEST(VerdictLineTest, WhatIsToldIsReceivedOnce) {
-  auto line = VerdictLine::Open();
+  const RunKey key = RunKey::New();
+  auto line = VerdictLine::Open(key);
   ASSERT_TRUE(line.ok()) << line.status();
   EXPECT_EQ((*line)->Receive(), std::nullopt);
-  EXPECT_TRUE(VerdictLine::Tell((*line)->path(), "rank 1 has ended"));
-  EXPECT_TRUE(VerdictLine::Tell((*line)->path(), ""));
-  EXPECT_THAT((*line)->Receive(), testing::Optional(std::string("rank 1 has ended")));
-  EXPECT_THAT((*line)->Receive(), testing::Optional(std::string()));
-  EXPECT_EQ((*line)->Receive(), std::nullopt);
+  for (const std::string text : {"rank 1 has ended", ""}) {
+    std::optional<std::string> received;
+    EXPECT_TRUE(Tell(**line, key, text, received));
+    EXPECT_EQ(received, text);
+    EXPECT_EQ((*line)->Receive(), std::nullopt);
+  }
 }
 
 TEST(VerdictLineTest, LongTextsAreCut) {
-  auto line = VerdictLine::Open();
+  const RunKey key = RunKey::New();
+  auto line = VerdictLine::Open(key);
   ASSERT_TRUE(line.ok()) << line.status();
-  ASSERT_TRUE(VerdictLine::Tell((*line)->path(), std::string(100'000, 'x')));
-  EXPECT_THAT((*line)->Receive(), testing::Optional(std::string(VerdictLine::kLongest, 'x')));
+  std::optional<std::string> received;
+  ASSERT_TRUE(Tell(**line, key, std::string(100'000, 'x'), received));
+  EXPECT_EQ(received, std::string(VerdictLine::kLongest, 'x'));
 }
 
-TEST(VerdictLineTest, NobodyElseMayUseItAndNothingIsLeft) {
-  std::string path;
+TEST(VerdictLineTest, WhoHasAnotherKeyTellsNothing) {
+  auto line = VerdictLine::Open(RunKey::New());
+  ASSERT_TRUE(line.ok()) << line.status();
+  std::optional<std::string> received;
+  EXPECT_FALSE(Tell(**line, RunKey::New(), "rank 1 has ended", received));
+  EXPECT_EQ(received, std::nullopt);
+}
+
+TEST(VerdictLineTest, NoFileIsMadeAndNothingIsLeft) {
+  const RunKey key = RunKey::New();
+  std::string name;
   {
-    auto line = VerdictLine::Open();
+    auto line = VerdictLine::Open(key);
     ASSERT_TRUE(line.ok()) << line.status();
-    path = (*line)->path();
-    struct stat folder{};
-    ASSERT_EQ(stat(std::filesystem::path(path).parent_path().c_str(), &folder), 0);
-    EXPECT_EQ(folder.st_mode & 0777, 0700u);
+    name = (*line)->name();
+    for (const auto& entry :
+         std::filesystem::directory_iterator(std::filesystem::temp_directory_path())) {
+      EXPECT_FALSE(absl::StrContains(entry.path().string(), name));
+    }
   }
-  EXPECT_FALSE(std::filesystem::exists(std::filesystem::path(path).parent_path()));
-  EXPECT_FALSE(VerdictLine::Tell(path, "too late"));
-  EXPECT_FALSE(VerdictLine::Tell("", "nowhere"));
-  EXPECT_FALSE(VerdictLine::Tell(std::string(200, 'x'), "nowhere"));
+  EXPECT_FALSE(VerdictLine::Tell(name, key, "too late"));
+  EXPECT_FALSE(VerdictLine::Tell("", key, "nowhere"));
+  EXPECT_FALSE(VerdictLine::Tell(std::string(200, 'x'), key, "nowhere"));
 }
 
 }  // namespace

@@ -5,67 +5,16 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <condition_variable>
-#include <cstring>
-#include <deque>
-#include <map>
-#include <mutex>
 #include <optional>
 #include <thread>
 #include <vector>
+
+#include "tests/testing/thread_port.h"
 
 namespace partita {
 namespace {
 
 using ::testing::HasSubstr;
-
-// Mailboxes between threads.
-class Mail {
- public:
-  void Put(int from, int to, std::string text) {
-    std::lock_guard lock(mutex_);
-    boxes_[{from, to}].push_back(std::move(text));
-    changed_.notify_all();
-  }
-  std::string Take(int from, int to) {
-    std::unique_lock lock(mutex_);
-    auto& box = boxes_[{from, to}];
-    changed_.wait(lock, [&] { return !box.empty(); });
-    std::string text = box.front();
-    box.pop_front();
-    return text;
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::map<std::pair<int, int>, std::deque<std::string>> boxes_;
-};
-
-class ThreadPort : public MessagePort {
- public:
-  ThreadPort(Mail& mail, int rank, int size) : mail_(mail), rank_(rank), size_(size) {}
-  int rank() const override { return rank_; }
-  int size() const override { return size_; }
-  absl::Status Begin(std::span<const Message> messages, int) override {
-    for (const Message& m : messages) {
-      if (m.receives) continue;
-      mail_.Put(rank_, m.peer,
-                std::string(static_cast<char*>(m.data), static_cast<size_t>(m.bytes)));
-    }
-    for (const Message& m : messages) {
-      if (!m.receives) continue;
-      const std::string text = mail_.Take(m.peer, rank_);
-      std::memcpy(m.data, text.data(), text.size());
-    }
-    return absl::OkStatus();
-  }
-  absl::StatusOr<bool> Advance() override { return true; }
-
- private:
-  Mail& mail_;
-  const int rank_, size_;
-};
 
 constexpr int kRanks = 3;
 
@@ -78,6 +27,7 @@ struct RankOutcome {
 template <class Body>
 std::vector<RankOutcome> RunRanks(Body&& body) {
   Mail mail;
+  const RunKey key = RunKey::New();
   std::vector<RankOutcome> outcomes(kRanks);
   std::vector<std::thread> threads;
   for (int rank = 0; rank < kRanks; ++rank) {
@@ -88,7 +38,7 @@ std::vector<RankOutcome> RunRanks(Body&& body) {
       options.judge.silent_seconds = 1;
       options.judge.stuck_seconds = 1;
       options.on_verdict = [&outcome](const Verdict& verdict) { outcome.verdict = verdict; };
-      auto watchdog = Watchdog::Join(port, options);
+      auto watchdog = Watchdog::Join(port, key, options);
       ASSERT_TRUE(watchdog.ok()) << watchdog.status();
       outcome.code = body(rank, **watchdog);
     });

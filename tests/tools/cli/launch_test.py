@@ -241,6 +241,34 @@ def test_an_agent_starts_ranks_on_other_hosts():
     refuses(f"launch -n 2 --agent {agent} run {two_devices()}", 2, "--hosts")
 
 
+def test_the_key_of_a_launch_is_in_no_argument():
+    plan = two_devices()
+    pathlib.Path("hosts.txt").write_text("elsewhere slots=2\n")
+    agent = pathlib.Path("telling_agent.sh")
+    agent.write_text("#!/bin/sh\necho \"$*\" >commands.txt\nshift\nexec sh -c \"$*\"\n")
+    agent.chmod(0o755)
+    running = Running([harness.BINARY, "launch", "-n", "2", "--hosts", "hosts.txt", "--agent", str(agent.absolute()),
+                       "run", str(plan), "--steps", "1000000", "--timeline", "none"])
+    running.wait_for("step 1/", 60)
+    key = re.compile(rb"[0-9a-f]{64}")
+    ranks = rank_processes(plan)
+    check(sorted(ranks) == [0, 1], f"ranks {ranks}")
+    for process in ranks.values():
+        environment = pathlib.Path(f"/proc/{process}/environ").read_bytes()
+        check(b"PARTITA_KEY=" in environment, "a rank was given no key")
+        check(not key.search(environment), "a rank shows its key")
+    for folder in pathlib.Path("/proc").glob("[0-9]*"):
+        try:
+            command = (folder / "cmdline").read_bytes()
+        except OSError:
+            continue
+        check(not (str(plan).encode() in command and key.search(command)), f"the key is in {command}")
+    check(not key.search(pathlib.Path("commands.txt").read_bytes()), "the agent was told the key")
+    os.kill(ranks[1], signal.SIGKILL)
+    running.wait_for("partita: rank 1 .*has ended without a word", DEADLINE)
+    check(running.code() == 5, "other exit code")
+
+
 def test_an_error_of_all_ranks_keeps_its_code():
     result = partita("launch -n 2 run absent.plan.textproto", 3)
     check(result.err.count("absent.plan.textproto") == 1, f"said more than once: {result.err}")

@@ -1,0 +1,64 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/comm/tcp/connection.h"
+#include "runtime/comm/tcp/handshake.h"
+#include "runtime/support/run_key.h"
+
+namespace partita {
+
+// Lets in those who have the run's key, and nobody else. All who ask are heard beside each other: a
+// silent one holds nobody up and goes after kStrangerSeconds. Of more than kMostStrangers at a time
+// the one that came first goes, once it has had kUndisturbedSeconds, in which a rank says all; till
+// then others wait outside. None takes memory but for a short message. One thread.
+class Reception {
+ public:
+  static constexpr size_t kMostStrangers = 64;
+  static constexpr double kStrangerSeconds = 5, kUndisturbedSeconds = 0.1;
+
+  struct Options {
+    Call own;  // what calls it takes: purpose, listener, number of ranks
+    // Asked once for each who has the key: why this rank is not wanted; empty: it is let in. Empty
+    // function: all are.
+    std::function<std::string(int rank)> refusal;
+    // The listener's callers, of this user, have no key yet: they are told.
+    bool gives_key = false;
+  };
+  Reception(std::unique_ptr<Listener> listener, RunKey key, Options options);
+
+  struct Guest {
+    int rank = 0;
+    std::unique_ptr<Connection> connection;
+  };
+  // Those who were let in since; waits for the first who moves on, at most so long.
+  std::vector<Guest> Receive(int milliseconds);
+
+  const Listener& listener() const { return *listener_; }
+  size_t strangers() const { return strangers_.size(); }
+  // Who was not let in, for people: "; 2 with another key were turned away"; empty if nobody.
+  std::string TurnedAway() const;
+
+ private:
+  struct Stranger {
+    std::unique_ptr<Handshake> handshake;  // null: gone
+    int64_t since = 0;
+  };
+
+  bool HasRoom(int64_t now) const;
+  void TakeIn(int64_t now);
+  std::unique_ptr<Connection> Hear(Stranger& stranger, int64_t now);
+  std::string RefusalOf(const Call& call) const;
+
+  const std::unique_ptr<Listener> listener_;
+  const RunKey key_;
+  const Options options_;
+  std::vector<Stranger> strangers_;  // in the order of coming
+  int other_keys_ = 0, others_ = 0;
+};
+
+}  // namespace partita

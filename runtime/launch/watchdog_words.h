@@ -1,0 +1,31 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <variant>
+
+#include "absl/strings/string_view.h"
+#include "runtime/launch/run_judge.h"
+
+namespace partita {
+
+// What watchdogs say to each other, as text: "beat DOING COMPLETED STARVED", "bye", "fail CODE
+// REASON" to rank 0; "alive", "over" and "verdict RANK CODE COMMON REASON" from it.
+struct ByeWord {};
+struct AliveWord {};
+struct OverWord {};  // all ranks have left
+struct FailWord {
+  int code = kRankFailed;
+  std::string reason;
+};
+using WatchdogWord = std::variant<RankProgress, ByeWord, FailWord, AliveWord, OverWord, Verdict>;
+
+// Reasons longer than kLongestReason bytes are cut.
+constexpr size_t kLongestReason = 4096;
+std::string TextOf(const WatchdogWord& word);
+
+// Nothing where the text is none of them, in a run of so many ranks: another rank, an exit code
+// that none ends in, a number below zero.
+std::optional<WatchdogWord> WordOf(absl::string_view text, int ranks);
+
+}  // namespace partita
