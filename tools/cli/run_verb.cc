@@ -438,9 +438,8 @@ void AddRunVerb(CLI::App& app, VerbTable& verbs) {
   verb->add_option("--profile", r.profile,
                    "profile database in which the fastest algorithms of GPUs are kept");
   verb->add_option("--key_file", flags->key_file,
-                   "the key of a run whose ranks no MPI connects and that are of several hosts: "
-                   "a file of this user alone with 32 or more hexadecimal digits (or in the "
-                   "environment: PARTITA_KEY)");
+                   "the key of ranks of several hosts that no MPI connects: a file of this user "
+                   "alone with 32 or more hexadecimal digits (or in the variable PARTITA_KEY)");
   verb->add_option("--hang_seconds", r.hang_seconds,
                    "give up a step in which no device ends any work for so long")
       ->check(NumberAbove(0));
