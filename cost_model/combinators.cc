@@ -1,6 +1,7 @@
 #include "cost_model/combinators.h"
 
 #include <algorithm>
+#include <mutex>
 #include <utility>
 
 #include "absl/hash/hash.h"
@@ -32,14 +33,14 @@ Answer Times(Answer answer, double factor) {
 
 // Answers a question from the map, or asks and remembers.
 template <class Map, class Key, class Ask>
-Answer Remember(absl::Mutex& mutex, Map& map, size_t max_entries, const Key& key, Ask&& ask) {
+Answer Remember(std::shared_mutex& mutex, Map& map, size_t max_entries, const Key& key, Ask&& ask) {
   {
-    absl::ReaderMutexLock lock(&mutex);
+    const std::shared_lock lock(mutex);
     const auto found = map.find(key);
     if (found != map.end()) return found->second;
   }
   const Answer answer = ask();
-  absl::MutexLock lock(&mutex);
+  const std::lock_guard lock(mutex);
   if (map.size() < max_entries) map.emplace(typename Map::key_type(key), answer);
   return answer;
 }

@@ -2,12 +2,11 @@
 
 #include <cstddef>
 #include <memory>
+#include <shared_mutex>
 #include <string>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
-#include "absl/synchronization/mutex.h"
 #include "cost_model/cost_model.h"
 #include "cost_model/machine.h"
 #include "cost_model/measured_cost.h"
@@ -160,13 +159,11 @@ class Cached : public CostModel {
   std::unique_ptr<CostModel> model_;
   std::vector<DeviceId> equal_devices_;
   size_t max_entries_;
-  mutable absl::Mutex mutex_;
-  mutable Answers<KernelSignature> kernels_ ABSL_GUARDED_BY(mutex_);
-  mutable Answers<MoveSignature> moves_ ABSL_GUARDED_BY(mutex_);
-  mutable absl::flat_hash_map<OwnedCall, Answer, CallHash, CallEqual> collectives_
-      ABSL_GUARDED_BY(mutex_);
-  mutable absl::flat_hash_map<OwnedGroup, Answer, GroupHash, GroupEqual> transfers_
-      ABSL_GUARDED_BY(mutex_);
+  mutable std::shared_mutex mutex_;  // of the maps
+  mutable Answers<KernelSignature> kernels_;
+  mutable Answers<MoveSignature> moves_;
+  mutable absl::flat_hash_map<OwnedCall, Answer, CallHash, CallEqual> collectives_;
+  mutable absl::flat_hash_map<OwnedGroup, Answer, GroupHash, GroupEqual> transfers_;
 };
 
 }  // namespace partita

@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "graph/support/file.h"
 #include "graph/support/memory.h"
 #include "graph/support/number_in.h"
 #include "graph/support/status_macros.h"
@@ -90,11 +91,20 @@ std::optional<int> CoresOfGroup() {
   return CoresOfQuota(absl::StrCat(quota, " ", period));
 }
 
-// The first line "KEY : VALUE" of /proc/cpuinfo with one of the keys.
-std::string CpuInfo(std::initializer_list<absl::string_view> keys) {
-  std::ifstream file("/proc/cpuinfo");
-  for (std::string line; std::getline(file, line);) {
-    const std::vector<std::string> parts = absl::StrSplit(line, absl::MaxSplits(':', 1));
+constexpr int64_t kMaxCpuInfoBytes = int64_t{1} << 26;
+
+// What the kernel says of the processors; empty where it says nothing. What cannot be read is an
+// error, as this host would be taken for another one.
+absl::StatusOr<std::string> ReadCpuInfo() {
+  absl::StatusOr<std::string> text = ReadFile("/proc/cpuinfo", kMaxCpuInfoBytes);
+  if (absl::IsNotFound(text.status())) return "";
+  return text;
+}
+
+// The first line "KEY : VALUE" of ReadCpuInfo's text with one of the keys.
+std::string CpuInfo(absl::string_view text, std::initializer_list<absl::string_view> keys) {
+  for (const absl::string_view line : absl::StrSplit(text, '\n')) {
+    const std::vector<absl::string_view> parts = absl::StrSplit(line, absl::MaxSplits(':', 1));
     if (parts.size() != 2) continue;
     const absl::string_view key = absl::StripAsciiWhitespace(parts[0]);
     if (std::find(keys.begin(), keys.end(), key) != keys.end()) {
@@ -108,7 +118,7 @@ std::string CpuInfo(std::initializer_list<absl::string_view> keys) {
 // in every process that examines it, and so are its prices. The kernel's own figures come first,
 // then the name of the processor ("... CPU @ 2.80GHz"), its fastest clock, and at last the clock of
 // the moment: all that a virtual machine may know, where it does not change. 0 if nobody knows.
-double RatedMegahertz(const std::string& model) {
+double RatedMegahertz(const std::string& model, absl::string_view cpu_info) {
   constexpr absl::string_view kFolder = "/sys/devices/system/cpu/cpu0/";
   constexpr std::pair<absl::string_view, double> kFigures[] = {
       {"cpufreq/base_frequency", 1e-3},
@@ -126,12 +136,12 @@ double RatedMegahertz(const std::string& model) {
   }
   const int64_t most = NumberIn(absl::StrCat(kFolder, "cpufreq/cpuinfo_max_freq").c_str());
   if (most > 0) return static_cast<double>(most) * 1e-3;
-  return absl::SimpleAtod(CpuInfo({"cpu MHz"}), &figure) ? figure : 0;
+  return absl::SimpleAtod(CpuInfo(cpu_info, {"cpu MHz"}), &figure) ? figure : 0;
 }
 
 // Gives the host its vector width; returns the name of the widest instructions.
-absl::string_view ReadVectorUnit(Host& host) {
-  const std::string flags = CpuInfo({"flags", "Features"});
+absl::string_view ReadVectorUnit(Host& host, absl::string_view cpu_info) {
+  const std::string flags = CpuInfo(cpu_info, {"flags", "Features"});
   const std::vector<absl::string_view> words = absl::StrSplit(flags, ' ');
   const auto has = [&](absl::string_view flag) {
     return std::find(words.begin(), words.end(), flag) != words.end();
@@ -199,11 +209,12 @@ absl::StatusOr<Host> ExamineHost() {
         "FILE instead");
   }
   host.available = Bytes(AvailableMemory(host.memory.value()));
-  const absl::string_view vectors = ReadVectorUnit(host);
-  std::string model = CpuInfo({"model name", "Processor", "cpu model"});
-  host.megahertz = RatedMegahertz(model);
+  ASSIGN_OR_RETURN(const std::string cpu_info, ReadCpuInfo());
+  const absl::string_view vectors = ReadVectorUnit(host, cpu_info);
+  std::string model = CpuInfo(cpu_info, {"model name", "Processor", "cpu model"});
+  host.megahertz = RatedMegahertz(model, cpu_info);
   if (model.empty()) model = "unknown processor";
-  const std::string number = CpuInfo({"model"});
+  const std::string number = CpuInfo(cpu_info, {"model"});
   host.hardware = absl::StrCat(model, number.empty() ? "" : absl::StrCat(" (model ", number, ")"),
                                ", ", host.cores.size(), " cores, L3 ",
                                LastLevelCacheBytes(topology.get()) >> 20, " MiB, ", vectors);

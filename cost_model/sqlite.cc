@@ -1,5 +1,7 @@
 #include "cost_model/sqlite.h"
 
+#include <unistd.h>
+
 #include <bit>
 #include <cstring>
 #include <filesystem>
@@ -46,7 +48,14 @@ absl::Status StatusOf(const std::string& path, int code, sqlite3* database) {
     case SQLITE_FORMAT:
       return absl::InvalidArgumentError(absl::StrCat(
           where, detail, "; wanted a profile database: move the file away or name another"));
+    case SQLITE_NOMEM:
+      return absl::ResourceExhaustedError(absl::StrCat(where, detail));
     case SQLITE_CANTOPEN:
+      // It is there: the system refuses to open one more file, or the disk fails.
+      if (access(path.c_str(), R_OK) == 0) {
+        return absl::UnavailableError(
+            absl::StrCat(where, detail, "; it is there, but the system does not open it"));
+      }
       return absl::NotFoundError(
           absl::StrCat(where, detail, ". Try --profile with a place that may be written to"));
     case SQLITE_READONLY:

@@ -176,7 +176,7 @@ Evaluation Evaluator::EvaluateBriefly(const Strategy& strategy, Nanos enough) co
 
 std::unique_ptr<StepCache> Evaluator::TakeCache() const {
   {
-    absl::MutexLock lock(&mutex_);
+    const std::lock_guard lock(mutex_);
     if (!idle_.empty()) {
       std::unique_ptr<StepCache> cache = std::move(idle_.back());
       idle_.pop_back();
@@ -188,7 +188,7 @@ std::unique_ptr<StepCache> Evaluator::TakeCache() const {
 }
 
 void Evaluator::ReturnCache(std::unique_ptr<StepCache> cache) const {
-  absl::MutexLock lock(&mutex_);
+  const std::lock_guard lock(mutex_);
   idle_.push_back(std::move(cache));
 }
 

@@ -3,12 +3,11 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
-#include "absl/synchronization/mutex.h"
 #include "cost_model/cost_model.h"
 #include "cost_model/task_costs.h"
 #include "graph/graph.h"
@@ -130,9 +129,9 @@ class Evaluator {
   const CostModel& model_;
   Options options_;
   SimulatedResources resources_;
-  mutable absl::Mutex mutex_;
+  mutable std::mutex mutex_;  // of idle_
   // Those that no thread uses at the moment.
-  mutable std::vector<std::unique_ptr<StepCache>> idle_ ABSL_GUARDED_BY(mutex_);
+  mutable std::vector<std::unique_ptr<StepCache>> idle_;
 };
 
 // The part of a plan that an evaluation fills in.

@@ -17,8 +17,6 @@
 namespace partita {
 namespace {
 
-constexpr char kMoreMemory[] =
-    "; more may be allowed by ulimit -v or the control group's memory.max";
 constexpr char kMoreThreads[] =
     "; more may be allowed by ulimit -u or the control group's pids.max";
 

@@ -11,6 +11,10 @@ namespace partita {
 // any place. They are caught where a thread begins, `main` included, and where other threads wait
 // for the one that was thrown out.
 
+// What messages about refused memory end in.
+constexpr char kMoreMemory[] =
+    "; more may be allowed by ulimit -v or the control group's memory.max";
+
 // What the exception that is being handled says, and what was being done (see Doing): memory that
 // is refused is ResourceExhausted, threads and devices that are refused are Unavailable, of a file
 // what FileError makes of it, and all else is Internal. Never throws; where there is no memory for

@@ -1,9 +1,12 @@
 #include "tools/cli/abrupt_end.h"
 
+#include <unistd.h>
+
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <new>
 
 #include "absl/strings/string_view.h"
 #include "graph/support/doing.h"
@@ -14,23 +17,70 @@
 namespace partita {
 namespace {
 
-std::atomic<bool> g_in_order{false};
+std::atomic<bool> g_in_order{false}, g_json{false}, g_ending{false};
 
 constexpr char kNoMemory[] = "out of memory";
 
-// As the program would have ended by itself, without what it may no longer rely on.
-[[noreturn]] void End(int code) {
-  std::fflush(stderr);
+// A line on the way out of a program that has no memory left: nothing here allocates.
+class LastLine {
+ public:
+  LastLine& operator<<(absl::string_view text) {
+    for (char c : text) Put(c);
+    return *this;
+  }
+  LastLine& operator<<(int number) {
+    char digits[16];
+    std::snprintf(digits, sizeof digits, "%d", number);
+    return *this << absl::string_view(digits);
+  }
+  // As it stands between the quotes of a JSON string.
+  LastLine& Escaped(absl::string_view text) {
+    for (char c : text) {
+      if (c == '"' || c == '\\') Put('\\');
+      Put(static_cast<unsigned char>(c) < ' ' ? ' ' : c);
+    }
+    return *this;
+  }
+  void WriteTo(int file) const {
+    for (size_t done = 0; done < size_;) {
+      const ssize_t put = write(file, text_ + done, size_ - done);
+      if (put <= 0) return;
+      done += static_cast<size_t>(put);
+    }
+  }
+
+ private:
+  void Put(char c) {
+    if (size_ < sizeof text_) text_[size_++] = c;
+  }
+  char text_[1024];
+  size_t size_ = 0;
+};
+
+// One thread says so; others that come here meanwhile wait for the end.
+[[noreturn]] void End(int code, absl::string_view what, absl::string_view doing,
+                      absl::string_view advice) {
+  if (g_ending.exchange(true)) {
+    for (;;) pause();
+  }
+  const absl::string_view during = doing.empty() ? "" : " while ";
+  LastLine line;
+  (line << "partita: " << what << during << doing << advice << "\n").WriteTo(STDERR_FILENO);
+  if (g_json) {
+    LastLine json;
+    json << "{\"schema_version\": " << kSchemaVersion << ", \"error\": {\"exit_code\": " << code
+         << ", \"message\": \"";
+    json.Escaped(what).Escaped(during).Escaped(doing).Escaped(advice) << "\"}}\n";
+    json.WriteTo(STDOUT_FILENO);
+  }
   std::_Exit(g_launched ? CodeOfRank(code) : code);
 }
 
+[[noreturn]] void EndByRefusedMemory() { End(4, kNoMemory, Doing::Now(), kMoreMemory); }
+
 void EndByLibrary() {
   if (g_in_order.load()) return;
-  const Doing::Text doing = Doing::Now();
-  const bool known = !absl::string_view(doing).empty();
-  std::fprintf(stderr, "partita: a library that was refused memory or a thread ended the run%s%s\n",
-               known ? " while " : "", doing.chars);
-  End(5);
+  End(5, "a library that was refused memory or a thread ended the run", Doing::Now(), "");
 }
 
 [[noreturn]] void EndByException() {
@@ -41,9 +91,7 @@ void EndByLibrary() {
   } catch (...) {
     status = StatusOfException();
   }
-  const absl::string_view text = status.message().empty() ? kNoMemory : status.message();
-  std::fprintf(stderr, "partita: %.*s\n", static_cast<int>(text.size()), text.data());
-  End(ExitCodeOf(status));
+  End(ExitCodeOf(status), status.message().empty() ? kNoMemory : status.message(), "", "");
 }
 
 }  // namespace
@@ -53,9 +101,12 @@ std::string TextOf(const absl::Status& status) {
 }
 
 void WatchAbruptEnds() {
+  std::set_new_handler(EndByRefusedMemory);
   std::set_terminate(EndByException);
   std::atexit(EndByLibrary);
 }
+
+void SayAbruptEndsInJson(bool json) { g_json = json; }
 
 int EndInOrder(int code) {
   g_in_order = true;

@@ -9,12 +9,22 @@ namespace partita {
 // The text of an error, also of one for whose text there was no memory.
 std::string TextOf(const absl::Status& status);
 
-// Ends of the program that main() does not see: an exception that leaves a destructor or another
-// function that may throw nothing, and libraries that call exit() where they are refused memory or
-// a thread (OpenMP's). From here on they print what was being done and end with the documented
-// code; a library's own message stands above it. Call once.
+// Ends of the program that main() does not see, which from here on print what was being done, as
+// JSON too where that was asked for, and end it with the documented code:
+//   an allocation that is refused. It ends the program where it happens, as Abseil's hash tables
+//     would not survive its exception: the destructors that it runs free what was never made.
+//   an exception that leaves a destructor or another function that may throw nothing.
+//   a library that calls exit() where it is refused memory or a thread (OpenMP's). Its own message
+//     stands above.
+// Files that were being written stay as they were; what was written beside them is removed by the
+// next run. Call once.
 void WatchAbruptEnds();
+// Whether errors are wanted as JSON.
+void SayAbruptEndsInJson(bool json);
 // main() returns from here on, with the code that it is given.
 int EndInOrder(int code);
+
+// The version of all that is answered in JSON.
+constexpr int kSchemaVersion = 1;
 
 }  // namespace partita

@@ -22,8 +22,6 @@
 namespace partita {
 namespace {
 
-constexpr int kSchemaVersion = 1;
-
 // Dashes inside flag names are underscores: --time-limit is --time_limit.
 std::vector<std::string> Normalized(int argc, char** argv) {
   std::vector<std::string> args;
@@ -145,6 +143,7 @@ int Main(int argc, char** argv) {
     EndWithParent(CodeOfRank(5));
   }
   for (const std::string& arg : args) json = json || arg == "--json";
+  SayAbruptEndsInJson(json);
   verbs.launched = TakeLaunched(app, args);
   std::reverse(args.begin(), args.end());  // as CLI11 wants them
   try {

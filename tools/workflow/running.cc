@@ -14,6 +14,7 @@
 #include "runtime/train/measured_timeline.h"
 #include "tools/workflow/dense_step.h"
 #include "tools/workflow/kept_algorithms.h"
+#include "tools/workflow/memory_check.h"
 #include "tools/workflow/output_path.h"
 #include "tools/workflow/priced_machine.h"
 #include "tools/workflow/run_checkpoints.h"
@@ -164,6 +165,7 @@ absl::StatusOr<RunOutcome> RunPlan(const LoadedPlan& loaded, const RunRequest& r
   const bool records_timeline = !request.timeline.empty() || stages != nullptr;
   ASSIGN_OR_RETURN(PlannedStep step, shares_gpu ? BuildDenseStep(graph, loaded.plan)
                                                 : BuildPlannedStep(graph, loaded.plan));
+  RETURN_IF_ERROR(CheckHostMemory(graph, step, setup));
   ASSIGN_OR_RETURN(
       const KeptAlgorithms::WithExecutor opened,
       KeptAlgorithms::Open(graph, std::move(step), setup, request.profile, request.ranks));
