@@ -96,7 +96,8 @@ absl::StatusOr<std::unique_ptr<HostWindow>> HostWindow::Open(
     MessagePort& port, std::span<const SharedMemory* const> own) {
   std::vector<int> ranks = port.SharingRanks();
   std::unique_ptr<HostWindow> window;
-  if (ranks.size() > 1 && port.circle() != nullptr && !own.empty()) {
+  const bool circled = port.circle() != nullptr && port.circle()->locals() == ranks;
+  if (ranks.size() > 1 && circled && !own.empty()) {
     const size_t bytes = ArrivalsOffset() + ranks.size() * sizeof(Arrivals);
     auto desk = SharedMemory::Make(static_cast<int64_t>(bytes));
     if (desk.ok()) window.reset(new HostWindow(port, std::move(ranks), *std::move(desk), own));

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <random>
 #include <thread>
 #include <vector>
@@ -15,7 +16,9 @@
 #include "graph/collective/run_schedule.h"
 #include "graph/support/status_macros.h"
 #include "runtime/backend/reference/reference_backend.h"
+#include "runtime/comm/host_circle.h"
 #include "runtime/comm/message_communicator.h"
+#include "runtime/comm/shared_key.h"
 #include "tests/conformance/processes.h"
 
 namespace partita {
@@ -24,7 +27,11 @@ namespace {
 // The ranks as if they were on hosts of their own, `per_host` on each.
 class HostsPort : public MessagePort {
  public:
-  HostsPort(MessagePort& outer, int per_host) : outer_(outer), per_host_(per_host) {}
+  // Collective.
+  HostsPort(MessagePort& outer, int per_host) : outer_(outer), per_host_(per_host) {
+    const RunKey key = KeyFromRank0(outer, std::nullopt).value();
+    circle_ = HostCircle::Open(outer, SharingRanks(), key).value();
+  }
   int rank() const override { return outer_.rank(); }
   int size() const override { return outer_.size(); }
   std::vector<int> SharingRanks() const override {
@@ -34,6 +41,7 @@ class HostsPort : public MessagePort {
     }
     return ranks;
   }
+  HostCircle* circle() override { return circle_.get(); }
   absl::Status Begin(std::span<const Message> messages, int tag) override {
     return outer_.Begin(messages, tag);
   }
@@ -42,6 +50,7 @@ class HostsPort : public MessagePort {
  private:
   MessagePort& outer_;
   const int per_host_;
+  std::unique_ptr<HostCircle> circle_;
 };
 
 // This process's device, as an executor has it.
