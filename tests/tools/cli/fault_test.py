@@ -107,9 +107,9 @@ class Fault:
         try:
             done = subprocess.run([harness.BINARY] + self.line.split(), cwd=self.folder, env=environment, check=False,
                                   capture_output=True, text=True, timeout=SECONDS)
-            self.code, self.said = done.returncode, done.stderr
+            self.code, self.said, self.out = done.returncode, done.stderr, done.stdout
         except subprocess.TimeoutExpired as expired:
-            self.code, self.said = None, str(expired.stderr)
+            self.code, self.said, self.out = None, str(expired.stderr), ""
         self.sites, self.calls, self.failed_in = [], 0, None
         for words in (row.split() for row in log.read_text().splitlines()) if log.exists() else ():
             if words[0] == "site":
@@ -149,7 +149,8 @@ class Fault:
             elif not is_whole(path.read_bytes(), before[name], after[name]):
                 yield f"{name} is neither the old file nor the new one"
             elif self.code == 0 and is_whole in (same_bytes, same_plan) and before[name] == path.read_bytes():
-                if before[name] != after[name]:
+                # What cannot be read is no worse plan for sure: the new one goes beside it, and the output says so.
+                if before[name] != after[name] and f"kept: {name}" not in self.out:
                     yield f"{name} is the old file after success"
         if self.left_over():
             left = self.left_over()
