@@ -185,16 +185,9 @@ def test_order_at_100_mbit_of_128_pixels():
     check_order(100, 128)
 
 
-def skipping(cases, reason):
-    """The same cases, each skipped."""
-    def skip():
-        raise harness.Skipped(reason)
-    return {name: skip for name in cases if name.startswith("test_")}
-
-
 if __name__ == "__main__":
     REASON = network.why_not()
     if REASON is not None:
-        harness.run(skipping(globals(), REASON), "FourHostsTest")
+        harness.run(harness.skipping(globals(), REASON), "FourHostsTest")
     network.enter()
     harness.run(globals(), "FourHostsTest")

@@ -48,16 +48,9 @@ def test_without_a_key_they_are_told_how_to_give_one():
         check("PARTITA_KEY" in err and "--key_file" in err, err)
 
 
-def skipping(cases, reason):
-    """The same cases, each skipped."""
-    def skip():
-        raise harness.Skipped(reason)
-    return {name: skip for name in cases if name.startswith("test_")}
-
-
 if __name__ == "__main__":
     REASON = network.why_not()
     if REASON is not None:
-        harness.run(skipping(globals(), REASON), "KeyedHostsTest")
+        harness.run(harness.skipping(globals(), REASON), "KeyedHostsTest")
     network.enter()
     harness.run(globals(), "KeyedHostsTest")
