@@ -8,7 +8,7 @@
 
 namespace partita {
 
-// What a forward model is trained on. There is one loss: the mean over the batch of the
+// The loss that a forward model is trained on. There is one loss: the mean over the batch of the
 // cross-entropy between each sample's class scores and its label.
 struct ModelLoss {
   int64_t classes = 0;

@@ -11,7 +11,7 @@
 
 namespace partita {
 
-// What becomes of the values that a model's files keep for its weights.
+// Treatment of the values that a model's files keep for its weights.
 enum class WeightValues : uint8_t {
   kIfPresent,  // read; where a side file is absent, weights start by their initializers
   kRequired,   // read; an absent side file is an error
@@ -41,7 +41,7 @@ class PendingValues {
   int64_t bytes_ = 0;
 };
 
-// What a model needs and has not; for messages of WeightValues::kRequired.
+// Names what a model needs and has not; for messages of WeightValues::kRequired.
 absl::Status AbsentValuesError(const std::string& model, int weights, const std::string& side_file);
 
 }  // namespace partita

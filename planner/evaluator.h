@@ -112,7 +112,7 @@ class Evaluator {
 
  private:
   FlatteningRules rules() const { return {resources_, model_, options_.sizes}; }
-  // What TimeInOrder starts from: an order, and the schedule in it where every task is beside busy
+  // The start of TimeInOrder: an order, and the schedule in it where every task is beside busy
   // neighbours. Finding: the order in which the schedule of Simulate starts tasks; following: the
   // step's.
   void FindOrder(const FlatStep& flat, EvaluatedStep& step) const;

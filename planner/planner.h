@@ -14,7 +14,8 @@ struct PlanRequest {
   std::string search = "mcmc";
   SearchOptions options;
   std::string strategy;  // an expert to take instead of searching
-  // What the search begins from besides the experts: then it finds nothing slower than them.
+  // Strategies that the search begins from besides the experts: then it finds nothing slower than
+  // them.
   std::vector<NamedStrategy> starts = {};
 };
 

@@ -6,8 +6,8 @@
 
 namespace partita {
 
-// What the calling thread is doing, for the messages about what can go wrong at any place: memory
-// or threads that are refused. The innermost one counts. Allocates nothing.
+// Names what the calling thread is doing, for the messages about what can go wrong at any place:
+// memory or threads that are refused. The innermost one counts. Allocates nothing.
 class Doing {
  public:
   // "reading model", "net.onnx" -> "reading model 'net.onnx'". Copied; cut off where it is long.
@@ -22,7 +22,8 @@ class Doing {
     operator absl::string_view() const { return chars; }
   };
   static Text Now();
-  // What was being done where the exception that is being handled was thrown. Asked once for each.
+  // The text at the place where the exception that is being handled was thrown. Asked once for
+  // each.
   static Text WhereThrown();
 
  private:

@@ -11,7 +11,7 @@ namespace partita {
 // any place. They are caught where a thread begins, `main` included, and where other threads wait
 // for the one that was thrown out.
 
-// What messages about refused memory end in.
+// The end of messages about refused memory.
 constexpr char kMoreMemory[] =
     "; more may be allowed by ulimit -v or the control group's memory.max";
 
@@ -21,8 +21,8 @@ constexpr char kMoreMemory[] =
 // a message, the message is empty.
 absl::Status StatusOfException() noexcept;
 
-// What `call` returns, an absl::Status or StatusOr (OK where it returns nothing), or the status of
-// what it throws.
+// Returns what `call` does, an absl::Status or StatusOr (OK where it returns nothing), or the
+// status of what it throws.
 template <class Call>
 auto Catching(Call&& call) {
   using Result = std::invoke_result_t<Call>;

@@ -9,8 +9,8 @@
 
 namespace partita {
 
-// What is left of `usable` bytes: as the kernel estimates for the host, or of the control group's
-// limit.
+// Bytes that are left of `usable` bytes: as the kernel estimates for the host, or of the control
+// group's limit.
 int64_t AvailableMemory(int64_t usable);
 
 // The smallest limit of the control groups, or `bytes` where that is smaller.

@@ -9,7 +9,7 @@
 
 namespace partita {
 
-// What checks of values have found to be NaN or infinite: the first of it, in an order that all
+// The first value that checks have found to be NaN or infinite, in an order that all
 // processes of a run share.
 class NotFinite {
  public:

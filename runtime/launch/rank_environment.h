@@ -8,12 +8,12 @@
 
 namespace partita {
 
-// What a launcher has told this process about the run that it is part of.
+// A launcher's word to this process about the run that it is part of.
 struct RankEnvironment {
   enum class Launcher { kMpi, kTorchrun };
   Launcher launcher = Launcher::kTorchrun;
   int rank = 0, size = 1;  // size > 1
-  // As torchrun says them; not of MPI, which connects its processes itself.
+  // Values as torchrun says them; not of MPI, which connects its processes itself.
   std::string address = "127.0.0.1";  // of rank 0: a name or an IPv4 address
   int port = 29500;                   // that rank 0 listens at
   int local_size = 0;                 // ranks of this host; 0: not said

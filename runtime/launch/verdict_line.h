@@ -21,8 +21,8 @@ class VerdictLine {
 
   // The socket's name, for Tell; no secret.
   const std::string& name() const { return name_; }
-  // What was told and not yet received; waits for at most so long where nothing was. Longer texts
-  // than kLongest bytes are not received.
+  // Text that was told and not yet received; waits for at most so long where nothing was. Longer
+  // texts than kLongest bytes are not received.
   std::optional<std::string> Receive(int milliseconds = 0);
 
   // False where nobody listens there, as on another host, or with another key, or does not answer

@@ -9,7 +9,7 @@
 
 namespace partita {
 
-// What watchdogs say to each other, as text: "beat DOING COMPLETED STARVED", "bye", "fail CODE
+// Words between watchdogs, as text: "beat DOING COMPLETED STARVED", "bye", "fail CODE
 // REASON" to rank 0; "alive", "over" and "verdict RANK CODE COMMON REASON" from it.
 struct ByeWord {};
 struct AliveWord {};

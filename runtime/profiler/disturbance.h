@@ -22,7 +22,7 @@ struct CoreTimes {
 // From the lines "cpuN ..." of the text of /proc/stat; nullopt where a core has none.
 std::optional<CoreTimes> CoreTimesIn(absl::string_view proc_stat, std::span<const int> cores);
 
-// What others did while something was measured.
+// Work of others while something was measured.
 struct Disturbance {
   double seconds = 0;  // for which was measured and looked
   // Cores that were busy with other processes, on average, times seconds; and that the host of the
@@ -38,7 +38,7 @@ struct Disturbance {
 Disturbance DisturbanceBetween(const CoreTimes& before, const CoreTimes& after, size_t cores,
                                double own, double ticks_per_second);
 
-// What to tell people, and what to do about it: a sentence for each kind; none where others took
+// Warnings for people, and what to do about them: a sentence for each kind; none where others took
 // less than a quarter of a core.
 std::vector<std::string> WarningsOf(const Disturbance& disturbance);
 
@@ -53,7 +53,7 @@ class MeasuringClaim {
   MeasuringClaim(const MeasuringClaim&) = delete;
   MeasuringClaim& operator=(const MeasuringClaim&) = delete;
 
-  // Those that were there before, and those that have come since: each process once.
+  // Processes that were there before, and those that have come since: each process once.
   std::vector<int> Others();
 
  private:

@@ -15,17 +15,17 @@ class RunKey {
  public:
   static constexpr size_t kBytes = 32;
 
-  // Of a text of hexadecimal digits, 32 or more, or of any other bytes, 32 or more. Equal texts
+  // Key of a text of hexadecimal digits, 32 or more, or of any other bytes, 32 or more. Equal texts
   // give equal keys. InvalidArgument where it is shorter.
   static absl::StatusOr<RunKey> FromSecret(absl::string_view secret);
-  // Of a file that has such a text; a newline at its end does not count. It has to be a regular
+  // Key of a file that has such a text; a newline at its end does not count. It has to be a regular
   // file of this user (or of root) that nobody else may read or write. NotFound, PermissionDenied,
   // InvalidArgument.
   static absl::StatusOr<RunKey> FromFile(const std::string& path);
   // A new secret: hexadecimal digits.
   static std::string NewSecret();
   static RunKey New();
-  // What bytes() of another process gave. InvalidArgument where it is not kBytes long.
+  // Key from what bytes() of another process gave. InvalidArgument where it is not kBytes long.
   static absl::StatusOr<RunKey> FromBytes(absl::string_view bytes);
 
   RunKey(const RunKey&) = default;

@@ -19,12 +19,12 @@ class SharedMemory {
   // Zeros, page aligned; on huge pages where the system gives them to files. `bytes` > 0.
   // ResourceExhausted, Unavailable.
   static absl::StatusOr<SharedMemory> Make(int64_t bytes);
-  // What another process has made, by a descriptor that it has handed over, which is taken and
-  // closed where it is refused. InvalidArgument where it is no memory of `bytes` bytes whose size
-  // is sealed: then reading it could end this process.
+  // Memory that another process has made, by a descriptor that it has handed over, which is taken
+  // and closed where it is refused. InvalidArgument where it is no memory of `bytes` bytes whose
+  // size is sealed: then reading it could end this process.
   static absl::StatusOr<SharedMemory> FromDescriptor(int descriptor, int64_t bytes);
 
-  // Of the file; remains this object's.
+  // Descriptor of the file; remains this object's.
   int descriptor() const { return file_; }
   char* data() const { return static_cast<char*>(data_); }
   int64_t bytes() const { return bytes_; }

@@ -44,7 +44,7 @@ absl::Status LoadWeights(const std::string& path, const Graph& graph, TrainingSt
 // batch that no run of such data has.
 absl::StatusOr<TrainingState> LoadCheckpoint(const std::string& path, const Graph& graph);
 
-// What a checkpoint's header says, for less than reading all of it. Errors as LoadCheckpoint, but
+// Facts in a checkpoint's header, for less than reading all of it. Errors as LoadCheckpoint, but
 // for those of values.
 struct CheckpointSummary {
   int64_t step = 0;

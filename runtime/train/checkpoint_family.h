@@ -26,7 +26,7 @@ struct StepCheckpoint {
   int64_t step = 0;  // as its name says
   std::string path;
 };
-// Those of NAME, by step. Errors of reading the folder.
+// Checkpoints of NAME, by step. Errors of reading the folder.
 absl::StatusOr<std::vector<StepCheckpoint>> StepCheckpoints(const std::string& name);
 
 // Removes the step checkpoints of NAME before step `newest` but for the `keep` - 1 newest of them;
@@ -38,7 +38,7 @@ struct UnusableCheckpoint {
   std::string path, why;
 };
 
-// What a run goes on from.
+// The start of a run that goes on.
 struct ResumePoint {
   std::string path;
   TrainingState state;

@@ -58,7 +58,7 @@ class PeriodicCheckpoints {
   // Waits for the write that has begun.
   ~PeriodicCheckpoints();
 
-  // What steps and evaluations gave.
+  // Takes what steps and evaluations gave.
   void AddLoss(double loss);
   void AddEvaluation(const EvaluationResult& result);
 

@@ -85,7 +85,7 @@ class Trainer {
   const std::optional<EvaluationResult>& evaluation() const { return last_evaluation_; }
   // Of the last step whose timeline was recorded.
   const std::vector<MeasuredInstruction>& timeline() const { return timeline_; }
-  // What was reached, checked to be finite; errors as Run's.
+  // The state that was reached, checked to be finite; errors as Run's.
   absl::StatusOr<TrainingState> State();
 
  private:
@@ -93,7 +93,7 @@ class Trainer {
           TrainerOptions options, EvaluationData evaluation);
   absl::Status CompleteData();
   absl::StatusOr<std::unique_ptr<BatchLoader>> OpenLoader(LoaderPosition position) const;
-  // What rank 0 wants to be done after a step.
+  // Orders of rank 0 after a step.
   struct Orders {
     char stop = 0, save = 0;  // 1: yes
   };

@@ -7,7 +7,7 @@
 
 namespace partita {
 
-// What every backend makes of NaN and infinity: where a result of the reference kernel is not
+// The rule of every backend for NaN and infinity: where a result of the reference kernel is not
 // finite, the backend's is not; operators that copy, select or add few elements keep which it is.
 
 struct PlantedInputs {

@@ -9,7 +9,7 @@ namespace partita {
 // Adds what devices share cores: "shared_cores" of the JSON form, null where none do.
 void AddCoreSharing(const DeviceTopology& topology, Answer& answer);
 
-// What others did while something was measured: "warnings" of the JSON form, and on stderr.
+// Adds what others did while something was measured: "warnings" of the JSON form, and on stderr.
 void AddWarnings(const Disturbance& disturbance, Answer& answer);
 
 // Core sharing, and what else people should know about the machine (NotesOn), as "notes" and as

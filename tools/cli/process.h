@@ -2,7 +2,7 @@
 
 #include <string>
 
-// What the process has with its surroundings: signals, standard input and output.
+// The process's dealings with its surroundings: signals, standard input and output.
 
 namespace partita {
 

@@ -62,7 +62,7 @@ struct SearchFlags {
 };
 void AddSearchFlags(CLI::App& verb, SearchFlags& flags);
 
-// What is to be known of a model before it is trained: its loss, notes and warnings, as lines for
+// Facts to be known of a model before it is trained: its loss, notes and warnings, as lines for
 // people and as members "loss", "classes", "notes" and "warnings".
 void DescribeModel(const ImportedModel& model, const ModelLoss& loss, Answer& answer);
 // The same for people alone, on stderr.

@@ -12,10 +12,10 @@ namespace partita {
 // limits stays.
 class BannerFilter {
  public:
-  // What is to be shown of what has come so far: whole lines, and unfinished ones that cannot begin
-  // a banner.
+  // Text that is to be shown of what has come so far: whole lines, and unfinished ones that cannot
+  // begin a banner.
   std::string Pass(absl::string_view more);
-  // What is held back: at the end, or where nothing more has come for a while.
+  // Text that is held back: at the end, or where nothing more has come for a while.
   std::string Rest();
 
  private:

@@ -9,14 +9,14 @@
 
 namespace partita {
 
-// What ranks tell each other about their steps: five 64-bit integers for every instruction.
+// Records that ranks tell each other about their steps: five 64-bit integers for every instruction.
 std::string WriteInstructions(const std::vector<MeasuredInstruction>& instructions);
 
 // The bytes that a rank's may be at most: what one device does with so many tasks.
 int64_t MostInstructionBytes(int64_t tasks);
 
-// Those of a rank, whose device has its number. Internal, naming the rank, where the bytes are no
-// records of instructions of `tasks` tasks on that device.
+// Instructions of a rank, whose device has its number. Internal, naming the rank, where the bytes
+// are no records of instructions of `tasks` tasks on that device.
 absl::StatusOr<std::vector<MeasuredInstruction>> ReadInstructions(absl::string_view bytes, int rank,
                                                                   int64_t tasks);
 

@@ -20,7 +20,7 @@ CoreSharing CoreSharingOf(const DeviceTopology& topology);
 // "4 devices share 2 cores: while one of them computes, another waits"; empty where none do.
 std::string NoteOfSharing(const DeviceTopology& topology);
 
-// What people should know about a machine for which something is predicted: devices that share
+// Notes for people about a machine for which something is predicted: devices that share
 // cores, and those that compute in float32 though another precision was asked for.
 std::vector<std::string> NotesOn(const PricedMachine& priced);
 

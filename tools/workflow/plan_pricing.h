@@ -9,7 +9,7 @@
 
 namespace partita {
 
-// What strategies and plans of the graph cost on the machine, with task graphs as it wants them.
+// Prices strategies and plans of the graph on the machine, with task graphs as it wants them.
 // Graph and machine outlive the evaluator.
 Evaluator EvaluatorOn(const PricedMachine& priced, const Graph& graph, bool limit_memory = true);
 

@@ -27,7 +27,7 @@ struct MachineRequest {
   // Of the classes whose backends have it; the others are priced, and run, in float32. Absent: all
   // are.
   std::optional<Precision> precision;
-  // What is not known will be measured, where the machine can be.
+  // Unknown prices will be measured, where the machine can be.
   bool will_measure = false;
 };
 

@@ -60,7 +60,7 @@ class ProfilingSession {
   std::optional<TaskBody> Within(const TaskBody& body) const;
   void AddToBatch(const ProfiledWork& work);
   absl::StatusOr<Doubtful> FindDoubtful() const;
-  // Of what was listed, what is to be measured again.
+  // Entries of the list that are to be measured again.
   absl::Status KeepDoubtful();
   // Counts a task as wanted; false where there is nothing to do for it.
   bool Lists(const std::string& signature, bool again);

@@ -13,7 +13,8 @@
 
 namespace partita {
 
-// What a run starts from, the same on all ranks, and the checkpoints that it writes on its way.
+// State that a run starts from, the same on all ranks, and the checkpoints that it writes on its
+// way.
 struct RunStart {
   TrainingState state;
   std::unique_ptr<PeriodicCheckpoints> checkpoints;  // null: none, or another rank writes them

@@ -47,8 +47,8 @@ struct RunRequest {
   Ranks* ranks = nullptr;  // where this process runs one of the plan's devices; outlives the run
   std::function<void(const StepReport&)> on_step;
   std::function<void(int64_t, const EvaluationResult&)> on_evaluation;
-  // What the run goes on from, before its first step; what it writes on its way, between steps. Of
-  // rank 0 only.
+  // The state that the run goes on from, before its first step; what it writes on its way, between
+  // steps. Of rank 0 only.
   std::function<void(const ResumePoint&)> on_resume;
   std::function<void(const CheckpointReport&)> on_checkpoint;
   // As LoaderOptions has it; for training and evaluation data, which may call it at the same time.
@@ -64,7 +64,7 @@ struct RunOutcome {
   absl::Status replay;
   std::vector<std::string> written;
   std::vector<std::string> notes;  // for people: what was not done
-  // What checkpoints on the way came to.
+  // The outcome of checkpoints on the way.
   struct Checkpoints {
     int64_t written = 0, failed = 0;  // files
     int64_t waited_ns = 0;            // for writes to end

@@ -23,7 +23,7 @@ namespace partita {
 // add random bytes, nor towards another rank, for another purpose or in the other direction, since
 // these are in every MAC. What follows on the connection is neither encrypted nor signed.
 
-// What a connection is for.
+// The purpose of a connection.
 enum class Purpose : uint8_t {
   kMeeting = 1,  // of the ranks, with rank 0
   kMessages,     // between two ranks
@@ -32,7 +32,7 @@ enum class Purpose : uint8_t {
   kMemory,       // that two ranks of a host share
 };
 
-// What both ends have to mean alike. Numbers are of ranks.
+// The terms that both ends have to mean alike. Numbers are of ranks.
 struct Call {
   Purpose purpose = Purpose::kMeeting;
   int caller = 0, listener = 0;

@@ -35,12 +35,12 @@ class Reception {
     int rank = 0;
     std::unique_ptr<Connection> connection;
   };
-  // Those who were let in since; waits for the first who moves on, at most so long.
+  // Connections that were let in since; waits for the first who moves on, at most so long.
   std::vector<Guest> Receive(int milliseconds);
 
   const Listener& listener() const { return *listener_; }
   size_t strangers() const { return strangers_.size(); }
-  // Who was not let in, for people: "; 2 with another key were turned away"; empty if nobody.
+  // Says who was not let in, for people: "; 2 with another key were turned away"; empty if nobody.
   std::string TurnedAway() const;
 
  private:

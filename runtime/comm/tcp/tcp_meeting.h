@@ -34,7 +34,7 @@ struct MetRanks {
 // time: no stranger or silent rank holds it up for longer.
 absl::StatusOr<MetRanks> MeetRanks(const TcpMeeting& meeting);
 
-// What people can do where a run needs a key and has none.
+// Advice for people where a run needs a key and has none.
 constexpr char kHowToGiveAKey[] =
     "Ranks of several hosts need a key, the same on all: PARTITA_KEY=\"$(openssl rand -hex 32)\", "
     "or --key_file FILE";

@@ -25,8 +25,9 @@ absl::Status AddChecksums(std::span<const TensorToWrite* const> tensors,
 // `header`: its length in eight bytes and its text, of metadata from AddChecksums.
 absl::Status SealHeader(std::string& header);
 
-// What a file says of itself. OK if it has no checksums at all; otherwise all have to be there.
-// InvalidArgument naming the file and the first tensor whose bytes are others than were written.
+// Compares a file with what it says of itself. OK if it has no checksums at all; otherwise all have
+// to be there. InvalidArgument naming the file and the first tensor whose bytes are others than
+// were written.
 struct ChecksummedFile {
   const SafetensorsFile& file;
   absl::string_view header;                        // as SealHeader has it

@@ -14,8 +14,8 @@ namespace partita {
 // A folder's files: content by name.
 using Disk = std::map<std::string, std::string>;
 
-// What a folder can look like after a crash of the machine, as POSIX allows it. A file's content
-// lasts from its fsync on, its names from that of the folder. Of what was asked for since:
+// Contents that a folder can have after a crash of the machine, as POSIX allows it. A file's
+// content lasts from its fsync on, its names from that of the folder. Of what was asked for since:
 //   names     each change, whole, was done or was not, whatever became of those before it;
 //   content   each sector of each write was done or was not; one that was not holds what was there
 //             before, or zeros, or anything if nothing was. A file is as long as what was done of

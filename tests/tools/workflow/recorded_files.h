@@ -6,7 +6,7 @@
 
 namespace partita {
 
-// What a process asks the file system to do in one folder, in order. A program that links
+// Record of what a process asks the file system to do in one folder, in order. A program that links
 // recorded_files.cc calls it instead of the C library for everything that opens, writes, syncs,
 // renames or removes a file; the calls are passed on, and recorded for one folder while that is
 // asked for.
