@@ -24,6 +24,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "graph/support/fingerprint.h"
+#include "graph/support/process_start.h"
 
 namespace partita {
 namespace {
@@ -42,17 +43,11 @@ std::string FileText(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
-// Field 22 of the process's line; the name, field 2, may hold anything. None where that cannot be
-// read.
+// None where the system does not say.
 std::optional<std::string> StartOf(int64_t process) {
-  const std::string line = FileText(absl::StrCat("/proc/", process, "/stat"));
-  const size_t name_end = line.rfind(')');
-  if (name_end == std::string::npos) return std::nullopt;
-  const std::vector<std::string> fields =
-      absl::StrSplit(line.substr(name_end + 1), ' ', absl::SkipEmpty());
-  constexpr size_t kStart = 19;  // behind the name
-  if (fields.size() <= kStart) return std::nullopt;
-  return fields[kStart];
+  const std::optional<int64_t> start = ProcessStart(process);
+  if (!start.has_value()) return std::nullopt;
+  return absl::StrCat(*start);
 }
 
 std::string Boot() {

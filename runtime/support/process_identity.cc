@@ -14,27 +14,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "graph/support/process_start.h"
 
 namespace partita {
 namespace {
 
 constexpr size_t kLongest = 256;  // of an identity of a host
-
-// The 22nd word of /proc/ID/stat; the second is a name in brackets that may have any characters.
-// Nothing if there is no such process.
-std::optional<int64_t> StartOf(int id) {
-  std::ifstream file(absl::StrCat("/proc/", id, "/stat"));
-  std::string line;
-  std::getline(file, line);
-  const size_t name_end = line.rfind(')');
-  if (name_end == std::string::npos) return std::nullopt;
-  const std::vector<std::string> words =
-      absl::StrSplit(line.substr(name_end + 1), ' ', absl::SkipEmpty());
-  constexpr size_t kStart = 22 - 3;
-  int64_t start = 0;
-  if (words.size() <= kStart || !absl::SimpleAtoi(words[kStart], &start)) return std::nullopt;
-  return start;
-}
 
 }  // namespace
 
@@ -77,7 +62,7 @@ std::optional<ProcessIdentity> ProcessIdentity::FromText(absl::string_view text)
 }
 
 ProcessIdentity ThisProcess() {
-  return {static_cast<int>(getpid()), StartOf(getpid()).value_or(-1), HostIdentity()};
+  return {static_cast<int>(getpid()), ProcessStart(getpid()).value_or(-1), HostIdentity()};
 }
 
 bool KillProcess(const ProcessIdentity& process) {
@@ -85,7 +70,7 @@ bool KillProcess(const ProcessIdentity& process) {
   // From now on the descriptor means one process, whatever its number comes to mean.
   const auto descriptor = static_cast<int>(syscall(SYS_pidfd_open, process.id, 0));
   if (descriptor < 0) return false;
-  const bool killed = StartOf(process.id) == process.started &&
+  const bool killed = ProcessStart(process.id) == process.started &&
                       syscall(SYS_pidfd_send_signal, descriptor, SIGKILL, nullptr, 0) == 0;
   close(descriptor);
   return killed;
