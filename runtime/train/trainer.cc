@@ -279,9 +279,10 @@ absl::Status Trainer::CheckBatch(const Batch& batch) const {
   const int64_t elements = static_cast<int64_t>(batch.x.size()) / graph_.batch();
   return absl::OutOfRangeError(absl::StrCat(
       "in step ", now_.step, " (counted from 0) the data hold ", batch.x[static_cast<size_t>(at)],
-      ": element ", at % elements, " of sample ", at / elements, " of batch ", batch.index,
-      " of epoch ", batch.epoch, ", which tensor '", graph_.tensor(graph_.input()).name,
-      "' takes from ", data_.source->Describe(), "; correct or leave out that sample"));
+      ": element ", at % elements, " of sample ", batch.samples[static_cast<size_t>(at / elements)],
+      " (", at / elements, " of batch ", batch.index, " of epoch ", batch.epoch,
+      "), which tensor '", graph_.tensor(graph_.input()).name, "' takes from ",
+      data_.source->Describe(), "; correct or leave out that sample"));
 }
 
 }  // namespace partita

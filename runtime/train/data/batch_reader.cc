@@ -59,6 +59,7 @@ void BatchReader::Prepare(LoaderPosition position, Batch* batch) const {
   }
   batch->x.resize(static_cast<size_t>(options_.batch_size * row_));
   batch->labels.resize(static_cast<size_t>(options_.batch_size));
+  batch->samples.resize(static_cast<size_t>(options_.batch_size));
   batch->index = position.batch;
   batch->epoch = position.epoch;
   batch->valid = valid(position.batch);
@@ -69,7 +70,8 @@ absl::Status BatchReader::Fill(int64_t begin, int64_t end, Batch* batch) {
   const int64_t first = batch->index * options_.batch_size;
   for (int64_t row = begin; row < end; ++row) {
     const int64_t place = first + (row < batch->valid ? row : 0);
-    const int64_t index = options_.shuffle ? order(place) : place;
+    int64_t& index = batch->samples[static_cast<size_t>(row)];
+    index = options_.shuffle ? order(place) : place;
     const std::span<float> x(batch->x.data() + row * row_, static_cast<size_t>(row_));
     absl::Status status =
         ReadOrSkip(index, batch->epoch, x, &batch->labels[static_cast<size_t>(row)]);
@@ -78,7 +80,7 @@ absl::Status BatchReader::Fill(int64_t begin, int64_t end, Batch* batch) {
   return absl::OkStatus();
 }
 
-absl::Status BatchReader::ReadOrSkip(int64_t index, int64_t epoch, std::span<float> x,
+absl::Status BatchReader::ReadOrSkip(int64_t& index, int64_t epoch, std::span<float> x,
                                      int32_t* label) {
   for (int64_t tried = 0; tried < source_->size(); ++tried) {
     if (!KnownBroken(index)) {

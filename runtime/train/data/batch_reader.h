@@ -34,7 +34,8 @@ class BatchReader {
 
  private:
   BatchReader(std::shared_ptr<const DataSource> source, LoaderOptions options, int64_t batches);
-  absl::Status ReadOrSkip(int64_t index, int64_t epoch, std::span<float> x, int32_t* label);
+  // `index` becomes that of the sample which was read.
+  absl::Status ReadOrSkip(int64_t& index, int64_t epoch, std::span<float> x, int32_t* label);
   bool KnownBroken(int64_t index) const;
   void ReportBroken(int64_t index, const absl::Status& error);
 

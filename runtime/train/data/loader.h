@@ -47,7 +47,8 @@ struct LoaderOptions {
 struct Batch {
   BatchVector<float> x;
   BatchVector<int32_t> labels;
-  int64_t index = 0;  // within its epoch
+  std::vector<int64_t> samples;  // which of the source's each row is
+  int64_t index = 0;             // within its epoch
   int64_t epoch = 0;
   int64_t valid = 0;    // samples before the padding
   int64_t read_ns = 0;  // that threads spent reading it, together

@@ -66,6 +66,7 @@ std::unique_ptr<BatchLoader> MakeLoader(std::shared_ptr<const DataSource> source
 struct Taken {
   BatchVector<float> x;
   BatchVector<int32_t> labels;
+  std::vector<int64_t> samples;
   int64_t index, epoch, valid;
   friend bool operator==(const Taken&, const Taken&) = default;
 };
@@ -76,7 +77,8 @@ std::vector<Taken> TakeBatches(BatchLoader& loader, int count) {
     auto batch = loader.Next();
     EXPECT_TRUE(batch.ok()) << batch.status();
     if (!batch.ok()) break;
-    result.push_back({batch->x, batch->labels, batch->index, batch->epoch, batch->valid});
+    result.push_back(
+        {batch->x, batch->labels, batch->samples, batch->index, batch->epoch, batch->valid});
     if (i % 2 == 0) loader.Recycle(*std::move(batch));
   }
   return result;
@@ -292,6 +294,8 @@ TEST(LoaderTest, ABrokenSampleIsReplacedByTheNextGoodOneWhenSkipping) {
     for (size_t epoch = 0; epoch < 2; ++epoch) {
       EXPECT_THAT(batches[2 * epoch].labels, ElementsAre(0, 1, 4, 4, 4, 5));
       EXPECT_THAT(batches[2 * epoch + 1].labels, ElementsAre(6, 7, 8, 9, 10, 0));
+      EXPECT_THAT(batches[2 * epoch].samples, ElementsAre(0, 1, 4, 4, 4, 5));
+      EXPECT_THAT(batches[2 * epoch + 1].samples, ElementsAre(6, 7, 8, 9, 10, 0));
     }
     EXPECT_THAT(reports, ElementsAre("sample 11", "sample 2", "sample 3"));
     EXPECT_EQ(loader->skipped(), 3);

@@ -234,8 +234,8 @@ TEST(TrainerTest, NanInTheDataStopsTrainingNamesTheSampleAndKeepsTheStateBefore)
   TrainingRun run(DigitModel(16), 2);
   const auto trainer = InOrder(run, DigitsWithNan(), options);
   ExpectNotFinite(*trainer,
-                  {"the loss is nan in step 6", "the data hold nan", "element 406 of sample 4",
-                   "batch 6 of epoch 0", "changed digits"},
+                  {"the loss is nan in step 6", "the data hold nan",
+                   "element 406 of sample 100 (4 of batch 6 of epoch 0)", "changed digits"},
                   6);
   const TrainingState kept = ModelWriter::Get(trainer->State());
 

@@ -249,8 +249,8 @@ def test_one_nan_in_the_data_ends_the_run_which_names_it():
     for backend in ["reference", "cpu"]:
         refuses(f"run {lenet_plan()} --backend {backend} --data nan.safetensors --steps 9 --timeline none "
                 "--save of_nan.safetensors", 1,
-                r"the loss is nan in step \d: in step \d .* the data hold nan: element 400 of sample \d of batch \d of "
-                r"epoch 0, which tensor '\w+' takes from .*nan.safetensors")
+                r"the loss is nan in step \d: in step \d .* the data hold nan: element 400 of sample 20 "
+                r"\(\d of batch \d of epoch 0\), which tensor '\w+' takes from .*nan.safetensors")
         check(not pathlib.Path("of_nan.safetensors").exists(), "weights that are NaN were saved")
 
 
