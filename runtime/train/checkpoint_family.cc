@@ -185,8 +185,8 @@ absl::StatusOr<ResumePoint> FindResumePoint(const std::string& where, const Grap
   return absl::InvalidArgumentError(text);
 }
 
-absl::Status CheckFamilyIsFree(const std::string& name, const Graph& graph,
-                               const ResumePoint* from) {
+absl::Status CheckFamilyIsFree(const std::string& name, const Graph& graph, const ResumePoint* from,
+                               CheckpointTimes times) {
   ASSIGN_OR_RETURN(const std::vector<Candidate> candidates, CandidatesOf(name, graph));
   const auto is = [](const std::string& path) {
     return [&path](const auto& other) { return IsSame(other.path, path); };
@@ -196,6 +196,7 @@ absl::Status CheckFamilyIsFree(const std::string& name, const Graph& graph,
   for (const Candidate& candidate : candidates) {
     if (from != nullptr && std::ranges::any_of(from->passed_over, is(candidate.path))) continue;
     // NAME is replaced in the end, as was asked for; until then a resume must not take it.
+    if (candidate.path == name && times == CheckpointTimes::kAtTheEnd) continue;
     const bool in_the_way = candidate.step > start || (candidate.path != name && !goes_on);
     if (!in_the_way) continue;
     return UsageError(absl::StrCat("'", candidate.path,

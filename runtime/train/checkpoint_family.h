@@ -51,10 +51,14 @@ struct ResumePoint {
 // NAMEs.
 absl::StatusOr<ResumePoint> FindResumePoint(const std::string& where, const Graph& graph);
 
-// OK if a run that begins at `from` (null: at step 0) may write checkpoints of NAME on its way:
-// none are there but those that it goes on from, and no file can be taken for a later one of this
-// run. Otherwise UsageError. What the run has passed over counts for nothing.
-absl::Status CheckFamilyIsFree(const std::string& name, const Graph& graph,
-                               const ResumePoint* from);
+// Checkpoints that a run writes: on its way and at the end, or at the end only.
+enum class CheckpointTimes : uint8_t { kOnTheWay, kAtTheEnd };
+
+// OK if a run that begins at `from` (null: at step 0) may write checkpoints of NAME: none are there
+// but those that it goes on from, and no file can be taken for a later one of this run. Otherwise
+// UsageError. What the run has passed over counts for nothing, nor does NAME itself where that is
+// all that it writes.
+absl::Status CheckFamilyIsFree(const std::string& name, const Graph& graph, const ResumePoint* from,
+                               CheckpointTimes times = CheckpointTimes::kOnTheWay);
 
 }  // namespace partita

@@ -33,7 +33,11 @@ absl::StatusOr<ResumePoint> Resume(const Graph& graph, const RunRequest& request
 absl::StatusOr<std::unique_ptr<PeriodicCheckpoints>> OpenCheckpoints(const Graph& graph,
                                                                      const RunRequest& request,
                                                                      const ResumePoint* from) {
-  if (request.save_every_steps == 0 && request.save_every_seconds == 0) return nullptr;
+  if (request.save_every_steps == 0 && request.save_every_seconds == 0) {
+    if (request.save.empty() || !HasFamily(request.save)) return nullptr;
+    RETURN_IF_ERROR(CheckFamilyIsFree(request.save, graph, from, CheckpointTimes::kAtTheEnd));
+    return nullptr;
+  }
   if (!HasFamily(request.save)) {
     return UsageError(absl::StrCat("--save_every writes files beside '", request.save,
                                    "', which is no file; --save one"));

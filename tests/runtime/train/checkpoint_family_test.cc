@@ -191,5 +191,22 @@ TEST_F(CheckpointFamilyTest, RunsThatWouldMixTheirCheckpointsAreRefused) {
   EXPECT_FALSE(free(nullptr)) << "until then it would be resumed from";
 }
 
+TEST_F(CheckpointFamilyTest, ARunThatWritesAtItsEndOnlyIsNotMixedWithWhatAnotherWroteOnItsWay) {
+  const auto free = [&](const ResumePoint* from) {
+    const absl::Status status = CheckFamilyIsFree(name_, graph_, from, CheckpointTimes::kAtTheEnd);
+    EXPECT_TRUE(status.ok() || IsUsageError(status)) << status;
+    return status.ok();
+  };
+  Save(name_, 30);
+  EXPECT_TRUE(free(nullptr)) << "NAME is replaced, as was asked for";
+  SaveStep(10);
+  EXPECT_FALSE(free(nullptr)) << "a resume could take what the other run left";
+  const ResumePoint newest = Find(name_);
+  EXPECT_TRUE(free(&newest));
+  SaveStep(20);
+  const ResumePoint older = Find(StepCheckpointPath(name_, 10));
+  EXPECT_FALSE(free(&older)) << "goes back";
+}
+
 }  // namespace
 }  // namespace partita

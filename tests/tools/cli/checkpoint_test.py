@@ -172,6 +172,7 @@ def test_checkpoints_of_another_run_are_not_mixed_in():
     again = training("--steps 10 --save mixed --save_every 5")
     refuses(again, 2, "of another run than this one, which begins at step 0: --resume mixed goes on")
     refuses(again + " --resume mixed.step-000005", 2, "another run")
+    refuses(training("--steps 3 --save mixed --init_seed 8"), 2, "'mixed.step-000010' is a checkpoint of another run")
     check({name: contents(name) for name in files("mixed")} == before, "something changed")
     partita(again.replace("--steps 10", "--steps 12") + " --resume mixed")
     check(header_of("mixed")[0]["__metadata__"]["partita.step"] == "12", "not the new state")
