@@ -15,6 +15,7 @@ namespace {
 
 constexpr int64_t kBeyondCaches = int64_t{8} << 20;
 constexpr TransferCall kOneMessage{DeviceId(0), DeviceId(1), 0};
+constexpr double kLeastBytesOfOneSize = 64 << 10;
 constexpr double kFastest = 1e15;  // bytes/s, where no size takes longer than another
 
 // Sums of the normal equations of min sum (l*u + s*v - 1)^2 with u = latencies/nanos, v =
@@ -90,8 +91,11 @@ std::optional<FittedLine> FitLine(std::span<const FitPoint> points) {
   const Normal n = NormalOf(points);
   if (n.vv <= 0) return std::nullopt;
   const double determinant = n.uu * n.vv - n.uv * n.uv;
+  const bool one_size = determinant <= 1e-12 * n.uu * n.vv;
+  // One size tells the bandwidth where its latency is small beside it, and nothing otherwise.
+  if (one_size && n.uv / n.uu < kLeastBytesOfOneSize) return std::nullopt;
   double latency = 0, slope = n.v / n.vv;  // ns, ns per byte
-  if (determinant > 1e-12 * n.uu * n.vv) {
+  if (!one_size) {
     const double l = (n.u * n.vv - n.v * n.uv) / determinant;
     const double s = (n.v * n.uu - n.u * n.uv) / determinant;
     if (l >= 0) {

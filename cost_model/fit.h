@@ -18,7 +18,8 @@ struct FitPoint {
 };
 
 // The line latencies * latency + bytes / bandwidth through the points with the least sum of squared
-// relative errors, neither figure negative. nullopt without points, or where all have 0 bytes.
+// relative errors, neither figure negative. nullopt without points, and where all are of one size
+// (bytes for each latency) of less than 64 KiB: that tells no bandwidth.
 struct FittedLine {
   Line line;
   double spread = 0;  // median relative error

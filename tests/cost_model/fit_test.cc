@@ -34,11 +34,19 @@ TEST(FitTest, FiguresAreNeverNegative) {
   const FittedLine proportional = FitLine(steep).value();
   EXPECT_EQ(proportional.line.latency_ns, 0);
   EXPECT_GT(proportional.spread, 0.1);
-  const FitPoint one[] = {{1, 1000, 10}};
-  EXPECT_NEAR(FitLine(one)->line.bytes_per_second, 1e11, 1);
   EXPECT_FALSE(FitLine({}).has_value());
   const FitPoint nothing[] = {{1, 0, 10}};
   EXPECT_FALSE(FitLine(nothing).has_value());
+}
+
+TEST(FitTest, OneSizeTellsABandwidthOnlyWhereItIsLarge) {
+  const FitPoint large[] = {{1, 1e6, 1e4}, {2, 2e6, 2e4}};
+  EXPECT_NEAR(FitLine(large)->line.bytes_per_second, 1e11, 1);
+  // 4 bytes in 7 ms are no 600 bytes/s.
+  const FitPoint small[] = {{1, 4, 7e6}, {2, 8, 6e6}};
+  EXPECT_FALSE(FitLine(small).has_value());
+  const FitPoint two_sizes[] = {{1, 4, 1000}, {1, 4096, 2000}};
+  EXPECT_NEAR(FitLine(two_sizes)->line.latency_ns, 1000, 10);
 }
 
 ProfileRecord Timed(ProfileRecord record, double nanos) {
