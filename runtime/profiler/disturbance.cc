@@ -126,14 +126,15 @@ std::vector<std::string> WarningsOf(const Disturbance& disturbance) {
       warnings.push_back(absl::StrFormat(
           "while measuring, other processes kept %.1f of this process's cores busy: what was "
           "measured is too long or unsteady. End them, or give this one cores of its own "
-          "(taskset), and profile again into another file (--profile)",
+          "(taskset), and measure again; a profile database keeps what it has, so let that be "
+          "another one (--profile)",
           others));
     }
     if (stolen >= kNoticed) {
       warnings.push_back(absl::StrFormat(
           "while measuring, the host of this virtual machine gave %.1f of its cores to others: "
-          "what was measured is too long or unsteady. Profile again into another file "
-          "(--profile) at a quieter time",
+          "what was measured is too long or unsteady. Measure again at a quieter time; a "
+          "profile database keeps what it has, so let that be another one (--profile)",
           stolen));
     }
   }

@@ -84,8 +84,10 @@ absl::StatusOr<Launcher> Start(const std::vector<std::string>& command, const Su
   for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
   int failed[2], said[2];
-  if (pipe2(failed, O_CLOEXEC) != 0) return absl::UnavailableError("no pipe");
-  if (pipe2(said, O_CLOEXEC) != 0) return absl::UnavailableError("no pipe");
+  if (pipe2(failed, O_CLOEXEC) != 0 || pipe2(said, O_CLOEXEC) != 0) {
+    return absl::UnavailableError(
+        absl::StrCat("cannot make a pipe to ", command[0], ": ", std::strerror(errno)));
+  }
   const pid_t parent = getpid();
   const pid_t child = fork();
   if (child == 0) {
