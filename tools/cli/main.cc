@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <iostream>
+#include <optional>
 #include <sstream>
 
 #include "absl/strings/str_cat.h"
@@ -88,6 +89,28 @@ std::string ParseErrorText(const CLI::App& app, const std::vector<std::string>& 
   return error.what();
 }
 
+// The option that was given no text, as by a variable of a script that is not set; empty where
+// there is none.
+std::string EmptyOption(const CLI::App& app) {
+  for (const CLI::Option* option : app.get_options()) {
+    const std::vector<std::string>& values = option->results();
+    if (std::find(values.begin(), values.end(), "") != values.end()) return option->get_name();
+  }
+  for (const CLI::App* verb : app.get_subcommands()) {
+    if (std::string name = EmptyOption(*verb); !name.empty()) return name;
+  }
+  return "";
+}
+// The same before parsing: CLI11 takes the argument behind "--flag=" for its value.
+std::string EmptyOption(const std::vector<std::string>& args) {
+  for (const std::string& arg : args) {
+    if (arg.size() > 3 && arg.starts_with("--") && arg.find('=') + 1 == arg.size()) {
+      return arg.substr(0, arg.size() - 1);
+    }
+  }
+  return "";
+}
+
 int Finish(bool json, const absl::StatusOr<Answer>& answer) {
   if (!answer.ok()) {
     const int code = ExitCodeOf(answer.status());
@@ -112,18 +135,49 @@ int Finish(bool json, const absl::StatusOr<Answer>& answer) {
   return answer->exit_code;
 }
 
-int Main(int argc, char** argv) {
+// Reads the arguments. The exit code if they end the program: wrong usage, --help, --version.
+std::optional<int> ParseOrSay(CLI::App& app, std::vector<std::string> args, bool json) {
+  const auto refuse = [json](const std::string& why) {
+    PrintError(json, 2, why + "\nTry: partita --help");
+    return 2;
+  };
+  std::string empty = EmptyOption(args);
+  std::reverse(args.begin(), args.end());  // as CLI11 wants them
+  if (empty.empty()) {
+    try {
+      std::vector<std::string> consumed = args;
+      app.parse(consumed);
+    } catch (const CLI::ParseError& error) {
+      if (error.get_exit_code() != 0) return refuse(ParseErrorText(app, args, error));
+      std::ostringstream help;  // or the version
+      app.exit(error, help);
+      Print(help.str());
+      return 0;
+    }
+    empty = EmptyOption(app);
+  }
+  if (empty.empty()) return std::nullopt;
+  return refuse(empty + ": wanted is a value, not ''");
+}
+
+// The command line, with all verbs.
+struct CommandLine {
+  CommandLine();
+
   CLI::App app{
       "Partita finds how to split the training of a neural network over a machine, and runs it."};
+  bool json = false;
+  VerbTable verbs;
+};
+
+CommandLine::CommandLine() {
   app.formatter(std::make_shared<HelpWithExamples>());
   app.set_version_flag("--version", std::string("partita ") + kVersion);
   app.require_subcommand(1);
-  bool json = false;
   app.add_flag("--json", json, "answer in JSON");
   app.fallthrough();
   app.option_defaults()->always_capture_default();
   app.footer("Every verb takes --json: the answer, or the error, in JSON.");
-  VerbTable verbs;
   AddPlanVerb(app, verbs);
   AddCompareVerb(app, verbs);
   AddRunVerb(app, verbs);
@@ -135,6 +189,9 @@ int Main(int argc, char** argv) {
   AddMachineVerb(app, verbs);
   AddListVerb(app, verbs);
   AddDoctorVerb(app, verbs);
+}
+
+int Main(int argc, char** argv) {
   std::vector<std::string> args = Normalized(argc, argv);
   g_launched = !args.empty() && args[0].rfind(kLaunchedFlag, 0) == 0;
   if (g_launched) {
@@ -142,22 +199,17 @@ int Main(int argc, char** argv) {
     args.erase(args.begin());
     EndWithParent(CodeOfRank(5));
   }
-  for (const std::string& arg : args) json = json || arg == "--json";
+  CommandLine line;
+  VerbTable& verbs = line.verbs;
+  for (const std::string& arg : args) line.json = line.json || arg == "--json";
+  const bool json = line.json;
   SayAbruptEndsInJson(json);
-  verbs.launched = TakeLaunched(app, args);
-  std::reverse(args.begin(), args.end());  // as CLI11 wants them
-  try {
-    std::vector<std::string> consumed = args;
-    app.parse(consumed);
-  } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) {  // --help, --version
-      std::ostringstream help;
-      app.exit(error, help);
-      Print(help.str());
-      return 0;
-    }
-    PrintError(json, 2, ParseErrorText(app, args, error) + "\nTry: partita --help");
-    return 2;
+  verbs.launched = TakeLaunched(line.app, args);
+  if (const auto code = ParseOrSay(line.app, args, json)) return *code;
+  // What is wrong for every rank is said once.
+  if (!verbs.launched.empty()) {
+    CommandLine each;
+    if (const auto code = ParseOrSay(each.app, verbs.launched, json)) return *code;
   }
   for (const auto& [verb, run] : verbs.verbs) {
     if (!verb->parsed()) continue;

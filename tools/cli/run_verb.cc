@@ -233,6 +233,30 @@ absl::Status CheckTrains(const TrainingModel& model, const RunFlags& flags) {
   return absl::OkStatus();
 }
 
+// What is read stays.
+absl::Status CheckOutputs(const RunFlags& flags, const std::string& model) {
+  const RunRequest& r = flags.request;
+  const NamedFile outputs[] = {{"--save", r.save}, {"--timeline", r.timeline}};
+  const NamedFile inputs[] = {{"the plan", flags.plan}, {"the model", model},
+                              {"--data", r.data},       {"--eval_data", r.eval_data},
+                              {"--profile", r.profile}, {"--key_file", flags.key_file}};
+  return CheckApart(outputs, inputs);
+}
+
+std::string StepsText(const RunOutcome& outcome, const ModelLoss& loss, const Json& resumed) {
+  if (outcome.metrics.steps() > 0) {
+    return absl::StrCat(outcome.metrics.steps(), " steps of ", ToString(loss), ": ",
+                        outcome.metrics.ToString(), "\n");
+  }
+  if (!outcome.status.ok()) return "no step was done: interrupted before\n";
+  return absl::StrCat("no step was done: --steps and --epochs count from the beginning of the run",
+                      resumed.is_null()
+                          ? std::string()
+                          : absl::StrCat(", and ", resumed["path"].get<std::string>(),
+                                         " is at step ", resumed["step"].get<int64_t>()),
+                      "\n");
+}
+
 // Why the flags do not go together; empty if they do.
 std::string WrongTogether(const RunFlags& flags) {
   if (!flags.request.load.empty() && !flags.request.resume.empty()) {
@@ -290,6 +314,8 @@ absl::StatusOr<Answer> RunTraining(RunFlags& flags, Stages* stages) {
                    LoadPlan({flags.plan, flags.model,
                              from_checkpoint ? WeightValues::kSkipped : WeightValues::kRequired},
                             stages));
+  RETURN_IF_ERROR(
+      CheckOutputs(flags, flags.model.empty() ? loaded.model.label.source : flags.model));
   RETURN_IF_ERROR(CheckTrains(loaded.model, flags));
   if (const int n = flags.request.virtual_devices; n > 0 && n != loaded.plan.topology.size()) {
     answer.usage_error = absl::StrCat("--virtual_devices ", n, ": the plan has ",
@@ -319,8 +345,7 @@ absl::StatusOr<Answer> RunTraining(RunFlags& flags, Stages* stages) {
   AddCoreSharing(loaded.plan.topology, answer);
   if (!resumed.is_null()) answer.json["resumed"] = resumed;
   if (outcome.checkpoints.has_value()) answer.json["checkpoints"] = JsonOf(*outcome.checkpoints);
-  answer.text = absl::StrCat(outcome.metrics.steps(), " steps of ", ToString(loaded.model.loss),
-                             ": ", outcome.metrics.ToString(), "\n");
+  answer.text = StepsText(outcome, loaded.model.loss, resumed);
   if (!outcome.replay.ok()) {
     absl::StrAppend(&answer.text, "steps are enqueued piece by piece: ", outcome.replay.message(),
                     "\n");

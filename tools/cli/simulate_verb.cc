@@ -38,7 +38,7 @@ absl::StatusOr<PricedMachine> PriceMachineOf(const Plan& plan, MachineRequest re
   const bool is_asked = request.precision.has_value();
   if (!is_asked) request.precision = plan.precision;
   auto priced = PriceMachine(request);
-  if (!is_asked && IsUsageError(priced.status())) {
+  if (!is_asked && plan.precision != Precision::kFloat32 && IsUsageError(priced.status())) {
     return UsageError(absl::StrCat("the plan was priced in ", RowOf(plan.precision).name, ": ",
                                    priced.status().message(), ". Try --precision float32"));
   }
@@ -51,6 +51,12 @@ absl::StatusOr<PricedMachine> PriceMachineOf(const Plan& plan, MachineRequest re
 absl::StatusOr<Answer> RunSimulate(const SimulateFlags& flags, Stages* stages) {
   const std::string path = flags.output.empty() ? flags.plan + ".timeline.json" : flags.output;
   RETURN_IF_ERROR(CheckWritable(path, "-o"));
+  const NamedFile output[] = {{"-o", path}};
+  const NamedFile inputs[] = {{"the plan", flags.plan},
+                              {"the model", flags.model},
+                              {"--machine", flags.machine.machine},
+                              {"--profile", flags.machine.profile}};
+  RETURN_IF_ERROR(CheckApart(output, inputs));
   ASSIGN_OR_RETURN(const LoadedPlan loaded,
                    LoadPlan({flags.plan, flags.model, WeightValues::kSkipped}, stages));
   ASSIGN_OR_RETURN(const PricedMachine priced, PriceMachineOf(loaded.plan, flags.machine));

@@ -1,9 +1,35 @@
 #include "tools/workflow/output_path.h"
 
+#include <filesystem>
+#include <system_error>
+
 #include "absl/strings/str_cat.h"
 #include "graph/support/file_writer.h"
+#include "graph/support/usage_error.h"
 
 namespace partita {
+namespace {
+
+// Whether both are one file, which need not be there yet.
+bool IsOneFile(const std::string& a, const std::string& b) {
+  if (a.empty() || b.empty()) return false;
+  std::error_code error;
+  const std::filesystem::file_type type = std::filesystem::status(a, error).type();
+  if (type == std::filesystem::file_type::regular) return std::filesystem::equivalent(a, b, error);
+  if (type != std::filesystem::file_type::not_found) return false;
+  const auto place = [&error](const std::string& path) {
+    return std::filesystem::weakly_canonical(std::filesystem::absolute(path, error), error);
+  };
+  const std::filesystem::path place_a = place(a), place_b = place(b);
+  return !place_a.empty() && place_a == place_b;
+}
+
+absl::Status WouldReplace(const NamedFile& output, const NamedFile& other) {
+  return UsageError(absl::StrCat(output.name, " '", output.path, "' would replace the file of ",
+                                 other.name, ": name another place"));
+}
+
+}  // namespace
 
 absl::Status CheckWritable(const std::string& path, absl::string_view flag) {
   if (path.empty()) return absl::OkStatus();
@@ -11,6 +37,18 @@ absl::Status CheckWritable(const std::string& path, absl::string_view flag) {
   if (!absl::IsPermissionDenied(status)) return status;
   return absl::Status(status.code(),
                       absl::StrCat(status.message(), ". Try ", flag, " with another place"));
+}
+
+absl::Status CheckApart(std::span<const NamedFile> outputs, std::span<const NamedFile> inputs) {
+  for (size_t k = 0; k < outputs.size(); ++k) {
+    for (const NamedFile& input : inputs) {
+      if (IsOneFile(outputs[k].path, input.path)) return WouldReplace(outputs[k], input);
+    }
+    for (const NamedFile& earlier : outputs.first(k)) {
+      if (IsOneFile(outputs[k].path, earlier.path)) return WouldReplace(outputs[k], earlier);
+    }
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace partita

@@ -3,12 +3,14 @@
 
 import os
 import pathlib
+import re
 import sqlite3
 import subprocess
 import time
 
 import harness
 from harness import ELSEWHERE, QUICK, check, data, edited, lenet_plan, partita, refuses, run
+from small_onnx import small_onnx
 
 
 # ---------------------------------------------------------------------------------------------------- bad input
@@ -176,6 +178,51 @@ def test_a_hang_is_a_failure_that_lists_the_lanes():
 def test_a_loss_that_is_not_a_number_stops_training_and_names_the_operator():
     partita(f"plan lenet --batch 8 {QUICK} -o nan.textproto")
     refuses("run nan.textproto --steps 40 --lr 3e38", 1, r"loss is -?(nan|inf).*operator")
+
+
+def test_what_a_run_reads_is_not_overwritten():
+    plan = pathlib.Path("read.plan.textproto")
+    plan.write_bytes(lenet_plan().read_bytes())
+    pathlib.Path("read.onnx").write_bytes(small_onnx())
+    partita(f"plan read.onnx --strategy data_parallel {QUICK} -o of_file.textproto")
+    os.symlink(plan, "link")
+    before = {name: pathlib.Path(name).read_bytes() for name in (plan, "read.onnx", "of_file.textproto")}
+    for line, what in ((f"run {plan} --save {plan}", "--save.*the plan"),
+                       (f"run {plan} --save link", "--save.*the plan"),
+                       (f"run {plan} --timeline ./{plan}", "--timeline.*the plan"),
+                       (f"run {plan} --save new --timeline ./new", "--timeline.*--save"),
+                       (f"run {plan} --data read.onnx --save read.onnx", "--save.*--data"),
+                       (f"run {plan} --eval_data read.onnx --save read.onnx", "--save.*--eval_data"),
+                       ("run of_file.textproto --save read.onnx", "--save.*the model"),
+                       (f"simulate {plan} -o {plan}", "-o.*the plan")):
+        refuses(line, 2, f"{what}: name another place")
+    check(before == {name: pathlib.Path(name).read_bytes() for name in before}, "an input was overwritten")
+    check(not pathlib.Path("new").exists(), "something was written")
+    partita(f"run {plan} --steps 1 --save /dev/null --timeline /dev/null")
+    partita(f"run {plan} --steps 1 --save twice --timeline none")
+    partita(f"run {plan} --steps 1 --load twice --save twice --timeline none")
+
+
+def test_empty_values_are_wrong_usage():
+    for words in (["run", str(lenet_plan()), "--save", ""], ["run", str(lenet_plan()), "--resume", "", "--steps", "1"],
+                  ["run", str(lenet_plan()), "--save=", "--json"], ["plan", "lenet", "-o", ""],
+                  ["launch", "-n", "2", "run", str(lenet_plan()), "--save", ""]):
+        done = subprocess.run([harness.BINARY] + words, capture_output=True, text=True, timeout=600, check=False)
+        check(done.returncode == 2 and re.search("wanted is a value, not ''", done.stderr), f"{words}: {done}")
+
+
+def test_a_run_with_nothing_left_to_do_says_so():
+    partita(f"run {lenet_plan()} --steps 4 --save four --timeline none")
+    found = partita(f"run {lenet_plan()} --steps 3 --resume four --timeline none")
+    check("no step was done" in found.out and "four is at step 4" in found.out and "nan" not in found.out, found.out)
+
+
+def test_a_machine_that_does_not_fit_says_so_without_a_precision():
+    plan = edited(lenet_plan(), 'machine: "local"', 'machine: "nowhere"', "nowhere.textproto")
+    error = refuses(f"simulate {plan}", 3, "made for machine 'nowhere': unknown machine")
+    check("precision" not in error["error"]["message"], error)
+    error = refuses(f"simulate {lenet_plan()} --machine local --devices 99", 2, "99 devices are asked for")
+    check("precision" not in error["error"]["message"], error)
 
 
 if __name__ == "__main__":

@@ -435,6 +435,14 @@ def test_what_mpirun_says_of_itself_is_not_shown():
     check("ORTE" in result.err or "daemon" in result.err, f"nothing says why: {result.err}")
 
 
+def test_wrong_flags_of_the_ranks_are_said_once():
+    for flags, pattern in (("--lr -1", "--lr: wanted is a number from 0 on"), ("--no_such_flag", "unknown arguments"),
+                           ("--save=", "--save: wanted is a value")):
+        harness.refuses(f"launch -n 2 run {two_devices()} {flags}", 2, pattern)
+        result = partita(f"launch -n 2 run {two_devices()} {flags}", 2)
+        check(len(re.findall("partita: ", result.err)) == 1, result.err)
+
+
 def test_places_that_cannot_be_written_give_the_same_code_as_alone():
     plan = two_devices()
     pathlib.Path("a_folder").mkdir()
