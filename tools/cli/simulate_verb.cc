@@ -42,7 +42,7 @@ absl::StatusOr<PricedMachine> PriceMachineOf(const Plan& plan, MachineRequest re
     return UsageError(absl::StrCat("the plan was priced in ", RowOf(plan.precision).name, ": ",
                                    priced.status().message(), ". Try --precision float32"));
   }
-  if (priced.ok() || !is_plans) return priced;
+  if (priced.ok() || !is_plans || IsUsageError(priced.status())) return priced;
   return absl::Status(priced.status().code(),
                       absl::StrCat("the plan was made for machine '", request.machine,
                                    "': ", priced.status().message(), ". Try --machine"));
