@@ -6,6 +6,8 @@
 
 #include "graph/collective/algorithms.h"
 #include "graph/collective/collective.h"
+#include "graph/collective/schedule.h"
+#include "graph/parallel/channel_loads.h"
 
 namespace partita {
 namespace {
@@ -14,40 +16,31 @@ namespace {
 constexpr double kSpread = 0.3;
 constexpr double kMeasuredSpread = 0.15;
 
-// Adds up messages that start together.
+// Adds up messages that start together; what a device sends, in one go where it comes in one go.
 class MessageGroup {
  public:
-  explicit MessageGroup(const Machine& machine)
+  MessageGroup(const Machine& machine, std::span<const DeviceClass* const> classes)
       : machine_(machine),
-        load_(machine.topology.channels().size()),
+        classes_(classes),
+        loads_(machine.topology),
         added_(machine.topology.size()) {}
 
   void Add(DeviceId from, DeviceId to, int64_t bytes, bool reduce) {
-    const DeviceTopology& topology = machine_.topology;
     if (reduce) {
       double& added = added_[to.index()];
-      added += machine_.ClassOf(to).add.Seconds(static_cast<double>(bytes));
+      if (added == 0) adders_.push_back(to);
+      added += classes_[to.index()]->add.Seconds(static_cast<double>(bytes));
       longest_ = std::max(longest_, added);
-      adders_.push_back(to);
     }
     if (from == to) {
-      const double copy = machine_.ClassOf(to).copy.Seconds(static_cast<double>(bytes));
+      const double copy = classes_[to.index()]->copy.Seconds(static_cast<double>(bytes));
       longest_ = std::max(longest_, copy);
       return;
     }
-    const RouteChannels found = topology.Route(from, to);
-    const std::span<const ChannelId> route(found);
-    Nanos latency;
-    for (ChannelId id : route) latency += topology.channel(id).latency;
-    latency_ = std::max(latency_, latency.value());
+    if (from != from_) Send();
+    from_ = from;
     // Devices of one host's cores read from each other's memory: the reader does the work.
-    for (ChannelId id : IsRead(from, to) ? route.last(1) : route) {
-      int64_t& load = load_[id.index()];
-      if (load == 0) busy_.push_back(id);
-      load += bytes;
-      longest_ = std::max(longest_, static_cast<double>(load) /
-                                        static_cast<double>(topology.channel(id).bytes_per_second));
-    }
+    messages_.push_back({to, bytes, IsRead(from, to)});
   }
 
   bool IsRead(DeviceId from, DeviceId to) const {
@@ -58,29 +51,79 @@ class MessageGroup {
 
   // What the messages take; forgets them.
   double TakeSeconds() {
-    const double seconds = longest_ + static_cast<double>(latency_) * 1e-9;
-    for (ChannelId id : busy_) load_[id.index()] = 0;
+    Send();
+    for (ChannelId id : loads_.busy()) {
+      const int64_t speed = machine_.topology.channel(id).bytes_per_second;
+      longest_ =
+          std::max(longest_, static_cast<double>(loads_.bytes(id)) / static_cast<double>(speed));
+    }
+    const double seconds = longest_ + static_cast<double>(loads_.latency().value()) * 1e-9;
+    loads_.Clear();
     for (DeviceId id : adders_) added_[id.index()] = 0;
-    busy_.clear();
     adders_.clear();
     longest_ = 0;
-    latency_ = 0;
     return seconds;
   }
 
  private:
+  void Send() {
+    loads_.Add(from_, messages_);
+    messages_.clear();
+  }
+
   const Machine& machine_;
-  std::vector<int64_t> load_;
+  std::span<const DeviceClass* const> classes_;  // by device
+  ChannelLoads loads_;
   std::vector<double> added_;
-  std::vector<ChannelId> busy_;
   std::vector<DeviceId> adders_;
   double longest_ = 0;
-  int64_t latency_ = 0;
+  // What one device sends, and which.
+  DeviceId from_;
+  std::vector<ChannelLoads::Message> messages_;
 };
+
+// Prices a collective as its schedule is written.
+class RoundPricer : public ScheduleWriter {
+ public:
+  RoundPricer(MessageGroup messages, const CollectiveCall& call)
+      : call_(call), size_(SizeOf(call.dtype)), messages_(std::move(messages)) {}
+
+  double seconds() const { return seconds_; }
+
+ private:
+  void OnStep(const CollectiveStep& step) override {
+    messages_.Add(call_.group[static_cast<size_t>(step.from)],
+                  call_.group[static_cast<size_t>(step.to)], step.count * size_,
+                  step.action == StepAction::kReduce);
+  }
+  void OnRound(bool) override { seconds_ += messages_.TakeSeconds(); }
+
+  const CollectiveCall& call_;
+  const int64_t size_;
+  MessageGroup messages_;
+  double seconds_ = 0;
+};
+
+// The rate that was measured for the algorithm and the number of ranks on the class of the group.
+const CollectiveRate* RateFor(const Machine& machine, const CollectiveCall& call) {
+  if (machine.collective_rates.empty() || !AreAlike(machine.topology, call.group)) return nullptr;
+  const std::string& device_class = machine.topology.device(call.group[0]).device_class;
+  const CollectiveRate* rate = nullptr;
+  for (const CollectiveRate& row : machine.collective_rates) {
+    if (row.ranks != call.collective->ranks) continue;
+    if (!row.device_class.empty() && row.device_class != device_class) continue;
+    if (row.algorithm == call.algorithm || (row.algorithm.empty() && rate == nullptr)) rate = &row;
+  }
+  return rate;
+}
 
 }  // namespace
 
-LinkCost::LinkCost(std::shared_ptr<const Machine> machine) : machine_(std::move(machine)) {}
+LinkCost::LinkCost(std::shared_ptr<const Machine> machine) : machine_(std::move(machine)) {
+  for (int d = 0; d < machine_->topology.size(); ++d) {
+    classes_.push_back(&machine_->ClassOf(DeviceId(d)));
+  }
+}
 
 std::optional<TaskCost> LinkCost::KernelCost(const KernelSignature&, DeviceId) const {
   return std::nullopt;
@@ -90,25 +133,6 @@ std::optional<TaskCost> LinkCost::MoveCost(const MoveSignature&, DeviceId) const
   return std::nullopt;
 }
 
-std::optional<TaskCost> LinkCost::MeasuredRate(const CollectiveCall& call,
-                                               const CollectiveSchedule& schedule) const {
-  if (!AreAlike(machine_->topology, call.group)) return std::nullopt;
-  const std::string& device_class = machine_->topology.device(call.group[0]).device_class;
-  const CollectiveRate* rate = nullptr;
-  for (const CollectiveRate& row : machine_->collective_rates) {
-    if (row.ranks != schedule.ranks) continue;
-    if (!row.device_class.empty() && row.device_class != device_class) continue;
-    if (row.algorithm == call.algorithm || (row.algorithm.empty() && rate == nullptr)) rate = &row;
-  }
-  if (rate == nullptr) return std::nullopt;
-  const std::vector<int64_t> received = ElementsReceived(schedule);
-  const int64_t busiest = *std::max_element(received.begin(), received.end());
-  const double seconds =
-      1e-9 * rate->line.latency_ns * static_cast<double>(schedule.rounds.size()) +
-      static_cast<double>(busiest * SizeOf(call.dtype)) / rate->line.bytes_per_second;
-  return CostOfSeconds(seconds, CostSource::kInterpolated, rate->spread);
-}
-
 TaskCost LinkCost::CostOverLinks(double seconds) const {
   return machine_->links_measured
              ? CostOfSeconds(seconds, CostSource::kInterpolated, kMeasuredSpread)
@@ -116,25 +140,27 @@ TaskCost LinkCost::CostOverLinks(double seconds) const {
 }
 
 std::optional<TaskCost> LinkCost::CollectiveCost(const CollectiveCall& call) const {
-  const auto schedule = BuildSchedule(call.algorithm, *call.collective);
-  if (!schedule.ok()) return std::nullopt;
-  if (const auto measured = MeasuredRate(call, *schedule)) return measured;
-  const int64_t size = SizeOf(call.dtype);
-  MessageGroup messages(*machine_);
-  double seconds = 0;
-  for (const CollectiveRound& round : schedule->rounds) {
-    for (const CollectiveStep& step : round.steps) {
-      messages.Add(call.group[step.from], call.group[step.to], step.count * size,
-                   step.action == StepAction::kReduce);
-    }
-    seconds += messages.TakeSeconds();
+  if (const CollectiveRate* rate = RateFor(*machine_, call)) {
+    const auto totals = TotalsOf(call.algorithm, *call.collective);
+    if (!totals.ok()) return std::nullopt;
+    const int64_t busiest = *std::max_element(totals->received.begin(), totals->received.end());
+    const double seconds =
+        1e-9 * rate->line.latency_ns * static_cast<double>(totals->rounds) +
+        static_cast<double>(busiest * SizeOf(call.dtype)) / rate->line.bytes_per_second;
+    return CostOfSeconds(seconds, CostSource::kInterpolated, rate->spread);
   }
-  return CostOverLinks(seconds);
+  RoundPricer pricer(MessageGroup(*machine_, classes_), call);
+  if (!WriteSchedule(call.algorithm, *call.collective, pricer).ok()) return std::nullopt;
+  return CostOverLinks(pricer.seconds());
 }
 
 std::optional<TaskCost> LinkCost::TransferCost(std::span<const TransferCall> group) const {
-  MessageGroup messages(*machine_);
-  for (const TransferCall& call : group) messages.Add(call.from, call.to, call.bytes, false);
+  // What one device sends, together.
+  std::vector<TransferCall> by_sender(group.begin(), group.end());
+  std::stable_sort(by_sender.begin(), by_sender.end(),
+                   [](const TransferCall& a, const TransferCall& b) { return a.from < b.from; });
+  MessageGroup messages(*machine_, classes_);
+  for (const TransferCall& call : by_sender) messages.Add(call.from, call.to, call.bytes, false);
   return CostOverLinks(messages.TakeSeconds());
 }
 

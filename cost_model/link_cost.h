@@ -1,10 +1,10 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "cost_model/cost_model.h"
 #include "cost_model/machine.h"
-#include "graph/collective/schedule.h"
 
 namespace partita {
 
@@ -33,10 +33,9 @@ class LinkCost : public CostModel {
 
  private:
   TaskCost CostOverLinks(double seconds) const;
-  std::optional<TaskCost> MeasuredRate(const CollectiveCall& call,
-                                       const CollectiveSchedule& schedule) const;
 
   std::shared_ptr<const Machine> machine_;
+  std::vector<const DeviceClass*> classes_;  // by device
 };
 
 }  // namespace partita

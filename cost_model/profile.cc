@@ -138,11 +138,11 @@ ProfileRecord RecordOf(const CollectiveCall& call) {
   ProfileRecord record{.kind = RecordKind::kCollective, .signature = KeyOf(call)};
   record.variant = absl::StrCat(call.algorithm, " ", call.collective->ranks);
   record.family = FamilyOf(call);
-  const auto schedule = BuildSchedule(call.algorithm, *call.collective);
-  CHECK(schedule.ok()) << schedule.status().message();
-  const std::vector<int64_t> received = ElementsReceived(*schedule);
-  record.work.other = static_cast<int64_t>(schedule->rounds.size());
-  record.bytes = *std::max_element(received.begin(), received.end()) * SizeOf(call.dtype);
+  const auto totals = TotalsOf(call.algorithm, *call.collective);
+  CHECK(totals.ok()) << totals.status().message();
+  record.work.other = totals->rounds;
+  record.bytes =
+      *std::max_element(totals->received.begin(), totals->received.end()) * SizeOf(call.dtype);
   return record;
 }
 

@@ -2,6 +2,7 @@
 
 #include <bit>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -25,42 +26,55 @@ constexpr CollectiveAlgorithm kAlgorithms[] = {
     {"ring",
      {kAllReduce, kReduceScatter, kAllGather},
      AnyNumber,
-     RingSchedule,
+     WriteRing,
      "Each rank sends to its right neighbour only: the fewest bytes, rounds in proportion to the "
      "ranks."},
     {"halving_doubling",
      {kAllReduce, kReduceScatter, kAllGather},
      AnyNumber,
-     HalvingDoublingSchedule,
+     WriteHalvingDoubling,
      "Partners at distances that are powers of two: rounds logarithmic in the ranks, the fewest "
      "bytes where their number is a power of two."},
     {"direct",
      {kAllReduce, kReduceScatter, kAllGather, kAllToAll},
      AnyNumber,
-     DirectSchedule,
+     WriteDirect,
      "Everybody sends to everybody who needs it in one round: for small messages."},
     {"scatter_gather",
      {kAllReduce},
      AnyNumber,
-     ScatterGatherSchedule,
+     WriteScatterGather,
      "Direct reduce-scatter, then direct all-gather: two rounds with the bytes of ring."},
     {"pairwise",
      {kAllToAll},
      AnyNumber,
-     PairwiseSchedule,
+     WritePairwise,
      "In round t rank r sends to rank r+t: one message in and one out per rank and round."},
     {"multicolor_tree",
      {kAllReduce},
      AnyNumber,
-     MulticolorTreeSchedule,
+     WriteMulticolorTree,
      "Several trees with different inner nodes, each for its share of the elements, optionally "
      "pipelined."},
     {"hierarchical",
      {kAllReduce},
      AnyNumber,
-     HierarchicalSchedule,
+     WriteHierarchical,
      "Reduces within each node, goes round a ring between nodes for every share, spreads within "
      "each node."},
+};
+
+class Counter : public ScheduleWriter {
+ public:
+  explicit Counter(int ranks) { totals.received.resize(static_cast<size_t>(ranks)); }
+
+  ScheduleTotals totals;
+
+ private:
+  void OnStep(const CollectiveStep& step) override {
+    if (step.from != step.to) totals.received[static_cast<size_t>(step.to)] += step.count;
+  }
+  void OnRound(bool) override { ++totals.rounds; }
 };
 
 std::string NamesFor(CollectiveKind kind) {
@@ -90,9 +104,8 @@ const CollectiveAlgorithm* FindCollectiveAlgorithm(absl::string_view name) {
   return nullptr;
 }
 
-absl::StatusOr<CollectiveSchedule> BuildSchedule(absl::string_view algorithm,
-                                                 const Collective& collective,
-                                                 const ScheduleOptions& options) {
+absl::Status WriteSchedule(absl::string_view algorithm, const Collective& collective,
+                           ScheduleWriter& out, const ScheduleOptions& options) {
   RETURN_IF_ERROR(Validate(collective));
   ASSIGN_OR_RETURN(const NamedAlgorithm named, ParseAlgorithm(algorithm, options));
   const CollectiveAlgorithm* row = FindCollectiveAlgorithm(named.row);
@@ -115,7 +128,22 @@ absl::StatusOr<CollectiveSchedule> BuildSchedule(absl::string_view algorithm,
     return absl::InvalidArgumentError(absl::StrCat("the nodes of ", o.nodes.size(),
                                                    " ranks are given; wanted ", collective.ranks));
   }
-  return row->build(collective, o);
+  row->write(collective, o, out);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<CollectiveSchedule> BuildSchedule(absl::string_view algorithm,
+                                                 const Collective& collective,
+                                                 const ScheduleOptions& options) {
+  ScheduleBuilder builder(collective.ranks);
+  RETURN_IF_ERROR(WriteSchedule(algorithm, collective, builder, options));
+  return std::move(builder).Finish();
+}
+
+absl::StatusOr<ScheduleTotals> TotalsOf(absl::string_view algorithm, const Collective& collective) {
+  Counter counter(collective.ranks);
+  RETURN_IF_ERROR(WriteSchedule(algorithm, collective, counter));
+  return std::move(counter.totals);
 }
 
 std::string ForNodes(absl::string_view algorithm, std::span<const int> nodes) {

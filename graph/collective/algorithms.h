@@ -32,7 +32,7 @@ struct CollectiveAlgorithm {
   bool (*applicable)(int ranks);
   // Precondition: the collective is valid and of one of `kinds`, applicable(ranks), options in
   // range.
-  CollectiveSchedule (*build)(const Collective&, const ScheduleOptions&);
+  void (*write)(const Collective&, const ScheduleOptions&, ScheduleWriter&);
   absl::string_view description;
 };
 
@@ -53,6 +53,11 @@ const CollectiveAlgorithm* FindCollectiveAlgorithm(absl::string_view name);
 absl::StatusOr<CollectiveSchedule> BuildSchedule(absl::string_view algorithm,
                                                  const Collective& collective,
                                                  const ScheduleOptions& options = {});
+
+// The same step by step, and what it adds up to, without keeping it.
+absl::Status WriteSchedule(absl::string_view algorithm, const Collective& collective,
+                           ScheduleWriter& out, const ScheduleOptions& options = {});
+absl::StatusOr<ScheduleTotals> TotalsOf(absl::string_view algorithm, const Collective& collective);
 
 // The algorithm's name for a group whose ranks are in these nodes: with them, if it is the
 // hierarchical one without settings and they are several.

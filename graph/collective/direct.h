@@ -8,12 +8,12 @@ namespace partita {
 // messages so small that latency is all. All-reduce receives (P-1) * total elements per rank, more
 // than others where P > 2, and sends a snapshot; the other kinds receive no more than they must.
 // Sums are in order of ranks.
-CollectiveSchedule DirectSchedule(const Collective& collective, const ScheduleOptions& options);
+void WriteDirect(const Collective& collective, const ScheduleOptions& options, ScheduleWriter& out);
 
 // All-reduce in two rounds: direct reduce-scatter over even blocks, then direct all-gather. All
 // ranks together receive 2(P-1) * total elements, as with ring. Sums are in order of ranks: the
-// bits of DirectSchedule.
-CollectiveSchedule ScatterGatherSchedule(const Collective& collective,
-                                         const ScheduleOptions& options);
+// bits of WriteDirect.
+void WriteScatterGather(const Collective& collective, const ScheduleOptions& options,
+                        ScheduleWriter& out);
 
 }  // namespace partita

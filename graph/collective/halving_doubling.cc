@@ -50,98 +50,89 @@ ElementRange GroupRange(const std::vector<ElementRange>& host_blocks, int host, 
 }
 
 // Each host ends with the sum of its own block over all hosts.
-void AddHalving(const Fold& fold, const std::vector<ElementRange>& host_blocks,
-                CollectiveSchedule& schedule) {
+void WriteHalving(const Fold& fold, const std::vector<ElementRange>& host_blocks,
+                  ScheduleWriter& out) {
   for (int distance = fold.hosts / 2; distance >= 1; distance /= 2) {
-    CollectiveRound round;
     for (int host = 0; host < fold.hosts; ++host) {
       const int partner = host ^ distance;
-      AddStep(round, HostRank(fold, host), HostRank(fold, partner),
-              GroupRange(host_blocks, partner, distance), StepAction::kReduce);
+      out.Step(HostRank(fold, host), HostRank(fold, partner),
+               GroupRange(host_blocks, partner, distance), StepAction::kReduce);
     }
-    AddRound(schedule, std::move(round));
+    out.EndRound();
   }
 }
 
 // Each host starts with its own block and ends with all.
-void AddDoubling(const Fold& fold, const std::vector<ElementRange>& host_blocks,
-                 CollectiveSchedule& schedule) {
+void WriteDoubling(const Fold& fold, const std::vector<ElementRange>& host_blocks,
+                   ScheduleWriter& out) {
   for (int distance = 1; distance < fold.hosts; distance *= 2) {
-    CollectiveRound round;
     for (int host = 0; host < fold.hosts; ++host) {
-      AddStep(round, HostRank(fold, host), HostRank(fold, host ^ distance),
-              GroupRange(host_blocks, host, distance), StepAction::kCopy);
+      out.Step(HostRank(fold, host), HostRank(fold, host ^ distance),
+               GroupRange(host_blocks, host, distance), StepAction::kCopy);
     }
-    AddRound(schedule, std::move(round));
+    out.EndRound();
   }
 }
 
 // Every guest's `total` elements are reduced into its host's.
-void AddGuestSums(const Fold& fold, int64_t total, CollectiveSchedule& schedule) {
-  CollectiveRound round;
+void WriteGuestSums(const Fold& fold, int64_t total, ScheduleWriter& out) {
   for (int host = 0; host < fold.guests; ++host) {
-    AddStep(round, GuestRank(host), HostRank(fold, host), {0, total}, StepAction::kReduce);
+    out.Step(GuestRank(host), HostRank(fold, host), {0, total}, StepAction::kReduce);
   }
-  AddRound(schedule, std::move(round));
+  out.EndRound();
 }
 
-CollectiveSchedule Reducing(const Collective& c) {
+void WriteReducing(const Collective& c, ScheduleWriter& out) {
   const Fold fold = FoldOf(c.ranks);
-  const std::vector<ElementRange> host_blocks = HostBlocks(fold, c.blocks);
-  CollectiveSchedule schedule{.ranks = c.ranks, .rounds = {}};
-  AddGuestSums(fold, c.total, schedule);
-  AddHalving(fold, host_blocks, schedule);
-  CollectiveRound last;
+  WriteGuestSums(fold, c.total, out);
+  WriteHalving(fold, HostBlocks(fold, c.blocks), out);
   for (int host = 0; host < fold.guests; ++host) {
     const int guest = GuestRank(host);
-    AddStep(last, HostRank(fold, host), guest, c.blocks[guest], StepAction::kCopy);
+    out.Step(HostRank(fold, host), guest, c.blocks[guest], StepAction::kCopy);
   }
-  AddRound(schedule, std::move(last));
-  return schedule;
+  out.EndRound();
 }
 
-CollectiveSchedule Gathering(const Collective& c) {
+void WriteGathering(const Collective& c, ScheduleWriter& out) {
   const Fold fold = FoldOf(c.ranks);
-  CollectiveSchedule schedule{.ranks = c.ranks, .rounds = {}};
-  CollectiveRound first, last;
   for (int host = 0; host < fold.guests; ++host) {
     const int guest = GuestRank(host);
+    out.Step(guest, HostRank(fold, host), c.blocks[guest], StepAction::kCopy);
+  }
+  out.EndRound();
+  WriteDoubling(fold, HostBlocks(fold, c.blocks), out);
+  for (int host = 0; host < fold.guests; ++host) {
+    const int rank = HostRank(fold, host), guest = GuestRank(host);
     const ElementRange& own = c.blocks[guest];
-    AddStep(first, guest, HostRank(fold, host), own, StepAction::kCopy);
-    AddStep(last, HostRank(fold, host), guest, {0, own.offset}, StepAction::kCopy);
-    AddStep(last, HostRank(fold, host), guest, {own.end(), c.total - own.end()}, StepAction::kCopy);
+    out.Step(rank, guest, {0, own.offset}, StepAction::kCopy);
+    out.Step(rank, guest, {own.end(), c.total - own.end()}, StepAction::kCopy);
   }
-  AddRound(schedule, std::move(first));
-  AddDoubling(fold, HostBlocks(fold, c.blocks), schedule);
-  AddRound(schedule, std::move(last));
-  return schedule;
+  out.EndRound();
 }
 
-CollectiveSchedule AllReducing(const Collective& c) {
+void WriteAllReducing(const Collective& c, ScheduleWriter& out) {
   const Fold fold = FoldOf(c.ranks);
   const std::vector<ElementRange> host_blocks = EvenBlocks(c.total, fold.hosts);
-  CollectiveSchedule schedule{.ranks = c.ranks, .rounds = {}};
-  AddGuestSums(fold, c.total, schedule);
-  AddHalving(fold, host_blocks, schedule);
-  AddDoubling(fold, host_blocks, schedule);
-  CollectiveRound last;
+  WriteGuestSums(fold, c.total, out);
+  WriteHalving(fold, host_blocks, out);
+  WriteDoubling(fold, host_blocks, out);
   for (int host = 0; host < fold.guests; ++host) {
-    AddStep(last, HostRank(fold, host), GuestRank(host), {0, c.total}, StepAction::kCopy);
+    out.Step(HostRank(fold, host), GuestRank(host), {0, c.total}, StepAction::kCopy);
   }
-  AddRound(schedule, std::move(last));
-  return schedule;
+  out.EndRound();
 }
 
 }  // namespace
 
-CollectiveSchedule HalvingDoublingSchedule(const Collective& collective, const ScheduleOptions&) {
+void WriteHalvingDoubling(const Collective& collective, const ScheduleOptions&,
+                          ScheduleWriter& out) {
   switch (collective.kind) {
     case CollectiveKind::kAllReduce:
-      return AllReducing(collective);
+      return WriteAllReducing(collective, out);
     case CollectiveKind::kReduceScatter:
-      return Reducing(collective);
+      return WriteReducing(collective, out);
     case CollectiveKind::kAllGather:
-      return Gathering(collective);
+      return WriteGathering(collective, out);
     case CollectiveKind::kAllToAll:
       break;
   }

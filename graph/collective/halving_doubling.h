@@ -18,7 +18,7 @@ namespace partita {
 // virtual ranks v and v xor d are added: a balanced binary tree. It is the same tree for every
 // element, and each element's sum is computed on one rank and copied, so all ranks end with the
 // same bits.
-CollectiveSchedule HalvingDoublingSchedule(const Collective& collective,
-                                           const ScheduleOptions& options);
+void WriteHalvingDoubling(const Collective& collective, const ScheduleOptions& options,
+                          ScheduleWriter& out);
 
 }  // namespace partita

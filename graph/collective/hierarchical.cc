@@ -24,58 +24,59 @@ std::vector<std::vector<int>> RanksOfNodes(int ranks, const std::vector<int>& no
 }
 
 // Between each slice's owners and the other ranks of their nodes.
-CollectiveRound WithinNodes(const std::vector<std::vector<int>>& nodes,
-                            const std::vector<ElementRange>& slices, StepAction action) {
-  CollectiveRound round;
+void WriteWithinNodes(const std::vector<std::vector<int>>& nodes,
+                      const std::vector<ElementRange>& slices, StepAction action,
+                      ScheduleWriter& out) {
   for (const std::vector<int>& ranks : nodes) {
     for (size_t s = 0; s < slices.size(); ++s) {
       for (const int rank : ranks) {
         if (rank == ranks[s]) continue;
         if (action == StepAction::kReduce) {
-          AddStep(round, rank, ranks[s], slices[s], action);
+          out.Step(rank, ranks[s], slices[s], action);
         } else {
-          AddStep(round, ranks[s], rank, slices[s], action);
+          out.Step(ranks[s], rank, slices[s], action);
         }
       }
     }
   }
-  return round;
+  out.EndRound();
 }
 
-// A ring of the owners of each slice.
-std::vector<CollectiveRound> BetweenNodes(const std::vector<std::vector<int>>& nodes,
-                                          const std::vector<ElementRange>& slices) {
-  std::vector<CollectiveRound> rounds(2 * (nodes.size() - 1));
-  for (size_t s = 0; s < slices.size(); ++s) {
-    const Collective ring = MakeAllReduce(static_cast<int>(nodes.size()), slices[s].count);
-    const CollectiveSchedule schedule = RingSchedule(ring, {});
-    // Where blocks are empty, so may be rounds: the others come earlier then, in all of the slice.
-    for (size_t r = 0; r < schedule.rounds.size(); ++r) {
-      for (CollectiveStep step : schedule.rounds[r].steps) {
-        AddStep(rounds[r], nodes[static_cast<size_t>(step.from)][s],
-                nodes[static_cast<size_t>(step.to)][s],
-                {slices[s].offset + step.source_offset, step.count}, step.action);
+// A ring of the owners of each slice, all rings at once.
+void WriteBetweenNodes(const std::vector<std::vector<int>>& nodes,
+                       const std::vector<ElementRange>& slices, ScheduleWriter& out) {
+  const auto count = static_cast<int>(nodes.size());
+  std::vector<std::vector<ElementRange>> blocks;  // by slice
+  for (const ElementRange& slice : slices) {
+    blocks.push_back(EvenBlocks(slice.count, count));
+    for (ElementRange& block : blocks.back()) block.offset += slice.offset;
+  }
+  for (int round = 0; round < RingRounds(count); ++round) {
+    for (size_t s = 0; s < slices.size(); ++s) {
+      for (int n = 0; n < count; ++n) {
+        CollectiveStep step = RingStep(blocks[s], round, n);
+        step.from = nodes[static_cast<size_t>(step.from)][s];
+        step.to = nodes[static_cast<size_t>(step.to)][s];
+        out.Step(step);
       }
     }
+    out.EndRound();
   }
-  return rounds;
 }
 
 }  // namespace
 
-CollectiveSchedule HierarchicalSchedule(const Collective& collective,
-                                        const ScheduleOptions& options) {
+void WriteHierarchical(const Collective& collective, const ScheduleOptions& options,
+                       ScheduleWriter& out) {
   CHECK(collective.kind == CollectiveKind::kAllReduce)
       << "hierarchical does not do " << Name(collective.kind);
   const auto nodes = RanksOfNodes(collective.ranks, options.nodes);
   size_t owners = nodes[0].size();
   for (const auto& ranks : nodes) owners = std::min(owners, ranks.size());
   const auto slices = EvenBlocks(collective.total, static_cast<int>(owners));
-  CollectiveSchedule schedule{.ranks = collective.ranks, .rounds = {}};
-  AddRound(schedule, WithinNodes(nodes, slices, StepAction::kReduce));
-  for (CollectiveRound& round : BetweenNodes(nodes, slices)) AddRound(schedule, std::move(round));
-  AddRound(schedule, WithinNodes(nodes, slices, StepAction::kCopy));
-  return schedule;
+  WriteWithinNodes(nodes, slices, StepAction::kReduce, out);
+  WriteBetweenNodes(nodes, slices, out);
+  WriteWithinNodes(nodes, slices, StepAction::kCopy, out);
 }
 
 }  // namespace partita

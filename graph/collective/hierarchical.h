@@ -12,7 +12,7 @@ namespace partita {
 // sends and receives 2(k-1)/k * total elements, however many ranks it has, where a ring over all of
 // the n ranks takes 2(n-1)/n * total at best. All ranks together receive 2(n-1) * total, as with
 // ring. One node: scatter_gather. One rank in every node: ring.
-CollectiveSchedule HierarchicalSchedule(const Collective& collective,
-                                        const ScheduleOptions& options);
+void WriteHierarchical(const Collective& collective, const ScheduleOptions& options,
+                       ScheduleWriter& out);
 
 }  // namespace partita

@@ -46,8 +46,8 @@ int TreeLevel(int ranks, int colors, int color, int rank) {
   return LevelOfId(LogicalId(ranks, colors, color, rank), colors);
 }
 
-CollectiveSchedule MulticolorTreeSchedule(const Collective& collective,
-                                          const ScheduleOptions& options) {
+void WriteMulticolorTree(const Collective& collective, const ScheduleOptions& options,
+                         ScheduleWriter& out) {
   CHECK(collective.kind == CollectiveKind::kAllReduce)
       << "multicolor_tree does not do " << Name(collective.kind);
   const int ranks = collective.ranks;
@@ -55,7 +55,11 @@ CollectiveSchedule MulticolorTreeSchedule(const Collective& collective,
   const int count =
       options.segments > 0 ? options.segments : SegmentsFor(collective.total / colors);
   const int height = LevelOfId(ranks - 1, colors);
-  std::vector<CollectiveRound> rounds(2 * height + count - 1);
+  std::vector<std::vector<CollectiveStep>> rounds(static_cast<size_t>(2 * height + count - 1));
+  const auto add = [&rounds](int round, int from, int to, ElementRange block, StepAction action) {
+    rounds[static_cast<size_t>(round)].push_back(
+        {from, to, block.offset, block.offset, block.count, action});
+  };
   const std::vector<ElementRange> slices = EvenBlocks(collective.total, colors);
   for (int color = 0; color < colors; ++color) {
     const std::vector<ElementRange> segments = EvenBlocks(slices[color].count, count);
@@ -65,14 +69,15 @@ CollectiveSchedule MulticolorTreeSchedule(const Collective& collective,
       const int level = TreeLevel(ranks, colors, color, rank);
       for (int s = 0; s < count; ++s) {
         const ElementRange block = {slices[color].offset + segments[s].offset, segments[s].count};
-        AddStep(rounds[height - level + s], rank, parent, block, StepAction::kReduce);
-        AddStep(rounds[height + level - 1 + s], parent, rank, block, StepAction::kCopy);
+        add(height - level + s, rank, parent, block, StepAction::kReduce);
+        add(height + level - 1 + s, parent, rank, block, StepAction::kCopy);
       }
     }
   }
-  CollectiveSchedule schedule{.ranks = ranks, .rounds = {}};
-  for (CollectiveRound& round : rounds) AddRound(schedule, std::move(round));
-  return schedule;
+  for (const std::vector<CollectiveStep>& round : rounds) {
+    for (const CollectiveStep& step : round) out.Step(step);
+    out.EndRound();
+  }
 }
 
 }  // namespace partita

@@ -14,8 +14,8 @@ namespace partita {
 //
 // Order of summation: a node folds its children and itself in ascending order of ranks; the root's
 // sum is copied to all, so all ranks end with the same bits.
-CollectiveSchedule MulticolorTreeSchedule(const Collective& collective,
-                                          const ScheduleOptions& options);
+void WriteMulticolorTree(const Collective& collective, const ScheduleOptions& options,
+                         ScheduleWriter& out);
 
 // The rank at the root of a colour, a rank's parent in it (-1 for the root), and its distance from
 // the root.

@@ -6,9 +6,7 @@ namespace partita {
 
 // All-to-all in P rounds: in round t rank r sends to r+t mod P and receives from r-t mod P, so each
 // rank sends and receives one message per round. Round 0 is the copy from a rank to itself.
-CollectiveSchedule PairwiseSchedule(const Collective& collective, const ScheduleOptions& options);
-
-// The step that moves what `source` has for `destination`; count is 0 where it has nothing.
-CollectiveStep AllToAllStep(const Collective& collective, int source, int destination);
+void WritePairwise(const Collective& collective, const ScheduleOptions& options,
+                   ScheduleWriter& out);
 
 }  // namespace partita

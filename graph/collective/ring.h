@@ -1,5 +1,7 @@
 #pragma once
 
+#include <vector>
+
 #include "graph/collective/schedule.h"
 
 namespace partita {
@@ -13,6 +15,10 @@ namespace partita {
 // Order of summation of block b: rank b+1 first, then b+2, ... around to b, each rank adding
 // itself to the sum so far (the operands of one addition in ascending order of ranks); every rank
 // ends with a copy of that one result.
-CollectiveSchedule RingSchedule(const Collective& collective, const ScheduleOptions& options);
+void WriteRing(const Collective& collective, const ScheduleOptions& options, ScheduleWriter& out);
+
+// The rounds of its all-reduce, and what a rank sends in one of them; a block for each rank.
+int RingRounds(int ranks);
+CollectiveStep RingStep(const std::vector<ElementRange>& blocks, int round, int rank);
 
 }  // namespace partita

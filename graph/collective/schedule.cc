@@ -81,19 +81,20 @@ std::string ToString(const CollectiveSchedule& schedule) {
   return text;
 }
 
-void AddStep(CollectiveRound& round, int from, int to, ElementRange block, StepAction action) {
-  CHECK_GE(block.count, 0);
-  if (block.count == 0) return;
-  round.steps.push_back({from, to, block.offset, block.offset, block.count, action});
+void ScheduleWriter::Step(const CollectiveStep& step) {
+  CHECK_GE(step.count, 0);
+  if (step.count == 0) return;
+  has_steps_ = true;
+  OnStep(step);
 }
 
-void AddRound(CollectiveSchedule& schedule, CollectiveRound round) {
-  if (!round.steps.empty()) schedule.rounds.push_back(std::move(round));
+void ScheduleWriter::EndRound(bool sends_snapshot) {
+  if (std::exchange(has_steps_, false)) OnRound(sends_snapshot);
 }
 
-void AppendRounds(CollectiveSchedule& schedule, CollectiveSchedule next) {
-  CHECK_EQ(schedule.ranks, next.ranks);
-  for (CollectiveRound& round : next.rounds) schedule.rounds.push_back(std::move(round));
+void ScheduleBuilder::OnRound(bool sends_snapshot) {
+  round_.sends_snapshot = sends_snapshot;
+  schedule_.rounds.push_back(std::exchange(round_, {}));
 }
 
 std::vector<ElementRange> UnionOf(std::vector<ElementRange> blocks) {

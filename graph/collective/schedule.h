@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "graph/collective/collective.h"
@@ -91,12 +92,46 @@ std::vector<RankRound> RoundsOfRank(const CollectiveSchedule& schedule, int rank
 // differ.
 std::string ToString(const CollectiveSchedule& schedule);
 
-// For the algorithms. Adds the step unless it has no elements.
-void AddStep(CollectiveRound& round, int from, int to, ElementRange block, StepAction action);
-// Adds the round unless it has no steps.
-void AddRound(CollectiveSchedule& schedule, CollectiveRound round);
-// Adds all rounds of `next` behind those of `schedule`.
-void AppendRounds(CollectiveSchedule& schedule, CollectiveSchedule next);
+// What algorithms write schedules to, step by step: a large one need not be kept whole, since all
+// pairs of 4,096 ranks are 16 million steps.
+class ScheduleWriter {
+ public:
+  virtual ~ScheduleWriter() = default;
+
+  // A step of the round at hand, left out where it has no elements; in place.
+  void Step(int from, int to, ElementRange block, StepAction action) {
+    Step({from, to, block.offset, block.offset, block.count, action});
+  }
+  void Step(const CollectiveStep& step);
+  // The round's end; one without steps is left out.
+  void EndRound(bool sends_snapshot = false);
+
+ private:
+  virtual void OnStep(const CollectiveStep& step) = 0;
+  virtual void OnRound(bool sends_snapshot) = 0;
+
+  bool has_steps_ = false;
+};
+
+// Keeps all of it.
+class ScheduleBuilder : public ScheduleWriter {
+ public:
+  explicit ScheduleBuilder(int ranks) : schedule_{.ranks = ranks, .rounds = {}} {}
+  CollectiveSchedule Finish() && { return std::move(schedule_); }
+
+ private:
+  void OnStep(const CollectiveStep& step) override { round_.steps.push_back(step); }
+  void OnRound(bool sends_snapshot) override;
+
+  CollectiveSchedule schedule_;
+  CollectiveRound round_;
+};
+
+// What is counted of a schedule.
+struct ScheduleTotals {
+  int64_t rounds = 0;
+  std::vector<int64_t> received;  // as ElementsReceived
+};
 
 // The parts of [0, max) that blocks cover, sorted, without overlaps or touching neighbours.
 std::vector<ElementRange> UnionOf(std::vector<ElementRange> blocks);

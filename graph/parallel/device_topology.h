@@ -91,6 +91,7 @@ class DeviceTopology {
   RouteChannels Route(DeviceId from, DeviceId to) const;
   // The channels of all routes between members of the group, ascending.
   std::vector<ChannelId> ChannelsBetween(std::span<const DeviceId> group) const;
+  const Routes& routes() const { return *routes_; }
   // The sum of latencies along the route, and the bandwidth of its slowest channel (0 from a device
   // to itself).
   Nanos RouteLatency(DeviceId from, DeviceId to) const;

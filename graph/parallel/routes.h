@@ -3,13 +3,12 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <shared_mutex>
 #include <span>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
-#include "absl/synchronization/mutex.h"
 #include "graph/parallel/device_topology.h"
 
 namespace partita {
@@ -23,6 +22,7 @@ struct VertexGraph {
   struct Edge {
     int32_t from = 0, to = 0;
     int32_t channel = -1;  // -1: none
+    int32_t back = 0;      // the edge that leads the other way
     int64_t cost = 0;      // ns for what routes are compared by
   };
   int devices = 0;
@@ -36,9 +36,30 @@ struct VertexGraph {
   }
 };
 
+// The routes from one vertex, its root: by which edge they arrive at every other one. An edge is
+// kept as the place of its `back` among the edges of the vertex, in a byte where all places fit.
+class RouteTree {
+ public:
+  // `arrivals`: by vertex, the edge or -1.
+  RouteTree(const VertexGraph& graph, std::span<const int32_t> arrivals, bool narrow);
+
+  // Null at the root, and where no route leads.
+  const VertexGraph::Edge* EdgeTo(const VertexGraph& graph, int32_t vertex) const {
+    const auto v = static_cast<size_t>(vertex);
+    const int32_t place = narrow_.empty() ? wide_[v] : narrow_[v];
+    if (place == 0) return nullptr;
+    const auto& away = graph.edges[static_cast<size_t>(graph.begin[v] + place - 1)];
+    return &graph.edges[static_cast<size_t>(away.back)];
+  }
+
+ private:
+  std::vector<uint8_t> narrow_;  // by vertex: the place, counted from 1; 0: none
+  std::vector<int32_t> wide_;
+};
+
 // The routes of a topology, each found when it is asked for; see DeviceTopology for which one is
-// chosen. What was found is kept up to `most_kept` bytes, a quarter of them for groups; what it
-// answers does not depend on that.
+// chosen. Devices with one link to the same switch share a tree. What was found is kept up to
+// `most_kept` bytes, a quarter of them for groups; what it answers does not depend on that.
 // For several threads at once.
 class Routes {
  public:
@@ -52,29 +73,36 @@ class Routes {
   RouteChannels Find(DeviceId from, DeviceId to) const;
   std::vector<ChannelId> Between(std::span<const DeviceId> group) const;
 
-  int64_t kept_bytes() const;  // at present
+  const VertexGraph& graph() const { return graph_; }
+  // Where the tree for a device begins, and the edge that leads there: the device itself and none,
+  // or the switch or medium that its only link leads to.
+  int32_t RootOf(DeviceId device) const { return root_of_[device.index()]; }
+  const VertexGraph::Edge* EdgeToRoot(DeviceId device) const;
+  // The routes from RootOf(from).
+  std::shared_ptr<const RouteTree> TreeFrom(DeviceId from) const;
+
+  int64_t kept_bytes() const;   // at present
+  int64_t trees_found() const;  // so far, kept or not
 
  private:
-  // By vertex: the edge by which routes from one device arrive there, -1 for none.
-  using Tree = std::vector<int32_t>;
-
   Routes(VertexGraph graph, int64_t most_kept);
-  Tree FindTree(DeviceId from) const;
+  RouteTree FindTree(int32_t root) const;
   // Null where it would exceed what may be kept.
-  const Tree* KeptTree(DeviceId from) const;
-  void MarkChannels(const Tree& tree, std::span<const DeviceId> group,
-                    std::vector<bool>& marked) const;
+  const RouteTree* KeptTree(int32_t root) const;
+  std::vector<ChannelId> FindBetween(std::span<const DeviceId> group) const;
 
   const VertexGraph graph_;
   const int64_t most_kept_;
-  // By device; set once, and owned by trees_.
-  mutable std::vector<std::atomic<const Tree*>> tree_of_;
-  mutable absl::Mutex mutex_;
-  mutable std::vector<std::unique_ptr<const Tree>> trees_ ABSL_GUARDED_BY(mutex_);
-  mutable absl::flat_hash_map<std::vector<DeviceId>, std::vector<ChannelId>> channels_of_group_
-      ABSL_GUARDED_BY(mutex_);
-  mutable int64_t tree_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
-  mutable int64_t group_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::vector<int32_t> root_of_;  // by device
+  bool narrow_ = false;           // trees take a byte for each vertex
+  // By root; set once, and owned by trees_.
+  mutable std::vector<std::atomic<const RouteTree*>> tree_of_;
+  mutable std::atomic<int64_t> trees_found_ = 0;
+  mutable std::shared_mutex mutex_;  // of what follows
+  mutable std::vector<std::unique_ptr<const RouteTree>> trees_;
+  mutable absl::flat_hash_map<std::vector<DeviceId>, std::vector<ChannelId>> channels_of_group_;
+  mutable int64_t tree_bytes_ = 0;
+  mutable int64_t group_bytes_ = 0;
 };
 
 }  // namespace partita

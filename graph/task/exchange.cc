@@ -14,215 +14,14 @@
 
 #include <algorithm>
 #include <map>
-#include <optional>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/container/inlined_vector.h"
 #include "graph/support/check.h"
+#include "graph/task/exchange_regions.h"
 
 namespace partita {
 namespace {
-
-using Ids = absl::InlinedVector<int32_t, 6>;
-
-// Equal boxes once, with what holds or wants each.
-struct DistinctBoxes {
-  std::vector<Box> boxes;
-  std::vector<std::vector<int32_t>> members;  // piece or demand numbers
-};
-
-template <class Item>
-DistinctBoxes Distinct(std::span<const Item> items) {
-  DistinctBoxes distinct;
-  absl::flat_hash_map<Box, int32_t> index;
-  for (size_t i = 0; i < items.size(); ++i) {
-    if (items[i].box.empty()) continue;
-    const auto [it, added] =
-        index.try_emplace(items[i].box, static_cast<int32_t>(distinct.boxes.size()));
-    if (added) {
-      distinct.boxes.push_back(items[i].box);
-      distinct.members.emplace_back();
-    }
-    distinct.members[static_cast<size_t>(it->second)].push_back(static_cast<int32_t>(i));
-  }
-  return distinct;
-}
-
-// A set of grid cells with the same covering pieces and the same demands, as few boxes as merging
-// finds.
-struct Region {
-  std::vector<Box> boxes;
-  std::vector<int32_t> pieces;
-  std::vector<int32_t> demands;
-};
-
-// The grid made by all ends of all boxes.
-class Grid {
- public:
-  Grid(const DistinctBoxes& a, const DistinctBoxes& b) {
-    const int rank = b.boxes[0].rank();
-    cuts_.resize(static_cast<size_t>(rank));
-    for (const DistinctBoxes* side : {&a, &b}) {
-      for (const Box& box : side->boxes) {
-        for (int d = 0; d < rank; ++d) {
-          cuts_[static_cast<size_t>(d)].push_back(box[d].lo);
-          cuts_[static_cast<size_t>(d)].push_back(box[d].hi);
-        }
-      }
-    }
-    for (auto& cut : cuts_) {
-      std::sort(cut.begin(), cut.end());
-      cut.erase(std::unique(cut.begin(), cut.end()), cut.end());
-    }
-  }
-
-  // Calls visit(cell number) for every cell of `box`; numbers are row-major.
-  template <class Visit>
-  void ForEachCell(const Box& box, Visit&& visit) const {
-    Walk(box, 0, 0, visit);
-  }
-
-  Box CellBox(int64_t cell) const {
-    Box box(static_cast<int>(cuts_.size()));
-    for (size_t d = cuts_.size(); d-- > 0;) {
-      const auto width = static_cast<int64_t>(cuts_[d].size()) - 1;
-      const auto k = static_cast<size_t>(cell % width);
-      box[static_cast<int>(d)] = {cuts_[d][k], cuts_[d][k + 1]};
-      cell /= width;
-    }
-    return box;
-  }
-
- private:
-  template <class Visit>
-  void Walk(const Box& box, size_t d, int64_t prefix, Visit& visit) const {
-    if (d == cuts_.size()) {
-      visit(prefix);
-      return;
-    }
-    const auto& cut = cuts_[d];
-    const Interval range = box[static_cast<int>(d)];
-    auto k = static_cast<int64_t>(std::lower_bound(cut.begin(), cut.end(), range.lo) - cut.begin());
-    const auto width = static_cast<int64_t>(cut.size()) - 1;
-    for (; cut[static_cast<size_t>(k)] < range.hi; ++k) Walk(box, d + 1, prefix * width + k, visit);
-  }
-
-  std::vector<std::vector<int64_t>> cuts_;
-};
-
-// Joins boxes that touch along dimension d and agree in all others.
-std::vector<Box> MergeAlong(std::vector<Box> boxes, int d) {
-  std::sort(boxes.begin(), boxes.end(), [d](const Box& a, const Box& b) {
-    for (int k = 0; k < a.rank(); ++k) {
-      if (k != d && a[k] != b[k]) return a[k] < b[k];
-    }
-    return a[d].lo < b[d].lo;
-  });
-  std::vector<Box> merged;
-  for (Box& box : boxes) {
-    if (!merged.empty()) {
-      Box& last = merged.back();
-      bool joins = last[d].hi == box[d].lo;
-      for (int k = 0; k < box.rank(); ++k) joins &= k == d || last[k] == box[k];
-      if (joins) {
-        last[d].hi = box[d].hi;
-        continue;
-      }
-    }
-    merged.push_back(std::move(box));
-  }
-  return merged;
-}
-
-std::vector<Box> Coalesce(std::vector<Box> boxes) {
-  if (boxes.empty() || boxes[0].rank() == 0) return boxes;
-  for (int d = boxes[0].rank(); d-- > 0;) boxes = MergeAlong(std::move(boxes), d);
-  std::sort(boxes.begin(), boxes.end());
-  return boxes;
-}
-
-std::vector<int32_t> Flatten(const Ids& ids, const DistinctBoxes& distinct) {
-  std::vector<int32_t> members;
-  for (int32_t id : ids) {
-    const auto& list = distinct.members[static_cast<size_t>(id)];
-    members.insert(members.end(), list.begin(), list.end());
-  }
-  std::sort(members.begin(), members.end());
-  return members;
-}
-
-bool Overlap(const Box& a, const Box& b) {
-  for (int d = 0; d < a.rank(); ++d) {
-    if (a[d].lo >= b[d].hi || b[d].lo >= a[d].hi) return false;
-  }
-  return true;
-}
-
-bool CornerBefore(const Region& a, const Region& b) {
-  const Box& x = a.boxes[0];
-  const Box& y = b.boxes[0];
-  for (int d = 0; d < x.rank(); ++d) {
-    if (x[d].lo != y[d].lo) return x[d].lo < y[d].lo;
-  }
-  return false;
-}
-
-// Most exchanges: every wanted box is a source box and overlaps no other source box. Then these
-// boxes are the regions, in the order in which the grid would find them.
-std::optional<std::vector<Region>> AlignedRegions(const DistinctBoxes& sources,
-                                                  const DistinctBoxes& wants) {
-  std::vector<Region> regions;
-  for (size_t w = 0; w < wants.boxes.size(); ++w) {
-    const Box& box = wants.boxes[w];
-    size_t equal = sources.boxes.size();
-    for (size_t s = 0; s < sources.boxes.size(); ++s) {
-      if (!Overlap(sources.boxes[s], box)) continue;
-      if (equal != sources.boxes.size() || sources.boxes[s] != box) return std::nullopt;
-      equal = s;
-    }
-    if (equal == sources.boxes.size()) return std::nullopt;
-    regions.push_back({{box}, sources.members[equal], wants.members[w]});
-  }
-  std::sort(regions.begin(), regions.end(), CornerBefore);
-  return regions;
-}
-
-std::vector<Region> FindRegions(const DistinctBoxes& sources, const DistinctBoxes& wants) {
-  if (auto aligned = AlignedRegions(sources, wants)) return *std::move(aligned);
-  const Grid grid(sources, wants);
-  struct Cell {
-    Ids sources, wants;
-  };
-  absl::flat_hash_map<int64_t, Cell> cells;
-  for (size_t w = 0; w < wants.boxes.size(); ++w) {
-    grid.ForEachCell(wants.boxes[w],
-                     [&](int64_t cell) { cells[cell].wants.push_back(static_cast<int32_t>(w)); });
-  }
-  for (size_t s = 0; s < sources.boxes.size(); ++s) {
-    grid.ForEachCell(sources.boxes[s], [&](int64_t cell) {
-      const auto it = cells.find(cell);
-      if (it != cells.end()) it->second.sources.push_back(static_cast<int32_t>(s));
-    });
-  }
-  std::vector<int64_t> order;
-  for (const auto& [number, cell] : cells) {
-    if (!cell.sources.empty()) order.push_back(number);
-  }
-  std::sort(order.begin(), order.end());
-  absl::flat_hash_map<std::pair<Ids, Ids>, size_t> index;
-  std::vector<Region> regions;
-  for (int64_t number : order) {
-    const Cell& cell = cells[number];
-    const auto [it, added] = index.try_emplace({cell.sources, cell.wants}, regions.size());
-    if (added) {
-      regions.push_back({{}, Flatten(cell.sources, sources), Flatten(cell.wants, wants)});
-    }
-    regions[it->second].boxes.push_back(grid.CellBox(number));
-  }
-  for (Region& region : regions) region.boxes = Coalesce(std::move(region.boxes));
-  return regions;
-}
 
 std::vector<DeviceId> OwnersOf(const Flow& flow) {
   std::vector<DeviceId> owners;
@@ -254,9 +53,32 @@ class OwnerChoice {
   }
 
  private:
+  using DemandsByDevice = absl::flat_hash_map<DeviceId, std::vector<int32_t>>;
+  DemandsByDevice ByDevice(const std::vector<int32_t>& demands) const {
+    DemandsByDevice by_device;
+    for (int32_t j : demands) by_device[demands_[static_cast<size_t>(j)].device].push_back(j);
+    return by_device;
+  }
+  static std::vector<int32_t> DemandsAt(const std::vector<DeviceId>& devices,
+                                        const DemandsByDevice& wanted) {
+    std::vector<int32_t> demands;
+    for (DeviceId device : devices) {
+      const std::vector<int32_t>& own = wanted.at(device);
+      demands.insert(demands.end(), own.begin(), own.end());
+    }
+    std::sort(demands.begin(), demands.end());
+    return demands;
+  }
+
   // One term: a destination that holds it keeps its copy; others take the nearest, in turn.
   std::vector<Flow> CopyFlows(const Region& region, const std::map<DeviceId, int32_t>& holders,
                               const std::vector<DeviceId>& destinations) const {
+    absl::flat_hash_map<int32_t, std::vector<DeviceId>> on_node;
+    std::vector<DeviceId> all;
+    for (const auto& [device, piece] : holders) {
+      on_node[NodeOf(device)].push_back(device);
+      all.push_back(device);
+    }
     std::map<DeviceId, std::vector<DeviceId>> served;
     size_t turn = 0;
     for (DeviceId to : destinations) {
@@ -264,20 +86,17 @@ class OwnerChoice {
         served[to].push_back(to);
         continue;
       }
-      std::vector<DeviceId> near;
-      for (const auto& [device, piece] : holders) {
-        if (SameNode(device, to)) near.push_back(device);
-      }
-      if (near.empty()) {
-        for (const auto& [device, piece] : holders) near.push_back(device);
-      }
+      const auto same_node = on_node.find(NodeOf(to));
+      const std::vector<DeviceId>& near = same_node == on_node.end() ? all : same_node->second;
       served[near[turn++ % near.size()]].push_back(to);
     }
     std::vector<Flow> flows;
+    const DemandsByDevice wanted = ByDevice(region.demands);
     for (auto& [owner, to] : served) {
       std::sort(to.begin(), to.end());
+      std::vector<int32_t> demands = DemandsAt(to, wanted);
       flows.push_back(
-          {region.boxes, {{owner, {holders.at(owner)}}}, std::move(to), region.demands, {}});
+          {region.boxes, {{owner, {holders.at(owner)}}}, std::move(to), std::move(demands), {}});
     }
     return flows;
   }
@@ -304,9 +123,11 @@ class OwnerChoice {
       layers[0].served = destinations;
     }
     const bool in_term_order = layers.size() > 1 && NeedsOrder(layers[0], holders.size());
+    const DemandsByDevice wanted = ByDevice(region.demands);
     std::vector<Flow> flows;
     for (Layer& layer : layers) {
-      Flow flow{region.boxes, {}, std::move(layer.served), region.demands, {}};
+      Flow flow{region.boxes, {}, std::move(layer.served), {}, {}};
+      flow.demands = DemandsAt(flow.destinations, wanted);
       for (auto& [device, share] : layer.owners) flow.owners.push_back(std::move(share));
       if (in_term_order) SortByTerm(flow.owners);
       flows.push_back(std::move(flow));
@@ -387,9 +208,9 @@ class OwnerChoice {
 
   int64_t TermOf(int32_t piece) const { return pieces_[static_cast<size_t>(piece)].term; }
 
-  bool SameNode(DeviceId a, DeviceId b) const {
+  int32_t NodeOf(DeviceId device) const {
     const auto& node = options_.node_of_device;
-    return node.empty() || node[a.index()] == node[b.index()];
+    return node.empty() ? 0 : node[device.index()];
   }
 
   std::span<const Piece> pieces_;
@@ -497,7 +318,7 @@ class StepBuilder {
     std::map<DeviceId, DeviceId> parent;
     auto find = [&parent](DeviceId d) {
       parent.try_emplace(d, d);
-      while (parent[d] != d) d = parent[d];
+      while (parent[d] != d) d = parent[d] = parent[parent[d]];
       return d;
     };
     for (const Flow& flow : flows) {

@@ -40,7 +40,7 @@ struct Flow {
   std::vector<Box> boxes;              // disjoint, row-major order of their corners
   std::vector<Share> owners;           // by device; of a layer by the first term
   std::vector<DeviceId> destinations;  // sorted
-  std::vector<int32_t> demands;        // of any device, that want all of the boxes; sorted
+  std::vector<int32_t> demands;        // at destinations, that want all of the boxes; sorted
   // Where several all-reduces of three or more shares sum the same terms, each for the devices that
   // hold one copy: the owners of each, this flow's among them. Otherwise empty.
   std::vector<std::vector<DeviceId>> layers;

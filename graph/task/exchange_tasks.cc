@@ -10,7 +10,10 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <utility>
 
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "graph/collective/algorithms.h"
 #include "graph/support/check.h"
 #include "graph/task/windows.h"
@@ -42,9 +45,14 @@ class Emitter {
   void IndexFlows() {
     piece_uses_.assign(x_.pieces.size(), 0);
     flows_of_demand_.assign(x_.demands.size(), {});
+    buffers_of_pieces_.insert(x_.piece_buffers.begin(), x_.piece_buffers.end());
+    for (size_t j = 0; j < x_.demands.size(); ++j) {
+      demands_of_device_[x_.demands[j].device].push_back(static_cast<int32_t>(j));
+    }
     for (const ExchangeStep& step : steps_) {
       for (const Flow& flow : step.flows) {
         for (const Share& share : flow.owners) {
+          share_at_.try_emplace({&flow, share.device}, &share);
           for (int32_t piece : share.pieces) ++piece_uses_[static_cast<size_t>(piece)];
         }
         for (int32_t j : flow.demands) {
@@ -74,11 +82,9 @@ class Emitter {
     return piece;
   }
 
-  static const Share* ShareAt(const Flow& flow, DeviceId device) {
-    for (const Share& share : flow.owners) {
-      if (share.device == device) return &share;
-    }
-    return nullptr;
+  const Share* ShareAt(const Flow& flow, DeviceId device) const {
+    const auto found = share_at_.find({&flow, device});
+    return found == share_at_.end() ? nullptr : found->second;
   }
 
   // A piece's own value is needed by one flow only, so its buffer may become that flow's sum.
@@ -103,12 +109,12 @@ class Emitter {
     }
   }
 
-  // Elements that no term covers are zero.
+  // Elements that no term covers are zero: those that no flow brings.
   void FillIfUncovered(size_t j) {
     const Demand& demand = x_.demands[j];
     std::vector<Box> covers;
-    for (const Piece& piece : x_.pieces) {
-      if (const auto common = Intersect(piece.box, demand.box)) covers.push_back(*common);
+    for (const Flow* flow : flows_of_demand_[j]) {
+      covers.insert(covers.end(), flow->boxes.begin(), flow->boxes.end());
     }
     if (Uncovered(demand.box, covers).empty()) return;
     Move fill{MoveKind::kFill, {}, {x_.demand_buffers[j], demand.box, 0}, demand.box};
@@ -199,11 +205,17 @@ class Emitter {
 
   // ---- demands
 
-  // The flow's demands at a device.
+  // The flow's demands at a device: what is in both of two sorted lists.
   std::vector<int32_t> DemandsAt(const Flow& flow, DeviceId device) const {
+    const auto at = demands_of_device_.find(device);
+    if (at == demands_of_device_.end()) return {};
+    const std::vector<int32_t>& own = at->second;
+    const bool few = own.size() <= flow.demands.size();
+    const std::vector<int32_t>& shorter = few ? own : flow.demands;
+    const std::vector<int32_t>& longer = few ? flow.demands : own;
     std::vector<int32_t> found;
-    for (int32_t j : flow.demands) {
-      if (x_.demands[static_cast<size_t>(j)].device == device) found.push_back(j);
+    for (int32_t j : shorter) {
+      if (std::binary_search(longer.begin(), longer.end(), j)) found.push_back(j);
     }
     return found;
   }
@@ -229,12 +241,9 @@ class Emitter {
     // An alias of a piece must come first: it already holds this device's share.
     int32_t best = at[0];
     for (int32_t j : at) {
-      const BufferId buffer = x_.demand_buffers[static_cast<size_t>(j)];
-      if (std::find(x_.piece_buffers.begin(), x_.piece_buffers.end(), buffer) !=
-          x_.piece_buffers.end()) {
-        best = j;
-        break;
-      }
+      if (!buffers_of_pieces_.contains(x_.demand_buffers[static_cast<size_t>(j)])) continue;
+      best = j;
+      break;
     }
     return Windows(flow.boxes.size(), DemandWindow(best));
   }
@@ -242,6 +251,8 @@ class Emitter {
   // ---- steps
 
   void EmitStep(const ExchangeStep& step) {
+    rank_of_.clear();
+    for (DeviceId device : step.group) rank_of_.try_emplace(device, rank_of_.size());
     switch (step.kind) {
       case Kind::kLocal:
         return EmitLocal(step);
@@ -379,11 +390,13 @@ class Emitter {
       offsets.push_back(total);
       const int64_t volume = VolumeOf(flow->boxes);
       total += volume;
-      if (scatter) blocks[RankOf(step, flow->destinations[0])] += volume;
+      if (scatter) blocks[RankOf(flow->destinations[0])] += volume;
     }
+    const PieceUses uses = UsesIn(step);
     std::vector<Slice> places;
-    for (DeviceId device : step.group)
-      places.push_back(PlaceReduction(flows, offsets, total, device));
+    for (DeviceId device : step.group) {
+      places.push_back(PlaceReduction({flows, offsets, total, uses}, device));
+    }
     AddCollective(step,
                   scatter
                       ? MakeReduceScatter(blocks, ReductionOf())
@@ -391,7 +404,7 @@ class Emitter {
                   places, places);
     for (size_t f = 0; f < flows.size(); ++f) {
       for (DeviceId to : flows[f]->destinations) {
-        const Slice& place = places[RankOf(step, to)];
+        const Slice& place = places[RankOf(to)];
         Deliver(*flows[f], to, Packed(place.buffer, place.offset + offsets[f], flows[f]->boxes),
                 Phase::kUnpack);
       }
@@ -399,9 +412,20 @@ class Emitter {
     FlushMoves(Phase::kUnpack);
   }
 
+  // How often each piece is used by the flows of a step.
+  using PieceUses = absl::flat_hash_map<int32_t, int>;
+
+  // The flows of a step that sums, and where each lies in a rank's elements.
+  struct ReductionPlan {
+    const std::vector<const Flow*>& flows;
+    const std::vector<int64_t>& offsets;
+    int64_t total;
+    const PieceUses& uses;
+  };
+
   // One contiguous, overwritable slice with a device's shares of all flows.
-  Slice PlaceReduction(const std::vector<const Flow*>& flows, const std::vector<int64_t>& offsets,
-                       int64_t total, DeviceId device) {
+  Slice PlaceReduction(const ReductionPlan& plan, DeviceId device) {
+    const std::vector<const Flow*>& flows = plan.flows;
     Windows all;
     std::vector<Box> boxes;
     std::vector<Windows> each;
@@ -411,27 +435,30 @@ class Emitter {
       each.push_back(ShareWindows(*flow, share));
       all.insert(all.end(), each.back().begin(), each.back().end());
       boxes.insert(boxes.end(), flow->boxes.begin(), flow->boxes.end());
-      reusable &= share.pieces.size() > 1 || UsedOnlyBy(share.pieces[0], flows);
+      reusable &= share.pieces.size() > 1 || UsedOnlyThere(share.pieces[0], plan.uses);
     }
     const auto slice = AsSlice(all, boxes);
     if (reusable && slice.has_value()) return *slice;
-    const BufferId staging = builder_.AddStaging(device, x_.dtype, total);
+    const BufferId staging = builder_.AddStaging(device, x_.dtype, plan.total);
     for (size_t f = 0; f < flows.size(); ++f) {
-      PackInto(*flows[f], device, each[f], staging, offsets[f]);
+      PackInto(*flows[f], device, each[f], staging, plan.offsets[f]);
     }
-    return {staging, 0, total};
+    return {staging, 0, plan.total};
   }
 
-  bool UsedOnlyBy(int32_t piece, const std::vector<const Flow*>& flows) const {
-    const auto p = static_cast<size_t>(piece);
-    if (builder_.buffer(x_.piece_buffers[p]).persistent()) return false;
-    int uses = 0;
-    for (const Flow* flow : flows) {
-      for (const Share& share : flow->owners) {
-        uses += static_cast<int>(std::count(share.pieces.begin(), share.pieces.end(), piece));
+  static PieceUses UsesIn(const ExchangeStep& step) {
+    PieceUses uses;
+    for (const Flow& flow : step.flows) {
+      for (const Share& share : flow.owners) {
+        for (int32_t piece : share.pieces) ++uses[piece];
       }
     }
-    return uses == piece_uses_[p];
+    return uses;
+  }
+
+  bool UsedOnlyThere(int32_t piece, const PieceUses& uses) const {
+    const auto p = static_cast<size_t>(piece);
+    return !builder_.buffer(x_.piece_buffers[p]).persistent() && uses.at(piece) == piece_uses_[p];
   }
 
   void EmitAllGather(const ExchangeStep& step) {
@@ -447,7 +474,7 @@ class Emitter {
       const int64_t volume = VolumeOf(flow->boxes);
       offsets.push_back(total);
       total += volume;
-      blocks[RankOf(step, flow->owners[0].device)] += volume;
+      blocks[RankOf(flow->owners[0].device)] += volume;
       shares.push_back(ShareWindows(*flow, flow->owners[0]));
     }
     std::vector<Slice> places;
@@ -462,7 +489,7 @@ class Emitter {
     AddCollective(step, MakeAllGather(blocks), places, places);
     for (size_t f = 0; f < flows.size(); ++f) {
       for (DeviceId to : flows[f]->destinations) {
-        const Slice& place = places[RankOf(step, to)];
+        const Slice& place = places[RankOf(to)];
         Deliver(*flows[f], to, Packed(place.buffer, place.offset + offsets[f], flows[f]->boxes),
                 Phase::kUnpack);
       }
@@ -475,13 +502,13 @@ class Emitter {
     std::vector<Box> boxes;
     for (const Flow* flow : flows)
       boxes.insert(boxes.end(), flow->boxes.begin(), flow->boxes.end());
-    for (size_t j = 0; j < x_.demands.size(); ++j) {
-      const Demand& demand = x_.demands[j];
-      if (demand.device != device) continue;
+    const auto at = demands_of_device_.find(device);
+    for (int32_t j : at == demands_of_device_.end() ? std::vector<int32_t>() : at->second) {
+      const Demand& demand = x_.demands[static_cast<size_t>(j)];
       const bool holds_all = std::all_of(boxes.begin(), boxes.end(),
                                          [&](const Box& box) { return demand.box.Contains(box); });
       if (!holds_all) continue;
-      const Windows windows(boxes.size(), DemandWindow(static_cast<int32_t>(j)));
+      const Windows windows(boxes.size(), DemandWindow(j));
       if (const auto slice = AsSlice(windows, boxes)) return *slice;
     }
     return {builder_.AddStaging(device, x_.dtype, total), 0, total};
@@ -504,8 +531,8 @@ class Emitter {
           Deliver(flow, to, windows, Phase::kUnpack);
           continue;
         }
-        counts[RankOf(step, owner)][RankOf(step, to)] += VolumeOf(flow.boxes);
-        blocks.push_back({RankOf(step, owner), RankOf(step, to), &flow, windows});
+        counts[RankOf(owner)][RankOf(to)] += VolumeOf(flow.boxes);
+        blocks.push_back({RankOf(owner), RankOf(to), &flow, windows});
       }
     }
     const Collective collective = MakeAllToAll(counts);
@@ -519,16 +546,16 @@ class Emitter {
       send.push_back({builder_.AddStaging(step.group[r], x_.dtype, out), 0, out});
       receive.push_back({builder_.AddStaging(step.group[r], x_.dtype, in), 0, in});
     }
-    std::map<std::pair<size_t, size_t>, int64_t> used;  // elements of a pair's block placed so far
+    // By rank: elements placed so far. Blocks come in the order of buffers on both sides.
+    std::vector<int64_t> sent(n, 0), received(n, 0);
     std::vector<Windows> arrived;
     for (const Block& block : blocks) {
-      int64_t& place = used[{block.from, block.to}];
-      const int from = static_cast<int>(block.from), to = static_cast<int>(block.to);
       PackInto(*block.flow, step.group[block.from], block.windows, send[block.from].buffer,
-               SendOffset(collective, from, to) + place);
-      arrived.push_back(Packed(receive[block.to].buffer,
-                               ReceiveOffset(collective, from, to) + place, block.flow->boxes));
-      place += VolumeOf(block.flow->boxes);
+               sent[block.from]);
+      arrived.push_back(Packed(receive[block.to].buffer, received[block.to], block.flow->boxes));
+      const int64_t volume = VolumeOf(block.flow->boxes);
+      sent[block.from] += volume;
+      received[block.to] += volume;
     }
     AddCollective(step, collective, std::move(send), std::move(receive));
     for (size_t b = 0; b < blocks.size(); ++b) {
@@ -537,10 +564,8 @@ class Emitter {
     FlushMoves(Phase::kUnpack);
   }
 
-  static size_t RankOf(const ExchangeStep& step, DeviceId device) {
-    const auto it = std::find(step.group.begin(), step.group.end(), device);
-    return static_cast<size_t>(it - step.group.begin());
-  }
+  // In the group of the step at hand; the devices of its flows are in it.
+  size_t RankOf(DeviceId device) const { return rank_of_.at(device); }
 
   TensorExchange& x_;
   const ExchangeTaskOptions& options_;
@@ -548,6 +573,10 @@ class Emitter {
   std::vector<ExchangeStep> steps_;
   std::vector<int> piece_uses_;
   std::vector<std::vector<const Flow*>> flows_of_demand_;
+  absl::flat_hash_map<DeviceId, std::vector<int32_t>> demands_of_device_;
+  absl::flat_hash_map<std::pair<const Flow*, DeviceId>, const Share*> share_at_;
+  absl::flat_hash_set<BufferId> buffers_of_pieces_;
+  absl::flat_hash_map<DeviceId, size_t> rank_of_;  // in the step at hand
   int32_t step_ = 0;
   std::map<std::pair<Phase, DeviceId>, std::vector<Move>> moves_;
 };

@@ -217,16 +217,20 @@ absl::Status SymbolicStep::RunBody(const Task& task, const CollectiveTask& body,
   }
   // (from, to) ranges, read before anything is written.
   std::vector<std::pair<Slice, Memory>> arrivals;
+  std::vector<int64_t> received(ranks, 0);  // by rank, from those before in an all-to-all
   for (size_t s = 0; s < ranks; ++s) {
+    int64_t sent = 0;
     for (size_t d = 0; d < ranks; ++d) {
       Slice from = body.send[s], to = body.receive[d];
       if (c.kind == CollectiveKind::kAllGather) {
         from = {from.buffer, from.offset + c.blocks[s].offset, c.blocks[s].count};
         to = {to.buffer, to.offset + c.blocks[s].offset, c.blocks[s].count};
       } else {
-        const int source = static_cast<int>(s), target = static_cast<int>(d);
-        from = {from.buffer, from.offset + SendOffset(c, source, target), c.counts[s][d]};
-        to = {to.buffer, to.offset + ReceiveOffset(c, source, target), c.counts[s][d]};
+        const int64_t count = c.counts[s][d];
+        from = {from.buffer, from.offset + sent, count};
+        to = {to.buffer, to.offset + received[d], count};
+        sent += count;
+        received[d] += count;
       }
       if (from.count > 0) arrivals.emplace_back(to, Extract(from));
     }

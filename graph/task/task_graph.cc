@@ -1,7 +1,9 @@
 #include "graph/task/task_graph.h"
 
 #include <algorithm>
+#include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "graph/collective/algorithms.h"
 #include "graph/support/check.h"
 #include "graph/support/fingerprint.h"
@@ -9,43 +11,65 @@
 namespace partita {
 namespace {
 
-void AddUnique(absl::InlinedVector<BufferId, 6>& list, BufferId id) {
-  if (id == kNoBuffer) return;
-  if (std::find(list.begin(), list.end(), id) == list.end()) list.push_back(id);
-}
+// Lists buffers, each once, in the order in which they first come.
+class UniqueBuffers {
+ public:
+  using List = absl::InlinedVector<BufferId, 6>;
+  explicit UniqueBuffers(List& list) : list_(list) {}
+
+  void Add(BufferId id) {
+    if (id == kNoBuffer) return;
+    if (list_.size() < kFew) {
+      if (std::find(list_.begin(), list_.end(), id) == list_.end()) list_.push_back(id);
+      return;
+    }
+    if (listed_.empty()) listed_.insert(list_.begin(), list_.end());
+    if (listed_.insert(id).second) list_.push_back(id);
+  }
+
+ private:
+  static constexpr size_t kFew = 32;
+  List& list_;
+  absl::flat_hash_set<BufferId> listed_;  // once they are not few
+};
+
+struct AccessLists {
+  Access access;
+  UniqueBuffers reads{access.reads}, writes{access.writes};
+};
 
 Access AccessOfBody(const ComputeTask& task) {
-  Access access;
-  for (BufferId id : task.inputs) AddUnique(access.reads, id);
-  for (BufferId id : task.outputs) AddUnique(access.writes, id);
-  return access;
+  AccessLists lists;
+  for (BufferId id : task.inputs) lists.reads.Add(id);
+  for (BufferId id : task.outputs) lists.writes.Add(id);
+  return std::move(lists.access);
 }
 
 Access AccessOfBody(const MoveTask& task) {
-  Access access;
+  AccessLists lists;
   for (const Move& move : task.moves) {
-    if (move.kind != MoveSignature::Kind::kFill) AddUnique(access.reads, move.from.buffer);
-    AddUnique(access.writes, move.to.buffer);
+    if (move.kind != MoveSignature::Kind::kFill) lists.reads.Add(move.from.buffer);
+    lists.writes.Add(move.to.buffer);
   }
-  return access;
+  return std::move(lists.access);
 }
 
 Access AccessOfBody(const LoadTask& task) { return {{}, {task.buffer}}; }
 
 Access AccessOfBody(const CollectiveTask& task) {
-  Access access;
-  for (const Slice& slice : task.send) AddUnique(access.reads, slice.buffer);
-  for (const Slice& slice : task.receive) AddUnique(access.writes, slice.buffer);
-  return access;
+  AccessLists lists;
+  for (const Slice& slice : task.send) lists.reads.Add(slice.buffer);
+  for (const Slice& slice : task.receive) lists.writes.Add(slice.buffer);
+  return std::move(lists.access);
 }
 
 Access AccessOfBody(const TransferTask& task) {
-  Access access;
+  AccessLists lists;
   for (const Transfer& transfer : task.transfers) {
-    AddUnique(access.reads, transfer.send.buffer);
-    AddUnique(access.writes, transfer.receive.buffer);
+    lists.reads.Add(transfer.send.buffer);
+    lists.writes.Add(transfer.receive.buffer);
   }
-  return access;
+  return std::move(lists.access);
 }
 
 std::vector<DeviceId> DevicesOfBody(const ComputeTask& task) { return {task.device}; }
@@ -175,9 +199,9 @@ std::vector<MoveSignature> SignaturesOf(const MoveTask& task) {
 int64_t ElementsReceived(const CollectiveTask& task, DeviceId device) {
   const auto it = std::find(task.group.begin(), task.group.end(), device);
   if (it == task.group.end()) return 0;
-  const auto schedule = BuildSchedule(task.algorithm, task.collective);
-  CHECK(schedule.ok()) << schedule.status();
-  return ElementsReceived(*schedule)[static_cast<size_t>(it - task.group.begin())];
+  const auto totals = TotalsOf(task.algorithm, task.collective);
+  CHECK(totals.ok()) << totals.status();
+  return totals->received[static_cast<size_t>(it - task.group.begin())];
 }
 
 int64_t ElementsReceived(const TransferTask& task, DeviceId device) {
@@ -192,16 +216,16 @@ std::vector<Bytes> BytesReceived(const TaskGraph& graph) {
   std::vector<Bytes> bytes(static_cast<size_t>(graph.devices()));
   for (const Task& task : graph.tasks()) {
     if (const auto* collective = std::get_if<CollectiveTask>(&task.body)) {
-      const auto schedule = BuildSchedule(collective->algorithm, collective->collective);
-      CHECK(schedule.ok()) << schedule.status();
-      const auto received = ElementsReceived(*schedule);
+      const auto totals = TotalsOf(collective->algorithm, collective->collective);
+      CHECK(totals.ok()) << totals.status();
+      const auto& received = totals->received;
       for (size_t r = 0; r < collective->group.size(); ++r) {
         bytes[collective->group[r].index()] += Bytes(received[r] * SizeOf(collective->dtype));
       }
     } else if (const auto* transfer = std::get_if<TransferTask>(&task.body)) {
-      for (DeviceId device : transfer->group) {
-        bytes[device.index()] +=
-            Bytes(ElementsReceived(*transfer, device) * SizeOf(transfer->dtype));
+      for (const Transfer& one : transfer->transfers) {
+        if (one.to == one.from) continue;
+        bytes[one.to.index()] += Bytes(one.receive.count * SizeOf(transfer->dtype));
       }
     }
   }

@@ -6,6 +6,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
+#include "graph/parallel/channel_loads.h"
 #include "graph/support/check.h"
 
 namespace partita {
@@ -100,7 +101,7 @@ class DependencyFinder {
 class ResourceLister {
  public:
   ResourceLister(const SimulatedResources& resources, std::vector<int32_t>& list)
-      : resources_(resources), list_(list) {
+      : resources_(resources), list_(list), loads_(resources.topology()) {
     last_use_.assign(static_cast<size_t>(resources.count()), -1);
   }
 
@@ -125,11 +126,19 @@ class ResourceLister {
 
   void AddBody(const TransferTask& task) {
     AddGroup(task.group);
+    const auto add_routes = [this](DeviceId from) {
+      loads_.Add(from, messages_);
+      for (ChannelId channel : loads_.busy()) Add(resources_.ChannelResource(channel));
+      loads_.Clear();
+      messages_.clear();
+    };
+    DeviceId from;
     for (const Transfer& transfer : task.transfers) {
-      for (ChannelId channel : resources_.topology().Route(transfer.from, transfer.to)) {
-        Add(resources_.ChannelResource(channel));
-      }
+      if (transfer.from != from) add_routes(from);
+      from = transfer.from;
+      if (transfer.to != from) messages_.push_back({transfer.to, 1});
     }
+    add_routes(from);
   }
 
   void AddGroup(const std::vector<DeviceId>& group) {
@@ -163,6 +172,8 @@ class ResourceLister {
   std::vector<int32_t>& list_;
   std::vector<int32_t> last_use_;  // by resource: the task that listed it last
   int32_t use_ = -1;
+  ChannelLoads loads_;
+  std::vector<ChannelLoads::Message> messages_;  // of one device
   absl::flat_hash_map<std::vector<DeviceId>, std::vector<int32_t>> channels_of_group_;
 };
 

@@ -13,16 +13,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "cost_model/machines.h"
+#include "tests/cost_model/made_topologies.h"
 
 namespace partita {
 namespace {
 
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
-
-Device Gpu(int number) {
-  return {.name = absl::StrCat("d", number), .kind = DeviceKind::kGpu, .memory = Bytes(1)};
-}
 
 // What routes are compared by: time for 1 MiB, then links.
 using Length = std::pair<int64_t, int>;
@@ -135,26 +132,6 @@ TEST(RoutesTest, AreTheFastestOfAllOnEveryPreset) {
   EXPECT_GT(several, 1000);
 }
 
-std::vector<Link> RandomLinks(int devices, int switches, int count, std::mt19937& random) {
-  std::vector<Link> links;
-  for (int k = 0; k < count; ++k) {
-    Link link{.name = absl::StrCat("l", k),
-              .bytes_per_second = static_cast<int64_t>(1 + random() % 2) * 1'000'000'000,
-              .latency = Nanos(static_cast<int64_t>(random() % 2) * 1000)};
-    const size_t ends = random() % 6 == 0 ? 3 : 2;
-    link.shared = ends > 2 || random() % 3 == 0;
-    while (link.ends.size() < ends) {
-      const int v = static_cast<int>(random() % static_cast<unsigned>(devices + switches));
-      const std::string end = v < devices ? absl::StrCat("d", v) : absl::StrCat("s", v);
-      if (std::find(link.ends.begin(), link.ends.end(), end) == link.ends.end()) {
-        link.ends.push_back(end);
-      }
-    }
-    links.push_back(std::move(link));
-  }
-  return links;
-}
-
 // Few speeds and latencies, so that many routes take equally long.
 TEST(RoutesTest, AreTheFastestOfAllOnRandomMachines) {
   int connected = 0, unconnected = 0, long_ones = 0;
@@ -201,25 +178,6 @@ TEST(RoutesTest, ErrorsNameTheFirstPairThatNothingConnects) {
   EXPECT_THAT(std::string(routes.status().message()), HasSubstr("'d0' to device 'd2'"));
 }
 
-// Every device at a switch of its own, the switches in a row.
-DeviceTopology Chain(int count) {
-  std::vector<Device> devices;
-  std::vector<Link> links;
-  for (int d = 0; d < count; ++d) {
-    devices.push_back(Gpu(d));
-    links.push_back({.name = absl::StrCat("port", d),
-                     .ends = {devices.back().name, absl::StrCat("s", d)},
-                     .bytes_per_second = 1'000'000'000,
-                     .latency = Nanos(100)});
-    if (d == 0) continue;
-    links.push_back({.name = absl::StrCat("wire", d),
-                     .ends = {absl::StrCat("s", d - 1), absl::StrCat("s", d)},
-                     .bytes_per_second = 1'000'000'000,
-                     .latency = Nanos(100)});
-  }
-  return DeviceTopology::Create(std::move(devices), std::move(links)).value();
-}
-
 TEST(RoutesTest, AChainOf4096DevicesKeepsLittle) {
   constexpr int kCount = 4096;
   const DeviceTopology chain = Chain(kCount);
@@ -235,6 +193,16 @@ TEST(RoutesTest, AChainOf4096DevicesKeepsLittle) {
   EXPECT_THAT(routes->Between(all), SizeIs(chain.channels().size()));
   EXPECT_GT(routes->kept_bytes(), Routes::kMostKept / 2);
   EXPECT_LE(routes->kept_bytes(), Routes::kMostKept);
+}
+
+TEST(RoutesTest, DevicesOfOneSwitchShareATree) {
+  const DeviceTopology tree = TwoLevelTree(4096, 64);
+  std::vector<DeviceId> all;
+  for (int d = 0; d < tree.size(); ++d) all.push_back(DeviceId(d));
+  EXPECT_THAT(tree.ChannelsBetween(all), SizeIs(tree.channels().size()));
+  EXPECT_THAT(tree.Route(DeviceId(0), DeviceId(63)), SizeIs(2));
+  EXPECT_THAT(tree.Route(DeviceId(0), DeviceId(64)), SizeIs(4));
+  EXPECT_EQ(tree.routes().trees_found(), 64);
 }
 
 TEST(RoutesTest, SeveralThreadsGetTheSame) {

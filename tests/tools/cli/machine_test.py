@@ -181,5 +181,13 @@ def test_a_chain_of_4096_devices_takes_little_memory():
         check(taken < 300, f"partita {line} took {taken:.0f} MB")
 
 
+def test_a_plan_beside_data_parallelism_on_all_of_4096_devices_takes_little_memory():
+    """Pricing the baseline is pricing sums of 4,096 ranks in which everybody sends to everybody."""
+    pathlib.Path("chain.textproto").write_text(chain(4096))
+    line = "plan lenet --batch 4096 --machine ./chain.textproto --strategy single_device -o all.plan.textproto"
+    taken = megabytes(line)
+    check(taken < 1000, f"partita {line} took {taken:.0f} MB")
+
+
 if __name__ == "__main__":
     run(globals(), "MachineTest")

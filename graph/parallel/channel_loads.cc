@@ -1,0 +1,124 @@
+#include "graph/parallel/channel_loads.h"
+
+#include <algorithm>
+#include <memory>
+
+#include "graph/parallel/routes.h"
+
+// Several messages of a device go down the tree of its routes, in which all devices but the root
+// are leaves. First the ways from the messages' ends up to the root are counted at every junction
+// that they meet; then bytes and latencies go up, past a junction when the last way has come in.
+
+namespace partita {
+namespace {
+
+using Edge = VertexGraph::Edge;
+
+}  // namespace
+
+// The tree, and the edge that leads to its root.
+struct ChannelLoads::Ways {
+  const VertexGraph& graph;
+  const RouteTree& tree;
+  const Edge* first;
+
+  const Edge* EdgeTo(int32_t vertex) const { return tree.EdgeTo(graph, vertex); }
+};
+
+ChannelLoads::ChannelLoads(const DeviceTopology& topology)
+    : topology_(topology), bytes_(topology.channels().size()) {}
+
+void ChannelLoads::AddBytes(int32_t channel, int64_t bytes) {
+  if (channel < 0 || bytes == 0) return;
+  int64_t& sum = bytes_[static_cast<size_t>(channel)];
+  if (sum == 0) busy_.push_back(ChannelId(channel));
+  sum += bytes;
+}
+
+int64_t ChannelLoads::LatencyOf(int32_t channel) const {
+  return channel < 0 ? 0 : topology_.channel(ChannelId(channel)).latency.value();
+}
+
+ChannelLoads::Junction& ChannelLoads::JunctionAt(int32_t vertex) {
+  Junction& junction = junctions_[static_cast<size_t>(vertex)];
+  if (junction.round != round_) junction = {.round = round_};
+  return junction;
+}
+
+void ChannelLoads::AddOne(DeviceId from, const Message& message) {
+  const RouteChannels route = topology_.Route(from, message.to);
+  Nanos latency;
+  for (size_t k = 0; k < route.size(); ++k) {
+    latency += topology_.channel(route[k]).latency;
+    if (message.on_last_channel && k + 1 < route.size()) continue;
+    AddBytes(route[k].value(), message.bytes);
+  }
+  latency_ = std::max(latency_, latency);
+}
+
+void ChannelLoads::Add(DeviceId from, std::span<const Message> messages) {
+  if (messages.empty()) return;
+  if (messages.size() == 1) return AddOne(from, messages[0]);
+  const Routes& routes = topology_.routes();
+  const std::shared_ptr<const RouteTree> tree = routes.TreeFrom(from);
+  const Ways ways{routes.graph(), *tree, routes.EdgeToRoot(from)};
+  junctions_.resize(static_cast<size_t>(ways.graph.vertices()));
+  ++round_;
+  ends_.clear();
+  for (const Message& message : messages) AddEnd(ways, message);
+  for (int32_t end : ends_) GoUp(ways, end);
+  const Junction& root = junctions_[static_cast<size_t>(routes.RootOf(from))];
+  const int32_t first = ways.first == nullptr ? -1 : ways.first->channel;
+  AddBytes(first, root.bytes);
+  latency_ = std::max(latency_, Nanos(root.latency + LatencyOf(first)));
+}
+
+// The last edge of a message's way; and counts the way at the junctions up to where another one
+// was before.
+void ChannelLoads::AddEnd(const Ways& ways, const Message& message) {
+  const Edge* last = ways.EdgeTo(message.to.value());
+  AddBytes(last->channel, message.bytes);
+  if (message.on_last_channel && last->channel < 0) {
+    // A medium is left by an edge without a channel: the last channel is that of the one into it.
+    const Edge* into = ways.EdgeTo(last->from);
+    AddBytes((into != nullptr ? into : ways.first)->channel, message.bytes);
+  }
+  int32_t vertex = last->from;
+  const bool is_new = !IsMet(vertex);
+  Junction& end = JunctionAt(vertex);
+  if (!message.on_last_channel) end.bytes += message.bytes;
+  end.latency = std::max(end.latency, LatencyOf(last->channel));
+  if (!is_new) return;
+  ends_.push_back(vertex);
+  for (const Edge* up = ways.EdgeTo(vertex); up != nullptr; up = ways.EdgeTo(vertex)) {
+    vertex = up->from;
+    const bool met = IsMet(vertex);
+    ++JunctionAt(vertex).open;
+    if (met) return;
+  }
+}
+
+// Takes what has come together at a junction up, as far as no other way is missing.
+void ChannelLoads::GoUp(const Ways& ways, int32_t vertex) {
+  while (true) {
+    Junction& junction = junctions_[static_cast<size_t>(vertex)];
+    if (junction.open != 0) return;
+    junction.open = -1;  // done
+    const Edge* up = ways.EdgeTo(vertex);
+    if (up == nullptr) return;
+    AddBytes(up->channel, junction.bytes);
+    Junction& before = junctions_[static_cast<size_t>(up->from)];
+    before.bytes += junction.bytes;
+    before.latency = std::max(before.latency, junction.latency + LatencyOf(up->channel));
+    --before.open;
+    vertex = up->from;
+  }
+}
+
+void ChannelLoads::Clear() {
+  for (ChannelId channel : busy_) bytes_[channel.index()] = 0;
+  busy_.clear();
+  latency_ = Nanos(0);
+}
+
+}  // namespace partita

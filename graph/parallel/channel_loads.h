@@ -1,0 +1,68 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "graph/parallel/device_topology.h"
+#include "graph/support/strong_int.h"
+
+namespace partita {
+
+// What messages that are under way at the same time put on each channel of their routes. Routes of
+// messages from one device share what they begin with: together they cost what the union of their
+// routes is long, so messages of one device are best added together.
+class ChannelLoads {
+ public:
+  struct Message {
+    DeviceId to;  // another device
+    int64_t bytes = 0;
+    // The bytes count on the last channel of the route only.
+    bool on_last_channel = false;
+  };
+
+  // The topology outlives this.
+  explicit ChannelLoads(const DeviceTopology& topology);
+
+  void Add(DeviceId from, std::span<const Message> messages);
+
+  // The channels with bytes on them, in no particular order; may name one twice.
+  std::span<const ChannelId> busy() const { return busy_; }
+  int64_t bytes(ChannelId channel) const { return bytes_[channel.index()]; }
+  // The longest of all routes: the sum of its channels' latencies.
+  Nanos latency() const { return latency_; }
+
+  // Forgets what was added.
+  void Clear();
+
+ private:
+  // Of a vertex on the way to several devices.
+  struct Junction {
+    int64_t bytes = 0;    // to what lies behind
+    int64_t latency = 0;  // to the farthest of that
+    int32_t open = 0;     // ways behind it that have not been followed back to here
+    uint32_t round = 0;   // of Add in which the rest holds
+  };
+
+  struct Ways;
+
+  void AddOne(DeviceId from, const Message& message);
+  void AddEnd(const Ways& ways, const Message& message);
+  void GoUp(const Ways& ways, int32_t vertex);
+  bool IsMet(int32_t vertex) const {
+    return junctions_[static_cast<size_t>(vertex)].round == round_;
+  }
+  Junction& JunctionAt(int32_t vertex);
+  void AddBytes(int32_t channel, int64_t bytes);
+  int64_t LatencyOf(int32_t channel) const;
+
+  const DeviceTopology& topology_;
+  std::vector<int64_t> bytes_;  // by channel
+  std::vector<ChannelId> busy_;
+  Nanos latency_;
+  std::vector<Junction> junctions_;  // by vertex, once there were several messages
+  uint32_t round_ = 0;
+  std::vector<int32_t> ends_;  // vertices next to where messages go
+};
+
+}  // namespace partita

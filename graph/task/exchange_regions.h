@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "graph/box.h"
+
+namespace partita {
+
+// Equal boxes once, with what holds or wants each.
+struct DistinctBoxes {
+  std::vector<Box> boxes;
+  std::vector<std::vector<int32_t>> members;  // piece or demand numbers
+};
+
+template <class Item>
+DistinctBoxes Distinct(std::span<const Item> items) {
+  DistinctBoxes distinct;
+  absl::flat_hash_map<Box, int32_t> index;
+  for (size_t i = 0; i < items.size(); ++i) {
+    if (items[i].box.empty()) continue;
+    const auto [it, added] =
+        index.try_emplace(items[i].box, static_cast<int32_t>(distinct.boxes.size()));
+    if (added) {
+      distinct.boxes.push_back(items[i].box);
+      distinct.members.emplace_back();
+    }
+    distinct.members[static_cast<size_t>(it->second)].push_back(static_cast<int32_t>(i));
+  }
+  return distinct;
+}
+
+// A set of grid cells with the same covering pieces and the same demands, as few boxes as merging
+// finds.
+struct Region {
+  std::vector<Box> boxes;
+  std::vector<int32_t> pieces;
+  std::vector<int32_t> demands;
+};
+
+// The regions that some source covers, in row-major order of their first corners. Neither side is
+// empty. Takes time in proportion to the overlaps where every wanted box is one source box, else to
+// the cells.
+std::vector<Region> FindRegions(const DistinctBoxes& sources, const DistinctBoxes& wants);
+
+}  // namespace partita
