@@ -186,7 +186,7 @@ def test_a_plan_beside_data_parallelism_on_all_of_4096_devices_takes_little_memo
     pathlib.Path("chain.textproto").write_text(chain(4096))
     line = "plan lenet --batch 4096 --machine ./chain.textproto --strategy single_device -o all.plan.textproto"
     taken = megabytes(line)
-    check(taken < 1000, f"partita {line} took {taken:.0f} MB")
+    check(taken < 1200, f"partita {line} took {taken:.0f} MB")
 
 
 if __name__ == "__main__":
