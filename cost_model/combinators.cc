@@ -27,7 +27,7 @@ Answer Times(Answer answer, double factor) {
         .time;
   };
   answer->time = times(answer->time);
-  if (answer->alone > Nanos(0)) answer->alone = times(answer->alone);
+  if (answer->uncontended > Nanos(0)) answer->uncontended = times(answer->uncontended);
   return answer;
 }
 
@@ -87,34 +87,38 @@ Answer Scaled::TransferCost(std::span<const TransferCall> group) const {
 
 Nanos Scaled::StepOverhead(int64_t tasks) const { return model_->StepOverhead(tasks); }
 
-BusyAndAlone::BusyAndAlone(std::unique_ptr<CostModel> busy, std::unique_ptr<CostModel> alone)
-    : busy_(std::move(busy)), alone_(std::move(alone)) {}
+ContendedAndUncontended::ContendedAndUncontended(std::unique_ptr<CostModel> busy,
+                                                 std::unique_ptr<CostModel> uncontended)
+    : busy_(std::move(busy)), uncontended_(std::move(uncontended)) {}
 
 template <class Ask>
-Answer BusyAndAlone::Both(Ask&& ask) const {
+Answer ContendedAndUncontended::Both(Ask&& ask) const {
   Answer answer = ask(*busy_);
   if (!answer.has_value() || answer->source == CostSource::kRoofline) return answer;
-  const Answer alone = ask(*alone_);
-  if (!alone.has_value()) return answer;
-  answer->alone = alone->time;
-  if (alone->source == CostSource::kUnsteady)
-    answer->source = std::max(answer->source, alone->source);
+  const Answer uncontended = ask(*uncontended_);
+  if (!uncontended.has_value()) return answer;
+  answer->uncontended = uncontended->time;
+  if (uncontended->source == CostSource::kUnsteady)
+    answer->source = std::max(answer->source, uncontended->source);
   return answer;
 }
 
-Answer BusyAndAlone::KernelCost(const KernelSignature& signature, DeviceId device) const {
+Answer ContendedAndUncontended::KernelCost(const KernelSignature& signature,
+                                           DeviceId device) const {
   return Both([&](const CostModel& m) { return m.KernelCost(signature, device); });
 }
-Answer BusyAndAlone::MoveCost(const MoveSignature& signature, DeviceId device) const {
+Answer ContendedAndUncontended::MoveCost(const MoveSignature& signature, DeviceId device) const {
   return Both([&](const CostModel& m) { return m.MoveCost(signature, device); });
 }
-Answer BusyAndAlone::CollectiveCost(const CollectiveCall& call) const {
+Answer ContendedAndUncontended::CollectiveCost(const CollectiveCall& call) const {
   return Both([&](const CostModel& m) { return m.CollectiveCost(call); });
 }
-Answer BusyAndAlone::TransferCost(std::span<const TransferCall> group) const {
+Answer ContendedAndUncontended::TransferCost(std::span<const TransferCall> group) const {
   return Both([&](const CostModel& m) { return m.TransferCost(group); });
 }
-Nanos BusyAndAlone::StepOverhead(int64_t tasks) const { return busy_->StepOverhead(tasks); }
+Nanos ContendedAndUncontended::StepOverhead(int64_t tasks) const {
+  return busy_->StepOverhead(tasks);
+}
 
 std::vector<DeviceId> EqualDevices(const Machine& machine, const DeviceProfiles& profiles) {
   const DeviceTopology& topology = machine.topology;

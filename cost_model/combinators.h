@@ -50,11 +50,11 @@ class Scaled : public CostModel {
   ScaleFactors factors_;
 };
 
-// The answers of one model, with TaskCost::alone from another where the first one's are not mere
+// The answers of one model, with TaskCost::uncontended from another where the first one's are not mere
 // roofline and the second knows. Where either was measured unsteadily, the answer is unsteady.
-class BusyAndAlone : public CostModel {
+class ContendedAndUncontended : public CostModel {
  public:
-  BusyAndAlone(std::unique_ptr<CostModel> busy, std::unique_ptr<CostModel> alone);
+  ContendedAndUncontended(std::unique_ptr<CostModel> busy, std::unique_ptr<CostModel> uncontended);
 
   std::optional<TaskCost> KernelCost(const KernelSignature& signature,
                                      DeviceId device) const override;
@@ -67,7 +67,7 @@ class BusyAndAlone : public CostModel {
   template <class Ask>
   std::optional<TaskCost> Both(Ask&& ask) const;
 
-  std::unique_ptr<CostModel> busy_, alone_;
+  std::unique_ptr<CostModel> busy_, uncontended_;
 };
 
 // For each device the first one that every kernel and move takes the same time on: of the same

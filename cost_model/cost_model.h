@@ -32,9 +32,9 @@ struct TaskCost {
   double spread = 0;
   // What it takes while the other devices of its computer are idle, and for communication: while
   // the compute lanes of its devices wait for it. 0: the same as `time`, which is for busy ones.
-  Nanos alone{0};
+  Nanos uncontended{0};
 
-  Nanos Alone() const { return alone > Nanos(0) ? alone : time; }
+  Nanos Uncontended() const { return uncontended > Nanos(0) ? uncontended : time; }
   friend bool operator==(const TaskCost&, const TaskCost&) = default;
 };
 
@@ -65,7 +65,7 @@ struct TransferCall {
 //
 // Lanes that share a core and transfers of different tasks that share a channel slow each other
 // down: that is the simulator's part. Here every task has its device and its links to itself, and
-// what else the node does is one of two extremes (TaskCost::time and alone).
+// what else the node does is one of two extremes (TaskCost::time and uncontended).
 class CostModel {
  public:
   virtual ~CostModel() = default;

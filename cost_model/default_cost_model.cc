@@ -14,24 +14,25 @@
 namespace partita {
 
 std::unique_ptr<CostModel> MakeDefaultCostModel(std::shared_ptr<const Machine> machine,
-                                                DeviceProfiles profiles, DeviceProfiles alone) {
+                                                DeviceProfiles profiles,
+                                                DeviceProfiles uncontended) {
   profiles.resize(static_cast<size_t>(machine->topology.size()));
-  alone.resize(profiles.size());
+  uncontended.resize(profiles.size());
   std::vector<DeviceId> equal = EqualDevices(*machine, profiles);
-  const bool has_alone = std::any_of(alone.begin(), alone.end(),
-                                     [](const auto& profile) { return profile != nullptr; });
+  const bool has_uncontended = std::any_of(uncontended.begin(), uncontended.end(),
+                                           [](const auto& profile) { return profile != nullptr; });
   std::vector<std::unique_ptr<CostModel>> models;
   models.push_back(std::make_unique<MeasuredCost>(machine, profiles));
   models.push_back(std::make_unique<InterpolatedCost>(machine, std::move(profiles)));
   models.push_back(std::make_unique<RooflineCost>(machine));
   models.push_back(std::make_unique<LinkCost>(machine));
   std::unique_ptr<CostModel> model = std::make_unique<FirstMatch>(std::move(models));
-  if (has_alone) {
+  if (has_uncontended) {
     std::vector<std::unique_ptr<CostModel>> known;
-    known.push_back(std::make_unique<MeasuredCost>(machine, alone));
-    known.push_back(std::make_unique<InterpolatedCost>(machine, std::move(alone)));
-    model = std::make_unique<BusyAndAlone>(std::move(model),
-                                           std::make_unique<FirstMatch>(std::move(known)));
+    known.push_back(std::make_unique<MeasuredCost>(machine, uncontended));
+    known.push_back(std::make_unique<InterpolatedCost>(machine, std::move(uncontended)));
+    model = std::make_unique<ContendedAndUncontended>(
+        std::move(model), std::make_unique<FirstMatch>(std::move(known)));
   }
   return std::make_unique<Cached>(std::move(model), std::move(equal));
 }
@@ -53,7 +54,7 @@ absl::StatusOr<DeviceProfiles> LoadProfiles(const ProfileDb& db, const Machine& 
     const DeviceId id(d);
     DeviceFingerprint device =
         FingerprintOf(machine, id, request.backend(machine.topology.device(id)));
-    return request.alone ? AloneFingerprint(std::move(device)) : device;
+    return request.uncontended ? UncontendedFingerprint(std::move(device)) : device;
   };
   std::vector<DeviceFingerprint> measurable;
   for (int d = 0; d < machine.topology.size(); ++d) {

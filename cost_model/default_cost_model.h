@@ -16,22 +16,22 @@ namespace partita {
 // The standard stack: measured where it was measured, else interpolated, else roofline; collectives
 // and transfers over the links. Knows every task; remembers answers. Without profiles it is all
 // roofline and links.
-// `alone`: what was measured while the other devices were idle.
+// `uncontended`: what was measured while the other devices were idle.
 std::unique_ptr<CostModel> MakeDefaultCostModel(std::shared_ptr<const Machine> machine,
                                                 DeviceProfiles profiles = {},
-                                                DeviceProfiles alone = {});
+                                                DeviceProfiles uncontended = {});
 
 // The same with SyntheticCost in place of measurements.
 std::unique_ptr<CostModel> MakeSyntheticCostModel(std::shared_ptr<const Machine> machine);
 
 // What the database holds about each device of the machine, measured through `backend`. Null where
-// the machine cannot be measured on or nothing is known. `alone`: the records of idle neighbours
-// instead (AloneFingerprint). Errors as ProfileDb::Load.
+// the machine cannot be measured on or nothing is known. `uncontended`: the records of idle neighbours
+// instead (UncontendedFingerprint). Errors as ProfileDb::Load.
 struct ProfileRequest {
   // What the records were measured through, by device.
   std::function<std::string(const Device&)> backend;
   bool allow_foreign = false;
-  bool alone = false;
+  bool uncontended = false;
 };
 absl::StatusOr<DeviceProfiles> LoadProfiles(const ProfileDb& db, const Machine& machine,
                                             const ProfileRequest& request);

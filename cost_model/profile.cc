@@ -106,7 +106,7 @@ DeviceFingerprint FingerprintOf(const Machine& machine, DeviceId device,
                        " cores=", cores)};
 }
 
-DeviceFingerprint AloneFingerprint(DeviceFingerprint fingerprint) {
+DeviceFingerprint UncontendedFingerprint(DeviceFingerprint fingerprint) {
   absl::StrAppend(&fingerprint.configuration, " alone");
   return fingerprint;
 }

@@ -34,9 +34,9 @@ std::string ToString(const DeviceFingerprint& fingerprint);
 // its computer that can work at once are busy (DeviceTopology::AtOnce).
 DeviceFingerprint FingerprintOf(const Machine& machine, DeviceId device, absl::string_view backend);
 
-// The same device while the others of its node are idle (see TaskCost::alone): its records are kept
+// The same device while the others of its node are idle (see TaskCost::uncontended): its records are kept
 // apart.
-DeviceFingerprint AloneFingerprint(DeviceFingerprint fingerprint);
+DeviceFingerprint UncontendedFingerprint(DeviceFingerprint fingerprint);
 
 enum class RecordKind : uint8_t {
   kKernel,
@@ -85,7 +85,7 @@ ProfileRecord RecordOfStep(int64_t tasks);
 // The precision that its signature names; float32 where it names none.
 Precision PrecisionOf(const ProfileRecord& record);
 
-// The keys alone.
+// The keys uncontended.
 std::string KeyOf(const KernelSignature& signature, Precision precision);
 std::string KeyOf(const CollectiveCall& call);
 std::string KeyOf(std::span<const TransferCall> group);

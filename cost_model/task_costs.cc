@@ -28,17 +28,17 @@ struct Pricer {
   TaskCost operator()(const MoveTask& task) const {
     TaskCost sum{Nanos(0), CostSource::kMeasured, 0};
     double deviation = 0;
-    Nanos alone;
+    Nanos uncontended;
     for (const MoveSignature& move : SignaturesOf(task)) {
       const TaskCost cost = Known(model.MoveCost(move, task.device));
       sum.time += cost.time;
-      alone += cost.Alone();
+      uncontended += cost.Uncontended();
       sum.source = std::max(sum.source, cost.source);
       deviation += cost.spread * static_cast<double>(cost.time.value());
     }
     if (sum.time.value() < 1) return {Nanos(1), CostSource::kMeasured, 0};
     sum.spread = deviation / static_cast<double>(sum.time.value());
-    if (alone != sum.time) sum.alone = alone;
+    if (uncontended != sum.time) sum.uncontended = uncontended;
     return sum;
   }
 

@@ -16,7 +16,7 @@ TaskCost PriceTask(const TaskGraph& graph, const Task& task, const CostModel& mo
 // asked for once.
 std::vector<TaskCost> PriceTasks(const TaskGraph& graph, const CostModel& model);
 
-// The durations alone, as the simulator takes them.
+// The durations uncontended, as the simulator takes them.
 std::vector<Nanos> DurationsOf(const std::vector<TaskCost>& costs);
 
 // How many prices rest on what.

@@ -15,21 +15,16 @@ enum class Precision : uint8_t { kFloat32, kTf32, kFloat16, kBfloat16 };
 struct PrecisionRow {
   Precision precision;
   const char* name;
-  // What `verify` allows, relative to the largest element of a tensor: 1e-3 for sums in another
-  // order, and 32 times the relative error of a rounded factor, which errors of many products, some
-  // layers and steps stay below.
-  double tolerance;
   const char* description;
 };
 
 // THE table of precisions, in the order of the enumeration.
 inline constexpr PrecisionRow kPrecisions[] = {
-    {Precision::kFloat32, "float32", 1e-3, "factors as they are"},
-    {Precision::kTf32, "tf32", 1e-3 + 32.0 / (1 << 11), "10 bits of fraction, float32's range"},
-    {Precision::kFloat16, "float16", 1e-3 + 32.0 / (1 << 11),
+    {Precision::kFloat32, "float32", "factors as they are"},
+    {Precision::kTf32, "tf32", "10 bits of fraction, float32's range"},
+    {Precision::kFloat16, "float16",
      "10 bits of fraction; each operand scaled by a power of two of its own"},
-    {Precision::kBfloat16, "bfloat16", 1e-3 + 32.0 / (1 << 8),
-     "7 bits of fraction, float32's range"},
+    {Precision::kBfloat16, "bfloat16", "7 bits of fraction, float32's range"},
 };
 
 constexpr const PrecisionRow& RowOf(Precision precision) {

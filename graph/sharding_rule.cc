@@ -43,7 +43,7 @@ ShardingRule GradientRule(const ShardingRule& forward, int operand, const Gradie
   }
   for (const ResultRule& result : forward.results) rule.operands.push_back({.dims = result.dims});
   const OperandRule& source = forward.operands[static_cast<size_t>(operand)];
-  rule.results.push_back({source.dims, Combine::kSum, source.once_loops});
+  rule.results.push_back({source.dims, Reduction::kSum, source.once_loops});
   return rule;
 }
 
@@ -149,7 +149,7 @@ std::string ToString(const ShardingRule& rule) {
   text += "->";
   for (size_t k = 0; k < rule.results.size(); ++k) {
     absl::StrAppend(&text, k > 0 ? "," : "", DimsText(rule, rule.results[k].dims),
-                    rule.results[k].combine == Combine::kMax ? "max" : "");
+                    rule.results[k].reduction == Reduction::kMax ? "max" : "");
   }
   return text;
 }

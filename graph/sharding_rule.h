@@ -9,6 +9,7 @@
 #include "absl/container/inlined_vector.h"
 #include "absl/status/statusor.h"
 #include "graph/box.h"
+#include "graph/reduction.h"
 #include "graph/tensor.h"
 
 namespace partita {
@@ -87,12 +88,10 @@ struct OperandRule {
   friend bool operator==(const OperandRule&, const OperandRule&) = default;
 };
 
-enum class Combine : uint8_t { kSum, kMax };
-
 struct ResultRule {
   std::vector<DimMap> dims;
   // How the values of parts that differ along summed loops combine.
-  Combine combine = Combine::kSum;
+  Reduction reduction = Reduction::kSum;
   // Only the first part along these loops has a result (the gradient of an operand that is read
   // once).
   LoopSet once_loops;

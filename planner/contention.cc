@@ -142,19 +142,20 @@ class Neighbourhood {
 
 }  // namespace
 
-std::vector<Nanos> DurationsBeside(const FlatTasks& tasks, const SimulatedResources& resources,
-                                   std::span<const TaskCost> costs, std::vector<Nanos> durations,
-                                   const Schedule& schedule) {
-  const auto differs = [](const TaskCost& cost) { return cost.Alone() != cost.time; };
+std::vector<Nanos> ContendedDurations(const FlatTasks& tasks, const SimulatedResources& resources,
+                                      std::span<const TaskCost> costs, std::vector<Nanos> durations,
+                                      const Schedule& schedule) {
+  const auto differs = [](const TaskCost& cost) { return cost.Uncontended() != cost.time; };
   if (std::none_of(costs.begin(), costs.end(), differs)) return durations;
   const Neighbourhood neighbourhood(tasks, resources, schedule);
   for (size_t t = 0; t < tasks.size(); ++t) {
     const TaskCost& cost = costs[t];
     if (!differs(cost) || durations[t] != cost.time) continue;
-    const auto alone = static_cast<double>(cost.alone.value());
+    const auto uncontended = static_cast<double>(cost.uncontended.value());
     const auto busy = static_cast<double>(cost.time.value());
     const double share = neighbourhood.Share(t);
-    durations[t] = Nanos(std::max<int64_t>(1, std::llround(alone + share * (busy - alone))));
+    durations[t] =
+        Nanos(std::max<int64_t>(1, std::llround(uncontended + share * (busy - uncontended))));
   }
   return durations;
 }

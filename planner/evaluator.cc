@@ -5,9 +5,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "graph/partition/partition.h"
+#include "graph/partition/planned_step.h"
 #include "graph/support/status_macros.h"
-#include "graph/task/partition.h"
-#include "graph/task/planned_step.h"
+#include "graph/task/task_order.h"
 #include "planner/contention.h"
 
 namespace partita {
@@ -96,9 +97,9 @@ void Evaluator::FollowOrder(const FlatStep& flat, EvaluatedStep& step) const {
   step.schedule = SimulateInOrder(flat.tasks, step.durations, step.order);
 }
 
-void Evaluator::TimeInOrder(const FlatStep& flat, Nanos enough, EvaluatedStep& step) const {
+void Evaluator::TimeInOrder(const FlatStep& flat, Nanos cutoff, EvaluatedStep& step) const {
   std::vector<Nanos> beside =
-      DurationsBeside(flat.tasks, resources_, flat.costs, step.durations, step.schedule);
+      ContendedDurations(flat.tasks, resources_, flat.costs, step.durations, step.schedule);
   if (beside != step.durations) {
     step.durations = std::move(beside);
     step.schedule = SimulateInOrder(flat.tasks, step.durations, step.order);
@@ -107,7 +108,7 @@ void Evaluator::TimeInOrder(const FlatStep& flat, Nanos enough, EvaluatedStep& s
   e.tasks = static_cast<int64_t>(flat.costs.size());
   e.sources = CountSources(flat.costs);
   e.time = TimeOf(flat, step.schedule);
-  if (e.time > enough) return;
+  if (e.time > cutoff) return;
   step.memory = AssignBuffers(flat.uses, step.order);
   const auto& waits = step.memory.added_dependencies;
   if (!waits.empty()) {
@@ -154,21 +155,21 @@ absl::StatusOr<EvaluatedStep> Evaluator::EvaluateOrder(TaskGraph tasks,
   return step;
 }
 
-Evaluation Evaluator::Evaluate(const Strategy& strategy, Nanos enough) const {
-  Evaluation brief = EvaluateBriefly(strategy, enough);
+Evaluation Evaluator::Evaluate(const Strategy& strategy, Nanos cutoff) const {
+  Evaluation brief = EvaluateBriefly(strategy, cutoff);
   if (brief.verdict == Evaluation::Verdict::kInvalid || brief.peak.empty()) return brief;
   auto step = EvaluateStep(strategy);
   if (!step.ok()) return Invalid(step.status());
   return std::move(step->evaluation);
 }
 
-Evaluation Evaluator::EvaluateBriefly(const Strategy& strategy, Nanos enough) const {
+Evaluation Evaluator::EvaluateBriefly(const Strategy& strategy, Nanos cutoff) const {
   std::unique_ptr<StepCache> cache = TakeCache();
-  const auto flat = cache->Find(strategy);
+  const auto flat = cache->FindOrBuild(strategy);
   EvaluatedStep step;
   if (flat.ok()) {
     FindOrder(**flat, step);
-    TimeInOrder(**flat, enough, step);
+    TimeInOrder(**flat, cutoff, step);
   }
   ReturnCache(std::move(cache));
   return flat.ok() ? std::move(step.evaluation) : Invalid(flat.status());

@@ -69,7 +69,7 @@ struct EvaluatedStep {
 //
 // The time of a step is a function of its tasks, their costs and the order in which lanes run:
 //   1. a schedule in that order as if all tasks were beside busy neighbours (TaskCost::time);
-//   2. durations beside what the others do in that schedule (DurationsBeside);
+//   2. durations beside what the others do in that schedule (ContendedDurations);
 //   3. the schedule in that order under these durations, with the waits that reuse of memory adds;
 //   4. its length, and what the cost model says of steps as such.
 // An order that is found, stored in a plan and read again therefore gives one time.
@@ -104,11 +104,11 @@ class Evaluator {
   absl::StatusOr<EvaluatedStep> EvaluateOrder(TaskGraph tasks, std::vector<TaskId> order) const;
 
   // For searches: never an error, and stops early. Where the time without waits for memory is
-  // already above `enough`, memory is not looked at: time is that bound, peak is empty.
+  // already above `cutoff`, memory is not looked at: time is that bound, peak is empty.
   Evaluation Evaluate(const Strategy& strategy,
-                      Nanos enough = Nanos(std::numeric_limits<int64_t>::max())) const;
+                      Nanos cutoff = Nanos(std::numeric_limits<int64_t>::max())) const;
   // The same without `received` and `use`: the fast way, from what the cache holds.
-  Evaluation EvaluateBriefly(const Strategy& strategy, Nanos enough) const;
+  Evaluation EvaluateBriefly(const Strategy& strategy, Nanos cutoff) const;
 
  private:
   FlatteningRules rules() const { return {resources_, model_, options_.sizes}; }
@@ -119,7 +119,7 @@ class Evaluator {
   void FollowOrder(const FlatStep& flat, EvaluatedStep& step) const;
   // The definition of a step's time (see Evaluator), for all orders. Stops early as EvaluateBriefly
   // does.
-  void TimeInOrder(const FlatStep& flat, Nanos enough, EvaluatedStep& step) const;
+  void TimeInOrder(const FlatStep& flat, Nanos cutoff, EvaluatedStep& step) const;
   Nanos TimeOf(const FlatStep& flat, const Schedule& schedule) const;
   static void AddFigures(EvaluatedStep& step);
   std::unique_ptr<StepCache> TakeCache() const;

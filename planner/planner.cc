@@ -3,9 +3,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "graph/partition/planned_step.h"
 #include "graph/support/status_macros.h"
-#include "graph/task/plan_verifier.h"
-#include "graph/task/planned_step.h"
+#include "graph/verify/step_verifier.h"
 #include "planner/expert/expert_strategies.h"
 
 namespace partita {

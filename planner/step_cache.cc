@@ -30,8 +30,8 @@ StepCache::StepCache(const Graph& graph, PartitionOptions options, const Flatten
       link_(cache_),
       key_order_(KeyOrder(cache_.chain())) {}
 
-absl::StatusOr<const FlatStep*> StepCache::Find(const Strategy& strategy) {
-  RETURN_IF_ERROR(cache_.Find(strategy, fragments_));
+absl::StatusOr<const FlatStep*> StepCache::FindOrBuild(const Strategy& strategy) {
+  RETURN_IF_ERROR(cache_.FindOrBuild(strategy, fragments_));
   if (generation_ != cache_.generation()) flattened_.clear();
   generation_ = cache_.generation();
   flattened_.resize(static_cast<size_t>(cache_.fragments()));
@@ -80,7 +80,7 @@ void StepCache::AddOperator(OpId id) {
     builder_.AddTasks(*flat_.back(), link_.OperatorSlots(id));
     return;
   }
-  const StepLink::Variant variant = link_.VariantOf(fragments_, id);
+  const FragmentLinker::Variant variant = link_.VariantOf(fragments_, id);
   auto it = std::find_if(known.variants.begin(), known.variants.end(),
                          [&](const auto& entry) { return entry.first == variant; });
   if (it == known.variants.end()) {

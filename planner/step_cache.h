@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "graph/task/fragment_cache.h"
-#include "graph/task/step_link.h"
+#include "graph/partition/fragment_cache.h"
+#include "graph/partition/fragment_linker.h"
 #include "planner/flat_step.h"
 
 namespace partita {
@@ -21,7 +21,7 @@ class StepCache {
             int64_t max_tasks);
 
   // As Partition. The step lives until the next call.
-  absl::StatusOr<const FlatStep*> Find(const Strategy& strategy);
+  absl::StatusOr<const FlatStep*> FindOrBuild(const Strategy& strategy);
 
   int64_t tasks() const { return cache_.tasks(); }
 
@@ -31,7 +31,7 @@ class StepCache {
     std::unique_ptr<FlatStep> plain;
     // By slot: its buffer if it is native; only where formats are chosen.
     std::vector<BufferUses::BufferFacts> native;
-    std::vector<std::pair<StepLink::Variant, std::unique_ptr<FlatStep>>> variants;
+    std::vector<std::pair<FragmentLinker::Variant, std::unique_ptr<FlatStep>>> variants;
   };
 
   Flattened& FlattenedOf(const Fragment& fragment);
@@ -40,7 +40,7 @@ class StepCache {
 
   const FlatteningRules rules_;
   FragmentCache cache_;
-  StepLink link_;
+  FragmentLinker link_;
   StepFragments fragments_;
   FlatStepBuilder builder_;
   std::vector<Flattened> flattened_;  // by Fragment::number

@@ -27,18 +27,19 @@ ENTRIES = {"CMakeLists.txt", "README.md", "planner", "graph", "runtime", "cost_m
            "third_party"}
 
 # (files, what they may include), as prefixes of paths from the root; the longest prefix that fits a file counts.
-GRAPH_BASE = ["proto/", "graph/support/", "graph/tensor", "graph/box", "graph/sharding_rule", "graph/part_view"]
+GRAPH_BASE = ["proto/", "graph/support/", "graph/tensor", "graph/box", "graph/reduction", "graph/sharding_rule",
+              "graph/part_view"]
 BACKEND_TOP = ["graph/", "proto/", "runtime/support/", "runtime/backend/"]
 ARROWS = [
     ("proto/", ["proto/"]),
     ("graph/support/", ["graph/support/"]),
     ("graph/tensor", GRAPH_BASE),
     ("graph/box", GRAPH_BASE),
+    ("graph/reduction", GRAPH_BASE),
     ("graph/sharding_rule", GRAPH_BASE),
     ("graph/part_view", GRAPH_BASE),
     ("graph/ops/", GRAPH_BASE + ["graph/ops/"]),
-    ("graph/collective/", ["graph/support/", "graph/box", "graph/collective/", "proto/"]),
-    ("graph/task/", ["graph/", "proto/"]),
+    ("graph/collective/", ["graph/support/", "graph/box", "graph/reduction", "graph/collective/", "proto/"]),
     ("graph/", ["graph/", "proto/"]),
     ("cost_model/", ["cost_model/", "graph/", "proto/"]),
     ("planner/", ["planner/", "cost_model/", "graph/", "proto/"]),
@@ -54,10 +55,19 @@ ARROWS = [
     ("tests/", [""]),
 ]
 # (files, what they may not include although ARROWS would let them).
+SOURCES_OF_GRAPHS = ["graph/zoo/", "graph/model/", "graph/onnx/"]
+SPLIT = ["graph/parallel/", "graph/collective/", "graph/task/", "graph/partition/", "graph/verify/"]
 CUTS = [
-    ("graph/", ["graph/parallel/", "graph/collective/", "graph/task/"],
-     ["graph/parallel/", "graph/collective/", "graph/task/"]),
-    ("graph/parallel/", ["graph/task/"], []),
+    ("graph/", ["graph/training/"] + SOURCES_OF_GRAPHS + SPLIT, ["graph/training/"] + SOURCES_OF_GRAPHS + SPLIT),
+    ("graph/training/", SOURCES_OF_GRAPHS + SPLIT, []),
+    ("graph/zoo/", ["graph/training/", "graph/model/", "graph/onnx/"] + SPLIT, []),
+    ("graph/model/", SPLIT, []),
+    ("graph/onnx/", SPLIT, []),
+    ("graph/parallel/", SOURCES_OF_GRAPHS + ["graph/task/", "graph/partition/", "graph/verify/"], []),
+    ("graph/task/", SOURCES_OF_GRAPHS + ["graph/parallel/", "graph/partition/", "graph/verify/"], []),
+    ("graph/partition/", SOURCES_OF_GRAPHS + ["graph/verify/"], []),
+    # The checks are derived from the rules alone; only what joins both halves knows Partition.
+    ("graph/verify/", SOURCES_OF_GRAPHS + ["graph/partition/"], ["graph/verify/plan_verifier"]),
 ]
 # What the backends share; beyond it, no backend and no communicator includes its neighbours.
 SHARED = ("runtime/backend/host/", "runtime/backend/reference/kernels.h")

@@ -109,8 +109,6 @@ const char* Name(CollectiveKind kind) {
   CHECK(false) << "kind " << static_cast<int>(kind);
 }
 
-const char* Name(Reduction reduction) { return reduction == Reduction::kSum ? "sum" : "max"; }
-
 Collective MakeAllReduce(int ranks, int64_t total, Reduction reduction) {
   Collective c;
   c.kind = CollectiveKind::kAllReduce;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "graph/reduction.h"
 
 namespace partita {
 
@@ -29,12 +30,8 @@ inline constexpr CollectiveKind kCollectiveKinds[] = {
     CollectiveKind::kAllReduce, CollectiveKind::kReduceScatter, CollectiveKind::kAllGather,
     CollectiveKind::kAllToAll};
 
-// The elementwise operation of all-reduce and reduce-scatter.
-enum class Reduction { kSum, kMax };
-
-// "all_reduce", "reduce_scatter", "all_gather", "all_to_all"; "sum", "max".
+// "all_reduce", "reduce_scatter", "all_gather", "all_to_all".
 const char* Name(CollectiveKind kind);
-const char* Name(Reduction reduction);
 
 // The elements [offset, offset + count).
 struct ElementRange {

@@ -7,7 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "graph/box.h"
-#include "graph/model_limits.h"
+#include "graph/model/model_limits.h"
 #include "proto/onnx/onnx.pb.h"
 
 namespace partita::onnx {

@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "graph/support/status_macros.h"
-#include "graph/utf8.h"
+#include "graph/support/utf8.h"
 
 namespace partita::onnx {
 namespace {

@@ -9,7 +9,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "graph/graph.h"
-#include "graph/pending_values.h"
+#include "graph/model/pending_values.h"
 
 namespace partita {
 

@@ -131,7 +131,7 @@ ShardingRule RuleOfForm(absl::string_view text, std::span<const TensorType> oper
   }
   for (const Term& term : form.results) {
     rule.results.push_back(
-        {.dims = MapsOf(term, rank), .combine = term.max ? Combine::kMax : Combine::kSum});
+        {.dims = MapsOf(term, rank), .reduction = term.max ? Reduction::kMax : Reduction::kSum});
   }
   return std::move(rule).Finished();
 }

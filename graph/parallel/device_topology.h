@@ -22,15 +22,17 @@ struct Device {
   DeviceKind kind = DeviceKind::kCpu;
   // Devices of one class have the same speed: "cpu", "p100". A machine file describes each class.
   std::string device_class = "cpu";
-  int node = 0;  // the host that it is in; processes do not span nodes
+  // Index of the node that it belongs to: the devices that one process may use, which reach those
+  // of other nodes over links.
+  int node = 0;
   Bytes memory;  // what tensors may take
   // CPU devices: the cores (logical processor numbers of the node) that its compute and its
   // communication lane run on, without repeats. Lanes that name one core share it.
   std::vector<int> cores;
   int threads = 1;  // CPU devices: threads that do arithmetic
-  // The computer whose cores and memory it uses, where several nodes are on one (virtual machines,
-  // network namespaces): nodes that name the same one slow each other down, though what they
-  // exchange goes over links. Empty: the node is a computer of its own.
+  // Name of the physical host whose cores and memory it uses, where several nodes are on one
+  // (virtual machines, network namespaces): nodes of one host slow each other down, though what
+  // they exchange goes over links. Empty: the node is a host of its own.
   std::string host;
 
   friend bool operator==(const Device&, const Device&) = default;

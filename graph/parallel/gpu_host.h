@@ -25,15 +25,6 @@ struct GpuProperties {
   friend bool operator==(const GpuProperties&, const GpuProperties&) = default;
 };
 
-// What a GPU does at this moment.
-struct GpuActivity {
-  int clock_mhz = 0, memory_clock_mhz = 0;
-  int celsius = 0;
-  int milliwatts = 0;
-
-  friend bool operator==(const GpuActivity&, const GpuActivity&) = default;
-};
-
 // The GPUs of a host with the software that drives them.
 struct GpuHost {
   std::string driver;           // "580.159.03", or the newest CUDA that it knows: "CUDA 13.0"

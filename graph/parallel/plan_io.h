@@ -25,7 +25,7 @@ absl::StatusOr<PlanModel> PlanModelOf(const proto::Plan& message);
 // operator that has a configuration named exactly once, loops, degrees and devices valid, layouts
 // that cover their weights, an order that is a permutation. InvalidArgument says what was found,
 // what was wanted and what to try. Whether an order fits the task graph: see
-// graph/task/planned_step.h.
+// graph/partition/planned_step.h.
 absl::StatusOr<Plan> PlanFromProto(const proto::Plan& message, const Graph& graph);
 
 // The inverse. Precondition: the plan's strategy is valid for the graph.

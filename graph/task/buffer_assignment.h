@@ -88,7 +88,4 @@ BufferAssignment AssignBuffers(const BufferUses& uses, std::span<const TaskId> o
 BufferAssignment AssignBuffers(const TaskGraph& graph, std::span<const TaskId> order,
                                const MemorySizes& sizes);
 
-// 0, 1, 2, ...: the order of TaskGraph::tasks().
-std::vector<TaskId> CanonicalOrder(const TaskGraph& graph);
-
 }  // namespace partita

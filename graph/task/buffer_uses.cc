@@ -70,10 +70,4 @@ BufferAssignment AssignBuffers(const TaskGraph& graph, std::span<const TaskId> o
   return AssignBuffers(FindBufferUses(graph, sizes), order);
 }
 
-std::vector<TaskId> CanonicalOrder(const TaskGraph& graph) {
-  std::vector<TaskId> order;
-  for (const Task& task : graph.tasks()) order.push_back(task.id);
-  return order;
-}
-
 }  // namespace partita

@@ -17,9 +17,9 @@ void WalkCombinations(const std::vector<FreeOperator>& free, size_t k, Strategy&
                       SearchState& state) {
   if (state.Done()) return;
   if (k == free.size()) {
-    const Nanos enough =
+    const Nanos cutoff =
         state.has_best() ? state.best_time() : Nanos(std::numeric_limits<int64_t>::max());
-    state.Try(strategy, "exhaustive", enough);
+    state.Try(strategy, "exhaustive", cutoff);
     return;
   }
   for (const ParallelConfig& config : free[k].candidates) {

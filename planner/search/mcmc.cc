@@ -15,17 +15,17 @@
 namespace partita {
 namespace {
 
-// What is lacking where a strategy does not fit, in memories of one device; 0: it fits.
-double LackingOf(const Evaluation& evaluation, const DeviceTopology& topology) {
+// What is excess_memory where a strategy does not fit, in memories of one device; 0: it fits.
+double ExcessMemoryOf(const Evaluation& evaluation, const DeviceTopology& topology) {
   if (evaluation.verdict != Evaluation::Verdict::kOutOfMemory) return 0;
-  double lacking = 0;
+  double excess_memory = 0;
   for (size_t d = 0; d < evaluation.peak.size(); ++d) {
     const Bytes memory = topology.devices()[d].memory;
     if (evaluation.peak[d] <= memory) continue;
-    lacking += static_cast<double>((evaluation.peak[d] - memory).value()) /
-               std::max(1.0, static_cast<double>(memory.value()));
+    excess_memory += static_cast<double>((evaluation.peak[d] - memory).value()) /
+                     std::max(1.0, static_cast<double>(memory.value()));
   }
-  return lacking;
+  return excess_memory;
 }
 
 // A strategy that a chain may go on from.
@@ -33,11 +33,11 @@ struct Start {
   std::string name;
   Strategy strategy;
   Nanos time;
-  double lacking = 0;
+  double excess_memory = 0;
 
   // What fits comes first, then what lacks least.
   friend bool operator<(const Start& a, const Start& b) {
-    return a.lacking == b.lacking ? a.time < b.time : a.lacking < b.lacking;
+    return a.excess_memory == b.excess_memory ? a.time < b.time : a.excess_memory < b.excess_memory;
   }
 };
 
@@ -47,7 +47,7 @@ class Chain {
       : problem_(problem), options_(options), state_(state), free_(FreeOperators(problem)) {}
 
   // `unit`: the time that costs are relative to. A chain that starts outside memory goes down in
-  // what is lacking until it fits, and never leaves memory again.
+  // what is excess_memory until it fits, and never leaves memory again.
   void Run(int number, Start current, int64_t budget, Nanos unit) {
     std::mt19937_64 random(options_.seed * 1000003 + static_cast<uint64_t>(number));
     int64_t since_best = 0;
@@ -58,17 +58,17 @@ class Chain {
       Propose(proposal.strategy, random);
       const bool had_best = state_.has_best();
       const Nanos best_before = had_best ? state_.best_time() : Nanos(0);
-      const bool fits = current.lacking == 0;
+      const bool fits = current.excess_memory == 0;
       const Evaluation evaluation = fits ? state_.Try(proposal.strategy, current.name, limit)
                                          : state_.Try(proposal.strategy, current.name);
       ++since_best;
       if (state_.has_best() && (!had_best || state_.best_time() < best_before)) since_best = 0;
       if (evaluation.verdict == Evaluation::Verdict::kInvalid) continue;
       proposal.time = evaluation.time;
-      proposal.lacking = LackingOf(evaluation, problem_.evaluator.topology());
-      if (proposal.lacking > current.lacking) continue;
-      if (proposal.lacking == current.lacking && proposal.time > limit) continue;
-      if (proposal.lacking < current.lacking) since_best = 0;
+      proposal.excess_memory = ExcessMemoryOf(evaluation, problem_.evaluator.topology());
+      if (proposal.excess_memory > current.excess_memory) continue;
+      if (proposal.excess_memory == current.excess_memory && proposal.time > limit) continue;
+      if (proposal.excess_memory < current.excess_memory) since_best = 0;
       current = std::move(proposal);
       state_.CountAccepted(number, current.name, current.time);
     }
@@ -92,7 +92,7 @@ class Chain {
     if (random() % 2 != 0) return;
     const size_t length = 1 + random() % 6;
     for (size_t k = place + 1; k < std::min(free_.size(), place + 1 + length); ++k) {
-      const auto copied = Transplant(problem_.space, op, config, free_[k]);
+      const auto copied = WithSameResultSplit(problem_.space, op, config, free_[k]);
       if (!copied.has_value()) break;
       strategy.configs[free_[k].index()] = *copied;
     }
@@ -108,12 +108,13 @@ class Chain {
     if (kind == 0) {
       const size_t first = place < 3 ? 0 : place - 3;
       const OpId other = free_[first + random() % (std::min(place + 4, free_.size()) - first)];
-      copied = Transplant(space, other, strategy.configs[other.index()], op);
+      copied = WithSameResultSplit(space, other, strategy.configs[other.index()], op);
     } else if (kind == 1) {
       const auto& inputs = space.graph().op(op).inputs;
       const auto producers = space.graph().producers(inputs[random() % inputs.size()]);
       if (!producers.empty() && space.graph().op(producers[0]).anchor == producers[0]) {
-        copied = ReadInPlace(space, producers[0], strategy.configs[producers[0].index()], op);
+        copied =
+            WithProducersBlocks(space, producers[0], strategy.configs[producers[0].index()], op);
       }
     }
     return copied.has_value() ? *copied : space.Random(op, random);
@@ -141,7 +142,7 @@ std::vector<Start> EvaluateStarts(const SearchProblem& problem, const SearchOpti
     const Evaluation evaluation = state.Try(start.strategy, start.name);
     if (evaluation.verdict == Evaluation::Verdict::kInvalid) continue;
     starts.push_back({std::move(start.name), std::move(start.strategy), evaluation.time,
-                      LackingOf(evaluation, problem.evaluator.topology())});
+                      ExcessMemoryOf(evaluation, problem.evaluator.topology())});
   }
   return starts;
 }

@@ -4,9 +4,9 @@
 
 namespace partita {
 
-Evaluation SearchState::Try(const Strategy& strategy, const std::string& origin, Nanos enough) {
+Evaluation SearchState::Try(const Strategy& strategy, const std::string& origin, Nanos cutoff) {
   ++result_.evaluations;
-  Evaluation evaluation = problem_.evaluator.EvaluateBriefly(strategy, enough);
+  Evaluation evaluation = problem_.evaluator.EvaluateBriefly(strategy, cutoff);
   if (evaluation.verdict == Evaluation::Verdict::kInvalid) invalid_ = evaluation.reason;
   if (evaluation.verdict == Evaluation::Verdict::kOutOfMemory &&
       (nearest_miss_.empty() || evaluation.excess < smallest_excess_)) {

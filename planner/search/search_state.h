@@ -15,10 +15,10 @@ class SearchState {
   SearchState(const SearchProblem& problem, const SearchOptions& options)
       : problem_(problem), options_(options), begin_(std::chrono::steady_clock::now()) {}
 
-  // Evaluates, counts, and keeps the strategy if it is the best. `enough` as in
+  // Evaluates, counts, and keeps the strategy if it is the best. `cutoff` as in
   // Evaluator::EvaluateBriefly.
   Evaluation Try(const Strategy& strategy, const std::string& origin,
-                 Nanos enough = Nanos(std::numeric_limits<int64_t>::max()));
+                 Nanos cutoff = Nanos(std::numeric_limits<int64_t>::max()));
 
   // All given starts, whatever the budget. InvalidArgument if there are none.
   absl::Status TryStarts();

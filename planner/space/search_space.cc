@@ -199,15 +199,15 @@ std::optional<ParallelConfig> SplitDims(const SearchSpace& space, OpId anchor,
 
 }  // namespace
 
-std::optional<ParallelConfig> Transplant(const SearchSpace& space, OpId from,
-                                         const ParallelConfig& model, OpId anchor) {
+std::optional<ParallelConfig> WithSameResultSplit(const SearchSpace& space, OpId from,
+                                                  const ParallelConfig& model, OpId anchor) {
   const ShardingRule& rule = space.graph().rule(anchor);
   return SplitDims(space, anchor, rule.results[0].dims,
                    ResultDegrees(space.graph().rule(from), model), model);
 }
 
-std::optional<ParallelConfig> ReadInPlace(const SearchSpace& space, OpId from,
-                                          const ParallelConfig& model, OpId anchor) {
+std::optional<ParallelConfig> WithProducersBlocks(const SearchSpace& space, OpId from,
+                                                  const ParallelConfig& model, OpId anchor) {
   const Graph& graph = space.graph();
   const std::vector<TensorId>& inputs = graph.op(anchor).inputs;
   const auto found = std::find(inputs.begin(), inputs.end(), graph.op(from).outputs[0]);

@@ -52,13 +52,13 @@ class SearchSpace {
 // A configuration under which `anchor` reads, element by element, what `from` leaves on each device
 // under `model`: the same split of each dimension of the result, on the same devices. nullopt if
 // there is none.
-std::optional<ParallelConfig> Transplant(const SearchSpace& space, OpId from,
-                                         const ParallelConfig& model, OpId anchor);
+std::optional<ParallelConfig> WithSameResultSplit(const SearchSpace& space, OpId from,
+                                                  const ParallelConfig& model, OpId anchor);
 
 // A configuration under which every part of `anchor` finds its block of one operand where the
 // operand's producer left it: where that splits what `anchor` sums over, so does this. nullopt if
 // there is none, or if `from` does not produce an operand.
-std::optional<ParallelConfig> ReadInPlace(const SearchSpace& space, OpId from,
-                                          const ParallelConfig& model, OpId anchor);
+std::optional<ParallelConfig> WithProducersBlocks(const SearchSpace& space, OpId from,
+                                                  const ParallelConfig& model, OpId anchor);
 
 }  // namespace partita

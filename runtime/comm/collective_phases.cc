@@ -58,7 +58,7 @@ class Phases {
 
   SharedPhase Shared(const CollectiveSchedule& schedule, const std::vector<RankRound>& own,
                      size_t first, size_t last) const {
-    const Combination how{task_.dtype, task_.collective.reduction};
+    const TypedReduction how{task_.dtype, task_.collective.reduction};
     SharedPhase phase{members_, {}, SharedPieces({}, how), {}};
     for (int member : members_) {
       phase.peers.push_back(task_.group[static_cast<size_t>(member)].value());

@@ -74,7 +74,7 @@ void CollectiveRun::PostReceive(const CollectiveStep& step, bool lands, size_t k
   arrivals_[k] = lands ? buffers_.receive + step.destination_offset * size_ : Take(bytes);
   MessagePort::Message message{PeerOf(step.from), true, arrivals_[k], bytes};
   if (lands && step.action == StepAction::kReduce) {
-    message.combine = {task_.dtype, task_.collective.reduction, step.to < step.from};
+    message.reduce = {task_.dtype, task_.collective.reduction, step.to < step.from};
   }
   messages_.push_back(message);
 }

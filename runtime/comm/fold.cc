@@ -24,7 +24,7 @@ void CombineTyped(Reduction reduction, const void* left_values, const void* righ
 
 }  // namespace
 
-void Combine(const Combination& how, const void* left, const void* right, void* out,
+void Combine(const TypedReduction& how, const void* left, const void* right, void* out,
              int64_t count) {
   switch (how.dtype) {
     case DType::kFloat32:
@@ -41,7 +41,7 @@ void Combine(const Combination& how, const void* left, const void* right, void* 
   }
 }
 
-void Fold(const Combination& how, const std::vector<const void*>& values, void* into,
+void Fold(const TypedReduction& how, const std::vector<const void*>& values, void* into,
           int64_t count) {
   constexpr int64_t kBlock = 8192;  // bytes
   alignas(64) char sum[kBlock];
@@ -61,10 +61,10 @@ void Fold(const Combination& how, const std::vector<const void*>& values, void* 
   }
 }
 
-void FoldTwo(const MessagePort::Combine& combine, void* into, const void* arrived, int64_t bytes) {
+void FoldTwo(const MessagePort::Reduce& reduce, void* into, const void* arrived, int64_t bytes) {
   std::vector<const void*> values{into, arrived};
-  if (!combine.own_first) std::swap(values[0], values[1]);
-  Fold({combine.dtype, combine.reduction}, values, into, bytes / SizeOf(combine.dtype));
+  if (!reduce.own_first) std::swap(values[0], values[1]);
+  Fold({reduce.dtype, reduce.reduction}, values, into, bytes / SizeOf(reduce.dtype));
 }
 
 size_t StepsOfRange(std::span<const CollectiveStep> steps) {

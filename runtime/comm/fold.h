@@ -11,20 +11,21 @@
 namespace partita {
 
 // How elements are added up. Sums of ring elements wrap; their maximum compares them as signed.
-struct Combination {
+struct TypedReduction {
   DType dtype = DType::kFloat32;
   Reduction reduction = Reduction::kSum;
 };
 
 // out = left (+) right, elementwise; `out` may be one of them.
-void Combine(const Combination& how, const void* left, const void* right, void* out, int64_t count);
+void Combine(const TypedReduction& how, const void* left, const void* right, void* out,
+             int64_t count);
 
 // into = values[0] (+) values[1] (+) ..., in that order, elementwise; `into` may be one of them.
-void Fold(const Combination& how, const std::vector<const void*>& values, void* into,
+void Fold(const TypedReduction& how, const std::vector<const void*>& values, void* into,
           int64_t count);
 
-// The `bytes` at `into` and those that have arrived, elementwise, as `combine` says.
-void FoldTwo(const MessagePort::Combine& combine, void* into, const void* arrived, int64_t bytes);
+// The `bytes` at `into` and those that have arrived, elementwise, as `reduce` says.
+void FoldTwo(const MessagePort::Reduce& reduce, void* into, const void* arrived, int64_t bytes);
 
 // The first of `steps` (a rank's receives, at least one) and those behind it that fold into the
 // same range: how many.

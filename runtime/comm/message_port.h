@@ -24,7 +24,7 @@ class HostCircle;
 class MessagePort {
  public:
   // What is done with elements that arrive, instead of storing them.
-  struct Combine {
+  struct Reduce {
     DType dtype = DType::kFloat32;
     Reduction reduction = Reduction::kSum;
     bool own_first = true;  // the value that is there is the left operand
@@ -35,7 +35,7 @@ class MessagePort {
     bool receives = false;
     void* data = nullptr;  // read if it is sent
     int64_t bytes = 0;
-    std::optional<Combine> combine = {};  // if it is received: data = data (+) what arrives
+    std::optional<Reduce> reduce = {};  // if it is received: data = data (+) what arrives
   };
 
   virtual ~MessagePort() = default;

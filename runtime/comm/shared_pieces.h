@@ -13,7 +13,7 @@ namespace partita {
 // A worker's pieces of a collective in place, done on everybody's buffers.
 class SharedPieces {
  public:
-  SharedPieces(std::vector<SharedPiece> pieces, const Combination& how)
+  SharedPieces(std::vector<SharedPiece> pieces, const TypedReduction& how)
       : pieces_(std::move(pieces)), how_(how) {}
 
   // `buffers`: by rank of the collective; only those of ranks in the pieces are looked at.
@@ -31,7 +31,7 @@ class SharedPieces {
   char* Slot(size_t slot);
 
   std::vector<SharedPiece> pieces_;
-  Combination how_;
+  TypedReduction how_;
   std::vector<std::vector<char>> slots_;
 };
 

@@ -130,11 +130,11 @@ class Flow {
 
   void Take(const Message& message, const char* from, int64_t bytes) const {
     char* into = static_cast<char*>(message.data) + at_;
-    if (!message.combine.has_value()) {
+    if (!message.reduce.has_value()) {
       std::memcpy(into, from, static_cast<size_t>(bytes));
       return;
     }
-    FoldTwo(*message.combine, into, from, bytes);
+    FoldTwo(*message.reduce, into, from, bytes);
   }
 
   Ring* ring_ = nullptr;

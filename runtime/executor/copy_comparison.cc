@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "graph/precision.h"
+#include "runtime/support/tolerance.h"
 
 namespace partita {
 namespace {
@@ -25,7 +26,7 @@ bool FloatsAgree(std::span<const char> left, std::span<const char> right) {
     largest = std::max(largest, std::abs(value));
     error = std::max(error, std::abs(difference));
   }
-  return error <= RowOf(Precision::kFloat32).tolerance * largest;
+  return error <= ToleranceOf(Precision::kFloat32) * largest;
 }
 
 }  // namespace

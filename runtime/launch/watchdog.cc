@@ -259,7 +259,7 @@ class Hub : public RankWatchdog {
     End(verdict);
   }
 
-  RunJudge judge_;
+  FailureDetector judge_;
   std::vector<std::unique_ptr<Connection>> ranks_;  // null: its own, and those that are gone
   const std::vector<Member> members_;
 };

@@ -7,7 +7,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "runtime/comm/message_port.h"
-#include "runtime/launch/run_judge.h"
+#include "runtime/launch/failure_detector.h"
 #include "runtime/support/run_key.h"
 
 namespace partita {
@@ -16,7 +16,7 @@ namespace partita {
 // when MPI hangs. A rank that is killed, stopped, hangs, or says that it has failed, is named, and
 // all ranks end. If it is rank 0 that falls silent, the others see it by themselves.
 struct WatchdogOptions {
-  JudgeOptions judge;
+  FailureDetectorOptions judge;
   // Told to every rank once, on the watchdog's thread. Without it, where all ranks have failed in
   // the same way they are left to end by themselves; else every process exits at once with the
   // verdict's code, and one that is not at fault prints the reason.

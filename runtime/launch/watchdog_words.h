@@ -5,7 +5,7 @@
 #include <variant>
 
 #include "absl/strings/string_view.h"
-#include "runtime/launch/run_judge.h"
+#include "runtime/launch/failure_detector.h"
 
 namespace partita {
 

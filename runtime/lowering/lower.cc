@@ -1,7 +1,8 @@
 #include <algorithm>
 
+#include "graph/partition/planned_step.h"
 #include "graph/support/status_macros.h"
-#include "graph/task/planned_step.h"
+#include "graph/task/task_order.h"
 #include "runtime/lowering/program.h"
 
 namespace partita {

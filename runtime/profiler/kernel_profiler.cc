@@ -275,7 +275,8 @@ class BackendProfiler : public KernelProfiler {
     }
     RETURN_IF_ERROR(Sweep(works, options, results, &Measurement::samples_ns));
     if (devices_.size() > 1) {
-      RETURN_IF_ERROR(Sweep(std::span(works).first(1), options, results, &Measurement::alone_ns));
+      RETURN_IF_ERROR(
+          Sweep(std::span(works).first(1), options, results, &Measurement::uncontended_ns));
     }
     return results;
   }

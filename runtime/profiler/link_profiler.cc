@@ -158,15 +158,15 @@ class StreamLinkProfiler : public LinkProfiler {
     for (int k = -1; k < options.samples; ++k) {
       if (k >= options.least_samples && Seconds(begin) > options.seconds) break;
       ASSIGN_OR_RETURN(const int64_t nanos, WaitedFor(sides));
-      if (k >= 0) result.alone_ns.push_back(nanos);
+      if (k >= 0) result.uncontended_ns.push_back(nanos);
     }
-    const int64_t alone = Median(result.alone_ns);
+    const int64_t alone = Median(result.uncontended_ns);
     // Work on the host shows nothing about what communication takes from a GPU.
     const bool on_host = std::all_of(devices_.begin(), devices_.end(), [](const OpenDevice& open) {
       return open.device->HostAddressable();
     });
     if (alone >= kLong || !on_host) {
-      result.samples_ns = result.alone_ns;
+      result.samples_ns = result.uncontended_ns;
       return result;
     }
     RETURN_IF_ERROR(MeasureBeside(sides, alone, options, result));

@@ -22,9 +22,9 @@ class LinkProfiler {
   virtual ~LinkProfiler() = default;
 
   // A CollectiveTask or TransferTask; its buffers are not looked at, only their counts.
-  //  alone_ns: compute streams wait for it: from the last of them that is ready until the last that
+  //  uncontended_ns: compute streams wait for it: from the last of them that is ready until the last that
   //    goes on, waking of threads included.
-  //  samples_ns: compute streams have other work: by how much that ends later. The same as alone_ns
+  //  samples_ns: compute streams have other work: by how much that ends later. The same as uncontended_ns
   //    where that is above 5 ms, and where a device is a GPU.
   virtual absl::StatusOr<Measurement> Measure(const TaskBody& body,
                                               const ProfilerOptions& options) = 0;

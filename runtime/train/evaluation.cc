@@ -8,11 +8,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "graph/evaluation_graph.h"
 #include "graph/parallel/parts.h"
 #include "graph/support/check.h"
 #include "graph/support/status_macros.h"
 #include "graph/support/stop_flag.h"
+#include "graph/training/evaluation_graph.h"
 #include "runtime/support/finite.h"
 
 namespace partita {

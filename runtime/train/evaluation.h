@@ -8,11 +8,11 @@
 #include "absl/status/statusor.h"
 #include "graph/graph.h"
 #include "graph/parallel/strategy.h"
-#include "graph/task/partition.h"
+#include "graph/partition/partition.h"
 #include "runtime/executor/executor.h"
+#include "runtime/executor/executor_setup.h"
 #include "runtime/train/data/data_source.h"
 #include "runtime/train/data/loader.h"
-#include "runtime/train/executor_setup.h"
 #include "runtime/train/training_state.h"
 
 namespace partita {

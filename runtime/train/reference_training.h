@@ -3,8 +3,8 @@
 #include "absl/status/statusor.h"
 #include "graph/graph.h"
 #include "graph/parallel/strategy.h"
-#include "graph/task/partition.h"
-#include "runtime/train/executor_setup.h"
+#include "graph/partition/partition.h"
+#include "runtime/executor/executor_setup.h"
 #include "runtime/train/reference/reference_folder.h"
 
 namespace partita {

@@ -9,8 +9,8 @@
 #include "graph/support/doing.h"
 #include "graph/support/status_macros.h"
 #include "graph/support/stop_flag.h"
+#include "runtime/executor/executor_setup.h"
 #include "runtime/support/finite.h"
-#include "runtime/train/executor_setup.h"
 
 namespace partita {
 Trainer::Trainer(const Graph& graph, Executor& executor, TrainingState start, TrainingData data,

@@ -104,7 +104,7 @@ struct Bench {
 
   Evaluator EvaluatorOn(const PricedMachine& priced) const {
     return Evaluator(graph, priced.machine->topology, *priced.model,
-                     {DefaultChoices(priced), SizesOn(priced), true});
+                     {.choices = DefaultChoices(priced), .sizes = SizesOn(priced)});
   }
 };
 

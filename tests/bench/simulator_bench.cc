@@ -25,10 +25,10 @@
 
 #include "cost_model/default_cost_model.h"
 #include "cost_model/machines.h"
+#include "graph/partition/partition.h"
+#include "graph/partition/planned_step.h"
 #include "graph/support/check.h"
-#include "graph/task/partition.h"
-#include "graph/task/planned_step.h"
-#include "graph/training_graph.h"
+#include "graph/training/training_graph.h"
 #include "graph/zoo/models.h"
 #include "planner/evaluator.h"
 #include "planner/simulator/simulator.h"
@@ -82,14 +82,14 @@ void Report(benchmark::State& state, size_t tasks) {
 
 void BM_Assemble(benchmark::State& state, const Case& c) {
   StepCache cache = c.MakeCache();
-  size_t tasks = Ok(cache.Find(c.strategy))->costs.size();
-  for (auto _ : state) benchmark::DoNotOptimize(Ok(cache.Find(c.strategy)));
+  size_t tasks = Ok(cache.FindOrBuild(c.strategy))->costs.size();
+  for (auto _ : state) benchmark::DoNotOptimize(Ok(cache.FindOrBuild(c.strategy)));
   Report(state, tasks);
 }
 
 void BM_Simulate(benchmark::State& state, const Case& c) {
   StepCache cache = c.MakeCache();
-  const FlatStep& step = *Ok(cache.Find(c.strategy));
+  const FlatStep& step = *Ok(cache.FindOrBuild(c.strategy));
   const std::vector<Nanos> durations = DurationsOf(step.costs);
   for (auto _ : state) {
     const Schedule schedule = Simulate(step.tasks, durations);
@@ -100,7 +100,7 @@ void BM_Simulate(benchmark::State& state, const Case& c) {
 
 void BM_Memory(benchmark::State& state, const Case& c) {
   StepCache cache = c.MakeCache();
-  const FlatStep& step = *Ok(cache.Find(c.strategy));
+  const FlatStep& step = *Ok(cache.FindOrBuild(c.strategy));
   const std::vector<TaskId> order =
       OrderOf(step.tasks, Simulate(step.tasks, DurationsOf(step.costs)));
   for (auto _ : state) benchmark::DoNotOptimize(AssignBuffers(step.uses, order).offset.data());

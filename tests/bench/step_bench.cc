@@ -4,9 +4,9 @@
 #include <iostream>
 #include <string>
 
+#include "graph/partition/planned_step.h"
 #include "graph/support/status_macros.h"
-#include "graph/task/planned_step.h"
-#include "runtime/train/executor_setup.h"
+#include "runtime/executor/executor_setup.h"
 #include "tests/bench/step_turns.h"
 #include "tools/workflow/training_model.h"
 

@@ -2,9 +2,9 @@
 
 #include "absl/strings/str_format.h"
 #include "graph/support/status_macros.h"
+#include "runtime/executor/executor_setup.h"
 #include "runtime/train/checkpoint.h"
 #include "runtime/train/data/safetensors.h"
-#include "runtime/train/executor_setup.h"
 #include "runtime/train/training_state.h"
 
 namespace partita {

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 #include "runtime/backend/backends.h"
+#include "runtime/support/tolerance.h"
 #include "tests/conformance/kernel_examples.h"
 #include "tests/conformance/not_finite.h"
 
@@ -289,7 +290,7 @@ TEST_P(PrecisionTest, KernelsStayWithinTheTolerance) {
       SUCCEED() << example.name << ": " << ToString(kernel.signature);
       const auto found = device.Run(kernel, inputs);
       EXPECT_TRUE(found.ok()) << found.status();
-      if (found.ok()) ExpectNear(expected, *found, GetParam().tolerance);
+      if (found.ok()) ExpectNear(expected, *found, ToleranceOf(GetParam().precision));
       ++compared;
     }
   }

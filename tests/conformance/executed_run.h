@@ -14,11 +14,11 @@
 #include "cost_model/machine.h"
 #include "graph/graph.h"
 #include "graph/parallel/strategy.h"
-#include "graph/task/partition.h"
+#include "graph/partition/partition.h"
 #include "planner/evaluator.h"
 #include "runtime/backend/backend.h"
 #include "runtime/executor/executor.h"
-#include "runtime/train/executor_setup.h"
+#include "runtime/executor/executor_setup.h"
 #include "tests/testing/ring_equality.h"
 
 namespace partita {

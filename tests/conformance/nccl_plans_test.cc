@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "cost_model/default_cost_model.h"
 #include "cost_model/machines.h"
-#include "graph/training_graph.h"
+#include "graph/training/training_graph.h"
 #include "graph/zoo/models.h"
 #include "planner/evaluator.h"
 #include "planner/expert/expert_strategies.h"

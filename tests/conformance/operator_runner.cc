@@ -73,7 +73,7 @@ TestTensor PieceOf(const TestTensor& tensor, const Box& box) {
   return piece;
 }
 
-void CombineInto(TestTensor& total, const Box& box, const TestTensor& piece, Combine combine) {
+void CombineInto(TestTensor& total, const Box& box, const TestTensor& piece, Reduction reduction) {
   CHECK(total.type.dtype == DType::kRing64);
   const auto to = total.as<uint64_t>();
   const auto from = piece.as<uint64_t>();
@@ -81,7 +81,7 @@ void CombineInto(TestTensor& total, const Box& box, const TestTensor& piece, Com
     for (int64_t i = 0; i < run; ++i) {
       uint64_t& sum = to[static_cast<size_t>(whole + i)];
       const uint64_t value = from[static_cast<size_t>(part + i)];
-      if (combine == Combine::kSum) {
+      if (reduction == Reduction::kSum) {
         sum += value;
       } else {
         sum =
@@ -278,7 +278,7 @@ absl::StatusOr<std::vector<TestTensor>> OperatorRun::RunSplit(Pass pass,
   std::vector<TestTensor> totals;
   for (const TensorType& type : OutputTypes(pass)) totals.emplace_back(type);
   for (size_t k = 0; k < totals.size(); ++k) {
-    if (rule.results[k].combine != Combine::kMax) continue;
+    if (rule.results[k].reduction != Reduction::kMax) continue;
     for (uint64_t& x : totals[k].as<uint64_t>()) x = uint64_t{1} << 63;
   }
   std::vector<int64_t> index(degrees.size(), 0);
@@ -291,7 +291,7 @@ absl::StatusOr<std::vector<TestTensor>> OperatorRun::RunSplit(Pass pass,
     const std::vector<TestTensor> outputs = RunPart(pass, part, inputs, empty_operands);
     for (size_t k = 0; k < outputs.size(); ++k) {
       const TensorView& view = part.pass.results[k];
-      if (view.present) CombineInto(totals[k], view.box, outputs[k], rule.results[k].combine);
+      if (view.present) CombineInto(totals[k], view.box, outputs[k], rule.results[k].reduction);
     }
   } while (Advance(index, degrees));
   return totals;

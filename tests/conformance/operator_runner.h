@@ -36,7 +36,7 @@ struct TestTensor {
 // The part of `tensor` in `box`.
 TestTensor PieceOf(const TestTensor& tensor, const Box& box);
 // Adds `piece` (kRing64) to `total` at `box`, or takes the (signed) maximum.
-void CombineInto(TestTensor& total, const Box& box, const TestTensor& piece, Combine combine);
+void CombineInto(TestTensor& total, const Box& box, const TestTensor& piece, Reduction reduction);
 
 enum class FillMode {
   kRandom,  // reals in [-1, 1); any 64 bits in the ring

@@ -6,7 +6,7 @@
 #include <map>
 
 #include "absl/strings/match.h"
-#include "graph/training_graph.h"
+#include "graph/training/training_graph.h"
 #include "tests/testing/dense_model.h"
 #include "tests/testing/faults.h"
 #include "tests/testing/model_writer.h"

@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "graph/partition/partition.h"
 #include "graph/support/check.h"
 #include "graph/support/status_macros.h"
-#include "graph/task/partition.h"
 #include "runtime/backend/backends.h"
 #include "runtime/comm/message_port.h"
 #include "runtime/comm/mpi/mpi_port.h"

@@ -98,15 +98,15 @@ ProfileRecord Timed(const KernelSignature& signature, Samples samples) {
 const Samples kTwoTimes = {2'000'000, 6'000'000, 2'000'000, 6'000'000, 2'000'000, 6'000'000};
 const Samples kOneTime = {4'000'000, 4'000'001, 4'000'002};
 
-CostSource SourceOf(const Samples& busy, const Samples& alone) {
+CostSource SourceOf(const Samples& busy, const Samples& uncontended) {
   const auto machine = std::make_shared<const Machine>(FindMachine("p100-4x4", 1).value());
   const auto profiles = [](const Samples& samples) {
     const ProfileRecord record = Timed(ConvForward(8), samples);
     return DeviceProfiles(
         1, std::make_shared<const Profile>(DeviceFingerprint{}, std::span(&record, 1)));
   };
-  const auto model = MakeDefaultCostModel(machine, profiles(busy),
-                                          alone.empty() ? DeviceProfiles(1) : profiles(alone));
+  const auto model = MakeDefaultCostModel(
+      machine, profiles(busy), uncontended.empty() ? DeviceProfiles(1) : profiles(uncontended));
   return model->KernelCost(ConvForward(8), DeviceId(0))->source;
 }
 

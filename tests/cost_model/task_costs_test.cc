@@ -8,8 +8,8 @@
 #include "cost_model/default_cost_model.h"
 #include "cost_model/machines.h"
 #include "graph/parallel/strategy.h"
-#include "graph/task/partition.h"
-#include "graph/training_graph.h"
+#include "graph/partition/partition.h"
+#include "graph/training/training_graph.h"
 #include "graph/zoo/models.h"
 
 namespace partita {

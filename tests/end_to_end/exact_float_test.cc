@@ -7,7 +7,8 @@
 #include <utility>
 
 #include "gmock/gmock.h"
-#include "graph/task/partition.h"
+#include "graph/partition/partition.h"
+#include "graph/task/task_order.h"
 #include "gtest/gtest.h"
 #include "runtime/backend/backends.h"
 #include "runtime/comm/communicators.h"

@@ -6,10 +6,10 @@
 #include <random>
 
 #include "gmock/gmock.h"
-#include "graph/task/partition.h"
+#include "graph/partition/partition.h"
 #include "gtest/gtest.h"
 #include "runtime/backend/backends.h"
-#include "runtime/train/executor_setup.h"
+#include "runtime/executor/executor_setup.h"
 #include "runtime/train/training_state.h"
 #include "tests/testing/model_writer.h"
 #include "tests/testing/random_graph.h"

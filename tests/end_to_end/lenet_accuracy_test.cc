@@ -9,7 +9,7 @@
 
 #include "cost_model/default_cost_model.h"
 #include "cost_model/machines.h"
-#include "graph/training_graph.h"
+#include "graph/training/training_graph.h"
 #include "graph/zoo/models.h"
 #include "gtest/gtest.h"
 #include "planner/evaluator.h"

@@ -5,6 +5,7 @@
 #include "graph/support/status_macros.h"
 #include "runtime/backend/backends.h"
 #include "runtime/backend/precision.h"
+#include "runtime/support/tolerance.h"
 #include "tests/conformance/kernel_examples.h"
 #include "tests/gpu/sections.h"
 
@@ -67,7 +68,7 @@ absl::StatusOr<SectionFindings> CheckConformance(const SuiteOptions& options) {
     absl::StrAppend(&cases, ":Precisions/*-*Teams*");  // which are of cores
     for (const PrecisionRow& row : kPrecisions) {
       if (row.precision == Precision::kFloat32) continue;
-      findings.details["tolerance"][row.name] = row.tolerance;
+      findings.details["tolerance"][row.name] = ToleranceOf(row.precision);
     }
   }
   ::testing::GTEST_FLAG(filter) = cases;

@@ -7,7 +7,7 @@
 #include <iostream>
 
 #include "absl/strings/str_format.h"
-#include "graph/model_io.h"
+#include "graph/model/model_io.h"
 #include "graph/support/status_macros.h"
 #include "graph/zoo/models.h"
 #include "tests/bench/step_turns.h"

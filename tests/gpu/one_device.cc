@@ -7,7 +7,7 @@
 #include "graph/support/philox.h"
 #include "graph/support/status_macros.h"
 #include "runtime/backend/backends.h"
-#include "runtime/train/executor_setup.h"
+#include "runtime/executor/executor_setup.h"
 #include "runtime/train/training_state.h"
 #include "tests/bench/step_turns.h"
 

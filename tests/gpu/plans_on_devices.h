@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "runtime/backend/backend.h"
-#include "runtime/train/executor_setup.h"
+#include "runtime/executor/executor_setup.h"
 #include "tests/gpu/suite.h"
 
 namespace partita {

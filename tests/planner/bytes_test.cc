@@ -6,7 +6,7 @@
 #include <map>
 #include <numeric>
 
-#include "graph/task/partition.h"
+#include "graph/partition/partition.h"
 #include "runtime/backend/backends.h"
 #include "runtime/comm/communicators.h"
 #include "runtime/executor/executor.h"

@@ -32,10 +32,10 @@ class ContentionTest : public ::testing::Test {
       builder.AddTask({true, 2, 0, TaskKey::Phase::kLoad, d, 0}, LoadTask{DeviceId(d), buffer});
     }
     const FlatTasks flat = Flatten(std::move(builder).Build(), resources);
-    const std::vector<TaskCost> costs(cores.size(), {.time = Nanos(100), .alone = Nanos(60)});
+    const std::vector<TaskCost> costs(cores.size(), {.time = Nanos(100), .uncontended = Nanos(60)});
     const std::vector<Nanos> busy(cores.size(), Nanos(100));
     std::vector<int64_t> durations;
-    for (Nanos d : DurationsBeside(flat, resources, costs, busy, Simulate(flat, busy))) {
+    for (Nanos d : ContendedDurations(flat, resources, costs, busy, Simulate(flat, busy))) {
       durations.push_back(d.value());
     }
     return durations;

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "graph/task/plan_verifier.h"
+#include "graph/verify/plan_verifier.h"
 #include "tests/planner/fixture.h"
 
 namespace partita {
@@ -30,7 +30,7 @@ TEST_F(EthernetTest, SearchIsNoWorseThanOneWeirdTrickAndTwiceAsFastAsDataParalle
 // The elementwise operators between two linear layers, split as the layer's result lies (copies
 // where its value is summed from parts: then by sample).
 ParallelConfig Following(const Workplace& at, OpId layer, const ParallelConfig& config, OpId op) {
-  if (const auto copied = Transplant(at.space, layer, config, op)) return *copied;
+  if (const auto copied = WithSameResultSplit(at.space, layer, config, op)) return *copied;
   return at.Expert("data_parallel").configs[op.index()];
 }
 

@@ -10,9 +10,9 @@
 
 #include "cost_model/default_cost_model.h"
 #include "cost_model/machines.h"
+#include "graph/partition/planned_step.h"
 #include "graph/support/check.h"
-#include "graph/task/planned_step.h"
-#include "graph/training_graph.h"
+#include "graph/training/training_graph.h"
 #include "graph/zoo/models.h"
 #include "tests/planner/strategies.h"
 #include "tests/testing/ok.h"

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "graph/task/plan_verifier.h"
+#include "graph/verify/plan_verifier.h"
 #include "planner/expert/expert_strategies.h"
 #include "tests/planner/fixture.h"
 

@@ -8,7 +8,7 @@
 #include "cost_model/machines.h"
 #include "graph/parallel/plan.h"
 #include "graph/support/check.h"
-#include "graph/training_graph.h"
+#include "graph/training/training_graph.h"
 #include "graph/zoo/models.h"
 #include "planner/evaluator.h"
 #include "planner/expert/expert_strategies.h"

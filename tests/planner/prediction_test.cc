@@ -14,7 +14,7 @@
 #include "cost_model/default_cost_model.h"
 #include "cost_model/profile_db.h"
 #include "graph/parallel/plan_io.h"
-#include "graph/task/planned_step.h"
+#include "graph/partition/planned_step.h"
 #include "planner/expert/expert_strategies.h"
 #include "planner/planner.h"
 #include "tests/testing/ok.h"
@@ -133,14 +133,14 @@ class Setting {
     explicit Priced(const Setting& setting)
         : machine(std::make_shared<const Machine>(Ok(ParseMachine(setting.machine_text_, "m")))) {
       const auto db = ProfileDb::Open(setting.profile_, ProfileDb::Mode::kRead);
-      DeviceProfiles busy, alone;
+      DeviceProfiles busy, uncontended;
       if (db.ok()) {
         ProfileRequest request{.backend = [](const Device&) { return kBackend; }};
         busy = Ok(LoadProfiles(*db, *machine, request));
-        request.alone = true;
-        alone = Ok(LoadProfiles(*db, *machine, request));
+        request.uncontended = true;
+        uncontended = Ok(LoadProfiles(*db, *machine, request));
       }
-      model = MakeDefaultCostModel(machine, std::move(busy), std::move(alone));
+      model = MakeDefaultCostModel(machine, std::move(busy), std::move(uncontended));
     }
     Evaluator EvaluatorOf(const Setting& setting, bool limit_memory) const {
       return Evaluator(setting.graph_, machine->topology, *model,
@@ -164,7 +164,7 @@ class Setting {
     for (NamedStrategy& expert : ExpertStarts(graph_, machine.topology)) {
       strategies.push_back(std::move(expert.strategy));
     }
-    std::map<std::string, ProfileRecord> busy, alone;  // by signature
+    std::map<std::string, ProfileRecord> busy, uncontended;  // by signature
     for (const Strategy& strategy : strategies) {
       const TaskGraph tasks =
           Ok(Partition(graph_, strategy, PartitionOptionsOf(machine.topology, choices_)));
@@ -174,7 +174,7 @@ class Setting {
           record.samples_ns = {Between(100, 1'000'000, random_)};
           busy.emplace(record.signature, record);
           record.samples_ns[0] = record.samples_ns[0] * Between(2, 100, random_) / 100;
-          if (Chance(80, random_)) alone.emplace(record.signature, record);
+          if (Chance(80, random_)) uncontended.emplace(record.signature, record);
         }
       }
     }
@@ -184,7 +184,7 @@ class Setting {
       const DeviceFingerprint device = FingerprintOf(machine, DeviceId(d), kBackend);
       if (!written.insert(device).second) continue;
       Insert(db, device, busy);
-      Insert(db, AloneFingerprint(device), alone);
+      Insert(db, UncontendedFingerprint(device), uncontended);
     }
   }
   static void Insert(ProfileDb& db, const DeviceFingerprint& device,

@@ -5,7 +5,7 @@
 #include <atomic>
 
 #include "graph/parallel/parts.h"
-#include "graph/task/plan_verifier.h"
+#include "graph/verify/plan_verifier.h"
 #include "tests/planner/fixture.h"
 
 namespace partita {
@@ -215,11 +215,11 @@ TEST(SearchSpaceTest, TransplantedConfigurationsReadWhatLiesThere) {
   const Workplace at("alexnet", 16, "ethernet-4x1g", 4);
   const OpId dense = at.Op("classifier.1"), relu = at.Op("classifier.2");
   const Strategy trick = at.Expert("one_weird_trick");
-  const auto copied = Transplant(at.space, dense, trick.configs[dense.index()], relu);
+  const auto copied = WithSameResultSplit(at.space, dense, trick.configs[dense.index()], relu);
   ASSERT_TRUE(copied.has_value());
   EXPECT_EQ(*copied, trick.configs[relu.index()]);
   const OpId conv = at.Op("features.0"), pool = at.Op("features.2");
-  EXPECT_EQ(Transplant(at.space, conv, trick.configs[conv.index()], pool),
+  EXPECT_EQ(WithSameResultSplit(at.space, conv, trick.configs[conv.index()], pool),
             trick.configs[pool.index()]);
 }
 

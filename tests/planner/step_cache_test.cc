@@ -10,9 +10,9 @@
 
 #include "cost_model/default_cost_model.h"
 #include "cost_model/machines.h"
+#include "graph/partition/partition.h"
 #include "graph/support/check.h"
-#include "graph/task/partition.h"
-#include "graph/training_graph.h"
+#include "graph/training/training_graph.h"
 #include "graph/zoo/models.h"
 #include "planner/evaluator.h"
 #include "tests/testing/ok.h"
@@ -112,7 +112,7 @@ void ExpectCacheEqualsPartition(uint64_t seed, int64_t max_tasks) {
   for (int step = 0; step < 6; ++step) {
     const TaskGraph tasks = Ok(Partition(graph, strategy, options));
     const FlatStep whole = FlattenStep(tasks, rules);
-    const FlatStep& kept = *Ok(cache.Find(strategy));
+    const FlatStep& kept = *Ok(cache.FindOrBuild(strategy));
     ASSERT_EQ(NumbersOf(kept), NumbersOf(whole)) << "seed " << seed << " step " << step;
     ExpectSameDependencies(tasks, kept.tasks);
     strategy = step == 3 ? other : Mixed(graph, strategy, other, random);
@@ -171,13 +171,13 @@ TEST(StepCacheTest, ErrorsLeaveTheCacheSound) {
   const FlatteningRules rules{resources, *costs, sizes};
   StepCache cache(graph, {.devices = 4}, rules, 1 << 18);
   const Strategy good = SingleDevice(graph, DeviceId(1));
-  const std::vector<int64_t> before = NumbersOf(*Ok(cache.Find(good)));
+  const std::vector<int64_t> before = NumbersOf(*Ok(cache.FindOrBuild(good)));
   Strategy bad = good;
   bad.configs[graph.anchors()[2].index()].devices = {DeviceId(4)};
-  const auto found = cache.Find(bad);
+  const auto found = cache.FindOrBuild(bad);
   EXPECT_EQ(found.status(), Partition(graph, bad, {.devices = 4}).status());
   EXPECT_FALSE(found.ok());
-  EXPECT_EQ(NumbersOf(*Ok(cache.Find(good))), before);
+  EXPECT_EQ(NumbersOf(*Ok(cache.FindOrBuild(good))), before);
 }
 
 }  // namespace

@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "graph/support/check.h"
-#include "graph/training_graph.h"
+#include "graph/training/training_graph.h"
 #include "runtime/backend/reference/kernels.h"
 #include "tests/testing/ok.h"
 

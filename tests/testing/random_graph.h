@@ -3,7 +3,7 @@
 #include <random>
 
 #include "graph/graph.h"
-#include "graph/training_graph.h"
+#include "graph/training/training_graph.h"
 
 namespace partita {
 

@@ -278,8 +278,8 @@ class Features {
       const ShardingRule& rule = graph_.rule(producer);
       for (size_t r = 0; r < op.outputs.size(); ++r) {
         if (op.outputs[r] == tensor.id && IsPending(rule, r, parts_[producer.index()])) {
-          features_.insert(rule.results[r].combine == Combine::kSum ? "pending sum"
-                                                                    : "pending maximum");
+          features_.insert(rule.results[r].reduction == Reduction::kSum ? "pending sum"
+                                                                        : "pending maximum");
         }
       }
     }

@@ -6,7 +6,7 @@
 
 #include "graph/graph.h"
 #include "graph/parallel/strategy.h"
-#include "graph/task/partition.h"
+#include "graph/partition/partition.h"
 
 namespace partita {
 

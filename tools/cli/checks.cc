@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "cost_model/machines.h"
-#include "graph/model_source.h"
+#include "graph/model/model_source.h"
 #include "graph/zoo/models.h"
 #include "runtime/backend/backends.h"
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "graph/precision.h"
-#include "runtime/train/executor_setup.h"
+#include "runtime/executor/executor_setup.h"
 
 namespace partita {
 

@@ -151,7 +151,7 @@ void Describe(const PricedMachine& priced, const TrainingModel& model, const Pla
                         outcome.search.evaluations, outcome.search.seconds, FoundText(outcome));
 }
 
-absl::StatusOr<Answer> RunPlan(const PlanFlags& flags, Stages* stages) {
+absl::StatusOr<Answer> AnswerPlanVerb(const PlanFlags& flags, Stages* stages) {
   const std::string path = flags.output.empty() ? DefaultOutput(flags.model.model) : flags.output;
   RETURN_IF_ERROR(CheckWritable(path, "-o"));
   ModelRequest request = flags.model;
@@ -204,7 +204,8 @@ void AddPlanVerb(CLI::App& app, VerbTable& verbs) {
                 {Stage::kModel, Stage::kTrainingGraph, Stage::kStrategy, Stage::kTaskGraph,
                  Stage::kPredictedTimeline, Stage::kPlan, Stage::kProgram, Stage::kBuffers});
   verbs.Add(verb, [flags] {
-    return RunInStages(flags->stages, [flags](Stages* stages) { return RunPlan(*flags, stages); });
+    return RunInStages(flags->stages,
+                       [flags](Stages* stages) { return AnswerPlanVerb(*flags, stages); });
   });
 }
 

@@ -12,7 +12,7 @@
 #include "graph/support/status_macros.h"
 #include "graph/support/usage_error.h"
 #include "runtime/comm/communicators.h"
-#include "runtime/launch/verdict_line.h"
+#include "runtime/launch/failure_channel.h"
 #include "runtime/support/run_key.h"
 #include "tools/cli/checks.h"
 #include "tools/cli/exit_code.h"
@@ -52,7 +52,7 @@ absl::Status SetTimeline(RunFlags& flags) {
     const absl::Status writable = CheckWritable(path, "--timeline");
     bool wanted = writable.ok();
     if (flags.request.ranks != nullptr) {
-      ASSIGN_OR_RETURN(wanted, flags.request.ranks->AsRank0(wanted));
+      ASSIGN_OR_RETURN(wanted, flags.request.ranks->FromRank0(wanted));
     }
     if (wanted) return absl::OkStatus();
     path.clear();
@@ -173,7 +173,7 @@ absl::Status SetPrecision(const Plan& plan, RunFlags& flags) {
       const PlanPrecision precision,
       PrecisionFor(plan, flags.precision, r.virtual_devices > 0 ? on_gpu : r.backends));
   r.precision = precision.precision;
-  if (r.ranks != nullptr && !r.ranks->speaks()) return absl::OkStatus();
+  if (r.ranks != nullptr && !r.ranks->is_rank0()) return absl::OkStatus();
   for (const std::string& note : precision.notes) std::cerr << "note: " << note << "\n";
   const std::string sharing = r.virtual_devices > 0 ? "" : NoteOfSharing(plan.topology);
   if (!sharing.empty()) std::cerr << "note: " << sharing << "\n";
@@ -227,7 +227,7 @@ absl::Status CheckTrains(const TrainingModel& model, const RunFlags& flags) {
     return absl::InvalidArgumentError(absl::StrCat("'", model.label.source, "': ", warnings[0],
                                                    ". To train it as it is: --accept_folded"));
   }
-  if (flags.request.ranks == nullptr || flags.request.ranks->speaks()) {
+  if (flags.request.ranks == nullptr || flags.request.ranks->is_rank0()) {
     ShowModel(model.imported, model.loss);
   }
   return absl::OkStatus();
@@ -330,7 +330,7 @@ absl::StatusOr<Answer> RunTraining(RunFlags& flags, Stages* stages) {
   flags.request.cache_in_memory = flags.data_cache == "memory";
   SkippedSamples skipped;
   Json resumed;
-  if (ranks == nullptr || ranks->speaks()) {
+  if (ranks == nullptr || ranks->is_rank0()) {
     ReportSteps(flags.request, skipped);
     ReportCheckpoints(flags.request, resumed);
   }
@@ -378,7 +378,7 @@ absl::StatusOr<Answer> RunTrainingOfRank(RunFlags& flags, Stages* stages) {
   if (g_launched) {
     options.exit_code = CodeOfRank;
     options.tell = [key](const std::string& why) {
-      return key.has_value() && VerdictLine::Tell(g_verdict_line, *key, why);
+      return key.has_value() && FailureChannel::Tell(g_verdict_line, *key, why);
     };
   }
   ASSIGN_OR_RETURN(const std::unique_ptr<Ranks> ranks, Ranks::Join(std::move(options), key));
@@ -387,11 +387,11 @@ absl::StatusOr<Answer> RunTrainingOfRank(RunFlags& flags, Stages* stages) {
   if (ranks == nullptr) return answer;
   if (answer.ok()) {
     ranks->Leave();
-    answer->silent = !ranks->speaks();
+    answer->silent = !ranks->is_rank0();
     return answer;
   }
   const int code = ranks->Fail(ExitCodeOf(answer.status()), std::string(answer.status().message()));
-  if (ranks->speaks()) return answer;
+  if (ranks->is_rank0()) return answer;
   Answer silent;
   silent.silent = true;
   silent.exit_code = code;

@@ -3,6 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "graph/support/status_macros.h"
+#include "runtime/support/tolerance.h"
 #include "tools/cli/checks.h"
 #include "tools/cli/staging.h"
 #include "tools/cli/verb.h"
@@ -70,7 +71,7 @@ absl::StatusOr<Answer> RunPlanCheck(const VerifyFlags& flags, Stages* stages) {
   ASSIGN_OR_RETURN(const PlanPrecision precision,
                    PrecisionFor(loaded.plan, flags.precision, backends));
   request.precision = precision.precision;
-  request.tolerance = RowOf(request.precision).tolerance;
+  request.tolerance = ToleranceOf(request.precision);
   ShowProgress("running the plan and the serial model");
   ASSIGN_OR_RETURN(const VerificationResult result,
                    VerifyTrainingPlan(loaded.model, loaded.plan, request));

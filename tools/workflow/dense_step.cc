@@ -4,7 +4,8 @@
 #include <vector>
 
 #include "graph/support/status_macros.h"
-#include "graph/task/task_checks.h"
+#include "graph/task/task_order.h"
+#include "graph/verify/task_checks.h"
 
 namespace partita {
 

@@ -3,7 +3,7 @@
 #include "absl/status/statusor.h"
 #include "graph/graph.h"
 #include "graph/parallel/plan.h"
-#include "graph/task/planned_step.h"
+#include "graph/partition/planned_step.h"
 
 namespace partita {
 

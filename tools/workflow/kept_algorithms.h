@@ -8,7 +8,7 @@
 #include "absl/status/statusor.h"
 #include "runtime/backend/algorithm_store.h"
 #include "runtime/backend/backend.h"
-#include "runtime/train/executor_setup.h"
+#include "runtime/executor/executor_setup.h"
 #include "tools/workflow/ranks.h"
 
 namespace partita {

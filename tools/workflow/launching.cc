@@ -20,7 +20,7 @@
 #include "graph/support/status_macros.h"
 #include "graph/support/stop_flag.h"
 #include "graph/support/temporary.h"
-#include "runtime/launch/verdict_line.h"
+#include "runtime/launch/failure_channel.h"
 #include "runtime/support/hmac.h"
 #include "runtime/support/run_key.h"
 #include "tools/workflow/banner_filter.h"
@@ -126,7 +126,7 @@ bool PassOn(Launcher& launcher, int milliseconds) {
   return true;
 }
 
-void PrintVerdict(VerdictLine& line) {
+void PrintVerdict(FailureChannel& line) {
   const std::optional<std::string> verdict = line.Receive();
   if (verdict.has_value()) std::fprintf(stderr, "partita: %s\n", verdict->c_str());
 }
@@ -180,7 +180,7 @@ absl::StatusOr<int> Launch(const LaunchRequest& request) {
   const auto folder = TemporaryFolder::Create();
   Surroundings with{.secret = RunKey::NewSecret(), .folder = folder.ok() ? folder->path() : ""};
   ASSIGN_OR_RETURN(const RunKey key, RunKey::FromSecret(with.secret));
-  const auto line = VerdictLine::Open(key);  // without it, ranks tell mpirun
+  const auto line = FailureChannel::Open(key);  // without it, ranks tell mpirun
   if (line.ok()) program.verdict_line = (*line)->name();
   // Other hosts have no such folder.
   const auto shared = request.hosts.empty()

@@ -32,7 +32,7 @@ std::vector<std::string> LaunchCommand(const LaunchRequest& request,
 // A rank that ends by its own decision, or by one that it shares with the others, ends in this code
 // in place of `code`, other than 0: so it is told from one that was killed or that a library ended.
 int CodeOfRank(int code);
-// The first argument of ranks that do so, before the name of the launch's VerdictLine, which is
+// The first argument of ranks that do so, before the name of the launch's FailureChannel, which is
 // empty if it has none.
 constexpr char kLaunchedFlag[] = "--launched=";
 // Whether this process is such a rank, and that name: told by the program when it starts.

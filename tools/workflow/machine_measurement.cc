@@ -16,9 +16,9 @@
 #include "graph/support/status_macros.h"
 #include "runtime/backend/gpus.h"
 #include "runtime/comm/communicators.h"
+#include "runtime/executor/executor_setup.h"
 #include "runtime/profiler/kernel_profiler.h"
 #include "runtime/profiler/link_profiler.h"
-#include "runtime/train/executor_setup.h"
 #include "tools/workflow/priced_machine.h"
 #include "tools/workflow/profiling_session.h"
 

@@ -4,12 +4,12 @@
 #include <utility>
 
 #include "cost_model/profile.h"
+#include "graph/partition/planned_step.h"
 #include "graph/support/fingerprint.h"
 #include "graph/support/philox.h"
 #include "graph/support/status_macros.h"
 #include "graph/support/stop_flag.h"
-#include "graph/task/planned_step.h"
-#include "runtime/train/executor_setup.h"
+#include "runtime/executor/executor_setup.h"
 #include "runtime/train/training_state.h"
 
 namespace partita {

@@ -2,8 +2,8 @@
 
 #include "absl/status/status.h"
 #include "graph/graph.h"
-#include "graph/task/planned_step.h"
-#include "runtime/train/executor_setup.h"
+#include "graph/partition/planned_step.h"
+#include "runtime/executor/executor_setup.h"
 
 namespace partita {
 

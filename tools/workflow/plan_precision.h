@@ -8,7 +8,7 @@
 #include "absl/status/statusor.h"
 #include "graph/parallel/plan.h"
 #include "graph/precision.h"
-#include "runtime/train/executor_setup.h"
+#include "runtime/executor/executor_setup.h"
 
 namespace partita {
 

@@ -99,7 +99,7 @@ absl::StatusOr<Machine> WithMeasuredRates(const PricedMachine& priced, const Pro
 }
 
 absl::Status LoadRecords(const MachineRequest& request, PricedMachine& priced,
-                         DeviceProfiles& alone, std::set<std::string>& measured_products) {
+                         DeviceProfiles& uncontended, std::set<std::string>& measured_products) {
   const auto db = ProfileDb::Open(request.profile, ProfileDb::Mode::kRead);
   if (absl::IsNotFound(db.status())) return absl::OkStatus();
   RETURN_IF_ERROR(db.status());
@@ -107,8 +107,8 @@ absl::Status LoadRecords(const MachineRequest& request, PricedMachine& priced,
       .backend = [&priced](const Device& device) { return BackendOf(device, priced.backends); },
       .allow_foreign = request.foreign_profile};
   ASSIGN_OR_RETURN(priced.profiles, LoadProfiles(*db, *priced.machine, wanted));
-  wanted.alone = true;
-  ASSIGN_OR_RETURN(alone, LoadProfiles(*db, *priced.machine, wanted));
+  wanted.uncontended = true;
+  ASSIGN_OR_RETURN(uncontended, LoadProfiles(*db, *priced.machine, wanted));
   for (const auto& profile : priced.profiles) {
     if (profile != nullptr) priced.records = std::max(priced.records, profile->size());
   }
@@ -167,13 +167,13 @@ absl::StatusOr<PricedMachine> PriceMachine(const MachineRequest& request) {
   RETURN_IF_ERROR(PriceIn(priced.precision, request.backends, machine));
   ASSIGN_OR_RETURN(priced.is_local, IsThisHost(machine, request.machine));
   priced.machine = std::make_shared<const Machine>(std::move(machine));
-  DeviceProfiles alone;
+  DeviceProfiles uncontended;
   std::set<std::string> measured_products;
   if (priced.is_local) {
-    RETURN_IF_ERROR(LoadRecords(request, priced, alone, measured_products));
+    RETURN_IF_ERROR(LoadRecords(request, priced, uncontended, measured_products));
   }
   RETURN_IF_ERROR(CheckRates(request, priced, measured_products));
-  priced.model = MakeDefaultCostModel(priced.machine, priced.profiles, std::move(alone));
+  priced.model = MakeDefaultCostModel(priced.machine, priced.profiles, std::move(uncontended));
   return priced;
 }
 

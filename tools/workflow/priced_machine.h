@@ -13,7 +13,7 @@
 #include "graph/parallel/plan.h"
 #include "graph/task/buffer_assignment.h"
 #include "runtime/backend/backend.h"
-#include "runtime/train/executor_setup.h"
+#include "runtime/executor/executor_setup.h"
 
 namespace partita {
 

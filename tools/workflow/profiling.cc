@@ -7,12 +7,13 @@
 #include "absl/container/flat_hash_set.h"
 #include "cost_model/profile_db.h"
 #include "cost_model/task_costs.h"
+#include "graph/partition/partition.h"
+#include "graph/partition/planned_step.h"
 #include "graph/support/doing.h"
 #include "graph/support/status_macros.h"
 #include "graph/support/stop_flag.h"
 #include "graph/task/buffer_assignment.h"
-#include "graph/task/partition.h"
-#include "graph/task/planned_step.h"
+#include "graph/task/task_order.h"
 #include "planner/expert/expert_strategies.h"
 #include "planner/space/search_space.h"
 #include "tools/workflow/output_path.h"
@@ -197,7 +198,7 @@ WantedSignatures SignaturesOfSearch(const Graph& graph, const PricedMachine& pri
   collector.EndGroup(true);
   const SearchSpace space(graph, topology.size());
   // Every candidate once, all operators at a time: what an operator's kernels are depends on itself
-  // alone, but for formats and fusion, which the experts cover.
+  // uncontended, but for formats and fusion, which the experts cover.
   std::vector<std::vector<ParallelConfig>> candidates;
   size_t most = 0;
   for (OpId op : graph.anchors()) {

@@ -9,7 +9,7 @@
 #include "graph/support/status_macros.h"
 #include "graph/support/stop_flag.h"
 #include "runtime/comm/communicators.h"
-#include "runtime/train/executor_setup.h"
+#include "runtime/executor/executor_setup.h"
 #include "tools/workflow/kept_algorithms.h"
 
 namespace partita {
@@ -155,7 +155,7 @@ absl::Status ProfilingSession::MeasureInPasses(int64_t footprint) {
 
 absl::StatusOr<ProfilingSession::Doubtful> ProfilingSession::FindDoubtful() const {
   Doubtful doubtful;
-  for (const DeviceFingerprint& device : {fingerprint_, AloneFingerprint(fingerprint_)}) {
+  for (const DeviceFingerprint& device : {fingerprint_, UncontendedFingerprint(fingerprint_)}) {
     ASSIGN_OR_RETURN(const std::vector<ProfileRecord> records, db_.Records(device));
     for (const ProfileRecord& record : records) {
       if (SteadinessOf(TimingOf(record.samples_ns)) == Steadiness::kSteady) continue;
@@ -321,7 +321,7 @@ absl::Status ProfilingSession::MeasureKernels(const ProfilerOptions& options) {
 
 absl::Status ProfilingSession::Write(std::vector<ProfileRecord> records,
                                      std::vector<Measurement> measurements) {
-  std::vector<ProfileRecord> alone;
+  std::vector<ProfileRecord> uncontended;
   for (size_t k = 0; k < records.size(); ++k) {
     ProfileRecord& record = records[k];
     record.scratch_bytes = measurements[k].scratch_bytes;
@@ -329,14 +329,14 @@ absl::Status ProfilingSession::Write(std::vector<ProfileRecord> records,
     record.program = "partita";
     const bool again = repeats_ || doubtful_.open.contains(record.signature);
     record.repeats = again && is_last_pass_ ? 1 : 0;
-    if (!measurements[k].alone_ns.empty()) {
-      alone.push_back(record);
-      alone.back().samples_ns = std::move(measurements[k].alone_ns);
+    if (!measurements[k].uncontended_ns.empty()) {
+      uncontended.push_back(record);
+      uncontended.back().samples_ns = std::move(measurements[k].uncontended_ns);
     }
     record.samples_ns = std::move(measurements[k].samples_ns);
   }
   const auto most = static_cast<size_t>(request_.most_samples);
-  RETURN_IF_ERROR(db_.AddSamples(AloneFingerprint(fingerprint_), alone, most));
+  RETURN_IF_ERROR(db_.AddSamples(UncontendedFingerprint(fingerprint_), uncontended, most));
   return db_.AddSamples(fingerprint_, records, most);
 }
 

@@ -122,13 +122,13 @@ absl::Status Ranks::CheckHardware(const std::string& device_class, const std::st
   return CompareHardware(ranks);
 }
 
-absl::StatusOr<bool> Ranks::AsRank0(bool value) {
+absl::StatusOr<bool> Ranks::FromRank0(bool value) {
   char byte = value ? 1 : 0;
   RETURN_IF_ERROR(Broadcast(*port_, 0, &byte, 1));
   return byte != 0;
 }
 
-absl::Status Ranks::AsRank0(const absl::Status& status) {
+absl::Status Ranks::FromRank0(const absl::Status& status) {
   auto code = static_cast<int32_t>(status.code());
   RETURN_IF_ERROR(Broadcast(*port_, 0, &code, sizeof code));
   std::string message(status.message().substr(0, kLongestMessage));
@@ -151,7 +151,7 @@ absl::StatusOr<std::vector<MeasuredInstruction>> Ranks::Gather(
 
 void Ranks::Watch(const Executor* executor) {
   if (executor == nullptr) return watchdog_->Watch(nullptr);
-  watchdog_->Watch([executor, port = port_.get(), waiting = CoreWaiting()]() mutable {
+  watchdog_->Watch([executor, port = port_.get(), waiting = RunQueueDelay()]() mutable {
     const Executor::Progress progress = executor->CurrentProgress();
     const RankDoing doing = !progress.in_step ? RankDoing::kPreparing
                             : port->waiting() ? RankDoing::kWaiting

@@ -12,7 +12,7 @@
 #include "absl/status/statusor.h"
 #include "runtime/comm/message_port.h"
 #include "runtime/executor/executor.h"
-#include "runtime/launch/core_waiting.h"
+#include "runtime/launch/run_queue_delay.h"
 #include "runtime/launch/watchdog.h"
 #include "runtime/support/run_key.h"
 
@@ -37,7 +37,7 @@ class Ranks {
   int rank() const { return port_->rank(); }
   int size() const { return port_->size(); }
   // Of all ranks one prints and writes files.
-  bool speaks() const { return rank() == 0; }
+  bool is_rank0() const { return rank() == 0; }
   MessagePort& port() { return *port_; }
   // That goes through it.
   const std::string& communicator() const { return communicator_; }
@@ -52,9 +52,9 @@ class Ranks {
   absl::Status CheckHardware(const std::string& device_class, const std::string& hardware);
 
   // What rank 0 gives.
-  absl::StatusOr<bool> AsRank0(bool value);
+  absl::StatusOr<bool> FromRank0(bool value);
   // The same of what one rank does for all: so all fail alike, or none does.
-  absl::Status AsRank0(const absl::Status& status);
+  absl::Status FromRank0(const absl::Status& status);
 
   // The instructions of all ranks in a step of so many tasks; every rank measures time from its own
   // start of the step. Internal where a rank tells what cannot be.

@@ -128,7 +128,7 @@ absl::StatusOr<RunStart> StartRun(const Graph& graph, const RunRequest& request)
   MessagePort& port = request.ranks->port();
   RunStart start;
   absl::Status status;
-  if (request.ranks->speaks()) {
+  if (request.ranks->is_rank0()) {
     absl::StatusOr<RunStart> own = StartAlone(graph, request);
     status = own.status();
     if (own.ok()) start = *std::move(own);
@@ -149,7 +149,7 @@ absl::Status SaveEnd(const Graph& graph, const RunRequest& request, Trainer& tra
   if (ends) {
     const absl::StatusOr<TrainingState> end = trainer.State();
     if (end.ok()) {
-      if (request.ranks != nullptr && !request.ranks->speaks()) return absl::OkStatus();
+      if (request.ranks != nullptr && !request.ranks->is_rank0()) return absl::OkStatus();
       RETURN_IF_ERROR(SaveCheckpoint(request.save, graph, *end));
       outcome.written.push_back(request.save);
       return absl::OkStatus();

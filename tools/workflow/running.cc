@@ -2,15 +2,15 @@
 
 #include "absl/strings/str_cat.h"
 #include "cost_model/discovery.h"
+#include "graph/partition/planned_step.h"
 #include "graph/support/doing.h"
 #include "graph/support/file.h"
 #include "graph/support/status_macros.h"
-#include "graph/task/planned_step.h"
 #include "graph/task/timeline.h"
 #include "runtime/backend/backends.h"
 #include "runtime/backend/gpus.h"
+#include "runtime/executor/executor_setup.h"
 #include "runtime/train/data/open_data_source.h"
-#include "runtime/train/executor_setup.h"
 #include "runtime/train/measured_timeline.h"
 #include "tools/workflow/dense_step.h"
 #include "tools/workflow/kept_algorithms.h"
@@ -103,7 +103,7 @@ absl::StatusOr<ExecutorSetup> SetupOf(const DeviceTopology& topology, const RunR
     ASSIGN_OR_RETURN(const std::string hardware, HardwareOf(setup.devices[own.index()]));
     RETURN_IF_ERROR(request.ranks->CheckHardware(topology.device(own).device_class, hardware));
     ASSIGN_OR_RETURN(const bool nccl,
-                     request.ranks->AsRank0(IsForNccl(topology, request.backends)));
+                     request.ranks->FromRank0(IsForNccl(topology, request.backends)));
     setup.communicator = nccl ? "nccl" : request.ranks->communicator();
     setup.port = &request.ranks->port();
   } else if (request.virtual_devices > 0) {
@@ -144,11 +144,11 @@ RunOutcome::Checkpoints EndOf(PeriodicCheckpoints& checkpoints) {
 // Whether what the run will write can be written, by the rank that does.
 absl::Status CheckOutputs(const RunRequest& request) {
   absl::Status status;
-  if (request.ranks == nullptr || request.ranks->speaks()) {
+  if (request.ranks == nullptr || request.ranks->is_rank0()) {
     status = CheckWritable(request.save, "--save");
     status.Update(CheckWritable(request.timeline, "--timeline"));
   }
-  return request.ranks == nullptr ? status : request.ranks->AsRank0(status);
+  return request.ranks == nullptr ? status : request.ranks->FromRank0(status);
 }
 
 }  // namespace
@@ -157,7 +157,7 @@ absl::StatusOr<RunOutcome> RunPlan(const LoadedPlan& loaded, const RunRequest& r
                                    Stages* stages) {
   const Doing doing("running a plan for model", loaded.model.label.source);
   const Graph& graph = loaded.model.graph;
-  const bool writes = request.ranks == nullptr || request.ranks->speaks();
+  const bool writes = request.ranks == nullptr || request.ranks->is_rank0();
   RETURN_IF_ERROR(CheckOutputs(request));
   const bool shares_gpu = request.virtual_devices > 0;
   ASSIGN_OR_RETURN(ExecutorSetup setup, SetupOf(loaded.plan.topology, request));

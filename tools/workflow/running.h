@@ -7,9 +7,9 @@
 
 #include "absl/status/statusor.h"
 #include "graph/precision.h"
+#include "runtime/executor/executor_setup.h"
 #include "runtime/train/checkpoint_family.h"
 #include "runtime/train/evaluation.h"
-#include "runtime/train/executor_setup.h"
 #include "runtime/train/metrics.h"
 #include "runtime/train/periodic_checkpoints.h"
 #include "runtime/train/trainer.h"

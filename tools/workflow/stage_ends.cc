@@ -5,7 +5,7 @@
 #include "graph/parallel/plan_io.h"
 #include "graph/parallel/strategy_text.h"
 #include "graph/support/status_macros.h"
-#include "graph/task/plan_verifier.h"
+#include "graph/verify/step_verifier.h"
 
 namespace partita {
 namespace {

@@ -2,10 +2,10 @@
 
 #include "absl/status/status.h"
 #include "graph/graph.h"
-#include "graph/model_source.h"
+#include "graph/model/model_source.h"
 #include "graph/parallel/plan.h"
+#include "graph/partition/planned_step.h"
 #include "graph/task/buffer_assignment.h"
-#include "graph/task/planned_step.h"
 #include "graph/task/timeline.h"
 #include "planner/evaluator.h"
 #include "planner/planner.h"

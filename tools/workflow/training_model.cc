@@ -3,11 +3,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "graph/model/rebatch.h"
 #include "graph/parallel/plan_io.h"
-#include "graph/rebatch.h"
 #include "graph/support/doing.h"
 #include "graph/support/status_macros.h"
-#include "graph/task/plan_verifier.h"
+#include "graph/verify/plan_verifier.h"
 #include "tools/workflow/stage_ends.h"
 
 namespace partita {

@@ -5,10 +5,10 @@
 
 #include "absl/status/statusor.h"
 #include "graph/graph.h"
-#include "graph/model_loss.h"
-#include "graph/model_source.h"
+#include "graph/model/model_loss.h"
+#include "graph/model/model_source.h"
 #include "graph/parallel/plan.h"
-#include "graph/training_graph.h"
+#include "graph/training/training_graph.h"
 #include "tools/workflow/stages.h"
 
 namespace partita {

@@ -10,9 +10,10 @@
 #include "graph/graph.h"
 #include "graph/parallel/plan.h"
 #include "graph/parallel/strategy.h"
+#include "graph/partition/planned_step.h"
 #include "graph/precision.h"
-#include "graph/task/planned_step.h"
-#include "runtime/train/executor_setup.h"
+#include "runtime/executor/executor_setup.h"
+#include "runtime/support/tolerance.h"
 #include "tools/workflow/training_model.h"
 
 namespace partita {
@@ -27,7 +28,7 @@ struct VerificationRequest {
   Precision precision = Precision::kFloat32;
   std::string profile = "partita.profile.db";  // with the algorithms that are fast on GPUs
   // Float: of the largest element of a tensor.
-  double tolerance = RowOf(Precision::kFloat32).tolerance;
+  double tolerance = ToleranceOf(Precision::kFloat32);
   uint64_t seed = 1;
   // What the run may take; 0: nine tenths of what this host has available now.
   int64_t memory_bytes = 0;

@@ -8,7 +8,7 @@
 #include "absl/strings/string_view.h"
 #include "graph/support/status_macros.h"
 #include "runtime/backend/algorithm_store.h"
-#include "runtime/backend/cuda/plan/kernel_plan.h"
+#include "runtime/backend/cuda/plan/kernel_steps.h"
 #include "runtime/backend/cuda/trial_device.h"
 
 namespace partita {

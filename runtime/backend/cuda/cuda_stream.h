@@ -11,7 +11,7 @@
 
 #include "runtime/backend/backend.h"
 #include "runtime/backend/cuda/cuda_device.h"
-#include "runtime/backend/cuda/plan/kernel_plan.h"
+#include "runtime/backend/cuda/plan/kernel_steps.h"
 #include "runtime/backend/cuda/strided_box.h"
 
 namespace partita {

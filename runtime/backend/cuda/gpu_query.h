@@ -2,6 +2,7 @@
 
 #include "absl/status/statusor.h"
 #include "graph/parallel/gpu_host.h"
+#include "runtime/backend/gpu_activity.h"
 
 namespace partita {
 

@@ -109,7 +109,7 @@ double PlannedKernel::Milliseconds(TrialDevice* trials) const {
 }
 
 absl::Status PlannedKernel::PrepareSteps() {
-  ASSIGN_OR_RETURN(const KernelPlan plan, PlanShapes(signature_, options_));
+  ASSIGN_OR_RETURN(const KernelSteps plan, PlanShapes(signature_, options_));
   plan_bytes_ = plan.scratch_bytes;
   for (const KernelStep& step : plan.steps) {
     if (const auto* gemm = std::get_if<Gemm>(&step)) {
@@ -137,7 +137,7 @@ absl::Status PlannedKernel::Enqueue(const KernelArguments& arguments, const Laun
   const auto start = reinterpret_cast<uintptr_t>(memory.scratch);
   constexpr auto kStep = static_cast<uintptr_t>(kScratchAlignment);
   auto* aligned = reinterpret_cast<char*>((start + kStep - 1) / kStep * kStep);
-  ASSIGN_OR_RETURN(const KernelPlan plan,
+  ASSIGN_OR_RETURN(const KernelSteps plan,
                    PlanKernel(signature_, arguments, {aligned, memory.numbers}, options_));
   StepLauncher launcher{products_, convolutions_, aligned + plan_bytes_, stream};
   for (const KernelStep& step : plan.steps) RETURN_IF_ERROR(std::visit(launcher, step));

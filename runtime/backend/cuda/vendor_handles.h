@@ -6,7 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "runtime/backend/cuda/algorithm_search.h"
-#include "runtime/backend/cuda/plan/kernel_plan.h"
+#include "runtime/backend/cuda/plan/kernel_steps.h"
 #include "runtime/backend/cuda/vendor_library.h"
 
 namespace partita {

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "runtime/backend/reference/matrix_product.h"
-#include "runtime/backend/reference/piece.h"
+#include "runtime/backend/reference/tensor_piece.h"
 #include "runtime/support/finite.h"
 
 // Per sample and group, the windows of x become the columns of a matrix [c * kh * kw, oh * ow]
@@ -62,8 +62,9 @@ bool IsFinite(const typename A::T* values, int64_t count) {
 }
 
 template <class A>
-void Forward(const Conv2d& conv, const Geometry& g, Piece<const typename A::T> x,
-             Piece<const typename A::T> weights, const typename A::T* bias, typename A::T* y) {
+void Forward(const Conv2d& conv, const Geometry& g, TensorPiece<const typename A::T> x,
+             TensorPiece<const typename A::T> weights, const typename A::T* bias,
+             typename A::T* y) {
   using Wide = typename A::Wide;
   std::vector<Wide> columns(static_cast<size_t>(g.window() * g.positions()));
   std::vector<Wide> sums(static_cast<size_t>(g.y_size()));
@@ -114,7 +115,7 @@ void InputGradient(const Conv2d& conv, const Geometry& g, const typename A::T* w
 
 template <class A>
 void WeightGradient(const Conv2d& conv, const Geometry& g, const typename A::T* x,
-                    const typename A::T* dy, Piece<typename A::T> dw) {
+                    const typename A::T* dy, TensorPiece<typename A::T> dw) {
   using Wide = typename A::Wide;
   std::vector<Wide> columns(static_cast<size_t>(g.window() * g.positions()));
   std::vector<Wide> sums(static_cast<size_t>(dw.size()));
@@ -141,7 +142,7 @@ void WeightGradient(const Conv2d& conv, const Geometry& g, const typename A::T* 
 }
 
 template <class A>
-void BiasGradient(Piece<const typename A::T> dy, Piece<typename A::T> db) {
+void BiasGradient(TensorPiece<const typename A::T> dy, TensorPiece<typename A::T> db) {
   const int64_t positions = dy.extent(2) * dy.extent(3);
   for (int64_t k = 0; k < db.extent(0); ++k) {
     typename A::Wide sum{};
@@ -160,7 +161,7 @@ absl::Status RunKernel(const Conv2d& conv, A, const KernelSignature& signature,
                        const KernelArguments& arguments) {
   using T = typename A::T;
   const auto in = [&](size_t k) { return Input<T>(signature, arguments, k); };
-  const Piece<T> out = Output<T>(signature, arguments);
+  const TensorPiece<T> out = Output<T>(signature, arguments);
   if (!out.present) return absl::OkStatus();
   switch (signature.pass.gradient) {
     case -1: {

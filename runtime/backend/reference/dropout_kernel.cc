@@ -1,6 +1,6 @@
 #include "runtime/backend/reference/dropout_kernel.h"
 
-#include "runtime/backend/reference/piece.h"
+#include "runtime/backend/reference/tensor_piece.h"
 
 namespace partita {
 namespace {
@@ -8,7 +8,7 @@ namespace {
 // Calls visit(i, index, count) for each run of elements i, i + 1, ... of a piece whose global
 // row-major indices are index, index + 1, ...
 template <class T, class Visit>
-void ForEachGlobalRun(const Piece<T>& piece, Visit&& visit) {
+void ForEachGlobalRun(const TensorPiece<T>& piece, Visit&& visit) {
   const size_t rank = piece.shape.size();
   const int64_t run = rank == 0 ? 1 : piece.shape[rank - 1];
   for (int64_t i = 0, size = piece.size(); i < size; i += run) {
@@ -30,8 +30,8 @@ absl::Status RunKernel(const Dropout& dropout, A, const KernelSignature& signatu
                        const KernelArguments& arguments) {
   using T = typename A::T;
   using Wide = typename A::Wide;
-  const Piece<const T> in = Input<T>(signature, arguments, 0);
-  const Piece<T> out = Output<T>(signature, arguments);
+  const TensorPiece<const T> in = Input<T>(signature, arguments, 0);
+  const TensorPiece<T> out = Output<T>(signature, arguments);
   const DropoutMask mask(dropout.ratio, arguments.step.seed, arguments.step.step,
                          arguments.operator_key);
   const Wide scale = A::Constant(1 / (1 - dropout.ratio));

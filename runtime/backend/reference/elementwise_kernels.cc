@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <vector>
 
-#include "runtime/backend/reference/piece.h"
 #include "runtime/backend/reference/strided_walk.h"
+#include "runtime/backend/reference/tensor_piece.h"
 
 namespace partita {
 namespace {
@@ -22,7 +22,7 @@ std::vector<int64_t> BroadcastStrides(const Shape& operand, const Shape& result)
 }
 
 template <class A>
-std::vector<typename A::Wide> Broadcast(const Piece<const typename A::T>& operand,
+std::vector<typename A::Wide> Broadcast(const TensorPiece<const typename A::T>& operand,
                                         const Shape& shape) {
   std::vector<typename A::Wide> values(static_cast<size_t>(Volume(shape)));
   ForEachElement(shape, BroadcastStrides(operand.shape, shape), [&](int64_t i, int64_t position) {
@@ -41,8 +41,8 @@ void BinaryGradient(const Binary& binary, const KernelSignature& signature,
                     const KernelArguments& arguments) {
   using T = typename A::T;
   using Wide = typename A::Wide;
-  const Piece<const T> dy = Input<T>(signature, arguments, signature.inputs.size() - 1);
-  const Piece<T> out = Output<T>(signature, arguments);
+  const TensorPiece<const T> dy = Input<T>(signature, arguments, signature.inputs.size() - 1);
+  const TensorPiece<T> out = Output<T>(signature, arguments);
   std::vector<Wide> terms(dy.data, dy.data + dy.size());
   if (binary.function == "mul") {
     const std::vector<Wide> other = Broadcast<A>(Input<T>(signature, arguments, 0), dy.shape);
@@ -64,17 +64,17 @@ absl::Status RunKernel(const Relu&, A, const KernelSignature& signature,
                        const KernelArguments& arguments) {
   using T = typename A::T;
   using Wide = typename A::Wide;
-  const Piece<T> out = Output<T>(signature, arguments);
+  const TensorPiece<T> out = Output<T>(signature, arguments);
   if (signature.pass.is_forward()) {
-    const Piece<const T> x = Input<T>(signature, arguments, 0);
+    const TensorPiece<const T> x = Input<T>(signature, arguments, 0);
     // Not-a-number stays what it is.
     for (int64_t i = 0; i < out.size(); ++i) {
       out.data[i] = A::Less(Wide(x.data[i]), Wide()) ? T() : x.data[i];
     }
     return absl::OkStatus();
   }
-  const Piece<const T> y = Input<T>(signature, arguments, 0);
-  const Piece<const T> dy = Input<T>(signature, arguments, 1);
+  const TensorPiece<const T> y = Input<T>(signature, arguments, 0);
+  const TensorPiece<const T> dy = Input<T>(signature, arguments, 1);
   for (int64_t i = 0; i < out.size(); ++i) {
     out.data[i] = A::Less(Wide(), Wide(y.data[i])) ? dy.data[i] : T();
   }
@@ -86,8 +86,8 @@ absl::Status RunKernel(const Scale& scale, A, const KernelSignature& signature,
                        const KernelArguments& arguments) {
   using T = typename A::T;
   using Wide = typename A::Wide;
-  const Piece<const T> in = Input<T>(signature, arguments, 0);
-  const Piece<T> out = Output<T>(signature, arguments);
+  const TensorPiece<const T> in = Input<T>(signature, arguments, 0);
+  const TensorPiece<T> out = Output<T>(signature, arguments);
   const Wide alpha = A::Constant(scale.alpha);
   const Wide beta = signature.pass.is_forward() ? A::Constant(scale.beta) : Wide();
   for (int64_t i = 0; i < out.size(); ++i) out.data[i] = A::Round(alpha * Wide(in.data[i]) + beta);
@@ -102,7 +102,7 @@ absl::Status RunKernel(const Binary& binary, A, const KernelSignature& signature
     BinaryGradient<A>(binary, signature, arguments);
     return absl::OkStatus();
   }
-  const Piece<T> y = Output<T>(signature, arguments);
+  const TensorPiece<T> y = Output<T>(signature, arguments);
   const auto a = Broadcast<A>(Input<T>(signature, arguments, 0), y.shape);
   const auto b = Broadcast<A>(Input<T>(signature, arguments, 1), y.shape);
   const char function = binary.function[0];

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "runtime/backend/reference/piece.h"
+#include "runtime/backend/reference/tensor_piece.h"
 
 // For result channel j with centre i = j + lead and b_j = k + alpha / size * sum of x^2 over its
 // window:  y_j = x_i * b_j^-beta, and
@@ -82,8 +82,8 @@ absl::Status RunKernel(const Lrn& lrn, A, const KernelSignature& signature,
                        const KernelArguments& arguments) {
   using T = typename A::T;
   using Wide = typename A::Wide;
-  const Piece<const T> x = Input<T>(signature, arguments, 0);
-  const Piece<T> out = Output<T>(signature, arguments);
+  const TensorPiece<const T> x = Input<T>(signature, arguments, 0);
+  const TensorPiece<T> out = Output<T>(signature, arguments);
   if (signature.pass.is_forward()) {
     const Extents e = ExtentsOf(x.shape, out.shape);
     ForEachColumn(e, [&](int64_t from, int64_t to) {
@@ -95,7 +95,7 @@ absl::Status RunKernel(const Lrn& lrn, A, const KernelSignature& signature,
     });
     return absl::OkStatus();
   }
-  const Piece<const T> dy = Input<T>(signature, arguments, 1);
+  const TensorPiece<const T> dy = Input<T>(signature, arguments, 1);
   const Extents e = ExtentsOf(x.shape, dy.shape);
   ForEachColumn(e, [&](int64_t at_x, int64_t at_y) {
     Gradient<A>(lrn, e, x.data + at_x, dy.data + at_y, out.data + at_x);

@@ -1,33 +1,34 @@
 #include "runtime/backend/reference/matmul_kernel.h"
 
 #include "runtime/backend/reference/matrix_product.h"
-#include "runtime/backend/reference/piece.h"
+#include "runtime/backend/reference/tensor_piece.h"
 
 namespace partita {
 namespace {
 
 template <class T>
-int64_t Rows(const Piece<T>& piece) {
+int64_t Rows(const TensorPiece<T>& piece) {
   int64_t rows = 1;
   for (size_t d = 0; d + 1 < piece.shape.size(); ++d) rows *= piece.shape[d];
   return rows;
 }
 
 template <class T>
-int64_t Columns(const Piece<T>& piece) {
+int64_t Columns(const TensorPiece<T>& piece) {
   return piece.shape.back();
 }
 
 // The weights as a matrix [i, o].
 template <class T>
-MatrixView<T> InByOut(const MatMul& matmul, const Piece<const T>& w) {
+MatrixView<T> InByOut(const MatMul& matmul, const TensorPiece<const T>& w) {
   const MatrixView<T> stored = RowMajor(w.data, w.shape[1]);
   return matmul.transposed ? Transposed(stored) : stored;
 }
 
 template <class A>
-void Forward(const MatMul& matmul, Piece<const typename A::T> x, Piece<const typename A::T> w,
-             const typename A::T* bias, Piece<typename A::T> y) {
+void Forward(const MatMul& matmul, TensorPiece<const typename A::T> x,
+             TensorPiece<const typename A::T> w, const typename A::T* bias,
+             TensorPiece<typename A::T> y) {
   using Wide = typename A::Wide;
   const int64_t columns = Columns(y);
   std::vector<Wide> sums(static_cast<size_t>(y.size()));
@@ -40,8 +41,8 @@ void Forward(const MatMul& matmul, Piece<const typename A::T> x, Piece<const typ
 }
 
 template <class A>
-void WeightGradient(const MatMul& matmul, Piece<const typename A::T> x,
-                    Piece<const typename A::T> dy, typename A::T* dw) {
+void WeightGradient(const MatMul& matmul, TensorPiece<const typename A::T> x,
+                    TensorPiece<const typename A::T> dy, typename A::T* dw) {
   const auto x_matrix = RowMajor(x.data, Columns(x));
   const auto dy_matrix = RowMajor(dy.data, Columns(dy));
   if (matmul.transposed) {
@@ -52,7 +53,7 @@ void WeightGradient(const MatMul& matmul, Piece<const typename A::T> x,
 }
 
 template <class A>
-void BiasGradient(Piece<const typename A::T> dy, Piece<typename A::T> db) {
+void BiasGradient(TensorPiece<const typename A::T> dy, TensorPiece<typename A::T> db) {
   using Wide = typename A::Wide;
   const int64_t columns = Columns(dy);
   std::vector<Wide> sums(static_cast<size_t>(columns));
@@ -69,7 +70,7 @@ absl::Status RunKernel(const MatMul& matmul, A, const KernelSignature& signature
                        const KernelArguments& arguments) {
   using T = typename A::T;
   const auto in = [&](size_t k) { return Input<T>(signature, arguments, k); };
-  const Piece<T> out = Output<T>(signature, arguments);
+  const TensorPiece<T> out = Output<T>(signature, arguments);
   if (!out.present) return absl::OkStatus();
   switch (signature.pass.gradient) {
     case -1: {

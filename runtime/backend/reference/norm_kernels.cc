@@ -27,8 +27,8 @@ struct ChannelStatistics {
 // Of every channel, from the sums s1 and s2.
 template <class A>
 std::vector<ChannelStatistics<typename A::Wide>> StatisticsOf(
-    const BatchNormFields& fields, const Piece<const typename A::Wide>& s1,
-    const Piece<const typename A::Wide>& s2) {
+    const BatchNormFields& fields, const TensorPiece<const typename A::Wide>& s1,
+    const TensorPiece<const typename A::Wide>& s2) {
   using Wide = typename A::Wide;
   const Wide one_over_n = A::OneOver(fields.count);
   std::vector<ChannelStatistics<Wide>> all;
@@ -114,7 +114,7 @@ void Run(const BatchNormGradApply& norm, const Launch& launch) {
 
 template <class A>
 std::vector<typename A::Wide> RstdOf(const AffineNormalize& norm,
-                                     const Piece<const typename A::T>& variance) {
+                                     const TensorPiece<const typename A::T>& variance) {
   std::vector<typename A::Wide> rstd;
   for (int64_t c = 0; c < variance.size(); ++c) {
     rstd.push_back(A::Rsqrt(typename A::Wide(variance.data[c]) + A::Constant(norm.epsilon)));

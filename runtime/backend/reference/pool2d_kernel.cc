@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "runtime/backend/reference/piece.h"
+#include "runtime/backend/reference/tensor_piece.h"
 
 namespace partita {
 namespace {
@@ -64,7 +64,8 @@ void ForEachWindow(const Windows& windows, int64_t channels, Visit&& visit) {
 }
 
 template <class A>
-void Maximum(const Windows& windows, Piece<const typename A::T> x, Piece<typename A::T> y) {
+void Maximum(const Windows& windows, TensorPiece<const typename A::T> x,
+             TensorPiece<typename A::T> y) {
   ForEachWindow(windows, x.extent(0) * x.extent(1),
                 [&](int64_t c, int64_t i, int64_t j, int64_t at) {
                   const auto* channel = x.data + c * windows.h * windows.w;
@@ -74,7 +75,8 @@ void Maximum(const Windows& windows, Piece<const typename A::T> x, Piece<typenam
 }
 
 template <class A>
-void Average(const Windows& windows, Piece<const typename A::T> x, Piece<typename A::T> y) {
+void Average(const Windows& windows, TensorPiece<const typename A::T> x,
+             TensorPiece<typename A::T> y) {
   using Wide = typename A::Wide;
   ForEachWindow(windows, x.extent(0) * x.extent(1),
                 [&](int64_t c, int64_t i, int64_t j, int64_t at) {
@@ -88,8 +90,8 @@ void Average(const Windows& windows, Piece<const typename A::T> x, Piece<typenam
 
 // The gradient of x; `x` is what was pooled, and is read by the maximum only.
 template <class A>
-void Gradient(const Windows& windows, const typename A::T* x, Piece<const typename A::T> dy,
-              Piece<typename A::T> dx) {
+void Gradient(const Windows& windows, const typename A::T* x, TensorPiece<const typename A::T> dy,
+              TensorPiece<typename A::T> dx) {
   using Wide = typename A::Wide;
   const bool maximum = windows.pool.function == "max";
   std::vector<Wide> sums(static_cast<size_t>(dx.size()));
@@ -116,10 +118,10 @@ template <class A>
 absl::Status RunKernel(const Pool2d& pool, A, const KernelSignature& signature,
                        const KernelArguments& arguments) {
   using T = typename A::T;
-  const Piece<const T> in = Input<T>(signature, arguments, 0);
-  const Piece<T> out = Output<T>(signature, arguments);
+  const TensorPiece<const T> in = Input<T>(signature, arguments, 0);
+  const TensorPiece<T> out = Output<T>(signature, arguments);
   if (!signature.pass.is_forward()) {
-    const Piece<const T> dy = Input<T>(signature, arguments, signature.inputs.size() - 1);
+    const TensorPiece<const T> dy = Input<T>(signature, arguments, signature.inputs.size() - 1);
     const Windows windows{pool, out.extent(2), out.extent(3), dy.extent(2), dy.extent(3)};
     Gradient<A>(windows, in.data, dy, out);
     return absl::OkStatus();

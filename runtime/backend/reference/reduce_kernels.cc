@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <vector>
 
-#include "runtime/backend/reference/piece.h"
 #include "runtime/backend/reference/strided_walk.h"
+#include "runtime/backend/reference/tensor_piece.h"
 
 namespace partita {
 namespace {
@@ -25,8 +25,8 @@ absl::Status RunKernel(const ReduceMean& mean, A, const KernelSignature& signatu
                        const KernelArguments& arguments) {
   using T = typename A::T;
   using Wide = typename A::Wide;
-  const Piece<const T> in = Input<T>(signature, arguments, 0);
-  const Piece<T> out = Output<T>(signature, arguments);
+  const TensorPiece<const T> in = Input<T>(signature, arguments, 0);
+  const TensorPiece<T> out = Output<T>(signature, arguments);
   const Wide share = A::OneOver(mean.count);
   if (!signature.pass.is_forward()) {
     ForEachElement(out.shape, ResultStrides(mean, out.shape), [&](int64_t i, int64_t from) {

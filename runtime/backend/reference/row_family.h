@@ -3,7 +3,7 @@
 #include <type_traits>
 #include <variant>
 
-#include "runtime/backend/reference/piece.h"
+#include "runtime/backend/reference/tensor_piece.h"
 
 namespace partita {
 
@@ -20,11 +20,11 @@ struct Launch {
   const KernelArguments& arguments;
 
   template <class T>
-  Piece<const T> In(size_t k) const {
+  TensorPiece<const T> In(size_t k) const {
     return Input<T>(signature, arguments, k);
   }
   template <class T>
-  Piece<T> Out(size_t k = 0) const {
+  TensorPiece<T> Out(size_t k = 0) const {
     return Output<T>(signature, arguments, k);
   }
 };

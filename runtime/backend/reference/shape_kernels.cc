@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <vector>
 
-#include "runtime/backend/reference/piece.h"
 #include "runtime/backend/reference/strided_walk.h"
+#include "runtime/backend/reference/tensor_piece.h"
 
 namespace partita {
 namespace {
@@ -13,8 +13,8 @@ namespace {
 template <class A>
 absl::Status CopyAll(const KernelSignature& signature, const KernelArguments& arguments) {
   using T = typename A::T;
-  const Piece<const T> in = Input<T>(signature, arguments, 0);
-  const Piece<T> out = Output<T>(signature, arguments);
+  const TensorPiece<const T> in = Input<T>(signature, arguments, 0);
+  const TensorPiece<T> out = Output<T>(signature, arguments);
   CHECK_EQ(in.size(), out.size());
   if (in.data != out.data) std::copy_n(in.data, in.size(), out.data);
   return absl::OkStatus();
@@ -45,8 +45,8 @@ template <class A>
 absl::Status RunKernel(const Transpose& transpose, A, const KernelSignature& signature,
                        const KernelArguments& arguments) {
   using T = typename A::T;
-  const Piece<const T> in = Input<T>(signature, arguments, 0);
-  const Piece<T> out = Output<T>(signature, arguments);
+  const TensorPiece<const T> in = Input<T>(signature, arguments, 0);
+  const TensorPiece<T> out = Output<T>(signature, arguments);
   const bool forward = signature.pass.is_forward();
   // Walk over y; dimension d of y is dimension perm[d] of x.
   const std::vector<int64_t> x_strides = RowMajorStrides(forward ? in.shape : out.shape);
@@ -93,8 +93,8 @@ template <class A>
 absl::Status RunKernel(const Pad& pad, A, const KernelSignature& signature,
                        const KernelArguments& arguments) {
   using T = typename A::T;
-  const Piece<const T> in = Input<T>(signature, arguments, 0);
-  const Piece<T> out = Output<T>(signature, arguments);
+  const TensorPiece<const T> in = Input<T>(signature, arguments, 0);
+  const TensorPiece<T> out = Output<T>(signature, arguments);
   const bool forward = signature.pass.is_forward();
   const Shape& inside = forward ? in.shape : out.shape;
   const std::vector<int64_t> strides = RowMajorStrides(forward ? out.shape : in.shape);

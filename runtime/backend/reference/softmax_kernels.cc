@@ -12,7 +12,7 @@ struct Matrix {
   int64_t first_class = 0;
 
   template <class T>
-  explicit Matrix(const Piece<T>& x)
+  explicit Matrix(const TensorPiece<T>& x)
       : classes(x.shape.back()), first_class(x.box[x.box.rank() - 1].lo) {
     for (size_t d = 0; d + 1 < x.shape.size(); ++d) rows *= x.shape[d];
   }
@@ -25,7 +25,7 @@ struct Matrix {
 
 // Writes term(row, element) of all elements, summed over each row.
 template <class A, class Term>
-void SumRows(const Matrix& matrix, const Piece<typename A::T>& out, Term&& term) {
+void SumRows(const Matrix& matrix, const TensorPiece<typename A::T>& out, Term&& term) {
   for (int64_t r = 0; r < matrix.rows; ++r) {
     typename A::Wide sum{};
     for (int64_t k = 0; k < matrix.classes; ++k) sum += term(r, r * matrix.classes + k);
@@ -35,7 +35,7 @@ void SumRows(const Matrix& matrix, const Piece<typename A::T>& out, Term&& term)
 
 // Writes value(row, element) of each element.
 template <class A, class Value>
-void ForEachElement(const Matrix& matrix, const Piece<typename A::T>& out, Value&& value) {
+void ForEachElement(const Matrix& matrix, const TensorPiece<typename A::T>& out, Value&& value) {
   for (int64_t r = 0; r < matrix.rows; ++r) {
     for (int64_t i = r * matrix.classes; i < (r + 1) * matrix.classes; ++i) {
       out.data[i] = A::Round(value(r, i));
@@ -48,7 +48,7 @@ template <class A>
 struct Probability {
   using T = typename A::T;
   using Wide = typename A::Wide;
-  Piece<const T> x, m, s;
+  TensorPiece<const T> x, m, s;
   Matrix matrix;
 
   // The reciprocals are taken once for each row.

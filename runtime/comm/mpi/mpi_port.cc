@@ -76,7 +76,7 @@ class MpiPort : public MessagePort {
     tag_ = tag;
     outboxes_.assign(static_cast<size_t>(size_), {});
     int64_t bytes = 0;
-    for (const Message& message : messages) bytes += message.combine ? message.bytes : 0;
+    for (const Message& message : messages) bytes += message.reduce ? message.bytes : 0;
     if (static_cast<int64_t>(scratch_.size()) < bytes) scratch_.resize(static_cast<size_t>(bytes));
     heads_.reserve(messages.size());  // MPI has their addresses
     // Receives first: what arrives early then lands where it belongs.
@@ -104,7 +104,7 @@ class MpiPort : public MessagePort {
     RETURN_IF_ERROR(CheckCounts());
     const char* arrived = scratch_.data();
     for (const Message& message : combined_) {
-      FoldTwo(*message.combine, message.data, arrived, message.bytes);
+      FoldTwo(*message.reduce, message.data, arrived, message.bytes);
       arrived += message.bytes;
     }
     return true;
@@ -130,7 +130,7 @@ class MpiPort : public MessagePort {
 
   absl::Status Receive(const Message& message) {
     char* data = static_cast<char*>(message.data);
-    if (message.combine.has_value()) {
+    if (message.reduce.has_value()) {
       data = scratch_.data() + used_;
       used_ += message.bytes;
       combined_.push_back(message);

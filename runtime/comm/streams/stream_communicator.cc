@@ -7,7 +7,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "graph/support/check.h"
 #include "graph/support/status_macros.h"
-#include "runtime/comm/streams/stream_plan.h"
+#include "runtime/comm/streams/stream_schedule.h"
 
 namespace partita {
 namespace {
@@ -26,7 +26,7 @@ struct Member {
 };
 
 struct Group {
-  std::optional<StreamPlan> plan;
+  std::optional<StreamSchedule> plan;
   std::vector<Member> members;  // by rank
   size_t here = 0;              // members that have enqueued
   int64_t runs = 0;             // so far: the round of events and signals
@@ -45,7 +45,7 @@ class StreamCommunicator : public Communicator {
     std::vector<StreamMemory> wanted = wanted_;
     for (const Task* task : tasks) {
       Group& group = groups_[task->id] = Group{};
-      ASSIGN_OR_RETURN(group.plan, StreamPlan::Create(*task, devices));
+      ASSIGN_OR_RETURN(group.plan, StreamSchedule::Create(*task, devices));
       const std::vector<StreamMemory> by_rank = group.plan->WantedMemory();
       for (size_t r = 0; r < by_rank.size(); ++r) {
         wanted[group.plan->members()[r].index()].Enlarge(by_rank[r]);

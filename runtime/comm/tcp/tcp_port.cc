@@ -89,15 +89,15 @@ class Line {
     const int64_t at = received_ - kHead;
     char* into = static_cast<char*>(message.data) + at;
     const auto left = static_cast<size_t>(message.bytes - at);
-    if (!message.combine.has_value()) return Read(into, left);
+    if (!message.reduce.has_value()) return Read(into, left);
     // Whole elements only: what is left of one stays in front of the next piece.
     piece_.resize(kPiece);
     const ssize_t moved = Read(piece_.data() + kept_, std::min(left, kPiece - kept_));
     if (moved <= 0) return moved;
     const size_t there = kept_ + static_cast<size_t>(moved);
-    const auto size = static_cast<size_t>(SizeOf(message.combine->dtype));
+    const auto size = static_cast<size_t>(SizeOf(message.reduce->dtype));
     const size_t whole = there / size * size;
-    FoldTwo(*message.combine, into - kept_, piece_.data(), static_cast<int64_t>(whole));
+    FoldTwo(*message.reduce, into - kept_, piece_.data(), static_cast<int64_t>(whole));
     kept_ = there - whole;
     std::memmove(piece_.data(), piece_.data() + whole, kept_);
     return moved;

@@ -10,7 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "graph/safetensors_header.h"
+#include "graph/model/safetensors_header.h"
 
 // Safetensors files as data, checkpoints and references; the format is described with its header.
 

@@ -7,7 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "graph/graph.h"
-#include "graph/training_graph.h"
+#include "graph/training/training_graph.h"
 #include "runtime/backend/kernel_arguments.h"
 #include "runtime/train/reference/reference_folder.h"
 

@@ -11,7 +11,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "graph/model_summary.h"
+#include "graph/model/model_summary.h"
 #include "graph/onnx/import.h"
 #include "tests/graph/onnx/onnx_builder.h"
 

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "graph/onnx/import.h"
-#include "graph/training_graph.h"
+#include "graph/training/training_graph.h"
 #include "tests/graph/onnx/onnx_builder.h"
 
 namespace partita {

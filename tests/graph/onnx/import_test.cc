@@ -5,8 +5,8 @@
 
 #include <string>
 
-#include "graph/model_summary.h"
-#include "graph/training_graph.h"
+#include "graph/model/model_summary.h"
+#include "graph/training/training_graph.h"
 
 namespace partita {
 namespace {

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "graph/model/rebatch.h"
 #include "graph/onnx/import.h"
-#include "graph/rebatch.h"
 #include "runtime/serial/serial_trainer.h"
 #include "runtime/train/data/safetensors.h"
 

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "graph/model_io.h"
+#include "graph/model/model_io.h"
 #include "graph/onnx/import.h"
 #include "tests/graph/onnx/onnx_builder.h"
 

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "graph/training_graph.h"
+#include "graph/training/training_graph.h"
 #include "tests/testing/model_writer.h"
 
 namespace partita {

@@ -4,9 +4,9 @@
 #include <map>
 #include <string>
 
-#include "graph/model_summary.h"
+#include "graph/model/model_summary.h"
 #include "graph/onnx/import.h"
-#include "graph/training_graph.h"
+#include "graph/training/training_graph.h"
 #include "graph/zoo/models.h"
 
 namespace partita {

@@ -175,7 +175,7 @@ cudnnStatus_t Convolve(cudnnHandle_t handle, cudnnConvolutionDescriptor_t d, int
   step.x = const_cast<void*>(o.x);
   step.w = const_cast<void*>(o.w);
   step.y = const_cast<void*>(o.y);
-  KernelPlan plan;
+  KernelSteps plan;
   plan.steps.emplace_back(step);
   RunOnHost(plan);
   return CUDNN_STATUS_SUCCESS;
@@ -317,7 +317,7 @@ void FillProducts(CublasLtFunctions& f) {
       CHECK(factors[0] == 1 && *static_cast<const float*>(before) == 0);
     }
     gemm.c = static_cast<float*>(d);
-    KernelPlan plan;
+    KernelSteps plan;
     plan.steps.emplace_back(gemm);
     RunOnHost(plan);
     return CUBLAS_STATUS_SUCCESS;

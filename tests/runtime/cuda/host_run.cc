@@ -164,7 +164,7 @@ void Run(const Convolution& convolution) {
 
 }  // namespace
 
-void RunOnHost(const KernelPlan& plan) {
+void RunOnHost(const KernelSteps& plan) {
   for (const KernelStep& step : plan.steps) {
     std::visit([](const auto& work) { Run(work); }, step);
   }

@@ -1,11 +1,11 @@
 #pragma once
 
-#include "runtime/backend/cuda/plan/kernel_plan.h"
+#include "runtime/backend/cuda/plan/kernel_steps.h"
 
 namespace partita {
 
 // Carries out a plan of the cuda backend on the host: the functors that its kernels call, in the
 // order in which they add; products and convolutions in plain loops over what the plan says.
-void RunOnHost(const KernelPlan& plan);
+void RunOnHost(const KernelSteps& plan);
 
 }  // namespace partita

@@ -1,7 +1,5 @@
 // What the cuda backend would launch, carried out on the host: every operator and pass, whole and
 // in parts, gives what the reference kernels give.
-#include "runtime/backend/cuda/plan/kernel_plan.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -9,6 +7,7 @@
 #include <limits>
 #include <random>
 
+#include "runtime/backend/cuda/plan/kernel_steps.h"
 #include "runtime/backend/reference/kernels.h"
 #include "tests/conformance/kernel_examples.h"
 #include "tests/conformance/not_finite.h"

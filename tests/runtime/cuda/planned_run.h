@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "runtime/backend/cuda/plan/kernel_plan.h"
+#include "runtime/backend/cuda/plan/kernel_steps.h"
 #include "tests/conformance/kernel_examples.h"
 
 namespace partita {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "runtime/backend/cuda/plan/kernel_plan.h"
+#include "runtime/backend/cuda/plan/kernel_steps.h"
 #include "tests/conformance/not_finite.h"
 #include "tests/runtime/cuda/planned_run.h"
 

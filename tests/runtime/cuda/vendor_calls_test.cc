@@ -72,7 +72,7 @@ class FakeDevice {
  private:
   template <class Work>
   void Do(const Work& work) {
-    KernelPlan plan;
+    KernelSteps plan;
     plan.steps.emplace_back(work);
     RunOnHost(plan);
   }

@@ -4,10 +4,10 @@
 
 #include <gtest/gtest.h>
 
-#include "graph/training_graph.h"
+#include "graph/training/training_graph.h"
 #include "graph/zoo/models.h"
 #include "runtime/comm/communicators.h"
-#include "runtime/train/executor_setup.h"
+#include "runtime/executor/executor_setup.h"
 #include "runtime/train/training_state.h"
 #include "tests/testing/far_memory_backend.h"
 #include "tests/testing/model_writer.h"

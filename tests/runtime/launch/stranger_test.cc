@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "runtime/comm/tcp/handshake.h"
-#include "runtime/launch/verdict_line.h"
+#include "runtime/launch/failure_channel.h"
 #include "runtime/launch/watchdog.h"
 #include "tests/testing/thread_port.h"
 
@@ -147,7 +147,7 @@ TEST(StrangerTest, AtTheWatchdogDisturbsNobodyAndTheDoorCloses) {
 TEST(StrangerTest, AtTheVerdictLineTellsNothing) {
   constexpr int kSeeds = 4, kVerdicts = 10;
   const RunKey key = RunKey::New();
-  auto line = VerdictLine::Open(key);
+  auto line = FailureChannel::Open(key);
   ASSERT_TRUE(line.ok()) << line.status();
   const std::string name = (*line)->name();
   Strangers strangers(kSeeds, [&name] { return Connection::OpenUnix(name); });
@@ -155,7 +155,7 @@ TEST(StrangerTest, AtTheVerdictLineTellsNothing) {
   auto teller = std::async(std::launch::async, [&] {
     int success = 0;
     for (int k = 0; k < kVerdicts; ++k) {
-      success += VerdictLine::Tell(name, key, "rank 1 has ended") ? 1 : 0;
+      success += FailureChannel::Tell(name, key, "rank 1 has ended") ? 1 : 0;
     }
     return success;
   });

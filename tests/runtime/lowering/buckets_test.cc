@@ -7,9 +7,9 @@
 #include <random>
 
 #include "absl/container/flat_hash_set.h"
-#include "graph/task/partition.h"
-#include "graph/training_graph.h"
-#include "runtime/train/executor_setup.h"
+#include "graph/partition/partition.h"
+#include "graph/training/training_graph.h"
+#include "runtime/executor/executor_setup.h"
 #include "tests/testing/model_writer.h"
 #include "tests/testing/random_graph.h"
 #include "tests/testing/random_strategy.h"

@@ -3,8 +3,8 @@
 #include <cmath>
 
 #include "gmock/gmock.h"
-#include "graph/evaluation_graph.h"
-#include "graph/training_graph.h"
+#include "graph/training/evaluation_graph.h"
+#include "graph/training/training_graph.h"
 #include "gtest/gtest.h"
 #include "tests/testing/model_writer.h"
 

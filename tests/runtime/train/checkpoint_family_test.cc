@@ -7,7 +7,7 @@
 
 #include "gmock/gmock.h"
 #include "graph/support/usage_error.h"
-#include "graph/training_graph.h"
+#include "graph/training/training_graph.h"
 #include "gtest/gtest.h"
 #include "tests/runtime/data/temp_folder.h"
 #include "tests/testing/model_writer.h"

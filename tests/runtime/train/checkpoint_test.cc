@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
-#include "graph/training_graph.h"
+#include "graph/training/training_graph.h"
 #include "gtest/gtest.h"
 #include "runtime/train/data/safetensors.h"
 #include "tests/testing/model_writer.h"

@@ -4,7 +4,7 @@
 #include <string>
 #include <utility>
 
-#include "graph/training_graph.h"
+#include "graph/training/training_graph.h"
 #include "graph/zoo/net.h"
 #include "runtime/backend/backends.h"
 #include "runtime/train/data/synthetic_digits.h"

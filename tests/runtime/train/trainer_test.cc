@@ -12,6 +12,7 @@
 
 #include "gmock/gmock.h"
 #include "graph/task/buffer_assignment.h"
+#include "graph/task/task_order.h"
 #include "gtest/gtest.h"
 #include "runtime/train/checkpoint.h"
 #include "runtime/train/data/open_data_source.h"

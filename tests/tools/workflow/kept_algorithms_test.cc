@@ -7,7 +7,7 @@
 #include <fstream>
 
 #include "runtime/backend/backends.h"
-#include "runtime/train/executor_setup.h"
+#include "runtime/executor/executor_setup.h"
 
 namespace partita {
 namespace {

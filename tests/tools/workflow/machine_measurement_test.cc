@@ -131,7 +131,7 @@ TEST(MachineMeasurementTest, KernelsOfADeviceThatTheHostDoesNotReachAreMeasured)
   for (const Measurement& one : measured) {
     EXPECT_EQ(one.samples_ns.size(), 6u);  // of both devices
     EXPECT_EQ(one.warm_ns.size(), 6u);
-    EXPECT_EQ(one.alone_ns.size(), 3u);
+    EXPECT_EQ(one.uncontended_ns.size(), 3u);
     EXPECT_THAT(one.samples_ns, Each(Gt(0)));
   }
 }
@@ -144,7 +144,7 @@ TEST(MachineMeasurementTest, CommunicationOfSuchDevicesIsMeasured) {
   for (size_t k = 0; k < typical.size(); k += 7) {
     const TaskBody& body = typical[k];
     const Measurement measured = Ok(links->Measure(body, {.samples = 1, .seconds = 0.001}));
-    EXPECT_EQ(measured.samples_ns, measured.alone_ns);
+    EXPECT_EQ(measured.samples_ns, measured.uncontended_ns);
     EXPECT_THAT(measured.samples_ns, Each(Gt(0)));
   }
 }

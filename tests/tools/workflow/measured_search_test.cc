@@ -40,19 +40,19 @@ class MeasuredSearchTest : public testing::Test {
     const PricedMachine priced = Ok(PriceMachine(request_.machine));
     const WantedSignatures wanted = SignaturesOfSearch(model_.graph, priced, 60);
     std::mt19937_64 random(seed);
-    std::vector<ProfileRecord> busy, alone;
+    std::vector<ProfileRecord> busy, uncontended;
     for (const KernelWork& work : wanted.kernels) {
       if (random() % 3 == 0) continue;
       ProfileRecord record = RecordOf(work.signature);
       record.samples_ns = {int64_t{1} << (7 + random() % 14)};
       busy.push_back(record);
       record.samples_ns[0] = std::max<int64_t>(1, record.samples_ns[0] / (1 + random() % 3));
-      alone.push_back(record);
+      uncontended.push_back(record);
     }
     ProfileDb db = Ok(ProfileDb::Open(request_.machine.profile, ProfileDb::Mode::kCreate));
     const DeviceFingerprint device = priced.FingerprintOf(DeviceId(0));
     EXPECT_EQ(db.Insert(device, busy), absl::OkStatus());
-    EXPECT_EQ(db.Insert(AloneFingerprint(device), alone), absl::OkStatus());
+    EXPECT_EQ(db.Insert(UncontendedFingerprint(device), uncontended), absl::OkStatus());
   }
 
   void ExpectPricedToday(const MeasuredSearch& search) const {

@@ -45,7 +45,7 @@ class MemoryPredictionTest : public testing::TestWithParam<Case> {
   static absl::StatusOr<PlanOutcome> Plan(const Graph& graph, const PricedMachine& priced,
                                           const std::string& strategy) {
     const Evaluator evaluator(graph, priced.machine->topology, *priced.model,
-                              {DefaultChoices(priced), SizesOn(priced), true});
+                              {.choices = DefaultChoices(priced), .sizes = SizesOn(priced)});
     PlanRequest request;
     request.strategy = strategy;
     request.options.evaluations = 200;

@@ -13,7 +13,7 @@
 #include "cost_model/machines.h"
 #include "graph/support/usage_error.h"
 #include "runtime/backend/backends.h"
-#include "runtime/backend/cuda/plan/kernel_plan.h"
+#include "runtime/backend/cuda/plan/kernel_steps.h"
 #include "tests/cost_model/signatures.h"
 #include "tools/workflow/priced_machine.h"
 

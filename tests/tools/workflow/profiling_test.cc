@@ -22,7 +22,7 @@ namespace {
 
 using Samples = std::map<std::string, std::vector<int64_t>>;  // by signature
 
-// Data parallel training of LeNet on two devices, where kernels run beside others and alone.
+// Data parallel training of LeNet on two devices, where kernels run beside others and uncontended.
 class ProfilingTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -41,7 +41,7 @@ class ProfilingTest : public testing::Test {
     auto model = LoadTrainingModel({"lenet", 16});
     ASSERT_TRUE(model.ok()) << model.status();
     const Evaluator evaluator(model->graph, priced_.machine->topology, *priced_.model,
-                              {DefaultChoices(priced_), SizesOn(priced_), true});
+                              {.choices = DefaultChoices(priced_), .sizes = SizesOn(priced_)});
     PlanRequest plan;
     plan.strategy = "data_parallel";
     const auto outcome = MakePlan(evaluator, plan);
@@ -56,11 +56,11 @@ class ProfilingTest : public testing::Test {
     return result.ok() ? *result : ProfilingResult();
   }
 
-  Samples Known(bool alone) const {
+  Samples Known(bool uncontended) const {
     const auto db = ProfileDb::Open(request_.profile, ProfileDb::Mode::kRead);
     EXPECT_TRUE(db.ok()) << db.status();
     DeviceFingerprint device = priced_.FingerprintOf(DeviceId(0));
-    if (alone) device = AloneFingerprint(device);
+    if (uncontended) device = UncontendedFingerprint(device);
     const auto records = db->Records(device);
     EXPECT_TRUE(records.ok()) << records.status();
     Samples samples;

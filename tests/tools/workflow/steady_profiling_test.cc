@@ -50,7 +50,7 @@ class MadeUpKernels : public KernelProfiler {
     for (const ProfiledWork& work : batch) {
       Measurement& one = all.emplace_back();
       one.samples_ns = clock_.Take(RecordOfWork(work).signature, options.samples);
-      one.alone_ns = one.samples_ns;
+      one.uncontended_ns = one.samples_ns;
     }
     return all;
   }
@@ -66,7 +66,7 @@ class MadeUpLinks : public LinkProfiler {
                                       const ProfilerOptions& options) override {
     Measurement one;
     one.samples_ns = clock_.Take(RecordOfCommunication(body).signature, options.samples);
-    one.alone_ns = one.samples_ns;
+    one.uncontended_ns = one.samples_ns;
     return one;
   }
   absl::StatusOr<Measurement> MeasureStep(int tasks, const ProfilerOptions& options) override {
@@ -105,7 +105,7 @@ class SteadyProfilingTest : public testing::Test {
   PlanOutcome Plan() const {
     const PricedMachine priced = Priced();
     const Evaluator evaluator(model_->graph, priced.machine->topology, *priced.model,
-                              {DefaultChoices(priced), SizesOn(priced), true});
+                              {.choices = DefaultChoices(priced), .sizes = SizesOn(priced)});
     PlanRequest plan;
     plan.strategy = "data_parallel";
     return MakePlan(evaluator, plan).value();

@@ -177,7 +177,7 @@ void KernelPlanner::Fail(const std::string& why) {
       absl::StrCat("the cuda backend has no kernel for ", ToString(signature_), ": ", why)));
 }
 
-absl::StatusOr<KernelPlan> KernelPlanner::Finish() {
+absl::StatusOr<KernelSteps> KernelPlanner::Finish() {
   if (!status_.ok()) return status_;
   return std::move(plan_);
 }
@@ -200,9 +200,9 @@ uintptr_t KernelPlanner::TakeScratch(int64_t bytes) {
   return at;
 }
 
-absl::StatusOr<KernelPlan> PlanKernel(const KernelSignature& signature,
-                                      const KernelArguments& arguments, const LaunchMemory& memory,
-                                      const PlanOptions& options) {
+absl::StatusOr<KernelSteps> PlanKernel(const KernelSignature& signature,
+                                       const KernelArguments& arguments, const LaunchMemory& memory,
+                                       const PlanOptions& options) {
   KernelPlanner planner(signature, arguments, memory, options);
   if (arguments.inputs.size() != signature.inputs.size() ||
       arguments.outputs.size() != signature.outputs.size()) {
@@ -210,7 +210,7 @@ absl::StatusOr<KernelPlan> PlanKernel(const KernelSignature& signature,
                                             " inputs and ", arguments.outputs.size(),
                                             " outputs of ", ToString(signature)));
   }
-  if (!HasOutput(signature)) return KernelPlan{};
+  if (!HasOutput(signature)) return KernelSteps{};
   if (signature.fused_update) {
     PlanFusedUpdate(planner, arguments);
   } else {
@@ -230,8 +230,8 @@ WholePieces WholePiecesOf(const KernelSignature& signature) {
   return {pieces(signature.inputs), pieces(signature.outputs)};
 }
 
-absl::StatusOr<KernelPlan> PlanShapes(const KernelSignature& signature,
-                                      const PlanOptions& options) {
+absl::StatusOr<KernelSteps> PlanShapes(const KernelSignature& signature,
+                                       const PlanOptions& options) {
   const WholePieces pieces = WholePiecesOf(signature);
   return PlanKernel(signature, {pieces.inputs, pieces.outputs, {}, 0}, nullptr, options);
 }

@@ -5,7 +5,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "runtime/backend/cuda/plan/kernel_plan.h"
+#include "runtime/backend/cuda/plan/kernel_steps.h"
 
 namespace partita {
 
@@ -72,7 +72,7 @@ class KernelPlanner {
   void Add(const KernelSignature& signature, const KernelArguments& arguments);
 
   void Fail(const std::string& why);
-  absl::StatusOr<KernelPlan> Finish();
+  absl::StatusOr<KernelSteps> Finish();
 
  private:
   template <class T>
@@ -94,7 +94,7 @@ class KernelPlanner {
   char* scratch_;
   const StepNumbers* const numbers_;
   const PlanOptions options_;
-  KernelPlan plan_;
+  KernelSteps plan_;
   absl::Status status_;
 };
 

@@ -1,0 +1,155 @@
+#include "graph/model/rebatch.h"
+
+#include "absl/strings/str_cat.h"
+#include "graph/model/model_limits.h"
+#include "graph/support/status_macros.h"
+
+namespace partita {
+namespace {
+
+struct Change {
+  int64_t from, to;
+};
+
+// Fields named "count" hold how many elements a channel has in the whole batch.
+absl::Status RebatchCount(int64_t& count, const Change& batch) {
+  if (count % batch.from != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("its count ", count, " is no multiple of the batch ", batch.from));
+  }
+  if (__builtin_mul_overflow(count / batch.from, batch.to, &count) || count > kMaxElements) {
+    return absl::InvalidArgumentError(absl::StrCat("its count exceeds ", kMaxElements));
+  }
+  return absl::OkStatus();
+}
+
+template <class A>
+absl::Status RebatchAttrs(A&, const Shape&, const Change&) {
+  return absl::OkStatus();
+}
+
+absl::Status RebatchAttrs(Reshape& reshape, const Shape&, const Change& batch) {
+  if (!reshape.shape.empty() && reshape.shape[0] > 0 && reshape.shape[0] % batch.from == 0) {
+    reshape.shape[0] = reshape.shape[0] / batch.from * batch.to;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RebatchAttrs(Crop& crop, const Shape&, const Change& batch) {
+  if (!crop.begin.empty() && crop.begin[0] == 0 && crop.end[0] == batch.from) {
+    crop.end[0] = batch.to;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RebatchAttrs(ReduceMean& mean, const Shape& x, const Change&) {
+  ASSIGN_OR_RETURN(mean, MakeReduceMean(x, mean.axes, mean.keepdims));
+  return absl::OkStatus();
+}
+
+template <class A>
+  requires std::derived_from<A, BatchNormFields> || std::derived_from<A, RunningFields>
+absl::Status RebatchAttrs(A& attrs, const Shape&, const Change& batch) {
+  return RebatchCount(attrs.count, batch);
+}
+
+// Replays a graph's construction with another batch.
+class Rebatching {
+ public:
+  Rebatching(const Graph& model, const Change& batch)
+      : model_(model), batch_(batch), builder_(model.name()), copies_(model.tensors().size()) {}
+
+  absl::StatusOr<Graph> Run() {
+    // Tensors in their order, so that ids stay; results of operators come with the operators.
+    size_t next = 0;
+    for (const Operator& op : model_.ops()) {
+      for (; next < op.outputs[0].index(); ++next) {
+        RETURN_IF_ERROR(CopyTensor(model_.tensors()[next]));
+      }
+      RETURN_IF_ERROR(CopyOp(op));
+      next = std::max(next, op.outputs.back().index() + 1);
+    }
+    for (; next < copies_.size(); ++next) RETURN_IF_ERROR(CopyTensor(model_.tensors()[next]));
+    for (const Operator& op : model_.ops()) {
+      if (op.anchor != kNoOp) builder_.SetAnchor(op.id, op.anchor);
+    }
+    builder_.SetLogits(copies_[model_.logits().index()]);
+    return std::move(builder_).Build();
+  }
+
+ private:
+  absl::Status CopyTensor(const Tensor& tensor) {
+    TensorType type = tensor.type;
+    TensorId& copy = copies_[tensor.id.index()];
+    if (tensor.kind == TensorKind::kInput) {
+      type.shape[0] = batch_.to;
+      RETURN_IF_ERROR(CheckedVolume(type.shape).status());
+      ASSIGN_OR_RETURN(copy, builder_.AddInput(tensor.name, type));
+      return absl::OkStatus();
+    }
+    const Weight* weight = model_.FindWeight(tensor.id);
+    if (weight == nullptr) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("'", tensor.name, "' is no part of a forward graph"));
+    }
+    ASSIGN_OR_RETURN(copy, builder_.AddWeight(tensor.name, type, weight->initializer,
+                                              weight->values, weight->trainable));
+    return absl::OkStatus();
+  }
+
+  absl::Status CopyOp(const Operator& op) {
+    const auto at = [&op](const absl::Status& status) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("re-batching operator '", op.name, "': ", status.message()));
+    };
+    std::vector<TensorId> inputs;
+    std::vector<Shape> shapes;
+    for (TensorId id : op.inputs) {
+      inputs.push_back(copies_[id.index()]);
+      shapes.push_back(builder_.tensor(inputs.back()).type.shape);
+    }
+    OpAttrs attrs = op.attrs;
+    const Shape x = shapes.empty() ? Shape{} : shapes[0];
+    absl::Status status =
+        std::visit([&](auto& row) { return RebatchAttrs(row, x, batch_); }, attrs);
+    if (!status.ok()) return at(status);
+    absl::StatusOr<OpId> copy = kNoOp;
+    if (op.anchor_weight != kNoTensor) {
+      std::vector<TensorId> persistent;
+      for (TensorId id : op.outputs) persistent.push_back(copies_[model_.tensor(id).of.index()]);
+      copy = builder_.AddUpdate(op.name, attrs, inputs, persistent);
+    } else {
+      copy = builder_.AddOp({.name = op.name, .attrs = attrs, .inputs = inputs});
+    }
+    if (!copy.ok()) return at(copy.status());
+    std::vector<Shape> results;
+    for (size_t k = 0; k < op.outputs.size(); ++k) {
+      const TensorId result = builder_.op(*copy).outputs[k];
+      copies_[op.outputs[k].index()] = result;
+      results.push_back(builder_.tensor(result).type.shape);
+    }
+    status = CheckWithinLimits(attrs, shapes, results);
+    return status.ok() ? status : at(status);
+  }
+
+  const Graph& model_;
+  const Change batch_;
+  GraphBuilder builder_;
+  std::vector<TensorId> copies_;  // by the model's tensor
+};
+
+}  // namespace
+
+absl::StatusOr<Graph> Rebatch(const Graph& model, int64_t batch) {
+  if (batch < 1 || batch > kMaxExtent) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the batch is ", batch, "; wanted 1 to ", kMaxExtent));
+  }
+  if (model.is_training() || model.input() == kNoTensor || model.logits() == kNoTensor) {
+    return absl::InvalidArgumentError("only a forward graph can be re-batched");
+  }
+  if (model.batch() == batch) return model;
+  return Rebatching(model, {model.batch(), batch}).Run();
+}
+
+}  // namespace partita

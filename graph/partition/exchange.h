@@ -1,0 +1,90 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "graph/box.h"
+#include "graph/sharding_rule.h"
+#include "graph/support/strong_int.h"
+
+namespace partita {
+
+// Communication, solved for one tensor at a time. A Layout is a set of pieces: a piece holds the
+// value of one term over a box on a device. Pieces of one term are copies; an element's value is
+// the sum (or maximum) over the distinct terms that cover it; an element that none covers is zero.
+struct Piece {
+  Box box;
+  DeviceId device;
+  int64_t term = 0;  // any numbering that tells terms of this tensor apart
+};
+
+// A box that a device needs, complete: every term added.
+struct Demand {
+  Box box;
+  DeviceId device;
+};
+
+// What one device contributes to a region: the sum of the pieces that it owns there, or, in the
+// second half of a reduce + broadcast, the finished value in one of its own demands.
+struct Share {
+  DeviceId device;
+  std::vector<int32_t> pieces;  // one for each owned term
+  int32_t demand = -1;
+};
+
+// A region on its way: the values of all owners, summed, reach all destinations. Every owner's
+// pieces cover every box. A destination that is an owner uses its own share without sending it to
+// itself.
+struct Flow {
+  std::vector<Box> boxes;              // disjoint, row-major order of their corners
+  std::vector<Share> owners;           // by device; of a layer by the first term
+  std::vector<DeviceId> destinations;  // sorted
+  std::vector<int32_t> demands;        // at destinations, that want all of the boxes; sorted
+  // Where several all-reduces of three or more shares sum the same terms, each for the devices that
+  // hold one copy: the owners of each, this flow's among them. Otherwise empty.
+  std::vector<std::vector<DeviceId>> replica_groups;
+};
+
+// Flows that move together, in one collective or one group of transfers.
+struct ExchangeStep {
+  enum class Kind : uint8_t {
+    kLocal,          // owner = destination, one device
+    kTransfers,      // every owner sends its share to every destination other than itself
+    kAllReduce,      // owners = destinations = group
+    kReduceScatter,  // owners = group, each flow has one destination in the group
+    kAllGather,      // one owner, destinations = the group (the owner may not want it itself)
+    kAllToAll,  // one owner, one destination; every ordered pair of the group has at most one flow
+  };
+  Kind kind = Kind::kLocal;
+  std::vector<DeviceId>
+      group;  // in rank order: of replica_groups by the first term, otherwise sorted
+  std::vector<Flow> flows;
+};
+
+struct ExchangeOptions {
+  Reduction reduction = Reduction::kSum;
+  // The node of each device: of several holders a destination takes one on its own node first.
+  // Empty: one node.
+  std::span<const int32_t> node_of_device = {};
+  // Recognise collectives; otherwise everything travels point to point (slower, simpler: the
+  // oracle).
+  bool collectives = true;
+};
+
+// Steps in an order in which each reads only what pieces or earlier steps hold. For each region and
+// term exactly one holder is the owner that serves a destination. Works by cuts per dimension over
+// distinct boxes, so the cost is that of the overlaps, not of all pairs. Pure: equal arguments give
+// equal results.
+//
+// One association of terms: whatever demands an element, on any device, gets bit for bit the same
+// sum, also where addition rounds, provided that the copies of a term are equal. Copies of a weight
+// therefore never drift apart.
+std::vector<ExchangeStep> Exchange(std::span<const Piece> pieces, std::span<const Demand> demands,
+                                   const ExchangeOptions& options);
+
+// Bytes that arrive at devices other than their origin if every flow of the step goes point to
+// point.
+int64_t ElementsSent(const ExchangeStep& step);
+
+}  // namespace partita

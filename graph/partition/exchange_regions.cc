@@ -1,0 +1,231 @@
+#include "graph/partition/exchange_regions.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/container/inlined_vector.h"
+
+namespace partita {
+namespace {
+
+using Ids = absl::InlinedVector<int32_t, 6>;
+
+// The grid made by all ends of all boxes.
+class Grid {
+ public:
+  Grid(const DistinctBoxes& a, const DistinctBoxes& b) {
+    const int rank = b.boxes[0].rank();
+    cuts_.resize(static_cast<size_t>(rank));
+    for (const DistinctBoxes* side : {&a, &b}) {
+      for (const Box& box : side->boxes) {
+        for (int d = 0; d < rank; ++d) {
+          cuts_[static_cast<size_t>(d)].push_back(box[d].lo);
+          cuts_[static_cast<size_t>(d)].push_back(box[d].hi);
+        }
+      }
+    }
+    for (auto& cut : cuts_) {
+      std::sort(cut.begin(), cut.end());
+      cut.erase(std::unique(cut.begin(), cut.end()), cut.end());
+    }
+  }
+
+  // Calls visit(cell number) for every cell of `box`; numbers are row-major.
+  template <class Visit>
+  void ForEachCell(const Box& box, Visit&& visit) const {
+    Walk(box, 0, 0, visit);
+  }
+
+  Box CellBox(int64_t cell) const {
+    Box box(static_cast<int>(cuts_.size()));
+    for (size_t d = cuts_.size(); d-- > 0;) {
+      const auto width = static_cast<int64_t>(cuts_[d].size()) - 1;
+      const auto k = static_cast<size_t>(cell % width);
+      box[static_cast<int>(d)] = {cuts_[d][k], cuts_[d][k + 1]};
+      cell /= width;
+    }
+    return box;
+  }
+
+ private:
+  template <class Visit>
+  void Walk(const Box& box, size_t d, int64_t prefix, Visit& visit) const {
+    if (d == cuts_.size()) {
+      visit(prefix);
+      return;
+    }
+    const auto& cut = cuts_[d];
+    const Interval range = box[static_cast<int>(d)];
+    auto k = static_cast<int64_t>(std::lower_bound(cut.begin(), cut.end(), range.lo) - cut.begin());
+    const auto width = static_cast<int64_t>(cut.size()) - 1;
+    for (; cut[static_cast<size_t>(k)] < range.hi; ++k) Walk(box, d + 1, prefix * width + k, visit);
+  }
+
+  std::vector<std::vector<int64_t>> cuts_;
+};
+
+// Joins boxes that touch along dimension d and agree in all others.
+std::vector<Box> MergeAlong(std::vector<Box> boxes, int d) {
+  std::sort(boxes.begin(), boxes.end(), [d](const Box& a, const Box& b) {
+    for (int k = 0; k < a.rank(); ++k) {
+      if (k != d && a[k] != b[k]) return a[k] < b[k];
+    }
+    return a[d].lo < b[d].lo;
+  });
+  std::vector<Box> merged;
+  for (Box& box : boxes) {
+    if (!merged.empty()) {
+      Box& last = merged.back();
+      bool joins = last[d].hi == box[d].lo;
+      for (int k = 0; k < box.rank(); ++k) joins &= k == d || last[k] == box[k];
+      if (joins) {
+        last[d].hi = box[d].hi;
+        continue;
+      }
+    }
+    merged.push_back(std::move(box));
+  }
+  return merged;
+}
+
+std::vector<Box> Coalesce(std::vector<Box> boxes) {
+  if (boxes.empty() || boxes[0].rank() == 0) return boxes;
+  for (int d = boxes[0].rank(); d-- > 0;) boxes = MergeAlong(std::move(boxes), d);
+  std::sort(boxes.begin(), boxes.end());
+  return boxes;
+}
+
+std::vector<int32_t> Flatten(const Ids& ids, const DistinctBoxes& distinct) {
+  std::vector<int32_t> members;
+  for (int32_t id : ids) {
+    const auto& list = distinct.members[static_cast<size_t>(id)];
+    members.insert(members.end(), list.begin(), list.end());
+  }
+  std::sort(members.begin(), members.end());
+  return members;
+}
+
+bool Overlap(const Box& a, const Box& b) {
+  for (int d = 0; d < a.rank(); ++d) {
+    if (a[d].lo >= b[d].hi || b[d].lo >= a[d].hi) return false;
+  }
+  return true;
+}
+
+bool CornerBefore(const Region& a, const Region& b) {
+  const Box& x = a.boxes[0];
+  const Box& y = b.boxes[0];
+  for (int d = 0; d < x.rank(); ++d) {
+    if (x[d].lo != y[d].lo) return x[d].lo < y[d].lo;
+  }
+  return false;
+}
+
+// Boxes by where they begin along the dimension in which they begin at most places.
+class SortedBoxes {
+ public:
+  explicit SortedBoxes(const std::vector<Box>& boxes) : boxes_(boxes) {
+    size_t most = 0;
+    for (int d = 0; d < boxes[0].rank(); ++d) {
+      absl::flat_hash_set<int64_t> places;
+      for (const Box& box : boxes) places.insert(box[d].lo);
+      if (places.size() <= most) continue;
+      most = places.size();
+      dimension_ = d;
+    }
+    for (size_t b = 0; b < boxes.size(); ++b) order_.push_back(b);
+    if (dimension_ < 0) return;
+    std::stable_sort(order_.begin(), order_.end(),
+                     [this](size_t a, size_t b) { return Of(a).lo < Of(b).lo; });
+    for (size_t b : order_) {
+      reach_.push_back(reach_.empty() ? Of(b).hi : std::max(reach_.back(), Of(b).hi));
+    }
+  }
+
+  // Calls visit(number) for all boxes that overlap with this one, while it answers true.
+  template <class Visit>
+  void ForEachOverlap(const Box& box, Visit&& visit) const {
+    size_t k = 0;
+    if (dimension_ >= 0) {
+      k = static_cast<size_t>(std::upper_bound(reach_.begin(), reach_.end(), box[dimension_].lo) -
+                              reach_.begin());
+    }
+    for (; k < order_.size(); ++k) {
+      if (dimension_ >= 0 && Of(order_[k]).lo >= box[dimension_].hi) return;
+      if (Overlap(boxes_[order_[k]], box) && !visit(order_[k])) return;
+    }
+  }
+
+ private:
+  Interval Of(size_t box) const { return boxes_[box][dimension_]; }
+
+  const std::vector<Box>& boxes_;
+  int dimension_ = -1;  // none: the boxes have none
+  std::vector<size_t> order_;
+  std::vector<int64_t> reach_;  // by place in the order: the farthest end so far
+};
+
+// Most exchanges: every wanted box is a source box and overlaps no other source box. Then these
+// boxes are the regions, in the order in which the grid would find them.
+std::optional<std::vector<Region>> AlignedRegions(const DistinctBoxes& sources,
+                                                  const DistinctBoxes& wants) {
+  const SortedBoxes sorted(sources.boxes);
+  std::vector<Region> regions;
+  for (size_t w = 0; w < wants.boxes.size(); ++w) {
+    const Box& box = wants.boxes[w];
+    const size_t none = sources.boxes.size();
+    size_t equal = none;
+    bool others = false;
+    sorted.ForEachOverlap(box, [&](size_t s) {
+      others = equal != none || sources.boxes[s] != box;
+      equal = s;
+      return !others;
+    });
+    if (equal == none || others) return std::nullopt;
+    regions.push_back({{box}, sources.members[equal], wants.members[w]});
+  }
+  std::sort(regions.begin(), regions.end(), CornerBefore);
+  return regions;
+}
+
+}  // namespace
+
+std::vector<Region> FindRegions(const DistinctBoxes& sources, const DistinctBoxes& wants) {
+  if (auto aligned = AlignedRegions(sources, wants)) return *std::move(aligned);
+  const Grid grid(sources, wants);
+  struct Cell {
+    Ids sources, wants;
+  };
+  absl::flat_hash_map<int64_t, Cell> cells;
+  for (size_t w = 0; w < wants.boxes.size(); ++w) {
+    grid.ForEachCell(wants.boxes[w],
+                     [&](int64_t cell) { cells[cell].wants.push_back(static_cast<int32_t>(w)); });
+  }
+  for (size_t s = 0; s < sources.boxes.size(); ++s) {
+    grid.ForEachCell(sources.boxes[s], [&](int64_t cell) {
+      const auto it = cells.find(cell);
+      if (it != cells.end()) it->second.sources.push_back(static_cast<int32_t>(s));
+    });
+  }
+  std::vector<int64_t> order;
+  for (const auto& [number, cell] : cells) {
+    if (!cell.sources.empty()) order.push_back(number);
+  }
+  std::sort(order.begin(), order.end());
+  absl::flat_hash_map<std::pair<Ids, Ids>, size_t> index;
+  std::vector<Region> regions;
+  for (int64_t number : order) {
+    const Cell& cell = cells[number];
+    const auto [it, added] = index.try_emplace({cell.sources, cell.wants}, regions.size());
+    if (added) {
+      regions.push_back({{}, Flatten(cell.sources, sources), Flatten(cell.wants, wants)});
+    }
+    regions[it->second].boxes.push_back(grid.CellBox(number));
+  }
+  for (Region& region : regions) region.boxes = Coalesce(std::move(region.boxes));
+  return regions;
+}
+
+}  // namespace partita

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "graph/partition/exchange.h"
+#include "graph/task/task_graph.h"
+
+namespace partita {
+
+// One tensor's exchange as tasks. Before: every piece has its buffer. After: every demand has one,
+// which holds the complete value once the tasks added here have run.
+struct TensorExchange {
+  TensorId tensor;
+  DType dtype = DType::kFloat32;
+  std::vector<Piece> pieces;
+  std::vector<BufferId> piece_buffers;
+  std::vector<Demand> demands;
+  // kNoBuffer: to be chosen here, perhaps the buffer of a piece. Otherwise the value must arrive in
+  // this one (a weight's persistent buffer).
+  std::vector<BufferId> demand_buffers;
+};
+
+struct ExchangeTaskOptions {
+  ExchangeOptions exchange;
+  std::string algorithm;  // as PartitionOptions::algorithm
+};
+
+// Adds tasks to the builder and fills in demand_buffers.
+void AddExchangeTasks(TensorExchange& x, const ExchangeTaskOptions& options,
+                      TaskGraphBuilder& builder);
+
+}  // namespace partita

@@ -1,0 +1,100 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "graph/graph.h"
+#include "graph/parallel/parts.h"
+#include "graph/parallel/weight_layouts.h"
+#include "graph/partition/formats.h"
+#include "graph/partition/partition.h"
+#include "graph/task/task_graph.h"
+
+namespace partita {
+
+// A task graph is a chain of fragments: one for each persistent tensor (its buffers), one for each
+// operator (its kernels) and one for each tensor (its exchange, or its loads). A fragment depends
+// on the parts of a few neighbouring operators only, so that fragments may be kept from strategy to
+// strategy.
+
+// Tasks over *slots*: BufferIds that count within the fragment. Slots below `outer` stand for
+// buffers of other fragments; the rest are made by this one, in the order in which a task graph
+// numbers them. Dependencies of tasks hold within the fragment only.
+struct Fragment {
+  TaskGraph graph;
+  int32_t outer = 0;
+  int32_t number = 0;  // tells fragments of one cache apart
+
+  int32_t slots() const { return static_cast<int32_t>(graph.buffers().size()); }
+  int32_t own() const { return slots() - outer; }
+};
+
+// The kernels of an operator, task t being that of its t-th part, none fused, every format dense.
+struct OperatorFragment : Fragment {
+  // Outer slots [0, reads.size()): what the parts read, each once: the `place`-th read of the
+  // tensor by this operator, which is consumer `consumer` (TensorFragment::read_slots).
+  struct Read {
+    TensorId tensor;
+    int32_t consumer = 0;
+    int32_t place = 0;
+  };
+  std::vector<Read> reads;
+  // The outer slots behind them: updates write their persistent pieces in place.
+  struct Kept {
+    TensorId tensor;    // the weight or state
+    int32_t piece = 0;  // in its layout
+  };
+  std::vector<Kept> kept;
+  // A result's pieces by output, as (task, slot).
+  struct Result {
+    int32_t task = 0;
+    int32_t slot = 0;
+  };
+  std::vector<std::vector<Result>> results;
+  // The task that does each read of the input whose maker it may be fused with: an only input, or
+  // the gradient that an update takes.
+  std::vector<int32_t> reading_task;
+  // By task; empty where formats are not chosen.
+  std::vector<FormatRules> formats;
+};
+
+// A tensor's way from those who make it to those who read it. Outer slots: the pieces of its own
+// layout if it is persistent; of the layout that it must end in if it is a next value, and then the
+// pieces that its producers make, in the order of producers and parts.
+struct TensorFragment : Fragment {
+  // Slots of all reads, by consumer and part; consumer c of graph.consumers() has [read_begin[c],
+  // read_begin[c + 1]).
+  std::vector<int32_t> read_begin;
+  std::vector<int32_t> read_slots;
+  int32_t host_slot = -1;  // that the host reads; -1: none
+  // By read: the outer slot that it finds untouched and that nobody else reads, or -1.
+  std::vector<int32_t> lone_reads;
+  FormatRules formats;
+};
+
+// By OpId.
+using PartsByOp = std::span<const std::span<const Part>>;
+
+// `layout`: of the weight that an update belongs to; null for others.
+OperatorFragment MakeOperatorFragment(const Graph& graph, const Operator& op,
+                                      std::span<const Part> parts, const WeightLayouts* layout,
+                                      const PartitionOptions& options);
+
+// `layout`: of the weight that a persistent tensor or its next value belongs to; null for others.
+TensorFragment MakeTensorFragment(const Graph& graph, const Tensor& tensor, PartsByOp parts,
+                                  const WeightLayouts* layout, DeviceId host_device,
+                                  const PartitionOptions& options);
+
+// The place of an operator in graph.consumers(tensor).
+int32_t ConsumerPlace(const Graph& graph, TensorId tensor, OpId op);
+
+// Where a persistent tensor lies between steps, and its buffers there: a fragment without tasks.
+const std::vector<PlacedBox>& PersistentPieces(const Tensor& tensor, const WeightLayouts& layout);
+Buffer PersistentBuffer(const Tensor& tensor, const PlacedBox& piece);
+Fragment MakeStore(const Tensor& tensor, const WeightLayouts& layout, int devices);
+
+// What the host reads when the step has ended: options.extra_outputs, the loss, the metrics.
+std::vector<TensorId> HostTensors(const Graph& graph, const PartitionOptions& options);
+
+}  // namespace partita

@@ -1,0 +1,279 @@
+#include "graph/partition/fragment_cache.h"
+
+#include <algorithm>
+
+#include "graph/support/check.h"
+#include "graph/support/status_macros.h"
+
+namespace partita {
+namespace {
+
+void SortUnique(std::vector<int32_t>& list) {
+  std::sort(list.begin(), list.end());
+  list.erase(std::unique(list.begin(), list.end()), list.end());
+}
+
+}  // namespace
+
+FragmentCache::FragmentCache(const Graph& graph, PartitionOptions options, int64_t max_tasks)
+    : graph_(graph), options_(std::move(options)), max_tasks_(max_tasks) {
+  FindChain();
+  FindDependencies();
+  configs_.resize(graph.ops().size());
+  placements_.resize(graph.weights().size());
+  layouts_.resize(graph.weights().size());
+  tensors_.resize(graph.tensors().size());
+  configured_.resize(graph.ops().size());
+  placed_.resize(graph.weights().size());
+  parts_.resize(graph.ops().size());
+}
+
+// Walks the operators: what they read arrives in front of them; what they were the last to make is
+// exchanged behind them; what only the host reads comes last.
+void FragmentCache::FindChain() {
+  std::vector<bool> done(graph_.tensors().size(), false);
+  const auto add_tensor = [&](TensorId id) {
+    if (done[id.index()]) return;
+    done[id.index()] = true;
+    chain_.push_back({true, id.value()});
+  };
+  for (const Operator& op : graph_.ops()) {
+    for (TensorId input : op.inputs) add_tensor(input);
+    chain_.push_back({false, op.id.value()});
+    for (TensorId output : op.outputs) {
+      if (graph_.producers(output).back() == op.id) add_tensor(output);
+    }
+  }
+  is_host_.resize(graph_.tensors().size(), false);
+  for (TensorId id : HostTensors(graph_, options_)) {
+    add_tensor(id);
+    is_host_[id.index()] = true;
+  }
+}
+
+void FragmentCache::FindDependencies() {
+  const auto anchors = graph_.anchors();
+  std::vector<int32_t> decision_of_anchor(graph_.ops().size(), -1);
+  for (size_t a = 0; a < anchors.size(); ++a) {
+    decision_of_anchor[anchors[a].index()] = static_cast<int32_t>(a);
+  }
+  weight_of_.assign(graph_.tensors().size(), -1);
+  for (size_t w = 0; w < graph_.weights().size(); ++w) {
+    weight_of_[graph_.weights()[w].tensor.index()] = static_cast<int32_t>(w);
+  }
+  kept_tensors_.resize(graph_.weights().size());
+  for (const Tensor& tensor : graph_.tensors()) {
+    const int32_t weight = WeightOf(tensor);
+    weight_of_[tensor.id.index()] = weight;
+    if (weight >= 0 && tensor.kind != TensorKind::kNext) {
+      kept_tensors_[static_cast<size_t>(weight)].push_back(tensor.id);
+    }
+  }
+  const auto decision_of_weight = [&](TensorId id) {
+    return static_cast<int32_t>(anchors.size()) + weight_of_[id.index()];
+  };
+  followers_.resize(graph_.ops().size());
+  updates_.resize(graph_.weights().size());
+  std::vector<int32_t> decision_of_op;
+  for (const Operator& op : graph_.ops()) {
+    if (op.anchor != kNoOp) {
+      followers_[op.anchor.index()].push_back(op.id);
+      decision_of_op.push_back(decision_of_anchor[op.anchor.index()]);
+    } else {
+      updates_[static_cast<size_t>(weight_of_[op.anchor_weight.index()])].push_back(op.id);
+      decision_of_op.push_back(decision_of_weight(op.anchor_weight));
+    }
+  }
+  for (size_t w = 0; w < graph_.weights().size(); ++w) {
+    auto& depends = layout_depends_.emplace_back();
+    for (OpId op : DecidingOperators(graph_, w)) depends.push_back(decision_of_op[op.index()]);
+    SortUnique(depends);
+  }
+  for (const Tensor& tensor : graph_.tensors()) {
+    auto& depends = tensor_depends_.emplace_back();
+    for (OpId op : graph_.producers(tensor.id)) depends.push_back(decision_of_op[op.index()]);
+    for (OpId op : graph_.consumers(tensor.id)) depends.push_back(decision_of_op[op.index()]);
+    if (weight_of_[tensor.id.index()] >= 0) depends.push_back(decision_of_weight(tensor.id));
+    SortUnique(depends);
+  }
+  decided_.resize(anchors.size() + graph_.weights().size());
+}
+
+// The weight that a persistent tensor or its next value belongs to.
+int32_t FragmentCache::WeightOf(const Tensor& tensor) const {
+  switch (tensor.kind) {
+    case TensorKind::kWeight:
+      return weight_of_[tensor.id.index()];
+    case TensorKind::kState:
+      return weight_of_[tensor.of.index()];
+    case TensorKind::kNext:
+      return WeightOf(graph_.tensor(tensor.of));
+    default:
+      return -1;
+  }
+}
+
+absl::Status FragmentCache::FindOrBuild(const Strategy& strategy, StepFragments& step) {
+  if (tasks_ > max_tasks_) Clear();
+  step.operators.resize(graph_.ops().size());
+  step.tensors.resize(graph_.tensors().size());
+  step.stores.resize(graph_.tensors().size(), nullptr);
+  RETURN_IF_ERROR(FindConfigs(strategy));
+  for (OpId anchor : graph_.anchors()) {
+    const Configured& configured = *configured_[anchor.index()];
+    const auto& followers = followers_[anchor.index()];
+    for (size_t f = 0; f < followers.size(); ++f) {
+      step.operators[followers[f].index()] = &configured.fragments[f];
+      parts_[followers[f].index()] = configured.parts[f];
+    }
+  }
+  RETURN_IF_ERROR(FindLayouts(strategy, step));
+  FindTensors(strategy, step);
+  return absl::OkStatus();
+}
+
+// Everything known is valid. Anything new is checked as a whole first.
+absl::Status FragmentCache::FindConfigs(const Strategy& strategy) {
+  bool is_known = strategy.configs.size() == graph_.ops().size() &&
+                  strategy.host_device.value() >= 0 &&
+                  strategy.host_device.value() < options_.devices &&
+                  (strategy.weights.empty() || strategy.weights.size() == graph_.weights().size());
+  const auto anchors = graph_.anchors();
+  for (size_t a = 0; is_known && a < anchors.size(); ++a) {
+    const auto& known = configs_[anchors[a].index()];
+    const auto it = known.find(strategy.configs[anchors[a].index()]);
+    is_known = it != known.end();
+    if (!is_known) break;
+    configured_[anchors[a].index()] = it->second.get();
+    decided_[a] = it->second->id;
+  }
+  for (size_t w = 0; is_known && w < strategy.weights.size(); ++w) {
+    const WeightPlacement& wanted = strategy.weights[w];
+    if (!wanted.parameter.has_value() && !wanted.update.has_value()) continue;
+    const auto& known = placements_[w];
+    is_known = std::any_of(known.begin(), known.end(),
+                           [&](const auto& entry) { return entry.first == wanted; });
+  }
+  if (is_known) return absl::OkStatus();
+  RETURN_IF_ERROR(ValidateSizes(graph_, strategy, options_.devices));
+  for (size_t a = 0; a < anchors.size(); ++a) {
+    const ParallelConfig& config = strategy.configs[anchors[a].index()];
+    auto& known = configs_[anchors[a].index()];
+    if (!known.contains(config)) RETURN_IF_ERROR(AddConfig(anchors[a], config));
+    configured_[anchors[a].index()] = known.at(config).get();
+    decided_[a] = known.at(config)->id;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status FragmentCache::AddConfig(OpId anchor, const ParallelConfig& config) {
+  auto configured = std::make_unique<Configured>();
+  for (OpId id : followers_[anchor.index()]) {
+    ASSIGN_OR_RETURN(configured->parts.emplace_back(), PartsOf(graph_, graph_.op(id), config));
+  }
+  for (size_t f = 0; f < configured->parts.size(); ++f) {
+    const Operator& op = graph_.op(followers_[anchor.index()][f]);
+    configured->fragments.push_back(
+        MakeOperatorFragment(graph_, op, configured->parts[f], nullptr, options_));
+    Register(configured->fragments.back());
+  }
+  configured->id = ids_++;
+  configs_[anchor.index()].emplace(config, std::move(configured));
+  return absl::OkStatus();
+}
+
+absl::Status FragmentCache::FindLayouts(const Strategy& strategy, StepFragments& step) {
+  const size_t anchors = graph_.anchors().size();
+  for (size_t w = 0; w < graph_.weights().size(); ++w) {
+    Key key{PlacementId(strategy, w), strategy.host_device.value()};
+    for (int32_t decision : layout_depends_[w]) {
+      key.push_back(decided_[static_cast<size_t>(decision)]);
+    }
+    std::unique_ptr<Placed>& placed = layouts_[w][key];
+    if (placed == nullptr) {
+      auto made = std::make_unique<Placed>();
+      RETURN_IF_ERROR(AddLayout(strategy, w, *made));
+      placed = std::move(made);
+    }
+    placed_[w] = placed.get();
+    decided_[anchors + w] = placed->id;
+    for (size_t u = 0; u < updates_[w].size(); ++u) {
+      step.operators[updates_[w][u].index()] = &placed->fragments[u];
+      parts_[updates_[w][u].index()] = placed->parts[u];
+    }
+    for (size_t k = 0; k < kept_tensors_[w].size(); ++k) {
+      step.stores[kept_tensors_[w][k].index()] = &placed->stores[k];
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status FragmentCache::AddLayout(const Strategy& strategy, size_t weight, Placed& placed) {
+  placed.layouts = ResolveWeightLayout(graph_, strategy, weight, parts_);
+  for (OpId id : updates_[weight]) {
+    const Operator& op = graph_.op(id);
+    ASSIGN_OR_RETURN(placed.parts.emplace_back(), UpdateParts(graph_, op, placed.layouts.update));
+  }
+  for (size_t u = 0; u < placed.parts.size(); ++u) {
+    placed.fragments.push_back(MakeOperatorFragment(graph_, graph_.op(updates_[weight][u]),
+                                                    placed.parts[u], &placed.layouts, options_));
+    Register(placed.fragments.back());
+  }
+  for (TensorId id : kept_tensors_[weight]) {
+    placed.stores.push_back(MakeStore(graph_.tensor(id), placed.layouts, options_.devices));
+    Register(placed.stores.back());
+  }
+  placed.id = ids_++;
+  return absl::OkStatus();
+}
+
+// 0 for the defaults. Strategies have few placements besides.
+int32_t FragmentCache::PlacementId(const Strategy& strategy, size_t weight) {
+  if (weight >= strategy.weights.size()) return 0;
+  const WeightPlacement& wanted = strategy.weights[weight];
+  if (!wanted.parameter.has_value() && !wanted.update.has_value()) return 0;
+  auto& known = placements_[weight];
+  for (const auto& [placement, id] : known) {
+    if (placement == wanted) return id;
+  }
+  known.emplace_back(wanted, static_cast<int32_t>(known.size()) + 1);
+  return known.back().second;
+}
+
+void FragmentCache::FindTensors(const Strategy& strategy, StepFragments& step) {
+  for (const Tensor& tensor : graph_.tensors()) {
+    const size_t t = tensor.id.index();
+    Key key;
+    if (is_host_[t]) key.push_back(strategy.host_device.value());
+    for (int32_t decision : tensor_depends_[t]) {
+      key.push_back(decided_[static_cast<size_t>(decision)]);
+    }
+    std::unique_ptr<TensorFragment>& fragment = tensors_[t][key];
+    if (fragment == nullptr) {
+      const int32_t w = weight_of_[t];
+      const WeightLayouts* layout = w < 0 ? nullptr : &placed_[static_cast<size_t>(w)]->layouts;
+      fragment = std::make_unique<TensorFragment>(
+          MakeTensorFragment(graph_, tensor, parts_, layout, strategy.host_device, options_));
+      Register(*fragment);
+    }
+    step.tensors[t] = fragment.get();
+  }
+}
+
+void FragmentCache::Register(Fragment& fragment) {
+  fragment.number = fragments_++;
+  tasks_ += static_cast<int64_t>(fragment.graph.tasks().size()) + 1;
+}
+
+void FragmentCache::Clear() {
+  for (auto& kept : configs_) kept.clear();
+  for (auto& kept : placements_) kept.clear();
+  for (auto& kept : layouts_) kept.clear();
+  for (auto& kept : tensors_) kept.clear();
+  fragments_ = 0;
+  ids_ = 0;
+  tasks_ = 0;
+  ++generation_;
+}
+
+}  // namespace partita

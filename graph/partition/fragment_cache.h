@@ -1,0 +1,122 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/inlined_vector.h"
+#include "absl/status/status.h"
+#include "graph/graph.h"
+#include "graph/parallel/strategy.h"
+#include "graph/partition/fragment.h"
+
+namespace partita {
+
+// The fragments of one strategy's step. A task graph has the buffers of all persistent tensors
+// first, in the order of the tensors, then those of the fragments in the order of
+// FragmentCache::chain().
+struct StepFragments {
+  std::vector<const OperatorFragment*> operators;  // by OpId
+  std::vector<const TensorFragment*> tensors;      // by TensorId
+  std::vector<const Fragment*> stores;             // by TensorId; null for what does not persist
+};
+
+// Makes the fragments of strategies and keeps them: a strategy that differs from earlier ones in
+// one operator needs new fragments for that operator and its neighbours only. Owned by whoever
+// evaluates; not for several threads.
+class FragmentCache {
+ public:
+  // A link of the chain: the fragment of a tensor or of an operator.
+  struct Link {
+    bool is_tensor = false;
+    int32_t id = 0;
+  };
+
+  // When the kept fragments have more than `max_tasks` tasks, all are dropped before the next
+  // strategy: about 1 KB for each task, and what a strategy needs on top. The graph outlives the
+  // cache.
+  FragmentCache(const Graph& graph, PartitionOptions options, int64_t max_tasks);
+  FragmentCache(const FragmentCache&) = delete;
+  FragmentCache& operator=(const FragmentCache&) = delete;
+
+  // InvalidArgument says which operator or weight does not fit, and why. The fragments live until
+  // the next call.
+  absl::Status FindOrBuild(const Strategy& strategy, StepFragments& step);
+
+  const Graph& graph() const { return graph_; }
+  const PartitionOptions& options() const { return options_; }
+  // All fragments in the order of a task graph: operators in topological order, each behind what
+  // brings its inputs.
+  const std::vector<Link>& chain() const { return chain_; }
+  // Fragments kept are numbered below this; numbers start anew when `generation` changes.
+  int32_t fragments() const { return fragments_; }
+  int64_t generation() const { return generation_; }
+  int64_t tasks() const { return tasks_; }
+
+ private:
+  // An anchor's configuration: what it makes of the operators that follow it.
+  struct Configured {
+    int32_t id = 0;
+    std::vector<std::vector<Part>> parts;  // by place in followers_
+    std::vector<OperatorFragment> fragments;
+  };
+  // A weight's layouts, and what they make of its updates.
+  struct Placed {
+    int32_t id = 0;
+    WeightLayouts layouts;
+    std::vector<std::vector<Part>> parts;  // by place in updates_
+    std::vector<OperatorFragment> fragments;
+    std::vector<Fragment> stores;  // by place in kept_tensors_
+  };
+  using Key = absl::InlinedVector<int32_t, 10>;
+  template <class Value>
+  using Kept = absl::flat_hash_map<Key, std::unique_ptr<Value>>;
+
+  void FindChain();
+  void FindDependencies();
+  absl::Status FindConfigs(const Strategy& strategy);
+  absl::Status AddConfig(OpId anchor, const ParallelConfig& config);
+  absl::Status FindLayouts(const Strategy& strategy, StepFragments& step);
+  absl::Status AddLayout(const Strategy& strategy, size_t weight, Placed& placed);
+  int32_t PlacementId(const Strategy& strategy, size_t weight);
+  void FindTensors(const Strategy& strategy, StepFragments& step);
+  void Register(Fragment& fragment);
+  void Clear();
+  int32_t WeightOf(const Tensor& tensor) const;
+
+  const Graph& graph_;
+  const PartitionOptions options_;
+  const int64_t max_tasks_;
+
+  // Facts of the graph. A *decision* is what a fragment depends on: anchor a of graph.anchors() is
+  // decision a, the layouts of weight w are decision anchors + w.
+  std::vector<Link> chain_;
+  std::vector<std::vector<OpId>> followers_;          // by OpId of an anchor; itself included
+  std::vector<std::vector<OpId>> updates_;            // by weight
+  std::vector<std::vector<TensorId>> kept_tensors_;   // by weight: itself and its states
+  std::vector<std::vector<int32_t>> layout_depends_;  // by weight: decisions
+  std::vector<std::vector<int32_t>> tensor_depends_;  // by TensorId: decisions
+  std::vector<int32_t> weight_of_;                    // by TensorId; -1 for activations
+  std::vector<bool> is_host_;                         // by TensorId: the host reads it
+
+  // What is kept.
+  std::vector<absl::flat_hash_map<ParallelConfig, std::unique_ptr<Configured>>> configs_;
+  std::vector<std::vector<std::pair<WeightPlacement, int32_t>>> placements_;  // by weight
+  std::vector<Kept<Placed>> layouts_;                                         // by weight
+  std::vector<Kept<TensorFragment>> tensors_;                                 // by TensorId
+  int32_t fragments_ = 0;
+  int32_t ids_ = 0;
+  int64_t tasks_ = 0;
+  int64_t generation_ = 0;
+
+  // Of the strategy at hand.
+  std::vector<int32_t> decided_;               // by decision: the id of what was chosen
+  std::vector<const Configured*> configured_;  // by OpId of an anchor
+  std::vector<const Placed*> placed_;          // by weight
+  std::vector<std::span<const Part>> parts_;   // by OpId
+};
+
+}  // namespace partita

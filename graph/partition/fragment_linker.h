@@ -1,0 +1,110 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/inlined_vector.h"
+#include "graph/graph.h"
+#include "graph/partition/formats.h"
+#include "graph/partition/fragment_cache.h"
+#include "graph/task/task_graph.h"
+
+namespace partita {
+
+// Joins the fragments of a step: gives every slot its buffer in the whole task graph, fuses kernels
+// and chooses formats. What it holds is meant to be reused from step to step.
+//
+// Fusion, of a kernel's only result with its only reader on the same device: where a ReLU reads it
+// and the kernel's operator can apply it before storing (CanFuseRelu), the ReLU's kernel goes and
+// the other writes the ReLU's result. Where a weight's update reads it and the operator can hand it
+// over (CanFuseUpdate), the operator's kernel goes and the update's does both: it comes after all
+// that read the old weight.
+class FragmentLinker {
+ public:
+  // What becomes of an operator's kernel.
+  enum class Role : uint8_t {
+    kAsItIs,
+    kTakesRelu,
+    kInProducer,  // a ReLU that is done by what makes its operand: no kernel
+    kTakesGradient,
+    kInUpdate,  // a gradient that is done by its update: no kernel
+  };
+  // The cache outlives the link.
+  explicit FragmentLinker(const FragmentCache& cache);
+
+  void Link(const StepFragments& step);
+
+  // Of the step linked last. Buffers are numbered as in the task graph.
+  int32_t buffers() const { return buffers_; }
+  std::span<const BufferId> OperatorSlots(OpId id) const { return Table(operator_begin_, id); }
+  std::span<const BufferId> TensorSlots(TensorId id) const { return Table(tensor_begin_, id); }
+  Role RoleOf(OpId id, size_t task) const { return roles_[role_begin_[id.index()] + task]; }
+  bool IsNative(BufferId id) const { return !native_.empty() && native_[id.index()]; }
+  const std::vector<HostOutput>& outputs() const { return outputs_; }
+
+  // Whether the operator's kernels stay as its fragment has them.
+  bool IsPlain(const StepFragments& step, OpId id) const;
+  // Otherwise: the kernels with fusion and formats done, over the operator's slots and behind them
+  // those of the operator whose gradients they take, if any; the buffers of these slots; and what
+  // decides all of it but the numbers of the buffers.
+  using Variant = absl::InlinedVector<int32_t, 48>;
+  TaskGraph Resolve(const StepFragments& step, OpId id) const;
+  std::vector<BufferId> ResolvedSlots(OpId id) const;
+  Variant VariantOf(const StepFragments& step, OpId id) const;
+
+ private:
+  // An operator that may be fused with the producer of what it reads.
+  struct FusionPair {
+    TensorId tensor;
+    OpId producer, reader;
+    int32_t consumer = 0;  // the reader's place among the tensor's consumers
+  };
+  // Where a fragment's slots begin in slots_, how many there are, and its first own buffer.
+  struct Range {
+    int32_t begin = 0, size = 0, own = 0;
+  };
+
+  template <class Id>
+  std::span<const BufferId> Table(const std::vector<Range>& ranges, Id id) const {
+    const Range& range = ranges[id.index()];
+    return std::span(slots_).subspan(static_cast<size_t>(range.begin),
+                                     static_cast<size_t>(range.size));
+  }
+
+  void FindFusionPairs();
+  void LinkPersistent(const StepFragments& step);
+  void LinkTensor(const StepFragments& step, const Tensor& tensor);
+  void LinkOperator(const StepFragments& step, OpId id);
+  void AddPersistentSlots(const StepFragments& step, TensorId id);
+  void AddOwnSlots(const Fragment& fragment, Range& range);
+  void FindFusionPair(const Operator& reader, size_t input);
+  void Fuse(const StepFragments& step);
+  void ChooseFormats(const StepFragments& step);
+  bool TakesGradients(OpId id) const { return takes_gradients_[id.index()]; }
+  // The gradient's task that a kTakesGradient takes.
+  TaskId GradientFor(OpId id, size_t task) const {
+    return gradients_.at(role_begin_[id.index()] + task);
+  }
+
+  const FragmentCache& cache_;
+  const Graph& graph_;
+  std::vector<FusionPair> fusion_pairs_;
+  std::vector<OpId> gradient_of_;  // by OpId of an update: whose gradients it may take; or kNoOp
+
+  int32_t buffers_ = 0;
+  std::vector<BufferId> slots_;
+  std::vector<Range> operator_begin_, tensor_begin_;  // by OpId, TensorId
+  std::vector<int32_t> persistent_begin_;             // by TensorId
+  std::vector<Role> roles_;
+  std::vector<size_t> role_begin_;  // by OpId
+  // By OpId: whether some of its kernels take a gradient; by position in roles_: which.
+  std::vector<bool> takes_gradients_;
+  absl::flat_hash_map<size_t, TaskId> gradients_;
+  std::vector<bool> native_;  // by BufferId; empty: none is
+  std::vector<HostOutput> outputs_;
+};
+
+}  // namespace partita

@@ -1,0 +1,203 @@
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "graph/partition/fragment.h"
+#include "graph/support/check.h"
+
+namespace partita {
+namespace {
+
+struct ForwardShapes {
+  std::vector<Shape> inputs, outputs;
+};
+
+class OperatorFragmentMaker {
+ public:
+  OperatorFragmentMaker(const Graph& graph, const Operator& op, std::span<const Part> parts,
+                        const WeightLayouts* layout, const PartitionOptions& options)
+      : graph_(graph), op_(op), parts_(parts), layout_(layout), builder_(options.devices) {
+    const Operator& forward = graph.op(op.forward);
+    shapes_ = {graph.InputShapes(forward), graph.OutputShapes(forward)};
+  }
+
+  OperatorFragment Run(bool choose_formats) {
+    AddReads();
+    AddKept();
+    fragment_.outer = static_cast<int32_t>(fragment_.reads.size() + fragment_.kept.size());
+    fragment_.results.resize(op_.outputs.size());
+    for (size_t p = 0; p < parts_.size(); ++p) AddKernel(static_cast<int32_t>(p));
+    fragment_.graph = std::move(builder_).Build();
+    if (choose_formats) {
+      for (const Task& task : fragment_.graph.tasks()) {
+        fragment_.formats.emplace_back().Add(fragment_.graph, task);
+      }
+    }
+    return std::move(fragment_);
+  }
+
+ private:
+  static bool IsRead(const TensorView& view) { return view.present && !view.box.empty(); }
+
+  // The slots of what all parts read. A device reads equal boxes of a tensor from one buffer.
+  void AddReads() {
+    absl::flat_hash_map<TensorId, int32_t> places;
+    absl::flat_hash_map<std::pair<TensorId, std::pair<Box, DeviceId>>, BufferId> known;
+    for (size_t p = 0; p < parts_.size(); ++p) {
+      const Part& part = parts_[p];
+      for (size_t k = 0; k < op_.inputs.size(); ++k) {
+        const TensorView& view = part.view.operands[k];
+        input_slots_.push_back(kNoBuffer);
+        if (!IsRead(view)) continue;
+        const TensorId tensor = op_.inputs[k];
+        const int32_t place = places[tensor]++;
+        if (op_.inputs.size() == 1 || (TakesGradient(op_.attrs) && k == kGradientInput)) {
+          fragment_.reading_task.push_back(static_cast<int32_t>(p));
+        }
+        const auto [it, added] = known.try_emplace({tensor, {view.box, part.device}}, kNoBuffer);
+        if (added) {
+          it->second = AddPiece(tensor, view.box, part.device);
+          fragment_.reads.push_back({tensor, ConsumerPlace(graph_, tensor, op_.id), place});
+        }
+        input_slots_.back() = it->second;
+      }
+    }
+  }
+
+  // The slots of persistent pieces that the operator's results may overwrite.
+  void AddKept() {
+    if (layout_ == nullptr) return;
+    for (TensorId output : op_.outputs) {
+      const Tensor& next = graph_.tensor(output);
+      if (next.kind != TensorKind::kNext) continue;
+      const Tensor& now = graph_.tensor(next.of);
+      const auto& pieces = PersistentPieces(now, *layout_);
+      for (size_t p = 0; p < pieces.size(); ++p) {
+        const BufferId slot = builder_.AddBuffer(PersistentBuffer(now, pieces[p]));
+        fragment_.kept.push_back({now.id, static_cast<int32_t>(p)});
+        kept_slots_.push_back({output, pieces[p], slot});
+      }
+    }
+  }
+
+  BufferId AddPiece(TensorId tensor, const Box& box, DeviceId device) {
+    return builder_.AddBuffer({.device = device,
+                               .kind = BufferKind::kActivation,
+                               .tensor = tensor,
+                               .dtype = graph_.tensor(tensor).type.dtype,
+                               .box = box});
+  }
+
+  // The last persistent piece that is the view, on the device.
+  BufferId KeptSlot(TensorId output, const Box& box, DeviceId device) const {
+    for (size_t i = kept_slots_.size(); i-- > 0;) {
+      const Overwritable& kept = kept_slots_[i];
+      if (kept.output == output && kept.piece.device == device && kept.piece.box == box) {
+        return kept.slot;
+      }
+    }
+    return kNoBuffer;
+  }
+
+  BufferId OutputSlot(size_t k, int32_t task) {
+    const Part& part = parts_[static_cast<size_t>(task)];
+    const TensorView& view = part.view.results[k];
+    if (!IsRead(view)) return kNoBuffer;
+    BufferId slot = KeptSlot(op_.outputs[k], view.box, part.device);
+    if (slot == kNoBuffer) slot = AddPiece(op_.outputs[k], view.box, part.device);
+    fragment_.results[k].push_back({task, slot.value()});
+    return slot;
+  }
+
+  void AddKernel(int32_t number) {
+    const Part& part = parts_[static_cast<size_t>(number)];
+    ComputeTask task{.device = part.device, .op = op_.id, .part = part.index};
+    KernelSignature signature;
+    signature.attrs = op_.pass.is_forward() ? Localize(op_.attrs, part.view)
+                                            : Localize(op_.attrs, ForwardView(part));
+    signature.pass = op_.pass;
+    signature.inputs.reserve(op_.inputs.size());
+    signature.outputs.reserve(op_.outputs.size());
+    for (size_t k = 0; k < op_.inputs.size(); ++k) {
+      const TensorView& view = part.view.operands[k];
+      task.inputs.push_back(input_slots_[static_cast<size_t>(number) * op_.inputs.size() + k]);
+      task.input_boxes.push_back(view.box);
+      signature.inputs.push_back(PieceOf(op_.inputs[k], view));
+    }
+    for (size_t k = 0; k < op_.outputs.size(); ++k) {
+      const TensorView& view = part.view.results[k];
+      task.outputs.push_back(OutputSlot(k, number));
+      task.output_boxes.push_back(view.box);
+      signature.outputs.push_back(PieceOf(op_.outputs[k], view));
+    }
+    task.signature = builder_.AddSignature(signature);
+    builder_.AddTask(
+        {false, op_.id.value(), 0, TaskKey::Phase::kCompute, part.index, part.device.value()},
+        std::move(task));
+  }
+
+  KernelTensor PieceOf(TensorId tensor, const TensorView& view) const {
+    return {{graph_.tensor(tensor).type.dtype, view.box.shape()}, Format::kDense, view.present};
+  }
+
+  // A gradient's attributes are local to the same block of its forward operator.
+  PartView ForwardView(const Part& part) const {
+    auto view =
+        ViewPart(graph_.rule(op_.forward), shapes_.inputs, shapes_.outputs, part.view.blocks);
+    CHECK(view.ok()) << view.status();
+    return *std::move(view);
+  }
+
+  struct Overwritable {
+    TensorId output;
+    PlacedBox piece;
+    BufferId slot;
+  };
+
+  const Graph& graph_;
+  const Operator& op_;
+  const std::span<const Part> parts_;
+  const WeightLayouts* const layout_;
+  ForwardShapes shapes_;
+  TaskGraphBuilder builder_;
+  OperatorFragment fragment_;
+  std::vector<BufferId> input_slots_;  // by part and input
+  std::vector<Overwritable> kept_slots_;
+};
+
+}  // namespace
+
+OperatorFragment MakeOperatorFragment(const Graph& graph, const Operator& op,
+                                      std::span<const Part> parts, const WeightLayouts* layout,
+                                      const PartitionOptions& options) {
+  return OperatorFragmentMaker(graph, op, parts, layout, options).Run(options.native_formats);
+}
+
+int32_t ConsumerPlace(const Graph& graph, TensorId tensor, OpId op) {
+  const auto consumers = graph.consumers(tensor);
+  return static_cast<int32_t>(std::lower_bound(consumers.begin(), consumers.end(), op) -
+                              consumers.begin());
+}
+
+const std::vector<PlacedBox>& PersistentPieces(const Tensor& tensor, const WeightLayouts& layout) {
+  return tensor.kind == TensorKind::kState ? layout.update : layout.parameter;
+}
+
+Buffer PersistentBuffer(const Tensor& tensor, const PlacedBox& piece) {
+  return {.device = piece.device,
+          .kind = tensor.kind == TensorKind::kState ? BufferKind::kState : BufferKind::kWeight,
+          .tensor = tensor.id,
+          .dtype = tensor.type.dtype,
+          .box = piece.box};
+}
+
+Fragment MakeStore(const Tensor& tensor, const WeightLayouts& layout, int devices) {
+  TaskGraphBuilder builder(devices);
+  for (const PlacedBox& piece : PersistentPieces(tensor, layout)) {
+    builder.AddBuffer(PersistentBuffer(tensor, piece));
+  }
+  return {std::move(builder).Build()};
+}
+
+}  // namespace partita

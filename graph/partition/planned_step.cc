@@ -1,0 +1,69 @@
+#include "graph/partition/planned_step.h"
+
+#include <map>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "graph/support/status_macros.h"
+#include "graph/task/task_order.h"
+
+namespace partita {
+namespace {
+
+constexpr absl::string_view kTry =
+    "delete order, task_graph_fingerprint and prediction to run in the canonical order";
+
+absl::Status CheckFits(const TaskGraph& tasks, const PlanOrder& order) {
+  if (order.task_graph_fingerprint != tasks.fingerprint()) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("the plan's order is for a task graph with fingerprint %016x; its strategy "
+                        "gives %016x: the "
+                        "strategy was edited, or another version of the program made the plan; %s",
+                        order.task_graph_fingerprint, tasks.fingerprint(), kTry));
+  }
+  if (order.tasks.size() != tasks.tasks().size()) {
+    return absl::InvalidArgumentError(absl::StrCat("the plan's order has ", order.tasks.size(),
+                                                   " tasks; its task graph has ",
+                                                   tasks.tasks().size(), "; ", kTry));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+PartitionOptions PartitionOptionsOf(const DeviceTopology& topology,
+                                    const PartitionChoices& choices) {
+  PartitionOptions options{.devices = topology.size(),
+                           .collectives = choices.collectives,
+                           .algorithm = choices.algorithm,
+                           .fuse = choices.fuse,
+                           .native_formats = choices.native_formats};
+  std::map<std::string, int32_t> classes;
+  for (const Device& device : topology.devices()) {
+    options.node_of_device.push_back(device.node);
+    const auto [it, added] =
+        classes.try_emplace(device.device_class, static_cast<int32_t>(classes.size()));
+    // Of the backends only the cores' have a native format.
+    options.class_of_device.push_back(
+        device.kind == DeviceKind::kCpu ? it->second : PartitionOptions::kDenseOnly);
+  }
+  return options;
+}
+
+absl::StatusOr<PlannedStep> BuildPlannedStep(const Graph& graph, const Plan& plan) {
+  PlannedStep step;
+  ASSIGN_OR_RETURN(
+      step.tasks, Partition(graph, plan.strategy, PartitionOptionsOf(plan.topology, plan.choices)));
+  if (!plan.order) {
+    for (const Task& task : step.tasks.tasks()) step.order.push_back(task.id);
+    return step;
+  }
+  RETURN_IF_ERROR(CheckFits(step.tasks, *plan.order));
+  for (int32_t task : plan.order->tasks) step.order.push_back(TaskId(task));
+  RETURN_IF_ERROR(CheckOrder(step.tasks, step.order));
+  return step;
+}
+
+}  // namespace partita

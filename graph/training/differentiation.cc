@@ -1,0 +1,95 @@
+#include "graph/training/differentiation.h"
+
+#include "absl/strings/str_cat.h"
+#include "graph/support/check.h"
+#include "graph/support/status_macros.h"
+#include "graph/training/backward.h"
+
+namespace partita {
+
+Differentiation::Differentiation(GraphBuilder& builder)
+    : builder_(builder),
+      forward_ops_(builder.ops().size()),
+      needs_(builder.tensors().size()),
+      readers_(builder.tensors().size()),
+      gradients_(builder.tensors().size(), kNoTensor) {
+  FindNeeds();
+}
+
+void Differentiation::FindNeeds() {
+  for (const Weight& weight : builder_.weights()) {
+    needs_[weight.tensor.index()] = weight.trainable;
+  }
+  for (const Operator& op : builder_.ops()) {
+    if (op.anchor_weight != kNoTensor) continue;
+    bool needed = false;
+    for (int k : DifferentiableOperands(op)) {
+      needed |= needs_[op.inputs[static_cast<size_t>(k)].index()];
+    }
+    for (TensorId id : op.inputs) ++readers_[id.index()];
+    for (TensorId id : op.outputs) needs_[id.index()] = needs_[id.index()] || needed;
+  }
+}
+
+std::vector<int> Differentiation::DifferentiableOperands(const Operator& op) const {
+  if (const auto backward = ExplicitBackwardOf(op.attrs)) return backward->operands;
+  std::vector<int> operands;
+  const ShardingRule& rule = builder_.rule(op.id);
+  for (size_t k = 0; k < rule.operands.size(); ++k) {
+    if (rule.operands[k].differentiable) operands.push_back(static_cast<int>(k));
+  }
+  return operands;
+}
+
+TensorId Differentiation::FindGradient(TensorId id) const {
+  return id.index() < gradients_.size() ? gradients_[id.index()] : kNoTensor;
+}
+
+absl::StatusOr<TensorId> Differentiation::GradientOf(TensorId id) {
+  TensorId& gradient = gradients_[id.index()];
+  if (gradient == kNoTensor) {
+    const Tensor source = builder_.tensor(id);
+    ASSIGN_OR_RETURN(gradient,
+                     builder_.AddActivation(absl::StrCat("d:", source.name), source.type));
+  }
+  return gradient;
+}
+
+absl::Status Differentiation::AddGradients(TensorId loss, TensorId seed) {
+  if (!Needs(loss)) {
+    return absl::InvalidArgumentError(absl::StrCat("no trainable weight leads to the loss '",
+                                                   builder_.tensor(loss).name,
+                                                   "', so there is nothing to train"));
+  }
+  gradients_[loss.index()] = seed;
+  for (size_t k = forward_ops_; k-- > 0;) {
+    const Operator op = builder_.ops()[k];
+    CHECK(op.pass.is_forward());
+    bool reached = false;
+    for (TensorId id : op.outputs) reached |= FindGradient(id) != kNoTensor;
+    if (reached && op.anchor_weight == kNoTensor) RETURN_IF_ERROR(AddBackward(op));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Differentiation::AddBackward(const Operator& op) {
+  if (const auto backward = ExplicitBackwardOf(op.attrs)) return backward->add(*this, op);
+  return AddDerived(op);
+}
+
+absl::Status Differentiation::AddDerived(const Operator& op) {
+  std::vector<TensorId> results;
+  for (TensorId id : op.outputs) {
+    ASSIGN_OR_RETURN(const TensorId gradient, GradientOf(id));
+    results.push_back(gradient);
+  }
+  for (int k : DifferentiableOperands(op)) {
+    const TensorId operand = op.inputs[static_cast<size_t>(k)];
+    if (!Needs(operand)) continue;
+    ASSIGN_OR_RETURN(const TensorId gradient, GradientOf(operand));
+    RETURN_IF_ERROR(builder_.AddGradient(op.id, k, results, gradient).status());
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace partita

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <span>
+
+#include "absl/status/status.h"
+#include "graph/graph.h"
+#include "graph/parallel/strategy.h"
+#include "graph/task/buffer_assignment.h"
+#include "graph/task/task_graph.h"
+
+namespace partita {
+
+// A step as it is going to run.
+struct StepToVerify {
+  const Graph& graph;
+  const Strategy& strategy;
+  const TaskGraph& tasks;
+  std::span<const TaskId> order;
+  const BufferAssignment* memory = nullptr;  // where given, it is checked too
+};
+
+// Proves, whoever made it, that a step does what its graph says, and that it comes to an end:
+//   - every task is well formed: buffers on its device, windows and slices inside them, groups
+//     without repeats, collectives valid and done by an algorithm that can;
+//   - every operator's blocks tile its loops, every block has one task on each device that the
+//     strategy names, and these tasks read and write the boxes that the operator's rule says;
+//   - both layouts of every weight cover it, and are the strategy's where it names them;
+//   - run symbolically in order, every input of every kernel holds at each element the sum of
+//     all terms, each once; so do the values for the host, and at the end what is kept for the
+//     next step;
+//   - the order is topological, the lanes run to completion, and tasks that touch the same buffer
+//     (one of them writing) wait for each other, whatever the lanes' speeds;
+//   - where memory is given: no two buffers that hold something at the same time overlap, and
+//     who writes to memory waits for those that used it before.
+// Shares no code with Partition and Exchange but the operators' rules (ViewPart). InvalidArgument
+// if the strategy or the order is at fault, Internal if the task graph or the assignment is; the
+// message names task, operator, tensor or weight.
+absl::Status VerifyStep(const StepToVerify& step);
+
+}  // namespace partita

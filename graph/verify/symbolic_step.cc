@@ -1,0 +1,245 @@
+#include "graph/verify/symbolic_step.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "graph/support/status_macros.h"
+#include "graph/task/timeline.h"
+
+namespace partita {
+
+SymbolicStep::SymbolicStep(const Graph& graph, const TaskGraph& tasks,
+                           const ExpectedValues& expected)
+    : graph_(graph), tasks_(tasks), expected_(expected), memory_(tasks.buffers().size()) {}
+
+void SymbolicStep::Begin() {
+  for (const Buffer& buffer : tasks_.buffers()) {
+    if (buffer.persistent()) FillWhole(buffer.id, buffer.tensor, 0, true);
+  }
+}
+
+absl::Status SymbolicStep::Run(const Task& task, const ComputeTerm& term) {
+  return std::visit([&](const auto& body) { return RunBody(task, body, term); }, task.body);
+}
+
+absl::Status SymbolicStep::Wrong(const Task& task, TensorId tensor, const std::string& what) const {
+  return absl::InternalError(absl::StrCat("task ", task.id.value(), " (", TaskName(graph_, task),
+                                          "), tensor '", graph_.tensor(tensor).name, "': ", what));
+}
+
+void SymbolicStep::FillWhole(BufferId id, TensorId tensor, uint64_t code, bool use_expected) {
+  const Box& box = tasks_.buffer(id).box;
+  Memory& to = memory(id);
+  to.clear();
+  expected_.grids[tensor.index()].ForEach(box, [&](int64_t probe, const ProbeGrid::Index& index) {
+    to[OffsetIn(box, index)] = {tensor, probe, use_expected ? expected_.of(tensor, probe) : code};
+  });
+}
+
+void SymbolicStep::Forget(const BufferWindow& window, const Box& region) {
+  const int64_t end = window.offset + window.box.volume();
+  absl::erase_if(memory(window.buffer), [&](const auto& entry) {
+    if (entry.first < window.offset || entry.first >= end) return false;
+    int64_t rest = entry.first - window.offset;
+    for (int d = window.box.rank(); d-- > 0;) {
+      const int64_t index = window.box[d].lo + rest % window.box[d].size();
+      rest /= window.box[d].size();
+      if (index < region[d].lo || index >= region[d].hi) return false;
+    }
+    return true;
+  });
+}
+
+void SymbolicStep::Forget(const Slice& slice) {
+  absl::erase_if(memory(slice.buffer), [&](const auto& entry) {
+    return entry.first >= slice.offset && entry.first < slice.offset + slice.count;
+  });
+}
+
+SymbolicStep::Memory SymbolicStep::Extract(const Slice& slice) const {
+  Memory found;
+  if (slice.buffer == kNoBuffer) return found;
+  for (const auto& [element, value] : memory(slice.buffer)) {
+    if (element >= slice.offset && element < slice.offset + slice.count) {
+      found[element - slice.offset] = value;
+    }
+  }
+  return found;
+}
+
+void SymbolicStep::Insert(const Slice& slice, const Memory& values) {
+  for (const auto& [element, value] : values) {
+    memory(slice.buffer)[slice.offset + element] = value;
+  }
+}
+
+absl::Status SymbolicStep::CheckHolds(TensorId tensor, BufferId buffer, const Box& box,
+                                      const std::string& reader) const {
+  const Memory& from = memory(buffer);
+  absl::Status status;
+  expected_.grids[tensor.index()].ForEach(box, [&](int64_t probe, const ProbeGrid::Index& index) {
+    if (!status.ok()) return;
+    const auto it = from.find(OffsetIn(box, index));
+    const char* what = nullptr;
+    if (it == from.end()) {
+      what = "nothing was written there";
+    } else if (it->second.tensor != tensor) {
+      what = "another tensor is there";
+    } else if (it->second.probe != probe) {
+      what = "another element is there";
+    } else if (it->second.terms != expected_.of(tensor, probe)) {
+      what = "the sum there lacks a term or has one twice";
+    }
+    if (what == nullptr) return;
+    std::string place;
+    for (int64_t i : index) absl::StrAppend(&place, place.empty() ? "" : ",", i);
+    status = absl::InternalError(absl::StrCat(reader, " reads tensor '", graph_.tensor(tensor).name,
+                                              "' in buffer ", buffer.value(), " at [", place,
+                                              "]: ", what));
+  });
+  return status;
+}
+
+absl::Status SymbolicStep::RunBody(const Task& task, const ComputeTask& body,
+                                   const ComputeTerm& term) {
+  const auto tensors = InputTensors(graph_, body);
+  for (size_t k = 0; k < body.inputs.size(); ++k) {
+    if (body.inputs[k] == kNoBuffer) continue;
+    RETURN_IF_ERROR(CheckHolds(tensors[k], body.inputs[k], body.input_boxes[k],
+                               absl::StrCat("task ", task.id.value(), " (", TaskName(graph_, task),
+                                            ") on device ", body.device.value())));
+  }
+  for (size_t k = 0; k < body.outputs.size(); ++k) {
+    if (body.outputs[k] == kNoBuffer) continue;
+    FillWhole(body.outputs[k], term.tensors[k], term.code, false);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SymbolicStep::RunBody(const Task&, const LoadTask& body, const ComputeTerm&) {
+  FillWhole(body.buffer, tasks_.buffer(body.buffer).tensor, 0, true);
+  return absl::OkStatus();
+}
+
+absl::Status SymbolicStep::RunBody(const Task& task, const MoveTask& body, const ComputeTerm&) {
+  for (const Move& move : body.moves) RETURN_IF_ERROR(RunMove(task, move));
+  return absl::OkStatus();
+}
+
+absl::Status SymbolicStep::RunMove(const Task& task, const Move& move) {
+  using Kind = MoveSignature::Kind;
+  const TensorId tensor(task.key.subject);
+  const bool adds = move.kind == Kind::kAdd || move.kind == Kind::kMax;
+  const auto [begin, unused] = std::pair(move.to.offset, 0);
+  std::vector<std::pair<int64_t, SymbolicValue>> results;
+  absl::Status status;
+  expected_.grids[tensor.index()].ForEach(
+      move.region, [&](int64_t probe, const ProbeGrid::Index& index) {
+        if (!status.ok()) return;
+        const int64_t to = begin + OffsetIn(move.to.box, index);
+        SymbolicValue value{tensor, probe, 0};
+        if (move.kind != Kind::kFill) {
+          const Memory& from = memory(move.from.buffer);
+          const auto it = from.find(move.from.offset + OffsetIn(move.from.box, index));
+          if (it == from.end() || it->second.tensor != tensor || it->second.probe != probe) {
+            status = Wrong(task, tensor, "moves an element from where it is not");
+            return;
+          }
+          value.terms = it->second.terms;
+        }
+        if (adds) {
+          const auto it = memory(move.to.buffer).find(to);
+          if (it == memory(move.to.buffer).end() || it->second.tensor != tensor ||
+              it->second.probe != probe) {
+            status = Wrong(task, tensor, "adds to an element that is not there");
+            return;
+          }
+          value.terms += it->second.terms;
+        }
+        results.emplace_back(to, value);
+      });
+  RETURN_IF_ERROR(status);
+  Forget(move.to, move.region);
+  for (const auto& [element, value] : results) memory(move.to.buffer)[element] = value;
+  return absl::OkStatus();
+}
+
+absl::Status SymbolicStep::RunBody(const Task&, const TransferTask& body, const ComputeTerm&) {
+  std::vector<Memory> sent;
+  for (const Transfer& transfer : body.transfers) sent.push_back(Extract(transfer.send));
+  for (size_t i = 0; i < sent.size(); ++i) {
+    Forget(body.transfers[i].receive);
+    Insert(body.transfers[i].receive, sent[i]);
+  }
+  return absl::OkStatus();
+}
+
+// All-reduce and reduce-scatter. An element that some rank does not have is not defined after.
+absl::Status SymbolicStep::Reduce(const Task& task, const CollectiveTask& body) {
+  const size_t ranks = body.group.size();
+  std::vector<Memory> sent;
+  for (const Slice& slice : body.send) sent.push_back(Extract(slice));
+  Memory sums;
+  for (const auto& [element, value] : sent[0]) {
+    SymbolicValue sum = value;
+    bool everywhere = true;
+    for (size_t r = 1; r < ranks && everywhere; ++r) {
+      const auto it = sent[r].find(element);
+      everywhere = it != sent[r].end();
+      if (!everywhere) break;
+      if (it->second.tensor != value.tensor || it->second.probe != value.probe) {
+        return Wrong(task, value.tensor, "ranks contribute different elements");
+      }
+      sum.terms += it->second.terms;
+    }
+    if (everywhere) sums[element] = sum;
+  }
+  const bool scatter = body.collective.kind == CollectiveKind::kReduceScatter;
+  for (size_t r = 0; r < ranks; ++r) {
+    Forget(body.receive[r]);
+    for (const auto& [element, value] : sums) {
+      if (scatter) {
+        const ElementRange& block = body.collective.blocks[r];
+        if (element < block.offset || element >= block.end()) continue;
+      }
+      memory(body.receive[r].buffer)[body.receive[r].offset + element] = value;
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SymbolicStep::RunBody(const Task& task, const CollectiveTask& body,
+                                   const ComputeTerm&) {
+  const Collective& c = body.collective;
+  const size_t ranks = body.group.size();
+  if (c.kind == CollectiveKind::kAllReduce || c.kind == CollectiveKind::kReduceScatter) {
+    return Reduce(task, body);
+  }
+  // (from, to) ranges, read before anything is written.
+  std::vector<std::pair<Slice, Memory>> arrivals;
+  std::vector<int64_t> received(ranks, 0);  // by rank, from those before in an all-to-all
+  for (size_t s = 0; s < ranks; ++s) {
+    int64_t sent = 0;
+    for (size_t d = 0; d < ranks; ++d) {
+      Slice from = body.send[s], to = body.receive[d];
+      if (c.kind == CollectiveKind::kAllGather) {
+        from = {from.buffer, from.offset + c.blocks[s].offset, c.blocks[s].count};
+        to = {to.buffer, to.offset + c.blocks[s].offset, c.blocks[s].count};
+      } else {
+        const int64_t count = c.counts[s][d];
+        from = {from.buffer, from.offset + sent, count};
+        to = {to.buffer, to.offset + received[d], count};
+        sent += count;
+        received[d] += count;
+      }
+      if (from.count > 0) arrivals.emplace_back(to, Extract(from));
+    }
+  }
+  for (const Slice& slice : body.receive) {
+    if (slice.buffer != kNoBuffer) Forget(slice);
+  }
+  for (const auto& [to, values] : arrivals) Insert(to, values);
+  return absl::OkStatus();
+}
+
+}  // namespace partita

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+namespace partita {
+
+// How long this process could have worked and was not given a core, since others had them: time
+// that is no sign of a hang. Of its threads the one that waited longest counts, from one question
+// to the next. One thread at a time.
+class RunQueueDelay {
+ public:
+  // The sum so far, in nanoseconds; 0 where the system does not say (Linux's schedstat).
+  int64_t Total();
+
+ private:
+  std::map<std::string, int64_t> waited_;  // by thread
+  int64_t total_ = 0;
+};
+
+}  // namespace partita

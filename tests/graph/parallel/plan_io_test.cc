@@ -1,0 +1,208 @@
+#include "graph/parallel/plan_io.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <random>
+#include <string>
+
+#include "graph/partition/planned_step.h"
+#include "graph/support/check.h"
+#include "graph/training/training_graph.h"
+#include "graph/zoo/models.h"
+#include "tests/planner/strategies.h"
+#include "tests/testing/random_strategy.h"
+
+namespace partita {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+constexpr int kDevices = 3;
+
+Graph MakeGraph(int64_t batch = 12) {
+  auto model = MakeZooModel("mlp_tiny", batch);
+  CHECK(model.ok()) << model.status();
+  auto graph = BuildTrainingGraph(*model, {});
+  CHECK(graph.ok()) << graph.status();
+  return *std::move(graph);
+}
+
+Plan MakePlan(const Graph& graph, std::mt19937_64& random) {
+  Plan plan{
+      .model = {.source = "mlp_tiny", .batch = graph.batch(), .fingerprint = graph.fingerprint()},
+      .topology = VirtualCpuDevices(kDevices, Bytes(1 << 30)),
+      .strategy = RandomStrategy(graph, kDevices, random),
+      .choices = {.collectives = random() % 2 == 0,
+                  .algorithm = "ring",
+                  .fuse = random() % 2 == 0,
+                  .native_formats = random() % 2 == 0}};
+  plan.prediction = Prediction{.time = Nanos(123456),
+                               .peak = {Bytes(1), Bytes(2), Bytes(3)},
+                               .received = {Bytes(4), Bytes(5), Bytes(6)},
+                               .measured = 7,
+                               .interpolated = 8,
+                               .roofline = 9};
+  plan.precision = kPrecisions[random() % std::size(kPrecisions)].precision;
+  plan.provenance = {.program_version = "0.1.0",
+                     .search = "mcmc",
+                     .machine = "p100-4x4",
+                     .seed = uint64_t{1} << 63,
+                     .evaluations = 1000,
+                     .options = {"beta=0.5", "starts=\"3\""}};
+  auto step = BuildPlannedStep(graph, plan);
+  CHECK(step.ok()) << step.status();
+  plan.order = PlanOrder{.task_graph_fingerprint = step->tasks.fingerprint()};
+  for (TaskId id : step->order) plan.order->tasks.push_back(id.value());
+  return plan;
+}
+
+absl::StatusOr<Plan> FromText(const std::string& text, const Graph& graph) {
+  auto message = ParsePlanText(text, "x.plan");
+  if (!message.ok()) return message.status();
+  return PlanFromProto(*message, graph);
+}
+
+TEST(PlanIoTest, TextKeepsEverything) {
+  const Graph graph = MakeGraph();
+  std::mt19937_64 random(41);
+  for (int round = 0; round < 30; ++round) {
+    const Plan plan = MakePlan(graph, random);
+    const auto read = FromText(PlanText(plan, graph), graph);
+    ASSERT_TRUE(read.ok()) << read.status();
+    EXPECT_EQ(*read, plan);
+  }
+}
+
+TEST(PlanIoTest, FilesKeepEverything) {
+  const Graph graph = MakeGraph();
+  std::mt19937_64 random(43);
+  const Plan plan = MakePlan(graph, random);
+  const std::string path = testing::TempDir() + "/plan_io_test.plan.textproto";
+  ASSERT_TRUE(WritePlanFile(plan, graph, path).ok());
+  const auto message = ReadPlanFile(path);
+  ASSERT_TRUE(message.ok()) << message.status();
+  EXPECT_EQ(*PlanModelOf(*message), plan.model);
+  EXPECT_EQ(*PlanFromProto(*message, graph), plan);
+  EXPECT_EQ(ReadPlanFile(path + ".none").status().code(), absl::StatusCode::kNotFound);
+}
+
+TEST(PlanIoTest, TextIsWrittenForPeople) {
+  const Graph graph = MakeGraph();
+  Plan plan{.model = {.source = "mlp_tiny", .batch = 12, .fingerprint = graph.fingerprint()},
+            .topology = VirtualCpuDevices(2),
+            .strategy = SplitFirstLoop(graph, 2)};
+  const std::string text = PlanText(plan, graph);
+  EXPECT_THAT(text, HasSubstr("op {\n  name: \"0\"\n  split {\n    loop: \"n\"\n"
+                              "    degree: 2\n  }\n  replicas: 1\n  devices: [0, 1]\n}\n"));
+}
+
+// Plans that a change of the text makes wrong, and what the error must say.
+struct BadPlan {
+  std::string from, to;
+  std::vector<std::string> says;
+};
+
+TEST(PlanIoTest, ErrorsSayWhatWasFoundAndWanted) {
+  const Graph graph = MakeGraph();
+  const Plan plan{.model = {.source = "mlp_tiny", .batch = 12, .fingerprint = graph.fingerprint()},
+                  .topology = VirtualCpuDevices(2),
+                  .strategy = SplitFirstLoop(graph, 2)};
+  const std::string good = PlanText(plan, graph);
+  ASSERT_TRUE(FromText(good, graph).ok());
+  const BadPlan bad_plans[] = {
+      {"format_version: 1", "format_version: 9", {"format_version 9", "wanted 1"}},
+      {"name: \"0\"", "name: \"fc9\"", {"'fc9'", "another model"}},
+      {"name: \"1\"", "name: \"0\"", {"'0' twice"}},
+      {"loop: \"n\"", "loop: \"zz\"", {"no loop 'zz'", "its loops: n"}},
+      {"degree: 2", "degree: 3", {"found 2 devices for 3 parts"}},
+      {"degree: 2", "degree: 1000000", {"cannot be split 1000000 ways"}},
+      {"devices: [0, 1]", "devices: [0, 2]", {"device 2 does not exist", "has 2"}},
+      {"batch: 12", "batch: 13", {"batch of 13", "one of 12"}},
+      {"batch: 12", "batch: -12", {"batch -12"}},
+      {"fingerprint: \"", "fingerprint: \"zz", {"16 hexadecimal digits"}},
+      {"host_device: 0", "host_device: 5", {"host device"}},
+      {"partition {", "partition { algorithm: \"magic\"", {"'magic'", "there are", "ring"}},
+      {"topology {", "topology { devices { name: \"z\" }", {"'z' has no kind"}},
+      {"op {", "op { colour: 3", {"x.plan:", "colour"}},
+      {"topology {",
+       "order: \"0 1 x\" task_graph_fingerprint: \"0123456789abcdef\" topology {",
+       {"\"x\""}},
+      {"topology {",
+       "order: \"0 2\" task_graph_fingerprint: \"0123456789abcdef\" topology {",
+       {"has task 2"}},
+      {"topology {", "order: \"0-1\" topology {", {"task_graph_fingerprint", "16 hexadecimal"}},
+      {"topology {",
+       "weight { name: \"0.weight\" parameter { lo: 0 hi: 1 } } topology {",
+       {"'0.weight' has 2 dimensions"}},
+      {"topology {",
+       "weight { name: \"0.weight\" update { lo: [0, 0] hi: [5, 5] } } topology {",
+       {"'0.weight': no device holds"}},
+      {"topology {",
+       "weight { name: \"0.weight\" parameter { lo: [0, 0] hi: [96, 64] device: 1 } "
+       "parameter { lo: [0, 0] hi: [96, 64] device: 1 } } topology {",
+       {"'0.weight'", "[0:96,0:64]", "on device 1 twice", "wanted each region once"}},
+      {"topology {", "weight { name: \"w\" } topology {", {"'w'", "model lacks"}},
+  };
+  for (const BadPlan& bad : bad_plans) {
+    std::string text = good;
+    // The default host device is not written.
+    if (bad.from == "host_device: 0") text += "host_device: 0\n";
+    const size_t at = text.find(bad.from);
+    ASSERT_NE(at, std::string::npos) << bad.from;
+    text.replace(at, bad.from.size(), bad.to);
+    const auto read = FromText(text, graph);
+    ASSERT_EQ(read.status().code(), absl::StatusCode::kInvalidArgument) << bad.to;
+    for (const std::string& said : bad.says) {
+      EXPECT_THAT(std::string(read.status().message()), HasSubstr(said));
+    }
+  }
+}
+
+TEST(PlanIoTest, PlanForAnotherModelIsRefused) {
+  const Graph graph = MakeGraph();
+  std::mt19937_64 random(47);
+  Plan plan = MakePlan(graph, random);
+  plan.model.fingerprint ^= 1;
+  const auto read = FromText(PlanText(plan, graph), graph);
+  EXPECT_THAT(std::string(read.status().message()),
+              AllOf(HasSubstr("fingerprint"), HasSubstr("plan again")));
+}
+
+TEST(PlannedStepTest, OrderOfAnotherTaskGraphIsRefused) {
+  const Graph graph = MakeGraph();
+  std::mt19937_64 random(53);
+  Plan plan = MakePlan(graph, random);
+  plan.strategy = SplitFirstLoop(graph, kDevices);
+  const auto step = BuildPlannedStep(graph, plan);
+  EXPECT_EQ(step.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(step.status().message()),
+              AllOf(HasSubstr("fingerprint"), HasSubstr("delete order")));
+  plan.order.reset();
+  EXPECT_TRUE(BuildPlannedStep(graph, plan).ok());
+}
+
+TEST(PlannedStepTest, OrderAgainstADependencyIsRefused) {
+  const Graph graph = MakeGraph();
+  std::mt19937_64 random(59);
+  Plan plan = MakePlan(graph, random);
+  std::reverse(plan.order->tasks.begin(), plan.order->tasks.end());
+  const auto step = BuildPlannedStep(graph, plan);
+  EXPECT_EQ(step.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(step.status().message()), HasSubstr("depends on"));
+}
+
+TEST(PlanOrderTest, TextJoinsRuns) {
+  EXPECT_EQ(OrderText({}), "");
+  EXPECT_EQ(OrderText({0, 1, 2, 5, 4, 7, 8}), "0-2 5 4 7-8");
+  EXPECT_EQ(*ParseOrder("0-2 5 4 7-8", 7), (std::vector<int32_t>{0, 1, 2, 5, 4, 7, 8}));
+  EXPECT_FALSE(ParseOrder("0-2 5 4 7-8", 6).ok());
+  EXPECT_FALSE(ParseOrder("0-2000000000", 1 << 20).ok());
+  EXPECT_FALSE(ParseOrder("3-1", 10).ok());
+  EXPECT_FALSE(ParseOrder("-1", 10).ok());
+  EXPECT_FALSE(ParseOrder("1-", 10).ok());
+}
+
+}  // namespace
+}  // namespace partita

@@ -1,0 +1,277 @@
+// The regular layouts of training and what they must become.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "tests/graph/partition/random_exchange.h"
+
+namespace partita {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::Pair;
+
+constexpr int64_t kRows = 8, kColumns = 6;
+const Box kFull{{0, kRows}, {0, kColumns}};
+
+// Block k of n along one dimension.
+Box Shard(int64_t k, int64_t n, int dimension = 0) {
+  Box box = kFull;
+  box[dimension] = BlockOf(kFull[dimension].hi, n, k);
+  return box;
+}
+
+class ExchangePatternsTest : public ::testing::Test {
+ protected:
+  ExchangePatternsTest() { c_.shape = {kRows, kColumns}; }
+
+  void AddPiece(const Box& box, int device, int term) {
+    c_.pieces.push_back({box, DeviceId(device), term});
+    c_.devices = std::max(c_.devices, device + 1);
+  }
+  void AddDemand(const Box& box, int device) {
+    c_.demands.push_back({box, DeviceId(device)});
+    c_.devices = std::max(c_.devices, device + 1);
+  }
+  // Checks every element and returns the tasks that communicate.
+  std::map<std::string, int> Patterns() {
+    c_.persistent.assign(c_.pieces.size(), false);
+    c_.preset.assign(c_.demands.size(), -1);
+    std::mt19937_64 random(1);
+    auto outcome = CheckExchange(c_, random);
+    EXPECT_TRUE(outcome.ok()) << outcome.status();
+    if (!outcome.ok()) return {};
+    graph_ = outcome->graph;
+    return outcome->patterns;
+  }
+  int64_t ElementsReceivedInAll() const {
+    int64_t bytes = 0;
+    for (Bytes b : BytesReceived(graph_)) bytes += b.value();
+    return bytes / SizeOf(c_.dtype);
+  }
+  std::vector<std::vector<int>> AllReduceGroups() const {
+    std::vector<std::vector<int>> groups;
+    for (const Task& task : graph_.tasks()) {
+      const auto* collective = std::get_if<CollectiveTask>(&task.body);
+      if (collective == nullptr || collective->collective.kind != CollectiveKind::kAllReduce) {
+        continue;
+      }
+      groups.emplace_back();
+      for (DeviceId device : collective->group) groups.back().push_back(device.value());
+    }
+    return groups;
+  }
+  void ExpectFloatCopiesAgree() {
+    std::mt19937_64 random(1);
+    EXPECT_EQ(CheckFloatCopiesAgree(c_, random), absl::OkStatus());
+  }
+  int MoveTasks() const {
+    return static_cast<int>(std::count_if(
+        graph_.tasks().begin(), graph_.tasks().end(),
+        [](const Task& task) { return std::holds_alternative<MoveTask>(task.body); }));
+  }
+
+  ExchangeCase c_;
+  TaskGraph graph_;
+};
+
+TEST_F(ExchangePatternsTest, DataParallelGradientIsOneAllReduceInPlace) {
+  for (int d = 0; d < 4; ++d) AddPiece(kFull, d, d), AddDemand(kFull, d);
+  EXPECT_THAT(Patterns(), ElementsAre(Pair("all_reduce", 1)));
+  EXPECT_EQ(MoveTasks(), 0);
+  EXPECT_EQ(ElementsReceivedInAll(), 2 * 3 * kRows * kColumns);
+}
+
+TEST_F(ExchangePatternsTest, RingAllReduceReceivesTwicePMinusOneOverPOfTheTensorOnEachDevice) {
+  for (int devices : {2, 3, 4, 5, 8}) {
+    c_ = {.shape = {devices * 3, 7}, .dtype = DType::kInt32};
+    c_.options.algorithm = "ring";
+    for (int d = 0; d < devices; ++d) {
+      AddPiece(Box::Full(c_.shape), d, d);
+      AddDemand(Box::Full(c_.shape), d);
+    }
+    Patterns();
+    for (Bytes received : BytesReceived(graph_)) {
+      EXPECT_EQ(received.value() * devices, 2 * (devices - 1) * Volume(c_.shape) * 4);
+    }
+  }
+}
+
+TEST_F(ExchangePatternsTest, GradientsIntoShardsAreAReduceScatterInPlace) {
+  for (int d = 0; d < 4; ++d) AddPiece(kFull, d, d), AddDemand(Shard(d, 4), d);
+  EXPECT_THAT(Patterns(), ElementsAre(Pair("reduce_scatter", 1)));
+  EXPECT_EQ(ElementsReceivedInAll(), 3 * kRows * kColumns);
+}
+
+TEST_F(ExchangePatternsTest, ShardsOnSomeOfTheDevicesAreAReduceScatterWithEmptyBlocks) {
+  for (int d = 0; d < 4; ++d) AddPiece(kFull, d, d);
+  for (int d = 0; d < 3; ++d) AddDemand(Shard(d, 3), d);
+  EXPECT_THAT(Patterns(), ElementsAre(Pair("reduce_scatter", 1)));
+}
+
+TEST_F(ExchangePatternsTest, ShardsThatAllWantAreAnAllGather) {
+  for (int d = 0; d < 4; ++d) AddPiece(Shard(d, 4), d, 0), AddDemand(kFull, d);
+  EXPECT_THAT(Patterns(), ElementsAre(Pair("all_gather", 1)));
+  EXPECT_EQ(ElementsReceivedInAll(), 3 * kRows * kColumns);
+}
+
+TEST_F(ExchangePatternsTest, ColumnShardsThatAllWantAreAnAllGatherWithPacking) {
+  for (int d = 0; d < 3; ++d) AddPiece(Shard(d, 3, 1), d, d), AddDemand(kFull, d);
+  EXPECT_THAT(Patterns(), ElementsAre(Pair("all_gather", 1)));
+  EXPECT_GT(MoveTasks(), 0);
+}
+
+TEST_F(ExchangePatternsTest, ReshardingBetweenDimensionsIsAnAllToAll) {
+  for (int d = 0; d < 4; ++d) AddPiece(Shard(d, 4), d, d), AddDemand(Shard(d, 4, 1), d);
+  EXPECT_THAT(Patterns(), ElementsAre(Pair("all_to_all", 1)));
+  EXPECT_EQ(ElementsReceivedInAll(), kRows * kColumns * 3 / 4);
+}
+
+TEST_F(ExchangePatternsTest, DataParallelTimesTensorParallelIsOneAllReducePerShard) {
+  for (int n = 0; n < 2; ++n) {
+    for (int t = 0; t < 2; ++t)
+      AddPiece(Shard(t, 2), 2 * n + t, n), AddDemand(Shard(t, 2), 2 * n + t);
+  }
+  EXPECT_THAT(Patterns(), ElementsAre(Pair("all_reduce", 2)));
+}
+
+TEST_F(ExchangePatternsTest, ReplicasReduceAmongThemselves) {
+  for (int r = 0; r < 2; ++r) {
+    for (int k = 0; k < 2; ++k) AddPiece(kFull, 2 * r + k, k);
+  }
+  for (int d = 0; d < 4; ++d) AddDemand(kFull, d);
+  EXPECT_THAT(Patterns(), ElementsAre(Pair("all_reduce", 2)));
+}
+
+TEST_F(ExchangePatternsTest, ReplicasOnPermutedDevicesAddInTheOrderOfTerms) {
+  for (int k = 0; k < 3; ++k) AddPiece(kFull, k, k), AddPiece(kFull, 5 - k, k);
+  for (int d = 0; d < 6; ++d) AddDemand(kFull, d);
+  EXPECT_THAT(Patterns(), ElementsAre(Pair("all_reduce", 2)));
+  EXPECT_THAT(AllReduceGroups(), ElementsAre(ElementsAre(0, 1, 2), ElementsAre(5, 4, 3)));
+  ExpectFloatCopiesAgree();
+}
+
+TEST_F(ExchangePatternsTest, LayersAreNotMixedWithOtherSumsOfTheirDevices) {
+  // The upper half is summed on all six devices, the lower one on the first three only: were the
+  // two in one all-reduce there, elements would be at other places than on the last three.
+  for (int k = 0; k < 3; ++k) {
+    AddPiece(kFull, k, k), AddPiece(Shard(0, 2), 3 + k, k);
+    AddDemand(kFull, k), AddDemand(Shard(0, 2), 3 + k);
+  }
+  EXPECT_THAT(Patterns(), ElementsAre(Pair("all_reduce", 3)));
+  ExpectFloatCopiesAgree();
+}
+
+TEST_F(ExchangePatternsTest, ReplicasThatShareOutTermsOtherwiseAreServedByOneSum) {
+  AddPiece(kFull, 0, 0), AddPiece(kFull, 0, 1), AddPiece(kFull, 1, 2);
+  AddPiece(kFull, 2, 0), AddPiece(kFull, 3, 1), AddPiece(kFull, 3, 2);
+  for (int d = 0; d < 4; ++d) AddDemand(kFull, d);
+  EXPECT_THAT(Patterns(), ElementsAre(Pair("broadcast", 1), Pair("transfers", 1)));
+  ExpectFloatCopiesAgree();
+}
+
+TEST_F(ExchangePatternsTest, HalosArePointToPoint) {
+  for (int64_t d = 0; d < 4; ++d) {
+    AddPiece(Shard(d, 4), static_cast<int>(d), static_cast<int>(d));
+    AddDemand({{std::max<int64_t>(0, 2 * d - 1), std::min<int64_t>(8, 2 * d + 3)}, {0, kColumns}},
+              static_cast<int>(d));
+  }
+  EXPECT_THAT(Patterns(), ElementsAre(Pair("transfers", 1)));
+  EXPECT_EQ(ElementsReceivedInAll(), 6 * kColumns);
+}
+
+TEST_F(ExchangePatternsTest, HaloGradientsArePointToPoint) {
+  for (int64_t d = 0; d < 4; ++d) {
+    AddPiece({{std::max<int64_t>(0, 2 * d - 1), std::min<int64_t>(8, 2 * d + 3)}, {0, kColumns}},
+             static_cast<int>(d), static_cast<int>(d));
+    AddDemand(Shard(d, 4), static_cast<int>(d));
+  }
+  EXPECT_THAT(Patterns(), ElementsAre(Pair("transfers", 1)));
+  EXPECT_EQ(ElementsReceivedInAll(), 6 * kColumns);
+}
+
+TEST_F(ExchangePatternsTest, TwoConsumersAddOnTheirDeviceBeforeOneAllReduce) {
+  for (int d = 0; d < 4; ++d) {
+    AddPiece(kFull, d, d), AddPiece(kFull, d, 4 + d);
+    AddDemand(kFull, d);
+  }
+  EXPECT_THAT(Patterns(), ElementsAre(Pair("all_reduce", 1)));
+  EXPECT_EQ(MoveTasks(), 4);
+}
+
+TEST_F(ExchangePatternsTest, BiasGradientsOfFirstPartsStayBetweenThem) {
+  for (int d : {0, 2}) AddPiece(kFull, d, d), AddDemand(kFull, d);
+  EXPECT_THAT(Patterns(), ElementsAre(Pair("all_reduce", 1)));
+  EXPECT_EQ(BytesReceived(graph_)[1].value(), 0);
+}
+
+TEST_F(ExchangePatternsTest, FourTermsForTwoOtherDevicesAreSentOnceAndPassedOn) {
+  for (int d = 0; d < 4; ++d) AddPiece(kFull, d, d);
+  AddDemand(kFull, 4), AddDemand(kFull, 5);
+  EXPECT_THAT(Patterns(), ElementsAre(Pair("transfers", 2)));
+  EXPECT_EQ(ElementsReceivedInAll(), 5 * kRows * kColumns);
+}
+
+TEST_F(ExchangePatternsTest, OneHolderAndSeveralWantersAreABroadcast) {
+  AddPiece(kFull, 1, 0);
+  for (int d = 0; d < 4; ++d) AddDemand(kFull, d);
+  EXPECT_THAT(Patterns(), ElementsAre(Pair("broadcast", 1)));
+  EXPECT_EQ(ElementsReceivedInAll(), 3 * kRows * kColumns);
+}
+
+TEST_F(ExchangePatternsTest, ManyTermsForOneOfTheirDevicesAreAReduce) {
+  for (int d = 0; d < 4; ++d) AddPiece(kFull, d, d);
+  AddDemand(kFull, 2);
+  EXPECT_THAT(Patterns(), ElementsAre(Pair("reduce", 1)));
+}
+
+TEST_F(ExchangePatternsTest, CopiesAreNeverAdded) {
+  for (int d = 0; d < 3; ++d) AddPiece(kFull, d, 0), AddDemand(kFull, d);
+  EXPECT_TRUE(Patterns().empty());
+  EXPECT_EQ(MoveTasks(), 0);
+}
+
+TEST_F(ExchangePatternsTest, ADestinationTakesACopyOnItsOwnNode) {
+  AddPiece(kFull, 0, 0), AddPiece(kFull, 2, 0);
+  AddDemand(kFull, 1), AddDemand(kFull, 3);
+  const std::vector<int32_t> nodes = {0, 0, 1, 1};
+  c_.options.exchange.node_of_device = nodes;
+  EXPECT_THAT(Patterns(), ElementsAre(Pair("transfers", 2)));
+  for (const Task& task : graph_.tasks()) {
+    const auto* transfers = std::get_if<TransferTask>(&task.body);
+    if (transfers == nullptr) continue;
+    for (const Transfer& t : transfers->transfers) {
+      EXPECT_EQ(nodes[t.from.index()], nodes[t.to.index()]);
+    }
+  }
+}
+
+TEST_F(ExchangePatternsTest, WhatNobodyComputesIsZero) {
+  AddPiece(Shard(0, 4), 0, 0);
+  AddDemand(kFull, 0), AddDemand(Shard(3, 4), 1);
+  EXPECT_TRUE(Patterns().empty());
+}
+
+TEST_F(ExchangePatternsTest, ScalarsTravelLikeOtherTensors) {
+  c_ = {.shape = {}};
+  for (int d = 0; d < 3; ++d) AddPiece(Box(0), d, d), AddDemand(Box(0), d);
+  EXPECT_THAT(Patterns(), ElementsAre(Pair("all_reduce", 1)));
+}
+
+TEST_F(ExchangePatternsTest, ManyDevicesCostOverlapsNotPairs) {
+  // 64 x 64 resharding: 4096 cells, each sent once.
+  c_ = {.shape = {64, 64}};
+  for (int d = 0; d < 64; ++d) {
+    c_.pieces.push_back({{{d, d + 1}, {0, 64}}, DeviceId(d), d});
+    c_.demands.push_back({{{0, 64}, {d, d + 1}}, DeviceId(d)});
+  }
+  const auto steps = Exchange(c_.pieces, c_.demands, {});
+  ASSERT_EQ(steps.size(), 2u);
+  EXPECT_EQ(steps[0].kind, ExchangeStep::Kind::kLocal);
+  EXPECT_EQ(steps[1].kind, ExchangeStep::Kind::kAllToAll);
+  EXPECT_EQ(ElementsSent(steps[1]), 64 * 63);
+}
+
+}  // namespace
+}  // namespace partita

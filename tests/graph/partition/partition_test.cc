@@ -1,0 +1,288 @@
+#include "graph/partition/partition.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+
+#include "graph/task/buffer_assignment.h"
+#include "graph/task/task_order.h"
+#include "graph/training/training_graph.h"
+#include "graph/verify/step_verifier.h"
+#include "runtime/serial/serial_trainer.h"
+#include "tests/testing/model_writer.h"
+#include "tests/testing/task_interpreter.h"
+
+namespace partita {
+namespace {
+
+using ::testing::HasSubstr;
+
+// x[8,6] -> fc1[10] -> relu -> fc2[4] -> cross-entropy, by momentum.
+Graph Perceptron() {
+  ModelWriter m("mlp", DType::kFloat32);
+  const TensorId y = m.Relu("relu", m.Linear("fc1", m.Input({8, 6}), 10));
+  return ModelWriter::Get(BuildTrainingGraph(m.Finish(m.Linear("fc2", y, 4)), {}));
+}
+
+// Every operator by sample, where its loop "n" is one.
+Strategy DataParallel(const Graph& graph, int devices) {
+  Strategy strategy = SingleDevice(graph, DeviceId(0));
+  for (OpId id : graph.anchors()) {
+    ParallelConfig& config = strategy.configs[id.index()];
+    config.degrees[static_cast<size_t>(graph.rule(id).FindLoop("n"))] = devices;
+    config.devices.clear();
+    for (int d = 0; d < devices; ++d) config.devices.push_back(DeviceId(d));
+  }
+  return strategy;
+}
+
+TaskGraph Tasks(const Graph& graph, const Strategy& strategy, const PartitionOptions& options) {
+  return ModelWriter::Get(Partition(graph, strategy, options));
+}
+
+int64_t ReceivedBy(const Task& task, int devices) {
+  int64_t elements = 0;
+  for (int d = 0; d < devices; ++d) {
+    if (const auto* body = std::get_if<CollectiveTask>(&task.body)) {
+      elements += ElementsReceived(*body, DeviceId(d));
+    } else if (const auto* body = std::get_if<TransferTask>(&task.body)) {
+      elements += ElementsReceived(*body, DeviceId(d));
+    }
+  }
+  return elements;
+}
+
+TEST(PartitionTest, OneDeviceHasNothingToExchangeAndNothingToMove) {
+  const Graph graph = Perceptron();
+  const TaskGraph tasks = Tasks(graph, SingleDevice(graph, DeviceId(0)), {});
+  for (const Task& task : tasks.tasks()) {
+    EXPECT_FALSE(IsCommunication(task));
+    EXPECT_FALSE(std::holds_alternative<MoveTask>(task.body));
+  }
+  EXPECT_EQ(BytesReceived(tasks)[0].value(), 0);
+}
+
+TEST(PartitionTest, DataParallelGradientsReceiveTwicePMinusOneTimesTheParameters) {
+  const Graph graph = Perceptron();
+  for (int devices : {2, 4, 8}) {
+    const TaskGraph tasks =
+        Tasks(graph, DataParallel(graph, devices), {.devices = devices, .algorithm = "ring"});
+    std::map<std::string, int64_t> received;
+    for (const Task& task : tasks.tasks()) {
+      if (!IsCommunication(task)) continue;
+      const std::string& tensor = graph.tensors()[static_cast<size_t>(task.key.subject)].name;
+      received[tensor] += ReceivedBy(task, devices);
+    }
+    int64_t gradients = 0;
+    for (const Weight& weight : graph.weights()) {
+      const Tensor& tensor = graph.tensor(weight.tensor);
+      EXPECT_EQ(received["d:" + tensor.name], 2 * (devices - 1) * Volume(tensor.type.shape))
+          << tensor.name;
+      gradients += received["d:" + tensor.name];
+    }
+    int64_t everything = 0;
+    for (Bytes bytes : BytesReceived(tasks)) everything += bytes.value();
+    // The loss and the number of correct rows come from every device but one.
+    EXPECT_EQ(everything, 4 * (gradients + 2 * (devices - 1)));
+  }
+}
+
+TEST(PartitionTest, NodesReachTheAlgorithmThatGoesByThem) {
+  const Graph graph = Perceptron();
+  for (const auto& [nodes, wanted] :
+       std::map<std::vector<int32_t>, std::string>{{{}, "hierarchical"},
+                                                   {{0, 0, 0, 0}, "hierarchical"},
+                                                   {{5, 5, 6, 6}, "hierarchical(nodes=0*2+1*2)"}}) {
+    const TaskGraph tasks =
+        Tasks(graph, DataParallel(graph, 4),
+              {.devices = 4, .node_of_device = nodes, .algorithm = "hierarchical"});
+    int collectives = 0;
+    for (const Task& task : tasks.tasks()) {
+      const auto* body = std::get_if<CollectiveTask>(&task.body);
+      if (body == nullptr || body->collective.kind != CollectiveKind::kAllReduce) continue;
+      EXPECT_EQ(body->algorithm, wanted);
+      ++collectives;
+    }
+    EXPECT_GE(collectives, 2);
+  }
+}
+
+TEST(PartitionTest, ShardedUpdatesScatterGradientsAndGatherWeights) {
+  const Graph graph = Perceptron();
+  Strategy strategy = DataParallel(graph, 4);
+  std::vector<PlacedBox> shards;
+  for (int d = 0; d < 4; ++d) shards.push_back({{BlockOf(10, 4, d), {0, 6}}, DeviceId(d)});
+  ASSERT_EQ(graph.tensor(graph.weights()[0].tensor).name, "fc1.weight");
+  strategy.weights[0].update = shards;
+  const TaskGraph tasks = Tasks(graph, strategy, {.devices = 4, .algorithm = "ring"});
+  std::map<std::string, std::vector<std::string>> kinds;
+  int64_t state_elements = 0;
+  for (const Task& task : tasks.tasks()) {
+    const auto* body = std::get_if<CollectiveTask>(&task.body);
+    if (body == nullptr) continue;
+    kinds[graph.tensors()[static_cast<size_t>(task.key.subject)].name].push_back(
+        Name(body->collective.kind));
+  }
+  for (const Buffer& buffer : tasks.buffers()) {
+    if (buffer.kind == BufferKind::kState && buffer.box.rank() == 2 && buffer.box[1].hi == 6) {
+      state_elements += buffer.elements();
+    }
+  }
+  EXPECT_THAT(kinds["d:fc1.weight"], ::testing::ElementsAre("reduce_scatter"));
+  EXPECT_THAT(kinds["fc1.weight.next"], ::testing::ElementsAre("all_gather"));
+  EXPECT_EQ(state_elements, 60);
+}
+
+TEST(PartitionTest, AReluIsTakenIntoTheKernelBeforeIt) {
+  const Graph graph = Perceptron();
+  for (bool fuse : {false, true}) {
+    const TaskGraph tasks = Tasks(graph, DataParallel(graph, 2), {.devices = 2, .fuse = fuse});
+    int fused = 0, separate = 0;
+    for (const Task& task : tasks.tasks()) {
+      const auto* body = std::get_if<ComputeTask>(&task.body);
+      if (body == nullptr) continue;
+      const KernelSignature& s = tasks.signatures()[static_cast<size_t>(body->signature)];
+      fused += s.fused_relu;
+      separate += std::holds_alternative<Relu>(s.attrs) && s.pass.is_forward();
+    }
+    EXPECT_EQ(fused, fuse ? 2 : 0);
+    EXPECT_EQ(separate, fuse ? 0 : 2);
+  }
+}
+
+TEST(PartitionTest, APendingSumIsNotFusedWithItsRelu) {
+  const Graph graph = Perceptron();
+  Strategy strategy = SingleDevice(graph, DeviceId(0));
+  for (OpId id : graph.anchors()) {
+    if (graph.op(id).name != "fc1") continue;
+    ParallelConfig& config = strategy.configs[id.index()];
+    config.degrees[static_cast<size_t>(graph.rule(id).FindLoop("i"))] = 2;
+    config.devices = {DeviceId(0), DeviceId(1)};
+  }
+  const TaskGraph tasks = Tasks(graph, strategy, {.devices = 2});
+  for (const KernelSignature& signature : tasks.signatures()) EXPECT_FALSE(signature.fused_relu);
+}
+
+int FusedUpdates(const TaskGraph& tasks) {
+  int count = 0;
+  for (const Task& task : tasks.tasks()) {
+    const auto* body = std::get_if<ComputeTask>(&task.body);
+    if (body == nullptr) continue;
+    const KernelSignature& s = tasks.signatures()[static_cast<size_t>(body->signature)];
+    EXPECT_EQ(s.fused_update.has_value(), body->gradient != kNoOp);
+    count += s.fused_update.has_value();
+  }
+  return count;
+}
+
+TEST(PartitionTest, AWeightsUpdateTakesItsGradientWhereNobodyElseDoes) {
+  const Graph graph = Perceptron();
+  const Strategy serial = SingleDevice(graph, DeviceId(0));
+  EXPECT_EQ(FusedUpdates(Tasks(graph, serial, {.devices = 1})), 2);
+  EXPECT_EQ(FusedUpdates(Tasks(graph, serial, {.devices = 1, .fuse = false})), 0);
+  // The gradients are summed over the devices first.
+  EXPECT_EQ(FusedUpdates(Tasks(graph, DataParallel(graph, 2), {.devices = 2})), 0);
+  // Each device has its own rows of the weights.
+  Strategy split = serial;
+  for (OpId id : graph.anchors()) {
+    const int loop = graph.rule(id).FindLoop("o");
+    if (!std::holds_alternative<MatMul>(graph.op(id).attrs) || loop < 0) continue;
+    ParallelConfig& config = split.configs[id.index()];
+    config.degrees[static_cast<size_t>(loop)] = 2;
+    config.devices = {DeviceId(0), DeviceId(1)};
+  }
+  EXPECT_EQ(FusedUpdates(Tasks(graph, split, {.devices = 2})), 4);
+}
+
+TEST(PartitionTest, AGradientThatTheHostReadsIsStored) {
+  const Graph graph = Perceptron();
+  PartitionOptions options{.devices = 1};
+  for (const Tensor& tensor : graph.tensors()) {
+    if (tensor.name == "d:fc1.weight") options.extra_outputs.push_back(tensor.id);
+  }
+  ASSERT_EQ(options.extra_outputs.size(), 1u);
+  EXPECT_EQ(FusedUpdates(Tasks(graph, SingleDevice(graph, DeviceId(0)), options)), 1);
+}
+
+TEST(PartitionTest, AGradientIsExchangedBeforeEarlierLayersGoBackward) {
+  const Graph graph = Perceptron();
+  const TaskGraph tasks = Tasks(graph, DataParallel(graph, 4), {.devices = 4});
+  int exchanged = -1, backward = -1;
+  for (const Task& task : tasks.tasks()) {
+    const auto subject = static_cast<size_t>(task.key.subject);
+    if (IsCommunication(task) && graph.tensors()[subject].name == "d:fc2.weight") {
+      exchanged = task.id.value();
+    }
+    if (!task.key.of_tensor && graph.ops()[subject].name == "fc1.d1") backward = task.id.value();
+  }
+  ASSERT_GE(exchanged, 0);
+  ASSERT_GE(backward, 0);
+  EXPECT_LT(exchanged, backward);
+}
+
+TEST(PartitionTest, DependenciesPointBackAndKeysTellTasksApart) {
+  const Graph graph = Perceptron();
+  const TaskGraph tasks = Tasks(graph, DataParallel(graph, 8), {.devices = 8});
+  std::map<TaskKey, int> keys;
+  for (const Task& task : tasks.tasks()) {
+    EXPECT_EQ(++keys[task.key], 1);
+    EXPECT_TRUE(std::is_sorted(task.dependencies.begin(), task.dependencies.end()));
+    for (TaskId id : task.dependencies) EXPECT_LT(id, task.id);
+  }
+}
+
+TEST(PartitionTest, EqualArgumentsGiveEqualTaskGraphs) {
+  const Graph graph = Perceptron();
+  const PartitionOptions options{.devices = 4};
+  const uint64_t once = Tasks(graph, DataParallel(graph, 4), options).fingerprint();
+  EXPECT_EQ(once, Tasks(graph, DataParallel(graph, 4), options).fingerprint());
+  EXPECT_NE(once, Tasks(graph, DataParallel(graph, 2), options).fingerprint());
+}
+
+TEST(PartitionTest, AStrategyForAnotherGraphIsRefused) {
+  const Graph graph = Perceptron();
+  Strategy strategy = DataParallel(graph, 4);
+  EXPECT_THAT(std::string(Partition(graph, strategy, {.devices = 2}).status().message()),
+              HasSubstr("device 2"));
+  strategy.configs.pop_back();
+  EXPECT_THAT(std::string(Partition(graph, strategy, {.devices = 4}).status().message()),
+              HasSubstr("configurations"));
+}
+
+TEST(PartitionTest, TheHostGetsWeightsAndStatesAsTheyWereBeforeTheUpdate) {
+  const Graph graph = Perceptron();
+  for (int devices : {1, 2}) {
+    PartitionOptions options{.devices = devices};
+    for (const Tensor& tensor : graph.tensors()) {
+      if (tensor.kind == TensorKind::kWeight || tensor.kind == TensorKind::kState) {
+        options.extra_outputs.push_back(tensor.id);
+      }
+    }
+    const Strategy strategy =
+        devices == 1 ? SingleDevice(graph, DeviceId(0)) : DataParallel(graph, devices);
+    const TaskGraph tasks = Tasks(graph, strategy, options);
+    EXPECT_EQ(VerifyStep({graph, strategy, tasks, CanonicalOrder(tasks)}), absl::OkStatus());
+    SerialTrainer serial(graph, 1);
+    const auto x = RandomNumbers(8 * 6, 1);
+    const auto labels = RandomLabels(8, 4);
+    ASSERT_TRUE(serial.Step(x, labels, {}).ok());
+    TaskInterpreter run(&graph, tasks);
+    for (const Tensor& tensor : graph.tensors()) {
+      if (tensor.kind == TensorKind::kInput || tensor.kind == TensorKind::kLabels ||
+          tensor.kind == TensorKind::kSeed) {
+        run.SetInput(tensor.id, serial.value(tensor.id));
+      }
+    }
+    for (TensorId id : options.extra_outputs) run.SetPersistent(id, serial.value(id));
+    ASSERT_EQ(run.RunStep({}), absl::OkStatus());
+    for (TensorId id : options.extra_outputs) {
+      EXPECT_EQ(ModelWriter::Get(run.Output(id)), serial.value(id)) << graph.tensor(id).name;
+      EXPECT_NE(ModelWriter::Get(run.Persistent(id)), serial.value(id)) << graph.tensor(id).name;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace partita

@@ -1,0 +1,337 @@
+#include "graph/verify/plan_verifier.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <random>
+#include <string>
+
+#include "absl/strings/match.h"
+#include "graph/partition/partition.h"
+#include "graph/partition/planned_step.h"
+#include "graph/support/check.h"
+#include "graph/task/task_order.h"
+#include "graph/training/training_graph.h"
+#include "graph/verify/step_verifier.h"
+#include "graph/zoo/models.h"
+#include "tests/planner/strategies.h"
+#include "tests/testing/ok.h"
+#include "tests/testing/random_graph.h"
+#include "tests/testing/random_strategy.h"
+
+namespace partita {
+namespace {
+
+using testing::HasSubstr;
+
+absl::Status Verify(const Graph& graph, const Strategy& strategy, const TaskGraph& tasks) {
+  const std::vector<TaskId> order = CanonicalOrder(tasks);
+  const BufferAssignment memory = AssignBuffers(tasks, order, {});
+  return VerifyStep({graph, strategy, tasks, order, &memory});
+}
+
+TEST(PlanVerifierTest, AcceptsWhatPartitionMakesOfRandomGraphsAndStrategies) {
+  std::mt19937_64 random(61);
+  int64_t tasks = 0;
+  for (int round = 0; round < 150; ++round) {
+    const Graph graph = RandomTrainingGraph(random);
+    PartitionOptions options = RandomPartitionOptions(random);
+    options.native_formats = round % 2 == 0;
+    const Strategy strategy = RandomStrategy(graph, options.devices, random);
+    const TaskGraph task_graph = Ok(Partition(graph, strategy, options));
+    const absl::Status status = Verify(graph, strategy, task_graph);
+    ASSERT_TRUE(status.ok()) << "round " << round << ": " << status;
+    tasks += static_cast<int64_t>(task_graph.tasks().size());
+  }
+  EXPECT_GT(tasks, 5000);
+}
+
+TEST(PlanVerifierTest, AcceptsZooModelsSplitBySample) {
+  for (const char* name : {"alexnet", "resnet50"}) {
+    const Graph graph = Ok(BuildTrainingGraph(Ok(MakeZooModel(name, 64)), {}));
+    Plan plan{.model = {.source = name, .batch = 64, .fingerprint = graph.fingerprint()},
+              .topology = VirtualCpuDevices(4),
+              .strategy = SplitFirstLoop(graph, 4),
+              .choices = {.native_formats = true}};
+    const absl::Status status = VerifyPlan(graph, plan);
+    EXPECT_TRUE(status.ok()) << status;
+  }
+}
+
+// A small net under data parallelism with a weight kept in shards, so that there is all of:
+// all-reduce or reduce-scatter, all-gather, moves, in-place updates.
+class FaultTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    graph_ = Ok(BuildTrainingGraph(Ok(MakeZooModel("lenet", 8)), {}));
+    strategy_ = SplitFirstLoop(graph_, 4);
+    const Tensor& weight = graph_.tensor(graph_.weights()[0].tensor);
+    std::vector<PlacedBox> shards;
+    for (int d = 0; d < 4; ++d) {
+      Box box = Box::Full(weight.type.shape);
+      box[0] = BlockOf(box[0].hi, 4, d);
+      shards.push_back({box, DeviceId(d)});
+    }
+    strategy_.weights[0].parameter = strategy_.weights[0].update = shards;
+    tasks_ = Ok(Partition(graph_, strategy_, {.devices = 4}));
+    const absl::Status status = Verify(graph_, strategy_, tasks_);
+    ASSERT_TRUE(status.ok()) << status;
+  }
+
+  // The same tasks after `edit`; a task that it returns false for is left out. Dependencies are
+  // derived anew.
+  TaskGraph Edited(const std::function<bool(Task&)>& edit, bool twice = false) const {
+    TaskGraphBuilder builder(tasks_.devices());
+    for (const Buffer& buffer : tasks_.buffers()) builder.AddBuffer(buffer);
+    for (const KernelSignature& signature : tasks_.signatures()) builder.AddSignature(signature);
+    for (const Task& original : tasks_.tasks()) {
+      Task task = original;
+      const bool is_kept = edit(task);
+      if (is_kept) builder.AddTask(task.key, task.body);
+      if (!is_kept && twice) {
+        builder.AddTask(task.key, task.body);
+        builder.AddTask(task.key, task.body);
+      }
+    }
+    for (const HostOutput& output : tasks_.outputs()) {
+      builder.AddOutput(output.tensor, output.buffer);
+    }
+    return std::move(builder).Build();
+  }
+
+  // Edits the first task with a body of that type that `fits`.
+  template <class Body>
+  TaskGraph EditedFirst(const std::function<bool(Task&, Body&)>& edit) const {
+    bool done = false;
+    TaskGraph edited = Edited([&](Task& task) {
+      auto* body = std::get_if<Body>(&task.body);
+      if (!done && body != nullptr) done = edit(task, *body);
+      return true;
+    });
+    CHECK(done);
+    return edited;
+  }
+
+  std::string MessageOf(const TaskGraph& tasks) const {
+    const absl::Status status = Verify(graph_, strategy_, tasks);
+    EXPECT_FALSE(status.ok());
+    return std::string(status.message());
+  }
+
+  static bool IsAllReduce(const Task& task) {
+    const auto* body = std::get_if<CollectiveTask>(&task.body);
+    return body != nullptr && body->collective.kind == CollectiveKind::kAllReduce;
+  }
+
+  Graph graph_;
+  Strategy strategy_;
+  TaskGraph tasks_;
+};
+
+TEST_F(FaultTest, MissingAllReduce) {
+  bool done = false;
+  const TaskGraph edited = Edited([&](Task& task) {
+    const bool drop = !done && IsAllReduce(task);
+    done |= drop;
+    return !drop;
+  });
+  ASSERT_TRUE(done);
+  EXPECT_THAT(MessageOf(edited), HasSubstr("lacks a term or has one twice"));
+}
+
+TEST_F(FaultTest, DoubledAllReduce) {
+  bool done = false;
+  const TaskGraph edited = Edited(
+      [&](Task& task) {
+        const bool twice = !done && IsAllReduce(task);
+        done |= twice;
+        return !twice;
+      },
+      /*twice=*/true);
+  ASSERT_TRUE(done);
+  EXPECT_THAT(MessageOf(edited), HasSubstr("lacks a term or has one twice"));
+}
+
+TEST_F(FaultTest, AllReduceOfASmallerGroup) {
+  EXPECT_THAT(MessageOf(EditedFirst<CollectiveTask>([](Task& task, CollectiveTask& body) {
+                if (!IsAllReduce(task)) return false;
+                body.group.pop_back();
+                body.send.pop_back();
+                body.receive.pop_back();
+                body.collective = MakeAllReduce(3, body.collective.total);
+                body.algorithm = "ring";
+                return true;
+              })),
+              HasSubstr("lacks a term or has one twice"));
+}
+
+TEST_F(FaultTest, SwappedRanksOfAnAllGather) {
+  EXPECT_THAT(MessageOf(EditedFirst<CollectiveTask>([](Task&, CollectiveTask& body) {
+                if (body.collective.kind != CollectiveKind::kAllGather) return false;
+                std::swap(body.group[0], body.group[1]);
+                std::swap(body.send[0], body.send[1]);
+                std::swap(body.receive[0], body.receive[1]);
+                return true;
+              })),
+              HasSubstr("from where it is not"));
+}
+
+TEST_F(FaultTest, GroupWithADeviceTwice) {
+  EXPECT_THAT(MessageOf(EditedFirst<CollectiveTask>([](Task&, CollectiveTask& body) {
+                body.group[1] = body.group[0];
+                return true;
+              })),
+              HasSubstr("a device twice"));
+}
+
+TEST_F(FaultTest, MissingKernel) {
+  bool done = false;
+  const TaskGraph edited = Edited([&](Task& task) {
+    const bool drop = !done && std::holds_alternative<ComputeTask>(task.body);
+    done |= drop;
+    return !drop;
+  });
+  EXPECT_FALSE(MessageOf(edited).empty());
+}
+
+TEST_F(FaultTest, KernelThatRunsTwice) {
+  bool done = false;
+  const TaskGraph edited = Edited(
+      [&](Task& task) {
+        const bool twice = !done && std::holds_alternative<ComputeTask>(task.body);
+        done |= twice;
+        return !twice;
+      },
+      /*twice=*/true);
+  EXPECT_THAT(MessageOf(edited), HasSubstr("a second task on device"));
+}
+
+TEST_F(FaultTest, KernelWithTheBoxOfAnotherPart) {
+  EXPECT_THAT(MessageOf(EditedFirst<ComputeTask>([](Task&, ComputeTask& body) {
+                body.part = 1;
+                return true;
+              })),
+              HasSubstr("no such part on this device"));
+}
+
+TEST_F(FaultTest, StaleBufferInsteadOfAnInput) {
+  // A kernel reads another activation of the same shape.
+  for (const Task& task : tasks_.tasks()) {
+    const auto* body = std::get_if<ComputeTask>(&task.body);
+    if (body == nullptr || body->inputs.empty() || body->inputs[0] == kNoBuffer) continue;
+    const Buffer& wanted = tasks_.buffer(body->inputs[0]);
+    for (const Buffer& other : tasks_.buffers()) {
+      if (other.id == wanted.id || other.device != wanted.device || other.box != wanted.box ||
+          other.dtype != wanted.dtype || other.tensor == wanted.tensor) {
+        continue;
+      }
+      const TaskGraph edited = EditedFirst<ComputeTask>([&](Task& t, ComputeTask& b) {
+        if (!(t.key == task.key)) return false;
+        b.inputs[0] = other.id;
+        return true;
+      });
+      EXPECT_FALSE(MessageOf(edited).empty());
+      return;
+    }
+  }
+  FAIL() << "no two buffers of one box";
+}
+
+TEST_F(FaultTest, MissingDependency) {
+  TaskGraph edited = Edited([](Task&) { return true; });
+  for (const Task& task : edited.tasks()) {
+    if (!std::holds_alternative<CollectiveTask>(task.body)) continue;
+    const_cast<Task&>(task).dependencies.clear();
+    break;
+  }
+  EXPECT_THAT(MessageOf(edited), HasSubstr("without waiting for task"));
+}
+
+TEST_F(FaultTest, OrderAgainstADependency) {
+  std::vector<TaskId> order = CanonicalOrder(tasks_);
+  std::reverse(order.begin(), order.end());
+  EXPECT_EQ(VerifyStep({graph_, strategy_, tasks_, order}).code(),
+            absl::StatusCode::kInvalidArgument);
+  order = CanonicalOrder(tasks_);
+  order.pop_back();
+  EXPECT_EQ(VerifyStep({graph_, strategy_, tasks_, order}).code(),
+            absl::StatusCode::kInvalidArgument);
+}
+
+TEST_F(FaultTest, BuffersThatShareMemoryWhileBothLive) {
+  const std::vector<TaskId> order = CanonicalOrder(tasks_);
+  const BufferAssignment good = AssignBuffers(tasks_, order, {});
+  int caught = 0, tried = 0;
+  for (const Buffer& buffer : tasks_.buffers()) {
+    if (buffer.persistent() || good.offset[buffer.id.index()] <= 0) continue;
+    BufferAssignment bad = good;
+    bad.offset[buffer.id.index()] = 0;  // where weights live
+    ++tried;
+    const absl::Status status = VerifyStep({graph_, strategy_, tasks_, order, &bad});
+    if (!status.ok()) {
+      ++caught;
+      EXPECT_THAT(std::string(status.message()), HasSubstr("share memory"));
+    }
+    if (tried == 20) break;
+  }
+  EXPECT_EQ(caught, tried);
+  EXPECT_GT(tried, 5);
+}
+
+TEST_F(FaultTest, MemoryUsedAgainWithoutWaiting) {
+  // Over random orders some reuse crosses lanes; without its waits the verifier objects.
+  std::mt19937_64 random(67);
+  int caught = 0;
+  for (int round = 0; round < 20; ++round) {
+    const Graph graph = RandomTrainingGraph(random);
+    const Strategy strategy = RandomStrategy(graph, 3, random);
+    const TaskGraph tasks = Ok(Partition(graph, strategy, {.devices = 3}));
+    const std::vector<TaskId> order = CanonicalOrder(tasks);
+    BufferAssignment memory = AssignBuffers(tasks, order, {});
+    ASSERT_TRUE(VerifyStep({graph, strategy, tasks, order, &memory}).ok());
+    if (memory.added_dependencies.empty()) continue;
+    memory.added_dependencies.clear();
+    const absl::Status status = VerifyStep({graph, strategy, tasks, order, &memory});
+    if (!status.ok() && absl::StrContains(status.message(), "does not wait")) ++caught;
+  }
+  EXPECT_GT(caught, 5);
+}
+
+TEST_F(FaultTest, WeightLayoutOfAnotherStrategy) {
+  Strategy other = strategy_;
+  other.weights[0].parameter.reset();
+  std::swap((*other.weights[0].update)[0].device, (*other.weights[0].update)[1].device);
+  const std::vector<TaskId> order = CanonicalOrder(tasks_);
+  EXPECT_THAT(std::string(VerifyStep({graph_, other, tasks_, order}).message()),
+              HasSubstr("not those of its layout"));
+}
+
+// A convolution split along its rows exchanges halos.
+TEST(HaloFaultTest, DroppedHaloRow) {
+  std::mt19937_64 random(71);
+  int edited = 0;
+  for (int round = 0; round < 40 && edited < 10; ++round) {
+    const Graph graph = RandomTrainingGraph(random);
+    const Strategy strategy = RandomStrategy(graph, 3, random);
+    TaskGraph tasks = Ok(Partition(graph, strategy, {.devices = 3, .collectives = false}));
+    for (const Task& task : tasks.tasks()) {
+      auto* body = const_cast<MoveTask*>(std::get_if<MoveTask>(&task.body));
+      if (body == nullptr) continue;
+      Move& move = body->moves[0];
+      if (move.kind != MoveSignature::Kind::kCopy || move.region.rank() == 0 ||
+          move.region[0].size() < 2) {
+        continue;
+      }
+      --move.region[0].hi;
+      EXPECT_FALSE(Verify(graph, strategy, tasks).ok()) << "task " << task.id.value();
+      ++edited;
+      break;
+    }
+  }
+  EXPECT_EQ(edited, 10);
+}
+
+}  // namespace
+}  // namespace partita
