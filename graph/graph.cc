@@ -1,5 +1,7 @@
 #include "graph/graph.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "graph/support/check.h"
 #include "graph/support/fingerprint.h"
@@ -30,8 +32,38 @@ uint64_t FingerprintOf(std::span<const Operator> ops, std::span<const Tensor> te
     for (TensorId id : op.inputs) f.Add(static_cast<uint64_t>(id.value()));
     for (TensorId id : op.outputs) f.Add(static_cast<uint64_t>(id.value()));
     f.Add(static_cast<uint64_t>(op.anchor.value() + 1));
+    if (op.after.empty()) continue;
+    f.Add("after");
+    for (OpId id : op.after) f.Add(static_cast<uint64_t>(id.value()));
   }
   return f.value();
+}
+
+// The operators on a way from one to another along tensors and control edges, both included; empty
+// without one.
+std::vector<OpId> PathBetween(const Graph& graph, OpId from, OpId to) {
+  std::vector<std::vector<OpId>> next(graph.ops().size());
+  for (const Operator& op : graph.ops()) {
+    for (OpId before : op.after) next[before.index()].push_back(op.id);
+    for (TensorId output : op.outputs) {
+      const auto readers = graph.consumers(output);
+      next[op.id.index()].insert(next[op.id.index()].end(), readers.begin(), readers.end());
+    }
+  }
+  std::vector<OpId> came_from(graph.ops().size(), kNoOp), queue{from};
+  came_from[from.index()] = from;
+  for (size_t q = 0; q < queue.size() && came_from[to.index()] == kNoOp; ++q) {
+    for (OpId id : next[queue[q].index()]) {
+      if (came_from[id.index()] != kNoOp) continue;
+      came_from[id.index()] = queue[q];
+      queue.push_back(id);
+    }
+  }
+  if (came_from[to.index()] == kNoOp) return {};
+  std::vector<OpId> path{to};
+  while (path.back() != from) path.push_back(came_from[path.back().index()]);
+  std::reverse(path.begin(), path.end());
+  return path;
 }
 
 }  // namespace
@@ -239,6 +271,28 @@ absl::StatusOr<OpId> GraphBuilder::AddUpdate(std::string name, OpAttrs attrs,
 
 void GraphBuilder::SetAnchor(OpId op, OpId anchor) { graph_.ops_[op.index()].anchor = anchor; }
 
+void GraphBuilder::SetAfter(OpId op, std::vector<OpId> after) {
+  std::sort(after.begin(), after.end());
+  after.erase(std::unique(after.begin(), after.end()), after.end());
+  graph_.ops_[op.index()].after = std::move(after);
+}
+
+// Precondition: producers and consumers are filled in.
+absl::Status GraphBuilder::CheckAfter(const Operator& op) const {
+  if (op.after.empty() || op.after.back() < op.id) return absl::OkStatus();
+  const Operator& later = this->op(op.after.back());
+  const std::vector<OpId> path = PathBetween(graph_, op.id, later.id);
+  if (path.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat("operator '", op.name, "' is after '",
+                                                   later.name,
+                                                   "', which comes behind it; put it before"));
+  }
+  std::string cycle;
+  for (OpId id : path) absl::StrAppend(&cycle, "'", this->op(id).name, "' -> ");
+  return absl::InvalidArgumentError(
+      absl::StrCat("control edges and data make a cycle: ", cycle, "'", op.name, "'"));
+}
+
 void GraphBuilder::UseRingArithmetic() {
   for (Tensor& tensor : graph_.tensors_) {
     if (tensor.type.dtype != DType::kInt32) tensor.type.dtype = DType::kRing64;
@@ -250,6 +304,7 @@ absl::StatusOr<Graph> GraphBuilder::Build() && {
   g.producers_.assign(g.tensors_.size(), {});
   g.consumers_.assign(g.tensors_.size(), {});
   g.anchors_.clear();
+  g.weight_readers_.clear();
   std::vector<bool> updated(g.tensors_.size(), false);
   for (const Operator& op : g.ops_) {
     for (TensorId id : op.inputs) {
@@ -273,11 +328,16 @@ absl::StatusOr<Graph> GraphBuilder::Build() && {
       if (next.kind == TensorKind::kNext) updated[next.of.index()] = true;
     }
     if (op.anchor == op.id) g.anchors_.push_back(op.id);
+    const bool reads_weight = std::any_of(op.inputs.begin(), op.inputs.end(), [&](TensorId id) {
+      return tensor(id).kind == TensorKind::kWeight;
+    });
+    if (op.anchor != kNoOp && reads_weight) g.weight_readers_.push_back(op.id);
     if (op.anchor != kNoOp && this->op(op.anchor).anchor != op.anchor) {
       return absl::InvalidArgumentError(
           absl::StrCat("operator '", op.name, "' is anchored to one that is not an anchor"));
     }
   }
+  for (const Operator& op : g.ops_) RETURN_IF_ERROR(CheckAfter(op));
   g.fingerprint_ = FingerprintOf(g.ops_, g.tensors_);
   return std::move(g);
 }

@@ -70,6 +70,9 @@ struct Operator {
   // weight whose update layout it takes.
   OpId anchor;
   TensorId anchor_weight = kNoTensor;
+  // Control edges: earlier operators, ascending. On each device its parts, and the exchange tasks
+  // that serve only its demands, start when the parts of these operators there have ended.
+  std::vector<OpId> after = {};
 };
 
 // A computation: operators in topological order over tensors. Immutable; made by GraphBuilder.
@@ -95,6 +98,8 @@ class Graph {
   std::vector<Shape> OutputShapes(const Operator& op) const;
   // Operators with a configuration of their own, in topological order.
   std::span<const OpId> anchors() const { return anchors_; }
+  // Operators that read weights, but for updates, in topological order.
+  std::span<const OpId> weight_readers() const { return weight_readers_; }
 
   // The model's samples, labels (training graphs) and result. kNoTensor where absent.
   TensorId input() const { return input_; }
@@ -117,7 +122,7 @@ class Graph {
   std::vector<Weight> weights_;
   std::vector<std::vector<OpId>> producers_, consumers_;
   std::vector<ShardingRule> rules_;
-  std::vector<OpId> anchors_;
+  std::vector<OpId> anchors_, weight_readers_;
   TensorId input_ = kNoTensor, labels_ = kNoTensor, logits_ = kNoTensor;
   TensorId loss_ = kNoTensor, correct_ = kNoTensor;
   uint64_t fingerprint_ = 0;
@@ -168,6 +173,9 @@ class GraphBuilder {
   // Anchors `op` to another operator after the fact (a decomposition's pieces are built before its
   // core).
   void SetAnchor(OpId op, OpId anchor);
+  // Replaces Operator::after. Build refuses operators that do not come earlier, and names those of
+  // a cycle.
+  void SetAfter(OpId op, std::vector<OpId> after);
   void SetLogits(TensorId id) { graph_.logits_ = id; }
   void SetLoss(TensorId loss, TensorId correct) {
     graph_.loss_ = loss;
@@ -193,6 +201,7 @@ class GraphBuilder {
   absl::StatusOr<TensorId> AddTensor(std::string name, TensorType type, TensorKind kind,
                                      TensorId of);
   absl::Status CheckInputs(const std::string& op, std::span<const TensorId> ids) const;
+  absl::Status CheckAfter(const Operator& op) const;
   OpId Append(Operator op, ShardingRule rule);
 
   Graph graph_;

@@ -44,6 +44,11 @@ absl::Status GraphCopy::CopyOp(const Operator& op) {
     ASSIGN_OR_RETURN(copy, builder_.AddOp({.name = op.name, .attrs = op.attrs, .inputs = inputs}));
   }
   ops_[op.id.index()] = copy;
+  std::vector<OpId> after;
+  for (OpId id : op.after) {
+    if (ops_[id.index()] != kNoOp) after.push_back(ops_[id.index()]);
+  }
+  builder_.SetAfter(copy, std::move(after));
   for (size_t k = 0; k < op.outputs.size(); ++k) {
     tensors_[op.outputs[k].index()] = builder_.op(copy).outputs[k];
   }

@@ -48,6 +48,9 @@ std::string OperatorText(const Graph& graph, const Operator& op) {
   } else if (op.anchor != op.id) {
     absl::StrAppend(&text, "  anchor ", graph.op(op.anchor).name);
   }
+  for (size_t k = 0; k < op.after.size(); ++k) {
+    absl::StrAppend(&text, k == 0 ? "  after " : ", ", graph.op(op.after[k]).name);
+  }
   return text;
 }
 

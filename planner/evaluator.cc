@@ -88,7 +88,7 @@ Nanos Evaluator::TimeOf(const FlatStep& flat, const Schedule& schedule) const {
 
 void Evaluator::FindOrder(const FlatStep& flat, EvaluatedStep& step) const {
   step.durations = BoundedDurations(flat.costs);
-  step.schedule = Simulate(flat.tasks, step.durations);
+  step.schedule = Simulate(flat.tasks, step.durations, *options_.priority);
   step.order = OrderOf(flat.tasks, step.schedule);
 }
 
@@ -202,8 +202,8 @@ Prediction PredictionOf(const Evaluation& evaluation) {
           .roofline = evaluation.sources.roofline};
 }
 
-PlanOrder PlanOrderOf(const EvaluatedStep& step) {
-  PlanOrder order{.task_graph_fingerprint = step.tasks.fingerprint()};
+PlanOrder PlanOrderOf(const EvaluatedStep& step, const Priority& priority) {
+  PlanOrder order{.task_graph_fingerprint = step.tasks.fingerprint(), .priority = priority.name};
   for (TaskId id : step.order) order.tasks.push_back(id.value());
   return order;
 }

@@ -77,6 +77,8 @@ class Evaluator {
  public:
   struct Options {
     PartitionChoices choices;
+    // How orders are found.
+    const Priority* priority = &DefaultPriority();
     // As the runtime's backend will answer. Missing functions: dense buffers, no scratch.
     MemorySizes sizes;
     // Infeasible where a device's peak is above Device::memory.
@@ -136,7 +138,7 @@ class Evaluator {
 
 // The part of a plan that an evaluation fills in.
 Prediction PredictionOf(const Evaluation& evaluation);
-// The order of the step, to be stored in a plan.
-PlanOrder PlanOrderOf(const EvaluatedStep& step);
+// The order of the step, found by a priority, to be stored in a plan.
+PlanOrder PlanOrderOf(const EvaluatedStep& step, const Priority& priority);
 
 }  // namespace partita

@@ -26,6 +26,7 @@ void FlatStepBuilder::Start(int32_t resources, int devices) {
   tasks.resource_begin.assign(1, 0);
   tasks.resource_of.clear();
   tasks.by_key.clear();
+  tasks.after.clear();
   step_.costs.clear();
   BufferUses& uses = step_.uses;
   uses.devices = devices;
@@ -52,7 +53,7 @@ void FlatStepBuilder::AddTasks(const FlatStep& fragment, std::span<const BufferI
   uses.is_communication.insert(uses.is_communication.end(), used.is_communication.begin(),
                                used.is_communication.end());
   AppendRows(used.use_begin, uses.use_begin);
-  for (const BufferUses::Use& use : used.uses) {
+  for (const BufferUse& use : used.uses) {
     uses.uses.push_back({slots[use.buffer.index()], use.writes});
   }
   AppendRows(used.overwrite_begin, uses.overwrite_begin);

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "cost_model/cost_model.h"
@@ -37,6 +38,10 @@ class FlatStepBuilder {
   // The fragment's tasks, over the buffers that its slots stand for.
   void AddTasks(const FlatStep& fragment, std::span<const BufferId> slots);
   void AddBuffer(const BufferUses::BufferFacts& buffer) { step_.uses.buffers.push_back(buffer); }
+  // As FlatTasks::after, of the whole step.
+  void SetAfter(std::span<const std::pair<TaskId, TaskId>> after) {
+    step_.tasks.after.assign(after.begin(), after.end());
+  }
   // Continues the order of keys with the tasks of the fragment that was added as the `place`-th.
   void AddKeys(const FlatStep& fragment, size_t place);
   int32_t buffers() const { return static_cast<int32_t>(step_.uses.buffers.size()); }

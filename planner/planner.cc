@@ -39,7 +39,7 @@ absl::StatusOr<PlanOutcome> OutcomeOf(const Evaluator& evaluator, Plan plan, Eva
 // A plan whose order is of other tasks than its strategy has on the evaluator's machine.
 absl::StatusOr<PlanOutcome> Reordered(const Evaluator& evaluator, Plan plan) {
   ASSIGN_OR_RETURN(EvaluatedStep step, evaluator.EvaluateStep(plan.strategy));
-  plan.order = PlanOrderOf(step);
+  plan.order = PlanOrderOf(step, *evaluator.options().priority);
   ASSIGN_OR_RETURN(PlanOutcome outcome, OutcomeOf(evaluator, std::move(plan), std::move(step)));
   outcome.reordered = true;
   return outcome;
@@ -62,7 +62,7 @@ absl::StatusOr<PlanOutcome> PlanOf(const Evaluator& evaluator, const Strategy& s
   plan.topology = evaluator.topology();
   plan.strategy = strategy;
   plan.choices = evaluator.options().choices;
-  plan.order = PlanOrderOf(step);
+  plan.order = PlanOrderOf(step, *evaluator.options().priority);
   plan.provenance.search = origin;
   plan.provenance.evaluations = 1;
   return OutcomeOf(evaluator, std::move(plan), std::move(step));
@@ -77,6 +77,9 @@ absl::StatusOr<PlanOutcome> EvaluatePlan(const Evaluator& evaluator, const Plan&
   }
   Evaluator::Options options = evaluator.options();
   options.choices = plan.choices;
+  if (plan.order) {
+    ASSIGN_OR_RETURN(options.priority, PriorityNamed(plan.order->priority));
+  }
   const Evaluator own(graph, evaluator.topology(), evaluator.model(), std::move(options));
   absl::StatusOr<PlannedStep> planned = BuildPlannedStep(graph, plan);
   RETURN_IF_ERROR(planned.status());

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <tuple>
 
 #include "graph/support/status_macros.h"
 
@@ -16,7 +17,8 @@ std::vector<size_t> KeyOrder(const std::vector<FragmentCache::Link>& chain) {
   std::vector<size_t> order(chain.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-    return std::pair(chain[a].is_tensor, chain[a].id) < std::pair(chain[b].is_tensor, chain[b].id);
+    const FragmentCache::Link &x = chain[a], &y = chain[b];
+    return std::tuple(x.is_tensor, x.id, x.group) < std::tuple(y.is_tensor, y.id, y.group);
   });
   return order;
 }
@@ -44,16 +46,18 @@ absl::StatusOr<const FlatStep*> StepCache::FindOrBuild(const Strategy& strategy)
   for (const FragmentCache::Link& link : cache_.chain()) {
     if (link.is_tensor) {
       const TensorId id(link.id);
-      const TensorFragment& fragment = *fragments_.tensors[id.index()];
+      const TensorFragment& fragment =
+          fragments_.tensors[id.index()]->groups[static_cast<size_t>(link.group)];
       flat_.push_back(FlattenedOf(fragment).plain.get());
       AddBuffers(fragment);
-      builder_.AddTasks(*flat_.back(), link_.TensorSlots(id));
+      builder_.AddTasks(*flat_.back(), link_.TensorSlots(id, link.group));
     } else {
       const OpId id(link.id);
       AddBuffers(*fragments_.operators[id.index()]);
       AddOperator(id);
     }
   }
+  builder_.SetAfter(link_.after());
   for (size_t place : key_order_) builder_.AddKeys(*flat_[place], place);
   return &builder_.Finish(link_.outputs());
 }

@@ -56,6 +56,7 @@ class ModelReader {
       if (found == ops_.end()) return Invalid("'", anchor, "', an anchor, is no operator");
       builder_.SetAnchor(op, found->second);
     }
+    RETURN_IF_ERROR(AddControlEdges());
     const auto logits = tensors_.find(model_.logits());
     if (logits == tensors_.end()) return Invalid("logits '", model_.logits(), "' do not exist");
     if (!has_input_) return Invalid("it has no input");
@@ -135,6 +136,23 @@ class ModelReader {
     ASSIGN_OR_RETURN(
         tensors_[weight.name()],
         builder_.AddWeight(weight.name(), type, initializer, std::move(values), !weight.frozen()));
+    return absl::OkStatus();
+  }
+
+  absl::Status AddControlEdges() {
+    for (const proto::ModelItem& item : model_.item()) {
+      if (!item.has_operator_() || item.operator_().after().empty()) continue;
+      const proto::ModelOperator& op = item.operator_();
+      std::vector<OpId> after;
+      for (const std::string& name : op.after()) {
+        const auto found = ops_.find(name);
+        if (found == ops_.end()) {
+          return Invalid("operator '", op.name(), "' is after '", name, "', which is no operator");
+        }
+        after.push_back(found->second);
+      }
+      builder_.SetAfter(ops_.at(op.name()), std::move(after));
+    }
     return absl::OkStatus();
   }
 

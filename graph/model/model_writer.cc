@@ -57,6 +57,7 @@ absl::Status WriteOperator(const Graph& model, const Operator& op, proto::Model&
   out.set_name(op.name);
   WriteAttrs(op.attrs, out);
   for (TensorId id : op.inputs) out.add_input(model.tensor(id).name);
+  for (OpId id : op.after) out.add_after(model.op(id).name);
   if (op.anchor_weight != kNoTensor) {
     for (TensorId id : op.outputs) {
       out.add_persistent(model.tensor(model.tensor(id).of).name);

@@ -72,6 +72,7 @@ class Rebatching {
     for (; next < copies_.size(); ++next) RETURN_IF_ERROR(CopyTensor(model_.tensors()[next]));
     for (const Operator& op : model_.ops()) {
       if (op.anchor != kNoOp) builder_.SetAnchor(op.id, op.anchor);
+      builder_.SetAfter(op.id, op.after);
     }
     builder_.SetLogits(copies_[model_.logits().index()]);
     return std::move(builder_).Build();

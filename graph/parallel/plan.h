@@ -57,6 +57,7 @@ struct Provenance {
 struct PlanOrder {
   std::vector<int32_t> tasks;
   uint64_t task_graph_fingerprint = 0;
+  std::string priority;  // the rule that found it, a name of the planner's table; empty: unknown
   friend bool operator==(const PlanOrder&, const PlanOrder&) = default;
 };
 

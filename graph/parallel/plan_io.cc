@@ -174,6 +174,7 @@ absl::Status ReadWeights(const proto::Plan& message, const Graph& graph, Strateg
     WeightPlacement& placement = strategy.weights[it->second];
     ASSIGN_OR_RETURN(placement.parameter, LayoutFrom(weight.parameter(), tensor));
     ASSIGN_OR_RETURN(placement.update, LayoutFrom(weight.update(), tensor));
+    if (weight.has_prefetch()) placement.prefetch = weight.prefetch().distance();
   }
   return absl::OkStatus();
 }
@@ -247,6 +248,7 @@ absl::StatusOr<std::optional<PlanOrder>> OrderFrom(const proto::Plan& message) {
   ASSIGN_OR_RETURN(order.task_graph_fingerprint,
                    ParseFingerprint(message.task_graph_fingerprint(), "task_graph_fingerprint"));
   ASSIGN_OR_RETURN(order.tasks, ParseOrder(message.order(), kMaxTasks));
+  order.priority = message.priority();
   std::vector<bool> seen(order.tasks.size(), false);
   for (int32_t task : order.tasks) {
     const auto t = static_cast<size_t>(task);
@@ -353,6 +355,7 @@ proto::Plan PlanToProto(const Plan& plan, const Graph& graph) {
     weight.set_name(graph.tensor(graph.weights()[w].tensor).name);
     SetLayout(placement.parameter, *weight.mutable_parameter());
     SetLayout(placement.update, *weight.mutable_update());
+    if (placement.prefetch) weight.mutable_prefetch()->set_distance(*placement.prefetch);
   }
   message.set_host_device(plan.strategy.host_device.value());
   proto::PartitionChoices& choices = *message.mutable_partition();
@@ -363,6 +366,7 @@ proto::Plan PlanToProto(const Plan& plan, const Graph& graph) {
   *message.mutable_topology() = TopologyToProto(plan.topology);
   if (plan.order) {
     message.set_order(OrderText(plan.order->tasks));
+    message.set_priority(plan.order->priority);
     message.set_task_graph_fingerprint(FingerprintText(plan.order->task_graph_fingerprint));
   }
   if (plan.prediction) SetPrediction(*plan.prediction, *message.mutable_prediction());

@@ -76,6 +76,12 @@ absl::Status ValidateSizes(const Graph& graph, const Strategy& strategy, int dev
     for (const auto& layout : {strategy.weights[w].parameter, strategy.weights[w].update}) {
       if (layout.has_value()) RETURN_IF_ERROR(ValidateLayout(tensor, *layout, devices));
     }
+    if (const auto& prefetch = strategy.weights[w].prefetch;
+        prefetch.has_value() && *prefetch < 0) {
+      return absl::InvalidArgumentError(absl::StrCat("weight '", tensor.name,
+                                                     "': its prefetch distance is ", *prefetch,
+                                                     "; wanted 0 or more"));
+    }
   }
   return absl::OkStatus();
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -25,6 +26,11 @@ struct PlacedBox {
 struct WeightPlacement {
   std::optional<std::vector<PlacedBox>> parameter;
   std::optional<std::vector<PlacedBox>> update;
+  // What forward operators read and what gradients read is brought to them apart, so that it takes
+  // no memory in between, and not before all but `prefetch` of the operators that read weights in
+  // front of the reader have ended on the device (GatherOpener). nullopt: once for all readers, at
+  // any time. At least 0.
+  std::optional<int32_t> prefetch;
   friend bool operator==(const WeightPlacement&, const WeightPlacement&) = default;
 };
 

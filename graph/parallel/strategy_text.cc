@@ -24,6 +24,10 @@ std::string StrategyText(const Graph& graph, const Strategy& strategy) {
   for (size_t w = 0; w < strategy.weights.size(); ++w) {
     add("parameter", graph.weights()[w].tensor, strategy.weights[w].parameter);
     add("update", graph.weights()[w].tensor, strategy.weights[w].update);
+    if (strategy.weights[w].prefetch.has_value()) {
+      absl::StrAppend(&text, "weight ", graph.tensor(graph.weights()[w].tensor).name, " prefetch ",
+                      *strategy.weights[w].prefetch, "\n");
+    }
   }
   absl::StrAppend(&text, "host ", strategy.host_device.value(), "\n");
   return text;

@@ -105,7 +105,14 @@ WeightLayouts ResolveWeightLayout(const Graph& graph, const Strategy& strategy, 
     }
   }
   layout.update = chosen.update.has_value() ? *chosen.update : layout.parameter;
+  layout.prefetch = chosen.prefetch;
   return layout;
+}
+
+OpId GatherOpener(const Graph& graph, OpId reader, int32_t prefetch) {
+  const auto readers = graph.weight_readers();
+  const auto place = std::lower_bound(readers.begin(), readers.end(), reader) - readers.begin();
+  return place <= prefetch ? kNoOp : readers[static_cast<size_t>(place - prefetch - 1)];
 }
 
 std::vector<OpId> DecidingOperators(const Graph& graph, size_t weight) {

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -14,7 +16,12 @@ namespace partita {
 struct WeightLayouts {
   std::vector<PlacedBox> parameter;
   std::vector<PlacedBox> update;
+  std::optional<int32_t> prefetch;  // as WeightPlacement
 };
+
+// The one of graph.weight_readers() whose end opens the gather of what `reader`, one of them, reads:
+// `prefetch` others lie between them. kNoOp: the gather is open from the start of the step.
+OpId GatherOpener(const Graph& graph, OpId reader, int32_t prefetch);
 
 // The layouts of graph.weights()[weight]. `parts` are the parts of every operator, by OpId (those
 // of updates are not read). The default parameter layout is the union of what operators demand,

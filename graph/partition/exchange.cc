@@ -17,8 +17,8 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
-#include "graph/support/check.h"
 #include "graph/partition/exchange_regions.h"
+#include "graph/support/check.h"
 
 namespace partita {
 namespace {

@@ -30,13 +30,16 @@ class Emitter {
   Emitter(TensorExchange& x, const ExchangeTaskOptions& options, TaskGraphBuilder& builder)
       : x_(x), options_(options), builder_(builder) {}
 
-  void Run() {
+  int32_t Run() {
     steps_ = Exchange(x_.pieces, x_.demands, options_.exchange);
     IndexFlows();
     PlaceDemands();
-    for (step_ = 0; step_ < static_cast<int32_t>(steps_.size()); ++step_) {
-      EmitStep(steps_[static_cast<size_t>(step_)]);
+    step_ = x_.first_step;
+    for (const ExchangeStep& step : steps_) {
+      EmitStep(step);
+      ++step_;
     }
+    return std::max(step_, x_.first_step + 1);
   }
 
  private:
@@ -118,9 +121,9 @@ class Emitter {
     }
     if (Uncovered(demand.box, covers).empty()) return;
     Move fill{MoveKind::kFill, {}, {x_.demand_buffers[j], demand.box, 0}, demand.box};
-    builder_.AddTask(
-        {true, x_.tensor.value(), 0, Phase::kFill, demand.device.value(), static_cast<int32_t>(j)},
-        MoveTask{demand.device, x_.dtype, {fill}});
+    builder_.AddTask({true, x_.tensor.value(), x_.first_step, Phase::kFill, demand.device.value(),
+                      static_cast<int32_t>(j)},
+                     MoveTask{demand.device, x_.dtype, {fill}});
   }
 
   // ---- moves, collected per device and phase of a step
@@ -369,10 +372,6 @@ class Emitter {
                             elements * SizeOf(task.dtype), nodes);
   }
 
-  Reduction ReductionOf() const {
-    return options_.exchange.reduction == Reduction::kSum ? Reduction::kSum : Reduction::kMax;
-  }
-
   // All-reduce and reduce-scatter: every rank contributes to every flow. Flows are laid out by
   // destination.
   void EmitReduction(const ExchangeStep& step) {
@@ -398,9 +397,9 @@ class Emitter {
       places.push_back(PlaceReduction({flows, offsets, total, uses}, device));
     }
     AddCollective(step,
-                  scatter
-                      ? MakeReduceScatter(blocks, ReductionOf())
-                      : MakeAllReduce(static_cast<int>(step.group.size()), total, ReductionOf()),
+                  scatter ? MakeReduceScatter(blocks, options_.exchange.reduction)
+                          : MakeAllReduce(static_cast<int>(step.group.size()), total,
+                                          options_.exchange.reduction),
                   places, places);
     for (size_t f = 0; f < flows.size(); ++f) {
       for (DeviceId to : flows[f]->destinations) {
@@ -583,9 +582,9 @@ class Emitter {
 
 }  // namespace
 
-void AddExchangeTasks(TensorExchange& x, const ExchangeTaskOptions& options,
-                      TaskGraphBuilder& builder) {
-  Emitter(x, options, builder).Run();
+int32_t AddExchangeTasks(TensorExchange& x, const ExchangeTaskOptions& options,
+                         TaskGraphBuilder& builder) {
+  return Emitter(x, options, builder).Run();
 }
 
 }  // namespace partita

@@ -19,6 +19,8 @@ struct TensorExchange {
   // kNoBuffer: to be chosen here, perhaps the buffer of a piece. Otherwise the value must arrive in
   // this one (a weight's persistent buffer).
   std::vector<BufferId> demand_buffers;
+  // The number of its first step in the keys of tasks: those of one tensor differ.
+  int32_t first_step = 0;
 };
 
 struct ExchangeTaskOptions {
@@ -26,8 +28,9 @@ struct ExchangeTaskOptions {
   std::string algorithm;  // as PartitionOptions::algorithm
 };
 
-// Adds tasks to the builder and fills in demand_buffers.
-void AddExchangeTasks(TensorExchange& x, const ExchangeTaskOptions& options,
-                      TaskGraphBuilder& builder);
+// Adds tasks to the builder and fills in demand_buffers. Returns the number that follows those of
+// its steps.
+int32_t AddExchangeTasks(TensorExchange& x, const ExchangeTaskOptions& options,
+                         TaskGraphBuilder& builder);
 
 }  // namespace partita

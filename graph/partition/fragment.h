@@ -7,6 +7,7 @@
 #include "graph/graph.h"
 #include "graph/parallel/parts.h"
 #include "graph/parallel/weight_layouts.h"
+#include "graph/partition/demand_groups.h"
 #include "graph/partition/formats.h"
 #include "graph/partition/partition.h"
 #include "graph/task/task_graph.h"
@@ -14,7 +15,7 @@
 namespace partita {
 
 // A task graph is a chain of fragments: one for each persistent tensor (its buffers), one for each
-// operator (its kernels) and one for each tensor (its exchange, or its loads). A fragment depends
+// operator (its kernels) and one for each tensor and group of its readers (exchange, or loads). A fragment depends
 // on the parts of a few neighbouring operators only, so that fragments may be kept from strategy to
 // strategy.
 
@@ -22,9 +23,17 @@ namespace partita {
 // buffers of other fragments; the rest are made by this one, in the order in which a task graph
 // numbers them. Dependencies of tasks hold within the fragment only.
 struct Fragment {
+  // A control edge into the fragment: the task waits for all tasks of the operator on the device.
+  struct Edge {
+    TaskId task;
+    OpId op;
+    DeviceId device;
+  };
+
   TaskGraph graph;
   int32_t outer = 0;
-  int32_t number = 0;  // tells fragments of one cache apart
+  int32_t number = 0;       // tells fragments of one cache apart
+  std::vector<Edge> edges;  // in the order of the tasks
 
   int32_t slots() const { return static_cast<int32_t>(graph.buffers().size()); }
   int32_t own() const { return slots() - outer; }
@@ -33,7 +42,7 @@ struct Fragment {
 // The kernels of an operator, task t being that of its t-th part, none fused, every format dense.
 struct OperatorFragment : Fragment {
   // Outer slots [0, reads.size()): what the parts read, each once: the `place`-th read of the
-  // tensor by this operator, which is consumer `consumer` (TensorFragment::read_slots).
+  // tensor by this operator, which is consumer `consumer` (TensorFragments::reads).
   struct Read {
     TensorId tensor;
     int32_t consumer = 0;
@@ -59,18 +68,30 @@ struct OperatorFragment : Fragment {
   std::vector<FormatRules> formats;
 };
 
-// A tensor's way from those who make it to those who read it. Outer slots: the pieces of its own
-// layout if it is persistent; of the layout that it must end in if it is a next value, and then the
-// pieces that its producers make, in the order of producers and parts.
+// A tensor's way from those who make it to one group of those who read it. Outer slots, the same for
+// all groups: the pieces of its own layout if it is persistent; of the layout that it must end in if
+// it is a next value, and then the pieces that its producers make, in the order of producers and
+// parts.
 struct TensorFragment : Fragment {
-  // Slots of all reads, by consumer and part; consumer c of graph.consumers() has [read_begin[c],
+  FormatRules formats;
+};
+
+// The fragments of a tensor, by demand group (FindDemandGroups); empty ones where a group's demands
+// are met by another.
+struct TensorFragments {
+  // Where a read finds its buffer.
+  struct Read {
+    int32_t group = 0;
+    int32_t slot = -1;  // of that fragment; -1: an empty box
+  };
+  std::vector<TensorFragment> groups;
+  // All reads, by consumer and part; consumer c of graph.consumers() has [read_begin[c],
   // read_begin[c + 1]).
   std::vector<int32_t> read_begin;
-  std::vector<int32_t> read_slots;
-  int32_t host_slot = -1;  // that the host reads; -1: none
+  std::vector<Read> reads;
+  int32_t host_slot = -1;  // of the first group, that the host reads; -1: none
   // By read: the outer slot that it finds untouched and that nobody else reads, or -1.
   std::vector<int32_t> lone_reads;
-  FormatRules formats;
 };
 
 // By OpId.
@@ -81,10 +102,14 @@ OperatorFragment MakeOperatorFragment(const Graph& graph, const Operator& op,
                                       std::span<const Part> parts, const WeightLayouts* layout,
                                       const PartitionOptions& options);
 
-// `layout`: of the weight that a persistent tensor or its next value belongs to; null for others.
-TensorFragment MakeTensorFragment(const Graph& graph, const Tensor& tensor, PartsByOp parts,
-                                  const WeightLayouts* layout, DeviceId host_device,
-                                  const PartitionOptions& options);
+// What a tensor's fragments depend on besides the parts of its producers and consumers.
+struct TensorSetting {
+  std::span<const DemandGroup> groups;     // FindDemandGroups of the tensor
+  const WeightLayouts* layouts = nullptr;  // of the weight that it, or its next value, belongs to
+  DeviceId host_device;
+};
+TensorFragments MakeTensorFragments(const Graph& graph, const Tensor& tensor, PartsByOp parts,
+                                    const TensorSetting& setting, const PartitionOptions& options);
 
 // The place of an operator in graph.consumers(tensor).
 int32_t ConsumerPlace(const Graph& graph, TensorId tensor, OpId op);

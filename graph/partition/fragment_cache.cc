@@ -29,24 +29,35 @@ FragmentCache::FragmentCache(const Graph& graph, PartitionOptions options, int64
 }
 
 // Walks the operators: what they read arrives in front of them; what they were the last to make is
-// exchanged behind them; what only the host reads comes last.
+// exchanged behind them, but in front of its first reader where control edges hold it back; what
+// only the host reads comes last.
 void FragmentCache::FindChain() {
-  std::vector<bool> done(graph_.tensors().size(), false);
-  const auto add_tensor = [&](TensorId id) {
-    if (done[id.index()]) return;
-    done[id.index()] = true;
-    chain_.push_back({true, id.value()});
+  for (const Tensor& tensor : graph_.tensors()) {
+    groups_.push_back(FindDemandGroups(graph_, tensor));
+  }
+  std::vector<std::vector<bool>> done;
+  for (const auto& groups : groups_) done.emplace_back(groups.size(), false);
+  const auto add = [&](TensorId id, size_t group) {
+    if (done[id.index()][group]) return;
+    done[id.index()][group] = true;
+    chain_.push_back({true, id.value(), static_cast<int32_t>(group)});
   };
   for (const Operator& op : graph_.ops()) {
-    for (TensorId input : op.inputs) add_tensor(input);
+    for (TensorId input : op.inputs) {
+      const auto& groups = groups_[input.index()];
+      for (size_t g = 0; g < groups.size(); ++g) {
+        if (groups[g].consumers[0] == op.id) add(input, g);
+      }
+    }
     chain_.push_back({false, op.id.value()});
     for (TensorId output : op.outputs) {
-      if (graph_.producers(output).back() == op.id) add_tensor(output);
+      const bool is_last = graph_.producers(output).back() == op.id;
+      if (is_last && groups_[output.index()][0].after.empty()) add(output, 0);
     }
   }
   is_host_.resize(graph_.tensors().size(), false);
   for (TensorId id : HostTensors(graph_, options_)) {
-    add_tensor(id);
+    add(id, 0);
     is_host_[id.index()] = true;
   }
 }
@@ -149,7 +160,7 @@ absl::Status FragmentCache::FindConfigs(const Strategy& strategy) {
   }
   for (size_t w = 0; is_known && w < strategy.weights.size(); ++w) {
     const WeightPlacement& wanted = strategy.weights[w];
-    if (!wanted.parameter.has_value() && !wanted.update.has_value()) continue;
+    if (wanted == WeightPlacement()) continue;
     const auto& known = placements_[w];
     is_known = std::any_of(known.begin(), known.end(),
                            [&](const auto& entry) { return entry.first == wanted; });
@@ -231,7 +242,7 @@ absl::Status FragmentCache::AddLayout(const Strategy& strategy, size_t weight, P
 int32_t FragmentCache::PlacementId(const Strategy& strategy, size_t weight) {
   if (weight >= strategy.weights.size()) return 0;
   const WeightPlacement& wanted = strategy.weights[weight];
-  if (!wanted.parameter.has_value() && !wanted.update.has_value()) return 0;
+  if (wanted == WeightPlacement()) return 0;
   auto& known = placements_[weight];
   for (const auto& [placement, id] : known) {
     if (placement == wanted) return id;
@@ -248,15 +259,15 @@ void FragmentCache::FindTensors(const Strategy& strategy, StepFragments& step) {
     for (int32_t decision : tensor_depends_[t]) {
       key.push_back(decided_[static_cast<size_t>(decision)]);
     }
-    std::unique_ptr<TensorFragment>& fragment = tensors_[t][key];
-    if (fragment == nullptr) {
+    std::unique_ptr<TensorFragments>& fragments = tensors_[t][key];
+    if (fragments == nullptr) {
       const int32_t w = weight_of_[t];
-      const WeightLayouts* layout = w < 0 ? nullptr : &placed_[static_cast<size_t>(w)]->layouts;
-      fragment = std::make_unique<TensorFragment>(
-          MakeTensorFragment(graph_, tensor, parts_, layout, strategy.host_device, options_));
-      Register(*fragment);
+      const WeightLayouts* layouts = w < 0 ? nullptr : &placed_[static_cast<size_t>(w)]->layouts;
+      fragments = std::make_unique<TensorFragments>(MakeTensorFragments(
+          graph_, tensor, parts_, {groups_[t], layouts, strategy.host_device}, options_));
+      for (TensorFragment& fragment : fragments->groups) Register(fragment);
     }
-    step.tensors[t] = fragment.get();
+    step.tensors[t] = fragments.get();
   }
 }
 

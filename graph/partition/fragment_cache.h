@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -20,7 +21,7 @@ namespace partita {
 // FragmentCache::chain().
 struct StepFragments {
   std::vector<const OperatorFragment*> operators;  // by OpId
-  std::vector<const TensorFragment*> tensors;      // by TensorId
+  std::vector<const TensorFragments*> tensors;     // by TensorId
   std::vector<const Fragment*> stores;             // by TensorId; null for what does not persist
 };
 
@@ -29,10 +30,11 @@ struct StepFragments {
 // evaluates; not for several threads.
 class FragmentCache {
  public:
-  // A link of the chain: the fragment of a tensor or of an operator.
+  // A link of the chain: the fragment of an operator, or of a tensor for a demand group.
   struct Link {
     bool is_tensor = false;
     int32_t id = 0;
+    int32_t group = 0;
   };
 
   // When the kept fragments have more than `max_tasks` tasks, all are dropped before the next
@@ -49,8 +51,9 @@ class FragmentCache {
   const Graph& graph() const { return graph_; }
   const PartitionOptions& options() const { return options_; }
   // All fragments in the order of a task graph: operators in topological order, each behind what
-  // brings its inputs.
+  // brings its inputs; what control edges hold back comes in front of the first who needs it.
   const std::vector<Link>& chain() const { return chain_; }
+  std::span<const DemandGroup> groups(TensorId id) const { return groups_[id.index()]; }
   // Fragments kept are numbered below this; numbers start anew when `generation` changes.
   int32_t fragments() const { return fragments_; }
   int64_t generation() const { return generation_; }
@@ -93,6 +96,7 @@ class FragmentCache {
 
   // Facts of the graph. A *decision* is what a fragment depends on: anchor a of graph.anchors() is
   // decision a, the layouts of weight w are decision anchors + w.
+  std::vector<std::vector<DemandGroup>> groups_;  // by TensorId
   std::vector<Link> chain_;
   std::vector<std::vector<OpId>> followers_;          // by OpId of an anchor; itself included
   std::vector<std::vector<OpId>> updates_;            // by weight
@@ -106,7 +110,7 @@ class FragmentCache {
   std::vector<absl::flat_hash_map<ParallelConfig, std::unique_ptr<Configured>>> configs_;
   std::vector<std::vector<std::pair<WeightPlacement, int32_t>>> placements_;  // by weight
   std::vector<Kept<Placed>> layouts_;                                         // by weight
-  std::vector<Kept<TensorFragment>> tensors_;                                 // by TensorId
+  std::vector<Kept<TensorFragments>> tensors_;                                // by TensorId
   int32_t fragments_ = 0;
   int32_t ids_ = 0;
   int64_t tasks_ = 0;

@@ -50,6 +50,11 @@ void SetFormats(const TaskGraphBuilder& builder, const std::vector<BufferId>& bu
   }
 }
 
+// Whether the kernel itself remains.
+bool IsKept(FragmentLinker::Role role) {
+  return role != FragmentLinker::Role::kInProducer && role != FragmentLinker::Role::kInUpdate;
+}
+
 bool IsPersistent(const Tensor& tensor) {
   return tensor.kind == TensorKind::kWeight || tensor.kind == TensorKind::kState;
 }
@@ -58,10 +63,23 @@ bool IsPersistent(const Tensor& tensor) {
 
 FragmentLinker::FragmentLinker(const FragmentCache& cache) : cache_(cache), graph_(cache.graph()) {
   operator_begin_.resize(graph_.ops().size());
-  tensor_begin_.resize(graph_.tensors().size());
+  for (const Tensor& tensor : graph_.tensors()) {
+    first_group_.push_back(static_cast<int32_t>(group_begin_.size()));
+    group_begin_.resize(group_begin_.size() + cache.groups(tensor.id).size());
+  }
   persistent_begin_.resize(graph_.tensors().size());
   role_begin_.resize(graph_.ops().size());
   gradient_of_.resize(graph_.ops().size(), kNoOp);
+  is_named_.resize(graph_.ops().size(), false);
+  for (const Operator& op : graph_.ops()) {
+    for (OpId before : op.after) is_named_[before.index()] = true;
+  }
+  for (OpId reader : graph_.weight_readers()) is_named_[reader.index()] = true;  // GatherOpener
+  link_of_op_.resize(graph_.ops().size());
+  for (size_t k = 0; k < cache.chain().size(); ++k) {
+    const FragmentCache::Link& link = cache.chain()[k];
+    if (!link.is_tensor) link_of_op_[static_cast<size_t>(link.id)] = k;
+  }
   if (cache.options().fuse) FindFusionPairs();
 }
 
@@ -76,9 +94,14 @@ void FragmentLinker::FindFusionPair(const Operator& reader, size_t input) {
   const TensorId tensor = reader.inputs[input];
   const auto producers = graph_.producers(tensor);
   if (producers.size() != 1 || !CanFuse(graph_.op(producers[0]), reader)) return;
+  if (!MayVanish(IsForwardRelu(reader) ? reader : graph_.op(producers[0]))) return;
   fusion_pairs_.push_back(
       {tensor, producers[0], reader.id, ConsumerPlace(graph_, tensor, reader.id)});
   if (!IsForwardRelu(reader)) gradient_of_[reader.id.index()] = producers[0];
+}
+
+bool FragmentLinker::MayVanish(const Operator& op) const {
+  return op.after.empty() && !is_named_[op.id.index()];
 }
 
 void FragmentLinker::Link(const StepFragments& step) {
@@ -89,16 +112,17 @@ void FragmentLinker::Link(const StepFragments& step) {
   LinkPersistent(step);
   for (const FragmentCache::Link& link : cache_.chain()) {
     if (link.is_tensor) {
-      LinkTensor(step, graph_.tensor(TensorId(link.id)));
+      LinkTensor(step, graph_.tensor(TensorId(link.id)), link.group);
     } else {
       LinkOperator(step, OpId(link.id));
     }
   }
   for (TensorId id : HostTensors(graph_, cache_.options())) {
     const auto slot = static_cast<size_t>(step.tensors[id.index()]->host_slot);
-    outputs_.push_back({id, TensorSlots(id)[slot]});
+    outputs_.push_back({id, TensorSlots(id, 0)[slot]});
   }
   Fuse(step);
+  LinkEdges(step);
   if (cache_.options().native_formats) ChooseFormats(step);
 }
 
@@ -122,9 +146,16 @@ void FragmentLinker::AddOwnSlots(const Fragment& fragment, Range& range) {
   range.size = fragment.slots();
 }
 
-void FragmentLinker::LinkTensor(const StepFragments& step, const Tensor& tensor) {
-  Range& range = tensor_begin_[tensor.id.index()];
+void FragmentLinker::LinkTensor(const StepFragments& step, const Tensor& tensor, int32_t group) {
+  const TensorFragment& fragment =
+      step.tensors[tensor.id.index()]->groups[static_cast<size_t>(group)];
+  Range& range = RangeOf(tensor.id, group);
   range.begin = static_cast<int32_t>(slots_.size());
+  if (fragment.outer > 0) AddPieceSlots(step, tensor);
+  AddOwnSlots(fragment, range);
+}
+
+void FragmentLinker::AddPieceSlots(const StepFragments& step, const Tensor& tensor) {
   if (IsPersistent(tensor)) AddPersistentSlots(step, tensor.id);
   if (tensor.kind == TensorKind::kNext) AddPersistentSlots(step, tensor.of);
   for (OpId producer : graph_.producers(tensor.id)) {
@@ -138,7 +169,6 @@ void FragmentLinker::LinkTensor(const StepFragments& step, const Tensor& tensor)
       }
     }
   }
-  AddOwnSlots(*step.tensors[tensor.id.index()], range);
 }
 
 void FragmentLinker::LinkOperator(const StepFragments& step, OpId id) {
@@ -146,11 +176,12 @@ void FragmentLinker::LinkOperator(const StepFragments& step, OpId id) {
   Range& range = operator_begin_[id.index()];
   range.begin = static_cast<int32_t>(slots_.size());
   for (const OperatorFragment::Read& read : fragment.reads) {
-    const TensorFragment& source = *step.tensors[read.tensor.index()];
+    const TensorFragments& source = *step.tensors[read.tensor.index()];
     const auto first =
         static_cast<size_t>(source.read_begin[static_cast<size_t>(read.consumer)] + read.place);
-    const BufferId found = slots_[static_cast<size_t>(tensor_begin_[read.tensor.index()].begin +
-                                                      source.read_slots[first])];
+    const TensorFragments::Read& place = source.reads[first];
+    const BufferId found =
+        slots_[static_cast<size_t>(RangeOf(read.tensor, place.group).begin + place.slot)];
     slots_.push_back(found);
   }
   for (const OperatorFragment::Kept& kept : fragment.kept) {
@@ -165,7 +196,7 @@ void FragmentLinker::Fuse(const StepFragments& step) {
   gradients_.clear();
   takes_gradients_.assign(graph_.ops().size(), false);
   for (const FusionPair& pair : fusion_pairs_) {
-    const TensorFragment& between = *step.tensors[pair.tensor.index()];
+    const TensorFragments& between = *step.tensors[pair.tensor.index()];
     const OperatorFragment& producer = *step.operators[pair.producer.index()];
     const OperatorFragment& reader = *step.operators[pair.reader.index()];
     const auto first = static_cast<size_t>(between.read_begin[static_cast<size_t>(pair.consumer)]);
@@ -241,7 +272,7 @@ TaskGraph FragmentLinker::Resolve(const StepFragments& step, OpId id) const {
   }
   for (const Task& task : own.graph.tasks()) {
     const Role role = RoleOf(id, task.id.index());
-    if (role == Role::kInProducer || role == Role::kInUpdate) continue;
+    if (!IsKept(role)) continue;
     Kernel kernel = KernelOf(own, task.id);
     kernel.signature.fused_relu = role == Role::kTakesRelu;
     if (role == Role::kTakesGradient) {
@@ -283,9 +314,10 @@ void FragmentLinker::ChooseFormats(const StepFragments& step) {
   }
   for (const FragmentCache::Link& link : cache_.chain()) {
     if (link.is_tensor) {
-      const TensorFragment& fragment = *step.tensors[static_cast<size_t>(link.id)];
-      apply_own(fragment, tensor_begin_[static_cast<size_t>(link.id)].own);
-      apply(fragment.formats, TensorSlots(TensorId(link.id)));
+      const TensorFragment& fragment =
+          step.tensors[static_cast<size_t>(link.id)]->groups[static_cast<size_t>(link.group)];
+      apply_own(fragment, RangeOf(TensorId(link.id), link.group).own);
+      apply(fragment.formats, TensorSlots(TensorId(link.id), link.group));
       continue;
     }
     const OpId id(link.id);
@@ -300,6 +332,63 @@ void FragmentLinker::ChooseFormats(const StepFragments& step) {
   for (int32_t b = 0; b < buffers_; ++b) {
     native_[static_cast<size_t>(b)] = !sets.IsDense(BufferId(b));
   }
+}
+
+void FragmentLinker::NumberTasks(const StepFragments& step) {
+  first_task_.clear();
+  int32_t next = 0;
+  for (const FragmentCache::Link& link : cache_.chain()) {
+    first_task_.push_back(next);
+    const auto id = static_cast<size_t>(link.id);
+    if (link.is_tensor) {
+      const auto& groups = step.tensors[id]->groups;
+      next += static_cast<int32_t>(groups[static_cast<size_t>(link.group)].graph.tasks().size());
+      continue;
+    }
+    for (size_t t = 0; t < step.operators[id]->graph.tasks().size(); ++t) {
+      if (IsKept(RoleOf(OpId(link.id), t))) ++next;
+    }
+  }
+}
+
+// The tasks of an operator that edges name, all of which are kept; by device.
+const std::vector<std::pair<DeviceId, TaskId>>& FragmentLinker::TasksOf(const StepFragments& step,
+                                                                        OpId id) {
+  const auto [it, added] = awaited_.try_emplace(id);
+  if (!added) return it->second;
+  const int32_t first = first_task_[link_of_op_[id.index()]];
+  for (const Task& task : step.operators[id.index()]->graph.tasks()) {
+    it->second.emplace_back(std::get<ComputeTask>(task.body).device,
+                            TaskId(first + task.id.value()));
+  }
+  std::sort(it->second.begin(), it->second.end());
+  return it->second;
+}
+
+void FragmentLinker::LinkEdges(const StepFragments& step) {
+  after_.clear();
+  awaited_.clear();
+  bool is_numbered = false;
+  for (size_t k = 0; k < cache_.chain().size(); ++k) {
+    const FragmentCache::Link& link = cache_.chain()[k];
+    const auto id = static_cast<size_t>(link.id);
+    const Fragment& fragment = link.is_tensor
+                                   ? static_cast<const Fragment&>(
+                                         step.tensors[id]->groups[static_cast<size_t>(link.group)])
+                                   : *step.operators[id];
+    if (fragment.edges.empty()) continue;
+    if (!is_numbered) NumberTasks(step);
+    is_numbered = true;
+    for (const Fragment::Edge& edge : fragment.edges) {
+      const auto& tasks = TasksOf(step, edge.op);
+      auto it = std::lower_bound(tasks.begin(), tasks.end(), std::pair(edge.device, TaskId(0)));
+      for (; it != tasks.end() && it->first == edge.device; ++it) {
+        after_.emplace_back(TaskId(first_task_[k] + edge.task.value()), it->second);
+      }
+    }
+  }
+  std::sort(after_.begin(), after_.end());
+  after_.erase(std::unique(after_.begin(), after_.end()), after_.end());
 }
 
 }  // namespace partita

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -21,7 +22,7 @@ namespace partita {
 // and the kernel's operator can apply it before storing (CanFuseRelu), the ReLU's kernel goes and
 // the other writes the ReLU's result. Where a weight's update reads it and the operator can hand it
 // over (CanFuseUpdate), the operator's kernel goes and the update's does both: it comes after all
-// that read the old weight.
+// that read the old weight. A kernel that control edges hold back or name does not go.
 class FragmentLinker {
  public:
   // What becomes of an operator's kernel.
@@ -39,11 +40,18 @@ class FragmentLinker {
 
   // Of the step linked last. Buffers are numbered as in the task graph.
   int32_t buffers() const { return buffers_; }
-  std::span<const BufferId> OperatorSlots(OpId id) const { return Table(operator_begin_, id); }
-  std::span<const BufferId> TensorSlots(TensorId id) const { return Table(tensor_begin_, id); }
+  std::span<const BufferId> OperatorSlots(OpId id) const {
+    return Slots(operator_begin_[id.index()]);
+  }
+  std::span<const BufferId> TensorSlots(TensorId id, int32_t group) const {
+    return Slots(RangeOf(id, group));
+  }
   Role RoleOf(OpId id, size_t task) const { return roles_[role_begin_[id.index()] + task]; }
   bool IsNative(BufferId id) const { return !native_.empty() && native_[id.index()]; }
   const std::vector<HostOutput>& outputs() const { return outputs_; }
+  // Control edges: (task, earlier task that must have ended), sorted; tasks are numbered as in the
+  // task graph.
+  const std::vector<std::pair<TaskId, TaskId>>& after() const { return after_; }
 
   // Whether the operator's kernels stay as its fragment has them.
   bool IsPlain(const StepFragments& step, OpId id) const;
@@ -67,22 +75,31 @@ class FragmentLinker {
     int32_t begin = 0, size = 0, own = 0;
   };
 
-  template <class Id>
-  std::span<const BufferId> Table(const std::vector<Range>& ranges, Id id) const {
-    const Range& range = ranges[id.index()];
+  std::span<const BufferId> Slots(const Range& range) const {
     return std::span(slots_).subspan(static_cast<size_t>(range.begin),
                                      static_cast<size_t>(range.size));
+  }
+  const Range& RangeOf(TensorId id, int32_t group) const {
+    return group_begin_[static_cast<size_t>(first_group_[id.index()] + group)];
+  }
+  Range& RangeOf(TensorId id, int32_t group) {
+    return group_begin_[static_cast<size_t>(first_group_[id.index()] + group)];
   }
 
   void FindFusionPairs();
   void LinkPersistent(const StepFragments& step);
-  void LinkTensor(const StepFragments& step, const Tensor& tensor);
+  void LinkTensor(const StepFragments& step, const Tensor& tensor, int32_t group);
+  void AddPieceSlots(const StepFragments& step, const Tensor& tensor);
   void LinkOperator(const StepFragments& step, OpId id);
   void AddPersistentSlots(const StepFragments& step, TensorId id);
   void AddOwnSlots(const Fragment& fragment, Range& range);
   void FindFusionPair(const Operator& reader, size_t input);
   void Fuse(const StepFragments& step);
+  bool MayVanish(const Operator& op) const;
   void ChooseFormats(const StepFragments& step);
+  void LinkEdges(const StepFragments& step);
+  void NumberTasks(const StepFragments& step);
+  const std::vector<std::pair<DeviceId, TaskId>>& TasksOf(const StepFragments& step, OpId id);
   bool TakesGradients(OpId id) const { return takes_gradients_[id.index()]; }
   // The gradient's task that a kTakesGradient takes.
   TaskId GradientFor(OpId id, size_t task) const {
@@ -96,8 +113,10 @@ class FragmentLinker {
 
   int32_t buffers_ = 0;
   std::vector<BufferId> slots_;
-  std::vector<Range> operator_begin_, tensor_begin_;  // by OpId, TensorId
-  std::vector<int32_t> persistent_begin_;             // by TensorId
+  std::vector<Range> operator_begin_;      // by OpId
+  std::vector<Range> group_begin_;         // by tensor and group
+  std::vector<int32_t> first_group_;       // by TensorId: its place in that
+  std::vector<int32_t> persistent_begin_;  // by TensorId
   std::vector<Role> roles_;
   std::vector<size_t> role_begin_;  // by OpId
   // By OpId: whether some of its kernels take a gradient; by position in roles_: which.
@@ -105,6 +124,13 @@ class FragmentLinker {
   absl::flat_hash_map<size_t, TaskId> gradients_;
   std::vector<bool> native_;  // by BufferId; empty: none is
   std::vector<HostOutput> outputs_;
+  std::vector<std::pair<TaskId, TaskId>> after_;
+  // For control edges: the first task of each link of the chain; of operators that edges name, the
+  // tasks by device.
+  std::vector<int32_t> first_task_;
+  std::vector<size_t> link_of_op_;  // by OpId: its place in the chain
+  absl::flat_hash_map<OpId, std::vector<std::pair<DeviceId, TaskId>>> awaited_;
+  std::vector<bool> is_named_;  // by OpId: whether operators come after it
 };
 
 }  // namespace partita

@@ -29,6 +29,7 @@ class OperatorFragmentMaker {
     fragment_.results.resize(op_.outputs.size());
     for (size_t p = 0; p < parts_.size(); ++p) AddKernel(static_cast<int32_t>(p));
     fragment_.graph = std::move(builder_).Build();
+    AddEdges();
     if (choose_formats) {
       for (const Task& task : fragment_.graph.tasks()) {
         fragment_.formats.emplace_back().Add(fragment_.graph, task);
@@ -139,6 +140,14 @@ class OperatorFragmentMaker {
 
   KernelTensor PieceOf(TensorId tensor, const TensorView& view) const {
     return {{graph_.tensor(tensor).type.dtype, view.box.shape()}, Format::kDense, view.present};
+  }
+
+  void AddEdges() {
+    for (const Task& task : fragment_.graph.tasks()) {
+      for (OpId before : op_.after) {
+        fragment_.edges.push_back({task.id, before, std::get<ComputeTask>(task.body).device});
+      }
+    }
   }
 
   // A gradient's attributes are local to the same block of its forward operator.

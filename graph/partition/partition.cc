@@ -58,13 +58,12 @@ class Assembler {
     }
     for (const FragmentCache::Link& link : cache_.chain()) {
       const auto id = static_cast<size_t>(link.id);
-      AddBuffers(link.is_tensor ? static_cast<const Fragment&>(*step_.tensors[id])
+      AddBuffers(link.is_tensor ? static_cast<const Fragment&>(TensorFragmentOf(link))
                                 : *step_.operators[id]);
     }
     for (const FragmentCache::Link& link : cache_.chain()) {
       if (link.is_tensor) {
-        const TensorId id(link.id);
-        AddTasks(step_.tensors[id.index()]->graph, link_.TensorSlots(id));
+        AddTasks(TensorFragmentOf(link).graph, link_.TensorSlots(TensorId(link.id), link.group));
         continue;
       }
       const OpId id(link.id);
@@ -81,6 +80,10 @@ class Assembler {
   }
 
  private:
+  const TensorFragment& TensorFragmentOf(const FragmentCache::Link& link) const {
+    return step_.tensors[static_cast<size_t>(link.id)]->groups[static_cast<size_t>(link.group)];
+  }
+
   void AddBuffers(const Fragment& fragment) {
     for (Buffer buffer : fragment.graph.buffers().subspan(static_cast<size_t>(fragment.outer))) {
       if (link_.IsNative(BufferId(builder_.buffers()))) buffer.format = Format::kNative;
@@ -97,7 +100,14 @@ class Assembler {
         compute->signature =
             builder_.AddSignature(graph.signatures()[static_cast<size_t>(compute->signature)]);
       }
-      builder_.AddTask(task.key, std::move(body));
+      std::vector<TaskId> after;
+      for (;
+           next_after_ < link_.after().size() && link_.after()[next_after_].first.index() == tasks_;
+           ++next_after_) {
+        after.push_back(link_.after()[next_after_].second);
+      }
+      ++tasks_;
+      builder_.AddTask(task.key, std::move(body), std::move(after));
     }
   }
 
@@ -105,6 +115,8 @@ class Assembler {
   const StepFragments& step_;
   const FragmentLinker& link_;
   TaskGraphBuilder builder_;
+  size_t tasks_ = 0;       // so far
+  size_t next_after_ = 0;  // in the linker's control edges
 };
 
 }  // namespace

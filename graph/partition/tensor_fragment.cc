@@ -13,44 +13,21 @@ constexpr int64_t kTermsPerProducer = 1 << 24;
 
 bool IsPiece(const TensorView& view) { return view.present && !view.box.empty(); }
 
-class TensorFragmentMaker {
+// The fragment of one demand group.
+class GroupMaker {
  public:
-  TensorFragmentMaker(const Graph& graph, const Tensor& tensor, PartsByOp parts,
-                      const WeightLayouts* layout, const PartitionOptions& options)
+  GroupMaker(const Graph& graph, const Tensor& tensor, PartsByOp parts,
+             const WeightLayouts* layouts, const PartitionOptions& options)
       : graph_(graph),
         tensor_(tensor),
         parts_(parts),
-        layout_(layout),
+        layouts_(layouts),
         options_(options),
         builder_(options.devices) {
     x_.tensor = tensor.id;
     x_.dtype = tensor.type.dtype;
   }
 
-  TensorFragment Run(DeviceId host_device) {
-    AddReads();
-    AddHostRead(host_device);
-    AddPersistentPieces();
-    AddProducedPieces();
-    fragment_.outer = builder_.buffers();
-    if (!x_.demands.empty()) AddTasks();
-    for (const int32_t j : demand_of_read_) {
-      fragment_.read_slots.push_back(x_.demand_buffers[static_cast<size_t>(j)].value());
-    }
-    if (host_demand_ >= 0) {
-      fragment_.host_slot = x_.demand_buffers[static_cast<size_t>(host_demand_)].value();
-    }
-    fragment_.graph = std::move(builder_).Build();
-    FindLoneReads();
-    if (options_.native_formats) {
-      for (const Task& task : fragment_.graph.tasks()) {
-        fragment_.formats.Add(fragment_.graph, task, options_.class_of_device);
-      }
-    }
-    return std::move(fragment_);
-  }
-
- private:
   int32_t AddDemand(const Box& box, DeviceId device) {
     const auto [it, added] =
         demand_index_.try_emplace({box, device}, static_cast<int32_t>(x_.demands.size()));
@@ -61,33 +38,68 @@ class TensorFragmentMaker {
     return it->second;
   }
 
-  void AddReads() {
-    for (OpId id : graph_.consumers(tensor_.id)) {
-      fragment_.read_begin.push_back(static_cast<int32_t>(demand_of_read_.size()));
-      const Operator& op = graph_.op(id);
-      for (const Part& part : parts_[id.index()]) {
-        for (size_t k = 0; k < op.inputs.size(); ++k) {
-          const TensorView& view = part.view.operands[k];
-          if (op.inputs[k] != tensor_.id || !IsPiece(view)) continue;
-          demand_of_read_.push_back(AddDemand(view.box, part.device));
-        }
-      }
-    }
-    fragment_.read_begin.push_back(static_cast<int32_t>(demand_of_read_.size()));
+  void AddPieces() {
+    AddPersistentPieces();
+    AddProducedPieces();
+    fragment_.outer = builder_.buffers();
   }
 
-  void AddHostRead(DeviceId host_device) {
-    const std::vector<TensorId> ids = HostTensors(graph_, options_);
-    if (std::find(ids.begin(), ids.end(), tensor_.id) == ids.end()) return;
-    host_demand_ = AddDemand(Box::Full(tensor_.type.shape), host_device);
+  // Whether terms have to be added on the way to the demands. Precondition: AddPieces.
+  bool SumsTerms(std::span<const Demand> demands) const {
+    for (const ExchangeStep& step : Exchange(x_.pieces, demands, exchange_options())) {
+      for (const Flow& flow : step.flows) {
+        if (flow.owners.size() > 1 || flow.owners[0].pieces.size() > 1) return true;
+      }
+    }
+    return false;
+  }
+
+  // `host_demand`: the demand of the host, or -1. Returns the number of the exchange step behind
+  // the fragment's.
+  int32_t AddTasks(int32_t host_demand, int32_t first_step) {
+    x_.first_step = first_step;
+    if (x_.demands.empty()) return first_step;
+    if (tensor_.kind == TensorKind::kInput || tensor_.kind == TensorKind::kLabels ||
+        tensor_.kind == TensorKind::kSeed) {
+      AddLoads();
+      return first_step + 1;
+    }
+    KeepForHost(host_demand);
+    return AddExchangeTasks(x_, {exchange_options(), options_.algorithm}, builder_);
+  }
+
+  // `after`: the operators that hold the tasks back.
+  TensorFragment Finish(std::span<const OpId> after) {
+    fragment_.graph = std::move(builder_).Build();
+    for (const Task& task : fragment_.graph.tasks()) {
+      for (OpId op : after) {
+        for (DeviceId device : DevicesOf(task)) fragment_.edges.push_back({task.id, op, device});
+      }
+      if (options_.native_formats) {
+        fragment_.formats.Add(fragment_.graph, task, options_.class_of_device);
+      }
+    }
+    return std::move(fragment_);
+  }
+
+  const std::vector<Demand>& demands() const { return x_.demands; }
+  int32_t SlotOf(int32_t demand) const {
+    return x_.demand_buffers[static_cast<size_t>(demand)].value();
+  }
+
+ private:
+  ExchangeOptions exchange_options() const {
+    return {.reduction = reduction_,
+            .node_of_device = options_.node_of_device,
+            .collectives = options_.collectives};
   }
 
   // What a persistent tensor starts from; where its next value is wanted.
   void AddPersistentPieces() {
-    if (layout_ == nullptr) return;
+    if (layouts_ == nullptr) return;
     const bool is_next = tensor_.kind == TensorKind::kNext;
     const Tensor& stored = is_next ? graph_.tensor(tensor_.of) : tensor_;
-    for (const PlacedBox& piece : PersistentPieces(stored, *layout_)) {
+    for (const PlacedBox& piece : PersistentPieces(stored, *layouts_)) {
       const BufferId slot = builder_.AddBuffer(PersistentBuffer(stored, piece));
       if (is_next) {
         const int32_t j = AddDemand(piece.box, piece.device);
@@ -135,28 +147,14 @@ class TensorFragmentMaker {
     if (kept != kNoBuffer) x_.piece_buffers.back() = kept;
   }
 
-  void AddTasks() {
-    if (tensor_.kind == TensorKind::kInput || tensor_.kind == TensorKind::kLabels ||
-        tensor_.kind == TensorKind::kSeed) {
-      return AddLoads();
-    }
-    KeepForHost();
-    AddExchangeTasks(x_,
-                     {{.reduction = reduction_,
-                       .node_of_device = options_.node_of_device,
-                       .collectives = options_.collectives},
-                      options_.algorithm},
-                     builder_);
-  }
-
   // The host reads when the step has ended. What persists is then overwritten, so a value from the
   // step's start gets a buffer of its own.
-  void KeepForHost() {
+  void KeepForHost(int32_t host_demand) {
     const bool persists = tensor_.kind == TensorKind::kWeight || tensor_.kind == TensorKind::kState;
-    if (!persists || host_demand_ < 0) return;
-    const Demand& demand = x_.demands[static_cast<size_t>(host_demand_)];
+    if (!persists || host_demand < 0) return;
+    const Demand& demand = x_.demands[static_cast<size_t>(host_demand)];
     if (demand.box.empty()) return;
-    x_.demand_buffers[static_cast<size_t>(host_demand_)] =
+    x_.demand_buffers[static_cast<size_t>(host_demand)] =
         builder_.AddBuffer({.device = demand.device,
                             .kind = BufferKind::kActivation,
                             .tensor = tensor_.id,
@@ -172,50 +170,149 @@ class TensorFragmentMaker {
                                                  .tensor = tensor_.id,
                                                  .dtype = tensor_.type.dtype,
                                                  .box = x_.demands[j].box});
-      builder_.AddTask({true, tensor_.id.value(), 0, TaskKey::Phase::kLoad, device.value(),
-                        static_cast<int32_t>(j)},
+      builder_.AddTask({true, tensor_.id.value(), x_.first_step, TaskKey::Phase::kLoad,
+                        device.value(), static_cast<int32_t>(j)},
                        LoadTask{device, x_.demand_buffers[j]});
-    }
-  }
-
-  void FindLoneReads() {
-    std::vector<int32_t> uses(static_cast<size_t>(fragment_.slots()), 0);
-    for (const int32_t slot : fragment_.read_slots) {
-      if (slot >= 0) ++uses[static_cast<size_t>(slot)];
-    }
-    if (fragment_.host_slot >= 0) ++uses[static_cast<size_t>(fragment_.host_slot)];
-    for (const Task& task : fragment_.graph.tasks()) {
-      const Access access = AccessOf(task);
-      for (BufferId slot : access.reads) ++uses[slot.index()];
-      for (BufferId slot : access.writes) ++uses[slot.index()];
-    }
-    for (const int32_t slot : fragment_.read_slots) {
-      const bool is_lone =
-          slot >= 0 && slot < fragment_.outer && uses[static_cast<size_t>(slot)] == 1;
-      fragment_.lone_reads.push_back(is_lone ? slot : -1);
     }
   }
 
   const Graph& graph_;
   const Tensor& tensor_;
   const PartsByOp parts_;
-  const WeightLayouts* const layout_;
+  const WeightLayouts* const layouts_;
   const PartitionOptions& options_;
   TaskGraphBuilder builder_;
   TensorFragment fragment_;
   TensorExchange x_;
   Reduction reduction_ = Reduction::kSum;
-  std::vector<int32_t> demand_of_read_;
-  int32_t host_demand_ = -1;
   absl::flat_hash_map<std::pair<Box, DeviceId>, int32_t> demand_index_;
+};
+
+class TensorFragmentsMaker {
+ public:
+  TensorFragmentsMaker(const Graph& graph, const Tensor& tensor, PartsByOp parts,
+                       const TensorSetting& setting, const PartitionOptions& options)
+      : graph_(graph), tensor_(tensor), parts_(parts), setting_(setting), options_(options) {}
+
+  TensorFragments Run() {
+    std::vector<DemandGroup> groups(setting_.groups.begin(), setting_.groups.end());
+    if (tensor_.kind == TensorKind::kWeight) {
+      groups = ApplyGathers(graph_, *setting_.layouts, std::move(groups));
+    }
+    AddDemands(groups);
+    if (SumsForSeveral(groups)) {
+      groups = JoinGroups(std::move(groups));
+      AddDemands(groups);
+    }
+    int32_t step = 0;
+    for (size_t g = 0; g < makers_.size(); ++g) {
+      step = makers_[g].AddTasks(g == 0 ? host_demand_ : -1, step);
+    }
+    return Finish(groups);
+  }
+
+ private:
+  struct DemandOfRead {
+    size_t group;
+    int32_t demand;
+  };
+
+  void AddDemands(const std::vector<DemandGroup>& groups) {
+    makers_.clear();
+    demand_of_read_.clear();
+    for (size_t g = 0; g < groups.size(); ++g) {
+      makers_.emplace_back(graph_, tensor_, parts_, setting_.layouts, options_);
+    }
+    result_.read_begin.clear();
+    for (OpId id : graph_.consumers(tensor_.id)) {
+      result_.read_begin.push_back(static_cast<int32_t>(demand_of_read_.size()));
+      const auto reads = [id](const DemandGroup& group) {
+        return std::binary_search(group.consumers.begin(), group.consumers.end(), id);
+      };
+      const auto group = std::find_if(groups.begin(), groups.end(), reads) - groups.begin();
+      AddReads(graph_.op(id), static_cast<size_t>(group));
+    }
+    result_.read_begin.push_back(static_cast<int32_t>(demand_of_read_.size()));
+    const std::vector<TensorId> host = HostTensors(graph_, options_);
+    host_demand_ = -1;
+    if (std::find(host.begin(), host.end(), tensor_.id) != host.end()) {
+      host_demand_ = makers_[0].AddDemand(Box::Full(tensor_.type.shape), setting_.host_device);
+    }
+    for (size_t g = 0; g < makers_.size(); ++g) {
+      if (g == 0 || !makers_[g].demands().empty()) makers_[g].AddPieces();
+    }
+  }
+
+  void AddReads(const Operator& op, size_t group) {
+    for (const Part& part : parts_[op.id.index()]) {
+      for (size_t k = 0; k < op.inputs.size(); ++k) {
+        const TensorView& view = part.view.operands[k];
+        if (op.inputs[k] != tensor_.id || !IsPiece(view)) continue;
+        demand_of_read_.push_back({group, makers_[group].AddDemand(view.box, part.device)});
+      }
+    }
+  }
+
+  // Whether several groups want a tensor whose terms have to be added.
+  bool SumsForSeveral(const std::vector<DemandGroup>& groups) const {
+    const auto is_wanted = [](const DemandGroup& group) { return !group.consumers.empty(); };
+    if (std::count_if(groups.begin(), groups.end(), is_wanted) < 2) return false;
+    std::vector<Demand> all;
+    for (const GroupMaker& maker : makers_) {
+      all.insert(all.end(), maker.demands().begin(), maker.demands().end());
+    }
+    return makers_[0].SumsTerms(all);
+  }
+
+  TensorFragments Finish(const std::vector<DemandGroup>& groups) {
+    for (const DemandOfRead& read : demand_of_read_) {
+      result_.reads.push_back(
+          {static_cast<int32_t>(read.group), makers_[read.group].SlotOf(read.demand)});
+    }
+    if (host_demand_ >= 0) result_.host_slot = makers_[0].SlotOf(host_demand_);
+    for (size_t g = 0; g < makers_.size(); ++g) {
+      result_.groups.push_back(makers_[g].Finish(groups[g].after));
+    }
+    FindLoneReads();
+    return std::move(result_);
+  }
+
+  // Outer slots are the same in all groups.
+  void FindLoneReads() {
+    std::vector<int32_t> uses(static_cast<size_t>(result_.groups[0].outer), 0);
+    const auto use = [&](int32_t slot) {
+      if (slot >= 0 && static_cast<size_t>(slot) < uses.size()) ++uses[static_cast<size_t>(slot)];
+    };
+    for (const TensorFragments::Read& read : result_.reads) use(read.slot);
+    use(result_.host_slot);
+    for (const TensorFragment& fragment : result_.groups) {
+      for (const Task& task : fragment.graph.tasks()) {
+        for (const BufferUse& used : UsesOf(task)) use(used.buffer.value());
+      }
+    }
+    for (const TensorFragments::Read& read : result_.reads) {
+      const bool is_lone = read.slot >= 0 && static_cast<size_t>(read.slot) < uses.size() &&
+                           uses[static_cast<size_t>(read.slot)] == 1;
+      result_.lone_reads.push_back(is_lone ? read.slot : -1);
+    }
+  }
+
+  const Graph& graph_;
+  const Tensor& tensor_;
+  const PartsByOp parts_;
+  const TensorSetting& setting_;
+  const PartitionOptions& options_;
+  std::vector<GroupMaker> makers_;
+  std::vector<DemandOfRead> demand_of_read_;
+  int32_t host_demand_ = -1;
+  TensorFragments result_;
 };
 
 }  // namespace
 
-TensorFragment MakeTensorFragment(const Graph& graph, const Tensor& tensor, PartsByOp parts,
-                                  const WeightLayouts* layout, DeviceId host_device,
-                                  const PartitionOptions& options) {
-  return TensorFragmentMaker(graph, tensor, parts, layout, options).Run(host_device);
+TensorFragments MakeTensorFragments(const Graph& graph, const Tensor& tensor, PartsByOp parts,
+                                    const TensorSetting& setting, const PartitionOptions& options) {
+  return TensorFragmentsMaker(graph, tensor, parts, setting, options).Run();
 }
 
 std::vector<TensorId> HostTensors(const Graph& graph, const PartitionOptions& options) {

@@ -138,7 +138,7 @@ class Assigner {
     by_first_.reserve(uses_.buffers.size());
     for (size_t place = 0; place < order_.size(); ++place) {
       const TaskId task = order_[place];
-      for (const BufferUses::Use& use : uses_.UsesOf(task.index())) {
+      for (const BufferUse& use : uses_.UsesOf(task.index())) {
         Life& life = lives_[use.buffer.index()];
         if (life.first == kForever) {
           life.first = static_cast<int32_t>(place);
@@ -203,8 +203,8 @@ class Assigner {
     }
     for (size_t place = 0; place < order_.size(); ++place) {
       const auto uses = uses_.UsesOf(order_[place].index());
-      for (const BufferUses::Use& use : uses) Take(use.buffer.index(), place, arenas);
-      for (const BufferUses::Use& use : uses) Return(use.buffer.index(), place, arenas);
+      for (const BufferUse& use : uses) Take(use.buffer.index(), place, arenas);
+      for (const BufferUse& use : uses) Return(use.buffer.index(), place, arenas);
     }
     for (size_t d = 0; d < arenas.size(); ++d) {
       result_.persistent[d] = Bytes(arenas[d].persistent());
@@ -255,12 +255,12 @@ class Assigner {
   // Tasks by the buffer that they use.
   void ListUsers() {
     user_begin_.assign(lives_.size() + 1, 0);
-    for (const BufferUses::Use& use : uses_.uses) ++user_begin_[use.buffer.index() + 1];
+    for (const BufferUse& use : uses_.uses) ++user_begin_[use.buffer.index() + 1];
     for (size_t b = 0; b < lives_.size(); ++b) user_begin_[b + 1] += user_begin_[b];
     users_.resize(uses_.uses.size());
     std::vector<int32_t> next(user_begin_.begin(), user_begin_.end() - 1);
     for (size_t t = 0; t < uses_.tasks(); ++t) {
-      for (const BufferUses::Use& use : uses_.UsesOf(t)) {
+      for (const BufferUse& use : uses_.UsesOf(t)) {
         users_[static_cast<size_t>(next[use.buffer.index()]++)] = TaskId(static_cast<int32_t>(t));
       }
     }

@@ -44,10 +44,6 @@ struct BufferUses {
     bool persistent = false;
     bool host_reads = false;  // when the step has ended
   };
-  struct Use {
-    BufferId buffer;
-    bool writes = false;
-  };
   // A kernel may write `to` over `from` if that dies in it. Earlier rows of a task go first; each
   // buffer takes part once.
   struct Overwrite {
@@ -62,13 +58,13 @@ struct BufferUses {
   std::vector<BufferFacts> buffers;       // by BufferId
   std::vector<uint8_t> is_communication;  // by TaskId: 1 if so
   std::vector<int32_t> use_begin;
-  std::vector<Use> uses;  // what a task reads, each buffer once; then what it writes
+  std::vector<BufferUse> uses;  // what a task reads, each buffer once; then what it writes
   std::vector<int32_t> overwrite_begin;
   std::vector<Overwrite> overwrites;
   std::vector<Scratch> scratch;  // that some kernel on the device takes
 
   size_t tasks() const { return is_communication.size(); }
-  std::span<const Use> UsesOf(size_t task) const {
+  std::span<const BufferUse> UsesOf(size_t task) const {
     return {uses.data() + use_begin[task], uses.data() + use_begin[task + 1]};
   }
   std::span<const Overwrite> OverwritesOf(size_t task) const {

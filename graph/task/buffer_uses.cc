@@ -52,9 +52,8 @@ BufferUses FindBufferUses(const TaskGraph& graph, const MemorySizes& sizes) {
   found.overwrite_begin.push_back(0);
   for (const Task& task : graph.tasks()) {
     found.is_communication.push_back(IsCommunication(task));
-    const Access access = AccessOf(task);
-    for (BufferId id : access.reads) found.uses.push_back({id, false});
-    for (BufferId id : access.writes) found.uses.push_back({id, true});
+    const BufferUseList uses = UsesOf(task);
+    found.uses.insert(found.uses.end(), uses.begin(), uses.end());
     if (const auto* compute = std::get_if<ComputeTask>(&task.body)) {
       AddOverwrites(graph, *compute, found.overwrites);
     }

@@ -108,10 +108,18 @@ Access AccessOf(const Task& task) {
   return std::visit([](const auto& body) { return AccessOfBody(body); }, task.body);
 }
 
+BufferUseList UsesOf(const Task& task) {
+  BufferUseList uses;
+  const Access access = AccessOf(task);
+  for (BufferId id : access.reads) uses.push_back({id, false});
+  for (BufferId id : access.writes) uses.push_back({id, true});
+  return uses;
+}
+
 BufferId TaskGraphBuilder::AddBuffer(Buffer buffer) {
   buffer.id = BufferId(static_cast<int32_t>(graph_.buffers_.size()));
   graph_.buffers_.push_back(std::move(buffer));
-  uses_.emplace_back();
+  dependencies_.AddBuffer();
   return graph_.buffers_.back().id;
 }
 
@@ -127,24 +135,12 @@ int32_t TaskGraphBuilder::AddSignature(const KernelSignature& signature) {
   return it->second;
 }
 
-TaskId TaskGraphBuilder::AddTask(TaskKey key, TaskBody body) {
+TaskId TaskGraphBuilder::AddTask(TaskKey key, TaskBody body, std::vector<TaskId> after) {
   const TaskId id(static_cast<int32_t>(graph_.tasks_.size()));
-  Task task{id, key, std::move(body), {}};
-  const Access access = AccessOf(task);
+  Task task{id, key, std::move(body), {}, std::move(after)};
   std::vector<TaskId>& waits = task.dependencies;
-  for (BufferId buffer : access.reads) {
-    const Uses& uses = uses_[buffer.index()];
-    waits.insert(waits.end(), uses.writers.begin(), uses.writers.end());
-  }
-  for (BufferId buffer : access.writes) {
-    const Uses& uses = uses_[buffer.index()];
-    waits.insert(waits.end(), uses.writers.begin(), uses.writers.end());
-    waits.insert(waits.end(), uses.readers.begin(), uses.readers.end());
-  }
+  dependencies_.NextTask(UsesOf(task), task.after, [&](TaskId before) { waits.push_back(before); });
   std::sort(waits.begin(), waits.end());
-  waits.erase(std::unique(waits.begin(), waits.end()), waits.end());
-  for (BufferId buffer : access.reads) uses_[buffer.index()].readers.push_back(id);
-  for (BufferId buffer : access.writes) uses_[buffer.index()] = {{id}, {}};
   graph_.tasks_.push_back(std::move(task));
   return id;
 }
@@ -165,6 +161,9 @@ uint64_t TaskGraph::fingerprint() const {
     if (const auto* collective = std::get_if<CollectiveTask>(&task.body)) {
       f.Add(ToString(collective->collective)).Add(collective->algorithm);
     }
+    if (task.after.empty()) continue;
+    f.Add("after");
+    for (TaskId before : task.after) f.Add(static_cast<uint64_t>(before.value()));
   }
   return f.value();
 }

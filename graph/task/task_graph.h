@@ -13,18 +13,14 @@
 #include "graph/collective/collective.h"
 #include "graph/graph.h"
 #include "graph/support/strong_int.h"
+#include "graph/task/dependencies.h"
 #include "graph/task/kernel_signature.h"
+#include "graph/task/task_ids.h"
 
 namespace partita {
 
 // What each device does in one step: the one description that is priced, checked, lowered and
 // executed.
-
-struct TaskIdTag : IdTag {};
-struct BufferIdTag : IdTag {};
-using TaskId = StrongInt<TaskIdTag, int32_t>;
-using BufferId = StrongInt<BufferIdTag, int32_t>;
-constexpr BufferId kNoBuffer{-1};
 
 enum class BufferKind : uint8_t {
   kActivation,  // lives within a step
@@ -144,7 +140,10 @@ struct Task {
   TaskId id;
   TaskKey key;
   TaskBody body;
-  std::vector<TaskId> dependencies;  // sorted; all earlier in the canonical order
+  // What must have ended before it starts: sorted; all earlier in the canonical order.
+  std::vector<TaskId> dependencies;
+  // Those of its dependencies that come from control edges; sorted.
+  std::vector<TaskId> after = {};
 };
 
 // Whether a task runs on the compute lane or the communication lane of its devices.
@@ -157,6 +156,9 @@ struct Access {
   absl::InlinedVector<BufferId, 6> reads, writes;
 };
 Access AccessOf(const Task& task);
+// The same as one list: reads, then writes.
+using BufferUseList = absl::InlinedVector<BufferUse, 8>;
+BufferUseList UsesOf(const Task& task);
 
 // A value that the host reads when the step has ended: no task overwrites it.
 struct HostOutput {
@@ -186,8 +188,7 @@ class TaskGraph {
   int devices_ = 0;
 };
 
-// Adds tasks front to back and derives dependencies from what they read and write: a reader waits
-// for the buffer's writers, a writer for its earlier readers and writers.
+// Adds tasks front to back and derives their dependencies (DependencyFinder).
 class TaskGraphBuilder {
  public:
   explicit TaskGraphBuilder(int devices) { graph_.devices_ = devices; }
@@ -197,18 +198,15 @@ class TaskGraphBuilder {
   const Buffer& buffer(BufferId id) const { return graph_.buffers_[id.index()]; }
   int32_t buffers() const { return static_cast<int32_t>(graph_.buffers_.size()); }
   int32_t AddSignature(const KernelSignature& signature);
-  TaskId AddTask(TaskKey key, TaskBody body);
+  // `after`: earlier tasks, sorted, that control edges make it wait for.
+  TaskId AddTask(TaskKey key, TaskBody body, std::vector<TaskId> after = {});
   void AddOutput(TensorId tensor, BufferId buffer) { graph_.outputs_.push_back({tensor, buffer}); }
 
   TaskGraph Build() && { return std::move(graph_); }
 
  private:
-  struct Uses {
-    // Since the last write, and that write.
-    absl::InlinedVector<TaskId, 2> writers, readers;
-  };
   TaskGraph graph_;
-  std::vector<Uses> uses_;
+  DependencyFinder dependencies_;
   absl::flat_hash_map<KernelSignature, int32_t> signature_index_;
 };
 

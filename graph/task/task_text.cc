@@ -91,6 +91,12 @@ std::string TaskGraphText(const TaskGraph& tasks, const Graph& graph) {
                         absl::StrAppend(out, "#", d.value());
                       }));
     }
+    if (!task.after.empty()) {
+      absl::StrAppend(&text, " control ",
+                      absl::StrJoin(task.after, ",", [](std::string* out, TaskId d) {
+                        absl::StrAppend(out, "#", d.value());
+                      }));
+    }
     text += "\n";
   }
   return text;

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "graph/parallel/channel_loads.h"
 #include "graph/support/check.h"
+#include "graph/task/dependencies.h"
 
 namespace partita {
 namespace {
@@ -49,53 +50,6 @@ void OrderByKey(const TaskGraph& graph, std::vector<int32_t>& by_key) {
     if (!std::is_sorted(first, last, less)) std::sort(first, last, less);
   }
 }
-
-// Finds the tasks that each has to wait for, in the order of the tasks.
-class DependencyFinder {
- public:
-  DependencyFinder(size_t tasks, size_t buffers) : buffers_(buffers), noted_(tasks, -1) {}
-
-  // Calls visit(before), once for each, for the tasks that the next one waits for.
-  template <class Visit>
-  void NextTask(std::span<const BufferUses::Use> uses, Visit&& visit) {
-    const int32_t task = tasks_++;
-    const auto wait_for = [&](int32_t before) {
-      if (before < 0 || std::exchange(noted_[static_cast<size_t>(before)], task) == task) return;
-      visit(before);
-    };
-    for (const BufferUses::Use& use : uses) {
-      const BufferState& buffer = buffers_[use.buffer.index()];
-      wait_for(buffer.writer);
-      if (!use.writes) continue;
-      for (int32_t r = buffer.readers; r >= 0; r = readers_[static_cast<size_t>(r)].next) {
-        wait_for(readers_[static_cast<size_t>(r)].task);
-      }
-    }
-    for (const BufferUses::Use& use : uses) {
-      BufferState& buffer = buffers_[use.buffer.index()];
-      if (use.writes) {
-        buffer = {task, -1};
-      } else {
-        readers_.push_back({task, std::exchange(buffer.readers, NextReader())});
-      }
-    }
-  }
-
- private:
-  struct BufferState {
-    int32_t writer = -1;   // the last
-    int32_t readers = -1;  // since then: the last's place in readers_
-  };
-  struct Reader {
-    int32_t task, next;
-  };
-  int32_t NextReader() const { return static_cast<int32_t>(readers_.size()); }
-
-  int32_t tasks_ = 0;
-  std::vector<BufferState> buffers_;
-  std::vector<int32_t> noted_;  // by task: who waited for it last
-  std::vector<Reader> readers_;
-};
 
 // Appends what tasks hold, each resource once.
 class ResourceLister {
@@ -233,6 +187,7 @@ FlatTasks ListTasks(const TaskGraph& graph, const SimulatedResources& resources)
   flat.resource_begin.push_back(0);
   for (const Task& task : graph.tasks()) {
     lister.AddTask(task);
+    for (TaskId before : task.after) flat.after.emplace_back(task.id, before);
     flat.resource_begin.push_back(static_cast<int32_t>(flat.resource_of.size()));
   }
   OrderByKey(graph, flat.by_key);
@@ -250,11 +205,17 @@ void ConnectTasks(const BufferUses& uses, FlatTasks& tasks) {
   DependencyFinder finder(n, uses.buffers.size());
   tasks.predecessor_count.resize(n);
   tasks.successor_begin.assign(n + 1, 0);
+  std::vector<TaskId> after;  // of the task at hand
+  auto edge = tasks.after.begin();
   for (size_t t = 0; t < n; ++t) {
     const size_t known = edges.size();
-    finder.NextTask(uses.UsesOf(t), [&](int32_t before) {
-      edges.push_back({before, static_cast<int32_t>(t)});
-      ++tasks.successor_begin[static_cast<size_t>(before) + 1];
+    after.clear();
+    for (; edge != tasks.after.end() && edge->first.index() == t; ++edge) {
+      after.push_back(edge->second);
+    }
+    finder.NextTask(uses.UsesOf(t), after, [&](TaskId before) {
+      edges.push_back({before.value(), static_cast<int32_t>(t)});
+      ++tasks.successor_begin[before.index() + 1];
     });
     tasks.predecessor_count[t] = static_cast<int32_t>(edges.size() - known);
   }

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "graph/parallel/device_topology.h"
@@ -60,6 +61,8 @@ struct FlatTasks {
   std::vector<int32_t> resource_begin, resource_of;
   std::vector<int32_t> predecessor_count;
   std::vector<int32_t> by_key;  // in the order of their structural keys, which breaks ties
+  // Control edges: (task, earlier task that must have ended), sorted.
+  std::vector<std::pair<TaskId, TaskId>> after;
 
   size_t size() const { return by_key.size(); }
   std::span<const int32_t> SuccessorsOf(size_t task) const {
@@ -75,9 +78,8 @@ struct FlatTasks {
 // The devices of the graph are the first ones of the topology; it has at least as many.
 FlatTasks Flatten(const TaskGraph& graph, const SimulatedResources& resources);
 
-// The same in two halves. ListTasks: resources and keys. ConnectTasks: who follows whom, from what
-// the tasks use: a reader waits for the buffer's writer, a writer for its earlier readers and
-// writers; as TaskGraphBuilder derives it.
+// The same in two halves. ListTasks: resources, keys and control edges. ConnectTasks: who follows
+// whom, from what the tasks use and from control edges, as DependencyFinder says.
 FlatTasks ListTasks(const TaskGraph& graph, const SimulatedResources& resources);
 void ConnectTasks(const BufferUses& uses, FlatTasks& tasks);
 

@@ -17,26 +17,13 @@ namespace {
 
 using Wide = unsigned __int128;
 
-// Duration and longest chain behind it, by task.
-std::vector<int64_t> RemainingPath(const FlatTasks& tasks, std::span<const Nanos> durations) {
-  std::vector<int64_t> path(tasks.size());
-  for (size_t t = tasks.size(); t-- > 0;) {
-    int64_t longest = 0;
-    for (int32_t s : tasks.SuccessorsOf(t))
-      longest = std::max(longest, path[static_cast<size_t>(s)]);
-    path[t] = durations[t].value() + longest;
-  }
-  return path;
-}
-
 // Tasks by (priority, key).
-std::vector<int32_t> ByPriority(const FlatTasks& tasks, std::span<const Nanos> durations) {
-  std::vector<int64_t> key = RemainingPath(tasks, durations);
-  int64_t longest = 0;
-  for (int64_t path : key) longest = std::max(longest, path);
-  for (int64_t& path : key) path = longest - path;
+std::vector<int32_t> ByPriority(const FlatTasks& tasks, std::vector<int64_t> priority) {
+  int64_t most = 0;
+  for (int64_t p : priority) most = std::max(most, p);
+  for (int64_t& p : priority) p = most - p;
   std::vector<int32_t> order = tasks.by_key;
-  StableOrderBy(key, order);
+  StableOrderBy(priority, order);
   return order;
 }
 
@@ -107,11 +94,12 @@ Schedule EmptySchedule(const FlatTasks& tasks, std::span<const Nanos> durations)
 
 }  // namespace
 
-Schedule Simulate(const FlatTasks& tasks, std::span<const Nanos> durations) {
+Schedule Simulate(const FlatTasks& tasks, std::span<const Nanos> durations,
+                  const Priority& priority) {
   const size_t n = tasks.size();
   Schedule schedule = EmptySchedule(tasks, durations);
   const int64_t total = CheckedSum(durations);  // no end is later
-  const std::vector<int32_t> by_rank = ByPriority(tasks, durations);
+  const std::vector<int32_t> by_rank = ByPriority(tasks, priority.of(tasks, durations));
   const bool fits = std::bit_width(static_cast<uint64_t>(total)) + std::bit_width(n) <= 64;
   if (fits) {
     RunEvents<uint64_t>(tasks, durations, by_rank, schedule);

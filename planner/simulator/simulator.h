@@ -8,6 +8,7 @@
 #include "graph/support/strong_int.h"
 #include "graph/task/task_graph.h"
 #include "planner/simulator/flat_tasks.h"
+#include "planner/simulator/priorities.h"
 
 namespace partita {
 
@@ -23,12 +24,12 @@ struct Schedule {
 //   every resource serves its tasks one at a time in the order (ready, priority, key),
 //   start = max(ready, end of the task served before it on each of its resources),
 //   end = start + duration.
-// Priority: the longer the remaining path (the task's duration and the longest chain of successors
-// behind it), the earlier. Keys are TaskKeys.
+// Priorities are those of a rule (Priorities), larger ones first; keys are TaskKeys.
 //
 // Durations are at least 1 ns (checked); so (start, key) is a total order that respects
 // dependencies and the order of service of every resource. Sums of durations fit 63 bits.
-Schedule Simulate(const FlatTasks& tasks, std::span<const Nanos> durations);
+Schedule Simulate(const FlatTasks& tasks, std::span<const Nanos> durations,
+                  const Priority& priority = DefaultPriority());
 
 // The schedule in which every resource serves its tasks in the given order (topological, each task
 // once), as the lanes of an executor do: start = max(end of predecessors, end of the task before it

@@ -110,7 +110,9 @@ TEST_F(EvaluatorTest, StoredOrderGivesTheSameEvaluation) {
   std::mt19937_64 random(29);
   const Strategy strategy = RandomStrategy(graph_, devices_, random);
   const EvaluatedStep step = Ok(evaluator.EvaluateStep(strategy));
-  Plan plan{.topology = machine_->topology, .strategy = strategy, .order = PlanOrderOf(step)};
+  Plan plan{.topology = machine_->topology,
+            .strategy = strategy,
+            .order = PlanOrderOf(step, DefaultPriority())};
   PlannedStep planned = Ok(BuildPlannedStep(graph_, plan));
   EXPECT_EQ(planned.order, step.order);
   const EvaluatedStep again =

@@ -107,7 +107,10 @@ TEST(SimulatorTest, EqualsTheReferenceOnRandomTaskGraphs) {
   for (int round = 0; round < 1500; ++round) {
     const RandomTasks made = MakeRandomTasks(random, 40, round % 2 == 0 ? 3 : 1000);
     ExpectEqual(Simulate(made.tasks, made.durations),
-                ReferenceSimulate(made.tasks, made.durations));
+                ReferenceSimulate(made.tasks, made.durations, made.durations));
+    const std::vector<Nanos> ones(made.tasks.size(), Nanos(1));
+    ExpectEqual(Simulate(made.tasks, made.durations, **PriorityNamed("remaining_tasks")),
+                ReferenceSimulate(made.tasks, made.durations, ones));
     tasks += static_cast<int64_t>(made.tasks.size());
     ASSERT_FALSE(HasFailure()) << "round " << round;
   }
@@ -182,6 +185,13 @@ TEST(SimulatorTest, KeysBreakTheTiesThatRemain) {
   const std::vector<Nanos> durations{Nanos(4), Nanos(4)};
   EXPECT_THAT(Simulate(FlatOf(lists, {0, 1}), durations).start, ElementsAre(Nanos(0), Nanos(4)));
   EXPECT_THAT(Simulate(FlatOf(lists, {1, 0}), durations).start, ElementsAre(Nanos(4), Nanos(0)));
+}
+
+TEST(SimulatorTest, PrioritiesGoByName) {
+  for (const Priority& row : Priorities()) EXPECT_EQ(*PriorityNamed(row.name), &row);
+  EXPECT_EQ(*PriorityNamed(""), &DefaultPriority());
+  EXPECT_THAT(std::string(PriorityNamed("luck").status().message()),
+              testing::HasSubstr("remaining_path, remaining_tasks"));
 }
 
 TEST(SimulatorTest, NoTasksTakeNoTime) {

@@ -261,6 +261,18 @@ class ModelGenerator {
 
 }  // namespace
 
+Graph WithRandomEdges(const Graph& graph, std::mt19937_64& random) {
+  GraphBuilder builder(graph);
+  for (const Operator& op : graph.ops()) {
+    std::vector<OpId> after;
+    while (op.id.value() > 0 && random() % 4 == 0) {
+      after.push_back(OpId(static_cast<int32_t>(random() % op.id.index())));
+    }
+    builder.SetAfter(op.id, std::move(after));
+  }
+  return Ok(std::move(builder).Build());
+}
+
 Graph RandomModel(std::mt19937_64& random) { return ModelGenerator(random).Run(); }
 
 Graph RandomTrainingGraph(std::mt19937_64& random) {
@@ -270,7 +282,7 @@ Graph RandomTrainingGraph(std::mt19937_64& random) {
   if (random() % 4 == 0) options.loss = TrainingOptions::kSumOfSquares;
   auto graph = BuildTrainingGraph(model, options);
   CHECK(graph.ok()) << graph.status();
-  return *std::move(graph);
+  return random() % 3 == 0 ? WithRandomEdges(*graph, random) : *std::move(graph);
 }
 
 }  // namespace partita

@@ -108,6 +108,7 @@ class StrategyGenerator {
     WeightPlacement placement;
     if (Chance(80)) placement.parameter = AnyLayout(shape);
     if (Chance(80)) placement.update = AnyLayout(shape);
+    if (Chance(40)) placement.prefetch = static_cast<int32_t>(random_() % 3);
     return placement;
   }
 
@@ -208,6 +209,9 @@ class Features {
     for (const Operator& op : graph.ops()) AddOperator(op);
     for (const Tensor& tensor : graph.tensors()) AddTensor(tensor);
     AddWeights();
+    for (const Operator& op : graph.ops()) {
+      if (!op.after.empty()) features_.insert("control edge");
+    }
   }
 
   const std::set<std::string>& features() const { return features_; }
@@ -314,6 +318,7 @@ class Features {
     for (const WeightPlacement& placement : strategy_.weights) {
       if (placement.parameter.has_value()) features_.insert("parameter layout");
       if (placement.update.has_value()) features_.insert("update layout");
+      if (placement.prefetch.has_value()) features_.insert("gathered twice");
       if (!placement.parameter.has_value()) continue;
       const auto& pieces = *placement.parameter;
       for (size_t a = 0; a < pieces.size(); ++a) {

@@ -6,6 +6,7 @@
 #include "graph/zoo/models.h"
 #include "planner/expert/expert_strategies.h"
 #include "planner/search/search_algorithm.h"
+#include "planner/simulator/priorities.h"
 #include "runtime/backend/backends.h"
 #include "runtime/comm/communicators.h"
 #include "tools/cli/checks.h"
@@ -52,6 +53,7 @@ constexpr Listing kListings[] = {
     {"machines", [] { return NamedRows(NamedMachines()); }},
     {"strategies", [] { return NamedRows(ExpertStrategies()); }},
     {"searches", [] { return NamedRows(SearchAlgorithms()); }},
+    {"priorities", [] { return NamedRows(Priorities()); }},
     {"backends", BackendRows},
     {"communicators", [] { return NamedRows(Communicators()); }},
     {"collectives", [] { return NamedRows(CollectiveAlgorithms()); }},

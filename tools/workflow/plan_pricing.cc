@@ -3,8 +3,9 @@
 namespace partita {
 
 Evaluator EvaluatorOn(const PricedMachine& priced, const Graph& graph, bool limit_memory) {
-  return Evaluator(graph, priced.machine->topology, *priced.model,
-                   {DefaultChoices(priced), SizesOn(priced), limit_memory});
+  return Evaluator(
+      graph, priced.machine->topology, *priced.model,
+      {.choices = DefaultChoices(priced), .sizes = SizesOn(priced), .limit_memory = limit_memory});
 }
 
 bool IsFor(const Plan& plan, const PricedMachine& priced, const std::string& machine) {

@@ -67,6 +67,40 @@ TEST_F(ModelIoTest, EveryImportedModelComesBackTheSame) {
   }
 }
 
+TEST_F(ModelIoTest, ControlEdgesComeBackAndSurviveRebatching) {
+  const auto model = MakeZooModel("lenet", 4);
+  ASSERT_TRUE(model.ok());
+  GraphBuilder builder(*model);
+  builder.SetAfter(OpId(3), {OpId(2), OpId(0)});
+  const auto held = std::move(builder).Build();
+  ASSERT_TRUE(held.ok());
+  ASSERT_TRUE(SaveModel(*held, Path("held.textproto")).ok());
+  const auto loaded = LoadModelFile(Path("held.textproto"));
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  EXPECT_EQ(GraphText(loaded->graph), GraphText(*held));
+  EXPECT_EQ(loaded->graph.fingerprint(), held->fingerprint());
+  const auto rebatched = Rebatch(*held, 8);
+  ASSERT_TRUE(rebatched.ok()) << rebatched.status();
+  EXPECT_EQ(rebatched->op(OpId(3)).after, (std::vector<OpId>{OpId(0), OpId(2)}));
+  const auto training = BuildTrainingGraph(*held, {});
+  ASSERT_TRUE(training.ok());
+  EXPECT_EQ(training->op(OpId(3)).after.size(), 2u);
+}
+
+TEST_F(ModelIoTest, ACycleThroughAControlEdgeIsNamed) {
+  const auto model = MakeZooModel("lenet", 4);
+  ASSERT_TRUE(model.ok());
+  const std::string first = model->op(OpId(0)).name, last = model->ops().back().name;
+  std::string text = *ModelText(*model);
+  const size_t place = text.find("name: \"" + first + "\"");
+  ASSERT_NE(place, std::string::npos);
+  text.insert(place, "after: \"" + last + "\" ");
+  const absl::Status status = ParseModel(text, "m").status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("cycle: '" + first + "' -> "));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("'" + last + "' -> '" + first + "'"));
+}
+
 TEST_F(ModelIoTest, RefusesTrainingGraphs) {
   const auto graph = MakeZooModel("lenet", 2);
   ASSERT_TRUE(graph.ok());

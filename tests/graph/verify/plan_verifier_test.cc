@@ -89,10 +89,10 @@ class FaultTest : public testing::Test {
     for (const Task& original : tasks_.tasks()) {
       Task task = original;
       const bool is_kept = edit(task);
-      if (is_kept) builder.AddTask(task.key, task.body);
+      if (is_kept) builder.AddTask(task.key, task.body, task.after);
       if (!is_kept && twice) {
-        builder.AddTask(task.key, task.body);
-        builder.AddTask(task.key, task.body);
+        builder.AddTask(task.key, task.body, task.after);
+        builder.AddTask(task.key, task.body, task.after);
       }
     }
     for (const HostOutput& output : tasks_.outputs()) {

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "runtime/backend/cuda/plan/kernel_steps.h"
+#include "runtime/support/tolerance.h"
 #include "tests/conformance/not_finite.h"
 #include "tests/runtime/cuda/planned_run.h"
 
@@ -26,7 +27,7 @@ TEST(CudaPrecisionTest, EveryKernelIsWithinItsPrecisionsTolerance) {
       const auto [inputs, expected] = InputsAndResults(kernel, example, run);
       for (const PlanOptions& way : kWays) {
         SCOPED_TRACE(NameOf(way) + " " + example.name + ": " + ToString(kernel.signature));
-        ExpectNear(expected, Planned(kernel, inputs, way), RowOf(way.precision).tolerance);
+        ExpectNear(expected, Planned(kernel, inputs, way), ToleranceOf(way.precision));
       }
     }
   }

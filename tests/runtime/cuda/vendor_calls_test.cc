@@ -6,6 +6,7 @@
 
 #include "runtime/backend/cuda/conv_kernel.h"
 #include "runtime/backend/cuda/matmul_kernel.h"
+#include "runtime/support/tolerance.h"
 #include "tests/conformance/kernel_examples.h"
 #include "tests/runtime/cuda/fake_libraries.h"
 #include "tests/runtime/cuda/host_run.h"
@@ -124,7 +125,7 @@ TEST(VendorCallsTest, ProductsOfEveryPrecisionAndOrderAreHandedOver) {
                                           {Precision::kBfloat16, true},
                                           {Precision::kBfloat16, false}}) {
     FakeDevice device;
-    ExpectProducts(OperatorExamples(), options, RowOf(options.precision).tolerance, device);
+    ExpectProducts(OperatorExamples(), options, ToleranceOf(options.precision), device);
     EXPECT_GT(device.cudnn_calls.convolutions, 10);
     EXPECT_GT(device.blas_calls.products, 10);
   }

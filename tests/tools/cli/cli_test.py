@@ -439,7 +439,7 @@ def test_machine_show_and_discover():
 
 
 def test_list_knows_every_table():
-    tables = "operators onnx_operators models machines strategies searches backends collectives"
+    tables = "operators onnx_operators models machines strategies searches priorities backends collectives"
     for what in tables.split():
         check(answer(f"list {what}", what)[what], f"list {what} is empty")
 
