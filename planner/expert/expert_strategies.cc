@@ -105,6 +105,8 @@ constexpr ExpertRow kExperts[] = {
     {"spatial", Spatial, "image operators by height, the rest by sample"},
     {"operator_placement", OperatorPlacement,
      "weight layers on one group of devices, padding and pooling on another"},
+    {"zero2", Zero2, "every operator by sample; gradients and optimizer states in shards"},
+    {"zero3", Zero3, "every operator by sample; weights, gradients and optimizer states in shards"},
 };
 
 }  // namespace

@@ -23,6 +23,10 @@ absl::StatusOr<Strategy> OneWeirdTrick(const Graph& graph, const DeviceTopology&
 absl::StatusOr<Strategy> ModelParallel(const Graph& graph, const DeviceTopology& topology);
 absl::StatusOr<Strategy> Spatial(const Graph& graph, const DeviceTopology& topology);
 absl::StatusOr<Strategy> OperatorPlacement(const Graph& graph, const DeviceTopology& topology);
+// Data parallelism with gradients and optimizer states in shards over the devices (ZeRO stage 2), or
+// with parameters too, gathered before use in forward and again in backward (stage 3).
+absl::StatusOr<Strategy> Zero2(const Graph& graph, const DeviceTopology& topology);
+absl::StatusOr<Strategy> Zero3(const Graph& graph, const DeviceTopology& topology);
 
 struct ExpertRow {
   const char* name;
