@@ -75,11 +75,6 @@ int64_t LastLevelCacheBytes(hwloc_topology_t topology) {
                                                     : static_cast<int64_t>(cache->attr->cache.size);
 }
 
-// Memory of the host, or the limit of the control group where that is smaller.
-int64_t UsableMemory(hwloc_topology_t topology) {
-  return WithinControlGroup(static_cast<int64_t>(hwloc_get_root_obj(topology)->total_memory));
-}
-
 // Where a control group keeps its quota of processor time, of either version.
 std::optional<int> CoresOfGroup() {
   std::string text;
@@ -199,7 +194,7 @@ std::optional<int> CoresOfQuota(absl::string_view quota) {
 
 absl::StatusOr<Host> ExamineHost() {
   ASSIGN_OR_RETURN(const HostTopology topology, LoadTopology());
-  Host host{.cores = UsableCores(topology.get()), .memory = Bytes(UsableMemory(topology.get()))};
+  Host host{.cores = UsableCores(topology.get()), .memory = Bytes(UsableMemory())};
   if (const std::optional<int> most = CoresOfGroup(); most.has_value()) {
     host.cores.resize(std::min(host.cores.size(), static_cast<size_t>(*most)));
   }

@@ -33,14 +33,19 @@ int64_t LeftOf(int resource, int64_t held) {
   return std::max<int64_t>(0, static_cast<int64_t>(limit.rlim_cur) - held);
 }
 
-}  // namespace
-
+// The smallest limit of the control groups, or `bytes` where that is smaller.
 int64_t WithinControlGroup(int64_t bytes) {
   for (const MemoryGroup& group : kMemoryGroups) {
     const int64_t limit = NumberIn(group.limit);
     if (limit > 0) bytes = std::min(bytes, limit);
   }
   return bytes;
+}
+
+}  // namespace
+
+int64_t UsableMemory() {
+  return WithinControlGroup(static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE));
 }
 
 int64_t AvailableMemory(int64_t usable) {
@@ -57,9 +62,8 @@ int64_t AvailableMemory(int64_t usable) {
 }
 
 absl::Status CheckMemory(int64_t bytes, absl::string_view what) {
-  const int64_t host = static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
   const int64_t left =
-      std::min({AvailableMemory(WithinControlGroup(host)),
+      std::min({AvailableMemory(UsableMemory()),
                 LeftOf(RLIMIT_AS, NumberIn("/proc/self/status", "VmSize:") << 10),
                 LeftOf(RLIMIT_DATA, NumberIn("/proc/self/status", "VmData:") << 10)});
   if (bytes <= left) return absl::OkStatus();

@@ -13,8 +13,9 @@ namespace partita {
 // group's limit.
 int64_t AvailableMemory(int64_t usable);
 
-// The smallest limit of the control groups, or `bytes` where that is smaller.
-int64_t WithinControlGroup(int64_t bytes);
+// Physical memory of the host, or the limit of the control groups where that is smaller. From the
+// kernel, not from hwloc, which adds up the NUMA nodes that it could make.
+int64_t UsableMemory();
 
 // To be called before memory is taken whose size a file or a user says: ResourceExhausted, naming
 // `what` ("the weights of 'net.onnx'"), where `bytes` are more than the host has left or the

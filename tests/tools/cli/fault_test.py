@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """What a refused call or allocation leads to, whichever it is: a documented exit code, a message, files that are whole.
 
-Where calls fail, the leak sanitizer looks for memory that is lost on the way out.
+Memory that is lost on the way out is looked for: by the leak sanitizer where calls of an ordinary program fail, by the
+address sanitizer where the program is built with it (FAULT_SANITIZED=1); then refused allocations are tried, too.
 
 The verbs that write files run on a small model under tests/testing/fault_injection, which lets the n-th open, write,
 fsync, rename, mmap, thread creation or allocation fail. By default a sample that follows a seed (printed); with
@@ -28,6 +29,7 @@ from small_onnx import small_onnx
 
 INJECTOR = os.environ.get("FAULT_INJECTOR", "")
 ALL = os.environ.get("FAULT_ALL") == "1"
+SANITIZED = os.environ.get("FAULT_SANITIZED") == "1"  # operator new is then the sanitizer's and never refused
 SEED = int(os.environ.get("FAULT_SEED", "10"))
 SAMPLED = {"alloc": 6, "site": 8}  # faults of a kind and verb; of other kinds
 SAMPLED_CALLS = 2
@@ -52,7 +54,10 @@ def leak_sanitizer():
     return found.stdout.strip() if os.path.isabs(found.stdout.strip()) else ""
 
 
-LEAKS = leak_sanitizer()
+LEAKS = "" if SANITIZED else leak_sanitizer()
+# A program with the address sanitizer: the injector comes before the sanitizer's library, whose calls it makes.
+ASAN_OPTIONS = f"exitcode={LEAKED}:verify_asan_link_order=0:handle_segv=0:handle_abort=0:handle_sigbus=0"
+UBSAN_OPTIONS = f"halt_on_error=1:exitcode={LEAKED}:print_stacktrace=1"
 
 # What is there after a run: as before it, or as a run without faults writes it.
 
@@ -103,7 +108,8 @@ class Fault:
         if fault.split(":")[0] not in ALLOCATIONS and LEAKS:
             preload.append(LEAKS)
         environment = dict(os.environ, LD_PRELOAD=" ".join(preload), FAULT=fault, FAULT_LOG=str(log.absolute()),
-                           LSAN_OPTIONS=f"exitcode={LEAKED}:handle_segv=0:handle_abort=0:handle_sigbus=0")
+                           LSAN_OPTIONS=f"exitcode={LEAKED}:handle_segv=0:handle_abort=0:handle_sigbus=0",
+                           ASAN_OPTIONS=ASAN_OPTIONS, UBSAN_OPTIONS=UBSAN_OPTIONS)
         try:
             done = subprocess.run([harness.BINARY] + self.line.split(), cwd=self.folder, env=environment, check=False,
                                   capture_output=True, text=True, timeout=SECONDS)
@@ -236,7 +242,7 @@ def try_faults(kind):
 
 
 def test_leaks_are_looked_for():
-    if not LEAKS:
+    if not LEAKS and not SANITIZED:
         raise Skipped("there is no leak sanitizer beside the compiler; the other cases do not look for leaks")
     prepare()
     check(Fault("import", "leak:0", "leaky").code == LEAKED, "a leak is not found")
