@@ -17,7 +17,7 @@ namespace partita {
 // How one operator splits. An operator is a nest of loops (einsum style); every dimension of an
 // operand or result is a window over some of them. Legal splits, the region that each part reads
 // and writes, what is summed between parts and which communication follows are all derived from
-// this value; see graph/parallel/part_view.h.
+// this value; see graph/part_view.h.
 
 using LoopList = absl::InlinedVector<int8_t, 3>;
 

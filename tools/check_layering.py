@@ -9,11 +9,13 @@
   functions  at most 80 lines in a function
   marks      no left-over marks
   names      no type or file is called Something-Manager, -Helper and the like
+  paths      files and folders that comments and READMEs name are there (placeholders: foo..., NAME)
 
 Prints each violation as file:line: what. Exit status: 0 none, 1 some, 2 wrong usage.
 """
 
 import argparse
+import fnmatch
 import os
 import pathlib
 import re
@@ -250,8 +252,67 @@ def check_entries(names):
             yield f"{entry}:1: not one of the agreed top-level entries"
 
 
+COMMENTS_OF_CPP = re.compile(
+    r'R"([^()\\\s]{0,16})\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|(?<![0-9A-Fa-f])\'(?:\\.|[^\'\\\n])+\''
+    r"|(?P<comment>//[^\n]*|/\*.*?\*/)", re.DOTALL)
+COMMENTS_OF_SCRIPTS = re.compile(
+    r'(?P<comment>"""(?:[^"]|"(?!""))*"""|(?:^|(?<=\s))#[^\n]*)|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'',
+    re.DOTALL)
+
+
+def comments(name, text):
+    """(line, text) of each comment; of each docstring, too; a README is one comment."""
+    if name.endswith(".md"):
+        yield 1, text
+        return
+    pattern = COMMENTS_OF_CPP if is_cpp(name) or name.endswith(".proto") else COMMENTS_OF_SCRIPTS
+    for found in pattern.finditer(text):
+        if found["comment"]:
+            yield text.count("\n", 0, found.start()) + 1, found["comment"]
+
+
+def spellings(word):
+    """graph/ops/foo.{h,cc} is two paths."""
+    braces = re.search(r"\{([^{}]*)\}", word)
+    if not braces:
+        return [word]
+    return [path for choice in braces[1].split(",")
+            for path in spellings(word[:braces.start()] + choice + word[braces.end():])]
+
+
+class Tree:
+    """What paths may name: files, their folders, files by the end of their path; programs by their source's."""
+
+    def __init__(self, names):
+        self.names = names
+        self.folders = {"/".join(parts[:end]) for parts in (name.split("/") for name in names)
+                        for end in range(1, len(parts))}
+        self.tops = {folder for folder in self.folders if "/" not in folder and not folder.startswith(".")}
+        self.ends = {"/".join(parts[start:]) for parts in (name.split("/") for name in names)
+                     for start in range(len(parts))}
+
+    def is_path_of_ours(self, word):
+        if re.search(r"(^|[/_-])(foo|[a-z]\.|[A-Z]{2,})", word.replace("README", "")) or ".pb." in word:
+            return False
+        return word.split("/")[0] in self.tops and "/" in word or re.search(r"\.(cc|h|cu|cuh|py|sh|proto|cmake)$", word)
+
+    def has(self, path):
+        path = path.rstrip("/")
+        if "*" in path:
+            return any(fnmatch.fnmatchcase(name, path) for name in self.names)
+        return path in self.folders or any(path + end in self.ends for end in ("", ".cc", ".h", ".py"))
+
+
+def check_paths(name, text, tree):
+    for line, comment in comments(name, text):
+        for found in re.finditer(r"(?<![\w./<~$:-])[\w-][\w.{},*/-]*", comment):
+            for path in spellings(found[0].rstrip(".,-")):
+                if tree.is_path_of_ours(path) and not tree.has(path):
+                    yield line + comment.count("\n", 0, found.start()), f"{path} is named, and is not there"
+
+
 CHECKS = {"layering": check_layering, "vendor": check_vendor, "headers": check_headers, "files": check_files,
-          "functions": check_functions, "marks": check_marks, "names": check_names}
+          "functions": check_functions, "marks": check_marks, "names": check_names, "paths": check_paths}
 
 
 def violations(root, wanted):
@@ -259,14 +320,17 @@ def violations(root, wanted):
     if "entries" in wanted:
         yield from check_entries(names)
     known = set(names)
+    tree = Tree(names)
     for name in names:
         if name.startswith("third_party/") or not is_cpp(name) and not name.endswith(
-                (".py", ".sh", ".proto", ".txt", ".cmake")):
+                (".py", ".sh", ".proto", ".txt", ".cmake", ".md")):
             continue
         text = (pathlib.Path(root) / name).read_text(errors="replace")
         for check in wanted:
             if check == "headers":
                 found = check_headers(name, text, known)
+            elif check == "paths":
+                found = check_paths(name, text, tree)
             elif check in CHECKS:
                 found = CHECKS[check](name, text)
             else:

@@ -27,8 +27,7 @@ namespace partita {
 template <OperatorAttrs... Rows>
 using OneOf = std::variant<Rows...>;
 
-// THE table of operators. To add one: write graph/ops/foo.{h,cc}, add it here, write one kernel per
-// backend.
+// THE table of operators. To add one: README.md of this folder lists every file that is touched.
 using OpAttrs =
     OneOf<Conv2d, Pool2d, MatMul, ReduceMean, Relu, Scale, Binary,
           // Movement of elements.
@@ -69,9 +68,10 @@ constexpr size_t kGradientInput = 1;
 std::string ToString(const OpAttrs& attrs);
 
 // Which of a kernel's tensors of rank 4 may be in the backend's native format. A row says one of
-//   static constexpr std::array<int, N> kNativeOperands = {...};  these operands and all results,
-//   each by itself static constexpr bool kOneFormat = true;                      all of them, in
-//   one and the same format
+//   static constexpr std::array<int, N> kNativeOperands = {...};
+//       these operands and all results, each by itself
+//   static constexpr bool kOneFormat = true;
+//       all of them, in one and the same format
 // or nothing: everything is dense.
 bool NeedsOneFormat(const OpAttrs& attrs);
 bool InputMayBeNative(const OpAttrs& attrs, Pass pass, int input);

@@ -8,9 +8,9 @@
 
 namespace partita {
 
-// The secret that the processes of one run share: who has it is let in (runtime/comm/tcp/
-// handshake.h). It is never printed, nor an argument of a program; its memory is overwritten when
-// it goes.
+// The secret that the processes of one run share: who has it is let in
+// (runtime/comm/tcp/handshake.h). It is never printed, nor an argument of a program; its memory is
+// overwritten when it goes.
 class RunKey {
  public:
   static constexpr size_t kBytes = 32;

@@ -118,6 +118,37 @@ class SizeTest(unittest.TestCase):
         self.assertEqual(len(run("names", {"graph/plan_utils.h": "\n"})), 1)
         self.assertEqual(run("names", {"graph/a.h": "class Planner {\n};\n"}), [])
 
+class PathsTest(unittest.TestCase):
+    TREE = {"graph/box.h": "", "graph/ops/lrn.cc": "", "tests/bench/step_bench.cc": ""}
+
+    def found(self, name, text):
+        return run("paths", {**self.TREE, name: text})
+
+    def test_finds_files_and_folders_that_are_not_there(self):
+        for name, text in [("graph/a.cc", "int x;\n// graph/boxes.h has it.\n"),
+                           ("graph/a.cc", "int x;\nint y;  /* see boxes.h */\n"),
+                           ("graph/a.h", "\n// Of the folder graph/task.\n"), ("proto/a.proto", "\n// graph/task/\n"),
+                           ("graph/a.py", '"""Text\nof graph/boxes.h.\n"""\n'),
+                           ("tests/a.sh", "\nls  # tests/bench/boxes.py\n"),
+                           ("README.md", "\nSee `graph/ops/box.h`.\n"), ("graph/a.cc", "\n// graph/ops/box.{h}\n"),
+                           ("graph/README.md", "\n- `tests/bench/turns`: a program\n"), ("graph/a.h", "\n// graph/*.py\n")]:
+            found = self.found(name, text)
+            self.assertEqual(len(found), 1, (name, text, found))
+            self.assertTrue(found[0].startswith(f"{name}:2: "), found)
+
+    def test_finds_each_of_several_spellings(self):
+        found = self.found("README.md", "`graph/ops/lrn.{h,cc,cu}`")
+        self.assertEqual([line.split()[1] for line in found], ["graph/ops/lrn.h", "graph/ops/lrn.cu"])
+
+    def test_lets_what_is_there_pass_and_what_is_no_path(self):
+        for name, text in [("graph/a.cc", "// graph/box.h, box.h, ops/lrn.cc; graph/ops/, graph/*.h.\n"),
+                           ("README.md", "[bench](tests/bench/), `tests/bench/step_bench`\n"),
+                           ("README.md", "graph/ops/foo.{h,cc}, foo_kernel.h\n"),
+                           ("graph/a.cc", 'F("graph/boxes.h");  // x.cc, proto/NAME.pb.h, 3 GB/s, and/or\n'),
+                           ("graph/a.h", "// https://example.org/graph/boxes.h, build/graph/boxes\n"),
+                           ("graph/a.py", "open('graph/boxes.h#x')\n")]:
+            self.assertEqual(self.found(name, text), [], (name, text))
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -10,7 +10,7 @@
 
 namespace partita {
 
-// Every kernel of the cuda backend: enqueues the steps of its plan (plan/kernel_plan.h).
+// Every kernel of the cuda backend: enqueues the steps of its plan (plan/kernel_steps.h).
 class PlannedKernel : public CudaKernel {
  public:
   // On the current device, whose libraries these are. A convolution is done in the way of those of
