@@ -78,7 +78,7 @@ std::vector<Box> Subtract(const Box& a, const Box& b);
 // The part of `box` that none of `covers` holds, as disjoint boxes.
 std::vector<Box> Uncovered(const Box& box, const std::vector<Box>& covers);
 
-// Where `inner` lies in a row-major buffer that holds `outer`: its first element's offset, and
+// Position of `inner` in a row-major buffer that holds `outer`: its first element's offset, and
 // whether its elements are one contiguous run there.
 struct Placement {
   int64_t offset = 0;

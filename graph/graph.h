@@ -38,9 +38,9 @@ struct Tensor {
   TensorId of = kNoTensor;
 };
 
-// How a weight starts when the model brings no values. `fan_in` is the number of inputs that one
-// output of its operator sums. kUniformFanIn draws from U(-1/sqrt(fan_in), 1/sqrt(fan_in)),
-// PyTorch's rule for convolutions and linear layers.
+// Initial distribution of a weight for which the model brings no values. `fan_in` is the number of
+// inputs that one output of its operator sums. kUniformFanIn draws from U(-1/sqrt(fan_in),
+// 1/sqrt(fan_in)), PyTorch's rule for convolutions and linear layers.
 struct Initializer {
   enum class Kind : uint8_t { kUniformFanIn, kConstant };
   Kind kind = Kind::kConstant;
@@ -66,8 +66,8 @@ struct Operator {
   std::vector<TensorId> outputs;  // several operators may add to one output (gradients)
   // The forward operator that a gradient belongs to; otherwise the operator itself.
   OpId forward;
-  // Whose ParallelConfig it takes: an operator (perhaps itself), or, for updates, kNoOp and a
-  // weight whose update layout it takes.
+  // Operator (perhaps itself) whose ParallelConfig it takes; for updates, kNoOp and a weight whose
+  // update layout it takes.
   OpId anchor;
   TensorId anchor_weight = kNoTensor;
   // Control edges: earlier operators, ascending. On each device its parts, and the exchange tasks
@@ -157,7 +157,7 @@ class GraphBuilder {
     OpId anchor = kNoOp;  // kNoOp: its own
   };
   absl::StatusOr<OpId> AddOp(OpSpec spec);
-  // For operators with one result.
+  // Adds an operator with one result.
   absl::StatusOr<TensorId> Add(OpSpec spec);
 
   // The gradient of `forward` with respect to its operand, added to `result` (a tensor of that
@@ -182,7 +182,7 @@ class GraphBuilder {
     graph_.correct_ = correct;
   }
 
-  // What has been built so far.
+  // Tensors and operators added so far.
   const Tensor& tensor(TensorId id) const { return graph_.tensors_[id.index()]; }
   const Operator& op(OpId id) const { return graph_.ops_[id.index()]; }
   std::span<const Operator> ops() const { return graph_.ops_; }

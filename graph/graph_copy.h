@@ -16,7 +16,7 @@ class GraphCopy {
   explicit GraphCopy(const Graph& source);
 
   GraphBuilder& builder() { return builder_; }
-  // What a tensor of the source became; it must have been copied or replaced before.
+  // Copy or replacement of a tensor of the source, which must have been copied or replaced before.
   TensorId Map(TensorId id) const;
   // Whatever reads `id` in the source reads `replacement` in the copy.
   void Replace(TensorId id, TensorId replacement) { tensors_[id.index()] = replacement; }

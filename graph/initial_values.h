@@ -7,9 +7,9 @@
 
 namespace partita {
 
-// What a weight starts from: the model's own values, otherwise what its Initializer says, drawn
-// from the stream of the weight's name, so that it depends on nothing but seed, name and shape.
-// Row-major. States start at 0.
+// Initial values of a weight: the model's own, otherwise what its Initializer says, drawn from the
+// stream of the weight's name, so that it depends on nothing but seed, name and shape. Row-major.
+// States start at 0.
 std::vector<float> InitialValues(const Tensor& tensor, const Weight& weight, uint64_t seed);
 
 }  // namespace partita

@@ -24,7 +24,7 @@ struct BatchNormLayer {
 };
 absl::StatusOr<TensorId> AddBatchNorm(GraphBuilder& builder, const BatchNormLayer& layer);
 
-// Over the last dimension.
+// Appends a softmax over the last dimension.
 absl::StatusOr<TensorId> AddSoftmax(GraphBuilder& builder, const std::string& name, TensorId x);
 absl::StatusOr<TensorId> AddLogSoftmax(GraphBuilder& builder, const std::string& name, TensorId x);
 

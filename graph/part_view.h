@@ -10,8 +10,8 @@
 
 namespace partita {
 
-// How far a part's window reaches over the tensor's ends in one dimension: the padding that its
-// kernel adds. `after` is negative where the operand has a tail that no window reads
+// Extent by which a part's window reaches over the tensor's ends in one dimension: the padding that
+// its kernel adds. `after` is negative where the operand has a tail that no window reads
 // (DimMap::slack).
 struct Pads {
   int64_t before = 0;
@@ -19,7 +19,7 @@ struct Pads {
   friend bool operator==(const Pads&, const Pads&) = default;
 };
 
-// What one part reads of an operand or writes of a result.
+// Region of an operand that one part reads, or of a result that it writes.
 struct TensorView {
   bool present = false;  // false: the part does not read (or write) it at all
   Box box;               // global indices; may be empty

@@ -14,10 +14,10 @@
 
 namespace partita {
 
-// How one operator splits. An operator is a nest of loops (einsum style); every dimension of an
-// operand or result is a window over some of them. Legal splits, the region that each part reads
-// and writes, what is summed between parts and which communication follows are all derived from
-// this value; see graph/part_view.h.
+// Rule by which one operator splits. An operator is a nest of loops (einsum style); every dimension
+// of an operand or result is a window over some of them. Legal splits, the region that each part
+// reads and writes, what is summed between parts and which communication follows are all derived
+// from this value; see graph/part_view.h.
 
 using LoopList = absl::InlinedVector<int8_t, 3>;
 
@@ -79,8 +79,8 @@ inline DimMap Window(int loop, int64_t stride, int64_t lo, int64_t hi, bool slac
 
 struct OperandRule {
   std::vector<DimMap> dims;
-  // Only the first part along the summed loops that the operand lacks reads it (a bias must be
-  // added once).
+  // True if only the first part along the summed loops that the operand does not have reads it (a
+  // bias must be added once).
   bool once = false;
   bool differentiable = true;
   // Derived when the rule is finished: the loops along which `once` holds.
@@ -90,9 +90,9 @@ struct OperandRule {
 
 struct ResultRule {
   std::vector<DimMap> dims;
-  // How the values of parts that differ along summed loops combine.
+  // Reduction of the values of parts that differ along summed loops.
   Reduction reduction = Reduction::kSum;
-  // Only the first part along these loops has a result (the gradient of an operand that is read
+  // Loops along which only the first part has a result (the gradient of an operand that is read
   // once).
   LoopSet once_loops;
   friend bool operator==(const ResultRule&, const ResultRule&) = default;
@@ -114,7 +114,7 @@ struct ShardingRule {
 // The loops that some dimension names.
 LoopSet LoopsOf(const std::vector<DimMap>& dims);
 
-// What a gradient reads: by index, the forward operands and the forward results. It always reads
+// Operands and results, by index, of the forward operator that a gradient reads. It always reads
 // the gradients of all results.
 struct GradientReads {
   std::vector<int> operands;

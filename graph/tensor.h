@@ -8,7 +8,7 @@
 
 namespace partita {
 
-// What an element is. kRing64 holds an integer modulo 2^64 and stands for any real number in the
+// Type of an element. kRing64 holds an integer modulo 2^64 and stands for any real number in the
 // exact runs that prove a plan equal to the serial model; integers (labels) stay integers there.
 enum class DType : uint8_t { kFloat32, kFloat64, kInt32, kRing64 };
 

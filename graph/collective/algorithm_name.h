@@ -25,7 +25,7 @@ absl::StatusOr<NamedAlgorithm> ParseAlgorithm(absl::string_view name,
 // order of their first rank.
 std::string NodesText(std::span<const int> nodes);
 
-// How many different ones.
+// Counts the distinct nodes.
 size_t CountNodes(std::span<const int> nodes);
 
 }  // namespace partita

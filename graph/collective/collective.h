@@ -10,8 +10,9 @@
 
 namespace partita {
 
-// What a group of ranks wants done with its elements, without saying how. Ranks are positions in an
-// ordered group, 0 .. ranks-1; elements have no type here, counts and offsets are in elements.
+// Result that a collective leaves on each rank of a group, independent of the algorithm. Ranks are
+// positions in an ordered group, 0 .. ranks-1; elements have no type here, counts and offsets are
+// in elements.
 //
 // Two more collectives are special cases, not kinds:
 //   broadcast = all-gather in which only the root's block is non-empty,

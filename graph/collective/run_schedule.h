@@ -20,7 +20,7 @@ T CombineElements(Reduction reduction, const T& earlier, const T& later) {
 
 namespace internal {
 
-// What a round delivers to one rank, in the order of RankRound::receives.
+// Elements that a round delivers to one rank, in the order of RankRound::receives.
 template <class T>
 using Arrivals = std::vector<std::vector<T>>;
 

@@ -9,10 +9,10 @@
 
 namespace partita {
 
-// How a collective is done: messages in rounds, as data. The same schedule is checked symbolically
+// Schedule of a collective: messages in rounds, as data. The same schedule is checked symbolically
 // (symbolic_check.h), priced, and run by any communicator; run_schedule.h is its meaning in code.
 
-// What the destination does with the elements that arrive.
+// Action of the destination on the elements that arrive.
 enum class StepAction { kCopy, kReduce };
 
 // `count` elements from source_offset of rank `from` go to destination_offset of rank `to`. In
@@ -77,10 +77,10 @@ int64_t TotalElementsReceived(const CollectiveSchedule& schedule);
 // that the rank sends are kept there too, once, however many ranks they go to.
 int64_t ScratchElements(const CollectiveSchedule& schedule, int rank);
 
-// What one rank does: for each round of the schedule what it sends, in ascending order of (to,
-// offset), and what it receives, in ascending order of (destination offset, from), the order in
-// which kReduce folds. Rounds in which the rank is idle have no steps. A step from a rank to itself
-// is in both lists.
+// Steps of one rank: for each round of the schedule the sends, in ascending order of (to, offset),
+// and the receives, in ascending order of (destination offset, from), the order in which kReduce
+// folds. Rounds in which the rank is idle have no steps. A step from a rank to itself is in both
+// lists.
 struct RankRound {
   std::vector<CollectiveStep> sends;
   std::vector<CollectiveStep> receives;

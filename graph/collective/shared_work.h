@@ -12,9 +12,10 @@ namespace partita {
 // the rounds come to for every element, and which rank computes it. The sums are those of the
 // schedule, in its order, so results are the same bit for bit as round by round.
 
-// What a rank had of an element before the rounds, or values added up (or their maximum).
+// Value of an element on one rank before the rounds, or the sum (or maximum) of several such
+// values.
 struct SharedValue {
-  int rank = -1;                    // of the collective; or -1:
+  int rank = -1;                    // rank of the collective; or -1:
   std::vector<SharedValue> folded;  // two and more, in this order
 
   friend bool operator==(const SharedValue&, const SharedValue&) = default;

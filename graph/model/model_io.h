@@ -18,7 +18,7 @@ struct ModelFile {
   Graph graph;
   // Layers into which the model's exporter has folded a batch normalisation, by their names.
   std::vector<std::string> folded_batch_norms;
-  std::vector<std::string> notes;  // on reading, for the user
+  std::vector<std::string> notes;  // remarks on reading, for the user
 };
 
 // Writes a forward graph. If any weight has values, they go first, to a side file of their own;

@@ -12,16 +12,16 @@ namespace partita {
 struct OperatorSummary {
   std::string name;
   std::string kind;        // "conv2d"
-  Shape result;            // of its first result
+  Shape result;            // shape of its first result
   int64_t parameters = 0;  // trained elements that no operator before it reads
   int64_t multiply_adds = 0;
   int64_t other_operations = 0;
-  int64_t weight_bytes = 0;  // of all weights that it reads
+  int64_t weight_bytes = 0;  // total of all weights that it reads
   int64_t result_bytes = 0;
 };
 
-// What a model holds and computes. Of a training graph only the forward operators count. Sums that
-// do not fit 64 bits are INT64_MAX.
+// Summary of a model's tensors and work. In a training graph only the forward operators count. Sums
+// that do not fit 64 bits are INT64_MAX.
 struct ModelSummary {
   std::string name;
   int64_t batch = 0;
@@ -29,8 +29,8 @@ struct ModelSummary {
   int64_t parameters = 0;        // elements of trained weights
   int64_t frozen = 0;            // elements of the other weights (running statistics, constants)
   int64_t macs_per_sample = 0;   // multiply-adds of one forward pass, rounded
-  int64_t weight_bytes = 0;      // of all weights
-  int64_t activation_bytes = 0;  // of all results, for the whole batch
+  int64_t weight_bytes = 0;      // total of all weights
+  int64_t activation_bytes = 0;  // total of all results, for the whole batch
   std::vector<OperatorSummary> operators;
 };
 

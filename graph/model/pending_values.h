@@ -25,7 +25,8 @@ class PendingValues {
   // Reads all elements straight into where they stay.
   using Reader = std::function<absl::Status(std::vector<float>& values)>;
 
-  // For Weight::values: empty until ReadAll. `elements`: how many `read` will store.
+  // Registers values that are still to be read; returns the vector for Weight::values, empty until
+  // ReadAll. `elements`: how many `read` will store.
   std::shared_ptr<const std::vector<float>> Add(int64_t elements, Reader read);
 
   // Fills what Add returned. ResourceExhausted, before memory is taken, where they do not fit;

@@ -46,7 +46,7 @@ inline constexpr size_t kSafetensorsPrefix = 8;
 struct SafetensorsHeader {
   std::map<std::string, SafetensorsEntry> tensors;  // by name
   std::map<std::string, std::string> metadata;
-  int64_t data = 0;  // where the tensors' bytes begin in the file
+  int64_t data = 0;  // offset in the file where the tensors' bytes begin
 
   // NotFound, naming `file` and some of the tensors that it has.
   absl::StatusOr<const SafetensorsEntry*> Find(const std::string& name,

@@ -31,7 +31,7 @@ class WeightsHash {
 };
 
 struct WrittenWeights {
-  std::string file;  // its name, in the folder of the model; empty: no weight has values
+  std::string file;  // file name, in the folder of the model; empty: no weight has values
   std::string hash;
 };
 
@@ -46,7 +46,7 @@ class WeightsFile {
   // InvalidArgument if it is not a safetensors file.
   static absl::StatusOr<WeightsFile> Open(const std::string& path);
 
-  // Where the values of the weight of this name are in the file. InvalidArgument if it is not there
+  // Offset in the file of the values of the weight of this name. InvalidArgument if it is not there
   // with this shape, as float32.
   absl::StatusOr<int64_t> Find(const std::string& name, const Shape& shape) const;
 

@@ -59,7 +59,7 @@ struct Constant {
   static Constant Real(double value);
 };
 
-// Where the values of a tensor of the file are. Nothing is read yet.
+// Location of a tensor's values: in the model file or in a side file. Nothing is read yet.
 struct TensorSource {
   ElementType type;
   Shape shape;

@@ -32,7 +32,7 @@ struct ImportOptions {
 // scale and variance of batch normalisation 1, all others 0 (factors: 1).
 struct ImportedModel {
   Graph graph;
-  // What was folded, changed or left out, for the user.
+  // Notes for the user: nodes that were folded, changed or left out.
   std::vector<std::string> notes;
   // Layers into which the exporter is known to have folded a batch normalisation: what is trained
   // is another network than the one that was exported.
@@ -40,7 +40,7 @@ struct ImportedModel {
   // ONNX operators of the nodes that the output needs, with their numbers, most frequent first.
   std::vector<std::pair<std::string, int>> operators;
   int64_t opset = 0;
-  uint64_t source_fingerprint = 0;  // of the file's bytes
+  uint64_t source_fingerprint = 0;  // fingerprint of the file's bytes
 };
 
 // Reads an ONNX file, with weights from its side files as options.values says, which are read when

@@ -17,7 +17,7 @@
 
 namespace partita::onnx {
 
-// What a name of the file stands for while it is imported.
+// Meaning of a name of the file during the import.
 struct Value {
   enum class Kind : uint8_t {
     kAbsent,    // an optional input left out
@@ -61,8 +61,8 @@ class Importer {
   GraphBuilder builder_;
   absl::node_hash_map<std::string, Value> values_;  // references stay valid
   std::deque<StoredTensor> constants_;              // stored tensors of Constant nodes
-  // By their names in the file, and whether they are trained: exporters store equal values once,
-  // so that a trained weight and a running statistic may share them.
+  // Weights, keyed by their names in the file and whether they are trained: exporters store equal
+  // values once, so that a trained weight and a running statistic may share them.
   absl::flat_hash_map<std::pair<std::string, bool>, TensorId> weights_;
   absl::flat_hash_map<std::string, int> weight_uses_;
   absl::flat_hash_set<std::string> taken_names_;
@@ -78,7 +78,7 @@ class Importer {
   int64_t batch_ = 0;
   PendingValues values_of_weights_;
   int absent_weights_ = 0;
-  std::string absent_file_;  // of the first of them
+  std::string absent_file_;  // name of the first of them
 };
 
 // One node while it is imported: what a row of the operator table works on.
@@ -133,7 +133,7 @@ class NodeImport {
   // True for the first caller with these running statistics.
   bool ClaimStatistics(TensorId id) { return importer_.claimed_statistics_.insert(id).second; }
 
-  // For the user. Equal notes of several nodes become one.
+  // Adds a note for the user. Equal notes of several nodes become one.
   void Note(const std::string& what);
 
  private:

@@ -25,7 +25,7 @@ struct ModelInput {
   Shape shape;
 };
 
-// Where a model comes from: what messages call it, and where its side files are (empty: nowhere).
+// Origin of a model: its name in messages and the folder of its side files (empty: none).
 struct Origin {
   std::string name, folder;
 };
@@ -39,10 +39,10 @@ struct Model {
   int64_t opset = 0;
   ModelInput input;
   std::string output;  // the first
-  // Its declared shape, if the file states it wholly; open extents are -1.
+  // Declared shape of the output, if the file states it wholly; open extents are -1.
   Shape output_shape;
   bool has_output_shape = false;
-  // In topological order, those that the output does not need left out.
+  // Nodes in topological order, without those that the output does not need.
   std::vector<const NodeProto*> nodes;
   absl::flat_hash_map<std::string, StoredTensor> initializers;
   std::vector<std::string> notes;

@@ -21,15 +21,16 @@ absl::StatusOr<Shape> ResolveReshape(const Shape& x, const std::vector<int64_t>&
 // Flatten's two dimensions: the product of those before `axis` and of those from it on.
 absl::StatusOr<Shape> FlattenedShape(const Shape& x, int64_t axis);
 
-// Without the given dimensions of extent 1 (none given: all of them), and with such added.
+// Shape without the given dimensions of extent 1 (none given: all of them), and shape with such
+// added.
 absl::StatusOr<Shape> SqueezedShape(const Shape& x, const std::vector<int64_t>& axes);
 absl::StatusOr<Shape> UnsqueezedShape(const Shape& x, const std::vector<int64_t>& axes);
 
 // NumPy's broadcasting: aligned at the last dimension, extents of 1 repeat.
 absl::StatusOr<Shape> BroadcastShape(const Shape& a, const Shape& b);
 
-// Where the elements of a broadcast operand are: Of(i) is the row-major index in the operand of
-// element i of the result.
+// Index map of a broadcast operand: Of(i) is the row-major index in the operand of element i of the
+// result.
 class BroadcastIndex {
  public:
   BroadcastIndex(const Shape& operand, const Shape& result);

@@ -32,7 +32,7 @@ struct BatchMoments {
   friend bool operator==(const BatchMoments&, const BatchMoments&) = default;
 };
 
-// What the pieces of one batch normalisation share.
+// Attributes common to the operators into which one batch normalisation is decomposed.
 struct BatchNormFields {
   int64_t count = 1;      // elements of one channel in the whole batch
   double epsilon = 1e-5;  // added to the variance
@@ -91,7 +91,7 @@ struct AffineNormalize {
   absl::Status Check() const;
   friend bool operator==(const AffineNormalize&, const AffineNormalize&) = default;
 };
-// Of x: variance, gamma. Of gamma: x, mean, variance. Of beta: nothing.
+// Reads of the gradient of x: variance, gamma; of gamma: x, mean, variance; of beta: nothing.
 GradientReads ReadsForGradient(const AffineNormalize&, int operand);
 std::vector<InPlacePair> InPlace(const AffineNormalize&, Pass pass);
 

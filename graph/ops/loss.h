@@ -12,9 +12,9 @@
 
 namespace partita {
 
-// What the pieces share.
+// Attributes common to the operators into which a cross-entropy is decomposed.
 struct CrossEntropyFields {
-  int64_t rows = 1;  // of the whole batch: the divisor of the mean
+  int64_t rows = 1;  // rows of the whole batch: the divisor of the mean
 
   template <class Self, class Visitor>
   static void VisitFields(Self& self, Visitor&& visit) {

@@ -13,7 +13,7 @@
 
 namespace partita {
 
-// Which kernel of an operator: forward, or the gradient with respect to one operand.
+// Kernel of an operator: forward, or the gradient with respect to one operand.
 struct Pass {
   int8_t gradient = -1;  // the operand, or -1: forward
   bool is_forward() const { return gradient < 0; }
@@ -40,7 +40,7 @@ struct InPlacePair {
   int output = 0;
 };
 
-// What a row of the operator table provides: attributes as a value type with these free functions,
+// Concept of a row of the operator table: attributes as a value type with these free functions,
 // found by argument-dependent lookup. Types are of whole tensors in the graph and of the part's
 // pieces in a kernel: a part of an operator is the same operator on smaller tensors, with the
 // attributes that Localize gives.
@@ -54,10 +54,10 @@ concept OperatorAttrs =
       { A::kDescription } -> std::convertible_to<absl::string_view>;
       // Result types from operand types; InvalidArgument with what was found and wanted.
       { InferResults(attrs, types) } -> std::same_as<absl::StatusOr<std::vector<TensorType>>>;
-      // How it splits. The types are consistent (InferResults accepted them).
+      // Rule by which it splits. The types are consistent (InferResults accepted them).
       { MakeRule(attrs, types, types) } -> std::same_as<ShardingRule>;
-      // What the gradient with respect to `operand` reads besides the gradients of the results.
-      // Only called for operands that the rule calls differentiable.
+      // Tensors that the gradient with respect to `operand` reads besides the gradients of the
+      // results. Only called for operands that the rule calls differentiable.
       { ReadsForGradient(attrs, 0) } -> std::same_as<GradientReads>;
       // The attributes of the part `view` (a view of the *forward* operator) as an operator of its
       // own: padding becomes the part's padding, group counts the part's, and so on.
@@ -65,7 +65,7 @@ concept OperatorAttrs =
       // Arithmetic of a kernel with these inputs and outputs (those that the pass reads and
       // writes).
       { WorkOf(attrs, pass, types, types) } -> std::same_as<Work>;
-      // Where a kernel may write over an input.
+      // Pairs of an output and an input over which a kernel may write it.
       { InPlace(attrs, pass) } -> std::same_as<std::vector<InPlacePair>>;
     };
 

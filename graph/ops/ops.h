@@ -67,7 +67,7 @@ constexpr size_t kGradientInput = 1;
 // "conv2d stride=[4,4] dilation=[1,1] pads=[2,2,2,2] groups=1": canonical, so it serves as a key.
 std::string ToString(const OpAttrs& attrs);
 
-// Which of a kernel's tensors of rank 4 may be in the backend's native format. A row says one of
+// Tensors of rank 4 of a kernel that may be in the backend's native format. A row says one of
 //   static constexpr std::array<int, N> kNativeOperands = {...};
 //       these operands and all results, each by itself
 //   static constexpr bool kOneFormat = true;

@@ -29,7 +29,7 @@ struct Pool2d {
   // Top, left, bottom, right. In a graph less than the kernel's reach; a part's are those of its
   // own windows, overhang of `ceil` included, and may be negative behind.
   std::vector<int64_t> pads = {0, 0, 0, 0};
-  // How many of the padding positions at each side count in an average's divisor: `pads` if padding
+  // Number of padding positions at each side that count in an average's divisor: `pads` if padding
   // is to be included (count_include_pad), 0 if not. Overhang of `ceil` never counts.
   std::vector<int64_t> counted = {0, 0, 0, 0};
   // A last window that reaches over the end counts, if it starts inside the tensor or the leading

@@ -15,7 +15,7 @@ namespace partita {
 struct Reshape {
   static constexpr char kName[] = "reshape";
   static constexpr char kDescription[] = "the same elements under another shape (flatten)";
-  std::vector<int64_t> shape;  // of the result; at most one -1, which is derived
+  std::vector<int64_t> shape;  // shape of the result; at most one -1, which is derived
   template <class Self, class Visitor>
   static void VisitFields(Self& self, Visitor&& visit) {
     visit("shape", self.shape);

@@ -87,7 +87,7 @@ std::vector<InPlacePair> InPlace(const Crop& crop, Pass pass);
 struct Pad {
   static constexpr char kName[] = "pad";
   static constexpr char kDescription[] = "a border of a constant around a tensor";
-  std::vector<int64_t> pads;  // before each dimension, then behind each
+  std::vector<int64_t> pads;  // padding before each dimension, then after each
   double value = 0;
   template <class Self, class Visitor>
   static void VisitFields(Self& self, Visitor&& visit) {

@@ -7,9 +7,10 @@
 #include "graph/ops/fields.h"
 #include "graph/ops/tensor_form.h"
 
-// What turns weights and their states into those of the next step, element for element. The first
-// operand is the weight. Learning rate, momentum, weight decay and the step's number are arguments
-// of a launch (StepArguments), not attributes. The formulas are PyTorch's.
+// Optimizer updates: operators that turn weights and their states into those of the next step,
+// element for element. The first operand is the weight. Learning rate, momentum, weight decay and
+// the step's number are arguments of a launch (StepArguments), not attributes. The formulas are
+// PyTorch's.
 
 namespace partita {
 

@@ -25,7 +25,7 @@ struct Device {
   // Index of the node that it belongs to: the devices that one process may use, which reach those
   // of other nodes over links.
   int node = 0;
-  Bytes memory;  // what tensors may take
+  Bytes memory;  // memory that tensors may take
   // CPU devices: the cores (logical processor numbers of the node) that its compute and its
   // communication lane run on, without repeats. Lanes that name one core share it.
   std::vector<int> cores;
@@ -54,7 +54,7 @@ struct Link {
 struct ChannelIdTag : IdTag {};
 using ChannelId = StrongInt<ChannelIdTag, int32_t>;
 
-// What traffic occupies: one direction of a full-duplex link, or a shared link as a whole.
+// Unit of contention of traffic: one direction of a full-duplex link, or a shared link as a whole.
 // Transfers at the same time share the bandwidth of a channel.
 struct Channel {
   std::string name;  // the link's, with ">" or "<" for the two directions of a full-duplex link
@@ -99,12 +99,12 @@ class DeviceTopology {
   Nanos RouteLatency(DeviceId from, DeviceId to) const;
   int64_t RouteBytesPerSecond(DeviceId from, DeviceId to) const;
 
-  // On one computer: in one node, or in nodes that name the same host.
+  // True if both are on one computer: in one node, or in nodes that name the same host.
   bool ShareHost(DeviceId a, DeviceId b) const;
   // CPU devices of one computer with a core in common: one works while the other waits.
   bool ShareCore(DeviceId a, DeviceId b) const;
-  // Of the devices of this one's computer, in order, those that have no core in common with an
-  // earlier one of them: what can work at the same time.
+  // Devices of this one's computer that can work at the same time: in order, those that have no
+  // core in common with an earlier one of them.
   std::vector<DeviceId> AtOnce(DeviceId device) const;
 
   // The first `count` devices with what connects them. InvalidArgument if there are fewer.

@@ -10,13 +10,13 @@ namespace partita {
 
 // One GPU as its driver describes it. Numbers that the driver does not tell are 0.
 struct GpuProperties {
-  int index = 0;             // as CUDA numbers the GPUs of this process
+  int index = 0;             // CUDA's number of the GPU in this process
   std::string name;          // "NVIDIA H200"
   Bytes memory;              // all that it has
-  Bytes available;           // of `memory`, what nobody holds at present
+  Bytes available;           // part of `memory` that no process holds at present
   int major = 0, minor = 0;  // compute capability: 9, 0
   int multiprocessors = 0;
-  int clock_mhz = 0;  // of the multiprocessors, the highest
+  int clock_mhz = 0;  // highest clock of the multiprocessors
   int memory_clock_mhz = 0;
   int memory_bus_bits = 0;
   int64_t l2_bytes = 0;

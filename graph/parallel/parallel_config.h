@@ -12,12 +12,13 @@
 
 namespace partita {
 
-// How one operator is split and placed: any point of the SOAP space. Part p computes block (i_0,
+// Split and placement of one operator: any point of the SOAP space. Part p computes block (i_0,
 // i_1, ...) of the loops on devices[p], where p is the mixed-radix index of (replica, i_0, i_1,
 // ...), replica leading. Replicas compute the same values. Several parts may share a device; any
 // order of devices is allowed.
 struct ParallelConfig {
-  std::vector<int32_t> degrees;  // for each loop of the operator's rule, 1 <= degree <= extent
+  std::vector<int32_t> degrees;  // degree of each loop of the operator's rule, 1 <= degree <=
+                                 // extent
   int32_t replicas = 1;
   std::vector<DeviceId> devices;  // replicas * product(degrees) of them
 

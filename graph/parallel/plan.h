@@ -12,26 +12,26 @@
 
 namespace partita {
 
-// Which model a plan is for.
+// Identity of the model that a plan is for.
 struct PlanModel {
   std::string source;  // path of a file, or the name of a zoo model
   int64_t batch = 0;   // samples in one step, over all devices
   std::string optimizer = "sgd";
   bool freeze_batch_norm = false;
-  uint64_t fingerprint = 0;  // of the training graph
+  uint64_t fingerprint = 0;  // fingerprint of the training graph
   friend bool operator==(const PlanModel&, const PlanModel&) = default;
 };
 
-// What may be chosen about a task graph besides the strategy.
+// Choices about a task graph besides the strategy.
 struct PartitionChoices {
   bool collectives = true;
-  std::string algorithm;  // for all collectives that it can do; empty: by size
+  std::string algorithm;  // algorithm of all collectives that it can do; empty: by size
   bool fuse = true;
-  bool native_formats = false;  // for backends that have one
+  bool native_formats = false;  // true: native formats, on backends that have one
   friend bool operator==(const PartitionChoices&, const PartitionChoices&) = default;
 };
 
-// What the planner expects of the plan on its machine.
+// Prediction of time and memory of the plan on its machine.
 struct Prediction {
   Nanos time;
   std::vector<Bytes> peak;      // by device
@@ -41,11 +41,11 @@ struct Prediction {
   friend bool operator==(const Prediction&, const Prediction&) = default;
 };
 
-// How the plan was found.
+// Provenance of the plan: how it was found.
 struct Provenance {
   std::string program_version;
   std::string search;   // a search algorithm or an expert strategy
-  std::string machine;  // what it was planned and priced for: a name or a machine file
+  std::string machine;  // machine that it was planned and priced for: a name or a machine file
   uint64_t seed = 0;
   int64_t evaluations = 0;
   std::vector<std::string> options;  // "name=value"
@@ -65,9 +65,9 @@ struct PlanOrder {
 struct Plan {
   PlanModel model;
   DeviceTopology topology;
-  Strategy strategy;  // for the training graph with model.fingerprint
+  Strategy strategy;  // strategy of the training graph with model.fingerprint
   PartitionChoices choices;
-  std::optional<PlanOrder> order;  // without: the canonical order
+  std::optional<PlanOrder> order;  // order of the tasks; nullopt: the canonical order
   std::optional<Prediction> prediction;
   // Priced so, on the devices that have it; also what a run takes unless told otherwise.
   Precision precision = Precision::kFloat32;

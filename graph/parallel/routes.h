@@ -26,8 +26,8 @@ struct VertexGraph {
     int64_t cost = 0;      // ns for what routes are compared by
   };
   int devices = 0;
-  std::vector<Edge> edges;     // by `from`; those of one vertex in the order of the links
-  std::vector<int32_t> begin;  // by vertex: its first edge; one more at the end
+  std::vector<Edge> edges;     // sorted by `from`; those of one vertex in the order of the links
+  std::vector<int32_t> begin;  // index of each vertex's first edge; one more at the end
   int vertices() const { return static_cast<int>(begin.size()) - 1; }
   std::span<const Edge> EdgesOf(int32_t vertex) const {
     const auto v = static_cast<size_t>(vertex);

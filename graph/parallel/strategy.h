@@ -19,26 +19,26 @@ struct PlacedBox {
   friend bool operator==(const PlacedBox&, const PlacedBox&) = default;
 };
 
-// Where a weight lives. Each layout covers every element and may hold copies. nullopt is the
+// Layouts of a weight. Each layout covers every element and may hold copies. nullopt is the
 // default: `parameter`: every region that an operator demands, where it is demanded; `update`: the
 // parameter layout. Other values give the ZeRO family: copies / shards is ZeRO-2, shards / shards
 // is ZeRO-3.
 struct WeightPlacement {
   std::optional<std::vector<PlacedBox>> parameter;
   std::optional<std::vector<PlacedBox>> update;
-  // What forward operators read and what gradients read is brought to them apart, so that it takes
-  // no memory in between, and not before all but `prefetch` of the operators that read weights in
-  // front of the reader have ended on the device (GatherOpener). nullopt: once for all readers, at
-  // any time. At least 0.
+  // Prefetch distance: the weight is gathered for forward operators and for gradients separately,
+  // so that it takes no memory in between, and not before all but `prefetch` of the operators that
+  // read weights in front of the reader have ended on the device (GatherOpener). nullopt: once for
+  // all readers, at any time. At least 0.
   std::optional<int32_t> prefetch;
   friend bool operator==(const WeightPlacement&, const WeightPlacement&) = default;
 };
 
-// How a whole graph is split over a machine.
+// Split and placement of a whole graph over a machine.
 struct Strategy {
   std::vector<ParallelConfig> configs;  // by OpId; used for anchors, empty elsewhere
   std::vector<WeightPlacement>
-      weights;              // by position in Graph::weights(); may be empty: all default
+      weights;              // indexed by position in Graph::weights(); may be empty: all default
   DeviceId host_device{0};  // holds the loss and metrics for the host to read
   friend bool operator==(const Strategy&, const Strategy&) = default;
 };

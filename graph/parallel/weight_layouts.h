@@ -16,7 +16,7 @@ namespace partita {
 struct WeightLayouts {
   std::vector<PlacedBox> parameter;
   std::vector<PlacedBox> update;
-  std::optional<int32_t> prefetch;  // as WeightPlacement
+  std::optional<int32_t> prefetch;  // prefetch distance, see WeightPlacement
 };
 
 // The one of graph.weight_readers() whose end opens the gather of what `reader`, one of them, reads:

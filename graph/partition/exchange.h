@@ -25,7 +25,7 @@ struct Demand {
   DeviceId device;
 };
 
-// What one device contributes to a region: the sum of the pieces that it owns there, or, in the
+// Contribution of one device to a region: the sum of the pieces that it owns there, or, in the
 // second half of a reduce + broadcast, the finished value in one of its own demands.
 struct Share {
   DeviceId device;
@@ -58,7 +58,7 @@ struct ExchangeStep {
   };
   Kind kind = Kind::kLocal;
   std::vector<DeviceId>
-      group;  // in rank order: of replica_groups by the first term, otherwise sorted
+      group;  // devices in rank order: of replica_groups by the first term, otherwise sorted
   std::vector<Flow> flows;
 };
 

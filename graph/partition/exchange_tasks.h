@@ -25,7 +25,7 @@ struct TensorExchange {
 
 struct ExchangeTaskOptions {
   ExchangeOptions exchange;
-  std::string algorithm;  // as PartitionOptions::algorithm
+  std::string algorithm;  // algorithm of collectives, see PartitionOptions::algorithm
 };
 
 // Adds tasks to the builder and fills in demand_buffers. Returns the number that follows those of

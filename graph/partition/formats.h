@@ -17,9 +17,9 @@ namespace partita {
 // one format with another buffer decides with it. Everything else stays dense, so no data change
 // format outside kernels.
 
-// What tasks ask of the formats of their buffers.
+// Constraints of tasks on the formats of their buffers.
 struct FormatRules {
-  std::vector<std::pair<BufferId, BufferId>> equal;  // these two have one format
+  std::vector<std::pair<BufferId, BufferId>> equal;  // pairs of buffers that have one format
   std::vector<BufferId> dense;
 
   // `class_of_device`: as PartitionOptions has it.

@@ -33,7 +33,7 @@ struct Fragment {
   TaskGraph graph;
   int32_t outer = 0;
   int32_t number = 0;       // tells fragments of one cache apart
-  std::vector<Edge> edges;  // in the order of the tasks
+  std::vector<Edge> edges;  // edges in the order of the tasks
 
   int32_t slots() const { return static_cast<int32_t>(graph.buffers().size()); }
   int32_t own() const { return slots() - outer; }
@@ -52,7 +52,7 @@ struct OperatorFragment : Fragment {
   // The outer slots behind them: updates write their persistent pieces in place.
   struct Kept {
     TensorId tensor;    // the weight or state
-    int32_t piece = 0;  // in its layout
+    int32_t piece = 0;  // position of the piece in its layout
   };
   std::vector<Kept> kept;
   // A result's pieces by output, as (task, slot).
@@ -64,7 +64,7 @@ struct OperatorFragment : Fragment {
   // The task that does each read of the input whose maker it may be fused with: an only input, or
   // the gradient that an update takes.
   std::vector<int32_t> reading_task;
-  // By task; empty where formats are not chosen.
+  // Format rules indexed by task; empty where formats are not chosen.
   std::vector<FormatRules> formats;
 };
 
@@ -79,22 +79,22 @@ struct TensorFragment : Fragment {
 // The fragments of a tensor, by demand group (FindDemandGroups); empty ones where a group's demands
 // are met by another.
 struct TensorFragments {
-  // Where a read finds its buffer.
+  // Source of a read: the fragment and slot of its buffer.
   struct Read {
     int32_t group = 0;
-    int32_t slot = -1;  // of that fragment; -1: an empty box
+    int32_t slot = -1;  // slot of that fragment; -1: an empty box
   };
   std::vector<TensorFragment> groups;
   // All reads, by consumer and part; consumer c of graph.consumers() has [read_begin[c],
   // read_begin[c + 1]).
   std::vector<int32_t> read_begin;
   std::vector<Read> reads;
-  int32_t host_slot = -1;  // of the first group, that the host reads; -1: none
-  // By read: the outer slot that it finds untouched and that nobody else reads, or -1.
+  int32_t host_slot = -1;  // slot of the first group that the host reads; -1: none
+  // For each read the outer slot that it finds unmodified and that no other task reads, or -1.
   std::vector<int32_t> lone_reads;
 };
 
-// By OpId.
+// Parts of each operator, indexed by OpId.
 using PartsByOp = std::span<const std::span<const Part>>;
 
 // `layout`: of the weight that an update belongs to; null for others.
@@ -102,10 +102,11 @@ OperatorFragment MakeOperatorFragment(const Graph& graph, const Operator& op,
                                       std::span<const Part> parts, const WeightLayouts* layout,
                                       const PartitionOptions& options);
 
-// What a tensor's fragments depend on besides the parts of its producers and consumers.
+// Inputs of a tensor's fragments besides the parts of its producers and consumers.
 struct TensorSetting {
   std::span<const DemandGroup> groups;     // FindDemandGroups of the tensor
-  const WeightLayouts* layouts = nullptr;  // of the weight that it, or its next value, belongs to
+  const WeightLayouts* layouts = nullptr;  // layouts of the weight that it, or its next value,
+                                           // belongs to
   DeviceId host_device;
 };
 TensorFragments MakeTensorFragments(const Graph& graph, const Tensor& tensor, PartsByOp parts,
@@ -114,12 +115,13 @@ TensorFragments MakeTensorFragments(const Graph& graph, const Tensor& tensor, Pa
 // The place of an operator in graph.consumers(tensor).
 int32_t ConsumerPlace(const Graph& graph, TensorId tensor, OpId op);
 
-// Where a persistent tensor lies between steps, and its buffers there: a fragment without tasks.
+// Pieces of a persistent tensor between steps, and its buffers there: a fragment without tasks.
 const std::vector<PlacedBox>& PersistentPieces(const Tensor& tensor, const WeightLayouts& layout);
 Buffer PersistentBuffer(const Tensor& tensor, const PlacedBox& piece);
 Fragment MakeStore(const Tensor& tensor, const WeightLayouts& layout, int devices);
 
-// What the host reads when the step has ended: options.extra_outputs, the loss, the metrics.
+// Tensors that the host reads when the step has ended: options.extra_outputs, the loss, the
+// metrics.
 std::vector<TensorId> HostTensors(const Graph& graph, const PartitionOptions& options);
 
 }  // namespace partita

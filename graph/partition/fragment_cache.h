@@ -37,9 +37,9 @@ class FragmentCache {
     int32_t group = 0;
   };
 
-  // When the kept fragments have more than `max_tasks` tasks, all are dropped before the next
-  // strategy: about 1 KB for each task, and what a strategy needs on top. The graph outlives the
-  // cache.
+  // Creates an empty cache. When the kept fragments have more than `max_tasks` tasks, all are
+  // dropped before the next strategy: about 1 KB for each task, and the memory of one strategy on
+  // top. The graph outlives the cache.
   FragmentCache(const Graph& graph, PartitionOptions options, int64_t max_tasks);
   FragmentCache(const FragmentCache&) = delete;
   FragmentCache& operator=(const FragmentCache&) = delete;
@@ -106,7 +106,7 @@ class FragmentCache {
   std::vector<int32_t> weight_of_;                    // by TensorId; -1 for activations
   std::vector<bool> is_host_;                         // by TensorId: the host reads it
 
-  // What is kept.
+  // Kept fragments.
   std::vector<absl::flat_hash_map<ParallelConfig, std::unique_ptr<Configured>>> configs_;
   std::vector<std::vector<std::pair<WeightPlacement, int32_t>>> placements_;  // by weight
   std::vector<Kept<Placed>> layouts_;                                         // by weight
@@ -116,7 +116,7 @@ class FragmentCache {
   int64_t tasks_ = 0;
   int64_t generation_ = 0;
 
-  // Of the strategy at hand.
+  // State of the current strategy.
   std::vector<int32_t> decided_;               // by decision: the id of what was chosen
   std::vector<const Configured*> configured_;  // by OpId of an anchor
   std::vector<const Placed*> placed_;          // by weight

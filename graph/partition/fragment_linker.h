@@ -25,7 +25,7 @@ namespace partita {
 // that read the old weight. A kernel that control edges hold back or name does not go.
 class FragmentLinker {
  public:
-  // What becomes of an operator's kernel.
+  // Outcome of fusion for an operator's kernel.
   enum class Role : uint8_t {
     kAsItIs,
     kTakesRelu,
@@ -38,7 +38,7 @@ class FragmentLinker {
 
   void Link(const StepFragments& step);
 
-  // Of the step linked last. Buffers are numbered as in the task graph.
+  // Number of buffers of the step linked last. Buffers are numbered as in the task graph.
   int32_t buffers() const { return buffers_; }
   std::span<const BufferId> OperatorSlots(OpId id) const {
     return Slots(operator_begin_[id.index()]);
@@ -55,9 +55,9 @@ class FragmentLinker {
 
   // Whether the operator's kernels stay as its fragment has them.
   bool IsPlain(const StepFragments& step, OpId id) const;
-  // Otherwise: the kernels with fusion and formats done, over the operator's slots and behind them
-  // those of the operator whose gradients they take, if any; the buffers of these slots; and what
-  // decides all of it but the numbers of the buffers.
+  // Kernels of an operator that is not plain, with fusion and formats done, over the operator's
+  // slots and behind them those of the operator whose gradients they take, if any; the buffers of
+  // these slots; and the variant, which decides all of it but the numbers of the buffers.
   using Variant = absl::InlinedVector<int32_t, 48>;
   TaskGraph Resolve(const StepFragments& step, OpId id) const;
   std::vector<BufferId> ResolvedSlots(OpId id) const;
@@ -70,7 +70,7 @@ class FragmentLinker {
     OpId producer, reader;
     int32_t consumer = 0;  // the reader's place among the tensor's consumers
   };
-  // Where a fragment's slots begin in slots_, how many there are, and its first own buffer.
+  // Slots of a fragment: their start in slots_, their number, and the first own buffer.
   struct Range {
     int32_t begin = 0, size = 0, own = 0;
   };
@@ -109,7 +109,8 @@ class FragmentLinker {
   const FragmentCache& cache_;
   const Graph& graph_;
   std::vector<FusionPair> fusion_pairs_;
-  std::vector<OpId> gradient_of_;  // by OpId of an update: whose gradients it may take; or kNoOp
+  std::vector<OpId> gradient_of_;  // indexed by OpId of an update: operator whose gradients it may
+                                   // take, or kNoOp
 
   int32_t buffers_ = 0;
   std::vector<BufferId> slots_;
@@ -119,14 +120,15 @@ class FragmentLinker {
   std::vector<int32_t> persistent_begin_;  // by TensorId
   std::vector<Role> roles_;
   std::vector<size_t> role_begin_;  // by OpId
-  // By OpId: whether some of its kernels take a gradient; by position in roles_: which.
+  // Flags indexed by OpId: whether some of its kernels take a gradient; by position in roles_:
+  // which.
   std::vector<bool> takes_gradients_;
   absl::flat_hash_map<size_t, TaskId> gradients_;
   std::vector<bool> native_;  // by BufferId; empty: none is
   std::vector<HostOutput> outputs_;
   std::vector<std::pair<TaskId, TaskId>> after_;
-  // For control edges: the first task of each link of the chain; of operators that edges name, the
-  // tasks by device.
+  // Tables for control edges: the first task of each link of the chain; of operators that edges
+  // name, the tasks by device.
   std::vector<int32_t> first_task_;
   std::vector<size_t> link_of_op_;  // by OpId: its place in the chain
   absl::flat_hash_map<OpId, std::vector<std::pair<DeviceId, TaskId>>> awaited_;

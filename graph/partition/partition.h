@@ -11,7 +11,7 @@
 
 namespace partita {
 
-// What may be chosen about a task graph besides the strategy. Stored in plans.
+// Choices about a task graph besides the strategy. Stored in plans.
 struct PartitionOptions {
   int devices = 1;
   // The node of each device; empty: all on one.

@@ -11,7 +11,7 @@
 
 namespace partita {
 
-// What to tell Partition on a machine.
+// Options of Partition on a machine.
 PartitionOptions PartitionOptionsOf(const DeviceTopology& topology,
                                     const PartitionChoices& choices);
 

@@ -24,7 +24,7 @@ class DataFile {
   ~DataFile();
 
   const std::string& path() const { return path_; }
-  // When it was opened.
+  // Size in bytes when the file was opened.
   int64_t size() const { return size_; }
 
   // Fills `into` from byte `offset` on. InvalidArgument where the file ends before (it may have

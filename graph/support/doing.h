@@ -29,7 +29,7 @@ class Doing {
  private:
   Text text_;
   const Doing* const outer_;
-  const int exceptions_;  // under way when this began
+  const int exceptions_;  // exceptions in flight when this began
 };
 
 }  // namespace partita

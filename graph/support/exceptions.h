@@ -15,10 +15,10 @@ namespace partita {
 constexpr char kMoreMemory[] =
     "; more may be allowed by ulimit -v or the control group's memory.max";
 
-// What the exception that is being handled says, and what was being done (see Doing): memory that
-// is refused is ResourceExhausted, threads and devices that are refused are Unavailable, of a file
-// what FileError makes of it, and all else is Internal. Never throws; where there is no memory for
-// a message, the message is empty.
+// Status of the exception that is being handled, with the operation under way (see Doing): memory
+// that is refused is ResourceExhausted, threads and devices that are refused are Unavailable, of a
+// file what FileError makes of it, and all else is Internal. Never throws; where there is no memory
+// for a message, the message is empty.
 absl::Status StatusOfException() noexcept;
 
 // Returns what `call` does, an absl::Status or StatusOr (OK where it returns nothing), or the

@@ -14,9 +14,9 @@ namespace partita {
 // is no regular file or larger than `max_bytes`; each message names the path.
 absl::StatusOr<std::string> ReadFile(const std::string& path, int64_t max_bytes);
 
-// What errno says of an action ("open") on a file: NotFound, PermissionDenied, Unavailable where
-// the device fails or is full or a limit is reached, otherwise InvalidArgument. The message names
-// the path.
+// Status for errno after an action ("open") on a file: NotFound, PermissionDenied, Unavailable
+// where the device fails or is full or a limit is reached, otherwise InvalidArgument. The message
+// names the path.
 absl::Status FileError(absl::string_view action, const std::string& path);
 
 // The whole content, by a FileWriter (see there): a reader sees the old content or the new, never

@@ -6,8 +6,8 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 
-// How output gets to where a user wants it. Everything that the program writes under a name goes
-// through here, but for databases, which SQLite writes.
+// Writer of output files. Everything that the program writes under a name goes through here, but
+// for databases, which SQLite writes.
 //
 // Links are followed: what they lead to is replaced or made, and they stay. A path that leads to
 // what is no regular file (a pipe, a terminal, /dev/null) or to an open descriptor (/dev/stdout) is
@@ -32,7 +32,7 @@ class FileWriter {
 
   FileWriter(FileWriter&& other) noexcept;
   FileWriter& operator=(FileWriter&&) = delete;
-  ~FileWriter();  // without Commit, the target stays as it was
+  ~FileWriter();  // leaves the target unchanged unless Commit was called
 
   absl::Status Write(absl::string_view piece);
 
@@ -45,9 +45,9 @@ class FileWriter {
  private:
   FileWriter(std::string path, int descriptor) : path_(std::move(path)), descriptor_(descriptor) {}
 
-  std::string path_;       // as the user gave it
-  std::string target_;     // what is replaced; empty where nothing is
-  std::string temporary_;  // what it is replaced by
+  std::string path_;       // path as the user gave it
+  std::string target_;     // file that is replaced; empty if none is
+  std::string temporary_;  // file that replaces it
   int descriptor_;
 };
 

@@ -28,8 +28,8 @@ class MappedFile {
 
   std::span<const std::byte> bytes() const;
 
-  // To be asked behind every use of the bytes, before what came out of them is believed.
-  // InvalidArgument, naming the path, where they are no longer the file's.
+  // Checks that the bytes are still the file's; to be called after every use of them, before
+  // results are trusted. InvalidArgument, naming the path, if they are not.
   absl::Status Check() const;
 
  private:

@@ -17,9 +17,9 @@ int64_t AvailableMemory(int64_t usable);
 // kernel, not from hwloc, which adds up the NUMA nodes that it could make.
 int64_t UsableMemory();
 
-// To be called before memory is taken whose size a file or a user says: ResourceExhausted, naming
-// `what` ("the weights of 'net.onnx'"), where `bytes` are more than the host has left or the
-// process's limits (RLIMIT_AS, RLIMIT_DATA) allow.
+// Checks, before memory is taken whose size a file or a user states, that there is room for it:
+// ResourceExhausted, naming `what` ("the weights of 'net.onnx'"), where `bytes` are more than the
+// host has left or the process's limits (RLIMIT_AS, RLIMIT_DATA) allow.
 absl::Status CheckMemory(int64_t bytes, absl::string_view what);
 
 }  // namespace partita

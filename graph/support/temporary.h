@@ -27,8 +27,8 @@ void RemoveStaleTemporaries(const std::string& folder);
 // A folder for this process alone (mode 0700) that goes with the object, and with what is in it.
 class TemporaryFolder {
  public:
-  // In the folder for temporary files (TMPDIR, or /tmp), or another, from which stale ones are
-  // removed first. Unavailable where none can be made.
+  // Creates a folder in the folder for temporary files (TMPDIR, or /tmp), or in another; stale ones
+  // there are removed first. Unavailable where none can be made.
   static absl::StatusOr<TemporaryFolder> Create();
   static absl::StatusOr<TemporaryFolder> CreateIn(const std::string& base);
   TemporaryFolder(TemporaryFolder&& other) noexcept;

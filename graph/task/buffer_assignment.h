@@ -19,13 +19,13 @@ struct MemorySizes {
 
 // Static memory: where each buffer lies in its device's arena during a step.
 struct BufferAssignment {
-  std::vector<int64_t> offset;  // by BufferId; -1 for buffers that no task touches
+  std::vector<int64_t> offset;  // indexed by BufferId; -1 for buffers that no task touches
   std::vector<int64_t> bytes;   // by BufferId
-  // By device: the arena, and within it the part that lives between steps.
+  // Size of each device's arena, and within it of the part that lives between steps.
   std::vector<Bytes> arena;
   std::vector<Bytes> persistent;
-  // By device: the largest scratch of its kernels, allocated beside the arena. Peak = arena +
-  // scratch.
+  // Size of the largest scratch of each device's kernels, allocated in addition to the arena. Peak
+  // = arena + scratch.
   std::vector<Bytes> scratch;
   // Reuse of memory between lanes: (task, earlier task that must have ended). To be added to the
   // tasks' own dependencies; all point backwards in the order.
@@ -42,7 +42,7 @@ struct BufferUses {
     DeviceId device;
     Format format = Format::kDense;
     bool persistent = false;
-    bool host_reads = false;  // when the step has ended
+    bool host_reads = false;  // true: the host reads it when the step has ended
   };
   // A kernel may write `to` over `from` if that dies in it. Earlier rows of a task go first; each
   // buffer takes part once.
@@ -58,10 +58,10 @@ struct BufferUses {
   std::vector<BufferFacts> buffers;       // by BufferId
   std::vector<uint8_t> is_communication;  // by TaskId: 1 if so
   std::vector<int32_t> use_begin;
-  std::vector<BufferUse> uses;  // what a task reads, each buffer once; then what it writes
+  std::vector<BufferUse> uses;  // buffers that a task reads, each once; then those that it writes
   std::vector<int32_t> overwrite_begin;
   std::vector<Overwrite> overwrites;
-  std::vector<Scratch> scratch;  // that some kernel on the device takes
+  std::vector<Scratch> scratch;  // scratch that some kernel on the device takes
 
   size_t tasks() const { return is_communication.size(); }
   std::span<const BufferUse> UsesOf(size_t task) const {

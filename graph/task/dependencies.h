@@ -21,7 +21,7 @@ struct BufferUse {
 // its control edges name.
 class DependencyFinder {
  public:
-  // How many tasks and buffers there will be; both may grow.
+  // Reserves for the expected number of tasks and buffers; both may grow.
   explicit DependencyFinder(size_t tasks = 0, size_t buffers = 0) : buffers_(buffers) {
     noted_.reserve(tasks);
   }
@@ -60,7 +60,7 @@ class DependencyFinder {
  private:
   struct BufferState {
     int32_t writer = -1;   // the last
-    int32_t readers = -1;  // since then: the last's place in readers_
+    int32_t readers = -1;  // readers since then: the last's place in readers_
   };
   struct Reader {
     int32_t task, next;

@@ -10,7 +10,7 @@
 
 namespace partita {
 
-// What must have ended before what, when every lane runs its part of a total order and waits for
+// Partial order of tasks, when every lane runs its part of a total order and waits for
 // dependencies: vector clocks over lanes. Memory and time are tasks x lanes.
 class HappensBefore {
  public:

@@ -13,10 +13,10 @@
 
 namespace partita {
 
-// How a buffer holds its elements. kDense: row-major. kNative: the backend's own order for a tensor
-// of this type (channel-blocked activations and weights); what it is and how many bytes it takes is
-// fixed by the backend and the tensor's type alone, so that equal boxes can be summed and updated
-// without unpacking.
+// Order of the elements in a buffer. kDense: row-major. kNative: the backend's own order for a
+// tensor of this type (channel-blocked activations and weights); what it is and how many bytes it
+// takes is fixed by the backend and the tensor's type alone, so that equal boxes can be summed and
+// updated without unpacking.
 enum class Format : uint8_t { kDense, kNative };
 
 // One input or output of a kernel: the part's piece of a tensor.
@@ -32,8 +32,8 @@ struct KernelTensor {
   }
 };
 
-// What a compute kernel is: the unit that is priced, profiled and executed. It has no offsets and
-// no device; two parts with equal signatures do the same work.
+// Signature of a compute kernel: the unit that is priced, profiled and executed. It has no offsets
+// and no device; two parts with equal signatures do the same work.
 struct KernelSignature {
   OpAttrs attrs;  // the part's (see Localize)
   Pass pass;
@@ -65,13 +65,13 @@ struct KernelSignature {
   }
 };
 
-// What a kernel with a fused update stands for: the operator's own kernel, whose output is the
-// gradient, and the update. Its own inputs come first.
+// Number of inputs of the operator's own kernel, whose output is the gradient, in a kernel with a
+// fused update. They come first.
 size_t OwnInputs(const KernelSignature& signature);
 KernelSignature GradientKernel(const KernelSignature& signature);
 KernelSignature UpdateKernel(const KernelSignature& signature);
 
-// Which outputs may lie over which inputs.
+// Pairs of outputs and inputs that may share memory.
 std::vector<InPlacePair> InPlace(const KernelSignature& signature);
 
 // Canonical text, e.g. "matmul.d1 transposed=true (f32[32,9216],f32[32,4096])->(f32[4096,9216])":
@@ -82,8 +82,8 @@ std::string ToString(const KernelSignature& signature);
 Work WorkOf(const KernelSignature& signature);
 int64_t MinimumBytes(const KernelSignature& signature);
 
-// What moves data within a device: copies, sums and zero fills of boxes. Priced and profiled like a
-// kernel.
+// Signature of a move within a device: copies, sums and zero fills of boxes. Priced and profiled
+// like a kernel.
 struct MoveSignature {
   enum class Kind : uint8_t { kFill, kCopy, kAdd, kMax, kReorder };
   Kind kind = Kind::kCopy;

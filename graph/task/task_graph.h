@@ -19,8 +19,8 @@
 
 namespace partita {
 
-// What each device does in one step: the one description that is priced, checked, lowered and
-// executed.
+// Task graph: what each device does in one step, the one description that is priced, checked,
+// lowered and executed.
 
 enum class BufferKind : uint8_t {
   kActivation,  // lives within a step
@@ -64,13 +64,13 @@ struct ComputeTask {
   DeviceId device;
   OpId op;
   int32_t part = 0;
-  int32_t signature = 0;         // in TaskGraph::signatures()
+  int32_t signature = 0;         // index in TaskGraph::signatures()
   std::vector<BufferId> inputs;  // kNoBuffer: not present, or empty
   std::vector<BufferId> outputs;
   // The piece that each input and output is, also where there is no buffer.
   std::vector<Box> input_boxes, output_boxes;
-  // Of a fused update (KernelSignature::fused_update): the operator whose gradient it takes. `op`
-  // and `part` are the update's.
+  // Operator whose gradient a fused update (KernelSignature::fused_update) takes. `op` and `part`
+  // are the update's.
   OpId gradient = kNoOp;
 };
 
@@ -123,7 +123,7 @@ struct TaskKey {
   enum class Phase : uint8_t { kCompute, kLoad, kFill, kSum, kPack, kMove, kSend, kUnpack };
   bool of_tensor = false;  // subject is a tensor, else an operator
   int32_t subject = 0;
-  int32_t step = 0;  // of the tensor's exchange; 0 for compute
+  int32_t step = 0;  // step of the tensor's exchange; 0 for compute
   Phase phase = Phase::kCompute;
   int32_t from = 0;  // compute: part; otherwise a device
   int32_t to = 0;
@@ -140,9 +140,9 @@ struct Task {
   TaskId id;
   TaskKey key;
   TaskBody body;
-  // What must have ended before it starts: sorted; all earlier in the canonical order.
+  // Tasks that must have ended before it starts: sorted; all earlier in the canonical order.
   std::vector<TaskId> dependencies;
-  // Those of its dependencies that come from control edges; sorted.
+  // Dependencies, among the above, that come from control edges; sorted.
   std::vector<TaskId> after = {};
 };
 
@@ -168,7 +168,7 @@ struct HostOutput {
 
 class TaskGraph {
  public:
-  // In canonical order: topological, and the same for equal arguments of Partition.
+  // Tasks in canonical order: topological, and the same for equal arguments of Partition.
   std::span<const Task> tasks() const { return tasks_; }
   const Task& task(TaskId id) const { return tasks_[id.index()]; }
   std::span<const Buffer> buffers() const { return buffers_; }
@@ -198,7 +198,7 @@ class TaskGraphBuilder {
   const Buffer& buffer(BufferId id) const { return graph_.buffers_[id.index()]; }
   int32_t buffers() const { return static_cast<int32_t>(graph_.buffers_.size()); }
   int32_t AddSignature(const KernelSignature& signature);
-  // `after`: earlier tasks, sorted, that control edges make it wait for.
+  // Adds a task. `after`: earlier tasks, sorted, that control edges make it wait for.
   TaskId AddTask(TaskKey key, TaskBody body, std::vector<TaskId> after = {});
   void AddOutput(TensorId tensor, BufferId buffer) { graph_.outputs_.push_back({tensor, buffer}); }
 
@@ -210,8 +210,8 @@ class TaskGraphBuilder {
   absl::flat_hash_map<KernelSignature, int32_t> signature_index_;
 };
 
-// What a task is for, for people: "conv1.d1 part 2", "load input", "all_reduce d:conv1.weight
-// (ring, 4 devices)", "sum d:x", "transfer pool5". The graph is the one the task graph came from.
+// Name of a task for people: "conv1.d1 part 2", "load input", "all_reduce d:conv1.weight (ring, 4
+// devices)", "sum d:x", "transfer pool5". The graph is the one the task graph came from.
 std::string TaskName(const Graph& graph, const Task& task);
 
 // One line for a task, and for each task of the whole graph.

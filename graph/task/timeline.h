@@ -23,12 +23,12 @@ struct TimelineEntry {
   std::string name;
   DeviceId device;
   Lane lane = Lane::kCompute;
-  Nanos start, end;  // from the start of the step
+  Nanos start, end;  // times from the start of the step
   friend bool operator==(const TimelineEntry&, const TimelineEntry&) = default;
 };
 
-// What ran when in one step: the form of predictions and of measurements alike, so that they
-// compare task by task (by key and device).
+// Timeline of the tasks of one step: the form of predictions and of measurements alike, so that
+// they compare task by task (by key and device).
 struct Timeline {
   std::string title;                      // "predicted", "measured step 3"
   std::vector<std::string> device_names;  // by DeviceId

@@ -8,9 +8,9 @@
 
 namespace partita {
 
-// How gradients flow through a layer that is decomposed into several operators, where that is not
-// the derivative of each piece: `add` appends the operators for the last piece, `op`, and the other
-// pieces have none. It covers these operands of `op`.
+// Gradient of a layer that is decomposed into several operators, where it is not the derivative of
+// each piece: `add` appends the operators for the last piece, `op`, and the other pieces have none.
+// It covers these operands of `op`.
 struct ExplicitBackward {
   std::vector<int> operands;
   absl::Status (*add)(Differentiation& gradients, const Operator& op);

@@ -22,15 +22,15 @@ class Differentiation {
   // being the gradient of the loss itself. InvalidArgument if no trainable weight leads to it.
   absl::Status AddGradients(TensorId loss, TensorId seed);
 
-  // For explicit backwards (see backward.h).
+  // Builder for explicit backwards (see backward.h).
   GraphBuilder& builder() { return builder_; }
   // Whether a gradient of this tensor is wanted.
   bool Needs(TensorId id) const { return needs_[id.index()]; }
-  // Its gradient, which is made on first use.
+  // Gradient of a tensor, made on first use.
   absl::StatusOr<TensorId> GradientOf(TensorId id);
   // The gradient if there is one yet, otherwise kNoTensor.
   TensorId FindGradient(TensorId id) const;
-  // How many operators read it, updates left out.
+  // Number of operators that read it, without updates.
   int CountReaders(TensorId id) const { return readers_[id.index()]; }
 
  private:

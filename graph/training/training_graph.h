@@ -15,7 +15,7 @@ struct TrainingOptions {
   // correct. On integers it stays an integer, which proofs by equality of bits need.
   enum Loss : uint8_t { kCrossEntropy, kSumOfSquares };
 
-  Optimizer optimizer = kSgd;  // with momentum and weight decay; both may be 0 at run time
+  Optimizer optimizer = kSgd;  // kSgd: with momentum and weight decay; both may be 0 at run time
   Loss loss = kCrossEntropy;
 };
 

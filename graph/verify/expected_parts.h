@@ -14,7 +14,7 @@ namespace partita {
 // One block of an operator's loops, as a verifier derives it from a strategy by itself.
 struct ExpectedPart {
   PartView view;
-  std::vector<DeviceId> devices;  // that compute it, each once, sorted; several: copies
+  std::vector<DeviceId> devices;  // devices that compute it, each once, sorted; several: copies
 };
 
 // Every block of an anchored operator's loops that has a result. Blocks tile the loops: each

@@ -10,10 +10,10 @@
 
 namespace partita {
 
-// What VerifyStep (see step_verifier.h) finds out about operators before the symbolic run.
+// Facts about operators that VerifyStep (see step_verifier.h) finds before the symbolic run.
 struct CheckedOperators {
   ExpectedValues expected;
-  std::vector<ComputeTerm> terms;  // by task; empty for those that are no compute tasks
+  std::vector<ComputeTerm> terms;  // indexed by task; empty for those that are no compute tasks
 };
 
 // Every block of every operator has its tasks, with the boxes of the operator's rule; the layouts

@@ -86,7 +86,7 @@ class ProbeGrid {
     }
     const int64_t probe = cell * (rank() + 2);
     visit(probe, low);
-    int64_t steps = 0;  // from the first to the last element
+    int64_t steps = 0;  // distance from the first to the last element
     for (size_t d = 0; d < at.size(); ++d) {
       if (high[d] == low[d]) continue;
       steps += high[d] - low[d];
@@ -101,7 +101,7 @@ class ProbeGrid {
   int64_t cells_ = 0;
 };
 
-// Where an element lies in a row-major buffer that holds `box`.
+// Offset of an element in a row-major buffer that holds `box`.
 inline int64_t OffsetIn(const Box& box, const ProbeGrid::Index& index) {
   int64_t offset = 0;
   for (int d = 0; d < box.rank(); ++d) {

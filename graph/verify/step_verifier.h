@@ -16,7 +16,7 @@ struct StepToVerify {
   const Strategy& strategy;
   const TaskGraph& tasks;
   std::span<const TaskId> order;
-  const BufferAssignment* memory = nullptr;  // where given, it is checked too
+  const BufferAssignment* memory = nullptr;  // checked too if given
 };
 
 // Proves, whoever made it, that a step does what its graph says, and that it comes to an end:

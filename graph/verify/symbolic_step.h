@@ -13,9 +13,9 @@
 
 namespace partita {
 
-// What an element of a buffer holds, symbolically: which element of which tensor, and the sum (or
-// maximum) of which terms. A set of terms is the sum of their random codes modulo 2^64, so a term
-// that is added twice or left out shows.
+// Symbolic value of an element of a buffer: which element of which tensor, and the sum (or maximum)
+// of which terms. A set of terms is the sum of their random codes modulo 2^64, so a term that is
+// added twice or left out shows.
 struct SymbolicValue {
   TensorId tensor = kNoTensor;
   int64_t probe = -1;
@@ -23,7 +23,7 @@ struct SymbolicValue {
   friend bool operator==(const SymbolicValue&, const SymbolicValue&) = default;
 };
 
-// What a task graph has to compute, for each tensor of the graph.
+// Values that a task graph has to compute, for each tensor of the graph.
 struct ExpectedValues {
   std::vector<ProbeGrid> grids;               // by tensor
   std::vector<std::vector<uint64_t>> values;  // by tensor, by probe: all its terms
@@ -35,7 +35,7 @@ struct ExpectedValues {
 
 // A compute task's part in the sum that its results are. Filled in by the verifier.
 struct ComputeTerm {
-  std::vector<TensorId> tensors;  // what each output is a piece of
+  std::vector<TensorId> tensors;  // tensor of which each output is a piece
   uint64_t code = 0;
 };
 
@@ -73,7 +73,7 @@ class SymbolicStep {
   // Forgets what lies in the region of a window, or in a range.
   void Forget(const BufferWindow& window, const Box& region);
   void Forget(const Slice& slice);
-  // What lies in a range, by element from its start.
+  // Contents of a range, by element from its start.
   Memory Extract(const Slice& slice) const;
   void Insert(const Slice& slice, const Memory& values);
   absl::Status Wrong(const Task& task, TensorId tensor, const std::string& what) const;

@@ -43,7 +43,7 @@ class Net {
   Net& GlobalMean(const std::string& name);
   Net& Flatten(const std::string& name);
 
-  // For branches: the current tensor; going on from another; adding another to the current.
+  // Current tensor; continuation from another; addition of another to the current: for branches.
   TensorId here() const { return here_; }
   Net& From(TensorId id);
   Net& AddTo(const std::string& name, TensorId other);
