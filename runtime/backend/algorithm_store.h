@@ -10,9 +10,9 @@
 
 namespace partita {
 
-// Which algorithm does a piece of work best on a kind of device, as measured, in words of the
-// backend that measured. Devices that share a store choose alike, so that their results are equal
-// bit for bit; whoever opens devices may keep it in a file. Any thread.
+// Store of the fastest measured algorithm for each work and kind of device, as text of the backend
+// that measured. Devices that share a store choose alike, so that their results are equal bit for
+// bit; the code that opens devices may keep it in a file. Any thread.
 class AlgorithmStore {
  public:
   struct Entry {
@@ -25,11 +25,12 @@ class AlgorithmStore {
   explicit AlgorithmStore(const std::vector<Entry>& known);
 
   std::optional<std::string> Find(const std::string& device, const std::string& work) const;
-  // What is kept: the entry's choice, or that of another device that was first.
+  // Adds an entry; returns the choice that is kept: the entry's, or that of another device that was
+  // first.
   std::string Add(const Entry& entry);
-  // As Add, in the place of what is kept.
+  // Adds an entry in the place of the one that is kept.
   void Replace(const Entry& entry);
-  // What is not among the entries that it was made of, in order of device and work.
+  // Entries added since it was made, in order of device and work.
   std::vector<Entry> Added() const;
 
  private:

@@ -18,11 +18,12 @@
 
 namespace partita {
 
-// What runs kernels: a kind of hardware with its library. Devices of one backend share nothing but
-// the process. The shape is that of CUDA (streams run their work in order, events order streams
-// against each other, the host only enqueues), which host threads imitate without loss.
+// Backend that runs kernels: a kind of hardware with its library. Devices of one backend share
+// nothing but the process. The shape is that of CUDA (streams run their work in order, events order
+// streams against each other, the host only enqueues), which host threads imitate without loss.
 
-// When one piece of work ran, on the clock of std::chrono::steady_clock. Written by the stream.
+// Times at which one piece of work ran, on the clock of std::chrono::steady_clock. Written by the
+// stream.
 struct WorkTiming {
   int64_t start_ns = 0;
   int64_t end_ns = 0;
@@ -112,7 +113,7 @@ class Stream {
   // Pieces of work that have ended since the stream was made: a stream that stands still while
   // others wait for it hangs.
   virtual int64_t completed() const = 0;
-  // What it is doing, for messages about hangs.
+  // Description of the work under way, for messages about hangs.
   virtual std::string Describe() const = 0;
 };
 
@@ -131,7 +132,7 @@ class DeviceMemory {
   const int64_t bytes_;
 };
 
-// What a stream is for. One for communication runs host calls and copies only: it needs no team of
+// Use of a stream. One for communication runs host calls and copies only: it needs no team of
 // threads.
 enum class StreamUse : uint8_t { kCompute, kCommunication };
 
@@ -153,7 +154,7 @@ class BackendDevice {
   // Other processes of the host are to map what is allocated from now on; where the backend or the
   // system cannot do that, it stays the process's own.
   virtual void ShareMemory() {}
-  // What has been allocated so and is not freed: valid until it is.
+  // Memory that was allocated as shared and is not freed; valid until it is freed.
   virtual std::vector<const SharedMemory*> shared_memory() const { return {}; }
   virtual absl::StatusOr<std::unique_ptr<Stream>> NewStream(const std::string& name,
                                                             StreamUse use) = 0;
@@ -175,9 +176,9 @@ class BackendDevice {
 class StreamRecording {
  public:
   virtual ~StreamRecording() = default;
-  // What the streams are given until End is recorded and not run: kernels, moves, copies from host
-  // memory that the device allocated, and events. Who waits for an event in there waits for a
-  // record in there.
+  // Begins recording: work enqueued on the streams until End is recorded and not run: kernels,
+  // moves, copies from host memory that the device allocated, and events. A recorded wait for an
+  // event is for a record of it in the same recording.
   virtual absl::Status Begin() = 0;
   // The first reason why the work, or a piece of it, cannot be recorded: it is then forgotten, as
   // if it had not been enqueued.
@@ -190,12 +191,12 @@ class StreamRecording {
 
 class AlgorithmStore;
 
-// What a device is made of.
+// Specification of a device.
 struct DeviceSpec {
-  int index = 0;                              // of its kind: the GPU's number
+  int index = 0;                              // index within its kind: the GPU's number
   std::vector<int> cores;                     // CPU: the cores that its threads run on; empty: any
   int threads = 1;                            // CPU: size of its thread team
-  Precision precision = Precision::kFloat32;  // of products; CPU: float32
+  Precision precision = Precision::kFloat32;  // precision of products; CPU: float32
   // GPU: where algorithms that were measured are found and kept; outlives the device. Null: each
   // device measures for itself.
   AlgorithmStore* algorithms = nullptr;
@@ -208,13 +209,13 @@ class Backend {
  public:
   virtual ~Backend() = default;
   virtual std::string name() const = 0;
-  // Why the backend cannot run here, or OK.
+  // Reason why the backend cannot run here, or OK.
   virtual absl::Status Available() const = 0;
   // Whether its devices are threads of this process, in the host's memory.
   virtual bool RunsOnHost() const = 0;
   virtual absl::StatusOr<std::unique_ptr<BackendDevice>> Open(const DeviceSpec& spec) const = 0;
-  // For streams of its devices that reach each other; they outlive it. Null: the backend records
-  // nothing.
+  // Creates a recording for streams of its devices that reach each other; they outlive it. Null:
+  // the backend records nothing.
   virtual std::unique_ptr<StreamRecording> NewRecording(std::span<Stream* const>) const {
     return nullptr;
   }

@@ -13,8 +13,8 @@ struct BackendRow {
   const char* name;
   std::unique_ptr<Backend> (*make)();  // null: not built into this program
   const char* description;
-  const char* missing;           // if not built: why
-  bool every_precision = false;  // those of kPrecisions; otherwise float32 only
+  const char* missing;           // reason if it is not built
+  bool every_precision = false;  // true: takes all of kPrecisions; false: float32 only
 };
 
 // THE table of backends.

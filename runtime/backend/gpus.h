@@ -9,7 +9,7 @@ namespace partita {
 // The GPUs that the cuda backend can open. Unavailable, with the reason, where it is not built into
 // this program or there is no driver or no GPU.
 absl::StatusOr<GpuHost> ExamineGpus();
-// Of the GPU of that index; zeros where NVML is missing.
+// Activity of the GPU of that index; zeros where NVML is missing.
 absl::StatusOr<GpuActivity> ExamineGpuActivity(int index);
 
 }  // namespace partita

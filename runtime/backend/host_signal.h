@@ -14,7 +14,7 @@ class HostSignal {
   // `word` outlives it and all work that uses it.
   explicit HostSignal(int64_t* word) : word_(word) {}
 
-  // At least `round` from now on. Any thread.
+  // Raises the value to at least `round`. Any thread.
   void Set(int64_t round) {
     std::atomic_ref<int64_t> word(*word_);
     int64_t seen = word.load(std::memory_order_relaxed);
@@ -34,7 +34,7 @@ class HostSignal {
   // Lets through all who wait, now and later.
   void Release() { Set(kReleased); }
 
-  // For devices that poll it: they go on when it is at least the round.
+  // Word for devices that poll it: they go on when it is at least the round.
   int64_t* word() const { return word_; }
 
  private:

@@ -10,7 +10,7 @@ namespace partita {
 // Hyper-parameters and counters that may change from step to step without changing a kernel.
 struct StepArguments {
   int64_t step = 0;   // 0 for the first
-  uint64_t seed = 0;  // of dropout
+  uint64_t seed = 0;  // seed of dropout
   double learning_rate = 0.01;
   double momentum = 0.9;
   double weight_decay = 0;
@@ -26,7 +26,7 @@ struct TensorArgument {
   Shape global;  // extents of the whole tensor
 };
 
-// What a kernel is launched with, besides its signature.
+// Arguments of a kernel's launch, besides its signature.
 struct KernelArguments {
   std::span<const TensorArgument> inputs;
   std::span<const TensorArgument> outputs;

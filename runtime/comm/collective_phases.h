@@ -11,7 +11,7 @@
 
 namespace partita {
 
-// What one rank does of a collective between processes, one phase after another.
+// Phases of one rank in a collective between processes, one after another.
 
 // Rounds of messages.
 struct MessagePhase {
@@ -22,7 +22,7 @@ struct MessagePhase {
 struct SharedPhase {
   std::vector<int> members;           // ranks of the group, ascending; this one is among them
   std::vector<int> peers;             // their devices
-  SharedPieces pieces;                // in place: this rank's
+  SharedPieces pieces;                // pieces of this rank, in place
   std::vector<CollectiveStep> steps;  // all-to-all: what this rank takes from others and itself
 };
 

@@ -11,7 +11,7 @@
 
 namespace partita {
 
-// This rank's side of one run of a collective: rounds of messages over its two buffers.
+// One rank's side of one run of a collective: rounds of messages over its two buffers.
 class CollectiveRun {
  public:
   struct Buffers {
@@ -39,11 +39,11 @@ class CollectiveRun {
   MessagePort& port_;
   const CollectiveTask& task_;
   const int tag_;
-  const int64_t size_;  // of an element
+  const int64_t size_;  // size of an element in bytes
   const Buffers buffers_;
-  int64_t used_ = 0;  // of the scratch
+  int64_t used_ = 0;  // bytes used of the scratch
   std::vector<MessagePort::Message> messages_;
-  std::vector<char*> arrivals_;  // by receive; null where it came from the rank itself
+  std::vector<char*> arrivals_;  // address of each receive; null where it came from the rank itself
 };
 
 }  // namespace partita

@@ -10,11 +10,11 @@
 
 namespace partita {
 
-// What communicators are made of.
+// Parameters of communicators.
 struct CommunicatorSetup {
-  int devices = 1;  // of the program
+  int devices = 1;  // number of devices of the program
   MessagePort* port =
-      nullptr;  // to the other processes, for those between processes; outlives them
+      nullptr;  // port to the other processes, for communicators between processes; outlives them
   std::string nccl_library = "libnccl.so.2";  // path or name of the library that nccl opens
   double connect_seconds = 60;                // nccl: for the devices of a group to find each other
 };
@@ -24,7 +24,7 @@ struct CommunicatorRow {
   // Null: not built into this program.
   absl::StatusOr<std::unique_ptr<Communicator>> (*make)(const CommunicatorSetup& setup);
   const char* description;
-  const char* missing;  // if not built: why
+  const char* missing;  // reason if it is not built
 };
 
 // THE table of communicators.

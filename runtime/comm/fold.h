@@ -10,7 +10,8 @@
 
 namespace partita {
 
-// How elements are added up. Sums of ring elements wrap; their maximum compares them as signed.
+// Reduction of elements of a type. Sums of ring elements wrap; their maximum compares them as
+// signed.
 struct TypedReduction {
   DType dtype = DType::kFloat32;
   Reduction reduction = Reduction::kSum;
@@ -41,8 +42,9 @@ void ForEachRange(std::span<const CollectiveStep> steps, Visit&& visit) {
   }
 }
 
-// What folds into the range of `steps` (as counted above), in ascending order of ranks: what has
-// arrived, arrival(k) for steps[k], and the rank's own value at its place, unless they copy.
+// Operands that fold into the range of `steps` (as counted above), in ascending order of ranks: the
+// values that have arrived, arrival(k) for steps[k], and the rank's own value at its place, unless
+// they copy.
 template <class Arrival>
 std::vector<const void*> ValuesInOrder(std::span<const CollectiveStep> steps, const void* own,
                                        Arrival&& arrival) {

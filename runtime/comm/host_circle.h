@@ -24,7 +24,7 @@ class HostCircle {
                                                           std::vector<int> locals,
                                                           const RunKey& key);
 
-  // By local; nothing of this rank's own.
+  // Memory of the peers, indexed by local rank; this rank's own is empty.
   using MemoryOfPeers = std::vector<std::vector<SharedMemory>>;
   // Every rank of the host gives memory, as much as it likes, to all others, and gets theirs. All
   // of them call it. Unavailable where one does not answer within kSeconds, gives more than kMost

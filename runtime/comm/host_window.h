@@ -36,15 +36,15 @@ class HostWindow {
   // the same tag; any two come to the meetings that they have in common in one order. Internal
   // where the tags differ.
   absl::Status Meet(std::span<const int> members, int tag, std::span<void* const> own);
-  // Where a member's k-th place is here, from meeting to parting, for so many bytes; null if it is
-  // null there and they are 0. Internal where the member names fewer bytes or places.
+  // Address here of a member's k-th place, from meeting to parting, for `bytes` bytes; null if it
+  // is null there and they are 0. Internal if the member names fewer bytes or places.
   absl::StatusOr<char*> Place(int member, size_t k, int64_t bytes) const;
   // Waits until all members are done.
   absl::Status Part(std::span<const int> members);
 
  private:
   struct MemoryPlace;
-  struct Desk;  // what a rank tells the others; in shared memory
+  struct Desk;  // message of a rank to the others, in shared memory
   struct Peer {
     std::vector<SharedMemory> memory;  // the desk, then the device's; of this rank: none
     Desk* desk = nullptr;

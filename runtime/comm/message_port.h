@@ -23,7 +23,7 @@ class HostCircle;
 // at a time in a process; waiting and Abort from any thread.
 class MessagePort {
  public:
-  // What is done with elements that arrive, instead of storing them.
+  // Reduction of elements that arrive, instead of storing them.
   struct Reduce {
     DType dtype = DType::kFloat32;
     Reduction reduction = Reduction::kSum;
@@ -35,7 +35,7 @@ class MessagePort {
     bool receives = false;
     void* data = nullptr;  // read if it is sent
     int64_t bytes = 0;
-    std::optional<Reduce> reduce = {};  // if it is received: data = data (+) what arrives
+    std::optional<Reduce> reduce = {};  // reduction if it is received: data = data (+) arrival
   };
 
   virtual ~MessagePort() = default;
@@ -60,15 +60,15 @@ class MessagePort {
   // The ranks of this host that share memory, this one among them, ascending.
   virtual std::vector<int> SharingRanks() const { return {rank()}; }
 
-  // How these ranks hand each other memory; null where they share none. The port's.
+  // Circle through which these ranks share memory; null where they share none. Owned by the port.
   virtual HostCircle* circle() { return nullptr; }
 
   // Waits for peers, as an exchange does: until `done` gives true or an error. Cancelled after
   // Abort; Unavailable after a longer wait than LimitWaiting allows.
   absl::Status Await(absl::FunctionRef<absl::StatusOr<bool>()> done);
 
-  // From now on no wait takes longer; 0: as long as it takes, which is the beginning. For as long
-  // as nobody else watches the peers.
+  // Limits every later wait to so many seconds; 0, the default: no limit. For use while no watchdog
+  // watches the peers.
   void LimitWaiting(double seconds) { limit_seconds_.store(seconds); }
 
   // Whether this rank waits for its peers at present.

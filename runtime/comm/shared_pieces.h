@@ -23,7 +23,7 @@ class SharedPieces {
   // Some elements of a piece, few enough to stay in the core's nearest cache.
   struct Block {
     std::span<char* const> buffers;
-    int64_t offset = 0;  // in bytes
+    int64_t offset = 0;  // offset in bytes
     int64_t count = 0;
   };
   void RunBlock(const SharedPiece& piece, const Block& block);

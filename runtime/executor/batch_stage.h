@@ -25,13 +25,13 @@ class BatchStage {
 
   // Enqueues the copies of the next step's batch. Its memory stays as it is until Synchronize.
   void Begin(const HostTensor& input, const HostTensor& labels);
-  // At the start of a step: whether its batch is one of the last two that were begun, and not taken
-  // by a step yet.
+  // Looks up the batch at the start of a step: true if it is one of the last two that were begun,
+  // and not taken by a step yet.
   bool Find(const HostTensor& input, const HostTensor& labels);
-  // Has `stream` wait for the batch that was found: before its loads, and apart from them, so that
-  // a step that is recorded has no part in it.
+  // Makes `stream` wait for the batch that was found, before and outside of its loads, so that a
+  // recorded step does not contain the wait.
   void Join(Stream& stream);
-  // Where the batch that was found lies.
+  // Address of the batch that was found.
   const void* found() const { return found_->memory; }
   // Enqueues a load of the step's batch from the stage to `to`, on the stream that has joined.
   void Load(const LoadTask& task, void* to, Stream& stream, WorkTiming* timing);
@@ -42,19 +42,19 @@ class BatchStage {
   int64_t completed() const { return stream_->completed(); }
 
  private:
-  // What a load task takes of a tensor.
+  // Box of a tensor that a load task copies.
   struct Window {
     bool labels = false;
     DType dtype = DType::kFloat32;
     Box full, box;
-    int64_t offset = 0;          // in a place
-    Stream::MoveArguments load;  // of the step at hand
+    int64_t offset = 0;          // offset in a place
+    Stream::MoveArguments load;  // arguments of the current step
   };
   struct Place {
     char* memory = nullptr;
     std::unique_ptr<Event> loaded, used;
-    int64_t round = 0;       // of the batch in it; 0: none
-    int64_t used_round = 0;  // of the last batch that a step has taken from it
+    int64_t round = 0;       // round of the batch in it; 0: none
+    int64_t used_round = 0;  // round of the last batch that a step has taken from it
     const void *input = nullptr, *labels = nullptr;  // the batch; null: taken
   };
 
@@ -65,7 +65,7 @@ class BatchStage {
   absl::flat_hash_map<BufferId, Window> windows_;
   std::array<Place, 2> places_;
   int64_t rounds_ = 0;      // batches begun
-  Place* found_ = nullptr;  // of the step at hand
+  Place* found_ = nullptr;  // place of the current step's batch
 };
 
 }  // namespace partita

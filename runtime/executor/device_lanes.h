@@ -15,16 +15,16 @@
 
 namespace partita {
 
-// What a step feeds to every device.
+// Inputs of a step to every device.
 struct StepFeed {
   HostTensor input, labels;
   StepArguments arguments;
   int64_t round = 0;
-  // Where kernels' operands and results are to be found that are not finite; null: unchecked.
+  // Check of kernels' operands and results for values that are not finite; null: unchecked.
   NotFinite* not_finite = nullptr;
 };
 
-// Where a step's loads read its batch.
+// Address at which a step's loads read its batch.
 struct BatchAddress {
   const void *input = nullptr, *labels = nullptr;
   friend bool operator==(const BatchAddress&, const BatchAddress&) = default;
@@ -51,8 +51,8 @@ class DeviceLanes {
   size_t PlaceOf(size_t instruction) const { return ready_[instruction]->place; }
   void Enqueue(size_t instruction, const StepFeed& feed, Communicator& communicator);
   void Signal(size_t instruction, int64_t round);
-  // Before a step's first instruction, and behind its last. False if the device stages batches, and
-  // the step's is not staged.
+  // Begins and ends a step: to be called before its first instruction and after its last. False if
+  // the device stages batches, and the step's is not staged.
   bool BeginStep(const StepFeed& feed);
   void EndStep();
   // Behind BeginStep.
@@ -82,12 +82,12 @@ class DeviceLanes {
   struct Ready {
     const Instruction* instruction = nullptr;
     const Task* task = nullptr;
-    size_t place = 0;  // in the program's order
+    size_t place = 0;  // position in the program's order
     Stream* stream = nullptr;
     Event* event = nullptr;  // recorded behind it
     std::vector<Event*> waits;
     WorkTiming timing;
-    const Ready* timed_as = this;  // whose timing is its own
+    const Ready* timed_as = this;  // entry whose timing it shares
     // Compute.
     const Kernel* kernel = nullptr;
     std::vector<TensorArgument> inputs, outputs;
@@ -121,13 +121,14 @@ class DeviceLanes {
   const ExecutorOptions& options_;
   DeviceKernels kernels_;
   std::unique_ptr<DeviceMemory> arena_, scratch_;
-  std::unique_ptr<DeviceMemory> ones_;  // in host memory for the device; null: the host's own
+  std::unique_ptr<DeviceMemory> ones_;  // device memory of the values in host memory; null: the
+                                        // host's own
   std::unique_ptr<BatchStage> stage_;
   bool staged_ = false;  // the batch of the step at hand
   std::unique_ptr<Stream> compute_, communication_;
   std::vector<std::unique_ptr<Event>> events_;
   absl::flat_hash_map<TaskId, Event*> event_of_;
-  std::vector<std::unique_ptr<Ready>> ready_;  // of both lanes, in the program's order
+  std::vector<std::unique_ptr<Ready>> ready_;  // instructions of both lanes, in the program's order
   // Instructions that run with the next one, while it is enqueued.
   std::vector<const CommunicationArguments*> joined_;
   std::vector<Event*> joined_events_;

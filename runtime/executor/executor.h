@@ -24,7 +24,7 @@ struct HostTensor {
   const void* data = nullptr;
 };
 
-// When each instruction ran, in nanoseconds since the step began.
+// Times at which an instruction ran, in nanoseconds since the step began.
 struct MeasuredInstruction {
   TaskId task;
   DeviceId device;
@@ -34,14 +34,14 @@ struct MeasuredInstruction {
 };
 
 struct StepResult {
-  // In the order of TaskGraph::outputs(): the loss, ...; as double (ring values: the low 53 bits
-  // would be lost, read those with ReadOutput).
+  // Values in the order of TaskGraph::outputs(): the loss, ...; as double (ring values: the low 53
+  // bits would be lost, read those with ReadOutput).
   std::vector<double> outputs;
-  std::vector<MeasuredInstruction> timeline;  // only if asked for
+  std::vector<MeasuredInstruction> timeline;  // timeline, only if asked for
   int64_t wall_ns = 0;
-  // Its batch had been staged on every device of this process that stages.
+  // True if its batch had been staged on every device of this process that stages.
   bool staged = false;
-  // It was run as an earlier one had been recorded.
+  // True if it replayed a recorded step.
   bool replayed = false;
 };
 
@@ -54,17 +54,17 @@ struct ExecutorOptions {
   // step that is replayed is one piece of work.
   double hang_seconds = 60;
   bool record_timeline = false;
-  // Before and after every kernel, check its operands and results for NaN and infinity. Where there
-  // is any, the step ends and is OutOfRange, naming the first tensor and operator in the program's
-  // order; the devices go on to be of use.
+  // Checks the operands and results of every kernel, before and after it, for NaN and infinity. If
+  // there is one, the step ends and is OutOfRange, naming the first tensor and operator in the
+  // program's order; the devices remain usable.
   bool check_finite = false;
   // Whether steps are recorded and run again where that can be.
   bool replay = true;
-  // When it becomes true, a step ends within a tenth of a second and the instruction that runs:
-  // Cancelled, as is every later step. Null: never. Outlives the executor.
+  // Stop flag: when it becomes true, a step ends within a tenth of a second and the instruction
+  // that runs: Cancelled, as is every later step. Null: never. Outlives the executor.
   const std::atomic<bool>* stop = nullptr;
-  // To the other processes of a program whose device d is rank d's; outlives the executor. Then
-  // this process opens its own device only, and all processes make the same calls in the same
+  // Port to the other processes of a program whose device d is rank d's; outlives the executor.
+  // Then this process opens its own device only, and all processes make the same calls in the same
   // order. Null: all devices are here.
   MessagePort* port = nullptr;
 };
@@ -91,7 +91,7 @@ class Executor {
   // anywhere; the same on all processes.
   virtual absl::Status CheckValues(std::span<const TensorId> tensors) = 0;
 
-  // How far this process's devices are, for others who watch. Any thread.
+  // Progress of this process's devices, for the watchdog. Any thread.
   struct Progress {
     bool in_step = false;
     int64_t completed = 0;  // pieces of work, of all steps
@@ -109,9 +109,9 @@ class Executor {
   // One training step. `input` and `labels` are whole batches.
   virtual absl::StatusOr<StepResult> Step(HostTensor input, HostTensor labels,
                                           const StepArguments& arguments) = 0;
-  // Where devices have memory of their own: begins to bring the next step's batch to them, beside
-  // the step that comes first; Step finds it there by its addresses. Its memory holds it until
-  // then, or until two others were staged. Elsewhere nothing.
+  // Begins to copy the next step's batch to devices that have memory of their own, concurrently
+  // with the step before it; Step finds it there by its addresses. The caller's memory stays valid
+  // until then, or until two other batches were staged. On other devices it does nothing.
   virtual void Stage(HostTensor input, HostTensor labels) = 0;
   virtual bool Stages() const = 0;
   // Memory that batches are best read into; the executor's.

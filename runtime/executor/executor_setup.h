@@ -17,16 +17,16 @@
 
 namespace partita {
 
-// What executors are made with, besides the step that they run.
+// Parameters of executors, besides the step that they run.
 struct ExecutorSetup {
   // One for each device of the task graph.
   std::vector<PlacedDevice> devices;
   std::string communicator = "inproc";  // a name of Communicators()
   double hang_seconds = 60;
   bool record_timeline = false;
-  bool replay = true;                         // as ExecutorOptions has it
-  const std::atomic<bool>* stop = nullptr;    // as ExecutorOptions has it
-  MessagePort* port = nullptr;                // to the other processes, where there are any
+  bool replay = true;                         // see ExecutorOptions
+  const std::atomic<bool>* stop = nullptr;    // see ExecutorOptions
+  MessagePort* port = nullptr;                // port to the other processes, if there are any
   std::string nccl_library = "libnccl.so.2";  // as CommunicatorSetup has it
 };
 
@@ -53,7 +53,8 @@ absl::StatusOr<std::vector<PlacedDevice>> VirtualDevicesOf(const DeviceTopology&
 // A usage error unless some device of the topology, this process's or not, computes so.
 absl::Status CheckPrecision(Precision precision, const DeviceTopology& topology,
                             std::span<const BackendOfClass> choices);
-// Has the devices of this process compute so whose backends can; the others stay with float32.
+// Sets the precision of the devices of this process whose backends support it; the others stay with
+// float32.
 void SetPrecision(Precision precision, std::vector<PlacedDevice>& devices);
 // The communicator between devices of one process: nccl between several GPUs where its library is
 // found, inproc between cores, else streams.

@@ -14,7 +14,7 @@
 
 namespace partita {
 
-// What decides whether steps can be recorded.
+// Facts that decide whether steps can be recorded.
 struct ReplayQuestion {
   const TaskGraph& tasks;
   std::span<const PlacedDevice> placed;
@@ -42,7 +42,7 @@ class StepReplay {
   absl::Status Enqueue(std::span<const BatchAddress> batch, const StepArguments& arguments,
                        const std::function<void()>& enqueue);
 
-  // Why steps are no longer recorded, or OK.
+  // Reason why steps are no longer recorded, or OK.
   const absl::Status& status() const { return status_; }
   // Steps that were run as they had been recorded.
   int64_t runs() const { return runs_; }

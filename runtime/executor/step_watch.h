@@ -19,7 +19,8 @@ class StepWatch {
   struct Calls {
     std::function<int64_t()> progress;
     std::function<void()> give_up, cancel, check;
-    std::function<void(const absl::Status&)> fail;  // with what ends the watch itself
+    std::function<void(const absl::Status&)> fail;  // called with the error that ends the watch
+                                                    // itself
   };
   // `stop` may be null.
   StepWatch(double seconds, const std::atomic<bool>* stop, Calls calls);

@@ -11,9 +11,9 @@
 
 namespace partita {
 
-// Where ranks tell the process that has launched them why their run ends: past mpirun, which
-// forwards nothing of what they write while it ends processes itself. A Unix socket without a file,
-// for processes of this user that have the run's key. One thread.
+// Channel over which ranks report to the process that launched them why their run ends: past
+// mpirun, which forwards nothing of what they write while it ends processes itself. A Unix socket
+// without a file, for processes of this user that have the run's key. One thread.
 class FailureChannel {
  public:
   // Unavailable where no socket can be made.

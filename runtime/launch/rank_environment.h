@@ -15,7 +15,7 @@ struct RankEnvironment {
   int rank = 0, size = 1;  // size > 1
   // Values as torchrun says them; not of MPI, which connects its processes itself.
   std::string address = "127.0.0.1";  // of rank 0: a name or an IPv4 address
-  int port = 29500;                   // that rank 0 listens at
+  int port = 29500;                   // port at which rank 0 listens
   int local_size = 0;                 // ranks of this host; 0: not said
 };
 

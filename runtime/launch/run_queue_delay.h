@@ -6,9 +6,9 @@
 
 namespace partita {
 
-// How long this process could have worked and was not given a core, since others had them: time
-// that is no sign of a hang. Of its threads the one that waited longest counts, from one question
-// to the next. One thread at a time.
+// Run-queue delay of this process: the time in which it was ready and had no core, since other
+// processes had them, which is no sign of a hang. Of its threads the one that waited longest
+// counts, from one question to the next. One thread at a time.
 class RunQueueDelay {
  public:
   // The sum so far, in nanoseconds; 0 where the system does not say (Linux's schedstat).

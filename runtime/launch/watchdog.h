@@ -21,7 +21,7 @@ struct WatchdogOptions {
   // the same way they are left to end by themselves; else every process exits at once with the
   // verdict's code, and one that is not at fault prints the reason.
   std::function<void(const Verdict&)> on_verdict;
-  // What processes then exit with, by the verdict's code; empty: that code.
+  // Exit code of processes for a verdict's code; empty: that code.
   std::function<int(int)> exit_code;
   // Prints the verdict's reason, or returns false: then it goes to stderr. Empty: it does.
   std::function<bool(const std::string&)> tell;
@@ -37,14 +37,15 @@ class Watchdog {
   // Leaves, if that was not done.
   virtual ~Watchdog() = default;
 
-  // What this rank is at; asked four times a second, by another thread, until it is replaced.
-  // Empty: it prepares.
+  // Sets the source of this rank's progress, called four times a second, by another thread, until
+  // it is replaced. Empty: the rank prepares.
   virtual void Watch(std::function<RankProgress()> progress) = 0;
 
-  // This rank has failed. Waits until the run is judged, and returns the verdict's code.
+  // Reports that this rank has failed. Waits until the run is judged, and returns the verdict's
+  // code.
   virtual int Fail(int code, const std::string& reason) = 0;
 
-  // This rank has done its part. Returns once all have, or the run is judged.
+  // Reports that this rank has ended its work. Returns once all have, or the run is judged.
   virtual void Leave() = 0;
 };
 

@@ -18,7 +18,7 @@ struct Instruction {
   std::vector<TaskId> waits;
   // Whether an instruction of the other lane waits for this one.
   bool signals = false;
-  // It runs together with the next instruction of its lane, on all devices of both.
+  // True if it runs together with the next instruction of its lane, on all devices of both.
   bool joins_next = false;
 };
 
@@ -26,7 +26,7 @@ struct DeviceProgram {
   std::vector<Instruction> compute, communication;
 };
 
-// What every device executes in one step: the task graph in one total order, with memory assigned.
+// Program of every device for one step: the task graph in one total order, with memory assigned.
 struct Program {
   TaskGraph tasks;
   std::vector<TaskId> order;

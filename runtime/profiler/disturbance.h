@@ -15,16 +15,17 @@ namespace partita {
 struct CoreTimes {
   int64_t computed = 0;  // by whomever, this process included
   int64_t stolen = 0;    // given to others by the host of this virtual machine
-  int64_t all = 0;       // these and idle time
+  int64_t all = 0;       // total of these and idle time
 
   friend bool operator==(const CoreTimes&, const CoreTimes&) = default;
 };
-// From the lines "cpuN ..." of the text of /proc/stat; nullopt where a core has none.
+// Times of the cores, from the lines "cpuN ..." of the text of /proc/stat; nullopt if a core has
+// none.
 std::optional<CoreTimes> CoreTimesIn(absl::string_view proc_stat, std::span<const int> cores);
 
 // Work of others while something was measured.
 struct Disturbance {
-  double seconds = 0;  // for which was measured and looked
+  double seconds = 0;  // duration of the measurement
   // Cores that were busy with other processes, on average, times seconds; and that the host of the
   // virtual machine gave to others.
   double others = 0, stolen = 0;
@@ -34,7 +35,8 @@ struct Disturbance {
   friend bool operator==(const Disturbance&, const Disturbance&) = default;
 };
 
-// Between two looks at `cores` cores, while this process computed for `own` seconds on them.
+// Disturbance between two readings of `cores` cores, while this process computed for `own` seconds
+// on them.
 Disturbance DisturbanceBetween(const CoreTimes& before, const CoreTimes& after, size_t cores,
                                double own, double ticks_per_second);
 

@@ -12,9 +12,10 @@ namespace partita {
 // Copies of so many bytes between host memory and a device.
 struct HostCopy {
   bool pinned = false;     // BackendDevice::AllocateHost, else memory as new gives it
-  bool to_device = false;  // else from it
+  bool to_device = false;  // true: to the device; false: from it
   int64_t bytes = 0;
-  std::vector<int64_t> samples_ns;  // from the call until the host knows that it has ended
+  std::vector<int64_t> samples_ns;  // times from the call until the host knows that the copy has
+                                    // ended
 };
 
 // Every combination at each of the sizes, which are multiples of 4. Pageable memory was touched

@@ -16,12 +16,13 @@ namespace partita {
 // A kernel, and the state of memory in which a step runs it.
 struct KernelWork {
   KernelSignature signature;
-  // By input: the task before has just written it. The others were last touched long ago, as
+  // Flags by input: the task before has just written it. The others were last touched long ago, as
   // weights were. Short lists are filled up with false.
   std::vector<bool> fresh;
-  // By input: values as behind a ReLU, about half of them zero: what branches see matters.
+  // Flags by input: values as after a ReLU, about half of them zero: the outcomes of branches
+  // matter.
   std::vector<bool> rectified;
-  // By output: the input whose place it takes, or -1. Short lists are filled up with -1.
+  // Input over which each output is written, or -1. Short lists are filled up with -1.
   std::vector<int> in_place_of;
 };
 
@@ -46,7 +47,7 @@ class KernelProfiler {
                                                            const ProfilerOptions& options) = 0;
 };
 
-// What the operands of a work take on a device.
+// Memory that the operands of a work take on a device.
 int64_t OperandBytes(const ProfiledWork& work);
 
 }  // namespace partita

@@ -6,7 +6,7 @@
 namespace partita {
 
 struct ProfilerOptions {
-  int samples = 9;  // of each device, after a run that is not counted
+  int samples = 9;  // samples of each device, after a run that is not counted
   // Slow work varies less: after so many seconds for each work `least_samples` are enough.
   double seconds = 0.25;
   int least_samples = 3;

@@ -29,7 +29,7 @@ class SerialTrainer {
   // Any tensor: inputs and labels as set, weights and states as of now (after a step: updated),
   // everything else as computed by the last step.
   const DenseTensor& value(TensorId id) const { return values_[id.index()]; }
-  // To set inputs, labels, weights and states.
+  // Mutable value, to set inputs, labels, weights and states.
   DenseTensor& mutable_value(TensorId id) { return values_[id.index()]; }
   // The tensor of that name; NotFound.
   absl::StatusOr<TensorId> Find(absl::string_view name) const;
@@ -43,8 +43,8 @@ class SerialTrainer {
   // has a stream of its own name, so graphs with tensors in common get the same values.
   void RandomizeRing(uint64_t seed);
 
-  // When it becomes true, Step ends before its next operator: Cancelled, and what the step has
-  // computed is of no use. Null: never. Outlives the trainer.
+  // Sets a stop flag: when it becomes true, Step ends before its next operator: Cancelled, and the
+  // results of the step are invalid. Null: never. Outlives the trainer.
   void StopWhen(const std::atomic<bool>* stop) { stop_ = stop; }
 
   // Runs every operator once, then gives weights and states their next values.
@@ -52,14 +52,14 @@ class SerialTrainer {
   // The same on this batch; returns the loss before the update.
   absl::StatusOr<double> Step(std::span<const float> x, std::span<const int32_t> labels,
                               const StepArguments& arguments);
-  // Of the last step (training graphs; not in the ring).
+  // Loss of the last step (training graphs; not in the ring).
   double loss() const { return Get(graph_.loss())[0]; }
 
  private:
   // One operator, ready to run: unsplit, as one part.
   struct Launch {
     KernelSignature signature;
-    std::vector<Box> inputs, outputs;  // what it reads and writes of its tensors
+    std::vector<Box> inputs, outputs;  // boxes of its tensors that it reads and writes
     uint64_t operator_key = 0;
   };
   Launch MakeLaunch(const Operator& op) const;

@@ -16,7 +16,7 @@ std::string HmacSha256(absl::string_view key, absl::string_view text);
 // Whether two texts are equal, in a time that only their sizes decide.
 bool SameSecret(absl::string_view a, absl::string_view b);
 
-// From the system's generator for keys.
+// Random bytes from the system's generator for keys.
 std::string RandomBytes(size_t bytes);
 
 // Overwrites a secret that is no longer needed.

@@ -20,7 +20,7 @@ std::string HostName();
 // A process that another one may have to end.
 struct ProcessIdentity {
   int id = 0;
-  int64_t started = 0;  // in the system's ticks since it started: numbers of processes come again
+  int64_t started = 0;  // start time in the system's ticks since boot: process ids are reused
   std::string host;     // HostIdentity
 
   std::string ToText() const;

@@ -20,9 +20,9 @@
 
 namespace partita {
 
-// How good a state is.
+// Metric by which a state is judged.
 struct CheckpointMetric {
-  std::string name;  // of what was measured
+  std::string name;  // name of the metric
   double value = 0;
   friend bool operator==(const CheckpointMetric&, const CheckpointMetric&) = default;
 };

@@ -23,7 +23,7 @@ std::string BestCheckpointPath(const std::string& name);
 std::string FailedStatePath(const std::string& name);
 
 struct StepCheckpoint {
-  int64_t step = 0;  // as its name says
+  int64_t step = 0;  // step in its name
   std::string path;
 };
 // Checkpoints of NAME, by step. Errors of reading the folder.
@@ -42,13 +42,13 @@ struct UnusableCheckpoint {
 struct ResumePoint {
   std::string path;
   TrainingState state;
-  std::vector<UnusableCheckpoint> passed_over;  // of later steps, or of unknown ones
+  std::vector<UnusableCheckpoint> passed_over;  // checkpoints of later steps, or of unknown ones
 };
 
-// `where` is NAME, of whose checkpoints the one of the latest step that is whole is taken; or a
-// folder with the checkpoints of one NAME; or one checkpoint. Where nothing can be taken: NotFound
-// if there is nothing, InvalidArgument with what is wrong with each, and for a folder with several
-// NAMEs.
+// Finds the checkpoint to resume from. `where` is NAME, whose whole checkpoint of the latest step
+// is taken; or a folder with the checkpoints of one NAME; or one checkpoint. Where nothing can be
+// taken: NotFound if there is nothing, InvalidArgument with what is wrong with each, and for a
+// folder with several NAMEs.
 absl::StatusOr<ResumePoint> FindResumePoint(const std::string& where, const Graph& graph);
 
 // Checkpoints that a run writes: on its way and at the end, or at the end only.

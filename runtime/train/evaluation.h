@@ -20,7 +20,7 @@ namespace partita {
 // Evaluation runs a forward-only program of its own (BuildEvaluationGraph) on the same devices:
 // dropout left out, batch normalisation by running statistics, nothing updated.
 
-// How a strategy of the training graph splits the evaluation graph. An operator takes the
+// Strategy of the evaluation graph that follows one of the training graph. An operator takes the
 // configuration of its namesake; one that changed (batch normalisation) keeps the degrees of loops
 // of the same name and extent; where that cannot be, it runs whole on the configuration's first
 // device. Weights keep their parameter layouts.
@@ -33,7 +33,7 @@ struct EvaluationResult {
   double accuracy = 0;  // share of samples whose label has the largest logit
 };
 
-// Not thread safe.
+// Evaluation of a model. Not thread safe.
 class ModelEvaluation {
  public:
   // `model`: the forward model that the training graph was made from. Errors as
@@ -58,7 +58,7 @@ class ModelEvaluation {
 
  private:
   struct Sums {
-    double loss = 0, correct = 0;  // over the rows of a batch
+    double loss = 0, correct = 0;  // sums over the rows of a batch
   };
   ModelEvaluation(Graph graph, const Graph& training);
   absl::Status WriteWeights(const TrainingState& state);
@@ -68,7 +68,7 @@ class ModelEvaluation {
   absl::StatusOr<Sums> RunPaddedBatch(Batch batch);
 
   const Graph graph_;
-  // By TensorId here: the same weight in the training graph.
+  // Weight of the training graph for each TensorId of the evaluation graph.
   std::vector<TensorId> training_id_;
   std::unique_ptr<Executor> executor_;
   size_t loss_output_ = 0, correct_output_ = 0;

@@ -10,8 +10,8 @@
 
 namespace partita {
 
-// What an executor measured in a step (with ExecutorOptions::record_timeline), in the form of
-// predictions: entries in task order, a task of several devices once for each, from the start of
+// Timeline that an executor measured in a step (with ExecutorOptions::record_timeline), in the form
+// of predictions: entries in task order, a task of several devices once for each, from the start of
 // the step on, none shorter than 1 ns. `tasks` is the executor's, made from `graph`;
 // `device_names`: by DeviceId.
 Timeline MeasuredTimeline(const Graph& graph, const TaskGraph& tasks,

@@ -10,20 +10,20 @@ namespace partita {
 // One training step, as progress shows it.
 struct StepReport {
   int64_t step = 0;   // steps done, this one included
-  int64_t steps = 0;  // to do in all
-  int64_t epoch = 0;  // of its batch
+  int64_t steps = 0;  // total steps to do
+  int64_t epoch = 0;  // epoch of its batch
   int64_t images = 0;
-  double loss = 0;        // before the update
+  double loss = 0;        // loss before the update
   double accuracy = 0;    // share of correct rows of the batch; NaN where the graph counts none
   int64_t wall_ns = 0;    // the step itself
-  int64_t waited_ns = 0;  // for its batch, before the step: reading that compute did not hide
-  int64_t read_ns = 0;    // that threads spent reading its batch, together
-  bool staged = false;    // its batch was copied to the devices while the step before ran
-  bool replayed = false;  // it was run as an earlier one had been recorded
+  int64_t waited_ns = 0;  // wait for its batch before the step: reading that compute did not hide
+  int64_t read_ns = 0;    // total time that threads spent reading its batch
+  bool staged = false;    // true: its batch was copied to the devices while the step before ran
+  bool replayed = false;  // true: it replayed a recorded step
   double images_per_second() const;
 };
 
-// What many steps add up to.
+// Totals over many steps.
 class TrainingMetrics {
  public:
   // Losses and accuracies are averaged over the last `window` steps.
@@ -35,15 +35,15 @@ class TrainingMetrics {
   const std::vector<double>& losses() const { return losses_; }  // by step
   double running_loss() const;
   double running_accuracy() const;
-  // Of steps alone: images of a step over the median step's time. 0 without steps.
+  // Throughput of steps only: images of a step over the median step's time. 0 without steps.
   double median_images_per_second() const;
   int64_t median_step_ns() const;
   // All images over all time, waiting for data included.
   double images_per_second() const;
   // The share of the time in which compute waited for data: what prefetching did not hide.
   double waiting_share() const;
-  // What all threads together spent reading the batches, and how much of it ran behind compute:
-  // all but what the steps waited for.
+  // Total time that threads spent reading the batches, and the part of it hidden behind compute:
+  // all but the time that steps waited.
   int64_t read_ns() const { return read_ns_; }
   int64_t hidden_read_ns() const { return std::max<int64_t>(0, read_ns_ - waited_ns_); }
   // Steps whose batch was copied to devices with memory of their own behind the step before.

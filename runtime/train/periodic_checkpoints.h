@@ -17,12 +17,12 @@
 
 namespace partita {
 
-// When a run writes checkpoints on its way, and which of them stay.
+// Schedule of the checkpoints that a run writes, and of those that it keeps.
 struct CheckpointSchedule {
-  std::string name;  // as checkpoint_family.h has it
+  std::string name;  // name as in checkpoint_family.h
   int64_t every_steps = 0;
   double every_seconds = 0;  // one of the two
-  int64_t keep = 3;          // of NAME.step-...; at least 1
+  int64_t keep = 3;          // number of NAME.step-... to keep, at least 1
 };
 
 // One file that was written, or was not.
@@ -48,7 +48,7 @@ class PeriodicCheckpoints {
     CheckpointSchedule schedule;
     int64_t start = 0;                     // step at which the run begins
     bool evaluates = false;                // whether AddEvaluation is going to be called
-    std::optional<CheckpointMetric> best;  // of what the run goes on from
+    std::optional<CheckpointMetric> best;  // best metric of the state that the run resumes
     // Called between steps, in the order of writing.
     std::function<void(const CheckpointReport&)> on_report = [](const CheckpointReport&) {};
     Write write = SaveCheckpoint;
@@ -70,7 +70,7 @@ class PeriodicCheckpoints {
   // Waits for the write that has begun, and reports it.
   void Finish();
 
-  // How long the calling thread waited for writes to end.
+  // Time that the calling thread waited for writes to end.
   int64_t waited_ns() const { return waited_ns_; }
   int64_t written() const { return written_; }  // files
   int64_t failed() const { return failed_; }
@@ -86,12 +86,12 @@ class PeriodicCheckpoints {
 
   const Graph& graph_;
   const Options options_;
-  std::unique_ptr<Job> job_;  // with the memory of the copy; used again
-  Thread thread_;             // of the write that has begun
-  int64_t saved_ns_;          // when the last save began, by the steady clock
+  std::unique_ptr<Job> job_;  // job with the memory of the copy; reused
+  Thread thread_;             // thread of the write under way
+  int64_t saved_ns_;          // start of the last save, by the steady clock
   int64_t saved_step_;
-  double losses_ = 0;  // since then, summed
-  int64_t steps_ = 0;  // and counted
+  double losses_ = 0;  // sum of losses since then
+  int64_t steps_ = 0;  // number of steps since then
   std::optional<CheckpointMetric> best_, offered_;
   std::optional<CheckpointReport> best_written_;
   int64_t waited_ns_ = 0, written_ = 0, failed_ = 0;

@@ -22,9 +22,8 @@
 namespace partita {
 
 struct TrainerOptions {
-  // How far to train, what earlier runs did included: a run that was interrupted and resumed with
-  // the same options is the run that was not interrupted, bit for bit. One of the two; the other
-  // is 0.
+  // Length of the training, earlier runs included: a run that was interrupted and resumed with the
+  // same options is the run that was not interrupted, bit for bit. One of the two; the other is 0.
   int64_t steps = 0;
   int64_t epochs = 0;
   // Learning rate, momentum, weight decay and so on; step and seed come from the state.
@@ -34,25 +33,26 @@ struct TrainerOptions {
   // one.
   int64_t snapshot_every = 64;
   int64_t evaluate_every = 0;               // steps; 0: only after the last
-  const std::atomic<bool>* stop = nullptr;  // when it becomes true, training ends after the step
-  // To the other processes, if each of them has a trainer of the same plan: rank 0's `stop` and
-  // `checkpoints` count, and all end, or read the state, after the same step.
+  const std::atomic<bool>* stop = nullptr;  // stop flag: when it becomes true, training ends after
+                                            // the step
+  // Port to the other processes, if each of them has a trainer of the same plan: rank 0's `stop`
+  // and `checkpoints` count, and all end, or read the state, after the same step.
   MessagePort* port = nullptr;
   PeriodicCheckpoints* checkpoints = nullptr;  // written on the way; outlives the trainer
-  // Have the executor record the timeline of every step; where it replays steps, whose timelines
-  // cannot be told, that of the first and of the last one.
+  // Records the timeline of every step; where the executor replays steps, whose timelines are
+  // unknown, that of the first and of the last one.
   bool record_timeline = false;
   std::function<void(const StepReport&)> on_step = {};
   std::function<void(int64_t step, const EvaluationResult&)> on_evaluation = {};
 };
 
-// What to train on. `loader`'s batch_size, epochs, last_batch and seed (the state's) are filled in.
+// Data to train on. `loader`'s batch_size, epochs, last_batch and seed (the state's) are filled in.
 struct TrainingData {
   std::shared_ptr<const DataSource> source;
   LoaderOptions loader = {};
 };
 
-// What to evaluate with, if at all; `evaluation` outlives the trainer.
+// Data to evaluate on, if any; `evaluation` outlives the trainer.
 struct EvaluationData {
   ModelEvaluation* evaluation = nullptr;
   TrainingData data = {};
@@ -83,7 +83,7 @@ class Trainer {
   const TrainingMetrics& metrics() const { return metrics_; }
   // The last one.
   const std::optional<EvaluationResult>& evaluation() const { return last_evaluation_; }
-  // Of the last step whose timeline was recorded.
+  // Timeline of the last step for which it was recorded.
   const std::vector<MeasuredInstruction>& timeline() const { return timeline_; }
   // The state that was reached, checked to be finite; errors as Run's.
   absl::StatusOr<TrainingState> State();
@@ -127,11 +127,11 @@ class Trainer {
   int64_t end_step_ = 0;
   size_t loss_output_ = 0;
   std::optional<size_t> correct_output_;
-  // How far the devices are, without values; and what of it is on the host.
+  // State of the devices, without values; and the copy of it on the host.
   TrainingState now_, snapshot_;
-  int64_t finite_step_ = 0;  // after which the state was found to be finite
+  int64_t finite_step_ = 0;  // last step after which the state was found to be finite
   bool devices_good_ = true;
-  std::optional<NextBatch> ahead_;  // of the next step, if devices have begun to copy it
+  std::optional<NextBatch> ahead_;  // batch of the next step, if devices have begun to copy it
   TrainingMetrics metrics_;
   std::optional<EvaluationResult> last_evaluation_;
   std::vector<MeasuredInstruction> timeline_;

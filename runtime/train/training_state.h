@@ -13,12 +13,13 @@ namespace partita {
 
 // All that training goes on from: whole tensors, so that it does not matter how they were split.
 struct TrainingState {
-  // By TensorId: the elements of weights and optimizer states, row-major; empty for other tensors.
+  // Elements, indexed by TensorId, of weights and optimizer states, row-major; empty for other
+  // tensors.
   std::vector<std::vector<std::byte>> values;
   int64_t step = 0;         // steps done
-  LoaderPosition position;  // of the next batch
-  int64_t samples = 0;      // of the data that `position` is in; 0: unknown
-  uint64_t seed = 0;        // of initial values, dropout and the order of the data
+  LoaderPosition position;  // position of the next batch
+  int64_t samples = 0;      // number of samples of the data that `position` is in; 0: unknown
+  uint64_t seed = 0;        // seed of initial values, dropout and the order of the data
   friend bool operator==(const TrainingState&, const TrainingState&) = default;
 };
 

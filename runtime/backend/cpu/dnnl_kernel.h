@@ -11,7 +11,7 @@ namespace partita {
 // The one CPU engine of oneDNN; it holds no state that matters.
 const dnnl::engine& CpuEngine();
 
-// How oneDNN sees a dense or native piece of float32 data. Native is channels-last for rank 4.
+// oneDNN descriptor of a dense or native piece of float32 data. Native is channels-last for rank 4.
 dnnl_compat::Desc DescOf(const KernelTensor& tensor);
 // The same shape in whatever order a primitive likes best.
 dnnl_compat::Desc AnyDescOf(const KernelTensor& tensor);
@@ -44,7 +44,7 @@ class DnnlKernel : public HostKernel {
  private:
   struct Placed {
     DnnlArgument argument;
-    int64_t offset = -1;  // in scratch; -1: used where it lies
+    int64_t offset = -1;  // offset in scratch; -1: used where it lies
     dnnl::reorder reorder;
   };
   dnnl::primitive primitive_;
@@ -52,10 +52,10 @@ class DnnlKernel : public HostKernel {
   std::vector<Placed> arguments_;
   int64_t scratchpad_offset_ = 0;
   int64_t scratch_bytes_ = 0;
-  int64_t relu_elements_ = 0;  // of the result; 0: no ReLU
+  int64_t relu_elements_ = 0;  // elements of the result; 0: no ReLU
 };
 
-// With a scratchpad that the user gives.
+// Attributes of a primitive whose scratchpad the caller provides.
 dnnl::primitive_attr UserScratchpad();
 
 }  // namespace partita

@@ -14,8 +14,8 @@ namespace partita {
 // `cores` (none: anywhere) and turns denormal numbers off on each of them.
 void SetUpThreadTeam(int threads, const std::vector<int>& cores);
 
-// While alive, the calling thread's teams have this size: primitives must be created under the size
-// that will run them.
+// Scope in which the calling thread's teams have this size: primitives must be created under the
+// size that will run them.
 class TeamSize {
  public:
   explicit TeamSize(int threads);

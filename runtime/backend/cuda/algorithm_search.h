@@ -16,8 +16,8 @@ namespace partita {
 // Temporary memory that a library's algorithm may take at most, in bytes.
 constexpr int64_t kMostWorkspace = int64_t{256} << 20;
 
-// How algorithms of one library on one device are found: in the store, or else by measuring. The
-// store outlives it, as do the trials.
+// Search for algorithms of one library on one device: in the store, or else by measuring. The store
+// outlives it, as do the trials.
 struct AlgorithmSearch {
   AlgorithmStore* store = nullptr;
   TrialDevice* trials = nullptr;  // null: nothing is measured
@@ -53,7 +53,7 @@ struct AlgorithmSearch {
   }
 };
 
-// What is looked for, as the store's keys.
+// Key in the store of a convolution or product.
 std::string WorkOf(const ConvolutionShape& shape);
 std::string WorkOf(const GemmShape& shape);
 std::string WorkOf(const KernelSignature& signature, Precision precision);

@@ -7,7 +7,7 @@
 
 namespace partita {
 
-// How moves are given to CUDA. Nothing here needs a GPU.
+// Arguments of CUDA's copies for moves. Nothing here needs a GPU.
 
 // The region of a move in its two windows (of a fill: twice in the one). At most
 // StridedBox::kMaxRank dimensions are left once those behind each other are one: CHECKed.
@@ -16,7 +16,7 @@ StridedBox StridedBoxOf(const Stream::MoveArguments& move);
 // A copy of `height` rows of `width` elements whose starts are a pitch apart: one cudaMemcpy2D, of
 // one row a cudaMemcpy.
 struct RowsCopy {
-  // Between several rows, in elements of 8 bytes: cudaMemcpy2D takes 2^31 - 1 bytes at most.
+  // Largest pitch between rows, in elements of 8 bytes: cudaMemcpy2D takes 2^31 - 1 bytes at most.
   static constexpr int64_t kMostPitch = 0x7fffffff / 8;
   int64_t from_offset = 0, to_offset = 0;
   int64_t width = 0, height = 1;

@@ -22,13 +22,13 @@ class ConvolutionRunner {
                                                                     Cudnn* cudnn);
 
   int64_t workspace_bytes() const { return choice_.workspace_bytes; }
-  // By one thread at a time. `workspace` is aligned to kScratchAlignment.
+  // Enqueues the convolution; by one thread at a time. `workspace` is aligned to kScratchAlignment.
   absl::Status Enqueue(const Convolution& convolution, void* workspace, cudaStream_t stream) const;
 
  private:
-  // How the convolution is run.
+  // Algorithm by which the convolution is run.
   struct Choice {
-    int algorithm = 0;  // of the pass: cudnnConvolution{Fwd,BwdData,BwdFilter}Algo_t
+    int algorithm = 0;  // algorithm of the pass: cudnnConvolution{Fwd,BwdData,BwdFilter}Algo_t
     cudnnMathType_t math = CUDNN_FMA_MATH;
     int64_t workspace_bytes = 0;
     bool fused = false;  // the library does bias and activation in the same call
@@ -39,7 +39,7 @@ class ConvolutionRunner {
       : shape_(shape), cudnn_(*cudnn), descriptors_(cudnn) {}
   std::optional<Choice> Parsed(const std::string& text) const;
   static std::string TextOf(const Choice& choice);
-  // What may be chosen, in the library's order; never empty.
+  // Algorithms to choose from, in the library's order; never empty.
   absl::StatusOr<std::vector<Choice>> Candidates() const;
   std::optional<Trial<Convolution>> MakeTrial(const std::vector<Choice>& candidates) const;
   Choice Fastest(const std::vector<Choice>& candidates, const Trial<Convolution>& trial) const;

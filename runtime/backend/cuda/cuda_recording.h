@@ -31,7 +31,8 @@ class CudaRecording : public StreamRecording {
 
   const std::vector<CudaStream*> streams_;
   StreamCapture capture_;
-  StepNumbers* numbers_ = nullptr;   // in host memory: a step's, on their way to capture_.numbers
+  StepNumbers* numbers_ = nullptr;   // numbers of a step in host memory, on their way to
+                                     // capture_.numbers
   std::vector<cudaEvent_t> events_;  // by stream
   cudaGraphExec_t graph_ = nullptr;
 };

@@ -26,7 +26,8 @@ class CudaKernel : public Kernel {
 
 // A capture of work of several streams that is under way.
 struct StreamCapture {
-  StepNumbers* numbers = nullptr;  // in device memory: where kernels will find the step's
+  StepNumbers* numbers = nullptr;  // address in device memory at which kernels find the step's
+                                   // numbers
   // The first reason why a piece of work cannot be captured; the rest is skipped then.
   absl::Status status;
 };
@@ -71,8 +72,8 @@ class CudaStream : public Stream {
 
   cudaStream_t get() const { return stream_; }
   absl::Status MakeCurrent() const { return state_->MakeCurrent(); }
-  // Between these two, what is enqueued becomes part of the capture, and what goes wrong is no
-  // failure of the device.
+  // Begins and ends a capture: work enqueued between these calls becomes part of it, and errors are
+  // no failure of the device.
   void StartRecording(StreamCapture* capture) { capture_ = capture; }
   void StopRecording() { capture_ = nullptr; }
   // A piece of work was enqueued that had been recorded.
@@ -93,7 +94,7 @@ class CudaStream : public Stream {
   CudaStream(std::string name, std::shared_ptr<CudaDeviceState> state)
       : name_(std::move(name)), state_(std::move(state)) {}
   absl::Status Open();
-  // Of work that is enqueued: the device's failure, or the end of a recording.
+  // Handles an error of enqueuing: the device has failed, or a recording ends.
   void Fail(const absl::Status& status);
   bool skips() const;
 
@@ -112,14 +113,14 @@ class CudaStream : public Stream {
   const std::string name_;
   std::shared_ptr<CudaDeviceState> state_;
   cudaStream_t stream_ = nullptr;
-  StreamCapture* capture_ = nullptr;        // while a step is recorded
+  StreamCapture* capture_ = nullptr;        // capture under way while a step is recorded
   std::vector<cudaEvent_t> timing_events_;  // free
-  std::vector<Timed> timed_;                // since the last Synchronize
+  std::vector<Timed> timed_;                // timings enqueued since the last Synchronize
   // Checks since the last Synchronize: flags in host memory that the device maps.
   int32_t* flags_ = nullptr;
   std::vector<std::function<absl::Status()>> checks_;
 
-  mutable std::mutex mutex_;  // of all below: the watch asks for progress from another thread
+  mutable std::mutex mutex_;  // guards all below: the watch asks for progress from another thread
   mutable std::vector<cudaEvent_t> mark_events_;  // free
   mutable std::deque<Mark> marks_;
   mutable int64_t completed_ = 0;

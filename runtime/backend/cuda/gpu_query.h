@@ -6,10 +6,10 @@
 
 namespace partita {
 
-// What CUDA's runtime and, where there is one, NVML (the driver's library for watching GPUs, opened
-// at run time) say. Unavailable where there is no driver or no GPU.
+// Properties of the GPUs, as CUDA's runtime and, where there is one, NVML (the driver's library for
+// monitoring GPUs, opened at run time) report them. Unavailable where there is no driver or no GPU.
 absl::StatusOr<GpuHost> QueryGpus();
-// At least 1.
+// Number of GPUs, at least 1.
 absl::StatusOr<int> CountGpus();
 // Zeros without NVML. InvalidArgument for a GPU that is not there.
 absl::StatusOr<GpuActivity> QueryGpuActivity(int index);

@@ -23,7 +23,7 @@ class GemmRunner {
   ~GemmRunner();
 
   int64_t workspace_bytes() const { return choice_.workspace_bytes; }
-  // By one thread at a time. `workspace` is aligned to kScratchAlignment.
+  // Enqueues the product; by one thread at a time. `workspace` is aligned to kScratchAlignment.
   absl::Status Enqueue(const Gemm& gemm, void* workspace, cudaStream_t stream) const;
 
   static constexpr uint32_t kAlignment = 64;
@@ -42,7 +42,7 @@ class GemmRunner {
   // Nothing where the library does not know the algorithm for this shape.
   std::optional<Choice> Parsed(const std::string& text) const;
   static std::string TextOf(const Choice& choice);
-  // What the library suggests, in its order; never empty.
+  // Algorithms that the library suggests, in its order; never empty.
   absl::StatusOr<std::vector<Choice>> Candidates() const;
   std::optional<Trial<Gemm>> MakeTrial(const std::vector<Choice>& candidates) const;
   Choice Fastest(const std::vector<Choice>& candidates, const Trial<Gemm>& trial) const;

@@ -13,14 +13,14 @@ namespace partita {
 // Every kernel of the cuda backend: enqueues the steps of its plan (plan/kernel_steps.h).
 class PlannedKernel : public CudaKernel {
  public:
-  // On the current device, whose libraries these are. A convolution is done in the way of those of
-  // the precision that is the fastest: the store's, or else measured on zeros and kept in the
+  // Prepares a kernel on the current device, whose libraries these are. A convolution takes the
+  // fastest algorithm of the precision: the store's, or else measured on zeros and kept in the
   // store; one that the library does not have is left out. Waits for the device.
   static absl::StatusOr<std::unique_ptr<Kernel>> Prepare(const KernelSignature& signature,
                                                          Precision precision,
                                                          std::shared_ptr<VendorHandles> handles);
 
-  // Enough to start at a multiple of kScratchAlignment.
+  // Scratch size, with room to start at a multiple of kScratchAlignment.
   int64_t scratch_bytes() const override;
   absl::Status Enqueue(const KernelArguments& arguments, const LaunchMemory& memory,
                        cudaStream_t stream) const override;
@@ -40,7 +40,7 @@ class PlannedKernel : public CudaKernel {
   const KernelSignature signature_;
   const PlanOptions options_;
   std::shared_ptr<VendorHandles> handles_;  // outlive the runners
-  // Of the plan's products and convolutions, in their order.
+  // Runners of the plan's products and convolutions, in their order.
   std::vector<std::unique_ptr<GemmRunner>> products_;
   std::vector<std::unique_ptr<ConvolutionRunner>> convolutions_;
   int64_t plan_bytes_ = 0, workspace_bytes_ = 0;

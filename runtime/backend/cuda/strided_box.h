@@ -22,7 +22,7 @@ struct StridedBox {
     return rank == 0 || (rank == 1 && from_stride[0] == 1 && to_stride[0] == 1);
   }
 
-  // Where element i of the box lies on both sides.
+  // Offsets of element i of the box on both sides.
   PARTITA_HOST_DEVICE void Locate(int64_t i, int64_t& from, int64_t& to) const {
     from = from_offset;
     to = to_offset;

@@ -17,8 +17,8 @@ class TrialDevice {
   virtual ~TrialDevice() = default;
   // Zeroed but for its first float, at a multiple of 256 bytes; null where there is not enough.
   virtual std::shared_ptr<void> Take(int64_t bytes, float first) = 0;
-  // What the work takes on the device, which it waits for: the median of some runs behind a first
-  // one that is not counted. The first error of enqueuing it.
+  // Time of the work on the device, for which it waits: the median of some runs after a first one
+  // that is not counted; or the first error of enqueuing it.
   virtual absl::StatusOr<double> Milliseconds(
       const std::function<absl::Status(cudaStream_t)>& enqueue) = 0;
 };

@@ -35,7 +35,7 @@ struct CublasLt {
   CublasLtFunctions f;
   cublasLtHandle_t handle = nullptr;
   AlgorithmSearch search;
-  std::mutex mutex;  // of measuring
+  std::mutex mutex;  // guards measuring
 };
 
 // The libraries of one device, each opened when it is first asked for, by a thread whose current
@@ -50,9 +50,9 @@ class VendorHandles {
 
   absl::StatusOr<Cudnn*> cudnn() { return Opened(cudnn_); }
   absl::StatusOr<CublasLt*> cublaslt() { return Opened(cublaslt_); }
-  // Of whole kernels.
+  // Search for algorithms of whole kernels.
   const AlgorithmSearch& search() const { return search_; }
-  // In the place of those that would be opened.
+  // Replaces the handles that would be opened.
   void Use(std::unique_ptr<Cudnn> cudnn, std::unique_ptr<CublasLt> cublaslt) {
     cudnn_ = std::move(cudnn);
     cublaslt_ = std::move(cublaslt);

@@ -15,8 +15,9 @@
 
 namespace partita {
 
-// What backends that compute on the host's cores share: streams are threads, memory is aligned host
-// memory, events are counters. A backend adds its kernels and how its threads are set up.
+// Common part of the backends that compute on the host's cores: streams are threads, memory is
+// aligned host memory, events are counters. A backend adds its kernels and how its threads are set
+// up.
 
 class HostKernel : public Kernel {
  public:
@@ -41,7 +42,7 @@ class HostDeviceState {
 
  private:
   FirstError error_;
-  std::mutex mutex_;  // of events_
+  std::mutex mutex_;  // guards events_
   std::vector<std::atomic<int64_t>*> events_;
 };
 
@@ -63,8 +64,8 @@ class HostStream : public Stream {
   HostStream(std::string name, std::shared_ptr<HostDeviceState> state)
       : name_(std::move(name)), state_(std::move(state)) {}
   ~HostStream() override;
-  // Before any work. `on_start` (may be null) runs first on the new thread (affinity,
-  // flush-to-zero, thread team).
+  // Starts the thread, before any work. `on_start` (may be null) runs first on the new thread
+  // (affinity, flush-to-zero, thread team).
   absl::Status Start(std::function<void()> on_start);
 
   void Launch(const Kernel& kernel, const KernelArguments& arguments, void* scratch,
@@ -93,7 +94,7 @@ class HostStream : public Stream {
  private:
   struct Work {
     std::function<absl::Status()> run;
-    bool always = false;  // also after a failure (events)
+    bool always = false;  // true: runs also after a failure (events)
     const char* what = "";
     WorkTiming* timing = nullptr;
   };
@@ -105,7 +106,7 @@ class HostStream : public Stream {
   std::shared_ptr<HostDeviceState> state_;
   mutable std::mutex mutex_;
   std::condition_variable wake_, idle_;
-  std::deque<Work> queue_, batch_;  // what is given, and what the thread has taken of it
+  std::deque<Work> queue_, batch_;  // work enqueued, and work that the thread has taken
   bool stop_ = false, busy_ = false;
   std::atomic<int64_t> completed_{0};
   std::atomic<const char*> doing_{"idle"};

@@ -26,8 +26,8 @@ MatrixView<T> Transposed(const MatrixView<T>& m) {
 }
 
 struct ProductExtents {
-  int64_t rows = 0;     // of a and c
-  int64_t columns = 0;  // of b and c
+  int64_t rows = 0;     // rows of a and c
+  int64_t columns = 0;  // columns of b and c
   int64_t depth = 0;    // columns of a, rows of b
 };
 

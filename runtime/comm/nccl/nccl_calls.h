@@ -25,18 +25,18 @@ struct NcclCall {
   };
   Kind kind = Kind::kAllReduce;
   ncclDataType_t type = ncclFloat32;
-  ncclRedOp_t op = ncclSum;  // of those that reduce
-  int peer = 0;              // of broadcast and reduce the root; of send and receive the other rank
+  ncclRedOp_t op = ncclSum;  // operation of the calls that reduce
+  int peer = 0;              // root of broadcast and reduce; other rank of send and receive
   size_t buffer = 0;         // entry of CommunicationArguments::send and receive
-  int64_t send_offset = 0, receive_offset = 0;  // in bytes from those addresses
+  int64_t send_offset = 0, receive_offset = 0;  // offsets in bytes from those addresses
   size_t count = 0;                             // elements, as NCCL's function counts them; > 0
 };
 
 // The devices of a communication task in rank order: one NCCL communicator for each such list.
 const std::vector<DeviceId>& NcclGroupOf(const Task& task);
 
-// What `device`, one of the task's, calls for the task, in one group; nothing where it neither
-// sends nor receives. All ranks of the group get calls that match.
+// Calls of `device`, one of the task's, for the task, in one group; none if it neither sends nor
+// receives. All ranks of the group get calls that match.
 //   all-reduce                one all-reduce: which algorithm and how many rounds is NCCL's choice
 //   reduce-scatter            one reduce-scatter where all blocks are equal, else a reduce to the
 //                             owner of each block

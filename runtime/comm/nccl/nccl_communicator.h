@@ -10,10 +10,10 @@
 namespace partita {
 
 struct NcclSetup {
-  int devices = 1;                      // of the program
-  MessagePort* port = nullptr;          // as CommunicatorSetup has it; outlives the communicator
+  int devices = 1;                      // number of devices of the program
+  MessagePort* port = nullptr;          // port as in CommunicatorSetup; outlives the communicator
   std::string soname = "libnccl.so.2";  // opened at run time
-  double connect_seconds = 60;          // for the ranks of a group to find each other
+  double connect_seconds = 60;          // time limit for the ranks of a group to find each other
 };
 
 // Devices are ranks of NCCL communicators, one communicator for each list of devices that some task

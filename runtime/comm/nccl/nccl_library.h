@@ -34,7 +34,7 @@ struct NcclLibrary {
   decltype(&ncclRecv) receive = nullptr;
 
   std::string path;
-  int version = 0;  // as NCCL_VERSION codes it
+  int version = 0;  // version, coded as NCCL_VERSION
 };
 
 // Opens the library of that path or name. It stays open until the program ends, as NCCL wants.

@@ -13,7 +13,7 @@
 
 namespace partita {
 
-// This process's handle of one rank of an NCCL communicator, of the kind that never blocks its
+// Handle in this process of one rank of an NCCL communicator, of the kind that never blocks its
 // caller (calls may go on in the background). Calls and Abort may meet: an abort waits a moment for
 // the calls under way, which then see it, and takes the handle from those that do not return.
 class NcclRank {

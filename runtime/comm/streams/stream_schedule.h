@@ -13,8 +13,8 @@
 
 namespace partita {
 
-// What the members of a communication task enqueue on their streams when one thread enqueues for
-// all: moves and waits only.
+// Schedule of the work that the members of a communication task enqueue on their streams when one
+// thread enqueues for all: moves and waits only.
 //
 // A device that reaches the sender's memory reads it there. Else the sender first publishes what is
 // read in host memory, and the reader either works on that, if its own memory is the host's, or
@@ -23,29 +23,30 @@ namespace partita {
 // The devices of a program, by id.
 using ProgramDevices = std::span<BackendDevice* const>;
 
-// What one member does in one round. Moves that do not fit between the buffers themselves go
-// through its scratch.
+// Moves of one member in one round. Moves that do not fit between the buffers themselves go through
+// its scratch.
 struct StreamRound {
   using Moves = std::vector<Stream::MoveArguments>;
-  Moves publish;  // to host memory, before the round's barrier
-  Moves fetch;    // from host memory, behind it
-  Moves now;      // into its buffer, or where the round sends a snapshot into scratch first,
-  Moves commit;   // and from there once nobody reads the old values any more
+  Moves publish;  // moves to host memory, before the round's barrier
+  Moves fetch;    // moves from host memory, after it
+  Moves now;      // moves into its buffer; into scratch if the round sends a snapshot
+  Moves commit;   // moves from that scratch, once no member reads the old values any more
 };
 
-// Bytes that a device wants beside its buffers.
+// Scratch bytes of a device, in addition to its buffers.
 struct StreamMemory {
-  int64_t assembled = 0;  // of the device: values that are put together apart
-  int64_t fetched = 0;    // of the device: what it fetched in a round
-  int64_t published = 0;  // of the host: what it publishes in a round; there are two of it
+  int64_t assembled = 0;  // device scratch for values that are assembled separately
+  int64_t fetched = 0;    // device scratch for the values fetched in a round
+  int64_t published = 0;  // host scratch for the values published in a round; there are two
   void Enlarge(const StreamMemory& other);
 };
 
-// Where that memory is.
+// Addresses of that memory.
 struct StreamPlaces {
   char* assembled = nullptr;
   char* fetched = nullptr;
-  char* published[2] = {nullptr, nullptr};  // in turns: a round's is read until the next one ends
+  char* published[2] = {nullptr, nullptr};  // buffers used in turns: a round's is read until the
+                                            // next one ends
 };
 
 // One communication task.
@@ -59,11 +60,11 @@ class StreamSchedule {
   bool SendsSnapshot(size_t round) const {
     return round < schedule_.rounds.size() && schedule_.rounds[round].sends_snapshot;
   }
-  // By rank.
+  // Scratch wanted, indexed by rank.
   std::vector<StreamMemory> WantedMemory() const;
   int64_t BytesReceived(size_t rank) const { return received_[rank]; }
 
-  // By rank, then by round; `arguments` and `places` are by rank.
+  // Moves indexed by rank, then by round; `arguments` and `places` are by rank.
   std::vector<std::vector<StreamRound>> MovesFor(
       std::span<const CommunicationArguments* const> arguments,
       std::span<const StreamPlaces> places) const;

@@ -15,7 +15,7 @@ namespace partita {
 // and a piece of the next. One thread.
 class Connection {
  public:
-  static constexpr size_t kMostBytes = 1 << 20;  // of a message, of the sender's choice
+  static constexpr size_t kMostBytes = 1 << 20;  // longest message that a sender may choose to send
 
   // Takes the socket over.
   explicit Connection(int socket, size_t longest = kMostBytes);
@@ -26,11 +26,11 @@ class Connection {
   // Within so long. Unavailable if nobody answers.
   static absl::StatusOr<std::unique_ptr<Connection>> Open(const std::string& address, int port,
                                                           double seconds);
-  // To a Listener::OpenUnix of this name. NotFound if nobody listens, Unavailable if too many
-  // ask at once, PermissionDenied if a process of another user listens.
+  // Connects to a Listener::OpenUnix of this name. NotFound if no process listens, Unavailable if
+  // too many ask at once, PermissionDenied if a process of another user listens.
   static absl::StatusOr<std::unique_ptr<Connection>> OpenUnix(const std::string& name);
 
-  // From now on messages may be so long.
+  // Raises the longest message allowed.
   void Allow(size_t longest) { longest_ = longest; }
 
   // Keeps what the other side does not take yet; a broken connection is seen by Receive.
@@ -59,11 +59,12 @@ class Connection {
   bool broken_ = false;
 };
 
-// Where connections come in.
+// Listener that accepts connections.
 class Listener {
  public:
-  // At this TCP port, or at one that the system chooses (0): of all addresses of this host, or of
-  // its loopback interface only, where no other host reaches it. Unavailable where it is taken.
+  // Listens at this TCP port, or at one that the system chooses (0): of all addresses of this host,
+  // or of its loopback interface only, where no other host reaches it. Unavailable where it is
+  // taken.
   enum class Reach { kAllHosts, kThisHost };
   static absl::StatusOr<std::unique_ptr<Listener>> Open(Reach reach, int port = 0);
   // A Unix socket of that name, which leaves no file; only processes of this user are let in.

@@ -13,8 +13,8 @@
 
 namespace partita {
 
-// How every connection of a run begins: both ends show that they have the run's key, without saying
-// it. Four messages:
+// Handshake at the beginning of every connection of a run: both ends prove that they have the run's
+// key without sending it. Four messages:
 //   hello      caller:    a mark, the Call, 32 random bytes
 //   challenge  listener:  32 random bytes; MAC of "listener", the hello and these bytes
 //   proof      caller:    MAC of "caller" and the same
@@ -25,18 +25,18 @@ namespace partita {
 
 // The purpose of a connection.
 enum class Purpose : uint8_t {
-  kMeeting = 1,  // of the ranks, with rank 0
-  kMessages,     // between two ranks
-  kWatchdog,     // of a rank, with rank 0's
-  kVerdict,      // of a rank, with the process that launched it
-  kMemory,       // that two ranks of a host share
+  kMeeting = 1,  // meeting of the ranks, with rank 0
+  kMessages,     // messages between two ranks
+  kWatchdog,     // watchdog of a rank, with rank 0's
+  kVerdict,      // verdict of a rank, to the process that launched it
+  kMemory,       // memory that two ranks of a host share
 };
 
 // The terms that both ends have to mean alike. Numbers are of ranks.
 struct Call {
   Purpose purpose = Purpose::kMeeting;
   int caller = 0, listener = 0;
-  int ranks = 1;  // of the run
+  int ranks = 1;  // number of ranks of the run
 };
 
 // Longest message of a handshake but the answer, and longest text of that.
@@ -58,7 +58,7 @@ class Handshake {
 
   // Takes what has arrived. Once kProved the caller has the key, and waits for Answer.
   State Advance();
-  const Call& call() const { return call_; }  // of the caller, once kProved
+  const Call& call() const { return call_; }  // call of the caller, once kProved
   // Ends it: lets the caller in if `refusal` is empty (then the connection is the result), or tells
   // it that and closes.
   std::unique_ptr<Connection> Answer(const std::string& refusal);

@@ -22,7 +22,7 @@ class Reception {
   static constexpr double kStrangerSeconds = 5, kUndisturbedSeconds = 0.1;
 
   struct Options {
-    Call own;  // what calls it takes: purpose, listener, number of ranks
+    Call own;  // pattern of the calls that it takes: purpose, listener, number of ranks
     // Asked once for each who has the key: why this rank is not wanted; empty: it is let in. Empty
     // function: all are.
     std::function<std::string(int rank)> refusal;
@@ -57,7 +57,7 @@ class Reception {
   const std::unique_ptr<Listener> listener_;
   const RunKey key_;
   const Options options_;
-  std::vector<Stranger> strangers_;  // in the order of coming
+  std::vector<Stranger> strangers_;  // connections not yet proved, in the order of arrival
   int other_keys_ = 0, others_ = 0;
 };
 

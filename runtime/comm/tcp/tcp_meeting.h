@@ -11,12 +11,12 @@
 
 namespace partita {
 
-// Where the processes of a run meet, as torchrun and launchers like it say it.
+// Meeting place of the processes of a run, as torchrun and similar launchers give it.
 struct TcpMeeting {
   int rank = 0, size = 1;
   std::string address = "127.0.0.1";  // of rank 0, which listens there; a name or an IPv4 address
   int port = 29500;
-  double seconds = 60;  // for the whole meeting
+  double seconds = 60;  // time limit of the whole meeting
   // Ranks of several hosts need one. Without, all ranks are of this host and of this user: they
   // meet at a Unix socket that is named after `port`, whatever `address` says, and talk over
   // loopback.

@@ -12,8 +12,8 @@
 
 namespace partita {
 
-// Which samples make which batch, and reading them: the part of a loader that has no threads. All
-// members may be called by any number of threads.
+// Reader of batches: chooses the samples of a batch and reads them; the part of a loader that has
+// no threads. All members may be called by any number of threads.
 class BatchReader {
  public:
   // Errors as BatchLoader::Create, but for the position.

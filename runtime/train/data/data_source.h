@@ -43,7 +43,7 @@ class DataSource {
  public:
   virtual ~DataSource() = default;
 
-  virtual int64_t size() const = 0;  // at least 1
+  virtual int64_t size() const = 0;  // number of samples, at least 1
   virtual const SampleShape& shape() const = 0;
   virtual int classes() const = 0;
 

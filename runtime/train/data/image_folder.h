@@ -17,8 +17,8 @@ struct ImageFolderOptions {
   SampleShape shape = {};           // 3 or 1 x height x width; empty: 3x224x224
   int classes = 0;                  // wanted; 0: as many as the tree has
   PixelStatistics statistics = {};  // empty: ImageNet's
-  bool augment = true;              // in the training split
-  uint64_t seed = 0;                // of the augmentation
+  bool augment = true;              // augmentation of the training split
+  uint64_t seed = 0;                // seed of the augmentation
   DataCache cache = DataCache::kNone;
   int64_t cache_bytes = int64_t{8} << 30;
 };

@@ -18,7 +18,7 @@ struct Image {
   std::vector<uint8_t> pixels;
 };
 
-// What is wanted of a decoded JPEG.
+// Options of decoding a JPEG.
 struct JpegOptions {
   int64_t channels = 3;  // 1 or 3
   // The picture may come smaller, by 1/2, 1/4 or 1/8 (scaled in the decoder, which saves most of

@@ -15,13 +15,13 @@
 
 namespace partita {
 
-// What to do with the samples that are left at the end of an epoch and fill no batch.
+// Treatment of the samples that are left at the end of an epoch and fill no batch.
 enum class LastBatch {
   kDrop,  // train: every batch is full, the rest is left out (another rest in each shuffled epoch)
   kPad,   // evaluate: the last batch repeats its first sample; Batch::valid says where that begins
 };
 
-// What to do with a sample that its source calls broken (DataLoss).
+// Treatment of a sample that its source reports as broken (DataLoss).
 enum class BrokenSample {
   kFatal,  // Next() returns the error
   kSkip,   // the next sample of the source that is not broken stands in its place
@@ -39,7 +39,7 @@ struct LoaderOptions {
   // Called once for each broken sample that was skipped, with its error; perhaps from a worker's
   // thread, never twice at a time. It must not call the loader.
   std::function<void(absl::string_view)> on_skip = {};
-  // What batches are read into; outlives them.
+  // Memory into which batches are read; outlives them.
   std::pmr::memory_resource* memory = std::pmr::new_delete_resource();
 };
 
@@ -51,7 +51,7 @@ struct Batch {
   int64_t index = 0;             // within its epoch
   int64_t epoch = 0;
   int64_t valid = 0;    // samples before the padding
-  int64_t read_ns = 0;  // that threads spent reading it, together
+  int64_t read_ns = 0;  // total time that threads spent reading it
 };
 
 // A place in the sequence of batches: what a checkpoint keeps.
@@ -82,12 +82,12 @@ class BatchLoader {
   // Gives a batch's memory back for a later one. Optional.
   virtual void Recycle(Batch batch) = 0;
 
-  // Of the batch that Next() returns next.
+  // Position of the batch that Next() returns next.
   virtual LoaderPosition position() const = 0;
 
   virtual int64_t batches_per_epoch() const = 0;
 
-  // How many samples of the source were found broken and skipped so far, read-ahead included.
+  // Number of samples of the source found broken and skipped so far, read-ahead included.
   virtual int64_t skipped() const = 0;
 };
 

@@ -14,13 +14,13 @@ namespace partita {
 struct DataOptions {
   std::string spec = "synthetic";  // one of DataForms()
   DataSplit split = DataSplit::kTrain;
-  SampleShape shape = {};           // what the model takes; empty: the source's own
-  int classes = 0;                  // what the model tells apart; 0: the source's own
-  uint64_t seed = 0;                // of synthetic samples and of augmentation
-  PixelStatistics statistics = {};  // of pixels; empty: the source's default
+  SampleShape shape = {};           // shape that the model takes; empty: the source's own
+  int classes = 0;                  // classes of the model; 0: the source's own
+  uint64_t seed = 0;                // seed of synthetic samples and of augmentation
+  PixelStatistics statistics = {};  // statistics of pixels; empty: the source's default
   bool augment = true;              // images, training split: random crop and mirror
   DataCache cache = DataCache::kNone;
-  int64_t cache_bytes = int64_t{8} << 30;  // at most
+  int64_t cache_bytes = int64_t{8} << 30;  // most bytes of the cache
 };
 
 // One line for each form of DataOptions::spec: what to write, and what it is.

@@ -14,7 +14,7 @@ class EpochPermutation {
   // size >= 1.
   EpochPermutation(uint64_t seed, int64_t epoch, int64_t size);
 
-  // For i in [0, size).
+  // Image of i, for i in [0, size).
   int64_t operator()(int64_t i) const;
 
  private:

@@ -16,10 +16,10 @@ struct PixelStatistics {
   std::vector<float> std = {};
 };
 
-// Of MNIST's training images (one channel).
+// Statistics of MNIST's training images (one channel).
 PixelStatistics MnistStatistics();
-// Of ImageNet's training images: red, green, blue for three channels, their average for any other
-// number.
+// Statistics of ImageNet's training images: red, green, blue for three channels, their average for
+// any other number.
 PixelStatistics ImageNetStatistics(int64_t channels);
 
 // Maps an 8-bit pixel v of channel c to (v / 255 - mean[c]) / std[c], by a table.

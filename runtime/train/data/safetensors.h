@@ -29,12 +29,12 @@ class SafetensorsFile {
   static absl::StatusOr<SafetensorsFile> Parse(std::string bytes, const std::string& name);
 
   const std::string& path() const;
-  // Without the checksums.
+  // Metadata without the checksums.
   const std::map<std::string, std::string>& metadata() const;
   // Reads all of the file and compares it with the checksums that WriteSafetensors put into it; OK
   // for a file that has none. InvalidArgument names the file and what differs.
   absl::Status CheckChecksums() const;
-  // By name.
+  // Entries keyed by name.
   const std::map<std::string, SafetensorsEntry>& tensors() const;
   bool Contains(const std::string& name) const { return tensors().contains(name); }
 

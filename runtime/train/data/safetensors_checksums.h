@@ -30,7 +30,7 @@ absl::Status SealHeader(std::string& header);
 // were written.
 struct ChecksummedFile {
   const SafetensorsFile& file;
-  absl::string_view header;                        // as SealHeader has it
+  absl::string_view header;                        // header as SealHeader returns it
   const std::map<std::string, std::string>& sums;  // by key
 };
 absl::Status CheckChecksums(const ChecksummedFile& checked);

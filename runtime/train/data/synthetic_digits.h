@@ -20,7 +20,7 @@ namespace partita {
 inline constexpr int64_t kDigitSide = 28;
 using DigitPixels = std::array<uint8_t, kDigitSide * kDigitSide>;
 
-// Its label; digits are balanced over each run of ten samples.
+// Draws a digit and returns its label; digits are balanced over each run of ten samples.
 int32_t DrawDigit(uint64_t seed, DataSplit split, int64_t index, DigitPixels* pixels);
 
 struct SyntheticDigitsOptions {

@@ -27,7 +27,7 @@ struct ReferenceFolder {
   std::string model_file;
   std::vector<std::vector<float>> x;         // by step
   std::vector<std::vector<int32_t>> labels;  // by step
-  std::vector<int64_t> batch_shape;          // of one step's x
+  std::vector<int64_t> batch_shape;          // shape of one step's x
   double learning_rate = 0, momentum = 0, weight_decay = 0;
   bool nesterov = false;
   RunValues expected;
@@ -45,10 +45,11 @@ absl::StatusOr<ReferenceFolder> LoadReferenceFolder(const std::string& path);
 struct ReferenceComparison {
   bool equal = true;
   int64_t tensors = 0;           // compared
-  double max_abs_error = 0;      // of all
-  std::string worst;             // the tensor with the largest error in units of what it may have
-  double worst_share = 0;        // that error; more than 1: too large
-  std::string first_difference;  // by name; empty if equal: tensor, element, got, wanted, allowed
+  double max_abs_error = 0;      // largest of all
+  std::string worst;             // tensor with the largest error relative to its tolerance
+  double worst_share = 0;        // that error as a share of the tolerance; more than 1: too large
+  std::string first_difference;  // text of the first difference by name; empty if equal: tensor,
+                                 // element, got, wanted, allowed
 };
 
 // Compares the expected tensors whose kind has a tolerance. Losses and final values must be in

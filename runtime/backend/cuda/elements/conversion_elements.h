@@ -17,7 +17,7 @@
 
 namespace partita {
 
-// What an operand is multiplied by, and how that is undone: two floats in memory.
+// Scale of an operand and its inverse: two floats in memory.
 struct NumberScale {
   float times = 1, undo = 1;
 };
@@ -26,7 +26,8 @@ struct NumberScale {
 // Operands that are zero, or have an infinity, stay as they are.
 struct ScaleReduction {
   using Partial = float;
-  static constexpr int kMostShift = 60;  // so that the products of two scales are in float's range
+  // Bound that keeps the products of two scales in float's range.
+  static constexpr int kMostShift = 60;
   const float* x = nullptr;
   int exponent = 0;
   NumberScale* scale = nullptr;
@@ -66,7 +67,8 @@ struct Conversion {
   const void* from = nullptr;
   void* to = nullptr;
   NumberType from_type = NumberType::kFloat32, to_type = NumberType::kFloat32;
-  const float *first_factor = nullptr, *second_factor = nullptr;  // of what is read; null: 1
+  // Factors of the values read; null: 1
+  const float *first_factor = nullptr, *second_factor = nullptr;
   const float* bias = nullptr;
   bool relu = false;
   PARTITA_HOST_DEVICE float Load(int64_t at) const {
@@ -81,8 +83,8 @@ struct Conversion {
   }
 };
 
-// In the same order; rows of `row` elements start `pitch` apart in what is written. An element's
-// channel is that of [n, channels, inner].
+// Conversion in the same order; rows of `row` elements start `pitch` apart in the destination. An
+// element's channel is that of [n, channels, inner].
 struct ConversionElement {
   Conversion conversion;
   Divisor row, inner, channels;

@@ -9,7 +9,7 @@
 
 namespace partita {
 
-// What lies anywhere in the whole tensor: one element.
+// Dropout of one element, at any position of the whole tensor.
 struct DropoutElement {
   const float* x = nullptr;
   float* y = nullptr;
@@ -25,8 +25,8 @@ struct DropoutElement {
   }
 };
 
-// What is one run of global indices [first, first + count): four neighbours, which share a call of
-// the generator. i counts the generator's blocks from that of `first`.
+// Dropout of one run of global indices [first, first + count), four neighbours at a time, which
+// share a call of the generator. i counts the generator's blocks from that of `first`.
 struct DropoutRunElement {
   const float* x = nullptr;
   float* y = nullptr;

@@ -14,7 +14,7 @@ struct FillElement {
   PARTITA_HOST_DEVICE void operator()(int64_t i) const { y[i] = value; }
 };
 
-// Not-a-number stays what it is.
+// ReLU of one element; NaN stays NaN.
 struct ReluElement {
   const float* x = nullptr;
   float* y = nullptr;
@@ -54,7 +54,7 @@ struct BinaryElement {
   }
 };
 
-// In place: y[n, c, inner] += bias[c] where there is a bias, then maybe a ReLU.
+// Bias and ReLU in place: y[n, c, inner] += bias[c] where there is a bias, then maybe a ReLU.
 struct BiasElement {
   const float* bias = nullptr;
   float* y = nullptr;

@@ -43,9 +43,10 @@ struct LrnElement {
   }
 };
 
-// What each result channel adds to the gradients of all of its window, to be times x: shared[j] =
-// dy_j * x_centre * (b^-beta)'(b_j) * 2 * share; and what it adds to its centre: own[j] = dy_j *
-// b_j^-beta.
+// Contribution of each result channel to the gradients of all of its window, to be multiplied by x:
+// shared[j] = dy_j * x_centre * (b^-beta)'(b_j) * 2 * share; and its contribution to its centre:
+// own[j] = dy_j
+// * b_j^-beta.
 struct LrnShareElement {
   LrnWindows windows;
   const float* x = nullptr;

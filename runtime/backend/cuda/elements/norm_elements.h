@@ -32,7 +32,7 @@ struct ChannelStatistics {
   }
 };
 
-// What an element of a channel becomes: (x - mean) * scale + shift.
+// Affine map of a channel's elements: (x - mean) * scale + shift.
 struct ChannelMap {
   float mean = 0, scale = 1, shift = 0;
 };

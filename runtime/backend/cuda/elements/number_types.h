@@ -29,9 +29,10 @@ PARTITA_HOST_DEVICE inline uint16_t ToFloat16(float value) {
   const uint32_t bits = BitsOf(value);
   const auto sign = static_cast<uint16_t>((bits >> 16) & 0x8000u);
   const uint32_t magnitude = bits & 0x7fffffffu;
-  if (magnitude > 0x7f800000u) return static_cast<uint16_t>(sign | 0x7e00u);   // not a number
+  if (magnitude > 0x7f800000u) return static_cast<uint16_t>(sign | 0x7e00u);   // NaN
   if (magnitude >= 0x477ff000u) return static_cast<uint16_t>(sign | 0x7c00u);  // infinity
-  if (magnitude < 0x38800000u) {  // below 2^-14: multiples of 2^-24, which 0.5 has as last place
+  if (magnitude < 0x38800000u) {  // subnormal, below 2^-14: multiples of 2^-24, the last place of
+                                  // 0.5
     const float shifted = FloatOf(magnitude) + 0.5f;
     return static_cast<uint16_t>(sign | (BitsOf(shifted) - 0x3f000000u));
   }

@@ -8,15 +8,15 @@ namespace partita {
 
 // The windows along one dimension.
 struct WindowAxis {
-  int64_t extent = 1;  // of x
-  int64_t count = 1;   // of windows
+  int64_t extent = 1;  // extent of x
+  int64_t count = 1;   // number of windows
   int64_t kernel = 1, stride = 1, dilation = 1;
-  int64_t pad = 0;                                // before
+  int64_t pad = 0;                                // padding before
   int64_t counted_before = 0, counted_after = 0;  // padding that an average's divisor counts
 
   PARTITA_HOST_DEVICE int64_t First(int64_t window) const { return window * stride - pad; }
 
-  // How many positions of a window count in an average's divisor.
+  // Number of positions of a window that count in an average's divisor.
   PARTITA_HOST_DEVICE int64_t Counted(int64_t window) const {
     int64_t counted = 0;
     for (int64_t a = 0; a < kernel; ++a) {
@@ -101,7 +101,7 @@ struct MaxPoolElement {
   }
 };
 
-// Where each window's maximum is: what the gradient gathers by.
+// Position of each window's maximum, by which the gradient gathers.
 struct MaxPoolPlaceElement {
   PoolWindows windows;
   const float* x = nullptr;

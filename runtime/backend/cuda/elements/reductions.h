@@ -107,7 +107,7 @@ struct CountCorrectReduction {
   }
 };
 
-// Where the elements of a channel of x[n, c, inner] lie.
+// Offsets of the elements of a channel of x[n, c, inner].
 struct ChannelElements {
   int64_t channels = 1;
   Divisor inner;

@@ -58,7 +58,7 @@ struct LogSoftmaxGradientElement {
 struct CrossEntropyGradientElement {
   RowProbability p;
   const int32_t* labels = nullptr;
-  const float* gradient = nullptr;  // of the loss
+  const float* gradient = nullptr;  // gradient of the loss
   float* dx = nullptr;
   int64_t first_class = 0;
   float one_over_rows = 1;

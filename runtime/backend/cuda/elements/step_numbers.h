@@ -6,12 +6,14 @@
 
 namespace partita {
 
-// What changes from step to step, as kernels use it (StepArguments says what it is).
+// Numbers that change from step to step, as kernels use them (see StepArguments).
 struct StepNumbers {
   uint64_t dropout_key = 0;
   float rate = 0, momentum = 0, decay = 0, epsilon = 0;
-  float keep1 = 0, take1 = 0, keep2 = 0, take2 = 0;  // of Adam's means
-  float correct1 = 1, correct2 = 1;                  // of their bias towards 0 in the first steps
+  // Decay factors of Adam's means, and their complements
+  float keep1 = 0, take1 = 0, keep2 = 0, take2 = 0;
+  // Corrections of their bias towards 0 in the first steps
+  float correct1 = 1, correct2 = 1;
 };
 
 // A functor's: its own, or, so that the same launch serves every step, those that lie in memory.

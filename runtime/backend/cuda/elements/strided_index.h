@@ -38,7 +38,7 @@ struct Divisor {
   static constexpr int64_t kSmall = 0x7fffffff;
 };
 
-// Where element i of a row-major walk over some extents lies: the sum of index times stride. As few
+// Offset of element i of a row-major walk over some extents: the sum of index times stride. As few
 // dimensions as it takes.
 struct StridedIndex {
   static constexpr int kMaxRank = 8;
@@ -47,7 +47,7 @@ struct StridedIndex {
   Divisor extent[kMaxRank] = {};
   int64_t stride[kMaxRank] = {};
 
-  // Without gaps, in order.
+  // True if the elements lie in order, without gaps.
   bool contiguous() const { return rank == 0 || (rank == 1 && stride[0] == 1); }
 
   PARTITA_HOST_DEVICE int64_t operator()(int64_t i) const {

@@ -39,13 +39,13 @@ struct ElementWork {
   int64_t count = 0;
 };
 
-// How the threads of a block share a reduction. A block has kBlockThreads threads: `lanes` for the
-// terms of each of kBlockThreads / lanes rows. The terms of a row are cut into `chunks` runs; where
-// there are several, each leaves its partial result in `partials` (rows * chunks of them), and a
-// second pass merges them in order.
+// Division of a reduction over the threads of a block. A block has kBlockThreads threads: `lanes`
+// for the terms of each of kBlockThreads / lanes rows. The terms of a row are cut into `chunks`
+// runs; where there are several, each leaves its partial result in `partials` (rows * chunks of
+// them), and a second pass merges them in order.
 struct ReductionShape {
   static constexpr int kBlockThreads = 256;
-  static constexpr int kMergeLanes = 32;  // of the second pass, whose terms are the chunks
+  static constexpr int kMergeLanes = 32;  // lanes of the second pass, whose terms are the chunks
   int64_t rows = 0, terms = 0;
   int lanes = kBlockThreads;  // a power of 2
   int64_t chunks = 1;

@@ -26,9 +26,9 @@ ConvertedOperand PlanMatrixOperand(const MatrixOperand& matrix, int exponent,
 ConvertedOperand PlanImageOperand(const void* data, const std::array<int64_t, 4>& extents,
                                   int exponent, KernelPlanner& planner);
 
-// Its inverse for a result: with scales of its two factors undone, bias and ReLU applied.
+// Inverse conversion of a result: with scales of its two factors undone, bias and ReLU applied.
 struct ImageResult {
-  const void* data = nullptr;  // in scratch memory
+  const void* data = nullptr;  // data in scratch memory
   std::array<int64_t, 4> extents = {};
   const NumberScale *first = nullptr, *second = nullptr;
   const float* bias = nullptr;

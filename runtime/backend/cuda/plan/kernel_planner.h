@@ -27,7 +27,7 @@ class KernelPlanner {
         options_(options) {}
 
   const KernelSignature& signature() const { return signature_; }
-  // What the step changes.
+  // Numbers that change from step to step.
   StepNumbersArgument numbers() const { return {NumbersOf(arguments_.step), numbers_}; }
   uint64_t operator_key() const { return arguments_.operator_key; }
   const PlanOptions& options() const { return options_; }

@@ -12,7 +12,7 @@
 #include "runtime/backend/kernel_arguments.h"
 #include "runtime/backend/precision.h"
 
-// What the cuda backend does for one launch of a kernel, as plain structures: made on the host,
+// Steps of the cuda backend for one launch of a kernel, as plain structures: made on the host,
 // without any call to CUDA, and therefore tested on the host, where the same functors run in loops.
 
 namespace partita {
@@ -73,21 +73,21 @@ struct Convolution {
   ConvolutionShape shape;
   void *x = nullptr, *w = nullptr, *y = nullptr;
   const float* bias = nullptr;
-  // What does bias and ReLU where the library does not; count 0 without them.
+  // Work of bias and ReLU where the library does not do them; count 0 without them.
   ElementWork epilogue;
 };
 
 using KernelStep = std::variant<ElementWork, ReductionWork, TransposeWork, Gemm, Convolution>;
 
 struct KernelSteps {
-  std::vector<KernelStep> steps;  // in order
-  int64_t scratch_bytes = 0;      // what the steps use, behind `scratch`
+  std::vector<KernelStep> steps;  // steps in order
+  int64_t scratch_bytes = 0;      // scratch that the steps use, after `scratch`
 };
 
 // The start of a kernel's scratch memory is a multiple of this, and so is every piece of it.
 constexpr int64_t kScratchAlignment = 256;
 
-// How a kernel's products and convolutions are done. Those with factors of 16 bits convert their
+// Precision of a kernel's products and convolutions. Those with factors of 16 bits convert their
 // operands into scratch memory, and their results, where these are of 16 bits, back from it.
 struct PlanOptions {
   Precision precision = Precision::kFloat32;
