@@ -70,8 +70,8 @@ class ContendedAndUncontended : public CostModel {
   std::unique_ptr<CostModel> busy_, uncontended_;
 };
 
-// For each device the first one that every kernel and move takes the same time on: of the same
-// class and profile.
+// First equal device of each device, on which every kernel and move takes the same time: of the
+// same class and profile.
 std::vector<DeviceId> EqualDevices(const Machine& machine, const DeviceProfiles& profiles);
 
 // Remembers the answers for kernels, moves, collectives and transfers, up to `max_entries` of each.
@@ -159,7 +159,7 @@ class Cached : public CostModel {
   std::unique_ptr<CostModel> model_;
   std::vector<DeviceId> equal_devices_;
   size_t max_entries_;
-  mutable std::shared_mutex mutex_;  // of the maps
+  mutable std::shared_mutex mutex_;  // guards the maps
   mutable Answers<KernelSignature> kernels_;
   mutable Answers<MoveSignature> moves_;
   mutable absl::flat_hash_map<OwnedCall, Answer, CallHash, CallEqual> collectives_;

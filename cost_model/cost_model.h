@@ -13,25 +13,25 @@ namespace partita {
 
 struct Collective;  // graph/collective/collective.h
 
-// Where a duration comes from, best first. Sums and maxima of costs take the worst.
+// Source of a duration, best first. Sums and maxima of costs take the worst.
 enum class CostSource : uint8_t {
-  kMeasured,      // this very task was timed on this device, and its timings agree
-  kUnsteady,      // it was timed, but timings are few or far apart (SteadinessOf)
-  kInterpolated,  // from timings of the same kernel at other sizes, or a fit to timings
-  kRoofline,      // from arithmetic, bytes and the machine's figures
+  kMeasured,      // timings of this very task on this device, which agree
+  kUnsteady,      // timings of it that are few or far apart (SteadinessOf)
+  kInterpolated,  // timings of the same kernel at other sizes, or a fit to timings
+  kRoofline,      // arithmetic, bytes and the machine's figures
 };
 absl::string_view Name(CostSource source);  // "measured", "unsteady", ..
 
-// How long a task takes when nothing else disturbs it. At least 1 ns, also for tasks that do
-// nothing: the total order of a schedule rests on that.
+// Duration of an undisturbed task. At least 1 ns, also for tasks that do nothing: the total order
+// of a schedule rests on that.
 struct TaskCost {
   Nanos time{1};
   CostSource source = CostSource::kRoofline;
   // Expected relative deviation of a single run: median absolute deviation / median of the samples
   // where measured, otherwise the model's stated uncertainty.
   double spread = 0;
-  // What it takes while the other devices of its computer are idle, and for communication: while
-  // the compute lanes of its devices wait for it. 0: the same as `time`, which is for busy ones.
+  // Duration while the other devices of its computer are idle, and for communication: while the
+  // compute lanes of its devices wait for it. 0: the same as `time`, which is for busy ones.
   Nanos uncontended{0};
 
   Nanos Uncontended() const { return uncontended > Nanos(0) ? uncontended : time; }
@@ -43,7 +43,7 @@ TaskCost CostOfSeconds(double seconds, CostSource source, double spread = 0);
 
 // A collective of devices group[0], group[1], .. as ranks 0, 1, ..
 struct CollectiveCall {
-  const Collective* collective = nullptr;  // not null; valid
+  const Collective* collective = nullptr;  // valid collective, not null
   absl::string_view algorithm;             // a row of CollectiveAlgorithms()
   std::span<const DeviceId> group;
   DType dtype = DType::kFloat32;
@@ -58,7 +58,7 @@ struct TransferCall {
   friend bool operator==(const TransferCall&, const TransferCall&) = default;
 };
 
-// How long tasks take on a machine. Every function may answer nullopt, "do not know"; a model that
+// Durations of tasks on a machine. Every function may return nullopt, "unknown"; a model that
 // search or simulation uses must know all (end a FirstMatch with a roofline and a link model). The
 // answer depends on the arguments only: the same question always gets the same answer. Const
 // functions may be called from several threads at once.
@@ -78,8 +78,8 @@ class CostModel {
   // All messages of one group, from the common start to the last arrival.
   virtual std::optional<TaskCost> TransferCost(std::span<const TransferCall> group) const = 0;
 
-  // What a step takes besides its tasks, from starting the lanes to knowing that all have ended;
-  // `tasks`: of the device that has most. 0 where nobody knows.
+  // Overhead of a step besides its tasks, from starting the lanes to knowing that all have ended;
+  // `tasks`: of the device that has most. 0 if unknown.
   virtual Nanos StepOverhead(int64_t tasks) const;
 };
 

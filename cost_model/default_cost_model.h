@@ -24,11 +24,11 @@ std::unique_ptr<CostModel> MakeDefaultCostModel(std::shared_ptr<const Machine> m
 // The same with SyntheticCost in place of measurements.
 std::unique_ptr<CostModel> MakeSyntheticCostModel(std::shared_ptr<const Machine> machine);
 
-// What the database holds about each device of the machine, measured through `backend`. Null where
-// the machine cannot be measured on or nothing is known. `uncontended`: the records of idle neighbours
-// instead (UncontendedFingerprint). Errors as ProfileDb::Load.
+// Profile of each device of the machine, measured through `backend`, from the database. Null where
+// the machine cannot be measured on or nothing is known. `uncontended`: the records of idle
+// neighbours instead (UncontendedFingerprint). Errors as ProfileDb::Load.
 struct ProfileRequest {
-  // What the records were measured through, by device.
+  // Backend through which the records of each device were measured.
   std::function<std::string(const Device&)> backend;
   bool allow_foreign = false;
   bool uncontended = false;

@@ -11,15 +11,15 @@
 
 namespace partita {
 
-// What this process may use of the host that it runs on: the cores left to it by affinity masks and
+// Resources of the host that this process may use: the cores left to it by affinity masks and
 // cgroups, no more of them than the cgroup's quota of processor time keeps busy, and memory up to
 // the cgroup's limit.
 struct Host {
   std::string hardware;    // "Intel(R) Xeon(R) Processor, 2 cores, L3 260 MiB, avx512f"
   std::vector<int> cores;  // one logical processor number for each core, ascending
   Bytes memory;
-  Bytes available;       // of `memory`, what no process holds at present
-  double megahertz = 0;  // that it is made for; 0 if nobody knows
+  Bytes available;       // part of `memory` that no process holds at present
+  double megahertz = 0;  // nominal clock; 0 if unknown
   int float_lanes = 4;   // float32 lanes of the widest vector instructions
   bool has_fma = false;
 };
@@ -31,7 +31,7 @@ absl::StatusOr<Host> ExamineHost();
 std::optional<int> CoresOfQuota(absl::string_view quota);
 
 struct DiscoverOptions {
-  // How many devices; default one for each core. Cores are divided evenly, in order, and what does
+  // Number of devices; default one for each core. Cores are divided evenly, in order, and what does
   // not divide stays idle.
   std::optional<int> devices;
   // More devices than cores may be asked for; they then share cores in turn.
@@ -40,14 +40,15 @@ struct DiscoverOptions {
   double memory_fraction = 0.8;
 };
 
-// This host as a machine named "local": CPU devices that exchange through memory. Its figures are
-// estimated from clock and instruction set until ApplyRates puts measured ones in their place.
-// UsageError if the number of devices is not in 1..1024, or above that of the cores without
+// Describes this host as a machine named "local": CPU devices that exchange through memory. Its
+// figures are estimated from clock and instruction set until ApplyRates puts measured ones in their
+// place. UsageError if the number of devices is not in 1..1024, or above that of the cores without
 // `oversubscribe`.
 absl::StatusOr<Machine> DiscoverMachine(const DiscoverOptions& options);
 absl::StatusOr<Machine> MachineOf(const Host& host, const DiscoverOptions& options);
 
-// What a profiler finds about the devices of one class, all of them busy. Absent: not measured.
+// Rates of the devices of one class, all of them busy, as a profiler measures them. Absent: not
+// measured.
 struct MeasuredRates {
   std::optional<double> matrix_flops;
   std::optional<double> other_flops;

@@ -9,7 +9,7 @@
 
 namespace partita {
 
-// What profile records of a GPU are keyed by: "NVIDIA H200, 143771 MiB, 132 multiprocessors, clock
+// Hardware key of profile records of a GPU: "NVIDIA H200, 143771 MiB, 132 multiprocessors, clock
 // 1980 MHz, memory clock 3201 MHz, driver 580.159.03". The clocks are the highest that the GPU may
 // take; where they are lowered for good, that is other hardware.
 std::string HardwareText(const GpuProperties& gpu, const std::string& driver);

@@ -23,8 +23,8 @@ struct Line {
   friend bool operator==(const Line&, const Line&) = default;
 };
 
-// How fast products are whose factors are of another precision, as DeviceClass::matrix_flops says
-// it of float32.
+// Rate of products whose factors are of another precision, as DeviceClass::matrix_flops is of
+// float32.
 struct PrecisionRate {
   Precision precision = Precision::kTf32;
   double matrix_flops = 0;
@@ -32,24 +32,26 @@ struct PrecisionRate {
   friend bool operator==(const PrecisionRate&, const PrecisionRate&) = default;
 };
 
-// How fast the devices of one class are, each while all devices of the machine are busy.
+// Rates of the devices of one class, each while all devices of the machine are busy.
 struct DeviceClass {
   std::string name;
-  std::string description;  // for people
-  // What profile records are keyed by, besides the configuration: the processor's model and size.
-  // Empty: nobody can measure on this machine.
+  std::string description;  // description for people
+  // Key of profile records besides the configuration: the processor's model and size. Empty: the
+  // machine cannot be measured on.
   std::string hardware;
   // Floating-point operations per second in float32 (a multiply-add is two): of matrix products and
   // convolutions at best, and of other arithmetic.
   double matrix_flops = 0;
   double other_flops = 0;
-  double memory_bytes_per_second = 0;  // to and from the device's memory
-  double kernel_overhead_ns = 0;       // from a kernel's start to the next one's, besides its work
+  double memory_bytes_per_second = 0;  // rate to and from the device's memory
+  double kernel_overhead_ns = 0;       // time from a kernel's start to the next one's, besides its
+                                       // work
   // Moving data within the device: payload bytes copied, added to others, zero-filled.
   Line copy, add, fill;
-  // Of products in other precisions than float32; those without one are as fast as float32.
+  // Rates of products in other precisions than float32; those without one are as fast as float32.
   std::vector<PrecisionRate> precision_rates = {};
-  // What its products are priced in, and matrix_flops is of: a file's is float32 (see PriceIn).
+  // Precision in which its products are priced, and of matrix_flops: a file's is float32 (see
+  // PriceIn).
   Precision precision = Precision::kFloat32;
 
   friend bool operator==(const DeviceClass&, const DeviceClass&) = default;
@@ -62,7 +64,7 @@ struct CollectiveRate {
   int ranks = 0;
   Line line;
   double spread = 0;              // median relative error of the fit
-  std::string device_class = {};  // of all ranks; "": any class
+  std::string device_class = {};  // class of all ranks; "": any class
 
   friend bool operator==(const CollectiveRate&, const CollectiveRate&) = default;
 };
@@ -82,7 +84,7 @@ struct Machine {
   friend bool operator==(const Machine&, const Machine&) = default;
 };
 
-// Has the class, whose products are priced in float32, price them in a precision: matrix_flops
+// Prices the products of a class, until then priced in float32, in a precision: matrix_flops
 // becomes that of its rate.
 void PriceIn(Precision precision, DeviceClass& device_class);
 

@@ -9,7 +9,7 @@
 
 namespace partita {
 
-// For each device of a machine what was measured on it; null where nothing was.
+// Profile of each device of a machine; null where nothing was measured on it.
 using DeviceProfiles = std::vector<std::shared_ptr<const Profile>>;
 
 // Tasks that were measured, exactly as asked for, kernels in the precision of the device's class.
@@ -24,7 +24,7 @@ class MeasuredCost : public CostModel {
   std::optional<TaskCost> MoveCost(const MoveSignature& signature, DeviceId device) const override;
   std::optional<TaskCost> CollectiveCost(const CollectiveCall& call) const override;
   std::optional<TaskCost> TransferCost(std::span<const TransferCall> group) const override;
-  // By steps of empty tasks: the line through the one with fewest and the one with most.
+  // Overhead from steps of empty tasks: the line through the one with fewest and the one with most.
   Nanos StepOverhead(int64_t tasks) const override;
 
  private:

@@ -16,8 +16,8 @@
 
 namespace partita {
 
-// What a record was measured on. Records of other hardware say nothing about this device; records
-// of another configuration neither, but one file may hold several.
+// Device and configuration on which a record was measured. Records of other hardware say nothing
+// about this device; records of another configuration neither, but one file may hold several.
 struct DeviceFingerprint {
   std::string hardware;       // DeviceClass::hardware
   std::string configuration;  // "backend=cpu-2.6.3 threads=1 devices=2 cores=2"
@@ -30,8 +30,8 @@ struct DeviceFingerprint {
 };
 std::string ToString(const DeviceFingerprint& fingerprint);
 
-// Of a device of the machine, measured through `backend` (name and version) while all devices of
-// its computer that can work at once are busy (DeviceTopology::AtOnce).
+// Fingerprint of a device of the machine, measured through `backend` (name and version) while all
+// devices of its computer that can work at once are busy (DeviceTopology::AtOnce).
 DeviceFingerprint FingerprintOf(const Machine& machine, DeviceId device, absl::string_view backend);
 
 // The same device while the others of its node are idle (see TaskCost::uncontended): its records are kept
@@ -55,12 +55,12 @@ struct ProfileRecord {
   std::string family;
   std::string variant;
   Work work;  // a collective's other: its rounds; a step's: its tasks
-  // At least moved; a move's payload; what the busiest rank of a collective or device of an
-  // exchange receives.
+  // Least bytes moved by a kernel; payload of a move; bytes received by the busiest rank of a
+  // collective or device of an exchange.
   int64_t bytes = 0;
   int64_t run = 0;                  // a move's: elements in one contiguous run
-  std::vector<int64_t> samples_ns;  // in the order measured; at least one, each above 0
-  int64_t scratch_bytes = 0;        // what the kernel asked for besides its operands
+  std::vector<int64_t> samples_ns;  // samples in the order measured; at least one, each above 0
+  int64_t scratch_bytes = 0;        // memory that the kernel asked for besides its operands
   int64_t measured_at = 0;          // seconds since 1970
   std::string program;              // version of the program and the backend
   int64_t repeats = 0;  // times that it was measured again because its samples were far apart
@@ -130,13 +130,13 @@ class Profile {
   const DeviceFingerprint& device() const { return device_; }
   size_t size() const { return timings_.size(); }
 
-  // By canonical text; null where it was not measured.
+  // Timing of a canonical text; null if it was not measured.
   const Timing* Find(absl::string_view signature) const;
   const Timing* Find(const KernelSignature& signature,
                      Precision precision = Precision::kFloat32) const {
     return Find(KeyOf(signature, precision));
   }
-  // In ascending order of (bytes, run, key).
+  // Points of a family in ascending order of (bytes, run, key).
   std::span<const ProfilePoint> Family(absl::string_view family) const;
 
  private:

@@ -45,7 +45,7 @@ class ProfileDb {
   absl::Status AddAlgorithms(std::span<const Algorithm> algorithms);
   absl::StatusOr<std::vector<Algorithm>> Algorithms() const;
 
-  // What it holds. Devices: those with most records first.
+  // Devices of which it has records: those with most records first.
   absl::StatusOr<std::vector<DeviceFingerprint>> Devices() const;
   absl::StatusOr<std::vector<ProfileRecord>> Records(const DeviceFingerprint& device) const;
   // Signatures of one device: what a measurement that was interrupted need not measure again.
@@ -69,7 +69,7 @@ class ProfileDb {
   absl::StatusOr<Profile> LoadExactly(const DeviceFingerprint& device) const;
 
   SqliteFile file_;
-  int64_t version_ = 0;  // of the format
+  int64_t version_ = 0;  // version of the format
 };
 
 }  // namespace partita

@@ -19,14 +19,14 @@ std::vector<TaskCost> PriceTasks(const TaskGraph& graph, const CostModel& model)
 // The durations uncontended, as the simulator takes them.
 std::vector<Nanos> DurationsOf(const std::vector<TaskCost>& costs);
 
-// How many prices rest on what.
+// Number of prices from each source.
 struct SourceCounts {
   int64_t measured = 0, interpolated = 0, roofline = 0, unsteady = 0;
   friend bool operator==(const SourceCounts&, const SourceCounts&) = default;
 };
 SourceCounts CountSources(const std::vector<TaskCost>& costs);
 
-// What a load does on the device: one contiguous copy.
+// Move that a load makes on the device: one contiguous copy.
 MoveSignature SignatureOf(const TaskGraph& graph, const LoadTask& task);
 
 }  // namespace partita

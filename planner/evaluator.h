@@ -22,16 +22,16 @@
 
 namespace partita {
 
-// How a device spends a step.
+// Use of a device during a step.
 struct DeviceUse {
-  Nanos compute;        // its compute lane is busy
-  Nanos communication;  // its communication lane is busy
+  Nanos compute;        // time that its compute lane is busy
+  Nanos communication;  // time that its communication lane is busy
   Nanos idle;           // neither is
 };
 
-// What one step of a strategy costs.
+// Cost of one step of a strategy.
 struct Evaluation {
-  // Why the strategy cannot run, for people; empty if it can. The kind says what sort of reason.
+  // Reason why the strategy cannot run, for people; empty if it can. The verdict is its category.
   enum class Verdict : uint8_t {
     kFeasible,
     kInvalid,     // the strategy does not fit the graph or the machine; nothing else is filled in
@@ -40,9 +40,9 @@ struct Evaluation {
   Verdict verdict = Verdict::kFeasible;
   std::string reason;
 
-  Nanos time;  // of a step: of the schedule, and what the cost model says of steps as such
+  Nanos time;  // time of a step: of the schedule, plus the cost model's overhead of a step
   int64_t tasks = 0;
-  std::vector<Bytes> peak;      // by device: what tensors and scratch take at most
+  std::vector<Bytes> peak;      // largest memory of tensors and scratch, indexed by device
   Bytes excess;                 // kOutOfMemory: what the device that lacks most lacks
   std::vector<Bytes> received;  // by device: what arrives from other devices
   std::vector<DeviceUse> use;   // by device
@@ -55,11 +55,11 @@ struct Evaluation {
 struct EvaluatedStep {
   TaskGraph tasks;
   std::vector<TaskCost> costs;  // by task
-  // By task: its cost beside what the other devices do at the time.
+  // Duration of each task under the contention of the other devices at its time.
   std::vector<Nanos> durations;
   std::vector<TaskId> order;  // the total order in which lanes run
   BufferAssignment memory;
-  Schedule schedule;  // with the waits that reuse of memory adds
+  Schedule schedule;  // schedule with the waits that reuse of memory adds
   Evaluation evaluation;
 };
 
@@ -77,13 +77,14 @@ class Evaluator {
  public:
   struct Options {
     PartitionChoices choices;
-    // How orders are found.
+    // Priority by which orders are found.
     const Priority* priority = &DefaultPriority();
-    // As the runtime's backend will answer. Missing functions: dense buffers, no scratch.
+    // Sizes as the runtime's backend will report them. Missing functions: dense buffers, no
+    // scratch.
     MemorySizes sizes;
     // Infeasible where a device's peak is above Device::memory.
     bool limit_memory = true;
-    // What each cache may keep: about 1 KB for each task.
+    // Most tasks that each cache keeps: about 1 KB for each task.
     int64_t max_cached_tasks = int64_t{1} << 18;
   };
 
@@ -105,8 +106,8 @@ class Evaluator {
   // The same for a task graph at hand, run in the given order instead of the best one known.
   absl::StatusOr<EvaluatedStep> EvaluateOrder(TaskGraph tasks, std::vector<TaskId> order) const;
 
-  // For searches: never an error, and stops early. Where the time without waits for memory is
-  // already above `cutoff`, memory is not looked at: time is that bound, peak is empty.
+  // Evaluates for searches: never an error, and stops early. If the time without waits for memory
+  // is already above `cutoff`, memory is not looked at: time is that bound, peak is empty.
   Evaluation Evaluate(const Strategy& strategy,
                       Nanos cutoff = Nanos(std::numeric_limits<int64_t>::max())) const;
   // The same without `received` and `use`: the fast way, from what the cache holds.
@@ -131,8 +132,8 @@ class Evaluator {
   const CostModel& model_;
   Options options_;
   SimulatedResources resources_;
-  mutable std::mutex mutex_;  // of idle_
-  // Those that no thread uses at the moment.
+  mutable std::mutex mutex_;  // guards idle_
+  // Caches that no thread uses at the moment.
   mutable std::vector<std::unique_ptr<StepCache>> idle_;
 };
 

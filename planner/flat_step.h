@@ -21,7 +21,7 @@ struct FlatStep {
   BufferUses uses;
 };
 
-// What turns tasks into that.
+// Rules that turn tasks into flat ones.
 struct FlatteningRules {
   const SimulatedResources& resources;
   const CostModel& model;
@@ -38,7 +38,7 @@ class FlatStepBuilder {
   // The fragment's tasks, over the buffers that its slots stand for.
   void AddTasks(const FlatStep& fragment, std::span<const BufferId> slots);
   void AddBuffer(const BufferUses::BufferFacts& buffer) { step_.uses.buffers.push_back(buffer); }
-  // As FlatTasks::after, of the whole step.
+  // Sets the control edges of the whole step, as FlatTasks::after.
   void SetAfter(std::span<const std::pair<TaskId, TaskId>> after) {
     step_.tasks.after.assign(after.begin(), after.end());
   }

@@ -20,7 +20,7 @@ class StepCache {
   StepCache(const Graph& graph, PartitionOptions options, const FlatteningRules& rules,
             int64_t max_tasks);
 
-  // As Partition. The step lives until the next call.
+  // Returns the step that Partition builds, which lives until the next call.
   absl::StatusOr<const FlatStep*> FindOrBuild(const Strategy& strategy);
 
   int64_t tasks() const { return cache_.tasks(); }
@@ -29,7 +29,7 @@ class StepCache {
   // A fragment's flat forms.
   struct Flattened {
     std::unique_ptr<FlatStep> plain;
-    // By slot: its buffer if it is native; only where formats are chosen.
+    // Facts of each slot's buffer if it is native; only where formats are chosen.
     std::vector<BufferUses::BufferFacts> native;
     std::vector<std::pair<FragmentLinker::Variant, std::unique_ptr<FlatStep>>> variants;
   };
@@ -45,7 +45,7 @@ class StepCache {
   FlatStepBuilder builder_;
   std::vector<Flattened> flattened_;  // by Fragment::number
   int64_t generation_ = 0;
-  // Of the step at hand: by place in the chain; and the places in the order of keys.
+  // Fragments of the current step by place in the chain; and the places in the order of keys.
   std::vector<const FlatStep*> flat_;
   std::vector<size_t> key_order_;
 };

@@ -22,13 +22,13 @@ struct NamedStrategy {
 // One accepted step, for progress and logs.
 struct SearchProgress {
   int64_t evaluations = 0;
-  int start = 0;  // which start of the search
+  int start = 0;  // index of the search's start
   std::string start_name;
   Nanos current, best;
 };
 
 struct SearchOptions {
-  // At most so many, but all given starts.
+  // Most evaluations; all given starts are evaluated anyway.
   int64_t evaluations = 10000;
   uint64_t seed = 0;
   double time_limit_seconds = 0;  // 0: none
@@ -44,7 +44,7 @@ struct SearchOptions {
 struct SearchProblem {
   const Evaluator& evaluator;
   const SearchSpace& space;
-  // Where to begin: experts and the like. At least one must be feasible.
+  // Starting strategies, such as the experts'. At least one must be feasible.
   std::vector<NamedStrategy> starts;
   // Operators whose configuration may change; empty: all anchors.
   std::vector<OpId> free;

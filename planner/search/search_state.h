@@ -9,7 +9,7 @@
 
 namespace partita {
 
-// What every search keeps: the budget, the clock, and the best strategy so far.
+// State of every search: the budget, the clock, and the best strategy so far.
 class SearchState {
  public:
   SearchState(const SearchProblem& problem, const SearchOptions& options)

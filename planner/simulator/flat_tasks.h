@@ -12,7 +12,7 @@
 
 namespace partita {
 
-// What serves one task at a time. Numbered in this order:
+// Resources, each of which serves one task at a time. Numbered in this order:
 //   the compute lane of every device, the communication lane of every device,
 //   the channels of the topology (ChannelId order),
 //   core sets: logical processors of a computer that the same CPU devices name, in order of first
@@ -60,7 +60,7 @@ struct FlatTasks {
   std::vector<int32_t> successor_begin, successors;
   std::vector<int32_t> resource_begin, resource_of;
   std::vector<int32_t> predecessor_count;
-  std::vector<int32_t> by_key;  // in the order of their structural keys, which breaks ties
+  std::vector<int32_t> by_key;  // tasks in the order of their structural keys, which breaks ties
   // Control edges: (task, earlier task that must have ended), sorted.
   std::vector<std::pair<TaskId, TaskId>> after;
 

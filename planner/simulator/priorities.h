@@ -16,7 +16,7 @@ namespace partita {
 struct Priority {
   const char* name;
   const char* description;
-  // By task, 0 or more: the larger, the earlier. Sums of durations fit 62 bits.
+  // Priorities by task, 0 or more: the larger, the earlier. Sums of durations fit 62 bits.
   std::vector<int64_t> (*of)(const FlatTasks& tasks, std::span<const Nanos> durations);
 };
 

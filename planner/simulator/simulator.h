@@ -12,11 +12,12 @@
 
 namespace partita {
 
-// When each task runs. Vectors are by task.
+// Schedule of each task's start and end. Vectors are by task.
 struct Schedule {
   std::vector<Nanos> start, end;
   Nanos makespan;           // the last end; 0 without tasks
-  std::vector<Nanos> busy;  // by resource: the sum of the durations of the tasks that hold it
+  std::vector<Nanos> busy;  // busy time of each resource: the sum of the durations of the tasks
+                            // that hold it
 };
 
 // The schedule of one step. It is defined, not found: the unique one in which

@@ -44,8 +44,8 @@ class SearchSpace {
 
   const Graph& graph_;
   const int devices_;
-  // By OpId: operators anchored to it that split a product of loops, which may not stay one
-  // interval. All others fit as soon as the anchor does.
+  // Operators anchored to each OpId that split a product of loops, which may not stay one interval.
+  // All others fit as soon as the anchor does.
   std::vector<std::vector<OpId>> doubtful_;
 };
 

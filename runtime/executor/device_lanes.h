@@ -121,8 +121,8 @@ class DeviceLanes {
   const ExecutorOptions& options_;
   DeviceKernels kernels_;
   std::unique_ptr<DeviceMemory> arena_, scratch_;
-  std::unique_ptr<DeviceMemory> ones_;  // device memory of the values in host memory; null: the
-                                        // host's own
+  // Factors of 1 in host memory that the device can read; null: kOnes.
+  std::unique_ptr<DeviceMemory> ones_;
   std::unique_ptr<BatchStage> stage_;
   bool staged_ = false;  // the batch of the step at hand
   std::unique_ptr<Stream> compute_, communication_;

@@ -6,7 +6,7 @@
 
 namespace partita {
 
-// To be called first in main, by the only thread.
+// Sets up the process; to be called first in main, by the only thread.
 //   - Ctrl-C, SIGTERM, SIGHUP and SIGUSR1 (of launchers) set g_interrupted, but for the first three
 //     where they were ignored when the process began, as by nohup or in the background of a script.
 //     A second one ends the process at once; not SIGHUP, of which a closing terminal sends two.
@@ -20,9 +20,9 @@ void InterruptIfUnheard();
 // Writes to stdout. What cannot be written shows in CodeOfOutput.
 void Print(const std::string& text);
 
-// To be called last in main with the exit code: 5 in place of 0, and a message, where something
-// could not be written to stdout. A pipe whose reader has gone (`| head`) ends the process without
-// a word, by SIGPIPE as every other program, unless that was ignored when the process began.
+// Final exit code, for the end of main: 5 in place of 0, and a message, if something could not be
+// written to stdout. A pipe whose reader has gone (`| head`) ends the process without a word, by
+// SIGPIPE as every other program, unless that was ignored when the process began.
 int CodeOfOutput(int code);
 
 }  // namespace partita

@@ -16,14 +16,15 @@ namespace partita {
 
 using Json = nlohmann::ordered_json;
 
-// What every verb answers: data for scripts, the same for people, and the exit code of a check that
+// Answer of a verb: data for scripts, the same for people, and the exit code of a check that
 // failed.
 struct Answer {
   Json json = Json::object();
   std::string text;
   int exit_code = 0;
   bool silent = false;      // another process of the run says it all
-  std::string usage_error;  // if not empty, the flags do not go together, and this is all
+  std::string usage_error;  // error of flags that do not go together; if not empty, the rest is
+                            // unused
 };
 
 // Set by Ctrl-C and the like (see process.h): long work ends with what it has.
@@ -33,7 +34,7 @@ extern std::atomic<bool> g_interrupted;
 using VerbFunction = std::function<absl::StatusOr<Answer>()>;
 struct VerbTable {
   std::vector<std::pair<CLI::App*, VerbFunction>> verbs;
-  std::vector<std::string> launched;  // what `launch` is to start: another verb, its arguments
+  std::vector<std::string> launched;  // command that `launch` starts: another verb, its arguments
   void Add(CLI::App* app, VerbFunction run) { verbs.emplace_back(app, std::move(run)); }
 };
 

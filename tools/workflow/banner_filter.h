@@ -21,8 +21,8 @@ class BannerFilter {
  private:
   void Take(absl::string_view line, std::string& shown);
 
-  std::string line_;    // not finished yet
-  std::string banner_;  // from its first dashes on; empty: outside
+  std::string line_;    // line not finished yet
+  std::string banner_;  // banner from its first dashes on; empty: outside of one
 };
 
 }  // namespace partita

@@ -13,17 +13,18 @@ struct LaunchRequest {
   int ranks = 0;  // processes; on this host, unless there is a host file
   // A file: one host on a line, with slots=N behind it if it takes several ranks.
   std::string hosts;
-  // What reaches those hosts in place of ssh: a program called with a host's name and a command.
+  // Remote agent in place of ssh: a program called with a host's name and a command.
   std::string agent;
-  std::vector<std::string> arguments;       // of this program, in every rank: "run", ...
-  const std::atomic<bool>* stop = nullptr;  // when it becomes true, ranks are asked to end
+  std::vector<std::string> arguments;       // arguments of this program, in every rank: "run", ...
+  const std::atomic<bool>* stop = nullptr;  // stop flag: when it becomes true, ranks are asked to
+                                            // end
   std::function<void()> on_output;          // called when they have written to stderr
 };
 
 // The command that starts them: mpirun with what a machine of any number of cores needs.
 struct LaunchedProgram {
   std::string path, verdict_line;
-  std::string shared_folder;  // for MPI's shared memory between ranks; empty: where it likes
+  std::string shared_folder;  // folder for MPI's shared memory between ranks; empty: MPI's default
   bool is_root = false;
 };
 std::vector<std::string> LaunchCommand(const LaunchRequest& request,
@@ -39,8 +40,8 @@ constexpr char kLaunchedFlag[] = "--launched=";
 extern bool g_launched;
 extern const char* g_verdict_line;
 
-// What a launch ends in, by the wait status of mpirun: what the ranks have agreed about, and 5
-// where one of them or mpirun has ended otherwise. `interrupted`: the ranks were asked to end.
+// Exit code of a launch, by the wait status of mpirun: the code that the ranks have agreed on, and
+// 5 where one of them or mpirun has ended otherwise. `interrupted`: the ranks were asked to end.
 int CodeOfLaunch(int wait_status, bool interrupted);
 
 // Starts the ranks, with a key of their own in their environment, and waits until all have ended,

@@ -22,20 +22,21 @@ struct MeasuredCollective {
   CollectiveBandwidth bandwidth;
 };
 
-// This host as a machine whose figures were measured, with all devices of a class busy.
+// Machine description of this host whose figures were measured, with all devices of a class busy.
 struct MeasuredMachine {
   Machine machine;
   std::string method;  // lines that say of each figure how it was found, for people
   std::vector<MeasuredCollective> collectives;
-  std::vector<HostCopy> host_copies;  // of the first GPU, if there is one
-  Disturbance disturbance;            // what others did meanwhile
+  std::vector<HostCopy> host_copies;  // host copies of the first GPU, if there is one
+  Disturbance disturbance;            // work of other processes meanwhile
 };
 
 struct MachineMeasurementRequest {
-  std::optional<int> devices;  // among which the cores are divided; default one for each core
+  std::optional<int> devices;  // number of devices among which the cores are divided; default one
+                               // for each core
   // The first so many GPUs; the cores are then left out unless `devices` is given. Absent: cores.
   std::optional<int> gpus;
-  bool oversubscribe = false;  // as FindMachine takes it
+  bool oversubscribe = false;  // see FindMachine
 };
 
 // Takes some seconds. Errors: those of FindMachine("local") or ExamineGpus, and of the devices.

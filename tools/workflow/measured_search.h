@@ -15,14 +15,14 @@ struct MeasuredSearchRequest {
   double profile_seconds = 60;
   ProfilingRequest profiling;  // stop and progress; the rest is filled in
   int rounds = 6;
-  SearchLog* log = nullptr;  // of the steps that the searches accept
+  SearchLog* log = nullptr;  // log of the steps that the searches accept
 };
 
 struct MeasuredSearch {
   PricedMachine priced;
   PlanOutcome outcome;
   int64_t measured = 0;     // kernels and moves measured on the way
-  Disturbance disturbance;  // what others did meanwhile
+  Disturbance disturbance;  // work of other processes meanwhile
   bool complete =
       true;  // every task of the plan is priced by measurement, or nothing can be measured
 };

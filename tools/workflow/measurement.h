@@ -17,8 +17,8 @@
 namespace partita {
 
 struct MeasuringOptions {
-  std::vector<BackendOfClass> backends;        // as DevicesOf takes them
-  Precision precision = Precision::kFloat32;   // of the devices that have it
+  std::vector<BackendOfClass> backends;        // see DevicesOf
+  Precision precision = Precision::kFloat32;   // precision of the devices that have it
   std::string profile = "partita.profile.db";  // with the algorithms that are fast on GPUs
   bool record_timeline = false;
 };
@@ -36,7 +36,7 @@ class MeasuredPlan {
   Bytes Allocated(DeviceId device) const { return opened_.executor->AllocatedBytes(device); }
   // The largest number of bytes allocated on a device.
   Bytes LargestAllocation() const;
-  // For people: what was not done; empty: nothing.
+  // Note for people of what was not done; empty: nothing.
   const std::string& note() const { return opened_.note; }
   std::vector<Bytes> BytesReceived() const { return opened_.executor->BytesReceived(); }
 
@@ -70,7 +70,7 @@ class InterleavedMeasurement {
   // Rounds until every plan has made so many steps more.
   absl::Status Rounds(int steps);
 
-  // Of each plan, over its counted steps so far; nullopt if it has none.
+  // Median of each plan over its counted steps so far; nullopt if it has none.
   std::vector<std::optional<Nanos>> Medians() const;
 
   // A plan's that was measured: the last that has one.
@@ -80,8 +80,8 @@ class InterleavedMeasurement {
   struct Entry {
     Plan plan;
     std::unique_ptr<MeasuredPlan> open;  // null: is not
-    int64_t last_ns = 0;                 // of the last step
-    std::vector<int64_t> times;          // of counted steps
+    int64_t last_ns = 0;                 // time of the last step
+    std::vector<int64_t> times;          // times of counted steps
   };
   absl::Status TakeTurn(Entry& entry, int& left);
   absl::Status Step(Entry& entry, bool counts);

@@ -14,9 +14,9 @@ namespace partita {
 // A plan that is to be written, and what there is to compare it with.
 struct NewPlan {
   const Graph& graph;
-  const Plan& plan;  // with its prediction by `priced`
+  const Plan& plan;  // plan with its prediction by `priced`
   const PricedMachine& priced;
-  // Where it should go.
+  // Path that was asked for.
   std::string path;
   // Ctrl-C ended the search for it.
   bool interrupted = false;
@@ -24,13 +24,14 @@ struct NewPlan {
   bool replace = false, replace_plans = false;
 };
 
-// Where it goes.
+// Place to which a plan is written.
 struct PlanPlace {
-  std::string path;  // as asked for, or a name beside it
-  // Why the file that is where the plan should go stays; empty where the plan goes there.
+  std::string path;  // path as asked for, or a name in the same folder
+  // Reason why the existing file is kept; empty if the plan replaces it.
   std::string kept;
-  std::optional<Nanos> kept_time;  // of the plan in that file, by today's prices
-  std::string replaced;            // what is overwritten that cannot be compared, for people
+  std::optional<Nanos> kept_time;  // predicted time of the plan in that file, by today's prices
+  std::string replaced;            // description for people of an overwritten file that cannot be
+                                   // compared
 };
 
 // A plan file gives way to no plan that is slower when both are priced today, and none to the

@@ -12,8 +12,8 @@
 
 namespace partita {
 
-// What a plan is run in, and what people should know about that: where its prediction is of another
-// precision, and where some of its devices stay with float32.
+// Precision of a run of a plan, with a note for people if its prediction is of another precision,
+// or if some of its devices stay with float32.
 struct PlanPrecision {
   Precision precision = Precision::kFloat32;
   std::vector<std::string> notes;
@@ -24,8 +24,9 @@ struct PlanPrecision {
 std::string NoteOfFloat32(const DeviceTopology& topology, Precision precision,
                           std::span<const BackendOfClass> backends);
 
-// As asked, else as the plan was priced, or float32 where none of its devices has that. UsageError
-// where none has what is asked for. `backends` as DevicesOf takes them.
+// Chooses the precision of a run: the one asked for, else that of the plan's prices, or float32 if
+// none of its devices has that. UsageError if none has the one asked for. `backends`: see
+// DevicesOf.
 absl::StatusOr<PlanPrecision> PrecisionFor(const Plan& plan, std::optional<Precision> asked,
                                            std::span<const BackendOfClass> backends);
 

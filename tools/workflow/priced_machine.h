@@ -23,9 +23,9 @@ struct MachineRequest {
   bool oversubscribe = false;  // more devices of `local` than it has cores
   std::string profile = "partita.profile.db";
   bool foreign_profile = false;          // use another machine's records
-  std::vector<BackendOfClass> backends;  // as DevicesOf takes them
-  // Of the classes whose backends have it; the others are priced, and run, in float32. Absent: all
-  // are.
+  std::vector<BackendOfClass> backends;  // see DevicesOf
+  // Precision of the classes whose backends have it; the others are priced, and run, in float32.
+  // Absent: all are.
   std::optional<Precision> precision;
   // Unknown prices will be measured, where the machine can be.
   bool will_measure = false;
@@ -40,11 +40,11 @@ struct PricedMachine {
   bool is_local = false;
   size_t records = 0;  // measured tasks known
   DeviceProfiles profiles;
-  std::vector<BackendOfClass> backends;       // as asked for
-  Precision precision = Precision::kFloat32;  // as asked for
+  std::vector<BackendOfClass> backends;       // backends as asked for
+  Precision precision = Precision::kFloat32;  // precision as asked for
 
   const Device& device(DeviceId id) const { return machine->topology.device(id); }
-  // What its records are of.
+  // Fingerprint of its records.
   DeviceFingerprint FingerprintOf(DeviceId id) const {
     return partita::FingerprintOf(*machine, id, BackendOf(device(id), backends));
   }
@@ -53,10 +53,10 @@ struct PricedMachine {
 // The devices of each class, in the order of the first of them.
 std::vector<std::vector<DeviceId>> DevicesByClass(const DeviceTopology& topology);
 
-// What a task graph for the machine should look like.
+// Choices about a task graph for the machine.
 PartitionChoices DefaultChoices(const PricedMachine& priced);
 
-// What kernels and buffers take on it beyond their elements, as far as the profile knows; kernels
+// Memory of kernels and buffers on it beyond their elements, as far as the profile knows; kernels
 // that it does not know need room for casts, at least.
 MemorySizes SizesOn(const PricedMachine& priced);
 

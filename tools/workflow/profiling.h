@@ -24,7 +24,7 @@ struct ProfilingRequest {
   // 1. They are not taken in a row but in passes over all tasks, a few of each at a time: a machine
   // that others share may be slow for a minute, and a median over many moments does not notice.
   int samples = 9;
-  int samples_per_pass = 3;  // at least 1
+  int samples_per_pass = 3;  // samples in each pass, at least 1
   // Tasks that are known are measured again, and their samples added to what is there.
   bool add_samples = false;
   int most_samples = 64;  // kept of one task, the latest ones
@@ -48,24 +48,25 @@ struct ProfilingResult {
   int64_t measured = 0;     // measured now, in one pass at least
   int64_t repeated = 0;     // known, but to be measured again as their samples are far apart
   int64_t unsteady = 0;     // known or measured, and their samples are far apart or few
-  bool complete = false;    // there was time for all of them: known + measured == wanted
-  Disturbance disturbance;  // what others did meanwhile
+  bool complete = false;    // true: there was time for all of them: known + measured == wanted
+  Disturbance disturbance;  // work of other processes meanwhile
 };
 
-// What a search over the graph on the machine asks for: tasks of the experts and of every single
-// change of them, most work first.
+// Signatures that a search over the graph on the machine asks for: tasks of the experts and of
+// every single change of them, most work first.
 struct WantedSignatures {
   std::vector<KernelWork> kernels;
   std::vector<MoveSignature> moves;
-  std::vector<TaskBody> communication;  // of the experts; CollectiveTask and TransferTask
-  bool complete = true;                 // there was time to find all of them
+  std::vector<TaskBody> communication;  // communication of the experts; CollectiveTask and
+                                        // TransferTask
+  bool complete = true;                 // true: there was time to find all of them
   int64_t footprint = 0;  // bytes that a device needs at most for one of the task graphs
 };
-// Which they are takes time too, more than measuring on many devices: after `seconds` or once
-// `request.stop` is true, what is left is left out.
+// Finds them. This takes time too, on many devices more than measuring: after `seconds` or once
+// `request.stop` is true, the rest is left out.
 WantedSignatures SignaturesOfSearch(const Graph& graph, const PricedMachine& priced, double seconds,
                                     const std::atomic<bool>* stop = nullptr);
-// Those of these task graphs.
+// Signatures of these task graphs.
 WantedSignatures SignaturesOf(std::span<const TaskGraph* const> graphs);
 WantedSignatures SignaturesOf(const TaskGraph& tasks);
 

@@ -28,30 +28,31 @@ class ProfilingSession {
   ProfilingSession(ProfileDb& db, const PricedMachine& priced, std::vector<DeviceId> devices,
                    const ProfilingRequest& request);
 
-  // In each pass communication takes half of the time that is left at most.
+  // Measures in passes; communication takes at most half of the time left in each.
   absl::StatusOr<ProfilingResult> Measure(const WantedSignatures& wanted);
 
  private:
   using LinkFunction =
       std::function<absl::StatusOr<Measurement>(LinkProfiler&, const ProfilerOptions&)>;
   struct LinkWork {
-    ProfileRecord record;  // without samples
+    ProfileRecord record;  // record without samples
     LinkFunction measure;
     int passes = 0;  // made
   };
   struct KernelBatch {
     std::vector<ProfiledWork> works;
-    int64_t bytes = 0;  // of their operands
+    int64_t bytes = 0;  // bytes of their operands
     int passes = 0;
   };
   // Tasks whose samples are far apart or few, beside busy devices or beside idle ones.
   struct Doubtful {
     absl::flat_hash_set<std::string> all;
-    absl::flat_hash_set<std::string> open;  // that were not yet measured again often enough
+    absl::flat_hash_set<std::string> open;  // keys of those not yet measured again the required
+                                            // number of times
   };
 
-  // What is to be measured. Kernels and moves go in batches whose operands together are about as
-  // large as a step's, at most half of what a device may have.
+  // Lists the work to be measured. Kernels and moves go in batches whose operands together are
+  // about as large as a step's, at most half of what a device may have.
   void ListLinks(std::span<const TaskBody> wanted);
   void ListKernels(const WantedSignatures& wanted);
   // Devices, to be opened.
@@ -76,26 +77,26 @@ class ProfilingSession {
 
   // Seconds since it was made.
   double Elapsed() const;
-  // After so many seconds, or when asked to stop.
+  // True after so many seconds, or when asked to stop.
   bool IsOver(double seconds) const;
   void ReportProgress(const std::string& what) const;
-  // So many tasks had a pass more; `passes` of each before.
+  // Counts one more pass of so many tasks; `passes` of each before.
   void CountPass(size_t tasks, int& passes);
 
   ProfileDb& db_;
   const PricedMachine& priced_;
-  const std::vector<DeviceId> devices_;  // of the class and of one node
-  const std::vector<DeviceId> at_once_;  // of the class, those that share no core
+  const std::vector<DeviceId> devices_;  // devices of the class and of one node
+  const std::vector<DeviceId> at_once_;  // devices of the class that share no core
   const DeviceFingerprint fingerprint_;
   const Precision precision_;
   const ProfilingRequest& request_;
   const int passes_;
   const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
   absl::flat_hash_set<std::string> known_, listed_;
-  Doubtful doubtful_;     // as measuring begins
+  Doubtful doubtful_;     // state as measuring begins
   bool repeats_ = false;  // all that is measured is measured again
   bool is_last_pass_ = false;
-  int64_t most_bytes_ = 0;  // of a batch
+  int64_t most_bytes_ = 0;  // most bytes of a batch
   std::vector<LinkWork> links_;
   std::vector<KernelBatch> batches_;
   int64_t task_passes_ = 0;  // made, over all tasks
@@ -110,7 +111,7 @@ std::vector<TaskBody> TypicalCommunication(int devices);
 ProfileRecord RecordOfWork(const ProfiledWork& work, Precision precision = Precision::kFloat32);
 ProfileRecord RecordOfCommunication(const TaskBody& body);
 
-// As the cost model is asked for them.
+// Call of a collective task, as the cost model prices it.
 CollectiveCall CallOf(const CollectiveTask& task);
 std::vector<TransferCall> CallsOf(const TransferTask& task);
 

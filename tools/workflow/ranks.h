@@ -18,12 +18,12 @@
 
 namespace partita {
 
-// By rank: the class of its device, and the hardware that it is on. InvalidArgument naming the
-// first two ranks of one class whose hardware differs.
+// Compares the hardware of the ranks' devices, given for each rank as (class of its device,
+// hardware). InvalidArgument naming the first two ranks of one class whose hardware differs.
 absl::Status CompareHardware(std::span<const std::pair<std::string, std::string>> ranks);
 
-// This process among those that run one plan together: rank r has device r. One thread at a time,
-// never while the executor is in a step.
+// Rank of this process among those that run one plan together: rank r has device r. One thread at a
+// time, never while the executor is in a step.
 class Ranks {
  public:
   // Null where no launcher has started this process, or it alone: one of MPI's, or one that says
@@ -36,10 +36,10 @@ class Ranks {
 
   int rank() const { return port_->rank(); }
   int size() const { return port_->size(); }
-  // Of all ranks one prints and writes files.
+  // True for the one rank that prints and writes files.
   bool is_rank0() const { return rank() == 0; }
   MessagePort& port() { return *port_; }
-  // That goes through it.
+  // Name of the communicator of the ranks.
   const std::string& communicator() const { return communicator_; }
 
   // Named things that have to be the same on all ranks. InvalidArgument, the same on all of them:
@@ -51,7 +51,7 @@ class Ranks {
   // InvalidArgument, the same on all ranks, as CompareHardware.
   absl::Status CheckHardware(const std::string& device_class, const std::string& hardware);
 
-  // What rank 0 gives.
+  // Returns the value of rank 0.
   absl::StatusOr<bool> FromRank0(bool value);
   // The same of what one rank does for all: so all fail alike, or none does.
   absl::Status FromRank0(const absl::Status& status);

@@ -10,13 +10,13 @@
 namespace partita {
 
 struct ReferenceRequest {
-  std::string folder;     // as LoadReferenceFolder reads it
-  int random_plans = 20;  // beside the serial run
+  std::string folder;     // folder, see LoadReferenceFolder
+  int random_plans = 20;  // number of random plans, in addition to the serial run
   int devices = 2;
-  // That runs the plans, all devices on this host; on one GPU where it is cuda.
+  // Backend that runs the plans, all devices on this host; on one GPU if it is cuda.
   std::string backend = "reference";
-  uint64_t seed = 1;  // of the plans
-  // When it becomes true, the result is what was found until then. Null: never.
+  uint64_t seed = 1;  // seed of the plans
+  // Stop flag: when it becomes true, the result covers the runs until then. Null: never.
   const std::atomic<bool>* stop = nullptr;
   std::function<void(int done, int wanted)> progress;
 };
@@ -26,9 +26,9 @@ struct ReferenceResult {
   int plans = 0;      // random plans that were trained; the serial run is not counted
   double max_abs_error = 0;
   std::string worst;             // the tensor that used most of its tolerance
-  double worst_share = 0;        // how much of it
-  std::string first_difference;  // which run, tensor and element; empty if equal
-  bool interrupted = false;      // before all were compared
+  double worst_share = 0;        // share of the tolerance
+  std::string first_difference;  // run, tensor and element of the first difference; empty if equal
+  bool interrupted = false;      // true: stopped before all were compared
 };
 
 // Trains a model from another framework's weights on its batches, serially and then under random

@@ -30,28 +30,29 @@ struct RunRequest {
   // Checkpoints on the way, beside `save`; neither: none.
   int64_t save_every_steps = 0;
   double save_every_seconds = 0;
-  int64_t keep = 3;      // of them, the newest
+  int64_t keep = 3;      // number of newest ones to keep
   std::string timeline;  // write the measured timeline of the last step here
   int workers = 2;
-  double hang_seconds = 60;  // as ExecutorOptions has it
+  double hang_seconds = 60;  // see ExecutorOptions
   // All devices of the plan, so many, share one GPU; 0: each has its own part of this machine.
   int virtual_devices = 0;
-  std::vector<BackendOfClass> backends;  // as DevicesOf takes them
+  std::vector<BackendOfClass> backends;  // see DevicesOf
   std::string communicator;              // a name of Communicators(); empty: what suits the devices
   bool no_replay = false;                // steps are always enqueued piece by piece
-  Precision precision = Precision::kFloat32;   // of the devices that have it
+  Precision precision = Precision::kFloat32;   // precision of the devices that have it
   std::string profile = "partita.profile.db";  // with the algorithms that are fast on them
   bool cache_in_memory = false;
   bool skip_broken = false;
   const std::atomic<bool>* stop = nullptr;
-  Ranks* ranks = nullptr;  // where this process runs one of the plan's devices; outlives the run
+  Ranks* ranks = nullptr;  // ranks, if this process runs one of the plan's devices; outlives the
+                           // run
   std::function<void(const StepReport&)> on_step;
   std::function<void(int64_t, const EvaluationResult&)> on_evaluation;
   // The state that the run goes on from, before its first step; what it writes on its way, between
   // steps. Of rank 0 only.
   std::function<void(const ResumePoint&)> on_resume;
   std::function<void(const CheckpointReport&)> on_checkpoint;
-  // As LoaderOptions has it; for training and evaluation data, which may call it at the same time.
+  // Callback of LoaderOptions for training and evaluation data, which may call it at the same time.
   std::function<void(absl::string_view)> on_skip;
 };
 
@@ -60,14 +61,14 @@ struct RunOutcome {
       status;  // Cancelled after an interruption, OutOfRange for NaN; metrics hold what was done
   TrainingMetrics metrics;
   std::optional<EvaluationResult> evaluation;
-  // Why steps are not replayed as they were recorded, where this process has a GPU.
+  // Reason why steps are not replayed, if this process has a GPU.
   absl::Status replay;
   std::vector<std::string> written;
-  std::vector<std::string> notes;  // for people: what was not done
+  std::vector<std::string> notes;  // notes for people of what was not done
   // The outcome of checkpoints on the way.
   struct Checkpoints {
     int64_t written = 0, failed = 0;  // files
-    int64_t waited_ns = 0;            // for writes to end
+    int64_t waited_ns = 0;            // time waited for writes to end
     std::optional<CheckpointReport> best;
   };
   std::optional<Checkpoints> checkpoints;

@@ -27,7 +27,8 @@ class SearchLog {
 
   void Add(int round, const SearchProgress& step);
 
-  // Why a row could not be written, from which on none is. To be asked when the searches are over.
+  // Error of the first row that could not be written, after which none is. To be checked when the
+  // searches are over.
   const absl::Status& status() const { return status_; }
 
  private:

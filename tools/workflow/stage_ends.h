@@ -14,7 +14,7 @@
 
 namespace partita {
 
-// What each stage is checked for and dumped as. All return as EndStage does, OK with null.
+// Checks and dumps of each stage. All return as EndStage does, OK with null.
 
 absl::Status EndModel(Stages* stages, const ImportedModel& model);
 absl::Status EndTrainingGraph(Stages* stages, const Graph& graph);

@@ -28,8 +28,8 @@ enum class Stage : uint8_t {
 };
 
 struct StageRow {
-  const char* name;  // as --stop_after takes it
-  const char* file;  // in the dump folder; "%d" is a device's number
+  const char* name;  // name in --stop_after
+  const char* file;  // file in the dump folder; "%d" is a device's number
   const char* description;
 };
 // THE table of stages, by Stage.
@@ -39,8 +39,9 @@ absl::StatusOr<Stage> StageNamed(absl::string_view name);
 
 // A stage that ended.
 struct StageRecord {
-  std::string name;  // of the stage; behind a row's name where there are several ("searched/plan")
-  double seconds = 0;  // since the stage before it ended, dumping and checking left out
+  std::string name;    // name of the stage; after a row's name where there are several
+                       // ("searched/plan")
+  double seconds = 0;  // time since the stage before it ended, without dumping and checking
   std::vector<std::string> files;
 };
 
@@ -57,17 +58,17 @@ class Stages {
   // Makes the folder. Errors name it.
   static absl::StatusOr<Stages> Open(Request request);
 
-  // From here to the next call, files go into the folder `row` within the dump folder ("": itself)
-  // and names begin with it.
+  // Begins a row: until the next call, files go into the folder `row` within the dump folder ("":
+  // itself) and names begin with it.
   void BeginRow(std::string row) { row_ = std::move(row); }
 
   bool dumps() const { return !request_.dump_dir.empty(); }
   std::optional<Stage> stop_after() const { return request_.stop_after; }
   const std::vector<StageRecord>& records() const { return records_; }
-  // Where a file of this name lies in the dump folder.
+  // Path of a file of this name in the dump folder.
   std::string PathOf(absl::string_view file) const;
 
-  // What EndStage does.
+  // Ends a stage for EndStage.
   absl::Status End(Stage stage, int count, const std::function<absl::Status()>& check,
                    const std::function<std::string(int)>& text);
 

@@ -12,7 +12,7 @@
 
 namespace partita {
 
-// How sure a prediction is: the parts of the predicted time of all tasks that were measured
+// Sources of a prediction: the parts of the predicted time of all tasks that were measured
 // steadily, interpolated from measurements, computed from the machine's figures, or measured
 // unsteadily. They add up to 1.
 struct SourceShares {
@@ -34,9 +34,9 @@ struct TaskKindError {
   int64_t difference() const { return measured - predicted; }
 };
 
-// Where prediction and measurement part, largest difference first: for each kind the sum over its
-// tasks of the predicted duration and of the median measured one. `steps`: timelines of the same
-// task graph. What communication takes includes waiting for the other devices.
+// Differences of prediction and measurement, largest first: for each kind the sum over its tasks of
+// the predicted duration and of the median measured one. `steps`: timelines of the same task graph.
+// What communication takes includes waiting for the other devices.
 std::vector<TaskKindError> TaskErrors(const EvaluatedStep& predicted,
                                       std::span<const std::vector<MeasuredInstruction>> steps);
 

@@ -13,13 +13,13 @@
 
 namespace partita {
 
-// Which model to train, as a user says it.
+// Request for a model to train, as a user states it.
 struct ModelRequest {
   std::string model;  // a file or a name of the zoo
-  int64_t batch = 0;  // over all devices; 0: the model's own
+  int64_t batch = 0;  // batch over all devices; 0: the model's own
   std::string optimizer = "sgd";
   bool freeze_batch_norm = false;
-  std::string loss;  // as the user names it; empty: what the output can be taken for
+  std::string loss;  // loss as the user names it; empty: derived from the output
   WeightValues values = WeightValues::kIfPresent;
 };
 
@@ -27,7 +27,7 @@ struct TrainingModel {
   ImportedModel imported;
   ModelLoss loss;
   Graph graph;      // the training graph
-  PlanModel label;  // as plans name it
+  PlanModel label;  // name of the model in plans
 };
 
 // Errors as LoadModel, LossOf and BuildTrainingGraph. Ends the stages of both graphs.
@@ -52,7 +52,7 @@ struct LoadedPlan {
 };
 struct PlanSource {
   std::string path;
-  std::string model;  // where the model is; empty: where the plan says
+  std::string model;  // path of the model; empty: the plan's
   WeightValues values = WeightValues::kIfPresent;
 };
 // Ends the stages of both graphs, of the strategy, the task graph and the plan.

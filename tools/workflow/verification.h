@@ -19,48 +19,49 @@
 namespace partita {
 
 struct VerificationRequest {
-  bool quick = false;  // only the float part
-  // That run the plan's float part, all devices on this host, those of cuda on one GPU; classes
-  // that none is chosen for run on reference.
+  bool quick = false;  // true: only the float part
+  // Backends that run the plan's float part, all devices on this host, those of cuda on one GPU;
+  // classes for which none is chosen run on reference.
   std::vector<BackendOfClass> backends;
   int steps = 2;
-  // Of the float part, on devices that have it.
+  // Precision of the float part, on devices that have it.
   Precision precision = Precision::kFloat32;
   std::string profile = "partita.profile.db";  // with the algorithms that are fast on GPUs
   // Float: of the largest element of a tensor.
   double tolerance = ToleranceOf(Precision::kFloat32);
   uint64_t seed = 1;
-  // What the run may take; 0: nine tenths of what this host has available now.
+  // Most memory of the run; 0: nine tenths of what this host has available now.
   int64_t memory_bytes = 0;
   // Forward and backward multiply-adds of one of the runs that are compared, all steps together,
   // that VerifyTrainingPlan aims at.
   int64_t multiply_adds = 4'000'000'000;
-  // When it becomes true, the result is what was found until then. Null: never.
+  // Stop flag: when it becomes true, the result covers the comparisons until then. Null: never.
   const std::atomic<bool>* stop = nullptr;
 };
 
 struct VerificationResult {
   bool equal = false;        // proven, thus not where interrupted
-  bool interrupted = false;  // before everything was compared, and without a difference so far
+  bool interrupted = false;  // true: stopped before everything was compared, and without a
+                             // difference so far
   bool ring_checked = false;
   int steps_compared = 0;        // training steps, those of the ring and those in float
   double max_abs_error = 0;      // float, over all weights
   std::string first_difference;  // empty if equal
-  int64_t batch = 0;             // that was run
-  std::string note;              // for people: what was not done
+  int64_t batch = 0;             // batch that was run
+  std::string note;              // note for people of what was not done
 };
 
 // The exit code of the verb `verify`: 0 if equal, 1 if not, 130 if interrupted.
 int ExitCodeOf(const VerificationResult& result);
 
-// What is to be proven: how a graph and its strategy become the step that runs on `devices`. `make`
-// is called with the graph and with the same graph over the ring.
+// Steps to verify: the way in which a graph and its strategy become the step that runs on
+// `devices`. `make` is called with the graph and with the same graph over the ring.
 struct StepsToVerify {
   const Graph& graph;
   const Strategy& strategy;
   int devices = 1;
   std::function<absl::StatusOr<PlannedStep>(const Graph&)> make;
-  // That run the float part; none: virtual devices of the reference backend.
+  // Devices that run the float part; none: virtual devices of the reference backend.
   std::vector<PlacedDevice> float_devices = {};
   std::string communicator = "";  // between them; empty: CommunicatorBetween says
   std::string nccl_library = "libnccl.so.2";
