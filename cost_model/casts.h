@@ -17,7 +17,8 @@ struct Casts {
 
   friend bool operator==(const Casts&, const Casts&) = default;
 };
-// None for kernels without products, in float32 and in TF32, which hardware rounds to as it reads.
+// Casts of a kernel; none for kernels without products, in float32 and in TF32, to which the
+// hardware rounds as it reads.
 Casts CastsOf(const KernelSignature& signature, Precision precision);
 
 }  // namespace partita

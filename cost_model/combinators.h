@@ -74,8 +74,8 @@ class ContendedAndUncontended : public CostModel {
 // same class and profile.
 std::vector<DeviceId> EqualDevices(const Machine& machine, const DeviceProfiles& profiles);
 
-// Remembers the answers for kernels, moves, collectives and transfers, up to `max_entries` of each.
-// `equal_devices[d]` (see above) is asked for in place of device d.
+// Caches the answers for kernels, moves, collectives and transfers, up to `max_entries` of each.
+// `equal_devices[d]` (see above) stands for device d.
 class Cached : public CostModel {
  public:
   Cached(std::unique_ptr<CostModel> model, std::vector<DeviceId> equal_devices,

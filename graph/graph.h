@@ -63,7 +63,7 @@ struct Operator {
   OpAttrs attrs;
   Pass pass;
   std::vector<TensorId> inputs;   // a gradient's: what it reads, then the gradients of the results
-  std::vector<TensorId> outputs;  // several operators may add to one output (gradients)
+  std::vector<TensorId> outputs;  // results; several operators may add to one output (gradients)
   // The forward operator that a gradient belongs to; otherwise the operator itself.
   OpId forward;
   // Operator (perhaps itself) whose ParallelConfig it takes; for updates, kNoOp and a weight whose
@@ -151,8 +151,8 @@ class GraphBuilder {
     std::string name;
     OpAttrs attrs;
     std::vector<TensorId> inputs;
-    // Existing tensors to add to (gradients), or empty: new tensors "NAME:0", "NAME:1", ... or, if
-    // there is one result, "NAME".
+    // Outputs: existing tensors to add to (gradients), or empty: new tensors "NAME:0", "NAME:1",
+    // ... or, if there is one result, "NAME".
     std::vector<TensorId> outputs = {};
     OpId anchor = kNoOp;  // kNoOp: its own
   };

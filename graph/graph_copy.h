@@ -18,7 +18,7 @@ class GraphCopy {
   GraphBuilder& builder() { return builder_; }
   // Copy or replacement of a tensor of the source, which must have been copied or replaced before.
   TensorId Map(TensorId id) const;
-  // Whatever reads `id` in the source reads `replacement` in the copy.
+  // Replaces a tensor: operators that read `id` in the source read `replacement` in the copy.
   void Replace(TensorId id, TensorId replacement) { tensors_[id.index()] = replacement; }
   // Copies one operator (forward or an update) whose inputs have been copied or replaced.
   absl::Status CopyOp(const Operator& op);
@@ -29,8 +29,8 @@ class GraphCopy {
  private:
   const Graph& source_;
   GraphBuilder builder_;
-  std::vector<TensorId> tensors_;  // by the source's tensor
-  std::vector<OpId> ops_;          // by the source's operator; kNoOp: left out
+  std::vector<TensorId> tensors_;  // indexed by the source's tensor
+  std::vector<OpId> ops_;          // indexed by the source's operator; kNoOp: left out
 };
 
 // The model without the operators that neither `result` nor an update needs, and `result` as its

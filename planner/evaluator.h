@@ -26,7 +26,7 @@ namespace partita {
 struct DeviceUse {
   Nanos compute;        // time that its compute lane is busy
   Nanos communication;  // time that its communication lane is busy
-  Nanos idle;           // neither is
+  Nanos idle;           // time that neither is busy
 };
 
 // Cost of one step of a strategy.
@@ -44,17 +44,17 @@ struct Evaluation {
   int64_t tasks = 0;
   std::vector<Bytes> peak;      // largest memory of tensors and scratch, indexed by device
   Bytes excess;                 // kOutOfMemory: what the device that lacks most lacks
-  std::vector<Bytes> received;  // by device: what arrives from other devices
-  std::vector<DeviceUse> use;   // by device
+  std::vector<Bytes> received;  // indexed by device: what arrives from other devices
+  std::vector<DeviceUse> use;   // indexed by device
   SourceCounts sources;         // tasks by source of their duration
 
   bool feasible() const { return verdict == Verdict::kFeasible; }
 };
 
-// Everything that an evaluation looks at: for plans, timelines and reports.
+// Step with all intermediate results of its evaluation, for plans, timelines and reports.
 struct EvaluatedStep {
   TaskGraph tasks;
-  std::vector<TaskCost> costs;  // by task
+  std::vector<TaskCost> costs;  // indexed by task
   // Duration of each task under the contention of the other devices at its time.
   std::vector<Nanos> durations;
   std::vector<TaskId> order;  // the total order in which lanes run

@@ -17,7 +17,7 @@ namespace partita {
 // use. Of a whole step, or of a fragment, where buffers are slots.
 struct FlatStep {
   FlatTasks tasks;
-  std::vector<TaskCost> costs;  // by task
+  std::vector<TaskCost> costs;  // indexed by task
   BufferUses uses;
 };
 
@@ -33,7 +33,7 @@ FlatStep FlattenStep(const TaskGraph& graph, const FlatteningRules& rules);
 // Puts flat fragments together, in the order of the task graph. What it holds is reused.
 class FlatStepBuilder {
  public:
-  // Forgets what was added; `resources` and `devices` as in FlatTasks and BufferUses.
+  // Starts an empty step; `resources` and `devices` as in FlatTasks and BufferUses.
   void Start(int32_t resources, int devices);
   // The fragment's tasks, over the buffers that its slots stand for.
   void AddTasks(const FlatStep& fragment, std::span<const BufferId> slots);
@@ -45,12 +45,12 @@ class FlatStepBuilder {
   // Continues the order of keys with the tasks of the fragment that was added as the `place`-th.
   void AddKeys(const FlatStep& fragment, size_t place);
   int32_t buffers() const { return static_cast<int32_t>(step_.uses.buffers.size()); }
-  // Sees to what the host reads and who waits for whom.
+  // Completes the step: outputs that the host reads, and the dependencies of tasks.
   const FlatStep& Finish(std::span<const HostOutput> outputs);
 
  private:
   FlatStep step_;
-  std::vector<int32_t> first_task_;  // by fragment
+  std::vector<int32_t> first_task_;  // indexed by fragment
 };
 
 }  // namespace partita

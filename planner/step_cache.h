@@ -43,7 +43,7 @@ class StepCache {
   FragmentLinker link_;
   StepFragments fragments_;
   FlatStepBuilder builder_;
-  std::vector<Flattened> flattened_;  // by Fragment::number
+  std::vector<Flattened> flattened_;  // indexed by Fragment::number
   int64_t generation_ = 0;
   // Fragments of the current step by place in the chain; and the places in the order of keys.
   std::vector<const FlatStep*> flat_;

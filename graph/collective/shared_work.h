@@ -8,8 +8,8 @@
 
 namespace partita {
 
-// Several rounds of a collective in place at once, for ranks that reach each other's buffers: what
-// the rounds come to for every element, and which rank computes it. The sums are those of the
+// Combined rounds of a collective in place, for ranks that reach each other's buffers: the result
+// of the rounds for every element, and the rank that computes it. The sums are those of the
 // schedule, in its order, so results are the same bit for bit as round by round.
 
 // Value of an element on one rank before the rounds, or the sum (or maximum) of several such
@@ -27,7 +27,7 @@ struct SharedPiece {
   ElementRange range;
   struct Result {
     SharedValue value;
-    std::vector<int> ranks;  // into whose buffers it goes, ascending
+    std::vector<int> ranks;  // ranks into whose buffers it goes, ascending
   };
   std::vector<Result> results;
 };

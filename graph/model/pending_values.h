@@ -15,7 +15,7 @@ namespace partita {
 enum class WeightValues : uint8_t {
   kIfPresent,  // read; where a side file is absent, weights start by their initializers
   kRequired,   // read; an absent side file is an error
-  kSkipped,    // not read: side files need only be long enough, and may be absent
+  kSkipped,    // not read: side files need only have the required length, and may be absent
 };
 
 // The values of a model's weights, which are read when all else in its files has turned out good:

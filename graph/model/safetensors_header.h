@@ -27,7 +27,7 @@ namespace partita {
 struct SafetensorsEntry {
   std::string name;
   std::string dtype;
-  std::vector<int64_t> shape;  // no dimension is negative; empty for a scalar
+  std::vector<int64_t> shape;  // shape without negative dimensions; empty for a scalar
   int64_t begin = 0;           // bytes, counted from the end of the header
   int64_t end = 0;
 
@@ -37,14 +37,14 @@ struct SafetensorsEntry {
 // The longest header that is read or written: the limit of the format's own implementation.
 inline constexpr int64_t kMaxSafetensorsHeader = 100'000'000;
 
-// More dimensions than any tensor has; keeps a hostile header from being expensive.
+// Largest rank accepted, above that of any tensor; keeps a hostile header from being expensive.
 inline constexpr size_t kMaxSafetensorsRank = 64;
 
 // Bytes at the beginning of a file that hold the header's length.
 inline constexpr size_t kSafetensorsPrefix = 8;
 
 struct SafetensorsHeader {
-  std::map<std::string, SafetensorsEntry> tensors;  // by name
+  std::map<std::string, SafetensorsEntry> tensors;  // keyed by name
   std::map<std::string, std::string> metadata;
   int64_t data = 0;  // offset in the file where the tensors' bytes begin
 

@@ -23,7 +23,7 @@ struct Value {
     kAbsent,    // an optional input left out
     kUnknown,   // not supported: `name` says what it is, or else an operator already listed
     kTensor,    // a tensor of the graph
-    kConstant,  // known now
+    kConstant,  // values known during the import
     kStored,    // a tensor of the file that no operator has used yet
   };
   Kind kind = Kind::kAbsent;

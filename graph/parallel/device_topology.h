@@ -16,7 +16,7 @@ namespace partita {
 
 enum class DeviceKind : uint8_t { kCpu, kGpu };
 
-// Something that runs tasks: a group of CPU cores or a GPU.
+// Device that runs tasks: a group of CPU cores or a GPU.
 struct Device {
   std::string name;  // unique in the topology
   DeviceKind kind = DeviceKind::kCpu;
@@ -43,7 +43,7 @@ struct Device {
 struct Link {
   std::string name;               // unique in the topology
   std::vector<std::string> ends;  // vertices: two, or two and more for a shared medium
-  int64_t bytes_per_second = 0;   // per direction, or in all for a shared medium
+  int64_t bytes_per_second = 0;   // bandwidth per direction, or in total for a shared medium
   Nanos latency;
   // true: a bus, all traffic over it adds up; false: full duplex, each direction has it all.
   bool shared = false;
@@ -121,7 +121,7 @@ class DeviceTopology {
   std::vector<Device> devices_;
   std::vector<Link> links_;
   std::vector<Channel> channels_;
-  std::shared_ptr<const Routes> routes_;  // shared by copies
+  std::shared_ptr<const Routes> routes_;  // routes, shared by copies
 };
 
 // "cpu", "gpu".

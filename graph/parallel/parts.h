@@ -12,11 +12,12 @@ namespace partita {
 
 // One part of an operator under a strategy.
 struct Part {
-  int32_t index = 0;  // within the operator's configuration: the first of parts that were merged
+  int32_t index = 0;  // index within the operator's configuration: the first of parts that were
+                      // merged
   DeviceId device;
   // The block along every loop of the operator itself: parts with equal terms compute equal values.
   int32_t term = 0;
-  PartView view;  // by the operator's own rule (a gradient's is derived)
+  PartView view;  // view by the operator's own rule (a gradient's is derived)
 };
 
 // The parts that compute something, in index order. Parts with one term on one device are one part;

@@ -34,8 +34,8 @@ struct PartitionChoices {
 // Prediction of time and memory of the plan on its machine.
 struct Prediction {
   Nanos time;
-  std::vector<Bytes> peak;      // by device
-  std::vector<Bytes> received;  // by device
+  std::vector<Bytes> peak;      // indexed by device
+  std::vector<Bytes> received;  // indexed by device
   // Tasks whose duration was measured, interpolated, computed from the machine's figures.
   int64_t measured = 0, interpolated = 0, roofline = 0;
   friend bool operator==(const Prediction&, const Prediction&) = default;
@@ -69,7 +69,7 @@ struct Plan {
   PartitionChoices choices;
   std::optional<PlanOrder> order;  // order of the tasks; nullopt: the canonical order
   std::optional<Prediction> prediction;
-  // Priced so, on the devices that have it; also what a run takes unless told otherwise.
+  // Precision of the prediction, on the devices that have it, and of a run by default.
   Precision precision = Precision::kFloat32;
   Provenance provenance;
   friend bool operator==(const Plan&, const Plan&) = default;

@@ -36,7 +36,7 @@ struct WeightPlacement {
 
 // Split and placement of a whole graph over a machine.
 struct Strategy {
-  std::vector<ParallelConfig> configs;  // by OpId; used for anchors, empty elsewhere
+  std::vector<ParallelConfig> configs;  // indexed by OpId; used for anchors, empty elsewhere
   std::vector<WeightPlacement>
       weights;              // indexed by position in Graph::weights(); may be empty: all default
   DeviceId host_device{0};  // holds the loss and metrics for the host to read

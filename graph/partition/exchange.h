@@ -16,7 +16,7 @@ namespace partita {
 struct Piece {
   Box box;
   DeviceId device;
-  int64_t term = 0;  // any numbering that tells terms of this tensor apart
+  int64_t term = 0;  // number that tells terms of this tensor apart
 };
 
 // A box that a device needs, complete: every term added.
@@ -33,7 +33,7 @@ struct Share {
   int32_t demand = -1;
 };
 
-// A region on its way: the values of all owners, summed, reach all destinations. Every owner's
+// Communication of a region: the values of all owners, summed, reach all destinations. Every owner's
 // pieces cover every box. A destination that is an owner uses its own share without sending it to
 // itself.
 struct Flow {

@@ -20,9 +20,9 @@ namespace partita {
 // first, in the order of the tensors, then those of the fragments in the order of
 // FragmentCache::chain().
 struct StepFragments {
-  std::vector<const OperatorFragment*> operators;  // by OpId
-  std::vector<const TensorFragments*> tensors;     // by TensorId
-  std::vector<const Fragment*> stores;             // by TensorId; null for what does not persist
+  std::vector<const OperatorFragment*> operators;  // indexed by OpId
+  std::vector<const TensorFragments*> tensors;     // indexed by TensorId
+  std::vector<const Fragment*> stores;  // indexed by TensorId; null for what does not persist
 };
 
 // Makes the fragments of strategies and keeps them: a strategy that differs from earlier ones in
@@ -63,16 +63,16 @@ class FragmentCache {
   // An anchor's configuration: what it makes of the operators that follow it.
   struct Configured {
     int32_t id = 0;
-    std::vector<std::vector<Part>> parts;  // by place in followers_
+    std::vector<std::vector<Part>> parts;  // indexed by place in followers_
     std::vector<OperatorFragment> fragments;
   };
   // A weight's layouts, and what they make of its updates.
   struct Placed {
     int32_t id = 0;
     WeightLayouts layouts;
-    std::vector<std::vector<Part>> parts;  // by place in updates_
+    std::vector<std::vector<Part>> parts;  // indexed by place in updates_
     std::vector<OperatorFragment> fragments;
-    std::vector<Fragment> stores;  // by place in kept_tensors_
+    std::vector<Fragment> stores;  // indexed by place in kept_tensors_
   };
   using Key = absl::InlinedVector<int32_t, 10>;
   template <class Value>
@@ -96,31 +96,31 @@ class FragmentCache {
 
   // Facts of the graph. A *decision* is what a fragment depends on: anchor a of graph.anchors() is
   // decision a, the layouts of weight w are decision anchors + w.
-  std::vector<std::vector<DemandGroup>> groups_;  // by TensorId
+  std::vector<std::vector<DemandGroup>> groups_;  // indexed by TensorId
   std::vector<Link> chain_;
-  std::vector<std::vector<OpId>> followers_;          // by OpId of an anchor; itself included
-  std::vector<std::vector<OpId>> updates_;            // by weight
-  std::vector<std::vector<TensorId>> kept_tensors_;   // by weight: itself and its states
-  std::vector<std::vector<int32_t>> layout_depends_;  // by weight: decisions
-  std::vector<std::vector<int32_t>> tensor_depends_;  // by TensorId: decisions
-  std::vector<int32_t> weight_of_;                    // by TensorId; -1 for activations
-  std::vector<bool> is_host_;                         // by TensorId: the host reads it
+  std::vector<std::vector<OpId>> followers_;  // indexed by OpId of an anchor; itself included
+  std::vector<std::vector<OpId>> updates_;    // indexed by weight
+  std::vector<std::vector<TensorId>> kept_tensors_;   // indexed by weight: itself and its states
+  std::vector<std::vector<int32_t>> layout_depends_;  // indexed by weight: decisions
+  std::vector<std::vector<int32_t>> tensor_depends_;  // indexed by TensorId: decisions
+  std::vector<int32_t> weight_of_;                    // indexed by TensorId; -1 for activations
+  std::vector<bool> is_host_;                         // indexed by TensorId: the host reads it
 
   // Kept fragments.
   std::vector<absl::flat_hash_map<ParallelConfig, std::unique_ptr<Configured>>> configs_;
-  std::vector<std::vector<std::pair<WeightPlacement, int32_t>>> placements_;  // by weight
-  std::vector<Kept<Placed>> layouts_;                                         // by weight
-  std::vector<Kept<TensorFragments>> tensors_;                                // by TensorId
+  std::vector<std::vector<std::pair<WeightPlacement, int32_t>>> placements_;  // indexed by weight
+  std::vector<Kept<Placed>> layouts_;                                         // indexed by weight
+  std::vector<Kept<TensorFragments>> tensors_;                                // indexed by TensorId
   int32_t fragments_ = 0;
   int32_t ids_ = 0;
   int64_t tasks_ = 0;
   int64_t generation_ = 0;
 
   // State of the current strategy.
-  std::vector<int32_t> decided_;               // by decision: the id of what was chosen
-  std::vector<const Configured*> configured_;  // by OpId of an anchor
-  std::vector<const Placed*> placed_;          // by weight
-  std::vector<std::span<const Part>> parts_;   // by OpId
+  std::vector<int32_t> decided_;               // indexed by decision: the id of what was chosen
+  std::vector<const Configured*> configured_;  // indexed by OpId of an anchor
+  std::vector<const Placed*> placed_;          // indexed by weight
+  std::vector<std::span<const Part>> parts_;   // indexed by OpId
 };
 
 }  // namespace partita

@@ -114,25 +114,25 @@ class FragmentLinker {
 
   int32_t buffers_ = 0;
   std::vector<BufferId> slots_;
-  std::vector<Range> operator_begin_;      // by OpId
-  std::vector<Range> group_begin_;         // by tensor and group
-  std::vector<int32_t> first_group_;       // by TensorId: its place in that
-  std::vector<int32_t> persistent_begin_;  // by TensorId
+  std::vector<Range> operator_begin_;      // indexed by OpId
+  std::vector<Range> group_begin_;         // indexed by tensor and group
+  std::vector<int32_t> first_group_;       // indexed by TensorId: place of its first in that
+  std::vector<int32_t> persistent_begin_;  // indexed by TensorId
   std::vector<Role> roles_;
-  std::vector<size_t> role_begin_;  // by OpId
+  std::vector<size_t> role_begin_;  // indexed by OpId
   // Flags indexed by OpId: whether some of its kernels take a gradient; by position in roles_:
   // which.
   std::vector<bool> takes_gradients_;
   absl::flat_hash_map<size_t, TaskId> gradients_;
-  std::vector<bool> native_;  // by BufferId; empty: none is
+  std::vector<bool> native_;  // indexed by BufferId; empty: none is
   std::vector<HostOutput> outputs_;
   std::vector<std::pair<TaskId, TaskId>> after_;
   // Tables for control edges: the first task of each link of the chain; of operators that edges
   // name, the tasks by device.
   std::vector<int32_t> first_task_;
-  std::vector<size_t> link_of_op_;  // by OpId: its place in the chain
+  std::vector<size_t> link_of_op_;  // indexed by OpId: its place in the chain
   absl::flat_hash_map<OpId, std::vector<std::pair<DeviceId, TaskId>>> awaited_;
-  std::vector<bool> is_named_;  // by OpId: whether operators come after it
+  std::vector<bool> is_named_;  // indexed by OpId: whether operators come after it
 };
 
 }  // namespace partita

@@ -20,7 +20,7 @@ class Thread {
   static absl::StatusOr<Thread> Start(std::string doing, std::function<void()> run,
                                       std::function<void(const absl::Status&)> on_error);
 
-  // None.
+  // Constructs an object without a thread.
   Thread() = default;
   Thread(Thread&&) = default;
   // Joins the one that was.

@@ -20,7 +20,7 @@ struct MemorySizes {
 // Static memory: where each buffer lies in its device's arena during a step.
 struct BufferAssignment {
   std::vector<int64_t> offset;  // indexed by BufferId; -1 for buffers that no task touches
-  std::vector<int64_t> bytes;   // by BufferId
+  std::vector<int64_t> bytes;   // indexed by BufferId
   // Size of each device's arena, and within it of the part that lives between steps.
   std::vector<Bytes> arena;
   std::vector<Bytes> persistent;
@@ -55,8 +55,8 @@ struct BufferUses {
   };
 
   int devices = 0;
-  std::vector<BufferFacts> buffers;       // by BufferId
-  std::vector<uint8_t> is_communication;  // by TaskId: 1 if so
+  std::vector<BufferFacts> buffers;       // indexed by BufferId
+  std::vector<uint8_t> is_communication;  // indexed by TaskId: 1 if so
   std::vector<int32_t> use_begin;
   std::vector<BufferUse> uses;  // buffers that a task reads, each once; then those that it writes
   std::vector<int32_t> overwrite_begin;

@@ -68,7 +68,7 @@ class DependencyFinder {
   int32_t NextReader() const { return static_cast<int32_t>(readers_.size()); }
 
   std::vector<BufferState> buffers_;
-  std::vector<int32_t> noted_;  // by task: who waited for it last
+  std::vector<int32_t> noted_;  // indexed by task: the task that waited for it last
   std::vector<Reader> readers_;
 };
 

@@ -31,7 +31,7 @@ struct TimelineEntry {
 // they compare task by task (by key and device).
 struct Timeline {
   std::string title;                      // "predicted", "measured step 3"
-  std::vector<std::string> device_names;  // by DeviceId
+  std::vector<std::string> device_names;  // indexed by DeviceId
   std::vector<TimelineEntry> entries;
   friend bool operator==(const Timeline&, const Timeline&) = default;
 };

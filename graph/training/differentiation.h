@@ -43,7 +43,7 @@ class Differentiation {
   size_t forward_ops_;  // operators that were there at the start
   std::vector<bool> needs_;
   std::vector<int> readers_;
-  std::vector<TensorId> gradients_;  // by tensor; kNoTensor: none
+  std::vector<TensorId> gradients_;  // indexed by tensor; kNoTensor: none
 };
 
 }  // namespace partita

@@ -97,7 +97,7 @@ class ProbeGrid {
     if (steps > 1) visit(probe + 1 + rank(), high);
   }
 
-  std::vector<std::vector<int64_t>> cuts_;  // by dimension
+  std::vector<std::vector<int64_t>> cuts_;  // indexed by dimension
   int64_t cells_ = 0;
 };
 

@@ -25,8 +25,8 @@ struct SymbolicValue {
 
 // Values that a task graph has to compute, for each tensor of the graph.
 struct ExpectedValues {
-  std::vector<ProbeGrid> grids;               // by tensor
-  std::vector<std::vector<uint64_t>> values;  // by tensor, by probe: all its terms
+  std::vector<ProbeGrid> grids;               // indexed by tensor
+  std::vector<std::vector<uint64_t>> values;  // indexed by tensor, by probe: all its terms
 
   uint64_t of(TensorId tensor, int64_t probe) const {
     return values[tensor.index()][static_cast<size_t>(probe)];
@@ -56,7 +56,7 @@ class SymbolicStep {
                           const std::string& reader) const;
 
  private:
-  using Memory = absl::flat_hash_map<int64_t, SymbolicValue>;  // by element
+  using Memory = absl::flat_hash_map<int64_t, SymbolicValue>;  // keyed by element
   Memory& memory(BufferId id) { return memory_[id.index()]; }
   const Memory& memory(BufferId id) const { return memory_[id.index()]; }
 
@@ -81,7 +81,7 @@ class SymbolicStep {
   const Graph& graph_;
   const TaskGraph& tasks_;
   const ExpectedValues& expected_;
-  std::vector<Memory> memory_;  // by buffer
+  std::vector<Memory> memory_;  // indexed by buffer
 };
 
 }  // namespace partita

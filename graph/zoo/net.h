@@ -23,7 +23,8 @@ class Net {
     bool bias = true;
     // Top, left, bottom, right; or one for all sides.
     std::vector<int64_t> pads = {0};
-    // Instead: such pads that the result has ceil(in / stride), the odd one behind.
+    // Pads chosen, instead of given, so that the result has ceil(in / stride) elements; the odd one
+    // is at the end.
     bool same = false;
   };
   Net& Conv(const std::string& name, const ConvOptions& options);

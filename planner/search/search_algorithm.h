@@ -57,7 +57,7 @@ struct SearchResult {
   int64_t evaluations = 0;
   int64_t accepted = 0;
   double seconds = 0;
-  bool interrupted = false;  // by stop or the time limit
+  bool interrupted = false;  // true: ended by stop or the time limit
 };
 
 // Finds a cheap strategy. Equal problem and options give equal results, unless a time limit or

@@ -50,7 +50,7 @@ class SimulatedResources {
   DeviceTopology topology_;
   int devices_ = 0;
   std::vector<std::string> names_;
-  std::vector<std::vector<int32_t>> core_sets_;  // by device
+  std::vector<std::vector<int32_t>> core_sets_;  // indexed by device
 };
 
 // A task graph as flat arrays: all that simulation needs besides durations. Successors have larger

@@ -17,7 +17,7 @@ class CollectiveRun {
   struct Buffers {
     char* send = nullptr;
     char* receive = nullptr;
-    std::vector<char>* scratch = nullptr;  // kept between runs; grows as rounds ask for it
+    std::vector<char>* scratch = nullptr;  // scratch kept between runs; grows as rounds need it
   };
   // Rank r of the task's group is rank group[r] of the port. What is passed outlives the run.
   CollectiveRun(MessagePort& port, const CollectiveTask& task, int tag, const Buffers& buffers);

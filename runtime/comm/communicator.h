@@ -28,15 +28,16 @@ class Communicator {
  public:
   virtual ~Communicator() = default;
 
-  // Called once, before any task, with every communication task of the program and its devices by
-  // id: null for those of other processes; they outlive the communicator's work.
+  // Prepares the communicator; called once, before any task, with every communication task of the
+  // program and its devices by id: null for those of other processes; they outlive the
+  // communicator's work.
   virtual absl::Status Prepare(std::span<const Task* const> tasks,
                                std::span<BackendDevice* const> devices) = 0;
 
-  // Called behind every Prepare, before its tasks are enqueued, with the communication streams of
-  // this process's devices, by device; null for those of other processes. Sets up what has to know
-  // the devices, and waits for the other processes that do the same. DeadlineExceeded where one of
-  // them does not.
+  // Connects the devices; called after every Prepare, before its tasks are enqueued, with the
+  // communication streams of this process's devices, by device; null for those of other processes.
+  // Sets up what has to know the devices, and waits for the other processes that do the same.
+  // DeadlineExceeded where one of them does not.
   virtual absl::Status Connect(std::span<Stream* const>) { return absl::OkStatus(); }
 
   // Whether Enqueue for one device may wait until its peers have enqueued the same task: then each

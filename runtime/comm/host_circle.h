@@ -41,7 +41,7 @@ class HostCircle {
       : locals_(std::move(locals)), connections_(std::move(connections)) {}
 
   const std::vector<int> locals_;
-  const std::vector<std::unique_ptr<Connection>> connections_;  // by local; null: its own
+  const std::vector<std::unique_ptr<Connection>> connections_;  // indexed by local; null: its own
 };
 
 }  // namespace partita

@@ -68,7 +68,7 @@ class HostWindow {
   const std::vector<int> ranks_;
   SharedMemory desk_;
   const std::vector<const SharedMemory*> own_;
-  std::vector<Peer> peers_;  // by place among the ranks
+  std::vector<Peer> peers_;  // indexed by place among the ranks
 };
 
 }  // namespace partita

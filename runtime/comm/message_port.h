@@ -18,8 +18,8 @@ namespace partita {
 
 class HostCircle;
 
-// Messages between the processes of one run: what communicators between processes are made of, and
-// how hosts agree. Processes are ranks 0..size-1; device d of a program is rank d's. One exchange
+// Messages between the processes of one run, on which communicators between processes are built and
+// by which hosts agree. Processes are ranks 0..size-1; device d of a program is rank d's. One exchange
 // at a time in a process; waiting and Abort from any thread.
 class MessagePort {
  public:
@@ -33,7 +33,7 @@ class MessagePort {
   struct Message {
     int peer = 0;
     bool receives = false;
-    void* data = nullptr;  // read if it is sent
+    void* data = nullptr;  // elements; read if it is sent
     int64_t bytes = 0;
     std::optional<Reduce> reduce = {};  // reduction if it is received: data = data (+) arrival
   };
@@ -79,7 +79,7 @@ class MessagePort {
   void Abort(const absl::Status& reason);
 
  protected:
-  // Cancelled after Abort.
+  // Reason of the end: Cancelled after Abort.
   absl::Status Reason() const;
 
  private:

@@ -20,7 +20,7 @@ class SharedPieces {
   void Run(std::span<char* const> buffers);
 
  private:
-  // Some elements of a piece, few enough to stay in the core's nearest cache.
+  // Block of a piece's elements, small enough to stay in the core's first-level cache.
   struct Block {
     std::span<char* const> buffers;
     int64_t offset = 0;  // offset in bytes

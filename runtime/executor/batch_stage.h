@@ -35,7 +35,7 @@ class BatchStage {
   const void* found() const { return found_->memory; }
   // Enqueues a load of the step's batch from the stage to `to`, on the stream that has joined.
   void Load(const LoadTask& task, void* to, Stream& stream, WorkTiming* timing);
-  // Behind the last load of the step on `stream`.
+  // Ends the use of the batch; to be called after the last load of the step on `stream`.
   void End(Stream& stream);
 
   absl::Status Synchronize() { return stream_->Synchronize(); }

@@ -55,7 +55,7 @@ class DeviceLanes {
   // the device stages batches, and the step's is not staged.
   bool BeginStep(const StepFeed& feed);
   void EndStep();
-  // Behind BeginStep.
+  // Batch of a step; to be called after BeginStep.
   BatchAddress BatchOf(const StepFeed& feed) const;
   // Null where batches are loaded from the host's memory.
   BatchStage* stage() const { return stage_.get(); }
@@ -84,7 +84,7 @@ class DeviceLanes {
     const Task* task = nullptr;
     size_t place = 0;  // position in the program's order
     Stream* stream = nullptr;
-    Event* event = nullptr;  // recorded behind it
+    Event* event = nullptr;  // event recorded after it
     std::vector<Event*> waits;
     WorkTiming timing;
     const Ready* timed_as = this;  // entry whose timing it shares

@@ -98,7 +98,7 @@ class Executor {
   };
   virtual Progress CurrentProgress() const = 0;
 
-  // Turn these of ExecutorOptions on or off for the steps to come.
+  // Turns these options of ExecutorOptions on or off for later steps.
   virtual void CheckFinite(bool on) = 0;
   virtual void RecordTimeline(bool on) = 0;
 

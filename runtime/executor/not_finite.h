@@ -13,7 +13,7 @@ namespace partita {
 // processes of a run share.
 class NotFinite {
  public:
-  // Any thread.
+  // Adds a finding. Any thread.
   void Add(int64_t place, std::string what);
   // OutOfRange with what comes first of all that this process, or any that `port` (may be null)
   // connects, has added since the last call; the same on each. Collective where there is a port.
@@ -21,7 +21,7 @@ class NotFinite {
 
  private:
   std::mutex mutex_;
-  int64_t place_ = -1;  // nothing yet
+  int64_t place_ = -1;  // nothing found yet
   std::string what_;
 };
 

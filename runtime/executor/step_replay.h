@@ -19,7 +19,7 @@ struct ReplayQuestion {
   const TaskGraph& tasks;
   std::span<const PlacedDevice> placed;
   std::span<const std::unique_ptr<BackendDevice>> devices;  // null: of another process
-  const Communicator& communicator;                         // behind Prepare
+  const Communicator& communicator;                         // communicator after Prepare
 };
 
 // OK if the work of a step differs from the last one's in nothing but where the batch is and the

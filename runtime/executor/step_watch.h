@@ -12,8 +12,8 @@
 
 namespace partita {
 
-// Ends steps from outside: while armed, calls `cancel` when the stop flag is true, `check` now and
-// then, and `give_up` when `progress` has not changed for some seconds.
+// Watch that ends steps from another thread: while armed, calls `cancel` when the stop flag is
+// true, `check` periodically, and `give_up` when `progress` has not changed for some seconds.
 class StepWatch {
  public:
   struct Calls {
@@ -25,7 +25,7 @@ class StepWatch {
   // `stop` may be null.
   StepWatch(double seconds, const std::atomic<bool>* stop, Calls calls);
   ~StepWatch();
-  // Once, before anything is armed. Unavailable where the system allows no thread for it.
+  // Starts the thread; once, before anything is armed. Unavailable if the system allows no thread.
   absl::Status Start();
   void Arm(bool on);
 

@@ -15,7 +15,7 @@ class RunQueueDelay {
   int64_t Total();
 
  private:
-  std::map<std::string, int64_t> waited_;  // by thread
+  std::map<std::string, int64_t> waited_;  // keyed by thread
   int64_t total_ = 0;
 };
 

@@ -17,9 +17,9 @@ namespace partita {
 // all ranks end. If it is rank 0 that falls silent, the others see it by themselves.
 struct WatchdogOptions {
   FailureDetectorOptions judge;
-  // Told to every rank once, on the watchdog's thread. Without it, where all ranks have failed in
-  // the same way they are left to end by themselves; else every process exits at once with the
-  // verdict's code, and one that is not at fault prints the reason.
+  // Callback with the verdict, called once on every rank, on the watchdog's thread. Without it,
+  // where all ranks have failed in the same way they are left to end by themselves; else every
+  // process exits at once with the verdict's code, and one that is not at fault prints the reason.
   std::function<void(const Verdict&)> on_verdict;
   // Exit code of processes for a verdict's code; empty: that code.
   std::function<int(int)> exit_code;

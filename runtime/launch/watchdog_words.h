@@ -24,8 +24,8 @@ using WatchdogWord = std::variant<RankProgress, ByeWord, FailWord, AliveWord, Ov
 constexpr size_t kLongestReason = 4096;
 std::string TextOf(const WatchdogWord& word);
 
-// Nothing where the text is none of them, in a run of so many ranks: another rank, an exit code
-// that none ends in, a number below zero.
+// Parses a text; nullopt if it is none of them in a run of so many ranks: another rank, an exit
+// code that none ends in, a number below zero.
 std::optional<WatchdogWord> WordOf(absl::string_view text, int ranks);
 
 }  // namespace partita

@@ -13,8 +13,8 @@ namespace partita {
 
 // Processor time of some cores since the host started, in ticks of the kernel's clock.
 struct CoreTimes {
-  int64_t computed = 0;  // by whomever, this process included
-  int64_t stolen = 0;    // given to others by the host of this virtual machine
+  int64_t computed = 0;  // time used by any process, this one included
+  int64_t stolen = 0;    // time that the host of this virtual machine gave to others
   int64_t all = 0;       // total of these and idle time
 
   friend bool operator==(const CoreTimes&, const CoreTimes&) = default;

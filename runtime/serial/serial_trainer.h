@@ -26,8 +26,8 @@ class SerialTrainer {
 
   const Graph& graph() const { return graph_; }
 
-  // Any tensor: inputs and labels as set, weights and states as of now (after a step: updated),
-  // everything else as computed by the last step.
+  // Value of any tensor: inputs and labels as set, weights and states current (after a step:
+  // updated), all others as computed by the last step.
   const DenseTensor& value(TensorId id) const { return values_[id.index()]; }
   // Mutable value, to set inputs, labels, weights and states.
   DenseTensor& mutable_value(TensorId id) { return values_[id.index()]; }
@@ -36,7 +36,7 @@ class SerialTrainer {
   // Sets a tensor from numbers, converted to its type; in the ring they are integers. Sizes must
   // agree (InvalidArgument).
   absl::Status Set(TensorId id, std::span<const float> values);
-  // Any tensor as numbers (ring: as signed integers).
+  // Elements of any tensor as numbers (ring: as signed integers).
   std::vector<double> Get(TensorId id) const;
 
   // Ring graphs: weights, states and inputs become random words, labels random classes. Each tensor
@@ -66,8 +66,8 @@ class SerialTrainer {
   absl::Status Run(const Operator& op, const Launch& launch, const StepArguments& arguments);
 
   Graph graph_;
-  std::vector<Launch> launches_;     // by operator
-  std::vector<DenseTensor> values_;  // by tensor
+  std::vector<Launch> launches_;     // indexed by operator
+  std::vector<DenseTensor> values_;  // indexed by tensor
   const std::atomic<bool>* stop_ = nullptr;
 };
 

@@ -11,7 +11,7 @@ namespace partita {
 // it, and whose size never changes. Of a run between processes.
 class SharedMemory {
  public:
-  SharedMemory() = default;  // none
+  SharedMemory() = default;  // no memory
   SharedMemory(SharedMemory&& other) noexcept { *this = std::move(other); }
   SharedMemory& operator=(SharedMemory&& other) noexcept;
   ~SharedMemory();

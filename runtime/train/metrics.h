@@ -32,7 +32,7 @@ class TrainingMetrics {
   void Add(const StepReport& report);
 
   int64_t steps() const { return static_cast<int64_t>(losses_.size()); }
-  const std::vector<double>& losses() const { return losses_; }  // by step
+  const std::vector<double>& losses() const { return losses_; }  // indexed by step
   double running_loss() const;
   double running_accuracy() const;
   // Throughput of steps only: images of a step over the median step's time. 0 without steps.

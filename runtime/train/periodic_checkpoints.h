@@ -29,7 +29,7 @@ struct CheckpointSchedule {
 struct CheckpointReport {
   std::string path;
   int64_t step = 0;
-  std::optional<CheckpointMetric> best;  // by which it is the best so far
+  std::optional<CheckpointMetric> best;  // metric by which it is the best so far
   absl::Status status;
 };
 
@@ -49,7 +49,7 @@ class PeriodicCheckpoints {
     int64_t start = 0;                     // step at which the run begins
     bool evaluates = false;                // whether AddEvaluation is going to be called
     std::optional<CheckpointMetric> best;  // best metric of the state that the run resumes
-    // Called between steps, in the order of writing.
+    // Callback for each report, called between steps, in the order of writing.
     std::function<void(const CheckpointReport&)> on_report = [](const CheckpointReport&) {};
     Write write = SaveCheckpoint;
   };

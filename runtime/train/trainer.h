@@ -38,7 +38,8 @@ struct TrainerOptions {
   // Port to the other processes, if each of them has a trainer of the same plan: rank 0's `stop`
   // and `checkpoints` count, and all end, or read the state, after the same step.
   MessagePort* port = nullptr;
-  PeriodicCheckpoints* checkpoints = nullptr;  // written on the way; outlives the trainer
+  PeriodicCheckpoints* checkpoints = nullptr;  // checkpoints written during the training; outlives
+                                               // the trainer
   // Records the timeline of every step; where the executor replays steps, whose timelines are
   // unknown, that of the first and of the last one.
   bool record_timeline = false;

@@ -20,7 +20,7 @@ constexpr int64_t kMostDevices = 4096;
 
 // A whole number from `low` to `high`.
 CLI::Validator WholeNumber(int64_t low, int64_t high = std::numeric_limits<int64_t>::max());
-// Any number of 64 bits without a sign.
+// Validator of unsigned numbers of 64 bits.
 CLI::Validator Seed();
 // A finite number that is at least `low`, or above it.
 CLI::Validator NumberFrom(double low);

@@ -22,7 +22,7 @@ struct Answer {
   Json json = Json::object();
   std::string text;
   int exit_code = 0;
-  bool silent = false;      // another process of the run says it all
+  bool silent = false;      // true: another process of the run prints the answer
   std::string usage_error;  // error of flags that do not go together; if not empty, the rest is
                             // unused
 };

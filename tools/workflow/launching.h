@@ -18,7 +18,7 @@ struct LaunchRequest {
   std::vector<std::string> arguments;       // arguments of this program, in every rank: "run", ...
   const std::atomic<bool>* stop = nullptr;  // stop flag: when it becomes true, ranks are asked to
                                             // end
-  std::function<void()> on_output;          // called when they have written to stderr
+  std::function<void()> on_output;          // callback when they have written to stderr
 };
 
 // The command that starts them: mpirun with what a machine of any number of cores needs.

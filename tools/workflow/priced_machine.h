@@ -20,14 +20,14 @@ namespace partita {
 struct MachineRequest {
   std::string machine = "local";  // a name or a file
   std::optional<int> devices;
-  bool oversubscribe = false;  // more devices of `local` than it has cores
+  bool oversubscribe = false;  // true: allows more devices of `local` than it has cores
   std::string profile = "partita.profile.db";
   bool foreign_profile = false;          // use another machine's records
   std::vector<BackendOfClass> backends;  // see DevicesOf
   // Precision of the classes whose backends have it; the others are priced, and run, in float32.
   // Absent: all are.
   std::optional<Precision> precision;
-  // Unknown prices will be measured, where the machine can be.
+  // True if unknown prices will be measured, where the machine can be.
   bool will_measure = false;
 };
 

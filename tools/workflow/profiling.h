@@ -27,7 +27,7 @@ struct ProfilingRequest {
   int samples_per_pass = 3;  // samples in each pass, at least 1
   // Tasks that are known are measured again, and their samples added to what is there.
   bool add_samples = false;
-  int most_samples = 64;  // kept of one task, the latest ones
+  int most_samples = 64;  // samples kept of one task, the latest ones
   // Tasks whose samples are far apart (SteadinessOf) are measured again, with as many samples each
   // time, while there is time and at most so often; after that they are known, and unsteady.
   int most_repeats = 2;
@@ -43,11 +43,11 @@ struct ProfilingRequest {
 };
 
 struct ProfilingResult {
-  int64_t wanted = 0;       // different tasks: kernels, moves, communication, steps as such
+  int64_t wanted = 0;       // distinct tasks: kernels, moves, communication, empty steps
   int64_t known = 0;        // measured before, and not now
   int64_t measured = 0;     // measured now, in one pass at least
-  int64_t repeated = 0;     // known, but to be measured again as their samples are far apart
-  int64_t unsteady = 0;     // known or measured, and their samples are far apart or few
+  int64_t repeated = 0;     // known tasks to be measured again, as their samples are far apart
+  int64_t unsteady = 0;     // known or measured tasks whose samples are far apart or few
   bool complete = false;    // true: there was time for all of them: known + measured == wanted
   Disturbance disturbance;  // work of other processes meanwhile
 };

@@ -37,7 +37,7 @@ class ProfilingSession {
   struct LinkWork {
     ProfileRecord record;  // record without samples
     LinkFunction measure;
-    int passes = 0;  // made
+    int passes = 0;  // passes made
   };
   struct KernelBatch {
     std::vector<ProfiledWork> works;
@@ -99,7 +99,7 @@ class ProfilingSession {
   int64_t most_bytes_ = 0;  // most bytes of a batch
   std::vector<LinkWork> links_;
   std::vector<KernelBatch> batches_;
-  int64_t task_passes_ = 0;  // made, over all tasks
+  int64_t task_passes_ = 0;  // passes made, over all tasks
   ProfilingResult result_;
 };
 

@@ -42,8 +42,8 @@ class Ranks {
   // Name of the communicator of the ranks.
   const std::string& communicator() const { return communicator_; }
 
-  // Named things that have to be the same on all ranks. InvalidArgument, the same on all of them:
-  // which rank has another one than rank 0.
+  // Named values that have to be the same on all ranks. InvalidArgument, the same on all of them,
+  // naming the rank whose value differs from rank 0's.
   using Named = std::pair<std::string, std::string>;
   absl::Status CheckSame(const std::vector<Named>& things);
 

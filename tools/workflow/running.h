@@ -24,7 +24,7 @@ struct RunRequest {
   int64_t eval_every = 0;
   int64_t steps = 0, epochs = 0;  // one of them, or neither: 20 steps
   double learning_rate = 0.01, momentum = 0.9, weight_decay = 0;
-  // Absent: that of the checkpoint to resume, or 0.
+  // Seed of initial values; absent: that of the checkpoint to resume, or 0.
   std::optional<uint64_t> init_seed;
   std::string save, load, resume;
   // Checkpoints on the way, beside `save`; neither: none.

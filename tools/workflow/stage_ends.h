@@ -18,16 +18,16 @@ namespace partita {
 
 absl::Status EndModel(Stages* stages, const ImportedModel& model);
 absl::Status EndTrainingGraph(Stages* stages, const Graph& graph);
-// Checked: the strategy is valid for the graph on so many devices.
+// Checks that the strategy is valid for the graph on so many devices.
 absl::Status EndStrategy(Stages* stages, const Graph& graph, const Strategy& strategy, int devices);
-// Checked as VerifyStep does.
+// Checks the task graph by VerifyStep.
 absl::Status EndTaskGraph(Stages* stages, const Graph& graph, const Strategy& strategy,
                           const TaskGraph& tasks, const std::vector<TaskId>& order);
-// Checked: the timeline ends when the schedule does, and its text reads back as itself.
+// Checks that the timeline ends with the schedule, and that its text reads back as itself.
 absl::Status EndPredictedTimeline(Stages* stages, const Timeline& timeline, Nanos time);
-// Checked: the text reads back as the same plan.
+// Checks that the text reads back as the same plan.
 absl::Status EndPlan(Stages* stages, const Graph& graph, const Plan& plan);
-// Both stages, program and buffers. Checked as VerifyStep does, memory included.
+// Ends both stages, program and buffers. Checks by VerifyStep, memory included.
 absl::Status EndProgram(Stages* stages, const Graph& graph, const Strategy& strategy,
                         const Program& program);
 absl::Status EndMeasuredTimeline(Stages* stages, const Timeline& timeline);

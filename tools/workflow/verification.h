@@ -40,7 +40,7 @@ struct VerificationRequest {
 };
 
 struct VerificationResult {
-  bool equal = false;        // proven, thus not where interrupted
+  bool equal = false;        // true: proven, thus not if interrupted
   bool interrupted = false;  // true: stopped before everything was compared, and without a
                              // difference so far
   bool ring_checked = false;

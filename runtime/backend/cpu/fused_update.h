@@ -13,7 +13,7 @@ namespace partita {
 // where memory is what takes the time. Null for other kernels.
 std::unique_ptr<HostKernel> MakeFusedSgdProduct(const KernelSignature& signature);
 
-// Any other: the gradient into scratch, then the update.
+// Composes a fused update for any other kernel: the gradient into scratch, then the update.
 std::unique_ptr<HostKernel> ComposeFusedUpdate(const KernelSignature& signature,
                                                std::unique_ptr<Kernel> gradient,
                                                std::unique_ptr<Kernel> update);

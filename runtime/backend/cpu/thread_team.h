@@ -10,8 +10,8 @@ namespace partita {
 // own; every kernel of the device runs on that team, with a fixed size, so that results do not
 // depend on what else runs.
 
-// Called on the stream's thread before any work: sets the team's size, pins master and workers to
-// `cores` (none: anywhere) and turns denormal numbers off on each of them.
+// Sets up the team, on the stream's thread before any work: sets the team's size, pins master and
+// workers to `cores` (none: anywhere) and turns denormal numbers off on each of them.
 void SetUpThreadTeam(int threads, const std::vector<int>& cores);
 
 // Scope in which the calling thread's teams have this size: primitives must be created under the

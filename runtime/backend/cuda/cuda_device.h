@@ -14,7 +14,7 @@ namespace partita {
 
 class VendorHandles;
 
-// Shared by what belongs to one open GPU.
+// State shared by the objects of one open GPU.
 class CudaDeviceState {
  public:
   explicit CudaDeviceState(int index) : index_(index) {}

@@ -33,7 +33,7 @@ class CudaRecording : public StreamRecording {
   StreamCapture capture_;
   StepNumbers* numbers_ = nullptr;   // numbers of a step in host memory, on their way to
                                      // capture_.numbers
-  std::vector<cudaEvent_t> events_;  // by stream
+  std::vector<cudaEvent_t> events_;  // indexed by stream
   cudaGraphExec_t graph_ = nullptr;
 };
 

@@ -39,7 +39,7 @@ class GemmRunner {
   absl::Status Describe();
   absl::Status SetBias(const float* bias) const;
   absl::StatusOr<Choice> Choose() const;
-  // Nothing where the library does not know the algorithm for this shape.
+  // Algorithm of a stored text; nullopt if the library does not have it for this shape.
   std::optional<Choice> Parsed(const std::string& text) const;
   static std::string TextOf(const Choice& choice);
   // Algorithms that the library suggests, in its order; never empty.

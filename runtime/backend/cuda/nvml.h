@@ -24,7 +24,7 @@ inline constexpr int kNvmlSuccess = 0;
 inline constexpr int kNvmlClockSm = 1, kNvmlClockMemory = 2;  // nvmlClockType_t
 inline constexpr int kNvmlGpuTemperature = 0;                 // nvmlTemperatureSensors_t
 
-// Opened and initialised; null where there is none or it lacks a function. It stays open.
+// Loads and initialises NVML; null if there is none or a function is missing. It stays open.
 std::unique_ptr<const NvmlFunctions> LoadNvml();
 
 }  // namespace partita

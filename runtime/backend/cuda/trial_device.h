@@ -15,7 +15,8 @@ namespace partita {
 class TrialDevice {
  public:
   virtual ~TrialDevice() = default;
-  // Zeroed but for its first float, at a multiple of 256 bytes; null where there is not enough.
+  // Memory zeroed except for its first float, at a multiple of 256 bytes; null if too little is
+  // free.
   virtual std::shared_ptr<void> Take(int64_t bytes, float first) = 0;
   // Time of the work on the device, for which it waits: the median of some runs after a first one
   // that is not counted; or the first error of enqueuing it.

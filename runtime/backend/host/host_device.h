@@ -27,7 +27,7 @@ class HostKernel : public Kernel {
 // Copies one box between windows; kReorder is the backend's own business.
 absl::Status RunDenseMove(const Stream::MoveArguments& move);
 
-// Shared by the streams of one device.
+// State shared by the streams of one device.
 class HostDeviceState {
  public:
   // Keeps the first error, tells `report`, and releases everyone who waits for an event.

@@ -46,7 +46,7 @@ constexpr Ring64 Mix(Ring64 x, uint64_t salt) {
   return Ring64(z ^ (z >> 31));
 }
 
-// Stands for 1/n in the ring.
+// Odd constant that stands for 1/n in the ring.
 constexpr Ring64 OddConstant(int64_t n) {
   return Ring64((static_cast<uint64_t>(n) * 0x9E3779B97F4A7C15u + 12345u) | 1u);
 }

@@ -54,7 +54,7 @@ class StreamSchedule {
  public:
   static absl::StatusOr<StreamSchedule> Create(const Task& task, ProgramDevices devices);
 
-  const std::vector<DeviceId>& members() const { return members_; }  // by rank
+  const std::vector<DeviceId>& members() const { return members_; }  // indexed by rank
   size_t rounds() const { return rounds_; }
   // Whether some member overwrites in this round what others read.
   bool SendsSnapshot(size_t round) const {
@@ -84,7 +84,7 @@ class StreamSchedule {
 
   const Task* task_ = nullptr;
   std::vector<DeviceId> members_;
-  std::vector<BackendDevice*> devices_;  // by rank
+  std::vector<BackendDevice*> devices_;  // indexed by rank
   CollectiveSchedule schedule_;          // empty: transfers
   size_t rounds_ = 1;
   std::vector<int64_t> received_;  // bytes, by rank, in one run

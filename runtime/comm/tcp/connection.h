@@ -23,7 +23,7 @@ class Connection {
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
-  // Within so long. Unavailable if nobody answers.
+  // Connects within a time limit. Unavailable if no process answers.
   static absl::StatusOr<std::unique_ptr<Connection>> Open(const std::string& address, int port,
                                                           double seconds);
   // Connects to a Listener::OpenUnix of this name. NotFound if no process listens, Unavailable if

@@ -23,8 +23,8 @@ class Reception {
 
   struct Options {
     Call own;  // pattern of the calls that it takes: purpose, listener, number of ranks
-    // Asked once for each who has the key: why this rank is not wanted; empty: it is let in. Empty
-    // function: all are.
+    // Reason to refuse a rank, called once for each caller that has the key; empty: it is accepted.
+    // Empty function: all are.
     std::function<std::string(int rank)> refusal;
     // The listener's callers, of this user, have no key yet: they are told.
     bool gives_key = false;
@@ -40,7 +40,8 @@ class Reception {
 
   const Listener& listener() const { return *listener_; }
   size_t strangers() const { return strangers_.size(); }
-  // Says who was not let in, for people: "; 2 with another key were turned away"; empty if nobody.
+  // Text for people on refused callers: "; 2 with another key were turned away"; empty if there are
+  // none.
   std::string TurnedAway() const;
 
  private:

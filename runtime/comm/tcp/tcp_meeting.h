@@ -24,7 +24,7 @@ struct TcpMeeting {
 };
 
 struct MetRanks {
-  std::vector<std::unique_ptr<Connection>> connections;  // by rank; null: its own
+  std::vector<std::unique_ptr<Connection>> connections;  // indexed by rank; null: its own
   RunKey key;                                            // the meeting's, or one that rank 0 made
 };
 

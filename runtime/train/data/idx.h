@@ -35,8 +35,8 @@ absl::Status WriteIdx(const std::string& path, std::span<const int64_t> dims,
 struct IdxOptions {
   std::string images = {};  // paths
   std::string labels = {};
-  SampleShape shape = {};  // wanted; empty: as found, 1 x height x width for three dimensions
-  int classes = 0;         // wanted; 0: largest label + 1
+  SampleShape shape = {};  // shape wanted; empty: as found, 1 x height x width for three dimensions
+  int classes = 0;         // classes wanted; 0: largest label + 1
   PixelStatistics statistics = {};  // empty: MNIST's for one channel, ImageNet's for several
 };
 

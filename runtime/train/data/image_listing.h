@@ -15,7 +15,7 @@ struct ImageListing {
     std::string path;
     int32_t label = 0;
   };
-  std::vector<std::string> classes;  // by label
+  std::vector<std::string> classes;  // indexed by label
   std::vector<Item> items;
 };
 

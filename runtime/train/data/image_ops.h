@@ -19,7 +19,7 @@ struct Window {
   int64_t top = 0;
   int64_t width = 0;
   int64_t height = 0;
-  bool mirrored = false;  // left and right swapped
+  bool mirrored = false;  // true: left and right swapped
 };
 
 // The window's pixels as floats, channel by channel (channels x height x width), normalised. `x`

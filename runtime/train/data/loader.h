@@ -36,8 +36,8 @@ struct LoaderOptions {
   int64_t epochs = 0;  // 0: no end
   LastBatch last_batch = LastBatch::kDrop;
   BrokenSample broken = BrokenSample::kFatal;
-  // Called once for each broken sample that was skipped, with its error; perhaps from a worker's
-  // thread, never twice at a time. It must not call the loader.
+  // Callback for each broken sample that was skipped, with its error; perhaps from a worker's
+  // thread, never concurrently. It must not call the loader.
   std::function<void(absl::string_view)> on_skip = {};
   // Memory into which batches are read; outlives them.
   std::pmr::memory_resource* memory = std::pmr::new_delete_resource();

@@ -31,7 +31,7 @@ absl::Status SealHeader(std::string& header);
 struct ChecksummedFile {
   const SafetensorsFile& file;
   absl::string_view header;                        // header as SealHeader returns it
-  const std::map<std::string, std::string>& sums;  // by key
+  const std::map<std::string, std::string>& sums;  // keyed by key
 };
 absl::Status CheckChecksums(const ChecksummedFile& checked);
 

@@ -10,8 +10,8 @@ namespace partita {
 
 struct SafetensorsSourceOptions {
   std::string path = {};
-  SampleShape shape = {};  // wanted; empty: as found
-  int classes = 0;         // wanted; 0: largest label + 1
+  SampleShape shape = {};  // shape wanted; empty: as found
+  int classes = 0;         // classes wanted; 0: largest label + 1
 };
 
 // Samples from a file with tensors x and y: x [n, ...] with y [n], or x [steps, batch, ...] with

@@ -22,7 +22,7 @@ class SampleCache {
   SampleCache(int64_t size, int64_t max_bytes)
       : values_(static_cast<size_t>(size)), room_(max_bytes) {}
 
-  // Nothing if it is not kept.
+  // Cached value; null if it is not kept.
   std::shared_ptr<const Value> Get(int64_t index) const {
     const std::lock_guard lock(Stripe(index));
     return values_[static_cast<size_t>(index)];

@@ -9,7 +9,7 @@
 namespace partita {
 
 struct SyntheticOptions {
-  SampleShape shape = {};  // any
+  SampleShape shape = {};  // any shape
   int classes = 10;
   int64_t size = 0;  // 0: 51,200 to train on, 10,240 to evaluate on
   uint64_t seed = 0;

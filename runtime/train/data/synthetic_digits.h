@@ -24,8 +24,8 @@ using DigitPixels = std::array<uint8_t, kDigitSide * kDigitSide>;
 int32_t DrawDigit(uint64_t seed, DataSplit split, int64_t index, DigitPixels* pixels);
 
 struct SyntheticDigitsOptions {
-  SampleShape shape = {};  // wanted; empty: 1x28x28
-  int classes = 0;         // wanted; 0: 10
+  SampleShape shape = {};  // shape wanted; empty: 1x28x28
+  int classes = 0;         // classes wanted; 0: 10
   int64_t size = 0;        // 0: 60,000 to train on, 10,000 to evaluate on
   uint64_t seed = 0;
   DataSplit split = DataSplit::kTrain;

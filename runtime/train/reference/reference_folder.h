@@ -25,13 +25,13 @@ using RunValues = std::map<std::string, std::vector<double>>;
 struct ReferenceFolder {
   std::string path;
   std::string model_file;
-  std::vector<std::vector<float>> x;         // by step
-  std::vector<std::vector<int32_t>> labels;  // by step
+  std::vector<std::vector<float>> x;         // indexed by step
+  std::vector<std::vector<int32_t>> labels;  // indexed by step
   std::vector<int64_t> batch_shape;          // shape of one step's x
   double learning_rate = 0, momentum = 0, weight_decay = 0;
   bool nesterov = false;
   RunValues expected;
-  std::map<std::string, double> tolerance;  // by kind
+  std::map<std::string, double> tolerance;  // keyed by kind
 
   int64_t steps() const { return static_cast<int64_t>(x.size()); }
 };
@@ -44,7 +44,7 @@ absl::StatusOr<ReferenceFolder> LoadReferenceFolder(const std::string& path);
 // (some gradients are zero in theory).
 struct ReferenceComparison {
   bool equal = true;
-  int64_t tensors = 0;           // compared
+  int64_t tensors = 0;           // tensors compared
   double max_abs_error = 0;      // largest of all
   std::string worst;             // tensor with the largest error relative to its tolerance
   double worst_share = 0;        // that error as a share of the tolerance; more than 1: too large

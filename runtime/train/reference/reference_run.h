@@ -13,7 +13,7 @@
 
 namespace partita {
 
-// Whatever trains a training graph: serially, or split over devices.
+// Trainer of a training graph under comparison: serial, or split over devices.
 struct Trainee {
   // One step on a batch; returns the loss before the update.
   std::function<absl::StatusOr<double>(std::span<const float> x, std::span<const int32_t> labels,
