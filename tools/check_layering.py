@@ -45,6 +45,7 @@ ARROWS = [
     ("graph/", ["graph/", "proto/"]),
     ("cost_model/", ["cost_model/", "graph/", "proto/"]),
     ("planner/", ["planner/", "cost_model/", "graph/", "proto/"]),
+    ("runtime/support/", ["runtime/support/", "graph/", "proto/"]),
     ("runtime/lowering/", ["runtime/lowering/", "graph/", "proto/"]),
     ("runtime/backend/", BACKEND_TOP),
     ("runtime/comm/", ["runtime/comm/", "runtime/backend/backend.h", "runtime/support/", "graph/", "proto/"]),
@@ -70,6 +71,7 @@ CUTS = [
     ("graph/partition/", SOURCES_OF_GRAPHS + ["graph/verify/"], []),
     # The checks are derived from the rules alone; only what joins both halves knows Partition.
     ("graph/verify/", SOURCES_OF_GRAPHS + ["graph/partition/"], ["graph/verify/plan_verifier"]),
+    ("tools/workflow/", ["tools/cli/"], []),
 ]
 # What the backends share; beyond it, no backend and no communicator includes its neighbours.
 SHARED = ("runtime/backend/host/", "runtime/backend/reference/kernels.h")
@@ -284,7 +286,6 @@ class Tree:
     """What paths may name: files, their folders, files by the end of their path; programs by their source's."""
 
     def __init__(self, names):
-        self.names = names
         self.folders = {"/".join(parts[:end]) for parts in (name.split("/") for name in names)
                         for end in range(1, len(parts))}
         self.tops = {folder for folder in self.folders if "/" not in folder and not folder.startswith(".")}
@@ -299,13 +300,13 @@ class Tree:
     def has(self, path):
         path = path.rstrip("/")
         if "*" in path:
-            return any(fnmatch.fnmatchcase(name, path) for name in self.names)
+            return any(fnmatch.fnmatchcase(end, path) for end in self.ends)
         return path in self.folders or any(path + end in self.ends for end in ("", ".cc", ".h", ".py"))
 
 
 def check_paths(name, text, tree):
     for line, comment in comments(name, text):
-        for found in re.finditer(r"(?<![\w./<~$:-])[\w-][\w.{},*/-]*", comment):
+        for found in re.finditer(r"(?<![\w./<~$:*-])[\w*-][\w.{},*/-]*", comment):
             for path in spellings(found[0].rstrip(".,-")):
                 if tree.is_path_of_ours(path) and not tree.has(path):
                     yield line + comment.count("\n", 0, found.start()), f"{path} is named, and is not there"

@@ -46,6 +46,7 @@ class LayeringTest(unittest.TestCase):
                 ("runtime/comm/inproc/a.h", "runtime/backend/cpu/device.h"),
                 ("runtime/comm/inproc/a.h", "runtime/comm/mpi/a.h"),
                 ("runtime/executor/a.h", "runtime/train/trainer.h"), ("planner/a.h", "tools/workflow/verify.h"),
+                ("tools/workflow/a.h", "tools/cli/verb.h"), ("runtime/support/a.h", "runtime/train/trainer.h"),
                 ("graph/a.h", "tests/testing/random_graph.h")]:
             self.assert_includes(name, header, forbidden=True)
 
@@ -131,7 +132,8 @@ class PathsTest(unittest.TestCase):
                            ("graph/a.py", '"""Text\nof graph/boxes.h.\n"""\n'),
                            ("tests/a.sh", "\nls  # tests/bench/boxes.py\n"),
                            ("README.md", "\nSee `graph/ops/box.h`.\n"), ("graph/a.cc", "\n// graph/ops/box.{h}\n"),
-                           ("graph/README.md", "\n- `tests/bench/turns`: a program\n"), ("graph/a.h", "\n// graph/*.py\n")]:
+                           ("graph/README.md", "\n- `tests/bench/turns`: a program\n"),
+                           ("graph/a.h", "\n// graph/*.py\n"), ("README.md", "\n`*_box.cc`\n")]:
             found = self.found(name, text)
             self.assertEqual(len(found), 1, (name, text, found))
             self.assertTrue(found[0].startswith(f"{name}:2: "), found)
@@ -141,7 +143,7 @@ class PathsTest(unittest.TestCase):
         self.assertEqual([line.split()[1] for line in found], ["graph/ops/lrn.h", "graph/ops/lrn.cu"])
 
     def test_lets_what_is_there_pass_and_what_is_no_path(self):
-        for name, text in [("graph/a.cc", "// graph/box.h, box.h, ops/lrn.cc; graph/ops/, graph/*.h.\n"),
+        for name, text in [("graph/a.cc", "// graph/box.h, box.h, ops/lrn.cc; graph/ops/, graph/*.h, *_bench.cc.\n"),
                            ("README.md", "[bench](tests/bench/), `tests/bench/step_bench`\n"),
                            ("README.md", "graph/ops/foo.{h,cc}, foo_kernel.h\n"),
                            ("graph/a.cc", 'F("graph/boxes.h");  // x.cc, proto/NAME.pb.h, 3 GB/s, and/or\n'),
