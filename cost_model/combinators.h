@@ -50,8 +50,8 @@ class Scaled : public CostModel {
   ScaleFactors factors_;
 };
 
-// The answers of one model, with TaskCost::uncontended from another where the first one's are not mere
-// roofline and the second knows. Where either was measured unsteadily, the answer is unsteady.
+// The answers of one model, with TaskCost::uncontended from another where the first one's are not
+// mere roofline and the second knows. Where either was measured unsteadily, the answer is unsteady.
 class ContendedAndUncontended : public CostModel {
  public:
   ContendedAndUncontended(std::unique_ptr<CostModel> busy, std::unique_ptr<CostModel> uncontended);

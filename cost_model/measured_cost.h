@@ -13,8 +13,8 @@ namespace partita {
 using DeviceProfiles = std::vector<std::shared_ptr<const Profile>>;
 
 // Tasks that were measured, exactly as asked for, kernels in the precision of the device's class.
-// Collectives: where all devices of the group are
-// of one node and class, by the profile of the first; transfers likewise.
+// Collectives: where all devices of the group are of one node and class, by the profile of the
+// first; transfers likewise.
 class MeasuredCost : public CostModel {
  public:
   MeasuredCost(std::shared_ptr<const Machine> machine, DeviceProfiles profiles);

@@ -34,8 +34,8 @@ std::string ToString(const DeviceFingerprint& fingerprint);
 // devices of its computer that can work at once are busy (DeviceTopology::AtOnce).
 DeviceFingerprint FingerprintOf(const Machine& machine, DeviceId device, absl::string_view backend);
 
-// The same device while the others of its node are idle (see TaskCost::uncontended): its records are kept
-// apart.
+// The same device while the others of its node are idle (see TaskCost::uncontended): its records
+// are kept apart.
 DeviceFingerprint UncontendedFingerprint(DeviceFingerprint fingerprint);
 
 enum class RecordKind : uint8_t {

@@ -12,7 +12,8 @@ namespace partita {
 std::shared_ptr<const std::vector<float>> PendingValues::Add(int64_t elements, Reader read) {
   auto values = std::make_shared<std::vector<float>>();
   items_.push_back({values, std::move(read)});
-  // Elements are at most kMaxElements (graph/model/model_limits.h); the sum of many stays the largest.
+  // Elements are at most kMaxElements (graph/model/model_limits.h); the sum of many stays the
+  // largest.
   int64_t bytes = 0;
   if (__builtin_mul_overflow(elements, int64_t{sizeof(float)}, &bytes) ||
       __builtin_add_overflow(bytes_, bytes, &bytes_)) {

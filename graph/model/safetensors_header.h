@@ -20,10 +20,11 @@
 
 namespace partita {
 
-// One tensor of a file. `dtype` is the file's own word; kinds of words:
+// Tensor of a file. `dtype` is the file's own word; kinds of words:
 //   F32 F64 I64 I32 U8        have typed views and convert to numbers;
 //   F16 BF16 I8 I16 ... BOOL  have a known width, so their size is checked; only their bytes can be
-//   read; any other word            no size is known; only its bytes can be read.
+//                             read;
+//   any other word            no size is known; only its bytes can be read.
 struct SafetensorsEntry {
   std::string name;
   std::string dtype;

@@ -39,7 +39,7 @@ class Importer {
  public:
   Importer(Model model, const ImportOptions& options, const std::string& graph_name);
 
-  // All of it. The model's fingerprint is left to the caller.
+  // Imports the whole model. The model's fingerprint is left to the caller.
   absl::StatusOr<ImportedModel> Run();
 
  private:

@@ -13,12 +13,19 @@
 // the functions of the operator table from it. A form is a list of operands and results,
 // "x*,l,r!->s", where each is one letter and perhaps marks:
 //
-//   x  every dimension of x          r  all but the last (rows)       l  the same, of int32
-//   (labels) c  dimension 1 only (channels)   s  none (a scalar)
-//   *  differentiable                !  read once by parts that differ along loops that it lacks
-//   2  kept in double where x is not a ring tensor                    ^  (result) combined by max
+//   x  every dimension of x
+//   r  all but the last (rows)
+//   l  the same, of int32 (labels)
+//   c  dimension 1 only (channels)
+//   s  none (a scalar)
 //
-// The loops are the dimensions of x, named by DimensionName; what a result lacks is summed.
+//   *  differentiable
+//   !  read once by parts that differ along loops that it does not have
+//   2  kept in double where x is not a ring tensor
+//   ^  (result) combined by max
+//
+// The loops are the dimensions of x, named by DimensionName; those that a result does not have are
+// summed.
 
 namespace partita {
 

@@ -14,8 +14,10 @@
 
 namespace partita {
 
-// w, g, v -> w', v':  g += weight_decay * w;  v' = momentum * v + g;
-// w' = w - learning_rate * (nesterov ? g + momentum * v' : v').
+// w, g, v -> w', v':
+//   g += weight_decay * w
+//   v' = momentum * v + g
+//   w' = w - learning_rate * (nesterov ? g + momentum * v' : v')
 struct Sgd {
   static constexpr char kName[] = "sgd";
   static constexpr char kDescription[] = "gradient descent with momentum and weight decay";
@@ -30,9 +32,11 @@ struct Sgd {
 };
 std::vector<InPlacePair> InPlace(const Sgd&, Pass);
 
-// w, g, m, v -> w', m', v':  g += weight_decay * w;  m' = beta1 * m + (1 - beta1) * g;
-// v' = beta2 * v + (1 - beta2) * g^2;  with t = step + 1
-// w' = w - learning_rate * (m' / (1 - beta1^t)) / (sqrt(v' / (1 - beta2^t)) + epsilon).
+// w, g, m, v -> w', m', v', with t = step + 1:
+//   g += weight_decay * w
+//   m' = beta1 * m + (1 - beta1) * g
+//   v' = beta2 * v + (1 - beta2) * g^2
+//   w' = w - learning_rate * (m' / (1 - beta1^t)) / (sqrt(v' / (1 - beta2^t)) + epsilon)
 struct Adam {
   static constexpr char kName[] = "adam";
   static constexpr char kDescription[] = "Adam with bias correction and L2 weight decay";

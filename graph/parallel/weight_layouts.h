@@ -19,8 +19,8 @@ struct WeightLayouts {
   std::optional<int32_t> prefetch;  // prefetch distance, see WeightPlacement
 };
 
-// The one of graph.weight_readers() whose end opens the gather of what `reader`, one of them, reads:
-// `prefetch` others lie between them. kNoOp: the gather is open from the start of the step.
+// The one of graph.weight_readers() whose end opens the gather of what `reader`, one of them,
+// reads: `prefetch` others lie between them. kNoOp: the gather is open from the start of the step.
 OpId GatherOpener(const Graph& graph, OpId reader, int32_t prefetch);
 
 // The layouts of graph.weights()[weight]. `parts` are the parts of every operator, by OpId (those

@@ -1,14 +1,12 @@
 // Exchange in four moves:
 //   1. cells   - cut every dimension at the ends of all distinct boxes; a cell is a grid box that
-//   some demand
-//                wants. Cells covered by the same pieces and wanted by the same demands form a
-//                *region*.
+//                some demand wants. Cells covered by the same pieces and wanted by the same demands
+//                form a *region*.
 //   2. owners  - for each region choose which holder of each term serves which destination:
-//   *flows*.
-//   3. shape   - a flow's owners S and destinations D say what it is: local, all-reduce (S = D),
-//   reduce
-//                (one destination in S), broadcast (one owner); several reduces over one group are
-//                a reduce-scatter, several broadcasts an all-gather.
+//                *flows*.
+//   3. shape   - a flow's owners S and destinations D give its kind: local, all-reduce (S = D),
+//                reduce (one destination in S), broadcast (one owner); several reduces over one
+//                group are a reduce-scatter, several broadcasts an all-gather.
 //   4. steps   - flows of one shape and group travel together.
 #include "graph/partition/exchange.h"
 
@@ -110,8 +108,8 @@ class OwnerChoice {
   };
 
   // Several terms: layer k takes the k-th copy of every term; a destination joins a layer that it
-  // is an owner of, else the layer with the fewest destinations. If the sums of the replica_groups could
-  // round differently, the first serves all.
+  // is an owner of, else the layer with the fewest destinations. If the sums of the replica_groups
+  // could round differently, the first serves all.
   std::vector<Flow> SumFlows(const Region& region, const Holders& holders,
                              const std::vector<DeviceId>& destinations) const {
     std::vector<Layer> replica_groups = LayersOf(holders);
@@ -166,8 +164,8 @@ class OwnerChoice {
     return terms > 2 && layer.owners.size() > 2;
   }
 
-  // Whether the replica_groups add the terms in one order, or can be made to: shares of the same terms in
-  // all of them, and if the shares need an order, collectives of one kind.
+  // Whether the replica_groups add the terms in one order, or can be made to: shares of the same
+  // terms in all of them, and if the shares need an order, collectives of one kind.
   bool AddAlike(const std::vector<Layer>& replica_groups, size_t terms) const {
     if (terms == 2) return true;
     const std::vector<std::vector<int64_t>> shares = TermsByShare(replica_groups[0]);
@@ -358,8 +356,8 @@ class StepBuilder {
   std::span<const Demand> demands_;
   bool collectives_;
   std::vector<Flow> local_, transfers_, late_transfers_;
-  // Layers of one region, and of all regions that have the same replica_groups, must have equal elements at
-  // equal places: an algorithm's order of ranks depends on the place.
+  // Layers of one region, and of all regions that have the same replica_groups, must have equal
+  // elements at equal places: an algorithm's order of ranks depends on the place.
   struct AllReduceGroup {
     std::vector<DeviceId> ranks;
     std::vector<std::vector<DeviceId>> replica_groups;

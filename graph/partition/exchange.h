@@ -33,9 +33,9 @@ struct Share {
   int32_t demand = -1;
 };
 
-// Communication of a region: the values of all owners, summed, reach all destinations. Every owner's
-// pieces cover every box. A destination that is an owner uses its own share without sending it to
-// itself.
+// Communication of a region: the values of all owners, summed, reach all destinations. Every
+// owner's pieces cover every box. A destination that is an owner uses its own share without sending
+// it to itself.
 struct Flow {
   std::vector<Box> boxes;              // disjoint, row-major order of their corners
   std::vector<Share> owners;           // by device; of a layer by the first term

@@ -15,9 +15,9 @@
 namespace partita {
 
 // A task graph is a chain of fragments: one for each persistent tensor (its buffers), one for each
-// operator (its kernels) and one for each tensor and group of its readers (exchange, or loads). A fragment depends
-// on the parts of a few neighbouring operators only, so that fragments may be kept from strategy to
-// strategy.
+// operator (its kernels) and one for each tensor and group of its readers (exchange, or loads). A
+// fragment depends on the parts of a few neighbouring operators only, so that fragments may be kept
+// from strategy to strategy.
 
 // Tasks over *slots*: BufferIds that count within the fragment. Slots below `outer` stand for
 // buffers of other fragments; the rest are made by this one, in the order in which a task graph
@@ -68,10 +68,10 @@ struct OperatorFragment : Fragment {
   std::vector<FormatRules> formats;
 };
 
-// A tensor's way from those who make it to one group of those who read it. Outer slots, the same for
-// all groups: the pieces of its own layout if it is persistent; of the layout that it must end in if
-// it is a next value, and then the pieces that its producers make, in the order of producers and
-// parts.
+// A tensor's way from those who make it to one group of those who read it. Outer slots, the same
+// for all groups: the pieces of its own layout if it is persistent; of the layout that it must end
+// in if it is a next value, and then the pieces that its producers make, in the order of producers
+// and parts.
 struct TensorFragment : Fragment {
   FormatRules formats;
 };

@@ -65,7 +65,7 @@ class Stream {
     // kReorder: the formats of both sides; the boxes are equal.
     Format from_format = Format::kDense, to_format = Format::kDense;
   };
-  // One between pieces of memory that have no shape.
+  // Move between pieces of memory that have no shape.
   static MoveArguments FlatMove(MoveSignature::Kind kind, DType dtype, const void* from, void* to,
                                 int64_t count) {
     const Box box{{0, count}};
@@ -151,8 +151,8 @@ class BackendDevice {
   // Whether this device's moves may read the other's memory, and its streams wait for the other's
   // events.
   virtual bool Reaches(const BackendDevice& other) const = 0;
-  // Other processes of the host are to map what is allocated from now on; where the backend or the
-  // system cannot do that, it stays the process's own.
+  // Makes memory allocated from now on mappable by other processes of the host; where the backend
+  // or the system cannot do that, it stays private.
   virtual void ShareMemory() {}
   // Memory that was allocated as shared and is not freed; valid until it is freed.
   virtual std::vector<const SharedMemory*> shared_memory() const { return {}; }

@@ -19,8 +19,8 @@ namespace partita {
 class HostCircle;
 
 // Messages between the processes of one run, on which communicators between processes are built and
-// by which hosts agree. Processes are ranks 0..size-1; device d of a program is rank d's. One exchange
-// at a time in a process; waiting and Abort from any thread.
+// by which hosts agree. Processes are ranks 0..size-1; device d of a program is rank d's. One
+// exchange at a time in a process; waiting and Abort from any thread.
 class MessagePort {
  public:
   // Reduction of elements that arrive, instead of storing them.

@@ -43,10 +43,10 @@ struct FailureDetectorOptions {
   double agreement_seconds = 1;
 };
 
-// Failure detector of a run: decides from the reports of its ranks, and their times, whether one has
-// failed. Of several failures a failed check comes first, since other ranks may fail because its
-// rank sent nothing; then the one reported first. Time is in nanoseconds of any monotonic clock;
-// nothing here waits or reads a clock. One thread.
+// Failure detector of a run: decides from the reports of its ranks, and their times, whether one
+// has failed. Of several failures a failed check comes first, since other ranks may fail because
+// its rank sent nothing; then the one reported first. Time is in nanoseconds of any monotonic
+// clock; nothing here waits or reads a clock. One thread.
 class FailureDetector {
  public:
   FailureDetector(int ranks, FailureDetectorOptions options, int64_t now);

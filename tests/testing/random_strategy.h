@@ -12,8 +12,8 @@ namespace partita {
 
 // Any valid strategy: every loop that splits, by any degree, reductions included; replicas; parts
 // on any devices in any order, several on one; weights in any of the layouts (default, whole on one
-// device, copies, shards, grids with overlapping copies) for parameters and updates, gathered once or
-// for forward and backward apart.
+// device, copies, shards, grids with overlapping copies) for parameters and updates, gathered once
+// or for forward and backward apart.
 Strategy RandomStrategy(const Graph& graph, int devices, std::mt19937_64& random);
 
 // Random devices (mostly up to 6, sometimes up to 16), nodes, collectives, algorithm, fusion.

@@ -28,7 +28,7 @@ CLI::Validator NumberAbove(double low);
 // A number in [0, 1).
 CLI::Validator Fraction();
 
-// One of these names; the message lists them. `what`: "search".
+// Validator of one of these names; the message lists them. `what`: "search".
 CLI::Validator NameOf(std::string what, std::vector<std::string> names);
 // The names of a table whose rows have one.
 template <class Table>

@@ -22,7 +22,7 @@ namespace partita {
 struct RunRequest {
   std::string data = "synthetic", eval_data;
   int64_t eval_every = 0;
-  int64_t steps = 0, epochs = 0;  // one of them, or neither: 20 steps
+  int64_t steps = 0, epochs = 0;  // length of the training: one of them, or neither: 20 steps
   double learning_rate = 0.01, momentum = 0.9, weight_decay = 0;
   // Seed of initial values; absent: that of the checkpoint to resume, or 0.
   std::optional<uint64_t> init_seed;

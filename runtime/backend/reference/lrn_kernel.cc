@@ -6,9 +6,11 @@
 #include "runtime/backend/reference/tensor_piece.h"
 
 // For result channel j with centre i = j + lead and b_j = k + alpha / size * sum of x^2 over its
-// window:  y_j = x_i * b_j^-beta, and
-// dx_i = dy_j * b_j^-beta + 2 * alpha / size * x_i * sum of dy_j * x_centre(j) * (b^-beta)'(b_j)
-// over the windows j that hold i.
+// window:
+//   y_j  = x_i * b_j^-beta
+//   dx_i = dy_j * b_j^-beta
+//          + 2 * alpha / size * x_i * sum of dy_j * x_centre(j) * (b^-beta)'(b_j)
+//            over the windows j that hold i
 
 namespace partita {
 namespace {

@@ -25,15 +25,13 @@ struct ImageFolderOptions {
 
 // Images from a tree of JPEG files, made height x width (h x w) by these rules:
 //   1. decode, scaled down by 1/2, 1/4 or 1/8 in the decoder where the picture stays at least as
-//   large as rule 2 needs;
+//      large as rule 2 needs;
 //   2. resize (triangle filter, aspect kept, extents rounded to nearest) to the smallest size that
-//   covers
-//      round(256/224 h) x round(256/224 w): for square targets that is the rule for the shorter
-//      side;
+//      covers round(256/224 h) x round(256/224 w): for square targets that is the rule for the
+//      shorter side;
 //   3. training with `augment`: cut h x w at a place drawn uniformly, then mirror left-right with
-//   probability 1/2; both
-//      drawn by Philox from (seed, epoch, index); otherwise: cut the centre (rounded towards the
-//      top left);
+//      probability 1/2; both drawn by Philox from (seed, epoch, index); otherwise: cut the centre
+//      (rounded towards the top left);
 //   4. normalise: (v/255 - mean) / std per channel, red, green, blue.
 // The cache keeps what rule 2 makes, as bytes, so augmentation still varies. Only file names are
 // read when the source is opened; a broken image is found, as DataLoss with its name, when it is

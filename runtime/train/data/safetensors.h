@@ -53,7 +53,7 @@ class SafetensorsFile {
   // Elements [first, first + out.size()) of a tensor of any of those five dtypes, each rounded to
   // the nearest float. InvalidArgument for another dtype, OutOfRange past the end.
   absl::Status CopyFloats(const std::string& name, int64_t first, std::span<float> out) const;
-  // All of them.
+  // All elements of a tensor as float32.
   absl::StatusOr<std::vector<float>> Floats(const std::string& name) const;
   // All elements of an I64, I32 or U8 tensor.
   absl::StatusOr<std::vector<int64_t>> Integers(const std::string& name) const;
@@ -81,9 +81,8 @@ TensorToWrite MakeTensorToWrite(std::string name, std::vector<int64_t> shape,
 
 // Writes a file that a reader sees whole or not at all, with a checksum for each tensor and one for
 // the whole. Tensors are stored widest elements first, then by name, so that all are aligned.
-// InvalidArgument for a name given twice, not UTF-8 or
-// `__metadata__`, a negative dimension, an unknown dtype, or bytes that do not fill the shape; else
-// as WriteFileAtomically.
+// InvalidArgument for a name given twice, not UTF-8 or `__metadata__`, a negative dimension, an
+// unknown dtype, or bytes that do not fill the shape; else as WriteFileAtomically.
 absl::Status WriteSafetensors(const std::string& path, std::span<const TensorToWrite> tensors,
                               const std::map<std::string, std::string>& metadata = {});
 
