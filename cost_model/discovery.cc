@@ -112,7 +112,7 @@ std::string CpuInfo(absl::string_view text, std::initializer_list<absl::string_v
 // The clock that the processor is made for, in MHz, not that of the moment: a machine is the same
 // in every process that examines it, and so are its prices. The kernel's own figures come first,
 // then the name of the processor ("... CPU @ 2.80GHz"), its fastest clock, and at last the clock of
-// the moment: all that a virtual machine may know, where it does not change. 0 if nobody knows.
+// the moment: all that a virtual machine may know, where it does not change. 0 if unknown.
 double RatedMegahertz(const std::string& model, absl::string_view cpu_info) {
   constexpr absl::string_view kFolder = "/sys/devices/system/cpu/cpu0/";
   constexpr std::pair<absl::string_view, double> kFigures[] = {

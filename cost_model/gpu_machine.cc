@@ -133,7 +133,7 @@ absl::StatusOr<Machine> MachineOf(const GpuHost& host, const GpuMachineOptions& 
   if (cores.has_value()) {
     for (const Device& device : cores->topology.devices()) devices.push_back(device);
     for (const Link& link : cores->topology.links()) links.push_back(link);
-    if (cores->topology.size() == 1) {  // it had nobody to exchange with
+    if (cores->topology.size() == 1) {  // a single device exchanges with none
       links.push_back(
           {.name = absl::StrCat(devices.back().name, ".port"),
            .ends = {devices.back().name, "memory"},

@@ -19,8 +19,7 @@ std::string ClassNameOf(const GpuProperties& gpu);
 
 struct GpuMachineOptions {
   std::optional<int> gpus;  // the first so many; default all
-  // The part of a GPU's memory that tensors may take: beside them, libraries and the driver's state
-  // lie there.
+  // The part of a GPU's memory that tensors may take: libraries and the driver's state lie there.
   double memory_fraction = 0.9;
 };
 

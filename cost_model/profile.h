@@ -51,7 +51,7 @@ struct ProfileRecord {
   RecordKind kind = RecordKind::kKernel;
   std::string signature;  // canonical text: the key
   // Tasks of one family differ in extents and attributes only: between them is interpolated.
-  // `variant` is the text of what else differs besides size.
+  // `variant` is the text of the other differences.
   std::string family;
   std::string variant;
   Work work;  // a collective's other: its rounds; a step's: its tasks
@@ -78,7 +78,7 @@ struct ProfileRecord {
 ProfileRecord RecordOf(const KernelSignature& signature, Precision precision = Precision::kFloat32);
 ProfileRecord RecordOf(const MoveSignature& signature);
 ProfileRecord RecordOf(const CollectiveCall& call);
-// Devices are renamed by order of first appearance: who they are does not matter within a node.
+// Devices are renamed by order of first appearance: their identity does not matter within a node.
 ProfileRecord RecordOf(std::span<const TransferCall> group);
 ProfileRecord RecordOfStep(int64_t tasks);
 

@@ -35,8 +35,8 @@ class ProfileDb {
   absl::Status AddSamples(const DeviceFingerprint& device, std::span<const ProfileRecord> records,
                           size_t most);
 
-  // Algorithms that backends found the fastest, in their own words, beside the records; one for
-  // each (device, work): a later one replaces what is there.
+  // Algorithms that backends found the fastest, as their own text, in addition to the records; one
+  // for each (device, work): a later one replaces what is there.
   struct Algorithm {
     std::string device, work, choice;
 

@@ -103,7 +103,7 @@ struct ShardingRule {
   std::vector<OperandRule> operands;
   std::vector<ResultRule> results;
 
-  // Fills in `once_loops`. To be called once by whoever builds a rule by hand.
+  // Fills in `once_loops`. To be called once by code that builds a rule without the builder.
   ShardingRule Finished() &&;
 
   // The loop of that name, or -1.
@@ -123,7 +123,7 @@ struct GradientReads {
 
 // The rule of "gradient with respect to operand k" of an operator with rule `forward`. Its operands
 // are reads.operands, then reads.results, then the gradients of all results; its one result is the
-// gradient of the operand, summed over the loops that the operand lacks.
+// gradient of the operand, summed over the loops that the operand does not have.
 ShardingRule GradientRule(const ShardingRule& forward, int operand, const GradientReads& reads);
 
 // Checks a rule against the types it is for: ranks agree, loops exist, at most 31 loops, full

@@ -10,7 +10,7 @@
 
 namespace partita {
 
-// The durations of tasks that are beside others as in a schedule: between TaskCost::uncontended and
+// The durations of tasks under the contention of a schedule: between TaskCost::uncontended and
 // TaskCost::time.
 //  - compute, moves, loads: by the mean share of the task's time in which each other device of its
 //    computer that can work at once is busy;

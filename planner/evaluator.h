@@ -43,7 +43,7 @@ struct Evaluation {
   Nanos time;  // time of a step: of the schedule, plus the cost model's overhead of a step
   int64_t tasks = 0;
   std::vector<Bytes> peak;      // largest memory of tensors and scratch, indexed by device
-  Bytes excess;                 // kOutOfMemory: what the device that lacks most lacks
+  Bytes excess;                 // kOutOfMemory: largest excess memory of a device
   std::vector<Bytes> received;  // indexed by device: what arrives from other devices
   std::vector<DeviceUse> use;   // indexed by device
   SourceCounts sources;         // tasks by source of their duration
@@ -68,10 +68,10 @@ struct EvaluatedStep {
 // evaluation to the next (StepCache), for each thread that evaluates at a time.
 //
 // The time of a step is a function of its tasks, their costs and the order in which lanes run:
-//   1. a schedule in that order as if all tasks were beside busy neighbours (TaskCost::time);
-//   2. durations beside what the others do in that schedule (ContendedDurations);
+//   1. a schedule in that order as if all tasks had busy neighbours (TaskCost::time);
+//   2. durations under the contention of that schedule (ContendedDurations);
 //   3. the schedule in that order under these durations, with the waits that reuse of memory adds;
-//   4. its length, and what the cost model says of steps as such.
+//   4. its length, and the cost model's overhead of a step.
 // An order that is found, stored in a plan and read again therefore gives one time.
 class Evaluator {
  public:
@@ -103,7 +103,7 @@ class Evaluator {
   // InvalidArgument where the strategy does not fit. Running out of memory is no error but a
   // verdict.
   absl::StatusOr<EvaluatedStep> EvaluateStep(const Strategy& strategy) const;
-  // The same for a task graph at hand, run in the given order instead of the best one known.
+  // The same for a given task graph, run in the given order instead of the best one known.
   absl::StatusOr<EvaluatedStep> EvaluateOrder(TaskGraph tasks, std::vector<TaskId> order) const;
 
   // Evaluates for searches: never an error, and stops early. If the time without waits for memory
@@ -115,7 +115,7 @@ class Evaluator {
 
  private:
   FlatteningRules rules() const { return {resources_, model_, options_.sizes}; }
-  // The start of TimeInOrder: an order, and the schedule in it where every task is beside busy
+  // The start of TimeInOrder: an order, and the schedule in it where every task has busy
   // neighbours. Finding: the order in which the schedule of Simulate starts tasks; following: the
   // step's.
   void FindOrder(const FlatStep& flat, EvaluatedStep& step) const;

@@ -25,9 +25,9 @@ struct PlanOutcome {
   EvaluatedStep step;             // the plan's own
   std::optional<Nanos> baseline;  // MakePlan: data_parallel's time, where it can run
   SearchResult search;
-  // The expert whose very strategy the plan has; empty where a search found another.
+  // The expert whose strategy the plan has; empty where a search found another.
   std::string expert;
-  // EvaluatePlan: the order was found anew.
+  // EvaluatePlan: the order was found again.
   bool reordered = false;
 };
 
@@ -40,7 +40,7 @@ absl::StatusOr<PlanOutcome> MakePlan(const Evaluator& evaluator, const PlanReque
 absl::StatusOr<PlanOutcome> PlanOf(const Evaluator& evaluator, const Strategy& strategy,
                                    const std::string& origin);
 
-// A plan at hand on the evaluator's machine, with its own choices and order, priced by what the
+// A given plan on the evaluator's machine, with its own choices and order, priced by what the
 // evaluator knows: on the machine and with the profile that it was made with, its prediction. Where
 // its strategy has other tasks on this machine than on the plan's own, an order for them is found.
 // Errors: those of BuildPlannedStep and VerifyStep; InvalidArgument where the machine has fewer

@@ -21,7 +21,7 @@ struct NamedAlgorithm {
 absl::StatusOr<NamedAlgorithm> ParseAlgorithm(absl::string_view name,
                                               const ScheduleOptions& options);
 
-// The value of the setting "nodes": "0*2+1*3+0" for {0, 0, 1, 1, 1, 0}. Nodes are numbered anew, in
+// The value of the setting "nodes": "0*2+1*3+0" for {0, 0, 1, 1, 1, 0}. Nodes are renumbered, in
 // order of their first rank.
 std::string NodesText(std::span<const int> nodes);
 

@@ -63,7 +63,7 @@ absl::StatusOr<ScheduleTotals> TotalsOf(absl::string_view algorithm, const Colle
 // hierarchical one without settings and they are several.
 std::string ForNodes(absl::string_view algorithm, std::span<const int> nodes);
 
-// The algorithm to use where nobody chose one; `bytes` is the buffer of one rank (for all-to-all
+// The algorithm to use where none was chosen; `bytes` is the buffer of one rank (for all-to-all
 // what one rank sends), `nodes` has the node of each rank, or is empty. Small messages take the
 // fewest rounds, larger ones the fewest bytes at a time, and between nodes with several ranks in
 // one of them the fewest bytes between nodes; none of the choices receives more bytes, over all

@@ -21,7 +21,8 @@ struct SharedValue {
   friend bool operator==(const SharedValue&, const SharedValue&) = default;
 };
 
-// Elements that one rank computes for all: it reads everybody's, and only then stores the results.
+// Elements that one rank computes for all: it reads those of all ranks, and only then stores the
+// results.
 struct SharedPiece {
   int worker = 0;
   ElementRange range;

@@ -285,7 +285,7 @@ class InPlaceRun {
   const Collective& c_;
   std::vector<int64_t> cuts_;
   std::vector<std::vector<Content>> state_;  // [rank][cell], forward
-  // [rank][cell], backward: somebody uses the content later, or wants it at the end.
+  // [rank][cell], backward: a step uses the content later, or a rank wants it at the end.
   std::vector<std::vector<bool>> live_;
 };
 

@@ -11,7 +11,7 @@ namespace partita {
 // empty step, no elements moved to another place (in place), no two writes of one element in a
 // round but reductions of the same range from different ranks, no sending of what the round
 // overwrites unless the round says so. And that no message is wasted: none delivers what is already
-// there or what nobody uses.
+// there or never used.
 //
 // Elements that every step treats alike are one symbol, so the cost depends on the number of steps
 // and ranks, not on the number of elements. InvalidArgument if the collective is not valid;

@@ -8,12 +8,12 @@
 #include "graph/model/pending_values.h"
 
 // Partita's own form of a model (proto/model.proto): text that lists the input, the weights and the
-// operators front to back. Values of weights are in a safetensors file beside it
+// operators front to back. Values of weights are in a safetensors file in the same folder
 // (graph/model/weights_file.h); small models may hold them inline.
 
 namespace partita {
 
-// A forward graph and what its file says beside it.
+// A forward graph and the other contents of its file.
 struct ModelFile {
   Graph graph;
   // Layers into which the model's exporter has folded a batch normalisation, by their names.
@@ -27,7 +27,7 @@ struct ModelFile {
 absl::StatusOr<std::string> SaveModel(const Graph& model, const std::string& path,
                                       const std::vector<std::string>& folded_batch_norms = {});
 
-// The text alone, with the values inline.
+// The text only, with the values inline.
 absl::StatusOr<std::string> ModelText(const Graph& model);
 
 // Reads what SaveModel writes: the same graph, with the same fingerprint. InvalidArgument for

@@ -69,7 +69,7 @@ absl::StatusOr<int64_t> SafetensorsHeaderLength(absl::string_view prefix, int64_
 absl::StatusOr<SafetensorsHeader> ParseSafetensorsHeader(absl::string_view json, int64_t size,
                                                          const std::string& file);
 
-// Reads and parses the header alone.
+// Reads and parses the header only.
 absl::StatusOr<SafetensorsHeader> ReadSafetensorsHeader(const DataFile& file);
 
 }  // namespace partita

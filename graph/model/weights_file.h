@@ -35,9 +35,9 @@ struct WrittenWeights {
   std::string hash;
 };
 
-// Writes the values of the graph's weights beside "FOLDER/NAME.textproto" as NAME.HASH.safetensors,
-// where HASH are the first 16 digits.
-// Nothing is written if no weight has values. InvalidArgument for a name that is not UTF-8.
+// Writes the values of the graph's weights next to "FOLDER/NAME.textproto" as
+// NAME.HASH.safetensors, where HASH are the first 16 digits. Nothing is written if no weight has
+// values. InvalidArgument for a name that is not UTF-8.
 absl::StatusOr<WrittenWeights> WriteWeightsFile(const Graph& graph, const std::string& model_path);
 
 // A side file whose header has been read.

@@ -36,7 +36,7 @@ bool MetadataSayFolded(const NodeProto& node) {
   return false;
 }
 
-// Whether a word of the name is "bn", with or without a number, or speaks of batch normalisation.
+// Whether a word of the name is "bn", with or without a number, or names batch normalisation.
 bool NamesBatchNorm(absl::string_view name) {
   const std::string lower = absl::AsciiStrToLower(name);
   for (absl::string_view word : {"batchnorm", "batch_norm", "bnfusion", "convbn"}) {

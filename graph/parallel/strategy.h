@@ -49,7 +49,7 @@ Strategy SingleDevice(const Graph& graph, DeviceId device);
 // Sizes and devices fit; configurations are valid for their operators, and placements cover the
 // weights.
 absl::Status ValidateStrategy(const Graph& graph, const Strategy& strategy, int devices);
-// The same but for splits of products, which whoever calls PartsOf for every operator sees.
+// The same but for splits of products, which calls of PartsOf for every operator report.
 absl::Status ValidateSizes(const Graph& graph, const Strategy& strategy, int devices);
 
 }  // namespace partita

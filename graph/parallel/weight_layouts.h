@@ -25,9 +25,9 @@ OpId GatherOpener(const Graph& graph, OpId reader, int32_t prefetch);
 
 // The layouts of graph.weights()[weight]. `parts` are the parts of every operator, by OpId (those
 // of updates are not read). The default parameter layout is the union of what operators demand,
-// where they demand it, maximal boxes only; regions that nobody demands go to the host device. A
-// weight that only its update reads (running statistics) lives where the update's other inputs are
-// wanted anyway.
+// where they demand it, maximal boxes only; regions that no operator demands go to the host device.
+// A weight that only its update reads (running statistics) lives where the update's other inputs
+// are wanted anyway.
 WeightLayouts ResolveWeightLayout(const Graph& graph, const Strategy& strategy, size_t weight,
                                   std::span<const std::span<const Part>> parts);
 

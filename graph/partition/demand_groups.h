@@ -17,7 +17,7 @@ struct DemandGroup {
 // The consumers of a tensor by their control edges, a weight's also by what they do: those of
 // forward operators, of gradients and of updates may be gathered apart (WeightPlacement::prefetch).
 // A fact of the graph: `after` is that of the operators. In the order of the first consumers; one
-// group without consumers where nobody reads the tensor.
+// group without consumers where no operator reads the tensor.
 std::vector<DemandGroup> FindDemandGroups(const Graph& graph, const Tensor& tensor);
 
 // The same groups under a weight's layouts: without a prefetch distance those of equal edges are

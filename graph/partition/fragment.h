@@ -68,7 +68,7 @@ struct OperatorFragment : Fragment {
   std::vector<FormatRules> formats;
 };
 
-// A tensor's way from those who make it to one group of those who read it. Outer slots, the same
+// The exchange of a tensor from its producers to one group of its consumers. Outer slots, the same
 // for all groups: the pieces of its own layout if it is persistent; of the layout that it must end
 // in if it is a next value, and then the pieces that its producers make, in the order of producers
 // and parts.

@@ -238,7 +238,7 @@ absl::Status FragmentCache::AddLayout(const Strategy& strategy, size_t weight, P
   return absl::OkStatus();
 }
 
-// 0 for the defaults. Strategies have few placements besides.
+// 0 for the defaults. Strategies have few other placements.
 int32_t FragmentCache::PlacementId(const Strategy& strategy, size_t weight) {
   if (weight >= strategy.weights.size()) return 0;
   const WeightPlacement& wanted = strategy.weights[weight];

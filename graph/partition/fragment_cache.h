@@ -26,8 +26,8 @@ struct StepFragments {
 };
 
 // Makes the fragments of strategies and keeps them: a strategy that differs from earlier ones in
-// one operator needs new fragments for that operator and its neighbours only. Owned by whoever
-// evaluates; not for several threads.
+// one operator needs new fragments for that operator and its neighbours only. Owned by the code
+// that evaluates; not for several threads.
 class FragmentCache {
  public:
   // A link of the chain: the fragment of an operator, or of a tensor for a demand group.
@@ -51,10 +51,10 @@ class FragmentCache {
   const Graph& graph() const { return graph_; }
   const PartitionOptions& options() const { return options_; }
   // All fragments in the order of a task graph: operators in topological order, each behind what
-  // brings its inputs; what control edges hold back comes in front of the first who needs it.
+  // brings its inputs; what control edges hold back comes in front of its first consumer.
   const std::vector<Link>& chain() const { return chain_; }
   std::span<const DemandGroup> groups(TensorId id) const { return groups_[id.index()]; }
-  // Fragments kept are numbered below this; numbers start anew when `generation` changes.
+  // Fragments kept are numbered below this; numbers restart when `generation` changes.
   int32_t fragments() const { return fragments_; }
   int64_t generation() const { return generation_; }
   int64_t tasks() const { return tasks_; }

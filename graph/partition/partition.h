@@ -28,7 +28,8 @@ struct PartitionOptions {
   // Tensors to bring to the host besides the loss and metrics (tests, dumps). Of a weight or state
   // that is the value before the step's update; its next value is a tensor of its own.
   std::vector<TensorId> extra_outputs;
-  // Kernels take a following ReLU into their store where nobody else reads the value before it.
+  // Kernels take a following ReLU into their store where no other operator reads the value before
+  // it.
   bool fuse = true;
   // Buffers keep the backend's native format where all their users can (see formats.h); for
   // backends that have one.

@@ -41,7 +41,7 @@ absl::Status FileError(absl::string_view action, const std::string& path) {
 }
 
 absl::StatusOr<std::string> ReadFile(const std::string& path, int64_t max_bytes) {
-  // Not to wait for somebody to write where the path is a pipe.
+  // So that opening does not wait for a writer where the path is a pipe.
   Descriptor file{open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
   if (file.fd < 0) return FileError("open", path);
   struct stat info;

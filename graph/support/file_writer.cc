@@ -39,7 +39,7 @@ std::string FolderOf(const std::string& file) {
   return folder.empty() ? "." : folder;
 }
 
-// The open descriptor that /dev/stdout and the like name.
+// The open descriptor that /dev/stdout and similar paths name.
 std::optional<int> DescriptorNamed(absl::string_view path) {
   if (path == "/dev/stdout") return STDOUT_FILENO;
   if (path == "/dev/stderr") return STDERR_FILENO;
@@ -152,7 +152,7 @@ absl::StatusOr<int> OpenDirectly(const std::string& path, const Destination& to)
 }
 
 // Gives a new file the old one's owner and mode. Where the group cannot be kept, another group gets
-// no more than everybody.
+// no more than all users.
 absl::Status TakeOver(const std::string& path, int file, const struct stat& old) {
   struct stat now;
   if (fstat(file, &now) != 0) return FileError("write", path);
@@ -236,7 +236,7 @@ absl::Status FileWriter::Write(absl::string_view piece) {
     const ssize_t put = write(descriptor_, piece.data(), piece.size());
     if (put >= 0) {
       piece.remove_prefix(static_cast<size_t>(put));
-    } else if (errno == EAGAIN) {  // a descriptor that somebody else has made so
+    } else if (errno == EAGAIN) {  // a descriptor that another process has made so
       pollfd ready{.fd = descriptor_, .events = POLLOUT, .revents = 0};
       poll(&ready, 1, -1);
     } else if (errno != EINTR) {

@@ -22,9 +22,10 @@ namespace partita {
 // A file that is being written. Moves, does not copy; for one thread at a time.
 class FileWriter {
  public:
-  // Writes beside a regular target until Commit: a reader sees the old content or the new, never a
-  // part, whatever ends the program in between. What others that were killed have left there is
-  // removed first. A pipe is waited for until somebody reads it, kPipeSeconds at most.
+  // Writes to a temporary file in a regular target's folder until Commit: a reader sees the old
+  // content or the new, never a part, whatever ends the program in between. What others that were
+  // killed have left there is removed first. A pipe is waited for until a process reads it,
+  // kPipeSeconds at most.
   static absl::StatusOr<FileWriter> Open(const std::string& path);
 
   // Empties a regular target at once; what is written shows as it comes and stays without Commit.
@@ -52,7 +53,7 @@ class FileWriter {
 };
 
 // Whether Open would succeed, found out before the work whose result is to be written; changes
-// nothing and waits for nobody.
+// nothing and does not wait.
 absl::Status CheckWritableFile(const std::string& path);
 
 }  // namespace partita

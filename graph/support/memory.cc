@@ -23,7 +23,7 @@ constexpr MemoryGroup kMemoryGroups[] = {
      "/sys/fs/cgroup/memory/memory.stat", "total_inactive_file"},
 };
 
-// What the limit leaves beside `held` bytes; INT64_MAX where there is no limit.
+// Bytes that the limit leaves in addition to `held`; INT64_MAX where there is no limit.
 int64_t LeftOf(int resource, int64_t held) {
   struct rlimit limit;
   if (getrlimit(resource, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY ||

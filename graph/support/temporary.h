@@ -21,10 +21,10 @@ void LockTemporary(int descriptor);
 
 // Removes the temporary files and folders in `folder` whose process has ended for sure: of this
 // boot and namespace where no such process runs, of an earlier boot where no other host can write
-// to that file system; none that somebody has locked. What cannot be removed stays.
+// to that file system; none that a process has locked. What cannot be removed stays.
 void RemoveStaleTemporaries(const std::string& folder);
 
-// A folder for this process alone (mode 0700) that goes with the object, and with what is in it.
+// A private folder of this process (mode 0700) that goes with the object, and with what is in it.
 class TemporaryFolder {
  public:
   // Creates a folder in the folder for temporary files (TMPDIR, or /tmp), or in another; stale ones

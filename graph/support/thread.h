@@ -10,13 +10,14 @@
 
 namespace partita {
 
-// A thread of this program. What it throws is caught at its entry and handed to those who wait for
-// it; a thread that the system refuses is an error.
+// A thread of this program. What it throws is caught at its entry and handed to the threads that
+// wait for it; a thread that the system refuses is an error.
 class Thread {
  public:
   // Calls `run` on a new thread; what that throws, on the same thread, goes to `on_error`, which
-  // releases who would wait in vain and throws nothing itself. `doing` is what the thread is for
-  // ("reading samples"): messages name it. Unavailable if the system allows no further thread.
+  // releases threads that would wait in vain and throws nothing itself. `doing` is what the thread
+  // is for ("reading samples"): messages name it. Unavailable if the system allows no further
+  // thread.
   static absl::StatusOr<Thread> Start(std::string doing, std::function<void()> run,
                                       std::function<void(const absl::Status&)> on_error);
 

@@ -233,8 +233,8 @@ class Assigner {
     arenas[uses_.buffers[b].device.index()].Return(begin, begin + Aligned(uses_.buffers[b].bytes));
   }
 
-  // A buffer's first writer waits for whoever used its memory last on another lane. Earlier users
-  // have been waited for by those.
+  // A buffer's first writer waits for the task that used its memory last on another lane. Earlier
+  // users have been waited for by those.
   void AddDependencies() {
     ListUsers();
     std::vector<LastUsers> last_users(static_cast<size_t>(uses_.devices));

@@ -5,7 +5,7 @@
 namespace partita {
 namespace {
 
-// Rows in which a kernel may write an output over an input, as far as the kernel alone can tell.
+// Rows in which a kernel may write an output over an input, as far as the kernel decides it.
 void AddOverwrites(const TaskGraph& graph, const ComputeTask& task,
                    std::vector<BufferUses::Overwrite>& rows) {
   const KernelSignature& signature = graph.signatures()[static_cast<size_t>(task.signature)];

@@ -15,7 +15,7 @@ namespace partita {
 
 // Order of the elements in a buffer. kDense: row-major. kNative: the backend's own order for a
 // tensor of this type (channel-blocked activations and weights); what it is and how many bytes it
-// takes is fixed by the backend and the tensor's type alone, so that equal boxes can be summed and
+// takes is fixed by the backend and the tensor's type only, so that equal boxes can be summed and
 // updated without unpacking.
 enum class Format : uint8_t { kDense, kNative };
 

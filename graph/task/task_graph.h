@@ -24,7 +24,7 @@ namespace partita {
 
 enum class BufferKind : uint8_t {
   kActivation,  // lives within a step
-  kStaging,     // packed data on its way; box is [0, elements)
+  kStaging,     // packed data in transfer; box is [0, elements)
   kHostInput,   // filled by the loader every step
   kWeight,      // lives between steps: a region of a parameter
   kState,       // lives between steps: a region of an optimizer state
@@ -176,7 +176,7 @@ class TaskGraph {
   std::span<const KernelSignature> signatures() const { return signatures_; }
   std::span<const HostOutput> outputs() const { return outputs_; }
   int devices() const { return devices_; }
-  // The same on every machine for equal graphs. Computed anew by each call.
+  // The same on every machine for equal graphs. Computed again by each call.
   uint64_t fingerprint() const;
 
  private:

@@ -1,5 +1,5 @@
-// Walks the tasks backwards: what a buffer may wait for is what all who read it later may wait for,
-// and so for a task and the buffers that it writes.
+// Walks the tasks backwards: a buffer may wait for what all its later readers may wait for, and so
+// for a task and the buffers that it writes.
 #include "graph/verify/control_checks.h"
 
 #include <algorithm>
@@ -212,7 +212,7 @@ class ControlChecker {
     }
   }
 
-  // The host reads beside one of the groups of readers and waits for what they wait for.
+  // The host reads together with one of the groups of readers and waits for what they wait for.
   absl::Status CheckServesHost(const Task& task) const {
     Operators any;
     for (OpId id : graph_.consumers(TensorId(task.key.subject))) {

@@ -19,7 +19,7 @@ struct StepToVerify {
   const BufferAssignment* memory = nullptr;  // checked too if given
 };
 
-// Proves, whoever made it, that a step does what its graph says, and that it comes to an end:
+// Proves, independently of how it was made, that a step does what its graph says, and that it ends:
 //   - every task is well formed: buffers on its device, windows and slices inside them, groups
 //     without repeats, collectives valid and done by an algorithm that can;
 //   - every operator's blocks tile its loops, every block has one task on each device that the
@@ -32,7 +32,7 @@ struct StepToVerify {
 //   - the order is topological, the lanes run to completion, and tasks that touch the same buffer
 //     (one of them writing) wait for each other, whatever the lanes' speeds;
 //   - where memory is given: no two buffers that hold something at the same time overlap, and
-//     who writes to memory waits for those that used it before.
+//     a task that writes to memory waits for those that used it before.
 // Shares no code with Partition and Exchange but the operators' rules (ViewPart). InvalidArgument
 // if the strategy or the order is at fault, Internal if the task graph or the assignment is; the
 // message names task, operator, tensor or weight.

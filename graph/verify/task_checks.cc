@@ -377,7 +377,7 @@ absl::Status CheckTasks(const Graph& graph, const TaskGraph& tasks) {
 
 absl::Status CheckAccesses(const TaskGraph& tasks, std::span<const TaskId> order,
                            const HappensBefore& before) {
-  // Who wrote a buffer last, and who has read it since.
+  // The last writer of a buffer, and its readers since.
   std::vector<TaskId> writers(tasks.buffers().size(), TaskId(-1));
   std::vector<std::vector<TaskId>> readers(tasks.buffers().size());
   const auto check = [&](TaskId first, TaskId second, BufferId buffer) {

@@ -21,8 +21,8 @@ absl::Status CheckAccesses(const TaskGraph& tasks, std::span<const TaskId> order
                            const HappensBefore& before);
 
 // Buffers that hold something at the same time do not overlap in memory, and memory is used again
-// only by who waits for its last users. Kernels may write over an input that dies in them where
-// their operator allows.
+// only by a task that waits for its last users. Kernels may write over an input that dies in them
+// where their operator allows.
 absl::Status CheckMemory(const TaskGraph& tasks, std::span<const TaskId> order,
                          const BufferAssignment& memory, const HappensBefore& before);
 

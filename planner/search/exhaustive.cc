@@ -37,7 +37,7 @@ absl::StatusOr<SearchResult> SearchExhaustive(const SearchProblem& problem,
   for (OpId op : FreeOperators(problem)) {
     free.push_back({op, problem.space.Candidates(op)});
     combinations *= static_cast<double>(free.back().candidates.size());
-    // With many devices the candidates alone take long to list.
+    // With many devices even listing the candidates takes long.
     if (combinations > static_cast<double>(options.evaluations)) break;
   }
   if (combinations + static_cast<double>(problem.starts.size()) >

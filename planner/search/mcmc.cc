@@ -35,7 +35,7 @@ struct Start {
   Nanos time;
   double excess_memory = 0;
 
-  // What fits comes first, then what lacks least.
+  // Strategies that fit come first, then those with the least excess memory.
   friend bool operator<(const Start& a, const Start& b) {
     return a.excess_memory == b.excess_memory ? a.time < b.time : a.excess_memory < b.excess_memory;
   }

@@ -47,7 +47,8 @@ class SearchState {
   const std::chrono::steady_clock::time_point begin_;
   SearchResult result_;
   bool has_best_ = false;
-  // The strategy that lacks least memory, as long as none fits; and why others cannot run at all.
+  // The strategy with the least excess memory, as long as none fits; and why others cannot run at
+  // all.
   std::string nearest_miss_, invalid_;
   Bytes smallest_excess_;
 };

@@ -205,7 +205,7 @@ void ConnectTasks(const BufferUses& uses, FlatTasks& tasks) {
   DependencyFinder finder(n, uses.buffers.size());
   tasks.predecessor_count.resize(n);
   tasks.successor_begin.assign(n + 1, 0);
-  std::vector<TaskId> after;  // of the task at hand
+  std::vector<TaskId> after;  // of the current task
   auto edge = tasks.after.begin();
   for (size_t t = 0; t < n; ++t) {
     const size_t known = edges.size();

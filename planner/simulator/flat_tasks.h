@@ -78,8 +78,8 @@ struct FlatTasks {
 // The devices of the graph are the first ones of the topology; it has at least as many.
 FlatTasks Flatten(const TaskGraph& graph, const SimulatedResources& resources);
 
-// The same in two halves. ListTasks: resources, keys and control edges. ConnectTasks: who follows
-// whom, from what the tasks use and from control edges, as DependencyFinder says.
+// The same in two halves. ListTasks: resources, keys and control edges. ConnectTasks: which task
+// follows whom, from what the tasks use and from control edges, as DependencyFinder says.
 FlatTasks ListTasks(const TaskGraph& graph, const SimulatedResources& resources);
 void ConnectTasks(const BufferUses& uses, FlatTasks& tasks);
 

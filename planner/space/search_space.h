@@ -24,8 +24,8 @@ class SearchSpace {
 
   // Mesh-shaped configurations of an anchor: every way to split up to `devices` ways over its
   // loops, on the devices d, d+1, ... from every multiple of the number of parts on, with replicas
-  // where parts are fewer than devices. The finite set that an exhaustive search walks; made anew
-  // by each call, and large for many devices.
+  // where parts are fewer than devices. The finite set that an exhaustive search walks; rebuilt by
+  // each call, and large for many devices.
   std::vector<ParallelConfig> Candidates(OpId anchor) const;
 
   // Any configuration: any degrees, half of the time along one loop only; one time in four copied

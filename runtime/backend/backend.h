@@ -164,7 +164,7 @@ class BackendDevice {
   // Bytes of a buffer in the device's native format.
   virtual int64_t NativeBytes(const TensorType& type) const = 0;
   // `report` is called, on the stream's thread, with the first error of any work of the device: so
-  // that others who wait for this device can be released. Set before any work.
+  // that threads that wait for this device can be released. Set before any work.
   virtual void OnError(std::function<void(const absl::Status&)> report) = 0;
   // Makes all streams of the device skip what is left and end with this error; releases waits for
   // events.
@@ -200,8 +200,8 @@ struct DeviceSpec {
   // GPU: where algorithms that were measured are found and kept; outlives the device. Null: each
   // device measures for itself.
   AlgorithmStore* algorithms = nullptr;
-  // GPU: false: where the store lacks one, the library's own suggestion is taken, which is the same
-  // for equal GPUs, whatever process has them.
+  // GPU: false: if the store has none, the library's own suggestion is taken, which is the same for
+  // equal GPUs, whatever process has them.
   bool measure_algorithms = true;
 };
 

@@ -31,7 +31,7 @@ class HostSignal {
       word.wait(seen, std::memory_order_acquire);
     }
   }
-  // Lets through all who wait, now and later.
+  // Releases all waiting threads, now and later.
   void Release() { Set(kReleased); }
 
   // Word for devices that poll it: they go on when it is at least the round.

@@ -18,7 +18,7 @@ struct MessagePhase {
   std::vector<RankRound> rounds;
 };
 
-// Rounds that concern ranks of this host among themselves, all at once on everybody's buffers.
+// Rounds that concern ranks of this host among themselves, all at once on the buffers of all ranks.
 struct SharedPhase {
   std::vector<int> members;           // ranks of the group, ascending; this one is among them
   std::vector<int> peers;             // their devices

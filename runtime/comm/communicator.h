@@ -63,8 +63,8 @@ class Communicator {
   // same in every step: then it can be recorded and run again. Behind Prepare.
   virtual bool EnqueuesTheSame() const { return false; }
 
-  // The first error that came up beside the work, as of a peer that is gone, or OK. From any
-  // thread, any time: streams do not learn of it.
+  // The first asynchronous error, as of a peer that is gone, or OK. From any thread, any time:
+  // streams do not learn of it.
   virtual absl::Status AsynchronousError() { return absl::OkStatus(); }
 
   // Releases every rank that waits for a peer, with this error.

@@ -30,9 +30,9 @@ struct CommunicatorRow {
 // THE table of communicators.
 std::span<const CommunicatorRow> Communicators();
 
-// NotFound lists the valid names; Unavailable where this program or this machine lacks what the
-// communicator is made of, or one between processes has no port; InvalidArgument where the port has
-// not one rank for each device.
+// NotFound lists the valid names; Unavailable where this program or this machine does not have what
+// the communicator is made of, or one between processes has no port; InvalidArgument where the port
+// has not one rank for each device.
 absl::StatusOr<std::unique_ptr<Communicator>> MakeCommunicator(const std::string& name,
                                                                const CommunicatorSetup& setup);
 

@@ -8,8 +8,8 @@
 
 namespace partita {
 
-// Rank 0's key for all, or a new one where it has none: through a port that who is no rank cannot
-// listen to, as MPI's. Collective.
+// Rank 0's key for all, or a new one where it has none: through a port that only ranks can read, as
+// MPI's. Collective.
 absl::StatusOr<RunKey> KeyFromRank0(MessagePort& port, const std::optional<RunKey>& own);
 
 }  // namespace partita

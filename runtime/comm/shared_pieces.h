@@ -10,7 +10,7 @@
 
 namespace partita {
 
-// A worker's pieces of a collective in place, done on everybody's buffers.
+// A worker's pieces of a collective in place, done on the buffers of all ranks.
 class SharedPieces {
  public:
   SharedPieces(std::vector<SharedPiece> pieces, const TypedReduction& how)

@@ -124,7 +124,7 @@ class DeviceLanes {
   // Factors of 1 in host memory that the device can read; null: kOnes.
   std::unique_ptr<DeviceMemory> ones_;
   std::unique_ptr<BatchStage> stage_;
-  bool staged_ = false;  // the batch of the step at hand
+  bool staged_ = false;  // the current step's batch is staged
   std::unique_ptr<Stream> compute_, communication_;
   std::vector<std::unique_ptr<Event>> events_;
   absl::flat_hash_map<TaskId, Event*> event_of_;

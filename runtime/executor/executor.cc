@@ -530,7 +530,7 @@ class BackendExecutor : public Executor {
   std::vector<Turn> turns_;
   int64_t round_ = 0;
   int64_t enqueued_ = 0;             // steps, piece by piece: some to be recorded
-  std::vector<BatchAddress> batch_;  // of the step at hand, by device of this process
+  std::vector<BatchAddress> batch_;  // of the current step, by device of this process
   std::atomic<bool> in_step_{false};
   std::mutex mutex_;
   absl::Status first_error_;

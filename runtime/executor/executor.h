@@ -103,7 +103,7 @@ class Executor {
   virtual void RecordTimeline(bool on) = 0;
 
   // OK: steps are recorded and run again, but for the first ones, and those whose results are
-  // checked or whose timeline is recorded. Else why they are always enqueued piece by piece.
+  // checked or whose timeline is recorded. Else the reason why they are always enqueued one by one.
   virtual absl::Status CanReplay() const = 0;
 
   // One training step. `input` and `labels` are whole batches.

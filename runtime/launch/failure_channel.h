@@ -25,8 +25,8 @@ class FailureChannel {
   // texts than kLongest bytes are not received.
   std::optional<std::string> Receive(int milliseconds = 0);
 
-  // False where nobody listens there, as on another host, or with another key, or does not answer
-  // within two seconds. Longer texts than kLongest bytes are cut.
+  // False where no process listens there, as on another host, or with another key, or does not
+  // answer within two seconds. Longer texts than kLongest bytes are cut.
   static bool Tell(const std::string& name, const RunKey& key, const std::string& text);
   static constexpr size_t kLongest = 4096;
 

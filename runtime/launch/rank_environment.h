@@ -24,7 +24,7 @@ using EnvironmentLookup = std::function<const char*(const char* name)>;
 
 // Reads the variables of Open MPI (OMPI_COMM_WORLD_*), of other MPI libraries (PMI_*), and those of
 // torchrun and launchers like it (RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT, LOCAL_WORLD_SIZE,
-// TORCHELASTIC_USE_AGENT_STORE). Nothing where no launcher has started this process, or it alone.
+// TORCHELASTIC_USE_AGENT_STORE). nullopt if no launcher has started this process, or only this one.
 // UsageError where some are absent of those that go together, or one is no number of its range: it
 // says what was found and what is wanted.
 absl::StatusOr<std::optional<RankEnvironment>> ReadRankEnvironment(const EnvironmentLookup& lookup);

@@ -154,7 +154,7 @@ class RankWatchdog : public Watchdog {
   Thread thread_;
 };
 
-// Rank 0: hears all, judges, tells.
+// Rank 0: receives all reports, judges the run, sends the verdict.
 class Hub : public RankWatchdog {
  public:
   Hub(std::vector<Member> members, WatchdogOptions options)

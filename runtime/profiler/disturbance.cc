@@ -162,7 +162,7 @@ MeasuringClaim::MeasuringClaim(std::span<const int> cores) {
       sockets_.push_back(own);
       continue;
     }
-    // Somebody has it: connecting tells either who the other is.
+    // Another process has it: connecting tells each the other's id.
     if (connect(own, reinterpret_cast<const sockaddr*>(&address), length) == 0) Note(own);
     close(own);
   }

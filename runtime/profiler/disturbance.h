@@ -23,7 +23,7 @@ struct CoreTimes {
 // none.
 std::optional<CoreTimes> CoreTimesIn(absl::string_view proc_stat, std::span<const int> cores);
 
-// Work of others while something was measured.
+// Work of other processes during a measurement.
 struct Disturbance {
   double seconds = 0;  // duration of the measurement
   // Cores that were busy with other processes, on average, times seconds; and that the host of the
@@ -44,10 +44,10 @@ Disturbance DisturbanceBetween(const CoreTimes& before, const CoreTimes& after, 
 // less than a quarter of a core.
 std::vector<std::string> WarningsOf(const Disturbance& disturbance);
 
-// Tells others on this host that this process measures on some cores, for as long as it lives, and
-// who does so too. By names of abstract sockets, one for each core, over which nothing is sent:
-// they leave nothing behind, and who takes one can have himself be named, no more. Processes in
-// other network namespaces are not seen.
+// Announces to other processes of this host that this one measures on some cores, for as long as
+// the object lives, and finds those that do so too. It uses names of abstract sockets, one for each
+// core, over which nothing is sent: they leave no file, and a process that takes one is named in
+// warnings, no more. Processes in other network namespaces are not seen.
 class MeasuringClaim {
  public:
   explicit MeasuringClaim(std::span<const int> cores);

@@ -30,7 +30,8 @@ using ProfiledWork = std::variant<KernelWork, MoveSignature>;
 
 // Times kernels and moves on devices that it keeps open, as steps run them:
 //  - all devices run the same work at the same time, so shared memory bandwidth shows (those on the
-//    host wait for each other before each work); with several devices, the first one alone as well;
+//    host wait for each other before each work); with several devices, the first one uncontended
+//    as well;
 //  - the works of a batch run in turn, each on operands of its own, so that what one of them finds
 //    in caches and branch predictors is what the others and `footprint` bytes left there;
 //  - fresh inputs are written by the device right before.

@@ -17,7 +17,7 @@ namespace {
 
 constexpr int64_t kLong = 5'000'000;       // ns beyond which waking threads does not matter
 constexpr int64_t kBusyPiece = 20'000;     // ns of work between two looks at the clock
-constexpr int64_t kLeastBusy = 2'000'000;  // ns of work beside communication
+constexpr int64_t kLeastBusy = 2'000'000;  // ns of work concurrent with communication
 constexpr int kInARow = 8;
 
 int64_t Median(std::vector<int64_t> values) {
@@ -284,8 +284,8 @@ class StreamLinkProfiler : public LinkProfiler {
     return std::max<int64_t>(1, end - start);
   }
 
-  // How long the compute streams take for `pieces` of work, with `runs` of communication beside it;
-  // until both have ended.
+  // How long the compute streams take for `pieces` of work, with `runs` of communication concurrent
+  // with it; until both have ended.
   absl::StatusOr<int64_t> Busy(std::vector<Side>& sides, int64_t pieces, int runs) {
     const int64_t rounds = RoundsPerPiece();
     const int64_t begin = SteadyNow();

@@ -9,7 +9,7 @@
 namespace partita {
 
 // HMAC-SHA256 (RFC 2104), by OpenSSL's libcrypto. Where the library fails, random bytes, which
-// equal nobody's.
+// equal no text.
 constexpr size_t kDigestBytes = 32;
 std::string HmacSha256(absl::string_view key, absl::string_view text);
 

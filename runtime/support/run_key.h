@@ -8,7 +8,7 @@
 
 namespace partita {
 
-// The secret that the processes of one run share: who has it is let in
+// The secret that the processes of one run share: a caller that has it is accepted
 // (runtime/comm/tcp/handshake.h). It is never printed, nor an argument of a program; its memory is
 // overwritten when it goes.
 class RunKey {
@@ -19,8 +19,8 @@ class RunKey {
   // give equal keys. InvalidArgument where it is shorter.
   static absl::StatusOr<RunKey> FromSecret(absl::string_view secret);
   // Key of a file that has such a text; a newline at its end does not count. It has to be a regular
-  // file of this user (or of root) that nobody else may read or write. NotFound, PermissionDenied,
-  // InvalidArgument.
+  // file of this user (or of root) that no other user may read or write. NotFound,
+  // PermissionDenied, InvalidArgument.
   static absl::StatusOr<RunKey> FromFile(const std::string& path);
   // A new secret: hexadecimal digits.
   static std::string NewSecret();

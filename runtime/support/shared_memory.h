@@ -7,8 +7,8 @@
 
 namespace partita {
 
-// Memory that processes of one host map: a file without a name, which lives as long as somebody has
-// it, and whose size never changes. Of a run between processes.
+// Memory that processes of one host map: a file without a name, which lives as long as a process
+// has it, and whose size never changes. Of a run between processes.
 class SharedMemory {
  public:
   SharedMemory() = default;  // no memory

@@ -68,7 +68,7 @@ bool IsThere(const std::string& path) {
   return std::filesystem::exists(path, error);
 }
 
-// The NAME in a folder; of what follows names, only that of checkpoints on the way counts.
+// The NAME in a folder; of what follows names, only that of checkpoints during a run counts.
 absl::StatusOr<std::string> NameInFolder(const std::string& folder) {
   ASSIGN_OR_RETURN(const std::vector<std::string> files, FilesIn(folder));
   std::set<std::string> names;

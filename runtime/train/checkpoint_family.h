@@ -10,11 +10,11 @@
 #include "runtime/train/checkpoint.h"
 #include "runtime/train/training_state.h"
 
-// The checkpoints that one run leaves, all beside its NAME:
+// The checkpoints that one run leaves, all in the folder of its NAME:
 //   NAME               the state in which it ended or was interrupted
-//   NAME.step-000100   that after step 100, one of those that it wrote on its way
+//   NAME.step-000100   that after step 100, one of those that it wrote during the run
 //   NAME.best          the one of the best metric
-//   NAME.failed        the state that a run which failed had reached; never resumed from unasked
+//   NAME.failed        the state that a failed run had reached; resumed from only on request
 
 namespace partita {
 

@@ -23,7 +23,7 @@ bool IsBetter(const CheckpointMetric& a, const CheckpointMetric& b) {
 
 }  // namespace
 
-// One save. The thread alone has it until `done`.
+// One save. Only the thread uses it until `done`.
 struct PeriodicCheckpoints::Job {
   TrainingState state;
   int64_t step = 0;

@@ -33,12 +33,12 @@ struct CheckpointReport {
   absl::Status status;
 };
 
-// Writes the checkpoints of a run beside its steps: a thread writes a copy of the state, at most
-// one at a time. A save that is due every so many steps waits for the one before; one that is due
-// by the clock is put off until that is done. The best state is that of the highest evaluation
-// accuracy, or without evaluations the lowest mean of the training losses between two saves; of
-// equal ones the first. What cannot be written is reported and tried again when the next is due;
-// training goes on. One thread calls all members.
+// Writes the checkpoints of a run concurrently with its steps: a thread writes a copy of the state,
+// at most one at a time. A save that is due every so many steps waits for the one before; one that
+// is due by the clock is put off until that is done. The best state is that of the highest
+// evaluation accuracy, or without evaluations the lowest mean of the training losses between two
+// saves; of equal ones the first. What cannot be written is reported and tried again when the next
+// is due; training goes on. One thread calls all members.
 class PeriodicCheckpoints {
  public:
   using Write = std::function<absl::Status(const std::string& path, const Graph& graph,

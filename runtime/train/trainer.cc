@@ -235,7 +235,7 @@ absl::Status Trainer::TraceNotFinite(const std::string& what, int64_t steps) {
   const int64_t from = snapshot_.step;
   const absl::Status found = RepeatChecked(steps);
   executor_.CheckFinite(false);
-  devices_good_ = false;  // what they hold is no longer of use; the snapshot is
+  devices_good_ = false;  // their contents are invalid; the snapshot is valid
   const absl::string_view why = found.message();
   if (absl::IsOutOfRange(found)) return absl::OutOfRangeError(absl::StrCat(what, ": ", why));
   return absl::OutOfRangeError(absl::StrCat(

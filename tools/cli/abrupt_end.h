@@ -16,8 +16,8 @@ std::string TextOf(const absl::Status& status);
 //   an exception that leaves a destructor or another function that may throw nothing.
 //   a library that calls exit() where it is refused memory or a thread (OpenMP's). Its own message
 //     stands above.
-// Files that were being written stay as they were; what was written beside them is removed by the
-// next run. Call once.
+// Files that were being written stay as they were; temporary files are removed by the next run.
+// Call once.
 void WatchAbruptEnds();
 // Whether errors are wanted as JSON.
 void SayAbruptEndsInJson(bool json);

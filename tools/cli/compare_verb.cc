@@ -32,7 +32,7 @@ struct CompareFlags {
 struct Row {
   std::string name;
   std::string declined;  // why there is no plan
-  std::string expert;    // whose plan it is, if that of one
+  std::string expert;    // name of the expert that made the plan, if one did
   Plan plan;
   Evaluation evaluation;
   SourceShares shares;

@@ -18,9 +18,9 @@ absl::StatusOr<MeasuredSearch> SearchOnMachine(const MachineRequest& machine, co
 // A request with progress on stderr that Ctrl-C ends.
 PlanRequest RequestOf(const SearchFlags& flags, const std::string& strategy);
 
-// Says what people should know of the price of a plan file besides the price, in one line: that an
-// order was found anew, that its file predicts something else and why that may be. Empty where the
-// price is what the file says, and where it says nothing.
+// Note for people on the price of a plan file, in one line: that an order was found again, that its
+// file predicts another time and why that may be. Empty where the price is what the file says, and
+// where it says nothing.
 std::string PriceNote(const Plan& plan, const PlanOutcome& today, const PricedMachine& priced,
                       const MachineRequest& request);
 

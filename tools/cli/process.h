@@ -10,11 +10,11 @@ namespace partita {
 //   - Ctrl-C, SIGTERM, SIGHUP and SIGUSR1 (of launchers) set g_interrupted, but for the first three
 //     where they were ignored when the process began, as by nohup or in the background of a script.
 //     A second one ends the process at once; not SIGHUP, of which a closing terminal sends two.
-//   - Pipes that nobody reads any more and limits on files are errors of the writing call.
+//   - Pipes without a reader and limits on files are errors of the writing call.
 //   - Where a standard stream is closed, no file that is opened later takes its place.
 void SetUpProcess();
 
-// Sets g_interrupted if nobody reads the messages on stderr any more.
+// Sets g_interrupted if stderr has no reader any more.
 void InterruptIfUnheard();
 
 // Writes to stdout. What cannot be written shows in CodeOfOutput.

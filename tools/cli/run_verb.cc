@@ -180,7 +180,7 @@ absl::Status SetPrecision(const Plan& plan, RunFlags& flags) {
   return absl::OkStatus();
 }
 
-// When checkpoints are written on the way.
+// Schedule of the checkpoints during a run.
 struct Interval {
   int64_t steps = 0;
   double seconds = 0;  // one of the two

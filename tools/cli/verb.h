@@ -27,7 +27,7 @@ struct Answer {
                             // unused
 };
 
-// Set by Ctrl-C and the like (see process.h): long work ends with what it has.
+// Set by Ctrl-C and similar signals (see process.h): long work ends with its results so far.
 extern std::atomic<bool> g_interrupted;
 
 // A verb is a subcommand: Add... declares its flags and stores what to run.
@@ -66,7 +66,7 @@ void AddSearchFlags(CLI::App& verb, SearchFlags& flags);
 // Facts to be known of a model before it is trained: its loss, notes and warnings, as lines for
 // people and as members "loss", "classes", "notes" and "warnings".
 void DescribeModel(const ImportedModel& model, const ModelLoss& loss, Answer& answer);
-// The same for people alone, on stderr.
+// The same for people only, on stderr.
 void ShowModel(const ImportedModel& model, const ModelLoss& loss);
 
 // Progress for people, on stderr; nothing where stderr is no terminal and the line would repeat.

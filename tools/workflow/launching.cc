@@ -120,7 +120,7 @@ bool PassOn(Launcher& launcher, int milliseconds) {
   poll(&ready, 1, milliseconds);
   char text[1 << 16];
   const ssize_t length = read(launcher.said, text, sizeof text);
-  if (length == 0) usleep(1000 * milliseconds);  // nobody is left who could say anything
+  if (length == 0) usleep(1000 * milliseconds);  // no process is left that could write
   if (length <= 0) return false;
   std::cerr << launcher.filter.Pass(absl::string_view(text, static_cast<size_t>(length)));
   return true;
@@ -148,7 +148,7 @@ int CodeOfLaunch(int wait_status, bool interrupted) {
 
 std::vector<std::string> LaunchCommand(const LaunchRequest& request,
                                        const LaunchedProgram& program) {
-  // Ranks may be more than cores: then who waits has to let others work. Devices pin their own
+  // Ranks may be more than cores: then ranks that wait have to yield. Devices pin their own
   // threads.
   std::vector<std::string> command = {"mpirun",
                                       "-n",

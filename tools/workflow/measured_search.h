@@ -21,7 +21,7 @@ struct MeasuredSearchRequest {
 struct MeasuredSearch {
   PricedMachine priced;
   PlanOutcome outcome;
-  int64_t measured = 0;     // kernels and moves measured on the way
+  int64_t measured = 0;     // kernels and moves measured during the search
   Disturbance disturbance;  // work of other processes meanwhile
   bool complete =
       true;  // every task of the plan is priced by measurement, or nothing can be measured

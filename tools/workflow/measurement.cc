@@ -15,7 +15,8 @@
 namespace partita {
 namespace {
 
-// From this on a step finds in caches what it does alone: its own data went through them meanwhile.
+// From this size on a step finds the same data in caches as when it runs uncontended: its own data
+// passed through them meanwhile.
 constexpr int64_t kLongStep = 100'000'000;  // ns
 
 }  // namespace

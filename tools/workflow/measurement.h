@@ -85,7 +85,7 @@ class InterleavedMeasurement {
   };
   absl::Status TakeTurn(Entry& entry, int& left);
   absl::Status Step(Entry& entry, bool counts);
-  // Closes what is open if the plan does not fit beside it.
+  // Closes the open plan if another does not fit in memory with it.
   void MakeRoomFor(const Plan& plan);
 
   const Graph& graph_;

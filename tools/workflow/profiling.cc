@@ -144,7 +144,7 @@ class SignatureCollector {
   }
 
   absl::flat_hash_set<std::string> seen_;
-  absl::flat_hash_set<TensorId> rectified_;  // of the task graph at hand
+  absl::flat_hash_set<TensorId> rectified_;  // of the current task graph
   WantedSignatures wanted_, group_;
 };
 

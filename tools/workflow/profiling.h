@@ -70,12 +70,13 @@ WantedSignatures SignaturesOfSearch(const Graph& graph, const PricedMachine& pri
 WantedSignatures SignaturesOf(std::span<const TaskGraph* const> graphs);
 WantedSignatures SignaturesOf(const TaskGraph& tasks);
 
-// Measures what the profile database lacks on this host, and again what is unsteady in it (with
-// `add_samples`: what is wanted, lacking or not): what a step costs as such, communication (of the
-// machine at several sizes and groups, then what is wanted), kernels and moves; with all devices of
-// a class busy, and with the others idle; one class after the other. One pass after the other: the
-// first reaches as many tasks as there is time for, and what each has found so far is in the
-// database. Then call PriceMachine again. FailedPrecondition if the database is another device's.
+// Measures the tasks that the profile database does not have for this host, and again those that
+// are unsteady in it (with `add_samples`: all tasks wanted, known or not): what a step costs as
+// such, communication (of the machine at several sizes and groups, then what is wanted), kernels
+// and moves; with all devices of a class busy, and with the others idle; one class after the other.
+// One pass after the other: the first reaches as many tasks as there is time for, and what each has
+// found so far is in the database. Then call PriceMachine again. FailedPrecondition if the database
+// is another device's.
 absl::StatusOr<ProfilingResult> ProfileSignatures(const WantedSignatures& wanted,
                                                   const PricedMachine& priced,
                                                   const ProfilingRequest& request);

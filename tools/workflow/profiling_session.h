@@ -44,7 +44,7 @@ class ProfilingSession {
     int64_t bytes = 0;  // bytes of their operands
     int passes = 0;
   };
-  // Tasks whose samples are far apart or few, beside busy devices or beside idle ones.
+  // Tasks whose samples are far apart or few, contended or uncontended.
   struct Doubtful {
     absl::flat_hash_set<std::string> all;
     absl::flat_hash_set<std::string> open;  // keys of those not yet measured again the required

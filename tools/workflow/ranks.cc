@@ -30,7 +30,7 @@ absl::StatusOr<KeyedPort> OpenMpi([[maybe_unused]] const std::optional<RunKey>& 
   port->LimitWaiting(kJoinSeconds);
   auto shared = KeyFromRank0(*port, key);
   if (shared.ok()) return KeyedPort{std::move(port), *std::move(shared)};
-  (void)port.release();  // closing it would wait for who does not answer
+  (void)port.release();  // closing it would wait for ranks that do not answer
   return shared.status();
 #else
   return absl::UnavailableError(

@@ -26,11 +26,12 @@ absl::Status CompareHardware(std::span<const std::pair<std::string, std::string>
 // time, never while the executor is in a step.
 class Ranks {
  public:
-  // Null where no launcher has started this process, or it alone: one of MPI's, or one that says
-  // RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, as torchrun does. Otherwise all ranks have met,
-  // and a watchdog with these options looks after them. UsageError where the environment says what
-  // cannot be (ReadRankEnvironment), or the ranks are of several hosts and have no key; Unavailable
-  // where they cannot meet. With MPI, rank 0's key is for all, and it makes one where it has none.
+  // Null where no launcher has started this process, or only this one: one of MPI's, or one that
+  // says RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, as torchrun does. Otherwise all ranks have
+  // met, and a watchdog with these options looks after them. UsageError where the environment says
+  // what cannot be (ReadRankEnvironment), or the ranks are of several hosts and have no key;
+  // Unavailable where they cannot meet. With MPI, rank 0's key is for all, and it makes one where
+  // it has none.
   static absl::StatusOr<std::unique_ptr<Ranks>> Join(WatchdogOptions options,
                                                      const std::optional<RunKey>& key);
 
@@ -61,7 +62,7 @@ class Ranks {
   absl::StatusOr<std::vector<MeasuredInstruction>> Gather(
       const std::vector<MeasuredInstruction>& own, int64_t tasks);
 
-  // Tells the watchdog how far this executor is, until the next call; null: nobody.
+  // Reports this executor's progress to the watchdog, until the next call; null: none.
   void Watch(const Executor* executor);
 
   // All ranks call one of them at the end. Fail returns the exit code if all ranks have failed with

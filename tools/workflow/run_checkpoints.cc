@@ -14,7 +14,7 @@
 namespace partita {
 namespace {
 
-// Whether checkpoints can stand beside `save`: not where it is a device or a pipe.
+// Whether checkpoints can be kept in the folder of `save`: not where it is a device or a pipe.
 bool HasFamily(const std::string& save) {
   std::error_code error;
   const auto type = std::filesystem::status(save, error).type();

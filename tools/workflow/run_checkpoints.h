@@ -25,7 +25,7 @@ struct RunStart {
 absl::StatusOr<RunStart> StartRun(const Graph& graph, const RunRequest& request);
 
 // Writes `save`, or where `outcome` is a failure what stands for it; the error of a failure then
-// says so. Collective, but rank 0 alone writes. Errors of writing `save`.
+// says so. Collective, but only rank 0 writes. Errors of writing `save`.
 absl::Status SaveEnd(const Graph& graph, const RunRequest& request, Trainer& trainer,
                      RunOutcome& outcome);
 

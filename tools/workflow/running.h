@@ -27,7 +27,7 @@ struct RunRequest {
   // Seed of initial values; absent: that of the checkpoint to resume, or 0.
   std::optional<uint64_t> init_seed;
   std::string save, load, resume;
-  // Checkpoints on the way, beside `save`; neither: none.
+  // Checkpoints during the run, in addition to `save`; neither: none.
   int64_t save_every_steps = 0;
   double save_every_seconds = 0;
   int64_t keep = 3;      // number of newest ones to keep
@@ -48,8 +48,8 @@ struct RunRequest {
                            // run
   std::function<void(const StepReport&)> on_step;
   std::function<void(int64_t, const EvaluationResult&)> on_evaluation;
-  // The state that the run goes on from, before its first step; what it writes on its way, between
-  // steps. Of rank 0 only.
+  // The state that the run goes on from, before its first step; what it writes during the run,
+  // between steps. Of rank 0 only.
   std::function<void(const ResumePoint&)> on_resume;
   std::function<void(const CheckpointReport&)> on_checkpoint;
   // Callback of LoaderOptions for training and evaluation data, which may call it at the same time.
@@ -65,7 +65,7 @@ struct RunOutcome {
   absl::Status replay;
   std::vector<std::string> written;
   std::vector<std::string> notes;  // notes for people of what was not done
-  // The outcome of checkpoints on the way.
+  // The outcome of checkpoints during the run.
   struct Checkpoints {
     int64_t written = 0, failed = 0;  // files
     int64_t waited_ns = 0;            // time waited for writes to end

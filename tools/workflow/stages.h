@@ -14,7 +14,7 @@
 
 namespace partita {
 
-// The forms that a model passes through on its way to a step that ran.
+// The forms that a model passes through until a step has run.
 enum class Stage : uint8_t {
   kModel,
   kTrainingGraph,
@@ -47,7 +47,7 @@ struct StageRecord {
 
 // Follows one command from stage to stage: measures what each took, writes what it made into a
 // folder, and ends the command after the stage that was asked for. Workflows end each stage by one
-// call of EndStage or of a function in stage_ends.h; where nobody asked they get null.
+// call of EndStage or of a function in stage_ends.h; where stages are not followed they get null.
 class Stages {
  public:
   struct Request {

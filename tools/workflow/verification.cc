@@ -44,8 +44,8 @@ absl::StatusOr<VerificationRequest> WithMemory(VerificationRequest request) {
 }
 
 // What a step of this graph takes on devices of the reference backend, all in this host's memory,
-// beside the serial run: arenas, every tensor of the serial run, and for comparing copies of the
-// largest.
+// in addition to the serial run: arenas, every tensor of the serial run, and for comparing copies
+// of the largest.
 int64_t BytesNeeded(const Graph& graph, const BufferAssignment& memory) {
   int64_t bytes = 0, largest = 0;
   for (const Tensor& tensor : graph.tensors()) {

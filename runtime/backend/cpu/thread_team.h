@@ -30,7 +30,7 @@ class TeamSize {
 int CurrentTeamSize();
 
 // Calls body(begin, end) on equal blocks of [0, n), one for each thread of the calling thread's
-// team; on the calling thread alone if n is below `grain` times 2.
+// team; on the calling thread only if n is below `grain` times 2.
 template <class Body>
 void ParallelBlocks(int64_t n, int64_t grain, Body&& body) {
   const int64_t most = std::max<int64_t>(1, n / std::max<int64_t>(1, grain));

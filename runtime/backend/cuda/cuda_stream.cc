@@ -63,7 +63,7 @@ absl::Status CheckPinned(const void* data) {
   return NotRecorded("a copy from host memory that is not pinned");
 }
 
-// A host call on its way through the driver.
+// A host call queued in the driver.
 struct Call {
   std::function<absl::Status()> run;
   std::shared_ptr<CudaDeviceState> state;

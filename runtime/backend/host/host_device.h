@@ -30,7 +30,7 @@ absl::Status RunDenseMove(const Stream::MoveArguments& move);
 // State shared by the streams of one device.
 class HostDeviceState {
  public:
-  // Keeps the first error, tells `report`, and releases everyone who waits for an event.
+  // Keeps the first error, tells `report`, and releases every thread that waits for an event.
   void Fail(const absl::Status& status);
   bool failed() const { return error_.is_set(); }
   absl::Status status() const { return error_.status(); }

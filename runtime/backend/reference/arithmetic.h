@@ -16,9 +16,10 @@ namespace partita {
 // Real arithmetic: float or double elements; products and sums of a kernel are taken in double.
 //
 // Ring arithmetic: integers modulo 2^64. Sums and products are exact and associate, so any way to
-// split a computation must give equal bits. What a ring lacks is replaced by fixed functions that
-// mix all bits: they have no meaning but are the same everywhere. 1/n is a fixed odd constant.
-// Derivatives are functions of their own. Comparisons take the bits as a signed number.
+// split a computation must give equal bits. Operations that a ring does not have are replaced by
+// fixed functions that mix all bits: they have no meaning but are the same everywhere. 1/n is a
+// fixed odd constant. Derivatives are functions of their own. Comparisons take the bits as a signed
+// number.
 
 // An integer modulo 2^64.
 struct Ring64 {

@@ -38,8 +38,8 @@ struct NcclLibrary {
 };
 
 // Opens the library of that path or name. It stays open until the program ends, as NCCL wants.
-// Unavailable: it cannot be opened, lacks one of the functions, or is older than 2.14, which has
-// the first communicators that never block their caller.
+// Unavailable: it cannot be opened, does not have one of the functions, or is older than 2.14,
+// which has the first communicators that never block their caller.
 absl::StatusOr<std::shared_ptr<const NcclLibrary>> OpenNcclLibrary(const std::string& path);
 
 // An error of NCCL as a status, with `what` was done, NCCL's name of the error and what it says

@@ -62,7 +62,7 @@ absl::Status NcclRank::Run(absl::FunctionRef<ncclResult_t(ncclComm_t)> calls,
   return NcclStatus(*nccl_, result, comm, what);
 }
 
-// Leaves `comm` alone once it is aborted.
+// Does not touch `comm` once it is aborted.
 ncclResult_t NcclRank::AwaitProgress(ncclComm_t comm, ncclResult_t result,
                                      Clock::time_point until) {
   for (int looked = 0; result == ncclInProgress && !aborted_; ++looked) {

@@ -34,7 +34,7 @@ class NcclRank {
   // Cancelled behind and during an abort. `what` for messages.
   absl::Status Run(absl::FunctionRef<ncclResult_t(ncclComm_t)> calls, absl::string_view what);
 
-  // An error that came up beside the calls, or OK.
+  // The asynchronous error of the calls, or OK.
   absl::Status AsynchronousError();
 
   // Ends calls under way and refuses later ones. Two halves, so that many ranks share one wait.

@@ -79,7 +79,7 @@ class StreamCommunicator : public Communicator {
   // Signals are set by the host, and count the steps.
   bool EnqueuesTheSame() const override { return signals_.empty(); }
 
-  // The devices release those who wait for events.
+  // The devices release the threads that wait for events.
   void Abort(const absl::Status&) override {
     for (auto& [id, group] : groups_) {
       for (Member& member : group.members) {

@@ -123,11 +123,11 @@ class StreamMoves {
   }
 
  private:
-  // Of one member in the round at hand.
+  // State of one member in the current round.
   struct Used {
     int64_t assembled = 0, fetched = 0, published = 0;  // bytes
   };
-  // What is in host memory in the round at hand.
+  // Contents of host memory in the current round.
   struct Published {
     const void* data;
     int64_t count;

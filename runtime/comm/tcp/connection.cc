@@ -35,8 +35,8 @@ void SetUp(int socket) {
   setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
 }
 
-// Whether a socket is connected to itself: where nobody listens at a port of this host, the system
-// may choose that very port for the side that connects.
+// Whether a socket is connected to itself: where no process listens at a port of this host, the
+// system may choose that very port for the side that connects.
 bool IsOwnPeer(int socket) {
   sockaddr_in own{}, peer{};
   socklen_t own_size = sizeof own, peer_size = sizeof peer;

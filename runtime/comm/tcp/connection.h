@@ -73,7 +73,7 @@ class Listener {
   Listener(const Listener&) = delete;
   Listener& operator=(const Listener&) = delete;
 
-  // Null if nobody asks at present. Its messages may have `longest` bytes.
+  // Null if no connection waits at present. Its messages may have `longest` bytes.
   std::unique_ptr<Connection> Accept(size_t longest = Connection::kMostBytes);
   int port() const { return port_; }  // 0: a Unix socket
   int socket() const { return socket_; }

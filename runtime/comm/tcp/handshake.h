@@ -45,7 +45,7 @@ constexpr size_t kMostRefusal = 512;
 
 // The caller's side, on a new connection; waits for at most so long. PermissionDenied: the other
 // end has another key. UsageError: it refuses, and says why. Unavailable: it is gone, silent, or
-// speaks something else.
+// has another protocol.
 absl::Status CallOn(Connection& connection, const RunKey& key, const Call& call, double seconds);
 
 // The listener's side of one connection; never waits.
@@ -76,8 +76,8 @@ class Handshake {
 };
 
 // Connects to a rank at one of these addresses and calls it there. Goes on until `seconds` have
-// passed, or somebody refuses, or only those with another key have answered for a while. Errors as
-// CallOn's, with the addresses.
+// passed, or a listener refuses, or only those with another key have answered for a while. Errors
+// as CallOn's, with the addresses.
 absl::StatusOr<std::unique_ptr<Connection>> CallRank(const std::vector<std::string>& addresses,
                                                      int port, const RunKey& key, const Call& call,
                                                      double seconds);

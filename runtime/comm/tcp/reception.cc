@@ -56,7 +56,7 @@ void Reception::TakeIn(int64_t now) {
   }
 }
 
-// The connection of one who was let in. Those who are not go.
+// The connection of an accepted caller. Others are closed.
 std::unique_ptr<Connection> Reception::Hear(Stranger& stranger, int64_t now) {
   const Handshake::State state = stranger.handshake->Advance();
   if (state == Handshake::State::kProved) {

@@ -12,10 +12,11 @@
 
 namespace partita {
 
-// Lets in those who have the run's key, and nobody else. All who ask are heard beside each other: a
-// silent one holds nobody up and goes after kStrangerSeconds. Of more than kMostStrangers at a time
-// the one that came first goes, once it has had kUndisturbedSeconds, in which a rank says all; till
-// then others wait outside. None takes memory but for a short message. One thread.
+// Accepts connections from callers that have the run's key, and no others. All handshakes run
+// concurrently: a silent caller delays no other and is closed after kStrangerSeconds. If there are
+// more than kMostStrangers at a time, the oldest is closed once it has had kUndisturbedSeconds,
+// which suffice for a rank's handshake; until then further callers wait in the listener's queue.
+// None takes memory but for a short message. One thread.
 class Reception {
  public:
   static constexpr size_t kMostStrangers = 64;
@@ -35,7 +36,8 @@ class Reception {
     int rank = 0;
     std::unique_ptr<Connection> connection;
   };
-  // Connections that were let in since; waits for the first who moves on, at most so long.
+  // Connections that were accepted since; waits for the first caller that makes progress, at most
+  // so long.
   std::vector<Guest> Receive(int milliseconds);
 
   const Listener& listener() const { return *listener_; }

@@ -18,8 +18,8 @@
 #include "runtime/comm/tcp/handshake.h"
 #include "runtime/comm/tcp/reception.h"
 
-// Every rank listens. All tell rank 0 where; it tells everybody; then each rank connects to all
-// lower ones. Whoever connects begins with a handshake.
+// Every rank listens. All send rank 0 their address; it sends all of them to every rank; then each
+// rank connects to all lower ones. Whoever connects begins with a handshake.
 
 namespace partita {
 namespace {

@@ -28,10 +28,10 @@ struct MetRanks {
   RunKey key;                                            // the meeting's, or one that rank 0 made
 };
 
-// Every rank connects to every other one; nobody listens any more when it returns. Collective:
+// Every rank connects to every other one; no rank listens any more when it returns. Collective:
 // every rank calls it. UsageError where the ranks do not agree about how many they are, or two are
-// the same. Unavailable, with who is missing and who was turned away, where they do not meet in
-// time: no stranger or silent rank holds it up for longer.
+// the same. Unavailable, naming the missing ranks and the refused callers, where they do not meet
+// in time: no stranger or silent rank holds it up for longer.
 absl::StatusOr<MetRanks> MeetRanks(const TcpMeeting& meeting);
 
 // Advice for people where a run needs a key and has none.

@@ -45,8 +45,8 @@ absl::StatusOr<std::unique_ptr<DataSource>> OpenIdxSource(const IdxOptions& opti
 
 // The paths of the images and labels of a split below `path`: a folder with MNIST's file names
 // (train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-...; also with a dot for the last
-// hyphen), or an images file itself, whose labels lie beside it. NotFound says which names were
-// looked for.
+// hyphen), or an images file itself, whose labels lie in the same folder. NotFound says which names
+// were looked for.
 struct IdxPaths {
   std::string images = {};
   std::string labels = {};

@@ -21,7 +21,7 @@
 namespace partita {
 namespace {
 
-// Rows that a worker takes at a time, so that taking costs little beside reading.
+// Rows that a worker takes at a time, so that taking costs little against reading.
 constexpr int64_t kChunk = 4;
 
 LoaderPosition Advance(LoaderPosition position, int64_t batches, int64_t per_epoch) {

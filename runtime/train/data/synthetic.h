@@ -14,7 +14,7 @@ struct SyntheticOptions {
   int64_t size = 0;  // 0: 51,200 to train on, 10,240 to evaluate on
   uint64_t seed = 0;
   DataSplit split = DataSplit::kTrain;
-  float noise = 1.0f;  // standard deviation, beside a pattern of variance 1
+  float noise = 1.0f;  // standard deviation of the noise added to a pattern of variance 1
 };
 
 // A set that any model can learn: each class has a pattern, drawn from the seed, and a sample is

@@ -12,7 +12,7 @@
 
 namespace partita {
 
-// Digits drawn with a pen, a stand-in for MNIST where it is not at hand: 28 x 28 grey pixels, ten
+// Digits drawn with a pen, a stand-in for MNIST where it is not available: 28 x 28 grey pixels, ten
 // classes, light strokes on black, each digit a polyline whose corners wobble, then scaled,
 // sheared, turned (up to 14 degrees), shifted (up to 2.5 pixels), drawn 1.6 to 3.4 pixels thick,
 // and speckled. The same seed, split and index give the same pixels everywhere.

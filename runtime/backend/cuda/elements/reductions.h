@@ -8,10 +8,10 @@
 // Reductions of each of some rows over some terms. A functor has a type Partial with
 //   Start()                     the result of no terms
 //   Add(partial, row, k)        takes term k
-//   Merge(partial, other)       takes what other terms gave
+//   Merge(partial, other)       takes the partial result of other terms
 //   Store(row, partial)         writes the row's results
 // Sums are taken in double. Which terms are added and merged in which order is fixed by the numbers
-// of rows and terms alone, so that the same launch gives the same bits.
+// of rows and terms only, so that the same launch gives the same bits.
 
 namespace partita {
 

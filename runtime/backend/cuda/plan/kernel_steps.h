@@ -122,7 +122,7 @@ struct LaunchMemory {
 };
 
 // The steps of a launch. The memory's scratch holds the plan's scratch_bytes, which, like the
-// products and convolutions among the steps, follow from the signature and the options alone.
+// products and convolutions among the steps, follow from the signature and the options only.
 // Pointers are only passed on. Unimplemented for what the backend cannot compute: other types than
 // float32 (int32 labels, float64 sums of batch normalisation), native formats, more than
 // StridedIndex::kMaxRank dimensions.
