@@ -29,8 +29,8 @@ std::optional<FittedLine> FitLine(std::span<const FitPoint> points);
 // The figures of a device class from what was measured on it. From kernels: the fastest arithmetic,
 // the shortest time, and the fastest traffic among those without multiply-adds that move at least 8
 // MiB (small ones measure caches). From moves in one run: lines. From single messages: a line. From
-// collectives: a rate for each algorithm and number of ranks. What no record tells is absent.
-// Products count that are of this precision.
+// collectives: a rate for each algorithm and number of ranks. Figures that no record determines are
+// absent. Products count that are of this precision.
 MeasuredRates RatesFrom(std::span<const ProfileRecord> records,
                         Precision precision = Precision::kFloat32);
 

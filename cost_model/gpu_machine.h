@@ -25,7 +25,7 @@ struct GpuMachineOptions {
 
 // The GPUs as a machine named "local", one class for each kind of GPU, each on its own PCIe link to
 // the vertex "memory". With `cores`, a machine of CPU devices (MachineOf of a Host), its devices
-// come behind the GPUs. Figures are estimated from clocks and widths until ApplyRates puts measured
+// come after the GPUs. Figures are estimated from clocks and widths until ApplyRates puts measured
 // ones in their place. InvalidArgument if there are not so many GPUs.
 absl::StatusOr<Machine> MachineOf(const GpuHost& host, const GpuMachineOptions& options,
                                   const std::optional<Machine>& cores = {});

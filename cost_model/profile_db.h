@@ -30,7 +30,7 @@ class ProfileDb {
   // Adds records or replaces those with the same signature, all or (where one is not valid or the
   // file cannot be written) none. InvalidArgument: a record without samples or with one below 1 ns.
   absl::Status Insert(const DeviceFingerprint& device, std::span<const ProfileRecord> records);
-  // The same, but a record that is there already keeps its samples: the new ones come behind them,
+  // The same, but a record that is there already keeps its samples: the new ones come after them,
   // and of all of them the `most` latest are kept; repeats add up. Precondition: most > 0.
   absl::Status AddSamples(const DeviceFingerprint& device, std::span<const ProfileRecord> records,
                           size_t most);

@@ -59,7 +59,7 @@ struct DimMap {
   int64_t stride = 1;
   int64_t lo = 0;
   int64_t hi = 1;
-  // The last block also takes what lies behind the last window (the row that a strided window never
+  // The last block also takes what lies after the last window (the row that a strided window never
   // reaches), so that the unsplit operator reads its operand whole.
   bool slack = false;
   friend bool operator==(const DimMap&, const DimMap&) = default;

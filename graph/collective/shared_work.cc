@@ -65,7 +65,7 @@ class Fusion {
     }
   }
 
-  // Which cells are wanted behind round `last` - 1.
+  // Which cells are wanted after round `last` - 1.
   void FindLive(size_t last) {
     for (size_t rank = 0; rank < collective_.blocks.size(); ++rank) {
       if (collective_.kind != CollectiveKind::kReduceScatter) break;

@@ -35,8 +35,8 @@ struct SharedPiece {
 
 // Rounds [first, last) of `schedule`, of a collective in place that is valid, for the ranks
 // `together`, ascending: steps of these rounds at one of them stay among them. What later rounds or
-// the collective's result want is in every buffer behind them; elsewhere there may be other values
-// than the rounds leave. Pieces do not overlap; those who want a result share its work evenly.
+// the collective's result want is in every buffer after them; elsewhere there may be other values
+// than the rounds leave. Pieces do not overlap; ranks that want a result share its work evenly.
 std::vector<SharedPiece> SharedWork(const Collective& collective,
                                     const CollectiveSchedule& schedule, size_t first, size_t last,
                                     std::span<const int> together);

@@ -58,7 +58,7 @@ absl::StatusOr<std::vector<TensorType>> InferResults(const Pool2d& pool,
     }
     const int64_t stride = pool.stride[d];
     int64_t count = room / stride + 1;
-    // One more window, unless it would start behind the tensor.
+    // One more window, unless it would start after the tensor.
     if (pool.ceil && room % stride != 0 && count * stride < x[d + 2] + pool.pads[d]) ++count;
     y[d + 2] = count;
   }

@@ -10,8 +10,8 @@
 
 namespace partita {
 
-// The mean of x over some axes, which stay with extent 1 or go. A part sums over its own elements
-// and divides by the whole tensor's count, so that the parts of a split reduction add up.
+// The mean of x over some axes, which are kept with extent 1 or removed. A part sums over its own
+// elements and divides by the whole tensor's count, so that the parts of a split reduction add up.
 struct ReduceMean {
   static constexpr char kName[] = "reduce_mean";
   static constexpr char kDescription[] = "mean over some axes (global average pooling)";

@@ -8,7 +8,7 @@
 
 namespace partita {
 
-// One GPU as its driver describes it. Numbers that the driver does not tell are 0.
+// One GPU as its driver describes it. Numbers that the driver does not report are 0.
 struct GpuProperties {
   int index = 0;             // CUDA's number of the GPU in this process
   std::string name;          // "NVIDIA H200"

@@ -31,7 +31,7 @@ int64_t ProbeCost(const Link& link) {
   return link.latency.value() + static_cast<int64_t>(std::min(transfer, 1e15));
 }
 
-// Edges of all vertices, hubs included, which come behind the named ones.
+// Edges of all vertices, hubs included, which come after the named ones.
 std::vector<std::vector<Edge>> EdgesOf(std::span<const Device> devices,
                                        std::span<const Link> links) {
   absl::flat_hash_map<std::string, int32_t> vertices;

@@ -49,7 +49,7 @@ struct OperatorFragment : Fragment {
     int32_t place = 0;
   };
   std::vector<Read> reads;
-  // The outer slots behind them: updates write their persistent pieces in place.
+  // The outer slots after them: updates write their persistent pieces in place.
   struct Kept {
     TensorId tensor;    // the weight or state
     int32_t piece = 0;  // position of the piece in its layout

@@ -29,7 +29,7 @@ FragmentCache::FragmentCache(const Graph& graph, PartitionOptions options, int64
 }
 
 // Walks the operators: what they read arrives in front of them; what they were the last to make is
-// exchanged behind them, but in front of its first reader where control edges hold it back; what
+// exchanged after them, but in front of its first reader where control edges hold it back; what
 // only the host reads comes last.
 void FragmentCache::FindChain() {
   for (const Tensor& tensor : graph_.tensors()) {

@@ -50,7 +50,7 @@ class FragmentCache {
 
   const Graph& graph() const { return graph_; }
   const PartitionOptions& options() const { return options_; }
-  // All fragments in the order of a task graph: operators in topological order, each behind what
+  // All fragments in the order of a task graph: operators in topological order, each after what
   // brings its inputs; what control edges hold back comes in front of its first consumer.
   const std::vector<Link>& chain() const { return chain_; }
   std::span<const DemandGroup> groups(TensorId id) const { return groups_[id.index()]; }

@@ -56,7 +56,7 @@ class FragmentLinker {
   // Whether the operator's kernels stay as its fragment has them.
   bool IsPlain(const StepFragments& step, OpId id) const;
   // Kernels of an operator that is not plain, with fusion and formats done, over the operator's
-  // slots and behind them those of the operator whose gradients they take, if any; the buffers of
+  // slots and after them those of the operator whose gradients they take, if any; the buffers of
   // these slots; and the variant, which decides all of it but the numbers of the buffers.
   using Variant = absl::InlinedVector<int32_t, 48>;
   TaskGraph Resolve(const StepFragments& step, OpId id) const;

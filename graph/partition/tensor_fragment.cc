@@ -54,7 +54,7 @@ class GroupMaker {
     return false;
   }
 
-  // `host_demand`: the demand of the host, or -1. Returns the number of the exchange step behind
+  // `host_demand`: the demand of the host, or -1. Returns the number of the exchange step after
   // the fragment's.
   int32_t AddTasks(int32_t host_demand, int32_t first_step) {
     x_.first_step = first_step;

@@ -27,7 +27,7 @@ constexpr int kMostLinks = 40;  // as the kernel follows
 
 // Where a path leads.
 struct Destination {
-  std::string file;               // behind all links
+  std::string file;               // after all links
   std::optional<struct stat> is;  // what is there now
   int descriptor = -1;            // of this process, where that is what the path names
 

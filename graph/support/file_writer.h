@@ -23,12 +23,12 @@ namespace partita {
 class FileWriter {
  public:
   // Writes to a temporary file in a regular target's folder until Commit: a reader sees the old
-  // content or the new, never a part, whatever ends the program in between. What others that were
-  // killed have left there is removed first. A pipe is waited for until a process reads it,
-  // kPipeSeconds at most.
+  // content or the new, never a part, whatever ends the program in between. Temporary files that
+  // killed processes have left there are removed first. A pipe is waited for until a process reads
+  // it, kPipeSeconds at most.
   static absl::StatusOr<FileWriter> Open(const std::string& path);
 
-  // Empties a regular target at once; what is written shows as it comes and stays without Commit.
+  // Empties a regular target at once; text is visible as it is written and stays without Commit.
   static absl::StatusOr<FileWriter> OpenAsItComes(const std::string& path);
 
   FileWriter(FileWriter&& other) noexcept;

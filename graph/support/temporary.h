@@ -4,15 +4,15 @@
 
 #include "absl/status/statusor.h"
 
-// Temporary files and folders whose names say which process they belong to:
+// Temporary files and folders whose names contain the process that they belong to:
 // ".partita-BOOT-SPACE-PROCESS-START-RANDOM", the boot of the kernel, the process-id namespace, the
-// process's id in it and when it began. So what a killed process has left is told from what a
-// running one uses, also where several hosts or containers share a folder. The names are short:
-// sockets lie in such folders.
+// process's id in it and when it began. So files that a killed process has left are distinguished
+// from those that a running one uses, also where several hosts or containers share a folder. The
+// names are short: sockets lie in such folders.
 
 namespace partita {
 
-// A new name for something that the calling process makes.
+// A new name for a file or folder of the calling process.
 std::string TemporaryName();
 
 // Locks an open temporary file or folder for as long as it is open anywhere, where the file system
@@ -24,7 +24,7 @@ void LockTemporary(int descriptor);
 // to that file system; none that a process has locked. What cannot be removed stays.
 void RemoveStaleTemporaries(const std::string& folder);
 
-// A private folder of this process (mode 0700) that goes with the object, and with what is in it.
+// A private folder of this process (mode 0700) that is removed with the object, with its contents.
 class TemporaryFolder {
  public:
   // Creates a folder in the folder for temporary files (TMPDIR, or /tmp), or in another; stale ones

@@ -41,8 +41,8 @@ struct KernelSignature {
   std::vector<KernelTensor> outputs;
   // A ReLU applied to the first output before it is stored.
   bool fused_relu = false;
-  // A weight's gradient goes straight into this update (Sgd, Adam) and is not stored: inputs are
-  // the operator's, then the update's without the gradient; outputs are the update's.
+  // Update (Sgd, Adam) that takes a weight's gradient directly, without storing it: inputs are the
+  // operator's, then the update's without the gradient; outputs are the update's.
   std::optional<OpAttrs> fused_update = {};
 
   friend bool operator==(const KernelSignature&, const KernelSignature&) = default;

@@ -82,7 +82,7 @@ class Chain {
   }
 
   // A new configuration for one operator, sometimes such that its result lies as another's does;
-  // half of the time the operators behind it follow suit as far as the configuration fits them,
+  // half of the time the operators after it follow suit as far as the configuration fits them,
   // which single steps could not reach through the cost of the mismatch.
   void Propose(Strategy& strategy, std::mt19937_64& random) const {
     const size_t place = random() % free_.size();

@@ -183,7 +183,7 @@ class StreamRecording {
   // The first reason why the work, or a piece of it, cannot be recorded: it is then forgotten, as
   // if it had not been enqueued.
   virtual absl::Status End() = 0;
-  // Enqueues the recorded work behind what the streams were given before, with these numbers in the
+  // Enqueues the recorded work after what the streams were given before, with these numbers in the
   // places of those of the launches that were recorded. Host memory that is copied from is read
   // anew. The work of the last Run has ended.
   virtual absl::Status Run(const StepArguments& arguments) = 0;

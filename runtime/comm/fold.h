@@ -28,7 +28,7 @@ void Fold(const TypedReduction& how, const std::vector<const void*>& values, voi
 // The `bytes` at `into` and those that have arrived, elementwise, as `reduce` says.
 void FoldTwo(const MessagePort::Reduce& reduce, void* into, const void* arrived, int64_t bytes);
 
-// The first of `steps` (a rank's receives, at least one) and those behind it that fold into the
+// The first of `steps` (a rank's receives, at least one) and those after it that fold into the
 // same range: how many.
 size_t StepsOfRange(std::span<const CollectiveStep> steps);
 

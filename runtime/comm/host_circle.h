@@ -13,8 +13,8 @@
 namespace partita {
 
 // The ranks of one host, with a Unix socket between any two: memory that they share is handed over
-// as descriptors, never found by a name that a peer tells. Who is at the other end is a process of
-// this user (SO_PEERCRED) that has the run's key (handshake.h). One thread.
+// as descriptors, never opened by a name that a peer sends. The other end is a process of this user
+// (SO_PEERCRED) that has the run's key (handshake.h). One thread.
 class HostCircle {
  public:
   // Collective: all ranks of the port call it, each with the ranks of its host, ascending, itself

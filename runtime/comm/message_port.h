@@ -92,7 +92,8 @@ class MessagePort {
 // Every rank gets the root's bytes. Collective: all ranks call it in the same order.
 absl::Status Broadcast(MessagePort& port, int root, void* data, int64_t bytes);
 
-// Texts that ranks tell each other are no longer than that unless their reader says otherwise.
+// Texts that ranks send each other are no longer than that unless their reader states another
+// limit.
 constexpr int64_t kMostTextBytes = 1 << 20;
 
 // Every rank gets the root's text. Collective. Internal, on all ranks, where it has more than

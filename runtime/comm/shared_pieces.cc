@@ -21,7 +21,7 @@ void SharedPieces::Run(std::span<char* const> buffers) {
   }
 }
 
-// Every result has a slot; behind them are those of sums within sums.
+// Every result has a slot; after them are those of sums within sums.
 void SharedPieces::RunBlock(const SharedPiece& piece, const Block& block) {
   const auto bytes = static_cast<size_t>(block.count * SizeOf(how_.dtype));
   const size_t results = piece.results.size();

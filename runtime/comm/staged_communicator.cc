@@ -24,7 +24,7 @@ struct Side {
   std::vector<int64_t> send_at, receive_at;  // bytes from the start of the host memory; -1: null
   int64_t bytes = 0;
 
-  // Room for so many elements behind what is taken.
+  // Room for so many elements after what is taken.
   int64_t Take(int64_t elements) {
     return std::exchange(bytes, bytes + Aligned(elements * SizeOf(dtype)));
   }

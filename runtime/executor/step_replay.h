@@ -23,9 +23,9 @@ struct ReplayQuestion {
 };
 
 // OK if the work of a step differs from the last one's in nothing but where the batch is and the
-// numbers of StepArguments, so that it can be recorded and run again. Unimplemented says why not:
-// the backend records nothing, devices that do not reach each other, communication through the host
-// or through a library.
+// numbers of StepArguments, so that it can be recorded and run again. Unimplemented gives the
+// reason why not: the backend records nothing, devices that do not reach each other, communication
+// through the host or through a library.
 absl::Status CanReplay(const ReplayQuestion& question);
 
 // Steps that are recorded and run again. Batches come from a few addresses in turn; there is a

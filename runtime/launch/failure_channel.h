@@ -21,7 +21,7 @@ class FailureChannel {
 
   // The socket's name, for Tell; no secret.
   const std::string& name() const { return name_; }
-  // Text that was told and not yet received; waits for at most so long where nothing was. Longer
+  // Text that was sent and not yet received; waits for at most so long if there is none. Longer
   // texts than kLongest bytes are not received.
   std::optional<std::string> Receive(int milliseconds = 0);
 

@@ -77,7 +77,7 @@ class Reader {
                                    "; wanted: a host's name or an IPv4 address"));
   }
 
-  // torchrun itself listens at MASTER_PORT where it says so: then rank 0 takes the port behind it.
+  // torchrun itself listens at MASTER_PORT where it says so: then rank 0 takes the port after it.
   absl::Status ReadPort(int& port) const {
     const char* taken = lookup_("TORCHELASTIC_USE_AGENT_STORE");
     const bool next = taken != nullptr && absl::string_view(taken) == "True";

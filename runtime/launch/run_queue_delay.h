@@ -11,7 +11,7 @@ namespace partita {
 // counts, from one question to the next. One thread at a time.
 class RunQueueDelay {
  public:
-  // The sum so far, in nanoseconds; 0 where the system does not say (Linux's schedstat).
+  // The sum so far, in nanoseconds; 0 where the system does not report it (Linux's schedstat).
   int64_t Total();
 
  private:

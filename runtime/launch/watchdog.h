@@ -13,8 +13,8 @@
 namespace partita {
 
 // Watches the processes of one run: over TCP connections of its own to rank 0, so that it goes on
-// when MPI hangs. A rank that is killed, stopped, hangs, or says that it has failed, is named, and
-// all ranks end. If it is rank 0 that falls silent, the others see it by themselves.
+// when MPI hangs. A rank that is killed, stopped, hangs, or reports that it has failed, is named,
+// and all ranks end. If it is rank 0 that falls silent, the others see it by themselves.
 struct WatchdogOptions {
   FailureDetectorOptions judge;
   // Callback with the verdict, called once on every rank, on the watchdog's thread. Without it,

@@ -27,7 +27,7 @@ constexpr double kNoticed = 0.25;
 constexpr double kLeastSeconds = 0.2;
 constexpr int kMostNamed = 8;  // processes
 
-// The columns of a line of /proc/stat behind its name.
+// The columns of a line of /proc/stat after its name.
 enum Column { kUser, kNice, kSystem, kIdle, kWaiting, kInterrupts, kSoftInterrupts, kStolen };
 
 std::string ProcStat() {

@@ -9,7 +9,7 @@
 namespace partita {
 
 // Trains `model` (a forward graph, of the reference's batch size) serially as the reference did and
-// returns what CompareWithReference wants. Cancelled when `stop` (may be null) becomes true.
+// returns the values for CompareWithReference. Cancelled when `stop` (may be null) becomes true.
 absl::StatusOr<RunValues> TrainSeriallyOnReference(const Graph& model,
                                                    const ReferenceFolder& reference,
                                                    const std::atomic<bool>* stop = nullptr);

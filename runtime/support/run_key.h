@@ -10,7 +10,7 @@ namespace partita {
 
 // The secret that the processes of one run share: a caller that has it is accepted
 // (runtime/comm/tcp/handshake.h). It is never printed, nor an argument of a program; its memory is
-// overwritten when it goes.
+// overwritten when it is destroyed.
 class RunKey {
  public:
   static constexpr size_t kBytes = 32;

@@ -12,7 +12,7 @@
 // Weights and checkpoints as safetensors files. A weight is stored under the model's own parameter
 // name in its own shape, so PyTorch reads the file as a state dict. A checkpoint has in addition
 // the optimizer's states, as "optimizer/NAME.momentum" and so on, and in the metadata what else a
-// run goes on from: partita.step, partita.epoch and partita.batch (of the next batch),
+// run resumes from: partita.step, partita.epoch and partita.batch (of the next batch),
 // partita.samples (of the data), partita.seed, partita.fingerprint (of the training graph, thus of
 // model, batch size and optimizer), and where one was taken partita.metric and
 // partita.metric_value. Files are replaced whole or not at all, and have checksums, which are

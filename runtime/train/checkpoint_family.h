@@ -38,7 +38,7 @@ struct UnusableCheckpoint {
   std::string path, why;
 };
 
-// The start of a run that goes on.
+// The start of a run that resumes.
 struct ResumePoint {
   std::string path;
   TrainingState state;

@@ -46,7 +46,7 @@ class TrainingMetrics {
   // all but the time that steps waited.
   int64_t read_ns() const { return read_ns_; }
   int64_t hidden_read_ns() const { return std::max<int64_t>(0, read_ns_ - waited_ns_); }
-  // Steps whose batch was copied to devices with memory of their own behind the step before.
+  // Steps whose batch was copied to devices with memory of their own during the step before.
   int64_t staged_steps() const { return staged_steps_; }
   int64_t replayed_steps() const { return replayed_steps_; }
   // "loss 0.1234, accuracy 97.1 %, 1234 images/s (median 1250), 0.3 % waiting for data, 1.234 s of

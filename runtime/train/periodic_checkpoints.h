@@ -62,7 +62,7 @@ class PeriodicCheckpoints {
   void AddLoss(double loss);
   void AddEvaluation(const EvaluationResult& result);
 
-  // Whether Save wants the state after this step.
+  // Whether Save needs the state after this step.
   bool Due(int64_t step);
   // Copies the state and begins to write it to all files that are due.
   void Save(const TrainingState& state);

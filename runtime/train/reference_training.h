@@ -9,7 +9,7 @@
 
 namespace partita {
 
-// Trains as the reference did, split over devices, and returns what CompareWithReference wants:
+// Trains as the reference did, split over devices, and returns the values for CompareWithReference:
 // losses, final weights and, of the first step, logits and gradients. `graph` is what
 // BuildReferenceGraph made; `options.extra_outputs` is filled in here. DataLoss, naming the tensor,
 // if copies of a weight or state differ after a step.

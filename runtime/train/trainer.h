@@ -101,7 +101,7 @@ class Trainer {
   absl::StatusOr<Orders> OrdersHere() const;
   absl::Status WriteCheckpoint();
   absl::Status TrainOneStep(BatchLoader& loader);
-  // A batch, and where training goes on after it.
+  // A batch, and the position from which training continues after it.
   struct NextBatch {
     absl::StatusOr<Batch> batch;
     LoaderPosition after;

@@ -11,7 +11,8 @@
 
 namespace partita {
 
-// All that training goes on from: whole tensors, so that it does not matter how they were split.
+// State from which training continues: whole tensors, so that it does not matter how they were
+// split.
 struct TrainingState {
   // Elements, indexed by TensorId, of weights and optimizer states, row-major; empty for other
   // tensors.

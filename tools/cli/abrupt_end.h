@@ -19,7 +19,7 @@ std::string TextOf(const absl::Status& status);
 // Files that were being written stay as they were; temporary files are removed by the next run.
 // Call once.
 void WatchAbruptEnds();
-// Whether errors are wanted as JSON.
+// Whether errors are printed as JSON.
 void SayAbruptEndsInJson(bool json);
 // main() returns from here on, with the code that it is given.
 int EndInOrder(int code);

@@ -38,7 +38,7 @@ std::vector<std::string> Normalized(int argc, char** argv) {
   return args;
 }
 
-// Takes off what `launch` is to start: a verb and all behind it.
+// Takes off what `launch` is to start: a verb and all after it.
 std::vector<std::string> TakeLaunched(const CLI::App& app, std::vector<std::string>& args) {
   const auto launch = std::find(args.begin(), args.end(), "launch");
   const auto verbs = app.get_subcommands([](const CLI::App*) { return true; });

@@ -21,7 +21,7 @@ constexpr absl::string_view kBanners[] = {
     "A process or daemon was unable to complete a TCP connection",
     "An MPI communication peer process has unexpectedly disconnected",
 };
-// Of single lines, behind "[host:process] ".
+// Of single lines, after "[host:process] ".
 constexpr absl::string_view kHints[] = {
     "more process has sent help message",
     "more processes have sent help message",

@@ -6,10 +6,10 @@
 
 namespace partita {
 
-// Takes what mpirun says about itself out of what a launch writes to stderr: banners between two
-// lines of dashes that tell in its own words that a rank has ended or failed, which the ranks and
-// the launch say better, and its hints at more of them. What it says about hosts, programs and
-// limits stays.
+// Filter that removes mpirun's messages about itself from the stderr of a launch: banners between
+// two lines of dashes that report that a rank has ended or failed, which the ranks and the launch
+// report in more detail, and its hints at more of them. Its messages about hosts, programs and
+// limits stay.
 class BannerFilter {
  public:
   // Text that is to be shown of what has come so far: whole lines, and unfinished ones that cannot

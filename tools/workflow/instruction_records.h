@@ -9,7 +9,7 @@
 
 namespace partita {
 
-// Records that ranks tell each other about their steps: five 64-bit integers for every instruction.
+// Records of steps that ranks send each other: five 64-bit integers for every instruction.
 std::string WriteInstructions(const std::vector<MeasuredInstruction>& instructions);
 
 // The bytes that a rank's may be at most: what one device does with so many tasks.

@@ -29,7 +29,7 @@ absl::StatusOr<Entries> Read(const std::string& path) {
 constexpr int64_t kMostBytes = 64 << 20;
 constexpr char kUnread[] = "\t";  // rank 0 could not read them
 
-// Collective. Rank 0's, for all: a line for each, its parts behind tabulators; no part has either.
+// Collective. Rank 0's, for all: a line for each, its parts after tabulators; no part has either.
 absl::StatusOr<Entries> Shared(const absl::StatusOr<Entries>& own, Ranks& ranks) {
   std::string text = own.ok() ? "" : kUnread;
   for (const auto& entry : own.value_or(Entries())) {

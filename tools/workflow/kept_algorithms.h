@@ -29,8 +29,8 @@ class KeptAlgorithms {
   // where that is nothing.
   absl::Status Save() const;
 
-  // The same where the database is no more than a help: one that may not be written is no error,
-  // but a note for people that says so. Empty: there is nothing to say.
+  // The same where the database is optional: if it may not be written, that is no error but a note
+  // for people. Empty: no note.
   absl::StatusOr<std::string> SaveOrSay() const;
 
   // An executor, and what its devices' algorithms are in, which outlives it.

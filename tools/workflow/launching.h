@@ -11,7 +11,7 @@ namespace partita {
 
 struct LaunchRequest {
   int ranks = 0;  // processes; on this host, unless there is a host file
-  // A file: one host on a line, with slots=N behind it if it takes several ranks.
+  // A file: one host on a line, with slots=N after it if it takes several ranks.
   std::string hosts;
   // Remote agent in place of ssh: a program called with a host's name and a command.
   std::string agent;
@@ -31,12 +31,13 @@ std::vector<std::string> LaunchCommand(const LaunchRequest& request,
                                        const LaunchedProgram& program);
 
 // A rank that ends by its own decision, or by one that it shares with the others, ends in this code
-// in place of `code`, other than 0: so it is told from one that was killed or that a library ended.
+// in place of `code`, other than 0: this distinguishes it from one that was killed or that a
+// library ended.
 int CodeOfRank(int code);
 // The first argument of ranks that do so, before the name of the launch's FailureChannel, which is
 // empty if it has none.
 constexpr char kLaunchedFlag[] = "--launched=";
-// Whether this process is such a rank, and that name: told by the program when it starts.
+// Whether this process is such a rank, and that name: set by the program when it starts.
 extern bool g_launched;
 extern const char* g_verdict_line;
 

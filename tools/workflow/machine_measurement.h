@@ -45,7 +45,7 @@ absl::StatusOr<MeasuredMachine> MeasureMachine(const MachineMeasurementRequest& 
 // The text form; its comment has `method` and the tables of collectives and copies.
 std::string MeasuredMachineText(const MeasuredMachine& measured);
 
-// Kernels and moves that tell the figures of a device class.
+// Kernels and moves from which the figures of a device class follow.
 std::vector<ProfiledWork> TypicalWork();
 
 // "kind algorithm ranks bytes time algbw busbw", a line for each; empty for none.
@@ -54,7 +54,7 @@ std::string CollectiveTable(std::span<const MeasuredCollective> collectives);
 std::string HostCopyTable(std::span<const HostCopy> copies);
 
 // The links of GPUs to host memory get the speed of pinned copies, the slower direction's.
-// InvalidArgument where the copies tell no speed.
+// InvalidArgument if no speed follows from the copies.
 absl::StatusOr<Machine> WithHostCopies(Machine machine, std::span<const HostCopy> copies);
 
 }  // namespace partita

@@ -52,7 +52,7 @@ class MeasuredPlan {
 // Step times of plans, side by side: in rounds, in each of which every plan makes a few steps. Long
 // steps are made one by one in turn with the other plans', so that what else the machine does in
 // the meantime meets all plans alike. Several short ones are a turn, after one that is not counted:
-// a step behind another plan's finds its data out of the caches, and training has no such steps.
+// a step after another plan's finds its data out of the caches, and training has no such steps.
 // Plans whose devices have teams of several threads are opened for their turns only, one in each
 // round: the teams of two open plans would be more threads than cores, and then no team waits
 // actively. The others stay open, idle between turns, as long as all fit in the devices' memory.

@@ -39,7 +39,7 @@ struct PlanPlace {
 // batch, machine and precision, which can be compared; a plan of something else gives way to
 // whatever a search has found that was not interrupted, and a file that is no plan to nothing. What
 // may not go there goes next to it: x.plan.textproto -> x.slower.plan.textproto,
-// x.interrupted.plan.textproto, x.new.plan.textproto, with a number behind the word where the same
+// x.interrupted.plan.textproto, x.new.plan.textproto, with a number after the word where the same
 // rule keeps what is there. AlreadyExists if there are too many of these.
 absl::StatusOr<PlanPlace> PlaceOf(const NewPlan& plan);
 

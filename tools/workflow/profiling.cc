@@ -55,7 +55,7 @@ class SignatureCollector {
     rectified_.clear();
   }
 
-  // What was added since the last group comes behind the earlier groups, most work first.
+  // What was added since the last group comes after the earlier groups, most work first.
   void EndGroup(bool with_communication) {
     std::stable_sort(group_.kernels.begin(), group_.kernels.end(),
                      [](const KernelWork& a, const KernelWork& b) {

@@ -27,11 +27,10 @@ absl::Status CompareHardware(std::span<const std::pair<std::string, std::string>
 class Ranks {
  public:
   // Null where no launcher has started this process, or only this one: one of MPI's, or one that
-  // says RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, as torchrun does. Otherwise all ranks have
-  // met, and a watchdog with these options looks after them. UsageError where the environment says
-  // what cannot be (ReadRankEnvironment), or the ranks are of several hosts and have no key;
-  // Unavailable where they cannot meet. With MPI, rank 0's key is for all, and it makes one where
-  // it has none.
+  // sets RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, as torchrun does. Otherwise all ranks have
+  // met, and a watchdog with these options watches them. UsageError where the environment is
+  // invalid (ReadRankEnvironment), or the ranks are of several hosts and have no key; Unavailable
+  // where they cannot meet. With MPI, rank 0's key is for all, and it makes one where it has none.
   static absl::StatusOr<std::unique_ptr<Ranks>> Join(WatchdogOptions options,
                                                      const std::optional<RunKey>& key);
 
@@ -58,7 +57,7 @@ class Ranks {
   absl::Status FromRank0(const absl::Status& status);
 
   // The instructions of all ranks in a step of so many tasks; every rank measures time from its own
-  // start of the step. Internal where a rank tells what cannot be.
+  // start of the step. Internal if a rank's records are invalid.
   absl::StatusOr<std::vector<MeasuredInstruction>> Gather(
       const std::vector<MeasuredInstruction>& own, int64_t tasks);
 

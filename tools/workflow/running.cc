@@ -211,7 +211,7 @@ absl::StatusOr<RunOutcome> RunPlan(const LoadedPlan& loaded, const RunRequest& r
       RETURN_IF_ERROR(WriteFileAtomically(request.timeline, TimelineToJson(timeline)));
       outcome.written.push_back(request.timeline);
     }
-    // There is nothing behind this stage to stop before.
+    // There is nothing after this stage to stop before.
     const absl::Status ended = EndMeasuredTimeline(stages, timeline);
     if (!ended.ok() && !StoppedAsAsked(ended)) return ended;
   }

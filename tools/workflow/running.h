@@ -48,7 +48,7 @@ struct RunRequest {
                            // run
   std::function<void(const StepReport&)> on_step;
   std::function<void(int64_t, const EvaluationResult&)> on_evaluation;
-  // The state that the run goes on from, before its first step; what it writes during the run,
+  // The state from which the run continues, before its first step; what it writes during the run,
   // between steps. Of rank 0 only.
   std::function<void(const ResumePoint&)> on_resume;
   std::function<void(const CheckpointReport&)> on_checkpoint;

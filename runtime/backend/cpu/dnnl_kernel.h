@@ -16,7 +16,7 @@ dnnl_compat::Desc DescOf(const KernelTensor& tensor);
 // The same shape in whatever order a primitive likes best.
 dnnl_compat::Desc AnyDescOf(const KernelTensor& tensor);
 
-// One argument of a primitive: the user's data, and the order in which the primitive wants it.
+// One argument of a primitive: the user's data, and the order that the primitive requires.
 struct DnnlArgument {
   int id = 0;  // DNNL_ARG_...
   bool output = false;
@@ -28,7 +28,7 @@ struct DnnlArgument {
 // scratch before, or out of it behind. Scratch: reordered arguments, then the primitive's own
 // scratchpad.
 //
-// A fused ReLU runs over the result behind the primitive: oneDNN's own, as an operation appended to
+// A fused ReLU runs over the result after the primitive: oneDNN's own, as an operation appended to
 // a primitive, takes NaN to 0.
 class DnnlKernel : public HostKernel {
  public:

@@ -58,7 +58,7 @@ std::string WorkOf(const ConvolutionShape& shape);
 std::string WorkOf(const GemmShape& shape);
 std::string WorkOf(const KernelSignature& signature, Precision precision);
 
-// The number behind "NAME=" in a text of such words; nullopt without one in [0, most].
+// The number after "NAME=" in a text of such words; nullopt without one in [0, most].
 std::optional<int64_t> NumberNamed(absl::string_view name, absl::string_view text, int64_t most);
 
 }  // namespace partita

@@ -61,7 +61,7 @@ absl::Status CudaRecording::Join() {
   return absl::OkStatus();
 }
 
-// The streams join and the capture is ended whatever went wrong: they are usable again behind it.
+// The streams join and the capture is ended whatever went wrong: they are usable again after it.
 absl::Status CudaRecording::End() {
   for (CudaStream* stream : streams_) stream->StopRecording();
   absl::Status status = capture_.status;

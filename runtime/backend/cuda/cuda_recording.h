@@ -10,7 +10,7 @@
 
 namespace partita {
 
-// A CUDA graph, captured from streams of one GPU that all begin behind the first and end before it.
+// A CUDA graph, captured from streams of one GPU that all begin after the first and end before it.
 // Kernels of the graph read the step's numbers from memory of the GPU, into which Run copies them.
 class CudaRecording : public StreamRecording {
  public:
@@ -23,7 +23,7 @@ class CudaRecording : public StreamRecording {
 
  private:
   absl::Status Open();
-  // All streams go on behind the first's work so far; the first behind all others'.
+  // All streams go on after the first's work so far; the first after all others'.
   absl::Status Fork();
   absl::Status Join();
   absl::Status Instantiate(cudaGraph_t graph);

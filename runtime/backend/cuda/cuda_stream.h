@@ -85,7 +85,7 @@ class CudaStream : public Stream {
     cudaEvent_t event;
     int64_t* ns;
   };
-  // An event behind the first `count` pieces of work.
+  // An event after the first `count` pieces of work.
   struct Mark {
     cudaEvent_t event;
     int64_t count;

@@ -42,7 +42,7 @@ class CudaTrialDevice : public TrialDevice {
     for (TimingEvent& mark : marks) RETURN_IF_ERROR(mark.Make());
     RETURN_IF_ERROR(enqueue(nullptr));
     RETURN_IF_ERROR(WarmUp(enqueue));
-    // One behind the other, so that the device need not wait for the host between them.
+    // One after the other, so that the device need not wait for the host between them.
     for (size_t k = 0; k <= kRuns; ++k) {
       if (k > 0) RETURN_IF_ERROR(enqueue(nullptr));
       RETURN_IF_ERROR(CudaStatus(cudaEventRecord(marks[k].event, nullptr), "measuring"));

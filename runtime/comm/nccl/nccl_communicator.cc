@@ -282,7 +282,7 @@ class NcclCommunicator : public Communicator {
       }
     }
     if (!grouped) return result;
-    const ncclResult_t end = nccl_->group_end();  // also behind an error: the group is the thread's
+    const ncclResult_t end = nccl_->group_end();  // also after an error: the group is the thread's
     return failed() ? result : end;
   }
 

@@ -37,7 +37,7 @@ struct NcclLibrary {
   int version = 0;  // version, coded as NCCL_VERSION
 };
 
-// Opens the library of that path or name. It stays open until the program ends, as NCCL wants.
+// Opens the library of that path or name. It stays open until the program ends, as NCCL requires.
 // Unavailable: it cannot be opened, does not have one of the functions, or is older than 2.14,
 // which has the first communicators that never block their caller.
 absl::StatusOr<std::shared_ptr<const NcclLibrary>> OpenNcclLibrary(const std::string& path);

@@ -198,7 +198,7 @@ absl::StatusOr<std::vector<std::string>> Connection::Receive() {
   char data[4096];
   uint32_t size = 0;
   bool ended = broken_;
-  // No more than a whole message: what is behind it waits in the system.
+  // No more than a whole message: what is after it waits in the system.
   while (in_.size() < sizeof size + longest_) {
     const ssize_t got =
         recv(socket_, data, std::min(sizeof data, sizeof size + longest_ - in_.size()), 0);

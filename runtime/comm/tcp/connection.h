@@ -41,7 +41,7 @@ class Connection {
   // The messages that have arrived, at least one if one has. Unavailable once the other side has
   // closed or is gone, and all that it sent was received; or when it sends something else.
   absl::StatusOr<std::vector<std::string>> Receive();
-  // Waits for one message, and reads nothing behind it. Unavailable if the other side is gone or
+  // Waits for one message, and reads nothing after it. Unavailable if the other side is gone or
   // says nothing for so long. Not together with Receive.
   absl::StatusOr<std::string> ReceiveOne(double seconds);
 

@@ -27,7 +27,7 @@ class Reception {
     // Reason to refuse a rank, called once for each caller that has the key; empty: it is accepted.
     // Empty function: all are.
     std::function<std::string(int rank)> refusal;
-    // The listener's callers, of this user, have no key yet: they are told.
+    // The listener's callers, of this user, have no key yet: it is sent to them.
     bool gives_key = false;
   };
   Reception(std::unique_ptr<Listener> listener, RunKey key, Options options);

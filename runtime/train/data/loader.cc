@@ -15,7 +15,7 @@
 // The batches from the start position on are numbered 0, 1, ... A window of `prefetch` of them, the
 // first being the one that Next() waits for, is open at any time. Workers take chunks of rows of
 // the open batches strictly in order, so the batch that is wanted first is read by all of them
-// together. An error closes its batch: the error of the earliest row wins, and rows behind it need
+// together. An error closes its batch: the error of the earliest row wins, and rows after it need
 // not be read.
 
 namespace partita {
@@ -133,7 +133,7 @@ class ThreadedLoader : public BatchLoader {
   // With mutex_ held.
   std::shared_ptr<Slot> FindWork() {
     for (const std::shared_ptr<Slot>& slot : open_) {
-      if (!slot->error.ok()) return nullptr;  // nothing behind an error is ever returned
+      if (!slot->error.ok()) return nullptr;  // nothing after an error is ever returned
       if (slot->HasWork()) return slot;
     }
     const auto next =

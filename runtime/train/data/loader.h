@@ -68,7 +68,7 @@ struct LoaderPosition {
 class BatchLoader {
  public:
   // Starts the workers. InvalidArgument for options that make no sense, for a source without one
-  // full batch (kDrop), and for a position outside an epoch or behind the last.
+  // full batch (kDrop), and for a position outside an epoch or after the last.
   static absl::StatusOr<std::unique_ptr<BatchLoader>> Create(
       std::shared_ptr<const DataSource> source, LoaderOptions options, LoaderPosition start = {});
 

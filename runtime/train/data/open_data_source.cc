@@ -33,7 +33,7 @@ bool IsWord(const std::string& spec, const std::string& word) {
   return spec == word || spec.starts_with(word + ":");
 }
 
-// The number behind the colon, 0 without one.
+// The number after the colon, 0 without one.
 absl::StatusOr<int64_t> CountIn(const std::string& spec) {
   const size_t colon = spec.find(':');
   int64_t count = 0;

@@ -38,7 +38,7 @@ class SafetensorsFile {
   const std::map<std::string, SafetensorsEntry>& tensors() const;
   bool Contains(const std::string& name) const { return tensors().contains(name); }
 
-  // Checks as MappedFile::Check: to be asked behind the use of Bytes and View; the others do it.
+  // Checks as MappedFile::Check: to be asked after the use of Bytes and View; the others do it.
   absl::Status Check() const;
 
   // NotFound, naming the file and some of the tensors that it has.

@@ -28,7 +28,7 @@ struct Trainee {
 // is not of the reference's batch.
 absl::StatusOr<Graph> BuildReferenceGraph(const Graph& model, const ReferenceFolder& reference);
 
-// Trains as the reference did and returns what CompareWithReference wants. `graph` is what
+// Trains as the reference did and returns the values for CompareWithReference. `graph` is what
 // BuildReferenceGraph made.
 absl::StatusOr<RunValues> TrainOnReference(const Graph& graph, const ReferenceFolder& reference,
                                            const Trainee& trainee);

@@ -68,7 +68,7 @@ class KernelPlanner {
   void Add(Gemm gemm) { plan_.steps.emplace_back(std::move(gemm)); }
   void Add(Convolution convolution) { plan_.steps.emplace_back(std::move(convolution)); }
 
-  // The plan of another kernel, behind what is there.
+  // The plan of another kernel, after what is there.
   void Add(const KernelSignature& signature, const KernelArguments& arguments);
 
   void Fail(const std::string& why);
