@@ -60,8 +60,8 @@ struct ScheduleOptions {
   // multicolor_tree: number of colours = arity of the trees; at least 1, no more than the ranks are
   // used.
   int colors = 2;
-  // multicolor_tree: every colour's elements travel as this many pieces, one behind the other; 0:
-  // as many as their number asks for.
+  // multicolor_tree: every colour's elements travel as this many pieces, one after the other; 0: as
+  // many as their number asks for.
   int segments = 0;
   // hierarchical: the node that each rank is in; any numbers. Empty: all in one.
   std::vector<int> nodes = {};

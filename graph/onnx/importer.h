@@ -21,7 +21,7 @@ namespace partita::onnx {
 struct Value {
   enum class Kind : uint8_t {
     kAbsent,    // an optional input left out
-    kUnknown,   // not supported: `name` says what it is, or else an operator already listed
+    kUnknown,   // unsupported value: `name` says what it is, or else an operator already listed
     kTensor,    // a tensor of the graph
     kConstant,  // values known during the import
     kStored,    // a tensor of the file that no operator has used yet

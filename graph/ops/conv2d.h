@@ -20,7 +20,7 @@ struct Conv2d {
 
   std::vector<int64_t> stride = {1, 1};    // height, width
   std::vector<int64_t> dilation = {1, 1};  // 1 = dense
-  // Top, left, bottom, right; a part's may be negative behind.
+  // Top, left, bottom, right; a part's may be negative at the end (bottom, right).
   std::vector<int64_t> pads = {0, 0, 0, 0};
   int64_t groups = 1;
 

@@ -21,7 +21,7 @@ struct Lrn {
   double alpha = 1e-4;
   double beta = 0.75;
   double k = 1;
-  std::vector<int64_t> pads = {2, 2};  // channels that the windows reach before and behind
+  std::vector<int64_t> pads = {2, 2};  // channels that the windows reach before and after
 
   template <class Self, class Visitor>
   static void VisitFields(Self& self, Visitor&& visit) {

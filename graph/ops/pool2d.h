@@ -27,7 +27,7 @@ struct Pool2d {
   std::vector<int64_t> stride = {1, 1};
   std::vector<int64_t> dilation = {1, 1};  // 1 = dense
   // Top, left, bottom, right. In a graph less than the kernel's reach; a part's are those of its
-  // own windows, overhang of `ceil` included, and may be negative behind.
+  // own windows, overhang of `ceil` included, and may be negative at the end.
   std::vector<int64_t> pads = {0, 0, 0, 0};
   // Number of padding positions at each side that count in an average's divisor: `pads` if padding
   // is to be included (count_include_pad), 0 if not. Overhang of `ceil` never counts.

@@ -34,7 +34,7 @@ Work WorkOf(const Transpose& transpose, Pass pass, std::span<const TensorType> i
             std::span<const TensorType> outputs);
 std::vector<InPlacePair> InPlace(const Transpose& transpose, Pass pass);
 
-// The operands one behind the other along an axis.
+// Concatenation of the operands along an axis.
 struct Concat {
   static constexpr char kName[] = "concat";
   static constexpr char kDescription[] = "operands one behind the other along an axis";

@@ -12,7 +12,7 @@
 
 namespace partita {
 
-// Both layouts of one weight, with the defaults filled in.
+// Layouts of one weight, parameter and update, with the defaults filled in.
 struct WeightLayouts {
   std::vector<PlacedBox> parameter;
   std::vector<PlacedBox> update;

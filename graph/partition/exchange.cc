@@ -101,7 +101,7 @@ class OwnerChoice {
 
   using Holders = std::map<int64_t, std::map<DeviceId, int32_t>>;
 
-  // One copy of every term, and whom its sum serves.
+  // One copy of every term, and the destinations that its sum serves.
   struct Layer {
     std::map<DeviceId, Share> owners;
     std::vector<DeviceId> served;

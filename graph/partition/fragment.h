@@ -90,7 +90,7 @@ struct TensorFragments {
   std::vector<int32_t> read_begin;
   std::vector<Read> reads;
   int32_t host_slot = -1;  // slot of the first group that the host reads; -1: none
-  // For each read the outer slot that it finds unmodified and that no other task reads, or -1.
+  // Outer slot, indexed by read, that it finds unmodified and that no other task reads, or -1.
   std::vector<int32_t> lone_reads;
 };
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <exception>
 
-// A scope that an exception leaves is gone before anyone catches it: the innermost one leaves its
-// text behind. The next one to begin forgets it, as the exception has been dealt with.
+// A scope that an exception leaves is gone before it is caught: the innermost one leaves its text
+// behind. The next one to begin forgets it, as the exception has been dealt with.
 
 namespace partita {
 namespace {

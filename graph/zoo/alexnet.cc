@@ -83,7 +83,7 @@ absl::StatusOr<Graph> MakeAlexNet(int64_t batch) {
 }
 
 // Krizhevsky 2014: no padding in front of the first convolution, whose number of windows is rounded
-// up, which is three rows of zeros behind; normalisation and pooling in front of the ReLU.
+// up, which is three rows of zeros at the end; normalisation and pooling in front of the ReLU.
 absl::StatusOr<Graph> MakeAlexNetOwt2014(int64_t batch) {
   Net net("alexnet_owt2014", {batch, 3, 224, 224});
   net.Conv("features.0", {.out = 64, .kernel = 11, .stride = 4, .pads = {0, 0, 3, 3}})

@@ -9,7 +9,7 @@
 
 namespace partita {
 
-// Builds a feed-forward net layer by layer. Each call adds a layer behind the current tensor, under
+// Builds a feed-forward net layer by layer. Each call adds a layer after the current tensor, under
 // a name from which its weights are named as PyTorch names them ("NAME.weight", "NAME.bias"). The
 // first error stays and is what Finish returns. Weights start like PyTorch's.
 class Net {

@@ -37,7 +37,8 @@ struct SearchOptions {
   double beta = 200;
   // Random starts besides the given ones.
   int random_starts = 1;
-  const std::atomic<bool>* stop = nullptr;  // set by someone else: end with the best so far
+  const std::atomic<bool>* stop = nullptr;  // stop flag, set by another thread: end with the best
+                                            // so far
   std::function<void(const SearchProgress&)> progress;
 };
 

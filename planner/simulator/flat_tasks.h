@@ -79,7 +79,7 @@ struct FlatTasks {
 FlatTasks Flatten(const TaskGraph& graph, const SimulatedResources& resources);
 
 // The same in two halves. ListTasks: resources, keys and control edges. ConnectTasks: which task
-// follows whom, from what the tasks use and from control edges, as DependencyFinder says.
+// follows which, from what the tasks use and from control edges, as DependencyFinder says.
 FlatTasks ListTasks(const TaskGraph& graph, const SimulatedResources& resources);
 void ConnectTasks(const BufferUses& uses, FlatTasks& tasks);
 

@@ -36,7 +36,7 @@ struct HostWindow::Desk {
   // Behind it: Arrivals, by place among the ranks.
 };
 
-// Where they begin behind a desk.
+// Offset at which they begin after a desk.
 constexpr size_t HostWindow::ArrivalsOffset() {
   return (sizeof(Desk) + alignof(Arrivals) - 1) / alignof(Arrivals) * alignof(Arrivals);
 }

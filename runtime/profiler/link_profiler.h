@@ -13,7 +13,7 @@
 namespace partita {
 
 // Times communication between the devices of this node as steps run it: on communication streams,
-// behind events of the compute streams that write what is sent, through the communicator that runs
+// after events of the compute streams that write what is sent, through the communicator that runs
 // steps. Not thread safe.
 class LinkProfiler {
  public:

@@ -12,7 +12,7 @@ struct ProfilerOptions {
   int least_samples = 3;
   // Bytes that a device touches in a step: what lies between two launches of one work.
   int64_t footprint = int64_t{64} << 20;
-  // Each run is followed by another that finds its operands where the first one left them.
+  // Follows each run by another that finds its operands where the first one left them.
   bool warm = false;
 };
 

@@ -93,7 +93,7 @@ class ProfilingSession {
   const int passes_;
   const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
   absl::flat_hash_set<std::string> known_, listed_;
-  Doubtful doubtful_;     // state as measuring begins
+  Doubtful doubtful_;     // tasks in doubt as measuring begins
   bool repeats_ = false;  // all that is measured is measured again
   bool is_last_pass_ = false;
   int64_t most_bytes_ = 0;  // most bytes of a batch

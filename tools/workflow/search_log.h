@@ -18,7 +18,7 @@ namespace partita {
 //   chain        which start of the search, from 0, and
 //   start        its name: an expert, "random"
 //   current_ns   predicted time of a step under the strategy that was accepted (more, where memory
-//                is lacking)
+//                is exceeded)
 //   best_ns      the same of the best so far
 class SearchLog {
  public:

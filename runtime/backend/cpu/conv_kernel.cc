@@ -33,8 +33,8 @@ ConvShape ShapeOf(const Conv2d& conv, const ConvTensors& t) {
     shape.stride.push_back(conv.stride[d]);
     shape.dilation.push_back(conv.dilation[d] - 1);
     shape.pad_before.push_back(conv.pads[d]);
-    // A tail that no window reads is negative padding behind; oneDNN wants exactly what makes the
-    // sizes agree.
+    // A tail that no window reads is negative padding at the end; oneDNN requires exactly what
+    // makes the sizes agree.
     const int64_t reach = conv.dilation[d] * (t.w.type.shape[d + 2] - 1) + 1;
     const int64_t used = (t.y.type.shape[d + 2] - 1) * conv.stride[d] + reach;
     shape.pad_after.push_back(used - t.x.type.shape[d + 2] - conv.pads[d]);

@@ -25,7 +25,7 @@ struct DnnlArgument {
 };
 
 // A primitive with its arguments. Data in another order than the primitive's is reordered into
-// scratch before, or out of it behind. Scratch: reordered arguments, then the primitive's own
+// scratch before, or out of it afterwards. Scratch: reordered arguments, then the primitive's own
 // scratchpad.
 //
 // A fused ReLU runs over the result after the primitive: oneDNN's own, as an operation appended to

@@ -10,7 +10,7 @@ namespace partita {
 // Arguments of CUDA's copies for moves. Nothing here needs a GPU.
 
 // The region of a move in its two windows (of a fill: twice in the one). At most
-// StridedBox::kMaxRank dimensions are left once those behind each other are one: CHECKed.
+// StridedBox::kMaxRank dimensions are left once contiguous ones are merged: CHECKed.
 StridedBox StridedBoxOf(const Stream::MoveArguments& move);
 
 // A copy of `height` rows of `width` elements whose starts are a pitch apart: one cudaMemcpy2D, of

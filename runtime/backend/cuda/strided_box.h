@@ -7,8 +7,8 @@
 
 namespace partita {
 
-// The elements of a box in two row-major windows, as few dimensions as it takes: those that lie
-// behind each other on both sides are one. Strides and offsets in elements.
+// The elements of a box in two row-major windows, as few dimensions as it takes: dimensions that
+// are contiguous on both sides are merged. Strides and offsets in elements.
 struct StridedBox {
   static constexpr int kMaxRank = 8;
   int rank = 0;  // 0: one element

@@ -31,7 +31,7 @@ class NcclRank {
   absl::StatusOr<bool> IsConnected();
 
   // Makes NCCL calls and waits until none is in progress: what they start is on its stream then.
-  // Cancelled behind and during an abort. `what` for messages.
+  // Cancelled during and after an abort. `what` for messages.
   absl::Status Run(absl::FunctionRef<ncclResult_t(ncclComm_t)> calls, absl::string_view what);
 
   // The asynchronous error of the calls, or OK.

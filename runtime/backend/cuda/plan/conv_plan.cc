@@ -5,7 +5,7 @@
 #include "runtime/backend/cuda/plan/conversion_plan.h"
 
 // cuDNN pads both sides of a dimension alike, and derives y's extents from that. Where a part has
-// other padding (before and behind differ, or elements at the end that no window reads), x goes
+// other padding (before and after differ, or elements at the end that no window reads), x goes
 // through scratch memory of exactly the extent that the windows read.
 
 namespace partita {
