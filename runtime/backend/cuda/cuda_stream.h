@@ -94,7 +94,7 @@ class CudaStream : public Stream {
   CudaStream(std::string name, std::shared_ptr<CudaDeviceState> state)
       : name_(std::move(name)), state_(std::move(state)) {}
   absl::Status Open();
-  // Handles an error of enqueuing: the device has failed, or a recording ends.
+  // Records an error of enqueuing: as the capture's while a step is recorded, else as the device's.
   void Fail(const absl::Status& status);
   bool skips() const;
 

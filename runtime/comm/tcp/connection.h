@@ -30,7 +30,7 @@ class Connection {
   // too many ask at once, PermissionDenied if a process of another user listens.
   static absl::StatusOr<std::unique_ptr<Connection>> OpenUnix(const std::string& name);
 
-  // Raises the longest message allowed.
+  // Sets the longest message allowed from now on, in bytes.
   void Allow(size_t longest) { longest_ = longest; }
 
   // Keeps what the other side does not take yet; a broken connection is seen by Receive.
