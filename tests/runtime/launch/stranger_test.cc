@@ -144,7 +144,7 @@ TEST(StrangerTest, AtTheWatchdogDisturbsNobodyAndTheDoorCloses) {
   std::cout << connections << " connections of strangers with seeds 0 to " << kSeeds - 1 << "\n";
 }
 
-TEST(StrangerTest, AtTheVerdictLineTellsNothing) {
+TEST(StrangerTest, AtTheFailureChannelTellsNothing) {
   constexpr int kSeeds = 4, kVerdicts = 10;
   const RunKey key = RunKey::New();
   auto line = FailureChannel::Open(key);
