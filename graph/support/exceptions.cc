@@ -18,7 +18,8 @@ namespace partita {
 namespace {
 
 constexpr char kMoreThreads[] =
-    "; more may be allowed by ulimit -u or the control group's pids.max";
+    "; more may be allowed by ulimit -u or the control group's pids.max, or, as each needs address "
+    "space for its stack, by ulimit -v";
 
 std::string While(absl::string_view doing) {
   return doing.empty() ? std::string() : absl::StrCat(" while ", doing);

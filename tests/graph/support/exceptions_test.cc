@@ -103,6 +103,7 @@ TEST(CatchingTest, ThreadsThatAreRefusedAreUnavailable) {
   EXPECT_TRUE(absl::IsUnavailable(status));
   EXPECT_THAT(std::string(status.message()), HasSubstr("thread while reading model 'a.onnx'; "));
   EXPECT_THAT(std::string(status.message()), HasSubstr("ulimit -u"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("ulimit -v"));
 }
 
 TEST(CatchingTest, FilesAreNamed) {

@@ -119,5 +119,16 @@ def test_threads_that_are_refused_say_what_for():
           f"the message: {result.err}")
 
 
+def test_threads_whose_stacks_have_no_room_are_told_of_both_limits():
+    partita(f"plan mlp_tiny --strategy data_parallel {QUICK} -o stacks.plan.textproto")
+
+    def before():
+        resource.setrlimit(resource.RLIMIT_STACK, (4 << 30, resource.getrlimit(resource.RLIMIT_STACK)[1]))
+        resource.setrlimit(resource.RLIMIT_AS, (3 << 30, 3 << 30))
+    result = limited("run stacks.plan.textproto --steps 1 --timeline none", before)
+    check(result.code == 5, f"exit {result.code} instead of 5: {result.err}")
+    check(re.search(r"no further thread while .*ulimit -u.*ulimit -v", result.err), f"the message: {result.err}")
+
+
 if __name__ == "__main__":
     run(globals(), "LimitsTest")
