@@ -57,12 +57,8 @@ class LastLine {
   size_t size_ = 0;
 };
 
-// One thread says so; others that come here meanwhile wait for the end.
-[[noreturn]] void End(int code, absl::string_view what, absl::string_view doing,
+[[noreturn]] void Say(int code, absl::string_view what, absl::string_view doing,
                       absl::string_view advice) {
-  if (g_ending.exchange(true)) {
-    for (;;) pause();
-  }
   const absl::string_view during = doing.empty() ? "" : " while ";
   LastLine line;
   (line << "partita: " << what << during << doing << advice << "\n").WriteTo(STDERR_FILENO);
@@ -74,6 +70,14 @@ class LastLine {
     json.WriteTo(STDOUT_FILENO);
   }
   std::_Exit(g_launched ? CodeOfRank(code) : code);
+}
+
+[[noreturn]] void End(int code, absl::string_view what, absl::string_view doing,
+                      absl::string_view advice) {
+  if (g_ending.exchange(true)) {
+    for (;;) pause();
+  }
+  Say(code, what, doing, advice);
 }
 
 [[noreturn]] void EndByRefusedMemory() { End(4, kNoMemory, Doing::Now(), kMoreMemory); }
@@ -104,6 +108,12 @@ void WatchAbruptEnds() {
   std::set_new_handler(EndByRefusedMemory);
   std::set_terminate(EndByException);
   std::atexit(EndByLibrary);
+}
+
+void EndInterrupted(const char* doing) {
+  // A signal may come to the thread that has begun to end the program.
+  if (g_ending.exchange(true)) std::_Exit(130);
+  Say(130, "interrupted", doing, "");
 }
 
 void SayAbruptEndsInJson(bool json) { g_json = json; }

@@ -21,6 +21,9 @@ std::string TextOf(const absl::Status& status);
 void WatchAbruptEnds();
 // Whether errors are printed as JSON.
 void SayAbruptEndsInJson(bool json);
+// Ends the program with 130 and that it was interrupted while `doing`, as JSON too. Of use in
+// signal handlers.
+[[noreturn]] void EndInterrupted(const char* doing);
 // main() returns from here on, with the code that it is given.
 int EndInOrder(int code);
 

@@ -6,10 +6,12 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <iostream>
 
+#include "tools/cli/abrupt_end.h"
 #include "tools/cli/verb.h"
 
 namespace partita {
@@ -21,9 +23,14 @@ namespace {
 bool g_pipes_end_it = false;  // SIGPIPE was not ignored at the beginning
 int g_output_error = 0;       // of the first Print that failed
 
+std::atomic<const char*> g_ends_doing{nullptr};  // see EndsWhenInterrupted
+static_assert(std::atomic<const char*>::is_always_lock_free);
+
 void Interrupt(int signal) {
+  const bool again = g_interrupted.exchange(true);
+  if (const char* doing = g_ends_doing.load(); doing != nullptr) EndInterrupted(doing);
   // The second time, die.
-  if (g_interrupted.exchange(true) && signal != SIGHUP) std::_Exit(130);
+  if (again && signal != SIGHUP) std::_Exit(130);
 }
 
 bool IsIgnored(int signal) {
@@ -53,6 +60,12 @@ void SetUpProcess() {
   signal(SIGPIPE, SIG_IGN);
   signal(SIGXFSZ, SIG_IGN);
 }
+
+EndsWhenInterrupted::EndsWhenInterrupted(const char* doing) {
+  g_ends_doing = doing;
+  if (g_interrupted.load()) EndInterrupted(doing);  // before
+}
+EndsWhenInterrupted::~EndsWhenInterrupted() { g_ends_doing = nullptr; }
 
 void InterruptIfUnheard() {
   if (!std::cerr.bad()) return;

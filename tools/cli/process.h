@@ -14,6 +14,17 @@ namespace partita {
 //   - Where a standard stream is closed, no file that is opened later takes its place.
 void SetUpProcess();
 
+// While one lives, what would set g_interrupted ends the process at once, with 130: it waits for
+// what may never come, and has nothing to lose. One at a time.
+class EndsWhenInterrupted {
+ public:
+  // `doing`: what the message says is interrupted, "waiting for other ranks".
+  explicit EndsWhenInterrupted(const char* doing);
+  ~EndsWhenInterrupted();
+  EndsWhenInterrupted(const EndsWhenInterrupted&) = delete;
+  EndsWhenInterrupted& operator=(const EndsWhenInterrupted&) = delete;
+};
+
 // Sets g_interrupted if stderr has no reader any more.
 void InterruptIfUnheard();
 

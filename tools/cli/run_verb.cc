@@ -13,10 +13,12 @@
 #include "graph/support/usage_error.h"
 #include "runtime/comm/communicators.h"
 #include "runtime/launch/failure_channel.h"
+#include "runtime/launch/rank_environment.h"
 #include "runtime/support/run_key.h"
 #include "tools/cli/checks.h"
 #include "tools/cli/exit_code.h"
 #include "tools/cli/notes.h"
+#include "tools/cli/process.h"
 #include "tools/cli/staging.h"
 #include "tools/cli/text.h"
 #include "tools/cli/verb.h"
@@ -371,6 +373,18 @@ absl::StatusOr<std::optional<RunKey>> KeyOf(const std::string& file) {
   return key;
 }
 
+// Ranks that wait for others which never come end when they are asked to. What MPI has started, it
+// ends.
+absl::StatusOr<std::unique_ptr<Ranks>> JoinRanks(WatchdogOptions options,
+                                                 const std::optional<RunKey>& key) {
+  ASSIGN_OR_RETURN(const auto found, ReadRankEnvironment(&std::getenv));
+  std::optional<EndsWhenInterrupted> waiting;
+  if (found.has_value() && found->launcher == RankEnvironment::Launcher::kTorchrun) {
+    waiting.emplace("waiting for the other ranks");
+  }
+  return Ranks::Join(std::move(options), key);
+}
+
 // As RunTraining, where a launcher has started this process as one of several.
 absl::StatusOr<Answer> RunTrainingOfRank(RunFlags& flags, Stages* stages) {
   ASSIGN_OR_RETURN(const std::optional<RunKey> key, KeyOf(flags.key_file));
@@ -381,7 +395,7 @@ absl::StatusOr<Answer> RunTrainingOfRank(RunFlags& flags, Stages* stages) {
       return key.has_value() && FailureChannel::Tell(g_verdict_line, *key, why);
     };
   }
-  ASSIGN_OR_RETURN(const std::unique_ptr<Ranks> ranks, Ranks::Join(std::move(options), key));
+  ASSIGN_OR_RETURN(const std::unique_ptr<Ranks> ranks, JoinRanks(std::move(options), key));
   flags.request.ranks = ranks.get();
   absl::StatusOr<Answer> answer = Catching([&] { return RunTraining(flags, stages); });
   if (ranks == nullptr) return answer;

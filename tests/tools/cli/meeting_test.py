@@ -8,6 +8,7 @@ import os
 import pathlib
 import random
 import re
+import signal
 import socket
 import struct
 import subprocess
@@ -76,6 +77,11 @@ def sockets_of(process, state):
             address, port = words[1].split(":")
             addresses.append((socket.inet_ntoa(struct.pack("<I", int(address, 16))), int(port, 16)))
     return addresses
+
+
+def catches(process, number):
+    caught = re.search(r"SigCgt:\s*([0-9a-f]+)", pathlib.Path(f"/proc/{process}/status").read_text())
+    return int(caught[1], 16) >> (number - 1) & 1 == 1
 
 
 LISTENS, CONNECTED = "0A", "01"
@@ -164,6 +170,24 @@ def test_ranks_without_a_key_stay_on_loopback_whatever_the_address_is():
 def test_ranks_of_several_hosts_without_a_key_are_refused_with_what_to_do():
     refused(2, r"of 2 ranks 1 are of this host.*PARTITA_KEY.*--key_file", RANK="0", WORLD_SIZE="2",
             LOCAL_WORLD_SIZE="1", MASTER_PORT=str(free_port()))
+
+
+def test_a_rank_that_waits_for_others_ends_when_it_is_asked_to():
+    run = f"run {two_devices()} --steps 1 --timeline none --json"
+    for asked in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        for rank in (0, 1):
+            for key in ({}, {"PARTITA_KEY": KEY}):
+                waiting = Rank(rank, run, MASTER_PORT=str(free_port()), MASTER_ADDR="127.0.0.1", **key)
+                # Soon after the program has begun it waits; before, it ends alike.
+                deadline = time.monotonic() + 60
+                while not catches(waiting.process.pid, asked) and time.monotonic() < deadline:
+                    time.sleep(0.01)
+                time.sleep(0.3)
+                waiting.process.send_signal(asked)
+                code, out, err = waiting.end()
+                check(code == 130, f"{asked}, rank {rank}: exit {code}: {err}")
+                check("partita: interrupted while waiting for the other ranks" in err, err)
+                check(json.loads(out)["error"]["exit_code"] == 130, out)
 
 
 def test_another_key_is_told_in_words():
