@@ -35,8 +35,9 @@ Answer Describe(const Machine& machine) {
   }
   answer.json = {
       {"name", machine.name}, {"description", machine.description}, {"devices", devices}};
-  AddCoreSharing(machine.topology, answer);
-  const std::string sharing = NoteOfSharing(machine.topology);
+  const CoreSharing shared = CoreSharingOf(machine.topology);
+  AddCoreSharing(shared, answer);
+  const std::string sharing = NoteOf(shared);
   // What is not of the file's form is a comment: the whole can be stored as a machine file.
   const std::string comment = absl::StrCat(machine.description, "\n", TableText(table, 2),
                                            sharing.empty() ? "" : absl::StrCat("note: ", sharing));

@@ -3,12 +3,10 @@
 #include <iostream>
 
 #include "absl/strings/str_cat.h"
-#include "tools/workflow/machine_notes.h"
 
 namespace partita {
 
-void AddCoreSharing(const DeviceTopology& topology, Answer& answer) {
-  const CoreSharing sharing = CoreSharingOf(topology);
+void AddCoreSharing(const CoreSharing& sharing, Answer& answer) {
   answer.json["shared_cores"] = sharing.devices == 0
                                     ? Json(nullptr)
                                     : Json{{"devices", sharing.devices}, {"cores", sharing.cores}};
@@ -24,7 +22,7 @@ void AddWarnings(const Disturbance& disturbance, Answer& answer) {
 }
 
 void AddMachineNotes(const PricedMachine& priced, Answer& answer) {
-  AddCoreSharing(priced.machine->topology, answer);
+  AddCoreSharing(CoreSharingOf(priced.machine->topology), answer);
   Json& notes = answer.json["notes"];
   if (!notes.is_array()) notes = Json::array();
   for (const std::string& note : NotesOn(priced)) {

@@ -177,9 +177,12 @@ absl::Status SetPrecision(const Plan& plan, RunFlags& flags) {
   r.precision = precision.precision;
   if (r.ranks != nullptr && !r.ranks->is_rank0()) return absl::OkStatus();
   for (const std::string& note : precision.notes) std::cerr << "note: " << note << "\n";
-  const std::string sharing = r.virtual_devices > 0 ? "" : NoteOfSharing(plan.topology);
-  if (!sharing.empty()) std::cerr << "note: " << sharing << "\n";
   return absl::OkStatus();
+}
+
+void SaySharing(const CoreSharing& sharing, const Ranks* ranks) {
+  if (sharing.devices == 0 || (ranks != nullptr && !ranks->is_rank0())) return;
+  std::cerr << "note: " << NoteOf(sharing) << "\n";
 }
 
 // Schedule of the checkpoints during a run.
@@ -328,6 +331,11 @@ absl::StatusOr<Answer> RunTraining(RunFlags& flags, Stages* stages) {
   if (!answer.usage_error.empty()) return answer;
   flags.request.stop = &g_interrupted;
   RETURN_IF_ERROR(SetPrecision(loaded.plan, flags));
+  CoreSharing sharing;
+  if (flags.request.virtual_devices == 0) {
+    ASSIGN_OR_RETURN(sharing, CoreSharingOfRun(loaded.plan.topology, ranks));
+  }
+  SaySharing(sharing, ranks);
   SetSchedule(flags);
   flags.request.cache_in_memory = flags.data_cache == "memory";
   SkippedSamples skipped;
@@ -344,7 +352,8 @@ absl::StatusOr<Answer> RunTraining(RunFlags& flags, Stages* stages) {
   flags.notes.insert(flags.notes.end(), outcome.notes.begin(), outcome.notes.end());
   answer.json = JsonOf(loaded.model, flags, outcome);
   answer.json["skipped"] = skipped.count();
-  AddCoreSharing(loaded.plan.topology, answer);
+  AddCoreSharing(sharing, answer);
+  if (sharing.devices > 0) answer.json["notes"].push_back(NoteOf(sharing));
   if (!resumed.is_null()) answer.json["resumed"] = resumed;
   if (outcome.checkpoints.has_value()) answer.json["checkpoints"] = JsonOf(*outcome.checkpoints);
   answer.text = StepsText(outcome, loaded.model.loss, resumed);

@@ -3,8 +3,10 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "graph/parallel/device_topology.h"
 #include "tools/workflow/priced_machine.h"
+#include "tools/workflow/ranks.h"
 
 namespace partita {
 
@@ -17,8 +19,13 @@ struct CoreSharing {
 };
 CoreSharing CoreSharingOf(const DeviceTopology& topology);
 
+// The same of a run by this process, or by all of `ranks`: masks and quotas may leave its host
+// fewer cores than the devices were made for, and then all of them share those. Collective with
+// ranks.
+absl::StatusOr<CoreSharing> CoreSharingOfRun(const DeviceTopology& topology, Ranks* ranks);
+
 // "4 devices share 2 cores: while one of them computes, another waits"; empty where none do.
-std::string NoteOfSharing(const DeviceTopology& topology);
+std::string NoteOf(const CoreSharing& sharing);
 
 // Notes for people about a machine for which something is predicted: devices that share
 // cores, and those that compute in float32 though another precision was asked for.

@@ -3,6 +3,7 @@
 #include <omp.h>
 #include <pthread.h>
 #include <sched.h>
+#include <unistd.h>
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -16,8 +17,11 @@ void PinTo(const std::vector<int>& cores) {
   cpu_set_t set;
   CPU_ZERO(&set);
   for (int core : cores) CPU_SET(static_cast<size_t>(core), &set);
-  // A core that this process may not use is no error: the thread then stays where it may run.
-  pthread_setaffinity_np(pthread_self(), sizeof(set), &set);
+  // Those that this process was left with (taskset). A core that it may not use is no error: the
+  // thread then stays where it may run.
+  cpu_set_t allowed;
+  if (sched_getaffinity(getpid(), sizeof(allowed), &allowed) == 0) CPU_AND(&set, &set, &allowed);
+  if (CPU_COUNT(&set) > 0) pthread_setaffinity_np(pthread_self(), sizeof(set), &set);
 }
 
 void FlushDenormals() {

@@ -5,11 +5,12 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 
 import harness
-from harness import ELSEWHERE, answer, check, partita, refuses, run
+from harness import ELSEWHERE, Skipped, answer, check, partita, refuses, run
 
 FEW = "--profile_time 0 --evaluations 20"
 
@@ -49,6 +50,43 @@ def test_devices_that_share_cores_are_named_in_every_answer():
     check(said in trained.err and trained.json()["shared_cores"] == wanted, trained.err)
     alone = answer(f"plan mlp_tiny {FEW} --devices 1 -o alone.textproto", "shared_cores notes")
     check(alone["shared_cores"] is None and alone["notes"] == [], f"{alone}")
+
+
+def test_a_run_on_fewer_cores_than_its_plan_has_says_that_devices_share_them():
+    if cores() < 2:
+        raise Skipped("one core: the plan itself shares it")
+    partita(f"plan lenet --batch 8 {FEW} --devices 2 -o two.textproto")
+    first = min(os.sched_getaffinity(0))
+    line = "run two.textproto --steps 2 --timeline none --json".split()
+    ways = [(["taskset", "-c", str(first)], line), (["taskset", "-c", str(first)], ["launch", "-n", "2"] + line)]
+    for way, words in ways:
+        if shutil.which(way[0]) is None:
+            raise Skipped(f"no {way[0]}")
+        done = harness.Result(subprocess.run(way + [harness.BINARY] + words, capture_output=True, text=True, check=False))
+        check(done.code == 0 and "note: 2 devices share 1 core: " in done.err, f"{words}: {done.code} {done.err}")
+        found = done.json()
+        check(found["shared_cores"] == {"devices": 2, "cores": 1}, f"{found['shared_cores']}")
+        check(any("2 devices share 1 core: " in note for note in found["notes"]), f"{found['notes']}")
+    found = answer("run two.textproto --steps 2 --timeline none", "shared_cores notes")
+    check(found["shared_cores"] is None and not any("share" in note for note in found["notes"]), f"{found}")
+
+
+def test_a_run_stays_on_the_cores_that_it_was_left_with():
+    if cores() < 2:
+        raise Skipped("one core")
+    partita(f"plan lenet --batch 8 {FEW} --devices 2 -o stay.textproto")
+    first = min(os.sched_getaffinity(0))
+    running = subprocess.Popen([harness.BINARY] + "run stay.textproto --steps 1000000 --timeline none".split(),
+                               stderr=subprocess.PIPE, text=True, preexec_fn=lambda: os.sched_setaffinity(0, {first}))
+    try:
+        for line in running.stderr:
+            if "step 1/" in line:
+                break
+        used = {tuple(os.sched_getaffinity(int(thread))) for thread in os.listdir(f"/proc/{running.pid}/task")}
+        check(used == {(first,)}, f"threads on {used}")
+    finally:
+        running.kill()
+        running.communicate()
 
 
 def test_a_machine_without_a_rate_for_the_precision_is_refused():

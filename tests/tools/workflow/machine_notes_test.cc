@@ -37,13 +37,13 @@ DeviceTopology On(const std::vector<Place>& places) {
 TEST(CoreSharingTest, DevicesWithCoresOfTheirOwnShareNone) {
   EXPECT_EQ(CoreSharingOf(On({{0, "", {0, 1}}, {0, "", {2, 3}}})), (CoreSharing{0, 0}));
   EXPECT_EQ(CoreSharingOf(On({{0, "", {0}}, {1, "", {0}}})), (CoreSharing{0, 0}));
-  EXPECT_EQ(NoteOfSharing(On({{0, "", {0}}, {1, "", {0}}})), "");
+  EXPECT_EQ(NoteOf(CoreSharingOf(On({{0, "", {0}}, {1, "", {0}}}))), "");
 }
 
 TEST(CoreSharingTest, DevicesAndTheCoresThatTheyShareAreCounted) {
   const DeviceTopology turns = On({{0, "", {0}}, {0, "", {1}}, {0, "", {0}}, {0, "", {1}}});
   EXPECT_EQ(CoreSharingOf(turns), (CoreSharing{4, 2}));
-  EXPECT_THAT(NoteOfSharing(turns), HasSubstr("4 devices share 2 cores"));
+  EXPECT_THAT(NoteOf(CoreSharingOf(turns)), HasSubstr("4 devices share 2 cores"));
   EXPECT_EQ(CoreSharingOf(On({{0, "", {0}}, {0, "", {1}}, {0, "", {1}}})), (CoreSharing{2, 1}));
   // Nodes of one computer.
   EXPECT_EQ(CoreSharingOf(On({{0, "box", {0}}, {1, "box", {0}}, {2, "", {0}}})),
