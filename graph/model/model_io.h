@@ -19,6 +19,7 @@ struct ModelFile {
   // Layers into which the model's exporter has folded a batch normalisation, by their names.
   std::vector<std::string> folded_batch_norms;
   std::vector<std::string> notes;  // remarks on reading, for the user
+  std::string side_file;           // its path, whether it is there or not; empty: it names none
 };
 
 // Writes a forward graph. If any weight has values, they go first, to a side file of their own;

@@ -247,17 +247,14 @@ class ModelReader {
   bool has_input_ = false;
 };
 
-// The side file's path if it is there; empty if it is not. `folder` empty: nowhere.
-absl::StatusOr<std::string> FindWeights(const proto::Model& model, const std::string& folder) {
+// The side file's path; empty if it has none. `folder` empty: nowhere.
+absl::StatusOr<std::string> WeightsPathOf(const proto::Model& model, const std::string& folder) {
   const std::filesystem::path file(model.weights_file());
   if (file.empty()) return std::string();
   if (file != file.filename() || file == "." || file == "..") {
     return Invalid("weights_file '", model.weights_file(), "' must be a file in its own folder");
   }
-  std::error_code error;
-  const std::filesystem::path path = std::filesystem::path(folder) / file;
-  if (!folder.empty() && std::filesystem::exists(path, error)) return path.string();
-  return std::string();
+  return folder.empty() ? std::string() : (std::filesystem::path(folder) / file).string();
 }
 
 absl::Status ParseText(const std::string& text, proto::Model& model) {
@@ -300,10 +297,11 @@ absl::StatusOr<ModelFile> ReadModel(const std::string& text, const Origin& origi
                                     WeightValues values) {
   proto::Model model;
   if (absl::Status status = ParseText(text, model); !status.ok()) return NotAModel(origin, status);
-  const auto path = FindWeights(model, origin.folder);
+  const auto path = WeightsPathOf(model, origin.folder);
   if (!path.ok()) return NotAModel(origin, path.status());
   std::optional<WeightsFile> weights;
-  if (!path->empty()) {
+  std::error_code error;
+  if (!path->empty() && std::filesystem::exists(*path, error)) {
     ASSIGN_OR_RETURN(WeightsFile opened, WeightsFile::Open(*path));
     weights.emplace(std::move(opened));
   }
@@ -313,7 +311,8 @@ absl::StatusOr<ModelFile> ReadModel(const std::string& text, const Origin& origi
   ModelFile file{
       .graph = *std::move(graph),
       .folded_batch_norms = {model.folded_batch_norm().begin(), model.folded_batch_norm().end()},
-      .notes = {}};
+      .notes = {},
+      .side_file = *path};
   if (!weights.has_value()) {
     RETURN_IF_ERROR(NoteAbsentValues(model, reader, origin, values, file));
   } else {

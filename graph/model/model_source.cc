@@ -28,6 +28,7 @@ absl::StatusOr<ImportedModel> LoadNative(const std::string& path, const ImportOp
                       .notes = std::move(file.notes),
                       .folded_batch_norms = std::move(file.folded_batch_norms),
                       .operators = {}};
+  if (!file.side_file.empty()) model.side_files = {std::move(file.side_file)};
   model.source_fingerprint = model.graph.fingerprint();
   const int64_t own = model.graph.batch();
   if (options.batch != 0 && options.batch != own) {

@@ -37,6 +37,8 @@ struct ImportedModel {
   // Layers into which the exporter is known to have folded a batch normalisation: what is trained
   // is another network than the one that was exported.
   std::vector<std::string> folded_batch_norms;
+  // Paths of the files that its weights are in beside its own, whether they are there or not.
+  std::vector<std::string> side_files = {};
   // ONNX operators of the nodes that the output needs, with their numbers, most frequent first.
   std::vector<std::pair<std::string, int>> operators;
   int64_t opset = 0;

@@ -1,7 +1,9 @@
 #include "graph/onnx/importer.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <map>
+#include <set>
 
 #include "absl/strings/cord.h"
 #include "absl/strings/match.h"
@@ -283,9 +285,19 @@ absl::StatusOr<ImportedModel> Importer::Finish() {
   imported.operators = CountOperators(model_);
   imported.opset = model_.opset;
   imported.folded_batch_norms = LayersWithFoldedBatchNorm(model_.nodes);
+  imported.side_files = SideFiles();
   ASSIGN_OR_RETURN(imported.graph, std::move(builder_).Build());
   RETURN_IF_ERROR(values_of_weights_.ReadAll(model_.origin.name));
   return imported;
+}
+
+std::vector<std::string> Importer::SideFiles() const {
+  std::set<std::string> files;
+  for (const auto& [name, stored] : model_.initializers) {
+    if (!stored.source.external || model_.origin.folder.empty()) continue;
+    files.insert((std::filesystem::path(model_.origin.folder) / stored.source.location).string());
+  }
+  return {files.begin(), files.end()};
 }
 
 void Importer::AddNotes() {

@@ -51,6 +51,7 @@ class Importer {
   absl::Status CheckOutput(const Shape& shape) const;
   absl::Status UnsupportedError() const;
   void AddNotes();
+  std::vector<std::string> SideFiles() const;
   std::string UniqueName(const std::string& wanted);
   absl::StatusOr<TensorId> AddWeight(const Value& value, Initializer initializer, bool trainable);
   absl::StatusOr<std::shared_ptr<const std::vector<float>>> StoredValues(

@@ -160,4 +160,16 @@ CLI::Validator PlanName() {
   });
 }
 
+CLI::Validator OutputName() {
+  return Check([](const std::string& text) -> std::string {
+    return text == "-" ? "'-' is no name of a file; to write to stdout use /dev/stdout" : "";
+  });
+}
+
+CLI::Validator PlaceName() {
+  return Check([](const std::string& text) -> std::string {
+    return text == "-" ? "'-' is no name, and this cannot be written to stdout" : "";
+  });
+}
+
 }  // namespace partita

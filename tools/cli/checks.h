@@ -51,5 +51,9 @@ CLI::Validator ModelName();
 CLI::Validator MachineName();
 // A file: with a '/' or an ending, or one that is there.
 CLI::Validator PlanName();
+// A file to write; "-" is none.
+CLI::Validator OutputName();
+// A file or folder that is made where there is none, and which no stream can be; "-" is none.
+CLI::Validator PlaceName();
 
 }  // namespace partita

@@ -34,7 +34,7 @@ void AddMachineFlags(CLI::App& verb, MachineRequest& request, const std::string&
       ->check(WholeNumber(1, kMostDevices));
   verb.add_flag("--oversubscribe", request.oversubscribe,
                 "divide this host into more devices than it has cores: they share cores");
-  verb.add_option("--profile", request.profile, "profile database");
+  verb.add_option("--profile", request.profile, "profile database")->check(PlaceName());
   AddBackendFlag(verb, request.backends,
                  "that runs the devices of a class, or all; default cuda for GPUs, cpu for cores");
   AddPrecisionFlag(verb, request.precision,

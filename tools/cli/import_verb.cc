@@ -3,6 +3,7 @@
 #include "graph/model/model_io.h"
 #include "graph/model/model_summary.h"
 #include "graph/support/status_macros.h"
+#include "tools/cli/checks.h"
 #include "tools/cli/verb.h"
 #include "tools/workflow/output_path.h"
 
@@ -56,6 +57,11 @@ absl::StatusOr<Answer> RunImport(const ImportFlags& flags) {
   // Without a file to write, values are of no use here.
   options.values = flags.output.empty() ? WeightValues::kSkipped : WeightValues::kIfPresent;
   ASSIGN_OR_RETURN(const ImportedModel imported, LoadModel(flags.model.model, options));
+  // The model itself may be written anew, as at another batch.
+  const NamedFile output[] = {{"-o", flags.output}};
+  std::vector<NamedFile> inputs;
+  for (const std::string& file : imported.side_files) inputs.push_back({kSideFile, file});
+  RETURN_IF_ERROR(CheckApart(output, inputs));
   ASSIGN_OR_RETURN(const ModelLoss loss,
                    LossOfFile(flags.model.model, imported.graph, flags.model.loss));
   const ModelSummary summary = Summarize(imported.graph);
@@ -89,7 +95,8 @@ void AddImportVerb(CLI::App& app, VerbTable& verbs) {
   auto flags = std::make_shared<ImportFlags>();
   CLI::App* verb = app.add_subcommand("import", "operators, parameters and arithmetic of a model");
   AddModelFlags(*verb, flags->model);
-  verb->add_option("-o,--output", flags->output, "write the native text form to this file");
+  verb->add_option("-o,--output", flags->output, "write the native text form to this file")
+      ->check(PlaceName());
   verbs.Add(verb, [flags] { return RunImport(*flags); });
 }
 

@@ -81,7 +81,8 @@ void AddMachineVerb(CLI::App& app, VerbTable& verbs) {
   show->add_option("--devices", flags->devices, "the first N devices")
       ->check(WholeNumber(1, kMostDevices));
   CLI::App* discover = verb->add_subcommand("discover", "measure this machine into a machine file");
-  discover->add_option("-o,--output", flags->output, "default machine.textproto");
+  discover->add_option("-o,--output", flags->output, "default machine.textproto")
+      ->check(OutputName());
   discover->add_option("--devices", flags->devices, "divide the cores among N devices")
       ->check(WholeNumber(1, kMostDevices));
   discover->add_option("--gpus", flags->gpus, "the first N GPUs, and cores only with --devices too")

@@ -157,6 +157,11 @@ absl::StatusOr<Answer> AnswerPlanVerb(const PlanFlags& flags, Stages* stages) {
   ModelRequest request = flags.model;
   request.values = WeightValues::kSkipped;
   ASSIGN_OR_RETURN(const TrainingModel model, LoadTrainingModel(request, stages));
+  const NamedFile output[] = {{"-o", path}};
+  std::vector<NamedFile> inputs = {{"--machine", flags.machine.machine},
+                                   {"--profile", flags.machine.profile}};
+  AddModelFiles(model, inputs);
+  RETURN_IF_ERROR(CheckApart(output, inputs));
   ASSIGN_OR_RETURN(MeasuredSearch search, SearchOnMachine(flags.machine, model.graph,
                                                           RequestOf(flags.search, flags.strategy),
                                                           flags.profile_time, stages));
@@ -197,7 +202,8 @@ void AddPlanVerb(CLI::App& app, VerbTable& verbs) {
   verb->add_option("--profile_time", flags->profile_time,
                    "seconds for measuring missing kernels; 0: none")
       ->check(NumberFrom(0));
-  verb->add_option("-o,--output", flags->output, "plan file; default MODEL.plan.textproto");
+  verb->add_option("-o,--output", flags->output, "plan file; default MODEL.plan.textproto")
+      ->check(OutputName());
   verb->add_flag("--replace", flags->replace,
                  "overwrite the plan file even if its plan is faster, or it is no plan");
   AddStageFlags(*verb, flags->stages,

@@ -1,6 +1,7 @@
 #include <iostream>
 #include <mutex>
 #include <set>
+#include <tuple>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -15,6 +16,7 @@
 #include "runtime/launch/failure_channel.h"
 #include "runtime/launch/rank_environment.h"
 #include "runtime/support/run_key.h"
+#include "runtime/train/data/idx.h"
 #include "tools/cli/checks.h"
 #include "tools/cli/exit_code.h"
 #include "tools/cli/notes.h"
@@ -41,6 +43,7 @@ struct RunFlags {
   StageFlags stages;
   std::vector<std::string> notes;  // what was not done as wanted
   bool accept_folded = false;
+  bool default_timeline = false;  // its place is not of the user's choice
 };
 
 // Beside the plan, if that is a place to write to, where the user did not say. Of several ranks the
@@ -51,6 +54,7 @@ absl::Status SetTimeline(RunFlags& flags) {
     path.clear();
   } else if (path.empty()) {
     path = flags.plan + ".measured.json";
+    flags.default_timeline = true;
     const absl::Status writable = CheckWritable(path, "--timeline");
     bool wanted = writable.ok();
     if (flags.request.ranks != nullptr) {
@@ -239,12 +243,24 @@ absl::Status CheckTrains(const TrainingModel& model, const RunFlags& flags) {
 }
 
 // What is read stays.
-absl::Status CheckOutputs(const RunFlags& flags, const std::string& model) {
+absl::Status CheckOutputs(const RunFlags& flags, const TrainingModel& model) {
   const RunRequest& r = flags.request;
-  const NamedFile outputs[] = {{"--save", r.save}, {"--timeline", r.timeline}};
-  const NamedFile inputs[] = {{"the plan", flags.plan}, {"the model", model},
-                              {"--data", r.data},       {"--eval_data", r.eval_data},
-                              {"--profile", r.profile}, {"--key_file", flags.key_file}};
+  const NamedFile outputs[] = {{"--save", r.save},
+                               {"--timeline", r.timeline, flags.default_timeline}};
+  std::vector<NamedFile> inputs = {{"the plan", flags.plan},
+                                   {"--data", r.data},
+                                   {"--eval_data", r.eval_data},
+                                   {"--profile", r.profile},
+                                   {"--key_file", flags.key_file}};
+  AddModelFiles(model, inputs);
+  for (const auto& [name, data, split] :
+       {std::tuple("--data", r.data, DataSplit::kTrain),
+        std::tuple("--eval_data", r.eval_data, DataSplit::kEval)}) {
+    const auto idx = FindIdxFiles(data, split);
+    if (!idx.ok()) continue;
+    inputs.push_back({name, idx->images});
+    inputs.push_back({name, idx->labels});
+  }
   return CheckApart(outputs, inputs);
 }
 
@@ -319,8 +335,7 @@ absl::StatusOr<Answer> RunTraining(RunFlags& flags, Stages* stages) {
                    LoadPlan({flags.plan, flags.model,
                              from_checkpoint ? WeightValues::kSkipped : WeightValues::kRequired},
                             stages));
-  RETURN_IF_ERROR(
-      CheckOutputs(flags, flags.model.empty() ? loaded.model.label.source : flags.model));
+  RETURN_IF_ERROR(CheckOutputs(flags, loaded.model));
   RETURN_IF_ERROR(CheckTrains(loaded.model, flags));
   if (const int n = flags.request.virtual_devices; n > 0 && n != loaded.plan.topology.size()) {
     answer.usage_error = absl::StrCat("--virtual_devices ", n, ": the plan has ",
@@ -421,6 +436,30 @@ absl::StatusOr<Answer> RunTrainingOfRank(RunFlags& flags, Stages* stages) {
   return silent;
 }
 
+// What a run starts from and what it writes.
+void AddFileFlags(CLI::App& verb, RunFlags& flags) {
+  RunRequest& r = flags.request;
+  verb.add_option("--save", r.save, "write a checkpoint (safetensors) at the end")
+      ->check(OutputName());
+  verb.add_option("--save_every", flags.save_every,
+                  "write checkpoints on the way, too: every so many steps, or every 30s, 10m, 2h; "
+                  "they are NAME.step-000100 and NAME.best for --save NAME")
+      ->check([](const std::string& text) -> std::string {
+        if (ParseInterval(text).has_value()) return "";
+        return absl::StrCat("'", text, "': steps (100) or a time (30s, 10m, 2h) are wanted");
+      });
+  verb.add_option("--keep", flags.keep, "how many NAME.step-... stay, the newest; default 3")
+      ->check(WholeNumber(1));
+  verb.add_option("--load", r.load, "start from these weights (safetensors)");
+  verb.add_option(
+      "--resume", r.resume,
+      "go on from a checkpoint; of NAME, or of a folder, from the newest that is whole");
+  verb.add_option("--timeline", r.timeline,
+                  "where to write the measured timeline of the last step; default "
+                  "PLAN.measured.json, \"none\": nowhere")
+      ->check(OutputName());
+}
+
 }  // namespace
 
 void AddRunVerb(CLI::App& app, VerbTable& verbs) {
@@ -448,23 +487,7 @@ void AddRunVerb(CLI::App& app, VerbTable& verbs) {
                    "of initial weights, synthetic data, data order and dropout; default 0, or "
                    "that of the checkpoint")
       ->check(Seed());
-  verb->add_option("--save", r.save, "write a checkpoint (safetensors) at the end");
-  verb->add_option("--save_every", flags->save_every,
-                   "write checkpoints on the way, too: every so many steps, or every 30s, 10m, 2h; "
-                   "they are NAME.step-000100 and NAME.best for --save NAME")
-      ->check([](const std::string& text) -> std::string {
-        if (ParseInterval(text).has_value()) return "";
-        return absl::StrCat("'", text, "': steps (100) or a time (30s, 10m, 2h) are wanted");
-      });
-  verb->add_option("--keep", flags->keep, "how many NAME.step-... stay, the newest; default 3")
-      ->check(WholeNumber(1));
-  verb->add_option("--load", r.load, "start from these weights (safetensors)");
-  verb->add_option(
-      "--resume", r.resume,
-      "go on from a checkpoint; of NAME, or of a folder, from the newest that is whole");
-  verb->add_option("--timeline", r.timeline,
-                   "where to write the measured timeline of the last step; default "
-                   "PLAN.measured.json, \"none\": nowhere");
+  AddFileFlags(*verb, *flags);
   verb->add_option("--data_workers", r.workers, "threads that read samples; 0: none")
       ->check(WholeNumber(0, 1024));
   verb->add_option("--data_cache", flags->data_cache, "none, memory")
@@ -484,7 +507,8 @@ void AddRunVerb(CLI::App& app, VerbTable& verbs) {
                    "of products and convolutions on the devices that have it; weights and sums "
                    "stay float32; default what the plan was priced in");
   verb->add_option("--profile", r.profile,
-                   "profile database in which the fastest algorithms of GPUs are kept");
+                   "profile database in which the fastest algorithms of GPUs are kept")
+      ->check(PlaceName());
   verb->add_option("--key_file", flags->key_file,
                    "the key of ranks of several hosts that no MPI connects: a file of this user "
                    "alone with 32 or more hexadecimal digits (or in the variable PARTITA_KEY)");

@@ -51,14 +51,14 @@ absl::StatusOr<PricedMachine> PriceMachineOf(const Plan& plan, MachineRequest re
 absl::StatusOr<Answer> RunSimulate(const SimulateFlags& flags, Stages* stages) {
   const std::string path = flags.output.empty() ? flags.plan + ".timeline.json" : flags.output;
   RETURN_IF_ERROR(CheckWritable(path, "-o"));
-  const NamedFile output[] = {{"-o", path}};
-  const NamedFile inputs[] = {{"the plan", flags.plan},
-                              {"the model", flags.model},
-                              {"--machine", flags.machine.machine},
-                              {"--profile", flags.machine.profile}};
-  RETURN_IF_ERROR(CheckApart(output, inputs));
   ASSIGN_OR_RETURN(const LoadedPlan loaded,
                    LoadPlan({flags.plan, flags.model, WeightValues::kSkipped}, stages));
+  const NamedFile output[] = {{"-o", path}};
+  std::vector<NamedFile> inputs = {{"the plan", flags.plan},
+                                   {"--machine", flags.machine.machine},
+                                   {"--profile", flags.machine.profile}};
+  AddModelFiles(loaded.model, inputs);
+  RETURN_IF_ERROR(CheckApart(output, inputs));
   ASSIGN_OR_RETURN(const PricedMachine priced, PriceMachineOf(loaded.plan, flags.machine));
   const Graph& graph = loaded.model.graph;
   const Evaluator evaluator = EvaluatorOn(priced, graph, /*limit_memory=*/false);
@@ -98,7 +98,8 @@ void AddSimulateVerb(CLI::App& app, VerbTable& verbs) {
       ->check(ModelName());
   flags->machine.machine.clear();
   AddMachineFlags(*verb, flags->machine, "the plan's", "the plan's");
-  verb->add_option("-o,--output", flags->output, "timeline file; default PLAN.timeline.json");
+  verb->add_option("-o,--output", flags->output, "timeline file; default PLAN.timeline.json")
+      ->check(OutputName());
   AddStageFlags(*verb, flags->stages,
                 {Stage::kModel, Stage::kTrainingGraph, Stage::kStrategy, Stage::kTaskGraph,
                  Stage::kPlan, Stage::kPredictedTimeline});

@@ -29,7 +29,8 @@ void AddStages(const Stages& stages, Answer& answer) {
 void AddStageFlags(CLI::App& verb, StageFlags& flags, std::initializer_list<Stage> stages) {
   std::vector<std::string> names;
   for (Stage stage : stages) names.push_back(StageTable()[static_cast<size_t>(stage)].name);
-  verb.add_option("--dump_dir", flags.dump_dir, "write what every stage made into this folder");
+  verb.add_option("--dump_dir", flags.dump_dir, "write what every stage made into this folder")
+      ->check(PlaceName());
   verb.add_option("--stop_after", flags.stop_after,
                   absl::StrCat("end after this stage: ", absl::StrJoin(names, ", ")))
       ->check(NameOf("stage", names));

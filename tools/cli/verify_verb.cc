@@ -170,7 +170,8 @@ void AddVerifyVerb(CLI::App& app, VerbTable& verbs) {
                    "of products and convolutions of the float part, on a GPU; each has its own "
                    "tolerance; default what the plan was priced in");
   verb->add_option("--profile", flags->request.profile,
-                   "profile database in which the fastest algorithms of GPUs are kept");
+                   "profile database in which the fastest algorithms of GPUs are kept")
+      ->check(PlaceName());
   verb->add_option("--steps", flags->steps, "training steps; default 2, with --quick 1")
       ->check(WholeNumber(1, 1'000'000));
   verb->add_option("--memory", flags->memory_bytes,

@@ -1,5 +1,6 @@
 #include "tools/workflow/output_path.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <system_error>
 
@@ -24,6 +25,29 @@ bool IsOneFile(const std::string& a, const std::string& b) {
   return !place_a.empty() && place_a == place_b;
 }
 
+bool LiesIn(const std::filesystem::path& folder, const std::filesystem::path& file) {
+  return std::mismatch(folder.begin(), folder.end(), file.begin(), file.end()).first ==
+         folder.end();
+}
+
+// Whether it is a file in the folder, by its name or by what that links to.
+bool IsFileIn(const std::string& folder, const std::string& path) {
+  std::error_code error;
+  if (path.empty() || !std::filesystem::is_directory(folder, error) ||
+      !std::filesystem::is_regular_file(path, error)) {
+    return false;
+  }
+  const std::filesystem::path root = std::filesystem::canonical(folder, error);
+  const std::filesystem::path name = std::filesystem::absolute(path, error);
+  return LiesIn(root, std::filesystem::canonical(path, error)) ||
+         LiesIn(root, std::filesystem::canonical(name.parent_path(), error) / name.filename());
+}
+
+bool Replaces(const NamedFile& output, const NamedFile& input) {
+  return IsOneFile(output.path, input.path) ||
+         (!output.is_default && IsFileIn(input.path, output.path));
+}
+
 absl::Status WouldReplace(const NamedFile& output, const NamedFile& other) {
   return UsageError(absl::StrCat(output.name, " '", output.path, "' would replace the file of ",
                                  other.name, ": name another place"));
@@ -42,7 +66,7 @@ absl::Status CheckWritable(const std::string& path, absl::string_view flag) {
 absl::Status CheckApart(std::span<const NamedFile> outputs, std::span<const NamedFile> inputs) {
   for (size_t k = 0; k < outputs.size(); ++k) {
     for (const NamedFile& input : inputs) {
-      if (IsOneFile(outputs[k].path, input.path)) return WouldReplace(outputs[k], input);
+      if (Replaces(outputs[k], input)) return WouldReplace(outputs[k], input);
     }
     for (const NamedFile& earlier : outputs.first(k)) {
       if (IsOneFile(outputs[k].path, earlier.path)) return WouldReplace(outputs[k], earlier);

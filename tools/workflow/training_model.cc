@@ -88,6 +88,13 @@ std::vector<std::string> Warnings(const ImportedModel& model) {
       "do_constant_folding=False), or with optimize=False")};
 }
 
+void AddModelFiles(const TrainingModel& model, std::vector<NamedFile>& inputs) {
+  if (IsModelFile(model.label.source)) inputs.push_back({"the model", model.label.source});
+  for (const std::string& file : model.imported.side_files) {
+    inputs.push_back({kSideFile, file});
+  }
+}
+
 absl::StatusOr<Graph> TrainingGraphAt(int64_t batch, const TrainingModel& model) {
   ASSIGN_OR_RETURN(const Graph graph, Rebatch(model.imported.graph, batch));
   return TrainingGraphOf(graph, model.label.optimizer);

@@ -9,6 +9,7 @@
 #include "graph/model/model_source.h"
 #include "graph/parallel/plan.h"
 #include "graph/training/training_graph.h"
+#include "tools/workflow/output_path.h"
 #include "tools/workflow/stages.h"
 
 namespace partita {
@@ -41,6 +42,11 @@ absl::StatusOr<ModelLoss> LossOfFile(const std::string& name, const Graph& model
 // A warning for each thing that makes what is trained another network than the one that was
 // exported, with what to do.
 std::vector<std::string> Warnings(const ImportedModel& model);
+
+// What messages call a file of values beside the model's own.
+constexpr char kSideFile[] = "the model's weights";
+// The files that the model is read from, as inputs for CheckApart.
+void AddModelFiles(const TrainingModel& model, std::vector<NamedFile>& inputs);
 
 // The model at another batch, without reading its file again.
 absl::StatusOr<Graph> TrainingGraphAt(int64_t batch, const TrainingModel& model);

@@ -4,7 +4,9 @@
 import os
 import pathlib
 import re
+import shutil
 import sqlite3
+import struct
 import subprocess
 import time
 
@@ -201,6 +203,69 @@ def test_what_a_run_reads_is_not_overwritten():
     partita(f"run {plan} --steps 1 --save /dev/null --timeline /dev/null")
     partita(f"run {plan} --steps 1 --save twice --timeline none")
     partita(f"run {plan} --steps 1 --load twice --save twice --timeline none")
+
+
+def test_the_files_of_a_models_weights_are_not_overwritten():
+    pathlib.Path("models").mkdir()
+    shutil.copy(data("batch_norm/unoptimized.onnx"), "models/outside.onnx")
+    outside = pathlib.Path("models/unoptimized.onnx.data")
+    outside.write_bytes(bytes(1152))
+    partita("import models/outside.onnx -o models/inside.textproto")
+    inside, = pathlib.Path("models").glob("inside.*.safetensors")
+    for model, side in (("models/outside.onnx", outside), ("models/inside.textproto", inside)):
+        partita(f"plan {model} --strategy data_parallel {QUICK} -o side.plan.textproto")
+        before = side.read_bytes()
+        os.symlink(side, f"to.{side.name}")
+        for output in (side, f"./models/../{side}", f"to.{side.name}"):
+            for line, flag in ((f"run side.plan.textproto --save {output}", "--save"),
+                               (f"run side.plan.textproto --timeline {output}", "--timeline"),
+                               (f"simulate side.plan.textproto -o {output}", "-o"),
+                               (f"plan {model} --strategy data_parallel {QUICK} --replace -o {output}", "-o")):
+                refuses(line, 2, f"{flag} .*would replace the file of the model's weights: name another place")
+        refuses(f"run side.plan.textproto --model {model} --save {side}", 2, "the model's weights")
+        # One that is absent, as a run that loads a checkpoint does not need it.
+        partita("run side.plan.textproto --steps 1 --save start --timeline none")
+        side.unlink()
+        refuses(f"run side.plan.textproto --load start --save {side}", 2, "the model's weights")
+        side.write_bytes(before)
+        partita("run side.plan.textproto --steps 1 --save start --timeline none")
+
+
+def test_files_in_a_folder_of_data_are_not_overwritten():
+    folder = pathlib.Path("digits")
+    folder.mkdir()
+    for name, sizes, values in (("train-images-idx3-ubyte", (16, 28, 28), 16 * 28 * 28),
+                                ("train-labels-idx1-ubyte", (16,), 16)):
+        head = bytes([0, 0, 8, len(sizes)]) + struct.pack(f">{len(sizes)}I", *sizes)
+        (folder / name).write_bytes(head + bytes(k % 10 for k in range(values)))
+    labels = folder / "train-labels-idx1-ubyte"
+    (folder / "other").write_text("kept")
+    os.symlink(folder / "other", "to_other")
+    shutil.copy(lenet_plan(), folder / "in.plan.textproto")
+    before = {path: path.read_bytes() for path in folder.iterdir()}
+    run_it = f"run {folder}/in.plan.textproto --steps 1"
+    for output in (labels, folder / "other", "to_other"):
+        for flag in ("--save", "--timeline"):
+            refuses(f"{run_it} --data {folder} {flag} {output}", 2, f"{flag}.*--data: name another place")
+            refuses(f"{run_it} --data {folder} --eval_data ./{folder} {flag} {output}", 2, "name another place")
+    refuses(f"{run_it} --data {folder}/train-images-idx3-ubyte --save {labels}", 2, "--save.*--data")
+    check(before == {path: path.read_bytes() for path in before}, "an input was overwritten")
+    # New names are none of the data's, nor is a timeline at its usual place, again and again.
+    partita(f"{run_it} --data {folder} --save {folder}/new")
+    partita(f"{run_it} --data {folder} --save {folder}/newer")
+    check((folder / "in.plan.textproto.measured.json").exists(), "no timeline")
+
+
+def test_a_dash_is_no_file():
+    plan = lenet_plan()
+    for line, said in ((f"run {plan} --save -", "--save.*/dev/stdout"), (f"run {plan} --timeline -", "/dev/stdout"),
+                       (f"run {plan} --save=-", "--save.*/dev/stdout"), (f"simulate {plan} -o -", "/dev/stdout"),
+                       (f"plan lenet {ELSEWHERE} -o -", "/dev/stdout"), ("machine discover -o -", "/dev/stdout"),
+                       (f"launch -n 2 run {plan} --save -", "/dev/stdout"), ("import lenet -o -", "'-' is no name"),
+                       (f"run {plan} --dump_dir -", "'-' is no name"), (f"run {plan} --profile -", "'-' is no name"),
+                       ("profile lenet --profile -", "'-' is no name"), (f"verify {plan} --profile -", "'-' is no name")):
+        refuses(line, 2, said)
+    check(not pathlib.Path("-").exists(), "a file of this name was written")
 
 
 def test_empty_values_are_wrong_usage():
