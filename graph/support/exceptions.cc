@@ -15,6 +15,12 @@
 #include "graph/support/file.h"
 
 namespace partita {
+
+absl::Status OutOfMemory(absl::string_view doing) {
+  const absl::string_view link = doing.empty() ? "" : " while ";
+  return absl::ResourceExhaustedError(absl::StrCat("out of memory", link, doing, kMoreMemory));
+}
+
 namespace {
 
 constexpr char kMoreThreads[] =
@@ -23,10 +29,6 @@ constexpr char kMoreThreads[] =
 
 std::string While(absl::string_view doing) {
   return doing.empty() ? std::string() : absl::StrCat(" while ", doing);
-}
-
-absl::Status OutOfMemory(absl::string_view doing) {
-  return absl::ResourceExhaustedError(absl::StrCat("out of memory", While(doing), kMoreMemory));
 }
 
 absl::Status OfSystem(const std::system_error& error, absl::string_view doing) {

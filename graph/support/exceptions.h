@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 
 namespace partita {
 
@@ -14,6 +15,9 @@ namespace partita {
 // The end of messages about refused memory.
 constexpr char kMoreMemory[] =
     "; more may be allowed by ulimit -v or the control group's memory.max";
+
+// ResourceExhausted: the system refuses memory while `doing`, which may be empty.
+absl::Status OutOfMemory(absl::string_view doing);
 
 // Status of the exception that is being handled, with the operation under way (see Doing): memory
 // that is refused is ResourceExhausted, threads and devices that are refused are Unavailable, of a

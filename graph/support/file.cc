@@ -10,6 +10,8 @@
 #include <iterator>
 
 #include "absl/strings/str_cat.h"
+#include "graph/support/doing.h"
+#include "graph/support/exceptions.h"
 #include "graph/support/file_writer.h"
 #include "graph/support/status_macros.h"
 
@@ -25,7 +27,7 @@ struct Descriptor {
 
 // The disk, limits of the machine or the process, and readers that have gone: not the path.
 bool IsOfTheSystem(int error) {
-  constexpr int kErrors[] = {EIO,    ENOSPC, EDQUOT, EFBIG,  EMFILE, ENFILE, ENOMEM,
+  constexpr int kErrors[] = {EIO,    ENOSPC, EDQUOT, EFBIG,  EMFILE, ENFILE,
                              ENOLCK, EPIPE,  ESTALE, EAGAIN, EBUSY,  ETXTBSY};
   return std::find(std::begin(kErrors), std::end(kErrors), error) != std::end(kErrors);
 }
@@ -33,6 +35,12 @@ bool IsOfTheSystem(int error) {
 }  // namespace
 
 absl::Status FileError(absl::string_view action, const std::string& path) {
+  if (errno == ENOMEM) {
+    const Doing::Text now = Doing::Now();
+    const absl::string_view doing = now;
+    if (!doing.empty()) return OutOfMemory(doing);
+    return OutOfMemory(absl::StrCat("trying to ", action, " '", path, "'"));
+  }
   const std::string text = absl::StrCat("cannot ", action, " '", path, "': ", strerror(errno));
   if (errno == ENOENT || errno == ENOTDIR) return absl::NotFoundError(text);
   if (errno == EACCES || errno == EPERM || errno == EROFS) return absl::PermissionDeniedError(text);

@@ -15,8 +15,8 @@ namespace partita {
 absl::StatusOr<std::string> ReadFile(const std::string& path, int64_t max_bytes);
 
 // Status for errno after an action ("open") on a file: NotFound, PermissionDenied, Unavailable
-// where the device fails or is full or a limit is reached, otherwise InvalidArgument. The message
-// names the path.
+// where the device fails or is full or a limit is reached, ResourceExhausted where memory is
+// refused, otherwise InvalidArgument. The message names the path, or what is being done (Doing).
 absl::Status FileError(absl::string_view action, const std::string& path);
 
 // The whole content, by a FileWriter (see there): a reader sees the old content or the new, never

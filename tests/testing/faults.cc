@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -497,13 +498,20 @@ EditableTasks::EditableTasks(const TaskGraph& graph)
 TaskGraph EditableTasks::Build() const {
   TaskGraphBuilder builder(devices);
   for (const Buffer& buffer : buffers) builder.AddBuffer(buffer);
+  // Control edges go to where the earlier tasks are now, if they are still earlier.
+  std::map<TaskId, TaskId> placed;
   for (const Task& task : tasks) {
     TaskBody body = task.body;
+    std::vector<TaskId> after;
+    for (TaskId before : task.after) {
+      if (const auto it = placed.find(before); it != placed.end()) after.push_back(it->second);
+    }
+    std::sort(after.begin(), after.end());
     if (auto* compute = std::get_if<ComputeTask>(&body)) {
       compute->signature =
           builder.AddSignature(signatures[static_cast<size_t>(compute->signature)]);
     }
-    builder.AddTask(task.key, std::move(body));
+    placed[task.id] = builder.AddTask(task.key, std::move(body), std::move(after));
   }
   for (const HostOutput& output : outputs) builder.AddOutput(output.tensor, output.buffer);
   return std::move(builder).Build();
