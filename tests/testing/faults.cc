@@ -168,6 +168,9 @@ bool SwapTransfers(const Graph&, EditableTasks& t, std::mt19937_64& random) {
         const Buffer& from_a = t.buffers[a.send.buffer.index()];
         const Buffer& from_b = t.buffers[b.send.buffer.index()];
         if (from_a.kind == BufferKind::kStaging || from_a.box == from_b.box) continue;  // copies
+        // Terms of one sum may arrive in any order.
+        if (a.to == b.to && t.buffers[a.receive.buffer.index()].kind == BufferKind::kStaging)
+          continue;
         sites.push_back([&a, &b] {
           std::swap(a.to, b.to);
           std::swap(a.receive, b.receive);

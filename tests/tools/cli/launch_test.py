@@ -204,10 +204,11 @@ def test_a_rank_that_a_library_ends_is_told_from_one_that_ends_by_itself():
     folder = pathlib.Path("other_mpirun")
     folder.mkdir(exist_ok=True)
     path = {**os.environ, "PATH": f"{folder.absolute()}:{os.environ['PATH']}"}
+    pathlib.Path("empty.plan.textproto").touch()
     for code_of_rank, wanted in ((3, 5), (1, 5), (130, 5), (137, 5), (64 + 1, 1), (64 + 3, 3), (0, 0)):
         (folder / "mpirun").write_text(f"#!/bin/sh\nexit {code_of_rank}\n")
         (folder / "mpirun").chmod(0o755)
-        done = subprocess.run([harness.BINARY, "launch", "-n", "2", "run", "absent"], env=path, check=False)
+        done = subprocess.run([harness.BINARY, "launch", "-n", "2", "run", "empty.plan.textproto"], env=path, check=False)
         check(done.returncode == wanted, f"exit {done.returncode} instead of {wanted} where a rank ends in {code_of_rank}")
 
 
