@@ -1,5 +1,6 @@
 #include "planner/planner.h"
 
+#include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -14,7 +15,8 @@ namespace {
 std::optional<Nanos> BaselineOf(const Evaluator& evaluator) {
   const auto strategy = DataParallel(evaluator.graph(), evaluator.topology());
   if (!strategy.ok()) return std::nullopt;
-  const Evaluation evaluation = evaluator.Evaluate(*strategy);
+  const Evaluation evaluation =
+      evaluator.EvaluateBriefly(*strategy, Nanos(std::numeric_limits<int64_t>::max()));
   if (evaluation.verdict == Evaluation::Verdict::kInvalid) return std::nullopt;
   return evaluation.time;
 }

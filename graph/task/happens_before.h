@@ -7,11 +7,12 @@
 
 #include "absl/status/status.h"
 #include "graph/task/task_graph.h"
+#include "graph/task/vector_clocks.h"
 
 namespace partita {
 
 // Partial order of tasks, when every lane runs its part of a total order and waits for
-// dependencies: vector clocks over lanes. Memory and time are tasks x lanes.
+// dependencies: vector clocks over lanes.
 class HappensBefore {
  public:
   // `order`: every task once, none before one that it depends on. `more_dependencies`: pairs (task,
@@ -20,10 +21,7 @@ class HappensBefore {
                 std::span<const std::pair<TaskId, TaskId>> more_dependencies);
 
   // Whether `a` has surely ended when `b` starts.
-  bool Before(TaskId a, TaskId b) const {
-    const Place& place = places_[a.index()];
-    return clocks_[b.index() * lanes_ + place.lane] > place.position;
-  }
+  bool Before(TaskId a, TaskId b) const { return Includes(clock_of_[b.index()], a); }
 
  private:
   // A lane of the task, and how many tasks run before it there.
@@ -31,10 +29,18 @@ class HappensBefore {
     size_t lane = 0;
     int32_t position = 0;
   };
-  size_t lanes_;
+
+  // Whether the clock counts the task among those that have ended.
+  bool Includes(VectorClocks::Clock clock, TaskId task) const {
+    const Place& place = places_[task.index()];
+    return clocks_.At(clock, place.lane) > place.position;
+  }
+  VectorClocks::Clock Join(VectorClocks::Clock clock, TaskId before);
+
+  VectorClocks clocks_;
   std::vector<Place> places_;
-  // Row b: for each lane how many of its tasks have surely ended when b starts.
-  std::vector<int32_t> clocks_;
+  // Indexed by task: for each lane how many of its tasks have surely ended when it starts.
+  std::vector<VectorClocks::Clock> clock_of_;
 };
 
 // Runs the lanes: each starts its next task when all lanes of the task have come to it and its
