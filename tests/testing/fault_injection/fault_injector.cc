@@ -34,6 +34,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <new>
 
 namespace {
 
@@ -98,7 +99,8 @@ void NoteFailure() {
     if (dladdr(frames[k], &info) == 0 || info.dli_fname == nullptr) continue;
     const char* slash = strrchr(info.dli_fname, '/');
     module = slash == nullptr ? info.dli_fname : slash + 1;
-    const char* const passed_over[] = {"fault_injector", "libc.so", "libstdc++", "liblsan"};
+    const char* const passed_over[] = {"fault_injector", "libc.so", "libstdc++", "liblsan",
+                                       "libasan"};
     bool standard = false;
     for (const char* name : passed_over) standard |= strncmp(module, name, strlen(name)) == 0;
     if (!standard) break;
@@ -132,7 +134,7 @@ uintptr_t Relative(void* address) {
 }
 
 bool IsAllocator(void* address) {
-  static uintptr_t from = 0, to = 0;  // operator new and its kind: in the C++ library
+  static uintptr_t from = 0, to = 0;  // operator new and its kind: in this library
   if (from == 0) {
     dl_find_object found;
     if (_dl_find_object(reinterpret_cast<void*>(static_cast<void* (*)(size_t)>(&::operator new)),
@@ -395,3 +397,42 @@ int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*
 }
 
 }  // extern "C"
+
+// C++'s allocating functions, by malloc: those of a sanitizer would not come here.
+
+void* operator new(size_t bytes) {
+  void* memory = malloc(bytes == 0 ? 1 : bytes);
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
+}
+void* operator new(size_t bytes, std::align_val_t alignment) {
+  void* memory = memalign(static_cast<size_t>(alignment), bytes == 0 ? 1 : bytes);
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
+}
+void* operator new(size_t bytes, const std::nothrow_t&) noexcept {
+  return malloc(bytes == 0 ? 1 : bytes);
+}
+void* operator new(size_t bytes, std::align_val_t alignment, const std::nothrow_t&) noexcept {
+  return memalign(static_cast<size_t>(alignment), bytes == 0 ? 1 : bytes);
+}
+void* operator new[](size_t bytes) { return operator new(bytes); }
+void* operator new[](size_t bytes, std::align_val_t alignment) {
+  return operator new(bytes, alignment);
+}
+void* operator new[](size_t bytes, const std::nothrow_t& tag) noexcept {
+  return operator new(bytes, tag);
+}
+void* operator new[](size_t bytes, std::align_val_t alignment, const std::nothrow_t& tag) noexcept {
+  return operator new(bytes, alignment, tag);
+}
+void operator delete(void* memory) noexcept { free(memory); }
+void operator delete[](void* memory) noexcept { free(memory); }
+void operator delete(void* memory, size_t) noexcept { free(memory); }
+void operator delete[](void* memory, size_t) noexcept { free(memory); }
+void operator delete(void* memory, std::align_val_t) noexcept { free(memory); }
+void operator delete[](void* memory, std::align_val_t) noexcept { free(memory); }
+void operator delete(void* memory, size_t, std::align_val_t) noexcept { free(memory); }
+void operator delete[](void* memory, size_t, std::align_val_t) noexcept { free(memory); }
+void operator delete(void* memory, const std::nothrow_t&) noexcept { free(memory); }
+void operator delete[](void* memory, const std::nothrow_t&) noexcept { free(memory); }
