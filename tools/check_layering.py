@@ -7,6 +7,8 @@
   entries    the top level holds the agreed entries and nothing else
   files      at most 600 lines in a file
   functions  at most 80 lines in a function
+  parameters at most five parameters of a function, constructor, lambda or type of functions; signatures that a vendor's
+             library dictates apart
   marks      no left-over marks
   names      no type or file is called Something-Manager, -Helper and the like
   paths      files and folders that comments and READMEs name are there (placeholders: foo..., NAME)
@@ -24,6 +26,8 @@ import sys
 
 FILE_LIMIT = 600
 FUNCTION_LIMIT = 80
+PARAMETER_LIMIT = 5
+DICTATED = r"(cuda|cudnn|cublas|nccl|MPI_)[A-Z]\w*|mmap|mmap64|__libc_start_main"  # functions whose signatures are a library's
 
 ENTRIES = {"CMakeLists.txt", "README.md", "planner", "graph", "runtime", "cost_model", "proto", "tools", "tests",
            "third_party"}
@@ -228,6 +232,98 @@ def check_functions(name, text):
             yield line, f"a function of {lines} lines, the limit is {FUNCTION_LIMIT}: {head[:60]}"
 
 
+def closing_bracket(text, start):
+    """Where the bracket at `start` is closed."""
+    depth = 0
+    for found in re.compile(r"[()\[\]{}]").finditer(text, start):
+        depth += 1 if found[0] in "([{" else -1
+        if depth == 0:
+            return found.start()
+    return len(text) - 1
+
+
+def count_parameters(words):
+    """Parameters of a list without its parentheses; commas of template arguments and of defaults separate none."""
+    depth, count = 0, 0 if words.strip() in ("", "void") else 1
+    for found in re.finditer(r"[(\[{]|(?<=\w)\s*<|[)\]}]|(?<![-=])>|,", words):
+        mark = found[0].strip()
+        if mark in ("(", "[", "{", "<"):
+            depth += 1
+        elif mark == ",":
+            count += depth == 0
+        else:
+            depth -= 1
+    return count
+
+
+def scopes(text):
+    """(place of the brace, place of its end) of each namespace, class, struct and union."""
+    head = 0
+    for found in re.finditer(r"[{};]", text):
+        words = text[head:found.start()] if found[0] == "{" else ""
+        for _ in range(4):
+            words = re.sub(r"<[^<>]*>|\([^()]*\)", "", words)
+        if re.search(r"\b(namespace|class|struct|union|extern)\b", words) and "=" not in words:
+            yield found.start(), matching_brace(text, found.start())
+        head = found.end()
+
+
+def is_declared_in(text, start, found_scopes):
+    """Whether the list at `start` stands directly in a namespace or class, and is no initialiser there."""
+    first = max((scope for scope, end in found_scopes if scope < start < end), default=-1)
+    at, head = first + 1, first + 1
+    for found in re.compile(r"[{;(]").finditer(text, first + 1, start):
+        if found.start() < at:
+            continue
+        at = found.end()
+        if found[0] == ";":
+            head = at
+            continue
+        end = closing_bracket(text, found.start())
+        if end > start:
+            return False
+        at = end + 1
+        if found[0] == "{" and not re.match(r"\s*[,{]", text[at:at + 80]):
+            head = at
+    words = text[head:start]
+    plain = re.sub(r"operator\s*[^\s\w(]+", "operator", words)
+    for _ in range(4):
+        plain = re.sub(r"<[^<>]*>|\([^()]*\)", "@", plain)
+    return not re.search(r"=|@\s*:[^:]|\b[A-Z][A-Z_]+\s*$", plain)
+
+
+def parameter_lists(text):
+    """(line, parameters, name) of each list of more than PARAMETER_LIMIT that is declared."""
+    text = blank_out(text)
+    found_scopes = None
+    for found in re.finditer(r"\(", text):
+        start = found.start()
+        end = closing_bracket(text, start)
+        if text.count(",", start, end) < PARAMETER_LIMIT:
+            continue
+        count = count_parameters(text[start + 1:end])
+        if count <= PARAMETER_LIMIT:
+            continue
+        before = text[max(0, start - 400):start]
+        is_lambda = re.search(r"\](\s*<[^<>]*>)?\s*$", before) and re.match(
+            r"\s*(\{|->|mutable\b|noexcept\b)", text[end + 1:end + 80])
+        is_type = re.search(r"function(_ref)?<[\w:<>*&\s]*$|\(\*\s*\w*\)\s*$", before)
+        if not is_lambda and not is_type:
+            found_scopes = found_scopes or list(scopes(text))
+            if not is_declared_in(text, start, found_scopes):
+                continue
+        name = re.search(r"\.(\w+)\s*=\s*\[[^\]]*\]\s*$" if is_lambda else r"(\w+)\s*$", before)
+        yield text.count("\n", 0, start) + 1, count, name[1] if name else "a lambda" if is_lambda else "a type"
+
+
+def check_parameters(name, text):
+    if not is_cpp(name):
+        return
+    for line, count, function in parameter_lists(text):
+        if not re.fullmatch(DICTATED, function):
+            yield line, f"{function}: {count} parameters, the limit is {PARAMETER_LIMIT}; a struct with a meaning takes them"
+
+
 def check_marks(name, text):
     if not name.endswith((".cc", ".h", ".cu", ".cuh", ".py", ".sh", ".proto", ".txt", ".cmake")):
         return
@@ -313,7 +409,8 @@ def check_paths(name, text, tree):
 
 
 CHECKS = {"layering": check_layering, "vendor": check_vendor, "headers": check_headers, "files": check_files,
-          "functions": check_functions, "marks": check_marks, "names": check_names, "paths": check_paths}
+          "functions": check_functions, "parameters": check_parameters, "marks": check_marks, "names": check_names,
+          "paths": check_paths}
 
 
 def violations(root, wanted):

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <span>
 #include <vector>
 
 #include "graph/collective/schedule.h"
@@ -24,19 +25,19 @@ namespace internal {
 template <class T>
 using Arrivals = std::vector<std::vector<T>>;
 
-// Folds arrivals [first, last), all of one range, with the rank's own value in ascending order of
-// ranks.
+// Folds the arrivals of `receives`, all of one range, with the rank's own value in ascending order
+// of ranks.
 template <class T>
-void FoldRange(const RankRound& round, const Arrivals<T>& arrivals, size_t first, size_t last,
+void FoldRange(std::span<const CollectiveStep> receives, std::span<const std::vector<T>> arrivals,
                Reduction reduction, std::vector<T>& buffer) {
-  const CollectiveStep& range = round.receives[first];
+  const CollectiveStep& range = receives[0];
   for (int64_t i = 0; i < range.count; ++i) {
     T& own = buffer[range.destination_offset + i];
-    size_t next = first;
-    bool own_used = round.receives[first].from > range.to;
+    size_t next = 0;
+    bool own_used = range.from > range.to;
     T sum = own_used ? own : arrivals[next++][i];
-    for (; next < last; ++next) {
-      if (!own_used && round.receives[next].from > range.to) {
+    for (; next < receives.size(); ++next) {
+      if (!own_used && receives[next].from > range.to) {
         sum = CombineElements(reduction, sum, own);
         own_used = true;
       }
@@ -60,7 +61,8 @@ void Deliver(const RankRound& round, const Arrivals<T>& arrivals, Reduction redu
              round.receives[last].destination() == step.destination()) {
         ++last;
       }
-      FoldRange(round, arrivals, first, last, reduction, buffer);
+      FoldRange(std::span(round.receives).subspan(first, last - first),
+                std::span(arrivals).subspan(first, last - first), reduction, buffer);
     }
     first = last;
   }

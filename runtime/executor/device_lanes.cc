@@ -38,14 +38,14 @@ constexpr Ones kOnes;
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<DeviceLanes>> DeviceLanes::Create(const Program& program,
-                                                                 const Graph& graph, DeviceId id,
-                                                                 BackendDevice& device,
-                                                                 DeviceKernels kernels,
+                                                                 const Graph& graph,
+                                                                 DeviceWithKernels device,
                                                                  const ExecutorOptions& options) {
-  std::unique_ptr<DeviceLanes> lanes(new DeviceLanes(program, graph, id, device, options));
-  lanes->kernels_ = std::move(kernels);
+  std::unique_ptr<DeviceLanes> lanes(
+      new DeviceLanes(program, graph, device.id, *device.device, options));
+  lanes->kernels_ = std::move(device.kernels);
   RETURN_IF_ERROR(lanes->Allocate());
-  const DeviceProgram& own = program.devices[id.index()];
+  const DeviceProgram& own = program.devices[device.id.index()];
   lanes->Fill(own.communication, *lanes->communication_);
   lanes->Fill(own.compute, *lanes->compute_);
   lanes->PutInOrder();

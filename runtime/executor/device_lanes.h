@@ -33,15 +33,20 @@ struct BatchAddress {
 // Kernels of a device, by signature index; null where the device does not run it.
 using DeviceKernels = std::vector<std::unique_ptr<Kernel>>;
 
+struct DeviceWithKernels {
+  DeviceId id;
+  BackendDevice* device = nullptr;
+  DeviceKernels kernels;
+};
+
 // One device of an executor: memory, streams, and every instruction with its addresses filled in,
 // so that a step only enqueues.
 class DeviceLanes {
  public:
-  // Allocates; `device` and what the other arguments refer to outlive it.
+  // Allocates; the device and what the other arguments refer to outlive it.
   static absl::StatusOr<std::unique_ptr<DeviceLanes>> Create(const Program& program,
-                                                             const Graph& graph, DeviceId id,
-                                                             BackendDevice& device,
-                                                             DeviceKernels kernels,
+                                                             const Graph& graph,
+                                                             DeviceWithKernels device,
                                                              const ExecutorOptions& options);
 
   // Instructions, in the program's order, and the place of each in it. For a step each is enqueued,

@@ -63,9 +63,10 @@ class BackendExecutor : public Executor {
     RETURN_IF_ERROR(communicator_->Prepare(communication, devices));
     for (size_t d = 0; d < devices_.size(); ++d) {
       if (!IsHere(d)) continue;
-      ASSIGN_OR_RETURN(lanes_[d],
-                       DeviceLanes::Create(program_, graph_, DeviceId(static_cast<int>(d)),
-                                           *devices_[d], std::move(kernels[d]), options_));
+      ASSIGN_OR_RETURN(lanes_[d], DeviceLanes::Create(program_, graph_,
+                                                      {DeviceId(static_cast<int>(d)),
+                                                       devices_[d].get(), std::move(kernels[d])},
+                                                      options_));
     }
     RETURN_IF_ERROR(Connect());
     for (const auto& device : devices_) {

@@ -13,14 +13,13 @@
 #include "runtime/support/finite.h"
 
 namespace partita {
-Trainer::Trainer(const Graph& graph, Executor& executor, TrainingState start, TrainingData data,
-                 TrainerOptions options, EvaluationData evaluation)
+Trainer::Trainer(const Graph& graph, Executor& executor, Training training)
     : graph_(graph),
       executor_(executor),
-      data_(std::move(data)),
-      options_(std::move(options)),
-      evaluation_(std::move(evaluation)),
-      snapshot_(std::move(start)) {
+      data_(std::move(training.data)),
+      options_(std::move(training.options)),
+      evaluation_(std::move(training.evaluation)),
+      snapshot_(std::move(training.start)) {
   now_.step = snapshot_.step;
   now_.position = snapshot_.position;
   now_.seed = snapshot_.seed;
@@ -28,16 +27,15 @@ Trainer::Trainer(const Graph& graph, Executor& executor, TrainingState start, Tr
 }
 
 absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const Graph& graph, Executor& executor,
-                                                         TrainingState start, TrainingData data,
-                                                         TrainerOptions options,
-                                                         EvaluationData evaluation) {
-  RETURN_IF_ERROR(CheckSourceFits(*data.source, graph));
-  if (const absl::Status finite = CheckFinite(graph, start); !finite.ok()) {
+                                                         Training training) {
+  const TrainerOptions& options = training.options;
+  RETURN_IF_ERROR(CheckSourceFits(*training.data.source, graph));
+  if (const absl::Status finite = CheckFinite(graph, training.start); !finite.ok()) {
     return absl::InvalidArgumentError(absl::StrCat(
         "cannot train from this state: ", finite.message(), ". Start from other weights"));
   }
-  if (evaluation.evaluation != nullptr) {
-    RETURN_IF_ERROR(CheckSourceFits(*evaluation.data.source, graph));
+  if (training.evaluation.evaluation != nullptr) {
+    RETURN_IF_ERROR(CheckSourceFits(*training.evaluation.data.source, graph));
   }
   if (options.steps < 0 || options.epochs < 0 || (options.steps > 0) == (options.epochs > 0)) {
     return absl::InvalidArgumentError(absl::StrCat("cannot train for ", options.steps,
@@ -47,8 +45,7 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const Graph& graph, Exe
   if (options.snapshot_every < 1 || options.evaluate_every < 0) {
     return absl::InvalidArgumentError("steps between snapshots or evaluations are not positive");
   }
-  std::unique_ptr<Trainer> trainer(new Trainer(graph, executor, std::move(start), std::move(data),
-                                               std::move(options), std::move(evaluation)));
+  std::unique_ptr<Trainer> trainer(new Trainer(graph, executor, std::move(training)));
   const TaskGraph& tasks = executor.program().tasks;
   const auto loss = OutputIndex(tasks, graph.loss());
   if (!loss.has_value()) {

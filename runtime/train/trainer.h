@@ -59,6 +59,14 @@ struct EvaluationData {
   TrainingData data = {};
 };
 
+// All that a training consists of but its graph and its devices.
+struct Training {
+  TrainingState start;
+  TrainingData data;
+  TrainerOptions options;
+  EvaluationData evaluation = {};
+};
+
 // Trains a graph on an executor. Not thread safe but for the stop flag.
 class Trainer {
  public:
@@ -66,9 +74,7 @@ class Trainer {
   // do not fit the graph or are not as many as those that the state's position is in, or the
   // options do not say how far to train.
   static absl::StatusOr<std::unique_ptr<Trainer>> Create(const Graph& graph, Executor& executor,
-                                                         TrainingState start, TrainingData data,
-                                                         TrainerOptions options,
-                                                         EvaluationData evaluation = {});
+                                                         Training training);
 
   // Trains on from the state to the end. Whatever it returns, metrics(), evaluation() and State()
   // have what was reached:
@@ -90,8 +96,7 @@ class Trainer {
   absl::StatusOr<TrainingState> State();
 
  private:
-  Trainer(const Graph& graph, Executor& executor, TrainingState start, TrainingData data,
-          TrainerOptions options, EvaluationData evaluation);
+  Trainer(const Graph& graph, Executor& executor, Training training);
   absl::Status CompleteData();
   absl::StatusOr<std::unique_ptr<BatchLoader>> OpenLoader(LoaderPosition position) const;
   // Orders of rank 0 after a step.

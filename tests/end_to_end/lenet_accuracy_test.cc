@@ -62,10 +62,11 @@ class LenetAccuracyTest : public ::testing::Test {
     const auto evaluation =
         ModelWriter::Get(ModelEvaluation::Create(model_, graph_, strategy, options, setup));
     const auto trainer = ModelWriter::Get(Trainer::Create(
-        graph_, *executor, ModelWriter::Get(InitialState(graph_, kSeed)),
-        {.source = Open(DataSplit::kTrain), .loader = {.workers = 1, .shuffle = false}},
-        {.epochs = 3, .arguments = {.learning_rate = 0.01, .momentum = 0.9}},
-        {.evaluation = evaluation.get(), .data = {.source = Open(DataSplit::kEval)}}));
+        graph_, *executor,
+        {ModelWriter::Get(InitialState(graph_, kSeed)),
+         {.source = Open(DataSplit::kTrain), .loader = {.workers = 1, .shuffle = false}},
+         {.epochs = 3, .arguments = {.learning_rate = 0.01, .momentum = 0.9}},
+         {.evaluation = evaluation.get(), .data = {.source = Open(DataSplit::kEval)}}}));
     ASSERT_EQ(trainer->Run(), absl::OkStatus());
     const double accuracy = trainer->evaluation()->accuracy;
     std::printf("%s: last loss %.6f (PyTorch %.6f), accuracy %.4f (PyTorch %.4f); %s\n", what,

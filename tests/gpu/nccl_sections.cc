@@ -30,8 +30,8 @@ absl::Status CheckOne(const Collective& collective, DType dtype,
                    CommunicatorBench::Open(std::move(communicator), {{backend, {}}}));
   const int64_t bytes = BytesOf(collective, 0, dtype);
   std::vector<CommunicatorBench::Job> jobs;
-  jobs.push_back(CollectiveJob(TaskId(0), {DeviceId(0)}, collective,
-                               std::string(DefaultAlgorithm(collective.kind, 1, bytes)), dtype, 1));
+  const std::string algorithm(DefaultAlgorithm(collective.kind, 1, bytes));
+  jobs.push_back(CollectiveJob(TaskId(0), {DeviceId(0)}, {collective, algorithm, dtype}, 1));
   CommunicatorBench::Memory memory(1);
   memory[0].resize(static_cast<size_t>(bytes));
   const auto sent = static_cast<size_t>(SendElements(collective, 0) * SizeOf(dtype));

@@ -20,16 +20,22 @@ constexpr int64_t kBatch = 8;
 constexpr const char* kMachine = "p100-4x4";  // whose topology the experts are given
 constexpr size_t kMostFailures = 20;          // behind which nothing more is tried
 
+struct ModelOnDevices {
+  std::string name;
+  const Graph& graph;
+  int devices;
+};
+
 // Plans of one model on one number of devices.
 class PlansOnVirtualDevices {
  public:
-  PlansOnVirtualDevices(const Graph& graph, std::string model, int devices, const PlanRuns& runs,
-                        const SuiteOptions& options, SectionFindings& findings)
-      : graph_(graph),
-        model_(std::move(model)),
+  PlansOnVirtualDevices(ModelOnDevices model, const PlanRuns& runs, const SuiteOptions& options,
+                        SectionFindings& findings)
+      : graph_(model.graph),
+        model_(std::move(model.name)),
         runs_(runs),
         options_(options),
-        devices_(devices),
+        devices_(model.devices),
         findings_(findings) {}
 
   absl::Status CheckExperts() {
@@ -123,11 +129,11 @@ absl::StatusOr<SectionFindings> CheckPlans(const SuiteOptions& options, const Pl
   for (const char* name : kModels) {
     ASSIGN_OR_RETURN(const TrainingModel model, LoadTrainingModel({name, kBatch}));
     for (const int count : options.devices) {
-      PlansOnVirtualDevices experts(model.graph, name, count, runs, options, findings);
+      PlansOnVirtualDevices experts({name, model.graph, count}, runs, options, findings);
       RETURN_IF_ERROR(experts.CheckExperts());
       findings.details["experts"].push_back(experts.Report());
       if (name != kModels[0]) continue;
-      PlansOnVirtualDevices random(model.graph, name, count, runs, options, findings);
+      PlansOnVirtualDevices random({name, model.graph, count}, runs, options, findings);
       RETURN_IF_ERROR(random.CheckRandomPlans(runs.random_plans));
       findings.details["random"].push_back(random.Report());
     }

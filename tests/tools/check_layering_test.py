@@ -113,6 +113,30 @@ class SizeTest(unittest.TestCase):
                 'void F() {\n  // }\n  const char c = \'{\';\n  g("}", R"(}})", 1\'000);\n}\n')
         self.assertEqual(self.functions(text), [(103, 5)])
 
+    def test_counts_parameters_of_whatever_is_declared(self):
+        six = "int a, int b, int c, int d, int e, int f"
+        for text in [f"void F({six});\n", f"class A {{\n public:\n  A({six}) : a_(a) {{}}\n  int a_ = 0;\n}};\n",
+                     f"struct A {{\n  int F({six}) const override;\n}};\n",
+                     f"template <class T = int>\nauto G({six}) -> int {{ return 1; }}\n",
+                     f"void F() {{\n  const auto f = [&]({six}) {{ return a; }};\n}}\n",
+                     f"void F() {{\n  struct Local {{\n    void G({six}) {{}}\n  }};\n}}\n",
+                     "using F = std::function<void(int, int, int, int, int, int)>;\n",
+                     "using F = int (*)(int, int, int, int, int, int);\n",
+                     "void F(std::map<int, int> a, int b = G(1, 2), int c = 3, int d = 4, int e = 5, int f = 6);\n"]:
+            text = "namespace partita {\n" + text + "}  // namespace partita\n"
+            self.assertEqual(len(run("parameters", {"graph/a.h": text})), 1, text)
+
+    def test_lets_five_parameters_calls_and_signatures_of_libraries_pass(self):
+        six = "int a, int b, int c, int d, int e, int f"
+        for text in ["void F(int a, int b, std::map<int, int> c, int d = G(1, 2), std::array<int, 3> e = {1, 2, 3});\n",
+                     "void F() {\n  G(1, 2, 3, 4, 5, 6);\n  if (x) H(1, 2, 3, 4, 5, 6);\n}\n",
+                     "A::A(int a) : b_{a}, c_(1, 2, 3, 4, 5, 6) {}\n", "A::A(int a) : c_(1, 2, 3, 4, 5, 6), d_(a) {}\n",
+                     "constexpr A kA = A(1, 2, 3, 4, 5, 6);\n", "constexpr A kRows[] = {{\"x\", A(1, 2, 3, 4, 5, 6)}};\n",
+                     "class A {\n  const A a_ = A(1, 2, 3, 4, 5, 6);\n};\n", f"// void F({six})\n",
+                     f"cudnnStatus_t cudnnMake({six});\n", f"void F() {{\n  f.cublasLtMake = []({six}) {{ return 1; }};\n}}\n",
+                     f"void* mmap({six}) noexcept;\n"]:
+            self.assertEqual(run("parameters", {"graph/a.cc": text}), [], text)
+
     def test_finds_left_over_marks_and_bad_names(self):
         self.assertEqual(len(run("marks", {"graph/a.cc": "// TO" + "DO later\n"})), 1)
         self.assertEqual(len(run("names", {"graph/a.h": "class PlanManager {\n};\n"})), 1)

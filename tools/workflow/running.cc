@@ -190,8 +190,9 @@ absl::StatusOr<RunOutcome> RunPlan(const LoadedPlan& loaded, const RunRequest& r
   TrainerOptions options = OptionsOf(request, records_timeline);
   options.checkpoints = start.checkpoints.get();
   ASSIGN_OR_RETURN(const auto trainer,
-                   Trainer::Create(graph, *executor, std::move(start.state), std::move(data),
-                                   std::move(options), std::move(evaluation)));
+                   Trainer::Create(graph, *executor,
+                                   {std::move(start.state), std::move(data), std::move(options),
+                                    std::move(evaluation)}));
   const WatchedExecutor watched(request.ranks, *executor);
   RunOutcome outcome;
   if (!opened.note.empty()) outcome.notes.push_back(opened.note);

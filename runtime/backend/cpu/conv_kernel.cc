@@ -81,10 +81,11 @@ class ConvBuilder {
     const bool with_bias = s_.pass.is_forward() && s_.inputs.size() == 3 && s_.inputs[2].present;
     const Desc bias = with_bias ? DescOf(s_.inputs[2]) : Desc();
     const Desc weights = WeightDesc(conv_, t_.w.type.shape, true);
-    const Wanted wanted{WantedDesc(t_.x, any), weights, WantedDesc(t_.y, any), UserScratchpad()};
+    const Wanted wanted{
+        {WantedDesc(t_.x, any), weights, WantedDesc(t_.y, any), with_bias ? &bias : nullptr},
+        UserScratchpad()};
     const auto forward =
-        dnnl_compat::ConvForward(CpuEngine(), wanted.x, weights, with_bias ? &bias : nullptr,
-                                 wanted.y, shape_, wanted.attributes);
+        dnnl_compat::ConvForward(CpuEngine(), wanted.tensors, shape_, wanted.attributes);
     if (s_.pass.gradient == 0) return MakeBackwardData(forward, wanted, implementation);
     if (s_.pass.gradient == 1) return MakeBackwardWeights(forward, wanted, implementation);
     implementation = forward.impl_info_str();
@@ -100,7 +101,7 @@ class ConvBuilder {
 
   // What the primitive is asked for.
   struct Wanted {
-    Desc x, w, y;
+    dnnl_compat::Tensors tensors;
     dnnl::primitive_attr attributes;
   };
 
@@ -113,7 +114,7 @@ class ConvBuilder {
   std::unique_ptr<HostKernel> MakeBackwardData(
       const dnnl::convolution_forward::primitive_desc& forward, const Wanted& wanted,
       std::string& implementation) const {
-    const auto pd = dnnl_compat::ConvBackwardData(CpuEngine(), wanted.x, wanted.w, wanted.y, shape_,
+    const auto pd = dnnl_compat::ConvBackwardData(CpuEngine(), wanted.tensors, shape_,
                                                   wanted.attributes, forward);
     implementation = pd.impl_info_str();
     return std::make_unique<DnnlKernel>(
@@ -126,8 +127,8 @@ class ConvBuilder {
   std::unique_ptr<HostKernel> MakeBackwardWeights(
       const dnnl::convolution_forward::primitive_desc& forward, const Wanted& wanted,
       std::string& implementation) const {
-    const auto pd = dnnl_compat::ConvBackwardWeights(CpuEngine(), wanted.x, wanted.w, wanted.y,
-                                                     shape_, wanted.attributes, forward);
+    const auto pd = dnnl_compat::ConvBackwardWeights(CpuEngine(), wanted.tensors, shape_,
+                                                     wanted.attributes, forward);
     implementation = pd.impl_info_str();
     return std::make_unique<DnnlKernel>(
         s_, DnnlKernel::Primitive{dnnl::convolution_backward_weights(pd), pd.scratchpad_desc()},

@@ -14,11 +14,17 @@ struct ConvShape {
   Dims stride, dilation, pad_before, pad_after;  // dilation: 0 = dense
 };
 
+// Operands and result of the forward operation; a gradient has the shape of what it is taken of.
+struct Tensors {
+  Desc src, weights, dst;
+  const Desc* bias = nullptr;  // null: none
+};
+
 inline dnnl::convolution_forward::primitive_desc ConvForward(const dnnl::engine& engine,
-                                                             const Desc& src, const Desc& weights,
-                                                             const Desc* bias, const Desc& dst,
+                                                             const Tensors& tensors,
                                                              const ConvShape& c,
                                                              const dnnl::primitive_attr& attr) {
+  const auto& [src, weights, dst, bias] = tensors;
   const auto kind = dnnl::prop_kind::forward_training;
   const auto algorithm = dnnl::algorithm::convolution_direct;
 #if DNNL_VERSION_MAJOR >= 3
@@ -42,9 +48,9 @@ inline dnnl::convolution_forward::primitive_desc ConvForward(const dnnl::engine&
 }
 
 inline dnnl::convolution_backward_data::primitive_desc ConvBackwardData(
-    const dnnl::engine& engine, const Desc& diff_src, const Desc& weights, const Desc& diff_dst,
-    const ConvShape& c, const dnnl::primitive_attr& attr,
-    const dnnl::convolution_forward::primitive_desc& hint) {
+    const dnnl::engine& engine, const Tensors& tensors, const ConvShape& c,
+    const dnnl::primitive_attr& attr, const dnnl::convolution_forward::primitive_desc& hint) {
+  const auto& [diff_src, weights, diff_dst, bias] = tensors;
   const auto algorithm = dnnl::algorithm::convolution_direct;
 #if DNNL_VERSION_MAJOR >= 3
   return {engine,     algorithm,    diff_src,    weights, diff_dst, c.stride,
@@ -58,9 +64,9 @@ inline dnnl::convolution_backward_data::primitive_desc ConvBackwardData(
 }
 
 inline dnnl::convolution_backward_weights::primitive_desc ConvBackwardWeights(
-    const dnnl::engine& engine, const Desc& src, const Desc& diff_weights, const Desc& diff_dst,
-    const ConvShape& c, const dnnl::primitive_attr& attr,
-    const dnnl::convolution_forward::primitive_desc& hint) {
+    const dnnl::engine& engine, const Tensors& tensors, const ConvShape& c,
+    const dnnl::primitive_attr& attr, const dnnl::convolution_forward::primitive_desc& hint) {
+  const auto& [src, diff_weights, diff_dst, bias] = tensors;
   const auto algorithm = dnnl::algorithm::convolution_direct;
 #if DNNL_VERSION_MAJOR >= 3
   return {engine,     algorithm,    src,         diff_weights, diff_dst, c.stride,
@@ -73,9 +79,9 @@ inline dnnl::convolution_backward_weights::primitive_desc ConvBackwardWeights(
 #endif
 }
 
-inline dnnl::matmul::primitive_desc MatMul(const dnnl::engine& engine, const Desc& src,
-                                           const Desc& weights, const Desc* bias, const Desc& dst,
+inline dnnl::matmul::primitive_desc MatMul(const dnnl::engine& engine, const Tensors& tensors,
                                            const dnnl::primitive_attr& attr) {
+  const auto& [src, weights, dst, bias] = tensors;
 #if DNNL_VERSION_MAJOR >= 3
   if (bias != nullptr) return {engine, src, weights, *bias, dst, attr};
   return {engine, src, weights, dst, attr};

@@ -38,9 +38,17 @@ MatrixSizes SizesOf(const MatMul& matmul, const KernelSignature& s) {
 // few rows.
 class BlasProduct : public HostKernel {
  public:
-  // c[m, n] = a * b, or a^T * b with a [k, m].
-  BlasProduct(bool transpose_a, int64_t m, int64_t n, int64_t k, size_t a_at, size_t b_at)
-      : transpose_a_(transpose_a), m_(m), n_(n), k_(k), a_at_(a_at), b_at_(b_at) {}
+  struct Extents {
+    int64_t m, n, k;
+  };
+  // c[m, n] = a * b, or a^T * b with a [k, m]; inputs a_at and b_at of the kernel.
+  BlasProduct(bool transpose_a, const Extents& extents, size_t a_at, size_t b_at)
+      : transpose_a_(transpose_a),
+        m_(extents.m),
+        n_(extents.n),
+        k_(extents.k),
+        a_at_(a_at),
+        b_at_(b_at) {}
   int64_t scratch_bytes() const override { return 0; }
 
   absl::Status Run(const KernelArguments& arguments, void*) const override {
@@ -84,12 +92,19 @@ class BlasProduct : public HostKernel {
   const size_t a_at_, b_at_;
 };
 
-std::unique_ptr<HostKernel> Product(const Desc& a, size_t a_at, const Desc& b, size_t b_at,
-                                    const Desc* bias, const Desc& c, const KernelSignature& s) {
-  const auto pd = dnnl_compat::MatMul(CpuEngine(), a, b, bias, c, UserScratchpad());
-  std::vector<DnnlArgument> arguments = {{DNNL_ARG_SRC, false, a_at, a, pd.src_desc()},
-                                         {DNNL_ARG_WEIGHTS, false, b_at, b, pd.weights_desc()},
-                                         {DNNL_ARG_DST, true, 0, c, pd.dst_desc()}};
+// A matrix among a kernel's inputs.
+struct Factor {
+  Desc desc;
+  size_t input;
+};
+
+std::unique_ptr<HostKernel> Product(const Factor& a, const Factor& b, const Desc* bias,
+                                    const Desc& c, const KernelSignature& s) {
+  const auto pd = dnnl_compat::MatMul(CpuEngine(), {a.desc, b.desc, c, bias}, UserScratchpad());
+  std::vector<DnnlArgument> arguments = {
+      {DNNL_ARG_SRC, false, a.input, a.desc, pd.src_desc()},
+      {DNNL_ARG_WEIGHTS, false, b.input, b.desc, pd.weights_desc()},
+      {DNNL_ARG_DST, true, 0, c, pd.dst_desc()}};
   if (bias != nullptr) arguments.push_back({DNNL_ARG_BIAS, false, 2, *bias, *bias});
   return std::make_unique<DnnlKernel>(
       s, DnnlKernel::Primitive{dnnl::matmul(pd), pd.scratchpad_desc()}, std::move(arguments));
@@ -99,17 +114,20 @@ std::unique_ptr<HostKernel> MakeProduct(const MatMul& matmul, const KernelSignat
   const MatrixSizes z = SizesOf(matmul, s);
   const bool t = matmul.transposed;
   if (s.pass.gradient == 0) {  // dx[rows, in] = dy[rows, out] * w, w seen as [out, in]
-    if (t) return std::make_unique<BlasProduct>(false, z.rows, z.in, z.out, 1, 0);
-    return Product(Matrix(z.rows, z.out), 1, Matrix(z.in, z.out, true), 0, nullptr,
+    using Extents = BlasProduct::Extents;
+    if (t) return std::make_unique<BlasProduct>(false, Extents{z.rows, z.in, z.out}, 1, 0);
+    return Product({Matrix(z.rows, z.out), 1}, {Matrix(z.in, z.out, true), 0}, nullptr,
                    Matrix(z.rows, z.in), s);
   }
   if (s.pass.gradient == 1) {  // dw[out, in] = dy^T * x, or its transpose
-    return t ? std::make_unique<BlasProduct>(true, z.out, z.in, z.rows, 1, 0)
-             : std::make_unique<BlasProduct>(true, z.in, z.out, z.rows, 0, 1);
+    using Extents = BlasProduct::Extents;
+    return t ? std::make_unique<BlasProduct>(true, Extents{z.out, z.in, z.rows}, 1, 0)
+             : std::make_unique<BlasProduct>(true, Extents{z.in, z.out, z.rows}, 0, 1);
   }
   const bool with_bias = s.inputs.size() == 3 && s.inputs[2].present;
   const Desc bias = Matrix(1, z.out);
-  return Product(Matrix(z.rows, z.in), 0, t ? Matrix(z.out, z.in, true) : Matrix(z.in, z.out), 1,
+  return Product({Matrix(z.rows, z.in), 0},
+                 {t ? Matrix(z.out, z.in, true) : Matrix(z.in, z.out), 1},
                  with_bias ? &bias : nullptr, Matrix(z.rows, z.out), s);
 }
 

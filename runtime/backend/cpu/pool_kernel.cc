@@ -44,8 +44,8 @@ class PoolKernel : public HostKernel {
     const int64_t blocks = (channels + kBlock - 1) / kBlock;
     ParallelBlocks(samples * blocks, 1, [&](int64_t begin, int64_t end) {
       for (int64_t b = begin; b < end; ++b) {
-        const int64_t n = b / blocks, c = b % blocks * kBlock;
-        RunBlock(n, c, std::min(kBlock, channels - c), in, dy, out);
+        const int64_t c = b % blocks * kBlock;
+        RunBlock({b / blocks, c, std::min(kBlock, channels - c)}, in, dy, out);
       }
     });
     return absl::OkStatus();
@@ -54,10 +54,20 @@ class PoolKernel : public HostKernel {
  private:
   static constexpr int64_t kBlock = 64;  // channels at a time
 
+  // Channels of a sample: `count` from c on.
+  struct Block {
+    int64_t n, c, count;
+  };
+
   // The window's positions inside the piece along one dimension.
   struct Taps {
     int64_t first, step, count;
     double divisor;  // positions that count in an average
+  };
+  struct Window {
+    Taps rows, columns;
+    bool empty() const { return rows.count == 0 || columns.count == 0; }
+    double divisor() const { return rows.divisor * columns.divisor; }
   };
 
   Taps TapsOf(int d, int64_t i) const {
@@ -76,29 +86,31 @@ class PoolKernel : public HostKernel {
     return taps;
   }
 
-  void RunBlock(int64_t n, int64_t c, int64_t count, const float* in, const float* dy,
-                float* out) const {
-    if (!forward_) ClearBlock(n, c, count, out);
+  void RunBlock(const Block& block, const float* in, const float* dy, float* out) const {
+    const auto [n, c, count] = block;
+    if (!forward_) ClearBlock(block, out);
+    Window window;
     for (int64_t i = 0; i < y_type_.type.shape[2]; ++i) {
-      const Taps rows = TapsOf(0, i);
+      window.rows = TapsOf(0, i);
       for (int64_t j = 0; j < y_type_.type.shape[3]; ++j) {
-        const Taps columns = TapsOf(1, j);
+        window.columns = TapsOf(1, j);
         const int64_t y_at = n * y_.n + c * y_.c + i * y_.h + j * y_.w;
         const int64_t x_at = n * x_.n + c * x_.c;
         if (forward_ && is_max_) {
-          MaxOf(rows, columns, count, in + x_at, out + y_at);
+          MaxOf(window, count, in + x_at, out + y_at);
         } else if (forward_) {
-          AverageOf(rows, columns, count, in + x_at, out + y_at);
+          AverageOf(window, count, in + x_at, out + y_at);
         } else if (is_max_) {
-          ScatterMax(rows, columns, count, in + x_at, dy + y_at, out + n * dx_.n + c * dx_.c);
+          ScatterMax(window, count, in + x_at, dy + y_at, out + n * dx_.n + c * dx_.c);
         } else {
-          ScatterAverage(rows, columns, count, dy + y_at, out + n * dx_.n + c * dx_.c);
+          ScatterAverage(window, count, dy + y_at, out + n * dx_.n + c * dx_.c);
         }
       }
     }
   }
 
-  void ClearBlock(int64_t n, int64_t c, int64_t count, float* dx) const {
+  void ClearBlock(const Block& block, float* dx) const {
+    const auto [n, c, count] = block;
     for (int64_t h = 0; h < x_type_.type.shape[2]; ++h) {
       for (int64_t w = 0; w < x_type_.type.shape[3]; ++w) {
         float* at = dx + n * dx_.n + c * dx_.c + h * dx_.h + w * dx_.w;
@@ -108,7 +120,8 @@ class PoolKernel : public HostKernel {
   }
 
   template <class Visit>
-  static void ForEachTap(const Taps& rows, const Taps& columns, Visit&& visit) {
+  static void ForEachTap(const Window& window, Visit&& visit) {
+    const auto& [rows, columns] = window;
     for (int64_t a = 0; a < rows.count; ++a) {
       for (int64_t b = 0; b < columns.count; ++b) {
         visit(rows.first + a * rows.step, columns.first + b * columns.step);
@@ -116,14 +129,14 @@ class PoolKernel : public HostKernel {
     }
   }
 
-  void MaxOf(const Taps& rows, const Taps& columns, int64_t count, const float* x, float* y) const {
-    if (rows.count == 0 || columns.count == 0) {
+  void MaxOf(const Window& window, int64_t count, const float* x, float* y) const {
+    if (window.empty()) {
       for (int64_t k = 0; k < count; ++k) y[k * y_.c] = 0;
       return;
     }
     float best[kBlock];
     std::fill_n(best, count, -std::numeric_limits<float>::infinity());
-    ForEachTap(rows, columns, [&](int64_t h, int64_t w) {
+    ForEachTap(window, [&](int64_t h, int64_t w) {
       const float* at = x + h * x_.h + w * x_.w;
       if (x_.c == 1) {
         for (int64_t k = 0; k < count; ++k)
@@ -138,35 +151,35 @@ class PoolKernel : public HostKernel {
     for (int64_t k = 0; k < count; ++k) y[k * y_.c] = best[k];
   }
 
-  void AverageOf(const Taps& rows, const Taps& columns, int64_t count, const float* x,
-                 float* y) const {
+  void AverageOf(const Window& window, int64_t count, const float* x, float* y) const {
     float sum[kBlock] = {};
-    ForEachTap(rows, columns, [&](int64_t h, int64_t w) {
+    ForEachTap(window, [&](int64_t h, int64_t w) {
       const float* at = x + h * x_.h + w * x_.w;
       for (int64_t k = 0; k < count; ++k) sum[k] += at[k * x_.c];
     });
-    const double positions = rows.divisor * columns.divisor;
+    const double positions = window.divisor();
     const auto share = static_cast<float>(positions > 0 ? 1 / positions : 0);
     for (int64_t k = 0; k < count; ++k) y[k * y_.c] = sum[k] * share;
   }
 
   // The gradient goes to the first of equal maxima in row-major order.
-  void ScatterMax(const Taps& rows, const Taps& columns, int64_t count, const float* x,
-                  const float* dy, float* dx) const {
-    if (rows.count == 0 || columns.count == 0) return;
+  void ScatterMax(const Window& window, int64_t count, const float* x, const float* dy,
+                  float* dx) const {
+    if (window.empty()) return;
     int32_t where[kBlock];
     if (x_.c == 1 && dx_.c == 1 && y_.c == 1) {
-      FindMax<true>(rows, columns, count, x, where);
+      FindMax<true>(window, count, x, where);
       // Selected tap by tap, which runs over vectors.
       int32_t tap = 0;
-      ForEachTap(rows, columns, [&](int64_t h, int64_t w) {
+      ForEachTap(window, [&](int64_t h, int64_t w) {
         float* at = dx + h * dx_.h + w * dx_.w;
         for (int64_t k = 0; k < count; ++k) at[k] += where[k] == tap ? dy[k] : 0.f;
         ++tap;
       });
       return;
     }
-    FindMax<false>(rows, columns, count, x, where);
+    FindMax<false>(window, count, x, where);
+    const auto& [rows, columns] = window;
     for (int64_t k = 0; k < count; ++k) {
       const int64_t h = rows.first + where[k] / columns.count * rows.step;
       const int64_t w = columns.first + where[k] % columns.count * columns.step;
@@ -176,14 +189,13 @@ class PoolKernel : public HostKernel {
 
   // For each channel the number of the tap that holds its maximum.
   template <bool kUnitStride>
-  void FindMax(const Taps& rows, const Taps& columns, int64_t count, const float* x,
-               int32_t* where) const {
+  void FindMax(const Window& window, int64_t count, const float* x, int32_t* where) const {
     const int64_t stride = kUnitStride ? 1 : x_.c;
     float best[kBlock];
     std::fill_n(best, count, -std::numeric_limits<float>::infinity());
     std::fill_n(where, count, -1);
     int32_t tap = 0;
-    ForEachTap(rows, columns, [&](int64_t h, int64_t w) {
+    ForEachTap(window, [&](int64_t h, int64_t w) {
       const float* at = x + h * x_.h + w * x_.w;
       for (int64_t k = 0; k < count; ++k) {
         const float v = at[k * stride];
@@ -195,12 +207,11 @@ class PoolKernel : public HostKernel {
     });
   }
 
-  void ScatterAverage(const Taps& rows, const Taps& columns, int64_t count, const float* dy,
-                      float* dx) const {
-    const double positions = rows.divisor * columns.divisor;
+  void ScatterAverage(const Window& window, int64_t count, const float* dy, float* dx) const {
+    const double positions = window.divisor();
     if (positions == 0) return;
     const auto share = static_cast<float>(1 / positions);
-    ForEachTap(rows, columns, [&](int64_t h, int64_t w) {
+    ForEachTap(window, [&](int64_t h, int64_t w) {
       float* at = dx + h * dx_.h + w * dx_.w;
       for (int64_t k = 0; k < count; ++k) at[k * dx_.c] += dy[k * y_.c] * share;
     });

@@ -203,9 +203,8 @@ absl::Status CudaStream::RunMove(const MoveArguments& move) {
   if (box.elements > 0 && box.contiguous() && move.kind == MoveSignature::Kind::kCopy) {
     return CopyRows(move, box, cudaMemcpyDeviceToDevice);
   }
-  return CudaStatus(
-      LaunchMove(MoveOpOf(move.kind), ElementTypeOf(move.dtype), box, move.from, move.to, stream_),
-      "a move");
+  const DeviceMove launched{MoveOpOf(move.kind), ElementTypeOf(move.dtype), move.from, move.to};
+  return CudaStatus(LaunchMove(launched, box, stream_), "a move");
 }
 
 absl::Status CudaStream::CopyRows(const MoveArguments& move, const StridedBox& box,

@@ -22,10 +22,9 @@ __global__ void MoveAll(MoveOp op, StridedBox box, const T* from, T* to) {
 }
 
 template <class T>
-cudaError_t Launch(MoveOp op, const StridedBox& box, const void* from, void* to,
-                   cudaStream_t stream) {
-  MoveAll<<<BlocksFor(box.elements), kThreads, 0, stream>>>(op, box, static_cast<const T*>(from),
-                                                            static_cast<T*>(to));
+cudaError_t Launch(const DeviceMove& move, const StridedBox& box, cudaStream_t stream) {
+  MoveAll<<<BlocksFor(box.elements), kThreads, 0, stream>>>(
+      move.op, box, static_cast<const T*>(move.from), static_cast<T*>(move.to));
   return cudaGetLastError();
 }
 
@@ -40,19 +39,18 @@ __global__ void CheckAll(const T* data, int64_t count, int32_t* flag) {
 
 }  // namespace
 
-cudaError_t LaunchMove(MoveOp op, ElementType type, const StridedBox& box, const void* from,
-                       void* to, cudaStream_t stream) {
+cudaError_t LaunchMove(const DeviceMove& move, const StridedBox& box, cudaStream_t stream) {
   if (box.elements == 0) return cudaSuccess;
-  switch (type) {
+  switch (move.type) {
     case ElementType::kFloat32:
-      return Launch<float>(op, box, from, to, stream);
+      return Launch<float>(move, box, stream);
     case ElementType::kFloat64:
-      return Launch<double>(op, box, from, to, stream);
+      return Launch<double>(move, box, stream);
     case ElementType::kInt32:
-      return Launch<int32_t>(op, box, from, to, stream);
+      return Launch<int32_t>(move, box, stream);
     case ElementType::kRing64:
-      if (op == MoveOp::kMax) return Launch<int64_t>(op, box, from, to, stream);
-      return Launch<uint64_t>(op, box, from, to, stream);
+      if (move.op == MoveOp::kMax) return Launch<int64_t>(move, box, stream);
+      return Launch<uint64_t>(move, box, stream);
   }
   return cudaErrorInvalidValue;
 }

@@ -12,10 +12,15 @@ namespace partita {
 
 enum class ElementType : uint8_t { kFloat32, kFloat64, kInt32, kRing64 };
 
-// All elements of a box. Sums of ring elements wrap, their maximum compares them as signed. `from`
-// is not read where the op is kZero.
-cudaError_t LaunchMove(MoveOp op, ElementType type, const StridedBox& box, const void* from,
-                       void* to, cudaStream_t stream);
+struct DeviceMove {
+  MoveOp op;
+  ElementType type;
+  const void* from;  // not read where the op is kZero
+  void* to;
+};
+
+// Moves all elements of a box. Sums of ring elements wrap, their maximum compares them as signed.
+cudaError_t LaunchMove(const DeviceMove& move, const StridedBox& box, cudaStream_t stream);
 
 // *flag = 1 if any of `count` elements (kFloat32 or kFloat64) is NaN or infinite; else it stays.
 // `flag` may be host memory that the device maps.

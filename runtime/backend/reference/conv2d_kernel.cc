@@ -62,10 +62,11 @@ bool IsFinite(const typename A::T* values, int64_t count) {
 }
 
 template <class A>
-void Forward(const Conv2d& conv, const Geometry& g, TensorPiece<const typename A::T> x,
+void Forward(const Conv2d& conv, TensorPiece<const typename A::T> x,
              TensorPiece<const typename A::T> weights, const typename A::T* bias,
-             typename A::T* y) {
+             TensorPiece<typename A::T> y) {
   using Wide = typename A::Wide;
+  const Geometry g = MakeGeometry(conv, x.shape, weights.shape, y.shape);
   std::vector<Wide> columns(static_cast<size_t>(g.window() * g.positions()));
   std::vector<Wide> sums(static_cast<size_t>(g.y_size()));
   const bool finite = IsFinite<A>(weights.data, weights.size());
@@ -91,7 +92,7 @@ void Forward(const Conv2d& conv, const Geometry& g, TensorPiece<const typename A
         }
       });
     }
-    std::transform(sums.begin(), sums.end(), y + i * g.y_size(), &A::Round);
+    std::transform(sums.begin(), sums.end(), y.data + i * g.y_size(), &A::Round);
   }
 }
 
@@ -166,8 +167,7 @@ absl::Status RunKernel(const Conv2d& conv, A, const KernelSignature& signature,
   switch (signature.pass.gradient) {
     case -1: {
       const T* bias = signature.inputs.size() > 2 && in(2).present ? in(2).data : nullptr;
-      const Geometry g = MakeGeometry(conv, in(0).shape, in(1).shape, out.shape);
-      Forward<A>(conv, g, in(0), in(1), bias, out.data);
+      Forward<A>(conv, in(0), in(1), bias, out);
       return absl::OkStatus();
     }
     case 0:

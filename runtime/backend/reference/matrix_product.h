@@ -33,14 +33,21 @@ struct ProductExtents {
 
 constexpr int64_t kTileColumns = 256;
 
-// out[j] += sum over k of factor(k) * tile[k][j], k ascending, four at a time so that `out` is read
-// and written less often.
+// Elements of a matrix along one of its dimensions.
+template <class T>
+struct StridedVector {
+  const T* data = nullptr;
+  int64_t stride = 1;
+  int64_t size = 0;
+};
+
+// out[j] += sum over k of factors[k] * tile[k][j], k ascending, four at a time so that `out` is
+// read and written less often.
 template <class Wide, class T>
-void AddRows(const T* factors, int64_t stride, int64_t depth, const Wide* tile, int64_t width,
-             Wide* out) {
-  const auto factor = [&](int64_t k) { return Wide(factors[k * stride]); };
+void AddRows(const StridedVector<T>& factors, const Wide* tile, int64_t width, Wide* out) {
+  const auto factor = [&](int64_t k) { return Wide(factors.data[k * factors.stride]); };
   int64_t k = 0;
-  for (; k + 4 <= depth; k += 4) {
+  for (; k + 4 <= factors.size; k += 4) {
     const Wide f0 = factor(k), f1 = factor(k + 1), f2 = factor(k + 2), f3 = factor(k + 3);
     const Wide* r = tile + k * kTileColumns;
     for (int64_t j = 0; j < width; ++j) {
@@ -48,7 +55,7 @@ void AddRows(const T* factors, int64_t stride, int64_t depth, const Wide* tile, 
                f3 * r[j + 3 * kTileColumns];
     }
   }
-  for (; k < depth; ++k) {
+  for (; k < factors.size; ++k) {
     const Wide f = factor(k);
     for (int64_t j = 0; j < width; ++j) out[j] += f * tile[k * kTileColumns + j];
   }
@@ -72,8 +79,8 @@ void AddProduct(const ProductExtents& extents, MatrixView<TA> a, MatrixView<TB> 
         }
       }
       for (int64_t i = 0; i < extents.rows; ++i) {
-        AddRows(a.data + i * a.row + k0 * a.column, a.column, k1 - k0, tile.data(), width,
-                c + i * extents.columns + j0);
+        AddRows(StridedVector<TA>{a.data + i * a.row + k0 * a.column, a.column, k1 - k0},
+                tile.data(), width, c + i * extents.columns + j0);
       }
     }
   }

@@ -127,10 +127,11 @@ std::vector<NcclCall> NcclCallsOf(const Task& task, DeviceId device) {
                                : CallsOfTransfers(std::get<TransferTask>(task.body), device);
 }
 
-ncclResult_t MakeCall(const NcclLibrary& nccl, const NcclCall& call, std::span<void* const> send,
-                      std::span<void* const> receive, ncclComm_t comm, cudaStream_t stream) {
-  const char* from = static_cast<const char*>(send[call.buffer]) + call.send_offset;
-  char* to = static_cast<char*>(receive[call.buffer]) + call.receive_offset;
+ncclResult_t MakeCall(const NcclLibrary& nccl, const NcclCall& call,
+                      const CommunicationArguments& arguments, ncclComm_t comm,
+                      cudaStream_t stream) {
+  const char* from = static_cast<const char*>(arguments.send[call.buffer]) + call.send_offset;
+  char* to = static_cast<char*>(arguments.receive[call.buffer]) + call.receive_offset;
   switch (call.kind) {
     case Kind::kAllReduce:
       return nccl.all_reduce(from, to, call.count, call.type, call.op, comm, stream);

@@ -3,11 +3,11 @@
 #include <nccl.h>
 
 #include <cstdint>
-#include <span>
 #include <string>
 #include <vector>
 
 #include "graph/task/task_graph.h"
+#include "runtime/comm/communicator.h"
 #include "runtime/comm/nccl/nccl_library.h"
 
 namespace partita {
@@ -47,8 +47,9 @@ const std::vector<DeviceId>& NcclGroupOf(const Task& task);
 std::vector<NcclCall> NcclCallsOf(const Task& task, DeviceId device);
 
 // Makes one call: enqueues it, or within a group puts it down for the group's end.
-ncclResult_t MakeCall(const NcclLibrary& nccl, const NcclCall& call, std::span<void* const> send,
-                      std::span<void* const> receive, ncclComm_t comm, cudaStream_t stream);
+ncclResult_t MakeCall(const NcclLibrary& nccl, const NcclCall& call,
+                      const CommunicationArguments& arguments, ncclComm_t comm,
+                      cudaStream_t stream);
 
 // "task 7: all_reduce of 12 elements between 4 ranks, sum, devices 0,1,2,3", for messages.
 std::string DescribeForNccl(const Task& task);

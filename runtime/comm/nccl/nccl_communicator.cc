@@ -277,8 +277,7 @@ class NcclCommunicator : public Communicator {
     for (const Part& part : parts) {
       for (const NcclCall& call : part.side->calls) {
         if (failed()) break;
-        result =
-            MakeCall(*nccl_, call, part.arguments->send, part.arguments->receive, comm, stream);
+        result = MakeCall(*nccl_, call, *part.arguments, comm, stream);
       }
     }
     if (!grouped) return result;

@@ -19,11 +19,6 @@ DType DTypeOf(const Task& task) {
   return collective != nullptr ? collective->dtype : std::get<TransferTask>(task.body).dtype;
 }
 
-void AddMove(Moves& moves, DType dtype, Kind kind, const void* from, void* to, int64_t count) {
-  if (count == 0 || (kind == Kind::kCopy && from == to)) return;
-  moves.push_back(Stream::FlatMove(kind, dtype, from, to, count));
-}
-
 }  // namespace
 
 void StreamMemory::Enlarge(const StreamMemory& other) {
@@ -141,7 +136,8 @@ class StreamMoves {
   }
   StreamRound& Now(size_t rank) { return moves_[rank][round_]; }
   void Add(Moves& moves, Kind kind, const void* from, void* to, int64_t count) const {
-    AddMove(moves, dtype_, kind, from, to, count);
+    if (count == 0 || (kind == Kind::kCopy && from == to)) return;
+    moves.push_back(Stream::FlatMove(kind, dtype_, from, to, count));
   }
 
   // Where `data` of a sender will be in host memory.

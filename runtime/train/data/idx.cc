@@ -32,50 +32,54 @@ absl::StatusOr<Tensor> OpenIdx(const std::string& path) {
   return Tensor{std::move(file), std::move(header.dims), elements};
 }
 
+// A file of images and the one of their labels.
+struct ImagesAndLabels {
+  std::string path;  // of the images
+  Tensor images, labels;
+};
+
+// What the source makes of each image and label.
+struct Delivery {
+  SampleShape shape;
+  int64_t channels;
+  int classes;
+};
+
 class IdxSource : public DataSource {
  public:
-  IdxSource(Tensor images, Tensor labels, std::string path, SampleShape shape, int classes,
-            PixelNormaliser normaliser, int64_t channels)
-      : images_(std::move(images)),
-        labels_(std::move(labels)),
-        path_(std::move(path)),
-        shape_(std::move(shape)),
-        classes_(classes),
-        normaliser_(std::move(normaliser)),
-        channels_(channels) {}
+  IdxSource(ImagesAndLabels files, Delivery delivery, PixelNormaliser normaliser)
+      : files_(std::move(files)),
+        delivery_(std::move(delivery)),
+        normaliser_(std::move(normaliser)) {}
 
-  int64_t size() const override { return images_.dims[0]; }
-  const SampleShape& shape() const override { return shape_; }
-  int classes() const override { return classes_; }
+  int64_t size() const override { return files_.images.dims[0]; }
+  const SampleShape& shape() const override { return delivery_.shape; }
+  int classes() const override { return delivery_.classes; }
 
   absl::Status Read(int64_t index, int64_t /*epoch*/, std::span<float> x,
                     int32_t* label) const override {
-    const int64_t elements = shape_.elements();
-    const int64_t plane = elements / channels_;
-    const uint8_t* pixels = images_.elements + index * elements;
-    for (int64_t c = 0; c < channels_; ++c) {
+    const int64_t elements = shape().elements();
+    const int64_t plane = elements / delivery_.channels;
+    const uint8_t* pixels = files_.images.elements + index * elements;
+    for (int64_t c = 0; c < delivery_.channels; ++c) {
       const auto& table = normaliser_.table(c);
       std::transform(pixels + c * plane, pixels + (c + 1) * plane, x.begin() + c * plane,
                      [&](uint8_t pixel) { return table[pixel]; });
     }
-    *label = labels_.elements[index];
-    RETURN_IF_ERROR(images_.file.Check());
-    return labels_.file.Check();
+    *label = files_.labels.elements[index];
+    RETURN_IF_ERROR(files_.images.file.Check());
+    return files_.labels.file.Check();
   }
 
   std::string Describe() const override {
-    return absl::StrCat("IDX images '", path_, "': ", size(), " samples of ", shape_.ToString(),
-                        ", ", classes_, " classes");
+    return absl::StrCat("IDX images '", files_.path, "': ", size(), " samples of ",
+                        shape().ToString(), ", ", classes(), " classes");
   }
 
  private:
-  Tensor images_;
-  Tensor labels_;
-  std::string path_;
-  SampleShape shape_;
-  int classes_;
+  ImagesAndLabels files_;
+  Delivery delivery_;
   PixelNormaliser normaliser_;
-  int64_t channels_;
 };
 
 absl::Status CheckPair(const Tensor& images, const Tensor& labels, const IdxOptions& options) {
@@ -159,8 +163,9 @@ absl::StatusOr<std::unique_ptr<DataSource>> OpenIdxSource(const IdxOptions& opti
     statistics = channels == 1 ? MnistStatistics() : ImageNetStatistics(channels);
   }
   ASSIGN_OR_RETURN(PixelNormaliser normaliser, PixelNormaliser::Create(channels, statistics, what));
-  return std::make_unique<IdxSource>(std::move(images), std::move(labels), options.images,
-                                     std::move(shape), classes, std::move(normaliser), channels);
+  return std::make_unique<IdxSource>(
+      ImagesAndLabels{options.images, std::move(images), std::move(labels)},
+      Delivery{std::move(shape), channels, classes}, std::move(normaliser));
 }
 
 absl::StatusOr<IdxPaths> FindIdxFiles(const std::string& path, DataSplit split) {

@@ -27,7 +27,7 @@ class Splitter {
 
   // Part `index` of `degree` along one loop, the others whole.
   absl::StatusOr<PartView> Part(const std::string& loop, int64_t degree, int64_t index) const {
-    return View(rule_, operands_, results_, loop, degree, index);
+    return View(rule_, operands_, results_, {loop, degree, index});
   }
   absl::StatusOr<PartView> GradientPart(int operand, const GradientReads& reads,
                                         const std::string& loop, int64_t degree,
@@ -37,17 +37,21 @@ class Splitter {
     for (int k : reads.results) inputs.push_back(results_[static_cast<size_t>(k)]);
     inputs.insert(inputs.end(), results_.begin(), results_.end());
     const std::vector<Shape> outputs = {operands_[static_cast<size_t>(operand)]};
-    return View(GradientRule(rule_, operand, reads), inputs, outputs, loop, degree, index);
+    return View(GradientRule(rule_, operand, reads), inputs, outputs, {loop, degree, index});
   }
 
  private:
+  // Block `index` of `degree` of a loop.
+  struct LoopBlock {
+    std::string loop;
+    int64_t degree, index;
+  };
   static absl::StatusOr<PartView> View(const ShardingRule& rule, std::span<const Shape> operands,
-                                       std::span<const Shape> results, const std::string& loop,
-                                       int64_t degree, int64_t index) {
+                                       std::span<const Shape> results, const LoopBlock& block) {
     std::vector<Interval> blocks;
     for (const LoopDim& dim : rule.loops) {
-      blocks.push_back(dim.name == loop ? BlockOf(dim.extent, degree, index)
-                                        : Interval{0, dim.extent});
+      blocks.push_back(dim.name == block.loop ? BlockOf(dim.extent, block.degree, block.index)
+                                              : Interval{0, dim.extent});
     }
     return ViewPart(rule, operands, results, blocks);
   }

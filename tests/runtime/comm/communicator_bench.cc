@@ -132,8 +132,9 @@ absl::Status CommunicatorBench::Synchronize() {
   return status.ok() || first_error_.ok() ? status : first_error_;
 }
 
-CommunicatorBench::Job CollectiveJob(TaskId id, std::vector<DeviceId> group, Collective collective,
-                                     std::string algorithm, DType dtype, int devices) {
+CommunicatorBench::Job CollectiveJob(TaskId id, std::vector<DeviceId> group, CollectiveRun run,
+                                     int devices) {
+  auto& [collective, algorithm, dtype] = run;
   CommunicatorBench::Job job;
   job.places.resize(static_cast<size_t>(devices));
   for (size_t r = 0; r < group.size(); ++r) {

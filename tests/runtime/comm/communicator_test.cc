@@ -113,7 +113,8 @@ class CommunicatorTest : public ::testing::TestWithParam<Case> {
   // Runs one collective on `group` and compares every rank's result and count of bytes.
   template <class T>
   void Expect(CommunicatorBench& bench, const std::vector<DeviceId>& group,
-              const Collective& collective, absl::string_view algorithm, DType dtype, int devices) {
+              const CollectiveRun& run, int devices) {
+    const auto& [collective, algorithm, dtype] = run;
     std::vector<std::vector<T>> own;
     Memory memory(static_cast<size_t>(devices));
     for (int r = 0; r < collective.ranks; ++r) {
@@ -124,8 +125,7 @@ class CommunicatorTest : public ::testing::TestWithParam<Case> {
       std::copy(begin, begin + own.back().size() * sizeof(T), bytes.begin());
     }
     jobs_.push_back({});
-    jobs_.back().push_back(CollectiveJob(TaskId(next_task_++), group, collective,
-                                         std::string(algorithm), dtype, devices));
+    jobs_.back().push_back(CollectiveJob(TaskId(next_task_++), group, run, devices));
     const std::vector<Bytes> before = bench.communicator().BytesReceived();
     ASSERT_EQ(bench.Prepare(jobs_.back()), absl::OkStatus());
     ASSERT_EQ(bench.Run(jobs_.back(), memory), absl::OkStatus());
@@ -151,10 +151,11 @@ class CommunicatorTest : public ::testing::TestWithParam<Case> {
                       const Collective& collective, int devices) {
     for (const CollectiveAlgorithm& row : CollectiveAlgorithms()) {
       if (!row.kinds.contains(collective.kind) || !row.applicable(collective.ranks)) continue;
-      Expect<float>(bench, group, collective, row.name, DType::kFloat32, devices);
-      Expect<double>(bench, group, collective, row.name, DType::kFloat64, devices);
-      Expect<int32_t>(bench, group, collective, row.name, DType::kInt32, devices);
-      Expect<uint64_t>(bench, group, collective, row.name, DType::kRing64, devices);
+      const std::string name(row.name);
+      Expect<float>(bench, group, {collective, name, DType::kFloat32}, devices);
+      Expect<double>(bench, group, {collective, name, DType::kFloat64}, devices);
+      Expect<int32_t>(bench, group, {collective, name, DType::kInt32}, devices);
+      Expect<uint64_t>(bench, group, {collective, name, DType::kRing64}, devices);
     }
   }
 
@@ -258,9 +259,8 @@ TEST_P(CommunicatorTest, ManyTasksOfManyGroupsInOneOrder) {
     std::vector<DeviceId> group = Devices(kDevices);
     std::shuffle(group.begin(), group.end(), random_);
     group.resize(1 + random_() % kDevices);
-    jobs.push_back(CollectiveJob(TaskId(k), group,
-                                 MakeAllReduce(static_cast<int>(group.size()), kElements), "ring",
-                                 DType::kRing64, kDevices));
+    const Collective sum_of_all = MakeAllReduce(static_cast<int>(group.size()), kElements);
+    jobs.push_back(CollectiveJob(TaskId(k), group, {sum_of_all, "ring", DType::kRing64}, kDevices));
     uint64_t sum = 0;
     for (DeviceId device : group) sum += values[device.index()][0];
     for (DeviceId device : group) values[device.index()].assign(kElements, sum);
@@ -335,7 +335,7 @@ TEST_P(CommunicatorTest, AnAbortReleasesThoseWhoWait) {
   const auto bench = OpenBench(3);
   jobs_.push_back({});
   jobs_.back().push_back(
-      CollectiveJob(TaskId(0), Devices(3), MakeAllReduce(3, 10), "ring", DType::kFloat32, 3));
+      CollectiveJob(TaskId(0), Devices(3), {MakeAllReduce(3, 10), "ring", DType::kFloat32}, 3));
   ASSERT_EQ(bench->Prepare(jobs_.back()), absl::OkStatus());
   Memory memory(3, std::vector<char>(40));
   std::thread abort([&] {

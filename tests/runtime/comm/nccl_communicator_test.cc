@@ -28,7 +28,7 @@ std::vector<DeviceId> Devices(int count) {
 
 Task CollectiveTaskOf(Collective collective, DType dtype) {
   const std::vector<DeviceId> group = Devices(collective.ranks);
-  return CollectiveJob(TaskId(3), group, std::move(collective), "direct", dtype,
+  return CollectiveJob(TaskId(3), group, {std::move(collective), "direct", dtype},
                        static_cast<int>(group.size()))
       .task;
 }
@@ -117,7 +117,7 @@ TEST(NcclCommunicatorTest, AProcessThatDoesNotConnectIsAnErrorAfterTheLimit) {
   setup.connect_seconds = 0.05;
   const auto bench = Ok(CommunicatorBench::Open("nccl", setup));
   const std::vector<Job> jobs = {
-      CollectiveJob(TaskId(0), Devices(2), MakeAllReduce(2, 4), "ring", DType::kFloat32, 2)};
+      CollectiveJob(TaskId(0), Devices(2), {MakeAllReduce(2, 4), "ring", DType::kFloat32}, 2)};
   const absl::Status status = bench->Prepare(jobs);
   EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded) << status;
   EXPECT_THAT(std::string(status.message()), HasSubstr("devices 0,1"));
@@ -135,8 +135,8 @@ TEST(NcclCommunicatorTest, WantsOneProcessForEachDevice) {
 TEST(NcclCommunicatorTest, AnErrorNamesTheTask) {
   const auto bench = Ok(CommunicatorBench::Open("nccl", TestSetup(2)));
   const std::vector<Job> jobs = {
-      CollectiveJob(TaskId(7), Devices(2), MakeAllReduce(2, 4), "ring", DType::kFloat32, 2),
-      CollectiveJob(TaskId(8), Devices(2), MakeAllReduce(2, 5), "ring", DType::kFloat32, 2)};
+      CollectiveJob(TaskId(7), Devices(2), {MakeAllReduce(2, 4), "ring", DType::kFloat32}, 2),
+      CollectiveJob(TaskId(8), Devices(2), {MakeAllReduce(2, 5), "ring", DType::kFloat32}, 2)};
   ASSERT_EQ(bench->Prepare(jobs), absl::OkStatus());
   Memory memory(2, std::vector<char>(64));
   const absl::Status status = bench->Run(jobs, memory, [](size_t job, DeviceId device) {
@@ -154,7 +154,7 @@ TEST(NcclCommunicatorTest, AnErrorNamesTheTask) {
 TEST(NcclCommunicatorTest, HealthyRanksHaveNoAsynchronousError) {
   const auto bench = Ok(CommunicatorBench::Open("nccl", TestSetup(2)));
   const std::vector<Job> jobs = {
-      CollectiveJob(TaskId(0), Devices(2), MakeAllReduce(2, 4), "ring", DType::kFloat32, 2)};
+      CollectiveJob(TaskId(0), Devices(2), {MakeAllReduce(2, 4), "ring", DType::kFloat32}, 2)};
   ASSERT_EQ(bench->Prepare(jobs), absl::OkStatus());
   EXPECT_EQ(bench->communicator().AsynchronousError(), absl::OkStatus());
 }

@@ -77,14 +77,6 @@ std::set<size_t> Reached(const CUgraph_st& graph, const std::set<size_t>& tail) 
   return reached;
 }
 
-void CopyRows(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width,
-              size_t height) {
-  for (size_t row = 0; row < height; ++row) {
-    std::memcpy(static_cast<char*>(to) + row * to_pitch,
-                static_cast<const char*>(from) + row * from_pitch, width);
-  }
-}
-
 }  // namespace
 
 namespace partita {
@@ -106,8 +98,7 @@ cudaError_t FakeRuntime::Enqueue(cudaStream_t stream, const std::string& what,
   return cudaSuccess;
 }
 
-cudaError_t LaunchMove(MoveOp, ElementType, const StridedBox&, const void*, void*,
-                       cudaStream_t stream) {
+cudaError_t LaunchMove(const DeviceMove&, const StridedBox&, cudaStream_t stream) {
   return runtime->Enqueue(stream, "move", [] {});
 }
 cudaError_t LaunchFiniteCheck(ElementType, const void*, int64_t, int32_t*, cudaStream_t stream) {
@@ -222,8 +213,12 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpy
 }
 cudaError_t cudaMemcpy2DAsync(void* to, size_t to_pitch, const void* from, size_t from_pitch,
                               size_t width, size_t height, cudaMemcpyKind, cudaStream_t stream) {
-  return runtime->Enqueue(stream, "copy",
-                          [=] { CopyRows(to, to_pitch, from, from_pitch, width, height); });
+  return runtime->Enqueue(stream, "copy", [=] {
+    for (size_t row = 0; row < height; ++row) {
+      std::memcpy(static_cast<char*>(to) + row * to_pitch,
+                  static_cast<const char*>(from) + row * from_pitch, width);
+    }
+  });
 }
 
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {

@@ -89,8 +89,9 @@ void Run(const Gemm& gemm) {
 }
 
 // Where an element of four-dimensional data lies.
-int64_t PlaceOf(const ConvolutionShape& s, const std::array<int64_t, 4>& e, int64_t a, int64_t b,
-                int64_t c, int64_t d) {
+int64_t PlaceOf(const ConvolutionShape& s, const std::array<int64_t, 4>& e,
+                const std::array<int64_t, 4>& index) {
+  const auto [a, b, c, d] = index;
   return s.channels_last ? ((a * e[2] + c) * e[3] + d) * e[1] + b
                          : ((a * e[1] + b) * e[2] + c) * e[3] + d;
 }
@@ -103,14 +104,14 @@ void ForEachProduct(const ConvolutionShape& s, Visit&& visit) {
     for (int64_t k = 0; k < s.y[1]; ++k) {
       for (int64_t oh = 0; oh < s.y[2]; ++oh) {
         for (int64_t ow = 0; ow < s.y[3]; ++ow) {
-          const int64_t y_at = PlaceOf(s, s.y, n, k, oh, ow);
+          const int64_t y_at = PlaceOf(s, s.y, {n, k, oh, ow});
           for (int64_t tap = 0; tap < c * s.w[2] * s.w[3]; ++tap) {
             const int64_t b = tap % s.w[3], a = tap / s.w[3] % s.w[2], i = tap / s.w[3] / s.w[2];
             const int64_t h = oh * s.stride[0] - s.pad[0] + a * s.dilation[0];
             const int64_t w = ow * s.stride[1] - s.pad[1] + b * s.dilation[1];
             if (h < 0 || h >= s.x[2] || w < 0 || w >= s.x[3]) continue;
             const int64_t channel = k / k_of_group * c + i;
-            visit(PlaceOf(s, s.x, n, channel, h, w), PlaceOf(s, s.w, k, i, a, b), y_at);
+            visit(PlaceOf(s, s.x, {n, channel, h, w}), PlaceOf(s, s.w, {k, i, a, b}), y_at);
           }
         }
       }

@@ -78,12 +78,16 @@ TEST(OpenDataSourceTest, WhatIsNoDataListsTheForms) {
 
 class SafetensorsDataTest : public ::testing::Test {
  protected:
+  template <class T>
+  struct Values {
+    std::vector<int64_t> shape;
+    std::vector<T> values;
+  };
   template <class X, class Y>
-  absl::StatusOr<std::unique_ptr<DataSource>> Open(std::vector<int64_t> x_shape, std::vector<X> x,
-                                                   std::vector<int64_t> y_shape, std::vector<Y> y,
+  absl::StatusOr<std::unique_ptr<DataSource>> Open(const Values<X>& x, const Values<Y>& y,
                                                    SampleShape shape = {}, int classes = 0) {
-    const TensorToWrite tensors[] = {MakeTensorToWrite<X>("x", std::move(x_shape), x),
-                                     MakeTensorToWrite<Y>("y", std::move(y_shape), y)};
+    const TensorToWrite tensors[] = {MakeTensorToWrite<X>("x", x.shape, x.values),
+                                     MakeTensorToWrite<Y>("y", y.shape, y.values)};
     EXPECT_TRUE(WriteSafetensors(folder_ / "d.safetensors", tensors).ok());
     return OpenDataSource(
         {.spec = folder_ / "d.safetensors", .shape = std::move(shape), .classes = classes});
@@ -93,7 +97,7 @@ class SafetensorsDataTest : public ::testing::Test {
 };
 
 TEST_F(SafetensorsDataTest, SamplesAreRowsOfX) {
-  const auto source = Open<float, int64_t>({3, 2}, {1, 2, 3, 4, 5, 6}, {3}, {7, 0, 2});
+  const auto source = Open<float, int64_t>({{3, 2}, {1, 2, 3, 4, 5, 6}}, {{3}, {7, 0, 2}});
   ASSERT_TRUE(source.ok()) << source.status();
   EXPECT_EQ((*source)->size(), 3);
   EXPECT_EQ((*source)->classes(), 8);
@@ -106,8 +110,8 @@ TEST_F(SafetensorsDataTest, SamplesAreRowsOfX) {
 
 TEST_F(SafetensorsDataTest, StepsAndBatchesAreFlattenedInOrder) {
   const auto source =
-      Open<uint8_t, int32_t>({2, 3, 1, 1, 2}, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}, {2, 3},
-                             {0, 1, 2, 3, 4, 5}, {{1, 1, 2}}, 6);
+      Open<uint8_t, int32_t>({{2, 3, 1, 1, 2}, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}},
+                             {{2, 3}, {0, 1, 2, 3, 4, 5}}, {{1, 1, 2}}, 6);
   ASSERT_TRUE(source.ok()) << source.status();
   EXPECT_EQ((*source)->size(), 6);
   std::vector<float> x(2);
@@ -120,15 +124,15 @@ TEST_F(SafetensorsDataTest, StepsAndBatchesAreFlattenedInOrder) {
 TEST_F(SafetensorsDataTest, TensorsThatDoNotFitAreRefused) {
   const auto code = [](const auto& source) { return source.status().code(); };
   constexpr auto kBad = absl::StatusCode::kInvalidArgument;
-  EXPECT_EQ(code(Open<float, int64_t>({3, 2}, {1, 2, 3, 4, 5, 6}, {2}, {0, 1})), kBad);
-  EXPECT_EQ(code(Open<float, int64_t>({2}, {1, 2}, {2}, {0, 1})), kBad);
-  EXPECT_EQ(code(Open<float, int64_t>({2, 1}, {1, 2}, {2}, {0, -1})), kBad);
-  EXPECT_EQ(code(Open<float, int64_t>({2, 1}, {1, 2}, {2}, {0, int64_t{1} << 40})), kBad);
-  EXPECT_EQ(code(Open<float, float>({2, 1}, {1, 2}, {2}, {0, 1})), kBad);
-  EXPECT_EQ(code(Open<float, int64_t>({0, 1}, {}, {0}, {})), kBad);
-  EXPECT_EQ(code(Open<float, int64_t>({2, 0}, {}, {2}, {0, 1})), kBad);
-  EXPECT_EQ(code(Open<float, int64_t>({2, 1}, {1, 2}, {2}, {0, 1}, {{3}})), kBad);
-  EXPECT_EQ(code(Open<float, int64_t>({2, 1}, {1, 2}, {2}, {0, 5}, {}, 5)), kBad);
+  EXPECT_EQ(code(Open<float, int64_t>({{3, 2}, {1, 2, 3, 4, 5, 6}}, {{2}, {0, 1}})), kBad);
+  EXPECT_EQ(code(Open<float, int64_t>({{2}, {1, 2}}, {{2}, {0, 1}})), kBad);
+  EXPECT_EQ(code(Open<float, int64_t>({{2, 1}, {1, 2}}, {{2}, {0, -1}})), kBad);
+  EXPECT_EQ(code(Open<float, int64_t>({{2, 1}, {1, 2}}, {{2}, {0, int64_t{1} << 40}})), kBad);
+  EXPECT_EQ(code(Open<float, float>({{2, 1}, {1, 2}}, {{2}, {0, 1}})), kBad);
+  EXPECT_EQ(code(Open<float, int64_t>({{0, 1}, {}}, {{0}, {}})), kBad);
+  EXPECT_EQ(code(Open<float, int64_t>({{2, 0}, {}}, {{2}, {0, 1}})), kBad);
+  EXPECT_EQ(code(Open<float, int64_t>({{2, 1}, {1, 2}}, {{2}, {0, 1}}, {{3}})), kBad);
+  EXPECT_EQ(code(Open<float, int64_t>({{2, 1}, {1, 2}}, {{2}, {0, 5}}, {}, 5)), kBad);
   const std::vector<float> x = {1};
   const TensorToWrite only_x[] = {MakeTensorToWrite<float>("x", {1, 1}, x)};
   ASSERT_TRUE(WriteSafetensors(folder_ / "d.safetensors", only_x).ok());

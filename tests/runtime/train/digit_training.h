@@ -63,9 +63,11 @@ struct TrainingRun {
                                        TrainerOptions options, TrainingState start,
                                        EvaluationData evaluation_data = {}) {
     return ModelWriter::Get(
-        Trainer::Create(graph, *executor, std::move(start),
-                        {.source = std::move(source), .loader = {.workers = 1, .seed = 3}},
-                        std::move(options), std::move(evaluation_data)));
+        Trainer::Create(graph, *executor,
+                        {std::move(start),
+                         {.source = std::move(source), .loader = {.workers = 1, .seed = 3}},
+                         std::move(options),
+                         std::move(evaluation_data)}));
   }
   TrainingState Start() const { return ModelWriter::Get(InitialState(graph, 5)); }
 

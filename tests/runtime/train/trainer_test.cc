@@ -128,10 +128,11 @@ TEST(TrainerTest, TheSeedOfTheStateOrdersTheData) {
     TrainingState start = run.Start();
     start.seed = static_cast<uint64_t>(state_seed);
     const auto trainer =
-        ModelWriter::Get(Trainer::Create(run.graph, *run.executor, std::move(start),
-                                         {.source = Digits(64, DataSplit::kTrain),
-                                          .loader = {.seed = static_cast<uint64_t>(loader_seed)}},
-                                         kTenSteps));
+        ModelWriter::Get(Trainer::Create(run.graph, *run.executor,
+                                         {std::move(start),
+                                          {.source = Digits(64, DataSplit::kTrain),
+                                           .loader = {.seed = static_cast<uint64_t>(loader_seed)}},
+                                          kTenSteps}));
     ASSERT_EQ(trainer->Run(), absl::OkStatus());
     losses.push_back(trainer->metrics().losses());
   }
@@ -145,8 +146,9 @@ TEST(TrainerTest, AResumedRunRefusesAnotherNumberOfSamplesAndOneWithoutAnEnd) {
   start.position = {.epoch = 1, .batch = 2};
   start.samples = 64;
   const auto status = [&](int64_t samples, TrainerOptions options) {
-    return Trainer::Create(run.graph, *run.executor, start,
-                           {.source = Digits(samples, DataSplit::kTrain)}, std::move(options))
+    return Trainer::Create(
+               run.graph, *run.executor,
+               {start, {.source = Digits(samples, DataSplit::kTrain)}, std::move(options)})
         .status();
   };
   EXPECT_EQ(status(64, kTenSteps), absl::OkStatus());
@@ -214,9 +216,11 @@ std::shared_ptr<const DataSource> DigitsWithNan() {
 // Of a trainer that takes the samples as they come.
 std::unique_ptr<Trainer> InOrder(TrainingRun& run, std::shared_ptr<const DataSource> source,
                                  const TrainerOptions& options) {
-  return ModelWriter::Get(Trainer::Create(
-      run.graph, *run.executor, run.Start(),
-      {.source = std::move(source), .loader = {.workers = 1, .shuffle = false}}, options));
+  return ModelWriter::Get(
+      Trainer::Create(run.graph, *run.executor,
+                      {run.Start(),
+                       {.source = std::move(source), .loader = {.workers = 1, .shuffle = false}},
+                       options}));
 }
 
 // What a run is that ends because something is not finite, and the steps that it keeps.
@@ -295,9 +299,10 @@ TEST(TrainerTest, AStateThatIsNotFiniteIsNoStart) {
   const TensorId weight = run.graph.weights()[0].tensor;
   const float infinite = std::numeric_limits<float>::infinity();
   std::memcpy(start.values[weight.index()].data() + 3 * sizeof(float), &infinite, sizeof(float));
-  const absl::Status status = Trainer::Create(run.graph, *run.executor, std::move(start),
-                                              {.source = Digits(64, DataSplit::kTrain)}, kTenSteps)
-                                  .status();
+  const absl::Status status =
+      Trainer::Create(run.graph, *run.executor,
+                      {std::move(start), {.source = Digits(64, DataSplit::kTrain)}, kTenSteps})
+          .status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(status.message()), HasSubstr("'conv.weight'"));
   EXPECT_THAT(std::string(status.message()), HasSubstr("element 3"));
@@ -316,8 +321,8 @@ TEST(TrainerTest, DivergenceIsFoundAndNamed) {
 TEST(TrainerTest, WrongDataAndLengthsAreErrors) {
   TrainingRun run(DigitModel(16), 1);
   auto create = [&](std::shared_ptr<const DataSource> source, TrainerOptions options) {
-    return Trainer::Create(run.graph, *run.executor, run.Start(), {.source = std::move(source)},
-                           std::move(options))
+    return Trainer::Create(run.graph, *run.executor,
+                           {run.Start(), {.source = std::move(source)}, std::move(options)})
         .status();
   };
   EXPECT_THAT(std::string(create(Digits(15, DataSplit::kTrain), kTenSteps).message()),

@@ -252,11 +252,9 @@ extern "C" {
 
 int __libc_start_main(int (*main)(int, char**, char**), int argc, char** argv, void (*init)(),
                       void (*fini)(), void (*rtld_fini)(), void* stack_end) {
-  using Start =
-      int (*)(int (*)(int, char**, char**), int, char**, void (*)(), void (*)(), void (*)(), void*);
   g_main = main;
-  return Next<Start>("__libc_start_main")(CountedMain, argc, argv, init, fini, rtld_fini,
-                                          stack_end);
+  return Next<decltype(&__libc_start_main)>("__libc_start_main")(CountedMain, argc, argv, init,
+                                                                 fini, rtld_fini, stack_end);
 }
 
 // Ends that pass main() by.
@@ -379,12 +377,12 @@ int renameat2(int from_folder, const char* from, int to_folder, const char* to, 
 }
 
 void* mmap(void* at, size_t bytes, int protection, int flags, int file, off_t offset) {
-  static const auto next = Next<void* (*)(void*, size_t, int, int, int, off_t)>("mmap");
+  static const auto next = Next<decltype(&mmap)>("mmap");
   return Fails(kMmap) ? Fail(MAP_FAILED, {ENOMEM})
                       : next(at, bytes, protection, flags, file, offset);
 }
 void* mmap64(void* at, size_t bytes, int protection, int flags, int file, off64_t offset) {
-  static const auto next = Next<void* (*)(void*, size_t, int, int, int, off64_t)>("mmap64");
+  static const auto next = Next<decltype(&mmap64)>("mmap64");
   return Fails(kMmap) ? Fail(MAP_FAILED, {ENOMEM})
                       : next(at, bytes, protection, flags, file, offset);
 }

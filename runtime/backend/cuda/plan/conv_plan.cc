@@ -31,17 +31,21 @@ PaddedAxis AxisOf(const Conv2d& conv, size_t d, int64_t x, int64_t kernel, int64
 
 std::array<int64_t, 4> Four(const Shape& shape) { return {shape[0], shape[1], shape[2], shape[3]}; }
 
+struct Images {
+  float* data;
+  std::array<int64_t, 4> extents;  // n, c, h, w
+};
+
 // to[n, c, h, w] = from inside a border of zeros, or what is left of it.
-void PlanBorder(const float* from, const std::array<int64_t, 4>& from_extents, float* to,
-                const std::array<int64_t, 4>& to_extents, int64_t top, int64_t left,
+void PlanBorder(const Images& from, const Images& to, int64_t top, int64_t left,
                 KernelPlanner& planner) {
-  BorderElement border{from, to};
+  BorderElement border{from.data, to.data};
   border.rank = 4;
   int64_t count = 1;
   for (size_t d = 0; d < 4; ++d) {
-    border.y_extent[d] = Divisor::Of(std::max<int64_t>(1, to_extents[d]));
-    border.x_extent[d] = from_extents[d];
-    count *= to_extents[d];
+    border.y_extent[d] = Divisor::Of(std::max<int64_t>(1, to.extents[d]));
+    border.x_extent[d] = from.extents[d];
+    count *= to.extents[d];
   }
   border.before[2] = top;
   border.before[3] = left;
@@ -137,9 +141,9 @@ void PlanConvolution(Convolution convolution, const PaddedAxis& h, const PaddedA
   if (convolution.shape.pass == ConvolutionPass::kData) {
     const std::array<int64_t, 4> extents = convolution.shape.x;
     PlanConverted(std::move(convolution), planner);
-    return PlanBorder(padded, extents, data, x, -h.before, -w.before, planner);
+    return PlanBorder({padded, extents}, {data, x}, -h.before, -w.before, planner);
   }
-  PlanBorder(data, x, padded, convolution.shape.x, h.before, w.before, planner);
+  PlanBorder({data, x}, {padded, convolution.shape.x}, h.before, w.before, planner);
   PlanConverted(std::move(convolution), planner);
 }
 

@@ -31,6 +31,11 @@ Sizes SizesOf(const MatMul& matmul, const KernelPlanner& planner) {
   return sizes;
 }
 
+// Extents of op(a)[m, k] * op(b)[k, n].
+struct ProductExtents {
+  int64_t m, n, k;
+};
+
 struct Epilogue {
   const float* bias = nullptr;
   bool has_bias = false, relu = false;
@@ -56,8 +61,9 @@ void PlanFactors(const MatrixOperand& a, const MatrixOperand& b, Gemm& gemm,
 }
 
 // Row-major c[n, m] whose transpose is op(a)[m, k] * op(b)[k, n].
-void PlanProduct(const Side& a, const Side& b, int64_t m, int64_t n, int64_t k,
+void PlanProduct(const Side& a, const Side& b, const ProductExtents& extents,
                  const Epilogue& epilogue, KernelPlanner& planner) {
+  const auto [m, n, k] = extents;
   float* c = planner.Out();
   if (m == 0 || n == 0) return;
   if (k == 0) {
@@ -117,19 +123,19 @@ void PlanOperator(const MatMul& matmul, KernelPlanner& planner) {
     case -1: {
       const bool bias = planner.inputs() > 2 && planner.present(2);
       const Epilogue epilogue{bias ? planner.In(2) : nullptr, bias, planner.signature().fused_relu};
-      return PlanProduct({planner.In(1), w_wide, t}, {planner.In(0), z.in, false}, z.out, z.rows,
-                         z.in, epilogue, planner);
+      return PlanProduct({planner.In(1), w_wide, t}, {planner.In(0), z.in, false},
+                         {z.out, z.rows, z.in}, epilogue, planner);
     }
     case 0:  // dx[rows, in] = dy[rows, out] * w
-      return PlanProduct({planner.In(0), w_wide, !t}, {planner.In(1), z.out, false}, z.in, z.rows,
-                         z.out, {}, planner);
+      return PlanProduct({planner.In(0), w_wide, !t}, {planner.In(1), z.out, false},
+                         {z.in, z.rows, z.out}, {}, planner);
     default:  // dw[out, in] = dy^T * x, or its transpose
       if (t) {
-        return PlanProduct({planner.In(0), z.in, false}, {planner.In(1), z.out, true}, z.in, z.out,
-                           z.rows, {}, planner);
+        return PlanProduct({planner.In(0), z.in, false}, {planner.In(1), z.out, true},
+                           {z.in, z.out, z.rows}, {}, planner);
       }
-      return PlanProduct({planner.In(1), z.out, false}, {planner.In(0), z.in, true}, z.out, z.in,
-                         z.rows, {}, planner);
+      return PlanProduct({planner.In(1), z.out, false}, {planner.In(0), z.in, true},
+                         {z.out, z.in, z.rows}, {}, planner);
   }
 }
 
