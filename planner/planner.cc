@@ -55,6 +55,18 @@ std::string NameOf(const std::vector<NamedStrategy>& named, const Strategy& stra
   return "";
 }
 
+SearchProblem ProblemOf(const Evaluator& evaluator, const std::vector<NamedStrategy>& experts,
+                        const PlanRequest& request) {
+  const Graph& graph = evaluator.graph();
+  std::vector<DecisionSubject> pinned;
+  for (const Decision& pin : request.pins) pinned.push_back(SubjectOf(pin));
+  SearchProblem problem{evaluator, SearchSpace(graph, evaluator.topology().size()).Without(pinned),
+                        experts};
+  problem.starts.insert(problem.starts.end(), request.starts.begin(), request.starts.end());
+  for (NamedStrategy& start : problem.starts) Decide(graph, start.strategy, request.pins);
+  return problem;
+}
+
 }  // namespace
 
 absl::StatusOr<PlanOutcome> PlanOf(const Evaluator& evaluator, const Strategy& strategy,
@@ -107,10 +119,8 @@ absl::StatusOr<PlanOutcome> MakePlan(const Evaluator& evaluator, const PlanReque
     return outcome;
   }
   ASSIGN_OR_RETURN(const SearchFunction search, SearchNamed(request.search));
-  const SearchSpace space(graph, evaluator.topology().size());
   const std::vector<NamedStrategy> experts = ExpertStarts(graph, evaluator.topology());
-  SearchProblem problem{evaluator, space, experts, {}};
-  problem.starts.insert(problem.starts.end(), request.starts.begin(), request.starts.end());
+  const SearchProblem problem = ProblemOf(evaluator, experts, request);
   ASSIGN_OR_RETURN(SearchResult result, search(problem, request.options));
   const std::string expert = NameOf(experts, result.best);
   ASSIGN_OR_RETURN(PlanOutcome outcome,

@@ -17,6 +17,8 @@ struct PlanRequest {
   // Strategies that the search begins from besides the experts: then it finds nothing slower than
   // them.
   std::vector<NamedStrategy> starts = {};
+  // Decisions that hold in every start and that the search leaves as they are.
+  std::vector<Decision> pins = {};
 };
 
 // A plan and what it rests on.

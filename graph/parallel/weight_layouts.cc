@@ -1,6 +1,7 @@
 #include "graph/parallel/weight_layouts.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace partita {
 namespace {
@@ -12,12 +13,16 @@ std::vector<PlacedBox> Maximal(std::vector<PlacedBox> pieces) {
   });
   pieces.erase(std::unique(pieces.begin(), pieces.end()), pieces.end());
   std::vector<PlacedBox> kept;
-  for (const PlacedBox& a : pieces) {
-    bool contained = false;
-    for (const PlacedBox& b : pieces) {
-      contained |= a.device == b.device && a.box != b.box && b.box.Contains(a.box);
+  for (auto first = pieces.begin(); first != pieces.end();) {
+    const auto end = std::find_if(
+        first, pieces.end(), [&](const PlacedBox& piece) { return piece.device != first->device; });
+    for (auto a = first; a != end; ++a) {
+      const bool contained = std::any_of(first, end, [&](const PlacedBox& b) {
+        return a->box != b.box && b.box.Contains(a->box);
+      });
+      if (!contained) kept.push_back(*a);
     }
-    if (!contained) kept.push_back(a);
+    first = end;
   }
   return kept;
 }
@@ -107,6 +112,22 @@ WeightLayouts ResolveWeightLayout(const Graph& graph, const Strategy& strategy, 
   layout.update = chosen.update.has_value() ? *chosen.update : layout.parameter;
   layout.prefetch = chosen.prefetch;
   return layout;
+}
+
+std::vector<PlacedBox> EvenShards(const Shape& shape, std::span<const DeviceId> devices) {
+  const Box whole = Box::Full(shape);
+  if (shape.empty()) return {{whole, devices[0]}};
+  const auto longest = std::max_element(shape.begin(), shape.end());
+  const auto axis = static_cast<int>(longest - shape.begin());
+  const auto pieces =
+      std::min(static_cast<int64_t>(devices.size()), std::max<int64_t>(1, *longest));
+  std::vector<PlacedBox> shards;
+  for (int64_t p = 0; p < pieces; ++p) {
+    Box box = whole;
+    box[axis] = BlockOf(*longest, pieces, p);
+    shards.push_back({std::move(box), devices[static_cast<size_t>(p)]});
+  }
+  return shards;
 }
 
 OpId GatherOpener(const Graph& graph, OpId reader, int32_t prefetch) {

@@ -23,6 +23,10 @@ struct WeightLayouts {
 // reads: `prefetch` others lie between them. kNoOp: the gather is open from the start of the step.
 OpId GatherOpener(const Graph& graph, OpId reader, int32_t prefetch);
 
+// A layout without copies: cut along the longest dimension, as evenly as it goes, into as many
+// pieces as there are devices or, where that is fewer, elements along it.
+std::vector<PlacedBox> EvenShards(const Shape& shape, std::span<const DeviceId> devices);
+
 // The layouts of graph.weights()[weight]. `parts` are the parts of every operator, by OpId (those
 // of updates are not read). The default parameter layout is the union of what operators demand,
 // where they demand it, maximal boxes only; regions that no operator demands go to the host device.

@@ -1,9 +1,10 @@
 // Data parallelism whose weights do not lie on every device (Rajbhandari, Rasley, Ruwase, He: ZeRO,
 // SC 2020). Exchange makes a reduce-scatter of gradients for an update layout of shards, and an
 // all-gather of what is read from one.
-#include <algorithm>
 #include <utility>
+#include <vector>
 
+#include "graph/parallel/weight_layouts.h"
 #include "planner/expert/expert_strategies.h"
 
 namespace partita {
@@ -13,22 +14,6 @@ namespace {
 // hide the exchange behind compute, and no more than two weights beside each other.
 constexpr int32_t kPrefetch = 1;
 
-// Cut along its longest dimension, as evenly as it goes, one piece for each of the first devices.
-std::vector<PlacedBox> Shards(const Shape& shape, int devices) {
-  const Box whole = Box::Full(shape);
-  std::vector<PlacedBox> shards;
-  if (shape.empty()) return {{whole, DeviceId(0)}};
-  const auto longest = std::max_element(shape.begin(), shape.end());
-  const int d = static_cast<int>(longest - shape.begin());
-  const int pieces = static_cast<int>(std::min<int64_t>(devices, *longest));
-  for (int p = 0; p < pieces; ++p) {
-    Box box = whole;
-    box[d] = BlockOf(*longest, pieces, p);
-    shards.push_back({std::move(box), DeviceId(p)});
-  }
-  return shards;
-}
-
 // Data parallelism in which `place(shards)` says where a trained weight lives.
 template <class Place>
 absl::StatusOr<Strategy> WithShards(const Graph& graph, const DeviceTopology& topology,
@@ -36,10 +21,12 @@ absl::StatusOr<Strategy> WithShards(const Graph& graph, const DeviceTopology& to
   auto strategy = DataParallel(graph, topology);
   if (!strategy.ok()) return strategy;
   strategy->weights.resize(graph.weights().size());
+  std::vector<DeviceId> devices;
+  for (int d = 0; d < topology.size(); ++d) devices.push_back(DeviceId(d));
   for (size_t w = 0; w < graph.weights().size(); ++w) {
     const Weight& weight = graph.weights()[w];
     if (!weight.trainable) continue;
-    strategy->weights[w] = place(Shards(graph.tensor(weight.tensor).type.shape, topology.size()));
+    strategy->weights[w] = place(EvenShards(graph.tensor(weight.tensor).type.shape, devices));
   }
   return strategy;
 }

@@ -8,23 +8,18 @@
 namespace partita {
 namespace {
 
-struct FreeOperator {
-  OpId op;
-  std::vector<ParallelConfig> candidates;
-};
-
-void WalkCombinations(const std::vector<FreeOperator>& free, size_t k, Strategy& strategy,
-                      SearchState& state) {
+void WalkCombinations(const std::vector<std::vector<Decision>>& candidates, size_t k,
+                      Strategy& strategy, SearchState& state) {
   if (state.Done()) return;
-  if (k == free.size()) {
+  if (k == candidates.size()) {
     const Nanos cutoff =
         state.has_best() ? state.best_time() : Nanos(std::numeric_limits<int64_t>::max());
     state.Try(strategy, "exhaustive", cutoff);
     return;
   }
-  for (const ParallelConfig& config : free[k].candidates) {
-    strategy.configs[free[k].op.index()] = config;
-    WalkCombinations(free, k + 1, strategy, state);
+  for (const Decision& decision : candidates[k]) {
+    Decide(state.graph(), strategy, decision);
+    WalkCombinations(candidates, k + 1, strategy, state);
   }
 }
 
@@ -32,11 +27,11 @@ void WalkCombinations(const std::vector<FreeOperator>& free, size_t k, Strategy&
 
 absl::StatusOr<SearchResult> SearchExhaustive(const SearchProblem& problem,
                                               const SearchOptions& options) {
-  std::vector<FreeOperator> free;
+  std::vector<std::vector<Decision>> candidates;
   double combinations = 1;
-  for (OpId op : FreeOperators(problem)) {
-    free.push_back({op, problem.space.Candidates(op)});
-    combinations *= static_cast<double>(free.back().candidates.size());
+  for (DecisionSubject subject : problem.space.subjects()) {
+    candidates.push_back(problem.space.Candidates(subject));
+    combinations *= static_cast<double>(candidates.back().size());
     // With many devices even listing the candidates takes long.
     if (combinations > static_cast<double>(options.evaluations)) break;
   }
@@ -49,7 +44,7 @@ absl::StatusOr<SearchResult> SearchExhaustive(const SearchProblem& problem,
   SearchState state(problem, options);
   RETURN_IF_ERROR(state.TryStarts());
   Strategy strategy = problem.starts[0].strategy;
-  WalkCombinations(free, 0, strategy, state);
+  WalkCombinations(candidates, 0, strategy, state);
   return state.Finish();
 }
 
@@ -67,17 +62,17 @@ absl::StatusOr<SearchResult> SearchGreedy(const SearchProblem& problem,
   bool improved = state.has_best();
   while (improved && !state.Done()) {
     improved = false;
-    for (OpId op : FreeOperators(problem)) {
-      for (const ParallelConfig& config : problem.space.Candidates(op)) {
+    for (DecisionSubject subject : problem.space.subjects()) {
+      for (const Decision& decision : problem.space.Candidates(subject)) {
         if (state.Done()) return state.Finish();
+        if (DecisionIn(state.best(), subject) == decision) continue;
         Strategy proposal = state.best();
-        if (proposal.configs[op.index()] == config) continue;
-        proposal.configs[op.index()] = config;
+        Decide(state.graph(), proposal, decision);
         const Nanos before = state.best_time();
         state.Try(proposal, state.origin(), before);
         if (state.best_time() < before) {
           improved = true;
-          state.CountAccepted(0, state.origin(), state.best_time());
+          state.CountAccepted(0, state.origin(), "greedy", state.best_time());
         }
       }
     }

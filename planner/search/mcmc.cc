@@ -1,16 +1,15 @@
 // Markov chain Monte Carlo over strategies (FlexFlow, MLSys 2019, section 6): p(S) ~ exp(-beta *
-// cost(S)). A proposal changes one operator, sometimes a run of neighbours at once; it is accepted
-// if its cost is at most the current cost - ln(u) / beta, u uniform. Costs are relative to the best
+// cost(S)). A proposal is one of the search space's moves (planner/space/moves.h); it is accepted if its cost is at most the current cost - ln(u) / beta, u uniform. Costs are relative to the best
 // start, so beta has no unit. The threshold is drawn before the evaluation, which may stop as soon
 // as it is passed. Starts take turns, the cheapest first, each with a third of what is left of the
 // budget; a chain ends when its share is used or the best has not improved for half of it. What is
 // left in the end goes to chains from the best.
 #include <algorithm>
 #include <cmath>
-#include <optional>
 #include <random>
 
 #include "planner/search/search_state.h"
+#include "planner/space/moves.h"
 
 namespace partita {
 namespace {
@@ -44,7 +43,7 @@ struct Start {
 class Chain {
  public:
   Chain(const SearchProblem& problem, const SearchOptions& options, SearchState& state)
-      : problem_(problem), options_(options), state_(state), free_(FreeOperators(problem)) {}
+      : problem_(problem), options_(options), state_(state) {}
 
   // `unit`: the time that costs are relative to. A chain that starts outside memory goes down in
   // what is excess_memory until it fits, and never leaves memory again.
@@ -55,7 +54,8 @@ class Chain {
       if (state_.Done()) return;
       const Nanos limit = LimitAbove(current.time, unit, random);
       Start proposal = current;
-      Propose(proposal.strategy, random);
+      const Proposal made = Propose(problem_.space, current.strategy, random);
+      Decide(state_.graph(), proposal.strategy, made.decisions);
       const bool had_best = state_.has_best();
       const Nanos best_before = had_best ? state_.best_time() : Nanos(0);
       const bool fits = current.excess_memory == 0;
@@ -70,7 +70,7 @@ class Chain {
       if (proposal.excess_memory == current.excess_memory && proposal.time > limit) continue;
       if (proposal.excess_memory < current.excess_memory) since_best = 0;
       current = std::move(proposal);
-      state_.CountAccepted(number, current.name, current.time);
+      state_.CountAccepted(number, current.name, made.move->name, current.time);
     }
   }
 
@@ -81,49 +81,9 @@ class Chain {
     return cost + Nanos(static_cast<int64_t>(std::clamp(slack, 0.0, 4e18)));
   }
 
-  // A new configuration for one operator, sometimes such that its result lies as another's does;
-  // half of the time the operators after it follow suit as far as the configuration fits them,
-  // which single steps could not reach through the cost of the mismatch.
-  void Propose(Strategy& strategy, std::mt19937_64& random) const {
-    const size_t place = random() % free_.size();
-    const OpId op = free_[place];
-    const ParallelConfig config = NewConfig(strategy, place, random);
-    strategy.configs[op.index()] = config;
-    if (random() % 2 != 0) return;
-    const size_t length = 1 + random() % 6;
-    for (size_t k = place + 1; k < std::min(free_.size(), place + 1 + length); ++k) {
-      const auto copied = WithSameResultSplit(problem_.space, op, config, free_[k]);
-      if (!copied.has_value()) break;
-      strategy.configs[free_[k].index()] = *copied;
-    }
-  }
-
-  // Half of the time anything; otherwise as a neighbour's result is split, or so that it reads in
-  // place what an operator in front of it leaves.
-  ParallelConfig NewConfig(const Strategy& strategy, size_t place, std::mt19937_64& random) const {
-    const SearchSpace& space = problem_.space;
-    const OpId op = free_[place];
-    std::optional<ParallelConfig> copied;
-    const uint64_t kind = random() % 4;
-    if (kind == 0) {
-      const size_t first = place < 3 ? 0 : place - 3;
-      const OpId other = free_[first + random() % (std::min(place + 4, free_.size()) - first)];
-      copied = WithSameResultSplit(space, other, strategy.configs[other.index()], op);
-    } else if (kind == 1) {
-      const auto& inputs = space.graph().op(op).inputs;
-      const auto producers = space.graph().producers(inputs[random() % inputs.size()]);
-      if (!producers.empty() && space.graph().op(producers[0]).anchor == producers[0]) {
-        copied =
-            WithProducersBlocks(space, producers[0], strategy.configs[producers[0].index()], op);
-      }
-    }
-    return copied.has_value() ? *copied : space.Random(op, random);
-  }
-
   const SearchProblem& problem_;
   const SearchOptions& options_;
   SearchState& state_;
-  const std::vector<OpId> free_;
 };
 
 // All starts that can run, the given ones first, whatever the budget; random ones as far as it
@@ -132,7 +92,7 @@ std::vector<Start> EvaluateStarts(const SearchProblem& problem, const SearchOpti
                                   SearchState& state) {
   std::vector<NamedStrategy> named = problem.starts;
   std::mt19937_64 random(options.seed);
-  for (int k = 0; k < options.random_starts && problem.free.empty(); ++k) {
+  for (int k = 0; k < options.random_starts && problem.space.whole(); ++k) {
     named.push_back({"random", problem.space.RandomStrategy(random)});
   }
   std::vector<Start> starts;
@@ -160,8 +120,11 @@ absl::StatusOr<SearchResult> SearchMcmc(const SearchProblem& problem,
   Chain chain(problem, options, state);
   const Nanos unit = starts.empty() ? Nanos(1) : starts[0].time;
   int number = 0;
-  for (const Start& start : starts) chain.Run(number++, start, (state.left() + 2) / 3, unit);
-  while (!starts.empty() && !state.Done()) {
+  for (const Start& start : starts) {
+    if (problem.space.subjects().empty()) break;
+    chain.Run(number++, start, (state.left() + 2) / 3, unit);
+  }
+  while (!starts.empty() && !problem.space.subjects().empty() && !state.Done()) {
     const Start from =
         state.has_best() ? Start{state.origin(), state.best(), state.best_time()} : starts[0];
     chain.Run(number++, from, state.left(), unit);

@@ -24,6 +24,7 @@ struct SearchProgress {
   int64_t evaluations = 0;
   int start = 0;  // index of the search's start
   std::string start_name;
+  std::string move;  // name of the kind of step (SearchMoves), or of the search where it has none
   Nanos current, best;
 };
 
@@ -44,11 +45,10 @@ struct SearchOptions {
 
 struct SearchProblem {
   const Evaluator& evaluator;
-  const SearchSpace& space;
+  // The decisions that may be made; all others stay as in the start.
+  SearchSpace space;
   // Starting strategies, such as the experts'. At least one must be feasible.
   std::vector<NamedStrategy> starts;
-  // Operators whose configuration may change; empty: all anchors.
-  std::vector<OpId> free;
 };
 
 struct SearchResult {
@@ -68,14 +68,14 @@ struct SearchResult {
 using SearchFunction = absl::StatusOr<SearchResult> (*)(const SearchProblem&, const SearchOptions&);
 
 absl::StatusOr<SearchResult> SearchMcmc(const SearchProblem& problem, const SearchOptions& options);
-// All starts, and every combination of candidates of the free operators, the others as in the first
-// start. InvalidArgument if that is more than options.evaluations.
+// All starts, and every combination of the space's candidates, all else as in the first start.
+// InvalidArgument if that is more than options.evaluations.
 absl::StatusOr<SearchResult> SearchExhaustive(const SearchProblem& problem,
                                               const SearchOptions& options);
 // The best of the starts.
 absl::StatusOr<SearchResult> SearchStarts(const SearchProblem& problem,
                                           const SearchOptions& options);
-// One operator at a time, the best of its candidates, until a whole round improves nothing.
+// One subject at a time, the best of its candidates, until a whole round improves nothing.
 absl::StatusOr<SearchResult> SearchGreedy(const SearchProblem& problem,
                                           const SearchOptions& options);
 

@@ -41,10 +41,11 @@ bool SearchState::Done() {
   return result_.interrupted;
 }
 
-void SearchState::CountAccepted(int start, const std::string& name, Nanos current) {
+void SearchState::CountAccepted(int start, const std::string& name, const std::string& move,
+                                Nanos current) {
   ++result_.accepted;
   if (options_.progress) {
-    options_.progress({result_.evaluations, start, name, current, result_.evaluation.time});
+    options_.progress({result_.evaluations, start, name, move, current, result_.evaluation.time});
   }
 }
 
@@ -63,12 +64,6 @@ absl::StatusOr<SearchResult> SearchState::Finish() {
   }
   result_.evaluation = problem_.evaluator.Evaluate(result_.best);
   return std::move(result_);
-}
-
-std::vector<OpId> FreeOperators(const SearchProblem& problem) {
-  if (!problem.free.empty()) return problem.free;
-  const auto anchors = problem.space.graph().anchors();
-  return {anchors.begin(), anchors.end()};
 }
 
 }  // namespace partita

@@ -25,13 +25,15 @@ class SearchState {
 
   // Whether the budget, the time or the user ends the search.
   bool Done();
+  const Graph& graph() const { return problem_.space.graph(); }
   bool has_best() const { return has_best_; }
   Nanos best_time() const { return result_.evaluation.time; }
   const Strategy& best() const { return result_.best; }
   const std::string& origin() const { return result_.origin; }
   int64_t evaluations() const { return result_.evaluations; }
   int64_t left() const { return options_.evaluations - result_.evaluations; }
-  void CountAccepted(int start, const std::string& name, Nanos current);
+  // Of an accepted step: its chain, and the kind of move.
+  void CountAccepted(int start, const std::string& name, const std::string& move, Nanos current);
 
   // The errors of searches (see search_algorithm.h) where nothing that was tried is feasible.
   absl::StatusOr<SearchResult> Finish();
@@ -52,8 +54,5 @@ class SearchState {
   std::string nearest_miss_, invalid_;
   Bytes smallest_excess_;
 };
-
-// The operators that a search may change.
-std::vector<OpId> FreeOperators(const SearchProblem& problem);
 
 }  // namespace partita

@@ -1,9 +1,13 @@
 #include "planner/space/search_space.h"
 
 #include <algorithm>
+#include <iterator>
 #include <numeric>
+#include <set>
+#include <utility>
 
 #include "graph/parallel/parts.h"
+#include "graph/parallel/weight_layouts.h"
 #include "graph/support/check.h"
 
 namespace partita {
@@ -75,31 +79,42 @@ std::vector<DeviceId> Shuffled(int devices, std::mt19937_64& random) {
   return order;
 }
 
-// The degrees along each dimension of the result; empty if a summed loop is split.
-std::vector<int32_t> ResultDegrees(const ShardingRule& rule, const ParallelConfig& config) {
-  std::vector<int32_t> degrees;
-  int64_t parts = 1;
-  for (const DimMap& map : rule.results[0].dims) {
-    int32_t degree = 1;
-    for (int8_t loop : map.loops) degree *= config.degrees[static_cast<size_t>(loop)];
-    degrees.push_back(degree);
-    parts *= degree;
-  }
-  return parts == ProductOf(config.degrees) ? degrees : std::vector<int32_t>();
+std::vector<DeviceId> Neighbours(int32_t first, int32_t count) {
+  std::vector<DeviceId> devices;
+  for (int32_t d = first; d < first + count; ++d) devices.push_back(DeviceId(d));
+  return devices;
 }
 
-// The last loop of a dimension that is long enough; -1 if none is.
-int LoopWithRoom(const ShardingRule& rule, const DimMap& map, int32_t degree) {
-  for (size_t k = map.loops.size(); k-- > 0;) {
-    const LoopDim& loop = rule.loops[static_cast<size_t>(map.loops[k])];
-    if (loop.splittable && loop.extent >= degree) return map.loops[k];
+// Update layout sharded, or both layouts.
+WeightPlacement Sharded(std::vector<PlacedBox> shards, bool both, int32_t prefetch) {
+  if (!both) return {.update = std::move(shards)};
+  return {.parameter = shards, .update = std::move(shards), .prefetch = prefetch};
+}
+
+std::vector<DecisionSubject> AllSubjects(const Graph& graph) {
+  std::vector<DecisionSubject> subjects;
+  for (OpId anchor : graph.anchors()) subjects.push_back(SubjectOf(anchor));
+  for (size_t w = 0; w < graph.weights().size(); ++w) {
+    if (graph.weights()[w].trainable) subjects.push_back(SubjectOfWeight(w));
   }
-  return -1;
+  return subjects;
 }
 
 }  // namespace
 
-SearchSpace::SearchSpace(const Graph& graph, int devices) : graph_(graph), devices_(devices) {
+SearchSpace::SearchSpace(const Graph& graph, int devices)
+    : SearchSpace(graph, devices, AllSubjects(graph)) {}
+
+SearchSpace::SearchSpace(const Graph& graph, int devices, std::vector<DecisionSubject> subjects)
+    : graph_(&graph), devices_(devices), subjects_(std::move(subjects)) {
+  for (DecisionSubject subject : subjects_) {
+    if (subject.kind == DecisionSubject::Kind::kOperator) {
+      operators_.push_back(OpId(subject.number));
+    } else {
+      CHECK(subject.kind == DecisionSubject::Kind::kWeight) << "neither operator nor weight";
+      weights_.push_back(subject.number);
+    }
+  }
   doubtful_.resize(graph.ops().size());
   for (const Operator& op : graph.ops()) {
     if (op.anchor != kNoOp && MayNotFit(graph.rule(op.id))) {
@@ -108,14 +123,22 @@ SearchSpace::SearchSpace(const Graph& graph, int devices) : graph_(graph), devic
   }
 }
 
-bool SearchSpace::Fits(OpId anchor, const ParallelConfig& config) const {
-  if (!ValidateConfig(graph_.rule(anchor), config, devices_).ok()) return false;
-  return std::all_of(doubtful_[anchor.index()].begin(), doubtful_[anchor.index()].end(),
-                     [&](OpId id) { return PartsOf(graph_, graph_.op(id), config).ok(); });
+SearchSpace SearchSpace::Without(std::span<const DecisionSubject> subjects) const {
+  const std::set<DecisionSubject> dropped(subjects.begin(), subjects.end());
+  std::vector<DecisionSubject> kept;
+  std::copy_if(subjects_.begin(), subjects_.end(), std::back_inserter(kept),
+               [&](DecisionSubject subject) { return dropped.count(subject) == 0; });
+  return SearchSpace(*graph_, devices_, std::move(kept));
 }
 
-std::vector<ParallelConfig> SearchSpace::Candidates(OpId anchor) const {
-  const ShardingRule& rule = graph_.rule(anchor);
+bool SearchSpace::Fits(OpId anchor, const ParallelConfig& config) const {
+  if (!ValidateConfig(graph_->rule(anchor), config, devices_).ok()) return false;
+  return std::all_of(doubtful_[anchor.index()].begin(), doubtful_[anchor.index()].end(),
+                     [&](OpId id) { return PartsOf(*graph_, graph_->op(id), config).ok(); });
+}
+
+std::vector<ParallelConfig> SearchSpace::Configs(OpId anchor) const {
+  const ShardingRule& rule = graph_->rule(anchor);
   std::vector<ParallelConfig> configs;
   std::vector<int32_t> degrees(rule.loops.size(), 1);
   auto visit = [&](const std::vector<int32_t>& chosen) {
@@ -124,15 +147,63 @@ std::vector<ParallelConfig> SearchSpace::Candidates(OpId anchor) const {
       const int32_t width = replicas * parts;
       if (devices_ % width != 0 && width != parts) continue;
       for (int32_t first = 0; first + width <= devices_; first += width) {
-        ParallelConfig config{chosen, replicas, {}};
-        for (int32_t d = 0; d < width; ++d) config.devices.push_back(DeviceId(first + d));
-        configs.push_back(std::move(config));
+        configs.push_back({chosen, replicas, Neighbours(first, width)});
       }
     }
   };
   ForEachDegrees(rule, devices_, degrees, 0, visit);
   std::erase_if(configs, [&](const ParallelConfig& c) { return !Fits(anchor, c); });
   return configs;
+}
+
+std::vector<WeightPlacement> SearchSpace::Placements(size_t weight) const {
+  const Shape& shape = graph_->tensor(graph_->weights()[weight].tensor).type.shape;
+  std::vector<WeightPlacement> placements(1);
+  for (int32_t width = 1; width <= devices_; ++width) {
+    for (int32_t first = 0; first + width <= devices_; first += width) {
+      const std::vector<PlacedBox> shards = EvenShards(shape, Neighbours(first, width));
+      placements.push_back(Sharded(shards, false, 0));
+      placements.push_back(Sharded(shards, true, 1));
+    }
+  }
+  return placements;
+}
+
+WeightPlacement SearchSpace::RandomPlacement(size_t weight, std::mt19937_64& random) const {
+  if (random() % 4 == 0) return {};
+  const auto devices = static_cast<uint64_t>(devices_);
+  const uint64_t width = random() % 2 == 0 ? devices : 1 + random() % devices;
+  const uint64_t first = random() % (devices / width) * width;
+  const Shape& shape = graph_->tensor(graph_->weights()[weight].tensor).type.shape;
+  const bool both = random() % 2 == 0;
+  const auto prefetch = static_cast<int32_t>(random() % 3);
+  return Sharded(
+      EvenShards(shape, Neighbours(static_cast<int32_t>(first), static_cast<int32_t>(width))), both,
+      prefetch);
+}
+
+std::vector<Decision> SearchSpace::Candidates(DecisionSubject subject) const {
+  std::vector<Decision> decisions;
+  if (subject.kind == DecisionSubject::Kind::kOperator) {
+    const OpId op(subject.number);
+    for (ParallelConfig& config : Configs(op)) {
+      decisions.push_back(OperatorDecision{op, std::move(config)});
+    }
+    return decisions;
+  }
+  for (WeightPlacement& placement : Placements(static_cast<size_t>(subject.number))) {
+    decisions.push_back(WeightDecision{subject.number, std::move(placement)});
+  }
+  return decisions;
+}
+
+Decision SearchSpace::Random(DecisionSubject subject, std::mt19937_64& random) const {
+  if (subject.kind == DecisionSubject::Kind::kOperator) {
+    const OpId op(subject.number);
+    return OperatorDecision{op, RandomConfig(op, random)};
+  }
+  return WeightDecision{subject.number,
+                        RandomPlacement(static_cast<size_t>(subject.number), random)};
 }
 
 ParallelConfig SearchSpace::Draw(OpId anchor, std::mt19937_64& random) const {
@@ -146,7 +217,7 @@ ParallelConfig SearchSpace::Draw(OpId anchor, std::mt19937_64& random) const {
   const bool copies = random() % 4 == 0;
   if (copies && random() % 2 == 0) ways = 1;
   ParallelConfig config;
-  config.degrees = RandomDegrees(graph_.rule(anchor), static_cast<int64_t>(ways), random);
+  config.degrees = RandomDegrees(graph_->rule(anchor), static_cast<int64_t>(ways), random);
   auto parts = static_cast<uint64_t>(ProductOf(config.degrees));
   if (copies && parts < devices) {
     config.replicas = static_cast<int32_t>(devices / parts);
@@ -164,57 +235,20 @@ ParallelConfig SearchSpace::Draw(OpId anchor, std::mt19937_64& random) const {
   return config;
 }
 
-ParallelConfig SearchSpace::Random(OpId anchor, std::mt19937_64& random) const {
+ParallelConfig SearchSpace::RandomConfig(OpId anchor, std::mt19937_64& random) const {
   for (int attempt = 0; attempt < 8; ++attempt) {
     ParallelConfig config = Draw(anchor, random);
     if (Fits(anchor, config)) return config;
   }
   const auto device = static_cast<int32_t>(random() % static_cast<uint64_t>(devices_));
-  return Unsplit(graph_.rule(anchor), DeviceId(device));
+  return Unsplit(graph_->rule(anchor), DeviceId(device));
 }
 
 Strategy SearchSpace::RandomStrategy(std::mt19937_64& random) const {
-  Strategy strategy = SingleDevice(graph_, DeviceId(0));
-  for (OpId anchor : graph_.anchors()) strategy.configs[anchor.index()] = Random(anchor, random);
+  Strategy strategy = SingleDevice(*graph_, DeviceId(0));
+  for (OpId anchor : graph_->anchors())
+    strategy.configs[anchor.index()] = RandomConfig(anchor, random);
   return strategy;
-}
-
-namespace {
-
-// The configuration of `anchor` that splits `dims`, of one of its operands or results, as wanted.
-std::optional<ParallelConfig> SplitDims(const SearchSpace& space, OpId anchor,
-                                        const std::vector<DimMap>& dims,
-                                        const std::vector<int32_t>& wanted,
-                                        const ParallelConfig& model) {
-  const ShardingRule& rule = space.graph().rule(anchor);
-  ParallelConfig config{std::vector<int32_t>(rule.loops.size(), 1), model.replicas, model.devices};
-  for (size_t d = 0; d < std::min(wanted.size(), dims.size()); ++d) {
-    const int loop = LoopWithRoom(rule, dims[d], wanted[d]);
-    if (loop >= 0) config.degrees[static_cast<size_t>(loop)] = wanted[d];
-  }
-  if (PartCount(config) != static_cast<int64_t>(config.devices.size())) return std::nullopt;
-  if (!space.Fits(anchor, config)) return std::nullopt;
-  return config;
-}
-
-}  // namespace
-
-std::optional<ParallelConfig> WithSameResultSplit(const SearchSpace& space, OpId from,
-                                                  const ParallelConfig& model, OpId anchor) {
-  const ShardingRule& rule = space.graph().rule(anchor);
-  return SplitDims(space, anchor, rule.results[0].dims,
-                   ResultDegrees(space.graph().rule(from), model), model);
-}
-
-std::optional<ParallelConfig> WithProducersBlocks(const SearchSpace& space, OpId from,
-                                                  const ParallelConfig& model, OpId anchor) {
-  const Graph& graph = space.graph();
-  const std::vector<TensorId>& inputs = graph.op(anchor).inputs;
-  const auto found = std::find(inputs.begin(), inputs.end(), graph.op(from).outputs[0]);
-  if (found == inputs.end()) return std::nullopt;
-  const auto operand = static_cast<size_t>(found - inputs.begin());
-  return SplitDims(space, anchor, graph.rule(anchor).operands[operand].dims,
-                   ResultDegrees(graph.rule(from), model), model);
 }
 
 }  // namespace partita

@@ -1,39 +1,59 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <random>
-#include <string>
+#include <span>
 #include <vector>
 
 #include "graph/graph.h"
+#include "graph/parallel/decision.h"
 #include "graph/parallel/strategy.h"
 
 namespace partita {
 
-// The configurations that a search may give to the operators of a training graph on `devices`
-// devices. All are valid (ValidateConfig, and every split product stays one interval for the
-// operator and its helpers). Const functions may be called from several threads at once.
+// The decisions that a search may make about a training graph on `devices` devices. All are valid:
+// configurations by ValidateConfig, with every split product one interval for the operator and its
+// helpers; layouts cover their weight. Const functions may be called from several threads at once.
 class SearchSpace {
  public:
-  // The graph outlives the space.
+  // Everything may change: the operators and the trained weights. The graph outlives the space.
   SearchSpace(const Graph& graph, int devices);
+  // Only these subjects may: operators and weights, each once.
+  SearchSpace(const Graph& graph, int devices, std::vector<DecisionSubject> subjects);
 
-  const Graph& graph() const { return graph_; }
+  const Graph& graph() const { return *graph_; }
   int devices() const { return devices_; }
 
+  // The subjects that may be decided, in order.
+  std::span<const DecisionSubject> subjects() const { return subjects_; }
+  std::span<const OpId> operators() const { return operators_; }  // the operators among them
+  std::span<const int32_t> weights() const { return weights_; }   // the weights among them
+  // Whether every operator may change.
+  bool whole() const { return operators_.size() == graph_->anchors().size(); }
+  // The same space without these subjects.
+  SearchSpace Without(std::span<const DecisionSubject> subjects) const;
+
+  // A finite set of decisions about a subject, the one that an exhaustive search walks: the
+  // operator's Configs, or the weight's Placements. Made anew by each call, and large for many
+  // devices.
+  std::vector<Decision> Candidates(DecisionSubject subject) const;
   // Mesh-shaped configurations of an anchor: every way to split up to `devices` ways over its
   // loops, on the devices d, d+1, ... from every multiple of the number of parts on, with replicas
-  // where parts are fewer than devices. The finite set that an exhaustive search walks; rebuilt by
-  // each call, and large for many devices.
-  std::vector<ParallelConfig> Candidates(OpId anchor) const;
+  // where parts are fewer than devices.
+  std::vector<ParallelConfig> Configs(OpId anchor) const;
+  // Layouts of a weight: the default; and for every number of neighbouring devices, from every
+  // multiple of it on, even shards of the update layout (ZeRO-2), or of both (ZeRO-3).
+  std::vector<WeightPlacement> Placements(size_t weight) const;
 
-  // Any configuration: any degrees, half of the time along one loop only; one time in four copied
-  // to the devices that are left; three times in four on neighbouring devices as a candidate,
-  // otherwise on random devices in any order, several parts on one at times.
-  ParallelConfig Random(OpId anchor, std::mt19937_64& random) const;
+  // Any decision about a subject: RandomConfig, or one of Placements with any prefetch distance up
+  // to 2, half of the time over all devices.
+  Decision Random(DecisionSubject subject, std::mt19937_64& random) const;
+  // Any degrees, half of the time along one loop only; one time in four copied to the devices that
+  // are left; three times in four on neighbouring devices as a candidate, otherwise on random
+  // devices in any order, several parts on one at times.
+  ParallelConfig RandomConfig(OpId anchor, std::mt19937_64& random) const;
 
-  // A strategy with Random everywhere.
+  // A strategy with RandomConfig everywhere, weights and host as by default.
   Strategy RandomStrategy(std::mt19937_64& random) const;
 
   // Whether the configuration fits the anchor and all operators anchored to it.
@@ -41,24 +61,16 @@ class SearchSpace {
 
  private:
   ParallelConfig Draw(OpId anchor, std::mt19937_64& random) const;
+  WeightPlacement RandomPlacement(size_t weight, std::mt19937_64& random) const;
 
-  const Graph& graph_;
-  const int devices_;
+  const Graph* graph_;
+  int devices_;
+  std::vector<DecisionSubject> subjects_;
+  std::vector<OpId> operators_;
+  std::vector<int32_t> weights_;
   // Operators anchored to each OpId that split a product of loops, which may not stay one interval.
   // All others fit as soon as the anchor does.
   std::vector<std::vector<OpId>> doubtful_;
 };
-
-// A configuration under which `anchor` reads, element by element, what `from` leaves on each device
-// under `model`: the same split of each dimension of the result, on the same devices. nullopt if
-// there is none.
-std::optional<ParallelConfig> WithSameResultSplit(const SearchSpace& space, OpId from,
-                                                  const ParallelConfig& model, OpId anchor);
-
-// A configuration under which every part of `anchor` finds its block of one operand where the
-// operand's producer left it: where that splits what `anchor` sums over, so does this. nullopt if
-// there is none, or if `from` does not produce an operand.
-std::optional<ParallelConfig> WithProducersBlocks(const SearchSpace& space, OpId from,
-                                                  const ParallelConfig& model, OpId anchor);
 
 }  // namespace partita

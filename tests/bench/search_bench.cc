@@ -32,7 +32,7 @@ void Evaluate(benchmark::State& state, const std::string& model, int devices, bo
   for (int k = 0; k < 64; ++k) {
     neighbours.push_back(expert);
     const OpId op = graph.anchors()[random() % graph.anchors().size()];
-    neighbours.back().configs[op.index()] = space.Random(op, random);
+    neighbours.back().configs[op.index()] = space.RandomConfig(op, random);
   }
   const Nanos enough =
       whole ? Nanos(std::numeric_limits<int64_t>::max()) : evaluator.Evaluate(expert).time;

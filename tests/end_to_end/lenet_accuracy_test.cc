@@ -94,8 +94,7 @@ TEST_F(LenetAccuracyTest, ASearchedPlanReachesPyTorchs) {
   std::mt19937_64 random(kSeed);
   const SearchProblem problem{.evaluator = evaluator,
                               .space = space,
-                              .starts = {{"random", space.RandomStrategy(random)}},
-                              .free = {}};
+                              .starts = {{"random", space.RandomStrategy(random)}}};
   const SearchResult found =
       ModelWriter::Get(SearchMcmc(problem, {.evaluations = 200, .seed = kSeed}));
   ExpectAccuracy(found.best, kDevices, "searched plan");

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "graph/verify/plan_verifier.h"
+#include "planner/space/moves.h"
 #include "tests/planner/fixture.h"
 
 namespace partita {
@@ -38,7 +39,7 @@ TEST_F(EthernetTest, NoConfigurationOfTheLinearLayersBeatsTheSearch) {
   const SearchResult found = Ok(SearchMcmc(at_.Problem(), {.evaluations = 2000, .seed = 1}));
   // Every configuration of each of the three, all else by sample: nothing is left out.
   std::vector<std::vector<ParallelConfig>> choices;
-  for (OpId layer : layers_) choices.push_back(at_.space.Candidates(layer));
+  for (OpId layer : layers_) choices.push_back(at_.space.Configs(layer));
   const size_t n = choices[0].size();
   ASSERT_EQ(n, 25u);
   const std::vector<std::vector<OpId>> behind = {

@@ -33,8 +33,13 @@ struct Workplace {
   Workplace(const Workplace&) = delete;
   Workplace& operator=(const Workplace&) = delete;
 
-  SearchProblem Problem(std::vector<OpId> free = {}) const {
-    return {evaluator, space, ExpertStarts(graph, machine->topology), std::move(free)};
+  SearchProblem Problem() const {
+    return {evaluator, space, ExpertStarts(graph, machine->topology)};
+  }
+  // The same where only these may change.
+  SearchProblem Problem(std::vector<DecisionSubject> subjects) const {
+    return {evaluator, SearchSpace(graph, machine->topology.size(), std::move(subjects)),
+            ExpertStarts(graph, machine->topology)};
   }
   Strategy Expert(const std::string& name) const {
     return Ok(Ok(ExpertNamed(name))(graph, machine->topology));

@@ -3,9 +3,13 @@
 
 #include <algorithm>
 #include <atomic>
+#include <map>
 
 #include "graph/parallel/parts.h"
+#include "graph/parallel/weight_layouts.h"
 #include "graph/verify/plan_verifier.h"
+#include "planner/planner.h"
+#include "planner/space/moves.h"
 #include "tests/planner/fixture.h"
 
 namespace partita {
@@ -23,21 +27,40 @@ Nanos BestStart(const Workplace& at) {
   return best;
 }
 
-std::vector<OpId> Anchors(const Graph& graph, bool (*wanted)(const OpAttrs&)) {
-  std::vector<OpId> found;
+// The linear layers.
+std::vector<DecisionSubject> Dense(const Graph& graph) {
+  std::vector<DecisionSubject> found;
   for (OpId id : graph.anchors()) {
-    if (wanted(graph.op(id).attrs)) found.push_back(id);
+    if (std::holds_alternative<MatMul>(graph.op(id).attrs)) found.push_back(SubjectOf(id));
   }
   return found;
 }
-bool IsDense(const OpAttrs& attrs) { return std::holds_alternative<MatMul>(attrs); }
+
+// The layouts of the weights of rank 2.
+std::vector<DecisionSubject> Matrices(const Graph& graph) {
+  std::vector<DecisionSubject> found;
+  for (size_t w = 0; w < graph.weights().size(); ++w) {
+    if (graph.tensor(graph.weights()[w].tensor).type.shape.size() == 2) {
+      found.push_back(SubjectOfWeight(w));
+    }
+  }
+  return found;
+}
 
 // Every row of the table keeps these.
 class SearchConformanceTest : public testing::TestWithParam<SearchRow> {
  protected:
-  // Few operators free, so that exhaustive search can take part.
+  // Few subjects free, so that exhaustive search can take part.
   Workplace at_{"lenet", 16, "ethernet-4x1g", 2};
-  const std::vector<OpId> free_ = Anchors(at_.graph, IsDense);
+  const std::vector<DecisionSubject> free_ = FreeOnes(at_.graph);
+
+  // The last two linear layers and the weight of the last.
+  static std::vector<DecisionSubject> FreeOnes(const Graph& graph) {
+    std::vector<DecisionSubject> free = Dense(graph);
+    free.erase(free.begin(), free.end() - 2);
+    free.push_back(Matrices(graph).back());
+    return free;
+  }
 
   absl::StatusOr<SearchResult> Run(const SearchOptions& options) const {
     return GetParam().run(at_.Problem(free_), options);
@@ -92,13 +115,14 @@ TEST_P(SearchConformanceTest, TimeLimitKeepsTheBestSoFar) {
   EXPECT_LE(result.evaluation.time, BestStart(at_));
 }
 
-TEST_P(SearchConformanceTest, OnlyFreeOperatorsChange) {
+TEST_P(SearchConformanceTest, OnlyFreeSubjectsChange) {
   const SearchResult result = Ok(Run({.evaluations = 400}));
   const auto starts = ExpertStarts(at_.graph, at_.machine->topology);
   EXPECT_TRUE(std::any_of(starts.begin(), starts.end(), [&](const NamedStrategy& start) {
-    return std::all_of(at_.graph.anchors().begin(), at_.graph.anchors().end(), [&](OpId id) {
-      return std::count(free_.begin(), free_.end(), id) > 0 ||
-             start.strategy.configs[id.index()] == result.best.configs[id.index()];
+    const std::vector<DecisionSubject> subjects = DecisionSubjects(at_.graph);
+    return std::all_of(subjects.begin(), subjects.end(), [&](DecisionSubject subject) {
+      return std::count(free_.begin(), free_.end(), subject) > 0 ||
+             DecisionIn(start.strategy, subject) == DecisionIn(result.best, subject);
     });
   }));
 }
@@ -113,7 +137,8 @@ DeviceTopology WithLittleMemory(const DeviceTopology& topology) {
 TEST_P(SearchConformanceTest, StopBeforeAnythingIsFoundIsCancelled) {
   const DeviceTopology topology = WithLittleMemory(at_.machine->topology);
   const Evaluator evaluator(at_.graph, topology, *at_.costs);
-  const SearchProblem problem{evaluator, at_.space, ExpertStarts(at_.graph, topology), free_};
+  const SearchProblem problem{evaluator, SearchSpace(at_.graph, topology.size(), free_),
+                              ExpertStarts(at_.graph, topology)};
   const std::atomic<bool> stop = true;
   const auto result = GetParam().run(problem, {.evaluations = 400, .stop = &stop});
   EXPECT_EQ(result.status().code(), absl::StatusCode::kCancelled) << result.status();
@@ -122,7 +147,8 @@ TEST_P(SearchConformanceTest, StopBeforeAnythingIsFoundIsCancelled) {
 TEST_P(SearchConformanceTest, TooLittleMemoryIsAnErrorThatSaysByHowMuch) {
   const DeviceTopology topology = WithLittleMemory(at_.machine->topology);
   const Evaluator evaluator(at_.graph, topology, *at_.costs);
-  const SearchProblem problem{evaluator, at_.space, ExpertStarts(at_.graph, topology), free_};
+  const SearchProblem problem{evaluator, SearchSpace(at_.graph, topology.size(), free_),
+                              ExpertStarts(at_.graph, topology)};
   const auto result = GetParam().run(problem, {.evaluations = 400});
   EXPECT_EQ(result.status().code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(std::string(result.status().message()), HasSubstr("too few"));
@@ -158,7 +184,7 @@ TEST(SearchQualityTest, McmcFindsTheExhaustiveOptimum) {
                         Case{"mlp_tiny", 64, "p100-4x4"}, Case{"mlp_tiny", 4096, "p100-4x4"}}) {
     const Workplace at(c.model, c.batch, c.machine, 2);
     SCOPED_TRACE(std::string(c.model) + " on " + c.machine);
-    const std::vector<OpId> free = Anchors(at.graph, IsDense);
+    const std::vector<DecisionSubject> free = Dense(at.graph);
     const SearchResult best = Ok(SearchExhaustive(at.Problem(free), {.evaluations = 2000}));
     const SearchResult found = Ok(SearchMcmc(at.Problem(free), {.evaluations = 1000}));
     EXPECT_LE(found.evaluation.time, best.evaluation.time);
@@ -169,12 +195,12 @@ TEST(SearchQualityTest, NoSingleChangeImprovesTheGreedyResult) {
   const Workplace at("lenet", 64, "p100-4x4", 2);
   const SearchResult result = Ok(SearchGreedy(at.Problem(), {.evaluations = 5000}));
   ASSERT_LT(result.evaluations, 5000);
-  for (OpId op : at.graph.anchors()) {
-    for (const ParallelConfig& config : at.space.Candidates(op)) {
+  for (DecisionSubject subject : at.space.subjects()) {
+    for (const Decision& decision : at.space.Candidates(subject)) {
       Strategy changed = result.best;
-      changed.configs[op.index()] = config;
+      Decide(at.graph, changed, decision);
       EXPECT_GE(at.evaluator.Evaluate(changed).time, result.evaluation.time)
-          << at.graph.op(op).name << " " << ToString(at.graph.rule(op), config);
+          << DecisionText(at.graph, decision);
     }
   }
 }
@@ -190,7 +216,7 @@ TEST(SearchQualityTest, ChainsLeaveStartsThatDoNotFitInMemory) {
   const auto& links = at.machine->topology.links();
   const auto topology = Ok(DeviceTopology::Create(devices, {links.begin(), links.end()}));
   const Evaluator evaluator(at.graph, topology, *at.costs);
-  const SearchProblem problem{evaluator, at.space, {{"one", one}}, {}};
+  const SearchProblem problem{evaluator, at.space, {{"one", one}}};
   const auto result = SearchMcmc(problem, {.evaluations = 1500, .random_starts = 0});
   ASSERT_TRUE(result.ok()) << result.status();
   for (Bytes p : result->evaluation.peak) EXPECT_LE(p, devices[0].memory);
@@ -208,6 +234,95 @@ TEST(SearchSpaceTest, EverythingDrawnFits) {
       }
     }
   }
+}
+
+TEST(SearchSpaceTest, PinsHoldInThePlanAndTheRestIsSearched) {
+  const Workplace at("lenet", 64, "p100-4x4", 2);
+  const OpId conv = at.Op("conv1");
+  const std::vector<Decision> pins = {
+      OperatorDecision{conv, Unsplit(at.graph.rule(conv), DeviceId(1))},
+      WeightDecision{0,
+                     {.update = EvenShards(at.graph.tensor(at.graph.weights()[0].tensor).type.shape,
+                                           std::vector{DeviceId(1)})}}};
+  const PlanOutcome outcome =
+      Ok(MakePlan(at.evaluator, {.options = {.evaluations = 300}, .pins = pins}));
+  for (const Decision& pin : pins) {
+    EXPECT_EQ(DecisionIn(outcome.plan.strategy, SubjectOf(pin)), pin);
+  }
+  EXPECT_GT(outcome.search.accepted, 0);
+}
+
+TEST(SearchSpaceTest, CandidatesAndDrawnDecisionsAreValid) {
+  std::mt19937_64 random(5);
+  for (int devices : {1, 3, 4}) {
+    const Graph graph = TrainingGraphOf("lenet", 6);
+    const SearchSpace space(graph, devices);
+    EXPECT_EQ(space.subjects().size(), graph.anchors().size() + space.weights().size());
+    for (DecisionSubject subject : space.subjects()) {
+      std::vector<Decision> decisions = space.Candidates(subject);
+      for (int k = 0; k < 20; ++k) decisions.push_back(space.Random(subject, random));
+      for (const Decision& decision : decisions) {
+        EXPECT_EQ(SubjectOf(decision), subject);
+        Strategy strategy = SingleDevice(graph, DeviceId(0));
+        Decide(graph, strategy, decision);
+        EXPECT_EQ(DecisionIn(strategy, subject), decision);
+        EXPECT_EQ(ValidateStrategy(graph, strategy, devices), absl::OkStatus())
+            << DecisionText(graph, decision);
+      }
+    }
+  }
+}
+
+TEST(SearchSpaceTest, EveryMoveGivesValidStrategiesAndKeepsToTheSubjects) {
+  const Graph graph = TrainingGraphOf("resnet_tiny", 6);
+  const SearchSpace whole(graph, 4);
+  const std::vector<DecisionSubject> subjects = {whole.subjects().front(), whole.subjects()[3],
+                                                 whole.subjects().back()};
+  const SearchSpace few(graph, 4, subjects);
+  for (const SearchSpace& space : {whole, few, whole.Without(subjects)}) {
+    std::mt19937_64 random(6);
+    std::map<std::string, int> made;
+    Strategy strategy = space.RandomStrategy(random);
+    for (int k = 0; k < 300; ++k) {
+      const Proposal proposal = Propose(space, strategy, random);
+      ++made[proposal.move->name];
+      for (const Decision& decision : proposal.decisions) {
+        EXPECT_EQ(std::count(space.subjects().begin(), space.subjects().end(), SubjectOf(decision)),
+                  1)
+            << proposal.move->name;
+      }
+      Decide(graph, strategy, proposal.decisions);
+      ASSERT_EQ(ValidateStrategy(graph, strategy, 4), absl::OkStatus()) << proposal.move->name;
+    }
+    for (const SearchMove& move : SearchMoves()) EXPECT_GE(made[move.name], 15) << move.name;
+  }
+}
+
+TEST(SearchQualityTest, ASearchShardsWeightsWhereCopiesDoNotFit) {
+  // Adam's state of one copy of the weights is more than a device has.
+  const Graph graph =
+      Ok(BuildTrainingGraph(Ok(MakeZooModel("mlp", 64)), {.optimizer = TrainingOptions::kAdam}));
+  const auto machine = std::make_shared<const Machine>(Ok(FindMachine("p100-4x4", 4)));
+  const auto costs = MakeSyntheticCostModel(machine);
+  const Strategy copies = Ok(DataParallel(graph, machine->topology));
+  const Evaluator whole(graph, machine->topology, *costs);
+  const Bytes peak = whole.Evaluate(copies).peak[0];
+  std::vector<Device> devices(machine->topology.devices().begin(),
+                              machine->topology.devices().end());
+  for (Device& device : devices) device.memory = Bytes(peak.value() / 10 * 7);
+  const auto& links = machine->topology.links();
+  const auto topology = Ok(DeviceTopology::Create(devices, {links.begin(), links.end()}));
+  const Evaluator evaluator(graph, topology, *costs);
+  std::vector<DecisionSubject> weights;
+  const SearchSpace all(graph, 4);
+  for (int32_t w : all.weights()) {
+    weights.push_back(SubjectOfWeight(static_cast<size_t>(w)));
+  }
+  const SearchProblem problem{evaluator, SearchSpace(graph, 4, weights), {{"copies", copies}}};
+  const SearchResult found = Ok(SearchMcmc(problem, {.evaluations = 500}));
+  EXPECT_EQ(found.best.configs, copies.configs);
+  EXPECT_NE(found.best.weights, copies.weights);
+  for (Bytes p : found.evaluation.peak) EXPECT_LE(p, devices[0].memory);
 }
 
 TEST(SearchSpaceTest, TransplantedConfigurationsReadWhatLiesThere) {

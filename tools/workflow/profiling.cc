@@ -167,7 +167,7 @@ namespace {
 // An operator's candidates that begin on the first device: what its kernels are does not depend on
 // which devices run them.
 std::vector<ParallelConfig> DistinctCandidates(const SearchSpace& space, OpId op) {
-  std::vector<ParallelConfig> candidates = space.Candidates(op);
+  std::vector<ParallelConfig> candidates = space.Configs(op);
   std::erase_if(candidates,
                 [](const ParallelConfig& config) { return config.devices[0] != DeviceId(0); });
   return candidates;

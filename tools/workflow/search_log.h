@@ -17,6 +17,7 @@ namespace partita {
 //   evaluations  strategies that this search had evaluated
 //   chain        which start of the search, from 0, and
 //   start        its name: an expert, "random"
+//   move         kind of step (planner/space/moves.h), or the search's name
 //   current_ns   predicted time of a step under the strategy that was accepted (more, where memory
 //                is exceeded)
 //   best_ns      the same of the best so far

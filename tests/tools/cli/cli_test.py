@@ -468,7 +468,7 @@ def test_plan_dumps_every_stage_and_the_steps_of_the_search():
     check(all(stage["seconds"] >= 0 and stage["files"] for stage in found["stages"]), f"{found['stages']}")
     check(pathlib.Path("stages/40_plan.textproto").read_text() == pathlib.Path("staged.textproto").read_text(), "plan")
     rows = pathlib.Path("stages/15_search.csv").read_text().splitlines()
-    check(rows[0] == "round,evaluations,chain,start,current_ns,best_ns" and len(rows) > 1, f"{rows[:3]}")
+    check(rows[0] == "round,evaluations,chain,start,move,current_ns,best_ns" and len(rows) > 1, f"{rows[:3]}")
     best = [int(row.split(",")[-1]) for row in rows[1:]]
     check(best == sorted(best, reverse=True) and best[-1] / 1e6 >= found["predicted_ms"], f"{best}")
 

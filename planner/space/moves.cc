@@ -1,0 +1,181 @@
+#include "planner/space/moves.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "graph/support/check.h"
+
+namespace partita {
+namespace {
+
+// The degrees along each dimension of the result; empty if a summed loop is split.
+std::vector<int32_t> ResultDegrees(const ShardingRule& rule, const ParallelConfig& config) {
+  std::vector<int32_t> degrees;
+  int64_t parts = 1;
+  for (const DimMap& map : rule.results[0].dims) {
+    int32_t degree = 1;
+    for (int8_t loop : map.loops) degree *= config.degrees[static_cast<size_t>(loop)];
+    degrees.push_back(degree);
+    parts *= degree;
+  }
+  return parts * config.replicas == PartCount(config) ? degrees : std::vector<int32_t>();
+}
+
+// The last loop of a dimension that is long enough; -1 if none is.
+int LoopWithRoom(const ShardingRule& rule, const DimMap& map, int32_t degree) {
+  for (size_t k = map.loops.size(); k-- > 0;) {
+    const LoopDim& loop = rule.loops[static_cast<size_t>(map.loops[k])];
+    if (loop.splittable && loop.extent >= degree) return map.loops[k];
+  }
+  return -1;
+}
+
+// The configuration of `anchor` that splits `dims`, of one of its operands or results, as wanted.
+std::optional<ParallelConfig> SplitDims(const SearchSpace& space, OpId anchor,
+                                        const std::vector<DimMap>& dims,
+                                        const std::vector<int32_t>& wanted,
+                                        const ParallelConfig& model) {
+  const ShardingRule& rule = space.graph().rule(anchor);
+  ParallelConfig config{std::vector<int32_t>(rule.loops.size(), 1), model.replicas, model.devices};
+  for (size_t d = 0; d < std::min(wanted.size(), dims.size()); ++d) {
+    const int loop = LoopWithRoom(rule, dims[d], wanted[d]);
+    if (loop >= 0) config.degrees[static_cast<size_t>(loop)] = wanted[d];
+  }
+  if (PartCount(config) != static_cast<int64_t>(config.devices.size())) return std::nullopt;
+  if (!space.Fits(anchor, config)) return std::nullopt;
+  return config;
+}
+
+}  // namespace
+
+std::optional<ParallelConfig> WithSameResultSplit(const SearchSpace& space, OpId from,
+                                                  const ParallelConfig& model, OpId anchor) {
+  const ShardingRule& rule = space.graph().rule(anchor);
+  return SplitDims(space, anchor, rule.results[0].dims,
+                   ResultDegrees(space.graph().rule(from), model), model);
+}
+
+std::optional<ParallelConfig> WithProducersBlocks(const SearchSpace& space, OpId from,
+                                                  const ParallelConfig& model, OpId anchor) {
+  const Graph& graph = space.graph();
+  const std::vector<TensorId>& inputs = graph.op(anchor).inputs;
+  const auto found = std::find(inputs.begin(), inputs.end(), graph.op(from).outputs[0]);
+  if (found == inputs.end()) return std::nullopt;
+  const auto operand = static_cast<size_t>(found - inputs.begin());
+  return SplitDims(space, anchor, graph.rule(anchor).operands[operand].dims,
+                   ResultDegrees(graph.rule(from), model), model);
+}
+
+namespace {
+
+constexpr size_t kReach = 3;      // neighbours, in order, that a configuration is taken from
+constexpr size_t kMostAlike = 6;  // operators or weights after one that follow suit at once
+
+// Half of the time how many of the subjects after the `place`-th of `count` follow suit, which
+// single steps could not reach through the cost of the mismatch.
+size_t Followers(size_t place, size_t count, std::mt19937_64& random) {
+  if (random() % 2 != 0) return 0;
+  return std::min(1 + random() % kMostAlike, count - place - 1);
+}
+
+const ParallelConfig& ConfigOf(const Strategy& strategy, OpId op) {
+  return strategy.configs[op.index()];
+}
+
+// A new configuration for the `place`-th operator; the operators after it follow suit as far as the
+// configuration fits them.
+std::vector<Decision> WithFollowers(const SearchSpace& space, size_t place, ParallelConfig config,
+                                    std::mt19937_64& random) {
+  const std::span<const OpId> operators = space.operators();
+  const size_t followers = Followers(place, operators.size(), random);
+  std::vector<Decision> decisions = {OperatorDecision{operators[place], config}};
+  for (size_t k = place + 1; k <= place + followers; ++k) {
+    auto copied = WithSameResultSplit(space, operators[place], config, operators[k]);
+    if (!copied.has_value()) break;
+    decisions.push_back(OperatorDecision{operators[k], *std::move(copied)});
+  }
+  return decisions;
+}
+
+std::vector<Decision> AnyConfig(const SearchSpace& space, const Strategy&,
+                                std::mt19937_64& random) {
+  const size_t place = random() % space.operators().size();
+  return WithFollowers(space, place, space.RandomConfig(space.operators()[place], random), random);
+}
+
+std::vector<Decision> AsNeighbour(const SearchSpace& space, const Strategy& strategy,
+                                  std::mt19937_64& random) {
+  const std::span<const OpId> operators = space.operators();
+  const size_t place = random() % operators.size();
+  const size_t first = place < kReach ? 0 : place - kReach;
+  const size_t end = std::min(place + kReach + 1, operators.size());
+  const OpId other = operators[first + random() % (end - first)];
+  auto copied = WithSameResultSplit(space, other, ConfigOf(strategy, other), operators[place]);
+  if (!copied.has_value()) copied = space.RandomConfig(operators[place], random);
+  return WithFollowers(space, place, *std::move(copied), random);
+}
+
+std::vector<Decision> AtOperand(const SearchSpace& space, const Strategy& strategy,
+                                std::mt19937_64& random) {
+  const Graph& graph = space.graph();
+  const size_t place = random() % space.operators().size();
+  const OpId op = space.operators()[place];
+  const auto& inputs = graph.op(op).inputs;
+  const auto producers = graph.producers(inputs[random() % inputs.size()]);
+  std::optional<ParallelConfig> copied;
+  if (!producers.empty() && graph.op(producers[0]).anchor == producers[0]) {
+    copied = WithProducersBlocks(space, producers[0], ConfigOf(strategy, producers[0]), op);
+  }
+  if (!copied.has_value()) copied = space.RandomConfig(op, random);
+  return WithFollowers(space, place, *std::move(copied), random);
+}
+
+// Placements of a weight and of those that follow suit, drawn alike: by one seed.
+std::vector<Decision> AnyPlacement(const SearchSpace& space, const Strategy&,
+                                   std::mt19937_64& random) {
+  const size_t place = random() % space.weights().size();
+  const size_t followers = Followers(place, space.weights().size(), random);
+  const uint64_t seed = random();
+  std::vector<Decision> decisions;
+  for (size_t k = place; k <= place + followers; ++k) {
+    std::mt19937_64 same(seed);
+    decisions.push_back(
+        space.Random(SubjectOfWeight(static_cast<size_t>(space.weights()[k])), same));
+  }
+  return decisions;
+}
+
+bool HasOperators(const SearchSpace& space) { return !space.operators().empty(); }
+bool HasWeights(const SearchSpace& space) { return !space.weights().empty(); }
+
+constexpr SearchMove kMoves[] = {
+    {"any_config", 6, HasOperators, AnyConfig, "any configuration for an operator"},
+    {"as_neighbour", 3, HasOperators, AsNeighbour,
+     "an operator's result split and placed as that of one nearby"},
+    {"at_operand", 3, HasOperators, AtOperand,
+     "an operator's parts where the producer of an operand leaves their blocks"},
+    {"any_placement", 2, HasWeights, AnyPlacement,
+     "a weight, or several alike, by default, or sharded as in ZeRO-2 or ZeRO-3"},
+};
+
+}  // namespace
+
+std::span<const SearchMove> SearchMoves() { return kMoves; }
+
+Proposal Propose(const SearchSpace& space, const Strategy& strategy, std::mt19937_64& random) {
+  const auto share = [&](const SearchMove& move) { return move.applies(space) ? move.share : 0; };
+  int all = 0;
+  for (const SearchMove& move : kMoves) all += share(move);
+  CHECK(all > 0) << "a space without subjects";
+  auto left = static_cast<int>(random() % static_cast<uint64_t>(all));
+  const SearchMove* chosen = nullptr;
+  for (const SearchMove& move : kMoves) {
+    left -= share(move);
+    if (left >= 0) continue;
+    chosen = &move;
+    break;
+  }
+  return {chosen->propose(space, strategy, random), chosen};
+}
+
+}  // namespace partita
