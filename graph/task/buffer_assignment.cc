@@ -75,16 +75,17 @@ class LastUsers {
   // The buffer takes [begin, end). Calls visit(old) for every buffer that had some of it.
   template <class Visit>
   void Take(int64_t begin, int64_t end, BufferId buffer, Visit&& visit) {
-    const auto first = std::partition_point(
-        pieces_.begin(), pieces_.end(), [begin](const Piece& piece) { return piece.end <= begin; });
+    const auto first =
+        std::partition_point(extents_.begin(), extents_.end(),
+                             [begin](const Extent& piece) { return piece.end <= begin; });
     auto last = first;
-    Piece fresh[3];
+    Extent fresh[3];
     size_t count = 0;
-    if (first != pieces_.end() && first->begin < begin) {
+    if (first != extents_.end() && first->begin < begin) {
       fresh[count++] = {first->begin, begin, first->buffer};
     }
     fresh[count++] = {begin, end, buffer};
-    for (; last != pieces_.end() && last->begin < end; ++last) {
+    for (; last != extents_.end() && last->begin < end; ++last) {
       visit(last->buffer);
       if (last->end > end) fresh[count++] = {end, last->end, last->buffer};
     }
@@ -92,18 +93,18 @@ class LastUsers {
     const size_t same = std::min(old, count);
     std::copy(fresh, fresh + same, first);
     if (old > count) {
-      pieces_.erase(first + static_cast<std::ptrdiff_t>(count), last);
+      extents_.erase(first + static_cast<std::ptrdiff_t>(count), last);
     } else {
-      pieces_.insert(first + static_cast<std::ptrdiff_t>(same), fresh + same, fresh + count);
+      extents_.insert(first + static_cast<std::ptrdiff_t>(same), fresh + same, fresh + count);
     }
   }
 
  private:
-  struct Piece {
+  struct Extent {
     int64_t begin = 0, end = 0;
     BufferId buffer;
   };
-  std::vector<Piece> pieces_;  // by begin, disjoint
+  std::vector<Extent> extents_;  // by begin, disjoint
 };
 
 class Assigner {

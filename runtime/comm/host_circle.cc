@@ -65,7 +65,8 @@ absl::Status SendPiece(int socket, int64_t number, int descriptor, int64_t end) 
   }
 }
 
-struct Piece {
+// A number, or a descriptor of shared memory with its size.
+struct Handover {
   int64_t number = 0;
   int descriptor = -1;  // -1: none; otherwise the reader's to close
 };
@@ -87,9 +88,9 @@ int TakeDescriptor(msghdr& message) {
   return taken;
 }
 
-absl::StatusOr<Piece> ReceivePiece(int socket, int64_t end) {
+absl::StatusOr<Handover> ReceiveHandover(int socket, int64_t end) {
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
-  Piece piece;
+  Handover piece;
   iovec part{&piece.number, sizeof piece.number};
   msghdr message{};
   message.msg_iov = &part;
@@ -116,7 +117,7 @@ absl::Status SendAll(int socket, std::span<const SharedMemory* const> own, int64
 }
 
 absl::StatusOr<std::vector<SharedMemory>> ReceiveAll(int socket, int64_t end) {
-  ASSIGN_OR_RETURN(const Piece count, ReceivePiece(socket, end));
+  ASSIGN_OR_RETURN(const Handover count, ReceiveHandover(socket, end));
   if (count.descriptor >= 0) close(count.descriptor);
   if (count.number < 0 || count.number > HostCircle::kMost) {
     return absl::UnavailableError(absl::StrCat("a rank of this host hands over ", count.number,
@@ -125,7 +126,7 @@ absl::StatusOr<std::vector<SharedMemory>> ReceiveAll(int socket, int64_t end) {
   }
   std::vector<SharedMemory> memory;
   for (int64_t k = 0; k < count.number; ++k) {
-    ASSIGN_OR_RETURN(const Piece piece, ReceivePiece(socket, end));
+    ASSIGN_OR_RETURN(const Handover piece, ReceiveHandover(socket, end));
     ASSIGN_OR_RETURN(SharedMemory one,
                      SharedMemory::FromDescriptor(piece.descriptor, piece.number));
     memory.push_back(std::move(one));

@@ -49,7 +49,7 @@ std::optional<std::string> FailureChannel::Receive(int milliseconds) {
   return first;
 }
 
-bool FailureChannel::Tell(const std::string& name, const RunKey& key, const std::string& text) {
+bool FailureChannel::Report(const std::string& name, const RunKey& key, const std::string& text) {
   if (name.empty() || absl::IsNotFound(Connection::OpenUnix(name).status())) return false;
   std::optional<RunKey> own = key;
   const auto connection = CallWithinHost(name, own, kCall, kTellSeconds);

@@ -19,7 +19,7 @@ class FailureChannel {
   // Unavailable where no socket can be made.
   static absl::StatusOr<std::unique_ptr<FailureChannel>> Open(const RunKey& key);
 
-  // The socket's name, for Tell; no secret.
+  // The socket's name, for Report; no secret.
   const std::string& name() const { return name_; }
   // Text that was sent and not yet received; waits for at most so long if there is none. Longer
   // texts than kLongest bytes are not received.
@@ -27,7 +27,7 @@ class FailureChannel {
 
   // False where no process listens there, as on another host, or with another key, or does not
   // answer within two seconds. Longer texts than kLongest bytes are cut.
-  static bool Tell(const std::string& name, const RunKey& key, const std::string& text);
+  static bool Report(const std::string& name, const RunKey& key, const std::string& text);
   static constexpr size_t kLongest = 4096;
 
  private:

@@ -24,13 +24,13 @@ FailureDetector::FailureDetector(int ranks, FailureDetectorOptions options, int6
   }
 }
 
-void FailureDetector::Heard(int rank, RankProgress progress, int64_t now) {
+void FailureDetector::Observe(int rank, RankProgress progress, int64_t now) {
   Rank& r = ranks_[static_cast<size_t>(rank)];
-  const bool was_working = r.progress.doing == RankDoing::kWorking;
+  const bool was_working = r.progress.state == RankState::kWorking;
   if (progress.completed != r.progress.completed) {
     if (was_working) r.longest = std::max(r.longest, now - r.since);
     r.since = now;
-  } else if (!was_working || progress.doing != RankDoing::kWorking) {
+  } else if (!was_working || progress.state != RankState::kWorking) {
     r.since = now;
   } else {
     r.since += std::clamp<int64_t>(progress.starved - r.progress.starved, 0, now - r.heard);
@@ -52,7 +52,7 @@ bool FailureDetector::AllLeft() const {
   return std::all_of(ranks_.begin(), ranks_.end(), [](const Rank& r) { return r.left; });
 }
 
-std::optional<Verdict> FailureDetector::Judge(int64_t now) {
+std::optional<Verdict> FailureDetector::Detect(int64_t now) {
   if (now - asked_ > kAsleep) {
     for (Rank& r : ranks_) r.heard = r.since = now;
   }
@@ -96,7 +96,7 @@ std::optional<Verdict> FailureDetector::JudgeSigns(size_t rank, int64_t now) con
                                    r.name, Seconds(now - r.heard))};
   }
   const double stuck = std::max(options_.stuck_seconds, options_.stuck_factor * Seconds(r.longest));
-  const bool works = r.progress.doing == RankDoing::kWorking && r.progress.completed > 0;
+  const bool works = r.progress.state == RankState::kWorking && r.progress.completed > 0;
   if (works && Seconds(now - r.since) > stuck) {
     return Verdict{id, kRankFailed,
                    absl::StrFormat("%s hangs: it has completed nothing for %.1f s, and waits for "

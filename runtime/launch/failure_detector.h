@@ -8,14 +8,14 @@
 namespace partita {
 
 // State of a rank, as it reports it.
-enum class RankDoing : uint8_t {
+enum class RankState : uint8_t {
   kPreparing,  // outside of training steps: no time limit
   kWorking,    // computing in a step
   kWaiting,    // waiting in a step for messages of other ranks
 };
 
 struct RankProgress {
-  RankDoing doing = RankDoing::kPreparing;
+  RankState state = RankState::kPreparing;
   int64_t completed = 0;  // pieces of work so far; never falls
   int64_t starved = 0;    // nanoseconds in which it was ready and had no core; never falls
 };
@@ -56,7 +56,7 @@ class FailureDetector {
     ranks_[static_cast<size_t>(rank)].name = std::move(name);
   }
 
-  void Heard(int rank, RankProgress progress, int64_t now);
+  void Observe(int rank, RankProgress progress, int64_t now);
   // Notes that the rank has ended its work without failure; its further reports no longer count.
   void Left(int rank) { ranks_[static_cast<size_t>(rank)].left = true; }
   void Failed(int rank, int code, std::string reason, int64_t now);
@@ -66,7 +66,7 @@ class FailureDetector {
   bool AllLeft() const;
   // Judges the run; to be called several times a second. After a long interval without a call the
   // process itself was stopped, and counting starts anew.
-  std::optional<Verdict> Judge(int64_t now);
+  std::optional<Verdict> Detect(int64_t now);
 
  private:
   struct Rank {

@@ -20,11 +20,11 @@
 #include "runtime/comm/tcp/connection.h"
 #include "runtime/comm/tcp/handshake.h"
 #include "runtime/comm/tcp/reception.h"
-#include "runtime/launch/watchdog_words.h"
+#include "runtime/launch/watchdog_messages.h"
 #include "runtime/support/process_identity.h"
 
-// A connection begins with a handshake, which says whose it is; then it carries words of
-// watchdog_words.h.
+// A connection begins with a handshake, which says whose it is; then it carries messages of
+// watchdog_messages.h.
 
 namespace partita {
 namespace {
@@ -159,11 +159,11 @@ class Hub : public RankWatchdog {
  public:
   Hub(std::vector<Member> members, WatchdogOptions options)
       : RankWatchdog(0, static_cast<int>(members.size()), std::move(options)),
-        judge_(size_, options_.judge, SteadyNow()),
+        detector_(size_, options_.detector, SteadyNow()),
         ranks_(members.size()),
         members_(std::move(members)) {
     for (int rank = 0; rank < size_; ++rank) {
-      judge_.Name(rank, members_[static_cast<size_t>(rank)].NameOf(rank));
+      detector_.Name(rank, members_[static_cast<size_t>(rank)].NameOf(rank));
     }
   }
   ~Hub() override { Stop(); }
@@ -184,7 +184,7 @@ class Hub : public RankWatchdog {
         ++known;
       }
     }
-    judge_.Judge(SteadyNow());
+    detector_.Detect(SteadyNow());
     return Start();
   }
 
@@ -200,28 +200,28 @@ class Hub : public RankWatchdog {
       const int64_t now = SteadyNow();
       HearAll(now);
       if (now - beaten >= kBeat) {
-        Tell(AliveWord());
+        SendToAll(AliveMessage());
         beaten = now;
       }
-      if (judge_.AllLeft()) {
-        Tell(OverWord());
+      if (detector_.AllLeft()) {
+        SendToAll(OverMessage());
         return End(std::nullopt);
       }
-      if (const auto verdict = judge_.Judge(now)) return Sentence(*verdict);
+      if (const auto verdict = detector_.Detect(now)) return Sentence(*verdict);
     }
   }
 
   void HearAll(int64_t now) {
     const News own = TakeNews();
-    judge_.Heard(0, own.progress, now);
-    if (own.left) judge_.Left(0);
-    if (own.failed) judge_.Failed(0, own.code, own.reason, now);
+    detector_.Observe(0, own.progress, now);
+    if (own.left) detector_.Left(0);
+    if (own.failed) detector_.Failed(0, own.code, own.reason, now);
     for (int rank = 1; rank < size_; ++rank) {
       auto& connection = ranks_[static_cast<size_t>(rank)];
       if (connection == nullptr) continue;
       const auto messages = connection->Receive();
       if (!messages.ok()) {
-        judge_.Closed(rank);
+        detector_.Closed(rank);
         connection = nullptr;
         continue;
       }
@@ -229,27 +229,27 @@ class Hub : public RankWatchdog {
     }
   }
 
-  // What is no word for rank 0 is passed over.
+  // What is no message for rank 0 is passed over.
   void Hear(int rank, const std::string& message, int64_t now) {
-    const auto word = WordOf(message, size_);
-    if (!word.has_value()) return;
-    if (const auto* progress = std::get_if<RankProgress>(&*word)) {
-      judge_.Heard(rank, *progress, now);
-    } else if (std::holds_alternative<ByeWord>(*word)) {
-      judge_.Left(rank);
-    } else if (const auto* fail = std::get_if<FailWord>(&*word)) {
-      judge_.Failed(rank, fail->code, fail->reason, now);
+    const auto parsed = MessageOf(message, size_);
+    if (!parsed.has_value()) return;
+    if (const auto* progress = std::get_if<RankProgress>(&*parsed)) {
+      detector_.Observe(rank, *progress, now);
+    } else if (std::holds_alternative<ByeMessage>(*parsed)) {
+      detector_.Left(rank);
+    } else if (const auto* fail = std::get_if<FailMessage>(&*parsed)) {
+      detector_.Failed(rank, fail->code, fail->reason, now);
     }
   }
 
-  void Tell(const WatchdogWord& word) {
+  void SendToAll(const WatchdogMessage& message) {
     for (const auto& rank : ranks_) {
-      if (rank != nullptr) rank->Send(TextOf(word));
+      if (rank != nullptr) rank->Send(TextOf(message));
     }
   }
 
   void Sentence(const Verdict& verdict) {
-    Tell(verdict);
+    SendToAll(verdict);
     // A stopped process does not end by itself, nor by a signal that it could handle. One that has
     // told of a failed check does, in the verdict's code.
     if (!verdict.common && verdict.code != kCheckFailed && verdict.rank != 0) {
@@ -259,7 +259,7 @@ class Hub : public RankWatchdog {
     End(verdict);
   }
 
-  FailureDetector judge_;
+  FailureDetector detector_;
   std::vector<std::unique_ptr<Connection>> ranks_;  // null: its own, and those that are gone
   const std::vector<Member> members_;
 };
@@ -285,8 +285,8 @@ class Spoke : public RankWatchdog {
       if (now - beaten >= kBeat) {
         const News news = TakeNews();
         hub_->Send(TextOf(news.progress));
-        if (news.left && !said_bye) hub_->Send(TextOf(ByeWord()));
-        if (news.failed && !said_fail) hub_->Send(TextOf(FailWord{news.code, news.reason}));
+        if (news.left && !said_bye) hub_->Send(TextOf(ByeMessage()));
+        if (news.failed && !said_fail) hub_->Send(TextOf(FailMessage{news.code, news.reason}));
         said_bye |= news.left;
         said_fail |= news.failed;
         beaten = now;
@@ -295,12 +295,12 @@ class Spoke : public RankWatchdog {
       if (!messages.ok()) return Lost("has ended without a word: killed, or crashed");
       for (const std::string& message : *messages) {
         heard = now;
-        const auto word = WordOf(message, size_);
-        if (!word.has_value()) continue;
-        if (std::holds_alternative<OverWord>(*word)) return End(std::nullopt);
-        if (const auto* verdict = std::get_if<Verdict>(&*word)) return End(*verdict);
+        const auto parsed = MessageOf(message, size_);
+        if (!parsed.has_value()) continue;
+        if (std::holds_alternative<OverMessage>(*parsed)) return End(std::nullopt);
+        if (const auto* verdict = std::get_if<Verdict>(&*parsed)) return End(*verdict);
       }
-      if (static_cast<double>(now - heard) > options_.judge.silent_seconds * 1e9) {
+      if (static_cast<double>(now - heard) > options_.detector.silent_seconds * 1e9) {
         return Lost("gives no sign of life: it is stopped, or its host cannot be reached");
       }
     }

@@ -16,7 +16,7 @@ namespace partita {
 // when MPI hangs. A rank that is killed, stopped, hangs, or reports that it has failed, is named,
 // and all ranks end. If it is rank 0 that falls silent, the others see it by themselves.
 struct WatchdogOptions {
-  FailureDetectorOptions judge;
+  FailureDetectorOptions detector;
   // Callback with the verdict, called once on every rank, on the watchdog's thread. Without it,
   // where all ranks have failed in the same way they are left to end by themselves; else every
   // process exits at once with the verdict's code, and one that is not at fault prints the reason.

@@ -416,7 +416,7 @@ absl::StatusOr<Answer> RunTrainingOfRank(RunFlags& flags, Stages* stages) {
   if (g_launched) {
     options.exit_code = CodeOfRank;
     options.tell = [key](const std::string& why) {
-      return key.has_value() && FailureChannel::Tell(g_verdict_line, *key, why);
+      return key.has_value() && FailureChannel::Report(g_verdict_line, *key, why);
     };
   }
   ASSIGN_OR_RETURN(const std::unique_ptr<Ranks> ranks, JoinRanks(std::move(options), key));

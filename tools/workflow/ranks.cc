@@ -153,10 +153,10 @@ void Ranks::Watch(const Executor* executor) {
   if (executor == nullptr) return watchdog_->Watch(nullptr);
   watchdog_->Watch([executor, port = port_.get(), waiting = RunQueueDelay()]() mutable {
     const Executor::Progress progress = executor->CurrentProgress();
-    const RankDoing doing = !progress.in_step ? RankDoing::kPreparing
-                            : port->waiting() ? RankDoing::kWaiting
-                                              : RankDoing::kWorking;
-    return RankProgress{doing, progress.completed, waiting.Total()};
+    const RankState state = !progress.in_step ? RankState::kPreparing
+                            : port->waiting() ? RankState::kWaiting
+                                              : RankState::kWorking;
+    return RankProgress{state, progress.completed, waiting.Total()};
   });
 }
 

@@ -10,18 +10,18 @@
 #include "graph/support/status_macros.h"
 #include "runtime/comm/fold.h"
 
-// A message longer than a piece is a head, which says how long, and pieces. Pieces are short enough
+// A message longer than a segment is a head, which says how long, and segments. Segments are short enough
 // for MPI libraries to send at once (Open MPI over TCP: up to 64 KiB). Longer messages they send
 // only after the receiver has answered, and its answer queues behind what it sends itself: two
 // ranks that send to each other then get half of the speed of the link between them. What is sent
-// at once the library may keep copies of, so of long messages one piece of each group waits until
+// at once the library may keep copies of, so of long messages one segment of each group waits until
 // it is taken.
 
 namespace partita {
 namespace {
 
-constexpr int64_t kPiece = 1 << 15;
-constexpr size_t kGroup = 32;      // pieces
+constexpr int64_t kSegment = 1 << 15;
+constexpr size_t kGroup = 32;      // segments
 constexpr size_t kMostGroups = 4;  // to one peer that have not been taken
 constexpr int kAbortCode = 5;      // the program's exit code for failed communication
 
@@ -117,15 +117,15 @@ class MpiPort : public MessagePort {
     int64_t wanted = 0, found = 0;
     MPI_Request request = MPI_REQUEST_NULL;
   };
-  struct Piece {
+  struct Segment {
     const char* data = nullptr;
     int count = 0;
   };
   // What goes to one peer, in this order.
   struct Outbox {
-    std::vector<Piece> pieces;
+    std::vector<Segment> segments;
     size_t next = 0;
-    std::vector<MPI_Request> untaken;  // the last pieces of groups, oldest first
+    std::vector<MPI_Request> untaken;  // the last segments of groups, oldest first
   };
 
   absl::Status Receive(const Message& message) {
@@ -135,13 +135,13 @@ class MpiPort : public MessagePort {
       used_ += message.bytes;
       combined_.push_back(message);
     }
-    if (message.bytes > kPiece) {
+    if (message.bytes > kSegment) {
       Head& head = heads_.emplace_back(Head{.peer = message.peer, .wanted = message.bytes});
       RETURN_IF_ERROR(Began(MPI_Irecv(&head.found, sizeof head.found, MPI_BYTE, message.peer, tag_,
                                       MPI_COMM_WORLD, &head.request)));
     }
-    for (int64_t begin = 0; begin < message.bytes; begin += kPiece) {
-      const auto count = static_cast<int>(std::min(kPiece, message.bytes - begin));
+    for (int64_t begin = 0; begin < message.bytes; begin += kSegment) {
+      const auto count = static_cast<int>(std::min(kSegment, message.bytes - begin));
       requests_.push_back(MPI_REQUEST_NULL);
       expected_.push_back(count);
       RETURN_IF_ERROR(Began(MPI_Irecv(data + begin, count, MPI_BYTE, message.peer, tag_,
@@ -152,12 +152,13 @@ class MpiPort : public MessagePort {
 
   void Send(const Message& message) {
     const char* data = static_cast<const char*>(message.data);
-    std::vector<Piece>& pieces = outboxes_[static_cast<size_t>(message.peer)].pieces;
-    if (message.bytes > kPiece) {
-      pieces.push_back({reinterpret_cast<const char*>(&message.bytes), sizeof message.bytes});
+    std::vector<Segment>& segments = outboxes_[static_cast<size_t>(message.peer)].segments;
+    if (message.bytes > kSegment) {
+      segments.push_back({reinterpret_cast<const char*>(&message.bytes), sizeof message.bytes});
     }
-    for (int64_t begin = 0; begin < message.bytes; begin += kPiece) {
-      pieces.push_back({data + begin, static_cast<int>(std::min(kPiece, message.bytes - begin))});
+    for (int64_t begin = 0; begin < message.bytes; begin += kSegment) {
+      segments.push_back(
+          {data + begin, static_cast<int>(std::min(kSegment, message.bytes - begin))});
     }
   }
 
@@ -166,16 +167,16 @@ class MpiPort : public MessagePort {
     bool all = true;
     for (int peer = 0; peer < size_; ++peer) {
       Outbox& out = outboxes_[static_cast<size_t>(peer)];
-      if (out.next == out.pieces.size() && out.untaken.empty()) continue;
+      if (out.next == out.segments.size() && out.untaken.empty()) continue;
       RETURN_IF_ERROR(NoteTaken(out));
-      for (; out.next < out.pieces.size() && out.untaken.size() < kMostGroups; ++out.next) {
-        const Piece& piece = out.pieces[out.next];
-        const bool ends_group =
-            out.next % kGroup == kGroup - 1 && out.pieces.size() - out.next > kGroup * kMostGroups;
+      for (; out.next < out.segments.size() && out.untaken.size() < kMostGroups; ++out.next) {
+        const Segment& segment = out.segments[out.next];
+        const bool ends_group = out.next % kGroup == kGroup - 1 &&
+                                out.segments.size() - out.next > kGroup * kMostGroups;
         MPI_Request request = MPI_REQUEST_NULL;
         const auto send = ends_group ? MPI_Issend : MPI_Isend;
-        RETURN_IF_ERROR(
-            Began(send(piece.data, piece.count, MPI_BYTE, peer, tag_, MPI_COMM_WORLD, &request)));
+        RETURN_IF_ERROR(Began(
+            send(segment.data, segment.count, MPI_BYTE, peer, tag_, MPI_COMM_WORLD, &request)));
         if (ends_group) {
           out.untaken.push_back(request);
         } else {
@@ -183,7 +184,7 @@ class MpiPort : public MessagePort {
           expected_.push_back(-1);
         }
       }
-      all = all && out.next == out.pieces.size() && out.untaken.empty();
+      all = all && out.next == out.segments.size() && out.untaken.empty();
     }
     return all;
   }

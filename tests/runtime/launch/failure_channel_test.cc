@@ -14,10 +14,11 @@ namespace partita {
 namespace {
 
 // Tells while the line is looked at, as a rank does while its launch looks.
-bool Tell(FailureChannel& line, const RunKey& key, const std::string& text,
-          std::optional<std::string>& received) {
+bool Report(FailureChannel& line, const RunKey& key, const std::string& text,
+            std::optional<std::string>& received) {
   const std::string name = line.name();
-  auto told = std::async(std::launch::async, [&] { return FailureChannel::Tell(name, key, text); });
+  auto told =
+      std::async(std::launch::async, [&] { return FailureChannel::Report(name, key, text); });
   while (told.wait_for(std::chrono::seconds(0)) != std::future_status::ready) {
     if (auto text_here = line.Receive(10)) received = std::move(text_here);
   }
@@ -32,7 +33,7 @@ TEST(FailureChannelTest, WhatIsToldIsReceivedOnce) {
   EXPECT_EQ((*line)->Receive(), std::nullopt);
   for (const std::string text : {"rank 1 has ended", ""}) {
     std::optional<std::string> received;
-    EXPECT_TRUE(Tell(**line, key, text, received));
+    EXPECT_TRUE(Report(**line, key, text, received));
     EXPECT_EQ(received, text);
     EXPECT_EQ((*line)->Receive(), std::nullopt);
   }
@@ -43,7 +44,7 @@ TEST(FailureChannelTest, LongTextsAreCut) {
   auto line = FailureChannel::Open(key);
   ASSERT_TRUE(line.ok()) << line.status();
   std::optional<std::string> received;
-  ASSERT_TRUE(Tell(**line, key, std::string(100'000, 'x'), received));
+  ASSERT_TRUE(Report(**line, key, std::string(100'000, 'x'), received));
   EXPECT_EQ(received, std::string(FailureChannel::kLongest, 'x'));
 }
 
@@ -51,7 +52,7 @@ TEST(FailureChannelTest, WhoHasAnotherKeyTellsNothing) {
   auto line = FailureChannel::Open(RunKey::New());
   ASSERT_TRUE(line.ok()) << line.status();
   std::optional<std::string> received;
-  EXPECT_FALSE(Tell(**line, RunKey::New(), "rank 1 has ended", received));
+  EXPECT_FALSE(Report(**line, RunKey::New(), "rank 1 has ended", received));
   EXPECT_EQ(received, std::nullopt);
 }
 
@@ -67,9 +68,9 @@ TEST(FailureChannelTest, NoFileIsMadeAndNothingIsLeft) {
       EXPECT_FALSE(absl::StrContains(entry.path().string(), name));
     }
   }
-  EXPECT_FALSE(FailureChannel::Tell(name, key, "too late"));
-  EXPECT_FALSE(FailureChannel::Tell("", key, "nowhere"));
-  EXPECT_FALSE(FailureChannel::Tell(std::string(200, 'x'), key, "nowhere"));
+  EXPECT_FALSE(FailureChannel::Report(name, key, "too late"));
+  EXPECT_FALSE(FailureChannel::Report("", key, "nowhere"));
+  EXPECT_FALSE(FailureChannel::Report(std::string(200, 'x'), key, "nowhere"));
 }
 
 }  // namespace

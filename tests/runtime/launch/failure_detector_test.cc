@@ -21,38 +21,38 @@ class FailureDetectorTest : public ::testing::Test {
       if (starves_) starved_ += 50 * kMs;
       if (now_ % (250 * kMs) == 0) {
         for (int rank = 0; rank < kRanks; ++rank) {
-          if (rank != silent_) judge_.Heard(rank, At(rank), now_);
+          if (rank != silent_) detector_.Observe(rank, At(rank), now_);
         }
       }
-      if (auto verdict = judge_.Judge(now_)) return verdict;
+      if (auto verdict = detector_.Detect(now_)) return verdict;
     }
     return std::nullopt;
   }
 
   RankProgress At(int rank) const {
-    if (rank == stuck_) return {RankDoing::kWorking, 7, starved_};
-    if (stuck_ >= 0) return {RankDoing::kWaiting, 100};
-    return {RankDoing::kWorking, 10 + now_ / (every_ms_ * kMs)};
+    if (rank == stuck_) return {RankState::kWorking, 7, starved_};
+    if (stuck_ >= 0) return {RankState::kWaiting, 100};
+    return {RankState::kWorking, 10 + now_ / (every_ms_ * kMs)};
   }
 
   int64_t now_ = 0, every_ms_ = 250;
   int silent_ = -1, stuck_ = -1;
   bool starves_ = false;
   int64_t starved_ = 0;
-  FailureDetector judge_{kRanks, {}, 0};
+  FailureDetector detector_{kRanks, {}, 0};
 };
 
 TEST_F(FailureDetectorTest, ARunThatGoesOnIsNotJudged) {
   EXPECT_FALSE(Run(60'000).has_value());
-  EXPECT_FALSE(judge_.AllLeft());
-  for (int rank = 0; rank < kRanks; ++rank) judge_.Left(rank);
-  EXPECT_TRUE(judge_.AllLeft());
+  EXPECT_FALSE(detector_.AllLeft());
+  for (int rank = 0; rank < kRanks; ++rank) detector_.Left(rank);
+  EXPECT_TRUE(detector_.AllLeft());
   EXPECT_FALSE(Run(60'000).has_value());
 }
 
 TEST_F(FailureDetectorTest, ASilentRankIsNamedWithinFiveSeconds) {
   ASSERT_FALSE(Run(10'000).has_value());
-  judge_.Name(2, "rank 2 (process 17 on b)");
+  detector_.Name(2, "rank 2 (process 17 on b)");
   silent_ = 2;
   const auto verdict = Run(5'000);
   ASSERT_TRUE(verdict.has_value());
@@ -63,7 +63,7 @@ TEST_F(FailureDetectorTest, ASilentRankIsNamedWithinFiveSeconds) {
 
 TEST_F(FailureDetectorTest, ARankThatEndsWithoutAWordIsNamedAtOnce) {
   ASSERT_FALSE(Run(1'000).has_value());
-  judge_.Closed(3);
+  detector_.Closed(3);
   const auto verdict = Run(100);
   ASSERT_TRUE(verdict.has_value());
   EXPECT_EQ(verdict->rank, 3);
@@ -71,8 +71,8 @@ TEST_F(FailureDetectorTest, ARankThatEndsWithoutAWordIsNamedAtOnce) {
 }
 
 TEST_F(FailureDetectorTest, ARankThatHasLeftMayClose) {
-  judge_.Left(3);
-  judge_.Closed(3);
+  detector_.Left(3);
+  detector_.Closed(3);
   EXPECT_FALSE(Run(10'000).has_value());
 }
 
@@ -106,7 +106,7 @@ TEST_F(FailureDetectorTest, LongPiecesOfWorkAreNoHang) {
 }
 
 TEST_F(FailureDetectorTest, OneRanksFailureNamesItWithItsReason) {
-  judge_.Failed(2, 3, "photos/7.jpg: cannot be read", now_);
+  detector_.Failed(2, 3, "photos/7.jpg: cannot be read", now_);
   const auto verdict = Run(5'000);
   ASSERT_TRUE(verdict.has_value());
   EXPECT_EQ(verdict->rank, 2);
@@ -116,7 +116,7 @@ TEST_F(FailureDetectorTest, OneRanksFailureNamesItWithItsReason) {
 }
 
 TEST_F(FailureDetectorTest, AFailedCheckOfOneRankKeepsItsCode) {
-  judge_.Failed(2, 1, "operator 'fc1' produced NaN", now_);
+  detector_.Failed(2, 1, "operator 'fc1' produced NaN", now_);
   const auto verdict = Run(5'000);
   ASSERT_TRUE(verdict.has_value());
   EXPECT_EQ(verdict->rank, 2);
@@ -125,9 +125,9 @@ TEST_F(FailureDetectorTest, AFailedCheckOfOneRankKeepsItsCode) {
 }
 
 TEST_F(FailureDetectorTest, AFailedCheckIsTheCauseOfOtherFailures) {
-  judge_.Failed(0, 5, "rank 3 does not answer", now_);
+  detector_.Failed(0, 5, "rank 3 does not answer", now_);
   ASSERT_FALSE(Run(400).has_value());
-  judge_.Failed(3, 1, "operator 'fc1' produced NaN", now_);
+  detector_.Failed(3, 1, "operator 'fc1' produced NaN", now_);
   const auto verdict = Run(5'000);
   ASSERT_TRUE(verdict.has_value());
   EXPECT_EQ(verdict->rank, 3);
@@ -135,8 +135,8 @@ TEST_F(FailureDetectorTest, AFailedCheckIsTheCauseOfOtherFailures) {
 }
 
 TEST_F(FailureDetectorTest, OfTwoFailuresTheFirstIsTheCause) {
-  judge_.Failed(3, 3, "photos/7.jpg: cannot be read", now_);
-  judge_.Failed(1, 5, "rank 3 does not answer", now_);
+  detector_.Failed(3, 3, "photos/7.jpg: cannot be read", now_);
+  detector_.Failed(1, 5, "rank 3 does not answer", now_);
   const auto verdict = Run(5'000);
   ASSERT_TRUE(verdict.has_value());
   EXPECT_EQ(verdict->rank, 3);
@@ -145,7 +145,7 @@ TEST_F(FailureDetectorTest, OfTwoFailuresTheFirstIsTheCause) {
 
 TEST_F(FailureDetectorTest, TheSameFailureOfAllRanksKeepsItsCode) {
   for (int rank = 3; rank >= 0; --rank) {
-    judge_.Failed(rank, 3, "no such plan", now_);
+    detector_.Failed(rank, 3, "no such plan", now_);
     const auto verdict = Run(200);
     if (rank > 0) {
       ASSERT_FALSE(verdict.has_value());

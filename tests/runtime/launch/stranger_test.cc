@@ -56,7 +56,7 @@ struct WatchedRank {
     thread = std::thread([this, &mail, rank, size, key] {
       ThreadPort port(mail, rank, size);
       WatchdogOptions options;
-      options.judge.silent_seconds = 2;
+      options.detector.silent_seconds = 2;
       options.on_verdict = [this](const Verdict& v) { verdict = v; };
       auto watchdog = Watchdog::Join(port, key, options);
       ASSERT_TRUE(watchdog.ok()) << watchdog.status();
@@ -155,7 +155,7 @@ TEST(StrangerTest, AtTheFailureChannelTellsNothing) {
   auto teller = std::async(std::launch::async, [&] {
     int success = 0;
     for (int k = 0; k < kVerdicts; ++k) {
-      success += FailureChannel::Tell(name, key, "rank 1 has ended") ? 1 : 0;
+      success += FailureChannel::Report(name, key, "rank 1 has ended") ? 1 : 0;
     }
     return success;
   });

@@ -35,8 +35,8 @@ std::vector<RankOutcome> RunRanks(Body&& body) {
       RankOutcome& outcome = outcomes[static_cast<size_t>(rank)];
       ThreadPort port(mail, rank, kRanks);
       WatchdogOptions options;
-      options.judge.silent_seconds = 1;
-      options.judge.stuck_seconds = 1;
+      options.detector.silent_seconds = 1;
+      options.detector.stuck_seconds = 1;
       options.on_verdict = [&outcome](const Verdict& verdict) { outcome.verdict = verdict; };
       auto watchdog = Watchdog::Join(port, key, options);
       ASSERT_TRUE(watchdog.ok()) << watchdog.status();
@@ -86,8 +86,8 @@ TEST(WatchdogTest, ARankThatHangsIsNamed) {
   std::atomic<int64_t> completed{1};
   const auto outcomes = RunRanks([&](int rank, Watchdog& watchdog) {
     watchdog.Watch([&completed, rank] {
-      if (rank == 1) return RankProgress{RankDoing::kWorking, 1};
-      return RankProgress{RankDoing::kWaiting, ++completed};
+      if (rank == 1) return RankProgress{RankState::kWorking, 1};
+      return RankProgress{RankState::kWaiting, ++completed};
     });
     std::this_thread::sleep_for(std::chrono::milliseconds(2500));
     watchdog.Leave();

@@ -1,4 +1,4 @@
-#include "runtime/launch/watchdog_words.h"
+#include "runtime/launch/watchdog_messages.h"
 
 #include <cstdint>
 #include <vector>
@@ -14,14 +14,14 @@ constexpr int kMostCode = 255;
 
 struct Writer {
   std::string operator()(const RankProgress& p) const {
-    return absl::StrCat("beat ", static_cast<int>(p.doing), " ", p.completed, " ", p.starved);
+    return absl::StrCat("beat ", static_cast<int>(p.state), " ", p.completed, " ", p.starved);
   }
-  std::string operator()(ByeWord) const { return "bye"; }
-  std::string operator()(const FailWord& f) const {
+  std::string operator()(ByeMessage) const { return "bye"; }
+  std::string operator()(const FailMessage& f) const {
     return absl::StrCat("fail ", f.code, " ", f.reason.substr(0, kLongestReason));
   }
-  std::string operator()(AliveWord) const { return "alive"; }
-  std::string operator()(OverWord) const { return "over"; }
+  std::string operator()(AliveMessage) const { return "alive"; }
+  std::string operator()(OverMessage) const { return "over"; }
   std::string operator()(const Verdict& v) const {
     return absl::StrCat("verdict ", v.rank, " ", v.code, " ", v.common ? 1 : 0, " ",
                         v.reason.substr(0, kLongestReason));
@@ -41,24 +41,24 @@ std::vector<absl::string_view> Split(absl::string_view text, int count) {
   return static_cast<int>(parts.size()) == count + 1 ? parts : std::vector<absl::string_view>();
 }
 
-std::optional<WatchdogWord> ReadBeat(absl::string_view text) {
+std::optional<WatchdogMessage> ReadBeat(absl::string_view text) {
   const auto parts = Split(text, 3);
   if (parts.empty()) return std::nullopt;
-  const auto doing = NumberIn(parts[1], static_cast<int64_t>(RankDoing::kWaiting));
+  const auto state = NumberIn(parts[1], static_cast<int64_t>(RankState::kWaiting));
   const auto completed = NumberIn(parts[2], INT64_MAX), starved = NumberIn(parts[3], INT64_MAX);
-  if (!doing || !completed || !starved) return std::nullopt;
-  return RankProgress{static_cast<RankDoing>(*doing), *completed, *starved};
+  if (!state || !completed || !starved) return std::nullopt;
+  return RankProgress{static_cast<RankState>(*state), *completed, *starved};
 }
 
-std::optional<WatchdogWord> ReadFail(absl::string_view text) {
+std::optional<WatchdogMessage> ReadFail(absl::string_view text) {
   const auto parts = Split(text, 2);
   if (parts.empty()) return std::nullopt;
   const auto code = NumberIn(parts[1], kMostCode);
   if (!code || *code == 0 || parts[2].size() > kLongestReason) return std::nullopt;
-  return FailWord{static_cast<int>(*code), std::string(parts[2])};
+  return FailMessage{static_cast<int>(*code), std::string(parts[2])};
 }
 
-std::optional<WatchdogWord> ReadVerdict(absl::string_view text, int ranks) {
+std::optional<WatchdogMessage> ReadVerdict(absl::string_view text, int ranks) {
   const auto parts = Split(text, 4);
   if (parts.empty()) return std::nullopt;
   const auto rank = NumberIn(parts[1], ranks - 1), code = NumberIn(parts[2], kMostCode),
@@ -70,13 +70,13 @@ std::optional<WatchdogWord> ReadVerdict(absl::string_view text, int ranks) {
 
 }  // namespace
 
-std::string TextOf(const WatchdogWord& word) { return std::visit(Writer(), word); }
+std::string TextOf(const WatchdogMessage& message) { return std::visit(Writer(), message); }
 
-std::optional<WatchdogWord> WordOf(absl::string_view text, int ranks) {
+std::optional<WatchdogMessage> MessageOf(absl::string_view text, int ranks) {
   const absl::string_view kind = text.substr(0, text.find(' '));
-  if (text == "bye") return ByeWord();
-  if (text == "alive") return AliveWord();
-  if (text == "over") return OverWord();
+  if (text == "bye") return ByeMessage();
+  if (text == "alive") return AliveMessage();
+  if (text == "over") return OverMessage();
   if (kind == "beat") return ReadBeat(text);
   if (kind == "fail") return ReadFail(text);
   if (kind == "verdict") return ReadVerdict(text, ranks);

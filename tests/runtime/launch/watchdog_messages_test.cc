@@ -1,4 +1,4 @@
-#include "runtime/launch/watchdog_words.h"
+#include "runtime/launch/watchdog_messages.h"
 
 #include <cstdint>
 #include <iostream>
@@ -12,26 +12,26 @@ namespace {
 
 constexpr int kRanks = 4;
 
-const WatchdogWord kWords[] = {RankProgress{RankDoing::kWaiting, 17, INT64_MAX},
-                               ByeWord(),
-                               FailWord{3, "no such plan"},
-                               AliveWord(),
-                               OverWord(),
-                               Verdict{3, 5, "rank 3 has ended without a word", true}};
+const WatchdogMessage kMessages[] = {RankProgress{RankState::kWaiting, 17, INT64_MAX},
+                                     ByeMessage(),
+                                     FailMessage{3, "no such plan"},
+                                     AliveMessage(),
+                                     OverMessage(),
+                                     Verdict{3, 5, "rank 3 has ended without a message", true}};
 
-TEST(WatchdogWordsTest, WordsAreReadAsWritten) {
-  for (const WatchdogWord& word : kWords) {
-    const auto read = WordOf(TextOf(word), kRanks);
-    ASSERT_TRUE(read.has_value()) << TextOf(word);
-    EXPECT_EQ(read->index(), word.index());
-    EXPECT_EQ(TextOf(*read), TextOf(word));
+TEST(WatchdogMessagesTest, MessagesAreReadAsWritten) {
+  for (const WatchdogMessage& message : kMessages) {
+    const auto read = MessageOf(TextOf(message), kRanks);
+    ASSERT_TRUE(read.has_value()) << TextOf(message);
+    EXPECT_EQ(read->index(), message.index());
+    EXPECT_EQ(TextOf(*read), TextOf(message));
   }
-  const auto verdict = std::get<Verdict>(*WordOf(TextOf(kWords[5]), kRanks));
+  const auto verdict = std::get<Verdict>(*MessageOf(TextOf(kMessages[5]), kRanks));
   EXPECT_EQ(verdict.rank, 3);
   EXPECT_TRUE(verdict.common);
 }
 
-TEST(WatchdogWordsTest, RanksCodesAndNumbersOutOfRangeAreNoWords) {
+TEST(WatchdogMessagesTest, RanksCodesAndNumbersOutOfRangeAreNoMessages) {
   for (const char* text : {"",
                            "bye ",
                            "beat",
@@ -53,24 +53,24 @@ TEST(WatchdogWordsTest, RanksCodesAndNumbersOutOfRangeAreNoWords) {
                            "verdict 1 5 2 why",
                            "verdict 1 5 0",
                            "hello"}) {
-    EXPECT_FALSE(WordOf(text, kRanks).has_value()) << text;
+    EXPECT_FALSE(MessageOf(text, kRanks).has_value()) << text;
   }
 }
 
-TEST(WatchdogWordsTest, LongReasonsAreCutAndLongerOnesRefused) {
-  const std::string text = TextOf(FailWord{3, std::string(100'000, 'x')});
+TEST(WatchdogMessagesTest, LongReasonsAreCutAndLongerOnesRefused) {
+  const std::string text = TextOf(FailMessage{3, std::string(100'000, 'x')});
   EXPECT_EQ(text.size(), kLongestReason + 7);
-  EXPECT_TRUE(WordOf(text, kRanks).has_value());
-  EXPECT_FALSE(WordOf(text + "x", kRanks).has_value());
+  EXPECT_TRUE(MessageOf(text, kRanks).has_value());
+  EXPECT_FALSE(MessageOf(text + "x", kRanks).has_value());
 }
 
-// What is read of a damaged word can be said again: it has ranks, codes and doings that exist.
-TEST(WatchdogWordsTest, DamagedWordsAreRefusedOrWords) {
+// What is read of a damaged message can be sent again: it has ranks, codes and states that exist.
+TEST(WatchdogMessagesTest, DamagedMessagesAreRefusedOrMessages) {
   constexpr int kDamaged = 100'000;
   std::mt19937_64 random(7);
   int read = 0;
   for (int k = 0; k < kDamaged; ++k) {
-    std::string text = TextOf(kWords[random() % std::size(kWords)]);
+    std::string text = TextOf(kMessages[random() % std::size(kMessages)]);
     for (uint64_t edits = 1 + random() % 3; edits > 0 && !text.empty(); --edits) {
       const size_t at = random() % text.size();
       const auto c = static_cast<char>(random());
@@ -82,14 +82,14 @@ TEST(WatchdogWordsTest, DamagedWordsAreRefusedOrWords) {
         text[at] = c;
       }
     }
-    const auto word = WordOf(text, kRanks);
-    if (!word.has_value()) continue;
+    const auto message = MessageOf(text, kRanks);
+    if (!message.has_value()) continue;
     ++read;
-    const auto again = WordOf(TextOf(*word), kRanks);
+    const auto again = MessageOf(TextOf(*message), kRanks);
     ASSERT_TRUE(again.has_value()) << text;
-    ASSERT_EQ(TextOf(*again), TextOf(*word));
+    ASSERT_EQ(TextOf(*again), TextOf(*message));
   }
-  std::cout << kDamaged << " damaged words of seed 7, " << read << " still words\n";
+  std::cout << kDamaged << " damaged messages of seed 7, " << read << " still messages\n";
   EXPECT_GT(read, kDamaged / 100);
 }
 
