@@ -1,7 +1,6 @@
 #include "cost_model/casts.h"
 
 #include <algorithm>
-#include <variant>
 
 namespace partita {
 namespace {
@@ -29,7 +28,7 @@ Casts CastsOf(const KernelSignature& signature, Precision precision) {
     casts.bytes += signature.inputs[k].type.bytes();
     ++casts.kernels;
   }
-  if (std::holds_alternative<Conv2d>(signature.attrs)) AddTensor(signature.outputs[0], casts);
+  if (CastsResult(signature.attrs)) AddTensor(signature.outputs[0], casts);
   return casts;
 }
 

@@ -115,10 +115,7 @@ ProfileRecord RecordOf(const KernelSignature& signature, Precision precision) {
   ProfileRecord record{.kind = RecordKind::kKernel, .signature = KeyOf(signature, precision)};
   record.family = absl::StrCat(NameOf(signature.attrs), ".d", int{signature.pass.gradient}, " ",
                                Pattern(signature.inputs), "->", Pattern(signature.outputs));
-  record.variant = absl::StrCat(ToString(signature.attrs), signature.fused_relu ? " relu" : "");
-  if (signature.fused_update) {
-    absl::StrAppend(&record.variant, " into ", ToString(*signature.fused_update));
-  }
+  record.variant = absl::StrCat(ToString(signature.attrs), FusionText(signature));
   record.work = WorkOf(signature);
   if (record.work.multiply_adds > 0) absl::StrAppend(&record.family, MarkOf(precision));
   record.bytes = MinimumBytes(signature);

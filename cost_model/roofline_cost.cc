@@ -8,26 +8,13 @@
 namespace partita {
 namespace {
 
-// Typical of vendor libraries at training sizes: products of large matrices come closest to the
-// peak; gradients of convolutions read and reorder more than forward passes.
-constexpr Efficiency kEfficiencies[] = {
-    {"conv2d", 0.60, 0.50},
-    {"matmul", 0.75, 0.70},
-    {"", 0.50, 0.50},
-};
-
 // Uncertainty of an estimate that rests on no measurement (facts: re-tests of such models).
 constexpr double kSpread = 0.3;
 constexpr double kBytesPerRun = 32;
 
 double EfficiencyOf(const KernelSignature& signature) {
-  const absl::string_view name = NameOf(signature.attrs);
-  for (const Efficiency& row : kEfficiencies) {
-    if (row.op == name || row.op.empty()) {
-      return signature.pass.is_forward() ? row.forward : row.gradient;
-    }
-  }
-  return 1;
+  const PeakShare share = PeakShareOf(signature.attrs);
+  return signature.pass.is_forward() ? share.forward : share.gradient;
 }
 
 const Line& LineOf(const DeviceClass& device, MoveSignature::Kind kind) {
@@ -45,8 +32,6 @@ const Line& LineOf(const DeviceClass& device, MoveSignature::Kind kind) {
 }
 
 }  // namespace
-
-absl::Span<const Efficiency> Efficiencies() { return kEfficiencies; }
 
 double RooflineSeconds(const DeviceClass& device, Work work, int64_t bytes, double efficiency) {
   const double arithmetic =

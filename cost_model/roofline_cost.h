@@ -2,29 +2,17 @@
 
 #include <memory>
 
-#include "absl/strings/string_view.h"
-#include "absl/types/span.h"
 #include "cost_model/cost_model.h"
 #include "cost_model/machine.h"
 
 namespace partita {
-
-// Shares of a class's peak that kernels of an operator reach where nothing is measured: of
-// matrix_flops for the multiply-adds, forward and in gradients.
-struct Efficiency {
-  absl::string_view op;
-  double forward;
-  double gradient;
-};
-// One row per operator that does not take the last, for all others.
-absl::Span<const Efficiency> Efficiencies();
 
 // Share of memory_bytes_per_second that kernels reach.
 inline constexpr double kMemoryEfficiency = 0.75;
 
 // Williams, Waterman, Patterson, "Roofline: an insightful visual performance model", CACM 2009: the
 // larger of arithmetic and memory traffic, plus the kernel's overhead. In seconds.
-// `efficiency`: of matrix_flops.
+// `efficiency`: share of matrix_flops that the multiply-adds reach.
 double RooflineSeconds(const DeviceClass& device, Work work, int64_t bytes, double efficiency = 1);
 
 // Moving `bytes` of payload within a device in runs of `run_bytes` (0: one run). Each run costs 32
@@ -32,8 +20,8 @@ double RooflineSeconds(const DeviceClass& device, Work work, int64_t bytes, doub
 double MoveSeconds(const DeviceClass& device, MoveSignature::Kind kind, int64_t bytes,
                    int64_t run_bytes);
 
-// Kernels and moves from the figures of the device's class, casts to its precision included. Knows
-// all of them, and nothing of collectives and transfers.
+// Kernels and moves from the figures of the device's class, casts to its precision included;
+// multiply-adds reach the share of the peak that the operator's row states. Knows all of them, and nothing of collectives and transfers.
 class RooflineCost : public CostModel {
  public:
   explicit RooflineCost(std::shared_ptr<const Machine> machine);

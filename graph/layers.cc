@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <utility>
-#include <variant>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -157,10 +156,7 @@ absl::StatusOr<TensorId> AddCrossEntropyLoss(GraphBuilder& builder, TensorId log
 TensorId LogitsBeforeSoftmax(const Graph& model) {
   for (OpId id : model.producers(model.logits())) {
     const Operator& op = model.op(id);
-    if (std::holds_alternative<SoftmaxApply>(op.attrs) ||
-        std::holds_alternative<LogSoftmaxApply>(op.attrs)) {
-      return op.inputs[0];
-    }
+    if (IsInCrossEntropy(op.attrs)) return op.inputs[0];
   }
   return model.logits();
 }

@@ -4,6 +4,7 @@
   layering   who may include whom (ARROWS below)
   vendor     headers of oneDNN, CUDA, MPI, NCCL only in the folder that wraps them
   headers    every header has #pragma once; x.cc includes its own x.h first, so x.h is proven self-contained
+  operators  nothing but graph/ops and kernels asks which operator it is: facts stand in its row
   entries    the top level holds the agreed entries and nothing else
   files      at most 600 lines in a file
   functions  at most 80 lines in a function
@@ -408,6 +409,36 @@ def check_paths(name, text, tree):
                     yield line + comment.count("\n", 0, found.start()), f"{path} is named, and is not there"
 
 
+TABLE = "graph/ops/ops.h"  # THE table of operators
+ASKERS = ("graph/", "cost_model/", "planner/", "runtime/", "tools/")
+# What may name operators: the rows, kernels, and what makes graphs of them.
+KNOWERS = ("graph/ops/", "graph/onnx/", "graph/zoo/", "runtime/backend/reference/", "runtime/backend/cpu/",
+           "runtime/backend/cuda/")
+
+
+def rows_of(table):
+    """Names of the operators' types."""
+    found = re.search(r"\bOpAttrs\s*=\s*OneOf<([^<>]*)>", blank_out(table))
+    return re.findall(r"\w+", found[1]) if found else []
+
+
+def check_operators(name, text, rows):
+    if not is_cpp(name) or not rows or not name.startswith(ASKERS) or name.startswith(KNOWERS):
+        return
+    row = rf"\b(?:{'|'.join(rows)})\b"
+    questions = [
+        rf"\b(?:holds_alternative|get_if|get|is_same_v|is_same|same_as|derived_from)\s*<[^<>;]*{row}",
+        rf"{row}\s*::\s*kName\b",
+        rf"\(\s*(?:const\s+)?{row}\s*&|,\s*(?:const\s+)?{row}\s*&",
+        r"\bNameOf\([^();]*attrs\)\s*[!=]=|[!=]=\s*NameOf\([^();]*attrs\)",
+        r"\bswitch\s*\([^;{]*attrs\.index\(\)|attrs\.index\(\)\s*[!=]=",
+    ]
+    blank = blank_out(text)
+    for found in re.finditer("|".join(questions), blank):
+        line = blank.count("\n", 0, found.start()) + 1
+        yield line, f"asks which operator it is ({' '.join(found[0].split())}): state a fact in the row instead"
+
+
 CHECKS = {"layering": check_layering, "vendor": check_vendor, "headers": check_headers, "files": check_files,
           "functions": check_functions, "parameters": check_parameters, "marks": check_marks, "names": check_names,
           "paths": check_paths}
@@ -419,6 +450,7 @@ def violations(root, wanted):
         yield from check_entries(names)
     known = set(names)
     tree = Tree(names)
+    rows = rows_of((pathlib.Path(root) / TABLE).read_text()) if TABLE in known else []
     for name in names:
         if name.startswith("third_party/") or not is_cpp(name) and not name.endswith(
                 (".py", ".sh", ".proto", ".txt", ".cmake", ".md")):
@@ -429,6 +461,8 @@ def violations(root, wanted):
                 found = check_headers(name, text, known)
             elif check == "paths":
                 found = check_paths(name, text, tree)
+            elif check == "operators":
+                found = check_operators(name, text, rows)
             elif check in CHECKS:
                 found = CHECKS[check](name, text)
             else:
@@ -438,7 +472,7 @@ def violations(root, wanted):
 
 
 def main(arguments):
-    every = list(CHECKS) + ["entries"]
+    every = list(CHECKS) + ["operators", "entries"]
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default=",".join(every), help="checks to run, with commas")
     parser.add_argument("root", nargs="?", default=".")

@@ -7,56 +7,10 @@
 namespace partita {
 namespace {
 
-struct Change {
-  int64_t from, to;
-};
-
-// Fields named "count" hold how many elements a channel has in the whole batch.
-absl::Status RebatchCount(int64_t& count, const Change& batch) {
-  if (count % batch.from != 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("its count ", count, " is no multiple of the batch ", batch.from));
-  }
-  if (__builtin_mul_overflow(count / batch.from, batch.to, &count) || count > kMaxElements) {
-    return absl::InvalidArgumentError(absl::StrCat("its count exceeds ", kMaxElements));
-  }
-  return absl::OkStatus();
-}
-
-template <class A>
-absl::Status RebatchAttrs(A&, const Shape&, const Change&) {
-  return absl::OkStatus();
-}
-
-absl::Status RebatchAttrs(Reshape& reshape, const Shape&, const Change& batch) {
-  if (!reshape.shape.empty() && reshape.shape[0] > 0 && reshape.shape[0] % batch.from == 0) {
-    reshape.shape[0] = reshape.shape[0] / batch.from * batch.to;
-  }
-  return absl::OkStatus();
-}
-
-absl::Status RebatchAttrs(Crop& crop, const Shape&, const Change& batch) {
-  if (!crop.begin.empty() && crop.begin[0] == 0 && crop.end[0] == batch.from) {
-    crop.end[0] = batch.to;
-  }
-  return absl::OkStatus();
-}
-
-absl::Status RebatchAttrs(ReduceMean& mean, const Shape& x, const Change&) {
-  ASSIGN_OR_RETURN(mean, MakeReduceMean(x, mean.axes, mean.keepdims));
-  return absl::OkStatus();
-}
-
-template <class A>
-  requires std::derived_from<A, BatchNormFields> || std::derived_from<A, RunningFields>
-absl::Status RebatchAttrs(A& attrs, const Shape&, const Change& batch) {
-  return RebatchCount(attrs.count, batch);
-}
-
 // Replays a graph's construction with another batch.
 class Rebatching {
  public:
-  Rebatching(const Graph& model, const Change& batch)
+  Rebatching(const Graph& model, const BatchChange& batch)
       : model_(model), batch_(batch), builder_(model.name()), copies_(model.tensors().size()) {}
 
   absl::StatusOr<Graph> Run() {
@@ -111,8 +65,7 @@ class Rebatching {
     }
     OpAttrs attrs = op.attrs;
     const Shape x = shapes.empty() ? Shape{} : shapes[0];
-    absl::Status status =
-        std::visit([&](auto& row) { return RebatchAttrs(row, x, batch_); }, attrs);
+    absl::Status status = partita::Rebatch(attrs, x, batch_);
     if (!status.ok()) return at(status);
     absl::StatusOr<OpId> copy = kNoOp;
     if (op.anchor_weight != kNoTensor) {
@@ -134,7 +87,7 @@ class Rebatching {
   }
 
   const Graph& model_;
-  const Change batch_;
+  const BatchChange batch_;
   GraphBuilder builder_;
   std::vector<TensorId> copies_;  // by the model's tensor
 };

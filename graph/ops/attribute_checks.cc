@@ -36,4 +36,22 @@ absl::Status CheckOperands(absl::string_view name, std::span<const TensorType> o
   return absl::OkStatus();
 }
 
+absl::Status RebatchCount(int64_t& count, const BatchChange& batch) {
+  constexpr int64_t kMostElements = int64_t{1} << 40;
+  if (count % batch.from != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("its count ", count, " is no multiple of the batch ", batch.from));
+  }
+  if (__builtin_mul_overflow(count / batch.from, batch.to, &count) || count > kMostElements) {
+    return absl::InvalidArgumentError(absl::StrCat("its count exceeds ", kMostElements));
+  }
+  return absl::OkStatus();
+}
+
+double ApproximateVolume(const Shape& shape) {
+  double volume = 1;
+  for (int64_t extent : shape) volume *= static_cast<double>(extent);
+  return volume;
+}
+
 }  // namespace partita

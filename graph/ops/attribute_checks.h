@@ -6,6 +6,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "graph/ops/operator_concept.h"
 #include "graph/tensor.h"
 
 namespace partita {
@@ -25,5 +26,12 @@ absl::Status CheckAttribute(absl::string_view what, const std::vector<int64_t>& 
 // bounded rank.
 absl::Status CheckOperands(absl::string_view name, std::span<const TensorType> operands,
                            size_t least, size_t most);
+
+// `count`, of elements in the whole batch, for another batch; InvalidArgument if it is no multiple
+// of the batch or becomes more than 2^40.
+absl::Status RebatchCount(int64_t& count, const BatchChange& batch);
+
+// The product of a shape's extents, also where it leaves 64 bits.
+double ApproximateVolume(const Shape& shape);
 
 }  // namespace partita

@@ -39,4 +39,9 @@ std::vector<InPlacePair> InPlace(const AffineNormalize&, Pass pass) {
   return {};
 }
 
+FixedForm<AffineNormalize> FixedFormOf(const BatchNormalize& norm) {
+  return {AffineNormalize{.epsilon = norm.epsilon},
+          {{0}, {-1, Statistic::kMean}, {-1, Statistic::kVariance}, {3}, {4}}};
+}
+
 }  // namespace partita

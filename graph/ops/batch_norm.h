@@ -1,8 +1,11 @@
 #pragma once
 
+#include <array>
+#include <concepts>
 #include <cstdint>
 #include <vector>
 
+#include "graph/ops/attribute_checks.h"
 #include "graph/ops/fields.h"
 #include "graph/ops/tensor_form.h"
 
@@ -46,9 +49,17 @@ struct BatchNormFields {
   friend bool operator==(const BatchNormFields&, const BatchNormFields&) = default;
 };
 
+template <class A>
+  requires std::derived_from<A, BatchNormFields>
+absl::Status Rebatch(A& norm, const Shape&, const BatchChange& batch) {
+  return RebatchCount(norm.count, batch);
+}
+
 struct BatchNormalize : BatchNormFields {
   static constexpr char kName[] = "batch_normalize";
   static constexpr char kDescription[] = "normalise by the statistics of the batch, scale, shift";
+  static constexpr bool kTakesEpilogue = true;
+  static constexpr std::array<absl::string_view, 1> kTakesIn = {"batch_moments"};
   static constexpr bool kOneFormat = true;
   static constexpr char kForm[] = "x,c2,c2,c,c->x";
   static constexpr int64_t kOperations = 2;
@@ -69,6 +80,7 @@ struct BatchNormGradMoments : BatchNormFields {
 struct BatchNormGradApply : BatchNormFields {
   static constexpr char kName[] = "batch_norm_grad_apply";
   static constexpr char kDescription[] = "the gradient of batch normalisation's input";
+  static constexpr std::array<absl::string_view, 1> kTakesIn = {"batch_norm_grad_moments"};
   static constexpr bool kOneFormat = true;
   static constexpr char kForm[] = "x,c2,c2,c,x,c,c->x";
   static constexpr int64_t kOperations = 4;
@@ -94,5 +106,18 @@ struct AffineNormalize {
 // Reads of the gradient of x: variance, gamma; of gamma: x, mean, variance; of beta: nothing.
 GradientReads ReadsForGradient(const AffineNormalize&, int operand);
 std::vector<InPlacePair> InPlace(const AffineNormalize&, Pass pass);
+
+FixedForm<AffineNormalize> FixedFormOf(const BatchNormalize& norm);
+
+// The sums that dx needs are the gradients of gamma and beta.
+template <class Attrs>
+std::vector<GradientPiece<Attrs>> GradientPieces(const BatchNormalize& norm) {
+  using enum GradientTensor::Kind;
+  const BatchNormFields& fields = norm;
+  const GradientTensor x{kOperand, 0}, s1{kOperand, 1}, s2{kOperand, 2}, gamma{kOperand, 3};
+  const GradientTensor dy{kResultGradient, 0}, t2{kEarlier, 0}, t1{kEarlier, 1};
+  return {{"grad_moments", BatchNormGradMoments{fields}, {x, s1, s2, dy}, {3, 4}},
+          {"grad_apply", BatchNormGradApply{fields}, {x, s1, s2, gamma, dy, t1, t2}, {0}}};
+}
 
 }  // namespace partita

@@ -99,4 +99,10 @@ Work WorkOf(const Conv2d&, Pass pass, std::span<const TensorType> inputs,
 
 std::vector<InPlacePair> InPlace(const Conv2d&, Pass) { return {}; }
 
+double WorkPerElement(const Conv2d&, std::span<const Shape> operands) {
+  if (operands.size() < 2 || operands[1].empty()) return 1;
+  const int64_t out = operands[1].front();
+  return out > 0 ? ApproximateVolume(operands[1]) / static_cast<double>(out) : 0;
+}
+
 }  // namespace partita

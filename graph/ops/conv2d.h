@@ -15,8 +15,11 @@ namespace partita {
 struct Conv2d {
   static constexpr char kName[] = "conv2d";
   static constexpr char kDescription[] = "2-D convolution with groups, strides, dilations and bias";
+  static constexpr bool kCastsResult = true;
+  static constexpr bool kExactOnIntegers = true;
+  static constexpr PeakShare kPeakShare = {0.60, 0.50};
   static constexpr std::array<int, 1> kNativeOperands = {0};
-  static constexpr bool kFusesRelu = true;
+  static constexpr bool kTakesEpilogue = true;
 
   std::vector<int64_t> stride = {1, 1};    // height, width
   std::vector<int64_t> dilation = {1, 1};  // 1 = dense
@@ -43,5 +46,6 @@ Conv2d Localize(const Conv2d& conv, const PartView& view);
 Work WorkOf(const Conv2d& conv, Pass pass, std::span<const TensorType> inputs,
             std::span<const TensorType> outputs);
 std::vector<InPlacePair> InPlace(const Conv2d& conv, Pass pass);
+double WorkPerElement(const Conv2d& conv, std::span<const Shape> operands);
 
 }  // namespace partita

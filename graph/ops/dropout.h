@@ -19,6 +19,9 @@ namespace partita {
 struct Dropout {
   static constexpr char kName[] = "dropout";
   static constexpr char kDescription[] = "drops elements at random and scales the rest";
+  static constexpr bool kKeepsZeros = true;
+  static constexpr bool kKeepsNotFinite = true;
+  static constexpr bool kIdentityInEvaluation = true;
   static constexpr char kForm[] = "x*->x";
   static constexpr int64_t kOperations = 12;
   double ratio = 0.5;

@@ -13,6 +13,11 @@ namespace partita {
 struct Relu {
   static constexpr char kName[] = "relu";
   static constexpr char kDescription[] = "max(x, 0), element by element";
+  static constexpr bool kIsEpilogue = true;
+  static constexpr bool kMakesZeros = true;
+  static constexpr bool kKeepsNotFinite = true;
+  static constexpr bool kRoutesByValue = true;
+  static constexpr bool kExactOnIntegers = true;
   static constexpr bool kOneFormat = true;
   template <class Self, class Visitor>
   static void VisitFields(Self&, Visitor&&) {}
@@ -34,6 +39,8 @@ std::vector<InPlacePair> InPlace(const Relu&, Pass pass);
 struct Binary {
   static constexpr char kName[] = "binary";
   static constexpr char kDescription[] = "a + b, a - b, a * b with broadcasting";
+  static constexpr bool kKeepsNotFinite = true;
+  static constexpr bool kExactOnIntegers = true;
   std::string function = "add";  // add, sub, mul
   template <class Self, class Visitor>
   static void VisitFields(Self& self, Visitor&& visit) {
@@ -56,6 +63,7 @@ std::vector<InPlacePair> InPlace(const Binary& binary, Pass pass);
 struct Scale {
   static constexpr char kName[] = "scale";
   static constexpr char kDescription[] = "alpha * x + beta for constants alpha and beta";
+  static constexpr bool kKeepsNotFinite = true;
   double alpha = 1;
   double beta = 0;
   template <class Self, class Visitor>

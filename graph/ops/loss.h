@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -28,6 +29,7 @@ struct CrossEntropyFields {
 struct CrossEntropy : CrossEntropyFields {
   static constexpr char kName[] = "cross_entropy";
   static constexpr char kDescription[] = "mean cross-entropy of softmax(x) against labels";
+  static constexpr std::array<absl::string_view, 1> kTakesIn = {"sum_exp"};
   static constexpr char kForm[] = "x,l,r!,r!->s";
   static constexpr int64_t kOperations = 1;
   friend bool operator==(const CrossEntropy&, const CrossEntropy&) = default;
@@ -42,6 +44,16 @@ struct CrossEntropyGrad : CrossEntropyFields {
   friend bool operator==(const CrossEntropyGrad&, const CrossEntropyGrad&) = default;
 };
 std::vector<InPlacePair> InPlace(const CrossEntropyGrad&, Pass);
+
+template <class Attrs>
+std::vector<GradientPiece<Attrs>> GradientPieces(const CrossEntropy& loss) {
+  using enum GradientTensor::Kind;
+  const CrossEntropyFields& fields = loss;
+  return {{"grad",
+           CrossEntropyGrad{fields},
+           {{kOperand, 0}, {kOperand, 1}, {kOperand, 2}, {kOperand, 3}, {kResultGradient, 0}},
+           {0}}};
+}
 
 // x, labels, m -> the number of rows whose label has the largest logit (ties count).
 struct CountCorrect {
@@ -58,6 +70,7 @@ struct CountCorrect {
 struct SumOfSquares {
   static constexpr char kName[] = "sum_of_squares";
   static constexpr char kDescription[] = "sum of x^2 over all elements";
+  static constexpr bool kExactOnIntegers = true;
   static constexpr char kForm[] = "x*->s";
   static constexpr int64_t kOperations = 2;
   template <class Self, class Visitor>

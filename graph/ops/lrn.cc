@@ -73,4 +73,8 @@ Work WorkOf(const Lrn& lrn, Pass pass, std::span<const TensorType> inputs,
 
 std::vector<InPlacePair> InPlace(const Lrn&, Pass) { return {}; }
 
+double WorkPerElement(const Lrn& lrn, std::span<const Shape>) {
+  return static_cast<double>(lrn.size);
+}
+
 }  // namespace partita

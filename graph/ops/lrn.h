@@ -48,5 +48,6 @@ Lrn Localize(const Lrn& lrn, const PartView& view);
 Work WorkOf(const Lrn& lrn, Pass pass, std::span<const TensorType> inputs,
             std::span<const TensorType> outputs);
 std::vector<InPlacePair> InPlace(const Lrn&, Pass pass);
+double WorkPerElement(const Lrn& lrn, std::span<const Shape> operands);
 
 }  // namespace partita

@@ -80,4 +80,10 @@ Work WorkOf(const MatMul& matmul, Pass pass, std::span<const TensorType> inputs,
 
 std::vector<InPlacePair> InPlace(const MatMul&, Pass) { return {}; }
 
+double WorkPerElement(const MatMul& matmul, std::span<const Shape> operands) {
+  if (operands.size() < 2 || operands[1].empty()) return 1;
+  const int64_t out = matmul.transposed ? operands[1].front() : operands[1].back();
+  return out > 0 ? ApproximateVolume(operands[1]) / static_cast<double>(out) : 0;
+}
+
 }  // namespace partita

@@ -14,7 +14,9 @@ struct MatMul {
   static constexpr char kName[] = "matmul";
   static constexpr char kDescription[] =
       "product with a weight matrix and optional bias (fully connected)";
-  static constexpr bool kFusesRelu = true;
+  static constexpr bool kExactOnIntegers = true;
+  static constexpr PeakShare kPeakShare = {0.75, 0.70};
+  static constexpr bool kTakesEpilogue = true;
   static constexpr int kFusesUpdateOf = 1;
 
   bool transposed = true;  // w is [o, i], as PyTorch's Linear keeps it
@@ -35,5 +37,6 @@ MatMul Localize(const MatMul& matmul, const PartView& view);
 Work WorkOf(const MatMul& matmul, Pass pass, std::span<const TensorType> inputs,
             std::span<const TensorType> outputs);
 std::vector<InPlacePair> InPlace(const MatMul& matmul, Pass pass);
+double WorkPerElement(const MatMul& matmul, std::span<const Shape> operands);
 
 }  // namespace partita

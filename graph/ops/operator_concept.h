@@ -2,9 +2,11 @@
 
 #include <concepts>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "graph/part_view.h"
@@ -40,6 +42,52 @@ struct InPlacePair {
   int output = 0;
 };
 
+// Shares of a device's peak that the kernels of vendor libraries reach at training sizes.
+struct PeakShare {
+  double forward = 0.5;
+  double gradient = 0.5;
+};
+
+// Statistic that an update keeps for evaluation.
+enum class Statistic : uint8_t { kMean, kVariance };
+
+// Form of an operator that does not depend on the batch: the row `attrs` of the table, and its
+// operands in order.
+struct FixedOperand {
+  int operand = -1;                        // an operand of the operator itself, or, if below 0:
+  Statistic statistic = Statistic::kMean;  // what updates keep of the operator's sums
+};
+template <class Row>
+struct FixedForm {
+  Row attrs;
+  std::vector<FixedOperand> operands;
+};
+
+// A tensor in the backward pass of a layer: number `index` of
+//   kOperand          the operands
+//   kResultGradient   the gradients of the results
+//   kOperandGradient  the gradients of the operands
+//   kEarlier          the results of the piece before
+struct GradientTensor {
+  enum class Kind : uint8_t { kOperand, kResultGradient, kOperandGradient, kEarlier };
+  Kind kind = Kind::kOperand;
+  int index = 0;
+};
+// One of the operators that compute the gradient of a layer where it is not the derivative of each
+// of the layer's operators; `attrs` is a row of the table.
+template <class Attrs>
+struct GradientPiece {
+  const char* ending;  // of its name, after the layer's
+  Attrs attrs;
+  std::vector<GradientTensor> inputs;
+  std::vector<int> gradients_of = {};  // its results: gradients of these operands, or none of them
+};
+
+// Another number of samples, where attributes depend on it.
+struct BatchChange {
+  int64_t from, to;
+};
+
 // Concept of a row of the operator table: attributes as a value type with these free functions,
 // found by argument-dependent lookup. Types are of whole tensors in the graph and of the part's
 // pieces in a kernel: a part of an operator is the same operator on smaller tensors, with the
@@ -68,5 +116,62 @@ concept OperatorAttrs =
       // Pairs of an output and an input over which a kernel may write it.
       { InPlace(attrs, pass) } -> std::same_as<std::vector<InPlacePair>>;
     };
+
+// Facts that a row states where they are not what holds by default. ops.h has a function for each;
+// outside graph/ops and kernels nothing else asks which operator it is.
+//
+// As static constexpr members:
+//
+//   bool kIsEpilogue          the kernel that makes its only operand may do it before storing
+//   bool kTakesEpilogue       its forward kernel can do such an operator to its only result
+//   int kFusesUpdateOf        the kernel of the gradient of this operand, a weight, can hand its
+//                             result to the weight's update instead of storing it
+//   bool kTakesGradient       an update that takes such a gradient, as input kGradientInput
+//   std::array kTakesIn       names of operators whose results it reads and whose forward kernels
+//                             its own does first, where nothing is exchanged between the two
+//   std::array kNativeOperands  operands of rank 4 that may be in the backend's native format, as
+//                             all results may, each by itself
+//   bool kOneFormat           all its tensors of rank 4 may, in one and the same format
+//   PeakShare kPeakShare      what libraries reach of the peak; by default one half
+//   bool kCastsResult         with factors of 16 bits the GPU's library writes its result in 16 bits
+//   bool kMakesZeros          negative elements become zeros
+//   bool kKeepsZeros          a result of such an operator has about as many zeros after it
+//   bool kKeepsNotFinite      NaN and each infinity of operands stay what they are
+//   bool kRoutesByValue       where its gradient goes depends on its operands' values
+//   bool kSuitsCores          it gains so little from an accelerator that experts place it on cores
+//   bool kInCrossEntropy      cross-entropy applies it itself
+//   bool kIdentityInEvaluation  in evaluation its result is its operand
+//   Statistic kStatistic      an update that keeps it
+//
+// As functions:
+//
+//   double WorkPerElement(attrs, shapes of operands)   multiply-adds, comparisons or additions for
+//                             one element of the first result, also where shapes are absurd; by
+//                             default 1
+//   bool IsExactOnIntegers(attrs)   results and gradients of small integers are integers; by
+//                             default kExactOnIntegers, and false where there is none
+//   absl::Status Rebatch(attrs&, shape of the first operand, BatchChange)   attributes for another
+//                             number of samples; by default they do not depend on it
+//   FixedForm<Row> FixedFormOf(attrs)   form that takes kept statistics in place of the batch's
+//   std::vector<GradientPiece<Attrs>> GradientPieces<Attrs>(attrs)   gradient of the layer whose
+//                             last operator it is; by default every operator has its derivative
+
+// What holds by default.
+template <class A>
+double WorkPerElement(const A&, std::span<const Shape>) {
+  return 1;
+}
+template <class A>
+bool IsExactOnIntegers(const A&) {
+  return requires { A::kExactOnIntegers; };
+}
+template <class A>
+absl::Status Rebatch(A&, const Shape&, const BatchChange&) {
+  return absl::OkStatus();
+}
+template <class A>
+std::nullopt_t FixedFormOf(const A&) {
+  return std::nullopt;
+}
 
 }  // namespace partita

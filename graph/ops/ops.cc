@@ -51,8 +51,48 @@ std::vector<InPlacePair> InPlace(const OpAttrs& attrs, Pass pass) {
   return std::visit([&](const auto& a) { return InPlace(a, pass); }, attrs);
 }
 
-bool CanFuseRelu(const OpAttrs& attrs) {
-  return std::visit([](const auto& a) { return requires { a.kFusesRelu; }; }, attrs);
+bool IsEpilogue(const OpAttrs& attrs) {
+  return std::visit([](const auto& a) { return requires { a.kIsEpilogue; }; }, attrs);
+}
+
+bool TakesEpilogue(const OpAttrs& attrs) {
+  return std::visit([](const auto& a) { return requires { a.kTakesEpilogue; }; }, attrs);
+}
+
+bool TakesGradient(const OpAttrs& attrs) {
+  return std::visit([](const auto& a) { return requires { a.kTakesGradient; }; }, attrs);
+}
+
+bool CastsResult(const OpAttrs& attrs) {
+  return std::visit([](const auto& a) { return requires { a.kCastsResult; }; }, attrs);
+}
+
+bool MakesZeros(const OpAttrs& attrs) {
+  return std::visit([](const auto& a) { return requires { a.kMakesZeros; }; }, attrs);
+}
+
+bool KeepsZeros(const OpAttrs& attrs) {
+  return std::visit([](const auto& a) { return requires { a.kKeepsZeros; }; }, attrs);
+}
+
+bool KeepsNotFinite(const OpAttrs& attrs) {
+  return std::visit([](const auto& a) { return requires { a.kKeepsNotFinite; }; }, attrs);
+}
+
+bool RoutesByValue(const OpAttrs& attrs) {
+  return std::visit([](const auto& a) { return requires { a.kRoutesByValue; }; }, attrs);
+}
+
+bool SuitsCores(const OpAttrs& attrs) {
+  return std::visit([](const auto& a) { return requires { a.kSuitsCores; }; }, attrs);
+}
+
+bool IsInCrossEntropy(const OpAttrs& attrs) {
+  return std::visit([](const auto& a) { return requires { a.kInCrossEntropy; }; }, attrs);
+}
+
+bool IsIdentityInEvaluation(const OpAttrs& attrs) {
+  return std::visit([](const auto& a) { return requires { a.kIdentityInEvaluation; }; }, attrs);
 }
 
 bool CanFuseUpdate(const OpAttrs& attrs, Pass pass) {
@@ -67,8 +107,78 @@ bool CanFuseUpdate(const OpAttrs& attrs, Pass pass) {
       attrs);
 }
 
-bool TakesGradient(const OpAttrs& attrs) {
-  return std::holds_alternative<Sgd>(attrs) || std::holds_alternative<Adam>(attrs);
+bool TakesIn(const OpAttrs& reader, const OpAttrs& producer) {
+  return std::visit(
+      [&](const auto& a) {
+        if constexpr (requires { a.kTakesIn; }) {
+          return std::find(a.kTakesIn.begin(), a.kTakesIn.end(), NameOf(producer)) !=
+                 a.kTakesIn.end();
+        } else {
+          return false;
+        }
+      },
+      reader);
+}
+
+PeakShare PeakShareOf(const OpAttrs& attrs) {
+  return std::visit(
+      [](const auto& a) {
+        if constexpr (requires { a.kPeakShare; }) {
+          return a.kPeakShare;
+        } else {
+          return PeakShare();
+        }
+      },
+      attrs);
+}
+
+bool IsExactOnIntegers(const OpAttrs& attrs) {
+  return std::visit([](const auto& a) { return IsExactOnIntegers(a); }, attrs);
+}
+
+std::optional<Statistic> StatisticOf(const OpAttrs& attrs) {
+  return std::visit(
+      [](const auto& a) -> std::optional<Statistic> {
+        if constexpr (requires { a.kStatistic; }) {
+          return a.kStatistic;
+        } else {
+          return std::nullopt;
+        }
+      },
+      attrs);
+}
+
+double WorkPerElement(const OpAttrs& attrs, std::span<const Shape> operands) {
+  return std::visit([&](const auto& a) -> double { return WorkPerElement(a, operands); }, attrs);
+}
+
+absl::Status Rebatch(OpAttrs& attrs, const Shape& x, const BatchChange& batch) {
+  return std::visit([&](auto& a) { return Rebatch(a, x, batch); }, attrs);
+}
+
+std::optional<FixedForm<OpAttrs>> FixedFormOf(const OpAttrs& attrs) {
+  return std::visit(
+      [](const auto& a) -> std::optional<FixedForm<OpAttrs>> {
+        const auto form = FixedFormOf(a);
+        if constexpr (std::same_as<decltype(form), const std::nullopt_t>) {
+          return std::nullopt;
+        } else {
+          return FixedForm<OpAttrs>{form.attrs, form.operands};
+        }
+      },
+      attrs);
+}
+
+std::vector<GradientPiece<OpAttrs>> GradientPiecesOf(const OpAttrs& attrs) {
+  return std::visit(
+      [](const auto& a) -> std::vector<GradientPiece<OpAttrs>> {
+        if constexpr (requires { GradientPieces<OpAttrs>(a); }) {
+          return GradientPieces<OpAttrs>(a);
+        } else {
+          return {};
+        }
+      },
+      attrs);
 }
 
 namespace {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -53,26 +54,35 @@ Work WorkOf(const OpAttrs& attrs, Pass pass, std::span<const TensorType> inputs,
             std::span<const TensorType> outputs);
 std::vector<InPlacePair> InPlace(const OpAttrs& attrs, Pass pass);
 
-// Whether the forward kernel can apply a ReLU to its result before storing it: rows that say
-// `static constexpr bool kFusesRelu = true`.
-bool CanFuseRelu(const OpAttrs& attrs);
-
-// Whether a pass's kernel can hand its result, the gradient of a weight, to the weight's update
-// instead of storing it: rows that say `static constexpr int kFusesUpdateOf = k` for operand k.
+// Facts of rows, which operator_concept.h explains.
+bool IsEpilogue(const OpAttrs& attrs);
+bool TakesEpilogue(const OpAttrs& attrs);
 bool CanFuseUpdate(const OpAttrs& attrs, Pass pass);
-// Whether an operator is an update that takes such a gradient, as its input kGradientInput.
 bool TakesGradient(const OpAttrs& attrs);
 constexpr size_t kGradientInput = 1;
+// Whether the forward kernel of `reader` can do that of `producer` first.
+bool TakesIn(const OpAttrs& reader, const OpAttrs& producer);
+PeakShare PeakShareOf(const OpAttrs& attrs);
+bool CastsResult(const OpAttrs& attrs);
+bool MakesZeros(const OpAttrs& attrs);
+bool KeepsZeros(const OpAttrs& attrs);
+bool KeepsNotFinite(const OpAttrs& attrs);
+bool RoutesByValue(const OpAttrs& attrs);
+bool IsExactOnIntegers(const OpAttrs& attrs);
+bool SuitsCores(const OpAttrs& attrs);
+bool IsInCrossEntropy(const OpAttrs& attrs);
+bool IsIdentityInEvaluation(const OpAttrs& attrs);
+std::optional<Statistic> StatisticOf(const OpAttrs& attrs);
+double WorkPerElement(const OpAttrs& attrs, std::span<const Shape> operands);
+absl::Status Rebatch(OpAttrs& attrs, const Shape& x, const BatchChange& batch);
+std::optional<FixedForm<OpAttrs>> FixedFormOf(const OpAttrs& attrs);
+// Empty: every differentiable operand has the derivative of its operator.
+std::vector<GradientPiece<OpAttrs>> GradientPiecesOf(const OpAttrs& attrs);
 
 // "conv2d stride=[4,4] dilation=[1,1] pads=[2,2,2,2] groups=1": canonical, so it serves as a key.
 std::string ToString(const OpAttrs& attrs);
 
-// Tensors of rank 4 of a kernel that may be in the backend's native format. A row says one of
-//   static constexpr std::array<int, N> kNativeOperands = {...};
-//       these operands and all results, each by itself
-//   static constexpr bool kOneFormat = true;
-//       all of them, in one and the same format
-// or nothing: everything is dense.
+// Tensors of rank 4 of a kernel that may be in the backend's native format.
 bool NeedsOneFormat(const OpAttrs& attrs);
 bool InputMayBeNative(const OpAttrs& attrs, Pass pass, int input);
 bool OutputMayBeNative(const OpAttrs& attrs, Pass pass);

@@ -106,4 +106,10 @@ Work WorkOf(const Pool2d& pool, Pass pass, std::span<const TensorType> inputs,
 
 std::vector<InPlacePair> InPlace(const Pool2d&, Pass) { return {}; }
 
+double WorkPerElement(const Pool2d& pool, std::span<const Shape>) {
+  return ApproximateVolume(Shape(pool.kernel.begin(), pool.kernel.end()));
+}
+
+bool IsExactOnIntegers(const Pool2d& pool) { return pool.function == "max"; }
+
 }  // namespace partita

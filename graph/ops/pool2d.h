@@ -20,6 +20,10 @@ namespace partita {
 struct Pool2d {
   static constexpr char kName[] = "pool2d";
   static constexpr char kDescription[] = "2-D maximum or average pooling";
+  static constexpr bool kKeepsZeros = true;
+  static constexpr bool kKeepsNotFinite = true;
+  static constexpr bool kRoutesByValue = true;
+  static constexpr bool kSuitsCores = true;
   static constexpr std::array<int, 1> kNativeOperands = {0};
 
   std::string function = "max";          // max, average
@@ -58,5 +62,8 @@ Pool2d Localize(const Pool2d& pool, const PartView& view);
 Work WorkOf(const Pool2d& pool, Pass pass, std::span<const TensorType> inputs,
             std::span<const TensorType> outputs);
 std::vector<InPlacePair> InPlace(const Pool2d& pool, Pass pass);
+double WorkPerElement(const Pool2d& pool, std::span<const Shape> operands);
+// Maxima are; averages divide.
+bool IsExactOnIntegers(const Pool2d& pool);
 
 }  // namespace partita

@@ -89,4 +89,10 @@ Work WorkOf(const ReduceMean&, Pass pass, std::span<const TensorType> inputs,
 
 std::vector<InPlacePair> InPlace(const ReduceMean&, Pass) { return {}; }
 
+absl::Status Rebatch(ReduceMean& mean, const Shape& x, const BatchChange&) {
+  absl::StatusOr<ReduceMean> other = MakeReduceMean(x, mean.axes, mean.keepdims);
+  if (other.ok()) mean = *std::move(other);
+  return other.status();
+}
+
 }  // namespace partita

@@ -41,5 +41,6 @@ ReduceMean Localize(const ReduceMean& mean, const PartView& view);
 Work WorkOf(const ReduceMean& mean, Pass pass, std::span<const TensorType> inputs,
             std::span<const TensorType> outputs);
 std::vector<InPlacePair> InPlace(const ReduceMean& mean, Pass pass);
+absl::Status Rebatch(ReduceMean& mean, const Shape& x, const BatchChange& batch);
 
 }  // namespace partita

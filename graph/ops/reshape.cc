@@ -137,4 +137,11 @@ Work WorkOf(const Reshape&, Pass, std::span<const TensorType>,
 
 std::vector<InPlacePair> InPlace(const Reshape&, Pass) { return {{0, 0}}; }
 
+absl::Status Rebatch(Reshape& reshape, const Shape&, const BatchChange& batch) {
+  if (!reshape.shape.empty() && reshape.shape[0] > 0 && reshape.shape[0] % batch.from == 0) {
+    reshape.shape[0] = reshape.shape[0] / batch.from * batch.to;
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace partita

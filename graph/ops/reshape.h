@@ -15,6 +15,9 @@ namespace partita {
 struct Reshape {
   static constexpr char kName[] = "reshape";
   static constexpr char kDescription[] = "the same elements under another shape (flatten)";
+  static constexpr bool kKeepsZeros = true;
+  static constexpr bool kKeepsNotFinite = true;
+  static constexpr bool kExactOnIntegers = true;
   std::vector<int64_t> shape;  // shape of the result; at most one -1, which is derived
   template <class Self, class Visitor>
   static void VisitFields(Self& self, Visitor&& visit) {
@@ -32,5 +35,6 @@ Reshape Localize(const Reshape& reshape, const PartView& view);
 Work WorkOf(const Reshape& reshape, Pass pass, std::span<const TensorType> inputs,
             std::span<const TensorType> outputs);
 std::vector<InPlacePair> InPlace(const Reshape& reshape, Pass pass);
+absl::Status Rebatch(Reshape& reshape, const Shape& x, const BatchChange& batch);
 
 }  // namespace partita

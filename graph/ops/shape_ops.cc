@@ -206,4 +206,11 @@ Work WorkOf(const Pad&, Pass, std::span<const TensorType>, std::span<const Tenso
 }
 std::vector<InPlacePair> InPlace(const Pad&, Pass) { return {}; }
 
+absl::Status Rebatch(Crop& crop, const Shape&, const BatchChange& batch) {
+  if (!crop.begin.empty() && crop.begin[0] == 0 && crop.end[0] == batch.from) {
+    crop.end[0] = batch.to;
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace partita

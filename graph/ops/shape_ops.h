@@ -16,6 +16,8 @@ namespace partita {
 struct Transpose {
   static constexpr char kName[] = "transpose";
   static constexpr char kDescription[] = "dimensions in another order";
+  static constexpr bool kKeepsNotFinite = true;
+  static constexpr bool kExactOnIntegers = true;
   std::vector<int64_t> perm;
   template <class Self, class Visitor>
   static void VisitFields(Self& self, Visitor&& visit) {
@@ -38,6 +40,8 @@ std::vector<InPlacePair> InPlace(const Transpose& transpose, Pass pass);
 struct Concat {
   static constexpr char kName[] = "concat";
   static constexpr char kDescription[] = "operands one behind the other along an axis";
+  static constexpr bool kKeepsNotFinite = true;
+  static constexpr bool kExactOnIntegers = true;
   int64_t axis = 1;
   // The operands' extents along the axis in a part, where gradients need them; empty in a graph.
   std::vector<int64_t> sizes;
@@ -63,6 +67,8 @@ std::vector<InPlacePair> InPlace(const Concat& concat, Pass pass);
 struct Crop {
   static constexpr char kName[] = "crop";
   static constexpr char kDescription[] = "a rectangular region of a tensor";
+  static constexpr bool kKeepsNotFinite = true;
+  static constexpr bool kExactOnIntegers = true;
   std::vector<int64_t> begin;  // one for each dimension, 0 <= begin < end <= extent
   std::vector<int64_t> end;
   template <class Self, class Visitor>
@@ -82,11 +88,16 @@ Crop Localize(const Crop& crop, const PartView& view);
 Work WorkOf(const Crop& crop, Pass pass, std::span<const TensorType> inputs,
             std::span<const TensorType> outputs);
 std::vector<InPlacePair> InPlace(const Crop& crop, Pass pass);
+// A region of all samples stays one.
+absl::Status Rebatch(Crop& crop, const Shape& x, const BatchChange& batch);
 
 // x inside a border of a constant; negative pads take away.
 struct Pad {
   static constexpr char kName[] = "pad";
   static constexpr char kDescription[] = "a border of a constant around a tensor";
+  static constexpr bool kKeepsNotFinite = true;
+  static constexpr bool kExactOnIntegers = true;
+  static constexpr bool kSuitsCores = true;
   std::vector<int64_t> pads;  // padding before each dimension, then after each
   double value = 0;
   template <class Self, class Visitor>

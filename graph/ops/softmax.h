@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -46,6 +47,7 @@ struct RowSum : NoFields {
 struct SumExp : NoFields {
   static constexpr char kName[] = "sum_exp";
   static constexpr char kDescription[] = "sum of exp(x - m) over each row";
+  static constexpr std::array<absl::string_view, 1> kTakesIn = {"row_max"};
   static constexpr char kForm[] = "x,r->r";
   static constexpr int64_t kOperations = 3;
   friend bool operator==(const SumExp&, const SumExp&) = default;
@@ -54,6 +56,8 @@ struct SumExp : NoFields {
 struct SoftmaxApply : NoFields {
   static constexpr char kName[] = "softmax_apply";
   static constexpr char kDescription[] = "exp(x - m) / s";
+  static constexpr std::array<absl::string_view, 1> kTakesIn = {"sum_exp"};
+  static constexpr bool kInCrossEntropy = true;
   static constexpr char kForm[] = "x,r,r->x";
   static constexpr int64_t kOperations = 3;
   friend bool operator==(const SoftmaxApply&, const SoftmaxApply&) = default;
@@ -71,6 +75,7 @@ struct SoftmaxDot : NoFields {
 struct SoftmaxGrad : NoFields {
   static constexpr char kName[] = "softmax_grad";
   static constexpr char kDescription[] = "the gradient of softmax's input";
+  static constexpr std::array<absl::string_view, 1> kTakesIn = {"softmax_dot"};
   static constexpr char kForm[] = "x,r,r,x,r->x";
   static constexpr int64_t kOperations = 5;
   friend bool operator==(const SoftmaxGrad&, const SoftmaxGrad&) = default;
@@ -80,6 +85,8 @@ std::vector<InPlacePair> InPlace(const SoftmaxGrad&, Pass);
 struct LogSoftmaxApply : NoFields {
   static constexpr char kName[] = "log_softmax_apply";
   static constexpr char kDescription[] = "x - m - log(s)";
+  static constexpr std::array<absl::string_view, 1> kTakesIn = {"sum_exp"};
+  static constexpr bool kInCrossEntropy = true;
   static constexpr char kForm[] = "x,r,r->x";
   static constexpr int64_t kOperations = 2;
   friend bool operator==(const LogSoftmaxApply&, const LogSoftmaxApply&) = default;
@@ -89,10 +96,26 @@ std::vector<InPlacePair> InPlace(const LogSoftmaxApply&, Pass);
 struct LogSoftmaxGrad : NoFields {
   static constexpr char kName[] = "log_softmax_grad";
   static constexpr char kDescription[] = "the gradient of log-softmax's input";
+  static constexpr std::array<absl::string_view, 1> kTakesIn = {"row_sum"};
   static constexpr char kForm[] = "x,r,r,x,r->x";
   static constexpr int64_t kOperations = 5;
   friend bool operator==(const LogSoftmaxGrad&, const LogSoftmaxGrad&) = default;
 };
 std::vector<InPlacePair> InPlace(const LogSoftmaxGrad&, Pass);
+
+template <class Attrs>
+std::vector<GradientPiece<Attrs>> GradientPieces(const SoftmaxApply&) {
+  using enum GradientTensor::Kind;
+  const GradientTensor x{kOperand, 0}, m{kOperand, 1}, s{kOperand, 2}, dy{kResultGradient, 0};
+  return {{"dot", SoftmaxDot{}, {x, m, s, dy}},
+          {"grad", SoftmaxGrad{}, {x, m, s, dy, {kEarlier, 0}}, {0}}};
+}
+
+template <class Attrs>
+std::vector<GradientPiece<Attrs>> GradientPieces(const LogSoftmaxApply&) {
+  using enum GradientTensor::Kind;
+  const GradientTensor x{kOperand, 0}, m{kOperand, 1}, s{kOperand, 2}, dy{kResultGradient, 0};
+  return {{"dot", RowSum{}, {dy}}, {"grad", LogSoftmaxGrad{}, {x, m, s, dy, {kEarlier, 0}}, {0}}};
+}
 
 }  // namespace partita

@@ -1,9 +1,11 @@
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include "graph/ops/attribute_checks.h"
 #include "graph/ops/fields.h"
 #include "graph/ops/tensor_form.h"
 
@@ -21,6 +23,8 @@ namespace partita {
 struct Sgd {
   static constexpr char kName[] = "sgd";
   static constexpr char kDescription[] = "gradient descent with momentum and weight decay";
+  static constexpr bool kTakesGradient = true;
+  static constexpr bool kExactOnIntegers = true;
   static constexpr char kForm[] = "x,x,x->x,x";
   static constexpr int64_t kOperations = 6;
   bool nesterov = false;
@@ -40,6 +44,7 @@ std::vector<InPlacePair> InPlace(const Sgd&, Pass);
 struct Adam {
   static constexpr char kName[] = "adam";
   static constexpr char kDescription[] = "Adam with bias correction and L2 weight decay";
+  static constexpr bool kTakesGradient = true;
   static constexpr char kForm[] = "x,x,x,x->x,x,x";
   static constexpr int64_t kOperations = 14;
   template <class Self, class Visitor>
@@ -62,10 +67,17 @@ struct RunningFields {
   friend bool operator==(const RunningFields&, const RunningFields&) = default;
 };
 
+template <class A>
+  requires std::derived_from<A, RunningFields>
+absl::Status Rebatch(A& running, const Shape&, const BatchChange& batch) {
+  return RebatchCount(running.count, batch);
+}
+
 // running mean, s1 -> (1 - momentum) * running + momentum * s1 / count.
 struct RunningMean : RunningFields {
   static constexpr char kName[] = "running_mean";
   static constexpr char kDescription[] = "moving average of batch normalisation's mean";
+  static constexpr Statistic kStatistic = Statistic::kMean;
   static constexpr char kForm[] = "x,x2->x";
   static constexpr int64_t kOperations = 4;
   friend bool operator==(const RunningMean&, const RunningMean&) = default;
@@ -77,6 +89,7 @@ std::vector<InPlacePair> InPlace(const RunningMean&, Pass);
 struct RunningVariance : RunningFields {
   static constexpr char kName[] = "running_variance";
   static constexpr char kDescription[] = "moving average of batch normalisation's variance";
+  static constexpr Statistic kStatistic = Statistic::kVariance;
   static constexpr char kForm[] = "x,x2,x2->x";
   static constexpr int64_t kOperations = 8;
   friend bool operator==(const RunningVariance&, const RunningVariance&) = default;

@@ -18,20 +18,22 @@ namespace partita {
 // Joins the fragments of a step: gives every slot its buffer in the whole task graph, fuses kernels
 // and chooses formats. What it holds is meant to be reused from step to step.
 //
-// Fusion, of a kernel's only result with its only reader on the same device: where a ReLU reads it
-// and the kernel's operator can apply it before storing (CanFuseRelu), the ReLU's kernel goes and
-// the other writes the ReLU's result. Where a weight's update reads it and the operator can hand it
-// over (CanFuseUpdate), the operator's kernel goes and the update's does both: it comes after all
-// that read the old weight. A kernel that control edges hold back or name does not go.
+// Fusion, of a kernel's results with what reads them on the same device. Epilogue (IsEpilogue): it
+// is the only reader of the only result, and the kernel can apply it before storing; the epilogue's
+// kernel goes and the other writes the epilogue's result. Gradient of a weight (CanFuseUpdate): the
+// weight's update is its only reader; the gradient's kernel goes and the update's does both: it
+// comes after all that read the old weight. Operators that the reader takes in (TakesIn): their
+// results need no exchange at all, and all others read them later; their kernels go, the reader's
+// does them first and stores their results. A kernel that control edges hold back or name does not
+// go.
 class FragmentLinker {
  public:
-  // Outcome of fusion for an operator's kernel.
+  // Outcome of fusion for an operator's kernel. Whether it does others first is in its pair.
   enum class Role : uint8_t {
     kAsItIs,
-    kTakesRelu,
-    kInProducer,  // a ReLU that is done by what makes its operand: no kernel
-    kTakesGradient,
-    kInUpdate,  // a gradient that is done by its update: no kernel
+    kTakesEpilogue,
+    kInProducer,  // an epilogue that is done by what makes its operand: no kernel
+    kInReader,    // done by what reads its results: no kernel
   };
   // The cache outlives the link.
   explicit FragmentLinker(const FragmentCache& cache);
@@ -56,8 +58,8 @@ class FragmentLinker {
   // Whether the operator's kernels stay as its fragment has them.
   bool IsPlain(const StepFragments& step, OpId id) const;
   // Kernels of an operator that is not plain, with fusion and formats done, over the operator's
-  // slots and after them those of the operator whose gradients they take, if any; the buffers of
-  // these slots; and the variant, which decides all of it but the numbers of the buffers.
+  // slots and after them those of the operators that its kernels do first; the buffers of these
+  // slots; and the variant, which decides all of it but the numbers of the buffers.
   using Variant = absl::InlinedVector<int32_t, 48>;
   TaskGraph Resolve(const StepFragments& step, OpId id) const;
   std::vector<BufferId> ResolvedSlots(OpId id) const;
@@ -66,9 +68,23 @@ class FragmentLinker {
  private:
   // An operator that may be fused with the producer of what it reads.
   struct FusionPair {
-    TensorId tensor;
+    enum class Kind : uint8_t { kEpilogue, kGradient, kTakenIn };
+    Kind kind;
     OpId producer, reader;
+    TensorId tensor;       // one of those between
     int32_t consumer = 0;  // the reader's place among the tensor's consumers
+  };
+  // One of the kernels that a task does: a task of an operator's fragment, whose slots are those of
+  // ResolvedSlots from `first_slot` on.
+  struct ChainedKernel {
+    const OperatorFragment* fragment;
+    TaskId task;
+    int32_t first_slot = 0;
+  };
+  using Chain = absl::InlinedVector<ChainedKernel, 4>;
+  struct Kernel {
+    ComputeTask task;
+    KernelSignature signature;
   };
   // Slots of a fragment: their start in slots_, their number, and the first own buffer.
   struct Range {
@@ -93,25 +109,37 @@ class FragmentLinker {
   void LinkOperator(const StepFragments& step, OpId id);
   void AddPersistentSlots(const StepFragments& step, TensorId id);
   void AddOwnSlots(const Fragment& fragment, Range& range);
-  void FindFusionPair(const Operator& reader, size_t input);
+  void FindLonePair(FusionPair::Kind kind, const Operator& reader, size_t input);
+  void FindPairsTakenIn();
+  bool CanTakeIn(const Operator& producer, const Operator& reader,
+                 std::span<const OpId> kernel_of) const;
   void Fuse(const StepFragments& step);
+  void FuseLoneReads(const StepFragments& step, size_t pair);
+  void TakeIn(const StepFragments& step, size_t pair);
+  std::vector<int32_t> ProducersOfTasks(const StepFragments& step, const FusionPair& pair) const;
   bool MayVanish(const Operator& op) const;
+  // The operator and those that its kernels do first, last first.
+  absl::InlinedVector<OpId, 4> OperatorsOf(OpId id) const;
+  // The kernels that a task of the operator does, its own last.
+  Chain ChainOf(const StepFragments& step, OpId id, TaskId task) const;
+  static Kernel OwnKernel(const ChainedKernel& chained);
+  Kernel KernelOf(const Chain& chain, std::span<const BufferId> slots) const;
+  const Operator& EpilogueOf(OpId id) const;
+  InputLinks LinksOf(std::span<const ChainedKernel> before, const ChainedKernel& next,
+                     std::span<const BufferId> slots) const;
   void ChooseFormats(const StepFragments& step);
   void LinkEdges(const StepFragments& step);
   void NumberTasks(const StepFragments& step);
   const std::vector<std::pair<DeviceId, TaskId>>& TasksOf(const StepFragments& step, OpId id);
-  bool TakesGradients(OpId id) const { return takes_gradients_[id.index()]; }
-  // The gradient's task that a kTakesGradient takes.
-  TaskId GradientFor(OpId id, size_t task) const {
-    return gradients_.at(role_begin_[id.index()] + task);
+  bool TakesOthers(OpId id) const {
+    return pair_of_[id.index()] >= 0 && !taken_[static_cast<size_t>(pair_of_[id.index()])].empty();
   }
 
   const FragmentCache& cache_;
   const Graph& graph_;
   std::vector<FusionPair> fusion_pairs_;
-  std::vector<OpId> gradient_of_;  // indexed by OpId of an update: operator whose gradients it may
-                                   // take, or kNoOp
-
+  std::vector<int32_t> pair_of_;  // indexed by OpId: the pair of what its kernels may do first, or
+                                  // -1
   int32_t buffers_ = 0;
   std::vector<BufferId> slots_;
   std::vector<Range> operator_begin_;      // indexed by OpId
@@ -120,10 +148,9 @@ class FragmentLinker {
   std::vector<int32_t> persistent_begin_;  // indexed by TensorId
   std::vector<Role> roles_;
   std::vector<size_t> role_begin_;  // indexed by OpId
-  // Flags indexed by OpId: whether some of its kernels take a gradient; by position in roles_:
-  // which.
-  std::vector<bool> takes_gradients_;
-  absl::flat_hash_map<size_t, TaskId> gradients_;
+  // Tasks of producers that are done first, indexed by pair, then by the reader's task; -1: none.
+  // Empty where the pair is not fused.
+  std::vector<std::vector<int32_t>> taken_;
   std::vector<bool> native_;  // indexed by BufferId; empty: none is
   std::vector<HostOutput> outputs_;
   std::vector<std::pair<TaskId, TaskId>> after_;

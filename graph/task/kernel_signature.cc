@@ -1,5 +1,8 @@
 #include "graph/task/kernel_signature.h"
 
+#include <algorithm>
+#include <cstddef>
+
 #include "absl/strings/str_cat.h"
 
 namespace partita {
@@ -15,10 +18,43 @@ std::string TensorsText(const std::vector<KernelTensor>& tensors) {
   return text + ")";
 }
 
-std::vector<TensorType> PresentTypes(const std::vector<KernelTensor>& tensors) {
+using List = TensorPlace::List;
+
+std::string PlacesText(const std::vector<TensorPlace>& places) {
+  static constexpr char kLetters[] = {'i', 'o', 't'};
+  std::string text = "(";
+  for (const TensorPlace& place : places) {
+    absl::StrAppend(&text, text.size() > 1 ? "," : "",
+                    std::string(1, kLetters[static_cast<size_t>(place.list)]), place.index);
+  }
+  return text + ")";
+}
+
+std::vector<TensorType> TypesOf(const std::vector<KernelTensor>& tensors) {
   std::vector<TensorType> types;
   for (const KernelTensor& t : tensors) types.push_back(t.type);
   return types;
+}
+
+int32_t SizeOf(const std::vector<KernelTensor>& tensors) {
+  return static_cast<int32_t>(tensors.size());
+}
+
+std::vector<TensorPlace> Places(List list, size_t count) {
+  std::vector<TensorPlace> places;
+  for (size_t k = 0; k < count; ++k) places.push_back({list, static_cast<int32_t>(k)});
+  return places;
+}
+
+Wiring WholeWiring(const KernelSignature& signature) {
+  return {Places(List::kInput, signature.inputs.size()),
+          Places(List::kOutput, signature.outputs.size())};
+}
+
+const KernelTensor& TensorAt(const KernelSignature& signature, TensorPlace place) {
+  const auto index = static_cast<size_t>(place.index);
+  if (place.list == List::kInput) return signature.inputs[index];
+  return place.list == List::kOutput ? signature.outputs[index] : signature.fusion.inner[index];
 }
 
 }  // namespace
@@ -29,52 +65,127 @@ std::string ToString(const KernelSignature& signature) {
   const std::string attrs = ToString(signature.attrs);
   absl::StrAppend(&text, attrs.substr(NameOf(signature.attrs).size()), " ",
                   TensorsText(signature.inputs), "->", TensorsText(signature.outputs));
-  if (signature.fused_relu) absl::StrAppend(&text, " relu");
-  if (signature.fused_update) absl::StrAppend(&text, " into ", ToString(*signature.fused_update));
+  return absl::StrCat(text, FusionText(signature));
+}
+
+// " relu" for an epilogue, " into sgd nesterov=false" for an update, " then sum_exp (i0,o0)->(o1)"
+// for others.
+std::string FusionText(const KernelSignature& signature) {
+  std::string text;
+  for (const FusedOperator& other : signature.fusion.rest) {
+    const std::string attrs = ToString(other.attrs);
+    if (IsEpilogue(other.attrs)) {
+      absl::StrAppend(&text, " ", attrs);
+    } else if (TakesGradient(other.attrs)) {
+      absl::StrAppend(&text, " into ", attrs);
+    } else {
+      absl::StrAppend(&text, " then ", attrs, " ", PlacesText(other.wiring.inputs), "->",
+                      PlacesText(other.wiring.outputs));
+    }
+  }
   return text;
 }
 
-size_t OwnInputs(const KernelSignature& signature) {
-  return signature.fused_update ? signature.inputs.size() - signature.outputs.size()
-                                : signature.inputs.size();
+std::vector<KernelStage> StagesOf(const KernelSignature& signature) {
+  std::vector<KernelStage> stages(1);
+  KernelSignature& first = stages[0].kernel;
+  first = {signature.attrs, signature.pass, {}, {}};
+  stages[0].wiring = signature.is_fused() ? signature.fusion.first : WholeWiring(signature);
+  for (const FusedOperator& other : signature.fusion.rest) {
+    stages.push_back({{other.attrs, other.pass, {}, {}}, other.wiring});
+  }
+  for (KernelStage& stage : stages) {
+    for (TensorPlace place : stage.wiring.inputs) {
+      stage.kernel.inputs.push_back(TensorAt(signature, place));
+    }
+    for (TensorPlace place : stage.wiring.outputs) {
+      stage.kernel.outputs.push_back(TensorAt(signature, place));
+    }
+  }
+  return stages;
 }
 
-KernelSignature GradientKernel(const KernelSignature& signature) {
-  KernelSignature gradient = signature;
-  gradient.fused_update.reset();
-  gradient.inputs.resize(OwnInputs(signature));
-  gradient.outputs.resize(1);
-  return gradient;
+KernelSignature WithEpilogue(KernelSignature kernel, const OpAttrs& epilogue) {
+  if (!kernel.is_fused()) kernel.fusion.first = WholeWiring(kernel);
+  const Wiring& last = kernel.is_fused() ? kernel.fusion.rest.back().wiring : kernel.fusion.first;
+  const std::vector<TensorPlace> result = {last.outputs[0]};
+  kernel.fusion.rest.push_back({epilogue, Pass::Forward(), {result, result}});
+  return kernel;
 }
 
-KernelSignature UpdateKernel(const KernelSignature& signature) {
-  KernelSignature update{*signature.fused_update, Pass::Forward(), {}, signature.outputs};
-  const auto own = static_cast<std::ptrdiff_t>(OwnInputs(signature));
-  update.inputs.assign(signature.inputs.begin() + own, signature.inputs.end());
-  update.inputs.insert(update.inputs.begin() + kGradientInput, signature.outputs[0]);
-  return update;
+bool HasOnlyEpilogue(const KernelSignature& signature) {
+  return signature.fusion.rest.size() == 1 && IsEpilogue(signature.fusion.rest[0].attrs);
+}
+
+KernelSignature Fused(KernelSignature kernel, const KernelSignature& next,
+                      const InputLinks& links) {
+  if (!kernel.is_fused()) kernel.fusion.first = WholeWiring(kernel);
+  FusedOperator added{next.attrs, next.pass, {}};
+  for (size_t k = 0; k < next.inputs.size(); ++k) {
+    added.wiring.inputs.push_back(
+        links[k].has_value() ? *links[k] : TensorPlace{List::kInput, SizeOf(kernel.inputs)});
+    if (!links[k].has_value()) kernel.inputs.push_back(next.inputs[k]);
+  }
+  for (const KernelTensor& output : next.outputs) {
+    added.wiring.outputs.push_back({List::kOutput, SizeOf(kernel.outputs)});
+    kernel.outputs.push_back(output);
+  }
+  kernel.fusion.rest.push_back(std::move(added));
+  return kernel;
+}
+
+KernelSignature FusedUpdate(const KernelSignature& gradient, const KernelSignature& update) {
+  KernelSignature kernel = gradient;
+  kernel.fusion.inner = std::move(kernel.outputs);
+  kernel.outputs.clear();
+  InputLinks links(update.inputs.size());
+  links[kGradientInput] = TensorPlace{List::kInner, 0};
+  kernel = Fused(std::move(kernel), update, links);
+  kernel.fusion.first.outputs = {{List::kInner, 0}};
+  return kernel;
+}
+
+bool EndsInUpdate(const KernelSignature& signature) {
+  return signature.is_fused() && TakesGradient(signature.fusion.rest.back().attrs);
 }
 
 std::vector<InPlacePair> InPlace(const KernelSignature& signature) {
-  if (!signature.fused_update) return InPlace(signature.attrs, signature.pass);
-  std::vector<InPlacePair> pairs = InPlace(*signature.fused_update, Pass::Forward());
-  // The gradient is not among the inputs.
-  const int own = static_cast<int>(OwnInputs(signature));
-  for (InPlacePair& pair : pairs)
-    pair.input += own - (pair.input > static_cast<int>(kGradientInput) ? 1 : 0);
+  if (!signature.is_fused()) return InPlace(signature.attrs, signature.pass);
+  const std::vector<KernelStage> stages = StagesOf(signature);
+  std::vector<InPlacePair> pairs;
+  for (size_t s = 0; s < stages.size(); ++s) {
+    const Wiring& wiring = stages[s].wiring;
+    for (InPlacePair own : InPlace(stages[s].kernel.attrs, stages[s].kernel.pass)) {
+      const TensorPlace input = wiring.inputs[static_cast<size_t>(own.input)];
+      const TensorPlace output = wiring.outputs[static_cast<size_t>(own.output)];
+      const bool read_later =
+          std::any_of(stages.begin() + static_cast<std::ptrdiff_t>(s) + 1, stages.end(),
+                      [&](const KernelStage& later) {
+                        const auto& inputs = later.wiring.inputs;
+                        return std::find(inputs.begin(), inputs.end(), input) != inputs.end();
+                      });
+      if (input.list != List::kInput || output.list != List::kOutput || read_later) continue;
+      pairs.push_back({input.index, output.index});
+    }
+  }
   return pairs;
 }
 
 Work WorkOf(const KernelSignature& signature) {
-  if (signature.fused_update) {
-    Work work = WorkOf(GradientKernel(signature));
-    const Work update = WorkOf(UpdateKernel(signature));
-    work.multiply_adds += update.multiply_adds;
-    work.other += update.other;
-    return work;
+  if (!signature.is_fused()) {
+    return WorkOf(signature.attrs, signature.pass, TypesOf(signature.inputs),
+                  TypesOf(signature.outputs));
   }
-  return WorkOf(signature.attrs, signature.pass, PresentTypes(signature.inputs),
-                PresentTypes(signature.outputs));
+  Work work;
+  for (const KernelStage& stage : StagesOf(signature)) {
+    // What an epilogue does to a result on its way to memory takes no time of its own.
+    if (IsEpilogue(stage.kernel.attrs)) continue;
+    const Work own = WorkOf(stage.kernel.attrs, stage.kernel.pass, TypesOf(stage.kernel.inputs),
+                            TypesOf(stage.kernel.outputs));
+    work.multiply_adds += own.multiply_adds;
+    work.other += own.other;
+  }
+  return work;
 }
 
 int64_t MinimumBytes(const KernelSignature& signature) {

@@ -32,6 +32,48 @@ struct KernelTensor {
   }
 };
 
+// Place of an operator's input or output among the tensors of its kernel.
+struct TensorPlace {
+  enum class List : uint8_t { kInput, kOutput, kInner };
+  List list = List::kInput;
+  int32_t index = 0;
+
+  friend auto operator<=>(const TensorPlace&, const TensorPlace&) = default;
+  template <class H>
+  friend H AbslHashValue(H h, const TensorPlace& a) {
+    return H::combine(std::move(h), a.list, a.index);
+  }
+};
+
+// Where an operator of a fused kernel reads and writes.
+struct Wiring {
+  std::vector<TensorPlace> inputs, outputs;
+
+  friend bool operator==(const Wiring&, const Wiring&) = default;
+  template <class H>
+  friend H AbslHashValue(H h, const Wiring& a) {
+    return H::combine(std::move(h), a.inputs, a.outputs);
+  }
+};
+
+// An operator that a kernel does after others.
+struct FusedOperator {
+  OpAttrs attrs;
+  Pass pass;
+  Wiring wiring;
+
+  friend bool operator==(const FusedOperator&, const FusedOperator&) = default;
+};
+
+// Operators that one kernel does one after the other: the first is that of the signature.
+struct Fusion {
+  Wiring first;
+  std::vector<FusedOperator> rest;  // in the order in which they run; empty: nothing is fused
+  std::vector<KernelTensor> inner;  // tensors that they hand to each other and do not store
+
+  friend bool operator==(const Fusion&, const Fusion&) = default;
+};
+
 // Signature of a compute kernel: the unit that is priced, profiled and executed. It has no offsets
 // and no device; two parts with equal signatures do the same work.
 struct KernelSignature {
@@ -39,19 +81,21 @@ struct KernelSignature {
   Pass pass;
   std::vector<KernelTensor> inputs;
   std::vector<KernelTensor> outputs;
-  // A ReLU applied to the first output before it is stored.
-  bool fused_relu = false;
-  // Update (Sgd, Adam) that takes a weight's gradient directly, without storing it: inputs are the
-  // operator's, then the update's without the gradient; outputs are the update's.
-  std::optional<OpAttrs> fused_update = {};
+  // Short chain of operators in one kernel: a convolution and the ReLU that is applied to its
+  // result before it is stored; the gradient of a weight and the update that takes it without its
+  // being stored; the moments of a batch and the normalisation by them.
+  Fusion fusion = {};
 
+  bool is_fused() const { return !fusion.rest.empty(); }
   friend bool operator==(const KernelSignature&, const KernelSignature&) = default;
   template <class H>
   friend H AbslHashValue(H h, const KernelSignature& a) {
     h = HashAttrs(std::move(h), a.attrs);
-    if (a.fused_update.has_value()) h = HashAttrs(std::move(h), *a.fused_update);
-    return H::combine(std::move(h), a.pass, a.inputs, a.outputs, a.fused_relu,
-                      a.fused_update.has_value());
+    for (const FusedOperator& other : a.fusion.rest) {
+      h = H::combine(HashAttrs(std::move(h), other.attrs), other.pass, other.wiring);
+    }
+    return H::combine(std::move(h), a.pass, a.inputs, a.outputs, a.fusion.rest.size(),
+                      a.fusion.first, a.fusion.inner);
   }
 
  private:
@@ -65,11 +109,29 @@ struct KernelSignature {
   }
 };
 
-// Number of inputs of the operator's own kernel, whose output is the gradient, in a kernel with a
-// fused update. They come first.
-size_t OwnInputs(const KernelSignature& signature);
-KernelSignature GradientKernel(const KernelSignature& signature);
-KernelSignature UpdateKernel(const KernelSignature& signature);
+// Kernel of one of the operators of a fused kernel, as if it ran alone.
+struct KernelStage {
+  KernelSignature kernel;
+  Wiring wiring;
+};
+// Stages of a kernel in the order in which they run; one, of all its tensors, where nothing is
+// fused.
+std::vector<KernelStage> StagesOf(const KernelSignature& signature);
+
+// The kernel and, after it, an epilogue (IsEpilogue) in place on the last operator's only result.
+KernelSignature WithEpilogue(KernelSignature kernel, const OpAttrs& epilogue);
+// Whether the kernel is that of one operator with an epilogue.
+bool HasOnlyEpilogue(const KernelSignature& signature);
+
+// The kernel and, after it, `next`. links[k]: where the kernel has input k of `next`; nullopt: it
+// is a new input, the last so far. Results of `next` are new outputs, the last so far.
+using InputLinks = std::vector<std::optional<TensorPlace>>;
+KernelSignature Fused(KernelSignature kernel, const KernelSignature& next, const InputLinks& links);
+// The kernel of a weight's gradient and, after it, the weight's update: inputs are the gradient's,
+// then the update's without the gradient, which is not stored; outputs are the update's.
+KernelSignature FusedUpdate(const KernelSignature& gradient, const KernelSignature& update);
+// Whether the last operator is such an update.
+bool EndsInUpdate(const KernelSignature& signature);
 
 // Pairs of outputs and inputs that may share memory.
 std::vector<InPlacePair> InPlace(const KernelSignature& signature);
@@ -77,6 +139,8 @@ std::vector<InPlacePair> InPlace(const KernelSignature& signature);
 // Canonical text, e.g. "matmul.d1 transposed=true (f32[32,9216],f32[32,4096])->(f32[4096,9216])":
 // the key of profile databases.
 std::string ToString(const KernelSignature& signature);
+// The part of it that says what follows the first operator; empty where nothing is fused.
+std::string FusionText(const KernelSignature& signature);
 
 // Arithmetic, and the bytes that the kernel must at least read and write.
 Work WorkOf(const KernelSignature& signature);

@@ -84,13 +84,25 @@ std::vector<DeviceId> DevicesOfBody(const TransferTask& task) { return task.grou
 
 }  // namespace
 
-std::vector<TensorId> InputTensors(const Graph& graph, const ComputeTask& task) {
-  const std::vector<TensorId>& own = graph.op(task.op).inputs;
-  if (task.gradient == kNoOp) return own;
-  const std::vector<TensorId>& read = graph.op(task.gradient).inputs;
-  std::vector<TensorId> tensors = read;
-  for (size_t k = 0; k < own.size(); ++k) {
-    if (k != kGradientInput) tensors.push_back(own[k]);
+KernelTensors TensorsOf(const Graph& graph, const ComputeTask& task,
+                        const KernelSignature& signature) {
+  const Operator& last = graph.op(task.op);
+  if (task.before.empty()) return {last.inputs, last.outputs};
+  KernelTensors tensors;
+  tensors.inputs.resize(signature.inputs.size(), kNoTensor);
+  tensors.outputs.resize(signature.outputs.size(), kNoTensor);
+  const auto note = [&](const std::vector<TensorPlace>& places, const std::vector<TensorId>& ids) {
+    for (size_t k = 0; k < places.size(); ++k) {
+      const auto index = static_cast<size_t>(places[k].index);
+      if (places[k].list == TensorPlace::List::kInput) tensors.inputs[index] = ids[k];
+      if (places[k].list == TensorPlace::List::kOutput) tensors.outputs[index] = ids[k];
+    }
+  };
+  for (size_t s = 0; s <= task.before.size(); ++s) {
+    const Operator& op = s < task.before.size() ? graph.op(task.before[s]) : last;
+    const Wiring& wiring = s == 0 ? signature.fusion.first : signature.fusion.rest[s - 1].wiring;
+    note(wiring.inputs, op.inputs);
+    note(wiring.outputs, op.outputs);
   }
   return tensors;
 }

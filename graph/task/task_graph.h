@@ -69,13 +69,18 @@ struct ComputeTask {
   std::vector<BufferId> outputs;
   // The piece that each input and output is, also where there is no buffer.
   std::vector<Box> input_boxes, output_boxes;
-  // Operator whose gradient a fused update (KernelSignature::fused_update) takes. `op` and `part`
-  // are the update's.
-  OpId gradient = kNoOp;
+  // Operators that a fused kernel does before `op`, in order; `op` and `part` are those of the last
+  // but for an epilogue.
+  std::vector<OpId> before = {};
 };
 
-// The tensors that a kernel's inputs are pieces of.
-std::vector<TensorId> InputTensors(const Graph& graph, const ComputeTask& task);
+// The tensors that a kernel's inputs and outputs are pieces of; an epilogue's result counts as its
+// operand.
+struct KernelTensors {
+  std::vector<TensorId> inputs, outputs;
+};
+KernelTensors TensorsOf(const Graph& graph, const ComputeTask& task,
+                        const KernelSignature& signature);
 
 // Copies, sums and fills within a device, in order.
 struct Move {

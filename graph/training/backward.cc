@@ -1,125 +1,122 @@
 #include "graph/training/backward.h"
 
-#include <variant>
+#include <algorithm>
+#include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "graph/support/status_macros.h"
 
-// One overload of Backward for each row of the operator table whose gradient is not derived.
-
 namespace partita {
 namespace {
 
-// Reads x, m, s, dy; a second sum over the row, then the gradient.
-absl::Status AddSoftmaxBackward(Differentiation& gradients, const Operator& op, OpAttrs dot,
-                                std::vector<TensorId> dot_inputs, OpAttrs gradient) {
-  GraphBuilder& builder = gradients.builder();
-  ASSIGN_OR_RETURN(const TensorId dy, gradients.GradientOf(op.outputs[0]));
-  ASSIGN_OR_RETURN(const TensorId dx, gradients.GradientOf(op.inputs[0]));
-  dot_inputs.push_back(dy);
-  ASSIGN_OR_RETURN(const TensorId t, builder.Add({.name = absl::StrCat(op.name, ".dot"),
-                                                  .attrs = std::move(dot),
-                                                  .inputs = std::move(dot_inputs),
-                                                  .anchor = op.anchor}));
-  return builder
-      .AddOp({.name = absl::StrCat(op.name, ".grad"),
-              .attrs = std::move(gradient),
-              .inputs = {op.inputs[0], op.inputs[1], op.inputs[2], dy, t},
-              .outputs = {dx},
-              .anchor = op.anchor})
-      .status();
-}
+class BackwardPieces {
+ public:
+  BackwardPieces(Differentiation& gradients, const Operator& op)
+      : gradients_(gradients), op_(op), pieces_(GradientPiecesOf(op.attrs)) {}
 
-ExplicitBackward Backward(const SoftmaxApply&) {
-  return {{0}, [](Differentiation& gradients, const Operator& op) {
-            return AddSoftmaxBackward(gradients, op, SoftmaxDot{},
-                                      {op.inputs[0], op.inputs[1], op.inputs[2]}, SoftmaxGrad{});
-          }};
-}
-
-ExplicitBackward Backward(const LogSoftmaxApply&) {
-  return {{0}, [](Differentiation& gradients, const Operator& op) {
-            return AddSoftmaxBackward(gradients, op, RowSum{}, {}, LogSoftmaxGrad{});
-          }};
-}
-
-absl::Status AddCrossEntropyBackward(Differentiation& gradients, const Operator& op) {
-  ASSIGN_OR_RETURN(const TensorId dloss, gradients.GradientOf(op.outputs[0]));
-  ASSIGN_OR_RETURN(const TensorId dx, gradients.GradientOf(op.inputs[0]));
-  const CrossEntropyFields fields = std::get<CrossEntropy>(op.attrs);
-  return gradients.builder()
-      .AddOp({.name = absl::StrCat(op.name, ".grad"),
-              .attrs = CrossEntropyGrad{fields},
-              .inputs = {op.inputs[0], op.inputs[1], op.inputs[2], op.inputs[3], dloss},
-              .outputs = {dx},
-              .anchor = op.anchor})
-      .status();
-}
-
-ExplicitBackward Backward(const CrossEntropy&) { return {{0}, AddCrossEntropyBackward}; }
-
-absl::StatusOr<OpId> AddBatchNormGradMoments(Differentiation& gradients, const Operator& op,
-                                             const std::string& name,
-                                             std::vector<TensorId> outputs) {
-  const BatchNormFields fields = std::get<BatchNormalize>(op.attrs);
-  ASSIGN_OR_RETURN(const TensorId dy, gradients.GradientOf(op.outputs[0]));
-  return gradients.builder().AddOp({.name = name,
-                                    .attrs = BatchNormGradMoments{fields},
-                                    .inputs = {op.inputs[0], op.inputs[1], op.inputs[2], dy},
-                                    .outputs = std::move(outputs),
-                                    .anchor = op.anchor});
-}
-
-// Operands x, s1, s2, gamma, beta. The sums that dx needs are the gradients of gamma and beta. Only
-// where another layer shares gamma or beta, whose gradient then has further terms, are they
-// computed a second time.
-absl::Status AddBatchNormBackward(Differentiation& gradients, const Operator& op) {
-  GraphBuilder& builder = gradients.builder();
-  const TensorId x = op.inputs[0], gamma = op.inputs[3], beta = op.inputs[4];
-  const bool shared = gradients.CountReaders(gamma) > 1 || gradients.CountReaders(beta) > 1;
-  const bool trained = gradients.Needs(gamma) || gradients.Needs(beta);
-  std::vector<TensorId> moments;
-  if (trained) {
-    ASSIGN_OR_RETURN(const TensorId dgamma, gradients.GradientOf(gamma));
-    ASSIGN_OR_RETURN(const TensorId dbeta, gradients.GradientOf(beta));
-    moments = {dgamma, dbeta};
-    RETURN_IF_ERROR(
-        AddBatchNormGradMoments(gradients, op, absl::StrCat(op.name, ".grad_moments"), moments)
-            .status());
+  absl::Status Run() {
+    for (size_t k = 0; k < pieces_.size(); ++k) {
+      if (IsWanted(pieces_[k])) RETURN_IF_ERROR(AddWanted(k));
+    }
+    return absl::OkStatus();
   }
-  if (!gradients.Needs(x)) return absl::OkStatus();
-  if (!trained || shared) {
-    ASSIGN_OR_RETURN(
-        const OpId own,
-        AddBatchNormGradMoments(gradients, op, absl::StrCat(op.name, ".own_grad_moments"), {}));
-    moments = builder.op(own).outputs;
-  }
-  ASSIGN_OR_RETURN(const TensorId dy, gradients.GradientOf(op.outputs[0]));
-  ASSIGN_OR_RETURN(const TensorId dx, gradients.GradientOf(x));
-  const BatchNormFields fields = std::get<BatchNormalize>(op.attrs);
-  return builder
-      .AddOp({.name = absl::StrCat(op.name, ".grad_apply"),
-              .attrs = BatchNormGradApply{fields},
-              .inputs = {x, op.inputs[1], op.inputs[2], gamma, dy, moments[1], moments[0]},
-              .outputs = {dx},
-              .anchor = op.anchor})
-      .status();
-}
 
-ExplicitBackward Backward(const BatchNormalize&) { return {{0, 3, 4}, AddBatchNormBackward}; }
+ private:
+  using Piece = GradientPiece<OpAttrs>;
+
+  TensorId OperandOf(int k) const { return op_.inputs[static_cast<size_t>(k)]; }
+  bool IsWanted(const Piece& piece) const {
+    return std::any_of(piece.gradients_of.begin(), piece.gradients_of.end(),
+                       [&](int k) { return gradients_.Needs(OperandOf(k)); });
+  }
+  // Whether another layer reads one of the operands, so that their gradients have further terms.
+  bool IsShared(const Piece& piece) const {
+    return std::any_of(piece.gradients_of.begin(), piece.gradients_of.end(),
+                       [&](int k) { return gradients_.CountReaders(OperandOf(k)) > 1; });
+  }
+
+  static bool ReadsEarlier(const Piece& piece) {
+    return std::any_of(piece.inputs.begin(), piece.inputs.end(), [](const GradientTensor& t) {
+      return t.kind == GradientTensor::Kind::kEarlier;
+    });
+  }
+
+  // Results of the piece that `k` reads. Gradients of operands serve where they have no further
+  // terms; otherwise it is computed a second time.
+  absl::Status FindEarlier(size_t k) {
+    const Piece& earlier = pieces_[k - 1];
+    if (!earlier.gradients_of.empty() && IsWanted(earlier) && !IsShared(earlier)) {
+      return absl::OkStatus();
+    }
+    const bool again = !earlier.gradients_of.empty();
+    return Add(earlier, absl::StrCat(again ? "own_" : "", earlier.ending), {});
+  }
+
+  absl::Status AddWanted(size_t k) {
+    const Piece& piece = pieces_[k];
+    const bool reads = ReadsEarlier(piece);
+    if (reads && !pieces_[k - 1].gradients_of.empty()) RETURN_IF_ERROR(FindEarlier(k));
+    std::vector<TensorId> outputs;
+    for (int operand : piece.gradients_of) {
+      ASSIGN_OR_RETURN(const TensorId gradient, gradients_.GradientOf(OperandOf(operand)));
+      outputs.push_back(gradient);
+    }
+    if (reads && pieces_[k - 1].gradients_of.empty()) RETURN_IF_ERROR(FindEarlier(k));
+    return Add(piece, piece.ending, std::move(outputs));
+  }
+
+  absl::StatusOr<TensorId> Find(const GradientTensor& wanted) {
+    using Kind = GradientTensor::Kind;
+    const auto index = static_cast<size_t>(wanted.index);
+    switch (wanted.kind) {
+      case Kind::kOperand:
+        break;
+      case Kind::kResultGradient:
+        return gradients_.GradientOf(op_.outputs[index]);
+      case Kind::kOperandGradient:
+        return gradients_.GradientOf(op_.inputs[index]);
+      case Kind::kEarlier:
+        return earlier_[index];
+    }
+    return op_.inputs[index];
+  }
+
+  absl::Status Add(const Piece& piece, absl::string_view ending, std::vector<TensorId> outputs) {
+    std::vector<TensorId> inputs;
+    for (const GradientTensor& wanted : piece.inputs) {
+      ASSIGN_OR_RETURN(const TensorId id, Find(wanted));
+      inputs.push_back(id);
+    }
+    ASSIGN_OR_RETURN(const OpId id,
+                     gradients_.builder().AddOp({.name = absl::StrCat(op_.name, ".", ending),
+                                                 .attrs = piece.attrs,
+                                                 .inputs = std::move(inputs),
+                                                 .outputs = std::move(outputs),
+                                                 .anchor = op_.anchor}));
+    earlier_ = gradients_.builder().op(id).outputs;
+    return absl::OkStatus();
+  }
+
+  Differentiation& gradients_;
+  const Operator& op_;
+  const std::vector<Piece> pieces_;
+  std::vector<TensorId> earlier_;  // results of the piece added last
+};
 
 }  // namespace
 
-std::optional<ExplicitBackward> ExplicitBackwardOf(const OpAttrs& attrs) {
-  return std::visit(
-      [](const auto& row) -> std::optional<ExplicitBackward> {
-        if constexpr (requires { Backward(row); }) {
-          return Backward(row);
-        } else {
-          return std::nullopt;
-        }
-      },
-      attrs);
+std::vector<int> OperandsOf(const std::vector<GradientPiece<OpAttrs>>& pieces) {
+  std::vector<int> operands;
+  for (const GradientPiece<OpAttrs>& piece : pieces) {
+    operands.insert(operands.end(), piece.gradients_of.begin(), piece.gradients_of.end());
+  }
+  std::sort(operands.begin(), operands.end());
+  return operands;
+}
+
+absl::Status AddBackwardPieces(Differentiation& gradients, const Operator& op) {
+  return BackwardPieces(gradients, op).Run();
 }
 
 }  // namespace partita

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <optional>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -9,14 +8,12 @@
 namespace partita {
 
 // Gradient of a layer that is decomposed into several operators, where it is not the derivative of
-// each piece: `add` appends the operators for the last piece, `op`, and the other pieces have none.
-// It covers these operands of `op`.
-struct ExplicitBackward {
-  std::vector<int> operands;
-  absl::Status (*add)(Differentiation& gradients, const Operator& op);
-};
+// each piece (GradientPiecesOf): it belongs to the last piece, and the others have none.
 
-// nullopt: every differentiable operand has the derived gradient of its operator.
-std::optional<ExplicitBackward> ExplicitBackwardOf(const OpAttrs& attrs);
+// Operands that these pieces have gradients of.
+std::vector<int> OperandsOf(const std::vector<GradientPiece<OpAttrs>>& pieces);
+
+// Appends the operators for the last piece of a layer, `op`.
+absl::Status AddBackwardPieces(Differentiation& gradients, const Operator& op);
 
 }  // namespace partita

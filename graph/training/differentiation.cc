@@ -32,7 +32,8 @@ void Differentiation::FindNeeds() {
 }
 
 std::vector<int> Differentiation::DifferentiableOperands(const Operator& op) const {
-  if (const auto backward = ExplicitBackwardOf(op.attrs)) return backward->operands;
+  const auto pieces = GradientPiecesOf(op.attrs);
+  if (!pieces.empty()) return OperandsOf(pieces);
   std::vector<int> operands;
   const ShardingRule& rule = builder_.rule(op.id);
   for (size_t k = 0; k < rule.operands.size(); ++k) {
@@ -73,8 +74,8 @@ absl::Status Differentiation::AddGradients(TensorId loss, TensorId seed) {
 }
 
 absl::Status Differentiation::AddBackward(const Operator& op) {
-  if (const auto backward = ExplicitBackwardOf(op.attrs)) return backward->add(*this, op);
-  return AddDerived(op);
+  if (GradientPiecesOf(op.attrs).empty()) return AddDerived(op);
+  return AddBackwardPieces(*this, op);
 }
 
 absl::Status Differentiation::AddDerived(const Operator& op) {

@@ -78,12 +78,14 @@ class ControlChecker {
                        [](const Task& task) { return !task.after.empty(); });
   }
 
-  // The operators whose kernels a task does: two where they are fused.
+  // The operators whose kernels a task does: several where they are fused.
   Operators DoneBy(const ComputeTask& body) const {
     Operators done{body.op};
-    if (body.gradient != kNoOp) done.push_back(body.gradient);
-    if (tasks_.signatures()[static_cast<size_t>(body.signature)].fused_relu) {
-      const TensorId result = tasks_.buffer(body.outputs[0]).tensor;
+    for (OpId before : body.before) done.push_back(before);
+    const KernelSignature& signature = tasks_.signatures()[static_cast<size_t>(body.signature)];
+    if (signature.is_fused() && IsEpilogue(signature.fusion.rest.back().attrs)) {
+      const auto place = static_cast<size_t>(signature.fusion.rest.back().wiring.outputs[0].index);
+      const TensorId result = tasks_.buffer(body.outputs[place]).tensor;
       for (OpId id : graph_.producers(result)) done.push_back(id);
     }
     return done;
@@ -203,12 +205,21 @@ class ControlChecker {
   }
 
   void MeetInputs(const ComputeTask& body) {
-    const std::vector<TensorId> tensors = InputTensors(graph_, body);
-    const size_t taken = body.gradient == kNoOp ? 0 : graph_.op(body.gradient).inputs.size();
-    for (size_t k = 0; k < body.inputs.size(); ++k) {
-      if (body.inputs[k] == kNoBuffer) continue;
-      const OpId reader = k < taken ? body.gradient : body.op;
-      buffers_[body.inputs[k].index()].Meet(WaitsFor(graph_.op(reader), tensors[k]));
+    if (body.before.empty()) return MeetInputs(body, graph_.op(body.op), nullptr);
+    const Fusion& fusion = tasks_.signatures()[static_cast<size_t>(body.signature)].fusion;
+    for (size_t s = 0; s <= body.before.size(); ++s) {
+      const Operator& op = graph_.op(s < body.before.size() ? body.before[s] : body.op);
+      MeetInputs(body, op, s == 0 ? &fusion.first : &fusion.rest[s - 1].wiring);
+    }
+  }
+
+  // Inputs of one of the kernel's operators; `wiring`: null where it has all of the kernel's.
+  void MeetInputs(const ComputeTask& body, const Operator& op, const Wiring* wiring) {
+    for (size_t k = 0; k < op.inputs.size(); ++k) {
+      if (wiring != nullptr && wiring->inputs[k].list != TensorPlace::List::kInput) continue;
+      const size_t place = wiring != nullptr ? static_cast<size_t>(wiring->inputs[k].index) : k;
+      if (body.inputs[place] == kNoBuffer) continue;
+      buffers_[body.inputs[place].index()].Meet(WaitsFor(op, op.inputs[k]));
     }
   }
 

@@ -1,6 +1,7 @@
 #include "graph/verify/operator_checks.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <tuple>
 #include <utility>
@@ -82,9 +83,100 @@ class OperatorChecker {
     return absl::OkStatus();
   }
 
+  // One of the operators that a task does, and the kernel's tensors that it reads and writes.
+  struct Stage {
+    const Operator& op;
+    Wiring wiring;
+    uint64_t code = 0;
+  };
+  struct Pieces {
+    std::vector<BufferId> buffers;
+    std::vector<Box> boxes;
+  };
+
+  std::vector<Stage> StagesOfTask(const ComputeTask& body, const KernelSignature& signature) const {
+    const std::vector<KernelStage> kernels = StagesOf(signature);
+    std::vector<Stage> stages;
+    for (size_t s = 0; s <= body.before.size(); ++s) {
+      const OpId id = s < body.before.size() ? body.before[s] : body.op;
+      stages.push_back({graph_.op(id), kernels[s].wiring});
+    }
+    return stages;
+  }
+
+  // What a stage reads or writes. Tensors that are not stored are the boxes that the operator wants
+  // first and have to be those of the other one that sees them.
+  static Pieces PiecesAt(const ComputeTask& body, const std::vector<TensorPlace>& places,
+                         const std::vector<TensorView>& views,
+                         std::map<TensorPlace, Box>& not_stored) {
+    Pieces pieces;
+    for (size_t k = 0; k < places.size(); ++k) {
+      const auto index = static_cast<size_t>(places[k].index);
+      switch (places[k].list) {
+        case TensorPlace::List::kInput:
+          pieces.buffers.push_back(body.inputs[index]);
+          pieces.boxes.push_back(body.input_boxes[index]);
+          break;
+        case TensorPlace::List::kOutput:
+          pieces.buffers.push_back(body.outputs[index]);
+          pieces.boxes.push_back(body.output_boxes[index]);
+          break;
+        case TensorPlace::List::kInner:
+          pieces.buffers.push_back(BufferId(0));
+          pieces.boxes.push_back(not_stored.try_emplace(places[k], views[k].box).first->second);
+          break;
+      }
+    }
+    return pieces;
+  }
+
+  static absl::Status CheckStage(const ComputeTask& body, const Wiring& wiring,
+                                 const PartView& view, std::map<TensorPlace, Box>& not_stored) {
+    const Pieces inputs = PiecesAt(body, wiring.inputs, view.operands, not_stored);
+    RETURN_IF_ERROR(CheckViews(view.operands, inputs.buffers, inputs.boxes, "input"));
+    const Pieces outputs = PiecesAt(body, wiring.outputs, view.results, not_stored);
+    return CheckViews(view.results, outputs.buffers, outputs.boxes, "output");
+  }
+
   absl::Status CheckCompute(const Task& task, const ComputeTask& body) {
-    const Operator& op = graph_.op(body.op);
-    if (op.anchor == kNoOp) return CheckUpdate(task, body, op);
+    const KernelSignature& signature = tasks_.signatures()[static_cast<size_t>(body.signature)];
+    std::vector<Stage> stages = StagesOfTask(body, signature);
+    std::map<TensorPlace, Box> not_stored;
+    Stage& last = stages.back();
+    RETURN_IF_ERROR(last.op.anchor == kNoOp ? CheckUpdate(body, last, not_stored)
+                                            : CheckPart(body, last, not_stored));
+    for (size_t s = stages.size() - 1; s-- > 0;) {
+      RETURN_IF_ERROR(CheckFused(body, stages[s], not_stored));
+    }
+    ComputeTerm& term = result_.terms[task.id.index()];
+    term.inputs.resize(body.inputs.size(), kNoTensor);
+    term.outputs.resize(body.outputs.size());
+    std::map<TensorPlace, ComputeTerm::Output> written;
+    const auto box_at = [&](TensorPlace place) {
+      return place.list == TensorPlace::List::kInner
+                 ? not_stored[place]
+                 : body.output_boxes[static_cast<size_t>(place.index)];
+    };
+    for (const Stage& stage : stages) {
+      for (TensorPlace place : stage.wiring.inputs) {
+        if (place.list == TensorPlace::List::kInput) continue;
+        fused_.push_back({task.id, written[place].tensor, box_at(place), written[place].code});
+      }
+      RETURN_IF_ERROR(FollowStage(stage, term, written));
+    }
+    for (const auto& [place, output] : written) {
+      if (place.list != TensorPlace::List::kOutput) continue;
+      term.outputs[static_cast<size_t>(place.index)] = output;
+    }
+    if (signature.fusion.rest.size() == body.before.size()) return absl::OkStatus();
+    const TensorPlace result = signature.fusion.rest.back().wiring.outputs[0];
+    return TakeOverEpilogue(task, body, static_cast<size_t>(result.index));
+  }
+
+  // The part of the strategy that the task says it is.
+  absl::Status CheckPart(const ComputeTask& body, Stage& stage,
+                         std::map<TensorPlace, Box>& not_stored) {
+    const Operator& op = stage.op;
     const ParallelConfig& config = strategy_.configs[op.anchor.index()];
     if (body.part < 0 || static_cast<size_t>(body.part) >= config.devices.size() ||
         config.devices[static_cast<size_t>(body.part)] != body.device) {
@@ -92,46 +184,14 @@ class OperatorChecker {
     }
     const int64_t block = BlockOfPart(graph_, op, config, body.part);
     const ExpectedPart& part = parts_[op.id.index()][static_cast<size_t>(block)];
-    RETURN_IF_ERROR(CheckViews(part.view.operands, body.inputs, body.input_boxes, "input"));
-    RETURN_IF_ERROR(CheckViews(part.view.results, body.outputs, body.output_boxes, "output"));
-    RETURN_IF_ERROR(Ran(op, block, body.device));
-    ComputeTerm& term = result_.terms[task.id.index()];
-    term = {op.outputs, CodeOf(op.id, block)};
-    const KernelSignature& signature = tasks_.signatures()[static_cast<size_t>(body.signature)];
-    return signature.fused_relu ? TakeOverRelu(task, body, term) : absl::OkStatus();
+    RETURN_IF_ERROR(CheckStage(body, stage.wiring, part.view, not_stored));
+    stage.code = CodeOf(op.id, block);
+    return Ran(op, block, body.device);
   }
 
-  absl::Status Ran(const Operator& op, int64_t block, DeviceId device) {
-    if (ran_.emplace(op.id, block, device).second) return absl::OkStatus();
-    return absl::InternalError(absl::StrCat("a second task on device ", device.value(),
-                                            " computes the same block of '", op.name, "'"));
-  }
-
-  // The task also does what a block of the ReLU that reads its result would.
-  absl::Status TakeOverRelu(const Task& task, const ComputeTask& body, ComputeTerm& term) {
-    const TensorId before = graph_.op(body.op).outputs[0];
-    for (OpId id : graph_.consumers(before)) {
-      const Operator& relu = graph_.op(id);
-      if (!std::holds_alternative<Relu>(relu.attrs) || !relu.pass.is_forward() ||
-          relu.outputs[0] != tasks_.buffer(body.outputs[0]).tensor) {
-        continue;
-      }
-      const std::vector<ExpectedPart>& parts = parts_[id.index()];
-      for (size_t block = 0; block < parts.size(); ++block) {
-        const ExpectedPart& part = parts[block];
-        if (part.view.results[0].box != body.output_boxes[0] ||
-            !std::binary_search(part.devices.begin(), part.devices.end(), body.device)) {
-          continue;
-        }
-        fused_.push_back({task.id, before, body.output_boxes[0], term.code});
-        term = {relu.outputs, CodeOf(id, static_cast<int64_t>(block))};
-        return Ran(relu, static_cast<int64_t>(block), body.device);
-      }
-    }
-    return absl::InternalError("fused with a ReLU that the strategy does not place here");
-  }
-
-  absl::Status CheckUpdate(const Task& task, const ComputeTask& body, const Operator& op) {
+  absl::Status CheckUpdate(const ComputeTask& body, Stage& stage,
+                           std::map<TensorPlace, Box>& not_stored) {
+    const Operator& op = stage.op;
     const ShardingRule& rule = graph_.rule(op.id);
     const Box& piece = body.output_boxes[0];
     if (piece.rank() != static_cast<int>(rule.loops.size())) {
@@ -141,45 +201,85 @@ class OperatorChecker {
     for (int d = 0; d < piece.rank(); ++d) blocks.push_back(piece[d]);
     ASSIGN_OR_RETURN(const PartView view, ViewPart(rule, graph_.InputShapes(op),
                                                    graph_.OutputShapes(op), std::move(blocks)));
-    if (body.gradient == kNoOp) {
-      RETURN_IF_ERROR(CheckViews(view.operands, body.inputs, body.input_boxes, "input"));
-    } else {
-      RETURN_IF_ERROR(CheckFusedUpdate(task, body, op, view));
-    }
-    RETURN_IF_ERROR(CheckViews(view.results, body.outputs, body.output_boxes, "output"));
+    RETURN_IF_ERROR(CheckStage(body, stage.wiring, view, not_stored));
     update_pieces_[op.id.index()].push_back({piece, body.device});
-    result_.terms[task.id.index()] = {op.outputs, CodeOf(op.id, 0)};
+    stage.code = CodeOf(op.id, 0);
     return absl::OkStatus();
   }
 
-  // The task also does what the block of `gradient` that makes this piece of the gradient would.
-  absl::Status CheckFusedUpdate(const Task& task, const ComputeTask& body, const Operator& op,
-                                const PartView& view) {
-    const size_t rest = op.inputs.size() - 1;
-    const size_t own = body.inputs.size() - rest;
-    std::vector<TensorView> others = view.operands;
-    const Box piece = others[kGradientInput].box;
-    others.erase(others.begin() + kGradientInput);
-    const auto from = static_cast<std::ptrdiff_t>(own);
-    RETURN_IF_ERROR(CheckViews(others, {body.inputs.begin() + from, body.inputs.end()},
-                               {body.input_boxes.begin() + from, body.input_boxes.end()}, "input"));
-    const Operator& gradient = graph_.op(body.gradient);
-    const TensorId tensor = op.inputs[kGradientInput];
-    const std::vector<ExpectedPart>& parts = parts_[gradient.id.index()];
+  // An operator that is done before the task's own: some block of it that is placed here.
+  absl::Status CheckFused(const ComputeTask& body, Stage& stage,
+                          std::map<TensorPlace, Box>& not_stored) {
+    const std::vector<ExpectedPart>& parts = parts_[stage.op.id.index()];
     for (size_t b = 0; b < parts.size(); ++b) {
       const ExpectedPart& part = parts[b];
-      if (gradient.outputs != std::vector<TensorId>{tensor} || part.view.results[0].box != piece ||
-          !std::binary_search(part.devices.begin(), part.devices.end(), body.device) ||
-          !CheckViews(part.view.operands, {body.inputs.begin(), body.inputs.begin() + from},
-                      {body.input_boxes.begin(), body.input_boxes.begin() + from}, "input")
-               .ok()) {
+      if (!std::binary_search(part.devices.begin(), part.devices.end(), body.device) ||
+          !CheckStage(body, stage.wiring, part.view, not_stored).ok()) {
         continue;
       }
       const auto block = static_cast<int64_t>(b);
-      fused_.push_back({task.id, tensor, piece, CodeOf(gradient.id, block)});
-      return Ran(gradient, block, body.device);
+      stage.code = CodeOf(stage.op.id, block);
+      return Ran(stage.op, block, body.device);
     }
-    return absl::InternalError("fused with a gradient that the strategy does not place here");
+    return absl::InternalError(absl::StrCat("fused with operator '", stage.op.name,
+                                            "', which the strategy does not place here"));
+  }
+
+  // Follows values from the stages that write them to those that read them.
+  absl::Status FollowStage(const Stage& stage, ComputeTerm& term,
+                           std::map<TensorPlace, ComputeTerm::Output>& written) const {
+    for (size_t k = 0; k < stage.wiring.inputs.size(); ++k) {
+      const TensorPlace place = stage.wiring.inputs[k];
+      const TensorId wanted = stage.op.inputs[k];
+      TensorId found = wanted;
+      if (place.list == TensorPlace::List::kInput) {
+        TensorId& input = term.inputs[static_cast<size_t>(place.index)];
+        if (input != kNoTensor) found = input;
+        input = wanted;
+      } else {
+        found = written[place].tensor;
+      }
+      if (found != wanted) {
+        return absl::InternalError(absl::StrCat("operator '", stage.op.name, "' reads tensor '",
+                                                graph_.tensor(found).name, "' as '",
+                                                graph_.tensor(wanted).name, "'"));
+      }
+    }
+    for (size_t k = 0; k < stage.wiring.outputs.size(); ++k) {
+      written[stage.wiring.outputs[k]] = {stage.op.outputs[k], stage.code};
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Ran(const Operator& op, int64_t block, DeviceId device) {
+    if (ran_.emplace(op.id, block, device).second) return absl::OkStatus();
+    return absl::InternalError(absl::StrCat("a second task on device ", device.value(),
+                                            " computes the same block of '", op.name, "'"));
+  }
+
+  // The task also does what a block of the epilogue that reads its output `k` would.
+  absl::Status TakeOverEpilogue(const Task& task, const ComputeTask& body, size_t k) {
+    ComputeTerm::Output& output = result_.terms[task.id.index()].outputs[k];
+    for (OpId id : graph_.consumers(output.tensor)) {
+      const Operator& epilogue = graph_.op(id);
+      if (!IsEpilogue(epilogue.attrs) || !epilogue.pass.is_forward() ||
+          epilogue.outputs[0] != tasks_.buffer(body.outputs[k]).tensor) {
+        continue;
+      }
+      const std::vector<ExpectedPart>& parts = parts_[id.index()];
+      for (size_t b = 0; b < parts.size(); ++b) {
+        const ExpectedPart& part = parts[b];
+        if (part.view.results[0].box != body.output_boxes[k] ||
+            !std::binary_search(part.devices.begin(), part.devices.end(), body.device)) {
+          continue;
+        }
+        const auto block = static_cast<int64_t>(b);
+        fused_.push_back({task.id, output.tensor, body.output_boxes[k], output.code});
+        output = {epilogue.outputs[0], CodeOf(id, block)};
+        return Ran(epilogue, block, body.device);
+      }
+    }
+    return absl::InternalError("fused with an epilogue that the strategy does not place here");
   }
 
   absl::Status CheckAllPartsRun() const {
@@ -270,11 +370,13 @@ class OperatorChecker {
           if (move.kind != MoveSignature::Kind::kFill) AddBox(tensor, move.from.box);
         }
       } else if (const auto* compute = std::get_if<ComputeTask>(&task.body)) {
-        const Operator& op = graph_.op(compute->op);
-        const auto tensors = InputTensors(graph_, *compute);
-        for (size_t k = 0; k < tensors.size(); ++k) AddBox(tensors[k], compute->input_boxes[k]);
-        for (size_t k = 0; k < op.outputs.size(); ++k) {
-          AddBox(op.outputs[k], compute->output_boxes[k]);
+        const KernelTensors tensors = TensorsOf(
+            graph_, *compute, tasks_.signatures()[static_cast<size_t>(compute->signature)]);
+        for (size_t k = 0; k < tensors.inputs.size(); ++k) {
+          AddBox(tensors.inputs[k], compute->input_boxes[k]);
+        }
+        for (size_t k = 0; k < tensors.outputs.size(); ++k) {
+          AddBox(tensors.outputs[k], compute->output_boxes[k]);
         }
       }
     }
@@ -327,7 +429,7 @@ class OperatorChecker {
           });
       if (!complete) {
         return absl::InternalError(absl::StrCat(
-            "task ", fusion.task.value(), " applies a function to a part of the sum that tensor '",
+            "task ", fusion.task.value(), " applies an operator to a part of the sum that tensor '",
             graph_.tensor(fusion.tensor).name, "' is"));
       }
     }
@@ -336,7 +438,7 @@ class OperatorChecker {
 
   struct Fusion {
     TaskId task;
-    TensorId tensor;  // what is not stored
+    TensorId tensor;  // what one operator hands to the next
     Box box;
     uint64_t code;
   };

@@ -102,16 +102,15 @@ absl::Status SymbolicStep::CheckHolds(TensorId tensor, BufferId buffer, const Bo
 
 absl::Status SymbolicStep::RunBody(const Task& task, const ComputeTask& body,
                                    const ComputeTerm& term) {
-  const auto tensors = InputTensors(graph_, body);
   for (size_t k = 0; k < body.inputs.size(); ++k) {
     if (body.inputs[k] == kNoBuffer) continue;
-    RETURN_IF_ERROR(CheckHolds(tensors[k], body.inputs[k], body.input_boxes[k],
+    RETURN_IF_ERROR(CheckHolds(term.inputs[k], body.inputs[k], body.input_boxes[k],
                                absl::StrCat("task ", task.id.value(), " (", TaskName(graph_, task),
                                             ") on device ", body.device.value())));
   }
   for (size_t k = 0; k < body.outputs.size(); ++k) {
     if (body.outputs[k] == kNoBuffer) continue;
-    FillWhole(body.outputs[k], term.tensors[k], term.code, false);
+    FillWhole(body.outputs[k], term.outputs[k].tensor, term.outputs[k].code, false);
   }
   return absl::OkStatus();
 }

@@ -33,10 +33,15 @@ struct ExpectedValues {
   }
 };
 
-// A compute task's part in the sum that its results are. Filled in by the verifier.
+// A compute task's part in the sums that its results are. Filled in by the verifier; one element
+// for each input and output of the kernel.
 struct ComputeTerm {
-  std::vector<TensorId> tensors;  // tensor of which each output is a piece
-  uint64_t code = 0;
+  struct Output {
+    TensorId tensor = kNoTensor;  // of which it is a piece
+    uint64_t code = 0;
+  };
+  std::vector<TensorId> inputs;
+  std::vector<Output> outputs;
 };
 
 // Runs tasks one after another on symbolic values: moves and communication carry them around, and

@@ -89,20 +89,58 @@ class TaskCheck {
             "no such signature")) {
       return;
     }
-    const Operator& op = graph_.op(body.op);
     const KernelSignature& signature = tasks_.signatures()[static_cast<size_t>(body.signature)];
-    const bool fused = body.gradient != kNoOp;
-    if (!Want(fused == signature.fused_update.has_value(), "an update fused in part") ||
-        !Want(!fused || (body.gradient.value() >= 0 &&
-                         body.gradient.index() < graph_.ops().size() && TakesGradient(op.attrs)),
-              "no such gradient")) {
-      return;
-    }
-    CheckPieces(body.inputs, body.input_boxes, InputTensors(graph_, body), body.device);
-    CheckPieces(body.outputs, body.output_boxes, op.outputs, body.device);
+    if (!CheckFusion(body, signature)) return;
+    const KernelTensors tensors = TensorsOf(graph_, body, signature);
+    CheckPieces(body.inputs, body.input_boxes, tensors.inputs, body.device);
+    CheckPieces(body.outputs, body.output_boxes, tensors.outputs, body.device);
     if (!wrong_.empty()) return;
     CheckFormats(body.inputs, signature.inputs);
     CheckFormats(body.outputs, signature.outputs);
+  }
+
+  // The operators of the task are those of its signature, but for an epilogue, and every one reads
+  // and writes as many tensors as it has, among those of the kernel and none before it is written.
+  bool CheckFusion(const ComputeTask& body, const KernelSignature& signature) {
+    const std::vector<FusedOperator>& rest = signature.fusion.rest;
+    const bool epilogue = !rest.empty() && IsEpilogue(rest.back().attrs);
+    if (!Want(rest.size() == body.before.size() + (epilogue ? 1 : 0), "fused in part"))
+      return false;
+    if (rest.empty()) return true;
+    std::set<TensorPlace> written;
+    for (size_t s = 0; s <= rest.size(); ++s) {
+      const Wiring& wiring = s == 0 ? signature.fusion.first : rest[s - 1].wiring;
+      for (TensorPlace place : wiring.inputs) {
+        if (!Want(IsPlace(place, signature), "fused over tensors that it does not have") ||
+            !Want(place.list == TensorPlace::List::kInput || written.contains(place),
+                  "fused with what comes after it")) {
+          return false;
+        }
+      }
+      for (TensorPlace place : wiring.outputs) {
+        if (!Want(IsPlace(place, signature) && place.list != TensorPlace::List::kInput,
+                  "fused over tensors that it does not have")) {
+          return false;
+        }
+        written.insert(place);
+      }
+      if (s > body.before.size()) continue;  // the epilogue
+      const OpId id = s < body.before.size() ? body.before[s] : body.op;
+      if (!Want(id.value() >= 0 && id.index() < graph_.ops().size(), "no such operator") ||
+          !Want(graph_.op(id).inputs.size() == wiring.inputs.size() &&
+                    graph_.op(id).outputs.size() == wiring.outputs.size(),
+                "operands are not the operator's")) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  static bool IsPlace(TensorPlace place, const KernelSignature& signature) {
+    const size_t size = place.list == TensorPlace::List::kInput    ? signature.inputs.size()
+                        : place.list == TensorPlace::List::kOutput ? signature.outputs.size()
+                                                                   : signature.fusion.inner.size();
+    return place.index >= 0 && static_cast<size_t>(place.index) < size;
   }
 
   // Signatures say how their operands lie.

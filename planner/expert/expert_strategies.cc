@@ -214,10 +214,9 @@ absl::StatusOr<Strategy> OperatorPlacement(const Graph& graph, const DeviceTopol
   }
   bool any = false;
   Strategy strategy = ForEachAnchor(graph, [&](const Operator& op) {
-    const bool pools =
-        std::holds_alternative<Pool2d>(op.attrs) || std::holds_alternative<Pad>(op.attrs);
-    any |= pools;
-    return BySample(graph.rule(op.id), pools ? light : heavy);
+    const bool suits_cores = SuitsCores(op.attrs);
+    any |= suits_cores;
+    return BySample(graph.rule(op.id), suits_cores ? light : heavy);
   });
   if (!any)
     return absl::FailedPreconditionError("the model has no pooling or padding to place apart");

@@ -120,12 +120,12 @@ TensorArgument DeviceLanes::Argument(BufferId buffer, const Box& box, TensorId t
 void DeviceLanes::FillCompute(const ComputeTask& task, Ready& ready) {
   const Operator& op = graph_.op(task.op);
   ready.kernel = kernels_[static_cast<size_t>(task.signature)].get();
-  const auto tensors = InputTensors(graph_, task);
+  const KernelTensors tensors = TensorsOf(task);
   for (size_t k = 0; k < task.inputs.size(); ++k) {
-    ready.inputs.push_back(Argument(task.inputs[k], task.input_boxes[k], tensors[k]));
+    ready.inputs.push_back(Argument(task.inputs[k], task.input_boxes[k], tensors.inputs[k]));
   }
   for (size_t k = 0; k < task.outputs.size(); ++k) {
-    ready.outputs.push_back(Argument(task.outputs[k], task.output_boxes[k], op.outputs[k]));
+    ready.outputs.push_back(Argument(task.outputs[k], task.output_boxes[k], tensors.outputs[k]));
   }
   ready.arguments.inputs = ready.inputs;
   ready.arguments.outputs = ready.outputs;
@@ -253,6 +253,11 @@ void DeviceLanes::EnqueueLoad(const LoadTask& task, Ready& ready, const StepFeed
       timing);
 }
 
+KernelTensors DeviceLanes::TensorsOf(const ComputeTask& task) const {
+  const auto signature = static_cast<size_t>(task.signature);
+  return partita::TensorsOf(graph_, task, program_.tasks.signatures()[signature]);
+}
+
 std::string DeviceLanes::NameOf(const ComputeTask& task) const {
   return absl::StrCat("operator '", graph_.op(task.op).name, "' part ", task.part, " on device ",
                       id_.value());
@@ -261,23 +266,24 @@ std::string DeviceLanes::NameOf(const ComputeTask& task) const {
 // What was loaded, and what came from other tasks than kernels: sums of several devices.
 void DeviceLanes::CheckInputs(const Ready& ready, NotFinite& found) {
   const auto& task = std::get<ComputeTask>(ready.task->body);
-  const auto tensors = InputTensors(graph_, task);
+  const KernelTensors tensors = TensorsOf(task);
   for (size_t k = 0; k < task.inputs.size(); ++k) {
     if (task.inputs[k] == kNoBuffer) continue;
     CheckFinite(program_.tasks.buffer(task.inputs[k]), static_cast<int64_t>(2 * ready.place),
-                absl::StrCat("tensor '", graph_.tensor(tensors[k]).name, "', as ", NameOf(task),
-                             " reads it, holds NaN or infinity"),
+                absl::StrCat("tensor '", graph_.tensor(tensors.inputs[k]).name, "', as ",
+                             NameOf(task), " reads it, holds NaN or infinity"),
                 found);
   }
 }
 
 void DeviceLanes::CheckOutputs(const Ready& ready, NotFinite& found) {
   const auto& task = std::get<ComputeTask>(ready.task->body);
+  const KernelTensors tensors = TensorsOf(task);
   for (size_t k = 0; k < task.outputs.size(); ++k) {
     if (task.outputs[k] == kNoBuffer) continue;
     CheckFinite(program_.tasks.buffer(task.outputs[k]), static_cast<int64_t>(2 * ready.place + 1),
                 absl::StrCat(NameOf(task), " produced NaN or infinity, in tensor '",
-                             graph_.tensor(graph_.op(task.op).outputs[k]).name, "'"),
+                             graph_.tensor(tensors.outputs[k]).name, "'"),
                 found);
   }
 }

@@ -115,6 +115,7 @@ class DeviceLanes {
                             Communicator& communicator);
   void CheckInputs(const Ready& ready, NotFinite& found);
   void CheckOutputs(const Ready& ready, NotFinite& found);
+  KernelTensors TensorsOf(const ComputeTask& task) const;
   std::string NameOf(const ComputeTask& task) const;
   void* AddressOf(BufferId id) const;
   TensorArgument Argument(BufferId buffer, const Box& box, TensorId tensor) const;

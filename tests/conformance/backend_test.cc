@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 #include <new>
 
 #include "absl/strings/str_cat.h"
@@ -18,21 +19,32 @@ namespace {
 
 // Everything native that may be. False: nothing may.
 bool MakeNative(KernelSignature& signature) {
-  const size_t own = OwnInputs(signature);
+  std::map<TensorPlace, bool> native;  // of each tensor that a stage reads or writes
+  const auto note = [&](TensorPlace place, bool may) {
+    if (place.list == TensorPlace::List::kInner) return;
+    const auto [it, added] = native.try_emplace(place, may);
+    it->second = it->second && may;
+  };
+  for (const KernelStage& stage : StagesOf(signature)) {
+    const KernelSignature& kernel = stage.kernel;
+    for (size_t k = 0; k < kernel.inputs.size(); ++k) {
+      note(stage.wiring.inputs[k],
+           InputMayBeNative(kernel.attrs, kernel.pass, static_cast<int>(k)));
+    }
+    for (TensorPlace place : stage.wiring.outputs) {
+      note(place, OutputMayBeNative(kernel.attrs, kernel.pass));
+    }
+  }
   std::vector<KernelTensor*> may;
   bool all = true;
-  const auto visit = [&](KernelTensor& t, bool native) {
-    if (t.type.shape.size() != 4) return;
-    native = native && t.type.dtype == DType::kFloat32;
-    all = all && native;
-    if (native) may.push_back(&t);
-  };
-  for (size_t k = 0; k < own; ++k) {
-    visit(signature.inputs[k],
-          InputMayBeNative(signature.attrs, signature.pass, static_cast<int>(k)));
-  }
-  for (KernelTensor& t : signature.outputs) {
-    visit(t, OutputMayBeNative(signature.attrs, signature.pass));
+  for (const auto& [place, known] : native) {
+    const auto index = static_cast<size_t>(place.index);
+    KernelTensor& t = place.list == TensorPlace::List::kInput ? signature.inputs[index]
+                                                              : signature.outputs[index];
+    if (t.type.shape.size() != 4) continue;
+    const bool fits = known && t.type.dtype == DType::kFloat32;
+    all = all && fits;
+    if (fits) may.push_back(&t);
   }
   if (may.empty() || (NeedsOneFormat(signature.attrs) && !all)) return false;
   for (KernelTensor* t : may) t->format = Format::kNative;

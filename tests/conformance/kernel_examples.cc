@@ -6,6 +6,7 @@
 #include "graph/support/check.h"
 #include "gtest/gtest.h"
 #include "runtime/backend/reference/kernels.h"
+#include "tests/conformance/fused_kernels.h"
 
 namespace partita {
 namespace {
@@ -40,24 +41,6 @@ std::vector<OperatorExample> LargeExamples() {
   };
 }
 
-// `plain`, a gradient, going into an update.
-WholeKernel FusedWith(const OpAttrs& update, const WholeKernel& plain) {
-  WholeKernel fused = plain;
-  fused.signature.fused_update = update;
-  const size_t states = std::holds_alternative<Adam>(update) ? 2 : 1;
-  for (size_t k = 0; k < states + 1; ++k) {
-    fused.signature.inputs.push_back(plain.signature.outputs[0]);
-    fused.input_boxes.push_back(plain.output_boxes[0]);
-    fused.input_shapes.push_back(plain.output_shapes[0]);
-  }
-  for (size_t k = 0; k < states; ++k) {
-    fused.signature.outputs.push_back(plain.signature.outputs[0]);
-    fused.output_boxes.push_back(plain.output_boxes[0]);
-    fused.output_shapes.push_back(plain.output_shapes[0]);
-  }
-  return fused;
-}
-
 // Inputs of a signature: those of the operator as its example says, weights and states at random.
 std::vector<TestTensor> InputsFor(const WholeKernel& whole, const OperatorExample& example,
                                   const OperatorRun& run, OperandFill::Kind kind) {
@@ -66,9 +49,13 @@ std::vector<TestTensor> InputsFor(const WholeKernel& whole, const OperatorExampl
   std::vector<TestTensor> inputs = WholeInputs(signature.pass, example, run, kind, random);
   for (size_t k = 0; k < inputs.size(); ++k) inputs[k] = PieceOf(inputs[k], whole.input_boxes[k]);
   while (inputs.size() < signature.inputs.size()) {
-    // Second moments are not negative.
-    inputs.push_back(Filled(signature.inputs[inputs.size()].type,
-                            {.kind = OperandFill::Kind::kPositive}, FillMode::kRandom, random));
+    // Second moments are not negative; labels are classes of the first operand.
+    const TensorType& type = signature.inputs[inputs.size()].type;
+    OperandFill fill{.kind = OperandFill::Kind::kPositive};
+    if (type.dtype == DType::kInt32) {
+      fill = {OperandFill::Kind::kLabels, signature.inputs[0].type.shape.back()};
+    }
+    inputs.push_back(Filled(type, fill, FillMode::kRandom, random));
   }
   return inputs;
 }
@@ -125,15 +112,7 @@ std::vector<WholeKernel> KernelsOf(const OperatorRun& run) {
   for (Pass pass : PassesOf(run.rule())) {
     const WholeKernel plain = run.KernelOf(pass);
     all.push_back(plain);
-    if (pass.is_forward() && CanFuseRelu(plain.signature.attrs)) {
-      all.push_back(plain);
-      all.back().signature.fused_relu = true;
-    }
-    if (!CanFuseUpdate(plain.signature.attrs, pass)) continue;
-    for (const OpAttrs& update :
-         {OpAttrs{Sgd{}}, OpAttrs{Sgd{.nesterov = true}}, OpAttrs{Adam{}}}) {
-      all.push_back(FusedWith(update, plain));
-    }
+    for (WholeKernel& fused : FusedKernels(plain)) all.push_back(std::move(fused));
   }
   return all;
 }

@@ -3,27 +3,12 @@
 #include <cmath>
 #include <limits>
 #include <random>
-#include <variant>
 
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 
 namespace partita {
 namespace {
-
-// Copies, ReLU, pooling and elementwise operators; a fused ReLU keeps what its operator gave.
-bool KeepsWhichItIs(const OpAttrs& attrs) {
-  return std::visit(
-      []<class Row>(const Row&) {
-        const auto is_one_of = []<class... Rows>(const std::variant<Rows...>*) {
-          return (std::is_same_v<Row, Rows> || ...);
-        };
-        using Exact = std::variant<Relu, Scale, Binary, Reshape, Transpose, Concat, Crop, Pad,
-                                   Dropout, Pool2d>;
-        return is_one_of(static_cast<const Exact*>(nullptr));
-      },
-      attrs);
-}
 
 template <class T>
 void Plant(TestTensor& tensor, const std::vector<double>& values, uint64_t places) {
@@ -81,7 +66,7 @@ std::vector<PlantedInputs> WithNotFinite(const WholeKernel& kernel, const Inputs
 
 int64_t ExpectNotFiniteKept(const WholeKernel& kernel, const std::vector<TestTensor>& expected,
                             const std::vector<TestTensor>& found) {
-  const bool exact = KeepsWhichItIs(kernel.signature.attrs);
+  const bool exact = KeepsNotFinite(kernel.signature.attrs);
   int64_t compared = 0;
   for (size_t k = 0; k < expected.size(); ++k) {
     if (!kernel.signature.outputs[k].present) continue;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <variant>
 
 #include "absl/strings/str_cat.h"
 #include "graph/support/check.h"
@@ -80,11 +79,6 @@ double LargestMagnitude(const DenseTensor& tensor) {
   return largest;
 }
 
-// Whether where a gradient goes depends on the operands' values, which then stay as they are.
-bool RoutesByValue(const OpAttrs& attrs) {
-  return std::holds_alternative<Relu>(attrs) || std::holds_alternative<Pool2d>(attrs);
-}
-
 // What `op` computes from the magnitudes of its inputs.
 std::vector<DenseTensor> RunOnMagnitudes(const SerialTrainer& trainer, const Operator& op,
                                          const StepArguments& arguments) {
@@ -121,6 +115,7 @@ std::vector<DenseTensor> RunOnMagnitudes(const SerialTrainer& trainer, const Ope
 
 Graph RandomExactGraph(std::mt19937_64& random) {
   const Graph model = ExactModel(random).Run();
+  for (const Operator& op : model.ops()) CHECK(IsExactOnIntegers(op.attrs)) << op.name;
   return Ok(BuildTrainingGraph(
       model, {.optimizer = random() % 2 == 0 ? TrainingOptions::kSgd : TrainingOptions::kNesterov,
               .loss = TrainingOptions::kSumOfSquares}));

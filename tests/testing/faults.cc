@@ -293,15 +293,22 @@ int64_t* DivisorOf(OpAttrs& attrs) {
       attrs);
 }
 
+OpAttrs& AttrsOf(KernelSignature& signature, size_t stage) {
+  return stage == 0 ? signature.attrs : signature.fusion.rest[stage - 1].attrs;
+}
+
 bool DivideByAnotherCount(const Graph&, EditableTasks& t, std::mt19937_64& random) {
   Sites sites;
   ForEachLive<ComputeTask>(t, [&](size_t, ComputeTask& task) {
-    OpAttrs attrs = t.signatures[static_cast<size_t>(task.signature)].attrs;
-    if (DivisorOf(attrs) == nullptr || *DivisorOf(attrs) < 2) return;
-    sites.push_back([&t, &task] {
-      int64_t* divisor = DivisorOf(OwnSignature(t, task).attrs);
-      *divisor = (*divisor + 1) / 2;
-    });
+    KernelSignature signature = t.signatures[static_cast<size_t>(task.signature)];
+    for (size_t stage = 0; stage <= signature.fusion.rest.size(); ++stage) {
+      const int64_t* now = DivisorOf(AttrsOf(signature, stage));
+      if (now == nullptr || *now < 2) continue;
+      sites.push_back([&t, &task, stage] {
+        int64_t* divisor = DivisorOf(AttrsOf(OwnSignature(t, task), stage));
+        *divisor = (*divisor + 1) / 2;
+      });
+    }
   });
   return PlantOne(sites, random);
 }

@@ -176,12 +176,13 @@ TensorArgument TaskInterpreter::Argument(BufferId id, const Box& box, TensorId t
 absl::Status TaskInterpreter::Run(const ComputeTask& task, const StepArguments& step) {
   const Operator& op = graph_->op(task.op);
   std::vector<TensorArgument> inputs, outputs;
-  const auto tensors = InputTensors(*graph_, task);
+  const KernelTensors tensors =
+      TensorsOf(*graph_, task, tasks_.signatures()[static_cast<size_t>(task.signature)]);
   for (size_t k = 0; k < task.inputs.size(); ++k) {
-    inputs.push_back(Argument(task.inputs[k], task.input_boxes[k], tensors[k]));
+    inputs.push_back(Argument(task.inputs[k], task.input_boxes[k], tensors.inputs[k]));
   }
   for (size_t k = 0; k < task.outputs.size(); ++k) {
-    const TensorId tensor = op.outputs[std::min(k, op.outputs.size() - 1)];
+    const TensorId tensor = tensors.outputs[std::min(k, tensors.outputs.size() - 1)];
     outputs.push_back(Argument(task.outputs[k], task.output_boxes[k], tensor));
   }
   for (const auto& [ids, boxes] :

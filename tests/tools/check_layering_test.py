@@ -86,6 +86,32 @@ class LayeringTest(unittest.TestCase):
                          ["notes.txt:1: not one of the agreed top-level entries"])
 
 
+class OperatorsTest(unittest.TestCase):
+    TABLE = {"graph/ops/ops.h": "// The table.\nusing OpAttrs = OneOf<Conv2d, Relu,\n          // Others.\n          Pad>;\n"}
+
+    def found(self, name, line):
+        return run("operators", {**self.TABLE, name: f"// A comment.\n{line}\n"})
+
+    def test_finds_every_way_to_ask_which_operator_it_is(self):
+        for line in ["if (std::holds_alternative<Relu>(op.attrs)) return;", "auto* p = std::get_if<Pad>(&attrs);",
+                     "auto& p = std::get<Conv2d>(attrs);", "if constexpr (std::is_same_v<Row, Relu>) {}",
+                     "bool b = NameOf(op.attrs) == \"relu\";", "x = Pad::kName;", "int F(const Conv2d& conv);",
+                     "switch (op.attrs.index()) {}"]:
+            found = self.found("planner/expert/a.cc", line)
+            self.assertEqual(len(found), 1, (line, found))
+            self.assertTrue(found[0].startswith("planner/expert/a.cc:2: "), found)
+
+    def test_lets_facts_constructors_kernels_and_others_types_pass(self):
+        for name, line in [
+                ("planner/a.cc", "if (IsEpilogue(op.attrs)) return;"), ("graph/layers.cc", "Add({.attrs = Relu{}});"),
+                ("graph/ops/ops.cc", "return std::holds_alternative<Relu>(attrs);"),
+                ("graph/onnx/a.cc", "auto& p = std::get<Conv2d>(attrs);"),
+                ("runtime/backend/cpu/a.cc", "int F(const Conv2d& conv);"),
+                ("planner/a.cc", "if (std::holds_alternative<ComputeTask>(task.body)) return;"),
+                ("planner/a.cc", "// std::get<Conv2d>(attrs)")]:
+            self.assertEqual(self.found(name, line), [], line)
+
+
 class SizeTest(unittest.TestCase):
     def functions(self, text):
         return [(line, lines) for line, lines, _ in check_layering.functions(text)]

@@ -102,14 +102,16 @@ class SignatureCollector {
   // What ReLU's results are, those that only select, reorder or scale them are too.
   void NoteRectified(const TaskGraph& tasks, const ComputeTask& task,
                      const KernelSignature& signature) {
-    if (!signature.pass.is_forward() || task.outputs.empty() || task.outputs[0] == kNoBuffer)
-      return;
-    bool rectified = signature.fused_relu || NameOf(signature.attrs) == Relu::kName;
-    for (const absl::string_view name : {Pool2d::kName, Reshape::kName, Dropout::kName}) {
-      if (NameOf(signature.attrs) != name || task.inputs[0] == kNoBuffer) continue;
-      rectified |= IsRectified(tasks.buffer(task.inputs[0]).tensor);
+    if (!signature.pass.is_forward() || task.outputs.empty()) return;
+    const std::vector<KernelStage> stages = StagesOf(signature);
+    const OpAttrs& last = stages.back().kernel.attrs;
+    const bool keeps = KeepsZeros(last) && stages.size() == 1 && task.inputs[0] != kNoBuffer;
+    const TensorPlace place = stages.back().wiring.outputs[0];
+    const BufferId result = task.outputs[static_cast<size_t>(place.index)];
+    if (result == kNoBuffer) return;
+    if (MakesZeros(last) || (keeps && IsRectified(tasks.buffer(task.inputs[0]).tensor))) {
+      rectified_.insert(tasks.buffer(result).tensor);
     }
-    if (rectified) rectified_.insert(tasks.buffer(task.outputs[0]).tensor);
   }
 
   // `touched`: on its device so far; `last`: by buffer.

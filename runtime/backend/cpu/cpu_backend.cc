@@ -2,6 +2,7 @@
 
 #include "graph/support/status_macros.h"
 #include "graph/support/thread.h"
+#include "runtime/backend/cpu/composed_kernel.h"
 #include "runtime/backend/cpu/cpu_kernels.h"
 #include "runtime/backend/cpu/dense_adapter.h"
 #include "runtime/backend/cpu/fused_update.h"
@@ -34,6 +35,9 @@ struct KernelFactory {
   }
   std::unique_ptr<HostKernel> operator()(const BatchNormGradApply& a) const {
     return MakeBatchNormGradApplyKernel(a, s);
+  }
+  std::unique_ptr<HostKernel> operator()(const CrossEntropyGrad& a) const {
+    return MakeCrossEntropyGradKernel(a, s);
   }
   template <class Other>
   std::unique_ptr<HostKernel> operator()(const Other&) const {
@@ -87,7 +91,8 @@ class CpuDevice : public HostDevice {
   }
 
   absl::StatusOr<std::unique_ptr<Kernel>> Prepare(const KernelSignature& signature) override {
-    if (signature.fused_update.has_value()) return PrepareFusedUpdate(signature);
+    // Kernels that take an epilogue apply it themselves.
+    if (signature.is_fused() && !HasOnlyEpilogue(signature)) return PrepareFused(signature);
     const TeamSize size(std::max(1, spec().threads));
     if (auto kernel = std::visit(KernelFactory{signature}, signature.attrs)) return kernel;
     if (HasNative(signature)) {
@@ -98,11 +103,17 @@ class CpuDevice : public HostDevice {
   }
 
  private:
-  absl::StatusOr<std::unique_ptr<Kernel>> PrepareFusedUpdate(const KernelSignature& signature) {
+  absl::StatusOr<std::unique_ptr<Kernel>> PrepareFused(const KernelSignature& signature) {
+    const TeamSize size(std::max(1, spec().threads));
     if (auto kernel = MakeFusedSgdProduct(signature)) return kernel;
-    ASSIGN_OR_RETURN(auto gradient, Prepare(GradientKernel(signature)));
-    ASSIGN_OR_RETURN(auto update, Prepare(UpdateKernel(signature)));
-    return ComposeFusedUpdate(signature, std::move(gradient), std::move(update));
+    if (auto kernel = MakeFusedBatchNormKernel(signature)) return kernel;
+    if (auto kernel = MakeFusedSoftmaxKernel(signature)) return kernel;
+    std::vector<std::unique_ptr<Kernel>> kernels;
+    for (const KernelStage& stage : StagesOf(signature)) {
+      ASSIGN_OR_RETURN(auto kernel, Prepare(stage.kernel));
+      kernels.push_back(std::move(kernel));
+    }
+    return MakeComposedKernel(signature, std::move(kernels));
   }
 };
 

@@ -31,6 +31,15 @@ std::unique_ptr<HostKernel> MakeBatchNormGradMomentsKernel(const BatchNormGradMo
 std::unique_ptr<HostKernel> MakeBatchNormGradApplyKernel(const BatchNormGradApply& norm,
                                                          const KernelSignature& signature);
 
+std::unique_ptr<HostKernel> MakeCrossEntropyGradKernel(const CrossEntropyGrad& loss,
+                                                       const KernelSignature& signature);
+
+// Batch normalisation in one kernel (KernelSignature::fusion), forward or backward: the sums of a
+// few channels, then what is done with them, while these channels are in cache.
+std::unique_ptr<HostKernel> MakeFusedBatchNormKernel(const KernelSignature& signature);
+// The mean cross-entropy in one kernel: maximum, sum of exponentials and loss row by row.
+std::unique_ptr<HostKernel> MakeFusedSoftmaxKernel(const KernelSignature& signature);
+
 // y = max(x, 0) on the calling thread's team; NaN stays NaN. y may be x.
 void Rectify(const float* x, float* y, int64_t elements);
 

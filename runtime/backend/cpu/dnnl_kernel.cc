@@ -40,7 +40,7 @@ DnnlKernel::DnnlKernel(const KernelSignature& signature, Primitive primitive,
                        std::vector<DnnlArgument> arguments)
     : primitive_(std::move(primitive.primitive)),
       scratchpad_(std::move(primitive.scratchpad)),
-      relu_elements_(signature.fused_relu ? Volume(signature.outputs[0].type.shape) : 0) {
+      relu_elements_(HasOnlyEpilogue(signature) ? Volume(signature.outputs[0].type.shape) : 0) {
   int64_t offset = 0;
   for (DnnlArgument& argument : arguments) {
     Placed placed{std::move(argument), -1, {}};

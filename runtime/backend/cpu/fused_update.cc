@@ -151,47 +151,12 @@ class FusedSgdProduct : public HostKernel {
   const bool nesterov_;
 };
 
-class ComposedUpdate : public HostKernel {
- public:
-  ComposedUpdate(const KernelSignature& signature, std::unique_ptr<Kernel> gradient,
-                 std::unique_ptr<Kernel> update)
-      : type_(signature.outputs[0].type),
-        own_inputs_(OwnInputs(signature)),
-        gradient_(std::move(gradient)),
-        update_(std::move(update)) {}
-
-  int64_t scratch_bytes() const override {
-    return GradientBytes() + std::max(gradient_->scratch_bytes(), update_->scratch_bytes());
-  }
-
-  absl::Status Run(const KernelArguments& given, void* scratch) const override {
-    void* rest = static_cast<char*>(scratch) + GradientBytes();
-    const TensorArgument gradient{scratch, given.outputs[0].box, given.outputs[0].global};
-    KernelArguments arguments = given;
-    arguments.inputs = given.inputs.first(own_inputs_);
-    arguments.outputs = {&gradient, 1};
-    RETURN_IF_ERROR(static_cast<const HostKernel&>(*gradient_).Run(arguments, rest));
-    std::vector<TensorArgument> inputs(
-        given.inputs.begin() + static_cast<std::ptrdiff_t>(own_inputs_), given.inputs.end());
-    inputs.insert(inputs.begin() + 1, gradient);
-    arguments.inputs = inputs;
-    arguments.outputs = given.outputs;
-    return static_cast<const HostKernel&>(*update_).Run(arguments, rest);
-  }
-
- private:
-  int64_t GradientBytes() const { return RoundedUp(type_.bytes(), 64); }
-
-  const TensorType type_;
-  const size_t own_inputs_;
-  std::unique_ptr<Kernel> gradient_, update_;
-};
-
 }  // namespace
 
 std::unique_ptr<HostKernel> MakeFusedSgdProduct(const KernelSignature& s) {
+  if (s.fusion.rest.size() != 1 || !EndsInUpdate(s)) return nullptr;
   const auto* matmul = std::get_if<MatMul>(&s.attrs);
-  const auto* sgd = std::get_if<Sgd>(&*s.fused_update);
+  const auto* sgd = std::get_if<Sgd>(&s.fusion.rest[0].attrs);
   if (matmul == nullptr || sgd == nullptr || !IsPlainFloat(s)) return nullptr;
   const Shape& w = s.outputs[0].type.shape;
   const int64_t rows = Volume(s.inputs[0].type.shape) / s.inputs[0].type.shape.back();
@@ -199,12 +164,6 @@ std::unique_ptr<HostKernel> MakeFusedSgdProduct(const KernelSignature& s) {
   const size_t a_at = matmul->transposed ? 1 : 0;  // inputs: x, dy
   return std::make_unique<FusedSgdProduct>(FusedSgdProduct::Sizes{w[0], w[1], rows, a_at, 1 - a_at},
                                            sgd->nesterov);
-}
-
-std::unique_ptr<HostKernel> ComposeFusedUpdate(const KernelSignature& signature,
-                                               std::unique_ptr<Kernel> gradient,
-                                               std::unique_ptr<Kernel> update) {
-  return std::make_unique<ComposedUpdate>(signature, std::move(gradient), std::move(update));
 }
 
 }  // namespace partita

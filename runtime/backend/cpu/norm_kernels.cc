@@ -1,9 +1,14 @@
-// Batch normalisation's four kernels on pieces [n, c, inner...] in either order. Sums are kept in
-// double.
+// Batch normalisation's four operators, alone and fused, on pieces [n, c, inner...] in either order.
+// Sums are kept in double.
+#include <algorithm>
 #include <cmath>
+#include <deque>
+#include <functional>
+#include <span>
 
 #include "runtime/backend/cpu/cpu_kernels.h"
 #include "runtime/backend/cpu/thread_team.h"
+#include "runtime/backend/kernel_stages.h"
 
 namespace partita {
 namespace {
@@ -60,28 +65,48 @@ Statistics StatisticsOf(const BatchNormFields& norm, const void* s1, const void*
   return all;
 }
 
-// Runs a body over blocks of channels.
-template <class Body>
+// Does an operator for channels [begin, end), 64 of them at most, which keep their sums in cache.
+using ChannelBody =
+    std::function<void(const Layout&, const KernelArguments&, int64_t begin, int64_t end)>;
+constexpr int64_t kMostChannels = 64;
+// Channels of one cache line in native order.
+constexpr int64_t kLineChannels = 16;
+
+// Runs one or more operators over blocks of `width` channels: all of them on a block before the
+// next.
 class ChannelKernel : public HostKernel {
  public:
-  ChannelKernel(const KernelTensor& x, Body body) : layout_(x), body_(std::move(body)) {}
+  struct Stage {
+    KernelStage kernel;
+    ChannelBody body;
+  };
+  ChannelKernel(const KernelTensor& x, int64_t width, std::vector<Stage> stages)
+      : layout_(x), width_(width), stages_(std::move(stages)) {}
   int64_t scratch_bytes() const override { return 0; }
-  absl::Status Run(const KernelArguments& a, void*) const override {
-    ParallelBlocks(layout_.channels, 16, [&](int64_t begin, int64_t end) {
-      // Blocks of at most 64 channels keep their sums in cache.
-      for (int64_t c = begin; c < end; c += 64) body_(layout_, a, c, std::min(end, c + 64));
+  absl::Status Run(const KernelArguments& given, void*) const override {
+    std::deque<StageArguments> arguments;
+    for (const Stage& stage : stages_) arguments.emplace_back(stage.kernel, given, NoInner());
+    ParallelBlocks(layout_.channels, kLineChannels, [&](int64_t begin, int64_t end) {
+      for (int64_t c = begin; c < end; c += width_) {
+        for (size_t s = 0; s < stages_.size(); ++s) {
+          stages_[s].body(layout_, arguments[s].get(), c, std::min(end, c + width_));
+        }
+      }
     });
     return absl::OkStatus();
   }
 
  private:
-  Layout layout_;
-  Body body_;
+  static std::span<void* const> NoInner() { return {}; }
+
+  const Layout layout_;
+  const int64_t width_;
+  const std::vector<Stage> stages_;
 };
 
-template <class Body>
-std::unique_ptr<HostKernel> PerChannel(const KernelTensor& x, Body body) {
-  return std::make_unique<ChannelKernel<Body>>(x, std::move(body));
+std::unique_ptr<HostKernel> PerChannel(const KernelSignature& s, ChannelBody body) {
+  std::vector<ChannelKernel::Stage> stages = {{StagesOf(s)[0], std::move(body)}};
+  return std::make_unique<ChannelKernel>(s.inputs[0], kMostChannels, std::move(stages));
 }
 
 const float* In(const KernelArguments& a, size_t k) {
@@ -99,90 +124,141 @@ bool Fits(const KernelSignature& s, std::initializer_list<size_t> data_inputs) {
   return y.type.shape != s.inputs[0].type.shape || y.format == s.inputs[0].format;
 }
 
-}  // namespace
-
-std::unique_ptr<HostKernel> MakeBatchMomentsKernel(const BatchMoments&, const KernelSignature& s) {
-  if (!Fits(s, {0})) return nullptr;
-  return PerChannel(s.inputs[0],
-                    [](const Layout& l, const KernelArguments& a, int64_t begin, int64_t end) {
-                      const float* x = In(a, 0);
-                      double sum[64] = {}, squares[64] = {};
-                      l.ForEach(begin, end, [&](int64_t c, int64_t i) {
-                        const double v = x[i];
-                        sum[c] += v;
-                        squares[c] += v * v;
-                      });
-                      for (int64_t c = begin; c < end; ++c) {
-                        static_cast<double*>(a.outputs[0].data)[c] = sum[c - begin];
-                        static_cast<double*>(a.outputs[1].data)[c] = squares[c - begin];
-                      }
-                    });
+ChannelBody BodyOf(const BatchMoments&, bool) {
+  return [](const Layout& l, const KernelArguments& a, int64_t begin, int64_t end) {
+    const float* x = In(a, 0);
+    double sum[kMostChannels] = {}, squares[kMostChannels] = {};
+    l.ForEach(begin, end, [&](int64_t c, int64_t i) {
+      const double v = x[i];
+      sum[c] += v;
+      squares[c] += v * v;
+    });
+    for (int64_t c = begin; c < end; ++c) {
+      static_cast<double*>(a.outputs[0].data)[c] = sum[c - begin];
+      static_cast<double*>(a.outputs[1].data)[c] = squares[c - begin];
+    }
+  };
 }
 
-std::unique_ptr<HostKernel> MakeBatchNormalizeKernel(const BatchNormalize& norm,
-                                                     const KernelSignature& s) {
-  if (!Fits(s, {0}) || s.fused_relu) return nullptr;
-  return PerChannel(
-      s.inputs[0], [norm](const Layout& l, const KernelArguments& a, int64_t begin, int64_t end) {
-        const Statistics t = StatisticsOf(norm, a.inputs[1].data, a.inputs[2].data, begin, end);
-        const float* x = In(a, 0);
-        const float* gamma = In(a, 3) + begin;
-        const float* beta = In(a, 4) + begin;
-        auto* y = static_cast<float*>(a.outputs[0].data);
-        float scale[64];
-        for (int64_t c = 0; c < end - begin; ++c)
-          scale[c] = t.rstd[static_cast<size_t>(c)] * gamma[c];
-        l.ForEach(begin, end, [&](int64_t c, int64_t i) {
-          y[i] = (x[i] - t.mean[static_cast<size_t>(c)]) * scale[c] + beta[c];
-        });
-      });
-}
-
-std::unique_ptr<HostKernel> MakeBatchNormGradMomentsKernel(const BatchNormGradMoments& norm,
-                                                           const KernelSignature& s) {
-  if (!Fits(s, {0, 3})) return nullptr;
-  return PerChannel(
-      s.inputs[0], [norm](const Layout& l, const KernelArguments& a, int64_t begin, int64_t end) {
-        const Statistics t = StatisticsOf(norm, a.inputs[1].data, a.inputs[2].data, begin, end);
-        const float* x = In(a, 0);
-        const float* dy = In(a, 3);
-        double t1[64] = {}, t2[64] = {};
-        l.ForEach(begin, end, [&](int64_t c, int64_t i) {
-          t1[c] += dy[i];
-          t2[c] += static_cast<double>(dy[i]) * (x[i] - t.mean[static_cast<size_t>(c)]);
-        });
-        for (int64_t c = begin; c < end; ++c) {
-          static_cast<float*>(a.outputs[0].data)[c] =
-              static_cast<float>(t2[c - begin] * t.rstd[static_cast<size_t>(c - begin)]);
-          static_cast<float*>(a.outputs[1].data)[c] = static_cast<float>(t1[c - begin]);
-        }
-      });
-}
-
-std::unique_ptr<HostKernel> MakeBatchNormGradApplyKernel(const BatchNormGradApply& norm,
-                                                         const KernelSignature& s) {
-  if (!Fits(s, {0, 4})) return nullptr;
-  return PerChannel(s.inputs[0], [norm](const Layout& l, const KernelArguments& a, int64_t begin,
-                                        int64_t end) {
+// With a ReLU, which keeps NaN, where `relu`.
+ChannelBody BodyOf(const BatchNormalize& norm, bool relu) {
+  return [norm, relu](const Layout& l, const KernelArguments& a, int64_t begin, int64_t end) {
     const Statistics t = StatisticsOf(norm, a.inputs[1].data, a.inputs[2].data, begin, end);
     const float* x = In(a, 0);
-    const float* gamma = In(a, 3) + begin;
+    const float* mean = t.mean.data();
+    const float* beta = In(a, 4) + begin;
+    auto* y = static_cast<float*>(a.outputs[0].data);
+    float scale[kMostChannels];
+    for (int64_t c = 0; c < end - begin; ++c) {
+      scale[c] = t.rstd[static_cast<size_t>(c)] * In(a, 3)[begin + c];
+    }
+    if (relu) {
+      l.ForEach(begin, end, [&](int64_t c, int64_t i) {
+        const float v = (x[i] - mean[c]) * scale[c] + beta[c];
+        y[i] = v < 0 ? 0 : v;
+      });
+    } else {
+      l.ForEach(begin, end,
+                [&](int64_t c, int64_t i) { y[i] = (x[i] - mean[c]) * scale[c] + beta[c]; });
+    }
+  };
+}
+
+ChannelBody BodyOf(const BatchNormGradMoments& norm, bool) {
+  return [norm](const Layout& l, const KernelArguments& a, int64_t begin, int64_t end) {
+    const Statistics t = StatisticsOf(norm, a.inputs[1].data, a.inputs[2].data, begin, end);
+    const float* x = In(a, 0);
+    const float* dy = In(a, 3);
+    const float* mean = t.mean.data();
+    double t1[kMostChannels] = {}, t2[kMostChannels] = {};
+    l.ForEach(begin, end, [&](int64_t c, int64_t i) {
+      t1[c] += dy[i];
+      t2[c] += static_cast<double>(dy[i]) * (x[i] - mean[c]);
+    });
+    for (int64_t c = begin; c < end; ++c) {
+      static_cast<float*>(a.outputs[0].data)[c] =
+          static_cast<float>(t2[c - begin] * t.rstd[static_cast<size_t>(c - begin)]);
+      static_cast<float*>(a.outputs[1].data)[c] = static_cast<float>(t1[c - begin]);
+    }
+  };
+}
+
+ChannelBody BodyOf(const BatchNormGradApply& norm, bool) {
+  return [norm](const Layout& l, const KernelArguments& a, int64_t begin, int64_t end) {
+    const Statistics t = StatisticsOf(norm, a.inputs[1].data, a.inputs[2].data, begin, end);
+    const float* x = In(a, 0);
     const float* dy = In(a, 4);
-    const float* t1 = In(a, 5) + begin;
-    const float* t2 = In(a, 6) + begin;
+    const float* mean = t.mean.data();
     auto* dx = static_cast<float*>(a.outputs[0].data);
     const auto one_over_n = static_cast<float>(1.0 / static_cast<double>(norm.count));
-    float scale[64], shift[64], slope[64];
+    float scale[kMostChannels], shift[kMostChannels], slope[kMostChannels];
     for (int64_t c = 0; c < end - begin; ++c) {
       const float rstd = t.rstd[static_cast<size_t>(c)];
-      scale[c] = gamma[c] * rstd;
-      shift[c] = t1[c] * one_over_n;
-      slope[c] = t2[c] * one_over_n * rstd;
+      scale[c] = In(a, 3)[begin + c] * rstd;
+      shift[c] = In(a, 5)[begin + c] * one_over_n;
+      slope[c] = In(a, 6)[begin + c] * one_over_n * rstd;
     }
     l.ForEach(begin, end, [&](int64_t c, int64_t i) {
-      dx[i] = scale[c] * (dy[i] - shift[c] - (x[i] - t.mean[static_cast<size_t>(c)]) * slope[c]);
+      dx[i] = scale[c] * (dy[i] - shift[c] - (x[i] - mean[c]) * slope[c]);
     });
-  });
+  };
+}
+
+template <class Row>
+ChannelBody BodyOf(const Row&, bool) {
+  return nullptr;
+}
+
+// Channels whose pieces of `tensors` large tensors stay in the second-level cache.
+int64_t ChannelsInCache(const KernelTensor& x, int64_t tensors) {
+  constexpr int64_t kCacheBytes = 512 << 10;
+  const int64_t channels = std::max<int64_t>(1, x.type.shape[1]);
+  const int64_t fit = kCacheBytes * channels / (tensors * x.type.bytes());
+  return std::clamp<int64_t>(fit, x.format == Format::kNative ? kLineChannels : 1, kMostChannels);
+}
+
+}  // namespace
+
+std::unique_ptr<HostKernel> MakeBatchMomentsKernel(const BatchMoments& row,
+                                                   const KernelSignature& s) {
+  return Fits(s, {0}) ? PerChannel(s, BodyOf(row, false)) : nullptr;
+}
+
+std::unique_ptr<HostKernel> MakeBatchNormalizeKernel(const BatchNormalize& row,
+                                                     const KernelSignature& s) {
+  return Fits(s, {0}) ? PerChannel(s, BodyOf(row, HasOnlyEpilogue(s))) : nullptr;
+}
+
+std::unique_ptr<HostKernel> MakeBatchNormGradMomentsKernel(const BatchNormGradMoments& row,
+                                                           const KernelSignature& s) {
+  return Fits(s, {0, 3}) ? PerChannel(s, BodyOf(row, false)) : nullptr;
+}
+
+std::unique_ptr<HostKernel> MakeBatchNormGradApplyKernel(const BatchNormGradApply& row,
+                                                         const KernelSignature& s) {
+  return Fits(s, {0, 4}) ? PerChannel(s, BodyOf(row, false)) : nullptr;
+}
+
+std::unique_ptr<HostKernel> MakeFusedBatchNormKernel(const KernelSignature& s) {
+  std::vector<KernelStage> kernels = StagesOf(s);
+  const bool relu = std::holds_alternative<Relu>(kernels.back().kernel.attrs);
+  if (relu) kernels.pop_back();
+  const bool forward = std::holds_alternative<BatchMoments>(s.attrs);
+  if (kernels.size() != 2 || !(forward || std::holds_alternative<BatchNormGradMoments>(s.attrs)) ||
+      !(forward ? Fits(s, {0}) : Fits(s, {0, 3}))) {
+    return nullptr;
+  }
+  std::vector<ChannelKernel::Stage> stages;
+  for (const KernelStage& kernel : kernels) {
+    ChannelBody body =
+        std::visit([&](const auto& row) { return BodyOf(row, relu); }, kernel.kernel.attrs);
+    const KernelTensor& y = kernel.kernel.outputs[0];
+    const bool is_large = y.type.shape == s.inputs[0].type.shape;
+    if (body == nullptr || (is_large && y.format != s.inputs[0].format)) return nullptr;
+    stages.push_back({kernel, std::move(body)});
+  }
+  return std::make_unique<ChannelKernel>(s.inputs[0], ChannelsInCache(s.inputs[0], forward ? 2 : 3),
+                                         std::move(stages));
 }
 
 }  // namespace partita

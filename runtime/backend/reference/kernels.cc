@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "graph/support/status_macros.h"
+#include "runtime/backend/kernel_stages.h"
 #include "runtime/backend/reference/arithmetic.h"
 #include "runtime/backend/reference/conv2d_kernel.h"
 #include "runtime/backend/reference/dropout_kernel.h"
@@ -60,41 +61,31 @@ bool HasType(const KernelSignature& signature, DType dtype) {
 }
 
 template <class A>
-absl::Status RunWith(A arithmetic, const KernelSignature& signature,
-                     const KernelArguments& arguments);
-
-// The gradient into memory of its own, then the update.
-template <class A>
-absl::Status RunFusedUpdate(A arithmetic, const KernelSignature& signature,
-                            const KernelArguments& given) {
-  std::vector<std::byte> memory(static_cast<size_t>(signature.outputs[0].type.bytes()));
-  const TensorArgument gradient{memory.data(), given.outputs[0].box, given.outputs[0].global};
-  const size_t own = OwnInputs(signature);
-  KernelArguments arguments = given;
-  arguments.inputs = given.inputs.first(own);
-  arguments.outputs = {&gradient, 1};
-  RETURN_IF_ERROR(RunWith(arithmetic, GradientKernel(signature), arguments));
-  std::vector<TensorArgument> inputs(given.inputs.begin() + static_cast<std::ptrdiff_t>(own),
-                                     given.inputs.end());
-  inputs.insert(inputs.begin() + 1, gradient);
-  arguments.inputs = inputs;
-  arguments.outputs = given.outputs;
-  return RunWith(arithmetic, UpdateKernel(signature), arguments);
-}
-
-template <class A>
-absl::Status RunWith(A arithmetic, const KernelSignature& signature,
-                     const KernelArguments& arguments) {
-  if (signature.fused_update) return RunFusedUpdate(arithmetic, signature, arguments);
-  RETURN_IF_ERROR(std::visit(
+absl::Status RunOne(A arithmetic, const KernelSignature& signature,
+                    const KernelArguments& arguments) {
+  return std::visit(
       [&](const auto& attrs) -> absl::Status {
         return RunKernel(attrs, arithmetic, signature, arguments);
       },
-      signature.attrs));
-  if (!signature.fused_relu) return absl::OkStatus();
-  KernelSignature relu{Relu{}, Pass::Forward(), {signature.outputs[0]}, {signature.outputs[0]}};
-  KernelArguments in_place{arguments.outputs.first(1), arguments.outputs.first(1), {}, 0};
-  return RunKernel(Relu{}, arithmetic, relu, in_place);
+      signature.attrs);
+}
+
+// One operator after the other; what they do not store is in memory of its own.
+template <class A>
+absl::Status RunWith(A arithmetic, const KernelSignature& signature,
+                     const KernelArguments& arguments) {
+  if (!signature.is_fused()) return RunOne(arithmetic, signature, arguments);
+  std::vector<std::vector<std::byte>> memory;
+  std::vector<void*> inner;
+  for (const KernelTensor& tensor : signature.fusion.inner) {
+    memory.emplace_back(static_cast<size_t>(tensor.type.bytes()));
+    inner.push_back(memory.back().data());
+  }
+  for (const KernelStage& stage : StagesOf(signature)) {
+    const StageArguments own(stage, arguments, inner);
+    RETURN_IF_ERROR(RunOne(arithmetic, stage.kernel, own.get()));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace

@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <map>
+#include <string>
 
+#include "absl/strings/str_cat.h"
 #include "graph/task/buffer_assignment.h"
 #include "graph/task/task_order.h"
 #include "graph/training/training_graph.h"
@@ -144,7 +146,7 @@ TEST(PartitionTest, AReluIsTakenIntoTheKernelBeforeIt) {
       const auto* body = std::get_if<ComputeTask>(&task.body);
       if (body == nullptr) continue;
       const KernelSignature& s = tasks.signatures()[static_cast<size_t>(body->signature)];
-      fused += s.fused_relu;
+      fused += HasOnlyEpilogue(s);
       separate += std::holds_alternative<Relu>(s.attrs) && s.pass.is_forward();
     }
     EXPECT_EQ(fused, fuse ? 2 : 0);
@@ -162,7 +164,9 @@ TEST(PartitionTest, APendingSumIsNotFusedWithItsRelu) {
     config.devices = {DeviceId(0), DeviceId(1)};
   }
   const TaskGraph tasks = Tasks(graph, strategy, {.devices = 2});
-  for (const KernelSignature& signature : tasks.signatures()) EXPECT_FALSE(signature.fused_relu);
+  for (const KernelSignature& signature : tasks.signatures()) {
+    EXPECT_FALSE(HasOnlyEpilogue(signature));
+  }
 }
 
 int FusedUpdates(const TaskGraph& tasks) {
@@ -171,8 +175,7 @@ int FusedUpdates(const TaskGraph& tasks) {
     const auto* body = std::get_if<ComputeTask>(&task.body);
     if (body == nullptr) continue;
     const KernelSignature& s = tasks.signatures()[static_cast<size_t>(body->signature)];
-    EXPECT_EQ(s.fused_update.has_value(), body->gradient != kNoOp);
-    count += s.fused_update.has_value();
+    count += EndsInUpdate(s);
   }
   return count;
 }
@@ -194,6 +197,68 @@ TEST(PartitionTest, AWeightsUpdateTakesItsGradientWhereNobodyElseDoes) {
     config.devices = {DeviceId(0), DeviceId(1)};
   }
   EXPECT_EQ(FusedUpdates(Tasks(graph, split, {.devices = 2})), 4);
+}
+
+// x[4,6,5,3] -> bn1 -> relu1 -> conv -> bn2 -> 1,000 classes or so, by momentum.
+Graph Normalised() {
+  ModelWriter m("norm", DType::kFloat32);
+  TensorId y = m.Relu("relu1", m.BatchNorm("bn1", m.Input({4, 6, 5, 3})));
+  y = m.BatchNorm("bn2", m.Conv("conv", y, 8));
+  y = ModelWriter::Get(
+      m.builder.Add({.name = "flat", .attrs = Reshape{.shape = {4, -1}}, .inputs = {y}}));
+  return ModelWriter::Get(BuildTrainingGraph(m.Finish(m.Linear("fc", y, 10)), {}));
+}
+
+// Kernels by the names of their operators, in order.
+std::map<std::string, int> FusedKernels(const TaskGraph& tasks) {
+  std::map<std::string, int> counts;
+  for (const Task& task : tasks.tasks()) {
+    const auto* body = std::get_if<ComputeTask>(&task.body);
+    if (body == nullptr) continue;
+    std::string names;
+    for (const KernelStage& stage :
+         StagesOf(tasks.signatures()[static_cast<size_t>(body->signature)])) {
+      absl::StrAppend(&names, names.empty() ? "" : " ", NameOf(stage.kernel.attrs));
+    }
+    ++counts[names];
+  }
+  return counts;
+}
+
+TEST(PartitionTest, ADecomposedLayerIsOneKernelWhereNothingIsExchangedInside) {
+  const Graph graph = Normalised();
+  const auto serial = FusedKernels(Tasks(graph, SingleDevice(graph, DeviceId(0)), {}));
+  EXPECT_EQ(serial.at("batch_moments batch_normalize relu"), 1);
+  EXPECT_EQ(serial.at("batch_moments batch_normalize"), 1);
+  EXPECT_EQ(serial.at("batch_norm_grad_moments batch_norm_grad_apply"), 1);
+  EXPECT_EQ(serial.at("batch_norm_grad_moments"), 1);  // x has no gradient
+  EXPECT_EQ(serial.at("row_max sum_exp cross_entropy"), 1);
+  EXPECT_FALSE(serial.contains("batch_moments"));
+  EXPECT_FALSE(serial.contains("row_max"));
+  const auto apart =
+      FusedKernels(Tasks(graph, SingleDevice(graph, DeviceId(0)), {.devices = 1, .fuse = false}));
+  EXPECT_EQ(apart.at("batch_moments"), 2);
+  EXPECT_EQ(apart.at("sum_exp"), 1);
+}
+
+TEST(PartitionTest, ADecomposedLayerStaysApartWhereItsSumsAreExchanged) {
+  const Graph graph = Normalised();
+  // Samples are split: sums over samples are pending, those over a row are not.
+  const auto samples = FusedKernels(Tasks(graph, DataParallel(graph, 2), {.devices = 2}));
+  EXPECT_EQ(samples.at("batch_moments"), 4);
+  EXPECT_EQ(samples.at("batch_normalize relu"), 2);
+  EXPECT_EQ(samples.at("row_max sum_exp cross_entropy"), 2);
+  // Channels are split: each device has its own.
+  Strategy channels = SingleDevice(graph, DeviceId(0));
+  for (OpId id : graph.anchors()) {
+    if (graph.op(id).name != "bn2") continue;
+    ParallelConfig& config = channels.configs[id.index()];
+    config.degrees[static_cast<size_t>(graph.rule(id).FindLoop("c"))] = 2;
+    config.devices = {DeviceId(0), DeviceId(1)};
+  }
+  const TaskGraph tasks = Tasks(graph, channels, {.devices = 2});
+  EXPECT_EQ(FusedKernels(tasks).at("batch_moments batch_normalize"), 2);
+  EXPECT_EQ(VerifyStep({graph, channels, tasks, CanonicalOrder(tasks)}), absl::OkStatus());
 }
 
 TEST(PartitionTest, AGradientThatTheHostReadsIsStored) {

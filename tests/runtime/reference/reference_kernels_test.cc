@@ -23,9 +23,8 @@ struct Floats {
 
 // Runs a kernel whose operands and result are whole tensors.
 Floats KernelResult(const OpAttrs& attrs, Pass pass, std::vector<Floats> inputs,
-                    const Shape& result, bool fused_relu = false) {
-  KernelSignature signature{attrs, pass};
-  signature.fused_relu = fused_relu;
+                    const Shape& result, bool with_relu = false) {
+  KernelSignature signature{attrs, pass, {}, {}};
   std::vector<TensorArgument> in, out;
   for (Floats& input : inputs) {
     signature.inputs.push_back({{DType::kFloat32, input.shape}});
@@ -34,6 +33,7 @@ Floats KernelResult(const OpAttrs& attrs, Pass pass, std::vector<Floats> inputs,
   Floats y{result, std::vector<float>(static_cast<size_t>(Volume(result)), 99.0f)};
   signature.outputs.push_back({{DType::kFloat32, result}});
   out.push_back({y.values.data(), Box::Full(result), result});
+  if (with_relu) signature = WithEpilogue(std::move(signature), Relu{});
   const absl::Status status = RunReferenceKernel(signature, {in, out, {}, 0});
   EXPECT_TRUE(status.ok()) << status;
   return y;

@@ -228,7 +228,7 @@ class NanLosingDevice : public HostDevice {
     int64_t scratch_bytes() const override { return 0; }
     absl::Status Run(const KernelArguments& arguments, void*) const override {
       const absl::Status status = RunReferenceKernel(signature_, arguments);
-      if (!std::holds_alternative<Relu>(signature_.attrs) && !signature_.fused_relu) return status;
+      if (!IsEpilogue(StagesOf(signature_).back().kernel.attrs)) return status;
       auto* y = static_cast<float*>(arguments.outputs[0].data);
       for (int64_t i = 0; i < Volume(signature_.outputs[0].type.shape); ++i) {
         if (std::isnan(y[i])) y[i] = 0;

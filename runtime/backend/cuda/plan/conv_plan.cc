@@ -154,7 +154,7 @@ void PlanOperator(const Conv2d& conv, KernelPlanner& planner) {
   if (pass.gradient == 2) return PlanChannelSums(planner);
   const Tensors t = TensorsOf(planner);
   const int64_t y_volume = Volume(*t.y);
-  const bool relu = pass.is_forward() && planner.signature().fused_relu;
+  const bool relu = pass.is_forward() && HasOnlyEpilogue(planner.signature());
   Convolution convolution;
   convolution.shape = {pass.is_forward()    ? ConvolutionPass::kForward
                        : pass.gradient == 0 ? ConvolutionPass::kData

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "graph/support/status_macros.h"
+#include "runtime/backend/kernel_stages.h"
 
 namespace partita {
 namespace {
@@ -32,29 +33,20 @@ bool HasOutput(const KernelSignature& signature) {
                      [](const KernelTensor& t) { return t.present; });
 }
 
-// The gradient into scratch memory, then the update.
-void PlanFusedUpdate(KernelPlanner& planner, const KernelArguments& given) {
-  const KernelSignature& signature = planner.signature();
-  auto* memory = planner.Scratch<float>(Volume(signature.outputs[0].type.shape));
-  const TensorArgument gradient{memory, given.outputs[0].box, given.outputs[0].global};
-  const size_t own = OwnInputs(signature);
-  KernelArguments arguments = given;
-  arguments.inputs = given.inputs.first(own);
-  arguments.outputs = {&gradient, 1};
-  planner.Add(GradientKernel(signature), arguments);
-  std::vector<TensorArgument> inputs(given.inputs.begin() + static_cast<std::ptrdiff_t>(own),
-                                     given.inputs.end());
-  inputs.insert(inputs.begin() + kGradientInput, gradient);
-  arguments.inputs = inputs;
-  arguments.outputs = given.outputs;
-  planner.Add(UpdateKernel(signature), arguments);
-}
-
 void PlanPlain(const KernelSignature& signature, KernelPlanner& planner) {
   std::visit([&](const auto& attrs) { PlanOperator(attrs, planner); }, signature.attrs);
-  // Rows that can fuse a ReLU do so in their own plans.
-  if (signature.fused_relu && !CanFuseRelu(signature.attrs)) {
-    planner.ForEach(Volume(planner.out_shape()), ReluElement{planner.Out(), planner.Out()});
+}
+
+// The steps of one operator after those of the other; what they do not store is in scratch memory.
+void PlanFused(KernelPlanner& planner, const KernelArguments& given) {
+  const KernelSignature& signature = planner.signature();
+  std::vector<void*> inner;
+  for (const KernelTensor& tensor : signature.fusion.inner) {
+    inner.push_back(planner.Scratch<char>(tensor.type.bytes()));
+  }
+  for (const KernelStage& stage : StagesOf(signature)) {
+    const StageArguments arguments(stage, given, inner);
+    planner.Add(stage.kernel, arguments.get());
   }
 }
 
@@ -211,8 +203,9 @@ absl::StatusOr<KernelSteps> PlanKernel(const KernelSignature& signature,
                                             " outputs of ", ToString(signature)));
   }
   if (!HasOutput(signature)) return KernelSteps{};
-  if (signature.fused_update) {
-    PlanFusedUpdate(planner, arguments);
+  // Rows that take an epilogue apply it in their own plans.
+  if (signature.is_fused() && !(HasOnlyEpilogue(signature) && TakesEpilogue(signature.attrs))) {
+    PlanFused(planner, arguments);
   } else {
     PlanPlain(signature, planner);
   }

@@ -122,7 +122,8 @@ void PlanOperator(const MatMul& matmul, KernelPlanner& planner) {
   switch (planner.pass().gradient) {
     case -1: {
       const bool bias = planner.inputs() > 2 && planner.present(2);
-      const Epilogue epilogue{bias ? planner.In(2) : nullptr, bias, planner.signature().fused_relu};
+      const Epilogue epilogue{bias ? planner.In(2) : nullptr, bias,
+                              HasOnlyEpilogue(planner.signature())};
       return PlanProduct({planner.In(1), w_wide, t}, {planner.In(0), z.in, false},
                          {z.out, z.rows, z.in}, epilogue, planner);
     }

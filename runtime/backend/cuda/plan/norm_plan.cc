@@ -89,6 +89,9 @@ void PlanOperator(const BatchNormalize& norm, KernelPlanner& planner) {
   PlanNormalize(Channels(planner.in_shape(0)),
                 {BatchStatistics(norm, planner), planner.In(3), planner.In(4), planner.In(0)},
                 planner);
+  if (HasOnlyEpilogue(planner.signature())) {
+    planner.ForEach(Volume(planner.out_shape()), ReluElement{planner.Out(), planner.Out()});
+  }
 }
 
 void PlanOperator(const BatchNormGradMoments& norm, KernelPlanner& planner) {
