@@ -84,6 +84,8 @@ class SeedChecker {
 
   const StrategyCoverage& coverage() const { return coverage_; }
   const ExecutedPairs& executed() const { return executed_; }
+  // How many kernels of the strategies' steps do an operator after others, by its name.
+  const std::map<std::string, int>& fused() const { return fused_; }
 
  private:
   absl::Status CheckPair(const SerialRun& serial, std::mt19937_64& random) {
@@ -92,10 +94,19 @@ class SeedChecker {
     coverage_.Add(serial.graph(), strategy, options.devices);
     ASSIGN_OR_RETURN(const TaskGraph tasks, Partition(serial.graph(), strategy, options));
     RETURN_IF_ERROR(serial.Compare(tasks, &random));
+    CountFused(tasks);
     if (coverage_.pairs % kPairsForOneExecuted != 0) return absl::OkStatus();
     const absl::Status status = Execute(serial, strategy, options);
     if (status.ok()) return status;
     return {status.code(), absl::StrCat("in the executor: ", status.message())};
+  }
+
+  void CountFused(const TaskGraph& tasks) {
+    for (const KernelSignature& signature : tasks.signatures()) {
+      for (const FusedOperator& other : signature.fusion.rest) {
+        ++fused_[std::string(NameOf(other.attrs))];
+      }
+    }
   }
 
   // Draws from a source of its own, so that the interpreter's pairs stay what they are.
@@ -139,6 +150,7 @@ class SeedChecker {
   std::mt19937_64 executed_random_{11};
   StrategyCoverage coverage_;
   ExecutedPairs executed_;
+  std::map<std::string, int> fused_;
 };
 
 TEST(RingEqualityTest, RandomStrategiesTrainLikeTheSerialModel) {
@@ -162,6 +174,12 @@ TEST(RingEqualityTest, RandomStrategiesTrainLikeTheSerialModel) {
     EXPECT_GT(coverage.Share(feature), 0.02) << feature;
   }
   for (const auto& [loop, count] : coverage.splits) EXPECT_GE(count, 20) << loop;
+  for (const char* last :
+       {"relu", "sgd", "adam", "batch_normalize", "batch_norm_grad_apply", "cross_entropy",
+        "softmax_apply", "softmax_grad", "log_softmax_apply", "log_softmax_grad"}) {
+    const auto it = checker.fused().find(last);
+    EXPECT_TRUE(it != checker.fused().end() && it->second >= 20) << last << " is hardly ever fused";
+  }
   for (const auto& [name, description] : OperatorTable()) {
     const auto it = coverage.splits.lower_bound(absl::StrCat(name, "."));
     EXPECT_TRUE(it != coverage.splits.end() && absl::StartsWith(it->first, absl::StrCat(name, ".")))
