@@ -15,11 +15,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "graph/support/error_category.h"
 #include "graph/support/file.h"
 #include "graph/support/memory.h"
 #include "graph/support/number_in.h"
 #include "graph/support/status_macros.h"
-#include "graph/support/usage_error.h"
 
 namespace partita {
 namespace {

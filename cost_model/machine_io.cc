@@ -5,6 +5,7 @@
 #include "google/protobuf/text_format.h"
 #include "graph/parallel/topology_io.h"
 #include "graph/support/check.h"
+#include "graph/support/error_category.h"
 #include "graph/support/file.h"
 #include "graph/support/status_macros.h"
 
@@ -131,8 +132,7 @@ absl::StatusOr<Machine> ParseMachine(absl::string_view text, absl::string_view s
   }
   auto machine = MachineFromProto(message);
   if (machine.ok()) return machine;
-  return absl::Status(machine.status().code(),
-                      absl::StrCat(source, ": ", machine.status().message()));
+  return WithMessage(machine.status(), absl::StrCat(source, ": ", machine.status().message()));
 }
 
 absl::StatusOr<Machine> LoadMachine(const std::string& path) {

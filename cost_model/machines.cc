@@ -6,8 +6,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "cost_model/discovery.h"
+#include "graph/support/error_category.h"
 #include "graph/support/status_macros.h"
-#include "graph/support/usage_error.h"
 
 // Figures are of data sheets where one is named; the others are what such parts are commonly
 // measured to do. Bandwidths are per direction.

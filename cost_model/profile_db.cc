@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "graph/support/error_category.h"
 #include "graph/support/status_macros.h"
 
 namespace partita {
@@ -367,7 +368,7 @@ absl::Status ProfileDb::CheckHardware(std::span<const DeviceFingerprint> devices
       if (holds.hardware == device.hardware) return absl::OkStatus();
     }
   }
-  return absl::FailedPreconditionError(absl::StrCat(
+  return ForeignProfileError(absl::StrCat(
       "'", path(), "' holds records of ", ToString(known[0]), ", this device is ",
       ToString(devices[0]),
       ". Name another file (--profile), or use these records all the same (--foreign_profile)"));

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "graph/support/error_category.h"
 
 namespace partita {
 namespace {
@@ -49,7 +50,7 @@ absl::Status StatusOf(const std::string& path, int code, sqlite3* database) {
       return absl::InvalidArgumentError(absl::StrCat(
           where, detail, "; wanted a profile database: move the file away or name another"));
     case SQLITE_NOMEM:
-      return absl::ResourceExhaustedError(absl::StrCat(where, detail));
+      return MemoryError(absl::StrCat(where, detail));
     case SQLITE_CANTOPEN:
       // It is there: the system refuses to open one more file, or the disk fails.
       if (access(path.c_str(), R_OK) == 0) {

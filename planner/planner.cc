@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "graph/partition/planned_step.h"
+#include "graph/support/error_category.h"
 #include "graph/support/status_macros.h"
 #include "graph/verify/step_verifier.h"
 #include "planner/expert/expert_strategies.h"
@@ -23,7 +24,7 @@ std::optional<Nanos> BaselineOf(const Evaluator& evaluator) {
 
 // Of a plan and its evaluated step.
 absl::StatusOr<PlanOutcome> OutcomeOf(const Evaluator& evaluator, Plan plan, EvaluatedStep step) {
-  if (!step.evaluation.feasible()) return absl::ResourceExhaustedError(step.evaluation.reason);
+  if (!step.evaluation.feasible()) return MemoryError(step.evaluation.reason);
   // However a plan was found, it meets the same independent check.
   RETURN_IF_ERROR(
       VerifyStep({evaluator.graph(), plan.strategy, step.tasks, step.order, &step.memory}));

@@ -10,6 +10,7 @@
   functions  at most 80 lines in a function
   parameters at most five parameters of a function, constructor, lambda or type of functions; signatures that a vendor's
              library dictates apart
+  codes      codes of a status that say nothing of whom to blame only with a category (graph/support/error_category.h)
   marks      no left-over marks
   names      no type or file is called Something-Manager, -Helper and the like
   paths      files and folders that comments and READMEs name are there (placeholders: foo..., NAME)
@@ -325,6 +326,15 @@ def check_parameters(name, text):
             yield line, f"{function}: {count} parameters, the limit is {PARAMETER_LIMIT}; a struct with a meaning takes them"
 
 
+def check_codes(name, text):
+    if not is_cpp(name) or name.startswith(("tests/", "graph/support/error_category.")):
+        return
+    codes = "ResourceExhausted|FailedPrecondition|OutOfRange|Cancelled"
+    for found in re.finditer(rf"absl::({codes})Error\(|absl::Status\([\w.()]*code\(\),", blank_out(text)):
+        yield text.count("\n", 0, found.start()) + 1, (
+            f"{found[0]} carries no category: take what graph/support/error_category.h has")
+
+
 def check_marks(name, text):
     if not name.endswith((".cc", ".h", ".cu", ".cuh", ".py", ".sh", ".proto", ".txt", ".cmake")):
         return
@@ -440,8 +450,8 @@ def check_operators(name, text, rows):
 
 
 CHECKS = {"layering": check_layering, "vendor": check_vendor, "headers": check_headers, "files": check_files,
-          "functions": check_functions, "parameters": check_parameters, "marks": check_marks, "names": check_names,
-          "paths": check_paths}
+          "functions": check_functions, "parameters": check_parameters, "codes": check_codes, "marks": check_marks,
+          "names": check_names, "paths": check_paths}
 
 
 def violations(root, wanted):

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "graph/support/error_category.h"
 #include "graph/support/status_macros.h"
 
 // In place: the range [0, total) is cut at every offset that a block or step begins or ends at;
@@ -108,7 +109,7 @@ absl::Status CheckSnapshot(const RankRound& round) {
 
 absl::Status InRound(size_t round, const absl::Status& status) {
   if (status.ok()) return status;
-  return absl::Status(status.code(), absl::StrCat(status.message(), " (round ", round, ")"));
+  return WithMessage(status, absl::StrCat(status.message(), " (round ", round, ")"));
 }
 
 absl::Status CheckRounds(const Collective& c, const CollectiveSchedule& schedule) {

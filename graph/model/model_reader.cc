@@ -13,6 +13,7 @@
 #include "graph/model/model_io.h"
 #include "graph/model/model_limits.h"
 #include "graph/model/weights_file.h"
+#include "graph/support/error_category.h"
 #include "graph/support/file.h"
 #include "graph/support/status_macros.h"
 
@@ -277,8 +278,7 @@ struct Origin {
 };
 
 absl::Status NotAModel(const Origin& origin, const absl::Status& why) {
-  return absl::Status(why.code(),
-                      absl::StrCat("'", origin.name, "' is not a model: ", why.message()));
+  return WithMessage(why, absl::StrCat("'", origin.name, "' is not a model: ", why.message()));
 }
 
 // What `model` says of its weights where `reader` found no side file.

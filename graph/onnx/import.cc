@@ -6,6 +6,7 @@
 #include "graph/onnx/decode.h"
 #include "graph/onnx/importer.h"
 #include "graph/onnx/operators.h"
+#include "graph/support/error_category.h"
 #include "graph/support/fingerprint.h"
 #include "graph/support/mapped_file.h"
 #include "graph/support/status_macros.h"
@@ -48,11 +49,7 @@ absl::StatusOr<ImportedModel> ImportFrom(std::unique_ptr<onnx::ModelProto> proto
   }
   if (!imported.ok()) {
     const absl::Status& status = imported.status();
-    absl::Status named(status.code(), absl::StrCat("'", name, "': ", status.message()));
-    status.ForEachPayload([&named](absl::string_view url, const absl::Cord& payload) {
-      named.SetPayload(url, payload);
-    });
-    return named;
+    return WithMessage(status, absl::StrCat("'", name, "': ", status.message()));
   }
   return imported;
 }

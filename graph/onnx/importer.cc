@@ -12,6 +12,7 @@
 #include "graph/onnx/folded_batch_norm.h"
 #include "graph/onnx/operators.h"
 #include "graph/support/check.h"
+#include "graph/support/error_category.h"
 #include "graph/support/status_macros.h"
 
 namespace partita::onnx {
@@ -29,10 +30,9 @@ Value TensorValue(TensorId id) {
 
 // A prefix that says where, before the message of an error.
 absl::Status At(const NodeProto& node, const absl::Status& status) {
-  return absl::Status(status.code() == absl::StatusCode::kPermissionDenied
-                          ? absl::StatusCode::kPermissionDenied
-                          : absl::StatusCode::kInvalidArgument,
-                      absl::StrCat(Describe(node), ": ", status.message()));
+  const std::string message = absl::StrCat(Describe(node), ": ", status.message());
+  return absl::IsPermissionDenied(status) ? WithMessage(status, message)
+                                          : absl::InvalidArgumentError(message);
 }
 
 std::vector<std::pair<std::string, int>> CountOperators(const Model& model) {
@@ -121,8 +121,8 @@ std::string Importer::UniqueName(const std::string& wanted) {
 absl::StatusOr<std::shared_ptr<const std::vector<float>>> Importer::StoredValues(
     const StoredTensor& stored) {
   const auto at = [&stored](const absl::Status& status) {
-    return absl::Status(status.code(),
-                        absl::StrCat("tensor '", stored.proto->name(), "': ", status.message()));
+    return WithMessage(status,
+                       absl::StrCat("tensor '", stored.proto->name(), "': ", status.message()));
   };
   const auto there = HasValues(stored.source, model_.origin.folder);
   if (!there.ok()) return at(there.status());

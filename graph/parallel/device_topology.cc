@@ -8,9 +8,9 @@
 #include "absl/strings/str_cat.h"
 #include "graph/parallel/routes.h"
 #include "graph/support/check.h"
+#include "graph/support/error_category.h"
 #include "graph/support/fingerprint.h"
 #include "graph/support/status_macros.h"
-#include "graph/support/usage_error.h"
 
 namespace partita {
 namespace {

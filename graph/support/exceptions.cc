@@ -12,13 +12,14 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "graph/support/doing.h"
+#include "graph/support/error_category.h"
 #include "graph/support/file.h"
 
 namespace partita {
 
 absl::Status OutOfMemory(absl::string_view doing) {
   const absl::string_view link = doing.empty() ? "" : " while ";
-  return absl::ResourceExhaustedError(absl::StrCat("out of memory", link, doing, kMoreMemory));
+  return MemoryError(absl::StrCat("out of memory", link, doing, kMoreMemory));
 }
 
 namespace {

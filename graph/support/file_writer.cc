@@ -15,6 +15,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "graph/support/error_category.h"
 #include "graph/support/file.h"
 #include "graph/support/status_macros.h"
 #include "graph/support/temporary.h"
@@ -175,9 +176,9 @@ absl::Status SyncFolder(const std::string& path, const std::string& folder) {
   if (!failed) return absl::OkStatus();
   errno = error;
   const absl::Status status = FileError("make last", path);
-  return absl::Status(status.code(), absl::StrCat(status.message(), " (its folder '", folder,
-                                                  "'); the new content is there, but a crash of "
-                                                  "the machine might undo that"));
+  return WithMessage(status, absl::StrCat(status.message(), " (its folder '", folder,
+                                          "'); the new content is there, but a crash of "
+                                          "the machine might undo that"));
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "graph/support/error_category.h"
 #include "graph/support/number_in.h"
 
 namespace partita {
@@ -67,7 +68,7 @@ absl::Status CheckMemory(int64_t bytes, absl::string_view what) {
                 LeftOf(RLIMIT_AS, NumberIn("/proc/self/status", "VmSize:") << 10),
                 LeftOf(RLIMIT_DATA, NumberIn("/proc/self/status", "VmData:") << 10)});
   if (bytes <= left) return absl::OkStatus();
-  return absl::ResourceExhaustedError(
+  return MemoryError(
       absl::StrCat(what, " take ", bytes, " bytes; ", left, " are left of this machine's memory"));
 }
 

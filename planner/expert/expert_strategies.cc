@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "graph/parallel/parts.h"
+#include "graph/support/error_category.h"
 
 namespace partita {
 namespace {
@@ -85,8 +86,7 @@ ParallelConfig Checked(const Graph& graph, const Operator& op, ParallelConfig co
 
 absl::Status NeedsSeveral(const DeviceTopology& topology) {
   if (topology.size() > 1) return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      "the machine has one device: there is nothing to split over");
+  return DeclinedError("the machine has one device: there is nothing to split over");
 }
 
 template <class Choose>
@@ -152,8 +152,7 @@ absl::StatusOr<Strategy> OneWeirdTrick(const Graph& graph, const DeviceTopology&
     return Checked(graph, op, config, devices);
   });
   if (!any) {
-    return absl::FailedPreconditionError(
-        "the model has no fully connected layer that splits over all devices");
+    return DeclinedError("the model has no fully connected layer that splits over all devices");
   }
   return strategy;
 }
@@ -190,7 +189,7 @@ absl::StatusOr<Strategy> Spatial(const Graph& graph, const DeviceTopology& topol
     any = true;
     return Checked(graph, op, SplitAlong(rule, loop, devices), devices);
   });
-  if (!any) return absl::FailedPreconditionError("the model has no operator on images");
+  if (!any) return DeclinedError("the model has no operator on images");
   return strategy;
 }
 
@@ -218,8 +217,7 @@ absl::StatusOr<Strategy> OperatorPlacement(const Graph& graph, const DeviceTopol
     any |= suits_cores;
     return BySample(graph.rule(op.id), suits_cores ? light : heavy);
   });
-  if (!any)
-    return absl::FailedPreconditionError("the model has no pooling or padding to place apart");
+  if (!any) return DeclinedError("the model has no pooling or padding to place apart");
   strategy.host_device = heavy[0];
   return strategy;
 }

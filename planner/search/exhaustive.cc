@@ -1,8 +1,8 @@
 #include <limits>
 
 #include "absl/strings/str_cat.h"
+#include "graph/support/error_category.h"
 #include "graph/support/status_macros.h"
-#include "graph/support/usage_error.h"
 #include "planner/search/search_state.h"
 
 namespace partita {

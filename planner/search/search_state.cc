@@ -1,6 +1,7 @@
 #include "planner/search/search_state.h"
 
 #include "absl/strings/str_cat.h"
+#include "graph/support/error_category.h"
 
 namespace partita {
 
@@ -53,14 +54,13 @@ absl::StatusOr<SearchResult> SearchState::Finish() {
   result_.seconds = Seconds();
   if (!has_best_) {
     if (Stopped()) {
-      return absl::CancelledError(
-          absl::StrCat("interrupted before a strategy that fits was found; ", result_.evaluations,
-                       " were tried"));
+      return InterruptedError(absl::StrCat("interrupted before a strategy that fits was found; ",
+                                           result_.evaluations, " were tried"));
     }
     if (nearest_miss_.empty()) return absl::InvalidArgumentError(invalid_);
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "none of ", result_.evaluations, " strategies fits in memory. The nearest: ", nearest_miss_,
-        ". Use more or larger devices, or a smaller batch"));
+    return MemoryError(absl::StrCat("none of ", result_.evaluations,
+                                    " strategies fits in memory. The nearest: ", nearest_miss_,
+                                    ". Use more or larger devices, or a smaller batch"));
   }
   result_.evaluation = problem_.evaluator.Evaluate(result_.best);
   return std::move(result_);

@@ -3,7 +3,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "graph/precision.h"
-#include "graph/support/usage_error.h"
+#include "graph/support/error_category.h"
 
 namespace partita {
 

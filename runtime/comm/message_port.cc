@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "graph/support/error_category.h"
 #include "graph/support/status_macros.h"
 
 namespace partita {
@@ -64,7 +65,9 @@ void MessagePort::Abort(const absl::Status& reason) {
 absl::Status MessagePort::Reason() const {
   if (!aborted_.load(std::memory_order_relaxed)) return absl::OkStatus();
   const std::lock_guard lock(mutex_);
-  return absl::CancelledError(absl::StrCat("communication was given up: ", reason_.message()));
+  // What another thread ended for a reason has that reason's category.
+  return WithCategory(CategoryOf(reason_), AbandonedError(absl::StrCat(
+                                               "communication was given up: ", reason_.message())));
 }
 
 absl::Status Broadcast(MessagePort& port, int root, void* data, int64_t bytes) {

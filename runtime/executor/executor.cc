@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "graph/support/clock.h"
+#include "graph/support/error_category.h"
 #include "graph/support/exceptions.h"
 #include "graph/support/fingerprint.h"
 #include "graph/support/status_macros.h"
@@ -83,7 +84,7 @@ class BackendExecutor : public Executor {
         options_.hang_seconds, options_.stop,
         StepWatch::Calls{.progress = [this] { return Completed(); },
                          .give_up = [this] { GiveUp(); },
-                         .cancel = [this] { AbortAll(absl::CancelledError("interrupted")); },
+                         .cancel = [this] { AbortAll(InterruptedError("interrupted")); },
                          .check = [this] { CheckCommunicator(); },
                          .fail = [this](const absl::Status& status) { AbortAll(status); }});
     return watch_->Start();
@@ -172,7 +173,7 @@ class BackendExecutor : public Executor {
   absl::StatusOr<StepResult> Step(HostTensor input, HostTensor labels,
                                   const StepArguments& arguments) override {
     if (IsSet(options_.stop)) {
-      return absl::CancelledError("interrupted before the step");
+      return InterruptedError("interrupted before the step");
     }
     const StepFeed feed{input, labels, arguments, ++round_,
                         options_.check_finite ? &not_finite_ : nullptr};

@@ -5,6 +5,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "graph/support/error_category.h"
 #include "graph/support/status_macros.h"
 
 namespace partita {
@@ -35,7 +36,7 @@ absl::Status NotFinite::Take(MessagePort* port) {
     int64_t place = -1;
     if (!absl::SimpleAtoi(found.first, &place) || (first >= 0 && first <= place)) continue;
     first = place;
-    status = absl::OutOfRangeError(found.second);
+    status = NotFiniteError(found.second);
   }
   return status;
 }

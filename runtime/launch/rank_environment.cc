@@ -5,8 +5,8 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "graph/support/error_category.h"
 #include "graph/support/status_macros.h"
-#include "graph/support/usage_error.h"
 
 namespace partita {
 namespace {

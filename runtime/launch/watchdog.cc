@@ -15,6 +15,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "graph/support/clock.h"
+#include "graph/support/error_category.h"
 #include "graph/support/status_macros.h"
 #include "graph/support/thread.h"
 #include "runtime/comm/tcp/connection.h"
@@ -135,7 +136,7 @@ class RankWatchdog : public Watchdog {
   // Where the watch itself cannot go on. The others see that this process is gone.
   [[noreturn]] void EndAlone(const absl::Status& status) const {
     Print(std::string(status.message()));
-    const int code = absl::IsResourceExhausted(status) ? 4 : 5;
+    const int code = ExitCodeOf(status);
     std::_Exit(options_.exit_code ? options_.exit_code(code) : code);
   }
 

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "graph/support/aligned.h"
+#include "graph/support/error_category.h"
 #include "graph/support/exceptions.h"
 #include "graph/support/fingerprint.h"
 #include "graph/support/status_macros.h"
@@ -368,7 +369,7 @@ class BackendProfiler : public KernelProfiler {
         stream.HostCall(
             [this] {
               return together_->Arrive() ? absl::OkStatus()
-                                         : absl::CancelledError("another device failed");
+                                         : AbandonedError("another device failed");
             },
             nullptr);
       }

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "graph/initial_values.h"
 #include "graph/part_view.h"
+#include "graph/support/error_category.h"
 #include "graph/support/fingerprint.h"
 #include "graph/support/status_macros.h"
 #include "graph/support/stop_flag.h"
@@ -176,12 +177,11 @@ absl::Status SerialTrainer::Step(const StepArguments& arguments) {
   }
   for (const Operator& op : graph_.ops()) {
     if (IsSet(stop_)) {
-      return absl::CancelledError(absl::StrCat("interrupted before operator '", op.name, "'"));
+      return InterruptedError(absl::StrCat("interrupted before operator '", op.name, "'"));
     }
     absl::Status status = Run(op, launches_[op.id.index()], arguments);
     if (!status.ok()) {
-      return absl::Status(status.code(),
-                          absl::StrCat("operator '", op.name, "': ", status.message()));
+      return WithMessage(status, absl::StrCat("operator '", op.name, "': ", status.message()));
     }
   }
   for (const Tensor& tensor : graph_.tensors()) {

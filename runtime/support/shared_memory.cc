@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "graph/support/error_category.h"
 #include "graph/support/status_macros.h"
 
 namespace partita {
@@ -19,7 +20,7 @@ constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW;
 absl::Status SystemError(absl::string_view what) {
   const int error = errno;
   const std::string text = absl::StrCat(what, ": ", std::strerror(error));
-  if (error == ENOMEM || error == ENOSPC) return absl::ResourceExhaustedError(text);
+  if (error == ENOMEM || error == ENOSPC) return MemoryError(text);
   if (error == EACCES || error == EPERM) return absl::PermissionDeniedError(text);
   if (error == ENOENT) return absl::NotFoundError(text);
   return absl::UnavailableError(text);

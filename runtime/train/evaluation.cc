@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "graph/parallel/parts.h"
 #include "graph/support/check.h"
+#include "graph/support/error_category.h"
 #include "graph/support/status_macros.h"
 #include "graph/support/stop_flag.h"
 #include "graph/training/evaluation_graph.h"
@@ -128,7 +129,7 @@ absl::Status ModelEvaluation::NotFinite(const Batch& batch, double loss) const {
   const int64_t at = FirstNotFinite(std::span<const float>(batch.x));
   const int64_t elements = static_cast<int64_t>(batch.x.size()) / graph_.batch();
   const int64_t first = batch.index * graph_.batch();
-  return absl::OutOfRangeError(absl::StrCat(
+  return NotFiniteError(absl::StrCat(
       "the evaluation's loss is ", loss, " in samples ", first, " to ", first + batch.valid - 1,
       at < 0 ? "; weights and data are finite, values between them are too large: try a lower "
                "learning rate"
@@ -178,13 +179,12 @@ absl::StatusOr<EvaluationResult> ModelEvaluation::Run(const TrainingState& state
   ASSIGN_OR_RETURN(const auto batches, BatchLoader::Create(source, options));
   EvaluationResult result;
   for (int64_t b = 0; b < batches->batches_per_epoch(); ++b) {
-    if (IsSet(stop)) return absl::CancelledError("evaluation interrupted");
+    if (IsSet(stop)) return InterruptedError("evaluation interrupted");
     ASSIGN_OR_RETURN(Batch batch, batches->Next());
     result.samples += batch.valid;
     const absl::StatusOr<Sums> sums = RunPaddedBatch(std::move(batch));
     if (absl::IsOutOfRange(sums.status())) {
-      return absl::OutOfRangeError(
-          absl::StrCat(sums.status().message(), " (", source->Describe(), ")"));
+      return NotFiniteError(absl::StrCat(sums.status().message(), " (", source->Describe(), ")"));
     }
     RETURN_IF_ERROR(sums.status());
     result.loss += sums->loss;

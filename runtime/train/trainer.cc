@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "graph/support/clock.h"
 #include "graph/support/doing.h"
+#include "graph/support/error_category.h"
 #include "graph/support/status_macros.h"
 #include "graph/support/stop_flag.h"
 #include "runtime/executor/executor_setup.h"
@@ -92,7 +93,7 @@ absl::Status Trainer::Run() {
     ASSIGN_OR_RETURN(const Orders orders, OrdersHere());
     if (orders.save != 0) RETURN_IF_ERROR(WriteCheckpoint());
     if (orders.stop != 0) {
-      return absl::CancelledError(
+      return InterruptedError(
           absl::StrCat("interrupted after step ", now_.step, " of ", end_step_));
     }
     RETURN_IF_ERROR(TrainOneStep(*loader));
@@ -234,8 +235,8 @@ absl::Status Trainer::TraceNotFinite(const std::string& what, int64_t steps) {
   executor_.CheckFinite(false);
   devices_good_ = false;  // their contents are invalid; the snapshot is valid
   const absl::string_view why = found.message();
-  if (absl::IsOutOfRange(found)) return absl::OutOfRangeError(absl::StrCat(what, ": ", why));
-  return absl::OutOfRangeError(absl::StrCat(
+  if (absl::IsOutOfRange(found)) return NotFiniteError(absl::StrCat(what, ": ", why));
+  return NotFiniteError(absl::StrCat(
       what, "; where it arose is unknown: trained again from step ", from, ", ",
       found.ok() ? "all values were finite. Kernels that give other values in each run do that"
                  : why));
@@ -250,14 +251,14 @@ absl::Status Trainer::RepeatChecked(int64_t steps) {
   executor_.CheckFinite(true);
   while (now_.step < steps) {
     ASSIGN_OR_RETURN(const Orders orders, OrdersHere());
-    if (orders.stop != 0) return absl::CancelledError("interrupted");
+    if (orders.stop != 0) return InterruptedError("interrupted");
     ASSIGN_OR_RETURN(Batch batch, loader->Next());
     RETURN_IF_ERROR(CheckBatch(batch));
     const auto result = RunBatch(batch, now_.step);
     if (absl::IsOutOfRange(result.status())) {
-      return absl::OutOfRangeError(
-          absl::StrCat("in step ", now_.step, " (counted from 0) ", result.status().message(),
-                       "; try a lower learning rate, and look at the data"));
+      return NotFiniteError(absl::StrCat("in step ", now_.step, " (counted from 0) ",
+                                         result.status().message(),
+                                         "; try a lower learning rate, and look at the data"));
     }
     RETURN_IF_ERROR(result.status());
     ++now_.step;
@@ -274,7 +275,7 @@ absl::Status Trainer::CheckBatch(const Batch& batch) const {
   const int64_t at = FirstNotFinite(std::span<const float>(batch.x));
   if (at < 0) return absl::OkStatus();
   const int64_t elements = static_cast<int64_t>(batch.x.size()) / graph_.batch();
-  return absl::OutOfRangeError(absl::StrCat(
+  return NotFiniteError(absl::StrCat(
       "in step ", now_.step, " (counted from 0) the data hold ", batch.x[static_cast<size_t>(at)],
       ": element ", at % elements, " of sample ", batch.samples[static_cast<size_t>(at / elements)],
       " (", at / elements, " of batch ", batch.index, " of epoch ", batch.epoch,

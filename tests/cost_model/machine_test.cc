@@ -8,7 +8,7 @@
 #include "absl/strings/str_replace.h"
 #include "cost_model/discovery.h"
 #include "cost_model/machines.h"
-#include "graph/support/usage_error.h"
+#include "graph/support/error_category.h"
 
 namespace partita {
 namespace {

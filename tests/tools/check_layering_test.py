@@ -163,6 +163,13 @@ class SizeTest(unittest.TestCase):
                      f"void* mmap({six}) noexcept;\n"]:
             self.assertEqual(run("parameters", {"graph/a.cc": text}), [], text)
 
+    def test_wants_a_category_where_the_code_has_none(self):
+        for text in ['return absl::CancelledError("x");\n', "return absl::Status(found.status().code(), text);\n",
+                     'return absl::ResourceExhaustedError(text);\n']:
+            self.assertEqual(len(run("codes", {"runtime/a.cc": text})), 1, text)
+            self.assertEqual(run("codes", {"graph/support/error_category.cc": text, "tests/a.cc": text}), [])
+        self.assertEqual(run("codes", {"runtime/a.cc": 'return absl::InvalidArgumentError("x");\n'}), [])
+
     def test_finds_left_over_marks_and_bad_names(self):
         self.assertEqual(len(run("marks", {"graph/a.cc": "// TO" + "DO later\n"})), 1)
         self.assertEqual(len(run("names", {"graph/a.h": "class PlanManager {\n};\n"})), 1)

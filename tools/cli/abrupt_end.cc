@@ -10,8 +10,8 @@
 
 #include "absl/strings/string_view.h"
 #include "graph/support/doing.h"
+#include "graph/support/error_category.h"
 #include "graph/support/exceptions.h"
-#include "tools/cli/exit_code.h"
 #include "tools/workflow/launching.h"
 
 namespace partita {

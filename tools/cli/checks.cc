@@ -10,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "cost_model/machines.h"
 #include "graph/model/model_source.h"
+#include "graph/support/error_category.h"
 #include "graph/zoo/models.h"
 #include "runtime/backend/backends.h"
 
@@ -122,17 +123,17 @@ void AddPrecisionFlag(CLI::App& verb, std::optional<Precision>& precision,
       ->check(NameOf("precision", NamesOf(kPrecisions)));
 }
 
-std::string UnknownClassIn(std::span<const BackendOfClass> backends,
-                           const DeviceTopology& topology) {
+absl::Status CheckClasses(std::span<const BackendOfClass> backends,
+                          const DeviceTopology& topology) {
   std::set<std::string> classes;
   for (const Device& device : topology.devices()) classes.insert(device.device_class);
   for (const BackendOfClass& choice : backends) {
     if (choice.device_class.empty() || classes.contains(choice.device_class)) continue;
-    return absl::StrCat(
+    return UsageError(absl::StrCat(
         "--backend ", choice.device_class, "=", choice.backend,
-        ": no device of the plan is of that class; there are: ", absl::StrJoin(classes, ", "));
+        ": no device of the plan is of that class; there are: ", absl::StrJoin(classes, ", ")));
   }
-  return "";
+  return absl::OkStatus();
 }
 
 CLI::Validator ModelName() {

@@ -43,9 +43,9 @@ void AddBackendFlag(CLI::App& verb, std::vector<BackendOfClass>& backends,
 // --precision NAME; `precision` stays as it is where it is not given.
 void AddPrecisionFlag(CLI::App& verb, std::optional<Precision>& precision,
                       const std::string& description);
-// Error text if one of them names a class that no device has; empty otherwise.
-std::string UnknownClassIn(std::span<const BackendOfClass> backends,
-                           const DeviceTopology& topology);
+// UsageError if one of them names a class that no device has.
+absl::Status CheckClasses(std::span<const BackendOfClass> backends,
+                          const DeviceTopology& topology);
 // A file (the text has a '/' or an ending), or a name of the zoo or of the machines.
 CLI::Validator ModelName();
 CLI::Validator MachineName();

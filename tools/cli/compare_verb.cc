@@ -1,6 +1,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
+#include "graph/support/error_category.h"
 #include "graph/support/status_macros.h"
 #include "planner/expert/expert_strategies.h"
 #include "tools/cli/checks.h"
@@ -50,18 +51,14 @@ class CompareRun {
       request.will_measure = flags_.profile_time > 0;
       ASSIGN_OR_RETURN(const PricedMachine machine, PriceMachine(request));
       if (!machine.is_local) {
-        Answer wrong;
-        wrong.usage_error = absl::StrCat("--measure runs plans on this host, and machine '",
-                                         flags_.machine.machine, "' is another: leave one away");
-        return wrong;
+        return UsageError(absl::StrCat("--measure runs plans on this host, and machine '",
+                                       flags_.machine.machine, "' is another: leave one away"));
       }
       const auto devices = machine.machine->topology.devices();
       if (devices.back().node != devices.front().node) {
-        Answer wrong;
-        wrong.usage_error =
-            absl::StrCat("--measure runs plans in this process, and machine '",
-                         flags_.machine.machine, "' has several nodes: measure by partita launch");
-        return wrong;
+        return UsageError(absl::StrCat("--measure runs plans in this process, and machine '",
+                                       flags_.machine.machine,
+                                       "' has several nodes: measure by partita launch"));
       }
     }
     ModelRequest request = flags_.model;

@@ -2,6 +2,7 @@
 #include "absl/strings/str_cat.h"
 #include "graph/model/model_io.h"
 #include "graph/model/model_summary.h"
+#include "graph/support/error_category.h"
 #include "graph/support/status_macros.h"
 #include "tools/cli/checks.h"
 #include "tools/cli/verb.h"
@@ -43,12 +44,9 @@ absl::Status Write(const ImportedModel& model, const std::string& path, Answer& 
 
 absl::StatusOr<Answer> RunImport(const ImportFlags& flags) {
   if (!flags.output.empty() && !absl::EndsWith(flags.output, ".textproto")) {
-    Answer wrong;
-    wrong.usage_error = absl::StrCat(
-        "--output writes the native form: the file's name ends in "
-        ".textproto, '",
-        flags.output, "' does not");
-    return wrong;
+    return UsageError(
+        absl::StrCat("--output writes the native form: the file's name ends in .textproto, '",
+                     flags.output, "' does not"));
   }
   RETURN_IF_ERROR(CheckWritable(flags.output, "-o"));
   ImportOptions options;

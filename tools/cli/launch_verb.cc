@@ -1,4 +1,5 @@
 #include "absl/strings/str_cat.h"
+#include "graph/support/error_category.h"
 #include "graph/support/status_macros.h"
 #include "tools/cli/checks.h"
 #include "tools/cli/process.h"
@@ -9,12 +10,11 @@ namespace partita {
 namespace {
 
 absl::StatusOr<Answer> RunLaunch(LaunchRequest& request) {
+  if (request.arguments.empty() || request.arguments[0] != "run") {
+    return UsageError("launch wants what every rank shall do: partita launch -n 2 run PLAN ...");
+  }
   Answer answer;
   answer.silent = true;
-  if (request.arguments.empty() || request.arguments[0] != "run") {
-    answer.usage_error = "launch wants what every rank shall do: partita launch -n 2 run PLAN ...";
-    return answer;
-  }
   request.stop = &g_interrupted;
   request.on_output = InterruptIfUnheard;
   ASSIGN_OR_RETURN(answer.exit_code, Launch(request));

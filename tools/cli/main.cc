@@ -7,14 +7,15 @@
 #include <sstream>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "graph/onnx/import.h"
 #include "graph/support/doing.h"
+#include "graph/support/error_category.h"
 #include "graph/support/exceptions.h"
 #include "runtime/launch/parent_watch.h"
 #include "tools/cli/abrupt_end.h"
 #include "tools/cli/examples.h"
-#include "tools/cli/exit_code.h"
 #include "tools/cli/process.h"
 #include "tools/cli/verb.h"
 #include "tools/version.h"
@@ -117,10 +118,6 @@ int Finish(bool json, const absl::StatusOr<Answer>& answer) {
     PrintError(json, code, TextOf(answer.status()), UnsupportedOperators(answer.status()));
     return code;
   }
-  if (!answer->usage_error.empty()) {
-    PrintError(json, 2, answer->usage_error);
-    return 2;
-  }
   EndProgress();
   if (answer->silent) return answer->exit_code;
   if (json) {
@@ -160,6 +157,16 @@ std::optional<int> ParseOrSay(CLI::App& app, std::vector<std::string> args, bool
   return refuse(empty + ": wanted is a value, not ''");
 }
 
+std::string Footer() {
+  std::string text =
+      "Every verb takes --json: the answer, or the error, in JSON.\nExit codes:\n  0    good\n";
+  for (const ErrorCategoryRow& row : ErrorCategories()) {
+    absl::StrAppend(
+        &text, absl::StrFormat("  %-4d %s\n", static_cast<int>(row.category), row.description));
+  }
+  return text;
+}
+
 // The command line, with all verbs.
 struct CommandLine {
   CommandLine();
@@ -177,7 +184,7 @@ CommandLine::CommandLine() {
   app.add_flag("--json", json, "answer in JSON");
   app.fallthrough();
   app.option_defaults()->always_capture_default();
-  app.footer("Every verb takes --json: the answer, or the error, in JSON.");
+  app.footer(Footer());
   AddPlanVerb(app, verbs);
   AddCompareVerb(app, verbs);
   AddRunVerb(app, verbs);

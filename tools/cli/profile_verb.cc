@@ -1,4 +1,5 @@
 #include "absl/strings/str_cat.h"
+#include "graph/support/error_category.h"
 #include "graph/support/status_macros.h"
 #include "tools/cli/checks.h"
 #include "tools/cli/notes.h"
@@ -22,10 +23,8 @@ absl::StatusOr<Answer> RunProfile(const ProfileFlags& flags) {
   request.will_measure = true;
   ASSIGN_OR_RETURN(const PricedMachine priced, PriceMachine(request));
   if (!priced.is_local) {
-    Answer wrong;
-    wrong.usage_error = absl::StrCat("machine '", request.machine,
-                                     "' is not this host; only --machine local is profiled");
-    return wrong;
+    return UsageError(absl::StrCat("machine '", request.machine,
+                                   "' is not this host; only --machine local is profiled"));
   }
   ProfilingRequest profiling;
   profiling.profile = request.profile;

@@ -7,18 +7,17 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/time.h"
+#include "graph/support/error_category.h"
 #include "graph/support/exceptions.h"
 #include "graph/support/file.h"
 #include "graph/support/fingerprint.h"
 #include "graph/support/status_macros.h"
-#include "graph/support/usage_error.h"
 #include "runtime/comm/communicators.h"
 #include "runtime/launch/failure_channel.h"
 #include "runtime/launch/rank_environment.h"
 #include "runtime/support/run_key.h"
 #include "runtime/train/data/idx.h"
 #include "tools/cli/checks.h"
-#include "tools/cli/exit_code.h"
 #include "tools/cli/notes.h"
 #include "tools/cli/process.h"
 #include "tools/cli/staging.h"
@@ -279,23 +278,23 @@ std::string StepsText(const RunOutcome& outcome, const ModelLoss& loss, const Js
 }
 
 // Why the flags do not go together; empty if they do.
-std::string WrongTogether(const RunFlags& flags) {
+absl::Status CheckTogether(const RunFlags& flags) {
   if (!flags.request.load.empty() && !flags.request.resume.empty()) {
-    return "--load and --resume both say where to start: leave one away";
+    return UsageError("--load and --resume both say where to start: leave one away");
   }
   if (flags.request.steps > 0 && flags.request.epochs > 0) {
-    return "--steps and --epochs both say how far to train: leave one away";
+    return UsageError("--steps and --epochs both say how far to train: leave one away");
   }
   if (flags.request.eval_every > 0 && flags.request.eval_data.empty()) {
-    return "--eval_every needs --eval_data";
+    return UsageError("--eval_every needs --eval_data");
   }
   if (!flags.save_every.empty() && flags.request.save.empty()) {
-    return "--save_every needs --save, whose name its files begin with";
+    return UsageError("--save_every needs --save, whose name its files begin with");
   }
   if (flags.keep.has_value() && flags.save_every.empty()) {
-    return "--keep needs --save_every";
+    return UsageError("--keep needs --save_every");
   }
-  return "";
+  return absl::OkStatus();
 }
 
 Json JsonOf(const TrainingModel& model, const RunFlags& flags, const RunOutcome& outcome) {
@@ -323,9 +322,7 @@ Json JsonOf(const TrainingModel& model, const RunFlags& flags, const RunOutcome&
 }
 
 absl::StatusOr<Answer> RunTraining(RunFlags& flags, Stages* stages) {
-  Answer answer;
-  answer.usage_error = WrongTogether(flags);
-  if (!answer.usage_error.empty()) return answer;
+  RETURN_IF_ERROR(CheckTogether(flags));
   Ranks* ranks = flags.request.ranks;
   RETURN_IF_ERROR(SetTimeline(flags));
   if (ranks != nullptr) RETURN_IF_ERROR(CheckSameRun(flags, *ranks));
@@ -338,12 +335,10 @@ absl::StatusOr<Answer> RunTraining(RunFlags& flags, Stages* stages) {
   RETURN_IF_ERROR(CheckOutputs(flags, loaded.model));
   RETURN_IF_ERROR(CheckTrains(loaded.model, flags));
   if (const int n = flags.request.virtual_devices; n > 0 && n != loaded.plan.topology.size()) {
-    answer.usage_error = absl::StrCat("--virtual_devices ", n, ": the plan has ",
-                                      loaded.plan.topology.size(), " devices");
-    return answer;
+    return UsageError(absl::StrCat("--virtual_devices ", n, ": the plan has ",
+                                   loaded.plan.topology.size(), " devices"));
   }
-  answer.usage_error = UnknownClassIn(flags.request.backends, loaded.plan.topology);
-  if (!answer.usage_error.empty()) return answer;
+  RETURN_IF_ERROR(CheckClasses(flags.request.backends, loaded.plan.topology));
   flags.request.stop = &g_interrupted;
   RETURN_IF_ERROR(SetPrecision(loaded.plan, flags));
   CoreSharing sharing;
@@ -363,7 +358,8 @@ absl::StatusOr<Answer> RunTraining(RunFlags& flags, Stages* stages) {
   skipped.PrintAll();
   RETURN_IF_ERROR(result.status());
   const RunOutcome& outcome = *result;
-  if (!outcome.status.ok() && !absl::IsCancelled(outcome.status)) return outcome.status;
+  Answer answer;
+  if (!outcome.status.ok() && !IsInterrupted(outcome.status)) return outcome.status;
   flags.notes.insert(flags.notes.end(), outcome.notes.begin(), outcome.notes.end());
   answer.json = JsonOf(loaded.model, flags, outcome);
   answer.json["skipped"] = skipped.count();

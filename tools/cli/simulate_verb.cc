@@ -1,7 +1,7 @@
 #include "absl/strings/str_cat.h"
+#include "graph/support/error_category.h"
 #include "graph/support/file.h"
 #include "graph/support/status_macros.h"
-#include "graph/support/usage_error.h"
 #include "graph/task/timeline.h"
 #include "planner/planner.h"
 #include "tools/cli/checks.h"
@@ -43,9 +43,9 @@ absl::StatusOr<PricedMachine> PriceMachineOf(const Plan& plan, MachineRequest re
                                    priced.status().message(), ". Try --precision float32"));
   }
   if (priced.ok() || !is_plans || IsUsageError(priced.status())) return priced;
-  return absl::Status(priced.status().code(),
-                      absl::StrCat("the plan was made for machine '", request.machine,
-                                   "': ", priced.status().message(), ". Try --machine"));
+  return WithMessage(priced.status(),
+                     absl::StrCat("the plan was made for machine '", request.machine,
+                                  "': ", priced.status().message(), ". Try --machine"));
 }
 
 absl::StatusOr<Answer> RunSimulate(const SimulateFlags& flags, Stages* stages) {

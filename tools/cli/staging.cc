@@ -51,7 +51,7 @@ absl::StatusOr<Answer> RunInStages(
     answer->json["stopped_after"] = flags.stop_after;
     answer->text = absl::StrCat("stopped after stage ", flags.stop_after, "\n");
   }
-  if (answer.ok() && answer->usage_error.empty()) AddStages(stages, *answer);
+  if (answer.ok()) AddStages(stages, *answer);
   return answer;
 }
 

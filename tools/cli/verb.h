@@ -22,9 +22,7 @@ struct Answer {
   Json json = Json::object();
   std::string text;
   int exit_code = 0;
-  bool silent = false;      // true: another process of the run prints the answer
-  std::string usage_error;  // error of flags that do not go together; if not empty, the rest is
-                            // unused
+  bool silent = false;  // true: another process of the run prints the answer
 };
 
 // Set by Ctrl-C and similar signals (see process.h): long work ends with its results so far.

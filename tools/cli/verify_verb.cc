@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "graph/support/error_category.h"
 #include "graph/support/status_macros.h"
 #include "runtime/support/tolerance.h"
 #include "tools/cli/checks.h"
@@ -59,13 +60,11 @@ absl::StatusOr<Answer> RunPlanCheck(const VerifyFlags& flags, Stages* stages) {
   if (flags.virtual_devices > 0) {
     request.backends = {{"", "cuda"}};
     if (flags.virtual_devices != loaded.plan.topology.size()) {
-      answer.usage_error = absl::StrCat("--virtual_devices ", flags.virtual_devices,
-                                        ": the plan has ", loaded.plan.topology.size(), " devices");
-      return answer;
+      return UsageError(absl::StrCat("--virtual_devices ", flags.virtual_devices, ": the plan has ",
+                                     loaded.plan.topology.size(), " devices"));
     }
   }
-  answer.usage_error = UnknownClassIn(request.backends, loaded.plan.topology);
-  if (!answer.usage_error.empty()) return answer;
+  RETURN_IF_ERROR(CheckClasses(request.backends, loaded.plan.topology));
   std::vector<BackendOfClass> backends = {{"", "reference"}};
   backends.insert(backends.end(), request.backends.begin(), request.backends.end());
   ASSIGN_OR_RETURN(const PlanPrecision precision,
@@ -144,9 +143,7 @@ absl::StatusOr<Answer> RunReferenceCheck(const VerifyFlags& flags) {
 
 absl::StatusOr<Answer> RunVerify(const VerifyFlags& flags, Stages* stages) {
   if (flags.plan.empty() == flags.reference.folder.empty()) {
-    Answer wrong;
-    wrong.usage_error = "verify takes either a plan file or --reference FOLDER";
-    return wrong;
+    return UsageError("verify takes either a plan file or --reference FOLDER");
   }
   return flags.plan.empty() ? RunReferenceCheck(flags) : RunPlanCheck(flags, stages);
 }

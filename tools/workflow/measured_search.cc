@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "graph/support/doing.h"
+#include "graph/support/error_category.h"
 #include "graph/support/status_macros.h"
 #include "tools/workflow/plan_pricing.h"
 
@@ -16,9 +17,8 @@ absl::StatusOr<PlanOutcome> PlanOn(const Graph& graph, const PricedMachine& pric
   const Evaluator evaluator = EvaluatorOn(priced, graph);
   auto outcome = MakePlan(evaluator, request);
   if (!absl::IsFailedPrecondition(outcome.status())) return outcome;
-  // An expert declined: nothing is wrong with the profile.
-  return absl::ResourceExhaustedError(
-      absl::StrCat("strategy '", request.strategy, "' declines: ", outcome.status().message()));
+  return WithMessage(outcome.status(), absl::StrCat("strategy '", request.strategy,
+                                                    "' declines: ", outcome.status().message()));
 }
 
 // What was spent on the rounds before.

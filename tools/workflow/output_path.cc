@@ -5,8 +5,8 @@
 #include <system_error>
 
 #include "absl/strings/str_cat.h"
+#include "graph/support/error_category.h"
 #include "graph/support/file_writer.h"
-#include "graph/support/usage_error.h"
 
 namespace partita {
 namespace {
@@ -59,8 +59,7 @@ absl::Status CheckWritable(const std::string& path, absl::string_view flag) {
   if (path.empty()) return absl::OkStatus();
   const absl::Status status = CheckWritableFile(path);
   if (!absl::IsPermissionDenied(status)) return status;
-  return absl::Status(status.code(),
-                      absl::StrCat(status.message(), ". Try ", flag, " with another place"));
+  return WithMessage(status, absl::StrCat(status.message(), ". Try ", flag, " with another place"));
 }
 
 absl::Status CheckApart(std::span<const NamedFile> outputs, std::span<const NamedFile> inputs) {

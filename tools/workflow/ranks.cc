@@ -7,8 +7,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "graph/support/error_category.h"
 #include "graph/support/status_macros.h"
-#include "graph/support/usage_error.h"
 #include "runtime/comm/shared_key.h"
 #include "runtime/comm/shared_port.h"
 #include "runtime/comm/tcp/tcp_port.h"
@@ -129,12 +129,13 @@ absl::StatusOr<bool> Ranks::FromRank0(bool value) {
 }
 
 absl::Status Ranks::FromRank0(const absl::Status& status) {
-  auto code = static_cast<int32_t>(status.code());
-  RETURN_IF_ERROR(Broadcast(*port_, 0, &code, sizeof code));
+  int32_t kind[] = {static_cast<int32_t>(status.code()), ExitCodeOf(status)};
+  RETURN_IF_ERROR(Broadcast(*port_, 0, kind, sizeof kind));
   std::string message(status.message().substr(0, kLongestMessage));
   RETURN_IF_ERROR(BroadcastText(*port_, 0, message, kLongestMessage));
   if (rank() == 0) return status;
-  return absl::Status(static_cast<absl::StatusCode>(code), message);
+  absl::Status shared(static_cast<absl::StatusCode>(kind[0]), message);
+  return shared.ok() ? shared : WithCategory(ErrorCategory(kind[1]), std::move(shared));
 }
 
 absl::StatusOr<std::vector<MeasuredInstruction>> Ranks::Gather(

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "graph/onnx/import.h"
+#include "graph/support/error_category.h"
 #include "graph/support/status_macros.h"
 #include "graph/support/stop_flag.h"
 #include "planner/space/search_space.h"
@@ -39,7 +40,7 @@ absl::StatusOr<ReferenceResult> VerifyAgainstReference(const ReferenceRequest& r
   ASSIGN_OR_RETURN(const Graph graph, BuildReferenceGraph(model.graph, reference));
   ReferenceResult result;
   const auto serial = TrainSeriallyOnReference(model.graph, reference, request.stop);
-  if (absl::IsCancelled(serial.status())) {
+  if (IsInterrupted(serial.status())) {
     result.interrupted = true;
     return result;
   }
@@ -67,7 +68,7 @@ absl::StatusOr<ReferenceResult> VerifyAgainstReference(const ReferenceRequest& r
                                          request.devices, " devices");
     const auto got =
         TrainSplitOnReference(graph, reference, space.RandomStrategy(random), options, setup);
-    if (absl::IsCancelled(got.status())) {
+    if (IsInterrupted(got.status())) {
       result.interrupted = true;
       break;
     }

@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "graph/support/error_category.h"
 #include "graph/support/status_macros.h"
-#include "graph/support/usage_error.h"
 #include "runtime/train/checkpoint.h"
 
 namespace partita {
@@ -77,23 +77,6 @@ absl::StatusOr<RunStart> StartAlone(const Graph& graph, const RunRequest& reques
   return start;
 }
 
-// Rank 0's status, on every rank.
-absl::Status Shared(MessagePort& port, const absl::Status& own) {
-  struct {
-    int32_t code;
-    int32_t is_usage;
-    char text[4088];  // ends in a 0
-  } message = {};
-  message.code = static_cast<int32_t>(own.code());
-  message.is_usage = IsUsageError(own) ? 1 : 0;
-  own.message().copy(message.text, sizeof message.text - 1);
-  RETURN_IF_ERROR(Broadcast(port, 0, &message, sizeof message));
-  if (port.rank() == 0) return own;
-  message.text[sizeof message.text - 1] = '\0';
-  if (message.is_usage != 0) return UsageError(message.text);
-  return absl::Status(static_cast<absl::StatusCode>(message.code), message.text);
-}
-
 // Rank 0's state, on every rank.
 absl::Status Share(MessagePort& port, TrainingState& state) {
   int64_t numbers[] = {state.step, state.position.epoch, state.position.batch, state.samples,
@@ -135,7 +118,7 @@ absl::StatusOr<RunStart> StartRun(const Graph& graph, const RunRequest& request)
   } else {
     ASSIGN_OR_RETURN(start.state, InitialState(graph, request.init_seed.value_or(0)));
   }
-  RETURN_IF_ERROR(Shared(port, status));
+  RETURN_IF_ERROR(request.ranks->FromRank0(status));
   if (!request.resume.empty() || !request.load.empty()) {
     RETURN_IF_ERROR(Share(port, start.state));
   }
@@ -145,7 +128,7 @@ absl::StatusOr<RunStart> StartRun(const Graph& graph, const RunRequest& request)
 absl::Status SaveEnd(const Graph& graph, const RunRequest& request, Trainer& trainer,
                      RunOutcome& outcome) {
   if (request.save.empty()) return absl::OkStatus();
-  const bool ends = outcome.status.ok() || absl::IsCancelled(outcome.status);
+  const bool ends = outcome.status.ok() || IsInterrupted(outcome.status);
   if (ends) {
     const absl::StatusOr<TrainingState> end = trainer.State();
     if (end.ok()) {
@@ -157,12 +140,9 @@ absl::Status SaveEnd(const Graph& graph, const RunRequest& request, Trainer& tra
     outcome.status = end.status();
   }
   if (request.ranks != nullptr) return absl::OkStatus();  // the others may be gone
-  absl::Status told(outcome.status.code(), absl::StrCat(outcome.status.message(), "; ",
-                                                        KeepFailed(graph, request.save, trainer)));
-  outcome.status.ForEachPayload([&told](absl::string_view type, const absl::Cord& payload) {
-    told.SetPayload(type, payload);
-  });
-  outcome.status = std::move(told);
+  outcome.status = WithMessage(
+      outcome.status,
+      absl::StrCat(outcome.status.message(), "; ", KeepFailed(graph, request.save, trainer)));
   return absl::OkStatus();
 }
 

@@ -4,6 +4,7 @@
 #include "cost_model/discovery.h"
 #include "graph/partition/planned_step.h"
 #include "graph/support/doing.h"
+#include "graph/support/error_category.h"
 #include "graph/support/file.h"
 #include "graph/support/status_macros.h"
 #include "graph/task/timeline.h"
@@ -200,7 +201,7 @@ absl::StatusOr<RunOutcome> RunPlan(const LoadedPlan& loaded, const RunRequest& r
   if (start.checkpoints != nullptr) outcome.checkpoints = EndOf(*start.checkpoints);
   RETURN_IF_ERROR(SaveEnd(graph, request, *trainer, outcome));
   // What follows is done by all ranks or by none.
-  const bool good = outcome.status.ok() || absl::IsCancelled(outcome.status);
+  const bool good = outcome.status.ok() || IsInterrupted(outcome.status);
   if (request.ranks != nullptr && !good) return outcome;
   outcome.metrics = trainer->metrics();
   outcome.evaluation = trainer->evaluation();

@@ -7,6 +7,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "graph/support/error_category.h"
 #include "graph/support/file.h"
 #include "graph/support/status_macros.h"
 
@@ -80,7 +81,7 @@ absl::Status Stages::End(Stage stage, int count, const std::function<absl::Statu
   records_.push_back(std::move(record));
   begin_ = std::chrono::steady_clock::now();
   if (request_.stop_after != stage) return absl::OkStatus();
-  absl::Status stopped = absl::CancelledError(absl::StrCat("stopped after stage ", row.name));
+  absl::Status stopped = InterruptedError(absl::StrCat("stopped after stage ", row.name));
   stopped.SetPayload(kStoppedPayload, absl::Cord(row.name));
   return stopped;
 }

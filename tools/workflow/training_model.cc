@@ -6,6 +6,7 @@
 #include "graph/model/rebatch.h"
 #include "graph/parallel/plan_io.h"
 #include "graph/support/doing.h"
+#include "graph/support/error_category.h"
 #include "graph/support/status_macros.h"
 #include "graph/verify/plan_verifier.h"
 #include "tools/workflow/stage_ends.h"
@@ -72,8 +73,7 @@ absl::StatusOr<ModelLoss> LossOfFile(const std::string& name, const Graph& model
                                      const std::string& loss) {
   auto found = LossOf(model, /*named=*/loss == kCrossEntropyName);
   if (found.ok()) return found;
-  return absl::Status(found.status().code(),
-                      absl::StrCat("'", name, "': ", found.status().message()));
+  return WithMessage(found.status(), absl::StrCat("'", name, "': ", found.status().message()));
 }
 
 std::vector<std::string> Warnings(const ImportedModel& model) {

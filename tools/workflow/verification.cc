@@ -14,6 +14,7 @@
 #include "cost_model/discovery.h"
 #include "graph/model/model_summary.h"
 #include "graph/support/doing.h"
+#include "graph/support/error_category.h"
 #include "graph/support/philox.h"
 #include "graph/support/status_macros.h"
 #include "graph/support/stop_flag.h"
@@ -69,17 +70,17 @@ class Comparison {
     const BufferAssignment memory = AssignBuffers(step.tasks, step.order, {});
     const int64_t needed = BytesNeeded(graph_, memory);
     if (needed > request_.memory_bytes) {
-      return absl::ResourceExhaustedError(absl::StrCat(
-          "verifying at batch ", graph_.batch(), " needs at least ", needed, " bytes; ",
-          request_.memory_bytes, " may be used. Try --memory", ring ? ", or --quick" : ""));
+      return MemoryError(absl::StrCat("verifying at batch ", graph_.batch(), " needs at least ",
+                                      needed, " bytes; ", request_.memory_bytes,
+                                      " may be used. Try --memory", ring ? ", or --quick" : ""));
     }
     const absl::Status proof =
         VerifyStep({graph_, steps_.strategy, step.tasks, step.order, &memory});
     if (absl::IsInvalidArgument(proof)) return proof;
     if (CheckTasks(graph_, step.tasks).ok()) {
       const absl::Status done = Execute(std::move(step), ring, result);
-      result.interrupted = absl::IsCancelled(done) && result.first_difference.empty();
-      if (!absl::IsCancelled(done)) RETURN_IF_ERROR(done);
+      result.interrupted = IsInterrupted(done) && result.first_difference.empty();
+      if (!IsInterrupted(done)) RETURN_IF_ERROR(done);
     }
     if (!proof.ok() && result.first_difference.empty()) {
       result.interrupted = false;
@@ -106,7 +107,7 @@ class Comparison {
                      KeptAlgorithms::Open(graph_, std::move(step), setup, request_.profile));
     if (!opened.note.empty()) result.note = opened.note;
     Executor* const executor = opened.executor.get();
-    if (IsSet(request_.stop)) return absl::CancelledError("interrupted before the first step");
+    if (IsSet(request_.stop)) return InterruptedError("interrupted before the first step");
     SerialTrainer serial(graph_, request_.seed);
     serial.StopWhen(request_.stop);
     SetInputs(ring, serial);
@@ -114,7 +115,7 @@ class Comparison {
     if (!result.first_difference.empty()) return absl::OkStatus();
     for (const Tensor& tensor : graph_.tensors()) {
       if (!LivesBetweenSteps(tensor)) continue;
-      if (IsSet(request_.stop)) return absl::CancelledError("interrupted before the first step");
+      if (IsSet(request_.stop)) return InterruptedError("interrupted before the first step");
       RETURN_IF_ERROR(executor->WriteTensor(
           tensor.id, {tensor.type.dtype, serial.value(tensor.id).bytes.data()}));
     }

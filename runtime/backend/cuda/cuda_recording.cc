@@ -1,5 +1,6 @@
 #include "runtime/backend/cuda/cuda_recording.h"
 
+#include "graph/support/error_category.h"
 #include "graph/support/status_macros.h"
 #include "runtime/backend/cuda/cuda_status.h"
 
@@ -80,7 +81,7 @@ absl::Status CudaRecording::Instantiate(cudaGraph_t graph) {
 }
 
 absl::Status CudaRecording::Run(const StepArguments& arguments) {
-  if (graph_ == nullptr) return absl::FailedPreconditionError("no step is recorded");
+  if (graph_ == nullptr) return absl::InternalError("no step is recorded");
   RETURN_IF_ERROR(streams_[0]->MakeCurrent());
   RETURN_IF_ERROR(Join());
   *numbers_ = NumbersOf(arguments);

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "graph/support/error_category.h"
 
 namespace partita {
 
@@ -11,7 +12,7 @@ absl::Status CudaStatus(cudaError_t code, const char* what) {
   (void)cudaGetLastError();
   const std::string text =
       absl::StrCat(what, ": ", cudaGetErrorString(code), " (", cudaGetErrorName(code), ")");
-  if (code == cudaErrorMemoryAllocation) return absl::ResourceExhaustedError(text);
+  if (code == cudaErrorMemoryAllocation) return MemoryError(text);
   if (code == cudaErrorNoDevice || code == cudaErrorInsufficientDriver) {
     return absl::UnavailableError(text);
   }

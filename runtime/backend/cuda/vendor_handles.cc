@@ -1,6 +1,7 @@
 #include "runtime/backend/cuda/vendor_handles.h"
 
 #include "absl/strings/str_cat.h"
+#include "graph/support/error_category.h"
 #include "graph/support/status_macros.h"
 
 namespace partita {
@@ -23,7 +24,7 @@ absl::StatusOr<std::unique_ptr<Cudnn>> Cudnn::Open(const AlgorithmSearch& search
 absl::Status Cudnn::Check(cudnnStatus_t code, const char* what) const {
   if (code == CUDNN_STATUS_SUCCESS) return absl::OkStatus();
   const std::string text = absl::StrCat("cuDNN, ", what, ": ", f.cudnnGetErrorString(code));
-  if (code == CUDNN_STATUS_ALLOC_FAILED) return absl::ResourceExhaustedError(text);
+  if (code == CUDNN_STATUS_ALLOC_FAILED) return MemoryError(text);
   if (code / 1000 == CUDNN_STATUS_NOT_SUPPORTED / 1000) return absl::UnimplementedError(text);
   return absl::InternalError(text);
 }
@@ -47,7 +48,7 @@ absl::StatusOr<std::unique_ptr<CublasLt>> CublasLt::Open(const AlgorithmSearch& 
 absl::Status CublasLt::Check(cublasStatus_t code, const char* what) const {
   if (code == CUBLAS_STATUS_SUCCESS) return absl::OkStatus();
   const std::string text = absl::StrCat("cuBLASLt, ", what, ": ", f.cublasLtGetStatusString(code));
-  if (code == CUBLAS_STATUS_ALLOC_FAILED) return absl::ResourceExhaustedError(text);
+  if (code == CUBLAS_STATUS_ALLOC_FAILED) return MemoryError(text);
   if (code == CUBLAS_STATUS_NOT_SUPPORTED) return absl::UnimplementedError(text);
   return absl::InternalError(text);
 }

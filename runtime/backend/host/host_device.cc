@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "graph/support/check.h"
 #include "graph/support/clock.h"
+#include "graph/support/error_category.h"
 #include "graph/support/exceptions.h"
 #include "graph/support/status_macros.h"
 #include "runtime/support/finite.h"
@@ -209,8 +210,7 @@ void HostStream::Set(HostSignal& signal, int64_t round) {
 
 void HostStream::Await(HostSignal& signal, int64_t round) {
   Enqueue({[signal, round]() -> absl::Status {
-             return signal.Wait(round) ? absl::OkStatus()
-                                       : absl::CancelledError("another device failed");
+             return signal.Wait(round) ? absl::OkStatus() : AbandonedError("another device failed");
            },
            false, "wait for another device", nullptr});
 }
@@ -295,7 +295,7 @@ absl::StatusOr<std::unique_ptr<DeviceMemory>> HostDevice::Allocate(int64_t bytes
   void* data = mmap(nullptr, static_cast<size_t>(bytes), PROT_READ | PROT_WRITE,
                     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (data == MAP_FAILED) {
-    return absl::ResourceExhaustedError(
+    return MemoryError(
         absl::StrCat("cannot allocate ", bytes, " bytes of host memory for a device"));
   }
   madvise(data, static_cast<size_t>(bytes), MADV_HUGEPAGE);

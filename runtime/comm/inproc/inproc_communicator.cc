@@ -7,6 +7,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "graph/collective/algorithms.h"
 #include "graph/support/check.h"
+#include "graph/support/error_category.h"
 #include "graph/support/status_macros.h"
 #include "runtime/comm/fold.h"
 #include "runtime/comm/inproc/group_barrier.h"
@@ -37,7 +38,7 @@ struct Shared {
   std::vector<std::vector<RankRound>> rounds;  // collectives: by rank
 };
 
-absl::Status Broken() { return absl::CancelledError("another device failed"); }
+absl::Status Broken() { return AbandonedError("another device failed"); }
 
 class InprocCommunicator : public Communicator {
  public:

@@ -13,6 +13,7 @@
 #include "absl/strings/str_join.h"
 #include "graph/collective/algorithms.h"
 #include "graph/support/check.h"
+#include "graph/support/error_category.h"
 #include "graph/support/status_macros.h"
 #include "runtime/comm/nccl/nccl_calls.h"
 #include "runtime/comm/nccl/nccl_library.h"
@@ -140,7 +141,7 @@ class NcclCommunicator : public Communicator {
         if (rank == nullptr) continue;
         const absl::Status status = rank->AsynchronousError();
         if (!status.ok()) {
-          return {status.code(), absl::StrCat(group->ToString(), ": ", status.message())};
+          return WithMessage(status, absl::StrCat(group->ToString(), ": ", status.message()));
         }
       }
     }

@@ -3,10 +3,12 @@
 #include <thread>
 #include <utility>
 
+#include "graph/support/error_category.h"
+
 namespace partita {
 namespace {
 
-absl::Status Aborted() { return absl::CancelledError("another device failed"); }
+absl::Status Aborted() { return AbandonedError("another device failed"); }
 
 // Between two looks at a call in progress.
 void Pause(int looked) {

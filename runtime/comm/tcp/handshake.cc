@@ -9,8 +9,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "graph/support/clock.h"
+#include "graph/support/error_category.h"
 #include "graph/support/status_macros.h"
-#include "graph/support/usage_error.h"
 #include "runtime/support/hmac.h"
 
 namespace partita {
@@ -168,8 +168,8 @@ absl::StatusOr<std::unique_ptr<Connection>> CallRank(const std::vector<std::stri
   };
   auto connection = TryUntil(end, attempt);
   if (connection.ok() || IsUsageError(connection.status())) return connection;
-  return absl::Status(
-      connection.status().code(),
+  return WithMessage(
+      connection.status(),
       absl::StrCat("rank ", call.listener, " was not reached at port ", port, " of ",
                    absl::StrJoin(addresses, ", "), ": ", connection.status().message()));
 }

@@ -6,6 +6,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "graph/support/error_category.h"
 
 namespace partita {
 namespace {
@@ -59,7 +60,7 @@ void Shrink(const JpegOptions& options, JpegHeader* header) {
 absl::StatusOr<Image> DecodeJpeg(std::span<const std::byte> bytes, const JpegOptions& options,
                                  const std::string& path) {
   const Decoder decoder(tjInitDecompress());
-  if (decoder == nullptr) return absl::ResourceExhaustedError("no memory for a JPEG decoder");
+  if (decoder == nullptr) return MemoryError("no memory for a JPEG decoder");
   const auto* start = reinterpret_cast<const unsigned char*>(bytes.data());
   JpegHeader header;
   if (tjDecompressHeader3(decoder.get(), start, bytes.size(), &header.width, &header.height,

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "graph/support/clock.h"
+#include "graph/support/error_category.h"
 #include "graph/support/status_macros.h"
 #include "graph/support/thread.h"
 #include "runtime/train/data/batch_reader.h"
@@ -35,7 +36,7 @@ class InlineLoader : public BatchLoader {
       : reader_(std::move(reader)), epochs_(epochs), position_(start) {}
 
   absl::StatusOr<Batch> Next() override {
-    if (epochs_ > 0 && position_.epoch >= epochs_) return absl::OutOfRangeError("no more epochs");
+    if (epochs_ > 0 && position_.epoch >= epochs_) return EndError("no more epochs");
     Batch batch = std::exchange(spare_, {});
     reader_->Prepare(position_, &batch);
     const int64_t begin = SteadyNow();
@@ -89,7 +90,7 @@ class ThreadedLoader : public BatchLoader {
 
   absl::StatusOr<Batch> Next() override {
     std::unique_lock lock(mutex_);
-    if (Past(position_)) return absl::OutOfRangeError("no more epochs");
+    if (Past(position_)) return EndError("no more epochs");
     ready_.wait(lock,
                 [this] { return !failed_.ok() || (!open_.empty() && open_.front()->Done()); });
     RETURN_IF_ERROR(failed_);

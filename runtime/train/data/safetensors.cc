@@ -11,6 +11,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "graph/support/error_category.h"
 #include "graph/support/file.h"
 #include "graph/support/mapped_file.h"
 #include "graph/support/status_macros.h"
@@ -151,9 +152,8 @@ absl::Status SafetensorsFile::CopyFloats(const std::string& name, int64_t first,
   ASSIGN_OR_RETURN(const SafetensorsEntry* entry, Find(name));
   const int64_t elements = entry->elements();
   if (first < 0 || first > elements || static_cast<int64_t>(out.size()) > elements - first) {
-    return absl::OutOfRangeError(absl::StrCat("'", path(), "': tensor '", name, "' has ", elements,
-                                              " elements; ", out.size(), " from ", first,
-                                              " on are wanted"));
+    return EndError(absl::StrCat("'", path(), "': tensor '", name, "' has ", elements,
+                                 " elements; ", out.size(), " from ", first, " on are wanted"));
   }
   const std::span<const std::byte> bytes = state_->Bytes(*entry);
   const bool known = VisitType(entry->dtype, [&](auto type) {

@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "graph/support/clock.h"
-#include "graph/support/usage_error.h"
+#include "graph/support/error_category.h"
 #include "runtime/comm/tcp/reception.h"
 
 namespace partita {

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "graph/support/clock.h"
-#include "graph/support/usage_error.h"
+#include "graph/support/error_category.h"
 #include "runtime/comm/message_port.h"
 #include "runtime/comm/tcp/handshake.h"
 #include "runtime/comm/tcp/reception.h"

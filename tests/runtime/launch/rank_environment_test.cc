@@ -3,7 +3,7 @@
 #include <map>
 
 #include "gmock/gmock.h"
-#include "graph/support/usage_error.h"
+#include "graph/support/error_category.h"
 #include "gtest/gtest.h"
 
 namespace partita {

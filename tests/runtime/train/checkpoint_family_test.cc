@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "gmock/gmock.h"
-#include "graph/support/usage_error.h"
+#include "graph/support/error_category.h"
 #include "graph/training/training_graph.h"
 #include "gtest/gtest.h"
 #include "tests/runtime/data/temp_folder.h"

@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "cost_model/casts.h"
 #include "cost_model/machines.h"
-#include "graph/support/usage_error.h"
+#include "graph/support/error_category.h"
 #include "runtime/backend/backends.h"
 #include "runtime/backend/cuda/plan/kernel_steps.h"
 #include "tests/cost_model/signatures.h"
