@@ -109,16 +109,18 @@ absl::StatusOr<PlanOutcome> EvaluatePlan(const Evaluator& evaluator, const Plan&
   return OutcomeOf(own, std::move(there), std::move(step));
 }
 
-absl::StatusOr<PlanOutcome> MakePlan(const Evaluator& evaluator, const PlanRequest& request) {
+namespace {
+
+absl::StatusOr<PlanOutcome> PlanOfExpert(const Evaluator& evaluator, const std::string& name) {
+  ASSIGN_OR_RETURN(const ExpertFunction expert, ExpertNamed(name));
+  ASSIGN_OR_RETURN(const Strategy strategy, expert(evaluator.graph(), evaluator.topology()));
+  ASSIGN_OR_RETURN(PlanOutcome outcome, PlanOf(evaluator, strategy, name));
+  outcome.expert = name;
+  return outcome;
+}
+
+absl::StatusOr<PlanOutcome> SearchPlan(const Evaluator& evaluator, const PlanRequest& request) {
   const Graph& graph = evaluator.graph();
-  if (!request.strategy.empty()) {
-    ASSIGN_OR_RETURN(const ExpertFunction expert, ExpertNamed(request.strategy));
-    ASSIGN_OR_RETURN(const Strategy strategy, expert(graph, evaluator.topology()));
-    ASSIGN_OR_RETURN(PlanOutcome outcome, PlanOf(evaluator, strategy, request.strategy));
-    outcome.expert = request.strategy;
-    outcome.baseline = BaselineOf(evaluator);
-    return outcome;
-  }
   ASSIGN_OR_RETURN(const SearchFunction search, SearchNamed(request.search));
   const std::vector<NamedStrategy> experts = ExpertStarts(graph, evaluator.topology());
   const SearchProblem problem = ProblemOf(evaluator, experts, request);
@@ -127,16 +129,27 @@ absl::StatusOr<PlanOutcome> MakePlan(const Evaluator& evaluator, const PlanReque
   ASSIGN_OR_RETURN(PlanOutcome outcome,
                    PlanOf(evaluator, result.best, expert.empty() ? request.search : expert));
   outcome.expert = expert;
-  outcome.baseline = BaselineOf(evaluator);
   outcome.plan.provenance.seed = request.options.seed;
   outcome.plan.provenance.evaluations = result.evaluations;
-  outcome.plan.provenance.options = {absl::StrCat("evaluations=", request.options.evaluations),
-                                     absl::StrCat("beta=", request.options.beta)};
-  if (request.options.time_limit_seconds > 0) {
-    outcome.plan.provenance.options.push_back(
-        absl::StrCat("time_limit=", request.options.time_limit_seconds));
-  }
   outcome.search = std::move(result);
+  return outcome;
+}
+
+}  // namespace
+
+absl::StatusOr<PlanOutcome> MakePlan(const Evaluator& evaluator, const PlanRequest& request) {
+  if (!request.priority.empty() && request.priority != evaluator.options().priority->name) {
+    Evaluator::Options options = evaluator.options();
+    ASSIGN_OR_RETURN(options.priority, PriorityNamed(request.priority));
+    return MakePlan(
+        Evaluator(evaluator.graph(), evaluator.topology(), evaluator.model(), std::move(options)),
+        request);
+  }
+  ASSIGN_OR_RETURN(PlanOutcome outcome, request.strategy.empty()
+                                            ? SearchPlan(evaluator, request)
+                                            : PlanOfExpert(evaluator, request.strategy));
+  outcome.baseline = BaselineOf(evaluator);
+  outcome.plan.provenance.options = PlanOptions(request);
   return outcome;
 }
 

@@ -5,8 +5,11 @@
 
 #include "absl/status/statusor.h"
 #include "graph/parallel/plan.h"
+#include "graph/support/option.h"
 #include "planner/evaluator.h"
+#include "planner/expert/expert_strategies.h"
 #include "planner/search/search_algorithm.h"
+#include "planner/simulator/priorities.h"
 
 namespace partita {
 
@@ -14,11 +17,39 @@ struct PlanRequest {
   std::string search = "mcmc";
   SearchOptions options;
   std::string strategy;  // an expert to take instead of searching
+  std::string priority;  // the rule by which orders are found; empty: the evaluator's
   // Strategies that the search begins from besides the experts: then it finds nothing slower than
   // them.
   std::vector<NamedStrategy> starts = {};
   // Decisions that hold in every start and that the search leaves as they are.
   std::vector<Decision> pins = {};
+
+  template <class Self, class Visitor>
+  static void VisitFields(Self& self, Visitor&& visit) {
+    VisitSearch(self, visit);
+    visit(Option{.name = "strategy",
+                 .help = "write this expert's plan instead of searching",
+                 .check = NameOf("strategy", NamesOf(ExpertStrategies())),
+                 .changes_plan = true},
+          self.strategy);
+  }
+  // All but the expert.
+  template <class Self, class Visitor>
+  static void VisitSearch(Self& self, Visitor&& visit) {
+    visit(Option{.name = "search",
+                 .help = "search algorithm (partita list searches)",
+                 .check = NameOf("search", NamesOf(SearchAlgorithms())),
+                 .changes_plan = true},
+          self.search);
+    SearchOptions::VisitFields(self.options, visit);
+    visit(Option{.name = "priority",
+                 .help = "which of the tasks that are ready at the same time a device takes first "
+                         "(partita list priorities)",
+                 .check = NameOf("priority", NamesOf(Priorities())),
+                 .fallback = DefaultPriority().name,
+                 .changes_plan = true},
+          self.priority);
+  }
 };
 
 // A plan and what it rests on.
@@ -34,8 +65,9 @@ struct PlanOutcome {
 };
 
 // The whole flow: experts -> search -> evaluation of the best -> plan. What a search finds is not
-// slower than any expert's plan, whatever ended it. NotFound for unknown names;
-// ResourceExhausted where nothing fits in memory; FailedPrecondition where the expert declines.
+// slower than any expert's plan, whatever ended it. The plan's provenance has the request's options.
+// NotFound for unknown names; ResourceExhausted where nothing fits in memory; FailedPrecondition
+// where the expert declines.
 absl::StatusOr<PlanOutcome> MakePlan(const Evaluator& evaluator, const PlanRequest& request);
 
 // The plan of one strategy, evaluated.

@@ -15,7 +15,7 @@ constexpr char kPayload[] = "partita/category";
 
 constexpr ErrorCategoryRow kCategories[] = {
     {ErrorCategory::kCheckFailed, "a check failed"},
-    {ErrorCategory::kUsage, "wrong usage, unknown names included"},
+    {ErrorCategory::kUsage, "wrong usage, unknown names and experts that decline included"},
     {ErrorCategory::kInput, "absent, bad or mismatched input file"},
     {ErrorCategory::kMemory, "does not fit in memory, or the system refuses some"},
     {ErrorCategory::kSystem, "device or communication failure, hangs and refused threads included"},

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "graph/support/option.h"
 #include "planner/evaluator.h"
 #include "planner/space/search_space.h"
 
@@ -30,7 +31,7 @@ struct SearchProgress {
 
 struct SearchOptions {
   // Most evaluations; all given starts are evaluated anyway.
-  int64_t evaluations = 10000;
+  int64_t evaluations = 2000;
   uint64_t seed = 0;
   double time_limit_seconds = 0;  // 0: none
   // MCMC: a step that is worse by the fraction x of the best start's time is accepted with
@@ -41,6 +42,32 @@ struct SearchOptions {
   const std::atomic<bool>* stop = nullptr;  // stop flag, set by another thread: end with the best
                                             // so far
   std::function<void(const SearchProgress&)> progress;
+
+  template <class Self, class Visitor>
+  static void VisitFields(Self& self, Visitor&& visit) {
+    visit(Option{.name = "evaluations",
+                 .help = "strategies to evaluate",
+                 .check = WholeNumber(1),
+                 .changes_plan = true},
+          self.evaluations);
+    visit(Option{.name = "seed", .help = "of the search", .check = Seed(), .changes_plan = true},
+          self.seed);
+    visit(Option{.name = "time_limit",
+                 .help = "seconds, the best so far is kept; 0: none",
+                 .check = NumberFrom(0),
+                 .changes_plan = true},
+          self.time_limit_seconds);
+    visit(Option{.name = "beta",
+                 .help = "of mcmc: how seldom a slower strategy is accepted",
+                 .check = NumberFrom(0),
+                 .changes_plan = true},
+          self.beta);
+    visit(Option{.name = "random_starts",
+                 .help = "of mcmc: random strategies to begin from besides the experts'",
+                 .check = WholeNumber(0, 1'000'000),
+                 .changes_plan = true},
+          self.random_starts);
+  }
 };
 
 struct SearchProblem {

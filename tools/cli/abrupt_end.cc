@@ -12,6 +12,7 @@
 #include "graph/support/doing.h"
 #include "graph/support/error_category.h"
 #include "graph/support/exceptions.h"
+#include "tools/cli/verb.h"
 #include "tools/workflow/launching.h"
 
 namespace partita {
@@ -80,11 +81,14 @@ class LastLine {
   Say(code, what, doing, advice);
 }
 
-[[noreturn]] void EndByRefusedMemory() { End(4, kNoMemory, Doing::Now(), kMoreMemory); }
+[[noreturn]] void EndByRefusedMemory() {
+  End(CodeOf(ErrorCategory::kMemory), kNoMemory, Doing::Now(), kMoreMemory);
+}
 
 void EndByLibrary() {
   if (g_in_order.load()) return;
-  End(5, "a library that was refused memory or a thread ended the run", Doing::Now(), "");
+  End(CodeOf(ErrorCategory::kSystem), "a library that was refused memory or a thread ended the run",
+      Doing::Now(), "");
 }
 
 [[noreturn]] void EndByException() {
@@ -112,8 +116,8 @@ void WatchAbruptEnds() {
 
 void EndInterrupted(const char* doing) {
   // A signal may come to the thread that has begun to end the program.
-  if (g_ending.exchange(true)) std::_Exit(130);
-  Say(130, "interrupted", doing, "");
+  if (g_ending.exchange(true)) std::_Exit(CodeOf(ErrorCategory::kInterrupted));
+  Say(CodeOf(ErrorCategory::kInterrupted), "interrupted", doing, "");
 }
 
 void SayAbruptEndsInJson(bool json) { g_json = json; }

@@ -4,12 +4,13 @@
 #include "graph/support/error_category.h"
 #include "graph/support/status_macros.h"
 #include "planner/expert/expert_strategies.h"
-#include "tools/cli/checks.h"
+#include "tools/cli/flags.h"
 #include "tools/cli/notes.h"
 #include "tools/cli/planning.h"
 #include "tools/cli/staging.h"
 #include "tools/cli/text.h"
 #include "tools/cli/verb.h"
+#include "tools/cli/verb_options.h"
 #include "tools/workflow/measurement.h"
 #include "tools/workflow/plan_pricing.h"
 #include "tools/workflow/stage_ends.h"
@@ -18,17 +19,6 @@
 
 namespace partita {
 namespace {
-
-struct CompareFlags {
-  ModelRequest model;
-  MachineRequest machine;
-  SearchFlags search;
-  StageFlags stages;
-  std::vector<std::string> plans;
-  bool measure = false, verify = false, quick = false;
-  int steps = 9;
-  double profile_time = 60;
-};
 
 struct Row {
   std::string name;
@@ -67,7 +57,7 @@ class CompareRun {
                                       : WeightValues::kSkipped;
     ASSIGN_OR_RETURN(model_, LoadTrainingModel(request, stages_));
     ASSIGN_OR_RETURN(MeasuredSearch search,
-                     SearchOnMachine(flags_.machine, model_.graph, RequestOf(flags_.search, ""),
+                     SearchOnMachine(flags_.machine, model_.graph, WithProgress(flags_.plan),
                                      flags_.profile_time, stages_));
     priced_ = std::move(search.priced);
     disturbance_ = search.disturbance;
@@ -115,7 +105,8 @@ class CompareRun {
 
   absl::Status AddRows(const Evaluator& evaluator, PlanOutcome searched) {
     for (const ExpertRow& expert : ExpertStrategies()) {
-      RETURN_IF_ERROR(AddRow(expert.name, MakePlan(evaluator, RequestOf({}, expert.name))));
+      const PlanRequest request{.strategy = expert.name, .priority = flags_.plan.priority};
+      RETURN_IF_ERROR(AddRow(expert.name, MakePlan(evaluator, request)));
     }
     if (!searched.expert.empty()) {
       notes_.push_back(absl::StrCat("searched: nothing faster than ", searched.expert,
@@ -246,7 +237,8 @@ class CompareRun {
            {"unsteady_share", row.shares.unsteady},
            {"interpolated_share", row.shares.interpolated},
            {"equal_to_serial", row.equal.has_value() ? Json(*row.equal) : Json(nullptr)}});
-      if (row.equal.has_value() && !*row.equal) answer.exit_code = 1;
+      if (row.equal.has_value() && !*row.equal)
+        answer.exit_code = CodeOf(ErrorCategory::kCheckFailed);
     }
     answer.json = {{"model", model_.label.source},
                    {"batch", model_.label.batch},
@@ -281,29 +273,12 @@ class CompareRun {
 }  // namespace
 
 void AddCompareVerb(CLI::App& app, VerbTable& verbs) {
-  auto flags = std::make_shared<CompareFlags>();
-  CLI::App* verb = app.add_subcommand(
-      "compare", "expert strategies, the searched plan and plan files side by side");
-  AddModelFlags(*verb, flags->model);
-  verb->add_option("plans", flags->plans, "plan files to compare as well")->check(PlanName());
-  AddMachineFlags(*verb, flags->machine);
-  AddSearchFlags(*verb, flags->search);
-  verb->add_flag("--measure", flags->measure, "run every plan too, interleaved");
-  verb->add_flag("--verify", flags->verify,
-                 "prove every plan equal to the serial model, as the verb verify does");
-  verb->add_flag("--quick", flags->quick, "of that, only the float part, one step")
-      ->needs("--verify");
-  verb->add_option("--steps", flags->steps, "measured steps of each plan")->check(WholeNumber(1));
-  verb->add_option("--profile_time", flags->profile_time,
-                   "seconds for measuring missing kernels; 0: none")
-      ->check(NumberFrom(0));
-  AddStageFlags(*verb, flags->stages,
-                {Stage::kModel, Stage::kTrainingGraph, Stage::kStrategy, Stage::kTaskGraph,
-                 Stage::kPredictedTimeline, Stage::kPlan, Stage::kProgram, Stage::kBuffers});
-  verbs.Add(verb, [flags] {
-    return RunInStages(flags->stages,
-                       [flags](Stages* stages) { return CompareRun(*flags, stages).Run(); });
-  });
+  AddVerb(*app.add_subcommand("compare",
+                              "expert strategies, the searched plan and plan files side by side"),
+          verbs, std::make_shared<CompareFlags>(), [](const CompareFlags& flags) {
+            return RunInStages(flags.stages,
+                               [&](Stages* stages) { return CompareRun(flags, stages).Run(); });
+          });
 }
 
 }  // namespace partita

@@ -4,17 +4,13 @@
 #include "graph/model/model_summary.h"
 #include "graph/support/error_category.h"
 #include "graph/support/status_macros.h"
-#include "tools/cli/checks.h"
+#include "tools/cli/flags.h"
 #include "tools/cli/verb.h"
+#include "tools/cli/verb_options.h"
 #include "tools/workflow/output_path.h"
 
 namespace partita {
 namespace {
-
-struct ImportFlags {
-  ModelRequest model;
-  std::string output;
-};
 
 // The native form, and whether the weights have values in it.
 absl::Status Write(const ImportedModel& model, const std::string& path, Answer& answer) {
@@ -90,12 +86,8 @@ absl::StatusOr<Answer> RunImport(const ImportFlags& flags) {
 }  // namespace
 
 void AddImportVerb(CLI::App& app, VerbTable& verbs) {
-  auto flags = std::make_shared<ImportFlags>();
-  CLI::App* verb = app.add_subcommand("import", "operators, parameters and arithmetic of a model");
-  AddModelFlags(*verb, flags->model);
-  verb->add_option("-o,--output", flags->output, "write the native text form to this file")
-      ->check(PlaceName());
-  verbs.Add(verb, [flags] { return RunImport(*flags); });
+  AddVerb(*app.add_subcommand("import", "operators, parameters and arithmetic of a model"), verbs,
+          std::make_shared<ImportFlags>(), RunImport);
 }
 
 }  // namespace partita

@@ -9,7 +9,7 @@
 #include "planner/simulator/priorities.h"
 #include "runtime/backend/backends.h"
 #include "runtime/comm/communicators.h"
-#include "tools/cli/checks.h"
+#include "tools/cli/flags.h"
 #include "tools/cli/text.h"
 #include "tools/cli/verb.h"
 
@@ -59,7 +59,23 @@ constexpr Listing kListings[] = {
     {"collectives", [] { return NamedRows(CollectiveAlgorithms()); }},
 };
 
-absl::StatusOr<Answer> RunList(const std::string& what) {
+struct ListFlags {
+  std::string what;
+
+  template <class Self, class Visitor>
+  static void VisitFields(Self& self, Visitor&& visit) {
+    const std::vector<std::string> names = NamesOf(kListings);
+    visit(Option{.name = "what",
+                 .help = absl::StrJoin(names, ", "),
+                 .check = NameOf("list", names),
+                 .positional = true,
+                 .required = true},
+          self.what);
+  }
+};
+
+absl::StatusOr<Answer> RunList(const ListFlags& flags) {
+  const std::string& what = flags.what;
   for (const Listing& listing : kListings) {
     if (what != listing.name) continue;
     Answer answer;
@@ -79,13 +95,8 @@ absl::StatusOr<Answer> RunList(const std::string& what) {
 }  // namespace
 
 void AddListVerb(CLI::App& app, VerbTable& verbs) {
-  auto what = std::make_shared<std::string>();
-  CLI::App* verb = app.add_subcommand("list", "what this program knows");
-  const std::vector<std::string> names = NamesOf(kListings);
-  verb->add_option("what", *what, absl::StrJoin(names, ", "))
-      ->required()
-      ->check(NameOf("list", names));
-  verbs.Add(verb, [what] { return RunList(*what); });
+  AddVerb(*app.add_subcommand("list", "what this program knows"), verbs,
+          std::make_shared<ListFlags>(), RunList);
 }
 
 }  // namespace partita

@@ -3,22 +3,17 @@
 #include "cost_model/machines.h"
 #include "graph/support/file.h"
 #include "graph/support/status_macros.h"
-#include "tools/cli/checks.h"
+#include "tools/cli/flags.h"
 #include "tools/cli/notes.h"
 #include "tools/cli/text.h"
 #include "tools/cli/verb.h"
+#include "tools/cli/verb_options.h"
 #include "tools/workflow/machine_measurement.h"
 #include "tools/workflow/machine_notes.h"
 #include "tools/workflow/output_path.h"
 
 namespace partita {
 namespace {
-
-struct MachineFlags {
-  std::string machine = "local", output;
-  std::optional<int> devices, gpus;
-  bool oversubscribe = false;
-};
 
 Answer Describe(const Machine& machine) {
   Answer answer;
@@ -47,13 +42,13 @@ Answer Describe(const Machine& machine) {
   return answer;
 }
 
-absl::StatusOr<Answer> RunShow(const MachineFlags& flags) {
+absl::StatusOr<Answer> RunShow(const MachineShowFlags& flags) {
   ASSIGN_OR_RETURN(const Machine machine,
                    FindMachine(flags.machine, flags.devices, flags.oversubscribe));
   return Describe(machine);
 }
 
-absl::StatusOr<Answer> RunDiscover(const MachineFlags& flags) {
+absl::StatusOr<Answer> RunDiscover(const MachineDiscoverFlags& flags) {
   const std::string path = flags.output.empty() ? "machine.textproto" : flags.output;
   RETURN_IF_ERROR(CheckWritable(path, "-o"));
   ShowProgress("measuring this machine");
@@ -71,28 +66,13 @@ absl::StatusOr<Answer> RunDiscover(const MachineFlags& flags) {
 }  // namespace
 
 void AddMachineVerb(CLI::App& app, VerbTable& verbs) {
-  auto flags = std::make_shared<MachineFlags>();
   CLI::App* verb =
       app.add_subcommand("machine", "examine this machine, or show a machine file or preset");
   verb->require_subcommand(1);
-  CLI::App* show = verb->add_subcommand("show", "devices, links and figures of a machine");
-  show->add_option("machine", flags->machine, "a name (partita list machines) or a file")
-      ->check(MachineName());
-  show->add_option("--devices", flags->devices, "the first N devices")
-      ->check(WholeNumber(1, kMostDevices));
-  CLI::App* discover = verb->add_subcommand("discover", "measure this machine into a machine file");
-  discover->add_option("-o,--output", flags->output, "default machine.textproto")
-      ->check(OutputName());
-  discover->add_option("--devices", flags->devices, "divide the cores among N devices")
-      ->check(WholeNumber(1, kMostDevices));
-  discover->add_option("--gpus", flags->gpus, "the first N GPUs, and cores only with --devices too")
-      ->check(WholeNumber(1, kMostDevices));
-  for (CLI::App* one : {show, discover}) {
-    one->add_flag("--oversubscribe", flags->oversubscribe,
-                  "more devices than cores, which they then share");
-  }
-  verbs.Add(show, [flags] { return RunShow(*flags); });
-  verbs.Add(discover, [flags] { return RunDiscover(*flags); });
+  AddVerb(*verb->add_subcommand("show", "devices, links and figures of a machine"), verbs,
+          std::make_shared<MachineShowFlags>(), RunShow);
+  AddVerb(*verb->add_subcommand("discover", "measure this machine into a machine file"), verbs,
+          std::make_shared<MachineDiscoverFlags>(), RunDiscover);
 }
 
 }  // namespace partita

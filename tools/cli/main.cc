@@ -128,15 +128,15 @@ int Finish(bool json, const absl::StatusOr<Answer>& answer) {
     const bool ended = answer->text.empty() || answer->text.back() == '\n';
     Print(answer->text + (ended ? "" : "\n"));
   }
-  if (answer->exit_code == 0 && g_interrupted.load()) return 130;
+  if (answer->exit_code == 0 && g_interrupted.load()) return CodeOf(ErrorCategory::kInterrupted);
   return answer->exit_code;
 }
 
 // Reads the arguments. The exit code if they end the program: wrong usage, --help, --version.
 std::optional<int> ParseOrSay(CLI::App& app, std::vector<std::string> args, bool json) {
   const auto refuse = [json](const std::string& why) {
-    PrintError(json, 2, why + "\nTry: partita --help");
-    return 2;
+    PrintError(json, CodeOf(ErrorCategory::kUsage), why + "\nTry: partita --help");
+    return CodeOf(ErrorCategory::kUsage);
   };
   std::string empty = EmptyOption(args);
   std::reverse(args.begin(), args.end());  // as CLI11 wants them
@@ -204,7 +204,7 @@ int Main(int argc, char** argv) {
   if (g_launched) {
     g_verdict_line = argv[1] + std::strlen(kLaunchedFlag);
     args.erase(args.begin());
-    EndWithParent(CodeOfRank(5));
+    EndWithParent(CodeOfRank(CodeOf(ErrorCategory::kSystem)));
   }
   CommandLine line;
   VerbTable& verbs = line.verbs;
@@ -224,7 +224,7 @@ int Main(int argc, char** argv) {
     const Doing doing("carrying out", name);
     return Finish(json, Catching(run));
   }
-  return 2;
+  return CodeOf(ErrorCategory::kUsage);
 }
 
 }  // namespace

@@ -5,12 +5,13 @@
 #include "graph/parallel/plan_io.h"
 #include "graph/support/status_macros.h"
 #include "planner/expert/expert_strategies.h"
-#include "tools/cli/checks.h"
+#include "tools/cli/flags.h"
 #include "tools/cli/notes.h"
 #include "tools/cli/planning.h"
 #include "tools/cli/staging.h"
 #include "tools/cli/text.h"
 #include "tools/cli/verb.h"
+#include "tools/cli/verb_options.h"
 #include "tools/version.h"
 #include "tools/workflow/output_path.h"
 #include "tools/workflow/plan_place.h"
@@ -19,16 +20,6 @@
 
 namespace partita {
 namespace {
-
-struct PlanFlags {
-  ModelRequest model;
-  MachineRequest machine;
-  SearchFlags search;
-  StageFlags stages;
-  std::string strategy, output;
-  bool replace = false;
-  double profile_time = 60;
-};
 
 // "alexnet" or "dir/net.onnx" -> "alexnet.plan.textproto", "dir/net.plan.textproto".
 std::string DefaultOutput(const std::string& model) {
@@ -87,16 +78,14 @@ void DescribePlace(const std::string& wanted, const PlanPlace& place, const Pric
                   place.path, "\n");
 }
 
-std::string FoundText(const PlanOutcome& outcome) {
+std::string FoundText(const PlanOutcome& outcome, bool is_searched) {
   if (outcome.expert.empty()) return absl::StrCat("the best came from ", outcome.search.origin);
-  // Of a search the plan keeps the options.
-  const bool is_searched = !outcome.plan.provenance.options.empty();
   return absl::StrCat(is_searched ? "nothing is faster than " : "the plan is that of ",
                       outcome.expert, is_searched ? ", whose plan this is" : "");
 }
 
-void Describe(const PricedMachine& priced, const TrainingModel& model, const PlanOutcome& outcome,
-              Answer& answer) {
+void Describe(const PlanFlags& flags, const PricedMachine& priced, const TrainingModel& model,
+              const PlanOutcome& outcome, Answer& answer) {
   const Evaluation& e = outcome.step.evaluation;
   const double baseline =
       outcome.baseline.has_value() ? static_cast<double>(outcome.baseline->value()) / 1e6 : NAN;
@@ -148,7 +137,8 @@ void Describe(const PricedMachine& priced, const TrainingModel& model, const Pla
   absl::StrAppend(&text, "largest peak memory ", BytesText(peak), " per device; ",
                   BytesText(received), " received by all devices in a step\n");
   absl::StrAppendFormat(&text, "%d strategies evaluated in %.2f s; %s\n",
-                        outcome.search.evaluations, outcome.search.seconds, FoundText(outcome));
+                        outcome.search.evaluations, outcome.search.seconds,
+                        FoundText(outcome, flags.plan.strategy.empty()));
 }
 
 absl::StatusOr<Answer> AnswerPlanVerb(const PlanFlags& flags, Stages* stages) {
@@ -162,17 +152,18 @@ absl::StatusOr<Answer> AnswerPlanVerb(const PlanFlags& flags, Stages* stages) {
                                    {"--profile", flags.machine.profile}};
   AddModelFiles(model, inputs);
   RETURN_IF_ERROR(CheckApart(output, inputs));
-  ASSIGN_OR_RETURN(MeasuredSearch search, SearchOnMachine(flags.machine, model.graph,
-                                                          RequestOf(flags.search, flags.strategy),
-                                                          flags.profile_time, stages));
+  ASSIGN_OR_RETURN(MeasuredSearch search,
+                   SearchOnMachine(flags.machine, model.graph, WithProgress(flags.plan),
+                                   flags.profile_time, stages));
   const PricedMachine& priced = search.priced;
   PlanOutcome& outcome = search.outcome;
   outcome.plan.model = model.label;
   outcome.plan.provenance.program_version = kVersion;
   outcome.plan.provenance.machine = flags.machine.machine;
+  outcome.plan.provenance.options = PlanOptions(flags);
   outcome.plan.precision = priced.precision;
   RETURN_IF_ERROR(EndPlanning(stages, model.graph, outcome));
-  const bool is_named = !flags.strategy.empty() && !flags.output.empty();
+  const bool is_named = !flags.plan.strategy.empty() && !flags.output.empty();
   ASSIGN_OR_RETURN(const PlanPlace place, PlaceOf({.graph = model.graph,
                                                    .plan = outcome.plan,
                                                    .priced = priced,
@@ -183,7 +174,7 @@ absl::StatusOr<Answer> AnswerPlanVerb(const PlanFlags& flags, Stages* stages) {
   RETURN_IF_ERROR(WritePlanFile(outcome.plan, model.graph, place.path));
   RETURN_IF_ERROR(EndLowering(stages, model.graph, outcome, SizesOn(priced)));
   Answer answer;
-  Describe(priced, model, outcome, answer);
+  Describe(flags, priced, model, outcome, answer);
   DescribePlace(path, place, priced, answer);
   AddWarnings(search.disturbance, answer);
   return answer;
@@ -192,27 +183,11 @@ absl::StatusOr<Answer> AnswerPlanVerb(const PlanFlags& flags, Stages* stages) {
 }  // namespace
 
 void AddPlanVerb(CLI::App& app, VerbTable& verbs) {
-  auto flags = std::make_shared<PlanFlags>();
-  CLI::App* verb = app.add_subcommand("plan", "find the best plan for a model on a machine");
-  AddModelFlags(*verb, flags->model);
-  AddMachineFlags(*verb, flags->machine);
-  AddSearchFlags(*verb, flags->search);
-  verb->add_option("--strategy", flags->strategy, "write this expert's plan instead of searching")
-      ->check(NameOf("strategy", NamesOf(ExpertStrategies())));
-  verb->add_option("--profile_time", flags->profile_time,
-                   "seconds for measuring missing kernels; 0: none")
-      ->check(NumberFrom(0));
-  verb->add_option("-o,--output", flags->output, "plan file; default MODEL.plan.textproto")
-      ->check(OutputName());
-  verb->add_flag("--replace", flags->replace,
-                 "overwrite the plan file even if its plan is faster, or it is no plan");
-  AddStageFlags(*verb, flags->stages,
-                {Stage::kModel, Stage::kTrainingGraph, Stage::kStrategy, Stage::kTaskGraph,
-                 Stage::kPredictedTimeline, Stage::kPlan, Stage::kProgram, Stage::kBuffers});
-  verbs.Add(verb, [flags] {
-    return RunInStages(flags->stages,
-                       [flags](Stages* stages) { return AnswerPlanVerb(*flags, stages); });
-  });
+  AddVerb(*app.add_subcommand("plan", "find the best plan for a model on a machine"), verbs,
+          std::make_shared<PlanFlags>(), [](const PlanFlags& flags) {
+            return RunInStages(flags.stages,
+                               [&](Stages* stages) { return AnswerPlanVerb(flags, stages); });
+          });
 }
 
 }  // namespace partita

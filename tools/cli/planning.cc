@@ -68,13 +68,7 @@ std::string PriceNote(const Plan& plan, const PlanOutcome& today, const PricedMa
   return note;
 }
 
-PlanRequest RequestOf(const SearchFlags& flags, const std::string& strategy) {
-  PlanRequest request;
-  request.search = flags.search;
-  request.strategy = strategy;
-  request.options.evaluations = flags.evaluations;
-  request.options.seed = flags.seed;
-  request.options.time_limit_seconds = flags.time_limit;
+PlanRequest WithProgress(PlanRequest request) {
   request.options.stop = &g_interrupted;
   request.options.progress = [](const SearchProgress& p) {
     ShowProgress(

@@ -15,8 +15,8 @@ absl::StatusOr<MeasuredSearch> SearchOnMachine(const MachineRequest& machine, co
                                                const PlanRequest& plan, double profile_time,
                                                Stages* stages);
 
-// A request with progress on stderr that Ctrl-C ends.
-PlanRequest RequestOf(const SearchFlags& flags, const std::string& strategy);
+// The same request with progress on stderr that Ctrl-C ends.
+PlanRequest WithProgress(PlanRequest request);
 
 // Note for people on the price of a plan file, in one line: that an order was found again, that its
 // file predicts another time and why that may be. Empty where the price is what the file says, and

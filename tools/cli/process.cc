@@ -30,7 +30,7 @@ void Interrupt(int signal) {
   const bool again = g_interrupted.exchange(true);
   if (const char* doing = g_ends_doing.load(); doing != nullptr) EndInterrupted(doing);
   // The second time, die.
-  if (again && signal != SIGHUP) std::_Exit(130);
+  if (again && signal != SIGHUP) std::_Exit(CodeOf(ErrorCategory::kInterrupted));
 }
 
 bool IsIgnored(int signal) {

@@ -1,19 +1,14 @@
 #include "absl/strings/str_cat.h"
 #include "graph/support/error_category.h"
 #include "graph/support/status_macros.h"
-#include "tools/cli/checks.h"
+#include "tools/cli/flags.h"
 #include "tools/cli/notes.h"
 #include "tools/cli/verb.h"
+#include "tools/cli/verb_options.h"
 #include "tools/workflow/profiling.h"
 
 namespace partita {
 namespace {
-
-struct ProfileFlags {
-  ModelRequest model;
-  MachineRequest machine;
-  double seconds = 600;
-};
 
 absl::StatusOr<Answer> RunProfile(const ProfileFlags& flags) {
   ModelRequest wanted = flags.model;
@@ -59,12 +54,8 @@ absl::StatusOr<Answer> RunProfile(const ProfileFlags& flags) {
 }  // namespace
 
 void AddProfileVerb(CLI::App& app, VerbTable& verbs) {
-  auto flags = std::make_shared<ProfileFlags>();
-  CLI::App* verb = app.add_subcommand("profile", "measure the kernels that a search will ask for");
-  AddModelFlags(*verb, flags->model);
-  AddMachineFlags(*verb, flags->machine);
-  verb->add_option("--profile_time", flags->seconds, "seconds at most")->check(NumberAbove(0));
-  verbs.Add(verb, [flags] { return RunProfile(*flags); });
+  AddVerb(*app.add_subcommand("profile", "measure the kernels that a search will ask for"), verbs,
+          std::make_shared<ProfileFlags>(), RunProfile);
 }
 
 }  // namespace partita

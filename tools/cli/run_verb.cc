@@ -17,12 +17,13 @@
 #include "runtime/launch/rank_environment.h"
 #include "runtime/support/run_key.h"
 #include "runtime/train/data/idx.h"
-#include "tools/cli/checks.h"
+#include "tools/cli/flags.h"
 #include "tools/cli/notes.h"
 #include "tools/cli/process.h"
 #include "tools/cli/staging.h"
 #include "tools/cli/text.h"
 #include "tools/cli/verb.h"
+#include "tools/cli/verb_options.h"
 #include "tools/version.h"
 #include "tools/workflow/launching.h"
 #include "tools/workflow/machine_notes.h"
@@ -33,17 +34,6 @@
 
 namespace partita {
 namespace {
-
-struct RunFlags {
-  std::string plan, model, save_every, data_cache = "none", key_file;
-  std::optional<Precision> precision;
-  std::optional<int64_t> keep;
-  RunRequest request;
-  StageFlags stages;
-  std::vector<std::string> notes;  // what was not done as wanted
-  bool accept_folded = false;
-  bool default_timeline = false;  // its place is not of the user's choice
-};
 
 // Beside the plan, if that is a place to write to, where the user did not say. Of several ranks the
 // one that writes decides.
@@ -152,22 +142,10 @@ constexpr int64_t kMostPlanBytes = int64_t{1} << 30;
 
 // What all ranks have to agree about.
 absl::Status CheckSameRun(const RunFlags& flags, Ranks& ranks) {
-  const RunRequest& r = flags.request;
   ASSIGN_OR_RETURN(const std::string plan, ReadFile(flags.plan, kMostPlanBytes));
-  std::string options = absl::StrCat(
-      "--data ", r.data, " --eval_data ", r.eval_data, " --eval_every ", r.eval_every, " --steps ",
-      r.steps, " --epochs ", r.epochs, " --lr ", r.learning_rate, " --momentum ", r.momentum,
-      " --weight_decay ", r.weight_decay, " --init_seed ", r.init_seed.value_or(0), " --precision ",
-      flags.precision.has_value() ? RowOf(*flags.precision).name : "the plan's", " --save ", r.save,
-      " --load ", r.load, " --resume ", r.resume, " --save_every ", flags.save_every, " --keep ",
-      flags.keep.value_or(0), " --accept_folded ", flags.accept_folded);
-  absl::StrAppend(&options, " --communicator ", r.communicator);
-  for (const BackendOfClass& choice : r.backends) {
-    absl::StrAppend(&options, " --backend ", choice.device_class, "=", choice.backend);
-  }
   return ranks.CheckSame({{"program version", kVersion},
                           {"plan", absl::StrCat(absl::Hex(FingerprintOf(plan)))},
-                          {"options", options}});
+                          {"options", OptionsText(flags)}});
 }
 
 // One rank tells people what there is to know about it and about the devices.
@@ -188,28 +166,9 @@ void SaySharing(const CoreSharing& sharing, const Ranks* ranks) {
   std::cerr << "note: " << NoteOf(sharing) << "\n";
 }
 
-// Schedule of the checkpoints during a run.
-struct Interval {
-  int64_t steps = 0;
-  double seconds = 0;  // one of the two
-};
-// "100" steps, or "30s", "5m", "1h30m"; nothing for other texts.
-std::optional<Interval> ParseInterval(const std::string& text) {
-  int64_t steps = 0;
-  if (absl::SimpleAtoi(text, &steps)) {
-    return steps > 0 ? std::optional(Interval{.steps = steps}) : std::nullopt;
-  }
-  absl::Duration duration;
-  const bool parsed = absl::ParseDuration(text, &duration);
-  if (!parsed || duration <= absl::ZeroDuration() || duration == absl::InfiniteDuration()) {
-    return std::nullopt;
-  }
-  return Interval{.seconds = absl::ToDoubleSeconds(duration)};
-}
-
 void SetSchedule(RunFlags& flags) {
   RunRequest& r = flags.request;
-  const Interval interval = ParseInterval(flags.save_every).value_or(Interval{});
+  const SaveInterval interval = ParseInterval(flags.save_every).value_or(SaveInterval{});
   r.save_every_steps = interval.steps;
   r.save_every_seconds = interval.seconds;
   r.keep = flags.keep.value_or(r.keep);
@@ -375,7 +334,7 @@ absl::StatusOr<Answer> RunTraining(RunFlags& flags, Stages* stages) {
   for (const std::string& note : flags.notes) absl::StrAppend(&answer.text, "note: ", note, "\n");
   for (const std::string& path : outcome.written)
     absl::StrAppend(&answer.text, "written: ", path, "\n");
-  if (!outcome.status.ok()) answer.exit_code = 130;
+  if (!outcome.status.ok()) answer.exit_code = CodeOf(ErrorCategory::kInterrupted);
   return answer;
 }
 
@@ -432,96 +391,14 @@ absl::StatusOr<Answer> RunTrainingOfRank(RunFlags& flags, Stages* stages) {
   return silent;
 }
 
-// What a run starts from and what it writes.
-void AddFileFlags(CLI::App& verb, RunFlags& flags) {
-  RunRequest& r = flags.request;
-  verb.add_option("--save", r.save, "write a checkpoint (safetensors) at the end")
-      ->check(OutputName());
-  verb.add_option("--save_every", flags.save_every,
-                  "write checkpoints on the way, too: every so many steps, or every 30s, 10m, 2h; "
-                  "they are NAME.step-000100 and NAME.best for --save NAME")
-      ->check([](const std::string& text) -> std::string {
-        if (ParseInterval(text).has_value()) return "";
-        return absl::StrCat("'", text, "': steps (100) or a time (30s, 10m, 2h) are wanted");
-      });
-  verb.add_option("--keep", flags.keep, "how many NAME.step-... stay, the newest; default 3")
-      ->check(WholeNumber(1));
-  verb.add_option("--load", r.load, "start from these weights (safetensors)");
-  verb.add_option(
-      "--resume", r.resume,
-      "go on from a checkpoint; of NAME, or of a folder, from the newest that is whole");
-  verb.add_option("--timeline", r.timeline,
-                  "where to write the measured timeline of the last step; default "
-                  "PLAN.measured.json, \"none\": nowhere")
-      ->check(OutputName());
-}
-
 }  // namespace
 
 void AddRunVerb(CLI::App& app, VerbTable& verbs) {
-  auto flags = std::make_shared<RunFlags>();
-  RunRequest& r = flags->request;
-  CLI::App* verb = app.add_subcommand("run", "train a plan on this machine");
-  verb->add_option("plan", flags->plan, "a plan file")->required()->check(PlanName());
-  verb->add_option("--model", flags->model, "where the model is, if it has moved")
-      ->check(ModelName());
-  verb->add_option(
-      "--data", r.data,
-      "synthetic, synthetic_digits, an IDX folder, an image folder, or FILE.safetensors");
-  verb->add_option("--eval_data", r.eval_data, "the same forms; evaluated at the end");
-  verb->add_option("--eval_every", r.eval_every, "steps between evaluations")
-      ->check(WholeNumber(1));
-  verb->add_option("--steps", r.steps, "training steps, those before --resume included; default 20")
-      ->check(WholeNumber(1));
-  verb->add_option("--epochs", r.epochs, "passes over the data, instead of --steps")
-      ->check(WholeNumber(1));
-  verb->add_option("--lr", r.learning_rate, "learning rate")->check(NumberFrom(0));
-  verb->add_option("--momentum", r.momentum, "of sgd and nesterov")->check(Fraction());
-  verb->add_option("--weight_decay", r.weight_decay, "times the weight, added to its gradient")
-      ->check(NumberFrom(0));
-  verb->add_option("--init_seed", r.init_seed,
-                   "of initial weights, synthetic data, data order and dropout; default 0, or "
-                   "that of the checkpoint")
-      ->check(Seed());
-  AddFileFlags(*verb, *flags);
-  verb->add_option("--data_workers", r.workers, "threads that read samples; 0: none")
-      ->check(WholeNumber(0, 1024));
-  verb->add_option("--data_cache", flags->data_cache, "none, memory")
-      ->check(NameOf("cache", {"none", "memory"}));
-  AddBackendFlag(*verb, r.backends,
-                 "that runs the devices of a class, or all; default cuda for GPUs, cpu for cores");
-  verb->add_option(
-          "--communicator", r.communicator,
-          "that connects the devices; default what suits them (partita list communicators)")
-      ->check(NameOf("communicator", NamesOf(Communicators())));
-  verb->add_option("--virtual_devices", r.virtual_devices,
-                   "run all N devices of the plan on this machine's first GPU")
-      ->check(WholeNumber(1, 1024));
-  verb->add_flag("--no_replay", r.no_replay,
-                 "have the host enqueue every step anew, where a GPU could replay a CUDA graph");
-  AddPrecisionFlag(*verb, flags->precision,
-                   "of products and convolutions on the devices that have it; weights and sums "
-                   "stay float32; default what the plan was priced in");
-  verb->add_option("--profile", r.profile,
-                   "profile database in which the fastest algorithms of GPUs are kept")
-      ->check(PlaceName());
-  verb->add_option("--key_file", flags->key_file,
-                   "the key of ranks of several hosts that no MPI connects: a file of this user "
-                   "alone with 32 or more hexadecimal digits (or in the variable PARTITA_KEY)");
-  verb->add_option("--hang_seconds", r.hang_seconds,
-                   "give up a step in which no device ends any work for so long")
-      ->check(NumberAbove(0));
-  verb->add_flag("--accept_folded", flags->accept_folded,
-                 "train a model into which its exporter has folded batch normalisation");
-  verb->add_flag("--skip_broken", r.skip_broken,
-                 "leave broken samples out instead of stopping, and say which");
-  AddStageFlags(*verb, flags->stages,
-                {Stage::kModel, Stage::kTrainingGraph, Stage::kStrategy, Stage::kTaskGraph,
-                 Stage::kPlan, Stage::kProgram, Stage::kBuffers, Stage::kMeasuredTimeline});
-  verbs.Add(verb, [flags] {
-    return RunInStages(flags->stages,
-                       [flags](Stages* stages) { return RunTrainingOfRank(*flags, stages); });
-  });
+  AddVerb(*app.add_subcommand("run", "train a plan on this machine"), verbs,
+          std::make_shared<RunFlags>(), [](RunFlags& flags) {
+            return RunInStages(flags.stages,
+                               [&](Stages* stages) { return RunTrainingOfRank(flags, stages); });
+          });
 }
 
 }  // namespace partita

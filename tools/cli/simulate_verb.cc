@@ -4,24 +4,19 @@
 #include "graph/support/status_macros.h"
 #include "graph/task/timeline.h"
 #include "planner/planner.h"
-#include "tools/cli/checks.h"
+#include "tools/cli/flags.h"
 #include "tools/cli/notes.h"
 #include "tools/cli/planning.h"
 #include "tools/cli/staging.h"
 #include "tools/cli/text.h"
 #include "tools/cli/verb.h"
+#include "tools/cli/verb_options.h"
 #include "tools/workflow/output_path.h"
 #include "tools/workflow/plan_pricing.h"
 #include "tools/workflow/stage_ends.h"
 
 namespace partita {
 namespace {
-
-struct SimulateFlags {
-  std::string plan, model, output;
-  MachineRequest machine;
-  StageFlags stages;
-};
 
 // The machine that was asked for, otherwise the one that the plan was made for. Plans of other
 // makers do not say: then this host. Likewise the precision.
@@ -91,22 +86,11 @@ absl::StatusOr<Answer> RunSimulate(const SimulateFlags& flags, Stages* stages) {
 }  // namespace
 
 void AddSimulateVerb(CLI::App& app, VerbTable& verbs) {
-  auto flags = std::make_shared<SimulateFlags>();
-  CLI::App* verb = app.add_subcommand("simulate", "the predicted timeline of a plan");
-  verb->add_option("plan", flags->plan, "a plan file")->required()->check(PlanName());
-  verb->add_option("--model", flags->model, "where the model is, if it has moved")
-      ->check(ModelName());
-  flags->machine.machine.clear();
-  AddMachineFlags(*verb, flags->machine, "the plan's", "the plan's");
-  verb->add_option("-o,--output", flags->output, "timeline file; default PLAN.timeline.json")
-      ->check(OutputName());
-  AddStageFlags(*verb, flags->stages,
-                {Stage::kModel, Stage::kTrainingGraph, Stage::kStrategy, Stage::kTaskGraph,
-                 Stage::kPlan, Stage::kPredictedTimeline});
-  verbs.Add(verb, [flags] {
-    return RunInStages(flags->stages,
-                       [flags](Stages* stages) { return RunSimulate(*flags, stages); });
-  });
+  AddVerb(*app.add_subcommand("simulate", "the predicted timeline of a plan"), verbs,
+          std::make_shared<SimulateFlags>(), [](const SimulateFlags& flags) {
+            return RunInStages(flags.stages,
+                               [&](Stages* stages) { return RunSimulate(flags, stages); });
+          });
 }
 
 }  // namespace partita

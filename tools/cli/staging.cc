@@ -2,9 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
 #include "graph/support/status_macros.h"
-#include "tools/cli/checks.h"
 #include "tools/cli/text.h"
 
 namespace partita {
@@ -25,16 +23,6 @@ void AddStages(const Stages& stages, Answer& answer) {
 }
 
 }  // namespace
-
-void AddStageFlags(CLI::App& verb, StageFlags& flags, std::initializer_list<Stage> stages) {
-  std::vector<std::string> names;
-  for (Stage stage : stages) names.push_back(StageTable()[static_cast<size_t>(stage)].name);
-  verb.add_option("--dump_dir", flags.dump_dir, "write what every stage made into this folder")
-      ->check(PlaceName());
-  verb.add_option("--stop_after", flags.stop_after,
-                  absl::StrCat("end after this stage: ", absl::StrJoin(names, ", ")))
-      ->check(NameOf("stage", names));
-}
 
 absl::StatusOr<Answer> RunInStages(
     const StageFlags& flags, const std::function<absl::StatusOr<Answer>(Stages* stages)>& run) {

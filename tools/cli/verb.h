@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "graph/support/error_category.h"
 #include "tools/workflow/priced_machine.h"
 #include "tools/workflow/training_model.h"
 
@@ -24,6 +25,9 @@ struct Answer {
   int exit_code = 0;
   bool silent = false;  // true: another process of the run prints the answer
 };
+
+// The program's exit code for errors of a category.
+constexpr int CodeOf(ErrorCategory category) { return static_cast<int>(category); }
 
 // Set by Ctrl-C and similar signals (see process.h): long work ends with its results so far.
 extern std::atomic<bool> g_interrupted;
@@ -47,19 +51,6 @@ void AddVerifyVerb(CLI::App& app, VerbTable& verbs);
 void AddRunVerb(CLI::App& app, VerbTable& verbs);
 void AddLaunchVerb(CLI::App& app, VerbTable& verbs);
 void AddDoctorVerb(CLI::App& app, VerbTable& verbs);
-
-// Flags that several verbs share.
-void AddModelFlags(CLI::App& verb, ModelRequest& request);
-// `standard`, `precision`: what the help says of --machine and --precision when they are not given.
-void AddMachineFlags(CLI::App& verb, MachineRequest& request, const std::string& standard = "local",
-                     const std::string& precision = "float32");
-struct SearchFlags {
-  std::string search = "mcmc";
-  int64_t evaluations = 2000;
-  uint64_t seed = 0;
-  double time_limit = 0;
-};
-void AddSearchFlags(CLI::App& verb, SearchFlags& flags);
 
 // Facts to be known of a model before it is trained: its loss, notes and warnings, as lines for
 // people and as members "loss", "classes", "notes" and "warnings".

@@ -5,26 +5,16 @@
 #include "graph/support/error_category.h"
 #include "graph/support/status_macros.h"
 #include "runtime/support/tolerance.h"
-#include "tools/cli/checks.h"
+#include "tools/cli/flags.h"
 #include "tools/cli/staging.h"
 #include "tools/cli/verb.h"
+#include "tools/cli/verb_options.h"
 #include "tools/workflow/plan_precision.h"
 #include "tools/workflow/reference_verification.h"
 #include "tools/workflow/verification.h"
 
 namespace partita {
 namespace {
-
-struct VerifyFlags {
-  std::string plan, model;
-  std::optional<int> steps;
-  std::optional<int64_t> memory_bytes;
-  VerificationRequest request;
-  ReferenceRequest reference;
-  int virtual_devices = 0;
-  std::optional<Precision> precision;
-  StageFlags stages;
-};
 
 Json TextOrNull(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
 
@@ -136,7 +126,9 @@ absl::StatusOr<Answer> RunReferenceCheck(const VerifyFlags& flags) {
                  {"worst_share", result.worst_share},
                  {"interrupted", result.interrupted},
                  {"first_difference", TextOrNull(result.first_difference)}};
-  answer.exit_code = unknown ? 130 : result.equal ? 0 : 1;
+  answer.exit_code = unknown        ? CodeOf(ErrorCategory::kInterrupted)
+                     : result.equal ? 0
+                                    : CodeOf(ErrorCategory::kCheckFailed);
   answer.text = TextOf(result, request);
   return answer;
 }
@@ -151,45 +143,11 @@ absl::StatusOr<Answer> RunVerify(const VerifyFlags& flags, Stages* stages) {
 }  // namespace
 
 void AddVerifyVerb(CLI::App& app, VerbTable& verbs) {
-  auto flags = std::make_shared<VerifyFlags>();
-  CLI::App* verb = app.add_subcommand("verify", "prove that a plan computes the serial model");
-  ReferenceRequest& reference = flags->reference;
-  verb->add_option("plan", flags->plan, "a plan file")->check(PlanName());
-  verb->add_option("--model", flags->model, "where the model is, if it has moved")
-      ->check(ModelName());
-  verb->add_flag("--quick", flags->request.quick, "only the float part");
-  AddBackendFlag(*verb, flags->request.backends,
-                 "that runs the plan's float part; default reference");
-  verb->add_option("--virtual_devices", flags->virtual_devices,
-                   "run the float part of all N devices of the plan on this machine's first GPU")
-      ->check(WholeNumber(1, 1024));
-  AddPrecisionFlag(*verb, flags->precision,
-                   "of products and convolutions of the float part, on a GPU; each has its own "
-                   "tolerance; default what the plan was priced in");
-  verb->add_option("--profile", flags->request.profile,
-                   "profile database in which the fastest algorithms of GPUs are kept")
-      ->check(PlaceName());
-  verb->add_option("--steps", flags->steps, "training steps; default 2, with --quick 1")
-      ->check(WholeNumber(1, 1'000'000));
-  verb->add_option("--memory", flags->memory_bytes,
-                   "bytes that the check may take; default nine tenths of what is available")
-      ->check(WholeNumber(1));
-  verb->add_option("--reference", reference.folder,
-                   "instead of a plan: a training run of another framework to repeat serially and "
-                   "under random plans");
-  verb->add_option("--random_plans", reference.random_plans, "how many")
-      ->check(WholeNumber(0, 1'000'000'000));
-  verb->add_option("--devices", reference.devices, "devices of the random plans")
-      ->check(WholeNumber(1, 64));
-  verb->add_option("--seed", flags->request.seed, "of weights and data, or of the random plans")
-      ->check(Seed());
-  AddStageFlags(
-      *verb, flags->stages,
-      {Stage::kModel, Stage::kTrainingGraph, Stage::kStrategy, Stage::kTaskGraph, Stage::kPlan});
-  verbs.Add(verb, [flags] {
-    return RunInStages(flags->stages,
-                       [flags](Stages* stages) { return RunVerify(*flags, stages); });
-  });
+  AddVerb(*app.add_subcommand("verify", "prove that a plan computes the serial model"), verbs,
+          std::make_shared<VerifyFlags>(), [](const VerifyFlags& flags) {
+            return RunInStages(flags.stages,
+                               [&](Stages* stages) { return RunVerify(flags, stages); });
+          });
 }
 
 }  // namespace partita

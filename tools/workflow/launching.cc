@@ -17,6 +17,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "graph/support/error_category.h"
 #include "graph/support/status_macros.h"
 #include "graph/support/stop_flag.h"
 #include "graph/support/temporary.h"
@@ -28,7 +29,8 @@
 namespace partita {
 namespace {
 
-constexpr int kGoneCode = 5;
+constexpr int kGoneCode = static_cast<int>(ErrorCategory::kSystem);
+constexpr int kInterruptedCode = static_cast<int>(ErrorCategory::kInterrupted);
 // Exit codes are below 128 + 64, the last signal's; those of libraries are small. 130, for an
 // interruption, then is 194.
 constexpr int kAgreed = 64;
@@ -142,7 +144,7 @@ int CodeOfLaunch(int wait_status, bool interrupted) {
   if (!WIFEXITED(wait_status)) return kGoneCode;
   const int code = WEXITSTATUS(wait_status);
   if (code == 0) return 0;
-  if (code == CodeOfRank(130)) return interrupted ? 130 : kGoneCode;
+  if (code == CodeOfRank(kInterruptedCode)) return interrupted ? kInterruptedCode : kGoneCode;
   return code > kAgreed && code < 128 ? code - kAgreed : kGoneCode;
 }
 

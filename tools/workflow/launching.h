@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "tools/workflow/option_checks.h"
 
 namespace partita {
 
@@ -19,6 +20,30 @@ struct LaunchRequest {
   const std::atomic<bool>* stop = nullptr;  // stop flag: when it becomes true, ranks are asked to
                                             // end
   std::function<void()> on_output;          // callback when they have written to stderr
+
+  template <class Self, class Visitor>
+  static void VisitFields(Self& self, Visitor&& visit) {
+    visit(Option{.name = "ranks",
+                 .help = "processes, as many as the plan has devices",
+                 .check = WholeNumber(1, 4096),
+                 .unset = "0",
+                 .letter = 'n',
+                 .required = true},
+          self.ranks);
+    visit(Option{.name = "hosts",
+                 .help = "a file with one host on a line, and slots=N behind it where it takes "
+                         "several ranks",
+                 .check = ExistingFile(),
+                 .fallback = "all on this host"},
+          self.hosts);
+    visit(Option{.name = "agent",
+                 .help = "a program that starts commands on those hosts, called with a host's name "
+                         "and the command",
+                 .check = ExistingFile(),
+                 .fallback = "ssh",
+                 .needs = "hosts"},
+          self.agent);
+  }
 };
 
 // The command that starts them: mpirun with what a machine of any number of cores needs.

@@ -2,6 +2,7 @@
 
 #include "absl/status/statusor.h"
 #include "planner/planner.h"
+#include "tools/workflow/option_checks.h"
 #include "tools/workflow/priced_machine.h"
 #include "tools/workflow/profiling.h"
 #include "tools/workflow/search_log.h"
@@ -17,6 +18,14 @@ struct MeasuredSearchRequest {
   int rounds = 6;
   SearchLog* log = nullptr;  // log of the steps that the searches accept
 };
+
+// The option of profile_seconds.
+inline Option ProfileTimeOption() {
+  return {.name = "profile_time",
+          .help = "seconds for measuring missing kernels; 0: none",
+          .check = NumberFrom(0),
+          .changes_plan = true};
+}
 
 struct MeasuredSearch {
   PricedMachine priced;

@@ -14,6 +14,7 @@
 #include "graph/task/buffer_assignment.h"
 #include "runtime/backend/backend.h"
 #include "runtime/executor/executor_setup.h"
+#include "tools/workflow/option_checks.h"
 
 namespace partita {
 
@@ -29,6 +30,48 @@ struct MachineRequest {
   std::optional<Precision> precision;
   // True if unknown prices will be measured, where the machine can be.
   bool will_measure = false;
+
+  // What holds where it is not given, where that is not the default of the field.
+  struct Fallbacks {
+    std::string machine, precision = "float32";
+  };
+  template <class Self, class Visitor>
+  static void VisitFields(Self& self, Visitor&& visit, const Fallbacks& fallbacks = {}) {
+    visit(Option{.name = "machine",
+                 .help = "a name (partita list machines) or a file",
+                 .check = MachineName(),
+                 .fallback = fallbacks.machine,
+                 .changes_plan = true},
+          self.machine);
+    visit(Option{.name = "devices",
+                 .help = "take the first N devices",
+                 .check = WholeNumber(1, kMostDevices),
+                 .type = "INT",
+                 .changes_plan = true},
+          self.devices);
+    visit(Option{.name = "oversubscribe",
+                 .help = "divide this host into more devices than it has cores: they share cores",
+                 .changes_plan = true},
+          self.oversubscribe);
+    visit(Option{.name = "profile",
+                 .help = "profile database",
+                 .check = PlaceName(),
+                 .changes_plan = true},
+          self.profile);
+    Option backend =
+        BackendOption("that runs the devices of a class, or all", "cuda for GPUs, cpu for cores");
+    backend.changes_plan = true;
+    visit(backend, self.backends);
+    Option precision =
+        PrecisionOption("of products on the devices that have it: float32, tf32, float16, bfloat16",
+                        fallbacks.precision);
+    precision.changes_plan = true;
+    visit(precision, self.precision);
+    visit(Option{.name = "foreign_profile",
+                 .help = "use records of another machine",
+                 .changes_plan = true},
+          self.foreign_profile);
+  }
 };
 
 // A machine with what its tasks cost.

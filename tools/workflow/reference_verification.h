@@ -6,6 +6,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "tools/workflow/option_checks.h"
 
 namespace partita {
 
@@ -19,6 +20,21 @@ struct ReferenceRequest {
   // Stop flag: when it becomes true, the result covers the runs until then. Null: never.
   const std::atomic<bool>* stop = nullptr;
   std::function<void(int done, int wanted)> progress;
+
+  template <class Self, class Visitor>
+  static void VisitFields(Self& self, Visitor&& visit) {
+    visit(Option{.name = "reference",
+                 .help = "instead of a plan: a training run of another framework to repeat "
+                         "serially and under random plans"},
+          self.folder);
+    visit(
+        Option{.name = "random_plans", .help = "how many", .check = WholeNumber(0, 1'000'000'000)},
+        self.random_plans);
+    visit(
+        Option{
+            .name = "devices", .help = "devices of the random plans", .check = WholeNumber(1, 64)},
+        self.devices);
+  }
 };
 
 struct ReferenceResult {

@@ -46,7 +46,7 @@ absl::StatusOr<TrainingData> OpenData(const RunRequest& request, const std::stri
 
 TrainerOptions OptionsOf(const RunRequest& request, bool records_timeline) {
   TrainerOptions options;
-  options.steps = request.steps == 0 && request.epochs == 0 ? 20 : request.steps;
+  options.steps = request.steps == 0 && request.epochs == 0 ? RunRequest::kSteps : request.steps;
   options.epochs = request.epochs;
   options.arguments.learning_rate = request.learning_rate;
   options.arguments.momentum = request.momentum;

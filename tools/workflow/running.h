@@ -7,12 +7,15 @@
 
 #include "absl/status/statusor.h"
 #include "graph/precision.h"
+#include "graph/support/option.h"
+#include "runtime/comm/communicators.h"
 #include "runtime/executor/executor_setup.h"
 #include "runtime/train/checkpoint_family.h"
 #include "runtime/train/evaluation.h"
 #include "runtime/train/metrics.h"
 #include "runtime/train/periodic_checkpoints.h"
 #include "runtime/train/trainer.h"
+#include "tools/workflow/option_checks.h"
 #include "tools/workflow/ranks.h"
 #include "tools/workflow/stages.h"
 #include "tools/workflow/training_model.h"
@@ -30,8 +33,8 @@ struct RunRequest {
   // Checkpoints during the run, in addition to `save`; neither: none.
   int64_t save_every_steps = 0;
   double save_every_seconds = 0;
-  int64_t keep = 3;      // number of newest ones to keep
-  std::string timeline;  // write the measured timeline of the last step here
+  int64_t keep = CheckpointSchedule().keep;  // number of newest ones to keep
+  std::string timeline;                      // write the measured timeline of the last step here
   int workers = 2;
   double hang_seconds = 60;  // see ExecutorOptions
   // All devices of the plan, so many, share one GPU; 0: each has its own part of this machine.
@@ -54,7 +57,121 @@ struct RunRequest {
   std::function<void(const CheckpointReport&)> on_checkpoint;
   // Callback of LoaderOptions for training and evaluation data, which may call it at the same time.
   std::function<void(absl::string_view)> on_skip;
+
+  static constexpr int64_t kSteps = 20;  // where neither steps nor epochs are given
+
+  template <class Self, class Visitor>
+  static void VisitFields(Self& self, Visitor&& visit) {
+    VisitTraining(self, visit);
+    VisitFiles(self, visit);
+    VisitDevices(self, visit);
+  }
+
+  template <class Self, class Visitor>
+  static void VisitTraining(Self& self, Visitor&& visit);
+  template <class Self, class Visitor>
+  static void VisitFiles(Self& self, Visitor&& visit);
+  template <class Self, class Visitor>
+  static void VisitDevices(Self& self, Visitor&& visit);
 };
+
+template <class Self, class Visitor>
+void RunRequest::VisitTraining(Self& self, Visitor&& visit) {
+  visit(Option{.name = "data",
+               .help = "synthetic, synthetic_digits, an IDX folder, an image folder, or "
+                       "FILE.safetensors"},
+        self.data);
+  visit(Option{.name = "eval_data", .help = "the same forms; evaluated at the end"},
+        self.eval_data);
+  visit(Option{.name = "eval_every",
+               .help = "steps between evaluations",
+               .check = WholeNumber(1),
+               .unset = "0",
+               .fallback = "at the end only"},
+        self.eval_every);
+  visit(Option{.name = "steps",
+               .help = "training steps, those before --resume included",
+               .check = WholeNumber(1),
+               .unset = "0",
+               .fallback = OptionText(kSteps)},
+        self.steps);
+  visit(Option{.name = "epochs",
+               .help = "passes over the data, instead of --steps",
+               .check = WholeNumber(1),
+               .unset = "0"},
+        self.epochs);
+  visit(Option{.name = "lr", .help = "learning rate", .check = NumberFrom(0)}, self.learning_rate);
+  visit(Option{.name = "momentum", .help = "of sgd and nesterov", .check = Fraction()},
+        self.momentum);
+  visit(Option{.name = "weight_decay",
+               .help = "times the weight, added to its gradient",
+               .check = NumberFrom(0)},
+        self.weight_decay);
+  visit(Option{.name = "init_seed",
+               .help = "of initial weights, synthetic data, data order and dropout",
+               .check = Seed(),
+               .fallback = "0, or that of the checkpoint",
+               .type = "UINT"},
+        self.init_seed);
+}
+
+template <class Self, class Visitor>
+void RunRequest::VisitFiles(Self& self, Visitor&& visit) {
+  visit(Option{.name = "save",
+               .help = "write a checkpoint (safetensors) at the end",
+               .check = OutputName()},
+        self.save);
+  visit(Option{.name = "load", .help = "start from these weights (safetensors)"}, self.load);
+  visit(Option{.name = "resume",
+               .help = "go on from a checkpoint; of NAME, or of a folder, from the newest that is "
+                       "whole"},
+        self.resume);
+  visit(Option{.name = "timeline",
+               .help = "where to write the measured timeline of the last step",
+               .check = OutputName(),
+               .fallback = "PLAN.measured.json, \"none\": nowhere",
+               .of_one_rank = true},
+        self.timeline);
+  visit(Option{.name = "data_workers",
+               .help = "threads that read samples; 0: none",
+               .check = WholeNumber(0, 1024),
+               .of_one_rank = true},
+        self.workers);
+  visit(Option{.name = "skip_broken",
+               .help = "leave broken samples out instead of stopping, and say which"},
+        self.skip_broken);
+}
+
+template <class Self, class Visitor>
+void RunRequest::VisitDevices(Self& self, Visitor&& visit) {
+  visit(BackendOption("that runs the devices of a class, or all", "cuda for GPUs, cpu for cores"),
+        self.backends);
+  visit(Option{.name = "communicator",
+               .help = "that connects the devices",
+               .check = NameOf("communicator", NamesOf(Communicators())),
+               .fallback = "what suits them (partita list communicators)"},
+        self.communicator);
+  visit(Option{.name = "virtual_devices",
+               .help = "run all N devices of the plan on this machine's first GPU",
+               .check = WholeNumber(1, 1024),
+               .unset = "0"},
+        self.virtual_devices);
+  visit(Option{.name = "no_replay",
+               .help = "have the host enqueue every step anew, where a GPU could replay a CUDA "
+                       "graph",
+               .of_one_rank = true},
+        self.no_replay);
+  visit(Option{.name = "profile",
+               .help = "profile database in which the fastest algorithms of GPUs are kept",
+               .check = PlaceName(),
+               .of_one_rank = true},
+        self.profile);
+  visit(Option{.name = "hang_seconds",
+               .help = "give up a step in which no device ends any work for so long",
+               .check = NumberAbove(0),
+               .of_one_rank = true},
+        self.hang_seconds);
+}
 
 struct RunOutcome {
   absl::Status

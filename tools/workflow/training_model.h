@@ -9,6 +9,7 @@
 #include "graph/model/model_source.h"
 #include "graph/parallel/plan.h"
 #include "graph/training/training_graph.h"
+#include "tools/workflow/option_checks.h"
 #include "tools/workflow/output_path.h"
 #include "tools/workflow/stages.h"
 
@@ -22,6 +23,38 @@ struct ModelRequest {
   bool freeze_batch_norm = false;
   std::string loss;  // loss as the user names it; empty: derived from the output
   WeightValues values = WeightValues::kIfPresent;
+
+  template <class Self, class Visitor>
+  static void VisitFields(Self& self, Visitor&& visit) {
+    visit(Option{.name = "model",
+                 .help = "an .onnx or .textproto file, or a zoo name (partita list models)",
+                 .check = ModelName(),
+                 .positional = true,
+                 .required = true,
+                 .changes_plan = true},
+          self.model);
+    visit(Option{.name = "batch",
+                 .help = "samples in one step over all devices",
+                 .check = WholeNumber(1, kLargestBatch),
+                 .unset = "0",
+                 .fallback = "the model's own",
+                 .changes_plan = true},
+          self.batch);
+    visit(Option{.name = "optimizer",
+                 .help = "sgd, nesterov, adam",
+                 .check = NameOf("optimizer", {"sgd", "nesterov", "adam"}),
+                 .changes_plan = true},
+          self.optimizer);
+    visit(Option{.name = "freeze_bn",
+                 .help = "keep batch normalisation's statistics",
+                 .changes_plan = true},
+          self.freeze_batch_norm);
+    visit(Option{.name = "loss",
+                 .help = "cross_entropy: the output is class scores, whatever it looks like",
+                 .check = NameOf("loss", {kCrossEntropyName}),
+                 .changes_plan = true},
+          self.loss);
+  }
 };
 
 struct TrainingModel {

@@ -339,8 +339,8 @@ absl::StatusOr<VerificationResult> VerifyTrainingPlan(const TrainingModel& model
 }
 
 int ExitCodeOf(const VerificationResult& result) {
-  if (result.interrupted) return 130;
-  return result.equal ? 0 : 1;
+  if (result.interrupted) return static_cast<int>(ErrorCategory::kInterrupted);
+  return result.equal ? 0 : static_cast<int>(ErrorCategory::kCheckFailed);
 }
 
 absl::StatusOr<VerificationResult> VerifySteps(const StepsToVerify& steps,

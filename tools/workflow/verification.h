@@ -14,6 +14,7 @@
 #include "graph/precision.h"
 #include "runtime/executor/executor_setup.h"
 #include "runtime/support/tolerance.h"
+#include "tools/workflow/option_checks.h"
 #include "tools/workflow/training_model.h"
 
 namespace partita {
@@ -37,6 +38,21 @@ struct VerificationRequest {
   int64_t multiply_adds = 4'000'000'000;
   // Stop flag: when it becomes true, the result covers the comparisons until then. Null: never.
   const std::atomic<bool>* stop = nullptr;
+
+  template <class Self, class Visitor>
+  static void VisitFields(Self& self, Visitor&& visit) {
+    visit(Option{.name = "quick", .help = "only the float part"}, self.quick);
+    visit(BackendOption("that runs the plan's float part", "reference"), self.backends);
+    visit(Option{.name = "profile",
+                 .help = "profile database in which the fastest algorithms of GPUs are kept",
+                 .check = PlaceName(),
+                 .of_one_rank = true},
+          self.profile);
+    visit(
+        Option{
+            .name = "seed", .help = "of weights and data, or of the random plans", .check = Seed()},
+        self.seed);
+  }
 };
 
 struct VerificationResult {

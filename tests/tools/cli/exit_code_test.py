@@ -85,4 +85,5 @@ def test_the_text_around_an_error_keeps_its_category():
     refuses("simulate moved.textproto", 3, "the plan was made for machine 'absent/machine.textproto'.*--machine")
 
 
-run(globals(), "ExitCodeTest")
+if __name__ == "__main__":
+    run(globals(), "ExitCodeTest")

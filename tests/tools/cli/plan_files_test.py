@@ -13,7 +13,7 @@ import subprocess
 import time
 
 import harness
-from harness import ELSEWHERE, answer, check, partita, run
+from harness import ELSEWHERE, answer, check, partita, refuses, run
 
 ASK = "--devices 2 --oversubscribe --profile_time 0 --evaluations 60"
 
@@ -201,6 +201,28 @@ def test_an_interrupted_search_replaces_no_better_plan():
     check(found["kept"]["predicted_ns"] == good["predicted_ns"] < found["predicted_ns"], out)
     check(bytes_of("long.plan.textproto") == kept, "the better plan is lost")
     check(says("long.interrupted.plan.textproto") == found["predicted_ns"], out)
+
+
+def test_a_priority_that_is_chosen_is_stored_in_the_plan():
+    names = [row["name"] for row in answer("list priorities", "priorities")["priorities"]]
+    check(len(names) > 1, f"{names}")
+    for choice, stored in [("", names[0])] + [(f"--priority {name}", name) for name in names]:
+        partita(f"plan alexnet_s56 --batch 16 {ELSEWHERE} --strategy data_parallel {choice} -o priority.textproto")
+        text = pathlib.Path("priority.textproto").read_text(encoding="utf-8")
+        check(re.search(rf'priority: "{stored}"', text), f"'{choice}' does not give {stored}")
+        check(f'"priority={stored}"' in text or not choice, f"no provenance of {choice}")
+        partita("simulate priority.textproto")
+    rows = answer(f"compare alexnet_s56 --batch 16 {ELSEWHERE} --priority {names[1]}", "strategies options")
+    check(rows["options"]["priority"] == names[1], rows)
+    refuses(f"plan lenet {ELSEWHERE} --priority magic", 2, f"priority: unknown priority 'magic'.*{names[1]}")
+
+
+def test_answers_have_the_options_that_held_and_plans_keep_them():
+    found = answer(f"plan lenet --batch 8 {ELSEWHERE} --seed 7 -o options.textproto", "options")["options"]
+    check((found["seed"], found["evaluations"], found["batch"], found["strategy"]) == (7, 50, 8, None), f"{found}")
+    text = pathlib.Path("options.textproto").read_text(encoding="utf-8")
+    for option in ("evaluations=50", "seed=7", "batch=8", "machine=p100-4x4", "beta=200"):
+        check(f'"{option}"' in text, f"no {option} in {text[:2000]}")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,83 @@
+#include "graph/support/option.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <cstdlib>
+#include <utility>
+
+#include "absl/strings/str_join.h"
+
+namespace partita {
+namespace {
+
+std::string Wanted(absl::string_view what, absl::string_view found) {
+  return absl::StrCat("wanted is ", what, ", not '", found, "'");
+}
+
+// A check of numbers that `fits` a range, which `wanted` describes.
+OptionCheck Number(std::function<bool(double)> fits, std::string wanted,
+                   std::vector<std::string> examples) {
+  const auto fault = [fits = std::move(fits),
+                      wanted = std::move(wanted)](const std::string& text) -> std::string {
+    char* end = nullptr;
+    const double value = std::strtod(text.c_str(), &end);
+    const bool is_number = !text.empty() && *end == '\0' && std::isfinite(value);
+    return is_number && fits(value) ? "" : Wanted(wanted, text);
+  };
+  return {fault, std::move(examples)};
+}
+
+}  // namespace
+
+OptionCheck WholeNumber(int64_t low, int64_t high) {
+  const bool open = high == std::numeric_limits<int64_t>::max();
+  const std::string wanted = open ? absl::StrCat("a whole number from ", low, " on")
+                                  : absl::StrCat("a whole number from ", low, " to ", high);
+  const auto fault = [=](const std::string& text) -> std::string {
+    char* end = nullptr;
+    errno = 0;
+    const int64_t value = std::strtoll(text.c_str(), &end, 10);
+    const bool is_number = !text.empty() && *end == '\0' && errno == 0;
+    return is_number && value >= low && value <= high ? "" : Wanted(wanted, text);
+  };
+  return {fault, {absl::StrCat(low), absl::StrCat(low < high ? low + 1 : low)}};
+}
+
+OptionCheck Seed() {
+  const auto fault = [](const std::string& text) -> std::string {
+    char* end = nullptr;
+    errno = 0;
+    std::strtoull(text.c_str(), &end, 10);
+    const bool digits = text.find_first_not_of("0123456789") == std::string::npos;
+    if (!text.empty() && digits && errno == 0) return "";
+    return Wanted("a whole number from 0 to 18446744073709551615", text);
+  };
+  return {fault, {"7", "18446744073709551615"}};
+}
+
+OptionCheck NumberFrom(double low) {
+  return Number([low](double value) { return value >= low; },
+                absl::StrCat("a number from ", low, " on"),
+                {absl::StrCat(low), absl::StrCat(low + 0.1)});
+}
+
+OptionCheck NumberAbove(double low) {
+  return Number([low](double value) { return value > low; }, absl::StrCat("a number above ", low),
+                {absl::StrCat(low + 0.1), absl::StrCat(low + 7)});
+}
+
+OptionCheck Fraction() {
+  return Number([](double value) { return value >= 0 && value < 1; },
+                "a number from 0 on and below 1", {"0", "0.3"});
+}
+
+OptionCheck NameOf(const std::string& what, std::vector<std::string> names) {
+  const auto fault = [what, names](const std::string& text) -> std::string {
+    if (std::find(names.begin(), names.end(), text) != names.end()) return "";
+    return absl::StrCat("unknown ", what, " '", text, "'; known are: ", absl::StrJoin(names, ", "));
+  };
+  return {fault, std::move(names)};
+}
+
+}  // namespace partita

@@ -1,0 +1,166 @@
+#include "tools/workflow/option_checks.h"
+
+#include <filesystem>
+#include <set>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/time/time.h"
+#include "cost_model/machines.h"
+#include "graph/model/model_source.h"
+#include "graph/support/error_category.h"
+#include "graph/zoo/models.h"
+#include "runtime/backend/backends.h"
+
+namespace partita {
+namespace {
+
+// A check of names in a table, of which files may take the place.
+OptionCheck NameOrFile(bool (*is_file)(const std::string&), OptionCheck name) {
+  const auto fault = [is_file, known = name.fault](const std::string& text) -> std::string {
+    if (is_file(text)) return "";
+    const std::string fault = known(text);
+    return fault.empty() ? "" : fault + " (a file's name has a '/' or an ending)";
+  };
+  name.examples.push_back("folder/file.textproto");
+  return {fault, name.examples};
+}
+
+bool IsThere(const std::string& path) {
+  std::error_code error;
+  return std::filesystem::exists(path, error);
+}
+
+}  // namespace
+
+OptionCheck ModelName() {
+  return NameOrFile([](const std::string& text) { return IsModelFile(text); },
+                    NameOf("model", NamesOf(ZooModels())));
+}
+
+OptionCheck MachineName() {
+  return NameOrFile(
+      [](const std::string& text) { return text.find_first_of("/.") != std::string::npos; },
+      NameOf("machine", NamesOf(NamedMachines())));
+}
+
+OptionCheck PlanName() {
+  const auto fault = [](const std::string& text) -> std::string {
+    if (IsModelFile(text) || IsThere(text)) return "";
+    return absl::StrCat("a plan is a file, as `partita plan` writes it; there is no '", text, "'");
+  };
+  return {fault, {"folder/plan.textproto"}};
+}
+
+OptionCheck ExistingFile() {
+  const auto fault = [](const std::string& text) -> std::string {
+    return IsThere(text) ? "" : absl::StrCat("wanted is a file that is there, not '", text, "'");
+  };
+  return {fault, {"/dev/null"}};
+}
+
+OptionCheck OutputName() {
+  const auto fault = [](const std::string& text) -> std::string {
+    return text == "-" ? "'-' is no name of a file; to write to stdout use /dev/stdout" : "";
+  };
+  return {fault, {"folder/file"}};
+}
+
+OptionCheck PlaceName() {
+  const auto fault = [](const std::string& text) -> std::string {
+    return text == "-" ? "'-' is no name, and this cannot be written to stdout" : "";
+  };
+  return {fault, {"folder/file"}};
+}
+
+OptionCheck BackendName() {
+  const OptionCheck known = NameOf("backend", NamesOf(Backends()));
+  const auto fault = [known = known.fault](const std::string& text) {
+    BackendOfClass choice;
+    ReadOption(text, choice);
+    return known(choice.backend);
+  };
+  return {fault, {known.examples[0], "gpu=" + known.examples[0]}};
+}
+
+std::optional<SaveInterval> ParseInterval(const std::string& text) {
+  int64_t steps = 0;
+  if (absl::SimpleAtoi(text, &steps)) {
+    return steps > 0 ? std::optional(SaveInterval{.steps = steps}) : std::nullopt;
+  }
+  absl::Duration duration;
+  const bool parsed = absl::ParseDuration(text, &duration);
+  if (!parsed || duration <= absl::ZeroDuration() || duration == absl::InfiniteDuration()) {
+    return std::nullopt;
+  }
+  return SaveInterval{.seconds = absl::ToDoubleSeconds(duration)};
+}
+
+OptionCheck CheckpointInterval() {
+  const auto fault = [](const std::string& text) -> std::string {
+    if (ParseInterval(text).has_value()) return "";
+    return absl::StrCat("'", text, "': steps (100) or a time (30s, 10m, 2h) are wanted");
+  };
+  return {fault, {"100", "30s", "1h30m"}};
+}
+
+std::string OptionText(const BackendOfClass& choice) {
+  return choice.device_class.empty() ? choice.backend
+                                     : absl::StrCat(choice.device_class, "=", choice.backend);
+}
+
+bool ReadOption(absl::string_view text, BackendOfClass& choice) {
+  const size_t at = text.find('=');
+  const bool has_class = at != absl::string_view::npos;
+  choice.device_class = std::string(has_class ? text.substr(0, at) : "");
+  choice.backend = std::string(has_class ? text.substr(at + 1) : text);
+  return true;
+}
+
+std::string OptionText(Precision precision) { return RowOf(precision).name; }
+
+bool ReadOption(absl::string_view text, Precision& precision) {
+  const std::optional<Precision> named = PrecisionNamed(std::string(text));
+  precision = named.value_or(precision);
+  return named.has_value();
+}
+
+Option BackendOption(std::string help, std::string fallback) {
+  return {.name = "backend",
+          .help = std::move(help),
+          .check = BackendName(),
+          .fallback = std::move(fallback),
+          .type = "[CLASS=]NAME"};
+}
+
+Option PrecisionOption(std::string help, std::string fallback) {
+  return {.name = "precision",
+          .help = std::move(help),
+          .check = NameOf("precision", NamesOf(kPrecisions)),
+          .fallback = std::move(fallback),
+          .type = "NAME"};
+}
+
+Option ModelPlaceOption() {
+  return {.name = "model",
+          .help = "where the model is, if it has moved",
+          .check = ModelName(),
+          .of_one_rank = true};
+}
+
+absl::Status CheckClasses(std::span<const BackendOfClass> backends,
+                          const DeviceTopology& topology) {
+  std::set<std::string> classes;
+  for (const Device& device : topology.devices()) classes.insert(device.device_class);
+  for (const BackendOfClass& choice : backends) {
+    if (choice.device_class.empty() || classes.contains(choice.device_class)) continue;
+    return UsageError(absl::StrCat(
+        "--backend ", OptionText(choice),
+        ": no device of the plan is of that class; there are: ", absl::StrJoin(classes, ", ")));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace partita
