@@ -5,10 +5,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "graph/partition/partition.h"
 #include "graph/partition/planned_step.h"
 #include "graph/support/status_macros.h"
 #include "graph/task/task_order.h"
+#include "planner/collective_choice.h"
 #include "planner/contention.h"
 
 namespace partita {
@@ -75,6 +75,12 @@ Evaluator::Evaluator(const Graph& graph, const DeviceTopology& topology, const C
                      Options options)
     : graph_(graph), model_(model), options_(std::move(options)), resources_(topology) {}
 
+PartitionOptions Evaluator::partition_options() const {
+  PartitionOptions options = PartitionOptionsOf(topology(), options_.choices);
+  options.algorithm = CheapestAlgorithm(model_, topology());
+  return options;
+}
+
 Nanos Evaluator::TimeOf(const FlatStep& flat, const Schedule& schedule) const {
   if (model_.StepOverhead(1) == Nanos(0)) return schedule.makespan;
   std::vector<int64_t> tasks(static_cast<size_t>(resources_.devices()), 0);
@@ -126,8 +132,8 @@ void Evaluator::AddFigures(EvaluatedStep& step) {
 
 absl::StatusOr<EvaluatedStep> Evaluator::EvaluateStep(const Strategy& strategy) const {
   EvaluatedStep step;
-  ASSIGN_OR_RETURN(step.tasks,
-                   Partition(graph_, strategy, PartitionOptionsOf(topology(), options_.choices)));
+  ASSIGN_OR_RETURN(step.tasks, Partition(graph_, strategy, partition_options()));
+  step.strategy = WithAlgorithms(strategy, step.tasks);
   FlatStep flat = FlattenStep(step.tasks, rules());
   FindOrder(flat, step);
   TimeInOrder(flat, kNoLimit, step);
@@ -184,8 +190,8 @@ std::unique_ptr<StepCache> Evaluator::TakeCache() const {
       return cache;
     }
   }
-  return std::make_unique<StepCache>(graph_, PartitionOptionsOf(topology(), options_.choices),
-                                     rules(), options_.max_cached_tasks);
+  return std::make_unique<StepCache>(graph_, partition_options(), rules(),
+                                     options_.max_cached_tasks);
 }
 
 void Evaluator::ReturnCache(std::unique_ptr<StepCache> cache) const {

@@ -14,6 +14,7 @@
 #include "graph/parallel/device_topology.h"
 #include "graph/parallel/plan.h"
 #include "graph/parallel/strategy.h"
+#include "graph/partition/partition.h"
 #include "graph/task/buffer_assignment.h"
 #include "graph/task/task_graph.h"
 #include "planner/flat_step.h"
@@ -53,6 +54,8 @@ struct Evaluation {
 
 // Step with all intermediate results of its evaluation, for plans, timelines and reports.
 struct EvaluatedStep {
+  // EvaluateStep: the strategy with the algorithms that its collectives got by price.
+  Strategy strategy = {};
   TaskGraph tasks;
   std::vector<TaskCost> costs;  // indexed by task
   // Duration of each task under the contention of the other devices at its time.
@@ -99,8 +102,11 @@ class Evaluator {
   const CostModel& model() const { return model_; }
   const Options& options() const { return options_; }
   const SimulatedResources& resources() const { return resources_; }
+  // Options of Partition, by which collectives get the cheapest algorithms.
+  PartitionOptions partition_options() const;
 
-  // InvalidArgument where the strategy does not fit. Running out of memory is no error but a
+  // Collectives without a choice in the strategy run by the algorithm that is cheapest
+  // (CheapestAlgorithm). InvalidArgument where the strategy does not fit. Running out of memory is no error but a
   // verdict.
   absl::StatusOr<EvaluatedStep> EvaluateStep(const Strategy& strategy) const;
   // The same for a given task graph, run in the given order instead of the best one known.

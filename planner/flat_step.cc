@@ -3,10 +3,25 @@
 namespace partita {
 namespace {
 
-// Appends rows [begin[t], begin[t + 1]) of another list.
-void AppendRows(const std::vector<int32_t>& more, std::vector<int32_t>& begin) {
-  const int32_t base = begin.back();
-  for (size_t t = 1; t < more.size(); ++t) begin.push_back(base + more[t]);
+// Rows of a list: row t is [begin[t], begin[t + 1]) of the values.
+struct Rows {
+  const std::vector<int32_t>& begin;
+  size_t first, last;  // rows [first, last)
+
+  size_t values_from() const { return static_cast<size_t>(begin[first]); }
+  size_t values_to() const { return static_cast<size_t>(begin[last]); }
+};
+
+// Appends where rows of another list begin.
+void AppendRows(const Rows& more, std::vector<int32_t>& begin) {
+  const int32_t base = begin.back() - more.begin[more.first];
+  for (size_t t = more.first + 1; t <= more.last; ++t) begin.push_back(base + more.begin[t]);
+}
+
+template <class List>
+void AppendRange(const List& more, size_t from, size_t to, List& list) {
+  list.insert(list.end(), more.begin() + static_cast<std::ptrdiff_t>(from),
+              more.begin() + static_cast<std::ptrdiff_t>(to));
 }
 
 }  // namespace
@@ -37,36 +52,32 @@ void FlatStepBuilder::Start(int32_t resources, int devices) {
   uses.overwrite_begin.assign(1, 0);
   uses.overwrites.clear();
   uses.scratch.clear();
-  first_task_.clear();
 }
 
-void FlatStepBuilder::AddTasks(const FlatStep& fragment, std::span<const BufferId> slots) {
-  first_task_.push_back(static_cast<int32_t>(step_.costs.size()));
+void FlatStepBuilder::AddTasks(const FlatStep& fragment, size_t begin, size_t end,
+                               std::span<const BufferId> slots) {
   const FlatTasks& from = fragment.tasks;
   FlatTasks& tasks = step_.tasks;
-  AppendRows(from.resource_begin, tasks.resource_begin);
-  tasks.resource_of.insert(tasks.resource_of.end(), from.resource_of.begin(),
-                           from.resource_of.end());
-  step_.costs.insert(step_.costs.end(), fragment.costs.begin(), fragment.costs.end());
+  const Rows resources{from.resource_begin, begin, end};
+  AppendRows(resources, tasks.resource_begin);
+  AppendRange(from.resource_of, resources.values_from(), resources.values_to(), tasks.resource_of);
+  AppendRange(fragment.costs, begin, end, step_.costs);
   const BufferUses& used = fragment.uses;
   BufferUses& uses = step_.uses;
-  uses.is_communication.insert(uses.is_communication.end(), used.is_communication.begin(),
-                               used.is_communication.end());
-  AppendRows(used.use_begin, uses.use_begin);
-  for (const BufferUse& use : used.uses) {
-    uses.uses.push_back({slots[use.buffer.index()], use.writes});
+  AppendRange(used.is_communication, begin, end, uses.is_communication);
+  const Rows rows{used.use_begin, begin, end};
+  AppendRows(rows, uses.use_begin);
+  for (size_t k = rows.values_from(); k < rows.values_to(); ++k) {
+    uses.uses.push_back({slots[used.uses[k].buffer.index()], used.uses[k].writes});
   }
-  AppendRows(used.overwrite_begin, uses.overwrite_begin);
-  for (const BufferUses::Overwrite& row : used.overwrites) {
+  const Rows overwrites{used.overwrite_begin, begin, end};
+  AppendRows(overwrites, uses.overwrite_begin);
+  for (size_t k = overwrites.values_from(); k < overwrites.values_to(); ++k) {
+    const BufferUses::Overwrite& row = used.overwrites[k];
     uses.overwrites.push_back({slots[row.from.index()], slots[row.to.index()]});
   }
+  // Kernels' only, whose fragments are never taken apart.
   uses.scratch.insert(uses.scratch.end(), used.scratch.begin(), used.scratch.end());
-}
-
-void FlatStepBuilder::AddKeys(const FlatStep& fragment, size_t place) {
-  for (int32_t task : fragment.tasks.by_key) {
-    step_.tasks.by_key.push_back(first_task_[place] + task);
-  }
 }
 
 const FlatStep& FlatStepBuilder::Finish(std::span<const HostOutput> outputs) {

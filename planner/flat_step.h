@@ -35,22 +35,25 @@ class FlatStepBuilder {
  public:
   // Starts an empty step; `resources` and `devices` as in FlatTasks and BufferUses.
   void Start(int32_t resources, int devices);
-  // The fragment's tasks, over the buffers that its slots stand for.
-  void AddTasks(const FlatStep& fragment, std::span<const BufferId> slots);
+  // The fragment's tasks [begin, end), over the buffers that its slots stand for.
+  void AddTasks(const FlatStep& fragment, size_t begin, size_t end,
+                std::span<const BufferId> slots);
+  void AddTasks(const FlatStep& fragment, std::span<const BufferId> slots) {
+    AddTasks(fragment, 0, fragment.costs.size(), slots);
+  }
   void AddBuffer(const BufferUses::BufferFacts& buffer) { step_.uses.buffers.push_back(buffer); }
   // Sets the control edges of the whole step, as FlatTasks::after.
   void SetAfter(std::span<const std::pair<TaskId, TaskId>> after) {
     step_.tasks.after.assign(after.begin(), after.end());
   }
-  // Continues the order of keys with the tasks of the fragment that was added as the `place`-th.
-  void AddKeys(const FlatStep& fragment, size_t place);
+  // Continues the order of keys.
+  void AddKey(TaskId task) { step_.tasks.by_key.push_back(task.value()); }
   int32_t buffers() const { return static_cast<int32_t>(step_.uses.buffers.size()); }
   // Completes the step: outputs that the host reads, and the dependencies of tasks.
   const FlatStep& Finish(std::span<const HostOutput> outputs);
 
  private:
   FlatStep step_;
-  std::vector<int32_t> first_task_;  // indexed by fragment
 };
 
 }  // namespace partita

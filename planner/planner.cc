@@ -8,16 +8,19 @@
 #include "graph/support/error_category.h"
 #include "graph/support/status_macros.h"
 #include "graph/verify/step_verifier.h"
+#include "planner/collective_choice.h"
 #include "planner/expert/expert_strategies.h"
 
 namespace partita {
 namespace {
 
+constexpr Nanos kNoLimit(std::numeric_limits<int64_t>::max());
+
 std::optional<Nanos> BaselineOf(const Evaluator& evaluator) {
   const auto strategy = DataParallel(evaluator.graph(), evaluator.topology());
   if (!strategy.ok()) return std::nullopt;
   const Evaluation evaluation =
-      evaluator.EvaluateBriefly(*strategy, Nanos(std::numeric_limits<int64_t>::max()));
+      evaluator.EvaluateBriefly(WithBuckets(evaluator, *strategy), kNoLimit);
   if (evaluation.verdict == Evaluation::Verdict::kInvalid) return std::nullopt;
   return evaluation.time;
 }
@@ -39,13 +42,34 @@ absl::StatusOr<PlanOutcome> OutcomeOf(const Evaluator& evaluator, Plan plan, Eva
   return outcome;
 }
 
-// A plan whose order is of other tasks than its strategy has on the evaluator's machine.
+// A plan whose order is of other tasks than its strategy has on the evaluator's machine: its
+// collectives are others, too.
 absl::StatusOr<PlanOutcome> Reordered(const Evaluator& evaluator, Plan plan) {
-  ASSIGN_OR_RETURN(EvaluatedStep step, evaluator.EvaluateStep(plan.strategy));
+  plan.strategy.algorithms.clear();
+  plan.strategy.buckets.clear();
+  ASSIGN_OR_RETURN(EvaluatedStep step,
+                   evaluator.EvaluateStep(WithBuckets(evaluator, plan.strategy)));
+  plan.strategy = step.strategy;
   plan.order = PlanOrderOf(step, *evaluator.options().priority);
   ASSIGN_OR_RETURN(PlanOutcome outcome, OutcomeOf(evaluator, std::move(plan), std::move(step)));
   outcome.reordered = true;
   return outcome;
+}
+
+// Takes a start in place of what a search found where it is faster once all-reduces are in buckets,
+// which a search does without.
+void TakeFastest(const Evaluator& evaluator, const std::vector<NamedStrategy>& starts,
+                 SearchResult& found) {
+  Nanos least = evaluator.EvaluateBriefly(WithBuckets(evaluator, found.best), kNoLimit).time;
+  for (const NamedStrategy& start : starts) {
+    const Strategy other = WithBuckets(evaluator, start.strategy);
+    if (other.buckets.empty()) continue;  // the search knew it
+    const Evaluation evaluation = evaluator.EvaluateBriefly(other, least);
+    if (!evaluation.feasible() || evaluation.peak.empty() || evaluation.time >= least) continue;
+    least = evaluation.time;
+    found.best = start.strategy;
+    found.origin = start.name;
+  }
 }
 
 // Empty where it is none of them.
@@ -64,7 +88,12 @@ SearchProblem ProblemOf(const Evaluator& evaluator, const std::vector<NamedStrat
   SearchProblem problem{evaluator, SearchSpace(graph, evaluator.topology().size()).Without(pinned),
                         experts};
   problem.starts.insert(problem.starts.end(), request.starts.begin(), request.starts.end());
-  for (NamedStrategy& start : problem.starts) Decide(graph, start.strategy, request.pins);
+  for (NamedStrategy& start : problem.starts) {
+    // Choices for collectives fit one strategy; they are made for the one that is found.
+    start.strategy.algorithms.clear();
+    start.strategy.buckets.clear();
+    Decide(graph, start.strategy, request.pins);
+  }
   return problem;
 }
 
@@ -72,10 +101,10 @@ SearchProblem ProblemOf(const Evaluator& evaluator, const std::vector<NamedStrat
 
 absl::StatusOr<PlanOutcome> PlanOf(const Evaluator& evaluator, const Strategy& strategy,
                                    const std::string& origin) {
-  ASSIGN_OR_RETURN(EvaluatedStep step, evaluator.EvaluateStep(strategy));
+  ASSIGN_OR_RETURN(EvaluatedStep step, evaluator.EvaluateStep(WithBuckets(evaluator, strategy)));
   Plan plan;
   plan.topology = evaluator.topology();
-  plan.strategy = strategy;
+  plan.strategy = step.strategy;
   plan.choices = evaluator.options().choices;
   plan.order = PlanOrderOf(step, *evaluator.options().priority);
   plan.provenance.search = origin;
@@ -125,12 +154,15 @@ absl::StatusOr<PlanOutcome> SearchPlan(const Evaluator& evaluator, const PlanReq
   const std::vector<NamedStrategy> experts = ExpertStarts(graph, evaluator.topology());
   const SearchProblem problem = ProblemOf(evaluator, experts, request);
   ASSIGN_OR_RETURN(SearchResult result, search(problem, request.options));
+  TakeFastest(evaluator, problem.starts, result);
   const std::string expert = NameOf(experts, result.best);
   ASSIGN_OR_RETURN(PlanOutcome outcome,
                    PlanOf(evaluator, result.best, expert.empty() ? request.search : expert));
   outcome.expert = expert;
   outcome.plan.provenance.seed = request.options.seed;
   outcome.plan.provenance.evaluations = result.evaluations;
+  result.best = outcome.search.best;
+  result.evaluation = outcome.search.evaluation;
   outcome.search = std::move(result);
   return outcome;
 }

@@ -42,24 +42,50 @@ absl::StatusOr<const FlatStep*> StepCache::FindOrBuild(const Strategy& strategy)
   for (const Fragment* store : fragments_.stores) {
     if (store != nullptr) AddBuffers(*store);
   }
-  flat_.clear();
-  for (const FragmentCache::Link& link : cache_.chain()) {
-    if (link.is_tensor) {
-      const TensorId id(link.id);
-      const TensorFragment& fragment =
-          fragments_.tensors[id.index()]->groups[static_cast<size_t>(link.group)];
-      flat_.push_back(FlattenedOf(fragment).plain.get());
-      AddBuffers(fragment);
-      builder_.AddTasks(*flat_.back(), link_.TensorSlots(id, link.group));
-    } else {
-      const OpId id(link.id);
-      AddBuffers(*fragments_.operators[id.index()]);
-      AddOperator(id);
+  for (const ChainLink& link : cache_.chain()) AddBuffers(fragments_.FragmentOf(link));
+  flat_.assign(cache_.chain().size(), nullptr);
+  for (const TaskRun& run : fragments_.runs) AddRun(run);
+  builder_.SetAfter(link_.after());
+  keyless_.clear();
+  for (const BucketFragment* bucket : fragments_.buckets) {
+    for (size_t m = 1; m < bucket->members.size(); ++m) {
+      keyless_.emplace(bucket->members[m].link, bucket->members[m].task.value());
     }
   }
-  builder_.SetAfter(link_.after());
-  for (size_t place : key_order_) builder_.AddKeys(*flat_[place], place);
+  for (size_t place : key_order_) AddKeys(place);
   return &builder_.Finish(link_.outputs());
+}
+
+void StepCache::AddRun(const TaskRun& run) {
+  if (run.bucket >= 0) {
+    const BucketFragment& bucket = *fragments_.buckets[static_cast<size_t>(run.bucket)];
+    return builder_.AddTasks(*FlattenedOf(bucket).plain, link_.BucketSlots(bucket));
+  }
+  const ChainLink& link = cache_.chain()[static_cast<size_t>(run.link)];
+  const FlatStep*& flat = flat_[static_cast<size_t>(run.link)];
+  if (!link.is_tensor) {
+    flat = &AddOperator(OpId(link.id));
+    return;
+  }
+  flat = FlattenedOf(fragments_.FragmentOf(link)).plain.get();
+  const auto slots = link_.TensorSlots(TensorId(link.id), link.group);
+  if (run.end == TaskRun::kAll) return builder_.AddTasks(*flat, slots);
+  builder_.AddTasks(*flat, static_cast<size_t>(run.begin), static_cast<size_t>(run.end), slots);
+}
+
+// A link all of whose tasks are in buckets has had no run.
+void StepCache::AddKeys(size_t link) {
+  const std::vector<TaskId>* split = link_.SplitTasks(link);
+  if (split == nullptr) {
+    const TaskId first = link_.FirstTask(link);
+    for (int32_t task : flat_[link]->tasks.by_key) builder_.AddKey(TaskId(first.value() + task));
+    return;
+  }
+  const Fragment& fragment = fragments_.FragmentOf(cache_.chain()[link]);
+  for (int32_t task : FlattenedOf(fragment).plain->tasks.by_key) {
+    if (keyless_.contains({static_cast<int32_t>(link), task})) continue;
+    builder_.AddKey((*split)[static_cast<size_t>(task)]);
+  }
 }
 
 StepCache::Flattened& StepCache::FlattenedOf(const Fragment& fragment) {
@@ -77,12 +103,11 @@ StepCache::Flattened& StepCache::FlattenedOf(const Fragment& fragment) {
   return known;
 }
 
-void StepCache::AddOperator(OpId id) {
+const FlatStep& StepCache::AddOperator(OpId id) {
   Flattened& known = FlattenedOf(*fragments_.operators[id.index()]);
   if (link_.IsPlain(fragments_, id)) {
-    flat_.push_back(known.plain.get());
-    builder_.AddTasks(*flat_.back(), link_.OperatorSlots(id));
-    return;
+    builder_.AddTasks(*known.plain, link_.OperatorSlots(id));
+    return *known.plain;
   }
   const FragmentLinker::Variant variant = link_.VariantOf(fragments_, id);
   auto it = std::find_if(known.variants.begin(), known.variants.end(),
@@ -93,8 +118,8 @@ void StepCache::AddOperator(OpId id) {
         variant, std::make_unique<FlatStep>(FlattenStep(link_.Resolve(fragments_, id), rules_)));
     it = known.variants.end() - 1;
   }
-  flat_.push_back(it->second.get());
-  builder_.AddTasks(*flat_.back(), link_.ResolvedSlots(id));
+  builder_.AddTasks(*it->second, link_.ResolvedSlots(id));
+  return *it->second;
 }
 
 void StepCache::AddBuffers(const Fragment& fragment) {

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/statusor.h"
 #include "graph/partition/fragment_cache.h"
 #include "graph/partition/fragment_linker.h"
@@ -35,7 +36,9 @@ class StepCache {
   };
 
   Flattened& FlattenedOf(const Fragment& fragment);
-  void AddOperator(OpId id);
+  void AddRun(const TaskRun& run);
+  const FlatStep& AddOperator(OpId id);
+  void AddKeys(size_t link);
   void AddBuffers(const Fragment& fragment);
 
   const FlatteningRules rules_;
@@ -45,9 +48,11 @@ class StepCache {
   FlatStepBuilder builder_;
   std::vector<Flattened> flattened_;  // indexed by Fragment::number
   int64_t generation_ = 0;
-  // Fragments of the current step by place in the chain; and the places in the order of keys.
+  // Fragments of the current step by place in the chain; and the places in the order of keys. Tasks,
+  // by that place, that have no key of their own: a bucket has the key of its first member.
   std::vector<const FlatStep*> flat_;
   std::vector<size_t> key_order_;
+  absl::flat_hash_set<std::pair<int32_t, int32_t>> keyless_;
 };
 
 }  // namespace partita

@@ -104,8 +104,17 @@ const CollectiveAlgorithm* FindCollectiveAlgorithm(absl::string_view name) {
   return nullptr;
 }
 
-absl::Status WriteSchedule(absl::string_view algorithm, const Collective& collective,
-                           ScheduleWriter& out, const ScheduleOptions& options) {
+namespace {
+
+// A row that does a collective, and its options.
+struct CheckedAlgorithm {
+  const CollectiveAlgorithm* row = nullptr;
+  ScheduleOptions options;
+};
+
+absl::StatusOr<CheckedAlgorithm> CheckedFor(absl::string_view algorithm,
+                                            const Collective& collective,
+                                            const ScheduleOptions& options) {
   RETURN_IF_ERROR(Validate(collective));
   ASSIGN_OR_RETURN(const NamedAlgorithm named, ParseAlgorithm(algorithm, options));
   const CollectiveAlgorithm* row = FindCollectiveAlgorithm(named.row);
@@ -128,7 +137,19 @@ absl::Status WriteSchedule(absl::string_view algorithm, const Collective& collec
     return absl::InvalidArgumentError(absl::StrCat("the nodes of ", o.nodes.size(),
                                                    " ranks are given; wanted ", collective.ranks));
   }
-  row->write(collective, o, out);
+  return CheckedAlgorithm{row, o};
+}
+
+}  // namespace
+
+absl::Status CheckDoes(absl::string_view algorithm, const Collective& collective) {
+  return CheckedFor(algorithm, collective, {}).status();
+}
+
+absl::Status WriteSchedule(absl::string_view algorithm, const Collective& collective,
+                           ScheduleWriter& out, const ScheduleOptions& options) {
+  ASSIGN_OR_RETURN(const CheckedAlgorithm checked, CheckedFor(algorithm, collective, options));
+  checked.row->write(collective, checked.options, out);
   return absl::OkStatus();
 }
 

@@ -46,6 +46,9 @@ absl::Span<const CollectiveAlgorithm> CollectiveAlgorithms();
 // The row that is named, or null, also where settings are not valid.
 const CollectiveAlgorithm* FindCollectiveAlgorithm(absl::string_view name);
 
+// Whether the algorithm that is named does this collective: errors of BuildSchedule.
+absl::Status CheckDoes(absl::string_view algorithm, const Collective& collective);
+
 // The schedule of `collective` by the algorithm that is named; settings in the name replace
 // `options`. NotFound if there is none (the message lists those there are); InvalidArgument if the
 // collective or an option is not valid or the algorithm does not do this kind at this number of

@@ -64,6 +64,26 @@ std::vector<RankRound> RoundsOfRank(const CollectiveSchedule& schedule, int rank
   return result;
 }
 
+CollectiveSchedule CutSteps(CollectiveSchedule schedule, std::span<const int64_t> cuts) {
+  for (CollectiveRound& round : schedule.rounds) {
+    std::vector<CollectiveStep> steps;
+    for (CollectiveStep rest : round.steps) {
+      for (auto cut = std::upper_bound(cuts.begin(), cuts.end(), rest.destination_offset);
+           cut != cuts.end() && *cut < rest.destination().end(); ++cut) {
+        CollectiveStep first = rest;
+        first.count = *cut - rest.destination_offset;
+        rest.source_offset += first.count;
+        rest.destination_offset += first.count;
+        rest.count -= first.count;
+        steps.push_back(first);
+      }
+      steps.push_back(rest);
+    }
+    round.steps = std::move(steps);
+  }
+  return schedule;
+}
+
 std::string ToString(const CollectiveSchedule& schedule) {
   std::string text;
   for (size_t r = 0; r < schedule.rounds.size(); ++r) {

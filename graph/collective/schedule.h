@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -87,6 +88,10 @@ struct RankRound {
   bool sends_snapshot = false;
 };
 std::vector<RankRound> RoundsOfRank(const CollectiveSchedule& schedule, int rank);
+
+// The same schedule with every step taken apart at the offsets `cuts`, ascending: no step of a
+// collective in place has elements on both sides of one.
+CollectiveSchedule CutSteps(CollectiveSchedule schedule, std::span<const int64_t> cuts);
 
 // One line for each step: "round 0: 1 -> 2 reduce [4, 8)", with " to [a, b)" where the offsets
 // differ.

@@ -25,7 +25,6 @@ struct PlanModel {
 // Choices about a task graph besides the strategy.
 struct PartitionChoices {
   bool collectives = true;
-  std::string algorithm;  // algorithm of all collectives that it can do; empty: by size
   bool fuse = true;
   bool native_formats = false;  // true: native formats, on backends that have one
   friend bool operator==(const PartitionChoices&, const PartitionChoices&) = default;

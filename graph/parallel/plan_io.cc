@@ -1,5 +1,6 @@
 #include "graph/parallel/plan_io.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
@@ -9,7 +10,6 @@
 #include "absl/strings/str_split.h"
 #include "google/protobuf/io/tokenizer.h"
 #include "google/protobuf/text_format.h"
-#include "graph/collective/algorithms.h"
 #include "graph/parallel/topology_io.h"
 #include "graph/support/check.h"
 #include "graph/support/doing.h"
@@ -19,7 +19,8 @@
 namespace partita {
 namespace {
 
-constexpr int32_t kFormatVersion = 1;
+constexpr int32_t kFormatVersion = 2;
+constexpr int32_t kOldestVersion = 1;  // without choices for collectives
 constexpr int64_t kMaxFileBytes = int64_t{64} << 20;
 constexpr int64_t kMaxTasks = int64_t{1} << 24;
 constexpr int kMaxDevices = 4096;  // routes are a table of pairs
@@ -179,6 +180,62 @@ absl::Status ReadWeights(const proto::Plan& message, const Graph& graph, Strateg
   return absl::OkStatus();
 }
 
+// ---- collectives
+
+void SetStep(const Graph& graph, const CollectiveStepId& id, proto::CollectiveStep& message) {
+  message.set_tensor(graph.tensor(id.tensor).name);
+  message.set_step(id.step);
+}
+
+// Collectives by algorithm, in the order of the algorithms' first ones.
+void SetCollectives(const Graph& graph, const Strategy& strategy, proto::Plan& message) {
+  absl::flat_hash_map<std::string, proto::AlgorithmPlan*> by_name;
+  for (const AlgorithmChoice& choice : strategy.algorithms) {
+    proto::AlgorithmPlan*& algorithm = by_name[choice.algorithm];
+    if (algorithm == nullptr) {
+      algorithm = message.add_algorithm();
+      algorithm->set_name(choice.algorithm);
+    }
+    SetStep(graph, choice.collective, *algorithm->add_collective());
+  }
+  for (const Bucket& bucket : strategy.buckets) {
+    proto::BucketPlan& plan = *message.add_bucket();
+    for (const CollectiveStepId& member : bucket.members) {
+      SetStep(graph, member, *plan.add_member());
+    }
+    plan.set_algorithm(bucket.algorithm);
+  }
+}
+
+absl::Status ReadCollectives(const proto::Plan& message, const Graph& graph, Strategy& strategy) {
+  absl::flat_hash_map<std::string, TensorId> tensors;
+  for (const Tensor& tensor : graph.tensors()) tensors.emplace(tensor.name, tensor.id);
+  const auto step_of = [&](const proto::CollectiveStep& step) -> absl::StatusOr<CollectiveStepId> {
+    const auto it = tensors.find(step.tensor());
+    if (it != tensors.end()) return CollectiveStepId{it->second, step.step()};
+    return absl::InvalidArgumentError(absl::StrCat("the plan has a collective of tensor '",
+                                                   step.tensor(), "', which the model lacks"));
+  };
+  for (const proto::AlgorithmPlan& algorithm : message.algorithm()) {
+    for (const proto::CollectiveStep& step : algorithm.collective()) {
+      ASSIGN_OR_RETURN(const CollectiveStepId id, step_of(step));
+      strategy.algorithms.push_back({id, algorithm.name()});
+    }
+  }
+  std::stable_sort(strategy.algorithms.begin(), strategy.algorithms.end(),
+                   [](const AlgorithmChoice& a, const AlgorithmChoice& b) {
+                     return a.collective < b.collective;
+                   });
+  for (const proto::BucketPlan& plan : message.bucket()) {
+    Bucket& bucket = strategy.buckets.emplace_back();
+    for (const proto::CollectiveStep& member : plan.member()) {
+      ASSIGN_OR_RETURN(bucket.members.emplace_back(), step_of(member));
+    }
+    bucket.algorithm = plan.algorithm();
+  }
+  return absl::OkStatus();
+}
+
 // ---- the rest
 
 void SetModel(const PlanModel& model, proto::PlanModel& message) {
@@ -222,16 +279,6 @@ absl::Status CheckModel(const PlanModel& model, const Graph& graph) {
         "; the model has changed: plan again, or point --model at the file it was made for"));
   }
   return absl::OkStatus();
-}
-
-absl::Status CheckAlgorithm(const std::string& name) {
-  if (name.empty() || FindCollectiveAlgorithm(name) != nullptr) return absl::OkStatus();
-  std::string names;
-  for (const CollectiveAlgorithm& row : CollectiveAlgorithms()) {
-    absl::StrAppend(&names, names.empty() ? "" : ", ", row.name);
-  }
-  return absl::InvalidArgumentError(
-      absl::StrCat("no collective algorithm is called '", name, "'; there are ", names));
 }
 
 absl::StatusOr<Precision> PrecisionOf(const proto::Plan& message) {
@@ -280,10 +327,18 @@ absl::StatusOr<proto::Plan> ParsePlanText(absl::string_view text, absl::string_v
     return absl::InvalidArgumentError(absl::StrCat(
         source, ":", error.text, "; wanted a plan in text form (proto/plan.proto): ", kTry));
   }
-  if (message.format_version() != kFormatVersion) {
-    return absl::InvalidArgumentError(absl::StrCat(source, " has format_version ",
-                                                   message.format_version(), "; wanted ",
-                                                   kFormatVersion, ": ", kTry));
+  if (message.format_version() < kOldestVersion || message.format_version() > kFormatVersion) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(source, " has format_version ", message.format_version(), "; wanted ",
+                     kOldestVersion, " to ", kFormatVersion, ": ", kTry));
+  }
+  if (!message.partition().algorithm().empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        source, " names one algorithm for all collectives, '", message.partition().algorithm(),
+        "', as plans of format_version 1 could; wanted it for each: delete partition's algorithm, "
+        "order, task_graph_fingerprint and prediction to run by those that suit the sizes, or plan "
+        "again: ",
+        kTry));
   }
   return message;
 }
@@ -321,11 +376,10 @@ absl::StatusOr<Plan> PlanFromProto(const proto::Plan& message, const Graph& grap
   ASSIGN_OR_RETURN(plan.topology, TopologyFromProto(message.topology()));
   RETURN_IF_ERROR(ReadOperators(message, graph, plan.topology.size(), plan.strategy));
   RETURN_IF_ERROR(ReadWeights(message, graph, plan.strategy));
+  RETURN_IF_ERROR(ReadCollectives(message, graph, plan.strategy));
   plan.strategy.host_device = DeviceId(message.host_device());
   RETURN_IF_ERROR(ValidateStrategy(graph, plan.strategy, plan.topology.size()));
-  RETURN_IF_ERROR(CheckAlgorithm(message.partition().algorithm()));
   plan.choices = {.collectives = !message.partition().point_to_point(),
-                  .algorithm = message.partition().algorithm(),
                   .fuse = !message.partition().no_fusion(),
                   .native_formats = message.partition().native_formats()};
   ASSIGN_OR_RETURN(plan.order, OrderFrom(message));
@@ -357,10 +411,10 @@ proto::Plan PlanToProto(const Plan& plan, const Graph& graph) {
     SetLayout(placement.update, *weight.mutable_update());
     if (placement.prefetch) weight.mutable_prefetch()->set_distance(*placement.prefetch);
   }
+  SetCollectives(graph, plan.strategy, message);
   message.set_host_device(plan.strategy.host_device.value());
   proto::PartitionChoices& choices = *message.mutable_partition();
   choices.set_point_to_point(!plan.choices.collectives);
-  choices.set_algorithm(plan.choices.algorithm);
   choices.set_no_fusion(!plan.choices.fuse);
   choices.set_native_formats(plan.choices.native_formats);
   *message.mutable_topology() = TopologyToProto(plan.topology);
@@ -388,7 +442,7 @@ std::string PlanText(const Plan& plan, const Graph& graph) {
   CHECK(printer.PrintToString(PlanToProto(plan, graph), &text));
   return absl::StrCat(
       "# A plan of Partita (proto/plan.proto). To edit it, delete order, task_graph_fingerprint and"
-      " prediction.\n",
+      " prediction, and with other splits algorithm and bucket.\n",
       text);
 }
 

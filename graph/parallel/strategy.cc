@@ -1,9 +1,12 @@
 #include "graph/parallel/strategy.h"
 
+#include <algorithm>
+#include <set>
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
+#include "graph/collective/algorithms.h"
 #include "graph/parallel/parts.h"
 #include "graph/support/status_macros.h"
 
@@ -47,7 +50,64 @@ absl::Status ValidateLayout(const Tensor& tensor, const std::vector<PlacedBox>& 
   return absl::OkStatus();
 }
 
+absl::Status ValidateAlgorithm(const std::string& name) {
+  if (FindCollectiveAlgorithm(name) != nullptr) return absl::OkStatus();
+  std::string names;
+  for (const CollectiveAlgorithm& row : CollectiveAlgorithms()) {
+    absl::StrAppend(&names, names.empty() ? "" : ", ", row.name);
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("no collective algorithm is called '", name, "'; there are ", names));
+}
+
+absl::Status ValidateStep(const Graph& graph, const CollectiveStepId& id) {
+  const bool exists = id.tensor.value() >= 0 && id.tensor.index() < graph.tensors().size();
+  if (exists && id.step >= 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("the strategy has a choice for the collective in step ", id.step, " of tensor ",
+                   id.tensor.value(), "; the graph has ", graph.tensors().size(),
+                   " tensors, and steps are 0 and more"));
+}
+
 }  // namespace
+
+absl::Status ValidateCollectives(const Graph& graph, const Strategy& strategy) {
+  std::set<CollectiveStepId> chosen;
+  const auto add = [&](const CollectiveStepId& id) -> absl::Status {
+    RETURN_IF_ERROR(ValidateStep(graph, id));
+    if (chosen.insert(id).second) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the strategy names the collective in step ", id.step, " of tensor '",
+        graph.tensor(id.tensor).name, "' twice; wanted it once, with an algorithm or in a bucket"));
+  };
+  for (const AlgorithmChoice& choice : strategy.algorithms) {
+    RETURN_IF_ERROR(add(choice.collective));
+    RETURN_IF_ERROR(ValidateAlgorithm(choice.algorithm));
+  }
+  const bool is_sorted = std::is_sorted(strategy.algorithms.begin(), strategy.algorithms.end(),
+                                        [](const AlgorithmChoice& a, const AlgorithmChoice& b) {
+                                          return a.collective < b.collective;
+                                        });
+  if (!is_sorted) {
+    return absl::InvalidArgumentError(
+        "the strategy's algorithms are not sorted by tensor and step");
+  }
+  for (const Bucket& bucket : strategy.buckets) {
+    std::set<TensorId> tensors;
+    for (const CollectiveStepId& member : bucket.members) {
+      RETURN_IF_ERROR(add(member));
+      if (tensors.insert(member.tensor).second) continue;
+      return absl::InvalidArgumentError(
+          absl::StrCat("a bucket has tensor '", graph.tensor(member.tensor).name, "' twice"));
+    }
+    if (bucket.members.size() < 2) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("a bucket has ", bucket.members.size(), " all-reduces; wanted two or more"));
+    }
+    if (!bucket.algorithm.empty()) RETURN_IF_ERROR(ValidateAlgorithm(bucket.algorithm));
+  }
+  return absl::OkStatus();
+}
 
 absl::Status ValidateSizes(const Graph& graph, const Strategy& strategy, int devices) {
   if (strategy.configs.size() != graph.ops().size()) {
@@ -83,7 +143,7 @@ absl::Status ValidateSizes(const Graph& graph, const Strategy& strategy, int dev
                                                      "; wanted 0 or more"));
     }
   }
-  return absl::OkStatus();
+  return ValidateCollectives(graph, strategy);
 }
 
 absl::Status ValidateStrategy(const Graph& graph, const Strategy& strategy, int devices) {

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -34,22 +35,52 @@ struct WeightPlacement {
   friend bool operator==(const WeightPlacement&, const WeightPlacement&) = default;
 };
 
-// Split and placement of a whole graph over a machine.
+// A step of the exchange of a tensor (TaskKey::step), one that is a collective.
+struct CollectiveStepId {
+  TensorId tensor;
+  int32_t step = 0;
+  friend auto operator<=>(const CollectiveStepId&, const CollectiveStepId&) = default;
+};
+
+// Algorithm of one collective.
+struct AlgorithmChoice {
+  CollectiveStepId collective;
+  std::string algorithm;  // a row of CollectiveAlgorithms(), perhaps with settings
+  friend bool operator==(const AlgorithmChoice&, const AlgorithmChoice&) = default;
+};
+
+// All-reduces that run as one: of one group of devices, element type and reduction, each read only
+// behind the operators that make the others. Its elements are those of the members one after
+// another. A tensor may be summed by several groups of devices, hence steps and not tensors.
+struct Bucket {
+  std::vector<CollectiveStepId> members;  // two or more
+  std::string algorithm;                  // as AlgorithmChoice; empty: as if none was chosen
+  friend bool operator==(const Bucket&, const Bucket&) = default;
+};
+
+// Split and placement of a whole graph over a machine, and how its collectives run.
 struct Strategy {
   std::vector<ParallelConfig> configs;  // indexed by OpId; used for anchors, empty elsewhere
   std::vector<WeightPlacement>
       weights;              // indexed by position in Graph::weights(); may be empty: all default
   DeviceId host_device{0};  // holds the loss and metrics for the host to read
+  // Algorithms of collectives outside of buckets; sorted, one for each. The others take the one of
+  // PartitionOptions::algorithm.
+  std::vector<AlgorithmChoice> algorithms = {};
+  std::vector<Bucket> buckets = {};  // a collective is in one at most
   friend bool operator==(const Strategy&, const Strategy&) = default;
 };
 
 // Every operator whole, on one device.
 Strategy SingleDevice(const Graph& graph, DeviceId device);
 
-// Sizes and devices fit; configurations are valid for their operators, and placements cover the
-// weights.
+// Sizes and devices fit; configurations are valid for their operators, placements cover the
+// weights, and collectives name tensors and algorithms that there are. Whether a tensor's exchange
+// has these collectives, and those of a bucket go together, is seen where it is made (Partition).
 absl::Status ValidateStrategy(const Graph& graph, const Strategy& strategy, int devices);
 // The same but for splits of products, which calls of PartsOf for every operator report.
 absl::Status ValidateSizes(const Graph& graph, const Strategy& strategy, int devices);
+// The part of it that is about collectives.
+absl::Status ValidateCollectives(const Graph& graph, const Strategy& strategy);
 
 }  // namespace partita

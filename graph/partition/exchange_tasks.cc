@@ -14,7 +14,6 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
-#include "graph/collective/algorithms.h"
 #include "graph/partition/windows.h"
 #include "graph/support/check.h"
 
@@ -352,24 +351,20 @@ class Emitter {
     FlushMoves(Phase::kPack);
     CollectiveTask task{step.group, std::move(collective), "",
                         x_.dtype,   std::move(send),       std::move(receive)};
-    task.algorithm = AlgorithmFor(task);
+    const auto& replicas = step.flows[0].replica_groups;
+    task.has_replicas = !replicas.empty();
+    task.algorithm = AlgorithmFor(task, replicas);
     builder_.AddTask(Key(Phase::kSend, step.group.front(), step.group.back()), std::move(task));
   }
 
-  std::string AlgorithmFor(const CollectiveTask& task) const {
-    std::vector<int> nodes;  // of the ranks
-    for (DeviceId id : task.group) {
-      const auto& all = options_.exchange.node_of_device;
-      if (!all.empty()) nodes.push_back(all[id.index()]);
-    }
-    const std::string wanted = ForNodes(options_.algorithm, nodes);
-    if (!wanted.empty() && BuildSchedule(wanted, task.collective).ok()) return wanted;
-    int64_t elements = task.collective.total;
-    for (size_t r = 0; r < task.group.size(); ++r) {
-      elements = std::max(elements, SendElements(task.collective, static_cast<int>(r)));
-    }
-    return DefaultAlgorithm(task.collective.kind, static_cast<int>(task.group.size()),
-                            elements * SizeOf(task.dtype), nodes);
+  std::string AlgorithmFor(const CollectiveTask& task,
+                           std::span<const std::vector<DeviceId>> replicas) const {
+    const auto choice =
+        std::find_if(options_.choices.begin(), options_.choices.end(),
+                     [this](const AlgorithmChoice& c) { return c.collective.step == step_; });
+    const std::string chosen = choice == options_.choices.end() ? "" : choice->algorithm;
+    return ChooseAlgorithm(task, replicas,
+                           {chosen, options_.algorithm, options_.exchange.node_of_device});
   }
 
   // All-reduce and reduce-scatter: every rank contributes to every flow. Flows are laid out by

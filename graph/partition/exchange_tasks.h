@@ -1,8 +1,9 @@
 #pragma once
 
-#include <string>
+#include <span>
 #include <vector>
 
+#include "graph/partition/collective_algorithm.h"
 #include "graph/partition/exchange.h"
 #include "graph/task/task_graph.h"
 
@@ -25,7 +26,8 @@ struct TensorExchange {
 
 struct ExchangeTaskOptions {
   ExchangeOptions exchange;
-  std::string algorithm;  // algorithm of collectives, see PartitionOptions::algorithm
+  AlgorithmRule algorithm = nullptr;              // PartitionOptions::algorithm
+  std::span<const AlgorithmChoice> choices = {};  // those of the tensor
 };
 
 // Adds tasks to the builder and fills in demand_buffers. Returns the number that follows those of

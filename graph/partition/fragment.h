@@ -94,6 +94,70 @@ struct TensorFragments {
   std::vector<int32_t> lone_reads;
 };
 
+// The one task of a bucket (Strategy::buckets), in place of the all-reduces of its members. All
+// slots are outer: those of the members' fragments, each once.
+struct BucketFragment : Fragment {
+  struct Member {
+    TensorId tensor;
+    int32_t group = 0;  // demand group
+    int32_t link = 0;   // place of its fragment in the chain
+    TaskId task;        // all-reduce that is replaced, in that fragment
+  };
+  struct Source {
+    int32_t member = 0;
+    int32_t slot = 0;  // slot of the member's fragment
+  };
+  std::vector<Member> members;
+  std::vector<Source> sources;  // indexed by slot
+};
+
+// A link of the chain: the fragment of an operator, or of a tensor for a demand group.
+struct ChainLink {
+  bool is_tensor = false;
+  int32_t id = 0;
+  int32_t group = 0;
+};
+
+// Places of links in the chain.
+struct ChainPlaces {
+  std::vector<int32_t> of_op;                   // indexed by OpId
+  std::vector<std::vector<int32_t>> of_tensor;  // indexed by TensorId and group; -1: not there
+};
+
+// Tasks that follow each other in a task graph: the task of a bucket, or some of a link's fragment,
+// without those that buckets replace. Those behind such a one follow its bucket.
+struct TaskRun {
+  static constexpr int32_t kAll = -1;
+  int32_t link = 0;               // place in the chain
+  int32_t begin = 0, end = kAll;  // tasks of the fragment
+  int32_t bucket = -1;            // position in StepFragments::buckets; -1: of the link
+
+  std::span<const Task> TasksOf(const TaskGraph& graph) const {
+    const auto tasks = graph.tasks();
+    if (end == kAll) return tasks;
+    return tasks.subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin));
+  }
+};
+
+// The fragments of one strategy's step. A task graph has the buffers of all persistent tensors
+// first, in the order of the tensors, then those of the fragments in the order of
+// FragmentCache::chain(); tasks in the order of `runs`.
+struct StepFragments {
+  std::vector<const OperatorFragment*> operators;  // indexed by OpId
+  std::vector<const TensorFragments*> tensors;     // indexed by TensorId
+  std::vector<const Fragment*> stores;  // indexed by TensorId; null for what does not persist
+  std::vector<const BucketFragment*> buckets;  // indexed by place in Strategy::buckets
+  std::vector<TaskRun> runs;
+
+  const TensorFragment& TensorFragmentOf(TensorId id, int32_t group) const {
+    return tensors[id.index()]->groups[static_cast<size_t>(group)];
+  }
+  const Fragment& FragmentOf(const ChainLink& link) const {
+    if (link.is_tensor) return TensorFragmentOf(TensorId(link.id), link.group);
+    return *operators[static_cast<size_t>(link.id)];
+  }
+};
+
 // Parts of each operator, indexed by OpId.
 using PartsByOp = std::span<const std::span<const Part>>;
 
@@ -108,6 +172,7 @@ struct TensorSetting {
   const WeightLayouts* layouts = nullptr;  // layouts of the weight that it, or its next value,
                                            // belongs to
   DeviceId host_device;
+  std::span<const AlgorithmChoice> algorithms = {};  // Strategy::algorithms of the tensor
 };
 TensorFragments MakeTensorFragments(const Graph& graph, const Tensor& tensor, PartsByOp parts,
                                     const TensorSetting& setting, const PartitionOptions& options);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "graph/partition/bucket_fragment.h"
 #include "graph/support/check.h"
 #include "graph/support/status_macros.h"
 
@@ -23,6 +24,7 @@ FragmentCache::FragmentCache(const Graph& graph, PartitionOptions options, int64
   placements_.resize(graph.weights().size());
   layouts_.resize(graph.weights().size());
   tensors_.resize(graph.tensors().size());
+  algorithms_.resize(graph.tensors().size());
   configured_.resize(graph.ops().size());
   placed_.resize(graph.weights().size());
   parts_.resize(graph.ops().size());
@@ -59,6 +61,22 @@ void FragmentCache::FindChain() {
   for (TensorId id : HostTensors(graph_, options_)) {
     add(id, 0);
     is_host_[id.index()] = true;
+  }
+  FindPlaces();
+}
+
+void FragmentCache::FindPlaces() {
+  places_.of_op.resize(graph_.ops().size());
+  for (const auto& groups : groups_) places_.of_tensor.emplace_back(groups.size(), -1);
+  for (size_t k = 0; k < chain_.size(); ++k) {
+    const auto id = static_cast<size_t>(chain_[k].id);
+    const auto place = static_cast<int32_t>(k);
+    if (chain_[k].is_tensor) {
+      places_.of_tensor[id][static_cast<size_t>(chain_[k].group)] = place;
+    } else {
+      places_.of_op[id] = place;
+    }
+    runs_.push_back({.link = place});
   }
 }
 
@@ -139,8 +157,11 @@ absl::Status FragmentCache::FindOrBuild(const Strategy& strategy, StepFragments&
     }
   }
   RETURN_IF_ERROR(FindLayouts(strategy, step));
-  FindTensors(strategy, step);
-  return absl::OkStatus();
+  if (!strategy.algorithms.empty() || !strategy.buckets.empty()) {
+    RETURN_IF_ERROR(ValidateCollectives(graph_, strategy));
+  }
+  RETURN_IF_ERROR(FindTensors(strategy, step));
+  return FindBuckets(strategy, step);
 }
 
 // Everything known is valid. Anything new is checked as a whole first.
@@ -251,10 +272,15 @@ int32_t FragmentCache::PlacementId(const Strategy& strategy, size_t weight) {
   return known.back().second;
 }
 
-void FragmentCache::FindTensors(const Strategy& strategy, StepFragments& step) {
+absl::Status FragmentCache::FindTensors(const Strategy& strategy, StepFragments& step) {
+  std::span<const AlgorithmChoice> rest = strategy.algorithms;
   for (const Tensor& tensor : graph_.tensors()) {
     const size_t t = tensor.id.index();
-    Key key;
+    size_t own = 0;
+    while (own < rest.size() && rest[own].collective.tensor == tensor.id) ++own;
+    const auto algorithms = rest.first(own);
+    rest = rest.subspan(own);
+    Key key{AlgorithmsId(t, algorithms)};
     if (is_host_[t]) key.push_back(strategy.host_device.value());
     for (int32_t decision : tensor_depends_[t]) {
       key.push_back(decided_[static_cast<size_t>(decision)]);
@@ -263,12 +289,63 @@ void FragmentCache::FindTensors(const Strategy& strategy, StepFragments& step) {
     if (fragments == nullptr) {
       const int32_t w = weight_of_[t];
       const WeightLayouts* layouts = w < 0 ? nullptr : &placed_[static_cast<size_t>(w)]->layouts;
-      fragments = std::make_unique<TensorFragments>(MakeTensorFragments(
-          graph_, tensor, parts_, {groups_[t], layouts, strategy.host_device}, options_));
-      for (TensorFragment& fragment : fragments->groups) Register(fragment);
+      RETURN_IF_ERROR(
+          AddTensor(tensor, {groups_[t], layouts, strategy.host_device, algorithms}, fragments));
     }
     step.tensors[t] = fragments.get();
   }
+  return absl::OkStatus();
+}
+
+absl::Status FragmentCache::AddTensor(const Tensor& tensor, const TensorSetting& setting,
+                                      std::unique_ptr<TensorFragments>& fragments) {
+  auto made = std::make_unique<TensorFragments>(
+      MakeTensorFragments(graph_, tensor, parts_, setting, options_));
+  RETURN_IF_ERROR(CheckAlgorithms(tensor, *made, setting.algorithms));
+  for (TensorFragment& fragment : made->groups) Register(fragment);
+  fragments = std::move(made);
+  return absl::OkStatus();
+}
+
+// 0 for none.
+int32_t FragmentCache::AlgorithmsId(size_t tensor, std::span<const AlgorithmChoice> algorithms) {
+  if (algorithms.empty()) return 0;
+  auto& known = algorithms_[tensor];
+  const auto it = std::find_if(known.begin(), known.end(), [&](const auto& list) {
+    return std::equal(list.begin(), list.end(), algorithms.begin(), algorithms.end());
+  });
+  const auto place = static_cast<int32_t>(it - known.begin());
+  if (it == known.end()) known.emplace_back(algorithms.begin(), algorithms.end());
+  return place + 1;
+}
+
+absl::Status FragmentCache::FindBuckets(const Strategy& strategy, StepFragments& step) {
+  step.buckets.clear();
+  step.runs = runs_;
+  for (const Bucket& bucket : strategy.buckets) {
+    ASSIGN_OR_RETURN(const auto members, FindMembers(graph_, places_, bucket, step));
+    std::pair<Key, std::string> key{{}, bucket.algorithm};
+    for (const BucketFragment::Member& member : members) {
+      key.first.push_back(step.TensorFragmentOf(member.tensor, member.group).number);
+      key.first.push_back(member.task.value());
+    }
+    std::unique_ptr<BucketFragment>& fragment = buckets_[key];
+    if (fragment == nullptr) {
+      ASSIGN_OR_RETURN(BucketFragment made,
+                       MakeBucketFragment(members, bucket.algorithm, step, options_));
+      Register(made);
+      fragment = std::make_unique<BucketFragment>(std::move(made));
+    }
+    step.buckets.push_back(fragment.get());
+  }
+  if (step.buckets.empty()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(step.runs, RunsWithBuckets(graph_, places_, runs_, step.buckets));
+  for (TaskRun& run : step.runs) {
+    if (run.bucket >= 0 || run.end != TaskRun::kAll || run.begin == 0) continue;
+    run.end = static_cast<int32_t>(
+        step.FragmentOf(chain_[static_cast<size_t>(run.link)]).graph.tasks().size());
+  }
+  return absl::OkStatus();
 }
 
 void FragmentCache::Register(Fragment& fragment) {
@@ -281,6 +358,8 @@ void FragmentCache::Clear() {
   for (auto& kept : placements_) kept.clear();
   for (auto& kept : layouts_) kept.clear();
   for (auto& kept : tensors_) kept.clear();
+  for (auto& known : algorithms_) known.clear();
+  buckets_.clear();
   fragments_ = 0;
   ids_ = 0;
   tasks_ = 0;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -16,26 +17,12 @@
 
 namespace partita {
 
-// The fragments of one strategy's step. A task graph has the buffers of all persistent tensors
-// first, in the order of the tensors, then those of the fragments in the order of
-// FragmentCache::chain().
-struct StepFragments {
-  std::vector<const OperatorFragment*> operators;  // indexed by OpId
-  std::vector<const TensorFragments*> tensors;     // indexed by TensorId
-  std::vector<const Fragment*> stores;  // indexed by TensorId; null for what does not persist
-};
-
 // Makes the fragments of strategies and keeps them: a strategy that differs from earlier ones in
 // one operator needs new fragments for that operator and its neighbours only. Owned by the code
 // that evaluates; not for several threads.
 class FragmentCache {
  public:
-  // A link of the chain: the fragment of an operator, or of a tensor for a demand group.
-  struct Link {
-    bool is_tensor = false;
-    int32_t id = 0;
-    int32_t group = 0;
-  };
+  using Link = ChainLink;
 
   // Creates an empty cache. When the kept fragments have more than `max_tasks` tasks, all are
   // dropped before the next strategy: about 1 KB for each task, and the memory of one strategy on
@@ -44,7 +31,7 @@ class FragmentCache {
   FragmentCache(const FragmentCache&) = delete;
   FragmentCache& operator=(const FragmentCache&) = delete;
 
-  // InvalidArgument says which operator or weight does not fit, and why. The fragments live until
+  // InvalidArgument says which operator, weight, collective or bucket does not fit, and why. The fragments live until
   // the next call.
   absl::Status FindOrBuild(const Strategy& strategy, StepFragments& step);
 
@@ -53,6 +40,7 @@ class FragmentCache {
   // All fragments in the order of a task graph: operators in topological order, each after what
   // brings its inputs; what control edges hold back comes in front of its first consumer.
   const std::vector<Link>& chain() const { return chain_; }
+  const ChainPlaces& places() const { return places_; }
   std::span<const DemandGroup> groups(TensorId id) const { return groups_[id.index()]; }
   // Fragments kept are numbered below this; numbers restart when `generation` changes.
   int32_t fragments() const { return fragments_; }
@@ -79,13 +67,18 @@ class FragmentCache {
   using Kept = absl::flat_hash_map<Key, std::unique_ptr<Value>>;
 
   void FindChain();
+  void FindPlaces();
   void FindDependencies();
   absl::Status FindConfigs(const Strategy& strategy);
   absl::Status AddConfig(OpId anchor, const ParallelConfig& config);
   absl::Status FindLayouts(const Strategy& strategy, StepFragments& step);
   absl::Status AddLayout(const Strategy& strategy, size_t weight, Placed& placed);
   int32_t PlacementId(const Strategy& strategy, size_t weight);
-  void FindTensors(const Strategy& strategy, StepFragments& step);
+  absl::Status FindTensors(const Strategy& strategy, StepFragments& step);
+  absl::Status AddTensor(const Tensor& tensor, const TensorSetting& setting,
+                         std::unique_ptr<TensorFragments>& fragments);
+  int32_t AlgorithmsId(size_t tensor, std::span<const AlgorithmChoice> algorithms);
+  absl::Status FindBuckets(const Strategy& strategy, StepFragments& step);
   void Register(Fragment& fragment);
   void Clear();
   int32_t WeightOf(const Tensor& tensor) const;
@@ -98,6 +91,8 @@ class FragmentCache {
   // decision a, the layouts of weight w are decision anchors + w.
   std::vector<std::vector<DemandGroup>> groups_;  // indexed by TensorId
   std::vector<Link> chain_;
+  ChainPlaces places_;
+  std::vector<TaskRun> runs_;                 // runs of a step without buckets
   std::vector<std::vector<OpId>> followers_;  // indexed by OpId of an anchor; itself included
   std::vector<std::vector<OpId>> updates_;    // indexed by weight
   std::vector<std::vector<TensorId>> kept_tensors_;   // indexed by weight: itself and its states
@@ -111,6 +106,9 @@ class FragmentCache {
   std::vector<std::vector<std::pair<WeightPlacement, int32_t>>> placements_;  // indexed by weight
   std::vector<Kept<Placed>> layouts_;                                         // indexed by weight
   std::vector<Kept<TensorFragments>> tensors_;                                // indexed by TensorId
+  std::vector<std::vector<std::vector<AlgorithmChoice>>> algorithms_;         // indexed by TensorId
+  // Keyed by the numbers of the members' fragments, their tasks, and the algorithm chosen.
+  absl::flat_hash_map<std::pair<Key, std::string>, std::unique_ptr<BucketFragment>> buckets_;
   int32_t fragments_ = 0;
   int32_t ids_ = 0;
   int64_t tasks_ = 0;

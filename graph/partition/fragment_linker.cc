@@ -168,6 +168,7 @@ void FragmentLinker::Link(const StepFragments& step) {
     outputs_.push_back({id, TensorSlots(id, 0)[slot]});
   }
   Fuse(step);
+  NumberTasks(step);
   LinkEdges(step);
   if (cache_.options().native_formats) ChooseFormats(step);
 }
@@ -519,21 +520,54 @@ void FragmentLinker::ChooseFormats(const StepFragments& step) {
   }
 }
 
+int32_t FragmentLinker::KeptTasks(const StepFragments& step, const ChainLink& link) const {
+  const auto tasks = static_cast<int32_t>(step.FragmentOf(link).graph.tasks().size());
+  if (link.is_tensor) return tasks;
+  const auto first =
+      roles_.begin() + static_cast<std::ptrdiff_t>(role_begin_[static_cast<size_t>(link.id)]);
+  return static_cast<int32_t>(std::count_if(first, first + tasks, IsKept));
+}
+
 void FragmentLinker::NumberTasks(const StepFragments& step) {
-  first_task_.clear();
+  const std::vector<ChainLink>& chain = cache_.chain();
+  first_task_.assign(chain.size(), 0);
+  split_tasks_.clear();
   int32_t next = 0;
-  for (const FragmentCache::Link& link : cache_.chain()) {
-    first_task_.push_back(next);
-    const auto id = static_cast<size_t>(link.id);
-    if (link.is_tensor) {
-      const auto& groups = step.tensors[id]->groups;
-      next += static_cast<int32_t>(groups[static_cast<size_t>(link.group)].graph.tasks().size());
-      continue;
-    }
-    for (size_t t = 0; t < step.operators[id]->graph.tasks().size(); ++t) {
-      if (IsKept(RoleOf(OpId(link.id), t))) ++next;
+  for (const TaskRun& run : step.runs) {
+    const auto link = static_cast<size_t>(run.link);
+    if (run.bucket >= 0) {
+      for (const auto& member : step.buckets[static_cast<size_t>(run.bucket)]->members) {
+        SplitTask(step, member.link, member.task.value()) = TaskId(next);
+      }
+      ++next;
+    } else if (run.end == TaskRun::kAll) {
+      first_task_[link] = next;
+      next += KeptTasks(step, chain[link]);
+    } else {
+      for (int32_t t = run.begin; t < run.end; ++t) SplitTask(step, run.link, t) = TaskId(next++);
     }
   }
+}
+
+TaskId& FragmentLinker::SplitTask(const StepFragments& step, int32_t link, int32_t task) {
+  std::vector<TaskId>& tasks = split_tasks_[link];
+  const Fragment& fragment = step.FragmentOf(cache_.chain()[static_cast<size_t>(link)]);
+  tasks.resize(fragment.graph.tasks().size());
+  return tasks[static_cast<size_t>(task)];
+}
+
+TaskId FragmentLinker::TaskOf(size_t link, TaskId task) const {
+  const std::vector<TaskId>* split = SplitTasks(link);
+  return split != nullptr ? (*split)[task.index()] : TaskId(first_task_[link] + task.value());
+}
+
+std::vector<BufferId> FragmentLinker::BucketSlots(const BucketFragment& bucket) const {
+  std::vector<BufferId> slots;
+  for (const BucketFragment::Source& source : bucket.sources) {
+    const auto& member = bucket.members[static_cast<size_t>(source.member)];
+    slots.push_back(TensorSlots(member.tensor, member.group)[static_cast<size_t>(source.slot)]);
+  }
+  return slots;
 }
 
 // The tasks of an operator that edges name, all of which are kept; by device.
@@ -553,22 +587,15 @@ const std::vector<std::pair<DeviceId, TaskId>>& FragmentLinker::TasksOf(const St
 void FragmentLinker::LinkEdges(const StepFragments& step) {
   after_.clear();
   awaited_.clear();
-  bool is_numbered = false;
   for (size_t k = 0; k < cache_.chain().size(); ++k) {
     const FragmentCache::Link& link = cache_.chain()[k];
-    const auto id = static_cast<size_t>(link.id);
-    const Fragment& fragment = link.is_tensor
-                                   ? static_cast<const Fragment&>(
-                                         step.tensors[id]->groups[static_cast<size_t>(link.group)])
-                                   : *step.operators[id];
+    const Fragment& fragment = step.FragmentOf(link);
     if (fragment.edges.empty()) continue;
-    if (!is_numbered) NumberTasks(step);
-    is_numbered = true;
     for (const Fragment::Edge& edge : fragment.edges) {
       const auto& tasks = TasksOf(step, edge.op);
       auto it = std::lower_bound(tasks.begin(), tasks.end(), std::pair(edge.device, TaskId(0)));
       for (; it != tasks.end() && it->first == edge.device; ++it) {
-        after_.emplace_back(TaskId(first_task_[k] + edge.task.value()), it->second);
+        after_.emplace_back(TaskOf(k, edge.task), it->second);
       }
     }
   }

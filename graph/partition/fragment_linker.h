@@ -48,9 +48,18 @@ class FragmentLinker {
   std::span<const BufferId> TensorSlots(TensorId id, int32_t group) const {
     return Slots(RangeOf(id, group));
   }
+  // The buffers of a bucket's slots.
+  std::vector<BufferId> BucketSlots(const BucketFragment& bucket) const;
   Role RoleOf(OpId id, size_t task) const { return roles_[role_begin_[id.index()] + task]; }
   bool IsNative(BufferId id) const { return !native_.empty() && native_[id.index()]; }
   const std::vector<HostOutput>& outputs() const { return outputs_; }
+  // The first task of a link of the chain; of one that buckets take apart, all tasks (that of the
+  // bucket for those that it replaces), or null.
+  TaskId FirstTask(size_t link) const { return TaskId(first_task_[link]); }
+  const std::vector<TaskId>* SplitTasks(size_t link) const {
+    const auto it = split_tasks_.find(static_cast<int32_t>(link));
+    return it == split_tasks_.end() ? nullptr : &it->second;
+  }
   // Control edges: (task, earlier task that must have ended), sorted; tasks are numbered as in the
   // task graph.
   const std::vector<std::pair<TaskId, TaskId>>& after() const { return after_; }
@@ -130,6 +139,9 @@ class FragmentLinker {
   void ChooseFormats(const StepFragments& step);
   void LinkEdges(const StepFragments& step);
   void NumberTasks(const StepFragments& step);
+  TaskId& SplitTask(const StepFragments& step, int32_t link, int32_t task);
+  int32_t KeptTasks(const StepFragments& step, const ChainLink& link) const;
+  TaskId TaskOf(size_t link, TaskId task) const;
   const std::vector<std::pair<DeviceId, TaskId>>& TasksOf(const StepFragments& step, OpId id);
   bool TakesOthers(OpId id) const {
     return pair_of_[id.index()] >= 0 && !taken_[static_cast<size_t>(pair_of_[id.index()])].empty();
@@ -154,9 +166,9 @@ class FragmentLinker {
   std::vector<bool> native_;  // indexed by BufferId; empty: none is
   std::vector<HostOutput> outputs_;
   std::vector<std::pair<TaskId, TaskId>> after_;
-  // Tables for control edges: the first task of each link of the chain; of operators that edges
-  // name, the tasks by device.
-  std::vector<int32_t> first_task_;
+  std::vector<int32_t> first_task_;                                // indexed by link of the chain
+  absl::flat_hash_map<int32_t, std::vector<TaskId>> split_tasks_;  // keyed by link
+  // Table for control edges: the tasks, by device, of operators that edges name.
   std::vector<size_t> link_of_op_;  // indexed by OpId: its place in the chain
   absl::flat_hash_map<OpId, std::vector<std::pair<DeviceId, TaskId>>> awaited_;
   std::vector<bool> is_named_;  // indexed by OpId: whether operators come after it

@@ -56,23 +56,8 @@ class Assembler {
     for (const Fragment* store : step_.stores) {
       if (store != nullptr) AddBuffers(*store);
     }
-    for (const FragmentCache::Link& link : cache_.chain()) {
-      const auto id = static_cast<size_t>(link.id);
-      AddBuffers(link.is_tensor ? static_cast<const Fragment&>(TensorFragmentOf(link))
-                                : *step_.operators[id]);
-    }
-    for (const FragmentCache::Link& link : cache_.chain()) {
-      if (link.is_tensor) {
-        AddTasks(TensorFragmentOf(link).graph, link_.TensorSlots(TensorId(link.id), link.group));
-        continue;
-      }
-      const OpId id(link.id);
-      if (link_.IsPlain(step_, id)) {
-        AddTasks(step_.operators[id.index()]->graph, link_.OperatorSlots(id));
-      } else {
-        AddTasks(link_.Resolve(step_, id), link_.ResolvedSlots(id));
-      }
-    }
+    for (const ChainLink& link : cache_.chain()) AddBuffers(step_.FragmentOf(link));
+    for (const TaskRun& run : step_.runs) AddRun(run);
     for (const HostOutput& output : link_.outputs()) {
       builder_.AddOutput(output.tensor, output.buffer);
     }
@@ -80,8 +65,21 @@ class Assembler {
   }
 
  private:
-  const TensorFragment& TensorFragmentOf(const FragmentCache::Link& link) const {
-    return step_.tensors[static_cast<size_t>(link.id)]->groups[static_cast<size_t>(link.group)];
+  void AddRun(const TaskRun& run) {
+    if (run.bucket >= 0) {
+      const BucketFragment& bucket = *step_.buckets[static_cast<size_t>(run.bucket)];
+      return AddTasks(bucket.graph, bucket.graph.tasks(), link_.BucketSlots(bucket));
+    }
+    const ChainLink& link = cache_.chain()[static_cast<size_t>(run.link)];
+    const OpId id(link.id);
+    if (!link.is_tensor && !link_.IsPlain(step_, id)) {
+      const TaskGraph resolved = link_.Resolve(step_, id);
+      return AddTasks(resolved, resolved.tasks(), link_.ResolvedSlots(id));
+    }
+    const TaskGraph& graph = step_.FragmentOf(link).graph;
+    AddTasks(graph, run.TasksOf(graph),
+             link.is_tensor ? link_.TensorSlots(TensorId(link.id), link.group)
+                            : link_.OperatorSlots(id));
   }
 
   void AddBuffers(const Fragment& fragment) {
@@ -91,9 +89,11 @@ class Assembler {
     }
   }
 
-  void AddTasks(const TaskGraph& graph, std::span<const BufferId> slots) {
+  // Some of the tasks of a fragment's graph.
+  void AddTasks(const TaskGraph& graph, std::span<const Task> tasks,
+                std::span<const BufferId> slots) {
     const SlotReplacer replacer(slots);
-    for (const Task& task : graph.tasks()) {
+    for (const Task& task : tasks) {
       TaskBody body = task.body;
       std::visit(replacer, body);
       if (auto* compute = std::get_if<ComputeTask>(&body)) {

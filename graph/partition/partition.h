@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -11,7 +13,20 @@
 
 namespace partita {
 
-// Choices about a task graph besides the strategy. Stored in plans.
+// A collective that needs an algorithm: the same one for all `groups`, which each do it for
+// themselves; more than one where they form the same sums.
+struct CollectiveToRun {
+  const Collective& collective;
+  DType dtype = DType::kFloat32;
+  std::span<const std::vector<DeviceId>> groups;
+};
+// Chooses rows of CollectiveAlgorithms(). Pure: equal collectives get equal answers.
+using AlgorithmRule = std::function<std::string(const CollectiveToRun&)>;
+// The named one wherever it does the collective.
+AlgorithmRule AlwaysBy(std::string algorithm);
+
+// Choices about a task graph besides the strategy. Stored in plans, but for the rule, whose answers
+// a planner stores in the strategy.
 struct PartitionOptions {
   int devices = 1;
   // The node of each device; empty: all on one.
@@ -22,9 +37,9 @@ struct PartitionOptions {
   static constexpr int32_t kDenseOnly = -1;
   // Recognise collectives; otherwise everything goes point to point.
   bool collectives = true;
-  // Algorithm for every collective of a kind that supports it, or empty: by size
-  // (DefaultAlgorithm).
-  std::string algorithm;
+  // Rule for collectives for which the strategy has no choice; null, or an answer that does not do
+  // the collective: by size (DefaultAlgorithm).
+  AlgorithmRule algorithm = nullptr;
   // Tensors to bring to the host besides the loss and metrics (tests, dumps). Of a weight or state
   // that is the value before the step's update; its next value is a tensor of its own.
   std::vector<TensorId> extra_outputs;
@@ -37,7 +52,7 @@ struct PartitionOptions {
 };
 
 // The task graph of one training step: pure, and the same for planner and runtime. The strategy is
-// checked: InvalidArgument says which operator or weight does not fit and why.
+// checked: InvalidArgument says which operator, weight, collective or bucket does not fit and why.
 absl::StatusOr<TaskGraph> Partition(const Graph& graph, const Strategy& strategy,
                                     const PartitionOptions& options);
 

@@ -37,7 +37,6 @@ PartitionOptions PartitionOptionsOf(const DeviceTopology& topology,
                                     const PartitionChoices& choices) {
   PartitionOptions options{.devices = topology.size(),
                            .collectives = choices.collectives,
-                           .algorithm = choices.algorithm,
                            .fuse = choices.fuse,
                            .native_formats = choices.native_formats};
   std::map<std::string, int32_t> classes;

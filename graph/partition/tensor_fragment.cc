@@ -17,11 +17,12 @@ bool IsPiece(const TensorView& view) { return view.present && !view.box.empty();
 class GroupMaker {
  public:
   GroupMaker(const Graph& graph, const Tensor& tensor, PartsByOp parts,
-             const WeightLayouts* layouts, const PartitionOptions& options)
+             const TensorSetting& setting, const PartitionOptions& options)
       : graph_(graph),
         tensor_(tensor),
         parts_(parts),
-        layouts_(layouts),
+        layouts_(setting.layouts),
+        algorithms_(setting.algorithms),
         options_(options),
         builder_(options.devices) {
     x_.tensor = tensor.id;
@@ -65,7 +66,7 @@ class GroupMaker {
       return first_step + 1;
     }
     KeepForHost(host_demand);
-    return AddExchangeTasks(x_, {exchange_options(), options_.algorithm}, builder_);
+    return AddExchangeTasks(x_, {exchange_options(), options_.algorithm, algorithms_}, builder_);
   }
 
   // `after`: the operators that hold the tasks back.
@@ -180,6 +181,7 @@ class GroupMaker {
   const Tensor& tensor_;
   const PartsByOp parts_;
   const WeightLayouts* const layouts_;
+  const std::span<const AlgorithmChoice> algorithms_;
   const PartitionOptions& options_;
   TaskGraphBuilder builder_;
   TensorFragment fragment_;
@@ -221,7 +223,7 @@ class TensorFragmentsMaker {
     makers_.clear();
     demand_of_read_.clear();
     for (size_t g = 0; g < groups.size(); ++g) {
-      makers_.emplace_back(graph_, tensor_, parts_, setting_.layouts, options_);
+      makers_.emplace_back(graph_, tensor_, parts_, setting_, options_);
     }
     result_.read_begin.clear();
     for (OpId id : graph_.consumers(tensor_.id)) {

@@ -7,6 +7,7 @@
 #include "graph/collective/algorithms.h"
 #include "graph/support/check.h"
 #include "graph/support/fingerprint.h"
+#include "graph/support/status_macros.h"
 
 namespace partita {
 namespace {
@@ -83,6 +84,30 @@ std::vector<DeviceId> DevicesOfBody(const CollectiveTask& task) {
 std::vector<DeviceId> DevicesOfBody(const TransferTask& task) { return task.group; }
 
 }  // namespace
+
+int64_t ElementsSent(const CollectiveTask& task, size_t rank, size_t slice) {
+  return task.bucket.empty() ? SendElements(task.collective, static_cast<int>(rank))
+                             : task.sent(rank, slice).count;
+}
+
+int64_t ElementsToReceive(const CollectiveTask& task, size_t rank, size_t slice) {
+  return task.bucket.empty() ? ReceiveElements(task.collective, static_cast<int>(rank))
+                             : task.received(rank, slice).count;
+}
+
+std::vector<int64_t> SliceStarts(const CollectiveTask& task) {
+  std::vector<int64_t> starts{0};
+  for (size_t k = 1; k < task.slices(); ++k) {
+    starts.push_back(starts.back() + task.sent(0, k - 1).count);
+  }
+  return starts;
+}
+
+absl::StatusOr<CollectiveSchedule> ScheduleOf(const CollectiveTask& task) {
+  ASSIGN_OR_RETURN(CollectiveSchedule schedule, BuildSchedule(task.algorithm, task.collective));
+  if (task.slices() < 2) return schedule;
+  return CutSteps(std::move(schedule), SliceStarts(task));
+}
 
 KernelTensors TensorsOf(const Graph& graph, const ComputeTask& task,
                         const KernelSignature& signature) {
@@ -172,6 +197,7 @@ uint64_t TaskGraph::fingerprint() const {
     for (BufferId id : access.writes) f.Add(static_cast<uint64_t>(id.value()));
     if (const auto* collective = std::get_if<CollectiveTask>(&task.body)) {
       f.Add(ToString(collective->collective)).Add(collective->algorithm);
+      for (TensorId tensor : collective->bucket) f.Add(static_cast<uint64_t>(tensor.value()));
     }
     if (task.after.empty()) continue;
     f.Add("after");

@@ -9,8 +9,9 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/inlined_vector.h"
+#include "absl/status/statusor.h"
 #include "graph/box.h"
-#include "graph/collective/collective.h"
+#include "graph/collective/schedule.h"
 #include "graph/graph.h"
 #include "graph/support/strong_int.h"
 #include "graph/task/dependencies.h"
@@ -102,14 +103,35 @@ struct LoadTask {
 };
 
 // A collective between the devices of `group`, in rank order. In place for all but all-to-all: then
-// send[r] == receive[r].
+// send[k] == receive[k].
 struct CollectiveTask {
   std::vector<DeviceId> group;
   Collective collective;
   std::string algorithm;
   DType dtype = DType::kFloat32;
+  // Slices by rank. Of a bucket: those of its first tensor by rank, then those of the second, ..; a
+  // rank's elements are those of its slices one after another.
   std::vector<Slice> send, receive;
+  // Tensors of a bucket (Strategy::buckets); empty: the one of the task's key.
+  std::vector<TensorId> bucket = {};
+  // Whether other groups form the same sums for themselves, in the same order of terms: then it is
+  // in no bucket.
+  bool has_replicas = false;
+
+  // Number of slices of each rank.
+  size_t slices() const { return bucket.empty() ? 1 : bucket.size(); }
+  const Slice& sent(size_t rank, size_t slice) const { return send[slice * group.size() + rank]; }
+  const Slice& received(size_t rank, size_t slice) const {
+    return receive[slice * group.size() + rank];
+  }
 };
+// Elements of a slice, which for other collectives than buckets the collective knows.
+int64_t ElementsSent(const CollectiveTask& task, size_t rank, size_t slice);
+int64_t ElementsToReceive(const CollectiveTask& task, size_t rank, size_t slice);
+// Elements of a rank in front of each of its slices in a bucket; {0} for other collectives.
+std::vector<int64_t> SliceStarts(const CollectiveTask& task);
+// The task's schedule, in which no step crosses from slice to slice. Errors as BuildSchedule.
+absl::StatusOr<CollectiveSchedule> ScheduleOf(const CollectiveTask& task);
 
 // Point-to-point copies that start together.
 struct Transfer {
@@ -216,7 +238,8 @@ class TaskGraphBuilder {
 };
 
 // Name of a task for people: "conv1.d1 part 2", "load input", "all_reduce d:conv1.weight (ring, 4
-// devices)", "sum d:x", "transfer pool5". The graph is the one the task graph came from.
+// devices)", "all_reduce d:conv1.bias and 3 more (ring, 4 devices)", "sum d:x", "transfer pool5".
+// The graph is the one the task graph came from.
 std::string TaskName(const Graph& graph, const Task& task);
 
 // One line for a task, and for each task of the whole graph.

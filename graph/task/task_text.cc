@@ -22,9 +22,11 @@ std::string NameOf(const Graph& graph, const Task& task, const ComputeTask& body
 }
 
 std::string NameOf(const Graph& graph, const Task& task, const CollectiveTask& body) {
+  std::string more;
+  if (!body.bucket.empty()) more = absl::StrCat(" and ", body.bucket.size() - 1, " more");
   return absl::StrCat(Name(body.collective.kind), " ",
-                      graph.tensor(TensorId(task.key.subject)).name, " (", body.algorithm, ", ",
-                      body.group.size(), " devices)");
+                      graph.tensor(TensorId(task.key.subject)).name, more, " (", body.algorithm,
+                      ", ", body.group.size(), " devices)");
 }
 
 std::string NameOf(const Graph& graph, const Task& task, const TransferTask&) {

@@ -117,13 +117,19 @@ class ControlChecker {
     readers_.resize(graph_.tensors().size());
     for (const HostOutput& output : tasks_.outputs()) is_host_[output.tensor.index()] = true;
     for (const Task& task : tasks_.tasks()) {
-      if (task.key.of_tensor && Sums(task)) {
-        is_summed_[static_cast<size_t>(task.key.subject)] = true;
-      }
+      if (!task.key.of_tensor || !Sums(task)) continue;
+      for (TensorId tensor : ExchangedBy(task)) is_summed_[tensor.index()] = true;
     }
     for (const Operator& op : graph_.ops()) {
       for (TensorId input : op.inputs) readers_[input.index()].Meet(WaitsFor(op, input));
     }
+  }
+
+  // The tensors of an exchange task: several in a bucket.
+  static std::vector<TensorId> ExchangedBy(const Task& task) {
+    const auto* collective = std::get_if<CollectiveTask>(&task.body);
+    if (collective != nullptr && !collective->bucket.empty()) return collective->bucket;
+    return {TensorId(task.key.subject)};
   }
 
   static bool Sums(const Task& task) {
@@ -191,8 +197,11 @@ class ControlChecker {
     }
     for (BufferId id : access.reads) buffers_[id.index()].Meet(serves);
     if (is_host_[tensor] && !is_summed_[tensor]) return CheckServesHost(task);
-    const Operators operators =
-        is_summed_[tensor] ? readers_[tensor].operators() : serves.operators();
+    Operators operators;
+    if (!is_summed_[tensor]) operators = serves.operators();
+    for (TensorId id : ExchangedBy(task)) {
+      if (is_summed_[tensor]) Add(operators, readers_[id.index()].operators());
+    }
     return Compare(task, TasksFor(operators, DevicesOf(task)));
   }
 

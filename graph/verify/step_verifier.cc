@@ -7,6 +7,7 @@
 #include "graph/support/status_macros.h"
 #include "graph/task/happens_before.h"
 #include "graph/task/task_order.h"
+#include "graph/verify/collective_checks.h"
 #include "graph/verify/control_checks.h"
 #include "graph/verify/operator_checks.h"
 #include "graph/verify/symbolic_step.h"
@@ -85,6 +86,7 @@ absl::Status CheckHostOutputs(const StepToVerify& step) {
 absl::Status VerifyStep(const StepToVerify& step) {
   RETURN_IF_ERROR(ValidateStrategy(step.graph, step.strategy, step.tasks.devices()));
   RETURN_IF_ERROR(CheckTasks(step.graph, step.tasks));
+  RETURN_IF_ERROR(CheckCollectives(step.graph, step.strategy, step.tasks));
   RETURN_IF_ERROR(CheckControlEdges(step.graph, step.strategy, step.tasks));
   RETURN_IF_ERROR(CheckExecution(step));
   ASSIGN_OR_RETURN(const CheckedOperators checked,

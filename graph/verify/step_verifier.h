@@ -24,6 +24,7 @@ struct StepToVerify {
 //     without repeats, collectives valid and done by an algorithm that can;
 //   - every operator's blocks tile its loops, every block has one task on each device that the
 //     strategy names, and these tasks read and write the boxes that the operator's rule says;
+//   - collectives run by the algorithms and in the buckets that the strategy chose;
 //   - control edges are those of the graph and of the weights' gathers, each once;
 //   - both layouts of every weight cover it, and are the strategy's where it names them;
 //   - run symbolically in order, every input of every kernel holds at each element the sum of

@@ -174,12 +174,15 @@ absl::Status SymbolicStep::RunBody(const Task&, const TransferTask& body, const 
 }
 
 // All-reduce and reduce-scatter. An element that some rank does not have is not defined after.
-absl::Status SymbolicStep::Reduce(const Task& task, const CollectiveTask& body) {
+absl::Status SymbolicStep::Reduce(const Task& task, const CollectiveTask& body, size_t slice) {
   const size_t ranks = body.group.size();
   std::vector<Memory> sent;
-  for (const Slice& slice : body.send) sent.push_back(Extract(slice));
+  for (size_t r = 0; r < ranks; ++r) sent.push_back(Extract(body.sent(r, slice)));
   Memory sums;
   for (const auto& [element, value] : sent[0]) {
+    if (!body.bucket.empty() && value.tensor != body.bucket[slice]) {
+      return Wrong(task, value.tensor, "a bucket sums another tensor in its place");
+    }
     SymbolicValue sum = value;
     bool everywhere = true;
     for (size_t r = 1; r < ranks && everywhere; ++r) {
@@ -195,13 +198,14 @@ absl::Status SymbolicStep::Reduce(const Task& task, const CollectiveTask& body) 
   }
   const bool scatter = body.collective.kind == CollectiveKind::kReduceScatter;
   for (size_t r = 0; r < ranks; ++r) {
-    Forget(body.receive[r]);
+    const Slice& place = body.received(r, slice);
+    Forget(place);
     for (const auto& [element, value] : sums) {
       if (scatter) {
         const ElementRange& block = body.collective.blocks[r];
         if (element < block.offset || element >= block.end()) continue;
       }
-      memory(body.receive[r].buffer)[body.receive[r].offset + element] = value;
+      memory(place.buffer)[place.offset + element] = value;
     }
   }
   return absl::OkStatus();
@@ -212,7 +216,8 @@ absl::Status SymbolicStep::RunBody(const Task& task, const CollectiveTask& body,
   const Collective& c = body.collective;
   const size_t ranks = body.group.size();
   if (c.kind == CollectiveKind::kAllReduce || c.kind == CollectiveKind::kReduceScatter) {
-    return Reduce(task, body);
+    for (size_t k = 0; k < body.slices(); ++k) RETURN_IF_ERROR(Reduce(task, body, k));
+    return absl::OkStatus();
   }
   // (from, to) ranges, read before anything is written.
   std::vector<std::pair<Slice, Memory>> arrivals;

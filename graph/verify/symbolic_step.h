@@ -71,7 +71,7 @@ class SymbolicStep {
   absl::Status RunBody(const Task& task, const CollectiveTask& body, const ComputeTerm&);
   absl::Status RunBody(const Task& task, const TransferTask& body, const ComputeTerm&);
   absl::Status RunMove(const Task& task, const Move& move);
-  absl::Status Reduce(const Task& task, const CollectiveTask& body);
+  absl::Status Reduce(const Task& task, const CollectiveTask& body, size_t slice);
 
   // Fills a buffer with a tensor's values over its whole box.
   void FillWhole(BufferId id, TensorId tensor, uint64_t code, bool use_expected);

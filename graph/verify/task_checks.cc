@@ -229,21 +229,53 @@ class TaskCheck {
     const absl::Status valid = Validate(c);
     if (!Want(valid.ok(), valid.message())) return;
     const size_t ranks = body.group.size();
-    if (!Want(static_cast<size_t>(c.ranks) == ranks && body.send.size() == ranks &&
-                  body.receive.size() == ranks,
+    const size_t slices = ranks * body.slices();
+    if (!Want(static_cast<size_t>(c.ranks) == ranks && body.send.size() == slices &&
+                  body.receive.size() == slices,
               "a collective of another number of ranks than its group")) {
       return;
     }
+    if (!body.bucket.empty() && !CheckBucket(body)) return;
     const CollectiveAlgorithm* row = FindCollectiveAlgorithm(body.algorithm);
     Want(row != nullptr && row->kinds.contains(c.kind) && row->applicable(c.ranks),
          absl::StrCat("algorithm '", body.algorithm, "' does no ", ToString(c)));
-    for (size_t r = 0; r < ranks; ++r) {
-      const int rank = static_cast<int>(r);
-      CheckSlice(body.send[r], body.group[r], body.dtype, SendElements(c, rank));
-      CheckSlice(body.receive[r], body.group[r], body.dtype, ReceiveElements(c, rank));
-      Want(c.kind == CollectiveKind::kAllToAll || body.send[r] == body.receive[r],
-           "is not in place");
+    for (size_t k = 0; k < body.slices(); ++k) {
+      first_slice_ = kNoBuffer;  // each member of a bucket may have its own format
+      for (size_t r = 0; r < ranks; ++r) {
+        const Slice &sent = body.sent(r, k), &received = body.received(r, k);
+        CheckSlice(sent, body.group[r], body.dtype,
+                   body.bucket.empty() ? ElementsSent(body, r, k) : body.sent(0, k).count);
+        CheckSlice(received, body.group[r], body.dtype,
+                   body.bucket.empty() ? ElementsToReceive(body, r, k) : sent.count);
+        Want(c.kind == CollectiveKind::kAllToAll || sent == received, "is not in place");
+      }
     }
+  }
+
+  // Whether its tensors are several, each once, and their elements make up the collective.
+  bool CheckBucket(const CollectiveTask& body) {
+    const Collective& c = body.collective;
+    int64_t total = 0;
+    std::set<TensorId> tensors;
+    std::set<BufferId> buffers;
+    for (size_t k = 0; k < body.slices(); ++k) {
+      const TensorId tensor = body.bucket[k];
+      if (!Want(tensor.value() >= 0 && tensor.index() < graph_.tensors().size(),
+                "a bucket with a tensor that there is not") ||
+          !Want(tensors.insert(tensor).second, "a bucket with a tensor twice")) {
+        return false;
+      }
+      total += body.sent(0, k).count;
+      for (size_t r = 0; r < body.group.size(); ++r) {
+        if (body.sent(r, k).count == 0) continue;
+        if (!Want(buffers.insert(body.sent(r, k).buffer).second, "a bucket with a buffer twice")) {
+          return false;
+        }
+      }
+    }
+    return Want(c.kind == CollectiveKind::kAllReduce && tensors.size() > 1 && total == c.total &&
+                    body.bucket[0] == TensorId(task_.key.subject),
+                "a bucket that is no all-reduce of the elements of its tensors");
   }
 
   void Check(const TransferTask& body) {

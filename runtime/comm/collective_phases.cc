@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "graph/collective/algorithms.h"
 #include "graph/support/status_macros.h"
+#include "runtime/comm/host_window.h"
 
 namespace partita {
 namespace {
@@ -50,7 +50,7 @@ class Phases {
 
   // Whether the round's messages at this host's members, if there are any, stay among them.
   bool IsShared(const CollectiveRound& round) const {
-    if (members_.size() < 2) return false;
+    if (members_.size() < 2 || task_.slices() > HostWindow::kMostPlaces) return false;
     return std::all_of(round.steps.begin(), round.steps.end(), [&](const CollectiveStep& step) {
       return Here(step.from) == Here(step.to);
     });
@@ -59,7 +59,7 @@ class Phases {
   SharedPhase Shared(const CollectiveSchedule& schedule, const std::vector<RankRound>& own,
                      size_t first, size_t last) const {
     const TypedReduction how{task_.dtype, task_.collective.reduction};
-    SharedPhase phase{members_, {}, SharedPieces({}, how), {}};
+    SharedPhase phase{members_, {}, {}, {}};
     for (int member : members_) {
       phase.peers.push_back(task_.group[static_cast<size_t>(member)].value());
     }
@@ -71,7 +71,16 @@ class Phases {
     }
     std::vector<SharedPiece> pieces = SharedWork(task_.collective, schedule, first, last, members_);
     std::erase_if(pieces, [&](const SharedPiece& piece) { return piece.worker != rank_; });
-    phase.pieces = SharedPieces(std::move(pieces), how);
+    // Steps do not cross from slice to slice, and so do pieces.
+    const std::vector<int64_t> starts = SliceStarts(task_);
+    std::vector<std::vector<SharedPiece>> by_slice(starts.size());
+    for (SharedPiece& piece : pieces) {
+      const auto next = std::upper_bound(starts.begin(), starts.end(), piece.range.offset);
+      const auto slice = static_cast<size_t>(next - starts.begin()) - 1;
+      piece.range.offset -= starts[slice];
+      by_slice[slice].push_back(std::move(piece));
+    }
+    for (auto& own : by_slice) phase.pieces.emplace_back(std::move(own), how);
     return phase;
   }
 
@@ -85,8 +94,7 @@ class Phases {
 
 absl::StatusOr<std::vector<CollectivePhase>> PhasesOf(const CollectiveTask& task, int rank,
                                                       std::span<const int> sharing) {
-  ASSIGN_OR_RETURN(const CollectiveSchedule schedule,
-                   BuildSchedule(task.algorithm, task.collective));
+  ASSIGN_OR_RETURN(const CollectiveSchedule schedule, ScheduleOf(task));
   return Phases(task, rank, sharing).Of(schedule);
 }
 

@@ -20,9 +20,10 @@ struct MessagePhase {
 
 // Rounds that concern ranks of this host among themselves, all at once on the buffers of all ranks.
 struct SharedPhase {
-  std::vector<int> members;           // ranks of the group, ascending; this one is among them
-  std::vector<int> peers;             // their devices
-  SharedPieces pieces;                // pieces of this rank, in place
+  std::vector<int> members;  // ranks of the group, ascending; this one is among them
+  std::vector<int> peers;    // their devices
+  // Pieces of this rank, in place; indexed by slice, over the ranks' addresses of that slice.
+  std::vector<SharedPieces> pieces;
   std::vector<CollectiveStep> steps;  // all-to-all: what this rank takes from others and itself
 };
 

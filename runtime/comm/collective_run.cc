@@ -4,6 +4,7 @@
 
 #include "graph/support/status_macros.h"
 #include "runtime/comm/fold.h"
+#include "runtime/comm/slices.h"
 
 namespace partita {
 
@@ -19,6 +20,14 @@ absl::Status CollectiveRun::Run(const RankRound& round) {
   RETURN_IF_ERROR(port_.Exchange(messages_, tag_));
   FoldArrivals(round);
   return absl::OkStatus();
+}
+
+char* CollectiveRun::SentAt(int64_t offset) const {
+  return ElementAt(buffers_.send, buffers_.starts, offset, size_);
+}
+
+char* CollectiveRun::ReceivedAt(int64_t offset) const {
+  return ElementAt(buffers_.receive, buffers_.starts, offset, size_);
 }
 
 // Whether what arrives for a range goes there at once: a copy, or one value to combine with.
@@ -47,10 +56,9 @@ char* CollectiveRun::Take(int64_t bytes) {
 void CollectiveRun::PostSends(const RankRound& round) {
   for (const CollectiveStep& step : round.sends) {
     const int64_t bytes = step.count * size_;
-    char* data = buffers_.send + step.source_offset * size_;
+    char* data = SentAt(step.source_offset);
     if (step.from == step.to) {
-      std::memcpy(buffers_.receive + step.destination_offset * size_, data,
-                  static_cast<size_t>(bytes));
+      std::memcpy(ReceivedAt(step.destination_offset), data, static_cast<size_t>(bytes));
       continue;
     }
     if (round.sends_snapshot) {
@@ -71,7 +79,7 @@ void CollectiveRun::PostReceives(const RankRound& round) {
 void CollectiveRun::PostReceive(const CollectiveStep& step, bool lands, size_t k) {
   if (step.from == step.to) return;
   const int64_t bytes = step.count * size_;
-  arrivals_[k] = lands ? buffers_.receive + step.destination_offset * size_ : Take(bytes);
+  arrivals_[k] = lands ? ReceivedAt(step.destination_offset) : Take(bytes);
   MessagePort::Message message{PeerOf(step.from), true, arrivals_[k], bytes};
   if (lands && step.action == StepAction::kReduce) {
     message.reduce = {task_.dtype, task_.collective.reduction, step.to < step.from};
@@ -82,7 +90,7 @@ void CollectiveRun::PostReceive(const CollectiveStep& step, bool lands, size_t k
 void CollectiveRun::FoldArrivals(const RankRound& round) {
   ForEachRange(round.receives, [&](Steps range, size_t first) {
     if (Lands(range)) return;
-    char* own = buffers_.receive + range[0].destination_offset * size_;
+    char* own = ReceivedAt(range[0].destination_offset);
     const auto values =
         ValuesInOrder(range, own, [&](size_t k) -> const void* { return arrivals_[first + k]; });
     Fold({task_.dtype, task_.collective.reduction}, values, own, range[0].count);

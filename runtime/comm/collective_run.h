@@ -11,12 +11,12 @@
 
 namespace partita {
 
-// One rank's side of one run of a collective: rounds of messages over its two buffers.
+// One rank's side of one run of a collective: rounds of messages over its buffers.
 class CollectiveRun {
  public:
   struct Buffers {
-    char* send = nullptr;
-    char* receive = nullptr;
+    std::span<void* const> send, receive;  // slices
+    std::span<const int64_t> starts;       // SliceStarts of the task
     std::vector<char>* scratch = nullptr;  // scratch kept between runs; grows as rounds need it
   };
   // Rank r of the task's group is rank group[r] of the port. What is passed outlives the run.
@@ -29,6 +29,8 @@ class CollectiveRun {
   using Steps = std::span<const CollectiveStep>;
   int PeerOf(int rank) const { return task_.group[static_cast<size_t>(rank)].value(); }
   static bool Lands(Steps range);
+  char* SentAt(int64_t offset) const;
+  char* ReceivedAt(int64_t offset) const;
   void ReserveScratch(const RankRound& round);
   char* Take(int64_t bytes);
   void PostSends(const RankRound& round);

@@ -11,8 +11,8 @@
 
 namespace partita {
 
-// One rank's side of a communication task, with addresses. For collectives `send[0]` and
-// `receive[0]` are the rank's buffers; for transfers there is one entry for each transfer that
+// One rank's side of a communication task, with addresses. For collectives these are the rank's
+// slices, several for a bucket; for transfers there is one entry for each transfer that
 // leaves or reaches the device, in the task's order, null on the side that is not this device's.
 struct CommunicationArguments {
   const Task* task = nullptr;  // CollectiveTask or TransferTask; outlives the call's work
@@ -49,15 +49,6 @@ class Communicator {
   // when the device's buffers may be used again.
   virtual void Enqueue(const CommunicationArguments& arguments, int64_t round, Stream& stream,
                        WorkTiming* timing) = 0;
-
-  // All-reduces of up to so many bytes are better enqueued with the next one of their group; 0: no.
-  virtual int64_t BucketBytes() const { return 0; }
-  // Enqueues the device's sides of several tasks of one group as one piece of work. Only where
-  // BucketBytes says so; all members enqueue the same tasks together.
-  virtual void EnqueueTogether(std::span<const CommunicationArguments* const> several,
-                               int64_t round, Stream& stream, WorkTiming* timing) {
-    for (const CommunicationArguments* one : several) Enqueue(*one, round, stream, timing);
-  }
 
   // Whether a step's work is nothing but what Enqueue gives to the streams of this process, the
   // same in every step: then it can be recorded and run again. Behind Prepare.

@@ -46,6 +46,7 @@ class MessageCommunicator : public Communicator {
       ASSIGN_OR_RETURN(phases_[task->id],
                        PhasesOf(collective, static_cast<int>(own - group.begin()), Sharing()));
       elements_[task->id] = ElementsReceived(collective, own_);
+      starts_[task->id] = SliceStarts(collective);
     }
     return absl::OkStatus();
   }
@@ -105,9 +106,8 @@ class MessageCommunicator : public Communicator {
   absl::Status RunCollective(const CollectiveTask& task, const CommunicationArguments& args) {
     const auto phases = phases_.find(args.task->id);
     CHECK(phases != phases_.end()) << "a task that was not prepared";
-    CollectiveRun run(
-        port_, task, TagOf(*args.task),
-        {static_cast<char*>(args.send[0]), static_cast<char*>(args.receive[0]), &scratch_});
+    CollectiveRun run(port_, task, TagOf(*args.task),
+                      {args.send, args.receive, starts_[args.task->id], &scratch_});
     for (CollectivePhase& phase : phases->second) {
       if (auto* shared = std::get_if<SharedPhase>(&phase)) {
         RETURN_IF_ERROR(RunShared(task, args, *shared));
@@ -121,26 +121,19 @@ class MessageCommunicator : public Communicator {
     return absl::OkStatus();
   }
 
-  // Of the buffer of a rank of the group.
-  static int64_t BytesSent(const CollectiveTask& task, int member) {
-    const Collective& c = task.collective;
-    int64_t elements = c.total;
-    if (c.kind == CollectiveKind::kAllToAll) {
-      for (const int64_t count : c.counts[static_cast<size_t>(member)]) elements += count;
-    }
-    return elements * SizeOf(task.dtype);
-  }
-
   absl::Status RunShared(const CollectiveTask& task, const CommunicationArguments& args,
                          SharedPhase& phase) {
-    RETURN_IF_ERROR(window_->Meet(phase.peers, TagOf(*args.task), std::span(args.send).first(1)));
-    buffers_.assign(task.group.size(), nullptr);
-    for (size_t m = 0; m < phase.members.size(); ++m) {
-      ASSIGN_OR_RETURN(buffers_[static_cast<size_t>(phase.members[m])],
-                       window_->Place(phase.peers[m], 0, BytesSent(task, phase.members[m])));
-    }
-    phase.pieces.Run(buffers_);
+    RETURN_IF_ERROR(window_->Meet(phase.peers, TagOf(*args.task), args.send));
     const int64_t size = SizeOf(task.dtype);
+    buffers_.assign(task.group.size(), nullptr);
+    for (size_t k = 0; k < task.slices(); ++k) {
+      for (size_t m = 0; m < phase.members.size(); ++m) {
+        const auto member = static_cast<size_t>(phase.members[m]);
+        ASSIGN_OR_RETURN(buffers_[member],
+                         window_->Place(phase.peers[m], k, ElementsSent(task, member, k) * size));
+      }
+      if (k < phase.pieces.size()) phase.pieces[k].Run(buffers_);
+    }
     for (const CollectiveStep& step : phase.steps) {
       std::memcpy(static_cast<char*>(args.receive[0]) + step.destination_offset * size,
                   buffers_[static_cast<size_t>(step.from)] + step.source_offset * size,
@@ -191,7 +184,8 @@ class MessageCommunicator : public Communicator {
   std::unique_ptr<HostWindow> window_;  // null: messages only
   // Of this rank, by task.
   absl::flat_hash_map<TaskId, std::vector<CollectivePhase>> phases_;
-  absl::flat_hash_map<TaskId, int64_t> elements_;  // that it receives in a collective
+  absl::flat_hash_map<TaskId, int64_t> elements_;             // that it receives in a collective
+  absl::flat_hash_map<TaskId, std::vector<int64_t>> starts_;  // of slices
   absl::flat_hash_map<TaskId, std::vector<int>> sharers_;
   std::vector<char*> buffers_;
   std::vector<char> scratch_;

@@ -33,17 +33,19 @@ struct Side {
 void LayOut(const CollectiveTask& task, DeviceId device, Side& side) {
   side.dtype = task.dtype;
   const auto at = std::find(task.group.begin(), task.group.end(), device);
-  const int rank = static_cast<int>(at - task.group.begin());
+  const auto own = static_cast<size_t>(at - task.group.begin());
   const Collective& c = task.collective;
-  const ElementRange all_sent{0, SendElements(c, rank)}, all_received{0, ReceiveElements(c, rank)};
   const bool in_place = c.kind != CollectiveKind::kAllToAll;
   const bool gathers = c.kind == CollectiveKind::kAllGather;
   const bool scatters = c.kind == CollectiveKind::kReduceScatter;
-  const auto own = static_cast<size_t>(rank);
-  side.sent = {{0, gathers ? c.blocks[own] : all_sent}};
-  side.received = {{0, scatters ? c.blocks[own] : all_received}};
-  side.send_at = {side.Take(all_sent.count)};
-  side.receive_at = {in_place ? side.send_at[0] : side.Take(all_received.count)};
+  for (size_t k = 0; k < task.slices(); ++k) {
+    const ElementRange all_sent{0, ElementsSent(task, own, k)};
+    const ElementRange all_received{0, ElementsToReceive(task, own, k)};
+    side.sent.push_back({k, gathers ? c.blocks[own] : all_sent});
+    side.received.push_back({k, scatters ? c.blocks[own] : all_received});
+    side.send_at.push_back(side.Take(all_sent.count));
+    side.receive_at.push_back(in_place ? side.send_at[k] : side.Take(all_received.count));
+  }
 }
 
 void LayOut(const TransferTask& task, DeviceId device, Side& side) {

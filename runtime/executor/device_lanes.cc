@@ -74,7 +74,6 @@ void* DeviceLanes::AddressOf(BufferId id) const {
 }
 
 void DeviceLanes::Fill(const std::vector<Instruction>& lane, Stream& stream) {
-  std::vector<Ready*> joined;
   for (const Instruction& instruction : lane) {
     auto ready = std::make_unique<Ready>();
     ready->stream = &stream;
@@ -92,11 +91,6 @@ void DeviceLanes::Fill(const std::vector<Instruction>& lane, Stream& stream) {
       FillMoves(*move, *ready);
     } else if (IsCommunication(task)) {
       FillCommunication(task, *ready);
-    }
-    joined.push_back(ready.get());
-    if (!instruction.joins_next) {
-      for (Ready* one : joined) one->timed_as = ready.get();
-      joined.clear();
     }
     ready_.push_back(std::move(ready));
   }
@@ -161,8 +155,10 @@ void DeviceLanes::FillCommunication(const Task& task, Ready& ready) {
   if (const auto* collective = std::get_if<CollectiveTask>(&task.body)) {
     for (size_t r = 0; r < collective->group.size(); ++r) {
       if (collective->group[r] != id_) continue;
-      args.send = {address(collective->send[r], collective->dtype)};
-      args.receive = {address(collective->receive[r], collective->dtype)};
+      for (size_t k = 0; k < collective->slices(); ++k) {
+        args.send.push_back(address(collective->sent(r, k), collective->dtype));
+        args.receive.push_back(address(collective->received(r, k), collective->dtype));
+      }
     }
     return;
   }
@@ -190,32 +186,13 @@ void DeviceLanes::Enqueue(size_t instruction, const StepFeed& feed, Communicator
   } else if (const auto* load = std::get_if<LoadTask>(&ready.task->body)) {
     EnqueueLoad(*load, ready, feed);
   } else if (IsCommunication(*ready.task)) {
-    EnqueueCommunication(ready, feed.round, timing, communicator);
+    communicator.Enqueue(ready.communication, feed.round, stream, timing);
   }
 }
 
 void DeviceLanes::Signal(size_t instruction, int64_t round) {
   Ready& ready = *ready_[instruction];
-  if (ready.event != nullptr && ready.instruction->joins_next) {
-    joined_events_.push_back(ready.event);
-    return;
-  }
-  if (IsCommunication(*ready.task) && !ready.instruction->joins_next) {
-    for (Event* event : joined_events_) ready.stream->Record(*event, round);
-    joined_events_.clear();
-  }
   if (ready.event != nullptr) ready.stream->Record(*ready.event, round);
-}
-
-void DeviceLanes::EnqueueCommunication(Ready& ready, int64_t round, WorkTiming* timing,
-                                       Communicator& communicator) {
-  if (joined_.empty() && !ready.instruction->joins_next) {
-    return communicator.Enqueue(ready.communication, round, *ready.stream, timing);
-  }
-  joined_.push_back(&ready.communication);
-  if (ready.instruction->joins_next) return;
-  communicator.EnqueueTogether(joined_, round, *ready.stream, timing);
-  joined_.clear();
 }
 
 bool DeviceLanes::BeginStep(const StepFeed& feed) {
@@ -324,8 +301,8 @@ void DeviceLanes::AppendTimeline(int64_t step_start_ns,
                                  std::vector<MeasuredInstruction>& timeline) const {
   for (const auto& ready : ready_) {
     timeline.push_back({ready->task->id, id_, ready->stream == communication_.get(),
-                        ready->timed_as->timing.start_ns - step_start_ns,
-                        ready->timed_as->timing.end_ns - step_start_ns});
+                        ready->timing.start_ns - step_start_ns,
+                        ready->timing.end_ns - step_start_ns});
   }
 }
 

@@ -51,7 +51,7 @@ class DeviceLanes {
 
   // Instructions, in the program's order, and the place of each in it. For a step each is enqueued,
   // and once that was done with all devices' instructions of one place, signalled to the other
-  // lane. Those that join the next one are enqueued and signalled with that.
+  // lane.
   size_t size() const { return ready_.size(); }
   size_t PlaceOf(size_t instruction) const { return ready_[instruction]->place; }
   void Enqueue(size_t instruction, const StepFeed& feed, Communicator& communicator);
@@ -92,7 +92,6 @@ class DeviceLanes {
     Event* event = nullptr;  // event recorded after it
     std::vector<Event*> waits;
     WorkTiming timing;
-    const Ready* timed_as = this;  // entry whose timing it shares
     // Compute.
     const Kernel* kernel = nullptr;
     std::vector<TensorArgument> inputs, outputs;
@@ -111,8 +110,6 @@ class DeviceLanes {
   void FillMoves(const MoveTask& task, Ready& ready);
   void FillCommunication(const Task& task, Ready& ready);
   void EnqueueLoad(const LoadTask& task, Ready& ready, const StepFeed& feed);
-  void EnqueueCommunication(Ready& ready, int64_t round, WorkTiming* timing,
-                            Communicator& communicator);
   void CheckInputs(const Ready& ready, NotFinite& found);
   void CheckOutputs(const Ready& ready, NotFinite& found);
   KernelTensors TensorsOf(const ComputeTask& task) const;
@@ -135,9 +132,6 @@ class DeviceLanes {
   std::vector<std::unique_ptr<Event>> events_;
   absl::flat_hash_map<TaskId, Event*> event_of_;
   std::vector<std::unique_ptr<Ready>> ready_;  // instructions of both lanes, in the program's order
-  // Instructions that run with the next one, while it is enqueued.
-  std::vector<const CommunicationArguments*> joined_;
-  std::vector<Event*> joined_events_;
 };
 
 }  // namespace partita

@@ -20,7 +20,6 @@
 #include "runtime/executor/host_memory_resource.h"
 #include "runtime/executor/step_replay.h"
 #include "runtime/executor/step_watch.h"
-#include "runtime/lowering/buckets.h"
 
 namespace partita {
 namespace {
@@ -52,9 +51,6 @@ class BackendExecutor : public Executor {
     RETURN_IF_ERROR(FindBackends());
     ASSIGN_OR_RETURN(std::vector<DeviceKernels> kernels, PrepareKernels(tasks));
     ASSIGN_OR_RETURN(program_, LowerFor(std::move(tasks), std::move(order), kernels));
-    if (const int64_t small = communicator_->BucketBytes(); small > 0) {
-      BucketSmallCollectives(program_, small);
-    }
     std::vector<const Task*> communication;
     for (const Task& task : program_.tasks.tasks()) {
       if (IsCommunication(task)) communication.push_back(&task);

@@ -18,8 +18,6 @@ struct Instruction {
   std::vector<TaskId> waits;
   // Whether an instruction of the other lane waits for this one.
   bool signals = false;
-  // True if it runs together with the next instruction of its lane, on all devices of both.
-  bool joins_next = false;
 };
 
 struct DeviceProgram {

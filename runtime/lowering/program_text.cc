@@ -14,8 +14,7 @@ std::string ProgramText(const Program& program, const Graph& graph, DeviceId dev
     for (const Instruction& instruction : *lane) {
       absl::StrAppend(&text, "  ", TaskText(program.tasks, graph, instruction.task));
       for (TaskId wait : instruction.waits) absl::StrAppend(&text, " after #", wait.value());
-      absl::StrAppend(&text, instruction.signals ? " signals" : "",
-                      instruction.joins_next ? " joins the next\n" : "\n");
+      absl::StrAppend(&text, instruction.signals ? " signals\n" : "\n");
     }
   }
   return text;

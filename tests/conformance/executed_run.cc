@@ -3,6 +3,7 @@
 #include "cost_model/default_cost_model.h"
 #include "cost_model/machines.h"
 #include "graph/support/status_macros.h"
+#include "tests/testing/random_collectives.h"
 
 namespace partita {
 
@@ -69,11 +70,11 @@ absl::StatusOr<EvaluatedStep> PlannerOrders::StepOf(const Graph& graph, const St
     priced.machine = std::make_shared<const Machine>(std::move(machine));
     priced.model = MakeDefaultCostModel(priced.machine);
   }
-  const Evaluator evaluator(graph, priced.machine->topology, *priced.model,
-                            {.choices = {.collectives = options.collectives,
-                                         .algorithm = options.algorithm,
-                                         .fuse = options.fuse}});
-  return evaluator.EvaluateStep(strategy);
+  const Evaluator evaluator(
+      graph, priced.machine->topology, *priced.model,
+      {.choices = {.collectives = options.collectives, .fuse = options.fuse}});
+  return evaluator.EvaluateStep(
+      WithRandomCollectives(graph, strategy, evaluator.partition_options(), random));
 }
 
 }  // namespace partita

@@ -66,7 +66,8 @@ class ExecutedRun : public SplitRun {
 class PlannerOrders {
  public:
   // The step of a strategy for options.devices devices of some named machine, whose nodes replace
-  // those of `options`. At most 16 devices. Errors as Evaluator::EvaluateStep.
+  // those of `options`, with random choices for its collectives (WithRandomCollectives). At most 16
+  // devices. Errors as Evaluator::EvaluateStep.
   absl::StatusOr<EvaluatedStep> StepOf(const Graph& graph, const Strategy& strategy,
                                        const PartitionOptions& options, std::mt19937_64& random);
 

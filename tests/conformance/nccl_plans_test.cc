@@ -39,11 +39,6 @@ class Coverage {
  public:
   void Add(const Program& program) {
     ++plans_;
-    for (const DeviceProgram& device : program.devices) {
-      for (const Instruction& instruction : device.communication) {
-        counts_["joined"] += instruction.joins_next ? 1 : 0;
-      }
-    }
     for (const Task& task : program.tasks.tasks()) {
       if (!IsCommunication(task)) continue;
       const auto* collective = std::get_if<CollectiveTask>(&task.body);
@@ -52,6 +47,7 @@ class Coverage {
         continue;
       }
       ++counts_[Name(collective->collective.kind)];
+      if (!collective->bucket.empty()) ++counts_["buckets"];
       const auto& blocks = collective->collective.blocks;
       for (const ElementRange& block : blocks) {
         if (block.count == blocks[0].count) continue;
@@ -111,7 +107,7 @@ TEST(NcclPlansTest, RandomPlansEqualTheSerialModelInTheRing) {
   coverage.Print();
   EXPECT_GE(coverage.plans(), 200);
   for (const char* what : {"transfers", "all_reduce", "reduce_scatter", "all_gather", "all_to_all",
-                           "uneven blocks", "joined"}) {
+                           "uneven blocks", "buckets"}) {
     EXPECT_GE(coverage.Count(what), 10) << what;
   }
 }

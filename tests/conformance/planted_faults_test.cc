@@ -10,6 +10,7 @@
 #include "tests/testing/dense_model.h"
 #include "tests/testing/faults.h"
 #include "tests/testing/model_writer.h"
+#include "tests/testing/random_collectives.h"
 #include "tests/testing/random_graph.h"
 #include "tests/testing/random_strategy.h"
 #include "tests/testing/ring_equality.h"
@@ -32,7 +33,10 @@ std::map<std::string, Count> PlantAll(uint64_t seeds, int most, GraphOf&& graph_
     const Graph graph = graph_of(random);
     const SerialRun serial(graph, 2, RingValues::kRandom, random);
     const PartitionOptions options = RandomPartitionOptions(random);
-    const auto tasks = Partition(graph, RandomStrategy(graph, options.devices, random), options);
+    const Strategy strategy = RandomStrategy(graph, options.devices, random);
+    std::mt19937_64 collectives(seed);
+    const auto tasks =
+        Partition(graph, WithRandomCollectives(graph, strategy, options, collectives), options);
     CHECK(tasks.ok()) << tasks.status();
     for (const Fault& fault : Faults()) {
       Count& count = counts[fault.name];

@@ -18,6 +18,7 @@
 #include "tests/conformance/executed_run.h"
 #include "tests/testing/far_memory_backend.h"
 #include "tests/testing/model_writer.h"
+#include "tests/testing/random_collectives.h"
 #include "tests/testing/random_graph.h"
 #include "tests/testing/random_strategy.h"
 
@@ -34,6 +35,7 @@ struct ExecutedPairs {
   int reused = 0;         // two buffers had one place
   int waits = 0;          // a lane waited for the other because of that
   int communicating = 0;  // something went from device to device
+  int bucketed = 0;       // all-reduces ran as one
   int replayed = 0;       // the last steps ran as the second was recorded
 
   void Add(const Program& program) {
@@ -48,12 +50,18 @@ struct ExecutedPairs {
     for (Bytes bytes : BytesReceived(program.tasks)) received += bytes.value();
     reused += arenas < all ? 1 : 0;
     communicating += received > 0 ? 1 : 0;
+    for (const Task& task : program.tasks.tasks()) {
+      const auto* collective = std::get_if<CollectiveTask>(&task.body);
+      if (collective == nullptr || collective->bucket.empty()) continue;
+      ++bucketed;
+      break;
+    }
   }
   std::string ToString() const {
     return absl::StrCat(pairs, " pairs through the executor: ", reordered,
                         " in an order of the planner's own, ", reused, " with reused memory, ",
                         waits, " with waits for it, ", communicating, " with communication, ",
-                        replayed, " replayed\n");
+                        bucketed, " with buckets, ", replayed, " replayed\n");
   }
 };
 
@@ -90,13 +98,15 @@ class SeedChecker {
  private:
   absl::Status CheckPair(const SerialRun& serial, std::mt19937_64& random) {
     const PartitionOptions options = RandomPartitionOptions(random);
-    const Strategy strategy = RandomStrategy(serial.graph(), options.devices, random);
+    const Strategy plain = RandomStrategy(serial.graph(), options.devices, random);
+    const Strategy strategy =
+        WithRandomCollectives(serial.graph(), plain, options, collectives_random_);
     coverage_.Add(serial.graph(), strategy, options.devices);
     ASSIGN_OR_RETURN(const TaskGraph tasks, Partition(serial.graph(), strategy, options));
     RETURN_IF_ERROR(serial.Compare(tasks, &random));
     CountFused(tasks);
     if (coverage_.pairs % kPairsForOneExecuted != 0) return absl::OkStatus();
-    const absl::Status status = Execute(serial, strategy, options);
+    const absl::Status status = Execute(serial, plain, options);
     if (status.ok()) return status;
     return {status.code(), absl::StrCat("in the executor: ", status.message())};
   }
@@ -147,7 +157,7 @@ class SeedChecker {
 
   const std::shared_ptr<const Backend> backend_, far_backend_;
   PlannerOrders orders_;
-  std::mt19937_64 executed_random_{11};
+  std::mt19937_64 executed_random_{11}, collectives_random_{12};
   StrategyCoverage coverage_;
   ExecutedPairs executed_;
   std::map<std::string, int> fused_;
@@ -163,6 +173,7 @@ TEST(RingEqualityTest, RandomStrategiesTrainLikeTheSerialModel) {
     EXPECT_GE(count, executed.pairs / 2);
   }
   EXPECT_GE(executed.replayed, executed.pairs / 4);
+  EXPECT_GE(executed.bucketed, executed.pairs / 20);
   EXPECT_GE(coverage.pairs, 2000);
   EXPECT_GE(coverage.Share("uneven"), 0.3);
   EXPECT_GE(coverage.Share("neighbours on different devices"), 0.3);
@@ -170,7 +181,8 @@ TEST(RingEqualityTest, RandomStrategiesTrainLikeTheSerialModel) {
   EXPECT_GE(coverage.Share("several parts per device"), 0.1);
   for (const char* feature :
        {"replica", "empty box", "permuted devices", "device subset", "operand read once",
-        "overlapping operand boxes (halo)", "overlapping copies", "pending maximum"}) {
+        "overlapping operand boxes (halo)", "overlapping copies", "pending maximum",
+        "chosen algorithm", "bucket", "bucket of three and more"}) {
     EXPECT_GT(coverage.Share(feature), 0.02) << feature;
   }
   for (const auto& [loop, count] : coverage.splits) EXPECT_GE(count, 20) << loop;

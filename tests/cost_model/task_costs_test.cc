@@ -49,9 +49,10 @@ class TaskCostsTest : public ::testing::Test {
   TaskCostsTest()
       : machine_(std::make_shared<const Machine>(FindMachine("ethernet-4x1g").value())),
         graph_(BuildTrainingGraph(MakeAlexNet(256).value(), {}).value()),
-        tasks_(Partition(graph_, BySample(graph_, 4),
-                         {.devices = 4, .node_of_device = {0, 1, 2, 3}, .algorithm = "ring"})
-                   .value()) {}
+        tasks_(
+            Partition(graph_, BySample(graph_, 4),
+                      {.devices = 4, .node_of_device = {0, 1, 2, 3}, .algorithm = AlwaysBy("ring")})
+                .value()) {}
 
   std::shared_ptr<const Machine> machine_;
   Graph graph_;

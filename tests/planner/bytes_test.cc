@@ -110,7 +110,8 @@ class BytesTest : public testing::TestWithParam<BytesCase> {
     const DeviceTopology topology = VirtualCpuDevices(kDevices);
     const Strategy strategy = Ok(expert(graph, topology));
     return TrafficByTensor(
-        graph, Ok(Partition(graph, strategy, {.devices = kDevices, .algorithm = "ring"})));
+        graph,
+        Ok(Partition(graph, strategy, {.devices = kDevices, .algorithm = AlwaysBy("ring")})));
   }
 };
 

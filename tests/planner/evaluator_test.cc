@@ -111,7 +111,7 @@ TEST_F(EvaluatorTest, StoredOrderGivesTheSameEvaluation) {
   const Strategy strategy = RandomStrategy(graph_, devices_, random);
   const EvaluatedStep step = Ok(evaluator.EvaluateStep(strategy));
   Plan plan{.topology = machine_->topology,
-            .strategy = strategy,
+            .strategy = step.strategy,
             .order = PlanOrderOf(step, DefaultPriority())};
   PlannedStep planned = Ok(BuildPlannedStep(graph_, plan));
   EXPECT_EQ(planned.order, step.order);

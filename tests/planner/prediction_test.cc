@@ -18,6 +18,7 @@
 #include "planner/expert/expert_strategies.h"
 #include "planner/planner.h"
 #include "tests/testing/ok.h"
+#include "tests/testing/random_collectives.h"
 #include "tests/testing/random_graph.h"
 #include "tests/testing/random_strategy.h"
 
@@ -121,9 +122,13 @@ class Setting {
     choices_.collectives = Chance(80, random_);
     choices_.fuse = Chance(80, random_);
     choices_.native_formats = Chance(50, random_);
-    choices_.algorithm = RandomPartitionOptions(random_).algorithm;
     const Priced unmeasured(*this);
-    strategy_ = RandomStrategy(graph_, unmeasured.machine->topology.size(), random_);
+    const DeviceTopology& topology = unmeasured.machine->topology;
+    strategy_ = RandomStrategy(graph_, topology.size(), random_);
+    if (Chance(50, random_)) {
+      strategy_ =
+          WithRandomCollectives(graph_, strategy_, PartitionOptionsOf(topology, choices_), random_);
+    }
     WriteRecords(*unmeasured.machine);
   }
   ~Setting() { std::remove(profile_.c_str()); }

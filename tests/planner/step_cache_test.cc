@@ -16,6 +16,7 @@
 #include "graph/zoo/models.h"
 #include "planner/evaluator.h"
 #include "tests/testing/ok.h"
+#include "tests/testing/random_collectives.h"
 #include "tests/testing/random_graph.h"
 #include "tests/testing/random_strategy.h"
 
@@ -110,9 +111,11 @@ void ExpectCacheEqualsPartition(uint64_t seed, int64_t max_tasks) {
   Strategy strategy = RandomStrategy(graph, options.devices, random);
   const Strategy other = RandomStrategy(graph, options.devices, random);
   for (int step = 0; step < 6; ++step) {
-    const TaskGraph tasks = Ok(Partition(graph, strategy, options));
+    Strategy chosen = strategy;
+    if (step % 2 == 1) chosen = WithRandomCollectives(graph, strategy, options, random);
+    const TaskGraph tasks = Ok(Partition(graph, chosen, options));
     const FlatStep whole = FlattenStep(tasks, rules);
-    const FlatStep& kept = *Ok(cache.FindOrBuild(strategy));
+    const FlatStep& kept = *Ok(cache.FindOrBuild(chosen));
     ASSERT_EQ(NumbersOf(kept), NumbersOf(whole)) << "seed " << seed << " step " << step;
     ExpectSameDependencies(tasks, kept.tasks);
     strategy = step == 3 ? other : Mixed(graph, strategy, other, random);

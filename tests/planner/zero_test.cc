@@ -72,8 +72,8 @@ Strategy Expert(const std::string& name, const Graph& graph, int devices) {
 }
 
 TaskGraph TasksOf(const std::string& expert, const Graph& graph, int devices) {
-  return Ok(
-      Partition(graph, Expert(expert, graph, devices), {.devices = devices, .algorithm = "ring"}));
+  return Ok(Partition(graph, Expert(expert, graph, devices),
+                      {.devices = devices, .algorithm = AlwaysBy("ring")}));
 }
 
 TEST(ZeroTest, MovesTheBytesOfTheFormulas) {

@@ -102,6 +102,7 @@ bool ChangeCollective(EditableTasks& t, std::mt19937_64& random, CollectiveKind 
   Sites sites;
   ForEachLive<CollectiveTask>(t, [&](size_t i, CollectiveTask& task) {
     if (task.collective.kind != kind || task.group.size() < least_ranks) return;
+    if (!task.bucket.empty() && least_ranks > 2) return;  // slices are by tensor and rank
     if (task.collective.reduction != Reduction::kSum || task.collective.total == 0) return;
     sites.push_back([&t, i, &change] { change(t, i); });
   });
@@ -131,6 +132,49 @@ bool MisgroupAllReduce(const Graph&, EditableTasks& t, std::mt19937_64& random) 
         task.collective = MakeAllReduce(static_cast<int>(task.group.size()), task.collective.total);
         task.algorithm = "ring";
       });
+}
+
+// Changes one live bucket: change(task, a, b), two of its tensors that have elements.
+template <class Change>
+bool ChangeBucket(EditableTasks& t, std::mt19937_64& random, Change&& change) {
+  Sites sites;
+  ForEachLive<CollectiveTask>(t, [&](size_t, CollectiveTask& task) {
+    for (size_t a = 0; a < task.bucket.size(); ++a) {
+      const size_t b = (a + 1) % task.bucket.size();
+      if (task.sent(0, a).count == 0 || task.sent(0, b).count == 0) continue;
+      if (task.collective.reduction != Reduction::kSum) continue;
+      sites.push_back([&task, a, b, &change] { change(task, a, b); });
+    }
+  });
+  return PlantOne(sites, random);
+}
+
+// Fits the collective to the slices.
+void CountAgain(CollectiveTask& task) {
+  int64_t total = 0;
+  for (size_t k = 0; k < task.bucket.size(); ++k) total += task.sent(0, k).count;
+  task.collective.total = total;
+  task.receive = task.send;
+}
+
+bool DropFromBucket(const Graph&, EditableTasks& t, std::mt19937_64& random) {
+  return ChangeBucket(t, random, [](CollectiveTask& task, size_t a, size_t) {
+    const auto ranks = static_cast<std::ptrdiff_t>(task.group.size());
+    const auto first = task.send.begin() + static_cast<std::ptrdiff_t>(a) * ranks;
+    task.send.erase(first, first + ranks);
+    task.bucket.erase(task.bucket.begin() + static_cast<std::ptrdiff_t>(a));
+    CountAgain(task);
+    if (task.bucket.size() == 1) task.bucket.clear();
+  });
+}
+
+bool DoubleInBucket(const Graph&, EditableTasks& t, std::mt19937_64& random) {
+  return ChangeBucket(t, random, [](CollectiveTask& task, size_t a, size_t b) {
+    const size_t ranks = task.group.size();
+    for (size_t r = 0; r < ranks; ++r) task.send[a * ranks + r] = task.send[b * ranks + r];
+    task.bucket[a] = task.bucket[b];
+    CountAgain(task);
+  });
 }
 
 bool DropReduceScatter(const Graph&, EditableTasks& t, std::mt19937_64& random) {
@@ -473,6 +517,8 @@ constexpr Fault kFaults[] = {
     {"dropped_transfer", "a point-to-point transfer is missing", DropAnyTransfer},
     {"missing_all_reduce", "contributions of several devices are not added", DropAllReduce},
     {"doubled_all_reduce", "an all-reduce runs twice", DoubleAllReduce},
+    {"missing_in_bucket", "a bucket leaves out a tensor", DropFromBucket},
+    {"doubled_in_bucket", "a bucket has a tensor in place of another", DoubleInBucket},
     {"misgrouped_all_reduce", "an all-reduce leaves a device out", MisgroupAllReduce},
     {"missing_reduce_scatter", "contributions are not added into shards", DropReduceScatter},
     {"missing_all_gather", "shards are not brought together", DropAllGather},

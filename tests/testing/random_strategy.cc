@@ -211,6 +211,7 @@ class Features {
     for (const Operator& op : graph.ops()) AddOperator(op);
     for (const Tensor& tensor : graph.tensors()) AddTensor(tensor);
     AddWeights();
+    AddCollectives();
     for (const Operator& op : graph.ops()) {
       if (!op.after.empty()) features_.insert("control edge");
     }
@@ -316,6 +317,14 @@ class Features {
     return {};
   }
 
+  void AddCollectives() {
+    if (!strategy_.algorithms.empty()) features_.insert("chosen algorithm");
+    if (!strategy_.buckets.empty()) features_.insert("bucket");
+    for (const Bucket& bucket : strategy_.buckets) {
+      if (bucket.members.size() > 2) features_.insert("bucket of three and more");
+    }
+  }
+
   void AddWeights() {
     for (const WeightPlacement& placement : strategy_.weights) {
       if (placement.parameter.has_value()) features_.insert("parameter layout");
@@ -356,7 +365,7 @@ PartitionOptions RandomPartitionOptions(std::mt19937_64& random) {
   options.collectives = below(4) > 0;
   const auto algorithms = CollectiveAlgorithms();
   const auto pick = static_cast<size_t>(below(static_cast<int>(algorithms.size()) * 2));
-  if (pick < algorithms.size()) options.algorithm = std::string(algorithms[pick].name);
+  if (pick < algorithms.size()) options.algorithm = AlwaysBy(std::string(algorithms[pick].name));
   options.fuse = below(4) > 0;
   return options;
 }

@@ -270,17 +270,23 @@ absl::Status TaskInterpreter::Run(const CollectiveTask& task, const StepArgument
   RETURN_IF_ERROR(schedule.status());
   const bool in_place = task.collective.kind != CollectiveKind::kAllToAll;
   const size_t ranks = task.group.size();
-  if (task.send.size() != ranks || task.receive.size() != ranks ||
+  const size_t slices = task.slices();
+  if (task.send.size() != ranks * slices || task.receive.size() != ranks * slices ||
       static_cast<size_t>(task.collective.ranks) != ranks) {
     return absl::InternalError("a collective's ranks and slices do not agree");
   }
   for (size_t r = 0; r < ranks; ++r) {
-    RETURN_IF_ERROR(CheckSlice(task.send[r], task.group[r], task.dtype));
-    RETURN_IF_ERROR(CheckSlice(task.receive[r], task.group[r], task.dtype));
+    int64_t sent = 0, received = 0;
+    for (size_t k = 0; k < slices; ++k) {
+      RETURN_IF_ERROR(CheckSlice(task.sent(r, k), task.group[r], task.dtype));
+      RETURN_IF_ERROR(CheckSlice(task.received(r, k), task.group[r], task.dtype));
+      sent += task.sent(r, k).count;
+      received += task.received(r, k).count;
+    }
     const int rank = static_cast<int>(r);
-    if (task.send[r].count != SendElements(task.collective, rank) ||
-        task.receive[r].count != ReceiveElements(task.collective, rank) ||
-        (in_place && task.send[r] != task.receive[r])) {
+    if (sent != SendElements(task.collective, rank) ||
+        received != ReceiveElements(task.collective, rank) ||
+        (in_place && task.send != task.receive)) {
       return absl::InternalError("a collective's slices do not have its sizes");
     }
   }
@@ -290,10 +296,12 @@ absl::Status TaskInterpreter::Run(const CollectiveTask& task, const StepArgument
     };
     std::vector<std::vector<T>> send(ranks), receive(ranks);
     for (size_t r = 0; r < ranks; ++r) {
-      if (task.send[r].count > 0) {
-        send[r].assign(elements(task.send[r]), elements(task.send[r]) + task.send[r].count);
+      for (size_t k = 0; k < slices; ++k) {
+        const Slice& slice = task.sent(r, k);
+        if (slice.count == 0) continue;
+        send[r].insert(send[r].end(), elements(slice), elements(slice) + slice.count);
       }
-      receive[r].resize(static_cast<size_t>(task.receive[r].count));
+      receive[r].resize(static_cast<size_t>(ReceiveElements(task.collective, static_cast<int>(r))));
     }
     if (in_place) {
       RunInPlace(*schedule, task.collective.reduction, send);
@@ -302,8 +310,13 @@ absl::Status TaskInterpreter::Run(const CollectiveTask& task, const StepArgument
     }
     const auto& results = in_place ? send : receive;
     for (size_t r = 0; r < ranks; ++r) {
-      if (task.receive[r].count == 0) continue;
-      std::copy(results[r].begin(), results[r].end(), elements(task.receive[r]));
+      auto from = results[r].begin();
+      for (size_t k = 0; k < slices; ++k) {
+        const Slice& slice = task.received(r, k);
+        if (slice.count == 0) continue;
+        std::copy_n(from, slice.count, elements(slice));
+        from += slice.count;
+      }
     }
   });
   return absl::OkStatus();

@@ -31,6 +31,7 @@
 #include "graph/zoo/models.h"
 #include "planner/evaluator.h"
 #include "planner/expert/expert_strategies.h"
+#include "tests/testing/random_collectives.h"
 #include "tests/testing/random_strategy.h"
 #include "tools/workflow/training_model.h"
 
@@ -206,6 +207,8 @@ std::vector<std::string> PlanTexts() {
     plan.model = model->label;
     plan.topology = VirtualCpuDevices(3, Bytes(1 << 30));
     plan.strategy = RandomStrategy(model->graph, 3, random);
+    plan.strategy = WithRandomCollectives(model->graph, plan.strategy,
+                                          PartitionOptionsOf(plan.topology, {}), random);
     plan.prediction =
         Prediction{Nanos(123456), {Bytes(1), Bytes(2), Bytes(3)}, {Bytes(4), Bytes(5), Bytes(6)}};
     plan.provenance = {.program_version = "0.1.0",

@@ -207,6 +207,7 @@ std::optional<TaskBody> ProfilingSession::Within(const TaskBody& body) const {
   };
   if (auto* collective = std::get_if<CollectiveTask>(&own)) {
     for (DeviceId& id : collective->group) renumber(id);
+    collective->bucket.clear();  // a bucket is measured, as it is priced, as one buffer
   } else {
     auto& task = std::get<TransferTask>(own);
     for (DeviceId& id : task.group) renumber(id);

@@ -5,12 +5,12 @@
 #include <mutex>
 
 #include "absl/container/flat_hash_map.h"
-#include "graph/collective/algorithms.h"
 #include "graph/support/check.h"
 #include "graph/support/error_category.h"
 #include "graph/support/status_macros.h"
 #include "runtime/comm/fold.h"
 #include "runtime/comm/inproc/group_barrier.h"
+#include "runtime/comm/slices.h"
 
 namespace partita {
 namespace {
@@ -36,6 +36,7 @@ struct Shared {
   // By rank; published before the first barrier of every run.
   std::vector<std::vector<void*>> send, receive;
   std::vector<std::vector<RankRound>> rounds;  // collectives: by rank
+  std::vector<int64_t> starts;                 // collectives: SliceStarts
 };
 
 absl::Status Broken() { return AbandonedError("another device failed"); }
@@ -49,8 +50,8 @@ class InprocCommunicator : public Communicator {
     for (const Task* task : tasks) {
       auto shared = std::make_unique<Shared>(*task);
       if (const auto* collective = std::get_if<CollectiveTask>(&task->body)) {
-        ASSIGN_OR_RETURN(const CollectiveSchedule schedule,
-                         BuildSchedule(collective->algorithm, collective->collective));
+        ASSIGN_OR_RETURN(const CollectiveSchedule schedule, ScheduleOf(*collective));
+        shared->starts = SliceStarts(*collective);
         for (size_t r = 0; r < collective->group.size(); ++r) {
           shared->rounds.push_back(RoundsOfRank(schedule, static_cast<int>(r)));
         }
@@ -93,17 +94,19 @@ class InprocCommunicator : public Communicator {
 
   absl::Status RunCollective(const CollectiveTask& task, Shared& shared, size_t rank) {
     const int64_t size = SizeOf(task.dtype);
-    auto* own = static_cast<char*>(shared.receive[rank][0]);
+    const auto own = [&](int64_t offset) {
+      return ElementAt(shared.receive[rank], shared.starts, offset, size);
+    };
     std::vector<char> arrived;
     for (const RankRound& round : shared.rounds[rank]) {
       const auto& steps = round.receives;
       arrived.clear();
       ForEachRange(steps, [&](std::span<const CollectiveStep> range, size_t) {
         const CollectiveStep& step = range[0];
-        char* into = own + step.destination_offset * size;
+        char* into = own(step.destination_offset);
         const auto values = ValuesInOrder(range, into, [&](size_t k) -> const void* {
-          return static_cast<const char*>(shared.send[static_cast<size_t>(range[k].from)][0]) +
-                 range[k].source_offset * size;
+          return ElementAt(shared.send[static_cast<size_t>(range[k].from)], shared.starts,
+                           range[k].source_offset, size);
         });
         if (round.sends_snapshot) {
           arrived.resize(arrived.size() + static_cast<size_t>(step.count * size));
@@ -121,12 +124,14 @@ class InprocCommunicator : public Communicator {
     return absl::OkStatus();
   }
 
+  // `own`: address of the rank's element at an offset.
+  template <class Own>
   static void Commit(const std::vector<CollectiveStep>& steps, const std::vector<char>& arrived,
-                     char* own, int64_t size) {
+                     const Own& own, int64_t size) {
     const char* from = arrived.data();
     ForEachRange(steps, [&](std::span<const CollectiveStep> range, size_t) {
       const int64_t bytes = range[0].count * size;
-      std::memcpy(own + range[0].destination_offset * size, from, static_cast<size_t>(bytes));
+      std::memcpy(own(range[0].destination_offset), from, static_cast<size_t>(bytes));
       from += bytes;
     });
   }

@@ -89,8 +89,13 @@ std::vector<NcclCall> CallsOfCollective(const CollectiveTask& task, DeviceId dev
   if (c.kind == CollectiveKind::kAllToAll) return CallsOfAllToAll(c, call, size, rank);
   if (c.total == 0) return {};
   if (c.kind != CollectiveKind::kAllReduce) return CallsOverBlocks(c, call, size, rank);
-  call.count = static_cast<size_t>(c.total);
-  return {call};
+  std::vector<NcclCall> calls;
+  for (size_t k = 0; k < task.slices(); ++k) {
+    call.buffer = k;
+    call.count = static_cast<size_t>(ElementsSent(task, static_cast<size_t>(rank), k));
+    if (call.count > 0) calls.push_back(call);
+  }
+  return calls;
 }
 
 std::vector<NcclCall> CallsOfTransfers(const TransferTask& task, DeviceId device) {

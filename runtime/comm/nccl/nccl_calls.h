@@ -37,7 +37,8 @@ const std::vector<DeviceId>& NcclGroupOf(const Task& task);
 
 // Calls of `device`, one of the task's, for the task, in one group; none if it neither sends nor
 // receives. All ranks of the group get calls that match.
-//   all-reduce                one all-reduce: which algorithm and how many rounds is NCCL's choice
+//   all-reduce                one all-reduce for each slice: which algorithm and how many rounds is
+//                             NCCL's choice
 //   reduce-scatter            one reduce-scatter where all blocks are equal, else a reduce to the
 //                             owner of each block
 //   all-gather                one all-gather where all blocks are equal, else a broadcast of each

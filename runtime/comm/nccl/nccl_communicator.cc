@@ -27,8 +27,6 @@ using Clock = NcclRank::Clock;
 // Long enough for calls that do not block to return.
 constexpr auto kGraceOfAbort = std::chrono::milliseconds(200);
 constexpr auto kGraceOfEnd = std::chrono::seconds(5);
-// Up to here an all-reduce between GPUs takes what its start takes.
-constexpr int64_t kSmall = int64_t{256} << 10;
 
 // The ranks of one list of devices.
 struct Group {
@@ -112,26 +110,15 @@ class NcclCommunicator : public Communicator {
 
   bool EnqueueMeetsPeers() const override { return true; }
 
-  void Enqueue(const CommunicationArguments& arguments, int64_t round, Stream& stream,
+  void Enqueue(const CommunicationArguments& arguments, int64_t, Stream& stream,
                WorkTiming* timing) override {
-    const CommunicationArguments* const one = &arguments;
-    EnqueueTogether(std::span(&one, 1), round, stream, timing);
-  }
-
-  int64_t BucketBytes() const override { return kSmall; }
-
-  void EnqueueTogether(std::span<const CommunicationArguments* const> several, int64_t,
-                       Stream& stream, WorkTiming* timing) override {
-    std::vector<Part> parts;
-    for (const CommunicationArguments* args : several) {
-      const auto it = prepared_.find(args->task->id);
-      CHECK(it != prepared_.end()) << "a task that was not prepared";
-      const auto side = it->second->sides.find(args->device);
-      CHECK(side != it->second->sides.end()) << "a device of another process";
-      parts.push_back({it->second.get(), &side->second, args});
-    }
-    stream.EnqueueNative(
-        [this, parts = std::move(parts)](void* native) { return Run(parts, native); }, timing);
+    const auto it = prepared_.find(arguments.task->id);
+    CHECK(it != prepared_.end()) << "a task that was not prepared";
+    const auto side = it->second->sides.find(arguments.device);
+    CHECK(side != it->second->sides.end()) << "a device of another process";
+    stream.EnqueueNative([this, part = Part{it->second.get(), &side->second, &arguments}](
+                             void* native) { return Run(part, native); },
+                         timing);
   }
 
   absl::Status AsynchronousError() override {
@@ -245,41 +232,32 @@ class NcclCommunicator : public Communicator {
     }
   }
 
-  // One task of those that are enqueued together.
+  // One device's part in a task that it enqueues.
   struct Part {
     const Prepared* prepared;
     const Side* side;
     const CommunicationArguments* arguments;
   };
 
-  absl::Status Run(const std::vector<Part>& parts, void* native) {
-    size_t calls = 0;
-    for (const Part& part : parts) calls += part.side->calls.size();
-    if (calls > 0) {
+  absl::Status Run(const Part& part, void* native) {
+    if (!part.side->calls.empty()) {
       auto* stream = static_cast<cudaStream_t>(native);
-      const std::string what = parts.size() == 1 ? parts[0].prepared->what
-                                                 : absl::StrCat(parts[0].prepared->what, " and ",
-                                                                parts.size() - 1, " tasks with it");
-      RETURN_IF_ERROR(parts[0].side->rank->Run(
-          [&](ncclComm_t comm) { return MakeCalls(parts, calls > 1, comm, stream); }, what));
+      RETURN_IF_ERROR(part.side->rank->Run(
+          [&](ncclComm_t comm) { return MakeCalls(part, comm, stream); }, part.prepared->what));
     }
-    for (const Part& part : parts) {
-      received_[part.arguments->device.index()].fetch_add(part.side->bytes,
-                                                          std::memory_order_relaxed);
-    }
+    received_[part.arguments->device.index()].fetch_add(part.side->bytes,
+                                                        std::memory_order_relaxed);
     return absl::OkStatus();
   }
 
-  ncclResult_t MakeCalls(const std::vector<Part>& parts, bool grouped, ncclComm_t comm,
-                         cudaStream_t stream) const {
+  ncclResult_t MakeCalls(const Part& part, ncclComm_t comm, cudaStream_t stream) const {
+    const bool grouped = part.side->calls.size() > 1;
     ncclResult_t result = grouped ? nccl_->group_start() : ncclSuccess;
     if (result != ncclSuccess) return result;
     const auto failed = [&result] { return result != ncclSuccess && result != ncclInProgress; };
-    for (const Part& part : parts) {
-      for (const NcclCall& call : part.side->calls) {
-        if (failed()) break;
-        result = MakeCall(*nccl_, call, *part.arguments, comm, stream);
-      }
+    for (const NcclCall& call : part.side->calls) {
+      if (failed()) break;
+      result = MakeCall(*nccl_, call, *part.arguments, comm, stream);
     }
     if (!grouped) return result;
     const ncclResult_t end = nccl_->group_end();  // also after an error: the group is the thread's

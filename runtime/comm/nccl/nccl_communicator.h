@@ -20,7 +20,7 @@ struct NcclSetup {
 // names, made in Connect. NCCL chooses how a collective is done, whatever algorithm the task names:
 // BytesReceived counts what the task's own algorithm would deliver, as the task graph does, since
 // NCCL does not report what it moves. A task's calls go onto the stream that it is enqueued on, in
-// one group; small all-reduces in one group with the next of their devices. Sums in floating point
+// one group. Sums in floating point
 // are equal on all ranks, but their order of terms is NCCL's. All devices may be in this process,
 // or device d in the process that is rank d of the port. Unavailable if the library cannot be
 // opened, see OpenNcclLibrary.

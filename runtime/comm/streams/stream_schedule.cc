@@ -2,11 +2,11 @@
 
 #include <algorithm>
 
-#include "graph/collective/algorithms.h"
 #include "graph/support/aligned.h"
 #include "graph/support/check.h"
 #include "graph/support/status_macros.h"
 #include "runtime/comm/fold.h"
+#include "runtime/comm/slices.h"
 
 namespace partita {
 namespace {
@@ -32,7 +32,8 @@ absl::StatusOr<StreamSchedule> StreamSchedule::Create(const Task& task, ProgramD
   plan.task_ = &task;
   if (const auto* collective = std::get_if<CollectiveTask>(&task.body)) {
     plan.members_ = collective->group;
-    ASSIGN_OR_RETURN(plan.schedule_, BuildSchedule(collective->algorithm, collective->collective));
+    ASSIGN_OR_RETURN(plan.schedule_, ScheduleOf(*collective));
+    plan.starts_ = SliceStarts(*collective);
     plan.rounds_ = std::max<size_t>(1, plan.schedule_.rounds.size());
   } else {
     plan.members_ = DevicesOf(task);
@@ -176,7 +177,7 @@ class StreamMoves {
                 size_t rank) {
     const int64_t count = range[0].count;
     char* own =
-        static_cast<char*>(arguments_[rank]->receive[0]) + range[0].destination_offset * size_;
+        ElementAt(arguments_[rank]->receive, plan_.starts_, range[0].destination_offset, size_);
     char* aside = places_[rank].assembled + used_[rank].assembled;
     used_[rank].assembled += count * size_;
     const bool lone = range.size() == 1 && range[0].action == StepAction::kCopy;
@@ -184,7 +185,7 @@ class StreamMoves {
     const auto values = ValuesInOrder(range, own, [&](size_t k) -> const void* {
       const auto from = static_cast<size_t>(range[k].from);
       const void* data =
-          static_cast<const char*>(arguments_[from]->send[0]) + range[k].source_offset * size_;
+          ElementAt(arguments_[from]->send, plan_.starts_, range[k].source_offset, size_);
       return Read(rank, from, data, count, lands);
     });
     const bool sum = task.collective.reduction == Reduction::kSum;

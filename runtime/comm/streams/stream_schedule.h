@@ -86,6 +86,7 @@ class StreamSchedule {
   std::vector<DeviceId> members_;
   std::vector<BackendDevice*> devices_;  // indexed by rank
   CollectiveSchedule schedule_;          // empty: transfers
+  std::vector<int64_t> starts_;          // SliceStarts of a collective
   size_t rounds_ = 1;
   std::vector<int64_t> received_;  // bytes, by rank, in one run
 };

@@ -6,11 +6,13 @@
 #include <random>
 #include <string>
 
+#include "absl/strings/str_replace.h"
 #include "graph/partition/planned_step.h"
 #include "graph/support/check.h"
 #include "graph/training/training_graph.h"
 #include "graph/zoo/models.h"
 #include "tests/planner/strategies.h"
+#include "tests/testing/random_collectives.h"
 #include "tests/testing/random_strategy.h"
 
 namespace partita {
@@ -35,9 +37,10 @@ Plan MakePlan(const Graph& graph, std::mt19937_64& random) {
       .topology = VirtualCpuDevices(kDevices, Bytes(1 << 30)),
       .strategy = RandomStrategy(graph, kDevices, random),
       .choices = {.collectives = random() % 2 == 0,
-                  .algorithm = "ring",
                   .fuse = random() % 2 == 0,
                   .native_formats = random() % 2 == 0}};
+  plan.strategy = WithRandomCollectives(graph, plan.strategy,
+                                        PartitionOptionsOf(plan.topology, plan.choices), random);
   plan.prediction = Prediction{.time = Nanos(123456),
                                .peak = {Bytes(1), Bytes(2), Bytes(3)},
                                .received = {Bytes(4), Bytes(5), Bytes(6)},
@@ -98,6 +101,19 @@ TEST(PlanIoTest, TextIsWrittenForPeople) {
                               "    degree: 2\n  }\n  replicas: 1\n  devices: [0, 1]\n}\n"));
 }
 
+// Format 1 had no choices for collectives: they run by size, as they did.
+TEST(PlanIoTest, PlansOfTheFirstFormatAreRead) {
+  const Graph graph = MakeGraph();
+  const Plan plan{.model = {.source = "mlp_tiny", .batch = 12, .fingerprint = graph.fingerprint()},
+                  .topology = VirtualCpuDevices(2),
+                  .strategy = SplitFirstLoop(graph, 2)};
+  const std::string text =
+      absl::StrReplaceAll(PlanText(plan, graph), {{"format_version: 2", "format_version: 1"}});
+  const auto read = FromText(text, graph);
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(*read, plan);
+}
+
 // Plans that a change of the text makes wrong, and what the error must say.
 struct BadPlan {
   std::string from, to;
@@ -112,7 +128,8 @@ TEST(PlanIoTest, ErrorsSayWhatWasFoundAndWanted) {
   const std::string good = PlanText(plan, graph);
   ASSERT_TRUE(FromText(good, graph).ok());
   const BadPlan bad_plans[] = {
-      {"format_version: 1", "format_version: 9", {"format_version 9", "wanted 1"}},
+      {"format_version: 2", "format_version: 9", {"format_version 9", "wanted 1 to 2"}},
+      {"format_version: 2", "format_version: 0", {"format_version 0", "wanted 1 to 2"}},
       {"name: \"0\"", "name: \"fc9\"", {"'fc9'", "another model"}},
       {"name: \"1\"", "name: \"0\"", {"'0' twice"}},
       {"loop: \"n\"", "loop: \"zz\"", {"no loop 'zz'", "its loops: n"}},
@@ -123,7 +140,21 @@ TEST(PlanIoTest, ErrorsSayWhatWasFoundAndWanted) {
       {"batch: 12", "batch: -12", {"batch -12"}},
       {"fingerprint: \"", "fingerprint: \"zz", {"16 hexadecimal digits"}},
       {"host_device: 0", "host_device: 5", {"host device"}},
-      {"partition {", "partition { algorithm: \"magic\"", {"'magic'", "there are", "ring"}},
+      {"partition {",
+       "partition { algorithm: \"ring\"",
+       {"one algorithm for all collectives, 'ring'", "delete partition's algorithm", "plan again"}},
+      {"topology {",
+       "algorithm { name: \"magic\" collective { tensor: \"d:0.weight\" } } topology {",
+       {"'magic'", "there are", "ring"}},
+      {"topology {",
+       "algorithm { name: \"ring\" collective { tensor: \"z\" } } topology {",
+       {"a collective of tensor 'z'", "model lacks"}},
+      {"topology {",
+       "bucket { member { tensor: \"d:0.weight\" } } topology {",
+       {"a bucket has 1 all-reduces", "two or more"}},
+      {"topology {",
+       "bucket { member { tensor: \"d:0.weight\" } member { tensor: \"d:0.weight\" } } topology {",
+       {"'d:0.weight' twice"}},
       {"topology {", "topology { devices { name: \"z\" }", {"'z' has no kind"}},
       {"op {", "op { colour: 3", {"x.plan:", "colour"}},
       {"topology {",

@@ -86,7 +86,7 @@ TEST_F(ExchangePatternsTest, DataParallelGradientIsOneAllReduceInPlace) {
 TEST_F(ExchangePatternsTest, RingAllReduceReceivesTwicePMinusOneOverPOfTheTensorOnEachDevice) {
   for (int devices : {2, 3, 4, 5, 8}) {
     c_ = {.shape = {devices * 3, 7}, .dtype = DType::kInt32};
-    c_.options.algorithm = "ring";
+    c_.options.algorithm = AlwaysBy("ring");
     for (int d = 0; d < devices; ++d) {
       AddPiece(Box::Full(c_.shape), d, d);
       AddDemand(Box::Full(c_.shape), d);

@@ -69,8 +69,8 @@ TEST(PartitionTest, OneDeviceHasNothingToExchangeAndNothingToMove) {
 TEST(PartitionTest, DataParallelGradientsReceiveTwicePMinusOneTimesTheParameters) {
   const Graph graph = Perceptron();
   for (int devices : {2, 4, 8}) {
-    const TaskGraph tasks =
-        Tasks(graph, DataParallel(graph, devices), {.devices = devices, .algorithm = "ring"});
+    const TaskGraph tasks = Tasks(graph, DataParallel(graph, devices),
+                                  {.devices = devices, .algorithm = AlwaysBy("ring")});
     std::map<std::string, int64_t> received;
     for (const Task& task : tasks.tasks()) {
       if (!IsCommunication(task)) continue;
@@ -99,7 +99,7 @@ TEST(PartitionTest, NodesReachTheAlgorithmThatGoesByThem) {
                                                    {{5, 5, 6, 6}, "hierarchical(nodes=0*2+1*2)"}}) {
     const TaskGraph tasks =
         Tasks(graph, DataParallel(graph, 4),
-              {.devices = 4, .node_of_device = nodes, .algorithm = "hierarchical"});
+              {.devices = 4, .node_of_device = nodes, .algorithm = AlwaysBy("hierarchical")});
     int collectives = 0;
     for (const Task& task : tasks.tasks()) {
       const auto* body = std::get_if<CollectiveTask>(&task.body);
@@ -118,7 +118,7 @@ TEST(PartitionTest, ShardedUpdatesScatterGradientsAndGatherWeights) {
   for (int d = 0; d < 4; ++d) shards.push_back({{BlockOf(10, 4, d), {0, 6}}, DeviceId(d)});
   ASSERT_EQ(graph.tensor(graph.weights()[0].tensor).name, "fc1.weight");
   strategy.weights[0].update = shards;
-  const TaskGraph tasks = Tasks(graph, strategy, {.devices = 4, .algorithm = "ring"});
+  const TaskGraph tasks = Tasks(graph, strategy, {.devices = 4, .algorithm = AlwaysBy("ring")});
   std::map<std::string, std::vector<std::string>> kinds;
   int64_t state_elements = 0;
   for (const Task& task : tasks.tasks()) {

@@ -152,8 +152,9 @@ class Generator {
     const auto algorithms = CollectiveAlgorithms();
     c_.options.exchange.collectives = Chance(75);
     if (Chance(70)) {
-      c_.options.algorithm = std::string(
+      c_.algorithm = std::string(
           algorithms[static_cast<size_t>(Below(static_cast<int>(algorithms.size())))].name);
+      c_.options.algorithm = AlwaysBy(c_.algorithm);
     }
     const int dtype = Below(10);
     c_.dtype = dtype == 0 ? DType::kInt32 : DType::kRing64;
@@ -406,7 +407,7 @@ absl::Status CheckFloatCopiesAgree(ExchangeCase c, std::mt19937_64& random) {
 std::string ToString(const ExchangeCase& c) {
   std::string text =
       absl::StrCat("shape ", ToString(c.shape), " ", Name(c.dtype), ", ", c.devices, " devices, ",
-                   c.options.algorithm, c.options.exchange.collectives ? "" : " no collectives",
+                   c.algorithm, c.options.exchange.collectives ? "" : " no collectives",
                    c.options.exchange.reduction == Reduction::kMax ? " max" : "");
   for (const Piece& piece : c.pieces) {
     absl::StrAppend(&text, "\n  piece ", ToString(piece.box), " on ", piece.device.value(),

@@ -22,6 +22,7 @@ struct ExchangeCase {
   // own, otherwise a piece's (same box, device).
   std::vector<int> preset;
   ExchangeTaskOptions options;
+  std::string algorithm;  // what options.algorithm always gives; empty: nothing
 };
 
 // Any pieces and demands: grids with reductions and replicas, arbitrary and empty boxes, and the

@@ -167,6 +167,85 @@ TEST_F(FaultTest, AllReduceOfASmallerGroup) {
               HasSubstr("lacks a term or has one twice"));
 }
 
+// The net of FaultTest with the all-reduces of two gradients in a bucket.
+class BucketFaultTest : public FaultTest {
+ protected:
+  void SetUp() override {
+    FaultTest::SetUp();
+    Bucket bucket;
+    for (const Task& task : tasks_.tasks()) {
+      if (!IsAllReduce(task)) continue;
+      const TensorId tensor(task.key.subject);
+      const auto readers = graph_.consumers(tensor);
+      if (readers.empty() || graph_.op(readers[0]).anchor != kNoOp) continue;
+      if (bucket.members.size() < 3) bucket.members.push_back({tensor, task.key.step});
+    }
+    strategy_.buckets = {bucket};
+    tasks_ = Ok(Partition(graph_, strategy_, {.devices = 4}));
+    const absl::Status status = Verify(graph_, strategy_, tasks_);
+    ASSERT_TRUE(status.ok()) << status;
+  }
+
+  // The verifier's message for tasks whose bucket is edited.
+  std::string MessageOfEdited(const std::function<void(CollectiveTask&)>& edit) const {
+    return MessageOf(EditedFirst<CollectiveTask>([&](Task&, CollectiveTask& body) {
+      if (body.bucket.empty()) return false;
+      edit(body);
+      return true;
+    }));
+  }
+};
+
+TEST_F(BucketFaultTest, MissingMember) {
+  const auto leave_out = [](CollectiveTask& body) {
+    body.collective = MakeAllReduce(4, body.collective.total - body.send.back().count);
+    body.send.resize(body.send.size() - 4);
+    body.receive = body.send;
+    body.bucket.pop_back();
+  };
+  EXPECT_THAT(MessageOfEdited(leave_out), HasSubstr("has other tensors in its bucket"));
+  strategy_.buckets[0].members.pop_back();
+  EXPECT_THAT(MessageOfEdited(leave_out), HasSubstr("lacks a term or has one twice"));
+}
+
+TEST_F(BucketFaultTest, MemberTwice) {
+  EXPECT_THAT(MessageOfEdited([](CollectiveTask& body) {
+                for (size_t r = 0; r < 4; ++r) body.send[4 + r] = body.send[r];
+                body.bucket[1] = body.bucket[0];
+                body.receive = body.send;
+              }),
+              HasSubstr("a bucket with a tensor twice"));
+  EXPECT_THAT(MessageOfEdited([](CollectiveTask& body) {
+                for (size_t r = 0; r < 4; ++r) body.send[4 + r] = body.send[r];
+                body.receive = body.send;
+              }),
+              HasSubstr("a bucket with a buffer twice"));
+}
+
+TEST_F(BucketFaultTest, MembersOfDifferentGroups) {
+  EXPECT_FALSE(MessageOfEdited([](CollectiveTask& body) {
+                 std::swap(body.send[4], body.send[5]);
+                 body.receive = body.send;
+               }).empty());
+}
+
+TEST_F(BucketFaultTest, TensorsInEachOthersPlace) {
+  EXPECT_THAT(
+      MessageOfEdited([](CollectiveTask& body) { std::swap(body.bucket[1], body.bucket[2]); }),
+      HasSubstr("has other tensors in its bucket"));
+  std::swap(strategy_.buckets[0].members[1], strategy_.buckets[0].members[2]);
+  EXPECT_THAT(
+      MessageOfEdited([](CollectiveTask& body) { std::swap(body.bucket[1], body.bucket[2]); }),
+      HasSubstr("a bucket sums another tensor"));
+}
+
+TEST_F(BucketFaultTest, AnotherAlgorithmOrAnUnwantedBucket) {
+  strategy_.buckets[0].algorithm = "multicolor_tree";
+  EXPECT_THAT(MessageOf(tasks_), HasSubstr("wanted multicolor_tree"));
+  strategy_.buckets.clear();
+  EXPECT_THAT(MessageOf(tasks_), HasSubstr("the tasks have 1 buckets; the strategy 0"));
+}
+
 TEST_F(FaultTest, SwappedRanksOfAnAllGather) {
   EXPECT_THAT(MessageOf(EditedFirst<CollectiveTask>([](Task&, CollectiveTask& body) {
                 if (body.collective.kind != CollectiveKind::kAllGather) return false;

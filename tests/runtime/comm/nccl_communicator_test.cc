@@ -66,6 +66,23 @@ TEST(NcclCallsTest, RingElementsSumUnsignedAndCompareSigned) {
   }
 }
 
+TEST(NcclCallsTest, ABucketIsOneCallForEachSlice) {
+  Task task{TaskId(3), {}, CollectiveTask{}, {}};
+  auto& body = std::get<CollectiveTask>(task.body);
+  body = {Devices(2), MakeAllReduce(2, 12), "ring", DType::kFloat32, {}, {}};
+  body.bucket = {TensorId(5), TensorId(6), TensorId(7)};
+  for (int64_t count : {5, 0, 7}) {
+    for (int r = 0; r < 2; ++r) body.send.push_back({BufferId(0), 0, count});
+  }
+  body.receive = body.send;
+  const auto calls = NcclCallsOf(task, DeviceId(1));
+  ASSERT_EQ(calls.size(), 2u);
+  EXPECT_EQ(calls[0].count, 5u);
+  EXPECT_EQ(calls[0].buffer, 0u);
+  EXPECT_EQ(calls[1].count, 7u);
+  EXPECT_EQ(calls[1].buffer, 2u);
+}
+
 TEST(NcclCallsTest, AllToAllPairsSendsWithReceives) {
   const auto calls =
       NcclCallsOf(CollectiveTaskOf(MakeAllToAll({{1, 2}, {0, 3}}), DType::kFloat32), DeviceId(0));

@@ -1,0 +1,234 @@
+#include "planner/collective_choice.h"
+
+#include <algorithm>
+#include <bit>
+#include <limits>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "graph/collective/algorithms.h"
+#include "graph/partition/collective_algorithm.h"
+
+namespace partita {
+namespace {
+
+// Largest buckets that are tried, in bytes.
+constexpr int64_t kBucketBytes[] = {64 << 10, 512 << 10, 4 << 20, 32 << 20};
+// All-reduces of more ranks are compared at the next power of two of elements: pricing one of n
+// ranks takes up to n^2 steps, and so each group of a large machine is priced a few times only.
+constexpr int kFewRanks = 64;
+
+// Price of a collective by one algorithm for all of its groups.
+struct Price {
+  CostSource source = CostSource::kMeasured;  // the worst
+  Nanos time;
+  friend auto operator<=>(const Price& a, const Price& b) {
+    return std::tuple(a.source, a.time) <=> std::tuple(b.source, b.time);
+  }
+};
+
+class AlgorithmPricer {
+ public:
+  AlgorithmPricer(const CostModel& model, const DeviceTopology& topology)
+      : model_(model), node_of_device_(NodesOf(topology)) {}
+
+  std::string Cheapest(const CollectiveToRun& asked) const {
+    const Collective compared = Compared(asked.collective);
+    const CollectiveToRun collective{compared, asked.dtype, asked.groups};
+    std::string best;
+    std::optional<Price> least;
+    for (const CollectiveAlgorithm& row : CollectiveAlgorithms()) {
+      if (!row.kinds.contains(collective.collective.kind)) continue;
+      if (!row.applicable(collective.collective.ranks)) continue;
+      const auto price = PriceOf(collective, std::string(row.name));
+      if (!price.has_value() || (least.has_value() && !(*price < *least))) continue;
+      least = price;
+      best = std::string(row.name);
+    }
+    return best;
+  }
+
+ private:
+  static Collective Compared(const Collective& collective) {
+    if (collective.kind != CollectiveKind::kAllReduce || collective.ranks <= kFewRanks) {
+      return collective;
+    }
+    const auto total = static_cast<uint64_t>(std::max<int64_t>(1, collective.total));
+    return MakeAllReduce(collective.ranks, static_cast<int64_t>(std::bit_ceil(total)),
+                         collective.reduction);
+  }
+
+  static std::vector<int> NodesOf(const DeviceTopology& topology) {
+    std::vector<int> nodes;
+    for (const Device& device : topology.devices()) nodes.push_back(device.node);
+    return nodes;
+  }
+
+  std::optional<Price> PriceOf(const CollectiveToRun& collective, const std::string& row) const {
+    Price sum;
+    for (const std::vector<DeviceId>& group : collective.groups) {
+      std::vector<int> nodes;
+      for (DeviceId id : group) nodes.push_back(node_of_device_[id.index()]);
+      const std::string name = ForNodes(row, nodes);
+      const auto cost =
+          model_.CollectiveCost({&collective.collective, name, group, collective.dtype});
+      if (!cost.has_value()) return std::nullopt;
+      sum.source = std::max(sum.source, cost->source);
+      sum.time += cost->time;
+    }
+    return sum;
+  }
+
+  const CostModel& model_;
+  const std::vector<int> node_of_device_;
+};
+
+// All-reduces of one graph that may be joined.
+class BucketMaker {
+ public:
+  BucketMaker(const Graph& graph, const Strategy& strategy, const TaskGraph& tasks)
+      : graph_(graph) {
+    std::set<CollectiveStepId> chosen;
+    for (const AlgorithmChoice& choice : strategy.algorithms) chosen.insert(choice.collective);
+    for (const Task& task : tasks.tasks()) {
+      const CollectiveStepId id{TensorId(task.key.subject), task.key.step};
+      if (!chosen.contains(id)) Add(id, task);
+    }
+  }
+
+  bool CanJoin() const { return members_.size() > 1; }
+
+  std::vector<Bucket> BucketsOf(int64_t most_bytes) const {
+    std::map<Kind, Open> open;
+    std::vector<Open> closed;
+    for (const Member& member : members_) {
+      if (member.bytes() > most_bytes) continue;
+      Open& bucket = open[member.kind()];
+      if (!bucket.members.empty() && !Joins(bucket, member, most_bytes)) {
+        closed.push_back(std::exchange(bucket, {}));
+      }
+      Join(member, bucket);
+    }
+    for (auto& [kind, bucket] : open) closed.push_back(std::move(bucket));
+    std::vector<Bucket> buckets;
+    for (const Open& bucket : closed) {
+      if (bucket.members.size() > 1) buckets.push_back({bucket.members, ""});
+    }
+    std::sort(buckets.begin(), buckets.end(),
+              [](const Bucket& a, const Bucket& b) { return a.members[0] < b.members[0]; });
+    return buckets;
+  }
+
+ private:
+  // What the all-reduces of a bucket have in common; the last: whether only updates read them, so
+  // that what backward waits for does not wait for them.
+  using Kind = std::tuple<std::vector<DeviceId>, DType, Reduction, bool>;
+  struct Member {
+    CollectiveStepId id;
+    const CollectiveTask* task = nullptr;
+    OpId made, read;  // the last operator that makes the tensor; the first that reads it
+    bool is_for_update = false;
+    int64_t bytes() const { return task->collective.total * SizeOf(task->dtype); }
+    Kind kind() const {
+      return {task->group, task->dtype, task->collective.reduction, is_for_update};
+    }
+  };
+  // A bucket that may take more.
+  struct Open {
+    std::vector<CollectiveStepId> members;
+    int64_t total = 0;  // elements
+    OpId read;          // the first operator that reads a member
+  };
+
+  void Add(const CollectiveStepId& id, const Task& task) {
+    const auto* body = std::get_if<CollectiveTask>(&task.body);
+    if (body == nullptr || body->collective.kind != CollectiveKind::kAllReduce ||
+        body->has_replicas || !task.after.empty() || body->collective.total == 0) {
+      return;
+    }
+    const auto made = graph_.producers(id.tensor), read = graph_.consumers(id.tensor);
+    if (made.empty() || read.empty()) return;
+    const OpId first = *std::min_element(read.begin(), read.end());
+    members_.push_back({id, body, *std::max_element(made.begin(), made.end()), first,
+                        graph_.op(first).anchor == kNoOp});
+  }
+
+  bool Joins(const Open& bucket, const Member& member, int64_t most_bytes) const {
+    const int64_t total = bucket.total + member.task->collective.total;
+    if (total * SizeOf(member.task->dtype) > most_bytes) return false;
+    if (std::min(bucket.read, member.read) <= member.made) return false;
+    // One of a tensor: its steps follow each other.
+    return std::none_of(bucket.members.begin(), bucket.members.end(),
+                        [&](const auto& id) { return id.tensor == member.id.tensor; });
+  }
+
+  static void Join(const Member& member, Open& bucket) {
+    bucket.read = bucket.members.empty() ? member.read : std::min(bucket.read, member.read);
+    bucket.members.push_back(member.id);
+    bucket.total += member.task->collective.total;
+  }
+
+  const Graph& graph_;
+  std::vector<Member> members_;
+};
+
+}  // namespace
+
+AlgorithmRule CheapestAlgorithm(const CostModel& model, const DeviceTopology& topology) {
+  return [pricer = AlgorithmPricer(model, topology)](const CollectiveToRun& collective) {
+    return pricer.Cheapest(collective);
+  };
+}
+
+Strategy WithAlgorithms(Strategy strategy, const TaskGraph& tasks) {
+  strategy.algorithms.clear();
+  std::map<CollectiveStepId, std::string> of_bucket;  // by first member
+  for (const Task& task : tasks.tasks()) {
+    const auto* body = std::get_if<CollectiveTask>(&task.body);
+    if (body == nullptr) continue;
+    const CollectiveStepId id{TensorId(task.key.subject), task.key.step};
+    const std::string algorithm = WithoutNodes(body->algorithm);
+    if (body->bucket.empty()) {
+      strategy.algorithms.push_back({id, algorithm});
+    } else {
+      of_bucket[id] = algorithm;
+    }
+  }
+  std::sort(strategy.algorithms.begin(), strategy.algorithms.end(),
+            [](const AlgorithmChoice& a, const AlgorithmChoice& b) {
+              return a.collective < b.collective;
+            });
+  for (Bucket& bucket : strategy.buckets) bucket.algorithm = of_bucket.at(bucket.members[0]);
+  return strategy;
+}
+
+Strategy WithBuckets(const Evaluator& evaluator, const Strategy& strategy) {
+  if (!strategy.buckets.empty()) return strategy;
+  const auto tasks = Partition(evaluator.graph(), strategy, evaluator.partition_options());
+  if (!tasks.ok()) return strategy;
+  const BucketMaker maker(evaluator.graph(), strategy, *tasks);
+  if (!maker.CanJoin()) return strategy;
+  constexpr Nanos kNoLimit(std::numeric_limits<int64_t>::max());
+  Strategy best = strategy;
+  Evaluation least = evaluator.EvaluateBriefly(strategy, kNoLimit);
+  std::vector<Bucket> last;
+  for (int64_t bytes : kBucketBytes) {
+    Strategy joined = strategy;
+    joined.buckets = maker.BucketsOf(bytes);
+    if (joined.buckets.empty() || joined.buckets == last) continue;
+    last = joined.buckets;
+    const Evaluation evaluation = evaluator.EvaluateBriefly(joined, least.time);
+    if (!evaluation.feasible() || evaluation.peak.empty()) continue;
+    if (least.feasible() && evaluation.time >= least.time) continue;
+    least = evaluation;
+    best = std::move(joined);
+  }
+  return best;
+}
+
+}  // namespace partita
