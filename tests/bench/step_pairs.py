@@ -7,7 +7,8 @@
 BEFORE and AFTER are build folders with `partita` (tools/) and `step_bench` (tests/bench/, -DPARTITA_BENCH=ON). BEFORE plans the
 whole model on one device of all cores, and both run this plan, each in the order that it chooses itself, from the same weights, on
 the same random batch. The losses of three steps must agree to 1e-4; then medians and minima of both are printed, and the median of
-the ratios after/before of neighbouring steps. Exit status 1 where losses differ or that is above --limit.
+the ratios after/before of neighbouring steps: of wall time, and of processor time, which tells on a machine that is shared; there
+--one_core keeps threads from waiting for each other. Exit status 1 where losses differ or the latter ratio is above --limit.
 """
 import argparse
 import array
@@ -78,9 +79,16 @@ class Side:
              folder / "batch.safetensors", "0.01", "0.9"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def step(self):
+        """{"ms", "loss", "cpu": milliseconds of processor time over all threads}"""
+        before = self.processor_ms()
         self.process.stdin.write("step\n")
         self.process.stdin.flush()
-        return json.loads(self.process.stdout.readline())
+        found = json.loads(self.process.stdout.readline())
+        return found | {"cpu": self.processor_ms() - before}
+
+    def processor_ms(self):
+        tasks = pathlib.Path(f"/proc/{self.process.pid}/task").iterdir()
+        return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks) / 1e6
 
 
 def prepare(options, folder):
@@ -97,6 +105,8 @@ def prepare(options, folder):
                     "--profile_time", "0", "-o", folder / "plan.textproto"], **quiet)
     plan = re.sub(r"(?ms)^(?:order|prediction) \{.*?^\}\n", "", (folder / "plan.textproto").read_text())
     plan = re.sub(r"(?m)^(?:order|task_graph_fingerprint): .*\n", "", plan)
+    if options.one_core:
+        plan = re.sub(r"threads: \d+", "threads: 1", re.sub(r"cores: \[0, [^\]]*\]", "cores: [0]", plan))
     (folder / "plan.textproto").write_text(plan)
     weights = {name: ("F32", shape, random_values(name, shape)) for name, shape in items_of(text, "weight")}
     write_safetensors(folder / "weights.safetensors", weights)
@@ -119,6 +129,7 @@ def main():
     parser.add_argument("--features", type=int, default=16)
     parser.add_argument("--batch", type=int, default=8)
     parser.add_argument("--steps", type=int, default=30)
+    parser.add_argument("--one_core", action="store_true", help="on one core, by one thread")
     parser.add_argument("--limit", type=float, default=1.02)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
@@ -130,14 +141,16 @@ def main():
             before, after = (side.step()["loss"] for side in sides)
             agree = agree and abs(after - before) <= LOSS_TOLERANCE * max(1, abs(before))
             print(f"loss {before:.7g} before, {after:.7g} after")
-        times = [[], []]
+        results = [[], []]
         for step in range(options.steps):
             for k in (0, 1) if step % 2 == 0 else (1, 0):
-                times[k].append(sides[k].step()["ms"])
-        for what, of in zip(("before", "after"), times):
-            print(f"{what}: median {statistics.median(of):.3f} ms, least {min(of):.3f} ms, of {len(of)} steps")
-        ratio = statistics.median(after / before for before, after in zip(*times))
-        print(f"after/before: {ratio:.3f} median of neighbours, {min(times[1]) / min(times[0]):.3f} of the least")
+                results[k].append(sides[k].step())
+        for what, name in (("ms", "wall time"), ("cpu", "processor time")):
+            before, after = ([result[what] for result in side] for side in results)
+            ratio = statistics.median(b / a for a, b in zip(before, after))
+            for when, of in (("before", before), ("after", after)):
+                print(f"{name} {when}: median {statistics.median(of):.3f} ms, least {min(of):.3f} ms, of {len(of)} steps")
+            print(f"{name} after/before: {ratio:.3f} median of neighbours, {min(after) / min(before):.3f} of the least")
     return 0 if agree and ratio <= options.limit else 1
 
 

@@ -209,12 +209,14 @@ ChannelBody BodyOf(const Row&, bool) {
   return nullptr;
 }
 
-// Channels whose pieces of `tensors` large tensors stay in the second-level cache.
-int64_t ChannelsInCache(const KernelTensor& x, int64_t tensors) {
+// Channels of a block, so that their pieces of `tensors` large tensors stay in the second-level
+// cache. In native order the channels of a position are neighbours: fewer would cut its runs short.
+int64_t ChannelsOfBlock(const KernelTensor& x, int64_t tensors) {
   constexpr int64_t kCacheBytes = 512 << 10;
+  if (x.format == Format::kNative) return kMostChannels;
   const int64_t channels = std::max<int64_t>(1, x.type.shape[1]);
   const int64_t fit = kCacheBytes * channels / (tensors * x.type.bytes());
-  return std::clamp<int64_t>(fit, x.format == Format::kNative ? kLineChannels : 1, kMostChannels);
+  return std::clamp<int64_t>(fit, 1, kMostChannels);
 }
 
 }  // namespace
@@ -257,7 +259,7 @@ std::unique_ptr<HostKernel> MakeFusedBatchNormKernel(const KernelSignature& s) {
     if (body == nullptr || (is_large && y.format != s.inputs[0].format)) return nullptr;
     stages.push_back({kernel, std::move(body)});
   }
-  return std::make_unique<ChannelKernel>(s.inputs[0], ChannelsInCache(s.inputs[0], forward ? 2 : 3),
+  return std::make_unique<ChannelKernel>(s.inputs[0], ChannelsOfBlock(s.inputs[0], forward ? 2 : 3),
                                          std::move(stages));
 }
 
