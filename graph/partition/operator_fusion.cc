@@ -168,7 +168,7 @@ std::vector<int32_t> FragmentLinker::ProducersOfTasks(const StepFragments& step,
   const Operator& producer_op = graph_.op(pair.producer);
   const OperatorFragment& producer = *step.operators[pair.producer.index()];
   const OperatorFragment& reader = *step.operators[pair.reader.index()];
-  HashMap<BufferId, int32_t> maker;
+  absl::flat_hash_map<BufferId, int32_t> maker;
   for (size_t k = 0; k < producer_op.outputs.size(); ++k) {
     for (const TensorFragment& between : step.tensors[producer_op.outputs[k].index()]->groups) {
       if (!between.graph.tasks().empty()) return {};
@@ -231,7 +231,7 @@ InputLinks FragmentLinker::LinksOf(std::span<const ChainedKernel> before, const 
     const auto place = static_cast<size_t>(kernel.first_slot + slot.value());
     return slot == kNoBuffer ? kNoBuffer : slots[place];
   };
-  HashMap<BufferId, TensorPlace> places;
+  absl::flat_hash_map<BufferId, TensorPlace> places;
   int32_t inputs = 0, outputs = 0;
   for (const ChainedKernel& kernel : before) {
     const auto& body = std::get<ComputeTask>(kernel.fragment->graph.task(kernel.task).body);

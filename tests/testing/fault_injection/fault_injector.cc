@@ -398,21 +398,43 @@ int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*
 
 // C++'s allocating functions, by malloc: those of a sanitizer would not come here.
 
+namespace {
+
+// What `allocate` gives; where it gives nothing, what the program has set for that happens first, as
+// the standard says.
+template <class Allocate>
+void* OrHandled(Allocate&& allocate) {
+  while (true) {
+    if (void* memory = allocate()) return memory;
+    const std::new_handler handler = std::get_new_handler();
+    if (handler == nullptr) throw std::bad_alloc();
+    handler();
+  }
+}
+
+template <class Allocate>
+void* OrNull(Allocate&& allocate) noexcept {
+  try {
+    return OrHandled(allocate);
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
+}
+
+}  // namespace
+
 void* operator new(size_t bytes) {
-  void* memory = malloc(bytes == 0 ? 1 : bytes);
-  if (memory == nullptr) throw std::bad_alloc();
-  return memory;
+  return OrHandled([&] { return malloc(bytes == 0 ? 1 : bytes); });
 }
 void* operator new(size_t bytes, std::align_val_t alignment) {
-  void* memory = memalign(static_cast<size_t>(alignment), bytes == 0 ? 1 : bytes);
-  if (memory == nullptr) throw std::bad_alloc();
-  return memory;
+  return OrHandled(
+      [&] { return memalign(static_cast<size_t>(alignment), bytes == 0 ? 1 : bytes); });
 }
 void* operator new(size_t bytes, const std::nothrow_t&) noexcept {
-  return malloc(bytes == 0 ? 1 : bytes);
+  return OrNull([&] { return malloc(bytes == 0 ? 1 : bytes); });
 }
 void* operator new(size_t bytes, std::align_val_t alignment, const std::nothrow_t&) noexcept {
-  return memalign(static_cast<size_t>(alignment), bytes == 0 ? 1 : bytes);
+  return OrNull([&] { return memalign(static_cast<size_t>(alignment), bytes == 0 ? 1 : bytes); });
 }
 void* operator new[](size_t bytes) { return operator new(bytes); }
 void* operator new[](size_t bytes, std::align_val_t alignment) {

@@ -43,7 +43,7 @@ FILE_CODES = {0, 3, 5}
 OTHER_HOST = 7  # a host of which something cannot be read is another one than the profile is of
 CODES = {"alloc": {0, 4, 5}, "site": {0, 4, 5}, "thread": {0, 5}, "mmap": {0, 3, 4, 5}}
 # Libraries that die of a signal, or lose memory, where they themselves are refused some; tests/README.md lists them.
-MAY_ABORT = re.compile(r"libdnnl\.|libhwloc\.|libcrypto\.|libabsl_malloc")
+MAY_ABORT = re.compile(r"libdnnl\.|libhwloc\.|libcrypto\.|libprotobuf\.")
 TEMPORARY = re.compile(r"\.partita-|-journal$|-wal$|-shm$")
 
 
