@@ -126,9 +126,10 @@ def bytes_of(path):
     return pathlib.Path(path).read_bytes()
 
 
-def good_plan(path, model="lenet"):
+def good_plan(path, model="lenet", evaluations=300):
     """A plan that no expert has, after some searching."""
-    made = answer(f"plan {model} --batch 64 {ELSEWHERE.replace('50', '300')} -o {path}", "expert predicted_ns")
+    flags = ELSEWHERE.replace("50", str(evaluations))
+    made = answer(f"plan {model} --batch 64 {flags} -o {path}", "expert predicted_ns")
     check(made["expert"] is None, f"{made}")
     return made
 
@@ -184,10 +185,10 @@ def test_a_file_that_is_no_plan_stays():
 
 # An exhaustive search stays with strategies like its first start for longer than anyone waits.
 def test_an_interrupted_search_replaces_no_better_plan():
-    good = good_plan("long.plan.textproto", "alexnet")
+    good = good_plan("long.plan.textproto", "lenet", 2500)
     kept = bytes_of("long.plan.textproto")
-    flags = ELSEWHERE.replace("50", "1000000000000000000")
-    command = f"plan alexnet --batch 64 --search exhaustive {flags} -o long.plan.textproto --dump_dir long --json"
+    flags = ELSEWHERE.replace("50", "9000000000000000000")
+    command = f"plan lenet --batch 64 --search exhaustive {flags} -o long.plan.textproto --dump_dir long --json"
     process = subprocess.Popen([harness.BINARY] + command.split(), stdout=subprocess.PIPE, text=True)
     while not pathlib.Path("long/15_search.csv").exists():
         check(process.poll() is None, "it ended by itself")
