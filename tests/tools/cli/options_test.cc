@@ -101,7 +101,9 @@ TEST(OptionsTest, EveryFieldParsesFromItsOwnPrintedForm) {
   int tried = 0;
   VisitAll([&](const auto& options, const Option& option, const auto& value) {
     for (const std::string& text : Texts(option, value)) {
-      if (option.check.fault) ASSERT_EQ(option.check.fault(text), "");
+      if (option.check.fault) {
+        ASSERT_EQ(option.check.fault(text), "");
+      }
       auto parsed = Parsed(options, option.name, text);
       WithField(parsed, option.name, [&](const Option& field, const auto& read) {
         EXPECT_THAT(GivenTexts(field, read), ElementsAre(text));
