@@ -92,9 +92,8 @@ TEST_F(LenetAccuracyTest, ASearchedPlanReachesPyTorchs) {
   const Evaluator evaluator(graph_, machine->topology, *model);
   const SearchSpace space(graph_, kDevices);
   std::mt19937_64 random(kSeed);
-  const SearchProblem problem{.evaluator = evaluator,
-                              .space = space,
-                              .starts = {{"random", space.RandomStrategy(random)}}};
+  const SearchProblem problem{
+      .evaluator = evaluator, .space = space, .starts = {{"random", space.RandomStrategy(random)}}};
   const SearchResult found =
       ModelWriter::Get(SearchMcmc(problem, {.evaluations = 200, .seed = kSeed}));
   ExpectAccuracy(found.best, kDevices, "searched plan");

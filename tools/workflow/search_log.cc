@@ -13,9 +13,9 @@ absl::StatusOr<std::unique_ptr<SearchLog>> SearchLog::Open(const std::string& pa
 
 void SearchLog::Add(int round, const SearchProgress& step) {
   if (!status_.ok()) return;
-  status_ =
-      file_.Write(absl::StrCat(round, ",", step.evaluations, ",", step.start, ",", step.start_name, ",", step.move,
-                               ",", step.current.value(), ",", step.best.value(), "\n"));
+  status_ = file_.Write(absl::StrCat(round, ",", step.evaluations, ",", step.start, ",",
+                                     step.start_name, ",", step.move, ",", step.current.value(),
+                                     ",", step.best.value(), "\n"));
 }
 
 }  // namespace partita
