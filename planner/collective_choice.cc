@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <limits>
 #include <map>
 #include <optional>
 #include <set>
@@ -34,8 +33,8 @@ struct Price {
 
 class AlgorithmPricer {
  public:
-  AlgorithmPricer(const CostModel& model, const DeviceTopology& topology)
-      : model_(model), node_of_device_(NodesOf(topology)) {}
+  AlgorithmPricer(const CostModel& model, std::vector<int32_t> node_of_device)
+      : model_(model), node_of_device_(std::move(node_of_device)) {}
 
   std::string Cheapest(const CollectiveToRun& asked) const {
     const Collective compared = Compared(asked.collective);
@@ -63,18 +62,10 @@ class AlgorithmPricer {
                          collective.reduction);
   }
 
-  static std::vector<int> NodesOf(const DeviceTopology& topology) {
-    std::vector<int> nodes;
-    for (const Device& device : topology.devices()) nodes.push_back(device.node);
-    return nodes;
-  }
-
   std::optional<Price> PriceOf(const CollectiveToRun& collective, const std::string& row) const {
     Price sum;
     for (const std::vector<DeviceId>& group : collective.groups) {
-      std::vector<int> nodes;
-      for (DeviceId id : group) nodes.push_back(node_of_device_[id.index()]);
-      const std::string name = ForNodes(row, nodes);
+      const std::string name = ForNodes(row, NodesOf(group, node_of_device_));
       const auto cost =
           model_.CollectiveCost({&collective.collective, name, group, collective.dtype});
       if (!cost.has_value()) return std::nullopt;
@@ -85,7 +76,7 @@ class AlgorithmPricer {
   }
 
   const CostModel& model_;
-  const std::vector<int> node_of_device_;
+  const std::vector<int32_t> node_of_device_;
 };
 
 // All-reduces of one graph that may be joined.
@@ -179,10 +170,9 @@ class BucketMaker {
 
 }  // namespace
 
-AlgorithmRule CheapestAlgorithm(const CostModel& model, const DeviceTopology& topology) {
-  return [pricer = AlgorithmPricer(model, topology)](const CollectiveToRun& collective) {
-    return pricer.Cheapest(collective);
-  };
+AlgorithmRule CheapestAlgorithm(const CostModel& model, std::vector<int32_t> node_of_device) {
+  return [pricer = AlgorithmPricer(model, std::move(node_of_device))](
+             const CollectiveToRun& collective) { return pricer.Cheapest(collective); };
 }
 
 Strategy WithAlgorithms(Strategy strategy, const TaskGraph& tasks) {
@@ -207,26 +197,23 @@ Strategy WithAlgorithms(Strategy strategy, const TaskGraph& tasks) {
   return strategy;
 }
 
-Strategy WithBuckets(const Evaluator& evaluator, const Strategy& strategy) {
-  if (!strategy.buckets.empty()) return strategy;
+BucketedStrategy WithBuckets(const Evaluator& evaluator, const Strategy& strategy) {
+  BucketedStrategy best{strategy, evaluator.EvaluateBriefly(strategy, kNoCutoff)};
+  if (!strategy.buckets.empty()) return best;
   const auto tasks = Partition(evaluator.graph(), strategy, evaluator.partition_options());
-  if (!tasks.ok()) return strategy;
+  if (!tasks.ok()) return best;
   const BucketMaker maker(evaluator.graph(), strategy, *tasks);
-  if (!maker.CanJoin()) return strategy;
-  constexpr Nanos kNoLimit(std::numeric_limits<int64_t>::max());
-  Strategy best = strategy;
-  Evaluation least = evaluator.EvaluateBriefly(strategy, kNoLimit);
+  if (!maker.CanJoin()) return best;
   std::vector<Bucket> last;
   for (int64_t bytes : kBucketBytes) {
     Strategy joined = strategy;
     joined.buckets = maker.BucketsOf(bytes);
     if (joined.buckets.empty() || joined.buckets == last) continue;
     last = joined.buckets;
-    const Evaluation evaluation = evaluator.EvaluateBriefly(joined, least.time);
+    Evaluation evaluation = evaluator.EvaluateBriefly(joined, best.evaluation.time);
     if (!evaluation.feasible() || evaluation.peak.empty()) continue;
-    if (least.feasible() && evaluation.time >= least.time) continue;
-    least = evaluation;
-    best = std::move(joined);
+    if (best.evaluation.feasible() && evaluation.time >= best.evaluation.time) continue;
+    best = {std::move(joined), std::move(evaluation)};
   }
   return best;
 }

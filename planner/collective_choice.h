@@ -1,8 +1,10 @@
 #pragma once
 
+#include <cstdint>
+#include <vector>
+
 #include "cost_model/cost_model.h"
 #include "graph/graph.h"
-#include "graph/parallel/device_topology.h"
 #include "graph/parallel/strategy.h"
 #include "graph/partition/partition.h"
 #include "graph/task/task_graph.h"
@@ -15,19 +17,26 @@ namespace partita {
 // The rule by which a collective takes the algorithm that is cheapest for all of its groups
 // together; all-reduces of more than 64 ranks are compared at the next power of two of elements. A
 // price that was measured is not given up for one that was not (CostSource); ties go to the earlier
-// row of CollectiveAlgorithms(). The model outlives the rule.
-AlgorithmRule CheapestAlgorithm(const CostModel& model, const DeviceTopology& topology);
+// row of CollectiveAlgorithms(). The model outlives the rule. `node_of_device`: as in
+// PartitionOptions.
+AlgorithmRule CheapestAlgorithm(const CostModel& model, std::vector<int32_t> node_of_device);
 
 // The strategy with every algorithm that its tasks run by: without any rule Partition makes the
 // same tasks of it. `tasks`: what Partition made of it.
 Strategy WithAlgorithms(Strategy strategy, const TaskGraph& tasks);
 
+// A strategy whose buckets are chosen, with its brief evaluation.
+struct BucketedStrategy {
+  Strategy strategy;
+  Evaluation evaluation;
+};
+
 // The strategy with buckets of small all-reduces. In the order of the tasks, all-reduces of up to
 // so many bytes join while the bucket has no more than that, and no reader of a member comes in
 // front of what makes another one (nor do control edges hold one back); what only updates read goes
-// with its like. Of several such sizes, and
-// no buckets at all, the one whose step is the fastest: never slower than without. A strategy that has buckets keeps them, and what it names
-// an algorithm for stays by itself.
-Strategy WithBuckets(const Evaluator& evaluator, const Strategy& strategy);
+// with its like. Of several such sizes, and no buckets at all, the one whose step is the fastest:
+// never slower than without. A strategy that has buckets keeps them, and what it names an algorithm
+// for stays by itself.
+BucketedStrategy WithBuckets(const Evaluator& evaluator, const Strategy& strategy);
 
 }  // namespace partita

@@ -14,8 +14,6 @@
 namespace partita {
 namespace {
 
-constexpr Nanos kNoLimit(std::numeric_limits<int64_t>::max());
-
 // Durations whose sum fits, however slow a machine is said to be.
 std::vector<Nanos> BoundedDurations(const std::vector<TaskCost>& costs) {
   const Nanos longest((int64_t{1} << 62) / (static_cast<int64_t>(costs.size()) + 1));
@@ -77,7 +75,7 @@ Evaluator::Evaluator(const Graph& graph, const DeviceTopology& topology, const C
 
 PartitionOptions Evaluator::partition_options() const {
   PartitionOptions options = PartitionOptionsOf(topology(), options_.choices);
-  options.algorithm = CheapestAlgorithm(model_, topology());
+  options.algorithm = CheapestAlgorithm(model_, options.node_of_device);
   return options;
 }
 
@@ -136,7 +134,7 @@ absl::StatusOr<EvaluatedStep> Evaluator::EvaluateStep(const Strategy& strategy) 
   step.strategy = WithAlgorithms(strategy, step.tasks);
   FlatStep flat = FlattenStep(step.tasks, rules());
   FindOrder(flat, step);
-  TimeInOrder(flat, kNoLimit, step);
+  TimeInOrder(flat, kNoCutoff, step);
   step.costs = std::move(flat.costs);
   AddFigures(step);
   return step;
@@ -155,7 +153,7 @@ absl::StatusOr<EvaluatedStep> Evaluator::EvaluateOrder(TaskGraph tasks,
   RETURN_IF_ERROR(CheckOrder(step.tasks, step.order));
   FlatStep flat = FlattenStep(step.tasks, rules());
   FollowOrder(flat, step);
-  TimeInOrder(flat, kNoLimit, step);
+  TimeInOrder(flat, kNoCutoff, step);
   step.costs = std::move(flat.costs);
   AddFigures(step);
   return step;

@@ -23,6 +23,9 @@
 
 namespace partita {
 
+// Cutoff of an evaluation that never stops early.
+inline constexpr Nanos kNoCutoff(std::numeric_limits<int64_t>::max());
+
 // Use of a device during a step.
 struct DeviceUse {
   Nanos compute;        // time that its compute lane is busy
@@ -106,16 +109,15 @@ class Evaluator {
   PartitionOptions partition_options() const;
 
   // Collectives without a choice in the strategy run by the algorithm that is cheapest
-  // (CheapestAlgorithm). InvalidArgument where the strategy does not fit. Running out of memory is no error but a
-  // verdict.
+  // (CheapestAlgorithm). InvalidArgument where the strategy does not fit. Running out of memory is
+  // no error but a verdict.
   absl::StatusOr<EvaluatedStep> EvaluateStep(const Strategy& strategy) const;
   // The same for a given task graph, run in the given order instead of the best one known.
   absl::StatusOr<EvaluatedStep> EvaluateOrder(TaskGraph tasks, std::vector<TaskId> order) const;
 
   // Evaluates for searches: never an error, and stops early. If the time without waits for memory
   // is already above `cutoff`, memory is not looked at: time is that bound, peak is empty.
-  Evaluation Evaluate(const Strategy& strategy,
-                      Nanos cutoff = Nanos(std::numeric_limits<int64_t>::max())) const;
+  Evaluation Evaluate(const Strategy& strategy, Nanos cutoff = kNoCutoff) const;
   // The same without `received` and `use`: the fast way, from what the cache holds.
   Evaluation EvaluateBriefly(const Strategy& strategy, Nanos cutoff) const;
 

@@ -1,6 +1,5 @@
 #include "planner/planner.h"
 
-#include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -14,13 +13,10 @@
 namespace partita {
 namespace {
 
-constexpr Nanos kNoLimit(std::numeric_limits<int64_t>::max());
-
 std::optional<Nanos> BaselineOf(const Evaluator& evaluator) {
   const auto strategy = DataParallel(evaluator.graph(), evaluator.topology());
   if (!strategy.ok()) return std::nullopt;
-  const Evaluation evaluation =
-      evaluator.EvaluateBriefly(WithBuckets(evaluator, *strategy), kNoLimit);
+  const Evaluation evaluation = WithBuckets(evaluator, *strategy).evaluation;
   if (evaluation.verdict == Evaluation::Verdict::kInvalid) return std::nullopt;
   return evaluation.time;
 }
@@ -48,7 +44,7 @@ absl::StatusOr<PlanOutcome> Reordered(const Evaluator& evaluator, Plan plan) {
   plan.strategy.algorithms.clear();
   plan.strategy.buckets.clear();
   ASSIGN_OR_RETURN(EvaluatedStep step,
-                   evaluator.EvaluateStep(WithBuckets(evaluator, plan.strategy)));
+                   evaluator.EvaluateStep(WithBuckets(evaluator, plan.strategy).strategy));
   plan.strategy = step.strategy;
   plan.order = PlanOrderOf(step, *evaluator.options().priority);
   ASSIGN_OR_RETURN(PlanOutcome outcome, OutcomeOf(evaluator, std::move(plan), std::move(step)));
@@ -57,19 +53,19 @@ absl::StatusOr<PlanOutcome> Reordered(const Evaluator& evaluator, Plan plan) {
 }
 
 // Takes a start in place of what a search found where it is faster once all-reduces are in buckets,
-// which a search does without.
-void TakeFastest(const Evaluator& evaluator, const std::vector<NamedStrategy>& starts,
-                 SearchResult& found) {
-  Nanos least = evaluator.EvaluateBriefly(WithBuckets(evaluator, found.best), kNoLimit).time;
+// which a search does without. Returns it with its buckets.
+Strategy TakeFastest(const Evaluator& evaluator, const std::vector<NamedStrategy>& starts,
+                     SearchResult& found) {
+  BucketedStrategy best = WithBuckets(evaluator, found.best);
   for (const NamedStrategy& start : starts) {
-    const Strategy other = WithBuckets(evaluator, start.strategy);
-    if (other.buckets.empty()) continue;  // the search knew it
-    const Evaluation evaluation = evaluator.EvaluateBriefly(other, least);
-    if (!evaluation.feasible() || evaluation.peak.empty() || evaluation.time >= least) continue;
-    least = evaluation.time;
+    BucketedStrategy other = WithBuckets(evaluator, start.strategy);
+    if (other.strategy.buckets.empty()) continue;  // the search knew it
+    if (!other.evaluation.feasible() || other.evaluation.time >= best.evaluation.time) continue;
+    best = std::move(other);
     found.best = start.strategy;
     found.origin = start.name;
   }
+  return std::move(best.strategy);
 }
 
 // Empty where it is none of them.
@@ -97,11 +93,10 @@ SearchProblem ProblemOf(const Evaluator& evaluator, const std::vector<NamedStrat
   return problem;
 }
 
-}  // namespace
-
-absl::StatusOr<PlanOutcome> PlanOf(const Evaluator& evaluator, const Strategy& strategy,
-                                   const std::string& origin) {
-  ASSIGN_OR_RETURN(EvaluatedStep step, evaluator.EvaluateStep(WithBuckets(evaluator, strategy)));
+// The plan of a strategy whose buckets are chosen.
+absl::StatusOr<PlanOutcome> PlanOfBucketed(const Evaluator& evaluator, const Strategy& strategy,
+                                           const std::string& origin) {
+  ASSIGN_OR_RETURN(EvaluatedStep step, evaluator.EvaluateStep(strategy));
   Plan plan;
   plan.topology = evaluator.topology();
   plan.strategy = step.strategy;
@@ -110,6 +105,13 @@ absl::StatusOr<PlanOutcome> PlanOf(const Evaluator& evaluator, const Strategy& s
   plan.provenance.search = origin;
   plan.provenance.evaluations = 1;
   return OutcomeOf(evaluator, std::move(plan), std::move(step));
+}
+
+}  // namespace
+
+absl::StatusOr<PlanOutcome> PlanOf(const Evaluator& evaluator, const Strategy& strategy,
+                                   const std::string& origin) {
+  return PlanOfBucketed(evaluator, WithBuckets(evaluator, strategy).strategy, origin);
 }
 
 absl::StatusOr<PlanOutcome> EvaluatePlan(const Evaluator& evaluator, const Plan& plan) {
@@ -154,10 +156,10 @@ absl::StatusOr<PlanOutcome> SearchPlan(const Evaluator& evaluator, const PlanReq
   const std::vector<NamedStrategy> experts = ExpertStarts(graph, evaluator.topology());
   const SearchProblem problem = ProblemOf(evaluator, experts, request);
   ASSIGN_OR_RETURN(SearchResult result, search(problem, request.options));
-  TakeFastest(evaluator, problem.starts, result);
+  const Strategy bucketed = TakeFastest(evaluator, problem.starts, result);
   const std::string expert = NameOf(experts, result.best);
   ASSIGN_OR_RETURN(PlanOutcome outcome,
-                   PlanOf(evaluator, result.best, expert.empty() ? request.search : expert));
+                   PlanOfBucketed(evaluator, bucketed, expert.empty() ? request.search : expert));
   outcome.expert = expert;
   outcome.plan.provenance.seed = request.options.seed;
   outcome.plan.provenance.evaluations = result.evaluations;

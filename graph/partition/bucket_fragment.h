@@ -23,14 +23,15 @@ absl::StatusOr<std::vector<BucketFragment::Member>> FindMembers(const Graph& gra
                                                                 const Bucket& bucket,
                                                                 const StepFragments& step);
 
-// Its task, with the key of the first member's. `algorithm`: the strategy's, or empty.
+// The task of a bucket, with the key of the first member's. `algorithm`: the strategy's, or empty.
 // InvalidArgument where that does not do it.
 absl::StatusOr<BucketFragment> MakeBucketFragment(
     const std::vector<BucketFragment::Member>& members, const std::string& algorithm,
     const StepFragments& step, const PartitionOptions& options);
 
-// The runs of a step with buckets; `runs`: those without. A bucket comes behind the fragment of its last member in the chain,
-// and is followed by what its members' fragments do after their all-reduces. InvalidArgument where
+// The runs of a step with buckets; `runs`: those without. A bucket comes behind the fragment of its
+// last member in the chain, and is followed by what its members' fragments do after their
+// all-reduces. InvalidArgument where
 // an operator in front of that reads a member: the bucket would wait for what waits for it.
 absl::StatusOr<std::vector<TaskRun>> RunsWithBuckets(
     const Graph& graph, const ChainPlaces& places, std::span<const TaskRun> runs,

@@ -7,7 +7,6 @@
 #include "graph/collective/algorithms.h"
 
 namespace partita {
-namespace {
 
 std::vector<int> NodesOf(const std::vector<DeviceId>& group,
                          std::span<const int32_t> node_of_device) {
@@ -16,6 +15,8 @@ std::vector<int> NodesOf(const std::vector<DeviceId>& group,
   for (DeviceId id : group) nodes.push_back(node_of_device[id.index()]);
   return nodes;
 }
+
+namespace {
 
 // The nodes of the task's ranks; none where the ranks of its replicas are spread in another way.
 std::vector<int> NodesFor(const CollectiveTask& task,

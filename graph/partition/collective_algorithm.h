@@ -10,7 +10,7 @@
 
 namespace partita {
 
-// What says by which algorithm a collective runs, first to last; an answer that does not do the
+// Sources of the algorithm of a collective, first to last; an answer that does not do the
 // collective counts for nothing.
 struct AlgorithmSources {
   const std::string& chosen;  // the strategy's, or empty
@@ -24,6 +24,10 @@ struct AlgorithmSources {
 std::string ChooseAlgorithm(const CollectiveTask& task,
                             std::span<const std::vector<DeviceId>> replicas,
                             const AlgorithmSources& sources);
+
+// The node of each of these devices, as PartitionOptions has them; empty where all are on one.
+std::vector<int> NodesOf(const std::vector<DeviceId>& group,
+                         std::span<const int32_t> node_of_device);
 
 // An algorithm as a strategy names it: without the nodes of its ranks.
 std::string WithoutNodes(const std::string& algorithm);

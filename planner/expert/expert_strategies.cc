@@ -10,12 +10,6 @@
 namespace partita {
 namespace {
 
-std::vector<DeviceId> AllDevices(const DeviceTopology& topology) {
-  std::vector<DeviceId> devices;
-  for (int d = 0; d < topology.size(); ++d) devices.push_back(DeviceId(d));
-  return devices;
-}
-
 // The operator split along one loop over the devices, as many ways as the loop allows; whole on the
 // first device if it has no such loop.
 ParallelConfig SplitAlong(const ShardingRule& rule, int loop,
@@ -117,14 +111,14 @@ absl::StatusOr<Strategy> SingleDeviceExpert(const Graph& graph, const DeviceTopo
 
 absl::StatusOr<Strategy> DataParallel(const Graph& graph, const DeviceTopology& topology) {
   if (absl::Status status = NeedsSeveral(topology); !status.ok()) return status;
-  const std::vector<DeviceId> devices = AllDevices(topology);
+  const std::vector<DeviceId> devices = DeviceRange(0, topology.size());
   return ForEachAnchor(graph,
                        [&](const Operator& op) { return BySample(graph.rule(op.id), devices); });
 }
 
 absl::StatusOr<Strategy> OneWeirdTrick(const Graph& graph, const DeviceTopology& topology) {
   if (absl::Status status = NeedsSeveral(topology); !status.ok()) return status;
-  const std::vector<DeviceId> devices = AllDevices(topology);
+  const std::vector<DeviceId> devices = DeviceRange(0, topology.size());
   bool any = false;
   // Tensors made of a fully connected layer's channel split: what follows element by element splits
   // alike.
@@ -159,7 +153,7 @@ absl::StatusOr<Strategy> OneWeirdTrick(const Graph& graph, const DeviceTopology&
 
 absl::StatusOr<Strategy> ModelParallel(const Graph& graph, const DeviceTopology& topology) {
   if (absl::Status status = NeedsSeveral(topology); !status.ok()) return status;
-  const std::vector<DeviceId> devices = AllDevices(topology);
+  const std::vector<DeviceId> devices = DeviceRange(0, topology.size());
   return ForEachAnchor(graph, [&](const Operator& op) {
     const ShardingRule& rule = graph.rule(op.id);
     int loop = -1;
@@ -177,7 +171,7 @@ absl::StatusOr<Strategy> ModelParallel(const Graph& graph, const DeviceTopology&
 
 absl::StatusOr<Strategy> Spatial(const Graph& graph, const DeviceTopology& topology) {
   if (absl::Status status = NeedsSeveral(topology); !status.ok()) return status;
-  const std::vector<DeviceId> devices = AllDevices(topology);
+  const std::vector<DeviceId> devices = DeviceRange(0, topology.size());
   bool any = false;
   Strategy strategy = ForEachAnchor(graph, [&](const Operator& op) {
     const ShardingRule& rule = graph.rule(op.id);
@@ -202,7 +196,7 @@ absl::StatusOr<Strategy> OperatorPlacement(const Graph& graph, const DeviceTopol
     if (topology.device(DeviceId(d)).kind == DeviceKind::kGpu) lead = DeviceId(d);
   }
   std::vector<DeviceId> heavy, light;
-  for (DeviceId device : AllDevices(topology)) {
+  for (DeviceId device : DeviceRange(0, topology.size())) {
     const bool same = topology.device(device).device_class == topology.device(lead).device_class;
     (same ? heavy : light).push_back(device);
   }

@@ -21,8 +21,7 @@ absl::StatusOr<Strategy> WithShards(const Graph& graph, const DeviceTopology& to
   auto strategy = DataParallel(graph, topology);
   if (!strategy.ok()) return strategy;
   strategy->weights.resize(graph.weights().size());
-  std::vector<DeviceId> devices;
-  for (int d = 0; d < topology.size(); ++d) devices.push_back(DeviceId(d));
+  const std::vector<DeviceId> devices = DeviceRange(0, topology.size());
   for (size_t w = 0; w < graph.weights().size(); ++w) {
     const Weight& weight = graph.weights()[w];
     if (!weight.trainable) continue;

@@ -1,5 +1,3 @@
-#include <limits>
-
 #include "absl/strings/str_cat.h"
 #include "graph/support/error_category.h"
 #include "graph/support/status_macros.h"
@@ -12,8 +10,7 @@ void WalkCombinations(const std::vector<std::vector<Decision>>& candidates, size
                       Strategy& strategy, SearchState& state) {
   if (state.Done()) return;
   if (k == candidates.size()) {
-    const Nanos cutoff =
-        state.has_best() ? state.best_time() : Nanos(std::numeric_limits<int64_t>::max());
+    const Nanos cutoff = state.has_best() ? state.best_time() : kNoCutoff;
     state.Try(strategy, "exhaustive", cutoff);
     return;
   }

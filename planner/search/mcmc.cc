@@ -1,5 +1,6 @@
 // Markov chain Monte Carlo over strategies (FlexFlow, MLSys 2019, section 6): p(S) ~ exp(-beta *
-// cost(S)). A proposal is one of the search space's moves (planner/space/moves.h); it is accepted if its cost is at most the current cost - ln(u) / beta, u uniform. Costs are relative to the best
+// cost(S)). A proposal is one of the search space's moves (planner/space/moves.h); it is accepted
+// if its cost is at most the current cost - ln(u) / beta, u uniform. Costs are relative to the best
 // start, so beta has no unit. The threshold is drawn before the evaluation, which may stop as soon
 // as it is passed. Starts take turns, the cheapest first, each with a third of what is left of the
 // budget; a chain ends when its share is used or the best has not improved for half of it. What is
@@ -117,14 +118,12 @@ absl::StatusOr<SearchResult> SearchMcmc(const SearchProblem& problem,
   SearchState state(problem, options);
   std::vector<Start> starts = EvaluateStarts(problem, options, state);
   std::stable_sort(starts.begin(), starts.end());
+  if (problem.space.subjects().empty()) return state.Finish();
   Chain chain(problem, options, state);
   const Nanos unit = starts.empty() ? Nanos(1) : starts[0].time;
   int number = 0;
-  for (const Start& start : starts) {
-    if (problem.space.subjects().empty()) break;
-    chain.Run(number++, start, (state.left() + 2) / 3, unit);
-  }
-  while (!starts.empty() && !problem.space.subjects().empty() && !state.Done()) {
+  for (const Start& start : starts) chain.Run(number++, start, (state.left() + 2) / 3, unit);
+  while (!starts.empty() && !state.Done()) {
     const Start from =
         state.has_best() ? Start{state.origin(), state.best(), state.best_time()} : starts[0];
     chain.Run(number++, from, state.left(), unit);

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <chrono>
-#include <limits>
 #include <string>
 
 #include "graph/support/stop_flag.h"
@@ -17,8 +16,7 @@ class SearchState {
 
   // Evaluates, counts, and keeps the strategy if it is the best. `cutoff` as in
   // Evaluator::EvaluateBriefly.
-  Evaluation Try(const Strategy& strategy, const std::string& origin,
-                 Nanos cutoff = Nanos(std::numeric_limits<int64_t>::max()));
+  Evaluation Try(const Strategy& strategy, const std::string& origin, Nanos cutoff = kNoCutoff);
 
   // All given starts, whatever the budget. InvalidArgument if there are none.
   absl::Status TryStarts();
@@ -32,7 +30,7 @@ class SearchState {
   const std::string& origin() const { return result_.origin; }
   int64_t evaluations() const { return result_.evaluations; }
   int64_t left() const { return options_.evaluations - result_.evaluations; }
-  // Of an accepted step: its chain, and the kind of move.
+  // Counts an accepted step of a chain, by a kind of move.
   void CountAccepted(int start, const std::string& name, const std::string& move, Nanos current);
 
   // The errors of searches (see search_algorithm.h) where nothing that was tried is feasible.

@@ -73,16 +73,9 @@ std::vector<int32_t> RandomDegrees(const ShardingRule& rule, int64_t ways,
 }
 
 std::vector<DeviceId> Shuffled(int devices, std::mt19937_64& random) {
-  std::vector<DeviceId> order;
-  for (int d = 0; d < devices; ++d) order.push_back(DeviceId(d));
+  std::vector<DeviceId> order = DeviceRange(0, devices);
   for (size_t d = order.size(); d > 1; --d) std::swap(order[d - 1], order[random() % d]);
   return order;
-}
-
-std::vector<DeviceId> Neighbours(int32_t first, int32_t count) {
-  std::vector<DeviceId> devices;
-  for (int32_t d = first; d < first + count; ++d) devices.push_back(DeviceId(d));
-  return devices;
 }
 
 // Update layout sharded, or both layouts.
@@ -91,19 +84,27 @@ WeightPlacement Sharded(std::vector<PlacedBox> shards, bool both, int32_t prefet
   return {.parameter = shards, .update = std::move(shards), .prefetch = prefetch};
 }
 
-std::vector<DecisionSubject> AllSubjects(const Graph& graph) {
-  std::vector<DecisionSubject> subjects;
-  for (OpId anchor : graph.anchors()) subjects.push_back(SubjectOf(anchor));
-  for (size_t w = 0; w < graph.weights().size(); ++w) {
-    if (graph.weights()[w].trainable) subjects.push_back(SubjectOfWeight(w));
-  }
+// The operators and the trained weights.
+std::vector<DecisionSubject> SearchedSubjects(const Graph& graph) {
+  std::vector<DecisionSubject> subjects = DecisionSubjects(graph);
+  std::erase_if(subjects, [&](DecisionSubject subject) {
+    if (subject.kind == DecisionSubject::Kind::kOperator) return false;
+    return subject.kind != DecisionSubject::Kind::kWeight ||
+           !graph.weights()[static_cast<size_t>(subject.number)].trainable;
+  });
   return subjects;
 }
 
 }  // namespace
 
+std::vector<DeviceId> DeviceRange(int32_t first, int32_t count) {
+  std::vector<DeviceId> devices;
+  for (int32_t d = first; d < first + count; ++d) devices.push_back(DeviceId(d));
+  return devices;
+}
+
 SearchSpace::SearchSpace(const Graph& graph, int devices)
-    : SearchSpace(graph, devices, AllSubjects(graph)) {}
+    : SearchSpace(graph, devices, SearchedSubjects(graph)) {}
 
 SearchSpace::SearchSpace(const Graph& graph, int devices, std::vector<DecisionSubject> subjects)
     : graph_(&graph), devices_(devices), subjects_(std::move(subjects)) {
@@ -147,7 +148,7 @@ std::vector<ParallelConfig> SearchSpace::Configs(OpId anchor) const {
       const int32_t width = replicas * parts;
       if (devices_ % width != 0 && width != parts) continue;
       for (int32_t first = 0; first + width <= devices_; first += width) {
-        configs.push_back({chosen, replicas, Neighbours(first, width)});
+        configs.push_back({chosen, replicas, DeviceRange(first, width)});
       }
     }
   };
@@ -161,7 +162,7 @@ std::vector<WeightPlacement> SearchSpace::Placements(size_t weight) const {
   std::vector<WeightPlacement> placements(1);
   for (int32_t width = 1; width <= devices_; ++width) {
     for (int32_t first = 0; first + width <= devices_; first += width) {
-      const std::vector<PlacedBox> shards = EvenShards(shape, Neighbours(first, width));
+      const std::vector<PlacedBox> shards = EvenShards(shape, DeviceRange(first, width));
       placements.push_back(Sharded(shards, false, 0));
       placements.push_back(Sharded(shards, true, 1));
     }
@@ -178,8 +179,8 @@ WeightPlacement SearchSpace::RandomPlacement(size_t weight, std::mt19937_64& ran
   const bool both = random() % 2 == 0;
   const auto prefetch = static_cast<int32_t>(random() % 3);
   return Sharded(
-      EvenShards(shape, Neighbours(static_cast<int32_t>(first), static_cast<int32_t>(width))), both,
-      prefetch);
+      EvenShards(shape, DeviceRange(static_cast<int32_t>(first), static_cast<int32_t>(width))),
+      both, prefetch);
 }
 
 std::vector<Decision> SearchSpace::Candidates(DecisionSubject subject) const {

@@ -11,6 +11,9 @@
 
 namespace partita {
 
+// `count` neighbouring devices, from `first` on.
+std::vector<DeviceId> DeviceRange(int32_t first, int32_t count);
+
 // The decisions that a search may make about a training graph on `devices` devices. All are valid:
 // configurations by ValidateConfig, with every split product one interval for the operator and its
 // helpers; layouts cover their weight. Const functions may be called from several threads at once.

@@ -57,7 +57,7 @@ void Run(const Case& c) {
   const TaskGraph apart = Ok(Partition(graph, strategy, by_size));
   Print("by size, apart", Ok(evaluator.EvaluateStep(WithAlgorithms(strategy, apart))));
   Print("by price, apart", Ok(evaluator.EvaluateStep(strategy)));
-  Print("by price, buckets", Ok(evaluator.EvaluateStep(WithBuckets(evaluator, strategy))));
+  Print("by price, buckets", Ok(evaluator.EvaluateStep(WithBuckets(evaluator, strategy).strategy)));
 }
 
 }  // namespace
