@@ -198,12 +198,15 @@ Strategy WithAlgorithms(Strategy strategy, const TaskGraph& tasks) {
 }
 
 BucketedStrategy WithBuckets(const Evaluator& evaluator, const Strategy& strategy) {
-  BucketedStrategy best{strategy, evaluator.EvaluateBriefly(strategy, kNoCutoff)};
-  if (!strategy.buckets.empty()) return best;
+  const auto evaluated = [&] {
+    return BucketedStrategy{strategy, evaluator.EvaluateBriefly(strategy, kNoCutoff)};
+  };
+  if (!strategy.buckets.empty()) return evaluated();
   const auto tasks = Partition(evaluator.graph(), strategy, evaluator.partition_options());
-  if (!tasks.ok()) return best;
+  if (!tasks.ok()) return evaluated();
   const BucketMaker maker(evaluator.graph(), strategy, *tasks);
-  if (!maker.CanJoin()) return best;
+  if (!maker.CanJoin()) return evaluated();
+  BucketedStrategy best = evaluated();
   std::vector<Bucket> last;
   for (int64_t bytes : kBucketBytes) {
     Strategy joined = strategy;
