@@ -46,7 +46,7 @@ class CollectiveChoices {
     }
   }
 
-  // Of all-reduces that could be together, in any order.
+  // Joins most of the all-reduces that fit, in any order.
   void AddBuckets() {
     std::map<Kind, std::vector<CollectiveStepId>> alike;
     for (const auto& [id, task] : collectives_) {
@@ -55,15 +55,23 @@ class CollectiveChoices {
     }
     for (auto& [kind, ids] : alike) {
       std::shuffle(ids.begin(), ids.end(), random_);
-      Bucket bucket;
-      for (const CollectiveStepId& id : ids) {
-        if (OneIn(4)) continue;
-        bucket.members.push_back(id);
-        if (bucket.members.size() > 1 && !Fits(bucket)) bucket.members.pop_back();
-        if (bucket.members.size() > 1 && OneIn(4)) AddBucket(std::exchange(bucket, {}));
-      }
-      if (bucket.members.size() > 1) AddBucket(std::move(bucket));
+      while (ids.size() > 1) ids = AddBucketOf(ids);
     }
+  }
+
+  // Joins the first with those of the others that fit, but for some. Returns those that do not.
+  std::vector<CollectiveStepId> AddBucketOf(const std::vector<CollectiveStepId>& ids) {
+    Bucket bucket;
+    std::vector<CollectiveStepId> others;
+    for (const CollectiveStepId& id : ids) {
+      if (OneIn(16)) continue;
+      bucket.members.push_back(id);
+      if (bucket.members.size() == 1 || Fits(bucket)) continue;
+      bucket.members.pop_back();
+      others.push_back(id);
+    }
+    if (bucket.members.size() > 1) AddBucket(std::move(bucket));
+    return others;
   }
 
   bool Fits(const Bucket& bucket) {
