@@ -21,7 +21,8 @@ double MoveSeconds(const DeviceClass& device, MoveSignature::Kind kind, int64_t 
                    int64_t run_bytes);
 
 // Kernels and moves from the figures of the device's class, casts to its precision included;
-// multiply-adds reach the share of the peak that the operator's row states. Knows all of them, and nothing of collectives and transfers.
+// multiply-adds reach the share of the peak that the operator's row states. Knows all of them, and
+// nothing of collectives and transfers.
 class RooflineCost : public CostModel {
  public:
   explicit RooflineCost(std::shared_ptr<const Machine> machine);

@@ -120,7 +120,7 @@ concept OperatorAttrs =
 // Facts that a row states where they are not what holds by default. ops.h has a function for each;
 // outside graph/ops and kernels nothing else asks which operator it is.
 //
-// As static constexpr members:
+// Static constexpr members:
 //
 //   bool kIsEpilogue          the kernel that makes its only operand may do it before storing
 //   bool kTakesEpilogue       its forward kernel can do such an operator to its only result
@@ -143,7 +143,7 @@ concept OperatorAttrs =
 //   bool kIdentityInEvaluation  in evaluation its result is its operand
 //   Statistic kStatistic      an update that keeps it
 //
-// As functions:
+// Functions:
 //
 //   double WorkPerElement(attrs, shapes of operands)   multiply-adds, comparisons or additions for
 //                             one element of the first result, also where shapes are absurd; by
@@ -156,7 +156,7 @@ concept OperatorAttrs =
 //   std::vector<GradientPiece<Attrs>> GradientPieces<Attrs>(attrs)   gradient of the layer whose
 //                             last operator it is; by default every operator has its derivative
 
-// What holds by default.
+// Defaults of the functions.
 template <class A>
 double WorkPerElement(const A&, std::span<const Shape>) {
   return 1;

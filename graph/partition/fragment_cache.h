@@ -31,8 +31,8 @@ class FragmentCache {
   FragmentCache(const FragmentCache&) = delete;
   FragmentCache& operator=(const FragmentCache&) = delete;
 
-  // InvalidArgument says which operator, weight, collective or bucket does not fit, and why. The fragments live until
-  // the next call.
+  // InvalidArgument says which operator, weight, collective or bucket does not fit, and why. The
+  // fragments live until the next call.
   absl::Status FindOrBuild(const Strategy& strategy, StepFragments& step);
 
   const Graph& graph() const { return graph_; }

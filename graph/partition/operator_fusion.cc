@@ -1,5 +1,5 @@
-// Fusion of operators' kernels into chains: which operators may be joined at all, and which of their
-// tasks are in a strategy's step.
+// Fusion of operators' kernels into chains: which operators may be joined at all, and which of
+// their tasks are in a strategy's step.
 #include <algorithm>
 #include <variant>
 

@@ -8,7 +8,7 @@
 
 namespace partita {
 
-// What an error is about, for whoever has to act on it; its number is the program's exit code. An
+// Subject of an error, for whoever has to act on it; its number is the program's exit code. An
 // error carries its category from where it arises, beside the code of its status, which says to
 // callers what happened: an expert that declines and a profile of other hardware are both
 // FailedPrecondition, and end the program differently.

@@ -33,7 +33,7 @@ namespace partita {
 
 // Check of a value's text, before it is parsed.
 struct OptionCheck {
-  // What was found and what is wanted; empty where the text is a value. No function: any text is.
+  // States what was found and what is wanted; empty where the text is a value. No function: any text is.
   std::function<std::string(const std::string& text)> fault;
   std::vector<std::string> examples;  // some that are values
 };
@@ -57,7 +57,7 @@ std::vector<std::string> NamesOf(const Table& table) {
   return names;
 }
 
-// What there is to know of a field besides its type and its default, which the struct has.
+// Facts of a field besides its type and its default, which the struct has.
 struct Option {
   std::string name;  // of its flag, without dashes
   std::string help;  // one sentence, or the predicate of one

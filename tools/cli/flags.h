@@ -10,7 +10,7 @@
 #include "graph/support/option.h"
 #include "tools/cli/verb.h"
 
-// What the command line derives from the field lists of options (see graph/support/option.h).
+// Flags and help, derived from the field lists of options (see graph/support/option.h).
 
 namespace partita {
 

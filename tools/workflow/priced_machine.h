@@ -31,7 +31,7 @@ struct MachineRequest {
   // True if unknown prices will be measured, where the machine can be.
   bool will_measure = false;
 
-  // What holds where it is not given, where that is not the default of the field.
+  // Text of what holds where it is not given, where that is not the default of the field.
   struct Fallbacks {
     std::string machine, precision = "float32";
   };

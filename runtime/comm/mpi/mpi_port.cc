@@ -10,9 +10,9 @@
 #include "graph/support/status_macros.h"
 #include "runtime/comm/fold.h"
 
-// A message longer than a segment is a head, which says how long, and segments. Segments are short enough
-// for MPI libraries to send at once (Open MPI over TCP: up to 64 KiB). Longer messages they send
-// only after the receiver has answered, and its answer queues behind what it sends itself: two
+// A message longer than a segment is a head, which says how long, and segments. Segments are short
+// enough for MPI libraries to send at once (Open MPI over TCP: up to 64 KiB). Longer messages they
+// send only after the receiver has answered, and its answer queues behind what it sends itself: two
 // ranks that send to each other then get half of the speed of the link between them. What is sent
 // at once the library may keep copies of, so of long messages one segment of each group waits until
 // it is taken.
