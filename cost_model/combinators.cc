@@ -31,6 +31,15 @@ Answer Times(Answer answer, double factor) {
   return answer;
 }
 
+// Whether an answer holds for everybody who asks.
+template <class Key>
+bool IsExact(const Key&, const Answer&) {
+  return true;
+}
+bool IsExact(const CollectiveCall& call, const Answer& answer) {
+  return call.to_beat == nullptr || !answer.has_value() || Beats(*answer, *call.to_beat);
+}
+
 // Answers a question from the map, or asks and remembers.
 template <class Map, class Key, class Ask>
 Answer Remember(std::shared_mutex& mutex, Map& map, size_t max_entries, const Key& key, Ask&& ask) {
@@ -40,6 +49,7 @@ Answer Remember(std::shared_mutex& mutex, Map& map, size_t max_entries, const Ke
     if (found != map.end()) return found->second;
   }
   const Answer answer = ask();
+  if (!IsExact(key, answer)) return answer;
   const std::lock_guard lock(mutex);
   if (map.size() < max_entries) map.emplace(typename Map::key_type(key), answer);
   return answer;
@@ -79,7 +89,9 @@ Answer Scaled::MoveCost(const MoveSignature& signature, DeviceId device) const {
   return Times(model_->MoveCost(signature, device), factors_.moves);
 }
 Answer Scaled::CollectiveCost(const CollectiveCall& call) const {
-  return Times(model_->CollectiveCost(call), factors_.collectives);
+  CollectiveCall exact = call;
+  exact.to_beat = nullptr;  // a limit before the factor
+  return Times(model_->CollectiveCost(exact), factors_.collectives);
 }
 Answer Scaled::TransferCost(std::span<const TransferCall> group) const {
   return Times(model_->TransferCost(group), factors_.transfers);
@@ -111,7 +123,10 @@ Answer ContendedAndUncontended::MoveCost(const MoveSignature& signature, DeviceI
   return Both([&](const CostModel& m) { return m.MoveCost(signature, device); });
 }
 Answer ContendedAndUncontended::CollectiveCost(const CollectiveCall& call) const {
-  return Both([&](const CostModel& m) { return m.CollectiveCost(call); });
+  CollectiveCall exact = call;
+  exact.to_beat = nullptr;
+  return Both(
+      [&](const CostModel& m) { return m.CollectiveCost(&m == busy_.get() ? call : exact); });
 }
 Answer ContendedAndUncontended::TransferCost(std::span<const TransferCall> group) const {
   return Both([&](const CostModel& m) { return m.TransferCost(group); });

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 
 namespace partita {
 
@@ -19,6 +20,10 @@ absl::string_view Name(CostSource source) {
       return "roofline";
   }
   return "?";
+}
+
+bool Beats(const TaskCost& cost, const TaskCost& other) {
+  return std::tuple(cost.source, cost.time) < std::tuple(other.source, other.time);
 }
 
 TaskCost CostOfSeconds(double seconds, CostSource source, double spread) {

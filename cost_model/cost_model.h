@@ -38,6 +38,9 @@ struct TaskCost {
   friend bool operator==(const TaskCost&, const TaskCost&) = default;
 };
 
+// Whether a cost is preferred to another: of a better source, or of the same and shorter.
+bool Beats(const TaskCost& cost, const TaskCost& other);
+
 // Rounds to nanoseconds, at least 1; anything beyond 2^62 ns (146 years) becomes that.
 TaskCost CostOfSeconds(double seconds, CostSource source, double spread = 0);
 
@@ -47,6 +50,9 @@ struct CollectiveCall {
   absl::string_view algorithm;             // a row of CollectiveAlgorithms()
   std::span<const DeviceId> group;
   DType dtype = DType::kFloat32;
+  // The best price so far, where only a better one is of use (Beats): the answer may then be any
+  // that is not better, instead of the exact one. Null: none.
+  const TaskCost* to_beat = nullptr;
 };
 
 // One message of a group that starts together. The bytes of all boxes from one device to another.

@@ -1,6 +1,7 @@
 #include "cost_model/link_cost.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 #include <vector>
 
@@ -49,6 +50,12 @@ class MessageGroup {
     return a.kind == DeviceKind::kCpu && b.kind == DeviceKind::kCpu && a.node == b.node;
   }
 
+  // Seconds that the messages so far take at least.
+  double LeastSeconds() const {
+    return std::max(longest_, loads_.BusiestSeconds()) +
+           static_cast<double>(loads_.latency().value()) * 1e-9;
+  }
+
   // What the messages take; forgets them.
   double TakeSeconds() {
     Send();
@@ -82,25 +89,38 @@ class MessageGroup {
   std::vector<ChannelLoads::Message> messages_;
 };
 
-// Prices a collective as its schedule is written.
+// Prices a collective as its schedule is written, up to a limit.
 class RoundPricer : public ScheduleWriter {
  public:
-  RoundPricer(MessageGroup messages, const CollectiveCall& call)
-      : call_(call), size_(SizeOf(call.dtype)), messages_(std::move(messages)) {}
+  RoundPricer(MessageGroup messages, const CollectiveCall& call, double limit)
+      : call_(call), size_(SizeOf(call.dtype)), limit_(limit), messages_(std::move(messages)) {}
 
+  // Of the whole collective, or a part of them that is above the limit.
   double seconds() const { return seconds_; }
 
  private:
   void OnStep(const CollectiveStep& step) override {
+    if (step.from != from_) StopAbove(seconds_ + messages_.LeastSeconds());
+    from_ = step.from;
     messages_.Add(call_.group[static_cast<size_t>(step.from)],
                   call_.group[static_cast<size_t>(step.to)], step.count * size_,
                   step.action == StepAction::kReduce);
   }
-  void OnRound(bool) override { seconds_ += messages_.TakeSeconds(); }
+  void OnRound(bool) override {
+    seconds_ += messages_.TakeSeconds();
+    StopAbove(seconds_);
+  }
+  void StopAbove(double seconds) {
+    if (seconds <= limit_) return;
+    seconds_ = seconds;
+    Stop();
+  }
 
   const CollectiveCall& call_;
   const int64_t size_;
+  const double limit_;
   MessageGroup messages_;
+  int from_ = -1;  // the sender of the last step
   double seconds_ = 0;
 };
 
@@ -139,6 +159,14 @@ TaskCost LinkCost::CostOverLinks(double seconds) const {
              : CostOfSeconds(seconds, CostSource::kRoofline, kSpread);
 }
 
+// Seconds from which on a price is of no use. A little above the price to beat, since the parts of a
+// sum are rounded in another order than the whole.
+double LinkCost::LimitOf(const CollectiveCall& call) const {
+  constexpr double kNone = std::numeric_limits<double>::infinity();
+  if (call.to_beat == nullptr || CostOverLinks(0).source < call.to_beat->source) return kNone;
+  return (static_cast<double>(call.to_beat->time.value()) + 2) * 1e-9 * (1 + 1e-9);
+}
+
 std::optional<TaskCost> LinkCost::CollectiveCost(const CollectiveCall& call) const {
   if (const CollectiveRate* rate = RateFor(*machine_, call)) {
     const auto totals = TotalsOf(call.algorithm, *call.collective);
@@ -149,7 +177,7 @@ std::optional<TaskCost> LinkCost::CollectiveCost(const CollectiveCall& call) con
         static_cast<double>(busiest * SizeOf(call.dtype)) / rate->line.bytes_per_second;
     return CostOfSeconds(seconds, CostSource::kInterpolated, rate->spread);
   }
-  RoundPricer pricer(MessageGroup(*machine_, classes_), call);
+  RoundPricer pricer(MessageGroup(*machine_, classes_), call, LimitOf(call));
   if (!WriteSchedule(call.algorithm, *call.collective, pricer).ok()) return std::nullopt;
   return CostOverLinks(pricer.seconds());
 }

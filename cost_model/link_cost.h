@@ -33,6 +33,7 @@ class LinkCost : public CostModel {
 
  private:
   TaskCost CostOverLinks(double seconds) const;
+  double LimitOf(const CollectiveCall& call) const;
 
   std::shared_ptr<const Machine> machine_;
   std::vector<const DeviceClass*> classes_;  // by device

@@ -22,15 +22,6 @@ constexpr int64_t kBucketBytes[] = {64 << 10, 512 << 10, 4 << 20, 32 << 20};
 // ranks takes up to n^2 steps, and so each group of a large machine is priced a few times only.
 constexpr int kFewRanks = 64;
 
-// Price of a collective by one algorithm for all of its groups.
-struct Price {
-  CostSource source = CostSource::kMeasured;  // the worst
-  Nanos time;
-  friend auto operator<=>(const Price& a, const Price& b) {
-    return std::tuple(a.source, a.time) <=> std::tuple(b.source, b.time);
-  }
-};
-
 class AlgorithmPricer {
  public:
   AlgorithmPricer(const CostModel& model, std::vector<int32_t> node_of_device)
@@ -39,17 +30,24 @@ class AlgorithmPricer {
   std::string Cheapest(const CollectiveToRun& asked) const {
     const Collective compared = Compared(asked.collective);
     const CollectiveToRun collective{compared, asked.dtype, asked.groups};
-    std::string best;
-    std::optional<Price> least;
-    for (const CollectiveAlgorithm& row : CollectiveAlgorithms()) {
-      if (!row.kinds.contains(collective.collective.kind)) continue;
-      if (!row.applicable(collective.collective.ranks)) continue;
-      const auto price = PriceOf(collective, std::string(row.name));
-      if (!price.has_value() || (least.has_value() && !(*price < *least))) continue;
-      least = price;
-      best = std::string(row.name);
+    const auto rows = CollectiveAlgorithms();
+    size_t best = rows.size();
+    std::optional<TaskCost> least;
+    // Those of few steps first: most of the others are dearer after a few of theirs.
+    for (bool many_steps : {false, true}) {
+      for (size_t r = 0; r < rows.size(); ++r) {
+        if (rows[r].many_steps != many_steps) continue;
+        if (!rows[r].kinds.contains(collective.collective.kind)) continue;
+        if (!rows[r].applicable(collective.collective.ranks)) continue;
+        std::optional<TaskCost> to_beat = least;
+        if (least.has_value() && r < best) to_beat->time += Nanos(1);
+        const auto price = PriceOf(collective, std::string(rows[r].name), to_beat);
+        if (!price.has_value()) continue;
+        least = price;
+        best = r;
+      }
     }
-    return best;
+    return best == rows.size() ? "" : std::string(rows[best].name);
   }
 
  private:
@@ -62,16 +60,26 @@ class AlgorithmPricer {
                          collective.reduction);
   }
 
-  std::optional<Price> PriceOf(const CollectiveToRun& collective, const std::string& row) const {
-    Price sum;
+  // All groups together: the worst source, the sum of times. Nothing where that does not beat what
+  // is given.
+  std::optional<TaskCost> PriceOf(const CollectiveToRun& collective, const std::string& row,
+                                  const std::optional<TaskCost>& to_beat) const {
+    TaskCost sum{.time = Nanos(0), .source = CostSource::kMeasured};
     for (const std::vector<DeviceId>& group : collective.groups) {
       const std::string name = ForNodes(row, NodesOf(group, node_of_device_));
+      TaskCost left;  // what the group has to beat
+      if (to_beat.has_value()) {
+        left.source = to_beat->source;
+        left.time = to_beat->time - sum.time;
+      }
       const auto cost =
-          model_.CollectiveCost({&collective.collective, name, group, collective.dtype});
-      if (!cost.has_value()) return std::nullopt;
+          model_.CollectiveCost({&collective.collective, name, group, collective.dtype,
+                                 to_beat.has_value() ? &left : nullptr});
+      if (!cost.has_value() || (to_beat.has_value() && !Beats(*cost, left))) return std::nullopt;
       sum.source = std::max(sum.source, cost->source);
       sum.time += cost->time;
     }
+    if (to_beat.has_value() && !Beats(sum, *to_beat)) return std::nullopt;
     return sum;
   }
 

@@ -30,6 +30,7 @@ struct CollectiveAlgorithm {
   absl::string_view name;
   KindSet kinds;
   bool (*applicable)(int ranks);
+  bool many_steps;  // in proportion to the square of the ranks
   // Precondition: the collective is valid and of one of `kinds`, applicable(ranks), options in
   // range.
   void (*write)(const Collective&, const ScheduleOptions&, ScheduleWriter&);

@@ -28,7 +28,7 @@ CollectiveStep InPlaceStep(const Collective& c, int from, int to) {
 
 void WriteAllToAll(const Collective& c, ScheduleWriter& out) {
   std::vector<int64_t> received(static_cast<size_t>(c.ranks), 0);  // from the ranks before
-  for (int from = 0; from < c.ranks; ++from) {
+  for (int from = 0; from < c.ranks && out.wants_more(); ++from) {
     int64_t sent = 0;
     for (int to = 0; to < c.ranks; ++to) {
       const int64_t count = c.counts[static_cast<size_t>(from)][static_cast<size_t>(to)];
@@ -45,7 +45,7 @@ void WriteAllToAll(const Collective& c, ScheduleWriter& out) {
 
 void WriteDirect(const Collective& collective, const ScheduleOptions&, ScheduleWriter& out) {
   if (collective.kind == CollectiveKind::kAllToAll) return WriteAllToAll(collective, out);
-  for (int from = 0; from < collective.ranks; ++from) {
+  for (int from = 0; from < collective.ranks && out.wants_more(); ++from) {
     for (int to = 0; to < collective.ranks; ++to) {
       if (from != to) out.Step(InPlaceStep(collective, from, to));
     }

@@ -51,7 +51,7 @@ void WriteBetweenNodes(const std::vector<std::vector<int>>& nodes,
     blocks.push_back(EvenBlocks(slice.count, count));
     for (ElementRange& block : blocks.back()) block.offset += slice.offset;
   }
-  for (int round = 0; round < RingRounds(count); ++round) {
+  for (int round = 0; round < RingRounds(count) && out.wants_more(); ++round) {
     for (size_t s = 0; s < slices.size(); ++s) {
       for (int n = 0; n < count; ++n) {
         CollectiveStep step = RingStep(blocks[s], round, n);

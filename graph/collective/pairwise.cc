@@ -20,7 +20,7 @@ void WritePairwise(const Collective& collective, const ScheduleOptions&, Schedul
     receive[rank] = ReceiveOffset(collective, own, own);
     received_in_all[rank] = ReceiveElements(collective, own);
   }
-  for (size_t t = 0; t < ranks; ++t) {
+  for (size_t t = 0; t < ranks && out.wants_more(); ++t) {
     for (size_t from = 0; from < ranks; ++from) {
       const size_t to = (from + t) % ranks;
       const int64_t count = collective.counts[from][to];

@@ -103,13 +103,13 @@ std::string ToString(const CollectiveSchedule& schedule) {
 
 void ScheduleWriter::Step(const CollectiveStep& step) {
   CHECK_GE(step.count, 0);
-  if (step.count == 0) return;
+  if (step.count == 0 || !wants_more_) return;
   has_steps_ = true;
   OnStep(step);
 }
 
 void ScheduleWriter::EndRound(bool sends_snapshot) {
-  if (std::exchange(has_steps_, false)) OnRound(sends_snapshot);
+  if (std::exchange(has_steps_, false) && wants_more_) OnRound(sends_snapshot);
 }
 
 void ScheduleBuilder::OnRound(bool sends_snapshot) {

@@ -110,12 +110,17 @@ class ScheduleWriter {
   void Step(const CollectiveStep& step);
   // The round's end; one without steps is left out.
   void EndRound(bool sends_snapshot = false);
+  // False: further steps are ignored, and algorithms of many steps end early.
+  bool wants_more() const { return wants_more_; }
+
+ protected:
+  void Stop() { wants_more_ = false; }
 
  private:
   virtual void OnStep(const CollectiveStep& step) = 0;
   virtual void OnRound(bool sends_snapshot) = 0;
 
-  bool has_steps_ = false;
+  bool has_steps_ = false, wants_more_ = true;
 };
 
 // Keeps all of it.

@@ -25,14 +25,19 @@ struct ChannelLoads::Ways {
   const Edge* EdgeTo(int32_t vertex) const { return tree.EdgeTo(graph, vertex); }
 };
 
-ChannelLoads::ChannelLoads(const DeviceTopology& topology)
-    : topology_(topology), bytes_(topology.channels().size()) {}
+ChannelLoads::ChannelLoads(const DeviceTopology& topology) : topology_(topology) {
+  for (const Channel& channel : topology.channels()) {
+    loads_.push_back({0, 1 / static_cast<double>(channel.bytes_per_second)});
+  }
+}
 
 void ChannelLoads::AddBytes(int32_t channel, int64_t bytes) {
   if (channel < 0 || bytes == 0) return;
-  int64_t& sum = bytes_[static_cast<size_t>(channel)];
-  if (sum == 0) busy_.push_back(ChannelId(channel));
-  sum += bytes;
+  Load& load = loads_[static_cast<size_t>(channel)];
+  if (load.bytes == 0) busy_.push_back(ChannelId(channel));
+  load.bytes += bytes;
+  busiest_seconds_ =
+      std::max(busiest_seconds_, static_cast<double>(load.bytes) * load.seconds_per_byte);
 }
 
 int64_t ChannelLoads::LatencyOf(int32_t channel) const {
@@ -116,8 +121,9 @@ void ChannelLoads::GoUp(const Ways& ways, int32_t vertex) {
 }
 
 void ChannelLoads::Clear() {
-  for (ChannelId channel : busy_) bytes_[channel.index()] = 0;
+  for (ChannelId channel : busy_) loads_[channel.index()].bytes = 0;
   busy_.clear();
+  busiest_seconds_ = 0;
   latency_ = Nanos(0);
 }
 

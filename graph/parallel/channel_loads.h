@@ -28,7 +28,9 @@ class ChannelLoads {
 
   // The channels with bytes on them, in no particular order; may name one twice.
   std::span<const ChannelId> busy() const { return busy_; }
-  int64_t bytes(ChannelId channel) const { return bytes_[channel.index()]; }
+  int64_t bytes(ChannelId channel) const { return loads_[channel.index()].bytes; }
+  // Seconds that the busiest channel needs for its bytes, but for rounding.
+  double BusiestSeconds() const { return busiest_seconds_; }
   // The longest of all routes: the sum of its channels' latencies.
   Nanos latency() const { return latency_; }
 
@@ -44,6 +46,11 @@ class ChannelLoads {
     uint32_t round = 0;   // of Add in which the rest holds
   };
 
+  struct Load {
+    int64_t bytes = 0;
+    double seconds_per_byte = 0;
+  };
+
   struct Ways;
 
   void AddOne(DeviceId from, const Message& message);
@@ -57,7 +64,8 @@ class ChannelLoads {
   int64_t LatencyOf(int32_t channel) const;
 
   const DeviceTopology& topology_;
-  std::vector<int64_t> bytes_;  // by channel
+  std::vector<Load> loads_;  // by channel
+  double busiest_seconds_ = 0;
   std::vector<ChannelId> busy_;
   Nanos latency_;
   std::vector<Junction> junctions_;  // by vertex, once there were several messages

@@ -138,6 +138,24 @@ Collective RandomCollective(CollectiveKind kind, int ranks, std::mt19937& random
   return {};
 }
 
+// A price to beat changes no answer that beats it, and no other becomes one that does.
+void CheckLimits(const LinkCost& model, CollectiveCall call, const TaskCost& exact,
+                 std::mt19937& random) {
+  const int64_t time = exact.time.value();
+  for (const int64_t limit :
+       {int64_t{1}, static_cast<int64_t>(random()) % time, time - 1, time, time + 1, 3 * time}) {
+    for (const CostSource source :
+         {CostSource::kMeasured, CostSource::kInterpolated, CostSource::kRoofline}) {
+      const TaskCost to_beat{.time = Nanos(limit), .source = source};
+      call.to_beat = &to_beat;
+      const TaskCost cost = *model.CollectiveCost(call);
+      EXPECT_EQ(Beats(cost, to_beat), Beats(exact, to_beat)) << call.algorithm << " " << limit;
+      if (!Beats(cost, to_beat)) continue;
+      EXPECT_EQ(cost, exact) << call.algorithm << " " << limit;
+    }
+  }
+}
+
 // Of all kinds by all algorithms; returns how many.
 int CheckCollectives(const std::shared_ptr<const Machine>& machine,
                      const std::vector<DeviceId>& group, std::mt19937& random) {
@@ -148,8 +166,10 @@ int CheckCollectives(const std::shared_ptr<const Machine>& machine,
     for (const CollectiveAlgorithm& row : CollectiveAlgorithms()) {
       if (!row.kinds.contains(kind) || !row.applicable(collective.ranks)) continue;
       const CollectiveCall call{&collective, row.name, group};
-      EXPECT_EQ(model.CollectiveCost(call)->time, TimeOf(PlainSeconds(*machine, call)))
+      const TaskCost exact = *model.CollectiveCost(call);
+      EXPECT_EQ(exact.time, TimeOf(PlainSeconds(*machine, call)))
           << row.name << " " << ToString(collective);
+      CheckLimits(model, call, exact, random);
       ++checked;
     }
   }
