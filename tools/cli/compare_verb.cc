@@ -273,8 +273,8 @@ class CompareRun {
 }  // namespace
 
 void AddCompareVerb(CLI::App& app, VerbTable& verbs) {
-  AddVerb(*app.add_subcommand("compare",
-                              "expert strategies, the searched plan and plan files side by side"),
+  AddVerb(Subcommand(app, "compare",
+                     "expert strategies, the searched plan and plan files side by side"),
           verbs, std::make_shared<CompareFlags>(), [](const CompareFlags& flags) {
             return RunInStages(flags.stages,
                                [&](Stages* stages) { return CompareRun(flags, stages).Run(); });

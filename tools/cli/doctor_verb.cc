@@ -2,6 +2,7 @@
 #include "cost_model/discovery.h"
 #include "runtime/backend/backends.h"
 #include "runtime/comm/communicators.h"
+#include "tools/cli/flags.h"
 #include "tools/cli/text.h"
 #include "tools/cli/verb.h"
 #include "tools/version.h"
@@ -40,8 +41,8 @@ absl::StatusOr<Answer> RunDoctor() {
 }  // namespace
 
 void AddDoctorVerb(CLI::App& app, VerbTable& verbs) {
-  CLI::App* verb = app.add_subcommand("doctor", "what works here, and why the rest does not");
-  verbs.Add(verb, [] { return RunDoctor(); });
+  CLI::App& verb = Subcommand(app, "doctor", "what works here, and why the rest does not");
+  verbs.Add(&verb, [] { return RunDoctor(); });
 }
 
 }  // namespace partita

@@ -1,7 +1,9 @@
 #pragma once
 
-#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -12,72 +14,69 @@
 
 // Flags and help, derived from the field lists of options (see graph/support/option.h).
 
+namespace CLI {
+class App;
+}  // namespace CLI
+
 namespace partita {
+
+// An option and the field that it is about, whose type is known to the functions only.
+struct Flag {
+  enum class Kind : uint8_t { kSwitch, kWholeNumber, kNumber, kText, kList, kOther };
+  Option option;
+  Kind kind = Kind::kOther;
+  const char* type = "";                                      // what help calls a value
+  std::function<std::vector<std::string>()> given;            // GivenTexts of the field
+  std::function<bool(const std::vector<std::string>&)> read;  // ReadTexts into the field
+};
+
+template <class T>
+constexpr Flag::Kind KindOf() {
+  if constexpr (std::is_same_v<T, bool>) return Flag::Kind::kSwitch;
+  if constexpr (std::is_integral_v<T>) return Flag::Kind::kWholeNumber;
+  if constexpr (std::is_floating_point_v<T>) return Flag::Kind::kNumber;
+  if constexpr (std::is_same_v<T, std::string>) return Flag::Kind::kText;
+  return kIsList<T> ? Flag::Kind::kList : Flag::Kind::kOther;
+}
+
+// The flags of options, in the order of their fields. They refer to the options.
+template <class Options>
+std::vector<Flag> FlagsOf(Options& options) {
+  std::vector<Flag> flags;
+  Options::VisitFields(options, [&flags](const Option& option, auto& value) {
+    using T = std::decay_t<decltype(value)>;
+    Flag& flag = flags.emplace_back();
+    flag.option = option;
+    flag.kind = KindOf<T>();
+    if (flag.kind == Flag::Kind::kWholeNumber) flag.type = std::is_signed_v<T> ? "INT" : "UINT";
+    flag.given = [option, &value] { return GivenTexts(option, value); };
+    flag.read = [&value](const std::vector<std::string>& texts) { return ReadTexts(texts, value); };
+  });
+  return flags;
+}
 
 // The help of an option, with what holds where it is not given.
 std::string HelpOf(const Option& option);
 // "-o,--output", or the name alone of an argument that has a place.
-std::string FlagOf(const Option& option);
-// Checks of the option's values, and what it needs.
-void Constrain(const Option& option, CLI::App& verb, CLI::Option& flag);
-
-template <class T>
-CLI::Option* AddOption(CLI::App& verb, const Option& option, T& value) {
-  if constexpr (std::is_same_v<T, bool>) {
-    return verb.add_flag(FlagOf(option), value, HelpOf(option));
-  } else if constexpr (std::is_arithmetic_v<T> || std::is_same_v<T, std::string>) {
-    CLI::Option* flag = verb.add_option(FlagOf(option), value, HelpOf(option));
-    if (OptionText(value) == option.unset) flag->default_str("");
-    return flag;
-  } else {
-    CLI::Option* flag = verb.add_option_function<std::vector<std::string>>(
-        FlagOf(option),
-        [&value](const std::vector<std::string>& texts) {
-          if (!ReadTexts(texts, value)) throw CLI::ConversionError(CLI::detail::join(texts));
-        },
-        HelpOf(option));
-    if (!kIsList<T>) flag->expected(1);
-    return flag;
-  }
-}
-
-// A flag, or an argument, for each field; a flag's default is the field's.
-template <class Options>
-void AddOptions(CLI::App& verb, Options& options) {
-  Options::VisitFields(options, [&verb](const Option& option, auto& value) {
-    Constrain(option, verb, *AddOption(verb, option, value));
-  });
-}
+std::string FlagText(const Option& option);
+// Adds a flag, or an argument, to a verb, with checks of its values and what it needs; the default
+// is the field's.
+void AddFlag(CLI::App& verb, const Flag& flag);
+void AddFlags(CLI::App& verb, std::span<const Flag> flags);
 
 // {"evaluations": 2000, "save": null}: every option with its value, or null.
-template <class Options>
-Json OptionsJson(const Options& options) {
-  Json json = Json::object();
-  Options::VisitFields(options, [&json](const Option& option, const auto& value) {
-    using T = std::decay_t<decltype(value)>;
-    const std::vector<std::string> texts = GivenTexts(option, value);
-    if constexpr (kIsList<T>) {
-      json[option.name] = texts;
-    } else if constexpr (std::is_arithmetic_v<T>) {
-      json[option.name] = texts.empty() ? Json(nullptr) : Json(value);
-    } else {
-      json[option.name] = texts.empty() ? Json(nullptr) : Json(texts[0]);
-    }
-  });
-  return json;
-}
+Json OptionsJson(std::span<const Flag> flags);
 
-// Declares a verb's flags and what it runs: `run` is given the options. Its answer has them as
+// A subcommand of `app`.
+CLI::App& Subcommand(CLI::App& app, const std::string& name, const std::string& help);
+
+// A verb's flags, and what runs with the options that they have filled in. Its answer has them as
 // member "options".
+void AddVerb(CLI::App& verb, VerbTable& verbs, std::vector<Flag> flags, VerbFunction run);
 template <class Options, class Run>
 void AddVerb(CLI::App& verb, VerbTable& verbs, std::shared_ptr<Options> options, Run run) {
-  AddOptions(verb, *options);
-  verbs.Add(&verb, [options, run = std::move(run)]() -> absl::StatusOr<Answer> {
-    Json given = OptionsJson(*options);
-    absl::StatusOr<Answer> answer = run(*options);
-    if (answer.ok()) answer->json["options"] = std::move(given);
-    return answer;
-  });
+  AddVerb(verb, verbs, FlagsOf(*options),
+          [options, run = std::move(run)]() -> absl::StatusOr<Answer> { return run(*options); });
 }
 
 }  // namespace partita

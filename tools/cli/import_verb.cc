@@ -86,7 +86,7 @@ absl::StatusOr<Answer> RunImport(const ImportFlags& flags) {
 }  // namespace
 
 void AddImportVerb(CLI::App& app, VerbTable& verbs) {
-  AddVerb(*app.add_subcommand("import", "operators, parameters and arithmetic of a model"), verbs,
+  AddVerb(Subcommand(app, "import", "operators, parameters and arithmetic of a model"), verbs,
           std::make_shared<ImportFlags>(), RunImport);
 }
 

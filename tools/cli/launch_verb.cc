@@ -25,7 +25,7 @@ absl::StatusOr<Answer> RunLaunch(LaunchRequest& request) {
 }  // namespace
 
 void AddLaunchVerb(CLI::App& app, VerbTable& verbs) {
-  AddVerb(*app.add_subcommand("launch", "run a plan over several processes, one for each device"),
+  AddVerb(Subcommand(app, "launch", "run a plan over several processes, one for each device"),
           verbs, std::make_shared<LaunchRequest>(), [&verbs, &app](LaunchRequest& request) {
             request.arguments = verbs.launched;
             if (app.count("--json") > 0) request.arguments.push_back("--json");

@@ -95,8 +95,8 @@ absl::StatusOr<Answer> RunList(const ListFlags& flags) {
 }  // namespace
 
 void AddListVerb(CLI::App& app, VerbTable& verbs) {
-  AddVerb(*app.add_subcommand("list", "what this program knows"), verbs,
-          std::make_shared<ListFlags>(), RunList);
+  AddVerb(Subcommand(app, "list", "what this program knows"), verbs, std::make_shared<ListFlags>(),
+          RunList);
 }
 
 }  // namespace partita

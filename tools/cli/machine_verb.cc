@@ -1,3 +1,5 @@
+#include <CLI/CLI.hpp>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "cost_model/machines.h"
@@ -66,12 +68,12 @@ absl::StatusOr<Answer> RunDiscover(const MachineDiscoverFlags& flags) {
 }  // namespace
 
 void AddMachineVerb(CLI::App& app, VerbTable& verbs) {
-  CLI::App* verb =
-      app.add_subcommand("machine", "examine this machine, or show a machine file or preset");
-  verb->require_subcommand(1);
-  AddVerb(*verb->add_subcommand("show", "devices, links and figures of a machine"), verbs,
+  CLI::App& verb =
+      Subcommand(app, "machine", "examine this machine, or show a machine file or preset");
+  verb.require_subcommand(1);
+  AddVerb(Subcommand(verb, "show", "devices, links and figures of a machine"), verbs,
           std::make_shared<MachineShowFlags>(), RunShow);
-  AddVerb(*verb->add_subcommand("discover", "measure this machine into a machine file"), verbs,
+  AddVerb(Subcommand(verb, "discover", "measure this machine into a machine file"), verbs,
           std::make_shared<MachineDiscoverFlags>(), RunDiscover);
 }
 

@@ -183,7 +183,7 @@ absl::StatusOr<Answer> AnswerPlanVerb(const PlanFlags& flags, Stages* stages) {
 }  // namespace
 
 void AddPlanVerb(CLI::App& app, VerbTable& verbs) {
-  AddVerb(*app.add_subcommand("plan", "find the best plan for a model on a machine"), verbs,
+  AddVerb(Subcommand(app, "plan", "find the best plan for a model on a machine"), verbs,
           std::make_shared<PlanFlags>(), [](const PlanFlags& flags) {
             return RunInStages(flags.stages,
                                [&](Stages* stages) { return AnswerPlanVerb(flags, stages); });

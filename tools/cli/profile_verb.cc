@@ -54,7 +54,7 @@ absl::StatusOr<Answer> RunProfile(const ProfileFlags& flags) {
 }  // namespace
 
 void AddProfileVerb(CLI::App& app, VerbTable& verbs) {
-  AddVerb(*app.add_subcommand("profile", "measure the kernels that a search will ask for"), verbs,
+  AddVerb(Subcommand(app, "profile", "measure the kernels that a search will ask for"), verbs,
           std::make_shared<ProfileFlags>(), RunProfile);
 }
 

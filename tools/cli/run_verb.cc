@@ -394,7 +394,7 @@ absl::StatusOr<Answer> RunTrainingOfRank(RunFlags& flags, Stages* stages) {
 }  // namespace
 
 void AddRunVerb(CLI::App& app, VerbTable& verbs) {
-  AddVerb(*app.add_subcommand("run", "train a plan on this machine"), verbs,
+  AddVerb(Subcommand(app, "run", "train a plan on this machine"), verbs,
           std::make_shared<RunFlags>(), [](RunFlags& flags) {
             return RunInStages(flags.stages,
                                [&](Stages* stages) { return RunTrainingOfRank(flags, stages); });

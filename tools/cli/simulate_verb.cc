@@ -86,7 +86,7 @@ absl::StatusOr<Answer> RunSimulate(const SimulateFlags& flags, Stages* stages) {
 }  // namespace
 
 void AddSimulateVerb(CLI::App& app, VerbTable& verbs) {
-  AddVerb(*app.add_subcommand("simulate", "the predicted timeline of a plan"), verbs,
+  AddVerb(Subcommand(app, "simulate", "the predicted timeline of a plan"), verbs,
           std::make_shared<SimulateFlags>(), [](const SimulateFlags& flags) {
             return RunInStages(flags.stages,
                                [&](Stages* stages) { return RunSimulate(flags, stages); });

@@ -1,7 +1,7 @@
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <atomic>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
@@ -12,6 +12,10 @@
 #include "graph/support/error_category.h"
 #include "tools/workflow/priced_machine.h"
 #include "tools/workflow/training_model.h"
+
+namespace CLI {
+class App;
+}  // namespace CLI
 
 namespace partita {
 

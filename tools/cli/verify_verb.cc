@@ -143,7 +143,7 @@ absl::StatusOr<Answer> RunVerify(const VerifyFlags& flags, Stages* stages) {
 }  // namespace
 
 void AddVerifyVerb(CLI::App& app, VerbTable& verbs) {
-  AddVerb(*app.add_subcommand("verify", "prove that a plan computes the serial model"), verbs,
+  AddVerb(Subcommand(app, "verify", "prove that a plan computes the serial model"), verbs,
           std::make_shared<VerifyFlags>(), [](const VerifyFlags& flags) {
             return RunInStages(flags.stages,
                                [&](Stages* stages) { return RunVerify(flags, stages); });

@@ -5,9 +5,10 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <functional>
+#include <memory>
 #include <set>
 #include <string>
-#include <type_traits>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -27,88 +28,107 @@ std::string OneLine(const std::string& text) {
   return absl::StrJoin(absl::StrSplit(text, absl::ByAnyChar(" \n"), absl::SkipEmpty()), " ");
 }
 
-// Calls visit(verb, options, option, value) for every field of every verb.
-template <class Visitor>
-void VisitAll(Visitor&& visit) {
-  VisitVerbOptions([&visit](const std::string& verb, auto options) {
-    using Options = decltype(options);
-    Options::VisitFields(options, [&](const Option& option, auto& value) {
-      SCOPED_TRACE(absl::StrCat(verb, " --", option.name));
-      visit(options, option, value);
+// The options of a verb as they stand before a command line is read, whatever their type.
+struct Verb {
+  std::string name;
+  std::shared_ptr<void> options;
+  std::vector<Flag> flags;                               // of `options`
+  std::function<std::string()> text;                     // OptionsText
+  std::function<std::vector<std::string>()> provenance;  // PlanOptions
+};
+
+using MakeVerb = std::function<Verb()>;
+std::vector<MakeVerb> VerbMakers() {
+  std::vector<MakeVerb> makers;
+  VisitVerbOptions([&makers](const std::string& name, auto options) {
+    makers.push_back([name, options] {
+      const auto own = std::make_shared<decltype(options)>(options);
+      return Verb{name, own, FlagsOf(*own), [own] { return OptionsText(*own); },
+                  [own] { return PlanOptions(*own); }};
     });
   });
+  return makers;
+}
+
+const Flag& FlagNamed(const Verb& verb, const std::string& name) {
+  const auto found = std::find_if(verb.flags.begin(), verb.flags.end(),
+                                  [&](const Flag& flag) { return flag.option.name == name; });
+  EXPECT_TRUE(found != verb.flags.end()) << name;
+  return *found;
+}
+
+// Calls visit(make, flag) for every field of every verb.
+void VisitAll(const std::function<void(const MakeVerb&, const Flag&)>& visit) {
+  for (const MakeVerb& make : VerbMakers()) {
+    const Verb verb = make();
+    for (const Flag& flag : verb.flags) {
+      SCOPED_TRACE(absl::StrCat(verb.name, " --", flag.option.name));
+      visit(make, flag);
+    }
+  }
 }
 
 // Texts that are values of a field, its default's among them.
-template <class T>
-std::vector<std::string> Texts(const Option& option, const T& value) {
-  std::vector<std::string> texts = GivenTexts(option, value);
-  const std::vector<std::string>& examples = option.check.examples;
+std::vector<std::string> Texts(const Flag& flag) {
+  std::vector<std::string> texts = flag.given();
+  const std::vector<std::string>& examples = flag.option.check.examples;
   texts.insert(texts.end(), examples.begin(), examples.end());
-  if (std::is_same_v<T, bool>) texts = {"true", "false"};
+  if (flag.kind == Flag::Kind::kSwitch) texts = {"true", "false"};
   if (texts.empty() || (texts.size() == 1 && examples.empty())) texts.push_back("some/text");
   return texts;
 }
 
-// Calls use(field) with the field of that name.
-template <class Options, class Use>
-void WithField(Options& options, const std::string& name, Use&& use) {
-  Options::VisitFields(options, [&](const Option& option, auto& value) {
-    if (option.name == name) use(option, value);
-  });
-}
-
-// The options with one field given on the command line.
-template <class Options>
-Options Parsed(Options options, const std::string& name, const std::string& text) {
+// Reads a command line with one option.
+void Parse(const Verb& verb, const std::string& name, const std::string& text) {
   CLI::App app;
   app.option_defaults()->always_capture_default();
-  std::vector<std::string> line;
-  WithField(options, name, [&](Option option, auto& value) {
-    option.needs.clear();
-    option.required = false;
-    Constrain(option, app, *AddOption(app, option, value));
-    line = {option.positional ? text : absl::StrCat("--", name, "=", text)};
-  });
+  Flag flag = FlagNamed(verb, name);
+  flag.option.needs.clear();
+  flag.option.required = false;
+  AddFlag(app, flag);
+  std::vector<std::string> line = {flag.option.positional ? text
+                                                          : absl::StrCat("--", name, "=", text)};
   app.parse(line);
-  return options;
+}
+
+Verb Parsed(const MakeVerb& make, const std::string& name, const std::string& text) {
+  Verb verb = make();
+  Parse(verb, name, text);
+  return verb;
 }
 
 TEST(OptionsTest, EveryFieldIsInTheHelpWithItsDefault) {
-  VisitVerbOptions([](const std::string& verb, auto options) {
+  for (const MakeVerb& make : VerbMakers()) {
+    const Verb verb = make();
     CLI::App app;
     app.option_defaults()->always_capture_default();
-    AddOptions(app, options);
+    AddFlags(app, verb.flags);
     const std::string help = OneLine(app.help());
     std::set<std::string> names;
-    decltype(options)::VisitFields(options, [&](const Option& option, const auto& value) {
-      SCOPED_TRACE(absl::StrCat(verb, " --", option.name));
+    for (const Flag& flag : verb.flags) {
+      const Option& option = flag.option;
+      SCOPED_TRACE(absl::StrCat(verb.name, " --", option.name));
       EXPECT_TRUE(names.insert(option.name).second) << "twice";
       EXPECT_GT(option.help.size(), 4u);
-      EXPECT_THAT(help, HasSubstr(FlagOf(option)));
+      EXPECT_THAT(help, HasSubstr(FlagText(option)));
       EXPECT_THAT(help, HasSubstr(OneLine(HelpOf(option))));
-      using T = std::decay_t<decltype(value)>;
-      if constexpr (std::is_arithmetic_v<T> && !std::is_same_v<T, bool>) {
-        const std::string flag = option.positional ? option.name : "--" + option.name;
-        EXPECT_EQ(app.get_option(flag)->get_default_str(),
-                  absl::StrJoin(GivenTexts(option, value), ""));
-      }
-    });
-  });
+      if (flag.kind != Flag::Kind::kWholeNumber && flag.kind != Flag::Kind::kNumber) continue;
+      const std::string name = option.positional ? option.name : "--" + option.name;
+      EXPECT_EQ(app.get_option(name)->get_default_str(), absl::StrJoin(flag.given(), ""));
+    }
+  }
 }
 
 TEST(OptionsTest, EveryFieldParsesFromItsOwnPrintedForm) {
   int tried = 0;
-  VisitAll([&](const auto& options, const Option& option, const auto& value) {
-    for (const std::string& text : Texts(option, value)) {
-      if (option.check.fault) {
-        ASSERT_EQ(option.check.fault(text), "");
+  VisitAll([&](const MakeVerb& make, const Flag& flag) {
+    for (const std::string& text : Texts(flag)) {
+      if (flag.option.check.fault) {
+        ASSERT_EQ(flag.option.check.fault(text), "");
       }
-      auto parsed = Parsed(options, option.name, text);
-      WithField(parsed, option.name, [&](const Option& field, const auto& read) {
-        EXPECT_THAT(GivenTexts(field, read), ElementsAre(text));
-        ++tried;
-      });
+      const Verb parsed = Parsed(make, flag.option.name, text);
+      EXPECT_THAT(FlagNamed(parsed, flag.option.name).given(), ElementsAre(text));
+      ++tried;
     }
   });
   EXPECT_GT(tried, 200);
@@ -116,55 +136,68 @@ TEST(OptionsTest, EveryFieldParsesFromItsOwnPrintedForm) {
 
 TEST(OptionsTest, RanksCompareEveryFieldButThoseOfOneRank) {
   std::set<std::string> of_one_rank;
-  VisitAll([&](const auto& options, const Option& option, const auto& value) {
+  VisitAll([&](const MakeVerb& make, const Flag& flag) {
     std::set<std::string> texts;
-    std::vector<std::string> values = Texts(option, value);
+    std::vector<std::string> values = Texts(flag);
     const std::set<std::string> different(values.begin(), values.end());
     for (const std::string& text : different) {
-      texts.insert(OptionsText(Parsed(options, option.name, text)));
+      texts.insert(Parsed(make, flag.option.name, text).text());
     }
-    EXPECT_EQ(texts.size(), option.of_one_rank ? 1 : different.size());
+    EXPECT_EQ(texts.size(), flag.option.of_one_rank ? 1 : different.size());
   });
-  RunFlags::VisitFields(*std::make_unique<RunFlags>(), [&](const Option& option, const auto&) {
-    if (option.of_one_rank) of_one_rank.insert(option.name);
-  });
+  RunFlags flags;
+  for (const Flag& flag : FlagsOf(flags)) {
+    if (flag.option.of_one_rank) of_one_rank.insert(flag.option.name);
+  }
   EXPECT_THAT(of_one_rank,
               UnorderedElementsAre("plan", "model", "timeline", "data_workers", "data_cache",
                                    "no_replay", "profile", "hang_seconds", "key_file", "dump_dir"));
 }
 
 TEST(OptionsTest, AProvenanceHasEveryFieldThatChangesThePlan) {
-  VisitAll([&](const auto& options, const Option& option, const auto& value) {
-    for (const std::string& text : Texts(option, value)) {
-      const std::vector<std::string> found = PlanOptions(Parsed(options, option.name, text));
-      const std::string own = absl::StrCat(option.name, "=", text);
+  VisitAll([&](const MakeVerb& make, const Flag& flag) {
+    for (const std::string& text : Texts(flag)) {
+      const std::string own = absl::StrCat(flag.option.name, "=", text);
+      const std::vector<std::string> found = Parsed(make, flag.option.name, text).provenance();
       const bool has = std::find(found.begin(), found.end(), own) != found.end();
-      EXPECT_EQ(has, option.changes_plan) << own;
+      EXPECT_EQ(has, flag.option.changes_plan) << own;
     }
   });
   std::set<std::string> others;
   PlanFlags flags;
-  PlanFlags::VisitFields(flags, [&](const Option& option, const auto&) {
-    if (!option.changes_plan) others.insert(option.name);
-  });
+  for (const Flag& flag : FlagsOf(flags)) {
+    if (!flag.option.changes_plan) others.insert(flag.option.name);
+  }
   EXPECT_THAT(others, UnorderedElementsAre("output", "replace", "dump_dir", "stop_after"));
 }
 
 TEST(OptionsTest, AnswersHaveEveryField) {
-  VisitVerbOptions([](const std::string& verb, auto options) {
-    const Json json = OptionsJson(options);
-    size_t fields = 0;
-    decltype(options)::VisitFields(options, [&](const Option& option, const auto&) {
-      EXPECT_TRUE(json.contains(option.name)) << verb << " --" << option.name;
-      ++fields;
-    });
-    EXPECT_EQ(json.size(), fields) << verb;
-  });
+  for (const MakeVerb& make : VerbMakers()) {
+    const Verb verb = make();
+    const Json json = OptionsJson(verb.flags);
+    for (const Flag& flag : verb.flags) {
+      EXPECT_TRUE(json.contains(flag.option.name)) << verb.name << " --" << flag.option.name;
+    }
+    EXPECT_EQ(json.size(), verb.flags.size()) << verb.name;
+  }
+}
+
+TEST(OptionsTest, ValuesInAnswersHaveTheTypesOfTheirFields) {
+  PlanFlags plan;
+  plan.model.batch = 64;
+  plan.profile_time = 0.5;
+  const Json json = OptionsJson(FlagsOf(plan));
+  EXPECT_EQ(json["batch"], 64);
+  EXPECT_TRUE(json["microbatches"].is_number_integer());
+  EXPECT_EQ(json["profile_time"], 0.5);
+  EXPECT_EQ(json["freeze_bn"], false);
+  EXPECT_EQ(json["optimizer"], "sgd");
 }
 
 TEST(OptionsTest, AWrongValueIsNamedWithItsFlagAndWhatIsWanted) {
   int tried = 0;
-  VisitAll([&](const auto& options, const Option& option, const auto&) {
+  VisitAll([&](const MakeVerb& make, const Flag& flag) {
+    const Option& option = flag.option;
     if (!option.check.fault) return;
     for (const std::string text : {"-", "-7", "none_such", "1e400"}) {
       const std::string fault = option.check.fault(text);
@@ -172,7 +205,7 @@ TEST(OptionsTest, AWrongValueIsNamedWithItsFlagAndWhatIsWanted) {
       EXPECT_THAT(fault, HasSubstr(absl::StrCat("'", text, "'")));
       if (option.positional && text[0] == '-') continue;
       try {
-        Parsed(options, option.name, text);
+        Parsed(make, option.name, text);
         ADD_FAILURE() << text << " is taken";
       } catch (const CLI::ParseError& error) {
         EXPECT_THAT(error.what(), HasSubstr(option.name));
@@ -185,12 +218,28 @@ TEST(OptionsTest, AWrongValueIsNamedWithItsFlagAndWhatIsWanted) {
 }
 
 TEST(OptionsTest, ListsAndAbsentValuesReadBack) {
-  RunFlags flags = Parsed(RunFlags(), "backend", "gpu=cuda");
+  const auto parsed = [](const char* name, const char* text) {
+    const auto flags = std::make_shared<RunFlags>();
+    Parse({"run", flags, FlagsOf(*flags), {}, {}}, name, text);
+    return *flags;
+  };
+  const RunFlags flags = parsed("backend", "gpu=cuda");
   EXPECT_EQ(flags.request.backends[0].device_class, "gpu");
   EXPECT_EQ(flags.request.backends[0].backend, "cuda");
-  EXPECT_EQ(Parsed(RunFlags(), "precision", "tf32").precision, Precision::kTf32);
+  EXPECT_EQ(parsed("precision", "tf32").precision, Precision::kTf32);
   EXPECT_FALSE(RunFlags().keep.has_value());
-  EXPECT_EQ(Parsed(RunFlags(), "keep", "5").keep, 5);
+  EXPECT_EQ(parsed("keep", "5").keep, 5);
+}
+
+TEST(OptionsTest, AnOptionThatIsGivenTwiceIsRefused) {
+  for (const char* name : {"steps", "data", "save_every"}) {
+    RunFlags flags;
+    CLI::App app;
+    AddFlags(app, FlagsOf(flags));
+    std::vector<std::string> line = {absl::StrCat("--", name, "=5"),
+                                     absl::StrCat("--", name, "=6")};
+    EXPECT_THROW(app.parse(line), CLI::ParseError) << name;
+  }
 }
 
 }  // namespace
