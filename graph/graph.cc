@@ -68,11 +68,39 @@ std::vector<OpId> PathBetween(const Graph& graph, OpId from, OpId to) {
 
 }  // namespace
 
+std::string MicrobatchName(absl::string_view name, int32_t microbatch) {
+  return microbatch == 0 ? std::string(name) : absl::StrCat(name, "@", microbatch);
+}
+
 const Weight* Graph::FindWeight(TensorId id) const {
   for (const Weight& weight : weights_) {
     if (weight.tensor == id) return &weight;
   }
   return nullptr;
+}
+
+TensorId Graph::only(TensorRole role) const {
+  const auto ids = tensors(role);
+  CHECK(ids.size() <= 1) << name_;
+  return ids.empty() ? kNoTensor : ids[0];
+}
+
+TensorType Graph::WholeType(TensorRole role) const {
+  const auto ids = tensors(role);
+  CHECK(!ids.empty()) << name_;
+  TensorType type = tensor(ids[0]).type;
+  for (TensorId id : ids.subspan(1)) type.shape[0] += tensor(id).type.shape[0];
+  return type;
+}
+
+int64_t Graph::FirstRowOf(TensorId input) const {
+  const bool labels = tensor(input).kind == TensorKind::kLabels;
+  int64_t rows = 0;
+  for (TensorId id : tensors(labels ? TensorRole::kLabels : TensorRole::kSamples)) {
+    if (id == input) break;
+    rows += tensor(id).type.shape[0];
+  }
+  return rows;
 }
 
 std::vector<Shape> Graph::InputShapes(const Operator& op) const {
@@ -110,15 +138,17 @@ absl::StatusOr<TensorId> GraphBuilder::AddTensor(std::string name, TensorType ty
 }
 
 absl::StatusOr<TensorId> GraphBuilder::AddInput(std::string name, TensorType type) {
-  ASSIGN_OR_RETURN(graph_.input_,
+  ASSIGN_OR_RETURN(const TensorId id,
                    AddTensor(std::move(name), std::move(type), TensorKind::kInput, kNoTensor));
-  return graph_.input_;
+  AddRole(TensorRole::kSamples, id);
+  return id;
 }
 
 absl::StatusOr<TensorId> GraphBuilder::AddLabels(std::string name, Shape shape) {
-  ASSIGN_OR_RETURN(graph_.labels_, AddTensor(std::move(name), {DType::kInt32, std::move(shape)},
-                                             TensorKind::kLabels, kNoTensor));
-  return graph_.labels_;
+  ASSIGN_OR_RETURN(const TensorId id, AddTensor(std::move(name), {DType::kInt32, std::move(shape)},
+                                                TensorKind::kLabels, kNoTensor));
+  AddRole(TensorRole::kLabels, id);
+  return id;
 }
 
 absl::StatusOr<TensorId> GraphBuilder::AddSeed(std::string name, TensorType type) {
@@ -205,7 +235,8 @@ absl::StatusOr<OpId> GraphBuilder::AddOp(OpSpec spec) {
               .inputs = std::move(spec.inputs),
               .outputs = std::move(spec.outputs),
               .forward = kNoOp,
-              .anchor = spec.anchor};
+              .anchor = spec.anchor,
+              .microbatch = spec.microbatch};
   return Append(std::move(op), std::move(rule));
 }
 
@@ -226,7 +257,8 @@ absl::StatusOr<OpId> GraphBuilder::AddGradient(OpId forward, int operand,
                     .pass = Pass::Gradient(operand),
                     .outputs = {result},
                     .forward = forward,
-                    .anchor = source.anchor};
+                    .anchor = source.anchor,
+                    .microbatch = source.microbatch};
   if (!op_names_.insert(gradient.name).second) {
     return absl::InvalidArgumentError(
         absl::StrCat("two operators are named '", gradient.name, "'"));
@@ -238,34 +270,50 @@ absl::StatusOr<OpId> GraphBuilder::AddGradient(OpId forward, int operand,
   return Append(std::move(gradient), GradientRule(graph_.rules_[forward.index()], operand, reads));
 }
 
-absl::StatusOr<OpId> GraphBuilder::AddUpdate(std::string name, OpAttrs attrs,
-                                             std::vector<TensorId> inputs,
-                                             std::vector<TensorId> persistent) {
-  RETURN_IF_ERROR(CheckInputs(name, inputs));
-  RETURN_IF_ERROR(CheckInputs(name, persistent));
-  if (persistent.empty() || inputs.empty() || inputs[0] != persistent[0] ||
-      tensor(inputs[0]).kind != TensorKind::kWeight) {
+absl::Status GraphBuilder::CheckUpdate(const UpdateSpec& spec) const {
+  RETURN_IF_ERROR(CheckInputs(spec.name, spec.inputs));
+  RETURN_IF_ERROR(CheckInputs(spec.name, spec.persistent));
+  const auto made_of = [&](TensorId value) {
+    const auto found = updated_.find(value);
+    return found == updated_.end() ? value : found->second;
+  };
+  if (spec.persistent.empty() || spec.inputs.empty() ||
+      tensor(spec.persistent[0]).kind != TensorKind::kWeight ||
+      made_of(spec.inputs[0]) != spec.persistent[0]) {
     return absl::InvalidArgumentError(
-        absl::StrCat("update '", name, "' should read the weight that it updates first"));
+        absl::StrCat("update '", spec.name, "' should read the weight that it updates first"));
   }
+  for (TensorId id : spec.persistent) {
+    const TensorKind kind = tensor(id).kind;
+    if (kind == TensorKind::kWeight || kind == TensorKind::kState) continue;
+    return absl::InvalidArgumentError(absl::StrCat("update '", spec.name, "' updates '",
+                                                   tensor(id).name,
+                                                   "', which is neither weight nor state"));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<OpId> GraphBuilder::AddUpdate(UpdateSpec spec) {
+  RETURN_IF_ERROR(CheckUpdate(spec));
   std::vector<TensorId> outputs;
-  for (TensorId id : persistent) {
-    if (tensor(id).kind != TensorKind::kWeight && tensor(id).kind != TensorKind::kState) {
-      return absl::InvalidArgumentError(absl::StrCat("update '", name, "' updates '",
-                                                     tensor(id).name,
-                                                     "', which is neither weight nor state"));
-    }
-    ASSIGN_OR_RETURN(const TensorId next, AddTensor(absl::StrCat(tensor(id).name, ".next"),
-                                                    tensor(id).type, TensorKind::kNext, id));
+  for (TensorId id : spec.persistent) {
+    const Tensor& now = tensor(id);
+    const TensorType type = now.type;
+    ASSIGN_OR_RETURN(const TensorId next,
+                     spec.is_last
+                         ? AddTensor(absl::StrCat(now.name, ".next"), type, TensorKind::kNext, id)
+                         : AddActivation(MicrobatchName(now.name, spec.microbatch + 1), type));
     outputs.push_back(next);
   }
-  ASSIGN_OR_RETURN(const OpId id, AddOp({.name = std::move(name),
-                                         .attrs = std::move(attrs),
-                                         .inputs = std::move(inputs),
-                                         .outputs = std::move(outputs)}));
+  ASSIGN_OR_RETURN(const OpId id, AddOp({.name = std::move(spec.name),
+                                         .attrs = std::move(spec.attrs),
+                                         .inputs = std::move(spec.inputs),
+                                         .outputs = std::move(outputs),
+                                         .microbatch = spec.microbatch}));
   Operator& update = graph_.ops_[id.index()];
   update.anchor = kNoOp;
-  update.anchor_weight = persistent[0];
+  update.anchor_weight = spec.persistent[0];
+  if (!spec.is_last) updated_[update.outputs[0]] = spec.persistent[0];
   return id;
 }
 

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -7,8 +9,10 @@
 #include <string>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "graph/ops/ops.h"
 #include "graph/sharding_rule.h"
 #include "graph/support/strong_int.h"
@@ -18,6 +22,16 @@ namespace partita {
 
 constexpr OpId kNoOp{-1};
 constexpr TensorId kNoTensor{-1};
+
+// What an input or an output of a graph is to those who feed and read it.
+enum class TensorRole : uint8_t {
+  kSamples,  // input: rows of the batch
+  kLabels,   // input of training graphs: labels of these rows
+  kLogits,   // output: the model's result for these rows
+  kLoss,     // output of training graphs: the mean loss over the batch
+  kCorrect,  // output of training graphs: the number of rows whose label has the largest logit
+};
+inline constexpr size_t kTensorRoles = 5;
 
 enum class TensorKind : uint8_t {
   kActivation,  // computed within a step; several producers add up
@@ -73,7 +87,13 @@ struct Operator {
   // Control edges: earlier operators, ascending. On each device its parts, and the exchange tasks
   // that serve only its demands, start when the parts of these operators there have ended.
   std::vector<OpId> after = {};
+  // The microbatch that it works on; 0 where the batch is not split, and for what is done once.
+  int32_t microbatch = 0;
 };
+
+// Name of an operator's or tensor's copy for a microbatch: the name itself for the first,
+// "NAME@1", "NAME@2", ... for the others.
+std::string MicrobatchName(absl::string_view name, int32_t microbatch);
 
 // A computation: operators in topological order over tensors. Immutable; made by GraphBuilder.
 class Graph {
@@ -101,15 +121,20 @@ class Graph {
   // Operators that read weights, but for updates, in topological order.
   std::span<const OpId> weight_readers() const { return weight_readers_; }
 
-  // The model's samples, labels (training graphs) and result. kNoTensor where absent.
-  TensorId input() const { return input_; }
-  TensorId labels() const { return labels_; }
-  TensorId logits() const { return logits_; }
-  // Training graphs: the mean loss, and the number of rows whose label has the largest logit.
-  TensorId loss() const { return loss_; }
-  TensorId correct() const { return correct_; }
-  bool is_training() const { return loss_ != kNoTensor; }
-  int64_t batch() const { return tensor(input_).type.shape[0]; }
+  // Inputs or outputs of a role. Of several, each has the rows of the batch that follow those of
+  // the one before (see Microbatched).
+  std::span<const TensorId> tensors(TensorRole role) const {
+    return roles_[static_cast<size_t>(role)];
+  }
+  // The only tensor of a role; kNoTensor where there is none. Precondition: not several.
+  TensorId only(TensorRole role) const;
+  bool is_training() const { return !tensors(TensorRole::kLoss).empty(); }
+  int microbatches() const { return static_cast<int>(tensors(TensorRole::kSamples).size()); }
+  // Samples of the whole batch, and the type of the tensor that would hold all tensors of a role.
+  int64_t batch() const { return WholeType(TensorRole::kSamples).shape[0]; }
+  TensorType WholeType(TensorRole role) const;
+  // Number of rows of the batch in front of those of an input.
+  int64_t FirstRowOf(TensorId input) const;
 
   // The same on every machine for the same computation; weight values do not count.
   uint64_t fingerprint() const { return fingerprint_; }
@@ -123,8 +148,7 @@ class Graph {
   std::vector<std::vector<OpId>> producers_, consumers_;
   std::vector<ShardingRule> rules_;
   std::vector<OpId> anchors_, weight_readers_;
-  TensorId input_ = kNoTensor, labels_ = kNoTensor, logits_ = kNoTensor;
-  TensorId loss_ = kNoTensor, correct_ = kNoTensor;
+  std::array<std::vector<TensorId>, kTensorRoles> roles_;  // by TensorRole
   uint64_t fingerprint_ = 0;
 };
 
@@ -155,6 +179,7 @@ class GraphBuilder {
     // ... or, if there is one result, "NAME".
     std::vector<TensorId> outputs = {};
     OpId anchor = kNoOp;  // kNoOp: its own
+    int32_t microbatch = 0;
   };
   absl::StatusOr<OpId> AddOp(OpSpec spec);
   // Adds an operator with one result.
@@ -165,10 +190,20 @@ class GraphBuilder {
   absl::StatusOr<OpId> AddGradient(OpId forward, int operand, std::vector<TensorId> gradients,
                                    TensorId result);
 
-  // An update of persistent tensors: inputs are [weight, others...]; results[i] becomes the next
-  // value of persistent[i]; persistent[0] is the weight whose update layout the operator takes.
-  absl::StatusOr<OpId> AddUpdate(std::string name, OpAttrs attrs, std::vector<TensorId> inputs,
-                                 std::vector<TensorId> persistent);
+  // An update of persistent tensors: results[i] becomes the next value of persistent[i].
+  struct UpdateSpec {
+    std::string name;
+    OpAttrs attrs;
+    // The weight, or what an earlier update of the step made of it; then others.
+    std::vector<TensorId> inputs;
+    // The first is the weight whose update layout the operator takes.
+    std::vector<TensorId> persistent;
+    int32_t microbatch = 0;
+    // False: its results are what the update of the next microbatch starts from: activations with
+    // the names of the persistent tensors for that microbatch.
+    bool is_last = true;
+  };
+  absl::StatusOr<OpId> AddUpdate(UpdateSpec spec);
 
   // Anchors `op` to another operator after the fact (a decomposition's pieces are built before its
   // core).
@@ -176,10 +211,9 @@ class GraphBuilder {
   // Replaces Operator::after. Build refuses operators that do not come earlier, and names those of
   // a cycle.
   void SetAfter(OpId op, std::vector<OpId> after);
-  void SetLogits(TensorId id) { graph_.logits_ = id; }
-  void SetLoss(TensorId loss, TensorId correct) {
-    graph_.loss_ = loss;
-    graph_.correct_ = correct;
+  // Makes a tensor an output of that role; inputs get theirs when they are added.
+  void AddRole(TensorRole role, TensorId id) {
+    graph_.roles_[static_cast<size_t>(role)].push_back(id);
   }
 
   // Tensors and operators added so far.
@@ -189,7 +223,7 @@ class GraphBuilder {
   std::span<const Tensor> tensors() const { return graph_.tensors_; }
   std::span<const Weight> weights() const { return graph_.weights_; }
   const ShardingRule& rule(OpId id) const { return graph_.rules_[id.index()]; }
-  TensorId logits() const { return graph_.logits_; }
+  std::span<const TensorId> tensors(TensorRole role) const { return graph_.tensors(role); }
 
   // Every floating-point type becomes kRing64; see WithRingArithmetic.
   void UseRingArithmetic();
@@ -201,11 +235,14 @@ class GraphBuilder {
   absl::StatusOr<TensorId> AddTensor(std::string name, TensorType type, TensorKind kind,
                                      TensorId of);
   absl::Status CheckInputs(const std::string& op, std::span<const TensorId> ids) const;
+  absl::Status CheckUpdate(const UpdateSpec& spec) const;
   absl::Status CheckAfter(const Operator& op) const;
   OpId Append(Operator op, ShardingRule rule);
 
   Graph graph_;
   absl::flat_hash_set<std::string> tensor_names_, op_names_;
+  // The weight of the first result of each update that is not the last of its step.
+  absl::flat_hash_map<TensorId, TensorId> updated_;
 };
 
 // The same computation on integers modulo 2^64: every floating type becomes kRing64.

@@ -1,5 +1,7 @@
 #include "graph/graph_copy.h"
 
+#include <utility>
+
 #include "graph/support/check.h"
 #include "graph/support/status_macros.h"
 
@@ -37,11 +39,15 @@ absl::Status GraphCopy::CopyOp(const Operator& op) {
   for (TensorId id : op.inputs) inputs.push_back(Map(id));
   OpId copy;
   if (op.anchor_weight != kNoTensor) {
-    std::vector<TensorId> persistent;
-    for (TensorId id : op.outputs) persistent.push_back(Map(source_.tensor(id).of));
-    ASSIGN_OR_RETURN(copy, builder_.AddUpdate(op.name, op.attrs, inputs, persistent));
+    GraphBuilder::UpdateSpec update = UpdateSpecOf(source_, op);
+    update.inputs = inputs;
+    for (TensorId& id : update.persistent) id = Map(id);
+    ASSIGN_OR_RETURN(copy, builder_.AddUpdate(std::move(update)));
   } else {
-    ASSIGN_OR_RETURN(copy, builder_.AddOp({.name = op.name, .attrs = op.attrs, .inputs = inputs}));
+    ASSIGN_OR_RETURN(
+        copy,
+        builder_.AddOp(
+            {.name = op.name, .attrs = op.attrs, .inputs = inputs, .microbatch = op.microbatch}));
   }
   ops_[op.id.index()] = copy;
   std::vector<OpId> after;
@@ -63,9 +69,22 @@ void GraphCopy::CopyAnchors() {
   }
 }
 
-absl::StatusOr<Graph> WithoutDeadOperators(const Graph& model, TensorId result) {
+GraphBuilder::UpdateSpec UpdateSpecOf(const Graph& graph, const Operator& op) {
+  GraphBuilder::UpdateSpec spec{.name = op.name,
+                                .attrs = op.attrs,
+                                .inputs = op.inputs,
+                                .microbatch = op.microbatch,
+                                .is_last = graph.tensor(op.outputs[0]).kind == TensorKind::kNext};
+  for (TensorId id : op.outputs) {
+    if (spec.is_last) spec.persistent.push_back(graph.tensor(id).of);
+  }
+  if (!spec.is_last) spec.persistent = {op.anchor_weight};
+  return spec;
+}
+
+absl::StatusOr<Graph> WithoutDeadOperators(const Graph& model, std::span<const TensorId> results) {
   std::vector<bool> needed(model.tensors().size(), false);
-  needed[result.index()] = true;
+  for (TensorId id : results) needed[id.index()] = true;
   std::vector<bool> alive(model.ops().size(), false);
   for (size_t k = model.ops().size(); k-- > 0;) {
     const Operator& op = model.ops()[k];
@@ -79,7 +98,7 @@ absl::StatusOr<Graph> WithoutDeadOperators(const Graph& model, TensorId result) 
     if (alive[op.id.index()]) RETURN_IF_ERROR(copy.CopyOp(op));
   }
   copy.CopyAnchors();
-  copy.builder().SetLogits(copy.Map(result));
+  for (TensorId id : results) copy.builder().AddRole(TensorRole::kLogits, copy.Map(id));
   return std::move(copy.builder()).Build();
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -12,7 +13,7 @@ namespace partita {
 // replaced. Names stay what they are.
 class GraphCopy {
  public:
-  // Starts with the input and all weights of `source`, which outlives this object.
+  // Starts with the inputs and all weights of `source`, which outlives this object.
   explicit GraphCopy(const Graph& source);
 
   GraphBuilder& builder() { return builder_; }
@@ -33,8 +34,11 @@ class GraphCopy {
   std::vector<OpId> ops_;          // indexed by the source's operator; kNoOp: left out
 };
 
-// The model without the operators that neither `result` nor an update needs, and `result` as its
+// What adds an update (Operator::anchor_weight) of a graph.
+GraphBuilder::UpdateSpec UpdateSpecOf(const Graph& graph, const Operator& op);
+
+// The model without the operators that neither `results` nor an update needs, and `results` as its
 // logits.
-absl::StatusOr<Graph> WithoutDeadOperators(const Graph& model, TensorId result);
+absl::StatusOr<Graph> WithoutDeadOperators(const Graph& model, std::span<const TensorId> results);
 
 }  // namespace partita

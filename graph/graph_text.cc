@@ -77,8 +77,8 @@ std::string GraphText(const Graph& graph) {
     }
   }
   for (const Operator& op : graph.ops()) absl::StrAppend(&text, OperatorText(graph, op), "\n");
-  if (graph.logits() != kNoTensor) {
-    absl::StrAppend(&text, "logits ", graph.tensor(graph.logits()).name, "\n");
+  for (TensorId id : graph.tensors(TensorRole::kLogits)) {
+    absl::StrAppend(&text, "logits ", graph.tensor(id).name, "\n");
   }
   return text;
 }

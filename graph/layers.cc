@@ -23,13 +23,16 @@ absl::Status AddRunningStatistics(GraphBuilder& builder, const BatchNormLayer& l
   RETURN_IF_ERROR(CheckIsWeight(builder, layer.name, layer.running_mean));
   RETURN_IF_ERROR(CheckIsWeight(builder, layer.name, layer.running_variance));
   RETURN_IF_ERROR(builder
-                      .AddUpdate(absl::StrCat(layer.name, ".running_mean"), RunningMean{fields},
-                                 {layer.running_mean, moments.outputs[0]}, {layer.running_mean})
+                      .AddUpdate({.name = absl::StrCat(layer.name, ".running_mean"),
+                                  .attrs = RunningMean{fields},
+                                  .inputs = {layer.running_mean, moments.outputs[0]},
+                                  .persistent = {layer.running_mean}})
                       .status());
   return builder
-      .AddUpdate(absl::StrCat(layer.name, ".running_variance"), RunningVariance{fields},
-                 {layer.running_variance, moments.outputs[0], moments.outputs[1]},
-                 {layer.running_variance})
+      .AddUpdate({.name = absl::StrCat(layer.name, ".running_variance"),
+                  .attrs = RunningVariance{fields},
+                  .inputs = {layer.running_variance, moments.outputs[0], moments.outputs[1]},
+                  .persistent = {layer.running_variance}})
       .status();
 }
 
@@ -96,15 +99,18 @@ absl::StatusOr<TensorId> AddBatchNorm(GraphBuilder& builder, const BatchNormLaye
 }
 
 absl::StatusOr<SoftmaxStatistics> AddSoftmaxStatistics(GraphBuilder& builder,
-                                                       const std::string& name, TensorId x) {
+                                                       const std::string& name, TensorId x,
+                                                       int32_t microbatch) {
   SoftmaxStatistics statistics;
-  ASSIGN_OR_RETURN(
-      statistics.max_op,
-      builder.AddOp({.name = absl::StrCat(name, ".max"), .attrs = RowMax{}, .inputs = {x}}));
+  ASSIGN_OR_RETURN(statistics.max_op, builder.AddOp({.name = absl::StrCat(name, ".max"),
+                                                     .attrs = RowMax{},
+                                                     .inputs = {x},
+                                                     .microbatch = microbatch}));
   statistics.max = builder.op(statistics.max_op).outputs[0];
   ASSIGN_OR_RETURN(statistics.sum_op, builder.AddOp({.name = absl::StrCat(name, ".sum"),
                                                      .attrs = SumExp{},
-                                                     .inputs = {x, statistics.max}}));
+                                                     .inputs = {x, statistics.max},
+                                                     .microbatch = microbatch}));
   statistics.sum = builder.op(statistics.sum_op).outputs[0];
   return statistics;
 }
@@ -128,7 +134,8 @@ absl::StatusOr<TensorId> AddLrn(GraphBuilder& builder, const std::string& name, 
   return builder.Add({.name = name, .attrs = std::move(lrn), .inputs = {x}});
 }
 
-absl::StatusOr<TensorId> AddCrossEntropyLoss(GraphBuilder& builder, TensorId logits) {
+absl::StatusOr<OpId> AddCrossEntropyTerm(GraphBuilder& builder, const LossTerm& term) {
+  const TensorId logits = term.logits;
   const Shape shape = builder.tensor(logits).type.shape;
   if (shape.size() < 2 || Volume(shape) < 1) {
     return absl::InvalidArgumentError(absl::StrCat("the loss wants logits [rows..., classes]; '",
@@ -136,34 +143,62 @@ absl::StatusOr<TensorId> AddCrossEntropyLoss(GraphBuilder& builder, TensorId log
                                                    ToString(shape)));
   }
   const Shape rows(shape.begin(), shape.end() - 1);
-  ASSIGN_OR_RETURN(const TensorId labels, builder.AddLabels(FreeName(builder, "labels"), rows));
-  const std::string name = FreeName(builder, "loss");
-  ASSIGN_OR_RETURN(const SoftmaxStatistics softmax, AddSoftmaxStatistics(builder, name, logits));
-  ASSIGN_OR_RETURN(const OpId loss,
-                   builder.AddOp({.name = name,
-                                  .attrs = CrossEntropy{CrossEntropyFields{.rows = Volume(rows)}},
-                                  .inputs = {logits, labels, softmax.max, softmax.sum}}));
-  builder.SetAnchor(softmax.max_op, loss);
-  builder.SetAnchor(softmax.sum_op, loss);
-  ASSIGN_OR_RETURN(const TensorId correct, builder.Add({.name = absl::StrCat(name, ".correct"),
-                                                        .attrs = CountCorrect{},
-                                                        .inputs = {logits, labels, softmax.max},
-                                                        .anchor = loss}));
-  builder.SetLoss(builder.op(loss).outputs[0], correct);
-  return builder.op(loss).outputs[0];
+  const auto named = [&](const char* base) {
+    return FreeName(builder, MicrobatchName(base, term.microbatch));
+  };
+  ASSIGN_OR_RETURN(const TensorId labels, builder.AddLabels(named("labels"), rows));
+  const std::string name = named("loss");
+  ASSIGN_OR_RETURN(const SoftmaxStatistics softmax,
+                   AddSoftmaxStatistics(builder, name, logits, term.microbatch));
+  const auto of_role = [&](TensorRole role) {
+    const auto ids = builder.tensors(role);
+    return std::vector<TensorId>(ids.begin(), ids.end());
+  };
+  const bool is_first = of_role(TensorRole::kLoss).empty();
+  const int64_t terms = term.microbatches;
+  ASSIGN_OR_RETURN(
+      const OpId loss,
+      builder.AddOp({.name = name,
+                     .attrs = CrossEntropy{CrossEntropyFields{.rows = Volume(rows) * terms}},
+                     .inputs = {logits, labels, softmax.max, softmax.sum},
+                     .outputs = of_role(TensorRole::kLoss),
+                     .anchor = term.anchor,
+                     .microbatch = term.microbatch}));
+  const OpId anchor = is_first ? loss : term.anchor;
+  builder.SetAnchor(softmax.max_op, anchor);
+  builder.SetAnchor(softmax.sum_op, anchor);
+  ASSIGN_OR_RETURN(const OpId correct, builder.AddOp({.name = absl::StrCat(name, ".correct"),
+                                                      .attrs = CountCorrect{},
+                                                      .inputs = {logits, labels, softmax.max},
+                                                      .outputs = of_role(TensorRole::kCorrect),
+                                                      .anchor = anchor,
+                                                      .microbatch = term.microbatch}));
+  if (is_first) {
+    builder.AddRole(TensorRole::kLoss, builder.op(loss).outputs[0]);
+    builder.AddRole(TensorRole::kCorrect, builder.op(correct).outputs[0]);
+  }
+  return loss;
 }
 
-TensorId LogitsBeforeSoftmax(const Graph& model) {
-  for (OpId id : model.producers(model.logits())) {
-    const Operator& op = model.op(id);
-    if (IsInCrossEntropy(op.attrs)) return op.inputs[0];
+std::vector<TensorId> LogitsBeforeSoftmax(const Graph& model) {
+  std::vector<TensorId> result;
+  for (TensorId logits : model.tensors(TensorRole::kLogits)) {
+    result.push_back(logits);
+    for (OpId id : model.producers(logits)) {
+      const Operator& op = model.op(id);
+      if (IsInCrossEntropy(op.attrs)) result.back() = op.inputs[0];
+    }
   }
-  return model.logits();
+  return result;
 }
 
 absl::Status CheckIsForwardModel(const Graph& model) {
-  if (!model.is_training() && model.input() != kNoTensor && model.logits() != kNoTensor &&
-      model.tensor(model.logits()).kind == TensorKind::kActivation) {
+  const auto logits = model.tensors(TensorRole::kLogits);
+  const auto is_computed = [&](TensorId id) {
+    return model.tensor(id).kind == TensorKind::kActivation;
+  };
+  if (!model.is_training() && !model.tensors(TensorRole::kSamples).empty() && !logits.empty() &&
+      std::all_of(logits.begin(), logits.end(), is_computed)) {
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "graph/graph.h"
@@ -42,19 +44,28 @@ struct SoftmaxStatistics {
   TensorId max, sum;
 };
 absl::StatusOr<SoftmaxStatistics> AddSoftmaxStatistics(GraphBuilder& builder,
-                                                       const std::string& name, TensorId x);
+                                                       const std::string& name, TensorId x,
+                                                       int32_t microbatch = 0);
 
-// The mean cross-entropy of logits[rows..., classes] against new labels [rows...] (tensor "labels")
-// and the number of correct rows: tensors "loss" and "loss.correct", which become the graph's
-// ("loss_2" and so on where the model uses these names itself).
-// Returns the loss.
-absl::StatusOr<TensorId> AddCrossEntropyLoss(GraphBuilder& builder, TensorId logits);
+// What one microbatch adds to the loss of a batch.
+struct LossTerm {
+  TensorId logits;
+  int32_t microbatch = 0;
+  int microbatches = 1;  // of equal sizes
+  OpId anchor = kNoOp;   // the loss operator of the first
+};
+// Adds the cross-entropy of logits[rows..., classes] against new labels [rows...] (tensor
+// "labels"), divided by the rows of the whole batch, and the number of correct rows: tensors "loss"
+// and "loss.correct" ("loss_2" and so on where the model uses these names itself), which the term
+// of the first microbatch makes the graph's and those of the others add to. Returns the loss
+// operator.
+absl::StatusOr<OpId> AddCrossEntropyTerm(GraphBuilder& builder, const LossTerm& term);
 
-// The tensor that cross-entropy takes: the model's result, or what enters it where the model ends
-// in softmax or log-softmax, since cross-entropy applies softmax itself.
-TensorId LogitsBeforeSoftmax(const Graph& model);
+// The tensors that cross-entropy takes: the model's results, or what enters them where the model
+// ends in softmax or log-softmax, since cross-entropy applies softmax itself.
+std::vector<TensorId> LogitsBeforeSoftmax(const Graph& model);
 
-// InvalidArgument if this is not a model with input and result and without loss.
+// InvalidArgument if this is not a model with inputs and results and without loss.
 absl::Status CheckIsForwardModel(const Graph& model);
 
 }  // namespace partita

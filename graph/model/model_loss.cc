@@ -8,7 +8,7 @@ namespace partita {
 namespace {
 
 absl::Status Refused(const Graph& model, absl::string_view why) {
-  const Tensor& output = model.tensor(model.logits());
+  const Tensor& output = model.tensor(model.only(TensorRole::kLogits));
   return absl::InvalidArgumentError(absl::StrCat(
       "the output '", output.name, "' is ", ToString(output.type.shape), ": ", why,
       ". Supported is mean cross-entropy over classes: an output [", model.batch(),
@@ -24,7 +24,8 @@ std::string ToString(const ModelLoss& loss) {
 
 absl::StatusOr<ModelLoss> LossOf(const Graph& model, bool named) {
   RETURN_IF_ERROR(CheckIsForwardModel(model));
-  const Shape& shape = model.tensor(model.logits()).type.shape;
+  const TensorId logits = model.only(TensorRole::kLogits);
+  const Shape& shape = model.tensor(logits).type.shape;
   if (shape.size() != 2) {
     return Refused(model, absl::StrCat("it has ", shape.size(), " dimensions, not 2"));
   }
@@ -33,8 +34,9 @@ absl::StatusOr<ModelLoss> LossOf(const Graph& model, bool named) {
                    absl::StrCat("it has ", shape[0], " rows for ", model.batch(), " samples"));
   }
   if (shape[1] < 2) return Refused(model, "one score cannot tell classes apart");
-  const bool softmax = LogitsBeforeSoftmax(model) != model.logits();
-  if (!named && !softmax && Volume(shape) == Volume(model.tensor(model.input()).type.shape)) {
+  const bool softmax = LogitsBeforeSoftmax(model)[0] != logits;
+  const Shape samples = model.WholeType(TensorRole::kSamples).shape;
+  if (!named && !softmax && Volume(shape) == Volume(samples)) {
     return Refused(model, absl::StrCat("it has as many elements as the input, like an "
                                        "autoencoder's. If these are ",
                                        shape[1], " classes, say --loss ", kCrossEntropyName));

@@ -61,7 +61,7 @@ class ModelReader {
     const auto logits = tensors_.find(model_.logits());
     if (logits == tensors_.end()) return Invalid("logits '", model_.logits(), "' do not exist");
     if (!has_input_) return Invalid("it has no input");
-    builder_.SetLogits(logits->second);
+    builder_.AddRole(TensorRole::kLogits, logits->second);
     ASSIGN_OR_RETURN(Graph graph, std::move(builder_).Build());
     RETURN_IF_ERROR(CheckAnchors(graph));
     return graph;
@@ -206,7 +206,8 @@ class ModelReader {
     if (persistent->empty()) {
       id = builder_.AddOp({.name = op.name(), .attrs = *attrs, .inputs = *inputs});
     } else {
-      id = builder_.AddUpdate(op.name(), *attrs, *inputs, *persistent);
+      id = builder_.AddUpdate(
+          {.name = op.name(), .attrs = *attrs, .inputs = *inputs, .persistent = *persistent});
     }
     if (!id.ok()) return id.status();
     ops_[op.name()] = *id;

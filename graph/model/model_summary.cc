@@ -65,8 +65,10 @@ ModelSummary Summarize(const Graph& graph) {
   ModelSummary summary;
   summary.name = graph.name();
   summary.batch = graph.batch();
-  summary.input = graph.tensor(graph.input()).type.shape;
-  if (graph.logits() != kNoTensor) summary.output = graph.tensor(graph.logits()).type.shape;
+  summary.input = graph.WholeType(TensorRole::kSamples).shape;
+  if (!graph.tensors(TensorRole::kLogits).empty()) {
+    summary.output = graph.WholeType(TensorRole::kLogits).shape;
+  }
   std::vector<bool> trainable(graph.tensors().size());
   for (const Weight& weight : graph.weights()) {
     const TensorType& type = graph.tensor(weight.tensor).type;

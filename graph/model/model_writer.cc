@@ -69,13 +69,15 @@ absl::Status WriteOperator(const Graph& model, const Operator& op, proto::Model&
 }
 
 absl::StatusOr<proto::Model> ToProto(const Graph& model, bool inline_values) {
-  if (model.is_training() || model.logits() == kNoTensor) {
-    return Invalid("'", model.name(), "' is not a forward graph; only those are saved");
+  if (model.is_training() || model.microbatches() > 1 ||
+      model.only(TensorRole::kLogits) == kNoTensor) {
+    return Invalid("'", model.name(),
+                   "' is not a forward graph of the whole batch; only those are saved");
   }
   proto::Model to;
   to.set_format_version(kFormatVersion);
   to.set_name(model.name());
-  to.set_logits(model.tensor(model.logits()).name);
+  to.set_logits(model.tensor(model.only(TensorRole::kLogits)).name);
   // In the order in which they were built, so that ids stay.
   size_t next = 0;
   for (const Operator& op : model.ops()) {

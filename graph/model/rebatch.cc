@@ -1,6 +1,9 @@
 #include "graph/model/rebatch.h"
 
+#include <utility>
+
 #include "absl/strings/str_cat.h"
+#include "graph/graph_copy.h"
 #include "graph/model/model_limits.h"
 #include "graph/support/status_macros.h"
 
@@ -28,7 +31,9 @@ class Rebatching {
       if (op.anchor != kNoOp) builder_.SetAnchor(op.id, op.anchor);
       builder_.SetAfter(op.id, op.after);
     }
-    builder_.SetLogits(copies_[model_.logits().index()]);
+    for (TensorId id : model_.tensors(TensorRole::kLogits)) {
+      builder_.AddRole(TensorRole::kLogits, copies_[id.index()]);
+    }
     return std::move(builder_).Build();
   }
 
@@ -69,9 +74,11 @@ class Rebatching {
     if (!status.ok()) return at(status);
     absl::StatusOr<OpId> copy = kNoOp;
     if (op.anchor_weight != kNoTensor) {
-      std::vector<TensorId> persistent;
-      for (TensorId id : op.outputs) persistent.push_back(copies_[model_.tensor(id).of.index()]);
-      copy = builder_.AddUpdate(op.name, attrs, inputs, persistent);
+      GraphBuilder::UpdateSpec update = UpdateSpecOf(model_, op);
+      update.attrs = attrs;
+      update.inputs = inputs;
+      for (TensorId& id : update.persistent) id = copies_[id.index()];
+      copy = builder_.AddUpdate(std::move(update));
     } else {
       copy = builder_.AddOp({.name = op.name, .attrs = attrs, .inputs = inputs});
     }
@@ -99,8 +106,9 @@ absl::StatusOr<Graph> Rebatch(const Graph& model, int64_t batch) {
     return absl::InvalidArgumentError(
         absl::StrCat("the batch is ", batch, "; wanted 1 to ", kMaxExtent));
   }
-  if (model.is_training() || model.input() == kNoTensor || model.logits() == kNoTensor) {
-    return absl::InvalidArgumentError("only a forward graph can be re-batched");
+  if (model.is_training() || model.microbatches() != 1 ||
+      model.tensors(TensorRole::kLogits).empty()) {
+    return absl::InvalidArgumentError("only a forward graph of one batch can be re-batched");
   }
   if (model.batch() == batch) return model;
   return Rebatching(model, {model.batch(), batch}).Run();

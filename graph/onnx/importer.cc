@@ -275,7 +275,7 @@ absl::StatusOr<ImportedModel> Importer::Finish() {
         absl::StrCat("output '", model_.output, "' does not depend on the input"));
   }
   RETURN_IF_ERROR(CheckOutput(builder_.tensor(output.tensor).type.shape));
-  builder_.SetLogits(output.tensor);
+  builder_.AddRole(TensorRole::kLogits, output.tensor);
   if (absent_weights_ > 0 && options_.values == WeightValues::kRequired) {
     return AbsentValuesError(model_.origin.name, absent_weights_, absent_file_);
   }

@@ -18,6 +18,10 @@ struct PlanModel {
   int64_t batch = 0;   // samples in one step, over all devices
   std::string optimizer = "sgd";
   bool freeze_batch_norm = false;
+  int microbatches = 1;  // equal parts of the batch, which add up to one step
+  // Most microbatches whose activations are held at a time (control edges see to it); 0: all. Of
+  // no meaning with one microbatch.
+  int in_flight = 1;
   uint64_t fingerprint = 0;  // fingerprint of the training graph
   friend bool operator==(const PlanModel&, const PlanModel&) = default;
 };

@@ -243,6 +243,10 @@ void SetModel(const PlanModel& model, proto::PlanModel& message) {
   message.set_batch(model.batch);
   message.set_optimizer(model.optimizer);
   message.set_freeze_batch_norm(model.freeze_batch_norm);
+  if (model.microbatches > 1) {
+    message.set_microbatches(model.microbatches);
+    message.set_in_flight(model.in_flight);
+  }
   message.set_fingerprint(FingerprintText(model.fingerprint));
 }
 
@@ -355,6 +359,15 @@ absl::StatusOr<PlanModel> PlanModelOf(const proto::Plan& message) {
                   .batch = m.batch(),
                   .optimizer = m.optimizer(),
                   .freeze_batch_norm = m.freeze_batch_norm()};
+  if (m.microbatches() > 1) {
+    model.microbatches = m.microbatches();
+    model.in_flight = m.in_flight();
+  }
+  if (m.microbatches() < 0 || m.in_flight() < 0) {
+    return absl::InvalidArgumentError(absl::StrCat("the plan has ", m.microbatches(),
+                                                   " microbatches, ", m.in_flight(),
+                                                   " of them in flight; wanted numbers from 0 on"));
+  }
   if (model.source.empty() || model.batch < 1 || model.optimizer.empty()) {
     return absl::InvalidArgumentError(
         absl::StrCat("the plan does not say what it is for: source \"", model.source, "\", batch ",

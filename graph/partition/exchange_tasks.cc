@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <tuple>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
@@ -127,20 +128,21 @@ class Emitter {
 
   // ---- moves, collected per device and phase of a step
 
-  void AddMove(Phase phase, DeviceId device, Move move) {
+  void AddMove(Phase phase, DeviceId device, Move move, int32_t microbatch = 0) {
     if (move.kind == MoveKind::kCopy && move.from.buffer == move.to.buffer) return;
-    moves_[{phase, device}].push_back(std::move(move));
+    moves_[{phase, device, microbatch}].push_back(std::move(move));
   }
 
   void FlushMoves(Phase phase) {
     for (auto it = moves_.begin(); it != moves_.end();) {
-      if (it->first.first != phase) {
+      const auto& [of_phase, device, microbatch] = it->first;
+      if (of_phase != phase) {
         ++it;
         continue;
       }
-      const DeviceId device = it->first.second;
-      builder_.AddTask(Key(phase, device, device),
-                       MoveTask{device, x_.dtype, std::move(it->second)});
+      TaskKey key = Key(phase, device, device);
+      if (microbatch > 0) key.to = -microbatch;
+      builder_.AddTask(key, MoveTask{device, x_.dtype, std::move(it->second)});
       it = moves_.erase(it);
     }
   }
@@ -177,10 +179,15 @@ class Emitter {
       const Windows from = PieceWindows(flow, share.pieces[k]);
       for (size_t i = 0; i < flow.boxes.size(); ++i) {
         AddMove(Phase::kSum, share.device,
-                {k == 0 ? MoveKind::kCopy : Accumulate(), from[i], windows[i], flow.boxes[i]});
+                {k == 0 ? MoveKind::kCopy : Accumulate(), from[i], windows[i], flow.boxes[i]},
+                MicrobatchOf(share.pieces[k]));
       }
     }
     return windows;
+  }
+
+  int32_t MicrobatchOf(int32_t piece) const {
+    return x_.piece_microbatches.empty() ? 0 : x_.piece_microbatches[static_cast<size_t>(piece)];
   }
 
   Windows PieceWindows(const Flow& flow, int32_t piece) const {
@@ -572,7 +579,8 @@ class Emitter {
   absl::flat_hash_set<BufferId> buffers_of_pieces_;
   absl::flat_hash_map<DeviceId, size_t> rank_of_;  // in the step at hand
   int32_t step_ = 0;
-  std::map<std::pair<Phase, DeviceId>, std::vector<Move>> moves_;
+  // By phase, device and microbatch (see TensorExchange::piece_microbatches).
+  std::map<std::tuple<Phase, DeviceId, int32_t>, std::vector<Move>> moves_;
 };
 
 }  // namespace

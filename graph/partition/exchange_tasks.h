@@ -16,6 +16,9 @@ struct TensorExchange {
   DType dtype = DType::kFloat32;
   std::vector<Piece> pieces;
   std::vector<BufferId> piece_buffers;
+  // The microbatch that each piece is of: a device adds those of each by a task of its own, so that
+  // the gradients of one microbatch make room for those of the next. Empty: all of one.
+  std::vector<int32_t> piece_microbatches;
   std::vector<Demand> demands;
   // kNoBuffer: to be chosen here, perhaps the buffer of a piece. Otherwise the value must arrive in
   // this one (a weight's persistent buffer).

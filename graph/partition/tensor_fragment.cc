@@ -108,6 +108,7 @@ class GroupMaker {
       } else {
         x_.pieces.push_back({piece.box, piece.device, 0});
         x_.piece_buffers.push_back(slot);
+        x_.piece_microbatches.push_back(0);
       }
     }
   }
@@ -120,17 +121,21 @@ class GroupMaker {
         if (op.outputs[k] != tensor_.id) continue;
         reduction_ = graph_.rule(op.id).results[k].reduction;
         for (const Part& part : parts_[op.id.index()]) {
-          if (IsPiece(part.view.results[k])) AddProducedPiece(part, k, place);
+          if (!IsPiece(part.view.results[k])) continue;
+          AddProducedPiece(part, k, place);
+          x_.piece_microbatches.push_back(op.microbatch);
         }
       }
     }
   }
 
-  // All pieces of a next value are copies of one term; other terms are told apart by operator and
+  // All pieces that updates make are copies of one term; other terms are told apart by operator and
   // block.
   void AddProducedPiece(const Part& part, size_t k, size_t producer) {
     const Box& box = part.view.results[k].box;
     const bool is_next = tensor_.kind == TensorKind::kNext;
+    const Operator& op = graph_.op(graph_.producers(tensor_.id)[producer]);
+    const bool is_updated = op.anchor_weight != kNoTensor;
     const BufferId slot = builder_.AddBuffer({.device = part.device,
                                               .kind = BufferKind::kActivation,
                                               .tensor = tensor_.id,
@@ -138,7 +143,7 @@ class GroupMaker {
                                               .box = box});
     x_.pieces.push_back(
         {box, part.device,
-         is_next ? 0 : static_cast<int64_t>(producer) * kTermsPerProducer + part.term});
+         is_updated ? 0 : static_cast<int64_t>(producer) * kTermsPerProducer + part.term});
     x_.piece_buffers.push_back(slot);
     if (!is_next) return;
     // Made in place?
@@ -319,8 +324,10 @@ TensorFragments MakeTensorFragments(const Graph& graph, const Tensor& tensor, Pa
 
 std::vector<TensorId> HostTensors(const Graph& graph, const PartitionOptions& options) {
   std::vector<TensorId> ids = options.extra_outputs;
-  if (graph.loss() != kNoTensor) ids.push_back(graph.loss());
-  if (graph.correct() != kNoTensor) ids.push_back(graph.correct());
+  for (TensorRole role : {TensorRole::kLoss, TensorRole::kCorrect}) {
+    const auto outputs = graph.tensors(role);
+    ids.insert(ids.end(), outputs.begin(), outputs.end());
+  }
   return ids;
 }
 

@@ -153,7 +153,7 @@ struct TaskKey {
   int32_t step = 0;  // step of the tensor's exchange; 0 for compute
   Phase phase = Phase::kCompute;
   int32_t from = 0;  // compute: part; otherwise a device
-  int32_t to = 0;
+  int32_t to = 0;    // kSum: minus the microbatch, if that is not the first; otherwise a device
   friend auto operator<=>(const TaskKey&, const TaskKey&) = default;
   template <class H>
   friend H AbslHashValue(H h, const TaskKey& a) {

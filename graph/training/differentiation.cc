@@ -7,28 +7,33 @@
 
 namespace partita {
 
-Differentiation::Differentiation(GraphBuilder& builder)
-    : builder_(builder),
-      forward_ops_(builder.ops().size()),
-      needs_(builder.tensors().size()),
-      readers_(builder.tensors().size()),
-      gradients_(builder.tensors().size(), kNoTensor) {
-  FindNeeds();
-}
+Differentiation::Differentiation(GraphBuilder& builder, int microbatches)
+    : builder_(builder), microbatches_(microbatches) {}
 
-void Differentiation::FindNeeds() {
+void Differentiation::FindNeeds(std::span<const OpId> forward) {
+  const size_t tensors = builder_.tensors().size();
+  needs_.resize(tensors);
+  readers_.assign(tensors, 0);
+  gradients_.resize(tensors, kNoTensor);
   for (const Weight& weight : builder_.weights()) {
     needs_[weight.tensor.index()] = weight.trainable;
   }
-  for (const Operator& op : builder_.ops()) {
+  for (OpId id : forward) {
+    const Operator& op = builder_.op(id);
+    CHECK(op.pass.is_forward());
     if (op.anchor_weight != kNoTensor) continue;
     bool needed = false;
     for (int k : DifferentiableOperands(op)) {
       needed |= needs_[op.inputs[static_cast<size_t>(k)].index()];
     }
-    for (TensorId id : op.inputs) ++readers_[id.index()];
-    for (TensorId id : op.outputs) needs_[id.index()] = needs_[id.index()] || needed;
+    for (TensorId input : op.inputs) ++readers_[input.index()];
+    for (TensorId output : op.outputs) needs_[output.index()] = needs_[output.index()] || needed;
   }
+}
+
+int Differentiation::CountReaders(TensorId id) const {
+  const int readers = readers_[id.index()];
+  return builder_.tensor(id).kind == TensorKind::kWeight ? readers * microbatches_ : readers;
 }
 
 std::vector<int> Differentiation::DifferentiableOperands(const Operator& op) const {
@@ -56,16 +61,17 @@ absl::StatusOr<TensorId> Differentiation::GradientOf(TensorId id) {
   return gradient;
 }
 
-absl::Status Differentiation::AddGradients(TensorId loss, TensorId seed) {
+absl::Status Differentiation::AddGradients(std::span<const OpId> forward, TensorId loss,
+                                           TensorId seed) {
+  FindNeeds(forward);
   if (!Needs(loss)) {
     return absl::InvalidArgumentError(absl::StrCat("no trainable weight leads to the loss '",
                                                    builder_.tensor(loss).name,
                                                    "', so there is nothing to train"));
   }
   gradients_[loss.index()] = seed;
-  for (size_t k = forward_ops_; k-- > 0;) {
-    const Operator op = builder_.ops()[k];
-    CHECK(op.pass.is_forward());
+  for (size_t k = forward.size(); k-- > 0;) {
+    const Operator op = builder_.op(forward[k]);
     bool reached = false;
     for (TensorId id : op.outputs) reached |= FindGradient(id) != kNoTensor;
     if (reached && op.anchor_weight == kNoTensor) RETURN_IF_ERROR(AddBackward(op));

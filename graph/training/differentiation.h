@@ -1,5 +1,6 @@
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -15,12 +16,13 @@ namespace partita {
 // operator sums gradients.
 class Differentiation {
  public:
-  // Looks at the operators that are in `builder`, which outlives this object.
-  explicit Differentiation(GraphBuilder& builder);
+  // `builder` outlives this object. Each microbatch reads the weights that the first one reads.
+  explicit Differentiation(GraphBuilder& builder, int microbatches = 1);
 
   // Adds the gradient of `loss` with respect to everything on the way to trainable weights, `seed`
-  // being the gradient of the loss itself. InvalidArgument if no trainable weight leads to it.
-  absl::Status AddGradients(TensorId loss, TensorId seed);
+  // being the gradient of the loss itself. `forward`: the operators that lead to it, of one
+  // microbatch, in topological order. InvalidArgument if no trainable weight leads to it.
+  absl::Status AddGradients(std::span<const OpId> forward, TensorId loss, TensorId seed);
 
   // Builder for explicit backwards (see backward.h).
   GraphBuilder& builder() { return builder_; }
@@ -31,19 +33,20 @@ class Differentiation {
   // The gradient if there is one yet, otherwise kNoTensor.
   TensorId FindGradient(TensorId id) const;
   // Number of operators that read it, without updates.
-  int CountReaders(TensorId id) const { return readers_[id.index()]; }
+  int CountReaders(TensorId id) const;
 
  private:
-  void FindNeeds();
+  void FindNeeds(std::span<const OpId> forward);
   std::vector<int> DifferentiableOperands(const Operator& op) const;
   absl::Status AddBackward(const Operator& op);
   absl::Status AddDerived(const Operator& op);
 
   GraphBuilder& builder_;
-  size_t forward_ops_;  // operators that were there at the start
+  const int microbatches_;
+  // Indexed by tensor.
   std::vector<bool> needs_;
-  std::vector<int> readers_;
-  std::vector<TensorId> gradients_;  // indexed by tensor; kNoTensor: none
+  std::vector<int> readers_;         // of a weight: those of one microbatch
+  std::vector<TensorId> gradients_;  // kNoTensor: none
 };
 
 }  // namespace partita

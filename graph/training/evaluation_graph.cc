@@ -30,11 +30,14 @@ absl::StatusOr<Graph> BuildEvaluationGraph(const Graph& model) {
   }
   // Pieces of a layer whose last operator was replaced anchor to themselves until they are dropped.
   copy.CopyAnchors();
-  copy.builder().SetLogits(copy.Map(model.logits()));
+  for (TensorId id : model.tensors(TensorRole::kLogits)) {
+    copy.builder().AddRole(TensorRole::kLogits, copy.Map(id));
+  }
   ASSIGN_OR_RETURN(const Graph whole, std::move(copy.builder()).Build());
   ASSIGN_OR_RETURN(const Graph live, WithoutDeadOperators(whole, LogitsBeforeSoftmax(whole)));
   GraphBuilder builder(live);
-  RETURN_IF_ERROR(AddCrossEntropyLoss(builder, live.logits()).status());
+  RETURN_IF_ERROR(
+      AddCrossEntropyTerm(builder, {.logits = live.only(TensorRole::kLogits)}).status());
   return std::move(builder).Build();
 }
 

@@ -6,7 +6,7 @@
 
 namespace partita {
 absl::StatusOr<Graph> WithFrozenBatchNorm(const Graph& model) {
-  if (model.is_training() || model.logits() == kNoTensor) {
+  if (model.is_training() || model.tensors(TensorRole::kLogits).empty()) {
     return absl::InvalidArgumentError("only a forward graph's batch normalisation can be frozen");
   }
   GraphCopy copy(model);
@@ -16,10 +16,11 @@ absl::StatusOr<Graph> WithFrozenBatchNorm(const Graph& model) {
     if (!copied) RETURN_IF_ERROR(copy.CopyOp(op));
   }
   copy.CopyAnchors();
-  const TensorId logits = copy.Map(model.logits());
-  copy.builder().SetLogits(logits);
+  for (TensorId id : model.tensors(TensorRole::kLogits)) {
+    copy.builder().AddRole(TensorRole::kLogits, copy.Map(id));
+  }
   ASSIGN_OR_RETURN(const Graph whole, std::move(copy.builder()).Build());
-  return WithoutDeadOperators(whole, whole.logits());
+  return WithoutDeadOperators(whole, whole.tensors(TensorRole::kLogits));
 }
 
 }  // namespace partita

@@ -17,6 +17,8 @@ struct TrainingOptions {
 
   Optimizer optimizer = kSgd;  // kSgd: with momentum and weight decay; both may be 0 at run time
   Loss loss = kCrossEntropy;
+  // Most microbatches whose activations are held at a time (see BuildTrainingGraph); 0: all.
+  int in_flight = 1;
 };
 
 constexpr const char* Name(TrainingOptions::Optimizer optimizer) {
@@ -40,6 +42,11 @@ absl::StatusOr<TrainingOptions::Optimizer> OptimizerNamed(absl::string_view name
 // "NAME.momentum", or "NAME.moment1" and "NAME.moment2" for Adam. A model that ends in softmax or
 // log-softmax is trained on what enters that, since cross-entropy applies softmax itself; that is
 // then the graph's logits. Operators that nothing needs are left out.
+// Of a model with several microbatches: their losses and gradients add up, the loss being the mean
+// over all of them, and the weights are updated once. The first `in_flight` microbatches go
+// forward, then one goes backward and one forward in turns. Control edges hold each operator of a
+// microbatch back until the gradients of the same operator for the microbatch `in_flight` before it
+// have been computed.
 // InvalidArgument if the model has no logits of rank >= 2 or nothing to train.
 absl::StatusOr<Graph> BuildTrainingGraph(const Graph& model, const TrainingOptions& options);
 

@@ -402,12 +402,15 @@ class OperatorChecker {
     for (const Tensor& tensor : graph_.tensors()) {
       const int64_t limit = result_.expected.grids[tensor.id.index()].probe_limit();
       result_.expected.values.emplace_back(static_cast<size_t>(limit), 0);
-      const Box whole = Box::Full(tensor.type.shape);
-      if (ComesFromOutside(tensor.kind)) AddValue(tensor.id, whole, CodeOf(tensor.id));
-      if (tensor.kind != TensorKind::kNext) continue;
-      for (OpId op : graph_.producers(tensor.id)) AddValue(tensor.id, whole, CodeOf(op, 0));
+      if (!ComesFromOutside(tensor.kind)) continue;
+      AddValue(tensor.id, Box::Full(tensor.type.shape), CodeOf(tensor.id));
     }
     for (const Operator& op : graph_.ops()) {
+      if (op.anchor == kNoOp) {  // an update: copies of one value on the devices of a layout
+        for (TensorId id : op.outputs) {
+          AddValue(id, Box::Full(graph_.tensor(id).type.shape), CodeOf(op.id, 0));
+        }
+      }
       const std::vector<ExpectedPart>& parts = parts_[op.id.index()];
       for (size_t block = 0; block < parts.size(); ++block) {
         for (size_t k = 0; k < op.outputs.size(); ++k) {

@@ -70,8 +70,13 @@ absl::Status CheckEnd(const StepToVerify& step, const SymbolicStep& state) {
 }
 
 absl::Status CheckHostOutputs(const StepToVerify& step) {
-  for (TensorId wanted : {step.graph.loss(), step.graph.correct()}) {
-    bool found = wanted == kNoTensor;
+  std::vector<TensorId> outputs;
+  for (TensorRole role : {TensorRole::kLoss, TensorRole::kCorrect}) {
+    const auto ids = step.graph.tensors(role);
+    outputs.insert(outputs.end(), ids.begin(), ids.end());
+  }
+  for (TensorId wanted : outputs) {
+    bool found = false;
     for (const HostOutput& output : step.tasks.outputs()) found |= output.tensor == wanted;
     if (!found) {
       return absl::InternalError(

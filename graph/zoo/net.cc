@@ -135,7 +135,7 @@ Net& Net::AddTo(const std::string& name, TensorId other) {
 
 absl::StatusOr<Graph> Net::Finish() && {
   if (!status_.ok()) return status_;
-  builder_.SetLogits(here_);
+  builder_.AddRole(TensorRole::kLogits, here_);
   return std::move(builder_).Build();
 }
 

@@ -9,6 +9,12 @@
 
 namespace partita {
 
+int64_t RowOffset(const Graph& graph, TensorId input) {
+  const TensorType& type = graph.tensor(input).type;
+  if (type.shape.empty() || type.shape[0] == 0) return 0;
+  return graph.FirstRowOf(input) * (type.bytes() / type.shape[0]);
+}
+
 absl::StatusOr<std::unique_ptr<BatchStage>> BatchStage::Create(const Program& program,
                                                                const Graph& graph, DeviceId id,
                                                                BackendDevice& device) {
@@ -21,6 +27,7 @@ absl::StatusOr<std::unique_ptr<BatchStage>> BatchStage::Create(const Program& pr
     const Tensor& tensor = graph.tensor(buffer.tensor);
     if (tensor.kind == TensorKind::kSeed) continue;
     stage->windows_[load->buffer] = {.labels = tensor.kind == TensorKind::kLabels,
+                                     .rows = RowOffset(graph, tensor.id),
                                      .dtype = tensor.type.dtype,
                                      .full = Box::Full(tensor.type.shape),
                                      .box = buffer.box,
@@ -48,7 +55,8 @@ void BatchStage::Begin(const HostTensor& input, const HostTensor& labels) {
   place.labels = labels.data;
   for (const auto& [buffer, window] : windows_) {
     stream_->CopyFromHost(
-        {MoveSignature::Kind::kCopy, window.dtype, window.labels ? labels.data : input.data,
+        {MoveSignature::Kind::kCopy, window.dtype,
+         static_cast<const char*>(window.labels ? labels.data : input.data) + window.rows,
          place.memory + window.offset, window.full, window.box, window.box},
         nullptr);
   }

@@ -14,6 +14,9 @@
 
 namespace partita {
 
+// Bytes in front of an input's rows in the host's memory of the whole batch.
+int64_t RowOffset(const Graph& graph, TensorId input);
+
 // Double buffering of what a device's load tasks take: two places in its memory, filled in turns on
 // a stream of their own while the step before computes. For devices whose memory is not the host's.
 class BatchStage {
@@ -45,6 +48,7 @@ class BatchStage {
   // Box of a tensor that a load task copies.
   struct Window {
     bool labels = false;
+    int64_t rows = 0;  // RowOffset of the tensor
     DType dtype = DType::kFloat32;
     Box full, box;
     int64_t offset = 0;          // offset in a place

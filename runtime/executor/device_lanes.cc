@@ -218,11 +218,14 @@ void DeviceLanes::EnqueueLoad(const LoadTask& task, Ready& ready, const StepFeed
   if (staged_ && tensor.kind != TensorKind::kSeed) {
     return stage_->Load(task, AddressOf(task.buffer), *ready.stream, timing);
   }
-  const void* from = feed.input.data;
-  if (tensor.kind == TensorKind::kLabels) from = feed.labels.data;
+  const void* from = nullptr;
   if (tensor.kind == TensorKind::kSeed) {
     const auto& ones = ones_ == nullptr ? kOnes : *static_cast<const Ones*>(ones_->data());
     from = ones.Of(tensor.type.dtype);
+  } else {
+    const bool labels = tensor.kind == TensorKind::kLabels;
+    from = static_cast<const char*>(labels ? feed.labels.data : feed.input.data) +
+           RowOffset(graph_, tensor.id);
   }
   ready.stream->CopyFromHost(
       {MoveSignature::Kind::kCopy, tensor.type.dtype, from, AddressOf(task.buffer),

@@ -122,7 +122,8 @@ void SerialTrainer::RandomizeRing(uint64_t seed) {
     DenseTensor& value = values_[tensor.id.index()];
     uint64_t word = Fingerprint().Add(seed).Add(tensor.name).value();
     if (tensor.kind == TensorKind::kLabels) {
-      const auto classes = static_cast<uint64_t>(graph_.tensor(graph_.logits()).type.shape.back());
+      const auto classes =
+          static_cast<uint64_t>(graph_.WholeType(TensorRole::kLogits).shape.back());
       for (int32_t& label : value.as<int32_t>()) {
         label = static_cast<int32_t>(Mix64(word++) % std::max<uint64_t>(1, classes));
       }
@@ -191,6 +192,39 @@ absl::Status SerialTrainer::Step(const StepArguments& arguments) {
   return absl::OkStatus();
 }
 
+absl::Status SerialTrainer::SetBatch(std::span<const float> x, std::span<const int32_t> labels) {
+  const auto volume_of = [&](TensorId id) {
+    return static_cast<size_t>(Volume(graph_.tensor(id).type.shape));
+  };
+  for (TensorRole role : {TensorRole::kSamples, TensorRole::kLabels}) {
+    size_t wanted = 0;
+    for (TensorId id : graph_.tensors(role)) wanted += volume_of(id);
+    const size_t found = role == TensorRole::kSamples ? x.size() : labels.size();
+    if (found == wanted || graph_.tensors(role).empty()) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("found ", found, role == TensorRole::kSamples ? " values" : " labels", " for ",
+                     ToString(graph_.WholeType(role))));
+  }
+  for (TensorId id : graph_.tensors(TensorRole::kSamples)) {
+    RETURN_IF_ERROR(Set(id, x.first(volume_of(id))));
+    x = x.subspan(volume_of(id));
+  }
+  for (TensorId id : graph_.tensors(TensorRole::kLabels)) {
+    std::copy_n(labels.begin(), volume_of(id), values_[id.index()].as<int32_t>().begin());
+    labels = labels.subspan(volume_of(id));
+  }
+  return absl::OkStatus();
+}
+
+std::vector<std::byte> SerialTrainer::BatchOf(TensorRole role) const {
+  std::vector<std::byte> bytes;
+  for (TensorId id : graph_.tensors(role)) {
+    const std::vector<std::byte>& part = value(id).bytes;
+    bytes.insert(bytes.end(), part.begin(), part.end());
+  }
+  return bytes;
+}
+
 absl::StatusOr<double> SerialTrainer::Step(std::span<const float> x,
                                            std::span<const int32_t> labels,
                                            const StepArguments& arguments) {
@@ -198,15 +232,7 @@ absl::StatusOr<double> SerialTrainer::Step(std::span<const float> x,
     return absl::InvalidArgumentError(
         absl::StrCat("graph ", graph_.name(), " is not a training graph"));
   }
-  RETURN_IF_ERROR(Set(graph_.input(), x));
-  if (graph_.labels() != kNoTensor) {
-    DenseTensor& target = values_[graph_.labels().index()];
-    if (labels.size() != target.as<int32_t>().size()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("found ", labels.size(), " labels for ", ToString(target.type)));
-    }
-    std::copy(labels.begin(), labels.end(), target.as<int32_t>().begin());
-  }
+  RETURN_IF_ERROR(SetBatch(x, labels));
   RETURN_IF_ERROR(Step(arguments));
   return loss();
 }

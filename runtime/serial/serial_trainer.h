@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -36,6 +37,11 @@ class SerialTrainer {
   // Sets a tensor from numbers, converted to its type; in the ring they are integers. Sizes must
   // agree (InvalidArgument).
   absl::Status Set(TensorId id, std::span<const float> values);
+  // Sets all inputs and labels of a batch: the rows of each, one after another. Sizes must agree
+  // (InvalidArgument); labels are ignored where the graph has none.
+  absl::Status SetBatch(std::span<const float> x, std::span<const int32_t> labels);
+  // Values of the inputs of a role, one after another: the whole batch as an executor takes it.
+  std::vector<std::byte> BatchOf(TensorRole role) const;
   // Elements of any tensor as numbers (ring: as signed integers).
   std::vector<double> Get(TensorId id) const;
 
@@ -53,7 +59,7 @@ class SerialTrainer {
   absl::StatusOr<double> Step(std::span<const float> x, std::span<const int32_t> labels,
                               const StepArguments& arguments);
   // Loss of the last step (training graphs; not in the ring).
-  double loss() const { return Get(graph_.loss())[0]; }
+  double loss() const { return Get(graph_.only(TensorRole::kLoss))[0]; }
 
  private:
   // One operator, ready to run: unsplit, as one part.

@@ -179,11 +179,12 @@ absl::Status CheckFingerprint(const SafetensorsFile& file, const Graph& graph) {
   if (found != file.metadata().end() && found->second == FingerprintText(graph)) {
     return absl::OkStatus();
   }
-  return absl::InvalidArgumentError(absl::StrCat(
-      file.path(), " is a checkpoint of training graph ",
-      found == file.metadata().end() ? "(none)" : found->second, "; this one is ",
-      FingerprintText(graph),
-      ": another model, batch size or optimizer; load its weights instead of resuming"));
+  return absl::InvalidArgumentError(
+      absl::StrCat(file.path(), " is a checkpoint of training graph ",
+                   found == file.metadata().end() ? "(none)" : found->second, "; this one is ",
+                   FingerprintText(graph),
+                   ": another model, batch size, optimizer or number of microbatches; load its "
+                   "weights instead of resuming"));
 }
 
 // Step, position and seed of a checkpoint of this graph.

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "graph/model/rebatch.h"
 #include "graph/parallel/parts.h"
 #include "graph/support/check.h"
 #include "graph/support/error_category.h"
@@ -98,7 +99,11 @@ ModelEvaluation::ModelEvaluation(Graph graph, const Graph& training) : graph_(st
 absl::StatusOr<std::unique_ptr<ModelEvaluation>> ModelEvaluation::Create(
     const Graph& model, const Graph& training, const Strategy& strategy,
     const PartitionOptions& options, const ExecutorSetup& setup) {
-  ASSIGN_OR_RETURN(Graph graph, BuildEvaluationGraph(model));
+  // As many samples as the operators of the training graph take, so that they split alike.
+  const TensorId samples = training.tensors(TensorRole::kSamples)[0];
+  ASSIGN_OR_RETURN(const Graph forward_model,
+                   Rebatch(model, training.tensor(samples).type.shape[0]));
+  ASSIGN_OR_RETURN(Graph graph, BuildEvaluationGraph(forward_model));
   std::unique_ptr<ModelEvaluation> evaluation(new ModelEvaluation(std::move(graph), training));
   PartitionOptions forward = options;
   forward.extra_outputs.clear();
@@ -106,8 +111,8 @@ absl::StatusOr<std::unique_ptr<ModelEvaluation>> ModelEvaluation::Create(
                                                    EvaluationStrategy(evaluation->graph_, training,
                                                                       strategy, options.devices),
                                                    forward));
-  const auto loss = OutputIndex(step.tasks, evaluation->graph_.loss());
-  const auto correct = OutputIndex(step.tasks, evaluation->graph_.correct());
+  const auto loss = OutputIndex(step.tasks, evaluation->graph_.only(TensorRole::kLoss));
+  const auto correct = OutputIndex(step.tasks, evaluation->graph_.only(TensorRole::kCorrect));
   CHECK(loss.has_value() && correct.has_value());
   evaluation->loss_output_ = *loss;
   evaluation->correct_output_ = *correct;
@@ -196,7 +201,7 @@ absl::StatusOr<EvaluationResult> ModelEvaluation::Run(const TrainingState& state
 }
 
 absl::Status CheckSourceFits(const DataSource& source, const Graph& graph) {
-  const TensorType& input = graph.tensor(graph.input()).type;
+  const TensorType input = graph.WholeType(TensorRole::kSamples);
   if (input.dtype != DType::kFloat32) {
     return absl::InvalidArgumentError(
         absl::StrCat("the model's input is ", ToString(input), "; data sources give float32"));
@@ -206,12 +211,12 @@ absl::Status CheckSourceFits(const DataSource& source, const Graph& graph) {
         absl::StrCat("the model takes batches ", ToString(input.shape), "; a sample of ",
                      source.Describe(), " is ", source.shape().ToString()));
   }
-  if (graph.labels() == kNoTensor ||
-      Volume(graph.tensor(graph.labels()).type.shape) != graph.batch()) {
+  if (graph.tensors(TensorRole::kLabels).empty() ||
+      Volume(graph.WholeType(TensorRole::kLabels).shape) != graph.batch()) {
     return absl::InvalidArgumentError(
         "the model has not one label for each sample, as data sources give");
   }
-  const int64_t classes = graph.tensor(graph.logits()).type.shape.back();
+  const int64_t classes = graph.WholeType(TensorRole::kLogits).shape.back();
   if (source.classes() > classes) {
     return absl::InvalidArgumentError(absl::StrCat("the model tells ", classes, " classes apart; ",
                                                    source.Describe(), " has ", source.classes()));

@@ -15,7 +15,7 @@ namespace {
 
 // What the first step is compared by: the logits and the gradients of weights.
 std::vector<TensorId> FirstStepTensors(const Graph& graph) {
-  std::vector<TensorId> ids = {graph.logits()};
+  std::vector<TensorId> ids = {graph.only(TensorRole::kLogits)};
   for (const Tensor& tensor : graph.tensors()) {
     if (!absl::StartsWith(tensor.name, "d:")) continue;
     for (const Weight& weight : graph.weights()) {
@@ -62,7 +62,7 @@ absl::StatusOr<RunValues> TrainSplitOnReference(const Graph& graph,
   ASSIGN_OR_RETURN(const auto executor, OpenExecutor(graph, std::move(step), setup));
   ASSIGN_OR_RETURN(const TrainingState start, InitialState(graph, 0));
   RETURN_IF_ERROR(WriteValues(graph, start, *executor));
-  const auto loss = OutputIndex(executor->program().tasks, graph.loss());
+  const auto loss = OutputIndex(executor->program().tasks, graph.only(TensorRole::kLoss));
   CHECK(loss.has_value());
   auto run_step = [&](std::span<const float> x, std::span<const int32_t> labels,
                       const StepArguments& arguments) -> absl::StatusOr<double> {

@@ -48,13 +48,13 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const Graph& graph, Exe
   }
   std::unique_ptr<Trainer> trainer(new Trainer(graph, executor, std::move(training)));
   const TaskGraph& tasks = executor.program().tasks;
-  const auto loss = OutputIndex(tasks, graph.loss());
+  const auto loss = OutputIndex(tasks, graph.only(TensorRole::kLoss));
   if (!loss.has_value()) {
     return absl::InvalidArgumentError(
         absl::StrCat("graph ", graph.name(), " is not a training graph: it has no loss"));
   }
   trainer->loss_output_ = *loss;
-  trainer->correct_output_ = OutputIndex(tasks, graph.correct());
+  trainer->correct_output_ = OutputIndex(tasks, graph.only(TensorRole::kCorrect));
   RETURN_IF_ERROR(trainer->CompleteData());
   RETURN_IF_ERROR(WriteValues(graph, trainer->snapshot_, executor));
   return trainer;
@@ -275,12 +275,16 @@ absl::Status Trainer::CheckBatch(const Batch& batch) const {
   const int64_t at = FirstNotFinite(std::span<const float>(batch.x));
   if (at < 0) return absl::OkStatus();
   const int64_t elements = static_cast<int64_t>(batch.x.size()) / graph_.batch();
+  TensorId input;
+  for (TensorId id : graph_.tensors(TensorRole::kSamples)) {
+    if (graph_.FirstRowOf(id) <= at / elements) input = id;
+  }
   return NotFiniteError(absl::StrCat(
       "in step ", now_.step, " (counted from 0) the data hold ", batch.x[static_cast<size_t>(at)],
       ": element ", at % elements, " of sample ", batch.samples[static_cast<size_t>(at / elements)],
       " (", at / elements, " of batch ", batch.index, " of epoch ", batch.epoch,
-      "), which tensor '", graph_.tensor(graph_.input()).name, "' takes from ",
-      data_.source->Describe(), "; correct or leave out that sample"));
+      "), which tensor '", graph_.tensor(input).name, "' takes from ", data_.source->Describe(),
+      "; correct or leave out that sample"));
 }
 
 }  // namespace partita

@@ -24,7 +24,8 @@ absl::StatusOr<StepResult> RepeatedBatch::Step(const StepArguments& arguments) {
 
 absl::Status TakeTurns(const Graph& graph, Executor& executor, StepTurns turns, std::istream& in,
                        std::ostream& out) {
-  const std::optional<size_t> loss = OutputIndex(executor.program().tasks, graph.loss());
+  const std::optional<size_t> loss =
+      OutputIndex(executor.program().tasks, graph.only(TensorRole::kLoss));
   if (!loss.has_value()) return absl::InvalidArgumentError("the step has no loss");
   ASSIGN_OR_RETURN(TrainingState state, InitialState(graph, 0));
   RETURN_IF_ERROR(LoadWeights(turns.weights, graph, state));

@@ -42,7 +42,7 @@ TEST(ExecutedCollectivesTest, TheMeasuredTimelineHasTheCollectivesOfThePredicted
   const auto predicted =
       CommunicationIn(TimelineOf(graph, step.tasks, step.schedule.start, step.schedule.end));
   const std::vector<float> input(
-      static_cast<size_t>(Volume(graph.tensor(graph.input()).type.shape)));
+      static_cast<size_t>(Volume(graph.WholeType(TensorRole::kSamples).shape)));
   const std::vector<int32_t> labels(static_cast<size_t>(graph.batch()));
   for (const char* communicator : {"inproc", "streams"}) {
     const auto executor =

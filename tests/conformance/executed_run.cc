@@ -29,19 +29,25 @@ absl::Status ExecutedRun::SetPersistent(TensorId id, const DenseTensor& value) {
 }
 
 absl::Status ExecutedRun::RunStep(const Inputs& inputs, const StepArguments& arguments) {
-  HostTensor input, labels;
-  for (const auto& [id, value] : inputs) {
-    if (id == graph_.input()) input = Take(value, input_);
-    if (id == graph_.labels()) labels = Take(value, labels_);
-  }
+  const HostTensor input = Take(TensorRole::kSamples, inputs, input_);
+  const HostTensor labels = Take(TensorRole::kLabels, inputs, labels_);
   ASSIGN_OR_RETURN(const StepResult result, executor_->Step(input, labels, arguments));
   replayed_steps_ += result.replayed ? 1 : 0;
   return executor_->CheckCopies();
 }
 
-HostTensor ExecutedRun::Take(const DenseTensor& value, Memory& memory) {
-  memory.assign(value.bytes.begin(), value.bytes.end());
-  return {value.type.dtype, memory.data()};
+HostTensor ExecutedRun::Take(TensorRole role, const Inputs& inputs, Memory& memory) const {
+  memory.clear();
+  HostTensor batch;
+  for (TensorId wanted : graph_.tensors(role)) {
+    for (const auto& [id, value] : inputs) {
+      if (id != wanted) continue;
+      batch.dtype = value.type.dtype;
+      memory.insert(memory.end(), value.bytes.begin(), value.bytes.end());
+    }
+  }
+  batch.data = memory.data();
+  return batch;
 }
 
 absl::StatusOr<DenseTensor> ExecutedRun::Output(TensorId id) {

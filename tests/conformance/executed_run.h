@@ -54,7 +54,8 @@ class ExecutedRun : public SplitRun {
         executor_(std::move(executor)),
         input_(executor_->batch_memory()),
         labels_(executor_->batch_memory()) {}
-  static HostTensor Take(const DenseTensor& value, Memory& memory);
+  // The batch of a role in `memory`.
+  HostTensor Take(TensorRole role, const Inputs& inputs, Memory& memory) const;
 
   const Graph& graph_;
   std::unique_ptr<Executor> executor_;

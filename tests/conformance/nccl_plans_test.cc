@@ -145,7 +145,7 @@ class ExpertTraining {
   ExpertTraining(const std::string& model, int64_t batch, int64_t classes, int steps)
       : graph_(ModelWriter::Get(
             BuildTrainingGraph(ModelWriter::Get(MakeZooModel(model, batch)), TrainingOptions{}))),
-        input_(RandomNumbers(Volume(graph_.tensor(graph_.input()).type.shape), 5)),
+        input_(RandomNumbers(Volume(graph_.WholeType(TensorRole::kSamples).shape), 5)),
         labels_(RandomLabels(batch, static_cast<int32_t>(classes))),
         start_(graph_, 3),
         end_(start_) {
@@ -219,7 +219,8 @@ TEST(NcclPlansTest, AFailureOfOneDeviceEndsTheStepOnAll) {
   const Graph graph = ModelWriter::Get(
       BuildTrainingGraph(ModelWriter::Get(MakeZooModel("mlp_tiny", 8)), TrainingOptions{}));
   const auto executor = OpenExpert(graph, "data_parallel", 4, FailingBackend(3));
-  const std::vector<float> input = RandomNumbers(Volume(graph.tensor(graph.input()).type.shape), 5);
+  const std::vector<float> input =
+      RandomNumbers(Volume(graph.WholeType(TensorRole::kSamples).shape), 5);
   const std::vector<int32_t> labels = RandomLabels(8, 2);
   const auto result =
       executor->Step({DType::kFloat32, input.data()}, {DType::kInt32, labels.data()}, {});

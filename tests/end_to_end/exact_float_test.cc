@@ -97,7 +97,8 @@ absl::Status RunPair(SerialTrainer& serial, TaskGraph tasks,
     if (!status.ok()) return status;
   }
   const auto result =
-      executor->Step({DType::kFloat32, serial.value(graph.input()).bytes.data()}, {}, ExactStep());
+      executor->Step({DType::kFloat32, serial.value(graph.only(TensorRole::kSamples)).bytes.data()},
+                     {}, ExactStep());
   if (!result.ok()) return result.status();
   if (absl::Status status = serial.Step(ExactStep()); !status.ok()) return status;
   if (result->outputs[0] != serial.loss()) {

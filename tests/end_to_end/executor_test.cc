@@ -95,14 +95,15 @@ TEST_P(ExecutorTest, EqualsTheSerialRunInTheRing) {
   for (int step = 0; step < 3; ++step) {
     StepArguments arguments;
     arguments.step = step;
-    const auto result =
-        executor->Step({DType::kRing64, serial.value(graph.input()).bytes.data()},
-                       {DType::kInt32, serial.value(graph.labels()).bytes.data()}, arguments);
+    const auto result = executor->Step(
+        {DType::kRing64, serial.value(graph.only(TensorRole::kSamples)).bytes.data()},
+        {DType::kInt32, serial.value(graph.only(TensorRole::kLabels)).bytes.data()}, arguments);
     ASSERT_TRUE(result.ok()) << result.status();
     ASSERT_TRUE(serial.Step(arguments).ok());
     uint64_t loss = 0;
     ASSERT_TRUE(executor->ReadOutput(0, &loss).ok());
-    EXPECT_EQ(loss, serial.value(graph.loss()).as<uint64_t>()[0]) << "step " << step;
+    EXPECT_EQ(loss, serial.value(graph.only(TensorRole::kLoss)).as<uint64_t>()[0])
+        << "step " << step;
     ExpectSamePersistent(graph, serial, *executor);
   }
 }
@@ -158,11 +159,13 @@ TEST(ExecutorTest, CopiesOnDevicesOfSeveralBackendsAgreeWithinTheTolerance) {
     StepArguments arguments;
     arguments.step = k;
     arguments.weight_decay = 0.01;
-    ASSERT_EQ(executor
-                  ->Step({DType::kFloat32, serial.value(graph.input()).bytes.data()},
-                         {DType::kInt32, serial.value(graph.labels()).bytes.data()}, arguments)
-                  .status(),
-              absl::OkStatus());
+    ASSERT_EQ(
+        executor
+            ->Step({DType::kFloat32, serial.value(graph.only(TensorRole::kSamples)).bytes.data()},
+                   {DType::kInt32, serial.value(graph.only(TensorRole::kLabels)).bytes.data()},
+                   arguments)
+            .status(),
+        absl::OkStatus());
   }
   EXPECT_EQ(executor->CheckCopies(), absl::OkStatus());
 }
@@ -216,9 +219,10 @@ TEST(ExecutorTest, NamesTheFirstOperatorAndTensorThatIsNotFinite) {
   x.back() = std::numeric_limits<float>::quiet_NaN();
   absl::Status status = step(x);
   EXPECT_EQ(status.code(), absl::StatusCode::kOutOfRange);
-  EXPECT_EQ(status.message(), absl::StrCat("tensor '", graph.tensor(graph.input()).name,
-                                           "', as operator 'conv1' part 1 on device 1 reads it, "
-                                           "holds NaN or infinity"));
+  EXPECT_EQ(status.message(),
+            absl::StrCat("tensor '", graph.tensor(graph.only(TensorRole::kSamples)).name,
+                         "', as operator 'conv1' part 1 on device 1 reads it, "
+                         "holds NaN or infinity"));
   // Each element is finite, its products are not.
   x.back() = 3e38f;
   CopyPersistent(graph, serial, *executor);
@@ -312,7 +316,8 @@ bool AnyNative(const Executor& executor) {
 void ExpectTrainsLike(SerialTrainer& serial, Executor& executor) {
   const Graph& graph = serial.graph();
   CopyPersistent(graph, serial, executor);
-  const std::vector<float> x = RandomNumbers(Volume(graph.tensor(graph.input()).type.shape), 1);
+  const std::vector<float> x =
+      RandomNumbers(Volume(graph.WholeType(TensorRole::kSamples).shape), 1);
   const std::vector<int32_t> labels = RandomLabels(6, 7);
   for (int step = 0; step < 3; ++step) {
     StepArguments arguments;
@@ -401,7 +406,8 @@ TEST(ExecutorTest, AFailureOfOneDeviceClassEndsTheStepOfTheOther) {
   const auto executor = MixedExecutor(graph, 2, DeviceKind::kGpu, FailingBackend(0));
   SerialTrainer serial(graph, 3);
   CopyPersistent(graph, serial, *executor);
-  const std::vector<float> x = RandomNumbers(Volume(graph.tensor(graph.input()).type.shape), 1);
+  const std::vector<float> x =
+      RandomNumbers(Volume(graph.WholeType(TensorRole::kSamples).shape), 1);
   const std::vector<int32_t> labels = RandomLabels(6, 7);
   const auto result =
       executor->Step({DType::kFloat32, x.data()}, {DType::kInt32, labels.data()}, {});

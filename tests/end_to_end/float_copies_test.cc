@@ -54,17 +54,18 @@ absl::Status Train(std::shared_ptr<const Backend> backend, bool native, std::mt1
   if (absl::Status status = WriteValues(graph, start, *executor); !status.ok()) return status;
   double loss = 0;
   for (int step = 0; step < kSteps; ++step) {
-    const auto x = RandomNumbers(Volume(graph.tensor(graph.input()).type.shape), random());
+    const auto x = RandomNumbers(Volume(graph.WholeType(TensorRole::kSamples).shape), random());
     std::vector<int32_t> labels;
-    if (graph.labels() != kNoTensor) {
-      labels = RandomLabels(Volume(graph.tensor(graph.labels()).type.shape),
-                            static_cast<int32_t>(graph.tensor(graph.logits()).type.shape.back()));
+    if (!graph.tensors(TensorRole::kLabels).empty()) {
+      labels =
+          RandomLabels(Volume(graph.WholeType(TensorRole::kLabels).shape),
+                       static_cast<int32_t>(graph.WholeType(TensorRole::kLogits).shape.back()));
     }
     const auto result = executor->Step({DType::kFloat32, x.data()}, {DType::kInt32, labels.data()},
                                        {.step = step, .seed = 7, .weight_decay = 0.01});
     if (!result.ok()) return result.status();
     if (absl::Status status = executor->CheckCopies(); !status.ok()) return status;
-    loss = result->outputs[*OutputIndex(executor->program().tasks, graph.loss())];
+    loss = result->outputs[*OutputIndex(executor->program().tasks, graph.only(TensorRole::kLoss))];
   }
   coverage.finite += std::isfinite(loss) ? 1 : 0;
   return absl::OkStatus();

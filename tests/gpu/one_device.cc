@@ -24,12 +24,12 @@ struct RandomBatch {
 
 RandomBatch BatchFor(const Graph& graph) {
   RandomBatch batch;
-  batch.x.resize(static_cast<size_t>(Volume(graph.tensor(graph.input()).type.shape)));
+  batch.x.resize(static_cast<size_t>(Volume(graph.WholeType(TensorRole::kSamples).shape)));
   for (size_t i = 0; i < batch.x.size(); ++i) {
     batch.x[i] = 2 * UnitFloat(PhiloxWord(kSeed, 1, i)) - 1;
   }
   batch.y.resize(static_cast<size_t>(graph.batch()));
-  const auto classes = static_cast<uint32_t>(graph.tensor(graph.logits()).type.shape.back());
+  const auto classes = static_cast<uint32_t>(graph.WholeType(TensorRole::kLogits).shape.back());
   for (size_t i = 0; i < batch.y.size(); ++i) {
     batch.y[i] = static_cast<int32_t>(PhiloxWord(kSeed, 2, i) % classes);
   }
@@ -105,7 +105,7 @@ absl::StatusOr<StepTimes> TimeSteps(const Graph& graph, const TimingRequest& wan
   StepTimes times;
   {
     ASSIGN_OR_RETURN(const auto executor, OpenOneDevice(graph, request.device));
-    const auto loss = OutputIndex(executor->program().tasks, graph.loss());
+    const auto loss = OutputIndex(executor->program().tasks, graph.only(TensorRole::kLoss));
     if (!loss.has_value()) return absl::InvalidArgumentError("the model has no loss");
     times.allocated_bytes = executor->AllocatedBytes(DeviceId(0)).value();
     std::vector<double> ms;

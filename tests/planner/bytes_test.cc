@@ -36,7 +36,7 @@ NetSizes SizesOf(const Graph& graph) {
   }
   s.flat = graph.tensor(dense.front()->inputs[0]).type.shape[1];
   s.hidden = graph.tensor(dense.back()->inputs[0]).type.shape[1];
-  s.classes = graph.tensor(graph.logits()).type.shape[1];
+  s.classes = graph.WholeType(TensorRole::kLogits).shape[1];
   s.last = (s.hidden + 1) * s.classes;
   return s;
 }
@@ -64,8 +64,8 @@ int64_t OneWeirdTrickBytes(const NetSizes& s, int64_t batch, int64_t devices) {
 }
 
 bool ReportsLoss(const Graph& graph, const Task& task) {
-  return task.key.of_tensor && (TensorId(task.key.subject) == graph.loss() ||
-                                TensorId(task.key.subject) == graph.correct());
+  return task.key.of_tensor && (TensorId(task.key.subject) == graph.only(TensorRole::kLoss) ||
+                                TensorId(task.key.subject) == graph.only(TensorRole::kCorrect));
 }
 
 // Bytes that one communication brings to all its devices.
@@ -158,7 +158,7 @@ TEST(BytesCountTest, PlanSimulatorAndCommunicatorCountTheSame) {
         Ok(Executor::Create(std::move(step.tasks), std::move(step.order), at.graph,
                             Ok(MakeCommunicator("inproc", {.devices = 4})), options));
     const std::vector<float> x(
-        static_cast<size_t>(Volume(at.graph.tensor(at.graph.input()).type.shape)), 0.5f);
+        static_cast<size_t>(Volume(at.graph.WholeType(TensorRole::kSamples).shape)), 0.5f);
     const std::vector<int32_t> labels(8, 3);
     const auto result =
         executor->Step({DType::kFloat32, x.data()}, {DType::kInt32, labels.data()}, {});

@@ -22,7 +22,7 @@ bool HasOperator(const Graph& graph, bool (*is_one)(const OpAttrs&)) {
 std::string ExpectedDecline(const std::string& expert, const Graph& graph, int devices) {
   if (expert == "single_device") return "";
   if (devices == 1) return "one device";
-  const bool images = graph.tensor(graph.input()).type.shape.size() == 4;
+  const bool images = graph.WholeType(TensorRole::kSamples).shape.size() == 4;
   const bool pools =
       HasOperator(graph, [](const OpAttrs& a) { return std::holds_alternative<Pool2d>(a); });
   if (expert == "spatial" && !images) return "no operator on images";

@@ -23,7 +23,7 @@ class ExactModel {
     const Shape s = ShapeOf(x);
     x = Ok(builder_.Add({.name = "flatten", .attrs = Reshape{.shape = {s[0], -1}}, .inputs = {x}}));
     if (Below(2) == 0) x = Add(Relu{}, {Linear(x)});
-    builder_.SetLogits(Linear(x));
+    builder_.AddRole(TensorRole::kLogits, Linear(x));
     return Ok(std::move(builder_).Build());
   }
 

@@ -59,7 +59,7 @@ class ModelWriter {
                                .frozen = frozen}));
   }
   Graph Finish(TensorId logits) {
-    builder.SetLogits(logits);
+    builder.AddRole(TensorRole::kLogits, logits);
     return Get(std::move(builder).Build());
   }
   template <class T>

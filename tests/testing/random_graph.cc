@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "graph/layers.h"
+#include "graph/model/microbatch.h"
 #include "graph/support/check.h"
 #include "tests/testing/ok.h"
 
@@ -35,7 +36,7 @@ class ModelGenerator {
     for (int i = Below(4); i > 0; --i) x = AddRowLayer(x);
     x = Linear(x, 2 + Below(5));
     if (Chance(15)) x = Ok(AddSoftmax(builder_, Name(), x));
-    builder_.SetLogits(x);
+    builder_.AddRole(TensorRole::kLogits, x);
     return Ok(std::move(builder_).Build());
   }
 
@@ -280,11 +281,14 @@ Graph RandomTrainingGraph(std::mt19937_64& random) {
   TrainingOptions options;
   options.optimizer = static_cast<TrainingOptions::Optimizer>(random() % 3);
   if (random() % 4 == 0) options.loss = TrainingOptions::kSumOfSquares;
-  auto graph = BuildTrainingGraph(model, options);
-  CHECK(graph.ok()) << graph.status();
   // From a stream of its own, so that what else is drawn stays.
   std::mt19937_64 own(std::mt19937_64(random)() ^ 0x9e3779b97f4a7c15);
-  return own() % 3 == 0 ? WithRandomEdges(*graph, own) : *std::move(graph);
+  const int microbatches = 1 << own() % 3;
+  options.in_flight = static_cast<int>(own() % 3);
+  auto split = Microbatch(model, microbatches);
+  const auto graph = BuildTrainingGraph(split.ok() ? *split : model, options);
+  CHECK(graph.ok()) << graph.status();
+  return own() % 3 == 0 ? WithRandomEdges(*graph, own) : *graph;
 }
 
 }  // namespace partita

@@ -15,8 +15,8 @@ Graph RandomModel(std::mt19937_64& random);
 // The same with random control edges from operators to later ones.
 Graph WithRandomEdges(const Graph& graph, std::mt19937_64& random);
 
-// Its training graph with a random loss and optimizer, sometimes with control edges. Labels lie in
-// [0, logits' last extent).
+// Its training graph with a random loss and optimizer, sometimes with several microbatches or with
+// control edges. Labels lie in [0, logits' last extent).
 Graph RandomTrainingGraph(std::mt19937_64& random);
 
 }  // namespace partita

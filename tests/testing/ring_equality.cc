@@ -62,7 +62,8 @@ DenseTensor SerialRun::RandomValue(const Tensor& tensor, RingValues values,
       }
       break;
     case DType::kInt32: {
-      const auto classes = static_cast<uint64_t>(graph_.tensor(graph_.logits()).type.shape.back());
+      const auto classes =
+          static_cast<uint64_t>(graph_.WholeType(TensorRole::kLogits).shape.back());
       for (int32_t& x : value.as<int32_t>()) x = static_cast<int32_t>(random() % classes);
       break;
     }
@@ -98,7 +99,7 @@ SerialRun::SerialRun(const Graph& graph, int steps, RingValues values, std::mt19
     }
     const absl::Status status = trainer.Step(step.arguments);
     CHECK(status.ok()) << status;
-    for (TensorId id : {graph.loss(), graph.correct()}) {
+    for (TensorId id : {graph.only(TensorRole::kLoss), graph.only(TensorRole::kCorrect)}) {
       if (id != kNoTensor) step.outputs.emplace_back(id, trainer.value(id));
     }
     for (const auto& [id, value] : start_) step.persistent.emplace_back(id, trainer.value(id));

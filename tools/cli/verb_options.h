@@ -214,7 +214,7 @@ struct ImportFlags {
 
   template <class Self, class Visitor>
   static void VisitFields(Self& self, Visitor&& visit) {
-    ModelRequest::VisitFields(self.model, visit);
+    ModelRequest::VisitModel(self.model, visit);
     Option output = OutputOption("write the native text form to this file");
     output.check = PlaceName();
     visit(output, self.output);

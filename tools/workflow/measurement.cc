@@ -36,13 +36,13 @@ absl::StatusOr<std::unique_ptr<MeasuredPlan>> MeasuredPlan::Open(const Graph& gr
                    KeptAlgorithms::Open(graph, std::move(step), setup, options.profile));
   ASSIGN_OR_RETURN(const TrainingState state, InitialState(graph, 1));
   RETURN_IF_ERROR(WriteValues(graph, state, *measured->opened_.executor));
-  measured->input_.resize(static_cast<size_t>(Volume(graph.tensor(graph.input()).type.shape)));
+  measured->input_.resize(static_cast<size_t>(Volume(graph.WholeType(TensorRole::kSamples).shape)));
   for (size_t i = 0; i < measured->input_.size(); ++i) {
     measured->input_[i] = 2 * UnitFloat(static_cast<uint32_t>(Mix64(i))) - 1;
   }
-  if (graph.labels() != kNoTensor) {
-    const Shape& logits = graph.tensor(graph.logits()).type.shape;
-    const auto rows = static_cast<size_t>(Volume(graph.tensor(graph.labels()).type.shape));
+  if (!graph.tensors(TensorRole::kLabels).empty()) {
+    const Shape logits = graph.WholeType(TensorRole::kLogits).shape;
+    const auto rows = static_cast<size_t>(Volume(graph.WholeType(TensorRole::kLabels).shape));
     for (size_t i = 0; i < rows; ++i) {
       measured->labels_.push_back(static_cast<int32_t>(i % static_cast<size_t>(logits.back())));
     }

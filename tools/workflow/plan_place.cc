@@ -31,8 +31,10 @@ struct Occupant {
 };
 
 std::string ModelText(const PlanModel& model) {
-  return absl::StrCat("a plan for '", model.source, "' at batch ", model.batch, ", ",
-                      model.optimizer, model.freeze_batch_norm ? ", frozen statistics" : "");
+  return absl::StrCat(
+      "a plan for '", model.source, "' at batch ", model.batch, ", ", model.optimizer,
+      model.freeze_batch_norm ? ", frozen statistics" : "",
+      model.microbatches > 1 ? absl::StrCat(", ", model.microbatches, " microbatches") : "");
 }
 
 Occupant AnotherPlan(std::string what) {

@@ -30,9 +30,9 @@ absl::StatusOr<TrainingData> OpenData(const RunRequest& request, const std::stri
   DataOptions options;
   options.spec = spec;
   options.split = split;
-  const Shape& input = graph.tensor(graph.input()).type.shape;
+  const Shape input = graph.WholeType(TensorRole::kSamples).shape;
   options.shape.dims.assign(input.begin() + 1, input.end());
-  options.classes = static_cast<int>(graph.tensor(graph.logits()).type.shape.back());
+  options.classes = static_cast<int>(graph.WholeType(TensorRole::kLogits).shape.back());
   options.seed = seed;
   options.cache = request.cache_in_memory ? DataCache::kMemory : DataCache::kNone;
   ASSIGN_OR_RETURN(auto source, OpenDataSource(options));

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "graph/model/microbatch.h"
 #include "graph/model/rebatch.h"
 #include "graph/parallel/plan_io.h"
 #include "graph/support/doing.h"
@@ -15,10 +16,12 @@ namespace partita {
 
 namespace {
 
-absl::StatusOr<Graph> TrainingGraphOf(const Graph& model, const std::string& optimizer) {
-  TrainingOptions training;
-  ASSIGN_OR_RETURN(training.optimizer, OptimizerNamed(optimizer));
-  return BuildTrainingGraph(model, training);
+// `wanted`: how the model is trained; its source, batch and fingerprint do not count.
+absl::StatusOr<Graph> TrainingGraphOf(const Graph& model, const PlanModel& wanted) {
+  TrainingOptions training{.in_flight = wanted.in_flight};
+  ASSIGN_OR_RETURN(training.optimizer, OptimizerNamed(wanted.optimizer));
+  ASSIGN_OR_RETURN(const Graph split, Microbatch(model, wanted.microbatches));
+  return BuildTrainingGraph(split, training);
 }
 
 // Of a model that a plan names: it may have moved.
@@ -38,6 +41,8 @@ absl::StatusOr<LoadedPlan> Load(const PlanSource& request, Stages* stages, bool 
                             .optimizer = label.optimizer,
                             .freeze_batch_norm = label.freeze_batch_norm,
                             .loss = kCrossEntropyName,
+                            .microbatches = label.microbatches,
+                            .in_flight = label.in_flight,
                             .values = request.values};
   LoadedPlan loaded;
   auto found = LoadTrainingModel(wanted, stages);
@@ -62,9 +67,14 @@ absl::StatusOr<TrainingModel> LoadTrainingModel(const ModelRequest& request, Sta
   RETURN_IF_ERROR(EndModel(stages, model.imported));
   const Doing doing("adding gradients to model", request.model);
   ASSIGN_OR_RETURN(model.loss, LossOfFile(request.model, model.imported.graph, request.loss));
-  ASSIGN_OR_RETURN(model.graph, TrainingGraphOf(model.imported.graph, request.optimizer));
-  model.label = {request.model, model.graph.batch(), request.optimizer, request.freeze_batch_norm,
-                 model.graph.fingerprint()};
+  model.label = {.source = request.model,
+                 .batch = model.imported.graph.batch(),
+                 .optimizer = request.optimizer,
+                 .freeze_batch_norm = request.freeze_batch_norm,
+                 .microbatches = request.microbatches,
+                 .in_flight = request.in_flight};
+  ASSIGN_OR_RETURN(model.graph, TrainingGraphOf(model.imported.graph, model.label));
+  model.label.fingerprint = model.graph.fingerprint();
   RETURN_IF_ERROR(EndTrainingGraph(stages, model.graph));
   return model;
 }
@@ -97,7 +107,7 @@ void AddModelFiles(const TrainingModel& model, std::vector<NamedFile>& inputs) {
 
 absl::StatusOr<Graph> TrainingGraphAt(int64_t batch, const TrainingModel& model) {
   ASSIGN_OR_RETURN(const Graph graph, Rebatch(model.imported.graph, batch));
-  return TrainingGraphOf(graph, model.label.optimizer);
+  return TrainingGraphOf(graph, model.label);
 }
 
 absl::StatusOr<LoadedPlan> ReadPlan(const PlanSource& request, Stages* stages) {

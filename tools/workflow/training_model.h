@@ -22,10 +22,34 @@ struct ModelRequest {
   std::string optimizer = "sgd";
   bool freeze_batch_norm = false;
   std::string loss;  // loss as the user names it; empty: derived from the output
+  int microbatches = 1;
+  int in_flight = 1;  // as TrainingOptions
   WeightValues values = WeightValues::kIfPresent;
 
   template <class Self, class Visitor>
   static void VisitFields(Self& self, Visitor&& visit) {
+    VisitModel(self, visit);
+    visit(Option{.name = "optimizer",
+                 .help = "sgd, nesterov, adam",
+                 .check = NameOf("optimizer", {"sgd", "nesterov", "adam"}),
+                 .changes_plan = true},
+          self.optimizer);
+    visit(Option{.name = "microbatches",
+                 .help = "equal parts of the batch that go forward and backward one after another; "
+                         "their gradients add up to one update",
+                 .check = WholeNumber(1, kMostMicrobatches),
+                 .changes_plan = true},
+          self.microbatches);
+    visit(Option{.name = "in_flight",
+                 .help = "most microbatches whose activations are held at a time; 0: all",
+                 .check = WholeNumber(0, kMostMicrobatches),
+                 .needs = "microbatches",
+                 .changes_plan = true},
+          self.in_flight);
+  }
+  // The options that say what the model is, without how it is trained.
+  template <class Self, class Visitor>
+  static void VisitModel(Self& self, Visitor&& visit) {
     visit(Option{.name = "model",
                  .help = "an .onnx or .textproto file, or a zoo name (partita list models)",
                  .check = ModelName(),
@@ -40,11 +64,6 @@ struct ModelRequest {
                  .fallback = "the model's own",
                  .changes_plan = true},
           self.batch);
-    visit(Option{.name = "optimizer",
-                 .help = "sgd, nesterov, adam",
-                 .check = NameOf("optimizer", {"sgd", "nesterov", "adam"}),
-                 .changes_plan = true},
-          self.optimizer);
     visit(Option{.name = "freeze_bn",
                  .help = "keep batch normalisation's statistics",
                  .changes_plan = true},

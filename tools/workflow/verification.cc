@@ -120,7 +120,8 @@ class Comparison {
           tensor.id, {tensor.type.dtype, serial.value(tensor.id).bytes.data()}));
     }
     // Where devices can copy it from at every step, so that they replay steps as in training.
-    const BatchCopy x(serial, graph_.input(), *executor), y(serial, graph_.labels(), *executor);
+    const BatchCopy x(serial, TensorRole::kSamples, *executor);
+    const BatchCopy y(serial, TensorRole::kLabels, *executor);
     for (int s = 0; s < request_.steps && result.first_difference.empty(); ++s) {
       StepArguments arguments;
       arguments.step = s;
@@ -151,11 +152,13 @@ class Comparison {
   // does so in the plan's, too.
   absl::Status CompareNotFinite(SerialTrainer& serial, Executor& executor,
                                 VerificationResult& result) {
-    const TensorId input = graph_.input();
-    if (graph_.tensor(input).type.dtype != DType::kFloat32) return absl::OkStatus();
+    const TensorId input = graph_.tensors(TensorRole::kSamples)[0];
+    const TensorType& type = graph_.tensor(input).type;
+    if (type.dtype != DType::kFloat32) return absl::OkStatus();
     const auto x = serial.mutable_value(input).as<float>();
-    x[x.size() / static_cast<size_t>(graph_.batch()) / 2] = std::numeric_limits<float>::quiet_NaN();
-    const BatchCopy samples(serial, input, executor), labels(serial, graph_.labels(), executor);
+    x[x.size() / static_cast<size_t>(type.shape[0]) / 2] = std::numeric_limits<float>::quiet_NaN();
+    const BatchCopy samples(serial, TensorRole::kSamples, executor);
+    const BatchCopy labels(serial, TensorRole::kLabels, executor);
     StepArguments arguments;
     arguments.step = request_.steps;
     RETURN_IF_ERROR(executor.Step(samples.tensor(), labels.tensor(), arguments).status());
@@ -186,12 +189,12 @@ class Comparison {
 
   class BatchCopy {
    public:
-    BatchCopy(const SerialTrainer& from, TensorId id, const Executor& to)
+    BatchCopy(const SerialTrainer& from, TensorRole role, const Executor& to)
         : bytes_(to.batch_memory()) {
-      if (id == kNoTensor) return;
-      const DenseTensor& value = from.value(id);
-      dtype_ = value.type.dtype;
-      bytes_.assign(value.bytes.begin(), value.bytes.end());
+      if (from.graph().tensors(role).empty()) return;
+      dtype_ = from.graph().WholeType(role).dtype;
+      const std::vector<std::byte> batch = from.BatchOf(role);
+      bytes_.assign(batch.begin(), batch.end());
     }
     HostTensor tensor() const { return {dtype_, bytes_.empty() ? nullptr : bytes_.data()}; }
 
@@ -213,7 +216,8 @@ class Comparison {
     const auto outputs = executor.program().tasks.outputs();
     for (size_t k = 0; k < outputs.size() && result.first_difference.empty(); ++k) {
       const Tensor& tensor = graph_.tensor(outputs[k].tensor);
-      if (!serial.ring && tensor.id == graph_.correct()) continue;  // rounding may turn it
+      if (!serial.ring && tensor.id == graph_.only(TensorRole::kCorrect))
+        continue;  // rounding may turn it
       DenseTensor value(tensor.type);
       RETURN_IF_ERROR(executor.ReadOutput(k, value.bytes.data()));
       Compare(serial, tensor, value, result);
@@ -235,19 +239,20 @@ class Comparison {
       serial.RandomizeRing(request_.seed);
       return;
     }
-    const TensorId input = graph_.input();
-    std::vector<float> x(static_cast<size_t>(Volume(graph_.tensor(input).type.shape)));
+    std::vector<float> x(static_cast<size_t>(Volume(graph_.WholeType(TensorRole::kSamples).shape)));
     for (size_t i = 0; i < x.size(); ++i) {
       x[i] = 2 * UnitFloat(PhiloxWord(request_.seed, 1, i)) - 1;
     }
-    (void)serial.Set(input, x);
-    if (graph_.labels() == kNoTensor) return;
-    const Shape& logits = graph_.tensor(graph_.logits()).type.shape;
-    DenseTensor& labels = serial.mutable_value(graph_.labels());
-    for (size_t i = 0; i < labels.as<int32_t>().size(); ++i) {
-      labels.as<int32_t>()[i] = static_cast<int32_t>(PhiloxWord(request_.seed, 2, i) %
-                                                     static_cast<uint32_t>(logits.back()));
+    std::vector<int32_t> labels;
+    if (!graph_.tensors(TensorRole::kLabels).empty()) {
+      labels.resize(static_cast<size_t>(Volume(graph_.WholeType(TensorRole::kLabels).shape)));
     }
+    const Shape logits = graph_.WholeType(TensorRole::kLogits).shape;
+    for (size_t i = 0; i < labels.size(); ++i) {
+      labels[i] = static_cast<int32_t>(PhiloxWord(request_.seed, 2, i) %
+                                       static_cast<uint32_t>(logits.back()));
+    }
+    (void)serial.SetBatch(x, labels);
   }
 
   void Compare(const SerialStep& serial, const Tensor& tensor, const DenseTensor& got,

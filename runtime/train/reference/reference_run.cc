@@ -25,7 +25,7 @@ absl::Status Record(const std::string& name, TensorId id, const Trainee& trainee
 }
 
 absl::Status RecordFirstStep(const Graph& graph, const Trainee& trainee, RunValues& values) {
-  RETURN_IF_ERROR(Record("logits", graph.logits(), trainee, values));
+  RETURN_IF_ERROR(Record("logits", graph.only(TensorRole::kLogits), trainee, values));
   for (const Weight& weight : graph.weights()) {
     const Tensor& tensor = graph.tensor(weight.tensor);
     const TensorId gradient = GradientOf(graph, tensor);
@@ -38,7 +38,7 @@ absl::Status RecordFirstStep(const Graph& graph, const Trainee& trainee, RunValu
 }  // namespace
 
 absl::StatusOr<Graph> BuildReferenceGraph(const Graph& model, const ReferenceFolder& reference) {
-  const Shape input = model.tensor(model.input()).type.shape;
+  const Shape input = model.WholeType(TensorRole::kSamples).shape;
   const Shape batch(reference.batch_shape.begin(), reference.batch_shape.end());
   if (input != batch) {
     return absl::InvalidArgumentError(absl::StrCat(reference.path, ": the model's input is ",

@@ -28,7 +28,7 @@ Graph Model(const Shape& input, const Shape& output, bool softmax = false) {
     x = builder.Add({.name = "y", .attrs = crop, .inputs = {x}}).value();
   }
   if (softmax) x = AddSoftmax(builder, "softmax", x).value();
-  builder.SetLogits(x);
+  builder.AddRole(TensorRole::kLogits, x);
   return std::move(builder).Build().value();
 }
 
@@ -37,7 +37,7 @@ TEST(ModelLossTest, SaysTheClassesOfEveryModelOfTheZoo) {
     const Graph graph = model.make(4).value();
     const auto loss = LossOf(graph, false);
     ASSERT_TRUE(loss.ok()) << model.name << ": " << loss.status();
-    EXPECT_EQ(loss->classes, graph.tensor(graph.logits()).type.shape.back());
+    EXPECT_EQ(loss->classes, graph.WholeType(TensorRole::kLogits).shape.back());
   }
   EXPECT_EQ(ToString(ModelLoss{1000}), "mean cross-entropy over 1000 classes");
 }

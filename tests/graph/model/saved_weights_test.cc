@@ -48,7 +48,7 @@ class SavedWeightsTest : public testing::Test {
   // The same weights, the first of them 1 larger.
   Graph Changed() const {
     GraphBuilder builder(model_.graph.name());
-    const Tensor& x = model_.graph.tensor(model_.graph.input());
+    const Tensor& x = model_.graph.tensor(model_.graph.only(TensorRole::kSamples));
     TensorId last = builder.AddInput(x.name, x.type).value();
     for (const Weight& weight : model_.graph.weights()) {
       const Tensor& tensor = model_.graph.tensor(weight.tensor);
@@ -57,7 +57,7 @@ class SavedWeightsTest : public testing::Test {
       EXPECT_TRUE(builder.AddWeight(tensor.name, tensor.type, weight.initializer, values).ok());
     }
     last = builder.Add({.name = "relu", .attrs = Relu{}, .inputs = {last}}).value();
-    builder.SetLogits(last);
+    builder.AddRole(TensorRole::kLogits, last);
     return std::move(builder).Build().value();
   }
   std::vector<TensorToWrite> Tensors() const {

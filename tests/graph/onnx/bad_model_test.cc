@@ -246,7 +246,7 @@ TEST(UnusualModelTest, ReshapeTargetsFollowTheBatch) {
     const auto imported = Import(model, {.batch = 3});
     EXPECT_EQ(imported.ok(), !c.wanted.empty()) << imported.status();
     if (!imported.ok()) continue;
-    EXPECT_EQ(imported->graph.tensor(imported->graph.logits()).type.shape, c.wanted);
+    EXPECT_EQ(imported->graph.WholeType(TensorRole::kLogits).shape, c.wanted);
   }
 }
 

@@ -59,12 +59,12 @@ TEST_P(KnownModelTest, HasTheParametersAndMultiplyAddsOfItsIndex) {
 TEST_P(KnownModelTest, TrainsAfterReBatching) {
   const auto own = ImportOnnx(ModelPath(GetParam().file));
   ASSERT_TRUE(own.ok()) << own.status();
-  const Shape shape = own->graph.tensor(own->graph.logits()).type.shape;
+  const Shape shape = own->graph.WholeType(TensorRole::kLogits).shape;
   for (int64_t batch : {7, 32, 1, 256}) {
     const auto model = ImportOnnx(ModelPath(GetParam().file), {.batch = batch});
     ASSERT_TRUE(model.ok()) << model.status();
     EXPECT_EQ(model->graph.batch(), batch);
-    EXPECT_EQ(model->graph.tensor(model->graph.logits()).type.shape, (Shape{batch, shape[1]}));
+    EXPECT_EQ(model->graph.WholeType(TensorRole::kLogits).shape, (Shape{batch, shape[1]}));
     const ModelSummary summary = Summarize(model->graph);
     EXPECT_EQ(summary.parameters, GetParam().parameters);
     EXPECT_EQ(summary.macs_per_sample, GetParam().macs_per_sample);

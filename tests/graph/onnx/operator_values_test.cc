@@ -41,10 +41,10 @@ TEST_P(OperatorValuesTest, AreThoseOfOnnxruntime) {
   const Graph& graph = model->graph;
 
   SerialTrainer serial(graph);
-  ASSERT_TRUE(serial.Set(graph.input(), *x).ok());
+  ASSERT_TRUE(serial.Set(graph.only(TensorRole::kSamples), *x).ok());
   const absl::Status status = serial.Step({});
   ASSERT_TRUE(status.ok()) << status;
-  const std::vector<double> got = serial.Get(graph.logits());
+  const std::vector<double> got = serial.Get(graph.only(TensorRole::kLogits));
   ASSERT_EQ(got.size(), y->size());
   for (size_t i = 0; i < got.size(); ++i) {
     ASSERT_NEAR(got[i], (*y)[i], 2e-5 * std::max(1.0, std::abs(static_cast<double>((*y)[i]))))

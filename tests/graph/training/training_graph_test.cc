@@ -94,7 +94,7 @@ TEST(TrainingGraphTest, ALossOnSoftmaxTakesWhatEntersTheSoftmax) {
                                                   : AddSoftmax(m.builder, "y", logits));
     const Graph graph = Training(m.Finish(y));
     EXPECT_EQ(OpOf(graph, "loss").inputs[0], IdOf(graph, "fc"));
-    EXPECT_EQ(graph.logits(), IdOf(graph, "fc"));
+    EXPECT_EQ(graph.only(TensorRole::kLogits), IdOf(graph, "fc"));
     EXPECT_THAT(GraphText(graph), Not(HasSubstr("softmax_apply")));
   }
 }
@@ -106,8 +106,8 @@ TEST(TrainingGraphTest, EveryPieceOfTheLossIsAnchoredToIt) {
   for (const char* piece : {"loss.max", "loss.sum", "loss.correct", "loss.grad"}) {
     EXPECT_EQ(OpOf(graph, piece).anchor, loss) << piece;
   }
-  EXPECT_EQ(graph.loss(), OpOf(graph, "loss").outputs[0]);
-  EXPECT_EQ(graph.correct(), OpOf(graph, "loss.correct").outputs[0]);
+  EXPECT_EQ(graph.only(TensorRole::kLoss), OpOf(graph, "loss").outputs[0]);
+  EXPECT_EQ(graph.only(TensorRole::kCorrect), OpOf(graph, "loss.correct").outputs[0]);
 }
 
 TEST(TrainingGraphTest, WeightsThatDoNotLeadToTheLossAreLeftAlone) {
@@ -155,8 +155,8 @@ TEST(EvaluationGraphTest, HasNoDropoutNoUpdatesAndFixedStatistics) {
   EXPECT_THAT(names, ::testing::ElementsAre("fc0", "bn", "fc", "loss.max", "loss.sum", "loss",
                                             "loss.correct"));
   EXPECT_TRUE(std::holds_alternative<AffineNormalize>(OpOf(graph, "bn").attrs));
-  EXPECT_EQ(graph.logits(), IdOf(graph, "fc"));
-  EXPECT_EQ(graph.loss(), IdOf(graph, "loss"));
+  EXPECT_EQ(graph.only(TensorRole::kLogits), IdOf(graph, "fc"));
+  EXPECT_EQ(graph.only(TensorRole::kLoss), IdOf(graph, "loss"));
 }
 
 TEST(EvaluationGraphTest, BatchNormWithoutRunningStatisticsTakesThoseOfTheBatch) {
@@ -178,12 +178,17 @@ TEST(TrainingGraphTest, NextValuesAreNoOperandsAndNoResult) {
                             .op(ModelWriter::Get(m.builder.AddOp(
                                 {.name = "m", .attrs = BatchMoments{}, .inputs = {x}})))
                             .outputs[0];
-  const OpId update = ModelWriter::Get(m.builder.AddUpdate("u", RunningMean{}, {w, sums}, {w}));
+  const OpId update = ModelWriter::Get(m.builder.AddUpdate(
+      {.name = "u", .attrs = RunningMean{}, .inputs = {w, sums}, .persistent = {w}}));
   const TensorId next = m.builder.op(update).outputs[0];
   EXPECT_EQ(m.builder.Add({.name = "y", .attrs = Relu{}, .inputs = {next}}).status().code(),
             absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(m.builder.AddUpdate("v", RunningMean{}, {w, sums}, {x}).status().code(),
-            absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(
+      m.builder
+          .AddUpdate({.name = "v", .attrs = RunningMean{}, .inputs = {w, sums}, .persistent = {x}})
+          .status()
+          .code(),
+      absl::StatusCode::kInvalidArgument);
   const Graph model = m.Finish(next);
   EXPECT_EQ(BuildTrainingGraph(model, {}).status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(BuildEvaluationGraph(model).status().code(), absl::StatusCode::kInvalidArgument);
@@ -193,9 +198,9 @@ TEST(TrainingGraphTest, NamesThatTheModelUsesAreLeftToIt) {
   ModelWriter m("names", DType::kFloat32);
   const TensorId x = m.Linear("labels", m.Input({4, 3}), 6);
   const Graph graph = Training(m.Finish(m.Linear("loss", x, 5)));
-  EXPECT_EQ(graph.tensor(graph.labels()).name, "labels_2");
-  EXPECT_EQ(graph.tensor(graph.loss()).name, "loss_2");
-  EXPECT_EQ(graph.tensor(graph.correct()).name, "loss_2.correct");
+  EXPECT_EQ(graph.tensor(graph.only(TensorRole::kLabels)).name, "labels_2");
+  EXPECT_EQ(graph.tensor(graph.only(TensorRole::kLoss)).name, "loss_2");
+  EXPECT_EQ(graph.tensor(graph.only(TensorRole::kCorrect)).name, "loss_2.correct");
 }
 
 TEST(TrainingGraphTest, EveryWeightOfEveryZooModelIsUpdated) {

@@ -123,8 +123,8 @@ class ReplayedPlanTest : public testing::Test {
   }
   // Steps on one batch in this memory; the losses.
   std::vector<double> Train(Executor& executor, std::pmr::memory_resource* memory) {
-    std::pmr::vector<float> x(static_cast<size_t>(Volume(graph_.tensor(graph_.input()).type.shape)),
-                              0.5f, memory);
+    std::pmr::vector<float> x(
+        static_cast<size_t>(Volume(graph_.WholeType(TensorRole::kSamples).shape)), 0.5f, memory);
     std::pmr::vector<int32_t> y(static_cast<size_t>(graph_.batch()), 1, memory);
     EXPECT_TRUE(WriteValues(graph_, ModelWriter::Get(InitialState(graph_, 1)), executor).ok());
     std::vector<double> losses;

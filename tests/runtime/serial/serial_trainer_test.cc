@@ -40,9 +40,9 @@ struct Batch {
 
 Batch BatchFor(const Graph& graph) {
   Batch batch;
-  batch.x = RandomNumbers(Volume(graph.tensor(graph.input()).type.shape), 1);
-  if (graph.labels() != kNoTensor) {
-    batch.labels = RandomLabels(Volume(graph.tensor(graph.labels()).type.shape), kClasses);
+  batch.x = RandomNumbers(Volume(graph.WholeType(TensorRole::kSamples).shape), 1);
+  if (!graph.tensors(TensorRole::kLabels).empty()) {
+    batch.labels = RandomLabels(Volume(graph.WholeType(TensorRole::kLabels).shape), kClasses);
   }
   return batch;
 }
@@ -179,7 +179,8 @@ TEST(SerialTrainerTest, EvaluationTakesRunningStatisticsAndNoDropout) {
   SerialTrainer fixed(Training(model(true)), 4);
   const Batch batch = BatchFor(fixed.graph());
   EXPECT_EQ(StepOf(evaluation, batch, {}), StepOf(fixed, batch, {}));
-  EXPECT_EQ(evaluation.Get(evaluation.graph().logits()), fixed.Get(fixed.graph().logits()));
+  EXPECT_EQ(evaluation.Get(evaluation.graph().only(TensorRole::kLogits)),
+            fixed.Get(fixed.graph().only(TensorRole::kLogits)));
 }
 
 // One weight of each optimizer against the formulas, for several steps.
@@ -233,7 +234,7 @@ TEST(SerialTrainerTest, TrainingLowersTheLossAndCountsWhatIsCorrect) {
     last = StepOf(trainer, batch, arguments);
   }
   EXPECT_LT(last, 0.05 * first);
-  EXPECT_EQ(trainer.Get(graph.correct())[0], 8);
+  EXPECT_EQ(trainer.Get(graph.only(TensorRole::kCorrect))[0], 8);
 }
 
 TEST(SerialTrainerTest, DropoutDropsItsShareAndChangesWithStepAndSeed) {
@@ -245,7 +246,7 @@ TEST(SerialTrainerTest, DropoutDropsItsShareAndChangesWithStepAndSeed) {
     StepArguments arguments;
     arguments.step = step;
     arguments.seed = seed;
-    EXPECT_TRUE(trainer.Set(trainer.graph().input(), ones).ok());
+    EXPECT_TRUE(trainer.Set(trainer.graph().only(TensorRole::kSamples), ones).ok());
     EXPECT_TRUE(trainer.Step(arguments).ok());
     return trainer.Get(y);
   };

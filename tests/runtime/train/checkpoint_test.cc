@@ -273,7 +273,7 @@ TEST(CheckpointTest, ResumesOnlyWhatItSaved) {
   const std::string path = Path("only.safetensors");
   ASSERT_EQ(SaveCheckpoint(path, graph, RandomState(graph)), absl::OkStatus());
   EXPECT_THAT(std::string(LoadCheckpoint(path, adam).status().message()),
-              HasSubstr("another model, batch size or optimizer"));
+              HasSubstr("another model, batch size, optimizer or number of microbatches"));
   ASSERT_EQ(SaveWeights(path, graph, RandomState(graph)), absl::OkStatus());
   EXPECT_THAT(std::string(LoadCheckpoint(path, graph).status().message()),
               HasSubstr("not a checkpoint"));
