@@ -363,10 +363,10 @@ absl::StatusOr<PlanModel> PlanModelOf(const proto::Plan& message) {
     model.microbatches = m.microbatches();
     model.in_flight = m.in_flight();
   }
-  if (m.microbatches() < 0 || m.in_flight() < 0) {
-    return absl::InvalidArgumentError(absl::StrCat("the plan has ", m.microbatches(),
-                                                   " microbatches, ", m.in_flight(),
-                                                   " of them in flight; wanted numbers from 0 on"));
+  if (m.microbatches() < 0 || m.in_flight() < 0 || model.batch % model.microbatches != 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the plan has a batch of ", model.batch, " in ", m.microbatches(), " microbatches, ",
+        m.in_flight(), " of them in flight; wanted a number that divides the batch"));
   }
   if (model.source.empty() || model.batch < 1 || model.optimizer.empty()) {
     return absl::InvalidArgumentError(

@@ -175,12 +175,14 @@ class Emitter {
     windows = in_place ? PieceWindows(flow, first)
                        : Packed(builder_.AddStaging(share.device, x_.dtype, VolumeOf(flow.boxes)),
                                 0, flow.boxes);
+    int32_t microbatch = 0;  // of the terms so far: they are added in their order
     for (size_t k = 0; k < share.pieces.size(); ++k) {
+      microbatch = std::max(microbatch, MicrobatchOf(share.pieces[k]));
       const Windows from = PieceWindows(flow, share.pieces[k]);
       for (size_t i = 0; i < flow.boxes.size(); ++i) {
         AddMove(Phase::kSum, share.device,
                 {k == 0 ? MoveKind::kCopy : Accumulate(), from[i], windows[i], flow.boxes[i]},
-                MicrobatchOf(share.pieces[k]));
+                microbatch);
       }
     }
     return windows;

@@ -283,7 +283,7 @@ Graph RandomTrainingGraph(std::mt19937_64& random) {
   if (random() % 4 == 0) options.loss = TrainingOptions::kSumOfSquares;
   // From a stream of its own, so that what else is drawn stays.
   std::mt19937_64 own(std::mt19937_64(random)() ^ 0x9e3779b97f4a7c15);
-  const int microbatches = 1 << own() % 3;
+  const int microbatches = own() % 6 == 0 ? 2 << own() % 2 : 1;
   options.in_flight = static_cast<int>(own() % 3);
   auto split = Microbatch(model, microbatches);
   const auto graph = BuildTrainingGraph(split.ok() ? *split : model, options);

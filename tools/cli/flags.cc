@@ -16,15 +16,22 @@ CLI::Option* AddSwitch(CLI::App& verb, const Flag& flag) {
       HelpOf(flag.option));
 }
 
-CLI::Option* AddValue(CLI::App& verb, const Flag& flag) {
-  CLI::Option* added = verb.add_option_function<std::vector<std::string>>(
+CLI::Option* AddList(CLI::App& verb, const Flag& flag) {
+  return verb.add_option_function<std::vector<std::string>>(
       FlagText(flag.option),
       [read = flag.read](const std::vector<std::string>& texts) {
         if (!read(texts)) throw CLI::ConversionError(absl::StrJoin(texts, ","));
       },
       HelpOf(flag.option));
-  if (flag.kind == Flag::Kind::kList) return added;
-  added->expected(1);
+}
+
+CLI::Option* AddValue(CLI::App& verb, const Flag& flag) {
+  CLI::Option* added = verb.add_option_function<std::string>(
+      FlagText(flag.option),
+      [read = flag.read](const std::string& text) {
+        if (!read({text})) throw CLI::ConversionError(text);
+      },
+      HelpOf(flag.option));
   if (flag.kind == Flag::Kind::kOther) return added;
   if (*flag.type != '\0') added->type_name(flag.type);
   if (flag.kind == Flag::Kind::kNumber) added->type_name("FLOAT");
@@ -72,8 +79,17 @@ std::string FlagText(const Option& option) {
 }
 
 void AddFlag(CLI::App& verb, const Flag& flag) {
-  CLI::Option* added =
-      flag.kind == Flag::Kind::kSwitch ? AddSwitch(verb, flag) : AddValue(verb, flag);
+  CLI::Option* added = nullptr;
+  switch (flag.kind) {
+    case Flag::Kind::kSwitch:
+      added = AddSwitch(verb, flag);
+      break;
+    case Flag::Kind::kList:
+      added = AddList(verb, flag);
+      break;
+    default:
+      added = AddValue(verb, flag);
+  }
   Constrain(flag.option, verb, *added);
 }
 

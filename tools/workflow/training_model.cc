@@ -67,6 +67,12 @@ absl::StatusOr<TrainingModel> LoadTrainingModel(const ModelRequest& request, Sta
   RETURN_IF_ERROR(EndModel(stages, model.imported));
   const Doing doing("adding gradients to model", request.model);
   ASSIGN_OR_RETURN(model.loss, LossOfFile(request.model, model.imported.graph, request.loss));
+  if (model.imported.graph.batch() % request.microbatches != 0) {
+    return UsageError(absl::StrCat("a batch of ", model.imported.graph.batch(),
+                                   " samples cannot be split into ", request.microbatches,
+                                   " equal microbatches; take a number that divides it, or another "
+                                   "--batch"));
+  }
   model.label = {.source = request.model,
                  .batch = model.imported.graph.batch(),
                  .optimizer = request.optimizer,

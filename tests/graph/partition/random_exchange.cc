@@ -318,7 +318,7 @@ class Check {
 
   TaskGraph MakeTasks() {
     TaskGraphBuilder builder(c_.devices);
-    x_ = {TensorId(1000), c_.dtype, c_.pieces, {}, c_.demands, {}};
+    x_ = {.tensor = TensorId(1000), .dtype = c_.dtype, .pieces = c_.pieces, .demands = c_.demands};
     for (size_t p = 0; p < c_.pieces.size(); ++p) {
       const Piece& piece = c_.pieces[p];
       const BufferKind kind = c_.persistent[p] ? BufferKind::kWeight : BufferKind::kActivation;
@@ -328,6 +328,9 @@ class Check {
                                              .dtype = c_.dtype,
                                              .box = piece.box});
       x_.piece_buffers.push_back(id);
+      if (c_.pieces.size() % 2 == 1) {
+        x_.piece_microbatches.push_back(static_cast<int32_t>(piece.term % 3));
+      }
       builder.AddTask({true, static_cast<int32_t>(piece.term), 0, TaskKey::Phase::kLoad,
                        piece.device.value(), static_cast<int32_t>(p)},
                       LoadTask{piece.device, id});

@@ -231,6 +231,16 @@ TEST(OptionsTest, ListsAndAbsentValuesReadBack) {
   EXPECT_EQ(parsed("keep", "5").keep, 5);
 }
 
+TEST(OptionsTest, AnArgumentOfOneValueLeavesTheRestToTheNext) {
+  CompareFlags flags;
+  CLI::App app;
+  AddFlags(app, FlagsOf(flags));
+  std::vector<std::string> line = {"other/plan.textproto", "a/plan.textproto", "lenet"};  // reversed
+  app.parse(line);
+  EXPECT_EQ(flags.model.model, "lenet");
+  EXPECT_THAT(flags.plans, ElementsAre("a/plan.textproto", "other/plan.textproto"));
+}
+
 TEST(OptionsTest, AnOptionThatIsGivenTwiceIsRefused) {
   for (const char* name : {"steps", "data", "save_every"}) {
     RunFlags flags;
