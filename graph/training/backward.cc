@@ -93,7 +93,8 @@ class BackwardPieces {
                                                  .attrs = piece.attrs,
                                                  .inputs = std::move(inputs),
                                                  .outputs = std::move(outputs),
-                                                 .anchor = op_.anchor}));
+                                                 .anchor = op_.anchor,
+                                                 .microbatch = op_.microbatch}));
     earlier_ = gradients_.builder().op(id).outputs;
     return absl::OkStatus();
   }

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "graph/training/training_graph.h"
@@ -157,6 +158,16 @@ TEST(MicrobatchTest, AnOperatorWaitsForItsGradientsOfTheMicrobatchThatMakesRoom)
   EXPECT_FALSE(OpOf(graph, "bn@2").after.empty());
   for (const Operator& op : Split(Images(true), 4, {.in_flight = 0}).ops()) {
     EXPECT_THAT(op.after, IsEmpty()) << op.name;
+  }
+}
+
+TEST(MicrobatchTest, GradientsAreOfTheMicrobatchOfTheirOperators) {
+  const Graph graph = Split(Images(true), 4);
+  for (const char* name : {"conv@3", "fc@3.d1", "bn@3.grad_apply", "loss@3.grad", "relu@3.d0"}) {
+    EXPECT_EQ(OpOf(graph, name).microbatch, 3) << name;
+  }
+  for (const Operator& op : graph.ops()) {
+    EXPECT_EQ(op.microbatch > 0, absl::StrContains(op.name, '@')) << op.name;
   }
 }
 

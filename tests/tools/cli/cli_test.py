@@ -267,6 +267,12 @@ def test_verify_proves_a_plan_equal():
     check(found["first_difference"] is None, f"{found}")
 
 
+def test_alexnet_with_all_its_weights_in_shards_trains_like_the_serial_model():
+    partita("plan alexnet --batch 4 --strategy zero3 --devices 4 --oversubscribe --profile_time 0 -o shards.plan.textproto")
+    found = answer("verify shards.plan.textproto --quick --steps 2", "equal batch steps")
+    check(found["equal"] is True and found["batch"] == 4 and found["steps"] == 2, f"{found}")
+
+
 def test_quick_verify_says_so():
     check("quick" in partita(f"verify --quick {lenet_plan()}").out, "it does not say that it was quick")
 

@@ -53,8 +53,9 @@ def test_activations_take_less_memory():
     peaks = []
     for count in (1, 2, 4):
         _, path = plan("resnet18", count, ELSEWHERE + " --strategy data_parallel")
-        peaks.append(max(int(peak) for peak in re.findall(r"peak_bytes: (\d+)", pathlib.Path(path).read_text())))
-    check(peaks[0] > 1.1 * peaks[1] > 1.1 * 1.1 * peaks[2], f"peaks {peaks}")
+        listed = re.search(r"peak_bytes: \[([^]]*)\]", pathlib.Path(path).read_text()).group(1)
+        peaks.append(max(int(peak) for peak in listed.split(",")))
+    check(peaks[0] > peaks[1] > peaks[2] and peaks[0] > 1.25 * peaks[2], f"peaks {peaks}")
 
 
 def test_what_cannot_be_is_refused():
