@@ -4,6 +4,8 @@ option(PARTITA_PRECOMPILE "Precompile the headers that most sources include" OFF
 
 if(PARTITA_PRECOMPILE AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-fpch-preprocess>)  # lets ccache see through them
+  # The compiler collects no garbage below 2 GB: each pass goes through the whole of the headers, a sixth of its time.
+  add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:SHELL:--param ggc-min-heapsize=2000000>")
 endif()
 
 set(PARTITA_COMMON_HEADERS

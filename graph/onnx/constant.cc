@@ -11,6 +11,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "graph/support/data_file.h"
+#include "graph/support/error_category.h"
 #include "graph/support/status_macros.h"
 
 namespace partita::onnx {
@@ -188,10 +189,13 @@ absl::Status CheckEmbedded(const TensorProto& tensor, const TensorSource& source
 }
 
 absl::StatusOr<std::string> PathOf(const TensorSource& source, const std::string& folder) {
-  std::error_code error;
-  const auto root = std::filesystem::weakly_canonical(folder, error);
+  std::error_code root_error, error;
+  const auto root = std::filesystem::weakly_canonical(folder, root_error);
   const auto path = std::filesystem::weakly_canonical(root / source.location, error);
-  if (error ||
+  if (root_error == std::errc::not_enough_memory || error == std::errc::not_enough_memory) {
+    return MemoryError(absl::StrCat("no memory to find side file '", source.location, "'"));
+  }
+  if (root_error || error ||
       std::mismatch(root.begin(), root.end(), path.begin(), path.end()).first != root.end()) {
     return absl::InvalidArgumentError(
         absl::StrCat("side file '", source.location, "' leads out of the model's folder"));

@@ -11,8 +11,8 @@
 //              program ends, but by a signal; with FAULT=sites:0 then also "site HASH N" for each
 //              call site of allocations, with the number of the first one there.
 //
-// Kinds: open (opendir and fopen too), write, fsync, rename, mmap, thread, alloc. Calls count from
-// the beginning of main() to its end; writes to the standard streams do not count. What a C library
+// Kinds: open (opendir and fopen too), write, fsync, rename, path (realpath), mmap, thread, alloc.
+// Calls count from the beginning of main() to its end; writes to the standard streams do not count. What a C library
 // calls within itself passes by, so an mmap is one of the program or of another library. Errors
 // take turns: EMFILE and EIO for open, ENOSPC and EIO for write, and so on.
 //
@@ -43,6 +43,7 @@ enum Kind : int {
   kWrite,
   kFsync,
   kRename,
+  kPath,
   kMmap,
   kThread,
   kLeak,
@@ -51,7 +52,7 @@ enum Kind : int {
   kSite,
   kNone
 };
-constexpr const char* kKinds[] = {"open",   "write", "fsync", "rename", "mmap",
+constexpr const char* kKinds[] = {"open",   "write", "fsync", "rename", "path", "mmap",
                                   "thread", "leak",  "alloc", "sites",  "site"};
 constexpr int kFrames = 4;
 constexpr int64_t kSlack = 3000;  // allocations by which threads may change the order
@@ -374,6 +375,11 @@ int renameat(int from_folder, const char* from, int to_folder, const char* to) {
 int renameat2(int from_folder, const char* from, int to_folder, const char* to, unsigned flags) {
   static const auto next = Next<int (*)(int, const char*, int, const char*, unsigned)>("renameat2");
   return Fails(kRename) ? Fail(-1, {EIO, ENOSPC}) : next(from_folder, from, to_folder, to, flags);
+}
+
+char* realpath(const char* path, char* resolved) {
+  static const auto next = Next<char* (*)(const char*, char*)>("realpath");
+  return Fails(kPath) ? Fail<char*>(nullptr, {ENOMEM}) : next(path, resolved);
 }
 
 void* mmap(void* at, size_t bytes, int protection, int flags, int file, off_t offset) {

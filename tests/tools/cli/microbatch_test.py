@@ -37,16 +37,19 @@ def test_losses_are_those_of_the_whole_batch():
         check(near and len(losses) == 4, f"{count} microbatches: {losses} instead of {runs[1]}")
 
 
-def test_a_run_resumes_and_evaluates():
+def test_a_run_resumes():
     _, path = plan("resnet_tiny", 4)
-    line = f"run {path} --steps 3 --eval_data synthetic --save half.safetensors"
-    found = answer(line, "losses eval_loss eval_accuracy")
-    check(found["eval_loss"] > 0, f"{found}")
+    partita(f"run {path} --steps 3 --save half.safetensors")
     whole = answer(f"run {path} --steps 5", "losses")["losses"]
     rest = answer(f"run {path} --steps 5 --resume half.safetensors", "losses")["losses"]
     check(whole[-len(rest):] == rest, f"resumed losses {rest} are not the end of {whole}")
     other = plan("resnet_tiny", 2)[1]
     refuses(f"run {other} --steps 5 --resume half.safetensors", 3, "number of microbatches; load its weights instead")
+
+
+def test_a_run_evaluates():
+    found = answer(f"run {plan('lenet', 4)[1]} --steps 2 --eval_data synthetic", "eval_loss eval_accuracy")
+    check(found["eval_loss"] > 0 and 0 <= found["eval_accuracy"] <= 1, f"{found}")
 
 
 def test_activations_take_less_memory():
