@@ -10,6 +10,7 @@
 #include "graph/training/training_graph.h"
 #include "gtest/gtest.h"
 #include "runtime/serial/serial_trainer.h"
+#include "tests/testing/graph_lookup.h"
 #include "tests/testing/model_writer.h"
 
 namespace partita {
@@ -34,22 +35,6 @@ Graph Images(bool batch_norm, int64_t batch = kBatch) {
 
 Graph Split(const Graph& model, int count, TrainingOptions options = {}) {
   return ModelWriter::Get(BuildTrainingGraph(ModelWriter::Get(Microbatch(model, count)), options));
-}
-
-TensorId IdOf(const Graph& graph, const std::string& name) {
-  for (const Tensor& tensor : graph.tensors()) {
-    if (tensor.name == name) return tensor.id;
-  }
-  ADD_FAILURE() << "no tensor " << name;
-  return kNoTensor;
-}
-
-const Operator& OpOf(const Graph& graph, const std::string& name) {
-  const auto ops = graph.ops();
-  const auto found =
-      std::find_if(ops.begin(), ops.end(), [&](const Operator& op) { return op.name == name; });
-  CHECK(found != ops.end()) << name;
-  return *found;
 }
 
 TEST(MicrobatchTest, CopiesShareWeightsAndAreAnchoredToTheFirst) {

@@ -8,6 +8,7 @@
 #include "graph/training/evaluation_graph.h"
 #include "graph/zoo/models.h"
 #include "gtest/gtest.h"
+#include "tests/testing/graph_lookup.h"
 #include "tests/testing/model_writer.h"
 
 namespace partita {
@@ -15,22 +16,6 @@ namespace {
 
 using ::testing::HasSubstr;
 using ::testing::Not;
-
-TensorId IdOf(const Graph& graph, const std::string& name) {
-  for (const Tensor& tensor : graph.tensors()) {
-    if (tensor.name == name) return tensor.id;
-  }
-  ADD_FAILURE() << "no tensor " << name;
-  return kNoTensor;
-}
-
-const Operator& OpOf(const Graph& graph, const std::string& name) {
-  for (const Operator& op : graph.ops()) {
-    if (op.name == name) return op;
-  }
-  CHECK(false) << name;
-  return graph.ops()[0];
-}
 
 Graph Training(const Graph& model, TrainingOptions options = {}) {
   return ModelWriter::Get(BuildTrainingGraph(model, options));
