@@ -23,7 +23,7 @@ namespace partita {
 constexpr OpId kNoOp{-1};
 constexpr TensorId kNoTensor{-1};
 
-// What an input or an output of a graph is to those who feed and read it.
+// Role of an input or an output of a graph for those who feed and read it.
 enum class TensorRole : uint8_t {
   kSamples,  // input: rows of the batch
   kLabels,   // input of training graphs: labels of these rows

@@ -34,7 +34,7 @@ class GraphCopy {
   std::vector<OpId> ops_;          // indexed by the source's operator; kNoOp: left out
 };
 
-// What adds an update (Operator::anchor_weight) of a graph.
+// Specification that adds an update (Operator::anchor_weight) of a graph once more.
 GraphBuilder::UpdateSpec UpdateSpecOf(const Graph& graph, const Operator& op);
 
 // The model without the operators that neither `results` nor an update needs, and `results` as its

@@ -47,7 +47,7 @@ absl::StatusOr<SoftmaxStatistics> AddSoftmaxStatistics(GraphBuilder& builder,
                                                        const std::string& name, TensorId x,
                                                        int32_t microbatch = 0);
 
-// What one microbatch adds to the loss of a batch.
+// Term that one microbatch adds to the loss of a batch.
 struct LossTerm {
   TensorId logits;
   int32_t microbatch = 0;

@@ -97,7 +97,7 @@ CollectiveSchedule CutSteps(CollectiveSchedule schedule, std::span<const int64_t
 // differ.
 std::string ToString(const CollectiveSchedule& schedule);
 
-// What algorithms write schedules to, step by step: a large one need not be kept whole, since all
+// Receiver of a schedule, step by step: a large one need not be kept whole, since all
 // pairs of 4,096 ranks are 16 million steps.
 class ScheduleWriter {
  public:
@@ -137,7 +137,7 @@ class ScheduleBuilder : public ScheduleWriter {
   CollectiveRound round_;
 };
 
-// What is counted of a schedule.
+// Counts of a schedule.
 struct ScheduleTotals {
   int64_t rounds = 0;
   std::vector<int64_t> received;  // as ElementsReceived

@@ -9,7 +9,7 @@
 
 namespace partita {
 
-// What messages that are under way at the same time put on each channel of their routes. Routes of
+// Loads that messages under way at the same time put on each channel of their routes. Routes of
 // messages from one device share what they begin with: together they cost what the union of their
 // routes is long, so messages of one device are best added together.
 class ChannelLoads {
@@ -38,7 +38,7 @@ class ChannelLoads {
   void Clear();
 
  private:
-  // Of a vertex on the way to several devices.
+  // State of a vertex on the way to several devices.
   struct Junction {
     int64_t bytes = 0;    // to what lies behind
     int64_t latency = 0;  // to the farthest of that

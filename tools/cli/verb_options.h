@@ -108,8 +108,8 @@ struct RunFlags {
                                Stage::kTaskGraph, Stage::kPlan, Stage::kProgram, Stage::kBuffers,
                                Stage::kMeasuredTimeline}};
 
-  // Of the run, no options: what was not done as wanted; whether the place of the timeline is not
-  // of the user's choice.
+  // Facts of the run, no options: what was not done as wanted; whether the place of the timeline
+  // is not of the user's choice.
   std::vector<std::string> notes = {};
   bool default_timeline = false;
 

@@ -95,7 +95,7 @@ absl::StatusOr<ModelLoss> LossOfFile(const std::string& name, const Graph& model
 // exported, with what to do.
 std::vector<std::string> Warnings(const ImportedModel& model);
 
-// What messages call a file of values beside the model's own.
+// Name in messages of a file of values beside the model's own.
 constexpr char kSideFile[] = "the model's weights";
 // The files that the model is read from, as inputs for CheckApart.
 void AddModelFiles(const TrainingModel& model, std::vector<NamedFile>& inputs);
