@@ -235,7 +235,8 @@ TEST(OptionsTest, AnArgumentOfOneValueLeavesTheRestToTheNext) {
   CompareFlags flags;
   CLI::App app;
   AddFlags(app, FlagsOf(flags));
-  std::vector<std::string> line = {"other/plan.textproto", "a/plan.textproto", "lenet"};  // reversed
+  std::vector<std::string> line = {"other/plan.textproto", "a/plan.textproto",
+                                   "lenet"};  // reversed
   app.parse(line);
   EXPECT_EQ(flags.model.model, "lenet");
   EXPECT_THAT(flags.plans, ElementsAre("a/plan.textproto", "other/plan.textproto"));
