@@ -19,7 +19,8 @@ namespace fs = std::filesystem;
 // it lacks the memory to say.
 absl::StatusOr<fs::path> PlaceOf(const fs::path& path) {
   std::error_code error;
-  fs::path place = fs::weakly_canonical(fs::absolute(path, error), error);
+  fs::path place = fs::absolute(path, error);
+  if (!error) place = fs::weakly_canonical(place, error);
   if (error == std::errc::not_enough_memory) {
     return MemoryError(absl::StrCat("no memory to find the place of '", path.string(), "'"));
   }
