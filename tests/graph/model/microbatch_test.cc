@@ -141,7 +141,8 @@ TEST(MicrobatchTest, AnOperatorWaitsForItsGradientsOfTheMicrobatchThatMakesRoom)
   // The moments belong to the layer.
   EXPECT_EQ(OpOf(graph, "bn.moments@2").after, OpOf(graph, "bn@2").after);
   EXPECT_FALSE(OpOf(graph, "bn@2").after.empty());
-  for (const Operator& op : Split(Images(true), 4, {.in_flight = 0}).ops()) {
+  const Graph free = Split(Images(true), 4, {.in_flight = 0});
+  for (const Operator& op : free.ops()) {
     EXPECT_THAT(op.after, IsEmpty()) << op.name;
   }
 }
