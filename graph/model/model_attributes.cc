@@ -6,15 +6,11 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "graph/model/model_limits.h"
+#include "graph/support/error_category.h"
 #include "graph/support/status_macros.h"
 
 namespace partita {
 namespace {
-
-template <class... Parts>
-absl::Status Invalid(const Parts&... parts) {
-  return absl::InvalidArgumentError(absl::StrCat(parts...));
-}
 
 void Write(bool value, proto::ModelAttribute& to) { to.set_flag(value); }
 void Write(int64_t value, proto::ModelAttribute& to) { to.set_integer(value); }
@@ -73,7 +69,7 @@ absl::StatusOr<OpAttrs> ReadAttrs(const proto::ModelOperator& from) {
   absl::flat_hash_map<std::string, const proto::ModelAttribute*> given;
   for (const proto::ModelAttribute& attribute : from.attribute()) {
     if (!given.try_emplace(attribute.name(), &attribute).second) {
-      return Invalid("attribute '", attribute.name(), "' is given twice");
+      return InvalidInput("attribute '", attribute.name(), "' is given twice");
     }
   }
   std::string bad;
@@ -89,10 +85,10 @@ absl::StatusOr<OpAttrs> ReadAttrs(const proto::ModelOperator& from) {
       },
       attrs);
   if (!bad.empty()) {
-    return Invalid("attribute '", bad, "' has the wrong type or is out of range");
+    return InvalidInput("attribute '", bad, "' has the wrong type or is out of range");
   }
   if (!given.empty()) {
-    return Invalid(from.kind(), " has no attribute '", given.begin()->first, "'");
+    return InvalidInput(from.kind(), " has no attribute '", given.begin()->first, "'");
   }
   return attrs;
 }

@@ -6,6 +6,9 @@
 
 namespace partita {
 
+// Version of the file format that is written, and the only one that is read.
+inline constexpr int kModelFormatVersion = 2;
+
 // Operator attributes in the file format: a kind and named values, as the row's VisitFields lists
 // them (graph/ops/fields.h).
 void WriteAttrs(const OpAttrs& attrs, proto::ModelOperator& to);

@@ -23,13 +23,6 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "values are stored little endian");
 
 constexpr int64_t kMaxTextBytes = int64_t{32} << 20;
-constexpr int kFormatVersion = 2;
-
-template <class... Parts>
-absl::Status Invalid(const Parts&... parts) {
-  return absl::InvalidArgumentError(absl::StrCat(parts...));
-}
-
 // Remembers the first error of the text parser.
 class FirstError : public google::protobuf::io::ErrorCollector {
  public:
@@ -50,17 +43,18 @@ class ModelReader {
   absl::StatusOr<Graph> Run() {
     for (int i = 0; i < model_.item_size(); ++i) {
       absl::Status status = AddItem(model_.item(i));
-      if (!status.ok()) return Invalid("item ", i, ": ", status.message());
+      if (!status.ok()) return InvalidInput("item ", i, ": ", status.message());
     }
     for (const auto& [op, anchor] : anchors_) {
       const auto found = ops_.find(anchor);
-      if (found == ops_.end()) return Invalid("'", anchor, "', an anchor, is no operator");
+      if (found == ops_.end()) return InvalidInput("'", anchor, "', an anchor, is no operator");
       builder_.SetAnchor(op, found->second);
     }
     RETURN_IF_ERROR(AddControlEdges());
     const auto logits = tensors_.find(model_.logits());
-    if (logits == tensors_.end()) return Invalid("logits '", model_.logits(), "' do not exist");
-    if (!has_input_) return Invalid("it has no input");
+    if (logits == tensors_.end())
+      return InvalidInput("logits '", model_.logits(), "' do not exist");
+    if (!has_input_) return InvalidInput("it has no input");
     builder_.AddRole(TensorRole::kLogits, logits->second);
     ASSIGN_OR_RETURN(Graph graph, std::move(builder_).Build());
     RETURN_IF_ERROR(CheckAnchors(graph));
@@ -73,13 +67,13 @@ class ModelReader {
     if (stored_ == 0 || values_ == WeightValues::kSkipped) return absl::OkStatus();
     ASSIGN_OR_RETURN(const std::string hash, hash_.Digits());
     if (hash == model_.weights_hash()) return absl::OkStatus();
-    return Invalid("the values in '", weights_->path(), "' have the hash ", hash, ", those that '",
-                   name, "' was written with ", model_.weights_hash(),
-                   ": they were changed since. Put the old file back; or write the model anew "
-                   "(partita import SOURCE -o ",
-                   name,
-                   "); or, to start from the changed values, put their file elsewhere, under "
-                   "another name, and load it (run --load)");
+    return InvalidInput("the values in '", weights_->path(), "' have the hash ", hash,
+                        ", those that '", name, "' was written with ", model_.weights_hash(),
+                        ": they were changed since. Put the old file back; or write the model anew "
+                        "(partita import SOURCE -o ",
+                        name,
+                        "); or, to start from the changed values, put their file elsewhere, under "
+                        "another name, and load it (run --load)");
   }
   int stored() const { return stored_; }
 
@@ -88,23 +82,24 @@ class ModelReader {
     if (item.has_input()) return AddInput(item.input());
     if (item.has_weight()) return AddWeight(item.weight());
     if (item.has_operator_()) return AddOperator(item.operator_());
-    return Invalid("it is empty");
+    return InvalidInput("it is empty");
   }
 
   template <class Item>
   static absl::StatusOr<TensorType> ReadType(const Item& item) {
-    if (item.shape_size() > 8) return Invalid("'", item.name(), "' has more than 8 dimensions");
+    if (item.shape_size() > 8)
+      return InvalidInput("'", item.name(), "' has more than 8 dimensions");
     TensorType type{DType::kFloat32, Shape(item.shape().begin(), item.shape().end())};
     ASSIGN_OR_RETURN(const int64_t volume, CheckedVolume(type.shape));
-    if (item.name().empty()) return Invalid("it has no name");
-    if (volume == 0) return Invalid("'", item.name(), "' has no elements");
+    if (item.name().empty()) return InvalidInput("it has no name");
+    if (volume == 0) return InvalidInput("'", item.name(), "' has no elements");
     return type;
   }
 
   absl::Status AddInput(const proto::ModelInput& input) {
     ASSIGN_OR_RETURN(const TensorType type, ReadType(input));
-    if (has_input_) return Invalid("'", input.name(), "' is a second input");
-    if (type.shape.empty()) return Invalid("input '", input.name(), "' is a scalar");
+    if (has_input_) return InvalidInput("'", input.name(), "' is a second input");
+    if (type.shape.empty()) return InvalidInput("input '", input.name(), "' is a scalar");
     has_input_ = true;
     ASSIGN_OR_RETURN(tensors_[input.name()], builder_.AddInput(input.name(), type));
     return absl::OkStatus();
@@ -117,20 +112,20 @@ class ModelReader {
       initializer = {.kind = Initializer::Kind::kUniformFanIn, .fan_in = weight.fan_in()};
     }
     if (weight.fan_in() < 0 || !std::isfinite(weight.constant())) {
-      return Invalid("weight '", weight.name(), "' has no valid initial values");
+      return InvalidInput("weight '", weight.name(), "' has no valid initial values");
     }
     std::shared_ptr<const std::vector<float>> values;
     if (weight.has_inline_values()) {
       const std::string& bytes = weight.inline_values();
       if (static_cast<int64_t>(bytes.size()) != type.bytes()) {
-        return Invalid("weight '", weight.name(), "' has ", bytes.size(), " bytes of values; ",
-                       ToString(type), " needs ", type.bytes());
+        return InvalidInput("weight '", weight.name(), "' has ", bytes.size(), " bytes of values; ",
+                            ToString(type), " needs ", type.bytes());
       }
       auto floats = std::make_shared<std::vector<float>>(bytes.size() / sizeof(float));
       std::memcpy(floats->data(), bytes.data(), bytes.size());
       values = std::move(floats);
     } else if (weight.has_offset()) {
-      return Invalid("weight '", weight.name(), "' is found by offset; wanted: stored: true");
+      return InvalidInput("weight '", weight.name(), "' is found by offset; wanted: stored: true");
     } else if (weight.stored()) {
       ASSIGN_OR_RETURN(values, Stored(weight.name(), type.shape));
     }
@@ -148,7 +143,8 @@ class ModelReader {
       for (const std::string& name : op.after()) {
         const auto found = ops_.find(name);
         if (found == ops_.end()) {
-          return Invalid("operator '", op.name(), "' is after '", name, "', which is no operator");
+          return InvalidInput("operator '", op.name(), "' is after '", name,
+                              "', which is no operator");
         }
         after.push_back(found->second);
       }
@@ -177,7 +173,7 @@ class ModelReader {
     for (const std::string& name : names) {
       const auto found = tensors_.find(name);
       if (found == tensors_.end()) {
-        return Invalid("there is no tensor '", name, "' before it");
+        return InvalidInput("there is no tensor '", name, "' before it");
       }
       ids.push_back(found->second);
     }
@@ -186,9 +182,9 @@ class ModelReader {
 
   absl::Status AddOperator(const proto::ModelOperator& op) {
     const auto at = [&op](const absl::Status& status) {
-      return Invalid("operator '", op.name(), "': ", status.message());
+      return InvalidInput("operator '", op.name(), "': ", status.message());
     };
-    if (op.name().empty()) return Invalid("an operator has no name");
+    if (op.name().empty()) return InvalidInput("an operator has no name");
     auto attrs = ReadAttrs(op);
     if (!attrs.ok()) return at(attrs.status());
     auto inputs = Find(op.input());
@@ -197,7 +193,7 @@ class ModelReader {
     if (!persistent.ok()) return at(persistent.status());
     for (TensorId id : *persistent) {
       if (builder_.tensor(id).kind != TensorKind::kWeight) {
-        return at(Invalid("it updates '", builder_.tensor(id).name, "', which is no weight"));
+        return at(InvalidInput("it updates '", builder_.tensor(id).name, "', which is no weight"));
       }
     }
     std::vector<Shape> operands;
@@ -229,8 +225,8 @@ class ModelReader {
       for (const LoopDim& loop : graph.rule(op.id).loops) {
         const int k = rule.FindLoop(loop.name);
         if (k >= 0 && rule.loops[static_cast<size_t>(k)].extent == loop.extent) continue;
-        return Invalid("operator '", op.name, "' is anchored to '", graph.op(op.anchor).name,
-                       "', which has no loop ", loop.name, " of extent ", loop.extent);
+        return InvalidInput("operator '", op.name, "' is anchored to '", graph.op(op.anchor).name,
+                            "', which has no loop ", loop.name, " of extent ", loop.extent);
       }
     }
     return absl::OkStatus();
@@ -254,23 +250,24 @@ absl::StatusOr<std::string> WeightsPathOf(const proto::Model& model, const std::
   const std::filesystem::path file(model.weights_file());
   if (file.empty()) return std::string();
   if (file != file.filename() || file == "." || file == "..") {
-    return Invalid("weights_file '", model.weights_file(), "' must be a file in its own folder");
+    return InvalidInput("weights_file '", model.weights_file(),
+                        "' must be a file in its own folder");
   }
   return folder.empty() ? std::string() : (std::filesystem::path(folder) / file).string();
 }
 
 absl::Status ParseText(const std::string& text, proto::Model& model) {
   if (static_cast<int64_t>(text.size()) > kMaxTextBytes) {
-    return Invalid("its text has more than ", kMaxTextBytes, " bytes");
+    return InvalidInput("its text has more than ", kMaxTextBytes, " bytes");
   }
   FirstError first;
   google::protobuf::TextFormat::Parser parser;
   parser.RecordErrorsTo(&first);
   parser.SetRecursionLimit(16);
-  if (!parser.ParseFromString(text, &model)) return Invalid(first.text);
-  if (model.format_version() == kFormatVersion) return absl::OkStatus();
-  return Invalid("its format_version is ", model.format_version(), "; wanted ", kFormatVersion,
-                 ": write it anew with partita import");
+  if (!parser.ParseFromString(text, &model)) return InvalidInput(first.text);
+  if (model.format_version() == kModelFormatVersion) return absl::OkStatus();
+  return InvalidInput("its format_version is ", model.format_version(), "; wanted ",
+                      kModelFormatVersion, ": write it anew with partita import");
 }
 
 // Where the model's text comes from: what messages call it, and where its side file is.

@@ -7,18 +7,12 @@
 #include "graph/model/model_io.h"
 #include "graph/model/weights_file.h"
 #include "graph/support/doing.h"
+#include "graph/support/error_category.h"
 #include "graph/support/file.h"
 #include "graph/support/status_macros.h"
 
 namespace partita {
 namespace {
-
-constexpr int kFormatVersion = 2;
-
-template <class... Parts>
-absl::Status Invalid(const Parts&... parts) {
-  return absl::InvalidArgumentError(absl::StrCat(parts...));
-}
 
 absl::Status WriteTensor(const Graph& model, const Tensor& tensor, bool inline_values,
                          proto::Model& to) {
@@ -30,7 +24,7 @@ absl::Status WriteTensor(const Graph& model, const Tensor& tensor, bool inline_v
   }
   const Weight* weight = model.FindWeight(tensor.id);
   if (weight == nullptr || tensor.type.dtype != DType::kFloat32) {
-    return Invalid("'", tensor.name, "' is no part of a forward graph of floats");
+    return InvalidInput("'", tensor.name, "' is no part of a forward graph of floats");
   }
   proto::ModelWeight& out = *to.add_item()->mutable_weight();
   out.set_name(tensor.name);
@@ -51,7 +45,7 @@ absl::Status WriteTensor(const Graph& model, const Tensor& tensor, bool inline_v
 
 absl::Status WriteOperator(const Graph& model, const Operator& op, proto::Model& to) {
   if (!op.pass.is_forward()) {
-    return Invalid("operator '", op.name, "' is a gradient; only forward graphs are saved");
+    return InvalidInput("operator '", op.name, "' is a gradient; only forward graphs are saved");
   }
   proto::ModelOperator& out = *to.add_item()->mutable_operator_();
   out.set_name(op.name);
@@ -71,11 +65,11 @@ absl::Status WriteOperator(const Graph& model, const Operator& op, proto::Model&
 absl::StatusOr<proto::Model> ToProto(const Graph& model, bool inline_values) {
   if (model.is_training() || model.microbatches() > 1 ||
       model.only(TensorRole::kLogits) == kNoTensor) {
-    return Invalid("'", model.name(),
-                   "' is not a forward graph of the whole batch; only those are saved");
+    return InvalidInput("'", model.name(),
+                        "' is not a forward graph of the whole batch; only those are saved");
   }
   proto::Model to;
-  to.set_format_version(kFormatVersion);
+  to.set_format_version(kModelFormatVersion);
   to.set_name(model.name());
   to.set_logits(model.tensor(model.only(TensorRole::kLogits)).name);
   // In the order in which they were built, so that ids stay.

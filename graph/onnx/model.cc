@@ -5,6 +5,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
+#include "graph/support/error_category.h"
 #include "graph/support/status_macros.h"
 
 namespace partita::onnx {
@@ -15,24 +16,21 @@ constexpr int kMaxOperands = 4096;
 constexpr int64_t kOldestOpset = 7;
 constexpr int64_t kNewestOpset = 24;
 
-template <class... Parts>
-absl::Status Invalid(const Parts&... parts) {
-  return absl::InvalidArgumentError(absl::StrCat(parts...));
-}
-
 absl::Status CheckParts(const ModelProto& proto) {
-  if (!proto.has_graph()) return Invalid("the model has no graph");
+  if (!proto.has_graph()) return InvalidInput("the model has no graph");
   const GraphProto& graph = proto.graph();
   if (proto.functions_size() > 0) {
-    return Invalid("the model defines ", proto.functions_size(),
-                   " functions; export it with functions inlined");
+    return InvalidInput("the model defines ", proto.functions_size(),
+                        " functions; export it with functions inlined");
   }
-  if (graph.sparse_initializer_size() > 0) return Invalid("sparse initializers are not supported");
+  if (graph.sparse_initializer_size() > 0)
+    return InvalidInput("sparse initializers are not supported");
   if (graph.quantization_annotation_size() > 0)
-    return Invalid("quantized models are not supported");
+    return InvalidInput("quantized models are not supported");
   if (graph.node_size() > kMaxNodes || graph.initializer_size() > kMaxNodes) {
-    return Invalid("the graph has ", graph.node_size(), " nodes and ", graph.initializer_size(),
-                   " initializers; at most ", kMaxNodes, " of each are read");
+    return InvalidInput("the graph has ", graph.node_size(), " nodes and ",
+                        graph.initializer_size(), " initializers; at most ", kMaxNodes,
+                        " of each are read");
   }
   return absl::OkStatus();
 }
@@ -42,8 +40,8 @@ absl::Status ReadOpset(Model& model) {
     if (set.domain().empty() || set.domain() == "ai.onnx") model.opset = set.version();
   }
   if (model.opset < kOldestOpset) {
-    return Invalid("the model uses opset ", model.opset, "; the oldest that is read is ",
-                   kOldestOpset, ": export it again with a newer opset");
+    return InvalidInput("the model uses opset ", model.opset, "; the oldest that is read is ",
+                        kOldestOpset, ": export it again with a newer opset");
   }
   if (model.opset > kNewestOpset) {
     model.notes.push_back(absl::StrCat("opset ", model.opset, " is newer than the newest known (",
@@ -54,11 +52,11 @@ absl::Status ReadOpset(Model& model) {
 
 absl::Status ReadInitializers(Model& model) {
   for (const TensorProto& tensor : model.proto->graph().initializer()) {
-    if (tensor.name().empty()) return Invalid("an initializer has no name");
+    if (tensor.name().empty()) return InvalidInput("an initializer has no name");
     ASSIGN_OR_RETURN(TensorSource source, DescribeTensor(tensor));
     if (!model.initializers.try_emplace(tensor.name(), StoredTensor{&tensor, std::move(source)})
              .second) {
-      return Invalid("two initializers are named '", tensor.name(), "'");
+      return InvalidInput("two initializers are named '", tensor.name(), "'");
     }
   }
   return absl::OkStatus();
@@ -67,18 +65,18 @@ absl::Status ReadInitializers(Model& model) {
 // The declared shape; false if there is none. Open extents become -1.
 absl::StatusOr<bool> ReadShape(const ValueInfoProto& value, Shape& shape) {
   if (value.type().value_case() != TypeProto::kTensorType) {
-    return Invalid("'", value.name(), "' is not a tensor");
+    return InvalidInput("'", value.name(), "' is not a tensor");
   }
   if (!value.type().tensor_type().has_shape()) return false;
   const TensorShapeProto& declared = value.type().tensor_type().shape();
   if (declared.dim_size() > 8) {
-    return Invalid("'", value.name(), "' has ", declared.dim_size(),
-                   " dimensions; at most 8 are supported");
+    return InvalidInput("'", value.name(), "' has ", declared.dim_size(),
+                        " dimensions; at most 8 are supported");
   }
   for (const auto& dim : declared.dim()) {
     const bool open = dim.value_case() != TensorShapeProto::Dimension::kDimValue;
     if (!open && (dim.dim_value() < 0 || dim.dim_value() > kMaxExtent)) {
-      return Invalid("'", value.name(), "' has extent ", dim.dim_value());
+      return InvalidInput("'", value.name(), "' has extent ", dim.dim_value());
     }
     shape.push_back(open ? -1 : dim.dim_value());
   }
@@ -94,17 +92,17 @@ absl::Status ReadInput(Model& model) {
     model.input.name = value.name();
     model.input.type = static_cast<ElementType>(value.type().tensor_type().elem_type());
     ASSIGN_OR_RETURN(const bool known, ReadShape(value, model.input.shape));
-    if (!known) return Invalid("input '", value.name(), "' has no shape");
+    if (!known) return InvalidInput("input '", value.name(), "' has no shape");
   }
   if (names.size() == 1 && !names[0].empty()) return absl::OkStatus();
-  if (names.empty() || names[0].empty()) return Invalid("the model has no input");
-  return Invalid("the model has ", names.size(), " inputs ('", names[0], "', '", names[1],
-                 "', ...); models with one input are supported");
+  if (names.empty() || names[0].empty()) return InvalidInput("the model has no input");
+  return InvalidInput("the model has ", names.size(), " inputs ('", names[0], "', '", names[1],
+                      "', ...); models with one input are supported");
 }
 
 absl::Status ReadOutput(Model& model) {
   const GraphProto& graph = model.proto->graph();
-  if (graph.output_size() == 0) return Invalid("the model has no output");
+  if (graph.output_size() == 0) return InvalidInput("the model has no output");
   model.output = graph.output(0).name();
   if (graph.output(0).has_type()) {
     ASSIGN_OR_RETURN(model.has_output_shape, ReadShape(graph.output(0), model.output_shape));
@@ -123,18 +121,18 @@ absl::StatusOr<Producers> FindProducers(const Model& model) {
   Producers producers;
   for (int n = 0; n < graph.node_size(); ++n) {
     const NodeProto& node = graph.node(n);
-    if (node.op_type().empty()) return Invalid("node ", n, " names no operator");
+    if (node.op_type().empty()) return InvalidInput("node ", n, " names no operator");
     if (node.input_size() > kMaxOperands || node.output_size() > kMaxOperands ||
         node.attribute_size() > kMaxOperands) {
-      return Invalid(Describe(node), " has more than ", kMaxOperands,
-                     " inputs, outputs or "
-                     "attributes");
+      return InvalidInput(Describe(node), " has more than ", kMaxOperands,
+                          " inputs, outputs or "
+                          "attributes");
     }
     for (const std::string& name : node.output()) {
       if (name.empty()) continue;
       if (name == model.input.name || model.initializers.contains(name) ||
           !producers.try_emplace(name, n).second) {
-        return Invalid("'", name, "', which ", Describe(node), " computes, is defined twice");
+        return InvalidInput("'", name, "', which ", Describe(node), " computes, is defined twice");
       }
     }
   }
@@ -142,7 +140,7 @@ absl::StatusOr<Producers> FindProducers(const Model& model) {
     for (const std::string& name : node.input()) {
       if (!name.empty() && name != model.input.name && !model.initializers.contains(name) &&
           !producers.contains(name)) {
-        return Invalid(Describe(node), " reads '", name, "', which nothing defines");
+        return InvalidInput(Describe(node), " reads '", name, "', which nothing defines");
       }
     }
   }
@@ -201,8 +199,8 @@ absl::Status OrderNodes(Model& model, const Producers& producers, const std::vec
   if (model.nodes.size() < live_count) {
     for (size_t n = 0; n < count; ++n) {
       if (live[n] && waits[n] > 0) {
-        return Invalid("the graph has a cycle; ", Describe(graph.node(static_cast<int>(n))),
-                       " is on it or behind it");
+        return InvalidInput("the graph has a cycle; ", Describe(graph.node(static_cast<int>(n))),
+                            " is on it or behind it");
       }
     }
   }
@@ -237,7 +235,7 @@ absl::StatusOr<Model> CheckModel(std::unique_ptr<const ModelProto> proto, Origin
   ASSIGN_OR_RETURN(const Producers producers, FindProducers(model));
   const auto root = producers.find(model.output);
   if (root == producers.end()) {
-    return Invalid("no node computes the output '", model.output, "'");
+    return InvalidInput("no node computes the output '", model.output, "'");
   }
   RETURN_IF_ERROR(OrderNodes(model, producers, FindLive(model, producers, root->second)));
   return model;

@@ -4,6 +4,7 @@
 #include <span>
 
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 
 namespace partita {
@@ -57,6 +58,12 @@ absl::Status InterruptedError(absl::string_view message);     // Cancelled, kInt
 absl::Status AbandonedError(absl::string_view message);       // Cancelled, kSystem: given up since
                                                               // something else failed
 absl::Status EndError(absl::string_view message);  // OutOfRange, kSystem: nothing is left
+
+// InvalidArgument, kInput: the parts joined as its message.
+template <class... Parts>
+absl::Status InvalidInput(const Parts&... parts) {
+  return absl::InvalidArgumentError(absl::StrCat(parts...));
+}
 
 bool IsUsageError(const absl::Status& status);
 bool IsInterrupted(const absl::Status& status);

@@ -33,7 +33,7 @@ absl::Status Compute(int64_t rounds) {
   return x == 0 ? absl::InternalError("unreachable") : absl::OkStatus();
 }
 
-struct OpenDevice {
+struct EndDevice {
   std::unique_ptr<BackendDevice> device;
   std::unique_ptr<Stream> compute, communication;
   std::unique_ptr<Event> ready, done;
@@ -116,7 +116,7 @@ class StreamLinkProfiler : public LinkProfiler {
 
   absl::Status OpenAll(std::span<const PlacedDevice> devices) {
     for (const PlacedDevice& device : devices) {
-      OpenDevice open;
+      EndDevice open;
       ASSIGN_OR_RETURN(open.device, device.Open());
       open.device->OnError([this](const absl::Status& status) { AbortAll(status); });
       ASSIGN_OR_RETURN(open.compute, open.device->NewStream("links", StreamUse::kCompute));
@@ -148,10 +148,10 @@ class StreamLinkProfiler : public LinkProfiler {
     }
     const Task* only = &task;
     std::vector<BackendDevice*> devices;
-    for (const OpenDevice& open : devices_) devices.push_back(open.device.get());
+    for (const EndDevice& open : devices_) devices.push_back(open.device.get());
     RETURN_IF_ERROR(communicator_->Prepare(std::span(&only, 1), devices));
     std::vector<Stream*> streams;
-    for (const OpenDevice& open : devices_) streams.push_back(open.communication.get());
+    for (const EndDevice& open : devices_) streams.push_back(open.communication.get());
     RETURN_IF_ERROR(communicator_->Connect(streams));
     Measurement result;
     const int64_t begin = SteadyNow();
@@ -162,7 +162,7 @@ class StreamLinkProfiler : public LinkProfiler {
     }
     const int64_t alone = Median(result.uncontended_ns);
     // Work on the host shows nothing about what communication takes from a GPU.
-    const bool on_host = std::all_of(devices_.begin(), devices_.end(), [](const OpenDevice& open) {
+    const bool on_host = std::all_of(devices_.begin(), devices_.end(), [](const EndDevice& open) {
       return open.device->HostAddressable();
     });
     if (alone >= kLong || !on_host) {
@@ -176,7 +176,7 @@ class StreamLinkProfiler : public LinkProfiler {
   absl::StatusOr<Measurement> MeasureStep(int tasks, const ProfilerOptions& options) override {
     std::vector<std::unique_ptr<DeviceMemory>> memory;
     std::vector<Stream::MoveArguments> least;  // by device
-    for (OpenDevice& open : devices_) {
+    for (EndDevice& open : devices_) {
       ASSIGN_OR_RETURN(memory.emplace_back(), open.device->Allocate(SizeOf(DType::kInt32)));
       least.push_back(Stream::FlatMove(MoveSignature::Kind::kFill, DType::kInt32, nullptr,
                                        memory.back()->data(), 1));
@@ -202,7 +202,7 @@ class StreamLinkProfiler : public LinkProfiler {
 
   absl::Status Synchronize() {
     absl::Status status;
-    for (OpenDevice& open : devices_) {
+    for (EndDevice& open : devices_) {
       status.Update(open.compute->Synchronize());
       status.Update(open.communication->Synchronize());
     }
@@ -210,7 +210,7 @@ class StreamLinkProfiler : public LinkProfiler {
   }
 
   // A task that does nothing, or, where calls of the host are not what tasks are, next to nothing.
-  static void EnqueueLeast(OpenDevice& open, const Stream::MoveArguments& least) {
+  static void EnqueueLeast(EndDevice& open, const Stream::MoveArguments& least) {
     if (open.device->HostAddressable()) {
       open.compute->HostCall([] { return absl::OkStatus(); }, nullptr);
     } else {
@@ -220,7 +220,7 @@ class StreamLinkProfiler : public LinkProfiler {
 
   void AbortAll(const absl::Status& status) {
     communicator_->Abort(status);
-    for (OpenDevice& open : devices_) open.device->Abort(status);
+    for (EndDevice& open : devices_) open.device->Abort(status);
   }
 
   // Calls enqueue(number of a side) for each side, and waits for the work. What is thrown out of
@@ -265,7 +265,7 @@ class StreamLinkProfiler : public LinkProfiler {
     const int64_t busy = 5 * RoundsPerPiece();
     RETURN_IF_ERROR(RunSides(sides, communicator_->EnqueueMeetsPeers(), [&](size_t k) {
       Side& side = sides[k];
-      OpenDevice& open = devices_[side.arguments.device.index()];
+      EndDevice& open = devices_[side.arguments.device.index()];
       // Long enough for all devices to have been given theirs before the first is ready.
       open.compute->HostCall([busy] { return Compute(busy); }, nullptr);
       open.compute->RunMoves({&side.fill, 1}, &before[k]);
@@ -290,7 +290,7 @@ class StreamLinkProfiler : public LinkProfiler {
     const int64_t rounds = RoundsPerPiece();
     const int64_t begin = SteadyNow();
     RETURN_IF_ERROR(RunSides(sides, /*meet=*/false, [&](size_t k) {
-      OpenDevice& open = devices_[sides[k].arguments.device.index()];
+      EndDevice& open = devices_[sides[k].arguments.device.index()];
       for (int r = 0; r < runs; ++r) {
         communicator_->Enqueue(sides[k].arguments, ++round_, *open.communication, nullptr);
       }
@@ -333,7 +333,7 @@ class StreamLinkProfiler : public LinkProfiler {
   int32_t next_task_ = 0;
   int64_t round_ = 0;
   int64_t rounds_per_piece_ = 0;
-  std::vector<OpenDevice> devices_;
+  std::vector<EndDevice> devices_;
 };
 
 }  // namespace

@@ -11,7 +11,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
 
-Device Gpu(std::string name, int node) {
+Device NamedGpu(std::string name, int node) {
   return {.name = std::move(name),
           .kind = DeviceKind::kGpu,
           .device_class = "gpu",
@@ -29,7 +29,8 @@ std::vector<Link> Wires() {
 }
 
 DeviceTopology Wired() {
-  return DeviceTopology::Create({Gpu("a", 0), Gpu("b", 0), Gpu("c", 1)}, Wires()).value();
+  return DeviceTopology::Create({NamedGpu("a", 0), NamedGpu("b", 0), NamedGpu("c", 1)}, Wires())
+      .value();
 }
 
 std::vector<std::string> RouteNames(const DeviceTopology& topology, int from, int to) {
@@ -52,7 +53,7 @@ TEST(DeviceTopologyTest, RoutesTakeTheFastestWay) {
 
 TEST(DeviceTopologyTest, DevicesDoNotForward) {
   const auto topology =
-      DeviceTopology::Create({Gpu("a", 0), Gpu("b", 0), Gpu("c", 0)},
+      DeviceTopology::Create({NamedGpu("a", 0), NamedGpu("b", 0), NamedGpu("c", 0)},
                              {{.name = "ab", .ends = {"a", "b"}, .bytes_per_second = 1},
                               {.name = "bc", .ends = {"b", "c"}, .bytes_per_second = 1}});
   EXPECT_EQ(topology.status().code(), absl::StatusCode::kInvalidArgument);
@@ -155,7 +156,7 @@ TEST(DeviceTopologyTest, ErrorsNameTheFault) {
       {"'s' twice", [](auto&, auto& l) { l[3].ends = {"s", "s"}; }},
   };
   for (const BadCase& bad : cases) {
-    std::vector<Device> devices = {Gpu("a", 0), Gpu("b", 0), Gpu("c", 1)};
+    std::vector<Device> devices = {NamedGpu("a", 0), NamedGpu("b", 0), NamedGpu("c", 1)};
     std::vector<Link> links = Wires();
     bad.spoil(devices, links);
     const auto topology = DeviceTopology::Create(devices, links);

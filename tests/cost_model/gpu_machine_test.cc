@@ -11,7 +11,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-GpuProperties Gpu(int index) {
+GpuProperties PropertiesOf(int index) {
   return {.index = index,
           .name = "NVIDIA H200",
           .memory = Bytes(int64_t{143771} << 20),
@@ -28,18 +28,18 @@ GpuProperties Gpu(int index) {
 
 GpuHost Gpus(int count) {
   GpuHost host{.driver = "580.159.03"};
-  for (int g = 0; g < count; ++g) host.gpus.push_back(Gpu(g));
+  for (int g = 0; g < count; ++g) host.gpus.push_back(PropertiesOf(g));
   return host;
 }
 
 TEST(GpuMachineTest, HardwareNamesWhatTimesDependOn) {
-  EXPECT_EQ(HardwareText(Gpu(0), "580.159.03"),
+  EXPECT_EQ(HardwareText(PropertiesOf(0), "580.159.03"),
             "NVIDIA H200, 143771 MiB, 132 multiprocessors, clock 1980 MHz, memory clock 3201 MHz, "
             "driver 580.159.03");
-  GpuProperties slower = Gpu(0);
+  GpuProperties slower = PropertiesOf(0);
   slower.clock_mhz = 1200;
-  EXPECT_NE(HardwareText(slower, "580"), HardwareText(Gpu(0), "580"));
-  EXPECT_NE(HardwareText(Gpu(0), "570"), HardwareText(Gpu(0), "580"));
+  EXPECT_NE(HardwareText(slower, "580"), HardwareText(PropertiesOf(0), "580"));
+  EXPECT_NE(HardwareText(PropertiesOf(0), "570"), HardwareText(PropertiesOf(0), "580"));
 }
 
 TEST(GpuMachineTest, ClassesAreNamedAsPeopleNameGpus) {
@@ -70,7 +70,7 @@ TEST(GpuMachineTest, GpusOfOneKindAreOneClassOnPcieLinks) {
   // H200's data sheet: 67 TFLOP/s in float32, 4.8 TB/s.
   EXPECT_NEAR(machine->classes[0].matrix_flops, 0.75 * 67e12, 1e12);
   EXPECT_NEAR(machine->classes[0].memory_bytes_per_second, 0.8 * 4.9e12, 0.1e12);
-  EXPECT_EQ(machine->classes[0].hardware, HardwareText(Gpu(0), "580.159.03"));
+  EXPECT_EQ(machine->classes[0].hardware, HardwareText(PropertiesOf(0), "580.159.03"));
 }
 
 TEST(GpuMachineTest, ReducedPrecisionsHaveTheRatesOfTensorCores) {

@@ -20,7 +20,7 @@
 namespace partita {
 namespace {
 
-constexpr int kPairs = 500;
+constexpr int kExactPairs = 500;
 // Rate, momentum and decay add up to four bits of fraction.
 constexpr double kLimit = 1 << 20;
 
@@ -117,7 +117,7 @@ TEST_P(ExactFloatTest, RandomPlansEqualTheSerialStepInEveryElement) {
   int rejected = 0, all_dense = 0;
   double largest = 0;
   NativeKernels native_kernels;
-  for (int pair = 0; pair < kPairs;) {
+  for (int pair = 0; pair < kExactPairs;) {
     std::mt19937_64 random(static_cast<uint64_t>(pair + rejected + all_dense));
     SerialTrainer serial(RandomExactGraph(random));
     FillWithSmallIntegers(serial, random);
@@ -125,12 +125,12 @@ TEST_P(ExactFloatTest, RandomPlansEqualTheSerialStepInEveryElement) {
     ASSERT_TRUE(trial.Step(ExactStep()).ok());
     const double sum = LargestSumOfMagnitudes(trial, ExactStep());
     if (sum >= kLimit) {
-      ASSERT_LT(++rejected, kPairs);
+      ASSERT_LT(++rejected, kExactPairs);
       continue;
     }
     TaskGraph tasks = RandomlySplit(serial.graph(), GetParam().native, random);
     if (GetParam().native && !native_kernels.Add(tasks)) {
-      ASSERT_LT(++all_dense, 10 * kPairs);
+      ASSERT_LT(++all_dense, 10 * kExactPairs);
       continue;
     }
     largest = std::max(largest, sum);
@@ -138,7 +138,7 @@ TEST_P(ExactFloatTest, RandomPlansEqualTheSerialStepInEveryElement) {
     ASSERT_TRUE(status.ok()) << "seed " << pair + rejected + all_dense << ": " << status;
     ++pair;
   }
-  std::printf("%d pairs, %d graphs rejected for their magnitudes, largest sum %.0f\n", kPairs,
+  std::printf("%d pairs, %d graphs rejected for their magnitudes, largest sum %.0f\n", kExactPairs,
               rejected, largest);
   if (!GetParam().native) return;
   std::printf("%d split graphs without native buffers passed over; native kernels:", all_dense);

@@ -18,7 +18,7 @@
 namespace partita {
 namespace {
 
-constexpr int kPairs = 400, kSteps = 3;
+constexpr int kCopiesPairs = 400, kSteps = 3;
 
 // Bytes of persistent pieces that are copies.
 int64_t CopiedBytes(const Graph& graph, const TaskGraph& tasks) {
@@ -78,16 +78,16 @@ TEST_P(FloatCopiesTest, RandomPlansKeepCopiesEqualBitForBit) {
   if (absl::IsUnavailable(backend.status())) GTEST_SKIP() << backend.status();
   ASSERT_TRUE(backend.ok()) << backend.status();
   Coverage coverage;
-  for (int pair = 0; pair < kPairs; ++pair) {
+  for (int pair = 0; pair < kCopiesPairs; ++pair) {
     std::mt19937_64 random(static_cast<uint64_t>(pair));
     EXPECT_EQ(Train(*backend, GetParam() == std::string("cpu"), random, coverage), absl::OkStatus())
         << "seed " << pair;
   }
   std::printf("%s: %d pairs, %d with copies, %d with a finite loss, %.0f %% with replicas\n",
-              GetParam(), kPairs, coverage.pairs_with_copies, coverage.finite,
+              GetParam(), kCopiesPairs, coverage.pairs_with_copies, coverage.finite,
               100 * coverage.strategies.Share("replica"));
-  EXPECT_GE(coverage.pairs_with_copies, kPairs / 2);
-  EXPECT_GE(coverage.finite, kPairs / 2);
+  EXPECT_GE(coverage.pairs_with_copies, kCopiesPairs / 2);
+  EXPECT_GE(coverage.finite, kCopiesPairs / 2);
   EXPECT_GE(coverage.strategies.Share("replica"), 0.3);
 }
 

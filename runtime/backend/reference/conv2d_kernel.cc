@@ -143,7 +143,7 @@ void WeightGradient(const Conv2d& conv, const Geometry& g, const typename A::T* 
 }
 
 template <class A>
-void BiasGradient(TensorPiece<const typename A::T> dy, TensorPiece<typename A::T> db) {
+void ChannelSums(TensorPiece<const typename A::T> dy, TensorPiece<typename A::T> db) {
   const int64_t positions = dy.extent(2) * dy.extent(3);
   for (int64_t k = 0; k < db.extent(0); ++k) {
     typename A::Wide sum{};
@@ -179,7 +179,7 @@ absl::Status RunKernel(const Conv2d& conv, A, const KernelSignature& signature,
                         in(1).data, out);
       return absl::OkStatus();
     default:
-      BiasGradient<A>(in(0), out);
+      ChannelSums<A>(in(0), out);
       return absl::OkStatus();
   }
 }

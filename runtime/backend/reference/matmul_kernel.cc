@@ -53,7 +53,7 @@ void WeightGradient(const MatMul& matmul, TensorPiece<const typename A::T> x,
 }
 
 template <class A>
-void BiasGradient(TensorPiece<const typename A::T> dy, TensorPiece<typename A::T> db) {
+void ColumnSums(TensorPiece<const typename A::T> dy, TensorPiece<typename A::T> db) {
   using Wide = typename A::Wide;
   const int64_t columns = Columns(dy);
   std::vector<Wide> sums(static_cast<size_t>(columns));
@@ -87,7 +87,7 @@ absl::Status RunKernel(const MatMul& matmul, A, const KernelSignature& signature
       WeightGradient<A>(matmul, in(0), in(1), out.data);
       return absl::OkStatus();
     default:
-      BiasGradient<A>(in(0), out);
+      ColumnSums<A>(in(0), out);
       return absl::OkStatus();
   }
 }

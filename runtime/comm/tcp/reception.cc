@@ -8,7 +8,7 @@
 namespace partita {
 namespace {
 
-constexpr int kLookAgain = 10;  // ms, where there is no room
+constexpr int kRetryWhenFull = 10;  // ms, where there is no room
 
 }  // namespace
 
@@ -21,7 +21,7 @@ std::vector<Reception::Guest> Reception::Receive(int milliseconds) {
   if (HasRoom(SteadyNow())) {
     sockets.push_back(listener_->socket());
   } else {
-    milliseconds = std::min(milliseconds, kLookAgain);
+    milliseconds = std::min(milliseconds, kRetryWhenFull);
   }
   WaitToRead(sockets, milliseconds);
   const int64_t now = SteadyNow();

@@ -1,6 +1,7 @@
 #include "gmock/gmock.h"
 #include "graph/ops/ops.h"
 #include "gtest/gtest.h"
+#include "tests/graph/ops/inference.h"
 
 namespace partita {
 namespace {
@@ -8,16 +9,10 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-TensorType Floats(const Shape& shape) { return {DType::kFloat32, shape}; }
-
 Shape ResultShape(const OpAttrs& attrs, const std::vector<TensorType>& operands) {
   const auto results = InferResults(attrs, operands);
   EXPECT_TRUE(results.ok()) << results.status();
   return results.ok() ? (*results)[0].shape : Shape{};
-}
-
-std::string Error(const OpAttrs& attrs, const std::vector<TensorType>& operands) {
-  return std::string(InferResults(attrs, operands).status().message());
 }
 
 // The local attributes of the part whose "oh" loop is block `k` of `parts`.
@@ -72,15 +67,17 @@ TEST(Conv2dTest, GradientsTakeAsManyMultiplyAddsAsTheForwardPass) {
 }
 
 TEST(Conv2dTest, ErrorsSayWhatDoesNotFit) {
-  EXPECT_THAT(Error(Conv2d{}, {Floats({1, 3, 8, 8}), Floats({4, 2, 3, 3})}), HasSubstr("groups"));
-  EXPECT_THAT(Error(Conv2d{}, {Floats({1, 3, 2, 8}), Floats({4, 3, 3, 3})}),
+  EXPECT_THAT(InferenceError(Conv2d{}, {Floats({1, 3, 8, 8}), Floats({4, 2, 3, 3})}),
+              HasSubstr("groups"));
+  EXPECT_THAT(InferenceError(Conv2d{}, {Floats({1, 3, 2, 8}), Floats({4, 3, 3, 3})}),
               HasSubstr("does not fit"));
-  EXPECT_THAT(Error(Conv2d{.stride = {0, 1}}, {Floats({1, 3, 8, 8}), Floats({4, 3, 3, 3})}),
-              HasSubstr("strides"));
-  EXPECT_THAT(Error(Conv2d{}, {Floats({1, 3, 8, 8}), Floats({4, 3, 3, 3}), Floats({5})}),
+  EXPECT_THAT(
+      InferenceError(Conv2d{.stride = {0, 1}}, {Floats({1, 3, 8, 8}), Floats({4, 3, 3, 3})}),
+      HasSubstr("strides"));
+  EXPECT_THAT(InferenceError(Conv2d{}, {Floats({1, 3, 8, 8}), Floats({4, 3, 3, 3}), Floats({5})}),
               HasSubstr("bias"));
-  EXPECT_THAT(Error(Conv2d{.pads = {0, 0, int64_t{1} << 62, int64_t{1} << 62}},
-                    {Floats({1, 3, 8, 8}), Floats({4, 3, 3, 3})}),
+  EXPECT_THAT(InferenceError(Conv2d{.pads = {0, 0, int64_t{1} << 62, int64_t{1} << 62}},
+                             {Floats({1, 3, 8, 8}), Floats({4, 3, 3, 3})}),
               HasSubstr("2^31"));
 }
 
@@ -122,8 +119,9 @@ TEST(Pool2dTest, RowsThatNoWindowReachesAreNegativePadding) {
 }
 
 TEST(Pool2dTest, PadsAreLessThanTheWindow) {
-  EXPECT_THAT(Error(Pool2d{.kernel = {2, 2}, .pads = {2, 0, 0, 0}}, {Floats({1, 1, 4, 4})}),
-              HasSubstr("less than the window"));
+  EXPECT_THAT(
+      InferenceError(Pool2d{.kernel = {2, 2}, .pads = {2, 0, 0, 0}}, {Floats({1, 1, 4, 4})}),
+      HasSubstr("less than the window"));
 }
 
 TEST(ReduceMeanTest, DividesByTheWholeTensorsCount) {
@@ -132,7 +130,7 @@ TEST(ReduceMeanTest, DividesByTheWholeTensorsCount) {
   EXPECT_THAT(mean->axes, ElementsAre(2, 3));
   EXPECT_EQ(mean->count, 20);
   EXPECT_EQ(ResultShape(*mean, {Floats({2, 3, 4, 5})}), (Shape{2, 3, 1, 1}));
-  EXPECT_THAT(Error(*mean, {Floats({2, 3, 4, 4})}), HasSubstr("takes 16"));
+  EXPECT_THAT(InferenceError(*mean, {Floats({2, 3, 4, 4})}), HasSubstr("takes 16"));
   EXPECT_FALSE(MakeReduceMean({2, 3}, {2}, true).ok());
 }
 

@@ -12,7 +12,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-Graph Perceptron() {
+Graph NormedPerceptron() {
   ModelWriter m("mlp", DType::kFloat32);
   const TensorId y = m.BatchNorm("bn", m.Linear("fc1", m.Input({4, 6}), 6));
   return ModelWriter::Get(BuildTrainingGraph(m.Finish(m.Linear("fc2", y, 5)), {}));
@@ -57,7 +57,7 @@ WeightLayouts LayoutsOf(const Graph& graph, const Strategy& strategy, const std:
 PlacedBox Placed(const Box& box, int device) { return {box, DeviceId(device)}; }
 
 TEST(WeightLayoutsTest, ByDefaultEveryDeviceThatUsesAWeightHoldsWhatItUses) {
-  const Graph graph = Perceptron();
+  const Graph graph = NormedPerceptron();
   Strategy strategy = SingleDevice(graph, DeviceId(0));
   Split(graph, strategy, "fc1", "n", 2);
   Split(graph, strategy, "fc2", "o", 2);
@@ -71,14 +71,14 @@ TEST(WeightLayoutsTest, ByDefaultEveryDeviceThatUsesAWeightHoldsWhatItUses) {
 }
 
 TEST(WeightLayoutsTest, ABiasOfASplitSumLivesWithTheFirstSummandOnly) {
-  const Graph graph = Perceptron();
+  const Graph graph = NormedPerceptron();
   Strategy strategy = SingleDevice(graph, DeviceId(0));
   Split(graph, strategy, "fc2", "i", 2);
   EXPECT_THAT(LayoutsOf(graph, strategy, "fc2.bias").parameter, ElementsAre(Placed({{0, 5}}, 0)));
 }
 
 TEST(WeightLayoutsTest, RunningStatisticsLiveWhereTheirSumsAreWanted) {
-  const Graph graph = Perceptron();
+  const Graph graph = NormedPerceptron();
   Strategy strategy = SingleDevice(graph, DeviceId(0));
   Split(graph, strategy, "bn", "c", 2);
   EXPECT_THAT(LayoutsOf(graph, strategy, "bn.running_mean").parameter,
@@ -99,7 +99,7 @@ TEST(WeightLayoutsTest, WhatNobodyUsesLivesOnTheHostsDevice) {
 }
 
 TEST(WeightLayoutsTest, TheUpdateFollowsAChosenParameterLayout) {
-  const Graph graph = Perceptron();
+  const Graph graph = NormedPerceptron();
   Strategy strategy = SingleDevice(graph, DeviceId(0));
   const std::vector<PlacedBox> shards = {Placed({{0, 3}}, 1), Placed({{3, 6}}, 2)};
   for (size_t w = 0; w < graph.weights().size(); ++w) {
@@ -112,7 +112,7 @@ TEST(WeightLayoutsTest, TheUpdateFollowsAChosenParameterLayout) {
 }
 
 TEST(ValidateStrategyTest, LayoutsCoverEveryElementOnDevicesThatExist) {
-  const Graph graph = Perceptron();
+  const Graph graph = NormedPerceptron();
   Strategy strategy = SingleDevice(graph, DeviceId(0));
   auto error = [&](const std::vector<PlacedBox>& layout) {
     strategy.weights[0].parameter = layout;

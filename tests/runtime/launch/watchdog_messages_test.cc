@@ -10,7 +10,7 @@
 namespace partita {
 namespace {
 
-constexpr int kRanks = 4;
+constexpr int kSenders = 4;
 
 const WatchdogMessage kMessages[] = {RankProgress{RankState::kWaiting, 17, INT64_MAX},
                                      ByeMessage(),
@@ -21,12 +21,12 @@ const WatchdogMessage kMessages[] = {RankProgress{RankState::kWaiting, 17, INT64
 
 TEST(WatchdogMessagesTest, MessagesAreReadAsWritten) {
   for (const WatchdogMessage& message : kMessages) {
-    const auto read = MessageOf(TextOf(message), kRanks);
+    const auto read = MessageOf(TextOf(message), kSenders);
     ASSERT_TRUE(read.has_value()) << TextOf(message);
     EXPECT_EQ(read->index(), message.index());
     EXPECT_EQ(TextOf(*read), TextOf(message));
   }
-  const auto verdict = std::get<Verdict>(*MessageOf(TextOf(kMessages[5]), kRanks));
+  const auto verdict = std::get<Verdict>(*MessageOf(TextOf(kMessages[5]), kSenders));
   EXPECT_EQ(verdict.rank, 3);
   EXPECT_TRUE(verdict.common);
 }
@@ -53,15 +53,15 @@ TEST(WatchdogMessagesTest, RanksCodesAndNumbersOutOfRangeAreNoMessages) {
                            "verdict 1 5 2 why",
                            "verdict 1 5 0",
                            "hello"}) {
-    EXPECT_FALSE(MessageOf(text, kRanks).has_value()) << text;
+    EXPECT_FALSE(MessageOf(text, kSenders).has_value()) << text;
   }
 }
 
 TEST(WatchdogMessagesTest, LongReasonsAreCutAndLongerOnesRefused) {
   const std::string text = TextOf(FailMessage{3, std::string(100'000, 'x')});
   EXPECT_EQ(text.size(), kLongestReason + 7);
-  EXPECT_TRUE(MessageOf(text, kRanks).has_value());
-  EXPECT_FALSE(MessageOf(text + "x", kRanks).has_value());
+  EXPECT_TRUE(MessageOf(text, kSenders).has_value());
+  EXPECT_FALSE(MessageOf(text + "x", kSenders).has_value());
 }
 
 // What is read of a damaged message can be sent again: it has ranks, codes and states that exist.
@@ -82,10 +82,10 @@ TEST(WatchdogMessagesTest, DamagedMessagesAreRefusedOrMessages) {
         text[at] = c;
       }
     }
-    const auto message = MessageOf(text, kRanks);
+    const auto message = MessageOf(text, kSenders);
     if (!message.has_value()) continue;
     ++read;
-    const auto again = MessageOf(TextOf(*message), kRanks);
+    const auto again = MessageOf(TextOf(*message), kSenders);
     ASSERT_TRUE(again.has_value()) << text;
     ASSERT_EQ(TextOf(*again), TextOf(*message));
   }

@@ -29,6 +29,8 @@ inline std::shared_ptr<const DataSource> Digits(int64_t size, DataSplit split) {
   return ModelWriter::Get(MakeSyntheticDigitsSource({.size = size, .split = split}));
 }
 
+inline const TrainerOptions kTenSteps = {.steps = 10, .arguments = {.learning_rate = 0.05}};
+
 // Every operator split by sample over all devices.
 inline Strategy BySample(const Graph& graph, int devices) {
   Strategy strategy = SingleDevice(graph, DeviceId(0));

@@ -21,8 +21,6 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-const TrainerOptions kTenSteps = {.steps = 10, .arguments = {.learning_rate = 0.05}};
-
 // Waits for what another thread does; false after a time that no step takes.
 bool Soon(const std::function<bool()>& holds) {
   for (int tries = 0; tries < 10000 && !holds(); ++tries) {

@@ -26,8 +26,6 @@ namespace {
 
 using ::testing::HasSubstr;
 
-const TrainerOptions kTenSteps = {.steps = 10, .arguments = {.learning_rate = 0.05}};
-
 TEST(TrainerTest, LearnsDigitsFromIdxFiles) {
   const std::string folder = ::testing::TempDir() + "/trainer_digits";
   std::filesystem::create_directories(folder);
