@@ -18,7 +18,8 @@ void AddTensor(const KernelTensor& tensor, Casts& casts) {
 
 }  // namespace
 
-Casts CastsOf(const KernelSignature& signature, Precision precision) {
+Casts CastsOf(const KernelSignature& signature) {
+  const Precision precision = signature.compute_type;
   Casts casts;
   const bool converts = precision == Precision::kFloat16 || precision == Precision::kBfloat16;
   if (!converts || WorkOf(signature).multiply_adds == 0) return casts;

@@ -19,6 +19,6 @@ struct Casts {
 };
 // Casts of a kernel; none for kernels without products, in float32 and in TF32, to which the
 // hardware rounds as it reads.
-Casts CastsOf(const KernelSignature& signature, Precision precision);
+Casts CastsOf(const KernelSignature& signature);
 
 }  // namespace partita

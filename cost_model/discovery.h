@@ -50,7 +50,8 @@ absl::StatusOr<Machine> MachineOf(const Host& host, const DiscoverOptions& optio
 // Rates of the devices of one class, all of them busy, as a profiler measures them. Absent: not
 // measured.
 struct MeasuredRates {
-  std::optional<double> matrix_flops;
+  std::optional<double> matrix_flops;               // of products in float32
+  std::vector<PrecisionRate> precision_rates = {};  // of those in other precisions
   std::optional<double> other_flops;
   std::optional<double> memory_bytes_per_second;
   std::optional<double> kernel_overhead_ns;

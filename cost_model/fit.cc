@@ -55,12 +55,26 @@ double MedianOf(const ProfileRecord& record) {
 
 void Raise(std::optional<double>& best, double value) { best = std::max(best.value_or(0), value); }
 
+void RaiseRate(const PrecisionRate& found, std::vector<PrecisionRate>& rates) {
+  for (PrecisionRate& rate : rates) {
+    if (rate.precision != found.precision) continue;
+    rate.matrix_flops = std::max(rate.matrix_flops, found.matrix_flops);
+    return;
+  }
+  rates.push_back(found);
+}
+
 void AddKernel(const ProfileRecord& record, MeasuredRates& rates) {
   const double nanos = MedianOf(record);
   const double per_second = 1e9 / nanos;
   rates.kernel_overhead_ns = std::min(rates.kernel_overhead_ns.value_or(nanos), nanos);
   if (record.work.multiply_adds > 0) {
-    Raise(rates.matrix_flops, 2.0 * static_cast<double>(record.work.multiply_adds) * per_second);
+    const double flops = 2.0 * static_cast<double>(record.work.multiply_adds) * per_second;
+    if (record.compute_type == Precision::kFloat32) {
+      Raise(rates.matrix_flops, flops);
+    } else {
+      RaiseRate({record.compute_type, flops}, rates.precision_rates);
+    }
     return;
   }
   if (record.work.other > 0) {
@@ -108,16 +122,14 @@ std::optional<FittedLine> FitLine(std::span<const FitPoint> points) {
   return fitted;
 }
 
-MeasuredRates RatesFrom(std::span<const ProfileRecord> records, Precision precision) {
+MeasuredRates RatesFrom(std::span<const ProfileRecord> records) {
   MeasuredRates rates;
   Points lines, collectives;
   for (const ProfileRecord& record : records) {
     const FitPoint point{1, static_cast<double>(record.bytes), MedianOf(record)};
     switch (record.kind) {
       case RecordKind::kKernel:
-        if (record.work.multiply_adds == 0 || PrecisionOf(record) == precision) {
-          AddKernel(record, rates);
-        }
+        AddKernel(record, rates);
         break;
       case RecordKind::kMove:
         // Runs are in elements: of floats, at least a quarter of the payload in one run.

@@ -30,8 +30,7 @@ std::optional<FittedLine> FitLine(std::span<const FitPoint> points);
 // the shortest time, and the fastest traffic among those without multiply-adds that move at least 8
 // MiB (small ones measure caches). From moves in one run: lines. From single messages: a line. From
 // collectives: a rate for each algorithm and number of ranks. Figures that no record determines are
-// absent. Products count that are of this precision.
-MeasuredRates RatesFrom(std::span<const ProfileRecord> records,
-                        Precision precision = Precision::kFloat32);
+// absent. Products have a rate for each precision.
+MeasuredRates RatesFrom(std::span<const ProfileRecord> records);
 
 }  // namespace partita

@@ -72,16 +72,18 @@ std::optional<TaskCost> InterpolatedCost::KernelCost(const KernelSignature& sign
   const Profile* profile = profiles_[device.index()].get();
   if (profile == nullptr) return std::nullopt;
   const DeviceClass& device_class = machine_->ClassOf(device);
-  const ProfileRecord wanted = RecordOf(signature, device_class.precision);
+  const ProfileRecord wanted = RecordOf(signature);
+  const auto seconds = [&](Work work, int64_t bytes) {
+    return RooflineSeconds(device_class, signature.compute_type, work, bytes);
+  };
   Neighbors neighbors;
   for (const ProfilePoint& point : profile->Family(wanted.family)) {
     const double distance = Octaves(Operations(point.work), Operations(wanted.work)) +
                             Octaves(point.bytes, wanted.bytes) +
                             (point.variant == wanted.variant ? 0 : 1);
-    neighbors.Add(distance,
-                  Ratio(point.timing, RooflineSeconds(device_class, point.work, point.bytes)));
+    neighbors.Add(distance, Ratio(point.timing, seconds(point.work, point.bytes)));
   }
-  return neighbors.Cost(std::max(1e-9, RooflineSeconds(device_class, wanted.work, wanted.bytes)));
+  return neighbors.Cost(std::max(1e-9, seconds(wanted.work, wanted.bytes)));
 }
 
 std::optional<TaskCost> InterpolatedCost::MoveCost(const MoveSignature& signature,

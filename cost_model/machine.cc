@@ -102,12 +102,11 @@ absl::Status Validate(const Machine& machine) {
   return absl::OkStatus();
 }
 
-void PriceIn(Precision precision, DeviceClass& device_class) {
-  CHECK(device_class.precision == Precision::kFloat32 || device_class.precision == precision);
-  device_class.precision = precision;
-  for (const PrecisionRate& rate : device_class.precision_rates) {
-    if (rate.precision == precision) device_class.matrix_flops = rate.matrix_flops;
+double DeviceClass::MatrixFlops(Precision precision) const {
+  for (const PrecisionRate& rate : precision_rates) {
+    if (rate.precision == precision) return rate.matrix_flops;
   }
+  return matrix_flops;
 }
 
 bool AreAlike(const DeviceTopology& topology, std::span<const DeviceId> devices) {

@@ -50,10 +50,9 @@ struct DeviceClass {
   Line copy, add, fill;
   // Rates of products in other precisions than float32; those without one are as fast as float32.
   std::vector<PrecisionRate> precision_rates = {};
-  // Precision in which its products are priced, and of matrix_flops: a file's is float32 (see
-  // PriceIn).
-  Precision precision = Precision::kFloat32;
 
+  // Operations per second of products in a precision.
+  double MatrixFlops(Precision precision) const;
   friend bool operator==(const DeviceClass&, const DeviceClass&) = default;
 };
 
@@ -83,10 +82,6 @@ struct Machine {
 
   friend bool operator==(const Machine&, const Machine&) = default;
 };
-
-// Prices the products of a class, until then priced in float32, in a precision: matrix_flops
-// becomes that of its rate.
-void PriceIn(Precision precision, DeviceClass& device_class);
 
 // Whether the devices are of one node and one class: what was measured between some such devices
 // then holds for them.

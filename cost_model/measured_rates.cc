@@ -19,6 +19,12 @@ void Put(const std::optional<T>& measured, T& figure) {
 
 void PutClass(const MeasuredRates& rates, DeviceClass& c) {
   Put(rates.matrix_flops, c.matrix_flops);
+  for (const PrecisionRate& measured : rates.precision_rates) {
+    std::erase_if(c.precision_rates, [&](const PrecisionRate& estimated) {
+      return estimated.precision == measured.precision;
+    });
+    c.precision_rates.push_back(measured);
+  }
   Put(rates.other_flops, c.other_flops);
   Put(rates.memory_bytes_per_second, c.memory_bytes_per_second);
   Put(rates.kernel_overhead_ns, c.kernel_overhead_ns);

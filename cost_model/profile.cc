@@ -7,7 +7,6 @@
 #include <tuple>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "graph/collective/algorithms.h"
@@ -68,12 +67,6 @@ std::map<std::pair<int, int>, int64_t> MessagesOf(std::span<const TransferCall> 
   return messages;
 }
 
-// What keys and families of products end in.
-std::string MarkOf(Precision precision) {
-  if (precision == Precision::kFloat32) return "";
-  return absl::StrCat(" precision=", RowOf(precision).name);
-}
-
 std::string FamilyOf(const CollectiveCall& call) {
   return absl::StrCat(Name(call.collective->kind), ".", call.algorithm,
                       " ranks=", call.collective->ranks, " ", Name(call.dtype));
@@ -111,22 +104,26 @@ DeviceFingerprint UncontendedFingerprint(DeviceFingerprint fingerprint) {
   return fingerprint;
 }
 
-ProfileRecord RecordOf(const KernelSignature& signature, Precision precision) {
-  ProfileRecord record{.kind = RecordKind::kKernel, .signature = KeyOf(signature, precision)};
+ProfileRecord RecordOf(const KernelSignature& signature) {
+  ProfileRecord record{.kind = RecordKind::kKernel, .signature = ToString(signature)};
+  record.compute_type = signature.compute_type;
   record.family = absl::StrCat(NameOf(signature.attrs), ".d", int{signature.pass.gradient}, " ",
                                Pattern(signature.inputs), "->", Pattern(signature.outputs));
   record.variant = absl::StrCat(ToString(signature.attrs), FusionText(signature));
   record.work = WorkOf(signature);
-  if (record.work.multiply_adds > 0) absl::StrAppend(&record.family, MarkOf(precision));
+  if (record.compute_type != Precision::kFloat32) {
+    absl::StrAppend(&record.family, " precision=", RowOf(record.compute_type).name);
+  }
   record.bytes = MinimumBytes(signature);
   return record;
 }
 
 ProfileRecord RecordOf(const MoveSignature& signature) {
   ProfileRecord record{.kind = RecordKind::kMove, .signature = ToString(signature)};
-  const MoveSignature nothing{.kind = signature.kind, .dtype = signature.dtype};
+  const MoveSignature nothing{
+      .kind = signature.kind, .dtype = signature.dtype, .from = signature.from};
   record.family = ToString(nothing);
-  record.bytes = signature.elements * SizeOf(signature.dtype);
+  record.bytes = BytesOf(signature);
   record.run = signature.run;
   return record;
 }
@@ -162,22 +159,6 @@ ProfileRecord RecordOfStep(int64_t tasks) {
           .signature = absl::StrCat("step tasks=", tasks),
           .family = "step",
           .work = {0, tasks}};
-}
-
-Precision PrecisionOf(const ProfileRecord& record) {
-  for (const PrecisionRow& row : kPrecisions) {
-    const std::string mark = MarkOf(row.precision);
-    if (!mark.empty() && absl::EndsWith(record.signature, mark)) return row.precision;
-  }
-  return Precision::kFloat32;
-}
-
-std::string KeyOf(const KernelSignature& signature, Precision precision) {
-  std::string key = ToString(signature);
-  if (precision != Precision::kFloat32 && WorkOf(signature).multiply_adds > 0) {
-    absl::StrAppend(&key, MarkOf(precision));
-  }
-  return key;
 }
 
 std::string KeyOf(std::span<const TransferCall> group) { return RecordOf(group).signature; }

@@ -54,6 +54,7 @@ struct ProfileRecord {
   // `variant` is the text of the other differences.
   std::string family;
   std::string variant;
+  Precision compute_type = Precision::kFloat32;  // a kernel's
   Work work;  // a collective's other: its rounds; a step's: its tasks
   // Least bytes moved by a kernel; payload of a move; bytes received by the busiest rank of a
   // collective or device of an exchange.
@@ -72,21 +73,15 @@ struct ProfileRecord {
   }
 };
 
-// Records of tasks, without samples: the measurer adds samples_ns and what follows it. Signature
-// and family of a kernel with products end in its precision, unless that is float32: "
-// precision=tf32". Kernels without products are the same in each.
-ProfileRecord RecordOf(const KernelSignature& signature, Precision precision = Precision::kFloat32);
+// Records of tasks, without samples: the measurer adds samples_ns and what follows it.
+ProfileRecord RecordOf(const KernelSignature& signature);
 ProfileRecord RecordOf(const MoveSignature& signature);
 ProfileRecord RecordOf(const CollectiveCall& call);
 // Devices are renamed by order of first appearance: their identity does not matter within a node.
 ProfileRecord RecordOf(std::span<const TransferCall> group);
 ProfileRecord RecordOfStep(int64_t tasks);
 
-// The precision that its signature names; float32 where it names none.
-Precision PrecisionOf(const ProfileRecord& record);
-
 // The keys uncontended.
-std::string KeyOf(const KernelSignature& signature, Precision precision);
 std::string KeyOf(const CollectiveCall& call);
 std::string KeyOf(std::span<const TransferCall> group);
 
@@ -132,10 +127,7 @@ class Profile {
 
   // Timing of a canonical text; null if it was not measured.
   const Timing* Find(absl::string_view signature) const;
-  const Timing* Find(const KernelSignature& signature,
-                     Precision precision = Precision::kFloat32) const {
-    return Find(KeyOf(signature, precision));
-  }
+  const Timing* Find(const KernelSignature& signature) const { return Find(ToString(signature)); }
   // Points of a family in ascending order of (bytes, run, key).
   std::span<const ProfilePoint> Family(absl::string_view family) const;
 

@@ -11,8 +11,9 @@ namespace partita {
 namespace {
 
 constexpr int64_t kApplicationId = 0x50746174;  // "Ptat": PRAGMA application_id
-constexpr int64_t kFormatVersion = 2;           // PRAGMA user_version
+constexpr int64_t kFormatVersion = 3;           // PRAGMA user_version
 constexpr int64_t kOldestVersion = 1;           // without low_ns, high_ns and repeats
+constexpr int64_t kVersionOfRepeats = 2;        // without compute_type
 constexpr int64_t kLongestNanos = int64_t{1} << 50;
 
 constexpr char kSchema[] = R"(
@@ -23,7 +24,7 @@ constexpr char kSchema[] = R"(
     UNIQUE (hardware, configuration));
   CREATE TABLE record (
     device INTEGER NOT NULL REFERENCES device (id),
-    signature TEXT NOT NULL,           -- of products not in float32 it ends in " precision=NAME"
+    signature TEXT NOT NULL,
     kind INTEGER NOT NULL,             -- 0 kernel, 1 move, 2 collective, 3 exchange, 4 step
     family TEXT NOT NULL,
     variant TEXT NOT NULL,
@@ -40,6 +41,7 @@ constexpr char kSchema[] = R"(
     low_ns INTEGER,                    -- what the median is known to be above and below, for people;
     high_ns INTEGER,                   --   far apart: the record is unsteady
     repeats INTEGER NOT NULL DEFAULT 0,  -- times measured again because these were far apart
+    compute_type TEXT NOT NULL DEFAULT 'float32',  -- precision of a kernel's products
     PRIMARY KEY (device, signature)) WITHOUT ROWID;
 )";
 
@@ -50,6 +52,14 @@ constexpr char kFromFormat1[] = R"(
   ALTER TABLE record ADD COLUMN repeats INTEGER NOT NULL DEFAULT 0;
   PRAGMA user_version = 2;
 )";
+
+// Of a file of format 2, whose signatures alone name the compute type.
+constexpr char kComputeTypeOfSignature[] =
+    "iif(instr(signature, ' precision=') = 0, 'float32',"
+    " substr(signature, instr(signature, ' precision=') + 11))";
+constexpr char kFromFormat2[] = R"(
+  ALTER TABLE record ADD COLUMN compute_type TEXT NOT NULL DEFAULT 'float32';
+  UPDATE record SET compute_type = )";
 
 // Made when the first is added: files without it are of the same format.
 constexpr char kAlgorithmSchema[] = R"(
@@ -145,6 +155,7 @@ absl::Status InsertRow(SqliteStatement& insert, int64_t device, const ProfileRec
   insert.Bind(16, timing.low_ns);
   insert.Bind(17, timing.high_ns);
   insert.Bind(18, record.repeats);
+  insert.Bind(19, std::string(RowOf(record.compute_type).name));
   return insert.Run();
 }
 
@@ -154,8 +165,8 @@ absl::Status InsertRows(const SqliteFile& file, int64_t device,
                    file.Prepare("INSERT OR REPLACE INTO record (device, signature, kind, family, "
                                 "variant, multiply_adds, other_operations, bytes, run, "
                                 "samples_ns, median_ns, spread, scratch_bytes, measured_at, "
-                                "program, low_ns, high_ns, repeats) VALUES (?, ?, ?, ?, ?, ?, ?, "
-                                "?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"));
+                                "program, low_ns, high_ns, repeats, compute_type) VALUES (?, ?, "
+                                "?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"));
   for (const ProfileRecord& record : records) RETURN_IF_ERROR(InsertRow(insert, device, record));
   return absl::OkStatus();
 }
@@ -189,6 +200,13 @@ absl::StatusOr<ProfileRecord> ReadRow(const SqliteStatement& row) {
   record.measured_at = row.Integer(10);
   record.program = row.Text(11);
   record.repeats = row.Integer(12);
+  const std::optional<Precision> compute_type = PrecisionNamed(row.Text(13));
+  if (!compute_type.has_value()) {
+    return absl::InvalidArgumentError(absl::StrCat("the record of '", record.signature,
+                                                   "' has the compute type '", row.Text(13),
+                                                   "', which is not known"));
+  }
+  record.compute_type = *compute_type;
   RETURN_IF_ERROR(CheckRow(record));
   return record;
 }
@@ -229,7 +247,11 @@ absl::Status ProfileDb::Modernise() {
   ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(file_));
   // Another process may have done it meanwhile.
   ASSIGN_OR_RETURN(version_, file_.Integer("PRAGMA user_version"));
-  if (version_ != kFormatVersion) RETURN_IF_ERROR(file_.Execute(kFromFormat1));
+  if (version_ < kVersionOfRepeats) RETURN_IF_ERROR(file_.Execute(kFromFormat1));
+  if (version_ < kFormatVersion) {
+    RETURN_IF_ERROR(file_.Execute(absl::StrCat(kFromFormat2, kComputeTypeOfSignature,
+                                               "; PRAGMA user_version = ", kFormatVersion)));
+  }
   version_ = kFormatVersion;
   return transaction.Commit();
 }
@@ -331,8 +353,9 @@ absl::StatusOr<std::vector<ProfileRecord>> ProfileDb::Records(
                  absl::StrCat("SELECT signature, kind, family, variant, multiply_adds, "
                               "other_operations, bytes, run, samples_ns, scratch_bytes, "
                               "measured_at, program, ",
-                              version_ == kFormatVersion ? "repeats" : "0", " FROM record",
-                              kWhereDevice, " ORDER BY signature"),
+                              version_ >= kVersionOfRepeats ? "repeats, " : "0, ",
+                              version_ == kFormatVersion ? "compute_type" : kComputeTypeOfSignature,
+                              " FROM record", kWhereDevice, " ORDER BY signature"),
                  device));
   std::vector<ProfileRecord> records;
   while (true) {

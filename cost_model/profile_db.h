@@ -13,10 +13,9 @@
 
 namespace partita {
 
-// Measured records in a file (SQLite), keyed by (signature, device); what a signature does not say
-// of a product's precision is float32 (see RecordOf). Several processes may read and write it; one
-// object is for one thread. Files of the format before are read as they are, and made files of this
-// one when they are opened for writing.
+// Measured records in a file (SQLite), keyed by (signature, device). Several processes may read and
+// write it; one object is for one thread. Files of the formats before are read as they are, and
+// made files of this one when they are opened for writing.
 //
 // Errors: a file that is no such database, is damaged or of another version of the format ->
 // InvalidArgument; absent -> NotFound; not writable -> PermissionDenied; locked -> Unavailable.

@@ -33,9 +33,10 @@ const Line& LineOf(const DeviceClass& device, MoveSignature::Kind kind) {
 
 }  // namespace
 
-double RooflineSeconds(const DeviceClass& device, Work work, int64_t bytes, double efficiency) {
+double RooflineSeconds(const DeviceClass& device, Precision precision, Work work, int64_t bytes,
+                       double efficiency) {
   const double arithmetic =
-      2.0 * static_cast<double>(work.multiply_adds) / (device.matrix_flops * efficiency) +
+      2.0 * static_cast<double>(work.multiply_adds) / (device.MatrixFlops(precision) * efficiency) +
       static_cast<double>(work.other) / device.other_flops;
   const double traffic =
       static_cast<double>(bytes) / (device.memory_bytes_per_second * kMemoryEfficiency);
@@ -55,10 +56,10 @@ RooflineCost::RooflineCost(std::shared_ptr<const Machine> machine) : machine_(st
 std::optional<TaskCost> RooflineCost::KernelCost(const KernelSignature& signature,
                                                  DeviceId device) const {
   const DeviceClass& device_class = machine_->ClassOf(device);
-  const Casts casts = CastsOf(signature, device_class.precision);
+  const Casts casts = CastsOf(signature);
   const double seconds =
-      RooflineSeconds(device_class, WorkOf(signature), MinimumBytes(signature) + casts.bytes,
-                      EfficiencyOf(signature)) +
+      RooflineSeconds(device_class, signature.compute_type, WorkOf(signature),
+                      MinimumBytes(signature) + casts.bytes, EfficiencyOf(signature)) +
       static_cast<double>(casts.kernels) * device_class.kernel_overhead_ns * 1e-9;
   return CostOfSeconds(seconds, CostSource::kRoofline, kSpread);
 }
@@ -66,8 +67,8 @@ std::optional<TaskCost> RooflineCost::KernelCost(const KernelSignature& signatur
 std::optional<TaskCost> RooflineCost::MoveCost(const MoveSignature& signature,
                                                DeviceId device) const {
   const int64_t size = SizeOf(signature.dtype);
-  return CostOfSeconds(MoveSeconds(machine_->ClassOf(device), signature.kind,
-                                   signature.elements * size, signature.run * size),
+  return CostOfSeconds(MoveSeconds(machine_->ClassOf(device), signature.kind, BytesOf(signature),
+                                   signature.run * size),
                        CostSource::kRoofline, kSpread);
 }
 

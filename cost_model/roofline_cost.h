@@ -12,15 +12,16 @@ inline constexpr double kMemoryEfficiency = 0.75;
 
 // Williams, Waterman, Patterson, "Roofline: an insightful visual performance model", CACM 2009: the
 // larger of arithmetic and memory traffic, plus the kernel's overhead. In seconds.
-// `efficiency`: share of matrix_flops that the multiply-adds reach.
-double RooflineSeconds(const DeviceClass& device, Work work, int64_t bytes, double efficiency = 1);
+// `precision`: that of the multiply-adds; `efficiency`: share of the class's rate that they reach.
+double RooflineSeconds(const DeviceClass& device, Precision precision, Work work, int64_t bytes,
+                       double efficiency = 1);
 
 // Moving `bytes` of payload within a device in runs of `run_bytes` (0: one run). Each run costs 32
-// bytes more, and a change of format takes two passes.
+// bytes more, and a change of format or element type takes two passes.
 double MoveSeconds(const DeviceClass& device, MoveSignature::Kind kind, int64_t bytes,
                    int64_t run_bytes);
 
-// Kernels and moves from the figures of the device's class, casts to its precision included;
+// Kernels and moves from the figures of the device's class, casts to the compute type included;
 // multiply-adds reach the share of the peak that the operator's row states. Knows all of them, and
 // nothing of collectives and transfers.
 class RooflineCost : public CostModel {

@@ -37,7 +37,7 @@ TaskCost CostOf(const std::vector<int64_t>& samples) {
 
 std::vector<int64_t> SyntheticSamples(const KernelSignature& signature, const DeviceClass& device) {
   const ProfileRecord record = RecordOf(signature);
-  return Samples(record, RooflineSeconds(device, record.work, record.bytes));
+  return Samples(record, RooflineSeconds(device, record.compute_type, record.work, record.bytes));
 }
 
 std::vector<int64_t> SyntheticSamples(const MoveSignature& signature, const DeviceClass& device) {

@@ -7,9 +7,9 @@
 
 namespace partita {
 
-// Precision of the factors of products and convolutions; they always add in float32. Weights,
-// states and all that lies between kernels are float32 at any precision. A device computes in one
-// precision; kernels without products are the same in all.
+// Compute type of a kernel: precision of the factors of its products and convolutions, which always
+// add in float32. Weights, states and all that lies between kernels are float32 at any precision.
+// Kernels without products are the same in all: float32.
 enum class Precision : uint8_t { kFloat32, kTf32, kFloat16, kBfloat16 };
 
 struct PrecisionRow {

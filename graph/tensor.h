@@ -15,6 +15,8 @@ enum class DType : uint8_t { kFloat32, kFloat64, kInt32, kRing64 };
 constexpr int64_t SizeOf(DType dtype) {
   return dtype == DType::kFloat32 || dtype == DType::kInt32 ? 4 : 8;
 }
+// Whether it holds floating-point numbers.
+constexpr bool IsReal(DType dtype) { return dtype == DType::kFloat32 || dtype == DType::kFloat64; }
 constexpr const char* Name(DType dtype) {
   switch (dtype) {
     case DType::kFloat32:

@@ -121,15 +121,16 @@ absl::StatusOr<PlanOutcome> EvaluatePlan(const Evaluator& evaluator, const Plan&
                                                    " devices; the machine has ",
                                                    evaluator.topology().size()));
   }
+  Plan there = plan;
+  there.choices.precision = evaluator.options().choices.precision;
   Evaluator::Options options = evaluator.options();
-  options.choices = plan.choices;
+  options.choices = there.choices;
   if (plan.order) {
     ASSIGN_OR_RETURN(options.priority, PriorityNamed(plan.order->priority));
   }
   const Evaluator own(graph, evaluator.topology(), evaluator.model(), std::move(options));
-  absl::StatusOr<PlannedStep> planned = BuildPlannedStep(graph, plan);
+  absl::StatusOr<PlannedStep> planned = BuildPlannedStep(graph, there);
   RETURN_IF_ERROR(planned.status());
-  Plan there = plan;
   if (!(plan.topology == own.topology())) {
     there.topology = own.topology();
     planned = BuildPlannedStep(graph, there);

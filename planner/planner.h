@@ -65,9 +65,9 @@ struct PlanOutcome {
 };
 
 // The whole flow: experts -> search -> evaluation of the best -> plan. What a search finds is not
-// slower than any expert's plan, whatever ended it. The plan's provenance has the request's options.
-// NotFound for unknown names; ResourceExhausted where nothing fits in memory; FailedPrecondition
-// where the expert declines.
+// slower than any expert's plan, whatever ended it. The plan's provenance has the request's
+// options. NotFound for unknown names; ResourceExhausted where nothing fits in memory;
+// FailedPrecondition where the expert declines.
 absl::StatusOr<PlanOutcome> MakePlan(const Evaluator& evaluator, const PlanRequest& request);
 
 // The plan of one strategy, evaluated.
@@ -75,10 +75,10 @@ absl::StatusOr<PlanOutcome> PlanOf(const Evaluator& evaluator, const Strategy& s
                                    const std::string& origin);
 
 // A given plan on the evaluator's machine, with its own choices and order, priced by what the
-// evaluator knows: on the machine and with the profile that it was made with, its prediction. Where
-// its strategy has other tasks on this machine than on the plan's own, an order for them is found.
-// Errors: those of BuildPlannedStep and VerifyStep; InvalidArgument where the machine has fewer
-// devices; ResourceExhausted where the plan does not fit.
+// evaluator knows and in its precision: on the machine and with the profile that it was made with,
+// its prediction. Where its strategy has other tasks on this machine than on the plan's own, an
+// order for them is found. Errors: those of BuildPlannedStep and VerifyStep; InvalidArgument where
+// the machine has fewer devices; ResourceExhausted where the plan does not fit.
 absl::StatusOr<PlanOutcome> EvaluatePlan(const Evaluator& evaluator, const Plan& plan);
 
 }  // namespace partita

@@ -31,6 +31,8 @@ struct PartitionChoices {
   bool collectives = true;
   bool fuse = true;
   bool native_formats = false;  // true: native formats, on backends that have one
+  // Precision of products on GPUs: that of the prediction, and of a run by default.
+  Precision precision = Precision::kFloat32;
   friend bool operator==(const PartitionChoices&, const PartitionChoices&) = default;
 };
 
@@ -72,8 +74,6 @@ struct Plan {
   PartitionChoices choices;
   std::optional<PlanOrder> order;  // order of the tasks; nullopt: the canonical order
   std::optional<Prediction> prediction;
-  // Precision of the prediction, on the devices that have it, and of a run by default.
-  Precision precision = Precision::kFloat32;
   Provenance provenance;
   friend bool operator==(const Plan&, const Plan&) = default;
 };

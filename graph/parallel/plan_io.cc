@@ -397,7 +397,7 @@ absl::StatusOr<Plan> PlanFromProto(const proto::Plan& message, const Graph& grap
                   .native_formats = message.partition().native_formats()};
   ASSIGN_OR_RETURN(plan.order, OrderFrom(message));
   if (message.has_prediction()) plan.prediction = PredictionFrom(message.prediction());
-  ASSIGN_OR_RETURN(plan.precision, PrecisionOf(message));
+  ASSIGN_OR_RETURN(plan.choices.precision, PrecisionOf(message));
   const proto::Provenance& p = message.provenance();
   plan.provenance = {.program_version = p.program_version(),
                      .search = p.search(),
@@ -437,7 +437,9 @@ proto::Plan PlanToProto(const Plan& plan, const Graph& graph) {
     message.set_task_graph_fingerprint(FingerprintText(plan.order->task_graph_fingerprint));
   }
   if (plan.prediction) SetPrediction(*plan.prediction, *message.mutable_prediction());
-  if (plan.precision != Precision::kFloat32) message.set_precision(RowOf(plan.precision).name);
+  if (plan.choices.precision != Precision::kFloat32) {
+    message.set_precision(RowOf(plan.choices.precision).name);
+  }
   proto::Provenance& provenance = *message.mutable_provenance();
   provenance.set_program_version(plan.provenance.program_version);
   provenance.set_search(plan.provenance.search);

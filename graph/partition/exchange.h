@@ -41,8 +41,8 @@ struct Flow {
   std::vector<Share> owners;           // by device; of a layer by the first term
   std::vector<DeviceId> destinations;  // sorted
   std::vector<int32_t> demands;        // at destinations, that want all of the boxes; sorted
-  // Where several all-reduces of three or more shares sum the same terms, each for the devices that
-  // hold one copy: the owners of each, this flow's among them. Otherwise empty.
+  // Owners of each of several all-reduces of three or more shares that sum the same terms, each for
+  // the devices that hold one copy; this flow's among them. Otherwise empty.
   std::vector<std::vector<DeviceId>> replica_groups;
 };
 

@@ -39,6 +39,7 @@ class RuleFinder {
       }
       const bool equal = whole && move.region == move.from.box && move.from.offset == 0 &&
                          graph_.buffer(move.from.buffer).box == move.from.box;
+      if (equal && move.kind == MoveSignature::Kind::kReorder) continue;
       if (equal) {
         rules_.equal.emplace_back(move.from.buffer, move.to.buffer);
       } else {

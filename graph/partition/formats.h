@@ -14,8 +14,9 @@ namespace partita {
 // float32 of rank 4 and everything that touches it can: kernels of operators that say so
 // (InputMayBeNative, OutputMayBeNative), copies and sums between equal boxes, and collectives and
 // transfers of whole equal pieces between devices that share the format. What an operator needs in
-// one format with another buffer decides with it. Everything else stays dense, so no data change
-// format outside kernels.
+// one format with another buffer decides with it. Everything else stays dense, so data change
+// format only inside kernels, and where they are converted anyway (kReorder), whose two sides are
+// free.
 
 // Constraints of tasks on the formats of their buffers.
 struct FormatRules {

@@ -177,6 +177,9 @@ struct TensorSetting {
 TensorFragments MakeTensorFragments(const Graph& graph, const Tensor& tensor, PartsByOp parts,
                                     const TensorSetting& setting, const PartitionOptions& options);
 
+// Element type in which the operator's parts read and write the tensor.
+DType ElementTypeOf(const PartitionOptions& options, const Operator& op, const Tensor& tensor);
+
 // The place of an operator in graph.consumers(tensor).
 int32_t ConsumerPlace(const Graph& graph, TensorId tensor, OpId op);
 

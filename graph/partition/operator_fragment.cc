@@ -17,7 +17,12 @@ class OperatorFragmentMaker {
  public:
   OperatorFragmentMaker(const Graph& graph, const Operator& op, std::span<const Part> parts,
                         const WeightLayouts* layout, const PartitionOptions& options)
-      : graph_(graph), op_(op), parts_(parts), layout_(layout), builder_(options.devices) {
+      : graph_(graph),
+        op_(op),
+        parts_(parts),
+        layout_(layout),
+        options_(options),
+        builder_(options.devices) {
     const Operator& forward = graph.op(op.forward);
     shapes_ = {graph.InputShapes(forward), graph.OutputShapes(forward)};
   }
@@ -86,7 +91,7 @@ class OperatorFragmentMaker {
     return builder_.AddBuffer({.device = device,
                                .kind = BufferKind::kActivation,
                                .tensor = tensor,
-                               .dtype = graph_.tensor(tensor).type.dtype,
+                               .dtype = ElementTypeOf(options_, op_, graph_.tensor(tensor)),
                                .box = box});
   }
 
@@ -132,6 +137,10 @@ class OperatorFragmentMaker {
       task.output_boxes.push_back(view.box);
       signature.outputs.push_back(PieceOf(op_.outputs[k], view));
     }
+    if (!options_.precision_of_device.empty()) {
+      signature =
+          InPrecision(std::move(signature), options_.precision_of_device[part.device.index()]);
+    }
     task.signature = builder_.AddSignature(signature);
     builder_.AddTask(
         {false, op_.id.value(), 0, TaskKey::Phase::kCompute, part.index, part.device.value()},
@@ -139,7 +148,8 @@ class OperatorFragmentMaker {
   }
 
   KernelTensor PieceOf(TensorId tensor, const TensorView& view) const {
-    return {{graph_.tensor(tensor).type.dtype, view.box.shape()}, Format::kDense, view.present};
+    const DType dtype = ElementTypeOf(options_, op_, graph_.tensor(tensor));
+    return {{dtype, view.box.shape()}, Format::kDense, view.present};
   }
 
   void AddEdges() {
@@ -168,6 +178,7 @@ class OperatorFragmentMaker {
   const Operator& op_;
   const std::span<const Part> parts_;
   const WeightLayouts* const layout_;
+  const PartitionOptions& options_;
   ForwardShapes shapes_;
   TaskGraphBuilder builder_;
   OperatorFragment fragment_;
@@ -181,6 +192,13 @@ OperatorFragment MakeOperatorFragment(const Graph& graph, const Operator& op,
                                       std::span<const Part> parts, const WeightLayouts* layout,
                                       const PartitionOptions& options) {
   return OperatorFragmentMaker(graph, op, parts, layout, options).Run(options.native_formats);
+}
+
+DType ElementTypeOf(const PartitionOptions& options, const Operator& op, const Tensor& tensor) {
+  const DType own = tensor.type.dtype;
+  const bool is_update = op.anchor_weight != kNoTensor;
+  if (options.element_types.empty() || is_update || !IsReal(own)) return own;
+  return options.element_types[op.id.index()];
 }
 
 int32_t ConsumerPlace(const Graph& graph, TensorId tensor, OpId op) {

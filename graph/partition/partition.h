@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "graph/graph.h"
 #include "graph/parallel/strategy.h"
+#include "graph/precision.h"
 #include "graph/task/task_graph.h"
 
 namespace partita {
@@ -35,6 +36,12 @@ struct PartitionOptions {
   // one.
   std::vector<int32_t> class_of_device;
   static constexpr int32_t kDenseOnly = -1;
+  // Precision in which each device computes products; empty: float32.
+  std::vector<Precision> precision_of_device;
+  // Element type in which each operator reads and writes tensors of floating-point numbers, indexed
+  // by OpId; updates take the tensors' own. Empty: the tensors' own. Where it is another than the
+  // tensor's, which is the type in which it travels and persists, it is converted (kReorder).
+  std::vector<DType> element_types;
   // Recognise collectives; otherwise everything goes point to point.
   bool collectives = true;
   // Rule for collectives for which the strategy has no choice; null, or an answer that does not do

@@ -47,14 +47,24 @@ PartitionOptions PartitionOptionsOf(const DeviceTopology& topology,
     // Of the backends only the cores' have a native format.
     options.class_of_device.push_back(
         device.kind == DeviceKind::kCpu ? it->second : PartitionOptions::kDenseOnly);
+    // And of the backends only the GPUs' have other precisions.
+    if (choices.precision == Precision::kFloat32) continue;
+    options.precision_of_device.resize(static_cast<size_t>(topology.size()));
+    if (device.kind == DeviceKind::kGpu) {
+      options.precision_of_device[options.node_of_device.size() - 1] = choices.precision;
+    }
   }
   return options;
 }
 
-absl::StatusOr<PlannedStep> BuildPlannedStep(const Graph& graph, const Plan& plan) {
+absl::StatusOr<PlannedStep> BuildPlannedStep(const Graph& graph, const Plan& plan,
+                                             std::span<const Precision> precision_of_device) {
   PlannedStep step;
-  ASSIGN_OR_RETURN(
-      step.tasks, Partition(graph, plan.strategy, PartitionOptionsOf(plan.topology, plan.choices)));
+  PartitionOptions options = PartitionOptionsOf(plan.topology, plan.choices);
+  if (!precision_of_device.empty()) {
+    options.precision_of_device.assign(precision_of_device.begin(), precision_of_device.end());
+  }
+  ASSIGN_OR_RETURN(step.tasks, Partition(graph, plan.strategy, options));
   if (!plan.order) {
     for (const Task& task : step.tasks.tasks()) step.order.push_back(task.id);
     return step;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -24,6 +25,9 @@ struct PlannedStep {
 // The same for planner and runtime. `graph`: the training graph that the plan is for.
 // InvalidArgument if the strategy does not fit, or if the plan's order is not one of this task
 // graph (other fingerprint or number of tasks, a task before one that it depends on).
-absl::StatusOr<PlannedStep> BuildPlannedStep(const Graph& graph, const Plan& plan);
+// `precision_of_device`: as PartitionOptions has it, where devices are not of the kinds that the
+// plan names; empty: by the plan.
+absl::StatusOr<PlannedStep> BuildPlannedStep(const Graph& graph, const Plan& plan,
+                                             std::span<const Precision> precision_of_device = {});
 
 }  // namespace partita

@@ -39,6 +39,17 @@ class GroupMaker {
     return it->second;
   }
 
+  // Makes the demand's value come in an element type of its own as well, if that is another than
+  // the tensor's. Returns the place of that buffer in `wanted_`, or -1.
+  int32_t AddElementType(int32_t demand, DType dtype) {
+    if (dtype == tensor_.type.dtype) return -1;
+    for (size_t k = 0; k < wanted_.size(); ++k) {
+      if (wanted_[k].demand == demand && wanted_[k].dtype == dtype) return static_cast<int32_t>(k);
+    }
+    wanted_.push_back({demand, dtype, kNoBuffer});
+    return static_cast<int32_t>(wanted_.size()) - 1;
+  }
+
   void AddPieces() {
     AddPersistentPieces();
     AddProducedPieces();
@@ -66,7 +77,19 @@ class GroupMaker {
       return first_step + 1;
     }
     KeepForHost(host_demand);
+    x_.first_step = ConvertPieces(first_step);
     return AddExchangeTasks(x_, {exchange_options(), options_.algorithm, algorithms_}, builder_);
+  }
+
+  // Adds conversions of what the demands got into the other types that are wanted. Returns the
+  // number of the step after `step`, or `step` if there are none.
+  int32_t ConvertDemands(int32_t step) {
+    for (size_t k = 0; k < wanted_.size(); ++k) {
+      Wanted& wanted = wanted_[k];
+      const auto demand = static_cast<size_t>(wanted.demand);
+      wanted.buffer = AddConversion(x_.demand_buffers[demand], wanted.dtype, step, k);
+    }
+    return wanted_.empty() ? step : step + 1;
   }
 
   // `after`: the operators that hold the tasks back.
@@ -84,11 +107,47 @@ class GroupMaker {
   }
 
   const std::vector<Demand>& demands() const { return x_.demands; }
-  int32_t SlotOf(int32_t demand) const {
-    return x_.demand_buffers[static_cast<size_t>(demand)].value();
+  // `wanted`: of AddElementType.
+  int32_t SlotOf(int32_t demand, int32_t wanted) const {
+    return wanted < 0 ? x_.demand_buffers[static_cast<size_t>(demand)].value()
+                      : wanted_[static_cast<size_t>(wanted)].buffer.value();
   }
 
  private:
+  // A demand's value in another element type than the tensor's.
+  struct Wanted {
+    int32_t demand = 0;
+    DType dtype = DType::kFloat32;
+    BufferId buffer;
+  };
+
+  // Pieces that producers make in another type are converted first. Returns as ConvertDemands.
+  int32_t ConvertPieces(int32_t step) {
+    bool converts = false;
+    for (size_t k = 0; k < x_.piece_buffers.size(); ++k) {
+      if (builder_.buffer(x_.piece_buffers[k]).dtype == x_.dtype) continue;
+      x_.piece_buffers[k] = AddConversion(x_.piece_buffers[k], x_.dtype, step, k);
+      converts = true;
+    }
+    return converts ? step + 1 : step;
+  }
+
+  // The same box on the same device in another type, in a buffer of its own.
+  BufferId AddConversion(BufferId from, DType dtype, int32_t step, size_t number) {
+    Buffer buffer = builder_.buffer(from);
+    const DType old = buffer.dtype;
+    const DeviceId device = buffer.device;
+    const Box box = buffer.box;
+    buffer.kind = BufferKind::kActivation;
+    buffer.dtype = dtype;
+    const BufferId to = builder_.AddBuffer(std::move(buffer));
+    const Move move{MoveSignature::Kind::kReorder, {from, box, 0}, {to, box, 0}, box};
+    builder_.AddTask({true, tensor_.id.value(), step, TaskKey::Phase::kConvert, device.value(),
+                      static_cast<int32_t>(number)},
+                     MoveTask{device, dtype, {move}, old});
+    return to;
+  }
+
   ExchangeOptions exchange_options() const {
     return {.reduction = reduction_,
             .node_of_device = options_.node_of_device,
@@ -139,7 +198,7 @@ class GroupMaker {
     const BufferId slot = builder_.AddBuffer({.device = part.device,
                                               .kind = BufferKind::kActivation,
                                               .tensor = tensor_.id,
-                                              .dtype = tensor_.type.dtype,
+                                              .dtype = ElementTypeOf(options_, op, tensor_),
                                               .box = box});
     x_.pieces.push_back(
         {box, part.device,
@@ -191,6 +250,7 @@ class GroupMaker {
   TaskGraphBuilder builder_;
   TensorFragment fragment_;
   TensorExchange x_;
+  std::vector<Wanted> wanted_;
   Reduction reduction_ = Reduction::kSum;
   absl::flat_hash_map<std::pair<Box, DeviceId>, int32_t> demand_index_;
 };
@@ -214,6 +274,7 @@ class TensorFragmentsMaker {
     int32_t step = 0;
     for (size_t g = 0; g < makers_.size(); ++g) {
       step = makers_[g].AddTasks(g == 0 ? host_demand_ : -1, step);
+      step = makers_[g].ConvertDemands(step);
     }
     return Finish(groups);
   }
@@ -222,6 +283,7 @@ class TensorFragmentsMaker {
   struct DemandOfRead {
     size_t group;
     int32_t demand;
+    int32_t wanted;  // of GroupMaker::AddElementType
   };
 
   void AddDemands(const std::vector<DemandGroup>& groups) {
@@ -255,7 +317,10 @@ class TensorFragmentsMaker {
       for (size_t k = 0; k < op.inputs.size(); ++k) {
         const TensorView& view = part.view.operands[k];
         if (op.inputs[k] != tensor_.id || !IsPiece(view)) continue;
-        demand_of_read_.push_back({group, makers_[group].AddDemand(view.box, part.device)});
+        GroupMaker& maker = makers_[group];
+        const int32_t demand = maker.AddDemand(view.box, part.device);
+        const DType dtype = ElementTypeOf(options_, op, tensor_);
+        demand_of_read_.push_back({group, demand, maker.AddElementType(demand, dtype)});
       }
     }
   }
@@ -274,9 +339,9 @@ class TensorFragmentsMaker {
   TensorFragments Finish(const std::vector<DemandGroup>& groups) {
     for (const DemandOfRead& read : demand_of_read_) {
       result_.reads.push_back(
-          {static_cast<int32_t>(read.group), makers_[read.group].SlotOf(read.demand)});
+          {static_cast<int32_t>(read.group), makers_[read.group].SlotOf(read.demand, read.wanted)});
     }
-    if (host_demand_ >= 0) result_.host_slot = makers_[0].SlotOf(host_demand_);
+    if (host_demand_ >= 0) result_.host_slot = makers_[0].SlotOf(host_demand_, -1);
     for (size_t g = 0; g < makers_.size(); ++g) {
       result_.groups.push_back(makers_[g].Finish(groups[g].after));
     }

@@ -36,7 +36,7 @@ std::vector<TensorType> TypesOf(const std::vector<KernelTensor>& tensors) {
   return types;
 }
 
-int32_t SizeOf(const std::vector<KernelTensor>& tensors) {
+int32_t CountOf(const std::vector<KernelTensor>& tensors) {
   return static_cast<int32_t>(tensors.size());
 }
 
@@ -65,7 +65,16 @@ std::string ToString(const KernelSignature& signature) {
   const std::string attrs = ToString(signature.attrs);
   absl::StrAppend(&text, attrs.substr(NameOf(signature.attrs).size()), " ",
                   TensorsText(signature.inputs), "->", TensorsText(signature.outputs));
-  return absl::StrCat(text, FusionText(signature));
+  absl::StrAppend(&text, FusionText(signature));
+  if (signature.compute_type != Precision::kFloat32) {
+    absl::StrAppend(&text, " precision=", RowOf(signature.compute_type).name);
+  }
+  return text;
+}
+
+KernelSignature InPrecision(KernelSignature signature, Precision precision) {
+  signature.compute_type = WorkOf(signature).multiply_adds > 0 ? precision : Precision::kFloat32;
+  return signature;
 }
 
 // " relu" for an epilogue, " into sgd nesterov=false" for an update, " then sum_exp (i0,o0)->(o1)"
@@ -101,6 +110,8 @@ std::vector<KernelStage> StagesOf(const KernelSignature& signature) {
     for (TensorPlace place : stage.wiring.outputs) {
       stage.kernel.outputs.push_back(TensorAt(signature, place));
     }
+    if (signature.compute_type == Precision::kFloat32) continue;
+    stage.kernel = InPrecision(std::move(stage.kernel), signature.compute_type);
   }
   return stages;
 }
@@ -123,14 +134,15 @@ KernelSignature Fused(KernelSignature kernel, const KernelSignature& next,
   FusedOperator added{next.attrs, next.pass, {}};
   for (size_t k = 0; k < next.inputs.size(); ++k) {
     added.wiring.inputs.push_back(
-        links[k].has_value() ? *links[k] : TensorPlace{List::kInput, SizeOf(kernel.inputs)});
+        links[k].has_value() ? *links[k] : TensorPlace{List::kInput, CountOf(kernel.inputs)});
     if (!links[k].has_value()) kernel.inputs.push_back(next.inputs[k]);
   }
   for (const KernelTensor& output : next.outputs) {
-    added.wiring.outputs.push_back({List::kOutput, SizeOf(kernel.outputs)});
+    added.wiring.outputs.push_back({List::kOutput, CountOf(kernel.outputs)});
     kernel.outputs.push_back(output);
   }
   kernel.fusion.rest.push_back(std::move(added));
+  if (kernel.compute_type == Precision::kFloat32) kernel.compute_type = next.compute_type;
   return kernel;
 }
 
@@ -197,8 +209,14 @@ int64_t MinimumBytes(const KernelSignature& signature) {
 
 std::string ToString(const MoveSignature& signature) {
   static constexpr const char* kNames[] = {"fill", "copy", "add", "max", "reorder"};
-  return absl::StrCat("move.", kNames[static_cast<int>(signature.kind)], " ", Name(signature.dtype),
-                      " ", signature.elements, " run=", signature.run);
+  const std::string from =
+      signature.from == signature.dtype ? "" : absl::StrCat(Name(signature.from), "->");
+  return absl::StrCat("move.", kNames[static_cast<int>(signature.kind)], " ", from,
+                      Name(signature.dtype), " ", signature.elements, " run=", signature.run);
+}
+
+int64_t BytesOf(const MoveSignature& signature) {
+  return signature.elements * std::max(SizeOf(signature.dtype), SizeOf(signature.from));
 }
 
 }  // namespace partita

@@ -9,6 +9,7 @@
 
 #include "graph/ops/fields.h"
 #include "graph/ops/ops.h"
+#include "graph/precision.h"
 #include "graph/tensor.h"
 
 namespace partita {
@@ -85,6 +86,8 @@ struct KernelSignature {
   // result before it is stored; the gradient of a weight and the update that takes it without its
   // being stored; the moments of a batch and the normalisation by them.
   Fusion fusion = {};
+  // Backends without it compute in float32, which is more exact.
+  Precision compute_type = Precision::kFloat32;
 
   bool is_fused() const { return !fusion.rest.empty(); }
   friend bool operator==(const KernelSignature&, const KernelSignature&) = default;
@@ -95,7 +98,7 @@ struct KernelSignature {
       h = H::combine(HashAttrs(std::move(h), other.attrs), other.pass, other.wiring);
     }
     return H::combine(std::move(h), a.pass, a.inputs, a.outputs, a.fusion.rest.size(),
-                      a.fusion.first, a.fusion.inner);
+                      a.fusion.first, a.fusion.inner, a.compute_type);
   }
 
  private:
@@ -114,6 +117,9 @@ struct KernelStage {
   KernelSignature kernel;
   Wiring wiring;
 };
+// The kernel with this compute type; the same kernel if it has no products.
+KernelSignature InPrecision(KernelSignature signature, Precision precision);
+
 // Stages of a kernel in the order in which they run; one, of all its tensors, where nothing is
 // fused.
 std::vector<KernelStage> StagesOf(const KernelSignature& signature);
@@ -137,7 +143,7 @@ bool EndsInUpdate(const KernelSignature& signature);
 std::vector<InPlacePair> InPlace(const KernelSignature& signature);
 
 // Canonical text, e.g. "matmul.d1 transposed=true (f32[32,9216],f32[32,4096])->(f32[4096,9216])":
-// the key of profile databases.
+// the key of profile databases. Of another compute type than float32 it ends in " precision=NAME".
 std::string ToString(const KernelSignature& signature);
 // The part of it that says what follows the first operator; empty where nothing is fused.
 std::string FusionText(const KernelSignature& signature);
@@ -146,21 +152,24 @@ std::string FusionText(const KernelSignature& signature);
 Work WorkOf(const KernelSignature& signature);
 int64_t MinimumBytes(const KernelSignature& signature);
 
-// Signature of a move within a device: copies, sums and zero fills of boxes. Priced and profiled
-// like a kernel.
+// Signature of a move within a device: copies, sums and zero fills of boxes, and changes of element
+// type or format. Priced and profiled like a kernel.
 struct MoveSignature {
   enum class Kind : uint8_t { kFill, kCopy, kAdd, kMax, kReorder };
   Kind kind = Kind::kCopy;
-  DType dtype = DType::kFloat32;
+  DType dtype = DType::kFloat32;  // element type of what is written
   int64_t elements = 0;
-  int64_t run = 0;  // elements in one contiguous run on the more scattered side
+  int64_t run = 0;     // elements in one contiguous run on the more scattered side
+  DType from = dtype;  // element type of what is read; another one only for kReorder
 
   friend bool operator==(const MoveSignature&, const MoveSignature&) = default;
   template <class H>
   friend H AbslHashValue(H h, const MoveSignature& a) {
-    return H::combine(std::move(h), a.kind, a.dtype, a.elements, a.run);
+    return H::combine(std::move(h), a.kind, a.dtype, a.elements, a.run, a.from);
   }
 };
 std::string ToString(const MoveSignature& signature);
+// Bytes of the side that has more.
+int64_t BytesOf(const MoveSignature& signature);
 
 }  // namespace partita

@@ -184,7 +184,12 @@ TaskId TaskGraphBuilder::AddTask(TaskKey key, TaskBody body, std::vector<TaskId>
 
 uint64_t TaskGraph::fingerprint() const {
   Fingerprint f;
-  for (const KernelSignature& signature : signatures_) f.Add(ToString(signature));
+  // Tasks and buffers are the same in every precision.
+  absl::flat_hash_set<std::string> kernels;
+  for (const KernelSignature& signature : signatures_) {
+    const std::string text = ToString(InPrecision(signature, Precision::kFloat32));
+    if (kernels.insert(text).second) f.Add(text);
+  }
   for (const Buffer& b : buffers_) {
     f.Add(static_cast<uint64_t>(b.device.value())).Add(ToString(b.box));
   }
@@ -228,7 +233,7 @@ std::vector<MoveSignature> SignaturesOf(const MoveTask& task) {
     if (move.kind != MoveSignature::Kind::kFill) {
       run = std::min(run, RunIn(move.region, move.from.box));
     }
-    signatures.push_back({move.kind, task.dtype, elements, run});
+    signatures.push_back({move.kind, task.dtype, elements, run, task.from});
   }
   return signatures;
 }

@@ -92,8 +92,9 @@ struct Move {
 };
 struct MoveTask {
   DeviceId device;
-  DType dtype = DType::kFloat32;
+  DType dtype = DType::kFloat32;  // element type of what is written
   std::vector<Move> moves;
+  DType from = dtype;  // element type of what is read; another one only where all are kReorder
 };
 
 // The loader fills a host-input buffer.
@@ -147,13 +148,24 @@ struct TransferTask {
 // Names a task by what it is for, never by when it was made: ties are broken and plans are stored
 // by it.
 struct TaskKey {
-  enum class Phase : uint8_t { kCompute, kLoad, kFill, kSum, kPack, kMove, kSend, kUnpack };
+  enum class Phase : uint8_t {
+    kCompute,
+    kLoad,
+    kFill,
+    kSum,
+    kPack,
+    kMove,
+    kSend,
+    kUnpack,
+    kConvert,
+  };
   bool of_tensor = false;  // subject is a tensor, else an operator
   int32_t subject = 0;
   int32_t step = 0;  // step of the tensor's exchange; 0 for compute
   Phase phase = Phase::kCompute;
   int32_t from = 0;  // compute: part; otherwise a device
-  int32_t to = 0;    // kSum: minus the microbatch, if that is not the first; otherwise a device
+  int32_t to = 0;    // kSum: minus the microbatch, if that is not the first; kConvert: its number;
+                     // otherwise a device
   friend auto operator<=>(const TaskKey&, const TaskKey&) = default;
   template <class H>
   friend H AbslHashValue(H h, const TaskKey& a) {

@@ -11,8 +11,8 @@ std::string DevicesText(const std::vector<DeviceId>& devices) {
 }
 
 absl::string_view PhaseName(TaskKey::Phase phase) {
-  constexpr absl::string_view kNames[] = {"compute", "load", "fill", "sum",
-                                          "pack",    "move", "send", "unpack"};
+  constexpr absl::string_view kNames[] = {"compute", "load", "fill",   "sum",    "pack",
+                                          "move",    "send", "unpack", "convert"};
   return kNames[static_cast<size_t>(phase)];
 }
 

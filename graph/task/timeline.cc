@@ -64,7 +64,7 @@ std::optional<TaskKey> KeyIn(const Json& event) {
     if (!x) return std::nullopt;
     field[i] = static_cast<int32_t>(*x);
   }
-  if (field[3] < 0 || field[3] > static_cast<int>(Phase::kUnpack)) return std::nullopt;
+  if (field[3] < 0 || field[3] > static_cast<int>(Phase::kConvert)) return std::nullopt;
   return TaskKey{field[0] != 0, field[1], field[2], static_cast<Phase>(field[3]),
                  field[4],      field[5]};
 }

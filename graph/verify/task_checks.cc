@@ -77,7 +77,9 @@ class TaskCheck {
       if (!IsOn(buffers[k], device)) return;
       const Buffer& buffer = tasks_.buffer(buffers[k]);
       Want(buffer.box == boxes[k], "a buffer of another box");
-      Want(buffer.dtype == graph_.tensor(tensors[k]).type.dtype, "a buffer of another type");
+      Want(IsReal(buffer.dtype) == IsReal(graph_.tensor(tensors[k]).type.dtype) &&
+               (IsReal(buffer.dtype) || buffer.dtype == graph_.tensor(tensors[k]).type.dtype),
+           "a buffer of another type");
     }
   }
 
@@ -150,6 +152,7 @@ class TaskCheck {
     for (size_t k = 0; k < buffers.size(); ++k) {
       if (buffers[k] == kNoBuffer) continue;
       Want(tasks_.buffer(buffers[k]).format == operands[k].format, "a buffer of another format");
+      Want(tasks_.buffer(buffers[k]).dtype == operands[k].type.dtype, "a buffer of another type");
     }
   }
 
@@ -159,15 +162,15 @@ class TaskCheck {
                 "the subject of its key is no tensor");
   }
 
-  void CheckWindow(const BufferWindow& window, const MoveTask& body, const Box& region) {
-    if (!IsOn(window.buffer, body.device)) return;
+  void CheckWindow(const BufferWindow& window, DeviceId device, DType dtype, const Box& region) {
+    if (!IsOn(window.buffer, device)) return;
     const Buffer& buffer = tasks_.buffer(window.buffer);
     if (!IsIn(window.box, TensorId(task_.key.subject))) return;
     Want(region.rank() == window.box.rank() && window.box.Contains(region),
          "moves a region that is not inside its window");
     Want(window.offset >= 0 && window.offset + window.box.volume() <= buffer.elements(),
          "a window beyond the end of its buffer");
-    Want(buffer.dtype == body.dtype, "a buffer of another type");
+    Want(buffer.dtype == dtype, "a buffer of another type");
     Want(buffer.format == Format::kDense ||
              (window.offset == 0 && window.box == buffer.box && region == buffer.box),
          "moves a part of a buffer in native format");
@@ -176,9 +179,11 @@ class TaskCheck {
   void Check(const MoveTask& body) {
     if (!Exists(body.device) || !SubjectIsTensor()) return;
     for (const Move& move : body.moves) {
-      CheckWindow(move.to, body, move.region);
+      CheckWindow(move.to, body.device, body.dtype, move.region);
+      Want(body.from == body.dtype || move.kind == MoveSignature::Kind::kReorder,
+           "converts without being a conversion");
       if (move.kind == MoveSignature::Kind::kFill) continue;
-      CheckWindow(move.from, body, move.region);
+      CheckWindow(move.from, body.device, body.from, move.region);
       if (!wrong_.empty() || move.kind == MoveSignature::Kind::kReorder) continue;
       Want(tasks_.buffer(move.from.buffer).format == tasks_.buffer(move.to.buffer).format,
            "moves between buffers of two formats");

@@ -55,15 +55,17 @@ class Stream {
   virtual void Launch(const Kernel& kernel, const KernelArguments& arguments, void* scratch,
                       WorkTiming* timing) = 0;
 
-  // One box copy, sum, maximum or fill between row-major windows in device memory.
+  // One box copy, sum, maximum or fill between row-major windows in device memory; or a change of
+  // element type and format of a whole piece.
   struct MoveArguments {
     MoveSignature::Kind kind;
-    DType dtype;
+    DType dtype;       // of what is written
     const void* from;  // the element at the start of `from_box`
     void* to;
     Box from_box, to_box, region;
     // kReorder: the formats of both sides; the boxes are equal.
     Format from_format = Format::kDense, to_format = Format::kDense;
+    DType from_dtype = dtype;  // of what is read; another one only for kReorder
   };
   // Move between pieces of memory that have no shape.
   static MoveArguments FlatMove(MoveSignature::Kind kind, DType dtype, const void* from, void* to,
@@ -193,10 +195,9 @@ class AlgorithmStore;
 
 // Specification of a device.
 struct DeviceSpec {
-  int index = 0;                              // index within its kind: the GPU's number
-  std::vector<int> cores;                     // CPU: the cores that its threads run on; empty: any
-  int threads = 1;                            // CPU: size of its thread team
-  Precision precision = Precision::kFloat32;  // precision of products; CPU: float32
+  int index = 0;           // index within its kind: the GPU's number
+  std::vector<int> cores;  // CPU: the cores that its threads run on; empty: any
+  int threads = 1;         // CPU: size of its thread team
   // GPU: where algorithms that were measured are found and kept; outlives the device. Null: each
   // device measures for itself.
   AlgorithmStore* algorithms = nullptr;

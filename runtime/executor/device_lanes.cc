@@ -128,14 +128,19 @@ void DeviceLanes::FillCompute(const ComputeTask& task, Ready& ready) {
 }
 
 void DeviceLanes::FillMoves(const MoveTask& task, Ready& ready) {
-  auto address = [&](const BufferWindow& window) -> void* {
+  auto address = [&](const BufferWindow& window, DType dtype) -> void* {
     if (window.buffer == kNoBuffer) return nullptr;
-    return static_cast<char*>(AddressOf(window.buffer)) + window.offset * SizeOf(task.dtype);
+    return static_cast<char*>(AddressOf(window.buffer)) + window.offset * SizeOf(dtype);
   };
   for (const Move& move : task.moves) {
-    Stream::MoveArguments arguments{move.kind,        task.dtype,    address(move.from),
-                                    address(move.to), move.from.box, move.to.box,
+    Stream::MoveArguments arguments{move.kind,
+                                    task.dtype,
+                                    address(move.from, task.from),
+                                    address(move.to, task.dtype),
+                                    move.from.box,
+                                    move.to.box,
                                     move.region};
+    arguments.from_dtype = task.from;
     if (move.kind == MoveSignature::Kind::kReorder) {
       arguments.from_format = program_.tasks.buffer(move.from.buffer).format;
       arguments.to_format = program_.tasks.buffer(move.to.buffer).format;

@@ -87,11 +87,13 @@ absl::Status CheckPrecision(Precision precision, const DeviceTopology& topology,
   return CheckFloat32(precision, absl::StrJoin(backends, " or ").c_str());
 }
 
-void SetPrecision(Precision precision, std::vector<PlacedDevice>& devices) {
-  for (PlacedDevice& device : devices) {
-    if (device.backend == nullptr || !HasPrecision(device.backend->name(), precision)) continue;
-    device.spec.precision = precision;
+std::vector<Precision> PrecisionsOn(std::span<const PlacedDevice> devices, Precision precision) {
+  std::vector<Precision> precisions;
+  for (const PlacedDevice& device : devices) {
+    const bool has = device.backend != nullptr && HasPrecision(device.backend->name(), precision);
+    precisions.push_back(has ? precision : Precision::kFloat32);
   }
+  return precisions;
 }
 
 namespace {

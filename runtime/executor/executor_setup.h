@@ -53,9 +53,9 @@ absl::StatusOr<std::vector<PlacedDevice>> VirtualDevicesOf(const DeviceTopology&
 // A usage error unless some device of the topology, this process's or not, computes so.
 absl::Status CheckPrecision(Precision precision, const DeviceTopology& topology,
                             std::span<const BackendOfClass> choices);
-// Sets the precision of the devices of this process whose backends support it; the others stay with
-// float32.
-void SetPrecision(Precision precision, std::vector<PlacedDevice>& devices);
+// Precision in which each device computes: this one, if its backend has it; else, and on devices of
+// other processes, float32.
+std::vector<Precision> PrecisionsOn(std::span<const PlacedDevice> devices, Precision precision);
 // The communicator between devices of one process: nccl between several GPUs where its library is
 // found, inproc between cores, else streams.
 const char* CommunicatorBetween(std::span<const PlacedDevice> devices);

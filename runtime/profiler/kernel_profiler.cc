@@ -205,7 +205,7 @@ class MoveBench : public Bench {
     const int64_t rows = std::max<int64_t>(1, signature.elements / run);
     const Box region{{0, rows}, {0, run}};
     const Box wide{{0, rows}, {0, rows > 1 ? run + std::min<int64_t>(run, 64) : run}};
-    const TensorType from{signature.dtype, {wide.volume()}};
+    const TensorType from{signature.from, {wide.volume()}};
     ASSIGN_OR_RETURN(from_, device.Allocate(Aligned(from.bytes())));
     ASSIGN_OR_RETURN(source_, device.Allocate(Aligned(from.bytes())));
     ASSIGN_OR_RETURN(to_, device.Allocate(Aligned(region.volume() * SizeOf(signature.dtype))));
@@ -214,6 +214,8 @@ class MoveBench : public Bench {
       RETURN_IF_ERROR(AddProducer(device, from, source_->data(), from_->data()));
     }
     moves_ = {{signature.kind, signature.dtype, from_->data(), to_->data(), wide, region, region}};
+    moves_[0].from_dtype = signature.from;
+    if (signature.kind == MoveSignature::Kind::kReorder) moves_[0].from_box = region;  // whole
     return absl::OkStatus();
   }
   void Enqueue(Stream& stream, WorkTiming* timing) const override {

@@ -20,8 +20,8 @@ struct ProfilerOptions {
 struct Measurement {
   std::vector<int64_t> samples_ns;      // with all devices of the node busy
   std::vector<int64_t> uncontended_ns;  // with the others idle; empty where that is the same
-  // With all devices busy, of the runs that ProfilerOptions::warm adds. They do not price plans: in
-  // a step only what the task before wrote is still in caches, which is what samples_ns has.
+  // Times of the runs that ProfilerOptions::warm adds, all devices busy. They do not price plans:
+  // in a step only what the task before wrote is still in caches, which is what samples_ns has.
   std::vector<int64_t> warm_ns;
   int64_t scratch_bytes = 0;
 };

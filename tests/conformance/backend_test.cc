@@ -55,9 +55,8 @@ bool MakeNative(KernelSignature& signature) {
 class DeviceRun {
  public:
   DeviceRun(const std::string& backend, int threads, Precision precision = Precision::kFloat32)
-      : backend_(*MakeBackend(backend)) {
+      : backend_(*MakeBackend(backend)), precision_(precision) {
     spec_.threads = threads;
-    spec_.precision = precision;
   }
 
   // Runs a kernel; dense data in, dense data out.
@@ -86,7 +85,7 @@ class DeviceRun {
     if (stream_ == nullptr) {
       if (absl::Status status = Open(); !status.ok()) return status;
     }
-    const KernelSignature& signature = whole.signature;
+    const KernelSignature signature = InPrecision(whole.signature, precision_);
     auto kernel = device_->Prepare(signature);
     if (!kernel.ok()) return kernel.status();
     memory_.clear();
@@ -175,6 +174,7 @@ class DeviceRun {
   }
 
   std::shared_ptr<const Backend> backend_;
+  const Precision precision_;  // compute type of the kernels
   DeviceSpec spec_;
   std::unique_ptr<BackendDevice> device_;
   std::vector<std::unique_ptr<DeviceMemory>> memory_;

@@ -249,13 +249,25 @@ TEST(MeasuredTest, ExactSignaturesAreKnownAndNoOthers) {
   EXPECT_FALSE(model.KernelCost(ConvForward(9), DeviceId(0)).has_value());
 }
 
+// Twice the bytes of its wider side; the copy of as many is half of that.
+TEST(RooflineTest, AConversionTakesTwoPasses) {
+  const RooflineCost model(Shared("p100-4x4"));
+  const auto time = [&](MoveSignature::Kind kind, DType to, DType from) {
+    return Millis(model.MoveCost({kind, to, 1 << 24, 1 << 24, from}, DeviceId(0)));
+  };
+  using Kind = MoveSignature::Kind;
+  const double wide = time(Kind::kCopy, DType::kFloat64, DType::kFloat64);
+  EXPECT_NEAR(time(Kind::kReorder, DType::kFloat32, DType::kFloat64) / wide, 2, 0.1);
+  EXPECT_NEAR(time(Kind::kReorder, DType::kFloat64, DType::kFloat32) / wide, 2, 0.1);
+}
+
 TEST(InterpolatedTest, FactorStaysWithinTheNeighbours) {
   const auto machine = Shared("p100-4x4");
   const RooflineCost roofline(machine);
   const DeviceClass& p100 = machine->classes[0];
   const auto base = [&](int64_t batch) {
-    return 1e9 *
-           RooflineSeconds(p100, WorkOf(ConvForward(batch)), MinimumBytes(ConvForward(batch)));
+    return 1e9 * RooflineSeconds(p100, Precision::kFloat32, WorkOf(ConvForward(batch)),
+                                 MinimumBytes(ConvForward(batch)));
   };
   // Measured at 1.5 and 2.5 times the roofline.
   const InterpolatedCost model(
@@ -418,18 +430,18 @@ TEST(SyntheticTest, IsTheSameEverywhere) {
 }
 
 // A class of which products with factors of 16 bits are eight times as fast.
-std::shared_ptr<const Machine> PricedIn(Precision precision) {
+std::shared_ptr<const Machine> WithRatesOf16Bits() {
   Machine machine = FindMachine("p100-4x4", 1).value();
   DeviceClass& p100 = machine.classes[0];
   p100.precision_rates = {{Precision::kFloat16, 8 * p100.matrix_flops},
                           {Precision::kBfloat16, 8 * p100.matrix_flops}};
-  PriceIn(precision, p100);
   return std::make_shared<const Machine>(std::move(machine));
 }
 
 TEST(PrecisionTest, RooflineTakesTheRateAndAddsTheCasts) {
   const auto time = [](const KernelSignature& signature, Precision precision) {
-    return Millis(RooflineCost(PricedIn(precision)).KernelCost(signature, DeviceId(0)));
+    const RooflineCost model(WithRatesOf16Bits());
+    return Millis(model.KernelCost(InPrecision(signature, precision), DeviceId(0)));
   };
   // Large enough that its casts are little: 2 * 4096^3 operations.
   const KernelSignature product = Linear(4096, 4096, 4096);
@@ -443,21 +455,21 @@ TEST(PrecisionTest, RooflineTakesTheRateAndAddsTheCasts) {
             time(ReluForward(1 << 20), Precision::kFloat32));
 }
 
-TEST(PrecisionTest, MeasuredAndInterpolatedPricesAreThoseOfTheDevicesPrecision) {
-  ProfileRecord half = RecordOf(ConvForward(8), Precision::kFloat16);
+TEST(PrecisionTest, MeasuredAndInterpolatedPricesAreThoseOfTheComputeType) {
+  ProfileRecord half = RecordOf(InPrecision(ConvForward(8), Precision::kFloat16));
   half.samples_ns = {1000};
   const std::vector<ProfileRecord> records = {Timed(ConvForward(8), 5000), half};
+  const auto machine = WithRatesOf16Bits();
+  const MeasuredCost measured(machine, OneProfile(*machine, records));
+  const InterpolatedCost interpolated(machine, OneProfile(*machine, records));
   for (const auto& [precision, nanos] :
        {std::pair(Precision::kFloat32, 5000), std::pair(Precision::kFloat16, 1000)}) {
-    const auto machine = PricedIn(precision);
-    const MeasuredCost measured(machine, OneProfile(*machine, records));
-    EXPECT_EQ(measured.KernelCost(ConvForward(8), DeviceId(0))->time, Nanos(nanos));
-    const InterpolatedCost interpolated(machine, OneProfile(*machine, records));
-    EXPECT_EQ(interpolated.KernelCost(ConvForward(8), DeviceId(0))->time, Nanos(nanos));
+    const KernelSignature kernel = InPrecision(ConvForward(8), precision);
+    EXPECT_EQ(measured.KernelCost(kernel, DeviceId(0))->time, Nanos(nanos));
+    EXPECT_EQ(interpolated.KernelCost(kernel, DeviceId(0))->time, Nanos(nanos));
   }
-  const auto machine = PricedIn(Precision::kBfloat16);
-  const MeasuredCost measured(machine, OneProfile(*machine, records));
-  EXPECT_FALSE(measured.KernelCost(ConvForward(8), DeviceId(0)).has_value());
+  const KernelSignature brain = InPrecision(ConvForward(8), Precision::kBfloat16);
+  EXPECT_FALSE(measured.KernelCost(brain, DeviceId(0)).has_value());
 }
 
 }  // namespace

@@ -99,13 +99,22 @@ TEST(FitTest, RatesOfRecordsPriceThoseRecords) {
 }
 
 TEST(FitTest, ProductsCountInTheirOwnPrecisionOnly) {
+  const KernelSignature tf32 = InPrecision(ConvForward(8), Precision::kTf32);
   const ProfileRecord records[] = {Timed(RecordOf(ConvForward(8)), 36e6),
-                                   Timed(RecordOf(ConvForward(8), Precision::kTf32), 9e6),
+                                   Timed(RecordOf(tf32), 9e6), Timed(RecordOf(tf32), 18e6),
                                    Timed(RecordOf(ReluForward(8)), 700)};
-  const MeasuredRates plain = RatesFrom(records), tf32 = RatesFrom(records, Precision::kTf32);
-  EXPECT_NEAR(*tf32.matrix_flops / *plain.matrix_flops, 4, 1e-6);
-  EXPECT_EQ(tf32.kernel_overhead_ns, 700);
-  EXPECT_FALSE(RatesFrom(records, Precision::kFloat16).matrix_flops.has_value());
+  const MeasuredRates rates = RatesFrom(records);
+  ASSERT_EQ(rates.precision_rates.size(), 1u);
+  EXPECT_EQ(rates.precision_rates[0].precision, Precision::kTf32);
+  EXPECT_NEAR(rates.precision_rates[0].matrix_flops / *rates.matrix_flops, 4, 1e-6);
+  EXPECT_EQ(rates.kernel_overhead_ns, 700);
+  Machine machine = FindMachine("p100-4x4", 1).value();
+  machine.classes[0].precision_rates = {{Precision::kTf32, 1}, {Precision::kFloat16, 2}};
+  machine = ApplyRates(machine, "p100", rates).value();
+  EXPECT_EQ(machine.classes[0].MatrixFlops(Precision::kTf32),
+            rates.precision_rates[0].matrix_flops);
+  EXPECT_EQ(machine.classes[0].MatrixFlops(Precision::kFloat16), 2);
+  EXPECT_EQ(machine.classes[0].MatrixFlops(Precision::kFloat32), *rates.matrix_flops);
 }
 
 }  // namespace

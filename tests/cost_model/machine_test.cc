@@ -35,13 +35,9 @@ TEST(MachinesTest, RatesOfPrecisionsSurviveTheFile) {
   const auto again = ParseMachine(MachineText(machine), "text");
   ASSERT_TRUE(again.ok()) << again.status();
   EXPECT_EQ(*again, machine);
-  DeviceClass priced = machine.classes[0];
-  PriceIn(Precision::kFloat16, priced);
-  EXPECT_EQ(priced.matrix_flops, 2e13);
-  priced = machine.classes[0];
-  PriceIn(Precision::kBfloat16, priced);  // without a rate: as float32
-  EXPECT_EQ(priced.matrix_flops, machine.classes[0].matrix_flops);
-  EXPECT_EQ(priced.precision, Precision::kBfloat16);
+  const DeviceClass& p100 = machine.classes[0];
+  EXPECT_EQ(p100.MatrixFlops(Precision::kFloat16), 2e13);
+  EXPECT_EQ(p100.MatrixFlops(Precision::kBfloat16), p100.matrix_flops) << "without a rate";
 }
 
 TEST(MachinesTest, ClustersHaveTheirSizesAndLinks) {

@@ -186,7 +186,32 @@ TEST_F(ProfileDbTest, AddedSamplesComeBehindThoseThatAreThere) {
 // What a program made that knew neither bounds nor repeats.
 constexpr char kToFormat1[] =
     "ALTER TABLE record DROP COLUMN low_ns; ALTER TABLE record DROP COLUMN high_ns;"
+    "ALTER TABLE record DROP COLUMN compute_type;"
     "ALTER TABLE record DROP COLUMN repeats; PRAGMA user_version = 1";
+
+// Where signatures alone named compute types.
+TEST_F(ProfileDbTest, ComputeTypesOfFormat2AreThoseOfItsSignatures) {
+  const KernelSignature half = InPrecision(ConvForward(8), Precision::kFloat16);
+  std::vector<ProfileRecord> records = SomeRecords();
+  records.push_back(Sampled(RecordOf(half), {100}));
+  ASSERT_TRUE(Create().Insert(kHere, records).ok());
+  ChangeFile("ALTER TABLE record DROP COLUMN compute_type; PRAGMA user_version = 2");
+  const auto check = [&](const ProfileDb& db) {
+    int found = 0;
+    const std::vector<ProfileRecord> found_records = db.Records(kHere).value();
+    for (const ProfileRecord& record : found_records) {
+      const bool is_half = record.signature == ToString(half);
+      EXPECT_EQ(record.compute_type, is_half ? Precision::kFloat16 : Precision::kFloat32);
+      found += is_half ? 1 : 0;
+    }
+    EXPECT_EQ(found, 1);
+  };
+  check(ProfileDb::Open(path_, ProfileDb::Mode::kRead).value());
+  check(ProfileDb::Open(path_, ProfileDb::Mode::kWrite).value());
+  check(ProfileDb::Open(path_, ProfileDb::Mode::kRead).value());
+  ChangeFile("UPDATE record SET compute_type = 'float8'");
+  EXPECT_EQ(Create().Records(kHere).status().code(), absl::StatusCode::kInvalidArgument);
+}
 
 TEST_F(ProfileDbTest, FilesOfTheFormatBeforeAreReadAndMadeFilesOfThisOne) {
   const std::vector<ProfileRecord> records = SomeRecords();
@@ -350,32 +375,40 @@ TEST_F(ProfileDbTest, ClassesOfAMachineHaveProfilesOfTheirOwn) {
             absl::StatusCode::kFailedPrecondition);
 }
 
-TEST(ProfileRecordTest, OnlyProductsAreKeyedByPrecision) {
+TEST(ProfileRecordTest, OnlyProductsAreKeyedByComputeType) {
   const ProfileRecord plain = RecordOf(ConvForward(8)),
-                      tf32 = RecordOf(ConvForward(8), Precision::kTf32);
+                      tf32 = RecordOf(InPrecision(ConvForward(8), Precision::kTf32));
   EXPECT_EQ(plain.signature, ToString(ConvForward(8)));
   EXPECT_EQ(tf32.signature, plain.signature + " precision=tf32");
   EXPECT_NE(tf32.family, plain.family);
-  EXPECT_EQ(RecordOf(ReluForward(8), Precision::kTf32).signature, ToString(ReluForward(8)));
-  EXPECT_EQ(RecordOf(ReluForward(8), Precision::kTf32).family, RecordOf(ReluForward(8)).family);
+  EXPECT_EQ(InPrecision(ReluForward(8), Precision::kTf32), ReluForward(8));
   for (const PrecisionRow& row : kPrecisions) {
-    EXPECT_EQ(PrecisionOf(RecordOf(ConvForward(8), row.precision)), row.precision);
+    EXPECT_EQ(RecordOf(InPrecision(ConvForward(8), row.precision)).compute_type, row.precision);
   }
 }
 
-// Databases from before there were precisions hold the first of these records only.
-TEST_F(ProfileDbTest, ARecordWithoutAPrecisionIsOfFloat32) {
+TEST(ProfileRecordTest, ConversionsAreKeyedByBothTypes) {
+  const MoveSignature narrow{MoveSignature::Kind::kReorder, DType::kFloat32, 100, 100,
+                             DType::kFloat64};
+  EXPECT_EQ(RecordOf(narrow).signature, "move.reorder f64->f32 100 run=100");
+  EXPECT_EQ(RecordOf(narrow).bytes, 800);
+  MoveSignature wide = narrow;
+  std::swap(wide.dtype, wide.from);
+  EXPECT_NE(RecordOf(wide).family, RecordOf(narrow).family);
+  EXPECT_EQ(RecordOf(MoveSignature{.elements = 100, .run = 10}).signature,
+            "move.copy f32 100 run=10");
+}
+
+TEST_F(ProfileDbTest, ARecordKeepsItsComputeType) {
   ProfileDb db = Create();
-  ASSERT_TRUE(db.Insert(kHere, std::vector{Sampled(RecordOf(ConvForward(8)), {500})}).ok());
-  const Profile before = db.Load(kHere).value();
-  EXPECT_EQ(before.Find(ConvForward(8))->median_ns, 500);
-  EXPECT_EQ(before.Find(ConvForward(8), Precision::kFloat16), nullptr);
-  ASSERT_TRUE(
-      db.Insert(kHere, std::vector{Sampled(RecordOf(ConvForward(8), Precision::kFloat16), {100})})
-          .ok());
+  const KernelSignature plain = ConvForward(8), half = InPrecision(plain, Precision::kFloat16);
+  ASSERT_TRUE(db.Insert(kHere, std::vector{Sampled(RecordOf(plain), {500})}).ok());
+  EXPECT_EQ(db.Load(kHere).value().Find(half), nullptr);
+  ASSERT_TRUE(db.Insert(kHere, std::vector{Sampled(RecordOf(half), {100})}).ok());
   const Profile both = db.Load(kHere).value();
-  EXPECT_EQ(both.Find(ConvForward(8))->median_ns, 500);
-  EXPECT_EQ(both.Find(ConvForward(8), Precision::kFloat16)->median_ns, 100);
+  EXPECT_EQ(both.Find(plain)->median_ns, 500);
+  EXPECT_EQ(both.Find(half)->median_ns, 100);
+  EXPECT_EQ(db.Records(kHere).value()[1].compute_type, Precision::kFloat16);
 }
 
 }  // namespace

@@ -1,14 +1,17 @@
 // One float step of a split graph equals the serial step in every element, on every backend and
-// with its native formats, where no sum can round: small integers, checked magnitudes.
+// with its native formats, where no sum can round: small integers, checked magnitudes. Then it does
+// so in any element types, too.
 
 #include <cstdio>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 
 #include "gmock/gmock.h"
 #include "graph/partition/partition.h"
 #include "graph/task/task_order.h"
+#include "graph/verify/step_verifier.h"
 #include "gtest/gtest.h"
 #include "runtime/backend/backends.h"
 #include "runtime/comm/communicators.h"
@@ -44,7 +47,8 @@ absl::Status Compare(const Graph& graph, const SerialTrainer& serial, Executor& 
 
 struct Row {
   const char* backend;
-  bool native;  // PartitionOptions::native_formats
+  bool native;         // PartitionOptions::native_formats
+  bool mixed = false;  // random PartitionOptions::element_types
 };
 
 // The kernels with a native piece, by operator.
@@ -69,13 +73,35 @@ class NativeKernels {
   std::map<std::string, int> counts_;
 };
 
-TaskGraph RandomlySplit(const Graph& graph, bool native, std::mt19937_64& random) {
+TaskGraph RandomlySplit(const Graph& graph, const Row& row, std::mt19937_64& random) {
   PartitionOptions options = RandomPartitionOptions(random);
   options.devices = 1 + static_cast<int>(random() % 4);
   options.node_of_device.clear();
-  options.native_formats = native;
+  options.native_formats = row.native;
+  for (size_t k = 0; row.mixed && k < graph.ops().size(); ++k) {
+    options.element_types.push_back(random() % 2 == 0 ? DType::kFloat32 : DType::kFloat64);
+  }
   const Strategy strategy = RandomStrategy(graph, options.devices, random);
-  return ModelWriter::Get(Partition(graph, strategy, options));
+  TaskGraph tasks = ModelWriter::Get(Partition(graph, strategy, options));
+  const std::vector<TaskId> order = CanonicalOrder(tasks);
+  const absl::Status status = VerifyStep({graph, strategy, tasks, order});
+  EXPECT_TRUE(status.ok()) << status;
+  return tasks;
+}
+
+// Conversions by "f64->f32" and, where it changes too, the format.
+void CountConversions(const TaskGraph& tasks, std::map<std::string, int>& counts) {
+  for (const Task& task : tasks.tasks()) {
+    const auto* body = std::get_if<MoveTask>(&task.body);
+    if (body == nullptr || body->from == body->dtype) continue;
+    EXPECT_EQ(body->moves.size(), 1u);
+    const Buffer& from = tasks.buffer(body->moves[0].from.buffer);
+    const Buffer& to = tasks.buffer(body->moves[0].to.buffer);
+    EXPECT_EQ(from.dtype, body->from);
+    EXPECT_EQ(to.dtype, body->dtype);
+    ++counts[absl::StrCat(Name(from.dtype), from.format == Format::kNative ? "n" : "", "->",
+                          Name(to.dtype), to.format == Format::kNative ? "n" : "")];
+  }
 }
 
 // Runs one step of `tasks`, made from `serial`'s graph; `serial` has the values to start from and
@@ -117,6 +143,7 @@ TEST_P(ExactFloatTest, RandomPlansEqualTheSerialStepInEveryElement) {
   int rejected = 0, all_dense = 0;
   double largest = 0;
   NativeKernels native_kernels;
+  std::map<std::string, int> conversions;
   for (int pair = 0; pair < kExactPairs;) {
     std::mt19937_64 random(static_cast<uint64_t>(pair + rejected + all_dense));
     SerialTrainer serial(RandomExactGraph(random));
@@ -128,18 +155,27 @@ TEST_P(ExactFloatTest, RandomPlansEqualTheSerialStepInEveryElement) {
       ASSERT_LT(++rejected, kExactPairs);
       continue;
     }
-    TaskGraph tasks = RandomlySplit(serial.graph(), GetParam().native, random);
+    TaskGraph tasks = RandomlySplit(serial.graph(), GetParam(), random);
     if (GetParam().native && !native_kernels.Add(tasks)) {
       ASSERT_LT(++all_dense, 10 * kExactPairs);
       continue;
     }
     largest = std::max(largest, sum);
+    CountConversions(tasks, conversions);
     const absl::Status status = RunPair(serial, std::move(tasks), *backend);
     ASSERT_TRUE(status.ok()) << "seed " << pair + rejected + all_dense << ": " << status;
     ++pair;
   }
   std::printf("%d pairs, %d graphs rejected for their magnitudes, largest sum %.0f\n", kExactPairs,
               rejected, largest);
+  std::set<std::string> expected;
+  if (GetParam().mixed) expected = {"f32->f64", "f64->f32"};
+  if (GetParam().mixed && GetParam().native) expected.insert({"f32n->f64", "f64->f32n"});
+  for (const auto& [name, count] : conversions) {
+    std::printf("%d conversions %s\n", count, name.c_str());
+    EXPECT_EQ(expected.erase(name), 1u) << name;
+  }
+  EXPECT_THAT(expected, ::testing::IsEmpty());
   if (!GetParam().native) return;
   std::printf("%d split graphs without native buffers passed over; native kernels:", all_dense);
   for (const auto& [name, count] : native_kernels.counts()) {
@@ -148,7 +184,8 @@ TEST_P(ExactFloatTest, RandomPlansEqualTheSerialStepInEveryElement) {
   std::printf("\n");
   for (const char* name : {"conv2d", "pool2d", "relu"}) {
     const auto it = native_kernels.counts().find(name);
-    EXPECT_TRUE(it != native_kernels.counts().end() && it->second >= 100) << name;
+    EXPECT_TRUE(it != native_kernels.counts().end() && it->second >= (GetParam().mixed ? 30 : 100))
+        << name;
   }
 }
 
@@ -157,13 +194,16 @@ std::vector<Row> Rows() {
   std::vector<Row> rows;
   for (const BackendRow& row : Backends()) rows.push_back({row.name, false});
   rows.push_back({"cpu", true});
+  rows.push_back({"reference", false, true});
+  rows.push_back({"cpu", true, true});
   return rows;
 }
 
 INSTANTIATE_TEST_SUITE_P(Backends, ExactFloatTest, ::testing::ValuesIn(Rows()),
                          [](const auto& info) {
                            return absl::StrCat(info.param.backend,
-                                               info.param.native ? "_native" : "");
+                                               info.param.native ? "_native" : "",
+                                               info.param.mixed ? "_mixed" : "");
                          });
 
 }  // namespace

@@ -84,7 +84,6 @@ absl::StatusOr<std::unique_ptr<Executor>> OpenOneDevice(const Graph& graph,
   ASSIGN_OR_RETURN(const auto backend, MakeBackend(request.backend));
   DeviceSpec spec;
   spec.threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  spec.precision = request.precision;
   spec.algorithms = request.algorithms;
   ExecutorSetup setup;
   setup.devices = {{backend, spec}};
@@ -93,6 +92,7 @@ absl::StatusOr<std::unique_ptr<Executor>> OpenOneDevice(const Graph& graph,
   setup.replay = request.replay;
   PartitionOptions partition;
   partition.native_formats = request.backend == "cpu";
+  partition.precision_of_device = PrecisionsOn(setup.devices, request.precision);
   ASSIGN_OR_RETURN(PlannedStep step,
                    CanonicalStep(graph, SingleDevice(graph, DeviceId(0)), partition));
   return OpenExecutor(graph, std::move(step), setup);

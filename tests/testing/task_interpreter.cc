@@ -202,10 +202,10 @@ absl::Status TaskInterpreter::Run(const ComputeTask& task, const StepArguments& 
 }
 
 absl::Status TaskInterpreter::CheckWindow(const BufferWindow& window, const Box& region,
-                                          const MoveTask& task) const {
+                                          const MoveTask& task, DType dtype) const {
   if (window.buffer == kNoBuffer) return absl::InternalError("a move names no buffer");
   const Buffer& buffer = tasks_.buffer(window.buffer);
-  if (buffer.device != task.device || buffer.dtype != task.dtype || window.offset < 0 ||
+  if (buffer.device != task.device || buffer.dtype != dtype || window.offset < 0 ||
       window.offset + window.box.volume() > buffer.elements() || !window.box.Contains(region)) {
     return absl::InternalError(absl::StrCat(
         "a move of ", ToString(region), " does not fit into ", ToString(window.box), " at ",
@@ -214,11 +214,28 @@ absl::Status TaskInterpreter::CheckWindow(const BufferWindow& window, const Box&
   return absl::OkStatus();
 }
 
+// Between types of numbers, which C++ converts.
+void TaskInterpreter::Convert(const Move& move, const MoveTask& task) {
+  WithElementType(task.dtype, [&]<class To>(To) {
+    WithElementType(task.from, [&]<class From>(From) {
+      if constexpr (std::is_convertible_v<From, To>) {
+        auto* to = reinterpret_cast<To*>(storage_[move.to.buffer.index()].data());
+        const auto* from = reinterpret_cast<const From*>(storage_[move.from.buffer.index()].data());
+        for (int64_t i = 0; i < move.region.volume(); ++i) to[i] = static_cast<To>(from[i]);
+      }
+    });
+  });
+}
+
 absl::Status TaskInterpreter::Run(const MoveTask& task, const StepArguments&) {
   for (const Move& move : task.moves) {
     const bool fills = move.kind == MoveSignature::Kind::kFill;
-    RETURN_IF_ERROR(CheckWindow(move.to, move.region, task));
-    if (!fills) RETURN_IF_ERROR(CheckWindow(move.from, move.region, task));
+    RETURN_IF_ERROR(CheckWindow(move.to, move.region, task, task.dtype));
+    if (!fills) RETURN_IF_ERROR(CheckWindow(move.from, move.region, task, task.from));
+    if (move.kind == MoveSignature::Kind::kReorder) {
+      Convert(move, task);
+      continue;
+    }
     WithElementType(task.dtype, [&]<class T>(T) {
       T* to = reinterpret_cast<T*>(storage_[move.to.buffer.index()].data()) + move.to.offset;
       const T* from = fills

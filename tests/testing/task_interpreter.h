@@ -29,7 +29,7 @@ class TaskInterpreter {
   std::span<std::byte> bytes(BufferId id) { return storage_[id.index()]; }
   std::span<const std::byte> bytes(BufferId id) const { return storage_[id.index()]; }
 
-  // What the loader delivers for an input, the labels or the seed.
+  // Sets what the loader delivers for an input, the labels or the seed.
   void SetInput(TensorId id, DenseTensor value) { inputs_[id] = std::move(value); }
   // Every piece of a weight or state becomes its part of `value`.
   void SetPersistent(TensorId id, const DenseTensor& value);
@@ -52,8 +52,9 @@ class TaskInterpreter {
   absl::Status Run(const TransferTask& task, const StepArguments&);
 
   absl::Status CheckSlice(const Slice& slice, DeviceId device, DType dtype) const;
-  absl::Status CheckWindow(const BufferWindow& window, const Box& region,
-                           const MoveTask& task) const;
+  absl::Status CheckWindow(const BufferWindow& window, const Box& region, const MoveTask& task,
+                           DType dtype) const;
+  void Convert(const Move& move, const MoveTask& task);
   void Spoil(int64_t step);
   TensorArgument Argument(BufferId id, const Box& box, TensorId tensor);
 

@@ -75,7 +75,6 @@ class CompareRun {
     row.name = name;
     if (outcome.ok()) {
       outcome->plan.model = model_.label;
-      outcome->plan.precision = priced_.precision;
       RETURN_IF_ERROR(EndRow(name, *outcome));
       row.expert = outcome->expert;
       row.plan = std::move(outcome->plan);

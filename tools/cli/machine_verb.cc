@@ -10,9 +10,9 @@
 #include "tools/cli/text.h"
 #include "tools/cli/verb.h"
 #include "tools/cli/verb_options.h"
-#include "tools/workflow/machine_measurement.h"
 #include "tools/workflow/machine_notes.h"
 #include "tools/workflow/output_path.h"
+#include "tools/workflow/profiling/machine_measurement.h"
 
 namespace partita {
 namespace {

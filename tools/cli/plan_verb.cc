@@ -96,7 +96,7 @@ void Describe(const PlanFlags& flags, const PricedMachine& priced, const Trainin
                  {"batch", model.label.batch},
                  {"machine", priced.machine->name},
                  {"devices", priced.machine->topology.size()},
-                 {"precision", RowOf(outcome.plan.precision).name},
+                 {"precision", RowOf(outcome.plan.choices.precision).name},
                  {"predicted_ms", predicted},
                  {"predicted_ns", e.time.value()},
                  {"baseline_ms", outcome.baseline.has_value() ? Json(baseline) : Json(nullptr)},
@@ -161,7 +161,6 @@ absl::StatusOr<Answer> AnswerPlanVerb(const PlanFlags& flags, Stages* stages) {
   outcome.plan.provenance.program_version = kVersion;
   outcome.plan.provenance.machine = flags.machine.machine;
   outcome.plan.provenance.options = PlanOptions(flags);
-  outcome.plan.precision = priced.precision;
   RETURN_IF_ERROR(EndPlanning(stages, model.graph, outcome));
   const bool is_named = !flags.plan.strategy.empty() && !flags.output.empty();
   ASSIGN_OR_RETURN(const PlanPlace place, PlaceOf({.graph = model.graph,

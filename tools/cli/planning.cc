@@ -7,7 +7,7 @@
 #include "graph/support/status_macros.h"
 #include "tools/cli/text.h"
 #include "tools/workflow/plan_pricing.h"
-#include "tools/workflow/profiling.h"
+#include "tools/workflow/profiling/profiling.h"
 
 namespace partita {
 
@@ -63,7 +63,7 @@ std::string PriceNote(const Plan& plan, const PlanOutcome& today, const PricedMa
                     "program has changed");
   } else {
     absl::StrAppend(&note, "that was for ", plans, ", ", plan.topology.size(), " devices, ",
-                    RowOf(plan.precision).name);
+                    RowOf(plan.choices.precision).name);
   }
   return note;
 }

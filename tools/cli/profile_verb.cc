@@ -5,7 +5,7 @@
 #include "tools/cli/notes.h"
 #include "tools/cli/verb.h"
 #include "tools/cli/verb_options.h"
-#include "tools/workflow/profiling.h"
+#include "tools/workflow/profiling/profiling.h"
 
 namespace partita {
 namespace {

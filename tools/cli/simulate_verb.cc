@@ -31,11 +31,11 @@ absl::StatusOr<PricedMachine> PriceMachineOf(const Plan& plan, MachineRequest re
     request.oversubscribe |= request.machine == "local" && !asks_for_devices;
   }
   const bool is_asked = request.precision.has_value();
-  if (!is_asked) request.precision = plan.precision;
+  if (!is_asked) request.precision = plan.choices.precision;
   auto priced = PriceMachine(request);
-  if (!is_asked && plan.precision != Precision::kFloat32 && IsUsageError(priced.status())) {
-    return UsageError(absl::StrCat("the plan was priced in ", RowOf(plan.precision).name, ": ",
-                                   priced.status().message(), ". Try --precision float32"));
+  if (!is_asked && plan.choices.precision != Precision::kFloat32 && IsUsageError(priced.status())) {
+    return UsageError(absl::StrCat("the plan was priced in ", RowOf(plan.choices.precision).name,
+                                   ": ", priced.status().message(), ". Try --precision float32"));
   }
   if (priced.ok() || !is_plans || IsUsageError(priced.status())) return priced;
   return WithMessage(priced.status(),

@@ -9,11 +9,12 @@
 
 namespace partita {
 
-absl::StatusOr<PlannedStep> BuildDenseStep(const Graph& graph, const Plan& plan) {
+absl::StatusOr<PlannedStep> BuildDenseStep(const Graph& graph, const Plan& plan,
+                                           std::span<const Precision> precision_of_device) {
   Plan dense = plan;
   dense.choices.native_formats = false;
   dense.order.reset();
-  ASSIGN_OR_RETURN(PlannedStep step, BuildPlannedStep(graph, dense));
+  ASSIGN_OR_RETURN(PlannedStep step, BuildPlannedStep(graph, dense, precision_of_device));
   if (plan.order.has_value() && plan.order->tasks.size() == step.tasks.tasks().size()) {
     std::vector<TaskId> order;
     for (int32_t task : plan.order->tasks) order.push_back(TaskId(task));

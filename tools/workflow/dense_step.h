@@ -1,5 +1,7 @@
 #pragma once
 
+#include <span>
+
 #include "absl/status/statusor.h"
 #include "graph/graph.h"
 #include "graph/parallel/plan.h"
@@ -9,7 +11,8 @@ namespace partita {
 
 // The plan's step without native formats, which belong to the backend that it was made for: for
 // other arithmetics and backends. In the plan's order where it has one that fits. `graph` is the
-// plan's, maybe at another batch or over the ring.
-absl::StatusOr<PlannedStep> BuildDenseStep(const Graph& graph, const Plan& plan);
+// plan's, maybe at another batch or over the ring. `precision_of_device`: as of BuildPlannedStep.
+absl::StatusOr<PlannedStep> BuildDenseStep(const Graph& graph, const Plan& plan,
+                                           std::span<const Precision> precision_of_device = {});
 
 }  // namespace partita

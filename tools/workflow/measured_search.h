@@ -4,7 +4,7 @@
 #include "planner/planner.h"
 #include "tools/workflow/option_checks.h"
 #include "tools/workflow/priced_machine.h"
-#include "tools/workflow/profiling.h"
+#include "tools/workflow/profiling/profiling.h"
 #include "tools/workflow/search_log.h"
 
 namespace partita {

@@ -27,11 +27,11 @@ absl::StatusOr<std::unique_ptr<MeasuredPlan>> MeasuredPlan::Open(const Graph& gr
   std::unique_ptr<MeasuredPlan> measured(new MeasuredPlan(graph));
   ExecutorSetup setup;
   ASSIGN_OR_RETURN(setup.devices, DevicesOf(plan.topology, options.backends));
-  SetPrecision(options.precision, setup.devices);
   setup.communicator = CommunicatorBetween(setup.devices);
   setup.hang_seconds = 300;
   setup.record_timeline = options.record_timeline;
-  ASSIGN_OR_RETURN(PlannedStep step, BuildPlannedStep(graph, plan));
+  const std::vector<Precision> precisions = PrecisionsOn(setup.devices, options.precision);
+  ASSIGN_OR_RETURN(PlannedStep step, BuildPlannedStep(graph, plan, precisions));
   ASSIGN_OR_RETURN(measured->opened_,
                    KeptAlgorithms::Open(graph, std::move(step), setup, options.profile));
   ASSIGN_OR_RETURN(const TrainingState state, InitialState(graph, 1));

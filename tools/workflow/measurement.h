@@ -11,8 +11,8 @@
 #include "graph/graph.h"
 #include "graph/parallel/plan.h"
 #include "runtime/executor/executor.h"
-#include "tools/workflow/kept_algorithms.h"
 #include "tools/workflow/priced_machine.h"
+#include "tools/workflow/profiling/kept_algorithms.h"
 
 namespace partita {
 

@@ -54,7 +54,7 @@ Occupant ExaminePlan(const NewPlan& wanted, const proto::Plan& message) {
   if (!IsFor(*plan, wanted.priced, wanted.plan.provenance.machine)) {
     return AnotherPlan(absl::StrCat("a plan for machine '", plan->provenance.machine, "', ",
                                     plan->topology.size(), " devices, ",
-                                    RowOf(plan->precision).name));
+                                    RowOf(plan->choices.precision).name));
   }
   const Evaluator evaluator = EvaluatorOn(wanted.priced, wanted.graph);
   const auto today = EvaluatePlan(evaluator, *plan);

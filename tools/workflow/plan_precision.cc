@@ -22,8 +22,8 @@ std::string NoteOfFloat32(const DeviceTopology& topology, Precision precision,
 
 absl::StatusOr<PlanPrecision> PrecisionFor(const Plan& plan, std::optional<Precision> asked,
                                            std::span<const BackendOfClass> backends) {
-  PlanPrecision run{asked.value_or(plan.precision), {}};
-  const char *name = RowOf(run.precision).name, *priced = RowOf(plan.precision).name;
+  PlanPrecision run{asked.value_or(plan.choices.precision), {}};
+  const char *name = RowOf(run.precision).name, *priced = RowOf(plan.choices.precision).name;
   const absl::Status there = CheckPrecision(run.precision, plan.topology, backends);
   if (!there.ok()) {
     if (asked.has_value()) return there;
@@ -32,7 +32,7 @@ absl::StatusOr<PlanPrecision> PrecisionFor(const Plan& plan, std::optional<Preci
         absl::StrCat("the plan was priced in ", priced, " and runs in float32: ", there.message()));
     return run;
   }
-  if (run.precision != plan.precision) {
+  if (run.precision != plan.choices.precision) {
     run.notes.push_back(absl::StrCat("the plan was priced in ", priced, " and runs in ", name,
                                      ": its predicted times are those of ", priced));
   }

@@ -10,7 +10,8 @@ Evaluator EvaluatorOn(const PricedMachine& priced, const Graph& graph, bool limi
 
 bool IsFor(const Plan& plan, const PricedMachine& priced, const std::string& machine) {
   const DeviceTopology& topology = priced.machine->topology;
-  if (plan.precision != priced.precision || plan.topology.size() != topology.size()) return false;
+  if (plan.choices.precision != priced.precision || plan.topology.size() != topology.size())
+    return false;
   return plan.provenance.machine == machine || plan.topology == topology;
 }
 

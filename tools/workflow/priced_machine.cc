@@ -12,6 +12,7 @@
 #include "cost_model/machines.h"
 #include "cost_model/profile_db.h"
 #include "graph/support/doing.h"
+#include "graph/support/error_category.h"
 #include "graph/support/status_macros.h"
 #include "runtime/backend/backends.h"
 #include "runtime/backend/gpus.h"
@@ -19,31 +20,32 @@
 namespace partita {
 
 PartitionChoices DefaultChoices(const PricedMachine& priced) {
-  PartitionChoices choices;
+  PartitionChoices choices{.precision = priced.precision};
   for (const Device& device : priced.machine->topology.devices()) {
     choices.native_formats |= priced.is_local && BackendOf(device, priced.backends) == "cpu";
   }
   return choices;
 }
 
+Precision PricedMachine::PrecisionOf(DeviceId id) const {
+  return HasPrecision(BackendOf(device(id), backends), precision) ? precision : Precision::kFloat32;
+}
+
 MemorySizes SizesOn(const PricedMachine& priced) {
-  using ClassSizes = std::pair<std::shared_ptr<const Profile>, Precision>;
-  std::vector<ClassSizes> classes;
+  std::vector<std::shared_ptr<const Profile>> profiles;
   for (const std::vector<DeviceId>& devices : DevicesByClass(priced.machine->topology)) {
-    ClassSizes sizes{nullptr, priced.machine->ClassOf(devices[0]).precision};
-    if (!priced.profiles.empty()) sizes.first = priced.profiles[devices[0].index()];
-    if (sizes != ClassSizes(nullptr, Precision::kFloat32)) classes.push_back(std::move(sizes));
+    if (priced.profiles.empty()) break;
+    if (priced.profiles[devices[0].index()] == nullptr) continue;
+    profiles.push_back(priced.profiles[devices[0].index()]);
   }
-  if (classes.empty()) return {};
-  return {nullptr, [classes](const KernelSignature& signature) {
-            int64_t most = 0;
-            for (const auto& [profile, precision] : classes) {
-              const Timing* timing =
-                  profile == nullptr ? nullptr : profile->Find(signature, precision);
-              most = std::max(most, timing == nullptr ? CastsOf(signature, precision).scratch_bytes
-                                                      : timing->scratch_bytes);
+  if (profiles.empty() && priced.precision == Precision::kFloat32) return {};
+  return {nullptr, [profiles](const KernelSignature& signature) {
+            int64_t most = -1;
+            for (const auto& profile : profiles) {
+              const Timing* timing = profile->Find(signature);
+              if (timing != nullptr) most = std::max(most, timing->scratch_bytes);
             }
-            return most;
+            return most >= 0 ? most : CastsOf(signature).scratch_bytes;
           }};
 }
 
@@ -91,8 +93,10 @@ absl::StatusOr<Machine> WithMeasuredRates(const PricedMachine& priced, const Pro
     ASSIGN_OR_RETURN(const auto records, db.Records(priced.FingerprintOf(devices[0])));
     if (records.empty()) continue;
     const std::string& device_class = priced.device(devices[0]).device_class;
-    const MeasuredRates rates = RatesFrom(records, machine.ClassOf(devices[0]).precision);
-    if (rates.matrix_flops.has_value()) measured_products.insert(device_class);
+    const MeasuredRates rates = RatesFrom(records);
+    for (const PrecisionRate& rate : rates.precision_rates) {
+      if (rate.precision == priced.precision) measured_products.insert(device_class);
+    }
     ASSIGN_OR_RETURN(machine, ApplyRates(std::move(machine), device_class, rates));
   }
   return machine;
@@ -117,15 +121,18 @@ absl::Status LoadRecords(const MachineRequest& request, PricedMachine& priced,
   return absl::OkStatus();
 }
 
-absl::Status PriceIn(Precision precision, std::span<const BackendOfClass> backends,
-                     Machine& machine) {
-  RETURN_IF_ERROR(CheckPrecision(precision, machine.topology, backends));
-  for (const std::vector<DeviceId>& devices : DevicesByClass(machine.topology)) {
-    const Device& device = machine.topology.device(devices[0]);
-    if (!HasPrecision(BackendOf(device, backends), precision)) continue;
-    for (DeviceClass& one : machine.classes) {
-      if (one.name == device.device_class) PriceIn(precision, one);
-    }
+// Whether all GPUs compute in the precision: plans have one for all of them.
+absl::Status CheckGpus(Precision precision, std::span<const BackendOfClass> backends,
+                       const DeviceTopology& topology) {
+  RETURN_IF_ERROR(CheckPrecision(precision, topology, backends));
+  for (const std::vector<DeviceId>& devices : DevicesByClass(topology)) {
+    const Device& device = topology.device(devices[0]);
+    const std::string backend = BackendOf(device, backends);
+    if (device.kind != DeviceKind::kGpu || HasPrecision(backend, precision)) continue;
+    return UsageError(absl::StrCat("GPUs of class '", device.device_class, "' are of the backend ",
+                                   backend, ", which has no ", RowOf(precision).name,
+                                   ", and a plan has one precision for all GPUs. Leave --precision "
+                                   "away, or --backend of that class"));
   }
   return absl::OkStatus();
 }
@@ -136,12 +143,13 @@ absl::Status CheckRates(const MachineRequest& request, const PricedMachine& pric
                         const std::set<std::string>& measured) {
   for (const std::vector<DeviceId>& devices : DevicesByClass(priced.machine->topology)) {
     const DeviceClass& one = priced.machine->ClassOf(devices[0]);
+    const Precision precision = priced.PrecisionOf(devices[0]);
     const bool has_rate =
         std::any_of(one.precision_rates.begin(), one.precision_rates.end(),
-                    [&](const PrecisionRate& rate) { return rate.precision == one.precision; });
-    if (one.precision == Precision::kFloat32 || has_rate || measured.contains(one.name)) continue;
+                    [&](const PrecisionRate& rate) { return rate.precision == precision; });
+    if (precision == Precision::kFloat32 || has_rate || measured.contains(one.name)) continue;
     if (priced.is_local && request.will_measure) continue;
-    const char* name = RowOf(one.precision).name;
+    const char* name = RowOf(precision).name;
     const bool is_file = request.machine.find_first_of("/.") != std::string::npos;
     return absl::InvalidArgumentError(absl::StrCat(
         "machine '", request.machine, "' has no rate of products in ", name,
@@ -164,7 +172,7 @@ absl::StatusOr<PricedMachine> PriceMachine(const MachineRequest& request) {
   priced.precision = request.precision.value_or(Precision::kFloat32);
   ASSIGN_OR_RETURN(Machine machine,
                    FindMachine(request.machine, request.devices, request.oversubscribe));
-  RETURN_IF_ERROR(PriceIn(priced.precision, request.backends, machine));
+  RETURN_IF_ERROR(CheckGpus(priced.precision, request.backends, machine.topology));
   ASSIGN_OR_RETURN(priced.is_local, IsThisHost(machine, request.machine));
   priced.machine = std::make_shared<const Machine>(std::move(machine));
   DeviceProfiles uncontended;

@@ -87,6 +87,8 @@ struct PricedMachine {
   Precision precision = Precision::kFloat32;  // precision as asked for
 
   const Device& device(DeviceId id) const { return machine->topology.device(id); }
+  // Precision in which the device computes products: that asked for, if its backend has it.
+  Precision PrecisionOf(DeviceId id) const;
   // Fingerprint of its records.
   DeviceFingerprint FingerprintOf(DeviceId id) const {
     return partita::FingerprintOf(*machine, id, BackendOf(device(id), backends));

@@ -14,10 +14,10 @@
 #include "runtime/train/data/open_data_source.h"
 #include "runtime/train/measured_timeline.h"
 #include "tools/workflow/dense_step.h"
-#include "tools/workflow/kept_algorithms.h"
 #include "tools/workflow/memory_check.h"
 #include "tools/workflow/output_path.h"
 #include "tools/workflow/priced_machine.h"
+#include "tools/workflow/profiling/kept_algorithms.h"
 #include "tools/workflow/run_checkpoints.h"
 #include "tools/workflow/stage_ends.h"
 
@@ -116,7 +116,6 @@ absl::StatusOr<ExecutorSetup> SetupOf(const DeviceTopology& topology, const RunR
     setup.communicator = CommunicatorBetween(setup.devices);
   }
   if (!request.communicator.empty()) setup.communicator = request.communicator;
-  SetPrecision(request.precision, setup.devices);
   return setup;
 }
 
@@ -164,8 +163,9 @@ absl::StatusOr<RunOutcome> RunPlan(const LoadedPlan& loaded, const RunRequest& r
   ASSIGN_OR_RETURN(ExecutorSetup setup, SetupOf(loaded.plan.topology, request));
   setup.replay = !request.no_replay;
   const bool records_timeline = !request.timeline.empty() || stages != nullptr;
-  ASSIGN_OR_RETURN(PlannedStep step, shares_gpu ? BuildDenseStep(graph, loaded.plan)
-                                                : BuildPlannedStep(graph, loaded.plan));
+  const std::vector<Precision> precisions = PrecisionsOn(setup.devices, request.precision);
+  ASSIGN_OR_RETURN(PlannedStep step, shares_gpu ? BuildDenseStep(graph, loaded.plan, precisions)
+                                                : BuildPlannedStep(graph, loaded.plan, precisions));
   RETURN_IF_ERROR(CheckHostMemory(graph, step, setup));
   ASSIGN_OR_RETURN(
       const KeptAlgorithms::WithExecutor opened,
@@ -179,10 +179,10 @@ absl::StatusOr<RunOutcome> RunPlan(const LoadedPlan& loaded, const RunRequest& r
   EvaluationData evaluation;
   std::unique_ptr<ModelEvaluation> evaluator;
   if (!request.eval_data.empty()) {
-    ASSIGN_OR_RETURN(evaluator,
-                     ModelEvaluation::Create(
-                         loaded.model.imported.graph, graph, loaded.plan.strategy,
-                         PartitionOptionsOf(loaded.plan.topology, loaded.plan.choices), setup));
+    PartitionOptions options = PartitionOptionsOf(loaded.plan.topology, loaded.plan.choices);
+    options.precision_of_device = precisions;
+    ASSIGN_OR_RETURN(evaluator, ModelEvaluation::Create(loaded.model.imported.graph, graph,
+                                                        loaded.plan.strategy, options, setup));
     if (request.ranks == nullptr) RETURN_IF_ERROR(opened.algorithms->SaveOrSay().status());
     ASSIGN_OR_RETURN(evaluation.data,
                      OpenData(request, request.eval_data, DataSplit::kEval, seed, graph));

@@ -9,8 +9,10 @@
 #include "graph/precision.h"
 #include "graph/support/option.h"
 #include "runtime/comm/communicators.h"
+#include "runtime/executor/executor.h"
 #include "runtime/executor/executor_setup.h"
 #include "runtime/train/checkpoint_family.h"
+#include "runtime/train/data/loader.h"
 #include "runtime/train/evaluation.h"
 #include "runtime/train/metrics.h"
 #include "runtime/train/periodic_checkpoints.h"
@@ -26,7 +28,8 @@ struct RunRequest {
   std::string data = "synthetic", eval_data;
   int64_t eval_every = 0;
   int64_t steps = 0, epochs = 0;  // length of the training: one of them, or neither: 20 steps
-  double learning_rate = 0.01, momentum = 0.9, weight_decay = 0;
+  double learning_rate = StepArguments().learning_rate, momentum = StepArguments().momentum;
+  double weight_decay = StepArguments().weight_decay;
   // Seed of initial values; absent: that of the checkpoint to resume, or 0.
   std::optional<uint64_t> init_seed;
   std::string save, load, resume;
@@ -35,8 +38,8 @@ struct RunRequest {
   double save_every_seconds = 0;
   int64_t keep = CheckpointSchedule().keep;  // number of newest ones to keep
   std::string timeline;                      // write the measured timeline of the last step here
-  int workers = 2;
-  double hang_seconds = 60;  // see ExecutorOptions
+  int workers = LoaderOptions().workers;
+  double hang_seconds = ExecutorOptions().hang_seconds;
   // All devices of the plan, so many, share one GPU; 0: each has its own part of this machine.
   int virtual_devices = 0;
   std::vector<BackendOfClass> backends;  // see DevicesOf

@@ -28,7 +28,7 @@
 #include "runtime/support/finite.h"
 #include "runtime/train/training_state.h"
 #include "tools/workflow/dense_step.h"
-#include "tools/workflow/kept_algorithms.h"
+#include "tools/workflow/profiling/kept_algorithms.h"
 
 namespace partita {
 namespace {
@@ -97,7 +97,6 @@ class Comparison {
       ASSIGN_OR_RETURN(auto reference, MakeBackend("reference"));
       setup.devices = VirtualDevices(std::move(reference), steps_.devices);
     }
-    if (!ring) SetPrecision(request_.precision, setup.devices);
     const bool chosen = !ring && !steps_.communicator.empty();
     setup.communicator = chosen ? steps_.communicator : CommunicatorBetween(setup.devices);
     setup.nccl_library = steps_.nccl_library;
@@ -370,10 +369,10 @@ absl::StatusOr<VerificationResult> VerifyEqual(const Graph& graph, const Plan& p
                                                const VerificationRequest& request) {
   const Doing doing("verifying a plan");
   ASSIGN_OR_RETURN(auto devices, VirtualDevicesOf(plan.topology, request.backends));
-  return VerifySteps(
-      {graph, plan.strategy, plan.topology.size(),
-       [&plan](const Graph& form) { return BuildDenseStep(form, plan); }, std::move(devices)},
-      request);
+  const std::vector<Precision> precisions = PrecisionsOn(devices, request.precision);
+  const auto make = [&](const Graph& form) { return BuildDenseStep(form, plan, precisions); };
+  return VerifySteps({graph, plan.strategy, plan.topology.size(), make, std::move(devices)},
+                     request);
 }
 
 }  // namespace partita

@@ -63,12 +63,29 @@ class CpuStream : public HostStream {
 
  protected:
   absl::Status RunReorder(const MoveArguments& move) override {
+    if (move.from_format == move.to_format) return RunConversion(move);
     const Shape shape = move.from_box.shape();
-    if (move.dtype != DType::kFloat32 || shape.size() != 4 || move.from_format == move.to_format) {
+    const bool to_dense = move.to_format == Format::kDense;
+    if ((to_dense ? move.from_dtype : move.dtype) != DType::kFloat32 || shape.size() != 4) {
       return absl::UnimplementedError("only float32 images are ever native on the CPU");
     }
-    CopyOrder(shape, static_cast<const float*>(move.from), static_cast<float*>(move.to),
-              move.to_format == Format::kDense);
+    const auto* from = static_cast<const float*>(move.from);
+    auto* to = static_cast<float*>(move.to);
+    if (move.dtype == move.from_dtype) {
+      CopyOrder(shape, from, to, to_dense);
+      return absl::OkStatus();
+    }
+    // Of the two types one is float32, which the side in native format has.
+    std::vector<float> other(static_cast<size_t>(Volume(shape)));
+    MoveArguments conversion = move;
+    if (to_dense) {
+      CopyOrder(shape, from, other.data(), true);
+      conversion.from = other.data();
+      return RunConversion(conversion);
+    }
+    conversion.to = other.data();
+    RETURN_IF_ERROR(RunConversion(conversion));
+    CopyOrder(shape, other.data(), to, false);
     return absl::OkStatus();
   }
 };
@@ -123,7 +140,6 @@ class CpuBackend : public Backend {
   absl::Status Available() const override { return absl::OkStatus(); }
   bool RunsOnHost() const override { return true; }
   absl::StatusOr<std::unique_ptr<BackendDevice>> Open(const DeviceSpec& spec) const override {
-    RETURN_IF_ERROR(CheckFloat32(spec.precision, "cpu"));
     return std::make_unique<CpuDevice>(spec);
   }
 };

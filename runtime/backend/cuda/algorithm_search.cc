@@ -23,8 +23,9 @@ std::string WorkOf(const GemmShape& s) {
                       " bias=", s.bias, " ", RowOf(s.precision).name);
 }
 
-std::string WorkOf(const KernelSignature& signature, Precision precision) {
-  return absl::StrCat("kernel ", RowOf(precision).name, " ", ToString(signature));
+std::string KernelWorkOf(const KernelSignature& signature) {
+  return absl::StrCat("kernel ", RowOf(signature.compute_type).name, " ",
+                      ToString(InPrecision(signature, Precision::kFloat32)));
 }
 
 std::optional<int64_t> NumberNamed(absl::string_view name, absl::string_view text, int64_t most) {

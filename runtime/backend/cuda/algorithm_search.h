@@ -56,7 +56,7 @@ struct AlgorithmSearch {
 // Key in the store of a convolution or product.
 std::string WorkOf(const ConvolutionShape& shape);
 std::string WorkOf(const GemmShape& shape);
-std::string WorkOf(const KernelSignature& signature, Precision precision);
+std::string KernelWorkOf(const KernelSignature& signature);
 
 // The number after "NAME=" in a text of such words; nullopt without one in [0, most].
 std::optional<int64_t> NumberNamed(absl::string_view name, absl::string_view text, int64_t most);

@@ -36,8 +36,7 @@ std::string NameOf(int index) {
 }  // namespace
 
 CudaDevice::CudaDevice(const DeviceSpec& spec)
-    : precision_(spec.precision),
-      state_(std::make_shared<CudaDeviceState>(spec.index)),
+    : state_(std::make_shared<CudaDeviceState>(spec.index)),
       handles_(std::make_shared<VendorHandles>(
           spec.algorithms, spec.measure_algorithms ? MakeCudaTrialDevice() : nullptr,
           NameOf(spec.index))) {}
@@ -88,7 +87,7 @@ std::unique_ptr<Event> CudaDevice::NewEvent() { return std::make_unique<CudaEven
 
 absl::StatusOr<std::unique_ptr<Kernel>> CudaDevice::Prepare(const KernelSignature& signature) {
   RETURN_IF_ERROR(state_->MakeCurrent());
-  return PlannedKernel::Prepare(signature, precision_, handles_);
+  return PlannedKernel::Prepare(signature, handles_);
 }
 
 void CudaDevice::OnError(std::function<void(const absl::Status&)> report) {

@@ -56,7 +56,6 @@ class CudaDevice : public BackendDevice {
   void Abort(const absl::Status& reason) override;
 
  private:
-  const Precision precision_;
   std::shared_ptr<CudaDeviceState> state_;
   std::shared_ptr<VendorHandles> handles_;
 };

@@ -197,7 +197,9 @@ void CudaStream::RunMoves(std::span<const MoveArguments> moves, WorkTiming* timi
 
 absl::Status CudaStream::RunMove(const MoveArguments& move) {
   if (move.kind == MoveSignature::Kind::kReorder) {
-    return absl::UnimplementedError("the cuda backend has only dense buffers");
+    return absl::UnimplementedError(absl::StrCat("the cuda backend converts no pieces from ",
+                                                 Name(move.from_dtype), " to ", Name(move.dtype),
+                                                 ": its buffers are dense and of float32"));
   }
   const StridedBox box = StridedBoxOf(move);
   if (box.elements > 0 && box.contiguous() && move.kind == MoveSignature::Kind::kCopy) {

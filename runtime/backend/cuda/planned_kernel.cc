@@ -43,10 +43,11 @@ struct StepLauncher {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Kernel>> PlannedKernel::Prepare(
-    const KernelSignature& signature, Precision precision, std::shared_ptr<VendorHandles> handles) {
+    const KernelSignature& signature, std::shared_ptr<VendorHandles> handles) {
+  const Precision precision = signature.compute_type;
   std::vector<std::unique_ptr<PlannedKernel>> kernels;
   absl::Status status;
-  for (const PlanOptions& options : WaysToPlan(precision)) {
+  for (const KernelOptions& options : WaysToPlan(precision)) {
     if (!kernels.empty() && options.precision != precision) break;
     std::unique_ptr<PlannedKernel> kernel(new PlannedKernel(signature, options, handles));
     // Libraries call what they do not have unsupported, a bad parameter or an internal error.
@@ -56,15 +57,15 @@ absl::StatusOr<std::unique_ptr<Kernel>> PlannedKernel::Prepare(
     if (kernels.back()->convolutions_.empty()) break;  // only they have several orders
   }
   if (kernels.empty()) return status;
-  ASSIGN_OR_RETURN(const size_t fastest, Fastest(kernels, precision));
+  ASSIGN_OR_RETURN(const size_t fastest, Fastest(kernels));
   return std::move(kernels[fastest]);
 }
 
 absl::StatusOr<size_t> PlannedKernel::Fastest(
-    const std::vector<std::unique_ptr<PlannedKernel>>& kernels, Precision precision) {
+    const std::vector<std::unique_ptr<PlannedKernel>>& kernels) {
   if (kernels.size() == 1) return 0;
   ASSIGN_OR_RETURN(const Cudnn* cudnn, kernels[0]->handles_->cudnn());
-  const std::string work = WorkOf(kernels[0]->signature_, precision);
+  const std::string work = KernelWorkOf(kernels[0]->signature_);
   const auto text = [&](size_t k) {
     return std::string(kernels[k]->options_.channels_last ? "channels_last" : "channels_second");
   };

@@ -14,10 +14,9 @@ namespace partita {
 class PlannedKernel : public CudaKernel {
  public:
   // Prepares a kernel on the current device, whose libraries these are. A convolution takes the
-  // fastest algorithm of the precision: the store's, or else measured on zeros and kept in the
+  // fastest algorithm of its compute type: the store's, or else measured on zeros and kept in the
   // store; one that the library does not have is left out. Waits for the device.
   static absl::StatusOr<std::unique_ptr<Kernel>> Prepare(const KernelSignature& signature,
-                                                         Precision precision,
                                                          std::shared_ptr<VendorHandles> handles);
 
   // Scratch size, with room to start at a multiple of kScratchAlignment.
@@ -26,7 +25,7 @@ class PlannedKernel : public CudaKernel {
                        cudaStream_t stream) const override;
 
  private:
-  PlannedKernel(const KernelSignature& signature, const PlanOptions& options,
+  PlannedKernel(const KernelSignature& signature, const KernelOptions& options,
                 std::shared_ptr<VendorHandles> handles)
       : signature_(signature), options_(options), handles_(std::move(handles)) {}
   absl::Status PrepareSteps();
@@ -34,11 +33,10 @@ class PlannedKernel : public CudaKernel {
   double Milliseconds(TrialDevice* trials) const;
   // The number of the fastest of these kernels of one signature; the first's, where none can be
   // measured. Not empty.
-  static absl::StatusOr<size_t> Fastest(const std::vector<std::unique_ptr<PlannedKernel>>& kernels,
-                                        Precision precision);
+  static absl::StatusOr<size_t> Fastest(const std::vector<std::unique_ptr<PlannedKernel>>& kernels);
 
   const KernelSignature signature_;
-  const PlanOptions options_;
+  const KernelOptions options_;
   std::shared_ptr<VendorHandles> handles_;  // outlive the runners
   // Runners of the plan's products and convolutions, in their order.
   std::vector<std::unique_ptr<GemmRunner>> products_;

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "absl/strings/str_cat.h"
 #include "graph/support/check.h"
 #include "runtime/backend/host/host_device.h"
 
@@ -68,7 +69,32 @@ void Run(const Stream::MoveArguments& move) {
   walk.Dimension(0, 0, 0);
 }
 
+template <class To, class From>
+void Convert(const Stream::MoveArguments& move) {
+  const auto* from = static_cast<const From*>(move.from);
+  std::transform(from, from + move.region.volume(), static_cast<To*>(move.to),
+                 [](From value) { return static_cast<To>(value); });
+}
+
 }  // namespace
+
+absl::Status RunConversion(const Stream::MoveArguments& move) {
+  CHECK(move.region == move.from_box && move.region == move.to_box) << "not a whole piece";
+  if (move.dtype == move.from_dtype) {
+    Stream::MoveArguments copy = move;
+    copy.kind = Kind::kCopy;
+    return RunDenseMove(copy);
+  }
+  if (move.from_dtype == DType::kFloat32 && move.dtype == DType::kFloat64) {
+    Convert<double, float>(move);
+  } else if (move.from_dtype == DType::kFloat64 && move.dtype == DType::kFloat32) {
+    Convert<float, double>(move);
+  } else {
+    return absl::UnimplementedError(
+        absl::StrCat("no conversion from ", Name(move.from_dtype), " to ", Name(move.dtype)));
+  }
+  return absl::OkStatus();
+}
 
 absl::Status RunDenseMove(const Stream::MoveArguments& given) {
   Stream::MoveArguments move = given;

@@ -154,9 +154,7 @@ void HostStream::RunMoves(std::span<const MoveArguments> moves, WorkTiming* timi
            false, "move", timing});
 }
 
-absl::Status HostStream::RunReorder(const MoveArguments&) {
-  return absl::UnimplementedError("this backend has only dense buffers");
-}
+absl::Status HostStream::RunReorder(const MoveArguments& move) { return RunConversion(move); }
 
 void HostStream::CopyFromHost(const MoveArguments& move, WorkTiming* timing) {
   Enqueue({[move] { return RunDenseMove(move); }, false, "copy from host", timing});

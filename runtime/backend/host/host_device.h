@@ -24,8 +24,11 @@ class HostKernel : public Kernel {
   virtual absl::Status Run(const KernelArguments& arguments, void* scratch) const = 0;
 };
 
-// Copies one box between windows; kReorder is the backend's own business.
+// Copies one box between windows; for kReorder see RunConversion.
 absl::Status RunDenseMove(const Stream::MoveArguments& move);
+// kReorder of a whole row-major piece: to another element type of floating-point numbers, or a
+// copy. Unimplemented for other types.
+absl::Status RunConversion(const Stream::MoveArguments& move);
 
 // State shared by the streams of one device.
 class HostDeviceState {

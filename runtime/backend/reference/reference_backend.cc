@@ -33,7 +33,6 @@ class ReferenceBackend : public Backend {
   absl::Status Available() const override { return absl::OkStatus(); }
   bool RunsOnHost() const override { return true; }
   absl::StatusOr<std::unique_ptr<BackendDevice>> Open(const DeviceSpec& spec) const override {
-    RETURN_IF_ERROR(CheckFloat32(spec.precision, "reference"));
     return std::make_unique<ReferenceDevice>(spec);
   }
 };

@@ -47,7 +47,7 @@ Plan MakePlan(const Graph& graph, std::mt19937_64& random) {
                                .measured = 7,
                                .interpolated = 8,
                                .roofline = 9};
-  plan.precision = kPrecisions[random() % std::size(kPrecisions)].precision;
+  plan.choices.precision = kPrecisions[random() % std::size(kPrecisions)].precision;
   plan.provenance = {.program_version = "0.1.0",
                      .search = "mcmc",
                      .machine = "p100-4x4",

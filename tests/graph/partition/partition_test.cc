@@ -13,6 +13,7 @@
 #include "graph/training/training_graph.h"
 #include "graph/verify/step_verifier.h"
 #include "runtime/serial/serial_trainer.h"
+#include "tests/testing/faults.h"
 #include "tests/testing/model_writer.h"
 #include "tests/testing/task_interpreter.h"
 
@@ -304,6 +305,74 @@ TEST(PartitionTest, EqualArgumentsGiveEqualTaskGraphs) {
   const uint64_t once = Tasks(graph, DataParallel(graph, 4), options).fingerprint();
   EXPECT_EQ(once, Tasks(graph, DataParallel(graph, 4), options).fingerprint());
   EXPECT_NE(once, Tasks(graph, DataParallel(graph, 2), options).fingerprint());
+}
+
+// Of a mixed machine: two devices with tf32, two without.
+TEST(PartitionTest, PrecisionIsInSignaturesAndNowhereElse) {
+  const Graph graph = Perceptron();
+  const Strategy strategy = DataParallel(graph, 4);
+  PartitionOptions options{.devices = 4};
+  const TaskGraph plain = Tasks(graph, strategy, options);
+  options.precision_of_device = {Precision::kTf32, Precision::kTf32, Precision::kFloat32,
+                                 Precision::kFloat32};
+  const TaskGraph mixed = Tasks(graph, strategy, options);
+  EXPECT_EQ(mixed.fingerprint(), plain.fingerprint());
+  EXPECT_GT(mixed.signatures().size(), plain.signatures().size());
+  int with_products = 0;
+  for (const Task& task : mixed.tasks()) {
+    const auto* body = std::get_if<ComputeTask>(&task.body);
+    if (body == nullptr) continue;
+    const auto& signature = mixed.signatures()[static_cast<size_t>(body->signature)];
+    const bool has_products = WorkOf(signature).multiply_adds > 0;
+    with_products += has_products ? 1 : 0;
+    EXPECT_EQ(signature.compute_type,
+              has_products && body->device.value() < 2 ? Precision::kTf32 : Precision::kFloat32)
+        << ToString(signature);
+    for (const KernelStage& stage : StagesOf(signature)) {
+      const bool own = WorkOf(stage.kernel).multiply_adds > 0;
+      EXPECT_EQ(stage.kernel.compute_type, own ? signature.compute_type : Precision::kFloat32);
+    }
+  }
+  EXPECT_EQ(with_products, 4 * 5);  // two layers; the first has no gradient of its input
+}
+
+TEST(PartitionTest, WhatAnOperatorReadsAndWritesInAnotherTypeIsConverted) {
+  const Graph graph = Perceptron();
+  const Strategy strategy = DataParallel(graph, 2);
+  PartitionOptions options{.devices = 2};
+  options.element_types.assign(graph.ops().size(), DType::kFloat32);
+  const uint64_t plain = Tasks(graph, strategy, {.devices = 2}).fingerprint();
+  EXPECT_EQ(Tasks(graph, strategy, options).fingerprint(), plain);
+  for (const Operator& op : graph.ops()) {
+    if (op.name == "fc1") options.element_types[op.id.index()] = DType::kFloat64;
+  }
+  const TaskGraph tasks = Tasks(graph, strategy, options);
+  std::map<std::string, int> conversions;
+  for (const Task& task : tasks.tasks()) {
+    const auto* body = std::get_if<MoveTask>(&task.body);
+    if (body == nullptr || body->from == body->dtype) continue;
+    EXPECT_EQ(task.key.phase, TaskKey::Phase::kConvert);
+    ++conversions[TaskName(graph, task)];
+  }
+  EXPECT_THAT(conversions, ::testing::ElementsAre(
+                               std::pair("convert fc1", 2), std::pair("convert fc1.bias", 2),
+                               std::pair("convert fc1.weight", 2), std::pair("convert input", 2)));
+  const auto verify = [&](const TaskGraph& step) {
+    return VerifyStep({graph, strategy, step, CanonicalOrder(step)});
+  };
+  EXPECT_TRUE(verify(tasks).ok()) << verify(tasks);
+  for (size_t k = 0; k < tasks.tasks().size(); ++k) {
+    if (tasks.tasks()[k].key.phase != TaskKey::Phase::kConvert) continue;
+    SCOPED_TRACE(TaskName(graph, tasks.tasks()[k]));
+    EditableTasks dropped(tasks), mistaken(tasks), copied(tasks);
+    dropped.tasks.erase(dropped.tasks.begin() + static_cast<std::ptrdiff_t>(k));
+    EXPECT_FALSE(verify(dropped.Build()).ok());
+    auto& body = std::get<MoveTask>(mistaken.tasks[k].body);
+    std::swap(body.dtype, body.from);
+    EXPECT_THAT(std::string(verify(mistaken.Build()).message()), HasSubstr("another type"));
+    std::get<MoveTask>(copied.tasks[k].body).moves[0].kind = MoveSignature::Kind::kCopy;
+    EXPECT_THAT(std::string(verify(copied.Build()).message()), HasSubstr("being a conversion"));
+  }
 }
 
 TEST(PartitionTest, AStrategyForAnotherGraphIsRefused) {

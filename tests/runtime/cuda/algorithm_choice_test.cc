@@ -147,7 +147,8 @@ TEST(AlgorithmChoiceTest, TensorCoresAreTakenOnlyWhereFactorsMayBeRounded) {
 TEST(AlgorithmChoiceTest, AConvolutionsOrderIsTheOneInWhichTheWholeKernelIsFaster) {
   const KernelTensor x{{DType::kFloat32, {2, 3, 8, 8}}}, w{{DType::kFloat32, {4, 3, 3, 3}}};
   const KernelTensor y{{DType::kFloat32, {2, 4, 8, 8}}};
-  const KernelSignature signature{Conv2d{.pads = {1, 1, 1, 1}}, Pass::Forward(), {x, w}, {y}};
+  const KernelSignature signature =
+      InPrecision({Conv2d{.pads = {1, 1, 1, 1}}, Pass::Forward(), {x, w}, {y}}, Precision::kTf32);
   for (bool last : {false, true}) {
     AlgorithmStore store;
     // Three algorithms of each order, then both orders of the whole kernel.
@@ -161,13 +162,13 @@ TEST(AlgorithmChoiceTest, AConvolutionsOrderIsTheOneInWhichTheWholeKernelIsFaste
     auto handles = std::make_shared<VendorHandles>(&store, std::move(trials), "fake");
     handles->Use(FakeCudnn(&calls, handles->search()), nullptr);
     for (int k = 0; k < 2; ++k) {
-      const auto kernel = PlannedKernel::Prepare(signature, Precision::kTf32, handles);
+      const auto kernel = PlannedKernel::Prepare(signature, handles);
       ASSERT_TRUE(kernel.ok()) << kernel.status();
       const int64_t least = static_cast<int64_t>(kFittingWorkspace) + kScratchAlignment;
       EXPECT_EQ((*kernel)->scratch_bytes() > least, last);
     }
     EXPECT_EQ(asked, 8);
-    EXPECT_EQ(store.Find("fake", WorkOf(signature, Precision::kTf32)),
+    EXPECT_EQ(store.Find("fake", KernelWorkOf(signature)),
               last ? "channels_last" : "channels_second");
   }
 }
@@ -192,7 +193,7 @@ TEST(AlgorithmChoiceTest, AnOrderThatTheLibraryRefusesIsLeftOut) {
     };
     handles->Use(std::move(cudnn), nullptr);
     for (const Precision precision : {Precision::kTf32, Precision::kBfloat16}) {
-      const auto kernel = PlannedKernel::Prepare(signature, precision, handles);
+      const auto kernel = PlannedKernel::Prepare(InPrecision(signature, precision), handles);
       EXPECT_TRUE(kernel.ok()) << kernel.status();
     }
   }
@@ -205,9 +206,8 @@ TEST(AlgorithmChoiceTest, AKernelWithoutConvolutionsHasOneOrder) {
   FakeCalls calls;
   auto handles = std::make_shared<VendorHandles>(&store, std::make_unique<FakeTrials>(), "fake");
   handles->Use(nullptr, FakeCublasLt(&calls, handles->search()));
-  EXPECT_TRUE(PlannedKernel::Prepare({MatMul{.transposed = true}, Pass::Forward(), {x, w}, {y}},
-                                     Precision::kBfloat16, handles)
-                  .ok());
+  const KernelSignature product{MatMul{.transposed = true}, Pass::Forward(), {x, w}, {y}};
+  EXPECT_TRUE(PlannedKernel::Prepare(InPrecision(product, Precision::kBfloat16), handles).ok());
   EXPECT_EQ(store.Added().size(), 1u);
 }
 

@@ -1,4 +1,4 @@
-#include "tools/workflow/kept_algorithms.h"
+#include "tools/workflow/profiling/kept_algorithms.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

@@ -1,6 +1,6 @@
 // What measuring a machine with GPUs says; devices in a memory that the host does not reach stand
 // in for GPUs.
-#include "tools/workflow/machine_measurement.h"
+#include "tools/workflow/profiling/machine_measurement.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@
 #include "runtime/profiler/link_profiler.h"
 #include "tests/testing/far_memory_backend.h"
 #include "tests/testing/ok.h"
-#include "tools/workflow/profiling_session.h"
+#include "tools/workflow/profiling/profiling_session.h"
 
 namespace partita {
 namespace {

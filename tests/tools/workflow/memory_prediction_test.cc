@@ -11,7 +11,7 @@
 #include "planner/planner.h"
 #include "tools/workflow/measurement.h"
 #include "tools/workflow/priced_machine.h"
-#include "tools/workflow/profiling.h"
+#include "tools/workflow/profiling/profiling.h"
 #include "tools/workflow/training_model.h"
 
 namespace partita {

@@ -47,7 +47,7 @@ class PlanPlaceTest : public testing::Test {
     Plan plan = Ok(MakePlan(evaluator, request)).plan;
     plan.model = model.label;
     plan.provenance.machine = priced.machine->name;
-    plan.precision = priced.precision;
+    plan.choices.precision = priced.precision;
     return plan;
   }
   Plan Expert(const std::string& name) { return Expert(name, priced_, model_); }

@@ -33,7 +33,7 @@ Plan MixedPlan(Precision precision) {
            {.name = "gpu", .kind = DeviceKind::kGpu, .device_class = "h200", .memory = Bytes(1)}},
           {{.name = "pcie", .ends = {"core", "gpu"}, .bytes_per_second = 1}})
           .value();
-  plan.precision = precision;
+  plan.choices.precision = precision;
   return plan;
 }
 
@@ -85,13 +85,15 @@ TEST(PlanPrecisionTest, WithoutAnyClassThatHasItOnlyAskingIsAnError) {
 }
 
 // The ranks of a mixed plan: each has the backend of its own device only.
-TEST(SetPrecisionTest, ARankWithoutDevicesThatHaveItStaysWithFloat32) {
-  std::vector<PlacedDevice> core = {{std::make_shared<NamedBackend>("cpu"), {}}, {nullptr, {}}};
-  std::vector<PlacedDevice> gpu = {{nullptr, {}}, {std::make_shared<NamedBackend>("cuda"), {}}};
-  SetPrecision(Precision::kTf32, core);
-  SetPrecision(Precision::kTf32, gpu);
-  EXPECT_EQ(core[0].spec.precision, Precision::kFloat32);
-  EXPECT_EQ(gpu[1].spec.precision, Precision::kTf32);
+TEST(PrecisionsOnTest, ARankWithoutDevicesThatHaveItStaysWithFloat32) {
+  const std::vector<PlacedDevice> core = {{std::make_shared<NamedBackend>("cpu"), {}},
+                                          {nullptr, {}}};
+  const std::vector<PlacedDevice> gpu = {{nullptr, {}},
+                                         {std::make_shared<NamedBackend>("cuda"), {}}};
+  EXPECT_THAT(PrecisionsOn(core, Precision::kTf32),
+              ElementsAre(Precision::kFloat32, Precision::kFloat32));
+  EXPECT_THAT(PrecisionsOn(gpu, Precision::kTf32),
+              ElementsAre(Precision::kFloat32, Precision::kTf32));
 }
 
 // Two GPUs, with a rate for bfloat16 or without.
@@ -127,9 +129,9 @@ TEST(PricedMachineTest, ClassesThatHaveThePrecisionArePricedInIt) {
   request.precision = Precision::kBfloat16;
   auto priced = PriceMachine(request);
   ASSERT_TRUE(priced.ok()) << priced.status();
-  EXPECT_EQ(priced->machine->classes[0].matrix_flops, 1e14);
-  EXPECT_EQ(priced->machine->classes[0].precision, Precision::kBfloat16);
+  EXPECT_EQ(priced->PrecisionOf(DeviceId(0)), Precision::kBfloat16);
   EXPECT_EQ(priced->precision, Precision::kBfloat16);
+  EXPECT_EQ(DefaultChoices(*priced).precision, Precision::kBfloat16);
   request.backends = {{"p100", "reference"}};
   priced = PriceMachine(request);
   EXPECT_TRUE(IsUsageError(priced.status())) << priced.status();
@@ -153,13 +155,13 @@ TEST(CastsTest, ScratchIsWhatGpusTakeForConversions) {
     for (const Precision precision : {Precision::kFloat16, Precision::kBfloat16}) {
       const auto plan = PlanShapes(kernel, WaysToPlan(precision)[0]);
       ASSERT_TRUE(plan.ok()) << plan.status();
-      const Casts casts = CastsOf(kernel, precision);
+      const Casts casts = CastsOf(InPrecision(kernel, precision));
       EXPECT_GE(plan->scratch_bytes, casts.scratch_bytes) << ToString(kernel);
       // Partial maxima of float16 come on top.
       EXPECT_LE(plan->scratch_bytes, casts.scratch_bytes + 32 * 1024) << ToString(kernel);
       EXPECT_GE(static_cast<int64_t>(plan->steps.size()), 1 + casts.kernels) << ToString(kernel);
     }
-    EXPECT_EQ(CastsOf(kernel, Precision::kTf32), Casts());
+    EXPECT_EQ(CastsOf(InPrecision(kernel, Precision::kTf32)), Casts());
   }
 }
 

@@ -12,8 +12,8 @@
 #include "absl/strings/str_cat.h"
 #include "cost_model/profile_db.h"
 #include "planner/planner.h"
-#include "tools/workflow/profiling.h"
-#include "tools/workflow/profiling_session.h"
+#include "tools/workflow/profiling/profiling.h"
+#include "tools/workflow/profiling/profiling_session.h"
 #include "tools/workflow/task_errors.h"
 #include "tools/workflow/training_model.h"
 

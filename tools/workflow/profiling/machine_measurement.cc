@@ -1,4 +1,4 @@
-#include "tools/workflow/machine_measurement.h"
+#include "tools/workflow/profiling/machine_measurement.h"
 
 #include <algorithm>
 #include <map>
@@ -20,7 +20,7 @@
 #include "runtime/profiler/kernel_profiler.h"
 #include "runtime/profiler/link_profiler.h"
 #include "tools/workflow/priced_machine.h"
-#include "tools/workflow/profiling_session.h"
+#include "tools/workflow/profiling/profiling_session.h"
 
 namespace partita {
 namespace {

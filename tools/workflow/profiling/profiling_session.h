@@ -15,7 +15,7 @@
 #include "cost_model/profile_db.h"
 #include "runtime/profiler/kernel_profiler.h"
 #include "runtime/profiler/link_profiler.h"
-#include "tools/workflow/profiling.h"
+#include "tools/workflow/profiling/profiling.h"
 
 namespace partita {
 
@@ -88,7 +88,7 @@ class ProfilingSession {
   const std::vector<DeviceId> devices_;  // devices of the class and of one node
   const std::vector<DeviceId> at_once_;  // devices of the class that share no core
   const DeviceFingerprint fingerprint_;
-  const Precision precision_;
+  const Precision precision_;  // compute type of the class
   const ProfilingRequest& request_;
   const int passes_;
   const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
@@ -108,7 +108,7 @@ class ProfilingSession {
 std::vector<TaskBody> TypicalCommunication(int devices);
 
 // Records without samples.
-ProfileRecord RecordOfWork(const ProfiledWork& work, Precision precision = Precision::kFloat32);
+ProfileRecord RecordOfWork(const ProfiledWork& work);
 ProfileRecord RecordOfCommunication(const TaskBody& body);
 
 // Call of a collective task, as the cost model prices it.

@@ -1,4 +1,4 @@
-#include "tools/workflow/profiling_session.h"
+#include "tools/workflow/profiling/profiling_session.h"
 
 #include <algorithm>
 #include <ctime>
@@ -10,7 +10,7 @@
 #include "graph/support/stop_flag.h"
 #include "runtime/comm/communicators.h"
 #include "runtime/executor/executor_setup.h"
-#include "tools/workflow/kept_algorithms.h"
+#include "tools/workflow/profiling/kept_algorithms.h"
 
 namespace partita {
 namespace {
@@ -60,9 +60,9 @@ TaskBody TransfersOf(const std::vector<std::pair<int, int>>& pairs, int64_t elem
 
 }  // namespace
 
-ProfileRecord RecordOfWork(const ProfiledWork& work, Precision precision) {
+ProfileRecord RecordOfWork(const ProfiledWork& work) {
   if (const auto* move = std::get_if<MoveSignature>(&work)) return RecordOf(*move);
-  return RecordOf(std::get<KernelWork>(work).signature, precision);
+  return RecordOf(std::get<KernelWork>(work).signature);
 }
 
 ProfileRecord RecordOfCommunication(const TaskBody& body) {
@@ -113,7 +113,7 @@ ProfilingSession::ProfilingSession(ProfileDb& db, const PricedMachine& priced,
       devices_(OfOneNode(priced.machine->topology, devices)),
       at_once_(AtOnce(priced.machine->topology, devices)),
       fingerprint_(priced.FingerprintOf(devices_[0])),
-      precision_(priced.machine->ClassOf(devices_[0]).precision),
+      precision_(priced.PrecisionOf(devices_[0])),
       request_(request),
       passes_((request.samples + request.samples_per_pass - 1) / request.samples_per_pass) {}
 
@@ -173,7 +173,7 @@ absl::Status ProfilingSession::KeepDoubtful() {
   for (LinkWork& work : links_) work.passes = 0;
   for (const KernelBatch& batch : std::exchange(batches_, {})) {
     for (const ProfiledWork& work : batch.works) {
-      if (doubtful.open.contains(RecordOfWork(work, precision_).signature)) AddToBatch(work);
+      if (doubtful.open.contains(RecordOfWork(work).signature)) AddToBatch(work);
     }
   }
   return absl::OkStatus();
@@ -193,7 +193,6 @@ absl::StatusOr<std::vector<PlacedDevice>> ProfilingSession::Places(
   ASSIGN_OR_RETURN(const auto all, DevicesOf(priced_.machine->topology, priced_.backends));
   std::vector<PlacedDevice> places;
   for (DeviceId id : devices) places.push_back(all[id.index()]);
-  SetPrecision(precision_, places);
   return places;
 }
 
@@ -252,9 +251,12 @@ void ProfilingSession::ListKernels(const WantedSignatures& wanted) {
   const Bytes memory = priced_.device(devices_[0]).memory;
   most_bytes_ = std::min(wanted.footprint, memory.value() / 4);
   const auto add = [this](const ProfiledWork& work) {
-    if (Lists(RecordOfWork(work, precision_).signature, request_.add_samples)) AddToBatch(work);
+    if (Lists(RecordOfWork(work).signature, request_.add_samples)) AddToBatch(work);
   };
-  for (const KernelWork& kernel : wanted.kernels) add(kernel);
+  for (KernelWork kernel : wanted.kernels) {
+    kernel.signature = InPrecision(std::move(kernel.signature), precision_);
+    add(kernel);
+  }
   for (const MoveSignature& move : wanted.moves) add(move);
 }
 
@@ -308,7 +310,7 @@ absl::Status ProfilingSession::MeasureKernels(const ProfilerOptions& options) {
     if (IsOver(request_.seconds)) break;
     std::vector<ProfileRecord> records;
     for (const ProfiledWork& work : batch.works) {
-      records.push_back(RecordOfWork(work, precision_));
+      records.push_back(RecordOfWork(work));
     }
     ReportProgress(records[0].signature);
     ASSIGN_OR_RETURN(std::vector<Measurement> measurements,

@@ -1,4 +1,4 @@
-#include "tools/workflow/profiling.h"
+#include "tools/workflow/profiling/profiling.h"
 
 #include <algorithm>
 #include <chrono>
@@ -17,7 +17,7 @@
 #include "planner/expert/expert_strategies.h"
 #include "planner/space/search_space.h"
 #include "tools/workflow/output_path.h"
-#include "tools/workflow/profiling_session.h"
+#include "tools/workflow/profiling/profiling_session.h"
 
 namespace partita {
 namespace {
@@ -141,7 +141,7 @@ class SignatureCollector {
   }
 
   void AddMove(const MoveSignature& signature) {
-    if (signature.kind == MoveSignature::Kind::kReorder || signature.elements == 0) return;
+    if (signature.elements == 0) return;
     if (seen_.insert(ToString(signature)).second) group_.moves.push_back(signature);
   }
 
