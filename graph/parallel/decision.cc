@@ -1,5 +1,6 @@
 #include "graph/parallel/decision.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -15,6 +16,10 @@ std::string LayoutText(const std::string& name, const std::vector<PlacedBox>& la
     before = ", ";
   }
   return absl::StrCat(text, "\n");
+}
+
+std::string StepText(const Graph& graph, CollectiveStepId id) {
+  return absl::StrCat(graph.tensor(id.tensor).name, " step ", id.step);
 }
 
 struct TextOf {
@@ -36,7 +41,32 @@ struct TextOf {
   std::string operator()(const HostDecision& decision) const {
     return absl::StrCat("host ", decision.device.value(), "\n");
   }
+  std::string operator()(const AlgorithmDecision& decision) const {
+    const AlgorithmChoice& choice = decision.choice;
+    if (choice.algorithm.empty()) return "";
+    return absl::StrCat(NameOf(graph, SubjectOf(choice.collective)), " by ", choice.algorithm,
+                        "\n");
+  }
+  std::string operator()(const BucketDecision& decision) const {
+    const Bucket& bucket = decision.bucket;
+    if (bucket.members.size() < 2) return "";
+    std::string text = NameOf(graph, SubjectOfBucket(bucket.members[0]));
+    for (size_t k = 1; k < bucket.members.size(); ++k) {
+      absl::StrAppend(&text, ", ", StepText(graph, bucket.members[k]));
+    }
+    return absl::StrCat(text, bucket.algorithm.empty() ? "" : " by ", bucket.algorithm, "\n");
+  }
 };
+
+// Takes the collectives out of their buckets; one that is left alone is none.
+void RemoveMembers(std::vector<Bucket>& buckets, const std::vector<CollectiveStepId>& members) {
+  for (Bucket& bucket : buckets) {
+    std::erase_if(bucket.members, [&](const CollectiveStepId& id) {
+      return std::find(members.begin(), members.end(), id) != members.end();
+    });
+  }
+  std::erase_if(buckets, [](const Bucket& bucket) { return bucket.members.size() < 2; });
+}
 
 struct Decider {
   const Graph& graph;
@@ -50,6 +80,37 @@ struct Decider {
     strategy.weights[static_cast<size_t>(decision.weight)] = std::move(decision.placement);
   }
   void operator()(HostDecision decision) const { strategy.host_device = decision.device; }
+  void operator()(AlgorithmDecision decision) const {
+    auto& choices = strategy.algorithms;
+    const CollectiveStepId id = decision.choice.collective;
+    auto at = std::lower_bound(choices.begin(), choices.end(), id,
+                               [](const AlgorithmChoice& choice, CollectiveStepId key) {
+                                 return choice.collective < key;
+                               });
+    if (at != choices.end() && at->collective == id) at = choices.erase(at);
+    if (decision.choice.algorithm.empty()) return;
+    RemoveMembers(strategy.buckets, {id});
+    choices.insert(at, std::move(decision.choice));
+  }
+  void operator()(BucketDecision decision) const {
+    auto& buckets = strategy.buckets;
+    if (decision.bucket.members.empty()) return;
+    const CollectiveStepId first = decision.bucket.members[0];
+    const auto same = std::find_if(buckets.begin(), buckets.end(), [&](const Bucket& bucket) {
+      return bucket.members[0] == first;
+    });
+    if (same != buckets.end()) buckets.erase(same);
+    RemoveMembers(buckets, decision.bucket.members);
+    if (decision.bucket.members.size() < 2) return;
+    std::erase_if(strategy.algorithms, [&](const AlgorithmChoice& choice) {
+      const auto& members = decision.bucket.members;
+      return std::find(members.begin(), members.end(), choice.collective) != members.end();
+    });
+    const auto behind = std::find_if(buckets.begin(), buckets.end(), [&](const Bucket& bucket) {
+      return first < bucket.members[0];
+    });
+    buckets.insert(behind, std::move(decision.bucket));
+  }
 };
 
 struct SubjectFinder {
@@ -62,7 +123,27 @@ struct SubjectFinder {
   DecisionSubject operator()(const HostDecision&) const {
     return {DecisionSubject::Kind::kHost, 0};
   }
+  DecisionSubject operator()(const AlgorithmDecision& decision) const {
+    return SubjectOf(decision.choice.collective);
+  }
+  DecisionSubject operator()(const BucketDecision& decision) const {
+    return SubjectOfBucket(decision.bucket.members[0]);
+  }
 };
+
+const Bucket* BucketThatBegins(const Strategy& strategy, CollectiveStepId first) {
+  for (const Bucket& bucket : strategy.buckets) {
+    if (bucket.members[0] == first) return &bucket;
+  }
+  return nullptr;
+}
+
+std::string AlgorithmOf(const Strategy& strategy, CollectiveStepId id) {
+  for (const AlgorithmChoice& choice : strategy.algorithms) {
+    if (choice.collective == id) return choice.algorithm;
+  }
+  return "";
+}
 
 }  // namespace
 
@@ -72,6 +153,14 @@ DecisionSubject SubjectOf(OpId anchor) {
 
 DecisionSubject SubjectOfWeight(size_t weight) {
   return {DecisionSubject::Kind::kWeight, static_cast<int32_t>(weight)};
+}
+
+DecisionSubject SubjectOf(CollectiveStepId collective) {
+  return {DecisionSubject::Kind::kAlgorithm, collective.tensor.value(), collective.step};
+}
+
+DecisionSubject SubjectOfBucket(CollectiveStepId first_member) {
+  return {DecisionSubject::Kind::kBucket, first_member.tensor.value(), first_member.step};
 }
 
 DecisionSubject SubjectOf(const Decision& decision) {
@@ -86,8 +175,20 @@ std::vector<DecisionSubject> DecisionSubjects(const Graph& graph) {
   return subjects;
 }
 
+std::vector<DecisionSubject> DecisionSubjects(const Graph& graph, const Strategy& strategy) {
+  std::vector<DecisionSubject> subjects = DecisionSubjects(graph);
+  for (const AlgorithmChoice& choice : strategy.algorithms) {
+    subjects.push_back(SubjectOf(choice.collective));
+  }
+  for (const Bucket& bucket : strategy.buckets) {
+    subjects.push_back(SubjectOfBucket(bucket.members[0]));
+  }
+  return subjects;
+}
+
 Decision DecisionIn(const Strategy& strategy, DecisionSubject subject) {
   const auto number = static_cast<size_t>(subject.number);
+  const CollectiveStepId collective{TensorId(subject.number), subject.step};
   switch (subject.kind) {
     case DecisionSubject::Kind::kOperator:
       return OperatorDecision{OpId(subject.number), strategy.configs[number]};
@@ -95,6 +196,12 @@ Decision DecisionIn(const Strategy& strategy, DecisionSubject subject) {
       return WeightDecision{subject.number, number < strategy.weights.size()
                                                 ? strategy.weights[number]
                                                 : WeightPlacement()};
+    case DecisionSubject::Kind::kAlgorithm:
+      return AlgorithmDecision{{collective, AlgorithmOf(strategy, collective)}};
+    case DecisionSubject::Kind::kBucket: {
+      const Bucket* bucket = BucketThatBegins(strategy, collective);
+      return BucketDecision{bucket != nullptr ? *bucket : Bucket{{collective}, ""}};
+    }
     case DecisionSubject::Kind::kHost:
       break;
   }
@@ -117,6 +224,10 @@ std::string NameOf(const Graph& graph, DecisionSubject subject) {
       const Weight& weight = graph.weights()[static_cast<size_t>(subject.number)];
       return absl::StrCat("weight ", graph.tensor(weight.tensor).name);
     }
+    case DecisionSubject::Kind::kAlgorithm:
+      return absl::StrCat("collective ", StepText(graph, {TensorId(subject.number), subject.step}));
+    case DecisionSubject::Kind::kBucket:
+      return absl::StrCat("bucket of ", StepText(graph, {TensorId(subject.number), subject.step}));
     case DecisionSubject::Kind::kHost:
       break;
   }

@@ -74,8 +74,8 @@ class Routes {
   std::vector<ChannelId> Between(std::span<const DeviceId> group) const;
 
   const VertexGraph& graph() const { return graph_; }
-  // Where the tree for a device begins, and the edge that leads there: the device itself and none,
-  // or the switch or medium that its only link leads to.
+  // Root of the tree for a device, and the edge that leads there: the device itself and none, or
+  // the switch or medium that its only link leads to.
   int32_t RootOf(DeviceId device) const { return root_of_[device.index()]; }
   const VertexGraph::Edge* EdgeToRoot(DeviceId device) const;
   // The routes from RootOf(from).

@@ -5,9 +5,12 @@
 #include <atomic>
 #include <map>
 
+#include "graph/collective/algorithms.h"
 #include "graph/parallel/parts.h"
 #include "graph/parallel/weight_layouts.h"
+#include "graph/partition/partition.h"
 #include "graph/verify/plan_verifier.h"
+#include "planner/expert/expert_strategies.h"
 #include "planner/planner.h"
 #include "planner/space/moves.h"
 #include "tests/planner/fixture.h"
@@ -250,6 +253,30 @@ TEST(SearchSpaceTest, PinsHoldInThePlanAndTheRestIsSearched) {
     EXPECT_EQ(DecisionIn(outcome.plan.strategy, SubjectOf(pin)), pin);
   }
   EXPECT_GT(outcome.search.accepted, 0);
+}
+
+// An all-reduce of data parallelism by another algorithm than its price would choose.
+TEST(SearchSpaceTest, TheAlgorithmOfACollectiveCanBePinned) {
+  const Workplace at("lenet", 64, "p100-4x4", 4);
+  const Strategy start = Ok(Ok(ExpertNamed("data_parallel"))(at.graph, at.evaluator.topology()));
+  const TaskGraph tasks = Ok(Partition(at.graph, start, at.evaluator.partition_options()));
+  const CollectiveTask* reduced = nullptr;
+  CollectiveStepId id;
+  for (const Task& task : tasks.tasks()) {
+    const auto* body = std::get_if<CollectiveTask>(&task.body);
+    if (body == nullptr || body->collective.kind != CollectiveKind::kAllReduce) continue;
+    reduced = body;
+    id = {TensorId(task.key.subject), task.key.step};
+  }
+  ASSERT_NE(reduced, nullptr);
+  for (const CollectiveAlgorithm& row : CollectiveAlgorithms()) {
+    if (!row.kinds.contains(CollectiveKind::kAllReduce) || !row.applicable(4)) continue;
+    const Decision pin = AlgorithmDecision{{id, std::string(row.name)}};
+    const PlanOutcome outcome =
+        Ok(MakePlan(at.evaluator, {.options = {.evaluations = 60}, .pins = {pin}}));
+    EXPECT_EQ(DecisionIn(outcome.plan.strategy, SubjectOf(pin)), pin) << row.name;
+    EXPECT_TRUE(Ok(EvaluatePlan(at.evaluator, outcome.plan)).search.evaluation.feasible());
+  }
 }
 
 TEST(SearchSpaceTest, CandidatesAndDrawnDecisionsAreValid) {
