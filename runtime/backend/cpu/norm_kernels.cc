@@ -1,5 +1,5 @@
-// Batch normalisation's four operators, alone and fused, on pieces [n, c, inner...] in either order.
-// Sums are kept in double.
+// Batch normalisation's four operators, alone and fused, on pieces [n, c, inner...] in either
+// order. Sums are kept in double.
 #include <algorithm>
 #include <cmath>
 #include <deque>
@@ -73,7 +73,7 @@ constexpr int64_t kMostChannels = 64;
 constexpr int64_t kLineChannels = 16;
 
 // Runs one or more operators over blocks of `width` channels: all of them on a block before the
-// next.
+// next; each of them on 64 channels at a time.
 class ChannelKernel : public HostKernel {
  public:
   struct Stage {
@@ -88,8 +88,11 @@ class ChannelKernel : public HostKernel {
     for (const Stage& stage : stages_) arguments.emplace_back(stage.kernel, given, NoInner());
     ParallelBlocks(layout_.channels, kLineChannels, [&](int64_t begin, int64_t end) {
       for (int64_t c = begin; c < end; c += width_) {
+        const int64_t block_end = std::min(end, c + width_);
         for (size_t s = 0; s < stages_.size(); ++s) {
-          stages_[s].body(layout_, arguments[s].get(), c, std::min(end, c + width_));
+          for (int64_t b = c; b < block_end; b += kMostChannels) {
+            stages_[s].body(layout_, arguments[s].get(), b, std::min(block_end, b + kMostChannels));
+          }
         }
       }
     });
@@ -210,12 +213,14 @@ ChannelBody BodyOf(const Row&, bool) {
 }
 
 // Channels of a block, so that their pieces of `tensors` large tensors stay in the second-level
-// cache. In native order the channels of a position are neighbours: fewer would cut its runs short.
+// cache. In native order the channels of a position are neighbours: fewer than 64 would cut its
+// runs short. Where so many do not fit, nothing is gained by blocks: all channels at once, as if
+// the operators ran one after the other.
 int64_t ChannelsOfBlock(const KernelTensor& x, int64_t tensors) {
   constexpr int64_t kCacheBytes = 512 << 10;
-  if (x.format == Format::kNative) return kMostChannels;
   const int64_t channels = std::max<int64_t>(1, x.type.shape[1]);
   const int64_t fit = kCacheBytes * channels / (tensors * x.type.bytes());
+  if (x.format == Format::kNative) return fit >= kMostChannels ? kMostChannels : channels;
   return std::clamp<int64_t>(fit, 1, kMostChannels);
 }
 
