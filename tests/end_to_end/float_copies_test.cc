@@ -18,7 +18,7 @@
 namespace partita {
 namespace {
 
-constexpr int kCopiesPairs = 400, kSteps = 3;
+constexpr int kCopiesPairs = 250, kSteps = 3;
 
 // Bytes of persistent pieces that are copies.
 int64_t CopiedBytes(const Graph& graph, const TaskGraph& tasks) {
