@@ -82,6 +82,12 @@ GraphBuilder::UpdateSpec UpdateSpecOf(const Graph& graph, const Operator& op) {
   return spec;
 }
 
+void GraphCopy::CopyLogits() {
+  for (TensorId id : source_.tensors(TensorRole::kLogits)) {
+    builder_.AddRole(TensorRole::kLogits, Map(id));
+  }
+}
+
 absl::StatusOr<Graph> WithoutDeadOperators(const Graph& model, std::span<const TensorId> results) {
   std::vector<bool> needed(model.tensors().size(), false);
   for (TensorId id : results) needed[id.index()] = true;

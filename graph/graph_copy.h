@@ -26,6 +26,8 @@ class GraphCopy {
   // Copied operators take the anchors of their originals, if those were copied too. Call at the
   // end.
   void CopyAnchors();
+  // Gives the copies of the source's logits their role.
+  void CopyLogits();
 
  private:
   const Graph& source_;

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <charconv>
 #include <cstdint>
 #include <string>
 #include <type_traits>
@@ -10,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
+#include "graph/support/option.h"
 
 // Operator attributes are plain structs that list their fields once:
 //
@@ -20,13 +20,6 @@
 // std::string or std::vector<int64_t>.
 
 namespace partita {
-
-// The shortest decimal that reads back as `value`.
-inline std::string ExactText(double value) {
-  char buffer[32];
-  const auto end = std::to_chars(buffer, buffer + sizeof buffer, value).ptr;
-  return std::string(buffer, end);
-}
 
 template <class A>
 std::string FieldsText(const A& attrs) {
@@ -39,7 +32,7 @@ std::string FieldsText(const A& attrs) {
     } else if constexpr (std::is_same_v<T, bool>) {
       absl::StrAppend(&text, value ? "true" : "false");
     } else if constexpr (std::is_same_v<T, double>) {
-      absl::StrAppend(&text, ExactText(value));
+      absl::StrAppend(&text, OptionText(value));
     } else {
       absl::StrAppend(&text, value);
     }

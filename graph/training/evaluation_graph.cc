@@ -30,9 +30,7 @@ absl::StatusOr<Graph> BuildEvaluationGraph(const Graph& model) {
   }
   // Pieces of a layer whose last operator was replaced anchor to themselves until they are dropped.
   copy.CopyAnchors();
-  for (TensorId id : model.tensors(TensorRole::kLogits)) {
-    copy.builder().AddRole(TensorRole::kLogits, copy.Map(id));
-  }
+  copy.CopyLogits();
   ASSIGN_OR_RETURN(const Graph whole, std::move(copy.builder()).Build());
   ASSIGN_OR_RETURN(const Graph live, WithoutDeadOperators(whole, LogitsBeforeSoftmax(whole)));
   GraphBuilder builder(live);

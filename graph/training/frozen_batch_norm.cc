@@ -16,9 +16,7 @@ absl::StatusOr<Graph> WithFrozenBatchNorm(const Graph& model) {
     if (!copied) RETURN_IF_ERROR(copy.CopyOp(op));
   }
   copy.CopyAnchors();
-  for (TensorId id : model.tensors(TensorRole::kLogits)) {
-    copy.builder().AddRole(TensorRole::kLogits, copy.Map(id));
-  }
+  copy.CopyLogits();
   ASSIGN_OR_RETURN(const Graph whole, std::move(copy.builder()).Build());
   return WithoutDeadOperators(whole, whole.tensors(TensorRole::kLogits));
 }

@@ -44,7 +44,7 @@ Launched LaunchOf(const WholeKernel& whole, std::vector<TestTensor>& inputs) {
 }
 
 std::vector<TestTensor> Planned(const WholeKernel& whole, std::vector<TestTensor> inputs,
-                                const PlanOptions& options) {
+                                const KernelOptions& options) {
   Launched launch = LaunchOf(whole, inputs);
   const auto shapes = PlanShapes(whole.signature, options);
   EXPECT_TRUE(shapes.ok()) << shapes.status();

@@ -26,12 +26,12 @@ struct Launched {
   std::vector<TestTensor> results;
 };
 
-// What a kernel is launched with on these inputs; results are filled with noise.
+// Arguments with which a kernel is launched on these inputs; results are filled with noise.
 Launched LaunchOf(const WholeKernel& whole, std::vector<TestTensor>& inputs);
 
-// What the cuda backend's plan of a kernel gives, carried out on the host, within its scratch
+// Results of the cuda backend's plan of a kernel, carried out on the host, within its scratch
 // memory.
 std::vector<TestTensor> Planned(const WholeKernel& whole, std::vector<TestTensor> inputs,
-                                const PlanOptions& options = {});
+                                const KernelOptions& options = {});
 
 }  // namespace partita

@@ -12,11 +12,11 @@
 namespace partita {
 namespace {
 
-const PlanOptions kWays[] = {{Precision::kTf32, false},     {Precision::kTf32, true},
-                             {Precision::kFloat16, false},  {Precision::kFloat16, true},
-                             {Precision::kBfloat16, false}, {Precision::kBfloat16, true}};
+const KernelOptions kWays[] = {{Precision::kTf32, false},     {Precision::kTf32, true},
+                               {Precision::kFloat16, false},  {Precision::kFloat16, true},
+                               {Precision::kBfloat16, false}, {Precision::kBfloat16, true}};
 
-std::string NameOf(const PlanOptions& way) {
+std::string NameOf(const KernelOptions& way) {
   return std::string(RowOf(way.precision).name) + (way.channels_last ? " channels last" : "");
 }
 
@@ -25,7 +25,7 @@ TEST(CudaPrecisionTest, EveryKernelIsWithinItsPrecisionsTolerance) {
     const OperatorRun run(example, DType::kFloat32);
     for (const WholeKernel& kernel : KernelsOf(run)) {
       const auto [inputs, expected] = InputsAndResults(kernel, example, run);
-      for (const PlanOptions& way : kWays) {
+      for (const KernelOptions& way : kWays) {
         SCOPED_TRACE(NameOf(way) + " " + example.name + ": " + ToString(kernel.signature));
         ExpectNear(expected, Planned(kernel, inputs, way), ToleranceOf(way.precision));
       }
@@ -46,7 +46,7 @@ TEST(CudaPrecisionTest, WhatIsNotFiniteStaysSo) {
     for (const WholeKernel& kernel : KernelsOf(run)) {
       const auto usual = InputsAndResults(kernel, example, run);
       for (const PlantedInputs& planted : WithNotFinite(kernel, usual, places++)) {
-        for (const PlanOptions& way : kWays) {
+        for (const KernelOptions& way : kWays) {
           SCOPED_TRACE(NameOf(way) + " " + example.name + ", " + planted.what + ": " +
                        ToString(kernel.signature));
           compared += ExpectNotFiniteKept(kernel, planted.values.expected,
@@ -91,7 +91,7 @@ struct ScaledKernel {
     expected = ReferenceResults(kernel, inputs);
   }
   // The largest error, relative to the largest element.
-  double Error(const PlanOptions& way) const {
+  double Error(const KernelOptions& way) const {
     const auto found = Planned(kernel, inputs, way);
     double largest = 0, error = 0;
     for (size_t i = 0; i < expected[0].as<float>().size(); ++i) {
@@ -117,7 +117,7 @@ TEST(CudaPrecisionTest, Float16KeepsWhatIsFarFromItsRange) {
     for (Pass pass : {Pass::Forward(), Pass::Gradient(0), Pass::Gradient(1)}) {
       for (double scale : {1.0, 1e-9, 1e-5, 1e6}) {
         const ScaledKernel kernel(example, pass, 1e3, scale);
-        for (const PlanOptions& way : {kWays[2], kWays[3]}) {
+        for (const KernelOptions& way : {kWays[2], kWays[3]}) {
           EXPECT_LT(kernel.Error(way), 2e-3)
               << NameOf(way) << " " << ToString(kernel.kernel.signature) << " times " << scale;
         }
@@ -159,9 +159,9 @@ TEST(CudaPrecisionTest, TensorCoresAreGivenChannelsLastFirstAndFloat32IsTheLastR
   EXPECT_EQ(WaysToPlan(Precision::kFloat32).size(), 1u);
   EXPECT_EQ(WaysToPlan(Precision::kTf32).size(), 2u);
   for (Precision precision : {Precision::kFloat16, Precision::kBfloat16}) {
-    const std::vector<PlanOptions> ways = WaysToPlan(precision);
-    EXPECT_EQ(ways.front(), (PlanOptions{precision, true}));
-    EXPECT_EQ(ways.back(), PlanOptions{});
+    const std::vector<KernelOptions> ways = WaysToPlan(precision);
+    EXPECT_EQ(ways.front(), (KernelOptions{precision, true}));
+    EXPECT_EQ(ways.back(), KernelOptions{});
   }
 }
 

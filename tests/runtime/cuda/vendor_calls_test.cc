@@ -39,7 +39,7 @@ class AlignedFloats {
 class FakeDevice {
  public:
   std::vector<TestTensor> Run(const WholeKernel& whole, const std::vector<TestTensor>& inputs,
-                              const PlanOptions& options = {}) {
+                              const KernelOptions& options = {}) {
     std::vector<AlignedFloats> memory;
     std::vector<TensorArgument> in, out;
     memory.reserve(inputs.size() + whole.signature.outputs.size());
@@ -95,7 +95,7 @@ class FakeDevice {
 };
 
 // Every kernel of those examples that are products or convolutions.
-void ExpectProducts(const std::vector<OperatorExample>& examples, const PlanOptions& options,
+void ExpectProducts(const std::vector<OperatorExample>& examples, const KernelOptions& options,
                     double tolerance, FakeDevice& device) {
   for (const OperatorExample& example : examples) {
     const bool conv = std::holds_alternative<Conv2d>(example.attrs);
@@ -117,13 +117,13 @@ TEST(VendorCallsTest, ProductsAndConvolutionsEqualTheReferenceKernel) {
 }
 
 TEST(VendorCallsTest, ProductsOfEveryPrecisionAndOrderAreHandedOver) {
-  for (const PlanOptions& options :
-       std::initializer_list<PlanOptions>{{Precision::kTf32, false},
-                                          {Precision::kTf32, true},
-                                          {Precision::kFloat16, true},
-                                          {Precision::kFloat16, false},
-                                          {Precision::kBfloat16, true},
-                                          {Precision::kBfloat16, false}}) {
+  for (const KernelOptions& options :
+       std::initializer_list<KernelOptions>{{Precision::kTf32, false},
+                                            {Precision::kTf32, true},
+                                            {Precision::kFloat16, true},
+                                            {Precision::kFloat16, false},
+                                            {Precision::kBfloat16, true},
+                                            {Precision::kBfloat16, false}}) {
     FakeDevice device;
     ExpectProducts(OperatorExamples(), options, ToleranceOf(options.precision), device);
     EXPECT_GT(device.cudnn_calls.convolutions, 10);

@@ -91,7 +91,7 @@ int FactorExponent(const ConvolutionShape& s) {
 // With operands and result in the type and order that the options ask for.
 void PlanConverted(Convolution convolution, KernelPlanner& planner) {
   ConvolutionShape& s = convolution.shape;
-  const PlanOptions& options = planner.options();
+  const KernelOptions& options = planner.options();
   s.precision = options.precision;
   s.channels_last = options.channels_last;
   if (!s.channels_last && TypeOf(s.precision) == NumberType::kFloat32) {

@@ -69,7 +69,7 @@ StepNumbers NumbersOf(const StepArguments& arguments) {
   return numbers;
 }
 
-std::vector<PlanOptions> WaysToPlan(Precision precision) {
+std::vector<KernelOptions> WaysToPlan(Precision precision) {
   switch (precision) {
     case Precision::kFloat32:
       break;
@@ -194,7 +194,7 @@ uintptr_t KernelPlanner::TakeScratch(int64_t bytes) {
 
 absl::StatusOr<KernelSteps> PlanKernel(const KernelSignature& signature,
                                        const KernelArguments& arguments, const LaunchMemory& memory,
-                                       const PlanOptions& options) {
+                                       const KernelOptions& options) {
   KernelPlanner planner(signature, arguments, memory, options);
   if (arguments.inputs.size() != signature.inputs.size() ||
       arguments.outputs.size() != signature.outputs.size()) {
@@ -224,7 +224,7 @@ WholePieces WholePiecesOf(const KernelSignature& signature) {
 }
 
 absl::StatusOr<KernelSteps> PlanShapes(const KernelSignature& signature,
-                                       const PlanOptions& options) {
+                                       const KernelOptions& options) {
   const WholePieces pieces = WholePiecesOf(signature);
   return PlanKernel(signature, {pieces.inputs, pieces.outputs, {}, 0}, nullptr, options);
 }

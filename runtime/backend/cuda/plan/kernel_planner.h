@@ -19,7 +19,7 @@ std::vector<int64_t> RowMajorStridesOf(const Shape& shape);
 class KernelPlanner {
  public:
   KernelPlanner(const KernelSignature& signature, const KernelArguments& arguments,
-                const LaunchMemory& memory, const PlanOptions& options)
+                const LaunchMemory& memory, const KernelOptions& options)
       : signature_(signature),
         arguments_(arguments),
         scratch_(static_cast<char*>(memory.scratch)),
@@ -30,7 +30,7 @@ class KernelPlanner {
   // Numbers that change from step to step.
   StepNumbersArgument numbers() const { return {NumbersOf(arguments_.step), numbers_}; }
   uint64_t operator_key() const { return arguments_.operator_key; }
-  const PlanOptions& options() const { return options_; }
+  const KernelOptions& options() const { return options_; }
   Pass pass() const { return signature_.pass; }
 
   size_t inputs() const { return signature_.inputs.size(); }
@@ -93,7 +93,7 @@ class KernelPlanner {
   const KernelArguments& arguments_;
   char* scratch_;
   const StepNumbers* const numbers_;
-  const PlanOptions options_;
+  const KernelOptions options_;
   KernelSteps plan_;
   absl::Status status_;
 };

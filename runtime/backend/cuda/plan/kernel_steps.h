@@ -89,18 +89,18 @@ constexpr int64_t kScratchAlignment = 256;
 
 // Precision of a kernel's products and convolutions. Those with factors of 16 bits convert their
 // operands into scratch memory, and their results, where these are of 16 bits, back from it.
-struct PlanOptions {
+struct KernelOptions {
   Precision precision = Precision::kFloat32;
   bool channels_last = false;  // convolutions, through scratch memory
 
-  friend bool operator==(const PlanOptions&, const PlanOptions&) = default;
+  friend bool operator==(const KernelOptions&, const KernelOptions&) = default;
 };
 
 // The ways to do kernels in, of which the fastest is to be found by measuring; where that cannot
 // be, the first. Tensor cores read channels last: factors of 16 bits, which are converted anyway,
 // go into that order at once; floats of TF32 go through scratch memory for it, as the library may
 // do itself. A last way of another precision is for what the library has in float32 only.
-std::vector<PlanOptions> WaysToPlan(Precision precision);
+std::vector<KernelOptions> WaysToPlan(Precision precision);
 
 // The type of the factors.
 constexpr NumberType TypeOf(Precision precision) {
@@ -128,7 +128,7 @@ struct LaunchMemory {
 // StridedIndex::kMaxRank dimensions.
 absl::StatusOr<KernelSteps> PlanKernel(const KernelSignature& signature,
                                        const KernelArguments& arguments, const LaunchMemory& memory,
-                                       const PlanOptions& options = {});
+                                       const KernelOptions& options = {});
 
 // Arguments of a launch whose pieces are whole tensors, at null.
 struct WholePieces {
@@ -138,6 +138,6 @@ WholePieces WholePiecesOf(const KernelSignature& signature);
 
 // The plan of a signature without data: of its whole pieces.
 absl::StatusOr<KernelSteps> PlanShapes(const KernelSignature& signature,
-                                       const PlanOptions& options = {});
+                                       const KernelOptions& options = {});
 
 }  // namespace partita
