@@ -6,23 +6,23 @@
 
 namespace partita {
 
-// What every backend's kernels are compared by: the examples of the operator table with all their
+// Measure of every backend's kernels: the examples of the operator table with all their
 // passes and fusions, inputs for them, and what the reference kernels make of those.
 
 // The examples of the table, and shapes at which libraries choose their fast code.
 std::vector<OperatorExample> KernelExamples();
 
-// What kernels an example can be asked for: each pass, and its fusions.
+// Kernels that an example can be asked for: each pass, and its fusions.
 std::vector<WholeKernel> KernelsOf(const OperatorRun& run);
 
-// What launches of the examples are given besides tensors.
+// Arguments of the examples' launches besides tensors.
 StepArguments ExampleStep();
 constexpr uint64_t kExampleKey = 0x1234;
 
 // Runs the reference kernel.
 std::vector<TestTensor> ReferenceResults(const WholeKernel& whole, std::vector<TestTensor> inputs);
 
-// What a pass reads, whole: operands as the example says, or of that kind.
+// Inputs of a pass, whole: operands as the example says, or of that kind.
 std::vector<TestTensor> WholeInputs(Pass pass, const OperatorExample& example,
                                     const OperatorRun& run, OperandFill::Kind kind,
                                     std::mt19937_64& random);

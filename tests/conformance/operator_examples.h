@@ -10,7 +10,7 @@
 
 namespace partita {
 
-// What an operand's elements are in a test.
+// Elements of an operand in a test.
 struct OperandFill {
   enum class Kind { kReal, kPositive, kLabels };
   Kind kind = Kind::kReal;

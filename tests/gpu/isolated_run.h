@@ -7,7 +7,7 @@
 
 namespace partita {
 
-// What a process said of its work before it ended.
+// Words of a process about its work, and how it ended.
 struct IsolatedRun {
   // Internal: how it ended if not well. DeadlineExceeded: it, with the processes that it started,
   // was ended after the limit.

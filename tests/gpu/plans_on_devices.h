@@ -10,7 +10,7 @@
 
 namespace partita {
 
-// What plans run on.
+// Devices that plans run on.
 struct PlanRuns {
   std::function<std::vector<PlacedDevice>(int count)> devices;
   int random_plans = 0;           // on each number of devices

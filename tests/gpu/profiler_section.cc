@@ -4,8 +4,8 @@
 #include "runtime/profiler/host_copy_profiler.h"
 #include "runtime/profiler/kernel_profiler.h"
 #include "tests/gpu/sections.h"
-#include "tools/workflow/machine_measurement.h"
-#include "tools/workflow/profiling_session.h"
+#include "tools/workflow/profiling/machine_measurement.h"
+#include "tools/workflow/profiling/profiling_session.h"
 
 namespace partita {
 namespace {

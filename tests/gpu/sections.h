@@ -4,7 +4,7 @@
 
 namespace partita {
 
-// What the machine is: GPUs, driver, libraries.
+// Describes the machine: GPUs, driver, libraries.
 absl::StatusOr<SectionFindings> ExamineMachine(const SuiteOptions& options);
 // Kernels against the reference kernels: the tests of tests/conformance on the backend.
 absl::StatusOr<SectionFindings> CheckConformance(const SuiteOptions& options);

@@ -16,7 +16,7 @@ namespace partita {
 
 using Json = nlohmann::ordered_json;
 
-// What a section found. It passed if there are no failures.
+// Findings of a section. It passed if there are no failures.
 struct SectionFindings {
   Json details = Json::object();
   std::vector<std::string> failures;
@@ -42,7 +42,7 @@ struct SuiteOptions {
   std::string program;                   // the suite's own, for `race`
   std::vector<std::string> search_path;  // as OpenNvidiaLibraries takes it
 
-  // Of a section that runs: takes what it has found so far, which is what the report says of it if
+  // Takes what a section has found so far, while it runs, which is what the report says of it if
   // it crashes or does not end in time.
   std::function<void(const SectionFindings&)> so_far = [](const SectionFindings&) {};
 

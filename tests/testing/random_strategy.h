@@ -19,7 +19,7 @@ Strategy RandomStrategy(const Graph& graph, int devices, std::mt19937_64& random
 // Random devices (mostly up to 6, sometimes up to 16), nodes, collectives, algorithm, fusion.
 PartitionOptions RandomPartitionOptions(std::mt19937_64& random);
 
-// What random pairs of graph and strategy contained.
+// Counts of what random pairs of graph and strategy contained.
 struct StrategyCoverage {
   int pairs = 0;
   std::map<std::string, int> pairs_with;  // a feature ("uneven", "replica", ...) -> pairs

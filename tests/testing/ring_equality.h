@@ -14,7 +14,7 @@
 
 namespace partita {
 
-// What a ring's elements are.
+// Elements of a ring.
 enum class RingValues : uint8_t {
   kRandom,  // any 64 bits
   kSmall,   // -1, 0, 1: equal elements and zeros everywhere
@@ -30,13 +30,13 @@ class SplitRun {
   virtual absl::Status SetPersistent(TensorId id, const DenseTensor& value) = 0;
   // Runs one step. `inputs`: what the loader delivers for the input, the labels and the seed.
   virtual absl::Status RunStep(const Inputs& inputs, const StepArguments& arguments) = 0;
-  // Of the last step: a host output, and a weight or state put together from its pieces. DataLoss
-  // if copies of a piece differ.
+  // Values after the last step: a host output, and a weight or state put together from its pieces.
+  // DataLoss if copies of a piece differ.
   virtual absl::StatusOr<DenseTensor> Output(TensorId id) = 0;
   virtual absl::StatusOr<DenseTensor> Persistent(TensorId id) = 0;
 };
 
-// What some steps of a training graph give when it runs whole: the values to start from, the
+// Outcome of some steps of a training graph that runs whole: the values to start from, the
 // batches, and every persistent tensor and host value after each step. Weights, states and inputs
 // are random; in floating point numbers in [-1, 1).
 class SerialRun {

@@ -29,7 +29,7 @@ struct ExchangeCase {
 // regular patterns of training, on up to nine devices.
 ExchangeCase RandomExchange(std::mt19937_64& random);
 
-// What a case's tasks were.
+// Tasks of a case.
 struct ExchangeOutcome {
   TaskGraph graph;
   std::map<std::string, int> patterns;  // "all_reduce", "broadcast", "transfers", ... -> tasks

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <functional>
 #include <random>
+#include <set>
 #include <string>
 
 #include "absl/strings/match.h"
@@ -17,6 +18,7 @@
 #include "graph/verify/step_verifier.h"
 #include "graph/zoo/models.h"
 #include "tests/planner/strategies.h"
+#include "tests/testing/faults.h"
 #include "tests/testing/ok.h"
 #include "tests/testing/random_graph.h"
 #include "tests/testing/random_strategy.h"
@@ -46,6 +48,41 @@ TEST(PlanVerifierTest, AcceptsWhatPartitionMakesOfRandomGraphsAndStrategies) {
     tasks += static_cast<int64_t>(task_graph.tasks().size());
   }
   EXPECT_GT(tasks, 5000);
+}
+
+// Operands of the operators that a fused kernel does: handing one the tensor of another is found,
+// unless both are the same tensor.
+TEST(PlanVerifierTest, FindsOperandsOfAFusedKernelThatAreSwapped) {
+  const Graph graph = Ok(BuildTrainingGraph(Ok(MakeZooModel("resnet18", 2)), {}));
+  const Strategy strategy = SingleDevice(graph, DeviceId(0));
+  const TaskGraph tasks = Ok(Partition(graph, strategy, {}));
+  int swapped = 0;
+  std::set<std::string> kernels;
+  for (size_t t = 0; t < tasks.tasks().size(); ++t) {
+    const auto* body = std::get_if<ComputeTask>(&tasks.tasks()[t].body);
+    if (body == nullptr) continue;
+    const KernelSignature& fused = tasks.signatures()[static_cast<size_t>(body->signature)];
+    if (!kernels.insert(ToString(fused.attrs) + FusionText(fused)).second) continue;
+    for (size_t s = 0; fused.is_fused() && s <= fused.fusion.rest.size(); ++s) {
+      const auto& inputs =
+          s == 0 ? fused.fusion.first.inputs : fused.fusion.rest[s - 1].wiring.inputs;
+      for (size_t k = 1; k < inputs.size(); ++k) {
+        if (inputs[k] == inputs[k - 1]) continue;
+        EditableTasks faulty(tasks);
+        KernelSignature changed = fused;
+        auto& places =
+            s == 0 ? changed.fusion.first.inputs : changed.fusion.rest[s - 1].wiring.inputs;
+        std::swap(places[k], places[k - 1]);
+        faulty.signatures.push_back(std::move(changed));
+        std::get<ComputeTask>(faulty.tasks[t].body).signature =
+            static_cast<int32_t>(faulty.signatures.size()) - 1;
+        EXPECT_FALSE(Verify(graph, strategy, faulty.Build()).ok())
+            << ToString(fused) << ", operator " << s << ", operand " << k;
+        ++swapped;
+      }
+    }
+  }
+  EXPECT_GT(swapped, 20);
 }
 
 TEST(PlanVerifierTest, AcceptsZooModelsSplitBySample) {

@@ -59,7 +59,7 @@ class CommunicatorBench {
   std::unique_ptr<Communicator> communicator_;
   std::mutex mutex_;
   absl::Status first_error_;  // that a device reported
-  // What a run works on.
+  // Memory that a run works on.
   absl::StatusOr<std::vector<std::unique_ptr<DeviceMemory>>> Upload(const Memory& memory);
   void Download(const std::vector<std::unique_ptr<DeviceMemory>>& from, Memory& memory);
   absl::Status Synchronize();

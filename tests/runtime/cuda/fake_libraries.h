@@ -16,10 +16,10 @@ struct FakeCalls {
   cudnnMathType_t last_math = CUDNN_DEFAULT_MATH;
 };
 
-// What the fake cuDNN offers for each pass, best first: 1, whose bits change; 2, whose workspace is
-// too large; from 3 to 5, which fit.
+// Algorithms that the fake cuDNN offers for each pass, best first: 1, whose bits change; 2, whose
+// workspace is too large; from 3 to 5, which fit.
 constexpr int kFirstFittingAlgorithm = 3, kLastAlgorithm = 5;
-// What the fake cuBLASLt offers, best first.
+// Algorithms that the fake cuBLASLt offers, best first.
 constexpr int kFirstProduct = 42, kLastProduct = 44;
 constexpr size_t kFittingWorkspace = 1 << 20;
 

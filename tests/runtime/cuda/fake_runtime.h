@@ -11,7 +11,7 @@
 
 namespace partita {
 
-// What stands in the place of the CUDA runtime's functions that streams and recordings call: one
+// Stand-in for the CUDA runtime's functions that streams and recordings call: one
 // GPU whose memory is the host's. Work that is enqueued outside of a capture is done at once. What
 // is captured becomes a graph, under CUDA's rules of forks, joins and events, and runs in an order
 // that keeps nothing but its dependencies. While one lives; the functions refer to it.
@@ -28,7 +28,7 @@ class FakeRuntime {
   int waits = 0;                 // of the host for the device, and questions
   cudaError_t begin_capture = cudaSuccess;  // its answer
 
-  // Of the functions.
+  // State of the functions.
   std::set<cudaStream_t> streams;
   std::map<const char*, const char*> pinned;  // begin of host memory by its end
 };

@@ -7,7 +7,7 @@
 
 namespace partita::nccl_on_host {
 
-// What the test library does with elements: the one part of it that knows where memory is.
+// Operations of the test library on elements: the one part of it that knows where memory is.
 class Elements {
  public:
   virtual ~Elements() = default;

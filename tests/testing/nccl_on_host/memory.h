@@ -6,10 +6,10 @@
 
 namespace partita::nccl_on_host {
 
-// Where the memory is that calls name. Each library has one of the two: host_memory.cc and
+// Place of the memory that calls name. Each library has one of the two: host_memory.cc and
 // device_memory.cc.
 
-// What is done with elements there. Has happened when a function returns.
+// Operations on elements there. They have happened when a function returns.
 const Elements& OwnElements();
 
 // Returns when what was put on the stream before has run.

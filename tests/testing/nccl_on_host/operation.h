@@ -44,7 +44,7 @@ struct Operation {
 // "ncclAllReduce of 12 ncclFloat32 with ncclSum", "ncclSend of 3 ncclInt32 with rank 1".
 std::string ToString(const Operation& operation);
 
-// What is wrong with the call of one rank of so many, by itself: type, operation, root or peer,
+// Fault in the call of one rank of so many, by itself: type, operation, root or peer,
 // null pointers, buffers that overlap otherwise than in place.
 Failure CheckCall(const Operation& operation, int rank, int ranks);
 

@@ -13,7 +13,7 @@
 
 namespace partita::nccl_on_host {
 
-// What a ncclComm_t stands for.
+// Object that an ncclComm_t stands for.
 struct Communicator {
   enum class State : uint8_t { kOpen, kFinalized, kDestroyed, kAborted };
   std::shared_ptr<Clique> clique;
