@@ -123,6 +123,7 @@ absl::StatusOr<PlanOutcome> EvaluatePlan(const Evaluator& evaluator, const Plan&
   }
   Plan there = plan;
   there.choices.precision = evaluator.options().choices.precision;
+  there.choices.float32_classes = evaluator.options().choices.float32_classes;
   Evaluator::Options options = evaluator.options();
   options.choices = there.choices;
   if (plan.order) {

@@ -31,8 +31,10 @@ struct PartitionChoices {
   bool collectives = true;
   bool fuse = true;
   bool native_formats = false;  // true: native formats, on backends that have one
-  // Precision of products on GPUs: that of the prediction, and of a run by default.
+  // Precision of products on GPUs: that of the prediction, and of a run by default. Classes of GPUs
+  // whose backend does not have it stay with float32.
   Precision precision = Precision::kFloat32;
+  std::vector<std::string> float32_classes = {};
   friend bool operator==(const PartitionChoices&, const PartitionChoices&) = default;
 };
 

@@ -398,6 +398,8 @@ absl::StatusOr<Plan> PlanFromProto(const proto::Plan& message, const Graph& grap
   ASSIGN_OR_RETURN(plan.order, OrderFrom(message));
   if (message.has_prediction()) plan.prediction = PredictionFrom(message.prediction());
   ASSIGN_OR_RETURN(plan.choices.precision, PrecisionOf(message));
+  const auto& others = message.partition().float32_classes();
+  plan.choices.float32_classes.assign(others.begin(), others.end());
   const proto::Provenance& p = message.provenance();
   plan.provenance = {.program_version = p.program_version(),
                      .search = p.search(),
@@ -430,6 +432,7 @@ proto::Plan PlanToProto(const Plan& plan, const Graph& graph) {
   choices.set_point_to_point(!plan.choices.collectives);
   choices.set_no_fusion(!plan.choices.fuse);
   choices.set_native_formats(plan.choices.native_formats);
+  for (const std::string& name : plan.choices.float32_classes) choices.add_float32_classes(name);
   *message.mutable_topology() = TopologyToProto(plan.topology);
   if (plan.order) {
     message.set_order(OrderText(plan.order->tasks));

@@ -1,5 +1,6 @@
 #include "graph/partition/planned_step.h"
 
+#include <algorithm>
 #include <map>
 #include <string>
 #include <utility>
@@ -50,7 +51,9 @@ PartitionOptions PartitionOptionsOf(const DeviceTopology& topology,
     // And of the backends only the GPUs' have other precisions.
     if (choices.precision == Precision::kFloat32) continue;
     options.precision_of_device.resize(static_cast<size_t>(topology.size()));
-    if (device.kind == DeviceKind::kGpu) {
+    const auto& others = choices.float32_classes;
+    const bool has = std::find(others.begin(), others.end(), device.device_class) == others.end();
+    if (device.kind == DeviceKind::kGpu && has) {
       options.precision_of_device[options.node_of_device.size() - 1] = choices.precision;
     }
   }

@@ -12,7 +12,6 @@
 #include "cost_model/machines.h"
 #include "cost_model/profile_db.h"
 #include "graph/support/doing.h"
-#include "graph/support/error_category.h"
 #include "graph/support/status_macros.h"
 #include "runtime/backend/backends.h"
 #include "runtime/backend/gpus.h"
@@ -23,6 +22,13 @@ PartitionChoices DefaultChoices(const PricedMachine& priced) {
   PartitionChoices choices{.precision = priced.precision};
   for (const Device& device : priced.machine->topology.devices()) {
     choices.native_formats |= priced.is_local && BackendOf(device, priced.backends) == "cpu";
+  }
+  for (const std::vector<DeviceId>& devices : DevicesByClass(priced.machine->topology)) {
+    const Device& device = priced.device(devices[0]);
+    const bool stays = priced.PrecisionOf(devices[0]) != priced.precision;
+    if (device.kind == DeviceKind::kGpu && stays) {
+      choices.float32_classes.push_back(device.device_class);
+    }
   }
   return choices;
 }
@@ -121,22 +127,6 @@ absl::Status LoadRecords(const MachineRequest& request, PricedMachine& priced,
   return absl::OkStatus();
 }
 
-// Whether all GPUs compute in the precision: plans have one for all of them.
-absl::Status CheckGpus(Precision precision, std::span<const BackendOfClass> backends,
-                       const DeviceTopology& topology) {
-  RETURN_IF_ERROR(CheckPrecision(precision, topology, backends));
-  for (const std::vector<DeviceId>& devices : DevicesByClass(topology)) {
-    const Device& device = topology.device(devices[0]);
-    const std::string backend = BackendOf(device, backends);
-    if (device.kind != DeviceKind::kGpu || HasPrecision(backend, precision)) continue;
-    return UsageError(absl::StrCat("GPUs of class '", device.device_class, "' are of the backend ",
-                                   backend, ", which has no ", RowOf(precision).name,
-                                   ", and a plan has one precision for all GPUs. Leave --precision "
-                                   "away, or --backend of that class"));
-  }
-  return absl::OkStatus();
-}
-
 // Products in a precision are priced by a rate of that precision or by measurement, never as if
 // they were in float32. `measured`: classes whose products were.
 absl::Status CheckRates(const MachineRequest& request, const PricedMachine& priced,
@@ -172,7 +162,7 @@ absl::StatusOr<PricedMachine> PriceMachine(const MachineRequest& request) {
   priced.precision = request.precision.value_or(Precision::kFloat32);
   ASSIGN_OR_RETURN(Machine machine,
                    FindMachine(request.machine, request.devices, request.oversubscribe));
-  RETURN_IF_ERROR(CheckGpus(priced.precision, request.backends, machine.topology));
+  RETURN_IF_ERROR(CheckPrecision(priced.precision, machine.topology, request.backends));
   ASSIGN_OR_RETURN(priced.is_local, IsThisHost(machine, request.machine));
   priced.machine = std::make_shared<const Machine>(std::move(machine));
   DeviceProfiles uncontended;

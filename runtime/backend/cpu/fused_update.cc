@@ -12,7 +12,17 @@
 namespace partita {
 namespace {
 
+// Tile of sums that fits in the registers beside a row of factors: of 32 with AVX-512 and NEON, of 16
+// otherwise.
+#if defined(__AVX512F__)
 constexpr int kLanes = 16, kTileRows = 8, kTileVectors = 3;
+#elif defined(__AVX__)
+constexpr int kLanes = 8, kTileRows = 6, kTileVectors = 2;
+#elif defined(__aarch64__)
+constexpr int kLanes = 4, kTileRows = 8, kTileVectors = 3;
+#else
+constexpr int kLanes = 4, kTileRows = 6, kTileVectors = 2;
+#endif
 constexpr int kTileColumns = kLanes * kTileVectors;
 // Up to here the packed columns stay in the second-level cache.
 constexpr int64_t kMostRows = 64;

@@ -356,7 +356,7 @@ TEST(PartitionTest, WhatAnOperatorReadsAndWritesInAnotherTypeIsConverted) {
   }
   EXPECT_THAT(conversions, ::testing::ElementsAre(
                                std::pair("convert fc1", 2), std::pair("convert fc1.bias", 2),
-                               std::pair("convert fc1.weight", 2), std::pair("convert input", 2)));
+                               std::pair("convert fc1.weight", 2), std::pair("convert x", 2)));
   const auto verify = [&](const TaskGraph& step) {
     return VerifyStep({graph, strategy, step, CanonicalOrder(step)});
   };

@@ -155,6 +155,9 @@ def test_classes_that_stay_with_float32_are_named():
     line = f"plan mlp_tiny --machine mixed.textproto {FEW} --precision tf32 --backend other=cpu -o mixed.plan.textproto"
     said = "tf32 on devices of class p100; those of class other compute in float32"
     check(said in partita(line).out and said in answer(line, "notes")["notes"], f"plan does not say: {said}")
+    plan = pathlib.Path("mixed.plan.textproto").read_text()
+    check('float32_classes: "other"' in plan and 'precision: "tf32"' in plan, plan)
+
 
 @contextlib.contextmanager
 def busy_cores():
