@@ -162,6 +162,13 @@ absl::Status ImportRelu(NodeImport& node) {
   return absl::OkStatus();
 }
 
+absl::Status ImportHardSwish(NodeImport& node) {
+  ASSIGN_OR_RETURN(const TensorId x, node.Tensor(0));
+  ASSIGN_OR_RETURN(const TensorId y, node.Add(HardSwish{}, {x}));
+  node.SetTensor(0, y);
+  return absl::OkStatus();
+}
+
 absl::Status ImportAdd(NodeImport& node) { return ImportArithmetic(node, "add"); }
 absl::Status ImportSub(NodeImport& node) { return ImportArithmetic(node, "sub"); }
 absl::Status ImportMul(NodeImport& node) { return ImportArithmetic(node, "mul"); }

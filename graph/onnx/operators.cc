@@ -26,6 +26,7 @@ constexpr OperatorRow kRows[] = {
     {"Gemm", 7, ImportGemm, nullptr, "matrix product with bias: alpha, beta, transA, transB"},
     {"GlobalAveragePool", 1, ImportGlobalAveragePool, nullptr, "mean over the spatial dimensions"},
     {"GlobalMaxPool", 1, ImportGlobalMaxPool, nullptr, "maximum over two spatial dimensions"},
+    {"HardSwish", 14, ImportHardSwish, nullptr, "x * clamp(x + 3, 0, 6) / 6"},
     {"Identity", 1, ImportIdentity, FoldIdentity, "left out"},
     {"LRN", 1, ImportLrn, nullptr, "local response normalisation across channels"},
     {"LogSoftmax", 1, ImportLogSoftmax, nullptr, "along the last axis"},

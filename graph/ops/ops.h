@@ -12,6 +12,7 @@
 #include "graph/ops/conv2d.h"
 #include "graph/ops/dropout.h"
 #include "graph/ops/elementwise.h"
+#include "graph/ops/hard_swish.h"
 #include "graph/ops/loss.h"
 #include "graph/ops/lrn.h"
 #include "graph/ops/matmul.h"
@@ -30,7 +31,7 @@ using OneOf = std::variant<Rows...>;
 
 // THE table of operators. To add one: README.md of this folder lists every file that is touched.
 using OpAttrs =
-    OneOf<Conv2d, Pool2d, MatMul, ReduceMean, Relu, Scale, Binary,
+    OneOf<Conv2d, Pool2d, MatMul, ReduceMean, Relu, HardSwish, Scale, Binary,
           // Movement of elements.
           Reshape, Transpose, Concat, Crop, Pad,
           // Normalisation and dropout.

@@ -41,9 +41,17 @@ std::vector<OperatorExample> ElementwiseExamples() {
     return OperatorExample{
         std::move(name), Binary{std::move(function)}, {Floats(a), Floats(b)}, {0, 1}};
   };
+  auto hard_swish = [](std::string name, const Shape& x) {  // over all three of its ranges
+    OperatorExample example{std::move(name), HardSwish{}, {Floats(x)}};
+    example.fills = {{OperandFill::Kind::kWide}};
+    return example;
+  };
   return {
       {"Relu", Relu{}, {Floats({3, 4, 2})}, {0}},
       {"ReluScalar", Relu{}, {Floats({})}, {0}},
+      hard_swish("HardSwish", {3, 4, 2}),
+      hard_swish("HardSwishImage", {2, 3, 2, 3}),
+      hard_swish("HardSwishScalar", {}),
       binary("Add", "add", {3, 4}, {3, 4}),
       binary("Sub", "sub", {2, 3, 4}, {2, 3, 4}),
       binary("Mul", "mul", {3, 4}, {3, 4}),

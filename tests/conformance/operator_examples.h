@@ -12,9 +12,14 @@ namespace partita {
 
 // Elements of an operand in a test.
 struct OperandFill {
-  enum class Kind { kReal, kPositive, kLabels };
+  enum class Kind {
+    kReal,      // in [-1, 1)
+    kWide,      // in [-5, 5)
+    kPositive,  // in [0.5, 2.5)
+    kLabels,    // integers in [0, bound)
+  };
   Kind kind = Kind::kReal;
-  int64_t bound = 0;  // kLabels: integers in [0, bound)
+  int64_t bound = 0;
 };
 
 // One use of an operator, small enough for every legal split of it to be tried.

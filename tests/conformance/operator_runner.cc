@@ -94,8 +94,9 @@ void CombineInto(TestTensor& total, const Box& box, const TestTensor& piece, Red
 TestTensor Filled(const TensorType& type, const OperandFill& fill, FillMode mode,
                   std::mt19937_64& random) {
   TestTensor tensor(type);
-  const double lowest = fill.kind == OperandFill::Kind::kPositive ? 0.5 : -1;
-  std::uniform_real_distribution<double> real(lowest, lowest + 2);
+  const bool wide = fill.kind == OperandFill::Kind::kWide;
+  const double lowest = wide ? -5 : fill.kind == OperandFill::Kind::kPositive ? 0.5 : -1;
+  std::uniform_real_distribution<double> real(lowest, lowest + (wide ? 10 : 2));
   switch (type.dtype) {
     case DType::kInt32:
       for (int32_t& x : tensor.as<int32_t>()) {

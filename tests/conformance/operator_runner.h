@@ -39,7 +39,7 @@ TestTensor PieceOf(const TestTensor& tensor, const Box& box);
 void CombineInto(TestTensor& total, const Box& box, const TestTensor& piece, Reduction reduction);
 
 enum class FillMode {
-  kRandom,  // reals in [-1, 1); any 64 bits in the ring
+  kRandom,  // reals as OperandFill says; any 64 bits in the ring
   kTies,    // 0 or 1 (ring only): equal elements and zeros everywhere
 };
 TestTensor Filled(const TensorType& type, const OperandFill& fill, FillMode mode,

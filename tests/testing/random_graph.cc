@@ -14,7 +14,8 @@ namespace {
 
 class ModelGenerator {
  public:
-  explicit ModelGenerator(std::mt19937_64& random) : random_(random), builder_("random") {}
+  explicit ModelGenerator(std::mt19937_64& random)
+      : random_(random), own_(std::mt19937_64(random)() ^ 0x9e3779b97f4a7c15), builder_("random") {}
 
   Graph Run() {
     const int64_t n = 2 + Below(4);
@@ -70,7 +71,7 @@ class ModelGenerator {
       case 5:
         return Pool(x);
       case 6:
-        return ReluOf(x);
+        return Activation(x);
       case 7:
         return Ok(AddLrn(builder_, Name(), x, {.size = 1 + Below(5), .alpha = 0.5}));
       case 8:
@@ -96,7 +97,9 @@ class ModelGenerator {
     }
   }
 
-  TensorId ReluOf(TensorId x) { return Try(Relu{}, {x}); }
+  TensorId Activation(TensorId x) {
+    return Try(own_() % 4 == 0 ? OpAttrs(HardSwish{}) : OpAttrs(Relu{}), {x});
+  }
 
   TensorId Conv(TensorId x) {
     const Shape s = ShapeOf(x);
@@ -110,7 +113,7 @@ class ModelGenerator {
                                     Weight({out, s[1] / conv.groups, 1 + Below(3), 1 + Below(3)})};
     if (Chance(70)) inputs.push_back(Weight({out}));
     const TensorId y = Try(conv, inputs);
-    return Chance(40) ? ReluOf(y) : y;
+    return Chance(40) ? Activation(y) : y;
   }
 
   TensorId Pool(TensorId x) {
@@ -146,7 +149,7 @@ class ModelGenerator {
     if (Chance(70)) {
       y = Try(Conv2d{.pads = {1, 1, 1, 1}}, {x, Weight({c, c, 3, 3})});
     } else if (Chance(50)) {
-      y = ReluOf(x);
+      y = Activation(x);
     }
     return Arithmetic(x, y);
   }
@@ -157,7 +160,7 @@ class ModelGenerator {
       const TensorId y = Try(Conv2d{}, {x, Weight({1 + Below(3), s[1], 1, 1})});
       return Chance(50) ? Try(Concat{.axis = 1}, {x, y}) : Try(Concat{.axis = 1}, {y, x, y});
     }
-    return Try(Concat{.axis = Below(4)}, {x, ReluOf(x)});
+    return Try(Concat{.axis = Below(4)}, {x, Activation(x)});
   }
 
   TensorId CropOrPad(TensorId x) {
@@ -221,7 +224,7 @@ class ModelGenerator {
       case 1:
         return Linear(x, 2 + Below(6));
       case 2:
-        return ReluOf(Linear(x, 2 + Below(4)));
+        return Activation(Linear(x, 2 + Below(4)));
       case 3:
         return Ok(AddSoftmax(builder_, Name(), x));
       case 4:
@@ -234,7 +237,7 @@ class ModelGenerator {
         return Arithmetic(x, Linear(x, s.back()));
       case 8: {
         const TensorId w = Weight({s.back(), s.back()});
-        return Try(MatMul{}, {ReluOf(Try(MatMul{}, {x, w})), w});
+        return Try(MatMul{}, {Activation(Try(MatMul{}, {x, w})), w});
       }
       case 9:
         return Fold(x);
@@ -256,6 +259,8 @@ class ModelGenerator {
   }
 
   std::mt19937_64& random_;
+  // Source of choices that leave what else is drawn as it is.
+  std::mt19937_64 own_;
   GraphBuilder builder_;
   int names_ = 0;
 };

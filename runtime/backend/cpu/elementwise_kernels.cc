@@ -86,6 +86,32 @@ std::unique_ptr<HostKernel> MakeReluKernel(const Relu&, const KernelSignature& s
   });
 }
 
+std::unique_ptr<HostKernel> MakeHardSwishKernel(const KernelSignature& s) {
+  if (!IsPlainFloat(s) || !IsUniform(s)) return nullptr;
+  if (s.pass.is_forward()) {
+    return Flat(s, [](const KernelArguments& a, int64_t begin, int64_t end) {
+      const float* x = In(a, 0);
+      float* y = Out(a, 0);
+#pragma GCC ivdep
+      for (int64_t i = begin; i < end; ++i) {
+        const float value = x[i], between = (value + 3) * (1.f / 6);
+        y[i] = value * (value <= -3 ? 0.f : value >= 3 ? 1.f : between);
+      }
+    });
+  }
+  return Flat(s, [](const KernelArguments& a, int64_t begin, int64_t end) {
+    const float* x = In(a, 0);
+    const float* dy = In(a, 1);
+    float* dx = Out(a, 0);
+#pragma GCC ivdep
+    for (int64_t i = begin; i < end; ++i) {
+      const float value = x[i], gradient = dy[i];
+      const float between = gradient * ((2 * value + 3) * (1.f / 6));
+      dx[i] = value <= -3 ? 0.f : value >= 3 ? gradient : between;
+    }
+  });
+}
+
 std::unique_ptr<HostKernel> MakeBinaryKernel(const Binary& binary, const KernelSignature& s) {
   if (!IsPlainFloat(s) || !IsUniform(s)) return nullptr;
   if (!s.pass.is_forward()) {

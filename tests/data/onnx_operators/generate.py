@@ -194,6 +194,10 @@ def shapes():
         ("Add", ["x", "c"], ["y"], {})])
 
 
-for make in (convolutions, pools, pads, products, arithmetic, normalisation, shapes):
+def activations():
+    one("hardswish", 4 * floats(3, 5, 7), "HardSwish", opset=14)
+
+
+for make in (convolutions, pools, pads, products, arithmetic, normalisation, shapes, activations):
     make()
 save_file(EXPECTED, HERE / "expected.safetensors")

@@ -48,6 +48,12 @@ TEST(ReluTest, GradientReadsTheResultOnly) {
   EXPECT_EQ(reads.results, std::vector<int>{0});
 }
 
+TEST(HardSwishTest, GradientReadsTheOperandOnly) {
+  const GradientReads reads = ReadsForGradient(OpAttrs(HardSwish{}), 0);
+  EXPECT_EQ(reads.operands, std::vector<int>{0});
+  EXPECT_TRUE(reads.results.empty());
+}
+
 TEST(BinaryTest, GradientOfAnAdditionReadsNothing) {
   for (int k : {0, 1}) {
     const GradientReads reads = ReadsForGradient(OpAttrs(Binary{"add"}), k);

@@ -139,6 +139,22 @@ TEST(ReferenceReluTest, NotANumberStays) {
   EXPECT_EQ(y.values[2], 2);
 }
 
+TEST(ReferenceHardSwishTest, IsPyTorchsAtTheEndsOfItsRangesToo) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  const Floats x{{9}, {-4, -3, -1.5, 0, 1.5, 3, 4, kInfinity, kNaN}};
+  Floats y = KernelResult(HardSwish{}, Pass::Forward(), {x}, x.shape);
+  EXPECT_TRUE(std::isnan(y.values.back()));
+  y.values.pop_back();
+  EXPECT_THAT(y.values, ElementsAre(0, 0, -0.375f, 0, 1.125f, 3, 4, kInfinity));
+  const Floats dy{{9}, std::vector<float>(9, 2.0f)};
+  Floats dx = KernelResult(HardSwish{}, Pass::Gradient(0), {x, dy}, x.shape);
+  EXPECT_TRUE(std::isnan(dx.values.back()));
+  dx.values.pop_back();
+  EXPECT_THAT(dx.values, ElementsAre(0, 0, 0, 1, 2, 2, 2, 2));
+  const Floats z = KernelResult(HardSwish{}, Pass::Forward(), {{{1}, {-kInfinity}}}, {1});
+  EXPECT_TRUE(std::isnan(z.values[0]));
+}
+
 TEST(ReferenceKernelTest, FusedReluIsTheComposition) {
   const Floats x{{1, 2}, {1, 2}}, w{{2, 2}, {1, -1, -1, 1}};
   EXPECT_THAT(KernelResult(MatMul{}, Pass::Forward(), {x, w}, {1, 2}, true).values,

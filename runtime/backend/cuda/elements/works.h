@@ -18,16 +18,15 @@ namespace partita {
 
 // THE tables of what the cuda backend's own kernels compute. To add one: write its functor, add it
 // here, and have plan/ make one for its operator; the launchers and the host tests need nothing.
-using ElementFunctor =
-    std::variant<FillElement, ReluElement, ReluGradientElement, ScaleElement, BinaryElement,
-                 BiasElement, GatherElement, ScatterElement, BorderElement, MaxPoolElement,
-                 MaxPoolPlaceElement, MaxPoolGradientElement, AveragePoolElement,
-                 AveragePoolGradientElement, LrnElement, LrnShareElement, LrnGradientElement,
-                 DropoutElement, DropoutRunElement, ChannelMapElement, NormalizeElement,
-                 ChannelGradientElement, NormalizeGradientElement, SoftmaxElement,
-                 SoftmaxGradientElement, LogSoftmaxElement, LogSoftmaxGradientElement,
-                 CrossEntropyGradientElement, SgdElement, AdamElement, RunningElement,
-                 ProductFactorsElement, ConversionElement, NarrowTransposeElement>;
+using ElementFunctor = std::variant<
+    FillElement, ReluElement, ReluGradientElement, HardSwishElement, HardSwishGradientElement,
+    ScaleElement, BinaryElement, BiasElement, GatherElement, ScatterElement, BorderElement,
+    MaxPoolElement, MaxPoolPlaceElement, MaxPoolGradientElement, AveragePoolElement,
+    AveragePoolGradientElement, LrnElement, LrnShareElement, LrnGradientElement, DropoutElement,
+    DropoutRunElement, ChannelMapElement, NormalizeElement, ChannelGradientElement,
+    NormalizeGradientElement, SoftmaxElement, SoftmaxGradientElement, LogSoftmaxElement,
+    LogSoftmaxGradientElement, CrossEntropyGradientElement, SgdElement, AdamElement, RunningElement,
+    ProductFactorsElement, ConversionElement, NarrowTransposeElement>;
 
 using ReductionFunctor =
     std::variant<SumReduction, RowMaxReduction, SumExpReduction, CrossEntropyReduction,

@@ -97,6 +97,15 @@ void PlanOperator(const Relu&, KernelPlanner& planner) {
   }
 }
 
+void PlanOperator(const HardSwish&, KernelPlanner& planner) {
+  const int64_t count = Volume(planner.out_shape());
+  if (planner.pass().is_forward()) {
+    planner.ForEach(count, HardSwishElement{planner.In(0), planner.Out()});
+  } else {
+    planner.ForEach(count, HardSwishGradientElement{planner.In(0), planner.In(1), planner.Out()});
+  }
+}
+
 void PlanOperator(const Scale& scale, KernelPlanner& planner) {
   const double beta = planner.pass().is_forward() ? scale.beta : 0;
   planner.ForEach(Volume(planner.out_shape()),
