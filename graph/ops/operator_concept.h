@@ -136,8 +136,10 @@ concept OperatorAttrs =
 //   bool kCastsResult         with factors of 16 bits the GPU's library writes its result in 16 bits
 //   bool kMakesZeros          negative elements become zeros
 //   bool kKeepsZeros          a result of such an operator has about as many zeros after it
-//   bool kKeepsNotFinite      NaN and each infinity of operands stay what they are
-//   bool kRoutesByValue       where its gradient goes depends on its operands' values
+//   bool kKeepsNotFinite      results that are not finite are, in every backend, the NaN or the
+//                             infinity that the reference kernel has there
+//   bool kRoutesByValue       exact on integers, and where its gradient goes depends on its operands'
+//                             values
 //   bool kSuitsCores          it gains so little from an accelerator that experts place it on cores
 //   bool kInCrossEntropy      cross-entropy applies it itself
 //   bool kIdentityInEvaluation  in evaluation its result is its operand

@@ -38,7 +38,9 @@ ShardingRule RuleOfForm(absl::string_view form, std::span<const TensorType> oper
 int64_t LargestVolume(std::span<const TensorType> inputs, std::span<const TensorType> outputs);
 
 // A row with a form. kOperations: arithmetic operations per element of x, transcendental functions
-// at 1 each. Check(), where a row has it, says what is wrong with the attributes.
+// at 1 each. Check(), where a row has it, says what is wrong with the attributes. A function that
+// is declared for the row itself goes before the one here: ReadsForGradient where a gradient reads
+// more than the gradients of the results, InPlace where a kernel may overwrite an input.
 template <class A>
 concept Formed = requires {
   { A::kForm } -> std::convertible_to<absl::string_view>;

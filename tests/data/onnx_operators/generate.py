@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 """Writes small ONNX models here, one for each way in which an operator can be written, and what onnxruntime computes
-from them: NAME.onnx, and NAME/x, NAME/y in expected.safetensors. Needs: numpy onnx onnxruntime safetensors."""
+from them: NAME.onnx, and NAME/x, NAME/y in expected.safetensors. All draw from one stream: new cases go to the end, so
+that the files that are there stay. Needs: numpy onnx onnxruntime safetensors (from PyPI, in an environment of their
+own)."""
 
 import pathlib
 
