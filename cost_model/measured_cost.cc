@@ -25,7 +25,7 @@ MeasuredCost::MeasuredCost(std::shared_ptr<const Machine> machine, DeviceProfile
 std::optional<TaskCost> MeasuredCost::KernelCost(const KernelSignature& signature,
                                                  DeviceId device) const {
   const Profile* profile = profiles_[device.index()].get();
-  return profile == nullptr ? std::nullopt : CostOf(profile->Find(ToString(signature)));
+  return profile == nullptr ? std::nullopt : CostOf(profile->Find(signature));
 }
 
 std::optional<TaskCost> MeasuredCost::MoveCost(const MoveSignature& signature,

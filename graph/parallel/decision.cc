@@ -58,12 +58,14 @@ struct TextOf {
   }
 };
 
+bool Contains(const std::vector<CollectiveStepId>& members, CollectiveStepId id) {
+  return std::find(members.begin(), members.end(), id) != members.end();
+}
+
 // Takes the collectives out of their buckets; one that is left alone is none.
 void RemoveMembers(std::vector<Bucket>& buckets, const std::vector<CollectiveStepId>& members) {
   for (Bucket& bucket : buckets) {
-    std::erase_if(bucket.members, [&](const CollectiveStepId& id) {
-      return std::find(members.begin(), members.end(), id) != members.end();
-    });
+    std::erase_if(bucket.members, [&](CollectiveStepId id) { return Contains(members, id); });
   }
   std::erase_if(buckets, [](const Bucket& bucket) { return bucket.members.size() < 2; });
 }
@@ -96,15 +98,11 @@ struct Decider {
     auto& buckets = strategy.buckets;
     if (decision.bucket.members.empty()) return;
     const CollectiveStepId first = decision.bucket.members[0];
-    const auto same = std::find_if(buckets.begin(), buckets.end(), [&](const Bucket& bucket) {
-      return bucket.members[0] == first;
-    });
-    if (same != buckets.end()) buckets.erase(same);
+    std::erase_if(buckets, [&](const Bucket& bucket) { return bucket.members[0] == first; });
     RemoveMembers(buckets, decision.bucket.members);
     if (decision.bucket.members.size() < 2) return;
     std::erase_if(strategy.algorithms, [&](const AlgorithmChoice& choice) {
-      const auto& members = decision.bucket.members;
-      return std::find(members.begin(), members.end(), choice.collective) != members.end();
+      return Contains(decision.bucket.members, choice.collective);
     });
     const auto behind = std::find_if(buckets.begin(), buckets.end(), [&](const Bucket& bucket) {
       return first < bucket.members[0];

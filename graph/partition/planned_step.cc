@@ -50,12 +50,10 @@ PartitionOptions PartitionOptionsOf(const DeviceTopology& topology,
         device.kind == DeviceKind::kCpu ? it->second : PartitionOptions::kDenseOnly);
     // And of the backends only the GPUs' have other precisions.
     if (choices.precision == Precision::kFloat32) continue;
-    options.precision_of_device.resize(static_cast<size_t>(topology.size()));
     const auto& others = choices.float32_classes;
-    const bool has = std::find(others.begin(), others.end(), device.device_class) == others.end();
-    if (device.kind == DeviceKind::kGpu && has) {
-      options.precision_of_device[options.node_of_device.size() - 1] = choices.precision;
-    }
+    const bool has = device.kind == DeviceKind::kGpu &&
+                     std::find(others.begin(), others.end(), device.device_class) == others.end();
+    options.precision_of_device.push_back(has ? choices.precision : Precision::kFloat32);
   }
   return options;
 }

@@ -43,11 +43,10 @@ class GroupMaker {
   // the tensor's. Returns the place of that buffer in `wanted_`, or -1.
   int32_t AddElementType(int32_t demand, DType dtype) {
     if (dtype == tensor_.type.dtype) return -1;
-    for (size_t k = 0; k < wanted_.size(); ++k) {
-      if (wanted_[k].demand == demand && wanted_[k].dtype == dtype) return static_cast<int32_t>(k);
-    }
-    wanted_.push_back({demand, dtype, kNoBuffer});
-    return static_cast<int32_t>(wanted_.size()) - 1;
+    const auto [it, added] =
+        wanted_index_.try_emplace({demand, dtype}, static_cast<int32_t>(wanted_.size()));
+    if (added) wanted_.push_back({demand, dtype, kNoBuffer});
+    return it->second;
   }
 
   void AddPieces() {
@@ -251,6 +250,7 @@ class GroupMaker {
   TensorFragment fragment_;
   TensorExchange x_;
   std::vector<Wanted> wanted_;
+  absl::flat_hash_map<std::pair<int32_t, DType>, int32_t> wanted_index_;
   Reduction reduction_ = Reduction::kSum;
   absl::flat_hash_map<std::pair<Box, DeviceId>, int32_t> demand_index_;
 };

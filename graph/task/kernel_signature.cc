@@ -73,7 +73,8 @@ std::string ToString(const KernelSignature& signature) {
 }
 
 KernelSignature InPrecision(KernelSignature signature, Precision precision) {
-  signature.compute_type = WorkOf(signature).multiply_adds > 0 ? precision : Precision::kFloat32;
+  const bool differs = precision != Precision::kFloat32 && WorkOf(signature).multiply_adds > 0;
+  signature.compute_type = differs ? precision : Precision::kFloat32;
   return signature;
 }
 
@@ -110,7 +111,6 @@ std::vector<KernelStage> StagesOf(const KernelSignature& signature) {
     for (TensorPlace place : stage.wiring.outputs) {
       stage.kernel.outputs.push_back(TensorAt(signature, place));
     }
-    if (signature.compute_type == Precision::kFloat32) continue;
     stage.kernel = InPrecision(std::move(stage.kernel), signature.compute_type);
   }
   return stages;

@@ -77,8 +77,8 @@ class TaskCheck {
       if (!IsOn(buffers[k], device)) return;
       const Buffer& buffer = tasks_.buffer(buffers[k]);
       Want(buffer.box == boxes[k], "a buffer of another box");
-      Want(IsReal(buffer.dtype) == IsReal(graph_.tensor(tensors[k]).type.dtype) &&
-               (IsReal(buffer.dtype) || buffer.dtype == graph_.tensor(tensors[k]).type.dtype),
+      const DType own = graph_.tensor(tensors[k]).type.dtype;
+      Want(buffer.dtype == own || (IsReal(buffer.dtype) && IsReal(own)),
            "a buffer of another type");
     }
   }
