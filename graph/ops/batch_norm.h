@@ -120,4 +120,10 @@ std::vector<GradientPiece<Attrs>> GradientPieces(const BatchNormalize& norm) {
           {"grad_apply", BatchNormGradApply{fields}, {x, s1, s2, gamma, dy, t1, t2}, {0}}};
 }
 
+static_assert(OperatorAttrs<BatchMoments>);
+static_assert(OperatorAttrs<BatchNormalize>);
+static_assert(OperatorAttrs<BatchNormGradMoments>);
+static_assert(OperatorAttrs<BatchNormGradApply>);
+static_assert(OperatorAttrs<AffineNormalize>);
+
 }  // namespace partita

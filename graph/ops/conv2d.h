@@ -48,4 +48,6 @@ Work WorkOf(const Conv2d& conv, Pass pass, std::span<const TensorType> inputs,
 std::vector<InPlacePair> InPlace(const Conv2d& conv, Pass pass);
 double WorkPerElement(const Conv2d& conv, std::span<const Shape> operands);
 
+static_assert(OperatorAttrs<Conv2d>);
+
 }  // namespace partita

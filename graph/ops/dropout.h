@@ -63,4 +63,6 @@ struct DropoutMask {
   }
 };
 
+static_assert(OperatorAttrs<Dropout>);
+
 }  // namespace partita

@@ -91,4 +91,8 @@ ShardingRule ElementwiseRule(const Shape& shape);
 // alike; loops of operators that share an anchor are matched by these names.
 std::string DimensionName(int d);
 
+static_assert(OperatorAttrs<Relu>);
+static_assert(OperatorAttrs<Scale>);
+static_assert(OperatorAttrs<Binary>);
+
 }  // namespace partita

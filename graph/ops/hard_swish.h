@@ -25,4 +25,6 @@ struct HardSwish {
 GradientReads ReadsForGradient(const HardSwish&, int operand);
 std::vector<InPlacePair> InPlace(const HardSwish&, Pass pass);
 
+static_assert(OperatorAttrs<HardSwish>);
+
 }  // namespace partita

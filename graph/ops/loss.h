@@ -80,4 +80,9 @@ struct SumOfSquares {
 GradientReads ReadsForGradient(const SumOfSquares&, int operand);
 std::vector<InPlacePair> InPlace(const SumOfSquares&, Pass pass);
 
+static_assert(OperatorAttrs<CrossEntropy>);
+static_assert(OperatorAttrs<CrossEntropyGrad>);
+static_assert(OperatorAttrs<CountCorrect>);
+static_assert(OperatorAttrs<SumOfSquares>);
+
 }  // namespace partita

@@ -50,4 +50,6 @@ Work WorkOf(const Lrn& lrn, Pass pass, std::span<const TensorType> inputs,
 std::vector<InPlacePair> InPlace(const Lrn&, Pass pass);
 double WorkPerElement(const Lrn& lrn, std::span<const Shape> operands);
 
+static_assert(OperatorAttrs<Lrn>);
+
 }  // namespace partita

@@ -39,4 +39,6 @@ Work WorkOf(const MatMul& matmul, Pass pass, std::span<const TensorType> inputs,
 std::vector<InPlacePair> InPlace(const MatMul& matmul, Pass pass);
 double WorkPerElement(const MatMul& matmul, std::span<const Shape> operands);
 
+static_assert(OperatorAttrs<MatMul>);
+
 }  // namespace partita

@@ -66,4 +66,6 @@ double WorkPerElement(const Pool2d& pool, std::span<const Shape> operands);
 // Maxima are; averages divide.
 bool IsExactOnIntegers(const Pool2d& pool);
 
+static_assert(OperatorAttrs<Pool2d>);
+
 }  // namespace partita

@@ -43,4 +43,6 @@ Work WorkOf(const ReduceMean& mean, Pass pass, std::span<const TensorType> input
 std::vector<InPlacePair> InPlace(const ReduceMean& mean, Pass pass);
 absl::Status Rebatch(ReduceMean& mean, const Shape& x, const BatchChange& batch);
 
+static_assert(OperatorAttrs<ReduceMean>);
+
 }  // namespace partita

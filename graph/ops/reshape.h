@@ -37,4 +37,6 @@ Work WorkOf(const Reshape& reshape, Pass pass, std::span<const TensorType> input
 std::vector<InPlacePair> InPlace(const Reshape& reshape, Pass pass);
 absl::Status Rebatch(Reshape& reshape, const Shape& x, const BatchChange& batch);
 
+static_assert(OperatorAttrs<Reshape>);
+
 }  // namespace partita

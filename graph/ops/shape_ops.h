@@ -118,4 +118,9 @@ Work WorkOf(const Pad& pad, Pass pass, std::span<const TensorType> inputs,
             std::span<const TensorType> outputs);
 std::vector<InPlacePair> InPlace(const Pad& pad, Pass pass);
 
+static_assert(OperatorAttrs<Transpose>);
+static_assert(OperatorAttrs<Concat>);
+static_assert(OperatorAttrs<Crop>);
+static_assert(OperatorAttrs<Pad>);
+
 }  // namespace partita

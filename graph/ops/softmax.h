@@ -118,4 +118,13 @@ std::vector<GradientPiece<Attrs>> GradientPieces(const LogSoftmaxApply&) {
   return {{"dot", RowSum{}, {dy}}, {"grad", LogSoftmaxGrad{}, {x, m, s, dy, {kEarlier, 0}}, {0}}};
 }
 
+static_assert(OperatorAttrs<RowMax>);
+static_assert(OperatorAttrs<RowSum>);
+static_assert(OperatorAttrs<SumExp>);
+static_assert(OperatorAttrs<SoftmaxApply>);
+static_assert(OperatorAttrs<SoftmaxDot>);
+static_assert(OperatorAttrs<SoftmaxGrad>);
+static_assert(OperatorAttrs<LogSoftmaxApply>);
+static_assert(OperatorAttrs<LogSoftmaxGrad>);
+
 }  // namespace partita

@@ -96,4 +96,9 @@ struct RunningVariance : RunningFields {
 };
 std::vector<InPlacePair> InPlace(const RunningVariance&, Pass);
 
+static_assert(OperatorAttrs<Sgd>);
+static_assert(OperatorAttrs<Adam>);
+static_assert(OperatorAttrs<RunningMean>);
+static_assert(OperatorAttrs<RunningVariance>);
+
 }  // namespace partita

@@ -11,7 +11,7 @@ namespace partita {
 namespace {
 
 // Elements of one of a rank's buffers: CommunicationArguments::send[slot] or receive[slot].
-struct Piece {
+struct SlotRange {
   size_t slot = 0;
   ElementRange elements;
 };
@@ -20,7 +20,7 @@ struct Piece {
 struct Side {
   CommunicationArguments arguments;  // with host addresses
   DType dtype = DType::kFloat32;
-  std::vector<Piece> sent, received;         // what has to be copied
+  std::vector<SlotRange> sent, received;     // what has to be copied
   std::vector<int64_t> send_at, receive_at;  // bytes from the start of the host memory; -1: null
   int64_t bytes = 0;
 
@@ -99,13 +99,13 @@ class StagedCommunicator : public Communicator {
     if (device == devices_.end()) return inner_->Enqueue(arguments, round, stream, timing);
     const Side& side = *device->second.sides.at(arguments.task->id);
     if (timing != nullptr) stream.Stamp(&timing->start_ns);
-    for (const Piece& piece : side.sent) {
-      const auto move = CopyOf(side, piece, arguments.send, side.arguments.send);
+    for (const SlotRange& range : side.sent) {
+      const auto move = CopyOf(side, range, arguments.send, side.arguments.send);
       if (!move.region.empty()) stream.CopyToHost(move, nullptr);
     }
     inner_->Enqueue(side.arguments, round, stream, nullptr);
-    for (const Piece& piece : side.received) {
-      const auto move = CopyOf(side, piece, side.arguments.receive, arguments.receive);
+    for (const SlotRange& range : side.received) {
+      const auto move = CopyOf(side, range, side.arguments.receive, arguments.receive);
       if (!move.region.empty()) stream.CopyFromHost(move, nullptr);
     }
     if (timing != nullptr) stream.Stamp(&timing->end_ns);
@@ -145,13 +145,13 @@ class StagedCommunicator : public Communicator {
     return absl::OkStatus();
   }
 
-  static Stream::MoveArguments CopyOf(const Side& side, const Piece& piece,
+  static Stream::MoveArguments CopyOf(const Side& side, const SlotRange& range,
                                       const std::vector<void*>& from,
                                       const std::vector<void*>& to) {
-    const int64_t offset = piece.elements.offset * SizeOf(side.dtype);
+    const int64_t offset = range.elements.offset * SizeOf(side.dtype);
     return Stream::FlatMove(MoveSignature::Kind::kCopy, side.dtype,
-                            static_cast<const char*>(from[piece.slot]) + offset,
-                            static_cast<char*>(to[piece.slot]) + offset, piece.elements.count);
+                            static_cast<const char*>(from[range.slot]) + offset,
+                            static_cast<char*>(to[range.slot]) + offset, range.elements.count);
   }
 
   std::unique_ptr<Communicator> inner_;

@@ -22,12 +22,10 @@
 #include "runtime/executor/step_watch.h"
 
 namespace partita {
-namespace {
 
-class BackendExecutor : public Executor {
+class Executor::Impl {
  public:
-  BackendExecutor(const Graph& graph, std::unique_ptr<Communicator> communicator,
-                  ExecutorOptions options)
+  Impl(const Graph& graph, std::unique_ptr<Communicator> communicator, ExecutorOptions options)
       : graph_(graph), communicator_(std::move(communicator)), options_(std::move(options)) {}
 
   absl::Status Open(TaskGraph tasks, std::vector<TaskId> order) {
@@ -86,13 +84,13 @@ class BackendExecutor : public Executor {
     return watch_->Start();
   }
 
-  ~BackendExecutor() override {
+  ~Impl() {
     watch_.reset();
     replay_.reset();
     lanes_.clear();
   }
 
-  absl::Status WriteTensor(TensorId id, HostTensor values) override {
+  absl::Status WriteTensor(TensorId id, HostTensor values) {
     const TensorType& type = graph_.tensor(id).type;
     const Box full = Box::Full(type.shape);
     bool found = false;
@@ -112,7 +110,7 @@ class BackendExecutor : public Executor {
     return status;
   }
 
-  absl::Status ReadTensor(TensorId id, void* values) override {
+  absl::Status ReadTensor(TensorId id, void* values) {
     const TensorType& type = graph_.tensor(id).type;
     const Box full = Box::Full(type.shape);
     for (size_t b = program_.tasks.buffers().size(); b-- > 0;) {
@@ -125,7 +123,7 @@ class BackendExecutor : public Executor {
     return absl::OkStatus();
   }
 
-  absl::Status CheckCopies() override {
+  absl::Status CheckCopies() {
     std::vector<std::vector<const Buffer*>> pieces(graph_.tensors().size());
     for (const Buffer& buffer : program_.tasks.buffers()) {
       if (!buffer.persistent() || !IsPlaced(buffer)) continue;
@@ -137,7 +135,7 @@ class BackendExecutor : public Executor {
     return absl::OkStatus();
   }
 
-  absl::Status CheckValues(std::span<const TensorId> tensors) override {
+  absl::Status CheckValues(std::span<const TensorId> tensors) {
     std::vector<char> asked(graph_.tensors().size());
     for (TensorId id : tensors) asked[id.index()] = 1;
     const absl::Status enqueued = Enqueue([&] {
@@ -157,17 +155,15 @@ class BackendExecutor : public Executor {
     return not_finite_.Take(options_.port);
   }
 
-  Progress CurrentProgress() const override { return {in_step_.load(), Completed()}; }
+  Progress CurrentProgress() const { return {in_step_.load(), Completed()}; }
 
-  void CheckFinite(bool on) override { options_.check_finite = on; }
-  void RecordTimeline(bool on) override { options_.record_timeline = on; }
+  void CheckFinite(bool on) { options_.check_finite = on; }
+  void RecordTimeline(bool on) { options_.record_timeline = on; }
 
-  absl::Status CanReplay() const override {
-    return replay_ == nullptr ? can_replay_ : replay_->status();
-  }
+  absl::Status CanReplay() const { return replay_ == nullptr ? can_replay_ : replay_->status(); }
 
   absl::StatusOr<StepResult> Step(HostTensor input, HostTensor labels,
-                                  const StepArguments& arguments) override {
+                                  const StepArguments& arguments) {
     if (IsSet(options_.stop)) {
       return InterruptedError("interrupted before the step");
     }
@@ -203,35 +199,35 @@ class BackendExecutor : public Executor {
     return result;
   }
 
-  void Stage(HostTensor input, HostTensor labels) override {
+  void Stage(HostTensor input, HostTensor labels) {
     (void)Enqueue([&] {  // the step that wants the batch says what went wrong
       for (DeviceLanes* lanes : Lanes()) {
         if (lanes->stage() != nullptr) lanes->stage()->Begin(input, labels);
       }
     });
   }
-  bool Stages() const override {
+  bool Stages() const {
     const auto lanes = Lanes();
     return std::any_of(lanes.begin(), lanes.end(),
                        [](DeviceLanes* lane) { return lane->stage() != nullptr; });
   }
-  std::pmr::memory_resource* batch_memory() const override {
+  std::pmr::memory_resource* batch_memory() const {
     return batch_memory_ == nullptr ? std::pmr::new_delete_resource() : batch_memory_.get();
   }
 
-  absl::Status ReadOutput(size_t output, void* values) override {
+  absl::Status ReadOutput(size_t output, void* values) {
     const Buffer& buffer = program_.tasks.buffer(program_.tasks.outputs()[output].buffer);
     ASSIGN_OR_RETURN(const auto value, ValuesOf({&buffer}));
     std::copy(value[0].begin(), value[0].end(), static_cast<char*>(values));
     return absl::OkStatus();
   }
 
-  const Program& program() const override { return program_; }
-  Bytes AllocatedBytes(DeviceId device) const override {
+  const Program& program() const { return program_; }
+  Bytes AllocatedBytes(DeviceId device) const {
     return IsHere(device.index()) ? lanes_[device.index()]->allocated() : Bytes(0);
   }
   // The communicator counts what it enqueues, which is the same in every step that is recorded.
-  std::vector<Bytes> BytesReceived() const override {
+  std::vector<Bytes> BytesReceived() const {
     std::vector<Bytes> bytes = communicator_->BytesReceived();
     if (replayed_steps() == 0) return bytes;
     for (Bytes& count : bytes) count = Bytes(count.value() / enqueued_ * round_);
@@ -535,15 +531,43 @@ class BackendExecutor : public Executor {
   std::unique_ptr<StepWatch> watch_;
 };
 
-}  // namespace
-
 absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(
     TaskGraph tasks, std::vector<TaskId> order, const Graph& graph,
     std::unique_ptr<Communicator> communicator, ExecutorOptions options) {
-  auto executor =
-      std::make_unique<BackendExecutor>(graph, std::move(communicator), std::move(options));
-  RETURN_IF_ERROR(executor->Open(std::move(tasks), std::move(order)));
-  return executor;
+  auto impl = std::make_unique<Impl>(graph, std::move(communicator), std::move(options));
+  RETURN_IF_ERROR(impl->Open(std::move(tasks), std::move(order)));
+  return std::unique_ptr<Executor>(new Executor(std::move(impl)));
 }
+
+Executor::Executor(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Executor::~Executor() = default;
+
+absl::Status Executor::WriteTensor(TensorId id, HostTensor values) {
+  return impl_->WriteTensor(id, values);
+}
+absl::Status Executor::ReadTensor(TensorId id, void* values) {
+  return impl_->ReadTensor(id, values);
+}
+absl::Status Executor::CheckCopies() { return impl_->CheckCopies(); }
+absl::Status Executor::CheckValues(std::span<const TensorId> tensors) {
+  return impl_->CheckValues(tensors);
+}
+Executor::Progress Executor::CurrentProgress() const { return impl_->CurrentProgress(); }
+void Executor::CheckFinite(bool on) { impl_->CheckFinite(on); }
+void Executor::RecordTimeline(bool on) { impl_->RecordTimeline(on); }
+absl::Status Executor::CanReplay() const { return impl_->CanReplay(); }
+absl::StatusOr<StepResult> Executor::Step(HostTensor input, HostTensor labels,
+                                          const StepArguments& arguments) {
+  return impl_->Step(input, labels, arguments);
+}
+void Executor::Stage(HostTensor input, HostTensor labels) { impl_->Stage(input, labels); }
+bool Executor::Stages() const { return impl_->Stages(); }
+std::pmr::memory_resource* Executor::batch_memory() const { return impl_->batch_memory(); }
+absl::Status Executor::ReadOutput(size_t output, void* values) {
+  return impl_->ReadOutput(output, values);
+}
+const Program& Executor::program() const { return impl_->program(); }
+Bytes Executor::AllocatedBytes(DeviceId device) const { return impl_->AllocatedBytes(device); }
+std::vector<Bytes> Executor::BytesReceived() const { return impl_->BytesReceived(); }
 
 }  // namespace partita

@@ -78,51 +78,57 @@ class Executor {
   static absl::StatusOr<std::unique_ptr<Executor>> Create(
       TaskGraph tasks, std::vector<TaskId> order, const Graph& graph,
       std::unique_ptr<Communicator> communicator, ExecutorOptions options);
-  virtual ~Executor() = default;
+  ~Executor();
 
   // Sets a weight or state everywhere it lives; reads it, each element from its first holder.
   // Types: the tensor's own. The spans hold the whole tensor.
-  virtual absl::Status WriteTensor(TensorId id, HostTensor values) = 0;
-  virtual absl::Status ReadTensor(TensorId id, void* values) = 0;
+  absl::Status WriteTensor(TensorId id, HostTensor values);
+  absl::Status ReadTensor(TensorId id, void* values);
   // DataLoss, naming tensor, box and device, if copies of a weight or state differ: in a bit, since
   // Exchange makes them equal; on devices of several backends by more than `verify` allows.
-  virtual absl::Status CheckCopies() = 0;
+  absl::Status CheckCopies();
   // OutOfRange, naming tensor and device, if one of these weights and states holds NaN or infinity
   // anywhere; the same on all processes.
-  virtual absl::Status CheckValues(std::span<const TensorId> tensors) = 0;
+  absl::Status CheckValues(std::span<const TensorId> tensors);
 
   // Progress of this process's devices, for the watchdog. Any thread.
   struct Progress {
     bool in_step = false;
-    int64_t completed = 0;  // pieces of work, of all steps
+    int64_t completed;  // pieces of work, of all steps
   };
-  virtual Progress CurrentProgress() const = 0;
+  Progress CurrentProgress() const;
 
   // Turns these options of ExecutorOptions on or off for later steps.
-  virtual void CheckFinite(bool on) = 0;
-  virtual void RecordTimeline(bool on) = 0;
+  void CheckFinite(bool on);
+  void RecordTimeline(bool on);
 
   // OK: steps are recorded and run again, but for the first ones, and those whose results are
   // checked or whose timeline is recorded. Else the reason why they are always enqueued one by one.
-  virtual absl::Status CanReplay() const = 0;
+  absl::Status CanReplay() const;
 
   // One training step. `input` and `labels` are whole batches.
-  virtual absl::StatusOr<StepResult> Step(HostTensor input, HostTensor labels,
-                                          const StepArguments& arguments) = 0;
+  absl::StatusOr<StepResult> Step(HostTensor input, HostTensor labels,
+                                  const StepArguments& arguments);
   // Begins to copy the next step's batch to devices that have memory of their own, concurrently
   // with the step before it; Step finds it there by its addresses. The caller's memory stays valid
   // until then, or until two other batches were staged. On other devices it does nothing.
-  virtual void Stage(HostTensor input, HostTensor labels) = 0;
-  virtual bool Stages() const = 0;
+  void Stage(HostTensor input, HostTensor labels);
+  bool Stages() const;
   // Memory that batches are best read into; the executor's.
-  virtual std::pmr::memory_resource* batch_memory() const = 0;
+  std::pmr::memory_resource* batch_memory() const;
   // The value of a host output of the last step, bytes as on the device.
-  virtual absl::Status ReadOutput(size_t output, void* values) = 0;
+  absl::Status ReadOutput(size_t output, void* values);
 
-  virtual const Program& program() const = 0;
+  const Program& program() const;
   // Bytes allocated on a device: arena and scratch; 0 for a device of another process.
-  virtual Bytes AllocatedBytes(DeviceId device) const = 0;
-  virtual std::vector<Bytes> BytesReceived() const = 0;
+  Bytes AllocatedBytes(DeviceId device) const;
+  std::vector<Bytes> BytesReceived() const;
+
+ private:
+  class Impl;
+  explicit Executor(std::unique_ptr<Impl> impl);
+
+  const std::unique_ptr<Impl> impl_;
 };
 
 }  // namespace partita

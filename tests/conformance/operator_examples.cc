@@ -48,6 +48,7 @@ std::vector<OperatorExample> ElementwiseExamples() {
   };
   return {
       {"Relu", Relu{}, {Floats({3, 4, 2})}, {0}},
+      {"ReluImage", Relu{}, {Floats({2, 3, 2, 3})}, {0}},
       {"ReluScalar", Relu{}, {Floats({})}, {0}},
       hard_swish("HardSwish", {3, 4, 2}),
       hard_swish("HardSwishImage", {2, 3, 2, 3}),

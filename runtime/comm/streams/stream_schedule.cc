@@ -43,8 +43,8 @@ absl::StatusOr<StreamSchedule> StreamSchedule::Create(const Task& task, ProgramD
     plan.devices_.push_back(devices[device.index()]);
   }
   plan.received_.resize(plan.members_.size());
-  for (const Piece& piece : plan.Pieces()) {
-    if (piece.from != piece.to) plan.received_[piece.to] += piece.bytes;
+  for (const Message& message : plan.Messages()) {
+    if (message.from != message.to) plan.received_[message.to] += message.bytes;
   }
   return plan;
 }
@@ -54,33 +54,33 @@ size_t StreamSchedule::RankOf(DeviceId device) const {
                              members_.begin());
 }
 
-std::vector<StreamSchedule::Piece> StreamSchedule::Pieces() const {
-  std::vector<Piece> pieces;
+std::vector<StreamSchedule::Message> StreamSchedule::Messages() const {
+  std::vector<Message> messages;
   const int64_t size = SizeOf(DTypeOf(*task_));
   if (const auto* transfers = std::get_if<TransferTask>(&task_->body)) {
     for (const Transfer& transfer : transfers->transfers) {
-      pieces.push_back(
+      messages.push_back(
           {RankOf(transfer.from), RankOf(transfer.to), 0, transfer.receive.count * size});
     }
   }
   for (size_t round = 0; round < schedule_.rounds.size(); ++round) {
     for (const CollectiveStep& step : schedule_.rounds[round].steps) {
-      pieces.push_back(
+      messages.push_back(
           {static_cast<size_t>(step.from), static_cast<size_t>(step.to), round, step.count * size});
     }
   }
-  return pieces;
+  return messages;
 }
 
 std::vector<StreamMemory> StreamSchedule::WantedMemory() const {
   std::vector<StreamMemory> wanted(members_.size());
   std::vector<std::vector<StreamMemory>> by_round(rounds_,
                                                   std::vector<StreamMemory>(members_.size()));
-  for (const Piece& piece : Pieces()) {
-    by_round[piece.round][piece.to].assembled += piece.bytes;
-    if (Reaches(piece.to, piece.from)) continue;
-    by_round[piece.round][piece.from].published += piece.bytes;
-    by_round[piece.round][piece.to].fetched += piece.bytes;
+  for (const Message& message : Messages()) {
+    by_round[message.round][message.to].assembled += message.bytes;
+    if (Reaches(message.to, message.from)) continue;
+    by_round[message.round][message.from].published += message.bytes;
+    by_round[message.round][message.to].fetched += message.bytes;
   }
   for (const auto& round : by_round) {
     for (size_t r = 0; r < wanted.size(); ++r) wanted[r].Enlarge(round[r]);

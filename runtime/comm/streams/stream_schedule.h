@@ -71,12 +71,11 @@ class StreamSchedule {
 
  private:
   friend class StreamMoves;
-  // One message.
-  struct Piece {
+  struct Message {
     size_t from, to, round;
     int64_t bytes;
   };
-  std::vector<Piece> Pieces() const;
+  std::vector<Message> Messages() const;
   bool Reaches(size_t reader, size_t from) const {
     return devices_[reader]->Reaches(*devices_[from]);
   }

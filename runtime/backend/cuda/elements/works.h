@@ -18,19 +18,57 @@ namespace partita {
 
 // THE tables of what the cuda backend's own kernels compute. To add one: write its functor, add it
 // here, and have plan/ make one for its operator; the launchers and the host tests need nothing.
+// clang-format off: one name per line
 using ElementFunctor = std::variant<
-    FillElement, ReluElement, ReluGradientElement, HardSwishElement, HardSwishGradientElement,
-    ScaleElement, BinaryElement, BiasElement, GatherElement, ScatterElement, BorderElement,
-    MaxPoolElement, MaxPoolPlaceElement, MaxPoolGradientElement, AveragePoolElement,
-    AveragePoolGradientElement, LrnElement, LrnShareElement, LrnGradientElement, DropoutElement,
-    DropoutRunElement, ChannelMapElement, NormalizeElement, ChannelGradientElement,
-    NormalizeGradientElement, SoftmaxElement, SoftmaxGradientElement, LogSoftmaxElement,
-    LogSoftmaxGradientElement, CrossEntropyGradientElement, SgdElement, AdamElement, RunningElement,
-    ProductFactorsElement, ConversionElement, NarrowTransposeElement>;
+    FillElement,
+    ReluElement,
+    ReluGradientElement,
+    HardSwishElement,
+    HardSwishGradientElement,
+    ScaleElement,
+    BinaryElement,
+    BiasElement,
+    GatherElement,
+    ScatterElement,
+    BorderElement,
+    MaxPoolElement,
+    MaxPoolPlaceElement,
+    MaxPoolGradientElement,
+    AveragePoolElement,
+    AveragePoolGradientElement,
+    LrnElement,
+    LrnShareElement,
+    LrnGradientElement,
+    DropoutElement,
+    DropoutRunElement,
+    ChannelMapElement,
+    NormalizeElement,
+    ChannelGradientElement,
+    NormalizeGradientElement,
+    SoftmaxElement,
+    SoftmaxGradientElement,
+    LogSoftmaxElement,
+    LogSoftmaxGradientElement,
+    CrossEntropyGradientElement,
+    SgdElement,
+    AdamElement,
+    RunningElement,
+    ProductFactorsElement,
+    ConversionElement,
+    NarrowTransposeElement>;
+// clang-format on
 
-using ReductionFunctor =
-    std::variant<SumReduction, RowMaxReduction, SumExpReduction, CrossEntropyReduction,
-                 CountCorrectReduction, MomentsReduction, GradMomentsReduction, ScaleReduction>;
+// clang-format off: one name per line
+using ReductionFunctor = std::variant<
+    SumReduction,
+    RowMaxReduction,
+    SumExpReduction,
+    CrossEntropyReduction,
+    CountCorrectReduction,
+    MomentsReduction,
+    GradMomentsReduction,
+    ScaleReduction>;
+// clang-format on
 
 // functor(i) for 0 <= i < count, in any order.
 struct ElementWork {
