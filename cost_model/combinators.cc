@@ -79,6 +79,11 @@ Nanos FirstMatch::StepOverhead(int64_t tasks) const {
   return most;
 }
 
+bool FirstMatch::CountsBytesOfChannels() const {
+  return std::all_of(models_.begin(), models_.end(),
+                     [](const auto& model) { return model->CountsBytesOfChannels(); });
+}
+
 Scaled::Scaled(std::unique_ptr<CostModel> model, ScaleFactors factors)
     : model_(std::move(model)), factors_(factors) {}
 
@@ -98,6 +103,9 @@ Answer Scaled::TransferCost(std::span<const TransferCall> group) const {
 }
 
 Nanos Scaled::StepOverhead(int64_t tasks) const { return model_->StepOverhead(tasks); }
+bool Scaled::CountsBytesOfChannels() const {
+  return model_->CountsBytesOfChannels() && factors_.collectives >= 1 && factors_.transfers >= 1;
+}
 
 ContendedAndUncontended::ContendedAndUncontended(std::unique_ptr<CostModel> busy,
                                                  std::unique_ptr<CostModel> uncontended)
@@ -133,6 +141,9 @@ Answer ContendedAndUncontended::TransferCost(std::span<const TransferCall> group
 }
 Nanos ContendedAndUncontended::StepOverhead(int64_t tasks) const {
   return busy_->StepOverhead(tasks);
+}
+bool ContendedAndUncontended::CountsBytesOfChannels() const {
+  return busy_->CountsBytesOfChannels() && uncontended_->CountsBytesOfChannels();
 }
 
 std::vector<DeviceId> EqualDevices(const Machine& machine, const DeviceProfiles& profiles) {
@@ -176,6 +187,7 @@ Answer Cached::TransferCost(std::span<const TransferCall> group) const {
 }
 
 Nanos Cached::StepOverhead(int64_t tasks) const { return model_->StepOverhead(tasks); }
+bool Cached::CountsBytesOfChannels() const { return model_->CountsBytesOfChannels(); }
 
 Cached::OwnedCall::OwnedCall(const CollectiveCall& call)
     : collective(*call.collective),

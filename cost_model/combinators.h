@@ -24,6 +24,7 @@ class FirstMatch : public CostModel {
   std::optional<TaskCost> MoveCost(const MoveSignature& signature, DeviceId device) const override;
   std::optional<TaskCost> CollectiveCost(const CollectiveCall& call) const override;
   std::optional<TaskCost> TransferCost(std::span<const TransferCall> group) const override;
+  bool CountsBytesOfChannels() const override;
   Nanos StepOverhead(int64_t tasks) const override;
 
  private:
@@ -43,6 +44,7 @@ class Scaled : public CostModel {
   std::optional<TaskCost> MoveCost(const MoveSignature& signature, DeviceId device) const override;
   std::optional<TaskCost> CollectiveCost(const CollectiveCall& call) const override;
   std::optional<TaskCost> TransferCost(std::span<const TransferCall> group) const override;
+  bool CountsBytesOfChannels() const override;
   Nanos StepOverhead(int64_t tasks) const override;
 
  private:
@@ -61,6 +63,7 @@ class ContendedAndUncontended : public CostModel {
   std::optional<TaskCost> MoveCost(const MoveSignature& signature, DeviceId device) const override;
   std::optional<TaskCost> CollectiveCost(const CollectiveCall& call) const override;
   std::optional<TaskCost> TransferCost(std::span<const TransferCall> group) const override;
+  bool CountsBytesOfChannels() const override;
   Nanos StepOverhead(int64_t tasks) const override;
 
  private:
@@ -86,6 +89,7 @@ class Cached : public CostModel {
   std::optional<TaskCost> MoveCost(const MoveSignature& signature, DeviceId device) const override;
   std::optional<TaskCost> CollectiveCost(const CollectiveCall& call) const override;
   std::optional<TaskCost> TransferCost(std::span<const TransferCall> group) const override;
+  bool CountsBytesOfChannels() const override;
   Nanos StepOverhead(int64_t tasks) const override;
 
  private:

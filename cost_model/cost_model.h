@@ -84,6 +84,10 @@ class CostModel {
   // All messages of one group, from the common start to the last arrival.
   virtual std::optional<TaskCost> TransferCost(std::span<const TransferCall> group) const = 0;
 
+  // Whether no communication that it prices takes less than each channel of the routes needs for the
+  // bytes that cross it, so that bytes alone bound times. True also where it prices none.
+  virtual bool CountsBytesOfChannels() const { return false; }
+
   // Overhead of a step besides its tasks, from starting the lanes to knowing that all have ended;
   // `tasks`: of the device that has most. 0 if unknown.
   virtual Nanos StepOverhead(int64_t tasks) const;

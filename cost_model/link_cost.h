@@ -30,6 +30,7 @@ class LinkCost : public CostModel {
   std::optional<TaskCost> MoveCost(const MoveSignature& signature, DeviceId device) const override;
   std::optional<TaskCost> CollectiveCost(const CollectiveCall& call) const override;
   std::optional<TaskCost> TransferCost(std::span<const TransferCall> group) const override;
+  bool CountsBytesOfChannels() const override { return machine_->collective_rates.empty(); }
 
  private:
   TaskCost CostOverLinks(double seconds) const;

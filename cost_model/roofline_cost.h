@@ -33,6 +33,7 @@ class RooflineCost : public CostModel {
   std::optional<TaskCost> MoveCost(const MoveSignature& signature, DeviceId device) const override;
   std::optional<TaskCost> CollectiveCost(const CollectiveCall& call) const override;
   std::optional<TaskCost> TransferCost(std::span<const TransferCall> group) const override;
+  bool CountsBytesOfChannels() const override { return true; }
 
  private:
   std::shared_ptr<const Machine> machine_;

@@ -1,7 +1,6 @@
 #include "planner/evaluator.h"
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -169,14 +168,16 @@ Evaluation Evaluator::Evaluate(const Strategy& strategy, Nanos cutoff) const {
 
 Evaluation Evaluator::EvaluateBriefly(const Strategy& strategy, Nanos cutoff) const {
   std::unique_ptr<StepCache> cache = TakeCache();
-  const auto flat = cache->FindOrBuild(strategy);
+  const auto found = cache->FindOrBuild(strategy, cutoff);
   EvaluatedStep step;
-  if (flat.ok()) {
-    FindOrder(**flat, step);
-    TimeInOrder(**flat, cutoff, step);
+  if (found.ok() && found->step == nullptr) {
+    step.evaluation.time = found->bound;
+  } else if (found.ok()) {
+    FindOrder(*found->step, step);
+    TimeInOrder(*found->step, cutoff, step);
   }
   ReturnCache(std::move(cache));
-  return flat.ok() ? std::move(step.evaluation) : Invalid(flat.status());
+  return found.ok() ? std::move(step.evaluation) : Invalid(found.status());
 }
 
 std::unique_ptr<StepCache> Evaluator::TakeCache() const {

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <limits>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -22,9 +21,6 @@
 #include "planner/step_cache.h"
 
 namespace partita {
-
-// Cutoff of an evaluation that never stops early.
-inline constexpr Nanos kNoCutoff(std::numeric_limits<int64_t>::max());
 
 // Use of a device during a step.
 struct DeviceUse {

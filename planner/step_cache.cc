@@ -30,13 +30,22 @@ StepCache::StepCache(const Graph& graph, PartitionOptions options, const Flatten
     : rules_(rules),
       cache_(graph, std::move(options), max_tasks),
       link_(cache_),
-      key_order_(KeyOrder(cache_.chain())) {}
+      loads_(rules.resources, rules.model, cache_.options().devices,
+             cache_.options().node_of_device),
+      may_fuse_(graph.ops().size(), false),
+      key_order_(KeyOrder(cache_.chain())) {
+  for (const FragmentLinker::MayFuse& pair : link_.may_fuse()) {
+    for (OpId op : {pair.producer, pair.reader}) may_fuse_[op.index()] = true;
+  }
+}
 
-absl::StatusOr<const FlatStep*> StepCache::FindOrBuild(const Strategy& strategy) {
-  RETURN_IF_ERROR(cache_.FindOrBuild(strategy, fragments_));
+absl::StatusOr<StepCache::Found> StepCache::FindOrBuild(const Strategy& strategy, Nanos cutoff) {
+  RETURN_IF_ERROR(cache_.Find(strategy, fragments_));
   if (generation_ != cache_.generation()) flattened_.clear();
   generation_ = cache_.generation();
-  flattened_.resize(static_cast<size_t>(cache_.fragments()));
+  ASSIGN_OR_RETURN(const bool is_below, BuildBelow(strategy, cutoff));
+  if (!is_below) return Found{.bound = loads_.Largest()};
+  RETURN_IF_ERROR(cache_.Complete(strategy, fragments_));
   link_.Link(fragments_);
   builder_.Start(rules_.resources.count(), cache_.options().devices);
   for (const Fragment* store : fragments_.stores) {
@@ -53,7 +62,67 @@ absl::StatusOr<const FlatStep*> StepCache::FindOrBuild(const Strategy& strategy)
     }
   }
   for (size_t place : key_order_) AddKeys(place);
-  return &builder_.Finish(link_.outputs());
+  return Found{.step = &builder_.Finish(link_.outputs())};
+}
+
+// Buckets replace tasks of fragments, and formats change what kernels and moves take.
+bool StepCache::HasBound(const Strategy& strategy) const {
+  return strategy.buckets.empty() && !cache_.options().native_formats;
+}
+
+absl::StatusOr<bool> StepCache::BuildBelow(const Strategy& strategy, Nanos cutoff) {
+  const bool has_bound = cutoff != kNoCutoff && HasBound(strategy);
+  std::vector<Missing> missing;
+  if (has_bound) {
+    AddKnownLoads();
+    missing = MissingLoads();
+    for (const Missing& one : missing) loads_.Add(one.loads);
+    if (loads_.Largest() > cutoff) return false;
+  } else {
+    for (TensorId id : cache_.missing()) missing.push_back({id, {}});
+  }
+  for (const Missing& one : missing) {
+    RETURN_IF_ERROR(cache_.Build(one.tensor, strategy, fragments_));
+    if (!has_bound) continue;
+    loads_.Remove(one.loads);
+    AddLoadsOfTensor(one.tensor);
+    if (loads_.Largest() > cutoff) return false;
+  }
+  return true;
+}
+
+// Kernels that may be fused are left out.
+void StepCache::AddKnownLoads() {
+  loads_.Clear();
+  for (size_t op = 0; op < may_fuse_.size(); ++op) {
+    if (!may_fuse_[op]) AddLoadsOfOperator(OpId(static_cast<int32_t>(op)));
+  }
+  for (size_t t = 0; t < fragments_.tensors.size(); ++t) {
+    if (fragments_.tensors[t] != nullptr) AddLoadsOfTensor(TensorId(static_cast<int32_t>(t)));
+  }
+}
+
+void StepCache::AddLoadsOfTensor(TensorId id) {
+  for (const TensorFragment& fragment : fragments_.tensors[id.index()]->groups) {
+    loads_.Add(FlattenedOf(fragment).loads);
+  }
+}
+
+// Those that load a resource most come first: they are the likeliest to be too much.
+std::vector<StepCache::Missing> StepCache::MissingLoads() {
+  std::vector<Missing> missing;
+  const PartitionOptions& options = cache_.options();
+  for (TensorId id : cache_.missing()) {
+    const Tensor& tensor = cache_.graph().tensor(id);
+    const Arrivals arrivals = LeastArrivals(cache_.graph(), tensor, cache_.parts(),
+                                            options.node_of_device, options.devices);
+    Missing& one = missing.emplace_back(Missing{id, {}});
+    one.loads = loads_.OfArrivals(arrivals, SizeOf(tensor.type.dtype));
+    for (const auto& [resource, time] : one.loads) one.largest = std::max(one.largest, time);
+  }
+  std::stable_sort(missing.begin(), missing.end(),
+                   [](const Missing& a, const Missing& b) { return a.largest > b.largest; });
+  return missing;
 }
 
 void StepCache::AddRun(const TaskRun& run) {
@@ -89,9 +158,13 @@ void StepCache::AddKeys(size_t link) {
 }
 
 StepCache::Flattened& StepCache::FlattenedOf(const Fragment& fragment) {
+  if (flattened_.size() <= static_cast<size_t>(fragment.number)) {
+    flattened_.resize(static_cast<size_t>(cache_.fragments()));
+  }
   Flattened& known = flattened_[static_cast<size_t>(fragment.number)];
   if (known.plain != nullptr) return known;
   known.plain = std::make_unique<FlatStep>(FlattenStep(fragment.graph, rules_));
+  known.loads = loads_.OfTasks(*known.plain);
   if (!cache_.options().native_formats) return known;
   known.native = known.plain->uses.buffers;
   for (Buffer buffer : fragment.graph.buffers()) {

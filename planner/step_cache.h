@@ -10,6 +10,7 @@
 #include "graph/partition/fragment_cache.h"
 #include "graph/partition/fragment_linker.h"
 #include "planner/flat_step.h"
+#include "planner/least_loads.h"
 
 namespace partita {
 
@@ -21,8 +22,16 @@ class StepCache {
   StepCache(const Graph& graph, PartitionOptions options, const FlatteningRules& rules,
             int64_t max_tasks);
 
-  // Returns the step that Partition builds, which lives until the next call.
-  absl::StatusOr<const FlatStep*> FindOrBuild(const Strategy& strategy);
+  // A step; or where it takes longer than the cutoff for certain, only that: null, and a bound on
+  // its time that is above the cutoff.
+  struct Found {
+    const FlatStep* step = nullptr;
+    Nanos bound;
+  };
+  // Returns the step that Partition builds, which lives until the next call. Fragments that are not
+  // kept are bounded before any is built, then built one at a time as long as the busiest resource
+  // may be free before `cutoff`.
+  absl::StatusOr<Found> FindOrBuild(const Strategy& strategy, Nanos cutoff);
 
   int64_t tasks() const { return cache_.tasks(); }
 
@@ -33,8 +42,24 @@ class StepCache {
     // Facts of each slot's buffer if it is native; only where formats are chosen.
     std::vector<BufferUses::BufferFacts> native;
     std::vector<std::pair<FragmentLinker::Variant, std::unique_ptr<FlatStep>>> variants;
+    Loads loads;  // of `plain`
+  };
+  // A tensor whose fragments are not kept, and what it loads at least.
+  struct Missing {
+    TensorId tensor;
+    Loads loads;
+    int64_t largest = 0;
   };
 
+  bool HasBound(const Strategy& strategy) const;
+  // False where the loads are above the cutoff before all is built.
+  absl::StatusOr<bool> BuildBelow(const Strategy& strategy, Nanos cutoff);
+  void AddKnownLoads();
+  void AddLoadsOfOperator(OpId id) {
+    loads_.Add(FlattenedOf(*fragments_.operators[id.index()]).loads);
+  }
+  void AddLoadsOfTensor(TensorId id);
+  std::vector<Missing> MissingLoads();
   Flattened& FlattenedOf(const Fragment& fragment);
   void AddRun(const TaskRun& run);
   const FlatStep& AddOperator(OpId id);
@@ -46,6 +71,8 @@ class StepCache {
   FragmentLinker link_;
   StepFragments fragments_;
   FlatStepBuilder builder_;
+  LeastLoads loads_;
+  std::vector<bool> may_fuse_;  // indexed by OpId: whether its kernels may be joined with others
   std::vector<Flattened> flattened_;  // indexed by Fragment::number
   int64_t generation_ = 0;
   // Fragments of the current step by place in the chain; and the places in the order of keys. Tasks,

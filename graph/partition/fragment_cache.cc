@@ -14,6 +14,13 @@ void SortUnique(std::vector<int32_t>& list) {
   list.erase(std::unique(list.begin(), list.end()), list.end());
 }
 
+// The choices at the front of the list that are the tensor's.
+std::span<const AlgorithmChoice> AlgorithmsOf(TensorId id, std::span<const AlgorithmChoice> list) {
+  size_t own = 0;
+  while (own < list.size() && list[own].collective.tensor == id) ++own;
+  return list.first(own);
+}
+
 }  // namespace
 
 FragmentCache::FragmentCache(const Graph& graph, PartitionOptions options, int64_t max_tasks)
@@ -143,6 +150,12 @@ int32_t FragmentCache::WeightOf(const Tensor& tensor) const {
 }
 
 absl::Status FragmentCache::FindOrBuild(const Strategy& strategy, StepFragments& step) {
+  RETURN_IF_ERROR(Find(strategy, step));
+  for (TensorId id : missing_) RETURN_IF_ERROR(Build(id, strategy, step));
+  return Complete(strategy, step);
+}
+
+absl::Status FragmentCache::Find(const Strategy& strategy, StepFragments& step) {
   if (tasks_ > max_tasks_) Clear();
   step.operators.resize(graph_.ops().size());
   step.tensors.resize(graph_.tensors().size());
@@ -160,7 +173,11 @@ absl::Status FragmentCache::FindOrBuild(const Strategy& strategy, StepFragments&
   if (!strategy.algorithms.empty() || !strategy.buckets.empty()) {
     RETURN_IF_ERROR(ValidateCollectives(graph_, strategy));
   }
-  RETURN_IF_ERROR(FindTensors(strategy, step));
+  FindTensors(strategy, step);
+  return absl::OkStatus();
+}
+
+absl::Status FragmentCache::Complete(const Strategy& strategy, StepFragments& step) {
   return FindBuckets(strategy, step);
 }
 
@@ -272,28 +289,44 @@ int32_t FragmentCache::PlacementId(const Strategy& strategy, size_t weight) {
   return known.back().second;
 }
 
-absl::Status FragmentCache::FindTensors(const Strategy& strategy, StepFragments& step) {
+void FragmentCache::FindTensors(const Strategy& strategy, StepFragments& step) {
+  missing_.clear();
   std::span<const AlgorithmChoice> rest = strategy.algorithms;
   for (const Tensor& tensor : graph_.tensors()) {
-    const size_t t = tensor.id.index();
-    size_t own = 0;
-    while (own < rest.size() && rest[own].collective.tensor == tensor.id) ++own;
-    const auto algorithms = rest.first(own);
-    rest = rest.subspan(own);
-    Key key{AlgorithmsId(t, algorithms)};
-    if (is_host_[t]) key.push_back(strategy.host_device.value());
-    for (int32_t decision : tensor_depends_[t]) {
-      key.push_back(decided_[static_cast<size_t>(decision)]);
-    }
-    std::unique_ptr<TensorFragments>& fragments = tensors_[t][key];
-    if (fragments == nullptr) {
-      const int32_t w = weight_of_[t];
-      const WeightLayouts* layouts = w < 0 ? nullptr : &placed_[static_cast<size_t>(w)]->layouts;
-      RETURN_IF_ERROR(
-          AddTensor(tensor, {groups_[t], layouts, strategy.host_device, algorithms}, fragments));
-    }
-    step.tensors[t] = fragments.get();
+    const auto algorithms = AlgorithmsOf(tensor.id, rest);
+    rest = rest.subspan(algorithms.size());
+    const auto& kept = tensors_[tensor.id.index()];
+    const auto it = kept.find(KeyOfTensor(tensor.id, algorithms, strategy));
+    const TensorFragments* known = it == kept.end() ? nullptr : it->second.get();
+    step.tensors[tensor.id.index()] = known;
+    if (known == nullptr) missing_.push_back(tensor.id);
   }
+}
+
+FragmentCache::Key FragmentCache::KeyOfTensor(TensorId id,
+                                              std::span<const AlgorithmChoice> algorithms,
+                                              const Strategy& strategy) {
+  Key key{AlgorithmsId(id.index(), algorithms)};
+  if (is_host_[id.index()]) key.push_back(strategy.host_device.value());
+  for (int32_t decision : tensor_depends_[id.index()]) {
+    key.push_back(decided_[static_cast<size_t>(decision)]);
+  }
+  return key;
+}
+
+absl::Status FragmentCache::Build(TensorId id, const Strategy& strategy, StepFragments& step) {
+  const size_t t = id.index();
+  const auto all = std::span<const AlgorithmChoice>(strategy.algorithms);
+  const auto first = std::find_if(all.begin(), all.end(), [&](const AlgorithmChoice& choice) {
+    return choice.collective.tensor == id;
+  });
+  const auto algorithms = AlgorithmsOf(id, std::span(first, all.end()));
+  const int32_t w = weight_of_[t];
+  const WeightLayouts* layouts = w < 0 ? nullptr : &placed_[static_cast<size_t>(w)]->layouts;
+  auto& fragments = tensors_[t][KeyOfTensor(id, algorithms, strategy)];
+  RETURN_IF_ERROR(AddTensor(graph_.tensor(id),
+                            {groups_[t], layouts, strategy.host_device, algorithms}, fragments));
+  step.tensors[t] = fragments.get();
   return absl::OkStatus();
 }
 

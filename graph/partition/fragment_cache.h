@@ -34,6 +34,15 @@ class FragmentCache {
   // InvalidArgument says which operator, weight, collective or bucket does not fit, and why. The
   // fragments live until the next call.
   absl::Status FindOrBuild(const Strategy& strategy, StepFragments& step);
+  // The same in parts, for those who may not need them all. Find: operators, weights, and the
+  // tensors whose fragments are kept; the others are null in `step` and listed by missing(). Build:
+  // one of those. Complete, when none is missing: buckets. The strategy lives until then.
+  absl::Status Find(const Strategy& strategy, StepFragments& step);
+  std::span<const TensorId> missing() const { return missing_; }
+  absl::Status Build(TensorId id, const Strategy& strategy, StepFragments& step);
+  absl::Status Complete(const Strategy& strategy, StepFragments& step);
+  // Parts of each operator under the strategy found last.
+  PartsByOp parts() const { return parts_; }
 
   const Graph& graph() const { return graph_; }
   const PartitionOptions& options() const { return options_; }
@@ -74,7 +83,9 @@ class FragmentCache {
   absl::Status FindLayouts(const Strategy& strategy, StepFragments& step);
   absl::Status AddLayout(const Strategy& strategy, size_t weight, Placed& placed);
   int32_t PlacementId(const Strategy& strategy, size_t weight);
-  absl::Status FindTensors(const Strategy& strategy, StepFragments& step);
+  void FindTensors(const Strategy& strategy, StepFragments& step);
+  Key KeyOfTensor(TensorId id, std::span<const AlgorithmChoice> algorithms,
+                  const Strategy& strategy);
   absl::Status AddTensor(const Tensor& tensor, const TensorSetting& setting,
                          std::unique_ptr<TensorFragments>& fragments);
   int32_t AlgorithmsId(size_t tensor, std::span<const AlgorithmChoice> algorithms);
@@ -119,6 +130,7 @@ class FragmentCache {
   std::vector<const Configured*> configured_;  // indexed by OpId of an anchor
   std::vector<const Placed*> placed_;          // indexed by weight
   std::vector<std::span<const Part>> parts_;   // indexed by OpId
+  std::vector<TensorId> missing_;              // tensors without kept fragments
 };
 
 }  // namespace partita

@@ -64,6 +64,15 @@ class FragmentLinker {
   // task graph.
   const std::vector<std::pair<TaskId, TaskId>>& after() const { return after_; }
 
+  // A tensor between two operators whose kernels are joined where the reader finds the tensor as
+  // its producer left it, and the kernel of the producer or the reader goes. For no others do
+  // kernels change.
+  struct MayFuse {
+    OpId producer, reader;
+    TensorId tensor;
+  };
+  std::vector<MayFuse> may_fuse() const;
+
   // Whether the operator's kernels stay as its fragment has them.
   bool IsPlain(const StepFragments& step, OpId id) const;
   // Kernels of an operator that is not plain, with fusion and formats done, over the operator's

@@ -56,6 +56,14 @@ void FragmentLinker::FindFusionPairs() {
   }
 }
 
+std::vector<FragmentLinker::MayFuse> FragmentLinker::may_fuse() const {
+  std::vector<MayFuse> pairs;
+  for (const FusionPair& pair : fusion_pairs_) {
+    pairs.push_back({pair.producer, pair.reader, pair.tensor});
+  }
+  return pairs;
+}
+
 // A pair of a result and its only reader.
 void FragmentLinker::FindLonePair(FusionPair::Kind kind, const Operator& reader, size_t input) {
   const TensorId tensor = reader.inputs[input];

@@ -234,8 +234,8 @@ class Assigner {
     arenas[uses_.buffers[b].device.index()].Return(begin, begin + Aligned(uses_.buffers[b].bytes));
   }
 
-  // A buffer's first writer waits for the task that used its memory last on another lane. Earlier
-  // users have been waited for by those.
+  // A buffer's first writer waits for the task that used its memory last on the device's other
+  // lane: a lane ends its tasks in order, so all earlier users have ended, too.
   void AddDependencies() {
     ListUsers();
     std::vector<LastUsers> last_users(static_cast<size_t>(uses_.devices));
@@ -245,35 +245,43 @@ class Assigner {
       const int32_t writer = lives_[id.index()].first_writer;
       if (begin < 0 || buffer.persistent || writer < 0 || buffer.bytes == 0) continue;
       last_users[buffer.device.index()].Take(begin, begin + buffer.bytes, id, [&](BufferId old) {
-        WaitForUsersOf(old, TaskId(writer));
+        WaitForUsersOf(old, buffer.device, TaskId(writer));
       });
     }
+    std::sort(waits_.begin(), waits_.end());
     auto& added = result_.added_dependencies;
+    for (size_t w = 0; w < waits_.size(); ++w) {
+      const Wait& wait = waits_[w];
+      const bool is_last = w + 1 == waits_.size() || waits_[w + 1].writer != wait.writer ||
+                           waits_[w + 1].device != wait.device;
+      if (is_last) added.emplace_back(wait.writer, order_[static_cast<size_t>(wait.place)]);
+    }
     std::sort(added.begin(), added.end());
     added.erase(std::unique(added.begin(), added.end()), added.end());
   }
 
-  // Tasks by the buffer that they use.
+  // Places of tasks in the order, by the buffer that they use.
   void ListUsers() {
     user_begin_.assign(lives_.size() + 1, 0);
     for (const BufferUse& use : uses_.uses) ++user_begin_[use.buffer.index() + 1];
     for (size_t b = 0; b < lives_.size(); ++b) user_begin_[b + 1] += user_begin_[b];
     users_.resize(uses_.uses.size());
     std::vector<int32_t> next(user_begin_.begin(), user_begin_.end() - 1);
-    for (size_t t = 0; t < uses_.tasks(); ++t) {
-      for (const BufferUse& use : uses_.UsesOf(t)) {
-        users_[static_cast<size_t>(next[use.buffer.index()]++)] = TaskId(static_cast<int32_t>(t));
+    for (size_t place = 0; place < order_.size(); ++place) {
+      for (const BufferUse& use : uses_.UsesOf(order_[place].index())) {
+        users_[static_cast<size_t>(next[use.buffer.index()]++)] = static_cast<int32_t>(place);
       }
     }
   }
 
-  void WaitForUsersOf(BufferId old, TaskId writer) {
+  void WaitForUsersOf(BufferId old, DeviceId device, TaskId writer) {
     const uint8_t lane = uses_.is_communication[writer.index()];
-    for (int32_t u = user_begin_[old.index()]; u < user_begin_[old.index() + 1]; ++u) {
-      const TaskId user = users_[static_cast<size_t>(u)];
-      if (user != writer && uses_.is_communication[user.index()] != lane) {
-        result_.added_dependencies.emplace_back(writer, user);
-      }
+    for (int32_t u = user_begin_[old.index() + 1]; u-- > user_begin_[old.index()];) {
+      const int32_t place = users_[static_cast<size_t>(u)];
+      const TaskId user = order_[static_cast<size_t>(place)];
+      if (user == writer || uses_.is_communication[user.index()] == lane) continue;
+      waits_.push_back({writer, device, place});
+      return;
     }
   }
 
@@ -287,7 +295,15 @@ class Assigner {
   std::vector<int32_t> place_of_;
   std::vector<int32_t> place_until_;
   std::vector<int32_t> user_begin_;
-  std::vector<TaskId> users_;
+  std::vector<int32_t> users_;
+  // That a task waits for the one at a place of the order, of the other lane of a device.
+  struct Wait {
+    TaskId writer;
+    DeviceId device;
+    int32_t place = 0;
+    friend auto operator<=>(const Wait&, const Wait&) = default;
+  };
+  std::vector<Wait> waits_;
 };
 
 }  // namespace

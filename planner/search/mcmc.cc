@@ -7,6 +7,7 @@
 // left in the end goes to chains from the best.
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <random>
 
 #include "planner/search/search_state.h"
@@ -54,9 +55,10 @@ class Chain {
     for (int64_t step = 0; step < budget && since_best < (budget + 1) / 2; ++step) {
       if (state_.Done()) return;
       const Nanos limit = LimitAbove(current.time, unit, random);
+      const std::optional<Proposal> made = Propose(problem_.space, current.strategy, random);
+      if (!made.has_value()) return;
       Start proposal = current;
-      const Proposal made = Propose(problem_.space, current.strategy, random);
-      Decide(state_.graph(), proposal.strategy, made.decisions);
+      Decide(state_.graph(), proposal.strategy, made->decisions);
       const bool had_best = state_.has_best();
       const Nanos best_before = had_best ? state_.best_time() : Nanos(0);
       const bool fits = current.excess_memory == 0;
@@ -71,7 +73,7 @@ class Chain {
       if (proposal.excess_memory == current.excess_memory && proposal.time > limit) continue;
       if (proposal.excess_memory < current.excess_memory) since_best = 0;
       current = std::move(proposal);
-      state_.CountAccepted(number, current.name, made.move->name, current.time);
+      state_.CountAccepted(number, current.name, made->move->name, current.time);
     }
   }
 
@@ -123,7 +125,8 @@ absl::StatusOr<SearchResult> SearchMcmc(const SearchProblem& problem,
   const Nanos unit = starts.empty() ? Nanos(1) : starts[0].time;
   int number = 0;
   for (const Start& start : starts) chain.Run(number++, start, (state.left() + 2) / 3, unit);
-  while (!starts.empty() && !state.Done()) {
+  for (int64_t before = -1; !starts.empty() && !state.Done() && state.evaluations() != before;) {
+    before = state.evaluations();
     const Start from =
         state.has_best() ? Start{state.origin(), state.best(), state.best_time()} : starts[0];
     chain.Run(number++, from, state.left(), unit);

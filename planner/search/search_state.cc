@@ -6,9 +6,12 @@
 namespace partita {
 
 Evaluation SearchState::Try(const Strategy& strategy, const std::string& origin, Nanos cutoff) {
-  ++result_.evaluations;
   Evaluation evaluation = problem_.evaluator.EvaluateBriefly(strategy, cutoff);
-  if (evaluation.verdict == Evaluation::Verdict::kInvalid) invalid_ = evaluation.reason;
+  if (evaluation.verdict == Evaluation::Verdict::kInvalid) {
+    invalid_ = evaluation.reason;
+    return evaluation;
+  }
+  ++result_.evaluations;
   if (evaluation.verdict == Evaluation::Verdict::kOutOfMemory &&
       (nearest_miss_.empty() || evaluation.excess < smallest_excess_)) {
     nearest_miss_ = evaluation.reason;

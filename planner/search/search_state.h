@@ -14,7 +14,7 @@ class SearchState {
   SearchState(const SearchProblem& problem, const SearchOptions& options)
       : problem_(problem), options_(options), begin_(std::chrono::steady_clock::now()) {}
 
-  // Evaluates, counts, and keeps the strategy if it is the best. `cutoff` as in
+  // Evaluates, counts unless it is invalid, and keeps the strategy if it is the best. `cutoff` as in
   // Evaluator::EvaluateBriefly.
   Evaluation Try(const Strategy& strategy, const std::string& origin, Nanos cutoff = kNoCutoff);
 

@@ -162,20 +162,38 @@ constexpr SearchMove kMoves[] = {
 
 std::span<const SearchMove> SearchMoves() { return kMoves; }
 
-Proposal Propose(const SearchSpace& space, const Strategy& strategy, std::mt19937_64& random) {
+namespace {
+
+const SearchMove& Draw(const SearchSpace& space, std::mt19937_64& random) {
   const auto share = [&](const SearchMove& move) { return move.applies(space) ? move.share : 0; };
   int all = 0;
   for (const SearchMove& move : kMoves) all += share(move);
   CHECK(all > 0) << "a space without subjects";
   auto left = static_cast<int>(random() % static_cast<uint64_t>(all));
-  const SearchMove* chosen = nullptr;
-  for (const SearchMove& move : kMoves) {
-    left -= share(move);
-    if (left >= 0) continue;
-    chosen = &move;
-    break;
+  const SearchMove* chosen = kMoves;
+  while ((left -= share(*chosen)) >= 0) ++chosen;
+  return *chosen;
+}
+
+bool Changes(const Strategy& strategy, const Decision& decision) {
+  if (const auto* configured = std::get_if<OperatorDecision>(&decision)) {
+    return ConfigOf(strategy, configured->op) != configured->config;
   }
-  return {chosen->propose(space, strategy, random), chosen};
+  return DecisionIn(strategy, SubjectOf(decision)) != decision;
+}
+
+}  // namespace
+
+std::optional<Proposal> Propose(const SearchSpace& space, const Strategy& strategy,
+                                std::mt19937_64& random) {
+  for (int draw = 0; draw < kMostDraws; ++draw) {
+    const SearchMove& move = Draw(space, random);
+    Proposal proposal{move.propose(space, strategy, random), &move};
+    std::erase_if(proposal.decisions,
+                  [&](const Decision& decision) { return !Changes(strategy, decision); });
+    if (!proposal.decisions.empty()) return proposal;
+  }
+  return std::nullopt;
 }
 
 }  // namespace partita

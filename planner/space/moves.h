@@ -29,8 +29,11 @@ struct Proposal {
   std::vector<Decision> decisions;
   const SearchMove* move = nullptr;
 };
+// Only decisions that change the strategy are in it; nullopt after kMostDraws without any.
 // Precondition: the space has a subject.
-Proposal Propose(const SearchSpace& space, const Strategy& strategy, std::mt19937_64& random);
+inline constexpr int kMostDraws = 1000;
+std::optional<Proposal> Propose(const SearchSpace& space, const Strategy& strategy,
+                                std::mt19937_64& random);
 
 // A configuration under which `anchor` reads, element by element, what `from` leaves on each device
 // under `model`: the same split of each dimension of the result, on the same devices. nullopt if

@@ -311,12 +311,13 @@ TEST(SearchSpaceTest, EveryMoveGivesValidStrategiesAndKeepsToTheSubjects) {
     std::map<std::string, int> made;
     Strategy strategy = space.RandomStrategy(random);
     for (int k = 0; k < 300; ++k) {
-      const Proposal proposal = Propose(space, strategy, random);
+      const Proposal proposal = Propose(space, strategy, random).value();
       ++made[proposal.move->name];
       for (const Decision& decision : proposal.decisions) {
         EXPECT_EQ(std::count(space.subjects().begin(), space.subjects().end(), SubjectOf(decision)),
                   1)
             << proposal.move->name;
+        EXPECT_NE(DecisionIn(strategy, SubjectOf(decision)), decision) << proposal.move->name;
       }
       Decide(graph, strategy, proposal.decisions);
       ASSERT_EQ(ValidateStrategy(graph, strategy, 4), absl::OkStatus()) << proposal.move->name;

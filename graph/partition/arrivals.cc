@@ -1,0 +1,196 @@
+#include "graph/partition/arrivals.h"
+
+#include <algorithm>
+#include <optional>
+#include <tuple>
+#include <utility>
+
+namespace partita {
+namespace {
+
+// Boxes of one reader on one node that are compared with each other.
+constexpr size_t kMostCompared = 16;
+
+struct HeldPiece {
+  const Box* box;
+  int32_t node, device;
+  int64_t term;  // of all producers
+};
+
+int64_t VolumeOfIntersection(const Box& a, const Box& b) {
+  int64_t volume = 1;
+  for (int d = 0; d < a.rank(); ++d) {
+    const Interval common = Intersect(a[d], b[d]);
+    if (common.empty()) return 0;
+    volume *= common.size();
+  }
+  return volume;
+}
+
+// Sums boxes that have nothing in common with those before; the largest single one counts at least.
+class DisjointSum {
+ public:
+  void Add(const Box& box, int64_t elements) {
+    largest_ = std::max(largest_, elements);
+    if (taken_.size() == kMostCompared) return;
+    const auto meets = [&](const Box* other) { return VolumeOfIntersection(box, *other) > 0; };
+    if (std::any_of(taken_.begin(), taken_.end(), meets)) return;
+    taken_.push_back(&box);
+    sum_ += elements;
+  }
+  int64_t sum() const { return std::max(sum_, largest_); }
+
+ private:
+  std::vector<const Box*> taken_;
+  int64_t sum_ = 0, largest_ = 0;
+};
+
+// The pieces that a tensor's producers make, ordered by node and device.
+class Pieces {
+ public:
+  Pieces(const Graph& graph, const Tensor& tensor, PartsByOp parts,
+         std::span<const int32_t> node_of_device) {
+    int64_t first_term = 0;
+    for (OpId id : graph.producers(tensor.id)) {
+      const Operator& op = graph.op(id);
+      for (size_t k = 0; k < op.outputs.size(); ++k) {
+        if (op.outputs[k] != tensor.id) continue;
+        for (const Part& part : parts[id.index()]) {
+          const TensorView& view = part.view.results[k];
+          if (!view.present || view.box.empty()) continue;
+          const int32_t node = node_of_device.empty() ? 0 : node_of_device[part.device.index()];
+          list_.push_back({&view.box, node, part.device.value(), first_term + part.term});
+        }
+      }
+      first_term += int64_t{1} << 32;
+    }
+    std::sort(list_.begin(), list_.end(), [](const HeldPiece& a, const HeldPiece& b) {
+      return std::tuple(a.node, a.device, a.term) < std::tuple(b.node, b.device, b.term);
+    });
+  }
+
+  // Terms of which every element of the tensor is the sum: all elements have as many. nullopt if
+  // that does not hold, or cannot be told, since the boxes of the terms are no grid.
+  std::optional<int64_t> TermsOfElements(const Shape& shape) const {
+    std::vector<HeldPiece> terms = list_;
+    std::sort(terms.begin(), terms.end(),
+              [](const HeldPiece& a, const HeldPiece& b) { return a.term < b.term; });
+    terms.erase(
+        std::unique(terms.begin(), terms.end(),
+                    [](const HeldPiece& a, const HeldPiece& b) { return a.term == b.term; }),
+        terms.end());
+    // The place of each term's box in the grid.
+    std::vector<size_t> cells(terms.size(), 0);
+    size_t count = 1;
+    for (size_t d = 0; d < shape.size(); ++d) {
+      std::vector<Interval> cuts;
+      const auto dim = static_cast<int>(d);
+      for (const HeldPiece& piece : terms) cuts.push_back((*piece.box)[dim]);
+      std::sort(cuts.begin(), cuts.end());
+      cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
+      if (!Tile(cuts, shape[d])) return std::nullopt;
+      count *= cuts.size();
+      if (count > terms.size()) return std::nullopt;
+      for (size_t k = 0; k < terms.size(); ++k) {
+        const auto at = std::lower_bound(cuts.begin(), cuts.end(), (*terms[k].box)[dim]);
+        cells[k] = cells[k] * cuts.size() + static_cast<size_t>(at - cuts.begin());
+      }
+    }
+    std::vector<int64_t> in_cell(count, 0);
+    for (size_t cell : cells) ++in_cell[cell];
+    for (int64_t number : in_cell) {
+      if (number != in_cell[0]) return std::nullopt;
+    }
+    return in_cell[0];
+  }
+
+  // Elements of the box that a device, or a node (device -1), may hold whole: all terms of them.
+  int64_t Held(const Box& box, int32_t node, int32_t device, int64_t terms) const {
+    const auto first = std::lower_bound(list_.begin(), list_.end(), std::pair(node, device),
+                                        [](const HeldPiece& piece, const auto& from) {
+                                          return std::pair(piece.node, piece.device) < from;
+                                        });
+    int64_t held = 0;
+    for (auto it = first; it != list_.end() && it->node == node; ++it) {
+      if (device >= 0 && it->device != device) break;
+      held += VolumeOfIntersection(box, *it->box);
+    }
+    return held / terms;
+  }
+
+ private:
+  // Whether the intervals, sorted, cover [0, extent) and each other nowhere.
+  static bool Tile(const std::vector<Interval>& cuts, int64_t extent) {
+    int64_t end = 0;
+    for (const Interval& cut : cuts) {
+      if (cut.lo != end) return false;
+      end = cut.hi;
+    }
+    return end == extent;
+  }
+
+  std::vector<HeldPiece> list_;
+};
+
+// What the parts of one operator lack of one operand.
+class Reader {
+ public:
+  Reader(const Pieces& pieces, int64_t terms, std::span<const int32_t> node_of_device,
+         Arrivals& arrivals)
+      : pieces_(pieces), terms_(terms), node_of_device_(node_of_device), arrivals_(arrivals) {}
+
+  void Read(std::span<const Part> parts, size_t operand) {
+    const size_t devices = arrivals_.at_device.size();
+    std::vector<DisjointSum> at_device(devices), at_node(arrivals_.at_node.size());
+    for (const Part& part : parts) {
+      const TensorView& view = part.view.operands[operand];
+      if (!view.present || view.box.empty()) continue;
+      const size_t d = part.device.index();
+      const int32_t n = node_of_device_.empty() ? 0 : node_of_device_[d];
+      const int64_t all = view.box.volume();
+      const int64_t here = pieces_.Held(view.box, n, part.device.value(), terms_);
+      at_device[d].Add(view.box, std::max<int64_t>(0, all - here));
+      if (node_of_device_.empty()) continue;
+      const int64_t in_node = pieces_.Held(view.box, n, -1, terms_);
+      const int64_t lacking = std::max<int64_t>(0, all - in_node);
+      at_node[static_cast<size_t>(n)].Add(view.box, lacking);
+    }
+    Raise(at_device, arrivals_.at_device);
+    Raise(at_node, arrivals_.at_node);
+  }
+
+ private:
+  static void Raise(const std::vector<DisjointSum>& sums, std::vector<int64_t>& least) {
+    for (size_t k = 0; k < sums.size(); ++k) least[k] = std::max(least[k], sums[k].sum());
+  }
+
+  const Pieces& pieces_;
+  const int64_t terms_;
+  const std::span<const int32_t> node_of_device_;
+  Arrivals& arrivals_;
+};
+
+}  // namespace
+
+Arrivals LeastArrivals(const Graph& graph, const Tensor& tensor, PartsByOp parts,
+                       std::span<const int32_t> node_of_device, int devices) {
+  const bool is_made = tensor.kind == TensorKind::kActivation;
+  if (!is_made || graph.producers(tensor.id).empty()) return {};
+  const Pieces pieces(graph, tensor, parts, node_of_device);
+  const auto terms = pieces.TermsOfElements(tensor.type.shape);
+  if (!terms.has_value()) return {};
+  int32_t nodes = 1;
+  for (int32_t node : node_of_device) nodes = std::max(nodes, node + 1);
+  Arrivals arrivals{.at_device = std::vector<int64_t>(static_cast<size_t>(devices)),
+                    .at_node = std::vector<int64_t>(static_cast<size_t>(nodes))};
+  Reader reader(pieces, *terms, node_of_device, arrivals);
+  for (OpId id : graph.consumers(tensor.id)) {
+    const Operator& op = graph.op(id);
+    for (size_t k = 0; k < op.inputs.size(); ++k) {
+      if (op.inputs[k] == tensor.id) reader.Read(parts[id.index()], k);
+    }
+  }
+  return arrivals;
+}
+
+}  // namespace partita

@@ -1,0 +1,107 @@
+#include "planner/least_loads.h"
+
+#include <algorithm>
+#include <set>
+
+namespace partita {
+namespace {
+
+// Of a single task or edge: a step bounds durations that are longer (evaluator.cc).
+constexpr int64_t kLongest = int64_t{1} << 40;
+
+int64_t NanosFor(int64_t bytes, double bytes_per_second) {
+  const double time = 1e9 * static_cast<double>(bytes) / bytes_per_second * (1 - 1e-9);
+  return static_cast<int64_t>(std::min(time, static_cast<double>(kLongest)));
+}
+
+}  // namespace
+
+LeastLoads::LeastLoads(const SimulatedResources& resources, const CostModel& model, int devices,
+                       std::span<const int32_t> node_of_device)
+    : resources_(resources),
+      sums_(static_cast<size_t>(resources.count()), 0),
+      scratch_(static_cast<size_t>(resources.count()), 0) {
+  const auto channels = resources.topology().channels();
+  // A latency makes up for the rounding of each message's time.
+  const bool has_latency =
+      std::all_of(channels.begin(), channels.end(),
+                  [](const Channel& channel) { return channel.latency >= Nanos(1); });
+  if (!model.CountsBytesOfChannels() || !has_latency) return;
+  if (devices > kMostDevices) return;
+  FindChannels(devices, node_of_device);
+}
+
+void LeastLoads::FindChannels(int devices, std::span<const int32_t> node_of_device) {
+  const DeviceTopology& topology = resources_.topology();
+  const auto node_of = [&](int d) {
+    return node_of_device.empty() ? 0 : node_of_device[static_cast<size_t>(d)];
+  };
+  int32_t nodes = 1;
+  for (int32_t node : node_of_device) nodes = std::max(nodes, node + 1);
+  into_node_.resize(static_cast<size_t>(nodes));
+  std::vector<std::set<ChannelId>> common(static_cast<size_t>(nodes));
+  std::vector<char> met(static_cast<size_t>(nodes), 0);
+  for (int to = 0; to < devices; ++to) {
+    std::set<ChannelId> last;
+    const auto n = static_cast<size_t>(node_of(to));
+    for (int from = 0; from < devices; ++from) {
+      if (from == to) continue;
+      const RouteChannels route = topology.Route(DeviceId(from), DeviceId(to));
+      if (!route.empty()) last.insert(route.back());
+      if (node_of(from) == node_of(to)) continue;
+      if (met[n] == 0) common[n].insert(route.begin(), route.end());
+      met[n] = 1;
+      std::erase_if(common[n], [&](ChannelId channel) {
+        return std::find(route.begin(), route.end(), channel) == route.end();
+      });
+    }
+    double& speed = into_device_.emplace_back(0);
+    for (ChannelId id : last) speed += static_cast<double>(topology.channel(id).bytes_per_second);
+  }
+  for (size_t n = 0; n < common.size(); ++n) {
+    for (ChannelId id : common[n]) {
+      into_node_[n].emplace_back(resources_.ChannelResource(id),
+                                 static_cast<double>(topology.channel(id).bytes_per_second));
+    }
+  }
+}
+
+Nanos LeastLoads::Largest() const {
+  return Nanos(sums_.empty() ? 0 : *std::max_element(sums_.begin(), sums_.end()));
+}
+
+Loads LeastLoads::OfTasks(const FlatStep& fragment) {
+  Loads loads;
+  for (size_t t = 0; t < fragment.costs.size(); ++t) {
+    const TaskCost& cost = fragment.costs[t];
+    const int64_t least = std::min({cost.time.value(), cost.Uncontended().value(), kLongest});
+    for (int32_t resource : fragment.tasks.ResourcesOf(t)) {
+      int64_t& sum = scratch_[static_cast<size_t>(resource)];
+      if (sum == 0) loads.emplace_back(resource, 0);
+      sum += least;
+    }
+  }
+  for (auto& [resource, time] : loads) {
+    time = std::exchange(scratch_[static_cast<size_t>(resource)], 0);
+  }
+  return loads;
+}
+
+Loads LeastLoads::OfArrivals(const Arrivals& arrivals, int64_t element_bytes) const {
+  Loads loads;
+  if (into_device_.empty()) return loads;
+  for (size_t d = 0; d < arrivals.at_device.size(); ++d) {
+    if (arrivals.at_device[d] == 0 || into_device_[d] == 0) continue;
+    loads.emplace_back(resources_.CommunicationLane(DeviceId(static_cast<int32_t>(d))),
+                       NanosFor(arrivals.at_device[d] * element_bytes, into_device_[d]));
+  }
+  for (size_t n = 0; n < arrivals.at_node.size() && n < into_node_.size(); ++n) {
+    if (arrivals.at_node[n] == 0) continue;
+    for (const auto& [channel, speed] : into_node_[n]) {
+      loads.emplace_back(channel, NanosFor(arrivals.at_node[n] * element_bytes, speed));
+    }
+  }
+  return loads;
+}
+
+}  // namespace partita

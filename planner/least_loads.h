@@ -1,0 +1,63 @@
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "cost_model/cost_model.h"
+#include "graph/partition/arrivals.h"
+#include "planner/flat_step.h"
+#include "planner/simulator/flat_tasks.h"
+
+namespace partita {
+
+// Cutoff of an evaluation that never stops early.
+inline constexpr Nanos kNoCutoff(std::numeric_limits<int64_t>::max());
+
+// Nanoseconds for which some resources are busy: (resource, time), each resource once.
+using Loads = std::vector<std::pair<int32_t, int64_t>>;
+
+// Sums, by resource, of the least time for which a step keeps it busy. No schedule of the step is
+// shorter than the largest. Not for several threads.
+class LeastLoads {
+ public:
+  // Steps use the first `devices` ones; `node_of_device`: empty for one node. What is passed
+  // outlives this.
+  LeastLoads(const SimulatedResources& resources, const CostModel& model, int devices,
+             std::span<const int32_t> node_of_device);
+
+  void Clear() { sums_.assign(sums_.size(), 0); }
+  void Add(const Loads& loads) {
+    for (const auto& [resource, time] : loads) sums_[static_cast<size_t>(resource)] += time;
+  }
+  void Remove(const Loads& loads) {
+    for (const auto& [resource, time] : loads) sums_[static_cast<size_t>(resource)] -= time;
+  }
+  Nanos Largest() const;
+
+  // Loads of a fragment's tasks, each with nothing beside it.
+  Loads OfTasks(const FlatStep& fragment);
+  // Least loads that bring these elements of `element_bytes` each to where they are lacking: of the
+  // communication lane of each device, over all the channels that end there; and of the channels
+  // that all routes from other nodes into a node have in common. None where the cost model does not
+  // count bytes by channel.
+  Loads OfArrivals(const Arrivals& arrivals, int64_t element_bytes) const;
+
+ private:
+  // Machines up to this size have their routes looked through for channels in common.
+  static constexpr int kMostDevices = 256;
+
+  void FindChannels(int devices, std::span<const int32_t> node_of_device);
+
+  const SimulatedResources& resources_;
+  std::vector<int64_t> sums_;     // indexed by resource
+  std::vector<int64_t> scratch_;  // indexed by resource; all 0 between calls
+  // Empty where bytes bound nothing. Bytes per second of all channels that end at each device; and
+  // the channels in common, with their bytes per second, by node.
+  std::vector<double> into_device_;
+  std::vector<std::vector<std::pair<int32_t, double>>> into_node_;
+};
+
+}  // namespace partita
