@@ -35,6 +35,7 @@ class OwnerChoice {
       : pieces_(pieces), demands_(demands), options_(options) {}
 
   std::vector<Flow> FlowsOf(const Region& region) const {
+    if (region.pieces.size() == 1 && region.demands.size() == 1) return {LoneFlow(region)};
     // term -> device -> piece; ordered, so that equal arguments give equal flows.
     std::map<int64_t, std::map<DeviceId, int32_t>> holders;
     for (int32_t i : region.pieces) {
@@ -52,20 +53,29 @@ class OwnerChoice {
 
  private:
   using DemandsByDevice = absl::flat_hash_map<DeviceId, std::vector<int32_t>>;
-  DemandsByDevice ByDevice(const std::vector<int32_t>& demands) const {
+  DemandsByDevice ByDevice(std::span<const int32_t> demands) const {
     DemandsByDevice by_device;
     for (int32_t j : demands) by_device[demands_[static_cast<size_t>(j)].device].push_back(j);
     return by_device;
   }
-  static std::vector<int32_t> DemandsAt(const std::vector<DeviceId>& devices,
-                                        const DemandsByDevice& wanted) {
-    std::vector<int32_t> demands;
+  using Demands = absl::InlinedVector<int32_t, 2>;
+  static Demands DemandsAt(std::span<const DeviceId> devices, const DemandsByDevice& wanted) {
+    Demands demands;
     for (DeviceId device : devices) {
       const std::vector<int32_t>& own = wanted.at(device);
       demands.insert(demands.end(), own.begin(), own.end());
     }
     std::sort(demands.begin(), demands.end());
     return demands;
+  }
+
+  Flow LoneFlow(const Region& region) const {
+    const int32_t piece = region.pieces[0], demand = region.demands[0];
+    return {region.boxes,
+            {{pieces_[static_cast<size_t>(piece)].device, {piece}}},
+            {demands_[static_cast<size_t>(demand)].device},
+            {demand},
+            {}};
   }
 
   // One term: a destination that holds it keeps its copy; others take the nearest, in turn.
@@ -92,9 +102,11 @@ class OwnerChoice {
     const DemandsByDevice wanted = ByDevice(region.demands);
     for (auto& [owner, to] : served) {
       std::sort(to.begin(), to.end());
-      std::vector<int32_t> demands = DemandsAt(to, wanted);
-      flows.push_back(
-          {region.boxes, {{owner, {holders.at(owner)}}}, std::move(to), std::move(demands), {}});
+      flows.push_back({region.boxes,
+                       {{owner, {holders.at(owner)}}},
+                       {to.begin(), to.end()},
+                       DemandsAt(to, wanted),
+                       {}});
     }
     return flows;
   }
@@ -125,7 +137,7 @@ class OwnerChoice {
     const DemandsByDevice wanted = ByDevice(region.demands);
     std::vector<Flow> flows;
     for (Layer& layer : replica_groups) {
-      Flow flow{region.boxes, {}, std::move(layer.served), {}, {}};
+      Flow flow{region.boxes, {}, {layer.served.begin(), layer.served.end()}, {}, {}};
       flow.demands = DemandsAt(flow.destinations, wanted);
       for (auto& [device, share] : layer.owners) flow.owners.push_back(std::move(share));
       if (in_term_order) SortByTerm(flow.owners);
@@ -193,7 +205,7 @@ class OwnerChoice {
     return shares;
   }
 
-  void SortByTerm(std::vector<Share>& owners) const {
+  void SortByTerm(absl::InlinedVector<Share, 1>& owners) const {
     std::sort(owners.begin(), owners.end(), [this](const Share& a, const Share& b) {
       return TermOf(a.pieces[0]) < TermOf(b.pieces[0]);
     });
@@ -217,6 +229,35 @@ class OwnerChoice {
   const ExchangeOptions& options_;
 };
 
+// Sets of devices that join, each with one of them as its root.
+class DeviceSets {
+ public:
+  void Join(DeviceId a, DeviceId b) {
+    const auto from = static_cast<size_t>(RootOf(b).value());
+    parent_[from] = RootOf(a).value();
+  }
+  DeviceId RootOf(DeviceId device) {
+    if (parent_.size() <= device.index()) parent_.resize(device.index() + 1, -1);
+    int32_t d = device.value();
+    if (At(d) < 0) At(d) = d;
+    while (At(d) != d) d = At(d) = At(At(d));
+    return DeviceId(d);
+  }
+  // All devices that were asked for, ascending.
+  std::vector<DeviceId> members() const {
+    std::vector<DeviceId> members;
+    for (size_t d = 0; d < parent_.size(); ++d) {
+      if (parent_[d] >= 0) members.push_back(DeviceId(static_cast<int32_t>(d)));
+    }
+    return members;
+  }
+
+ private:
+  int32_t& At(int32_t device) { return parent_[static_cast<size_t>(device)]; }
+
+  std::vector<int32_t> parent_;  // indexed by DeviceId; -1: not met
+};
+
 // Collects flows by shape and group, and orders the steps.
 class StepBuilder {
  public:
@@ -224,12 +265,14 @@ class StepBuilder {
       : demands_(demands), collectives_(collectives) {}
 
   void Add(Flow flow) {
+    if (flow.owners.size() == 1 && flow.destinations.size() == 1) {
+      const bool is_local = flow.owners[0].device == flow.destinations[0];
+      return (is_local ? local_ : transfers_).push_back(std::move(flow));
+    }
     std::vector<DeviceId> owners = OwnersOf(flow);
-    const auto& to = flow.destinations;
+    const std::vector<DeviceId> to(flow.destinations.begin(), flow.destinations.end());
     if (!flow.replica_groups.empty()) {
       all_reduces_[{std::move(owners), flow.replica_groups}].push_back(std::move(flow));
-    } else if (owners == to && to.size() == 1) {
-      local_.push_back(std::move(flow));
     } else if (!collectives_ && (owners.size() <= 2 || to.size() == 1)) {
       transfers_.push_back(std::move(flow));
     } else if (!collectives_) {
@@ -284,7 +327,7 @@ class StepBuilder {
 
   // S and D differ and both are several: reduce to one destination, broadcast from it.
   void AddReduceAndBroadcast(Flow flow, const std::vector<DeviceId>& owners) {
-    std::vector<DeviceId> rest = flow.destinations;
+    std::vector<DeviceId> rest(flow.destinations.begin(), flow.destinations.end());
     DeviceId root = rest[0];
     for (DeviceId to : rest) {
       if (std::binary_search(owners.begin(), owners.end(), to)) {
@@ -293,7 +336,11 @@ class StepBuilder {
       }
     }
     rest.erase(std::find(rest.begin(), rest.end(), root));
-    Flow second{flow.boxes, {{root, {}, DemandOf(flow, root)}}, rest, flow.demands, {}};
+    Flow second{flow.boxes,
+                {{root, {}, DemandOf(flow, root)}},
+                {rest.begin(), rest.end()},
+                flow.demands,
+                {}};
     if (rest.size() == 1 || !collectives_) {
       late_transfers_.push_back(std::move(second));
     } else {
@@ -314,26 +361,18 @@ class StepBuilder {
   // One owner, one destination, for all ordered pairs of at least three devices: an all-to-all.
   // Otherwise transfers, one group for each set of connected devices.
   void AppendTransfers(std::vector<Flow> flows, std::vector<ExchangeStep>& steps) const {
-    std::map<DeviceId, DeviceId> parent;
-    auto find = [&parent](DeviceId d) {
-      parent.try_emplace(d, d);
-      while (parent[d] != d) d = parent[d] = parent[parent[d]];
-      return d;
-    };
+    DeviceSets sets;
     for (const Flow& flow : flows) {
-      const DeviceId first = find(flow.owners[0].device);
-      for (const Share& share : flow.owners) parent[find(share.device)] = find(first);
-      for (DeviceId to : flow.destinations) parent[find(to)] = find(first);
+      const DeviceId first = flow.owners[0].device;
+      for (const Share& share : flow.owners) sets.Join(first, share.device);
+      for (DeviceId to : flow.destinations) sets.Join(first, to);
     }
     std::map<DeviceId, ExchangeStep> groups;
+    for (DeviceId device : sets.members()) groups[sets.RootOf(device)].group.push_back(device);
     for (Flow& flow : flows) {
-      ExchangeStep& step = groups[find(flow.owners[0].device)];
+      ExchangeStep& step = groups[sets.RootOf(flow.owners[0].device)];
       step.kind = ExchangeStep::Kind::kTransfers;
       step.flows.push_back(std::move(flow));
-    }
-    for (auto& [device, root] : parent) {
-      const auto it = groups.find(find(device));
-      if (it != groups.end()) it->second.group.push_back(device);
     }
     for (auto& [root, step] : groups) {
       if (collectives_ && IsAllToAll(step)) step.kind = ExchangeStep::Kind::kAllToAll;
@@ -341,16 +380,20 @@ class StepBuilder {
     }
   }
 
+  // A flow of transfers has one destination besides its owner.
   static bool IsAllToAll(const ExchangeStep& step) {
-    if (step.group.size() < 3) return false;
-    std::map<std::pair<DeviceId, DeviceId>, int> pairs;
+    const size_t wanted = step.group.size() * (step.group.size() - 1);
+    if (step.group.size() < 3 || step.flows.size() < wanted) return false;
+    std::vector<std::pair<DeviceId, DeviceId>> pairs;
     for (const Flow& flow : step.flows) {
       if (flow.owners.size() != 1) return false;
       for (DeviceId to : flow.destinations) {
-        if (to != flow.owners[0].device) ++pairs[{flow.owners[0].device, to}];
+        if (to != flow.owners[0].device) pairs.emplace_back(flow.owners[0].device, to);
       }
     }
-    return pairs.size() == step.group.size() * (step.group.size() - 1);
+    std::sort(pairs.begin(), pairs.end());
+    pairs.erase(std::unique(pairs.begin(), pairs.end()), pairs.end());
+    return pairs.size() == wanted;
   }
 
   std::span<const Demand> demands_;

@@ -4,6 +4,7 @@
 #include <span>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "graph/box.h"
 #include "graph/sharding_rule.h"
 #include "graph/support/strong_int.h"
@@ -29,18 +30,21 @@ struct Demand {
 // second half of a reduce + broadcast, the finished value in one of its own demands.
 struct Share {
   DeviceId device;
-  std::vector<int32_t> pieces;  // one for each owned term
+  absl::InlinedVector<int32_t, 2> pieces;  // one for each owned term
   int32_t demand = -1;
 };
+
+// Disjoint boxes of a tensor, in the row-major order of their corners; mostly one.
+using Boxes = absl::InlinedVector<Box, 1>;
 
 // Communication of a region: the values of all owners, summed, reach all destinations. Every
 // owner's pieces cover every box. A destination that is an owner uses its own share without sending
 // it to itself.
 struct Flow {
-  std::vector<Box> boxes;              // disjoint, row-major order of their corners
-  std::vector<Share> owners;           // by device; of a layer by the first term
-  std::vector<DeviceId> destinations;  // sorted
-  std::vector<int32_t> demands;        // at destinations, that want all of the boxes; sorted
+  Boxes boxes;
+  absl::InlinedVector<Share, 1> owners;           // by device; of a layer by the first term
+  absl::InlinedVector<DeviceId, 2> destinations;  // sorted
+  absl::InlinedVector<int32_t, 2> demands;  // at destinations, that want all of the boxes; sorted
   // Owners of each of several all-reduces of three or more shares that sum the same terms, each for
   // the devices that hold one copy; this flow's among them. Otherwise empty.
   std::vector<std::vector<DeviceId>> replica_groups;

@@ -67,14 +67,14 @@ class Grid {
 };
 
 // Joins boxes that touch along dimension d and agree in all others.
-std::vector<Box> MergeAlong(std::vector<Box> boxes, int d) {
+Boxes MergeAlong(Boxes boxes, int d) {
   std::sort(boxes.begin(), boxes.end(), [d](const Box& a, const Box& b) {
     for (int k = 0; k < a.rank(); ++k) {
       if (k != d && a[k] != b[k]) return a[k] < b[k];
     }
     return a[d].lo < b[d].lo;
   });
-  std::vector<Box> merged;
+  Boxes merged;
   for (Box& box : boxes) {
     if (!merged.empty()) {
       Box& last = merged.back();
@@ -90,15 +90,15 @@ std::vector<Box> MergeAlong(std::vector<Box> boxes, int d) {
   return merged;
 }
 
-std::vector<Box> Coalesce(std::vector<Box> boxes) {
+Boxes Coalesce(Boxes boxes) {
   if (boxes.empty() || boxes[0].rank() == 0) return boxes;
   for (int d = boxes[0].rank(); d-- > 0;) boxes = MergeAlong(std::move(boxes), d);
   std::sort(boxes.begin(), boxes.end());
   return boxes;
 }
 
-std::vector<int32_t> Flatten(const Ids& ids, const DistinctBoxes& distinct) {
-  std::vector<int32_t> members;
+absl::InlinedVector<int32_t, 2> Flatten(const Ids& ids, const DistinctBoxes& distinct) {
+  absl::InlinedVector<int32_t, 2> members;
   for (int32_t id : ids) {
     const auto& list = distinct.members[static_cast<size_t>(id)];
     members.insert(members.end(), list.begin(), list.end());
@@ -114,9 +114,7 @@ bool Overlap(const Box& a, const Box& b) {
   return true;
 }
 
-bool CornerBefore(const Region& a, const Region& b) {
-  const Box& x = a.boxes[0];
-  const Box& y = b.boxes[0];
+bool CornerBefore(const Box& x, const Box& y) {
   for (int d = 0; d < x.rank(); ++d) {
     if (x[d].lo != y[d].lo) return x[d].lo < y[d].lo;
   }
@@ -186,7 +184,49 @@ std::optional<std::vector<Region>> AlignedRegions(const DistinctBoxes& sources,
     if (equal == none || others) return std::nullopt;
     regions.push_back({{box}, sources.members[equal], wants.members[w]});
   }
-  std::sort(regions.begin(), regions.end(), CornerBefore);
+  std::sort(regions.begin(), regions.end(),
+            [](const Region& a, const Region& b) { return CornerBefore(a.boxes[0], b.boxes[0]); });
+  return regions;
+}
+
+bool AreDisjoint(const std::vector<Box>& boxes, const SortedBoxes& sorted) {
+  for (size_t b = 0; b < boxes.size(); ++b) {
+    bool alone = true;
+    sorted.ForEachOverlap(boxes[b], [&](size_t other) { return alone = other == b; });
+    if (!alone) return false;
+  }
+  return true;
+}
+
+// Both sides cut into boxes that do not overlap: the regions are what a source and a wanted box have
+// in common, in the order in which the grid would find them.
+std::optional<std::vector<Region>> DisjointRegions(const DistinctBoxes& sources,
+                                                   const DistinctBoxes& wants) {
+  const SortedBoxes sorted(sources.boxes);
+  if (!AreDisjoint(sources.boxes, sorted)) return std::nullopt;
+  if (!AreDisjoint(wants.boxes, SortedBoxes(wants.boxes))) return std::nullopt;
+  struct Overlapping {
+    Box box;
+    size_t source, want;
+  };
+  std::vector<Overlapping> found;
+  for (size_t w = 0; w < wants.boxes.size(); ++w) {
+    sorted.ForEachOverlap(wants.boxes[w], [&](size_t s) {
+      found.push_back({*Intersect(sources.boxes[s], wants.boxes[w]), s, w});
+      return true;
+    });
+  }
+  std::vector<size_t> order(found.size());
+  for (size_t k = 0; k < order.size(); ++k) order[k] = k;
+  std::sort(order.begin(), order.end(),
+            [&](size_t a, size_t b) { return CornerBefore(found[a].box, found[b].box); });
+  std::vector<Region> regions;
+  regions.reserve(found.size());
+  for (size_t k : order) {
+    regions.push_back({{std::move(found[k].box)},
+                       sources.members[found[k].source],
+                       wants.members[found[k].want]});
+  }
   return regions;
 }
 
@@ -194,6 +234,7 @@ std::optional<std::vector<Region>> AlignedRegions(const DistinctBoxes& sources,
 
 std::vector<Region> FindRegions(const DistinctBoxes& sources, const DistinctBoxes& wants) {
   if (auto aligned = AlignedRegions(sources, wants)) return *std::move(aligned);
+  if (auto disjoint = DisjointRegions(sources, wants)) return *std::move(disjoint);
   const Grid grid(sources, wants);
   struct Cell {
     Ids sources, wants;

@@ -6,13 +6,14 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "graph/box.h"
+#include "graph/partition/exchange.h"
 
 namespace partita {
 
 // Equal boxes once, with what holds or wants each.
 struct DistinctBoxes {
   std::vector<Box> boxes;
-  std::vector<std::vector<int32_t>> members;  // piece or demand numbers
+  std::vector<absl::InlinedVector<int32_t, 2>> members;  // piece or demand numbers, ascending
 };
 
 template <class Item>
@@ -35,14 +36,14 @@ DistinctBoxes Distinct(std::span<const Item> items) {
 // A set of grid cells with the same covering pieces and the same demands, as few boxes as merging
 // finds.
 struct Region {
-  std::vector<Box> boxes;
-  std::vector<int32_t> pieces;
-  std::vector<int32_t> demands;
+  Boxes boxes;
+  absl::InlinedVector<int32_t, 2> pieces;   // sorted
+  absl::InlinedVector<int32_t, 2> demands;  // sorted
 };
 
 // The regions that some source covers, in row-major order of their first corners. Neither side is
-// empty. Takes time in proportion to the overlaps where every wanted box is one source box, else to
-// the cells.
+// empty. Takes time in proportion to the overlaps where no two boxes of a side overlap, or every
+// wanted box is one source box; else to the cells.
 std::vector<Region> FindRegions(const DistinctBoxes& sources, const DistinctBoxes& wants);
 
 }  // namespace partita

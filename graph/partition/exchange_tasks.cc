@@ -15,6 +15,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "absl/container/inlined_vector.h"
 #include "graph/partition/windows.h"
 #include "graph/support/check.h"
 
@@ -216,15 +217,15 @@ class Emitter {
 
   // ---- demands
 
+  using Demands = absl::InlinedVector<int32_t, 4>;
+
   // The flow's demands at a device: what is in both of two sorted lists.
-  std::vector<int32_t> DemandsAt(const Flow& flow, DeviceId device) const {
+  Demands DemandsAt(const Flow& flow, DeviceId device) const {
     const auto at = demands_of_device_.find(device);
     if (at == demands_of_device_.end()) return {};
-    const std::vector<int32_t>& own = at->second;
-    const bool few = own.size() <= flow.demands.size();
-    const std::vector<int32_t>& shorter = few ? own : flow.demands;
-    const std::vector<int32_t>& longer = few ? flow.demands : own;
-    std::vector<int32_t> found;
+    std::span<const int32_t> shorter = at->second, longer = flow.demands;
+    if (longer.size() < shorter.size()) std::swap(shorter, longer);
+    Demands found;
     for (int32_t j : shorter) {
       if (std::binary_search(longer.begin(), longer.end(), j)) found.push_back(j);
     }
@@ -239,7 +240,9 @@ class Emitter {
   // Brings a finished value to every demand of the device.
   void Deliver(const Flow& flow, DeviceId device, const Windows& from, Phase phase) {
     for (int32_t j : DemandsAt(flow, device)) {
+      const BufferId wanted = x_.demand_buffers[static_cast<size_t>(j)];
       for (size_t i = 0; i < flow.boxes.size(); ++i) {
+        if (from[i].buffer == wanted) continue;
         AddMove(phase, device, {MoveKind::kCopy, from[i], DemandWindow(j), flow.boxes[i]});
       }
     }
@@ -247,7 +250,7 @@ class Emitter {
 
   // The demand that receives a flow first; others are copied from it.
   Windows PrimaryWindows(const Flow& flow, DeviceId device) const {
-    const std::vector<int32_t> at = DemandsAt(flow, device);
+    const Demands at = DemandsAt(flow, device);
     CHECK(!at.empty());
     // An alias of a piece must come first: it already holds this device's share.
     int32_t best = at[0];
@@ -313,11 +316,12 @@ class Emitter {
           if (to == from) continue;
           if (!send.has_value()) send = ContiguousShare(flow, from, shares[s]);
           std::optional<Slice> receive;
-          if (flow.owners.size() == 1) receive = AsSlice(PrimaryWindows(flow, to), flow.boxes);
           Windows arrived;
-          if (receive.has_value()) {
+          if (flow.owners.size() == 1) {
             arrived = PrimaryWindows(flow, to);
-          } else {
+            receive = AsSlice(arrived, flow.boxes);
+          }
+          if (!receive.has_value()) {
             const BufferId staging = builder_.AddStaging(to, x_.dtype, send->count);
             receive = Slice{staging, 0, send->count};
             arrived = Packed(staging, 0, flow.boxes);
@@ -480,9 +484,13 @@ class Emitter {
       blocks[RankOf(flow->owners[0].device)] += volume;
       shares.push_back(ShareWindows(*flow, flow->owners[0]));
     }
+    std::vector<Box> boxes;
+    for (const Flow* flow : flows) {
+      boxes.insert(boxes.end(), flow->boxes.begin(), flow->boxes.end());
+    }
     std::vector<Slice> places;
     for (DeviceId device : step.group) {
-      Slice place = PlaceGather(flows, total, device);
+      Slice place = PlaceGather(boxes, total, device);
       for (size_t f = 0; f < flows.size(); ++f) {
         if (flows[f]->owners[0].device != device) continue;
         PackInto(*flows[f], device, shares[f], place.buffer, place.offset + offsets[f]);
@@ -501,10 +509,7 @@ class Emitter {
   }
 
   // The whole gathered value in a demand's buffer if it lies there in order, else in staging.
-  Slice PlaceGather(const std::vector<const Flow*>& flows, int64_t total, DeviceId device) {
-    std::vector<Box> boxes;
-    for (const Flow* flow : flows)
-      boxes.insert(boxes.end(), flow->boxes.begin(), flow->boxes.end());
+  Slice PlaceGather(const std::vector<Box>& boxes, int64_t total, DeviceId device) {
     const auto at = demands_of_device_.find(device);
     for (int32_t j : at == demands_of_device_.end() ? std::vector<int32_t>() : at->second) {
       const Demand& demand = x_.demands[static_cast<size_t>(j)];

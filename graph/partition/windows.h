@@ -1,8 +1,9 @@
 #pragma once
 
 #include <optional>
-#include <vector>
+#include <span>
 
+#include "absl/container/inlined_vector.h"
 #include "graph/task/task_graph.h"
 
 // Places of the boxes of a region within buffers.
@@ -10,10 +11,10 @@
 namespace partita {
 
 // The place of each box of a flow.
-using Windows = std::vector<BufferWindow>;
+using Windows = absl::InlinedVector<BufferWindow, 1>;
 
 // The windows as one contiguous slice, if they are one.
-inline std::optional<Slice> AsSlice(const Windows& windows, const std::vector<Box>& boxes) {
+inline std::optional<Slice> AsSlice(const Windows& windows, std::span<const Box> boxes) {
   std::optional<Slice> slice;
   for (size_t i = 0; i < boxes.size(); ++i) {
     const Placement place = PlacementIn(boxes[i], windows[i].box);
@@ -31,8 +32,9 @@ inline std::optional<Slice> AsSlice(const Windows& windows, const std::vector<Bo
 }
 
 // Boxes packed one after another from an offset of a buffer.
-inline Windows Packed(BufferId buffer, int64_t offset, const std::vector<Box>& boxes) {
+inline Windows Packed(BufferId buffer, int64_t offset, std::span<const Box> boxes) {
   Windows windows;
+  windows.reserve(boxes.size());
   for (const Box& box : boxes) {
     windows.push_back({buffer, box, offset});
     offset += box.volume();
@@ -40,7 +42,7 @@ inline Windows Packed(BufferId buffer, int64_t offset, const std::vector<Box>& b
   return windows;
 }
 
-inline int64_t VolumeOf(const std::vector<Box>& boxes) {
+inline int64_t VolumeOf(std::span<const Box> boxes) {
   int64_t volume = 0;
   for (const Box& box : boxes) volume += box.volume();
   return volume;
