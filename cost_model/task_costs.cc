@@ -9,15 +9,27 @@
 namespace partita {
 namespace {
 
+TaskCost Known(const std::optional<TaskCost>& cost) {
+  CHECK(cost.has_value()) << "the cost model does not know a task; end it with a roofline and "
+                             "a link model";
+  return *cost;
+}
+
+std::optional<TaskCost> CostOf(const CollectiveTask& task, const CostModel& model) {
+  return model.CollectiveCost({&task.collective, task.algorithm, task.group, task.dtype});
+}
+
+std::optional<TaskCost> CostOf(const TransferTask& task, const CostModel& model) {
+  std::vector<TransferCall> group;
+  for (const Transfer& transfer : task.transfers) {
+    group.push_back({transfer.from, transfer.to, transfer.receive.count * SizeOf(task.dtype)});
+  }
+  return model.TransferCost(group);
+}
+
 struct Pricer {
   const TaskGraph& graph;
   const CostModel& model;
-
-  TaskCost Known(const std::optional<TaskCost>& cost) const {
-    CHECK(cost.has_value()) << "the cost model does not know a task; end it with a roofline and "
-                               "a link model";
-    return *cost;
-  }
 
   TaskCost operator()(const ComputeTask& task) const {
     const KernelSignature& signature = graph.signatures()[static_cast<size_t>(task.signature)];
@@ -46,20 +58,18 @@ struct Pricer {
     return Known(model.MoveCost(SignatureOf(graph, task), task.device));
   }
 
-  TaskCost operator()(const CollectiveTask& task) const {
-    return Known(model.CollectiveCost({&task.collective, task.algorithm, task.group, task.dtype}));
-  }
-
-  TaskCost operator()(const TransferTask& task) const {
-    std::vector<TransferCall> group;
-    for (const Transfer& transfer : task.transfers) {
-      group.push_back({transfer.from, transfer.to, transfer.receive.count * SizeOf(task.dtype)});
-    }
-    return Known(model.TransferCost(group));
-  }
+  TaskCost operator()(const CollectiveTask& task) const { return Known(CostOf(task, model)); }
+  TaskCost operator()(const TransferTask& task) const { return Known(CostOf(task, model)); }
 };
 
 }  // namespace
+
+TaskCost PriceCommunication(const TaskBody& body, const CostModel& model) {
+  if (const auto* collective = std::get_if<CollectiveTask>(&body)) {
+    return Known(CostOf(*collective, model));
+  }
+  return Known(CostOf(std::get<TransferTask>(body), model));
+}
 
 TaskCost PriceTask(const TaskGraph& graph, const Task& task, const CostModel& model) {
   return std::visit(Pricer{graph, model}, task.body);

@@ -12,6 +12,9 @@ namespace partita {
 // delivered. The model knows every task (checked).
 TaskCost PriceTask(const TaskGraph& graph, const Task& task, const CostModel& model);
 
+// The price of a CollectiveTask or a TransferTask.
+TaskCost PriceCommunication(const TaskBody& body, const CostModel& model);
+
 // The price of every task, in the order of tasks(). Kernels of one signature on one device are
 // asked for once.
 std::vector<TaskCost> PriceTasks(const TaskGraph& graph, const CostModel& model);

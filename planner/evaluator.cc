@@ -166,11 +166,15 @@ Evaluation Evaluator::Evaluate(const Strategy& strategy, Nanos cutoff) const {
   return std::move(step->evaluation);
 }
 
-Evaluation Evaluator::EvaluateBriefly(const Strategy& strategy, Nanos cutoff) const {
+Evaluation Evaluator::EvaluateBriefly(const Strategy& strategy, Nanos cutoff,
+                                      const std::function<bool()>& interrupted) const {
   std::unique_ptr<StepCache> cache = TakeCache();
-  const auto found = cache->FindOrBuild(strategy, cutoff);
+  const auto found = cache->FindOrBuild(strategy, {cutoff, interrupted});
   EvaluatedStep step;
-  if (found.ok() && found->step == nullptr) {
+  if (found.ok() && found->interrupted) {
+    step.evaluation.verdict = Evaluation::Verdict::kInterrupted;
+    step.evaluation.reason = "interrupted";
+  } else if (found.ok() && found->step == nullptr) {
     step.evaluation.time = found->bound;
   } else if (found.ok()) {
     FindOrder(*found->step, step);

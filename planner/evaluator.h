@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -34,8 +35,9 @@ struct Evaluation {
   // Reason why the strategy cannot run, for people; empty if it can. The verdict is its category.
   enum class Verdict : uint8_t {
     kFeasible,
-    kInvalid,     // the strategy does not fit the graph or the machine; nothing else is filled in
-    kOutOfMemory  // a device's peak is above its memory; everything is filled in
+    kInvalid,      // the strategy does not fit the graph or the machine; nothing else is filled in
+    kOutOfMemory,  // a device's peak is above its memory; everything is filled in
+    kInterrupted   // nothing is filled in
   };
   Verdict verdict = Verdict::kFeasible;
   std::string reason;
@@ -114,8 +116,10 @@ class Evaluator {
   // Evaluates for searches: never an error, and stops early. If the time without waits for memory
   // is already above `cutoff`, memory is not looked at: time is that bound, peak is empty.
   Evaluation Evaluate(const Strategy& strategy, Nanos cutoff = kNoCutoff) const;
-  // The same without `received` and `use`: the fast way, from what the cache holds.
-  Evaluation EvaluateBriefly(const Strategy& strategy, Nanos cutoff) const;
+  // The same without `received` and `use`: the fast way, from what the cache holds. Ends soon after
+  // `interrupted`, if given, became true.
+  Evaluation EvaluateBriefly(const Strategy& strategy, Nanos cutoff,
+                             const std::function<bool()>& interrupted = nullptr) const;
 
  private:
   FlatteningRules rules() const { return {resources_, model_, options_.sizes}; }

@@ -14,11 +14,21 @@ int64_t NanosFor(int64_t bytes, double bytes_per_second) {
   return static_cast<int64_t>(std::min(time, static_cast<double>(kLongest)));
 }
 
+int64_t LeastTime(const TaskCost& cost) {
+  return std::min({cost.time.value(), cost.Uncontended().value(), kLongest});
+}
+
+const std::vector<DeviceId>& GroupOf(const TaskBody& communication) {
+  const auto* collective = std::get_if<CollectiveTask>(&communication);
+  return collective != nullptr ? collective->group : std::get<TransferTask>(communication).group;
+}
+
 }  // namespace
 
 LeastLoads::LeastLoads(const SimulatedResources& resources, const CostModel& model, int devices,
                        std::span<const int32_t> node_of_device)
     : resources_(resources),
+      model_(model),
       sums_(static_cast<size_t>(resources.count()), 0),
       scratch_(static_cast<size_t>(resources.count()), 0) {
   const auto channels = resources.topology().channels();
@@ -70,11 +80,27 @@ Nanos LeastLoads::Largest() const {
   return Nanos(sums_.empty() ? 0 : *std::max_element(sums_.begin(), sums_.end()));
 }
 
+Nanos LeastLoads::AddCommunication(const TaskBody& body) {
+  const TaskCost cost = PriceCommunication(body, model_);
+  const int64_t least = LeastTime(cost);
+  int64_t largest = 0;
+  for (DeviceId device : GroupOf(body)) {
+    const int32_t lane = resources_.CommunicationLane(device);
+    communications_.emplace_back(lane, least);
+    largest = std::max(largest, sums_[static_cast<size_t>(lane)] += least);
+  }
+  return Nanos(largest);
+}
+
+void LeastLoads::RemoveCommunications() {
+  Remove(communications_);
+  communications_.clear();
+}
+
 Loads LeastLoads::OfTasks(const FlatStep& fragment) {
   Loads loads;
   for (size_t t = 0; t < fragment.costs.size(); ++t) {
-    const TaskCost& cost = fragment.costs[t];
-    const int64_t least = std::min({cost.time.value(), cost.Uncontended().value(), kLongest});
+    const int64_t least = LeastTime(fragment.costs[t]);
     for (int32_t resource : fragment.tasks.ResourcesOf(t)) {
       int64_t& sum = scratch_[static_cast<size_t>(resource)];
       if (sum == 0) loads.emplace_back(resource, 0);

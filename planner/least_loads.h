@@ -37,6 +37,12 @@ class LeastLoads {
   }
   Nanos Largest() const;
 
+  // Adds the least time of a communication, which is none of a fragment's yet, to the lanes that it
+  // holds. Returns the largest sum of those.
+  Nanos AddCommunication(const TaskBody& body);
+  // Takes all those away again.
+  void RemoveCommunications();
+
   // Loads of a fragment's tasks, each with nothing beside it.
   Loads OfTasks(const FlatStep& fragment);
   // Least loads that bring these elements of `element_bytes` each to where they are lacking: of the
@@ -52,6 +58,8 @@ class LeastLoads {
   void FindChannels(int devices, std::span<const int32_t> node_of_device);
 
   const SimulatedResources& resources_;
+  const CostModel& model_;
+  Loads communications_;          // what AddCommunication added
   std::vector<int64_t> sums_;     // indexed by resource
   std::vector<int64_t> scratch_;  // indexed by resource; all 0 between calls
   // Empty where bytes bound nothing. Bytes per second of all channels that end at each device; and

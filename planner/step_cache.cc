@@ -39,12 +39,15 @@ StepCache::StepCache(const Graph& graph, PartitionOptions options, const Flatten
   }
 }
 
-absl::StatusOr<StepCache::Found> StepCache::FindOrBuild(const Strategy& strategy, Nanos cutoff) {
+absl::StatusOr<StepCache::Found> StepCache::FindOrBuild(const Strategy& strategy,
+                                                        const Limits& limits) {
   RETURN_IF_ERROR(cache_.Find(strategy, fragments_));
   if (generation_ != cache_.generation()) flattened_.clear();
   generation_ = cache_.generation();
-  ASSIGN_OR_RETURN(const bool is_below, BuildBelow(strategy, cutoff));
-  if (!is_below) return Found{.bound = loads_.Largest()};
+  ASSIGN_OR_RETURN(const bool is_below, BuildBelow(strategy, limits));
+  if (!is_below) {
+    return Found{.bound = loads_.Largest(), .interrupted = loads_.Largest() <= limits.cutoff};
+  }
   RETURN_IF_ERROR(cache_.Complete(strategy, fragments_));
   link_.Link(fragments_);
   builder_.Start(rules_.resources.count(), cache_.options().devices);
@@ -70,9 +73,12 @@ bool StepCache::HasBound(const Strategy& strategy) const {
   return strategy.buckets.empty() && !cache_.options().native_formats;
 }
 
-absl::StatusOr<bool> StepCache::BuildBelow(const Strategy& strategy, Nanos cutoff) {
+absl::StatusOr<bool> StepCache::BuildBelow(const Strategy& strategy, const Limits& limits) {
+  const Nanos cutoff = limits.cutoff;
   const bool has_bound = cutoff != kNoCutoff && HasBound(strategy);
   std::vector<Missing> missing;
+  loads_.RemoveCommunications();
+  loads_.Clear();
   if (has_bound) {
     AddKnownLoads();
     missing = MissingLoads();
@@ -81,10 +87,17 @@ absl::StatusOr<bool> StepCache::BuildBelow(const Strategy& strategy, Nanos cutof
   } else {
     for (TensorId id : cache_.missing()) missing.push_back({id, {}});
   }
+  const CommunicationWatch watch = [&](const TaskBody& body) {
+    if (limits.interrupted && limits.interrupted()) return false;
+    return !has_bound || loads_.AddCommunication(body) <= cutoff;
+  };
   for (const Missing& one : missing) {
-    RETURN_IF_ERROR(cache_.Build(one.tensor, strategy, fragments_));
-    if (!has_bound) continue;
+    if (limits.interrupted && limits.interrupted()) return false;
     loads_.Remove(one.loads);
+    ASSIGN_OR_RETURN(const bool is_built, cache_.Build(one.tensor, strategy, fragments_, &watch));
+    if (!is_built) return false;
+    if (!has_bound) continue;
+    loads_.RemoveCommunications();
     AddLoadsOfTensor(one.tensor);
     if (loads_.Largest() > cutoff) return false;
   }
@@ -93,7 +106,6 @@ absl::StatusOr<bool> StepCache::BuildBelow(const Strategy& strategy, Nanos cutof
 
 // Kernels that may be fused are left out.
 void StepCache::AddKnownLoads() {
-  loads_.Clear();
   for (size_t op = 0; op < may_fuse_.size(); ++op) {
     if (!may_fuse_[op]) AddLoadsOfOperator(OpId(static_cast<int32_t>(op)));
   }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -22,16 +23,22 @@ class StepCache {
   StepCache(const Graph& graph, PartitionOptions options, const FlatteningRules& rules,
             int64_t max_tasks);
 
-  // A step; or where it takes longer than the cutoff for certain, only that: null, and a bound on
-  // its time that is above the cutoff.
+  // A step. Null where it takes longer than the cutoff for certain, with a bound on its time that is
+  // above the cutoff; and where the search for it was interrupted.
   struct Found {
     const FlatStep* step = nullptr;
     Nanos bound;
+    bool interrupted = false;
+  };
+  // When to stop. `interrupted` may be empty; once it is true it stays so.
+  struct Limits {
+    Nanos cutoff = kNoCutoff;
+    std::function<bool()> interrupted = nullptr;
   };
   // Returns the step that Partition builds, which lives until the next call. Fragments that are not
   // kept are bounded before any is built, then built one at a time as long as the busiest resource
-  // may be free before `cutoff`.
-  absl::StatusOr<Found> FindOrBuild(const Strategy& strategy, Nanos cutoff);
+  // may be free before the cutoff.
+  absl::StatusOr<Found> FindOrBuild(const Strategy& strategy, const Limits& limits);
 
   int64_t tasks() const { return cache_.tasks(); }
 
@@ -52,8 +59,8 @@ class StepCache {
   };
 
   bool HasBound(const Strategy& strategy) const;
-  // False where the loads are above the cutoff before all is built.
-  absl::StatusOr<bool> BuildBelow(const Strategy& strategy, Nanos cutoff);
+  // False where the loads are above the cutoff, or it is interrupted, before all is built.
+  absl::StatusOr<bool> BuildBelow(const Strategy& strategy, const Limits& limits);
   void AddKnownLoads();
   void AddLoadsOfOperator(OpId id) {
     loads_.Add(FlattenedOf(*fragments_.operators[id.index()]).loads);

@@ -15,7 +15,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
-#include "absl/container/inlined_vector.h"
+#include "graph/partition/flow_index.h"
 #include "graph/partition/windows.h"
 #include "graph/support/check.h"
 
@@ -31,13 +31,15 @@ class Emitter {
   Emitter(TensorExchange& x, const ExchangeTaskOptions& options, TaskGraphBuilder& builder)
       : x_(x), options_(options), builder_(builder) {}
 
-  int32_t Run() {
+  std::optional<int32_t> Run() {
     steps_ = Exchange(x_.pieces, x_.demands, options_.exchange);
-    IndexFlows();
+    index_.emplace(x_, steps_);
+    buffers_of_pieces_.insert(x_.piece_buffers.begin(), x_.piece_buffers.end());
     PlaceDemands();
     step_ = x_.first_step;
     for (const ExchangeStep& step : steps_) {
       EmitStep(step);
+      if (is_given_up_) return std::nullopt;
       ++step_;
     }
     return std::max(step_, x_.first_step + 1);
@@ -46,38 +48,16 @@ class Emitter {
  private:
   // ---- which buffer each demand gets
 
-  void IndexFlows() {
-    piece_uses_.assign(x_.pieces.size(), 0);
-    flows_of_demand_.assign(x_.demands.size(), {});
-    buffers_of_pieces_.insert(x_.piece_buffers.begin(), x_.piece_buffers.end());
-    for (size_t j = 0; j < x_.demands.size(); ++j) {
-      demands_of_device_[x_.demands[j].device].push_back(static_cast<int32_t>(j));
-    }
-    for (const ExchangeStep& step : steps_) {
-      for (const Flow& flow : step.flows) {
-        for (const Share& share : flow.owners) {
-          share_at_.try_emplace({&flow, share.device}, &share);
-          for (int32_t piece : share.pieces) ++piece_uses_[static_cast<size_t>(piece)];
-        }
-        for (int32_t j : flow.demands) {
-          if (std::binary_search(flow.destinations.begin(), flow.destinations.end(),
-                                 x_.demands[static_cast<size_t>(j)].device)) {
-            flows_of_demand_[static_cast<size_t>(j)].push_back(&flow);
-          }
-        }
-      }
-    }
-  }
-
   // The piece whose buffer demand j can take: same box and device, and the only flow that reaches
   // the demand is exactly that box with that piece leading this device's share (or the piece is the
   // whole value).
   std::optional<int32_t> AliasOf(size_t j) const {
     const Demand& demand = x_.demands[j];
-    if (flows_of_demand_[j].size() != 1) return std::nullopt;
-    const Flow& flow = *flows_of_demand_[j][0];
+    const auto flows = index_->FlowsOf(j);
+    if (flows.size() != 1) return std::nullopt;
+    const Flow& flow = *flows[0];
     if (flow.boxes.size() != 1 || flow.boxes[0] != demand.box) return std::nullopt;
-    const Share* share = ShareAt(flow, demand.device);
+    const Share* share = index_->ShareAt(flow, demand.device);
     if (share == nullptr || share->pieces.empty()) return std::nullopt;
     const int32_t piece = share->pieces[0];
     if (x_.pieces[static_cast<size_t>(piece)].box != demand.box) return std::nullopt;
@@ -86,15 +66,10 @@ class Emitter {
     return piece;
   }
 
-  const Share* ShareAt(const Flow& flow, DeviceId device) const {
-    const auto found = share_at_.find({&flow, device});
-    return found == share_at_.end() ? nullptr : found->second;
-  }
-
   // A piece's own value is needed by one flow only, so its buffer may become that flow's sum.
   bool MayOverwrite(int32_t piece) const {
     const auto p = static_cast<size_t>(piece);
-    return piece_uses_[p] == 1 && !builder_.buffer(x_.piece_buffers[p]).persistent();
+    return index_->uses(piece) == 1 && !builder_.buffer(x_.piece_buffers[p]).persistent();
   }
 
   void PlaceDemands() {
@@ -113,14 +88,13 @@ class Emitter {
     }
   }
 
-  // Elements that no term covers are zero: those that no flow brings.
+  // Elements that no term covers are zero: those that no flow brings. The boxes of the flows to one
+  // demand are disjoint and inside it.
   void FillIfUncovered(size_t j) {
     const Demand& demand = x_.demands[j];
-    std::vector<Box> covers;
-    for (const Flow* flow : flows_of_demand_[j]) {
-      covers.insert(covers.end(), flow->boxes.begin(), flow->boxes.end());
-    }
-    if (Uncovered(demand.box, covers).empty()) return;
+    int64_t covered = 0;
+    for (const Flow* flow : index_->FlowsOf(j)) covered += VolumeOf(flow->boxes);
+    if (covered == demand.box.volume()) return;
     Move fill{MoveKind::kFill, {}, {x_.demand_buffers[j], demand.box, 0}, demand.box};
     builder_.AddTask({true, x_.tensor.value(), x_.first_step, Phase::kFill, demand.device.value(),
                       static_cast<int32_t>(j)},
@@ -217,21 +191,6 @@ class Emitter {
 
   // ---- demands
 
-  using Demands = absl::InlinedVector<int32_t, 4>;
-
-  // The flow's demands at a device: what is in both of two sorted lists.
-  Demands DemandsAt(const Flow& flow, DeviceId device) const {
-    const auto at = demands_of_device_.find(device);
-    if (at == demands_of_device_.end()) return {};
-    std::span<const int32_t> shorter = at->second, longer = flow.demands;
-    if (longer.size() < shorter.size()) std::swap(shorter, longer);
-    Demands found;
-    for (int32_t j : shorter) {
-      if (std::binary_search(longer.begin(), longer.end(), j)) found.push_back(j);
-    }
-    return found;
-  }
-
   BufferWindow DemandWindow(int32_t j) const {
     const auto d = static_cast<size_t>(j);
     return {x_.demand_buffers[d], x_.demands[d].box, 0};
@@ -239,7 +198,7 @@ class Emitter {
 
   // Brings a finished value to every demand of the device.
   void Deliver(const Flow& flow, DeviceId device, const Windows& from, Phase phase) {
-    for (int32_t j : DemandsAt(flow, device)) {
+    for (int32_t j : index_->DemandsAt(flow, device)) {
       const BufferId wanted = x_.demand_buffers[static_cast<size_t>(j)];
       for (size_t i = 0; i < flow.boxes.size(); ++i) {
         if (from[i].buffer == wanted) continue;
@@ -250,7 +209,7 @@ class Emitter {
 
   // The demand that receives a flow first; others are copied from it.
   Windows PrimaryWindows(const Flow& flow, DeviceId device) const {
-    const Demands at = DemandsAt(flow, device);
+    const auto at = index_->DemandsAt(flow, device);
     CHECK(!at.empty());
     // An alias of a piece must come first: it already holds this device's share.
     int32_t best = at[0];
@@ -333,7 +292,7 @@ class Emitter {
     }
     FlushMoves(Phase::kSum);
     FlushMoves(Phase::kPack);
-    builder_.AddTask(Key(Phase::kSend, step.group.front(), step.group.back()), std::move(task));
+    AddCommunication(step, std::move(task));
     std::map<std::pair<const Flow*, DeviceId>, bool> started;
     for (const Arrival& arrival : arrivals) {
       const Flow& flow = *arrival.flow;
@@ -367,7 +326,12 @@ class Emitter {
     const auto& replicas = step.flows[0].replica_groups;
     task.has_replicas = !replicas.empty();
     task.algorithm = AlgorithmFor(task, replicas);
-    builder_.AddTask(Key(Phase::kSend, step.group.front(), step.group.back()), std::move(task));
+    AddCommunication(step, std::move(task));
+  }
+
+  void AddCommunication(const ExchangeStep& step, TaskBody body) {
+    if (options_.watch != nullptr) is_given_up_ |= !(*options_.watch)(body);
+    builder_.AddTask(Key(Phase::kSend, step.group.front(), step.group.back()), std::move(body));
   }
 
   std::string AlgorithmFor(const CollectiveTask& task,
@@ -438,7 +402,7 @@ class Emitter {
     std::vector<Windows> each;
     bool reusable = true;
     for (const Flow* flow : flows) {
-      const Share& share = *ShareAt(*flow, device);
+      const Share& share = *index_->ShareAt(*flow, device);
       each.push_back(ShareWindows(*flow, share));
       all.insert(all.end(), each.back().begin(), each.back().end());
       boxes.insert(boxes.end(), flow->boxes.begin(), flow->boxes.end());
@@ -465,7 +429,8 @@ class Emitter {
 
   bool UsedOnlyThere(int32_t piece, const PieceUses& uses) const {
     const auto p = static_cast<size_t>(piece);
-    return !builder_.buffer(x_.piece_buffers[p]).persistent() && uses.at(piece) == piece_uses_[p];
+    return !builder_.buffer(x_.piece_buffers[p]).persistent() &&
+           uses.at(piece) == index_->uses(piece);
   }
 
   void EmitAllGather(const ExchangeStep& step) {
@@ -510,8 +475,7 @@ class Emitter {
 
   // The whole gathered value in a demand's buffer if it lies there in order, else in staging.
   Slice PlaceGather(const std::vector<Box>& boxes, int64_t total, DeviceId device) {
-    const auto at = demands_of_device_.find(device);
-    for (int32_t j : at == demands_of_device_.end() ? std::vector<int32_t>() : at->second) {
+    for (int32_t j : index_->DemandsAt(device)) {
       const Demand& demand = x_.demands[static_cast<size_t>(j)];
       const bool holds_all = std::all_of(boxes.begin(), boxes.end(),
                                          [&](const Box& box) { return demand.box.Contains(box); });
@@ -579,21 +543,19 @@ class Emitter {
   const ExchangeTaskOptions& options_;
   TaskGraphBuilder& builder_;
   std::vector<ExchangeStep> steps_;
-  std::vector<int> piece_uses_;
-  std::vector<std::vector<const Flow*>> flows_of_demand_;
-  absl::flat_hash_map<DeviceId, std::vector<int32_t>> demands_of_device_;
-  absl::flat_hash_map<std::pair<const Flow*, DeviceId>, const Share*> share_at_;
+  std::optional<FlowIndex> index_;  // index of steps_
   absl::flat_hash_set<BufferId> buffers_of_pieces_;
   absl::flat_hash_map<DeviceId, size_t> rank_of_;  // in the step at hand
   int32_t step_ = 0;
+  bool is_given_up_ = false;
   // By phase, device and microbatch (see TensorExchange::piece_microbatches).
   std::map<std::tuple<Phase, DeviceId, int32_t>, std::vector<Move>> moves_;
 };
 
 }  // namespace
 
-int32_t AddExchangeTasks(TensorExchange& x, const ExchangeTaskOptions& options,
-                         TaskGraphBuilder& builder) {
+std::optional<int32_t> AddExchangeTasks(TensorExchange& x, const ExchangeTaskOptions& options,
+                                        TaskGraphBuilder& builder) {
   return Emitter(x, options, builder).Run();
 }
 

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <functional>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -27,15 +29,19 @@ struct TensorExchange {
   int32_t first_step = 0;
 };
 
+// Sees every communication of a tensor before it becomes a task; false gives the tensor up.
+using CommunicationWatch = std::function<bool(const TaskBody& body)>;
+
 struct ExchangeTaskOptions {
   ExchangeOptions exchange;
   AlgorithmRule algorithm = nullptr;              // PartitionOptions::algorithm
   std::span<const AlgorithmChoice> choices = {};  // those of the tensor
+  const CommunicationWatch* watch = nullptr;      // may be null
 };
 
 // Adds tasks to the builder and fills in demand_buffers. Returns the number that follows those of
-// its steps.
-int32_t AddExchangeTasks(TensorExchange& x, const ExchangeTaskOptions& options,
-                         TaskGraphBuilder& builder);
+// its steps; nullopt where the watch gave the tensor up.
+std::optional<int32_t> AddExchangeTasks(TensorExchange& x, const ExchangeTaskOptions& options,
+                                        TaskGraphBuilder& builder);
 
 }  // namespace partita

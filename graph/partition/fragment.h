@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -8,6 +9,7 @@
 #include "graph/parallel/parts.h"
 #include "graph/parallel/weight_layouts.h"
 #include "graph/partition/demand_groups.h"
+#include "graph/partition/exchange_tasks.h"
 #include "graph/partition/formats.h"
 #include "graph/partition/partition.h"
 #include "graph/task/task_graph.h"
@@ -173,9 +175,12 @@ struct TensorSetting {
                                            // belongs to
   DeviceId host_device;
   std::span<const AlgorithmChoice> algorithms = {};  // Strategy::algorithms of the tensor
+  const CommunicationWatch* watch = nullptr;         // may be null
 };
-TensorFragments MakeTensorFragments(const Graph& graph, const Tensor& tensor, PartsByOp parts,
-                                    const TensorSetting& setting, const PartitionOptions& options);
+// nullopt where the watch gave the tensor up.
+std::optional<TensorFragments> MakeTensorFragments(const Graph& graph, const Tensor& tensor,
+                                                   PartsByOp parts, const TensorSetting& setting,
+                                                   const PartitionOptions& options);
 
 // Element type in which the operator's parts read and write the tensor.
 DType ElementTypeOf(const PartitionOptions& options, const Operator& op, const Tensor& tensor);

@@ -151,7 +151,7 @@ int32_t FragmentCache::WeightOf(const Tensor& tensor) const {
 
 absl::Status FragmentCache::FindOrBuild(const Strategy& strategy, StepFragments& step) {
   RETURN_IF_ERROR(Find(strategy, step));
-  for (TensorId id : missing_) RETURN_IF_ERROR(Build(id, strategy, step));
+  for (TensorId id : missing_) RETURN_IF_ERROR(Build(id, strategy, step).status());
   return Complete(strategy, step);
 }
 
@@ -314,7 +314,8 @@ FragmentCache::Key FragmentCache::KeyOfTensor(TensorId id,
   return key;
 }
 
-absl::Status FragmentCache::Build(TensorId id, const Strategy& strategy, StepFragments& step) {
+absl::StatusOr<bool> FragmentCache::Build(TensorId id, const Strategy& strategy,
+                                          StepFragments& step, const CommunicationWatch* watch) {
   const size_t t = id.index();
   const auto all = std::span<const AlgorithmChoice>(strategy.algorithms);
   const auto first = std::find_if(all.begin(), all.end(), [&](const AlgorithmChoice& choice) {
@@ -323,21 +324,27 @@ absl::Status FragmentCache::Build(TensorId id, const Strategy& strategy, StepFra
   const auto algorithms = AlgorithmsOf(id, std::span(first, all.end()));
   const int32_t w = weight_of_[t];
   const WeightLayouts* layouts = w < 0 ? nullptr : &placed_[static_cast<size_t>(w)]->layouts;
-  auto& fragments = tensors_[t][KeyOfTensor(id, algorithms, strategy)];
-  RETURN_IF_ERROR(AddTensor(graph_.tensor(id),
-                            {groups_[t], layouts, strategy.host_device, algorithms}, fragments));
-  step.tensors[t] = fragments.get();
-  return absl::OkStatus();
+  ASSIGN_OR_RETURN(auto made, MakeTensor(graph_.tensor(id), {.groups = groups_[t],
+                                                             .layouts = layouts,
+                                                             .host_device = strategy.host_device,
+                                                             .algorithms = algorithms,
+                                                             .watch = watch}));
+  if (made == nullptr) return false;
+  auto& kept = tensors_[t][KeyOfTensor(id, algorithms, strategy)];
+  kept = std::move(made);
+  step.tensors[t] = kept.get();
+  return true;
 }
 
-absl::Status FragmentCache::AddTensor(const Tensor& tensor, const TensorSetting& setting,
-                                      std::unique_ptr<TensorFragments>& fragments) {
-  auto made = std::make_unique<TensorFragments>(
-      MakeTensorFragments(graph_, tensor, parts_, setting, options_));
-  RETURN_IF_ERROR(CheckAlgorithms(tensor, *made, setting.algorithms));
-  for (TensorFragment& fragment : made->groups) Register(fragment);
-  fragments = std::move(made);
-  return absl::OkStatus();
+// Null where the watch gave the tensor up.
+absl::StatusOr<std::unique_ptr<TensorFragments>> FragmentCache::MakeTensor(
+    const Tensor& tensor, const TensorSetting& setting) {
+  auto made = MakeTensorFragments(graph_, tensor, parts_, setting, options_);
+  if (!made.has_value()) return nullptr;
+  auto fragments = std::make_unique<TensorFragments>(*std::move(made));
+  RETURN_IF_ERROR(CheckAlgorithms(tensor, *fragments, setting.algorithms));
+  for (TensorFragment& fragment : fragments->groups) Register(fragment);
+  return fragments;
 }
 
 // 0 for none.

@@ -11,6 +11,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/inlined_vector.h"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "graph/graph.h"
 #include "graph/parallel/strategy.h"
 #include "graph/partition/fragment.h"
@@ -36,10 +37,11 @@ class FragmentCache {
   absl::Status FindOrBuild(const Strategy& strategy, StepFragments& step);
   // The same in parts, for those who may not need them all. Find: operators, weights, and the
   // tensors whose fragments are kept; the others are null in `step` and listed by missing(). Build:
-  // one of those. Complete, when none is missing: buckets. The strategy lives until then.
+  // one of those; false where the watch, which may be null, gave it up. Complete, when none is missing: buckets. The strategy lives until then.
   absl::Status Find(const Strategy& strategy, StepFragments& step);
   std::span<const TensorId> missing() const { return missing_; }
-  absl::Status Build(TensorId id, const Strategy& strategy, StepFragments& step);
+  absl::StatusOr<bool> Build(TensorId id, const Strategy& strategy, StepFragments& step,
+                             const CommunicationWatch* watch = nullptr);
   absl::Status Complete(const Strategy& strategy, StepFragments& step);
   // Parts of each operator under the strategy found last.
   PartsByOp parts() const { return parts_; }
@@ -86,8 +88,8 @@ class FragmentCache {
   void FindTensors(const Strategy& strategy, StepFragments& step);
   Key KeyOfTensor(TensorId id, std::span<const AlgorithmChoice> algorithms,
                   const Strategy& strategy);
-  absl::Status AddTensor(const Tensor& tensor, const TensorSetting& setting,
-                         std::unique_ptr<TensorFragments>& fragments);
+  absl::StatusOr<std::unique_ptr<TensorFragments>> MakeTensor(const Tensor& tensor,
+                                                              const TensorSetting& setting);
   int32_t AlgorithmsId(size_t tensor, std::span<const AlgorithmChoice> algorithms);
   absl::Status FindBuckets(const Strategy& strategy, StepFragments& step);
   void Register(Fragment& fragment);

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
@@ -23,6 +24,7 @@ class GroupMaker {
         parts_(parts),
         layouts_(setting.layouts),
         algorithms_(setting.algorithms),
+        watch_(setting.watch),
         options_(options),
         builder_(options.devices) {
     x_.tensor = tensor.id;
@@ -66,8 +68,8 @@ class GroupMaker {
   }
 
   // `host_demand`: the demand of the host, or -1. Returns the number of the exchange step after
-  // the fragment's.
-  int32_t AddTasks(int32_t host_demand, int32_t first_step) {
+  // the fragment's; nullopt where the watch gave it up.
+  std::optional<int32_t> AddTasks(int32_t host_demand, int32_t first_step) {
     x_.first_step = first_step;
     if (x_.demands.empty()) return first_step;
     if (tensor_.kind == TensorKind::kInput || tensor_.kind == TensorKind::kLabels ||
@@ -77,7 +79,8 @@ class GroupMaker {
     }
     KeepForHost(host_demand);
     x_.first_step = ConvertPieces(first_step);
-    return AddExchangeTasks(x_, {exchange_options(), options_.algorithm, algorithms_}, builder_);
+    return AddExchangeTasks(x_, {exchange_options(), options_.algorithm, algorithms_, watch_},
+                            builder_);
   }
 
   // Adds conversions of what the demands got into the other types that are wanted. Returns the
@@ -245,6 +248,7 @@ class GroupMaker {
   const PartsByOp parts_;
   const WeightLayouts* const layouts_;
   const std::span<const AlgorithmChoice> algorithms_;
+  const CommunicationWatch* const watch_;
   const PartitionOptions& options_;
   TaskGraphBuilder builder_;
   TensorFragment fragment_;
@@ -261,7 +265,7 @@ class TensorFragmentsMaker {
                        const TensorSetting& setting, const PartitionOptions& options)
       : graph_(graph), tensor_(tensor), parts_(parts), setting_(setting), options_(options) {}
 
-  TensorFragments Run() {
+  std::optional<TensorFragments> Run() {
     std::vector<DemandGroup> groups(setting_.groups.begin(), setting_.groups.end());
     if (tensor_.kind == TensorKind::kWeight) {
       groups = ApplyGathers(graph_, *setting_.layouts, std::move(groups));
@@ -273,8 +277,9 @@ class TensorFragmentsMaker {
     }
     int32_t step = 0;
     for (size_t g = 0; g < makers_.size(); ++g) {
-      step = makers_[g].AddTasks(g == 0 ? host_demand_ : -1, step);
-      step = makers_[g].ConvertDemands(step);
+      const auto next = makers_[g].AddTasks(g == 0 ? host_demand_ : -1, step);
+      if (!next.has_value()) return std::nullopt;
+      step = makers_[g].ConvertDemands(*next);
     }
     return Finish(groups);
   }
@@ -382,8 +387,9 @@ class TensorFragmentsMaker {
 
 }  // namespace
 
-TensorFragments MakeTensorFragments(const Graph& graph, const Tensor& tensor, PartsByOp parts,
-                                    const TensorSetting& setting, const PartitionOptions& options) {
+std::optional<TensorFragments> MakeTensorFragments(const Graph& graph, const Tensor& tensor,
+                                                   PartsByOp parts, const TensorSetting& setting,
+                                                   const PartitionOptions& options) {
   return TensorFragmentsMaker(graph, tensor, parts, setting, options).Run();
 }
 

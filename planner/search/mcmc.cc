@@ -66,6 +66,7 @@ class Chain {
                                          : state_.Try(proposal.strategy, current.name);
       ++since_best;
       if (state_.has_best() && (!had_best || state_.best_time() < best_before)) since_best = 0;
+      if (evaluation.verdict == Evaluation::Verdict::kInterrupted) return;
       if (evaluation.verdict == Evaluation::Verdict::kInvalid) continue;
       proposal.time = evaluation.time;
       proposal.excess_memory = ExcessMemoryOf(evaluation, problem_.evaluator.topology());
@@ -100,13 +101,16 @@ std::vector<Start> EvaluateStarts(const SearchProblem& problem, const SearchOpti
   }
   std::vector<Start> starts;
   for (size_t k = 0; k < named.size(); ++k) {
+    if (k == problem.starts.size()) state.StartsAreTried();
     if (k >= problem.starts.size() && state.Done()) break;
     NamedStrategy& start = named[k];
     const Evaluation evaluation = state.Try(start.strategy, start.name);
+    if (evaluation.verdict == Evaluation::Verdict::kInterrupted) break;
     if (evaluation.verdict == Evaluation::Verdict::kInvalid) continue;
     starts.push_back({std::move(start.name), std::move(start.strategy), evaluation.time,
                       ExcessMemoryOf(evaluation, problem.evaluator.topology())});
   }
+  state.StartsAreTried();
   return starts;
 }
 

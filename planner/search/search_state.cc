@@ -6,7 +6,11 @@
 namespace partita {
 
 Evaluation SearchState::Try(const Strategy& strategy, const std::string& origin, Nanos cutoff) {
-  Evaluation evaluation = problem_.evaluator.EvaluateBriefly(strategy, cutoff);
+  const auto interrupted = [this] {
+    return (has_best_ && Stopped()) || (starts_tried_ && TimeIsUp());
+  };
+  Evaluation evaluation = problem_.evaluator.EvaluateBriefly(strategy, cutoff, interrupted);
+  if (evaluation.verdict == Evaluation::Verdict::kInterrupted) return evaluation;
   if (evaluation.verdict == Evaluation::Verdict::kInvalid) {
     invalid_ = evaluation.reason;
     return evaluation;
@@ -33,15 +37,14 @@ absl::Status SearchState::TryStarts() {
     return absl::InvalidArgumentError("a search needs a strategy to start from");
   }
   for (const NamedStrategy& start : problem_.starts) Try(start.strategy, start.name);
+  starts_tried_ = true;
   return absl::OkStatus();
 }
 
 bool SearchState::Done() {
   if (result_.evaluations >= options_.evaluations) return true;
   if (Stopped()) result_.interrupted = true;
-  if (options_.time_limit_seconds > 0 && Seconds() > options_.time_limit_seconds) {
-    result_.interrupted = true;
-  }
+  if (TimeIsUp()) result_.interrupted = true;
   return result_.interrupted;
 }
 

@@ -18,7 +18,7 @@ class SearchState {
   // Evaluator::EvaluateBriefly.
   Evaluation Try(const Strategy& strategy, const std::string& origin, Nanos cutoff = kNoCutoff);
 
-  // All given starts, whatever the budget. InvalidArgument if there are none.
+  // All given starts, whatever the budget and the time limit. InvalidArgument if there are none.
   absl::Status TryStarts();
 
   // Whether the budget, the time or the user ends the search.
@@ -30,6 +30,8 @@ class SearchState {
   const std::string& origin() const { return result_.origin; }
   int64_t evaluations() const { return result_.evaluations; }
   int64_t left() const { return options_.evaluations - result_.evaluations; }
+  // To be called by searches that try the given starts by themselves, when they have.
+  void StartsAreTried() { starts_tried_ = true; }
   // Counts an accepted step of a chain, by a kind of move.
   void CountAccepted(int start, const std::string& name, const std::string& move, Nanos current);
 
@@ -38,6 +40,9 @@ class SearchState {
 
  private:
   bool Stopped() const { return IsSet(options_.stop); }
+  bool TimeIsUp() const {
+    return options_.time_limit_seconds > 0 && Seconds() > options_.time_limit_seconds;
+  }
   double Seconds() const {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
   }
@@ -47,6 +52,7 @@ class SearchState {
   const std::chrono::steady_clock::time_point begin_;
   SearchResult result_;
   bool has_best_ = false;
+  bool starts_tried_ = false;  // from then on the time limit interrupts evaluations
   // The strategy with the least excess memory, as long as none fits; and why others cannot run at
   // all.
   std::string nearest_miss_, invalid_;

@@ -88,6 +88,28 @@ TEST(EarlyExitTest, DecisionsOfModelsAreThoseOfCompleteEvaluations) {
   }
 }
 
+TEST(EarlyExitTest, AnInterruptedEvaluationLeavesTheCacheSound) {
+  const Graph graph = Ok(BuildTrainingGraph(Ok(MakeZooModel("lenet", 64)), {}));
+  const auto machine = std::make_shared<const Machine>(Ok(FindMachine("k80-16x4", 8)));
+  const auto costs = MakeSyntheticCostModel(machine);
+  const SearchSpace space(graph, 8);
+  int interrupted = 0;
+  for (int calls = 0; calls < 60; calls += 5) {
+    std::mt19937_64 random(7);
+    const Evaluator evaluator(graph, machine->topology, *costs);
+    const Strategy strategy = space.RandomStrategy(random);
+    int left = calls;
+    const Evaluation some =
+        evaluator.EvaluateBriefly(strategy, kNoCutoff, [&left] { return --left < 0; });
+    interrupted += some.verdict == Evaluation::Verdict::kInterrupted;
+    EXPECT_EQ(some.feasible(), left >= 0);
+    const Evaluation whole = evaluator.EvaluateBriefly(strategy, kNoCutoff);
+    EXPECT_TRUE(whole.feasible()) << whole.reason;
+    EXPECT_EQ(whole.time, Evaluator(graph, machine->topology, *costs).Evaluate(strategy).time);
+  }
+  EXPECT_GT(interrupted, 5);
+}
+
 // Elements that fragments bring to a device or node from outside, by destination.
 Arrivals ReallyArrive(const TensorFragments& fragments, std::span<const int32_t> node_of_device,
                       int devices) {

@@ -115,7 +115,7 @@ void ExpectCacheEqualsPartition(uint64_t seed, int64_t max_tasks) {
     if (step % 2 == 1) chosen = WithRandomCollectives(graph, strategy, options, random);
     const TaskGraph tasks = Ok(Partition(graph, chosen, options));
     const FlatStep whole = FlattenStep(tasks, rules);
-    const FlatStep& kept = *Ok(cache.FindOrBuild(chosen, kNoCutoff)).step;
+    const FlatStep& kept = *Ok(cache.FindOrBuild(chosen, {})).step;
     ASSERT_EQ(NumbersOf(kept), NumbersOf(whole)) << "seed " << seed << " step " << step;
     ExpectSameDependencies(tasks, kept.tasks);
     strategy = step == 3 ? other : Mixed(graph, strategy, other, random);
@@ -174,13 +174,13 @@ TEST(StepCacheTest, ErrorsLeaveTheCacheSound) {
   const FlatteningRules rules{resources, *costs, sizes};
   StepCache cache(graph, {.devices = 4}, rules, 1 << 18);
   const Strategy good = SingleDevice(graph, DeviceId(1));
-  const std::vector<int64_t> before = NumbersOf(*Ok(cache.FindOrBuild(good, kNoCutoff)).step);
+  const std::vector<int64_t> before = NumbersOf(*Ok(cache.FindOrBuild(good, {})).step);
   Strategy bad = good;
   bad.configs[graph.anchors()[2].index()].devices = {DeviceId(4)};
-  const auto found = cache.FindOrBuild(bad, kNoCutoff);
+  const auto found = cache.FindOrBuild(bad, {});
   EXPECT_EQ(found.status(), Partition(graph, bad, {.devices = 4}).status());
   EXPECT_FALSE(found.ok());
-  EXPECT_EQ(NumbersOf(*Ok(cache.FindOrBuild(good, kNoCutoff)).step), before);
+  EXPECT_EQ(NumbersOf(*Ok(cache.FindOrBuild(good, {})).step), before);
 }
 
 }  // namespace
