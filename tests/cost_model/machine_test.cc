@@ -5,10 +5,12 @@
 
 #include <limits>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "cost_model/discovery.h"
 #include "cost_model/machines.h"
 #include "graph/support/error_category.h"
+#include "graph/support/faults.h"
 
 namespace partita {
 namespace {
@@ -97,6 +99,35 @@ TEST(MachineTest, BadFilesAreInvalidArguments) {
     EXPECT_THAT(std::string(machine.status().message()), HasSubstr(said));
     EXPECT_THAT(std::string(machine.status().message()), HasSubstr("m.textproto"));
   }
+}
+
+TEST(MachineTest, AllFaultsOfAFileAreNamedAtOnce) {
+  const std::string good = MachineText(FindMachine("ethernet-4x1g").value());
+  const std::string bad =
+      absl::StrReplaceAll(good, {{"device_class: \"xeon32\"", "device_class: \"xeon\""},
+                                 {"name: \"host3\"\n    kind: CPU", "name: \"host3\""},
+                                 {"name: \"eth2\"", "name: \"eth1\""},
+                                 {"other_flops: 500000000000", "other_flops: -1"},
+                                 {"latency_ns: 25000", "latency_ns: -25000"}});
+  const std::string said(ParseMachine(bad, "m.textproto").status().message());
+  // 4 links' latency, 4 devices' class, and one each.
+  for (const char* fault :
+       {"m.textproto: 11 faults:\n", "'host3' has no kind", "'host3' is of class",
+        "'eth1' is there twice", "'eth3' has a latency of -25000", "'host0' is of class 'xeon'",
+        "other_flops -1"}) {
+    EXPECT_THAT(said, HasSubstr(fault));
+  }
+}
+
+TEST(MachineTest, OfVeryManyFaultsTheFirstAreNamed) {
+  Faults faults;
+  for (int k = 0; k < 100; ++k) faults.Add(absl::StrCat("fault ", k));
+  Faults again;
+  again.Add(faults.ToStatus());
+  again.Add(absl::InvalidArgumentError("the last"));
+  const std::string said(again.ToStatus().message());
+  EXPECT_THAT(said, HasSubstr("101 faults:\n  fault 0\n"));
+  EXPECT_THAT(said, HasSubstr("fault 19\n  and 81 more"));
 }
 
 Host EightCores() {
