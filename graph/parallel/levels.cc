@@ -17,6 +17,9 @@ constexpr int64_t kMostDevices = 1 << 17;
 constexpr int64_t kMostLevelLinks = 1 << 21;
 constexpr int64_t kMostGroup = int64_t{1} << 30;  // devices that a group would have room for
 constexpr size_t kMostLevels = 32;
+constexpr size_t kMostDimensions = 8;
+constexpr size_t kLongestName = 64;  // of what every device has
+constexpr int64_t kMostCores = int64_t{1} << 24;
 constexpr int64_t kMostLevelLatency = int64_t{1} << 40;
 
 int64_t GroupsOf(int64_t devices, int64_t size) { return (devices + size - 1) / size; }
@@ -60,6 +63,18 @@ class LevelChecker {
         faults_.Add(absl::StrCat("devices '", alike.device.name, "' have count ", alike.count,
                                  "; wanted at least 1"));
       }
+      const Device& device = alike.device;
+      for (const std::string& name : {device.name, device.device_class, device.host}) {
+        if (name.size() <= kLongestName) continue;
+        faults_.Add(absl::StrCat("devices '", device.name.substr(0, kLongestName),
+                                 "' have a name, class or host of ", name.size(),
+                                 " characters; wanted at most ", kLongestName));
+      }
+      if (static_cast<int64_t>(device.cores.size()) > kMostCores / std::max(alike.count, 1)) {
+        faults_.Add(absl::StrCat("devices '", device.name, "' list ", device.cores.size(),
+                                 " cores for each of ", alike.count, "; wanted at most ",
+                                 kMostCores, " in all"));
+      }
       if (!IsPrefix(alike.device.name)) {
         faults_.Add(absl::StrCat("devices have the name '", alike.device.name,
                                  "'; wanted one that ends in no digit, since a number follows"));
@@ -72,6 +87,10 @@ class LevelChecker {
   }
 
   void CheckNames(const TopologyLevel& level) {
+    if (level.name.size() > kLongestName) {
+      Fault(level, absl::StrCat("has a name of ", level.name.size(), " characters; wanted at most ",
+                                kLongestName));
+    }
     if (!IsPrefix(level.name)) {
       Fault(level, "has a name that a number cannot follow; wanted one that ends in no digit");
     } else if (!names_.insert(level.name).second) {
@@ -132,6 +151,10 @@ class LevelChecker {
     tree_size_ = size_;
     rails_ = level.rails;
     ports_ = GroupsOf(devices_, size_) * rails_;
+    if (ports_ > kMostLevelLinks) {
+      Fault(level, absl::StrCat("has ", ports_, " switches; wanted at most ", kMostLevelLinks));
+      return false;
+    }
     return true;
   }
 
@@ -158,10 +181,10 @@ class LevelChecker {
     for (int extent : level.extents) {
       product *= extent < 1 || product > kMostGroup ? 0 : extent;
     }
-    if (level.extents.empty() || product != size_) {
+    if (level.extents.empty() || level.extents.size() > kMostDimensions || product != size_) {
       Fault(level, absl::StrCat("has extents ", absl::StrJoin(level.extents, " x "),
-                                "; wanted numbers whose product is ", size_,
-                                ", the devices of its group"));
+                                "; wanted up to ", kMostDimensions, " numbers whose product is ",
+                                size_, ", the devices of its group"));
       return false;
     }
     if (enclosed_size_ > 0) {

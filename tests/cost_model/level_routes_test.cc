@@ -358,6 +358,19 @@ TEST(LevelRoutesTest, FaultsSayWhatIsWanted) {
          all.levels[3].count = 1 << 20;
          all.levels[3].extents = {1 << 14, 1 << 14};
        }},
+      {"switches; wanted at most",
+       [](auto& all) {
+         all.levels[2].count = 1 << 26;
+         all.levels[2].rails = 1 << 28;
+       }},
+      {"up to 8 numbers",
+       [](auto& all) {
+         all.levels[1].network = LevelNetwork::kTorus;
+         all.levels[1].extents = {8, 1, 1, 1, 1, 1, 1, 1, 1};
+       }},
+      {"of 65 characters", [](auto& all) { all.levels[1].name = std::string(65, 'x'); }},
+      {"of 99 characters", [](auto& all) { all.devices[0].device.host = std::string(99, 'x'); }},
+      {"cores for each of 64", [](auto& all) { all.devices[0].device.cores.resize(1 << 19); }},
       {"all pairs of",
        [](auto& all) { all.levels[3] = LevelOf("pairs", 99, LevelNetwork::kAllPairs, 1); }},
       {"TORUS outside",

@@ -11,6 +11,7 @@
 #include "cost_model/machines.h"
 #include "graph/support/error_category.h"
 #include "graph/support/faults.h"
+#include "graph/support/file.h"
 
 namespace partita {
 namespace {
@@ -117,6 +118,19 @@ TEST(MachineTest, AllFaultsOfAFileAreNamedAtOnce) {
         "other_flops -1"}) {
     EXPECT_THAT(said, HasSubstr(fault));
   }
+}
+
+// The text between `name: "small"` and the end of its braces, which the README shows.
+TEST(MachineTest, TheFileOfTheReadmeIsAMachine) {
+  const std::string readme =
+      ReadFile(absl::StrCat(PARTITA_SOURCE_DIR, "/README.md"), 1 << 20).value();
+  const size_t start = readme.find("    name: \"small\"");
+  ASSERT_NE(start, std::string::npos);
+  const auto machine =
+      ParseMachine(readme.substr(start, readme.find("\n\n", start) - start), "README.md");
+  ASSERT_TRUE(machine.ok()) << machine.status();
+  EXPECT_EQ(machine->topology.size(), 16);
+  EXPECT_EQ(machine->topology.device(DeviceId(9)).name, "n1.gpu1");
 }
 
 TEST(MachineTest, OfVeryManyFaultsTheFirstAreNamed) {
