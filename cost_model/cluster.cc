@@ -182,7 +182,9 @@ absl::StatusOr<Machine> MakeCluster(const ClusterRequest& request) {
        static_cast<int>(std::min<int64_t>(count, std::numeric_limits<int>::max()))});
   Machine machine{.name = absl::StrCat(model->device_class, "-", request.nodes, "x", request.gpus),
                   .description = DescriptionOf(request, *model, cards)};
-  ASSIGN_OR_RETURN(machine.topology, DeviceTopology::Create(std::move(levels)));
+  auto topology = DeviceTopology::Create(std::move(levels));
+  if (!topology.ok()) return UsageError(topology.status().message());
+  machine.topology = *std::move(topology);
   machine.classes.push_back(ClassOf(*model));
   RETURN_IF_ERROR(Validate(machine));
   return machine;

@@ -152,7 +152,7 @@ TEST(ClusterTest, WhatCannotBeIsRefused) {
     EXPECT_TRUE(IsUsageError(status)) << status;
     EXPECT_THAT(std::string(status.message()), HasSubstr(said));
   }
-  EXPECT_FALSE(MakeCluster({.nodes = 100'000}).ok());
+  EXPECT_TRUE(IsUsageError(MakeCluster({.nodes = 100'000}).status()));
 }
 
 TEST(ClusterTest, RatesAreBitsOrBytes) {
