@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdio>
 #include <limits>
 
 #include "absl/strings/str_cat.h"
@@ -131,6 +132,35 @@ TEST(MachineTest, TheFileOfTheReadmeIsAMachine) {
   ASSERT_TRUE(machine.ok()) << machine.status();
   EXPECT_EQ(machine->topology.size(), 16);
   EXPECT_EQ(machine->topology.device(DeviceId(9)).name, "n1.gpu1");
+}
+
+// Every number of a machine by levels, replaced by others.
+TEST(MachineTest, AnyNumberMakesAMachineOrAFault) {
+  int made = 0, refused = 0;
+  for (const char* name : {"h100-4x8", "tpu-4x4x4", "minsky-32x4", "ethernet-96"}) {
+    const std::string text = MachineText(FindMachine(name).value());
+    for (size_t at = text.find(": "); at != std::string::npos; at = text.find(": ", at + 1)) {
+      const size_t first = at + 2, end = text.find('\n', first);
+      if (text[first] < '0' || text[first] > '9') continue;
+      for (const char* number :
+           {"0", "-1", "1", "3", "64", "70000", "2147483647", "1e300", "9223372036854775807"}) {
+        std::string changed = text;
+        changed.replace(first, end - first, number);
+        const auto machine = ParseMachine(changed, "m.textproto");
+        ++(machine.ok() ? made : refused);
+        if (machine.ok()) {
+          const int last = machine->topology.size() - 1;
+          EXPECT_EQ(machine->topology.Route(DeviceId(0), DeviceId(last)).empty(), last == 0);
+          EXPECT_EQ(ParseMachine(MachineText(*machine), "again").value(), *machine);
+        } else {
+          EXPECT_EQ(machine.status().code(), absl::StatusCode::kInvalidArgument) << changed;
+        }
+      }
+    }
+  }
+  std::printf("%d machines, %d refused\n", made, refused);
+  EXPECT_GT(made, 200);
+  EXPECT_GT(refused, 200);
 }
 
 TEST(MachineTest, OfVeryManyFaultsTheFirstAreNamed) {
