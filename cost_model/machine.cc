@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "graph/support/check.h"
+#include "graph/support/faults.h"
 #include "graph/support/status_macros.h"
 
 namespace partita {
@@ -28,49 +29,50 @@ struct Figure {
   bool may_be_zero = false;
 };
 
-absl::Status CheckFigures(absl::string_view owner, std::initializer_list<Figure> figures) {
+void CheckFigures(absl::string_view owner, std::initializer_list<Figure> figures, Faults& faults) {
   for (const Figure& f : figures) {
     const bool fits = std::isfinite(f.value) && (f.value > 0 || (f.may_be_zero && f.value == 0));
     if (fits) continue;
-    return absl::InvalidArgumentError(absl::StrCat(owner, " has ", f.name, " ", f.value,
-                                                   "; wanted a finite number ",
-                                                   f.may_be_zero ? "of at least 0" : "above 0"));
+    faults.Add(absl::StrCat(owner, " has ", f.name, " ", f.value, "; wanted a finite number ",
+                            f.may_be_zero ? "of at least 0" : "above 0"));
   }
-  return absl::OkStatus();
 }
 
-absl::Status CheckClass(const DeviceClass& c) {
+void CheckClass(const DeviceClass& c, Faults& faults) {
   const std::string owner = absl::StrCat("device class '", c.name, "'");
   absl::flat_hash_set<Precision> precisions = {Precision::kFloat32};
   for (const PrecisionRate& rate : c.precision_rates) {
     const char* name = RowOf(rate.precision).name;
     if (!precisions.insert(rate.precision).second) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(owner, " has a precision_rates for ", name,
-                       "; wanted one at most for each precision but float32"));
+      faults.Add(absl::StrCat(owner, " has a precision_rates for ", name,
+                              "; wanted one at most for each precision but float32"));
     }
-    RETURN_IF_ERROR(CheckFigures(absl::StrCat(owner, ", precision ", name),
-                                 {{"matrix_flops", rate.matrix_flops}}));
+    CheckFigures(absl::StrCat(owner, ", precision ", name), {{"matrix_flops", rate.matrix_flops}},
+                 faults);
   }
-  return CheckFigures(owner, {{"matrix_flops", c.matrix_flops},
-                              {"other_flops", c.other_flops},
-                              {"memory_bytes_per_second", c.memory_bytes_per_second},
-                              {"kernel_overhead_ns", c.kernel_overhead_ns, true},
-                              {"copy.latency_ns", c.copy.latency_ns, true},
-                              {"copy.bytes_per_second", c.copy.bytes_per_second},
-                              {"add.latency_ns", c.add.latency_ns, true},
-                              {"add.bytes_per_second", c.add.bytes_per_second},
-                              {"fill.latency_ns", c.fill.latency_ns, true},
-                              {"fill.bytes_per_second", c.fill.bytes_per_second}});
+  CheckFigures(owner,
+               {{"matrix_flops", c.matrix_flops},
+                {"other_flops", c.other_flops},
+                {"memory_bytes_per_second", c.memory_bytes_per_second},
+                {"kernel_overhead_ns", c.kernel_overhead_ns, true},
+                {"copy.latency_ns", c.copy.latency_ns, true},
+                {"copy.bytes_per_second", c.copy.bytes_per_second},
+                {"add.latency_ns", c.add.latency_ns, true},
+                {"add.bytes_per_second", c.add.bytes_per_second},
+                {"fill.latency_ns", c.fill.latency_ns, true},
+                {"fill.bytes_per_second", c.fill.bytes_per_second}},
+               faults);
 }
 
-absl::Status CheckRate(const CollectiveRate& rate) {
+void CheckRate(const CollectiveRate& rate, Faults& faults) {
   const std::string owner =
       absl::StrCat("collective rate '", rate.algorithm, "' of ", rate.ranks, " ranks");
-  if (rate.ranks < 2) return absl::InvalidArgumentError(absl::StrCat(owner, ": wanted 2 or more"));
-  return CheckFigures(owner, {{"line.latency_ns", rate.line.latency_ns, true},
-                              {"line.bytes_per_second", rate.line.bytes_per_second},
-                              {"spread", rate.spread, true}});
+  if (rate.ranks < 2) faults.Add(absl::StrCat(owner, ": wanted 2 or more"));
+  CheckFigures(owner,
+               {{"line.latency_ns", rate.line.latency_ns, true},
+                {"line.bytes_per_second", rate.line.bytes_per_second},
+                {"spread", rate.spread, true}},
+               faults);
 }
 
 }  // namespace
@@ -81,25 +83,34 @@ const DeviceClass& Machine::ClassOf(DeviceId id) const {
   return *found;
 }
 
-absl::Status Validate(const Machine& machine) {
-  if (machine.topology.size() == 0) return absl::InvalidArgumentError("the machine has no devices");
+void CheckClasses(const Machine& machine, std::span<const DeviceOfClass> devices, Faults& faults) {
   absl::flat_hash_set<std::string> names;
   std::vector<std::string> known;
   for (const DeviceClass& c : machine.classes) {
     if (!names.insert(c.name).second) {
-      return absl::InvalidArgumentError(absl::StrCat("device class '", c.name, "' is there twice"));
+      faults.Add(absl::StrCat("device class '", c.name, "' is there twice"));
     }
     known.push_back(c.name);
-    RETURN_IF_ERROR(CheckClass(c));
+    CheckClass(c, faults);
   }
-  for (const Device& device : machine.topology.devices()) {
-    if (names.contains(device.device_class)) continue;
-    return absl::InvalidArgumentError(absl::StrCat(
-        "device '", device.name, "' is of class '", device.device_class,
+  for (const auto& [device, device_class] : devices) {
+    if (names.contains(device_class)) continue;
+    faults.Add(absl::StrCat(
+        "device '", device, "' is of class '", device_class,
         "', which the machine does not describe; it describes: ", absl::StrJoin(known, ", ")));
   }
-  for (const CollectiveRate& rate : machine.collective_rates) RETURN_IF_ERROR(CheckRate(rate));
-  return absl::OkStatus();
+  for (const CollectiveRate& rate : machine.collective_rates) CheckRate(rate, faults);
+}
+
+absl::Status Validate(const Machine& machine) {
+  if (machine.topology.size() == 0) return absl::InvalidArgumentError("the machine has no devices");
+  std::vector<DeviceOfClass> devices;
+  for (const Device& device : machine.topology.devices()) {
+    devices.push_back({device.name, device.device_class});
+  }
+  Faults faults;
+  CheckClasses(machine, devices, faults);
+  return faults.ToStatus();
 }
 
 double DeviceClass::MatrixFlops(Precision precision) const {

@@ -9,6 +9,7 @@
 #include "absl/strings/string_view.h"
 #include "graph/parallel/device_topology.h"
 #include "graph/precision.h"
+#include "graph/support/faults.h"
 #include "graph/support/strong_int.h"
 #include "proto/machine.pb.h"
 
@@ -87,9 +88,15 @@ struct Machine {
 // then holds for them.
 bool AreAlike(const DeviceTopology& topology, std::span<const DeviceId> devices);
 
-// InvalidArgument naming what is wrong: a device whose class is not there, a class twice, a figure
-// that is not positive and finite.
+// InvalidArgument naming all that is wrong: devices whose class is not there, classes twice, figures
+// that are not positive and finite.
 absl::Status Validate(const Machine& machine);
+
+// What is wrong with the classes and the rates of a machine whose devices are these.
+struct DeviceOfClass {
+  absl::string_view device, device_class;
+};
+void CheckClasses(const Machine& machine, std::span<const DeviceOfClass> devices, Faults& faults);
 
 // The first `count` devices with what connects them, and all classes.
 absl::StatusOr<Machine> TakeDevices(const Machine& machine, int count);

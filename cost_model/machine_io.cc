@@ -6,6 +6,7 @@
 #include "graph/parallel/topology_io.h"
 #include "graph/support/check.h"
 #include "graph/support/error_category.h"
+#include "graph/support/faults.h"
 #include "graph/support/file.h"
 #include "graph/support/status_macros.h"
 
@@ -52,14 +53,14 @@ void SetClass(const DeviceClass& c, proto::DeviceClass& message) {
   }
 }
 
-absl::StatusOr<DeviceClass> ClassOf(const proto::DeviceClass& message) {
+DeviceClass ClassOf(const proto::DeviceClass& message, Faults& faults) {
   std::vector<PrecisionRate> rates;
   for (const proto::PrecisionRate& r : message.precision_rates()) {
     const auto precision = PrecisionNamed(r.precision());
     if (!precision.has_value()) {
-      return absl::InvalidArgumentError(absl::StrCat("device class '", message.name(),
-                                                     "' has a rate of precision '", r.precision(),
-                                                     "'; wanted tf32, float16 or bfloat16"));
+      faults.Add(absl::StrCat("device class '", message.name(), "' has a rate of precision '",
+                              r.precision(), "'; wanted tf32, float16 or bfloat16"));
+      continue;
     }
     rates.push_back({*precision, r.matrix_flops()});
   }
@@ -100,16 +101,29 @@ absl::StatusOr<Machine> MachineFromProto(const proto::Machine& message) {
   Machine machine{.name = message.name(),
                   .description = message.description(),
                   .links_measured = message.links_measured()};
-  ASSIGN_OR_RETURN(machine.topology, TopologyFromProto(message.topology()));
+  Faults faults;
+  auto topology = TopologyFromProto(message.topology());
+  if (topology.ok()) {
+    machine.topology = *std::move(topology);
+  } else {
+    faults.Add(topology.status());
+  }
   for (const proto::DeviceClass& c : message.device_classes()) {
-    ASSIGN_OR_RETURN(DeviceClass device_class, ClassOf(c));
-    machine.classes.push_back(std::move(device_class));
+    machine.classes.push_back(ClassOf(c, faults));
   }
   for (const proto::CollectiveRate& r : message.collective_rates()) {
     machine.collective_rates.push_back(
         {r.algorithm(), r.ranks(), LineOf(r.line()), r.spread(), r.device_class()});
   }
-  RETURN_IF_ERROR(Validate(machine));
+  std::vector<DeviceOfClass> devices;
+  for (const proto::Device& d : message.topology().devices()) {
+    devices.push_back({d.name(), d.device_class()});
+  }
+  for (const proto::AlikeDevices& alike : message.topology().alike_devices()) {
+    devices.push_back({alike.device().name(), alike.device().device_class()});
+  }
+  CheckClasses(machine, devices, faults);
+  RETURN_IF_ERROR(faults.ToStatus());
   return machine;
 }
 

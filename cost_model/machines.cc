@@ -1,11 +1,19 @@
 #include "cost_model/machines.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
+#include "absl/algorithm/container.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
+#include "cost_model/catalogue.h"
+#include "cost_model/cluster.h"
 #include "cost_model/discovery.h"
+#include "graph/parallel/levels.h"
 #include "graph/support/error_category.h"
 #include "graph/support/status_macros.h"
 
@@ -172,9 +180,201 @@ constexpr NamedMachine kMachines[] = {
     {"ethernet-4x100m", MakeEthernet100M, "4 servers of 32 cores on 100 Mb/s Ethernet"},
 };
 
+// By the first number, of a cluster that is otherwise as described.
+absl::StatusOr<Machine> MakeNodes(absl::Span<const int> numbers, ClusterRequest request) {
+  request.nodes = numbers[0];
+  return MakeCluster(request);
+}
+
+// NVIDIA DGX A100 data sheet (2021): eight A100 on NVSwitch, eight 200 Gb/s cards for them; DGX
+// SuperPOD reference architecture (2021): 20 of them under a leaf for each card, full bandwidth
+// above.
+absl::StatusOr<Machine> MakeA100(absl::Span<const int> numbers) {
+  return MakeNodes(numbers, {.gpu = "a100-sxm", .network = "200Gb/s", .nodes_per_leaf = 20});
+}
+// NVIDIA DGX H100 data sheet (2023): eight H100 on NVSwitch, eight 400 Gb/s cards for them; DGX
+// SuperPOD reference architecture (2023): 32 of them under a leaf for each card, full bandwidth
+// above. The DGX H200 (2024) likewise.
+absl::StatusOr<Machine> MakeH100(absl::Span<const int> numbers) {
+  return MakeNodes(numbers, {.gpu = "h100-sxm"});
+}
+absl::StatusOr<Machine> MakeH200(absl::Span<const int> numbers) {
+  return MakeNodes(numbers, {.gpu = "h200-sxm"});
+}
+// NVIDIA GB200 NVL72 data sheet (2024): 72 B200 in one domain of NVLink, a 400 Gb/s card for each;
+// DGX SuperPOD reference architecture (2024): eight racks make a unit.
+absl::StatusOr<Machine> MakeB200(absl::Span<const int> numbers) {
+  return MakeNodes(numbers, {.gpus = 72, .gpu = "b200", .nodes_per_leaf = 8});
+}
+
+// Levels with figures: a switch (kTree) or a network that serves the group alone.
+TopologyLevel WiredLevel(std::string name, int count, LevelNetwork network, int64_t rate,
+                         Nanos latency) {
+  return {.name = std::move(name),
+          .count = count,
+          .network = network,
+          .bytes_per_second = rate,
+          .latency = latency};
+}
+
+absl::StatusOr<Machine> FinishLevels(Machine machine, TopologyLevels levels,
+                                     DeviceClass device_class) {
+  ASSIGN_OR_RETURN(machine.topology, DeviceTopology::Create(std::move(levels)));
+  machine.classes.push_back(std::move(device_class));
+  RETURN_IF_ERROR(Validate(machine));
+  return machine;
+}
+
+absl::Status TooMany(absl::string_view family, int64_t devices) {
+  return UsageError(absl::StrCat("a machine ", family, " of ", devices,
+                                 " devices is too large; wanted at most 131072"));
+}
+
+// IBM Power System S822LC for High Performance Computing ("Minsky"; Redpaper REDP-5405, 2016): two
+// Power8, four P100; NVLink bricks of 20 GB/s, two between the GPUs of a processor and two from each
+// GPU to its processor; 38.4 GB/s between the processors. One 100 Gb/s InfiniBand EDR card on each
+// node, 64 of them under full bandwidth as in Cho et al. (PowerAI DDL, arXiv:1708.02188, 2017).
+absl::StatusOr<Machine> MakeMinsky(absl::Span<const int> numbers) {
+  constexpr int kPerNode = 4;
+  const int64_t count = int64_t{numbers[0]} * kPerNode;
+  if (count > (1 << 17)) return TooMany("minsky-Nx4", count);
+  const AcceleratorModel& p100 = *FindAccelerator("p100-sxm");
+  constexpr int64_t kTwoBricks = 40'000'000'000;
+  TopologyLevels levels;
+  levels.devices = {{{.name = "gpu",
+                      .kind = DeviceKind::kGpu,
+                      .device_class = "p100",
+                      .memory = Bytes(p100.memory_bytes)},
+                     static_cast<int>(count)}};
+  levels.levels = {
+      WiredLevel("pair", 2, LevelNetwork::kAllPairs, kTwoBricks, Nanos(4000)),
+      WiredLevel("cpu", 1, LevelNetwork::kTree, kTwoBricks, Nanos(2000)),
+      WiredLevel("host", 2, LevelNetwork::kTree, 38'400'000'000, Nanos(250)),
+      WiredLevel("ib", numbers[0], LevelNetwork::kTree, 12'500'000'000, Nanos(1500)),
+  };
+  levels.levels[2].is_node = true;
+  return FinishLevels({.name = absl::StrCat("minsky-", numbers[0], "x4"),
+                       .description = absl::StrCat(numbers[0],
+                                                   " IBM Minsky nodes of 4 Tesla P100 with NVLink, "
+                                                   "100 Gb/s InfiniBand between nodes")},
+                      std::move(levels), ClassOf(p100));
+}
+
+// TPU v4 (Jouppi et al., ISCA 2023): 275 TFLOP/s in bfloat16, 32 GiB at 1,200 GB/s, four chips on a
+// host, six links of 50 GB/s to neighbours in a 3-D torus. Products in float32 take six in bfloat16
+// (XLA's highest precision); other arithmetic: two cores with 128 lanes of 16 units at 1.05 GHz. A
+// hop between neighbours takes about 1 us.
+absl::StatusOr<Machine> MakeTpu(absl::Span<const int> numbers) {
+  int64_t count = 1;
+  for (int number : numbers) count = std::min(count * number, int64_t{1} << 40);
+  if (count > (1 << 17)) return TooMany("tpu-NxMxK", count);
+  constexpr int kPerHost = 4;
+  TopologyLevels levels;
+  levels.devices = {{{.name = "tpu",
+                      .kind = DeviceKind::kGpu,
+                      .device_class = "tpu_v4",
+                      .memory = Bytes(32 * kGiB)},
+                     static_cast<int>(count)}};
+  if (count % kPerHost == 0) levels.levels.push_back({.name = "host", .count = kPerHost});
+  if (count % kPerHost == 0) levels.levels[0].is_node = true;
+  levels.levels.push_back(
+      WiredLevel("ici", static_cast<int>(count % kPerHost == 0 ? count / kPerHost : count),
+                 LevelNetwork::kTorus, 50'000'000'000, Nanos(1000)));
+  levels.levels.back().extents = {numbers.begin(), numbers.end()};
+  const std::string size = absl::StrJoin(numbers, "x");
+  return FinishLevels({.name = absl::StrCat("tpu-", size),
+                       .description = absl::StrCat("a torus of ", size, " chips like TPU v4")},
+                      std::move(levels),
+                      {.name = "tpu_v4",
+                       .description = "a chip like TPU v4",
+                       .matrix_flops = 275e12 / 6,
+                       .other_flops = 4.3e12,
+                       .memory_bytes_per_second = 1200e9,
+                       .kernel_overhead_ns = 2000,
+                       .copy = {2000, 0.37 * 1200e9},
+                       .add = {2000, 0.25 * 1200e9},
+                       .fill = {2000, 0.75 * 1200e9},
+                       .precision_rates = {{Precision::kBfloat16, 275e12}}});
+}
+
+// Servers as in ethernet-4x1g, on 10 Gb/s. Racks of 48 under a switch with four 40 Gb/s ports to the
+// spine (as data sheets of such switches have it): 3 to 1 over-subscribed.
+absl::StatusOr<Machine> MakeEthernetRacks(absl::Span<const int> numbers) {
+  constexpr int kPerRack = 48;
+  const int count = numbers[0];
+  if (count > (1 << 17)) return TooMany("ethernet-N", count);
+  ASSIGN_OR_RETURN(const Machine four, MakeEthernet1G());
+  Device server = four.topology.device(DeviceId(0));
+  server.name = "host";
+  TopologyLevels levels{.devices = {{std::move(server), count}},
+                        .levels = {{.name = "server", .count = 1}}};
+  levels.levels[0].is_node = true;
+  levels.levels.push_back(WiredLevel("rack", std::min(count, kPerRack), LevelNetwork::kTree,
+                                     1'250'000'000, Nanos(25'000)));
+  if (count > kPerRack) {
+    levels.levels.push_back(WiredLevel("spine", (count - 1) / kPerRack + 1, LevelNetwork::kTree,
+                                       20'000'000'000, Nanos(1000)));
+  }
+  return FinishLevels({.name = absl::StrCat("ethernet-", count),
+                       .description = absl::StrCat(count,
+                                                   " servers of 32 cores on 10 Gb/s "
+                                                   "Ethernet, racks of 48")},
+                      std::move(levels), four.classes[0]);
+}
+
+constexpr MachineFamily kFamilies[] = {
+    {"minsky-Nx4", MakeMinsky, "N IBM Minsky nodes x 4 Tesla P100, NVLink, 100 Gb/s InfiniBand",
+     "minsky-32x4"},
+    {"a100-Nx8", MakeA100, "N nodes x 8 A100 on NVSwitch, 8 x 200 Gb/s InfiniBand each, rails",
+     "a100-4x8"},
+    {"h100-Nx8", MakeH100, "N nodes x 8 H100 on NVSwitch, 8 x 400 Gb/s InfiniBand each, rails",
+     "h100-4x8"},
+    {"h200-Nx8", MakeH200, "N nodes x 8 H200 on NVSwitch, 8 x 400 Gb/s InfiniBand each, rails",
+     "h200-4x8"},
+    {"b200-Nx72", MakeB200, "N racks x 72 B200 in one NVLink domain, 400 Gb/s InfiniBand for each",
+     "b200-2x72"},
+    {"tpu-NxMxK", MakeTpu, "chips like TPU v4 in a torus of N x M x K", "tpu-4x4x4"},
+    {"ethernet-N", MakeEthernetRacks, "N servers of 32 cores on 10 Gb/s Ethernet, racks of 48",
+     "ethernet-96"},
+};
+
+// The numbers for which a name stands in a family; nullopt where it is of another one.
+std::optional<std::vector<int>> NumbersOf(absl::string_view family, absl::string_view name) {
+  std::vector<int> numbers;
+  for (char c : family) {
+    if (!absl::ascii_isupper(static_cast<unsigned char>(c))) {
+      if (!absl::ConsumePrefix(&name, absl::string_view(&c, 1))) return std::nullopt;
+      continue;
+    }
+    const size_t digits = std::min(name.find_first_not_of("0123456789"), name.size());
+    int number = 0;
+    if (digits > 6 || !absl::SimpleAtoi(name.substr(0, digits), &number) || number < 1) {
+      return std::nullopt;
+    }
+    numbers.push_back(number);
+    name.remove_prefix(digits);
+  }
+  if (!name.empty()) return std::nullopt;
+  return numbers;
+}
+
 }  // namespace
 
 absl::Span<const NamedMachine> NamedMachines() { return kMachines; }
+absl::Span<const MachineFamily> MachineFamilies() { return kFamilies; }
+
+bool IsMachineName(absl::string_view name) {
+  return absl::c_any_of(kMachines, [name](const auto& row) { return row.name == name; }) ||
+         absl::c_any_of(kFamilies,
+                        [name](const auto& row) { return NumbersOf(row.name, name).has_value(); });
+}
+
+std::string MachineNames() {
+  std::vector<absl::string_view> names;
+  for (const NamedMachine& row : kMachines) names.push_back(row.name);
+  for (const MachineFamily& row : kFamilies) names.push_back(row.name);
+  return absl::StrCat(absl::StrJoin(names, ", "), " (a capital stands for a number)");
+}
 
 absl::StatusOr<Machine> FindMachine(const std::string& name_or_file, std::optional<int> devices,
                                     bool oversubscribe) {
@@ -190,14 +390,16 @@ absl::StatusOr<Machine> FindMachine(const std::string& name_or_file, std::option
   if (name_or_file.find_first_of("/.") != std::string::npos) {
     machine = LoadMachine(name_or_file);
   } else {
-    std::vector<absl::string_view> names;
     for (const NamedMachine& row : kMachines) {
-      names.push_back(row.name);
       if (row.name == name_or_file) machine = row.make();
+    }
+    for (const MachineFamily& row : kFamilies) {
+      const auto numbers = NumbersOf(row.name, name_or_file);
+      if (numbers.has_value()) machine = row.make(*numbers);
     }
     if (absl::IsNotFound(machine.status())) {
       return absl::NotFoundError(absl::StrCat("unknown machine '", name_or_file,
-                                              "'; known are: ", absl::StrJoin(names, ", "),
+                                              "'; known are: ", MachineNames(),
                                               "; a file's name has a '/' or ends in .textproto"));
     }
   }

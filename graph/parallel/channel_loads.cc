@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "graph/parallel/level_routes.h"
 #include "graph/parallel/routes.h"
 
 // Several messages of a device go down the tree of its routes, in which all devices but the root
@@ -10,19 +11,24 @@
 // that they meet; then bytes and latencies go up, past a junction when the last way has come in.
 
 namespace partita {
-namespace {
 
-using Edge = VertexGraph::Edge;
-
-}  // namespace
-
-// The tree, and the edge that leads to its root.
+// The tree of the routes from a device: of a topology by levels, or of one that lists its links,
+// whose tree begins behind the edge that leads to its root.
 struct ChannelLoads::Ways {
-  const VertexGraph& graph;
-  const RouteTree& tree;
-  const Edge* first;
+  using Step = LevelRoutes::Step;
 
-  const Edge* EdgeTo(int32_t vertex) const { return tree.EdgeTo(graph, vertex); }
+  const LevelRoutes* levels;
+  DeviceId root;
+  const VertexGraph* graph = nullptr;
+  const RouteTree* tree = nullptr;
+  int32_t first = -1;  // the channel of that edge
+
+  // `from` is -1 at the root.
+  Step StepTo(int32_t vertex) const {
+    if (levels != nullptr) return levels->StepTo(root, vertex);
+    const VertexGraph::Edge* edge = tree->EdgeTo(*graph, vertex);
+    return edge == nullptr ? Step() : Step{edge->from, edge->channel};
+  }
 };
 
 ChannelLoads::ChannelLoads(const DeviceTopology& topology) : topology_(topology) {
@@ -64,39 +70,50 @@ void ChannelLoads::AddOne(DeviceId from, const Message& message) {
 void ChannelLoads::Add(DeviceId from, std::span<const Message> messages) {
   if (messages.empty()) return;
   if (messages.size() == 1) return AddOne(from, messages[0]);
+  if (const LevelRoutes* levels = topology_.level_routes()) {
+    junctions_.resize(static_cast<size_t>(levels->vertices()));
+    AddOver({levels, from}, messages);
+    const Junction& root = junctions_[from.index()];
+    latency_ = std::max(latency_, Nanos(root.latency));
+    return;
+  }
   const Routes& routes = topology_.routes();
   const std::shared_ptr<const RouteTree> tree = routes.TreeFrom(from);
-  const Ways ways{routes.graph(), *tree, routes.EdgeToRoot(from)};
-  junctions_.resize(static_cast<size_t>(ways.graph.vertices()));
-  ++round_;
-  ends_.clear();
-  for (const Message& message : messages) AddEnd(ways, message);
-  for (int32_t end : ends_) GoUp(ways, end);
+  junctions_.resize(static_cast<size_t>(routes.graph().vertices()));
+  const VertexGraph::Edge* edge = routes.EdgeToRoot(from);
+  const int32_t first = edge == nullptr ? -1 : edge->channel;
+  AddOver({nullptr, from, &routes.graph(), tree.get(), first}, messages);
   const Junction& root = junctions_[static_cast<size_t>(routes.RootOf(from))];
-  const int32_t first = ways.first == nullptr ? -1 : ways.first->channel;
   AddBytes(first, root.bytes);
   latency_ = std::max(latency_, Nanos(root.latency + LatencyOf(first)));
 }
 
-// The last edge of a message's way; and counts the way at the junctions up to where another one
+void ChannelLoads::AddOver(const Ways& ways, std::span<const Message> messages) {
+  ++round_;
+  ends_.clear();
+  for (const Message& message : messages) AddEnd(ways, message);
+  for (int32_t end : ends_) GoUp(ways, end);
+}
+
+// The last step of a message's way; and counts the way at the junctions up to where another one
 // was before.
 void ChannelLoads::AddEnd(const Ways& ways, const Message& message) {
-  const Edge* last = ways.EdgeTo(message.to.value());
-  AddBytes(last->channel, message.bytes);
-  if (message.on_last_channel && last->channel < 0) {
+  const Ways::Step last = ways.StepTo(message.to.value());
+  AddBytes(last.channel, message.bytes);
+  if (message.on_last_channel && last.channel < 0) {
     // A medium is left by an edge without a channel: the last channel is that of the one into it.
-    const Edge* into = ways.EdgeTo(last->from);
-    AddBytes((into != nullptr ? into : ways.first)->channel, message.bytes);
+    const Ways::Step into = ways.StepTo(last.from);
+    AddBytes(into.from >= 0 ? into.channel : ways.first, message.bytes);
   }
-  int32_t vertex = last->from;
+  int32_t vertex = last.from;
   const bool is_new = !IsMet(vertex);
   Junction& end = JunctionAt(vertex);
   if (!message.on_last_channel) end.bytes += message.bytes;
-  end.latency = std::max(end.latency, LatencyOf(last->channel));
+  end.latency = std::max(end.latency, LatencyOf(last.channel));
   if (!is_new) return;
   ends_.push_back(vertex);
-  for (const Edge* up = ways.EdgeTo(vertex); up != nullptr; up = ways.EdgeTo(vertex)) {
-    vertex = up->from;
+  for (Ways::Step up = ways.StepTo(vertex); up.from >= 0; up = ways.StepTo(vertex)) {
+    vertex = up.from;
     const bool met = IsMet(vertex);
     ++JunctionAt(vertex).open;
     if (met) return;
@@ -109,14 +126,14 @@ void ChannelLoads::GoUp(const Ways& ways, int32_t vertex) {
     Junction& junction = junctions_[static_cast<size_t>(vertex)];
     if (junction.open != 0) return;
     junction.open = -1;  // done
-    const Edge* up = ways.EdgeTo(vertex);
-    if (up == nullptr) return;
-    AddBytes(up->channel, junction.bytes);
-    Junction& before = junctions_[static_cast<size_t>(up->from)];
+    const Ways::Step up = ways.StepTo(vertex);
+    if (up.from < 0) return;
+    AddBytes(up.channel, junction.bytes);
+    Junction& before = junctions_[static_cast<size_t>(up.from)];
     before.bytes += junction.bytes;
-    before.latency = std::max(before.latency, junction.latency + LatencyOf(up->channel));
+    before.latency = std::max(before.latency, junction.latency + LatencyOf(up.channel));
     --before.open;
-    vertex = up->from;
+    vertex = up.from;
   }
 }
 

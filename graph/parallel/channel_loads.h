@@ -54,6 +54,7 @@ class ChannelLoads {
   struct Ways;
 
   void AddOne(DeviceId from, const Message& message);
+  void AddOver(const Ways& ways, std::span<const Message> messages);
   void AddEnd(const Ways& ways, const Message& message);
   void GoUp(const Ways& ways, int32_t vertex);
   bool IsMet(int32_t vertex) const {

@@ -6,6 +6,8 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "graph/parallel/level_routes.h"
+#include "graph/parallel/levels.h"
 #include "graph/parallel/routes.h"
 #include "graph/support/check.h"
 #include "graph/support/error_category.h"
@@ -75,36 +77,56 @@ absl::Status CheckLink(const Link& link) {
 }
 
 // Devices of one node are on one computer.
-absl::Status CheckHosts(std::span<const Device> devices) {
+void CheckHosts(std::span<const Device> devices, Faults& faults) {
   absl::flat_hash_map<int, const Device*> first_of_node;
   for (const Device& device : devices) {
     const Device& first = *first_of_node.try_emplace(device.node, &device).first->second;
     if (first.host == device.host) continue;
-    return Bad("device", device.name,
-               absl::StrCat("is on host '", device.host, "' and device '", first.name,
-                            "' of the same node ", device.node, " on '", first.host, "'"));
+    faults.Add(Bad("device", device.name,
+                   absl::StrCat("is on host '", device.host, "' and device '", first.name,
+                                "' of the same node ", device.node, " on '", first.host, "'")));
   }
-  return absl::OkStatus();
 }
 
 absl::Status CheckAll(std::span<const Device> devices, std::span<const Link> links) {
   if (devices.empty() || devices.size() > kMaxDevices || links.size() > kMaxLinks) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "the topology has ", devices.size(), " devices and ", links.size(), " links; wanted 1 to ",
-        kMaxDevices, " devices and at most ", kMaxLinks, " links"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("the topology has ", devices.size(), " devices and ", links.size(),
+                     " links; wanted 1 to ", kMaxDevices, " devices and at most ", kMaxLinks,
+                     " links (of more that are alike, describe levels: proto/machine.proto)"));
   }
+  Faults faults;
   absl::flat_hash_set<std::string> names;
   for (const Device& device : devices) {
-    RETURN_IF_ERROR(CheckDevice(device));
-    if (!names.insert(device.name).second) return Bad("device", device.name, "is there twice");
+    faults.Add(CheckDevice(device));
+    if (!names.insert(device.name).second) faults.Add(Bad("device", device.name, "is there twice"));
   }
-  RETURN_IF_ERROR(CheckHosts(devices));
+  CheckHosts(devices, faults);
   names.clear();
   for (const Link& link : links) {
-    RETURN_IF_ERROR(CheckLink(link));
-    if (!names.insert(link.name).second) return Bad("link", link.name, "is there twice");
+    faults.Add(CheckLink(link));
+    if (!names.insert(link.name).second) faults.Add(Bad("link", link.name, "is there twice"));
   }
-  return absl::OkStatus();
+  return faults.ToStatus();
+}
+
+TopologyLevels FirstOf(TopologyLevels levels, int count) {
+  for (AlikeDevices& alike : levels.devices) {
+    alike.count = std::min(alike.count, count);
+    count -= alike.count;
+  }
+  std::erase_if(levels.devices, [](const AlikeDevices& alike) { return alike.count == 0; });
+  return levels;
+}
+
+void AddTo(Fingerprint& print, const TopologyLevels& levels) {
+  print.Add(levels.levels.size());
+  for (const TopologyLevel& level : levels.levels) {
+    print.Add(level.name).Add(level.count).Add(static_cast<uint64_t>(level.network));
+    print.Add(level.bytes_per_second).Add(level.latency.value()).Add(level.rails);
+    print.Add(level.extents.size());
+    for (int extent : level.extents) print.Add(extent);
+  }
 }
 
 }  // namespace
@@ -120,12 +142,30 @@ absl::StatusOr<DeviceTopology> DeviceTopology::Create(std::vector<Device> device
   return topology;
 }
 
+absl::StatusOr<DeviceTopology> DeviceTopology::Create(TopologyLevels levels) {
+  Faults faults;
+  CheckLevels(levels, faults);
+  for (const AlikeDevices& alike : levels.devices) faults.Add(CheckDevice(alike.device));
+  RETURN_IF_ERROR(faults.ToStatus());
+  DeviceTopology topology;
+  topology.devices_ = DevicesOf(levels);
+  CheckHosts(topology.devices_, faults);
+  RETURN_IF_ERROR(faults.ToStatus());
+  topology.level_routes_ = std::make_shared<const LevelRoutes>(std::move(levels));
+  topology.channels_ = topology.level_routes_->Channels();
+  return topology;
+}
+
+std::span<const Link> DeviceTopology::links() const {
+  return level_routes_ == nullptr ? links_ : level_routes_->links();
+}
+
 RouteChannels DeviceTopology::Route(DeviceId from, DeviceId to) const {
-  return routes_->Find(from, to);
+  return level_routes_ == nullptr ? routes_->Find(from, to) : level_routes_->Find(from, to);
 }
 
 std::vector<ChannelId> DeviceTopology::ChannelsBetween(std::span<const DeviceId> group) const {
-  return routes_->Between(group);
+  return level_routes_ == nullptr ? routes_->Between(group) : level_routes_->Between(group);
 }
 
 Nanos DeviceTopology::RouteLatency(DeviceId from, DeviceId to) const {
@@ -173,6 +213,7 @@ absl::StatusOr<DeviceTopology> DeviceTopology::TakeDevices(int count) const {
     return UsageError(absl::StrCat("cannot take ", count, " devices: the machine has ", size(),
                                    ". Try a number from 1 to ", size()));
   }
+  if (level_routes_ != nullptr) return Create(FirstOf(level_routes_->levels(), count));
   absl::flat_hash_set<std::string> dropped;
   for (int d = count; d < size(); ++d) dropped.insert(devices_[d].name);
   std::vector<Link> links;
@@ -186,6 +227,13 @@ absl::StatusOr<DeviceTopology> DeviceTopology::TakeDevices(int count) const {
   return Create({devices_.begin(), devices_.begin() + count}, std::move(links));
 }
 
+bool operator==(const DeviceTopology& a, const DeviceTopology& b) {
+  if (a.level_routes_ != nullptr && b.level_routes_ != nullptr) {
+    return a.level_routes_->levels() == b.level_routes_->levels();
+  }
+  return a.level_routes_ == b.level_routes_ && a.devices_ == b.devices_ && a.links_ == b.links_;
+}
+
 uint64_t DeviceTopology::fingerprint() const {
   Fingerprint print;
   print.Add(devices_.size());
@@ -194,6 +242,10 @@ uint64_t DeviceTopology::fingerprint() const {
     print.Add(d.memory.value()).Add(d.threads).Add(d.cores.size());
     for (int core : d.cores) print.Add(core);
     print.Add(d.host);
+  }
+  if (level_routes_ != nullptr) {
+    AddTo(print, level_routes_->levels());
+    return print.value();
   }
   print.Add(links_.size());
   for (const Link& link : links_) {

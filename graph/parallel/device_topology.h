@@ -65,7 +65,9 @@ struct Channel {
 };
 
 using RouteChannels = absl::InlinedVector<ChannelId, 8>;
-class Routes;  // graph/parallel/routes.h
+class Routes;           // graph/parallel/routes.h
+class LevelRoutes;      // graph/parallel/level_routes.h
+struct TopologyLevels;  // graph/parallel/levels.h
 
 // The devices of a machine and how they are connected: what planner and runtime both need to know.
 // Immutable; DeviceId is the position in devices(). Says nothing about speed of computing.
@@ -74,18 +76,23 @@ class Routes;  // graph/parallel/routes.h
 // of latency + bytes/bandwidth); ties go to fewer links, then to links that come first in links().
 // Devices do not forward traffic, switches do. Routes are found when they are asked for: a topology
 // takes memory in proportion to its devices and links, and at most Routes::kMostKept for routes.
+// A topology may be described by levels of alike groups instead, which says how routes go, too.
 class DeviceTopology {
  public:
   DeviceTopology() = default;
-  // InvalidArgument naming the device or link at fault: no devices, names that repeat, a link with
-  // fewer than two ends or without bandwidth, a device pair without a route.
+  // InvalidArgument naming each device or link at fault: no devices, names that repeat, a link with
+  // fewer than two ends or without bandwidth; where there is no such fault, a device pair without a
+  // route.
   static absl::StatusOr<DeviceTopology> Create(std::vector<Device> devices,
                                                std::vector<Link> links);
+  // InvalidArgument with all faults.
+  static absl::StatusOr<DeviceTopology> Create(TopologyLevels levels);
 
   int size() const { return static_cast<int>(devices_.size()); }
   std::span<const Device> devices() const { return devices_; }
   const Device& device(DeviceId id) const { return devices_[id.index()]; }
-  std::span<const Link> links() const { return links_; }
+  // Of a topology by levels, each one that follows from them.
+  std::span<const Link> links() const;
   std::span<const Channel> channels() const { return channels_; }
   const Channel& channel(ChannelId id) const { return channels_[id.index()]; }
 
@@ -93,7 +100,10 @@ class DeviceTopology {
   RouteChannels Route(DeviceId from, DeviceId to) const;
   // The channels of all routes between members of the group, ascending.
   std::vector<ChannelId> ChannelsBetween(std::span<const DeviceId> group) const;
+  // The routes over links, where the topology is no one by levels.
   const Routes& routes() const { return *routes_; }
+  // The routes by levels; null of a topology that lists its links.
+  const LevelRoutes* level_routes() const { return level_routes_.get(); }
   // The sum of latencies along the route, and the bandwidth of its slowest channel (0 from a device
   // to itself).
   Nanos RouteLatency(DeviceId from, DeviceId to) const;
@@ -113,15 +123,15 @@ class DeviceTopology {
   // The same on every machine for equal topologies.
   uint64_t fingerprint() const;
 
-  friend bool operator==(const DeviceTopology& a, const DeviceTopology& b) {
-    return a.devices_ == b.devices_ && a.links_ == b.links_;
-  }
+  // One by levels equals no one that lists its links.
+  friend bool operator==(const DeviceTopology& a, const DeviceTopology& b);
 
  private:
   std::vector<Device> devices_;
   std::vector<Link> links_;
   std::vector<Channel> channels_;
-  std::shared_ptr<const Routes> routes_;  // routes, shared by copies
+  std::shared_ptr<const Routes> routes_;  // routes, shared by copies; null of one by levels
+  std::shared_ptr<const LevelRoutes> level_routes_;
 };
 
 // "cpu", "gpu".

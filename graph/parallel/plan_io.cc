@@ -23,7 +23,6 @@ constexpr int32_t kFormatVersion = 2;
 constexpr int32_t kOldestVersion = 1;  // without choices for collectives
 constexpr int64_t kMaxFileBytes = int64_t{64} << 20;
 constexpr int64_t kMaxTasks = int64_t{1} << 24;
-constexpr int kMaxDevices = 4096;  // routes are a table of pairs
 
 // The first error that the parser of text files reports.
 class FirstError : public google::protobuf::io::ErrorCollector {
@@ -381,11 +380,6 @@ absl::StatusOr<Plan> PlanFromProto(const proto::Plan& message, const Graph& grap
   Plan plan;
   ASSIGN_OR_RETURN(plan.model, PlanModelOf(message));
   RETURN_IF_ERROR(CheckModel(plan.model, graph));
-  if (message.topology().devices_size() > kMaxDevices) {
-    return absl::InvalidArgumentError(absl::StrCat("the plan's machine has ",
-                                                   message.topology().devices_size(),
-                                                   " devices; wanted at most ", kMaxDevices));
-  }
   ASSIGN_OR_RETURN(plan.topology, TopologyFromProto(message.topology()));
   RETURN_IF_ERROR(ReadOperators(message, graph, plan.topology.size(), plan.strategy));
   RETURN_IF_ERROR(ReadWeights(message, graph, plan.strategy));

@@ -3,12 +3,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdio>
 #include <limits>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "cost_model/discovery.h"
 #include "cost_model/machines.h"
 #include "graph/support/error_category.h"
+#include "graph/support/faults.h"
+#include "graph/support/file.h"
 
 namespace partita {
 namespace {
@@ -97,6 +101,77 @@ TEST(MachineTest, BadFilesAreInvalidArguments) {
     EXPECT_THAT(std::string(machine.status().message()), HasSubstr(said));
     EXPECT_THAT(std::string(machine.status().message()), HasSubstr("m.textproto"));
   }
+}
+
+TEST(MachineTest, AllFaultsOfAFileAreNamedAtOnce) {
+  const std::string good = MachineText(FindMachine("ethernet-4x1g").value());
+  const std::string bad =
+      absl::StrReplaceAll(good, {{"device_class: \"xeon32\"", "device_class: \"xeon\""},
+                                 {"name: \"host3\"\n    kind: CPU", "name: \"host3\""},
+                                 {"name: \"eth2\"", "name: \"eth1\""},
+                                 {"other_flops: 500000000000", "other_flops: -1"},
+                                 {"latency_ns: 25000", "latency_ns: -25000"}});
+  const std::string said(ParseMachine(bad, "m.textproto").status().message());
+  // 4 links' latency, 4 devices' class, and one each.
+  for (const char* fault :
+       {"m.textproto: 11 faults:\n", "'host3' has no kind", "'host3' is of class",
+        "'eth1' is there twice", "'eth3' has a latency of -25000", "'host0' is of class 'xeon'",
+        "other_flops -1"}) {
+    EXPECT_THAT(said, HasSubstr(fault));
+  }
+}
+
+// The text between `name: "small"` and the end of its braces, which the README shows.
+TEST(MachineTest, TheFileOfTheReadmeIsAMachine) {
+  const std::string readme =
+      ReadFile(absl::StrCat(PARTITA_SOURCE_DIR, "/README.md"), 1 << 20).value();
+  const size_t start = readme.find("    name: \"small\"");
+  ASSERT_NE(start, std::string::npos);
+  const auto machine =
+      ParseMachine(readme.substr(start, readme.find("\n\n", start) - start), "README.md");
+  ASSERT_TRUE(machine.ok()) << machine.status();
+  EXPECT_EQ(machine->topology.size(), 16);
+  EXPECT_EQ(machine->topology.device(DeviceId(9)).name, "n1.gpu1");
+}
+
+// Every number of a machine by levels, replaced by others.
+TEST(MachineTest, AnyNumberMakesAMachineOrAFault) {
+  int made = 0, refused = 0;
+  for (const char* name : {"h100-4x8", "tpu-4x4x4", "minsky-32x4", "ethernet-96"}) {
+    const std::string text = MachineText(FindMachine(name).value());
+    for (size_t at = text.find(": "); at != std::string::npos; at = text.find(": ", at + 1)) {
+      const size_t first = at + 2, end = text.find('\n', first);
+      if (text[first] < '0' || text[first] > '9') continue;
+      for (const char* number :
+           {"0", "-1", "1", "3", "64", "70000", "2147483647", "1e300", "9223372036854775807"}) {
+        std::string changed = text;
+        changed.replace(first, end - first, number);
+        const auto machine = ParseMachine(changed, "m.textproto");
+        ++(machine.ok() ? made : refused);
+        if (machine.ok()) {
+          const int last = machine->topology.size() - 1;
+          EXPECT_EQ(machine->topology.Route(DeviceId(0), DeviceId(last)).empty(), last == 0);
+          EXPECT_EQ(ParseMachine(MachineText(*machine), "again").value(), *machine);
+        } else {
+          EXPECT_EQ(machine.status().code(), absl::StatusCode::kInvalidArgument) << changed;
+        }
+      }
+    }
+  }
+  std::printf("%d machines, %d refused\n", made, refused);
+  EXPECT_GT(made, 200);
+  EXPECT_GT(refused, 200);
+}
+
+TEST(MachineTest, OfVeryManyFaultsTheFirstAreNamed) {
+  Faults faults;
+  for (int k = 0; k < 100; ++k) faults.Add(absl::StrCat("fault ", k));
+  Faults again;
+  again.Add(faults.ToStatus());
+  again.Add(absl::InvalidArgumentError("the last"));
+  const std::string said(again.ToStatus().message());
+  EXPECT_THAT(said, HasSubstr("101 faults:\n  fault 0\n"));
+  EXPECT_THAT(said, HasSubstr("fault 19\n  and 81 more"));
 }
 
 Host EightCores() {

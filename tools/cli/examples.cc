@@ -44,9 +44,17 @@ constexpr VerbExamples kExamples[] = {
      "  partita simulate lenet.plan.textproto --machine p100-4x4 -o lenet.timeline.json\n"},
     {"machine",
      "  partita machine show p100-4x4 --devices 4\n"
-     "  partita machine discover -o machine.textproto\n"},
-    {"show", "  partita machine show p100-4x4 --devices 4\n"},
+     "  partita machine discover -o machine.textproto\n"
+     "  partita machine create --nodes 2 --gpus 8 --gpu h100-sxm -o machine.textproto\n"},
+    {"show",
+     "  partita machine show p100-4x4 --devices 4\n"
+     "  partita machine show h100-64x8\n"},
     {"discover", "  partita machine discover --devices 2 -o machine.textproto\n"},
+    {"create",
+     "  partita machine create --nodes 2 --gpus 8 --gpu h100-sxm --network 400Gb/s\n"
+     "  partita machine create --nodes 16 --gpus 4 --gpu l40s --network 100Gb/s --fabric ethernet "
+     "\\\n"
+     "      --oversubscription 2 --nodes_per_leaf 8 --set l40s.kernel_overhead_ns=4000\n"},
     {"list",
      "  partita list models\n"
      "  partita list strategies --json\n"},

@@ -1,5 +1,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "cost_model/catalogue.h"
 #include "cost_model/machines.h"
 #include "graph/collective/algorithms.h"
 #include "graph/onnx/operators.h"
@@ -23,6 +24,13 @@ Rows NamedRows(const Table& table) {
   Rows rows;
   for (const auto& row : table)
     rows.emplace_back(std::string(row.name), std::string(row.description));
+  return rows;
+}
+
+// A capital of a family's name stands for a number.
+Rows MachineRows() {
+  Rows rows = NamedRows(NamedMachines());
+  for (const auto& row : NamedRows(MachineFamilies())) rows.push_back(row);
   return rows;
 }
 
@@ -50,7 +58,8 @@ constexpr Listing kListings[] = {
     {"operators", IrOperatorRows},
     {"onnx_operators", [] { return NamedRows(onnx::OperatorRows()); }},
     {"models", [] { return NamedRows(ZooModels()); }},
-    {"machines", [] { return NamedRows(NamedMachines()); }},
+    {"machines", MachineRows},
+    {"accelerators", [] { return NamedRows(AcceleratorModels()); }},
     {"strategies", [] { return NamedRows(ExpertStrategies()); }},
     {"searches", [] { return NamedRows(SearchAlgorithms()); }},
     {"priorities", [] { return NamedRows(Priorities()); }},

@@ -2,7 +2,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "cost_model/cluster.h"
 #include "cost_model/machines.h"
+#include "graph/parallel/level_routes.h"
 #include "graph/support/file.h"
 #include "graph/support/status_macros.h"
 #include "tools/cli/flags.h"
@@ -17,18 +19,53 @@
 namespace partita {
 namespace {
 
+// Devices that are alike, the first and the last of them; one device where they are listed.
+struct DeviceRow {
+  const Device& first;
+  const Device& last;
+  int count = 1;
+
+  // "n0.gpu0", or "n0.gpu0..n3.gpu7".
+  std::string Name() const {
+    return count == 1 ? first.name : absl::StrCat(first.name, "..", last.name);
+  }
+  std::string Nodes() const {
+    return first.node == last.node ? absl::StrCat(first.node)
+                                   : absl::StrCat(first.node, "..", last.node);
+  }
+};
+
+std::vector<DeviceRow> DeviceRows(const DeviceTopology& topology) {
+  std::vector<DeviceRow> rows;
+  const LevelRoutes* levels = topology.level_routes();
+  if (levels == nullptr) {
+    for (const Device& device : topology.devices()) rows.push_back({device, device});
+    return rows;
+  }
+  int next = 0;
+  for (const AlikeDevices& alike : levels->levels().devices) {
+    const Device& first = topology.device(DeviceId(next));
+    next += alike.count;
+    rows.push_back({first, topology.device(DeviceId(next - 1)), alike.count});
+  }
+  return rows;
+}
+
 Answer Describe(const Machine& machine) {
   Answer answer;
   Json devices = Json::array();
   std::vector<std::vector<std::string>> table = {{"device", "class", "node", "threads", "memory"}};
-  for (const Device& device : machine.topology.devices()) {
-    devices.push_back({{"name", device.name},
+  for (const DeviceRow& row : DeviceRows(machine.topology)) {
+    const Device& device = row.first;
+    devices.push_back({{"name", row.Name()},
+                       {"count", row.count},
                        {"class", device.device_class},
                        {"node", device.node},
+                       {"last_node", row.last.node},
                        {"host", device.host},
                        {"memory_bytes", device.memory.value()}});
-    table.push_back({device.name, device.device_class, absl::StrCat(device.node),
-                     absl::StrCat(device.threads), BytesText(device.memory)});
+    table.push_back({row.Name(), device.device_class, row.Nodes(), absl::StrCat(device.threads),
+                     BytesText(device.memory)});
   }
   answer.json = {
       {"name", machine.name}, {"description", machine.description}, {"devices", devices}};
@@ -65,16 +102,30 @@ absl::StatusOr<Answer> RunDiscover(const MachineDiscoverFlags& flags) {
   return answer;
 }
 
+absl::StatusOr<Answer> RunCreate(const MachineCreateFlags& flags) {
+  const std::string path = flags.output.empty() ? "machine.textproto" : flags.output;
+  RETURN_IF_ERROR(CheckWritable(path, "-o"));
+  ASSIGN_OR_RETURN(Machine machine, MakeCluster(flags.cluster));
+  ASSIGN_OR_RETURN(machine, WithSettings(machine, flags.set));
+  RETURN_IF_ERROR(SaveMachine(machine, path));
+  Answer answer = Describe(machine);
+  absl::StrAppend(&answer.text, "written: ", path, "\n");
+  answer.json["written"] = path;
+  return answer;
+}
+
 }  // namespace
 
 void AddMachineVerb(CLI::App& app, VerbTable& verbs) {
-  CLI::App& verb =
-      Subcommand(app, "machine", "examine this machine, or show a machine file or preset");
+  CLI::App& verb = Subcommand(app, "machine",
+                              "examine this machine, show a machine file or preset, or create one");
   verb.require_subcommand(1);
   AddVerb(Subcommand(verb, "show", "devices, links and figures of a machine"), verbs,
           std::make_shared<MachineShowFlags>(), RunShow);
   AddVerb(Subcommand(verb, "discover", "measure this machine into a machine file"), verbs,
           std::make_shared<MachineDiscoverFlags>(), RunDiscover);
+  AddVerb(Subcommand(verb, "create", "write a machine file from a catalogue of parts"), verbs,
+          std::make_shared<MachineCreateFlags>(), RunCreate);
 }
 
 }  // namespace partita

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "cost_model/cluster.h"
 #include "graph/precision.h"
 #include "planner/planner.h"
 #include "tools/cli/staging.h"
@@ -283,6 +284,23 @@ struct MachineDiscoverFlags {
   }
 };
 
+struct MachineCreateFlags {
+  ClusterRequest cluster;
+  std::vector<std::string> set;
+  std::string output;
+
+  template <class Self, class Visitor>
+  static void VisitFields(Self& self, Visitor&& visit) {
+    ClusterRequest::VisitFields(self.cluster, visit);
+    visit(Option{.name = "set",
+                 .help = "a figure in place of the catalogue's: h100.matrix_flops=5e13, "
+                         "leaf.latency_ns=2000, gpu.memory_bytes=64000000000",
+                 .type = "NAME.FIELD=VALUE"},
+          self.set);
+    visit(OutputOption("machine file", "machine.textproto"), self.output);
+  }
+};
+
 // Calls visit(verb, its options) for the options of all verbs.
 template <class Visitor>
 void VisitVerbOptions(Visitor&& visit) {
@@ -296,6 +314,7 @@ void VisitVerbOptions(Visitor&& visit) {
   visit("simulate", SimulateFlags());
   visit("machine show", MachineShowFlags());
   visit("machine discover", MachineDiscoverFlags());
+  visit("machine create", MachineCreateFlags());
 }
 
 }  // namespace partita

@@ -4,6 +4,7 @@
 #include <set>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
@@ -17,10 +18,13 @@ namespace {
 
 using Core = std::pair<std::string, int>;  // of which computer, and which
 
+std::string ComputerOf(const Device& device) {
+  return device.host.empty() ? absl::StrCat("node ", device.node) : device.host;
+}
+
 std::vector<Core> CoresOf(const DeviceTopology& topology, int d) {
   const Device& device = topology.device(DeviceId(d));
-  const std::string computer =
-      device.host.empty() ? absl::StrCat("node ", device.node) : device.host;
+  const std::string computer = ComputerOf(device);
   std::vector<Core> cores;
   for (int core : device.cores) cores.emplace_back(computer, core);
   return cores;
@@ -29,9 +33,12 @@ std::vector<Core> CoresOf(const DeviceTopology& topology, int d) {
 }  // namespace
 
 CoreSharing CoreSharingOf(const DeviceTopology& topology) {
+  absl::flat_hash_map<std::string, int> devices_of;  // by computer
+  for (const Device& device : topology.devices()) ++devices_of[ComputerOf(device)];
   std::map<Core, std::vector<int>> users;
   for (int d = 0; d < topology.size(); ++d) {
-    if (topology.device(DeviceId(d)).kind != DeviceKind::kCpu) continue;
+    const Device& device = topology.device(DeviceId(d));
+    if (device.kind != DeviceKind::kCpu || devices_of[ComputerOf(device)] == 1) continue;
     for (const Core& core : CoresOf(topology, d)) users[core].push_back(d);
   }
   std::set<int> sharing;

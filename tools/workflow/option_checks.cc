@@ -41,9 +41,15 @@ OptionCheck ModelName() {
 }
 
 OptionCheck MachineName() {
+  const auto fault = [](const std::string& text) -> std::string {
+    if (IsMachineName(text)) return "";
+    return absl::StrCat("unknown machine '", text, "'; known are: ", MachineNames());
+  };
+  std::vector<std::string> examples = NamesOf(NamedMachines());
+  for (const MachineFamily& family : MachineFamilies()) examples.emplace_back(family.example);
   return NameOrFile(
       [](const std::string& text) { return text.find_first_of("/.") != std::string::npos; },
-      NameOf("machine", NamesOf(NamedMachines())));
+      {fault, std::move(examples)});
 }
 
 OptionCheck PlanName() {

@@ -15,7 +15,7 @@
 namespace partita {
 
 constexpr int64_t kLargestBatch = 1 << 20;
-constexpr int64_t kMostDevices = 4096;
+constexpr int64_t kMostDevices = 1 << 17;
 constexpr int64_t kMostMicrobatches = 4096;
 
 // Checks of options that name files or rows of tables (see OptionCheck).

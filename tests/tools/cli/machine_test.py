@@ -234,5 +234,58 @@ def test_a_plan_beside_data_parallelism_on_all_of_4096_devices_takes_little_memo
         check(taken < most, f"partita {line} took {taken:.0f} MB")
 
 
+def test_a_machine_is_created_in_one_line_and_planned_for():
+    line = "machine create --nodes 2 --gpus 8 --gpu h100-sxm --network 400Gb/s -o made.textproto"
+    said = partita(line).out
+    check("written: made.textproto" in said and "n0.gpu0..n1.gpu7" in said, said)
+    text = pathlib.Path("made.textproto").read_text()
+    check('device_class: "h100"' in text and "bytes_per_second: 50000000000" in text, text)
+    check(len(text.splitlines()) < 90, f"{len(text.splitlines())} lines")
+    found = answer(line, "devices written options name")
+    devices = found["devices"]
+    check(len(devices) == 1 and devices[0]["count"] == 16 and devices[0]["last_node"] == 1, f"{devices}")
+    check(partita("machine show ./made.textproto").out.startswith("# h100-2x8: 2 nodes of 8"), "show")
+    planned = answer(f"plan lenet --batch 64 --machine ./made.textproto --precision bfloat16 {FEW} -o made.plan.textproto",
+                     "predicted_ms precision")
+    check(planned["precision"] == "bfloat16", f"{planned}")
+    again = answer("simulate made.plan.textproto -o made.json", "predicted_ms")
+    check(again["predicted_ms"] == planned["predicted_ms"], f"{again['predicted_ms']} {planned['predicted_ms']}")
+    partita(line + " --set h100.matrix_flops=1e12 --set leaf.latency_ns=77")
+    changed = pathlib.Path("made.textproto").read_text()
+    check("matrix_flops: 1000000000000" in changed and "latency_ns: 77" in changed, changed)
+
+
+def test_what_cannot_be_created_is_refused():
+    create = "machine create -o never.textproto"
+    refuses(f"{create} --gpus 9", 2, "on a switch up to 8; wanted are 9.*--link pcie")
+    refuses(f"{create} --gpu h1000", 2, "h1000")
+    refuses(f"{create} --network 400", 2, "400Gb/s or 50GB/s")
+    refuses(f"{create} --set h100.speed=1", 2, "matrix_flops, other_flops")
+    refuses(f"{create} --set a100.matrix_flops=1", 2, "there are: h100")
+    refuses(f"{create} --nodes 100000", 2, "131072")
+    check(not pathlib.Path("never.textproto").exists(), "nothing is written")
+
+
+def test_all_faults_of_a_machine_file_are_named_at_once():
+    text = partita("machine show ethernet-4x1g").out
+    for old, new in (('name: "eth2"', 'name: "eth1"'), ("other_flops: 500000000000", "other_flops: -1"),
+                     ('device_class: "xeon32"', 'device_class: "xeon"')):
+        check(old in text, old)
+        text = text.replace(old, new)
+    pathlib.Path("faulty.textproto").write_text(text)
+    refuses("machine show ./faulty.textproto", 3,
+            r"(?s)6 faults:.*'eth1' is there twice.*other_flops -1.*'host0' is of class.*'host3' is of class")
+
+
+def test_machines_of_65536_devices_take_little_memory():
+    for name in ("h100-8192x8", "tpu-32x32x64", "ethernet-65536"):
+        partita(f"machine show {name} --devices 8")
+        taken = megabytes(f"machine show {name}")
+        check(taken < 100, f"partita machine show {name} took {taken:.0f} MB")
+    listed = partita("list machines").out
+    check("h100-Nx8" in listed and "p100-4x4" in listed, listed)
+    refuses("machine show h100-2x9", 2, "h100-Nx8")
+
+
 if __name__ == "__main__":
     run(globals(), "MachineTest")
