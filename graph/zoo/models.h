@@ -36,9 +36,13 @@ absl::StatusOr<Graph> MakeAlexNetS56BatchNorm(int64_t batch);
 absl::StatusOr<Graph> MakeAlexNetS128BatchNorm(int64_t batch);
 absl::StatusOr<Graph> MakeAlexNetSTiny(int64_t batch);
 
+// inception.cc
+absl::StatusOr<Graph> MakeInceptionV3(int64_t batch);
+
 // resnet.cc
 absl::StatusOr<Graph> MakeResNet18(int64_t batch);
 absl::StatusOr<Graph> MakeResNet50(int64_t batch);
+absl::StatusOr<Graph> MakeResNet101(int64_t batch);
 absl::StatusOr<Graph> MakeResNetTiny(int64_t batch);
 
 // vgg.cc

@@ -10,12 +10,13 @@ namespace {
 
 // Four pads from one or four, or those of SAME padding.
 std::vector<int64_t> FourPads(const std::vector<int64_t>& given, bool same, const Shape& x,
-                              int64_t kernel, int64_t stride) {
+                              Net::Window kernel, int64_t stride) {
   if (!same) return given.size() == 1 ? std::vector<int64_t>(4, given[0]) : given;
   std::vector<int64_t> pads(4);
   for (size_t d = 0; d < 2; ++d) {
     const int64_t out = (x[d + 2] + stride - 1) / stride;
-    const int64_t total = std::max<int64_t>((out - 1) * stride + kernel - x[d + 2], 0);
+    const int64_t extent = d == 0 ? kernel.height : kernel.width;
+    const int64_t total = std::max<int64_t>((out - 1) * stride + extent - x[d + 2], 0);
     pads[d] = total / 2;
     pads[d + 2] = total - total / 2;
   }
@@ -57,7 +58,7 @@ Net& Net::Add(const std::string& name, OpAttrs attrs, std::vector<TensorId> inpu
 Net& Net::Conv(const std::string& name, const ConvOptions& o) {
   if (!status_.ok()) return *this;
   const Shape x = shape();
-  const Shape w = {o.out, x[1] / o.groups, o.kernel, o.kernel};
+  const Shape w = {o.out, x[1] / o.groups, o.kernel.height, o.kernel.width};
   const Initializer start = FanIn(w[1] * w[2] * w[3]);
   std::vector<TensorId> inputs = {here_, Weight(absl::StrCat(name, ".weight"), w, start)};
   if (o.bias) inputs.push_back(Weight(absl::StrCat(name, ".bias"), {o.out}, start));
@@ -68,14 +69,20 @@ Net& Net::Conv(const std::string& name, const ConvOptions& o) {
              std::move(inputs));
 }
 
-Net& Net::MaxPool(const std::string& name, const PoolOptions& o) {
+Net& Net::Pool(const std::string& name, const std::string& function, const PoolOptions& o) {
   if (!status_.ok()) return *this;
-  return Add(name,
-             Pool2d{.function = "max",
-                    .kernel = {o.kernel, o.kernel},
-                    .stride = {o.stride, o.stride},
-                    .pads = FourPads(o.pads, o.same, shape(), o.kernel, o.stride)},
-             {here_});
+  Pool2d pool{.function = function,
+              .kernel = {o.kernel.height, o.kernel.width},
+              .stride = {o.stride, o.stride},
+              .pads = FourPads(o.pads, o.same, shape(), o.kernel, o.stride)};
+  if (function == "average") pool.counted = pool.pads;
+  return Add(name, pool, {here_});
+}
+
+Net& Net::MaxPool(const std::string& name, const PoolOptions& o) { return Pool(name, "max", o); }
+
+Net& Net::AveragePool(const std::string& name, const PoolOptions& o) {
+  return Pool(name, "average", o);
 }
 
 Net& Net::Linear(const std::string& name, int64_t out) {
@@ -88,11 +95,11 @@ Net& Net::Linear(const std::string& name, int64_t out) {
 
 Net& Net::Relu(const std::string& name) { return Add(name, partita::Relu{}, {here_}); }
 
-Net& Net::BatchNorm(const std::string& name) {
+Net& Net::BatchNorm(const std::string& name, double epsilon) {
   if (!status_.ok()) return *this;
   const Shape channels = {shape()[1]};
   const Initializer one{.value = 1};
-  BatchNormLayer layer{.name = name, .x = here_};
+  BatchNormLayer layer{.name = name, .x = here_, .epsilon = epsilon};
   layer.gamma = Weight(absl::StrCat(name, ".weight"), channels, one);
   layer.beta = Weight(absl::StrCat(name, ".bias"), channels, {});
   layer.running_mean = Weight(absl::StrCat(name, ".running_mean"), channels, {}, false);
@@ -131,6 +138,10 @@ Net& Net::From(TensorId id) {
 
 Net& Net::AddTo(const std::string& name, TensorId other) {
   return Add(name, Binary{.function = "add"}, {here_, other});
+}
+
+Net& Net::ConcatChannels(const std::string& name, std::vector<TensorId> parts) {
+  return Add(name, Concat{.axis = 1}, std::move(parts));
 }
 
 absl::StatusOr<Graph> Net::Finish() && {

@@ -81,6 +81,10 @@ absl::StatusOr<Graph> MakeResNet50(int64_t batch) {
   return MakeResNet("resnet50", batch, {3, 4, 6, 3}, /*bottleneck=*/true);
 }
 
+absl::StatusOr<Graph> MakeResNet101(int64_t batch) {
+  return MakeResNet("resnet101", batch, {3, 4, 23, 3}, /*bottleneck=*/true);
+}
+
 absl::StatusOr<Graph> MakeResNetTiny(int64_t batch) {
   Net net("resnet_tiny", {batch, 3, 32, 32});
   net.Conv("stem.0", {.out = 16, .kernel = 3, .bias = false, .pads = {1}})
