@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "graph/onnx/operators.h"
 #include "graph/onnx/shape_rules.h"
@@ -162,9 +163,25 @@ absl::Status ImportRelu(NodeImport& node) {
   return absl::OkStatus();
 }
 
-absl::Status ImportHardSwish(NodeImport& node) {
+absl::Status ImportUnary(NodeImport& node) {
+  std::string function = node.node().op_type();
+  if (function == "HardSwish") {
+    function = "hard_swish";
+  } else {
+    absl::AsciiStrToLower(&function);
+  }
+  if (function == "gelu") {
+    const std::string approximate = node.attributes().String("approximate", "none");
+    RETURN_IF_ERROR(node.attributes().status());
+    if (approximate == "tanh") {
+      function = "gelu_tanh";
+    } else if (approximate != "none") {
+      return absl::InvalidArgumentError(
+          absl::StrCat("its approximation is '", approximate, "'; wanted none or tanh"));
+    }
+  }
   ASSIGN_OR_RETURN(const TensorId x, node.Tensor(0));
-  ASSIGN_OR_RETURN(const TensorId y, node.Add(HardSwish{}, {x}));
+  ASSIGN_OR_RETURN(const TensorId y, node.Add(Unary{.function = function}, {x}));
   node.SetTensor(0, y);
   return absl::OkStatus();
 }

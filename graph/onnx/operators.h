@@ -43,7 +43,7 @@ absl::Status ImportPad(NodeImport& node);
 absl::Status ImportGemm(NodeImport& node);
 absl::Status ImportMatMul(NodeImport& node);
 absl::Status ImportRelu(NodeImport& node);
-absl::Status ImportHardSwish(NodeImport& node);
+absl::Status ImportUnary(NodeImport& node);
 absl::Status ImportAdd(NodeImport& node);
 absl::Status ImportSub(NodeImport& node);
 absl::Status ImportMul(NodeImport& node);

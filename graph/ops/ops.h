@@ -12,7 +12,6 @@
 #include "graph/ops/conv2d.h"
 #include "graph/ops/dropout.h"
 #include "graph/ops/elementwise.h"
-#include "graph/ops/hard_swish.h"
 #include "graph/ops/loss.h"
 #include "graph/ops/lrn.h"
 #include "graph/ops/matmul.h"
@@ -22,6 +21,7 @@
 #include "graph/ops/reshape.h"
 #include "graph/ops/shape_ops.h"
 #include "graph/ops/softmax.h"
+#include "graph/ops/unary.h"
 #include "graph/ops/update.h"
 
 namespace partita {
@@ -31,7 +31,7 @@ using OneOf = std::variant<Rows...>;
 
 // THE table of operators. To add one: README.md of this folder lists every file that is touched.
 using OpAttrs =
-    OneOf<Conv2d, Pool2d, MatMul, ReduceMean, Relu, HardSwish, Scale, Binary,
+    OneOf<Conv2d, Pool2d, MatMul, ReduceMean, Relu, Unary, Scale, Binary,
           // Movement of elements.
           Reshape, Transpose, Concat, Crop, Pad,
           // Normalisation and dropout.

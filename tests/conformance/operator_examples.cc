@@ -41,8 +41,8 @@ std::vector<OperatorExample> ElementwiseExamples() {
     return OperatorExample{
         std::move(name), Binary{std::move(function)}, {Floats(a), Floats(b)}, {0, 1}};
   };
-  auto hard_swish = [](std::string name, const Shape& x) {  // over all three of its ranges
-    OperatorExample example{std::move(name), HardSwish{}, {Floats(x)}};
+  auto unary = [](std::string name, std::string function, const Shape& x) {
+    OperatorExample example{std::move(name), Unary{std::move(function)}, {Floats(x)}};
     example.fills = {{OperandFill::Kind::kWide}};
     return example;
   };
@@ -50,9 +50,15 @@ std::vector<OperatorExample> ElementwiseExamples() {
       {"Relu", Relu{}, {Floats({3, 4, 2})}, {0}},
       {"ReluImage", Relu{}, {Floats({2, 3, 2, 3})}, {0}},
       {"ReluScalar", Relu{}, {Floats({})}, {0}},
-      hard_swish("HardSwish", {3, 4, 2}),
-      hard_swish("HardSwishImage", {2, 3, 2, 3}),
-      hard_swish("HardSwishScalar", {}),
+      unary("HardSwish", "hard_swish", {3, 4, 2}),
+      unary("HardSwishImage", "hard_swish", {2, 3, 2, 3}),
+      unary("HardSwishScalar", "hard_swish", {}),
+      unary("Erf", "erf", {3, 4}),
+      unary("Gelu", "gelu", {3, 4}),
+      unary("GeluTanh", "gelu_tanh", {3, 4}),
+      unary("Sigmoid", "sigmoid", {3, 4}),
+      unary("SigmoidImage", "sigmoid", {2, 3, 2, 3}),
+      unary("Tanh", "tanh", {3, 4}),
       binary("Add", "add", {3, 4}, {3, 4}),
       binary("Sub", "sub", {2, 3, 4}, {2, 3, 4}),
       binary("Mul", "mul", {3, 4}, {3, 4}),

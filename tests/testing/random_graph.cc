@@ -98,7 +98,11 @@ class ModelGenerator {
   }
 
   TensorId Activation(TensorId x) {
-    return Try(own_() % 4 == 0 ? OpAttrs(HardSwish{}) : OpAttrs(Relu{}), {x});
+    static constexpr const char* kFunctions[] = {"erf",        "gelu",    "gelu_tanh",
+                                                 "hard_swish", "sigmoid", "tanh"};
+    const uint64_t drawn = own_();
+    if (drawn % 4 != 0) return Try(Relu{}, {x});
+    return Try(Unary{.function = kFunctions[drawn / 4 % std::size(kFunctions)]}, {x});
   }
 
   TensorId Conv(TensorId x) {

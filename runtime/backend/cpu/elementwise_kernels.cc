@@ -55,6 +55,66 @@ bool IsUniform(const KernelSignature& s) {
   return true;
 }
 
+// Functions of one number: y = Value(x), dx = Gradient(x or y, dy).
+struct ErfFunction {
+  static float Value(float x) { return std::erf(x); }
+  static float Gradient(float x, float dy) { return dy * (1.12837917f * std::exp(-x * x)); }
+};
+struct GeluFunction {
+  static float Share(float x) { return 0.5f * (1 + std::erf(0.707106781f * x)); }
+  static float Value(float x) { return x * Share(x); }
+  static float Gradient(float x, float dy) {
+    return dy * (Share(x) + x * (0.398942280f * std::exp(-0.5f * x * x)));
+  }
+};
+struct SigmoidFunction {
+  static float Value(float x) { return 1 / (1 + std::exp(-x)); }
+  static float Gradient(float y, float dy) { return dy * (y * (1 - y)); }
+};
+struct GeluTanhFunction {
+  static float Share(float x) {
+    return SigmoidFunction::Value(1.59576912f * (x + 0.044715f * (x * (x * x))));
+  }
+  static float Value(float x) { return x * Share(x); }
+  static float Gradient(float x, float dy) {
+    const float share = Share(x), slope = 1.59576912f * (1 + 0.134145f * (x * x));
+    return dy * (share + x * (share * (1 - share)) * slope);
+  }
+};
+struct HardSwishFunction {
+  static float Value(float x) {
+    const float between = (x + 3) * (1.f / 6);
+    return x * (x <= -3 ? 0.f : x >= 3 ? 1.f : between);
+  }
+  static float Gradient(float x, float dy) {
+    const float between = dy * ((2 * x + 3) * (1.f / 6));
+    return x <= -3 ? 0.f : x >= 3 ? dy : between;
+  }
+};
+struct TanhFunction {
+  static float Value(float x) { return std::tanh(x); }
+  static float Gradient(float y, float dy) { return dy * (1 - y * y); }
+};
+
+template <class Function>
+std::unique_ptr<HostKernel> FlatFunction(const KernelSignature& s, Function) {
+  if (s.pass.is_forward()) {
+    return Flat(s, [](const KernelArguments& a, int64_t begin, int64_t end) {
+      const float* x = In(a, 0);
+      float* y = Out(a, 0);
+#pragma GCC ivdep
+      for (int64_t i = begin; i < end; ++i) y[i] = Function::Value(x[i]);
+    });
+  }
+  return Flat(s, [](const KernelArguments& a, int64_t begin, int64_t end) {
+    const float* read = In(a, 0);
+    const float* dy = In(a, 1);
+    float* dx = Out(a, 0);
+#pragma GCC ivdep
+    for (int64_t i = begin; i < end; ++i) dx[i] = Function::Gradient(read[i], dy[i]);
+  });
+}
+
 }  // namespace
 
 void Rectify(const float* x, float* y, int64_t elements) {
@@ -86,30 +146,23 @@ std::unique_ptr<HostKernel> MakeReluKernel(const Relu&, const KernelSignature& s
   });
 }
 
-std::unique_ptr<HostKernel> MakeHardSwishKernel(const KernelSignature& s) {
+std::unique_ptr<HostKernel> MakeUnaryKernel(const Unary& unary, const KernelSignature& s) {
   if (!IsPlainFloat(s) || !IsUniform(s)) return nullptr;
-  if (s.pass.is_forward()) {
-    return Flat(s, [](const KernelArguments& a, int64_t begin, int64_t end) {
-      const float* x = In(a, 0);
-      float* y = Out(a, 0);
-#pragma GCC ivdep
-      for (int64_t i = begin; i < end; ++i) {
-        const float value = x[i], between = (value + 3) * (1.f / 6);
-        y[i] = value * (value <= -3 ? 0.f : value >= 3 ? 1.f : between);
-      }
-    });
+  switch (FunctionOf(unary)) {
+    case UnaryFunction::kErf:
+      return FlatFunction(s, ErfFunction());
+    case UnaryFunction::kGelu:
+      return FlatFunction(s, GeluFunction());
+    case UnaryFunction::kGeluTanh:
+      return FlatFunction(s, GeluTanhFunction());
+    case UnaryFunction::kHardSwish:
+      return FlatFunction(s, HardSwishFunction());
+    case UnaryFunction::kSigmoid:
+      return FlatFunction(s, SigmoidFunction());
+    case UnaryFunction::kTanh:
+      return FlatFunction(s, TanhFunction());
   }
-  return Flat(s, [](const KernelArguments& a, int64_t begin, int64_t end) {
-    const float* x = In(a, 0);
-    const float* dy = In(a, 1);
-    float* dx = Out(a, 0);
-#pragma GCC ivdep
-    for (int64_t i = begin; i < end; ++i) {
-      const float value = x[i], gradient = dy[i];
-      const float between = gradient * ((2 * value + 3) * (1.f / 6));
-      dx[i] = value <= -3 ? 0.f : value >= 3 ? gradient : between;
-    }
-  });
+  return nullptr;
 }
 
 std::unique_ptr<HostKernel> MakeBinaryKernel(const Binary& binary, const KernelSignature& s) {

@@ -70,6 +70,10 @@ struct RealArithmetic {
   static Wide LogDerivative(Wide x) { return 1 / x; }
   static Wide Inverse(Wide x) { return 1 / x; }
   static Wide InverseDerivative(Wide x) { return -1 / (x * x); }
+  static Wide Erf(Wide x) { return std::erf(x); }
+  static Wide ErfDerivative(Wide x) { return 1.1283791670955126 * std::exp(-x * x); }
+  static Wide Sigmoid(Wide x) { return 1 / (1 + std::exp(-x)); }
+  static Wide Tanh(Wide x) { return std::tanh(x); }
   static Wide Sqrt(Wide x) { return std::sqrt(x); }
   static Wide Rsqrt(Wide x) { return 1 / std::sqrt(x); }
   static Wide RsqrtDerivative(Wide x) { return -0.5 / (x * std::sqrt(x)); }
@@ -109,6 +113,10 @@ struct RingArithmetic {
   static Wide InverseDerivative(Wide x) { return Mix(x, 10); }
   static Wide Sqrt(Wide x) { return Mix(x, 12); }
   static Wide LogDerivative(Wide x) { return Mix(x, 14); }
+  static Wide Erf(Wide x) { return Mix(x, 15); }
+  static Wide ErfDerivative(Wide x) { return Mix(x, 16); }
+  static Wide Sigmoid(Wide x) { return Mix(x, 17); }
+  static Wide Tanh(Wide x) { return Mix(x, 18); }
 };
 
 using FloatArithmetic = RealArithmetic<float>;

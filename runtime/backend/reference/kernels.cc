@@ -12,7 +12,6 @@
 #include "runtime/backend/reference/conv2d_kernel.h"
 #include "runtime/backend/reference/dropout_kernel.h"
 #include "runtime/backend/reference/elementwise_kernels.h"
-#include "runtime/backend/reference/hard_swish_kernel.h"
 #include "runtime/backend/reference/lrn_kernel.h"
 #include "runtime/backend/reference/matmul_kernel.h"
 #include "runtime/backend/reference/norm_kernels.h"
@@ -20,6 +19,7 @@
 #include "runtime/backend/reference/reduce_kernels.h"
 #include "runtime/backend/reference/shape_kernels.h"
 #include "runtime/backend/reference/softmax_kernels.h"
+#include "runtime/backend/reference/unary_kernel.h"
 #include "runtime/backend/reference/update_kernels.h"
 
 // To add an operator: declare `RunKernel(const Foo&, A, signature, arguments)` in foo_kernel.h,

@@ -198,6 +198,10 @@ def shapes():
 
 def activations():
     one("hardswish", 4 * floats(3, 5, 7), "HardSwish", opset=14)
+    for op in ("Erf", "Sigmoid", "Tanh"):
+        one(op.lower(), 2 * floats(3, 5), op)
+    one("gelu", 2 * floats(3, 5), "Gelu", opset=20)
+    one("gelu_tanh", 2 * floats(3, 5), "Gelu", opset=20, approximate="tanh")
 
 
 for make in (convolutions, pools, pads, products, arithmetic, normalisation, shapes, activations):

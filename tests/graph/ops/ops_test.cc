@@ -48,10 +48,24 @@ TEST(ReluTest, GradientReadsTheResultOnly) {
   EXPECT_EQ(reads.results, std::vector<int>{0});
 }
 
-TEST(HardSwishTest, GradientReadsTheOperandOnly) {
-  const GradientReads reads = ReadsForGradient(OpAttrs(HardSwish{}), 0);
-  EXPECT_EQ(reads.operands, std::vector<int>{0});
-  EXPECT_TRUE(reads.results.empty());
+TEST(UnaryTest, GradientReadsTheResultWhereThatIsEnough) {
+  for (const char* function : {"erf", "gelu", "gelu_tanh", "hard_swish"}) {
+    const GradientReads reads = ReadsForGradient(OpAttrs(Unary{function}), 0);
+    EXPECT_EQ(reads.operands, std::vector<int>{0});
+    EXPECT_TRUE(reads.results.empty());
+  }
+  for (const char* function : {"sigmoid", "tanh"}) {
+    const GradientReads reads = ReadsForGradient(OpAttrs(Unary{function}), 0);
+    EXPECT_TRUE(reads.operands.empty());
+    EXPECT_EQ(reads.results, std::vector<int>{0});
+  }
+}
+
+TEST(UnaryTest, AnUnknownFunctionListsTheKnownOnes) {
+  const std::vector<TensorType> operands = {{DType::kFloat32, {2}}};
+  const auto results = InferResults(OpAttrs(Unary{"swish"}), operands);
+  EXPECT_EQ(results.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(results.status().message()), HasSubstr("hard_swish, sigmoid, tanh"));
 }
 
 TEST(BinaryTest, GradientOfAnAdditionReadsNothing) {

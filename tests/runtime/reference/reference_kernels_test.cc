@@ -1,9 +1,12 @@
 // Values of reference kernels against hand-worked cases and direct formulas: what splits and
 // gradients cannot show, since they share the kernels.
 
+#include <array>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <numeric>
+#include <string>
 #include <vector>
 
 #include "gmock/gmock.h"
@@ -140,19 +143,44 @@ TEST(ReferenceReluTest, NotANumberStays) {
 }
 
 TEST(ReferenceHardSwishTest, IsPyTorchsAtTheEndsOfItsRangesToo) {
+  const Unary hard_swish{"hard_swish"};
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   const Floats x{{9}, {-4, -3, -1.5, 0, 1.5, 3, 4, kInfinity, kNaN}};
-  Floats y = KernelResult(HardSwish{}, Pass::Forward(), {x}, x.shape);
+  Floats y = KernelResult(hard_swish, Pass::Forward(), {x}, x.shape);
   EXPECT_TRUE(std::isnan(y.values.back()));
   y.values.pop_back();
   EXPECT_THAT(y.values, ElementsAre(0, 0, -0.375f, 0, 1.125f, 3, 4, kInfinity));
   const Floats dy{{9}, std::vector<float>(9, 2.0f)};
-  Floats dx = KernelResult(HardSwish{}, Pass::Gradient(0), {x, dy}, x.shape);
+  Floats dx = KernelResult(hard_swish, Pass::Gradient(0), {x, dy}, x.shape);
   EXPECT_TRUE(std::isnan(dx.values.back()));
   dx.values.pop_back();
   EXPECT_THAT(dx.values, ElementsAre(0, 0, 0, 1, 2, 2, 2, 2));
-  const Floats z = KernelResult(HardSwish{}, Pass::Forward(), {{{1}, {-kInfinity}}}, {1});
+  const Floats z = KernelResult(hard_swish, Pass::Forward(), {{{1}, {-kInfinity}}}, {1});
   EXPECT_TRUE(std::isnan(z.values[0]));
+}
+
+TEST(ReferenceUnaryTest, ValuesAndSlopesArePyTorchs) {
+  // At -2, 0 and 1: the function; its derivative.
+  const std::map<std::string, std::array<double, 6>> known = {
+      {"erf", {-0.9953222650, 0, 0.8427007929, 0.0206669854, 1.1283791671, 0.4151074974}},
+      {"gelu", {-0.0455002639, 0, 0.8413447461, -0.0852318011, 0.5, 1.0833154706}},
+      {"gelu_tanh", {-0.0454023059, 0, 0.8411919906, -0.0860992566, 0.5, 1.0829640839}},
+      {"sigmoid", {0.1192029220, 0.5, 0.7310585786, 0.1049935854, 0.25, 0.1966119332}},
+      {"tanh", {-0.9640275801, 0, 0.7615941560, 0.0706508249, 1, 0.4199743416}},
+  };
+  const Floats x{{4}, {-2, 0, 1, kNaN}}, ones{{4}, {1, 1, 1, 1}};
+  for (const auto& [function, wanted] : known) {
+    SCOPED_TRACE(function);
+    const Unary unary{function};
+    const Floats y = KernelResult(unary, Pass::Forward(), {x}, x.shape);
+    const bool of_result = !ReadsForGradient(unary, 0).results.empty();
+    const Floats dx = KernelResult(unary, Pass::Gradient(0), {of_result ? y : x, ones}, x.shape);
+    for (size_t i = 0; i < 3; ++i) {
+      EXPECT_NEAR(y.values[i], wanted[i], 1e-6);
+      EXPECT_NEAR(dx.values[i], wanted[3 + i], 1e-6);
+    }
+    EXPECT_TRUE(std::isnan(y.values[3]) && std::isnan(dx.values[3]));
+  }
 }
 
 TEST(ReferenceKernelTest, FusedReluIsTheComposition) {

@@ -28,27 +28,6 @@ struct ReluGradientElement {
   PARTITA_HOST_DEVICE void operator()(int64_t i) const { dx[i] = y[i] > 0 ? dy[i] : 0.0f; }
 };
 
-// Hard swish of one element; NaN stays NaN.
-struct HardSwishElement {
-  const float* x = nullptr;
-  float* y = nullptr;
-  PARTITA_HOST_DEVICE void operator()(int64_t i) const {
-    const float value = x[i], between = (value + 3) * (1.0f / 6);
-    y[i] = value * (value <= -3 ? 0.0f : value >= 3 ? 1.0f : between);
-  }
-};
-
-struct HardSwishGradientElement {
-  const float* x = nullptr;
-  const float* dy = nullptr;
-  float* dx = nullptr;
-  PARTITA_HOST_DEVICE void operator()(int64_t i) const {
-    const float value = x[i], gradient = dy[i];
-    const float between = gradient * ((2 * value + 3) * (1.0f / 6));
-    dx[i] = value <= -3 ? 0.0f : value >= 3 ? gradient : between;
-  }
-};
-
 // alpha * x + beta; `scale`, where there is one, is a number in memory that multiplies alpha.
 struct ScaleElement {
   const float* x = nullptr;

@@ -12,6 +12,7 @@
 #include "runtime/backend/cuda/elements/reductions.h"
 #include "runtime/backend/cuda/elements/shape_elements.h"
 #include "runtime/backend/cuda/elements/softmax_elements.h"
+#include "runtime/backend/cuda/elements/unary_elements.h"
 #include "runtime/backend/cuda/elements/update_elements.h"
 
 namespace partita {
@@ -23,8 +24,8 @@ using ElementFunctor = std::variant<
     FillElement,
     ReluElement,
     ReluGradientElement,
-    HardSwishElement,
-    HardSwishGradientElement,
+    UnaryElement,
+    UnaryGradientElement,
     ScaleElement,
     BinaryElement,
     BiasElement,

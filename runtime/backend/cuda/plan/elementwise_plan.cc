@@ -97,12 +97,14 @@ void PlanOperator(const Relu&, KernelPlanner& planner) {
   }
 }
 
-void PlanOperator(const HardSwish&, KernelPlanner& planner) {
+void PlanOperator(const Unary& unary, KernelPlanner& planner) {
+  const UnaryFunction function = FunctionOf(unary);
   const int64_t count = Volume(planner.out_shape());
   if (planner.pass().is_forward()) {
-    planner.ForEach(count, HardSwishElement{planner.In(0), planner.Out()});
+    planner.ForEach(count, UnaryElement{function, planner.In(0), planner.Out()});
   } else {
-    planner.ForEach(count, HardSwishGradientElement{planner.In(0), planner.In(1), planner.Out()});
+    planner.ForEach(count,
+                    UnaryGradientElement{function, planner.In(0), planner.In(1), planner.Out()});
   }
 }
 

@@ -107,7 +107,7 @@ void PlanOperator(const Pool2d& pool, KernelPlanner& planner);
 void PlanOperator(const MatMul& matmul, KernelPlanner& planner);
 void PlanOperator(const ReduceMean& mean, KernelPlanner& planner);
 void PlanOperator(const Relu& relu, KernelPlanner& planner);
-void PlanOperator(const HardSwish&, KernelPlanner& planner);
+void PlanOperator(const Unary& unary, KernelPlanner& planner);
 void PlanOperator(const Scale& scale, KernelPlanner& planner);
 void PlanOperator(const Binary& binary, KernelPlanner& planner);
 void PlanOperator(const Reshape& reshape, KernelPlanner& planner);

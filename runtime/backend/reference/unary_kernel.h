@@ -1,15 +1,15 @@
 #pragma once
 
 #include "absl/status/status.h"
-#include "graph/ops/hard_swish.h"
+#include "graph/ops/unary.h"
 #include "graph/task/kernel_signature.h"
 #include "runtime/backend/kernel_arguments.h"
 
 namespace partita {
 
-// Inputs and outputs are those of the pass; see graph/ops/hard_swish.h.
+// Inputs and outputs are those of the pass; see graph/ops/unary.h.
 template <class A>
-absl::Status RunKernel(const HardSwish& attrs, A arithmetic, const KernelSignature& signature,
+absl::Status RunKernel(const Unary& attrs, A arithmetic, const KernelSignature& signature,
                        const KernelArguments& arguments);
 
 }  // namespace partita
