@@ -93,6 +93,21 @@ TensorType Graph::WholeType(TensorRole role) const {
   return type;
 }
 
+int64_t Graph::IndexLimitOf(TensorId input) const {
+  if (tensor(input).kind == TensorKind::kLabels) {
+    return std::max<int64_t>(1, WholeType(TensorRole::kLogits).shape.back());
+  }
+  std::optional<int64_t> limit;
+  for (const Operator& op : ops_) {
+    for (size_t k = 0; k < op.inputs.size(); ++k) {
+      if (op.inputs[k] != input) continue;
+      const auto own = IndexLimit(op.attrs, static_cast<int>(k), InputShapes(op));
+      if (own.has_value()) limit = std::min(limit.value_or(*own), *own);
+    }
+  }
+  return std::max<int64_t>(1, limit.value_or(1));
+}
+
 int64_t Graph::FirstRowOf(TensorId input) const {
   const bool labels = tensor(input).kind == TensorKind::kLabels;
   int64_t rows = 0;

@@ -131,6 +131,9 @@ class Graph {
   bool is_training() const { return !tensors(TensorRole::kLoss).empty(); }
   int microbatches() const { return static_cast<int>(tensors(TensorRole::kSamples).size()); }
   // Samples of the whole batch, and the type of the tensor that would hold all tensors of a role.
+  // Integers that an input of integers may hold are [0, limit): a label is a class; a sample's
+  // numbers choose from all that its readers have.
+  int64_t IndexLimitOf(TensorId input) const;
   int64_t batch() const { return WholeType(TensorRole::kSamples).shape[0]; }
   TensorType WholeType(TensorRole role) const;
   // Number of rows of the batch in front of those of an input.

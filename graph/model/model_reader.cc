@@ -97,7 +97,8 @@ class ModelReader {
   }
 
   absl::Status AddInput(const proto::ModelInput& input) {
-    ASSIGN_OR_RETURN(const TensorType type, ReadType(input));
+    ASSIGN_OR_RETURN(TensorType type, ReadType(input));
+    if (input.integers()) type.dtype = DType::kInt32;
     if (has_input_) return InvalidInput("'", input.name(), "' is a second input");
     if (type.shape.empty()) return InvalidInput("input '", input.name(), "' is a scalar");
     has_input_ = true;

@@ -20,6 +20,7 @@ absl::Status WriteTensor(const Graph& model, const Tensor& tensor, bool inline_v
     proto::ModelInput& input = *to.add_item()->mutable_input();
     input.set_name(tensor.name);
     for (int64_t extent : tensor.type.shape) input.add_shape(extent);
+    input.set_integers(tensor.type.dtype == DType::kInt32);
     return absl::OkStatus();
   }
   const Weight* weight = model.FindWeight(tensor.id);

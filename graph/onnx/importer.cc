@@ -77,6 +77,14 @@ absl::Status Importer::AddInput() {
   if (own_batch_ >= 0 && own_batch_ != batch_) {
     notes_.push_back(absl::StrCat("re-batched from ", own_batch_, " to ", batch_));
   }
+  if (input.type == ElementType::kInt64 || input.type == ElementType::kInt32) {
+    if (input.type != ElementType::kInt32) {
+      notes_.push_back(absl::StrCat("input of ", NameOf(input.type), " is taken as int32"));
+    }
+    ASSIGN_OR_RETURN(const TensorId id, builder_.AddInput(input.name, {DType::kInt32, shape}));
+    values_[input.name] = TensorValue(id);
+    return absl::OkStatus();
+  }
   if (!IsFloating(input.type)) {
     Value unknown;
     unknown.kind = Value::Kind::kUnknown;
@@ -395,6 +403,10 @@ absl::StatusOr<TensorId> NodeImport::Tensor(int i, Initializer initializer) {
   const Value value = Input(i);
   switch (value.kind) {
     case Value::Kind::kTensor:
+      if (importer_.builder_.tensor(value.tensor).type.dtype == DType::kInt32) {
+        return absl::UnimplementedError(
+            absl::StrCat("input ", i, " ('", node_.input(i), "') holds integers"));
+      }
       return value.tensor;
     case Value::Kind::kStored:
       return AsWeight(value, initializer, /*trainable=*/true);
@@ -403,6 +415,16 @@ absl::StatusOr<TensorId> NodeImport::Tensor(int i, Initializer initializer) {
     default:
       return absl::InvalidArgumentError(absl::StrCat("input ", i, " is missing"));
   }
+}
+
+absl::StatusOr<TensorId> NodeImport::Indices(int i) const {
+  const Value& value = Input(i);
+  if (value.kind == Value::Kind::kTensor &&
+      importer_.builder_.tensor(value.tensor).type.dtype == DType::kInt32) {
+    return value.tensor;
+  }
+  return absl::UnimplementedError(
+      absl::StrCat("input ", i, " ('", node_.input(i), "') is not the model's input of integers"));
 }
 
 absl::StatusOr<TensorId> NodeImport::Weight(int i, Initializer initializer) {

@@ -107,6 +107,8 @@ class NodeImport {
   absl::StatusOr<std::vector<int64_t>> IntsInput(int i) const;
   // A tensor of the graph; what the file keeps becomes a trained weight, a constant a frozen one.
   absl::StatusOr<TensorId> Tensor(int i, Initializer initializer = {});
+  // A tensor of integers that choose; Unimplemented for any other value.
+  absl::StatusOr<TensorId> Indices(int i) const;
   // A weight that is trained.
   absl::StatusOr<TensorId> Weight(int i, Initializer initializer);
   // The same for a stored matrix, as the file has it even where it is read transposed.

@@ -68,6 +68,7 @@ absl::Status ImportUnsqueeze(NodeImport& node);
 absl::Status ImportExpand(NodeImport& node);
 absl::Status ImportTranspose(NodeImport& node);
 absl::Status ImportConcat(NodeImport& node);
+absl::Status ImportGather(NodeImport& node);
 absl::Status ImportSlice(NodeImport& node);
 absl::Status ImportCast(NodeImport& node);
 absl::Status ImportCastLike(NodeImport& node);

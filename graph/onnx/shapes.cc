@@ -209,6 +209,22 @@ absl::Status ImportConcat(NodeImport& node) {
   return absl::OkStatus();
 }
 
+absl::Status ImportGather(NodeImport& node) {
+  const int64_t axis = node.attributes().Int("axis", 0);
+  RETURN_IF_ERROR(node.attributes().status());
+  ASSIGN_OR_RETURN(const Shape table, node.ShapeOf(0));
+  if (table.size() != 2 || (axis != 0 && axis != -2)) {
+    return absl::UnimplementedError(
+        absl::StrCat("axis ", axis, " of ", ToString(table), "; supported are rows of a matrix"));
+  }
+  ASSIGN_OR_RETURN(const TensorId indices, node.Indices(1));
+  ASSIGN_OR_RETURN(const TensorId weight,
+                   node.Weight(0, {.kind = Initializer::Kind::kUniformFanIn, .fan_in = 1}));
+  ASSIGN_OR_RETURN(const TensorId y, node.Add(Embedding{}, {indices, weight}));
+  node.SetTensor(0, y);
+  return absl::OkStatus();
+}
+
 absl::Status ImportSlice(NodeImport& node) {
   ASSIGN_OR_RETURN(const TensorId x, node.Tensor(0));
   const Shape shape = node.ShapeOf(x);

@@ -150,6 +150,8 @@ concept OperatorAttrs =
 //   double WorkPerElement(attrs, shapes of operands)   multiply-adds, comparisons or additions for
 //                             one element of the first result, also where shapes are absurd; by
 //                             default 1
+//   std::optional<int64_t> IndexLimit(attrs, operand, shapes of operands)   the operand holds integers
+//                             of [0, limit); by default it does not
 //   bool IsExactOnIntegers(attrs)   results and gradients of small integers are integers; by
 //                             default kExactOnIntegers, and false where there is none
 //   absl::Status Rebatch(attrs&, shape of the first operand, BatchChange)   attributes for another
@@ -162,6 +164,10 @@ concept OperatorAttrs =
 template <class A>
 double WorkPerElement(const A&, std::span<const Shape>) {
   return 1;
+}
+template <class A>
+std::optional<int64_t> IndexLimit(const A&, int, std::span<const Shape>) {
+  return std::nullopt;
 }
 template <class A>
 bool IsExactOnIntegers(const A&) {

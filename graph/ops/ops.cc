@@ -148,6 +148,11 @@ std::optional<Statistic> StatisticOf(const OpAttrs& attrs) {
       attrs);
 }
 
+std::optional<int64_t> IndexLimit(const OpAttrs& attrs, int operand,
+                                  std::span<const Shape> operands) {
+  return std::visit([&](const auto& a) { return IndexLimit(a, operand, operands); }, attrs);
+}
+
 double WorkPerElement(const OpAttrs& attrs, std::span<const Shape> operands) {
   return std::visit([&](const auto& a) -> double { return WorkPerElement(a, operands); }, attrs);
 }

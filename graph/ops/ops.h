@@ -12,6 +12,7 @@
 #include "graph/ops/conv2d.h"
 #include "graph/ops/dropout.h"
 #include "graph/ops/elementwise.h"
+#include "graph/ops/embedding.h"
 #include "graph/ops/loss.h"
 #include "graph/ops/lrn.h"
 #include "graph/ops/matmul.h"
@@ -31,7 +32,7 @@ using OneOf = std::variant<Rows...>;
 
 // THE table of operators. To add one: README.md of this folder lists every file that is touched.
 using OpAttrs =
-    OneOf<Conv2d, Pool2d, MatMul, ReduceMean, Relu, Unary, Scale, Binary,
+    OneOf<Conv2d, Pool2d, MatMul, Embedding, ReduceMean, Relu, Unary, Scale, Binary,
           // Movement of elements.
           Reshape, Transpose, Concat, Crop, Pad,
           // Normalisation and dropout.
@@ -74,6 +75,8 @@ bool SuitsCores(const OpAttrs& attrs);
 bool IsInCrossEntropy(const OpAttrs& attrs);
 bool IsIdentityInEvaluation(const OpAttrs& attrs);
 std::optional<Statistic> StatisticOf(const OpAttrs& attrs);
+std::optional<int64_t> IndexLimit(const OpAttrs& attrs, int operand,
+                                  std::span<const Shape> operands);
 double WorkPerElement(const OpAttrs& attrs, std::span<const Shape> operands);
 absl::Status Rebatch(OpAttrs& attrs, const Shape& x, const BatchChange& batch);
 std::optional<FixedForm<OpAttrs>> FixedFormOf(const OpAttrs& attrs);

@@ -48,7 +48,7 @@ void FillData(const TensorType& type, void* data, uint64_t stream) {
         static_cast<double*>(data)[i] = value * value + 1;
         break;
       case DType::kInt32:
-        static_cast<int32_t*>(data)[i] = 0;
+        static_cast<int32_t*>(data)[i] = word & 0xff;  // labels, indices: not all equal
         break;
       case DType::kRing64:
         static_cast<uint64_t*>(data)[i] = static_cast<uint64_t>(i);

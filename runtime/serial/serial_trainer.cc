@@ -121,12 +121,10 @@ void SerialTrainer::RandomizeRing(uint64_t seed) {
   for (const Tensor& tensor : graph_.tensors()) {
     DenseTensor& value = values_[tensor.id.index()];
     uint64_t word = Fingerprint().Add(seed).Add(tensor.name).value();
-    if (tensor.kind == TensorKind::kLabels) {
-      const auto classes =
-          static_cast<uint64_t>(graph_.WholeType(TensorRole::kLogits).shape.back());
-      for (int32_t& label : value.as<int32_t>()) {
-        label = static_cast<int32_t>(Mix64(word++) % std::max<uint64_t>(1, classes));
-      }
+    const bool input = tensor.kind == TensorKind::kInput || tensor.kind == TensorKind::kLabels;
+    if (input && tensor.type.dtype == DType::kInt32) {
+      const auto limit = static_cast<uint64_t>(graph_.IndexLimitOf(tensor.id));
+      for (int32_t& x : value.as<int32_t>()) x = static_cast<int32_t>(Mix64(word++) % limit);
     } else if (tensor.kind == TensorKind::kInput || tensor.kind == TensorKind::kWeight ||
                tensor.kind == TensorKind::kState) {
       CHECK(tensor.type.dtype == DType::kRing64) << tensor.name;

@@ -37,16 +37,16 @@ class SerialTrainer {
   // Sets a tensor from numbers, converted to its type; in the ring they are integers. Sizes must
   // agree (InvalidArgument).
   absl::Status Set(TensorId id, std::span<const float> values);
-  // Sets all inputs and labels of a batch: the rows of each, one after another. Sizes must agree
-  // (InvalidArgument); labels are ignored where the graph has none.
+  // Sets all inputs and labels of a batch: the rows of each, one after another; inputs of integers
+  // from whole numbers. Sizes must agree (InvalidArgument); labels are ignored where the graph has none.
   absl::Status SetBatch(std::span<const float> x, std::span<const int32_t> labels);
   // Values of the inputs of a role, one after another: the whole batch as an executor takes it.
   std::vector<std::byte> BatchOf(TensorRole role) const;
   // Elements of any tensor as numbers (ring: as signed integers).
   std::vector<double> Get(TensorId id) const;
 
-  // Ring graphs: weights, states and inputs become random words, labels random classes. Each tensor
-  // has a stream of its own name, so graphs with tensors in common get the same values.
+  // Ring graphs: weights, states and inputs become random words, labels random classes, other
+  // integers what Graph::IndexLimitOf allows. Each tensor has a stream of its own name, so graphs with tensors in common get the same values.
   void RandomizeRing(uint64_t seed);
 
   // Sets a stop flag: when it becomes true, Step ends before its next operator: Cancelled, and the

@@ -70,10 +70,24 @@ std::vector<OperatorExample> ElementwiseExamples() {
   };
 }
 
+std::vector<OperatorExample> EmbeddingExamples() {
+  auto example = [](std::string name, const Shape& indices, const Shape& table) {
+    OperatorExample e{std::move(name), Embedding{}, {{DType::kInt32, indices}, Floats(table)}, {1}};
+    // One index more than there are rows.
+    e.fills = {{OperandFill::Kind::kLabels, table[0] + 1}};
+    return e;
+  };
+  return {
+      example("Embedding", {3, 4}, {5, 3}),
+      example("EmbeddingOfEqualIndices", {7}, {2, 4}),
+      example("EmbeddingRank3", {2, 2, 3}, {4, 2}),
+  };
+}
+
 std::vector<OperatorExample> OperatorExamples() {
   std::vector<OperatorExample> all;
-  for (auto family : {LinearExamples(), PoolExamples(), ElementwiseExamples(), ShapeExamples(),
-                      NormExamples(), SoftmaxExamples(), UpdateExamples()}) {
+  for (auto family : {LinearExamples(), PoolExamples(), ElementwiseExamples(), EmbeddingExamples(),
+                      ShapeExamples(), NormExamples(), SoftmaxExamples(), UpdateExamples()}) {
     all.insert(all.end(), std::make_move_iterator(family.begin()),
                std::make_move_iterator(family.end()));
   }

@@ -43,6 +43,7 @@ TensorType Floats(const Shape& shape);
 std::vector<OperatorExample> LinearExamples();
 std::vector<OperatorExample> PoolExamples();
 std::vector<OperatorExample> ElementwiseExamples();
+std::vector<OperatorExample> EmbeddingExamples();
 std::vector<OperatorExample> ShapeExamples();
 std::vector<OperatorExample> NormExamples();
 std::vector<OperatorExample> SoftmaxExamples();

@@ -32,7 +32,9 @@ class ModelGenerator {
         x = Ok(Chance(50) ? AddLogSoftmax(builder_, Name(), x) : AddSoftmax(builder_, Name(), x));
       }
     } else {
-      x = Ok(builder_.AddInput("x", {DType::kFloat32, {n, 2 + Below(6)}}));
+      const int64_t features = 2 + Below(6);
+      x = own_() % 3 == 0 ? Lookup(n, features)
+                          : Ok(builder_.AddInput("x", {DType::kFloat32, {n, features}}));
     }
     for (int i = Below(4); i > 0; --i) x = AddRowLayer(x);
     x = Linear(x, 2 + Below(5));
@@ -95,6 +97,17 @@ class ModelGenerator {
       default:
         return Mean(x, {2 + Below(2)}, true);
     }
+  }
+
+  // Rows of a table that an input of integers chooses: [n, features].
+  TensorId Lookup(int64_t n, int64_t features) {
+    const auto drawn = static_cast<int64_t>(own_() % 64);
+    const int64_t words = features % 2 == 0 && drawn % 2 == 0 ? 2 : 1;
+    const TensorId table = Weight({2 + drawn / 8, features / words});
+    const Shape indices = words == 1 ? Shape{n} : Shape{n, words};
+    const TensorId y =
+        Try(Embedding{}, {Ok(builder_.AddInput("x", {DType::kInt32, indices})), table});
+    return words == 1 ? y : Try(Reshape{.shape = {n, features}}, {y});
   }
 
   TensorId Activation(TensorId x) {

@@ -36,9 +36,18 @@ absl::StatusOr<std::unique_ptr<MeasuredPlan>> MeasuredPlan::Open(const Graph& gr
                    KeptAlgorithms::Open(graph, std::move(step), setup, options.profile));
   ASSIGN_OR_RETURN(const TrainingState state, InitialState(graph, 1));
   RETURN_IF_ERROR(WriteValues(graph, state, *measured->opened_.executor));
-  measured->input_.resize(static_cast<size_t>(Volume(graph.WholeType(TensorRole::kSamples).shape)));
-  for (size_t i = 0; i < measured->input_.size(); ++i) {
-    measured->input_[i] = 2 * UnitFloat(static_cast<uint32_t>(Mix64(i))) - 1;
+  const TensorType input = graph.WholeType(TensorRole::kSamples);
+  const auto elements = static_cast<size_t>(Volume(input.shape));
+  const bool integers = input.dtype == DType::kInt32;
+  const auto limit = static_cast<uint64_t>(
+      integers ? graph.IndexLimitOf(graph.tensors(TensorRole::kSamples)[0]) : 1);
+  for (size_t i = 0; i < elements; ++i) {
+    const uint64_t word = Mix64(i);
+    if (integers) {
+      measured->integers_.push_back(static_cast<int32_t>(word % limit));
+    } else {
+      measured->input_.push_back(2 * UnitFloat(static_cast<uint32_t>(word)) - 1);
+    }
   }
   if (!graph.tensors(TensorRole::kLabels).empty()) {
     const Shape logits = graph.WholeType(TensorRole::kLogits).shape;
@@ -54,8 +63,9 @@ absl::StatusOr<StepResult> MeasuredPlan::Step() {
   StepArguments arguments;
   arguments.step = step_++;
   arguments.learning_rate = 1e-4;
-  return opened_.executor->Step({DType::kFloat32, input_.data()}, {DType::kInt32, labels_.data()},
-                                arguments);
+  const HostTensor samples = integers_.empty() ? HostTensor{DType::kFloat32, input_.data()}
+                                               : HostTensor{DType::kInt32, integers_.data()};
+  return opened_.executor->Step(samples, {DType::kInt32, labels_.data()}, arguments);
 }
 
 Bytes MeasuredPlan::LargestAllocation() const {

@@ -45,6 +45,7 @@ class MeasuredPlan {
   const Graph& graph_;
   KeptAlgorithms::WithExecutor opened_;
   std::vector<float> input_;
+  std::vector<int32_t> integers_;  // in place of input_
   std::vector<int32_t> labels_;
   int64_t step_ = 0;
 };

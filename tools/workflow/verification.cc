@@ -239,8 +239,12 @@ class Comparison {
       return;
     }
     std::vector<float> x(static_cast<size_t>(Volume(graph_.WholeType(TensorRole::kSamples).shape)));
+    const TensorId samples = graph_.tensors(TensorRole::kSamples)[0];
+    const bool integers = graph_.tensor(samples).type.dtype == DType::kInt32;
+    const auto limit = static_cast<uint32_t>(integers ? graph_.IndexLimitOf(samples) : 1);
     for (size_t i = 0; i < x.size(); ++i) {
-      x[i] = 2 * UnitFloat(PhiloxWord(request_.seed, 1, i)) - 1;
+      const uint32_t word = PhiloxWord(request_.seed, 1, i);
+      x[i] = integers ? static_cast<float>(word % limit) : 2 * UnitFloat(word) - 1;
     }
     std::vector<int32_t> labels;
     if (!graph_.tensors(TensorRole::kLabels).empty()) {

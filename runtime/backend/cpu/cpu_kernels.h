@@ -17,6 +17,7 @@ std::unique_ptr<HostKernel> MakeMatMulKernel(const MatMul& matmul,
 std::unique_ptr<HostKernel> MakePoolKernel(const Pool2d& pool, const KernelSignature& signature);
 std::unique_ptr<HostKernel> MakeReluKernel(const Relu& relu, const KernelSignature& signature);
 std::unique_ptr<HostKernel> MakeUnaryKernel(const Unary& unary, const KernelSignature& signature);
+std::unique_ptr<HostKernel> MakeEmbeddingKernel(const KernelSignature& signature);
 std::unique_ptr<HostKernel> MakeBinaryKernel(const Binary& binary,
                                              const KernelSignature& signature);
 std::unique_ptr<HostKernel> MakeReshapeKernel(const Reshape& reshape,

@@ -12,6 +12,7 @@
 #include "runtime/backend/reference/conv2d_kernel.h"
 #include "runtime/backend/reference/dropout_kernel.h"
 #include "runtime/backend/reference/elementwise_kernels.h"
+#include "runtime/backend/reference/embedding_kernel.h"
 #include "runtime/backend/reference/lrn_kernel.h"
 #include "runtime/backend/reference/matmul_kernel.h"
 #include "runtime/backend/reference/norm_kernels.h"

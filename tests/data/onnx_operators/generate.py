@@ -29,7 +29,7 @@ def case(name, x, nodes, weights=None, opset=18, old_ir=False):
     """nodes: (operator, inputs, outputs, attributes); the input is x, the output y."""
     made = [helper.make_node(op, i, o, name=f"n{k}", **a) for k, (op, i, o, a) in enumerate(nodes)]
     tensors = [numpy_helper.from_array(v, k) for k, v in (weights or {}).items()]
-    inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, x.shape)]
+    inputs = [helper.make_tensor_value_info("x", helper.np_dtype_to_tensor_dtype(x.dtype), x.shape)]
     graph = helper.make_graph(made, name, inputs, [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)], tensors)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
     options = onnxruntime.SessionOptions()
@@ -39,7 +39,7 @@ def case(name, x, nodes, weights=None, opset=18, old_ir=False):
     model.graph.output[0].CopyFrom(helper.make_tensor_value_info("y", TensorProto.FLOAT, y.shape))
     onnx.checker.check_model(model, full_check=True)
     onnx.save(model, HERE / f"{name}.onnx")
-    EXPECTED[f"{name}/x"], EXPECTED[f"{name}/y"] = x, np.ascontiguousarray(y)
+    EXPECTED[f"{name}/x"], EXPECTED[f"{name}/y"] = x.astype(np.float32), np.ascontiguousarray(y)
 
 
 def one(name, x, op, inputs=("x",), weights=None, opset=18, **attributes):
@@ -204,6 +204,12 @@ def activations():
     one("gelu_tanh", 2 * floats(3, 5), "Gelu", opset=20, approximate="tanh")
 
 
-for make in (convolutions, pools, pads, products, arithmetic, normalisation, shapes, activations):
+def lookups():
+    table = {"w": floats(7, 3)}
+    one("gather_rows", ints(0, 6, 2, 2).reshape(2, 2), "Gather", ("w", "x"), table)
+    one("gather_rows_int32", ints(5, 1).astype(np.int32), "Gather", ("w", "x"), table, axis=-2)
+
+
+for make in (convolutions, pools, pads, products, arithmetic, normalisation, shapes, activations, lookups):
     make()
 save_file(EXPECTED, HERE / "expected.safetensors")

@@ -194,7 +194,7 @@ TEST(BadModelTest, IntegerInputsAreNamed) {
   *model.graph().mutable_input(0) = OnnxBuilder::ValueInfo("x", 7, {4, 6});
   model.Node("Relu", {"x"}, {"y"}, "relu");
   EXPECT_THAT(UnsupportedOperators(Import(model).status()),
-              ElementsAre(HasSubstr("it reads the input 'x' of int64")));
+              ElementsAre(HasSubstr("input 0 ('x') holds integers")));
 }
 
 TEST(UnusualModelTest, NodesOutOfOrderAreSorted) {

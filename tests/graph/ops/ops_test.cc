@@ -61,6 +61,15 @@ TEST(UnaryTest, GradientReadsTheResultWhereThatIsEnough) {
   }
 }
 
+TEST(EmbeddingTest, SaysWhichIndicesItTakes) {
+  const std::vector<Shape> shapes = {{4, 5}, {7, 3}};
+  EXPECT_EQ(IndexLimit(OpAttrs(Embedding{}), 0, shapes), 7);
+  EXPECT_EQ(IndexLimit(OpAttrs(Embedding{}), 1, shapes), std::nullopt);
+  const std::vector<TensorType> floats = {{DType::kFloat32, {4}}, {DType::kFloat32, {7, 3}}};
+  EXPECT_THAT(std::string(InferResults(OpAttrs(Embedding{}), floats).status().message()),
+              HasSubstr("wants indices of int32"));
+}
+
 TEST(UnaryTest, AnUnknownFunctionListsTheKnownOnes) {
   const std::vector<TensorType> operands = {{DType::kFloat32, {2}}};
   const auto results = InferResults(OpAttrs(Unary{"swish"}), operands);

@@ -183,6 +183,30 @@ TEST(ReferenceUnaryTest, ValuesAndSlopesArePyTorchs) {
   }
 }
 
+TEST(ReferenceEmbeddingTest, TakesRowsAndAddsTheirGradients) {
+  // A part that has rows 2, 3 and 4 of a table of 6.
+  std::vector<int32_t> indices = {3, 0, 2, 3};
+  std::vector<float> table = {1, 2, 3, kNaN, 5, 6}, y(8), dtable(6);
+  const Box rows{{2, 5}, {0, 2}};
+  const TensorArgument chosen{indices.data(), Box::Full({4}), {4}};
+  const TensorArgument taken{y.data(), Box::Full({4, 2}), {4, 2}};
+  const KernelTensor index_type{{DType::kInt32, {4}}}, row_type{{DType::kFloat32, {4, 2}}};
+  const KernelTensor table_type{{DType::kFloat32, {3, 2}}};
+  const std::vector<TensorArgument> in = {chosen, {table.data(), rows, {6, 2}}}, out = {taken};
+  ASSERT_TRUE(RunReferenceKernel(
+                  {Embedding{}, Pass::Forward(), {index_type, table_type}, {row_type}}, {in, out})
+                  .ok());
+  EXPECT_TRUE(std::isnan(y[1]) && std::isnan(y[7]));
+  y[1] = y[7] = 4;
+  EXPECT_THAT(y, ElementsAre(3, 4, 0, 0, 1, 2, 3, 4));
+  y = {1, 2, 3, 4, 5, 6, 7, 8};
+  const std::vector<TensorArgument> dy = {chosen, taken}, dx = {{dtable.data(), rows, {6, 2}}};
+  ASSERT_TRUE(RunReferenceKernel(
+                  {Embedding{}, Pass::Gradient(1), {index_type, row_type}, {table_type}}, {dy, dx})
+                  .ok());
+  EXPECT_THAT(dtable, ElementsAre(5, 6, 8, 10, 0, 0));
+}
+
 TEST(ReferenceKernelTest, FusedReluIsTheComposition) {
   const Floats x{{1, 2}, {1, 2}}, w{{2, 2}, {1, -1, -1, 1}};
   EXPECT_THAT(KernelResult(MatMul{}, Pass::Forward(), {x, w}, {1, 2}, true).values,

@@ -6,6 +6,7 @@
 #include "runtime/backend/cuda/elements/conversion_elements.h"
 #include "runtime/backend/cuda/elements/dropout_elements.h"
 #include "runtime/backend/cuda/elements/elementwise_elements.h"
+#include "runtime/backend/cuda/elements/embedding_elements.h"
 #include "runtime/backend/cuda/elements/lrn_elements.h"
 #include "runtime/backend/cuda/elements/norm_elements.h"
 #include "runtime/backend/cuda/elements/pool_elements.h"
@@ -26,6 +27,9 @@ using ElementFunctor = std::variant<
     ReluGradientElement,
     UnaryElement,
     UnaryGradientElement,
+    EmbeddingElement,
+    EqualIndexElement,
+    EmbeddingGradientElement,
     ScaleElement,
     BinaryElement,
     BiasElement,

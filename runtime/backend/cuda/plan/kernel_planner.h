@@ -38,6 +38,7 @@ class KernelPlanner {
   const Shape& in_shape(size_t k) const { return signature_.inputs[k].type.shape; }
   const Shape& out_shape(size_t k = 0) const { return signature_.outputs[k].type.shape; }
   const TensorArgument& in_piece(size_t k) const { return arguments_.inputs[k]; }
+  const TensorArgument& out_piece(size_t k) const { return arguments_.outputs[k]; }
 
   // Data of input or output k; null if it is not present or empty.
   const float* In(size_t k) { return Typed<const float>(signature_.inputs, arguments_.inputs, k); }
@@ -105,6 +106,7 @@ void PlanChannelSums(KernelPlanner& planner);
 void PlanOperator(const Conv2d& conv, KernelPlanner& planner);
 void PlanOperator(const Pool2d& pool, KernelPlanner& planner);
 void PlanOperator(const MatMul& matmul, KernelPlanner& planner);
+void PlanOperator(const Embedding&, KernelPlanner& planner);
 void PlanOperator(const ReduceMean& mean, KernelPlanner& planner);
 void PlanOperator(const Relu& relu, KernelPlanner& planner);
 void PlanOperator(const Unary& unary, KernelPlanner& planner);
