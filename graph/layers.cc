@@ -119,6 +119,26 @@ absl::StatusOr<TensorId> AddSoftmax(GraphBuilder& builder, const std::string& na
   return AddSoftmaxLayer(builder, name, x, SoftmaxApply{});
 }
 
+absl::StatusOr<LstmState> AddLstmCell(GraphBuilder& builder, const LstmCell& cell) {
+  const bool is_first = cell.h == kNoTensor;
+  ASSIGN_OR_RETURN(const TensorId from_input,
+                   builder.Add({.name = absl::StrCat(cell.name, ".x"),
+                                .attrs = MatMul{},
+                                .inputs = {cell.x, cell.input_weight, cell.bias}}));
+  std::vector<TensorId> inputs = {from_input};
+  if (!is_first) {
+    ASSIGN_OR_RETURN(inputs.emplace_back(), builder.Add({.name = absl::StrCat(cell.name, ".h"),
+                                                         .attrs = MatMul{},
+                                                         .inputs = {cell.h, cell.hidden_weight}}));
+    inputs.push_back(cell.c);
+  }
+  ASSIGN_OR_RETURN(const OpId gates, builder.AddOp({.name = cell.name,
+                                                    .attrs = LstmGates{.first = is_first},
+                                                    .inputs = std::move(inputs)}));
+  const std::vector<TensorId>& states = builder.op(gates).outputs;
+  return LstmState{states[0], states[1]};
+}
+
 absl::StatusOr<TensorId> AddLogSoftmax(GraphBuilder& builder, const std::string& name, TensorId x) {
   return AddSoftmaxLayer(builder, name, x, LogSoftmaxApply{});
 }

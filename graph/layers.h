@@ -26,6 +26,19 @@ struct BatchNormLayer {
 };
 absl::StatusOr<TensorId> AddBatchNorm(GraphBuilder& builder, const BatchNormLayer& layer);
 
+// A cell of an LSTM layer: of the sequence's first one h and c are kNoTensor. Weights [4 units, in],
+// [4 units, units] and a bias [4 units], in the order of graph/ops/lstm_gates.h.
+struct LstmCell {
+  std::string name;
+  TensorId x;  // [rows..., in]
+  TensorId input_weight, hidden_weight, bias;
+  TensorId h = kNoTensor, c = kNoTensor;  // [rows..., units]
+};
+struct LstmState {
+  TensorId h, c;
+};
+absl::StatusOr<LstmState> AddLstmCell(GraphBuilder& builder, const LstmCell& cell);
+
 // Appends a softmax over the last dimension.
 absl::StatusOr<TensorId> AddSoftmax(GraphBuilder& builder, const std::string& name, TensorId x);
 absl::StatusOr<TensorId> AddLogSoftmax(GraphBuilder& builder, const std::string& name, TensorId x);

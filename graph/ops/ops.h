@@ -15,6 +15,7 @@
 #include "graph/ops/embedding.h"
 #include "graph/ops/loss.h"
 #include "graph/ops/lrn.h"
+#include "graph/ops/lstm_gates.h"
 #include "graph/ops/matmul.h"
 #include "graph/ops/operator_concept.h"
 #include "graph/ops/pool2d.h"
@@ -32,7 +33,7 @@ using OneOf = std::variant<Rows...>;
 
 // THE table of operators. To add one: README.md of this folder lists every file that is touched.
 using OpAttrs =
-    OneOf<Conv2d, Pool2d, MatMul, Embedding, ReduceMean, Relu, Unary, Scale, Binary,
+    OneOf<Conv2d, Pool2d, MatMul, Embedding, ReduceMean, Relu, Unary, LstmGates, Scale, Binary,
           // Movement of elements.
           Reshape, Transpose, Concat, Crop, Pad,
           // Normalisation and dropout.

@@ -84,10 +84,19 @@ std::vector<OperatorExample> EmbeddingExamples() {
   };
 }
 
+std::vector<OperatorExample> RecurrentExamples() {
+  return {
+      {"LstmGates", LstmGates{}, {Floats({3, 8}), Floats({3, 8}), Floats({3, 2})}},
+      {"LstmGatesRank3", LstmGates{}, {Floats({2, 1, 12}), Floats({2, 1, 12}), Floats({2, 1, 3})}},
+      {"LstmGatesFirst", LstmGates{.first = true}, {Floats({2, 12})}},
+  };
+}
+
 std::vector<OperatorExample> OperatorExamples() {
   std::vector<OperatorExample> all;
   for (auto family : {LinearExamples(), PoolExamples(), ElementwiseExamples(), EmbeddingExamples(),
-                      ShapeExamples(), NormExamples(), SoftmaxExamples(), UpdateExamples()}) {
+                      RecurrentExamples(), ShapeExamples(), NormExamples(), SoftmaxExamples(),
+                      UpdateExamples()}) {
     all.insert(all.end(), std::make_move_iterator(family.begin()),
                std::make_move_iterator(family.end()));
   }

@@ -44,6 +44,7 @@ std::vector<OperatorExample> LinearExamples();
 std::vector<OperatorExample> PoolExamples();
 std::vector<OperatorExample> ElementwiseExamples();
 std::vector<OperatorExample> EmbeddingExamples();
+std::vector<OperatorExample> RecurrentExamples();
 std::vector<OperatorExample> ShapeExamples();
 std::vector<OperatorExample> NormExamples();
 std::vector<OperatorExample> SoftmaxExamples();

@@ -37,6 +37,7 @@ class ModelGenerator {
                           : Ok(builder_.AddInput("x", {DType::kFloat32, {n, features}}));
     }
     for (int i = Below(4); i > 0; --i) x = AddRowLayer(x);
+    if (own_() % 4 == 0) x = TwoCells(x);
     x = Linear(x, 2 + Below(5));
     if (Chance(15)) x = Ok(AddSoftmax(builder_, Name(), x));
     builder_.AddRole(TensorRole::kLogits, x);
@@ -108,6 +109,20 @@ class ModelGenerator {
     const TensorId y =
         Try(Embedding{}, {Ok(builder_.AddInput("x", {DType::kInt32, indices})), table});
     return words == 1 ? y : Try(Reshape{.shape = {n, features}}, {y});
+  }
+
+  // Two steps of an LSTM layer with one input.
+  TensorId TwoCells(TensorId x) {
+    const auto units = static_cast<int64_t>(1 + own_() % 3);
+    LstmCell cell{.name = Name(), .x = x};
+    cell.input_weight = Weight({4 * units, ShapeOf(x).back()});
+    cell.hidden_weight = Weight({4 * units, units});
+    cell.bias = Weight({4 * units});
+    const LstmState first = Ok(AddLstmCell(builder_, cell));
+    cell.name = Name();
+    cell.h = first.h;
+    cell.c = first.c;
+    return Ok(AddLstmCell(builder_, cell)).h;
   }
 
   TensorId Activation(TensorId x) {

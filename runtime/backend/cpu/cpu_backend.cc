@@ -22,6 +22,9 @@ struct KernelFactory {
   std::unique_ptr<HostKernel> operator()(const Relu& a) const { return MakeReluKernel(a, s); }
   std::unique_ptr<HostKernel> operator()(const Unary& a) const { return MakeUnaryKernel(a, s); }
   std::unique_ptr<HostKernel> operator()(const Embedding&) const { return MakeEmbeddingKernel(s); }
+  std::unique_ptr<HostKernel> operator()(const LstmGates& a) const {
+    return MakeLstmGatesKernel(a, s);
+  }
   std::unique_ptr<HostKernel> operator()(const Binary& a) const { return MakeBinaryKernel(a, s); }
   std::unique_ptr<HostKernel> operator()(const Reshape& a) const { return MakeReshapeKernel(a, s); }
   std::unique_ptr<HostKernel> operator()(const Sgd& a) const { return MakeSgdKernel(a, s); }

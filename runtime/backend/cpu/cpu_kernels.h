@@ -18,6 +18,8 @@ std::unique_ptr<HostKernel> MakePoolKernel(const Pool2d& pool, const KernelSigna
 std::unique_ptr<HostKernel> MakeReluKernel(const Relu& relu, const KernelSignature& signature);
 std::unique_ptr<HostKernel> MakeUnaryKernel(const Unary& unary, const KernelSignature& signature);
 std::unique_ptr<HostKernel> MakeEmbeddingKernel(const KernelSignature& signature);
+std::unique_ptr<HostKernel> MakeLstmGatesKernel(const LstmGates& gates,
+                                                const KernelSignature& signature);
 std::unique_ptr<HostKernel> MakeBinaryKernel(const Binary& binary,
                                              const KernelSignature& signature);
 std::unique_ptr<HostKernel> MakeReshapeKernel(const Reshape& reshape,

@@ -14,6 +14,7 @@
 #include "runtime/backend/reference/elementwise_kernels.h"
 #include "runtime/backend/reference/embedding_kernel.h"
 #include "runtime/backend/reference/lrn_kernel.h"
+#include "runtime/backend/reference/lstm_gates_kernel.h"
 #include "runtime/backend/reference/matmul_kernel.h"
 #include "runtime/backend/reference/norm_kernels.h"
 #include "runtime/backend/reference/pool2d_kernel.h"

@@ -183,6 +183,31 @@ TEST(ReferenceUnaryTest, ValuesAndSlopesArePyTorchs) {
   }
 }
 
+TEST(ReferenceLstmGatesTest, GatesHavePyTorchsOrder) {
+  // One unit: its input gate is open, the forget gate and the output gate are half open.
+  constexpr double kHalf = 0.5;
+  const KernelTensor z{{DType::kFloat32, {1, 4}}}, state{{DType::kFloat32, {1, 1}}};
+  std::vector<float> a = {50, 0, 1, 0}, b = {50, 0, 1, 0}, c = {3}, h_after(1), c_after(1);
+  const auto at = [](std::vector<float>& values, int64_t extent) {
+    return TensorArgument{values.data(), Box::Full({1, extent}), {1, extent}};
+  };
+  const std::vector<TensorArgument> in = {at(a, 4), at(b, 4), at(c, 1)};
+  const std::vector<TensorArgument> out = {at(h_after, 1), at(c_after, 1)};
+  ASSERT_TRUE(
+      RunReferenceKernel({LstmGates{}, Pass::Forward(), {z, z, state}, {state, state}}, {in, out})
+          .ok());
+  EXPECT_NEAR(c_after[0], kHalf * 3 + std::tanh(2.0), 1e-6);
+  EXPECT_NEAR(h_after[0], kHalf * std::tanh(kHalf * 3 + std::tanh(2.0)), 1e-6);
+  // Of the first cell b and c are zero.
+  const Floats first =
+      KernelResult(LstmGates{.first = true}, Pass::Gradient(0),
+                   {{{1, 4}, {50, 7, 1, 0}}, {{1, 1}, {0}}, {{1, 1}, {1}}}, {1, 4});
+  EXPECT_NEAR(first.values[0], 0, 1e-6);
+  EXPECT_EQ(first.values[1], 0);
+  EXPECT_NEAR(first.values[2], 1 - std::tanh(1.0) * std::tanh(1.0), 1e-6);
+  EXPECT_EQ(first.values[3], 0);
+}
+
 TEST(ReferenceEmbeddingTest, TakesRowsAndAddsTheirGradients) {
   // A part that has rows 2, 3 and 4 of a table of 6.
   std::vector<int32_t> indices = {3, 0, 2, 3};

@@ -8,6 +8,7 @@
 #include "runtime/backend/cuda/elements/elementwise_elements.h"
 #include "runtime/backend/cuda/elements/embedding_elements.h"
 #include "runtime/backend/cuda/elements/lrn_elements.h"
+#include "runtime/backend/cuda/elements/lstm_elements.h"
 #include "runtime/backend/cuda/elements/norm_elements.h"
 #include "runtime/backend/cuda/elements/pool_elements.h"
 #include "runtime/backend/cuda/elements/reductions.h"
@@ -30,6 +31,9 @@ using ElementFunctor = std::variant<
     EmbeddingElement,
     EqualIndexElement,
     EmbeddingGradientElement,
+    LstmGatesElement,
+    LstmGatesGradientElement,
+    LstmCellGradientElement,
     ScaleElement,
     BinaryElement,
     BiasElement,

@@ -110,6 +110,7 @@ void PlanOperator(const Embedding&, KernelPlanner& planner);
 void PlanOperator(const ReduceMean& mean, KernelPlanner& planner);
 void PlanOperator(const Relu& relu, KernelPlanner& planner);
 void PlanOperator(const Unary& unary, KernelPlanner& planner);
+void PlanOperator(const LstmGates& gates, KernelPlanner& planner);
 void PlanOperator(const Scale& scale, KernelPlanner& planner);
 void PlanOperator(const Binary& binary, KernelPlanner& planner);
 void PlanOperator(const Reshape& reshape, KernelPlanner& planner);
