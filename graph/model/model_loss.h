@@ -8,8 +8,8 @@
 
 namespace partita {
 
-// The loss that a forward model is trained on. There is one loss: the mean over the batch of the
-// cross-entropy between each sample's class scores and its label.
+// The loss that a forward model is trained on. There is one loss: the mean over the batch, and over
+// the steps of sequences, of the cross-entropy between class scores and their label.
 struct ModelLoss {
   int64_t classes = 0;
 };
@@ -19,7 +19,8 @@ std::string ToString(const ModelLoss& loss);  // "mean cross-entropy over 1000 c
 constexpr const char* kCrossEntropyName = "cross_entropy";
 
 // The loss that the model's output can be taken for. InvalidArgument, with what is supported, where
-// it cannot: one score or none, or not exactly one row of scores for each sample. `named`: the user
+// it cannot: one score or none, or not exactly one row of scores for each sample, or, where samples
+// are sequences of integers, for each step of each sample. `named`: the user
 // has asked for cross-entropy; without it an output with as many elements as the input, which does
 // not end in softmax, is refused too: it is more likely an autoencoder's than that of a classifier.
 absl::StatusOr<ModelLoss> LossOf(const Graph& model, bool named);

@@ -39,6 +39,13 @@ absl::StatusOr<Graph> MakeAlexNetSTiny(int64_t batch);
 // inception.cc
 absl::StatusOr<Graph> MakeInceptionV3(int64_t batch);
 
+// recurrent.cc
+absl::StatusOr<Graph> MakeNmt(int64_t batch);
+absl::StatusOr<Graph> MakeNmtShort(int64_t batch);
+absl::StatusOr<Graph> MakeRnnLm(int64_t batch);
+absl::StatusOr<Graph> MakeRnnLmTiny(int64_t batch);
+absl::StatusOr<Graph> MakeRnnTc(int64_t batch);
+
 // resnet.cc
 absl::StatusOr<Graph> MakeResNet18(int64_t batch);
 absl::StatusOr<Graph> MakeResNet50(int64_t batch);
