@@ -145,10 +145,18 @@ absl::Status ImportGemm(NodeImport& node) {
 absl::Status ImportMatMul(NodeImport& node) {
   ASSIGN_OR_RETURN(const Shape a, node.ShapeOf(0));
   ASSIGN_OR_RETURN(const Shape b, node.ShapeOf(1));
+  if (a.size() > 2 && a.size() == b.size() &&
+      std::equal(a.begin(), a.end() - 2, b.begin(), b.end() - 2)) {
+    ASSIGN_OR_RETURN(const TensorId p, node.Tensor(0));
+    ASSIGN_OR_RETURN(const TensorId q, node.Tensor(1));
+    ASSIGN_OR_RETURN(const TensorId y, node.Add(BatchMatMul{}, {p, q}));
+    node.SetTensor(0, y);
+    return absl::OkStatus();
+  }
   if (a.size() < 2 || b.size() != 2) {
-    return absl::UnimplementedError(absl::StrCat("the product of ", ToString(a), " and ",
-                                                 ToString(b),
-                                                 " (the second factor must be a matrix)"));
+    return absl::UnimplementedError(
+        absl::StrCat("the product of ", ToString(a), " and ", ToString(b),
+                     " (the second factor must be a matrix, or as many as the first has)"));
   }
   ASSIGN_OR_RETURN(const TensorId x, node.Tensor(0));
   ASSIGN_OR_RETURN(const TensorId y, AddProduct(node, {.x = x}));

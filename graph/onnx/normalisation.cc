@@ -107,6 +107,24 @@ absl::Status ImportDropout(NodeImport& node) {
   return absl::OkStatus();
 }
 
+absl::Status ImportLayerNormalization(NodeImport& node) {
+  const int64_t axis = node.attributes().Int("axis", -1);
+  LayerNorm norm{.epsilon = node.attributes().Float("epsilon", 1e-5f)};
+  RETURN_IF_ERROR(node.attributes().status());
+  ASSIGN_OR_RETURN(const TensorId x, node.Tensor(0));
+  const auto rank = static_cast<int64_t>(node.ShapeOf(x).size());
+  if (axis != -1 && axis != rank - 1) {
+    return absl::UnimplementedError(absl::StrCat("along more than the last axis (axis ", axis,
+                                                 " of ", ToString(node.ShapeOf(x)), ")"));
+  }
+  if (!node.Has(2)) return absl::UnimplementedError("without a bias");
+  ASSIGN_OR_RETURN(const TensorId gamma, node.Weight(1, kOne));
+  ASSIGN_OR_RETURN(const TensorId beta, node.Weight(2, {}));
+  ASSIGN_OR_RETURN(const TensorId y, node.Add(norm, {x, gamma, beta}));
+  node.SetTensor(0, y);
+  return absl::OkStatus();
+}
+
 absl::Status ImportSoftmax(NodeImport& node) {
   ASSIGN_OR_RETURN(const TensorId x, node.Tensor(0));
   RETURN_IF_ERROR(CheckSoftmaxAxis(node, x));

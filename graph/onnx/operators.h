@@ -53,6 +53,7 @@ absl::Status ImportDiv(NodeImport& node);
 absl::Status ImportBatchNormalization(NodeImport& node);
 absl::Status ImportLrn(NodeImport& node);
 absl::Status ImportDropout(NodeImport& node);
+absl::Status ImportLayerNormalization(NodeImport& node);
 absl::Status ImportSoftmax(NodeImport& node);
 absl::Status ImportLogSoftmax(NodeImport& node);
 

@@ -209,9 +209,39 @@ absl::Status ImportConcat(NodeImport& node) {
   return absl::OkStatus();
 }
 
+namespace {
+
+// One index of a dimension: a slice.
+absl::Status ImportChosenIndex(NodeImport& node, int64_t axis) {
+  ASSIGN_OR_RETURN(const TensorId x, node.Tensor(0));
+  const Shape shape = node.ShapeOf(x);
+  ASSIGN_OR_RETURN(const size_t d, CheckedAxis(axis, shape.size()));
+  const Constant& constant = *node.Input(1).constant;
+  if (constant.size() != 1 || constant.floating()) {
+    return absl::UnimplementedError("of several constant indices");
+  }
+  const int64_t given = constant.IntAt(0), index = given < 0 ? given + shape[d] : given;
+  if (index < 0 || index >= shape[d]) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("index ", given, " is outside a dimension of ", shape[d]));
+  }
+  Crop crop{.begin = std::vector<int64_t>(shape.size(), 0),
+            .end = std::vector<int64_t>(shape.begin(), shape.end())};
+  crop.begin[d] = index;
+  crop.end[d] = index + 1;
+  ASSIGN_OR_RETURN(const TensorId y, node.Add(std::move(crop), {x}, "slice"));
+  Shape result(shape.begin(), shape.begin() + static_cast<int>(d));
+  result.insert(result.end(), constant.shape.begin(), constant.shape.end());
+  result.insert(result.end(), shape.begin() + static_cast<int>(d) + 1, shape.end());
+  return SetReshaped(node, y, result);
+}
+
+}  // namespace
+
 absl::Status ImportGather(NodeImport& node) {
   const int64_t axis = node.attributes().Int("axis", 0);
   RETURN_IF_ERROR(node.attributes().status());
+  if (node.IsTensor(0) && node.IsConstant(1)) return ImportChosenIndex(node, axis);
   ASSIGN_OR_RETURN(const Shape table, node.ShapeOf(0));
   if (table.size() != 2 || (axis != 0 && axis != -2)) {
     return absl::UnimplementedError(

@@ -8,11 +8,13 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "graph/ops/batch_matmul.h"
 #include "graph/ops/batch_norm.h"
 #include "graph/ops/conv2d.h"
 #include "graph/ops/dropout.h"
 #include "graph/ops/elementwise.h"
 #include "graph/ops/embedding.h"
+#include "graph/ops/layer_norm.h"
 #include "graph/ops/loss.h"
 #include "graph/ops/lrn.h"
 #include "graph/ops/lstm_gates.h"
@@ -33,12 +35,13 @@ using OneOf = std::variant<Rows...>;
 
 // THE table of operators. To add one: README.md of this folder lists every file that is touched.
 using OpAttrs =
-    OneOf<Conv2d, Pool2d, MatMul, Embedding, ReduceMean, Relu, Unary, LstmGates, Scale, Binary,
+    OneOf<Conv2d, Pool2d, MatMul, BatchMatMul, Embedding, ReduceMean, Relu, Unary, LstmGates, Scale,
+          Binary,
           // Movement of elements.
           Reshape, Transpose, Concat, Crop, Pad,
           // Normalisation and dropout.
           Lrn, Dropout, BatchMoments, BatchNormalize, BatchNormGradMoments, BatchNormGradApply,
-          AffineNormalize,
+          AffineNormalize, LayerNorm,
           // Softmax and losses.
           RowMax, RowSum, SumExp, SoftmaxApply, SoftmaxDot, SoftmaxGrad, LogSoftmaxApply,
           LogSoftmaxGrad, CrossEntropy, CrossEntropyGrad, CountCorrect, SumOfSquares,

@@ -32,6 +32,15 @@ std::vector<OperatorExample> LinearExamples() {
        MatMul{.transposed = false},
        {Floats({4, 3}), Floats({3, 5}), Floats({5})},
        {0, 1, 2}},
+      {"BatchMatMul", BatchMatMul{}, {Floats({2, 3, 4}), Floats({2, 4, 2})}, {0, 1}},
+      {"BatchMatMulTransposed",
+       BatchMatMul{.transposed = true},
+       {Floats({2, 3, 2}), Floats({2, 4, 2})},
+       {0, 1}},
+      {"BatchMatMulOfHeads",
+       BatchMatMul{.transposed = true},
+       {Floats({2, 2, 3, 2}), Floats({2, 2, 2, 2})},
+       {0, 1}},
       {"MatMulRank3", MatMul{}, {Floats({2, 3, 4}), Floats({3, 4}), Floats({3})}, {0, 1, 2}},
   };
 }

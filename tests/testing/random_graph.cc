@@ -38,6 +38,8 @@ class ModelGenerator {
     }
     for (int i = Below(4); i > 0; --i) x = AddRowLayer(x);
     if (own_() % 4 == 0) x = TwoCells(x);
+    if (own_() % 4 == 0) x = LayerNormOf(x);
+    if (own_() % 4 == 0) x = WithItself(x);
     x = Linear(x, 2 + Below(5));
     if (Chance(15)) x = Ok(AddSoftmax(builder_, Name(), x));
     builder_.AddRole(TensorRole::kLogits, x);
@@ -123,6 +125,20 @@ class ModelGenerator {
     cell.h = first.h;
     cell.c = first.c;
     return Ok(AddLstmCell(builder_, cell)).h;
+  }
+
+  TensorId LayerNormOf(TensorId x) {
+    const int64_t size = ShapeOf(x).back();
+    return Try(LayerNorm{.epsilon = 1e-3}, {x, Weight({size}), Weight({size})});
+  }
+
+  // Attention of a tensor to itself, without softmax: (x x^T) x for each sample.
+  TensorId WithItself(TensorId x) {
+    const Shape s = ShapeOf(x);
+    if (s.size() == 2) x = Try(Reshape{.shape = {s[0], 1, s[1]}}, {x});
+    const TensorId scores = Try(BatchMatMul{.transposed = true}, {x, x});
+    const TensorId y = Try(BatchMatMul{}, {scores, x});
+    return s.size() == 2 ? Try(Reshape{.shape = {s[0], s[1]}}, {y}) : y;
   }
 
   TensorId Activation(TensorId x) {

@@ -18,6 +18,12 @@ struct KernelFactory {
 
   std::unique_ptr<HostKernel> operator()(const Conv2d& a) const { return MakeConvKernel(a, s); }
   std::unique_ptr<HostKernel> operator()(const MatMul& a) const { return MakeMatMulKernel(a, s); }
+  std::unique_ptr<HostKernel> operator()(const BatchMatMul& a) const {
+    return MakeBatchMatMulKernel(a, s);
+  }
+  std::unique_ptr<HostKernel> operator()(const LayerNorm& a) const {
+    return MakeLayerNormKernel(a, s);
+  }
   std::unique_ptr<HostKernel> operator()(const Pool2d& a) const { return MakePoolKernel(a, s); }
   std::unique_ptr<HostKernel> operator()(const Relu& a) const { return MakeReluKernel(a, s); }
   std::unique_ptr<HostKernel> operator()(const Unary& a) const { return MakeUnaryKernel(a, s); }

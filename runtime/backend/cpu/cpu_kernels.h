@@ -14,6 +14,10 @@ namespace partita {
 std::unique_ptr<HostKernel> MakeConvKernel(const Conv2d& conv, const KernelSignature& signature);
 std::unique_ptr<HostKernel> MakeMatMulKernel(const MatMul& matmul,
                                              const KernelSignature& signature);
+std::unique_ptr<HostKernel> MakeBatchMatMulKernel(const BatchMatMul& matmul,
+                                                  const KernelSignature& signature);
+std::unique_ptr<HostKernel> MakeLayerNormKernel(const LayerNorm& norm,
+                                                const KernelSignature& signature);
 std::unique_ptr<HostKernel> MakePoolKernel(const Pool2d& pool, const KernelSignature& signature);
 std::unique_ptr<HostKernel> MakeReluKernel(const Relu& relu, const KernelSignature& signature);
 std::unique_ptr<HostKernel> MakeUnaryKernel(const Unary& unary, const KernelSignature& signature);

@@ -17,6 +17,14 @@ Desc Matrix(int64_t rows, int64_t columns, bool transpose = false) {
   return Desc({rows, columns}, type, dnnl::memory::dims{columns, 1});
 }
 
+// The same for several matrices, one after another.
+Desc Matrices(int64_t count, int64_t rows, int64_t columns, bool transpose = false) {
+  const auto type = dnnl::memory::data_type::f32;
+  const int64_t size = rows * columns;
+  if (transpose) return Desc({count, columns, rows}, type, dnnl::memory::dims{size, 1, columns});
+  return Desc({count, rows, columns}, type, dnnl::memory::dims{size, columns, 1});
+}
+
 struct MatrixSizes {
   int64_t rows = 1, in = 1, out = 1;
 };
@@ -131,6 +139,29 @@ std::unique_ptr<HostKernel> MakeProduct(const MatMul& matmul, const KernelSignat
                  with_bias ? &bias : nullptr, Matrix(z.rows, z.out), s);
 }
 
+std::unique_ptr<HostKernel> MakeProducts(const BatchMatMul& matmul, const KernelSignature& s) {
+  const BatchMatMulExtents z = ExtentsOf(matmul, s.pass, s.inputs[0].type.shape,
+                                         s.inputs[1].type.shape, s.outputs[0].type.shape);
+  const int64_t count = z.products;
+  const bool t = matmul.transposed;
+  const Desc a = Matrices(count, z.rows, z.in), y = Matrices(count, z.rows, z.out);
+  if (s.pass.is_forward()) {
+    const Desc b = t ? Matrices(count, z.out, z.in, true) : Matrices(count, z.in, z.out);
+    return Product({a, 0}, {b, 1}, nullptr, y, s);
+  }
+  if (s.pass.gradient == 0) {  // da = dy * b^T
+    const Desc b = t ? Matrices(count, z.out, z.in) : Matrices(count, z.in, z.out, true);
+    return Product({y, 1}, {b, 0}, nullptr, a, s);
+  }
+  // db = a^T * dy, or its transpose
+  if (t) {
+    return Product({Matrices(count, z.rows, z.out, true), 1}, {a, 0}, nullptr,
+                   Matrices(count, z.out, z.in), s);
+  }
+  return Product({Matrices(count, z.rows, z.in, true), 0}, {y, 1}, nullptr,
+                 Matrices(count, z.in, z.out), s);
+}
+
 // db[o] = sum of dy over rows.
 class BiasGradient : public HostKernel {
  public:
@@ -166,6 +197,16 @@ std::unique_ptr<HostKernel> MakeMatMulKernel(const MatMul& matmul,
   }
   try {
     return MakeProduct(matmul, signature);
+  } catch (const dnnl::error&) {
+    return nullptr;
+  }
+}
+
+std::unique_ptr<HostKernel> MakeBatchMatMulKernel(const BatchMatMul& matmul,
+                                                  const KernelSignature& signature) {
+  if (!IsPlainFloat(signature)) return nullptr;
+  try {
+    return MakeProducts(matmul, signature);
   } catch (const dnnl::error&) {
     return nullptr;
   }

@@ -207,9 +207,19 @@ def activations():
 def lookups():
     table = {"w": floats(7, 3)}
     one("gather_rows", ints(0, 6, 2, 2).reshape(2, 2), "Gather", ("w", "x"), table)
+    one("gather_index", floats(2, 3, 4), "Gather", ("x", "i"), {"i": np.array(-1)}, axis=1)
     one("gather_rows_int32", ints(5, 1).astype(np.int32), "Gather", ("w", "x"), table, axis=-2)
 
 
-for make in (convolutions, pools, pads, products, arithmetic, normalisation, shapes, activations, lookups):
+def attention():
+    x = floats(2, 3, 4)
+    one("layernormalization", x, "LayerNormalization", ("x", "g", "b"), {"g": floats(4), "b": floats(4)}, epsilon=1e-3)
+    case("matmul_batched", x, [
+        ("Transpose", ["x"], ["t"], dict(perm=[0, 2, 1])), ("MatMul", ["x", "t"], ["s"], {}),
+        ("MatMul", ["s", "x"], ["y"], {})])
+
+
+for make in (convolutions, pools, pads, products, arithmetic, normalisation, shapes, activations, lookups,
+             attention):
     make()
 save_file(EXPECTED, HERE / "expected.safetensors")

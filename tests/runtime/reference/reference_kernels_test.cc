@@ -183,6 +183,34 @@ TEST(ReferenceUnaryTest, ValuesAndSlopesArePyTorchs) {
   }
 }
 
+TEST(ReferenceBatchMatMulTest, MultipliesMatrixByMatrix) {
+  const Floats a{{2, 1, 2}, {1, 2, 3, 4}}, b{{2, 2, 2}, {1, 2, 3, 4, 5, 6, 7, 8}};
+  EXPECT_THAT(KernelResult(BatchMatMul{}, Pass::Forward(), {a, b}, {2, 1, 2}).values,
+              ElementsAre(7, 10, 43, 50));
+  EXPECT_THAT(
+      KernelResult(BatchMatMul{.transposed = true}, Pass::Forward(), {a, b}, {2, 1, 2}).values,
+      ElementsAre(5, 11, 39, 53));
+  const Floats dy{{2, 1, 2}, {1, 0, 0, 1}};
+  EXPECT_THAT(KernelResult(BatchMatMul{}, Pass::Gradient(0), {b, dy}, {2, 1, 2}).values,
+              ElementsAre(1, 3, 6, 8));
+  EXPECT_THAT(KernelResult(BatchMatMul{}, Pass::Gradient(1), {a, dy}, {2, 2, 2}).values,
+              ElementsAre(1, 0, 2, 0, 0, 3, 0, 4));
+}
+
+TEST(ReferenceLayerNormTest, NormalisesEachRow) {
+  const Floats x{{2, 4}, {1, 1, 3, 3, kNaN, 0, 0, 0}}, gamma{{4}, {1, 2, 3, 4}};
+  const Floats beta{{4}, {0, 0, 1, 1}};
+  const LayerNorm norm{.epsilon = 3};  // the first row's variance is 1, its mean 2
+  const Floats y = KernelResult(norm, Pass::Forward(), {x, gamma, beta}, x.shape);
+  EXPECT_THAT(std::vector<float>(y.values.begin(), y.values.begin() + 4),
+              ElementsAre(-0.5f, -1, 2.5f, 3));
+  for (size_t i = 4; i < 8; ++i) EXPECT_TRUE(std::isnan(y.values[i]));
+  const Floats row{{1, 4}, {1, 1, 3, 3}}, dy{{1, 4}, {2, 2, 2, 4}};
+  EXPECT_THAT(KernelResult(norm, Pass::Gradient(1), {row, dy}, {4}).values,
+              ElementsAre(-1, -1, 1, 2));
+  EXPECT_THAT(KernelResult(norm, Pass::Gradient(2), {dy}, {4}).values, ElementsAre(2, 2, 2, 4));
+}
+
 TEST(ReferenceLstmGatesTest, GatesHavePyTorchsOrder) {
   // One unit: its input gate is open, the forget gate and the output gate are half open.
   constexpr double kHalf = 0.5;

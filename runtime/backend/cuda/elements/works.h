@@ -7,6 +7,7 @@
 #include "runtime/backend/cuda/elements/dropout_elements.h"
 #include "runtime/backend/cuda/elements/elementwise_elements.h"
 #include "runtime/backend/cuda/elements/embedding_elements.h"
+#include "runtime/backend/cuda/elements/layer_norm_elements.h"
 #include "runtime/backend/cuda/elements/lrn_elements.h"
 #include "runtime/backend/cuda/elements/lstm_elements.h"
 #include "runtime/backend/cuda/elements/norm_elements.h"
@@ -34,6 +35,8 @@ using ElementFunctor = std::variant<
     LstmGatesElement,
     LstmGatesGradientElement,
     LstmCellGradientElement,
+    LayerNormElement,
+    LayerNormGradientElement,
     ScaleElement,
     BinaryElement,
     BiasElement,
@@ -76,6 +79,8 @@ using ReductionFunctor = std::variant<
     CountCorrectReduction,
     MomentsReduction,
     GradMomentsReduction,
+    LayerNormRowReduction,
+    LayerNormGammaReduction,
     ScaleReduction>;
 // clang-format on
 

@@ -36,7 +36,9 @@ struct ProductExtents {
   int64_t m, n, k;
 };
 
-struct Epilogue {
+// Place of a product's result, and what is done to it.
+struct Target {
+  float* c = nullptr;
   const float* bias = nullptr;
   bool has_bias = false, relu = false;
 };
@@ -61,16 +63,16 @@ void PlanFactors(const MatrixOperand& a, const MatrixOperand& b, Gemm& gemm,
 }
 
 // Row-major c[n, m] whose transpose is op(a)[m, k] * op(b)[k, n].
-void PlanProduct(const Side& a, const Side& b, const ProductExtents& extents,
-                 const Epilogue& epilogue, KernelPlanner& planner) {
+void PlanProduct(const Side& a, const Side& b, const ProductExtents& extents, const Target& target,
+                 KernelPlanner& planner) {
   const auto [m, n, k] = extents;
-  float* c = planner.Out();
+  float* const c = target.c;
   if (m == 0 || n == 0) return;
   if (k == 0) {
     planner.ForEach(m * n, FillElement{c, 0.0f});
-    if (epilogue.has_bias) {
+    if (target.has_bias) {
       planner.ForEach(m * n,
-                      BiasElement{epilogue.bias, c, Divisor::Of(1), Divisor::Of(m), epilogue.relu});
+                      BiasElement{target.bias, c, Divisor::Of(1), Divisor::Of(m), target.relu});
     }
     return;
   }
@@ -83,11 +85,11 @@ void PlanProduct(const Side& a, const Side& b, const ProductExtents& extents,
                 a.wide,
                 b.wide,
                 m,
-                epilogue.has_bias,
+                target.has_bias,
                 planner.options().precision};
   gemm.a = a.data;
   gemm.b = b.data;
-  gemm.bias = epilogue.bias;
+  gemm.bias = target.bias;
   gemm.c = c;
   if (TypeOf(gemm.shape.precision) != NumberType::kFloat32) {
     PlanFactors({a.data, a.transpose ? m : k, a.wide, EvenPitch(a.wide)},
@@ -95,7 +97,7 @@ void PlanProduct(const Side& a, const Side& b, const ProductExtents& extents,
   }
   planner.Add(gemm);
   // cuBLASLt does not say what its own ReLU makes of NaN.
-  if (epilogue.relu) planner.ForEach(m * n, ReluElement{c, c});
+  if (target.relu) planner.ForEach(m * n, ReluElement{c, c});
 }
 
 void PlanBiasGradient(KernelPlanner& planner) {
@@ -122,21 +124,46 @@ void PlanOperator(const MatMul& matmul, KernelPlanner& planner) {
   switch (planner.pass().gradient) {
     case -1: {
       const bool bias = planner.inputs() > 2 && planner.present(2);
-      const Epilogue epilogue{bias ? planner.In(2) : nullptr, bias,
-                              HasOnlyEpilogue(planner.signature())};
+      const Target target{planner.Out(), bias ? planner.In(2) : nullptr, bias,
+                          HasOnlyEpilogue(planner.signature())};
       return PlanProduct({planner.In(1), w_wide, t}, {planner.In(0), z.in, false},
-                         {z.out, z.rows, z.in}, epilogue, planner);
+                         {z.out, z.rows, z.in}, target, planner);
     }
     case 0:  // dx[rows, in] = dy[rows, out] * w
       return PlanProduct({planner.In(0), w_wide, !t}, {planner.In(1), z.out, false},
-                         {z.in, z.rows, z.out}, {}, planner);
+                         {z.in, z.rows, z.out}, {planner.Out()}, planner);
     default:  // dw[out, in] = dy^T * x, or its transpose
       if (t) {
         return PlanProduct({planner.In(0), z.in, false}, {planner.In(1), z.out, true},
-                           {z.in, z.out, z.rows}, {}, planner);
+                           {z.in, z.out, z.rows}, {planner.Out()}, planner);
       }
       return PlanProduct({planner.In(1), z.out, false}, {planner.In(0), z.in, true},
-                         {z.out, z.in, z.rows}, {}, planner);
+                         {z.out, z.in, z.rows}, {planner.Out()}, planner);
+  }
+}
+
+void PlanOperator(const BatchMatMul& matmul, KernelPlanner& planner) {
+  const Pass pass = planner.pass();
+  const BatchMatMulExtents z =
+      ExtentsOf(matmul, pass, planner.in_shape(0), planner.in_shape(1), planner.out_shape());
+  const bool t = matmul.transposed;
+  const int64_t a_size = z.rows * z.in, b_size = z.in * z.out, y_size = z.rows * z.out;
+  const float *first = planner.In(0), *second = planner.In(1);
+  float* out = planner.Out();
+  for (int64_t p = 0; p < z.products; ++p) {
+    if (pass.is_forward()) {
+      PlanProduct({second + p * b_size, t ? z.in : z.out, t}, {first + p * a_size, z.in, false},
+                  {z.out, z.rows, z.in}, {out + p * y_size}, planner);
+    } else if (pass.gradient == 0) {  // da = dy * b^T
+      PlanProduct({first + p * b_size, t ? z.in : z.out, !t}, {second + p * y_size, z.out, false},
+                  {z.in, z.rows, z.out}, {out + p * a_size}, planner);
+    } else if (t) {  // db[out, in] = dy^T * a
+      PlanProduct({first + p * a_size, z.in, false}, {second + p * y_size, z.out, true},
+                  {z.in, z.out, z.rows}, {out + p * b_size}, planner);
+    } else {
+      PlanProduct({second + p * y_size, z.out, false}, {first + p * a_size, z.in, true},
+                  {z.out, z.in, z.rows}, {out + p * b_size}, planner);
+    }
   }
 }
 
