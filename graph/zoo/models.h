@@ -52,6 +52,15 @@ absl::StatusOr<Graph> MakeResNet50(int64_t batch);
 absl::StatusOr<Graph> MakeResNet101(int64_t batch);
 absl::StatusOr<Graph> MakeResNetTiny(int64_t batch);
 
+// transformer.cc
+absl::StatusOr<Graph> MakeBertLarge(int64_t batch);
+absl::StatusOr<Graph> MakeGpt125M(int64_t batch);
+absl::StatusOr<Graph> MakeGpt1300M(int64_t batch);
+absl::StatusOr<Graph> MakeGpt13B(int64_t batch);
+absl::StatusOr<Graph> MakeGpt175B(int64_t batch);
+absl::StatusOr<Graph> MakeGptTiny(int64_t batch);
+absl::StatusOr<Graph> MakeVitB16(int64_t batch);
+
 // vgg.cc
 absl::StatusOr<Graph> MakeVgg11(int64_t batch);
 absl::StatusOr<Graph> MakeVgg16(int64_t batch);
