@@ -22,9 +22,16 @@ bool HasOperator(const Graph& graph, bool (*is_one)(const OpAttrs&)) {
 std::string ExpectedDecline(const std::string& expert, const Graph& graph, int devices) {
   if (expert == "single_device") return "";
   if (devices == 1) return "one device";
-  const bool images = graph.WholeType(TensorRole::kSamples).shape.size() == 4;
+  // Images, or the heads of attention.
+  const bool images = std::any_of(graph.tensors().begin(), graph.tensors().end(),
+                                  [](const Tensor& t) { return t.type.shape.size() == 4; });
+  const bool dense = std::any_of(graph.ops().begin(), graph.ops().end(), [&](const Operator& op) {
+    const Shape& y = graph.tensor(op.outputs[0]).type.shape;
+    return std::holds_alternative<MatMul>(op.attrs) && y.size() == 2 && y[1] >= devices;
+  });
   const bool pools =
       HasOperator(graph, [](const OpAttrs& a) { return std::holds_alternative<Pool2d>(a); });
+  if (expert == "one_weird_trick" && !dense) return "no fully connected layer";
   if (expert == "spatial" && !images) return "no operator on images";
   if (expert == "operator_placement" && !pools) return "no pooling";
   return "";
