@@ -27,7 +27,8 @@ std::string ExpectedDecline(const std::string& expert, const Graph& graph, int d
                                   [](const Tensor& t) { return t.type.shape.size() == 4; });
   const bool dense = std::any_of(graph.ops().begin(), graph.ops().end(), [&](const Operator& op) {
     const Shape& y = graph.tensor(op.outputs[0]).type.shape;
-    return std::holds_alternative<MatMul>(op.attrs) && y.size() == 2 && y[1] >= devices;
+    return op.pass.is_forward() && std::holds_alternative<MatMul>(op.attrs) && y.size() == 2 &&
+           y[1] >= devices;
   });
   const bool pools =
       HasOperator(graph, [](const OpAttrs& a) { return std::holds_alternative<Pool2d>(a); });
