@@ -193,8 +193,7 @@ std::unique_ptr<StepCache> Evaluator::TakeCache() const {
       return cache;
     }
   }
-  return std::make_unique<StepCache>(graph_, partition_options(), rules(),
-                                     options_.max_cached_tasks);
+  return std::make_unique<StepCache>(graph_, partition_options(), rules(), options_.max_cached);
 }
 
 void Evaluator::ReturnCache(std::unique_ptr<StepCache> cache) const {

@@ -88,8 +88,8 @@ class Evaluator {
     MemorySizes sizes;
     // Infeasible where a device's peak is above Device::memory.
     bool limit_memory = true;
-    // Most tasks that each cache keeps: about 1 KB for each task.
-    int64_t max_cached_tasks = int64_t{1} << 18;
+    // Most memory that each cache keeps, one for each thread that evaluates at a time.
+    Bytes max_cached{int64_t{512} << 20};
   };
 
   // Graph and model outlive the evaluator. The model knows every task.

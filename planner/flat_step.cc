@@ -26,6 +26,20 @@ void AppendRange(const List& more, size_t from, size_t to, List& list) {
 
 }  // namespace
 
+Bytes BytesOf(const FlatStep& step) {
+  size_t bytes = sizeof(FlatStep);
+  const auto add = [&bytes](const auto&... lists) {
+    ((bytes += lists.capacity() * sizeof(lists[0])), ...);
+  };
+  const FlatTasks& tasks = step.tasks;
+  add(tasks.successor_begin, tasks.successors, tasks.resource_begin, tasks.resource_of,
+      tasks.predecessor_count, tasks.by_key, tasks.after);
+  const BufferUses& uses = step.uses;
+  add(step.costs, uses.buffers, uses.is_communication, uses.use_begin, uses.uses,
+      uses.overwrite_begin, uses.overwrites, uses.scratch);
+  return Bytes(static_cast<int64_t>(bytes));
+}
+
 FlatStep FlattenStep(const TaskGraph& graph, const FlatteningRules& rules) {
   FlatStep step;
   step.tasks = ListTasks(graph, rules.resources);

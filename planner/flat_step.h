@@ -21,6 +21,9 @@ struct FlatStep {
   BufferUses uses;
 };
 
+// Memory that it takes.
+Bytes BytesOf(const FlatStep& step);
+
 // Rules that turn tasks into flat ones.
 struct FlatteningRules {
   const SimulatedResources& resources;

@@ -26,9 +26,9 @@ std::vector<size_t> KeyOrder(const std::vector<FragmentCache::Link>& chain) {
 }  // namespace
 
 StepCache::StepCache(const Graph& graph, PartitionOptions options, const FlatteningRules& rules,
-                     int64_t max_tasks)
+                     Bytes most)
     : rules_(rules),
-      cache_(graph, std::move(options), max_tasks),
+      cache_(graph, std::move(options), most),
       link_(cache_),
       loads_(rules.resources, rules.model, cache_.options().devices,
              cache_.options().node_of_device),
@@ -177,6 +177,8 @@ StepCache::Flattened& StepCache::FlattenedOf(const Fragment& fragment) {
   if (known.plain != nullptr) return known;
   known.plain = std::make_unique<FlatStep>(FlattenStep(fragment.graph, rules_));
   known.loads = loads_.OfTasks(*known.plain);
+  cache_.AddBytes(BytesOf(*known.plain) +
+                  Bytes(static_cast<int64_t>(known.loads.size() * sizeof(known.loads[0]))));
   if (!cache_.options().native_formats) return known;
   known.native = known.plain->uses.buffers;
   for (Buffer buffer : fragment.graph.buffers()) {
@@ -201,6 +203,7 @@ const FlatStep& StepCache::AddOperator(OpId id) {
     if (known.variants.size() == kMaxVariants) known.variants.clear();
     known.variants.emplace_back(
         variant, std::make_unique<FlatStep>(FlattenStep(link_.Resolve(fragments_, id), rules_)));
+    cache_.AddBytes(BytesOf(*known.variants.back().second));
     it = known.variants.end() - 1;
   }
   builder_.AddTasks(*it->second, link_.ResolvedSlots(id));

@@ -19,9 +19,8 @@ namespace partita {
 // once and kept. Equal to FlattenStep(Partition(strategy)), bit for bit. Not for several threads.
 class StepCache {
  public:
-  // `max_tasks` as FragmentCache. Graph, and what the rules refer to, outlive the cache.
-  StepCache(const Graph& graph, PartitionOptions options, const FlatteningRules& rules,
-            int64_t max_tasks);
+  // `most` as FragmentCache. Graph, and what the rules refer to, outlive the cache.
+  StepCache(const Graph& graph, PartitionOptions options, const FlatteningRules& rules, Bytes most);
 
   // A step. Null where it takes longer than the cutoff for certain, with a bound on its time that is
   // above the cutoff; and where the search for it was interrupted.
@@ -40,7 +39,7 @@ class StepCache {
   // may be free before the cutoff.
   absl::StatusOr<Found> FindOrBuild(const Strategy& strategy, const Limits& limits);
 
-  int64_t tasks() const { return cache_.tasks(); }
+  Bytes bytes() const { return cache_.bytes(); }
 
  private:
   // A fragment's flat forms.

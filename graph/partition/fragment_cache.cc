@@ -14,6 +14,38 @@ void SortUnique(std::vector<int32_t>& list) {
   list.erase(std::unique(list.begin(), list.end()), list.end());
 }
 
+template <class T>
+int64_t BytesOf(const std::vector<T>& list) {
+  return static_cast<int64_t>(list.capacity() * sizeof(T));
+}
+
+struct BodyBytes {
+  int64_t operator()(const ComputeTask& task) const {
+    return BytesOf(task.inputs) + BytesOf(task.outputs) + BytesOf(task.input_boxes) +
+           BytesOf(task.output_boxes);
+  }
+  int64_t operator()(const MoveTask& task) const { return BytesOf(task.moves); }
+  int64_t operator()(const LoadTask&) const { return 0; }
+  int64_t operator()(const CollectiveTask& task) const {
+    return BytesOf(task.group) + BytesOf(task.send) + BytesOf(task.receive) +
+           BytesOf(task.collective.blocks);
+  }
+  int64_t operator()(const TransferTask& task) const {
+    return BytesOf(task.group) + BytesOf(task.transfers);
+  }
+};
+
+// But for what hash tables and allocations take besides.
+int64_t BytesOf(const Fragment& fragment) {
+  int64_t bytes = sizeof(OperatorFragment) + BytesOf(fragment.edges);
+  for (const Task& task : fragment.graph.tasks()) {
+    bytes += static_cast<int64_t>(sizeof(Task)) + BytesOf(task.dependencies) +
+             std::visit(BodyBytes(), task.body);
+  }
+  return bytes + static_cast<int64_t>(fragment.graph.buffers().size() * sizeof(Buffer) +
+                                      fragment.graph.signatures().size() * sizeof(KernelSignature));
+}
+
 // The choices at the front of the list that are the tensor's.
 std::span<const AlgorithmChoice> AlgorithmsOf(TensorId id, std::span<const AlgorithmChoice> list) {
   size_t own = 0;
@@ -23,8 +55,8 @@ std::span<const AlgorithmChoice> AlgorithmsOf(TensorId id, std::span<const Algor
 
 }  // namespace
 
-FragmentCache::FragmentCache(const Graph& graph, PartitionOptions options, int64_t max_tasks)
-    : graph_(graph), options_(std::move(options)), max_tasks_(max_tasks) {
+FragmentCache::FragmentCache(const Graph& graph, PartitionOptions options, Bytes most)
+    : graph_(graph), options_(std::move(options)), most_(most) {
   FindChain();
   FindDependencies();
   configs_.resize(graph.ops().size());
@@ -156,7 +188,7 @@ absl::Status FragmentCache::FindOrBuild(const Strategy& strategy, StepFragments&
 }
 
 absl::Status FragmentCache::Find(const Strategy& strategy, StepFragments& step) {
-  if (tasks_ > max_tasks_) Clear();
+  if (bytes_ > most_) Clear();
   step.operators.resize(graph_.ops().size());
   step.tensors.resize(graph_.tensors().size());
   step.stores.resize(graph_.tensors().size(), nullptr);
@@ -390,7 +422,7 @@ absl::Status FragmentCache::FindBuckets(const Strategy& strategy, StepFragments&
 
 void FragmentCache::Register(Fragment& fragment) {
   fragment.number = fragments_++;
-  tasks_ += static_cast<int64_t>(fragment.graph.tasks().size()) + 1;
+  bytes_ += Bytes(BytesOf(fragment));
 }
 
 void FragmentCache::Clear() {
@@ -402,7 +434,7 @@ void FragmentCache::Clear() {
   buckets_.clear();
   fragments_ = 0;
   ids_ = 0;
-  tasks_ = 0;
+  bytes_ = Bytes(0);
   ++generation_;
 }
 

@@ -25,10 +25,9 @@ class FragmentCache {
  public:
   using Link = ChainLink;
 
-  // Creates an empty cache. When the kept fragments have more than `max_tasks` tasks, all are
-  // dropped before the next strategy: about 1 KB for each task, and the memory of one strategy on
-  // top. The graph outlives the cache.
-  FragmentCache(const Graph& graph, PartitionOptions options, int64_t max_tasks);
+  // Creates an empty cache. When what is kept takes more than `most`, all is dropped before the next
+  // strategy: the memory of one strategy comes on top. The graph outlives the cache.
+  FragmentCache(const Graph& graph, PartitionOptions options, Bytes most);
   FragmentCache(const FragmentCache&) = delete;
   FragmentCache& operator=(const FragmentCache&) = delete;
 
@@ -56,7 +55,9 @@ class FragmentCache {
   // Fragments kept are numbered below this; numbers restart when `generation` changes.
   int32_t fragments() const { return fragments_; }
   int64_t generation() const { return generation_; }
-  int64_t tasks() const { return tasks_; }
+  // Memory that kept fragments take, and what their user keeps for them: AddBytes.
+  Bytes bytes() const { return bytes_; }
+  void AddBytes(Bytes bytes) { bytes_ += bytes; }
 
  private:
   // An anchor's configuration: what it makes of the operators that follow it.
@@ -98,7 +99,7 @@ class FragmentCache {
 
   const Graph& graph_;
   const PartitionOptions options_;
-  const int64_t max_tasks_;
+  const Bytes most_;
 
   // Facts of the graph. A *decision* is what a fragment depends on: anchor a of graph.anchors() is
   // decision a, the layouts of weight w are decision anchors + w.
@@ -124,7 +125,7 @@ class FragmentCache {
   absl::flat_hash_map<std::pair<Key, std::string>, std::unique_ptr<BucketFragment>> buckets_;
   int32_t fragments_ = 0;
   int32_t ids_ = 0;
-  int64_t tasks_ = 0;
+  Bytes bytes_;
   int64_t generation_ = 0;
 
   // State of the current strategy.

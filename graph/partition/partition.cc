@@ -123,7 +123,7 @@ class Assembler {
 
 absl::StatusOr<TaskGraph> Partition(const Graph& graph, const Strategy& strategy,
                                     const PartitionOptions& options) {
-  FragmentCache cache(graph, options, std::numeric_limits<int64_t>::max());
+  FragmentCache cache(graph, options, Bytes(std::numeric_limits<int64_t>::max()));
   StepFragments step;
   RETURN_IF_ERROR(cache.FindOrBuild(strategy, step));
   FragmentLinker link(cache);

@@ -54,7 +54,7 @@ struct Case {
   PartitionOptions options() const { return PartitionOptionsOf(machine->topology, {}); }
   FlatteningRules rules() const { return {*resources, *model, sizes}; }
   StepCache MakeCache() const {
-    return StepCache(graph, options(), rules(), std::numeric_limits<int64_t>::max());
+    return StepCache(graph, options(), rules(), Bytes(std::numeric_limits<int64_t>::max()));
   }
 };
 
@@ -82,14 +82,14 @@ void Report(benchmark::State& state, size_t tasks) {
 
 void BM_Assemble(benchmark::State& state, const Case& c) {
   StepCache cache = c.MakeCache();
-  size_t tasks = Ok(cache.FindOrBuild(c.strategy))->costs.size();
-  for (auto _ : state) benchmark::DoNotOptimize(Ok(cache.FindOrBuild(c.strategy)));
+  size_t tasks = Ok(cache.FindOrBuild(c.strategy, {})).step->costs.size();
+  for (auto _ : state) benchmark::DoNotOptimize(Ok(cache.FindOrBuild(c.strategy, {})).step);
   Report(state, tasks);
 }
 
 void BM_Simulate(benchmark::State& state, const Case& c) {
   StepCache cache = c.MakeCache();
-  const FlatStep& step = *Ok(cache.FindOrBuild(c.strategy));
+  const FlatStep& step = *Ok(cache.FindOrBuild(c.strategy, {})).step;
   const std::vector<Nanos> durations = DurationsOf(step.costs);
   for (auto _ : state) {
     const Schedule schedule = Simulate(step.tasks, durations);
@@ -100,7 +100,7 @@ void BM_Simulate(benchmark::State& state, const Case& c) {
 
 void BM_Memory(benchmark::State& state, const Case& c) {
   StepCache cache = c.MakeCache();
-  const FlatStep& step = *Ok(cache.FindOrBuild(c.strategy));
+  const FlatStep& step = *Ok(cache.FindOrBuild(c.strategy, {})).step;
   const std::vector<TaskId> order =
       OrderOf(step.tasks, Simulate(step.tasks, DurationsOf(step.costs)));
   for (auto _ : state) benchmark::DoNotOptimize(AssignBuffers(step.uses, order).offset.data());
@@ -110,7 +110,7 @@ void BM_Memory(benchmark::State& state, const Case& c) {
 void BM_Whole(benchmark::State& state, const Case& c) {
   Evaluator::Options options;
   options.limit_memory = false;
-  options.max_cached_tasks = std::numeric_limits<int64_t>::max();
+  options.max_cached = Bytes(std::numeric_limits<int64_t>::max());
   const Evaluator evaluator(c.graph, c.machine->topology, *c.model, options);
   const Nanos enough(std::numeric_limits<int64_t>::max());
   const Evaluation first = evaluator.EvaluateBriefly(c.strategy, enough);

@@ -97,7 +97,7 @@ void ExpectSameDependencies(const TaskGraph& graph, const FlatTasks& flat) {
 }
 
 // One random graph: several strategies in a row from one cache, against whole task graphs.
-void ExpectCacheEqualsPartition(uint64_t seed, int64_t max_tasks) {
+void ExpectCacheEqualsPartition(uint64_t seed, Bytes most) {
   std::mt19937_64 random(seed);
   const Graph graph = RandomTrainingGraph(random);
   PartitionOptions options = RandomPartitionOptions(random);
@@ -107,7 +107,7 @@ void ExpectCacheEqualsPartition(uint64_t seed, int64_t max_tasks) {
   const SimulatedResources resources(machine->topology);
   const MemorySizes sizes = TellingSizes();
   const FlatteningRules rules{resources, *costs, sizes};
-  StepCache cache(graph, options, rules, max_tasks);
+  StepCache cache(graph, options, rules, most);
   Strategy strategy = RandomStrategy(graph, options.devices, random);
   const Strategy other = RandomStrategy(graph, options.devices, random);
   for (int step = 0; step < 6; ++step) {
@@ -124,14 +124,14 @@ void ExpectCacheEqualsPartition(uint64_t seed, int64_t max_tasks) {
 
 TEST(StepCacheTest, FlatStepsEqualThoseOfTaskGraphs) {
   for (uint64_t seed = 0; seed < 60; ++seed) {
-    ExpectCacheEqualsPartition(seed, 1 << 18);
+    ExpectCacheEqualsPartition(seed, Bytes(1 << 28));
     if (HasFatalFailure()) return;
   }
 }
 
 TEST(StepCacheTest, DroppingWhatIsKeptChangesNothing) {
   for (uint64_t seed = 100; seed < 120; ++seed) {
-    ExpectCacheEqualsPartition(seed, 0);
+    ExpectCacheEqualsPartition(seed, Bytes(0));
     if (HasFatalFailure()) return;
   }
 }
@@ -145,7 +145,7 @@ TEST(StepCacheTest, BriefEvaluationsEqualFullOnes) {
     Evaluator::Options options;
     options.choices.native_formats = native;
     options.sizes = TellingSizes();
-    options.max_cached_tasks = 4000;
+    options.max_cached = Bytes(8 << 20);
     const Evaluator evaluator(graph, machine->topology, *costs, options);
     std::mt19937_64 random(3);
     Strategy strategy = RandomStrategy(graph, 4, random);
@@ -172,7 +172,7 @@ TEST(StepCacheTest, ErrorsLeaveTheCacheSound) {
   const SimulatedResources resources(machine->topology);
   const MemorySizes sizes;
   const FlatteningRules rules{resources, *costs, sizes};
-  StepCache cache(graph, {.devices = 4}, rules, 1 << 18);
+  StepCache cache(graph, {.devices = 4}, rules, Bytes(1 << 28));
   const Strategy good = SingleDevice(graph, DeviceId(1));
   const std::vector<int64_t> before = NumbersOf(*Ok(cache.FindOrBuild(good, {})).step);
   Strategy bad = good;

@@ -78,7 +78,7 @@ absl::StatusOr<RunStart> StartAlone(const Graph& graph, const RunRequest& reques
 }
 
 // Rank 0's state, on every rank.
-absl::Status Share(MessagePort& port, TrainingState& state) {
+absl::Status BroadcastState(MessagePort& port, TrainingState& state) {
   int64_t numbers[] = {state.step, state.position.epoch, state.position.batch, state.samples,
                        static_cast<int64_t>(state.seed)};
   RETURN_IF_ERROR(Broadcast(port, 0, numbers, sizeof numbers));
@@ -120,7 +120,7 @@ absl::StatusOr<RunStart> StartRun(const Graph& graph, const RunRequest& request)
   }
   RETURN_IF_ERROR(request.ranks->FromRank0(status));
   if (!request.resume.empty() || !request.load.empty()) {
-    RETURN_IF_ERROR(Share(port, start.state));
+    RETURN_IF_ERROR(BroadcastState(port, start.state));
   }
   return start;
 }
