@@ -38,7 +38,7 @@ std::map<std::string, Count> PlantAll(uint64_t seeds, int most, GraphOf&& graph_
     const auto tasks =
         Partition(graph, WithRandomCollectives(graph, strategy, options, collectives), options);
     CHECK(tasks.ok()) << tasks.status();
-    for (const Fault& fault : Faults()) {
+    for (const Fault& fault : PlantedFaults()) {
       Count& count = counts[fault.name];
       if (count.planted >= most) continue;
       const auto faulty = WithFault(fault, graph, *tasks, random);

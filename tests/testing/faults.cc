@@ -573,7 +573,7 @@ TaskGraph EditableTasks::Build() const {
   return std::move(builder).Build();
 }
 
-std::span<const Fault> Faults() { return kFaults; }
+std::span<const Fault> PlantedFaults() { return kFaults; }
 
 std::optional<TaskGraph> WithFault(const Fault& fault, const Graph& graph, const TaskGraph& tasks,
                                    std::mt19937_64& random) {

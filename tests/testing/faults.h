@@ -33,7 +33,7 @@ struct Fault {
 };
 
 // THE table.
-std::span<const Fault> Faults();
+std::span<const Fault> PlantedFaults();
 
 // A copy with the fault; nullopt if there is no place for it.
 std::optional<TaskGraph> WithFault(const Fault& fault, const Graph& graph, const TaskGraph& tasks,

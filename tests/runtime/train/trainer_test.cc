@@ -365,10 +365,10 @@ TEST(EvaluationTest, SplitEvaluationEqualsTheWholeAndKeepsTheSplit) {
 TEST(TrainerTest, NamesTheTensorWhoseCopiesDiffer) {
   TrainingRun run(DigitModel(16), 2);
   PlannedStep step = ModelWriter::Get(CanonicalStep(run.graph, run.strategy, {.devices = 2}));
-  const auto fault = std::find_if(Faults().begin(), Faults().end(), [](const Fault& f) {
-    return std::string(f.name) == "missing_all_reduce";
-  });
-  ASSERT_NE(fault, Faults().end());
+  const auto fault =
+      std::find_if(PlantedFaults().begin(), PlantedFaults().end(),
+                   [](const Fault& f) { return std::string(f.name) == "missing_all_reduce"; });
+  ASSERT_NE(fault, PlantedFaults().end());
   std::mt19937_64 random(1);
   auto faulty = WithFault(*fault, run.graph, step.tasks, random);
   ASSERT_TRUE(faulty.has_value());

@@ -59,7 +59,7 @@ class VerificationTest : public ::testing::Test {
     options.devices = 2 + static_cast<int>(random() % 4);
     options.node_of_device.clear();
     const Strategy strategy = RandomStrategy(graph, options.devices, random);
-    for (const Fault& fault : Faults()) {
+    for (const Fault& fault : PlantedFaults()) {
       Count& count = counts_[fault.name];
       if (count.planted >= kPlantings) continue;
       const StepsToVerify steps = FaultySteps(graph, strategy, options, fault, seed);
