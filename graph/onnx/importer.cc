@@ -418,6 +418,7 @@ absl::StatusOr<TensorId> NodeImport::Tensor(int i, Initializer initializer) {
 }
 
 absl::StatusOr<TensorId> NodeImport::Indices(int i) const {
+  if (!Has(i)) return absl::InvalidArgumentError(absl::StrCat("input ", i, " is missing"));
   const Value& value = Input(i);
   if (value.kind == Value::Kind::kTensor &&
       importer_.builder_.tensor(value.tensor).type.dtype == DType::kInt32) {

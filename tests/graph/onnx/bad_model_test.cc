@@ -55,6 +55,13 @@ const BadCase kBadCases[] = {
      "the graph has a cycle"},
     {"UndefinedInput", [](OnnxBuilder& m) { m.graph().mutable_node(0)->set_input(1, "v"); },
      "MatMul 'product' reads 'v', which nothing defines"},
+    {"GatherWithoutIndices",
+     [](OnnxBuilder& m) {
+       m.Node("Gather", {"w"}, {"z"}, "rows");
+       m.Node("Add", {"y", "z"}, {"s"});
+       m.graph().mutable_output(0)->set_name("s");
+     },
+     "input 1 is missing"},
     {"TwoProducers", [](OnnxBuilder& m) { m.Node("Relu", {"x"}, {"y"}, "other"); },
      "'y', which Relu 'other' computes, is defined twice"},
     {"InputComputed", [](OnnxBuilder& m) { m.Node("Relu", {"y"}, {"x"}, "other"); },
