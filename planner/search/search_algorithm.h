@@ -89,9 +89,9 @@ struct SearchResult {
 };
 
 // Finds a cheap strategy. Equal problem and options give equal results, unless a time limit or
-// `stop` ended the search. Never worse than its best start, unless `stop` ended it before all were
-// tried; one that fits is found first. ResourceExhausted if nothing that was tried fits in memory:
-// by how much the nearest missed it. Cancelled if `stop` ended it before anything was found.
+// `stop` ended the search. Never worse than its best start, whatever ended it: the starts are
+// evaluated to the end. ResourceExhausted if nothing that was tried fits in memory: by how much the
+// nearest missed it. Cancelled if `stop` ended it before anything was found.
 using SearchFunction = absl::StatusOr<SearchResult> (*)(const SearchProblem&, const SearchOptions&);
 
 absl::StatusOr<SearchResult> SearchMcmc(const SearchProblem& problem, const SearchOptions& options);

@@ -6,9 +6,7 @@
 namespace partita {
 
 Evaluation SearchState::Try(const Strategy& strategy, const std::string& origin, Nanos cutoff) {
-  const auto interrupted = [this] {
-    return (has_best_ && Stopped()) || (starts_tried_ && TimeIsUp());
-  };
+  const auto interrupted = [this] { return starts_tried_ && (Stopped() || TimeIsUp()); };
   Evaluation evaluation = problem_.evaluator.EvaluateBriefly(strategy, cutoff, interrupted);
   if (evaluation.verdict == Evaluation::Verdict::kInterrupted) return evaluation;
   if (evaluation.verdict == Evaluation::Verdict::kInvalid) {

@@ -18,7 +18,8 @@ class SearchState {
   // Evaluator::EvaluateBriefly.
   Evaluation Try(const Strategy& strategy, const std::string& origin, Nanos cutoff = kNoCutoff);
 
-  // All given starts, whatever the budget and the time limit. InvalidArgument if there are none.
+  // All given starts, whatever the budget, the time limit and `stop`. InvalidArgument if there are
+  // none.
   absl::Status TryStarts();
 
   // Whether the budget, the time or the user ends the search.
@@ -52,7 +53,7 @@ class SearchState {
   const std::chrono::steady_clock::time_point begin_;
   SearchResult result_;
   bool has_best_ = false;
-  bool starts_tried_ = false;  // from then on the time limit interrupts evaluations
+  bool starts_tried_ = false;  // from then on evaluations are interrupted
   // The strategy with the least excess memory, as long as none fits; and why others cannot run at
   // all.
   std::string nearest_miss_, invalid_;
