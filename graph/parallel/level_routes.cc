@@ -1,6 +1,7 @@
 #include "graph/parallel/level_routes.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -313,7 +314,9 @@ void LevelRoutes::VisitEnclosedLinks(const Enclosed& enclosed, std::span<const D
     // What a device exchanges with its router is limited by the router's links alone.
     for (int device = 0; device < enclosed.groups * enclosed.size; ++device) {
       Link port = LinkOf(enclosed.level, name_of(device), switch_of(device));
-      port.bytes_per_second *= std::max(1, enclosed.torus->links_of_router());
+      const int64_t links = std::max(1, enclosed.torus->links_of_router());
+      const int64_t most = std::numeric_limits<int64_t>::max() / links;
+      port.bytes_per_second = std::min(port.bytes_per_second, most) * links;
       port.latency = Nanos(0);
       visit(port);
     }
