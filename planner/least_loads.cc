@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 namespace partita {
 namespace {
@@ -29,32 +30,31 @@ LeastLoads::LeastLoads(const SimulatedResources& resources, const CostModel& mod
                        std::span<const int32_t> node_of_device)
     : resources_(resources),
       model_(model),
+      devices_(devices),
+      node_of_device_(node_of_device),
       sums_(static_cast<size_t>(resources.count()), 0),
-      scratch_(static_cast<size_t>(resources.count()), 0) {
-  const auto channels = resources.topology().channels();
+      scratch_(static_cast<size_t>(resources.count()), 0) {}
+
+void LeastLoads::FindChannels() {
+  const DeviceTopology& topology = resources_.topology();
+  const auto channels = topology.channels();
   // A latency makes up for the rounding of each message's time.
   const bool has_latency =
       std::all_of(channels.begin(), channels.end(),
                   [](const Channel& channel) { return channel.latency >= Nanos(1); });
-  if (!model.CountsBytesOfChannels() || !has_latency) return;
-  if (devices > kMostDevices) return;
-  FindChannels(devices, node_of_device);
-}
-
-void LeastLoads::FindChannels(int devices, std::span<const int32_t> node_of_device) {
-  const DeviceTopology& topology = resources_.topology();
+  if (!model_.CountsBytesOfChannels() || !has_latency || devices_ > kMostDevices) return;
   const auto node_of = [&](int d) {
-    return node_of_device.empty() ? 0 : node_of_device[static_cast<size_t>(d)];
+    return node_of_device_.empty() ? 0 : node_of_device_[static_cast<size_t>(d)];
   };
   int32_t nodes = 1;
-  for (int32_t node : node_of_device) nodes = std::max(nodes, node + 1);
+  for (int32_t node : node_of_device_) nodes = std::max(nodes, node + 1);
   into_node_.resize(static_cast<size_t>(nodes));
   std::vector<std::set<ChannelId>> common(static_cast<size_t>(nodes));
   std::vector<char> met(static_cast<size_t>(nodes), 0);
-  for (int to = 0; to < devices; ++to) {
+  for (int to = 0; to < devices_; ++to) {
     std::set<ChannelId> last;
     const auto n = static_cast<size_t>(node_of(to));
-    for (int from = 0; from < devices; ++from) {
+    for (int from = 0; from < devices_; ++from) {
       if (from == to) continue;
       const RouteChannels route = topology.Route(DeviceId(from), DeviceId(to));
       if (!route.empty()) last.insert(route.back());
@@ -113,7 +113,8 @@ Loads LeastLoads::OfTasks(const FlatStep& fragment) {
   return loads;
 }
 
-Loads LeastLoads::OfArrivals(const Arrivals& arrivals, int64_t element_bytes) const {
+Loads LeastLoads::OfArrivals(const Arrivals& arrivals, int64_t element_bytes) {
+  if (!std::exchange(channels_found_, true)) FindChannels();
   Loads loads;
   if (into_device_.empty()) return loads;
   for (size_t d = 0; d < arrivals.at_device.size(); ++d) {

@@ -49,16 +49,19 @@ class LeastLoads {
   // communication lane of each device, over all the channels that end there; and of the channels
   // that all routes from other nodes into a node have in common. None where the cost model does not
   // count bytes by channel.
-  Loads OfArrivals(const Arrivals& arrivals, int64_t element_bytes) const;
+  Loads OfArrivals(const Arrivals& arrivals, int64_t element_bytes);
 
  private:
   // Machines up to this size have their routes looked through for channels in common.
   static constexpr int kMostDevices = 256;
 
-  void FindChannels(int devices, std::span<const int32_t> node_of_device);
+  void FindChannels();
 
   const SimulatedResources& resources_;
   const CostModel& model_;
+  const int devices_;
+  const std::span<const int32_t> node_of_device_;
+  bool channels_found_ = false;
   Loads communications_;          // what AddCommunication added
   std::vector<int64_t> sums_;     // indexed by resource
   std::vector<int64_t> scratch_;  // indexed by resource; all 0 between calls
