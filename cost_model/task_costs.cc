@@ -41,12 +41,19 @@ struct Pricer {
     TaskCost sum{Nanos(0), CostSource::kMeasured, 0};
     double deviation = 0;
     Nanos uncontended;
-    for (const MoveSignature& move : SignaturesOf(task)) {
-      const TaskCost cost = Known(model.MoveCost(move, task.device));
-      sum.time += cost.time;
-      uncontended += cost.Uncontended();
+    const auto add = [&](const MoveSignature& signature, int64_t moves) {
+      const TaskCost cost = Known(model.MoveCost(signature, task.device));
       sum.source = std::max(sum.source, cost.source);
-      deviation += cost.spread * static_cast<double>(cost.time.value());
+      for (int64_t k = 0; k < moves; ++k) {
+        sum.time += cost.time;
+        uncontended += cost.Uncontended();
+        deviation += cost.spread * static_cast<double>(cost.time.value());
+      }
+    };
+    if (task.outline != nullptr) {
+      for (const auto& [signature, moves] : task.outline->runs) add(signature, moves);
+    } else {
+      for (const MoveSignature& signature : SignaturesOf(task)) add(signature, 1);
     }
     if (sum.time.value() < 1) return {Nanos(1), CostSource::kMeasured, 0};
     sum.spread = deviation / static_cast<double>(sum.time.value());

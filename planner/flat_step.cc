@@ -40,11 +40,16 @@ Bytes BytesOf(const FlatStep& step) {
   return Bytes(static_cast<int64_t>(bytes));
 }
 
-FlatStep FlattenStep(const TaskGraph& graph, const FlatteningRules& rules) {
+FlatStep FlattenFragment(const TaskGraph& graph, const FlatteningRules& rules) {
   FlatStep step;
   step.tasks = ListTasks(graph, rules.resources);
   step.costs = PriceTasks(graph, rules.model);
   step.uses = FindBufferUses(graph, rules.sizes);
+  return step;
+}
+
+FlatStep FlattenStep(const TaskGraph& graph, const FlatteningRules& rules) {
+  FlatStep step = FlattenFragment(graph, rules);
   ConnectTasks(step.uses, step.tasks);
   return step;
 }

@@ -32,6 +32,8 @@ struct FlatteningRules {
 };
 
 FlatStep FlattenStep(const TaskGraph& graph, const FlatteningRules& rules);
+// The same of a fragment, whose tasks are not connected yet.
+FlatStep FlattenFragment(const TaskGraph& graph, const FlatteningRules& rules);
 
 // Puts flat fragments together, in the order of the task graph. What it holds is reused.
 class FlatStepBuilder {

@@ -28,7 +28,7 @@ std::vector<size_t> KeyOrder(const std::vector<FragmentCache::Link>& chain) {
 StepCache::StepCache(const Graph& graph, PartitionOptions options, const FlatteningRules& rules,
                      Bytes most)
     : rules_(rules),
-      cache_(graph, std::move(options), most),
+      cache_(graph, std::move(options), most, FragmentCache::Use::kPricing),
       link_(cache_),
       loads_(rules.resources, rules.model, cache_.options().devices,
              cache_.options().node_of_device),
@@ -175,7 +175,7 @@ StepCache::Flattened& StepCache::FlattenedOf(const Fragment& fragment) {
   }
   Flattened& known = flattened_[static_cast<size_t>(fragment.number)];
   if (known.plain != nullptr) return known;
-  known.plain = std::make_unique<FlatStep>(FlattenStep(fragment.graph, rules_));
+  known.plain = std::make_unique<FlatStep>(FlattenFragment(fragment.graph, rules_));
   known.loads = loads_.OfTasks(*known.plain);
   cache_.AddBytes(BytesOf(*known.plain) +
                   Bytes(static_cast<int64_t>(known.loads.size() * sizeof(known.loads[0]))));
@@ -201,8 +201,8 @@ const FlatStep& StepCache::AddOperator(OpId id) {
                          [&](const auto& entry) { return entry.first == variant; });
   if (it == known.variants.end()) {
     if (known.variants.size() == kMaxVariants) known.variants.clear();
-    known.variants.emplace_back(
-        variant, std::make_unique<FlatStep>(FlattenStep(link_.Resolve(fragments_, id), rules_)));
+    known.variants.emplace_back(variant, std::make_unique<FlatStep>(FlattenFragment(
+                                             link_.Resolve(fragments_, id), rules_)));
     cache_.AddBytes(BytesOf(*known.variants.back().second));
     it = known.variants.end() - 1;
   }

@@ -213,7 +213,7 @@ absl::StatusOr<BucketFragment> MakeBucketFragment(
     const StepFragments& step, const PartitionOptions& options) {
   BucketFragment made;
   made.members = members;
-  TaskGraphBuilder builder(options.devices);
+  TaskGraphBuilder builder(options.devices, false);
   CollectiveTask task;
   TaskKey key;
   int64_t total = 0;

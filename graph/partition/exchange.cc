@@ -12,10 +12,10 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
+#include <tuple>
 #include <utility>
 
-#include "absl/container/flat_hash_map.h"
-#include "graph/partition/exchange_regions.h"
 #include "graph/support/check.h"
 
 namespace partita {
@@ -23,211 +23,10 @@ namespace {
 
 std::vector<DeviceId> OwnersOf(const Flow& flow) {
   std::vector<DeviceId> owners;
+  owners.reserve(flow.owners.size());
   for (const Share& share : flow.owners) owners.push_back(share.device);
   return owners;
 }
-
-// Chooses owners for one region and splits its destinations among them.
-class OwnerChoice {
- public:
-  OwnerChoice(std::span<const Piece> pieces, std::span<const Demand> demands,
-              const ExchangeOptions& options)
-      : pieces_(pieces), demands_(demands), options_(options) {}
-
-  std::vector<Flow> FlowsOf(const Region& region) const {
-    if (region.pieces.size() == 1 && region.demands.size() == 1) return {LoneFlow(region)};
-    // term -> device -> piece; ordered, so that equal arguments give equal flows.
-    std::map<int64_t, std::map<DeviceId, int32_t>> holders;
-    for (int32_t i : region.pieces) {
-      const Piece& piece = pieces_[static_cast<size_t>(i)];
-      holders[piece.term].try_emplace(piece.device, i);
-    }
-    std::vector<DeviceId> destinations;
-    for (int32_t j : region.demands)
-      destinations.push_back(demands_[static_cast<size_t>(j)].device);
-    std::sort(destinations.begin(), destinations.end());
-    destinations.erase(std::unique(destinations.begin(), destinations.end()), destinations.end());
-    return holders.size() == 1 ? CopyFlows(region, holders.begin()->second, destinations)
-                               : SumFlows(region, holders, destinations);
-  }
-
- private:
-  using DemandsByDevice = absl::flat_hash_map<DeviceId, std::vector<int32_t>>;
-  DemandsByDevice ByDevice(std::span<const int32_t> demands) const {
-    DemandsByDevice by_device;
-    for (int32_t j : demands) by_device[demands_[static_cast<size_t>(j)].device].push_back(j);
-    return by_device;
-  }
-  using Demands = absl::InlinedVector<int32_t, 2>;
-  static Demands DemandsAt(std::span<const DeviceId> devices, const DemandsByDevice& wanted) {
-    Demands demands;
-    for (DeviceId device : devices) {
-      const std::vector<int32_t>& own = wanted.at(device);
-      demands.insert(demands.end(), own.begin(), own.end());
-    }
-    std::sort(demands.begin(), demands.end());
-    return demands;
-  }
-
-  Flow LoneFlow(const Region& region) const {
-    const int32_t piece = region.pieces[0], demand = region.demands[0];
-    return {region.boxes,
-            {{pieces_[static_cast<size_t>(piece)].device, {piece}}},
-            {demands_[static_cast<size_t>(demand)].device},
-            {demand},
-            {}};
-  }
-
-  // One term: a destination that holds it keeps its copy; others take the nearest, in turn.
-  std::vector<Flow> CopyFlows(const Region& region, const std::map<DeviceId, int32_t>& holders,
-                              const std::vector<DeviceId>& destinations) const {
-    absl::flat_hash_map<int32_t, std::vector<DeviceId>> on_node;
-    std::vector<DeviceId> all;
-    for (const auto& [device, piece] : holders) {
-      on_node[NodeOf(device)].push_back(device);
-      all.push_back(device);
-    }
-    std::map<DeviceId, std::vector<DeviceId>> served;
-    size_t turn = 0;
-    for (DeviceId to : destinations) {
-      if (holders.contains(to)) {
-        served[to].push_back(to);
-        continue;
-      }
-      const auto same_node = on_node.find(NodeOf(to));
-      const std::vector<DeviceId>& near = same_node == on_node.end() ? all : same_node->second;
-      served[near[turn++ % near.size()]].push_back(to);
-    }
-    std::vector<Flow> flows;
-    const DemandsByDevice wanted = ByDevice(region.demands);
-    for (auto& [owner, to] : served) {
-      std::sort(to.begin(), to.end());
-      flows.push_back({region.boxes,
-                       {{owner, {holders.at(owner)}}},
-                       {to.begin(), to.end()},
-                       DemandsAt(to, wanted),
-                       {}});
-    }
-    return flows;
-  }
-
-  using Holders = std::map<int64_t, std::map<DeviceId, int32_t>>;
-
-  // One copy of every term, and the destinations that its sum serves.
-  struct Layer {
-    std::map<DeviceId, Share> owners;
-    std::vector<DeviceId> served;
-  };
-
-  // Several terms: layer k takes the k-th copy of every term; a destination joins a layer that it
-  // is an owner of, else the layer with the fewest destinations. If the sums of the replica_groups
-  // could round differently, the first serves all.
-  std::vector<Flow> SumFlows(const Region& region, const Holders& holders,
-                             const std::vector<DeviceId>& destinations) const {
-    std::vector<Layer> replica_groups = LayersOf(holders);
-    for (DeviceId to : destinations) ServingLayer(replica_groups, to).served.push_back(to);
-    std::erase_if(replica_groups, [](const Layer& layer) { return layer.served.empty(); });
-    if (replica_groups.size() > 1 && !AddAlike(replica_groups, holders.size())) {
-      replica_groups = LayersOf(holders);
-      replica_groups.resize(1);
-      replica_groups[0].served = destinations;
-    }
-    const bool in_term_order =
-        replica_groups.size() > 1 && NeedsOrder(replica_groups[0], holders.size());
-    const DemandsByDevice wanted = ByDevice(region.demands);
-    std::vector<Flow> flows;
-    for (Layer& layer : replica_groups) {
-      Flow flow{region.boxes, {}, {layer.served.begin(), layer.served.end()}, {}, {}};
-      flow.demands = DemandsAt(flow.destinations, wanted);
-      for (auto& [device, share] : layer.owners) flow.owners.push_back(std::move(share));
-      if (in_term_order) SortByTerm(flow.owners);
-      flows.push_back(std::move(flow));
-    }
-    if (in_term_order) NoteLayers(flows);
-    return flows;
-  }
-
-  static std::vector<Layer> LayersOf(const Holders& holders) {
-    size_t count = holders.begin()->second.size();
-    for (const auto& [term, copies] : holders) count = std::min(count, copies.size());
-    std::vector<Layer> replica_groups(count);
-    for (const auto& [term, copies] : holders) {
-      auto copy = copies.begin();
-      for (size_t k = 0; k < count; ++k, ++copy) {
-        Share& share = replica_groups[k].owners[copy->first];
-        share.device = copy->first;
-        share.pieces.push_back(copy->second);
-      }
-    }
-    return replica_groups;
-  }
-
-  static Layer& ServingLayer(std::vector<Layer>& replica_groups, DeviceId to) {
-    for (Layer& layer : replica_groups) {
-      if (layer.owners.contains(to)) return layer;
-    }
-    return *std::min_element(
-        replica_groups.begin(), replica_groups.end(),
-        [](const Layer& a, const Layer& b) { return a.served.size() < b.served.size(); });
-  }
-
-  // Two terms commute, and so do two shares.
-  static bool NeedsOrder(const Layer& layer, size_t terms) {
-    return terms > 2 && layer.owners.size() > 2;
-  }
-
-  // Whether the replica_groups add the terms in one order, or can be made to: shares of the same
-  // terms in all of them, and if the shares need an order, collectives of one kind.
-  bool AddAlike(const std::vector<Layer>& replica_groups, size_t terms) const {
-    if (terms == 2) return true;
-    const std::vector<std::vector<int64_t>> shares = TermsByShare(replica_groups[0]);
-    const bool needs_order = NeedsOrder(replica_groups[0], terms);
-    return std::all_of(replica_groups.begin(), replica_groups.end(), [&](const Layer& layer) {
-      return TermsByShare(layer) == shares && (!needs_order || IsAllReduce(layer));
-    });
-  }
-
-  bool IsAllReduce(const Layer& layer) const {
-    return options_.collectives &&
-           std::equal(layer.owners.begin(), layer.owners.end(), layer.served.begin(),
-                      layer.served.end(),
-                      [](const auto& owner, DeviceId to) { return owner.first == to; });
-  }
-
-  // What each share of a layer sums; sorted.
-  std::vector<std::vector<int64_t>> TermsByShare(const Layer& layer) const {
-    std::vector<std::vector<int64_t>> shares;
-    for (const auto& [device, share] : layer.owners) {
-      shares.emplace_back();
-      for (int32_t piece : share.pieces) shares.back().push_back(TermOf(piece));
-    }
-    std::sort(shares.begin(), shares.end());
-    return shares;
-  }
-
-  void SortByTerm(absl::InlinedVector<Share, 1>& owners) const {
-    std::sort(owners.begin(), owners.end(), [this](const Share& a, const Share& b) {
-      return TermOf(a.pieces[0]) < TermOf(b.pieces[0]);
-    });
-  }
-
-  static void NoteLayers(std::vector<Flow>& flows) {
-    std::vector<std::vector<DeviceId>> replica_groups;
-    for (const Flow& flow : flows) replica_groups.push_back(OwnersOf(flow));
-    for (Flow& flow : flows) flow.replica_groups = replica_groups;
-  }
-
-  int64_t TermOf(int32_t piece) const { return pieces_[static_cast<size_t>(piece)].term; }
-
-  int32_t NodeOf(DeviceId device) const {
-    const auto& node = options_.node_of_device;
-    return node.empty() ? 0 : node[device.index()];
-  }
-
-  std::span<const Piece> pieces_;
-  std::span<const Demand> demands_;
-  const ExchangeOptions& options_;
-};
 
 // Sets of devices that join, each with one of them as its root.
 class DeviceSets {
@@ -261,39 +60,46 @@ class DeviceSets {
 // Collects flows by shape and group, and orders the steps.
 class StepBuilder {
  public:
-  StepBuilder(std::span<const Demand> demands, bool collectives)
-      : demands_(demands), collectives_(collectives) {}
+  StepBuilder(std::span<const Demand> demands, bool collectives, SpanArena& lists)
+      : demands_(demands), collectives_(collectives), lists_(lists) {}
 
-  void Add(Flow flow) {
+  void Add(const Flow& flow) {
     if (flow.owners.size() == 1 && flow.destinations.size() == 1) {
       const bool is_local = flow.owners[0].device == flow.destinations[0];
-      return (is_local ? local_ : transfers_).push_back(std::move(flow));
+      return (is_local ? local_ : transfers_).push_back(flow);
     }
-    std::vector<DeviceId> owners = OwnersOf(flow);
-    const std::vector<DeviceId> to(flow.destinations.begin(), flow.destinations.end());
-    if (!flow.replica_groups.empty()) {
-      all_reduces_[{std::move(owners), flow.replica_groups}].push_back(std::move(flow));
-    } else if (!collectives_ && (owners.size() <= 2 || to.size() == 1)) {
-      transfers_.push_back(std::move(flow));
+    const std::vector<DeviceId> owners = OwnersOf(flow);
+    const auto to = flow.destinations;
+    if (!collectives_ && (owners.size() <= 2 || to.size() == 1)) {
+      transfers_.push_back(flow);
     } else if (!collectives_) {
-      AddReduceAndBroadcast(std::move(flow), owners);
+      AddReduceAndBroadcast(flow, owners);
     } else if (owners.size() == 1) {
       std::vector<DeviceId> group = Union(owners, to);
       if (group.size() == 2) {
-        transfers_.push_back(std::move(flow));
+        transfers_.push_back(flow);
       } else {
-        gathers_[std::move(group)].push_back(std::move(flow));
+        gathers_[std::move(group)].push_back(flow);
       }
-    } else if (owners == to) {
-      all_reduces_[{to, {}}].push_back(std::move(flow));
+    } else if (std::equal(owners.begin(), owners.end(), to.begin(), to.end())) {
+      all_reduces_[{owners, {}}].push_back(flow);
     } else if (to.size() == 1) {
       if (owners.size() >= 3 && std::binary_search(owners.begin(), owners.end(), to[0])) {
-        reduces_[owners].push_back(std::move(flow));
+        reduces_[owners].push_back(flow);
       } else {
-        transfers_.push_back(std::move(flow));
+        transfers_.push_back(flow);
       }
     } else {
-      AddReduceAndBroadcast(std::move(flow), owners);
+      AddReduceAndBroadcast(flow, owners);
+    }
+  }
+
+  // Adds an all-reduce for each of several groups that sum the same terms.
+  void AddReplicas(std::span<const Flow> flows) {
+    std::vector<std::vector<DeviceId>> groups;
+    for (const Flow& flow : flows) groups.push_back(OwnersOf(flow));
+    for (size_t k = 0; k < flows.size(); ++k) {
+      all_reduces_[{groups[k], groups}].push_back(flows[k]);
     }
   }
 
@@ -301,16 +107,17 @@ class StepBuilder {
     std::vector<ExchangeStep> steps;
     if (!local_.empty()) steps.push_back({ExchangeStep::Kind::kLocal, {}, std::move(local_)});
     for (auto& [group, flows] : all_reduces_) {
-      steps.push_back({ExchangeStep::Kind::kAllReduce, group.ranks, std::move(flows)});
+      steps.push_back(
+          {ExchangeStep::Kind::kAllReduce, group.ranks, std::move(flows), group.replica_groups});
     }
     for (auto& [group, flows] : reduces_) {
       steps.push_back({ExchangeStep::Kind::kReduceScatter, group, std::move(flows)});
     }
-    AppendTransfers(std::move(transfers_), steps);
+    AppendTransfers(transfers_, steps);
     for (auto& [group, flows] : gathers_) {
       steps.push_back({ExchangeStep::Kind::kAllGather, group, std::move(flows)});
     }
-    AppendTransfers(std::move(late_transfers_), steps);
+    AppendTransfers(late_transfers_, steps);
     for (auto& [group, flows] : late_gathers_) {
       steps.push_back({ExchangeStep::Kind::kAllGather, group, std::move(flows)});
     }
@@ -318,9 +125,9 @@ class StepBuilder {
   }
 
  private:
-  static std::vector<DeviceId> Union(const std::vector<DeviceId>& a,
-                                     const std::vector<DeviceId>& b) {
+  static std::vector<DeviceId> Union(std::span<const DeviceId> a, std::span<const DeviceId> b) {
     std::vector<DeviceId> all;
+    all.reserve(a.size() + b.size());
     std::set_union(a.begin(), a.end(), b.begin(), b.end(), std::back_inserter(all));
     return all;
   }
@@ -336,18 +143,16 @@ class StepBuilder {
       }
     }
     rest.erase(std::find(rest.begin(), rest.end(), root));
-    Flow second{flow.boxes,
-                {{root, {}, DemandOf(flow, root)}},
-                {rest.begin(), rest.end()},
-                flow.demands,
-                {}};
+    const Share finished{root, DemandOf(flow, root), {}};
+    const Flow second{flow.boxes, lists_.CopyOne(finished), lists_.Copy<DeviceId>(rest),
+                      flow.demands};
     if (rest.size() == 1 || !collectives_) {
-      late_transfers_.push_back(std::move(second));
+      late_transfers_.push_back(second);
     } else {
-      late_gathers_[Union({root}, rest)].push_back(std::move(second));
+      late_gathers_[Union({&root, 1}, rest)].push_back(second);
     }
-    flow.destinations = {root};
-    Add(std::move(flow));
+    flow.destinations = lists_.CopyOne(root);
+    Add(flow);
   }
 
   int32_t DemandOf(const Flow& flow, DeviceId device) const {
@@ -359,22 +164,30 @@ class StepBuilder {
   }
 
   // One owner, one destination, for all ordered pairs of at least three devices: an all-to-all.
-  // Otherwise transfers, one group for each set of connected devices.
-  void AppendTransfers(std::vector<Flow> flows, std::vector<ExchangeStep>& steps) const {
+  // Otherwise transfers, one group for each set of connected devices, by their roots.
+  void AppendTransfers(std::span<const Flow> flows, std::vector<ExchangeStep>& steps) const {
     DeviceSets sets;
     for (const Flow& flow : flows) {
       const DeviceId first = flow.owners[0].device;
       for (const Share& share : flow.owners) sets.Join(first, share.device);
       for (DeviceId to : flow.destinations) sets.Join(first, to);
     }
-    std::map<DeviceId, ExchangeStep> groups;
-    for (DeviceId device : sets.members()) groups[sets.RootOf(device)].group.push_back(device);
-    for (Flow& flow : flows) {
-      ExchangeStep& step = groups[sets.RootOf(flow.owners[0].device)];
-      step.kind = ExchangeStep::Kind::kTransfers;
-      step.flows.push_back(std::move(flow));
+    const std::vector<DeviceId> members = sets.members();
+    if (members.empty()) return;
+    std::vector<int32_t> step_of_root(members.back().index() + 1, -1);
+    for (DeviceId device : members) step_of_root[sets.RootOf(device).index()] = 0;
+    std::vector<ExchangeStep> groups;
+    for (int32_t& step : step_of_root) {
+      if (step < 0) continue;
+      step = static_cast<int32_t>(groups.size());
+      groups.emplace_back().kind = ExchangeStep::Kind::kTransfers;
     }
-    for (auto& [root, step] : groups) {
+    const auto step_of = [&](DeviceId device) -> ExchangeStep& {
+      return groups[static_cast<size_t>(step_of_root[sets.RootOf(device).index()])];
+    };
+    for (DeviceId device : members) step_of(device).group.push_back(device);
+    for (const Flow& flow : flows) step_of(flow.owners[0].device).flows.push_back(flow);
+    for (ExchangeStep& step : groups) {
       if (collectives_ && IsAllToAll(step)) step.kind = ExchangeStep::Kind::kAllToAll;
       steps.push_back(std::move(step));
     }
@@ -382,25 +195,31 @@ class StepBuilder {
 
   // A flow of transfers has one destination besides its owner.
   static bool IsAllToAll(const ExchangeStep& step) {
-    const size_t wanted = step.group.size() * (step.group.size() - 1);
-    if (step.group.size() < 3 || step.flows.size() < wanted) return false;
-    std::vector<std::pair<DeviceId, DeviceId>> pairs;
+    const size_t n = step.group.size(), wanted = n * (n - 1);
+    if (n < 3 || step.flows.size() < wanted) return false;
+    std::vector<size_t> rank(step.group.back().index() + 1, 0);
+    for (size_t r = 0; r < n; ++r) rank[step.group[r].index()] = r;
+    std::vector<bool> met(n * n, false);
+    size_t pairs = 0;
     for (const Flow& flow : step.flows) {
       if (flow.owners.size() != 1) return false;
+      const DeviceId from = flow.owners[0].device;
       for (DeviceId to : flow.destinations) {
-        if (to != flow.owners[0].device) pairs.emplace_back(flow.owners[0].device, to);
+        const size_t pair = rank[from.index()] * n + rank[to.index()];
+        if (to == from || met[pair]) continue;
+        met[pair] = true;
+        ++pairs;
       }
     }
-    std::sort(pairs.begin(), pairs.end());
-    pairs.erase(std::unique(pairs.begin(), pairs.end()), pairs.end());
-    return pairs.size() == wanted;
+    return pairs == wanted;
   }
 
   std::span<const Demand> demands_;
   bool collectives_;
+  SpanArena& lists_;
   std::vector<Flow> local_, transfers_, late_transfers_;
-  // Layers of one region, and of all regions that have the same replica_groups, must have equal
-  // elements at equal places: an algorithm's order of ranks depends on the place.
+  // Replicas of one region, and of all regions that have the same groups, must have equal elements
+  // at equal places: an algorithm's order of ranks depends on the place.
   struct AllReduceGroup {
     std::vector<DeviceId> ranks;
     std::vector<std::vector<DeviceId>> replica_groups;
@@ -410,19 +229,304 @@ class StepBuilder {
   std::map<std::vector<DeviceId>, std::vector<Flow>> reduces_, gathers_, late_gathers_;
 };
 
+// Chooses owners for one region after another and splits its destinations among them.
+class OwnerChoice {
+ public:
+  OwnerChoice(std::span<const Piece> pieces, std::span<const Demand> demands,
+              const ExchangeOptions& options, SpanArena& lists)
+      : pieces_(pieces), demands_(demands), options_(options), lists_(lists) {}
+
+  void AddFlows(const Region& region, StepBuilder& steps) {
+    destinations_.clear();
+    for (int32_t j : region.demands) destinations_.push_back(DemandAt(j).device);
+    if (destinations_.size() > 1) {
+      std::sort(destinations_.begin(), destinations_.end());
+      destinations_.erase(std::unique(destinations_.begin(), destinations_.end()),
+                          destinations_.end());
+    }
+    const int64_t term = TermOf(region.pieces[0]);
+    const bool one_term = std::all_of(region.pieces.begin(), region.pieces.end(),
+                                      [&](int32_t piece) { return TermOf(piece) == term; });
+    if (one_term && region.pieces.size() == 1) {
+      AddFlow(region, {PieceAt(region.pieces[0]).device, -1, region.pieces}, steps);
+    } else if (one_term) {
+      AddCopyFlows(region, steps);
+    } else {
+      AddSumFlows(region, steps);
+    }
+  }
+
+ private:
+  // A device's copy of a term: the first of its pieces.
+  struct Holder {
+    int64_t term;
+    DeviceId device;
+    int32_t piece;
+  };
+  // A destination, or a demand, and the holder or replica group that serves it.
+  struct Served {
+    size_t by;
+    int32_t what;
+  };
+
+  // Adds the flow of a region to all that want it.
+  void AddFlow(const Region& region, const Share& owner, StepBuilder& steps) {
+    steps.Add({region.boxes, lists_.CopyOne(owner), lists_.Copy<DeviceId>(destinations_),
+               region.demands});
+  }
+
+  // Holders by term and device, each once.
+  void FindHolders(const Region& region) {
+    holders_.clear();
+    for (int32_t i : region.pieces) holders_.push_back({TermOf(i), PieceAt(i).device, i});
+    std::sort(holders_.begin(), holders_.end(), [](const Holder& a, const Holder& b) {
+      return std::tie(a.term, a.device, a.piece) < std::tie(b.term, b.device, b.piece);
+    });
+    const auto same = [](const Holder& a, const Holder& b) {
+      return a.term == b.term && a.device == b.device;
+    };
+    holders_.erase(std::unique(holders_.begin(), holders_.end(), same), holders_.end());
+  }
+
+  // One term: a destination that holds it keeps its copy; others take the nearest, in turn.
+  void AddCopyFlows(const Region& region, StepBuilder& steps) {
+    FindHolders(region);
+    const auto share_of = [&](size_t holder) {
+      const Holder& own = holders_[holder];
+      return Share{own.device, -1, lists_.CopyOne(own.piece)};
+    };
+    if (holders_.size() == 1) return AddFlow(region, share_of(0), steps);
+    FindNodes();
+    served_.clear();
+    size_t turn = 0;
+    for (DeviceId to : destinations_) served_.push_back({HolderFor(to, turn), to.value()});
+    AddServed(region, [&](size_t holder, std::span<const DeviceId> to, auto demands) {
+      const Share owner = share_of(holder);
+      steps.Add({region.boxes, lists_.CopyOne(owner), lists_.Copy<DeviceId>(to), demands});
+    });
+  }
+
+  // Numbers of holders by node, on each by device.
+  void FindNodes() {
+    by_node_.clear();
+    for (size_t h = 0; h < holders_.size(); ++h)
+      by_node_.emplace_back(NodeOf(holders_[h].device), h);
+    std::sort(by_node_.begin(), by_node_.end());
+  }
+
+  // Precondition: FindNodes. `turn` counts the destinations that hold no copy.
+  size_t HolderFor(DeviceId to, size_t& turn) const {
+    const auto own = std::lower_bound(
+        holders_.begin(), holders_.end(), to,
+        [](const Holder& holder, DeviceId device) { return holder.device < device; });
+    if (own != holders_.end() && own->device == to) {
+      return static_cast<size_t>(own - holders_.begin());
+    }
+    const int32_t node = NodeOf(to);
+    const auto first =
+        std::lower_bound(by_node_.begin(), by_node_.end(), std::pair(node, size_t{0}));
+    const auto last =
+        std::lower_bound(by_node_.begin(), by_node_.end(), std::pair(node + 1, size_t{0}));
+    if (first == last) return turn++ % holders_.size();
+    const auto near = static_cast<size_t>(last - first);
+    return (first + static_cast<std::ptrdiff_t>(turn++ % near))->second;
+  }
+
+  // Calls add(who, destinations, demands) for each that serves someone, in order. Precondition:
+  // served_ has every destination, in order.
+  template <class Add>
+  void AddServed(const Region& region, Add&& add) {
+    wants_.clear();
+    for (int32_t j : region.demands) {
+      const auto to =
+          std::lower_bound(destinations_.begin(), destinations_.end(), DemandAt(j).device);
+      wants_.push_back({served_[static_cast<size_t>(to - destinations_.begin())].by, j});
+    }
+    const auto by = [](const Served& a, const Served& b) { return a.by < b.by; };
+    std::stable_sort(served_.begin(), served_.end(), by);
+    std::stable_sort(wants_.begin(), wants_.end(), by);
+    auto want = wants_.begin();
+    for (auto it = served_.begin(); it != served_.end();) {
+      const size_t who = it->by;
+      to_.clear();
+      wanted_.clear();
+      for (; it != served_.end() && it->by == who; ++it) to_.push_back(DeviceId(it->what));
+      for (; want != wants_.end() && want->by == who; ++want) wanted_.push_back(want->what);
+      add(who, std::span<const DeviceId>(to_), lists_.Copy<int32_t>(wanted_));
+    }
+  }
+
+  // One copy of every term.
+  struct ReplicaGroup {
+    std::vector<Share> owners;  // by device
+    bool is_owner(DeviceId device) const {
+      const auto at = std::lower_bound(owners.begin(), owners.end(), device,
+                                       [](const Share& s, DeviceId d) { return s.device < d; });
+      return at != owners.end() && at->device == device;
+    }
+  };
+
+  // Several terms: group k takes the k-th copy of every term; a destination joins a group that it
+  // is an owner of, else the one with the fewest destinations. If the sums of the groups could round
+  // differently, the first serves all.
+  void AddSumFlows(const Region& region, StepBuilder& steps) {
+    FindHolders(region);
+    std::vector<ReplicaGroup> groups = GroupsOf();
+    std::vector<std::vector<DeviceId>> to(groups.size());
+    for (DeviceId device : destinations_) to[GroupFor(groups, to, device)].push_back(device);
+    for (size_t g = groups.size(); g-- > 0;) {
+      if (!to[g].empty()) continue;
+      groups.erase(groups.begin() + static_cast<std::ptrdiff_t>(g));
+      to.erase(to.begin() + static_cast<std::ptrdiff_t>(g));
+    }
+    const size_t terms = Terms();
+    if (groups.size() > 1 && !AddAlike(groups, to, terms)) {
+      groups = GroupsOf();
+      groups.resize(1);
+      to = {destinations_};
+    }
+    const bool in_term_order = groups.size() > 1 && NeedsOrder(groups[0], terms);
+    served_.clear();
+    for (DeviceId device : destinations_) served_.push_back({0, device.value()});
+    for (size_t g = 1; g < to.size(); ++g) {
+      for (DeviceId device : to[g]) {
+        const auto at = std::lower_bound(destinations_.begin(), destinations_.end(), device);
+        served_[static_cast<size_t>(at - destinations_.begin())].by = g;
+      }
+    }
+    std::vector<Flow> flows;
+    AddServed(region, [&](size_t g, std::span<const DeviceId> devices, auto demands) {
+      if (in_term_order) SortByTerm(groups[g].owners);
+      flows.push_back({region.boxes, lists_.Copy<Share>(groups[g].owners),
+                       lists_.Copy<DeviceId>(devices), demands});
+    });
+    if (in_term_order) return steps.AddReplicas(flows);
+    for (const Flow& flow : flows) steps.Add(flow);
+  }
+
+  size_t Terms() const {
+    size_t terms = 0;
+    for (size_t h = 0; h < holders_.size(); ++h) {
+      terms += h == 0 || holders_[h].term != holders_[h - 1].term;
+    }
+    return terms;
+  }
+
+  std::vector<ReplicaGroup> GroupsOf() {
+    size_t count = holders_.size();
+    std::vector<size_t> copy(holders_.size(), 0);  // number of a holder among those of its term
+    for (size_t h = 0; h < holders_.size(); ++h) {
+      const bool follows = h > 0 && holders_[h].term == holders_[h - 1].term;
+      copy[h] = follows ? copy[h - 1] + 1 : 0;
+      const bool is_last = h + 1 == holders_.size() || holders_[h + 1].term != holders_[h].term;
+      if (is_last) count = std::min(count, copy[h] + 1);
+    }
+    std::vector<ReplicaGroup> groups(count);
+    std::vector<std::vector<Holder>> owned(count);
+    for (size_t h = 0; h < holders_.size(); ++h) {
+      if (copy[h] < count) owned[copy[h]].push_back(holders_[h]);
+    }
+    for (size_t g = 0; g < count; ++g) {
+      std::stable_sort(owned[g].begin(), owned[g].end(),
+                       [](const Holder& a, const Holder& b) { return a.device < b.device; });
+      for (auto it = owned[g].begin(); it != owned[g].end();) {
+        const DeviceId device = it->device;
+        wanted_.clear();
+        for (; it != owned[g].end() && it->device == device; ++it) wanted_.push_back(it->piece);
+        groups[g].owners.push_back({device, -1, lists_.Copy<int32_t>(wanted_)});
+      }
+    }
+    return groups;
+  }
+
+  static size_t GroupFor(const std::vector<ReplicaGroup>& groups,
+                         const std::vector<std::vector<DeviceId>>& to, DeviceId device) {
+    size_t fewest = 0;
+    for (size_t g = 0; g < groups.size(); ++g) {
+      if (groups[g].is_owner(device)) return g;
+      if (to[g].size() < to[fewest].size()) fewest = g;
+    }
+    return fewest;
+  }
+
+  // Two terms commute, and so do two shares.
+  static bool NeedsOrder(const ReplicaGroup& group, size_t terms) {
+    return terms > 2 && group.owners.size() > 2;
+  }
+
+  // Whether the groups add the terms in one order, or can be made to: shares of the same terms in
+  // all of them, and if the shares need an order, collectives of one kind.
+  bool AddAlike(const std::vector<ReplicaGroup>& groups,
+                const std::vector<std::vector<DeviceId>>& to, size_t terms) const {
+    if (terms == 2) return true;
+    const std::vector<std::vector<int64_t>> shares = TermsByShare(groups[0]);
+    const bool needs_order = NeedsOrder(groups[0], terms);
+    for (size_t g = 0; g < groups.size(); ++g) {
+      if (TermsByShare(groups[g]) != shares) return false;
+      if (needs_order && !IsAllReduce(groups[g], to[g])) return false;
+    }
+    return true;
+  }
+
+  bool IsAllReduce(const ReplicaGroup& group, const std::vector<DeviceId>& to) const {
+    return options_.collectives &&
+           std::equal(group.owners.begin(), group.owners.end(), to.begin(), to.end(),
+                      [](const Share& owner, DeviceId device) { return owner.device == device; });
+  }
+
+  // What each share of a group sums; sorted.
+  std::vector<std::vector<int64_t>> TermsByShare(const ReplicaGroup& group) const {
+    std::vector<std::vector<int64_t>> shares;
+    for (const Share& share : group.owners) {
+      shares.emplace_back();
+      for (int32_t piece : share.pieces) shares.back().push_back(TermOf(piece));
+    }
+    std::sort(shares.begin(), shares.end());
+    return shares;
+  }
+
+  void SortByTerm(std::vector<Share>& owners) const {
+    std::sort(owners.begin(), owners.end(), [this](const Share& a, const Share& b) {
+      return TermOf(a.pieces[0]) < TermOf(b.pieces[0]);
+    });
+  }
+
+  const Piece& PieceAt(int32_t piece) const { return pieces_[static_cast<size_t>(piece)]; }
+  const Demand& DemandAt(int32_t demand) const { return demands_[static_cast<size_t>(demand)]; }
+  int64_t TermOf(int32_t piece) const { return PieceAt(piece).term; }
+  int32_t NodeOf(DeviceId device) const {
+    const auto& node = options_.node_of_device;
+    return node.empty() ? 0 : node[device.index()];
+  }
+
+  std::span<const Piece> pieces_;
+  std::span<const Demand> demands_;
+  const ExchangeOptions& options_;
+  SpanArena& lists_;
+  // Of the region at hand.
+  std::vector<DeviceId> destinations_;  // sorted, each once
+  std::vector<Holder> holders_;
+  std::vector<std::pair<int32_t, size_t>> by_node_;
+  std::vector<Served> served_, wants_;
+  // Lists about to be copied.
+  std::vector<DeviceId> to_;
+  std::vector<int32_t> wanted_;
+};
+
 }  // namespace
 
-std::vector<ExchangeStep> Exchange(std::span<const Piece> pieces, std::span<const Demand> demands,
-                                   const ExchangeOptions& options) {
-  const DistinctBoxes sources = Distinct(pieces);
-  const DistinctBoxes wants = Distinct(demands);
-  if (sources.boxes.empty() || wants.boxes.empty()) return {};
-  const OwnerChoice choice(pieces, demands, options);
-  StepBuilder steps(demands, options.collectives);
-  for (const Region& region : FindRegions(sources, wants)) {
-    for (Flow& flow : choice.FlowsOf(region)) steps.Add(std::move(flow));
-  }
-  return std::move(steps).Finish();
+SolvedExchange Exchange(std::span<const Piece> pieces, std::span<const Demand> demands,
+                        const ExchangeOptions& options) {
+  SolvedExchange solved;
+  solved.sources_ = Distinct(pieces);
+  solved.wants_ = Distinct(demands);
+  if (solved.sources_.boxes.empty() || solved.wants_.boxes.empty()) return solved;
+  solved.regions_ = FindRegions(solved.sources_, solved.wants_, solved.lists_);
+  OwnerChoice choice(pieces, demands, options, solved.lists_);
+  StepBuilder steps(demands, options.collectives, solved.lists_);
+  for (const Region& region : solved.regions_.list) choice.AddFlows(region, steps);
+  solved.steps_ = std::move(steps).Finish();
+  return solved;
 }
 
 int64_t ElementsSent(const ExchangeStep& step) {

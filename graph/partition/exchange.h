@@ -4,9 +4,10 @@
 #include <span>
 #include <vector>
 
-#include "absl/container/inlined_vector.h"
 #include "graph/box.h"
+#include "graph/partition/exchange_regions.h"
 #include "graph/sharding_rule.h"
+#include "graph/support/span_arena.h"
 #include "graph/support/strong_int.h"
 
 namespace partita {
@@ -30,24 +31,18 @@ struct Demand {
 // second half of a reduce + broadcast, the finished value in one of its own demands.
 struct Share {
   DeviceId device;
-  absl::InlinedVector<int32_t, 2> pieces;  // one for each owned term
   int32_t demand = -1;
+  std::span<const int32_t> pieces;  // one for each owned term
 };
-
-// Disjoint boxes of a tensor, in the row-major order of their corners; mostly one.
-using Boxes = absl::InlinedVector<Box, 1>;
 
 // Communication of a region: the values of all owners, summed, reach all destinations. Every
 // owner's pieces cover every box. A destination that is an owner uses its own share without sending
-// it to itself.
+// it to itself. The lists belong to the solved exchange.
 struct Flow {
-  Boxes boxes;
-  absl::InlinedVector<Share, 1> owners;           // by device; of a layer by the first term
-  absl::InlinedVector<DeviceId, 2> destinations;  // sorted
-  absl::InlinedVector<int32_t, 2> demands;  // at destinations, that want all of the boxes; sorted
-  // Owners of each of several all-reduces of three or more shares that sum the same terms, each for
-  // the devices that hold one copy; this flow's among them. Otherwise empty.
-  std::vector<std::vector<DeviceId>> replica_groups;
+  std::span<const Box> boxes;              // disjoint, in row-major order of corners; mostly one
+  std::span<const Share> owners;           // by device; of replica groups by the first term
+  std::span<const DeviceId> destinations;  // sorted
+  std::span<const int32_t> demands;        // at destinations, that want all of the boxes; sorted
 };
 
 // Flows that move together, in one collective or one group of transfers.
@@ -61,9 +56,12 @@ struct ExchangeStep {
     kAllToAll,  // one owner, one destination; every ordered pair of the group has at most one flow
   };
   Kind kind = Kind::kLocal;
-  std::vector<DeviceId>
-      group;  // devices in rank order: of replica_groups by the first term, otherwise sorted
+  // Devices in rank order: of replica groups by the first term, otherwise sorted.
+  std::vector<DeviceId> group;
   std::vector<Flow> flows;
+  // Groups of several all-reduces of three or more shares that sum the same terms, each for the
+  // devices that hold one copy; this one's among them. Otherwise empty.
+  std::vector<std::vector<DeviceId>> replica_groups = {};
 };
 
 struct ExchangeOptions {
@@ -76,16 +74,31 @@ struct ExchangeOptions {
   bool collectives = true;
 };
 
-// Steps in an order in which each reads only what pieces or earlier steps hold. For each region and
-// term exactly one holder is the owner that serves a destination. Works by cuts per dimension over
-// distinct boxes, so the cost is that of the overlaps, not of all pairs. Pure: equal arguments give
-// equal results.
+// Steps in an order in which each reads only what pieces or earlier steps hold, with the lists of
+// their flows.
+class SolvedExchange {
+ public:
+  std::span<const ExchangeStep> steps() const { return steps_; }
+
+ private:
+  friend SolvedExchange Exchange(std::span<const Piece> pieces, std::span<const Demand> demands,
+                                 const ExchangeOptions& options);
+
+  DistinctBoxes sources_, wants_;
+  Regions regions_;
+  SpanArena lists_;
+  std::vector<ExchangeStep> steps_;
+};
+
+// For each region and term exactly one holder is the owner that serves a destination. Works by cuts
+// per dimension over distinct boxes, so the cost is that of the overlaps, not of all pairs. Pure:
+// equal arguments give equal results.
 //
 // One association of terms: whatever demands an element, on any device, gets bit for bit the same
 // sum, also where addition rounds, provided that the copies of a term are equal. Copies of a weight
 // therefore never drift apart.
-std::vector<ExchangeStep> Exchange(std::span<const Piece> pieces, std::span<const Demand> demands,
-                                   const ExchangeOptions& options);
+SolvedExchange Exchange(std::span<const Piece> pieces, std::span<const Demand> demands,
+                        const ExchangeOptions& options);
 
 // Bytes that arrive at devices other than their origin if every flow of the step goes point to
 // point.

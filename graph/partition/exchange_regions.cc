@@ -1,6 +1,7 @@
 #include "graph/partition/exchange_regions.h"
 
 #include <algorithm>
+#include <numeric>
 #include <optional>
 #include <utility>
 
@@ -11,6 +12,8 @@ namespace partita {
 namespace {
 
 using Ids = absl::InlinedVector<int32_t, 6>;
+// Disjoint boxes; mostly one.
+using Boxes = absl::InlinedVector<Box, 1>;
 
 // The grid made by all ends of all boxes.
 class Grid {
@@ -97,8 +100,8 @@ Boxes Coalesce(Boxes boxes) {
   return boxes;
 }
 
-absl::InlinedVector<int32_t, 2> Flatten(const Ids& ids, const DistinctBoxes& distinct) {
-  absl::InlinedVector<int32_t, 2> members;
+std::vector<int32_t> MembersOf(const Ids& ids, const DistinctBoxes& distinct) {
+  std::vector<int32_t> members;
   for (int32_t id : ids) {
     const auto& list = distinct.members[static_cast<size_t>(id)];
     members.insert(members.end(), list.begin(), list.end());
@@ -119,6 +122,39 @@ bool CornerBefore(const Box& x, const Box& y) {
     if (x[d].lo != y[d].lo) return x[d].lo < y[d].lo;
   }
   return false;
+}
+
+// Numbers of boxes in row-major order of their corners, which all differ. Sorts the corners' places
+// in the tensor if those fit into 64 bits.
+std::vector<size_t> OrderOfCorners(const std::vector<Box>& boxes) {
+  std::vector<size_t> order(boxes.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  if (boxes.empty()) return order;
+  Box hull = boxes[0];
+  for (const Box& box : boxes) {
+    for (int d = 0; d < hull.rank(); ++d) {
+      hull[d] = {std::min(hull[d].lo, box[d].lo), std::max(hull[d].hi, box[d].hi)};
+    }
+  }
+  double volume = 1;
+  for (int d = 0; d < hull.rank(); ++d) volume *= static_cast<double>(hull[d].size());
+  if (volume > 9e18) {
+    std::sort(order.begin(), order.end(),
+              [&](size_t a, size_t b) { return CornerBefore(boxes[a], boxes[b]); });
+    return order;
+  }
+  std::vector<std::pair<int64_t, size_t>> places;
+  places.reserve(boxes.size());
+  for (size_t k = 0; k < boxes.size(); ++k) {
+    int64_t place = 0;
+    for (int d = 0; d < hull.rank(); ++d) {
+      place = place * hull[d].size() + (boxes[k][d].lo - hull[d].lo);
+    }
+    places.emplace_back(place, k);
+  }
+  std::sort(places.begin(), places.end());
+  for (size_t k = 0; k < order.size(); ++k) order[k] = places[k].second;
+  return order;
 }
 
 // Boxes by where they begin along the dimension in which they begin at most places.
@@ -165,12 +201,29 @@ class SortedBoxes {
   std::vector<int64_t> reach_;  // by place in the order: the farthest end so far
 };
 
+// A region of one box, which one distinct box of each side covers.
+struct Common {
+  size_t source, want;
+};
+
+// The regions of these boxes, one each, in row-major order.
+Regions RegionsOf(std::vector<Box> boxes, const std::vector<Common>& common,
+                  const DistinctBoxes& sources, const DistinctBoxes& wants) {
+  Regions regions;
+  regions.boxes = std::move(boxes);
+  regions.list.reserve(common.size());
+  for (size_t k : OrderOfCorners(regions.boxes)) {
+    regions.list.push_back(
+        {{&regions.boxes[k], 1}, sources.members[common[k].source], wants.members[common[k].want]});
+  }
+  return regions;
+}
+
 // Most exchanges: every wanted box is a source box and overlaps no other source box. Then these
 // boxes are the regions, in the order in which the grid would find them.
-std::optional<std::vector<Region>> AlignedRegions(const DistinctBoxes& sources,
-                                                  const DistinctBoxes& wants) {
-  const SortedBoxes sorted(sources.boxes);
-  std::vector<Region> regions;
+std::optional<Regions> AlignedRegions(const DistinctBoxes& sources, const DistinctBoxes& wants,
+                                      const SortedBoxes& sorted) {
+  std::vector<Common> common;
   for (size_t w = 0; w < wants.boxes.size(); ++w) {
     const Box& box = wants.boxes[w];
     const size_t none = sources.boxes.size();
@@ -182,11 +235,9 @@ std::optional<std::vector<Region>> AlignedRegions(const DistinctBoxes& sources,
       return !others;
     });
     if (equal == none || others) return std::nullopt;
-    regions.push_back({{box}, sources.members[equal], wants.members[w]});
+    common.push_back({equal, w});
   }
-  std::sort(regions.begin(), regions.end(),
-            [](const Region& a, const Region& b) { return CornerBefore(a.boxes[0], b.boxes[0]); });
-  return regions;
+  return RegionsOf(wants.boxes, common, sources, wants);
 }
 
 bool AreDisjoint(const std::vector<Box>& boxes, const SortedBoxes& sorted) {
@@ -200,45 +251,30 @@ bool AreDisjoint(const std::vector<Box>& boxes, const SortedBoxes& sorted) {
 
 // Both sides cut into boxes that do not overlap: the regions are what a source and a wanted box have
 // in common, in the order in which the grid would find them.
-std::optional<std::vector<Region>> DisjointRegions(const DistinctBoxes& sources,
-                                                   const DistinctBoxes& wants) {
-  const SortedBoxes sorted(sources.boxes);
+std::optional<Regions> DisjointRegions(const DistinctBoxes& sources, const DistinctBoxes& wants,
+                                       const SortedBoxes& sorted) {
   if (!AreDisjoint(sources.boxes, sorted)) return std::nullopt;
   if (!AreDisjoint(wants.boxes, SortedBoxes(wants.boxes))) return std::nullopt;
-  struct Overlapping {
-    Box box;
-    size_t source, want;
-  };
-  std::vector<Overlapping> found;
+  std::vector<Box> boxes;
+  std::vector<Common> common;
   for (size_t w = 0; w < wants.boxes.size(); ++w) {
     sorted.ForEachOverlap(wants.boxes[w], [&](size_t s) {
-      found.push_back({*Intersect(sources.boxes[s], wants.boxes[w]), s, w});
+      boxes.push_back(*Intersect(sources.boxes[s], wants.boxes[w]));
+      common.push_back({s, w});
       return true;
     });
   }
-  std::vector<size_t> order(found.size());
-  for (size_t k = 0; k < order.size(); ++k) order[k] = k;
-  std::sort(order.begin(), order.end(),
-            [&](size_t a, size_t b) { return CornerBefore(found[a].box, found[b].box); });
-  std::vector<Region> regions;
-  regions.reserve(found.size());
-  for (size_t k : order) {
-    regions.push_back({{std::move(found[k].box)},
-                       sources.members[found[k].source],
-                       wants.members[found[k].want]});
-  }
-  return regions;
+  return RegionsOf(std::move(boxes), common, sources, wants);
 }
 
-}  // namespace
+// What covers and wants a cell of the grid, as numbers of distinct boxes.
+struct Cell {
+  Ids sources, wants;
+};
 
-std::vector<Region> FindRegions(const DistinctBoxes& sources, const DistinctBoxes& wants) {
-  if (auto aligned = AlignedRegions(sources, wants)) return *std::move(aligned);
-  if (auto disjoint = DisjointRegions(sources, wants)) return *std::move(disjoint);
+// Any boxes: cell by cell.
+Regions GridRegions(const DistinctBoxes& sources, const DistinctBoxes& wants, SpanArena& lists) {
   const Grid grid(sources, wants);
-  struct Cell {
-    Ids sources, wants;
-  };
   absl::flat_hash_map<int64_t, Cell> cells;
   for (size_t w = 0; w < wants.boxes.size(); ++w) {
     grid.ForEachCell(wants.boxes[w],
@@ -256,17 +292,36 @@ std::vector<Region> FindRegions(const DistinctBoxes& sources, const DistinctBoxe
   }
   std::sort(order.begin(), order.end());
   absl::flat_hash_map<std::pair<Ids, Ids>, size_t> index;
-  std::vector<Region> regions;
+  Regions regions;
+  std::vector<Boxes> boxes;  // of each region
   for (int64_t number : order) {
     const Cell& cell = cells[number];
-    const auto [it, added] = index.try_emplace({cell.sources, cell.wants}, regions.size());
+    const auto [it, added] = index.try_emplace({cell.sources, cell.wants}, boxes.size());
     if (added) {
-      regions.push_back({{}, Flatten(cell.sources, sources), Flatten(cell.wants, wants)});
+      const std::vector<int32_t> pieces = MembersOf(cell.sources, sources);
+      const std::vector<int32_t> demands = MembersOf(cell.wants, wants);
+      regions.list.push_back({{}, lists.Copy<int32_t>(pieces), lists.Copy<int32_t>(demands)});
+      boxes.emplace_back();
     }
-    regions[it->second].boxes.push_back(grid.CellBox(number));
+    boxes[it->second].push_back(grid.CellBox(number));
   }
-  for (Region& region : regions) region.boxes = Coalesce(std::move(region.boxes));
+  size_t count = 0;
+  for (Boxes& each : boxes) count += (each = Coalesce(std::move(each))).size();
+  regions.boxes.reserve(count);
+  for (size_t r = 0; r < boxes.size(); ++r) {
+    for (Box& box : boxes[r]) regions.boxes.push_back(std::move(box));
+    regions.list[r].boxes = std::span<const Box>(regions.boxes).last(boxes[r].size());
+  }
   return regions;
+}
+
+}  // namespace
+
+Regions FindRegions(const DistinctBoxes& sources, const DistinctBoxes& wants, SpanArena& lists) {
+  const SortedBoxes sorted(sources.boxes);
+  if (auto aligned = AlignedRegions(sources, wants, sorted)) return *std::move(aligned);
+  if (auto disjoint = DisjointRegions(sources, wants, sorted)) return *std::move(disjoint);
+  return GridRegions(sources, wants, lists);
 }
 
 }  // namespace partita

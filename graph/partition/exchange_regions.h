@@ -5,8 +5,9 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/inlined_vector.h"
 #include "graph/box.h"
-#include "graph/partition/exchange.h"
+#include "graph/support/span_arena.h"
 
 namespace partita {
 
@@ -33,17 +34,22 @@ DistinctBoxes Distinct(std::span<const Item> items) {
   return distinct;
 }
 
-// A set of grid cells with the same covering pieces and the same demands, as few boxes as merging
-// finds.
+// A set of grid cells with the same covering pieces and the same demands.
 struct Region {
-  Boxes boxes;
-  absl::InlinedVector<int32_t, 2> pieces;   // sorted
-  absl::InlinedVector<int32_t, 2> demands;  // sorted
+  std::span<const Box> boxes;  // disjoint, in row-major order of corners; as few as merging finds
+  std::span<const int32_t> pieces;   // sorted
+  std::span<const int32_t> demands;  // sorted
+};
+
+// Regions and their boxes. Other lists are those of the distinct boxes, or of the arena.
+struct Regions {
+  std::vector<Region> list;
+  std::vector<Box> boxes;
 };
 
 // The regions that some source covers, in row-major order of their first corners. Neither side is
 // empty. Takes time in proportion to the overlaps where no two boxes of a side overlap, or every
 // wanted box is one source box; else to the cells.
-std::vector<Region> FindRegions(const DistinctBoxes& sources, const DistinctBoxes& wants);
+Regions FindRegions(const DistinctBoxes& sources, const DistinctBoxes& wants, SpanArena& lists);
 
 }  // namespace partita

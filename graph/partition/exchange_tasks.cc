@@ -8,14 +8,14 @@
 #include "graph/partition/exchange_tasks.h"
 
 #include <algorithm>
-#include <map>
+#include <array>
 #include <optional>
-#include <tuple>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "graph/partition/flow_index.h"
+#include "graph/partition/step_communication.h"
 #include "graph/partition/windows.h"
 #include "graph/support/check.h"
 
@@ -29,23 +29,44 @@ using Phase = TaskKey::Phase;
 class Emitter {
  public:
   Emitter(TensorExchange& x, const ExchangeTaskOptions& options, TaskGraphBuilder& builder)
-      : x_(x), options_(options), builder_(builder) {}
+      : x_(x),
+        options_(options),
+        builder_(builder),
+        solved_(Exchange(x_.pieces, x_.demands, options_.exchange)) {}
 
   std::optional<int32_t> Run() {
-    steps_ = Exchange(x_.pieces, x_.demands, options_.exchange);
-    index_.emplace(x_, steps_);
+    if (!FindCommunications()) return std::nullopt;
+    index_.emplace(x_, solved_.steps());
     buffers_of_pieces_.insert(x_.piece_buffers.begin(), x_.piece_buffers.end());
     PlaceDemands();
     step_ = x_.first_step;
-    for (const ExchangeStep& step : steps_) {
+    for (const ExchangeStep& step : solved_.steps()) {
       EmitStep(step);
-      if (is_given_up_) return std::nullopt;
       ++step_;
     }
     return std::max(step_, x_.first_step + 1);
   }
 
  private:
+  // False where the watch gives the tensor up.
+  bool FindCommunications() {
+    int32_t number = x_.first_step;
+    for (const ExchangeStep& step : solved_.steps()) {
+      communications_.push_back(CommunicationOf(step, x_.dtype, ChosenFor(number++), options_));
+      const auto& task = communications_.back().task;
+      if (options_.watch == nullptr || !task.has_value()) continue;
+      if (!(*options_.watch)(*task)) return false;
+    }
+    return true;
+  }
+
+  std::string ChosenFor(int32_t step) const {
+    const auto choice =
+        std::find_if(options_.choices.begin(), options_.choices.end(),
+                     [step](const AlgorithmChoice& c) { return c.collective.step == step; });
+    return choice == options_.choices.end() ? "" : choice->algorithm;
+  }
+
   // ---- which buffer each demand gets
 
   // The piece whose buffer demand j can take: same box and device, and the only flow that reaches
@@ -101,25 +122,89 @@ class Emitter {
                      MoveTask{demand.device, x_.dtype, {fill}});
   }
 
-  // ---- moves, collected per device and phase of a step
+  // ---- moves, collected by phase of a step
 
-  void AddMove(Phase phase, DeviceId device, Move move, int32_t microbatch = 0) {
-    if (move.kind == MoveKind::kCopy && move.from.buffer == move.to.buffer) return;
-    moves_[{phase, device, microbatch}].push_back(std::move(move));
+  // Move without boxes of its own, and the task that it goes to: of a device and a microbatch (see
+  // TensorExchange::piece_microbatches).
+  struct PendingMove {
+    DeviceId device;
+    int32_t microbatch;
+    MoveKind kind;
+    WindowRef from, to;
+    const Box* region;
+  };
+  struct MoveTarget {
+    Phase phase;
+    DeviceId device;
+    int32_t microbatch = 0;
+  };
+
+  static size_t PlaceOf(Phase phase) {
+    return phase == Phase::kSum ? 0 : phase == Phase::kPack ? 1 : 2;
   }
 
+  void AddMove(const MoveTarget& target, MoveKind kind, const WindowRef& from, const WindowRef& to,
+               const Box& region) {
+    if (kind == MoveKind::kCopy && from.buffer == to.buffer) return;
+    moves_[PlaceOf(target.phase)].push_back(
+        {target.device, target.microbatch, kind, from, to, &region});
+  }
+
+  // A task for each device and microbatch, with its moves in the order in which they were added.
   void FlushMoves(Phase phase) {
-    for (auto it = moves_.begin(); it != moves_.end();) {
-      const auto& [of_phase, device, microbatch] = it->first;
-      if (of_phase != phase) {
-        ++it;
-        continue;
-      }
+    std::vector<PendingMove>& moves = moves_[PlaceOf(phase)];
+    const auto place = [](const PendingMove& move) {
+      return std::pair(move.device, move.microbatch);
+    };
+    std::vector<const PendingMove*> order;
+    order.reserve(moves.size());
+    for (const PendingMove& move : moves) order.push_back(&move);
+    std::stable_sort(order.begin(), order.end(), [&](const PendingMove* a, const PendingMove* b) {
+      return place(*a) < place(*b);
+    });
+    for (auto it = order.begin(); it != order.end();) {
+      const auto end = std::find_if(
+          it, order.end(),
+          [&, first = place(**it)](const PendingMove* move) { return place(*move) != first; });
+      const auto [device, microbatch] = place(**it);
       TaskKey key = Key(phase, device, device);
       if (microbatch > 0) key.to = -microbatch;
-      builder_.AddTask(key, MoveTask{device, x_.dtype, std::move(it->second)});
-      it = moves_.erase(it);
+      const auto of_task = std::span<const PendingMove* const>(it, end);
+      builder_.AddTask(key, options_.outlines ? OutlinedTask(of_task) : WholeTask(of_task));
+      it = end;
     }
+    moves.clear();
+  }
+
+  // Tasks of moves of one device.
+  MoveTask WholeTask(std::span<const PendingMove* const> moves) const {
+    MoveTask task{moves[0]->device, x_.dtype, {}};
+    task.moves.reserve(moves.size());
+    for (const PendingMove* move : moves) {
+      task.moves.push_back(
+          {move->kind, ToBufferWindow(move->from), ToBufferWindow(move->to), *move->region});
+    }
+    return task;
+  }
+  MoveTask OutlinedTask(std::span<const PendingMove* const> moves) const {
+    MoveOutline outline;
+    BufferList reads, writes;
+    for (const PendingMove* move : moves) {
+      const MoveSignature signature =
+          SignatureOf(move->kind, x_.dtype, *move->region, *move->from.box, *move->to.box);
+      if (!outline.runs.empty() && outline.runs.back().signature == signature) {
+        ++outline.runs.back().moves;
+      } else {
+        outline.runs.push_back({signature});
+      }
+      reads.Add(move->from.buffer);
+      writes.Add(move->to.buffer);
+    }
+    for (BufferId id : reads.ids()) outline.uses.push_back({id, false});
+    for (BufferId id : writes.ids()) outline.uses.push_back({id, true});
+    MoveTask task{moves[0]->device, x_.dtype, {}};
+    task.outline = std::make_shared<const MoveOutline>(std::move(outline));
+    return task;
   }
 
   TaskKey Key(Phase phase, DeviceId from, DeviceId to) const {
@@ -134,30 +219,26 @@ class Emitter {
 
   // Where the share's value is (or will be, after the moves of phase kSum).
   Windows ShareWindows(const Flow& flow, const Share& share) {
-    Windows windows;
     if (share.pieces.empty()) {
       const auto j = static_cast<size_t>(share.demand);
-      for (size_t i = 0; i < flow.boxes.size(); ++i) {
-        windows.push_back({x_.demand_buffers[j], x_.demands[j].box, 0});
-      }
-      return windows;
+      return Windows(flow.boxes.size(), WindowRef{x_.demand_buffers[j], &x_.demands[j].box, 0});
     }
     if (share.pieces.size() == 1) return PieceWindows(flow, share.pieces[0]);
     const int32_t first = share.pieces[0];
     const bool in_place = flow.boxes.size() == 1 &&
                           x_.pieces[static_cast<size_t>(first)].box == flow.boxes[0] &&
                           MayOverwrite(first);
-    windows = in_place ? PieceWindows(flow, first)
-                       : Packed(builder_.AddStaging(share.device, x_.dtype, VolumeOf(flow.boxes)),
-                                0, flow.boxes);
+    Windows windows =
+        in_place ? PieceWindows(flow, first)
+                 : Packed(builder_.AddStaging(share.device, x_.dtype, VolumeOf(flow.boxes)), 0,
+                          flow.boxes);
     int32_t microbatch = 0;  // of the terms so far: they are added in their order
     for (size_t k = 0; k < share.pieces.size(); ++k) {
       microbatch = std::max(microbatch, MicrobatchOf(share.pieces[k]));
       const Windows from = PieceWindows(flow, share.pieces[k]);
       for (size_t i = 0; i < flow.boxes.size(); ++i) {
-        AddMove(Phase::kSum, share.device,
-                {k == 0 ? MoveKind::kCopy : Accumulate(), from[i], windows[i], flow.boxes[i]},
-                microbatch);
+        AddMove({Phase::kSum, share.device, microbatch}, k == 0 ? MoveKind::kCopy : Accumulate(),
+                from[i], windows[i], flow.boxes[i]);
       }
     }
     return windows;
@@ -169,40 +250,38 @@ class Emitter {
 
   Windows PieceWindows(const Flow& flow, int32_t piece) const {
     const auto p = static_cast<size_t>(piece);
-    return Windows(flow.boxes.size(), BufferWindow{x_.piece_buffers[p], x_.pieces[p].box, 0});
+    return Windows(flow.boxes.size(), WindowRef{x_.piece_buffers[p], &x_.pieces[p].box, 0});
   }
 
   // Copies a flow's boxes to a packed place.
-  void PackInto(const Flow& flow, DeviceId device, const Windows& from, BufferId staging,
-                int64_t offset) {
-    const Windows to = Packed(staging, offset, flow.boxes);
+  void PackInto(const Flow& flow, DeviceId device, const Windows& from, const Slice& to) {
+    const Windows packed = Packed(to.buffer, to.offset, flow.boxes);
     for (size_t i = 0; i < flow.boxes.size(); ++i) {
-      AddMove(Phase::kPack, device, {MoveKind::kCopy, from[i], to[i], flow.boxes[i]});
+      AddMove({Phase::kPack, device}, MoveKind::kCopy, from[i], packed[i], flow.boxes[i]);
     }
   }
 
   Slice ContiguousShare(const Flow& flow, DeviceId device, const Windows& windows) {
     if (const auto slice = AsSlice(windows, flow.boxes)) return *slice;
     const int64_t volume = VolumeOf(flow.boxes);
-    const BufferId staging = builder_.AddStaging(device, x_.dtype, volume);
-    PackInto(flow, device, windows, staging, 0);
-    return {staging, 0, volume};
+    const Slice staging{builder_.AddStaging(device, x_.dtype, volume), 0, volume};
+    PackInto(flow, device, windows, staging);
+    return staging;
   }
 
   // ---- demands
 
-  BufferWindow DemandWindow(int32_t j) const {
+  WindowRef DemandWindow(int32_t j) const {
     const auto d = static_cast<size_t>(j);
-    return {x_.demand_buffers[d], x_.demands[d].box, 0};
+    return {x_.demand_buffers[d], &x_.demands[d].box, 0};
   }
 
   // Brings a finished value to every demand of the device.
-  void Deliver(const Flow& flow, DeviceId device, const Windows& from, Phase phase) {
+  void Deliver(const Flow& flow, DeviceId device, const Windows& from) {
     for (int32_t j : index_->DemandsAt(flow, device)) {
-      const BufferId wanted = x_.demand_buffers[static_cast<size_t>(j)];
+      const WindowRef to = DemandWindow(j);
       for (size_t i = 0; i < flow.boxes.size(); ++i) {
-        if (from[i].buffer == wanted) continue;
-        AddMove(phase, device, {MoveKind::kCopy, from[i], DemandWindow(j), flow.boxes[i]});
+        AddMove({Phase::kUnpack, device}, MoveKind::kCopy, from[i], to, flow.boxes[i]);
       }
     }
   }
@@ -214,6 +293,7 @@ class Emitter {
     // An alias of a piece must come first: it already holds this device's share.
     int32_t best = at[0];
     for (int32_t j : at) {
+      if (at.size() == 1) break;
       if (!buffers_of_pieces_.contains(x_.demand_buffers[static_cast<size_t>(j)])) continue;
       best = j;
       break;
@@ -224,48 +304,49 @@ class Emitter {
   // ---- steps
 
   void EmitStep(const ExchangeStep& step) {
-    rank_of_.clear();
-    for (DeviceId device : step.group) rank_of_.try_emplace(device, rank_of_.size());
+    StepCommunication& plan = communications_[static_cast<size_t>(step_ - x_.first_step)];
     switch (step.kind) {
       case Kind::kLocal:
         return EmitLocal(step);
       case Kind::kTransfers:
-        return EmitTransfers(step);
+        return EmitTransfers(step, std::get<TransferTask>(*std::move(plan.task)));
       case Kind::kAllReduce:
       case Kind::kReduceScatter:
-        return EmitReduction(step);
+        return EmitReduction(step, plan);
       case Kind::kAllGather:
-        return EmitAllGather(step);
+        return EmitAllGather(step, plan);
       case Kind::kAllToAll:
-        return EmitAllToAll(step);
+        return EmitAllToAll(step, plan);
     }
   }
 
   void EmitLocal(const ExchangeStep& step) {
     for (const Flow& flow : step.flows) {
       const Share& share = flow.owners[0];
-      Deliver(flow, share.device, ShareWindows(flow, share), Phase::kUnpack);
+      Deliver(flow, share.device, ShareWindows(flow, share));
     }
     FlushMoves(Phase::kSum);
     FlushMoves(Phase::kUnpack);
   }
 
-  void EmitTransfers(const ExchangeStep& step) {
-    TransferTask task{x_.dtype, step.group, {}};
-    struct Arrival {
-      const Flow* flow;
-      DeviceId to;
-      Windows windows;
-      bool is_own;
-    };
+  // What a device gets of a flow, its own share included.
+  struct Arrival {
+    const Flow* flow;
+    DeviceId to;
+    Windows windows;
+  };
+
+  void EmitTransfers(const ExchangeStep& step, TransferTask task) {
     std::vector<Arrival> arrivals;
+    arrivals.reserve(task.transfers.size());
+    auto transfer = task.transfers.begin();
     for (const Flow& flow : step.flows) {
-      std::vector<Windows> shares;
+      absl::InlinedVector<Windows, 2> shares;
       for (const Share& share : flow.owners) shares.push_back(ShareWindows(flow, share));
       for (DeviceId to : flow.destinations) {
         // The device's own share is the base of its sum.
         for (size_t s = 0; s < flow.owners.size(); ++s) {
-          if (flow.owners[s].device == to) arrivals.push_back({&flow, to, shares[s], true});
+          if (flow.owners[s].device == to) arrivals.push_back({&flow, to, shares[s]});
         }
       }
       for (size_t s = 0; s < flow.owners.size(); ++s) {
@@ -274,145 +355,112 @@ class Emitter {
         for (DeviceId to : flow.destinations) {
           if (to == from) continue;
           if (!send.has_value()) send = ContiguousShare(flow, from, shares[s]);
-          std::optional<Slice> receive;
-          Windows arrived;
-          if (flow.owners.size() == 1) {
-            arrived = PrimaryWindows(flow, to);
-            receive = AsSlice(arrived, flow.boxes);
-          }
-          if (!receive.has_value()) {
-            const BufferId staging = builder_.AddStaging(to, x_.dtype, send->count);
-            receive = Slice{staging, 0, send->count};
-            arrived = Packed(staging, 0, flow.boxes);
-          }
-          task.transfers.push_back({from, to, *send, *receive});
-          arrivals.push_back({&flow, to, std::move(arrived), false});
+          transfer->send = *send;
+          Windows arrived = ReceiveTransfer(flow, *transfer++);
+          arrivals.push_back({&flow, to, std::move(arrived)});
         }
       }
     }
     FlushMoves(Phase::kSum);
     FlushMoves(Phase::kPack);
-    AddCommunication(step, std::move(task));
-    std::map<std::pair<const Flow*, DeviceId>, bool> started;
+    builder_.AddTask(Key(Phase::kSend, step.group.front(), step.group.back()), std::move(task));
+    Unpack(arrivals);
+    FlushMoves(Phase::kUnpack);
+  }
+
+  // Chooses where a transfer arrives: in a demand if that lies there as one slice and is not summed,
+  // else in staging.
+  Windows ReceiveTransfer(const Flow& flow, Transfer& transfer) {
+    if (flow.owners.size() == 1) {
+      Windows arrived = PrimaryWindows(flow, transfer.to);
+      if (const auto slice = AsSlice(arrived, flow.boxes)) {
+        transfer.receive = *slice;
+        return arrived;
+      }
+    }
+    const int64_t volume = transfer.send.count;
+    transfer.receive = {builder_.AddStaging(transfer.to, x_.dtype, volume), 0, volume};
+    return Packed(transfer.receive.buffer, 0, flow.boxes);
+  }
+
+  // Sums what arrived, and brings it to all demands. Arrivals of a flow are neighbours.
+  void Unpack(const std::vector<Arrival>& arrivals) {
+    std::vector<std::pair<const Flow*, DeviceId>> started;
+    size_t first = 0;  // in `started`, of the flow at hand
     for (const Arrival& arrival : arrivals) {
       const Flow& flow = *arrival.flow;
       if (flow.owners.size() == 1) {
-        Deliver(flow, arrival.to, arrival.windows, Phase::kUnpack);
+        Deliver(flow, arrival.to, arrival.windows);
         continue;
       }
+      if (first < started.size() && started[first].first != &flow) first = started.size();
+      const auto place = std::pair(&flow, arrival.to);
+      const bool has_value = std::find(started.begin() + static_cast<std::ptrdiff_t>(first),
+                                       started.end(), place) != started.end();
+      if (!has_value) started.push_back(place);
       const Windows primary = PrimaryWindows(flow, arrival.to);
-      bool& has_value = started[{arrival.flow, arrival.to}];
       for (size_t i = 0; i < flow.boxes.size(); ++i) {
-        AddMove(Phase::kUnpack, arrival.to,
-                {has_value ? Accumulate() : MoveKind::kCopy, arrival.windows[i], primary[i],
-                 flow.boxes[i]});
+        AddMove({Phase::kUnpack, arrival.to}, has_value ? Accumulate() : MoveKind::kCopy,
+                arrival.windows[i], primary[i], flow.boxes[i]);
       }
-      has_value = true;
     }
-    for (const auto& [place, value] : started) {
-      Deliver(*place.first, place.second, PrimaryWindows(*place.first, place.second),
-              Phase::kUnpack);
-    }
-    FlushMoves(Phase::kUnpack);
+    std::sort(started.begin(), started.end());
+    for (const auto& [flow, to] : started) Deliver(*flow, to, PrimaryWindows(*flow, to));
   }
 
   // The shares are summed and packed; then the collective runs.
-  void AddCollective(const ExchangeStep& step, Collective collective, std::vector<Slice> send,
+  void AddCollective(const ExchangeStep& step, StepCommunication& plan, std::vector<Slice> send,
                      std::vector<Slice> receive) {
     FlushMoves(Phase::kSum);
     FlushMoves(Phase::kPack);
-    CollectiveTask task{step.group, std::move(collective), "",
-                        x_.dtype,   std::move(send),       std::move(receive)};
-    const auto& replicas = step.flows[0].replica_groups;
-    task.has_replicas = !replicas.empty();
-    task.algorithm = AlgorithmFor(task, replicas);
-    AddCommunication(step, std::move(task));
+    CollectiveTask task = std::get<CollectiveTask>(*std::move(plan.task));
+    task.send = std::move(send);
+    task.receive = std::move(receive);
+    builder_.AddTask(Key(Phase::kSend, step.group.front(), step.group.back()), std::move(task));
   }
 
-  void AddCommunication(const ExchangeStep& step, TaskBody body) {
-    if (options_.watch != nullptr) is_given_up_ |= !(*options_.watch)(body);
-    builder_.AddTask(Key(Phase::kSend, step.group.front(), step.group.back()), std::move(body));
-  }
-
-  std::string AlgorithmFor(const CollectiveTask& task,
-                           std::span<const std::vector<DeviceId>> replicas) const {
-    const auto choice =
-        std::find_if(options_.choices.begin(), options_.choices.end(),
-                     [this](const AlgorithmChoice& c) { return c.collective.step == step_; });
-    const std::string chosen = choice == options_.choices.end() ? "" : choice->algorithm;
-    return ChooseAlgorithm(task, replicas,
-                           {chosen, options_.algorithm, options_.exchange.node_of_device});
-  }
-
-  // All-reduce and reduce-scatter: every rank contributes to every flow. Flows are laid out by
-  // destination.
-  void EmitReduction(const ExchangeStep& step) {
-    std::vector<const Flow*> flows;
-    for (const Flow& flow : step.flows) flows.push_back(&flow);
-    const bool scatter = step.kind == Kind::kReduceScatter;
-    if (scatter) {
-      std::stable_sort(flows.begin(), flows.end(), [](const Flow* a, const Flow* b) {
-        return a->destinations[0] < b->destinations[0];
-      });
-    }
-    int64_t total = 0;
-    std::vector<int64_t> blocks(step.group.size(), 0), offsets;
-    for (const Flow* flow : flows) {
-      offsets.push_back(total);
-      const int64_t volume = VolumeOf(flow->boxes);
-      total += volume;
-      if (scatter) blocks[RankOf(flow->destinations[0])] += volume;
-    }
-    const PieceUses uses = UsesIn(step);
-    std::vector<Slice> places;
-    for (DeviceId device : step.group) {
-      places.push_back(PlaceReduction({flows, offsets, total, uses}, device));
-    }
-    AddCollective(step,
-                  scatter ? MakeReduceScatter(blocks, options_.exchange.reduction)
-                          : MakeAllReduce(static_cast<int>(step.group.size()), total,
-                                          options_.exchange.reduction),
-                  places, places);
-    for (size_t f = 0; f < flows.size(); ++f) {
-      for (DeviceId to : flows[f]->destinations) {
-        const Slice& place = places[RankOf(to)];
-        Deliver(*flows[f], to, Packed(place.buffer, place.offset + offsets[f], flows[f]->boxes),
-                Phase::kUnpack);
+  // Brings a rank's elements to the demands of its flows.
+  void DeliverAll(const ExchangeStep& step, const StepCommunication& plan,
+                  const std::vector<Slice>& places) {
+    const Ranks ranks(step.group);
+    for (size_t f = 0; f < plan.flows.size(); ++f) {
+      const Flow& flow = *plan.flows[f];
+      for (DeviceId to : flow.destinations) {
+        const Slice& place = places[ranks.Of(to)];
+        Deliver(flow, to, Packed(place.buffer, place.offset + plan.offsets[f], flow.boxes));
       }
     }
     FlushMoves(Phase::kUnpack);
+  }
+
+  // All-reduce and reduce-scatter: every rank contributes to every flow.
+  void EmitReduction(const ExchangeStep& step, StepCommunication& plan) {
+    const PieceUses uses = UsesIn(step);
+    std::vector<Slice> places;
+    for (DeviceId device : step.group) places.push_back(PlaceReduction(plan, uses, device));
+    AddCollective(step, plan, places, places);
+    DeliverAll(step, plan, places);
   }
 
   // How often each piece is used by the flows of a step.
   using PieceUses = absl::flat_hash_map<int32_t, int>;
 
-  // The flows of a step that sums, and where each lies in a rank's elements.
-  struct ReductionPlan {
-    const std::vector<const Flow*>& flows;
-    const std::vector<int64_t>& offsets;
-    int64_t total;
-    const PieceUses& uses;
-  };
-
   // One contiguous, overwritable slice with a device's shares of all flows.
-  Slice PlaceReduction(const ReductionPlan& plan, DeviceId device) {
-    const std::vector<const Flow*>& flows = plan.flows;
-    Windows all;
-    std::vector<Box> boxes;
+  Slice PlaceReduction(const StepCommunication& plan, const PieceUses& uses, DeviceId device) {
+    SliceJoiner joiner;
     std::vector<Windows> each;
     bool reusable = true;
-    for (const Flow* flow : flows) {
+    for (const Flow* flow : plan.flows) {
       const Share& share = *index_->ShareAt(*flow, device);
       each.push_back(ShareWindows(*flow, share));
-      all.insert(all.end(), each.back().begin(), each.back().end());
-      boxes.insert(boxes.end(), flow->boxes.begin(), flow->boxes.end());
-      reusable &= share.pieces.size() > 1 || UsedOnlyThere(share.pieces[0], plan.uses);
+      joiner.Add(each.back(), flow->boxes);
+      reusable &= share.pieces.size() > 1 || UsedOnlyThere(share.pieces[0], uses);
     }
-    const auto slice = AsSlice(all, boxes);
+    const auto slice = joiner.slice();
     if (reusable && slice.has_value()) return *slice;
     const BufferId staging = builder_.AddStaging(device, x_.dtype, plan.total);
-    for (size_t f = 0; f < flows.size(); ++f) {
-      PackInto(*flows[f], device, each[f], staging, plan.offsets[f]);
+    for (size_t f = 0; f < plan.flows.size(); ++f) {
+      PackInto(*plan.flows[f], device, each[f], {staging, plan.offsets[f], 0});
     }
     return {staging, 0, plan.total};
   }
@@ -433,123 +481,107 @@ class Emitter {
            uses.at(piece) == index_->uses(piece);
   }
 
-  void EmitAllGather(const ExchangeStep& step) {
-    std::vector<const Flow*> flows;
-    for (const Flow& flow : step.flows) flows.push_back(&flow);
-    std::stable_sort(flows.begin(), flows.end(), [](const Flow* a, const Flow* b) {
-      return a->owners[0].device < b->owners[0].device;
-    });
-    int64_t total = 0;
-    std::vector<int64_t> blocks(step.group.size(), 0), offsets;
+  void EmitAllGather(const ExchangeStep& step, StepCommunication& plan) {
     std::vector<Windows> shares;
-    for (const Flow* flow : flows) {
-      const int64_t volume = VolumeOf(flow->boxes);
-      offsets.push_back(total);
-      total += volume;
-      blocks[RankOf(flow->owners[0].device)] += volume;
-      shares.push_back(ShareWindows(*flow, flow->owners[0]));
-    }
-    std::vector<Box> boxes;
-    for (const Flow* flow : flows) {
-      boxes.insert(boxes.end(), flow->boxes.begin(), flow->boxes.end());
-    }
+    for (const Flow* flow : plan.flows) shares.push_back(ShareWindows(*flow, flow->owners[0]));
     std::vector<Slice> places;
+    size_t f = 0;  // flows are laid out by owner, as ranks are
     for (DeviceId device : step.group) {
-      Slice place = PlaceGather(boxes, total, device);
-      for (size_t f = 0; f < flows.size(); ++f) {
-        if (flows[f]->owners[0].device != device) continue;
-        PackInto(*flows[f], device, shares[f], place.buffer, place.offset + offsets[f]);
+      const Slice place = PlaceGather(plan, device);
+      for (; f < plan.flows.size() && plan.flows[f]->owners[0].device == device; ++f) {
+        PackInto(*plan.flows[f], device, shares[f],
+                 {place.buffer, place.offset + plan.offsets[f], 0});
       }
       places.push_back(place);
     }
-    AddCollective(step, MakeAllGather(blocks), places, places);
-    for (size_t f = 0; f < flows.size(); ++f) {
-      for (DeviceId to : flows[f]->destinations) {
-        const Slice& place = places[RankOf(to)];
-        Deliver(*flows[f], to, Packed(place.buffer, place.offset + offsets[f], flows[f]->boxes),
-                Phase::kUnpack);
-      }
-    }
-    FlushMoves(Phase::kUnpack);
+    AddCollective(step, plan, places, places);
+    DeliverAll(step, plan, places);
   }
 
   // The whole gathered value in a demand's buffer if it lies there in order, else in staging.
-  Slice PlaceGather(const std::vector<Box>& boxes, int64_t total, DeviceId device) {
+  Slice PlaceGather(const StepCommunication& plan, DeviceId device) {
     for (int32_t j : index_->DemandsAt(device)) {
       const Demand& demand = x_.demands[static_cast<size_t>(j)];
-      const bool holds_all = std::all_of(boxes.begin(), boxes.end(),
-                                         [&](const Box& box) { return demand.box.Contains(box); });
+      const bool holds_all =
+          std::all_of(plan.flows.begin(), plan.flows.end(), [&](const Flow* flow) {
+            return std::all_of(flow->boxes.begin(), flow->boxes.end(),
+                               [&](const Box& box) { return demand.box.Contains(box); });
+          });
       if (!holds_all) continue;
-      const Windows windows(boxes.size(), DemandWindow(j));
-      if (const auto slice = AsSlice(windows, boxes)) return *slice;
+      SliceJoiner joiner;
+      for (const Flow* flow : plan.flows) {
+        joiner.Add(Windows(flow->boxes.size(), DemandWindow(j)), flow->boxes);
+      }
+      if (const auto slice = joiner.slice()) return *slice;
     }
-    return {builder_.AddStaging(device, x_.dtype, total), 0, total};
+    return {builder_.AddStaging(device, x_.dtype, plan.total), 0, plan.total};
   }
 
-  void EmitAllToAll(const ExchangeStep& step) {
-    const size_t n = step.group.size();
-    std::vector<std::vector<int64_t>> counts(n, std::vector<int64_t>(n, 0));
-    struct Block {
-      size_t from, to;
-      const Flow* flow;
-      Windows windows;
-    };
-    std::vector<Block> blocks;
-    for (const Flow& flow : step.flows) {
-      const DeviceId owner = flow.owners[0].device;
-      const Windows windows = ShareWindows(flow, flow.owners[0]);
-      for (DeviceId to : flow.destinations) {
-        if (to == owner) {
-          Deliver(flow, to, windows, Phase::kUnpack);
-          continue;
-        }
-        counts[RankOf(owner)][RankOf(to)] += VolumeOf(flow.boxes);
-        blocks.push_back({RankOf(owner), RankOf(to), &flow, windows});
-      }
-    }
-    const Collective collective = MakeAllToAll(counts);
-    std::stable_sort(blocks.begin(), blocks.end(), [](const Block& a, const Block& b) {
-      return std::pair(a.from, a.to) < std::pair(b.from, b.to);
-    });
+  // A flow from rank to rank, which the sender has there.
+  struct Block {
+    size_t from, to;
+    const Flow* flow;
+    Windows windows;
+  };
+
+  void EmitAllToAll(const ExchangeStep& step, StepCommunication& plan) {
+    const Collective& collective = std::get<CollectiveTask>(*plan.task).collective;
+    std::vector<Block> blocks = BlocksOf(step);
     std::vector<Slice> send, receive;
-    for (size_t r = 0; r < n; ++r) {
+    for (size_t r = 0; r < step.group.size(); ++r) {
       const int rank = static_cast<int>(r);
       const int64_t out = SendElements(collective, rank), in = ReceiveElements(collective, rank);
       send.push_back({builder_.AddStaging(step.group[r], x_.dtype, out), 0, out});
       receive.push_back({builder_.AddStaging(step.group[r], x_.dtype, in), 0, in});
     }
     // By rank: elements placed so far. Blocks come in the order of buffers on both sides.
-    std::vector<int64_t> sent(n, 0), received(n, 0);
-    std::vector<Windows> arrived;
-    for (const Block& block : blocks) {
-      PackInto(*block.flow, step.group[block.from], block.windows, send[block.from].buffer,
-               sent[block.from]);
-      arrived.push_back(Packed(receive[block.to].buffer, received[block.to], block.flow->boxes));
+    std::vector<int64_t> sent(step.group.size(), 0), received(step.group.size(), 0);
+    for (Block& block : blocks) {
+      PackInto(*block.flow, step.group[block.from], block.windows,
+               {send[block.from].buffer, sent[block.from], 0});
+      block.windows = Packed(receive[block.to].buffer, received[block.to], block.flow->boxes);
       const int64_t volume = VolumeOf(block.flow->boxes);
       sent[block.from] += volume;
       received[block.to] += volume;
     }
-    AddCollective(step, collective, std::move(send), std::move(receive));
-    for (size_t b = 0; b < blocks.size(); ++b) {
-      Deliver(*blocks[b].flow, step.group[blocks[b].to], arrived[b], Phase::kUnpack);
+    AddCollective(step, plan, std::move(send), std::move(receive));
+    for (const Block& block : blocks) {
+      Deliver(*block.flow, step.group[block.to], block.windows);
     }
     FlushMoves(Phase::kUnpack);
   }
 
-  // In the group of the step at hand; the devices of its flows are in it.
-  size_t RankOf(DeviceId device) const { return rank_of_.at(device); }
+  // The flows of an all-to-all by sender and receiver; what stays where it is goes to its demands.
+  std::vector<Block> BlocksOf(const ExchangeStep& step) {
+    const Ranks ranks(step.group);
+    std::vector<Block> blocks;
+    blocks.reserve(step.flows.size());
+    for (const Flow& flow : step.flows) {
+      const DeviceId owner = flow.owners[0].device;
+      const Windows windows = ShareWindows(flow, flow.owners[0]);
+      for (DeviceId to : flow.destinations) {
+        if (to == owner) {
+          Deliver(flow, to, windows);
+        } else {
+          blocks.push_back({ranks.Of(owner), ranks.Of(to), &flow, windows});
+        }
+      }
+    }
+    std::stable_sort(blocks.begin(), blocks.end(), [](const Block& a, const Block& b) {
+      return std::pair(a.from, a.to) < std::pair(b.from, b.to);
+    });
+    return blocks;
+  }
 
   TensorExchange& x_;
   const ExchangeTaskOptions& options_;
   TaskGraphBuilder& builder_;
-  std::vector<ExchangeStep> steps_;
-  std::optional<FlowIndex> index_;  // index of steps_
+  const SolvedExchange solved_;
+  std::vector<StepCommunication> communications_;  // indexed by step
+  std::optional<FlowIndex> index_;                 // index of solved_
   absl::flat_hash_set<BufferId> buffers_of_pieces_;
-  absl::flat_hash_map<DeviceId, size_t> rank_of_;  // in the step at hand
   int32_t step_ = 0;
-  bool is_given_up_ = false;
-  // By phase, device and microbatch (see TensorExchange::piece_microbatches).
-  std::map<std::tuple<Phase, DeviceId, int32_t>, std::vector<Move>> moves_;
+  std::array<std::vector<PendingMove>, 3> moves_;  // indexed by PlaceOf(phase)
 };
 
 }  // namespace

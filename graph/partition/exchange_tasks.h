@@ -37,6 +37,7 @@ struct ExchangeTaskOptions {
   AlgorithmRule algorithm = nullptr;              // PartitionOptions::algorithm
   std::span<const AlgorithmChoice> choices = {};  // those of the tensor
   const CommunicationWatch* watch = nullptr;      // may be null
+  bool outlines = false;                          // true: move tasks have outlines only
 };
 
 // Adds tasks to the builder and fills in demand_buffers. Returns the number that follows those of

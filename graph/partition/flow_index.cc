@@ -3,48 +3,90 @@
 #include <algorithm>
 
 namespace partita {
+namespace {
+
+bool DeviceBefore(const Share& a, const Share& b) { return a.device < b.device; }
+
+// Turns counts, each one place late, into where the lists begin.
+void SumUp(std::vector<size_t>& begin) {
+  for (size_t k = 1; k < begin.size(); ++k) begin[k] += begin[k - 1];
+}
+
+}  // namespace
 
 FlowIndex::FlowIndex(const TensorExchange& x, std::span<const ExchangeStep> steps)
-    : piece_uses_(x.pieces.size(), 0), flows_of_demand_(x.demands.size()) {
+    : x_(x), piece_uses_(x.pieces.size(), 0) {
+  size_t devices = 0;
+  for (const Demand& demand : x.demands) devices = std::max(devices, demand.device.index() + 1);
+  demand_begin_.assign(devices + 1, 0);
+  for (const Demand& demand : x.demands) ++demand_begin_[demand.device.index() + 1];
+  SumUp(demand_begin_);
+  demands_.resize(x.demands.size());
+  std::vector<size_t> next(demand_begin_.begin(), demand_begin_.end() - 1);
   for (size_t j = 0; j < x.demands.size(); ++j) {
-    demands_of_device_[x.demands[j].device].push_back(static_cast<int32_t>(j));
+    demands_[next[x.demands[j].device.index()]++] = static_cast<int32_t>(j);
   }
+  AddFlows(steps);
+}
+
+void FlowIndex::AddFlows(std::span<const ExchangeStep> steps) {
+  // Calls visit(demand, flow) for every demand that a flow reaches.
+  const auto for_each = [&](auto&& visit) {
+    for (const ExchangeStep& step : steps) {
+      for (const Flow& flow : step.flows) {
+        for (int32_t j : flow.demands) {
+          const auto demand = static_cast<size_t>(j);
+          if (std::binary_search(flow.destinations.begin(), flow.destinations.end(),
+                                 x_.demands[demand].device)) {
+            visit(demand, flow);
+          }
+        }
+      }
+    }
+  };
+  flow_begin_.assign(x_.demands.size() + 1, 0);
+  for_each([&](size_t demand, const Flow&) { ++flow_begin_[demand + 1]; });
+  SumUp(flow_begin_);
+  flows_.resize(flow_begin_.back());
+  std::vector<size_t> next(flow_begin_.begin(), flow_begin_.end() - 1);
+  for_each([&](size_t demand, const Flow& flow) { flows_[next[demand]++] = &flow; });
   for (const ExchangeStep& step : steps) {
     for (const Flow& flow : step.flows) {
+      const bool is_sorted = std::is_sorted(flow.owners.begin(), flow.owners.end(), DeviceBefore);
       for (const Share& share : flow.owners) {
-        if (flow.owners.size() > kFewOwners) share_at_[{&flow, share.device}] = &share;
+        if (!is_sorted) share_at_[{&flow, share.device}] = &share;
         for (int32_t piece : share.pieces) ++piece_uses_[static_cast<size_t>(piece)];
-      }
-      for (int32_t j : flow.demands) {
-        if (std::binary_search(flow.destinations.begin(), flow.destinations.end(),
-                               x.demands[static_cast<size_t>(j)].device)) {
-          flows_of_demand_[static_cast<size_t>(j)].push_back(&flow);
-        }
       }
     }
   }
 }
 
 const Share* FlowIndex::ShareAt(const Flow& flow, DeviceId device) const {
-  if (flow.owners.size() <= kFewOwners) {
-    const auto own = std::find_if(flow.owners.begin(), flow.owners.end(),
-                                  [&](const Share& share) { return share.device == device; });
-    return own == flow.owners.end() ? nullptr : &*own;
-  }
+  const auto own =
+      std::lower_bound(flow.owners.begin(), flow.owners.end(), Share{device, -1, {}}, DeviceBefore);
+  if (own != flow.owners.end() && own->device == device) return &*own;
+  if (share_at_.empty()) return nullptr;
   const auto found = share_at_.find({&flow, device});
   return found == share_at_.end() ? nullptr : found->second;
 }
 
 std::span<const int32_t> FlowIndex::DemandsAt(DeviceId device) const {
-  const auto at = demands_of_device_.find(device);
-  return at == demands_of_device_.end() ? std::span<const int32_t>() : at->second;
+  if (device.index() + 1 >= demand_begin_.size()) return {};
+  return {demands_.data() + demand_begin_[device.index()],
+          demands_.data() + demand_begin_[device.index() + 1]};
 }
 
 // What is in both of two sorted lists.
 absl::InlinedVector<int32_t, 4> FlowIndex::DemandsAt(const Flow& flow, DeviceId device) const {
+  absl::InlinedVector<int32_t, 4> found;
+  if (flow.demands.size() <= kFew) {
+    for (int32_t j : flow.demands) {
+      if (x_.demands[static_cast<size_t>(j)].device == device) found.push_back(j);
+    }
+    return found;
+  }
   std::span<const int32_t> shorter = DemandsAt(device), longer = flow.demands;
   if (longer.size() < shorter.size()) std::swap(shorter, longer);
-  absl::InlinedVector<int32_t, 4> found;
   for (int32_t j : shorter) {
     if (std::binary_search(longer.begin(), longer.end(), j)) found.push_back(j);
   }

@@ -19,7 +19,9 @@ class FlowIndex {
   FlowIndex(const TensorExchange& x, std::span<const ExchangeStep> steps);
 
   // Flows that bring the demand's value, each a part of it.
-  std::span<const Flow* const> FlowsOf(size_t demand) const { return flows_of_demand_[demand]; }
+  std::span<const Flow* const> FlowsOf(size_t demand) const {
+    return {flows_.data() + flow_begin_[demand], flows_.data() + flow_begin_[demand + 1]};
+  }
   // Number of shares, of all flows, that a piece belongs to.
   int uses(int32_t piece) const { return piece_uses_[static_cast<size_t>(piece)]; }
   // The device's share of the flow, or null.
@@ -30,12 +32,17 @@ class FlowIndex {
   absl::InlinedVector<int32_t, 4> DemandsAt(const Flow& flow, DeviceId device) const;
 
  private:
-  static constexpr size_t kFewOwners = 4;  // owners of a flow that are looked through
+  static constexpr size_t kFew = 4;  // entries of a list that are looked through
 
+  void AddFlows(std::span<const ExchangeStep> steps);
+
+  const TensorExchange& x_;
   std::vector<int> piece_uses_;
-  std::vector<std::vector<const Flow*>> flows_of_demand_;
-  absl::flat_hash_map<DeviceId, std::vector<int32_t>> demands_of_device_;
-  // Shares of flows with more owners.
+  // Lists by demand and by device: list k is [begin[k], begin[k + 1]).
+  std::vector<size_t> flow_begin_, demand_begin_;
+  std::vector<const Flow*> flows_;
+  std::vector<int32_t> demands_;
+  // Shares of flows with several owners that are not sorted by device.
   absl::flat_hash_map<std::pair<const Flow*, DeviceId>, const Share*> share_at_;
 };
 

@@ -23,7 +23,7 @@ namespace partita {
 
 // Tasks over *slots*: BufferIds that count within the fragment. Slots below `outer` stand for
 // buffers of other fragments; the rest are made by this one, in the order in which a task graph
-// numbers them. Dependencies of tasks hold within the fragment only.
+// numbers them. Tasks have no dependencies yet: those are found when fragments are put together.
 struct Fragment {
   // A control edge into the fragment: the task waits for all tasks of the operator on the device.
   struct Edge {
@@ -176,6 +176,7 @@ struct TensorSetting {
   DeviceId host_device;
   std::span<const AlgorithmChoice> algorithms = {};  // Strategy::algorithms of the tensor
   const CommunicationWatch* watch = nullptr;         // may be null
+  bool outlines = false;  // true: tasks are only priced; moves of the exchange have outlines
 };
 // nullopt where the watch gave the tensor up.
 std::optional<TensorFragments> MakeTensorFragments(const Graph& graph, const Tensor& tensor,

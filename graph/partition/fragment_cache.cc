@@ -24,7 +24,12 @@ struct BodyBytes {
     return BytesOf(task.inputs) + BytesOf(task.outputs) + BytesOf(task.input_boxes) +
            BytesOf(task.output_boxes);
   }
-  int64_t operator()(const MoveTask& task) const { return BytesOf(task.moves); }
+  int64_t operator()(const MoveTask& task) const {
+    const MoveOutline* outline = task.outline.get();
+    if (outline == nullptr) return BytesOf(task.moves);
+    return static_cast<int64_t>(sizeof(MoveOutline)) + BytesOf(outline->runs) +
+           BytesOf(outline->uses);
+  }
   int64_t operator()(const LoadTask&) const { return 0; }
   int64_t operator()(const CollectiveTask& task) const {
     return BytesOf(task.group) + BytesOf(task.send) + BytesOf(task.receive) +
@@ -55,8 +60,8 @@ std::span<const AlgorithmChoice> AlgorithmsOf(TensorId id, std::span<const Algor
 
 }  // namespace
 
-FragmentCache::FragmentCache(const Graph& graph, PartitionOptions options, Bytes most)
-    : graph_(graph), options_(std::move(options)), most_(most) {
+FragmentCache::FragmentCache(const Graph& graph, PartitionOptions options, Bytes most, Use use)
+    : graph_(graph), options_(std::move(options)), most_(most), use_(use) {
   FindChain();
   FindDependencies();
   configs_.resize(graph.ops().size());
@@ -355,12 +360,14 @@ absl::StatusOr<bool> FragmentCache::Build(TensorId id, const Strategy& strategy,
   });
   const auto algorithms = AlgorithmsOf(id, std::span(first, all.end()));
   const int32_t w = weight_of_[t];
+  const bool outlines = use_ == Use::kPricing && !options_.native_formats;
   const WeightLayouts* layouts = w < 0 ? nullptr : &placed_[static_cast<size_t>(w)]->layouts;
   ASSIGN_OR_RETURN(auto made, MakeTensor(graph_.tensor(id), {.groups = groups_[t],
                                                              .layouts = layouts,
                                                              .host_device = strategy.host_device,
                                                              .algorithms = algorithms,
-                                                             .watch = watch}));
+                                                             .watch = watch,
+                                                             .outlines = outlines}));
   if (made == nullptr) return false;
   auto& kept = tensors_[t][KeyOfTensor(id, algorithms, strategy)];
   kept = std::move(made);

@@ -25,9 +25,14 @@ class FragmentCache {
  public:
   using Link = ChainLink;
 
+  // What fragments are for.
+  enum class Use : uint8_t {
+    kPlan,    // tasks of a task graph
+    kPricing  // the same tasks, but moves have outlines only, unless native formats are chosen
+  };
   // Creates an empty cache. When what is kept takes more than `most`, all is dropped before the next
   // strategy: the memory of one strategy comes on top. The graph outlives the cache.
-  FragmentCache(const Graph& graph, PartitionOptions options, Bytes most);
+  FragmentCache(const Graph& graph, PartitionOptions options, Bytes most, Use use = Use::kPlan);
   FragmentCache(const FragmentCache&) = delete;
   FragmentCache& operator=(const FragmentCache&) = delete;
 
@@ -100,6 +105,7 @@ class FragmentCache {
   const Graph& graph_;
   const PartitionOptions options_;
   const Bytes most_;
+  const Use use_;
 
   // Facts of the graph. A *decision* is what a fragment depends on: anchor a of graph.anchors() is
   // decision a, the layouts of weight w are decision anchors + w.

@@ -178,7 +178,7 @@ FragmentLinker::Variant FragmentLinker::VariantOf(const StepFragments& step, OpI
 TaskGraph FragmentLinker::Resolve(const StepFragments& step, OpId id) const {
   const OperatorFragment& own = *step.operators[id.index()];
   const std::vector<BufferId> slots = ResolvedSlots(id);
-  TaskGraphBuilder builder(own.graph.devices());
+  TaskGraphBuilder builder(own.graph.devices(), false);
   for (OpId op : OperatorsOf(id)) {
     for (Buffer buffer : step.operators[op.index()]->graph.buffers()) {
       const BufferId stands_for = slots[static_cast<size_t>(builder.buffers())];

@@ -22,7 +22,7 @@ class OperatorFragmentMaker {
         parts_(parts),
         layout_(layout),
         options_(options),
-        builder_(options.devices) {
+        builder_(options.devices, false) {
     const Operator& forward = graph.op(op.forward);
     shapes_ = {graph.InputShapes(forward), graph.OutputShapes(forward)};
   }

@@ -25,8 +25,9 @@ class GroupMaker {
         layouts_(setting.layouts),
         algorithms_(setting.algorithms),
         watch_(setting.watch),
+        outlines_(setting.outlines),
         options_(options),
-        builder_(options.devices) {
+        builder_(options.devices, false) {
     x_.tensor = tensor.id;
     x_.dtype = tensor.type.dtype;
   }
@@ -59,7 +60,8 @@ class GroupMaker {
 
   // Whether terms have to be added on the way to the demands. Precondition: AddPieces.
   bool SumsTerms(std::span<const Demand> demands) const {
-    for (const ExchangeStep& step : Exchange(x_.pieces, demands, exchange_options())) {
+    const SolvedExchange solved = Exchange(x_.pieces, demands, exchange_options());
+    for (const ExchangeStep& step : solved.steps()) {
       for (const Flow& flow : step.flows) {
         if (flow.owners.size() > 1 || flow.owners[0].pieces.size() > 1) return true;
       }
@@ -79,8 +81,8 @@ class GroupMaker {
     }
     KeepForHost(host_demand);
     x_.first_step = ConvertPieces(first_step);
-    return AddExchangeTasks(x_, {exchange_options(), options_.algorithm, algorithms_, watch_},
-                            builder_);
+    return AddExchangeTasks(
+        x_, {exchange_options(), options_.algorithm, algorithms_, watch_, outlines_}, builder_);
   }
 
   // Adds conversions of what the demands got into the other types that are wanted. Returns the
@@ -249,6 +251,7 @@ class GroupMaker {
   const WeightLayouts* const layouts_;
   const std::span<const AlgorithmChoice> algorithms_;
   const CommunicationWatch* const watch_;
+  const bool outlines_;
   const PartitionOptions& options_;
   TaskGraphBuilder builder_;
   TensorFragment fragment_;

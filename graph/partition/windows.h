@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <span>
 
@@ -10,33 +11,60 @@
 
 namespace partita {
 
+// BufferWindow without a box of its own.
+struct WindowRef {
+  BufferId buffer = kNoBuffer;
+  const Box* box = nullptr;
+  int64_t offset = 0;
+};
+inline BufferWindow ToBufferWindow(const WindowRef& window) {
+  return {window.buffer, *window.box, window.offset};
+}
+
 // The place of each box of a flow.
-using Windows = absl::InlinedVector<BufferWindow, 1>;
+using Windows = absl::InlinedVector<WindowRef, 1>;
+
+// Joins places of boxes, one after another, as long as they are one contiguous slice.
+class SliceJoiner {
+ public:
+  void Add(const Windows& windows, std::span<const Box> boxes) {
+    for (size_t i = 0; i < boxes.size() && !broken_; ++i) Add(windows[i], boxes[i]);
+  }
+  // Nothing if they are not one slice, or none was added.
+  std::optional<Slice> slice() const { return broken_ ? std::nullopt : slice_; }
+
+ private:
+  void Add(const WindowRef& window, const Box& box) {
+    const Placement place = PlacementIn(box, *window.box);
+    const int64_t offset = window.offset + place.offset;
+    if (!place.contiguous) {
+      broken_ = true;
+    } else if (!slice_.has_value()) {
+      slice_ = Slice{window.buffer, offset, box.volume()};
+    } else if (slice_->buffer == window.buffer && slice_->offset + slice_->count == offset) {
+      slice_->count += box.volume();
+    } else {
+      broken_ = true;
+    }
+  }
+
+  std::optional<Slice> slice_;
+  bool broken_ = false;
+};
 
 // The windows as one contiguous slice, if they are one.
 inline std::optional<Slice> AsSlice(const Windows& windows, std::span<const Box> boxes) {
-  std::optional<Slice> slice;
-  for (size_t i = 0; i < boxes.size(); ++i) {
-    const Placement place = PlacementIn(boxes[i], windows[i].box);
-    const int64_t offset = windows[i].offset + place.offset;
-    if (!place.contiguous) return std::nullopt;
-    if (!slice.has_value()) {
-      slice = Slice{windows[i].buffer, offset, boxes[i].volume()};
-    } else if (slice->buffer == windows[i].buffer && slice->offset + slice->count == offset) {
-      slice->count += boxes[i].volume();
-    } else {
-      return std::nullopt;
-    }
-  }
-  return slice;
+  SliceJoiner joiner;
+  joiner.Add(windows, boxes);
+  return joiner.slice();
 }
 
-// Boxes packed one after another from an offset of a buffer.
+// Boxes packed one after another from an offset of a buffer. The boxes outlive the windows.
 inline Windows Packed(BufferId buffer, int64_t offset, std::span<const Box> boxes) {
   Windows windows;
   windows.reserve(boxes.size());
   for (const Box& box : boxes) {
-    windows.push_back({buffer, box, offset});
+    windows.push_back({buffer, &box, offset});
     offset += box.volume();
   }
   return windows;

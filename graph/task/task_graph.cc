@@ -12,38 +12,16 @@
 namespace partita {
 namespace {
 
-// Lists buffers, each once, in the order in which they first come.
-class UniqueBuffers {
- public:
-  using List = absl::InlinedVector<BufferId, 6>;
-  explicit UniqueBuffers(List& list) : list_(list) {}
-
-  void Add(BufferId id) {
-    if (id == kNoBuffer) return;
-    if (list_.size() < kFew) {
-      if (std::find(list_.begin(), list_.end(), id) == list_.end()) list_.push_back(id);
-      return;
-    }
-    if (listed_.empty()) listed_.insert(list_.begin(), list_.end());
-    if (listed_.insert(id).second) list_.push_back(id);
-  }
-
- private:
-  static constexpr size_t kFew = 32;
-  List& list_;
-  absl::flat_hash_set<BufferId> listed_;  // once they are not few
-};
-
 struct AccessLists {
-  Access access;
-  UniqueBuffers reads{access.reads}, writes{access.writes};
+  BufferList reads, writes;
+  Access Take() && { return {std::move(reads).Take(), std::move(writes).Take()}; }
 };
 
 Access AccessOfBody(const ComputeTask& task) {
   AccessLists lists;
   for (BufferId id : task.inputs) lists.reads.Add(id);
   for (BufferId id : task.outputs) lists.writes.Add(id);
-  return std::move(lists.access);
+  return std::move(lists).Take();
 }
 
 Access AccessOfBody(const MoveTask& task) {
@@ -52,7 +30,7 @@ Access AccessOfBody(const MoveTask& task) {
     if (move.kind != MoveSignature::Kind::kFill) lists.reads.Add(move.from.buffer);
     lists.writes.Add(move.to.buffer);
   }
-  return std::move(lists.access);
+  return std::move(lists).Take();
 }
 
 Access AccessOfBody(const LoadTask& task) { return {{}, {task.buffer}}; }
@@ -61,7 +39,7 @@ Access AccessOfBody(const CollectiveTask& task) {
   AccessLists lists;
   for (const Slice& slice : task.send) lists.reads.Add(slice.buffer);
   for (const Slice& slice : task.receive) lists.writes.Add(slice.buffer);
-  return std::move(lists.access);
+  return std::move(lists).Take();
 }
 
 Access AccessOfBody(const TransferTask& task) {
@@ -70,7 +48,7 @@ Access AccessOfBody(const TransferTask& task) {
     lists.reads.Add(transfer.send.buffer);
     lists.writes.Add(transfer.receive.buffer);
   }
-  return std::move(lists.access);
+  return std::move(lists).Take();
 }
 
 std::vector<DeviceId> DevicesOfBody(const ComputeTask& task) { return {task.device}; }
@@ -146,6 +124,10 @@ Access AccessOf(const Task& task) {
 }
 
 BufferUseList UsesOf(const Task& task) {
+  const auto* moves = std::get_if<MoveTask>(&task.body);
+  if (moves != nullptr && moves->outline != nullptr) {
+    return {moves->outline->uses.begin(), moves->outline->uses.end()};
+  }
   BufferUseList uses;
   const Access access = AccessOf(task);
   for (BufferId id : access.reads) uses.push_back({id, false});
@@ -156,7 +138,7 @@ BufferUseList UsesOf(const Task& task) {
 BufferId TaskGraphBuilder::AddBuffer(Buffer buffer) {
   buffer.id = BufferId(static_cast<int32_t>(graph_.buffers_.size()));
   graph_.buffers_.push_back(std::move(buffer));
-  dependencies_.AddBuffer();
+  if (finds_dependencies_) dependencies_.AddBuffer();
   return graph_.buffers_.back().id;
 }
 
@@ -175,9 +157,12 @@ int32_t TaskGraphBuilder::AddSignature(const KernelSignature& signature) {
 TaskId TaskGraphBuilder::AddTask(TaskKey key, TaskBody body, std::vector<TaskId> after) {
   const TaskId id(static_cast<int32_t>(graph_.tasks_.size()));
   Task task{id, key, std::move(body), {}, std::move(after)};
-  std::vector<TaskId>& waits = task.dependencies;
-  dependencies_.NextTask(UsesOf(task), task.after, [&](TaskId before) { waits.push_back(before); });
-  std::sort(waits.begin(), waits.end());
+  if (finds_dependencies_) {
+    std::vector<TaskId>& waits = task.dependencies;
+    dependencies_.NextTask(UsesOf(task), task.after,
+                           [&](TaskId before) { waits.push_back(before); });
+    std::sort(waits.begin(), waits.end());
+  }
   graph_.tasks_.push_back(std::move(task));
   return id;
 }
@@ -225,15 +210,25 @@ int64_t RunIn(const Box& region, const Box& outer) {
 
 }  // namespace
 
+MoveSignature SignatureOf(MoveSignature::Kind kind, DType dtype, const Box& region, const Box& from,
+                          const Box& to) {
+  int64_t run = RunIn(region, to);
+  if (kind != MoveSignature::Kind::kFill) run = std::min(run, RunIn(region, from));
+  return {kind, dtype, region.volume(), run};
+}
+
 std::vector<MoveSignature> SignaturesOf(const MoveTask& task) {
   std::vector<MoveSignature> signatures;
-  for (const Move& move : task.moves) {
-    const int64_t elements = move.region.volume();
-    int64_t run = RunIn(move.region, move.to.box);
-    if (move.kind != MoveSignature::Kind::kFill) {
-      run = std::min(run, RunIn(move.region, move.from.box));
+  if (task.outline != nullptr) {
+    for (const auto& [signature, moves] : task.outline->runs) {
+      signatures.insert(signatures.end(), static_cast<size_t>(moves), signature);
     }
-    signatures.push_back({move.kind, task.dtype, elements, run, task.from});
+    return signatures;
+  }
+  for (const Move& move : task.moves) {
+    signatures.push_back(
+        SignatureOf(move.kind, task.dtype, move.region, move.from.box, move.to.box));
+    signatures.back().from = task.from;
   }
   return signatures;
 }

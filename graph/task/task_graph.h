@@ -1,6 +1,8 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <utility>
@@ -8,6 +10,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/container/inlined_vector.h"
 #include "absl/status/statusor.h"
 #include "graph/box.h"
@@ -90,11 +93,23 @@ struct Move {
   BufferWindow to;
   Box region;  // inside both boxes
 };
+// What a move task costs and uses, without the places of its elements.
+struct MoveOutline {
+  // Moves of one signature that follow each other.
+  struct Run {
+    MoveSignature signature;
+    int64_t moves = 1;
+  };
+  std::vector<Run> runs;
+  std::vector<BufferUse> uses;  // buffers that it reads, each once; then those that it writes
+};
 struct MoveTask {
   DeviceId device;
   DType dtype = DType::kFloat32;  // element type of what is written
   std::vector<Move> moves;
   DType from = dtype;  // element type of what is read; another one only where all are kReorder
+  // Instead of moves, where the task is only priced; else null.
+  std::shared_ptr<const MoveOutline> outline = nullptr;
 };
 
 // The loader fills a host-input buffer.
@@ -190,9 +205,33 @@ bool IsCommunication(const Task& task);
 // The devices whose lanes it holds, sorted.
 std::vector<DeviceId> DevicesOf(const Task& task);
 
+// Buffers, each once, in the order in which they first come.
+class BufferList {
+ public:
+  using Ids = absl::InlinedVector<BufferId, 6>;
+
+  void Add(BufferId id) {
+    if (id == kNoBuffer || (!ids_.empty() && ids_.back() == id)) return;
+    if (ids_.size() < kFew) {
+      if (std::find(ids_.begin(), ids_.end(), id) == ids_.end()) ids_.push_back(id);
+      return;
+    }
+    if (listed_.empty()) listed_.insert(ids_.begin(), ids_.end());
+    if (listed_.insert(id).second) ids_.push_back(id);
+  }
+  const Ids& ids() const { return ids_; }
+  Ids Take() && { return std::move(ids_); }
+
+ private:
+  static constexpr size_t kFew = 32;
+
+  Ids ids_;
+  absl::flat_hash_set<BufferId> listed_;  // once they are not few
+};
+
 // Buffers that a task reads and writes, each once. In-place tasks name a buffer in both.
 struct Access {
-  absl::InlinedVector<BufferId, 6> reads, writes;
+  BufferList::Ids reads, writes;
 };
 Access AccessOf(const Task& task);
 // The same as one list: reads, then writes.
@@ -230,7 +269,11 @@ class TaskGraph {
 // Adds tasks front to back and derives their dependencies (DependencyFinder).
 class TaskGraphBuilder {
  public:
-  explicit TaskGraphBuilder(int devices) { graph_.devices_ = devices; }
+  // `finds_dependencies`: false where tasks are put into another graph, which finds them.
+  explicit TaskGraphBuilder(int devices, bool finds_dependencies = true)
+      : finds_dependencies_(finds_dependencies) {
+    graph_.devices_ = devices;
+  }
 
   BufferId AddBuffer(Buffer buffer);  // the id is filled in
   BufferId AddStaging(DeviceId device, DType dtype, int64_t elements);
@@ -245,6 +288,7 @@ class TaskGraphBuilder {
 
  private:
   TaskGraph graph_;
+  const bool finds_dependencies_;
   DependencyFinder dependencies_;
   absl::flat_hash_map<KernelSignature, int32_t> signature_index_;
 };
@@ -258,6 +302,10 @@ std::string TaskName(const Graph& graph, const Task& task);
 std::string TaskText(const TaskGraph& tasks, const Graph& graph, TaskId id);
 std::string TaskGraphText(const TaskGraph& tasks, const Graph& graph);
 
+// The signature of a copy or fill of `region` from a window that holds `from` to one that holds `to`,
+// both in one element type; of a fill only `to` counts.
+MoveSignature SignatureOf(MoveSignature::Kind kind, DType dtype, const Box& region, const Box& from,
+                          const Box& to);
 // The signatures of a move task's moves, for pricing and profiling.
 std::vector<MoveSignature> SignaturesOf(const MoveTask& task);
 

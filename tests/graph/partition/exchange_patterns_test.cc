@@ -266,7 +266,8 @@ TEST_F(ExchangePatternsTest, ManyDevicesCostOverlapsNotPairs) {
     c_.pieces.push_back({{{d, d + 1}, {0, 64}}, DeviceId(d), d});
     c_.demands.push_back({{{0, 64}, {d, d + 1}}, DeviceId(d)});
   }
-  const auto steps = Exchange(c_.pieces, c_.demands, {});
+  const SolvedExchange solved = Exchange(c_.pieces, c_.demands, {});
+  const auto steps = solved.steps();
   ASSERT_EQ(steps.size(), 2u);
   EXPECT_EQ(steps[0].kind, ExchangeStep::Kind::kLocal);
   EXPECT_EQ(steps[1].kind, ExchangeStep::Kind::kAllToAll);

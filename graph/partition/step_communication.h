@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "graph/partition/exchange.h"
+#include "graph/partition/exchange_tasks.h"
+#include "graph/task/task_graph.h"
+
+namespace partita {
+
+// Ranks of the devices of a group.
+class Ranks {
+ public:
+  explicit Ranks(std::span<const DeviceId> group);
+  size_t Of(DeviceId device) const { return ranks_[device.index()]; }
+
+ private:
+  std::vector<size_t> ranks_;  // indexed by DeviceId; of the group's only
+};
+
+// What an exchange step sends, known before there are any buffers.
+struct StepCommunication {
+  // All-reduce, reduce-scatter and all-gather: the flows in the order in which a rank holds their
+  // elements, the elements in front of each, and all.
+  std::vector<const Flow*> flows;
+  std::vector<int64_t> offsets;
+  int64_t total = 0;
+  // The communication task but for the places of its slices: their buffers and offsets. Transfers
+  // are in the order of flows, owners and destinations. None for a local step.
+  std::optional<TaskBody> task;
+};
+
+// `chosen`: the strategy's algorithm for the step, or empty. The step outlives the result.
+StepCommunication CommunicationOf(const ExchangeStep& step, DType dtype, const std::string& chosen,
+                                  const ExchangeTaskOptions& options);
+
+}  // namespace partita
