@@ -1,5 +1,7 @@
 #include "planner/planner.h"
 
+#include <algorithm>
+#include <span>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -93,6 +95,25 @@ SearchProblem ProblemOf(const Evaluator& evaluator, const std::vector<NamedStrat
   return problem;
 }
 
+// `starts`: the search's, of which the experts come first.
+std::vector<Rival> RivalsOf(const Evaluator& evaluator, std::span<const NamedStrategy> starts,
+                            size_t experts, const SearchResult& found) {
+  std::vector<Rival> rivals;
+  for (const NamedStrategy& start : starts.first(experts)) {
+    const Evaluation evaluation = evaluator.EvaluateBriefly(start.strategy, kNoCutoff);
+    if (evaluation.feasible()) rivals.push_back({start, evaluation.time, true});
+  }
+  for (const FoundStrategy& one : found.by_origin) {
+    const bool is_expert = std::any_of(rivals.begin(), rivals.end(), [&](const Rival& rival) {
+      return rival.is_expert && rival.named.strategy == one.found.strategy;
+    });
+    if (!is_expert) rivals.push_back({one.found, one.time});
+  }
+  std::stable_sort(rivals.begin(), rivals.end(),
+                   [](const Rival& a, const Rival& b) { return a.time < b.time; });
+  return rivals;
+}
+
 // The plan of a strategy whose buckets are chosen.
 absl::StatusOr<PlanOutcome> PlanOfBucketed(const Evaluator& evaluator, const Strategy& strategy,
                                            const std::string& origin) {
@@ -165,6 +186,7 @@ absl::StatusOr<PlanOutcome> SearchPlan(const Evaluator& evaluator, const PlanReq
   outcome.expert = expert;
   outcome.plan.provenance.seed = request.options.seed;
   outcome.plan.provenance.evaluations = result.evaluations;
+  outcome.rivals = RivalsOf(evaluator, problem.starts, experts.size(), result);
   result.best = outcome.search.best;
   result.evaluation = outcome.search.evaluation;
   outcome.search = std::move(result);

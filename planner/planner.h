@@ -52,6 +52,13 @@ struct PlanRequest {
   }
 };
 
+// A strategy that a search knows besides the one that it found, priced without buckets.
+struct Rival {
+  NamedStrategy named;
+  Nanos time;
+  bool is_expert = false;
+};
+
 // A plan and what it rests on.
 struct PlanOutcome {
   Plan plan;                      // model and program version are the caller's to fill in
@@ -60,6 +67,9 @@ struct PlanOutcome {
   SearchResult search;
   // The expert whose strategy the plan has; empty where a search found another.
   std::string expert;
+  // MakePlan, of a search: the experts that fit in memory, and the best that came from each start;
+  // cheapest first.
+  std::vector<Rival> rivals;
   // EvaluatePlan: the order was found again.
   bool reordered = false;
 };

@@ -78,6 +78,12 @@ struct SearchProblem {
   std::vector<NamedStrategy> starts;
 };
 
+// The cheapest strategy that came from one start, or from one search.
+struct FoundStrategy {
+  NamedStrategy found;  // named by its origin
+  Nanos time;
+};
+
 struct SearchResult {
   Strategy best;
   Evaluation evaluation;
@@ -86,6 +92,8 @@ struct SearchResult {
   int64_t accepted = 0;
   double seconds = 0;
   bool interrupted = false;  // true: ended by stop or the time limit
+  // Different strategies that fit, one for each origin, in the order in which those first came.
+  std::vector<FoundStrategy> by_origin;
 };
 
 // Finds a cheap strategy. Equal problem and options give equal results, unless a time limit or

@@ -1,5 +1,7 @@
 #include "planner/search/search_state.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "graph/support/error_category.h"
 
@@ -21,6 +23,7 @@ Evaluation SearchState::Try(const Strategy& strategy, const std::string& origin,
   }
   // Where the evaluation stopped early the peak is missing: it is no candidate for the best.
   const bool whole = evaluation.feasible() && !evaluation.peak.empty();
+  if (whole) NoteByOrigin(strategy, origin, evaluation.time);
   if (whole && (!has_best_ || evaluation.time < result_.evaluation.time)) {
     result_.best = strategy;
     result_.evaluation = evaluation;
@@ -28,6 +31,17 @@ Evaluation SearchState::Try(const Strategy& strategy, const std::string& origin,
     has_best_ = true;
   }
   return evaluation;
+}
+
+void SearchState::NoteByOrigin(const Strategy& strategy, const std::string& origin, Nanos time) {
+  auto& found = result_.by_origin;
+  const auto it = std::find_if(found.begin(), found.end(),
+                               [&](const FoundStrategy& one) { return one.found.name == origin; });
+  if (it == found.end()) {
+    found.push_back({{origin, strategy}, time});
+  } else if (time < it->time) {
+    *it = {{origin, strategy}, time};
+  }
 }
 
 absl::Status SearchState::TryStarts() {

@@ -40,6 +40,7 @@ class SearchState {
   absl::StatusOr<SearchResult> Finish();
 
  private:
+  void NoteByOrigin(const Strategy& strategy, const std::string& origin, Nanos time);
   bool Stopped() const { return IsSet(options_.stop); }
   bool TimeIsUp() const {
     return options_.time_limit_seconds > 0 && Seconds() > options_.time_limit_seconds;

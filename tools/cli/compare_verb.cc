@@ -58,7 +58,7 @@ class CompareRun {
     ASSIGN_OR_RETURN(model_, LoadTrainingModel(request, stages_));
     ASSIGN_OR_RETURN(MeasuredSearch search,
                      SearchOnMachine(flags_.machine, model_.graph, WithProgress(flags_.plan),
-                                     flags_.profile_time, stages_));
+                                     {.profile = flags_.profile_time}, stages_));
     priced_ = std::move(search.priced);
     disturbance_ = search.disturbance;
     const Evaluator evaluator = EvaluatorOn(priced_, model_.graph);

@@ -78,14 +78,39 @@ void DescribePlace(const std::string& wanted, const PlanPlace& place, const Pric
                   place.path, "\n");
 }
 
-std::string FoundText(const PlanOutcome& outcome, bool is_searched) {
+std::string FoundText(const MeasuredSearch& search, bool is_searched) {
+  const PlanOutcome& outcome = search.outcome;
+  const bool is_measured = search.contest.has_value() && search.contest->chosen != 0;
   if (outcome.expert.empty()) return absl::StrCat("the best came from ", outcome.search.origin);
-  return absl::StrCat(is_searched ? "nothing is faster than " : "the plan is that of ",
-                      outcome.expert, is_searched ? ", whose plan this is" : "");
+  return absl::StrCat(
+      is_searched && !is_measured ? "nothing is faster than " : "the plan is that of ",
+      outcome.expert, is_searched && !is_measured ? ", whose plan this is" : "");
 }
 
-void Describe(const PlanFlags& flags, const PricedMachine& priced, const TrainingModel& model,
-              const PlanOutcome& outcome, Answer& answer) {
+// How the plan was chosen by measurement; null where it was not.
+void DescribeContest(const std::optional<ContestReport>& contest, Answer& answer) {
+  answer.json["measured"] = nullptr;
+  if (!contest.has_value()) return;
+  answer.text += ContestText(*contest);
+  Json rows = Json::array();
+  for (const ContestReport::Row& row : contest->rows) {
+    const auto& measured = row.measured;
+    rows.push_back({{"name", row.name},
+                    {"is_expert", row.is_expert},
+                    {"predicted_ns", row.predicted.value()},
+                    {"median_ns", measured ? Json(measured->median_ns) : Json(nullptr)},
+                    {"low_ns", measured ? Json(measured->low_ns) : Json(nullptr)},
+                    {"high_ns", measured ? Json(measured->high_ns) : Json(nullptr)},
+                    {"steps", measured ? Json(measured->samples) : Json(0)}});
+  }
+  answer.json["measured"] = {
+      {"plans", rows}, {"chosen", contest->chosen}, {"is_sure", contest->is_sure}};
+}
+
+void Describe(const PlanFlags& flags, const MeasuredSearch& search, const TrainingModel& model,
+              Answer& answer) {
+  const PricedMachine& priced = search.priced;
+  const PlanOutcome& outcome = search.outcome;
   const Evaluation& e = outcome.step.evaluation;
   const double baseline =
       outcome.baseline.has_value() ? static_cast<double>(outcome.baseline->value()) / 1e6 : NAN;
@@ -138,7 +163,13 @@ void Describe(const PlanFlags& flags, const PricedMachine& priced, const Trainin
                   BytesText(received), " received by all devices in a step\n");
   absl::StrAppendFormat(&text, "%d strategies evaluated in %.2f s; %s\n",
                         outcome.search.evaluations, outcome.search.seconds,
-                        FoundText(outcome, flags.plan.strategy.empty()));
+                        FoundText(search, flags.plan.strategy.empty()));
+  DescribeContest(search.contest, answer);
+}
+
+MeasuringTime TimeOf(const PlanFlags& flags) {
+  const double unasked = flags.profile_time > 0 ? kMeasureSeconds : 0;
+  return {flags.profile_time, flags.measure_time < 0 ? unasked : flags.measure_time};
 }
 
 absl::StatusOr<Answer> AnswerPlanVerb(const PlanFlags& flags, Stages* stages) {
@@ -152,9 +183,9 @@ absl::StatusOr<Answer> AnswerPlanVerb(const PlanFlags& flags, Stages* stages) {
                                    {"--profile", flags.machine.profile}};
   AddModelFiles(model, inputs);
   RETURN_IF_ERROR(CheckApart(output, inputs));
-  ASSIGN_OR_RETURN(MeasuredSearch search,
-                   SearchOnMachine(flags.machine, model.graph, WithProgress(flags.plan),
-                                   flags.profile_time, stages));
+  ASSIGN_OR_RETURN(
+      MeasuredSearch search,
+      SearchOnMachine(flags.machine, model.graph, WithProgress(flags.plan), TimeOf(flags), stages));
   const PricedMachine& priced = search.priced;
   PlanOutcome& outcome = search.outcome;
   outcome.plan.model = model.label;
@@ -173,7 +204,7 @@ absl::StatusOr<Answer> AnswerPlanVerb(const PlanFlags& flags, Stages* stages) {
   RETURN_IF_ERROR(WritePlanFile(outcome.plan, model.graph, place.path));
   RETURN_IF_ERROR(EndLowering(stages, model.graph, outcome, SizesOn(priced)));
   Answer answer;
-  Describe(flags, priced, model, outcome, answer);
+  Describe(flags, search, model, answer);
   DescribePlace(path, place, priced, answer);
   AddWarnings(search.disturbance, answer);
   return answer;

@@ -12,12 +12,16 @@
 namespace partita {
 
 absl::StatusOr<MeasuredSearch> SearchOnMachine(const MachineRequest& machine, const Graph& graph,
-                                               const PlanRequest& plan, double profile_time,
+                                               const PlanRequest& plan, MeasuringTime time,
                                                Stages* stages) {
   MeasuredSearchRequest request;
   request.machine = machine;
   request.plan = plan;
-  request.profile_seconds = profile_time;
+  request.profile_seconds = time.profile;
+  request.measure_seconds = time.measure;
+  request.measure_progress = [](size_t plans) {
+    ShowProgress(absl::StrCat("measuring ", plans, " plans in turn"));
+  };
   request.profiling.stop = &g_interrupted;
   request.profiling.progress = [](int64_t done, int64_t wanted, const std::string& what) {
     ShowProgress(absl::StrCat("profiling ", done, "/", wanted, " ", what));

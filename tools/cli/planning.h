@@ -9,10 +9,14 @@
 
 namespace partita {
 
-// Searches on the machine, measuring on this host for at most `profile_time` seconds; progress on
-// stderr. Where stages are dumped, each accepted step is a row of 15_search.csv.
+// Seconds for measuring on this host: MeasuredSearchRequest's.
+struct MeasuringTime {
+  double profile = 0, measure = 0;
+};
+
+// Searches on the machine, measuring on this host for at most that time; progress on stderr. Where stages are dumped, each accepted step is a row of 15_search.csv.
 absl::StatusOr<MeasuredSearch> SearchOnMachine(const MachineRequest& machine, const Graph& graph,
-                                               const PlanRequest& plan, double profile_time,
+                                               const PlanRequest& plan, MeasuringTime time,
                                                Stages* stages);
 
 // The same request with progress on stderr that Ctrl-C ends.

@@ -43,6 +43,7 @@ struct PlanFlags {
   MachineRequest machine;
   PlanRequest plan;
   double profile_time = MeasuredSearchRequest().profile_seconds;
+  double measure_time = -1;
   std::string output;
   bool replace = false;
   StageFlags stages{.stages = {Stage::kModel, Stage::kTrainingGraph, Stage::kStrategy,
@@ -55,6 +56,7 @@ struct PlanFlags {
     MachineRequest::VisitFields(self.machine, visit);
     PlanRequest::VisitFields(self.plan, visit);
     visit(ProfileTimeOption(), self.profile_time);
+    visit(MeasureTimeOption(), self.measure_time);
     visit(OutputOption("plan file", "MODEL.plan.textproto"), self.output);
     visit(Option{.name = "replace",
                  .help = "overwrite the plan file even if its plan is faster, or it is no plan"},

@@ -6,6 +6,7 @@
 #include "graph/support/doing.h"
 #include "graph/support/error_category.h"
 #include "graph/support/status_macros.h"
+#include "graph/support/stop_flag.h"
 #include "tools/workflow/plan_pricing.h"
 
 namespace partita {
@@ -29,9 +30,7 @@ void AddRounds(const PlanOutcome& before, PlanOutcome& outcome) {
   outcome.plan.provenance.evaluations = outcome.search.evaluations;
 }
 
-}  // namespace
-
-absl::StatusOr<MeasuredSearch> SearchAndMeasure(const Graph& graph,
+absl::StatusOr<MeasuredSearch> SearchAndProfile(const Graph& graph,
                                                 const MeasuredSearchRequest& request) {
   const auto begin = std::chrono::steady_clock::now();
   auto seconds_left = [&] {
@@ -81,6 +80,24 @@ absl::StatusOr<MeasuredSearch> SearchAndMeasure(const Graph& graph,
     if (more.measured == 0) return search;
     ASSIGN_OR_RETURN(search.priced, PriceMachine(request.machine));
   }
+}
+
+}  // namespace
+
+absl::StatusOr<MeasuredSearch> SearchAndMeasure(const Graph& graph,
+                                                const MeasuredSearchRequest& request) {
+  ASSIGN_OR_RETURN(MeasuredSearch search, SearchAndProfile(graph, request));
+  const bool chooses = request.measure_seconds > 0 && search.priced.is_local &&
+                       request.plan.strategy.empty() && !IsSet(request.plan.options.stop);
+  if (!chooses) return search;
+  const ContestOptions options{.seconds = request.measure_seconds,
+                               .measuring = {.backends = request.machine.backends,
+                                             .precision = search.priced.precision,
+                                             .profile = request.machine.profile},
+                               .stop = request.plan.options.stop,
+                               .progress = request.measure_progress};
+  ASSIGN_OR_RETURN(search.contest, HoldContest(graph, search.priced, options, search.outcome));
+  return search;
 }
 
 }  // namespace partita

@@ -8,7 +8,6 @@
 #include "graph/support/fingerprint.h"
 #include "graph/support/philox.h"
 #include "graph/support/status_macros.h"
-#include "graph/support/stop_flag.h"
 #include "runtime/executor/executor_setup.h"
 #include "runtime/train/training_state.h"
 
@@ -82,7 +81,7 @@ InterleavedMeasurement::InterleavedMeasurement(const Graph& graph, std::vector<P
     : graph_(graph), options_(std::move(options)), stop_(stop) {
   for (Plan& plan : plans) {
     for (const Device& device : plan.topology.devices()) has_teams_ |= device.threads > 1;
-    entries_.push_back({std::move(plan), nullptr, 0, {}});
+    entries_.push_back({.plan = std::move(plan)});
   }
 }
 
@@ -123,17 +122,23 @@ absl::Status InterleavedMeasurement::TakeTurn(Entry& entry, int& left) {
   const bool one_by_one = !has_teams_ && entry.last_ns >= kLongStep;
   if (!one_by_one) RETURN_IF_ERROR(Step(entry, false));
   const int steps = one_by_one ? 1 : left;
-  for (int k = 0; k < steps && !IsSet(stop_); ++k) RETURN_IF_ERROR(Step(entry, true));
+  for (int k = 0; k < steps && !IsOver(); ++k) RETURN_IF_ERROR(Step(entry, true));
   left -= steps;
   if (has_teams_) entry.open = nullptr;
   return absl::OkStatus();
 }
 
+void InterleavedMeasurement::Drop(size_t plan) {
+  entries_[plan].is_dropped = true;
+  entries_[plan].open = nullptr;
+}
+
 absl::Status InterleavedMeasurement::Round(int steps) {
   std::vector<int> left(entries_.size(), steps);
+  for (size_t k = 0; k < entries_.size(); ++k) left[k] = entries_[k].is_dropped ? 0 : steps;
   while (std::any_of(left.begin(), left.end(), [](int n) { return n > 0; })) {
     for (size_t k = 0; k < entries_.size(); ++k) {
-      if (IsSet(stop_)) return absl::OkStatus();
+      if (IsOver()) return absl::OkStatus();
       if (left[k] > 0) RETURN_IF_ERROR(TakeTurn(entries_[k], left[k]));
     }
   }

@@ -1,15 +1,18 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "graph/graph.h"
 #include "graph/parallel/plan.h"
+#include "graph/support/stop_flag.h"
 #include "runtime/executor/executor.h"
 #include "tools/workflow/priced_machine.h"
 #include "tools/workflow/profiling/kept_algorithms.h"
@@ -57,7 +60,7 @@ class MeasuredPlan {
 // Plans whose devices have teams of several threads are opened for their turns only, one in each
 // round: the teams of two open plans would be more threads than cores, and then no team waits
 // actively. The others stay open, idle between turns, as long as all fit in the devices' memory.
-// Once `stop` is true, turns end early and rounds do nothing.
+// Once `stop` is true or the deadline has passed, turns end early and rounds do nothing.
 class InterleavedMeasurement {
  public:
   static constexpr int kRound = 5;  // counted steps
@@ -66,11 +69,17 @@ class InterleavedMeasurement {
   InterleavedMeasurement(const Graph& graph, std::vector<Plan> plans, MeasuringOptions options = {},
                          const std::atomic<bool>* stop = nullptr);
 
+  void EndAt(std::chrono::steady_clock::time_point deadline) { deadline_ = deadline; }
+  // Leaves a plan out of all further rounds.
+  void Drop(size_t plan);
+
   // `steps` counted steps of every plan.
   absl::Status Round(int steps = kRound);
   // Rounds until every plan has made so many steps more.
   absl::Status Rounds(int steps);
 
+  // Counted steps of a plan so far, in ns.
+  std::span<const int64_t> TimesOf(size_t plan) const { return entries_[plan].times; }
   // Median of each plan over its counted steps so far; nullopt if it has none.
   std::vector<std::optional<Nanos>> Medians() const;
 
@@ -83,7 +92,9 @@ class InterleavedMeasurement {
     std::unique_ptr<MeasuredPlan> open;  // null: is not
     int64_t last_ns = 0;                 // time of the last step
     std::vector<int64_t> times;          // times of counted steps
+    bool is_dropped = false;
   };
+  bool IsOver() const { return IsSet(stop_) || std::chrono::steady_clock::now() >= deadline_; }
   absl::Status TakeTurn(Entry& entry, int& left);
   absl::Status Step(Entry& entry, bool counts);
   // Closes the open plan if another does not fit in memory with it.
@@ -92,6 +103,7 @@ class InterleavedMeasurement {
   const Graph& graph_;
   const MeasuringOptions options_;
   const std::atomic<bool>* const stop_;
+  std::chrono::steady_clock::time_point deadline_ = std::chrono::steady_clock::time_point::max();
   std::vector<Entry> entries_;
   std::string note_;
   bool has_teams_ = false;

@@ -1,0 +1,115 @@
+// Choice of the fastest of several plans by successive halving, with step times that are made up.
+#include "tools/workflow/measured_choice.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <vector>
+
+#include "tests/testing/ok.h"
+
+namespace partita {
+namespace {
+
+// Steps with a mean and a relative deviation each.
+class MadeUpTimes : public StepTimer {
+ public:
+  struct Plan {
+    double mean = 1e6;
+    double deviation = 0;
+  };
+  MadeUpTimes(std::vector<Plan> plans, uint64_t seed)
+      : plans_(std::move(plans)), random_(seed), times_(plans_.size()), dropped_(plans_.size()) {}
+
+  absl::Status Round() override {
+    ++rounds_;
+    for (size_t k = 0; k < plans_.size(); ++k) {
+      if (dropped_[k]) continue;
+      for (int step = 0; step < 5; ++step) {
+        std::normal_distribution<double> time(plans_[k].mean, plans_[k].deviation * plans_[k].mean);
+        times_[k].push_back(std::max<int64_t>(1, static_cast<int64_t>(time(random_))));
+      }
+    }
+    return absl::OkStatus();
+  }
+  std::span<const int64_t> TimesOf(size_t contender) const override { return times_[contender]; }
+  void Drop(size_t contender) override { dropped_[contender] = true; }
+  int rounds() const { return rounds_; }
+  bool dropped(size_t contender) const { return dropped_[contender]; }
+
+ private:
+  std::vector<Plan> plans_;
+  std::mt19937_64 random_;
+  std::vector<std::vector<int64_t>> times_;
+  std::vector<bool> dropped_;
+  int rounds_ = 0;
+};
+
+const std::function<bool()> kNever = [] { return false; };
+
+TEST(MeasuredChoiceTest, FindsTheFastestWhateverWasPredicted) {
+  for (uint64_t seed = 0; seed < 200; ++seed) {
+    std::mt19937_64 random(seed);
+    std::vector<MadeUpTimes::Plan> plans;
+    std::vector<Contender> contenders;
+    const size_t count = 2 + random() % 7, fastest = random() % count;
+    for (size_t k = 0; k < count; ++k) {
+      const double factor = k == fastest ? 1 : 1.1 + 0.1 * static_cast<double>(random() % 10);
+      plans.push_back({1e6 * factor, 0.02});
+      contenders.push_back({"plan", random() % 2 == 0});
+    }
+    MadeUpTimes times(plans, seed);
+    const MeasuredChoice choice = Ok(ChooseByMeasurement(contenders, kNever, times));
+    EXPECT_EQ(choice.chosen, fastest) << "seed " << seed;
+    EXPECT_FALSE(choice.gave_way.has_value());
+  }
+}
+
+TEST(MeasuredChoiceTest, SlowPlansAreDroppedEarly) {
+  std::vector<MadeUpTimes::Plan> plans(8);
+  std::vector<Contender> contenders(8);
+  for (size_t k = 0; k < 8; ++k) {
+    plans[k] = {1e6 * static_cast<double>(1 + k), 0.001};
+    contenders[k].is_expert = k == 1;
+  }
+  MadeUpTimes times(plans, 1);
+  const MeasuredChoice choice = Ok(ChooseByMeasurement(contenders, kNever, times));
+  EXPECT_EQ(choice.chosen, 0u);
+  EXPECT_TRUE(choice.is_sure);
+  for (size_t k = 4; k < 8; ++k) {
+    EXPECT_TRUE(times.dropped(k));
+    EXPECT_EQ(times.TimesOf(k).size(), kFirstSteps);
+  }
+  EXPECT_FALSE(times.dropped(1)) << "the best expert stays";
+}
+
+TEST(MeasuredChoiceTest, WhatIsNotFasterBeyondTheSpreadGivesWayToTheExpert) {
+  int gave_way = 0;
+  for (uint64_t seed = 0; seed < 50; ++seed) {
+    MadeUpTimes times({{1e6, 0.2}, {1e6, 0.2}}, seed);
+    const std::vector<Contender> contenders = {{"searched", false}, {"expert", true}};
+    const MeasuredChoice choice = Ok(ChooseByMeasurement(contenders, kNever, times));
+    gave_way += choice.gave_way.has_value();
+    if (choice.gave_way.has_value()) {
+      EXPECT_EQ(choice.chosen, 1u);
+      EXPECT_FALSE(choice.is_sure);
+    }
+    EXPECT_LE(times.TimesOf(0).size(), kMostSteps);
+  }
+  EXPECT_GT(gave_way, 10);
+}
+
+TEST(MeasuredChoiceTest, EndsWhenTheTimeIsUp) {
+  for (int rounds : {0, 1, 3}) {
+    MadeUpTimes times({{3e6, 0.01}, {2e6, 0.01}, {1e6, 0.01}}, 1);
+    const std::vector<Contender> contenders = {{"searched", false}, {"a", true}, {"b", true}};
+    const MeasuredChoice choice =
+        Ok(ChooseByMeasurement(contenders, [&] { return times.rounds() >= rounds; }, times));
+    EXPECT_EQ(times.rounds(), rounds);
+    EXPECT_EQ(choice.chosen, rounds == 0 ? 0u : 2u);
+    EXPECT_EQ(choice.timings[0].has_value(), rounds > 0);
+  }
+}
+
+}  // namespace
+}  // namespace partita

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "cost_model/profile.h"
+
+namespace partita {
+
+// A plan to choose from.
+struct Contender {
+  std::string name;
+  bool is_expert = false;
+};
+
+// Step times of contenders, which are numbered from 0.
+class StepTimer {
+ public:
+  virtual ~StepTimer() = default;
+  // Takes more steps of all that are not dropped, in turn.
+  virtual absl::Status Round() = 0;
+  virtual std::span<const int64_t> TimesOf(size_t contender) const = 0;  // ns
+  // Takes no more steps of this one.
+  virtual void Drop(size_t contender) = 0;
+};
+
+struct MeasuredChoice {
+  size_t chosen = 0;
+  // Whether the medians of the best and of the best of the other kind (expert, searched) are known
+  // to differ.
+  bool is_sure = false;
+  // The contender that had the smallest median, and gave way to an expert that it did not beat
+  // beyond the spread.
+  std::optional<size_t> gave_way;
+  std::vector<std::optional<Timing>> timings;  // by contender; nullopt: no step in time
+};
+
+// Chooses by successive halving: after a number of steps the slower half is dropped and the rest
+// makes twice as many, but the best expert and the best other stay. Those two go on until the
+// intervals in which their medians lie (Timing: low to high) tell them apart, or kMostSteps. What is
+// not faster than the best expert beyond the spread gives way to it. `is_over`, once true, ends
+// everything. The first contender is chosen where nothing was measured.
+absl::StatusOr<MeasuredChoice> ChooseByMeasurement(std::span<const Contender> contenders,
+                                                   const std::function<bool()>& is_over,
+                                                   StepTimer& timer);
+
+// Steps of the first level, and of the two that are left.
+inline constexpr size_t kFirstSteps = 10;
+inline constexpr size_t kMostSteps = 100;
+
+}  // namespace partita

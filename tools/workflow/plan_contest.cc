@@ -1,0 +1,150 @@
+#include "tools/workflow/plan_contest.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "graph/support/doing.h"
+#include "graph/support/status_macros.h"
+#include "tools/workflow/measured_choice.h"
+#include "tools/workflow/plan_pricing.h"
+
+namespace partita {
+namespace {
+
+class PlansInTurn : public StepTimer {
+ public:
+  PlansInTurn(InterleavedMeasurement& plans, size_t count,
+              const std::function<void(size_t)>& progress)
+      : plans_(plans), left_(count), progress_(progress) {}
+
+  absl::Status Round() override {
+    if (progress_) progress_(left_);
+    return plans_.Round();
+  }
+  std::span<const int64_t> TimesOf(size_t contender) const override {
+    return plans_.TimesOf(contender);
+  }
+  void Drop(size_t contender) override {
+    plans_.Drop(contender);
+    --left_;
+  }
+
+ private:
+  InterleavedMeasurement& plans_;
+  size_t left_;
+  const std::function<void(size_t)>& progress_;
+};
+
+// The found plan, then rivals with other strategies.
+absl::StatusOr<std::vector<PlanOutcome>> ContendersOf(const Evaluator& evaluator,
+                                                      const PlanOutcome& found) {
+  std::vector<PlanOutcome> contenders = {found};
+  const double most = kWorth * static_cast<double>(found.step.evaluation.time.value());
+  bool has_expert = !found.expert.empty();
+  for (const Rival& rival : found.rivals) {
+    const bool is_worth = static_cast<double>(rival.time.value()) <= most;
+    const bool has_room = contenders.size() < kMostContenders;
+    if (!(is_worth && has_room) && (has_expert || !rival.is_expert)) continue;
+    auto made = PlanOf(evaluator, rival.named.strategy, rival.named.name);
+    if (absl::IsResourceExhausted(made.status())) continue;
+    RETURN_IF_ERROR(made.status());
+    const bool is_new = std::none_of(
+        contenders.begin(), contenders.end(),
+        [&](const PlanOutcome& other) { return other.plan.strategy == made->plan.strategy; });
+    if (!is_new) continue;
+    if (rival.is_expert) made->expert = rival.named.name;
+    has_expert |= rival.is_expert;
+    contenders.push_back(*std::move(made));
+  }
+  return contenders;
+}
+
+// Puts a contender's plan in place of the found one's, which keeps what the search says of itself.
+void Replace(PlanOutcome chosen, PlanOutcome& found) {
+  SearchResult& search = found.search;
+  search.best = chosen.search.best;
+  search.evaluation = chosen.search.evaluation;
+  search.origin = chosen.plan.provenance.search;
+  Provenance provenance = std::move(found.plan.provenance);
+  if (!chosen.expert.empty()) provenance.search = chosen.expert;
+  found.plan = std::move(chosen.plan);
+  found.plan.provenance = std::move(provenance);
+  found.step = std::move(chosen.step);
+  found.expert = std::move(chosen.expert);
+}
+
+std::string MillisecondsText(int64_t ns) {
+  return absl::StrFormat("%.3f ms", static_cast<double>(ns) * 1e-6);
+}
+
+}  // namespace
+
+absl::StatusOr<std::optional<ContestReport>> HoldContest(const Graph& graph,
+                                                         const PricedMachine& priced,
+                                                         const ContestOptions& options,
+                                                         PlanOutcome& outcome) {
+  const Doing doing("measuring plans");
+  const auto end = std::chrono::steady_clock::now() +
+                   std::chrono::duration_cast<std::chrono::steady_clock::duration>(
+                       std::chrono::duration<double>(options.seconds));
+  const Evaluator evaluator = EvaluatorOn(priced, graph);
+  ASSIGN_OR_RETURN(std::vector<PlanOutcome> plans, ContendersOf(evaluator, outcome));
+  if (plans.size() < 2) return std::nullopt;
+  ContestReport report;
+  std::vector<Contender> contenders;
+  std::vector<Plan> to_run;
+  for (const PlanOutcome& plan : plans) {
+    const bool is_expert = !plan.expert.empty();
+    const std::string name = is_expert            ? plan.expert
+                             : contenders.empty() ? "searched"
+                                                  : absl::StrCat("from ", plan.search.origin);
+    contenders.push_back({name, is_expert});
+    report.rows.push_back({name, is_expert, plan.step.evaluation.time, std::nullopt});
+    to_run.push_back(plan.plan);
+  }
+  InterleavedMeasurement measurement(graph, std::move(to_run), options.measuring, options.stop);
+  measurement.EndAt(end);
+  PlansInTurn timer(measurement, contenders.size(), options.progress);
+  const auto is_over = [&] {
+    return IsSet(options.stop) || std::chrono::steady_clock::now() >= end;
+  };
+  ASSIGN_OR_RETURN(const MeasuredChoice choice, ChooseByMeasurement(contenders, is_over, timer));
+  for (size_t k = 0; k < contenders.size(); ++k) report.rows[k].measured = choice.timings[k];
+  report.chosen = choice.chosen;
+  report.gave_way = choice.gave_way;
+  report.is_sure = choice.is_sure;
+  if (choice.chosen != 0) Replace(std::move(plans[choice.chosen]), outcome);
+  return report;
+}
+
+std::string ContestText(const ContestReport& report) {
+  std::string text = "measured on this machine, in turn:\n";
+  for (size_t k = 0; k < report.rows.size(); ++k) {
+    const ContestReport::Row& row = report.rows[k];
+    absl::StrAppendFormat(&text, "  %-24s predicted %s, ", row.name,
+                          MillisecondsText(row.predicted.value()));
+    if (row.measured.has_value()) {
+      absl::StrAppendFormat(&text, "measured %s (median of %d, between %s and %s)",
+                            MillisecondsText(row.measured->median_ns), row.measured->samples,
+                            MillisecondsText(row.measured->low_ns),
+                            MillisecondsText(row.measured->high_ns));
+    } else {
+      absl::StrAppend(&text, "not measured: time was up");
+    }
+    absl::StrAppend(&text, k == report.chosen ? "  <- chosen\n" : "\n");
+  }
+  if (report.gave_way.has_value()) {
+    absl::StrAppend(&text, "  ", report.rows[*report.gave_way].name,
+                    " is not faster beyond the spread: the expert's plan is taken\n");
+  } else if (!report.is_sure) {
+    absl::StrAppend(&text,
+                    "  the order of the fastest is not sure (--measure_time gives more "
+                    "time)\n");
+  }
+  return text;
+}
+
+}  // namespace partita

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "cost_model/profile.h"
+#include "graph/graph.h"
+#include "planner/planner.h"
+#include "tools/workflow/measurement.h"
+#include "tools/workflow/priced_machine.h"
+
+namespace partita {
+
+struct ContestOptions {
+  double seconds = 0;  // for measuring in all
+  MeasuringOptions measuring;
+  const std::atomic<bool>* stop = nullptr;
+  std::function<void(size_t plans)> progress = nullptr;  // before each round, with those left
+};
+
+// What a contest of plans on this host showed.
+struct ContestReport {
+  struct Row {
+    std::string name;
+    bool is_expert = false;
+    Nanos predicted;
+    std::optional<Timing> measured;  // nullopt: the time was up before
+  };
+  std::vector<Row> rows;
+  size_t chosen = 0;
+  std::optional<size_t> gave_way;  // see MeasuredChoice
+  bool is_sure = false;
+};
+
+// Runs the plan that a search found, its rivals and the experts on this host, and puts the one that
+// is fastest in place of the outcome (ChooseByMeasurement). Rivals that are priced at more than
+// kWorth times the found plan take no part, apart from the best expert; at most kMostContenders do.
+// nullopt where there is nothing to choose from.
+absl::StatusOr<std::optional<ContestReport>> HoldContest(const Graph& graph,
+                                                         const PricedMachine& priced,
+                                                         const ContestOptions& options,
+                                                         PlanOutcome& outcome);
+inline constexpr double kWorth = 1.5;
+inline constexpr size_t kMostContenders = 6;
+
+// Table of a contest for people: predicted and measured times, what was chosen and why.
+std::string ContestText(const ContestReport& report);
+
+}  // namespace partita
