@@ -46,16 +46,19 @@ std::vector<DeviceUse> UseOf(const EvaluatedStep& step) {
   return use;
 }
 
-void CheckMemory(const DeviceTopology& topology, Evaluation& evaluation) {
+void CheckMemory(const Evaluator& evaluator, Evaluation& evaluation) {
   for (size_t d = 0; d < evaluation.peak.size(); ++d) {
-    const Device& device = topology.devices()[d];
-    const Bytes excess = evaluation.peak[d] - device.memory;
+    const DeviceId id(static_cast<int32_t>(d));
+    const Device& device = evaluator.topology().device(id);
+    const Bytes memory = evaluator.MemoryOf(id);
+    const Bytes excess = evaluation.peak[d] - memory;
     if (excess <= evaluation.excess) continue;
     evaluation.excess = excess;
     evaluation.verdict = Evaluation::Verdict::kOutOfMemory;
     evaluation.reason =
         absl::StrCat("device ", d, " (", device.name, ") needs ", evaluation.peak[d].value(),
-                     " bytes and has ", device.memory.value(), ": ", excess.value(), " too few");
+                     " bytes and ", memory < device.memory ? "may take " : "has ", memory.value(),
+                     ": ", excess.value(), " too few");
   }
 }
 
@@ -71,6 +74,12 @@ Evaluation Invalid(const absl::Status& status) {
 Evaluator::Evaluator(const Graph& graph, const DeviceTopology& topology, const CostModel& model,
                      Options options)
     : graph_(graph), model_(model), options_(std::move(options)), resources_(topology) {}
+
+Bytes Evaluator::MemoryOf(DeviceId device) const {
+  const Bytes own = topology().device(device).memory;
+  const Bytes limit = options_.memory_limit;
+  return limit > Bytes(0) ? std::min(own, limit) : own;
+}
 
 PartitionOptions Evaluator::partition_options() const {
   PartitionOptions options = PartitionOptionsOf(topology(), options_.choices);
@@ -119,7 +128,7 @@ void Evaluator::TimeInOrder(const FlatStep& flat, Nanos cutoff, EvaluatedStep& s
     e.time = TimeOf(flat, step.schedule);
   }
   for (int d = 0; d < flat.uses.devices; ++d) e.peak.push_back(step.memory.peak(DeviceId(d)));
-  if (options_.limit_memory) CheckMemory(topology(), e);
+  if (options_.limit_memory) CheckMemory(*this, e);
 }
 
 void Evaluator::AddFigures(EvaluatedStep& step) {

@@ -86,8 +86,10 @@ class Evaluator {
     // Sizes as the runtime's backend will report them. Missing functions: dense buffers, no
     // scratch.
     MemorySizes sizes;
-    // Infeasible where a device's peak is above Device::memory.
+    // Infeasible where a device's peak is above Device::memory, or above memory_limit if that is not
+    // 0.
     bool limit_memory = true;
+    Bytes memory_limit{0};
     // Most memory that each cache keeps, one for each thread that evaluates at a time.
     Bytes max_cached{int64_t{512} << 20};
   };
@@ -102,6 +104,8 @@ class Evaluator {
   const DeviceTopology& topology() const { return resources_.topology(); }
   const CostModel& model() const { return model_; }
   const Options& options() const { return options_; }
+  // The most memory that a feasible strategy takes of a device.
+  Bytes MemoryOf(DeviceId device) const;
   const SimulatedResources& resources() const { return resources_; }
   // Options of Partition, by which collectives get the cheapest algorithms.
   PartitionOptions partition_options() const;

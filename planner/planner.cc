@@ -196,9 +196,14 @@ absl::StatusOr<PlanOutcome> SearchPlan(const Evaluator& evaluator, const PlanReq
 }  // namespace
 
 absl::StatusOr<PlanOutcome> MakePlan(const Evaluator& evaluator, const PlanRequest& request) {
-  if (!request.priority.empty() && request.priority != evaluator.options().priority->name) {
+  const bool has_priority =
+      request.priority.empty() || request.priority == evaluator.options().priority->name;
+  if (!has_priority || request.memory_limit != evaluator.options().memory_limit) {
     Evaluator::Options options = evaluator.options();
-    ASSIGN_OR_RETURN(options.priority, PriorityNamed(request.priority));
+    options.memory_limit = request.memory_limit;
+    if (!has_priority) {
+      ASSIGN_OR_RETURN(options.priority, PriorityNamed(request.priority));
+    }
     return MakePlan(
         Evaluator(evaluator.graph(), evaluator.topology(), evaluator.model(), std::move(options)),
         request);

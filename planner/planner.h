@@ -16,8 +16,9 @@ namespace partita {
 struct PlanRequest {
   std::string search = "mcmc";
   SearchOptions options;
-  std::string strategy;  // an expert to take instead of searching
-  std::string priority;  // the rule by which orders are found; empty: the evaluator's
+  std::string strategy;   // an expert to take instead of searching
+  std::string priority;   // the rule by which orders are found; empty: the evaluator's
+  Bytes memory_limit{0};  // most that a plan takes of a device, besides its memory; 0: no other
   // Strategies that the search begins from besides the experts: then it finds nothing slower than
   // them.
   std::vector<NamedStrategy> starts = {};
@@ -42,6 +43,14 @@ struct PlanRequest {
                  .changes_plan = true},
           self.search);
     SearchOptions::VisitFields(self.options, visit);
+    visit(Option{.name = "memory_limit",
+                 .help = "most memory that a plan may take of a device, 800MB, 12GiB",
+                 .check = ByteCount(),
+                 .unset = "0",
+                 .fallback = "all that it has",
+                 .type = "BYTES",
+                 .changes_plan = true},
+          self.memory_limit);
     visit(Option{.name = "priority",
                  .help = "which of the tasks that are ready at the same time a device takes first "
                          "(partita list priorities)",

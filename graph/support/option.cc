@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
 
 namespace partita {
 namespace {
@@ -72,12 +73,40 @@ OptionCheck Fraction() {
                 "a number from 0 on and below 1", {"0", "0.3"});
 }
 
+OptionCheck ByteCount() {
+  const auto fault = [](const std::string& text) -> std::string {
+    Bytes bytes;
+    if (ReadOption(text, bytes) && bytes > Bytes(0)) return "";
+    return Wanted("a number of bytes above 0, such as 800MB or 12GiB", text);
+  };
+  return {fault, {"800000000", "12884901888"}};
+}
+
 OptionCheck NameOf(const std::string& what, std::vector<std::string> names) {
   const auto fault = [what, names](const std::string& text) -> std::string {
     if (std::find(names.begin(), names.end(), text) != names.end()) return "";
     return absl::StrCat("unknown ", what, " '", text, "'; known are: ", absl::StrJoin(names, ", "));
   };
   return {fault, std::move(names)};
+}
+
+std::string OptionText(Bytes value) { return absl::StrCat(value.value()); }
+
+bool ReadOption(absl::string_view text, Bytes& value) {
+  static constexpr std::pair<absl::string_view, double> kUnits[] = {
+      {"KiB", 0x1p10}, {"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40}, {"kB", 1e3},
+      {"MB", 1e6},     {"GB", 1e9},     {"TB", 1e12},    {"B", 1},        {"", 1}};
+  for (const auto& [unit, bytes] : kUnits) {
+    absl::string_view number = text;
+    if (!absl::ConsumeSuffix(&number, unit)) continue;
+    double count = 0;
+    const auto read = std::from_chars(number.data(), number.data() + number.size(), count);
+    if (read.ec != std::errc() || read.ptr != number.data() + number.size()) return false;
+    if (!std::isfinite(count) || count < 0 || count * bytes > 1e18) return false;
+    value = Bytes(static_cast<int64_t>(count * bytes));
+    return true;
+  }
+  return false;
 }
 
 }  // namespace partita

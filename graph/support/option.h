@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "graph/support/strong_int.h"
 
 // The options of a component are a plain struct that lists its fields once:
 //
@@ -47,6 +48,8 @@ OptionCheck NumberFrom(double low);
 OptionCheck NumberAbove(double low);
 // A number in [0, 1).
 OptionCheck Fraction();
+// A number of bytes above 0, alone or with a unit: 800MB (10^6), 12GiB (2^30), ...
+OptionCheck ByteCount();
 // One of these names, which the message lists. `what`: "search".
 OptionCheck NameOf(const std::string& what, std::vector<std::string> names);
 // The names of a table whose rows have one.
@@ -102,6 +105,9 @@ inline bool ReadOption(absl::string_view text, std::string& value) {
   value = std::string(text);
   return true;
 }
+
+std::string OptionText(Bytes value);
+bool ReadOption(absl::string_view text, Bytes& value);
 
 template <class T>
 inline constexpr bool kIsList = false;

@@ -17,11 +17,11 @@ namespace partita {
 namespace {
 
 // What is excess_memory where a strategy does not fit, in memories of one device; 0: it fits.
-double ExcessMemoryOf(const Evaluation& evaluation, const DeviceTopology& topology) {
+double ExcessMemoryOf(const Evaluation& evaluation, const Evaluator& evaluator) {
   if (evaluation.verdict != Evaluation::Verdict::kOutOfMemory) return 0;
   double excess_memory = 0;
   for (size_t d = 0; d < evaluation.peak.size(); ++d) {
-    const Bytes memory = topology.devices()[d].memory;
+    const Bytes memory = evaluator.MemoryOf(DeviceId(static_cast<int32_t>(d)));
     if (evaluation.peak[d] <= memory) continue;
     excess_memory += static_cast<double>((evaluation.peak[d] - memory).value()) /
                      std::max(1.0, static_cast<double>(memory.value()));
@@ -69,7 +69,7 @@ class Chain {
       if (evaluation.verdict == Evaluation::Verdict::kInterrupted) return;
       if (evaluation.verdict == Evaluation::Verdict::kInvalid) continue;
       proposal.time = evaluation.time;
-      proposal.excess_memory = ExcessMemoryOf(evaluation, problem_.evaluator.topology());
+      proposal.excess_memory = ExcessMemoryOf(evaluation, problem_.evaluator);
       if (proposal.excess_memory > current.excess_memory) continue;
       if (proposal.excess_memory == current.excess_memory && proposal.time > limit) continue;
       if (proposal.excess_memory < current.excess_memory) since_best = 0;
@@ -108,7 +108,7 @@ std::vector<Start> EvaluateStarts(const SearchProblem& problem, const SearchOpti
     if (evaluation.verdict == Evaluation::Verdict::kInterrupted) break;
     if (evaluation.verdict == Evaluation::Verdict::kInvalid) continue;
     starts.push_back({std::move(start.name), std::move(start.strategy), evaluation.time,
-                      ExcessMemoryOf(evaluation, problem.evaluator.topology())});
+                      ExcessMemoryOf(evaluation, problem.evaluator)});
   }
   state.StartsAreTried();
   return starts;

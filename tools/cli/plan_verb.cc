@@ -3,10 +3,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "graph/parallel/plan_io.h"
+#include "graph/support/error_category.h"
 #include "graph/support/status_macros.h"
 #include "planner/expert/expert_strategies.h"
 #include "tools/cli/flags.h"
 #include "tools/cli/notes.h"
+#include "tools/cli/plan_tables.h"
 #include "tools/cli/planning.h"
 #include "tools/cli/staging.h"
 #include "tools/cli/text.h"
@@ -172,7 +174,47 @@ MeasuringTime TimeOf(const PlanFlags& flags) {
   return {flags.profile_time, flags.measure_time < 0 ? unasked : flags.measure_time};
 }
 
-absl::StatusOr<Answer> AnswerPlanVerb(const PlanFlags& flags, Stages* stages) {
+// A line for each number of devices; no plan file.
+absl::StatusOr<Answer> AnswerScaling(const PlanFlags& flags) {
+  if (!flags.output.empty() || flags.pareto) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("-o and --pareto are for one number of devices; given are ",
+                     OptionText(*flags.devices), ". Try one of them"));
+  }
+  ModelRequest request = flags.model;
+  request.values = WeightValues::kSkipped;
+  ASSIGN_OR_RETURN(const TrainingModel model, LoadTrainingModel(request, nullptr));
+  std::vector<ScalingRow> rows;
+  Answer answer;
+  for (int devices : flags.devices->counts) {
+    if (g_interrupted.load()) break;
+    MachineRequest machine = flags.machine;
+    machine.devices = devices;
+    PlanRequest plan = WithProgress(flags.plan);
+    if (!rows.empty() && rows.back().devices <= devices) {
+      plan.starts.push_back({absl::StrCat("the plan for ", rows.back().devices, " devices"),
+                             rows.back().outcome.plan.strategy});
+    }
+    ASSIGN_OR_RETURN(
+        MeasuredSearch search,
+        SearchOnMachine(machine, model.graph, plan, {.profile = flags.profile_time}, nullptr));
+    if (rows.empty()) {
+      answer.json["machine"] = search.priced.machine->name;
+      AddMachineNotes(search.priced, answer);
+    }
+    AddWarnings(search.disturbance, answer);
+    rows.push_back({devices, std::move(search.outcome)});
+  }
+  if (rows.empty()) return InterruptedError("interrupted before the first plan was found");
+  answer.json["model"] = model.label.source;
+  answer.json["batch"] = model.label.batch;
+  answer.json["interrupted"] = g_interrupted.load();
+  DescribeModel(model.imported, model.loss, answer);
+  AddScaling(rows, answer);
+  return answer;
+}
+
+absl::StatusOr<Answer> AnswerPlan(const PlanFlags& flags, Stages* stages) {
   const std::string path = flags.output.empty() ? DefaultOutput(flags.model.model) : flags.output;
   RETURN_IF_ERROR(CheckWritable(path, "-o"));
   ModelRequest request = flags.model;
@@ -205,9 +247,22 @@ absl::StatusOr<Answer> AnswerPlanVerb(const PlanFlags& flags, Stages* stages) {
   RETURN_IF_ERROR(EndLowering(stages, model.graph, outcome, SizesOn(priced)));
   Answer answer;
   Describe(flags, search, model, answer);
+  if (flags.pareto) {
+    RETURN_IF_ERROR(AddFront(model.graph, search, WithProgress(flags.plan), answer));
+    EndProgress();
+  }
   DescribePlace(path, place, priced, answer);
   AddWarnings(search.disturbance, answer);
   return answer;
+}
+
+absl::StatusOr<Answer> AnswerPlanVerb(const PlanFlags& flags, Stages* stages) {
+  PlanFlags one = flags;
+  if (flags.devices.has_value()) {
+    if (flags.devices->counts.size() > 1) return AnswerScaling(flags);
+    one.machine.devices = flags.devices->counts[0];
+  }
+  return AnswerPlan(one, stages);
 }
 
 }  // namespace

@@ -44,6 +44,8 @@ struct PlanFlags {
   PlanRequest plan;
   double profile_time = MeasuredSearchRequest().profile_seconds;
   double measure_time = -1;
+  std::optional<DeviceCounts> devices;  // one is machine.devices
+  bool pareto = false;
   std::string output;
   bool replace = false;
   StageFlags stages{.stages = {Stage::kModel, Stage::kTrainingGraph, Stage::kStrategy,
@@ -53,8 +55,19 @@ struct PlanFlags {
   template <class Self, class Visitor>
   static void VisitFields(Self& self, Visitor&& visit) {
     ModelRequest::VisitFields(self.model, visit);
-    MachineRequest::VisitFields(self.machine, visit);
+    MachineRequest::VisitFields(self.machine, visit, {.one_count = false});
+    visit(Option{.name = "devices",
+                 .help = "take the first N devices; several numbers as in 1,2,4: one line for each "
+                         "instead of a plan file",
+                 .check = CountsOfDevices(),
+                 .type = "INT,...",
+                 .changes_plan = true},
+          self.devices);
     PlanRequest::VisitFields(self.plan, visit);
+    visit(Option{.name = "pareto",
+                 .help = "also search for plans that take less memory: the front of step time "
+                         "against peak memory"},
+          self.pareto);
     visit(ProfileTimeOption(), self.profile_time);
     visit(MeasureTimeOption(), self.measure_time);
     visit(OutputOption("plan file", "MODEL.plan.textproto"), self.output);

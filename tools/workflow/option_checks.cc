@@ -7,6 +7,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "absl/time/time.h"
 #include "cost_model/machines.h"
 #include "graph/model/model_source.h"
@@ -131,6 +132,27 @@ bool ReadOption(absl::string_view text, Precision& precision) {
   const std::optional<Precision> named = PrecisionNamed(std::string(text));
   precision = named.value_or(precision);
   return named.has_value();
+}
+
+std::string OptionText(const DeviceCounts& devices) { return absl::StrJoin(devices.counts, ","); }
+
+bool ReadOption(absl::string_view text, DeviceCounts& devices) {
+  devices.counts.clear();
+  for (absl::string_view one : absl::StrSplit(text, ',')) {
+    int& count = devices.counts.emplace_back();
+    if (!ReadOption(one, count) || count < 1 || count > kMostDevices) return false;
+  }
+  return true;
+}
+
+OptionCheck CountsOfDevices() {
+  const auto fault = [](const std::string& text) -> std::string {
+    DeviceCounts devices;
+    if (ReadOption(text, devices)) return "";
+    return absl::StrCat("wanted is a number of devices from 1 to ", kMostDevices,
+                        ", or several as in 1,2,4, not '", text, "'");
+  };
+  return {fault, {"2", "1,2,4"}};
 }
 
 Option BackendOption(std::string help, std::string fallback) {

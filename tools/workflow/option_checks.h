@@ -49,6 +49,14 @@ std::string OptionText(Precision precision);
 bool ReadOption(absl::string_view text, Precision& precision);
 
 // Options that several verbs have; what differs between them is given.
+// Numbers of devices to plan for, one or several: 4, or 1,2,4.
+struct DeviceCounts {
+  std::vector<int> counts;
+};
+std::string OptionText(const DeviceCounts& devices);
+bool ReadOption(absl::string_view text, DeviceCounts& devices);
+OptionCheck CountsOfDevices();
+
 Option BackendOption(std::string help, std::string fallback);
 Option PrecisionOption(std::string help, std::string fallback);
 Option ModelPlaceOption();  // of the model that a plan is for

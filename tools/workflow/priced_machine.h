@@ -34,6 +34,7 @@ struct MachineRequest {
   // Text of what holds where it is not given, where that is not the default of the field.
   struct Fallbacks {
     std::string machine, precision = "float32";
+    bool one_count = true;  // false: the verb has an option "devices" of its own
   };
   template <class Self, class Visitor>
   static void VisitFields(Self& self, Visitor&& visit, const Fallbacks& fallbacks = {}) {
@@ -43,12 +44,12 @@ struct MachineRequest {
                  .fallback = fallbacks.machine,
                  .changes_plan = true},
           self.machine);
-    visit(Option{.name = "devices",
-                 .help = "take the first N devices",
-                 .check = WholeNumber(1, kMostDevices),
-                 .type = "INT",
-                 .changes_plan = true},
-          self.devices);
+    const Option devices{.name = "devices",
+                         .help = "take the first N devices",
+                         .check = WholeNumber(1, kMostDevices),
+                         .type = "INT",
+                         .changes_plan = true};
+    if (fallbacks.one_count) visit(devices, self.devices);
     visit(Option{.name = "oversubscribe",
                  .help = "divide this host into more devices than it has cores: they share cores",
                  .changes_plan = true},

@@ -1,0 +1,23 @@
+#pragma once
+
+#include "planner/planner.h"
+#include "tools/cli/verb.h"
+#include "tools/workflow/measured_search.h"
+
+namespace partita {
+
+// Adds the front of step time against peak memory that begins with the search's outcome, searched
+// under the request: a table, and "front" in JSON. Errors: FindFront's.
+absl::Status AddFront(const Graph& graph, const MeasuredSearch& search, const PlanRequest& request,
+                      Answer& answer);
+
+// What was planned for one number of devices.
+struct ScalingRow {
+  int devices = 0;
+  PlanOutcome outcome;
+};
+// Adds a line for each number of devices: step, speed-up over the first, the part of the devices'
+// speed that it is, data parallelism's step, memory; "scaling" in JSON.
+void AddScaling(const std::vector<ScalingRow>& rows, Answer& answer);
+
+}  // namespace partita
