@@ -20,9 +20,24 @@ absl::StatusOr<Strategy> DataParallel(const Graph& graph, const DeviceTopology& 
 // Krizhevsky 2014, scheme (a): convolutions by sample, fully connected layers by output channel,
 // the loss by sample; a fully connected layer with fewer outputs than devices by sample too.
 absl::StatusOr<Strategy> OneWeirdTrick(const Graph& graph, const DeviceTopology& topology);
+// Scheme (b): as (a), the fully connected layers once for each device's samples.
+absl::StatusOr<Strategy> OneWeirdTrickRounds(const Graph& graph, const DeviceTopology& topology);
 absl::StatusOr<Strategy> ModelParallel(const Graph& graph, const DeviceTopology& topology);
 absl::StatusOr<Strategy> Spatial(const Graph& graph, const DeviceTopology& topology);
 absl::StatusOr<Strategy> OperatorPlacement(const Graph& graph, const DeviceTopology& topology);
+// Wu et al. 2016, as FlexFlow's paper describes it: the batch split over nodes; in each node layers
+// of one depth on one device. Declines without recurrent layers.
+absl::StatusOr<Strategy> RnnPlacement(const Graph& graph, const DeviceTopology& topology);
+// Shoeybi et al. 2019: MLPs and attention by column, then by row, over all devices; where widths and
+// heads divide evenly, and products are most of the work.
+absl::StatusOr<Strategy> Megatron(const Graph& graph, const DeviceTopology& topology);
+// Megatron on groups of neighbouring devices of a node, as many as divide what there is to split,
+// and the batch over the groups.
+absl::StatusOr<Strategy> DataTensor(const Graph& graph, const DeviceTopology& topology);
+// Products over grids of two and three axes (tensor_grids.cc), weights in blocks over the grid.
+absl::StatusOr<Strategy> Tensor2d(const Graph& graph, const DeviceTopology& topology);
+absl::StatusOr<Strategy> Tensor25d(const Graph& graph, const DeviceTopology& topology);
+absl::StatusOr<Strategy> Tensor3d(const Graph& graph, const DeviceTopology& topology);
 // Data parallelism with gradients and optimizer states in shards over the devices (ZeRO stage 2), or
 // with parameters too, gathered before use in forward and again in backward (stage 3).
 absl::StatusOr<Strategy> Zero2(const Graph& graph, const DeviceTopology& topology);

@@ -18,6 +18,42 @@ bool HasOperator(const Graph& graph, bool (*is_one)(const OpAttrs&)) {
                      [&](const Operator& op) { return is_one(op.attrs); });
 }
 
+// Whether tensor parallelism divides what it splits: heads of attention, or, in models without it,
+// what every second layer sums over.
+bool DividesEvenly(const Graph& graph, int ways) {
+  bool attends = false, even = true;
+  int layer = 0;
+  for (const Operator& op : graph.ops()) {
+    if (!op.pass.is_forward()) continue;
+    const Shape& x = graph.tensor(op.inputs[0]).type.shape;
+    if (std::holds_alternative<BatchMatMul>(op.attrs)) {
+      attends = true;
+      if (x[1] % ways != 0) return false;
+    } else if (std::holds_alternative<MatMul>(op.attrs) && layer++ % 2 == 1) {
+      even &= x.back() % ways == 0;
+    }
+  }
+  return attends || even;
+}
+
+// The same for strategies that split products of weights.
+std::string ExpectedDeclineOfProducts(const std::string& expert, const Graph& graph, int devices) {
+  const bool recurs =
+      HasOperator(graph, [](const OpAttrs& a) { return std::holds_alternative<LstmGates>(a); });
+  const bool convolves =
+      HasOperator(graph, [](const OpAttrs& a) { return std::holds_alternative<Conv2d>(a); }) &&
+      !HasOperator(graph, [](const OpAttrs& a) { return std::holds_alternative<BatchMatMul>(a); });
+  if (expert.starts_with("tensor")) {
+    if (expert != "tensor_2d" || devices < 4) return "form no grid";
+    return convolves ? "most of the work" : "";
+  }
+  if (recurs) return "recurrent layers";
+  const bool hybrid = expert == "data_tensor";
+  if (hybrid && devices < 4) return "no groups of several devices";
+  if (convolves) return "most of the work";
+  return DividesEvenly(graph, hybrid ? 2 : devices) ? "" : "equal parts";
+}
+
 // What the decline of an expert should say; empty: it may not decline.
 std::string ExpectedDecline(const std::string& expert, const Graph& graph, int devices) {
   if (expert == "single_device") return "";
@@ -32,9 +68,17 @@ std::string ExpectedDecline(const std::string& expert, const Graph& graph, int d
   });
   const bool pools =
       HasOperator(graph, [](const OpAttrs& a) { return std::holds_alternative<Pool2d>(a); });
-  if (expert == "one_weird_trick" && !dense) return "no fully connected layer";
+  if (expert.starts_with("one_weird_trick") && !dense) return "no fully connected layer";
   if (expert == "spatial" && !images) return "no operator on images";
   if (expert == "operator_placement" && !pools) return "no pooling";
+  if (expert == "rnn_placement") {
+    const bool recurs =
+        HasOperator(graph, [](const OpAttrs& a) { return std::holds_alternative<LstmGates>(a); });
+    return recurs ? "" : "no recurrent layers";
+  }
+  if (expert == "megatron" || expert == "data_tensor" || expert.starts_with("tensor")) {
+    return ExpectedDeclineOfProducts(expert, graph, devices);
+  }
   return "";
 }
 
@@ -102,6 +146,33 @@ TEST(ExpertTableTest, OneWeirdTrickOfAlexNetIsFlexFlowsReleasedStrategy) {
     EXPECT_THAT(config.devices, ElementsAre(DeviceId(0), DeviceId(1), DeviceId(2), DeviceId(3)))
         << op.name;
   }
+}
+
+TEST(ExpertTableTest, RoundsOfOneWeirdTrickTakeOneDevicesSamplesEach) {
+  const Graph graph = TrainingGraphOf("alexnet", 64);
+  const Strategy strategy = Ok(OneWeirdTrickRounds(graph, VirtualCpuDevices(4)));
+  int dense = 0;
+  for (OpId id : graph.anchors()) {
+    if (!std::holds_alternative<MatMul>(graph.op(id).attrs)) continue;
+    const ShardingRule& rule = graph.rule(id);
+    const ParallelConfig& config = strategy.configs[id.index()];
+    EXPECT_EQ(config.degrees[static_cast<size_t>(rule.FindLoop("n"))], 4);
+    EXPECT_EQ(config.degrees[static_cast<size_t>(rule.FindLoop("o"))], 4);
+    for (size_t p = 0; p < config.devices.size(); ++p) {
+      EXPECT_EQ(config.devices[p], DeviceId(static_cast<int32_t>(p % 4)));  // a round after another
+    }
+    ++dense;
+  }
+  EXPECT_EQ(dense, 3);
+}
+
+TEST(ExpertTableTest, RoundsOfOneWeirdTrickAreOfSomeSamplesAndFewParts) {
+  const Graph graph = TrainingGraphOf("alexnet", 4);
+  const auto declined = [&](int devices) {
+    return std::string(OneWeirdTrickRounds(graph, VirtualCpuDevices(devices)).status().message());
+  };
+  EXPECT_THAT(declined(8), HasSubstr("fewer samples than there are devices"));
+  EXPECT_THAT(declined(64), HasSubstr("4096 parts"));
 }
 
 TEST(ExpertTableTest, OperatorPlacementPutsPoolsOnOtherDevicesThanWeights) {

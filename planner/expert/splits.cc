@@ -1,0 +1,75 @@
+#include "planner/expert/splits.h"
+
+#include <algorithm>
+#include <memory>
+
+#include "graph/support/error_category.h"
+
+namespace partita {
+namespace {
+
+std::vector<bool> WeightOperands(const Graph& graph, const Operator& op) {
+  std::vector<bool> weights;
+  for (TensorId id : op.inputs) weights.push_back(graph.tensor(id).kind == TensorKind::kWeight);
+  return weights;
+}
+
+}  // namespace
+
+absl::Status NeedsSeveral(const DeviceTopology& topology) {
+  if (topology.size() > 1) return absl::OkStatus();
+  return DeclinedError("the machine has one device: there is nothing to split over");
+}
+
+ParallelConfig SplitAlong(const ShardingRule& rule, int loop,
+                          const std::vector<DeviceId>& devices) {
+  ParallelConfig config = Unsplit(rule, devices[0]);
+  if (loop < 0 || !rule.loops[static_cast<size_t>(loop)].splittable) return config;
+  const int64_t degree = std::min<int64_t>(rule.loops[static_cast<size_t>(loop)].extent,
+                                           static_cast<int64_t>(devices.size()));
+  if (degree < 2) return config;
+  config.degrees[static_cast<size_t>(loop)] = static_cast<int32_t>(degree);
+  config.devices.assign(devices.begin(), devices.begin() + degree);
+  return config;
+}
+
+ParallelConfig BySample(const ShardingRule& rule, const std::vector<DeviceId>& devices) {
+  return SplitAlong(rule, rule.FindLoop("n"), devices);
+}
+
+bool HasWeights(const Graph& graph, const Operator& op) {
+  const auto weights = WeightOperands(graph, op);
+  return std::find(weights.begin(), weights.end(), true) != weights.end();
+}
+
+int WidestLoop(const Graph& graph, const Operator& op, LoopRole role, int64_t ways) {
+  const ShardingRule& rule = graph.rule(op.id);
+  const std::vector<bool> weights = WeightOperands(graph, op);
+  const std::unique_ptr<bool[]> flags(new bool[weights.size()]);
+  std::copy(weights.begin(), weights.end(), flags.get());
+  int best = -1;
+  for (size_t l = 0; l < rule.loops.size(); ++l) {
+    const int loop = static_cast<int>(l);
+    if (RoleOf(rule, loop, {flags.get(), weights.size()}) != role) continue;
+    if (rule.loops[l].extent < ways || !rule.loops[l].splittable) continue;
+    if (best < 0 || rule.loops[l].extent > rule.loops[static_cast<size_t>(best)].extent)
+      best = loop;
+  }
+  return best;
+}
+
+size_t ResultRank(const Graph& graph, const Operator& op) {
+  return graph.tensor(op.outputs[0]).type.shape.size();
+}
+
+bool IsDense(const Graph& graph, const Operator& op) {
+  return HasWeights(graph, op) && ResultRank(graph, op) <= 2 &&
+         WidestLoop(graph, op, LoopRole::kReduction, 1) >= 0;
+}
+
+ParallelConfig OrBySample(const SearchSpace& space, const Operator& op, ParallelConfig config,
+                          const std::vector<DeviceId>& devices) {
+  return space.Fits(op.id, config) ? config : BySample(space.graph().rule(op.id), devices);
+}
+
+}  // namespace partita

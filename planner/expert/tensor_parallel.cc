@@ -1,0 +1,141 @@
+// Tensor parallelism as in Megatron-LM (Shoeybi et al. 2019, arXiv 1909.08053; Narayanan et al., SC
+// 2021). Every product whose operand all devices have is split by column (a device has some columns
+// of the result: some neurons of an MLP, some heads of attention), every product that finds its
+// operand so is split by row, and its partial results are summed over the devices. In between each
+// device keeps to its columns; normalisation, residual sums and what else reads complete sums is
+// computed by all of them. A table of words is split by word, and so are their scores and the loss.
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "graph/support/error_category.h"
+#include "planner/expert/expert_strategies.h"
+#include "planner/expert/mesh_spread.h"
+#include "planner/expert/recurrent_layers.h"
+#include "planner/expert/splits.h"
+
+namespace partita {
+namespace {
+
+// Axes of the mesh.
+constexpr size_t kData = 0, kTensor = 1;
+
+struct MegatronOutcome {
+  Strategy strategy;
+  int pairs = 0;     // products split by row
+  bool even = true;  // blocks of one size wherever blocks meet
+  int64_t split_work = 0,
+          work = 0;  // multiply-adds of operators that the tensor axis splits; of all
+};
+
+// The loops of an operator, along the tensor axis by column or row.
+AxisSplits MegatronLoops(const Graph& graph, const MeshSpread& spread, const Operator& op,
+                         MegatronOutcome& outcome) {
+  const ShardingRule& rule = graph.rule(op.id);
+  AxisSplits loops = spread.Following(op);
+  outcome.even &= spread.FollowsEvenly(op, loops, kTensor);
+  loops[kData] = rule.FindLoop("n");
+  if (!HasRoom(rule, spread.mesh(), loops)) loops[kData] = kCopies;
+  const auto product = WeightProductOf(graph, op);
+  if (!product.has_value()) return loops;
+  if (loops[kTensor] == product->in) {
+    ++outcome.pairs;
+    outcome.even &= IsEven(rule, spread.mesh(), {kCopies, product->in});
+    return loops;
+  }
+  loops[kTensor] = product->is_lookup ? product->in : product->out;
+  if (!HasRoom(rule, spread.mesh(), loops)) loops[kTensor] = kCopies;
+  return loops;
+}
+
+// `mesh`: data x tensor.
+MegatronOutcome SplitByColumnAndRow(const Graph& graph, int devices, DeviceMesh mesh) {
+  MeshSpread spread(graph, devices, std::move(mesh));
+  MegatronOutcome outcome;
+  for (OpId id : graph.anchors()) {
+    const Operator& op = graph.op(id);
+    const AxisSplits loops = MegatronLoops(graph, spread, op, outcome);
+    const int64_t work = ForwardWork(graph, op);
+    outcome.work += work;
+    if (loops[kTensor] != kCopies) outcome.split_work += work;
+    spread.Set(op, loops);
+  }
+  outcome.strategy = std::move(spread).Finish();
+  return outcome;
+}
+
+absl::Status MakesSense(const MegatronOutcome& outcome, int ways) {
+  if (2 * outcome.split_work < outcome.work) {
+    return DeclinedError("most of the work is not in products, and each device would do all of it");
+  }
+  if (outcome.pairs == 0) {
+    return DeclinedError("the model has no product of weights whose result another one reads");
+  }
+  if (!outcome.even) {
+    return DeclinedError(
+        absl::StrCat("the widths of the layers, or the heads of attention, do not "
+                     "divide into ",
+                     ways, " equal parts"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SuitsTensorParallelism(const Graph& graph, const DeviceTopology& topology) {
+  if (absl::Status status = NeedsSeveral(topology); !status.ok()) return status;
+  if (RecurrentLayers(graph).empty()) return absl::OkStatus();
+  return DeclinedError("recurrent layers would sum over all devices in every step");
+}
+
+// Devices by node, and how many every node's number is a multiple of.
+struct Nodes {
+  std::vector<DeviceId> devices;
+  int alike = 0;
+};
+Nodes NodesOf(const DeviceTopology& topology) {
+  std::map<int, std::vector<DeviceId>> by_node;
+  for (DeviceId device : DeviceRange(0, topology.size())) {
+    by_node[topology.device(device).node].push_back(device);
+  }
+  Nodes nodes;
+  for (const auto& [node, devices] : by_node) {
+    nodes.devices.insert(nodes.devices.end(), devices.begin(), devices.end());
+    nodes.alike = std::gcd(nodes.alike, static_cast<int>(devices.size()));
+  }
+  return nodes;
+}
+
+}  // namespace
+
+absl::StatusOr<Strategy> Megatron(const Graph& graph, const DeviceTopology& topology) {
+  if (absl::Status status = SuitsTensorParallelism(graph, topology); !status.ok()) return status;
+  const int ways = topology.size();
+  MegatronOutcome outcome = SplitByColumnAndRow(graph, ways, {{1, ways}, DeviceRange(0, ways)});
+  if (absl::Status status = MakesSense(outcome, ways); !status.ok()) return status;
+  return std::move(outcome.strategy);
+}
+
+absl::StatusOr<Strategy> DataTensor(const Graph& graph, const DeviceTopology& topology) {
+  if (absl::Status status = SuitsTensorParallelism(graph, topology); !status.ok()) return status;
+  const Nodes nodes = NodesOf(topology);
+  absl::Status declined = DeclinedError(
+      "the machine's nodes have no groups of several devices that leave several groups");
+  for (int ways = std::min(nodes.alike, topology.size() - 1); ways > 1; --ways) {
+    if (nodes.alike % ways != 0) continue;
+    const int copies = topology.size() / ways;
+    if (graph.batch() < copies) {
+      return DeclinedError(
+          absl::StrCat("the batch has fewer samples than the model has copies, ", copies));
+    }
+    MegatronOutcome outcome =
+        SplitByColumnAndRow(graph, topology.size(), {{copies, ways}, nodes.devices});
+    declined = MakesSense(outcome, ways);
+    if (declined.ok()) return std::move(outcome.strategy);
+  }
+  return declined;
+}
+
+}  // namespace partita
