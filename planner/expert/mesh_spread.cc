@@ -6,7 +6,7 @@ namespace partita {
 namespace {
 
 // Operators that read weights ahead of its reader at which a gather begins; as ZeRO-3's.
-constexpr int32_t kPrefetch = 1;
+constexpr int32_t kGatherAhead = 1;
 
 bool IsWeight(const Graph& graph, TensorId id) {
   return graph.tensor(id).kind == TensorKind::kWeight;
@@ -124,7 +124,7 @@ void MeshSpread::Shard(const WeightProduct& product, const AxisSplits& dims) {
   if (readers != 1 || !weight->trainable) return;
   const std::vector<PlacedBox> boxes = BoxesOverMesh(shape, mesh_, dims);
   strategy_.weights[static_cast<size_t>(weight - graph_.weights().begin())] = {
-      .parameter = boxes, .update = boxes, .prefetch = kPrefetch};
+      .parameter = boxes, .update = boxes, .prefetch = kGatherAhead};
 }
 
 }  // namespace partita

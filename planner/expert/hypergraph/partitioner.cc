@@ -1,0 +1,181 @@
+// Recursive bisection: a net that a bisection cuts goes on with its pins on each side, so that the
+// costs of all cuts add up to connectivity minus one. A bisection of weight W for k parts may exceed
+// its share by (k * limit / W - 1) / depth, the depth being that of the bisections still to come:
+// whatever it takes, the limit can be kept below it (as in KaHyPar, Schlag et al. 2016).
+
+#include "planner/expert/hypergraph/partitioner.h"
+
+#include <algorithm>
+#include <numeric>
+#include <random>
+#include <utility>
+
+#include "planner/expert/hypergraph/bisection.h"
+
+namespace partita {
+namespace {
+
+constexpr int kMovePasses = 6;
+
+struct SubProblem {
+  Hypergraph hypergraph;
+  std::vector<int32_t> vertex;  // of the whole hypergraph
+  int32_t first = 0, parts = 1;
+};
+
+SubProblem SideOf(const SubProblem& problem, const Bisection& bisection, int8_t side) {
+  const Hypergraph& h = problem.hypergraph;
+  std::vector<int32_t> number(bisection.side.size(), -1), vertex;
+  std::vector<int64_t> weights;
+  for (int32_t v = 0; v < h.vertices(); ++v) {
+    if (bisection.side[static_cast<size_t>(v)] != side) continue;
+    number[static_cast<size_t>(v)] = static_cast<int32_t>(weights.size());
+    weights.push_back(h.weight(v));
+    vertex.push_back(problem.vertex[static_cast<size_t>(v)]);
+  }
+  std::vector<Hypergraph::Net> nets;
+  for (int32_t net = 0; net < h.nets(); ++net) {
+    Hypergraph::Net part{h.cost(net), {}};
+    for (int32_t pin : h.pins(net)) {
+      if (number[static_cast<size_t>(pin)] >= 0)
+        part.pins.push_back(number[static_cast<size_t>(pin)]);
+    }
+    nets.push_back(std::move(part));
+  }
+  const int32_t lower = (problem.parts + 1) / 2;
+  return {Hypergraph(std::move(weights), std::move(nets)), std::move(vertex),
+          problem.first + (side == 0 ? 0 : lower), side == 0 ? lower : problem.parts - lower};
+}
+
+SideLimits LimitsOf(const SubProblem& problem, int64_t part_limit) {
+  const int64_t weight = problem.hypergraph.total_weight();
+  const int64_t room = std::max<int64_t>(0, part_limit * problem.parts - weight);
+  int depth = 0;
+  while ((int64_t{1} << depth) < problem.parts) ++depth;
+  const int64_t wanted = weight + room / depth;
+  const int64_t lower = (problem.parts + 1) / 2;
+  return {std::max(wanted * lower / problem.parts, int64_t{1}),
+          std::max(wanted * (problem.parts - lower) / problem.parts, int64_t{1})};
+}
+
+// Moves single vertices to where they cut less, or where there is room.
+class Moves {
+ public:
+  Moves(const Hypergraph& hypergraph, std::vector<int32_t> part, int32_t parts, int64_t limit)
+      : h_(hypergraph),
+        part_(std::move(part)),
+        parts_(parts),
+        limit_(limit),
+        weights_(static_cast<size_t>(parts), 0),
+        pins_(static_cast<size_t>(h_.nets()) * static_cast<size_t>(parts), 0) {
+    for (int32_t v = 0; v < h_.vertices(); ++v) {
+      Weight(Part(v)) += h_.weight(v);
+      for (int32_t net : h_.nets_of(v)) ++Pins(net, Part(v));
+    }
+  }
+
+  std::vector<int32_t> Run() && {
+    for (int pass = 0; pass < kMovePasses; ++pass) {
+      bool moved = false;
+      for (int32_t v = 0; v < h_.vertices(); ++v) moved |= MoveIfBetter(v);
+      if (!moved) break;
+    }
+    return std::move(part_);
+  }
+
+ private:
+  int32_t& Part(int32_t v) { return part_[static_cast<size_t>(v)]; }
+  int64_t& Weight(int32_t part) { return weights_[static_cast<size_t>(part)]; }
+  int32_t& Pins(int32_t net, int32_t part) {
+    return pins_[static_cast<size_t>(net) * static_cast<size_t>(parts_) +
+                 static_cast<size_t>(part)];
+  }
+
+  bool MoveIfBetter(int32_t v) {
+    const int32_t from = Part(v);
+    const bool must = Weight(from) > limit_ && h_.weight(v) > 0;
+    gain_.assign(static_cast<size_t>(parts_), 0);
+    bool inside = true;  // all its nets lie in its part: there is nothing to gain
+    for (int32_t net : h_.nets_of(v)) {
+      inside &= Pins(net, from) == static_cast<int32_t>(h_.pins(net).size());
+      const int64_t leaves = Pins(net, from) == 1 ? h_.cost(net) : 0;
+      for (int32_t to = 0; to < parts_; ++to) {
+        gain_[static_cast<size_t>(to)] += leaves - (Pins(net, to) == 0 ? h_.cost(net) : 0);
+      }
+    }
+    if (inside && !must) return false;
+    int32_t best = -1;
+    for (int32_t to = 0; to < parts_; ++to) {
+      if (to == from || Weight(to) + h_.weight(v) > limit_) continue;
+      const int64_t gain = gain_[static_cast<size_t>(to)];
+      if (!must && gain <= 0) continue;
+      if (best < 0 || gain > gain_[static_cast<size_t>(best)]) best = to;
+    }
+    if (best < 0) return false;
+    for (int32_t net : h_.nets_of(v)) {
+      --Pins(net, from);
+      ++Pins(net, best);
+    }
+    Weight(from) -= h_.weight(v);
+    Weight(best) += h_.weight(v);
+    Part(v) = best;
+    return true;
+  }
+
+  const Hypergraph& h_;
+  std::vector<int32_t> part_;
+  const int32_t parts_;
+  const int64_t limit_;
+  std::vector<int64_t> weights_;  // indexed by part
+  std::vector<int32_t> pins_;     // of each net, in each part
+  std::vector<int64_t> gain_;     // of one vertex, by part
+};
+
+std::vector<int32_t> RunOnce(const Hypergraph& hypergraph, const PartitionerOptions& options,
+                             int64_t limit, std::mt19937_64& random) {
+  std::vector<int32_t> part(static_cast<size_t>(hypergraph.vertices()), 0);
+  std::vector<int32_t> all(part.size());
+  std::iota(all.begin(), all.end(), 0);
+  std::vector<SubProblem> left;
+  left.push_back({hypergraph, std::move(all), 0, options.parts});
+  while (!left.empty()) {
+    const SubProblem problem = std::move(left.back());
+    left.pop_back();
+    if (problem.parts == 1 || problem.vertex.empty()) {
+      for (int32_t v : problem.vertex) part[static_cast<size_t>(v)] = problem.first;
+      continue;
+    }
+    const Bisection bisection =
+        BisectByLevels(problem.hypergraph, LimitsOf(problem, limit), random);
+    for (int8_t side : {0, 1}) left.push_back(SideOf(problem, bisection, side));
+  }
+  return Moves(hypergraph, std::move(part), options.parts, limit).Run();
+}
+
+}  // namespace
+
+int64_t PartLimit(const Hypergraph& hypergraph, const PartitionerOptions& options) {
+  const double share =
+      static_cast<double>(hypergraph.total_weight()) / static_cast<double>(options.parts);
+  return static_cast<int64_t>((1 + options.imbalance) * share);
+}
+
+std::vector<int32_t> PartitionHypergraph(const Hypergraph& hypergraph,
+                                         const PartitionerOptions& options) {
+  const int64_t limit = PartLimit(hypergraph, options);
+  std::mt19937_64 random(options.seed);
+  std::vector<int32_t> best;
+  std::pair<int64_t, int64_t> best_key;
+  for (int run = 0; run < options.runs; ++run) {
+    std::vector<int32_t> part = RunOnce(hypergraph, options, limit, random);
+    const std::pair<int64_t, int64_t> key(
+        std::max<int64_t>(0, HeaviestPart(hypergraph, part, options.parts) - limit),
+        ConnectivityMinusOne(hypergraph, part));
+    if (!best.empty() && key >= best_key) continue;
+    best = std::move(part);
+    best_key = key;
+  }
+  return best;
+}
+
+}  // namespace partita
