@@ -30,6 +30,8 @@ constexpr ExpertRow kExperts[] = {
     {"tensor_2d", Tensor2d, "products of weights over a grid of devices, as SUMMA"},
     {"tensor_25d", Tensor25d, "products of weights over layers of square grids, as Tesseract"},
     {"tensor_3d", Tensor3d, "products of weights over a cube of devices"},
+    {"hypergraph", HypergraphPlacement,
+     "channels over devices, balanced, by the least that they send each other"},
     {"zero2", Zero2, "every operator by sample; gradients and optimizer states in shards"},
     {"zero3", Zero3, "every operator by sample; weights, gradients and optimizer states in shards"},
 };

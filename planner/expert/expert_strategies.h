@@ -38,6 +38,10 @@ absl::StatusOr<Strategy> DataTensor(const Graph& graph, const DeviceTopology& to
 absl::StatusOr<Strategy> Tensor2d(const Graph& graph, const DeviceTopology& topology);
 absl::StatusOr<Strategy> Tensor25d(const Graph& graph, const DeviceTopology& topology);
 absl::StatusOr<Strategy> Tensor3d(const Graph& graph, const DeviceTopology& topology);
+// Every operator's channels on devices so that work is balanced to 5 % and the connectivity of what
+// they send minus one is small (hypergraph/partitioner.h). Declines where blocks of channels are too
+// large for that balance.
+absl::StatusOr<Strategy> HypergraphPlacement(const Graph& graph, const DeviceTopology& topology);
 // Data parallelism with gradients and optimizer states in shards over the devices (ZeRO stage 2), or
 // with parameters too, gathered before use in forward and again in backward (stage 3).
 absl::StatusOr<Strategy> Zero2(const Graph& graph, const DeviceTopology& topology);

@@ -41,6 +41,19 @@ int FirstLoopToSplit(const ShardingRule& rule, const DimMap& map) {
 
 }  // namespace
 
+DeviceMesh WithAxes(const DeviceMesh& mesh, std::span<const size_t> order) {
+  DeviceMesh reordered{{}, std::vector<DeviceId>(mesh.devices.size())};
+  for (size_t axis : order) reordered.extents.push_back(mesh.extents[axis]);
+  ForEachPlace(mesh, [&](size_t place, const std::vector<int32_t>& at) {
+    size_t there = 0;
+    for (size_t axis : order) {
+      there = there * static_cast<size_t>(mesh.extents[axis]) + static_cast<size_t>(at[axis]);
+    }
+    reordered.devices[there] = mesh.devices[place];
+  });
+  return reordered;
+}
+
 int64_t WaysOf(const DeviceMesh& mesh, const AxisSplits& splits, int what) {
   int64_t ways = 1;
   for (size_t axis = 0; axis < splits.size(); ++axis) {

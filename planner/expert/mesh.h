@@ -18,6 +18,9 @@ struct DeviceMesh {
   std::vector<DeviceId> devices;
 };
 
+// The same places with the axes in another order: axis k is the given one's order[k].
+DeviceMesh WithAxes(const DeviceMesh& mesh, std::span<const size_t> order);
+
 // What each axis of a mesh splits: a loop of an operator, or a dimension of a tensor; kCopies:
 // nothing, what lies along the axis is the same.
 inline constexpr int kCopies = -1;

@@ -109,7 +109,8 @@ void MeshSpread::Leave(const Operator& op, size_t axis, int dim) {
   for (TensorId id : op.outputs) dims_[id.index()][axis] = dim;
 }
 
-void MeshSpread::Shard(const WeightProduct& product, const AxisSplits& dims) {
+void MeshSpread::Shard(const WeightProduct& product, const DeviceMesh& mesh,
+                       const AxisSplits& dims) {
   int readers = 0;
   for (OpId id : graph_.consumers(product.weight)) {
     readers += graph_.op(id).anchor == id && graph_.op(id).pass.is_forward();
@@ -119,10 +120,10 @@ void MeshSpread::Shard(const WeightProduct& product, const AxisSplits& dims) {
                    [&](const Weight& candidate) { return candidate.tensor == product.weight; });
   const Shape& shape = graph_.tensor(product.weight).type.shape;
   for (int d = 0; d < 2; ++d) {
-    if (shape[static_cast<size_t>(d)] < WaysOf(mesh_, dims, d)) return;
+    if (shape[static_cast<size_t>(d)] < WaysOf(mesh, dims, d)) return;
   }
   if (readers != 1 || !weight->trainable) return;
-  const std::vector<PlacedBox> boxes = BoxesOverMesh(shape, mesh_, dims);
+  const std::vector<PlacedBox> boxes = BoxesOverMesh(shape, mesh, dims);
   strategy_.weights[static_cast<size_t>(weight - graph_.weights().begin())] = {
       .parameter = boxes, .update = boxes, .prefetch = kGatherAhead};
 }

@@ -91,12 +91,18 @@ class GridStrategy {
     // The weight is a product's second operand, [out, in] or [in, out].
     const bool transposed = LoopsOf({rule.operands[1].dims[0]}).Contains(product.out);
     const int in = transposed ? 1 : 0, out = transposed ? 0 : 1;
-    AxisSplits dims(loops.size(), kCopies);
+    // The axes of the rows cut the blocks that the other axes leave.
+    std::vector<size_t> order;
     for (size_t axis = 0; axis < loops.size(); ++axis) {
-      dims[axis] = loops[axis] == product.out ? out : in;
+      if (loops[axis] == product.in || loops[axis] == product.out) order.push_back(axis);
     }
-    for (size_t k = 0; k < grid_.copies; ++k) dims[grid_.rows[k]] = kCopies;
-    spread_.Shard(product, dims);
+    order.insert(order.end(), grid_.rows.begin(), grid_.rows.end());
+    AxisSplits dims;
+    for (size_t axis : order) dims.push_back(loops[axis] == product.out ? out : in);
+    for (size_t k = 0; k < grid_.copies; ++k) {
+      dims[dims.size() - grid_.rows.size() + k] = kCopies;
+    }
+    spread_.Shard(product, WithAxes(grid_.mesh, order), dims);
   }
 
   void Follow(const Operator& op) {
