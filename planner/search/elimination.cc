@@ -1,0 +1,205 @@
+#include "planner/search/elimination.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <utility>
+
+namespace partita {
+namespace {
+
+using CostTable = std::vector<int64_t>;
+
+// What is left of a problem while nodes are eliminated.
+class Eliminator {
+ public:
+  Eliminator(const ChoiceProblem& problem) : cost_(problem.nodes), edges_(problem.nodes.size()) {
+    for (size_t n = 0; n < cost_.size(); ++n) left_.push_back(static_cast<int32_t>(n));
+    chosen_.resize(cost_.size(), 0);
+    for (const ChoiceProblem::Edge& edge : problem.edges) Join(edge.a, edge.b, edge.cost);
+  }
+
+  Choices Run(int64_t branches) {
+    Choices choices;
+    Reduce();
+    if (!left_.empty()) FixOne(branches, choices.exact);
+    while (!eliminated_.empty()) {
+      const Eliminated& last = eliminated_.back();
+      size_t place = 0;
+      for (int32_t other : last.others) {
+        place = place * cost_[Index(other)].size() + Index(chosen_[Index(other)]);
+      }
+      chosen_[Index(last.node)] = last.best[place];
+      eliminated_.pop_back();
+    }
+    choices.candidate = chosen_;
+    choices.cost = total_;
+    return choices;
+  }
+
+ private:
+  // A node that is gone: its best candidate by those of its neighbours, the first leading.
+  struct Eliminated {
+    int32_t node;
+    std::vector<int32_t> others;
+    std::vector<int32_t> best;
+  };
+
+  static size_t Index(int32_t node) { return static_cast<size_t>(node); }
+
+  // Adds an edge, or its costs to the one there is.
+  void Join(int32_t a, int32_t b, const CostTable& cost) {
+    const size_t rows = cost_[Index(a)].size(), columns = cost_[Index(b)].size();
+    CostTable& forth = edges_[Index(a)].try_emplace(b, rows * columns, 0).first->second;
+    CostTable& back = edges_[Index(b)].try_emplace(a, rows * columns, 0).first->second;
+    for (size_t i = 0; i < rows; ++i) {
+      for (size_t j = 0; j < columns; ++j) {
+        forth[i * columns + j] += cost[i * columns + j];
+        back[j * rows + i] += cost[i * columns + j];
+      }
+    }
+  }
+
+  void Remove(int32_t node) {
+    for (const auto& [other, cost] : edges_[Index(node)]) edges_[Index(other)].erase(node);
+    edges_[Index(node)].clear();
+    left_.erase(std::find(left_.begin(), left_.end(), node));
+  }
+
+  void Reduce() {
+    for (bool changed = true; changed;) {
+      changed = false;
+      for (int32_t node : std::vector<int32_t>(left_)) {
+        if (edges_[Index(node)].size() > 2) continue;
+        Eliminate(node);
+        changed = true;
+      }
+    }
+  }
+
+  // Of a node with at most two neighbours.
+  void Eliminate(int32_t node) {
+    const CostTable& own = cost_[Index(node)];
+    Eliminated gone{node, {}, {}};
+    std::vector<const CostTable*> tables;
+    size_t places = 1;
+    for (const auto& [other, cost] : edges_[Index(node)]) {
+      gone.others.push_back(other);
+      tables.push_back(&cost);
+      places *= cost_[Index(other)].size();
+    }
+    const size_t inner = gone.others.empty() ? 1 : cost_[Index(gone.others.back())].size();
+    CostTable least(places, std::numeric_limits<int64_t>::max());
+    gone.best.resize(places, 0);
+    for (size_t place = 0; place < places; ++place) {
+      const size_t of_last = place % inner, of_first = place / inner;
+      for (size_t c = 0; c < own.size(); ++c) {
+        int64_t cost = own[c];
+        if (!tables.empty()) cost += (*tables.back())[c * inner + of_last];
+        if (tables.size() > 1) {
+          cost += (*tables[0])[c * cost_[Index(gone.others[0])].size() + of_first];
+        }
+        if (cost >= least[place]) continue;
+        least[place] = cost;
+        gone.best[place] = static_cast<int32_t>(c);
+      }
+    }
+    Remove(node);
+    if (gone.others.empty()) total_ += least[0];
+    if (gone.others.size() == 1) {
+      CostTable& to = cost_[Index(gone.others[0])];
+      for (size_t c = 0; c < to.size(); ++c) to[c] += least[c];
+    }
+    if (gone.others.size() == 2) Join(gone.others[0], gone.others[1], least);
+    eliminated_.push_back(std::move(gone));
+  }
+
+  // Chooses a candidate for a node: its costs go to its neighbours.
+  void Fix(int32_t node, int32_t candidate) {
+    chosen_[Index(node)] = candidate;
+    total_ += cost_[Index(node)][Index(candidate)];
+    for (const auto& [other, cost] : edges_[Index(node)]) {
+      CostTable& to = cost_[Index(other)];
+      for (size_t c = 0; c < to.size(); ++c) to[c] += cost[Index(candidate) * to.size() + c];
+    }
+    Remove(node);
+  }
+
+  // Fixes a node with the most neighbours, of those the one with the fewest candidates, and solves
+  // the rest.
+  void FixOne(int64_t branches, bool& exact) {
+    const int32_t node =
+        *std::max_element(left_.begin(), left_.end(), [this](int32_t a, int32_t b) {
+          const size_t x = edges_[Index(a)].size(), y = edges_[Index(b)].size();
+          return x < y || (x == y && cost_[Index(a)].size() > cost_[Index(b)].size());
+        });
+    const auto candidates = static_cast<int32_t>(cost_[Index(node)].size());
+    Eliminator best = *this;
+    if (candidates > branches) {
+      exact = false;
+      best.Fix(node, Nearest(node));
+      SolveRest(best, branches, exact);
+    } else {
+      for (int32_t c = 0; c < candidates; ++c) {
+        Eliminator one = *this;
+        one.Fix(node, c);
+        SolveRest(one, branches / candidates, exact);
+        if (c == 0 || one.total_ < best.total_) best = std::move(one);
+      }
+    }
+    chosen_ = best.chosen_;
+    total_ = best.total_;
+  }
+
+  static void SolveRest(Eliminator& rest, int64_t branches, bool& exact) {
+    rest.eliminated_.clear();
+    const Choices choices = rest.Run(branches);
+    exact = exact && choices.exact;
+  }
+
+  // The candidate that costs least by itself and the best of each edge.
+  int32_t Nearest(int32_t node) const {
+    CostTable sums = cost_[Index(node)];
+    for (const auto& [other, cost] : edges_[Index(node)]) {
+      const CostTable& of_other = cost_[Index(other)];
+      for (size_t c = 0; c < sums.size(); ++c) {
+        int64_t least = std::numeric_limits<int64_t>::max();
+        for (size_t k = 0; k < of_other.size(); ++k) {
+          least = std::min(least, cost[c * of_other.size() + k] + of_other[k]);
+        }
+        sums[c] += least;
+      }
+    }
+    return static_cast<int32_t>(std::min_element(sums.begin(), sums.end()) - sums.begin());
+  }
+
+  std::vector<CostTable> cost_;                      // indexed by node
+  std::vector<std::map<int32_t, CostTable>> edges_;  // indexed by node: by candidate of it, then of
+                                                     // the other
+  std::vector<int32_t> left_;
+  std::vector<int32_t> chosen_;  // indexed by node
+  std::vector<Eliminated> eliminated_;
+  int64_t total_ = 0;  // the cost of what is fixed or eliminated for good
+};
+
+}  // namespace
+
+int64_t CostOf(const ChoiceProblem& problem, std::span<const int32_t> candidate) {
+  int64_t cost = 0;
+  for (size_t n = 0; n < problem.nodes.size(); ++n) {
+    cost += problem.nodes[n][static_cast<size_t>(candidate[n])];
+  }
+  for (const ChoiceProblem::Edge& edge : problem.edges) {
+    const auto a = static_cast<size_t>(edge.a), b = static_cast<size_t>(edge.b);
+    const size_t columns = problem.nodes[b].size();
+    cost +=
+        edge.cost[static_cast<size_t>(candidate[a]) * columns + static_cast<size_t>(candidate[b])];
+  }
+  return cost;
+}
+
+Choices MinimizeChoices(const ChoiceProblem& problem, int64_t branches) {
+  return Eliminator(problem).Run(branches);
+}
+
+}  // namespace partita
