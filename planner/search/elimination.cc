@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <optional>
 #include <utility>
 
 namespace partita {
@@ -13,7 +14,8 @@ using CostTable = std::vector<int64_t>;
 // What is left of a problem while nodes are eliminated.
 class Eliminator {
  public:
-  Eliminator(const ChoiceProblem& problem) : cost_(problem.nodes), edges_(problem.nodes.size()) {
+  explicit Eliminator(const ChoiceProblem& problem)
+      : cost_(problem.nodes), edges_(problem.nodes.size()) {
     for (size_t n = 0; n < cost_.size(); ++n) left_.push_back(static_cast<int32_t>(n));
     chosen_.resize(cost_.size(), 0);
     for (const ChoiceProblem::Edge& edge : problem.edges) Join(edge.a, edge.b, edge.cost);
@@ -22,7 +24,16 @@ class Eliminator {
   Choices Run(int64_t branches) {
     Choices choices;
     Reduce();
-    if (!left_.empty()) FixOne(branches, choices.exact);
+    while (!left_.empty()) {
+      const int32_t node = MostJoined();
+      if (static_cast<int64_t>(cost_[Index(node)].size()) <= branches) {
+        TryEach(node, branches, choices.exact);
+        break;
+      }
+      choices.exact = false;
+      Fix(node, Nearest(node));
+      Reduce();
+    }
     while (!eliminated_.empty()) {
       const Eliminated& last = eliminated_.back();
       size_t place = 0;
@@ -125,36 +136,28 @@ class Eliminator {
     Remove(node);
   }
 
-  // Fixes a node with the most neighbours, of those the one with the fewest candidates, and solves
-  // the rest.
-  void FixOne(int64_t branches, bool& exact) {
-    const int32_t node =
-        *std::max_element(left_.begin(), left_.end(), [this](int32_t a, int32_t b) {
-          const size_t x = edges_[Index(a)].size(), y = edges_[Index(b)].size();
-          return x < y || (x == y && cost_[Index(a)].size() > cost_[Index(b)].size());
-        });
-    const auto candidates = static_cast<int32_t>(cost_[Index(node)].size());
-    Eliminator best = *this;
-    if (candidates > branches) {
-      exact = false;
-      best.Fix(node, Nearest(node));
-      SolveRest(best, branches, exact);
-    } else {
-      for (int32_t c = 0; c < candidates; ++c) {
-        Eliminator one = *this;
-        one.Fix(node, c);
-        SolveRest(one, branches / candidates, exact);
-        if (c == 0 || one.total_ < best.total_) best = std::move(one);
-      }
-    }
-    chosen_ = best.chosen_;
-    total_ = best.total_;
+  // A node with the most neighbours, of those one with the fewest candidates.
+  int32_t MostJoined() const {
+    return *std::max_element(left_.begin(), left_.end(), [this](int32_t a, int32_t b) {
+      const size_t x = edges_[Index(a)].size(), y = edges_[Index(b)].size();
+      return x < y || (x == y && cost_[Index(a)].size() > cost_[Index(b)].size());
+    });
   }
 
-  static void SolveRest(Eliminator& rest, int64_t branches, bool& exact) {
-    rest.eliminated_.clear();
-    const Choices choices = rest.Run(branches);
-    exact = exact && choices.exact;
+  // Solves what is left with each candidate of a node.
+  void TryEach(int32_t node, int64_t branches, bool& exact) {
+    const auto candidates = static_cast<int32_t>(cost_[Index(node)].size());
+    std::optional<Choices> best;
+    for (int32_t c = 0; c < candidates; ++c) {
+      Eliminator one = *this;
+      one.eliminated_.clear();
+      one.Fix(node, c);
+      Choices choices = one.Run(branches / candidates);
+      exact = exact && choices.exact;
+      if (!best.has_value() || choices.cost < best->cost) best = std::move(choices);
+    }
+    chosen_ = best->candidate;
+    total_ = best->cost;
   }
 
   // The candidate that costs least by itself and the best of each edge.

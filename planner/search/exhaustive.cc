@@ -42,7 +42,9 @@ absl::StatusOr<SearchResult> SearchExhaustive(const SearchProblem& problem,
   RETURN_IF_ERROR(state.TryStarts());
   Strategy strategy = problem.starts[0].strategy;
   WalkCombinations(candidates, 0, strategy, state);
-  return state.Finish();
+  absl::StatusOr<SearchResult> result = state.Finish();
+  if (result.ok()) result->walked_all = !result->interrupted;
+  return result;
 }
 
 absl::StatusOr<SearchResult> SearchStarts(const SearchProblem& problem,
@@ -52,16 +54,13 @@ absl::StatusOr<SearchResult> SearchStarts(const SearchProblem& problem,
   return state.Finish();
 }
 
-absl::StatusOr<SearchResult> SearchGreedy(const SearchProblem& problem,
-                                          const SearchOptions& options) {
-  SearchState state(problem, options);
-  RETURN_IF_ERROR(state.TryStarts());
+void ImproveLocally(const SearchProblem& problem, SearchState& state) {
   bool improved = state.has_best();
-  while (improved && !state.Done()) {
+  while (improved) {
     improved = false;
     for (DecisionSubject subject : problem.space.subjects()) {
       for (const Decision& decision : problem.space.Candidates(subject)) {
-        if (state.Done()) return state.Finish();
+        if (state.Done()) return;
         if (DecisionIn(state.best(), subject) == decision) continue;
         Strategy proposal = state.best();
         Decide(state.graph(), proposal, decision);
@@ -73,7 +72,15 @@ absl::StatusOr<SearchResult> SearchGreedy(const SearchProblem& problem,
         }
       }
     }
+    if (!improved) state.SetLocallyOptimal();
   }
+}
+
+absl::StatusOr<SearchResult> SearchGreedy(const SearchProblem& problem,
+                                          const SearchOptions& options) {
+  SearchState state(problem, options);
+  RETURN_IF_ERROR(state.TryStarts());
+  ImproveLocally(problem, state);
   return state.Finish();
 }
 

@@ -27,6 +27,7 @@ struct SearchProgress {
   std::string start_name;
   std::string move;  // name of the kind of step (SearchMoves), or of the search where it has none
   Nanos current, best;
+  Nanos bound;  // SearchProblem::bound
 };
 
 struct SearchOptions {
@@ -62,11 +63,14 @@ struct SearchOptions {
                  .check = NumberFrom(0),
                  .changes_plan = true},
           self.beta);
-    visit(Option{.name = "random_starts",
-                 .help = "of mcmc: random strategies to begin from besides the experts'",
-                 .check = WholeNumber(0, 1'000'000),
-                 .changes_plan = true},
-          self.random_starts);
+    visit(
+        Option{
+            .name = "random_starts",
+            .help =
+                "of mcmc, annealing and beam: random strategies to begin from besides the experts'",
+            .check = WholeNumber(0, 1'000'000),
+            .changes_plan = true},
+        self.random_starts);
   }
 };
 
@@ -76,6 +80,8 @@ struct SearchProblem {
   SearchSpace space;
   // Starting strategies, such as the experts'. At least one must be feasible.
   std::vector<NamedStrategy> starts;
+  // Time that no step is shorter than (LowerBoundOf), at which a search ends; 0: none is known.
+  Nanos bound = Nanos(0);
 };
 
 // The cheapest strategy that came from one start, or from one search.
@@ -94,6 +100,11 @@ struct SearchResult {
   bool interrupted = false;  // true: ended by stop or the time limit
   // Different strategies that fit, one for each origin, in the order in which those first came.
   std::vector<FoundStrategy> by_origin;
+  // Whether every combination of the space's candidates was tried: none is faster.
+  bool walked_all = false;
+  // Whether every candidate of every subject was tried in place of the best's own decision: none
+  // alone is faster. False: not known.
+  bool locally_optimal = false;
 };
 
 // Finds a cheap strategy. Equal problem and options give equal results, unless a time limit or
@@ -107,6 +118,17 @@ absl::StatusOr<SearchResult> SearchMcmc(const SearchProblem& problem, const Sear
 // InvalidArgument if that is more than options.evaluations.
 absl::StatusOr<SearchResult> SearchExhaustive(const SearchProblem& problem,
                                               const SearchOptions& options);
+// The strategies that are best by an additive cost (planner/search/dynamic_programming.h).
+absl::StatusOr<SearchResult> SearchDynamicProgramming(const SearchProblem& problem,
+                                                      const SearchOptions& options);
+// Simulated annealing from the best starts: walks take turns (planner/search/annealing.h).
+absl::StatusOr<SearchResult> SearchAnnealing(const SearchProblem& problem,
+                                             const SearchOptions& options);
+// The best few strategies of all, from each of which several steps are tried in a round.
+absl::StatusOr<SearchResult> SearchBeam(const SearchProblem& problem, const SearchOptions& options);
+// Random decisions about all subjects.
+absl::StatusOr<SearchResult> SearchRandom(const SearchProblem& problem,
+                                          const SearchOptions& options);
 // The best of the starts.
 absl::StatusOr<SearchResult> SearchStarts(const SearchProblem& problem,
                                           const SearchOptions& options);

@@ -6,6 +6,12 @@ namespace {
 
 constexpr SearchRow kSearchAlgorithms[] = {
     {"mcmc", SearchMcmc, "Markov chain Monte Carlo from experts and random strategies"},
+    {"annealing", SearchAnnealing,
+     "simulated annealing: walks from the best starts that cool down together"},
+    {"dynamic_programming", SearchDynamicProgramming,
+     "the least sum of costs of operators and of exchanges between them, as if nothing overlapped"},
+    {"beam", SearchBeam, "steps from each of the best few strategies so far"},
+    {"random", SearchRandom, "random strategies"},
     {"greedy", SearchGreedy,
      "the best configuration of one operator at a time, until nothing improves"},
     {"exhaustive", SearchExhaustive,

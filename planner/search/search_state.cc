@@ -28,6 +28,7 @@ Evaluation SearchState::Try(const Strategy& strategy, const std::string& origin,
     result_.best = strategy;
     result_.evaluation = evaluation;
     result_.origin = origin;
+    result_.locally_optimal = false;
     has_best_ = true;
   }
   return evaluation;
@@ -55,6 +56,7 @@ absl::Status SearchState::TryStarts() {
 
 bool SearchState::Done() {
   if (result_.evaluations >= options_.evaluations) return true;
+  if (has_best_ && problem_.bound > Nanos(0) && best_time() <= problem_.bound) return true;
   if (Stopped()) result_.interrupted = true;
   if (TimeIsUp()) result_.interrupted = true;
   return result_.interrupted;
@@ -64,7 +66,8 @@ void SearchState::CountAccepted(int start, const std::string& name, const std::s
                                 Nanos current) {
   ++result_.accepted;
   if (options_.progress) {
-    options_.progress({result_.evaluations, start, name, move, current, result_.evaluation.time});
+    options_.progress(
+        {result_.evaluations, start, name, move, current, result_.evaluation.time, problem_.bound});
   }
 }
 

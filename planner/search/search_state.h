@@ -22,7 +22,7 @@ class SearchState {
   // none.
   absl::Status TryStarts();
 
-  // Whether the budget, the time or the user ends the search.
+  // Whether the budget, the time or the user ends the search, or nothing can be faster.
   bool Done();
   const Graph& graph() const { return problem_.space.graph(); }
   bool has_best() const { return has_best_; }
@@ -31,8 +31,14 @@ class SearchState {
   const std::string& origin() const { return result_.origin; }
   int64_t evaluations() const { return result_.evaluations; }
   int64_t left() const { return options_.evaluations - result_.evaluations; }
+  // The part of the time limit that is over; 0 where there is none.
+  double PartOfTime() const {
+    return options_.time_limit_seconds > 0 ? Seconds() / options_.time_limit_seconds : 0;
+  }
   // To be called by searches that try the given starts by themselves, when they have.
   void StartsAreTried() { starts_tried_ = true; }
+  // Says that every candidate was tried in the best (SearchResult::locally_optimal).
+  void SetLocallyOptimal() { result_.locally_optimal = has_best_; }
   // Counts an accepted step of a chain, by a kind of move.
   void CountAccepted(int start, const std::string& name, const std::string& move, Nanos current);
 
@@ -60,5 +66,9 @@ class SearchState {
   std::string nearest_miss_, invalid_;
   Bytes smallest_excess_;
 };
+
+// One subject of the space at a time, the best of its candidates in the best strategy so far, until
+// a whole round improves nothing, which makes it locally optimal, or the search is to stop.
+void ImproveLocally(const SearchProblem& problem, SearchState& state);
 
 }  // namespace partita

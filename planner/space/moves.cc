@@ -130,6 +130,56 @@ std::vector<Decision> AtOperand(const SearchSpace& space, const Strategy& strate
   return WithFollowers(space, place, *std::move(copied), random);
 }
 
+// One configuration for all operators like one: any, or split and placed as one nearby.
+std::vector<Decision> AllLike(const SearchSpace& space, const Strategy& strategy,
+                              std::mt19937_64& random) {
+  const std::span<const OpId> operators = space.operators();
+  const size_t place = random() % operators.size();
+  std::optional<ParallelConfig> config;
+  if (random() % 2 == 0) {
+    const size_t first = place < kReach ? 0 : place - kReach;
+    const OpId other =
+        operators[first + random() % (std::min(place + kReach + 1, operators.size()) - first)];
+    config = WithSameResultSplit(space, other, ConfigOf(strategy, other), operators[place]);
+  }
+  if (!config.has_value()) config = space.RandomConfig(operators[place], random);
+  std::vector<Decision> decisions;
+  for (OpId op : space.AllLike(operators[place])) {
+    if (space.Fits(op, *config)) decisions.push_back(OperatorDecision{op, *config});
+  }
+  return decisions;
+}
+
+// The same split on other devices: all moved on by as many, round the machine.
+std::vector<Decision> OtherDevices(const SearchSpace& space, const Strategy& strategy,
+                                   std::mt19937_64& random) {
+  const size_t place = random() % space.operators().size();
+  ParallelConfig config = ConfigOf(strategy, space.operators()[place]);
+  const auto devices = static_cast<uint64_t>(space.devices());
+  const uint64_t parts = config.devices.size();
+  uint64_t by = 1 + random() % std::max<uint64_t>(1, devices - 1);
+  if (parts < devices && random() % 4 != 0) by = parts * (1 + random() % (devices / parts));
+  for (DeviceId& device : config.devices) {
+    device = DeviceId(static_cast<int32_t>((static_cast<uint64_t>(device.value()) + by) % devices));
+  }
+  return WithFollowers(space, place, std::move(config), random);
+}
+
+// Two operators split and placed as the other one is, or anyhow where that does not fit.
+std::vector<Decision> Swapped(const SearchSpace& space, const Strategy& strategy,
+                              std::mt19937_64& random) {
+  const std::span<const OpId> operators = space.operators();
+  const OpId a = operators[random() % operators.size()], b = operators[random() % operators.size()];
+  std::vector<Decision> decisions;
+  for (const auto& [from, to] : {std::pair(a, b), std::pair(b, a)}) {
+    auto config = WithSameResultSplit(space, from, ConfigOf(strategy, from), to);
+    if (!config.has_value()) config = space.RandomConfig(to, random);
+    decisions.push_back(OperatorDecision{to, *std::move(config)});
+    if (a == b) break;
+  }
+  return decisions;
+}
+
 // Placements of a weight and of those that follow suit, drawn alike: by one seed.
 std::vector<Decision> AnyPlacement(const SearchSpace& space, const Strategy&,
                                    std::mt19937_64& random) {
@@ -146,6 +196,7 @@ std::vector<Decision> AnyPlacement(const SearchSpace& space, const Strategy&,
 }
 
 bool HasOperators(const SearchSpace& space) { return !space.operators().empty(); }
+bool HasDevices(const SearchSpace& space) { return HasOperators(space) && space.devices() > 1; }
 bool HasWeights(const SearchSpace& space) { return !space.weights().empty(); }
 
 constexpr SearchMove kMoves[] = {
@@ -154,6 +205,9 @@ constexpr SearchMove kMoves[] = {
      "an operator's result split and placed as that of one nearby"},
     {"at_operand", 3, HasOperators, AtOperand,
      "an operator's parts where the producer of an operand leaves their blocks"},
+    {"all_like", 2, HasOperators, AllLike, "one configuration for all operators that are like one"},
+    {"other_devices", 2, HasDevices, OtherDevices, "an operator's parts, on other devices"},
+    {"swapped", 2, HasOperators, Swapped, "two operators' splits, each as the other's"},
     {"any_placement", 2, HasWeights, AnyPlacement,
      "a weight, or several alike, by default, or sharded as in ZeRO-2 or ZeRO-3"},
 };

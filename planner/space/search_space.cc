@@ -9,6 +9,7 @@
 #include "graph/parallel/parts.h"
 #include "graph/parallel/weight_layouts.h"
 #include "graph/support/check.h"
+#include "planner/space/like_operators.h"
 
 namespace partita {
 namespace {
@@ -116,6 +117,11 @@ SearchSpace::SearchSpace(const Graph& graph, int devices, std::vector<DecisionSu
       weights_.push_back(subject.number);
     }
   }
+  const std::vector<int32_t> classes = LikeClasses(graph);
+  class_of_.assign(graph.ops().size(), -1);
+  for (size_t a = 0; a < classes.size(); ++a) class_of_[graph.anchors()[a].index()] = classes[a];
+  classes_.resize(classes.size());
+  for (OpId op : operators_) classes_[static_cast<size_t>(class_of_[op.index()])].push_back(op);
   doubtful_.resize(graph.ops().size());
   for (const Operator& op : graph.ops()) {
     if (op.anchor != kNoOp && MayNotFit(graph.rule(op.id))) {
@@ -130,6 +136,10 @@ SearchSpace SearchSpace::Without(std::span<const DecisionSubject> subjects) cons
   std::copy_if(subjects_.begin(), subjects_.end(), std::back_inserter(kept),
                [&](DecisionSubject subject) { return dropped.count(subject) == 0; });
   return SearchSpace(*graph_, devices_, std::move(kept));
+}
+
+std::span<const OpId> SearchSpace::AllLike(OpId op) const {
+  return classes_[static_cast<size_t>(class_of_[op.index()])];
 }
 
 bool SearchSpace::Fits(OpId anchor, const ParallelConfig& config) const {

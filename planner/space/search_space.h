@@ -31,6 +31,8 @@ class SearchSpace {
   std::span<const DecisionSubject> subjects() const { return subjects_; }
   std::span<const OpId> operators() const { return operators_; }  // the operators among them
   std::span<const int32_t> weights() const { return weights_; }   // the weights among them
+  // The operators that may be decided and are like this one of them, itself included (LikeClasses).
+  std::span<const OpId> AllLike(OpId op) const;
   // Whether every operator may change.
   bool whole() const { return operators_.size() == graph_->anchors().size(); }
   // The same space without these subjects.
@@ -71,6 +73,8 @@ class SearchSpace {
   std::vector<DecisionSubject> subjects_;
   std::vector<OpId> operators_;
   std::vector<int32_t> weights_;
+  std::vector<int32_t> class_of_;           // indexed by OpId: class of like operators, or -1
+  std::vector<std::vector<OpId>> classes_;  // indexed by class
   // Operators anchored to each OpId that split a product of loops, which may not stay one interval.
   // All others fit as soon as the anchor does.
   std::vector<std::vector<OpId>> doubtful_;

@@ -120,7 +120,9 @@ TEST(EliminationTest, SaysWhetherOtherGraphsAreSolvedExactly) {
     const Choices few = MinimizeChoices(problem, 2);
     ASSERT_EQ(few.cost, CostOf(problem, few.candidate)) << "seed " << seed;
     ASSERT_GE(few.cost, least) << "seed " << seed;
-    if (few.exact) ASSERT_EQ(few.cost, least) << "seed " << seed;
+    if (few.exact) {
+      ASSERT_EQ(few.cost, least) << "seed " << seed;
+    }
     exact += few.exact;
     missed += few.cost > least;
   }

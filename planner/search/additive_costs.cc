@@ -1,0 +1,159 @@
+#include "planner/search/additive_costs.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "planner/space/like_operators.h"
+
+namespace partita {
+
+AdditiveCosts::AdditiveCosts(const Evaluator& evaluator)
+    : graph_(evaluator.graph()),
+      model_(evaluator.model()),
+      resources_(evaluator.resources()),
+      options_(evaluator.partition_options()),
+      loads_(resources_, model_, options_.devices, options_.node_of_device),
+      defaults_(SingleDevice(graph_, DeviceId(0))),
+      followers_(partita::FollowersOf(graph_)),
+      own_(graph_.ops().size()),
+      weights_(graph_.ops().size()),
+      updates_(graph_.weights().size()),
+      readers_(graph_.weights().size(), 0),
+      parts_(graph_.ops().size()) {
+  FindTensors();
+}
+
+void AdditiveCosts::FindTensors() {
+  std::map<std::pair<OpId, OpId>, std::vector<TensorId>> between;
+  for (const Tensor& tensor : graph_.tensors()) {
+    if (tensor.kind == TensorKind::kWeight || tensor.kind == TensorKind::kState) continue;
+    std::set<OpId> makers, readers;
+    for (OpId op : graph_.producers(tensor.id)) makers.insert(AnchorOf(op));
+    for (OpId op : graph_.consumers(tensor.id)) readers.insert(AnchorOf(op));
+    // What updates make and read is the weight's.
+    if (makers.contains(kNoOp) || readers.contains(kNoOp)) continue;
+    if (makers.empty()) makers = readers;
+    for (OpId a : makers) {
+      if (readers.contains(a)) own_[a.index()].push_back(tensor.id);
+      for (OpId b : readers) {
+        if (a != b && !graph_.producers(tensor.id).empty()) {
+          between[{std::min(a, b), std::max(a, b)}].push_back(tensor.id);
+        }
+      }
+    }
+  }
+  for (auto& [pair, tensors] : between) pairs_.push_back({pair.first, pair.second, tensors});
+  std::map<TensorId, size_t> weight_of;
+  for (size_t w = 0; w < graph_.weights().size(); ++w) weight_of[graph_.weights()[w].tensor] = w;
+  for (const Operator& op : graph_.ops()) {
+    if (op.anchor == kNoOp) updates_[weight_of.at(op.anchor_weight)].push_back(op.id);
+  }
+  for (size_t w = 0; w < graph_.weights().size(); ++w) {
+    std::set<OpId> anchors;
+    for (OpId op : graph_.consumers(graph_.weights()[w].tensor)) anchors.insert(AnchorOf(op));
+    anchors.erase(kNoOp);
+    readers_[w] = static_cast<int64_t>(anchors.size());
+    for (OpId anchor : anchors) weights_[anchor.index()].push_back(w);
+  }
+}
+
+std::optional<ConfiguredAnchor> AdditiveCosts::Configure(OpId anchor,
+                                                         const ParallelConfig& config) const {
+  ConfiguredAnchor one{anchor, config, {}};
+  for (OpId id : followers_[anchor.index()]) {
+    auto parts = PartsOf(graph_, graph_.op(id), config);
+    if (!parts.ok()) return std::nullopt;
+    one.parts.push_back(*std::move(parts));
+  }
+  return one;
+}
+
+void AdditiveCosts::Set(const ConfiguredAnchor& one) {
+  const auto& followers = followers_[one.anchor.index()];
+  for (size_t f = 0; f < followers.size(); ++f) parts_[followers[f].index()] = one.parts[f];
+}
+
+void AdditiveCosts::Unset(const ConfiguredAnchor& one) {
+  for (OpId id : followers_[one.anchor.index()]) parts_[id.index()] = {};
+}
+
+AdditiveTime AdditiveCosts::OfGraph(const TaskGraph& tasks) {
+  const FlatStep flat{ListTasks(tasks, resources_), PriceTasks(tasks, model_), {}};
+  const auto channels = static_cast<int32_t>(resources_.topology().channels().size());
+  const int32_t end_of_channels = 2 * resources_.devices() + channels;
+  AdditiveTime time;
+  for (const auto& [resource, busy] : loads_.OfTasks(flat)) {
+    const bool moves = resource >= resources_.devices() && resource < end_of_channels;
+    int64_t& most = moves ? time.communication : time.compute;
+    most = std::max(most, busy);
+  }
+  return time;
+}
+
+AdditiveTime AdditiveCosts::OfKernels(const ConfiguredAnchor& one) {
+  AdditiveTime time;
+  const auto& followers = followers_[one.anchor.index()];
+  for (size_t f = 0; f < followers.size(); ++f) {
+    time += OfGraph(
+        MakeOperatorFragment(graph_, graph_.op(followers[f]), one.parts[f], nullptr, options_)
+            .graph);
+  }
+  return time;
+}
+
+AdditiveTime AdditiveCosts::OfTensor(TensorId id, const WeightLayouts* layouts) {
+  const Tensor& tensor = graph_.tensor(id);
+  const std::vector<DemandGroup> groups = FindDemandGroups(graph_, tensor);
+  const auto fragments =
+      MakeTensorFragments(graph_, tensor, parts_, {.groups = groups, .layouts = layouts}, options_);
+  AdditiveTime time;
+  for (const TensorFragment& fragment : fragments->groups) time += OfGraph(fragment.graph);
+  return time;
+}
+
+// With the parts of one anchor that reads the weight.
+AdditiveTime AdditiveCosts::OfWeight(size_t weight) {
+  AdditiveTime time;
+  const WeightLayouts layouts = ResolveWeightLayout(graph_, defaults_, weight, parts_);
+  std::vector<std::vector<Part>> parts;
+  std::set<TensorId> gradients;
+  for (OpId id : updates_[weight]) {
+    const Operator& op = graph_.op(id);
+    auto made = UpdateParts(graph_, op, layouts.update);
+    if (!made.ok()) return time;
+    parts.push_back(*std::move(made));
+    time += OfGraph(MakeOperatorFragment(graph_, op, parts.back(), &layouts, options_).graph);
+    for (TensorId input : op.inputs) {
+      if (graph_.tensor(input).kind == TensorKind::kActivation) gradients.insert(input);
+    }
+  }
+  for (size_t u = 0; u < parts.size(); ++u) parts_[updates_[weight][u].index()] = parts[u];
+  for (TensorId gradient : gradients) time += OfTensor(gradient, nullptr);
+  for (OpId id : updates_[weight]) parts_[id.index()] = {};
+  time.compute /= readers_[weight];
+  time.communication /= readers_[weight];
+  return time;
+}
+
+AdditiveTime AdditiveCosts::OfExchanges(const ConfiguredAnchor& one) {
+  Set(one);
+  AdditiveTime time;
+  for (TensorId id : own_[one.anchor.index()]) time += OfTensor(id, nullptr);
+  for (size_t weight : weights_[one.anchor.index()]) time += OfWeight(weight);
+  Unset(one);
+  return time;
+}
+
+AdditiveTime AdditiveCosts::Between(const Pair& pair, const ConfiguredAnchor& a,
+                                    const ConfiguredAnchor& b) {
+  Set(a);
+  Set(b);
+  AdditiveTime time;
+  for (TensorId id : pair.tensors) time += OfTensor(id, nullptr);
+  Unset(a);
+  Unset(b);
+  return time;
+}
+
+}  // namespace partita

@@ -1,0 +1,85 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "planner/evaluator.h"
+#include "planner/least_loads.h"
+
+namespace partita {
+
+// Time of a part of a step if nothing else ran: that of the busiest device's compute lane, and of
+// the busiest communication lane or channel. Nanoseconds.
+struct AdditiveTime {
+  int64_t compute = 0;
+  int64_t communication = 0;
+
+  AdditiveTime& operator+=(AdditiveTime other) {
+    compute += other.compute;
+    communication += other.communication;
+    return *this;
+  }
+};
+
+// An anchor's configuration and what it makes of it and its followers.
+struct ConfiguredAnchor {
+  OpId anchor;
+  ParallelConfig config;
+  std::vector<std::vector<Part>> parts;  // indexed by follower
+};
+
+// The additive cost of a strategy (OptCNN: Jia, Lin, Qi, Aiken, ICML 2018, section 4): a time for
+// each anchor under its configuration and one for each pair of anchors that exchange tensors. Their
+// sum is the time of a step where nothing overlaps, kernels are not fused, and weights lie where
+// they are read; a tensor of several makers or readers counts for each pair as if the pair were
+// alone, and a weight of several readers for each by its share. Not for several threads.
+class AdditiveCosts {
+ public:
+  // The evaluator outlives this.
+  explicit AdditiveCosts(const Evaluator& evaluator);
+
+  std::span<const OpId> FollowersOf(OpId anchor) const { return followers_[anchor.index()]; }
+  // Pairs of anchors, the earlier first, with the tensors that go between.
+  struct Pair {
+    OpId a, b;
+    std::vector<TensorId> tensors;
+  };
+  std::span<const Pair> pairs() const { return pairs_; }
+
+  // nullopt where it does not fit.
+  std::optional<ConfiguredAnchor> Configure(OpId anchor, const ParallelConfig& config) const;
+  // Kernels of the anchor and its followers.
+  AdditiveTime OfKernels(const ConfiguredAnchor& one);
+  // What they exchange among themselves, and the gradients and updates of weights.
+  AdditiveTime OfExchanges(const ConfiguredAnchor& one);
+  // What they exchange with each other.
+  AdditiveTime Between(const Pair& pair, const ConfiguredAnchor& a, const ConfiguredAnchor& b);
+
+ private:
+  void FindTensors();
+  OpId AnchorOf(OpId op) const { return graph_.op(op).anchor; }
+  void Set(const ConfiguredAnchor& one);
+  void Unset(const ConfiguredAnchor& one);
+  AdditiveTime OfGraph(const TaskGraph& tasks);
+  AdditiveTime OfTensor(TensorId id, const WeightLayouts* layouts);
+  AdditiveTime OfWeight(size_t weight);
+
+  const Graph& graph_;
+  const CostModel& model_;
+  const SimulatedResources& resources_;
+  const PartitionOptions options_;
+  LeastLoads loads_;
+  const Strategy defaults_;                   // whose weights lie as by default
+  std::vector<std::vector<OpId>> followers_;  // indexed by OpId of an anchor
+  std::vector<std::vector<TensorId>> own_;    // indexed by OpId of an anchor: its tensors
+  std::vector<std::vector<size_t>> weights_;  // indexed by OpId of an anchor: that it reads
+  std::vector<std::vector<OpId>> updates_;    // indexed by weight
+  std::vector<int64_t> readers_;              // indexed by weight: anchors that read it
+  std::vector<Pair> pairs_;
+  std::vector<std::span<const Part>> parts_;  // indexed by OpId; empty between calls
+};
+
+}  // namespace partita

@@ -1,0 +1,59 @@
+#include "planner/search/annealing.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace partita {
+namespace {
+
+constexpr size_t kWalks = 4;
+// Temperatures at the beginning and at the end.
+constexpr double kHot = 0.01, kCold = 0.0005;
+// Turns, of all walks, after which those behind go on from the best: so many in a budget.
+constexpr int64_t kGatherings = 12;
+// How much longer than the best, in temperatures, is behind.
+constexpr double kBehind = 3;
+
+void GatherWalks(const SearchState& state, double temperature, std::vector<Walk>& walks) {
+  if (!state.has_best()) return;
+  const auto best = static_cast<double>(state.best_time().value());
+  for (Walk& walk : walks) {
+    const auto time = static_cast<double>(walk.at().time.value());
+    if (walk.at().excess_memory == 0 && time <= best * (1 + kBehind * temperature)) continue;
+    walk.GoTo({state.origin(), state.best(), state.best_time()});
+  }
+}
+
+}  // namespace
+
+void Anneal(const SearchProblem& problem, const SearchOptions& options, SearchState& state,
+            const std::vector<WalkPoint>& points, int64_t budget) {
+  if (points.empty() || budget <= 0 || problem.space.subjects().empty()) return;
+  std::vector<Walk> walks;
+  for (size_t w = 0; w < std::min<size_t>(kWalks, static_cast<size_t>(budget)); ++w) {
+    walks.emplace_back(problem, options, state, static_cast<int>(w), points[w % points.size()]);
+  }
+  const Nanos unit = points[0].time;
+  const int64_t gathering = std::max<int64_t>(1, budget / kGatherings);
+  for (int64_t step = 0; step < budget && !state.Done(); ++step) {
+    const double used = static_cast<double>(step) / static_cast<double>(budget);
+    const double part = std::min(1.0, std::max(used, state.PartOfTime()));
+    const double temperature = kHot * std::pow(kCold / kHot, part);
+    if (step % gathering == gathering - 1) GatherWalks(state, temperature, walks);
+    Walk& walk = walks[static_cast<size_t>(step) % walks.size()];
+    if (walk.Step(walk.DrawLimit(1 / temperature, unit)).ended) return;
+  }
+}
+
+absl::StatusOr<SearchResult> SearchAnnealing(const SearchProblem& problem,
+                                             const SearchOptions& options) {
+  if (problem.starts.empty()) {
+    return absl::InvalidArgumentError("a search needs a strategy to start from");
+  }
+  SearchState state(problem, options);
+  const std::vector<WalkPoint> starts = EvaluateStarts(problem, options, state);
+  Anneal(problem, options, state, starts, state.left());
+  return state.Finish();
+}
+
+}  // namespace partita

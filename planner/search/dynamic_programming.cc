@@ -1,0 +1,291 @@
+#include "planner/search/dynamic_programming.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "graph/support/status_macros.h"
+#include "planner/search/additive_costs.h"
+#include "planner/search/elimination.h"
+#include "planner/search/search_state.h"
+#include "planner/space/like_operators.h"
+
+namespace partita {
+namespace {
+
+// How much of communication counts: all of it, or less where it overlaps with kernels.
+constexpr double kShares[] = {1, 0.5, 0};
+constexpr size_t kMostOfStarts = 8;  // configurations that are taken from the starts
+constexpr int kFewDevices = 8;
+
+size_t MostCandidates(int devices) { return devices <= 4 ? 24 : devices <= 16 ? 16 : 10; }
+
+// Choices for operators that are like each other, or for one that may not change.
+struct CandidateSet {
+  std::vector<ConfiguredAnchor> configs;  // of the first of them
+  std::vector<AdditiveTime> times;
+};
+
+// Calls visit(degrees) for every split of the loops into exactly `parts`, of at most `most` loops.
+template <class Visit>
+void ForEachExactSplit(const ShardingRule& rule, int32_t parts, int most,
+                       std::vector<int32_t>& degrees, Visit& visit, size_t loop = 0) {
+  if (parts == 1) return visit(degrees);
+  if (loop == rule.loops.size() || most == 0) return;
+  ForEachExactSplit(rule, parts, most, degrees, visit, loop + 1);
+  const LoopDim& dim = rule.loops[loop];
+  for (int32_t degree = 2; dim.splittable && degree <= std::min<int64_t>(dim.extent, parts);
+       ++degree) {
+    if (parts % degree != 0) continue;
+    degrees[loop] = degree;
+    ForEachExactSplit(rule, parts / degree, most - 1, degrees, visit, loop + 1);
+    degrees[loop] = 1;
+  }
+}
+
+class ProgramMaker {
+ public:
+  ProgramMaker(const SearchProblem& problem, const Strategy& base,
+               const std::function<bool()>& stop)
+      : problem_(problem),
+        graph_(problem.space.graph()),
+        base_(base),
+        stop_(stop),
+        costs_(problem.evaluator),
+        devices_(problem.space.devices()) {}
+
+  std::vector<NamedStrategy> Run() {
+    if (!FindSets() || !FindTables()) return {};
+    std::vector<NamedStrategy> found;
+    for (double share : kShares) {
+      for (bool together : {true, false}) {
+        Strategy strategy = Solve(share, together);
+        const auto is_same = [&](const NamedStrategy& other) { return other.strategy == strategy; };
+        if (std::any_of(found.begin(), found.end(), is_same)) continue;
+        found.push_back({"dynamic_programming", std::move(strategy)});
+      }
+    }
+    return found;
+  }
+
+ private:
+  // Free operators have the set of their class, the others one of their own.
+  bool FindSets() {
+    const std::vector<int32_t> classes = LikeClasses(graph_);
+    std::vector<bool> is_free(graph_.ops().size(), false);
+    for (OpId op : problem_.space.operators()) is_free[op.index()] = true;
+    set_of_.assign(graph_.ops().size(), -1);
+    std::map<int32_t, int32_t> set_of_class;
+    for (size_t a = 0; a < classes.size(); ++a) {
+      const OpId anchor = graph_.anchors()[a];
+      int32_t& set = set_of_[anchor.index()];
+      set = static_cast<int32_t>(sets_.size());
+      if (is_free[anchor.index()]) set = set_of_class.try_emplace(classes[a], set).first->second;
+      if (static_cast<size_t>(set) < sets_.size()) continue;
+      if (stop_()) return false;
+      if (!AddSet(anchor, is_free[anchor.index()])) return false;
+    }
+    return true;
+  }
+
+  bool AddSet(OpId anchor, bool is_free) {
+    CandidateSet set;
+    std::vector<ParallelConfig> configs = {base_.configs[anchor.index()]};
+    if (is_free) AddConfigsOfStarts(anchor, configs);
+    const size_t kept = configs.size();
+    if (is_free) AddEvenConfigs(anchor, configs);
+    std::vector<std::pair<int64_t, size_t>> order;  // by time, of those not kept anyway
+    for (const ParallelConfig& config : configs) {
+      auto made = costs_.Configure(anchor, config);
+      if (!made.has_value()) continue;
+      AdditiveTime time = costs_.OfKernels(*made);
+      time += costs_.OfExchanges(*made);
+      const int64_t sum = set.configs.size() < kept ? 0 : time.compute + time.communication;
+      order.emplace_back(sum, set.configs.size());
+      set.configs.push_back(*std::move(made));
+      set.times.push_back(time);
+      if (stop_()) return false;
+    }
+    std::sort(order.begin(), order.end());
+    if (order.size() > MostCandidates(devices_)) order.resize(MostCandidates(devices_));
+    CandidateSet& best = sets_.emplace_back();
+    for (const auto& [time, place] : order) {
+      best.configs.push_back(std::move(set.configs[place]));
+      best.times.push_back(set.times[place]);
+    }
+    return !best.configs.empty();
+  }
+
+  static void AddConfig(ParallelConfig config, std::vector<ParallelConfig>& configs) {
+    if (std::find(configs.begin(), configs.end(), config) == configs.end()) {
+      configs.push_back(std::move(config));
+    }
+  }
+
+  void AddConfigsOfStarts(OpId anchor, std::vector<ParallelConfig>& configs) const {
+    for (const NamedStrategy& start : problem_.starts) {
+      for (OpId like : problem_.space.AllLike(anchor)) {
+        if (configs.size() >= kMostOfStarts) return;
+        AddConfig(start.strategy.configs[like.index()], configs);
+      }
+    }
+  }
+
+  void AddEvenConfigs(OpId anchor, std::vector<ParallelConfig>& configs) const {
+    const ShardingRule& rule = graph_.rule(anchor);
+    const int most = devices_ <= kFewDevices ? static_cast<int>(rule.loops.size()) : 2;
+    std::vector<int32_t> degrees(rule.loops.size(), 1);
+    for (int32_t parts = 1; parts <= devices_; ++parts) {
+      if (devices_ % parts != 0) continue;
+      auto visit = [&](const std::vector<int32_t>& chosen) {
+        for (int32_t replicas : {1, devices_ / parts}) {
+          ParallelConfig config{chosen, replicas, DeviceRange(0, parts * replicas)};
+          if (problem_.space.Fits(anchor, config)) AddConfig(std::move(config), configs);
+        }
+      };
+      ForEachExactSplit(rule, parts, most, degrees, visit);
+    }
+  }
+
+  // Pairs that exchange like tensors between operators of the same sets have one table.
+  bool FindTables() {
+    std::map<std::vector<int32_t>, size_t> known;
+    for (const AdditiveCosts::Pair& pair : costs_.pairs()) {
+      const auto [it, added] = known.try_emplace(KeyOf(pair), tables_.size());
+      table_of_.push_back(it->second);
+      if (!added) continue;
+      std::vector<AdditiveTime>& table = tables_.emplace_back();
+      for (const ConfiguredAnchor& a : SetOf(pair.a).configs) {
+        for (const ConfiguredAnchor& b : SetOf(pair.b).configs) {
+          table.push_back(TimeBetween(pair, a, b));
+        }
+        if (stop_()) return false;
+      }
+    }
+    return true;
+  }
+
+  // The configurations are those of the first operators of the sets.
+  AdditiveTime TimeBetween(const AdditiveCosts::Pair& pair, const ConfiguredAnchor& a,
+                           const ConfiguredAnchor& b) {
+    if (a.anchor == pair.a && b.anchor == pair.b) return costs_.Between(pair, a, b);
+    const auto first = costs_.Configure(pair.a, a.config),
+               second = costs_.Configure(pair.b, b.config);
+    if (!first.has_value() || !second.has_value()) return {kDoesNotFit, 0};
+    return costs_.Between(pair, *first, *second);
+  }
+
+  const CandidateSet& SetOf(OpId anchor) const {
+    return sets_[static_cast<size_t>(set_of_[anchor.index()])];
+  }
+
+  // The sets, and who of the followers makes and reads the tensors between.
+  std::vector<int32_t> KeyOf(const AdditiveCosts::Pair& pair) const {
+    std::vector<int32_t> key = {set_of_[pair.a.index()], set_of_[pair.b.index()]};
+    for (TensorId tensor : pair.tensors) {
+      key.push_back(-1);
+      for (const auto& ops : {graph_.producers(tensor), graph_.consumers(tensor)}) {
+        key.push_back(-2);
+        for (OpId op : ops) {
+          for (OpId anchor : {pair.a, pair.b}) {
+            if (graph_.op(op).anchor != anchor) continue;
+            const auto followers = costs_.FollowersOf(anchor);
+            const auto place = std::find(followers.begin(), followers.end(), op);
+            key.push_back(anchor == pair.a ? 0 : 1);
+            key.push_back(static_cast<int32_t>(place - followers.begin()));
+          }
+        }
+      }
+    }
+    return key;
+  }
+
+  static int64_t Weighted(AdditiveTime time, double share) {
+    return time.compute + static_cast<int64_t>(share * static_cast<double>(time.communication));
+  }
+
+  Strategy Solve(double share, bool together) const {
+    const auto anchors = graph_.anchors();
+    ChoiceProblem choices;
+    std::vector<int32_t> node_of(graph_.ops().size(), -1);
+    if (together) choices.nodes.resize(sets_.size());
+    for (OpId anchor : anchors) {
+      const CandidateSet& set = SetOf(anchor);
+      int32_t& node = node_of[anchor.index()];
+      node = together ? set_of_[anchor.index()] : static_cast<int32_t>(choices.nodes.size());
+      if (!together) choices.nodes.emplace_back();
+      auto& costs = choices.nodes[static_cast<size_t>(node)];
+      costs.resize(set.times.size(), 0);
+      for (size_t c = 0; c < costs.size(); ++c) costs[c] += Weighted(set.times[c], share);
+    }
+    AddEdges(share, node_of, choices);
+    const Choices least = MinimizeChoices(choices, together ? 1024 : 1);
+    Strategy strategy = base_;
+    for (OpId anchor : problem_.space.operators()) {
+      const auto node = static_cast<size_t>(node_of[anchor.index()]);
+      const auto chosen = static_cast<size_t>(least.candidate[node]);
+      Decide(graph_, strategy, OperatorDecision{anchor, SetOf(anchor).configs[chosen].config});
+    }
+    for (int32_t weight : problem_.space.weights()) {
+      Decide(graph_, strategy, WeightDecision{weight, {}});
+    }
+    return strategy;
+  }
+
+  void AddEdges(double share, const std::vector<int32_t>& node_of, ChoiceProblem& choices) const {
+    for (size_t p = 0; p < table_of_.size(); ++p) {
+      const AdditiveCosts::Pair& pair = costs_.pairs()[p];
+      const std::vector<AdditiveTime>& table = tables_[table_of_[p]];
+      const int32_t a = node_of[pair.a.index()], b = node_of[pair.b.index()];
+      if (a == b) {
+        auto& costs = choices.nodes[static_cast<size_t>(a)];
+        const size_t same = costs.size() + 1;
+        for (size_t c = 0; c < costs.size(); ++c) costs[c] += Weighted(table[c * same], share);
+        continue;
+      }
+      ChoiceProblem::Edge edge{a, b, {}};
+      for (AdditiveTime time : table) edge.cost.push_back(Weighted(time, share));
+      choices.edges.push_back(std::move(edge));
+    }
+  }
+
+  static constexpr int64_t kDoesNotFit = int64_t{1} << 42;
+
+  const SearchProblem& problem_;
+  const Graph& graph_;
+  const Strategy& base_;
+  const std::function<bool()>& stop_;
+  AdditiveCosts costs_;
+  const int32_t devices_;
+  std::vector<int32_t> set_of_;  // indexed by OpId of an anchor
+  std::vector<CandidateSet> sets_;
+  std::vector<size_t> table_of_;  // indexed by pair
+  // By candidate of the pair's first anchor, then of its second.
+  std::vector<std::vector<AdditiveTime>> tables_;
+};
+
+}  // namespace
+
+std::vector<NamedStrategy> DynamicProgrammingStarts(const SearchProblem& problem,
+                                                    const Strategy& base,
+                                                    const std::function<bool()>& stop) {
+  if (problem.space.operators().empty()) return {};
+  return ProgramMaker(problem, base, stop).Run();
+}
+
+absl::StatusOr<SearchResult> SearchDynamicProgramming(const SearchProblem& problem,
+                                                      const SearchOptions& options) {
+  SearchState state(problem, options);
+  RETURN_IF_ERROR(state.TryStarts());
+  if (state.Done()) return state.Finish();
+  const Strategy base = state.has_best() ? state.best() : problem.starts[0].strategy;
+  for (const NamedStrategy& found :
+       DynamicProgrammingStarts(problem, base, [&state] { return state.Done(); })) {
+    if (state.Done()) break;
+    state.Try(found.strategy, found.name);
+  }
+  return state.Finish();
+}
+
+}  // namespace partita

@@ -1,0 +1,76 @@
+#include "planner/search/walk.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <utility>
+
+#include "planner/space/moves.h"
+
+namespace partita {
+
+WalkPoint PointOf(std::string name, Strategy strategy, const Evaluation& evaluation,
+                  const DeviceTopology& topology) {
+  WalkPoint point{std::move(name), std::move(strategy), evaluation.time};
+  if (evaluation.verdict != Evaluation::Verdict::kOutOfMemory) return point;
+  for (size_t d = 0; d < evaluation.peak.size(); ++d) {
+    const Bytes memory = topology.devices()[d].memory;
+    if (evaluation.peak[d] <= memory) continue;
+    point.excess_memory += static_cast<double>((evaluation.peak[d] - memory).value()) /
+                           std::max(1.0, static_cast<double>(memory.value()));
+  }
+  return point;
+}
+
+std::vector<WalkPoint> EvaluateStarts(const SearchProblem& problem, const SearchOptions& options,
+                                      SearchState& state) {
+  std::vector<NamedStrategy> named = problem.starts;
+  std::mt19937_64 random(options.seed);
+  for (int k = 0; k < options.random_starts && problem.space.whole(); ++k) {
+    named.push_back({"random", problem.space.RandomStrategy(random)});
+  }
+  std::vector<WalkPoint> starts;
+  for (size_t k = 0; k < named.size(); ++k) {
+    if (k == problem.starts.size()) state.StartsAreTried();
+    if (k >= problem.starts.size() && state.Done()) break;
+    NamedStrategy& start = named[k];
+    const Evaluation evaluation = state.Try(start.strategy, start.name);
+    if (evaluation.verdict == Evaluation::Verdict::kInterrupted) break;
+    if (evaluation.verdict == Evaluation::Verdict::kInvalid) continue;
+    starts.push_back(PointOf(std::move(start.name), std::move(start.strategy), evaluation,
+                             problem.evaluator.topology()));
+  }
+  state.StartsAreTried();
+  std::stable_sort(starts.begin(), starts.end());
+  return starts;
+}
+
+Nanos Walk::DrawLimit(double beta, Nanos unit) {
+  const double u = (static_cast<double>(random_() >> 11) + 0.5) * 0x1p-53;
+  const double slack = -std::log(u) / beta * static_cast<double>(unit.value());
+  return at_.time + Nanos(static_cast<int64_t>(std::clamp(slack, 0.0, 4e18)));
+}
+
+Walk::Outcome Walk::Step(Nanos limit) {
+  const std::optional<Proposal> made = Propose(problem_.space, at_.strategy, random_);
+  if (!made.has_value()) return {.ended = true};
+  Strategy strategy = at_.strategy;
+  Decide(state_.graph(), strategy, made->decisions);
+  const bool had_best = state_.has_best();
+  const Nanos best_before = had_best ? state_.best_time() : Nanos(0);
+  const Evaluation evaluation =
+      state_.Try(strategy, at_.name, at_.excess_memory == 0 ? limit : kNoCutoff);
+  if (evaluation.verdict == Evaluation::Verdict::kInterrupted) return {.ended = true};
+  Outcome outcome;
+  outcome.improved = state_.has_best() && (!had_best || state_.best_time() < best_before);
+  if (evaluation.verdict == Evaluation::Verdict::kInvalid) return outcome;
+  WalkPoint to = PointOf(at_.name, std::move(strategy), evaluation, problem_.evaluator.topology());
+  if (to.excess_memory > at_.excess_memory) return outcome;
+  if (to.excess_memory == at_.excess_memory && to.time > limit) return outcome;
+  outcome.improved |= to.excess_memory < at_.excess_memory;
+  at_ = std::move(to);
+  state_.CountAccepted(number_, at_.name, made->move->name, at_.time);
+  return outcome;
+}
+
+}  // namespace partita

@@ -1,0 +1,70 @@
+#pragma once
+
+#include <cstdint>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "planner/search/search_state.h"
+
+namespace partita {
+
+// A strategy that a search may go on from, evaluated.
+struct WalkPoint {
+  std::string name;  // of the start that it came from
+  Strategy strategy;
+  Nanos time;
+  double excess_memory = 0;  // where it does not fit, in memories of one device; 0: it fits
+
+  // Strategies that fit come first, then those with the least excess memory.
+  friend bool operator<(const WalkPoint& a, const WalkPoint& b) {
+    return a.excess_memory == b.excess_memory ? a.time < b.time : a.excess_memory < b.excess_memory;
+  }
+};
+
+// The point of an evaluated strategy.
+WalkPoint PointOf(std::string name, Strategy strategy, const Evaluation& evaluation,
+                  const DeviceTopology& topology);
+
+// All starts that can run, the given ones first, whatever the budget; then random ones as far as it
+// goes, where the whole space is free. The best comes first.
+std::vector<WalkPoint> EvaluateStarts(const SearchProblem& problem, const SearchOptions& options,
+                                      SearchState& state);
+
+// A walk through the space by its moves (planner/space/moves.h), one evaluation a step. One that
+// starts outside memory goes down in what is excess until it fits, and never leaves memory again.
+// Problem and state outlive it.
+class Walk {
+ public:
+  // `number`: of the walk, for progress and its own random numbers.
+  Walk(const SearchProblem& problem, const SearchOptions& options, SearchState& state, int number,
+       WalkPoint start)
+      : problem_(problem),
+        state_(state),
+        number_(number),
+        at_(std::move(start)),
+        random_(options.seed * 1000003 + static_cast<uint64_t>(number)) {}
+
+  const WalkPoint& at() const { return at_; }
+  void GoTo(WalkPoint point) { at_ = std::move(point); }
+
+  // The time up to which a step is accepted at random: the walk's, and what a Metropolis step adds
+  // that accepts a time longer by x units with exp(-beta * x).
+  Nanos DrawLimit(double beta, Nanos unit);
+
+  struct Outcome {
+    bool ended = false;     // no move is left, or the search is to stop
+    bool improved = false;  // the search's best, or memory that does not fit
+  };
+  // Proposes a step and takes it where its time is at most `limit`.
+  Outcome Step(Nanos limit);
+
+ private:
+  const SearchProblem& problem_;
+  SearchState& state_;
+  int number_;
+  WalkPoint at_;
+  std::mt19937_64 random_;
+};
+
+}  // namespace partita

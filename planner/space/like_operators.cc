@@ -1,0 +1,63 @@
+#include "planner/space/like_operators.h"
+
+#include <algorithm>
+#include <tuple>
+
+#include "absl/container/flat_hash_map.h"
+
+namespace partita {
+namespace {
+
+bool AreLikeTensors(const Graph& graph, const std::vector<TensorId>& a,
+                    const std::vector<TensorId>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [&](TensorId x, TensorId y) {
+    const Tensor &one = graph.tensor(x), &other = graph.tensor(y);
+    return one.kind == other.kind && one.type == other.type;
+  });
+}
+
+bool AreLikeOps(const Graph& graph, OpId a, OpId b) {
+  const Operator &one = graph.op(a), &other = graph.op(b);
+  return one.attrs == other.attrs && one.pass == other.pass &&
+         AreLikeTensors(graph, one.inputs, other.inputs) &&
+         AreLikeTensors(graph, one.outputs, other.outputs);
+}
+
+}  // namespace
+
+std::vector<std::vector<OpId>> FollowersOf(const Graph& graph) {
+  std::vector<std::vector<OpId>> followers(graph.ops().size());
+  for (const Operator& op : graph.ops()) {
+    if (op.anchor != kNoOp) followers[op.anchor.index()].push_back(op.id);
+  }
+  return followers;
+}
+
+std::vector<int32_t> LikeClasses(const Graph& graph) {
+  const std::vector<std::vector<OpId>> followers = FollowersOf(graph);
+  // Operators of equal kind, result and number of followers, of which few are different.
+  absl::flat_hash_map<std::tuple<size_t, size_t, Shape>, std::vector<std::pair<OpId, int32_t>>>
+      firsts;
+  std::vector<int32_t> classes;
+  int32_t next = 0;
+  for (OpId anchor : graph.anchors()) {
+    const Operator& op = graph.op(anchor);
+    const auto& own = followers[anchor.index()];
+    auto& candidates =
+        firsts[{op.attrs.index(), own.size(), graph.tensor(op.outputs[0]).type.shape}];
+    const auto found = std::find_if(candidates.begin(), candidates.end(), [&](const auto& first) {
+      const auto& others = followers[first.first.index()];
+      return std::equal(own.begin(), own.end(), others.begin(), others.end(),
+                        [&](OpId a, OpId b) { return AreLikeOps(graph, a, b); });
+    });
+    if (found != candidates.end()) {
+      classes.push_back(found->second);
+      continue;
+    }
+    candidates.emplace_back(anchor, next);
+    classes.push_back(next++);
+  }
+  return classes;
+}
+
+}  // namespace partita

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "graph/graph.h"
+
+namespace partita {
+
+// Operators anchored to each operator, itself included, in topological order; indexed by OpId, empty
+// but for anchors.
+std::vector<std::vector<OpId>> FollowersOf(const Graph& graph);
+
+// Classes of like anchors, numbered from 0 in the order of their first members; indexed by place in
+// graph.anchors(). Like ones, and the operators that follow them, have equal attributes, passes,
+// and kinds and types of inputs and outputs: a configuration that fits one fits all and makes the
+// same kernels. So are the repeated blocks of a deep network and the unrolled steps of a recurrent
+// one.
+std::vector<int32_t> LikeClasses(const Graph& graph);
+
+}  // namespace partita
