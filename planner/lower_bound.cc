@@ -18,6 +18,8 @@ namespace {
 constexpr int64_t kNone = std::numeric_limits<int64_t>::max();
 // Of one kernel, as LeastLoads: an evaluation bounds longer ones.
 constexpr int64_t kMostNanos = int64_t{1} << 40;
+// Tensors of a kernel, each of which may have two formats.
+constexpr size_t kMostFormats = 6;
 
 // How a kernel may be joined with others.
 enum class Joined : uint8_t {
@@ -63,6 +65,31 @@ class LeastPrices {
   int64_t Of(const KernelSignature& signature) {
     const auto [it, added] = known_.try_emplace(signature, kMostNanos);
     if (!added) return it->second;
+    return known_[signature] = LeastOfFormats(signature);
+  }
+
+ private:
+  // Whatever formats the tensors get.
+  int64_t LeastOfFormats(KernelSignature signature) const {
+    if (!options_.native_formats) return LeastOfDevices(signature);
+    std::vector<KernelTensor*> tensors;
+    for (auto* list : {&signature.inputs, &signature.outputs}) {
+      for (KernelTensor& tensor : *list) {
+        if (tensor.present) tensors.push_back(&tensor);
+      }
+    }
+    if (tensors.size() > kMostFormats) return 0;
+    int64_t least = kMostNanos;
+    for (uint32_t native = 0; native < 1U << tensors.size(); ++native) {
+      for (size_t k = 0; k < tensors.size(); ++k) {
+        tensors[k]->format = (native >> k & 1) != 0 ? Format::kNative : Format::kDense;
+      }
+      least = std::min(least, LeastOfDevices(signature));
+    }
+    return least;
+  }
+
+  int64_t LeastOfDevices(const KernelSignature& signature) const {
     int64_t least = kMostNanos;
     for (int d = 0; d < options_.devices; ++d) {
       KernelSignature there = signature;
@@ -70,13 +97,12 @@ class LeastPrices {
         there = InPrecision(std::move(there), options_.precision_of_device[static_cast<size_t>(d)]);
       }
       const auto cost = model_.KernelCost(there, DeviceId(d));
-      if (!cost.has_value()) return it->second = 0;
+      if (!cost.has_value()) return 0;
       least = std::min({least, cost->time.value(), cost->Uncontended().value()});
     }
-    return known_[signature] = least;
+    return least;
   }
 
- private:
   const CostModel& model_;
   const PartitionOptions& options_;
   absl::flat_hash_map<KernelSignature, int64_t> known_;
@@ -137,7 +163,7 @@ class Bounder {
         fates_(FatesOf(graph_, options_)),
         followers_(FollowersOf(graph_)),
         prices_(evaluator, options_),
-        most_parts_(std::min<int64_t>(2 * options_.devices, kMostParts)) {}
+        most_parts_(2 * options_.devices <= kMostParts ? 2 * options_.devices : kFewParts) {}
 
   LowerBound Run(int at_once) {
     LowerBound bound;
@@ -336,7 +362,6 @@ int DevicesAtOnce(const SimulatedResources& resources) {
 }  // namespace
 
 LowerBound LowerBoundOf(const Evaluator& evaluator) {
-  if (evaluator.options().choices.native_formats) return {};
   return Bounder(evaluator).Run(DevicesAtOnce(evaluator.resources()));
 }
 

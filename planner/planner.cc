@@ -66,6 +66,7 @@ Strategy TakeFastest(const Evaluator& evaluator, const std::vector<NamedStrategy
     best = std::move(other);
     found.best = start.strategy;
     found.origin = start.name;
+    found.walked_all = found.locally_optimal = false;
   }
   return std::move(best.strategy);
 }
@@ -84,7 +85,7 @@ SearchProblem ProblemOf(const Evaluator& evaluator, const std::vector<NamedStrat
   std::vector<DecisionSubject> pinned;
   for (const Decision& pin : request.pins) pinned.push_back(SubjectOf(pin));
   SearchProblem problem{evaluator, SearchSpace(graph, evaluator.topology().size()).Without(pinned),
-                        experts};
+                        experts, LowerBoundOf(evaluator)};
   problem.starts.insert(problem.starts.end(), request.starts.begin(), request.starts.end());
   for (NamedStrategy& start : problem.starts) {
     // Choices for collectives fit one strategy; they are made for the one that is found.
@@ -170,6 +171,7 @@ absl::StatusOr<PlanOutcome> PlanOfExpert(const Evaluator& evaluator, const std::
   ASSIGN_OR_RETURN(const Strategy strategy, expert(evaluator.graph(), evaluator.topology()));
   ASSIGN_OR_RETURN(PlanOutcome outcome, PlanOf(evaluator, strategy, name));
   outcome.expert = name;
+  outcome.bound = LowerBoundOf(evaluator);
   return outcome;
 }
 
@@ -184,6 +186,7 @@ absl::StatusOr<PlanOutcome> SearchPlan(const Evaluator& evaluator, const PlanReq
   ASSIGN_OR_RETURN(PlanOutcome outcome,
                    PlanOfBucketed(evaluator, bucketed, expert.empty() ? request.search : expert));
   outcome.expert = expert;
+  outcome.bound = problem.bound;
   outcome.plan.provenance.seed = request.options.seed;
   outcome.plan.provenance.evaluations = result.evaluations;
   outcome.rivals = RivalsOf(evaluator, problem.starts, experts.size(), result);
@@ -194,6 +197,15 @@ absl::StatusOr<PlanOutcome> SearchPlan(const Evaluator& evaluator, const PlanReq
 }
 
 }  // namespace
+
+Optimality OptimalityOf(const PlanOutcome& outcome) {
+  if (outcome.bound.is_complete && outcome.step.evaluation.time <= outcome.bound.time()) {
+    return Optimality::kProven;
+  }
+  if (!outcome.plan.strategy.buckets.empty()) return Optimality::kUnknown;
+  if (outcome.search.walked_all) return Optimality::kOfCandidates;
+  return outcome.search.locally_optimal ? Optimality::kLocal : Optimality::kUnknown;
+}
 
 absl::StatusOr<PlanOutcome> MakePlan(const Evaluator& evaluator, const PlanRequest& request) {
   const bool has_priority =

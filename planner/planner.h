@@ -8,6 +8,7 @@
 #include "graph/support/option.h"
 #include "planner/evaluator.h"
 #include "planner/expert/expert_strategies.h"
+#include "planner/lower_bound.h"
 #include "planner/search/search_algorithm.h"
 #include "planner/simulator/priorities.h"
 
@@ -68,12 +69,24 @@ struct Rival {
   bool is_expert = false;
 };
 
+// What is known of how good a plan is.
+enum class Optimality : uint8_t {
+  kUnknown,
+  // No other decision about a single subject, of the space's candidates, is faster.
+  kLocal,
+  // No combination of the space's candidates is faster.
+  kOfCandidates,
+  // It takes no more than a lower bound on every plan.
+  kProven,
+};
+
 // A plan and what it rests on.
 struct PlanOutcome {
   Plan plan;                      // model and program version are the caller's to fill in
   EvaluatedStep step;             // the plan's own
   std::optional<Nanos> baseline;  // MakePlan: data_parallel's time, where it can run
   SearchResult search;
+  LowerBound bound;  // MakePlan: of any plan's time
   // The expert whose strategy the plan has; empty where a search found another.
   std::string expert;
   // MakePlan, of a search: the experts that fit in memory, and the best that came from each start;
@@ -88,6 +101,9 @@ struct PlanOutcome {
 // options. NotFound for unknown names; ResourceExhausted where nothing fits in memory;
 // FailedPrecondition where the expert declines.
 absl::StatusOr<PlanOutcome> MakePlan(const Evaluator& evaluator, const PlanRequest& request);
+
+// The most that is known, of a plan that MakePlan made.
+Optimality OptimalityOf(const PlanOutcome& outcome);
 
 // The plan of one strategy, evaluated.
 absl::StatusOr<PlanOutcome> PlanOf(const Evaluator& evaluator, const Strategy& strategy,

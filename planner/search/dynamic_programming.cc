@@ -18,8 +18,10 @@ namespace {
 constexpr double kShares[] = {1, 0.5, 0};
 constexpr size_t kMostOfStarts = 8;  // configurations that are taken from the starts
 constexpr int kFewDevices = 8;
+// Candidates, for each that is kept, whose exchanges are looked at: the fastest kernels.
+constexpr size_t kPreselected = 4;
 
-size_t MostCandidates(int devices) { return devices <= 4 ? 24 : devices <= 16 ? 16 : 10; }
+size_t MostCandidates(int devices) { return devices <= 4 ? 24 : devices <= 16 ? 12 : 8; }
 
 // Choices for operators that are like each other, or for one that may not change.
 struct CandidateSet {
@@ -89,32 +91,45 @@ class ProgramMaker {
     return true;
   }
 
+  // The configuration of the base and those of the starts, then the best.
   bool AddSet(OpId anchor, bool is_free) {
-    CandidateSet set;
     std::vector<ParallelConfig> configs = {base_.configs[anchor.index()]};
     if (is_free) AddConfigsOfStarts(anchor, configs);
     const size_t kept = configs.size();
     if (is_free) AddEvenConfigs(anchor, configs);
-    std::vector<std::pair<int64_t, size_t>> order;  // by time, of those not kept anyway
+    CandidateSet set;
     for (const ParallelConfig& config : configs) {
+      if (stop_()) return false;
       auto made = costs_.Configure(anchor, config);
       if (!made.has_value()) continue;
-      AdditiveTime time = costs_.OfKernels(*made);
-      time += costs_.OfExchanges(*made);
-      const int64_t sum = set.configs.size() < kept ? 0 : time.compute + time.communication;
-      order.emplace_back(sum, set.configs.size());
+      set.times.push_back(costs_.OfKernels(*made));
       set.configs.push_back(*std::move(made));
-      set.times.push_back(time);
+    }
+    const size_t most = std::max(kept, MostCandidates(devices_));
+    set = BestOf(std::move(set), kept, kPreselected * most);
+    for (size_t c = 0; c < set.configs.size(); ++c) {
       if (stop_()) return false;
+      set.times[c] += costs_.OfExchanges(set.configs[c]);
+    }
+    sets_.push_back(BestOf(std::move(set), kept, most));
+    return !sets_.back().configs.empty();
+  }
+
+  // The first `kept`, and others that take least, `most` in all.
+  static CandidateSet BestOf(CandidateSet set, size_t kept, size_t most) {
+    std::vector<std::pair<int64_t, size_t>> order;
+    for (size_t c = 0; c < set.configs.size(); ++c) {
+      const AdditiveTime time = set.times[c];
+      order.emplace_back(c < kept ? -1 : time.compute + time.communication, c);
     }
     std::sort(order.begin(), order.end());
-    if (order.size() > MostCandidates(devices_)) order.resize(MostCandidates(devices_));
-    CandidateSet& best = sets_.emplace_back();
+    if (order.size() > most) order.resize(most);
+    CandidateSet best;
     for (const auto& [time, place] : order) {
       best.configs.push_back(std::move(set.configs[place]));
       best.times.push_back(set.times[place]);
     }
-    return !best.configs.empty();
+    return best;
   }
 
   static void AddConfig(ParallelConfig config, std::vector<ParallelConfig>& configs) {

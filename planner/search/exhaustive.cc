@@ -6,29 +6,37 @@
 namespace partita {
 namespace {
 
-void WalkCombinations(const std::vector<std::vector<Decision>>& candidates, size_t k,
+// False where the search stopped.
+bool WalkCombinations(const std::vector<std::vector<Decision>>& candidates, size_t k,
                       Strategy& strategy, SearchState& state) {
-  if (state.Done()) return;
   if (k == candidates.size()) {
     const Nanos cutoff = state.has_best() ? state.best_time() : kNoCutoff;
-    state.Try(strategy, "exhaustive", cutoff);
-    return;
+    return state.Try(strategy, "exhaustive", cutoff).verdict != Evaluation::Verdict::kInterrupted;
   }
   for (const Decision& decision : candidates[k]) {
+    if (state.Done()) return false;
     Decide(state.graph(), strategy, decision);
-    WalkCombinations(candidates, k + 1, strategy, state);
+    if (!WalkCombinations(candidates, k + 1, strategy, state)) return false;
   }
+  return true;
 }
 
 }  // namespace
 
-absl::StatusOr<SearchResult> SearchExhaustive(const SearchProblem& problem,
-                                              const SearchOptions& options) {
+bool WalkAll(const SearchProblem& problem, SearchState& state) {
   std::vector<std::vector<Decision>> candidates;
-  double combinations = 1;
   for (DecisionSubject subject : problem.space.subjects()) {
     candidates.push_back(problem.space.Candidates(subject));
-    combinations *= static_cast<double>(candidates.back().size());
+  }
+  Strategy strategy = problem.starts[0].strategy;
+  return WalkCombinations(candidates, 0, strategy, state);
+}
+
+absl::StatusOr<SearchResult> SearchExhaustive(const SearchProblem& problem,
+                                              const SearchOptions& options) {
+  double combinations = 1;
+  for (DecisionSubject subject : problem.space.subjects()) {
+    combinations *= static_cast<double>(problem.space.Candidates(subject).size());
     // With many devices even listing the candidates takes long.
     if (combinations > static_cast<double>(options.evaluations)) break;
   }
@@ -40,10 +48,9 @@ absl::StatusOr<SearchResult> SearchExhaustive(const SearchProblem& problem,
   }
   SearchState state(problem, options);
   RETURN_IF_ERROR(state.TryStarts());
-  Strategy strategy = problem.starts[0].strategy;
-  WalkCombinations(candidates, 0, strategy, state);
+  const bool walked_all = WalkAll(problem, state);
   absl::StatusOr<SearchResult> result = state.Finish();
-  if (result.ok()) result->walked_all = !result->interrupted;
+  if (result.ok()) result->walked_all = walked_all;
   return result;
 }
 

@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "graph/support/option.h"
 #include "planner/evaluator.h"
+#include "planner/lower_bound.h"
 #include "planner/space/search_space.h"
 
 namespace partita {
@@ -27,7 +28,7 @@ struct SearchProgress {
   std::string start_name;
   std::string move;  // name of the kind of step (SearchMoves), or of the search where it has none
   Nanos current, best;
-  Nanos bound;  // SearchProblem::bound
+  Nanos bound;  // the time of SearchProblem::bound
 };
 
 struct SearchOptions {
@@ -80,8 +81,8 @@ struct SearchProblem {
   SearchSpace space;
   // Starting strategies, such as the experts'. At least one must be feasible.
   std::vector<NamedStrategy> starts;
-  // Time that no step is shorter than (LowerBoundOf), at which a search ends; 0: none is known.
-  Nanos bound = Nanos(0);
+  // Where it is complete, a search ends when its best is as short; 0: none is known.
+  LowerBound bound = {};
 };
 
 // The cheapest strategy that came from one start, or from one search.
@@ -113,6 +114,8 @@ struct SearchResult {
 // nearest missed it. Cancelled if `stop` ended it before anything was found.
 using SearchFunction = absl::StatusOr<SearchResult> (*)(const SearchProblem&, const SearchOptions&);
 
+// Dynamic programming, then every combination or annealing and single decisions.
+absl::StatusOr<SearchResult> SearchAuto(const SearchProblem& problem, const SearchOptions& options);
 absl::StatusOr<SearchResult> SearchMcmc(const SearchProblem& problem, const SearchOptions& options);
 // All starts, and every combination of the space's candidates, all else as in the first start.
 // InvalidArgument if that is more than options.evaluations.

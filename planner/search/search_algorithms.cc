@@ -5,6 +5,8 @@ namespace partita {
 namespace {
 
 constexpr SearchRow kSearchAlgorithms[] = {
+    {"auto", SearchAuto,
+     "dynamic programming, annealing from what it finds, and every single decision"},
     {"mcmc", SearchMcmc, "Markov chain Monte Carlo from experts and random strategies"},
     {"annealing", SearchAnnealing,
      "simulated annealing: walks from the best starts that cool down together"},

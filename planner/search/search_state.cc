@@ -56,7 +56,7 @@ absl::Status SearchState::TryStarts() {
 
 bool SearchState::Done() {
   if (result_.evaluations >= options_.evaluations) return true;
-  if (has_best_ && problem_.bound > Nanos(0) && best_time() <= problem_.bound) return true;
+  if (problem_.bound.is_complete && has_best_ && best_time() <= problem_.bound.time()) return true;
   if (Stopped()) result_.interrupted = true;
   if (TimeIsUp()) result_.interrupted = true;
   return result_.interrupted;
@@ -66,8 +66,8 @@ void SearchState::CountAccepted(int start, const std::string& name, const std::s
                                 Nanos current) {
   ++result_.accepted;
   if (options_.progress) {
-    options_.progress(
-        {result_.evaluations, start, name, move, current, result_.evaluation.time, problem_.bound});
+    options_.progress({result_.evaluations, start, name, move, current, result_.evaluation.time,
+                       problem_.bound.time()});
   }
 }
 

@@ -67,6 +67,10 @@ class SearchState {
   Bytes smallest_excess_;
 };
 
+// Every combination of the space's candidates, all else as in the first start. Precondition: they
+// are few. False where the search stopped before the last.
+bool WalkAll(const SearchProblem& problem, SearchState& state);
+
 // One subject of the space at a time, the best of its candidates in the best strategy so far, until
 // a whole round improves nothing, which makes it locally optimal, or the search is to stop.
 void ImproveLocally(const SearchProblem& problem, SearchState& state);

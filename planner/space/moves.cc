@@ -169,12 +169,15 @@ std::vector<Decision> OtherDevices(const SearchSpace& space, const Strategy& str
 std::vector<Decision> Swapped(const SearchSpace& space, const Strategy& strategy,
                               std::mt19937_64& random) {
   const std::span<const OpId> operators = space.operators();
-  const OpId a = operators[random() % operators.size()], b = operators[random() % operators.size()];
+  const size_t a = random() % operators.size();
+  const size_t b =
+      (a + 1 + random() % std::max<size_t>(1, operators.size() - 1)) % operators.size();
   std::vector<Decision> decisions;
   for (const auto& [from, to] : {std::pair(a, b), std::pair(b, a)}) {
-    auto config = WithSameResultSplit(space, from, ConfigOf(strategy, from), to);
-    if (!config.has_value()) config = space.RandomConfig(to, random);
-    decisions.push_back(OperatorDecision{to, *std::move(config)});
+    const OpId like = operators[from], op = operators[to];
+    auto config = WithSameResultSplit(space, like, ConfigOf(strategy, like), op);
+    if (!config.has_value()) config = space.RandomConfig(op, random);
+    decisions.push_back(OperatorDecision{op, *std::move(config)});
     if (a == b) break;
   }
   return decisions;

@@ -109,6 +109,36 @@ void DescribeContest(const std::optional<ContestReport>& contest, Answer& answer
       {"plans", rows}, {"chosen", contest->chosen}, {"is_sure", contest->is_sure}};
 }
 
+// The lower bound, and what is known of the plan besides.
+void DescribeBound(const PlanOutcome& outcome, Answer& answer) {
+  const Nanos time = outcome.step.evaluation.time, bound = outcome.bound.time();
+  const double gap = GapOf(time, bound);
+  const Optimality optimality = OptimalityOf(outcome);
+  answer.json["lower_bound_ns"] = bound.value();
+  answer.json["lower_bound_complete"] = outcome.bound.is_complete;
+  answer.json["gap"] = gap;
+  answer.json["proven_optimal"] = optimality == Optimality::kProven;
+  answer.json["best_of_candidates"] = optimality >= Optimality::kOfCandidates;
+  answer.json["locally_optimal"] = optimality >= Optimality::kLocal;
+  absl::StrAppendFormat(
+      &answer.text, "no plan%s takes less than %s, by kernels alone: a gap of %.1f %%",
+      outcome.bound.is_complete ? "" : " that splits evenly", TimeText(bound), 100 * gap);
+  switch (optimality) {
+    case Optimality::kUnknown:
+      break;
+    case Optimality::kLocal:
+      absl::StrAppend(&answer.text, "; no other single decision is faster");
+      break;
+    case Optimality::kOfCandidates:
+      absl::StrAppend(&answer.text, "; the fastest of all combinations of candidates");
+      break;
+    case Optimality::kProven:
+      absl::StrAppend(&answer.text, "; proven optimal");
+      break;
+  }
+  absl::StrAppend(&answer.text, "\n");
+}
+
 void Describe(const PlanFlags& flags, const MeasuredSearch& search, const TrainingModel& model,
               Answer& answer) {
   const PricedMachine& priced = search.priced;
@@ -158,6 +188,7 @@ void Describe(const PlanFlags& flags, const MeasuredSearch& search, const Traini
                   e.sources.unsteady, " by unsteady measurement, ", e.sources.interpolated,
                   " by interpolation, ", e.sources.roofline, " by roofline (of its time ",
                   ToString(shares), ")\n");
+  DescribeBound(outcome, answer);
   Bytes received, peak;
   for (Bytes b : e.received) received += b;
   for (Bytes b : e.peak) peak = std::max(peak, b);

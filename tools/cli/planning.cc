@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "graph/support/status_macros.h"
 #include "tools/cli/text.h"
 #include "tools/workflow/plan_pricing.h"
@@ -75,8 +76,9 @@ std::string PriceNote(const Plan& plan, const PlanOutcome& today, const PricedMa
 PlanRequest WithProgress(PlanRequest request) {
   request.options.stop = &g_interrupted;
   request.options.progress = [](const SearchProgress& p) {
-    ShowProgress(
-        absl::StrCat("searching: ", p.evaluations, " strategies, best ", TimeText(p.best)));
+    ShowProgress(absl::StrFormat("searching: %d strategies, best %s, at least %s (gap %.1f %%)",
+                                 p.evaluations, TimeText(p.best), TimeText(p.bound),
+                                 100 * GapOf(p.best, p.bound)));
   };
   return request;
 }
