@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "graph/support/check.h"
 #include "graph/support/status_macros.h"
 #include "planner/search/additive_costs.h"
 #include "planner/search/elimination.h"
@@ -171,24 +172,24 @@ class ProgramMaker {
       table_of_.push_back(it->second);
       if (!added) continue;
       std::vector<AdditiveTime>& table = tables_.emplace_back();
-      for (const ConfiguredAnchor& a : SetOf(pair.a).configs) {
-        for (const ConfiguredAnchor& b : SetOf(pair.b).configs) {
-          table.push_back(TimeBetween(pair, a, b));
-        }
+      const std::vector<ConfiguredAnchor> of_b = ConfigsOf(pair.b);
+      for (const ConfiguredAnchor& a : ConfigsOf(pair.a)) {
         if (stop_()) return false;
+        for (const ConfiguredAnchor& b : of_b) table.push_back(costs_.Between(pair, a, b));
       }
     }
     return true;
   }
 
-  // The configurations are those of the first operators of the sets.
-  AdditiveTime TimeBetween(const AdditiveCosts::Pair& pair, const ConfiguredAnchor& a,
-                           const ConfiguredAnchor& b) {
-    if (a.anchor == pair.a && b.anchor == pair.b) return costs_.Between(pair, a, b);
-    const auto first = costs_.Configure(pair.a, a.config),
-               second = costs_.Configure(pair.b, b.config);
-    if (!first.has_value() || !second.has_value()) return {kDoesNotFit, 0};
-    return costs_.Between(pair, *first, *second);
+  // The candidates of an anchor, which has the configurations of the first of its set.
+  std::vector<ConfiguredAnchor> ConfigsOf(OpId anchor) const {
+    std::vector<ConfiguredAnchor> configs;
+    for (const ConfiguredAnchor& one : SetOf(anchor).configs) {
+      auto made = costs_.Configure(anchor, one.config);
+      CHECK(made.has_value()) << "does not fit an operator like one that it fits";
+      configs.push_back(*std::move(made));
+    }
+    return configs;
   }
 
   const CandidateSet& SetOf(OpId anchor) const {
@@ -264,8 +265,6 @@ class ProgramMaker {
       choices.edges.push_back(std::move(edge));
     }
   }
-
-  static constexpr int64_t kDoesNotFit = int64_t{1} << 42;
 
   const SearchProblem& problem_;
   const Graph& graph_;

@@ -51,7 +51,7 @@ TEST(LowerBoundTest, NeverExceedsAnExhaustiveOptimum) {
     ASSERT_GT(bound.time(), Nanos(0));
     const SearchSpace space(graph, devices);
     for (int k = 0; k < 4; ++k) {
-      const std::vector<DecisionSubject> free = SomeSubjects(space, 100, random);
+      const std::vector<DecisionSubject> free = SomeSubjects(space, 40, random);
       const Strategy start =
           k == 0 ? SingleDevice(graph, DeviceId(0)) : space.RandomStrategy(random);
       const SearchProblem problem{evaluator, SearchSpace(graph, devices, free), {{"any", start}}};

@@ -1,0 +1,147 @@
+// What searches find: against all combinations, and against single decisions.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "planner/lower_bound.h"
+#include "planner/planner.h"
+#include "planner/search/dynamic_programming.h"
+#include "planner/space/like_operators.h"
+#include "tests/planner/fixture.h"
+
+namespace partita {
+namespace {
+
+// The last `count` operators.
+std::vector<DecisionSubject> LastOperators(const Workplace& at, size_t count) {
+  const auto operators = at.space.operators();
+  std::vector<DecisionSubject> subjects;
+  for (OpId op : operators.last(std::min(count, operators.size()))) {
+    subjects.push_back(SubjectOf(op));
+  }
+  return subjects;
+}
+
+// The search may find less, from configurations that are no candidates.
+void ExpectAutoFindsTheOptimum(const Workplace& at, const std::vector<DecisionSubject>& free) {
+  const SearchProblem problem = at.Problem(free);
+  const SearchResult best = Ok(SearchExhaustive(problem, {.evaluations = 300'000}));
+  EXPECT_TRUE(best.walked_all);
+  ASSERT_GT(best.evaluations, 400);
+  const int64_t half = best.evaluations / 2;
+  const SearchResult found = Ok(SearchAuto(problem, {.evaluations = std::min<int64_t>(half, 800)}));
+  EXPECT_FALSE(found.walked_all);
+  EXPECT_LE(found.evaluation.time, best.evaluation.time);
+}
+
+TEST(AutoSearchTest, FindsTheExhaustiveOptimumOfLenet) {
+  const Workplace two("lenet", 64, "p100-4x4", 2), four("lenet", 64, "p100-4x4", 4);
+  ExpectAutoFindsTheOptimum(two, LastOperators(two, 5));
+  ExpectAutoFindsTheOptimum(four, LastOperators(four, 3));
+}
+
+TEST(AutoSearchTest, FindsTheExhaustiveOptimumOfARecurrentNet) {
+  const Workplace two("rnnlm_tiny", 64, "p100-4x4", 2), four("rnnlm_tiny", 64, "p100-4x4", 4);
+  ExpectAutoFindsTheOptimum(two, LastOperators(two, 4));
+  ExpectAutoFindsTheOptimum(four, LastOperators(four, 2));
+}
+
+TEST(AutoSearchTest, TriesEveryCombinationWhereTheBudgetDoes) {
+  const Workplace at("lenet", 64, "p100-4x4", 2);
+  const SearchProblem problem = at.Problem(LastOperators(at, 2));
+  const SearchResult best = Ok(SearchExhaustive(problem, {.evaluations = 2000}));
+  const SearchResult found = Ok(SearchAuto(problem, {.evaluations = 2000}));
+  EXPECT_TRUE(found.walked_all);
+  EXPECT_LE(found.evaluation.time, best.evaluation.time);
+}
+
+TEST(AutoSearchTest, SaysThatNoSingleDecisionIsFasterWhereNoneIs) {
+  const Workplace at("lenet", 64, "p100-4x4", 2);
+  const SearchResult found = Ok(SearchAuto(at.Problem(), {.evaluations = 4000}));
+  ASSERT_TRUE(found.locally_optimal);
+  for (DecisionSubject subject : at.space.subjects()) {
+    for (const Decision& decision : at.space.Candidates(subject)) {
+      Strategy changed = found.best;
+      Decide(at.graph, changed, decision);
+      EXPECT_GE(at.evaluator.Evaluate(changed).time, found.evaluation.time);
+    }
+  }
+  EXPECT_FALSE(Ok(SearchAuto(at.Problem(), {.evaluations = 60})).locally_optimal);
+}
+
+TEST(AutoSearchTest, EndsAtTheLowerBound) {
+  const Workplace at("lenet", 64, "p100-4x4", 2);
+  SearchProblem problem = at.Problem();
+  problem.bound.work = Ok(SearchStarts(problem, {})).evaluation.time;
+  problem.bound.is_complete = true;
+  for (const SearchRow& row : SearchAlgorithms()) {
+    if (std::string(row.name) == "exhaustive") continue;
+    const SearchResult found = Ok(row.run(problem, {.evaluations = 5000}));
+    EXPECT_LE(found.evaluations, static_cast<int64_t>(problem.starts.size())) << row.name;
+  }
+}
+
+TEST(DynamicProgrammingTest, IsFasterThanExpertsWhereExchangesRule) {
+  const Workplace at("alexnet", 64, "k80-16x4", 8);
+  const SearchProblem problem = at.Problem();
+  const Nanos start = Ok(SearchStarts(problem, {})).evaluation.time;
+  const SearchResult found = Ok(SearchDynamicProgramming(problem, {}));
+  EXPECT_LT(found.evaluation.time, start);
+  EXPECT_EQ(found.origin, "dynamic_programming");
+}
+
+TEST(DynamicProgrammingTest, ChangesOnlyTheOperatorsOfTheSpace) {
+  const Workplace at("resnet_tiny", 16, "p100-4x4", 4);
+  const std::vector<DecisionSubject> free = LastOperators(at, 5);
+  const SearchProblem problem = at.Problem(free);
+  const Strategy& base = problem.starts[0].strategy;
+  const auto found = DynamicProgrammingStarts(problem, base, [] { return false; });
+  EXPECT_FALSE(found.empty());
+  for (const NamedStrategy& start : found) {
+    EXPECT_EQ(ValidateStrategy(at.graph, start.strategy, 4), absl::OkStatus());
+    for (DecisionSubject subject : DecisionSubjects(at.graph)) {
+      if (std::count(free.begin(), free.end(), subject) > 0) continue;
+      EXPECT_EQ(DecisionIn(start.strategy, subject), DecisionIn(base, subject));
+    }
+  }
+  EXPECT_TRUE(DynamicProgrammingStarts(problem, base, [] { return true; }).empty());
+}
+
+TEST(LikeOperatorsTest, StepsAndBlocksAreAlike) {
+  for (const char* model : {"rnnlm_tiny", "resnet18", "nmt_short"}) {
+    const Graph graph = TrainingGraphOf(model, 8);
+    const std::vector<int32_t> classes = LikeClasses(graph);
+    ASSERT_EQ(classes.size(), graph.anchors().size());
+    const std::set<int32_t> distinct(classes.begin(), classes.end());
+    EXPECT_LT(distinct.size() * 5, classes.size() * 4) << model;
+    for (size_t a = 0; a < classes.size(); ++a) {
+      const auto first = static_cast<size_t>(std::find(classes.begin(), classes.end(), classes[a]) -
+                                             classes.begin());
+      EXPECT_EQ(graph.rule(graph.anchors()[a]), graph.rule(graph.anchors()[first])) << model;
+    }
+  }
+}
+
+TEST(OptimalityTest, PlansStateWhatIsKnown) {
+  const Workplace at("lenet", 64, "p100-4x4", 2);
+  PlanOutcome outcome = Ok(MakePlan(at.evaluator, {.search = "experts"}));
+  EXPECT_EQ(OptimalityOf(outcome), Optimality::kUnknown);
+  EXPECT_GT(outcome.bound.time(), Nanos(0));
+  EXPECT_LE(outcome.bound.time(), outcome.step.evaluation.time);
+  EXPECT_TRUE(outcome.bound.is_complete);
+  outcome.plan.strategy.buckets.clear();
+  outcome.search.locally_optimal = true;
+  EXPECT_EQ(OptimalityOf(outcome), Optimality::kLocal);
+  outcome.search.walked_all = true;
+  EXPECT_EQ(OptimalityOf(outcome), Optimality::kOfCandidates);
+  outcome.bound.work = outcome.step.evaluation.time;
+  EXPECT_EQ(OptimalityOf(outcome), Optimality::kProven);
+  outcome.bound.is_complete = false;
+  EXPECT_EQ(OptimalityOf(outcome), Optimality::kOfCandidates);
+}
+
+}  // namespace
+}  // namespace partita
