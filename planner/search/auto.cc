@@ -37,8 +37,7 @@ void AddDynamicProgramming(const SearchProblem& problem, SearchState& state,
     const Evaluation evaluation = state.Try(start.strategy, start.name);
     if (evaluation.verdict == Evaluation::Verdict::kInterrupted) break;
     if (evaluation.verdict == Evaluation::Verdict::kInvalid) continue;
-    points.push_back(
-        PointOf(start.name, std::move(start.strategy), evaluation, problem.evaluator.topology()));
+    points.push_back(PointOf(start.name, std::move(start.strategy), evaluation, problem.evaluator));
   }
   std::stable_sort(points.begin(), points.end());
 }

@@ -41,8 +41,7 @@ bool AddChildren(const SearchProblem& problem, SearchState& state, std::mt19937_
     if (evaluation.verdict == Evaluation::Verdict::kInterrupted) return false;
     if (evaluation.verdict == Evaluation::Verdict::kInvalid) continue;
     if (has_cutoff && evaluation.time > last.time) continue;
-    beam.push_back(
-        PointOf(parent.name, std::move(strategy), evaluation, problem.evaluator.topology()));
+    beam.push_back(PointOf(parent.name, std::move(strategy), evaluation, problem.evaluator));
     state.CountAccepted(0, parent.name, made->move->name, evaluation.time);
   }
   return true;

@@ -79,9 +79,11 @@ absl::StatusOr<SearchResult> SearchState::Finish() {
                                            result_.evaluations, " were tried"));
     }
     if (nearest_miss_.empty()) return absl::InvalidArgumentError(invalid_);
+    const bool is_limited = problem_.evaluator.options().memory_limit > Bytes(0);
     return MemoryError(absl::StrCat("none of ", result_.evaluations,
                                     " strategies fits in memory. The nearest: ", nearest_miss_,
-                                    ". Use more or larger devices, or a smaller batch"));
+                                    ". Use more or larger devices, or a smaller batch",
+                                    is_limited ? ", or raise --memory_limit" : ""));
   }
   result_.evaluation = problem_.evaluator.Evaluate(result_.best);
   return std::move(result_);

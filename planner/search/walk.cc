@@ -10,11 +10,11 @@
 namespace partita {
 
 WalkPoint PointOf(std::string name, Strategy strategy, const Evaluation& evaluation,
-                  const DeviceTopology& topology) {
+                  const Evaluator& evaluator) {
   WalkPoint point{std::move(name), std::move(strategy), evaluation.time};
   if (evaluation.verdict != Evaluation::Verdict::kOutOfMemory) return point;
   for (size_t d = 0; d < evaluation.peak.size(); ++d) {
-    const Bytes memory = topology.devices()[d].memory;
+    const Bytes memory = evaluator.MemoryOf(DeviceId(static_cast<int32_t>(d)));
     if (evaluation.peak[d] <= memory) continue;
     point.excess_memory += static_cast<double>((evaluation.peak[d] - memory).value()) /
                            std::max(1.0, static_cast<double>(memory.value()));
@@ -37,8 +37,8 @@ std::vector<WalkPoint> EvaluateStarts(const SearchProblem& problem, const Search
     const Evaluation evaluation = state.Try(start.strategy, start.name);
     if (evaluation.verdict == Evaluation::Verdict::kInterrupted) break;
     if (evaluation.verdict == Evaluation::Verdict::kInvalid) continue;
-    starts.push_back(PointOf(std::move(start.name), std::move(start.strategy), evaluation,
-                             problem.evaluator.topology()));
+    starts.push_back(
+        PointOf(std::move(start.name), std::move(start.strategy), evaluation, problem.evaluator));
   }
   state.StartsAreTried();
   std::stable_sort(starts.begin(), starts.end());
@@ -64,7 +64,7 @@ Walk::Outcome Walk::Step(Nanos limit) {
   Outcome outcome;
   outcome.improved = state_.has_best() && (!had_best || state_.best_time() < best_before);
   if (evaluation.verdict == Evaluation::Verdict::kInvalid) return outcome;
-  WalkPoint to = PointOf(at_.name, std::move(strategy), evaluation, problem_.evaluator.topology());
+  WalkPoint to = PointOf(at_.name, std::move(strategy), evaluation, problem_.evaluator);
   if (to.excess_memory > at_.excess_memory) return outcome;
   if (to.excess_memory == at_.excess_memory && to.time > limit) return outcome;
   outcome.improved |= to.excess_memory < at_.excess_memory;

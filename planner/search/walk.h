@@ -24,7 +24,7 @@ struct WalkPoint {
 
 // The point of an evaluated strategy.
 WalkPoint PointOf(std::string name, Strategy strategy, const Evaluation& evaluation,
-                  const DeviceTopology& topology);
+                  const Evaluator& evaluator);
 
 // All starts that can run, the given ones first, whatever the budget; then random ones as far as it
 // goes, where the whole space is free. The best comes first.

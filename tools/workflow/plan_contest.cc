@@ -68,6 +68,7 @@ void Replace(PlanOutcome chosen, PlanOutcome& found) {
   search.best = chosen.search.best;
   search.evaluation = chosen.search.evaluation;
   search.origin = chosen.plan.provenance.search;
+  search.walked_all = search.locally_optimal = false;  // that was of the plan that was found
   Provenance provenance = std::move(found.plan.provenance);
   if (!chosen.expert.empty()) provenance.search = chosen.expert;
   found.plan = std::move(chosen.plan);
