@@ -91,10 +91,12 @@ class LeastPrices {
 
   int64_t LeastOfDevices(const KernelSignature& signature) const {
     int64_t least = kMostNanos;
+    const auto& precisions = options_.precision_of_device;
+    KernelSignature there = signature;
     for (int d = 0; d < options_.devices; ++d) {
-      KernelSignature there = signature;
-      if (!options_.precision_of_device.empty()) {
-        there = InPrecision(std::move(there), options_.precision_of_device[static_cast<size_t>(d)]);
+      const auto device = static_cast<size_t>(d);
+      if (!precisions.empty() && (d == 0 || precisions[device] != precisions[device - 1])) {
+        there = InPrecision(signature, precisions[device]);
       }
       const auto cost = model_.KernelCost(there, DeviceId(d));
       if (!cost.has_value()) return 0;
@@ -157,8 +159,9 @@ void ForEachEvenSplit(const ShardingRule& rule, int32_t devices, std::vector<int
 
 class Bounder {
  public:
-  explicit Bounder(const Evaluator& evaluator)
-      : graph_(evaluator.graph()),
+  Bounder(const Evaluator& evaluator, const std::function<bool()>& interrupted)
+      : interrupted_(interrupted),
+        graph_(evaluator.graph()),
         options_(evaluator.partition_options()),
         fates_(FatesOf(graph_, options_)),
         followers_(FollowersOf(graph_)),
@@ -177,6 +180,7 @@ class Bounder {
     std::vector<const Least*> least(graph_.ops().size(), nullptr);
     for (OpId anchor : graph_.anchors()) {
       least[anchor.index()] = &LeastOf(anchor);
+      if (given_up_) return {};
       work += least[anchor.index()]->work;
     }
     bound.work = Nanos(work / at_once);
@@ -231,6 +235,8 @@ class Bounder {
 
   // Splits that do not fit make no step.
   void AddSplit(OpId anchor, const std::vector<int32_t>& degrees, Least& least) {
+    given_up_ = given_up_ || (interrupted_ && interrupted_());
+    if (given_up_) return;
     ParallelConfig config{degrees, 1, {}};
     config.devices.assign(static_cast<size_t>(PartCount(config)), DeviceId(0));
     const auto& followers = followers_[anchor.index()];
@@ -333,6 +339,8 @@ class Bounder {
     return longest;
   }
 
+  const std::function<bool()>& interrupted_;
+  bool given_up_ = false;
   const Graph& graph_;
   const PartitionOptions options_;
   const std::vector<Fate> fates_;                   // indexed by OpId
@@ -361,8 +369,8 @@ int DevicesAtOnce(const SimulatedResources& resources) {
 
 }  // namespace
 
-LowerBound LowerBoundOf(const Evaluator& evaluator) {
-  return Bounder(evaluator).Run(DevicesAtOnce(evaluator.resources()));
+LowerBound LowerBoundOf(const Evaluator& evaluator, const std::function<bool()>& interrupted) {
+  return Bounder(evaluator, interrupted).Run(DevicesAtOnce(evaluator.resources()));
 }
 
 double GapOf(Nanos time, Nanos bound) {

@@ -1,7 +1,8 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
-#include <string>
+#include <functional>
 
 #include "graph/support/strong_int.h"
 #include "planner/evaluator.h"
@@ -10,11 +11,10 @@ namespace partita {
 
 // A time that no step of a graph on a machine is shorter than, by the evaluator's cost model: the
 // larger of two. Both hold for every schedule, whatever the durations under contention, and take
-// kernels only, each at its least price over the devices and the formats of its tensors and, where it may be
-// fused, as cheap as
-// the kernel that does it with others (0 where that does others first). Communication, moves and
-// the updates of weights count nothing: one device does without the first two, and layouts decide
-// the third.
+// kernels only, each at its least price over the devices and the formats of its tensors and, where
+// it may be fused, as cheap as the kernel that does it with others (0 where that does others first).
+// Communication, moves and the updates of weights count nothing: one device does without the first
+// two, and layouts decide the third.
 //   path: the longest path through the graph, where an operator takes what the least of its parts
 //     takes under the split that makes that least: a part waits for some part of each operator
 //     that makes all of what it reads;
@@ -32,7 +32,9 @@ struct LowerBound {
 
 inline constexpr int64_t kMostParts = 16, kFewParts = 8;
 
-LowerBound LowerBoundOf(const Evaluator& evaluator);
+// Nothing is known (0) if `interrupted`, which may be empty, becomes true meanwhile.
+LowerBound LowerBoundOf(const Evaluator& evaluator,
+                        const std::function<bool()>& interrupted = nullptr);
 
 // The part of `time` by which it exceeds the bound, in [0, 1]; 1 without a bound.
 double GapOf(Nanos time, Nanos bound);

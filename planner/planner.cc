@@ -1,6 +1,7 @@
 #include "planner/planner.h"
 
 #include <algorithm>
+#include <chrono>
 #include <span>
 #include <utility>
 
@@ -8,12 +9,17 @@
 #include "graph/partition/planned_step.h"
 #include "graph/support/error_category.h"
 #include "graph/support/status_macros.h"
+#include "graph/support/stop_flag.h"
 #include "graph/verify/step_verifier.h"
 #include "planner/collective_choice.h"
 #include "planner/expert/expert_strategies.h"
 
 namespace partita {
 namespace {
+
+constexpr char kBaseline[] = "data_parallel";
+// Parts of a time limit: most for the lower bound; what the search leaves for buckets.
+constexpr double kBoundShare = 0.2, kBucketShare = 0.15;
 
 std::optional<Nanos> BaselineOf(const Evaluator& evaluator) {
   const auto strategy = DataParallel(evaluator.graph(), evaluator.topology());
@@ -54,13 +60,52 @@ absl::StatusOr<PlanOutcome> Reordered(const Evaluator& evaluator, Plan plan) {
   return outcome;
 }
 
+// Time that planning has taken, and may take.
+class PlanClock {
+ public:
+  explicit PlanClock(double limit_seconds) : limit_(limit_seconds) {}
+
+  double Seconds() const {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
+  }
+  // Whether a part of the limit has passed.
+  bool IsPast(double part) const { return limit_ > 0 && Seconds() > part * limit_; }
+  // What is left of the limit but for a part at its end; never nothing. 0: there is no limit.
+  double LeftBut(double part) const {
+    return limit_ > 0 ? std::max(kLeast, (1 - part) * limit_ - Seconds()) : 0;
+  }
+  void EndPhase(const char* name) {
+    const double now = Seconds();
+    phases_.push_back({name, now - phase_});
+    phase_ = now;
+  }
+  const std::vector<PhaseTime>& phases() const { return phases_; }
+
+ private:
+  static constexpr double kLeast = 1e-3;
+
+  const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+  const double limit_;
+  double phase_ = 0;  // when the current phase began
+  std::vector<PhaseTime> phases_;
+};
+
+// A search's strategy with its buckets.
+struct Fastest {
+  Strategy strategy;
+  std::optional<Nanos> baseline;  // of data parallelism with its buckets
+};
+
 // Takes a start in place of what a search found where it is faster once all-reduces are in buckets,
-// which a search does without. Returns it with its buckets.
-Strategy TakeFastest(const Evaluator& evaluator, const std::vector<NamedStrategy>& starts,
-                     SearchResult& found) {
+// which a search does without.
+Fastest TakeFastest(const Evaluator& evaluator, const std::vector<NamedStrategy>& starts,
+                    const PlanClock& clock, SearchResult& found) {
+  Fastest fastest;
   BucketedStrategy best = WithBuckets(evaluator, found.best);
   for (const NamedStrategy& start : starts) {
+    if (clock.IsPast(1)) break;
     BucketedStrategy other = WithBuckets(evaluator, start.strategy);
+    if (start.name == kBaseline) fastest.baseline = other.evaluation.time;
     if (other.strategy.buckets.empty()) continue;  // the search knew it
     if (!other.evaluation.feasible() || other.evaluation.time >= best.evaluation.time) continue;
     best = std::move(other);
@@ -68,7 +113,8 @@ Strategy TakeFastest(const Evaluator& evaluator, const std::vector<NamedStrategy
     found.origin = start.name;
     found.walked_all = found.locally_optimal = false;
   }
-  return std::move(best.strategy);
+  fastest.strategy = std::move(best.strategy);
+  return fastest;
 }
 
 // Empty where it is none of them.
@@ -80,12 +126,12 @@ std::string NameOf(const std::vector<NamedStrategy>& named, const Strategy& stra
 }
 
 SearchProblem ProblemOf(const Evaluator& evaluator, const std::vector<NamedStrategy>& experts,
-                        const PlanRequest& request) {
+                        const PlanRequest& request, const LowerBound& bound) {
   const Graph& graph = evaluator.graph();
   std::vector<DecisionSubject> pinned;
   for (const Decision& pin : request.pins) pinned.push_back(SubjectOf(pin));
   SearchProblem problem{evaluator, SearchSpace(graph, evaluator.topology().size()).Without(pinned),
-                        experts, LowerBoundOf(evaluator)};
+                        experts, bound};
   problem.starts.insert(problem.starts.end(), request.starts.begin(), request.starts.end());
   for (NamedStrategy& start : problem.starts) {
     // Choices for collectives fit one strategy; they are made for the one that is found.
@@ -178,21 +224,34 @@ absl::StatusOr<PlanOutcome> PlanOfExpert(const Evaluator& evaluator, const std::
 absl::StatusOr<PlanOutcome> SearchPlan(const Evaluator& evaluator, const PlanRequest& request) {
   const Graph& graph = evaluator.graph();
   ASSIGN_OR_RETURN(const SearchFunction search, SearchNamed(request.search));
+  PlanClock clock(request.options.time_limit_seconds);
   const std::vector<NamedStrategy> experts = ExpertStarts(graph, evaluator.topology());
-  const SearchProblem problem = ProblemOf(evaluator, experts, request);
-  ASSIGN_OR_RETURN(SearchResult result, search(problem, request.options));
-  const Strategy bucketed = TakeFastest(evaluator, problem.starts, result);
+  const LowerBound bound = LowerBoundOf(
+      evaluator, [&] { return clock.IsPast(kBoundShare) || IsSet(request.options.stop); });
+  clock.EndPhase("lower bound");
+  const SearchProblem problem = ProblemOf(evaluator, experts, request, bound);
+  SearchOptions options = request.options;
+  options.time_limit_seconds = clock.LeftBut(kBucketShare);
+  ASSIGN_OR_RETURN(SearchResult result, search(problem, options));
+  clock.EndPhase("search");
+  const Fastest fastest = TakeFastest(evaluator, problem.starts, clock, result);
+  clock.EndPhase("buckets");
   const std::string expert = NameOf(experts, result.best);
-  ASSIGN_OR_RETURN(PlanOutcome outcome,
-                   PlanOfBucketed(evaluator, bucketed, expert.empty() ? request.search : expert));
+  ASSIGN_OR_RETURN(PlanOutcome outcome, PlanOfBucketed(evaluator, fastest.strategy,
+                                                       expert.empty() ? request.search : expert));
   outcome.expert = expert;
-  outcome.bound = problem.bound;
+  outcome.bound = bound;
+  if (request.pins.empty()) outcome.baseline = fastest.baseline;
   outcome.plan.provenance.seed = request.options.seed;
   outcome.plan.provenance.evaluations = result.evaluations;
-  outcome.rivals = RivalsOf(evaluator, problem.starts, experts.size(), result);
+  if (request.wants_rivals) {
+    outcome.rivals = RivalsOf(evaluator, problem.starts, experts.size(), result);
+  }
   result.best = outcome.search.best;
   result.evaluation = outcome.search.evaluation;
   outcome.search = std::move(result);
+  clock.EndPhase("plan");
+  outcome.phases = clock.phases();
   return outcome;
 }
 
@@ -223,7 +282,7 @@ absl::StatusOr<PlanOutcome> MakePlan(const Evaluator& evaluator, const PlanReque
   ASSIGN_OR_RETURN(PlanOutcome outcome, request.strategy.empty()
                                             ? SearchPlan(evaluator, request)
                                             : PlanOfExpert(evaluator, request.strategy));
-  outcome.baseline = BaselineOf(evaluator);
+  if (!outcome.baseline.has_value()) outcome.baseline = BaselineOf(evaluator);
   outcome.plan.provenance.options = PlanOptions(request);
   return outcome;
 }

@@ -25,6 +25,7 @@ struct PlanRequest {
   std::vector<NamedStrategy> starts = {};
   // Decisions that hold in every start and that the search leaves as they are.
   std::vector<Decision> pins = {};
+  bool wants_rivals = false;  // true: PlanOutcome::rivals are found
 
   template <class Self, class Visitor>
   static void VisitFields(Self& self, Visitor&& visit) {
@@ -80,6 +81,12 @@ enum class Optimality : uint8_t {
   kProven,
 };
 
+// Time that a part of planning took.
+struct PhaseTime {
+  std::string name;  // "lower bound", "search", "buckets", "plan"
+  double seconds = 0;
+};
+
 // A plan and what it rests on.
 struct PlanOutcome {
   Plan plan;                      // model and program version are the caller's to fill in
@@ -89,14 +96,17 @@ struct PlanOutcome {
   LowerBound bound;  // MakePlan: of any plan's time
   // The expert whose strategy the plan has; empty where a search found another.
   std::string expert;
-  // MakePlan, of a search: the experts that fit in memory, and the best that came from each start;
-  // cheapest first.
+  // MakePlan, of a search that wants rivals: the experts that fit in memory, and the best that came
+  // from each start; cheapest first.
   std::vector<Rival> rivals;
+  std::vector<PhaseTime> phases;  // MakePlan, of a search
   // EvaluatePlan: the order was found again.
   bool reordered = false;
 };
 
-// The whole flow: experts -> search -> evaluation of the best -> plan. What a search finds is not
+// The whole flow: experts -> search -> evaluation of the best -> plan. A time limit is for all of it:
+// the lower bound gets a fifth of it at most, and a sixth is left for joining all-reduces in
+// buckets; starts that are not tried with theirs in time are compared without. What a search finds is not
 // slower than any expert's plan, whatever ended it. The plan's provenance has the request's
 // options. NotFound for unknown names; ResourceExhausted where nothing fits in memory;
 // FailedPrecondition where the expert declines.

@@ -34,9 +34,11 @@ std::vector<WalkPoint> EvaluateStarts(const SearchProblem& problem, const Search
     if (k == problem.starts.size()) state.StartsAreTried();
     if (k >= problem.starts.size() && state.Done()) break;
     NamedStrategy& start = named[k];
-    const Evaluation evaluation = state.Try(start.strategy, start.name);
+    const Nanos cutoff = state.has_best() ? state.best_time() * kFarBehind : kNoCutoff;
+    const Evaluation evaluation = state.Try(start.strategy, start.name, cutoff);
     if (evaluation.verdict == Evaluation::Verdict::kInterrupted) break;
     if (evaluation.verdict == Evaluation::Verdict::kInvalid) continue;
+    if (evaluation.feasible() && evaluation.peak.empty()) continue;  // beyond the cutoff
     starts.push_back(
         PointOf(std::move(start.name), std::move(start.strategy), evaluation, problem.evaluator));
   }

@@ -112,17 +112,22 @@ void DescribeContest(const std::optional<ContestReport>& contest, Answer& answer
 // The lower bound, and what is known of the plan besides.
 void DescribeBound(const PlanOutcome& outcome, Answer& answer) {
   const Nanos time = outcome.step.evaluation.time, bound = outcome.bound.time();
+  const bool is_known = bound > Nanos(0);
   const double gap = GapOf(time, bound);
   const Optimality optimality = OptimalityOf(outcome);
-  answer.json["lower_bound_ns"] = bound.value();
+  answer.json["lower_bound_ns"] = is_known ? Json(bound.value()) : Json(nullptr);
   answer.json["lower_bound_complete"] = outcome.bound.is_complete;
-  answer.json["gap"] = gap;
+  answer.json["gap"] = is_known ? Json(gap) : Json(nullptr);
   answer.json["proven_optimal"] = optimality == Optimality::kProven;
   answer.json["best_of_candidates"] = optimality >= Optimality::kOfCandidates;
   answer.json["locally_optimal"] = optimality >= Optimality::kLocal;
-  absl::StrAppendFormat(
-      &answer.text, "no plan%s takes less than %s, by kernels alone: a gap of %.1f %%",
-      outcome.bound.is_complete ? "" : " that splits evenly", TimeText(bound), 100 * gap);
+  if (is_known) {
+    absl::StrAppendFormat(
+        &answer.text, "no plan%s takes less than %s, by kernels alone: a gap of %.1f %%",
+        outcome.bound.is_complete ? "" : " that splits evenly", TimeText(bound), 100 * gap);
+  } else {
+    absl::StrAppend(&answer.text, "no lower bound is known: its part of --time_limit was up");
+  }
   switch (optimality) {
     case Optimality::kUnknown:
       break;
@@ -137,6 +142,18 @@ void DescribeBound(const PlanOutcome& outcome, Answer& answer) {
       break;
   }
   absl::StrAppend(&answer.text, "\n");
+}
+
+void DescribePhases(const PlanOutcome& outcome, Answer& answer) {
+  Json json = Json::object();
+  std::string text;
+  for (const PhaseTime& phase : outcome.phases) {
+    json[phase.name] = phase.seconds;
+    absl::StrAppendFormat(&text, "%s%s %.2f s", text.empty() ? "" : ", ", phase.name,
+                          phase.seconds);
+  }
+  answer.json["phases"] = json;
+  if (!text.empty()) absl::StrAppend(&answer.text, "time: ", text, "\n");
 }
 
 void Describe(const PlanFlags& flags, const MeasuredSearch& search, const TrainingModel& model,
@@ -197,6 +214,7 @@ void Describe(const PlanFlags& flags, const MeasuredSearch& search, const Traini
   absl::StrAppendFormat(&text, "%d strategies evaluated in %.2f s; %s\n",
                         outcome.search.evaluations, outcome.search.seconds,
                         FoundText(search, flags.plan.strategy.empty()));
+  DescribePhases(outcome, answer);
   DescribeContest(search.contest, answer);
 }
 

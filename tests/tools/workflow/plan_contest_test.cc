@@ -24,6 +24,7 @@ class PlanContestTest : public testing::Test {
     priced_ = Ok(PriceMachine(machine_));
     options_.measuring = {.backends = machine_.backends, .profile = machine_.profile};
     request_.options.evaluations = 40;
+    request_.wants_rivals = true;
   }
   PlanOutcome Found() const { return Ok(MakePlan(EvaluatorOn(priced_, model_.graph), request_)); }
 
