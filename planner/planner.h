@@ -104,10 +104,10 @@ struct PlanOutcome {
   bool reordered = false;
 };
 
-// The whole flow: experts -> search -> evaluation of the best -> plan. A time limit is for all of it:
-// the lower bound gets a fifth of it at most, and a sixth is left for joining all-reduces in
-// buckets; starts that are not tried with theirs in time are compared without. What a search finds is not
-// slower than any expert's plan, whatever ended it. The plan's provenance has the request's
+// The whole flow: experts -> search -> evaluation of the best -> plan. A time limit is for all of
+// it: the lower bound gets a fifth of it at most, and a sixth is left for joining all-reduces in
+// buckets; starts that are not tried with theirs in time are compared without. What a search finds
+// is not slower than any expert's plan, whatever ended it. The plan's provenance has the request's
 // options. NotFound for unknown names; ResourceExhausted where nothing fits in memory;
 // FailedPrecondition where the expert declines.
 absl::StatusOr<PlanOutcome> MakePlan(const Evaluator& evaluator, const PlanRequest& request);

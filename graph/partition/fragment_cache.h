@@ -41,7 +41,8 @@ class FragmentCache {
   absl::Status FindOrBuild(const Strategy& strategy, StepFragments& step);
   // The same in parts, for those who may not need them all. Find: operators, weights, and the
   // tensors whose fragments are kept; the others are null in `step` and listed by missing(). Build:
-  // one of those; false where the watch, which may be null, gave it up. Complete, when none is missing: buckets. The strategy lives until then.
+  // one of those; false where the watch, which may be null, gave it up. Complete, when none is
+  // missing: buckets. The strategy lives until then.
   absl::Status Find(const Strategy& strategy, StepFragments& step);
   std::span<const TensorId> missing() const { return missing_; }
   absl::StatusOr<bool> Build(TensorId id, const Strategy& strategy, StepFragments& step,

@@ -34,7 +34,8 @@ namespace partita {
 
 // Check of a value's text, before it is parsed.
 struct OptionCheck {
-  // States what was found and what is wanted; empty where the text is a value. No function: any text is.
+  // States what was found and what is wanted; empty where the text is a value. No function: any
+  // text is.
   std::function<std::string(const std::string& text)> fault;
   std::vector<std::string> examples;  // some that are values
 };

@@ -1,6 +1,7 @@
 // What is used where no search is named. The starts, and what dynamic programming makes of them;
-// then, where the budget does for every combination, all of them; annealing from the best of all, and where the budget does for it, single decisions until none improves the best. Ends
-// early where the best takes no more than the lower bound.
+// then, where the budget does for every combination, all of them; annealing from the best of all;
+// and where the budget does for it, single decisions until none improves the best. Ends early where
+// the best takes no more than the lower bound.
 #include <algorithm>
 
 #include "planner/search/annealing.h"

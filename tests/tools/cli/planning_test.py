@@ -1,0 +1,40 @@
+#!/usr/bin/env python3
+"""What `plan` does besides writing one plan by price: contests on this machine, several numbers of devices, limits of
+memory. See harness.py."""
+
+from harness import QUICK, SMALL, answer, check, partita, refuses, run
+
+
+def test_plan_runs_the_best_plans_and_takes_the_fastest():
+    found = answer(f"plan mlp_tiny --batch 64 --seed 3 {SMALL} --measure_time 5 -o contest.plan.textproto", "measured")
+    plans, chosen = found["measured"]["plans"], found["measured"]["chosen"]
+    check(len(plans) >= 2 and plans[chosen]["steps"] > 0, f"{found['measured']}")
+    check(found["predicted_ns"] == plans[chosen]["predicted_ns"], f"{found}")
+    check((found["expert"] is not None) == plans[chosen]["is_expert"], f"{found}")
+    check(any(plan["is_expert"] for plan in plans), f"{plans}")
+    partita("verify --quick contest.plan.textproto")
+    found = answer(f"plan mlp_tiny --batch 64 --seed 3 {QUICK} -o priced.plan.textproto", "measured")
+    check(found["measured"] is None, f"{found['measured']}")
+
+
+def test_plan_for_several_numbers_of_devices():
+    found = answer("plan lenet --machine k80-16x4 --devices 1,2,4 --evaluations 60", "scaling")
+    rows = found["scaling"]
+    check([row["devices"] for row in rows] == [1, 2, 4], f"{rows}")
+    check(rows[0]["predicted_ns"] >= rows[1]["predicted_ns"] >= rows[2]["predicted_ns"], f"{rows}")
+    refuses("plan lenet --machine k80-16x4 --devices 1,2 -o two.plan.textproto", 3, r"-o and --pareto are for one number")
+    refuses("plan lenet --machine k80-16x4 --devices 1,,2", 2, r"--devices: wanted is a number of devices")
+
+
+def test_plan_under_a_limit_of_memory():
+    line = "plan lenet --machine k80-16x4 --devices 4 --evaluations 200 -o limited.plan.textproto --replace"
+    front = answer(f"{line} --pareto", "front")["front"]
+    check(front == sorted(front, key=lambda point: point["predicted_ns"]), f"{front}")
+    least = front[-1]["peak_bytes_per_device"]
+    partita(f"{line} --memory_limit {least + 1000000}")
+    refuses(f"{line} --memory_limit 1kB", 4, r"may take 1000")
+    refuses(f"{line} --memory_limit 5ZB", 2, r"--memory_limit: wanted is a number of bytes")
+
+
+if __name__ == "__main__":
+    run(globals(), "PlanningTest")
