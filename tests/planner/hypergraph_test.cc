@@ -159,7 +159,7 @@ TEST(PartitionerTest, KeepsTheLimitAndIsNoWorseThanGreedy) {
   for (int k = 0; k < 200; ++k) {
     const PartitionerOptions options{.parts = 2 + static_cast<int32_t>(random() % 7),
                                      .imbalance = 0.05};
-    const auto vertices = static_cast<int32_t>(150 + random() % 400);
+    const auto vertices = static_cast<int32_t>(100 + random() % 200);
     const Hypergraph h = RandomHypergraph(vertices, 2 * vertices, 4, random);
     const std::vector<int32_t> part = PartitionHypergraph(h, options);
     EXPECT_LE(HeaviestPart(h, part, options.parts), PartLimit(h, options));
