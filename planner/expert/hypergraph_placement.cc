@@ -3,6 +3,7 @@
 // weights, which are not exchanged. Devices mostly wait for each other, since nothing is split by
 // sample: the least to send, not the least time.
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -18,6 +19,7 @@ namespace {
 
 constexpr int64_t kMostBlocks = 64;  // of an operator: each may become a kernel
 constexpr double kImbalance = 0.05;
+constexpr int32_t kFewestForDevice = 8;  // blocks: fewer are hardly balanced, and found out late
 
 }  // namespace
 
@@ -28,8 +30,11 @@ absl::StatusOr<Strategy> HypergraphPlacement(const Graph& graph, const DeviceTop
   const Hypergraph& hypergraph = blocks.hypergraph();
   const PartitionerOptions options{.parts = topology.size(), .imbalance = kImbalance};
   const int64_t limit = PartLimit(hypergraph, options);
+  int64_t heaviest = 0;
   for (int32_t v = 0; v < hypergraph.vertices(); ++v) {
-    if (hypergraph.weight(v) <= limit) continue;
+    heaviest = std::max(heaviest, hypergraph.weight(v));
+  }
+  if (heaviest > limit || hypergraph.vertices() < kFewestForDevice * options.parts) {
     return DeclinedError(absl::StrCat("blocks of channels are too large to balance ",
                                       topology.size(), " devices to ", kImbalance * 100, " %"));
   }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "graph/support/error_category.h"
+
 namespace partita {
 namespace {
 
@@ -40,11 +42,19 @@ std::optional<WeightProduct> WeightProductOf(const Graph& graph, const Operator&
   return std::nullopt;
 }
 
-int64_t ForwardWork(const Graph& graph, const Operator& op) {
-  std::vector<TensorType> inputs, outputs;
-  for (TensorId id : op.inputs) inputs.push_back(graph.tensor(id).type);
-  for (TensorId id : op.outputs) outputs.push_back(graph.tensor(id).type);
-  return WorkOf(op.attrs, Pass::Forward(), inputs, outputs).multiply_adds;
+absl::Status WorkIsInProducts(const Graph& graph) {
+  int64_t all = 0, in_products = 0;
+  for (OpId id : graph.anchors()) {
+    const Operator& op = graph.op(id);
+    std::vector<TensorType> inputs, outputs;
+    for (TensorId input : op.inputs) inputs.push_back(graph.tensor(input).type);
+    for (TensorId output : op.outputs) outputs.push_back(graph.tensor(output).type);
+    const int64_t work = WorkOf(op.attrs, Pass::Forward(), inputs, outputs).multiply_adds;
+    all += work;
+    if (WeightProductOf(graph, op).has_value()) in_products += work;
+  }
+  if (2 * in_products >= all && in_products > 0) return absl::OkStatus();
+  return DeclinedError("most of the work is not in products of weights");
 }
 
 MeshSpread::MeshSpread(const Graph& graph, int devices, DeviceMesh mesh)

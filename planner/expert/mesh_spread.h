@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "graph/graph.h"
 #include "graph/parallel/strategy.h"
 #include "planner/expert/mesh.h"
@@ -20,8 +21,8 @@ struct WeightProduct {
 };
 std::optional<WeightProduct> WeightProductOf(const Graph& graph, const Operator& op);
 
-// Multiply-adds of an operator's forward pass.
-int64_t ForwardWork(const Graph& graph, const Operator& op);
+// FailedPrecondition unless at least half of the forward multiply-adds are in products of weights.
+absl::Status WorkIsInProducts(const Graph& graph);
 
 // A strategy in the making that gives every operator all places of a mesh. It knows how each tensor
 // lies there, so that an operator can follow its operands.

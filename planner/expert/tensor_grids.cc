@@ -41,25 +41,23 @@ class GridStrategy {
       : graph_(graph), grid_(std::move(grid)), spread_(graph, devices, grid_.mesh) {}
 
   absl::StatusOr<Strategy> Build() && {
-    int64_t split_work = 0, work = 0;
+    if (absl::Status status = WorkIsInProducts(graph_); !status.ok()) return status;
+    bool any = false;
     for (OpId id : graph_.anchors()) {
       const Operator& op = graph_.op(id);
-      work += ForwardWork(graph_, op);
       const auto product = WeightProductOf(graph_, op);
-      if (product.has_value() && !product->is_lookup) {
-        if (Multiply(op, *product)) split_work += ForwardWork(graph_, op);
+      if (product.has_value() && !product->is_lookup && Multiply(op, *product)) {
+        any = true;
       } else {
         Follow(op);
       }
     }
-    if (2 * split_work < work || split_work == 0) {
-      return DeclinedError("most of the work is not in products of weights that fill the grid");
-    }
+    if (!any) return DeclinedError("no product of weights fills the grid");
     return std::move(spread_).Finish();
   }
 
  private:
-  // False if the product has no room for the grid; then it follows its operands.
+  // False, and nothing done, if the product has no room for the grid.
   bool Multiply(const Operator& op, const WeightProduct& product) {
     const ShardingRule& rule = graph_.rule(op.id);
     size_t columns = grid_.columns;
@@ -70,10 +68,7 @@ class GridStrategy {
     for (size_t axis : grid_.rows) spread_.AlongRows(op, axis, product.out, loops);
     loops[columns] = product.out;
     if (sum.has_value()) loops[*sum] = product.in;
-    if (!HasRoom(rule, grid_.mesh, loops)) {
-      Follow(op);
-      return false;
-    }
+    if (!HasRoom(rule, grid_.mesh, loops)) return false;
     spread_.Set(op, loops);
     if (sum.has_value()) ScatterSums(op, *sum, product.out, loops);
     ShardWeight(rule, product, loops);

@@ -28,8 +28,6 @@ struct MegatronOutcome {
   Strategy strategy;
   int pairs = 0;     // products split by row
   bool even = true;  // blocks of one size wherever blocks meet
-  int64_t split_work = 0,
-          work = 0;  // multiply-adds of operators that the tensor axis splits; of all
 };
 
 // The loops of an operator, along the tensor axis by column or row.
@@ -57,21 +55,13 @@ MegatronOutcome SplitByColumnAndRow(const Graph& graph, int devices, DeviceMesh 
   MeshSpread spread(graph, devices, std::move(mesh));
   MegatronOutcome outcome;
   for (OpId id : graph.anchors()) {
-    const Operator& op = graph.op(id);
-    const AxisSplits loops = MegatronLoops(graph, spread, op, outcome);
-    const int64_t work = ForwardWork(graph, op);
-    outcome.work += work;
-    if (loops[kTensor] != kCopies) outcome.split_work += work;
-    spread.Set(op, loops);
+    spread.Set(graph.op(id), MegatronLoops(graph, spread, graph.op(id), outcome));
   }
   outcome.strategy = std::move(spread).Finish();
   return outcome;
 }
 
 absl::Status MakesSense(const MegatronOutcome& outcome, int ways) {
-  if (2 * outcome.split_work < outcome.work) {
-    return DeclinedError("most of the work is not in products, and each device would do all of it");
-  }
   if (outcome.pairs == 0) {
     return DeclinedError("the model has no product of weights whose result another one reads");
   }
@@ -90,28 +80,34 @@ absl::Status SuitsTensorParallelism(const Graph& graph, const DeviceTopology& to
   return DeclinedError("recurrent layers would sum over all devices in every step");
 }
 
-// Devices by node, and how many every node's number is a multiple of.
-struct Nodes {
+// Devices by node, and numbers of neighbours that every node's devices divide into, largest first:
+// several devices that leave several groups.
+struct DeviceGroups {
   std::vector<DeviceId> devices;
-  int alike = 0;
+  std::vector<int> sizes;
 };
-Nodes NodesOf(const DeviceTopology& topology) {
+DeviceGroups GroupsOf(const DeviceTopology& topology) {
   std::map<int, std::vector<DeviceId>> by_node;
   for (DeviceId device : DeviceRange(0, topology.size())) {
     by_node[topology.device(device).node].push_back(device);
   }
-  Nodes nodes;
+  DeviceGroups groups;
+  int common = 0;
   for (const auto& [node, devices] : by_node) {
-    nodes.devices.insert(nodes.devices.end(), devices.begin(), devices.end());
-    nodes.alike = std::gcd(nodes.alike, static_cast<int>(devices.size()));
+    groups.devices.insert(groups.devices.end(), devices.begin(), devices.end());
+    common = std::gcd(common, static_cast<int>(devices.size()));
   }
-  return nodes;
+  for (int size = std::min(common, topology.size() - 1); size > 1; --size) {
+    if (common % size == 0) groups.sizes.push_back(size);
+  }
+  return groups;
 }
 
 }  // namespace
 
 absl::StatusOr<Strategy> Megatron(const Graph& graph, const DeviceTopology& topology) {
   if (absl::Status status = SuitsTensorParallelism(graph, topology); !status.ok()) return status;
+  if (absl::Status status = WorkIsInProducts(graph); !status.ok()) return status;
   const int ways = topology.size();
   MegatronOutcome outcome = SplitByColumnAndRow(graph, ways, {{1, ways}, DeviceRange(0, ways)});
   if (absl::Status status = MakesSense(outcome, ways); !status.ok()) return status;
@@ -120,18 +116,21 @@ absl::StatusOr<Strategy> Megatron(const Graph& graph, const DeviceTopology& topo
 
 absl::StatusOr<Strategy> DataTensor(const Graph& graph, const DeviceTopology& topology) {
   if (absl::Status status = SuitsTensorParallelism(graph, topology); !status.ok()) return status;
-  const Nodes nodes = NodesOf(topology);
-  absl::Status declined = DeclinedError(
-      "the machine's nodes have no groups of several devices that leave several groups");
-  for (int ways = std::min(nodes.alike, topology.size() - 1); ways > 1; --ways) {
-    if (nodes.alike % ways != 0) continue;
+  const DeviceGroups groups = GroupsOf(topology);
+  if (groups.sizes.empty()) {
+    return DeclinedError(
+        "the machine's nodes have no groups of several devices that leave several groups");
+  }
+  if (absl::Status status = WorkIsInProducts(graph); !status.ok()) return status;
+  absl::Status declined;
+  for (int ways : groups.sizes) {
     const int copies = topology.size() / ways;
     if (graph.batch() < copies) {
       return DeclinedError(
           absl::StrCat("the batch has fewer samples than the model has copies, ", copies));
     }
     MegatronOutcome outcome =
-        SplitByColumnAndRow(graph, topology.size(), {{copies, ways}, nodes.devices});
+        SplitByColumnAndRow(graph, topology.size(), {{copies, ways}, groups.devices});
     declined = MakesSense(outcome, ways);
     if (declined.ok()) return std::move(outcome.strategy);
   }

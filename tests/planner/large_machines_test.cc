@@ -2,8 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <chrono>
-#include <cstdio>
 #include <string>
 
 #include "cost_model/machines.h"
@@ -19,21 +17,17 @@ class LargeMachinesTest : public testing::TestWithParam<std::string> {};
 
 TEST_P(LargeMachinesTest, EveryExpertIsValidAndHasAPartForEachOperatorAndDeviceAtMost) {
   const Graph graph = Ok(BuildTrainingGraph(Ok(MakeZooModel(GetParam(), 1024)), {}));
-  for (const char* machine : {"h100-2x8", "h100-8x8", "h100-128x8"}) {
+  for (const char* machine : {"h100-2x8", "h100-128x8"}) {
     const DeviceTopology topology = Ok(FindMachine(machine)).topology;
     for (const ExpertRow& row : ExpertStrategies()) {
       SCOPED_TRACE(std::string(row.name) + " on " + machine);
-      const auto begin = std::chrono::steady_clock::now();
       const auto strategy = row.make(graph, topology);
-      const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - begin;
-      std::printf("%s %s %s: %.3f s %s\n", GetParam().c_str(), machine, row.name, spent.count(),
-                  std::string(strategy.status().message()).c_str());
       if (!strategy.ok()) {
         EXPECT_EQ(strategy.status().code(), absl::StatusCode::kFailedPrecondition);
         continue;
       }
       EXPECT_EQ(ValidateStrategy(graph, *strategy, topology.size()), absl::OkStatus());
-      // Rounds and blocks are several on a device; of as many a machine of this size has none.
+      // Rounds and blocks are several on a device, on smaller machines.
       const int64_t each = topology.size() <= 64 ? 64 : 1;
       for (OpId id : graph.anchors()) {
         EXPECT_LE(PartCount(strategy->configs[id.index()]), each * topology.size());
@@ -42,9 +36,7 @@ TEST_P(LargeMachinesTest, EveryExpertIsValidAndHasAPartForEachOperatorAndDeviceA
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Zoo, LargeMachinesTest,
-                         testing::Values("alexnet", "gpt_125m", "inception_v3", "resnet101",
-                                         "rnnlm"),
+INSTANTIATE_TEST_SUITE_P(Zoo, LargeMachinesTest, testing::Values("alexnet", "gpt_125m", "rnnlm"),
                          [](const auto& info) { return info.param; });
 
 }  // namespace
