@@ -12,6 +12,7 @@
 #include "graph/zoo/models.h"
 #include "planner/expert/expert_strategies.h"
 #include "planner/expert/recurrent_layers.h"
+#include "tests/planner/step_volume.h"
 #include "tests/testing/ok.h"
 
 namespace partita {
@@ -33,6 +34,15 @@ std::string ConfigText(const Graph& graph, const Strategy& strategy, const std::
 }
 
 DeviceTopology TwoNodesOfFour() { return Ok(FindMachine("p100-4x4", 8)).topology; }
+
+TEST(OneWeirdTrickTest, RoundsMoveTheBytesOfOnePass) {
+  const Graph graph = TrainingModel("alexnet", 64);
+  for (int devices : {2, 4, 8}) {
+    const DeviceTopology topology = VirtualCpuDevices(devices);
+    EXPECT_EQ(BytesReceived(graph, Ok(OneWeirdTrickRounds(graph, topology)), devices),
+              BytesReceived(graph, Ok(OneWeirdTrick(graph, topology)), devices));
+  }
+}
 
 TEST(MegatronTest, SplitsByColumnThenByRow) {
   const Graph graph = TrainingModel("gpt_tiny", 4);
