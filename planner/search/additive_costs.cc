@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "graph/partition/arrivals.h"
 #include "planner/space/like_operators.h"
 
 namespace partita {
@@ -20,8 +21,34 @@ AdditiveCosts::AdditiveCosts(const Evaluator& evaluator)
       weights_(graph_.ops().size()),
       updates_(graph_.weights().size()),
       readers_(graph_.weights().size(), 0),
+      groups_(graph_.tensors().size()),
       parts_(graph_.ops().size()) {
   FindTensors();
+  FindSenders();
+}
+
+// The next device of the node, and the one behind all of these if it is in another one, otherwise
+// the next there; the next of all where there is none.
+void AdditiveCosts::FindSenders() {
+  const auto devices = static_cast<size_t>(options_.devices);
+  for (size_t d = 0; d < devices; ++d) {
+    node_of_.push_back(
+        options_.node_of_device.empty() ? 0 : static_cast<size_t>(options_.node_of_device[d]));
+  }
+  for (size_t d = 0; d < devices; ++d) {
+    const DeviceId next(static_cast<int32_t>((d + 1) % devices));
+    near_.push_back(next);
+    far_.push_back(next);
+    for (size_t k = devices; k-- > 1;) {
+      const size_t other = (d + k) % devices;
+      DeviceId& sender = node_of_[other] == node_of_[d] ? near_[d] : far_[d];
+      sender = DeviceId(static_cast<int32_t>(other));
+    }
+    const auto in_node =
+        static_cast<size_t>(std::count(node_of_.begin(), node_of_.end(), node_of_[d]));
+    const size_t behind = (d + in_node) % devices;
+    if (node_of_[behind] != node_of_[d]) far_[d] = DeviceId(static_cast<int32_t>(behind));
+  }
 }
 
 void AdditiveCosts::FindTensors() {
@@ -104,11 +131,59 @@ AdditiveTime AdditiveCosts::OfKernels(const ConfiguredAnchor& one) {
 
 AdditiveTime AdditiveCosts::OfTensor(TensorId id, const WeightLayouts* layouts) {
   const Tensor& tensor = graph_.tensor(id);
-  const std::vector<DemandGroup> groups = FindDemandGroups(graph_, tensor);
+  std::vector<DemandGroup>& groups = groups_[id.index()];
+  if (groups.empty()) groups = FindDemandGroups(graph_, tensor);
   const auto fragments =
       MakeTensorFragments(graph_, tensor, parts_, {.groups = groups, .layouts = layouts}, options_);
   AdditiveTime time;
   for (const TensorFragment& fragment : fragments->groups) time += OfGraph(fragment.graph);
+  return time;
+}
+
+// Whether what the parts make of the tensor has to be added somewhere.
+bool AdditiveCosts::MakesSums(const Tensor& tensor) const {
+  int64_t elements = 0;
+  for (OpId id : graph_.producers(tensor.id)) {
+    const std::vector<TensorId>& outputs = graph_.op(id).outputs;
+    std::set<int32_t> terms;
+    for (const Part& part : parts_[id.index()]) {
+      if (!terms.insert(part.term).second) continue;
+      for (size_t k = 0; k < outputs.size(); ++k) {
+        const TensorView& view = part.view.results[k];
+        if (outputs[k] == tensor.id && view.present) elements += view.box.volume();
+      }
+    }
+  }
+  return elements > Volume(tensor.type.shape);
+}
+
+// What comes from other nodes is shared out over a node's devices as what they get in all.
+std::optional<AdditiveTime> AdditiveCosts::OfArrivingBytes(TensorId id) {
+  const Tensor& tensor = graph_.tensor(id);
+  if (MakesSums(tensor)) return std::nullopt;
+  const Arrivals arrivals =
+      LeastArrivals(graph_, tensor, parts_, options_.node_of_device, options_.devices);
+  if (arrivals.at_device.empty()) return std::nullopt;
+  std::vector<int64_t> in_node(arrivals.at_node.size(), 0);
+  for (size_t d = 0; d < arrivals.at_device.size(); ++d)
+    in_node[node_of_[d]] += arrivals.at_device[d];
+  std::vector<TransferCall> group;
+  const int64_t size = SizeOf(tensor.type.dtype);
+  for (size_t d = 0; d < arrivals.at_device.size(); ++d) {
+    const int64_t all = arrivals.at_device[d];
+    if (all == 0) continue;
+    const double share = static_cast<double>(all) / static_cast<double>(in_node[node_of_[d]]);
+    const auto far = static_cast<int64_t>(
+        share * static_cast<double>(std::min(arrivals.at_node[node_of_[d]], in_node[node_of_[d]])));
+    const DeviceId to(static_cast<int32_t>(d));
+    if (far > 0) group.push_back({far_[d], to, far * size});
+    if (all > far) group.push_back({near_[d], to, (all - far) * size});
+  }
+  AdditiveTime time;
+  if (group.empty()) return time;
+  const std::optional<TaskCost> cost = model_.TransferCost(group);
+  if (!cost.has_value()) return std::nullopt;
+  time.communication = cost->time.value();
   return time;
 }
 
@@ -146,11 +221,14 @@ AdditiveTime AdditiveCosts::OfExchanges(const ConfiguredAnchor& one) {
 }
 
 AdditiveTime AdditiveCosts::Between(const Pair& pair, const ConfiguredAnchor& a,
-                                    const ConfiguredAnchor& b) {
+                                    const ConfiguredAnchor& b, bool by_bytes) {
   Set(a);
   Set(b);
   AdditiveTime time;
-  for (TensorId id : pair.tensors) time += OfTensor(id, nullptr);
+  for (TensorId id : pair.tensors) {
+    const std::optional<AdditiveTime> of_bytes = by_bytes ? OfArrivingBytes(id) : std::nullopt;
+    time += of_bytes.has_value() ? *of_bytes : OfTensor(id, nullptr);
+  }
   Unset(a);
   Unset(b);
   return time;

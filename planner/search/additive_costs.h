@@ -34,8 +34,8 @@ struct ConfiguredAnchor {
 // The additive cost of a strategy (OptCNN: Jia, Lin, Qi, Aiken, ICML 2018, section 4): a time for
 // each anchor under its configuration and one for each pair of anchors that exchange tensors. Their
 // sum is the time of a step where nothing overlaps, kernels are not fused, and weights lie where
-// they are read; a tensor of several makers or readers counts for each pair as if the pair were
-// alone, and a weight of several readers for each by its share. Not for several threads.
+// they are read. A tensor of several makers or readers counts for each pair as if the
+// pair were alone, and a weight of several readers for each by its share. Not for several threads.
 class AdditiveCosts {
  public:
   // The evaluator outlives this.
@@ -55,16 +55,23 @@ class AdditiveCosts {
   AdditiveTime OfKernels(const ConfiguredAnchor& one);
   // What they exchange among themselves, and the gradients and updates of weights.
   AdditiveTime OfExchanges(const ConfiguredAnchor& one);
-  // What they exchange with each other.
-  AdditiveTime Between(const Pair& pair, const ConfiguredAnchor& a, const ConfiguredAnchor& b);
+  // What they exchange with each other; `by_bytes`: where no sums are made, what the bytes take that
+  // have to arrive (LeastArrivals), which takes much less time to find.
+  AdditiveTime Between(const Pair& pair, const ConfiguredAnchor& a, const ConfiguredAnchor& b,
+                       bool by_bytes);
 
  private:
   void FindTensors();
+  void FindSenders();
   OpId AnchorOf(OpId op) const { return graph_.op(op).anchor; }
   void Set(const ConfiguredAnchor& one);
   void Unset(const ConfiguredAnchor& one);
   AdditiveTime OfGraph(const TaskGraph& tasks);
   AdditiveTime OfTensor(TensorId id, const WeightLayouts* layouts);
+  bool MakesSums(const Tensor& tensor) const;
+  // As messages from one device near and one far; nullopt where the bytes are not known or sums are
+  // made on the way.
+  std::optional<AdditiveTime> OfArrivingBytes(TensorId id);
   AdditiveTime OfWeight(size_t weight);
 
   const Graph& graph_;
@@ -79,7 +86,10 @@ class AdditiveCosts {
   std::vector<std::vector<OpId>> updates_;    // indexed by weight
   std::vector<int64_t> readers_;              // indexed by weight: anchors that read it
   std::vector<Pair> pairs_;
-  std::vector<std::span<const Part>> parts_;  // indexed by OpId; empty between calls
+  std::vector<size_t> node_of_;       // indexed by device
+  std::vector<DeviceId> near_, far_;  // indexed by device: a sender of the same node, of another
+  std::vector<std::vector<DemandGroup>> groups_;  // indexed by TensorId; empty until asked for
+  std::vector<std::span<const Part>> parts_;      // indexed by OpId; empty between calls
 };
 
 }  // namespace partita

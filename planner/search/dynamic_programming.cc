@@ -19,6 +19,8 @@ namespace {
 constexpr double kShares[] = {1, 0.5, 0};
 constexpr size_t kMostOfStarts = 8;  // configurations that are taken from the starts
 constexpr int kFewDevices = 8;
+// Tables up to which all exchanges are built, which takes long.
+constexpr size_t kFewTables = 32;
 // Candidates, for each that is kept, whose exchanges are looked at: the fastest kernels.
 constexpr size_t kPreselected = 4;
 
@@ -167,15 +169,21 @@ class ProgramMaker {
   // Pairs that exchange like tensors between operators of the same sets have one table.
   bool FindTables() {
     std::map<std::vector<int32_t>, size_t> known;
+    std::vector<const AdditiveCosts::Pair*> firsts;
     for (const AdditiveCosts::Pair& pair : costs_.pairs()) {
-      const auto [it, added] = known.try_emplace(KeyOf(pair), tables_.size());
+      const auto [it, added] = known.try_emplace(KeyOf(pair), firsts.size());
       table_of_.push_back(it->second);
-      if (!added) continue;
+      if (added) firsts.push_back(&pair);
+    }
+    const bool by_bytes = firsts.size() > kFewTables;
+    for (const AdditiveCosts::Pair* pair : firsts) {
       std::vector<AdditiveTime>& table = tables_.emplace_back();
-      const std::vector<ConfiguredAnchor> of_b = ConfigsOf(pair.b);
-      for (const ConfiguredAnchor& a : ConfigsOf(pair.a)) {
+      const std::vector<ConfiguredAnchor> of_b = ConfigsOf(pair->b);
+      for (const ConfiguredAnchor& a : ConfigsOf(pair->a)) {
         if (stop_()) return false;
-        for (const ConfiguredAnchor& b : of_b) table.push_back(costs_.Between(pair, a, b));
+        for (const ConfiguredAnchor& b : of_b) {
+          table.push_back(costs_.Between(*pair, a, b, by_bytes));
+        }
       }
     }
     return true;
