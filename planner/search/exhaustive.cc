@@ -44,7 +44,7 @@ absl::StatusOr<SearchResult> SearchExhaustive(const SearchProblem& problem,
       static_cast<double>(options.evaluations)) {
     return UsageError(absl::StrCat("an exhaustive search has at least ", combinations,
                                    " strategies to try; allowed are ", options.evaluations,
-                                   " evaluations. Raise --evaluations, or use --search mcmc"));
+                                   " evaluations. Raise --evaluations, or use --search auto"));
   }
   SearchState state(problem, options);
   RETURN_IF_ERROR(state.TryStarts());
