@@ -1,8 +1,10 @@
-// What is used where no search is named. The starts, and what dynamic programming makes of them;
-// then, where the budget does for every combination, all of them; annealing from the best of all;
-// and where the budget does for it, single decisions until none improves the best. Ends early where
-// the best takes no more than the lower bound.
+// Several searches in turn. The starts, and the best that dynamic programming makes of them; then,
+// where the budget does for every combination, all of them; annealing from the best of all, and
+// where the budget does for it, single decisions until none improves the best. Ends early where the
+// best takes no more than the lower bound.
 #include <algorithm>
+#include <optional>
+#include <utility>
 
 #include "planner/search/annealing.h"
 #include "planner/search/dynamic_programming.h"
@@ -32,14 +34,18 @@ void AddDynamicProgramming(const SearchProblem& problem, SearchState& state,
                            std::vector<WalkPoint>& points) {
   if (points.empty() || state.Done()) return;
   const Strategy base = points[0].strategy;
+  // Only the best: they are much alike, and walks are to begin in different places.
+  std::optional<WalkPoint> best;
   for (NamedStrategy& start :
        DynamicProgrammingStarts(problem, base, [&state] { return state.Done(); })) {
     if (state.Done()) break;
     const Evaluation evaluation = state.Try(start.strategy, start.name);
     if (evaluation.verdict == Evaluation::Verdict::kInterrupted) break;
     if (evaluation.verdict == Evaluation::Verdict::kInvalid) continue;
-    points.push_back(PointOf(start.name, std::move(start.strategy), evaluation, problem.evaluator));
+    WalkPoint point = PointOf(start.name, std::move(start.strategy), evaluation, problem.evaluator);
+    if (!best.has_value() || point < *best) best = std::move(point);
   }
+  if (best.has_value()) points.push_back(*std::move(best));
   std::stable_sort(points.begin(), points.end());
 }
 

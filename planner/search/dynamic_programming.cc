@@ -32,19 +32,25 @@ struct CandidateSet {
   std::vector<AdditiveTime> times;
 };
 
-// Calls visit(degrees) for every split of the loops into exactly `parts`, of at most `most` loops.
+// Splits into so many parts, along so many loops at most.
+struct EvenSplits {
+  int32_t parts;
+  int most;
+};
+
+// Calls visit(degrees) for every split of the loops from `loop` on.
 template <class Visit>
-void ForEachExactSplit(const ShardingRule& rule, int32_t parts, int most,
-                       std::vector<int32_t>& degrees, Visit& visit, size_t loop = 0) {
-  if (parts == 1) return visit(degrees);
-  if (loop == rule.loops.size() || most == 0) return;
-  ForEachExactSplit(rule, parts, most, degrees, visit, loop + 1);
+void ForEachExactSplit(const ShardingRule& rule, EvenSplits wanted, std::vector<int32_t>& degrees,
+                       Visit& visit, size_t loop = 0) {
+  if (wanted.parts == 1) return visit(degrees);
+  if (loop == rule.loops.size() || wanted.most == 0) return;
+  ForEachExactSplit(rule, wanted, degrees, visit, loop + 1);
   const LoopDim& dim = rule.loops[loop];
-  for (int32_t degree = 2; dim.splittable && degree <= std::min<int64_t>(dim.extent, parts);
+  for (int32_t degree = 2; dim.splittable && degree <= std::min<int64_t>(dim.extent, wanted.parts);
        ++degree) {
-    if (parts % degree != 0) continue;
+    if (wanted.parts % degree != 0) continue;
     degrees[loop] = degree;
-    ForEachExactSplit(rule, parts / degree, most - 1, degrees, visit, loop + 1);
+    ForEachExactSplit(rule, {wanted.parts / degree, wanted.most - 1}, degrees, visit, loop + 1);
     degrees[loop] = 1;
   }
 }
@@ -162,7 +168,7 @@ class ProgramMaker {
           if (problem_.space.Fits(anchor, config)) AddConfig(std::move(config), configs);
         }
       };
-      ForEachExactSplit(rule, parts, most, degrees, visit);
+      ForEachExactSplit(rule, {parts, most}, degrees, visit);
     }
   }
 
