@@ -105,7 +105,11 @@ Fastest TakeFastest(const Evaluator& evaluator, const std::vector<NamedStrategy>
   for (const NamedStrategy& start : starts) {
     if (clock.IsPast(1)) break;
     BucketedStrategy other = WithBuckets(evaluator, start.strategy);
-    if (start.name == kBaseline) fastest.baseline = other.evaluation.time;
+    // The first of that name is the expert's; others may have come from it.
+    const bool is_baseline = start.name == kBaseline && !fastest.baseline.has_value();
+    if (is_baseline && other.evaluation.verdict != Evaluation::Verdict::kInvalid) {
+      fastest.baseline = other.evaluation.time;
+    }
     if (other.strategy.buckets.empty()) continue;  // the search knew it
     if (!other.evaluation.feasible() || other.evaluation.time >= best.evaluation.time) continue;
     best = std::move(other);
