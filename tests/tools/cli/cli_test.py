@@ -405,7 +405,7 @@ def test_a_plan_over_two_device_classes_runs_on_a_backend_for_each():
     check(found["equal"] and found["ring"], found)
     rows = answer(f"compare lenet --batch 8 --measure --steps 3 --profile_time 1 --evaluations 50 {on}",
                   "strategies")["strategies"]
-    check(all(row["measured_ms"] > 0 for row in rows), rows)
+    check(all(row["measured_ms"] > 0 for row in rows if "declined" not in row), rows)
 
 
 def test_a_plan_for_gpus_runs_on_cores_when_told_to():
