@@ -65,11 +65,14 @@ TEST_F(EthernetTest, NoConfigurationOfTheLinearLayersBeatsTheSearch) {
   EXPECT_EQ(cheaper, 0);
 }
 
+// But for a tensor of a few bytes whose operator has time to wait.
 TEST(SlowEthernetTest, OneDeviceWinsWhereTheNetworkIsTooSlow) {
   const Workplace at("alexnet_s56", 16, "ethernet-4x100m", 4);
   const SearchResult found = Ok(SearchMcmc(at.Problem(), {.evaluations = 1000, .seed = 1}));
-  EXPECT_EQ(found.evaluation.time, at.evaluator.Evaluate(at.Expert("single_device")).time);
-  for (Bytes bytes : found.evaluation.received) EXPECT_EQ(bytes, Bytes(0));
+  const Nanos alone = at.evaluator.Evaluate(at.Expert("single_device")).time;
+  EXPECT_LE(found.evaluation.time, alone);
+  EXPECT_GT(found.evaluation.time.value(), alone.value() * 999 / 1000);
+  for (Bytes bytes : found.evaluation.received) EXPECT_LE(bytes, Bytes(4096));
 }
 
 }  // namespace
