@@ -7,9 +7,11 @@
 namespace partita {
 namespace {
 
-// Whether one is faster than the other beyond the spread.
+// Whether one is faster than the other beyond the spread, which a few steps do not show.
 bool IsFaster(const Timing& a, const Timing& b) {
-  return a.high_ns < b.median_ns && a.median_ns < b.low_ns;
+  constexpr int64_t kFewest = 5;
+  return a.samples >= kFewest && b.samples >= kFewest && a.high_ns < b.median_ns &&
+         a.median_ns < b.low_ns;
 }
 
 class Halving {

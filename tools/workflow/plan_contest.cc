@@ -40,13 +40,13 @@ class PlansInTurn : public StepTimer {
 
 // The found plan, then rivals with other strategies.
 absl::StatusOr<std::vector<PlanOutcome>> ContendersOf(const Evaluator& evaluator,
-                                                      const PlanOutcome& found) {
+                                                      const PlanOutcome& found, size_t at_most) {
   std::vector<PlanOutcome> contenders = {found};
   const double most = kWorth * static_cast<double>(found.step.evaluation.time.value());
   bool has_expert = !found.expert.empty();
   for (const Rival& rival : found.rivals) {
     const bool is_worth = static_cast<double>(rival.time.value()) <= most;
-    const bool has_room = contenders.size() < kMostContenders;
+    const bool has_room = contenders.size() < at_most;
     if (!(is_worth && has_room) && (has_expert || !rival.is_expert)) continue;
     auto made = PlanOf(evaluator, rival.named.strategy, rival.named.name);
     if (absl::IsResourceExhausted(made.status())) continue;
@@ -60,6 +60,13 @@ absl::StatusOr<std::vector<PlanOutcome>> ContendersOf(const Evaluator& evaluator
     contenders.push_back(*std::move(made));
   }
   return contenders;
+}
+
+// Number of plans that can make kFewSteps steps each in the time, by their prices.
+size_t RoomFor(double seconds, const PlanOutcome& found) {
+  const double step = 1e-9 * static_cast<double>(found.step.evaluation.time.value());
+  const double room = seconds / (static_cast<double>(kFewSteps) * std::max(step, 1e-9));
+  return static_cast<size_t>(std::clamp(room, 2.0, static_cast<double>(kMostContenders)));
 }
 
 // Puts a contender's plan in place of the found one's, which keeps what the search says of itself.
@@ -92,7 +99,8 @@ absl::StatusOr<std::optional<ContestReport>> HoldContest(const Graph& graph,
                    std::chrono::duration_cast<std::chrono::steady_clock::duration>(
                        std::chrono::duration<double>(options.seconds));
   const Evaluator evaluator = EvaluatorOn(priced, graph);
-  ASSIGN_OR_RETURN(std::vector<PlanOutcome> plans, ContendersOf(evaluator, outcome));
+  ASSIGN_OR_RETURN(std::vector<PlanOutcome> plans,
+                   ContendersOf(evaluator, outcome, RoomFor(options.seconds, outcome)));
   if (plans.size() < 2) return std::nullopt;
   ContestReport report;
   std::vector<Contender> contenders;
@@ -125,7 +133,7 @@ std::string ContestText(const ContestReport& report) {
   std::string text = "measured on this machine, in turn:\n";
   for (size_t k = 0; k < report.rows.size(); ++k) {
     const ContestReport::Row& row = report.rows[k];
-    absl::StrAppendFormat(&text, "  %-24s predicted %s, ", row.name,
+    absl::StrAppendFormat(&text, "  %-29s predicted %s, ", row.name,
                           MillisecondsText(row.predicted.value()));
     if (row.measured.has_value()) {
       absl::StrAppendFormat(&text, "measured %s (median of %d, between %s and %s)",

@@ -99,6 +99,29 @@ TEST(MeasuredChoiceTest, WhatIsNotFasterBeyondTheSpreadGivesWayToTheExpert) {
   EXPECT_GT(gave_way, 10);
 }
 
+// One step each shows nothing: the expert is taken, and the order is not sure.
+TEST(MeasuredChoiceTest, AFewStepsAreNoProof) {
+  class OneStep : public StepTimer {
+   public:
+    absl::Status Round() override {
+      for (size_t k = 0; k < 2; ++k) times_[k].push_back(k == 0 ? 1000 : 2000);
+      return absl::OkStatus();
+    }
+    std::span<const int64_t> TimesOf(size_t contender) const override { return times_[contender]; }
+    void Drop(size_t) override {}
+
+   private:
+    std::vector<int64_t> times_[2];
+  };
+  OneStep times;
+  const std::vector<Contender> contenders = {{"searched", false}, {"expert", true}};
+  const MeasuredChoice choice =
+      Ok(ChooseByMeasurement(contenders, [&] { return !times.TimesOf(0).empty(); }, times));
+  EXPECT_EQ(choice.chosen, 1u);
+  EXPECT_EQ(choice.gave_way, 0u);
+  EXPECT_FALSE(choice.is_sure);
+}
+
 TEST(MeasuredChoiceTest, EndsWhenTheTimeIsUp) {
   for (int rounds : {0, 1, 3}) {
     MadeUpTimes times({{3e6, 0.01}, {2e6, 0.01}, {1e6, 0.01}}, 1);
