@@ -210,6 +210,12 @@ void Evaluator::ReturnCache(std::unique_ptr<StepCache> cache) const {
   idle_.push_back(std::move(cache));
 }
 
+Bytes LargestPeakOf(const Evaluation& evaluation) {
+  Bytes peak;
+  for (Bytes b : evaluation.peak) peak = std::max(peak, b);
+  return peak;
+}
+
 Prediction PredictionOf(const Evaluation& evaluation) {
   return {.time = evaluation.time,
           .peak = evaluation.peak,

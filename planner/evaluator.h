@@ -149,6 +149,8 @@ class Evaluator {
   mutable std::vector<std::unique_ptr<StepCache>> idle_;
 };
 
+// The largest peak memory of a device; 0 where none is known.
+Bytes LargestPeakOf(const Evaluation& evaluation);
 // The part of a plan that an evaluation fills in.
 Prediction PredictionOf(const Evaluation& evaluation);
 // The order of the step, found by a priority, to be stored in a plan.

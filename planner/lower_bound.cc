@@ -11,6 +11,7 @@
 #include "graph/partition/fragment_cache.h"
 #include "graph/partition/fragment_linker.h"
 #include "planner/space/like_operators.h"
+#include "planner/space/search_space.h"
 
 namespace partita {
 namespace {
@@ -117,21 +118,8 @@ struct Least {
   std::vector<std::map<uint64_t, int64_t>> parts;
 };
 
-// Calls visit(degrees) for every split of the loops into at most `most` parts.
-template <class Visit>
-void ForEachSplit(const ShardingRule& rule, int64_t most, std::vector<int32_t>& degrees,
-                  Visit& visit, size_t loop = 0) {
-  if (loop == rule.loops.size()) return visit(degrees);
-  const LoopDim& dim = rule.loops[loop];
-  const int64_t room = dim.splittable ? std::min(dim.extent, most) : 1;
-  for (int64_t degree = 1; degree <= std::max<int64_t>(1, room); ++degree) {
-    degrees[loop] = static_cast<int32_t>(degree);
-    ForEachSplit(rule, most / degree, degrees, visit, loop + 1);
-  }
-  degrees[loop] = 1;
-}
-
-// The same for splits of one or two loops by divisors of `devices`, into up to 2 x devices parts.
+// Calls visit(degrees) for splits of one or two loops by divisors of `devices`, into up to 2 x
+// devices parts.
 template <class Visit>
 void ForEachEvenSplit(const ShardingRule& rule, int32_t devices, std::vector<int32_t>& degrees,
                       Visit& visit) {
@@ -226,7 +214,7 @@ class Bounder {
     const ShardingRule& rule = graph_.rule(anchor);
     auto visit = [&](const std::vector<int32_t>& degrees) { AddSplit(anchor, degrees, least); };
     std::vector<int32_t> degrees(rule.loops.size(), 1);
-    ForEachSplit(rule, most_parts_, degrees, visit);
+    ForEachDegrees(rule, most_parts_, degrees, visit);
     if (most_parts_ < 2 * options_.devices) {
       ForEachEvenSplit(rule, options_.devices, degrees, visit);
     }

@@ -1,6 +1,5 @@
 #include "planner/pareto.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "graph/support/status_macros.h"
@@ -8,18 +7,14 @@
 
 namespace partita {
 
-Bytes LargestPeakOf(const PlanOutcome& outcome) {
-  const auto& peak = outcome.step.evaluation.peak;
-  return peak.empty() ? Bytes(0) : *std::max_element(peak.begin(), peak.end());
-}
-
 absl::StatusOr<std::vector<PlanOutcome>> FindFront(const Evaluator& evaluator,
                                                    const PlanRequest& request, PlanOutcome first) {
   std::vector<PlanOutcome> front;
   front.push_back(std::move(first));
   PlanRequest smaller = request;
+  smaller.bound = front[0].bound;
   while (front.size() < kFrontPlans && !IsSet(request.options.stop)) {
-    const double taken = static_cast<double>(LargestPeakOf(front.back()).value());
+    const double taken = static_cast<double>(LargestPeakOf(front.back().step.evaluation).value());
     smaller.memory_limit = Bytes(static_cast<int64_t>(taken * kFrontShrink));
     if (smaller.memory_limit <= Bytes(0)) break;
     auto outcome = MakePlan(evaluator, smaller);

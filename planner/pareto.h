@@ -8,9 +8,6 @@
 
 namespace partita {
 
-// The largest peak memory of a plan's devices.
-Bytes LargestPeakOf(const PlanOutcome& outcome);
-
 // Plans of which none is both as fast and as small as another, by step time, fastest first: `first`,
 // and what searches find that may take less and less memory of a device (kFrontShrink of what the
 // plan before took), until nothing fits, or kFrontPlans. Each search is that of the request. Ends

@@ -216,12 +216,13 @@ absl::StatusOr<PlanOutcome> EvaluatePlan(const Evaluator& evaluator, const Plan&
 
 namespace {
 
-absl::StatusOr<PlanOutcome> PlanOfExpert(const Evaluator& evaluator, const std::string& name) {
+absl::StatusOr<PlanOutcome> PlanOfExpert(const Evaluator& evaluator, const PlanRequest& request) {
+  const std::string& name = request.strategy;
   ASSIGN_OR_RETURN(const ExpertFunction expert, ExpertNamed(name));
   ASSIGN_OR_RETURN(const Strategy strategy, expert(evaluator.graph(), evaluator.topology()));
   ASSIGN_OR_RETURN(PlanOutcome outcome, PlanOf(evaluator, strategy, name));
   outcome.expert = name;
-  outcome.bound = LowerBoundOf(evaluator);
+  outcome.bound = request.bound.has_value() ? *request.bound : LowerBoundOf(evaluator);
   return outcome;
 }
 
@@ -230,8 +231,9 @@ absl::StatusOr<PlanOutcome> SearchPlan(const Evaluator& evaluator, const PlanReq
   ASSIGN_OR_RETURN(const SearchFunction search, SearchNamed(request.search));
   PlanClock clock(request.options.time_limit_seconds);
   const std::vector<NamedStrategy> experts = ExpertStarts(graph, evaluator.topology());
-  const LowerBound bound = LowerBoundOf(
-      evaluator, [&] { return clock.IsPast(kBoundShare) || IsSet(request.options.stop); });
+  const auto is_over = [&] { return clock.IsPast(kBoundShare) || IsSet(request.options.stop); };
+  const LowerBound bound =
+      request.bound.has_value() ? *request.bound : LowerBoundOf(evaluator, is_over);
   clock.EndPhase("lower bound");
   const SearchProblem problem = ProblemOf(evaluator, experts, request, bound);
   SearchOptions options = request.options;
@@ -285,7 +287,7 @@ absl::StatusOr<PlanOutcome> MakePlan(const Evaluator& evaluator, const PlanReque
   }
   ASSIGN_OR_RETURN(PlanOutcome outcome, request.strategy.empty()
                                             ? SearchPlan(evaluator, request)
-                                            : PlanOfExpert(evaluator, request.strategy));
+                                            : PlanOfExpert(evaluator, request));
   if (!outcome.baseline.has_value()) outcome.baseline = BaselineOf(evaluator);
   outcome.plan.provenance.options = PlanOptions(request);
   return outcome;

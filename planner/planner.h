@@ -25,6 +25,8 @@ struct PlanRequest {
   std::vector<NamedStrategy> starts = {};
   // Decisions that hold in every start and that the search leaves as they are.
   std::vector<Decision> pins = {};
+  // The bound that MakePlan would find, where it is known; prices decide it, and nothing else does.
+  std::optional<LowerBound> bound = {};
   bool wants_rivals = false;  // true: PlanOutcome::rivals are found
 
   template <class Self, class Visitor>

@@ -80,4 +80,12 @@ absl::StatusOr<std::vector<Part>> UpdateParts(const Graph& graph, const Operator
   return parts;
 }
 
+std::vector<std::vector<OpId>> FollowersOf(const Graph& graph) {
+  std::vector<std::vector<OpId>> followers(graph.ops().size());
+  for (const Operator& op : graph.ops()) {
+    if (op.anchor != kNoOp) followers[op.anchor.index()].push_back(op.id);
+  }
+  return followers;
+}
+
 }  // namespace partita

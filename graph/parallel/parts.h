@@ -31,4 +31,8 @@ absl::StatusOr<std::vector<Part>> PartsOf(const Graph& graph, const Operator& op
 absl::StatusOr<std::vector<Part>> UpdateParts(const Graph& graph, const Operator& op,
                                               const std::vector<PlacedBox>& update_layout);
 
+// Operators anchored to each operator, itself included, in topological order; indexed by OpId, empty
+// but for anchors. They share its configuration.
+std::vector<std::vector<OpId>> FollowersOf(const Graph& graph);
+
 }  // namespace partita

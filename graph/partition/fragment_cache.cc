@@ -145,12 +145,11 @@ void FragmentCache::FindDependencies() {
   const auto decision_of_weight = [&](TensorId id) {
     return static_cast<int32_t>(anchors.size()) + weight_of_[id.index()];
   };
-  followers_.resize(graph_.ops().size());
+  followers_ = FollowersOf(graph_);
   updates_.resize(graph_.weights().size());
   std::vector<int32_t> decision_of_op;
   for (const Operator& op : graph_.ops()) {
     if (op.anchor != kNoOp) {
-      followers_[op.anchor.index()].push_back(op.id);
       decision_of_op.push_back(decision_of_anchor[op.anchor.index()]);
     } else {
       updates_[static_cast<size_t>(weight_of_[op.anchor_weight.index()])].push_back(op.id);

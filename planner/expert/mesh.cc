@@ -103,7 +103,7 @@ std::vector<PlacedBox> BoxesOverMesh(const Shape& shape, const DeviceMesh& mesh,
     for (size_t d = 0; d < shape.size(); ++d) {
       const int64_t ways = WaysOf(mesh, dims, static_cast<int>(d));
       const int64_t block = BlockAt(mesh, dims, static_cast<int>(d), at);
-      box[static_cast<int>(d)] = {block * shape[d] / ways, (block + 1) * shape[d] / ways};
+      box[static_cast<int>(d)] = BlockOf(shape[d], ways, block);
     }
     boxes.push_back({box, mesh.devices[place]});
   });

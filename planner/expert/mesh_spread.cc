@@ -3,12 +3,10 @@
 #include <algorithm>
 
 #include "graph/support/error_category.h"
+#include "planner/expert/splits.h"
 
 namespace partita {
 namespace {
-
-// Operators that read weights ahead of its reader at which a gather begins; as ZeRO-3's.
-constexpr int32_t kGatherAhead = 1;
 
 bool IsWeight(const Graph& graph, TensorId id) {
   return graph.tensor(id).kind == TensorKind::kWeight;
@@ -135,7 +133,7 @@ void MeshSpread::Shard(const WeightProduct& product, const DeviceMesh& mesh,
   if (readers != 1 || !weight->trainable) return;
   const std::vector<PlacedBox> boxes = BoxesOverMesh(shape, mesh, dims);
   strategy_.weights[static_cast<size_t>(weight - graph_.weights().begin())] = {
-      .parameter = boxes, .update = boxes, .prefetch = kGatherAhead};
+      .parameter = boxes, .update = boxes, .prefetch = kPrefetch};
 }
 
 }  // namespace partita

@@ -18,10 +18,7 @@ absl::StatusOr<Strategy> RnnPlacement(const Graph& graph, const DeviceTopology& 
   if (absl::Status status = NeedsSeveral(topology); !status.ok()) return status;
   const std::vector<int> layers = RecurrentLayers(graph);
   if (layers.empty()) return DeclinedError("the model has no recurrent layers");
-  std::map<int, std::vector<DeviceId>> nodes;
-  for (DeviceId device : DeviceRange(0, topology.size())) {
-    nodes[topology.device(device).node].push_back(device);
-  }
+  const std::map<int, std::vector<DeviceId>> nodes = DevicesByNode(topology);
   size_t width = nodes.begin()->second.size();  // devices that every node has
   for (const auto& [node, devices] : nodes) width = std::min(width, devices.size());
   const std::vector<int> depths = Depths(graph, layers);

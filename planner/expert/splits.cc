@@ -37,6 +37,14 @@ ParallelConfig BySample(const ShardingRule& rule, const std::vector<DeviceId>& d
   return SplitAlong(rule, rule.FindLoop("n"), devices);
 }
 
+std::map<int, std::vector<DeviceId>> DevicesByNode(const DeviceTopology& topology) {
+  std::map<int, std::vector<DeviceId>> nodes;
+  for (DeviceId device : DeviceRange(0, topology.size())) {
+    nodes[topology.device(device).node].push_back(device);
+  }
+  return nodes;
+}
+
 bool HasWeights(const Graph& graph, const Operator& op) {
   const auto weights = WeightOperands(graph, op);
   return std::find(weights.begin(), weights.end(), true) != weights.end();

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <utility>
 #include <vector>
 
@@ -14,6 +15,10 @@ namespace partita {
 
 // What experts make their configurations of. Times are linear in operators and in parts.
 
+// Operators that read weights ahead of its reader at which the gather of a sharded weight begins: as
+// many as hide the exchange behind compute, and no more than two weights beside each other.
+inline constexpr int32_t kPrefetch = 1;
+
 // FailedPrecondition on a machine of one device.
 absl::Status NeedsSeveral(const DeviceTopology& topology);
 
@@ -21,6 +26,9 @@ absl::Status NeedsSeveral(const DeviceTopology& topology);
 // first device if it has no such loop.
 ParallelConfig SplitAlong(const ShardingRule& rule, int loop, const std::vector<DeviceId>& devices);
 ParallelConfig BySample(const ShardingRule& rule, const std::vector<DeviceId>& devices);
+
+// Devices by the node that they are on, each list ascending.
+std::map<int, std::vector<DeviceId>> DevicesByNode(const DeviceTopology& topology);
 
 bool HasWeights(const Graph& graph, const Operator& op);
 

@@ -87,13 +87,9 @@ struct DeviceGroups {
   std::vector<int> sizes;
 };
 DeviceGroups GroupsOf(const DeviceTopology& topology) {
-  std::map<int, std::vector<DeviceId>> by_node;
-  for (DeviceId device : DeviceRange(0, topology.size())) {
-    by_node[topology.device(device).node].push_back(device);
-  }
   DeviceGroups groups;
   int common = 0;
-  for (const auto& [node, devices] : by_node) {
+  for (const auto& [node, devices] : DevicesByNode(topology)) {
     groups.devices.insert(groups.devices.end(), devices.begin(), devices.end());
     common = std::gcd(common, static_cast<int>(devices.size()));
   }

@@ -6,13 +6,10 @@
 
 #include "graph/parallel/weight_layouts.h"
 #include "planner/expert/expert_strategies.h"
+#include "planner/expert/splits.h"
 
 namespace partita {
 namespace {
-
-// How many operators that read weights ahead of its reader a gather for ZeRO-3 begins: as many as
-// hide the exchange behind compute, and no more than two weights beside each other.
-constexpr int32_t kPrefetch = 1;
 
 // Data parallelism in which `place(shards)` says where a trained weight lives.
 template <class Place>

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "graph/support/status_macros.h"
+
 namespace partita {
 namespace {
 
@@ -47,11 +49,8 @@ void Anneal(const SearchProblem& problem, const SearchOptions& options, SearchSt
 
 absl::StatusOr<SearchResult> SearchAnnealing(const SearchProblem& problem,
                                              const SearchOptions& options) {
-  if (problem.starts.empty()) {
-    return absl::InvalidArgumentError("a search needs a strategy to start from");
-  }
   SearchState state(problem, options);
-  const std::vector<WalkPoint> starts = EvaluateStarts(problem, options, state);
+  ASSIGN_OR_RETURN(const std::vector<WalkPoint> starts, EvaluateStarts(problem, options, state));
   Anneal(problem, options, state, starts, state.left());
   return state.Finish();
 }

@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "graph/support/status_macros.h"
 #include "planner/search/annealing.h"
 #include "planner/search/dynamic_programming.h"
 
@@ -53,11 +54,8 @@ void AddDynamicProgramming(const SearchProblem& problem, SearchState& state,
 
 absl::StatusOr<SearchResult> SearchAuto(const SearchProblem& problem,
                                         const SearchOptions& options) {
-  if (problem.starts.empty()) {
-    return absl::InvalidArgumentError("a search needs a strategy to start from");
-  }
   SearchState state(problem, options);
-  std::vector<WalkPoint> points = EvaluateStarts(problem, options, state);
+  ASSIGN_OR_RETURN(std::vector<WalkPoint> points, EvaluateStarts(problem, options, state));
   if (state.Done()) return state.Finish();
   AddDynamicProgramming(problem, state, points);
   const CandidateCount count = CountCandidates(problem.space, state.left());

@@ -51,12 +51,9 @@ bool AddChildren(const SearchProblem& problem, SearchState& state, std::mt19937_
 
 absl::StatusOr<SearchResult> SearchBeam(const SearchProblem& problem,
                                         const SearchOptions& options) {
-  if (problem.starts.empty()) {
-    return absl::InvalidArgumentError("a search needs a strategy to start from");
-  }
   SearchState state(problem, options);
   std::mt19937_64 random(options.seed);
-  std::vector<WalkPoint> beam = EvaluateStarts(problem, options, state);
+  ASSIGN_OR_RETURN(std::vector<WalkPoint> beam, EvaluateStarts(problem, options, state));
   if (problem.space.subjects().empty()) return state.Finish();
   for (int64_t round = 0; !beam.empty() && round < options.evaluations; ++round) {
     Narrow(beam);

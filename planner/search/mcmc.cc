@@ -7,6 +7,7 @@
 // left in the end goes to chains from the best.
 #include <utility>
 
+#include "graph/support/status_macros.h"
 #include "planner/search/walk.h"
 
 namespace partita {
@@ -28,11 +29,8 @@ void RunChain(const SearchOptions& options, SearchState& state, Walk walk, int64
 
 absl::StatusOr<SearchResult> SearchMcmc(const SearchProblem& problem,
                                         const SearchOptions& options) {
-  if (problem.starts.empty()) {
-    return absl::InvalidArgumentError("a search needs a strategy to start from");
-  }
   SearchState state(problem, options);
-  const std::vector<WalkPoint> starts = EvaluateStarts(problem, options, state);
+  ASSIGN_OR_RETURN(const std::vector<WalkPoint> starts, EvaluateStarts(problem, options, state));
   if (problem.space.subjects().empty()) return state.Finish();
   const Nanos unit = starts.empty() ? Nanos(1) : starts[0].time;
   int number = 0;

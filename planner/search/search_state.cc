@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "graph/support/error_category.h"
+#include "graph/support/status_macros.h"
 
 namespace partita {
 
@@ -45,10 +46,13 @@ void SearchState::NoteByOrigin(const Strategy& strategy, const std::string& orig
   }
 }
 
+absl::Status SearchState::NeedStarts() const {
+  if (!problem_.starts.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError("a search needs a strategy to start from");
+}
+
 absl::Status SearchState::TryStarts() {
-  if (problem_.starts.empty()) {
-    return absl::InvalidArgumentError("a search needs a strategy to start from");
-  }
+  RETURN_IF_ERROR(NeedStarts());
   for (const NamedStrategy& start : problem_.starts) Try(start.strategy, start.name);
   starts_tried_ = true;
   return absl::OkStatus();

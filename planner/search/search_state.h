@@ -18,6 +18,8 @@ class SearchState {
   // Evaluator::EvaluateBriefly.
   Evaluation Try(const Strategy& strategy, const std::string& origin, Nanos cutoff = kNoCutoff);
 
+  // InvalidArgument if the problem has no starts.
+  absl::Status NeedStarts() const;
   // All given starts, whatever the budget, the time limit and `stop`. InvalidArgument if there are
   // none.
   absl::Status TryStarts();

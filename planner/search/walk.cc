@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "graph/support/status_macros.h"
 #include "planner/space/moves.h"
 
 namespace partita {
@@ -22,8 +23,10 @@ WalkPoint PointOf(std::string name, Strategy strategy, const Evaluation& evaluat
   return point;
 }
 
-std::vector<WalkPoint> EvaluateStarts(const SearchProblem& problem, const SearchOptions& options,
-                                      SearchState& state) {
+absl::StatusOr<std::vector<WalkPoint>> EvaluateStarts(const SearchProblem& problem,
+                                                      const SearchOptions& options,
+                                                      SearchState& state) {
+  RETURN_IF_ERROR(state.NeedStarts());
   std::vector<NamedStrategy> named = problem.starts;
   std::mt19937_64 random(options.seed);
   for (int k = 0; k < options.random_starts && problem.space.whole(); ++k) {

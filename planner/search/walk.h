@@ -28,9 +28,10 @@ WalkPoint PointOf(std::string name, Strategy strategy, const Evaluation& evaluat
 
 // All starts that can run, the given ones first, whatever the budget; then random ones as far as it
 // goes, where the whole space is free. The best comes first; those that take kFarBehind times the
-// best before them, or more, are left out.
-std::vector<WalkPoint> EvaluateStarts(const SearchProblem& problem, const SearchOptions& options,
-                                      SearchState& state);
+// best before them, or more, are left out. InvalidArgument if none is given.
+absl::StatusOr<std::vector<WalkPoint>> EvaluateStarts(const SearchProblem& problem,
+                                                      const SearchOptions& options,
+                                                      SearchState& state);
 inline constexpr int64_t kFarBehind = 3;
 
 // A walk through the space by its moves (planner/space/moves.h), one evaluation a step. One that

@@ -4,6 +4,7 @@
 #include <tuple>
 
 #include "absl/container/flat_hash_map.h"
+#include "graph/parallel/parts.h"
 
 namespace partita {
 namespace {
@@ -24,14 +25,6 @@ bool AreLikeOps(const Graph& graph, OpId a, OpId b) {
 }
 
 }  // namespace
-
-std::vector<std::vector<OpId>> FollowersOf(const Graph& graph) {
-  std::vector<std::vector<OpId>> followers(graph.ops().size());
-  for (const Operator& op : graph.ops()) {
-    if (op.anchor != kNoOp) followers[op.anchor.index()].push_back(op.id);
-  }
-  return followers;
-}
 
 std::vector<int32_t> LikeClasses(const Graph& graph) {
   const std::vector<std::vector<OpId>> followers = FollowersOf(graph);

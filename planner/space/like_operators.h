@@ -7,10 +7,6 @@
 
 namespace partita {
 
-// Operators anchored to each operator, itself included, in topological order; indexed by OpId, empty
-// but for anchors.
-std::vector<std::vector<OpId>> FollowersOf(const Graph& graph);
-
 // Classes of like anchors, numbered from 0 in the order of their first members; indexed by place in
 // graph.anchors(). Like ones, and the operators that follow them, have equal attributes, passes,
 // and kinds and types of inputs and outputs: a configuration that fits one fits all and makes the

@@ -14,23 +14,6 @@
 namespace partita {
 namespace {
 
-// Calls visit(degrees) for every vector of degrees whose product is at most `parts`.
-template <class Visit>
-void ForEachDegrees(const ShardingRule& rule, int64_t parts, std::vector<int32_t>& degrees,
-                    size_t loop, Visit& visit) {
-  if (loop == rule.loops.size()) {
-    visit(degrees);
-    return;
-  }
-  const LoopDim& dim = rule.loops[loop];
-  const int64_t most = dim.splittable ? std::min<int64_t>(dim.extent, parts) : 1;
-  for (int64_t degree = 1; degree <= std::max<int64_t>(1, most); ++degree) {
-    degrees[loop] = static_cast<int32_t>(degree);
-    ForEachDegrees(rule, parts / degree, degrees, loop + 1, visit);
-  }
-  degrees[loop] = 1;
-}
-
 int64_t ProductOf(const std::vector<int32_t>& degrees) {
   return std::accumulate(degrees.begin(), degrees.end(), int64_t{1}, std::multiplies<>());
 }
@@ -162,7 +145,7 @@ std::vector<ParallelConfig> SearchSpace::Configs(OpId anchor) const {
       }
     }
   };
-  ForEachDegrees(rule, devices_, degrees, 0, visit);
+  ForEachDegrees(rule, devices_, degrees, visit);
   std::erase_if(configs, [&](const ParallelConfig& c) { return !Fits(anchor, c); });
   return configs;
 }

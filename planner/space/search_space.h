@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <random>
 #include <span>
@@ -13,6 +14,21 @@ namespace partita {
 
 // `count` neighbouring devices, from `first` on.
 std::vector<DeviceId> DeviceRange(int32_t first, int32_t count);
+
+// Calls visit(degrees) for every split of the loops from `loop` on into at most `parts` parts; the
+// degrees of those before stay as they are.
+template <class Visit>
+void ForEachDegrees(const ShardingRule& rule, int64_t parts, std::vector<int32_t>& degrees,
+                    Visit& visit, size_t loop = 0) {
+  if (loop == rule.loops.size()) return visit(degrees);
+  const LoopDim& dim = rule.loops[loop];
+  const int64_t most = dim.splittable ? std::min<int64_t>(dim.extent, parts) : 1;
+  for (int64_t degree = 1; degree <= std::max<int64_t>(1, most); ++degree) {
+    degrees[loop] = static_cast<int32_t>(degree);
+    ForEachDegrees(rule, parts / degree, degrees, visit, loop + 1);
+  }
+  degrees[loop] = 1;
+}
 
 // The decisions that a search may make about a training graph on `devices` devices. All are valid:
 // configurations by ValidateConfig, with every split product one interval for the operator and its

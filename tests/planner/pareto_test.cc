@@ -31,15 +31,15 @@ TEST_F(ParetoTest, NoPlanOfTheFrontIsAsFastAndAsSmallAsAnother) {
   EXPECT_LE(front.size(), kFrontPlans);
   for (size_t k = 1; k < front.size(); ++k) {
     EXPECT_GT(front[k].step.evaluation.time, front[k - 1].step.evaluation.time);
-    EXPECT_LT(LargestPeakOf(front[k]), LargestPeakOf(front[k - 1]));
+    EXPECT_LT(LargestPeakOf(front[k].step.evaluation), LargestPeakOf(front[k - 1].step.evaluation));
   }
 }
 
 TEST_F(ParetoTest, PlansKeepTheLimitOrSayHowMuchIsMissing) {
-  const Bytes free = LargestPeakOf(Ok(MakePlan(evaluator_, request_)));
+  const Bytes free = LargestPeakOf(Ok(MakePlan(evaluator_, request_)).step.evaluation);
   request_.memory_limit = Bytes(free.value() * 3 / 4);
   const PlanOutcome smaller = Ok(MakePlan(evaluator_, request_));
-  EXPECT_LE(LargestPeakOf(smaller), request_.memory_limit);
+  EXPECT_LE(LargestPeakOf(smaller.step.evaluation), request_.memory_limit);
   request_.memory_limit = Bytes(64);
   const absl::Status none = MakePlan(evaluator_, request_).status();
   EXPECT_TRUE(absl::IsResourceExhausted(none)) << none;
@@ -53,12 +53,12 @@ TEST_F(ParetoTest, SearchLeavesStartsThatDoNotFit) {
   const std::vector<PlanOutcome> front =
       Ok(FindFront(evaluator_, experts, Ok(MakePlan(evaluator_, experts))));
   request_.options.evaluations = 600;
-  request_.memory_limit = Bytes(LargestPeakOf(front.back()).value() - 1);
+  request_.memory_limit = Bytes(LargestPeakOf(front.back().step.evaluation).value() - 1);
   experts.memory_limit = request_.memory_limit;
   EXPECT_TRUE(absl::IsResourceExhausted(MakePlan(evaluator_, experts).status()));
   const auto found = MakePlan(evaluator_, request_);
   ASSERT_TRUE(found.ok()) << found.status();
-  EXPECT_LE(LargestPeakOf(*found), request_.memory_limit);
+  EXPECT_LE(LargestPeakOf(found->step.evaluation), request_.memory_limit);
 }
 
 }  // namespace

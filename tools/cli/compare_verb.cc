@@ -104,7 +104,8 @@ class CompareRun {
 
   absl::Status AddRows(const Evaluator& evaluator, PlanOutcome searched) {
     for (const ExpertRow& expert : ExpertStrategies()) {
-      const PlanRequest request{.strategy = expert.name, .priority = flags_.plan.priority};
+      const PlanRequest request{
+          .strategy = expert.name, .priority = flags_.plan.priority, .bound = searched.bound};
       RETURN_IF_ERROR(AddRow(expert.name, MakePlan(evaluator, request)));
     }
     if (!searched.expert.empty()) {
@@ -180,11 +181,6 @@ class CompareRun {
     for (Bytes b : e.received) sum += b;
     return Bytes(sum.value() / std::max<int64_t>(1, static_cast<int64_t>(e.received.size())));
   }
-  static Bytes LargestPeak(const Evaluation& e) {
-    Bytes peak;
-    for (Bytes b : e.peak) peak = std::max(peak, b);
-    return peak;
-  }
 
   Answer Report() const {
     Answer answer;
@@ -220,7 +216,7 @@ class CompareRun {
       };
       table.push_back({row.name, TimeText(e.time), row.measured ? TimeText(*row.measured) : "-",
                        share(use.compute), share(use.communication), share(use.idle),
-                       BytesText(MeanReceived(e)), BytesText(LargestPeak(e)),
+                       BytesText(MeanReceived(e)), BytesText(LargestPeakOf(e)),
                        absl::StrFormat("%.0f %%", 100 * row.shares.measured),
                        row.equal.has_value() ? (*row.equal ? "yes" : "NO") : ""});
       list.push_back(
@@ -231,7 +227,7 @@ class CompareRun {
            {"measured_ms",
             row.measured ? Json(static_cast<double>(row.measured->value()) / 1e6) : Json(nullptr)},
            {"communication_bytes_per_device", MeanReceived(e).value()},
-           {"peak_bytes_per_device", LargestPeak(e).value()},
+           {"peak_bytes_per_device", LargestPeakOf(e).value()},
            {"measured_share", row.shares.measured},
            {"unsteady_share", row.shares.unsteady},
            {"interpolated_share", row.shares.interpolated},

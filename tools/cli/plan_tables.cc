@@ -29,7 +29,7 @@ absl::Status AddFront(const Graph& graph, const MeasuredSearch& search, const Pl
   std::vector<std::vector<std::string>> table = {{"largest peak/device", "predicted", "plan"}};
   Json list = Json::array();
   for (const PlanOutcome& point : front) {
-    const Bytes peak = LargestPeakOf(point);
+    const Bytes peak = LargestPeakOf(point.step.evaluation);
     const Nanos time = point.step.evaluation.time;
     table.push_back({BytesText(peak), TimeText(time), OriginOf(point)});
     list.push_back({{"peak_bytes_per_device", peak.value()},
@@ -49,7 +49,7 @@ void AddScaling(const std::vector<ScalingRow>& rows, Answer& answer) {
   Json list = Json::array();
   for (const ScalingRow& row : rows) {
     const Nanos time = row.outcome.step.evaluation.time;
-    const Bytes peak = LargestPeakOf(row.outcome);
+    const Bytes peak = LargestPeakOf(row.outcome.step.evaluation);
     const auto& baseline = row.outcome.baseline;
     const double speed_up = Seconds(rows[0].outcome.step.evaluation.time) / Seconds(time);
     const double efficiency = speed_up * rows[0].devices / row.devices;

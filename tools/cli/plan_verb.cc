@@ -84,9 +84,8 @@ std::string FoundText(const MeasuredSearch& search, bool is_searched) {
   const PlanOutcome& outcome = search.outcome;
   const bool is_measured = search.contest.has_value() && search.contest->chosen != 0;
   if (outcome.expert.empty()) return absl::StrCat("the best came from ", outcome.search.origin);
-  return absl::StrCat(
-      is_searched && !is_measured ? "nothing is faster than " : "the plan is that of ",
-      outcome.expert, is_searched && !is_measured ? ", whose plan this is" : "");
+  if (!is_searched || is_measured) return absl::StrCat("the plan is that of ", outcome.expert);
+  return absl::StrCat("nothing is faster than ", outcome.expert, ", whose plan this is");
 }
 
 // How the plan was chosen by measurement; null where it was not.
@@ -206,10 +205,9 @@ void Describe(const PlanFlags& flags, const MeasuredSearch& search, const Traini
                   " by interpolation, ", e.sources.roofline, " by roofline (of its time ",
                   ToString(shares), ")\n");
   DescribeBound(outcome, answer);
-  Bytes received, peak;
+  Bytes received;
   for (Bytes b : e.received) received += b;
-  for (Bytes b : e.peak) peak = std::max(peak, b);
-  absl::StrAppend(&text, "largest peak memory ", BytesText(peak), " per device; ",
+  absl::StrAppend(&text, "largest peak memory ", BytesText(LargestPeakOf(e)), " per device; ",
                   BytesText(received), " received by all devices in a step\n");
   absl::StrAppendFormat(&text, "%d strategies evaluated in %.2f s; %s\n",
                         outcome.search.evaluations, outcome.search.seconds,

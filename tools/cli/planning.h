@@ -14,7 +14,8 @@ struct MeasuringTime {
   double profile = 0, measure = 0;
 };
 
-// Searches on the machine, measuring on this host for at most that time; progress on stderr. Where stages are dumped, each accepted step is a row of 15_search.csv.
+// Searches on the machine, measuring on this host for at most that time; progress on stderr. Where
+// stages are dumped, each accepted step is a row of 15_search.csv.
 absl::StatusOr<MeasuredSearch> SearchOnMachine(const MachineRequest& machine, const Graph& graph,
                                                const PlanRequest& plan, MeasuringTime time,
                                                Stages* stages);
