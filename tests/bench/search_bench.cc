@@ -5,7 +5,6 @@
 // more to the end ("complete"). Microseconds depend on the machine: `sort` is the time of std::sort
 // on 2^20 random 64-bit integers in the same run.
 #include <sys/resource.h>
-#include <time.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -22,6 +21,7 @@
 #include "planner/evaluator.h"
 #include "planner/expert/expert_strategies.h"
 #include "planner/space/search_space.h"
+#include "tests/bench/processor_time.h"
 #include "tests/testing/ok.h"
 
 namespace partita {
@@ -37,12 +37,7 @@ struct BenchOptions {
   double beta = 200;
 };
 
-// Processor time of this thread, which other work on the machine changes little.
-double Microseconds() {
-  timespec now;
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) * 1e6 + static_cast<double>(now.tv_nsec) * 1e-3;
-}
+double Microseconds() { return ProcessorSeconds() * 1e6; }
 
 double TimeOfSort() {
   std::mt19937_64 random(1);

@@ -1,8 +1,6 @@
 // What searches find with equal budgets. Times are relative to the best start (the experts'), the
 // mean over seeds and the worst; `bound` is the lower bound relative to it; seconds are a search's
 // processor time, the mean over seeds.
-#include <time.h>
-
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
@@ -17,6 +15,7 @@
 #include "planner/expert/expert_strategies.h"
 #include "planner/lower_bound.h"
 #include "planner/search/search_algorithm.h"
+#include "tests/bench/processor_time.h"
 #include "tests/testing/ok.h"
 
 namespace partita {
@@ -31,12 +30,6 @@ struct QualityOptions {
   int64_t evaluations = 2000;
   int seeds = 5;
 };
-
-double ProcessorSeconds() {
-  timespec now;
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
-}
 
 void MeasureQuality(const std::string& model, int devices, const QualityOptions& options) {
   const Graph graph = Ok(BuildTrainingGraph(Ok(MakeZooModel(model, options.batch)), {}));
