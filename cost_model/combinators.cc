@@ -40,20 +40,15 @@ bool IsExact(const CollectiveCall& call, const Answer& answer) {
   return call.to_beat == nullptr || !answer.has_value() || Beats(*answer, *call.to_beat);
 }
 
-// Answers a question from the map, or asks and remembers.
-template <class Map, class Key, class Ask>
-Answer Remember(std::shared_mutex& mutex, Map& map, size_t max_entries, const Key& key, Ask&& ask) {
-  {
-    const std::shared_lock lock(mutex);
-    const auto found = map.find(key);
-    if (found != map.end()) return found->second;
-  }
-  const Answer answer = ask();
-  if (!IsExact(key, answer)) return answer;
-  const std::lock_guard lock(mutex);
-  if (map.size() < max_entries) map.emplace(typename Map::key_type(key), answer);
-  return answer;
+template <class T>
+int64_t HeapBytes(const std::vector<T>& list) {
+  return static_cast<int64_t>(list.capacity() * sizeof(T));
 }
+int64_t HeapBytes(const KernelSignature& signature) {
+  return HeapBytes(signature.inputs) + HeapBytes(signature.outputs) +
+         HeapBytes(signature.fusion.rest);
+}
+int64_t HeapBytes(const MoveSignature&) { return 0; }
 
 }  // namespace
 
@@ -161,29 +156,52 @@ std::vector<DeviceId> EqualDevices(const Machine& machine, const DeviceProfiles&
   return first;
 }
 
-Cached::Cached(std::unique_ptr<CostModel> model, std::vector<DeviceId> equal_devices,
-               size_t max_entries)
-    : model_(std::move(model)),
-      equal_devices_(std::move(equal_devices)),
-      max_entries_(max_entries) {}
+Cached::Cached(std::unique_ptr<CostModel> model, std::vector<DeviceId> equal_devices, Bytes most)
+    : model_(std::move(model)), equal_devices_(std::move(equal_devices)), most_(most) {}
+
+template <class Signature>
+int64_t Cached::Owned<Signature>::heap_bytes() const {
+  return HeapBytes(signature);
+}
+
+// Answers a question from what is kept, or asks and remembers.
+template <class Question, class Hash, class Equal, class Key, class Ask>
+Answer Cached::Remember(Kept<Question, Hash, Equal>& kept, const Key& key, Ask&& ask) const {
+  {
+    const std::shared_lock lock(mutex_);
+    for (const auto* answers : {&kept.recent, &kept.older}) {
+      const auto found = answers->find(key);
+      if (found != answers->end()) return found->second;
+    }
+  }
+  const Answer answer = ask();
+  if (!IsExact(key, answer)) return answer;
+  const std::lock_guard lock(mutex_);
+  const auto [at, is_new] = kept.recent.emplace(Question(key), answer);
+  if (is_new) kept.recent_bytes += static_cast<int64_t>(sizeof(*at)) + at->first.heap_bytes();
+  if (kept.recent_bytes > most_.value() / 2) {
+    kept.older = std::exchange(kept.recent, {});
+    kept.recent_bytes = 0;
+  }
+  return answer;
+}
 
 Answer Cached::KernelCost(const KernelSignature& signature, DeviceId device) const {
   const DeviceId equal = equal_devices_[device.index()];
-  return Remember(mutex_, kernels_, max_entries_, Asked<KernelSignature>{signature, equal},
+  return Remember(kernels_, Asked<KernelSignature>{signature, equal},
                   [&] { return model_->KernelCost(signature, equal); });
 }
 Answer Cached::MoveCost(const MoveSignature& signature, DeviceId device) const {
   const DeviceId equal = equal_devices_[device.index()];
-  return Remember(mutex_, moves_, max_entries_, Asked<MoveSignature>{signature, equal},
+  return Remember(moves_, Asked<MoveSignature>{signature, equal},
                   [&] { return model_->MoveCost(signature, equal); });
 }
 Answer Cached::CollectiveCost(const CollectiveCall& call) const {
-  return Remember(mutex_, collectives_, max_entries_, call,
-                  [&] { return model_->CollectiveCost(call); });
+  if (call.collective->kind == CollectiveKind::kAllToAll) return model_->CollectiveCost(call);
+  return Remember(collectives_, call, [&] { return model_->CollectiveCost(call); });
 }
 Answer Cached::TransferCost(std::span<const TransferCall> group) const {
-  return Remember(mutex_, transfers_, max_entries_, group,
-                  [&] { return model_->TransferCost(group); });
+  return model_->TransferCost(group);
 }
 
 Nanos Cached::StepOverhead(int64_t tasks) const { return model_->StepOverhead(tasks); }
@@ -195,23 +213,15 @@ Cached::OwnedCall::OwnedCall(const CollectiveCall& call)
       group(call.group.begin(), call.group.end()),
       dtype(call.dtype) {}
 
+int64_t Cached::OwnedCall::heap_bytes() const {
+  return HeapBytes(collective.blocks) + HeapBytes(group);
+}
+
 size_t Cached::CallHash::operator()(const CollectiveCall& call) const {
   size_t hash = absl::HashOf(call.collective->kind, call.collective->total, call.algorithm,
                              call.dtype, absl::MakeSpan(call.group.data(), call.group.size()));
   for (const ElementRange& block : call.collective->blocks) hash = absl::HashOf(hash, block.count);
-  for (const auto& row : call.collective->counts) hash = absl::HashOf(hash, row);
   return hash;
-}
-
-size_t Cached::GroupHash::operator()(std::span<const TransferCall> group) const {
-  size_t hash = group.size();
-  for (const TransferCall& call : group) hash = absl::HashOf(hash, call.from, call.to, call.bytes);
-  return hash;
-}
-
-bool Cached::GroupEqual::operator()(std::span<const TransferCall> a,
-                                    std::span<const TransferCall> b) const {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end());
 }
 
 bool Cached::CallEqual::operator()(const CollectiveCall& a, const CollectiveCall& b) const {

@@ -77,12 +77,13 @@ class ContendedAndUncontended : public CostModel {
 // same class and profile.
 std::vector<DeviceId> EqualDevices(const Machine& machine, const DeviceProfiles& profiles);
 
-// Caches the answers for kernels, moves, collectives and transfers, up to `max_entries` of each.
-// `equal_devices[d]` (see above) stands for device d.
+// Caches the answers for kernels, moves and collectives. `equal_devices[d]` (see above) stands for
+// device d. Transfers, and all-to-alls, are asked for again: to look one up takes about as long as
+// to price it. When the answers of a kind take more than `most`, the older half is dropped.
 class Cached : public CostModel {
  public:
   Cached(std::unique_ptr<CostModel> model, std::vector<DeviceId> equal_devices,
-         size_t max_entries = size_t{1} << 20);
+         Bytes most = Bytes(int64_t{64} << 20));
 
   std::optional<TaskCost> KernelCost(const KernelSignature& signature,
                                      DeviceId device) const override;
@@ -104,6 +105,7 @@ class Cached : public CostModel {
     Signature signature;
     DeviceId device;
     explicit Owned(const Asked<Signature>& a) : signature(a.signature), device(a.device) {}
+    int64_t heap_bytes() const;
   };
   struct SignatureHash {
     using is_transparent = void;
@@ -125,6 +127,7 @@ class Cached : public CostModel {
     std::vector<DeviceId> group;
     DType dtype;
     explicit OwnedCall(const CollectiveCall& call);
+    int64_t heap_bytes() const;
     CollectiveCall call() const { return {&collective, algorithm, group, dtype}; }
   };
   struct CallHash {
@@ -145,29 +148,26 @@ class Cached : public CostModel {
       return (*this)(a.call(), b.call());
     }
   };
-  struct GroupHash {
-    using is_transparent = void;
-    size_t operator()(std::span<const TransferCall> group) const;
-  };
-  struct GroupEqual {
-    using is_transparent = void;
-    bool operator()(std::span<const TransferCall> a, std::span<const TransferCall> b) const;
-  };
-  struct OwnedGroup : std::vector<TransferCall> {
-    explicit OwnedGroup(std::span<const TransferCall> group) : vector(group.begin(), group.end()) {}
-  };
   using Answer = std::optional<TaskCost>;
+  // Answers to one kind of question: those asked for since the older ones were put aside, and those.
+  template <class Question, class Hash, class Equal>
+  struct Kept {
+    absl::flat_hash_map<Question, Answer, Hash, Equal> recent, older;
+    int64_t recent_bytes = 0;
+  };
   template <class Signature>
-  using Answers = absl::flat_hash_map<Owned<Signature>, Answer, SignatureHash, SignatureEqual>;
+  using Answers = Kept<Owned<Signature>, SignatureHash, SignatureEqual>;
+
+  template <class Question, class Hash, class Equal, class Key, class Ask>
+  Answer Remember(Kept<Question, Hash, Equal>& kept, const Key& key, Ask&& ask) const;
 
   std::unique_ptr<CostModel> model_;
   std::vector<DeviceId> equal_devices_;
-  size_t max_entries_;
-  mutable std::shared_mutex mutex_;  // guards the maps
+  Bytes most_;
+  mutable std::shared_mutex mutex_;  // guards the answers
   mutable Answers<KernelSignature> kernels_;
   mutable Answers<MoveSignature> moves_;
-  mutable absl::flat_hash_map<OwnedCall, Answer, CallHash, CallEqual> collectives_;
-  mutable absl::flat_hash_map<OwnedGroup, Answer, GroupHash, GroupEqual> transfers_;
+  mutable Kept<OwnedCall, CallHash, CallEqual> collectives_;
 };
 
 }  // namespace partita

@@ -8,7 +8,6 @@
 #include "graph/collective/algorithms.h"
 #include "graph/collective/collective.h"
 #include "graph/collective/schedule.h"
-#include "graph/parallel/channel_loads.h"
 
 namespace partita {
 namespace {
@@ -17,83 +16,11 @@ namespace {
 constexpr double kSpread = 0.3;
 constexpr double kMeasuredSpread = 0.15;
 
-// Adds up messages that start together; what a device sends, in one go where it comes in one go.
-class MessageGroup {
- public:
-  MessageGroup(const Machine& machine, std::span<const DeviceClass* const> classes)
-      : machine_(machine),
-        classes_(classes),
-        loads_(machine.topology),
-        added_(machine.topology.size()) {}
-
-  void Add(DeviceId from, DeviceId to, int64_t bytes, bool reduce) {
-    if (reduce) {
-      double& added = added_[to.index()];
-      if (added == 0) adders_.push_back(to);
-      added += classes_[to.index()]->add.Seconds(static_cast<double>(bytes));
-      longest_ = std::max(longest_, added);
-    }
-    if (from == to) {
-      const double copy = classes_[to.index()]->copy.Seconds(static_cast<double>(bytes));
-      longest_ = std::max(longest_, copy);
-      return;
-    }
-    if (from != from_) Send();
-    from_ = from;
-    // Devices of one host's cores read from each other's memory: the reader does the work.
-    messages_.push_back({to, bytes, IsRead(from, to)});
-  }
-
-  bool IsRead(DeviceId from, DeviceId to) const {
-    const Device& a = machine_.topology.device(from);
-    const Device& b = machine_.topology.device(to);
-    return a.kind == DeviceKind::kCpu && b.kind == DeviceKind::kCpu && a.node == b.node;
-  }
-
-  // Seconds that the messages so far take at least.
-  double LeastSeconds() const {
-    return std::max(longest_, loads_.BusiestSeconds()) +
-           static_cast<double>(loads_.latency().value()) * 1e-9;
-  }
-
-  // What the messages take; forgets them.
-  double TakeSeconds() {
-    Send();
-    for (ChannelId id : loads_.busy()) {
-      const int64_t speed = machine_.topology.channel(id).bytes_per_second;
-      longest_ =
-          std::max(longest_, static_cast<double>(loads_.bytes(id)) / static_cast<double>(speed));
-    }
-    const double seconds = longest_ + static_cast<double>(loads_.latency().value()) * 1e-9;
-    loads_.Clear();
-    for (DeviceId id : adders_) added_[id.index()] = 0;
-    adders_.clear();
-    longest_ = 0;
-    return seconds;
-  }
-
- private:
-  void Send() {
-    loads_.Add(from_, messages_);
-    messages_.clear();
-  }
-
-  const Machine& machine_;
-  std::span<const DeviceClass* const> classes_;  // by device
-  ChannelLoads loads_;
-  std::vector<double> added_;
-  std::vector<DeviceId> adders_;
-  double longest_ = 0;
-  // What one device sends, and which.
-  DeviceId from_;
-  std::vector<ChannelLoads::Message> messages_;
-};
-
 // Prices a collective as its schedule is written, up to a limit.
 class RoundPricer : public ScheduleWriter {
  public:
-  RoundPricer(MessageGroup messages, const CollectiveCall& call, double limit)
-      : call_(call), size_(SizeOf(call.dtype)), limit_(limit), messages_(std::move(messages)) {}
+  RoundPricer(MessageGroup& messages, const CollectiveCall& call, double limit)
+      : call_(call), size_(SizeOf(call.dtype)), limit_(limit), messages_(messages) {}
 
   // Of the whole collective, or a part of them that is above the limit.
   double seconds() const { return seconds_; }
@@ -119,7 +46,7 @@ class RoundPricer : public ScheduleWriter {
   const CollectiveCall& call_;
   const int64_t size_;
   const double limit_;
-  MessageGroup messages_;
+  MessageGroup& messages_;
   int from_ = -1;  // the sender of the last step
   double seconds_ = 0;
 };
@@ -139,11 +66,8 @@ const CollectiveRate* RateFor(const Machine& machine, const CollectiveCall& call
 
 }  // namespace
 
-LinkCost::LinkCost(std::shared_ptr<const Machine> machine) : machine_(std::move(machine)) {
-  for (int d = 0; d < machine_->topology.size(); ++d) {
-    classes_.push_back(&machine_->ClassOf(DeviceId(d)));
-  }
-}
+LinkCost::LinkCost(std::shared_ptr<const Machine> machine)
+    : machine_(std::move(machine)), messages_(*machine_) {}
 
 std::optional<TaskCost> LinkCost::KernelCost(const KernelSignature&, DeviceId) const {
   return std::nullopt;
@@ -177,7 +101,8 @@ std::optional<TaskCost> LinkCost::CollectiveCost(const CollectiveCall& call) con
         static_cast<double>(busiest * SizeOf(call.dtype)) / rate->line.bytes_per_second;
     return CostOfSeconds(seconds, CostSource::kInterpolated, rate->spread);
   }
-  RoundPricer pricer(MessageGroup(*machine_, classes_), call, LimitOf(call));
+  const MessageGroups::Lent messages = messages_.Lend();
+  RoundPricer pricer(*messages, call, LimitOf(call));
   if (!WriteSchedule(call.algorithm, *call.collective, pricer).ok()) return std::nullopt;
   return CostOverLinks(pricer.seconds());
 }
@@ -187,9 +112,9 @@ std::optional<TaskCost> LinkCost::TransferCost(std::span<const TransferCall> gro
   std::vector<TransferCall> by_sender(group.begin(), group.end());
   std::stable_sort(by_sender.begin(), by_sender.end(),
                    [](const TransferCall& a, const TransferCall& b) { return a.from < b.from; });
-  MessageGroup messages(*machine_, classes_);
-  for (const TransferCall& call : by_sender) messages.Add(call.from, call.to, call.bytes, false);
-  return CostOverLinks(messages.TakeSeconds());
+  const MessageGroups::Lent messages = messages_.Lend();
+  for (const TransferCall& call : by_sender) messages->Add(call.from, call.to, call.bytes, false);
+  return CostOverLinks(messages->TakeSeconds());
 }
 
 }  // namespace partita

@@ -1,10 +1,10 @@
 #pragma once
 
 #include <memory>
-#include <vector>
 
 #include "cost_model/cost_model.h"
 #include "cost_model/machine.h"
+#include "cost_model/message_group.h"
 
 namespace partita {
 
@@ -37,7 +37,7 @@ class LinkCost : public CostModel {
   double LimitOf(const CollectiveCall& call) const;
 
   std::shared_ptr<const Machine> machine_;
-  std::vector<const DeviceClass*> classes_;  // by device
+  MessageGroups messages_;
 };
 
 }  // namespace partita

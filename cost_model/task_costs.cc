@@ -82,7 +82,8 @@ TaskCost PriceTask(const TaskGraph& graph, const Task& task, const CostModel& mo
   return std::visit(Pricer{graph, model}, task.body);
 }
 
-std::vector<TaskCost> PriceTasks(const TaskGraph& graph, const CostModel& model) {
+std::vector<TaskCost> PriceTasks(const TaskGraph& graph, const CostModel& model,
+                                 std::span<const TaskCost> communications) {
   const Pricer pricer{graph, model};
   std::vector<std::optional<TaskCost>> kernels(graph.signatures().size() *
                                                static_cast<size_t>(graph.devices()));
@@ -90,6 +91,11 @@ std::vector<TaskCost> PriceTasks(const TaskGraph& graph, const CostModel& model)
   costs.reserve(graph.tasks().size());
   for (const Task& task : graph.tasks()) {
     const auto* compute = std::get_if<ComputeTask>(&task.body);
+    if (!communications.empty() && IsCommunication(task)) {
+      costs.push_back(communications.front());
+      communications = communications.subspan(1);
+      continue;
+    }
     if (compute == nullptr) {
       costs.push_back(std::visit(pricer, task.body));
       continue;

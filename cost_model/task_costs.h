@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "cost_model/cost_model.h"
@@ -16,8 +17,10 @@ TaskCost PriceTask(const TaskGraph& graph, const Task& task, const CostModel& mo
 TaskCost PriceCommunication(const TaskBody& body, const CostModel& model);
 
 // The price of every task, in the order of tasks(). Kernels of one signature on one device are
-// asked for once.
-std::vector<TaskCost> PriceTasks(const TaskGraph& graph, const CostModel& model);
+// asked for once. `communications`: the prices of all collectives and transfers, in their order,
+// where they are known; else empty.
+std::vector<TaskCost> PriceTasks(const TaskGraph& graph, const CostModel& model,
+                                 std::span<const TaskCost> communications = {});
 
 // The durations uncontended, as the simulator takes them.
 std::vector<Nanos> DurationsOf(const std::vector<TaskCost>& costs);

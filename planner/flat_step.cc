@@ -40,10 +40,11 @@ Bytes BytesOf(const FlatStep& step) {
   return Bytes(static_cast<int64_t>(bytes));
 }
 
-FlatStep FlattenFragment(const TaskGraph& graph, const FlatteningRules& rules) {
+FlatStep FlattenFragment(const TaskGraph& graph, const FlatteningRules& rules,
+                         std::span<const TaskCost> communications) {
   FlatStep step;
   step.tasks = ListTasks(graph, rules.resources);
-  step.costs = PriceTasks(graph, rules.model);
+  step.costs = PriceTasks(graph, rules.model, communications);
   step.uses = FindBufferUses(graph, rules.sizes);
   return step;
 }

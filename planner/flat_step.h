@@ -32,8 +32,9 @@ struct FlatteningRules {
 };
 
 FlatStep FlattenStep(const TaskGraph& graph, const FlatteningRules& rules);
-// The same of a fragment, whose tasks are not connected yet.
-FlatStep FlattenFragment(const TaskGraph& graph, const FlatteningRules& rules);
+// The same of a fragment, whose tasks are not connected yet. `communications` as in PriceTasks.
+FlatStep FlattenFragment(const TaskGraph& graph, const FlatteningRules& rules,
+                         std::span<const TaskCost> communications = {});
 
 // Puts flat fragments together, in the order of the task graph. What it holds is reused.
 class FlatStepBuilder {

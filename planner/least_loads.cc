@@ -1,6 +1,7 @@
 #include "planner/least_loads.h"
 
 #include <algorithm>
+#include <limits>
 #include <set>
 #include <utility>
 
@@ -10,9 +11,11 @@ namespace {
 // Of a single task or edge: a step bounds durations that are longer (evaluator.cc).
 constexpr int64_t kLongest = int64_t{1} << 40;
 
+int64_t NanosOf(double seconds) {
+  return static_cast<int64_t>(std::min(1e9 * seconds * (1 - 1e-9), static_cast<double>(kLongest)));
+}
 int64_t NanosFor(int64_t bytes, double bytes_per_second) {
-  const double time = 1e9 * static_cast<double>(bytes) / bytes_per_second * (1 - 1e-9);
-  return static_cast<int64_t>(std::min(time, static_cast<double>(kLongest)));
+  return NanosOf(static_cast<double>(bytes) / bytes_per_second);
 }
 
 int64_t LeastTime(const TaskCost& cost) {
@@ -33,7 +36,8 @@ LeastLoads::LeastLoads(const SimulatedResources& resources, const CostModel& mod
       devices_(devices),
       node_of_device_(node_of_device),
       sums_(static_cast<size_t>(resources.count()), 0),
-      scratch_(static_cast<size_t>(resources.count()), 0) {}
+      scratch_(static_cast<size_t>(resources.count()), 0),
+      step_arrivals_(devices, node_of_device) {}
 
 void LeastLoads::FindChannels() {
   const DeviceTopology& topology = resources_.topology();
@@ -43,6 +47,9 @@ void LeastLoads::FindChannels() {
       std::all_of(channels.begin(), channels.end(),
                   [](const Channel& channel) { return channel.latency >= Nanos(1); });
   if (!model_.CountsBytesOfChannels() || !has_latency || devices_ > kMostDevices) return;
+  Nanos latency = kNoCutoff;
+  for (const Channel& channel : channels) latency = std::min(latency, channel.latency);
+  if (!channels.empty()) least_latency_ = 1e-9 * static_cast<double>(latency.value());
   const auto node_of = [&](int d) {
     return node_of_device_.empty() ? 0 : node_of_device_[static_cast<size_t>(d)];
   };
@@ -80,8 +87,7 @@ Nanos LeastLoads::Largest() const {
   return Nanos(sums_.empty() ? 0 : *std::max_element(sums_.begin(), sums_.end()));
 }
 
-Nanos LeastLoads::AddCommunication(const TaskBody& body) {
-  const TaskCost cost = PriceCommunication(body, model_);
+Nanos LeastLoads::AddCommunication(const TaskBody& body, const TaskCost& cost) {
   const int64_t least = LeastTime(cost);
   int64_t largest = 0;
   for (DeviceId device : GroupOf(body)) {
@@ -97,19 +103,72 @@ void LeastLoads::RemoveCommunications() {
   communications_.clear();
 }
 
+void LeastLoads::TakeSums(Loads& loads) {
+  for (auto& [resource, time] : loads) {
+    time = std::exchange(scratch_[static_cast<size_t>(resource)], 0);
+  }
+}
+
 Loads LeastLoads::OfTasks(const FlatStep& fragment) {
   Loads loads;
   for (size_t t = 0; t < fragment.costs.size(); ++t) {
     const int64_t least = LeastTime(fragment.costs[t]);
-    for (int32_t resource : fragment.tasks.ResourcesOf(t)) {
-      int64_t& sum = scratch_[static_cast<size_t>(resource)];
-      if (sum == 0) loads.emplace_back(resource, 0);
-      sum += least;
+    for (int32_t resource : fragment.tasks.ResourcesOf(t)) AddTo(loads, resource, least);
+  }
+  TakeSums(loads);
+  return loads;
+}
+
+// Precondition: step_arrivals_ are the step's.
+double LeastLoads::LeastSeconds(const ExchangeStep& step, int64_t element_bytes) const {
+  double seconds = 0, speeds = 0;
+  bool all_known = true;
+  const auto take = [&](int64_t elements, double speed) {
+    seconds = std::max(seconds, static_cast<double>(elements * element_bytes) / speed);
+  };
+  for (DeviceId device : step.group) {
+    const double speed = into_device_[device.index()];
+    all_known &= speed > 0;
+    speeds += speed;
+    if (speed > 0) take(step_arrivals_.at_device(device), speed);
+  }
+  if (all_known && speeds > 0) take(step_arrivals_.at_devices(), speeds);
+  speeds = 0;
+  for (int32_t node : step_arrivals_.nodes()) {
+    double slowest = std::numeric_limits<double>::infinity();
+    for (const auto& [channel, speed] : into_node_[static_cast<size_t>(node)]) {
+      slowest = std::min(slowest, speed);
+    }
+    take(step_arrivals_.at_node(node), slowest);
+    speeds += slowest;
+  }
+  take(step_arrivals_.at_nodes(), speeds);
+  return seconds == 0 ? 0 : seconds + least_latency_;
+}
+
+Loads LeastLoads::OfExchanges(std::span<const std::span<const ExchangeStep>> exchanges,
+                              int64_t element_bytes) {
+  if (!std::exchange(channels_found_, true)) FindChannels();
+  Loads loads;
+  if (into_device_.empty()) return loads;
+  for (const auto& steps : exchanges) {
+    for (const ExchangeStep& step : steps) {
+      if (step.kind == ExchangeStep::Kind::kLocal) continue;
+      step_arrivals_.Find(step);
+      const int64_t least = NanosOf(LeastSeconds(step, element_bytes));
+      if (least == 0) continue;
+      for (DeviceId device : step.group) {
+        AddTo(loads, resources_.CommunicationLane(device), least);
+      }
+      for (int32_t node : step_arrivals_.nodes()) {
+        if (step_arrivals_.at_node(node) == 0) continue;
+        for (const auto& [channel, speed] : into_node_[static_cast<size_t>(node)]) {
+          AddTo(loads, channel, least);
+        }
+      }
     }
   }
-  for (auto& [resource, time] : loads) {
-    time = std::exchange(scratch_[static_cast<size_t>(resource)], 0);
-  }
+  TakeSums(loads);
   return loads;
 }
 

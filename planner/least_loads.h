@@ -39,7 +39,7 @@ class LeastLoads {
 
   // Adds the least time of a communication, which is none of a fragment's yet, to the lanes that it
   // holds. Returns the largest sum of those.
-  Nanos AddCommunication(const TaskBody& body);
+  Nanos AddCommunication(const TaskBody& body, const TaskCost& cost);
   // Takes all those away again.
   void RemoveCommunications();
 
@@ -50,12 +50,26 @@ class LeastLoads {
   // that all routes from other nodes into a node have in common. None where the cost model does not
   // count bytes by channel.
   Loads OfArrivals(const Arrivals& arrivals, int64_t element_bytes);
+  // Least loads of exchanges, before the algorithms of their collectives are chosen: a step takes as
+  // long as what arrives at any device or node, and holds the lanes of its whole group. None where
+  // the cost model does not count bytes by channel.
+  Loads OfExchanges(std::span<const std::span<const ExchangeStep>> exchanges,
+                    int64_t element_bytes);
 
  private:
   // Machines up to this size have their routes looked through for channels in common.
   static constexpr int kMostDevices = 256;
 
   void FindChannels();
+  double LeastSeconds(const ExchangeStep& step, int64_t element_bytes) const;
+  // Adds to scratch_; lists the resource in `loads` if it is new there.
+  void AddTo(Loads& loads, int32_t resource, int64_t time) {
+    int64_t& sum = scratch_[static_cast<size_t>(resource)];
+    if (sum == 0) loads.emplace_back(resource, 0);
+    sum += time;
+  }
+  // Takes the sums of what AddTo listed.
+  void TakeSums(Loads& loads);
 
   const SimulatedResources& resources_;
   const CostModel& model_;
@@ -65,6 +79,8 @@ class LeastLoads {
   Loads communications_;          // what AddCommunication added
   std::vector<int64_t> sums_;     // indexed by resource
   std::vector<int64_t> scratch_;  // indexed by resource; all 0 between calls
+  StepArrivals step_arrivals_;
+  double least_latency_ = 0;  // seconds; of all channels
   // Empty where bytes bound nothing. Bytes per second of all channels that end at each device; and
   // the channels in common, with their bytes per second, by node.
   std::vector<double> into_device_;

@@ -74,32 +74,69 @@ bool StepCache::HasBound(const Strategy& strategy) const {
 }
 
 absl::StatusOr<bool> StepCache::BuildBelow(const Strategy& strategy, const Limits& limits) {
-  const Nanos cutoff = limits.cutoff;
-  const bool has_bound = cutoff != kNoCutoff && HasBound(strategy);
-  std::vector<Missing> missing;
   loads_.RemoveCommunications();
   loads_.Clear();
-  if (has_bound) {
-    AddKnownLoads();
-    missing = MissingLoads();
-    for (const Missing& one : missing) loads_.Add(one.loads);
-    if (loads_.Largest() > cutoff) return false;
-  } else {
-    for (TensorId id : cache_.missing()) missing.push_back({id, {}});
-  }
-  const CommunicationWatch watch = [&](const TaskBody& body) {
-    if (limits.interrupted && limits.interrupted()) return false;
-    return !has_bound || loads_.AddCommunication(body) <= cutoff;
-  };
-  for (const Missing& one : missing) {
-    if (limits.interrupted && limits.interrupted()) return false;
+  if (limits.cutoff == kNoCutoff || !HasBound(strategy)) return BuildAll(strategy, limits);
+  const auto is_interrupted = [&] { return limits.interrupted && limits.interrupted(); };
+  AddKnownLoads();
+  std::vector<Missing> missing = MissingLoads();
+  for (const Missing& one : missing) loads_.Add(one.loads);
+  if (loads_.Largest() > limits.cutoff) return false;
+  std::vector<TensorFragmentsBuilder> solved;
+  solved.reserve(missing.size());
+  for (Missing& one : missing) {
+    if (is_interrupted()) return false;
+    solved.push_back(cache_.Solve(one.tensor, strategy));
     loads_.Remove(one.loads);
-    ASSIGN_OR_RETURN(const bool is_built, cache_.Build(one.tensor, strategy, fragments_, &watch));
+    one.loads = loads_.OfExchanges(solved.back().steps(),
+                                   SizeOf(cache_.graph().tensor(one.tensor).type.dtype));
+    loads_.Add(one.loads);
+    if (loads_.Largest() > limits.cutoff) return false;
+  }
+  const CommunicationWatch judge = [&](const TaskBody& body) {
+    return !is_interrupted() && loads_.AddCommunication(body, prices_.back()) <= limits.cutoff;
+  };
+  for (size_t k = 0; k < missing.size(); ++k) {
+    if (is_interrupted()) return false;
+    loads_.Remove(missing[k].loads);
+    ASSIGN_OR_RETURN(const bool is_built, BuildTensor(std::move(solved[k]), strategy, judge));
     if (!is_built) return false;
-    if (!has_bound) continue;
     loads_.RemoveCommunications();
-    AddLoadsOfTensor(one.tensor);
-    if (loads_.Largest() > cutoff) return false;
+    AddLoadsOfTensor(missing[k].tensor);
+    if (loads_.Largest() > limits.cutoff) return false;
+  }
+  return true;
+}
+
+absl::StatusOr<bool> StepCache::BuildAll(const Strategy& strategy, const Limits& limits) {
+  const auto goes_on = [&] { return !limits.interrupted || !limits.interrupted(); };
+  for (TensorId id : cache_.missing()) {
+    if (!goes_on()) return false;
+    ASSIGN_OR_RETURN(const bool is_built, BuildTensor(cache_.Solve(id, strategy), strategy,
+                                                      [&](const TaskBody&) { return goes_on(); }));
+    if (!is_built) return false;
+  }
+  return true;
+}
+
+absl::StatusOr<bool> StepCache::BuildTensor(TensorFragmentsBuilder solved, const Strategy& strategy,
+                                            const CommunicationWatch& judge) {
+  const TensorId id = solved.tensor().id;
+  prices_.clear();
+  const CommunicationWatch watch = [&](const TaskBody& body) {
+    prices_.push_back(PriceCommunication(body, rules_.model));
+    return judge(body);
+  };
+  ASSIGN_OR_RETURN(const bool is_built,
+                   cache_.Build(std::move(solved), strategy, fragments_, &watch));
+  if (!is_built) return false;
+  std::span<const TaskCost> rest = prices_;
+  for (const TensorFragment& fragment : fragments_.tensors[id.index()]->groups) {
+    const auto tasks = fragment.graph.tasks();
+    const auto own =
+        static_cast<size_t>(std::count_if(tasks.begin(), tasks.end(), IsCommunication));
+    FlattenedOf(fragment, rest.first(own));
+    rest = rest.subspan(own);
   }
   return true;
 }
@@ -169,13 +206,14 @@ void StepCache::AddKeys(size_t link) {
   }
 }
 
-StepCache::Flattened& StepCache::FlattenedOf(const Fragment& fragment) {
+StepCache::Flattened& StepCache::FlattenedOf(const Fragment& fragment,
+                                             std::span<const TaskCost> communications) {
   if (flattened_.size() <= static_cast<size_t>(fragment.number)) {
     flattened_.resize(static_cast<size_t>(cache_.fragments()));
   }
   Flattened& known = flattened_[static_cast<size_t>(fragment.number)];
   if (known.plain != nullptr) return known;
-  known.plain = std::make_unique<FlatStep>(FlattenFragment(fragment.graph, rules_));
+  known.plain = std::make_unique<FlatStep>(FlattenFragment(fragment.graph, rules_, communications));
   known.loads = loads_.OfTasks(*known.plain);
   cache_.AddBytes(BytesOf(*known.plain) +
                   Bytes(static_cast<int64_t>(known.loads.size() * sizeof(known.loads[0]))));

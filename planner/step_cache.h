@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -35,8 +36,8 @@ class StepCache {
     std::function<bool()> interrupted = nullptr;
   };
   // Returns the step that Partition builds, which lives until the next call. Fragments that are not
-  // kept are bounded before any is built, then built one at a time as long as the busiest resource
-  // may be free before the cutoff.
+  // kept are bounded by boxes alone, then by their solved exchanges, then built one at a time, all
+  // as long as the busiest resource may be free before the cutoff.
   absl::StatusOr<Found> FindOrBuild(const Strategy& strategy, const Limits& limits);
 
   Bytes bytes() const { return cache_.bytes(); }
@@ -60,13 +61,18 @@ class StepCache {
   bool HasBound(const Strategy& strategy) const;
   // False where the loads are above the cutoff, or it is interrupted, before all is built.
   absl::StatusOr<bool> BuildBelow(const Strategy& strategy, const Limits& limits);
+  absl::StatusOr<bool> BuildAll(const Strategy& strategy, const Limits& limits);
+  // The same of one tensor. Flattens its fragments with the prices found on the way.
+  absl::StatusOr<bool> BuildTensor(TensorFragmentsBuilder solved, const Strategy& strategy,
+                                   const CommunicationWatch& judge);
   void AddKnownLoads();
   void AddLoadsOfOperator(OpId id) {
     loads_.Add(FlattenedOf(*fragments_.operators[id.index()]).loads);
   }
   void AddLoadsOfTensor(TensorId id);
   std::vector<Missing> MissingLoads();
-  Flattened& FlattenedOf(const Fragment& fragment);
+  // `communications` as in PriceTasks.
+  Flattened& FlattenedOf(const Fragment& fragment, std::span<const TaskCost> communications = {});
   void AddRun(const TaskRun& run);
   const FlatStep& AddOperator(OpId id);
   void AddKeys(size_t link);
@@ -78,7 +84,8 @@ class StepCache {
   StepFragments fragments_;
   FlatStepBuilder builder_;
   LeastLoads loads_;
-  std::vector<bool> may_fuse_;  // indexed by OpId: whether its kernels may be joined with others
+  std::vector<TaskCost> prices_;  // of the communications of the tensor that is being built
+  std::vector<bool> may_fuse_;    // indexed by OpId: whether its kernels may be joined with others
   std::vector<Flattened> flattened_;  // indexed by Fragment::number
   int64_t generation_ = 0;
   // Fragments of the current step by place in the chain; and the places in the order of keys. Tasks,

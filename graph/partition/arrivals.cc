@@ -5,6 +5,8 @@
 #include <tuple>
 #include <utility>
 
+#include "graph/partition/windows.h"
+
 namespace partita {
 namespace {
 
@@ -191,6 +193,93 @@ Arrivals LeastArrivals(const Graph& graph, const Tensor& tensor, PartsByOp parts
     }
   }
   return arrivals;
+}
+
+StepArrivals::StepArrivals(int devices, std::span<const int32_t> node_of_device)
+    : node_of_device_(node_of_device), at_device_(static_cast<size_t>(devices), 0) {
+  int32_t nodes = 1;
+  for (int32_t node : node_of_device) nodes = std::max(nodes, node + 1);
+  at_node_.assign(static_cast<size_t>(nodes), 0);
+}
+
+void StepArrivals::Find(const ExchangeStep& step) {
+  for (DeviceId device : devices_) at_device_[device.index()] = 0;
+  for (int32_t node : nodes_) at_node_[static_cast<size_t>(node)] = 0;
+  devices_ = step.group;
+  nodes_.clear();
+  for (DeviceId device : devices_) nodes_.push_back(NodeOf(device));
+  std::sort(nodes_.begin(), nodes_.end());
+  nodes_.erase(std::unique(nodes_.begin(), nodes_.end()), nodes_.end());
+  at_devices_ = at_nodes_ = 0;
+  switch (step.kind) {
+    case ExchangeStep::Kind::kLocal:
+      return;
+    case ExchangeStep::Kind::kTransfers:
+    case ExchangeStep::Kind::kAllToAll:
+      return AddTransfers(step);
+    case ExchangeStep::Kind::kAllGather:
+      return AddGather(step);
+    case ExchangeStep::Kind::kAllReduce:
+    case ExchangeStep::Kind::kReduceScatter:
+      return AddReduction(step);
+  }
+}
+
+// Exactly what crosses.
+void StepArrivals::AddTransfers(const ExchangeStep& step) {
+  for (const Flow& flow : step.flows) {
+    const int64_t volume = VolumeOf(flow.boxes);
+    for (const Share& share : flow.owners) {
+      const int32_t from = NodeOf(share.device);
+      for (DeviceId to : flow.destinations) {
+        if (to == share.device) continue;
+        at_device_[to.index()] += volume;
+        at_devices_ += volume;
+        const int32_t node = NodeOf(to);
+        if (node == from) continue;
+        at_node_[static_cast<size_t>(node)] += volume;
+        at_nodes_ += volume;
+      }
+    }
+  }
+}
+
+// Every rank gets the blocks of all others, whether it wants them or not.
+void StepArrivals::AddGather(const ExchangeStep& step) {
+  int64_t total = 0;
+  for (const Flow& flow : step.flows) {
+    const int64_t volume = VolumeOf(flow.boxes);
+    const DeviceId owner = flow.owners[0].device;
+    total += volume;
+    at_device_[owner.index()] -= volume;
+    at_node_[static_cast<size_t>(NodeOf(owner))] -= volume;
+  }
+  for (DeviceId device : devices_) at_devices_ += at_device_[device.index()] += total;
+  for (int32_t node : nodes_) at_nodes_ += at_node_[static_cast<size_t>(node)] += total;
+}
+
+// To sum an element over n ranks takes n - 1 messages, and as many again for all to know the sum.
+// Each rank gets what it wants of the sums at least once, since it lacks the others' terms.
+void StepArrivals::AddReduction(const ExchangeStep& step) {
+  const bool for_all = step.kind == ExchangeStep::Kind::kAllReduce;
+  int64_t total = 0;
+  for (const Flow& flow : step.flows) {
+    const int64_t volume = VolumeOf(flow.boxes);
+    total += volume;
+    if (for_all) continue;
+    const DeviceId to = flow.destinations[0];
+    at_device_[to.index()] += volume;
+    at_node_[static_cast<size_t>(NodeOf(to))] += volume;
+  }
+  const int64_t times = for_all ? 2 : 1;
+  at_devices_ = times * static_cast<int64_t>(devices_.size() - 1) * total;
+  at_nodes_ = times * static_cast<int64_t>(nodes_.size() - 1) * total;
+  if (for_all) {
+    for (DeviceId device : devices_) at_device_[device.index()] = total;
+    for (int32_t node : nodes_) at_node_[static_cast<size_t>(node)] = total;
+  }
+  if (nodes_.size() > 1) return;
+  for (int32_t node : nodes_) at_node_[static_cast<size_t>(node)] = 0;
 }
 
 }  // namespace partita

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "graph/graph.h"
+#include "graph/partition/exchange.h"
 #include "graph/partition/fragment.h"
 
 namespace partita {
@@ -22,5 +23,39 @@ struct Arrivals {
 // one node.
 Arrivals LeastArrivals(const Graph& graph, const Tensor& tensor, PartsByOp parts,
                        std::span<const int32_t> node_of_device, int devices);
+
+// Least elements that arrive from others in one step of an exchange, whatever algorithm runs it. Made
+// once for many steps.
+class StepArrivals {
+ public:
+  // `node_of_device`: empty for one node.
+  StepArrivals(int devices, std::span<const int32_t> node_of_device);
+
+  // Finds those of a step, which then answers the questions below until the next.
+  void Find(const ExchangeStep& step);
+
+  int64_t at_device(DeviceId device) const { return at_device_[device.index()]; }
+  // Nodes of the step's devices, each once; what arrives at one from other nodes.
+  std::span<const int32_t> nodes() const { return nodes_; }
+  int64_t at_node(int32_t node) const { return at_node_[static_cast<size_t>(node)]; }
+  // What arrives at all devices, and at all nodes, together.
+  int64_t at_devices() const { return at_devices_; }
+  int64_t at_nodes() const { return at_nodes_; }
+
+ private:
+  int32_t NodeOf(DeviceId device) const {
+    return node_of_device_.empty() ? 0 : node_of_device_[device.index()];
+  }
+  void AddTransfers(const ExchangeStep& step);
+  void AddGather(const ExchangeStep& step);
+  void AddReduction(const ExchangeStep& step);
+
+  const std::span<const int32_t> node_of_device_;
+  // Of the step at hand; 0 for other devices and nodes.
+  std::vector<int64_t> at_device_, at_node_;
+  std::vector<DeviceId> devices_;
+  std::vector<int32_t> nodes_;
+  int64_t at_devices_ = 0, at_nodes_ = 0;
+};
 
 }  // namespace partita

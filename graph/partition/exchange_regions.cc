@@ -11,7 +11,6 @@
 namespace partita {
 namespace {
 
-using Ids = absl::InlinedVector<int32_t, 6>;
 // Disjoint boxes; mostly one.
 using Boxes = absl::InlinedVector<Box, 1>;
 
@@ -39,6 +38,13 @@ class Grid {
   template <class Visit>
   void ForEachCell(const Box& box, Visit&& visit) const {
     Walk(box, 0, 0, visit);
+  }
+
+  // Cells of the whole grid; numbers are below.
+  int64_t cells() const {
+    int64_t cells = 1;
+    for (const auto& cut : cuts_) cells *= static_cast<int64_t>(cut.size()) - 1;
+    return cells;
   }
 
   Box CellBox(int64_t cell) const {
@@ -100,7 +106,7 @@ Boxes Coalesce(Boxes boxes) {
   return boxes;
 }
 
-std::vector<int32_t> MembersOf(const Ids& ids, const DistinctBoxes& distinct) {
+std::vector<int32_t> MembersOf(std::span<const int32_t> ids, const DistinctBoxes& distinct) {
   std::vector<int32_t> members;
   for (int32_t id : ids) {
     const auto& list = distinct.members[static_cast<size_t>(id)];
@@ -267,46 +273,114 @@ std::optional<Regions> DisjointRegions(const DistinctBoxes& sources, const Disti
   return RegionsOf(std::move(boxes), common, sources, wants);
 }
 
-// What covers and wants a cell of the grid, as numbers of distinct boxes.
+// The cells that some box covers, in row-major order.
+class CoveredCells {
+ public:
+  CoveredCells(const Grid& grid, const std::vector<Box>& boxes) {
+    for (const Box& box : boxes) {
+      grid.ForEachCell(box, [this](int64_t cell) { cells_.push_back(cell); });
+    }
+    if (grid.cells() <= kMostEmpty * static_cast<int64_t>(cells_.size())) {
+      place_of_.assign(static_cast<size_t>(grid.cells()), -1);
+      for (int64_t cell : cells_) place_of_[static_cast<size_t>(cell)] = 0;
+      cells_.clear();
+      for (size_t cell = 0; cell < place_of_.size(); ++cell) {
+        if (place_of_[cell] < 0) continue;
+        place_of_[cell] = static_cast<int32_t>(cells_.size());
+        cells_.push_back(static_cast<int64_t>(cell));
+      }
+    } else {
+      std::sort(cells_.begin(), cells_.end());
+      cells_.erase(std::unique(cells_.begin(), cells_.end()), cells_.end());
+    }
+  }
+
+  size_t size() const { return cells_.size(); }
+  int64_t cell(size_t place) const { return cells_[place]; }
+  // -1: no box covers the cell.
+  int32_t PlaceOf(int64_t cell) const {
+    if (!place_of_.empty()) return place_of_[static_cast<size_t>(cell)];
+    const auto at = std::lower_bound(cells_.begin(), cells_.end(), cell);
+    return at == cells_.end() || *at != cell ? -1 : static_cast<int32_t>(at - cells_.begin());
+  }
+
+ private:
+  static constexpr int64_t kMostEmpty = 16;  // cells of the grid for each covered one
+
+  std::vector<int64_t> cells_;
+  std::vector<int32_t> place_of_;  // indexed by cell; empty where most are not covered
+};
+
+// For each of some cells, by place, the numbers of the boxes of one side that cover it, ascending.
+class CellLists {
+ public:
+  CellLists(const Grid& grid, const CoveredCells& cells, const std::vector<Box>& boxes) {
+    const auto for_each = [&](auto&& visit) {
+      for (size_t b = 0; b < boxes.size(); ++b) {
+        grid.ForEachCell(boxes[b], [&](int64_t cell) {
+          const int32_t place = cells.PlaceOf(cell);
+          if (place >= 0) visit(b, static_cast<size_t>(place));
+        });
+      }
+    };
+    begin_.assign(cells.size() + 1, 0);
+    for_each([&](size_t, size_t place) { ++begin_[place + 1]; });
+    for (size_t c = 1; c < begin_.size(); ++c) begin_[c] += begin_[c - 1];
+    boxes_.resize(begin_.back());
+    std::vector<size_t> next(begin_.begin(), begin_.end() - 1);
+    for_each([&](size_t box, size_t place) { boxes_[next[place]++] = static_cast<int32_t>(box); });
+  }
+
+  std::span<const int32_t> Of(size_t place) const {
+    return {boxes_.data() + begin_[place], boxes_.data() + begin_[place + 1]};
+  }
+
+ private:
+  std::vector<size_t> begin_;  // indexed by place
+  std::vector<int32_t> boxes_;
+};
+
+// What covers and wants a cell, as numbers of distinct boxes.
 struct Cell {
-  Ids sources, wants;
+  std::span<const int32_t> sources, wants;
+
+  friend bool operator==(const Cell& a, const Cell& b) {
+    return std::ranges::equal(a.sources, b.sources) && std::ranges::equal(a.wants, b.wants);
+  }
+  template <class H>
+  friend H AbslHashValue(H h, const Cell& cell) {
+    h = H::combine_contiguous(std::move(h), cell.sources.data(), cell.sources.size());
+    h = H::combine_contiguous(std::move(h), cell.wants.data(), cell.wants.size());
+    return H::combine(std::move(h), cell.sources.size(), cell.wants.size());
+  }
 };
 
 // Any boxes: cell by cell.
 Regions GridRegions(const DistinctBoxes& sources, const DistinctBoxes& wants, SpanArena& lists) {
   const Grid grid(sources, wants);
-  absl::flat_hash_map<int64_t, Cell> cells;
-  for (size_t w = 0; w < wants.boxes.size(); ++w) {
-    grid.ForEachCell(wants.boxes[w],
-                     [&](int64_t cell) { cells[cell].wants.push_back(static_cast<int32_t>(w)); });
-  }
-  for (size_t s = 0; s < sources.boxes.size(); ++s) {
-    grid.ForEachCell(sources.boxes[s], [&](int64_t cell) {
-      const auto it = cells.find(cell);
-      if (it != cells.end()) it->second.sources.push_back(static_cast<int32_t>(s));
-    });
-  }
-  std::vector<int64_t> order;
-  for (const auto& [number, cell] : cells) {
-    if (!cell.sources.empty()) order.push_back(number);
-  }
-  std::sort(order.begin(), order.end());
-  absl::flat_hash_map<std::pair<Ids, Ids>, size_t> index;
+  const CoveredCells cells(grid, wants.boxes);
+  const CellLists wanted(grid, cells, wants.boxes);
+  const CellLists covered(grid, cells, sources.boxes);
+  absl::flat_hash_map<Cell, size_t> index;
   Regions regions;
   std::vector<Boxes> boxes;  // of each region
-  for (int64_t number : order) {
-    const Cell& cell = cells[number];
-    const auto [it, added] = index.try_emplace({cell.sources, cell.wants}, boxes.size());
+  for (size_t place = 0; place < cells.size(); ++place) {
+    const Cell cell{covered.Of(place), wanted.Of(place)};
+    if (cell.sources.empty()) continue;
+    const auto [it, added] = index.try_emplace(cell, boxes.size());
     if (added) {
       const std::vector<int32_t> pieces = MembersOf(cell.sources, sources);
       const std::vector<int32_t> demands = MembersOf(cell.wants, wants);
       regions.list.push_back({{}, lists.Copy<int32_t>(pieces), lists.Copy<int32_t>(demands)});
       boxes.emplace_back();
     }
-    boxes[it->second].push_back(grid.CellBox(number));
+    boxes[it->second].push_back(grid.CellBox(cells.cell(place)));
   }
   size_t count = 0;
-  for (Boxes& each : boxes) count += (each = Coalesce(std::move(each))).size();
+  for (Boxes& each : boxes) {
+    if (each.size() > 1) each = Coalesce(std::move(each));
+    count += each.size();
+  }
   regions.boxes.reserve(count);
   for (size_t r = 0; r < boxes.size(); ++r) {
     for (Box& box : boxes[r]) regions.boxes.push_back(std::move(box));

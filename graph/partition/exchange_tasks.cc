@@ -28,11 +28,9 @@ using Phase = TaskKey::Phase;
 
 class Emitter {
  public:
-  Emitter(TensorExchange& x, const ExchangeTaskOptions& options, TaskGraphBuilder& builder)
-      : x_(x),
-        options_(options),
-        builder_(builder),
-        solved_(Exchange(x_.pieces, x_.demands, options_.exchange)) {}
+  Emitter(TensorExchange& x, const SolvedExchange& solved, const ExchangeTaskOptions& options,
+          TaskGraphBuilder& builder)
+      : x_(x), options_(options), builder_(builder), solved_(solved) {}
 
   std::optional<int32_t> Run() {
     if (!FindCommunications()) return std::nullopt;
@@ -576,7 +574,7 @@ class Emitter {
   TensorExchange& x_;
   const ExchangeTaskOptions& options_;
   TaskGraphBuilder& builder_;
-  const SolvedExchange solved_;
+  const SolvedExchange& solved_;
   std::vector<StepCommunication> communications_;  // indexed by step
   std::optional<FlowIndex> index_;                 // index of solved_
   absl::flat_hash_set<BufferId> buffers_of_pieces_;
@@ -586,9 +584,10 @@ class Emitter {
 
 }  // namespace
 
-std::optional<int32_t> AddExchangeTasks(TensorExchange& x, const ExchangeTaskOptions& options,
+std::optional<int32_t> AddExchangeTasks(TensorExchange& x, const SolvedExchange& solved,
+                                        const ExchangeTaskOptions& options,
                                         TaskGraphBuilder& builder) {
-  return Emitter(x, options, builder).Run();
+  return Emitter(x, solved, options, builder).Run();
 }
 
 }  // namespace partita

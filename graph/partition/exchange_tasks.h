@@ -40,9 +40,11 @@ struct ExchangeTaskOptions {
   bool outlines = false;                          // true: move tasks have outlines only
 };
 
-// Adds tasks to the builder and fills in demand_buffers. Returns the number that follows those of
-// its steps; nullopt where the watch gave the tensor up.
-std::optional<int32_t> AddExchangeTasks(TensorExchange& x, const ExchangeTaskOptions& options,
+// Adds tasks to the builder and fills in demand_buffers. `solved`: the Exchange of its pieces and
+// demands by options.exchange. Returns the number that follows those of its steps; nullopt where the
+// watch gave the tensor up.
+std::optional<int32_t> AddExchangeTasks(TensorExchange& x, const SolvedExchange& solved,
+                                        const ExchangeTaskOptions& options,
                                         TaskGraphBuilder& builder);
 
 }  // namespace partita

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
@@ -175,13 +176,28 @@ struct TensorSetting {
                                            // belongs to
   DeviceId host_device;
   std::span<const AlgorithmChoice> algorithms = {};  // Strategy::algorithms of the tensor
-  const CommunicationWatch* watch = nullptr;         // may be null
   bool outlines = false;  // true: tasks are only priced; moves of the exchange have outlines
 };
-// nullopt where the watch gave the tensor up.
-std::optional<TensorFragments> MakeTensorFragments(const Graph& graph, const Tensor& tensor,
-                                                   PartsByOp parts, const TensorSetting& setting,
-                                                   const PartitionOptions& options);
+
+// The fragments of a tensor in the making: its exchanges are solved, their tasks are not made yet.
+class TensorFragmentsBuilder {
+ public:
+  // What is passed, and what the setting refers to, outlives the builder.
+  TensorFragmentsBuilder(const Graph& graph, const Tensor& tensor, PartsByOp parts,
+                         const TensorSetting& setting, const PartitionOptions& options);
+  TensorFragmentsBuilder(TensorFragmentsBuilder&&) noexcept;
+  ~TensorFragmentsBuilder();
+
+  const Tensor& tensor() const;
+  // Steps of the exchanges, by demand group.
+  std::vector<std::span<const ExchangeStep>> steps() const;
+  // To be called once. nullopt where the watch, which may be null, gave the tensor up.
+  std::optional<TensorFragments> Build(const CommunicationWatch* watch = nullptr) &&;
+
+ private:
+  class Maker;
+  std::unique_ptr<Maker> maker_;
+};
 
 // Element type in which the operator's parts read and write the tensor.
 DType ElementTypeOf(const PartitionOptions& options, const Operator& op, const Tensor& tensor);

@@ -32,8 +32,10 @@ struct BodyBytes {
   }
   int64_t operator()(const LoadTask&) const { return 0; }
   int64_t operator()(const CollectiveTask& task) const {
-    return BytesOf(task.group) + BytesOf(task.send) + BytesOf(task.receive) +
-           BytesOf(task.collective.blocks);
+    int64_t bytes = BytesOf(task.group) + BytesOf(task.send) + BytesOf(task.receive) +
+                    BytesOf(task.collective.blocks) + BytesOf(task.collective.counts);
+    for (const auto& row : task.collective.counts) bytes += BytesOf(row);
+    return bytes;
   }
   int64_t operator()(const TransferTask& task) const {
     return BytesOf(task.group) + BytesOf(task.transfers);
@@ -56,6 +58,14 @@ std::span<const AlgorithmChoice> AlgorithmsOf(TensorId id, std::span<const Algor
   size_t own = 0;
   while (own < list.size() && list[own].collective.tensor == id) ++own;
   return list.first(own);
+}
+
+std::span<const AlgorithmChoice> AlgorithmsIn(const Strategy& strategy, TensorId id) {
+  const auto all = std::span<const AlgorithmChoice>(strategy.algorithms);
+  const auto first = std::find_if(all.begin(), all.end(), [id](const AlgorithmChoice& choice) {
+    return choice.collective.tensor == id;
+  });
+  return AlgorithmsOf(id, std::span(first, all.end()));
 }
 
 }  // namespace
@@ -187,7 +197,7 @@ int32_t FragmentCache::WeightOf(const Tensor& tensor) const {
 
 absl::Status FragmentCache::FindOrBuild(const Strategy& strategy, StepFragments& step) {
   RETURN_IF_ERROR(Find(strategy, step));
-  for (TensorId id : missing_) RETURN_IF_ERROR(Build(id, strategy, step).status());
+  for (TensorId id : missing_) RETURN_IF_ERROR(Build(Solve(id, strategy), strategy, step).status());
   return Complete(strategy, step);
 }
 
@@ -350,39 +360,32 @@ FragmentCache::Key FragmentCache::KeyOfTensor(TensorId id,
   return key;
 }
 
-absl::StatusOr<bool> FragmentCache::Build(TensorId id, const Strategy& strategy,
-                                          StepFragments& step, const CommunicationWatch* watch) {
+TensorFragmentsBuilder FragmentCache::Solve(TensorId id, const Strategy& strategy) const {
   const size_t t = id.index();
-  const auto all = std::span<const AlgorithmChoice>(strategy.algorithms);
-  const auto first = std::find_if(all.begin(), all.end(), [&](const AlgorithmChoice& choice) {
-    return choice.collective.tensor == id;
-  });
-  const auto algorithms = AlgorithmsOf(id, std::span(first, all.end()));
   const int32_t w = weight_of_[t];
-  const bool outlines = use_ == Use::kPricing && !options_.native_formats;
-  const WeightLayouts* layouts = w < 0 ? nullptr : &placed_[static_cast<size_t>(w)]->layouts;
-  ASSIGN_OR_RETURN(auto made, MakeTensor(graph_.tensor(id), {.groups = groups_[t],
-                                                             .layouts = layouts,
-                                                             .host_device = strategy.host_device,
-                                                             .algorithms = algorithms,
-                                                             .watch = watch,
-                                                             .outlines = outlines}));
-  if (made == nullptr) return false;
-  auto& kept = tensors_[t][KeyOfTensor(id, algorithms, strategy)];
-  kept = std::move(made);
-  step.tensors[t] = kept.get();
-  return true;
+  return TensorFragmentsBuilder(
+      graph_, graph_.tensor(id), parts_,
+      {.groups = groups_[t],
+       .layouts = w < 0 ? nullptr : &placed_[static_cast<size_t>(w)]->layouts,
+       .host_device = strategy.host_device,
+       .algorithms = AlgorithmsIn(strategy, id),
+       .outlines = use_ == Use::kPricing && !options_.native_formats},
+      options_);
 }
 
-// Null where the watch gave the tensor up.
-absl::StatusOr<std::unique_ptr<TensorFragments>> FragmentCache::MakeTensor(
-    const Tensor& tensor, const TensorSetting& setting) {
-  auto made = MakeTensorFragments(graph_, tensor, parts_, setting, options_);
-  if (!made.has_value()) return nullptr;
+absl::StatusOr<bool> FragmentCache::Build(TensorFragmentsBuilder solved, const Strategy& strategy,
+                                          StepFragments& step, const CommunicationWatch* watch) {
+  const Tensor& tensor = solved.tensor();
+  auto made = std::move(solved).Build(watch);
+  if (!made.has_value()) return false;
   auto fragments = std::make_unique<TensorFragments>(*std::move(made));
-  RETURN_IF_ERROR(CheckAlgorithms(tensor, *fragments, setting.algorithms));
+  const auto algorithms = AlgorithmsIn(strategy, tensor.id);
+  RETURN_IF_ERROR(CheckAlgorithms(tensor, *fragments, algorithms));
   for (TensorFragment& fragment : fragments->groups) Register(fragment);
-  return fragments;
+  auto& kept = tensors_[tensor.id.index()][KeyOfTensor(tensor.id, algorithms, strategy)];
+  kept = std::move(fragments);
+  step.tensors[tensor.id.index()] = kept.get();
+  return true;
 }
 
 // 0 for none.

@@ -40,13 +40,14 @@ class FragmentCache {
   // fragments live until the next call.
   absl::Status FindOrBuild(const Strategy& strategy, StepFragments& step);
   // The same in parts, for those who may not need them all. Find: operators, weights, and the
-  // tensors whose fragments are kept; the others are null in `step` and listed by missing(). Build:
-  // one of those; false where the watch, which may be null, gave it up. Complete, when none is
-  // missing: buckets. The strategy lives until then.
+  // tensors whose fragments are kept; the others are null in `step` and listed by missing(). Solve
+  // and then Build: one of those; false where the watch, which may be null, gave it up. Complete,
+  // when none is missing: buckets. The strategy lives until then.
   absl::Status Find(const Strategy& strategy, StepFragments& step);
   std::span<const TensorId> missing() const { return missing_; }
-  absl::StatusOr<bool> Build(TensorId id, const Strategy& strategy, StepFragments& step,
-                             const CommunicationWatch* watch = nullptr);
+  TensorFragmentsBuilder Solve(TensorId id, const Strategy& strategy) const;
+  absl::StatusOr<bool> Build(TensorFragmentsBuilder solved, const Strategy& strategy,
+                             StepFragments& step, const CommunicationWatch* watch = nullptr);
   absl::Status Complete(const Strategy& strategy, StepFragments& step);
   // Parts of each operator under the strategy found last.
   PartsByOp parts() const { return parts_; }
@@ -95,8 +96,6 @@ class FragmentCache {
   void FindTensors(const Strategy& strategy, StepFragments& step);
   Key KeyOfTensor(TensorId id, std::span<const AlgorithmChoice> algorithms,
                   const Strategy& strategy);
-  absl::StatusOr<std::unique_ptr<TensorFragments>> MakeTensor(const Tensor& tensor,
-                                                              const TensorSetting& setting);
   int32_t AlgorithmsId(size_t tensor, std::span<const AlgorithmChoice> algorithms);
   absl::Status FindBuckets(const Strategy& strategy, StepFragments& step);
   void Register(Fragment& fragment);

@@ -24,7 +24,6 @@ class GroupMaker {
         parts_(parts),
         layouts_(setting.layouts),
         algorithms_(setting.algorithms),
-        watch_(setting.watch),
         outlines_(setting.outlines),
         options_(options),
         builder_(options.devices, false) {
@@ -69,20 +68,28 @@ class GroupMaker {
     return false;
   }
 
-  // `host_demand`: the demand of the host, or -1. Returns the number of the exchange step after
-  // the fragment's; nullopt where the watch gave it up.
-  std::optional<int32_t> AddTasks(int32_t host_demand, int32_t first_step) {
+  // Precondition: AddPieces.
+  void Solve() {
+    if (x_.demands.empty() || IsLoaded()) return;
+    solved_ = Exchange(x_.pieces, x_.demands, exchange_options());
+  }
+  const SolvedExchange& solved() const { return solved_; }
+
+  // Precondition: Solve. `host_demand`: the demand of the host, or -1. Returns the number of the
+  // exchange step after the fragment's; nullopt where the watch gave it up.
+  std::optional<int32_t> AddTasks(int32_t host_demand, int32_t first_step,
+                                  const CommunicationWatch* watch) {
     x_.first_step = first_step;
     if (x_.demands.empty()) return first_step;
-    if (tensor_.kind == TensorKind::kInput || tensor_.kind == TensorKind::kLabels ||
-        tensor_.kind == TensorKind::kSeed) {
+    if (IsLoaded()) {
       AddLoads();
       return first_step + 1;
     }
     KeepForHost(host_demand);
     x_.first_step = ConvertPieces(first_step);
-    return AddExchangeTasks(
-        x_, {exchange_options(), options_.algorithm, algorithms_, watch_, outlines_}, builder_);
+    return AddExchangeTasks(x_, solved_,
+                            {exchange_options(), options_.algorithm, algorithms_, watch, outlines_},
+                            builder_);
   }
 
   // Adds conversions of what the demands got into the other types that are wanted. Returns the
@@ -124,6 +131,11 @@ class GroupMaker {
     DType dtype = DType::kFloat32;
     BufferId buffer;
   };
+
+  bool IsLoaded() const {
+    return tensor_.kind == TensorKind::kInput || tensor_.kind == TensorKind::kLabels ||
+           tensor_.kind == TensorKind::kSeed;
+  }
 
   // Pieces that producers make in another type are converted first. Returns as ConvertDemands.
   int32_t ConvertPieces(int32_t step) {
@@ -250,41 +262,56 @@ class GroupMaker {
   const PartsByOp parts_;
   const WeightLayouts* const layouts_;
   const std::span<const AlgorithmChoice> algorithms_;
-  const CommunicationWatch* const watch_;
   const bool outlines_;
   const PartitionOptions& options_;
   TaskGraphBuilder builder_;
   TensorFragment fragment_;
   TensorExchange x_;
+  SolvedExchange solved_;
   std::vector<Wanted> wanted_;
   absl::flat_hash_map<std::pair<int32_t, DType>, int32_t> wanted_index_;
   Reduction reduction_ = Reduction::kSum;
   absl::flat_hash_map<std::pair<Box, DeviceId>, int32_t> demand_index_;
 };
 
-class TensorFragmentsMaker {
- public:
-  TensorFragmentsMaker(const Graph& graph, const Tensor& tensor, PartsByOp parts,
-                       const TensorSetting& setting, const PartitionOptions& options)
-      : graph_(graph), tensor_(tensor), parts_(parts), setting_(setting), options_(options) {}
+}  // namespace
 
-  std::optional<TensorFragments> Run() {
-    std::vector<DemandGroup> groups(setting_.groups.begin(), setting_.groups.end());
+class TensorFragmentsBuilder::Maker {
+ public:
+  Maker(const Graph& graph, const Tensor& tensor, PartsByOp parts, const TensorSetting& setting,
+        const PartitionOptions& options)
+      : graph_(graph),
+        tensor_(tensor),
+        parts_(parts),
+        setting_(setting),
+        options_(options),
+        groups_(setting.groups.begin(), setting.groups.end()) {
     if (tensor_.kind == TensorKind::kWeight) {
-      groups = ApplyGathers(graph_, *setting_.layouts, std::move(groups));
+      groups_ = ApplyGathers(graph_, *setting_.layouts, std::move(groups_));
     }
-    AddDemands(groups);
-    if (SumsForSeveral(groups)) {
-      groups = JoinGroups(std::move(groups));
-      AddDemands(groups);
+    AddDemands();
+    if (SumsForSeveral()) {
+      groups_ = JoinGroups(std::move(groups_));
+      AddDemands();
     }
+    for (GroupMaker& maker : makers_) maker.Solve();
+  }
+
+  const Tensor& tensor() const { return tensor_; }
+  std::vector<std::span<const ExchangeStep>> steps() const {
+    std::vector<std::span<const ExchangeStep>> steps;
+    for (const GroupMaker& maker : makers_) steps.push_back(maker.solved().steps());
+    return steps;
+  }
+
+  std::optional<TensorFragments> Build(const CommunicationWatch* watch) {
     int32_t step = 0;
     for (size_t g = 0; g < makers_.size(); ++g) {
-      const auto next = makers_[g].AddTasks(g == 0 ? host_demand_ : -1, step);
+      const auto next = makers_[g].AddTasks(g == 0 ? host_demand_ : -1, step, watch);
       if (!next.has_value()) return std::nullopt;
       step = makers_[g].ConvertDemands(*next);
     }
-    return Finish(groups);
+    return Finish();
   }
 
  private:
@@ -294,10 +321,11 @@ class TensorFragmentsMaker {
     int32_t wanted;  // of GroupMaker::AddElementType
   };
 
-  void AddDemands(const std::vector<DemandGroup>& groups) {
+  void AddDemands() {
     makers_.clear();
     demand_of_read_.clear();
-    for (size_t g = 0; g < groups.size(); ++g) {
+    makers_.reserve(groups_.size());
+    for (size_t g = 0; g < groups_.size(); ++g) {
       makers_.emplace_back(graph_, tensor_, parts_, setting_, options_);
     }
     result_.read_begin.clear();
@@ -306,7 +334,7 @@ class TensorFragmentsMaker {
       const auto reads = [id](const DemandGroup& group) {
         return std::binary_search(group.consumers.begin(), group.consumers.end(), id);
       };
-      const auto group = std::find_if(groups.begin(), groups.end(), reads) - groups.begin();
+      const auto group = std::find_if(groups_.begin(), groups_.end(), reads) - groups_.begin();
       AddReads(graph_.op(id), static_cast<size_t>(group));
     }
     result_.read_begin.push_back(static_cast<int32_t>(demand_of_read_.size()));
@@ -334,9 +362,9 @@ class TensorFragmentsMaker {
   }
 
   // Whether several groups want a tensor whose terms have to be added.
-  bool SumsForSeveral(const std::vector<DemandGroup>& groups) const {
+  bool SumsForSeveral() const {
     const auto is_wanted = [](const DemandGroup& group) { return !group.consumers.empty(); };
-    if (std::count_if(groups.begin(), groups.end(), is_wanted) < 2) return false;
+    if (std::count_if(groups_.begin(), groups_.end(), is_wanted) < 2) return false;
     std::vector<Demand> all;
     for (const GroupMaker& maker : makers_) {
       all.insert(all.end(), maker.demands().begin(), maker.demands().end());
@@ -344,14 +372,14 @@ class TensorFragmentsMaker {
     return makers_[0].SumsTerms(all);
   }
 
-  TensorFragments Finish(const std::vector<DemandGroup>& groups) {
+  TensorFragments Finish() {
     for (const DemandOfRead& read : demand_of_read_) {
       result_.reads.push_back(
           {static_cast<int32_t>(read.group), makers_[read.group].SlotOf(read.demand, read.wanted)});
     }
     if (host_demand_ >= 0) result_.host_slot = makers_[0].SlotOf(host_demand_, -1);
     for (size_t g = 0; g < makers_.size(); ++g) {
-      result_.groups.push_back(makers_[g].Finish(groups[g].after));
+      result_.groups.push_back(makers_[g].Finish(groups_[g].after));
     }
     FindLoneReads();
     return std::move(result_);
@@ -380,20 +408,30 @@ class TensorFragmentsMaker {
   const Graph& graph_;
   const Tensor& tensor_;
   const PartsByOp parts_;
-  const TensorSetting& setting_;
+  const TensorSetting setting_;
   const PartitionOptions& options_;
-  std::vector<GroupMaker> makers_;
+  std::vector<DemandGroup> groups_;
+  std::vector<GroupMaker> makers_;  // by demand group
   std::vector<DemandOfRead> demand_of_read_;
   int32_t host_demand_ = -1;
   TensorFragments result_;
 };
 
-}  // namespace
+TensorFragmentsBuilder::TensorFragmentsBuilder(const Graph& graph, const Tensor& tensor,
+                                               PartsByOp parts, const TensorSetting& setting,
+                                               const PartitionOptions& options)
+    : maker_(std::make_unique<Maker>(graph, tensor, parts, setting, options)) {}
+TensorFragmentsBuilder::TensorFragmentsBuilder(TensorFragmentsBuilder&&) noexcept = default;
+TensorFragmentsBuilder::~TensorFragmentsBuilder() = default;
 
-std::optional<TensorFragments> MakeTensorFragments(const Graph& graph, const Tensor& tensor,
-                                                   PartsByOp parts, const TensorSetting& setting,
-                                                   const PartitionOptions& options) {
-  return TensorFragmentsMaker(graph, tensor, parts, setting, options).Run();
+const Tensor& TensorFragmentsBuilder::tensor() const { return maker_->tensor(); }
+
+std::vector<std::span<const ExchangeStep>> TensorFragmentsBuilder::steps() const {
+  return maker_->steps();
+}
+
+std::optional<TensorFragments> TensorFragmentsBuilder::Build(const CommunicationWatch* watch) && {
+  return maker_->Build(watch);
 }
 
 std::vector<TensorId> HostTensors(const Graph& graph, const PartitionOptions& options) {

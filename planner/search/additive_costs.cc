@@ -133,8 +133,9 @@ AdditiveTime AdditiveCosts::OfTensor(TensorId id, const WeightLayouts* layouts) 
   const Tensor& tensor = graph_.tensor(id);
   std::vector<DemandGroup>& groups = groups_[id.index()];
   if (groups.empty()) groups = FindDemandGroups(graph_, tensor);
-  const auto fragments =
-      MakeTensorFragments(graph_, tensor, parts_, {.groups = groups, .layouts = layouts}, options_);
+  TensorFragmentsBuilder solved(graph_, tensor, parts_, {.groups = groups, .layouts = layouts},
+                                options_);
+  const auto fragments = std::move(solved).Build();
   AdditiveTime time;
   for (const TensorFragment& fragment : fragments->groups) time += OfGraph(fragment.graph);
   return time;

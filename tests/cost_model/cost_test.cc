@@ -395,6 +395,23 @@ TEST(CombinatorsTest, CachedAsksOnceForEqualDevices) {
   EXPECT_EQ(asked, 2 + 1 + 2);
 }
 
+TEST(CombinatorsTest, CachedForgetsTheOlderHalfBeyondItsLimit) {
+  int asked = 0;
+  const Cached cached(std::make_unique<Counting>(asked), {DeviceId(0), DeviceId(1)}, Bytes(4096));
+  const auto ask = [&](int total) {
+    const int before = asked;
+    EXPECT_EQ(PriceOf(cached, MakeAllReduce(2, total), "ring", FirstDevices(2)).time,
+              Nanos(total + 1));
+    return asked > before;
+  };
+  for (int total = 1; total <= 1000; ++total) {
+    EXPECT_TRUE(ask(total));
+    EXPECT_FALSE(ask(total));
+  }
+  EXPECT_FALSE(ask(999));
+  EXPECT_TRUE(ask(1));
+}
+
 TEST(CombinatorsTest, CachedIsForSeveralThreads) {
   const auto model = MakeDefaultCostModel(Shared("p100-4x4"));
   std::vector<std::thread> threads;

@@ -347,7 +347,7 @@ class Check {
       }
       x_.demand_buffers.push_back(id);
     }
-    AddExchangeTasks(x_, c_.options, builder);
+    AddExchangeTasks(x_, Exchange(x_.pieces, x_.demands, c_.options.exchange), c_.options, builder);
     return std::move(builder).Build();
   }
 
