@@ -14,6 +14,7 @@
 #include "planner/evaluator.h"
 #include "planner/least_loads.h"
 #include "planner/space/search_space.h"
+#include "tests/testing/cases.h"
 #include "tests/testing/ok.h"
 #include "tests/testing/random_graph.h"
 #include "tests/testing/random_strategy.h"
@@ -47,8 +48,9 @@ void ExpectSameDecision(const Evaluator& early, const Evaluator& complete, const
 }
 
 TEST(EarlyExitTest, DecisionsOfRandomGraphsAreThoseOfCompleteEvaluations) {
+  constexpr uint64_t kSeeds = CasesOf(25);
   Decided decided;
-  for (uint64_t seed = 0; seed < 25; ++seed) {
+  for (uint64_t seed = 0; seed < kSeeds; ++seed) {
     std::mt19937_64 random(seed);
     const Graph graph = RandomTrainingGraph(random);
     const int devices = static_cast<int>(2 + random() % 9);
@@ -63,7 +65,7 @@ TEST(EarlyExitTest, DecisionsOfRandomGraphsAreThoseOfCompleteEvaluations) {
       if (testing::Test::HasFatalFailure()) FAIL() << "seed " << seed;
     }
   }
-  EXPECT_GT(decided.accepted, 60);
+  EXPECT_GT(decided.accepted, CasesOf(60));
   EXPECT_GT(decided.bounded, decided.rejected / 4);
 }
 
@@ -132,8 +134,9 @@ Arrivals ReallyArrive(const TensorFragments& fragments, std::span<const int32_t>
 }
 
 TEST(ArrivalsTest, NoMoreThanWhatAnExchangeBrings) {
+  constexpr uint64_t kSeeds = CasesOf(150);
   int64_t bounded = 0, tight = 0;
-  for (uint64_t seed = 0; seed < 150; ++seed) {
+  for (uint64_t seed = 0; seed < kSeeds; ++seed) {
     std::mt19937_64 random(seed);
     const Graph graph = RandomTrainingGraph(random);
     PartitionOptions options = RandomPartitionOptions(random);
@@ -162,7 +165,7 @@ TEST(ArrivalsTest, NoMoreThanWhatAnExchangeBrings) {
       }
     }
   }
-  EXPECT_GT(bounded, 3000);
+  EXPECT_GT(bounded, CasesOf(3000));
   EXPECT_GT(tight, bounded / 2);
 }
 

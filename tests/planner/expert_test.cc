@@ -6,6 +6,7 @@
 #include "graph/verify/plan_verifier.h"
 #include "planner/expert/expert_strategies.h"
 #include "tests/planner/fixture.h"
+#include "tests/testing/cases.h"
 
 namespace partita {
 namespace {
@@ -112,7 +113,7 @@ std::vector<std::string> ModelNames() {
   std::vector<std::string> names;
   for (const ZooModel& model : ZooModels()) {
     // The deepest are the layers of the others, more often.
-    constexpr size_t kMostOperators = 500;
+    constexpr size_t kMostOperators = CasesOf(500);
     if (model.make(8)->ops().size() <= kMostOperators) names.emplace_back(model.name);
   }
   return names;

@@ -10,6 +10,7 @@
 #include "cost_model/machines.h"
 #include "planner/search/search_algorithm.h"
 #include "tests/planner/fixture.h"
+#include "tests/testing/cases.h"
 #include "tests/testing/ok.h"
 #include "tests/testing/random_graph.h"
 
@@ -33,8 +34,9 @@ std::vector<DecisionSubject> SomeSubjects(const SearchSpace& space, size_t most,
 }
 
 TEST(LowerBoundTest, NeverExceedsAnExhaustiveOptimum) {
+  constexpr uint64_t kSeeds = CasesOf(260);
   int cases = 0, walked = 0, near = 0;
-  for (uint64_t seed = 0; seed < 260; ++seed) {
+  for (uint64_t seed = 0; seed < kSeeds; ++seed) {
     std::mt19937_64 random(seed);
     const Graph graph = RandomTrainingGraph(random);
     const int devices = static_cast<int>(1 + random() % 3);
@@ -63,9 +65,9 @@ TEST(LowerBoundTest, NeverExceedsAnExhaustiveOptimum) {
       near += found->evaluation.time < bound.time() * 2;
     }
   }
-  EXPECT_GE(cases, 1000);
-  EXPECT_GE(walked, 800);
-  EXPECT_GE(near, 20);
+  EXPECT_GE(cases, CasesOf(1000));
+  EXPECT_GE(walked, CasesOf(800));
+  EXPECT_GE(near, CasesOf(20));
 }
 
 TEST(LowerBoundTest, IsNearOnOneDeviceAndHoldsForExperts) {

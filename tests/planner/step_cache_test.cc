@@ -15,6 +15,7 @@
 #include "graph/training/training_graph.h"
 #include "graph/zoo/models.h"
 #include "planner/evaluator.h"
+#include "tests/testing/cases.h"
 #include "tests/testing/ok.h"
 #include "tests/testing/random_collectives.h"
 #include "tests/testing/random_graph.h"
@@ -123,7 +124,8 @@ void ExpectCacheEqualsPartition(uint64_t seed, Bytes most) {
 }
 
 TEST(StepCacheTest, FlatStepsEqualThoseOfTaskGraphs) {
-  for (uint64_t seed = 0; seed < 60; ++seed) {
+  constexpr uint64_t kSeeds = CasesOf(60);
+  for (uint64_t seed = 0; seed < kSeeds; ++seed) {
     ExpectCacheEqualsPartition(seed, Bytes(1 << 28));
     if (HasFatalFailure()) return;
   }

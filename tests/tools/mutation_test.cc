@@ -31,18 +31,13 @@
 #include "graph/zoo/models.h"
 #include "planner/evaluator.h"
 #include "planner/expert/expert_strategies.h"
+#include "tests/testing/cases.h"
 #include "tests/testing/random_collectives.h"
 #include "tests/testing/random_strategy.h"
 #include "tools/workflow/training_model.h"
 
 namespace partita {
 namespace {
-
-#ifdef PARTITA_SANITIZED
-constexpr bool kSanitized = true;
-#else
-constexpr bool kSanitized = false;
-#endif
 
 constexpr double kSecondsOfAFile = 2;
 constexpr double kMegabytes = 512;

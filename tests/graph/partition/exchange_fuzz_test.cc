@@ -3,6 +3,7 @@
 #include <iostream>
 
 #include "tests/graph/partition/random_exchange.h"
+#include "tests/testing/cases.h"
 
 namespace partita {
 namespace {
@@ -33,7 +34,7 @@ std::map<std::string, int> CheckSeeds(uint64_t first, uint64_t last) {
 }
 
 TEST(ExchangeFuzzTest, EveryDemandIsTheSumOverTheTermsThatCoverIt) {
-  const std::map<std::string, int> patterns = CheckSeeds(0, 6000);
+  const std::map<std::string, int> patterns = CheckSeeds(0, CasesOf(6000));
   for (const char* pattern : {"all_reduce", "reduce_scatter", "all_gather", "all_to_all",
                               "broadcast", "reduce", "transfers"}) {
     EXPECT_GE(patterns.contains(pattern) ? patterns.at(pattern) : 0, 20) << pattern;
@@ -41,10 +42,10 @@ TEST(ExchangeFuzzTest, EveryDemandIsTheSumOverTheTermsThatCoverIt) {
 }
 
 TEST(ExchangeFuzzTest, FloatCopiesOfAnElementAreEqualBitForBit) {
-  for (uint64_t seed = 0; seed < 20000; ++seed) {
-    std::mt19937_64 random(seed);
+  for (int seed = 0; seed < CasesOf(20000); ++seed) {
+    std::mt19937_64 random(static_cast<uint64_t>(seed));
     std::vector<int32_t> nodes;
-    const ExchangeCase c = CaseOf(seed, random, nodes);
+    const ExchangeCase c = CaseOf(static_cast<uint64_t>(seed), random, nodes);
     const absl::Status agree = CheckFloatCopiesAgree(c, random);
     ASSERT_EQ(agree, absl::OkStatus()) << "seed " << seed << "\n" << ToString(c);
   }
