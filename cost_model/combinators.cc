@@ -159,6 +159,9 @@ std::vector<DeviceId> EqualDevices(const Machine& machine, const DeviceProfiles&
 Cached::Cached(std::unique_ptr<CostModel> model, std::vector<DeviceId> equal_devices, Bytes most)
     : model_(std::move(model)), equal_devices_(std::move(equal_devices)), most_(most) {}
 
+// Collectives of fewer ranks are priced as fast as they are looked up.
+constexpr int kFewestRanks = 16;
+
 template <class Signature>
 int64_t Cached::Owned<Signature>::heap_bytes() const {
   return HeapBytes(signature);
@@ -197,7 +200,8 @@ Answer Cached::MoveCost(const MoveSignature& signature, DeviceId device) const {
                   [&] { return model_->MoveCost(signature, equal); });
 }
 Answer Cached::CollectiveCost(const CollectiveCall& call) const {
-  if (call.collective->kind == CollectiveKind::kAllToAll) return model_->CollectiveCost(call);
+  const bool is_all_to_all = call.collective->kind == CollectiveKind::kAllToAll;
+  if (is_all_to_all || call.collective->ranks < kFewestRanks) return model_->CollectiveCost(call);
   return Remember(collectives_, call, [&] { return model_->CollectiveCost(call); });
 }
 Answer Cached::TransferCost(std::span<const TransferCall> group) const {

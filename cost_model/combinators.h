@@ -78,8 +78,9 @@ class ContendedAndUncontended : public CostModel {
 std::vector<DeviceId> EqualDevices(const Machine& machine, const DeviceProfiles& profiles);
 
 // Caches the answers for kernels, moves and collectives. `equal_devices[d]` (see above) stands for
-// device d. Transfers, and all-to-alls, are asked for again: to look one up takes about as long as
-// to price it. When the answers of a kind take more than `most`, the older half is dropped.
+// device d. Transfers, all-to-alls and collectives of a few ranks are asked for again: to look one
+// up takes about as long as to price it. When the answers of a kind take more than `most`, the older
+// half is dropped.
 class Cached : public CostModel {
  public:
   Cached(std::unique_ptr<CostModel> model, std::vector<DeviceId> equal_devices,

@@ -389,8 +389,8 @@ TEST(CombinatorsTest, CachedAsksOnceForEqualDevices) {
     EXPECT_EQ(cached.KernelCost(ConvForward(8), DeviceId(1))->time, Nanos(10));
     EXPECT_EQ(cached.KernelCost(ConvForward(8), DeviceId(2))->time, Nanos(12));
     EXPECT_FALSE(cached.MoveCost({.elements = 3}, DeviceId(0)).has_value());
-    EXPECT_EQ(PriceOf(cached, MakeAllReduce(2, 30), "ring", FirstDevices(2)).time, Nanos(31));
-    EXPECT_EQ(PriceOf(cached, MakeAllReduce(2, 31), "ring", FirstDevices(2)).time, Nanos(32));
+    EXPECT_EQ(PriceOf(cached, MakeAllReduce(16, 30), "ring", FirstDevices(16)).time, Nanos(31));
+    EXPECT_EQ(PriceOf(cached, MakeAllReduce(16, 31), "ring", FirstDevices(16)).time, Nanos(32));
   }
   EXPECT_EQ(asked, 2 + 1 + 2);
 }
@@ -400,7 +400,7 @@ TEST(CombinatorsTest, CachedForgetsTheOlderHalfBeyondItsLimit) {
   const Cached cached(std::make_unique<Counting>(asked), {DeviceId(0), DeviceId(1)}, Bytes(4096));
   const auto ask = [&](int total) {
     const int before = asked;
-    EXPECT_EQ(PriceOf(cached, MakeAllReduce(2, total), "ring", FirstDevices(2)).time,
+    EXPECT_EQ(PriceOf(cached, MakeAllReduce(16, total), "ring", FirstDevices(16)).time,
               Nanos(total + 1));
     return asked > before;
   };
