@@ -92,7 +92,7 @@ bool AreAlike(const DeviceTopology& topology, std::span<const DeviceId> devices)
 // that are not positive and finite.
 absl::Status Validate(const Machine& machine);
 
-// What is wrong with the classes and the rates of a machine whose devices are these.
+// Faults of the classes and the rates of a machine whose devices are these.
 struct DeviceOfClass {
   absl::string_view device, device_class;
 };

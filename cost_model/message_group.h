@@ -34,7 +34,7 @@ class MessageGroup {
   std::vector<double> added_;  // seconds, indexed by device
   std::vector<DeviceId> adders_;
   double longest_ = 0;
-  // What one device sends, and which.
+  // Sender of the messages at hand, and they.
   DeviceId from_;
   std::vector<ChannelLoads::Message> messages_;
 };

@@ -72,7 +72,7 @@ struct Rival {
   bool is_expert = false;
 };
 
-// What is known of how good a plan is.
+// Facts known of how good a plan is.
 enum class Optimality : uint8_t {
   kUnknown,
   // No other decision about a single subject, of the space's candidates, is faster.

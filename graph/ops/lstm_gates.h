@@ -9,7 +9,7 @@
 
 namespace partita {
 
-// What an LSTM cell does after its matrix products (Hochreiter, Schmidhuber 1997; forget gate of
+// Gates of an LSTM cell, after its matrix products (Hochreiter, Schmidhuber 1997; forget gate of
 // Gers et al. 2000):
 //
 //   z = a + b                          a[rows..., 4 u] from the cell's input, with the bias,

@@ -91,7 +91,7 @@ class DeviceTopology {
   int size() const { return static_cast<int>(devices_.size()); }
   std::span<const Device> devices() const { return devices_; }
   const Device& device(DeviceId id) const { return devices_[id.index()]; }
-  // Of a topology by levels, each one that follows from them.
+  // Each one that follows from the levels, in a topology by levels.
   std::span<const Link> links() const;
   std::span<const Channel> channels() const { return channels_; }
   const Channel& channel(ChannelId id) const { return channels_[id.index()]; }

@@ -65,8 +65,8 @@ absl::string_view Name(LevelNetwork network);
 
 int DeviceCount(const TopologyLevels& levels);
 
-// What is wrong with the levels themselves: names, figures, more groups than are needed, devices
-// that nothing joins. Says nothing about the devices' own fields.
+// Faults of the levels themselves: names, figures, more groups than are needed, devices that
+// nothing joins. Says nothing about the devices' own fields.
 void CheckLevels(const TopologyLevels& levels, Faults& faults);
 
 // All devices, named "n0.gpu3": the node, and the place in it. The levels are valid.

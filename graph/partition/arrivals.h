@@ -38,7 +38,7 @@ class StepArrivals {
   // Nodes of the step's devices, each once; what arrives at one from other nodes.
   std::span<const int32_t> nodes() const { return nodes_; }
   int64_t at_node(int32_t node) const { return at_node_[static_cast<size_t>(node)]; }
-  // What arrives at all devices, and at all nodes, together.
+  // Sums over all devices, and over all nodes.
   int64_t at_devices() const { return at_devices_; }
   int64_t at_nodes() const { return at_nodes_; }
 
@@ -51,7 +51,7 @@ class StepArrivals {
   void AddReduction(const ExchangeStep& step);
 
   const std::span<const int32_t> node_of_device_;
-  // Of the step at hand; 0 for other devices and nodes.
+  // Elements of the step at hand; 0 for other devices and nodes.
   std::vector<int64_t> at_device_, at_node_;
   std::vector<DeviceId> devices_;
   std::vector<int32_t> nodes_;

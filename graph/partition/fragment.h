@@ -182,7 +182,7 @@ struct TensorSetting {
 // The fragments of a tensor in the making: its exchanges are solved, their tasks are not made yet.
 class TensorFragmentsBuilder {
  public:
-  // What is passed, and what the setting refers to, outlives the builder.
+  // All that is passed, or that the setting refers to, outlives the builder.
   TensorFragmentsBuilder(const Graph& graph, const Tensor& tensor, PartsByOp parts,
                          const TensorSetting& setting, const PartitionOptions& options);
   TensorFragmentsBuilder(TensorFragmentsBuilder&&) noexcept;

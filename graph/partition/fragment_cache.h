@@ -25,7 +25,7 @@ class FragmentCache {
  public:
   using Link = ChainLink;
 
-  // What fragments are for.
+  // Purpose of fragments.
   enum class Use : uint8_t {
     kPlan,    // tasks of a task graph
     kPricing  // the same tasks, but moves have outlines only, unless native formats are chosen

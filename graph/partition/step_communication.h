@@ -21,7 +21,7 @@ class Ranks {
   std::vector<size_t> ranks_;  // indexed by DeviceId; of the group's only
 };
 
-// What an exchange step sends, known before there are any buffers.
+// Data that an exchange step sends, known before there are any buffers.
 struct StepCommunication {
   // All-reduce, reduce-scatter and all-gather: the flows in the order in which a rank holds their
   // elements, the elements in front of each, and all.

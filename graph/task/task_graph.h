@@ -93,7 +93,7 @@ struct Move {
   BufferWindow to;
   Box region;  // inside both boxes
 };
-// What a move task costs and uses, without the places of its elements.
+// Cost and buffers of a move task, without the places of its elements.
 struct MoveOutline {
   // Moves of one signature that follow each other.
   struct Run {

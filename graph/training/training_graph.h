@@ -42,7 +42,7 @@ absl::StatusOr<TrainingOptions::Optimizer> OptimizerNamed(absl::string_view name
 // "NAME.momentum", or "NAME.moment1" and "NAME.moment2" for Adam. A model that ends in softmax or
 // log-softmax is trained on what enters that, since cross-entropy applies softmax itself; that is
 // then the graph's logits. Operators that nothing needs are left out.
-// Of a model with several microbatches: their losses and gradients add up, the loss being the mean
+// Loss of several microbatches: their losses and gradients add up, the loss being the mean
 // over all of them, and the weights are updated once. The first `in_flight` microbatches go
 // forward, then one goes backward and one forward in turns. Control edges hold each operator of a
 // microbatch back until the gradients of the same operator for the microbatch `in_flight` before it

@@ -21,8 +21,8 @@ struct DeviceMesh {
 // The same places with the axes in another order: axis k is the given one's order[k].
 DeviceMesh WithAxes(const DeviceMesh& mesh, std::span<const size_t> order);
 
-// What each axis of a mesh splits: a loop of an operator, or a dimension of a tensor; kCopies:
-// nothing, what lies along the axis is the same.
+// Splits by axis of a mesh: the loop of an operator, or the dimension of a tensor, that the axis
+// splits; kCopies: none, the pieces along the axis are equal.
 inline constexpr int kCopies = -1;
 using AxisSplits = absl::InlinedVector<int, 3>;
 

@@ -13,7 +13,7 @@
 
 namespace partita {
 
-// What experts make their configurations of. Times are linear in operators and in parts.
+// Parts that experts make their configurations of. Times are linear in operators and in parts.
 
 // Operators that read weights ahead of its reader at which the gather of a sharded weight begins: as
 // many as hide the exchange behind compute, and no more than two weights beside each other.

@@ -53,10 +53,10 @@ class AdditiveCosts {
   std::optional<ConfiguredAnchor> Configure(OpId anchor, const ParallelConfig& config) const;
   // Kernels of the anchor and its followers.
   AdditiveTime OfKernels(const ConfiguredAnchor& one);
-  // What they exchange among themselves, and the gradients and updates of weights.
+  // Exchanges among them, with the gradients and updates of weights.
   AdditiveTime OfExchanges(const ConfiguredAnchor& one);
-  // What they exchange with each other; `by_bytes`: where no sums are made, what the bytes take that
-  // have to arrive (LeastArrivals), which takes much less time to find.
+  // Exchanges of two with each other; `by_bytes`: where no sums are made, the time of the bytes
+  // that have to arrive (LeastArrivals), which is found much faster.
   AdditiveTime Between(const Pair& pair, const ConfiguredAnchor& a, const ConfiguredAnchor& b,
                        bool by_bytes);
 
@@ -69,8 +69,8 @@ class AdditiveCosts {
   AdditiveTime OfGraph(const TaskGraph& tasks);
   AdditiveTime OfTensor(TensorId id, const WeightLayouts* layouts);
   bool MakesSums(const Tensor& tensor) const;
-  // As messages from one device near and one far; nullopt where the bytes are not known or sums are
-  // made on the way.
+  // Time as messages from one device near and one far; nullopt where the bytes are not known or
+  // sums are made on the way.
   std::optional<AdditiveTime> OfArrivingBytes(TensorId id);
   AdditiveTime OfWeight(size_t weight);
 

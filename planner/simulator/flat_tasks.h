@@ -18,7 +18,7 @@ namespace partita {
 //   core sets: logical processors of a computer that the same CPU devices name, in order of first
 //     appearance.
 //
-// What a task holds from start to end:
+// Resources that a task holds from start to end:
 //   compute, move, load: the compute lane of its device, and the core sets of that device;
 //   collective: the communication lanes of its group, and every channel on the routes between
 //     members of the group;

@@ -11,7 +11,7 @@ namespace partita {
 absl::Status AddFront(const Graph& graph, const MeasuredSearch& search, const PlanRequest& request,
                       Answer& answer);
 
-// What was planned for one number of devices.
+// Plan for one number of devices.
 struct ScalingRow {
   int devices = 0;
   PlanOutcome outcome;

@@ -22,7 +22,7 @@ struct ContestOptions {
   std::function<void(size_t plans)> progress = nullptr;  // before each round, with those left
 };
 
-// What a contest of plans on this host showed.
+// Result of a contest of plans on this host.
 struct ContestReport {
   struct Row {
     std::string name;

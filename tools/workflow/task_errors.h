@@ -36,7 +36,7 @@ struct TaskKindError {
 
 // Differences of prediction and measurement, largest first: for each kind the sum over its tasks of
 // the predicted duration and of the median measured one. `steps`: timelines of the same task graph.
-// What communication takes includes waiting for the other devices.
+// Communication times include waiting for the other devices.
 std::vector<TaskKindError> TaskErrors(const EvaluatedStep& predicted,
                                       std::span<const std::vector<MeasuredInstruction>> steps);
 

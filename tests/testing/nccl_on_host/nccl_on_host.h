@@ -9,7 +9,7 @@
 // or missing, all ranks of the communicator get an error, and ncclGetLastError says what differs;
 // nobody waits for ever.
 //
-// What it has: ncclGetVersion, ncclGetErrorString, ncclGetLastError, ncclGetUniqueId,
+// Functions: ncclGetVersion, ncclGetErrorString, ncclGetLastError, ncclGetUniqueId,
 // ncclCommInitRank, ncclCommInitRankConfig (blocking or not), ncclCommInitAll, ncclCommFinalize,
 // ncclCommDestroy, ncclCommAbort, ncclCommGetAsyncError, ncclCommCount, ncclCommUserRank,
 // ncclGroupStart, ncclGroupEnd, ncclAllReduce, ncclReduceScatter, ncclAllGather, ncclBroadcast,
