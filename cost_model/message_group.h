@@ -34,7 +34,7 @@ class MessageGroup {
   std::vector<double> added_;  // seconds, indexed by device
   std::vector<DeviceId> adders_;
   double longest_ = 0;
-  // Sender of the messages at hand, and they.
+  // Messages at hand, all of one sender.
   DeviceId from_;
   std::vector<ChannelLoads::Message> messages_;
 };
