@@ -40,6 +40,9 @@ bool IsExact(const CollectiveCall& call, const Answer& answer) {
   return call.to_beat == nullptr || !answer.has_value() || Beats(*answer, *call.to_beat);
 }
 
+// Collectives of fewer ranks are priced as fast as they are looked up.
+constexpr int kFewestRanks = 16;
+
 template <class T>
 int64_t HeapBytes(const std::vector<T>& list) {
   return static_cast<int64_t>(list.capacity() * sizeof(T));
@@ -158,9 +161,6 @@ std::vector<DeviceId> EqualDevices(const Machine& machine, const DeviceProfiles&
 
 Cached::Cached(std::unique_ptr<CostModel> model, std::vector<DeviceId> equal_devices, Bytes most)
     : model_(std::move(model)), equal_devices_(std::move(equal_devices)), most_(most) {}
-
-// Collectives of fewer ranks are priced as fast as they are looked up.
-constexpr int kFewestRanks = 16;
 
 template <class Signature>
 int64_t Cached::Owned<Signature>::heap_bytes() const {

@@ -53,11 +53,10 @@ void LeastLoads::FindChannels() {
   const auto node_of = [&](int d) {
     return node_of_device_.empty() ? 0 : node_of_device_[static_cast<size_t>(d)];
   };
-  int32_t nodes = 1;
-  for (int32_t node : node_of_device_) nodes = std::max(nodes, node + 1);
-  into_node_.resize(static_cast<size_t>(nodes));
-  std::vector<std::set<ChannelId>> common(static_cast<size_t>(nodes));
-  std::vector<char> met(static_cast<size_t>(nodes), 0);
+  const auto nodes = static_cast<size_t>(NodeCount(node_of_device_));
+  into_node_.resize(nodes);
+  std::vector<std::set<ChannelId>> common(nodes);
+  std::vector<char> met(nodes, 0);
   for (int to = 0; to < devices_; ++to) {
     std::set<ChannelId> last;
     const auto n = static_cast<size_t>(node_of(to));

@@ -77,7 +77,6 @@ absl::StatusOr<bool> StepCache::BuildBelow(const Strategy& strategy, const Limit
   loads_.RemoveCommunications();
   loads_.Clear();
   if (limits.cutoff == kNoCutoff || !HasBound(strategy)) return BuildAll(strategy, limits);
-  const auto is_interrupted = [&] { return limits.interrupted && limits.interrupted(); };
   AddKnownLoads();
   std::vector<Missing> missing = MissingLoads();
   for (const Missing& one : missing) loads_.Add(one.loads);
@@ -85,7 +84,7 @@ absl::StatusOr<bool> StepCache::BuildBelow(const Strategy& strategy, const Limit
   std::vector<TensorFragmentsBuilder> solved;
   solved.reserve(missing.size());
   for (Missing& one : missing) {
-    if (is_interrupted()) return false;
+    if (limits.is_interrupted()) return false;
     solved.push_back(cache_.Solve(one.tensor, strategy));
     loads_.Remove(one.loads);
     one.loads = loads_.OfExchanges(solved.back().steps(),
@@ -94,10 +93,11 @@ absl::StatusOr<bool> StepCache::BuildBelow(const Strategy& strategy, const Limit
     if (loads_.Largest() > limits.cutoff) return false;
   }
   const CommunicationWatch judge = [&](const TaskBody& body) {
-    return !is_interrupted() && loads_.AddCommunication(body, prices_.back()) <= limits.cutoff;
+    return !limits.is_interrupted() &&
+           loads_.AddCommunication(body, prices_.back()) <= limits.cutoff;
   };
   for (size_t k = 0; k < missing.size(); ++k) {
-    if (is_interrupted()) return false;
+    if (limits.is_interrupted()) return false;
     loads_.Remove(missing[k].loads);
     ASSIGN_OR_RETURN(const bool is_built, BuildTensor(std::move(solved[k]), strategy, judge));
     if (!is_built) return false;
@@ -109,11 +109,10 @@ absl::StatusOr<bool> StepCache::BuildBelow(const Strategy& strategy, const Limit
 }
 
 absl::StatusOr<bool> StepCache::BuildAll(const Strategy& strategy, const Limits& limits) {
-  const auto goes_on = [&] { return !limits.interrupted || !limits.interrupted(); };
+  const CommunicationWatch judge = [&](const TaskBody&) { return !limits.is_interrupted(); };
   for (TensorId id : cache_.missing()) {
-    if (!goes_on()) return false;
-    ASSIGN_OR_RETURN(const bool is_built, BuildTensor(cache_.Solve(id, strategy), strategy,
-                                                      [&](const TaskBody&) { return goes_on(); }));
+    if (limits.is_interrupted()) return false;
+    ASSIGN_OR_RETURN(const bool is_built, BuildTensor(cache_.Solve(id, strategy), strategy, judge));
     if (!is_built) return false;
   }
   return true;

@@ -34,6 +34,8 @@ class StepCache {
   struct Limits {
     Nanos cutoff = kNoCutoff;
     std::function<bool()> interrupted = nullptr;
+
+    bool is_interrupted() const { return interrupted && interrupted(); }
   };
   // Returns the step that Partition builds, which lives until the next call. Fragments that are not
   // kept are bounded by boxes alone, then by their solved exchanges, then built one at a time, all

@@ -174,6 +174,12 @@ class Reader {
 
 }  // namespace
 
+int32_t NodeCount(std::span<const int32_t> node_of_device) {
+  int32_t nodes = 1;
+  for (int32_t node : node_of_device) nodes = std::max(nodes, node + 1);
+  return nodes;
+}
+
 Arrivals LeastArrivals(const Graph& graph, const Tensor& tensor, PartsByOp parts,
                        std::span<const int32_t> node_of_device, int devices) {
   const bool is_made = tensor.kind == TensorKind::kActivation;
@@ -181,10 +187,9 @@ Arrivals LeastArrivals(const Graph& graph, const Tensor& tensor, PartsByOp parts
   const Pieces pieces(graph, tensor, parts, node_of_device);
   const auto terms = pieces.TermsOfElements(tensor.type.shape);
   if (!terms.has_value()) return {};
-  int32_t nodes = 1;
-  for (int32_t node : node_of_device) nodes = std::max(nodes, node + 1);
-  Arrivals arrivals{.at_device = std::vector<int64_t>(static_cast<size_t>(devices)),
-                    .at_node = std::vector<int64_t>(static_cast<size_t>(nodes))};
+  Arrivals arrivals{
+      .at_device = std::vector<int64_t>(static_cast<size_t>(devices)),
+      .at_node = std::vector<int64_t>(static_cast<size_t>(NodeCount(node_of_device)))};
   Reader reader(pieces, *terms, node_of_device, arrivals);
   for (OpId id : graph.consumers(tensor.id)) {
     const Operator& op = graph.op(id);
@@ -196,11 +201,9 @@ Arrivals LeastArrivals(const Graph& graph, const Tensor& tensor, PartsByOp parts
 }
 
 StepArrivals::StepArrivals(int devices, std::span<const int32_t> node_of_device)
-    : node_of_device_(node_of_device), at_device_(static_cast<size_t>(devices), 0) {
-  int32_t nodes = 1;
-  for (int32_t node : node_of_device) nodes = std::max(nodes, node + 1);
-  at_node_.assign(static_cast<size_t>(nodes), 0);
-}
+    : node_of_device_(node_of_device),
+      at_device_(static_cast<size_t>(devices), 0),
+      at_node_(static_cast<size_t>(NodeCount(node_of_device)), 0) {}
 
 void StepArrivals::Find(const ExchangeStep& step) {
   for (DeviceId device : devices_) at_device_[device.index()] = 0;
@@ -266,20 +269,18 @@ void StepArrivals::AddReduction(const ExchangeStep& step) {
   for (const Flow& flow : step.flows) {
     const int64_t volume = VolumeOf(flow.boxes);
     total += volume;
-    if (for_all) continue;
-    const DeviceId to = flow.destinations[0];
-    at_device_[to.index()] += volume;
-    at_node_[static_cast<size_t>(NodeOf(to))] += volume;
+    if (!for_all) at_device_[flow.destinations[0].index()] += volume;
   }
   const int64_t times = for_all ? 2 : 1;
   at_devices_ = times * static_cast<int64_t>(devices_.size() - 1) * total;
   at_nodes_ = times * static_cast<int64_t>(nodes_.size() - 1) * total;
-  if (for_all) {
-    for (DeviceId device : devices_) at_device_[device.index()] = total;
-    for (int32_t node : nodes_) at_node_[static_cast<size_t>(node)] = total;
+  for (DeviceId device : devices_) {
+    int64_t& own = at_device_[device.index()];
+    if (for_all) own = total;
+    if (nodes_.size() == 1) continue;
+    int64_t& node = at_node_[static_cast<size_t>(NodeOf(device))];
+    node = for_all ? total : node + own;
   }
-  if (nodes_.size() > 1) return;
-  for (int32_t node : nodes_) at_node_[static_cast<size_t>(node)] = 0;
 }
 
 }  // namespace partita

@@ -10,6 +10,9 @@
 
 namespace partita {
 
+// Nodes of a machine; `node_of_device`: empty for one node.
+int32_t NodeCount(std::span<const int32_t> node_of_device);
+
 // Elements of a tensor that a device, or a node, lacks and gets from others in a step.
 struct Arrivals {
   std::vector<int64_t> at_device;  // indexed by DeviceId: from other devices

@@ -42,10 +42,11 @@ TEST(ExchangeFuzzTest, EveryDemandIsTheSumOverTheTermsThatCoverIt) {
 }
 
 TEST(ExchangeFuzzTest, FloatCopiesOfAnElementAreEqualBitForBit) {
-  for (int seed = 0; seed < CasesOf(20000); ++seed) {
-    std::mt19937_64 random(static_cast<uint64_t>(seed));
+  constexpr uint64_t kSeeds = CasesOf(20000);
+  for (uint64_t seed = 0; seed < kSeeds; ++seed) {
+    std::mt19937_64 random(seed);
     std::vector<int32_t> nodes;
-    const ExchangeCase c = CaseOf(static_cast<uint64_t>(seed), random, nodes);
+    const ExchangeCase c = CaseOf(seed, random, nodes);
     const absl::Status agree = CheckFloatCopiesAgree(c, random);
     ASSERT_EQ(agree, absl::OkStatus()) << "seed " << seed << "\n" << ToString(c);
   }
