@@ -189,6 +189,7 @@ Evaluation Evaluator::EvaluateBriefly(const Strategy& strategy, Nanos cutoff,
     FindOrder(*found->step, step);
     TimeInOrder(*found->step, cutoff, step);
   }
+  step.evaluation.solved = cache->missing();
   ReturnCache(std::move(cache));
   return found.ok() ? std::move(step.evaluation) : Invalid(found.status());
 }

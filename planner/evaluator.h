@@ -49,6 +49,7 @@ struct Evaluation {
   std::vector<Bytes> received;  // indexed by device: what arrives from other devices
   std::vector<DeviceUse> use;   // indexed by device
   SourceCounts sources;         // tasks by source of their duration
+  int64_t solved = 0;           // EvaluateBriefly: tensors whose exchanges were not kept
 
   bool feasible() const { return verdict == Verdict::kFeasible; }
 };

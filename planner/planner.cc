@@ -46,13 +46,16 @@ absl::StatusOr<PlanOutcome> OutcomeOf(const Evaluator& evaluator, Plan plan, Eva
   return outcome;
 }
 
-// A plan whose order is of other tasks than its strategy has on the evaluator's machine: its
-// collectives are others, too.
+// The strategy with the buckets and algorithms that are best on the evaluator's machine.
+Strategy WithOwnCollectives(const Evaluator& evaluator, Strategy strategy) {
+  strategy.algorithms.clear();
+  strategy.buckets.clear();
+  return WithBuckets(evaluator, strategy).strategy;
+}
+
+// A plan whose order is of other tasks than its strategy has on the evaluator's machine.
 absl::StatusOr<PlanOutcome> Reordered(const Evaluator& evaluator, Plan plan) {
-  plan.strategy.algorithms.clear();
-  plan.strategy.buckets.clear();
-  ASSIGN_OR_RETURN(EvaluatedStep step,
-                   evaluator.EvaluateStep(WithBuckets(evaluator, plan.strategy).strategy));
+  ASSIGN_OR_RETURN(EvaluatedStep step, evaluator.EvaluateStep(plan.strategy));
   plan.strategy = step.strategy;
   plan.order = PlanOrderOf(step, *evaluator.options().priority);
   ASSIGN_OR_RETURN(PlanOutcome outcome, OutcomeOf(evaluator, std::move(plan), std::move(step)));
@@ -102,20 +105,27 @@ Fastest TakeFastest(const Evaluator& evaluator, const std::vector<NamedStrategy>
                     const PlanClock& clock, SearchResult& found) {
   Fastest fastest;
   BucketedStrategy best = WithBuckets(evaluator, found.best);
-  for (const NamedStrategy& start : starts) {
-    if (clock.IsPast(1)) break;
+  const auto take = [&](const NamedStrategy& start) {
     BucketedStrategy other = WithBuckets(evaluator, start.strategy);
-    // The first of that name is the expert's; others may have come from it.
-    const bool is_baseline = start.name == kBaseline && !fastest.baseline.has_value();
-    if (is_baseline && other.evaluation.verdict != Evaluation::Verdict::kInvalid) {
-      fastest.baseline = other.evaluation.time;
-    }
-    if (other.strategy.buckets.empty()) continue;  // the search knew it
-    if (!other.evaluation.feasible() || other.evaluation.time >= best.evaluation.time) continue;
+    const Evaluation evaluation = other.evaluation;
+    if (!evaluation.feasible() || evaluation.time >= best.evaluation.time) return evaluation;
     best = std::move(other);
     found.best = start.strategy;
     found.origin = start.name;
     found.walked_all = found.locally_optimal = false;
+    return evaluation;
+  };
+  // The first of that name is the expert's; others may have come from it. It is looked at whatever
+  // the time, since a plan is compared with it.
+  const auto baseline = std::find_if(starts.begin(), starts.end(), [](const NamedStrategy& start) {
+    return start.name == kBaseline;
+  });
+  if (baseline != starts.end()) {
+    const Evaluation evaluation = take(*baseline);
+    if (evaluation.verdict != Evaluation::Verdict::kInvalid) fastest.baseline = evaluation.time;
+  }
+  for (auto start = starts.begin(); start != starts.end() && !clock.IsPast(1); ++start) {
+    if (start != baseline) take(*start);
   }
   fastest.strategy = std::move(best.strategy);
   return fastest;
@@ -204,10 +214,14 @@ absl::StatusOr<PlanOutcome> EvaluatePlan(const Evaluator& evaluator, const Plan&
   const Evaluator own(graph, evaluator.topology(), evaluator.model(), std::move(options));
   absl::StatusOr<PlannedStep> planned = BuildPlannedStep(graph, there);
   RETURN_IF_ERROR(planned.status());
-  if (!(plan.topology == own.topology())) {
+  const bool moves = !(plan.topology == own.topology());
+  if (moves) {
     there.topology = own.topology();
     planned = BuildPlannedStep(graph, there);
-    if (!planned.ok()) return Reordered(own, std::move(there));
+  }
+  if (!planned.ok() || !planned->note.empty()) {
+    if (moves) there.strategy = WithOwnCollectives(own, std::move(there.strategy));
+    return Reordered(own, std::move(there));
   }
   ASSIGN_OR_RETURN(EvaluatedStep step,
                    own.EvaluateOrder(std::move(planned->tasks), std::move(planned->order)));

@@ -15,7 +15,7 @@
 namespace partita {
 
 struct PlanRequest {
-  std::string search = "mcmc";
+  std::string search = "auto";
   SearchOptions options;
   std::string strategy;   // an expert to take instead of searching
   std::string priority;   // the rule by which orders are found; empty: the evaluator's

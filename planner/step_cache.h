@@ -43,6 +43,8 @@ class StepCache {
   absl::StatusOr<Found> FindOrBuild(const Strategy& strategy, const Limits& limits);
 
   Bytes bytes() const { return cache_.bytes(); }
+  // Tensors whose fragments were not kept when the step looked for last came.
+  int64_t missing() const { return static_cast<int64_t>(cache_.missing().size()); }
 
  private:
   // A fragment's flat forms.

@@ -387,6 +387,7 @@ absl::StatusOr<Plan> PlanFromProto(const proto::Plan& message, const Graph& grap
   plan.strategy.host_device = DeviceId(message.host_device());
   RETURN_IF_ERROR(ValidateStrategy(graph, plan.strategy, plan.topology.size()));
   plan.choices = {.collectives = !message.partition().point_to_point(),
+                  .direct_bytes = message.partition().direct_bytes(),
                   .fuse = !message.partition().no_fusion(),
                   .native_formats = message.partition().native_formats()};
   ASSIGN_OR_RETURN(plan.order, OrderFrom(message));
@@ -424,6 +425,7 @@ proto::Plan PlanToProto(const Plan& plan, const Graph& graph) {
   message.set_host_device(plan.strategy.host_device.value());
   proto::PartitionChoices& choices = *message.mutable_partition();
   choices.set_point_to_point(!plan.choices.collectives);
+  choices.set_direct_bytes(plan.choices.direct_bytes);
   choices.set_no_fusion(!plan.choices.fuse);
   choices.set_native_formats(plan.choices.native_formats);
   for (const std::string& name : plan.choices.float32_classes) choices.add_float32_classes(name);

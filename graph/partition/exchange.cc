@@ -16,6 +16,7 @@
 #include <tuple>
 #include <utility>
 
+#include "graph/partition/windows.h"
 #include "graph/support/check.h"
 
 namespace partita {
@@ -60,8 +61,11 @@ class DeviceSets {
 // Collects flows by shape and group, and orders the steps.
 class StepBuilder {
  public:
-  StepBuilder(std::span<const Demand> demands, bool collectives, SpanArena& lists)
-      : demands_(demands), collectives_(collectives), lists_(lists) {}
+  StepBuilder(std::span<const Demand> demands, const ExchangeOptions& options, SpanArena& lists)
+      : demands_(demands),
+        collectives_(options.collectives),
+        direct_elements_(options.direct_elements),
+        lists_(lists) {}
 
   void Add(const Flow& flow) {
     if (flow.owners.size() == 1 && flow.destinations.size() == 1) {
@@ -104,6 +108,8 @@ class StepBuilder {
   }
 
   std::vector<ExchangeStep> Finish() && {
+    TakeDirect(gathers_, transfers_);
+    TakeDirect(late_gathers_, late_transfers_);
     std::vector<ExchangeStep> steps;
     if (!local_.empty()) steps.push_back({ExchangeStep::Kind::kLocal, {}, std::move(local_)});
     for (auto& [group, flows] : all_reduces_) {
@@ -125,6 +131,37 @@ class StepBuilder {
   }
 
  private:
+  using FlowsByGroup = std::map<std::vector<DeviceId>, std::vector<Flow>>;
+
+  // Destinations of a flow with one owner, without that.
+  static int64_t ReceiversOf(const Flow& flow) {
+    const auto& to = flow.destinations;
+    return std::count_if(to.begin(), to.end(),
+                         [&](DeviceId device) { return device != flow.owners[0].device; });
+  }
+
+  // Whether the flows of an all-gather have one owner and go point to point.
+  bool IsDirect(std::span<const Flow> flows) const {
+    int64_t elements = 0;
+    for (const Flow& flow : flows) {
+      if (flow.owners[0].device != flows[0].owners[0].device) return false;
+      elements += VolumeOf(flow.boxes) * ReceiversOf(flow);
+    }
+    return elements <= direct_elements_;
+  }
+
+  void TakeDirect(FlowsByGroup& gathers, std::vector<Flow>& transfers) const {
+    for (auto it = gathers.begin(); it != gathers.end();) {
+      const std::vector<Flow>& flows = it->second;
+      if (!IsDirect(flows)) {
+        ++it;
+        continue;
+      }
+      transfers.insert(transfers.end(), flows.begin(), flows.end());
+      it = gathers.erase(it);
+    }
+  }
+
   static std::vector<DeviceId> Union(std::span<const DeviceId> a, std::span<const DeviceId> b) {
     std::vector<DeviceId> all;
     all.reserve(a.size() + b.size());
@@ -193,7 +230,7 @@ class StepBuilder {
     }
   }
 
-  // A flow of transfers has one destination besides its owner.
+  // Whether every ordered pair of devices has flows, each with one destination besides its owner.
   static bool IsAllToAll(const ExchangeStep& step) {
     const size_t n = step.group.size(), wanted = n * (n - 1);
     if (n < 3 || step.flows.size() < wanted) return false;
@@ -202,7 +239,7 @@ class StepBuilder {
     std::vector<bool> met(n * n, false);
     size_t pairs = 0;
     for (const Flow& flow : step.flows) {
-      if (flow.owners.size() != 1) return false;
+      if (flow.owners.size() != 1 || ReceiversOf(flow) != 1) return false;
       const DeviceId from = flow.owners[0].device;
       for (DeviceId to : flow.destinations) {
         const size_t pair = rank[from.index()] * n + rank[to.index()];
@@ -215,7 +252,8 @@ class StepBuilder {
   }
 
   std::span<const Demand> demands_;
-  bool collectives_;
+  const bool collectives_;
+  const int64_t direct_elements_;
   SpanArena& lists_;
   std::vector<Flow> local_, transfers_, late_transfers_;
   // Replicas of one region, and of all regions that have the same groups, must have equal elements
@@ -226,7 +264,7 @@ class StepBuilder {
     auto operator<=>(const AllReduceGroup&) const = default;
   };
   std::map<AllReduceGroup, std::vector<Flow>> all_reduces_;
-  std::map<std::vector<DeviceId>, std::vector<Flow>> reduces_, gathers_, late_gathers_;
+  FlowsByGroup reduces_, gathers_, late_gathers_;
 };
 
 // Chooses owners for one region after another and splits its destinations among them.
@@ -523,7 +561,7 @@ SolvedExchange Exchange(std::span<const Piece> pieces, std::span<const Demand> d
   if (solved.sources_.boxes.empty() || solved.wants_.boxes.empty()) return solved;
   solved.regions_ = FindRegions(solved.sources_, solved.wants_, solved.lists_);
   OwnerChoice choice(pieces, demands, options, solved.lists_);
-  StepBuilder steps(demands, options.collectives, solved.lists_);
+  StepBuilder steps(demands, options, solved.lists_);
   for (const Region& region : solved.regions_.list) choice.AddFlows(region, steps);
   solved.steps_ = std::move(steps).Finish();
   return solved;

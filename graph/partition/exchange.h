@@ -72,6 +72,9 @@ struct ExchangeOptions {
   // Recognise collectives; otherwise everything travels point to point (slower, simpler: the
   // oracle).
   bool collectives = true;
+  // A broadcast that moves at most so many elements in all goes point to point, in one group of
+  // transfers with whatever else does: an edge of a block reaches a few neighbours.
+  int64_t direct_elements = 0;
 };
 
 // Steps in an order in which each reads only what pieces or earlier steps hold, with the lists of

@@ -8,13 +8,13 @@
 #include "graph/partition/exchange_tasks.h"
 
 #include <algorithm>
-#include <array>
 #include <optional>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "graph/partition/flow_index.h"
+#include "graph/partition/pending_moves.h"
 #include "graph/partition/step_communication.h"
 #include "graph/partition/windows.h"
 #include "graph/support/check.h"
@@ -30,7 +30,11 @@ class Emitter {
  public:
   Emitter(TensorExchange& x, const SolvedExchange& solved, const ExchangeTaskOptions& options,
           TaskGraphBuilder& builder)
-      : x_(x), options_(options), builder_(builder), solved_(solved) {}
+      : x_(x),
+        options_(options),
+        builder_(builder),
+        solved_(solved),
+        moves_(x.dtype, options.outlines) {}
 
   std::optional<int32_t> Run() {
     if (!FindCommunications()) return std::nullopt;
@@ -120,90 +124,9 @@ class Emitter {
                      MoveTask{demand.device, x_.dtype, {fill}});
   }
 
-  // ---- moves, collected by phase of a step
+  // ---- moves
 
-  // Move without boxes of its own, and the task that it goes to: of a device and a microbatch (see
-  // TensorExchange::piece_microbatches).
-  struct PendingMove {
-    DeviceId device;
-    int32_t microbatch;
-    MoveKind kind;
-    WindowRef from, to;
-    const Box* region;
-  };
-  struct MoveTarget {
-    Phase phase;
-    DeviceId device;
-    int32_t microbatch = 0;
-  };
-
-  static size_t PlaceOf(Phase phase) {
-    return phase == Phase::kSum ? 0 : phase == Phase::kPack ? 1 : 2;
-  }
-
-  void AddMove(const MoveTarget& target, MoveKind kind, const WindowRef& from, const WindowRef& to,
-               const Box& region) {
-    if (kind == MoveKind::kCopy && from.buffer == to.buffer) return;
-    moves_[PlaceOf(target.phase)].push_back(
-        {target.device, target.microbatch, kind, from, to, &region});
-  }
-
-  // A task for each device and microbatch, with its moves in the order in which they were added.
-  void FlushMoves(Phase phase) {
-    std::vector<PendingMove>& moves = moves_[PlaceOf(phase)];
-    const auto place = [](const PendingMove& move) {
-      return std::pair(move.device, move.microbatch);
-    };
-    std::vector<const PendingMove*> order;
-    order.reserve(moves.size());
-    for (const PendingMove& move : moves) order.push_back(&move);
-    std::stable_sort(order.begin(), order.end(), [&](const PendingMove* a, const PendingMove* b) {
-      return place(*a) < place(*b);
-    });
-    for (auto it = order.begin(); it != order.end();) {
-      const auto end = std::find_if(
-          it, order.end(),
-          [&, first = place(**it)](const PendingMove* move) { return place(*move) != first; });
-      const auto [device, microbatch] = place(**it);
-      TaskKey key = Key(phase, device, device);
-      if (microbatch > 0) key.to = -microbatch;
-      const auto of_task = std::span<const PendingMove* const>(it, end);
-      builder_.AddTask(key, options_.outlines ? OutlinedTask(of_task) : WholeTask(of_task));
-      it = end;
-    }
-    moves.clear();
-  }
-
-  // Tasks of moves of one device.
-  MoveTask WholeTask(std::span<const PendingMove* const> moves) const {
-    MoveTask task{moves[0]->device, x_.dtype, {}};
-    task.moves.reserve(moves.size());
-    for (const PendingMove* move : moves) {
-      task.moves.push_back(
-          {move->kind, ToBufferWindow(move->from), ToBufferWindow(move->to), *move->region});
-    }
-    return task;
-  }
-  MoveTask OutlinedTask(std::span<const PendingMove* const> moves) const {
-    MoveOutline outline;
-    BufferList reads, writes;
-    for (const PendingMove* move : moves) {
-      const MoveSignature signature =
-          SignatureOf(move->kind, x_.dtype, *move->region, *move->from.box, *move->to.box);
-      if (!outline.runs.empty() && outline.runs.back().signature == signature) {
-        ++outline.runs.back().moves;
-      } else {
-        outline.runs.push_back({signature});
-      }
-      reads.Add(move->from.buffer);
-      writes.Add(move->to.buffer);
-    }
-    for (BufferId id : reads.ids()) outline.uses.push_back({id, false});
-    for (BufferId id : writes.ids()) outline.uses.push_back({id, true});
-    MoveTask task{moves[0]->device, x_.dtype, {}};
-    task.outline = std::make_shared<const MoveOutline>(std::move(outline));
-    return task;
-  }
+  void FlushMoves(Phase phase) { moves_.Flush(Key(phase, DeviceId(0), DeviceId(0)), builder_); }
 
   TaskKey Key(Phase phase, DeviceId from, DeviceId to) const {
     return {true, x_.tensor.value(), step_, phase, from.value(), to.value()};
@@ -235,8 +158,8 @@ class Emitter {
       microbatch = std::max(microbatch, MicrobatchOf(share.pieces[k]));
       const Windows from = PieceWindows(flow, share.pieces[k]);
       for (size_t i = 0; i < flow.boxes.size(); ++i) {
-        AddMove({Phase::kSum, share.device, microbatch}, k == 0 ? MoveKind::kCopy : Accumulate(),
-                from[i], windows[i], flow.boxes[i]);
+        moves_.Add({Phase::kSum, share.device, microbatch}, k == 0 ? MoveKind::kCopy : Accumulate(),
+                   from[i], windows[i], flow.boxes[i]);
       }
     }
     return windows;
@@ -255,14 +178,24 @@ class Emitter {
   void PackInto(const Flow& flow, DeviceId device, const Windows& from, const Slice& to) {
     const Windows packed = Packed(to.buffer, to.offset, flow.boxes);
     for (size_t i = 0; i < flow.boxes.size(); ++i) {
-      AddMove({Phase::kPack, device}, MoveKind::kCopy, from[i], packed[i], flow.boxes[i]);
+      moves_.Add({Phase::kPack, device}, MoveKind::kCopy, from[i], packed[i], flow.boxes[i]);
     }
   }
 
-  Slice ContiguousShare(const Flow& flow, DeviceId device, const Windows& windows) {
+  // The staging buffer of each device for the transfers of one step, in one direction.
+  using StagingBuffers = absl::flat_hash_map<DeviceId, BufferId>;
+
+  Slice TakeStaging(DeviceId device, int64_t elements, StagingBuffers& buffers) {
+    const auto [it, added] = buffers.try_emplace(device, kNoBuffer);
+    if (!added) return builder_.ExtendStaging(it->second, elements);
+    it->second = builder_.AddStaging(device, x_.dtype, elements);
+    return {it->second, 0, elements};
+  }
+
+  Slice ContiguousShare(const Flow& flow, DeviceId device, const Windows& windows,
+                        StagingBuffers& packed) {
     if (const auto slice = AsSlice(windows, flow.boxes)) return *slice;
-    const int64_t volume = VolumeOf(flow.boxes);
-    const Slice staging{builder_.AddStaging(device, x_.dtype, volume), 0, volume};
+    const Slice staging = TakeStaging(device, VolumeOf(flow.boxes), packed);
     PackInto(flow, device, windows, staging);
     return staging;
   }
@@ -279,7 +212,7 @@ class Emitter {
     for (int32_t j : index_->DemandsAt(flow, device)) {
       const WindowRef to = DemandWindow(j);
       for (size_t i = 0; i < flow.boxes.size(); ++i) {
-        AddMove({Phase::kUnpack, device}, MoveKind::kCopy, from[i], to, flow.boxes[i]);
+        moves_.Add({Phase::kUnpack, device}, MoveKind::kCopy, from[i], to, flow.boxes[i]);
       }
     }
   }
@@ -335,6 +268,7 @@ class Emitter {
   };
 
   void EmitTransfers(const ExchangeStep& step, TransferTask task) {
+    StagingBuffers packed, received;
     std::vector<Arrival> arrivals;
     arrivals.reserve(task.transfers.size());
     auto transfer = task.transfers.begin();
@@ -352,9 +286,9 @@ class Emitter {
         std::optional<Slice> send;
         for (DeviceId to : flow.destinations) {
           if (to == from) continue;
-          if (!send.has_value()) send = ContiguousShare(flow, from, shares[s]);
+          if (!send.has_value()) send = ContiguousShare(flow, from, shares[s], packed);
           transfer->send = *send;
-          Windows arrived = ReceiveTransfer(flow, *transfer++);
+          Windows arrived = ReceiveTransfer(flow, *transfer++, received);
           arrivals.push_back({&flow, to, std::move(arrived)});
         }
       }
@@ -368,7 +302,7 @@ class Emitter {
 
   // Chooses where a transfer arrives: in a demand if that lies there as one slice and is not summed,
   // else in staging.
-  Windows ReceiveTransfer(const Flow& flow, Transfer& transfer) {
+  Windows ReceiveTransfer(const Flow& flow, Transfer& transfer, StagingBuffers& received) {
     if (flow.owners.size() == 1) {
       Windows arrived = PrimaryWindows(flow, transfer.to);
       if (const auto slice = AsSlice(arrived, flow.boxes)) {
@@ -376,9 +310,8 @@ class Emitter {
         return arrived;
       }
     }
-    const int64_t volume = transfer.send.count;
-    transfer.receive = {builder_.AddStaging(transfer.to, x_.dtype, volume), 0, volume};
-    return Packed(transfer.receive.buffer, 0, flow.boxes);
+    transfer.receive = TakeStaging(transfer.to, transfer.send.count, received);
+    return Packed(transfer.receive.buffer, transfer.receive.offset, flow.boxes);
   }
 
   // Sums what arrived, and brings it to all demands. Arrivals of a flow are neighbours.
@@ -398,8 +331,8 @@ class Emitter {
       if (!has_value) started.push_back(place);
       const Windows primary = PrimaryWindows(flow, arrival.to);
       for (size_t i = 0; i < flow.boxes.size(); ++i) {
-        AddMove({Phase::kUnpack, arrival.to}, has_value ? Accumulate() : MoveKind::kCopy,
-                arrival.windows[i], primary[i], flow.boxes[i]);
+        moves_.Add({Phase::kUnpack, arrival.to}, has_value ? Accumulate() : MoveKind::kCopy,
+                   arrival.windows[i], primary[i], flow.boxes[i]);
       }
     }
     std::sort(started.begin(), started.end());
@@ -579,7 +512,7 @@ class Emitter {
   std::optional<FlowIndex> index_;                 // index of solved_
   absl::flat_hash_set<BufferId> buffers_of_pieces_;
   int32_t step_ = 0;
-  std::array<std::vector<PendingMove>, 3> moves_;  // indexed by PlaceOf(phase)
+  PendingMoves moves_;
 };
 
 }  // namespace

@@ -13,23 +13,24 @@
 namespace partita {
 namespace {
 
-constexpr absl::string_view kTry =
-    "delete order, task_graph_fingerprint and prediction to run in the canonical order";
+// Why the order is not that of these tasks; empty: it is.
+std::string NoteOnOrder(const TaskGraph& tasks, const PlanOrder& order) {
+  if (order.task_graph_fingerprint == tasks.fingerprint()) return "";
+  return absl::StrFormat(
+      "the plan's order is for a task graph with fingerprint %016x; its strategy gives %016x: the "
+      "strategy was edited, or another version of the program made the plan; the order is left "
+      "out, and lanes run in the canonical order, which may be slower; plan again for a better one",
+      order.task_graph_fingerprint, tasks.fingerprint());
+}
 
-absl::Status CheckFits(const TaskGraph& tasks, const PlanOrder& order) {
-  if (order.task_graph_fingerprint != tasks.fingerprint()) {
-    return absl::InvalidArgumentError(
-        absl::StrFormat("the plan's order is for a task graph with fingerprint %016x; its strategy "
-                        "gives %016x: the "
-                        "strategy was edited, or another version of the program made the plan; %s",
-                        order.task_graph_fingerprint, tasks.fingerprint(), kTry));
-  }
-  if (order.tasks.size() != tasks.tasks().size()) {
-    return absl::InvalidArgumentError(absl::StrCat("the plan's order has ", order.tasks.size(),
-                                                   " tasks; its task graph has ",
-                                                   tasks.tasks().size(), "; ", kTry));
-  }
-  return absl::OkStatus();
+// Precondition: NoteOnOrder is empty.
+absl::Status CheckCount(const TaskGraph& tasks, const PlanOrder& order) {
+  if (order.tasks.size() == tasks.tasks().size()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("the plan's order has ", order.tasks.size(), " tasks; its task graph has ",
+                   tasks.tasks().size(),
+                   "; delete order, task_graph_fingerprint and prediction to run in the canonical "
+                   "order"));
 }
 
 }  // namespace
@@ -38,6 +39,7 @@ PartitionOptions PartitionOptionsOf(const DeviceTopology& topology,
                                     const PartitionChoices& choices) {
   PartitionOptions options{.devices = topology.size(),
                            .collectives = choices.collectives,
+                           .direct_bytes = choices.direct_bytes,
                            .fuse = choices.fuse,
                            .native_formats = choices.native_formats};
   std::map<std::string, int32_t> classes;
@@ -66,11 +68,12 @@ absl::StatusOr<PlannedStep> BuildPlannedStep(const Graph& graph, const Plan& pla
     options.precision_of_device.assign(precision_of_device.begin(), precision_of_device.end());
   }
   ASSIGN_OR_RETURN(step.tasks, Partition(graph, plan.strategy, options));
-  if (!plan.order) {
+  if (plan.order) step.note = NoteOnOrder(step.tasks, *plan.order);
+  if (!plan.order || !step.note.empty()) {
     for (const Task& task : step.tasks.tasks()) step.order.push_back(task.id);
     return step;
   }
-  RETURN_IF_ERROR(CheckFits(step.tasks, *plan.order));
+  RETURN_IF_ERROR(CheckCount(step.tasks, *plan.order));
   for (int32_t task : plan.order->tasks) step.order.push_back(TaskId(task));
   RETURN_IF_ERROR(CheckOrder(step.tasks, step.order));
   return step;

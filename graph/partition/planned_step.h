@@ -1,6 +1,7 @@
 #pragma once
 
 #include <span>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -20,11 +21,13 @@ PartitionOptions PartitionOptionsOf(const DeviceTopology& topology,
 struct PlannedStep {
   TaskGraph tasks;
   std::vector<TaskId> order;
+  std::string note = {};  // note for people on why the plan's order was left out; empty: it was not
 };
 
 // The same for planner and runtime. `graph`: the training graph that the plan is for.
-// InvalidArgument if the strategy does not fit, or if the plan's order is not one of this task
-// graph (other fingerprint or number of tasks, a task before one that it depends on).
+// An order for another task graph, by its fingerprint, is left out: the strategy stays good, and
+// runs in the canonical order. InvalidArgument if the strategy does not fit, or if the plan's order
+// is none of its task graph (other number of tasks, a task before one that it depends on).
 // `precision_of_device`: as PartitionOptions has it, where devices are not of the kinds that the
 // plan names; empty: by the plan.
 absl::StatusOr<PlannedStep> BuildPlannedStep(const Graph& graph, const Plan& plan,

@@ -167,7 +167,8 @@ class GroupMaker {
   ExchangeOptions exchange_options() const {
     return {.reduction = reduction_,
             .node_of_device = options_.node_of_device,
-            .collectives = options_.collectives};
+            .collectives = options_.collectives,
+            .direct_elements = options_.direct_bytes / SizeOf(x_.dtype)};
   }
 
   // What a persistent tensor starts from; where its next value is wanted.

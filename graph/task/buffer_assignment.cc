@@ -1,6 +1,7 @@
 #include "graph/task/buffer_assignment.h"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 
 #include "graph/support/aligned.h"
@@ -16,6 +17,8 @@ struct Life {
   int32_t first = kForever;
   int32_t last = -1;
   int32_t first_writer = -1;  // TaskId
+  // The places of the last users on the compute and on the communication lane; -1: none.
+  std::array<int32_t, 2> last_on_lane = {-1, -1};
 };
 
 // One device's memory while buffers are placed.
@@ -139,13 +142,14 @@ class Assigner {
     by_first_.reserve(uses_.buffers.size());
     for (size_t place = 0; place < order_.size(); ++place) {
       const TaskId task = order_[place];
+      const uint8_t lane = uses_.is_communication[task.index()];
       for (const BufferUse& use : uses_.UsesOf(task.index())) {
         Life& life = lives_[use.buffer.index()];
         if (life.first == kForever) {
           life.first = static_cast<int32_t>(place);
           by_first_.push_back(use.buffer);
         }
-        life.last = static_cast<int32_t>(place);
+        life.last = life.last_on_lane[lane] = static_cast<int32_t>(place);
         if (use.writes && life.first_writer < 0) life.first_writer = task.value();
       }
     }
@@ -202,10 +206,12 @@ class Assigner {
       if (!buffer.persistent || lives_[b].last < 0 || buffer.bytes == 0) continue;
       result_.offset[b] = arenas[buffer.device.index()].PlacePersistent(Aligned(buffer.bytes));
     }
-    for (size_t place = 0; place < order_.size(); ++place) {
-      const auto uses = uses_.UsesOf(order_[place].index());
-      for (const BufferUse& use : uses) Take(use.buffer.index(), place, arenas);
-      for (const BufferUse& use : uses) Return(use.buffer.index(), place, arenas);
+    const std::vector<BufferId> by_last = ByLast();
+    auto dying = by_last.begin();
+    for (BufferId id : by_first_) {
+      const int32_t place = lives_[id.index()].first;
+      for (; dying != by_last.end() && UntilOf(*dying) < place; ++dying) Return(*dying, arenas);
+      Take(id.index(), arenas);
     }
     for (size_t d = 0; d < arenas.size(); ++d) {
       result_.persistent[d] = Bytes(arenas[d].persistent());
@@ -213,10 +219,33 @@ class Assigner {
     }
   }
 
-  void Take(size_t b, size_t place, std::vector<Arena>& arenas) {
+  // Until when the place that a buffer has is taken.
+  int32_t UntilOf(BufferId id) const {
+    return place_until_[static_cast<size_t>(place_of_[id.index()])];
+  }
+
+  // The buffers whose places are returned, each by the one whose place it is, in the order in which
+  // they are.
+  std::vector<BufferId> ByLast() const {
+    std::vector<int32_t> begin(order_.size() + 1, 0);
+    const auto is_returned = [&](BufferId id) {
+      return place_of_[id.index()] == id.value() && UntilOf(id) != kForever;
+    };
+    for (BufferId id : by_first_) {
+      if (is_returned(id)) ++begin[static_cast<size_t>(UntilOf(id)) + 1];
+    }
+    for (size_t place = 0; place < order_.size(); ++place) begin[place + 1] += begin[place];
+    std::vector<BufferId> by_last(static_cast<size_t>(begin.back()));
+    for (BufferId id : by_first_) {
+      if (!is_returned(id)) continue;
+      by_last[static_cast<size_t>(begin[static_cast<size_t>(UntilOf(id))]++)] = id;
+    }
+    return by_last;
+  }
+
+  void Take(size_t b, std::vector<Arena>& arenas) {
     const BufferUses::BufferFacts& buffer = uses_.buffers[b];
-    const Life& life = lives_[b];
-    if (life.first != static_cast<int32_t>(place) || buffer.bytes == 0) return;
+    if (buffer.bytes == 0) return;
     const auto root = static_cast<size_t>(place_of_[b]);
     if (root != b) {
       result_.offset[b] = result_.offset[root];
@@ -225,19 +254,16 @@ class Assigner {
     }
   }
 
-  // The last of those that share a place returns it.
-  void Return(size_t b, size_t place, std::vector<Arena>& arenas) {
-    int32_t& until = place_until_[static_cast<size_t>(place_of_[b])];
-    if (until != static_cast<int32_t>(place) || result_.offset[b] < 0) return;
-    until = kForever;  // once
-    const int64_t begin = result_.offset[b];
-    arenas[uses_.buffers[b].device.index()].Return(begin, begin + Aligned(uses_.buffers[b].bytes));
+  void Return(BufferId id, std::vector<Arena>& arenas) {
+    const int64_t begin = result_.offset[id.index()];
+    if (begin < 0) return;
+    const BufferUses::BufferFacts& buffer = uses_.buffers[id.index()];
+    arenas[buffer.device.index()].Return(begin, begin + Aligned(buffer.bytes));
   }
 
   // A buffer's first writer waits for the task that used its memory last on the device's other
   // lane: a lane ends its tasks in order, so all earlier users have ended, too.
   void AddDependencies() {
-    ListUsers();
     std::vector<LastUsers> last_users(static_cast<size_t>(uses_.devices));
     for (BufferId id : by_first_) {
       const BufferUses::BufferFacts& buffer = uses_.buffers[id.index()];
@@ -260,28 +286,14 @@ class Assigner {
     added.erase(std::unique(added.begin(), added.end()), added.end());
   }
 
-  // Places of tasks in the order, by the buffer that they use.
-  void ListUsers() {
-    user_begin_.assign(lives_.size() + 1, 0);
-    for (const BufferUse& use : uses_.uses) ++user_begin_[use.buffer.index() + 1];
-    for (size_t b = 0; b < lives_.size(); ++b) user_begin_[b + 1] += user_begin_[b];
-    users_.resize(uses_.uses.size());
-    std::vector<int32_t> next(user_begin_.begin(), user_begin_.end() - 1);
-    for (size_t place = 0; place < order_.size(); ++place) {
-      for (const BufferUse& use : uses_.UsesOf(order_[place].index())) {
-        users_[static_cast<size_t>(next[use.buffer.index()]++)] = static_cast<int32_t>(place);
-      }
-    }
-  }
-
   void WaitForUsersOf(BufferId old, DeviceId device, TaskId writer) {
-    const uint8_t lane = uses_.is_communication[writer.index()];
-    for (int32_t u = user_begin_[old.index() + 1]; u-- > user_begin_[old.index()];) {
-      const int32_t place = users_[static_cast<size_t>(u)];
-      const TaskId user = order_[static_cast<size_t>(place)];
-      if (user == writer || uses_.is_communication[user.index()] == lane) continue;
+    const uint8_t other = 1 - uses_.is_communication[writer.index()];
+    const int32_t place = lives_[old.index()].last_on_lane[other];
+    if (place < 0) return;
+    if (!waits_.empty() && waits_.back().writer == writer && waits_.back().device == device) {
+      waits_.back().place = std::max(waits_.back().place, place);
+    } else {
       waits_.push_back({writer, device, place});
-      return;
     }
   }
 
@@ -294,8 +306,6 @@ class Assigner {
   // it.
   std::vector<int32_t> place_of_;
   std::vector<int32_t> place_until_;
-  std::vector<int32_t> user_begin_;
-  std::vector<int32_t> users_;
   // That a task waits for the one at a place of the order, of the other lane of a device.
   struct Wait {
     TaskId writer;

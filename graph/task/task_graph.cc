@@ -5,6 +5,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "graph/collective/algorithms.h"
+#include "graph/support/aligned.h"
 #include "graph/support/check.h"
 #include "graph/support/fingerprint.h"
 #include "graph/support/status_macros.h"
@@ -145,6 +146,14 @@ BufferId TaskGraphBuilder::AddBuffer(Buffer buffer) {
 BufferId TaskGraphBuilder::AddStaging(DeviceId device, DType dtype, int64_t elements) {
   return AddBuffer(
       {.device = device, .kind = BufferKind::kStaging, .dtype = dtype, .box = Box{{0, elements}}});
+}
+
+Slice TaskGraphBuilder::ExtendStaging(BufferId id, int64_t elements) {
+  Buffer& buffer = graph_.buffers_[id.index()];
+  const int64_t size = SizeOf(buffer.dtype);
+  const int64_t offset = Aligned(buffer.elements() * size) / size;
+  buffer.box = Box{{0, offset + elements}};
+  return {id, offset, elements};
 }
 
 int32_t TaskGraphBuilder::AddSignature(const KernelSignature& signature) {

@@ -277,6 +277,8 @@ class TaskGraphBuilder {
 
   BufferId AddBuffer(Buffer buffer);  // the id is filled in
   BufferId AddStaging(DeviceId device, DType dtype, int64_t elements);
+  // Makes a staging buffer larger. Returns the new elements, which begin where buffers may.
+  Slice ExtendStaging(BufferId id, int64_t elements);
   const Buffer& buffer(BufferId id) const { return graph_.buffers_[id.index()]; }
   int32_t buffers() const { return static_cast<int32_t>(graph_.buffers_.size()); }
   int32_t AddSignature(const KernelSignature& signature);

@@ -9,7 +9,9 @@
 namespace partita {
 
 Evaluation SearchState::Try(const Strategy& strategy, const std::string& origin, Nanos cutoff) {
-  const auto interrupted = [this] { return starts_tried_ && (Stopped() || TimeIsUp()); };
+  const auto interrupted = [this] {
+    return (starts_tried_ || has_best_) && (Stopped() || TimeIsUp());
+  };
   Evaluation evaluation = problem_.evaluator.EvaluateBriefly(strategy, cutoff, interrupted);
   if (evaluation.verdict == Evaluation::Verdict::kInterrupted) return evaluation;
   if (evaluation.verdict == Evaluation::Verdict::kInvalid) {

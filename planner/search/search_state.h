@@ -20,8 +20,8 @@ class SearchState {
 
   // InvalidArgument if the problem has no starts.
   absl::Status NeedStarts() const;
-  // All given starts, whatever the budget, the time limit and `stop`. InvalidArgument if there are
-  // none.
+  // All given starts whatever the budget; once one fits, as many as time limit and `stop` leave.
+  // InvalidArgument if there are none.
   absl::Status TryStarts();
 
   // Whether the budget, the time or the user ends the search, or nothing can be faster.
@@ -62,7 +62,7 @@ class SearchState {
   const std::chrono::steady_clock::time_point begin_;
   SearchResult result_;
   bool has_best_ = false;
-  bool starts_tried_ = false;  // from then on evaluations are interrupted
+  bool starts_tried_ = false;  // from then on evaluations are interrupted even if none fits
   // The strategy with the least excess memory, as long as none fits; and why others cannot run at
   // all.
   std::string nearest_miss_, invalid_;

@@ -78,7 +78,9 @@ absl::StatusOr<EvaluatedStep> PlannerOrders::StepOf(const Graph& graph, const St
   }
   const Evaluator evaluator(
       graph, priced.machine->topology, *priced.model,
-      {.choices = {.collectives = options.collectives, .fuse = options.fuse}});
+      {.choices = {.collectives = options.collectives,
+                   .direct_bytes = options.direct_bytes,
+                   .fuse = options.fuse}});
   return evaluator.EvaluateStep(
       WithRandomCollectives(graph, strategy, evaluator.partition_options(), random));
 }

@@ -122,6 +122,7 @@ class Setting {
     choices_.collectives = Chance(80, random_);
     choices_.fuse = Chance(80, random_);
     choices_.native_formats = Chance(50, random_);
+    if (seed % 2 == 0) choices_.direct_bytes = 0;
     const Priced unmeasured(*this);
     const DeviceTopology& topology = unmeasured.machine->topology;
     strategy_ = RandomStrategy(graph_, topology.size(), random_);

@@ -367,6 +367,7 @@ PartitionOptions RandomPartitionOptions(std::mt19937_64& random) {
   const auto pick = static_cast<size_t>(below(static_cast<int>(algorithms.size()) * 2));
   if (pick < algorithms.size()) options.algorithm = AlwaysBy(std::string(algorithms[pick].name));
   options.fuse = below(4) > 0;
+  if (below(2) == 0) options.direct_bytes = int64_t{1} << below(12);
   return options;
 }
 

@@ -220,6 +220,37 @@ TEST_F(ExchangePatternsTest, OneHolderAndSeveralWantersAreABroadcast) {
   EXPECT_EQ(ElementsReceivedInAll(), 3 * kRows * kColumns);
 }
 
+TEST_F(ExchangePatternsTest, SmallBroadcastsGoWithTheTransfers) {
+  // Two holders, each with two other devices that want its half.
+  for (int h = 0; h < 2; ++h) {
+    AddPiece(Shard(h, 2), h, 0), AddDemand(Shard(h, 2), h);
+    for (int d : {2 + h, 4 + h}) AddDemand(Shard(h, 2), d);
+  }
+  const int64_t moved = 2 * kRows / 2 * kColumns;
+  c_.options.exchange.direct_elements = moved - 1;
+  EXPECT_THAT(Patterns(), ElementsAre(Pair("broadcast", 2)));
+  c_.options.exchange.direct_elements = moved;
+  EXPECT_THAT(Patterns(), ElementsAre(Pair("transfers", 2)));
+  EXPECT_EQ(ElementsReceivedInAll(), 2 * moved);
+}
+
+TEST_F(ExchangePatternsTest, TransfersOfADeviceShareOneStagingBufferEachWay) {
+  constexpr int kDevices = 3;
+  c_.options.exchange.collectives = false;
+  for (int d = 0; d < kDevices; ++d) {
+    AddPiece(Shard(d, kDevices, 1), d, 0), AddDemand(Shard((d + 1) % kDevices, kDevices), d);
+  }
+  EXPECT_THAT(Patterns(), ElementsAre(Pair("transfers", 1)));
+  const auto is_staging = [](const Buffer& buffer) { return buffer.kind == BufferKind::kStaging; };
+  EXPECT_LE(std::count_if(graph_.buffers().begin(), graph_.buffers().end(), is_staging),
+            2 * kDevices);
+  for (const Task& task : graph_.tasks()) {
+    const auto* body = std::get_if<TransferTask>(&task.body);
+    if (body == nullptr) continue;
+    EXPECT_EQ(body->transfers.size(), static_cast<size_t>(kDevices * (kDevices - 1)));
+  }
+}
+
 TEST_F(ExchangePatternsTest, ManyTermsForOneOfTheirDevicesAreAReduce) {
   for (int d = 0; d < 4; ++d) AddPiece(kFull, d, d);
   AddDemand(kFull, 2);

@@ -159,6 +159,7 @@ class Generator {
     const int dtype = Below(10);
     c_.dtype = dtype == 0 ? DType::kInt32 : DType::kRing64;
     if (Chance(20)) c_.options.exchange.reduction = Reduction::kMax;
+    if (Chance(40)) c_.options.exchange.direct_elements = int64_t{1} << Below(8);
   }
 
   // One term: pieces may be weights, and demands the persistent pieces of the next value.
@@ -411,6 +412,7 @@ std::string ToString(const ExchangeCase& c) {
   std::string text =
       absl::StrCat("shape ", ToString(c.shape), " ", Name(c.dtype), ", ", c.devices, " devices, ",
                    c.algorithm, c.options.exchange.collectives ? "" : " no collectives",
+                   ", direct ", c.options.exchange.direct_elements,
                    c.options.exchange.reduction == Reduction::kMax ? " max" : "");
   for (const Piece& piece : c.pieces) {
     absl::StrAppend(&text, "\n  piece ", ToString(piece.box), " on ", piece.device.value(),

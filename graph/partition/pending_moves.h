@@ -1,0 +1,61 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "graph/partition/windows.h"
+#include "graph/task/task_graph.h"
+
+namespace partita {
+
+// Moves of one step of an exchange on their way into tasks, by phase (kSum, kPack, kUnpack): all
+// those of a device and a microbatch become one task. Boxes that are passed outlive it.
+class PendingMoves {
+ public:
+  // `outlines`: tasks are only priced (MoveTask::outline).
+  PendingMoves(DType dtype, bool outlines) : dtype_(dtype), outlines_(outlines) {}
+
+  // Task that a move goes to.
+  struct Target {
+    TaskKey::Phase phase;
+    DeviceId device;
+    int32_t microbatch = 0;
+  };
+  // Adds a move of `region`; none from a buffer to itself.
+  void Add(const Target& target, MoveSignature::Kind kind, const WindowRef& from,
+           const WindowRef& to, const Box& region);
+  // Adds the tasks of a phase by device and microbatch, with moves in the order in which they were
+  // added. `key`: of the phase, with any devices.
+  void Flush(const TaskKey& key, TaskGraphBuilder& builder);
+
+ private:
+  struct Pending {
+    DeviceId device;
+    int32_t microbatch;
+    MoveSignature::Kind kind;
+    WindowRef from, to;
+    const Box* region;
+  };
+  // Place of a move among those of its phase, by where it goes.
+  struct Place {
+    DeviceId device;
+    int32_t microbatch, number;
+    friend auto operator<=>(const Place&, const Place&) = default;
+  };
+
+  static size_t NumberOf(TaskKey::Phase phase) {
+    return phase == TaskKey::Phase::kSum ? 0 : phase == TaskKey::Phase::kPack ? 1 : 2;
+  }
+  // Tasks of moves of one device.
+  MoveTask WholeTask(std::span<const Pending> moves, std::span<const Place> places) const;
+  MoveTask OutlinedTask(std::span<const Pending> moves, std::span<const Place> places) const;
+
+  const DType dtype_;
+  const bool outlines_;
+  std::array<std::vector<Pending>, 3> moves_;  // indexed by NumberOf(phase)
+  std::vector<Place> places_;                  // of the phase that is flushed
+};
+
+}  // namespace partita
