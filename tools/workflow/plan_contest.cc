@@ -47,7 +47,8 @@ absl::StatusOr<std::vector<PlanOutcome>> ContendersOf(const Evaluator& evaluator
   for (const Rival& rival : found.rivals) {
     const bool is_worth = static_cast<double>(rival.time.value()) <= most;
     const bool has_room = contenders.size() < at_most;
-    if (!(is_worth && has_room) && (has_expert || !rival.is_expert)) continue;
+    const bool is_needed = contenders.size() == 1 || (!has_expert && rival.is_expert);
+    if (!(is_worth && has_room) && !is_needed) continue;
     auto made = PlanOf(evaluator, rival.named.strategy, rival.named.name);
     if (absl::IsResourceExhausted(made.status())) continue;
     RETURN_IF_ERROR(made.status());

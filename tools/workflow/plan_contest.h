@@ -38,9 +38,9 @@ struct ContestReport {
 
 // Runs the plan that a search found, its rivals and the experts on this host, and puts the one that
 // is fastest in place of the outcome (ChooseByMeasurement). Rivals that are priced at more than
-// kWorth times the found plan take no part, apart from the best expert; at most kMostContenders do,
-// and no more (but two) than can make kFewSteps steps each in the time.
-// nullopt where there is nothing to choose from.
+// kWorth times the found plan take no part, apart from the fastest one and the best expert: prices
+// may be wrong by more. At most kMostContenders do, and no more (but two) than can make kFewSteps
+// steps each in the time. nullopt where no other strategy fits.
 absl::StatusOr<std::optional<ContestReport>> HoldContest(const Graph& graph,
                                                          const PricedMachine& priced,
                                                          const ContestOptions& options,

@@ -80,6 +80,16 @@ TEST_F(PlanContestTest, WithoutTimeThePricedChoiceStays) {
   EXPECT_FALSE(report->rows[0].measured.has_value());
 }
 
+TEST_F(PlanContestTest, TheFastestRivalTakesPartHoweverDear) {
+  options_.seconds = 5;
+  PlanOutcome outcome = Found();
+  outcome.expert = "single_device";
+  for (Rival& rival : outcome.rivals) rival.time = rival.time * 100;
+  const auto report = Ok(HoldContest(model_.graph, priced_, options_, outcome));
+  ASSERT_TRUE(report.has_value());
+  EXPECT_EQ(report->rows.size(), 2u);
+}
+
 TEST_F(PlanContestTest, OnOneDeviceThereIsNothingToChoose) {
   machine_.devices = 1;
   priced_ = Ok(PriceMachine(machine_));
