@@ -570,8 +570,7 @@ SolvedExchange Exchange(std::span<const Piece> pieces, std::span<const Demand> d
 int64_t ElementsSent(const ExchangeStep& step) {
   int64_t elements = 0;
   for (const Flow& flow : step.flows) {
-    int64_t volume = 0;
-    for (const Box& box : flow.boxes) volume += box.volume();
+    const int64_t volume = VolumeOf(flow.boxes);
     for (const Share& share : flow.owners) {
       for (DeviceId to : flow.destinations) elements += to == share.device ? 0 : volume;
     }

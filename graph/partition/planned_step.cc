@@ -70,7 +70,7 @@ absl::StatusOr<PlannedStep> BuildPlannedStep(const Graph& graph, const Plan& pla
   ASSIGN_OR_RETURN(step.tasks, Partition(graph, plan.strategy, options));
   if (plan.order) step.note = NoteOnOrder(step.tasks, *plan.order);
   if (!plan.order || !step.note.empty()) {
-    for (const Task& task : step.tasks.tasks()) step.order.push_back(task.id);
+    step.order = CanonicalOrder(step.tasks);
     return step;
   }
   RETURN_IF_ERROR(CheckCount(step.tasks, *plan.order));

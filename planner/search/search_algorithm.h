@@ -110,8 +110,9 @@ struct SearchResult {
 
 // Finds a cheap strategy. Equal problem and options give equal results, unless a time limit or
 // `stop` ended the search. Never worse than its best start; where time limit or `stop` end it among
-// the starts, than the best of those so far, of which at least one fits. ResourceExhausted if nothing that was tried fits in memory: by how much the
-// nearest missed it. Cancelled if `stop` ended it before anything was found.
+// the starts, than the best of those so far, of which at least one fits. ResourceExhausted if
+// nothing that was tried fits in memory: by how much the nearest missed it. Cancelled if `stop`
+// ended it before anything was found.
 using SearchFunction = absl::StatusOr<SearchResult> (*)(const SearchProblem&, const SearchOptions&);
 
 // Dynamic programming, then every combination or annealing and single decisions.

@@ -26,9 +26,10 @@ struct WalkPoint {
 WalkPoint PointOf(std::string name, Strategy strategy, const Evaluation& evaluation,
                   const Evaluator& evaluator);
 
-// All starts that can run, the given ones first, whatever the budget (once one fits, as long as time
-// limit and `stop` leave); then random ones as far as it goes, where the whole space is free. The best comes first; those that take kFarBehind times the
-// best before them, or more, are left out. InvalidArgument if none is given.
+// All starts that can run, the given ones first, whatever the budget (once one fits, as many as time
+// limit and `stop` leave); then random ones as far as it goes, where the whole space is free. The
+// best comes first; those that take kFarBehind times the best before them, or more, are left out.
+// InvalidArgument if none is given.
 absl::StatusOr<std::vector<WalkPoint>> EvaluateStarts(const SearchProblem& problem,
                                                       const SearchOptions& options,
                                                       SearchState& state);

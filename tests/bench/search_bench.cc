@@ -191,8 +191,8 @@ class Chain {
     const double tasks = static_cast<double>(tasks_) / n;
     const double tensors = n * static_cast<double>(graph_.tensors().size());
     std::printf(
-        "%-12s %5d | %9.0f %9.0f %9.0f | %9.0f %9.0f %9.0f | %8.0f %7.0f | %5.1f %% %5.1f %% %5.1f "
-        "%% |",
+        "%-12s %5d | %9.0f %9.0f %9.0f | %9.0f %9.0f %9.0f | %8.0f %7.0f |"
+        " %5.1f %% %5.1f %% %5.1f %% |",
         model.c_str(), space_.devices(), early_.Mean(), early_.Quantile(0.5), early_.Quantile(0.99),
         complete_.Mean(), complete_.Quantile(0.5), FlexFlowMicroseconds(model, space_.devices()),
         tasks, complete_.Mean() * 1000 / tasks, 100 * static_cast<double>(accepted_) / n,
@@ -228,10 +228,10 @@ void MeasureProposals(const std::string& model, const Graph& graph, const Machin
 }
 
 // The step of data parallelism and of the best of the starts; 0 where none is known.
-std::pair<Nanos, Nanos> TimesOfStarts(const SearchProblem& problem, const Evaluator& evaluator) {
+std::pair<Nanos, Nanos> TimesOfStarts(const SearchProblem& problem) {
   Nanos data_parallel, best;
   for (const NamedStrategy& start : problem.starts) {
-    const Evaluation evaluation = evaluator.EvaluateBriefly(start.strategy, kNoCutoff);
+    const Evaluation evaluation = problem.evaluator.EvaluateBriefly(start.strategy, kNoCutoff);
     if (!evaluation.feasible()) continue;
     if (start.name == "data_parallel") data_parallel = evaluation.time;
     if (best == Nanos(0) || evaluation.time < best) best = evaluation.time;
@@ -254,7 +254,7 @@ void MeasureSearch(const BestKnown::Case& of, const SearchProblem& problem,
   const auto near = std::find_if(trace.begin(), trace.end(), [&](const auto& point) {
     return static_cast<double>(point.second.value()) <= 1.01 * static_cast<double>(least.value());
   });
-  const auto [data_parallel, expert] = TimesOfStarts(problem, problem.evaluator);
+  const auto [data_parallel, expert] = TimesOfStarts(problem);
   const auto over = [&](Nanos time) {
     return static_cast<double>(time.value()) / static_cast<double>(found.evaluation.time.value());
   };
@@ -292,9 +292,8 @@ void PrintHeader(const BenchOptions& options) {
               options.machine.c_str(), TimeOfSort());
   if (options.proposals > 0) {
     std::printf(
-        " early exit, us: mean, median, p99 | complete, us: mean, median, FlexFlow | tasks, ns "
-        "each "
-        "| accepted, bounded, kept tensors |");
+        " early exit, us: mean, median, p99 | complete, us: mean, median, FlexFlow |"
+        " tasks, ns each | accepted, bounded, kept tensors |");
   }
   if (options.evaluations > 0) {
     std::printf(

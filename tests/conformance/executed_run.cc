@@ -76,11 +76,10 @@ absl::StatusOr<EvaluatedStep> PlannerOrders::StepOf(const Graph& graph, const St
     priced.machine = std::make_shared<const Machine>(std::move(machine));
     priced.model = MakeDefaultCostModel(priced.machine);
   }
-  const Evaluator evaluator(
-      graph, priced.machine->topology, *priced.model,
-      {.choices = {.collectives = options.collectives,
-                   .direct_bytes = options.direct_bytes,
-                   .fuse = options.fuse}});
+  const Evaluator evaluator(graph, priced.machine->topology, *priced.model,
+                            {.choices = {.collectives = options.collectives,
+                                         .direct_bytes = options.direct_bytes,
+                                         .fuse = options.fuse}});
   return evaluator.EvaluateStep(
       WithRandomCollectives(graph, strategy, evaluator.partition_options(), random));
 }

@@ -51,11 +51,13 @@ std::string PriceNote(const Plan& plan, const PlanOutcome& today, const PricedMa
   const std::string& own = plan.provenance.machine;
   const std::string plans = own.empty() ? "the machine that it was made for" : own;
   if (today.reordered) {
-    note = absl::StrCat("its order is for the tasks that it has on ", plans,
-                        own == priced.machine->name ? " as another version of the program, or a "
-                                                      "strategy before it was edited, has them"
-                                                    : "",
-                        "; for those on ", priced.machine->name, " another order was found");
+    const bool is_same = own == priced.machine->name;
+    note = is_same
+               ? "its order is for other tasks than its strategy has today (the strategy was "
+                 "edited, or another version of the program made the plan); another order was "
+                 "found"
+               : absl::StrCat("its order is for the tasks that it has on ", plans,
+                              "; for those on ", priced.machine->name, " another order was found");
   }
   const Nanos time = today.step.evaluation.time;
   if (!plan.prediction.has_value() || plan.prediction->time == time) return note;

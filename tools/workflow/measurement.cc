@@ -31,10 +31,8 @@ absl::StatusOr<std::unique_ptr<MeasuredPlan>> MeasuredPlan::Open(const Graph& gr
   setup.record_timeline = options.record_timeline;
   const std::vector<Precision> precisions = PrecisionsOn(setup.devices, options.precision);
   ASSIGN_OR_RETURN(PlannedStep step, BuildPlannedStep(graph, plan, precisions));
-  const std::string order_note = step.note;
   ASSIGN_OR_RETURN(measured->opened_,
                    KeptAlgorithms::Open(graph, std::move(step), setup, options.profile));
-  if (!order_note.empty()) measured->opened_.note = order_note;
   ASSIGN_OR_RETURN(const TrainingState state, InitialState(graph, 1));
   RETURN_IF_ERROR(WriteValues(graph, state, *measured->opened_.executor));
   const TensorType input = graph.WholeType(TensorRole::kSamples);

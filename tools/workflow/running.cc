@@ -166,7 +166,6 @@ absl::StatusOr<RunOutcome> RunPlan(const LoadedPlan& loaded, const RunRequest& r
   const std::vector<Precision> precisions = PrecisionsOn(setup.devices, request.precision);
   ASSIGN_OR_RETURN(PlannedStep step, shares_gpu ? BuildDenseStep(graph, loaded.plan, precisions)
                                                 : BuildPlannedStep(graph, loaded.plan, precisions));
-  const std::string order_note = step.note;
   RETURN_IF_ERROR(CheckHostMemory(graph, step, setup));
   ASSIGN_OR_RETURN(
       const KeptAlgorithms::WithExecutor opened,
@@ -197,9 +196,7 @@ absl::StatusOr<RunOutcome> RunPlan(const LoadedPlan& loaded, const RunRequest& r
                                     std::move(evaluation)}));
   const WatchedExecutor watched(request.ranks, *executor);
   RunOutcome outcome;
-  for (const std::string& note : {order_note, opened.note}) {
-    if (!note.empty()) outcome.notes.push_back(note);
-  }
+  if (!opened.note.empty()) outcome.notes.push_back(opened.note);
   outcome.status = trainer->Run();
   if (start.checkpoints != nullptr) outcome.checkpoints = EndOf(*start.checkpoints);
   RETURN_IF_ERROR(SaveEnd(graph, request, *trainer, outcome));

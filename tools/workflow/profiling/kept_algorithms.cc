@@ -76,10 +76,11 @@ absl::StatusOr<KeptAlgorithms::WithExecutor> KeptAlgorithms::Open(const Graph& g
                                                                   Ranks* ranks) {
   WithExecutor opened;
   ASSIGN_OR_RETURN(opened.algorithms, GiveTo(setup.devices, path, ranks));
+  opened.note = step.note;
   ASSIGN_OR_RETURN(opened.executor, OpenExecutor(graph, std::move(step), setup));
-  if (ranks == nullptr) {
-    ASSIGN_OR_RETURN(opened.note, opened.algorithms->SaveOrSay());
-  }
+  if (ranks != nullptr) return opened;
+  ASSIGN_OR_RETURN(const std::string unsaved, opened.algorithms->SaveOrSay());
+  if (!unsaved.empty()) absl::StrAppend(&opened.note, opened.note.empty() ? "" : "; ", unsaved);
   return opened;
 }
 

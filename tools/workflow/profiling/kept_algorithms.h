@@ -37,7 +37,7 @@ class KeptAlgorithms {
   struct WithExecutor {
     std::unique_ptr<KeptAlgorithms> algorithms;
     std::unique_ptr<Executor> executor;
-    std::string note;  // SaveOrSay's
+    std::string note;  // the step's and SaveOrSay's
   };
   // OpenExecutor with devices that GiveTo has given what is known. What they measure at that is
   // saved; of several processes none does. What is opened later from `setup` finds it too.
