@@ -79,17 +79,17 @@ absl::StatusOr<bool> StepCache::BuildBelow(const Strategy& strategy, const Limit
   if (limits.cutoff == kNoCutoff || !HasBound(strategy)) return BuildAll(strategy, limits);
   AddKnownLoads();
   std::vector<Missing> missing = MissingLoads();
-  for (const Missing& one : missing) loads_.Add(one.loads);
+  for (const Missing& one : missing) AddLoads(one);
   if (loads_.Largest() > limits.cutoff) return false;
   std::vector<TensorFragmentsBuilder> solved;
   solved.reserve(missing.size());
   for (Missing& one : missing) {
     if (limits.is_interrupted()) return false;
-    solved.push_back(cache_.Solve(one.tensor, strategy));
-    loads_.Remove(one.loads);
-    one.loads = loads_.OfExchanges(solved.back().steps(),
-                                   SizeOf(cache_.graph().tensor(one.tensor).type.dtype));
-    loads_.Add(one.loads);
+    solved.push_back(cache_.Solve(*one.alike, strategy));
+    RemoveLoads(one);
+    one.loads =
+        loads_.OfExchanges(solved.back().steps(), SizeOf(solved.back().tensor().type.dtype));
+    AddLoads(one);
     if (loads_.Largest() > limits.cutoff) return false;
   }
   const CommunicationWatch judge = [&](const TaskBody& body) {
@@ -99,10 +99,14 @@ absl::StatusOr<bool> StepCache::BuildBelow(const Strategy& strategy, const Limit
   for (size_t k = 0; k < missing.size(); ++k) {
     if (limits.is_interrupted()) return false;
     loads_.Remove(missing[k].loads);
-    ASSIGN_OR_RETURN(const bool is_built, BuildTensor(std::move(solved[k]), strategy, judge));
+    ASSIGN_OR_RETURN(const bool is_built,
+                     BuildTensors(*missing[k].alike, std::move(solved[k]), strategy, judge));
     if (!is_built) return false;
     loads_.RemoveCommunications();
-    AddLoadsOfTensor(missing[k].tensor);
+    for (TensorId id : missing[k].alike->tensors) AddLoadsOfTensor(id);
+    for (size_t other = 1; other < missing[k].alike->tensors.size(); ++other) {
+      loads_.Remove(missing[k].loads);
+    }
     if (loads_.Largest() > limits.cutoff) return false;
   }
   return true;
@@ -110,24 +114,27 @@ absl::StatusOr<bool> StepCache::BuildBelow(const Strategy& strategy, const Limit
 
 absl::StatusOr<bool> StepCache::BuildAll(const Strategy& strategy, const Limits& limits) {
   const CommunicationWatch judge = [&](const TaskBody&) { return !limits.is_interrupted(); };
-  for (TensorId id : cache_.missing()) {
+  for (const FragmentCache::Missing& alike : cache_.missing()) {
     if (limits.is_interrupted()) return false;
-    ASSIGN_OR_RETURN(const bool is_built, BuildTensor(cache_.Solve(id, strategy), strategy, judge));
+    ASSIGN_OR_RETURN(const bool is_built,
+                     BuildTensors(alike, cache_.Solve(alike, strategy), strategy, judge));
     if (!is_built) return false;
   }
   return true;
 }
 
-absl::StatusOr<bool> StepCache::BuildTensor(TensorFragmentsBuilder solved, const Strategy& strategy,
-                                            const CommunicationWatch& judge) {
-  const TensorId id = solved.tensor().id;
+absl::StatusOr<bool> StepCache::BuildTensors(const FragmentCache::Missing& alike,
+                                             TensorFragmentsBuilder solved,
+                                             const Strategy& strategy,
+                                             const CommunicationWatch& judge) {
+  const TensorId id = alike.tensors[0];
   prices_.clear();
   const CommunicationWatch watch = [&](const TaskBody& body) {
     prices_.push_back(PriceCommunication(body, rules_.model));
     return judge(body);
   };
   ASSIGN_OR_RETURN(const bool is_built,
-                   cache_.Build(std::move(solved), strategy, fragments_, &watch));
+                   cache_.Build(alike, std::move(solved), strategy, fragments_, &watch));
   if (!is_built) return false;
   std::span<const TaskCost> rest = prices_;
   for (const TensorFragment& fragment : fragments_.tensors[id.index()]->groups) {
@@ -160,11 +167,11 @@ void StepCache::AddLoadsOfTensor(TensorId id) {
 std::vector<StepCache::Missing> StepCache::MissingLoads() {
   std::vector<Missing> missing;
   const PartitionOptions& options = cache_.options();
-  for (TensorId id : cache_.missing()) {
-    const Tensor& tensor = cache_.graph().tensor(id);
+  for (const FragmentCache::Missing& alike : cache_.missing()) {
+    const Tensor& tensor = cache_.graph().tensor(alike.tensors[0]);
     const Arrivals arrivals = LeastArrivals(cache_.graph(), tensor, cache_.parts(),
                                             options.node_of_device, options.devices);
-    Missing& one = missing.emplace_back(Missing{id, {}});
+    Missing& one = missing.emplace_back(Missing{&alike, {}});
     one.loads = loads_.OfArrivals(arrivals, SizeOf(tensor.type.dtype));
     for (const auto& [resource, time] : one.loads) one.largest = std::max(one.largest, time);
   }

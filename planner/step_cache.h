@@ -43,7 +43,7 @@ class StepCache {
   absl::StatusOr<Found> FindOrBuild(const Strategy& strategy, const Limits& limits);
 
   Bytes bytes() const { return cache_.bytes(); }
-  // Tensors whose fragments were not kept when the step looked for last came.
+  // Contents of tensors whose fragments were not kept when the step looked for last came.
   int64_t missing() const { return static_cast<int64_t>(cache_.missing().size()); }
 
  private:
@@ -55,10 +55,10 @@ class StepCache {
     std::vector<std::pair<FragmentLinker::Variant, std::unique_ptr<FlatStep>>> variants;
     Loads loads;  // of `plain`
   };
-  // A tensor whose fragments are not kept, and what it loads at least.
+  // Tensors whose fragments are not kept, and what they load at least.
   struct Missing {
-    TensorId tensor;
-    Loads loads;
+    const FragmentCache::Missing* alike;
+    Loads loads;  // of each
     int64_t largest = 0;
   };
 
@@ -66,9 +66,16 @@ class StepCache {
   // False where the loads are above the cutoff, or it is interrupted, before all is built.
   absl::StatusOr<bool> BuildBelow(const Strategy& strategy, const Limits& limits);
   absl::StatusOr<bool> BuildAll(const Strategy& strategy, const Limits& limits);
-  // The same of one tensor. Flattens its fragments with the prices found on the way.
-  absl::StatusOr<bool> BuildTensor(TensorFragmentsBuilder solved, const Strategy& strategy,
-                                   const CommunicationWatch& judge);
+  // The same of tensors of one content. Flattens their fragments with the prices found on the way.
+  absl::StatusOr<bool> BuildTensors(const FragmentCache::Missing& alike,
+                                    TensorFragmentsBuilder solved, const Strategy& strategy,
+                                    const CommunicationWatch& judge);
+  void AddLoads(const Missing& missing) {
+    for (size_t k = 0; k < missing.alike->tensors.size(); ++k) loads_.Add(missing.loads);
+  }
+  void RemoveLoads(const Missing& missing) {
+    for (size_t k = 0; k < missing.alike->tensors.size(); ++k) loads_.Remove(missing.loads);
+  }
   void AddKnownLoads();
   void AddLoadsOfOperator(OpId id) {
     loads_.Add(FlattenedOf(*fragments_.operators[id.index()]).loads);

@@ -179,19 +179,30 @@ struct TensorSetting {
   bool outlines = false;  // true: tasks are only priced; moves of the exchange have outlines
 };
 
-// The fragments of a tensor in the making: its exchanges are solved, their tasks are not made yet.
+// All that the fragments of a tensor follow from, besides the options and the algorithms chosen for
+// its collectives: tensors of equal content have fragments that differ in the tensor's id only.
+using TensorContent = std::vector<int64_t>;
+
+// The fragments of a tensor in the making: first its pieces and demands, then its solved exchanges,
+// at last their tasks.
 class TensorFragmentsBuilder {
  public:
-  // All that is passed, or that the setting refers to, outlives the builder.
+  // Finds pieces and demands. All that is passed, or that the setting refers to, outlives the
+  // builder.
   TensorFragmentsBuilder(const Graph& graph, const Tensor& tensor, PartsByOp parts,
                          const TensorSetting& setting, const PartitionOptions& options);
   TensorFragmentsBuilder(TensorFragmentsBuilder&&) noexcept;
   ~TensorFragmentsBuilder();
 
   const Tensor& tensor() const;
-  // Steps of the exchanges, by demand group.
+  // Precondition: Solve has not been called.
+  TensorContent content() const;
+  // Solves the exchanges. To be called once.
+  void Solve();
+  // Steps of the exchanges, by demand group. Precondition: Solve.
   std::vector<std::span<const ExchangeStep>> steps() const;
   // To be called once. nullopt where the watch, which may be null, gave the tensor up.
+  // Precondition: Solve.
   std::optional<TensorFragments> Build(const CommunicationWatch* watch = nullptr) &&;
 
  private:

@@ -197,7 +197,9 @@ int32_t FragmentCache::WeightOf(const Tensor& tensor) const {
 
 absl::Status FragmentCache::FindOrBuild(const Strategy& strategy, StepFragments& step) {
   RETURN_IF_ERROR(Find(strategy, step));
-  for (TensorId id : missing_) RETURN_IF_ERROR(Build(Solve(id, strategy), strategy, step).status());
+  for (const Missing& missing : missing_) {
+    RETURN_IF_ERROR(Build(missing, Solve(missing, strategy), strategy, step).status());
+  }
   return Complete(strategy, step);
 }
 
@@ -337,16 +339,39 @@ int32_t FragmentCache::PlacementId(const Strategy& strategy, size_t weight) {
 
 void FragmentCache::FindTensors(const Strategy& strategy, StepFragments& step) {
   missing_.clear();
+  MissingPlaces places;
   std::span<const AlgorithmChoice> rest = strategy.algorithms;
   for (const Tensor& tensor : graph_.tensors()) {
     const auto algorithms = AlgorithmsOf(tensor.id, rest);
     rest = rest.subspan(algorithms.size());
     const auto& kept = tensors_[tensor.id.index()];
     const auto it = kept.find(KeyOfTensor(tensor.id, algorithms, strategy));
-    const TensorFragments* known = it == kept.end() ? nullptr : it->second.get();
-    step.tensors[tensor.id.index()] = known;
-    if (known == nullptr) missing_.push_back(tensor.id);
+    const TensorFragments*& found = step.tensors[tensor.id.index()];
+    if (it != kept.end()) {
+      found = it->second.get();
+    } else if (IsOutlined() && algorithms.empty()) {
+      found = FindAlike(tensor.id, strategy, places);
+    } else {
+      found = nullptr;
+      missing_.push_back({{tensor.id}, {}});
+    }
   }
+}
+
+const TensorFragments* FragmentCache::FindAlike(TensorId id, const Strategy& strategy,
+                                                MissingPlaces& places) {
+  TensorContent content = BuilderOf(id, strategy).content();
+  if (const auto known = by_content_.find(content); known != by_content_.end()) {
+    tensors_[id.index()][KeyOfTensor(id, {}, strategy)] = known->second;
+    return known->second.get();
+  }
+  if (const auto place = places.find(content); place != places.end()) {
+    missing_[place->second].tensors.push_back(id);
+    return nullptr;
+  }
+  missing_.push_back({{id}, std::move(content)});
+  places.emplace(missing_.back().content, missing_.size() - 1);
+  return nullptr;
 }
 
 FragmentCache::Key FragmentCache::KeyOfTensor(TensorId id,
@@ -360,7 +385,7 @@ FragmentCache::Key FragmentCache::KeyOfTensor(TensorId id,
   return key;
 }
 
-TensorFragmentsBuilder FragmentCache::Solve(TensorId id, const Strategy& strategy) const {
+TensorFragmentsBuilder FragmentCache::BuilderOf(TensorId id, const Strategy& strategy) const {
   const size_t t = id.index();
   const int32_t w = weight_of_[t];
   return TensorFragmentsBuilder(
@@ -369,22 +394,34 @@ TensorFragmentsBuilder FragmentCache::Solve(TensorId id, const Strategy& strateg
        .layouts = w < 0 ? nullptr : &placed_[static_cast<size_t>(w)]->layouts,
        .host_device = strategy.host_device,
        .algorithms = AlgorithmsIn(strategy, id),
-       .outlines = use_ == Use::kPricing && !options_.native_formats},
+       .outlines = IsOutlined()},
       options_);
 }
 
-absl::StatusOr<bool> FragmentCache::Build(TensorFragmentsBuilder solved, const Strategy& strategy,
-                                          StepFragments& step, const CommunicationWatch* watch) {
+TensorFragmentsBuilder FragmentCache::Solve(const Missing& missing,
+                                            const Strategy& strategy) const {
+  TensorFragmentsBuilder builder = BuilderOf(missing.tensors[0], strategy);
+  builder.Solve();
+  return builder;
+}
+
+absl::StatusOr<bool> FragmentCache::Build(const Missing& missing, TensorFragmentsBuilder solved,
+                                          const Strategy& strategy, StepFragments& step,
+                                          const CommunicationWatch* watch) {
   const Tensor& tensor = solved.tensor();
   auto made = std::move(solved).Build(watch);
   if (!made.has_value()) return false;
-  auto fragments = std::make_unique<TensorFragments>(*std::move(made));
+  auto fragments = std::make_shared<TensorFragments>(*std::move(made));
   const auto algorithms = AlgorithmsIn(strategy, tensor.id);
   RETURN_IF_ERROR(CheckAlgorithms(tensor, *fragments, algorithms));
   for (TensorFragment& fragment : fragments->groups) Register(fragment);
-  auto& kept = tensors_[tensor.id.index()][KeyOfTensor(tensor.id, algorithms, strategy)];
-  kept = std::move(fragments);
-  step.tensors[tensor.id.index()] = kept.get();
+  for (TensorId id : missing.tensors) {
+    tensors_[id.index()][KeyOfTensor(id, algorithms, strategy)] = fragments;
+    step.tensors[id.index()] = fragments.get();
+  }
+  if (missing.content.empty()) return true;
+  bytes_ += Bytes(static_cast<int64_t>(missing.content.size() * sizeof(missing.content[0])));
+  by_content_.emplace(missing.content, std::move(fragments));
   return true;
 }
 
@@ -407,6 +444,7 @@ absl::Status FragmentCache::FindBuckets(const Strategy& strategy, StepFragments&
     ASSIGN_OR_RETURN(const auto members, FindMembers(graph_, places_, bucket, step));
     std::pair<Key, std::string> key{{}, bucket.algorithm};
     for (const BucketFragment::Member& member : members) {
+      key.first.push_back(member.tensor.value());
       key.first.push_back(step.TensorFragmentOf(member.tensor, member.group).number);
       key.first.push_back(member.task.value());
     }
@@ -439,6 +477,7 @@ void FragmentCache::Clear() {
   for (auto& kept : placements_) kept.clear();
   for (auto& kept : layouts_) kept.clear();
   for (auto& kept : tensors_) kept.clear();
+  by_content_.clear();
   for (auto& known : algorithms_) known.clear();
   buckets_.clear();
   fragments_ = 0;

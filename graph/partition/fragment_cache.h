@@ -12,6 +12,7 @@
 #include "absl/container/inlined_vector.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "graph/graph.h"
 #include "graph/parallel/strategy.h"
 #include "graph/partition/fragment.h"
@@ -41,13 +42,19 @@ class FragmentCache {
   absl::Status FindOrBuild(const Strategy& strategy, StepFragments& step);
   // The same in parts, for those who may not need them all. Find: operators, weights, and the
   // tensors whose fragments are kept; the others are null in `step` and listed by missing(). Solve
-  // and then Build: one of those; false where the watch, which may be null, gave it up. Complete,
-  // when none is missing: buckets. The strategy lives until then.
+  // and then Build: one entry of that list; false where the watch, which may be null, gave it up.
+  // Complete, when none is missing: buckets. The strategy lives until then.
   absl::Status Find(const Strategy& strategy, StepFragments& step);
-  std::span<const TensorId> missing() const { return missing_; }
-  TensorFragmentsBuilder Solve(TensorId id, const Strategy& strategy) const;
-  absl::StatusOr<bool> Build(TensorFragmentsBuilder solved, const Strategy& strategy,
-                             StepFragments& step, const CommunicationWatch* watch = nullptr);
+  // Tensors without kept fragments. Those of one content share theirs where tasks are only priced.
+  struct Missing {
+    std::vector<TensorId> tensors;  // not empty
+    TensorContent content;          // empty: not to be shared
+  };
+  std::span<const Missing> missing() const { return missing_; }
+  TensorFragmentsBuilder Solve(const Missing& missing, const Strategy& strategy) const;
+  absl::StatusOr<bool> Build(const Missing& missing, TensorFragmentsBuilder solved,
+                             const Strategy& strategy, StepFragments& step,
+                             const CommunicationWatch* watch = nullptr);
   absl::Status Complete(const Strategy& strategy, StepFragments& step);
   // Parts of each operator under the strategy found last.
   PartsByOp parts() const { return parts_; }
@@ -59,7 +66,8 @@ class FragmentCache {
   const std::vector<Link>& chain() const { return chain_; }
   const ChainPlaces& places() const { return places_; }
   std::span<const DemandGroup> groups(TensorId id) const { return groups_[id.index()]; }
-  // Fragments kept are numbered below this; numbers restart when `generation` changes.
+  // Fragments kept are numbered below this, those that tensors share once; numbers restart when
+  // `generation` changes.
   int32_t fragments() const { return fragments_; }
   int64_t generation() const { return generation_; }
   // Memory that kept fragments take, and what their user keeps for them: AddBytes.
@@ -94,6 +102,14 @@ class FragmentCache {
   absl::Status AddLayout(const Strategy& strategy, size_t weight, Placed& placed);
   int32_t PlacementId(const Strategy& strategy, size_t weight);
   void FindTensors(const Strategy& strategy, StepFragments& step);
+  TensorFragmentsBuilder BuilderOf(TensorId id, const Strategy& strategy) const;
+  // Where the entries of missing() are, by content.
+  using MissingPlaces = absl::flat_hash_map<absl::Span<const int64_t>, size_t>;
+  // Finds fragments of equal content for a tensor that has none of its own; null, and listed by
+  // missing(), where there are none.
+  const TensorFragments* FindAlike(TensorId id, const Strategy& strategy, MissingPlaces& places);
+  // Whether fragments have outlines only, and may be those of several tensors.
+  bool IsOutlined() const { return use_ == Use::kPricing && !options_.native_formats; }
   Key KeyOfTensor(TensorId id, std::span<const AlgorithmChoice> algorithms,
                   const Strategy& strategy);
   int32_t AlgorithmsId(size_t tensor, std::span<const AlgorithmChoice> algorithms);
@@ -125,9 +141,12 @@ class FragmentCache {
   std::vector<absl::flat_hash_map<ParallelConfig, std::unique_ptr<Configured>>> configs_;
   std::vector<std::vector<std::pair<WeightPlacement, int32_t>>> placements_;  // indexed by weight
   std::vector<Kept<Placed>> layouts_;                                         // indexed by weight
-  std::vector<Kept<TensorFragments>> tensors_;                                // indexed by TensorId
-  std::vector<std::vector<std::vector<AlgorithmChoice>>> algorithms_;         // indexed by TensorId
-  // Keyed by the numbers of the members' fragments, their tasks, and the algorithm chosen.
+  std::vector<absl::flat_hash_map<Key, std::shared_ptr<const TensorFragments>>>
+      tensors_;  // indexed by TensorId
+  absl::flat_hash_map<TensorContent, std::shared_ptr<const TensorFragments>> by_content_;
+  std::vector<std::vector<std::vector<AlgorithmChoice>>> algorithms_;  // indexed by TensorId
+  // Keyed by the members' tensors, the numbers of their fragments, their tasks, and the algorithm
+  // chosen.
   absl::flat_hash_map<std::pair<Key, std::string>, std::unique_ptr<BucketFragment>> buckets_;
   int32_t fragments_ = 0;
   int32_t ids_ = 0;
@@ -139,7 +158,7 @@ class FragmentCache {
   std::vector<const Configured*> configured_;  // indexed by OpId of an anchor
   std::vector<const Placed*> placed_;          // indexed by weight
   std::vector<std::span<const Part>> parts_;   // indexed by OpId
-  std::vector<TensorId> missing_;              // tensors without kept fragments
+  std::vector<Missing> missing_;
 };
 
 }  // namespace partita

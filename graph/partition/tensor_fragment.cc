@@ -12,6 +12,15 @@ namespace {
 // Numbers of terms of one producer lie below this.
 constexpr int64_t kTermsPerProducer = 1 << 24;
 
+void AppendBox(const Box& box, TensorContent& content) {
+  for (int d = 0; d < box.rank(); ++d) content.insert(content.end(), {box[d].lo, box[d].hi});
+}
+
+template <class... Numbers>
+void Append(TensorContent& content, Numbers... numbers) {
+  (content.push_back(static_cast<int64_t>(numbers)), ...);
+}
+
 bool IsPiece(const TensorView& view) { return view.present && !view.box.empty(); }
 
 // The fragment of one demand group.
@@ -55,6 +64,26 @@ class GroupMaker {
     AddPersistentPieces();
     AddProducedPieces();
     fragment_.outer = builder_.buffers();
+  }
+
+  // Appends all that the exchange follows from. A piece lies where its buffer does. Precondition:
+  // nothing is solved.
+  void AppendContent(TensorContent& content) const {
+    Append(content, reduction_, builder_.buffers(), x_.pieces.size(), x_.demands.size(),
+           wanted_.size());
+    for (int32_t b = 0; b < builder_.buffers(); ++b) {
+      const Buffer& buffer = builder_.buffer(BufferId(b));
+      Append(content, buffer.device.value(), buffer.kind, buffer.dtype);
+      AppendBox(buffer.box, content);
+    }
+    for (size_t p = 0; p < x_.pieces.size(); ++p) {
+      Append(content, x_.piece_buffers[p].value(), x_.pieces[p].term, x_.piece_microbatches[p]);
+    }
+    for (size_t j = 0; j < x_.demands.size(); ++j) {
+      Append(content, x_.demands[j].device.value(), x_.demand_buffers[j].value());
+      AppendBox(x_.demands[j].box, content);
+    }
+    for (const Wanted& wanted : wanted_) Append(content, wanted.demand, wanted.dtype);
   }
 
   // Whether terms have to be added on the way to the demands. Precondition: AddPieces.
@@ -291,6 +320,27 @@ class TensorFragmentsBuilder::Maker {
       groups_ = ApplyGathers(graph_, *setting_.layouts, std::move(groups_));
     }
     AddDemands();
+  }
+
+  const Tensor& tensor() const { return tensor_; }
+
+  TensorContent content() const {
+    TensorContent content;
+    Append(content, tensor_.kind, tensor_.type.dtype, tensor_.type.shape.size(), host_demand_,
+           makers_.size(), result_.read_begin.size());
+    for (size_t g = 0; g < makers_.size(); ++g) {
+      Append(content, groups_[g].consumers.empty(), groups_[g].after.size());
+      for (OpId op : groups_[g].after) Append(content, op.value());
+      makers_[g].AppendContent(content);
+    }
+    content.insert(content.end(), result_.read_begin.begin(), result_.read_begin.end());
+    for (const DemandOfRead& read : demand_of_read_) {
+      Append(content, read.group, read.demand, read.wanted);
+    }
+    return content;
+  }
+
+  void Solve() {
     if (SumsForSeveral()) {
       groups_ = JoinGroups(std::move(groups_));
       AddDemands();
@@ -298,7 +348,6 @@ class TensorFragmentsBuilder::Maker {
     for (GroupMaker& maker : makers_) maker.Solve();
   }
 
-  const Tensor& tensor() const { return tensor_; }
   std::vector<std::span<const ExchangeStep>> steps() const {
     std::vector<std::span<const ExchangeStep>> steps;
     for (const GroupMaker& maker : makers_) steps.push_back(maker.solved().steps());
@@ -426,6 +475,10 @@ TensorFragmentsBuilder::TensorFragmentsBuilder(TensorFragmentsBuilder&&) noexcep
 TensorFragmentsBuilder::~TensorFragmentsBuilder() = default;
 
 const Tensor& TensorFragmentsBuilder::tensor() const { return maker_->tensor(); }
+
+TensorContent TensorFragmentsBuilder::content() const { return maker_->content(); }
+
+void TensorFragmentsBuilder::Solve() { maker_->Solve(); }
 
 std::vector<std::span<const ExchangeStep>> TensorFragmentsBuilder::steps() const {
   return maker_->steps();

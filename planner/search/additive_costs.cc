@@ -8,6 +8,11 @@
 #include "planner/space/like_operators.h"
 
 namespace partita {
+namespace {
+
+constexpr Bytes kMostOfTimes(int64_t{128} << 20);
+
+}  // namespace
 
 AdditiveCosts::AdditiveCosts(const Evaluator& evaluator)
     : graph_(evaluator.graph()),
@@ -133,12 +138,26 @@ AdditiveTime AdditiveCosts::OfTensor(TensorId id, const WeightLayouts* layouts) 
   const Tensor& tensor = graph_.tensor(id);
   std::vector<DemandGroup>& groups = groups_[id.index()];
   if (groups.empty()) groups = FindDemandGroups(graph_, tensor);
-  TensorFragmentsBuilder solved(graph_, tensor, parts_, {.groups = groups, .layouts = layouts},
-                                options_);
-  const auto fragments = std::move(solved).Build();
+  TensorFragmentsBuilder builder(
+      graph_, tensor, parts_,
+      {.groups = groups, .layouts = layouts, .outlines = !options_.native_formats}, options_);
+  TensorContent content = builder.content();
+  if (const auto known = times_.find(content); known != times_.end()) return known->second;
+  builder.Solve();
+  const auto fragments = std::move(builder).Build();
   AdditiveTime time;
   for (const TensorFragment& fragment : fragments->groups) time += OfGraph(fragment.graph);
+  Remember(std::move(content), time);
   return time;
+}
+
+void AdditiveCosts::Remember(TensorContent content, AdditiveTime time) {
+  if (bytes_of_times_ > kMostOfTimes) {
+    times_.clear();
+    bytes_of_times_ = Bytes(0);
+  }
+  bytes_of_times_ += Bytes(static_cast<int64_t>(content.size() * sizeof(content[0])));
+  times_.emplace(std::move(content), time);
 }
 
 // Whether what the parts make of the tensor has to be added somewhere.

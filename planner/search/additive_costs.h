@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "planner/evaluator.h"
 #include "planner/least_loads.h"
 
@@ -68,6 +69,7 @@ class AdditiveCosts {
   void Unset(const ConfiguredAnchor& one);
   AdditiveTime OfGraph(const TaskGraph& tasks);
   AdditiveTime OfTensor(TensorId id, const WeightLayouts* layouts);
+  void Remember(TensorContent content, AdditiveTime time);
   bool MakesSums(const Tensor& tensor) const;
   // Time as messages from one device near and one far; nullopt where the bytes are not known or
   // sums are made on the way.
@@ -90,6 +92,9 @@ class AdditiveCosts {
   std::vector<DeviceId> near_, far_;  // indexed by device: a sender of the same node, of another
   std::vector<std::vector<DemandGroup>> groups_;  // indexed by TensorId; empty until asked for
   std::vector<std::span<const Part>> parts_;      // indexed by OpId; empty between calls
+  // Times of exchanges found before, all dropped where their contents take too much memory.
+  absl::flat_hash_map<TensorContent, AdditiveTime> times_;
+  Bytes bytes_of_times_;
 };
 
 }  // namespace partita

@@ -7,14 +7,17 @@
 #include <limits>
 #include <memory>
 #include <random>
+#include <set>
 
 #include "cost_model/default_cost_model.h"
 #include "cost_model/machines.h"
+#include "graph/partition/fragment_cache.h"
 #include "graph/partition/partition.h"
 #include "graph/support/check.h"
 #include "graph/training/training_graph.h"
 #include "graph/zoo/models.h"
 #include "planner/evaluator.h"
+#include "tests/planner/strategies.h"
 #include "tests/testing/cases.h"
 #include "tests/testing/ok.h"
 #include "tests/testing/random_collectives.h"
@@ -97,30 +100,37 @@ void ExpectSameDependencies(const TaskGraph& graph, const FlatTasks& flat) {
   EXPECT_EQ(edges, flat.successors.size());
 }
 
-// One random graph: several strategies in a row from one cache, against whole task graphs.
-void ExpectCacheEqualsPartition(uint64_t seed, Bytes most) {
-  std::mt19937_64 random(seed);
-  const Graph graph = RandomTrainingGraph(random);
-  PartitionOptions options = RandomPartitionOptions(random);
-  options.native_formats = random() % 2 == 0;
+// Several strategies in a row, on the way from one to the other, from one cache: against whole task
+// graphs.
+void ExpectCacheEqualsPartition(const Graph& graph, const PartitionOptions& options, Bytes most,
+                                Strategy strategy, const Strategy& other, std::mt19937_64& random) {
   const auto machine = std::make_shared<const Machine>(Ok(FindMachine("k80-16x4", 16)));
   const auto costs = MakeSyntheticCostModel(machine);
   const SimulatedResources resources(machine->topology);
   const MemorySizes sizes = TellingSizes();
   const FlatteningRules rules{resources, *costs, sizes};
   StepCache cache(graph, options, rules, most);
-  Strategy strategy = RandomStrategy(graph, options.devices, random);
-  const Strategy other = RandomStrategy(graph, options.devices, random);
   for (int step = 0; step < 6; ++step) {
     Strategy chosen = strategy;
     if (step % 2 == 1) chosen = WithRandomCollectives(graph, strategy, options, random);
     const TaskGraph tasks = Ok(Partition(graph, chosen, options));
     const FlatStep whole = FlattenStep(tasks, rules);
     const FlatStep& kept = *Ok(cache.FindOrBuild(chosen, {})).step;
-    ASSERT_EQ(NumbersOf(kept), NumbersOf(whole)) << "seed " << seed << " step " << step;
+    ASSERT_EQ(NumbersOf(kept), NumbersOf(whole)) << "step " << step;
     ExpectSameDependencies(tasks, kept.tasks);
     strategy = step == 3 ? other : Mixed(graph, strategy, other, random);
   }
+}
+
+void ExpectCacheEqualsPartition(uint64_t seed, Bytes most) {
+  SCOPED_TRACE(testing::Message() << "seed " << seed);
+  std::mt19937_64 random(seed);
+  const Graph graph = RandomTrainingGraph(random);
+  PartitionOptions options = RandomPartitionOptions(random);
+  options.native_formats = random() % 2 == 0;
+  const Strategy first = RandomStrategy(graph, options.devices, random);
+  const Strategy other = RandomStrategy(graph, options.devices, random);
+  ExpectCacheEqualsPartition(graph, options, most, first, other, random);
 }
 
 TEST(StepCacheTest, FlatStepsEqualThoseOfTaskGraphs) {
@@ -135,6 +145,34 @@ TEST(StepCacheTest, DroppingWhatIsKeptChangesNothing) {
   for (uint64_t seed = 100; seed < 120; ++seed) {
     ExpectCacheEqualsPartition(seed, Bytes(0));
     if (HasFatalFailure()) return;
+  }
+}
+
+// Distinct fragments of all tensors, from a cache of its own.
+size_t DistinctFragments(const Graph& graph, const Strategy& strategy, FragmentCache::Use use) {
+  FragmentCache cache(graph, {.devices = 4}, Bytes(1 << 28), use);
+  StepFragments step;
+  CHECK(cache.FindOrBuild(strategy, step).ok());
+  return std::set<const TensorFragments*>(step.tensors.begin(), step.tensors.end()).size();
+}
+
+// Layers that are alike have tensors of equal content where they are split alike.
+TEST(StepCacheTest, TensorsOfEqualContentShareFragmentsThatAreOnlyPriced) {
+  for (const char* model : {"resnet_tiny", "rnnlm_tiny"}) {
+    SCOPED_TRACE(model);
+    const Graph graph = Ok(BuildTrainingGraph(Ok(MakeZooModel(model, 8)), {}));
+    const DeviceTopology topology = Ok(FindMachine("p100-4x4", 4)).topology;
+    const Strategy alike = SplitFirstLoop(graph, 4);
+    const size_t tensors = graph.tensors().size();
+    EXPECT_EQ(DistinctFragments(graph, alike, FragmentCache::Use::kPlan), tensors);
+    EXPECT_LT(DistinctFragments(graph, alike, FragmentCache::Use::kPricing), tensors * 3 / 4);
+    for (uint64_t seed = 0; seed < CasesOf(3); ++seed) {
+      std::mt19937_64 random(seed);
+      const Strategy other = RandomStrategy(graph, 4, random);
+      const PartitionOptions options = PartitionOptionsOf(topology, {});
+      ExpectCacheEqualsPartition(graph, options, Bytes(1 << 28), alike, other, random);
+      if (HasFatalFailure()) return;
+    }
   }
 }
 
