@@ -100,16 +100,25 @@ void ExpectSameDependencies(const TaskGraph& graph, const FlatTasks& flat) {
   EXPECT_EQ(edges, flat.successors.size());
 }
 
-// Several strategies in a row, on the way from one to the other, from one cache: against whole task
-// graphs.
-void ExpectCacheEqualsPartition(const Graph& graph, const PartitionOptions& options, Bytes most,
-                                Strategy strategy, const Strategy& other, std::mt19937_64& random) {
+struct CacheCase {
+  const Graph& graph;
+  PartitionOptions options;
+  Bytes most;  // of the cache
+  Strategy first, last;
+};
+
+// Several strategies in a row, on the way from the first to the last, from one cache: against whole
+// task graphs.
+void ExpectCacheEqualsPartition(const CacheCase& one, std::mt19937_64& random) {
+  const Graph& graph = one.graph;
+  const PartitionOptions& options = one.options;
   const auto machine = std::make_shared<const Machine>(Ok(FindMachine("k80-16x4", 16)));
   const auto costs = MakeSyntheticCostModel(machine);
   const SimulatedResources resources(machine->topology);
   const MemorySizes sizes = TellingSizes();
   const FlatteningRules rules{resources, *costs, sizes};
-  StepCache cache(graph, options, rules, most);
+  StepCache cache(graph, options, rules, one.most);
+  Strategy strategy = one.first;
   for (int step = 0; step < 6; ++step) {
     Strategy chosen = strategy;
     if (step % 2 == 1) chosen = WithRandomCollectives(graph, strategy, options, random);
@@ -118,7 +127,7 @@ void ExpectCacheEqualsPartition(const Graph& graph, const PartitionOptions& opti
     const FlatStep& kept = *Ok(cache.FindOrBuild(chosen, {})).step;
     ASSERT_EQ(NumbersOf(kept), NumbersOf(whole)) << "step " << step;
     ExpectSameDependencies(tasks, kept.tasks);
-    strategy = step == 3 ? other : Mixed(graph, strategy, other, random);
+    strategy = step == 3 ? one.last : Mixed(graph, strategy, one.last, random);
   }
 }
 
@@ -130,7 +139,7 @@ void ExpectCacheEqualsPartition(uint64_t seed, Bytes most) {
   options.native_formats = random() % 2 == 0;
   const Strategy first = RandomStrategy(graph, options.devices, random);
   const Strategy other = RandomStrategy(graph, options.devices, random);
-  ExpectCacheEqualsPartition(graph, options, most, first, other, random);
+  ExpectCacheEqualsPartition({graph, options, most, first, other}, random);
 }
 
 TEST(StepCacheTest, FlatStepsEqualThoseOfTaskGraphs) {
@@ -170,10 +179,50 @@ TEST(StepCacheTest, TensorsOfEqualContentShareFragmentsThatAreOnlyPriced) {
       std::mt19937_64 random(seed);
       const Strategy other = RandomStrategy(graph, 4, random);
       const PartitionOptions options = PartitionOptionsOf(topology, {});
-      ExpectCacheEqualsPartition(graph, options, Bytes(1 << 28), alike, other, random);
+      ExpectCacheEqualsPartition({graph, options, Bytes(1 << 28), alike, other}, random);
       if (HasFatalFailure()) return;
     }
   }
+}
+
+// The sums of weights' gradients, in the order of the tasks.
+std::vector<CollectiveStepId> GradientSums(const Graph& graph, const TaskGraph& tasks) {
+  std::vector<CollectiveStepId> sums;
+  for (const Task& task : tasks.tasks()) {
+    const auto* body = std::get_if<CollectiveTask>(&task.body);
+    if (body == nullptr || body->collective.kind != CollectiveKind::kAllReduce) continue;
+    const TensorId tensor(task.key.subject);
+    const auto readers = graph.consumers(tensor);
+    const bool is_gradient = !readers.empty() && graph.op(readers[0]).anchor == kNoOp;
+    if (is_gradient) sums.push_back({tensor, task.key.step});
+  }
+  return sums;
+}
+
+// A bucket of one tensor is not that of another which shares its fragments.
+TEST(StepCacheTest, BucketsOfTensorsThatShareFragmentsAreToldApart) {
+  const Graph graph = Ok(BuildTrainingGraph(Ok(MakeZooModel("resnet_tiny", 8)), {}));
+  const PartitionOptions options{.devices = 4};
+  Strategy strategy = SplitFirstLoop(graph, 4);
+  const std::vector<CollectiveStepId> sums =
+      GradientSums(graph, Ok(Partition(graph, strategy, options)));
+  FragmentCache fragments(graph, options, Bytes(1 << 28), FragmentCache::Use::kPricing);
+  StepFragments step;
+  CHECK(fragments.FindOrBuild(strategy, step).ok());
+  const auto machine = std::make_shared<const Machine>(Ok(FindMachine("p100-4x4", 4)));
+  const auto costs = MakeSyntheticCostModel(machine);
+  const SimulatedResources resources(machine->topology);
+  const MemorySizes sizes;
+  const FlatteningRules rules{resources, *costs, sizes};
+  StepCache cache(graph, options, rules, Bytes(1 << 28));
+  std::set<const TensorFragments*> distinct;
+  for (size_t a = 0; a + 1 < sums.size(); ++a) {
+    distinct.insert(step.tensors[sums[a].tensor.index()]);
+    strategy.buckets = {{{sums[a], sums.back()}, "ring"}};
+    const FlatStep whole = FlattenStep(Ok(Partition(graph, strategy, options)), rules);
+    EXPECT_EQ(NumbersOf(*Ok(cache.FindOrBuild(strategy, {})).step), NumbersOf(whole));
+  }
+  EXPECT_LT(distinct.size() + 1, sums.size());
 }
 
 // Whole evaluations of a model, in both formats.
