@@ -185,20 +185,6 @@ TEST(StepCacheTest, TensorsOfEqualContentShareFragmentsThatAreOnlyPriced) {
   }
 }
 
-// The sums of weights' gradients, in the order of the tasks.
-std::vector<CollectiveStepId> GradientSums(const Graph& graph, const TaskGraph& tasks) {
-  std::vector<CollectiveStepId> sums;
-  for (const Task& task : tasks.tasks()) {
-    const auto* body = std::get_if<CollectiveTask>(&task.body);
-    if (body == nullptr || body->collective.kind != CollectiveKind::kAllReduce) continue;
-    const TensorId tensor(task.key.subject);
-    const auto readers = graph.consumers(tensor);
-    const bool is_gradient = !readers.empty() && graph.op(readers[0]).anchor == kNoOp;
-    if (is_gradient) sums.push_back({tensor, task.key.step});
-  }
-  return sums;
-}
-
 // A bucket of one tensor is not that of another which shares its fragments.
 TEST(StepCacheTest, BucketsOfTensorsThatShareFragmentsAreToldApart) {
   const Graph graph = Ok(BuildTrainingGraph(Ok(MakeZooModel("resnet_tiny", 8)), {}));

@@ -48,17 +48,7 @@ class BucketTest : public testing::Test {
   }
 
   // The gradients of weights that are summed, in the order of the tasks.
-  std::vector<CollectiveStepId> Gradients() const {
-    std::vector<CollectiveStepId> ids;
-    for (const Task& task : AllReduces(Tasks())) {
-      const TensorId tensor(task.key.subject);
-      const auto readers = graph_.consumers(tensor);
-      if (!readers.empty() && graph_.op(readers[0]).anchor == kNoOp) {
-        ids.push_back({tensor, task.key.step});
-      }
-    }
-    return ids;
-  }
+  std::vector<CollectiveStepId> Gradients() const { return GradientSums(graph_, Tasks()); }
 
   Graph graph_;
   Strategy strategy_;
