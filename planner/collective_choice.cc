@@ -205,11 +205,13 @@ Strategy WithAlgorithms(Strategy strategy, const TaskGraph& tasks) {
   return strategy;
 }
 
-BucketedStrategy WithBuckets(const Evaluator& evaluator, const Strategy& strategy) {
+BucketedStrategy WithBuckets(const Evaluator& evaluator, const Strategy& strategy,
+                             const std::function<bool()>& interrupted) {
+  const auto is_over = [&] { return interrupted && interrupted(); };
   const auto evaluated = [&] {
-    return BucketedStrategy{strategy, evaluator.EvaluateBriefly(strategy, kNoCutoff)};
+    return BucketedStrategy{strategy, evaluator.EvaluateBriefly(strategy, kNoCutoff, is_over)};
   };
-  if (!strategy.buckets.empty()) return evaluated();
+  if (!strategy.buckets.empty() || is_over()) return evaluated();
   const auto tasks = Partition(evaluator.graph(), strategy, evaluator.partition_options());
   if (!tasks.ok()) return evaluated();
   const BucketMaker maker(evaluator.graph(), strategy, *tasks);
@@ -217,11 +219,12 @@ BucketedStrategy WithBuckets(const Evaluator& evaluator, const Strategy& strateg
   BucketedStrategy best = evaluated();
   std::vector<Bucket> last;
   for (int64_t bytes : kBucketBytes) {
+    if (is_over()) break;
     Strategy joined = strategy;
     joined.buckets = maker.BucketsOf(bytes);
     if (joined.buckets.empty() || joined.buckets == last) continue;
     last = joined.buckets;
-    Evaluation evaluation = evaluator.EvaluateBriefly(joined, best.evaluation.time);
+    Evaluation evaluation = evaluator.EvaluateBriefly(joined, best.evaluation.time, is_over);
     if (!evaluation.feasible() || evaluation.peak.empty()) continue;
     if (best.evaluation.feasible() && evaluation.time >= best.evaluation.time) continue;
     best = {std::move(joined), std::move(evaluation)};

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "cost_model/cost_model.h"
@@ -36,7 +37,9 @@ struct BucketedStrategy {
 // front of what makes another one (nor do control edges hold one back); what only updates read goes
 // with its like. Of several such sizes, and no buckets at all, the one whose step is the fastest:
 // never slower than without. A strategy that has buckets keeps them, and what it names an algorithm
-// for stays by itself.
-BucketedStrategy WithBuckets(const Evaluator& evaluator, const Strategy& strategy);
+// for stays by itself. Once `interrupted`, which may be empty, is true, no further size is tried; the
+// evaluation is kInterrupted where that was before the strategy's own was known.
+BucketedStrategy WithBuckets(const Evaluator& evaluator, const Strategy& strategy,
+                             const std::function<bool()>& interrupted = nullptr);
 
 }  // namespace partita

@@ -1,7 +1,9 @@
 #include "planner/planner.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
+#include <functional>
 #include <span>
 #include <utility>
 
@@ -18,8 +20,12 @@ namespace partita {
 namespace {
 
 constexpr char kBaseline[] = "data_parallel";
-// Parts of a time limit: most for the lower bound; what the search leaves for buckets.
-constexpr double kBoundShare = 0.2, kBucketShare = 0.15;
+// Parts of a time limit: until when the lower bound may take, and the buckets of data parallelism;
+// the least and the most that the search leaves for buckets and the plan.
+constexpr double kBoundShare = 0.2, kBaselineShare = 0.3, kLeastLeft = 0.15, kMostLeft = 0.5;
+// Time that buckets and the plan of what a search found take, and the plan alone, over that which
+// data parallelism with its buckets took: as measured for models of up to 100,000 tasks.
+constexpr double kEndOverBaseline = 3, kPlanOverBaseline = 1.5;
 
 std::optional<Nanos> BaselineOf(const Evaluator& evaluator) {
   const auto strategy = DataParallel(evaluator.graph(), evaluator.topology());
@@ -73,10 +79,13 @@ class PlanClock {
   }
   // Whether a part of the limit has passed.
   bool IsPast(double part) const { return limit_ > 0 && Seconds() > part * limit_; }
-  // What is left of the limit but for a part at its end; never nothing. 0: there is no limit.
-  double LeftBut(double part) const {
-    return limit_ > 0 ? std::max(kLeast, (1 - part) * limit_ - Seconds()) : 0;
+  // Whether less than so much of the limit is left.
+  bool HasLess(double seconds) const { return limit_ > 0 && limit_ - Seconds() < seconds; }
+  // What is left of the limit but for so much at its end; never nothing. 0: there is no limit.
+  double LeftBut(double seconds) const {
+    return limit_ > 0 ? std::max(kLeast, limit_ - seconds - Seconds()) : 0;
   }
+  double limit() const { return limit_; }
   void EndPhase(const char* name) {
     const double now = Seconds();
     phases_.push_back({name, now - phase_});
@@ -93,42 +102,73 @@ class PlanClock {
   std::vector<PhaseTime> phases_;
 };
 
-// A search's strategy with its buckets.
-struct Fastest {
-  Strategy strategy;
-  std::optional<Nanos> baseline;  // of data parallelism with its buckets
+// Data parallelism, with which a plan is compared.
+struct Baseline {
+  const NamedStrategy* start = nullptr;  // null where no start is it
+  BucketedStrategy bucketed;
+  double seconds = 0;  // that it took to find
 };
 
-// Takes a start in place of what a search found where it is faster once all-reduces are in buckets,
-// which a search does without.
-Fastest TakeFastest(const Evaluator& evaluator, const std::vector<NamedStrategy>& starts,
-                    const PlanClock& clock, SearchResult& found) {
-  Fastest fastest;
-  BucketedStrategy best = WithBuckets(evaluator, found.best);
-  const auto take = [&](const NamedStrategy& start) {
-    BucketedStrategy other = WithBuckets(evaluator, start.strategy);
-    const Evaluation evaluation = other.evaluation;
-    if (!evaluation.feasible() || evaluation.time >= best.evaluation.time) return evaluation;
+// The first start of that name is the expert's; others may have come from it. It is evaluated
+// whatever the time.
+Baseline BaselineAmong(const Evaluator& evaluator, const std::vector<NamedStrategy>& starts,
+                       const PlanClock& clock, const std::atomic<bool>* stop) {
+  Baseline baseline;
+  for (const NamedStrategy& start : starts) {
+    if (start.name != kBaseline) continue;
+    const double begin = clock.Seconds();
+    baseline.start = &start;
+    baseline.bucketed = WithBuckets(evaluator, start.strategy,
+                                    [&] { return clock.IsPast(kBaselineShare) || IsSet(stop); });
+    if (baseline.bucketed.evaluation.verdict == Evaluation::Verdict::kInterrupted) {
+      baseline.bucketed = {start.strategy, evaluator.EvaluateBriefly(start.strategy, kNoCutoff)};
+    }
+    baseline.seconds = clock.Seconds() - begin;
+    break;
+  }
+  return baseline;
+}
+
+// Estimates how long a strategy of so many tasks takes, over that which data parallelism took.
+double OverBaseline(const Baseline& baseline, int64_t tasks) {
+  const int64_t of_baseline = baseline.bucketed.evaluation.tasks;
+  if (of_baseline == 0) return 1;
+  return std::max(1.0, static_cast<double>(tasks) / static_cast<double>(of_baseline));
+}
+
+// A search's strategy with its buckets. Takes a start in place of what the search found where it is
+// faster once all-reduces are in buckets, which a search does without; starts besides data
+// parallelism as long as time for the plan is left.
+Strategy TakeFastest(const SearchProblem& problem, const Baseline& baseline, const PlanClock& clock,
+                     const std::atomic<bool>* stop, SearchResult& found) {
+  const double of_plan = kPlanOverBaseline * OverBaseline(baseline, found.evaluation.tasks);
+  double more = 0;  // time of what cannot be interrupted, over the baseline's
+  const auto is_over = [&] {
+    return clock.HasLess((of_plan + more) * baseline.seconds) || IsSet(stop);
+  };
+  BucketedStrategy best = WithBuckets(problem.evaluator, found.best, is_over);
+  if (!best.evaluation.feasible()) best = {found.best, found.evaluation};
+  const auto take = [&](const NamedStrategy& start, BucketedStrategy other) {
+    const Evaluation& evaluation = other.evaluation;
+    if (!evaluation.feasible() || evaluation.time >= best.evaluation.time) return;
+    found.evaluation = evaluation;
     best = std::move(other);
     found.best = start.strategy;
     found.origin = start.name;
     found.walked_all = found.locally_optimal = false;
-    return evaluation;
   };
-  // The first of that name is the expert's; others may have come from it. It is looked at whatever
-  // the time, since a plan is compared with it.
-  const auto baseline = std::find_if(starts.begin(), starts.end(), [](const NamedStrategy& start) {
-    return start.name == kBaseline;
-  });
-  if (baseline != starts.end()) {
-    const Evaluation evaluation = take(*baseline);
-    if (evaluation.verdict != Evaluation::Verdict::kInvalid) fastest.baseline = evaluation.time;
+  if (baseline.start != nullptr) take(*baseline.start, baseline.bucketed);
+  for (const NamedStrategy& start : problem.starts) {
+    if (is_over()) break;
+    if (&start == baseline.start) continue;
+    const Evaluation alone = problem.evaluator.EvaluateBriefly(start.strategy, kNoCutoff, is_over);
+    more = OverBaseline(baseline, alone.tasks);
+    const bool is_too_long = is_over();
+    more = 0;
+    if (is_too_long) continue;
+    take(start, WithBuckets(problem.evaluator, start.strategy, is_over));
   }
-  for (auto start = starts.begin(); start != starts.end() && !clock.IsPast(1); ++start) {
-    if (start != baseline) take(*start);
-  }
-  fastest.strategy = std::move(best.strategy);
-  return fastest;
+  return std::move(best.strategy);
 }
 
 // Empty where it is none of them.
@@ -250,18 +290,24 @@ absl::StatusOr<PlanOutcome> SearchPlan(const Evaluator& evaluator, const PlanReq
       request.bound.has_value() ? *request.bound : LowerBoundOf(evaluator, is_over);
   clock.EndPhase("lower bound");
   const SearchProblem problem = ProblemOf(evaluator, experts, request, bound);
+  const Baseline baseline = BaselineAmong(evaluator, problem.starts, clock, request.options.stop);
+  clock.EndPhase("data parallelism");
   SearchOptions options = request.options;
-  options.time_limit_seconds = clock.LeftBut(kBucketShare);
+  options.time_limit_seconds = clock.LeftBut(std::clamp(
+      kEndOverBaseline * baseline.seconds, kLeastLeft * clock.limit(), kMostLeft * clock.limit()));
   ASSIGN_OR_RETURN(SearchResult result, search(problem, options));
   clock.EndPhase("search");
-  const Fastest fastest = TakeFastest(evaluator, problem.starts, clock, result);
+  const Strategy fastest = TakeFastest(problem, baseline, clock, request.options.stop, result);
   clock.EndPhase("buckets");
   const std::string expert = NameOf(experts, result.best);
-  ASSIGN_OR_RETURN(PlanOutcome outcome, PlanOfBucketed(evaluator, fastest.strategy,
-                                                       expert.empty() ? request.search : expert));
+  ASSIGN_OR_RETURN(PlanOutcome outcome,
+                   PlanOfBucketed(evaluator, fastest, expert.empty() ? request.search : expert));
   outcome.expert = expert;
   outcome.bound = bound;
-  if (request.pins.empty()) outcome.baseline = fastest.baseline;
+  if (request.pins.empty() && baseline.start != nullptr &&
+      baseline.bucketed.evaluation.verdict != Evaluation::Verdict::kInvalid) {
+    outcome.baseline = baseline.bucketed.evaluation.time;
+  }
   outcome.plan.provenance.seed = request.options.seed;
   outcome.plan.provenance.evaluations = result.evaluations;
   if (request.wants_rivals) {

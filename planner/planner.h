@@ -85,7 +85,7 @@ enum class Optimality : uint8_t {
 
 // Time that a part of planning took.
 struct PhaseTime {
-  std::string name;  // "lower bound", "search", "buckets", "plan"
+  std::string name;  // "lower bound", "data parallelism", "search", "buckets", "plan"
   double seconds = 0;
 };
 
@@ -107,8 +107,9 @@ struct PlanOutcome {
 };
 
 // The whole flow: experts -> search -> evaluation of the best -> plan. A time limit is for all of
-// it: the lower bound gets a fifth of it at most, and a sixth is left for joining all-reduces in
-// buckets; starts that are not tried with theirs in time are compared without. What a search finds
+// it: the lower bound gets a fifth of it at most, and what joining all-reduces in buckets and the
+// plan take is left, up to half of it, as estimated from data parallelism; starts that are not
+// tried with their buckets in time are compared without. What a search finds
 // is not slower than any expert's plan, whatever ended it. The plan's provenance has the request's
 // options. NotFound for unknown names; ResourceExhausted where nothing fits in memory;
 // FailedPrecondition where the expert declines.

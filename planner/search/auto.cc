@@ -13,20 +13,22 @@
 namespace partita {
 namespace {
 
-// The candidates of all subjects: their sum, and the number of their combinations; both above
-// `most` where either is.
+// The candidates of all subjects: their sum, and the number of their combinations; both above what
+// is left of the budget where the sum is.
 struct CandidateCount {
   double sum = 0;
   double combinations = 1;
 };
 
-CandidateCount CountCandidates(const SearchSpace& space, int64_t most) {
+CandidateCount CountCandidates(const SearchSpace& space, SearchState& state) {
+  const int64_t most = state.left();
+  const auto ends = [&state] { return state.Done(); };
   CandidateCount count;
   for (DecisionSubject subject : space.subjects()) {
-    const auto candidates = static_cast<double>(space.Candidates(subject).size());
+    const auto candidates = static_cast<double>(space.CountCandidates(subject, most, ends));
     count.sum += candidates;
     count.combinations = std::min(count.combinations * candidates, 1e18);
-    if (count.sum > static_cast<double>(most)) return {1e18, 1e18};
+    if (count.sum > static_cast<double>(most) || state.Done()) return {1e18, 1e18};
   }
   return count;
 }
@@ -58,7 +60,7 @@ absl::StatusOr<SearchResult> SearchAuto(const SearchProblem& problem,
   ASSIGN_OR_RETURN(std::vector<WalkPoint> points, EvaluateStarts(problem, options, state));
   if (state.Done()) return state.Finish();
   AddDynamicProgramming(problem, state, points);
-  const CandidateCount count = CountCandidates(problem.space, state.left());
+  const CandidateCount count = CountCandidates(problem.space, state);
   const bool walked_all =
       count.combinations <= static_cast<double>(state.left()) && WalkAll(problem, state);
   // Two rounds of single decisions: what improves, and that nothing does.

@@ -36,8 +36,9 @@ absl::StatusOr<SearchResult> SearchExhaustive(const SearchProblem& problem,
                                               const SearchOptions& options) {
   double combinations = 1;
   for (DecisionSubject subject : problem.space.subjects()) {
-    combinations *= static_cast<double>(problem.space.Candidates(subject).size());
-    // With many devices even listing the candidates takes long.
+    combinations *=
+        static_cast<double>(problem.space.CountCandidates(subject, options.evaluations));
+    // With many devices even counting the candidates takes long.
     if (combinations > static_cast<double>(options.evaluations)) break;
   }
   if (combinations + static_cast<double>(problem.starts.size()) >
@@ -66,7 +67,9 @@ void ImproveLocally(const SearchProblem& problem, SearchState& state) {
   while (improved) {
     improved = false;
     for (DecisionSubject subject : problem.space.subjects()) {
-      for (const Decision& decision : problem.space.Candidates(subject)) {
+      const auto candidates = problem.space.Candidates(subject, [&] { return state.Done(); });
+      if (state.Done()) return;  // they may not be all
+      for (const Decision& decision : candidates) {
         if (state.Done()) return;
         if (DecisionIn(state.best(), subject) == decision) continue;
         Strategy proposal = state.best();

@@ -91,7 +91,6 @@ absl::StatusOr<SearchResult> SearchState::Finish() {
                                     ". Use more or larger devices, or a smaller batch",
                                     is_limited ? ", or raise --memory_limit" : ""));
   }
-  result_.evaluation = problem_.evaluator.Evaluate(result_.best);
   return std::move(result_);
 }
 

@@ -62,6 +62,17 @@ std::vector<DeviceId> Shuffled(int devices, std::mt19937_64& random) {
   return order;
 }
 
+// Calls visit(first device, number of devices, replicas) for the places of a configuration of so
+// many parts.
+template <class Visit>
+void ForEachMesh(int32_t parts, int32_t devices, Visit visit) {
+  for (int32_t replicas = 1; replicas * parts <= devices; ++replicas) {
+    const int32_t width = replicas * parts;
+    if (devices % width != 0 && width != parts) continue;
+    for (int32_t first = 0; first + width <= devices; first += width) visit(first, width, replicas);
+  }
+}
+
 // Update layout sharded, or both layouts.
 WeightPlacement Sharded(std::vector<PlacedBox> shards, bool both, int32_t prefetch) {
   if (!both) return {.update = std::move(shards)};
@@ -131,23 +142,44 @@ bool SearchSpace::Fits(OpId anchor, const ParallelConfig& config) const {
                      [&](OpId id) { return PartsOf(*graph_, graph_->op(id), config).ok(); });
 }
 
-std::vector<ParallelConfig> SearchSpace::Configs(OpId anchor) const {
+std::vector<ParallelConfig> SearchSpace::Configs(OpId anchor,
+                                                 const Interrupted& interrupted) const {
   const ShardingRule& rule = graph_->rule(anchor);
   std::vector<ParallelConfig> configs;
   std::vector<int32_t> degrees(rule.loops.size(), 1);
+  bool is_over = false;
   auto visit = [&](const std::vector<int32_t>& chosen) {
+    is_over = is_over || (interrupted && interrupted());
+    if (is_over) return;
     const auto parts = static_cast<int32_t>(ProductOf(chosen));
-    for (int32_t replicas = 1; replicas * parts <= devices_; ++replicas) {
-      const int32_t width = replicas * parts;
-      if (devices_ % width != 0 && width != parts) continue;
-      for (int32_t first = 0; first + width <= devices_; first += width) {
-        configs.push_back({chosen, replicas, DeviceRange(first, width)});
-      }
-    }
+    if (!Fits(anchor, {chosen, 1, DeviceRange(0, parts)})) return;
+    ForEachMesh(parts, devices_, [&](int32_t first, int32_t width, int32_t replicas) {
+      configs.push_back({chosen, replicas, DeviceRange(first, width)});
+    });
   };
   ForEachDegrees(rule, devices_, degrees, visit);
-  std::erase_if(configs, [&](const ParallelConfig& c) { return !Fits(anchor, c); });
   return configs;
+}
+
+int64_t SearchSpace::CountCandidates(DecisionSubject subject, int64_t most,
+                                     const Interrupted& interrupted) const {
+  int64_t count = 0;
+  if (subject.kind != DecisionSubject::Kind::kOperator) {
+    count = 1;  // the default
+    for (int32_t width = 1; width <= devices_; ++width) count += 2 * (devices_ / width);
+    return count;
+  }
+  const OpId anchor(subject.number);
+  const ShardingRule& rule = graph_->rule(anchor);
+  std::vector<int32_t> degrees(rule.loops.size(), 1);
+  auto visit = [&](const std::vector<int32_t>& chosen) {
+    if (count > most || (interrupted && interrupted())) return;
+    const auto parts = static_cast<int32_t>(ProductOf(chosen));
+    if (!Fits(anchor, {chosen, 1, DeviceRange(0, parts)})) return;
+    ForEachMesh(parts, devices_, [&](int32_t, int32_t, int32_t) { ++count; });
+  };
+  ForEachDegrees(rule, devices_, degrees, visit);
+  return count;
 }
 
 std::vector<WeightPlacement> SearchSpace::Placements(size_t weight) const {
@@ -176,11 +208,12 @@ WeightPlacement SearchSpace::RandomPlacement(size_t weight, std::mt19937_64& ran
       both, prefetch);
 }
 
-std::vector<Decision> SearchSpace::Candidates(DecisionSubject subject) const {
+std::vector<Decision> SearchSpace::Candidates(DecisionSubject subject,
+                                              const Interrupted& interrupted) const {
   std::vector<Decision> decisions;
   if (subject.kind == DecisionSubject::Kind::kOperator) {
     const OpId op(subject.number);
-    for (ParallelConfig& config : Configs(op)) {
+    for (ParallelConfig& config : Configs(op, interrupted)) {
       decisions.push_back(OperatorDecision{op, std::move(config)});
     }
     return decisions;

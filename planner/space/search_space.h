@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <random>
 #include <span>
 #include <vector>
@@ -35,6 +36,9 @@ void ForEachDegrees(const ShardingRule& rule, int64_t parts, std::vector<int32_t
 // helpers; layouts cover their weight. Const functions may be called from several threads at once.
 class SearchSpace {
  public:
+  // Says whether what lists or counts candidates is to end with those so far; may be empty.
+  using Interrupted = std::function<bool()>;
+
   // Everything may change: the operators and the trained weights. The graph outlives the space.
   SearchSpace(const Graph& graph, int devices);
   // Only these subjects may: operators and weights, each once.
@@ -57,11 +61,15 @@ class SearchSpace {
   // A finite set of decisions about a subject, the one that an exhaustive search walks: the
   // operator's Configs, or the weight's Placements. Made anew by each call, and large for many
   // devices.
-  std::vector<Decision> Candidates(DecisionSubject subject) const;
+  std::vector<Decision> Candidates(DecisionSubject subject,
+                                   const Interrupted& interrupted = nullptr) const;
+  // How many those are; any number above `most` where they are more than that.
+  int64_t CountCandidates(DecisionSubject subject, int64_t most,
+                          const Interrupted& interrupted = nullptr) const;
   // Mesh-shaped configurations of an anchor: every way to split up to `devices` ways over its
   // loops, on the devices d, d+1, ... from every multiple of the number of parts on, with replicas
   // where parts are fewer than devices.
-  std::vector<ParallelConfig> Configs(OpId anchor) const;
+  std::vector<ParallelConfig> Configs(OpId anchor, const Interrupted& interrupted = nullptr) const;
   // Layouts of a weight: the default; and for every number of neighbouring devices, from every
   // multiple of it on, even shards of the update layout (ZeRO-2), or of both (ZeRO-3).
   std::vector<WeightPlacement> Placements(size_t weight) const;

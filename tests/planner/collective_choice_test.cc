@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <random>
 
 #include "cost_model/default_cost_model.h"
@@ -99,6 +100,42 @@ TEST(CollectiveChoiceTest, SmallAllReducesOfAResNetRunInFewBuckets) {
       Ok(at.evaluator.EvaluateStep(WithBuckets(at.evaluator, strategy).strategy));
   EXPECT_LT(joined.evaluation.time, apart.evaluation.time);
   EXPECT_LT(CollectivesOf(joined.tasks), CollectivesOf(apart.tasks) * 3 / 4);
+}
+
+// Whenever the interruption comes: nothing is known, or what is known holds.
+TEST(CollectiveChoiceTest, BucketsThatAreInterruptedAreNoSlowerThanNone) {
+  const Setting at("resnet18", 64, "k80-16x4", 8);
+  const Strategy strategy = Ok(DataParallel(at.graph, at.machine->topology));
+  const BucketedStrategy none = WithBuckets(at.evaluator, strategy, [] { return true; });
+  EXPECT_EQ(none.evaluation.verdict, Evaluation::Verdict::kInterrupted);
+  EXPECT_TRUE(none.strategy == strategy);
+  const Nanos alone = at.evaluator.EvaluateBriefly(strategy, kNoCutoff).time;
+  bool ends = false;
+  int known = 0;
+  for (int most = 0; !ends; most += 1 + most / 8) {
+    int calls = 0;
+    const BucketedStrategy found =
+        WithBuckets(at.evaluator, strategy, [&] { return calls++ >= most; });
+    ends = calls <= most;
+    known += !found.strategy.buckets.empty();
+    EXPECT_LE(found.evaluation.time, alone);
+    EXPECT_EQ(at.evaluator.EvaluateBriefly(found.strategy, kNoCutoff).time, found.evaluation.time);
+  }
+  EXPECT_GT(known, 0);
+}
+
+// Stopped before it begins, planning still compares with data parallelism.
+TEST(CollectiveChoiceTest, PlansThatAreStoppedAreNoSlowerThanDataParallelism) {
+  const Setting at("alexnet", 64, "k80-16x4", 8);
+  const Strategy strategy = Ok(DataParallel(at.graph, at.machine->topology));
+  const std::atomic<bool> stop = true;
+  PlanRequest request;
+  request.options.stop = &stop;
+  const PlanOutcome outcome = Ok(MakePlan(at.evaluator, request));
+  EXPECT_TRUE(outcome.search.interrupted);
+  ASSERT_TRUE(outcome.baseline.has_value());
+  EXPECT_LE(outcome.step.evaluation.time, *outcome.baseline);
+  EXPECT_LE(*outcome.baseline, at.evaluator.EvaluateBriefly(strategy, kNoCutoff).time);
 }
 
 // Verifier, memory and order included.

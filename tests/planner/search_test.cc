@@ -287,6 +287,9 @@ TEST(SearchSpaceTest, CandidatesAndDrawnDecisionsAreValid) {
     EXPECT_EQ(space.subjects().size(), graph.anchors().size() + space.weights().size());
     for (DecisionSubject subject : space.subjects()) {
       std::vector<Decision> decisions = space.Candidates(subject);
+      const auto count = static_cast<int64_t>(decisions.size());
+      EXPECT_EQ(space.CountCandidates(subject, count), count);
+      EXPECT_GE(space.CountCandidates(subject, count - 1), count);
       for (int k = 0; k < 20; ++k) decisions.push_back(space.Random(subject, random));
       for (const Decision& decision : decisions) {
         EXPECT_EQ(SubjectOf(decision), subject);
