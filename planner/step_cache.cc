@@ -41,9 +41,10 @@ StepCache::StepCache(const Graph& graph, PartitionOptions options, const Flatten
 
 absl::StatusOr<StepCache::Found> StepCache::FindOrBuild(const Strategy& strategy,
                                                         const Limits& limits) {
-  RETURN_IF_ERROR(cache_.Find(strategy, fragments_));
+  ASSIGN_OR_RETURN(const bool is_found, cache_.Find(strategy, fragments_, limits.interrupted));
   if (generation_ != cache_.generation()) flattened_.clear();
   generation_ = cache_.generation();
+  if (!is_found) return Found{.interrupted = true};
   ASSIGN_OR_RETURN(const bool is_below, BuildBelow(strategy, limits));
   if (!is_below) {
     return Found{.bound = loads_.Largest(), .interrupted = loads_.Largest() <= limits.cutoff};

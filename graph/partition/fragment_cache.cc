@@ -196,19 +196,21 @@ int32_t FragmentCache::WeightOf(const Tensor& tensor) const {
 }
 
 absl::Status FragmentCache::FindOrBuild(const Strategy& strategy, StepFragments& step) {
-  RETURN_IF_ERROR(Find(strategy, step));
+  RETURN_IF_ERROR(Find(strategy, step).status());
   for (const Missing& missing : missing_) {
     RETURN_IF_ERROR(Build(missing, Solve(missing, strategy), strategy, step).status());
   }
   return Complete(strategy, step);
 }
 
-absl::Status FragmentCache::Find(const Strategy& strategy, StepFragments& step) {
+absl::StatusOr<bool> FragmentCache::Find(const Strategy& strategy, StepFragments& step,
+                                         const Interrupted& interrupted) {
   if (bytes_ > most_) Clear();
   step.operators.resize(graph_.ops().size());
   step.tensors.resize(graph_.tensors().size());
   step.stores.resize(graph_.tensors().size(), nullptr);
-  RETURN_IF_ERROR(FindConfigs(strategy));
+  ASSIGN_OR_RETURN(const bool has_configs, FindConfigs(strategy, interrupted));
+  if (!has_configs) return false;
   for (OpId anchor : graph_.anchors()) {
     const Configured& configured = *configured_[anchor.index()];
     const auto& followers = followers_[anchor.index()];
@@ -221,8 +223,7 @@ absl::Status FragmentCache::Find(const Strategy& strategy, StepFragments& step) 
   if (!strategy.algorithms.empty() || !strategy.buckets.empty()) {
     RETURN_IF_ERROR(ValidateCollectives(graph_, strategy));
   }
-  FindTensors(strategy, step);
-  return absl::OkStatus();
+  return FindTensors(strategy, step, interrupted);
 }
 
 absl::Status FragmentCache::Complete(const Strategy& strategy, StepFragments& step) {
@@ -230,7 +231,8 @@ absl::Status FragmentCache::Complete(const Strategy& strategy, StepFragments& st
 }
 
 // Everything known is valid. Anything new is checked as a whole first.
-absl::Status FragmentCache::FindConfigs(const Strategy& strategy) {
+absl::StatusOr<bool> FragmentCache::FindConfigs(const Strategy& strategy,
+                                                const Interrupted& interrupted) {
   bool is_known = strategy.configs.size() == graph_.ops().size() &&
                   strategy.host_device.value() >= 0 &&
                   strategy.host_device.value() < options_.devices &&
@@ -251,16 +253,17 @@ absl::Status FragmentCache::FindConfigs(const Strategy& strategy) {
     is_known = std::any_of(known.begin(), known.end(),
                            [&](const auto& entry) { return entry.first == wanted; });
   }
-  if (is_known) return absl::OkStatus();
+  if (is_known) return true;
   RETURN_IF_ERROR(ValidateSizes(graph_, strategy, options_.devices));
   for (size_t a = 0; a < anchors.size(); ++a) {
+    if (interrupted && interrupted()) return false;
     const ParallelConfig& config = strategy.configs[anchors[a].index()];
     auto& known = configs_[anchors[a].index()];
     if (!known.contains(config)) RETURN_IF_ERROR(AddConfig(anchors[a], config));
     configured_[anchors[a].index()] = known.at(config).get();
     decided_[a] = known.at(config)->id;
   }
-  return absl::OkStatus();
+  return true;
 }
 
 absl::Status FragmentCache::AddConfig(OpId anchor, const ParallelConfig& config) {
@@ -337,7 +340,8 @@ int32_t FragmentCache::PlacementId(const Strategy& strategy, size_t weight) {
   return known.back().second;
 }
 
-void FragmentCache::FindTensors(const Strategy& strategy, StepFragments& step) {
+bool FragmentCache::FindTensors(const Strategy& strategy, StepFragments& step,
+                                const Interrupted& interrupted) {
   missing_.clear();
   MissingPlaces places;
   std::span<const AlgorithmChoice> rest = strategy.algorithms;
@@ -349,6 +353,8 @@ void FragmentCache::FindTensors(const Strategy& strategy, StepFragments& step) {
     const TensorFragments*& found = step.tensors[tensor.id.index()];
     if (it != kept.end()) {
       found = it->second.get();
+    } else if (interrupted && interrupted()) {
+      return false;
     } else if (IsOutlined() && algorithms.empty()) {
       found = FindAlike(tensor.id, strategy, places);
     } else {
@@ -356,6 +362,7 @@ void FragmentCache::FindTensors(const Strategy& strategy, StepFragments& step) {
       missing_.push_back({{tensor.id}, {}});
     }
   }
+  return true;
 }
 
 const TensorFragments* FragmentCache::FindAlike(TensorId id, const Strategy& strategy,

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -25,6 +26,7 @@ namespace partita {
 class FragmentCache {
  public:
   using Link = ChainLink;
+  using Interrupted = std::function<bool()>;
 
   // Purpose of fragments.
   enum class Use : uint8_t {
@@ -43,8 +45,10 @@ class FragmentCache {
   // The same in parts, for those who may not need them all. Find: operators, weights, and the
   // tensors whose fragments are kept; the others are null in `step` and listed by missing(). Solve
   // and then Build: one entry of that list; false where the watch, which may be null, gave it up.
-  // Complete, when none is missing: buckets. The strategy lives until then.
-  absl::Status Find(const Strategy& strategy, StepFragments& step);
+  // Complete, when none is missing: buckets. The strategy lives until then. Find is false, and of no
+  // other use, where `interrupted`, which may be empty, was true before its end.
+  absl::StatusOr<bool> Find(const Strategy& strategy, StepFragments& step,
+                            const Interrupted& interrupted = nullptr);
   // Tensors without kept fragments. Those of one content share theirs where tasks are only priced.
   struct Missing {
     std::vector<TensorId> tensors;  // not empty
@@ -96,12 +100,13 @@ class FragmentCache {
   void FindChain();
   void FindPlaces();
   void FindDependencies();
-  absl::Status FindConfigs(const Strategy& strategy);
+  // False where interrupted, as below.
+  absl::StatusOr<bool> FindConfigs(const Strategy& strategy, const Interrupted& interrupted);
   absl::Status AddConfig(OpId anchor, const ParallelConfig& config);
   absl::Status FindLayouts(const Strategy& strategy, StepFragments& step);
   absl::Status AddLayout(const Strategy& strategy, size_t weight, Placed& placed);
   int32_t PlacementId(const Strategy& strategy, size_t weight);
-  void FindTensors(const Strategy& strategy, StepFragments& step);
+  bool FindTensors(const Strategy& strategy, StepFragments& step, const Interrupted& interrupted);
   TensorFragmentsBuilder BuilderOf(TensorId id, const Strategy& strategy) const;
   // Where the entries of missing() are, by content.
   using MissingPlaces = absl::flat_hash_map<absl::Span<const int64_t>, size_t>;
