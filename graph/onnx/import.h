@@ -20,6 +20,9 @@ struct ImportOptions {
   int64_t batch = 0;
   // Batch normalisation keeps the statistics of the file and trains scale and shift only.
   bool freeze_bn = false;
+  // Steps of a recurrent model of the zoo, whose graph is made for as many; 0: the model's own. A
+  // file has the steps that it has.
+  int64_t unroll = 0;
   // The graph's name; empty: the file's name without its ending.
   std::string name;
   WeightValues values = WeightValues::kIfPresent;

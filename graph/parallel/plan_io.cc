@@ -242,6 +242,7 @@ void SetModel(const PlanModel& model, proto::PlanModel& message) {
   message.set_batch(model.batch);
   message.set_optimizer(model.optimizer);
   message.set_freeze_batch_norm(model.freeze_batch_norm);
+  message.set_unroll(model.unroll);
   if (model.microbatches > 1) {
     message.set_microbatches(model.microbatches);
     message.set_in_flight(model.in_flight);
@@ -357,7 +358,8 @@ absl::StatusOr<PlanModel> PlanModelOf(const proto::Plan& message) {
   PlanModel model{.source = m.source(),
                   .batch = m.batch(),
                   .optimizer = m.optimizer(),
-                  .freeze_batch_norm = m.freeze_batch_norm()};
+                  .freeze_batch_norm = m.freeze_batch_norm(),
+                  .unroll = m.unroll()};
   if (m.microbatches() > 1) {
     model.microbatches = m.microbatches();
     model.in_flight = m.in_flight();

@@ -33,28 +33,46 @@ constexpr ZooModel kModels[] = {
     {"mlp_tiny", MakeMlpTiny, "64-96-48-10 with ReLU"},
     {"nmt", MakeNmt,
      "translation as in FlexFlow's example: 2 LSTM layers each for 20 + 20 words, 218.2 M "
-     "parameters"},
-    {"nmt_short", MakeNmtShort, "the same for 5 + 5 words, as in FlexFlow's simulator"},
+     "parameters",
+     UnrollNmt},
+    {"nmt_short", MakeNmtShort, "the same for 5 + 5 words, as in FlexFlow's simulator", UnrollNmt},
     {"resnet101", MakeResNet101, "ResNet-101, 224 px, 1000 classes, 44.5 M parameters"},
     {"resnet18", MakeResNet18, "ResNet-18, 224 px, 1000 classes, 11.7 M parameters"},
     {"resnet50", MakeResNet50, "ResNet-50, 224 px, 1000 classes, 25.6 M parameters"},
     {"resnet_tiny", MakeResNetTiny, "three residual blocks for 32 px, 10 classes"},
     {"rnnlm", MakeRnnLm,
-     "language model: 2 LSTM layers of 2048 units, 40 of 10000 words, 108.1 M parameters"},
-    {"rnnlm_tiny", MakeRnnLmTiny, "the same with 8 units, for 3 of 20 words"},
+     "language model: 2 LSTM layers of 2048 units, 40 of 10000 words, 108.1 M parameters",
+     UnrollRnnLm},
+    {"rnnlm_tiny", MakeRnnLmTiny, "the same with 8 units, for 3 of 20 words", UnrollRnnLmTiny},
     {"rnntc", MakeRnnTc,
-     "text classification: 4 LSTM layers of 2048 units, 40 words, 2 classes, 176.2 M parameters"},
+     "text classification: 4 LSTM layers of 2048 units, 40 words, 2 classes, 176.2 M parameters",
+     UnrollRnnTc},
     {"vit_b_16", MakeVitB16,
      "ViT-B/16 that classifies the mean of its patches, 224 px, 1000 classes, 86.6 M parameters"},
     {"vgg11", MakeVgg11, "VGG-11, 224 px, 1000 classes, 132.9 M parameters"},
     {"vgg16", MakeVgg16, "VGG-16, 224 px, 1000 classes, 138.4 M parameters"},
 };
 
+absl::StatusOr<Graph> Unrolled(const ZooModel& model, int64_t batch, int64_t steps) {
+  if (steps < 1 || steps > kMostSteps) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("steps to unroll are ", steps, "; wanted 1 to ", kMostSteps));
+  }
+  if (model.unroll != nullptr) return model.unroll(batch, steps);
+  std::vector<absl::string_view> names;
+  for (const ZooModel& one : kModels) {
+    if (one.unroll != nullptr) names.push_back(one.name);
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("'", model.name, "' has no steps to unroll; models that have them are ",
+                   absl::StrJoin(names, ", ")));
+}
+
 }  // namespace
 
 std::span<const ZooModel> ZooModels() { return kModels; }
 
-absl::StatusOr<Graph> MakeZooModel(const std::string& name, int64_t batch) {
+absl::StatusOr<Graph> MakeZooModel(const std::string& name, int64_t batch, int64_t steps) {
   constexpr int64_t kMaxBatch = 1 << 20;
   if (batch < 1 || batch > kMaxBatch) {
     return absl::InvalidArgumentError(
@@ -62,7 +80,9 @@ absl::StatusOr<Graph> MakeZooModel(const std::string& name, int64_t batch) {
   }
   std::vector<absl::string_view> names;
   for (const ZooModel& model : kModels) {
-    if (model.name == name) return model.make(batch);
+    if (model.name == name) {
+      return steps == 0 ? model.make(batch) : Unrolled(model, batch, steps);
+    }
     names.push_back(model.name);
   }
   return absl::NotFoundError(absl::StrCat("there is no model '", name, "'; known are ",

@@ -16,15 +16,20 @@ struct ZooModel {
   absl::string_view name;
   absl::StatusOr<Graph> (*make)(int64_t batch);
   absl::string_view description;
+  // The model unrolled so many steps, for each of its sequences; null for models without steps.
+  absl::StatusOr<Graph> (*unroll)(int64_t batch, int64_t steps) = nullptr;
 };
+
+constexpr int64_t kMostSteps = 4096;
 
 // THE table of models. To add one: write its function in one of the files of this folder and add a
 // row in models.cc.
 std::span<const ZooModel> ZooModels();
 
-// The graph of the model with that name; NotFound lists the names. InvalidArgument for a batch
-// below 1.
-absl::StatusOr<Graph> MakeZooModel(const std::string& name, int64_t batch);
+// The graph of the model with that name, unrolled so many steps; 0: the model's own. NotFound lists
+// the names. InvalidArgument for a batch below 1, for more than kMostSteps, and for steps of a model
+// that has none.
+absl::StatusOr<Graph> MakeZooModel(const std::string& name, int64_t batch, int64_t steps = 0);
 
 // alexnet.cc
 absl::StatusOr<Graph> MakeAlexNet(int64_t batch);
@@ -45,6 +50,10 @@ absl::StatusOr<Graph> MakeNmtShort(int64_t batch);
 absl::StatusOr<Graph> MakeRnnLm(int64_t batch);
 absl::StatusOr<Graph> MakeRnnLmTiny(int64_t batch);
 absl::StatusOr<Graph> MakeRnnTc(int64_t batch);
+absl::StatusOr<Graph> UnrollNmt(int64_t batch, int64_t steps);  // of each language
+absl::StatusOr<Graph> UnrollRnnLm(int64_t batch, int64_t steps);
+absl::StatusOr<Graph> UnrollRnnLmTiny(int64_t batch, int64_t steps);
+absl::StatusOr<Graph> UnrollRnnTc(int64_t batch, int64_t steps);
 
 // resnet.cc
 absl::StatusOr<Graph> MakeResNet18(int64_t batch);

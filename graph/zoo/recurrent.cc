@@ -15,9 +15,11 @@
 namespace partita {
 namespace {
 
+constexpr int64_t kSteps = 40;
+
 struct SequenceSizes {
   std::string name;
-  int64_t batch = 1, steps = 40;
+  int64_t batch = 1, steps = kSteps;
   int64_t words = 20 * 1024, units = 2048;
   int layers = 2;
 };
@@ -139,17 +141,17 @@ absl::StatusOr<Graph> MakeTranslator(const SequenceSizes& sizes) {
 
 }  // namespace
 
-absl::StatusOr<Graph> MakeRnnLm(int64_t batch) {
-  return MakeLanguageModel({.name = "rnnlm", .batch = batch, .words = 10'000});
+absl::StatusOr<Graph> UnrollRnnLm(int64_t batch, int64_t steps) {
+  return MakeLanguageModel({.name = "rnnlm", .batch = batch, .steps = steps, .words = 10'000});
 }
 
-absl::StatusOr<Graph> MakeRnnLmTiny(int64_t batch) {
+absl::StatusOr<Graph> UnrollRnnLmTiny(int64_t batch, int64_t steps) {
   return MakeLanguageModel(
-      {.name = "rnnlm_tiny", .batch = batch, .steps = 3, .words = 20, .units = 8});
+      {.name = "rnnlm_tiny", .batch = batch, .steps = steps, .words = 20, .units = 8});
 }
 
-absl::StatusOr<Graph> MakeRnnTc(int64_t batch) {
-  const SequenceSizes sizes{.name = "rnntc", .batch = batch, .layers = 4};
+absl::StatusOr<Graph> UnrollRnnTc(int64_t batch, int64_t steps) {
+  const SequenceSizes sizes{.name = "rnntc", .batch = batch, .steps = steps, .layers = 4};
   SequenceNet net(sizes);
   RETURN_IF_ERROR(net.Start());
   ASSIGN_OR_RETURN(std::vector<TensorId> words, net.Words(0, sizes.steps));
@@ -159,9 +161,14 @@ absl::StatusOr<Graph> MakeRnnTc(int64_t batch) {
   return std::move(net).Finish(last, 2);
 }
 
-absl::StatusOr<Graph> MakeNmt(int64_t batch) {
-  return MakeTranslator({.name = "nmt", .batch = batch});
+absl::StatusOr<Graph> UnrollNmt(int64_t batch, int64_t steps) {
+  return MakeTranslator({.name = "nmt", .batch = batch, .steps = 2 * steps});
 }
+
+absl::StatusOr<Graph> MakeRnnLm(int64_t batch) { return UnrollRnnLm(batch, kSteps); }
+absl::StatusOr<Graph> MakeRnnLmTiny(int64_t batch) { return UnrollRnnLmTiny(batch, 3); }
+absl::StatusOr<Graph> MakeRnnTc(int64_t batch) { return UnrollRnnTc(batch, kSteps); }
+absl::StatusOr<Graph> MakeNmt(int64_t batch) { return UnrollNmt(batch, kSteps / 2); }
 
 absl::StatusOr<Graph> MakeNmtShort(int64_t batch) {
   return MakeTranslator({.name = "nmt_short", .batch = batch, .steps = 10});

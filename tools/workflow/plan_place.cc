@@ -34,6 +34,7 @@ std::string ModelText(const PlanModel& model) {
   return absl::StrCat(
       "a plan for '", model.source, "' at batch ", model.batch, ", ", model.optimizer,
       model.freeze_batch_norm ? ", frozen statistics" : "",
+      model.unroll > 0 ? absl::StrCat(", unrolled ", model.unroll, " steps") : "",
       model.microbatches > 1 ? absl::StrCat(", ", model.microbatches, " microbatches") : "");
 }
 

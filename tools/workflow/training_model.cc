@@ -36,10 +36,12 @@ absl::StatusOr<LoadedPlan> Load(const PlanSource& request, Stages* stages, bool 
   ASSIGN_OR_RETURN(const proto::Plan message, ReadPlanFile(request.path));
   ASSIGN_OR_RETURN(const PlanModel label, PlanModelOf(message));
   // Who has made a plan has said what loss is meant.
-  const ModelRequest wanted{.model = request.model.empty() ? label.source : request.model,
+  const std::string source = request.model.empty() ? label.source : request.model;
+  const ModelRequest wanted{.model = source,
                             .batch = label.batch,
                             .optimizer = label.optimizer,
                             .freeze_batch_norm = label.freeze_batch_norm,
+                            .unroll = IsModelFile(source) ? 0 : label.unroll,
                             .loss = kCrossEntropyName,
                             .microbatches = label.microbatches,
                             .in_flight = label.in_flight,
@@ -50,7 +52,8 @@ absl::StatusOr<LoadedPlan> Load(const PlanSource& request, Stages* stages, bool 
   ASSIGN_OR_RETURN(loaded.model, std::move(found));
   ASSIGN_OR_RETURN(loaded.plan, PlanFromProto(message, loaded.model.graph));
   if (verify) RETURN_IF_ERROR(VerifyPlan(loaded.model.graph, loaded.plan));
-  if (!request.model.empty()) loaded.plan.model.source = request.model;
+  loaded.plan.model.source = source;
+  loaded.plan.model.unroll = wanted.unroll;
   RETURN_IF_ERROR(EndReading(stages, loaded.model.graph, loaded.plan));
   return loaded;
 }
@@ -62,6 +65,7 @@ absl::StatusOr<TrainingModel> LoadTrainingModel(const ModelRequest& request, Sta
   ImportOptions import;
   import.batch = request.batch;
   import.freeze_bn = request.freeze_batch_norm;
+  import.unroll = request.unroll;
   import.values = request.values;
   ASSIGN_OR_RETURN(model.imported, LoadModel(request.model, import));
   RETURN_IF_ERROR(EndModel(stages, model.imported));
@@ -77,6 +81,7 @@ absl::StatusOr<TrainingModel> LoadTrainingModel(const ModelRequest& request, Sta
                  .batch = model.imported.graph.batch(),
                  .optimizer = request.optimizer,
                  .freeze_batch_norm = request.freeze_batch_norm,
+                 .unroll = request.unroll,
                  .microbatches = request.microbatches,
                  .in_flight = request.in_flight};
   ASSIGN_OR_RETURN(model.graph, TrainingGraphOf(model.imported.graph, model.label));

@@ -9,6 +9,7 @@
 #include "graph/model/model_source.h"
 #include "graph/parallel/plan.h"
 #include "graph/training/training_graph.h"
+#include "graph/zoo/models.h"
 #include "tools/workflow/option_checks.h"
 #include "tools/workflow/output_path.h"
 #include "tools/workflow/stages.h"
@@ -21,7 +22,8 @@ struct ModelRequest {
   int64_t batch = 0;  // batch over all devices; 0: the model's own
   std::string optimizer = "sgd";
   bool freeze_batch_norm = false;
-  std::string loss;  // loss as the user names it; empty: derived from the output
+  int64_t unroll = 0;  // steps of a recurrent model of the zoo; 0: the model's own
+  std::string loss;    // loss as the user names it; empty: derived from the output
   int microbatches = 1;
   int in_flight = 1;  // as TrainingOptions
   WeightValues values = WeightValues::kIfPresent;
@@ -68,6 +70,13 @@ struct ModelRequest {
                  .help = "keep batch normalisation's statistics",
                  .changes_plan = true},
           self.freeze_batch_norm);
+    visit(Option{.name = "unroll",
+                 .help = "steps of a recurrent zoo model, of nmt for each language",
+                 .check = WholeNumber(1, kMostSteps),
+                 .unset = "0",
+                 .fallback = "the model's own",
+                 .changes_plan = true},
+          self.unroll);
     visit(Option{.name = "loss",
                  .help = "cross_entropy: the output is class scores, whatever it looks like",
                  .check = NameOf("loss", {kCrossEntropyName}),

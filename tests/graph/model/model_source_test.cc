@@ -31,6 +31,14 @@ TEST(LoadModelTest, LoadsFilesAndNames) {
   EXPECT_NE(file->source_fingerprint, 0u);
 }
 
+TEST(LoadModelTest, OnlyModelsOfTheZooAreUnrolled) {
+  const auto model = LoadModel("rnnlm_tiny", {.unroll = 2});
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_EQ(Summarize(model->graph).output, (Shape{kDefaultBatch, 2, 20}));
+  const auto file = LoadModel(PARTITA_TEST_DATA "/models/alexnet.onnx", {.unroll = 2});
+  EXPECT_THAT(file.status().message(), HasSubstr("only models of the zoo can be unrolled"));
+}
+
 TEST(LoadModelTest, FreezesBatchNormWhateverTheSource) {
   for (const char* name : {"resnet_tiny", PARTITA_TEST_DATA "/oracle/resnet_tiny/model.onnx"}) {
     const auto model = LoadModel(name, {.freeze_bn = true});

@@ -73,6 +73,34 @@ TEST(ZooTest, EveryModelHasItsKnownSizeAndTrains) {
   }
 }
 
+// The weights are tied: they stay the same, whatever the steps.
+TEST(ZooTest, RecurrentModelsAreUnrolledAsAsked) {
+  int unrolled = 0;
+  for (const ZooModel& model : ZooModels()) {
+    SCOPED_TRACE(model.name);
+    const std::string name(model.name);
+    if (model.unroll == nullptr) {
+      EXPECT_THAT(MakeZooModel(name, 2, 3).status().message(), HasSubstr("has no steps to unroll"));
+      continue;
+    }
+    ++unrolled;
+    const auto whole = MakeZooModel(name, 2), two = MakeZooModel(name, 2, 2);
+    const auto three = MakeZooModel(name, 2, 3), four = MakeZooModel(name, 2, 4);
+    ASSERT_TRUE(whole.ok() && two.ok() && three.ok() && four.ok());
+    EXPECT_EQ(Summarize(*two).parameters, Summarize(*whole).parameters);
+    EXPECT_LT(two->ops().size(), three->ops().size());
+    EXPECT_EQ(four->ops().size() - three->ops().size(), three->ops().size() - two->ops().size());
+    EXPECT_TRUE(BuildTrainingGraph(*two, {}).ok());
+    for (int64_t steps : {int64_t{-1}, kMostSteps + 1}) {
+      EXPECT_THAT(MakeZooModel(name, 2, steps).status().message(), HasSubstr("wanted 1 to 4096"));
+    }
+  }
+  EXPECT_EQ(unrolled, 5);
+  EXPECT_EQ(MakeZooModel("rnnlm", 2, 40)->fingerprint(), MakeZooModel("rnnlm", 2)->fingerprint());
+  EXPECT_EQ(MakeZooModel("nmt", 2, 20)->fingerprint(), MakeZooModel("nmt", 2)->fingerprint());
+  EXPECT_EQ(Summarize(*MakeZooModel("nmt", 2, 7)).output, (Shape{2, 7, 20'480}));
+}
+
 TEST(ZooTest, AlexNetSHasCeilSizes) {
   const std::map<std::string, std::vector<int64_t>> sizes = {
       {"alexnet_s56", {14, 7, 7, 4, 4, 4, 4, 2}}, {"alexnet_s128", {32, 16, 16, 8, 8, 8, 8, 4}}};

@@ -150,6 +150,16 @@ def test_import_keeps_the_weights_of_an_onnx_model():
     check(found["weights_with_values"] == 0 and found["weights_file"] is None, f"{found}")
 
 
+def test_a_plan_remembers_how_far_its_model_is_unrolled():
+    partita("plan rnnlm_tiny --unroll 2 --batch 4 --devices 1 --profile_time 0 --measure_time 0 -o two.plan.textproto")
+    check("unroll: 2" in pathlib.Path("two.plan.textproto").read_text(), "not in the plan")
+    partita("verify two.plan.textproto")
+    partita("import rnnlm_tiny --unroll 2 --batch 4 -o two.textproto")
+    partita("verify two.plan.textproto --model two.textproto")
+    refuses("plan lenet --unroll 2 -o no.plan.textproto", 3, r"'lenet' has no steps to unroll.*rnnlm")
+    refuses("plan rnnlm --unroll 0 -o no.plan.textproto", 2, r"unroll")
+
+
 def test_a_checkpoint_moved_onto_the_side_file_is_noticed():
     side = answer(f"import {exported('torchscript_training')} -o mine.textproto", "weights_file")["weights_file"]
     plan = plan_of("mine.textproto", "mine.plan.textproto")
