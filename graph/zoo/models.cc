@@ -25,7 +25,11 @@ constexpr ZooModel kModels[] = {
     {"gpt_1300m", MakeGpt1300M, "GPT-3 XL, 2048 words, 1.3 G parameters"},
     {"gpt_13b", MakeGpt13B, "GPT-3 13B, 2048 words, 12.9 G parameters"},
     {"gpt_175b", MakeGpt175B, "GPT-3, 2048 words, 174.6 G parameters"},
-    {"gpt_tiny", MakeGptTiny, "the same with one layer of width 8, for 4 of 12 words"},
+    {"gpt_2700m", MakeGpt2700M, "GPT-3 2.7B, 2048 words, 2.7 G parameters"},
+    {"gpt_350m", MakeGpt350M, "GPT-3 medium, 2048 words, 355.9 M parameters"},
+    {"gpt_6700m", MakeGpt6700M, "GPT-3 6.7B, 2048 words, 6.7 G parameters"},
+    {"gpt_760m", MakeGpt760M, "GPT-3 large, 2048 words, 760.3 M parameters"},
+    {"gpt_tiny", MakeGptTiny, "GPT with one layer of width 8, for 4 of 12 words"},
     {"inception_v3", MakeInceptionV3,
      "Inception v3 without auxiliary classifier, 299 px, 1000 classes, 23.8 M parameters"},
     {"lenet", MakeLeNet, "LeNet for 28 px digits, 10 classes"},
@@ -54,9 +58,9 @@ constexpr ZooModel kModels[] = {
 };
 
 absl::StatusOr<Graph> Unrolled(const ZooModel& model, int64_t batch, int64_t steps) {
-  if (steps < 1 || steps > kMostSteps) {
+  if (steps < 1 || steps > kMostUnrolled) {
     return absl::InvalidArgumentError(
-        absl::StrCat("steps to unroll are ", steps, "; wanted 1 to ", kMostSteps));
+        absl::StrCat("steps to unroll are ", steps, "; wanted 1 to ", kMostUnrolled));
   }
   if (model.unroll != nullptr) return model.unroll(batch, steps);
   std::vector<absl::string_view> names;

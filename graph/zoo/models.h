@@ -20,14 +20,14 @@ struct ZooModel {
   absl::StatusOr<Graph> (*unroll)(int64_t batch, int64_t steps) = nullptr;
 };
 
-constexpr int64_t kMostSteps = 4096;
+constexpr int64_t kMostUnrolled = 4096;  // steps
 
 // THE table of models. To add one: write its function in one of the files of this folder and add a
 // row in models.cc.
 std::span<const ZooModel> ZooModels();
 
 // The graph of the model with that name, unrolled so many steps; 0: the model's own. NotFound lists
-// the names. InvalidArgument for a batch below 1, for more than kMostSteps, and for steps of a model
+// the names. InvalidArgument for a batch below 1, for more than kMostUnrolled, and for steps of a model
 // that has none.
 absl::StatusOr<Graph> MakeZooModel(const std::string& name, int64_t batch, int64_t steps = 0);
 
@@ -64,7 +64,11 @@ absl::StatusOr<Graph> MakeResNetTiny(int64_t batch);
 // transformer.cc
 absl::StatusOr<Graph> MakeBertLarge(int64_t batch);
 absl::StatusOr<Graph> MakeGpt125M(int64_t batch);
+absl::StatusOr<Graph> MakeGpt350M(int64_t batch);
+absl::StatusOr<Graph> MakeGpt760M(int64_t batch);
 absl::StatusOr<Graph> MakeGpt1300M(int64_t batch);
+absl::StatusOr<Graph> MakeGpt2700M(int64_t batch);
+absl::StatusOr<Graph> MakeGpt6700M(int64_t batch);
 absl::StatusOr<Graph> MakeGpt13B(int64_t batch);
 absl::StatusOr<Graph> MakeGpt175B(int64_t batch);
 absl::StatusOr<Graph> MakeGptTiny(int64_t batch);

@@ -186,34 +186,41 @@ absl::StatusOr<Graph> MakeGpt(TransformerSizes sizes) {
   return std::move(net).Finish();
 }
 
+// GPT-3's sizes (Brown et al. 2020, table 2.1), with two of its entries made whole numbers: 16 heads
+// of 128 channels for 1.3 G parameters, 5,120 channels for 13 G.
+absl::StatusOr<Graph> MakeGpt3(const char* name, int64_t batch, int64_t width, int64_t heads,
+                               int layers) {
+  return MakeGpt({.name = name,
+                  .batch = batch,
+                  .steps = 2048,
+                  .width = width,
+                  .heads = heads,
+                  .layers = layers});
+}
+
 }  // namespace
 
 absl::StatusOr<Graph> MakeGpt125M(int64_t batch) {
-  return MakeGpt(
-      {.name = "gpt_125m", .batch = batch, .steps = 2048, .width = 768, .heads = 12, .layers = 12});
+  return MakeGpt3("gpt_125m", batch, 768, 12, 12);
 }
-
+absl::StatusOr<Graph> MakeGpt350M(int64_t batch) {
+  return MakeGpt3("gpt_350m", batch, 1024, 16, 24);
+}
+absl::StatusOr<Graph> MakeGpt760M(int64_t batch) {
+  return MakeGpt3("gpt_760m", batch, 1536, 16, 24);
+}
 absl::StatusOr<Graph> MakeGpt1300M(int64_t batch) {
-  return MakeGpt({.name = "gpt_1300m",
-                  .batch = batch,
-                  .steps = 2048,
-                  .width = 2048,
-                  .heads = 16,
-                  .layers = 24});
+  return MakeGpt3("gpt_1300m", batch, 2048, 16, 24);
 }
-
-absl::StatusOr<Graph> MakeGpt13B(int64_t batch) {
-  return MakeGpt(
-      {.name = "gpt_13b", .batch = batch, .steps = 2048, .width = 5120, .heads = 40, .layers = 40});
+absl::StatusOr<Graph> MakeGpt2700M(int64_t batch) {
+  return MakeGpt3("gpt_2700m", batch, 2560, 32, 32);
 }
-
+absl::StatusOr<Graph> MakeGpt6700M(int64_t batch) {
+  return MakeGpt3("gpt_6700m", batch, 4096, 32, 32);
+}
+absl::StatusOr<Graph> MakeGpt13B(int64_t batch) { return MakeGpt3("gpt_13b", batch, 5120, 40, 40); }
 absl::StatusOr<Graph> MakeGpt175B(int64_t batch) {
-  return MakeGpt({.name = "gpt_175b",
-                  .batch = batch,
-                  .steps = 2048,
-                  .width = 12288,
-                  .heads = 96,
-                  .layers = 96});
+  return MakeGpt3("gpt_175b", batch, 12'288, 96, 96);
 }
 
 absl::StatusOr<Graph> MakeGptTiny(int64_t batch) {

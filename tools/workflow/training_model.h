@@ -72,7 +72,7 @@ struct ModelRequest {
           self.freeze_batch_norm);
     visit(Option{.name = "unroll",
                  .help = "steps of a recurrent zoo model, of nmt for each language",
-                 .check = WholeNumber(1, kMostSteps),
+                 .check = WholeNumber(1, kMostUnrolled),
                  .unset = "0",
                  .fallback = "the model's own",
                  .changes_plan = true},

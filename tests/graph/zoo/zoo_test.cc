@@ -36,6 +36,10 @@ const Known kKnown[] = {
     {"gpt_1300m", 1'315'723'264, 0, {5, 2048, 50'257}},
     {"gpt_13b", 12'853'386'240, 0, {5, 2048, 50'257}},
     {"gpt_175b", 174'604'259'328, 0, {5, 2048, 50'257}},
+    {"gpt_2700m", 2'651'553'280, 0, {5, 2048, 50'257}},
+    {"gpt_350m", 355'871'744, 0, {5, 2048, 50'257}},
+    {"gpt_6700m", 6'658'404'352, 0, {5, 2048, 50'257}},
+    {"gpt_760m", 760'300'032, 0, {5, 2048, 50'257}},
     {"gpt_tiny", 1'016, 0, {5, 4, 12}},
     {"inception_v3", 23'834'568, 5'713'216'096, {5, 1000}},
     {"lenet", 37'106, 0, {5, 10}},
@@ -91,7 +95,7 @@ TEST(ZooTest, RecurrentModelsAreUnrolledAsAsked) {
     EXPECT_LT(two->ops().size(), three->ops().size());
     EXPECT_EQ(four->ops().size() - three->ops().size(), three->ops().size() - two->ops().size());
     EXPECT_TRUE(BuildTrainingGraph(*two, {}).ok());
-    for (int64_t steps : {int64_t{-1}, kMostSteps + 1}) {
+    for (int64_t steps : {int64_t{-1}, kMostUnrolled + 1}) {
       EXPECT_THAT(MakeZooModel(name, 2, steps).status().message(), HasSubstr("wanted 1 to 4096"));
     }
   }
