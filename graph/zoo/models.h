@@ -27,8 +27,8 @@ constexpr int64_t kMostUnrolled = 4096;  // steps
 std::span<const ZooModel> ZooModels();
 
 // The graph of the model with that name, unrolled so many steps; 0: the model's own. NotFound lists
-// the names. InvalidArgument for a batch below 1, for more than kMostUnrolled, and for steps of a model
-// that has none.
+// the names. InvalidArgument for a batch below 1, for more than kMostUnrolled, and for steps of a
+// model that has none.
 absl::StatusOr<Graph> MakeZooModel(const std::string& name, int64_t batch, int64_t steps = 0);
 
 // alexnet.cc
