@@ -143,9 +143,8 @@ Strategy TakeFastest(const SearchProblem& problem, const Baseline& baseline, con
                      const std::atomic<bool>* stop, SearchResult& found) {
   const double of_plan = kPlanOverBaseline * OverBaseline(baseline, found.evaluation.tasks);
   double more = 0;  // time of what cannot be interrupted, over the baseline's
-  const auto is_over = [&] {
-    return clock.HasLess((of_plan + more) * baseline.seconds) || IsSet(stop);
-  };
+  const auto is_late = [&] { return clock.HasLess((of_plan + more) * baseline.seconds); };
+  const auto is_over = [&] { return is_late() || IsSet(stop); };
   BucketedStrategy best = WithBuckets(problem.evaluator, found.best, is_over);
   if (!best.evaluation.feasible()) best = {found.best, found.evaluation};
   const auto take = [&](const NamedStrategy& start, BucketedStrategy other) {
@@ -159,9 +158,11 @@ Strategy TakeFastest(const SearchProblem& problem, const Baseline& baseline, con
   };
   if (baseline.start != nullptr) take(*baseline.start, baseline.bucketed);
   for (const NamedStrategy& start : problem.starts) {
-    if (is_over()) break;
+    if (is_late()) break;
     if (&start == baseline.start) continue;
-    const Evaluation alone = problem.evaluator.EvaluateBriefly(start.strategy, kNoCutoff, is_over);
+    // Without buckets all are compared, even when planning is to stop.
+    const Evaluation alone = problem.evaluator.EvaluateBriefly(start.strategy, kNoCutoff, is_late);
+    take(start, {start.strategy, alone});
     more = OverBaseline(baseline, alone.tasks);
     const bool is_too_long = is_over();
     more = 0;
