@@ -205,18 +205,15 @@ Strategy WithAlgorithms(Strategy strategy, const TaskGraph& tasks) {
   return strategy;
 }
 
-BucketedStrategy WithBuckets(const Evaluator& evaluator, const Strategy& strategy,
+BucketedStrategy WithBuckets(const Evaluator& evaluator, BucketedStrategy best,
                              const std::function<bool()>& interrupted) {
   const auto is_over = [&] { return interrupted && interrupted(); };
-  const auto evaluated = [&] {
-    return BucketedStrategy{strategy, evaluator.EvaluateBriefly(strategy, kNoCutoff, is_over)};
-  };
-  if (!strategy.buckets.empty() || is_over()) return evaluated();
+  const Strategy strategy = best.strategy;
+  if (!strategy.buckets.empty() || is_over()) return best;
   const auto tasks = Partition(evaluator.graph(), strategy, evaluator.partition_options());
-  if (!tasks.ok()) return evaluated();
+  if (!tasks.ok()) return best;
   const BucketMaker maker(evaluator.graph(), strategy, *tasks);
-  if (!maker.CanJoin()) return evaluated();
-  BucketedStrategy best = evaluated();
+  if (!maker.CanJoin()) return best;
   std::vector<Bucket> last;
   for (int64_t bytes : kBucketBytes) {
     if (is_over()) break;
@@ -230,6 +227,14 @@ BucketedStrategy WithBuckets(const Evaluator& evaluator, const Strategy& strateg
     best = {std::move(joined), std::move(evaluation)};
   }
   return best;
+}
+
+BucketedStrategy WithBuckets(const Evaluator& evaluator, const Strategy& strategy,
+                             const std::function<bool()>& interrupted) {
+  return WithBuckets(
+      evaluator,
+      BucketedStrategy{strategy, evaluator.EvaluateBriefly(strategy, kNoCutoff, interrupted)},
+      interrupted);
 }
 
 }  // namespace partita

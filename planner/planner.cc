@@ -27,12 +27,16 @@ constexpr double kBoundShare = 0.2, kBaselineShare = 0.3, kLeastLeft = 0.15, kMo
 // data parallelism with its buckets took: as measured for models of up to 100,000 tasks.
 constexpr double kEndOverBaseline = 3, kPlanOverBaseline = 1.5;
 
+// Nothing where it cannot run.
+std::optional<Nanos> TimeOf(const BucketedStrategy& bucketed) {
+  if (bucketed.evaluation.verdict == Evaluation::Verdict::kInvalid) return std::nullopt;
+  return bucketed.evaluation.time;
+}
+
 std::optional<Nanos> BaselineOf(const Evaluator& evaluator) {
   const auto strategy = DataParallel(evaluator.graph(), evaluator.topology());
   if (!strategy.ok()) return std::nullopt;
-  const Evaluation evaluation = WithBuckets(evaluator, *strategy).evaluation;
-  if (evaluation.verdict == Evaluation::Verdict::kInvalid) return std::nullopt;
-  return evaluation.time;
+  return TimeOf(WithBuckets(evaluator, *strategy));
 }
 
 // Of a plan and its evaluated step.
@@ -118,11 +122,9 @@ Baseline BaselineAmong(const Evaluator& evaluator, const std::vector<NamedStrate
     if (start.name != kBaseline) continue;
     const double begin = clock.Seconds();
     baseline.start = &start;
-    baseline.bucketed = WithBuckets(evaluator, start.strategy,
+    baseline.bucketed = {start.strategy, evaluator.EvaluateBriefly(start.strategy, kNoCutoff)};
+    baseline.bucketed = WithBuckets(evaluator, std::move(baseline.bucketed),
                                     [&] { return clock.IsPast(kBaselineShare) || IsSet(stop); });
-    if (baseline.bucketed.evaluation.verdict == Evaluation::Verdict::kInterrupted) {
-      baseline.bucketed = {start.strategy, evaluator.EvaluateBriefly(start.strategy, kNoCutoff)};
-    }
     baseline.seconds = clock.Seconds() - begin;
     break;
   }
@@ -145,8 +147,8 @@ Strategy TakeFastest(const SearchProblem& problem, const Baseline& baseline, con
   double more = 0;  // time of what cannot be interrupted, over the baseline's
   const auto is_late = [&] { return clock.HasLess((of_plan + more) * baseline.seconds); };
   const auto is_over = [&] { return is_late() || IsSet(stop); };
-  BucketedStrategy best = WithBuckets(problem.evaluator, found.best, is_over);
-  if (!best.evaluation.feasible()) best = {found.best, found.evaluation};
+  BucketedStrategy best =
+      WithBuckets(problem.evaluator, BucketedStrategy{found.best, found.evaluation}, is_over);
   const auto take = [&](const NamedStrategy& start, BucketedStrategy other) {
     const Evaluation& evaluation = other.evaluation;
     if (!evaluation.feasible() || evaluation.time >= best.evaluation.time) return;
@@ -161,13 +163,14 @@ Strategy TakeFastest(const SearchProblem& problem, const Baseline& baseline, con
     if (is_late()) break;
     if (&start == baseline.start) continue;
     // Without buckets all are compared, even when planning is to stop.
-    const Evaluation alone = problem.evaluator.EvaluateBriefly(start.strategy, kNoCutoff, is_late);
-    take(start, {start.strategy, alone});
-    more = OverBaseline(baseline, alone.tasks);
+    const BucketedStrategy alone{
+        start.strategy, problem.evaluator.EvaluateBriefly(start.strategy, kNoCutoff, is_late)};
+    take(start, alone);
+    more = OverBaseline(baseline, alone.evaluation.tasks);
     const bool is_too_long = is_over();
     more = 0;
     if (is_too_long) continue;
-    take(start, WithBuckets(problem.evaluator, start.strategy, is_over));
+    take(start, WithBuckets(problem.evaluator, alone, is_over));
   }
   return std::move(best.strategy);
 }
@@ -305,9 +308,8 @@ absl::StatusOr<PlanOutcome> SearchPlan(const Evaluator& evaluator, const PlanReq
                    PlanOfBucketed(evaluator, fastest, expert.empty() ? request.search : expert));
   outcome.expert = expert;
   outcome.bound = bound;
-  if (request.pins.empty() && baseline.start != nullptr &&
-      baseline.bucketed.evaluation.verdict != Evaluation::Verdict::kInvalid) {
-    outcome.baseline = baseline.bucketed.evaluation.time;
+  if (request.pins.empty() && baseline.start != nullptr) {
+    outcome.baseline = TimeOf(baseline.bucketed);
   }
   outcome.plan.provenance.seed = request.options.seed;
   outcome.plan.provenance.evaluations = result.evaluations;

@@ -100,7 +100,7 @@ class FragmentCache {
   void FindChain();
   void FindPlaces();
   void FindDependencies();
-  // False where interrupted, as below.
+  // False where interrupted, as Find.
   absl::StatusOr<bool> FindConfigs(const Strategy& strategy, const Interrupted& interrupted);
   absl::Status AddConfig(OpId anchor, const ParallelConfig& config);
   absl::Status FindLayouts(const Strategy& strategy, StepFragments& step);

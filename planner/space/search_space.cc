@@ -142,22 +142,31 @@ bool SearchSpace::Fits(OpId anchor, const ParallelConfig& config) const {
                      [&](OpId id) { return PartsOf(*graph_, graph_->op(id), config).ok(); });
 }
 
-std::vector<ParallelConfig> SearchSpace::Configs(OpId anchor,
-                                                 const Interrupted& interrupted) const {
+template <class Ends, class Visit>
+void SearchSpace::ForEachConfig(OpId anchor, Ends ends, Visit visit) const {
   const ShardingRule& rule = graph_->rule(anchor);
-  std::vector<ParallelConfig> configs;
   std::vector<int32_t> degrees(rule.loops.size(), 1);
   bool is_over = false;
-  auto visit = [&](const std::vector<int32_t>& chosen) {
-    is_over = is_over || (interrupted && interrupted());
+  auto of_degrees = [&](const std::vector<int32_t>& chosen) {
+    is_over = is_over || ends();
     if (is_over) return;
     const auto parts = static_cast<int32_t>(ProductOf(chosen));
     if (!Fits(anchor, {chosen, 1, DeviceRange(0, parts)})) return;
     ForEachMesh(parts, devices_, [&](int32_t first, int32_t width, int32_t replicas) {
-      configs.push_back({chosen, replicas, DeviceRange(first, width)});
+      visit(chosen, first, width, replicas);
     });
   };
-  ForEachDegrees(rule, devices_, degrees, visit);
+  ForEachDegrees(rule, devices_, degrees, of_degrees);
+}
+
+std::vector<ParallelConfig> SearchSpace::Configs(OpId anchor,
+                                                 const Interrupted& interrupted) const {
+  std::vector<ParallelConfig> configs;
+  ForEachConfig(
+      anchor, [&] { return interrupted && interrupted(); },
+      [&](const std::vector<int32_t>& degrees, int32_t first, int32_t width, int32_t replicas) {
+        configs.push_back({degrees, replicas, DeviceRange(first, width)});
+      });
   return configs;
 }
 
@@ -169,16 +178,9 @@ int64_t SearchSpace::CountCandidates(DecisionSubject subject, int64_t most,
     for (int32_t width = 1; width <= devices_; ++width) count += 2 * (devices_ / width);
     return count;
   }
-  const OpId anchor(subject.number);
-  const ShardingRule& rule = graph_->rule(anchor);
-  std::vector<int32_t> degrees(rule.loops.size(), 1);
-  auto visit = [&](const std::vector<int32_t>& chosen) {
-    if (count > most || (interrupted && interrupted())) return;
-    const auto parts = static_cast<int32_t>(ProductOf(chosen));
-    if (!Fits(anchor, {chosen, 1, DeviceRange(0, parts)})) return;
-    ForEachMesh(parts, devices_, [&](int32_t, int32_t, int32_t) { ++count; });
-  };
-  ForEachDegrees(rule, devices_, degrees, visit);
+  ForEachConfig(
+      OpId(subject.number), [&] { return count > most || (interrupted && interrupted()); },
+      [&](const auto&...) { ++count; });
   return count;
 }
 

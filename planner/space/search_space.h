@@ -89,6 +89,10 @@ class SearchSpace {
   bool Fits(OpId anchor, const ParallelConfig& config) const;
 
  private:
+  // Calls visit(degrees, first device, number of devices, replicas) for the anchor's Configs, until
+  // ends().
+  template <class Ends, class Visit>
+  void ForEachConfig(OpId anchor, Ends ends, Visit visit) const;
   ParallelConfig Draw(OpId anchor, std::mt19937_64& random) const;
   WeightPlacement RandomPlacement(size_t weight, std::mt19937_64& random) const;
 
