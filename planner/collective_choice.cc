@@ -205,15 +205,20 @@ Strategy WithAlgorithms(Strategy strategy, const TaskGraph& tasks) {
   return strategy;
 }
 
-BucketedStrategy WithBuckets(const Evaluator& evaluator, BucketedStrategy best,
-                             const std::function<bool()>& interrupted) {
+BucketedStrategy WithBuckets(const Evaluator& evaluator, const Strategy& strategy,
+                             const std::function<bool()>& interrupted, const Evaluation* known) {
   const auto is_over = [&] { return interrupted && interrupted(); };
-  const Strategy strategy = best.strategy;
-  if (!strategy.buckets.empty() || is_over()) return best;
+  const auto evaluated = [&] {
+    if (known != nullptr) return BucketedStrategy{strategy, *known};
+    return BucketedStrategy{strategy, evaluator.EvaluateBriefly(strategy, kNoCutoff, is_over)};
+  };
+  if (!strategy.buckets.empty() || is_over()) return evaluated();
+  // Tasks come first: making them takes the most memory, and an evaluation is kept.
   const auto tasks = Partition(evaluator.graph(), strategy, evaluator.partition_options());
-  if (!tasks.ok()) return best;
+  if (!tasks.ok()) return evaluated();
   const BucketMaker maker(evaluator.graph(), strategy, *tasks);
-  if (!maker.CanJoin()) return best;
+  if (!maker.CanJoin()) return evaluated();
+  BucketedStrategy best = evaluated();
   std::vector<Bucket> last;
   for (int64_t bytes : kBucketBytes) {
     if (is_over()) break;
@@ -227,14 +232,6 @@ BucketedStrategy WithBuckets(const Evaluator& evaluator, BucketedStrategy best,
     best = {std::move(joined), std::move(evaluation)};
   }
   return best;
-}
-
-BucketedStrategy WithBuckets(const Evaluator& evaluator, const Strategy& strategy,
-                             const std::function<bool()>& interrupted) {
-  return WithBuckets(
-      evaluator,
-      BucketedStrategy{strategy, evaluator.EvaluateBriefly(strategy, kNoCutoff, interrupted)},
-      interrupted);
 }
 
 }  // namespace partita

@@ -37,13 +37,11 @@ struct BucketedStrategy {
 // front of what makes another one (nor do control edges hold one back); what only updates read goes
 // with its like. Of several such sizes, and no buckets at all, the one whose step is the fastest:
 // never slower than without. A strategy that has buckets keeps them, and what it names an algorithm
-// for stays by itself. Once `interrupted`, which may be empty, is true, no further size is tried.
-// `alone`: the strategy and its brief evaluation.
-BucketedStrategy WithBuckets(const Evaluator& evaluator, BucketedStrategy alone,
-                             const std::function<bool()>& interrupted = nullptr);
-// The same of a strategy that is not evaluated yet; the evaluation is kInterrupted where
-// `interrupted` was true before it was.
+// for stays by itself. Once `interrupted`, which may be empty, is true, no further size is tried;
+// the evaluation is kInterrupted where that was before the strategy's own was known. `known`: that
+// evaluation, where it is at hand; may be null.
 BucketedStrategy WithBuckets(const Evaluator& evaluator, const Strategy& strategy,
-                             const std::function<bool()>& interrupted = nullptr);
+                             const std::function<bool()>& interrupted = nullptr,
+                             const Evaluation* known = nullptr);
 
 }  // namespace partita

@@ -122,9 +122,11 @@ Baseline BaselineAmong(const Evaluator& evaluator, const std::vector<NamedStrate
     if (start.name != kBaseline) continue;
     const double begin = clock.Seconds();
     baseline.start = &start;
-    baseline.bucketed = {start.strategy, evaluator.EvaluateBriefly(start.strategy, kNoCutoff)};
-    baseline.bucketed = WithBuckets(evaluator, std::move(baseline.bucketed),
+    baseline.bucketed = WithBuckets(evaluator, start.strategy,
                                     [&] { return clock.IsPast(kBaselineShare) || IsSet(stop); });
+    if (baseline.bucketed.evaluation.verdict == Evaluation::Verdict::kInterrupted) {
+      baseline.bucketed = {start.strategy, evaluator.EvaluateBriefly(start.strategy, kNoCutoff)};
+    }
     baseline.seconds = clock.Seconds() - begin;
     break;
   }
@@ -147,8 +149,7 @@ Strategy TakeFastest(const SearchProblem& problem, const Baseline& baseline, con
   double more = 0;  // time of what cannot be interrupted, over the baseline's
   const auto is_late = [&] { return clock.HasLess((of_plan + more) * baseline.seconds); };
   const auto is_over = [&] { return is_late() || IsSet(stop); };
-  BucketedStrategy best =
-      WithBuckets(problem.evaluator, BucketedStrategy{found.best, found.evaluation}, is_over);
+  BucketedStrategy best = WithBuckets(problem.evaluator, found.best, is_over, &found.evaluation);
   const auto take = [&](const NamedStrategy& start, BucketedStrategy other) {
     const Evaluation& evaluation = other.evaluation;
     if (!evaluation.feasible() || evaluation.time >= best.evaluation.time) return;
@@ -163,14 +164,13 @@ Strategy TakeFastest(const SearchProblem& problem, const Baseline& baseline, con
     if (is_late()) break;
     if (&start == baseline.start) continue;
     // Without buckets all are compared, even when planning is to stop.
-    const BucketedStrategy alone{
-        start.strategy, problem.evaluator.EvaluateBriefly(start.strategy, kNoCutoff, is_late)};
-    take(start, alone);
-    more = OverBaseline(baseline, alone.evaluation.tasks);
+    const Evaluation alone = problem.evaluator.EvaluateBriefly(start.strategy, kNoCutoff, is_late);
+    take(start, {start.strategy, alone});
+    more = OverBaseline(baseline, alone.tasks);
     const bool is_too_long = is_over();
     more = 0;
     if (is_too_long) continue;
-    take(start, WithBuckets(problem.evaluator, alone, is_over));
+    take(start, WithBuckets(problem.evaluator, start.strategy, is_over, &alone));
   }
   return std::move(best.strategy);
 }
