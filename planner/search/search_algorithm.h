@@ -94,7 +94,7 @@ struct FoundStrategy {
 struct SearchResult {
   Strategy best;
   Evaluation evaluation;  // as EvaluateBriefly answers
-  std::string origin;  // the start that the best came from, or the name of the search
+  std::string origin;     // the start that the best came from, or the name of the search
   int64_t evaluations = 0;
   int64_t accepted = 0;
   double seconds = 0;
