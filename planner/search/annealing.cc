@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
+#include <span>
 
 #include "graph/support/status_macros.h"
 
@@ -26,6 +28,21 @@ void GatherWalks(const SearchState& state, double temperature, std::vector<Walk>
   }
 }
 
+// One step of each. False where one has ended.
+template <class Limit>
+bool StepTogether(std::span<Walk> walks, const Limit& limit, SearchState& state) {
+  std::vector<Trial> trials;
+  for (Walk& walk : walks) {
+    const std::optional<Trial> trial = walk.ProposeStep(limit(walk));
+    if (!trial.has_value()) return false;
+    trials.push_back(*trial);
+  }
+  const std::vector<Evaluation> evaluations = state.TryAll(trials);
+  bool goes_on = true;
+  for (size_t w = 0; w < walks.size(); ++w) goes_on &= !walks[w].TakeStep(evaluations[w]).ended;
+  return goes_on;
+}
+
 }  // namespace
 
 void Anneal(const SearchProblem& problem, const SearchOptions& options, SearchState& state,
@@ -37,13 +54,20 @@ void Anneal(const SearchProblem& problem, const SearchOptions& options, SearchSt
   }
   const Nanos unit = points[0].time;
   const int64_t gathering = std::max<int64_t>(1, budget / kGatherings);
-  for (int64_t step = 0; step < budget && !state.Done(); ++step) {
+  int64_t gathered = 0;
+  for (int64_t step = 0; step < budget && !state.Done();) {
     const double used = static_cast<double>(step) / static_cast<double>(budget);
     const double part = std::min(1.0, std::max(used, state.PartOfTime()));
     const double temperature = kHot * std::pow(kCold / kHot, part);
-    if (step % gathering == gathering - 1) GatherWalks(state, temperature, walks);
-    Walk& walk = walks[static_cast<size_t>(step) % walks.size()];
-    if (walk.Step(walk.DrawLimit(1 / temperature, unit)).ended) return;
+    if (step - gathered >= gathering) {
+      GatherWalks(state, temperature, walks);
+      gathered = step;
+    }
+    const size_t moving =
+        state.TrialsLeft(std::min(walks.size(), static_cast<size_t>(budget - step)));
+    const auto limit = [&](Walk& walk) { return walk.DrawLimit(1 / temperature, unit); };
+    if (!StepTogether(std::span(walks).first(moving), limit, state)) return;
+    step += static_cast<int64_t>(moving);
   }
 }
 

@@ -12,7 +12,7 @@ namespace partita {
 namespace {
 
 constexpr size_t kBeamWidth = 8;
-constexpr int kChildren = 8;  // proposals from each strategy of a beam
+constexpr size_t kChildren = 8;  // proposals from each strategy of a beam
 
 // Keeps the best of a beam, none twice.
 void Narrow(std::vector<WalkPoint>& beam) {
@@ -30,19 +30,25 @@ bool AddChildren(const SearchProblem& problem, SearchState& state, std::mt19937_
                  const WalkPoint& parent, std::vector<WalkPoint>& beam) {
   const WalkPoint last = beam.size() < kBeamWidth ? WalkPoint() : beam[kBeamWidth - 1];
   const bool has_cutoff = beam.size() >= kBeamWidth && last.excess_memory == 0;
-  for (int k = 0; k < kChildren; ++k) {
-    if (state.Done()) return false;
+  if (state.Done()) return false;
+  std::vector<Strategy> children(state.TrialsLeft(kChildren), parent.strategy);
+  std::vector<const SearchMove*> moves;
+  std::vector<Trial> trials;
+  for (Strategy& child : children) {
     const std::optional<Proposal> made = Propose(problem.space, parent.strategy, random);
     if (!made.has_value()) return false;
-    Strategy strategy = parent.strategy;
-    Decide(state.graph(), strategy, made->decisions);
-    const Evaluation evaluation =
-        state.Try(strategy, parent.name, has_cutoff ? last.time : kNoCutoff);
+    Decide(state.graph(), child, made->decisions);
+    moves.push_back(made->move);
+    trials.push_back({&child, &parent.name, has_cutoff ? last.time : kNoCutoff});
+  }
+  const std::vector<Evaluation> evaluations = state.TryAll(trials);
+  for (size_t k = 0; k < children.size(); ++k) {
+    const Evaluation& evaluation = evaluations[k];
     if (evaluation.verdict == Evaluation::Verdict::kInterrupted) return false;
     if (evaluation.verdict == Evaluation::Verdict::kInvalid) continue;
     if (has_cutoff && evaluation.time > last.time) continue;
-    beam.push_back(PointOf(parent.name, std::move(strategy), evaluation, problem.evaluator));
-    state.CountAccepted(0, parent.name, made->move->name, evaluation.time);
+    beam.push_back(PointOf(parent.name, std::move(children[k]), evaluation, problem.evaluator));
+    state.CountAccepted(0, parent.name, moves[k]->name, evaluation.time);
   }
   return true;
 }
@@ -71,15 +77,21 @@ absl::StatusOr<SearchResult> SearchRandom(const SearchProblem& problem,
   RETURN_IF_ERROR(state.TryStarts());
   if (problem.space.subjects().empty()) return state.Finish();
   std::mt19937_64 random(options.seed);
-  for (int64_t draw = 0; draw < options.evaluations && !state.Done(); ++draw) {
-    Strategy strategy = problem.starts[0].strategy;
-    for (DecisionSubject subject : problem.space.subjects()) {
-      Decide(state.graph(), strategy, problem.space.Random(subject, random));
-    }
+  const std::string origin = "random";
+  for (int64_t drawn = 0; drawn < options.evaluations && !state.Done();) {
+    std::vector<Strategy> strategies(state.TrialsLeft(kMostTrials), problem.starts[0].strategy);
     const Nanos before = state.has_best() ? state.best_time() : kNoCutoff;
-    state.Try(strategy, "random", before);
+    std::vector<Trial> trials;
+    for (Strategy& strategy : strategies) {
+      for (DecisionSubject subject : problem.space.subjects()) {
+        Decide(state.graph(), strategy, problem.space.Random(subject, random));
+      }
+      trials.push_back({&strategy, &origin, before});
+    }
+    state.TryAll(trials);
+    drawn += static_cast<int64_t>(trials.size());
     if (state.has_best() && state.best_time() < before) {
-      state.CountAccepted(0, "random", "random", state.best_time());
+      state.CountAccepted(0, origin, "random", state.best_time());
     }
   }
   return state.Finish();

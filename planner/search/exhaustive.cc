@@ -1,3 +1,7 @@
+#include <span>
+#include <string>
+#include <vector>
+
 #include "absl/strings/str_cat.h"
 #include "graph/support/error_category.h"
 #include "graph/support/status_macros.h"
@@ -62,6 +66,35 @@ absl::StatusOr<SearchResult> SearchStarts(const SearchProblem& problem,
   return state.Finish();
 }
 
+namespace {
+
+// Every candidate of a subject in place of the best strategy's. False where the search stopped.
+bool TryInBest(std::span<const Decision> candidates, DecisionSubject subject, SearchState& state) {
+  const Strategy base = state.best();
+  const std::string origin = state.origin();
+  std::vector<Decision> others;
+  for (const Decision& decision : candidates) {
+    if (!(DecisionIn(base, subject) == decision)) others.push_back(decision);
+  }
+  for (size_t begin = 0; begin < others.size();) {
+    if (state.Done()) return false;
+    const size_t count = state.TrialsLeft(others.size() - begin);
+    std::vector<Strategy> proposals(count, base);
+    std::vector<Trial> trials;
+    for (size_t k = 0; k < count; ++k) {
+      Decide(state.graph(), proposals[k], others[begin + k]);
+      trials.push_back({&proposals[k], &origin, state.best_time()});
+    }
+    for (const Evaluation& evaluation : state.TryAll(trials)) {
+      if (evaluation.verdict == Evaluation::Verdict::kInterrupted) return false;
+    }
+    begin += count;
+  }
+  return true;
+}
+
+}  // namespace
+
 void ImproveLocally(const SearchProblem& problem, SearchState& state) {
   bool improved = state.has_best();
   while (improved) {
@@ -69,18 +102,11 @@ void ImproveLocally(const SearchProblem& problem, SearchState& state) {
     for (DecisionSubject subject : problem.space.subjects()) {
       const auto candidates = problem.space.Candidates(subject, [&] { return state.Done(); });
       if (state.Done()) return;  // they may not be all
-      for (const Decision& decision : candidates) {
-        if (state.Done()) return;
-        if (DecisionIn(state.best(), subject) == decision) continue;
-        Strategy proposal = state.best();
-        Decide(state.graph(), proposal, decision);
-        const Nanos before = state.best_time();
-        state.Try(proposal, state.origin(), before);
-        if (state.best_time() < before) {
-          improved = true;
-          state.CountAccepted(0, state.origin(), "greedy", state.best_time());
-        }
-      }
+      const Nanos before = state.best_time();
+      if (!TryInBest(candidates, subject, state)) return;
+      if (state.best_time() == before) continue;
+      improved = true;
+      state.CountAccepted(0, state.origin(), "greedy", state.best_time());
     }
     if (!improved) state.SetLocallyOptimal();
   }

@@ -41,6 +41,9 @@ struct SearchOptions {
   double beta = 200;
   // Random starts besides the given ones.
   int random_starts = 1;
+  // Most threads that evaluate at a time, fewer where memory is short; 0: one for each core. Decides
+  // nothing about what is found.
+  int threads = 0;
   const std::atomic<bool>* stop = nullptr;  // stop flag, set by another thread: end with the best
                                             // so far
   std::function<void(const SearchProgress&)> progress;
@@ -72,6 +75,11 @@ struct SearchOptions {
             .check = WholeNumber(0, 1'000'000),
             .changes_plan = true},
         self.random_starts);
+    visit(Option{.name = "search_threads",
+                 .help = "threads that evaluate strategies, which change nothing else",
+                 .check = WholeNumber(0, 1024),
+                 .fallback = "one for each core"},
+          self.threads);
   }
 };
 

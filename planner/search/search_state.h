@@ -1,22 +1,40 @@
 #pragma once
 
+#include <algorithm>
 #include <chrono>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "graph/support/stop_flag.h"
+#include "graph/support/worker_threads.h"
 #include "planner/search/search_algorithm.h"
 
 namespace partita {
+
+// A strategy to be evaluated. Refers to what outlives the call that it is for.
+struct Trial {
+  const Strategy* strategy = nullptr;
+  const std::string* origin = nullptr;
+  Nanos cutoff = kNoCutoff;  // as in Evaluator::EvaluateBriefly
+};
+// Strategies that searches try at a time, where they do not depend on each other: enough for the
+// threads of a large host. A constant, as what is found is to be the same with any number of them.
+inline constexpr size_t kMostTrials = 16;
 
 // State of every search: the budget, the clock, and the best strategy so far.
 class SearchState {
  public:
   SearchState(const SearchProblem& problem, const SearchOptions& options)
-      : problem_(problem), options_(options), begin_(std::chrono::steady_clock::now()) {}
+      : problem_(problem),
+        options_(options),
+        begin_(std::chrono::steady_clock::now()),
+        threads_(ThreadsOf(options), "evaluating strategies") {}
 
-  // Evaluates, counts unless it is invalid, and keeps the strategy if it is the best. `cutoff` as in
-  // Evaluator::EvaluateBriefly.
+  // Evaluates, counts unless it is invalid, and keeps the strategy if it is the best.
   Evaluation Try(const Strategy& strategy, const std::string& origin, Nanos cutoff = kNoCutoff);
+  // The same for all, which are evaluated at the same time and then counted in their order.
+  std::vector<Evaluation> TryAll(std::span<const Trial> trials);
 
   // InvalidArgument if the problem has no starts.
   absl::Status NeedStarts() const;
@@ -33,6 +51,10 @@ class SearchState {
   const std::string& origin() const { return result_.origin; }
   int64_t evaluations() const { return result_.evaluations; }
   int64_t left() const { return options_.evaluations - result_.evaluations; }
+  // As many of so many trials as the budget has left, at most kMostTrials.
+  size_t TrialsLeft(size_t trials) const {
+    return std::min({trials, kMostTrials, static_cast<size_t>(std::max<int64_t>(0, left()))});
+  }
   // The part of the time limit that is over; 0 where there is none.
   double PartOfTime() const {
     return options_.time_limit_seconds > 0 ? Seconds() / options_.time_limit_seconds : 0;
@@ -48,6 +70,11 @@ class SearchState {
   absl::StatusOr<SearchResult> Finish();
 
  private:
+  static int ThreadsOf(const SearchOptions& options);
+  // Threads that there is memory for.
+  int MostThreads() const;
+  Evaluation Evaluate(const Trial& trial) const;
+  void Note(const Trial& trial, const Evaluation& evaluation);
   void NoteByOrigin(const Strategy& strategy, const std::string& origin, Nanos time);
   bool Stopped() const { return IsSet(options_.stop); }
   bool TimeIsUp() const {
@@ -67,6 +94,8 @@ class SearchState {
   // all.
   std::string nearest_miss_, invalid_;
   Bytes smallest_excess_;
+  int64_t most_tasks_ = 0;  // of a strategy that was tried
+  WorkerThreads threads_;
 };
 
 // Every combination of the space's candidates, all else as in the first start. Precondition: they

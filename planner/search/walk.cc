@@ -2,11 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <optional>
 #include <utility>
 
 #include "graph/support/status_macros.h"
-#include "planner/space/moves.h"
 
 namespace partita {
 
@@ -57,24 +55,33 @@ Nanos Walk::DrawLimit(double beta, Nanos unit) {
 }
 
 Walk::Outcome Walk::Step(Nanos limit) {
+  const std::optional<Trial> trial = ProposeStep(limit);
+  if (!trial.has_value()) return {.ended = true};
+  return TakeStep(state_.Try(*trial->strategy, *trial->origin, trial->cutoff));
+}
+
+std::optional<Trial> Walk::ProposeStep(Nanos limit) {
   const std::optional<Proposal> made = Propose(problem_.space, at_.strategy, random_);
-  if (!made.has_value()) return {.ended = true};
-  Strategy strategy = at_.strategy;
-  Decide(state_.graph(), strategy, made->decisions);
-  const bool had_best = state_.has_best();
-  const Nanos best_before = had_best ? state_.best_time() : Nanos(0);
-  const Evaluation evaluation =
-      state_.Try(strategy, at_.name, at_.excess_memory == 0 ? limit : kNoCutoff);
+  if (!made.has_value()) return std::nullopt;
+  proposed_ = at_.strategy;
+  Decide(state_.graph(), proposed_, made->decisions);
+  move_ = made->move;
+  limit_ = limit;
+  best_before_ = state_.has_best() ? state_.best_time() : kNoCutoff;
+  return Trial{&proposed_, &at_.name, at_.excess_memory == 0 ? limit : kNoCutoff};
+}
+
+Walk::Outcome Walk::TakeStep(const Evaluation& evaluation) {
   if (evaluation.verdict == Evaluation::Verdict::kInterrupted) return {.ended = true};
   Outcome outcome;
-  outcome.improved = state_.has_best() && (!had_best || state_.best_time() < best_before);
+  outcome.improved = state_.has_best() && state_.best_time() < best_before_;
   if (evaluation.verdict == Evaluation::Verdict::kInvalid) return outcome;
-  WalkPoint to = PointOf(at_.name, std::move(strategy), evaluation, problem_.evaluator);
+  WalkPoint to = PointOf(at_.name, std::move(proposed_), evaluation, problem_.evaluator);
   if (to.excess_memory > at_.excess_memory) return outcome;
-  if (to.excess_memory == at_.excess_memory && to.time > limit) return outcome;
+  if (to.excess_memory == at_.excess_memory && to.time > limit_) return outcome;
   outcome.improved |= to.excess_memory < at_.excess_memory;
   at_ = std::move(to);
-  state_.CountAccepted(number_, at_.name, made->move->name, at_.time);
+  state_.CountAccepted(number_, at_.name, move_->name, at_.time);
   return outcome;
 }
 

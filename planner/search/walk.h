@@ -1,11 +1,13 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <random>
 #include <string>
 #include <vector>
 
 #include "planner/search/search_state.h"
+#include "planner/space/moves.h"
 
 namespace partita {
 
@@ -63,12 +65,22 @@ class Walk {
   // Proposes a step and takes it where its time is at most `limit`.
   Outcome Step(Nanos limit);
 
+  // The same in two parts, between which the trial is evaluated; it lives until the walk is used
+  // again. nullopt where no move is left.
+  std::optional<Trial> ProposeStep(Nanos limit);
+  Outcome TakeStep(const Evaluation& evaluation);
+
  private:
   const SearchProblem& problem_;
   SearchState& state_;
   int number_;
   WalkPoint at_;
   std::mt19937_64 random_;
+  // The step that was proposed.
+  Strategy proposed_;
+  const SearchMove* move_ = nullptr;
+  Nanos limit_;
+  Nanos best_before_;  // kNoCutoff where nothing had been found
 };
 
 }  // namespace partita

@@ -90,6 +90,19 @@ TEST_P(SearchConformanceTest, EqualSeedsGiveEqualPlans) {
   EXPECT_EQ(a.origin, b.origin);
 }
 
+TEST_P(SearchConformanceTest, ThreadsDecideNothing) {
+  const SearchResult alone = Ok(Run({.evaluations = 300, .seed = 5, .threads = 1}));
+  for (int threads : {2, 4}) {
+    const SearchResult result = Ok(Run({.evaluations = 300, .seed = 5, .threads = threads}));
+    EXPECT_EQ(result.best, alone.best);
+    EXPECT_EQ(result.evaluation.time, alone.evaluation.time);
+    EXPECT_EQ(result.evaluations, alone.evaluations);
+    EXPECT_EQ(result.accepted, alone.accepted);
+    EXPECT_EQ(result.origin, alone.origin);
+    EXPECT_EQ(result.by_origin.size(), alone.by_origin.size());
+  }
+}
+
 TEST_P(SearchConformanceTest, BudgetIsKeptBeyondTheStarts) {
   for (int64_t evaluations : {1, 2, 10, 250}) {
     const auto result = Run({.evaluations = evaluations});
