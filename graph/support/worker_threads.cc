@@ -6,7 +6,7 @@
 namespace partita {
 
 WorkerThreads::WorkerThreads(int count, std::string doing)
-    : count_(std::max(1, count)), doing_(std::move(doing)) {}
+    : count_(std::max(1, count)), most_(count_), doing_(std::move(doing)) {}
 
 WorkerThreads::~WorkerThreads() {
   {
@@ -29,12 +29,13 @@ void WorkerThreads::StartThreads() {
   }
 }
 
-void WorkerThreads::ForEach(size_t items, int most, const std::function<void(size_t)>& run) {
-  if (std::min<int64_t>({count_, most, static_cast<int64_t>(items)}) > 1) StartThreads();
+void WorkerThreads::ForEach(size_t items, const std::function<void(size_t)>& run) {
+  if (items > 1 && most_ > 1) StartThreads();
   std::unique_lock lock(mutex_);
   work_ = {.items = items, .run = &run};
-  work_.joinable = static_cast<int>(
-      std::max<int64_t>(0, std::min<int64_t>({count_, most, static_cast<int64_t>(items)}) - 1));
+  const auto others = static_cast<int64_t>(items) - 1;
+  work_.joinable =
+      static_cast<int>(std::max<int64_t>(0, std::min<int64_t>({count_ - 1, most_ - 1, others})));
   if (work_.joinable > 0) wake_.notify_all();
   Help(lock);
   work_.joinable = 0;

@@ -23,11 +23,13 @@ class WorkerThreads {
   ~WorkerThreads();
 
   int count() const { return count_; }
+  // The most threads that work at a time from now on, at least 1.
+  void SetMost(int most) { most_ = most; }
 
-  // Calls run(k) once for each k below `items`, on at most `most` threads and in any order, and
-  // returns when all calls have. Throws again what one of them threw, after the others; items that
+  // Calls run(k) once for each k below `items`, in any order, and returns when all calls have.
+  // Throws again what one of them threw, after the others; items that
   // no thread has begun by then are left out.
-  void ForEach(size_t items, int most, const std::function<void(size_t)>& run);
+  void ForEach(size_t items, const std::function<void(size_t)>& run);
 
  private:
   // A list of items; its fields are guarded by mutex_.
@@ -46,6 +48,7 @@ class WorkerThreads {
   void Help(std::unique_lock<std::mutex>& lock);
 
   int count_;
+  int most_;
   const std::string doing_;
   std::mutex mutex_;
   std::condition_variable wake_;  // there is work, or the end

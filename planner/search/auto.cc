@@ -39,8 +39,8 @@ void AddDynamicProgramming(const SearchProblem& problem, SearchState& state,
   const Strategy base = points[0].strategy;
   // Only the best: they are much alike, and walks are to begin in different places.
   std::optional<WalkPoint> best;
-  for (NamedStrategy& start :
-       DynamicProgrammingStarts(problem, base, [&state] { return state.Done(); })) {
+  const auto stop = [&state] { return state.IsStopped(); };
+  for (NamedStrategy& start : DynamicProgrammingStarts(problem, base, stop, state.threads())) {
     if (state.Done()) break;
     const Evaluation evaluation = state.Try(start.strategy, start.name);
     if (evaluation.verdict == Evaluation::Verdict::kInterrupted) break;

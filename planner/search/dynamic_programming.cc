@@ -1,7 +1,10 @@
 #include "planner/search/dynamic_programming.h"
 
 #include <algorithm>
+#include <atomic>
 #include <map>
+#include <memory>
+#include <mutex>
 #include <optional>
 #include <utility>
 
@@ -55,14 +58,62 @@ void ForEachExactSplit(const ShardingRule& rule, EvenSplits wanted, std::vector<
   }
 }
 
+// Additive costs for each thread that asks at a time. Several threads may lend at once.
+class CostsOfThreads {
+ public:
+  explicit CostsOfThreads(const Evaluator& evaluator)
+      : evaluator_(evaluator), first_(evaluator), idle_({&first_}) {}
+
+  // What is const of it any thread may ask at any time.
+  const AdditiveCosts& first() const { return first_; }
+
+  // Gives back at the end of its life.
+  class Lent {
+   public:
+    Lent(CostsOfThreads& from, AdditiveCosts& costs) : from_(from), costs_(costs) {}
+    Lent(const Lent&) = delete;
+    Lent& operator=(const Lent&) = delete;
+    ~Lent() { from_.Return(costs_); }
+    AdditiveCosts& operator*() const { return costs_; }
+    AdditiveCosts* operator->() const { return &costs_; }
+
+   private:
+    CostsOfThreads& from_;
+    AdditiveCosts& costs_;
+  };
+  Lent Lend() {
+    const std::lock_guard lock(mutex_);
+    if (idle_.empty()) {
+      others_.push_back(std::make_unique<AdditiveCosts>(evaluator_));
+      idle_.push_back(others_.back().get());
+    }
+    AdditiveCosts& costs = *idle_.back();
+    idle_.pop_back();
+    return {*this, costs};
+  }
+
+ private:
+  void Return(AdditiveCosts& costs) {
+    const std::lock_guard lock(mutex_);
+    idle_.push_back(&costs);
+  }
+
+  const Evaluator& evaluator_;
+  AdditiveCosts first_;
+  std::mutex mutex_;  // guards what follows
+  std::vector<std::unique_ptr<AdditiveCosts>> others_;
+  std::vector<AdditiveCosts*> idle_;
+};
+
 class ProgramMaker {
  public:
   ProgramMaker(const SearchProblem& problem, const Strategy& base,
-               const std::function<bool()>& stop)
+               const std::function<bool()>& stop, WorkerThreads& threads)
       : problem_(problem),
         graph_(problem.space.graph()),
         base_(base),
         stop_(stop),
+        threads_(threads),
         costs_(problem.evaluator),
         devices_(problem.space.devices()) {}
 
@@ -88,40 +139,44 @@ class ProgramMaker {
     for (OpId op : problem_.space.operators()) is_free[op.index()] = true;
     set_of_.assign(graph_.ops().size(), -1);
     std::map<int32_t, int32_t> set_of_class;
+    std::vector<OpId> firsts;  // indexed by set
     for (size_t a = 0; a < classes.size(); ++a) {
       const OpId anchor = graph_.anchors()[a];
       int32_t& set = set_of_[anchor.index()];
-      set = static_cast<int32_t>(sets_.size());
+      set = static_cast<int32_t>(firsts.size());
       if (is_free[anchor.index()]) set = set_of_class.try_emplace(classes[a], set).first->second;
-      if (static_cast<size_t>(set) < sets_.size()) continue;
-      if (stop_()) return false;
-      if (!AddSet(anchor, is_free[anchor.index()])) return false;
+      if (static_cast<size_t>(set) == firsts.size()) firsts.push_back(anchor);
     }
-    return true;
+    sets_.resize(firsts.size());
+    threads_.ForEach(firsts.size(), [&](size_t set) {
+      const CostsOfThreads::Lent costs = costs_.Lend();
+      if (!stop_()) sets_[set] = SetFor(firsts[set], is_free[firsts[set].index()], *costs);
+    });
+    return std::none_of(sets_.begin(), sets_.end(),
+                        [](const CandidateSet& set) { return set.configs.empty(); });
   }
 
-  // The configuration of the base and those of the starts, then the best.
-  bool AddSet(OpId anchor, bool is_free) {
+  // The configuration of the base and those of the starts, then the best. Empty where stopped.
+  CandidateSet SetFor(OpId anchor, bool is_free, AdditiveCosts& costs) const {
     std::vector<ParallelConfig> configs = {base_.configs[anchor.index()]};
     if (is_free) AddConfigsOfStarts(anchor, configs);
     const size_t kept = configs.size();
     if (is_free) AddEvenConfigs(anchor, configs);
     CandidateSet set;
     for (const ParallelConfig& config : configs) {
-      if (stop_()) return false;
-      auto made = costs_.Configure(anchor, config);
+      if (stop_()) return {};
+      auto made = costs.Configure(anchor, config);
       if (!made.has_value()) continue;
-      set.times.push_back(costs_.OfKernels(*made));
+      set.times.push_back(costs.OfKernels(*made));
       set.configs.push_back(*std::move(made));
     }
     const size_t most = std::max(kept, MostCandidates(devices_));
     set = BestOf(std::move(set), kept, kPreselected * most);
     for (size_t c = 0; c < set.configs.size(); ++c) {
-      if (stop_()) return false;
-      set.times[c] += costs_.OfExchanges(set.configs[c]);
+      if (stop_()) return {};
+      set.times[c] += costs.OfExchanges(set.configs[c]);
     }
-    sets_.push_back(BestOf(std::move(set), kept, most));
-    return !sets_.back().configs.empty();
+    return BestOf(std::move(set), kept, most);
   }
 
   // The first `kept`, and others that take least, `most` in all.
@@ -176,30 +231,33 @@ class ProgramMaker {
   bool FindTables() {
     std::map<std::vector<int32_t>, size_t> known;
     std::vector<const AdditiveCosts::Pair*> firsts;
-    for (const AdditiveCosts::Pair& pair : costs_.pairs()) {
+    for (const AdditiveCosts::Pair& pair : costs_.first().pairs()) {
       const auto [it, added] = known.try_emplace(KeyOf(pair), firsts.size());
       table_of_.push_back(it->second);
       if (added) firsts.push_back(&pair);
     }
     const bool by_bytes = firsts.size() > kFewTables;
-    for (const AdditiveCosts::Pair* pair : firsts) {
-      std::vector<AdditiveTime>& table = tables_.emplace_back();
-      const std::vector<ConfiguredAnchor> of_b = ConfigsOf(pair->b);
-      for (const ConfiguredAnchor& a : ConfigsOf(pair->a)) {
-        if (stop_()) return false;
+    tables_.resize(firsts.size());
+    std::atomic<bool> stopped = false;
+    threads_.ForEach(firsts.size(), [&](size_t k) {
+      const CostsOfThreads::Lent costs = costs_.Lend();
+      const std::vector<ConfiguredAnchor> of_b = ConfigsOf(firsts[k]->b);
+      for (const ConfiguredAnchor& a : ConfigsOf(firsts[k]->a)) {
+        if (stop_()) stopped = true;
+        if (stopped) return;
         for (const ConfiguredAnchor& b : of_b) {
-          table.push_back(costs_.Between(*pair, a, b, by_bytes));
+          tables_[k].push_back(costs->Between(*firsts[k], a, b, by_bytes));
         }
       }
-    }
-    return true;
+    });
+    return !stopped;
   }
 
   // The candidates of an anchor, which has the configurations of the first of its set.
   std::vector<ConfiguredAnchor> ConfigsOf(OpId anchor) const {
     std::vector<ConfiguredAnchor> configs;
     for (const ConfiguredAnchor& one : SetOf(anchor).configs) {
-      auto made = costs_.Configure(anchor, one.config);
+      auto made = costs_.first().Configure(anchor, one.config);
       CHECK(made.has_value()) << "does not fit an operator like one that it fits";
       configs.push_back(*std::move(made));
     }
@@ -220,7 +278,7 @@ class ProgramMaker {
         for (OpId op : ops) {
           for (OpId anchor : {pair.a, pair.b}) {
             if (graph_.op(op).anchor != anchor) continue;
-            const auto followers = costs_.FollowersOf(anchor);
+            const auto followers = costs_.first().FollowersOf(anchor);
             const auto place = std::find(followers.begin(), followers.end(), op);
             key.push_back(anchor == pair.a ? 0 : 1);
             key.push_back(static_cast<int32_t>(place - followers.begin()));
@@ -265,7 +323,7 @@ class ProgramMaker {
 
   void AddEdges(double share, const std::vector<int32_t>& node_of, ChoiceProblem& choices) const {
     for (size_t p = 0; p < table_of_.size(); ++p) {
-      const AdditiveCosts::Pair& pair = costs_.pairs()[p];
+      const AdditiveCosts::Pair& pair = costs_.first().pairs()[p];
       const std::vector<AdditiveTime>& table = tables_[table_of_[p]];
       const int32_t a = node_of[pair.a.index()], b = node_of[pair.b.index()];
       if (a == b) {
@@ -284,7 +342,8 @@ class ProgramMaker {
   const Graph& graph_;
   const Strategy& base_;
   const std::function<bool()>& stop_;
-  AdditiveCosts costs_;
+  WorkerThreads& threads_;
+  CostsOfThreads costs_;
   const int32_t devices_;
   std::vector<int32_t> set_of_;  // indexed by OpId of an anchor
   std::vector<CandidateSet> sets_;
@@ -297,9 +356,10 @@ class ProgramMaker {
 
 std::vector<NamedStrategy> DynamicProgrammingStarts(const SearchProblem& problem,
                                                     const Strategy& base,
-                                                    const std::function<bool()>& stop) {
+                                                    const std::function<bool()>& stop,
+                                                    WorkerThreads& threads) {
   if (problem.space.operators().empty()) return {};
-  return ProgramMaker(problem, base, stop).Run();
+  return ProgramMaker(problem, base, stop, threads).Run();
 }
 
 absl::StatusOr<SearchResult> SearchDynamicProgramming(const SearchProblem& problem,
@@ -308,8 +368,9 @@ absl::StatusOr<SearchResult> SearchDynamicProgramming(const SearchProblem& probl
   RETURN_IF_ERROR(state.TryStarts());
   if (state.Done()) return state.Finish();
   const Strategy base = state.has_best() ? state.best() : problem.starts[0].strategy;
+  const auto stop = [&state] { return state.IsStopped(); };
   for (const NamedStrategy& found :
-       DynamicProgrammingStarts(problem, base, [&state] { return state.Done(); })) {
+       DynamicProgrammingStarts(problem, base, stop, state.threads())) {
     if (state.Done()) break;
     state.Try(found.strategy, found.name);
   }

@@ -3,6 +3,7 @@
 #include <functional>
 #include <vector>
 
+#include "graph/support/worker_threads.h"
 #include "planner/search/search_algorithm.h"
 
 namespace partita {
@@ -16,9 +17,10 @@ namespace partita {
 // all. Each time like operators (LikeClasses) share one choice, which is quick for any number of
 // repeated blocks; and each chooses by itself, in which graphs that are not series-parallel are
 // solved by fixing operators one after another. Weights lie where they are read. All else is as in
-// `base`, a start. Empty where `stop`, asked in between, was true.
+// `base`, a start. Empty where `stop`, asked in between by all the threads, was true.
 std::vector<NamedStrategy> DynamicProgrammingStarts(const SearchProblem& problem,
                                                     const Strategy& base,
-                                                    const std::function<bool()>& stop);
+                                                    const std::function<bool()>& stop,
+                                                    WorkerThreads& threads);
 
 }  // namespace partita

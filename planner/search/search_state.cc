@@ -30,6 +30,11 @@ int SearchState::MostThreads() const {
   return static_cast<int>(std::clamp<int64_t>(available / 2 / one, 1, kMostTrials));
 }
 
+WorkerThreads& SearchState::threads() {
+  if (threads_.count() > 1) threads_.SetMost(MostThreads());
+  return threads_;
+}
+
 Evaluation SearchState::Evaluate(const Trial& trial) const {
   const auto interrupted = [this] {
     return (starts_tried_ || has_best_) && (Stopped() || TimeIsUp());
@@ -46,8 +51,7 @@ Evaluation SearchState::Try(const Strategy& strategy, const std::string& origin,
 
 std::vector<Evaluation> SearchState::TryAll(std::span<const Trial> trials) {
   std::vector<Evaluation> evaluations(trials.size());
-  const int most = threads_.count() > 1 ? MostThreads() : 1;
-  threads_.ForEach(trials.size(), most, [&](size_t k) { evaluations[k] = Evaluate(trials[k]); });
+  threads().ForEach(trials.size(), [&](size_t k) { evaluations[k] = Evaluate(trials[k]); });
   for (size_t k = 0; k < trials.size(); ++k) Note(trials[k], evaluations[k]);
   return evaluations;
 }

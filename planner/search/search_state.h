@@ -51,6 +51,10 @@ class SearchState {
   const std::string& origin() const { return result_.origin; }
   int64_t evaluations() const { return result_.evaluations; }
   int64_t left() const { return options_.evaluations - result_.evaluations; }
+  // Whether the user or the time ends the search. May be asked by several threads.
+  bool IsStopped() const { return Stopped() || TimeIsUp(); }
+  // The search's threads, as many as there is memory for, to work with what is not an evaluation.
+  WorkerThreads& threads();
   // As many of so many trials as the budget has left, at most kMostTrials.
   size_t TrialsLeft(size_t trials) const {
     return std::min({trials, kMostTrials, static_cast<size_t>(std::max<int64_t>(0, left()))});

@@ -98,7 +98,8 @@ TEST(DynamicProgrammingTest, ChangesOnlyTheOperatorsOfTheSpace) {
   const std::vector<DecisionSubject> free = LastOperators(at, 5);
   const SearchProblem problem = at.Problem(free);
   const Strategy& base = problem.starts[0].strategy;
-  const auto found = DynamicProgrammingStarts(problem, base, [] { return false; });
+  WorkerThreads threads(3, "pricing");
+  const auto found = DynamicProgrammingStarts(problem, base, [] { return false; }, threads);
   EXPECT_FALSE(found.empty());
   for (const NamedStrategy& start : found) {
     EXPECT_EQ(ValidateStrategy(at.graph, start.strategy, 4), absl::OkStatus());
@@ -107,7 +108,7 @@ TEST(DynamicProgrammingTest, ChangesOnlyTheOperatorsOfTheSpace) {
       EXPECT_EQ(DecisionIn(start.strategy, subject), DecisionIn(base, subject));
     }
   }
-  EXPECT_TRUE(DynamicProgrammingStarts(problem, base, [] { return true; }).empty());
+  EXPECT_TRUE(DynamicProgrammingStarts(problem, base, [] { return true; }, threads).empty());
 }
 
 TEST(LikeOperatorsTest, StepsAndBlocksAreAlike) {

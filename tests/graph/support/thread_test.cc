@@ -85,7 +85,7 @@ TEST_F(ThreadTest, WorkersTakeEveryItemOnce) {
     WorkerThreads workers(count, "counting");
     for (size_t items : {0, 1, 2, 1000}) {
       std::vector<std::atomic<int>> seen(items);
-      workers.ForEach(items, 100, [&](size_t k) { ++seen[k]; });
+      workers.ForEach(items, [&](size_t k) { ++seen[k]; });
       for (const std::atomic<int>& times : seen) EXPECT_EQ(times, 1);
     }
   }
@@ -94,29 +94,31 @@ TEST_F(ThreadTest, WorkersTakeEveryItemOnce) {
 TEST_F(ThreadTest, WorkersWorkAtTheSameTimeUpToTheirMost) {
   WorkerThreads workers(3, "meeting");
   std::latch all(3);
-  workers.ForEach(3, 3, [&](size_t) { all.arrive_and_wait(); });
+  workers.ForEach(3, [&](size_t) { all.arrive_and_wait(); });
   std::mutex mutex;
   std::set<std::thread::id> threads;
-  workers.ForEach(500, 2, [&](size_t) {
+  workers.SetMost(2);
+  workers.ForEach(500, [&](size_t) {
     const std::lock_guard lock(mutex);
     threads.insert(std::this_thread::get_id());
   });
   EXPECT_LE(threads.size(), 2u);
   threads.clear();
-  workers.ForEach(500, 1, [&](size_t) { threads.insert(std::this_thread::get_id()); });
+  workers.SetMost(1);
+  workers.ForEach(500, [&](size_t) { threads.insert(std::this_thread::get_id()); });
   EXPECT_EQ(threads, std::set{std::this_thread::get_id()});
 }
 
 TEST_F(ThreadTest, WhatWorkersThrowIsThrownAgainAndTheyGoOn) {
   WorkerThreads workers(4, "counting");
   for (int round = 0; round < 50; ++round) {
-    EXPECT_THROW(workers.ForEach(40, 4,
+    EXPECT_THROW(workers.ForEach(40,
                                  [](size_t k) {
                                    if (k == 17) throw std::bad_alloc();
                                  }),
                  std::bad_alloc);
     std::atomic<int> ran = 0;
-    workers.ForEach(40, 4, [&](size_t) { ++ran; });
+    workers.ForEach(40, [&](size_t) { ++ran; });
     EXPECT_EQ(ran, 40);
   }
 }
@@ -125,7 +127,7 @@ TEST_F(ThreadTest, WorkersThatAreRefusedLeaveTheWorkToTheOthers) {
   g_threads_left = 1;
   WorkerThreads workers(4, "counting");
   std::atomic<int> ran = 0;
-  workers.ForEach(40, 4, [&](size_t) { ++ran; });
+  workers.ForEach(40, [&](size_t) { ++ran; });
   EXPECT_EQ(ran, 40);
   EXPECT_EQ(workers.count(), 2);
 }
