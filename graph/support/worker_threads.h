@@ -27,8 +27,8 @@ class WorkerThreads {
   void SetMost(int most) { most_ = most; }
 
   // Calls run(k) once for each k below `items`, in any order, and returns when all calls have.
-  // Throws again what one of them threw, after the others; items that
-  // no thread has begun by then are left out.
+  // Throws again what one of them threw, after the others; items that no thread has begun by then
+  // are left out.
   void ForEach(size_t items, const std::function<void(size_t)>& run);
 
  private:

@@ -13,6 +13,10 @@ namespace {
 
 // Memory that an evaluation takes for each task, with what it keeps: measured on 1,024 devices.
 constexpr int64_t kBytesOfTask = 20'000;
+// Seconds of a trial from which on threads gain more than waking them and their own caches cost.
+constexpr double kWorthThreads = 3e-4;
+// Weight of the last trials in the mean of their times.
+constexpr double kLatest = 0.1;
 
 }  // namespace
 
@@ -23,11 +27,14 @@ int SearchState::ThreadsOf(const SearchOptions& options) {
 
 // Half of what is left of the host's memory may be taken, in which the caches that there are by now
 // count twice.
-int SearchState::MostThreads() const {
+int SearchState::MostThreads() {
+  if (most_tasks_ <= threads_for_tasks_) return most_threads_;
+  threads_for_tasks_ = most_tasks_;
   const int64_t one =
       problem_.evaluator.options().max_cached.value() + kBytesOfTask * most_tasks_ + 1;
   const int64_t available = AvailableMemory(UsableMemory());
-  return static_cast<int>(std::clamp<int64_t>(available / 2 / one, 1, kMostTrials));
+  most_threads_ = static_cast<int>(std::clamp<int64_t>(available / 2 / one, 1, kMostTrials));
+  return most_threads_;
 }
 
 WorkerThreads& SearchState::threads() {
@@ -51,7 +58,12 @@ Evaluation SearchState::Try(const Strategy& strategy, const std::string& origin,
 
 std::vector<Evaluation> SearchState::TryAll(std::span<const Trial> trials) {
   std::vector<Evaluation> evaluations(trials.size());
-  threads().ForEach(trials.size(), [&](size_t k) { evaluations[k] = Evaluate(trials[k]); });
+  WorkerThreads& workers = threads();
+  if (trial_seconds_ < kWorthThreads) workers.SetMost(1);
+  const double begin = Seconds();
+  workers.ForEach(trials.size(), [&](size_t k) { evaluations[k] = Evaluate(trials[k]); });
+  const double each = (Seconds() - begin) / static_cast<double>(std::max<size_t>(1, trials.size()));
+  trial_seconds_ += kLatest * (each - trial_seconds_);
   for (size_t k = 0; k < trials.size(); ++k) Note(trials[k], evaluations[k]);
   return evaluations;
 }

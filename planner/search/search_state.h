@@ -53,7 +53,7 @@ class SearchState {
   int64_t left() const { return options_.evaluations - result_.evaluations; }
   // Whether the user or the time ends the search. May be asked by several threads.
   bool IsStopped() const { return Stopped() || TimeIsUp(); }
-  // The search's threads, as many as there is memory for, to work with what is not an evaluation.
+  // The search's threads, as many as there is memory for, for work that is no evaluation.
   WorkerThreads& threads();
   // As many of so many trials as the budget has left, at most kMostTrials.
   size_t TrialsLeft(size_t trials) const {
@@ -76,7 +76,7 @@ class SearchState {
  private:
   static int ThreadsOf(const SearchOptions& options);
   // Threads that there is memory for.
-  int MostThreads() const;
+  int MostThreads();
   Evaluation Evaluate(const Trial& trial) const;
   void Note(const Trial& trial, const Evaluation& evaluation);
   void NoteByOrigin(const Strategy& strategy, const std::string& origin, Nanos time);
@@ -99,6 +99,10 @@ class SearchState {
   std::string nearest_miss_, invalid_;
   Bytes smallest_excess_;
   int64_t most_tasks_ = 0;  // of a strategy that was tried
+  // MostThreads, and the most tasks that it was found for.
+  int most_threads_ = 0;
+  int64_t threads_for_tasks_ = -1;
+  double trial_seconds_ = 1;  // that a trial took lately, in the mean
   WorkerThreads threads_;
 };
 

@@ -243,7 +243,7 @@ void MeasureSearch(const BestKnown::Case& of, const SearchProblem& problem,
                    const BenchOptions& options, BestKnown& known) {
   const double begin = ProcessorSeconds();
   std::vector<std::pair<double, Nanos>> trace;  // seconds and the best so far
-  SearchOptions search{.evaluations = options.evaluations, .seed = options.seed};
+  SearchOptions search{.evaluations = options.evaluations, .seed = options.seed, .threads = 1};
   search.progress = [&](const SearchProgress& progress) {
     trace.emplace_back(ProcessorSeconds() - begin, progress.best);
   };

@@ -54,8 +54,9 @@ void MeasureQuality(const std::string& model, int devices, const QualityOptions&
       const Evaluator fresh(graph, machine->topology, *costs);
       const SearchProblem own{fresh, problem.space, problem.starts, bound};
       const double before = ProcessorSeconds();
-      const SearchResult found = Ok(
-          search(own, {.evaluations = options.evaluations, .seed = static_cast<uint64_t>(seed)}));
+      const SearchResult found = Ok(search(
+          own,
+          {.evaluations = options.evaluations, .seed = static_cast<uint64_t>(seed), .threads = 1}));
       seconds += (ProcessorSeconds() - before) / options.seeds;
       mean += relative(found.evaluation.time) / options.seeds;
       worst = std::max(worst, relative(found.evaluation.time));

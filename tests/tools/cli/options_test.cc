@@ -168,8 +168,8 @@ TEST(OptionsTest, AProvenanceHasEveryFieldThatChangesThePlan) {
   for (const Flag& flag : FlagsOf(flags)) {
     if (!flag.option.changes_plan) others.insert(flag.option.name);
   }
-  EXPECT_THAT(others,
-              UnorderedElementsAre("output", "pareto", "replace", "dump_dir", "stop_after"));
+  EXPECT_THAT(others, UnorderedElementsAre("output", "pareto", "replace", "search_threads",
+                                           "dump_dir", "stop_after"));
 }
 
 TEST(OptionsTest, AnswersHaveEveryField) {
