@@ -73,7 +73,11 @@ Evaluation Invalid(const absl::Status& status) {
 
 Evaluator::Evaluator(const Graph& graph, const DeviceTopology& topology, const CostModel& model,
                      Options options)
-    : graph_(graph), model_(model), options_(std::move(options)), resources_(topology) {}
+    : graph_(graph),
+      model_(model),
+      options_(std::move(options)),
+      resources_(topology),
+      distances_(graph) {}
 
 Bytes Evaluator::MemoryOf(DeviceId device) const {
   const Bytes own = topology().device(device).memory;

@@ -127,7 +127,7 @@ class Evaluator {
                              const std::function<bool()>& interrupted = nullptr) const;
 
  private:
-  FlatteningRules rules() const { return {resources_, model_, options_.sizes}; }
+  FlatteningRules rules() const { return {resources_, model_, options_.sizes, &distances_}; }
   // The start of TimeInOrder: an order, and the schedule in it where every task has busy
   // neighbours. Finding: the order in which the schedule of Simulate starts tasks; following: the
   // step's.
@@ -145,6 +145,7 @@ class Evaluator {
   const CostModel& model_;
   Options options_;
   SimulatedResources resources_;
+  const GraphDistances distances_;
   mutable std::mutex mutex_;  // guards idle_
   // Caches that no thread uses at the moment.
   mutable std::vector<std::unique_ptr<StepCache>> idle_;

@@ -33,7 +33,7 @@ Bytes BytesOf(const FlatStep& step) {
   };
   const FlatTasks& tasks = step.tasks;
   add(tasks.successor_begin, tasks.successors, tasks.resource_begin, tasks.resource_of,
-      tasks.predecessor_count, tasks.by_key, tasks.after);
+      tasks.predecessor_count, tasks.by_key, tasks.after, tasks.subject_of, tasks.hops);
   const BufferUses& uses = step.uses;
   add(step.costs, uses.buffers, uses.is_communication, uses.use_begin, uses.uses,
       uses.overwrite_begin, uses.overwrites, uses.scratch);
@@ -52,11 +52,19 @@ FlatStep FlattenFragment(const TaskGraph& graph, const FlatteningRules& rules,
 FlatStep FlattenStep(const TaskGraph& graph, const FlatteningRules& rules) {
   FlatStep step = FlattenFragment(graph, rules);
   ConnectTasks(step.uses, step.tasks);
+  if (rules.distances == nullptr) return step;
+  step.tasks.hops = rules.distances->hops();
+  for (const Task& task : graph.tasks()) {
+    step.tasks.subject_of.push_back(rules.distances->SubjectOf(task.key));
+  }
   return step;
 }
 
-void FlatStepBuilder::Start(int32_t resources, int devices) {
+void FlatStepBuilder::Start(int32_t resources, int devices, const GraphDistances* distances) {
   FlatTasks& tasks = step_.tasks;
+  tasks.subject_of.clear();
+  tasks.hops.clear();
+  if (distances != nullptr) tasks.hops = distances->hops();
   tasks.resources = resources;
   tasks.resource_begin.assign(1, 0);
   tasks.resource_of.clear();
@@ -74,10 +82,13 @@ void FlatStepBuilder::Start(int32_t resources, int devices) {
   uses.scratch.clear();
 }
 
-void FlatStepBuilder::AddTasks(const FlatStep& fragment, size_t begin, size_t end,
-                               std::span<const BufferId> slots) {
+void FlatStepBuilder::AddTasks(const Tasks& added) {
+  const auto& [fragment, begin, end, slots, subject] = added;
   const FlatTasks& from = fragment.tasks;
   FlatTasks& tasks = step_.tasks;
+  if (!tasks.hops.empty()) {
+    tasks.subject_of.insert(tasks.subject_of.end(), end - begin, subject);
+  }
   const Rows resources{from.resource_begin, begin, end};
   AppendRows(resources, tasks.resource_begin);
   AppendRange(from.resource_of, resources.values_from(), resources.values_to(), tasks.resource_of);

@@ -10,6 +10,7 @@
 #include "graph/task/buffer_assignment.h"
 #include "graph/task/task_graph.h"
 #include "planner/simulator/flat_tasks.h"
+#include "planner/simulator/graph_distances.h"
 
 namespace partita {
 
@@ -29,6 +30,8 @@ struct FlatteningRules {
   const SimulatedResources& resources;
   const CostModel& model;
   const MemorySizes& sizes;
+  // Distances in the graph that the tasks are of; null: tasks get no subjects.
+  const GraphDistances* distances = nullptr;
 };
 
 FlatStep FlattenStep(const TaskGraph& graph, const FlatteningRules& rules);
@@ -40,13 +43,15 @@ FlatStep FlattenFragment(const TaskGraph& graph, const FlatteningRules& rules,
 class FlatStepBuilder {
  public:
   // Starts an empty step; `resources` and `devices` as in FlatTasks and BufferUses.
-  void Start(int32_t resources, int devices);
+  void Start(int32_t resources, int devices, const GraphDistances* distances);
   // The fragment's tasks [begin, end), over the buffers that its slots stand for.
-  void AddTasks(const FlatStep& fragment, size_t begin, size_t end,
-                std::span<const BufferId> slots);
-  void AddTasks(const FlatStep& fragment, std::span<const BufferId> slots) {
-    AddTasks(fragment, 0, fragment.costs.size(), slots);
-  }
+  struct Tasks {
+    const FlatStep& fragment;
+    size_t begin = 0, end = 0;
+    std::span<const BufferId> slots;
+    int32_t subject = 0;
+  };
+  void AddTasks(const Tasks& tasks);
   void AddBuffer(const BufferUses::BufferFacts& buffer) { step_.uses.buffers.push_back(buffer); }
   // Sets the control edges of the whole step, as FlatTasks::after.
   void SetAfter(std::span<const std::pair<TaskId, TaskId>> after) {

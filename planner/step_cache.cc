@@ -51,7 +51,7 @@ absl::StatusOr<StepCache::Found> StepCache::FindOrBuild(const Strategy& strategy
   }
   RETURN_IF_ERROR(cache_.Complete(strategy, fragments_));
   link_.Link(fragments_);
-  builder_.Start(rules_.resources.count(), cache_.options().devices);
+  builder_.Start(rules_.resources.count(), cache_.options().devices, rules_.distances);
   for (const Fragment* store : fragments_.stores) {
     if (store != nullptr) AddBuffers(*store);
   }
@@ -184,7 +184,8 @@ std::vector<StepCache::Missing> StepCache::MissingLoads() {
 void StepCache::AddRun(const TaskRun& run) {
   if (run.bucket >= 0) {
     const BucketFragment& bucket = *fragments_.buckets[static_cast<size_t>(run.bucket)];
-    return builder_.AddTasks(*FlattenedOf(bucket).plain, link_.BucketSlots(bucket));
+    return AddTasks(*FlattenedOf(bucket).plain, {}, link_.BucketSlots(bucket),
+                    {.is_tensor = true, .id = bucket.members[0].tensor.value()});
   }
   const ChainLink& link = cache_.chain()[static_cast<size_t>(run.link)];
   const FlatStep*& flat = flat_[static_cast<size_t>(run.link)];
@@ -194,8 +195,18 @@ void StepCache::AddRun(const TaskRun& run) {
   }
   flat = FlattenedOf(fragments_.FragmentOf(link)).plain.get();
   const auto slots = link_.TensorSlots(TensorId(link.id), link.group);
-  if (run.end == TaskRun::kAll) return builder_.AddTasks(*flat, slots);
-  builder_.AddTasks(*flat, static_cast<size_t>(run.begin), static_cast<size_t>(run.end), slots);
+  AddTasks(*flat, run, slots, link);
+}
+
+void StepCache::AddTasks(const FlatStep& flat, const TaskRun& run, std::span<const BufferId> slots,
+                         const ChainLink& of) {
+  int32_t subject = 0;
+  if (rules_.distances != nullptr) {
+    subject = of.is_tensor ? rules_.distances->SubjectOf(TensorId(of.id))
+                           : rules_.distances->SubjectOf(OpId(of.id));
+  }
+  const size_t end = run.end == TaskRun::kAll ? flat.costs.size() : static_cast<size_t>(run.end);
+  builder_.AddTasks({flat, static_cast<size_t>(run.begin), end, slots, subject});
 }
 
 // A link all of whose tasks are in buckets has had no run.
@@ -238,7 +249,7 @@ StepCache::Flattened& StepCache::FlattenedOf(const Fragment& fragment,
 const FlatStep& StepCache::AddOperator(OpId id) {
   Flattened& known = FlattenedOf(*fragments_.operators[id.index()]);
   if (link_.IsPlain(fragments_, id)) {
-    builder_.AddTasks(*known.plain, link_.OperatorSlots(id));
+    AddTasks(*known.plain, {}, link_.OperatorSlots(id), {.id = id.value()});
     return *known.plain;
   }
   const FragmentLinker::Variant variant = link_.VariantOf(fragments_, id);
@@ -251,7 +262,7 @@ const FlatStep& StepCache::AddOperator(OpId id) {
     cache_.AddBytes(BytesOf(*known.variants.back().second));
     it = known.variants.end() - 1;
   }
-  builder_.AddTasks(*it->second, link_.ResolvedSlots(id));
+  AddTasks(*it->second, {}, link_.ResolvedSlots(id), {.id = id.value()});
   return *it->second;
 }
 

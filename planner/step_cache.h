@@ -85,6 +85,9 @@ class StepCache {
   // `communications` as in PriceTasks.
   Flattened& FlattenedOf(const Fragment& fragment, std::span<const TaskCost> communications = {});
   void AddRun(const TaskRun& run);
+  // Adds the run's tasks of a link's flat form.
+  void AddTasks(const FlatStep& flat, const TaskRun& run, std::span<const BufferId> slots,
+                const ChainLink& of);
   const FlatStep& AddOperator(OpId id);
   void AddKeys(size_t link);
   void AddBuffers(const Fragment& fragment);

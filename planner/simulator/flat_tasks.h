@@ -63,8 +63,13 @@ struct FlatTasks {
   std::vector<int32_t> by_key;  // tasks in the order of their structural keys, which breaks ties
   // Control edges: (task, earlier task that must have ended), sorted.
   std::vector<std::pair<TaskId, TaskId>> after;
+  // Subject of each task, and hops by subject (GraphDistances); empty: all tasks are of one.
+  std::vector<int32_t> subject_of, hops;
 
   size_t size() const { return by_key.size(); }
+  bool AreOfOneSubject(size_t a, size_t b) const {
+    return subject_of.empty() || subject_of[a] == subject_of[b];
+  }
   std::span<const int32_t> SuccessorsOf(size_t task) const {
     return {successors.data() + successor_begin[task],
             successors.data() + successor_begin[task + 1]};

@@ -187,11 +187,55 @@ TEST(SimulatorTest, KeysBreakTheTiesThatRemain) {
   EXPECT_THAT(Simulate(FlatOf(lists, {1, 0}), durations).start, ElementsAre(Nanos(4), Nanos(0)));
 }
 
+// Tasks 0 to 2 are ready together on one resource; 3 and 4 follow 0 and 1.
+TEST(SimulatorTest, LocalPathGoesByHopsThenByThePathInsideTheSubject) {
+  const TaskLists lists{{{}, {}, {}, {0}, {1}}, {{0}, {0}, {0}, {1}, {2}}, 3};
+  FlatTasks tasks = FlatOf(lists, {0, 1, 2, 3, 4});
+  tasks.subject_of = {0, 0, 1, 0, 1};
+  tasks.hops = {1, 2};
+  // Task 2's subject is farther away. Of the others 0 has 3 inside its own subject.
+  const std::vector<Nanos> durations{Nanos(4), Nanos(5), Nanos(1), Nanos(6), Nanos(90)};
+  const auto starts = [&](const FlatTasks& of) {
+    return Simulate(of, durations, **PriorityNamed("local_path")).start;
+  };
+  EXPECT_THAT(starts(tasks), ElementsAre(Nanos(1), Nanos(5), Nanos(0), Nanos(5), Nanos(10)));
+  tasks.hops = {2, 1};
+  EXPECT_THAT(starts(tasks), ElementsAre(Nanos(0), Nanos(4), Nanos(9), Nanos(4), Nanos(9)));
+}
+
+TEST(SimulatorTest, LocalPathOfTasksWithoutSubjectsIsTheRemainingPath) {
+  std::mt19937_64 random(11);
+  for (int round = 0; round < 50; ++round) {
+    const RandomTasks made = MakeRandomTasks(random, 60, 9);
+    ExpectEqual(Simulate(made.tasks, made.durations, **PriorityNamed("local_path")),
+                Simulate(made.tasks, made.durations, **PriorityNamed("remaining_path")));
+  }
+}
+
+TEST(SimulatorTest, LocalPathOfWideTimesIsThatOfNarrowOnes) {
+  std::mt19937_64 random(13);
+  constexpr int64_t kFactor = int64_t{1} << 53;
+  for (int round = 0; round < 50; ++round) {
+    RandomTasks made = MakeRandomTasks(random, 60, 9);
+    for (size_t t = 0; t < made.tasks.size(); ++t) {
+      made.tasks.subject_of.push_back(static_cast<int32_t>(random() % 5));
+    }
+    made.tasks.hops = {0, 700, 3, 3, 1200};
+    std::vector<Nanos> wide;
+    for (Nanos duration : made.durations) wide.push_back(duration * kFactor);
+    const Schedule narrow = Simulate(made.tasks, made.durations);
+    const Schedule scaled = Simulate(made.tasks, wide);
+    for (size_t t = 0; t < made.tasks.size(); ++t) {
+      ASSERT_EQ(scaled.start[t], narrow.start[t] * kFactor);
+    }
+  }
+}
+
 TEST(SimulatorTest, PrioritiesGoByName) {
   for (const Priority& row : Priorities()) EXPECT_EQ(*PriorityNamed(row.name), &row);
   EXPECT_EQ(*PriorityNamed(""), &DefaultPriority());
   EXPECT_THAT(std::string(PriorityNamed("luck").status().message()),
-              testing::HasSubstr("remaining_path, remaining_tasks"));
+              testing::HasSubstr("local_path, remaining_path, remaining_tasks"));
 }
 
 TEST(SimulatorTest, NoTasksTakeNoTime) {

@@ -37,7 +37,7 @@ std::vector<int64_t> NumbersOf(const FlatStep& step) {
   for (const auto* list :
        {&step.tasks.successor_begin, &step.tasks.successors, &step.tasks.resource_begin,
         &step.tasks.resource_of, &step.tasks.predecessor_count, &step.tasks.by_key,
-        &step.uses.use_begin, &step.uses.overwrite_begin}) {
+        &step.tasks.subject_of, &step.tasks.hops, &step.uses.use_begin, &step.uses.overwrite_begin}) {
     add(*list);
   }
   for (const TaskCost& cost : step.costs) {
@@ -116,7 +116,8 @@ void ExpectCacheEqualsPartition(const CacheCase& one, std::mt19937_64& random) {
   const auto costs = MakeSyntheticCostModel(machine);
   const SimulatedResources resources(machine->topology);
   const MemorySizes sizes = TellingSizes();
-  const FlatteningRules rules{resources, *costs, sizes};
+  const GraphDistances distances(graph);
+  const FlatteningRules rules{resources, *costs, sizes, &distances};
   StepCache cache(graph, options, rules, one.most);
   Strategy strategy = one.first;
   for (int step = 0; step < 6; ++step) {
@@ -199,7 +200,8 @@ TEST(StepCacheTest, BucketsOfTensorsThatShareFragmentsAreToldApart) {
   const auto costs = MakeSyntheticCostModel(machine);
   const SimulatedResources resources(machine->topology);
   const MemorySizes sizes;
-  const FlatteningRules rules{resources, *costs, sizes};
+  const GraphDistances distances(graph);
+  const FlatteningRules rules{resources, *costs, sizes, &distances};
   StepCache cache(graph, options, rules, Bytes(1 << 28));
   std::set<const TensorFragments*> distinct;
   for (size_t a = 0; a + 1 < sums.size(); ++a) {
