@@ -52,10 +52,16 @@ absl::StatusOr<StepCache::Found> StepCache::FindOrBuild(const Strategy& strategy
   RETURN_IF_ERROR(cache_.Complete(strategy, fragments_));
   link_.Link(fragments_);
   builder_.Start(rules_.resources.count(), cache_.options().devices, rules_.distances);
-  for (const Fragment* store : fragments_.stores) {
-    if (store != nullptr) AddBuffers(*store);
+  compact_.resize(static_cast<size_t>(link_.buffers()));
+  for (size_t t = 0; t < fragments_.stores.size(); ++t) {
+    const TensorId id(static_cast<int32_t>(t));
+    if (fragments_.stores[t] != nullptr) {
+      AddBuffers(*fragments_.stores[t], link_.StoredBuffers(id));
+    }
   }
-  for (const ChainLink& link : cache_.chain()) AddBuffers(fragments_.FragmentOf(link));
+  for (size_t k = 0; k < cache_.chain().size(); ++k) {
+    AddBuffers(fragments_.FragmentOf(cache_.chain()[k]), link_.OwnBuffers(k));
+  }
   flat_.assign(cache_.chain().size(), nullptr);
   for (const TaskRun& run : fragments_.runs) AddRun(run);
   builder_.SetAfter(link_.after());
@@ -66,7 +72,9 @@ absl::StatusOr<StepCache::Found> StepCache::FindOrBuild(const Strategy& strategy
     }
   }
   for (size_t place : key_order_) AddKeys(place);
-  return Found{.step = &builder_.Finish(link_.outputs())};
+  std::vector<HostOutput> outputs = link_.outputs();
+  for (HostOutput& output : outputs) output.buffer = compact_[output.buffer.index()];
+  return Found{.step = &builder_.Finish(outputs)};
 }
 
 // Buckets replace tasks of fragments, and formats change what kernels and moves take.
@@ -115,7 +123,7 @@ absl::StatusOr<bool> StepCache::BuildBelow(const Strategy& strategy, const Limit
 
 absl::StatusOr<bool> StepCache::BuildAll(const Strategy& strategy, const Limits& limits) {
   const CommunicationWatch judge = [&](const TaskBody&) { return !limits.is_interrupted(); };
-  for (const FragmentCache::Missing& alike : cache_.missing()) {
+  for (FragmentCache::Missing& alike : cache_.missing()) {
     if (limits.is_interrupted()) return false;
     ASSIGN_OR_RETURN(const bool is_built,
                      BuildTensors(alike, cache_.Solve(alike, strategy), strategy, judge));
@@ -168,7 +176,7 @@ void StepCache::AddLoadsOfTensor(TensorId id) {
 std::vector<StepCache::Missing> StepCache::MissingLoads() {
   std::vector<Missing> missing;
   const PartitionOptions& options = cache_.options();
-  for (const FragmentCache::Missing& alike : cache_.missing()) {
+  for (FragmentCache::Missing& alike : cache_.missing()) {
     const Tensor& tensor = cache_.graph().tensor(alike.tensors[0]);
     const Arrivals arrivals = LeastArrivals(cache_.graph(), tensor, cache_.parts(),
                                             options.node_of_device, options.devices);
@@ -206,7 +214,9 @@ void StepCache::AddTasks(const FlatStep& flat, const TaskRun& run, std::span<con
                            : rules_.distances->SubjectOf(OpId(of.id));
   }
   const size_t end = run.end == TaskRun::kAll ? flat.costs.size() : static_cast<size_t>(run.end);
-  builder_.AddTasks({flat, static_cast<size_t>(run.begin), end, slots, subject});
+  compact_slots_.clear();
+  for (BufferId slot : slots) compact_slots_.push_back(compact_[slot.index()]);
+  builder_.AddTasks({flat, static_cast<size_t>(run.begin), end, compact_slots_, subject});
 }
 
 // A link all of whose tasks are in buckets has had no run.
@@ -248,7 +258,7 @@ StepCache::Flattened& StepCache::FlattenedOf(const Fragment& fragment,
 
 const FlatStep& StepCache::AddOperator(OpId id) {
   Flattened& known = FlattenedOf(*fragments_.operators[id.index()]);
-  if (link_.IsPlain(fragments_, id)) {
+  if (link_.IsPlain(id)) {
     AddTasks(*known.plain, {}, link_.OperatorSlots(id), {.id = id.value()});
     return *known.plain;
   }
@@ -266,11 +276,12 @@ const FlatStep& StepCache::AddOperator(OpId id) {
   return *it->second;
 }
 
-void StepCache::AddBuffers(const Fragment& fragment) {
+void StepCache::AddBuffers(const Fragment& fragment, const Sections::Section& numbers) {
   const Flattened& known = FlattenedOf(fragment);
-  for (auto slot = static_cast<size_t>(fragment.outer); slot < known.plain->uses.buffers.size();
-       ++slot) {
-    const BufferId id(builder_.buffers());
+  auto slot = static_cast<size_t>(fragment.outer);
+  for (int32_t b = numbers.begin; b < numbers.end(); ++b, ++slot) {
+    const BufferId id(b);
+    compact_[id.index()] = BufferId(builder_.buffers());
     builder_.AddBuffer(link_.IsNative(id) ? known.native[slot] : known.plain->uses.buffers[slot]);
   }
 }

@@ -57,7 +57,7 @@ class StepCache {
   };
   // Tensors whose fragments are not kept, and what they load at least.
   struct Missing {
-    const FragmentCache::Missing* alike;
+    FragmentCache::Missing* alike;
     Loads loads;  // of each
     int64_t largest = 0;
   };
@@ -90,13 +90,16 @@ class StepCache {
                 const ChainLink& of);
   const FlatStep& AddOperator(OpId id);
   void AddKeys(size_t link);
-  void AddBuffers(const Fragment& fragment);
+  // Adds a fragment's own buffers, which the linker has given these numbers.
+  void AddBuffers(const Fragment& fragment, const Sections::Section& numbers);
 
   const FlatteningRules rules_;
   FragmentCache cache_;
   FragmentLinker link_;
   StepFragments fragments_;
   FlatStepBuilder builder_;
+  // Numbers of buffers in the flat step, indexed by the linker's; and those of a link's slots.
+  std::vector<BufferId> compact_, compact_slots_;
   LeastLoads loads_;
   std::vector<TaskCost> prices_;  // of the communications of the tensor that is being built
   std::vector<bool> may_fuse_;    // indexed by OpId: whether its kernels may be joined with others

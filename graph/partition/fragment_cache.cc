@@ -82,6 +82,7 @@ FragmentCache::FragmentCache(const Graph& graph, PartitionOptions options, Bytes
   configured_.resize(graph.ops().size());
   placed_.resize(graph.weights().size());
   parts_.resize(graph.ops().size());
+  found_.resize(graph.tensors().size());
 }
 
 // Walks the operators: what they read arrives in front of them; what they were the last to make is
@@ -197,7 +198,7 @@ int32_t FragmentCache::WeightOf(const Tensor& tensor) const {
 
 absl::Status FragmentCache::FindOrBuild(const Strategy& strategy, StepFragments& step) {
   RETURN_IF_ERROR(Find(strategy, step).status());
-  for (const Missing& missing : missing_) {
+  for (Missing& missing : missing_) {
     RETURN_IF_ERROR(Build(missing, Solve(missing, strategy), strategy, step).status());
   }
   return Complete(strategy, step);
@@ -230,7 +231,7 @@ absl::Status FragmentCache::Complete(const Strategy& strategy, StepFragments& st
   return FindBuckets(strategy, step);
 }
 
-// Everything known is valid. Anything new is checked as a whole first.
+// Everything known is valid, above all what was found last. Anything new is checked as a whole first.
 absl::StatusOr<bool> FragmentCache::FindConfigs(const Strategy& strategy,
                                                 const Interrupted& interrupted) {
   bool is_known = strategy.configs.size() == graph_.ops().size() &&
@@ -239,12 +240,16 @@ absl::StatusOr<bool> FragmentCache::FindConfigs(const Strategy& strategy,
                   (strategy.weights.empty() || strategy.weights.size() == graph_.weights().size());
   const auto anchors = graph_.anchors();
   for (size_t a = 0; is_known && a < anchors.size(); ++a) {
-    const auto& known = configs_[anchors[a].index()];
-    const auto it = known.find(strategy.configs[anchors[a].index()]);
-    is_known = it != known.end();
-    if (!is_known) break;
-    configured_[anchors[a].index()] = it->second.get();
-    decided_[a] = it->second->id;
+    const ParallelConfig& config = strategy.configs[anchors[a].index()];
+    const Configured*& found = configured_[anchors[a].index()];
+    if (found == nullptr || found->config != config) {
+      const auto& known = configs_[anchors[a].index()];
+      const auto it = known.find(config);
+      is_known = it != known.end();
+      if (!is_known) break;
+      found = it->second.get();
+    }
+    decided_[a] = found->id;
   }
   for (size_t w = 0; is_known && w < strategy.weights.size(); ++w) {
     const WeightPlacement& wanted = strategy.weights[w];
@@ -278,6 +283,7 @@ absl::Status FragmentCache::AddConfig(OpId anchor, const ParallelConfig& config)
     Register(configured->fragments.back());
   }
   configured->id = ids_++;
+  configured->config = config;
   configs_[anchor.index()].emplace(config, std::move(configured));
   return absl::OkStatus();
 }
@@ -289,13 +295,17 @@ absl::Status FragmentCache::FindLayouts(const Strategy& strategy, StepFragments&
     for (int32_t decision : layout_depends_[w]) {
       key.push_back(decided_[static_cast<size_t>(decision)]);
     }
-    std::unique_ptr<Placed>& placed = layouts_[w][key];
-    if (placed == nullptr) {
-      auto made = std::make_unique<Placed>();
-      RETURN_IF_ERROR(AddLayout(strategy, w, *made));
-      placed = std::move(made);
+    const Placed*& placed = placed_[w];
+    if (placed == nullptr || placed->key != key) {
+      std::unique_ptr<Placed>& kept = layouts_[w][key];
+      if (kept == nullptr) {
+        auto made = std::make_unique<Placed>();
+        RETURN_IF_ERROR(AddLayout(strategy, w, *made));
+        made->key = std::move(key);
+        kept = std::move(made);
+      }
+      placed = kept.get();
     }
-    placed_[w] = placed.get();
     decided_[anchors + w] = placed->id;
     for (size_t u = 0; u < updates_[w].size(); ++u) {
       step.operators[updates_[w][u].index()] = &placed->fragments[u];
@@ -348,11 +358,19 @@ bool FragmentCache::FindTensors(const Strategy& strategy, StepFragments& step,
   for (const Tensor& tensor : graph_.tensors()) {
     const auto algorithms = AlgorithmsOf(tensor.id, rest);
     rest = rest.subspan(algorithms.size());
-    const auto& kept = tensors_[tensor.id.index()];
-    const auto it = kept.find(KeyOfTensor(tensor.id, algorithms, strategy));
+    FoundTensor& last = found_[tensor.id.index()];
     const TensorFragments*& found = step.tensors[tensor.id.index()];
+    Key key = KeyOfTensor(tensor.id, algorithms, strategy);
+    if (last.fragments != nullptr && last.key == key) {
+      found = last.fragments;
+      continue;
+    }
+    const auto& kept = tensors_[tensor.id.index()];
+    const auto it = kept.find(key);
+    last = {};
     if (it != kept.end()) {
       found = it->second.get();
+      last = {std::move(key), found};
     } else if (interrupted && interrupted()) {
       return false;
     } else if (IsOutlined() && algorithms.empty()) {
@@ -367,7 +385,8 @@ bool FragmentCache::FindTensors(const Strategy& strategy, StepFragments& step,
 
 const TensorFragments* FragmentCache::FindAlike(TensorId id, const Strategy& strategy,
                                                 MissingPlaces& places) {
-  TensorContent content = BuilderOf(id, strategy).content();
+  TensorFragmentsBuilder builder = BuilderOf(id, strategy);
+  TensorContent content = builder.content();
   if (const auto known = by_content_.find(content); known != by_content_.end()) {
     tensors_[id.index()][KeyOfTensor(id, {}, strategy)] = known->second;
     return known->second.get();
@@ -376,7 +395,7 @@ const TensorFragments* FragmentCache::FindAlike(TensorId id, const Strategy& str
     missing_[place->second].tensors.push_back(id);
     return nullptr;
   }
-  missing_.push_back({{id}, std::move(content)});
+  missing_.push_back({{id}, std::move(content), std::move(builder)});
   places.emplace(missing_.back().content, missing_.size() - 1);
   return nullptr;
 }
@@ -405,9 +424,11 @@ TensorFragmentsBuilder FragmentCache::BuilderOf(TensorId id, const Strategy& str
       options_);
 }
 
-TensorFragmentsBuilder FragmentCache::Solve(const Missing& missing,
-                                            const Strategy& strategy) const {
-  TensorFragmentsBuilder builder = BuilderOf(missing.tensors[0], strategy);
+TensorFragmentsBuilder FragmentCache::Solve(Missing& missing, const Strategy& strategy) const {
+  TensorFragmentsBuilder builder = missing.builder.has_value()
+                                       ? std::move(*missing.builder)
+                                       : BuilderOf(missing.tensors[0], strategy);
+  missing.builder.reset();
   builder.Solve();
   return builder;
 }
@@ -480,6 +501,9 @@ void FragmentCache::Register(Fragment& fragment) {
 }
 
 void FragmentCache::Clear() {
+  std::fill(configured_.begin(), configured_.end(), nullptr);
+  std::fill(placed_.begin(), placed_.end(), nullptr);
+  found_.assign(found_.size(), {});
   for (auto& kept : configs_) kept.clear();
   for (auto& kept : placements_) kept.clear();
   for (auto& kept : layouts_) kept.clear();

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -51,11 +52,13 @@ class FragmentCache {
                             const Interrupted& interrupted = nullptr);
   // Tensors without kept fragments. Those of one content share theirs where tasks are only priced.
   struct Missing {
-    std::vector<TensorId> tensors;  // not empty
-    TensorContent content;          // empty: not to be shared
+    std::vector<TensorId> tensors;                                 // not empty
+    TensorContent content;                                         // empty: not to be shared
+    std::optional<TensorFragmentsBuilder> builder = std::nullopt;  // until Solve; perhaps none yet
   };
+  std::span<Missing> missing() { return missing_; }
   std::span<const Missing> missing() const { return missing_; }
-  TensorFragmentsBuilder Solve(const Missing& missing, const Strategy& strategy) const;
+  TensorFragmentsBuilder Solve(Missing& missing, const Strategy& strategy) const;
   absl::StatusOr<bool> Build(const Missing& missing, TensorFragmentsBuilder solved,
                              const Strategy& strategy, StepFragments& step,
                              const CommunicationWatch* watch = nullptr);
@@ -79,21 +82,23 @@ class FragmentCache {
   void AddBytes(Bytes bytes) { bytes_ += bytes; }
 
  private:
+  using Key = absl::InlinedVector<int32_t, 10>;
   // An anchor's configuration: what it makes of the operators that follow it.
   struct Configured {
     int32_t id = 0;
+    ParallelConfig config;
     std::vector<std::vector<Part>> parts;  // indexed by place in followers_
     std::vector<OperatorFragment> fragments;
   };
   // A weight's layouts, and what they make of its updates.
   struct Placed {
     int32_t id = 0;
+    Key key;
     WeightLayouts layouts;
     std::vector<std::vector<Part>> parts;  // indexed by place in updates_
     std::vector<OperatorFragment> fragments;
     std::vector<Fragment> stores;  // indexed by place in kept_tensors_
   };
-  using Key = absl::InlinedVector<int32_t, 10>;
   template <class Value>
   using Kept = absl::flat_hash_map<Key, std::unique_ptr<Value>>;
 
@@ -160,9 +165,15 @@ class FragmentCache {
 
   // State of the current strategy.
   std::vector<int32_t> decided_;               // indexed by decision: the id of what was chosen
-  std::vector<const Configured*> configured_;  // indexed by OpId of an anchor
-  std::vector<const Placed*> placed_;          // indexed by weight
-  std::vector<std::span<const Part>> parts_;   // indexed by OpId
+  std::vector<const Configured*> configured_;  // indexed by OpId of an anchor; null at first
+  std::vector<const Placed*> placed_;          // indexed by weight; null at first
+  // Fragments found last, indexed by TensorId, and their keys; null where they were not kept.
+  struct FoundTensor {
+    Key key;
+    const TensorFragments* fragments = nullptr;
+  };
+  std::vector<FoundTensor> found_;
+  std::vector<std::span<const Part>> parts_;  // indexed by OpId
   std::vector<Missing> missing_;
 };
 

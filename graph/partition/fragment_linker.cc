@@ -22,93 +22,178 @@ bool IsPersistent(const Tensor& tensor) {
   return tensor.kind == TensorKind::kWeight || tensor.kind == TensorKind::kState;
 }
 
+// Tensors that the operator keeps from step to step: it makes their next values.
+template <class Visit>
+void ForEachKept(const Graph& graph, const Operator& op, Visit&& visit) {
+  for (TensorId output : op.outputs) {
+    const Tensor& made = graph.tensor(output);
+    if (made.kind == TensorKind::kNext) visit(made.of);
+  }
+}
+
 }  // namespace
 
-FragmentLinker::FragmentLinker(const FragmentCache& cache) : cache_(cache), graph_(cache.graph()) {
-  operator_begin_.resize(graph_.ops().size());
-  for (const Tensor& tensor : graph_.tensors()) {
-    first_group_.push_back(static_cast<int32_t>(group_begin_.size()));
-    group_begin_.resize(group_begin_.size() + cache.groups(tensor.id).size());
-  }
-  persistent_begin_.resize(graph_.tensors().size());
-  role_begin_.resize(graph_.ops().size());
-  pair_of_.resize(graph_.ops().size(), -1);
-  is_named_.resize(graph_.ops().size(), false);
+FragmentLinker::FragmentLinker(const FragmentCache& cache)
+    : cache_(cache),
+      graph_(cache.graph()),
+      pair_of_(graph_.ops().size(), -1),
+      linked_(cache.chain().size(), -1),
+      stored_(graph_.tensors().size(), -1),
+      is_changed_(cache.chain().size()),
+      is_restored_(graph_.tensors().size()),
+      is_relinked_(cache.chain().size()),
+      kept_tasks_(cache.chain().size(), 0),
+      buffers_(cache.chain().size() + graph_.tensors().size()),
+      slot_sections_(cache.chain().size()),
+      roles_(graph_.ops().size()),
+      link_of_op_(graph_.ops().size()),
+      is_named_(graph_.ops().size(), false) {
   for (const Operator& op : graph_.ops()) {
     for (OpId before : op.after) is_named_[before.index()] = true;
   }
   for (OpId reader : graph_.weight_readers()) is_named_[reader.index()] = true;  // GatherOpener
-  link_of_op_.resize(graph_.ops().size());
   for (size_t k = 0; k < cache.chain().size(); ++k) {
     const FragmentCache::Link& link = cache.chain()[k];
     if (!link.is_tensor) link_of_op_[static_cast<size_t>(link.id)] = k;
   }
   if (cache.options().fuse) FindFusionPairs();
+  taken_.resize(fusion_pairs_.size());
+  FindFusionFamilies();
 }
 
 void FragmentLinker::Link(const StepFragments& step) {
-  buffers_ = 0;
-  slots_.clear();
-  roles_.clear();
-  outputs_.clear();
+  FindRelinked(step);
   LinkPersistent(step);
-  for (const FragmentCache::Link& link : cache_.chain()) {
+  for (int32_t place : relinked_) {
+    const ChainLink& link = cache_.chain()[static_cast<size_t>(place)];
     if (link.is_tensor) {
       LinkTensor(step, graph_.tensor(TensorId(link.id)), link.group);
     } else {
       LinkOperator(step, OpId(link.id));
     }
   }
+  outputs_.clear();
   for (TensorId id : HostTensors(graph_, cache_.options())) {
     const auto slot = static_cast<size_t>(step.tensors[id.index()]->host_slot);
     outputs_.push_back({id, TensorSlots(id, 0)[slot]});
   }
   Fuse(step);
+  for (int32_t place : relinked_) {
+    kept_tasks_[static_cast<size_t>(place)] =
+        KeptTasks(step, cache_.chain()[static_cast<size_t>(place)]);
+  }
   NumberTasks(step);
   LinkEdges(step);
   if (cache_.options().native_formats) ChooseFormats(step);
 }
 
-void FragmentLinker::LinkPersistent(const StepFragments& step) {
-  for (const Tensor& tensor : graph_.tensors()) {
-    if (!IsPersistent(tensor)) continue;
-    persistent_begin_[tensor.id.index()] = buffers_;
-    buffers_ += step.stores[tensor.id.index()]->own();
+// Notes which fragments and stores are others than last; all where numbers begin again.
+void FragmentLinker::FindChanged(const StepFragments& step) {
+  if (generation_ != cache_.generation() || buffers_.is_sparse() || slot_sections_.is_sparse()) {
+    linked_.assign(linked_.size(), -1);
+    stored_.assign(stored_.size(), -1);
+    buffers_.Clear();
+    slot_sections_.Clear();
+    generation_ = cache_.generation();
+  }
+  for (size_t k = 0; k < linked_.size(); ++k) {
+    const int32_t number = step.FragmentOf(cache_.chain()[k]).number;
+    is_changed_[k] = std::exchange(linked_[k], number) != number;
+  }
+  for (size_t t = 0; t < stored_.size(); ++t) {
+    const Fragment* store = step.stores[t];
+    is_restored_[t] = store != nullptr && std::exchange(stored_[t], store->number) != store->number;
   }
 }
 
-void FragmentLinker::AddPersistentSlots(const StepFragments& step, TensorId id) {
-  const int32_t first = persistent_begin_[id.index()];
-  const int32_t count = step.stores[id.index()]->own();
-  for (int32_t p = 0; p < count; ++p) slots_.push_back(BufferId(first + p));
+// A link is linked again where its own fragment or what its outer slots stand for has changed, and
+// where an operator that it may be fused with is.
+void FragmentLinker::FindRelinked(const StepFragments& step) {
+  FindChanged(step);
+  is_relinked_ = is_changed_;
+  for (size_t k = 0; k < is_relinked_.size(); ++k) {
+    const ChainLink& link = cache_.chain()[k];
+    if (is_relinked_[k]) continue;
+    is_relinked_[k] = link.is_tensor ? IsRelinked(graph_.tensor(TensorId(link.id)))
+                                     : IsRelinked(graph_.op(OpId(link.id)));
+  }
+  for (const FusionFamily& family : families_) {
+    const auto is_relinked = [this](OpId op) { return is_relinked_[LinkOf(op)] != 0; };
+    if (!std::any_of(family.operators.begin(), family.operators.end(), is_relinked)) continue;
+    for (OpId op : family.operators) is_relinked_[LinkOf(op)] = 1;
+  }
+  relinked_.clear();
+  for (size_t k = 0; k < is_relinked_.size(); ++k) {
+    if (is_relinked_[k]) relinked_.push_back(static_cast<int32_t>(k));
+  }
 }
 
-void FragmentLinker::AddOwnSlots(const Fragment& fragment, Range& range) {
-  range.own = buffers_;
-  for (int32_t s = 0; s < fragment.own(); ++s) slots_.push_back(BufferId(buffers_++));
-  range.size = fragment.slots();
+bool FragmentLinker::IsRelinked(const Tensor& tensor) const {
+  if (tensor.kind == TensorKind::kNext && is_restored_[tensor.of.index()]) return true;
+  if (is_restored_[tensor.id.index()]) return true;
+  const auto producers = graph_.producers(tensor.id);
+  return std::any_of(producers.begin(), producers.end(),
+                     [this](OpId op) { return is_changed_[LinkOf(op)] != 0; });
+}
+
+// What it reads comes before it in the chain.
+bool FragmentLinker::IsRelinked(const Operator& op) const {
+  bool is_relinked = false;
+  for (TensorId input : op.inputs) {
+    for (int32_t place : cache_.places().of_tensor[input.index()]) {
+      is_relinked |= place >= 0 && is_relinked_[static_cast<size_t>(place)] != 0;
+    }
+  }
+  ForEachKept(graph_, op, [&](TensorId kept) { is_relinked |= is_restored_[kept.index()] != 0; });
+  return is_relinked;
+}
+
+void FragmentLinker::LinkPersistent(const StepFragments& step) {
+  for (const Tensor& tensor : graph_.tensors()) {
+    if (!IsPersistent(tensor) || !is_restored_[tensor.id.index()]) continue;
+    buffers_.Resize(StoreOwner(tensor.id), step.stores[tensor.id.index()]->own());
+  }
+}
+
+void FragmentLinker::AddPersistentSlots(TensorId id, std::vector<BufferId>& slots) const {
+  const Sections::Section& stored = StoredBuffers(id);
+  for (int32_t b = stored.begin; b < stored.end(); ++b) slots.push_back(BufferId(b));
+}
+
+void FragmentLinker::AddOwnSlots(size_t link, const Fragment& fragment,
+                                 std::vector<BufferId>& slots) {
+  const Sections::Section& own = buffers_.Resize(link, fragment.own());
+  for (int32_t b = own.begin; b < own.end(); ++b) slots.push_back(BufferId(b));
+  const Sections::Section& section =
+      slot_sections_.Resize(link, static_cast<int32_t>(slots.size()));
+  if (slots_.size() < static_cast<size_t>(slot_sections_.end())) {
+    slots_.resize(static_cast<size_t>(slot_sections_.end()));
+  }
+  std::copy(slots.begin(), slots.end(), slots_.begin() + section.begin);
 }
 
 void FragmentLinker::LinkTensor(const StepFragments& step, const Tensor& tensor, int32_t group) {
-  const TensorFragment& fragment =
-      step.tensors[tensor.id.index()]->groups[static_cast<size_t>(group)];
-  Range& range = RangeOf(tensor.id, group);
-  range.begin = static_cast<int32_t>(slots_.size());
-  if (fragment.outer > 0) AddPieceSlots(step, tensor);
-  AddOwnSlots(fragment, range);
+  const TensorFragment& fragment = step.TensorFragmentOf(tensor.id, group);
+  scratch_.clear();
+  if (fragment.outer > 0) AddPieceSlots(step, tensor, scratch_);
+  AddOwnSlots(LinkOf(tensor.id, group), fragment, scratch_);
 }
 
-void FragmentLinker::AddPieceSlots(const StepFragments& step, const Tensor& tensor) {
-  if (IsPersistent(tensor)) AddPersistentSlots(step, tensor.id);
-  if (tensor.kind == TensorKind::kNext) AddPersistentSlots(step, tensor.of);
+// What producers make has the numbers of their own buffers, whatever fusion makes of them.
+void FragmentLinker::AddPieceSlots(const StepFragments& step, const Tensor& tensor,
+                                   std::vector<BufferId>& slots) const {
+  if (IsPersistent(tensor)) AddPersistentSlots(tensor.id, slots);
+  if (tensor.kind == TensorKind::kNext) AddPersistentSlots(tensor.of, slots);
   for (OpId producer : graph_.producers(tensor.id)) {
     const auto& outputs = graph_.op(producer).outputs;
-    const auto begin = static_cast<size_t>(operator_begin_[producer.index()].begin);
+    const OperatorFragment& fragment = *step.operators[producer.index()];
+    const int32_t own = OwnBuffers(LinkOf(producer)).begin;
     for (size_t k = 0; k < outputs.size(); ++k) {
       if (outputs[k] != tensor.id) continue;
-      for (const auto& result : step.operators[producer.index()]->results[k]) {
-        const BufferId made = slots_[begin + static_cast<size_t>(result.slot)];
-        slots_.push_back(made);
+      for (const auto& result : fragment.results[k]) {
+        slots.push_back(result.slot >= fragment.outer
+                            ? BufferId(own + result.slot - fragment.outer)
+                            : OperatorSlots(producer)[static_cast<size_t>(result.slot)]);
       }
     }
   }
@@ -116,28 +201,23 @@ void FragmentLinker::AddPieceSlots(const StepFragments& step, const Tensor& tens
 
 void FragmentLinker::LinkOperator(const StepFragments& step, OpId id) {
   const OperatorFragment& fragment = *step.operators[id.index()];
-  Range& range = operator_begin_[id.index()];
-  range.begin = static_cast<int32_t>(slots_.size());
+  scratch_.clear();
   for (const OperatorFragment::Read& read : fragment.reads) {
     const TensorFragments& source = *step.tensors[read.tensor.index()];
     const auto first =
         static_cast<size_t>(source.read_begin[static_cast<size_t>(read.consumer)] + read.place);
     const TensorFragments::Read& place = source.reads[first];
-    const BufferId found =
-        slots_[static_cast<size_t>(RangeOf(read.tensor, place.group).begin + place.slot)];
-    slots_.push_back(found);
+    scratch_.push_back(TensorSlots(read.tensor, place.group)[static_cast<size_t>(place.slot)]);
   }
   for (const OperatorFragment::Kept& kept : fragment.kept) {
-    slots_.push_back(BufferId(persistent_begin_[kept.tensor.index()] + kept.piece));
+    scratch_.push_back(BufferId(StoredBuffers(kept.tensor).begin + kept.piece));
   }
-  AddOwnSlots(fragment, range);
-  role_begin_[id.index()] = roles_.size();
-  roles_.resize(roles_.size() + fragment.graph.tasks().size(), Role::kAsItIs);
+  AddOwnSlots(LinkOf(id), fragment, scratch_);
+  roles_[id.index()].assign(fragment.graph.tasks().size(), Role::kAsItIs);
 }
 
-bool FragmentLinker::IsPlain(const StepFragments& step, OpId id) const {
-  const size_t tasks = step.operators[id.index()]->graph.tasks().size();
-  const auto roles = std::span(roles_).subspan(role_begin_[id.index()], tasks);
+bool FragmentLinker::IsPlain(OpId id) const {
+  const std::vector<Role>& roles = roles_[id.index()];
   const auto is_changed = [](Role role) { return role != Role::kAsItIs; };
   if (TakesOthers(id) || std::any_of(roles.begin(), roles.end(), is_changed)) return false;
   if (native_.empty()) return true;
@@ -202,7 +282,7 @@ TaskGraph FragmentLinker::Resolve(const StepFragments& step, OpId id) const {
 }
 
 void FragmentLinker::ChooseFormats(const StepFragments& step) {
-  FormatSets sets(static_cast<size_t>(buffers_));
+  FormatSets sets(static_cast<size_t>(buffers()));
   const auto apply = [&](const FormatRules& rules, std::span<const BufferId> slots) {
     for (const auto& [a, b] : rules.equal) sets.Join(slots[a.index()], slots[b.index()]);
     for (BufferId slot : rules.dense) sets.MakeDense(slots[slot.index()]);
@@ -219,28 +299,26 @@ void FragmentLinker::ChooseFormats(const StepFragments& step) {
   };
   for (const Tensor& tensor : graph_.tensors()) {
     if (!IsPersistent(tensor)) continue;
-    const int32_t first = persistent_begin_[tensor.id.index()];
-    const int32_t count = step.stores[tensor.id.index()]->own();
-    for (int32_t p = 0; p < count; ++p) sets.MakeDense(BufferId(first + p));
+    const Sections::Section& stored = StoredBuffers(tensor.id);
+    for (int32_t b = stored.begin; b < stored.end(); ++b) sets.MakeDense(BufferId(b));
   }
-  for (const FragmentCache::Link& link : cache_.chain()) {
+  for (size_t place = 0; place < cache_.chain().size(); ++place) {
+    const FragmentCache::Link& link = cache_.chain()[place];
+    apply_own(step.FragmentOf(link), OwnBuffers(place).begin);
     if (link.is_tensor) {
-      const TensorFragment& fragment =
-          step.tensors[static_cast<size_t>(link.id)]->groups[static_cast<size_t>(link.group)];
-      apply_own(fragment, RangeOf(TensorId(link.id), link.group).own);
+      const TensorFragment& fragment = step.TensorFragmentOf(TensorId(link.id), link.group);
       apply(fragment.formats, TensorSlots(TensorId(link.id), link.group));
       continue;
     }
     const OpId id(link.id);
     const OperatorFragment& fragment = *step.operators[id.index()];
-    apply_own(fragment, operator_begin_[id.index()].own);
     for (size_t t = 0; t < fragment.formats.size(); ++t) {
       if (RoleOf(id, t) != Role::kInProducer) apply(fragment.formats[t], OperatorSlots(id));
     }
   }
   for (const HostOutput& output : outputs_) sets.MakeDense(output.buffer);
-  native_.resize(static_cast<size_t>(buffers_));
-  for (int32_t b = 0; b < buffers_; ++b) {
+  native_.resize(static_cast<size_t>(buffers()));
+  for (int32_t b = 0; b < buffers(); ++b) {
     native_[static_cast<size_t>(b)] = !sets.IsDense(BufferId(b));
   }
 }
@@ -248,14 +326,12 @@ void FragmentLinker::ChooseFormats(const StepFragments& step) {
 int32_t FragmentLinker::KeptTasks(const StepFragments& step, const ChainLink& link) const {
   const auto tasks = static_cast<int32_t>(step.FragmentOf(link).graph.tasks().size());
   if (link.is_tensor) return tasks;
-  const auto first =
-      roles_.begin() + static_cast<std::ptrdiff_t>(role_begin_[static_cast<size_t>(link.id)]);
-  return static_cast<int32_t>(std::count_if(first, first + tasks, IsKept));
+  const std::vector<Role>& roles = roles_[static_cast<size_t>(link.id)];
+  return static_cast<int32_t>(std::count_if(roles.begin(), roles.end(), IsKept));
 }
 
 void FragmentLinker::NumberTasks(const StepFragments& step) {
-  const std::vector<ChainLink>& chain = cache_.chain();
-  first_task_.assign(chain.size(), 0);
+  first_task_.assign(cache_.chain().size(), 0);
   split_tasks_.clear();
   int32_t next = 0;
   for (const TaskRun& run : step.runs) {
@@ -267,7 +343,7 @@ void FragmentLinker::NumberTasks(const StepFragments& step) {
       ++next;
     } else if (run.end == TaskRun::kAll) {
       first_task_[link] = next;
-      next += KeptTasks(step, chain[link]);
+      next += kept_tasks_[link];
     } else {
       for (int32_t t = run.begin; t < run.end; ++t) SplitTask(step, run.link, t) = TaskId(next++);
     }

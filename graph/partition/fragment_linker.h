@@ -11,12 +11,15 @@
 #include "graph/graph.h"
 #include "graph/partition/formats.h"
 #include "graph/partition/fragment_cache.h"
+#include "graph/support/sections.h"
 #include "graph/task/task_graph.h"
 
 namespace partita {
 
-// Joins the fragments of a step: gives every slot its buffer in the whole task graph, fuses kernels
-// and chooses formats. What it holds is meant to be reused from step to step.
+// Joins the fragments of a step: gives every slot its buffer in the whole step, fuses kernels and
+// chooses formats. What a step has in common with the one linked before it stays as it is: slots,
+// numbers of buffers, fusion. Buffers of one link of the chain follow each other; those of the first
+// step are numbered as in the task graph, later numbers have gaps.
 //
 // Fusion, of a kernel's results with what reads them on the same device. Epilogue (IsEpilogue): it
 // is the only reader of the only result, and the kernel can apply it before storing; the epilogue's
@@ -39,18 +42,22 @@ class FragmentLinker {
   explicit FragmentLinker(const FragmentCache& cache);
 
   void Link(const StepFragments& step);
+  // The links, as places in the chain, whose kernels, slots or buffers differ from those before the
+  // last Link, and perhaps some others; ascending.
+  std::span<const int32_t> relinked() const { return relinked_; }
 
-  // Number of buffers of the step linked last. Buffers are numbered as in the task graph.
-  int32_t buffers() const { return buffers_; }
-  std::span<const BufferId> OperatorSlots(OpId id) const {
-    return Slots(operator_begin_[id.index()]);
-  }
+  // All buffers have lower numbers.
+  int32_t buffers() const { return buffers_.end(); }
+  // The buffers that a link's fragment makes, and those of a persistent tensor between steps.
+  const Sections::Section& OwnBuffers(size_t link) const { return buffers_[link]; }
+  const Sections::Section& StoredBuffers(TensorId id) const { return buffers_[StoreOwner(id)]; }
+  std::span<const BufferId> OperatorSlots(OpId id) const { return Slots(LinkOf(id)); }
   std::span<const BufferId> TensorSlots(TensorId id, int32_t group) const {
-    return Slots(RangeOf(id, group));
+    return Slots(LinkOf(id, group));
   }
   // The buffers of a bucket's slots.
   std::vector<BufferId> BucketSlots(const BucketFragment& bucket) const;
-  Role RoleOf(OpId id, size_t task) const { return roles_[role_begin_[id.index()] + task]; }
+  Role RoleOf(OpId id, size_t task) const { return roles_[id.index()][task]; }
   bool IsNative(BufferId id) const { return !native_.empty() && native_[id.index()]; }
   const std::vector<HostOutput>& outputs() const { return outputs_; }
   // The first task of a link of the chain; of one that buckets take apart, all tasks (that of the
@@ -74,7 +81,7 @@ class FragmentLinker {
   std::vector<MayFuse> may_fuse() const;
 
   // Whether the operator's kernels stay as its fragment has them.
-  bool IsPlain(const StepFragments& step, OpId id) const;
+  bool IsPlain(OpId id) const;
   // Kernels of an operator that is not plain, with fusion and formats done, over the operator's
   // slots and after them those of the operators that its kernels do first; the buffers of these
   // slots; and the variant, which decides all of it but the numbers of the buffers.
@@ -104,29 +111,37 @@ class FragmentLinker {
     ComputeTask task;
     KernelSignature signature;
   };
-  // Slots of a fragment: their start in slots_, their number, and the first own buffer.
-  struct Range {
-    int32_t begin = 0, size = 0, own = 0;
-  };
 
-  std::span<const BufferId> Slots(const Range& range) const {
-    return std::span(slots_).subspan(static_cast<size_t>(range.begin),
-                                     static_cast<size_t>(range.size));
+  std::span<const BufferId> Slots(size_t link) const {
+    const Sections::Section& section = slot_sections_[link];
+    return std::span(slots_).subspan(static_cast<size_t>(section.begin),
+                                     static_cast<size_t>(section.size));
   }
-  const Range& RangeOf(TensorId id, int32_t group) const {
-    return group_begin_[static_cast<size_t>(first_group_[id.index()] + group)];
+  std::span<BufferId> Slots(size_t link) {
+    const Sections::Section& section = slot_sections_[link];
+    return std::span(slots_).subspan(static_cast<size_t>(section.begin),
+                                     static_cast<size_t>(section.size));
   }
-  Range& RangeOf(TensorId id, int32_t group) {
-    return group_begin_[static_cast<size_t>(first_group_[id.index()] + group)];
+  size_t LinkOf(OpId id) const { return link_of_op_[id.index()]; }
+  size_t LinkOf(TensorId id, int32_t group) const {
+    return static_cast<size_t>(cache_.places().of_tensor[id.index()][static_cast<size_t>(group)]);
   }
+  // The number of the tensor's buffers between steps as an owner of buffers_, behind all links.
+  size_t StoreOwner(TensorId id) const { return cache_.chain().size() + id.index(); }
 
   void FindFusionPairs();
+  void FindFusionFamilies();
+  void FindRelinked(const StepFragments& step);
+  void FindChanged(const StepFragments& step);
+  bool IsRelinked(const Tensor& tensor) const;
+  bool IsRelinked(const Operator& op) const;
   void LinkPersistent(const StepFragments& step);
   void LinkTensor(const StepFragments& step, const Tensor& tensor, int32_t group);
-  void AddPieceSlots(const StepFragments& step, const Tensor& tensor);
+  void AddPieceSlots(const StepFragments& step, const Tensor& tensor,
+                     std::vector<BufferId>& slots) const;
   void LinkOperator(const StepFragments& step, OpId id);
-  void AddPersistentSlots(const StepFragments& step, TensorId id);
-  void AddOwnSlots(const Fragment& fragment, Range& range);
+  void AddPersistentSlots(TensorId id, std::vector<BufferId>& slots) const;
+  void AddOwnSlots(size_t link, const Fragment& fragment, std::vector<BufferId>& slots);
   void FindLonePair(FusionPair::Kind kind, const Operator& reader, size_t input);
   void FindPairsTakenIn();
   bool CanTakeIn(const Operator& producer, const Operator& reader,
@@ -161,14 +176,25 @@ class FragmentLinker {
   std::vector<FusionPair> fusion_pairs_;
   std::vector<int32_t> pair_of_;  // indexed by OpId: the pair of what its kernels may do first, or
                                   // -1
-  int32_t buffers_ = 0;
+  // The operators that pairs connect, all with each other, and their pairs, in order.
+  struct FusionFamily {
+    std::vector<OpId> operators;
+    std::vector<size_t> pairs;
+  };
+  std::vector<FusionFamily> families_;
+  // What was linked last: fragments by link, stores by TensorId; -1: none.
+  std::vector<int32_t> linked_, stored_;
+  int64_t generation_ = -1;          // of these numbers
+  std::vector<char> is_changed_;     // indexed by link: another fragment than last
+  std::vector<char> is_restored_;    // indexed by TensorId: another store than last
+  std::vector<char> is_relinked_;    // indexed by link
+  std::vector<int32_t> relinked_;    // those links
+  std::vector<BufferId> scratch_;    // slots of the link at hand
+  std::vector<int32_t> kept_tasks_;  // indexed by link
+  Sections buffers_;                 // owned by links, then by tensors that persist
+  Sections slot_sections_;           // of slots_, owned by links
   std::vector<BufferId> slots_;
-  std::vector<Range> operator_begin_;      // indexed by OpId
-  std::vector<Range> group_begin_;         // indexed by tensor and group
-  std::vector<int32_t> first_group_;       // indexed by TensorId: place of its first in that
-  std::vector<int32_t> persistent_begin_;  // indexed by TensorId
-  std::vector<Role> roles_;
-  std::vector<size_t> role_begin_;  // indexed by OpId
+  std::vector<std::vector<Role>> roles_;  // indexed by OpId and task
   // Tasks of producers that are done first, indexed by pair, then by the reader's task; -1: none.
   // Empty where the pair is not fused.
   std::vector<std::vector<int32_t>> taken_;

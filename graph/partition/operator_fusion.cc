@@ -4,6 +4,7 @@
 #include <variant>
 
 #include "graph/partition/fragment_linker.h"
+#include "graph/support/disjoint_sets.h"
 
 namespace partita {
 namespace {
@@ -122,13 +123,37 @@ bool FragmentLinker::MayVanish(const Operator& op) const {
   return op.after.empty() && !is_named_[op.id.index()];
 }
 
-void FragmentLinker::Fuse(const StepFragments& step) {
-  taken_.assign(fusion_pairs_.size(), {});
+void FragmentLinker::FindFusionFamilies() {
+  DisjointSets sets(graph_.ops().size());
+  for (const FusionPair& pair : fusion_pairs_) {
+    sets.Join(pair.producer.index(), pair.reader.index());
+  }
+  std::vector<int32_t> place_of(graph_.ops().size(), -1);
   for (size_t p = 0; p < fusion_pairs_.size(); ++p) {
-    if (fusion_pairs_[p].kind == FusionPair::Kind::kTakenIn) {
-      TakeIn(step, p);
-    } else {
-      FuseLoneReads(step, p);
+    int32_t& place = place_of[sets.RootOf(fusion_pairs_[p].producer.index())];
+    if (place < 0) {
+      place = static_cast<int32_t>(families_.size());
+      families_.emplace_back();
+    }
+    families_[static_cast<size_t>(place)].pairs.push_back(p);
+  }
+  for (const Operator& op : graph_.ops()) {
+    const int32_t place = place_of[sets.RootOf(op.id.index())];
+    if (place >= 0) families_[static_cast<size_t>(place)].operators.push_back(op.id);
+  }
+}
+
+// All operators of a family are linked again, or none: then its fusion stays.
+void FragmentLinker::Fuse(const StepFragments& step) {
+  for (const FusionFamily& family : families_) {
+    if (!is_relinked_[LinkOf(family.operators[0])]) continue;
+    for (size_t p : family.pairs) {
+      taken_[p].clear();
+      if (fusion_pairs_[p].kind == FusionPair::Kind::kTakenIn) {
+        TakeIn(step, p);
+      } else {
+        FuseLoneReads(step, p);
+      }
     }
   }
 }
@@ -144,13 +169,12 @@ void FragmentLinker::FuseLoneReads(const StepFragments& step, size_t number) {
     if (piece < 0) continue;
     const auto& made = producer.results[0][static_cast<size_t>(piece)];
     const auto task = static_cast<size_t>(reader.reading_task[r]);
-    Role& producer_role =
-        roles_[role_begin_[pair.producer.index()] + static_cast<size_t>(made.task)];
+    Role& producer_role = roles_[pair.producer.index()][static_cast<size_t>(made.task)];
     if (pair.kind == FusionPair::Kind::kEpilogue) {
       producer_role = Role::kTakesEpilogue;
-      roles_[role_begin_[pair.reader.index()] + task] = Role::kInProducer;
+      roles_[pair.reader.index()][task] = Role::kInProducer;
       const auto& epilogue = std::get<ComputeTask>(reader.graph.tasks()[task].body);
-      slots_[static_cast<size_t>(operator_begin_[pair.producer.index()].begin + made.slot)] =
+      Slots(LinkOf(pair.producer))[static_cast<size_t>(made.slot)] =
           OperatorSlots(pair.reader)[epilogue.outputs[0].index()];
     } else {
       producer_role = Role::kInReader;
@@ -164,8 +188,8 @@ void FragmentLinker::FuseLoneReads(const StepFragments& step, size_t number) {
 void FragmentLinker::TakeIn(const StepFragments& step, size_t number) {
   const FusionPair& pair = fusion_pairs_[number];
   std::vector<int32_t> producers = ProducersOfTasks(step, pair);
-  const size_t begin = role_begin_[pair.producer.index()];
-  for (int32_t task : producers) roles_[begin + static_cast<size_t>(task)] = Role::kInReader;
+  std::vector<Role>& roles = roles_[pair.producer.index()];
+  for (int32_t task : producers) roles[static_cast<size_t>(task)] = Role::kInReader;
   taken_[number] = std::move(producers);
 }
 

@@ -72,7 +72,7 @@ class Assembler {
     }
     const ChainLink& link = cache_.chain()[static_cast<size_t>(run.link)];
     const OpId id(link.id);
-    if (!link.is_tensor && !link_.IsPlain(step_, id)) {
+    if (!link.is_tensor && !link_.IsPlain(id)) {
       const TaskGraph resolved = link_.Resolve(step_, id);
       return AddTasks(resolved, resolved.tasks(), link_.ResolvedSlots(id));
     }
