@@ -62,6 +62,17 @@ void CheckMemory(const Evaluator& evaluator, Evaluation& evaluation) {
   }
 }
 
+// But for the busy times.
+Schedule ScheduleFrom(std::vector<Nanos> starts, const std::vector<Nanos>& durations) {
+  Schedule schedule{.start = std::move(starts)};
+  schedule.end.reserve(durations.size());
+  for (size_t t = 0; t < durations.size(); ++t) {
+    schedule.end.push_back(schedule.start[t] + durations[t]);
+    schedule.makespan = std::max(schedule.makespan, schedule.end.back());
+  }
+  return schedule;
+}
+
 Evaluation Invalid(const absl::Status& status) {
   Evaluation evaluation;
   evaluation.verdict = Evaluation::Verdict::kInvalid;
@@ -187,15 +198,31 @@ Evaluation Evaluator::EvaluateBriefly(const Strategy& strategy, Nanos cutoff,
   if (found.ok() && found->interrupted) {
     step.evaluation.verdict = Evaluation::Verdict::kInterrupted;
     step.evaluation.reason = "interrupted";
-  } else if (found.ok() && found->step == nullptr) {
+  } else if (found.ok() && !found->has_step) {
     step.evaluation.time = found->bound;
   } else if (found.ok()) {
-    FindOrder(*found->step, step);
-    TimeInOrder(*found->step, cutoff, step);
+    EvaluateKept(*cache, cutoff, step);
   }
   step.evaluation.solved = cache->missing();
   ReturnCache(std::move(cache));
   return found.ok() ? std::move(step.evaluation) : Invalid(found.status());
+}
+
+void Evaluator::EvaluateKept(StepCache& cache, Nanos cutoff, EvaluatedStep& step) const {
+  const bool is_simulated =
+      options_.priority->is_local && model_.StepOverhead(1) == Nanos(0) && cache.CanSimulate();
+  if (!is_simulated) {
+    FindOrder(cache.Flat(), step);
+    return TimeInOrder(cache.Flat(), cutoff, step);
+  }
+  step.evaluation.time = cache.Simulate(cutoff);
+  step.evaluation.tasks = cache.tasks();
+  if (step.evaluation.time > cutoff) return;
+  const FlatStep& flat = cache.Flat();
+  step.durations = DurationsOf(flat.costs);
+  step.schedule = ScheduleFrom(cache.Starts(), step.durations);
+  step.order = OrderOf(flat.tasks, step.schedule);
+  TimeInOrder(flat, cutoff, step);
 }
 
 std::unique_ptr<StepCache> Evaluator::TakeCache() const {

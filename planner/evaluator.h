@@ -136,6 +136,8 @@ class Evaluator {
   // The definition of a step's time (see Evaluator), for all orders. Stops early as EvaluateBriefly
   // does.
   void TimeInOrder(const FlatStep& flat, Nanos cutoff, EvaluatedStep& step) const;
+  // EvaluateBriefly of the step that the cache found last.
+  void EvaluateKept(StepCache& cache, Nanos cutoff, EvaluatedStep& step) const;
   Nanos TimeOf(const FlatStep& flat, const Schedule& schedule) const;
   static void AddFigures(EvaluatedStep& step);
   std::unique_ptr<StepCache> TakeCache() const;

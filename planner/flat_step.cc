@@ -1,5 +1,9 @@
 #include "planner/flat_step.h"
 
+#include <algorithm>
+
+#include "planner/simulator/priorities.h"
+
 namespace partita {
 namespace {
 
@@ -24,7 +28,39 @@ void AppendRange(const List& more, size_t from, size_t to, List& list) {
               more.begin() + static_cast<std::ptrdiff_t>(to));
 }
 
+// Durations up to this are simulated as they are: the sum of a step's fits 62 bits.
+constexpr int64_t kLongestRegular = int64_t{1} << 38;
+
+FlatStep ListAndConnect(const TaskGraph& graph, const FlatteningRules& rules,
+                        std::span<const TaskCost> communications) {
+  FlatStep step;
+  step.tasks = ListTasks(graph, rules.resources);
+  step.costs = PriceTasks(graph, rules.model, communications);
+  step.uses = FindBufferUses(graph, rules.sizes);
+  ConnectTasks(step.uses, step.tasks);
+  return step;
+}
+
 }  // namespace
+
+int64_t LeastTime(const TaskCost& cost) {
+  return std::min({cost.time.value(), cost.Uncontended().value(), kLongestRegular});
+}
+
+Loads LoadsOf(const FlatTasks& tasks, std::span<const TaskCost> costs) {
+  std::vector<int64_t> busy(static_cast<size_t>(tasks.resources), 0);
+  Loads loads;
+  for (size_t t = 0; t < costs.size(); ++t) {
+    const int64_t time = LeastTime(costs[t]);
+    for (int32_t resource : tasks.ResourcesOf(t)) {
+      int64_t& sum = busy[static_cast<size_t>(resource)];
+      if (sum == 0) loads.emplace_back(resource, 0);
+      sum += time;
+    }
+  }
+  for (auto& [resource, time] : loads) time = busy[static_cast<size_t>(resource)];
+  return loads;
+}
 
 Bytes BytesOf(const FlatStep& step) {
   size_t bytes = sizeof(FlatStep);
@@ -40,18 +76,33 @@ Bytes BytesOf(const FlatStep& step) {
   return Bytes(static_cast<int64_t>(bytes));
 }
 
-FlatStep FlattenFragment(const TaskGraph& graph, const FlatteningRules& rules,
-                         std::span<const TaskCost> communications) {
-  FlatStep step;
-  step.tasks = ListTasks(graph, rules.resources);
-  step.costs = PriceTasks(graph, rules.model, communications);
-  step.uses = FindBufferUses(graph, rules.sizes);
-  return step;
+Bytes BytesOf(const FlatFragment& fragment) {
+  const size_t bytes = fragment.path.capacity() * sizeof(int64_t) +
+                       fragment.by_path.capacity() * sizeof(int32_t) +
+                       fragment.loads.capacity() * sizeof(fragment.loads[0]);
+  return BytesOf(fragment.step) + Bytes(static_cast<int64_t>(bytes));
+}
+
+FlatFragment FlattenFragment(const TaskGraph& graph, const FlatteningRules& rules,
+                             std::span<const TaskCost> communications) {
+  FlatFragment fragment{ListAndConnect(graph, rules, communications), {}, {}, {}, 0, true};
+  const FlatStep& step = fragment.step;
+  fragment.path = RemainingPaths(step.tasks, DurationsOf(step.costs));
+  fragment.by_path = step.tasks.by_key;
+  std::stable_sort(fragment.by_path.begin(), fragment.by_path.end(), [&](int32_t a, int32_t b) {
+    return fragment.path[static_cast<size_t>(a)] > fragment.path[static_cast<size_t>(b)];
+  });
+  fragment.loads = LoadsOf(step.tasks, step.costs);
+  for (const TaskCost& cost : step.costs) {
+    const int64_t time = LeastTime(cost);
+    fragment.is_regular &= cost.time == Nanos(time) && cost.Uncontended() == cost.time;
+    fragment.total += time;
+  }
+  return fragment;
 }
 
 FlatStep FlattenStep(const TaskGraph& graph, const FlatteningRules& rules) {
-  FlatStep step = FlattenFragment(graph, rules);
-  ConnectTasks(step.uses, step.tasks);
+  FlatStep step = ListAndConnect(graph, rules, {});
   if (rules.distances == nullptr) return step;
   step.tasks.hops = rules.distances->hops();
   for (const Task& task : graph.tasks()) {

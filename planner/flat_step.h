@@ -14,6 +14,15 @@
 
 namespace partita {
 
+// Nanoseconds for which some resources are busy: (resource, time), each resource once.
+using Loads = std::vector<std::pair<int32_t, int64_t>>;
+
+// Nanoseconds that a task takes at least, whatever runs beside it.
+int64_t LeastTime(const TaskCost& cost);
+
+// Least busy times of some tasks, each with nothing beside it.
+Loads LoadsOf(const FlatTasks& tasks, std::span<const TaskCost> costs);
+
 // All that an evaluation looks at, as flat arrays: tasks with their costs and what they hold and
 // use. Of a whole step, or of a fragment, where buffers are slots.
 struct FlatStep {
@@ -35,9 +44,21 @@ struct FlatteningRules {
 };
 
 FlatStep FlattenStep(const TaskGraph& graph, const FlatteningRules& rules);
-// The same of a fragment, whose tasks are not connected yet. `communications` as in PriceTasks.
-FlatStep FlattenFragment(const TaskGraph& graph, const FlatteningRules& rules,
-                         std::span<const TaskCost> communications = {});
+
+// A fragment as flat arrays, its tasks connected among each other, and what simulation needs of it.
+struct FlatFragment {
+  FlatStep step;
+  std::vector<int64_t> path;     // longest path of tasks of the fragment that begins with the task
+  std::vector<int32_t> by_path;  // tasks, longest path first, then in the order of keys
+  Loads loads;                   // busy time of each resource, with nothing beside the tasks
+  int64_t total = 0;             // all durations
+  // Whether no duration depends on what else runs, or is so long that it might be bounded.
+  bool is_regular = true;
+};
+Bytes BytesOf(const FlatFragment& fragment);
+// `communications` as in PriceTasks.
+FlatFragment FlattenFragment(const TaskGraph& graph, const FlatteningRules& rules,
+                             std::span<const TaskCost> communications = {});
 
 // Puts flat fragments together, in the order of the task graph. What it holds is reused.
 class FlatStepBuilder {
@@ -62,6 +83,8 @@ class FlatStepBuilder {
   int32_t buffers() const { return static_cast<int32_t>(step_.uses.buffers.size()); }
   // Completes the step: outputs that the host reads, and the dependencies of tasks.
   const FlatStep& Finish(std::span<const HostOutput> outputs);
+  // The step finished last.
+  const FlatStep& step() const { return step_; }
 
  private:
   FlatStep step_;

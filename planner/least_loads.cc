@@ -18,10 +18,6 @@ int64_t NanosFor(int64_t bytes, double bytes_per_second) {
   return NanosOf(static_cast<double>(bytes) / bytes_per_second);
 }
 
-int64_t LeastTime(const TaskCost& cost) {
-  return std::min({cost.time.value(), cost.Uncontended().value(), kLongest});
-}
-
 const std::vector<DeviceId>& GroupOf(const TaskBody& communication) {
   const auto* collective = std::get_if<CollectiveTask>(&communication);
   return collective != nullptr ? collective->group : std::get<TransferTask>(communication).group;
@@ -36,6 +32,7 @@ LeastLoads::LeastLoads(const SimulatedResources& resources, const CostModel& mod
       devices_(devices),
       node_of_device_(node_of_device),
       sums_(static_cast<size_t>(resources.count()), 0),
+      known_(sums_),
       scratch_(static_cast<size_t>(resources.count()), 0),
       step_arrivals_(devices, node_of_device) {}
 
@@ -106,16 +103,6 @@ void LeastLoads::TakeSums(Loads& loads) {
   for (auto& [resource, time] : loads) {
     time = std::exchange(scratch_[static_cast<size_t>(resource)], 0);
   }
-}
-
-Loads LeastLoads::OfTasks(const FlatStep& fragment) {
-  Loads loads;
-  for (size_t t = 0; t < fragment.costs.size(); ++t) {
-    const int64_t least = LeastTime(fragment.costs[t]);
-    for (int32_t resource : fragment.tasks.ResourcesOf(t)) AddTo(loads, resource, least);
-  }
-  TakeSums(loads);
-  return loads;
 }
 
 // Precondition: step_arrivals_ are the step's.

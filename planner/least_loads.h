@@ -16,9 +16,6 @@ namespace partita {
 // Cutoff of an evaluation that never stops early.
 inline constexpr Nanos kNoCutoff(std::numeric_limits<int64_t>::max());
 
-// Nanoseconds for which some resources are busy: (resource, time), each resource once.
-using Loads = std::vector<std::pair<int32_t, int64_t>>;
-
 // Sums, by resource, of the least time for which a step keeps it busy. No schedule of the step is
 // shorter than the largest. Not for several threads.
 class LeastLoads {
@@ -28,7 +25,20 @@ class LeastLoads {
   LeastLoads(const SimulatedResources& resources, const CostModel& model, int devices,
              std::span<const int32_t> node_of_device);
 
-  void Clear() { sums_.assign(sums_.size(), 0); }
+  // What is in all steps until it is taken away again.
+  void AddKnown(const Loads& loads) {
+    for (const auto& [resource, time] : loads) known_[static_cast<size_t>(resource)] += time;
+  }
+  void RemoveKnown(const Loads& loads) {
+    for (const auto& [resource, time] : loads) known_[static_cast<size_t>(resource)] -= time;
+  }
+  void ForgetKnown() { known_.assign(known_.size(), 0); }
+
+  // Starts a step, which has what is known.
+  void Start() {
+    sums_ = known_;
+    communications_.clear();
+  }
   void Add(const Loads& loads) {
     for (const auto& [resource, time] : loads) sums_[static_cast<size_t>(resource)] += time;
   }
@@ -43,8 +53,6 @@ class LeastLoads {
   // Takes all those away again.
   void RemoveCommunications();
 
-  // Loads of a fragment's tasks, each with nothing beside it.
-  Loads OfTasks(const FlatStep& fragment);
   // Least loads that bring these elements of `element_bytes` each to where they are lacking: of the
   // communication lane of each device, over all the channels that end there; and of the channels
   // that all routes from other nodes into a node have in common. None where the cost model does not
@@ -76,9 +84,9 @@ class LeastLoads {
   const int devices_;
   const std::span<const int32_t> node_of_device_;
   bool channels_found_ = false;
-  Loads communications_;          // what AddCommunication added
-  std::vector<int64_t> sums_;     // indexed by resource
-  std::vector<int64_t> scratch_;  // indexed by resource; all 0 between calls
+  Loads communications_;               // what AddCommunication added
+  std::vector<int64_t> sums_, known_;  // indexed by resource
+  std::vector<int64_t> scratch_;       // indexed by resource; all 0 between calls
   StepArrivals step_arrivals_;
   double least_latency_ = 0;  // seconds; of all channels
   // Empty where bytes bound nothing. Bytes per second of all channels that end at each device; and

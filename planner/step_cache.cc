@@ -33,7 +33,12 @@ StepCache::StepCache(const Graph& graph, PartitionOptions options, const Flatten
       loads_(rules.resources, rules.model, cache_.options().devices,
              cache_.options().node_of_device),
       may_fuse_(graph.ops().size(), false),
+      counted_(cache_.chain().size(), -1),
+      states_(cache_.chain().size()),
       key_order_(KeyOrder(cache_.chain())) {
+  if (rules.distances != nullptr && !cache_.options().native_formats) {
+    placed_.emplace(cache_, link_, *rules.distances, rules.resources.count());
+  }
   for (const FragmentLinker::MayFuse& pair : link_.may_fuse()) {
     for (OpId op : {pair.producer, pair.reader}) may_fuse_[op.index()] = true;
   }
@@ -41,8 +46,13 @@ StepCache::StepCache(const Graph& graph, PartitionOptions options, const Flatten
 
 absl::StatusOr<StepCache::Found> StepCache::FindOrBuild(const Strategy& strategy,
                                                         const Limits& limits) {
+  is_flat_ = false;
   ASSIGN_OR_RETURN(const bool is_found, cache_.Find(strategy, fragments_, limits.interrupted));
-  if (generation_ != cache_.generation()) flattened_.clear();
+  if (generation_ != cache_.generation()) {
+    flattened_.clear();
+    std::fill(counted_.begin(), counted_.end(), -1);
+    loads_.ForgetKnown();
+  }
   generation_ = cache_.generation();
   if (!is_found) return Found{.interrupted = true};
   ASSIGN_OR_RETURN(const bool is_below, BuildBelow(strategy, limits));
@@ -51,6 +61,56 @@ absl::StatusOr<StepCache::Found> StepCache::FindOrBuild(const Strategy& strategy
   }
   RETURN_IF_ERROR(cache_.Complete(strategy, fragments_));
   link_.Link(fragments_);
+  FindLinkStates();
+  if (placed_.has_value()) {
+    placed_->Update(fragments_, [this](size_t link) { return TasksOf(link); });
+  }
+  return Found{.has_step = true};
+}
+
+// Where formats are chosen, those of all buffers may have changed.
+void StepCache::FindLinkStates() {
+  const auto find = [this](size_t k) {
+    const ChainLink& link = cache_.chain()[k];
+    LinkState& state = states_[k];
+    const OpId op(link.id);
+    state.is_resolved = !link.is_tensor && !link_.IsPlain(op);
+    state.slots.clear();
+    if (state.is_resolved) state.slots = link_.ResolvedSlots(op);
+    state.flat =
+        state.is_resolved ? &VariantOf(op) : FlattenedOf(fragments_.FragmentOf(link)).plain.get();
+  };
+  if (cache_.options().native_formats) {
+    for (size_t k = 0; k < states_.size(); ++k) find(k);
+  } else {
+    for (int32_t link : link_.relinked()) find(static_cast<size_t>(link));
+  }
+}
+
+LinkTasks StepCache::TasksOf(size_t link) const {
+  const LinkState& state = states_[link];
+  const ChainLink& of = cache_.chain()[link];
+  if (state.is_resolved) return {state.flat, state.slots};
+  return {state.flat, of.is_tensor ? link_.TensorSlots(TensorId(of.id), of.group)
+                                   : link_.OperatorSlots(OpId(of.id))};
+}
+
+bool StepCache::CanSimulate() const {
+  return placed_.has_value() && fragments_.buckets.empty() && link_.after().empty() &&
+         placed_->CanSimulate();
+}
+
+std::vector<Nanos> StepCache::Starts() const {
+  std::vector<Nanos> starts;
+  starts.reserve(static_cast<size_t>(placed_->tasks()));
+  for (size_t k = 0; k < states_.size(); ++k) {
+    for (int64_t start : placed_->StartsOf(k)) starts.push_back(Nanos(start));
+  }
+  return starts;
+}
+
+const FlatStep& StepCache::Flat() {
+  if (std::exchange(is_flat_, true)) return builder_.step();
   builder_.Start(rules_.resources.count(), cache_.options().devices, rules_.distances);
   compact_.resize(static_cast<size_t>(link_.buffers()));
   for (size_t t = 0; t < fragments_.stores.size(); ++t) {
@@ -62,7 +122,6 @@ absl::StatusOr<StepCache::Found> StepCache::FindOrBuild(const Strategy& strategy
   for (size_t k = 0; k < cache_.chain().size(); ++k) {
     AddBuffers(fragments_.FragmentOf(cache_.chain()[k]), link_.OwnBuffers(k));
   }
-  flat_.assign(cache_.chain().size(), nullptr);
   for (const TaskRun& run : fragments_.runs) AddRun(run);
   builder_.SetAfter(link_.after());
   keyless_.clear();
@@ -74,7 +133,7 @@ absl::StatusOr<StepCache::Found> StepCache::FindOrBuild(const Strategy& strategy
   for (size_t place : key_order_) AddKeys(place);
   std::vector<HostOutput> outputs = link_.outputs();
   for (HostOutput& output : outputs) output.buffer = compact_[output.buffer.index()];
-  return Found{.step = &builder_.Finish(outputs)};
+  return builder_.Finish(outputs);
 }
 
 // Buckets replace tasks of fragments, and formats change what kernels and moves take.
@@ -83,10 +142,9 @@ bool StepCache::HasBound(const Strategy& strategy) const {
 }
 
 absl::StatusOr<bool> StepCache::BuildBelow(const Strategy& strategy, const Limits& limits) {
-  loads_.RemoveCommunications();
-  loads_.Clear();
   if (limits.cutoff == kNoCutoff || !HasBound(strategy)) return BuildAll(strategy, limits);
-  AddKnownLoads();
+  FindKnownLoads();
+  loads_.Start();
   std::vector<Missing> missing = MissingLoads();
   for (const Missing& one : missing) AddLoads(one);
   if (loads_.Largest() > limits.cutoff) return false;
@@ -157,18 +215,31 @@ absl::StatusOr<bool> StepCache::BuildTensors(const FragmentCache::Missing& alike
 }
 
 // Kernels that may be fused are left out.
-void StepCache::AddKnownLoads() {
-  for (size_t op = 0; op < may_fuse_.size(); ++op) {
-    if (!may_fuse_[op]) AddLoadsOfOperator(OpId(static_cast<int32_t>(op)));
+void StepCache::FindKnownLoads() {
+  for (size_t k = 0; k < counted_.size(); ++k) {
+    const ChainLink& link = cache_.chain()[k];
+    const Fragment* fragment = nullptr;
+    if (link.is_tensor) {
+      const TensorFragments* tensor = fragments_.tensors[static_cast<size_t>(link.id)];
+      if (tensor != nullptr) fragment = &tensor->groups[static_cast<size_t>(link.group)];
+    } else if (!may_fuse_[static_cast<size_t>(link.id)]) {
+      fragment = fragments_.operators[static_cast<size_t>(link.id)];
+    }
+    Count(fragment, counted_[k]);
   }
-  for (size_t t = 0; t < fragments_.tensors.size(); ++t) {
-    if (fragments_.tensors[t] != nullptr) AddLoadsOfTensor(TensorId(static_cast<int32_t>(t)));
-  }
+}
+
+void StepCache::Count(const Fragment* fragment, int32_t& counted) {
+  const int32_t number = fragment == nullptr ? -1 : fragment->number;
+  if (number == counted) return;
+  if (counted >= 0) loads_.RemoveKnown(flattened_[static_cast<size_t>(counted)].plain->loads);
+  if (number >= 0) loads_.AddKnown(FlattenedOf(*fragment).plain->loads);
+  counted = number;
 }
 
 void StepCache::AddLoadsOfTensor(TensorId id) {
   for (const TensorFragment& fragment : fragments_.tensors[id.index()]->groups) {
-    loads_.Add(FlattenedOf(fragment).loads);
+    loads_.Add(FlattenedOf(fragment).plain->loads);
   }
 }
 
@@ -192,18 +263,12 @@ std::vector<StepCache::Missing> StepCache::MissingLoads() {
 void StepCache::AddRun(const TaskRun& run) {
   if (run.bucket >= 0) {
     const BucketFragment& bucket = *fragments_.buckets[static_cast<size_t>(run.bucket)];
-    return AddTasks(*FlattenedOf(bucket).plain, {}, link_.BucketSlots(bucket),
+    return AddTasks(FlattenedOf(bucket).plain->step, {}, link_.BucketSlots(bucket),
                     {.is_tensor = true, .id = bucket.members[0].tensor.value()});
   }
-  const ChainLink& link = cache_.chain()[static_cast<size_t>(run.link)];
-  const FlatStep*& flat = flat_[static_cast<size_t>(run.link)];
-  if (!link.is_tensor) {
-    flat = &AddOperator(OpId(link.id));
-    return;
-  }
-  flat = FlattenedOf(fragments_.FragmentOf(link)).plain.get();
-  const auto slots = link_.TensorSlots(TensorId(link.id), link.group);
-  AddTasks(*flat, run, slots, link);
+  const auto link = static_cast<size_t>(run.link);
+  const LinkTasks tasks = TasksOf(link);
+  AddTasks(tasks.fragment->step, run, tasks.slots, cache_.chain()[link]);
 }
 
 void StepCache::AddTasks(const FlatStep& flat, const TaskRun& run, std::span<const BufferId> slots,
@@ -224,11 +289,13 @@ void StepCache::AddKeys(size_t link) {
   const std::vector<TaskId>* split = link_.SplitTasks(link);
   if (split == nullptr) {
     const TaskId first = link_.FirstTask(link);
-    for (int32_t task : flat_[link]->tasks.by_key) builder_.AddKey(TaskId(first.value() + task));
+    for (int32_t task : states_[link].flat->step.tasks.by_key) {
+      builder_.AddKey(TaskId(first.value() + task));
+    }
     return;
   }
   const Fragment& fragment = fragments_.FragmentOf(cache_.chain()[link]);
-  for (int32_t task : FlattenedOf(fragment).plain->tasks.by_key) {
+  for (int32_t task : FlattenedOf(fragment).plain->step.tasks.by_key) {
     if (keyless_.contains({static_cast<int32_t>(link), task})) continue;
     builder_.AddKey((*split)[static_cast<size_t>(task)]);
   }
@@ -241,12 +308,11 @@ StepCache::Flattened& StepCache::FlattenedOf(const Fragment& fragment,
   }
   Flattened& known = flattened_[static_cast<size_t>(fragment.number)];
   if (known.plain != nullptr) return known;
-  known.plain = std::make_unique<FlatStep>(FlattenFragment(fragment.graph, rules_, communications));
-  known.loads = loads_.OfTasks(*known.plain);
-  cache_.AddBytes(BytesOf(*known.plain) +
-                  Bytes(static_cast<int64_t>(known.loads.size() * sizeof(known.loads[0]))));
+  known.plain =
+      std::make_unique<FlatFragment>(FlattenFragment(fragment.graph, rules_, communications));
+  cache_.AddBytes(BytesOf(*known.plain));
   if (!cache_.options().native_formats) return known;
-  known.native = known.plain->uses.buffers;
+  known.native = known.plain->step.uses.buffers;
   for (Buffer buffer : fragment.graph.buffers()) {
     if (!MayBeNative(buffer)) continue;
     BufferUses::BufferFacts& facts = known.native[buffer.id.index()];
@@ -256,24 +322,21 @@ StepCache::Flattened& StepCache::FlattenedOf(const Fragment& fragment,
   return known;
 }
 
-const FlatStep& StepCache::AddOperator(OpId id) {
+// The one that the link had last stays, whatever else goes.
+const FlatFragment& StepCache::VariantOf(OpId id) {
   Flattened& known = FlattenedOf(*fragments_.operators[id.index()]);
-  if (link_.IsPlain(id)) {
-    AddTasks(*known.plain, {}, link_.OperatorSlots(id), {.id = id.value()});
-    return *known.plain;
-  }
   const FragmentLinker::Variant variant = link_.VariantOf(fragments_, id);
   auto it = std::find_if(known.variants.begin(), known.variants.end(),
                          [&](const auto& entry) { return entry.first == variant; });
-  if (it == known.variants.end()) {
-    if (known.variants.size() == kMaxVariants) known.variants.clear();
-    known.variants.emplace_back(variant, std::make_unique<FlatStep>(FlattenFragment(
-                                             link_.Resolve(fragments_, id), rules_)));
-    cache_.AddBytes(BytesOf(*known.variants.back().second));
-    it = known.variants.end() - 1;
+  if (it != known.variants.end()) return *it->second;
+  if (known.variants.size() == kMaxVariants) {
+    const FlatFragment* last = states_[static_cast<size_t>(cache_.places().of_op[id.index()])].flat;
+    std::erase_if(known.variants, [&](const auto& entry) { return entry.second.get() != last; });
   }
-  AddTasks(*it->second, {}, link_.ResolvedSlots(id), {.id = id.value()});
-  return *it->second;
+  known.variants.emplace_back(variant, std::make_unique<FlatFragment>(
+                                           FlattenFragment(link_.Resolve(fragments_, id), rules_)));
+  cache_.AddBytes(BytesOf(*known.variants.back().second));
+  return *known.variants.back().second;
 }
 
 void StepCache::AddBuffers(const Fragment& fragment, const Sections::Section& numbers) {
@@ -282,7 +345,8 @@ void StepCache::AddBuffers(const Fragment& fragment, const Sections::Section& nu
   for (int32_t b = numbers.begin; b < numbers.end(); ++b, ++slot) {
     const BufferId id(b);
     compact_[id.index()] = BufferId(builder_.buffers());
-    builder_.AddBuffer(link_.IsNative(id) ? known.native[slot] : known.plain->uses.buffers[slot]);
+    builder_.AddBuffer(link_.IsNative(id) ? known.native[slot]
+                                          : known.plain->step.uses.buffers[slot]);
   }
 }
 

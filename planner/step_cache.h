@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -13,20 +14,22 @@
 #include "graph/partition/fragment_linker.h"
 #include "planner/flat_step.h"
 #include "planner/least_loads.h"
+#include "planner/placed_step.h"
 
 namespace partita {
 
-// Strategies as flat steps, without a task graph in between: fragments are flattened and priced
-// once and kept. Equal to FlattenStep(Partition(strategy)), bit for bit. Not for several threads.
+// Strategies as schedules and flat steps, without a task graph in between: fragments are flattened
+// and priced once and kept. Equal to FlattenStep(Partition(strategy)), bit for bit, and to its
+// schedule. Not for several threads.
 class StepCache {
  public:
   // `most` as FragmentCache. Graph, and what the rules refer to, outlive the cache.
   StepCache(const Graph& graph, PartitionOptions options, const FlatteningRules& rules, Bytes most);
 
-  // A step. Null where it takes longer than the cutoff for certain, with a bound on its time that is
-  // above the cutoff; and where the search for it was interrupted.
+  // Whether there is a step. Otherwise it takes longer than the cutoff for certain, with a bound on
+  // its time that is above the cutoff; or the search for it was interrupted.
   struct Found {
-    const FlatStep* step = nullptr;
+    bool has_step = false;
     Nanos bound;
     bool interrupted = false;
   };
@@ -37,10 +40,19 @@ class StepCache {
 
     bool is_interrupted() const { return interrupted && interrupted(); }
   };
-  // Returns the step that Partition builds, which lives until the next call. Fragments that are not
+  // Finds the step that Partition builds. Fragments that are not
   // kept are bounded by boxes alone, then by their solved exchanges, then built one at a time, all
   // as long as the busiest resource may be free before the cutoff.
   absl::StatusOr<Found> FindOrBuild(const Strategy& strategy, const Limits& limits);
+
+  // Of the step found last. Its flat form, which lives until the next call of FindOrBuild.
+  const FlatStep& Flat();
+  // Whether its schedule by a local priority is known without it, and that (PlacedStep::Simulate).
+  bool CanSimulate() const;
+  Nanos Simulate(Nanos cutoff) { return placed_->Simulate(cutoff); }
+  // The starts of its tasks in that schedule, as Flat numbers them.
+  std::vector<Nanos> Starts() const;
+  int64_t tasks() const { return placed_->tasks(); }
 
   Bytes bytes() const { return cache_.bytes(); }
   // Contents of tensors whose fragments were not kept when the step looked for last came.
@@ -49,11 +61,16 @@ class StepCache {
  private:
   // A fragment's flat forms.
   struct Flattened {
-    std::unique_ptr<FlatStep> plain;
+    std::unique_ptr<FlatFragment> plain;
     // Facts of each slot's buffer if it is native; only where formats are chosen.
     std::vector<BufferUses::BufferFacts> native;
-    std::vector<std::pair<FragmentLinker::Variant, std::unique_ptr<FlatStep>>> variants;
-    Loads loads;  // of `plain`
+    std::vector<std::pair<FragmentLinker::Variant, std::unique_ptr<FlatFragment>>> variants;
+  };
+  // Tasks of a link in the current step.
+  struct LinkState {
+    const FlatFragment* flat = nullptr;
+    bool is_resolved = false;  // true: kernels are changed, over these slots
+    std::vector<BufferId> slots;
   };
   // Tensors whose fragments are not kept, and what they load at least.
   struct Missing {
@@ -76,19 +93,20 @@ class StepCache {
   void RemoveLoads(const Missing& missing) {
     for (size_t k = 0; k < missing.alike->tensors.size(); ++k) loads_.Remove(missing.loads);
   }
-  void AddKnownLoads();
-  void AddLoadsOfOperator(OpId id) {
-    loads_.Add(FlattenedOf(*fragments_.operators[id.index()]).loads);
-  }
+  // Makes what all kept fragments load known.
+  void FindKnownLoads();
+  void Count(const Fragment* fragment, int32_t& counted);
   void AddLoadsOfTensor(TensorId id);
   std::vector<Missing> MissingLoads();
   // `communications` as in PriceTasks.
   Flattened& FlattenedOf(const Fragment& fragment, std::span<const TaskCost> communications = {});
+  void FindLinkStates();
+  const FlatFragment& VariantOf(OpId id);
+  LinkTasks TasksOf(size_t link) const;
   void AddRun(const TaskRun& run);
-  // Adds the run's tasks of a link's flat form.
+  // Adds the run's tasks of a fragment's flat form.
   void AddTasks(const FlatStep& flat, const TaskRun& run, std::span<const BufferId> slots,
                 const ChainLink& of);
-  const FlatStep& AddOperator(OpId id);
   void AddKeys(size_t link);
   // Adds a fragment's own buffers, which the linker has given these numbers.
   void AddBuffers(const Fragment& fragment, const Sections::Section& numbers);
@@ -105,9 +123,13 @@ class StepCache {
   std::vector<bool> may_fuse_;    // indexed by OpId: whether its kernels may be joined with others
   std::vector<Flattened> flattened_;  // indexed by Fragment::number
   int64_t generation_ = 0;
-  // Fragments of the current step by place in the chain; and the places in the order of keys. Tasks,
-  // by that place, that have no key of their own: a bucket has the key of its first member.
-  std::vector<const FlatStep*> flat_;
+  // Numbers of the fragments whose loads are known, by link; -1: none.
+  std::vector<int32_t> counted_;
+  std::vector<LinkState> states_;     // indexed by link
+  std::optional<PlacedStep> placed_;  // where formats are not chosen and distances are given
+  bool is_flat_ = false;              // whether the builder has the current step
+  // The links in the order of keys. Tasks, by link, that have no key of their own: a bucket has the
+  // key of its first member.
   std::vector<size_t> key_order_;
   absl::flat_hash_set<std::pair<int32_t, int32_t>> keyless_;
 };

@@ -27,6 +27,16 @@ class DependencyFinder {
   }
 
   void AddBuffer() { buffers_.emplace_back(); }
+  // Adds buffers until there are so many, if there are fewer.
+  void AddBuffers(size_t count) {
+    if (buffers_.size() < count) buffers_.resize(count);
+  }
+  // Forgets all tasks. `used`: at least the buffers that they used.
+  void Restart(std::span<const BufferId> used) {
+    for (BufferId buffer : used) buffers_[buffer.index()] = {};
+    noted_.clear();
+    readers_.clear();
+  }
 
   // Calls visit(before), once for each, for the tasks that the next one waits for. `uses`: each
   // buffer once among the reads and once among the writes. `after`: earlier tasks.

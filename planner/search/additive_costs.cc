@@ -111,11 +111,11 @@ void AdditiveCosts::Unset(const ConfiguredAnchor& one) {
 }
 
 AdditiveTime AdditiveCosts::OfGraph(const TaskGraph& tasks) {
-  const FlatStep flat{ListTasks(tasks, resources_), PriceTasks(tasks, model_), {}};
   const auto channels = static_cast<int32_t>(resources_.topology().channels().size());
   const int32_t end_of_channels = 2 * resources_.devices() + channels;
   AdditiveTime time;
-  for (const auto& [resource, busy] : loads_.OfTasks(flat)) {
+  for (const auto& [resource, busy] :
+       LoadsOf(ListTasks(tasks, resources_), PriceTasks(tasks, model_))) {
     const bool moves = resource >= resources_.devices() && resource < end_of_channels;
     int64_t& most = moves ? time.communication : time.compute;
     most = std::max(most, busy);

@@ -28,11 +28,6 @@ std::vector<int64_t> LongestChains(const FlatTasks& tasks, Own&& own, Follows&& 
 
 bool Always(size_t, size_t) { return true; }
 
-std::vector<int64_t> RemainingPath(const FlatTasks& tasks, std::span<const Nanos> durations) {
-  return LongestChains(
-      tasks, [&](size_t t) { return durations[t].value(); }, Always);
-}
-
 std::vector<int64_t> RemainingTasks(const FlatTasks& tasks, std::span<const Nanos>) {
   return LongestChains(
       tasks, [](size_t) { return int64_t{1}; }, Always);
@@ -75,14 +70,19 @@ constexpr Priority kPriorities[] = {
     {"local_path",
      "the task whose operator or tensor is farthest from the end of the graph goes first, then the "
      "one with the longest path left among the tasks of that",
-     LocalPath},
+     LocalPath, true},
     {"remaining_path", "the longest time that the task and a chain behind it take goes first",
-     RemainingPath},
+     RemainingPaths},
     {"remaining_tasks", "the task with the longest chain of tasks behind it goes first",
      RemainingTasks},
 };
 
 }  // namespace
+
+std::vector<int64_t> RemainingPaths(const FlatTasks& tasks, std::span<const Nanos> durations) {
+  return LongestChains(
+      tasks, [&](size_t t) { return durations[t].value(); }, Always);
+}
 
 std::span<const Priority> Priorities() { return kPriorities; }
 

@@ -18,7 +18,13 @@ struct Priority {
   const char* description;
   // Priorities by task, 0 or more: the larger, the earlier. Sums of durations fit 62 bits.
   std::vector<int64_t> (*of)(const FlatTasks& tasks, std::span<const Nanos> durations);
+  // Whether it looks no farther than the task's subject: then schedules come from placed tasks
+  // (PlacedStep).
+  bool is_local = false;
 };
+
+// The longest time that each task and a chain of tasks behind it take.
+std::vector<int64_t> RemainingPaths(const FlatTasks& tasks, std::span<const Nanos> durations);
 
 // THE table; the first row is what schedules have unless another is asked for.
 std::span<const Priority> Priorities();

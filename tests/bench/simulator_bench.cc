@@ -80,16 +80,21 @@ void Report(benchmark::State& state, size_t tasks) {
                                                          benchmark::Counter::kInvert);
 }
 
+const FlatStep& FlatOf(StepCache& cache, const Strategy& strategy) {
+  CHECK(Ok(cache.FindOrBuild(strategy, {})).has_step);
+  return cache.Flat();
+}
+
 void BM_Assemble(benchmark::State& state, const Case& c) {
   StepCache cache = c.MakeCache();
-  size_t tasks = Ok(cache.FindOrBuild(c.strategy, {})).step->costs.size();
-  for (auto _ : state) benchmark::DoNotOptimize(Ok(cache.FindOrBuild(c.strategy, {})).step);
+  size_t tasks = FlatOf(cache, c.strategy).costs.size();
+  for (auto _ : state) benchmark::DoNotOptimize(&FlatOf(cache, c.strategy));
   Report(state, tasks);
 }
 
 void BM_Simulate(benchmark::State& state, const Case& c) {
   StepCache cache = c.MakeCache();
-  const FlatStep& step = *Ok(cache.FindOrBuild(c.strategy, {})).step;
+  const FlatStep& step = FlatOf(cache, c.strategy);
   const std::vector<Nanos> durations = DurationsOf(step.costs);
   for (auto _ : state) {
     const Schedule schedule = Simulate(step.tasks, durations);
@@ -100,7 +105,7 @@ void BM_Simulate(benchmark::State& state, const Case& c) {
 
 void BM_Memory(benchmark::State& state, const Case& c) {
   StepCache cache = c.MakeCache();
-  const FlatStep& step = *Ok(cache.FindOrBuild(c.strategy, {})).step;
+  const FlatStep& step = FlatOf(cache, c.strategy);
   const std::vector<TaskId> order =
       OrderOf(step.tasks, Simulate(step.tasks, DurationsOf(step.costs)));
   for (auto _ : state) benchmark::DoNotOptimize(AssignBuffers(step.uses, order).offset.data());

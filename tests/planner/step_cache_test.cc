@@ -37,7 +37,8 @@ std::vector<int64_t> NumbersOf(const FlatStep& step) {
   for (const auto* list :
        {&step.tasks.successor_begin, &step.tasks.successors, &step.tasks.resource_begin,
         &step.tasks.resource_of, &step.tasks.predecessor_count, &step.tasks.by_key,
-        &step.tasks.subject_of, &step.tasks.hops, &step.uses.use_begin, &step.uses.overwrite_begin}) {
+        &step.tasks.subject_of, &step.tasks.hops, &step.uses.use_begin,
+        &step.uses.overwrite_begin}) {
     add(*list);
   }
   for (const TaskCost& cost : step.costs) {
@@ -87,6 +88,11 @@ Strategy Mixed(const Graph& graph, Strategy strategy, const Strategy& other,
   return strategy;
 }
 
+const FlatStep& FlatOf(StepCache& cache, const Strategy& strategy) {
+  CHECK(Ok(cache.FindOrBuild(strategy, {})).has_step);
+  return cache.Flat();
+}
+
 // Task graphs' own dependencies, as the flat form lists them.
 void ExpectSameDependencies(const TaskGraph& graph, const FlatTasks& flat) {
   size_t edges = 0;
@@ -107,9 +113,23 @@ struct CacheCase {
   Strategy first, last;
 };
 
+// Placed tasks have the schedule of the whole step, and stop as soon as it is above a cutoff.
+void ExpectSameSchedule(StepCache& cache, const FlatStep& whole) {
+  const Schedule schedule = Simulate(whole.tasks, DurationsOf(whole.costs));
+  EXPECT_EQ(cache.tasks(), static_cast<int64_t>(whole.costs.size()));
+  EXPECT_EQ(cache.Simulate(schedule.makespan), schedule.makespan);
+  EXPECT_EQ(cache.Starts(), schedule.start);
+  if (schedule.makespan < Nanos(2)) return;
+  for (const Nanos cutoff : {schedule.makespan - Nanos(1), Nanos(schedule.makespan.value() / 2)}) {
+    const Nanos bound = cache.Simulate(cutoff);
+    EXPECT_GT(bound, cutoff);
+    EXPECT_LE(bound, schedule.makespan);
+  }
+}
+
 // Several strategies in a row, on the way from the first to the last, from one cache: against whole
-// task graphs.
-void ExpectCacheEqualsPartition(const CacheCase& one, std::mt19937_64& random) {
+// task graphs. Returns how many had a schedule of placed tasks.
+int ExpectCacheEqualsPartition(const CacheCase& one, std::mt19937_64& random) {
   const Graph& graph = one.graph;
   const PartitionOptions& options = one.options;
   const auto machine = std::make_shared<const Machine>(Ok(FindMachine("k80-16x4", 16)));
@@ -120,19 +140,26 @@ void ExpectCacheEqualsPartition(const CacheCase& one, std::mt19937_64& random) {
   const FlatteningRules rules{resources, *costs, sizes, &distances};
   StepCache cache(graph, options, rules, one.most);
   Strategy strategy = one.first;
+  int simulated = 0;
   for (int step = 0; step < 6; ++step) {
     Strategy chosen = strategy;
     if (step % 2 == 1) chosen = WithRandomCollectives(graph, strategy, options, random);
     const TaskGraph tasks = Ok(Partition(graph, chosen, options));
     const FlatStep whole = FlattenStep(tasks, rules);
-    const FlatStep& kept = *Ok(cache.FindOrBuild(chosen, {})).step;
-    ASSERT_EQ(NumbersOf(kept), NumbersOf(whole)) << "step " << step;
+    const FlatStep& kept = FlatOf(cache, chosen);
+    EXPECT_EQ(NumbersOf(kept), NumbersOf(whole)) << "step " << step;
     ExpectSameDependencies(tasks, kept.tasks);
+    if (cache.CanSimulate()) {
+      ++simulated;
+      ExpectSameSchedule(cache, whole);
+    }
+    if (testing::Test::HasFailure()) break;
     strategy = step == 3 ? one.last : Mixed(graph, strategy, one.last, random);
   }
+  return simulated;
 }
 
-void ExpectCacheEqualsPartition(uint64_t seed, Bytes most) {
+int ExpectCacheEqualsPartition(uint64_t seed, Bytes most) {
   SCOPED_TRACE(testing::Message() << "seed " << seed);
   std::mt19937_64 random(seed);
   const Graph graph = RandomTrainingGraph(random);
@@ -140,21 +167,23 @@ void ExpectCacheEqualsPartition(uint64_t seed, Bytes most) {
   options.native_formats = random() % 2 == 0;
   const Strategy first = RandomStrategy(graph, options.devices, random);
   const Strategy other = RandomStrategy(graph, options.devices, random);
-  ExpectCacheEqualsPartition({graph, options, most, first, other}, random);
+  return ExpectCacheEqualsPartition({graph, options, most, first, other}, random);
 }
 
 TEST(StepCacheTest, FlatStepsEqualThoseOfTaskGraphs) {
-  constexpr uint64_t kSeeds = CasesOf(60);
+  constexpr uint64_t kSeeds = CasesOf(120);
+  int simulated = 0;
   for (uint64_t seed = 0; seed < kSeeds; ++seed) {
-    ExpectCacheEqualsPartition(seed, Bytes(1 << 28));
-    if (HasFatalFailure()) return;
+    simulated += ExpectCacheEqualsPartition(seed, Bytes(1 << 28));
+    if (HasFailure()) return;
   }
+  EXPECT_GT(simulated, CasesOf(120));
 }
 
 TEST(StepCacheTest, DroppingWhatIsKeptChangesNothing) {
   for (uint64_t seed = 100; seed < 120; ++seed) {
     ExpectCacheEqualsPartition(seed, Bytes(0));
-    if (HasFatalFailure()) return;
+    if (HasFailure()) return;
   }
 }
 
@@ -181,7 +210,7 @@ TEST(StepCacheTest, TensorsOfEqualContentShareFragmentsThatAreOnlyPriced) {
       const Strategy other = RandomStrategy(graph, 4, random);
       const PartitionOptions options = PartitionOptionsOf(topology, {});
       ExpectCacheEqualsPartition({graph, options, Bytes(1 << 28), alike, other}, random);
-      if (HasFatalFailure()) return;
+      if (HasFailure()) return;
     }
   }
 }
@@ -208,7 +237,7 @@ TEST(StepCacheTest, BucketsOfTensorsThatShareFragmentsAreToldApart) {
     distinct.insert(step.tensors[sums[a].tensor.index()]);
     strategy.buckets = {{{sums[a], sums.back()}, "ring"}};
     const FlatStep whole = FlattenStep(Ok(Partition(graph, strategy, options)), rules);
-    EXPECT_EQ(NumbersOf(*Ok(cache.FindOrBuild(strategy, {})).step), NumbersOf(whole));
+    EXPECT_EQ(NumbersOf(FlatOf(cache, strategy)), NumbersOf(whole));
   }
   EXPECT_LT(distinct.size() + 1, sums.size());
 }
@@ -251,13 +280,13 @@ TEST(StepCacheTest, ErrorsLeaveTheCacheSound) {
   const FlatteningRules rules{resources, *costs, sizes};
   StepCache cache(graph, {.devices = 4}, rules, Bytes(1 << 28));
   const Strategy good = SingleDevice(graph, DeviceId(1));
-  const std::vector<int64_t> before = NumbersOf(*Ok(cache.FindOrBuild(good, {})).step);
+  const std::vector<int64_t> before = NumbersOf(FlatOf(cache, good));
   Strategy bad = good;
   bad.configs[graph.anchors()[2].index()].devices = {DeviceId(4)};
   const auto found = cache.FindOrBuild(bad, {});
   EXPECT_EQ(found.status(), Partition(graph, bad, {.devices = 4}).status());
   EXPECT_FALSE(found.ok());
-  EXPECT_EQ(NumbersOf(*Ok(cache.FindOrBuild(good, {})).step), before);
+  EXPECT_EQ(NumbersOf(FlatOf(cache, good)), before);
 }
 
 }  // namespace

@@ -1,0 +1,231 @@
+// Tasks leave a heap in the order (ready, rank), as in Simulate (simulator.cc). The rank of a task is
+// its place behind all tasks of levels farther from the end.
+#include "planner/placed_step.h"
+
+#include <algorithm>
+#include <bit>
+#include <map>
+#include <numeric>
+#include <tuple>
+
+#include "graph/support/check.h"
+#include "planner/simulator/task_heap.h"
+
+namespace partita {
+namespace {
+
+using Wide = unsigned __int128;
+
+}  // namespace
+
+PlacedStep::PlacedStep(const FragmentCache& cache, const FragmentLinker& linker,
+                       const GraphDistances& distances, int resources)
+    : cache_(cache),
+      linker_(linker),
+      edges_(cache, linker),
+      sections_(cache.chain().size()),
+      fragments_(cache.chain().size(), nullptr),
+      work_(static_cast<size_t>(resources), 0),
+      level_of_link_(cache.chain().size(), 0) {
+  FindLevels(distances);
+}
+
+void PlacedStep::FindLevels(const GraphDistances& distances) {
+  const std::vector<ChainLink>& chain = cache_.chain();
+  std::map<int32_t, std::vector<int32_t>, std::greater<>> by_hops;
+  for (size_t k = 0; k < chain.size(); ++k) {
+    const int32_t subject = chain[k].is_tensor ? distances.SubjectOf(TensorId(chain[k].id))
+                                               : distances.SubjectOf(OpId(chain[k].id));
+    by_hops[distances.hops()[static_cast<size_t>(subject)]].push_back(static_cast<int32_t>(k));
+  }
+  for (auto& [hops, links] : by_hops) {
+    std::sort(links.begin(), links.end(), [&](int32_t a, int32_t b) {
+      const ChainLink &x = chain[static_cast<size_t>(a)], &y = chain[static_cast<size_t>(b)];
+      return std::tuple(x.is_tensor, x.id, x.group) < std::tuple(y.is_tensor, y.id, y.group);
+    });
+    for (int32_t link : links) {
+      level_of_link_[static_cast<size_t>(link)] = static_cast<int32_t>(levels_.size());
+    }
+    levels_.push_back({std::move(links), {}, true});
+  }
+}
+
+void PlacedStep::Update(const StepFragments& step, FragmentOfLink fragment_of) {
+  std::vector<int32_t> links(linker_.relinked().begin(), linker_.relinked().end());
+  const bool is_new = generation_ != cache_.generation();
+  if (is_new || sections_.is_sparse()) {
+    links.resize(cache_.chain().size());
+    std::iota(links.begin(), links.end(), 0);
+    edges_.Clear();
+    sections_.Clear();
+    // Fragments of an earlier generation are gone.
+    std::fill(fragments_.begin(), fragments_.end(), nullptr);
+    std::fill(work_.begin(), work_.end(), 0);
+    total_ = tasks_in_all_ = irregular_ = 0;
+    generation_ = cache_.generation();
+  }
+  edges_.Remove(links, [this](const StepEdges::Edge& edge) {
+    --predecessors_[static_cast<size_t>(edge.to)];
+  });
+  for (int32_t link : links) {
+    const auto k = static_cast<size_t>(link);
+    RemoveWork(k);
+    Place(k, *fragment_of(k).fragment);
+  }
+  const auto placed = [&](size_t link) {
+    LinkTasks tasks = fragment_of(link);
+    tasks.first = sections_[link].begin;
+    return tasks;
+  };
+  edges_.Find(step, links, placed, [this](const StepEdges::Edge& edge) {
+    ++predecessors_[static_cast<size_t>(edge.to)];
+  });
+  for (Level& level : levels_) {
+    if (level.is_stale) OrderLevel(level);
+  }
+}
+
+void PlacedStep::RemoveWork(size_t link) {
+  if (fragments_[link] == nullptr) return;
+  const FlatFragment& old = *fragments_[link];
+  for (const auto& [resource, time] : old.loads) work_[static_cast<size_t>(resource)] -= time;
+  total_ -= old.total;
+  tasks_in_all_ -= static_cast<int64_t>(old.step.costs.size());
+  irregular_ -= !old.is_regular;
+}
+
+void PlacedStep::Place(size_t link, const FlatFragment& fragment) {
+  const FlatTasks& flat = fragment.step.tasks;
+  const size_t count = fragment.step.costs.size();
+  const Sections::Section& section = sections_.Resize(link, static_cast<int32_t>(count));
+  if (tasks_.size() < static_cast<size_t>(sections_.end())) {
+    tasks_.resize(static_cast<size_t>(sections_.end()));
+    predecessors_.resize(tasks_.size());
+  }
+  const auto first = static_cast<size_t>(section.begin);
+  for (size_t t = 0; t < count; ++t) {
+    const auto held = flat.ResourcesOf(t), next = flat.SuccessorsOf(t);
+    tasks_[first + t] = {fragment.step.costs[t].time.value(),
+                         held.data(),
+                         next.data(),
+                         static_cast<int32_t>(held.size()),
+                         static_cast<int32_t>(next.size()),
+                         static_cast<int32_t>(link),
+                         0};
+    predecessors_[first + t] = flat.predecessor_count[t];
+  }
+  fragments_[link] = &fragment;
+  for (const auto& [resource, time] : fragment.loads) work_[static_cast<size_t>(resource)] += time;
+  total_ += fragment.total;
+  tasks_in_all_ += static_cast<int64_t>(count);
+  irregular_ += !fragment.is_regular;
+  levels_[static_cast<size_t>(level_of_link_[link])].is_stale = true;
+}
+
+// Merges the orders of the links, two neighbours at a time: among equal paths the earlier link's
+// come first.
+void PlacedStep::OrderLevel(Level& level) {
+  level.is_stale = false;
+  level.order.clear();
+  std::vector<size_t> runs = {0};
+  for (int32_t link : level.links) {
+    const auto k = static_cast<size_t>(link);
+    for (int32_t t : fragments_[k]->by_path) level.order.push_back(sections_[k].begin + t);
+    if (level.order.size() > runs.back()) runs.push_back(level.order.size());
+  }
+  const auto longer = [this](int32_t a, int32_t b) { return PathOf(a) > PathOf(b); };
+  while (runs.size() > 2) {
+    merged_.resize(level.order.size());
+    std::vector<size_t> joined = {0};
+    const auto at = [](std::vector<int32_t>& list, size_t place) {
+      return list.begin() + static_cast<std::ptrdiff_t>(place);
+    };
+    for (size_t r = 0; r + 1 < runs.size(); r += 2) {
+      const size_t begin = runs[r], middle = runs[r + 1];
+      const size_t end = r + 2 < runs.size() ? runs[r + 2] : middle;
+      std::merge(at(level.order, begin), at(level.order, middle), at(level.order, middle),
+                 at(level.order, end), at(merged_, begin), longer);
+      joined.push_back(end);
+    }
+    level.order.swap(merged_);
+    runs = std::move(joined);
+  }
+  for (size_t place = 0; place < level.order.size(); ++place) {
+    tasks_[static_cast<size_t>(level.order[place])].place = static_cast<int32_t>(place);
+  }
+}
+
+int64_t PlacedStep::PathOf(int32_t task) const {
+  const auto link = static_cast<size_t>(tasks_[static_cast<size_t>(task)].link);
+  return fragments_[link]->path[static_cast<size_t>(task - sections_[link].begin)];
+}
+
+// Sets everything to the time before the first task.
+void PlacedStep::Start() {
+  level_begin_.clear();
+  by_rank_.clear();
+  for (const Level& level : levels_) {
+    level_begin_.push_back(static_cast<int32_t>(by_rank_.size()));
+    by_rank_.insert(by_rank_.end(), level.order.begin(), level.order.end());
+  }
+  pending_ = predecessors_;
+  ready_.assign(tasks_.size(), 0);
+  starts_.resize(tasks_.size());
+  resources_.resize(work_.size());
+  for (size_t r = 0; r < work_.size(); ++r) resources_[r] = {0, work_[r]};
+}
+
+Nanos PlacedStep::Simulate(Nanos cutoff) {
+  CHECK(CanSimulate());
+  Start();
+  const bool fits =
+      std::bit_width(static_cast<uint64_t>(total_)) + std::bit_width(by_rank_.size()) <= 64;
+  return fits ? RunEvents<uint64_t>(cutoff.value()) : RunEvents<Wide>(cutoff.value());
+}
+
+template <class Key>
+Nanos PlacedStep::RunEvents(int64_t cutoff) {
+  const int rank_bits = std::bit_width(by_rank_.size());
+  const Key rank_mask = (Key{1} << rank_bits) - 1;
+  FourAryHeap<Key> heap;
+  heap.Reserve(by_rank_.size());
+  for (size_t rank = 0; rank < by_rank_.size(); ++rank) {
+    if (pending_[static_cast<size_t>(by_rank_[rank])] == 0) heap.Push(static_cast<Key>(rank));
+  }
+  int64_t makespan = 0;
+  while (!heap.empty()) {
+    const Key key = heap.Pop();
+    const auto t = static_cast<size_t>(by_rank_[static_cast<size_t>(key & rank_mask)]);
+    const Task& task = tasks_[t];
+    int64_t start = static_cast<int64_t>(key >> rank_bits);
+    const std::span held(task.resources, static_cast<size_t>(task.resource_count));
+    for (int32_t r : held) start = std::max(start, resources_[static_cast<size_t>(r)].free_at);
+    const int64_t end = start + task.duration;
+    int64_t least = end;  // of the makespan
+    for (int32_t r : held) {
+      Resource& resource = resources_[static_cast<size_t>(r)];
+      resource.free_at = end;
+      resource.left -= task.duration;
+      least = std::max(least, end + resource.left);
+    }
+    if (least > cutoff) return Nanos(least);
+    makespan = std::max(makespan, end);
+    starts_[t] = start;
+    const auto reach = [&](int32_t next) {
+      const auto s = static_cast<size_t>(next);
+      ready_[s] = std::max(ready_[s], end);
+      if (--pending_[s] > 0) return;
+      const Task& other = tasks_[s];
+      const int32_t level = level_of_link_[static_cast<size_t>(other.link)];
+      const int32_t rank = level_begin_[static_cast<size_t>(level)] + other.place;
+      heap.Push(static_cast<Key>(ready_[s]) << rank_bits | static_cast<Key>(rank));
+    };
+    const auto link = static_cast<size_t>(task.link);
+    const int32_t first = sections_[link].begin;
+    for (int32_t k = 0; k < task.successor_count; ++k) reach(first + task.successors[k]);
+    for (int32_t next : edges_.SuccessorsOf(link, t - static_cast<size_t>(first))) reach(next);
+  }
+  return Nanos(makespan);
+}
+
+}  // namespace partita

@@ -1,0 +1,182 @@
+#include "planner/step_edges.h"
+
+#include <algorithm>
+
+#include "graph/support/disjoint_sets.h"
+
+namespace partita {
+namespace {
+
+// The junction of a tensor's buffers: next values are written where the present ones lie.
+TensorId JunctionOf(const Tensor& tensor) {
+  return tensor.kind == TensorKind::kNext ? tensor.of : tensor.id;
+}
+
+// For each operator, all whose kernels may do it, itself included.
+std::vector<std::vector<OpId>> FusionFamilies(const Graph& graph, const FragmentLinker& linker) {
+  DisjointSets sets(graph.ops().size());
+  for (const FragmentLinker::MayFuse& pair : linker.may_fuse()) {
+    sets.Join(pair.producer.index(), pair.reader.index());
+  }
+  std::vector<std::vector<OpId>> members(graph.ops().size());
+  for (const Operator& op : graph.ops()) members[sets.RootOf(op.id.index())].push_back(op.id);
+  std::vector<std::vector<OpId>> families;
+  families.reserve(graph.ops().size());
+  for (const Operator& op : graph.ops()) families.push_back(members[sets.RootOf(op.id.index())]);
+  return families;
+}
+
+}  // namespace
+
+StepEdges::StepEdges(const FragmentCache& cache, const FragmentLinker& linker)
+    : cache_(cache),
+      linker_(linker),
+      junctions_(cache.graph().tensors().size()),
+      junctions_of_link_(cache.chain().size()),
+      is_stale_(cache.graph().tensors().size(), 0),
+      rows_(cache.chain().size()) {
+  FindJunctions();
+}
+
+void StepEdges::FindJunctions() {
+  const Graph& graph = cache_.graph();
+  const auto families = FusionFamilies(graph, linker_);
+  for (const Tensor& tensor : graph.tensors()) {
+    std::vector<int32_t>& links = junctions_[JunctionOf(tensor).index()].links;
+    const auto add = [&](OpId user) {
+      for (OpId op : families[user.index()]) links.push_back(cache_.places().of_op[op.index()]);
+    };
+    for (OpId op : graph.producers(tensor.id)) add(op);
+    for (OpId op : graph.consumers(tensor.id)) add(op);
+    for (int32_t place : cache_.places().of_tensor[tensor.id.index()]) {
+      if (place >= 0) links.push_back(place);
+    }
+  }
+  for (size_t j = 0; j < junctions_.size(); ++j) {
+    std::vector<int32_t>& links = junctions_[j].links;
+    std::sort(links.begin(), links.end());
+    links.erase(std::unique(links.begin(), links.end()), links.end());
+    junctions_[j].out.resize(links.size());
+    for (size_t place = 0; place < links.size(); ++place) {
+      junctions_of_link_[static_cast<size_t>(links[place])].emplace_back(
+          static_cast<int32_t>(j), static_cast<int32_t>(place));
+    }
+  }
+}
+
+void StepEdges::FindStale(std::span<const int32_t> relinked) {
+  for (int32_t j : stale_) is_stale_[static_cast<size_t>(j)] = 0;
+  stale_.clear();
+  for (int32_t link : relinked) {
+    for (const auto& [j, place] : junctions_of_link_[static_cast<size_t>(link)]) {
+      if (std::exchange(is_stale_[static_cast<size_t>(j)], 1) == 0) stale_.push_back(j);
+    }
+  }
+}
+
+void StepEdges::Clear() {
+  for (Junction& junction : junctions_) {
+    for (std::vector<Edge>& out : junction.out) out.clear();
+  }
+}
+
+void StepEdges::FindEdges(const StepFragments& step, std::span<const int32_t> relinked,
+                          TasksOfLink tasks_of) {
+  const auto buffers = static_cast<size_t>(linker_.buffers());
+  if (junction_of_buffer_.size() < buffers) junction_of_buffer_.resize(buffers, -1);
+  finder_.AddBuffers(buffers);
+  for (int32_t link : relinked) NoteBuffers(step, static_cast<size_t>(link));
+  std::vector<int32_t> links;
+  for (int32_t j : stale_) {
+    const Sections::Section& stored = linker_.StoredBuffers(TensorId(j));
+    std::fill(junction_of_buffer_.begin() + stored.begin,
+              junction_of_buffer_.begin() + stored.end(), j);
+    FindEdgesOf(static_cast<size_t>(j), tasks_of);
+    const std::vector<int32_t>& users = junctions_[static_cast<size_t>(j)].links;
+    links.insert(links.end(), users.begin(), users.end());
+  }
+  std::sort(links.begin(), links.end());
+  links.erase(std::unique(links.begin(), links.end()), links.end());
+  for (int32_t link : links) FindRows(static_cast<size_t>(link), tasks_of);
+}
+
+// Notes of which junction the buffers are that the link's fragment makes.
+void StepEdges::NoteBuffers(const StepFragments& step, size_t link) {
+  const ChainLink& of = cache_.chain()[link];
+  const int32_t first = linker_.OwnBuffers(link).begin;
+  const auto note = [&](int32_t own, int32_t junction) {
+    junction_of_buffer_[static_cast<size_t>(first + own)] = junction;
+  };
+  const Graph& graph = cache_.graph();
+  if (of.is_tensor) {
+    const int32_t junction = JunctionOf(graph.tensor(TensorId(of.id))).value();
+    const Fragment& fragment = step.FragmentOf(of);
+    for (const Buffer& buffer :
+         fragment.graph.buffers().subspan(static_cast<size_t>(fragment.outer))) {
+      note(buffer.id.value() - fragment.outer, buffer.kind == BufferKind::kStaging ? -1 : junction);
+    }
+    return;
+  }
+  const OperatorFragment& fragment = *step.operators[static_cast<size_t>(of.id)];
+  const Operator& op = graph.op(OpId(of.id));
+  for (size_t k = 0; k < op.outputs.size(); ++k) {
+    const int32_t junction = JunctionOf(graph.tensor(op.outputs[k])).value();
+    for (const OperatorFragment::Result& result : fragment.results[k]) {
+      if (result.slot >= fragment.outer) note(result.slot - fragment.outer, junction);
+    }
+  }
+}
+
+// Edges within a link are the fragment's own.
+void StepEdges::FindEdgesOf(size_t junction, TasksOfLink tasks_of) {
+  Junction& own = junctions_[junction];
+  seen_.clear();
+  used_.clear();
+  for (size_t place = 0; place < own.links.size(); ++place) {
+    const LinkTasks tasks = tasks_of(static_cast<size_t>(own.links[place]));
+    const BufferUses& uses = tasks.fragment->step.uses;
+    for (size_t t = 0; t < uses.tasks(); ++t) {
+      uses_.clear();
+      for (const BufferUse& use : uses.UsesOf(t)) {
+        const BufferId buffer = tasks.slots[use.buffer.index()];
+        if (junction_of_buffer_[buffer.index()] != static_cast<int32_t>(junction)) continue;
+        uses_.push_back({buffer, use.writes});
+        used_.push_back(buffer);
+      }
+      if (uses_.empty()) continue;
+      const int32_t task = tasks.first + static_cast<int32_t>(t);
+      finder_.NextTask(uses_, {}, [&](TaskId before) {
+        const auto& [from, of] = seen_[before.index()];
+        if (of != static_cast<int32_t>(place)) {
+          own.out[static_cast<size_t>(of)].push_back({from, task});
+        }
+      });
+      seen_.emplace_back(task, static_cast<int32_t>(place));
+    }
+  }
+  finder_.Restart(used_);
+}
+
+void StepEdges::FindRows(size_t link, TasksOfLink tasks_of) {
+  const LinkTasks tasks = tasks_of(link);
+  Rows& rows = rows_[link];
+  rows.begin.assign(tasks.fragment->step.costs.size() + 1, 0);
+  const auto for_each = [&](auto&& visit) {
+    for (const auto& [j, place] : junctions_of_link_[link]) {
+      for (const Edge& edge : junctions_[static_cast<size_t>(j)].out[static_cast<size_t>(place)]) {
+        visit(static_cast<size_t>(edge.from - tasks.first), edge.to);
+      }
+    }
+  };
+  size_t count = 0;
+  for_each([&](size_t task, int32_t) {
+    ++rows.begin[task];
+    ++count;
+  });
+  int32_t sum = 0;  // where each row ends, until it is filled from its end
+  for (int32_t& begin : rows.begin) begin = sum += begin;
+  rows.to.resize(count);
+  for_each([&](size_t task, int32_t to) { rows.to[static_cast<size_t>(--rows.begin[task])] = to; });
+}
+
+}  // namespace partita

@@ -1,0 +1,107 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "graph/partition/fragment_cache.h"
+#include "graph/partition/fragment_linker.h"
+#include "graph/support/sections.h"
+#include "graph/task/dependencies.h"
+#include "planner/flat_step.h"
+
+namespace partita {
+
+// Tasks of a link of the chain: its flat form, the buffers that its slots stand for, and the number
+// of its first task; the others follow.
+struct LinkTasks {
+  const FlatFragment* fragment = nullptr;
+  std::span<const BufferId> slots;
+  int32_t first = 0;
+};
+using TasksOfLink = absl::FunctionRef<LinkTasks(size_t link)>;
+
+// Edges between tasks of different links, from step to step. A *junction* is all buffers of one
+// tensor, of its next value, too, if it persists; the tasks that use them are those of a few links.
+// Edges are found anew for the junctions of links that have changed.
+class StepEdges {
+ public:
+  struct Edge {
+    int32_t from = 0, to = 0;
+  };
+
+  // Both outlive this.
+  StepEdges(const FragmentCache& cache, const FragmentLinker& linker);
+
+  // Calls visit(edge) for all edges that the change of these links may take away, and forgets them.
+  template <class Visit>
+  void Remove(std::span<const int32_t> relinked, Visit&& visit) {
+    FindStale(relinked);
+    for (int32_t j : stale_) {
+      for (std::vector<Edge>& out : junctions_[static_cast<size_t>(j)].out) {
+        for (const Edge& edge : out) visit(edge);
+        out.clear();
+      }
+    }
+  }
+  // Calls visit(edge) for all edges that they now have. To be called after Remove, with the same
+  // links.
+  template <class Visit>
+  void Find(const StepFragments& step, std::span<const int32_t> relinked, TasksOfLink tasks_of,
+            Visit&& visit) {
+    FindEdges(step, relinked, tasks_of);
+    for (int32_t j : stale_) {
+      for (const std::vector<Edge>& out : junctions_[static_cast<size_t>(j)].out) {
+        for (const Edge& edge : out) visit(edge);
+      }
+    }
+  }
+  // Forgets all edges. To be followed by Remove and Find with all links.
+  void Clear();
+
+  // The tasks of other links that wait for a task of the link, counted within the link.
+  std::span<const int32_t> SuccessorsOf(size_t link, size_t task) const {
+    const Rows& rows = rows_[link];
+    return {rows.to.data() + rows.begin[task], rows.to.data() + rows.begin[task + 1]};
+  }
+
+ private:
+  struct Junction {
+    std::vector<int32_t> links;          // those whose tasks may use its buffers, ascending
+    std::vector<std::vector<Edge>> out;  // by place in `links`: edges from that link's tasks
+  };
+  // Row t of a list: [begin[t], begin[t + 1]).
+  struct Rows {
+    std::vector<int32_t> begin, to;
+  };
+
+  void FindJunctions();
+  void FindStale(std::span<const int32_t> relinked);
+  void FindEdges(const StepFragments& step, std::span<const int32_t> relinked,
+                 TasksOfLink tasks_of);
+  void NoteBuffers(const StepFragments& step, size_t link);
+  void FindEdgesOf(size_t junction, TasksOfLink tasks_of);
+  void FindRows(size_t link, TasksOfLink tasks_of);
+
+  const FragmentCache& cache_;
+  const FragmentLinker& linker_;
+  std::vector<Junction> junctions_;  // indexed by TensorId
+  // Junctions of each link, and the link's place in them.
+  std::vector<std::vector<std::pair<int32_t, int32_t>>> junctions_of_link_;
+  std::vector<int32_t>
+      junction_of_buffer_;      // indexed by the linker's numbers; -1: of one link only
+  std::vector<int32_t> stale_;  // junctions
+  std::vector<char> is_stale_;  // indexed by junction
+  std::vector<Rows> rows_;      // indexed by link
+  // Of the junction at hand: the tasks that the finder has seen, with the places of their links; the
+  // buffers that they use; the uses of a task.
+  DependencyFinder finder_;
+  std::vector<std::pair<int32_t, int32_t>> seen_;
+  std::vector<BufferId> used_;
+  std::vector<BufferUse> uses_;
+};
+
+}  // namespace partita
