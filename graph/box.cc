@@ -29,12 +29,6 @@ bool Box::empty() const {
   return false;
 }
 
-int64_t Box::volume() const {
-  int64_t volume = 1;
-  for (const Interval& dim : dims_) volume *= dim.empty() ? 0 : dim.size();
-  return volume;
-}
-
 Shape Box::shape() const {
   Shape shape;
   for (const Interval& dim : dims_) shape.push_back(dim.size());
@@ -43,10 +37,8 @@ Shape Box::shape() const {
 
 bool Box::Contains(const Box& b) const {
   CHECK_EQ(rank(), b.rank());
-  for (int d = 0; d < rank(); ++d) {
-    if (!(*this)[d].Contains(b[d])) return false;
-  }
-  return true;
+  return std::ranges::equal(dims(), b.dims(),
+                            [](Interval outer, Interval inner) { return outer.Contains(inner); });
 }
 
 std::string ToString(const Box& box) {
@@ -104,12 +96,13 @@ std::vector<Box> Uncovered(const Box& box, const std::vector<Box>& covers) {
 Placement PlacementIn(const Box& inner, const Box& outer) {
   CHECK_EQ(inner.rank(), outer.rank());
   Placement place{0, true};
-  bool open =
-      false;  // an outer dimension of more than one index is crossed: the rest must be whole
-  for (int d = 0; d < inner.rank(); ++d) {
-    place.offset = place.offset * outer[d].size() + (inner[d].lo - outer[d].lo);
-    if (open && inner[d] != outer[d]) place.contiguous = false;
-    if (inner[d].size() > 1) open = true;
+  // Whether an outer dimension of more than one index is crossed: the rest must be whole.
+  bool open = false;
+  const auto in = inner.dims(), out = outer.dims();
+  for (size_t d = 0; d < in.size(); ++d) {
+    place.offset = place.offset * out[d].size() + (in[d].lo - out[d].lo);
+    if (open && in[d] != out[d]) place.contiguous = false;
+    if (in[d].size() > 1) open = true;
   }
   return place;
 }

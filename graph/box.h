@@ -1,7 +1,9 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -48,15 +50,22 @@ class Box {
   static Box Full(const Shape& shape);
 
   int rank() const { return static_cast<int>(dims_.size()); }
+  std::span<const Interval> dims() const { return {dims_.data(), dims_.size()}; }
   const Interval& operator[](int d) const { return dims_[static_cast<size_t>(d)]; }
   Interval& operator[](int d) { return dims_[static_cast<size_t>(d)]; }
 
   bool empty() const;
-  int64_t volume() const;
+  int64_t volume() const {
+    int64_t volume = 1;
+    for (const Interval& dim : dims()) volume *= dim.empty() ? 0 : dim.size();
+    return volume;
+  }
   Shape shape() const;
   bool Contains(const Box& b) const;
 
-  friend bool operator==(const Box&, const Box&) = default;
+  friend bool operator==(const Box& a, const Box& b) {
+    return std::ranges::equal(a.dims(), b.dims());
+  }
   friend bool operator<(const Box& a, const Box& b) { return a.dims_ < b.dims_; }
   template <class H>
   friend H AbslHashValue(H h, const Box& a) {

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "graph/parallel/level_routes.h"
+#include "graph/parallel/route_table.h"
 #include "graph/parallel/routes.h"
 
 // Several messages of a device go down the tree of its routes, in which all devices but the root
@@ -31,7 +32,8 @@ struct ChannelLoads::Ways {
   }
 };
 
-ChannelLoads::ChannelLoads(const DeviceTopology& topology) : topology_(topology) {
+ChannelLoads::ChannelLoads(const DeviceTopology& topology, bool uses_table)
+    : topology_(topology), table_(uses_table ? topology.route_table() : nullptr) {
   for (const Channel& channel : topology.channels()) {
     loads_.push_back({0, 1 / static_cast<double>(channel.bytes_per_second)});
   }
@@ -57,6 +59,15 @@ ChannelLoads::Junction& ChannelLoads::JunctionAt(int32_t vertex) {
 }
 
 void ChannelLoads::AddOne(DeviceId from, const Message& message) {
+  if (table_ != nullptr) {
+    const RouteTable::Route route = table_->Of(from, message.to);
+    const size_t skipped =
+        message.on_last_channel && !route.channels.empty() ? route.channels.size() - 1 : 0;
+    const auto loaded = route.channels.subspan(skipped);
+    for (ChannelId channel : loaded) AddBytes(channel.value(), message.bytes);
+    latency_ = std::max(latency_, route.latency);
+    return;
+  }
   const RouteChannels route = topology_.Route(from, message.to);
   Nanos latency;
   for (size_t k = 0; k < route.size(); ++k) {
@@ -69,7 +80,10 @@ void ChannelLoads::AddOne(DeviceId from, const Message& message) {
 
 void ChannelLoads::Add(DeviceId from, std::span<const Message> messages) {
   if (messages.empty()) return;
-  if (messages.size() == 1) return AddOne(from, messages[0]);
+  if (messages.size() == 1 || table_ != nullptr) {
+    for (const Message& message : messages) AddOne(from, message);
+    return;
+  }
   if (const LevelRoutes* levels = topology_.level_routes()) {
     junctions_.resize(static_cast<size_t>(levels->vertices()));
     AddOver({levels, from}, messages);

@@ -21,8 +21,8 @@ class ChannelLoads {
     bool on_last_channel = false;
   };
 
-  // The topology outlives this.
-  explicit ChannelLoads(const DeviceTopology& topology);
+  // The topology outlives this. `uses_table`: its table of routes, where it has one.
+  explicit ChannelLoads(const DeviceTopology& topology, bool uses_table = true);
 
   void Add(DeviceId from, std::span<const Message> messages);
 
@@ -65,7 +65,8 @@ class ChannelLoads {
   int64_t LatencyOf(int32_t channel) const;
 
   const DeviceTopology& topology_;
-  std::vector<Load> loads_;  // by channel
+  const RouteTable* const table_;  // null for large machines
+  std::vector<Load> loads_;        // by channel
   double busiest_seconds_ = 0;
   std::vector<ChannelId> busy_;
   Nanos latency_;

@@ -1,6 +1,8 @@
 #include "graph/parallel/device_topology.h"
 
 #include <algorithm>
+#include <mutex>
+#include <optional>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
@@ -8,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "graph/parallel/level_routes.h"
 #include "graph/parallel/levels.h"
+#include "graph/parallel/route_table.h"
 #include "graph/parallel/routes.h"
 #include "graph/support/check.h"
 #include "graph/support/error_category.h"
@@ -131,10 +134,22 @@ void AddTo(Fingerprint& print, const TopologyLevels& levels) {
 
 }  // namespace
 
+struct DeviceTopology::LazyTable {
+  std::once_flag once;
+  std::optional<RouteTable> table;
+};
+
+const RouteTable* DeviceTopology::route_table() const {
+  if (table_ == nullptr || size() > RouteTable::kMostDevices) return nullptr;
+  std::call_once(table_->once, [this] { table_->table.emplace(*this); });
+  return &*table_->table;
+}
+
 absl::StatusOr<DeviceTopology> DeviceTopology::Create(std::vector<Device> devices,
                                                       std::vector<Link> links) {
   RETURN_IF_ERROR(CheckAll(devices, links));
   DeviceTopology topology;
+  topology.table_ = std::make_shared<LazyTable>();
   ASSIGN_OR_RETURN(topology.routes_, Routes::Create(devices, links));
   topology.channels_ = ChannelsOf(links);
   topology.devices_ = std::move(devices);
@@ -148,6 +163,7 @@ absl::StatusOr<DeviceTopology> DeviceTopology::Create(TopologyLevels levels) {
   for (const AlikeDevices& alike : levels.devices) faults.Add(CheckDevice(alike.device));
   RETURN_IF_ERROR(faults.ToStatus());
   DeviceTopology topology;
+  topology.table_ = std::make_shared<LazyTable>();
   topology.devices_ = DevicesOf(levels);
   CheckHosts(topology.devices_, faults);
   RETURN_IF_ERROR(faults.ToStatus());

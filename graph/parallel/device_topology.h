@@ -66,6 +66,7 @@ struct Channel {
 
 using RouteChannels = absl::InlinedVector<ChannelId, 8>;
 class Routes;           // graph/parallel/routes.h
+class RouteTable;       // graph/parallel/route_table.h
 class LevelRoutes;      // graph/parallel/level_routes.h
 struct TopologyLevels;  // graph/parallel/levels.h
 
@@ -75,7 +76,8 @@ struct TopologyLevels;  // graph/parallel/levels.h
 // The route between two devices is the one on which 1 MiB takes the least time (sum over its links
 // of latency + bytes/bandwidth); ties go to fewer links, then to links that come first in links().
 // Devices do not forward traffic, switches do. Routes are found when they are asked for: a topology
-// takes memory in proportion to its devices and links, and at most Routes::kMostKept for routes.
+// takes memory in proportion to its devices and links, and at most Routes::kMostKept for routes,
+// besides the table of a small machine.
 // A topology may be described by levels of alike groups instead, which says how routes go, too.
 class DeviceTopology {
  public:
@@ -100,6 +102,9 @@ class DeviceTopology {
   RouteChannels Route(DeviceId from, DeviceId to) const;
   // The channels of all routes between members of the group, ascending.
   std::vector<ChannelId> ChannelsBetween(std::span<const DeviceId> group) const;
+  // All routes, made when they are asked for first; null for more than RouteTable::kMostDevices
+  // devices.
+  const RouteTable* route_table() const;
   // The routes over links, where the topology is no one by levels.
   const Routes& routes() const { return *routes_; }
   // The routes by levels; null of a topology that lists its links.
@@ -132,6 +137,8 @@ class DeviceTopology {
   std::vector<Channel> channels_;
   std::shared_ptr<const Routes> routes_;  // routes, shared by copies; null of one by levels
   std::shared_ptr<const LevelRoutes> level_routes_;
+  struct LazyTable;
+  std::shared_ptr<LazyTable> table_;  // shared by copies
 };
 
 // "cpu", "gpu".

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <tuple>
 #include <utility>
 
 namespace partita {
@@ -15,31 +16,50 @@ void PendingMoves::Add(const Target& target, MoveSignature::Kind kind, const Win
 
 void PendingMoves::Flush(const TaskKey& key, TaskGraphBuilder& builder) {
   std::vector<Pending>& moves = moves_[NumberOf(key.phase)];
-  places_.clear();
-  for (const Pending& move : moves) {
-    places_.push_back({move.device, move.microbatch, static_cast<int32_t>(places_.size())});
-  }
-  std::sort(places_.begin(), places_.end());
-  for (auto it = places_.begin(); it != places_.end();) {
-    const auto end = std::find_if(it, places_.end(), [first = *it](const Place& place) {
-      return place.device != first.device || place.microbatch != first.microbatch;
+  OrderByTask(moves);
+  for (auto it = by_task_.begin(); it != by_task_.end();) {
+    const Pending& first = moves[static_cast<size_t>(*it)];
+    const auto end = std::find_if(it, by_task_.end(), [&](int32_t number) {
+      const Pending& move = moves[static_cast<size_t>(number)];
+      return move.device != first.device || move.microbatch != first.microbatch;
     });
     TaskKey own = key;
-    own.from = it->device.value();
-    own.to = it->microbatch > 0 ? -it->microbatch : it->device.value();
-    const std::span<const Place> places(it, end);
-    builder.AddTask(own, outlines_ ? OutlinedTask(moves, places) : WholeTask(moves, places));
+    own.from = first.device.value();
+    own.to = first.microbatch > 0 ? -first.microbatch : first.device.value();
+    const std::span<const int32_t> numbers(it, end);
+    builder.AddTask(own, outlines_ ? OutlinedTask(moves, numbers) : WholeTask(moves, numbers));
     it = end;
   }
   moves.clear();
 }
 
+// Counts the moves of each device; few are of other microbatches than the first.
+void PendingMoves::OrderByTask(const std::vector<Pending>& moves) {
+  begin_.clear();
+  for (const Pending& move : moves) {
+    if (begin_.size() < move.device.index() + 2) begin_.resize(move.device.index() + 2, 0);
+    ++begin_[move.device.index() + 1];
+  }
+  for (size_t d = 1; d < begin_.size(); ++d) begin_[d] += begin_[d - 1];
+  by_task_.resize(moves.size());
+  bool has_microbatches = false;
+  for (size_t k = 0; k < moves.size(); ++k) {
+    by_task_[static_cast<size_t>(begin_[moves[k].device.index()]++)] = static_cast<int32_t>(k);
+    has_microbatches |= moves[k].microbatch != 0;
+  }
+  if (!has_microbatches) return;
+  std::stable_sort(by_task_.begin(), by_task_.end(), [&](int32_t a, int32_t b) {
+    const Pending &x = moves[static_cast<size_t>(a)], &y = moves[static_cast<size_t>(b)];
+    return std::tie(x.device, x.microbatch) < std::tie(y.device, y.microbatch);
+  });
+}
+
 MoveTask PendingMoves::WholeTask(std::span<const Pending> moves,
-                                 std::span<const Place> places) const {
-  MoveTask task{places[0].device, dtype_, {}};
-  task.moves.reserve(places.size());
-  for (const Place& place : places) {
-    const Pending& move = moves[static_cast<size_t>(place.number)];
+                                 std::span<const int32_t> numbers) const {
+  MoveTask task{moves[static_cast<size_t>(numbers[0])].device, dtype_, {}};
+  task.moves.reserve(numbers.size());
+  for (int32_t number : numbers) {
+    const Pending& move = moves[static_cast<size_t>(number)];
     task.moves.push_back(
         {move.kind, ToBufferWindow(move.from), ToBufferWindow(move.to), *move.region});
   }
@@ -47,11 +67,11 @@ MoveTask PendingMoves::WholeTask(std::span<const Pending> moves,
 }
 
 MoveTask PendingMoves::OutlinedTask(std::span<const Pending> moves,
-                                    std::span<const Place> places) const {
+                                    std::span<const int32_t> numbers) const {
   MoveOutline outline;
   BufferList reads, writes;
-  for (const Place& place : places) {
-    const Pending& move = moves[static_cast<size_t>(place.number)];
+  for (int32_t number : numbers) {
+    const Pending& move = moves[static_cast<size_t>(number)];
     const MoveSignature signature =
         SignatureOf(move.kind, dtype_, *move.region, *move.from.box, *move.to.box);
     if (!outline.runs.empty() && outline.runs.back().signature == signature) {
@@ -62,9 +82,10 @@ MoveTask PendingMoves::OutlinedTask(std::span<const Pending> moves,
     reads.Add(move.from.buffer);
     writes.Add(move.to.buffer);
   }
+  outline.uses.reserve(reads.ids().size() + writes.ids().size());
   for (BufferId id : reads.ids()) outline.uses.push_back({id, false});
   for (BufferId id : writes.ids()) outline.uses.push_back({id, true});
-  MoveTask task{places[0].device, dtype_, {}};
+  MoveTask task{moves[static_cast<size_t>(numbers[0])].device, dtype_, {}};
   task.outline = std::make_shared<const MoveOutline>(std::move(outline));
   return task;
 }

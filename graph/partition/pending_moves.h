@@ -38,24 +38,21 @@ class PendingMoves {
     WindowRef from, to;
     const Box* region;
   };
-  // Place of a move among those of its phase, by where it goes.
-  struct Place {
-    DeviceId device;
-    int32_t microbatch, number;
-    friend auto operator<=>(const Place&, const Place&) = default;
-  };
 
   static size_t NumberOf(TaskKey::Phase phase) {
     return phase == TaskKey::Phase::kSum ? 0 : phase == TaskKey::Phase::kPack ? 1 : 2;
   }
-  // Tasks of moves of one device.
-  MoveTask WholeTask(std::span<const Pending> moves, std::span<const Place> places) const;
-  MoveTask OutlinedTask(std::span<const Pending> moves, std::span<const Place> places) const;
+  // Puts the numbers of the moves into by_task_, by device and microbatch.
+  void OrderByTask(const std::vector<Pending>& moves);
+  // The task of those of the moves that have these numbers.
+  MoveTask WholeTask(std::span<const Pending> moves, std::span<const int32_t> numbers) const;
+  MoveTask OutlinedTask(std::span<const Pending> moves, std::span<const int32_t> numbers) const;
 
   const DType dtype_;
   const bool outlines_;
   std::array<std::vector<Pending>, 3> moves_;  // indexed by NumberOf(phase)
-  std::vector<Place> places_;                  // of the phase that is flushed
+  // Of the phase that is flushed: numbers of moves, and where those of each device begin.
+  std::vector<int32_t> by_task_, begin_;
 };
 
 }  // namespace partita

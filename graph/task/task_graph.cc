@@ -156,11 +156,16 @@ Slice TaskGraphBuilder::ExtendStaging(BufferId id, int64_t elements) {
   return {id, offset, elements};
 }
 
+// Most parts of an operator are like the one before them.
 int32_t TaskGraphBuilder::AddSignature(const KernelSignature& signature) {
+  std::vector<KernelSignature>& known = graph_.signatures_;
+  if (!known.empty() && known[static_cast<size_t>(last_signature_)] == signature) {
+    return last_signature_;
+  }
   const auto [it, added] =
-      signature_index_.try_emplace(signature, static_cast<int32_t>(graph_.signatures_.size()));
-  if (added) graph_.signatures_.push_back(signature);
-  return it->second;
+      signature_index_.try_emplace(signature, static_cast<int32_t>(known.size()));
+  if (added) known.push_back(signature);
+  return last_signature_ = it->second;
 }
 
 TaskId TaskGraphBuilder::AddTask(TaskKey key, TaskBody body, std::vector<TaskId> after) {
@@ -208,9 +213,9 @@ uint64_t TaskGraph::fingerprint() const {
 namespace {
 
 // Elements of `region` that lie in one run in a window.
-int64_t RunIn(const Box& region, const Box& outer) {
+int64_t RunIn(std::span<const Interval> region, std::span<const Interval> outer) {
   int64_t run = 1;
-  for (int d = region.rank(); d-- > 0;) {
+  for (size_t d = region.size(); d-- > 0;) {
     run *= region[d].size();
     if (region[d] != outer[d]) break;
   }
@@ -221,8 +226,8 @@ int64_t RunIn(const Box& region, const Box& outer) {
 
 MoveSignature SignatureOf(MoveSignature::Kind kind, DType dtype, const Box& region, const Box& from,
                           const Box& to) {
-  int64_t run = RunIn(region, to);
-  if (kind != MoveSignature::Kind::kFill) run = std::min(run, RunIn(region, from));
+  int64_t run = RunIn(region.dims(), to.dims());
+  if (kind != MoveSignature::Kind::kFill) run = std::min(run, RunIn(region.dims(), from.dims()));
   return {kind, dtype, region.volume(), run};
 }
 

@@ -293,6 +293,7 @@ class TaskGraphBuilder {
   const bool finds_dependencies_;
   DependencyFinder dependencies_;
   absl::flat_hash_map<KernelSignature, int32_t> signature_index_;
+  int32_t last_signature_ = 0;  // added or asked for last
 };
 
 // Name of a task for people: "conv1.d1 part 2", "load input", "all_reduce d:conv1.weight (ring, 4

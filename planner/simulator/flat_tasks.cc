@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "graph/parallel/channel_loads.h"
+#include "graph/parallel/route_table.h"
 #include "graph/support/check.h"
 #include "graph/task/dependencies.h"
 
@@ -55,7 +57,7 @@ void OrderByKey(const TaskGraph& graph, std::vector<int32_t>& by_key) {
 class ResourceLister {
  public:
   ResourceLister(const SimulatedResources& resources, std::vector<int32_t>& list)
-      : resources_(resources), list_(list), loads_(resources.topology()) {
+      : resources_(resources), list_(list), table_(resources.topology().route_table()) {
     last_use_.assign(static_cast<size_t>(resources.count()), -1);
   }
 
@@ -80,10 +82,20 @@ class ResourceLister {
 
   void AddBody(const TransferTask& task) {
     AddGroup(task.group);
+    if (table_ == nullptr) return AddRoutes(task);
+    for (const Transfer& transfer : task.transfers) {
+      for (ChannelId channel : table_->Of(transfer.from, transfer.to).channels) {
+        Add(resources_.ChannelResource(channel));
+      }
+    }
+  }
+
+  void AddRoutes(const TransferTask& task) {
+    if (!loads_.has_value()) loads_.emplace(resources_.topology());
     const auto add_routes = [this](DeviceId from) {
-      loads_.Add(from, messages_);
-      for (ChannelId channel : loads_.busy()) Add(resources_.ChannelResource(channel));
-      loads_.Clear();
+      loads_->Add(from, messages_);
+      for (ChannelId channel : loads_->busy()) Add(resources_.ChannelResource(channel));
+      loads_->Clear();
       messages_.clear();
     };
     DeviceId from;
@@ -126,7 +138,8 @@ class ResourceLister {
   std::vector<int32_t>& list_;
   std::vector<int32_t> last_use_;  // by resource: the task that listed it last
   int32_t use_ = -1;
-  ChannelLoads loads_;
+  const RouteTable* const table_;  // null for large machines, where loads are used
+  std::optional<ChannelLoads> loads_;
   std::vector<ChannelLoads::Message> messages_;  // of one device
   absl::flat_hash_map<std::vector<DeviceId>, std::vector<int32_t>> channels_of_group_;
 };

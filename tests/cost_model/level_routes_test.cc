@@ -191,7 +191,7 @@ TEST(LevelRoutesTest, LoadsAreThoseOfTheRoutes) {
   for (unsigned seed = 0; seed < 200; ++seed) {
     std::mt19937 random(seed);
     const DeviceTopology topology = DeviceTopology::Create(RandomLevels(random)).value();
-    ChannelLoads loads(topology);
+    ChannelLoads loads(topology, false), by_table(topology);
     std::map<ChannelId, int64_t> expected;
     Nanos latency;
     for (DeviceId from : AllOf(topology)) {
@@ -208,12 +208,15 @@ TEST(LevelRoutesTest, LoadsAreThoseOfTheRoutes) {
         latency = std::max(latency, topology.RouteLatency(from, to));
       }
       loads.Add(from, messages);
+      by_table.Add(from, messages);
     }
     for (size_t c = 0; c < topology.channels().size(); ++c) {
       const ChannelId id(static_cast<int>(c));
       EXPECT_EQ(loads.bytes(id), expected[id]) << seed << " " << topology.channel(id).name;
+      EXPECT_EQ(by_table.bytes(id), expected[id]) << seed << " " << topology.channel(id).name;
     }
     EXPECT_EQ(loads.latency(), latency) << seed;
+    EXPECT_EQ(by_table.latency(), latency) << seed;
   }
 }
 
