@@ -30,6 +30,10 @@ class AlgorithmPricer {
   std::string Cheapest(const CollectiveToRun& asked) const {
     const Collective compared = Compared(asked.collective);
     const CollectiveToRun collective{compared, asked.dtype, asked.groups};
+    std::vector<std::vector<int>> nodes;  // by group
+    for (const std::vector<DeviceId>& group : asked.groups) {
+      nodes.push_back(NodesOf(group, node_of_device_));
+    }
     const auto rows = CollectiveAlgorithms();
     size_t best = rows.size();
     std::optional<TaskCost> least;
@@ -41,7 +45,7 @@ class AlgorithmPricer {
         if (!rows[r].applicable(collective.collective.ranks)) continue;
         std::optional<TaskCost> to_beat = least;
         if (least.has_value() && r < best) to_beat->time += Nanos(1);
-        const auto price = PriceOf(collective, std::string(rows[r].name), to_beat);
+        const auto price = PriceOf(collective, nodes, std::string(rows[r].name), to_beat);
         if (!price.has_value()) continue;
         least = price;
         best = r;
@@ -62,11 +66,13 @@ class AlgorithmPricer {
 
   // All groups together: the worst source, the sum of times. Nothing where that does not beat what
   // is given.
-  std::optional<TaskCost> PriceOf(const CollectiveToRun& collective, const std::string& row,
+  std::optional<TaskCost> PriceOf(const CollectiveToRun& collective,
+                                  std::span<const std::vector<int>> nodes, const std::string& row,
                                   const std::optional<TaskCost>& to_beat) const {
     TaskCost sum{.time = Nanos(0), .source = CostSource::kMeasured};
-    for (const std::vector<DeviceId>& group : collective.groups) {
-      const std::string name = ForNodes(row, NodesOf(group, node_of_device_));
+    for (size_t g = 0; g < collective.groups.size(); ++g) {
+      const std::vector<DeviceId>& group = collective.groups[g];
+      const std::string name = ForNodes(row, nodes[g]);
       TaskCost left;  // what the group has to beat
       if (to_beat.has_value()) {
         left.source = to_beat->source;

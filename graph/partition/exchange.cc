@@ -301,6 +301,10 @@ class OwnerChoice {
     DeviceId device;
     int32_t piece;
   };
+  // Number of a holder among those of its term.
+  struct Copy {
+    size_t number, holder;
+  };
   // A destination, or a demand, and the holder or replica group that serves it.
   struct Served {
     size_t by;
@@ -452,27 +456,29 @@ class OwnerChoice {
 
   std::vector<ReplicaGroup> GroupsOf() {
     size_t count = holders_.size();
-    std::vector<size_t> copy(holders_.size(), 0);  // number of a holder among those of its term
+    copies_.clear();
     for (size_t h = 0; h < holders_.size(); ++h) {
       const bool follows = h > 0 && holders_[h].term == holders_[h - 1].term;
-      copy[h] = follows ? copy[h - 1] + 1 : 0;
+      copies_.push_back({follows ? copies_.back().number + 1 : 0, h});
       const bool is_last = h + 1 == holders_.size() || holders_[h + 1].term != holders_[h].term;
-      if (is_last) count = std::min(count, copy[h] + 1);
+      if (is_last) count = std::min(count, copies_.back().number + 1);
     }
+    std::erase_if(copies_, [count](const Copy& copy) { return copy.number >= count; });
+    std::stable_sort(copies_.begin(), copies_.end(), [this](const Copy& a, const Copy& b) {
+      return std::pair(a.number, holders_[a.holder].device) <
+             std::pair(b.number, holders_[b.holder].device);
+    });
     std::vector<ReplicaGroup> groups(count);
-    std::vector<std::vector<Holder>> owned(count);
-    for (size_t h = 0; h < holders_.size(); ++h) {
-      if (copy[h] < count) owned[copy[h]].push_back(holders_[h]);
-    }
-    for (size_t g = 0; g < count; ++g) {
-      std::stable_sort(owned[g].begin(), owned[g].end(),
-                       [](const Holder& a, const Holder& b) { return a.device < b.device; });
-      for (auto it = owned[g].begin(); it != owned[g].end();) {
-        const DeviceId device = it->device;
-        wanted_.clear();
-        for (; it != owned[g].end() && it->device == device; ++it) wanted_.push_back(it->piece);
-        groups[g].owners.push_back({device, -1, lists_.Copy<int32_t>(wanted_)});
+    for (auto it = copies_.begin(); it != copies_.end();) {
+      const Copy first = *it;
+      const DeviceId device = holders_[first.holder].device;
+      wanted_.clear();
+      for (; it != copies_.end() && it->number == first.number &&
+             holders_[it->holder].device == device;
+           ++it) {
+        wanted_.push_back(holders_[it->holder].piece);
       }
+      groups[first.number].owners.push_back({device, -1, lists_.Copy<int32_t>(wanted_)});
     }
     return groups;
   }
@@ -544,6 +550,7 @@ class OwnerChoice {
   // Of the region at hand.
   std::vector<DeviceId> destinations_;  // sorted, each once
   std::vector<Holder> holders_;
+  std::vector<Copy> copies_;
   std::vector<std::pair<int32_t, size_t>> by_node_;
   std::vector<Served> served_, wants_;
   // Lists about to be copied.

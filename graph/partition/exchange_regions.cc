@@ -106,14 +106,17 @@ Boxes Coalesce(Boxes boxes) {
   return boxes;
 }
 
-std::vector<int32_t> MembersOf(std::span<const int32_t> ids, const DistinctBoxes& distinct) {
-  std::vector<int32_t> members;
+// Members of several distinct boxes, ascending; `scratch` is overwritten.
+std::span<const int32_t> MembersOf(std::span<const int32_t> ids, const DistinctBoxes& distinct,
+                                   std::vector<int32_t>& scratch, SpanArena& lists) {
+  if (ids.size() == 1) return distinct.members[static_cast<size_t>(ids[0])];
+  scratch.clear();
   for (int32_t id : ids) {
     const auto& list = distinct.members[static_cast<size_t>(id)];
-    members.insert(members.end(), list.begin(), list.end());
+    scratch.insert(scratch.end(), list.begin(), list.end());
   }
-  std::sort(members.begin(), members.end());
-  return members;
+  std::sort(scratch.begin(), scratch.end());
+  return lists.Copy<int32_t>(scratch);
 }
 
 bool Overlap(const Box& a, const Box& b) {
@@ -364,14 +367,14 @@ Regions GridRegions(const DistinctBoxes& sources, const DistinctBoxes& wants, Sp
   absl::flat_hash_map<Cell, size_t> index;
   Regions regions;
   std::vector<Boxes> boxes;  // of each region
+  std::vector<int32_t> members;
   for (size_t place = 0; place < cells.size(); ++place) {
     const Cell cell{covered.Of(place), wanted.Of(place)};
     if (cell.sources.empty()) continue;
     const auto [it, added] = index.try_emplace(cell, boxes.size());
     if (added) {
-      const std::vector<int32_t> pieces = MembersOf(cell.sources, sources);
-      const std::vector<int32_t> demands = MembersOf(cell.wants, wants);
-      regions.list.push_back({{}, lists.Copy<int32_t>(pieces), lists.Copy<int32_t>(demands)});
+      const auto pieces = MembersOf(cell.sources, sources, members, lists);
+      regions.list.push_back({{}, pieces, MembersOf(cell.wants, wants, members, lists)});
       boxes.emplace_back();
     }
     boxes[it->second].push_back(grid.CellBox(cells.cell(place)));

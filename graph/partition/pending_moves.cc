@@ -67,24 +67,26 @@ MoveTask PendingMoves::WholeTask(std::span<const Pending> moves,
 }
 
 MoveTask PendingMoves::OutlinedTask(std::span<const Pending> moves,
-                                    std::span<const int32_t> numbers) const {
-  MoveOutline outline;
-  BufferList reads, writes;
+                                    std::span<const int32_t> numbers) {
+  runs_.clear();
+  reads_.Clear();
+  writes_.Clear();
   for (int32_t number : numbers) {
     const Pending& move = moves[static_cast<size_t>(number)];
     const MoveSignature signature =
         SignatureOf(move.kind, dtype_, *move.region, *move.from.box, *move.to.box);
-    if (!outline.runs.empty() && outline.runs.back().signature == signature) {
-      ++outline.runs.back().moves;
+    if (!runs_.empty() && runs_.back().signature == signature) {
+      ++runs_.back().moves;
     } else {
-      outline.runs.push_back({signature});
+      runs_.push_back({signature});
     }
-    reads.Add(move.from.buffer);
-    writes.Add(move.to.buffer);
+    reads_.Add(move.from.buffer);
+    writes_.Add(move.to.buffer);
   }
-  outline.uses.reserve(reads.ids().size() + writes.ids().size());
-  for (BufferId id : reads.ids()) outline.uses.push_back({id, false});
-  for (BufferId id : writes.ids()) outline.uses.push_back({id, true});
+  MoveOutline outline{.runs = runs_};
+  outline.uses.reserve(reads_.ids().size() + writes_.ids().size());
+  for (BufferId id : reads_.ids()) outline.uses.push_back({id, false});
+  for (BufferId id : writes_.ids()) outline.uses.push_back({id, true});
   MoveTask task{moves[static_cast<size_t>(numbers[0])].device, dtype_, {}};
   task.outline = std::make_shared<const MoveOutline>(std::move(outline));
   return task;

@@ -46,13 +46,16 @@ class PendingMoves {
   void OrderByTask(const std::vector<Pending>& moves);
   // The task of those of the moves that have these numbers.
   MoveTask WholeTask(std::span<const Pending> moves, std::span<const int32_t> numbers) const;
-  MoveTask OutlinedTask(std::span<const Pending> moves, std::span<const int32_t> numbers) const;
+  MoveTask OutlinedTask(std::span<const Pending> moves, std::span<const int32_t> numbers);
 
   const DType dtype_;
   const bool outlines_;
   std::array<std::vector<Pending>, 3> moves_;  // indexed by NumberOf(phase)
   // Of the phase that is flushed: numbers of moves, and where those of each device begin.
   std::vector<int32_t> by_task_, begin_;
+  // Of the outline at hand.
+  std::vector<MoveOutline::Run> runs_;
+  BufferList reads_, writes_;
 };
 
 }  // namespace partita

@@ -220,6 +220,10 @@ class BufferList {
     if (listed_.insert(id).second) ids_.push_back(id);
   }
   const Ids& ids() const { return ids_; }
+  void Clear() {
+    ids_.clear();
+    listed_.clear();
+  }
   Ids Take() && { return std::move(ids_); }
 
  private:
