@@ -75,9 +75,9 @@ INSTANTIATE_TEST_SUITE_P(All, SerialReferenceTest,
 INSTANTIATE_TEST_SUITE_P(Zoo, SerialReferenceTest,
                          ::testing::Values("references/alexnet_tiny", "references/bert_tiny",
                                            "references/gpt_tiny", "references/inception_v3_tiny",
-                                           "references/nmt_tiny", "references/resnet101_tiny",
-                                           "references/rnnlm_tiny", "references/rnntc_tiny",
-                                           "references/vit_tiny"),
+                                           "references/lstm_exported", "references/nmt_tiny",
+                                           "references/resnet101_tiny", "references/rnnlm_tiny",
+                                           "references/rnntc_tiny", "references/vit_tiny"),
                          ModelOf);
 
 TEST(ReferenceTest, ForgottenMomentumOrWeightDecayIsFound) {

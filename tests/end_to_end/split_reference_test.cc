@@ -157,11 +157,12 @@ INSTANTIATE_TEST_SUITE_P(
                               kRandomPlans)),
     ModelOf);
 INSTANTIATE_TEST_SUITE_P(Zoo, SplitReferenceTest,
-                         ::testing::ValuesIn(Cases(
-                             "references",
-                             {"alexnet_tiny", "bert_tiny", "gpt_tiny", "inception_v3_tiny",
-                              "nmt_tiny", "resnet101_tiny", "rnnlm_tiny", "rnntc_tiny", "vit_tiny"},
-                             kRandomPlansOfZoo)),
+                         ::testing::ValuesIn(Cases("references",
+                                                   {"alexnet_tiny", "bert_tiny", "gpt_tiny",
+                                                    "inception_v3_tiny", "lstm_exported",
+                                                    "nmt_tiny", "resnet101_tiny", "rnnlm_tiny",
+                                                    "rnntc_tiny", "vit_tiny"},
+                                                   kRandomPlansOfZoo)),
                          ModelOf);
 
 }  // namespace

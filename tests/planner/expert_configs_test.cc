@@ -119,12 +119,16 @@ TEST(RnnPlacementTest, LayersOfOneDepthAreOnOneDeviceOfANode) {
     EXPECT_EQ(ConfigText(graph, two_nodes, name), "n=2 on " + at + "," + std::to_string(device + 4))
         << name;
   };
+  // Six depths on four devices.
   expect("embedding", 0);
   for (const char* cell : {"encoder.0.0", "encoder.0.4.h", "decoder.0.0.x", "decoder.0.3"}) {
-    expect(cell, 1);
+    expect(cell, 0);
   }
   for (const char* cell : {"encoder.1.0", "encoder.1.4.h", "decoder.1.0.x", "decoder.1.3"}) {
-    expect(cell, 2);
+    expect(cell, 1);
+  }
+  for (const char* part : {"attention.score", "attention.context", "attention.combine"}) {
+    expect(part, 2);
   }
   expect("fc", 3);
 }

@@ -3,10 +3,11 @@
 
     python generate.py [NAME...]      all models, or those
 
-Needs: torch torchvision safetensors numpy (a CPU build is enough). Made with torch 2.15, torchvision 0.29.
-Weights and data are random; nothing is downloaded.
+Needs: torch torchvision onnx onnxscript safetensors numpy (a CPU build is enough). Made with torch 2.15,
+torchvision 0.29. Weights and data are random; nothing is downloaded.
 
-NAME/weights.safetensors   initial weights by the zoo's names, in its layout
+NAME/weights.safetensors   initial weights by the zoo's names, in its layout; or, of a model that is no model of
+                           the zoo, model.onnx
      batch.safetensors     x [steps, batch, ...], y [steps, rows...]
      expected.safetensors  logits, loss_f64, grad/NAME, final/NAME, final_buffer/NAME
      meta.json             the zoo's model, hyper-parameters, tolerances
@@ -22,8 +23,10 @@ import json
 import math
 import pathlib
 import sys
+import warnings
 
 import numpy as np
+import onnx
 import torch
 from safetensors.numpy import save_file
 from torch import nn
@@ -58,6 +61,19 @@ class LanguageModel(nn.Module):
         super().__init__()
         self.embedding = nn.Embedding(WORDS, UNITS)
         self.lstm = lstm(2)
+        self.fc = nn.Linear(UNITS, WORDS)
+
+    def forward(self, x):
+        return self.fc(self.lstm(self.embedding(x))[0])
+
+
+class ExportedLanguageModel(nn.Module):
+    """As people write it: both biases of a cell are trained."""
+
+    def __init__(self):
+        super().__init__()
+        self.embedding = nn.Embedding(WORDS, UNITS)
+        self.lstm = nn.LSTM(UNITS, UNITS, 2, batch_first=True)
         self.fc = nn.Linear(UNITS, WORDS)
 
     def forward(self, x):
@@ -112,7 +128,8 @@ def recurrent_names(net):
         if not parameter.requires_grad:
             continue
         if "_l" in name:
-            names[name.replace("bias_ih", "bias")] = (name, by_unit)
+            both = isinstance(net, ExportedLanguageModel)
+            names[name if both else name.replace("bias_ih", "bias")] = (name, by_unit)
         elif name == "score.weight":  # W of h^T W s; a product of rows takes the transposed
             names["attention." + name] = (name, lambda v: v.T)
         elif name == "combine.weight":
@@ -281,12 +298,13 @@ def random_images(pixels, classes):
     return x, torch.randint(0, classes, (STEPS, BATCH), dtype=torch.int32)
 
 
-# Zoo's model -> net, names, data.
+# Zoo's model, or name of the folder -> net, names, data.
 MODELS = {
     "alexnet_tiny": (alexnet, same_names, lambda: random_images(63, 10)),
     "bert_tiny": (Bert, transformer_names, lambda: random_words(12, 4, [4], 12)),
     "gpt_tiny": (Gpt, transformer_names, lambda: random_words(12, 4, [4], 12)),
     "inception_v3_tiny": (inception_v3, same_names, lambda: random_images(75, 10)),
+    "lstm_exported": (ExportedLanguageModel, recurrent_names, lambda: random_words(WORDS, 3, [3], WORDS)),
     "nmt_tiny": (Translator, recurrent_names, lambda: random_words(WORDS, 6, [3], WORDS)),
     "resnet101_tiny": (resnet101, same_names, lambda: random_images(40, 10)),
     "rnnlm_tiny": (LanguageModel, recurrent_names, lambda: random_words(WORDS, 3, [3], WORDS)),
@@ -351,11 +369,27 @@ def randomize(net):
             module.reset_running_stats()
 
 
+def export(net, x, path):
+    """By the current exporter, without its optimizer; its notes are dropped."""
+    with warnings.catch_warnings(), torch.no_grad():
+        warnings.simplefilter("ignore")
+        torch.onnx.export(net, (x,), str(path), dynamo=True, optimize=False, external_data=False, verbose=False,
+                          input_names=["x"], output_names=["logits"])
+    model = onnx.load(path)
+    items = [model, model.graph, *model.graph.node, *model.graph.initializer, *model.graph.input,
+             *model.graph.output, *model.graph.value_info]
+    for item in items:
+        item.doc_string = ""
+        del item.metadata_props[:]
+    onnx.save(model, path)
+
+
 def write(model):
     make, name_of, data = MODELS[model]
     globals().update(dict(STEPS=3, BATCH=4, RATE=0.05), **SETTINGS.get(model, {}))
     hyper = dict(lr=RATE, momentum=0.9, weight_decay=0.05)
-    torch.manual_seed(sorted(MODELS).index(model))
+    exported = model == "lstm_exported"
+    torch.manual_seed(9 if exported else sorted(set(MODELS) - {"lstm_exported"}).index(model))
     net = make().float()
     randomize(net)
     x, y = data()
@@ -375,11 +409,14 @@ def write(model):
     folder.mkdir(exist_ok=True)
     save = lambda values, file: save_file(
         {k: np.ascontiguousarray(v.numpy()) for k, v in values.items()}, folder / file)
-    save({name: change(weights[theirs]) for name, (theirs, change) in names.items()}, "weights.safetensors")
+    if exported:
+        export(net, as_input(x, torch.float32)[0], folder / "model.onnx")
+    else:
+        save({name: change(weights[theirs]) for name, (theirs, change) in names.items()}, "weights.safetensors")
     save({"x": x, "y": y}, "batch.safetensors")
     expected = {k: v.float() for k, v in want.items() if k != "loss"}
     save({**expected, "loss_f64": want["loss"]}, "expected.safetensors")
-    meta = {"model": model, "made_with": f"torch {torch.__version__.split('+')[0]}",
+    meta = {**({} if exported else {"model": model}), "made_with": f"torch {torch.__version__.split('+')[0]}",
             "optimizer": {"type": "SGD", **hyper, "dampening": 0.0, "nesterov": False},
             "suggested_tolerance": tolerance}
     (folder / "meta.json").write_text(json.dumps(meta, indent=1) + "\n")
