@@ -109,6 +109,18 @@ TEST(RecurrentLayersTest, AreFoundByTheirForm) {
   EXPECT_EQ(layers("alexnet"), 0u);
 }
 
+// Normalisation takes whole rows of what the head makes; the scores are split by word again.
+TEST(MegatronConfigTest, TheHeadOfBertIsComputedByAllDevices) {
+  const Graph graph = TrainingModel("bert_tiny", 4);
+  const Strategy strategy = Ok(Megatron(graph, VirtualCpuDevices(2)));
+  for (const char* whole : {"head", "head.gelu", "head.ln", "layer0.ln1"}) {
+    EXPECT_EQ(ConfigText(graph, strategy, whole), "x2 on 0,1") << whole;
+  }
+  EXPECT_EQ(ConfigText(graph, strategy, "layer1.mlp.fc1"), "o=2 on 0,1");
+  EXPECT_EQ(ConfigText(graph, strategy, "layer1.mlp.fc2"), "i=2 on 0,1");
+  EXPECT_EQ(ConfigText(graph, strategy, "scores"), "o=2 on 0,1");
+}
+
 TEST(RnnPlacementTest, LayersOfOneDepthAreOnOneDeviceOfANode) {
   const Graph graph = TrainingModel("nmt_short", 8);
   const Strategy one_node = Ok(RnnPlacement(graph, VirtualCpuDevices(4)));
