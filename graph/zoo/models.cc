@@ -44,7 +44,8 @@ constexpr ZooModel kModels[] = {
      "translation as in FlexFlow's paper: 2 LSTM layers each for 20 + 20 words, attention, 230.7 M "
      "parameters",
      UnrollNmt},
-    {"nmt_short", MakeNmtShort, "the same for 5 + 5 words, as in FlexFlow's simulator", UnrollNmt},
+    {"nmt_short", MakeNmtShort, "the same for 5 + 5 words, as many as in FlexFlow's simulator",
+     UnrollNmt},
     {"nmt_tiny", MakeNmtTiny, "the same with 8 units, for 3 + 3 of 20 words", UnrollNmtTiny},
     {"resnet101", MakeResNet101, "ResNet-101, 224 px, 1000 classes, 44.5 M parameters"},
     {"resnet101_tiny", MakeResNet101Tiny,
