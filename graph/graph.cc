@@ -99,6 +99,7 @@ int64_t Graph::IndexLimitOf(TensorId input) const {
   }
   std::optional<int64_t> limit;
   for (const Operator& op : ops_) {
+    if (!op.pass.is_forward()) continue;  // a gradient reads what its forward operator does
     for (size_t k = 0; k < op.inputs.size(); ++k) {
       if (op.inputs[k] != input) continue;
       const auto own = IndexLimit(op.attrs, static_cast<int>(k), InputShapes(op));

@@ -7,7 +7,8 @@
 
 namespace partita {
 
-GraphCopy::GraphCopy(const Graph& source)
+GraphCopy::GraphCopy(const Graph& source,
+                     std::span<const std::shared_ptr<const std::vector<float>>> values)
     : source_(source),
       builder_(source.name()),
       tensors_(source.tensors().size(), kNoTensor),
@@ -19,8 +20,10 @@ GraphCopy::GraphCopy(const Graph& source)
       copy = builder_.AddInput(tensor.name, tensor.type);
     } else if (tensor.kind == TensorKind::kWeight) {
       const Weight& weight = *source.FindWeight(tensor.id);
-      copy = builder_.AddWeight(tensor.name, tensor.type, weight.initializer, weight.values,
-                                weight.trainable);
+      const auto k = static_cast<size_t>(&weight - source.weights().data());
+      const bool is_given = k < values.size() && values[k] != nullptr;
+      copy = builder_.AddWeight(tensor.name, tensor.type, weight.initializer,
+                                is_given ? values[k] : weight.values, weight.trainable);
     }
     CHECK(copy.ok()) << copy.status();
     tensors_[tensor.id.index()] = *copy;
@@ -86,6 +89,15 @@ void GraphCopy::CopyLogits() {
   for (TensorId id : source_.tensors(TensorRole::kLogits)) {
     builder_.AddRole(TensorRole::kLogits, Map(id));
   }
+}
+
+absl::StatusOr<Graph> WithWeightValues(
+    const Graph& model, std::span<const std::shared_ptr<const std::vector<float>>> values) {
+  GraphCopy copy(model, values);
+  for (const Operator& op : model.ops()) RETURN_IF_ERROR(copy.CopyOp(op));
+  copy.CopyAnchors();
+  copy.CopyLogits();
+  return std::move(copy.builder()).Build();
 }
 
 absl::StatusOr<Graph> WithoutDeadOperators(const Graph& model, std::span<const TensorId> results) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
@@ -14,7 +15,9 @@ namespace partita {
 class GraphCopy {
  public:
   // Starts with the inputs and all weights of `source`, which outlives this object.
-  explicit GraphCopy(const Graph& source);
+  explicit GraphCopy(const Graph& source) : GraphCopy(source, {}) {}
+  // With values of weights, indexed as source.weights(); null: as in the source.
+  GraphCopy(const Graph& source, std::span<const std::shared_ptr<const std::vector<float>>> values);
 
   GraphBuilder& builder() { return builder_; }
   // Copy or replacement of a tensor of the source, which must have been copied or replaced before.
@@ -38,6 +41,10 @@ class GraphCopy {
 
 // Specification that adds an update (Operator::anchor_weight) of a graph once more.
 GraphBuilder::UpdateSpec UpdateSpecOf(const Graph& graph, const Operator& op);
+
+// A forward graph with other values of its weights, indexed as model.weights(); null: as they are.
+absl::StatusOr<Graph> WithWeightValues(
+    const Graph& model, std::span<const std::shared_ptr<const std::vector<float>>> values);
 
 // The model without the operators that neither `results` nor an update needs, and `results` as its
 // logits.

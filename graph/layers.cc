@@ -121,10 +121,11 @@ absl::StatusOr<TensorId> AddSoftmax(GraphBuilder& builder, const std::string& na
 
 absl::StatusOr<LstmState> AddLstmCell(GraphBuilder& builder, const LstmCell& cell) {
   const bool is_first = cell.h == kNoTensor;
-  ASSIGN_OR_RETURN(const TensorId from_input,
-                   builder.Add({.name = absl::StrCat(cell.name, ".x"),
-                                .attrs = MatMul{},
-                                .inputs = {cell.x, cell.input_weight, cell.bias}}));
+  std::vector<TensorId> operands = {cell.x, cell.input_weight};
+  if (cell.bias != kNoTensor) operands.push_back(cell.bias);
+  ASSIGN_OR_RETURN(const TensorId from_input, builder.Add({.name = absl::StrCat(cell.name, ".x"),
+                                                           .attrs = MatMul{},
+                                                           .inputs = std::move(operands)}));
   std::vector<TensorId> inputs = {from_input};
   if (!is_first) {
     ASSIGN_OR_RETURN(inputs.emplace_back(), builder.Add({.name = absl::StrCat(cell.name, ".h"),

@@ -27,11 +27,11 @@ struct BatchNormLayer {
 absl::StatusOr<TensorId> AddBatchNorm(GraphBuilder& builder, const BatchNormLayer& layer);
 
 // A cell of an LSTM layer: of the sequence's first one h and c are kNoTensor. Weights [4 units, in],
-// [4 units, units] and a bias [4 units], in the order of graph/ops/lstm_gates.h.
+// [4 units, units] and a bias [4 units] (kNoTensor: none), in the order of graph/ops/lstm_gates.h.
 struct LstmCell {
   std::string name;
   TensorId x;  // [rows..., in]
-  TensorId input_weight, hidden_weight, bias;
+  TensorId input_weight, hidden_weight, bias = kNoTensor;
   TensorId h = kNoTensor, c = kNoTensor;  // [rows..., units]
 };
 struct LstmState {

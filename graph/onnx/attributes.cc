@@ -84,6 +84,12 @@ std::vector<float> Attributes::Floats(absl::string_view name) {
   return {attribute->floats().begin(), attribute->floats().end()};
 }
 
+std::vector<std::string> Attributes::Strings(absl::string_view name) {
+  const AttributeProto* attribute = FindTyped(name, kStrings);
+  if (attribute == nullptr) return {};
+  return {attribute->strings().begin(), attribute->strings().end()};
+}
+
 std::string Attributes::String(absl::string_view name, const std::string& otherwise) {
   const AttributeProto* attribute = FindTyped(name, kString);
   return attribute == nullptr ? otherwise : attribute->s();

@@ -24,6 +24,7 @@ class Attributes {
   double Float(absl::string_view name, double otherwise);
   std::vector<float> Floats(absl::string_view name);
   std::string String(absl::string_view name, const std::string& otherwise);
+  std::vector<std::string> Strings(absl::string_view name);
   const TensorProto* Tensor(absl::string_view name);
 
   const absl::Status& status() const { return status_; }
@@ -31,7 +32,15 @@ class Attributes {
   static constexpr int64_t kLimit = (int64_t{1} << 31) - 1;
 
  private:
-  enum Type { kFloat = 1, kInt = 2, kString = 3, kTensor = 4, kFloats = 6, kInts = 7 };
+  enum Type {
+    kFloat = 1,
+    kInt = 2,
+    kString = 3,
+    kTensor = 4,
+    kFloats = 6,
+    kInts = 7,
+    kStrings = 8
+  };
   const AttributeProto* Find(absl::string_view name) const;
   const AttributeProto* FindTyped(absl::string_view name, Type type);
   int64_t Limited(absl::string_view name, int64_t value, int64_t lo, int64_t hi);

@@ -9,8 +9,10 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "graph/graph_copy.h"
 #include "graph/onnx/folded_batch_norm.h"
 #include "graph/onnx/operators.h"
+#include "graph/onnx/rows.h"
 #include "graph/support/check.h"
 #include "graph/support/error_category.h"
 #include "graph/support/status_macros.h"
@@ -127,7 +129,7 @@ std::string Importer::UniqueName(const std::string& wanted) {
 
 // Null where they are absent.
 absl::StatusOr<std::shared_ptr<const std::vector<float>>> Importer::StoredValues(
-    const StoredTensor& stored) {
+    const StoredTensor& stored, std::function<void(std::vector<float>&)> change) {
   const auto at = [&stored](const absl::Status& status) {
     return WithMessage(status,
                        absl::StrCat("tensor '", stored.proto->name(), "': ", status.message()));
@@ -140,8 +142,10 @@ absl::StatusOr<std::shared_ptr<const std::vector<float>>> Importer::StoredValues
   }
   if (options_.values == WeightValues::kSkipped) return nullptr;
   return values_of_weights_.Add(
-      stored.source.elements, [this, &stored, at](std::vector<float>& values) -> absl::Status {
+      stored.source.elements,
+      [this, &stored, at, change = std::move(change)](std::vector<float>& values) -> absl::Status {
         absl::Status read = ReadFloats(*stored.proto, stored.source, model_.origin.folder, values);
+        if (read.ok() && change) change(values);
         return read.ok() ? read : at(read);
       });
 }
@@ -150,6 +154,11 @@ absl::StatusOr<TensorId> Importer::AddWeight(const Value& value, Initializer ini
                                              bool trainable) {
   const auto found = weights_.find({value.name, trainable});
   if (found != weights_.end()) return found->second;
+  if (const auto order = reordered_.find(value.name);
+      trainable && order != reordered_.end() && !order->second.empty()) {
+    return absl::UnimplementedError(absl::StrCat(
+        "'", value.name, "' is a recurrent layer's, which takes its rows in another order"));
+  }
   TensorType type{DType::kFloat32, {}};
   std::shared_ptr<const std::vector<float>> values;
   if (value.kind == Value::Kind::kConstant) {
@@ -219,7 +228,17 @@ absl::Status Importer::ImportNode(const NodeProto& node) {
         constant && (value.kind == Value::Kind::kConstant || value.kind == Value::Kind::kAbsent);
   }
   absl::Status status;
-  if (constant && row->fold != nullptr) {
+  const bool moves_rows = !constant && MoveRows(import);
+  for (int i = 0; i < node.input_size() && !moves_rows && !row->takes_rows; ++i) {
+    if (import.Input(i).kind != Value::Kind::kRows) continue;
+    const auto made = MakeRows(import.Input(i));
+    if (absl::IsUnimplemented(made.status())) return reject(made.status().message());
+    if (!made.ok()) return At(node, made.status());
+    values_[node.input(i)] = TensorValue(*made);
+  }
+  if (moves_rows) {
+    // Its result is remembered.
+  } else if (constant && row->fold != nullptr) {
     auto folded = row->fold(import, inputs);
     status = folded.status();
     if (folded.ok()) import.SetConstant(0, *std::move(folded));
@@ -295,6 +314,11 @@ absl::StatusOr<ImportedModel> Importer::Finish() {
   imported.folded_batch_norms = LayersWithFoldedBatchNorm(model_.nodes);
   imported.side_files = SideFiles();
   ASSIGN_OR_RETURN(imported.graph, std::move(builder_).Build());
+  if (unrolled_ > 0) {
+    ASSIGN_OR_RETURN(
+        imported.graph,
+        WithoutDeadOperators(imported.graph, imported.graph.tensors(TensorRole::kLogits)));
+  }
   RETURN_IF_ERROR(values_of_weights_.ReadAll(model_.origin.name));
   return imported;
 }
@@ -357,9 +381,20 @@ absl::StatusOr<Shape> NodeImport::ShapeOf(int i) const {
       if (value.transposed) std::swap(shape[0], shape[1]);
       return shape;
     }
+    case Value::Kind::kRows:
+      return value.rows->shape;
     default:
       return absl::InvalidArgumentError(absl::StrCat("input ", i, " is missing"));
   }
+}
+
+absl::StatusOr<std::vector<float>> NodeImport::ValuesNow(const StoredTensor& stored) const {
+  const std::string& folder = importer_.model_.origin.folder;
+  ASSIGN_OR_RETURN(const bool there, HasValues(stored.source, folder));
+  std::vector<float> values;
+  if (!there) return values;
+  RETURN_IF_ERROR(ReadFloats(*stored.proto, stored.source, folder, values));
+  return values;
 }
 
 absl::StatusOr<Constant> NodeImport::ConstantInput(int i) const {

@@ -2,6 +2,8 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -17,6 +19,9 @@
 
 namespace partita::onnx {
 
+struct Rows;       // rows.h
+struct Reordered;  // rows.h
+
 // Meaning of a name of the file during the import.
 struct Value {
   enum class Kind : uint8_t {
@@ -25,12 +30,14 @@ struct Value {
     kTensor,    // a tensor of the graph
     kConstant,  // values known during the import
     kStored,    // a tensor of the file that no operator has used yet
+    kRows,      // rows of such tensors
   };
   Kind kind = Kind::kAbsent;
   TensorId tensor = kNoTensor;
   std::shared_ptr<const Constant> constant;
   const StoredTensor* stored = nullptr;
-  std::string name;         // kConstant, kStored: its name in the file
+  std::shared_ptr<const Rows> rows;
+  std::string name;         // kConstant, kStored: its name in the file; kRows: its node's
   bool transposed = false;  // kStored: a matrix, read with its dimensions swapped
 };
 
@@ -54,8 +61,13 @@ class Importer {
   std::vector<std::string> SideFiles() const;
   std::string UniqueName(const std::string& wanted);
   absl::StatusOr<TensorId> AddWeight(const Value& value, Initializer initializer, bool trainable);
+  // `change`, if there is one, is applied to the values when they are read.
   absl::StatusOr<std::shared_ptr<const std::vector<float>>> StoredValues(
-      const StoredTensor& stored);
+      const StoredTensor& stored, std::function<void(std::vector<float>&)> change = nullptr);
+  // In rows.cc: the tensor that a kRows value stands for; a trained weight in another order of
+  // rows, which must be the only one of that tensor of the file (Unimplemented).
+  absl::StatusOr<TensorId> MakeRows(const Value& value);
+  absl::StatusOr<TensorId> AddReordered(const Reordered& weight, Initializer initializer);
 
   Model model_;
   ImportOptions options_;
@@ -66,6 +78,12 @@ class Importer {
   // values once, so that a trained weight and a running statistic may share them.
   absl::flat_hash_map<std::pair<std::string, bool>, TensorId> weights_;
   absl::flat_hash_map<std::string, int> weight_uses_;
+  // Weights with another order of rows, by their names in the file and the endings of those here.
+  struct ReorderedRows {
+    std::vector<int64_t> order;
+    TensorId weight;
+  };
+  std::map<std::string, std::map<std::string, ReorderedRows>> reordered_;
   absl::flat_hash_set<std::string> taken_names_;
   absl::flat_hash_set<TensorId> claimed_statistics_;
   std::vector<std::string> notes_;
@@ -78,6 +96,8 @@ class Importer {
   int64_t own_batch_ = -1;  // -1: open in the file
   int64_t batch_ = 0;
   PendingValues values_of_weights_;
+  // Cells of recurrent layers. Where there are some, there may be operators that nothing reads.
+  int64_t unrolled_ = 0;
   int absent_weights_ = 0;
   std::string absent_file_;  // name of the first of them
 };
@@ -113,6 +133,12 @@ class NodeImport {
   absl::StatusOr<TensorId> Weight(int i, Initializer initializer);
   // The same for a stored matrix, as the file has it even where it is read transposed.
   absl::StatusOr<TensorId> WeightAsStored(int i, Initializer initializer);
+  // A trained weight with its rows in another order.
+  absl::StatusOr<TensorId> ReorderedWeight(const Reordered& weight, Initializer initializer) {
+    return importer_.AddReordered(weight, initializer);
+  }
+  // Values of a tensor of the file, now; nothing if they are not there.
+  absl::StatusOr<std::vector<float>> ValuesNow(const StoredTensor& stored) const;
   // Statistics: a weight that is not trained.
   absl::StatusOr<TensorId> Frozen(int i, Initializer initializer);
 
@@ -125,6 +151,10 @@ class NodeImport {
   // Adds an operator with one result.
   absl::StatusOr<TensorId> Add(OpAttrs attrs, std::vector<TensorId> inputs,
                                const std::string& suffix = "");
+
+  // A recurrent layer was unrolled, of so many cells; cells of all of them so far.
+  void AddUnrolled(int64_t steps) { importer_.unrolled_ += steps; }
+  int64_t unrolled() const { return importer_.unrolled_; }
 
   bool HasOutput(int k) const { return k < node_.output_size() && !node_.output(k).empty(); }
   void SetTensor(int k, TensorId id);

@@ -23,6 +23,7 @@ struct OperatorRow {
   ImportFunction import;  // null: only on constants
   FoldFunction fold;      // null: never folded
   absl::string_view description;
+  bool takes_rows = false;  // reads values that are rows of the file (rows.h) as they are
 };
 
 // THE table of ONNX operators, sorted by name. To add one: write its function in one of the files
@@ -56,6 +57,9 @@ absl::Status ImportDropout(NodeImport& node);
 absl::Status ImportLayerNormalization(NodeImport& node);
 absl::Status ImportSoftmax(NodeImport& node);
 absl::Status ImportLogSoftmax(NodeImport& node);
+
+// lstm.cc
+absl::Status ImportLstm(NodeImport& node);
 
 // shapes.cc
 absl::Status ImportIdentity(NodeImport& node);

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "graph/onnx/operators.h"
 #include "graph/onnx/shape_rules.h"
+#include "graph/onnx/swapped.h"
 #include "graph/support/status_macros.h"
 
 namespace partita::onnx {
@@ -40,7 +41,7 @@ absl::StatusOr<std::vector<int64_t>> ReadAxes(NodeImport& node) {
 }
 
 // A target of a model exported with another batch: its leading extent is scaled where it holds the
-// old batch.
+// old batch, or the only other one that is the old batch.
 std::vector<int64_t> Rebatched(const NodeImport& node, const Shape& x,
                                std::vector<int64_t> target) {
   const int64_t old_batch = node.own_batch();
@@ -59,10 +60,26 @@ std::vector<int64_t> Rebatched(const NodeImport& node, const Shape& x,
     meant *= static_cast<double>(copied ? x[d] : target[d]);
   }
   const double ratio = static_cast<double>(node.batch()) / static_cast<double>(old_batch);
-  if (meant != now && meant * ratio == now && target[0] % old_batch == 0) {
+  if (meant == now || meant * ratio != now) return target;
+  if (target[0] % old_batch == 0) {
     target[0] = target[0] / old_batch * node.batch();
+  } else if (std::ranges::count(target, old_batch) == 1) {  // behind the steps of a sequence
+    std::ranges::replace(target, old_batch, node.batch());
   }
   return target;
+}
+
+// Behind a recurrent layer exporters swap batch and steps back, and move the dimension of its
+// directions, which is 1.
+TensorId Untransposed(const GraphBuilder& builder, TensorId x, const std::vector<int64_t>& perm) {
+  return perm == FirstTwoSwapped(perm.size()) ? SwappedFrom(builder, x) : kNoTensor;
+}
+
+// Whether the elements stay in their order.
+bool MovesOnlyOnes(const Shape& shape, const std::vector<int64_t>& perm) {
+  std::vector<int64_t> moved = perm;
+  std::erase_if(moved, [&](int64_t d) { return shape[static_cast<size_t>(d)] == 1; });
+  return std::ranges::is_sorted(moved);
 }
 
 absl::Status SetConstantOf(NodeImport& node, const TensorProto& tensor) {
@@ -188,7 +205,15 @@ absl::Status ImportTranspose(NodeImport& node) {
     return absl::OkStatus();
   }
   ASSIGN_OR_RETURN(const TensorId x, node.Tensor(0));
-  ASSIGN_OR_RETURN(const TensorId y, node.Add(Transpose{.perm = perm}, {x}));
+  TensorId y = node.unrolled() > 0 ? Untransposed(node.builder(), x, perm) : kNoTensor;
+  if (y == kNoTensor && node.unrolled() > 0 && MovesOnlyOnes(shape, perm)) {
+    Reshape reshape;
+    for (int64_t d : perm) reshape.shape.push_back(shape[static_cast<size_t>(d)]);
+    ASSIGN_OR_RETURN(y, node.Add(std::move(reshape), {x}));
+  }
+  if (y == kNoTensor) {
+    ASSIGN_OR_RETURN(y, node.Add(Transpose{.perm = perm}, {x}));
+  }
   node.SetTensor(0, y);
   return absl::OkStatus();
 }

@@ -1,6 +1,10 @@
 // AlexNet and its relatives. Layer numbers are positions in torchvision's modules, dropouts
 // included.
 
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "absl/strings/str_cat.h"
 #include "graph/zoo/models.h"
 #include "graph/zoo/net.h"
@@ -10,15 +14,49 @@ namespace {
 
 Net::PoolOptions OverlappingPool() { return {.kernel = 3, .stride = 2}; }
 
-void AddClassifier(Net& net) {
-  net.Flatten("flatten")
-      .Dropout("classifier.0", 0.5)
-      .Linear("classifier.1", 4096)
-      .Relu("classifier.2")
-      .Dropout("classifier.3", 0.5)
-      .Linear("classifier.4", 4096)
+struct ClassifierSizes {
+  int64_t hidden = 4096, classes = 1000;
+  double dropout = 0.5;  // 0: none
+};
+
+void AddClassifier(Net& net, const ClassifierSizes& sizes) {
+  const auto dropout = [&](const char* name) {
+    if (sizes.dropout > 0) net.Dropout(name, sizes.dropout);
+  };
+  net.Flatten("flatten");
+  dropout("classifier.0");
+  net.Linear("classifier.1", sizes.hidden).Relu("classifier.2");
+  dropout("classifier.3");
+  net.Linear("classifier.4", sizes.hidden)
       .Relu("classifier.5")
-      .Linear("classifier.6", 1000);
+      .Linear("classifier.6", sizes.classes);
+}
+
+struct TorchvisionSizes {
+  std::string name;
+  int64_t batch = 1, pixels = 224;
+  int64_t divisor = 1;  // of the convolutions' widths
+  ClassifierSizes classifier;
+};
+
+absl::StatusOr<Graph> MakeTorchvision(const TorchvisionSizes& sizes) {
+  Net net(sizes.name, {sizes.batch, 3, sizes.pixels, sizes.pixels});
+  const auto width = [&](int64_t whole) { return whole / sizes.divisor; };
+  net.Conv("features.0", {.out = width(64), .kernel = 11, .stride = 4, .pads = {2}})
+      .Relu("features.1")
+      .MaxPool("features.2", OverlappingPool())
+      .Conv("features.3", {.out = width(192), .kernel = 5, .pads = {2}})
+      .Relu("features.4")
+      .MaxPool("features.5", OverlappingPool())
+      .Conv("features.6", {.out = width(384), .kernel = 3, .pads = {1}})
+      .Relu("features.7")
+      .Conv("features.8", {.out = width(256), .kernel = 3, .pads = {1}})
+      .Relu("features.9")
+      .Conv("features.10", {.out = width(256), .kernel = 3, .pads = {1}})
+      .Relu("features.11")
+      .MaxPool("features.12", OverlappingPool());
+  AddClassifier(net, sizes.classifier);
+  return std::move(net).Finish();
 }
 
 // AlexNet-S: every convolution and pool has SAME padding, so ceil(in / stride), and there is no
@@ -64,22 +102,15 @@ absl::StatusOr<Graph> MakeSmall(const SmallOptions& o) {
 }  // namespace
 
 absl::StatusOr<Graph> MakeAlexNet(int64_t batch) {
-  Net net("alexnet", {batch, 3, 224, 224});
-  net.Conv("features.0", {.out = 64, .kernel = 11, .stride = 4, .pads = {2}})
-      .Relu("features.1")
-      .MaxPool("features.2", OverlappingPool())
-      .Conv("features.3", {.out = 192, .kernel = 5, .pads = {2}})
-      .Relu("features.4")
-      .MaxPool("features.5", OverlappingPool())
-      .Conv("features.6", {.out = 384, .kernel = 3, .pads = {1}})
-      .Relu("features.7")
-      .Conv("features.8", {.out = 256, .kernel = 3, .pads = {1}})
-      .Relu("features.9")
-      .Conv("features.10", {.out = 256, .kernel = 3, .pads = {1}})
-      .Relu("features.11")
-      .MaxPool("features.12", OverlappingPool());
-  AddClassifier(net);
-  return std::move(net).Finish();
+  return MakeTorchvision({.name = "alexnet", .batch = batch});
+}
+
+absl::StatusOr<Graph> MakeAlexNetTiny(int64_t batch) {
+  return MakeTorchvision({.name = "alexnet_tiny",
+                          .batch = batch,
+                          .pixels = 63,
+                          .divisor = 32,
+                          .classifier = {.hidden = 32, .classes = 10, .dropout = 0}});
 }
 
 // Krizhevsky 2014: no padding in front of the first convolution, whose number of windows is rounded
@@ -101,7 +132,7 @@ absl::StatusOr<Graph> MakeAlexNetOwt2014(int64_t batch) {
       .Conv("features.12", {.out = 256, .kernel = 3, .pads = {1}})
       .Relu("features.13")
       .MaxPool("features.14", OverlappingPool());
-  AddClassifier(net);
+  AddClassifier(net, {});
   return std::move(net).Finish();
 }
 

@@ -40,29 +40,37 @@ absl::StatusOr<Graph> MakeAlexNetS128(int64_t batch);
 absl::StatusOr<Graph> MakeAlexNetS56BatchNorm(int64_t batch);
 absl::StatusOr<Graph> MakeAlexNetS128BatchNorm(int64_t batch);
 absl::StatusOr<Graph> MakeAlexNetSTiny(int64_t batch);
+absl::StatusOr<Graph> MakeAlexNetTiny(int64_t batch);
 
 // inception.cc
 absl::StatusOr<Graph> MakeInceptionV3(int64_t batch);
+absl::StatusOr<Graph> MakeInceptionV3Tiny(int64_t batch);
 
 // recurrent.cc
 absl::StatusOr<Graph> MakeNmt(int64_t batch);
 absl::StatusOr<Graph> MakeNmtShort(int64_t batch);
+absl::StatusOr<Graph> MakeNmtTiny(int64_t batch);
 absl::StatusOr<Graph> MakeRnnLm(int64_t batch);
 absl::StatusOr<Graph> MakeRnnLmTiny(int64_t batch);
 absl::StatusOr<Graph> MakeRnnTc(int64_t batch);
+absl::StatusOr<Graph> MakeRnnTcTiny(int64_t batch);
 absl::StatusOr<Graph> UnrollNmt(int64_t batch, int64_t steps);  // of each language
+absl::StatusOr<Graph> UnrollNmtTiny(int64_t batch, int64_t steps);
 absl::StatusOr<Graph> UnrollRnnLm(int64_t batch, int64_t steps);
 absl::StatusOr<Graph> UnrollRnnLmTiny(int64_t batch, int64_t steps);
 absl::StatusOr<Graph> UnrollRnnTc(int64_t batch, int64_t steps);
+absl::StatusOr<Graph> UnrollRnnTcTiny(int64_t batch, int64_t steps);
 
 // resnet.cc
 absl::StatusOr<Graph> MakeResNet18(int64_t batch);
 absl::StatusOr<Graph> MakeResNet50(int64_t batch);
 absl::StatusOr<Graph> MakeResNet101(int64_t batch);
+absl::StatusOr<Graph> MakeResNet101Tiny(int64_t batch);
 absl::StatusOr<Graph> MakeResNetTiny(int64_t batch);
 
 // transformer.cc
 absl::StatusOr<Graph> MakeBertLarge(int64_t batch);
+absl::StatusOr<Graph> MakeBertTiny(int64_t batch);
 absl::StatusOr<Graph> MakeGpt125M(int64_t batch);
 absl::StatusOr<Graph> MakeGpt350M(int64_t batch);
 absl::StatusOr<Graph> MakeGpt760M(int64_t batch);
@@ -73,6 +81,7 @@ absl::StatusOr<Graph> MakeGpt13B(int64_t batch);
 absl::StatusOr<Graph> MakeGpt175B(int64_t batch);
 absl::StatusOr<Graph> MakeGptTiny(int64_t batch);
 absl::StatusOr<Graph> MakeVitB16(int64_t batch);
+absl::StatusOr<Graph> MakeVitTiny(int64_t batch);
 
 // vgg.cc
 absl::StatusOr<Graph> MakeVgg11(int64_t batch);

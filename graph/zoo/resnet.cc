@@ -1,5 +1,9 @@
 // Residual nets (He, Zhang, Ren, Sun 2015), with torchvision's names and placement of strides.
 
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "absl/strings/str_cat.h"
 #include "graph/zoo/models.h"
 #include "graph/zoo/net.h"
@@ -46,43 +50,61 @@ void AddBlock(Net& net, const BlockOptions& o) {
   net.From(branch).AddTo(named("add"), shortcut).Relu(named("relu"));
 }
 
-absl::StatusOr<Graph> MakeResNet(const std::string& name, int64_t batch,
-                                 const std::vector<int>& depths, bool bottleneck) {
-  Net net(name, {batch, 3, 224, 224});
-  net.Conv("conv1", {.out = 64, .kernel = 7, .stride = 2, .bias = false, .pads = {3}})
+struct ResNetSizes {
+  std::string name;
+  int64_t batch = 1;
+  std::vector<int> depths;  // blocks of each stage
+  bool bottleneck = true;
+  int64_t width = 64;  // of the first stage
+  int64_t pixels = 224, classes = 1000;
+};
+
+absl::StatusOr<Graph> MakeResNet(const ResNetSizes& sizes) {
+  Net net(sizes.name, {sizes.batch, 3, sizes.pixels, sizes.pixels});
+  net.Conv("conv1", {.out = sizes.width, .kernel = 7, .stride = 2, .bias = false, .pads = {3}})
       .BatchNorm("bn1")
       .Relu("relu")
       .MaxPool("maxpool", {.kernel = 3, .stride = 2, .pads = {1}});
-  int64_t in = 64;
-  for (size_t stage = 0; stage < depths.size(); ++stage) {
-    const int64_t width = int64_t{64} << stage;
-    const int64_t out = bottleneck ? 4 * width : width;
-    for (int block = 0; block < depths[stage]; ++block) {
+  int64_t in = sizes.width;
+  for (size_t stage = 0; stage < sizes.depths.size(); ++stage) {
+    const int64_t width = sizes.width << stage;
+    const int64_t out = sizes.bottleneck ? 4 * width : width;
+    for (int block = 0; block < sizes.depths[stage]; ++block) {
       AddBlock(net, {.name = absl::StrCat("layer", stage + 1, ".", block),
                      .in = in,
                      .width = width,
                      .out = out,
                      .stride = stage > 0 && block == 0 ? 2 : 1,
-                     .bottleneck = bottleneck});
+                     .bottleneck = sizes.bottleneck});
       in = out;
     }
   }
-  net.GlobalMean("avgpool").Flatten("flatten").Linear("fc", 1000);
+  net.GlobalMean("avgpool").Flatten("flatten").Linear("fc", sizes.classes);
   return std::move(net).Finish();
 }
 
 }  // namespace
 
 absl::StatusOr<Graph> MakeResNet18(int64_t batch) {
-  return MakeResNet("resnet18", batch, {2, 2, 2, 2}, /*bottleneck=*/false);
+  return MakeResNet(
+      {.name = "resnet18", .batch = batch, .depths = {2, 2, 2, 2}, .bottleneck = false});
 }
 
 absl::StatusOr<Graph> MakeResNet50(int64_t batch) {
-  return MakeResNet("resnet50", batch, {3, 4, 6, 3}, /*bottleneck=*/true);
+  return MakeResNet({.name = "resnet50", .batch = batch, .depths = {3, 4, 6, 3}});
 }
 
 absl::StatusOr<Graph> MakeResNet101(int64_t batch) {
-  return MakeResNet("resnet101", batch, {3, 4, 23, 3}, /*bottleneck=*/true);
+  return MakeResNet({.name = "resnet101", .batch = batch, .depths = {3, 4, 23, 3}});
+}
+
+absl::StatusOr<Graph> MakeResNet101Tiny(int64_t batch) {
+  return MakeResNet({.name = "resnet101_tiny",
+                     .batch = batch,
+                     .depths = {1, 1, 2, 1},
+                     .width = 2,
+                     .pixels = 40,
+                     .classes = 10});
 }
 
 absl::StatusOr<Graph> MakeResNetTiny(int64_t batch) {

@@ -198,6 +198,35 @@ absl::StatusOr<Graph> MakeGpt3(const char* name, int64_t batch, int64_t width, i
                   .layers = layers});
 }
 
+absl::StatusOr<Graph> MakeBert(TransformerSizes sizes) {
+  sizes.norm_first = false;
+  const int64_t width = sizes.width;
+  Transformer net(std::move(sizes));
+  net.Words();
+  net.Norm("embedding.ln");
+  net.Layers();
+  net.Linear("head", width, width);
+  net.Gelu("head.gelu");
+  net.Norm("head.ln");
+  net.WordScores(/*with_bias=*/true);
+  return std::move(net).Finish();
+}
+
+// Without a class token: the mean over the patches is classified. A step is a patch.
+struct ImageSizes {
+  int64_t pixels = 1, patch = 1, classes = 1;
+};
+absl::StatusOr<Graph> MakeVit(TransformerSizes sizes, const ImageSizes& image) {
+  sizes.steps = (image.pixels / image.patch) * (image.pixels / image.patch);
+  const int64_t width = sizes.width;
+  Transformer net(std::move(sizes));
+  net.Patches(image.pixels, image.patch);
+  net.Layers();
+  net.MeanOverSteps();
+  net.Linear("head", width, image.classes);
+  return std::move(net).Finish();
+}
+
 }  // namespace
 
 absl::StatusOr<Graph> MakeGpt125M(int64_t batch) {
@@ -234,33 +263,33 @@ absl::StatusOr<Graph> MakeGptTiny(int64_t batch) {
 }
 
 absl::StatusOr<Graph> MakeBertLarge(int64_t batch) {
-  Transformer net({.name = "bert_large",
+  return MakeBert({.name = "bert_large",
                    .batch = batch,
                    .steps = 512,
                    .width = 1024,
                    .heads = 16,
                    .layers = 24,
-                   .words = 30'522,
-                   .norm_first = false});
-  net.Words();
-  net.Norm("embedding.ln");
-  net.Layers();
-  net.Linear("head", 1024, 1024);
-  net.Gelu("head.gelu");
-  net.Norm("head.ln");
-  net.WordScores(/*with_bias=*/true);
-  return std::move(net).Finish();
+                   .words = 30'522});
 }
 
-// Without a class token: the mean over the patches is classified.
+absl::StatusOr<Graph> MakeBertTiny(int64_t batch) {
+  return MakeBert({.name = "bert_tiny",
+                   .batch = batch,
+                   .steps = 4,
+                   .width = 8,
+                   .heads = 2,
+                   .layers = 2,
+                   .words = 12});
+}
+
 absl::StatusOr<Graph> MakeVitB16(int64_t batch) {
-  Transformer net(
-      {.name = "vit_b_16", .batch = batch, .steps = 196, .width = 768, .heads = 12, .layers = 12});
-  net.Patches(224, 16);
-  net.Layers();
-  net.MeanOverSteps();
-  net.Linear("head", 768, 1000);
-  return std::move(net).Finish();
+  return MakeVit({.name = "vit_b_16", .batch = batch, .width = 768, .heads = 12, .layers = 12},
+                 {.pixels = 224, .patch = 16, .classes = 1000});
+}
+
+absl::StatusOr<Graph> MakeVitTiny(int64_t batch) {
+  return MakeVit({.name = "vit_tiny", .batch = batch, .width = 8, .heads = 2, .layers = 2},
+                 {.pixels = 12, .patch = 4, .classes = 5});
 }
 
 }  // namespace partita

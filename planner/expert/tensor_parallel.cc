@@ -4,10 +4,14 @@
 // operand so is split by row, and its partial results are summed over the devices. In between each
 // device keeps to its columns; normalisation, residual sums and what else reads complete sums is
 // computed by all of them. A table of words is split by word, and so are their scores and the loss.
+// A product whose columns would meet normalisation, which takes whole rows, is computed by all
+// devices (the head of BERT).
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <numeric>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -26,8 +30,9 @@ constexpr size_t kData = 0, kTensor = 1;
 
 struct MegatronOutcome {
   Strategy strategy;
-  int pairs = 0;     // products split by row
-  bool even = true;  // blocks of one size wherever blocks meet
+  int pairs = 0;                   // products split by row
+  bool even = true;                // blocks of one size wherever blocks meet
+  std::vector<TensorId> cut_rows;  // tensors split along a dimension that a reader takes whole
 };
 
 // The loops of an operator, along the tensor axis by column or row.
@@ -36,6 +41,12 @@ AxisSplits MegatronLoops(const Graph& graph, const MeshSpread& spread, const Ope
   const ShardingRule& rule = graph.rule(op.id);
   AxisSplits loops = spread.Following(op);
   outcome.even &= spread.FollowsEvenly(op, loops, kTensor);
+  for (size_t k = 0; k < op.inputs.size(); ++k) {
+    const AxisSplits& dims = spread.dims(op.inputs[k]);
+    if (dims[kTensor] != kCopies && LoopsOfOperand(rule, k, dims)[kTensor] == kCopies) {
+      outcome.cut_rows.push_back(op.inputs[k]);
+    }
+  }
   loops[kData] = rule.FindLoop("n");
   if (!HasRoom(rule, spread.mesh(), loops)) loops[kData] = kCopies;
   const auto product = WeightProductOf(graph, op);
@@ -50,15 +61,42 @@ AxisSplits MegatronLoops(const Graph& graph, const MeshSpread& spread, const Ope
   return loops;
 }
 
-// `mesh`: data x tensor.
-MegatronOutcome SplitByColumnAndRow(const Graph& graph, int devices, DeviceMesh mesh) {
-  MeshSpread spread(graph, devices, std::move(mesh));
-  MegatronOutcome outcome;
-  for (OpId id : graph.anchors()) {
-    spread.Set(graph.op(id), MegatronLoops(graph, spread, graph.op(id), outcome));
+// Products that the blocks of these tensors come from.
+std::set<OpId> ProductsOf(const Graph& graph, const MeshSpread& spread,
+                          std::vector<TensorId> tensors) {
+  std::set<OpId> products;
+  while (!tensors.empty()) {
+    const TensorId id = tensors.back();
+    tensors.pop_back();
+    for (OpId producer : graph.producers(id)) {
+      const Operator& op = graph.op(producer);
+      if (WeightProductOf(graph, op).has_value()) {
+        products.insert(producer);
+        continue;
+      }
+      std::copy_if(op.inputs.begin(), op.inputs.end(), std::back_inserter(tensors),
+                   [&](TensorId input) { return spread.dims(input)[kTensor] != kCopies; });
+    }
   }
-  outcome.strategy = std::move(spread).Finish();
-  return outcome;
+  return products;
+}
+
+// `mesh`: data x tensor.
+MegatronOutcome SplitByColumnAndRow(const Graph& graph, int devices, const DeviceMesh& mesh) {
+  std::set<OpId> whole;  // products that are not split by column
+  for (const bool again : {false, true}) {
+    MeshSpread spread(graph, devices, mesh);
+    MegatronOutcome outcome;
+    for (OpId id : graph.anchors()) {
+      AxisSplits loops = MegatronLoops(graph, spread, graph.op(id), outcome);
+      if (whole.contains(id)) loops[kTensor] = kCopies;
+      spread.Set(graph.op(id), loops);
+    }
+    whole = ProductsOf(graph, spread, outcome.cut_rows);
+    outcome.strategy = std::move(spread).Finish();
+    if (again || whole.empty()) return outcome;
+  }
+  return {};
 }
 
 absl::Status MakesSense(const MegatronOutcome& outcome, int ways) {

@@ -143,9 +143,8 @@ absl::Status ModelEvaluation::NotFinite(const Batch& batch, double loss) const {
 }
 
 absl::StatusOr<ModelEvaluation::Sums> ModelEvaluation::RunBatch(const Batch& batch) {
-  ASSIGN_OR_RETURN(
-      const StepResult result,
-      executor_->Step({DType::kFloat32, batch.x.data()}, {DType::kInt32, batch.labels.data()}, {}));
+  ASSIGN_OR_RETURN(const StepResult result,
+                   executor_->Step(SamplesOf(batch, graph_), LabelsOf(batch), {}));
   if (!std::isfinite(result.outputs[loss_output_])) {
     return NotFinite(batch, result.outputs[loss_output_]);
   }
@@ -159,9 +158,10 @@ absl::StatusOr<ModelEvaluation::Sums> ModelEvaluation::RunPaddedBatch(Batch batc
   const auto copies = samples - static_cast<double>(batch.valid);
   if (copies == 0) return sums;
   const auto elements = static_cast<int64_t>(batch.x.size()) / graph_.batch();
+  const auto labels = static_cast<int64_t>(batch.labels.size()) / graph_.batch();
   for (int64_t i = 1; i < graph_.batch(); ++i) {
     std::copy_n(batch.x.begin(), elements, batch.x.begin() + i * elements);
-    batch.labels[static_cast<size_t>(i)] = batch.labels[0];
+    std::copy_n(batch.labels.begin(), labels, batch.labels.begin() + i * labels);
   }
   ASSIGN_OR_RETURN(const Sums first, RunBatch(batch));
   sums.loss -= copies * first.loss / samples;
@@ -196,25 +196,39 @@ absl::StatusOr<EvaluationResult> ModelEvaluation::Run(const TrainingState& state
     result.accuracy += sums->correct;
   }
   result.loss /= static_cast<double>(result.samples);
-  result.accuracy /= static_cast<double>(result.samples);
+  result.accuracy /= static_cast<double>(result.samples * source->labels());
   return result;
 }
 
+int64_t LabelsOfSample(const Graph& graph) {
+  if (graph.tensors(TensorRole::kLabels).empty()) return 0;
+  return Volume(graph.WholeType(TensorRole::kLabels).shape) / graph.batch();
+}
+
+HostTensor SamplesOf(const Batch& batch, const Graph& graph) {
+  return {graph.WholeType(TensorRole::kSamples).dtype, batch.x.data()};
+}
+
+HostTensor LabelsOf(const Batch& batch) { return {DType::kInt32, batch.labels.data()}; }
+
 absl::Status CheckSourceFits(const DataSource& source, const Graph& graph) {
   const TensorType input = graph.WholeType(TensorRole::kSamples);
-  if (input.dtype != DType::kFloat32) {
+  const bool takes_words = input.dtype == DType::kInt32;
+  if (takes_words != source.gives_words()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("the model's input is ", ToString(input), "; data sources give float32"));
+        absl::StrCat("the model's input is ", ToString(input), takes_words ? " of words; " : "; ",
+                     source.Describe(), source.gives_words() ? " are words" : " are no words"));
   }
   if (source.shape().elements() * graph.batch() != Volume(input.shape)) {
     return absl::InvalidArgumentError(
         absl::StrCat("the model takes batches ", ToString(input.shape), "; a sample of ",
                      source.Describe(), " is ", source.shape().ToString()));
   }
-  if (graph.tensors(TensorRole::kLabels).empty() ||
-      Volume(graph.WholeType(TensorRole::kLabels).shape) != graph.batch()) {
-    return absl::InvalidArgumentError(
-        "the model has not one label for each sample, as data sources give");
+  const int64_t labels = LabelsOfSample(graph);
+  if (source.labels() != labels) {
+    return absl::InvalidArgumentError(absl::StrCat("the model has ", labels,
+                                                   " labels for each sample; ", source.Describe(),
+                                                   " has ", source.labels()));
   }
   const int64_t classes = graph.WholeType(TensorRole::kLogits).shape.back();
   if (source.classes() > classes) {

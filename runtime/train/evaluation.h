@@ -30,7 +30,7 @@ Strategy EvaluationStrategy(const Graph& evaluation, const Graph& training,
 struct EvaluationResult {
   int64_t samples = 0;
   double loss = 0;      // mean over the samples
-  double accuracy = 0;  // share of samples whose label has the largest logit
+  double accuracy = 0;  // share of labels that have the largest logit
 };
 
 // Evaluation of a model. Not thread safe.
@@ -73,6 +73,13 @@ class ModelEvaluation {
   std::unique_ptr<Executor> executor_;
   size_t loss_output_ = 0, correct_output_ = 0;
 };
+
+// Labels of each sample of a training or evaluation graph.
+int64_t LabelsOfSample(const Graph& graph);
+
+// A batch as the executor of the graph takes it.
+HostTensor SamplesOf(const Batch& batch, const Graph& graph);
+HostTensor LabelsOf(const Batch& batch);
 
 // InvalidArgument unless samples and labels of `source` are what the graph takes.
 absl::Status CheckSourceFits(const DataSource& source, const Graph& graph);

@@ -66,9 +66,15 @@ absl::StatusOr<RunValues> TrainSplitOnReference(const Graph& graph,
   CHECK(loss.has_value());
   auto run_step = [&](std::span<const float> x, std::span<const int32_t> labels,
                       const StepArguments& arguments) -> absl::StatusOr<double> {
-    ASSIGN_OR_RETURN(
-        const StepResult result,
-        executor->Step({DType::kFloat32, x.data()}, {DType::kInt32, labels.data()}, arguments));
+    // Word numbers: whole, and small enough for float to hold them.
+    HostTensor samples{DType::kFloat32, x.data()};
+    std::vector<int32_t> integers;
+    if (graph.WholeType(TensorRole::kSamples).dtype == DType::kInt32) {
+      integers.assign(x.begin(), x.end());
+      samples = {DType::kInt32, integers.data()};
+    }
+    ASSIGN_OR_RETURN(const StepResult result,
+                     executor->Step(samples, {DType::kInt32, labels.data()}, arguments));
     RETURN_IF_ERROR(executor->CheckCopies());
     return result.outputs[*loss];
   };

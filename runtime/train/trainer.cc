@@ -134,7 +134,7 @@ absl::Status Trainer::TrainOneStep(BatchLoader& loader) {
     next.waited_ns += ahead_->waited_ns;
     ahead_->waited_ns = 0;
     if (const auto& ahead = ahead_->batch; ahead.ok()) {
-      executor_.Stage({DType::kFloat32, ahead->x.data()}, {DType::kInt32, ahead->labels.data()});
+      executor_.Stage(SamplesOf(*ahead, graph_), LabelsOf(*ahead));
     }
   }
   if (options_.record_timeline) {
@@ -165,8 +165,7 @@ absl::StatusOr<StepResult> Trainer::RunBatch(const Batch& batch, int64_t step) {
   StepArguments arguments = options_.arguments;
   arguments.step = step;
   arguments.seed = now_.seed;
-  auto result = executor_.Step({DType::kFloat32, batch.x.data()},
-                               {DType::kInt32, batch.labels.data()}, arguments);
+  auto result = executor_.Step(SamplesOf(batch, graph_), LabelsOf(batch), arguments);
   if (!result.ok()) devices_good_ = false;
   return result;
 }

@@ -38,7 +38,7 @@ Graph ConvolutionsAndLayers() {
 
 std::vector<Graph> Models() {
   std::vector<Graph> models = {ConvolutionsAndLayers()};
-  for (const char* name : {"gpt_tiny", "rnnlm_tiny", "mlp_tiny"}) {
+  for (const char* name : {"gpt_tiny", "rnnlm_tiny", "nmt_tiny", "mlp_tiny"}) {
     models.push_back(ModelWriter::Get(MakeZooModel(name, 8)));
   }
   return models;

@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include "graph/onnx/import.h"
 #include "planner/expert/expert_strategies.h"
 #include "runtime/backend/backends.h"
+#include "runtime/train/reference/reference_model.h"
 #include "runtime/train/reference/reference_run.h"
 #include "runtime/train/reference_training.h"
 #include "tests/conformance/processes.h"
@@ -56,8 +56,8 @@ class ProcessesReferenceTest : public ::testing::Test {
   void TrainsAsPyTorchDoes(const std::string& name, Plans plans) const {
     const ReferenceFolder reference =
         ModelWriter::Get(LoadReferenceFolder(PARTITA_TEST_DATA "/oracle/" + name));
-    const auto model = ModelWriter::Get(ImportOnnx(reference.model_file));
-    const Graph graph = ModelWriter::Get(BuildReferenceGraph(model.graph, reference));
+    const auto model = ModelWriter::Get(LoadReferenceModel(reference));
+    const Graph graph = ModelWriter::Get(BuildReferenceGraph(model, reference));
     const std::vector<NamedStrategy> strategies = Strategies(graph, plans);
     for (const auto& [strategy_name, strategy] : strategies) {
       const auto got = Train(graph, reference, strategy, true);

@@ -1,16 +1,18 @@
-// Split training equals PyTorch: every reference in tests/data/oracle, from the same weights on the
-// same batches, on several devices, within the tolerance that the reference states.
+// Split training equals PyTorch: every reference in tests/data/oracle, and the small models of the
+// zoo in tests/data/references, from the same weights on the same batches, on several devices,
+// within the tolerance that the reference states. One device alone is of the cpu backend, too.
 
 #include <cmath>
 #include <cstdio>
+#include <ostream>
 #include <random>
 #include <string>
 
 #include "gmock/gmock.h"
-#include "graph/onnx/import.h"
 #include "graph/support/check.h"
 #include "gtest/gtest.h"
 #include "runtime/backend/backends.h"
+#include "runtime/train/reference/reference_model.h"
 #include "runtime/train/reference/reference_run.h"
 #include "runtime/train/reference_training.h"
 #include "tests/testing/model_writer.h"
@@ -19,7 +21,14 @@
 namespace partita {
 namespace {
 
-constexpr int kRandomPlans = 20;  // on each number of devices
+// Random plans on each number of devices.
+constexpr int kRandomPlans = 20, kRandomPlansOfZoo = 2;
+
+struct Case {
+  std::string folder;  // of tests/data
+  int random_plans;
+  friend std::ostream& operator<<(std::ostream& out, const Case& one) { return out << one.folder; }
+};
 
 struct Example {
   ReferenceFolder reference;
@@ -27,16 +36,15 @@ struct Example {
 };
 
 Example Load(const std::string& name) {
-  ReferenceFolder reference =
-      ModelWriter::Get(LoadReferenceFolder(PARTITA_TEST_DATA "/oracle/" + name));
-  const auto model = ModelWriter::Get(ImportOnnx(reference.model_file));
-  Graph graph = ModelWriter::Get(BuildReferenceGraph(model.graph, reference));
+  ReferenceFolder reference = ModelWriter::Get(LoadReferenceFolder(PARTITA_TEST_DATA "/" + name));
+  const auto model = ModelWriter::Get(LoadReferenceModel(reference));
+  Graph graph = ModelWriter::Get(BuildReferenceGraph(model, reference));
   return {std::move(reference), std::move(graph)};
 }
 
 absl::StatusOr<RunValues> Train(const Example& example, const Strategy& strategy,
-                                PartitionOptions options) {
-  const auto backend = ModelWriter::Get(MakeBackend("reference"));
+                                PartitionOptions options, const char* backend_name) {
+  const auto backend = ModelWriter::Get(MakeBackend(backend_name));
   return TrainSplitOnReference(example.graph, example.reference, strategy, options,
                                {.devices = VirtualDevices(backend, options.devices)});
 }
@@ -55,11 +63,11 @@ Strategy DataParallel(const Graph& graph, int devices) {
   return strategy;
 }
 
-class SplitReferenceTest : public ::testing::TestWithParam<const char*> {
+class SplitReferenceTest : public ::testing::TestWithParam<Case> {
  protected:
   void ExpectEqual(const Strategy& strategy, const PartitionOptions& options,
-                   const std::string& what) {
-    const auto got = Train(example_, strategy, options);
+                   const std::string& what, const char* backend = "reference") {
+    const auto got = Train(example_, strategy, options, backend);
     ASSERT_TRUE(got.ok()) << what << ": " << got.status();
     const ReferenceComparison comparison = CompareWithReference(example_.reference, *got);
     EXPECT_TRUE(comparison.equal) << what << ": " << comparison.first_difference;
@@ -69,7 +77,7 @@ class SplitReferenceTest : public ::testing::TestWithParam<const char*> {
     worst_ = what + " " + comparison.worst;
   }
 
-  Example example_ = Load(GetParam());
+  Example example_ = Load(GetParam().folder);
   double worst_share_ = 0;
   std::string worst_;
 };
@@ -82,11 +90,19 @@ TEST_P(SplitReferenceTest, OneDeviceAndDataParallelTrainAsPyTorchDoes) {
   }
 }
 
+TEST_P(SplitReferenceTest, TheCpuBackendTrainsAsPyTorchDoes) {
+  if (!MakeBackend("cpu").ok()) GTEST_SKIP() << MakeBackend("cpu").status();
+  ExpectEqual(SingleDevice(example_.graph, DeviceId(0)), {.devices = 1}, "cpu", "cpu");
+  ExpectEqual(DataParallel(example_.graph, 2), {.devices = 2}, "data parallel on cpu", "cpu");
+  std::printf("%s on cpu: worst %s at %.2f of its tolerance\n", GetParam().folder.c_str(),
+              worst_.c_str(), worst_share_);
+}
+
 TEST_P(SplitReferenceTest, RandomPlansTrainAsPyTorchDoes) {
   std::mt19937_64 random(2026);
   for (int devices = 2; devices <= 4; ++devices) {
     StrategyCoverage coverage;
-    for (int plan = 0; plan < kRandomPlans; ++plan) {
+    for (int plan = 0; plan < GetParam().random_plans; ++plan) {
       PartitionOptions options = RandomPartitionOptions(random);
       options.devices = devices;
       options.node_of_device.clear();
@@ -98,13 +114,13 @@ TEST_P(SplitReferenceTest, RandomPlansTrainAsPyTorchDoes) {
     EXPECT_GT(coverage.Share("neighbours on different devices"), 0.3);
     EXPECT_GT(coverage.Share("pending sum"), 0.2);
   }
-  std::printf("%s: %d plans, worst %s at %.2f of its tolerance\n", GetParam(), 3 * kRandomPlans,
-              worst_.c_str(), worst_share_);
+  std::printf("%s: %d plans, worst %s at %.2f of its tolerance\n", GetParam().folder.c_str(),
+              3 * GetParam().random_plans, worst_.c_str(), worst_share_);
 }
 
 // Of each kind of value, one expected element that is moved by ten tolerances is found and named.
 TEST_P(SplitReferenceTest, FindsAWrongValueOfEachKind) {
-  const auto got = Train(example_, DataParallel(example_.graph, 2), {.devices = 2});
+  const auto got = Train(example_, DataParallel(example_.graph, 2), {.devices = 2}, "reference");
   ASSERT_TRUE(got.ok()) << got.status();
   auto kind_of = [](const std::string& name) { return name.substr(0, name.find('/')); };
   for (const auto& [kind, tolerance] : example_.reference.tolerance) {
@@ -124,9 +140,30 @@ TEST_P(SplitReferenceTest, FindsAWrongValueOfEachKind) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, SplitReferenceTest,
-                         ::testing::Values("mlp", "lenet", "alexnet_s_tiny", "resnet_tiny"),
-                         [](const auto& info) { return std::string(info.param); });
+std::string ModelOf(const ::testing::TestParamInfo<Case>& info) {
+  return info.param.folder.substr(info.param.folder.find('/') + 1);
+}
+
+std::vector<Case> Cases(const std::string& folder, const std::vector<std::string>& names,
+                        int random_plans) {
+  std::vector<Case> cases;
+  for (const std::string& name : names) cases.push_back({folder + "/" + name, random_plans});
+  return cases;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, SplitReferenceTest,
+    ::testing::ValuesIn(Cases("oracle", {"mlp", "lenet", "alexnet_s_tiny", "resnet_tiny"},
+                              kRandomPlans)),
+    ModelOf);
+INSTANTIATE_TEST_SUITE_P(Zoo, SplitReferenceTest,
+                         ::testing::ValuesIn(Cases("references",
+                                                   {"alexnet_tiny", "bert_tiny", "gpt_tiny",
+                                                    "inception_v3_tiny", "lstm_exported",
+                                                    "nmt_tiny", "resnet101_tiny", "rnnlm_tiny",
+                                                    "rnntc_tiny", "vit_tiny"},
+                                                   kRandomPlansOfZoo)),
+                         ModelOf);
 
 }  // namespace
 }  // namespace partita

@@ -2,7 +2,7 @@
 # the test library of NCCL's functions without their symbols, the shared libraries that it needs besides libc's, the references and the scripts.
 file(REMOVE_RECURSE ${FOLDER})
 file(COPY ${PROGRAM} ${LIBRARY} ${SOURCE}/tests/gpu/run.sh ${SOURCE}/tests/bench/pytorch_race.py DESTINATION ${FOLDER})
-file(COPY ${SOURCE}/tests/data/oracle DESTINATION ${FOLDER}/data)
+file(COPY ${SOURCE}/tests/data/oracle ${SOURCE}/tests/data/references DESTINATION ${FOLDER}/data)
 get_filename_component(name ${PROGRAM} NAME)
 file(GLOB built ${FOLDER}/${name} ${FOLDER}/*.so)
 execute_process(COMMAND strip ${built} COMMAND_ERROR_IS_FATAL ANY)

@@ -7,12 +7,19 @@
 namespace partita {
 namespace {
 
-constexpr const char* kReferences[] = {"mlp", "lenet", "alexnet_s_tiny", "resnet_tiny"};
+constexpr const char* kReferences[] = {"oracle/mlp",
+                                       "oracle/lenet",
+                                       "oracle/alexnet_s_tiny",
+                                       "oracle/resnet_tiny",
+                                       "references/gpt_tiny",
+                                       "references/inception_v3_tiny",
+                                       "references/nmt_tiny",
+                                       "references/resnet101_tiny"};
 
 void CheckReference(const SuiteOptions& options, const std::string& name, int devices,
                     SectionFindings& findings) {
   ReferenceRequest request;
-  request.folder = absl::StrCat(options.data, "/oracle/", name);
+  request.folder = absl::StrCat(options.data, "/", name);
   request.backend = options.backend;
   request.devices = devices;
   request.random_plans = devices == 1 ? 1 : options.reference_plans;

@@ -8,7 +8,7 @@ namespace partita {
 absl::StatusOr<SectionFindings> ExamineMachine(const SuiteOptions& options);
 // Kernels against the reference kernels: the tests of tests/conformance on the backend.
 absl::StatusOr<SectionFindings> CheckConformance(const SuiteOptions& options);
-// The references of tests/data/oracle, made by PyTorch: on one device, and random plans on several.
+// References of tests/data/oracle and tests/data/references, made by PyTorch: on one device, and random plans on several.
 absl::StatusOr<SectionFindings> CheckReferences(const SuiteOptions& options);
 // Every expert strategy and random plans on virtual devices against the serial model.
 absl::StatusOr<SectionFindings> CheckVirtualDevices(const SuiteOptions& options);

@@ -24,7 +24,7 @@ struct SectionFindings {
 
 struct SuiteOptions {
   std::string backend = "cuda";
-  std::string data;                   // the folder that has "oracle", as tests/data
+  std::string data;  // the folder that has "oracle" and "references", as tests/data
   std::vector<std::string> sections;  // names; empty: all
   std::vector<int> devices = {2, 4, 8};
   int random_plans = 100;    // on each number of devices

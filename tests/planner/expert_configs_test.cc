@@ -109,6 +109,18 @@ TEST(RecurrentLayersTest, AreFoundByTheirForm) {
   EXPECT_EQ(layers("alexnet"), 0u);
 }
 
+// Normalisation takes whole rows of what the head makes; the scores are split by word again.
+TEST(MegatronConfigTest, TheHeadOfBertIsComputedByAllDevices) {
+  const Graph graph = TrainingModel("bert_tiny", 4);
+  const Strategy strategy = Ok(Megatron(graph, VirtualCpuDevices(2)));
+  for (const char* whole : {"head", "head.gelu", "head.ln", "layer0.ln1"}) {
+    EXPECT_EQ(ConfigText(graph, strategy, whole), "x2 on 0,1") << whole;
+  }
+  EXPECT_EQ(ConfigText(graph, strategy, "layer1.mlp.fc1"), "o=2 on 0,1");
+  EXPECT_EQ(ConfigText(graph, strategy, "layer1.mlp.fc2"), "i=2 on 0,1");
+  EXPECT_EQ(ConfigText(graph, strategy, "scores"), "o=2 on 0,1");
+}
+
 TEST(RnnPlacementTest, LayersOfOneDepthAreOnOneDeviceOfANode) {
   const Graph graph = TrainingModel("nmt_short", 8);
   const Strategy one_node = Ok(RnnPlacement(graph, VirtualCpuDevices(4)));
@@ -119,12 +131,16 @@ TEST(RnnPlacementTest, LayersOfOneDepthAreOnOneDeviceOfANode) {
     EXPECT_EQ(ConfigText(graph, two_nodes, name), "n=2 on " + at + "," + std::to_string(device + 4))
         << name;
   };
+  // Six depths on four devices.
   expect("embedding", 0);
   for (const char* cell : {"encoder.0.0", "encoder.0.4.h", "decoder.0.0.x", "decoder.0.3"}) {
-    expect(cell, 1);
+    expect(cell, 0);
   }
   for (const char* cell : {"encoder.1.0", "encoder.1.4.h", "decoder.1.0.x", "decoder.1.3"}) {
-    expect(cell, 2);
+    expect(cell, 1);
+  }
+  for (const char* part : {"attention.score", "attention.context", "attention.combine"}) {
+    expect(part, 2);
   }
   expect("fc", 3);
 }

@@ -17,6 +17,7 @@
 #include "runtime/launch/rank_environment.h"
 #include "runtime/support/run_key.h"
 #include "runtime/train/data/idx.h"
+#include "runtime/train/data/open_data_source.h"
 #include "tools/cli/flags.h"
 #include "tools/cli/notes.h"
 #include "tools/cli/process.h"
@@ -206,8 +207,8 @@ absl::Status CheckOutputs(const RunFlags& flags, const TrainingModel& model) {
   const NamedFile outputs[] = {{"--save", r.save},
                                {"--timeline", r.timeline, flags.default_timeline}};
   std::vector<NamedFile> inputs = {{"the plan", flags.plan},
-                                   {"--data", r.data},
-                                   {"--eval_data", r.eval_data},
+                                   {"--data", PathOfData(r.data)},
+                                   {"--eval_data", PathOfData(r.eval_data)},
                                    {"--profile", r.profile},
                                    {"--key_file", flags.key_file}};
   AddModelFiles(model, inputs);

@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "graph/onnx/import.h"
 #include "graph/support/error_category.h"
 #include "graph/support/status_macros.h"
 #include "graph/support/stop_flag.h"
@@ -14,6 +13,7 @@
 #include "runtime/executor/executor_setup.h"
 #include "runtime/serial/serial_reference.h"
 #include "runtime/train/reference/reference_folder.h"
+#include "runtime/train/reference/reference_model.h"
 #include "runtime/train/reference/reference_run.h"
 #include "runtime/train/reference_training.h"
 
@@ -36,10 +36,10 @@ void Judge(const std::string& run, const ReferenceComparison& comparison, Refere
 
 absl::StatusOr<ReferenceResult> VerifyAgainstReference(const ReferenceRequest& request) {
   ASSIGN_OR_RETURN(const ReferenceFolder reference, LoadReferenceFolder(request.folder));
-  ASSIGN_OR_RETURN(const ImportedModel model, ImportOnnx(reference.model_file));
-  ASSIGN_OR_RETURN(const Graph graph, BuildReferenceGraph(model.graph, reference));
+  ASSIGN_OR_RETURN(const Graph model, LoadReferenceModel(reference));
+  ASSIGN_OR_RETURN(const Graph graph, BuildReferenceGraph(model, reference));
   ReferenceResult result;
-  const auto serial = TrainSeriallyOnReference(model.graph, reference, request.stop);
+  const auto serial = TrainSeriallyOnReference(model, reference, request.stop);
   if (IsInterrupted(serial.status())) {
     result.interrupted = true;
     return result;

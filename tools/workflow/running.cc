@@ -33,6 +33,11 @@ absl::StatusOr<TrainingData> OpenData(const RunRequest& request, const std::stri
   const Shape input = graph.WholeType(TensorRole::kSamples).shape;
   options.shape.dims.assign(input.begin() + 1, input.end());
   options.classes = static_cast<int>(graph.WholeType(TensorRole::kLogits).shape.back());
+  if (const TensorId x = graph.tensors(TensorRole::kSamples)[0];
+      graph.tensor(x).type.dtype == DType::kInt32) {
+    options.words = graph.IndexLimitOf(x);
+    options.labels = LabelsOfSample(graph);
+  }
   options.seed = seed;
   options.cache = request.cache_in_memory ? DataCache::kMemory : DataCache::kNone;
   ASSIGN_OR_RETURN(auto source, OpenDataSource(options));

@@ -81,8 +81,8 @@ struct RunRequest {
 template <class Self, class Visitor>
 void RunRequest::VisitTraining(Self& self, Visitor&& visit) {
   visit(Option{.name = "data",
-               .help = "synthetic, synthetic_digits, an IDX folder, an image folder, or "
-                       "FILE.safetensors"},
+               .help = "synthetic, synthetic_digits, an IDX folder, an image folder, "
+                       "FILE.safetensors, or of words words:FILE or rows:FILE"},
         self.data);
   visit(Option{.name = "eval_data", .help = "the same forms; evaluated at the end"},
         self.eval_data);

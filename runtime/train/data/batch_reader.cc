@@ -21,7 +21,8 @@ BatchReader::BatchReader(std::shared_ptr<const DataSource> source, LoaderOptions
     : source_(std::move(source)),
       options_(std::move(options)),
       batches_(batches),
-      row_(source_->shape().elements()) {}
+      row_(source_->shape().elements()),
+      labels_(source_->labels()) {}
 
 absl::StatusOr<std::unique_ptr<BatchReader>> BatchReader::Create(
     std::shared_ptr<const DataSource> source, LoaderOptions options) {
@@ -33,7 +34,7 @@ absl::StatusOr<std::unique_ptr<BatchReader>> BatchReader::Create(
         " batches ahead, ", options.epochs,
         " epochs; at least 1 sample, 0 to 1024 workers, 1 batch ahead, 0 epochs are wanted"));
   }
-  if (source->shape().elements() > kMaxBatchFloats / batch) {
+  if (std::max(source->shape().elements(), source->labels()) > kMaxBatchFloats / batch) {
     return absl::InvalidArgumentError(absl::StrCat("a batch of ", batch, " samples of ",
                                                    source->shape().ToString(), " is too large"));
   }
@@ -58,7 +59,7 @@ void BatchReader::Prepare(LoaderPosition position, Batch* batch) const {
     batch->labels = BatchVector<int32_t>(BatchAllocator<int32_t>(options_.memory));
   }
   batch->x.resize(static_cast<size_t>(options_.batch_size * row_));
-  batch->labels.resize(static_cast<size_t>(options_.batch_size));
+  batch->labels.resize(static_cast<size_t>(options_.batch_size * labels_));
   batch->samples.resize(static_cast<size_t>(options_.batch_size));
   batch->index = position.batch;
   batch->epoch = position.epoch;
@@ -73,8 +74,7 @@ absl::Status BatchReader::Fill(int64_t begin, int64_t end, Batch* batch) {
     int64_t& index = batch->samples[static_cast<size_t>(row)];
     index = options_.shuffle ? order(place) : place;
     const std::span<float> x(batch->x.data() + row * row_, static_cast<size_t>(row_));
-    absl::Status status =
-        ReadOrSkip(index, batch->epoch, x, &batch->labels[static_cast<size_t>(row)]);
+    absl::Status status = ReadOrSkip(index, batch->epoch, x, batch->labels.data() + row * labels_);
     if (!status.ok()) return status;
   }
   return absl::OkStatus();

@@ -42,7 +42,8 @@ class BatchReader {
   const std::shared_ptr<const DataSource> source_;
   const LoaderOptions options_;
   const int64_t batches_;
-  const int64_t row_;  // floats of one sample
+  const int64_t row_;     // floats of one sample
+  const int64_t labels_;  // of one sample
   mutable std::mutex mutex_;
   std::set<int64_t> broken_;  // guarded by mutex_
 };

@@ -37,8 +37,8 @@ absl::StatusOr<int> DeliveredClasses(int64_t largest, int wanted, const std::str
 
 enum class DataSplit { kTrain, kEval };
 
-// A fixed, indexed set of labelled samples, each a row-major block of floats. All members are const
-// and may be called by any number of threads at once.
+// A fixed, indexed set of labelled samples, each a row-major block of floats, or of word numbers.
+// All members are const and may be called by any number of threads at once.
 class DataSource {
  public:
   virtual ~DataSource() = default;
@@ -46,10 +46,13 @@ class DataSource {
   virtual int64_t size() const = 0;  // number of samples, at least 1
   virtual const SampleShape& shape() const = 0;
   virtual int classes() const = 0;
+  virtual int64_t labels() const { return 1; }  // of each sample
+  // Whether x holds word numbers: the bits of an int32 in the place of each float.
+  virtual bool gives_words() const { return false; }
 
   // Sample `index` in [0, size()) as it is in `epoch`: the same values for the same pair in every
   // run, on any thread, in any order. Only sources that augment look at the epoch. x.size() is
-  // shape().elements(). DataLoss, naming the file, says that this one sample is broken and others
+  // shape().elements(), `label` has room for labels(). DataLoss, naming the file, says that this one sample is broken and others
   // may be good; any other error is fatal.
   virtual absl::Status Read(int64_t index, int64_t epoch, std::span<float> x,
                             int32_t* label) const = 0;

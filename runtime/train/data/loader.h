@@ -43,7 +43,8 @@ struct LoaderOptions {
   std::pmr::memory_resource* memory = std::pmr::new_delete_resource();
 };
 
-// Samples of one step: x row-major [batch_size, sample shape], labels [batch_size].
+// Samples of one step: x row-major [batch_size, sample shape], of the source's kind; labels
+// [batch_size, labels of a sample].
 struct Batch {
   BatchVector<float> x;
   BatchVector<int32_t> labels;

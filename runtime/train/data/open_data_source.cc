@@ -15,6 +15,7 @@
 #include "runtime/train/data/safetensors_source.h"
 #include "runtime/train/data/synthetic.h"
 #include "runtime/train/data/synthetic_digits.h"
+#include "runtime/train/data/words.h"
 
 namespace partita {
 namespace {
@@ -50,7 +51,20 @@ Opened Kept(Opened source, const DataOptions& options) {
 
 bool IsSynthetic(const std::string& spec) { return IsWord(spec, "synthetic"); }
 
+WordSample SampleOf(const DataOptions& options) {
+  return {.shape = options.shape,
+          .labels = options.labels,
+          .words = options.words,
+          .classes = options.classes};
+}
+
 Opened OpenSynthetic(const DataOptions& options) {
+  if (options.words > 0) {
+    SyntheticWordsOptions words{
+        .sample = SampleOf(options), .seed = options.seed, .split = options.split};
+    ASSIGN_OR_RETURN(words.size, CountIn(options.spec));
+    return MakeSyntheticWords(words);
+  }
   SyntheticOptions own{.shape = options.shape, .seed = options.seed, .split = options.split};
   if (own.shape.dims.empty()) own.shape.dims = {3, 224, 224};
   if (options.classes > 0) own.classes = options.classes;
@@ -68,6 +82,19 @@ Opened OpenSyntheticDigits(const DataOptions& options) {
                              .statistics = options.statistics};
   ASSIGN_OR_RETURN(own.size, CountIn(options.spec));
   return Kept(MakeSyntheticDigitsSource(own), options);
+}
+
+// The file behind the word and the colon.
+std::string FileIn(const std::string& spec) { return spec.substr(spec.find(':') + 1); }
+
+bool IsWordStream(const std::string& spec) { return spec.starts_with("words:"); }
+Opened OpenStream(const DataOptions& options) {
+  return OpenWordStream(FileIn(options.spec), SampleOf(options));
+}
+
+bool IsWordRows(const std::string& spec) { return spec.starts_with("rows:"); }
+Opened OpenRows(const DataOptions& options) {
+  return OpenWordRows(FileIn(options.spec), SampleOf(options));
 }
 
 bool IsSafetensors(const std::string& spec) { return absl::EndsWith(spec, ".safetensors"); }
@@ -104,11 +131,17 @@ Opened OpenImages(const DataOptions& options) {
 }
 
 // The first row that matches opens.
-constexpr std::array<DataForm, 5> kForms = {{
+constexpr std::array<DataForm, 7> kForms = {{
     {"synthetic[:SAMPLES]", IsSynthetic, OpenSynthetic,
-     "class patterns with noise, of any shape, drawn from the seed"},
+     "class patterns with noise, of any shape, drawn from the seed; of words: sequences in which "
+     "the next one can be told"},
     {"synthetic_digits[:SAMPLES]", IsSyntheticDigits, OpenSyntheticDigits,
      "28 x 28 drawn digits, a stand-in for MNIST"},
+    {"words:FILE", IsWordStream, OpenStream,
+     "a text of word numbers, taken as one sequence: samples one behind the other, and as labels "
+     "the word behind each of their last words"},
+    {"rows:FILE", IsWordRows, OpenRows,
+     "a text with a sample in each line: its word numbers, then its labels"},
     {"FILE.safetensors", IsSafetensors, OpenSafetensors,
      "tensors x [n, ...] and y [n], or x [steps, batch, ...] and y [steps, batch]"},
     {"FOLDER or FILE of IDX", IsIdx, OpenIdx,
@@ -126,6 +159,10 @@ std::string DataForms() {
     absl::StrAppend(&text, "  ", form.name, ": ", form.description, "\n");
   }
   return text;
+}
+
+std::string PathOfData(const std::string& spec) {
+  return IsWordStream(spec) || IsWordRows(spec) ? FileIn(spec) : spec;
 }
 
 Opened OpenDataSource(const DataOptions& options) {

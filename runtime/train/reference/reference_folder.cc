@@ -6,6 +6,7 @@
 #include <span>
 
 #include "absl/strings/str_cat.h"
+#include "graph/model/model_source.h"
 #include "graph/support/file.h"
 #include "graph/support/status_macros.h"
 #include "nlohmann/json.hpp"
@@ -49,6 +50,14 @@ absl::Status ReadMeta(const std::string& file, ReferenceFolder& folder) {
   ASSIGN_OR_RETURN(folder.learning_rate, Number(optimizer, "lr", file));
   ASSIGN_OR_RETURN(folder.momentum, Number(optimizer, "momentum", file));
   ASSIGN_OR_RETURN(folder.weight_decay, Number(optimizer, "weight_decay", file));
+  const auto model = meta.find("model");
+  if (model != meta.end()) {
+    folder.model = model->is_string() ? model->get<std::string>() : "";
+    if (folder.model.empty() || IsModelFile(folder.model)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(file, ": \"model\" should be the name of a model of the zoo"));
+    }
+  }
   const auto nesterov = optimizer.find("nesterov");
   folder.nesterov = nesterov != optimizer.end() && nesterov->is_boolean() && nesterov->get<bool>();
   ASSIGN_OR_RETURN(const Json tolerances, Member(meta, "suggested_tolerance", file));
@@ -158,7 +167,7 @@ void CompareTensor(const std::string& name, const std::vector<double>& want,
 absl::StatusOr<ReferenceFolder> LoadReferenceFolder(const std::string& path) {
   ReferenceFolder folder;
   folder.path = path;
-  folder.model_file = absl::StrCat(path, "/model.onnx");
+  folder.model = absl::StrCat(path, "/model.onnx");
   RETURN_IF_ERROR(ReadMeta(absl::StrCat(path, "/meta.json"), folder));
   RETURN_IF_ERROR(ReadBatches(absl::StrCat(path, "/batch.safetensors"), folder));
   RETURN_IF_ERROR(ReadExpected(absl::StrCat(path, "/expected.safetensors"), folder));

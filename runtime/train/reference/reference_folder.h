@@ -17,14 +17,16 @@ using RunValues = std::map<std::string, std::vector<double>>;
 
 // A training run that another framework did: a folder with
 //
-//   model.onnx            the model with its initial weights
-//   batch.safetensors     x [steps, batch, ...], float32; y [steps, rows...], integers
+//   model.onnx            the model with its initial weights; or, of a model of the zoo, which
+//                         meta.json names as "model",
+//   weights.safetensors   its initial weights, float32, keyed by the model's names
+//   batch.safetensors     x [steps, batch, ...], numbers; y [steps, rows...], integers
 //   expected.safetensors  RunValues (the loss as loss_f64)
 //   meta.json             "optimizer" {"type": "SGD", "lr", "momentum", "weight_decay",
 //                         "nesterov"}, "suggested_tolerance" {KIND: number}
 struct ReferenceFolder {
   std::string path;
-  std::string model_file;
+  std::string model;                         // path of an ONNX file, or name of a model of the zoo
   std::vector<std::vector<float>> x;         // indexed by step
   std::vector<std::vector<int32_t>> labels;  // indexed by step
   std::vector<int64_t> batch_shape;          // shape of one step's x

@@ -219,7 +219,62 @@ def attention():
         ("MatMul", ["s", "x"], ["y"], {})])
 
 
+def lstm_weights(width, units, bias=True):
+    names = {"w": floats(1, 4 * units, width), "r": floats(1, 4 * units, units)}
+    if bias:
+        names["b"] = floats(1, 8 * units)
+    return {k: v * np.float32(0.5) for k, v in names.items()}
+
+
+def recurrent():
+    """Samples come first, as in most models; LSTM wants its steps first."""
+    x, gates = floats(2, 3, 4), ("t", "w", "r", "b")
+    first = ("Transpose", ["x"], ["t"], dict(perm=[1, 0, 2]))
+    weights = lstm_weights(4, 5)
+    squeezed = [("Transpose", ["s"], ["p"], dict(perm=[2, 0, 1, 3])), ("Reshape", ["p", "n"], ["y"], {})]
+    case("lstm", x, [first, ("LSTM", gates, ["y"], dict(hidden_size=5))], weights)
+    case("lstm_batch_first", x, [first, ("LSTM", gates, ["s"], dict(hidden_size=5)), *squeezed],
+         {**weights, "n": ints(2, 3, 5)})
+    case("lstm_steps_first", x, [("LSTM", ("x", *gates[1:]), ["s"], dict(hidden_size=5)), *squeezed],
+         {**weights, "n": ints(3, 2, 5)}, opset=13)
+    case("lstm_last_hidden", x, [first, ("LSTM", gates, ["", "y"], dict(hidden_size=5, direction="forward"))], weights)
+    case("lstm_last_cell", x, [
+        first, ("LSTM", gates, ["", "h", "c"], dict(hidden_size=5, activations=["Sigmoid", "Tanh", "Tanh"])),
+        ("Add", ["h", "c"], ["y"], {})], weights)
+    case("lstm_no_bias", x, [first, ("LSTM", gates[:3], ["y"], dict(hidden_size=5))], lstm_weights(4, 5, bias=False))
+    case("lstm_one_step", floats(2, 1, 4), [first, ("LSTM", gates, ["y"], dict(hidden_size=5))], weights)
+    case("lstm_initial", x, [first, ("LSTM", (*gates, "", "h", "c"), ["y"], dict(hidden_size=5))],
+         {**weights, "h": floats(1, 2, 5), "c": floats(1, 2, 5)})
+    case("lstm_initial_hidden", x, [first, ("LSTM", (*gates, "l", "h"), ["y"], dict(hidden_size=5))],
+         {**weights, "h": floats(1, 2, 5), "l": np.array([3, 3], np.int32)})
+    case("lstm_initial_zeros", x, [
+        constant("e", ints(2, 2, 5)), ("ConstantOfShape", ["e"], ["z"], {}), constant("i", ints(0)), constant("j", ints(1)),
+        ("Slice", ["z", "i", "j", "i"], ["h"], {}), first,
+        ("LSTM", (*gates, "", "h", "h"), ["y"], dict(hidden_size=5))], weights)
+    # As in a translator: the second starts where the first ends, and reads what it made.
+    case("lstm_chained", x, [
+        first, ("LSTM", gates, ["s", "h", "c"], dict(hidden_size=5)), ("Squeeze", ["s", "one"], ["q"], {}),
+        ("LSTM", ("q", "w2", "r2", "b2", "", "h", "c"), ["y"], dict(hidden_size=5))],
+        {**weights, **{k + "2": v for k, v in lstm_weights(5, 5).items()}, "one": ints(1)})
+    # PyTorch's weights, in the order i, f, g, o, cut into gates and joined in ONNX's.
+    nodes, names = [first], {"zero": ints(0)}
+    for k in range(1, 5):
+        names[f"at{k}"] = ints(5 * k)
+    names["at0"] = names["zero"]
+    for name, weight in {"wi": floats(20, 4), "wh": floats(20, 5), "bi": floats(20), "bh": floats(20)}.items():
+        names[name] = weight * np.float32(0.5)
+        nodes += [("Slice", [name, f"at{k}", f"at{k + 1}", "zero"], [f"{name}{k}"], {}) for k in range(4)]
+        nodes += [("Concat", [f"{name}{k}" for k in (0, 3, 1, 2)], [name + "c"], dict(axis=0))]
+    nodes += [("Concat", ["bic", "bhc"], ["bc"], dict(axis=0))]
+    nodes += [("Unsqueeze", [name, "zero"], [name + "u"], {}) for name in ("wic", "whc", "bc")]
+    case("lstm_gates_cut", x, [*nodes, ("LSTM", ["t", "wicu", "whcu", "bcu"], ["y"], dict(hidden_size=5))], names)
+    case("weight_rows", floats(2, 4), [
+        ("Slice", ["w", "at1", "at2", "zero"], ["p"], {}), ("Concat", ["p", "w"], ["m"], dict(axis=0)),
+        ("Transpose", ["m"], ["q"], {}), ("MatMul", ["x", "q"], ["y"], {})],
+        {"w": floats(10, 4), "zero": ints(0), "at1": ints(5), "at2": ints(7)})
+
+
 for make in (convolutions, pools, pads, products, arithmetic, normalisation, shapes, activations, lookups,
-             attention):
+             attention, recurrent):
     make()
 save_file(EXPECTED, HERE / "expected.safetensors")

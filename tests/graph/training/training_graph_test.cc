@@ -188,6 +188,19 @@ TEST(TrainingGraphTest, NamesThatTheModelUsesAreLeftToIt) {
   EXPECT_EQ(graph.tensor(graph.only(TensorRole::kCorrect)).name, "loss_2.correct");
 }
 
+// Though the gradient of the lookup reads the numbers beside another tensor than the table.
+TEST(TrainingGraphTest, WordsAreThoseOfTheTable) {
+  for (const char* name : {"rnnlm_tiny", "gpt_tiny"}) {
+    const Graph forward = ModelWriter::Get(MakeZooModel(name, 2));
+    const Graph graph = Training(forward);
+    const int64_t words = forward.WholeType(TensorRole::kLogits).shape.back();
+    for (const Graph* one : {&forward, &graph}) {
+      EXPECT_EQ(one->IndexLimitOf(one->only(TensorRole::kSamples)), words) << name;
+    }
+    EXPECT_EQ(graph.IndexLimitOf(graph.only(TensorRole::kLabels)), words) << name;
+  }
+}
+
 TEST(TrainingGraphTest, EveryWeightOfEveryZooModelIsUpdated) {
   for (const ZooModel& model : ZooModels()) {
     const Graph forward = ModelWriter::Get(model.make(2));

@@ -31,7 +31,9 @@ const Known kKnown[] = {
     {"alexnet_s56_bn", 24'268'808 + 1152, 0, {5, 200}},
     {"alexnet_s128_bn", 36'040'514 + 1152, 0, {5, 2}},
     {"alexnet_s_tiny", 145'212, 0, {5, 20}},
+    {"alexnet_tiny", 4'824, 0, {5, 10}},
     {"bert_large", 335'172'410, 0, {5, 512, 30'522}},
+    {"bert_tiny", 1'988, 0, {5, 4, 12}},
     {"gpt_125m", 125'226'240, 0, {5, 2048, 50'257}},
     {"gpt_1300m", 1'315'723'264, 0, {5, 2048, 50'257}},
     {"gpt_13b", 12'853'386'240, 0, {5, 2048, 50'257}},
@@ -42,19 +44,24 @@ const Known kKnown[] = {
     {"gpt_760m", 760'300'032, 0, {5, 2048, 50'257}},
     {"gpt_tiny", 1'016, 0, {5, 4, 12}},
     {"inception_v3", 23'834'568, 5'713'216'096, {5, 1000}},
+    {"inception_v3_tiny", 10'616, 0, {5, 10}},
     {"lenet", 37'106, 0, {5, 10}},
     {"mlp", 36'818'954, 36'806'656, {5, 10}},
     {"mlp_tiny", 11'386, 0, {5, 10}},
-    {"nmt", 218'157'056, 3'489'660'928, {5, 20, 20'480}},
-    {"nmt_short", 218'157'056, 0, {5, 5, 20'480}},
+    {"nmt", 230'739'968, 3'742'957'568, {5, 20, 20'480}},
+    {"nmt_short", 230'739'968, 0, {5, 5, 20'480}},
+    {"nmt_tiny", 160 + 4 * 544 + 3 * 64 + 180, 0, {5, 3, 20}},
     {"resnet101", 44'549'160, 7'801'405'440, {5, 1000}},
+    {"resnet101_tiny", 10'532, 0, {5, 10}},
     {"resnet18", 11'689'512, 1'814'073'344, {5, 1000}},
     {"resnet50", 25'557'032, 4'089'184'256, {5, 1000}},
     {"resnet_tiny", 78'042, 0, {5, 10}},
     {"rnnlm", 108'095'248, 3'470'000'128, {5, 40, 10'000}},
     {"rnnlm_tiny", 160 + 2 * 544 + 180, 0, {5, 3, 20}},
     {"rnntc", 176'197'634, 5'301'604'352, {5, 2}},
+    {"rnntc_tiny", 160 + 4 * 544 + 18, 0, {5, 2}},
     {"vit_b_16", 86'566'120, 0, {5, 1000}},
+    {"vit_tiny", 2'269, 0, {5, 5}},
     {"vgg11", 132'863'336, 7'609'090'048, {5, 1000}},
     {"vgg16", 138'357'544, 15'470'264'320, {5, 1000}},
 };
@@ -99,9 +106,10 @@ TEST(ZooTest, RecurrentModelsAreUnrolledAsAsked) {
       EXPECT_THAT(MakeZooModel(name, 2, steps).status().message(), HasSubstr("wanted 1 to 4096"));
     }
   }
-  EXPECT_EQ(unrolled, 5);
+  EXPECT_EQ(unrolled, 7);
   EXPECT_EQ(MakeZooModel("rnnlm", 2, 40)->fingerprint(), MakeZooModel("rnnlm", 2)->fingerprint());
   EXPECT_EQ(MakeZooModel("nmt", 2, 20)->fingerprint(), MakeZooModel("nmt", 2)->fingerprint());
+  EXPECT_EQ(MakeZooModel("nmt_short", 2)->ops().size(), MakeZooModel("nmt", 2, 5)->ops().size());
   EXPECT_EQ(Summarize(*MakeZooModel("nmt", 2, 7)).output, (Shape{2, 7, 20'480}));
 }
 

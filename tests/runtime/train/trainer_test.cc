@@ -10,9 +10,11 @@
 #include <limits>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "graph/task/buffer_assignment.h"
 #include "graph/task/task_order.h"
+#include "graph/zoo/models.h"
 #include "gtest/gtest.h"
 #include "runtime/train/checkpoint.h"
 #include "runtime/train/data/open_data_source.h"
@@ -46,6 +48,63 @@ TEST(TrainerTest, LearnsDigitsFromIdxFiles) {
   std::printf("%s; evaluation: loss %.4f, accuracy %.1f %%\n",
               trainer->metrics().ToString().c_str(), trainer->evaluation()->loss,
               100 * trainer->evaluation()->accuracy);
+}
+
+std::shared_ptr<const DataSource> SyntheticWordsFor(const Graph& model, DataSplit split,
+                                                    int64_t size) {
+  const Graph graph = ModelWriter::Get(BuildTrainingGraph(model, {}));
+  const TensorId x = graph.tensors(TensorRole::kSamples)[0];
+  const Shape shape = graph.tensor(x).type.shape;
+  return ModelWriter::Get(OpenDataSource(
+      {.spec = absl::StrCat("synthetic:", size),
+       .split = split,
+       .shape = {{shape.begin() + 1, shape.end()}},
+       .classes = static_cast<int>(graph.WholeType(TensorRole::kLogits).shape.back()),
+       .words = graph.IndexLimitOf(x),
+       .labels = LabelsOfSample(graph)}));
+}
+
+// A label for each word, for the second half of them, and for the whole; 500 samples do not fill
+// the last batch. At best 0.775 of the words can be told, of the labels all.
+TEST(TrainerTest, LearnsWhichWordFollows) {
+  for (const char* name : {"rnnlm_tiny", "gpt_tiny", "nmt_tiny"}) {
+    SCOPED_TRACE(name);
+    const Graph model = ModelWriter::Get(MakeZooModel(name, 32));
+    std::vector<double> losses;
+    for (int devices : {1, 2}) {
+      TrainingRun run(model, devices);
+      const auto trainer = run.MakeTrainer(
+          SyntheticWordsFor(model, DataSplit::kTrain, 6400),
+          {.epochs = 3, .arguments = {.learning_rate = 0.2, .momentum = 0.9}}, run.Start(),
+          {.evaluation = run.evaluation.get(),
+           .data = {.source = SyntheticWordsFor(model, DataSplit::kEval, 500)}});
+      ASSERT_EQ(trainer->Run(), absl::OkStatus());
+      EXPECT_LT(trainer->metrics().running_loss(), 0.3 * trainer->metrics().losses()[0]);
+      ASSERT_TRUE(trainer->evaluation().has_value());
+      EXPECT_EQ(trainer->evaluation()->samples, 500);
+      EXPECT_GT(trainer->evaluation()->accuracy, 0.9);
+      EXPECT_LE(trainer->evaluation()->accuracy, 1.0);
+      losses.push_back(trainer->metrics().losses()[5]);
+    }
+    EXPECT_NEAR(losses[0], losses[1], 1e-4);
+  }
+}
+
+TEST(TrainerTest, WordsAndFloatsAreNotMixed) {
+  const Graph words = ModelWriter::Get(MakeZooModel("rnnlm_tiny", 4));
+  const Graph graph = ModelWriter::Get(BuildTrainingGraph(words, {}));
+  EXPECT_THAT(std::string(CheckSourceFits(*Digits(8, DataSplit::kTrain), graph).message()),
+              HasSubstr("are no words"));
+  const Graph digits = ModelWriter::Get(BuildTrainingGraph(DigitModel(4), {}));
+  EXPECT_THAT(
+      std::string(
+          CheckSourceFits(*SyntheticWordsFor(words, DataSplit::kTrain, 8), digits).message()),
+      HasSubstr("are words"));
+  const Graph classes = ModelWriter::Get(BuildTrainingGraph(*MakeZooModel("rnntc_tiny", 4), {}));
+  EXPECT_THAT(
+      std::string(
+          CheckSourceFits(*SyntheticWordsFor(words, DataSplit::kTrain, 8), classes).message()),
+      HasSubstr("the model has 1 labels for each sample"));
 }
 
 TEST(TrainerTest, TwoDevicesHaveTheLossesOfOne) {
