@@ -209,9 +209,7 @@ Evaluation Evaluator::EvaluateBriefly(const Strategy& strategy, Nanos cutoff,
 }
 
 void Evaluator::EvaluateKept(StepCache& cache, Nanos cutoff, EvaluatedStep& step) const {
-  const bool is_simulated =
-      options_.priority->is_local && model_.StepOverhead(1) == Nanos(0) && cache.CanSimulate();
-  if (!is_simulated) {
+  if (!cache.CanSimulate()) {
     FindOrder(cache.Flat(), step);
     return TimeInOrder(cache.Flat(), cutoff, step);
   }
@@ -234,7 +232,9 @@ std::unique_ptr<StepCache> Evaluator::TakeCache() const {
       return cache;
     }
   }
-  return std::make_unique<StepCache>(graph_, partition_options(), rules(), options_.max_cached);
+  const bool schedules = options_.priority->is_local && model_.StepOverhead(1) == Nanos(0);
+  return std::make_unique<StepCache>(graph_, partition_options(), rules(), options_.max_cached,
+                                     schedules);
 }
 
 void Evaluator::ReturnCache(std::unique_ptr<StepCache> cache) const {

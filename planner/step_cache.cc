@@ -26,7 +26,7 @@ std::vector<size_t> KeyOrder(const std::vector<FragmentCache::Link>& chain) {
 }  // namespace
 
 StepCache::StepCache(const Graph& graph, PartitionOptions options, const FlatteningRules& rules,
-                     Bytes most)
+                     Bytes most, bool schedules)
     : rules_(rules),
       cache_(graph, std::move(options), most, FragmentCache::Use::kPricing),
       link_(cache_),
@@ -36,7 +36,7 @@ StepCache::StepCache(const Graph& graph, PartitionOptions options, const Flatten
       counted_(cache_.chain().size(), -1),
       states_(cache_.chain().size()),
       key_order_(KeyOrder(cache_.chain())) {
-  if (rules.distances != nullptr && !cache_.options().native_formats) {
+  if (schedules && rules.distances != nullptr && !cache_.options().native_formats) {
     placed_.emplace(cache_, link_, *rules.distances, rules.resources.count());
   }
   for (const FragmentLinker::MayFuse& pair : link_.may_fuse()) {

@@ -23,8 +23,10 @@ namespace partita {
 // schedule. Not for several threads.
 class StepCache {
  public:
-  // `most` as FragmentCache. Graph, and what the rules refer to, outlive the cache.
-  StepCache(const Graph& graph, PartitionOptions options, const FlatteningRules& rules, Bytes most);
+  // `most` as FragmentCache. `schedules`: whether Simulate is wanted where it can be. Graph, and what
+  // the rules refer to, outlive the cache.
+  StepCache(const Graph& graph, PartitionOptions options, const FlatteningRules& rules, Bytes most,
+            bool schedules = true);
 
   // Whether there is a step. Otherwise it takes longer than the cutoff for certain, with a bound on
   // its time that is above the cutoff; or the search for it was interrupted.
@@ -126,7 +128,7 @@ class StepCache {
   // Numbers of the fragments whose loads are known, by link; -1: none.
   std::vector<int32_t> counted_;
   std::vector<LinkState> states_;     // indexed by link
-  std::optional<PlacedStep> placed_;  // where formats are not chosen and distances are given
+  std::optional<PlacedStep> placed_;  // where schedules are wanted and can be
   bool is_flat_ = false;              // whether the builder has the current step
   // The links in the order of keys. Tasks, by link, that have no key of their own: a bucket has the
   // key of its first member.
