@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstdint>
+#include <limits>
+
+#include "absl/container/flat_hash_map.h"
+#include "cost_model/cost_model.h"
+#include "graph/graph.h"
+#include "graph/task/kernel_signature.h"
+#include "planner/bound/subject.h"
+
+namespace partita {
+
+// A time above all others, in nanoseconds.
+inline constexpr int64_t kNoTime = std::numeric_limits<int64_t>::max();
+
+// Prices that no task is below, in nanoseconds: whatever device runs it, whatever formats its
+// tensors have and whatever runs beside it. Not for several threads.
+class LeastPrices {
+ public:
+  // The subject outlives this.
+  explicit LeastPrices(const BoundSubject& subject)
+      : model_(subject.model), options_(subject.options) {}
+
+  int64_t OfKernel(const KernelSignature& signature);
+
+  // Work of any number of tasks that together do it once: of all of them, and of any of them. From
+  // prices at sizes by powers of two; of prices that are measured, three quarters, since those at
+  // sizes in between may be less.
+  struct Shared {
+    int64_t all = 0, one = 0;
+  };
+  // Additions, or maxima, of so many elements where they lie.
+  Shared OfAdding(DType dtype, int64_t elements);
+  // The update of a weight that has these elements.
+  Shared OfUpdate(const Graph& graph, const Operator& update);
+
+ private:
+  struct Price {
+    int64_t time = kNoTime;
+    bool is_measured = false;
+
+    void Lower(const TaskCost& cost);
+  };
+  template <class PriceOfPart>
+  static Shared OfParts(int64_t most, PriceOfPart price);
+  Price OfFormats(KernelSignature signature) const;
+  Price OfDevices(const KernelSignature& signature) const;
+
+  const CostModel& model_;
+  const PartitionOptions& options_;
+  absl::flat_hash_map<KernelSignature, int64_t> known_;
+};
+
+}  // namespace partita
