@@ -11,7 +11,7 @@ LowerBound LowerBoundOf(const Evaluator& evaluator, const std::function<bool()>&
   const int64_t all_parts = 2 * int64_t{evaluator.topology().size()};
   const int64_t most_parts = all_parts <= kMostParts ? all_parts : kFewParts;
   const BoundSubject subject = BoundSubjectOf(evaluator, most_parts, interrupted);
-  LeastPrices prices(subject);
+  const LeastPrices prices(subject);
   SplitFinder finder(subject, prices);
   LowerBound bound{.is_complete = most_parts == all_parts};
   bound.work = Nanos(LeastWorkTime(subject, finder, prices));

@@ -22,15 +22,10 @@ void LeastPrices::Price::Lower(const TaskCost& cost) {
   is_measured |= cost.source != CostSource::kRoofline;
 }
 
-int64_t LeastPrices::OfKernel(const KernelSignature& signature) {
-  const auto [it, added] = known_.try_emplace(signature, 0);
-  if (added) it->second = OfFormats(signature).time;
-  return it->second;
-}
-
 // Whatever formats the tensors get.
-LeastPrices::Price LeastPrices::OfFormats(KernelSignature signature) const {
-  if (!options_.native_formats) return OfDevices(signature);
+LeastPrices::Price LeastPrices::OfFormats(const KernelSignature& dense) const {
+  if (!subject_.options.native_formats) return OfDevices(dense);
+  KernelSignature signature = dense;
   std::vector<KernelTensor*> tensors;
   for (auto* list : {&signature.inputs, &signature.outputs}) {
     for (KernelTensor& tensor : *list) {
@@ -52,14 +47,12 @@ LeastPrices::Price LeastPrices::OfFormats(KernelSignature signature) const {
 
 LeastPrices::Price LeastPrices::OfDevices(const KernelSignature& signature) const {
   Price least;
-  const auto& precisions = options_.precision_of_device;
-  KernelSignature there = signature;
-  for (int d = 0; d < options_.devices; ++d) {
-    const auto device = static_cast<size_t>(d);
-    if (!precisions.empty() && (d == 0 || precisions[device] != precisions[device - 1])) {
-      there = InPrecision(signature, precisions[device]);
-    }
-    const auto cost = model_.KernelCost(there, DeviceId(d));
+  const auto& precisions = subject_.options.precision_of_device;
+  for (DeviceId device : subject_.kinds) {
+    const auto cost =
+        precisions.empty()
+            ? subject_.model.KernelCost(signature, device)
+            : subject_.model.KernelCost(InPrecision(signature, precisions[device.index()]), device);
     if (!cost.has_value()) return {.time = 0};
     least.Lower(*cost);
   }
@@ -80,14 +73,14 @@ LeastPrices::Shared LeastPrices::OfParts(int64_t most, PriceOfPart price) {
   return least;
 }
 
-LeastPrices::Shared LeastPrices::OfAdding(DType dtype, int64_t elements) {
+LeastPrices::Shared LeastPrices::OfAdding(DType dtype, int64_t elements) const {
   if (elements < 1) return {};
   return OfParts(elements, [&](int64_t count) {
     const int64_t size = elements / count;
     Price least;
-    for (int d = 0; d < options_.devices; ++d) {
+    for (DeviceId device : subject_.kinds) {
       const auto cost =
-          model_.MoveCost({MoveSignature::Kind::kAdd, dtype, size, size, dtype}, DeviceId(d));
+          subject_.model.MoveCost({MoveSignature::Kind::kAdd, dtype, size, size, dtype}, device);
       if (!cost.has_value()) return Price{.time = 0};
       least.Lower(*cost);
     }
@@ -95,7 +88,7 @@ LeastPrices::Shared LeastPrices::OfAdding(DType dtype, int64_t elements) {
   });
 }
 
-LeastPrices::Shared LeastPrices::OfUpdate(const Graph& graph, const Operator& update) {
+LeastPrices::Shared LeastPrices::OfUpdate(const Graph& graph, const Operator& update) const {
   const Shape& shape = graph.tensor(update.anchor_weight).type.shape;
   const auto longest = std::max_element(shape.begin(), shape.end());
   const int64_t most = longest == shape.end() ? 1 : std::max<int64_t>(1, *longest);
@@ -107,7 +100,7 @@ LeastPrices::Shared LeastPrices::OfUpdate(const Graph& graph, const Operator& up
     const auto parts = UpdateParts(graph, update, layouts.update);
     if (!parts.ok() || parts->empty() || box.empty()) return Price{.time = 0};
     const OperatorFragment fragment =
-        MakeOperatorFragment(graph, update, *parts, &layouts, options_);
+        MakeOperatorFragment(graph, update, *parts, &layouts, subject_.options);
     return OfFormats(fragment.graph.signatures()[0]);
   });
 }

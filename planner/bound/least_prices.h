@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <limits>
 
-#include "absl/container/flat_hash_map.h"
 #include "cost_model/cost_model.h"
 #include "graph/graph.h"
 #include "graph/task/kernel_signature.h"
@@ -15,14 +14,13 @@ namespace partita {
 inline constexpr int64_t kNoTime = std::numeric_limits<int64_t>::max();
 
 // Prices that no task is below, in nanoseconds: whatever device runs it, whatever formats its
-// tensors have and whatever runs beside it. Not for several threads.
+// tensors have and whatever runs beside it.
 class LeastPrices {
  public:
   // The subject outlives this.
-  explicit LeastPrices(const BoundSubject& subject)
-      : model_(subject.model), options_(subject.options) {}
+  explicit LeastPrices(const BoundSubject& subject) : subject_(subject) {}
 
-  int64_t OfKernel(const KernelSignature& signature);
+  int64_t OfKernel(const KernelSignature& signature) const { return OfFormats(signature).time; }
 
   // Work of any number of tasks that together do it once: of all of them, and of any of them. From
   // prices at sizes by powers of two; of prices that are measured, three quarters, since those at
@@ -31,9 +29,9 @@ class LeastPrices {
     int64_t all = 0, one = 0;
   };
   // Additions, or maxima, of so many elements where they lie.
-  Shared OfAdding(DType dtype, int64_t elements);
+  Shared OfAdding(DType dtype, int64_t elements) const;
   // The update of a weight that has these elements.
-  Shared OfUpdate(const Graph& graph, const Operator& update);
+  Shared OfUpdate(const Graph& graph, const Operator& update) const;
 
  private:
   struct Price {
@@ -44,12 +42,10 @@ class LeastPrices {
   };
   template <class PriceOfPart>
   static Shared OfParts(int64_t most, PriceOfPart price);
-  Price OfFormats(KernelSignature signature) const;
+  Price OfFormats(const KernelSignature& signature) const;
   Price OfDevices(const KernelSignature& signature) const;
 
-  const CostModel& model_;
-  const PartitionOptions& options_;
-  absl::flat_hash_map<KernelSignature, int64_t> known_;
+  const BoundSubject& subject_;
 };
 
 }  // namespace partita

@@ -63,7 +63,7 @@ double Balance(double compute, std::vector<Choice> choices) {
 
 }  // namespace
 
-int64_t LeastWorkTime(const BoundSubject& subject, SplitFinder& finder, LeastPrices& prices) {
+int64_t LeastWorkTime(const BoundSubject& subject, SplitFinder& finder, const LeastPrices& prices) {
   const Graph& graph = subject.graph;
   const int devices = subject.options.devices;
   double compute = 0;

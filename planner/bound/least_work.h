@@ -17,7 +17,7 @@ namespace partita {
 // lie on one device are added there; so at most as many additions of an element as there are other
 // devices go with arrivals. Which do is chosen so that the larger of both sums is least: bytes that
 // arrive keep communication lanes busy.
-int64_t LeastWorkTime(const BoundSubject& subject, SplitFinder& finder, LeastPrices& prices);
+int64_t LeastWorkTime(const BoundSubject& subject, SplitFinder& finder, const LeastPrices& prices);
 
 // The largest sum of a time and of what operators that start no earlier take, divided by the number
 // of devices that compute at once. `heads`: LeastPath::heads.

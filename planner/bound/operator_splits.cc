@@ -47,25 +47,30 @@ bool HasResult(const PartView& view) {
 // loops are.
 std::vector<int64_t> LookOf(const ShardingRule& rule, size_t loop, Interval block,
                             std::span<const Shape> operands, std::span<const Shape> results) {
-  const auto& dim = rule.loops[loop];
-  std::vector<int64_t> look = {block.size(), block.lo == 0, block.hi == dim.extent};
+  const auto number = static_cast<int>(loop);
+  const bool is_first = block.lo == 0, is_last = block.hi == rule.loops[loop].extent;
+  std::vector<int64_t> look = {block.size()};
   std::vector<Interval> blocks;
   for (const LoopDim& other : rule.loops) blocks.push_back({0, other.extent});
   blocks[loop] = block;
-  const auto add = [&](const std::vector<DimMap>& dims, const Shape& shape) {
+  const auto add = [&](const std::vector<DimMap>& dims, LoopSet once, const Shape& shape) {
+    if (once.Contains(number)) look.push_back(is_first);
     for (size_t d = 0; d < dims.size(); ++d) {
       if (dims[d].loops.size() != 1 || dims[d].loops[0] != static_cast<int8_t>(loop)) continue;
       const auto wide = UnclippedInterval(dims[d], rule.loops, blocks);
       if (!wide.ok()) continue;
-      look.push_back(std::max<int64_t>(0, -wide->lo));
-      look.push_back(std::max<int64_t>(0, wide->hi - shape[d]));
-      look.push_back(wide->size());
-      // Where windows end before the tensor does.
-      look.push_back(wide->lo >= shape[d] || wide->hi <= 0);
+      const int64_t lo = wide->lo, hi = wide->hi, extent = shape[d];
+      look.insert(look.end(), {hi - lo, std::clamp<int64_t>(-lo, 0, hi - lo),
+                               std::clamp<int64_t>(hi - extent, 0, hi - lo)});
+      if (dims[d].slack && is_last) look.push_back(extent - hi);
     }
   };
-  for (size_t k = 0; k < operands.size(); ++k) add(rule.operands[k].dims, operands[k]);
-  for (size_t k = 0; k < results.size(); ++k) add(rule.results[k].dims, results[k]);
+  for (size_t k = 0; k < operands.size(); ++k) {
+    add(rule.operands[k].dims, rule.operands[k].once_loops, operands[k]);
+  }
+  for (size_t k = 0; k < results.size(); ++k) {
+    add(rule.results[k].dims, rule.results[k].once_loops, results[k]);
+  }
   return look;
 }
 
@@ -124,7 +129,7 @@ void AddTo(std::vector<OperatorSplit>& splits, const OperatorSplit& split) {
 
 }  // namespace
 
-SplitFinder::SplitFinder(const BoundSubject& subject, LeastPrices& prices)
+SplitFinder::SplitFinder(const BoundSubject& subject, const LeastPrices& prices)
     : graph_(subject.graph),
       options_(subject.options),
       fates_(subject.fates),
@@ -178,6 +183,7 @@ const AnchorSplits& SplitFinder::Of(OpId anchor) {
   splits.of.resize(followers_[anchor.index()].size());
   splits.work_of.assign(splits.of.size(), kNoTime);
   facts_.clear();
+  blocks_.clear();
   const ShardingRule& rule = graph_.rule(anchor);
   auto visit = [&](const Degrees& degrees) { AddSplit(anchor, degrees, splits); };
   Degrees degrees(rule.loops.size(), 1);
@@ -219,42 +225,42 @@ const SplitFinder::Facts& SplitFinder::FactsOf(const Operator& op, const Degrees
   return it->second;
 }
 
-// Blocks of each loop, of those that look alike one with their number.
-std::vector<std::vector<std::pair<Interval, int64_t>>> SplitFinder::BlocksOf(
-    const Operator& op, const Degrees& degrees) const {
+// Blocks of a loop, of those that look alike one with their number.
+const SplitFinder::Blocks& SplitFinder::BlocksOf(const Operator& op, size_t loop, int32_t degree) {
+  const auto [known, added] = blocks_.try_emplace({op.id, loop, degree});
+  Blocks& blocks = known->second;
+  if (!added) return blocks;
   const ShardingRule& rule = graph_.rule(op.id);
   const std::vector<Shape> inputs = graph_.InputShapes(op), outputs = graph_.OutputShapes(op);
-  std::vector<std::vector<std::pair<Interval, int64_t>>> blocks(rule.loops.size());
-  for (size_t l = 0; l < rule.loops.size(); ++l) {
-    const bool is_whole = degrees[l] > 1 && IsInProduct(rule, l);
-    std::map<std::vector<int64_t>, size_t> places;
-    for (int32_t k = 0; k < degrees[l]; ++k) {
-      const Interval block = BlockOf(rule.loops[l].extent, degrees[l], k);
-      auto look =
-          degrees[l] == 1 ? std::vector<int64_t>{} : LookOf(rule, l, block, inputs, outputs);
-      if (is_whole) look.push_back(k);
-      const auto [it, added] = places.try_emplace(std::move(look), blocks[l].size());
-      if (added) blocks[l].emplace_back(block, 0);
-      ++blocks[l][it->second].second;
-    }
+  const bool is_whole = degree > 1 && IsInProduct(rule, loop);
+  std::map<std::vector<int64_t>, size_t> places;
+  for (int32_t k = 0; k < degree; ++k) {
+    const Interval block = BlockOf(rule.loops[loop].extent, degree, k);
+    std::vector<int64_t> look = LookOf(rule, loop, block, inputs, outputs);
+    if (is_whole) look.push_back(k);
+    const auto [it, is_first] = places.try_emplace(std::move(look), blocks.size());
+    if (is_first) blocks.emplace_back(block, 0);
+    ++blocks[it->second].second;
   }
   return blocks;
 }
 
 // nullopt where the split does not fit.
 std::optional<SplitFinder::Counted> SplitFinder::PartsOf(const Operator& op,
-                                                         const Degrees& degrees) const {
+                                                         const Degrees& degrees) {
   const ShardingRule& rule = graph_.rule(op.id);
   const std::vector<Shape> inputs = graph_.InputShapes(op), outputs = graph_.OutputShapes(op);
-  const auto blocks = BlocksOf(op, degrees);
+  std::vector<const Blocks*> blocks;
+  for (size_t l = 0; l < degrees.size(); ++l) blocks.push_back(&BlocksOf(op, l, degrees[l]));
   Counted counted;
   std::vector<size_t> digit(blocks.size(), 0);
   for (;;) {
     std::vector<Interval> own;
     int64_t count = 1;
     for (size_t l = 0; l < blocks.size(); ++l) {
-      own.push_back(blocks[l][digit[l]].first);
-      count *= blocks[l][digit[l]].second;
+      const auto& [block, number] = (*blocks[l])[digit[l]];
+      own.push_back(block);
+      count *= number;
     }
     auto view = ViewPart(rule, inputs, outputs, std::move(own));
     if (!view.ok()) return std::nullopt;
@@ -264,20 +270,9 @@ std::optional<SplitFinder::Counted> SplitFinder::PartsOf(const Operator& op,
       counted.count.push_back(count);
     }
     size_t l = 0;
-    while (l < digit.size() && ++digit[l] == blocks[l].size()) digit[l++] = 0;
+    while (l < digit.size() && ++digit[l] == blocks[l]->size()) digit[l++] = 0;
     if (l == digit.size()) return counted;
   }
-}
-
-std::vector<KernelSignature> SplitFinder::KernelsOf(const Operator& op,
-                                                    const std::vector<Part>& parts) const {
-  const OperatorFragment fragment = MakeOperatorFragment(graph_, op, parts, nullptr, options_);
-  std::vector<KernelSignature> kernels;
-  for (const Task& task : fragment.graph.tasks()) {
-    const auto& body = std::get<ComputeTask>(task.body);
-    kernels.push_back(fragment.graph.signatures()[static_cast<size_t>(body.signature)]);
-  }
-  return kernels;
 }
 
 // Parts that differ along loops that the result does not have, and that all have one.
@@ -304,12 +299,12 @@ SplitFinder::Facts SplitFinder::MakeFacts(const Operator& op, const Degrees& deg
       if (part.view.results[k].present) RaiseExtents(part.view.results[k].box, makes[k].block);
     }
   }
-  const std::vector<KernelSignature> kernels = KernelsOf(op, counted->parts);
+  const PartKernels kernels(graph_, op, options_);
   const FusionFate& fate = fates_[op.id.index()];
   std::map<uint64_t, OperatorSplit> by_reads;
-  for (size_t p = 0; p < kernels.size(); ++p) {
+  for (size_t p = 0; p < counted->parts.size(); ++p) {
     const Part& part = counted->parts[p];
-    const KernelTimes times = TimesOf(op, kernels[p], part, makes[0].terms, degrees);
+    const KernelTimes times = TimesOf(op, kernels.Of(part), part, makes[0].terms, degrees);
     const int64_t time = times.least;
     // The kernels that apply an epilogue take its time.
     if (!fate.is_epilogue) facts.work += counted->count[p] * times.work;
@@ -401,7 +396,7 @@ SplitFinder::KernelTimes SplitFinder::TimesTaking(const Operator& op, const Kern
     }
   }
   if (!is_complete) return {time, time};
-  const KernelSignature kernel = KernelsOf(first, {before})[0];
+  const KernelSignature kernel = PartKernels(graph_, first, options_).Of(before);
   const int64_t apart = time + prices_.OfKernel(kernel);
   const int64_t joined = std::min(OfKernelOrEpilogue(op, Fused(kernel, plain, alone)),
                                   OfKernelOrEpilogue(op, Fused(kernel, plain, shared)));

@@ -4,6 +4,8 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -48,7 +50,7 @@ class SplitFinder {
   // Splits into up to BoundSubject::most_parts parts all are looked at; where that is less than
   // twice the devices, also those of two loops by divisors of the devices, into up to twice as many
   // parts. What is passed outlives this.
-  SplitFinder(const BoundSubject& subject, LeastPrices& prices);
+  SplitFinder(const BoundSubject& subject, const LeastPrices& prices);
 
   const std::vector<OpId>& FollowersOf(OpId anchor) const { return followers_[anchor.index()]; }
   // Valid as long as this.
@@ -77,16 +79,16 @@ class SplitFinder {
   };
   using Degrees = std::vector<int32_t>;
   using Key = std::vector<int32_t>;
+  // Blocks of a loop, one of those that look alike with their number.
+  using Blocks = std::vector<std::pair<Interval, int64_t>>;
 
   Key KeyOf(OpId anchor);
   int32_t UpdateKey(OpId id);
   void AddSplit(OpId anchor, const Degrees& degrees, AnchorSplits& splits);
   const Facts& FactsOf(const Operator& op, const Degrees& degrees);
   Facts MakeFacts(const Operator& op, const Degrees& degrees);
-  std::optional<Counted> PartsOf(const Operator& op, const Degrees& degrees) const;
-  std::vector<std::vector<std::pair<Interval, int64_t>>> BlocksOf(const Operator& op,
-                                                                  const Degrees& degrees) const;
-  std::vector<KernelSignature> KernelsOf(const Operator& op, const std::vector<Part>& parts) const;
+  std::optional<Counted> PartsOf(const Operator& op, const Degrees& degrees);
+  const Blocks& BlocksOf(const Operator& op, size_t loop, int32_t degree);
   int64_t TermsOf(const Operator& op, size_t output, const Degrees& degrees) const;
   KernelTimes TimesOf(const Operator& op, const KernelSignature& plain, const Part& part,
                       int64_t terms, const Degrees& degrees);
@@ -102,7 +104,7 @@ class SplitFinder {
   const std::vector<FusionFate>& fates_;
   const int64_t most_parts_;
   const std::function<bool()>& interrupted_;
-  LeastPrices& prices_;
+  const LeastPrices& prices_;
   bool given_up_ = false;
   const std::vector<std::vector<OpId>> followers_;  // indexed by OpId
   std::vector<int32_t> class_of_;                   // indexed by OpId of an anchor
@@ -111,6 +113,8 @@ class SplitFinder {
   absl::flat_hash_map<OpId, LeastPrices::Shared> prices_of_updates_;  // by the first of a kind
   // Of the anchor at hand: by follower, then by the degrees of its own loops.
   absl::flat_hash_map<OpId, std::map<Degrees, Facts>> facts_;
+  // Of the anchor at hand, by operator, loop and degree.
+  std::map<std::tuple<OpId, size_t, int32_t>, Blocks> blocks_;
 };
 
 }  // namespace partita

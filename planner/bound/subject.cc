@@ -4,6 +4,7 @@
 #include <limits>
 #include <set>
 #include <utility>
+#include <vector>
 
 #include "graph/partition/fragment_cache.h"
 #include "graph/partition/fragment_linker.h"
@@ -68,6 +69,19 @@ int DevicesAtOnce(const SimulatedResources& resources) {
   return alone + static_cast<int>(sets.size());
 }
 
+// Devices may compute in different precisions.
+std::vector<DeviceId> KindsOf(const CostModel& model, const PartitionOptions& options) {
+  std::set<std::pair<DeviceId, Precision>> met;
+  std::vector<DeviceId> kinds;
+  for (int d = 0; d < options.devices; ++d) {
+    const auto& precisions = options.precision_of_device;
+    const Precision precision =
+        precisions.empty() ? Precision::kFloat32 : precisions[static_cast<size_t>(d)];
+    if (met.insert({model.FirstEqual(DeviceId(d)), precision}).second) kinds.push_back(DeviceId(d));
+  }
+  return kinds;
+}
+
 // Machines up to this size have their routes looked through.
 constexpr int kMostRouted = 256;
 
@@ -110,9 +124,16 @@ BoundSubject BoundSubjectOf(const Evaluator& evaluator, int64_t most_parts,
                             std::function<bool()> interrupted) {
   PartitionOptions options = evaluator.partition_options();
   std::vector<FusionFate> fates = FusionFatesOf(evaluator.graph(), options);
-  return {evaluator.graph(), evaluator.model(),          std::move(options),
-          std::move(fates),  LeastDeliveryOf(evaluator), DevicesAtOnce(evaluator.resources()),
-          most_parts,        std::move(interrupted)};
+  std::vector<DeviceId> kinds = KindsOf(evaluator.model(), options);
+  return {evaluator.graph(),
+          evaluator.model(),
+          std::move(options),
+          std::move(kinds),
+          std::move(fates),
+          LeastDeliveryOf(evaluator),
+          DevicesAtOnce(evaluator.resources()),
+          most_parts,
+          std::move(interrupted)};
 }
 
 bool MakesAllOf(const Graph& graph, const Operator& op, size_t output) {

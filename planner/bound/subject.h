@@ -32,6 +32,7 @@ struct BoundSubject {
   const Graph& graph;
   const CostModel& model;
   PartitionOptions options;
+  std::vector<DeviceId> kinds;    // devices, one of each of which prices are equal
   std::vector<FusionFate> fates;  // indexed by OpId
   LeastDelivery delivery;
   int at_once = 1;  // the most devices that can compute at once: those that share cores take turns
