@@ -15,7 +15,7 @@ LowerBound LowerBoundOf(const Evaluator& evaluator, const std::function<bool()>&
   SplitFinder finder(subject, prices);
   LowerBound bound{.is_complete = most_parts == all_parts};
   bound.work = Nanos(LeastWorkTime(subject, finder, prices));
-  const LeastPath path(subject, finder);
+  const LeastPath path(subject, finder, prices);
   bound.path = Nanos(path.Length());
   bound.late = Nanos(LateWorkTime(subject, finder, path.heads()));
   return finder.given_up() ? LowerBound{} : bound;

@@ -10,7 +10,7 @@ int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 }  // namespace
 
-LeastPath::LeastPath(const BoundSubject& subject, SplitFinder& finder)
+LeastPath::LeastPath(const BoundSubject& subject, SplitFinder& finder, const LeastPrices& prices)
     : graph_(subject.graph),
       fates_(subject.fates),
       finder_(finder),
@@ -20,6 +20,9 @@ LeastPath::LeastPath(const BoundSubject& subject, SplitFinder& finder)
       ready_(graph_.tensors().size()),
       fused_(graph_.ops().size()),
       heads_(graph_.ops().size(), kNoTime) {
+  for (const Tensor& tensor : graph_.tensors()) {
+    loads_.push_back(IsLoaded(tensor) ? prices.OfLoading(tensor).one : 0);
+  }
   for (const Operator& op : graph_.ops()) {
     if (op.anchor == kNoOp) {
       VisitUpdate(op);
@@ -95,7 +98,7 @@ int64_t LeastPath::StartOf(const Operator& op, const OperatorSplit& split) {
 // When a device may have a box of these extents complete: it needs what every producer makes of it.
 int64_t LeastPath::ReadyAt(TensorId tensor, const Shape& need) {
   const auto& producers = makers_[tensor.index()];
-  if (producers.empty()) return 0;
+  if (producers.empty()) return loads_[tensor.index()];
   const auto [it, added] = ready_[tensor.index()].try_emplace(need, 0);
   if (!added) return it->second;
   const int64_t size = SizeOf(graph_.tensor(tensor).type.dtype);

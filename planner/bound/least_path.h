@@ -21,7 +21,7 @@ namespace partita {
 class LeastPath {
  public:
   // What is passed outlives this.
-  LeastPath(const BoundSubject& subject, SplitFinder& finder);
+  LeastPath(const BoundSubject& subject, SplitFinder& finder, const LeastPrices& prices);
 
   // The end of the last operator.
   int64_t Length() const { return length_; }
@@ -52,6 +52,7 @@ class LeastPath {
   std::vector<std::vector<std::vector<Maker>>> makers_;
   // Indexed by TensorId: when a box of these extents may be complete on a device.
   std::vector<absl::flat_hash_map<Shape, int64_t>> ready_;
+  std::vector<int64_t> loads_;             // indexed by TensorId: the least of its loads
   std::vector<std::vector<Maker>> fused_;  // indexed by OpId of an epilogue
   std::vector<int64_t> heads_;
   int64_t length_ = 0;

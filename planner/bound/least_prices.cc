@@ -73,14 +73,14 @@ LeastPrices::Shared LeastPrices::OfParts(int64_t most, PriceOfPart price) {
   return least;
 }
 
-LeastPrices::Shared LeastPrices::OfAdding(DType dtype, int64_t elements) const {
+LeastPrices::Shared LeastPrices::OfMoving(MoveSignature::Kind kind, DType dtype,
+                                          int64_t elements) const {
   if (elements < 1) return {};
   return OfParts(elements, [&](int64_t count) {
     const int64_t size = elements / count;
     Price least;
     for (DeviceId device : subject_.kinds) {
-      const auto cost =
-          subject_.model.MoveCost({MoveSignature::Kind::kAdd, dtype, size, size, dtype}, device);
+      const auto cost = subject_.model.MoveCost({kind, dtype, size, size, dtype}, device);
       if (!cost.has_value()) return Price{.time = 0};
       least.Lower(*cost);
     }

@@ -28,8 +28,12 @@ class LeastPrices {
   struct Shared {
     int64_t all = 0, one = 0;
   };
-  // Additions, or maxima, of so many elements where they lie.
-  Shared OfAdding(DType dtype, int64_t elements) const;
+  // Moves of so many elements within a device, each to a contiguous place from one.
+  Shared OfMoving(MoveSignature::Kind kind, DType dtype, int64_t elements) const;
+  // Loads of all of a tensor (IsLoaded).
+  Shared OfLoading(const Tensor& tensor) const {
+    return OfMoving(MoveSignature::Kind::kCopy, tensor.type.dtype, Volume(tensor.type.shape));
+  }
   // The update of a weight that has these elements.
   Shared OfUpdate(const Graph& graph, const Operator& update) const;
 

@@ -24,14 +24,16 @@ bool ReadsAllOf(const Graph& graph, const Operator& op, TensorId tensor) {
   return false;
 }
 
+bool IsReadWhole(const Graph& graph, TensorId tensor) {
+  const auto readers = graph.consumers(tensor);
+  return std::any_of(readers.begin(), readers.end(),
+                     [&](OpId id) { return ReadsAllOf(graph, graph.op(id), tensor); });
+}
+
 // Operators that add to all elements of a tensor, all of which are read; 1 where that is not known.
 int64_t TermsOf(const Graph& graph, const Tensor& tensor) {
   if (tensor.kind != TensorKind::kActivation || graph.producers(tensor.id).size() < 2) return 1;
-  const auto readers = graph.consumers(tensor.id);
-  const bool is_read = std::any_of(readers.begin(), readers.end(), [&](OpId id) {
-    return ReadsAllOf(graph, graph.op(id), tensor.id);
-  });
-  if (!is_read) return 1;
+  if (!IsReadWhole(graph, tensor.id)) return 1;
   int64_t terms = 0;
   for (OpId id : graph.producers(tensor.id)) {
     const Operator& op = graph.op(id);
@@ -76,12 +78,17 @@ int64_t LeastWorkTime(const BoundSubject& subject, SplitFinder& finder, const Le
     if (op.anchor != kNoOp || subject.fates[op.id.index()].may_be_updated) continue;
     compute += static_cast<double>(finder.UpdateOf(op.id).all);
   }
+  for (const Tensor& tensor : graph.tensors()) {
+    if (!IsLoaded(tensor) || !IsReadWhole(graph, tensor.id)) continue;
+    compute += static_cast<double>(prices.OfLoading(tensor).all);
+  }
   std::vector<Choice> choices;
   for (const Tensor& tensor : graph.tensors()) {
     const int64_t terms = TermsOf(graph, tensor);
     if (terms < 2) continue;
     const int64_t elements = Volume(tensor.type.shape);
-    const auto adding = static_cast<double>(prices.OfAdding(tensor.type.dtype, elements).all);
+    const auto adding = static_cast<double>(
+        prices.OfMoving(MoveSignature::Kind::kAdd, tensor.type.dtype, elements).all);
     const auto arriving = static_cast<double>(std::min<int64_t>(terms, devices) - 1);
     compute += adding * (static_cast<double>(terms - 1) - arriving);
     // The communication lanes of all devices work at once, compute lanes perhaps of fewer.
