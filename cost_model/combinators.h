@@ -92,6 +92,7 @@ class Cached : public CostModel {
   std::optional<TaskCost> CollectiveCost(const CollectiveCall& call) const override;
   std::optional<TaskCost> TransferCost(std::span<const TransferCall> group) const override;
   bool CountsBytesOfChannels() const override;
+  DeviceId FirstEqual(DeviceId device) const override { return equal_devices_[device.index()]; }
   Nanos StepOverhead(int64_t tasks) const override;
 
  private:

@@ -88,6 +88,9 @@ class CostModel {
   // bytes that cross it, so that bytes alone bound times. True also where it prices none.
   virtual bool CountsBytesOfChannels() const { return false; }
 
+  // The first device that is known to have the same prices of kernels and moves as this one.
+  virtual DeviceId FirstEqual(DeviceId device) const { return device; }
+
   // Overhead of a step besides its tasks, from starting the lanes to knowing that all have ended;
   // `tasks`: of the device that has most. 0 if unknown.
   virtual Nanos StepOverhead(int64_t tasks) const;

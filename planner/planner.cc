@@ -289,6 +289,7 @@ absl::StatusOr<PlanOutcome> SearchPlan(const Evaluator& evaluator, const PlanReq
   ASSIGN_OR_RETURN(const SearchFunction search, SearchNamed(request.search));
   PlanClock clock(request.options.time_limit_seconds);
   const std::vector<NamedStrategy> experts = ExpertStarts(graph, evaluator.topology());
+  clock.EndPhase("experts");
   const auto is_over = [&] { return clock.IsPast(kBoundShare) || IsSet(request.options.stop); };
   const LowerBound bound =
       request.bound.has_value() ? *request.bound : LowerBoundOf(evaluator, is_over);

@@ -85,7 +85,8 @@ enum class Optimality : uint8_t {
 
 // Time that a part of planning took.
 struct PhaseTime {
-  std::string name;  // "lower bound", "data parallelism", "search", "buckets", "plan"
+  // "experts", "lower bound", "data parallelism", "search", "buckets", "plan"
+  std::string name;
   double seconds = 0;
 };
 

@@ -164,6 +164,22 @@ struct StepFragments {
 // Parts of each operator, indexed by OpId.
 using PartsByOp = std::span<const std::span<const Part>>;
 
+// Kernels of one operator's parts, none fused, every format dense. What is passed outlives this.
+class PartKernels {
+ public:
+  PartKernels(const Graph& graph, const Operator& op, const PartitionOptions& options);
+
+  KernelSignature Of(const Part& part) const;
+
+ private:
+  KernelTensor PieceOf(TensorId tensor, const TensorView& view) const;
+
+  const Graph& graph_;
+  const Operator& op_;
+  const PartitionOptions& options_;
+  const std::vector<Shape> forward_inputs_, forward_outputs_;
+};
+
 // `layout`: of the weight that an update belongs to; null for others.
 OperatorFragment MakeOperatorFragment(const Graph& graph, const Operator& op,
                                       std::span<const Part> parts, const WeightLayouts* layout,

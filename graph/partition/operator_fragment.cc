@@ -9,10 +9,6 @@
 namespace partita {
 namespace {
 
-struct ForwardShapes {
-  std::vector<Shape> inputs, outputs;
-};
-
 class OperatorFragmentMaker {
  public:
   OperatorFragmentMaker(const Graph& graph, const Operator& op, std::span<const Part> parts,
@@ -22,10 +18,8 @@ class OperatorFragmentMaker {
         parts_(parts),
         layout_(layout),
         options_(options),
-        builder_(options.devices, false) {
-    const Operator& forward = graph.op(op.forward);
-    shapes_ = {graph.InputShapes(forward), graph.OutputShapes(forward)};
-  }
+        kernels_(graph, op, options),
+        builder_(options.devices, false) {}
 
   OperatorFragment Run(bool choose_formats) {
     AddReads();
@@ -119,37 +113,18 @@ class OperatorFragmentMaker {
   void AddKernel(int32_t number) {
     const Part& part = parts_[static_cast<size_t>(number)];
     ComputeTask task{.device = part.device, .op = op_.id, .part = part.index};
-    KernelSignature signature;
-    signature.attrs = op_.pass.is_forward() ? Localize(op_.attrs, part.view)
-                                            : Localize(op_.attrs, ForwardView(part));
-    signature.pass = op_.pass;
-    signature.inputs.reserve(op_.inputs.size());
-    signature.outputs.reserve(op_.outputs.size());
     for (size_t k = 0; k < op_.inputs.size(); ++k) {
-      const TensorView& view = part.view.operands[k];
       task.inputs.push_back(input_slots_[static_cast<size_t>(number) * op_.inputs.size() + k]);
-      task.input_boxes.push_back(view.box);
-      signature.inputs.push_back(PieceOf(op_.inputs[k], view));
+      task.input_boxes.push_back(part.view.operands[k].box);
     }
     for (size_t k = 0; k < op_.outputs.size(); ++k) {
-      const TensorView& view = part.view.results[k];
       task.outputs.push_back(OutputSlot(k, number));
-      task.output_boxes.push_back(view.box);
-      signature.outputs.push_back(PieceOf(op_.outputs[k], view));
+      task.output_boxes.push_back(part.view.results[k].box);
     }
-    if (!options_.precision_of_device.empty()) {
-      signature =
-          InPrecision(std::move(signature), options_.precision_of_device[part.device.index()]);
-    }
-    task.signature = builder_.AddSignature(signature);
+    task.signature = builder_.AddSignature(kernels_.Of(part));
     builder_.AddTask(
         {false, op_.id.value(), 0, TaskKey::Phase::kCompute, part.index, part.device.value()},
         std::move(task));
-  }
-
-  KernelTensor PieceOf(TensorId tensor, const TensorView& view) const {
-    const DType dtype = ElementTypeOf(options_, op_, graph_.tensor(tensor));
-    return {{dtype, view.box.shape()}, Format::kDense, view.present};
   }
 
   void AddEdges() {
@@ -158,14 +133,6 @@ class OperatorFragmentMaker {
         fragment_.edges.push_back({task.id, before, std::get<ComputeTask>(task.body).device});
       }
     }
-  }
-
-  // A gradient's attributes are local to the same block of its forward operator.
-  PartView ForwardView(const Part& part) const {
-    auto view =
-        ViewPart(graph_.rule(op_.forward), shapes_.inputs, shapes_.outputs, part.view.blocks);
-    CHECK(view.ok()) << view.status();
-    return *std::move(view);
   }
 
   struct Overwritable {
@@ -179,7 +146,7 @@ class OperatorFragmentMaker {
   const std::span<const Part> parts_;
   const WeightLayouts* const layout_;
   const PartitionOptions& options_;
-  ForwardShapes shapes_;
+  const PartKernels kernels_;
   TaskGraphBuilder builder_;
   OperatorFragment fragment_;
   std::vector<BufferId> input_slots_;  // by part and input
@@ -187,6 +154,42 @@ class OperatorFragmentMaker {
 };
 
 }  // namespace
+
+PartKernels::PartKernels(const Graph& graph, const Operator& op, const PartitionOptions& options)
+    : graph_(graph),
+      op_(op),
+      options_(options),
+      forward_inputs_(graph.InputShapes(graph.op(op.forward))),
+      forward_outputs_(graph.OutputShapes(graph.op(op.forward))) {}
+
+// A gradient's attributes are local to the same block of its forward operator.
+KernelSignature PartKernels::Of(const Part& part) const {
+  KernelSignature signature;
+  if (op_.pass.is_forward()) {
+    signature.attrs = Localize(op_.attrs, part.view);
+  } else {
+    const auto forward =
+        ViewPart(graph_.rule(op_.forward), forward_inputs_, forward_outputs_, part.view.blocks);
+    CHECK(forward.ok()) << forward.status();
+    signature.attrs = Localize(op_.attrs, *forward);
+  }
+  signature.pass = op_.pass;
+  signature.inputs.reserve(op_.inputs.size());
+  signature.outputs.reserve(op_.outputs.size());
+  for (size_t k = 0; k < op_.inputs.size(); ++k) {
+    signature.inputs.push_back(PieceOf(op_.inputs[k], part.view.operands[k]));
+  }
+  for (size_t k = 0; k < op_.outputs.size(); ++k) {
+    signature.outputs.push_back(PieceOf(op_.outputs[k], part.view.results[k]));
+  }
+  if (options_.precision_of_device.empty()) return signature;
+  return InPrecision(std::move(signature), options_.precision_of_device[part.device.index()]);
+}
+
+KernelTensor PartKernels::PieceOf(TensorId tensor, const TensorView& view) const {
+  const DType dtype = ElementTypeOf(options_, op_, graph_.tensor(tensor));
+  return {{dtype, view.box.shape()}, Format::kDense, view.present};
+}
 
 OperatorFragment MakeOperatorFragment(const Graph& graph, const Operator& op,
                                       std::span<const Part> parts, const WeightLayouts* layout,

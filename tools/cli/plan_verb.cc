@@ -115,6 +115,9 @@ void DescribeBound(const PlanOutcome& outcome, Answer& answer) {
   const double gap = GapOf(time, bound);
   const Optimality optimality = OptimalityOf(outcome);
   answer.json["lower_bound_ns"] = is_known ? Json(bound.value()) : Json(nullptr);
+  answer.json["lower_bound_parts"] = {{"path_ns", outcome.bound.path.value()},
+                                      {"work_ns", outcome.bound.work.value()},
+                                      {"late_ns", outcome.bound.late.value()}};
   answer.json["lower_bound_complete"] = outcome.bound.is_complete;
   answer.json["gap"] = is_known ? Json(gap) : Json(nullptr);
   answer.json["proven_optimal"] = optimality == Optimality::kProven;
@@ -122,7 +125,7 @@ void DescribeBound(const PlanOutcome& outcome, Answer& answer) {
   answer.json["locally_optimal"] = optimality >= Optimality::kLocal;
   if (is_known) {
     absl::StrAppendFormat(
-        &answer.text, "no plan%s takes less than %s, by kernels alone: a gap of %.1f %%",
+        &answer.text, "no plan%s takes less than %s by these prices: a gap of %.1f %%",
         outcome.bound.is_complete ? "" : " that splits evenly", TimeText(bound), 100 * gap);
   } else {
     absl::StrAppend(&answer.text, "no lower bound is known: its part of --time_limit was up");
