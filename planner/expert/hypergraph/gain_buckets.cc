@@ -46,11 +46,13 @@ void GainBuckets::Remove(int32_t vertex) {
   --count_;
 }
 
+// Without vertices all lists are empty already.
 void GainBuckets::Clear() {
+  highest_ = kNone;
+  if (count_ == 0) return;
   std::fill(head_.begin(), head_.end(), kNone);
   std::fill(bucket_.begin(), bucket_.end(), kNone);
   count_ = 0;
-  highest_ = kNone;
 }
 
 }  // namespace partita

@@ -20,7 +20,7 @@ class GainBuckets {
   bool Contains(int32_t vertex) const { return bucket_[Index(vertex)] >= 0; }
   void Insert(int32_t vertex, int64_t gain);
   void Remove(int32_t vertex);  // precondition: it is in
-  // Empties it in time proportional to the ranges and vertices.
+  // Empties it, in time proportional to the ranges and vertices unless it is empty.
   void Clear();
 
  private:
