@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <vector>
 
@@ -11,6 +12,11 @@ namespace partita {
 
 // Profile of each device of a machine; null where nothing was measured on it.
 using DeviceProfiles = std::vector<std::shared_ptr<const Profile>>;
+
+inline bool AreAllNull(const DeviceProfiles& profiles) {
+  return std::all_of(profiles.begin(), profiles.end(),
+                     [](const auto& profile) { return profile == nullptr; });
+}
 
 // Tasks that were measured, exactly as asked for, kernels in the precision of the device's class.
 // Collectives: where all devices of the group are of one node and class, by the profile of the
@@ -24,6 +30,7 @@ class MeasuredCost : public CostModel {
   std::optional<TaskCost> MoveCost(const MoveSignature& signature, DeviceId device) const override;
   std::optional<TaskCost> CollectiveCost(const CollectiveCall& call) const override;
   std::optional<TaskCost> TransferCost(std::span<const TransferCall> group) const override;
+  bool CountsBytesOfChannels() const override { return AreAllNull(profiles_); }
   // Overhead from steps of empty tasks: the line through the one with fewest and the one with most.
   Nanos StepOverhead(int64_t tasks) const override;
 
@@ -54,6 +61,7 @@ class InterpolatedCost : public CostModel {
   std::optional<TaskCost> MoveCost(const MoveSignature& signature, DeviceId device) const override;
   std::optional<TaskCost> CollectiveCost(const CollectiveCall& call) const override;
   std::optional<TaskCost> TransferCost(std::span<const TransferCall> group) const override;
+  bool CountsBytesOfChannels() const override { return AreAllNull(profiles_); }
 
  private:
   std::shared_ptr<const Machine> machine_;

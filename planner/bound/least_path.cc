@@ -33,16 +33,30 @@ LeastPath::LeastPath(const BoundSubject& subject, SplitFinder& finder, const Lea
   }
 }
 
-// The update of a weight waits for all terms of some element; nothing is known of its boxes.
+// The update of a weight waits for all terms of some element; nothing is known of its boxes. What
+// is the sum of several terms is not updated by the kernels that make these.
 void LeastPath::VisitUpdate(const Operator& op) {
-  if (fates_[op.id.index()].may_be_updated) return;
-  int64_t head = 0;
+  int64_t head = 0, end = 0;
+  const int64_t time = finder_.UpdateOf(op.id).one;
   for (TensorId input : op.inputs) {
     const Shape one(graph_.tensor(input).type.shape.size(), 1);
-    head = std::max(head, ReadyAt(input, one));
+    const int64_t ready = ReadyAt(input, one), size = SizeOf(graph_.tensor(input).type.dtype);
+    head = std::max(head, ready);
+    const auto& producers = makers_[input.index()];
+    if (!fates_[op.id.index()].may_be_updated || producers.size() != 1) {
+      end = std::max(end, ready + time);
+      continue;
+    }
+    int64_t least = kNoTime;
+    for (const Maker& maker : producers[0]) {
+      const bool may_be_fused = maker.made.terms == 1;
+      least = std::min(
+          least, may_be_fused ? maker.start + maker.time : ReadyFrom(maker, one, size) + time);
+    }
+    if (least != kNoTime) end = std::max(end, least);
   }
   heads_[op.id.index()] = head;
-  length_ = std::max(length_, head + finder_.UpdateOf(op.id).one);
+  length_ = std::max(length_, end);
 }
 
 void LeastPath::Visit(const Operator& op) {

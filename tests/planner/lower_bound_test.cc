@@ -38,14 +38,14 @@ std::vector<DecisionSubject> SomeSubjects(const SearchSpace& space, size_t most,
   return subjects;
 }
 
-// Two nodes of GPUs, of which the first has two, with random links.
-Machine TwoNodes(int devices, std::mt19937_64& random) {
+struct LinkFigures {
+  int64_t inside = 12'000'000'000, between = 7'000'000'000;  // bytes per second
+  Nanos latency_inside{2000}, latency_between{1500};
+};
+
+// Two nodes of GPUs, of which the first has two.
+Machine TwoNodes(int devices, const LinkFigures& figures) {
   Machine machine = Ok(FindMachine("p100-4x4", 1));
-  const auto any = [&](std::initializer_list<int64_t> values) {
-    return *(values.begin() + random() % values.size());
-  };
-  const int64_t inside = any({200'000'000, 12'000'000'000});
-  const int64_t between = any({10'000'000, 500'000'000, 7'000'000'000});
   std::vector<Device> gpus;
   std::vector<Link> links;
   for (int d = 0; d < devices; ++d) {
@@ -54,15 +54,15 @@ Machine TwoNodes(int devices, std::mt19937_64& random) {
     gpu.node = d < 2 ? 0 : 1;
     links.push_back({.name = absl::StrCat("pcie", d),
                      .ends = {gpu.name, absl::StrCat("host", gpu.node)},
-                     .bytes_per_second = inside,
-                     .latency = Nanos(any({1, 2000}))});
+                     .bytes_per_second = figures.inside,
+                     .latency = figures.latency_inside});
     gpus.push_back(std::move(gpu));
   }
   for (int n = 0; n < 2; ++n) {
     links.push_back({.name = absl::StrCat("ib", n),
                      .ends = {absl::StrCat("host", n), "switch"},
-                     .bytes_per_second = between,
-                     .latency = Nanos(any({1500, 100'000}))});
+                     .bytes_per_second = figures.between,
+                     .latency = figures.latency_between});
   }
   machine.topology = Ok(DeviceTopology::Create(std::move(gpus), std::move(links)));
   return machine;
@@ -72,7 +72,14 @@ Machine AnyMachine(std::mt19937_64& random) {
   const int devices = static_cast<int>(1 + random() % 4);
   const char* names[] = {"p100-4x4", "k80-16x4", "ethernet-4x1g", "ethernet-4x100m"};
   const size_t which = random() % 6;
-  return which < 4 ? Ok(FindMachine(names[which], devices)) : TwoNodes(devices, random);
+  if (which < 4) return Ok(FindMachine(names[which], devices));
+  const auto any = [&](std::initializer_list<int64_t> values) {
+    return *(values.begin() + random() % values.size());
+  };
+  return TwoNodes(devices, {.inside = any({200'000'000, 12'000'000'000}),
+                            .between = any({10'000'000, 500'000'000, 7'000'000'000}),
+                            .latency_inside = Nanos(any({1, 2000})),
+                            .latency_between = Nanos(any({1500, 100'000}))});
 }
 
 // Random ones; and models whose weights are large against the activations of a small batch.
@@ -171,6 +178,34 @@ TEST(LowerBoundTest, HoldsForExpertsAndRandomStrategiesOfZooModels) {
       }
     }
   }
+}
+
+// Where nothing travels all is work: kernels, updates, sums of gradients, loads.
+TEST(LowerBoundTest, IsAllButReachedOnOneDevice) {
+  for (const char* model : {"alexnet", "resnet18", "nmt_short", "rnnlm_tiny", "gpt_tiny"}) {
+    const Workplace at(model, 16, "p100-4x4", 1);
+    const auto roofline = MakeDefaultCostModel(at.machine);
+    const Evaluator evaluator(at.graph, at.machine->topology, *roofline);
+    const LowerBound bound = LowerBoundOf(evaluator);
+    const Nanos time = evaluator.Evaluate(at.Expert("single_device")).time;
+    EXPECT_LE(bound.time(), time) << model;
+    EXPECT_LT(GapOf(time, bound.time()), 0.1) << model;
+  }
+}
+
+TEST(LowerBoundTest, PathsWaitForWhatTravels) {
+  const Graph graph = TrainingGraphOf("mlp", 64);
+  const auto bound_on = [&](int devices, const LinkFigures& figures) {
+    const auto machine = std::make_shared<const Machine>(TwoNodes(devices, figures));
+    const auto costs = MakeDefaultCostModel(machine);
+    return LowerBoundOf(Evaluator(graph, machine->topology, *costs));
+  };
+  const LinkFigures slow{.inside = 100'000'000, .between = 10'000'000};
+  const LinkFigures late{.latency_inside = Nanos(50'000)};
+  const Nanos fast_path = bound_on(4, {}).path;
+  EXPECT_GT(bound_on(4, slow).path, fast_path);
+  EXPECT_GT(bound_on(4, late).path, fast_path);
+  EXPECT_LE(bound_on(4, slow).path, bound_on(1, slow).path);
 }
 
 TEST(LowerBoundTest, SaysWhereItIsNotOfAllSplits) {
