@@ -17,7 +17,7 @@ LowerBound LowerBoundOf(const Evaluator& evaluator, const std::function<bool()>&
   bound.work = Nanos(LeastWorkTime(subject, finder, prices));
   const LeastPath path(subject, finder, prices);
   bound.path = Nanos(path.Length());
-  bound.late = Nanos(LateWorkTime(subject, finder, path.heads()));
+  bound.late = Nanos(LateWorkTime(subject, finder, prices, path.heads()));
   return finder.given_up() ? LowerBound{} : bound;
 }
 

@@ -16,11 +16,10 @@ namespace partita {
 //   path: the longest path through the graph, with what has to travel along it (LeastPath);
 //   work: what must be done on compute lanes, over the devices that can compute at once: the parts
 //     of every anchor and its followers under the split that makes their sum least, updates, and
-//     additions of terms that no communication can do instead (LeastWork);
-//   late: the work of operators that start late, after the earliest time at which one of them may,
-//     likewise.
+//     additions of terms that no communication does instead (LeastWorkTime), loads;
+//   late: likewise the work of all that starts late, after the earliest time at which any of it may.
 // Memory, moves that bring tensors into other boxes, and the synchronisation of weights count
-// nothing: strategies do without the first two, and it is not known which need the third.
+// nothing: there are strategies without each of these.
 struct LowerBound {
   Nanos path, work, late;
   // Whether all splits were looked at into as many parts as the space draws: twice the devices.

@@ -63,46 +63,71 @@ double Balance(double compute, std::vector<Choice> choices) {
   return std::max(compute, communication);
 }
 
+// Calls visit(tensor, additions of each element, time of each) for all sums of several operators'
+// terms.
+template <class Visit>
+void ForEachSum(const BoundSubject& subject, const LeastPrices& prices, Visit visit) {
+  for (const Tensor& tensor : subject.graph.tensors()) {
+    const int64_t terms = TermsOf(subject.graph, tensor);
+    if (terms < 2) continue;
+    const int64_t elements = Volume(tensor.type.shape);
+    const int64_t time =
+        prices.OfMoving(MoveSignature::Kind::kAdd, tensor.type.dtype, elements).all;
+    visit(tensor, terms - 1, time);
+  }
+}
+
+// Calls visit(update, time) for updates that are not done by the kernels of gradients.
+template <class Visit>
+void ForEachUpdate(const BoundSubject& subject, SplitFinder& finder, Visit visit) {
+  for (const Operator& op : subject.graph.ops()) {
+    if (op.anchor != kNoOp || subject.fates[op.id.index()].may_be_updated) continue;
+    visit(op, finder.UpdateOf(op.id).all);
+  }
+}
+
+// Of these additions of an element, those that arrivals may do.
+int64_t ArrivingOf(const BoundSubject& subject, int64_t additions) {
+  return std::min<int64_t>(additions, subject.options.devices - 1);
+}
+
 }  // namespace
 
 int64_t LeastWorkTime(const BoundSubject& subject, SplitFinder& finder, const LeastPrices& prices) {
   const Graph& graph = subject.graph;
-  const int devices = subject.options.devices;
   double compute = 0;
   for (OpId anchor : graph.anchors()) {
     const int64_t work = finder.Of(anchor).work;
     if (finder.given_up()) return 0;
     if (work != kNoTime) compute += static_cast<double>(work);
   }
-  for (const Operator& op : graph.ops()) {
-    if (op.anchor != kNoOp || subject.fates[op.id.index()].may_be_updated) continue;
-    compute += static_cast<double>(finder.UpdateOf(op.id).all);
-  }
+  ForEachUpdate(subject, finder,
+                [&](const Operator&, int64_t time) { compute += static_cast<double>(time); });
   for (const Tensor& tensor : graph.tensors()) {
     if (!IsLoaded(tensor) || !IsReadWhole(graph, tensor.id)) continue;
     compute += static_cast<double>(prices.OfLoading(tensor).all);
   }
   std::vector<Choice> choices;
-  for (const Tensor& tensor : graph.tensors()) {
-    const int64_t terms = TermsOf(graph, tensor);
-    if (terms < 2) continue;
-    const int64_t elements = Volume(tensor.type.shape);
-    const auto adding = static_cast<double>(
-        prices.OfMoving(MoveSignature::Kind::kAdd, tensor.type.dtype, elements).all);
-    const auto arriving = static_cast<double>(std::min<int64_t>(terms, devices) - 1);
-    compute += adding * (static_cast<double>(terms - 1) - arriving);
+  ForEachSum(subject, prices, [&](const Tensor& tensor, int64_t additions, int64_t time) {
+    const auto arriving = static_cast<double>(ArrivingOf(subject, additions));
+    const auto adding = static_cast<double>(time);
+    compute += adding * (static_cast<double>(additions) - arriving);
+    const auto bytes = static_cast<double>(tensor.type.bytes());
     // The communication lanes of all devices work at once, compute lanes perhaps of fewer.
-    const double arrival = static_cast<double>(elements * SizeOf(tensor.type.dtype)) *
-                           subject.delivery.nanos_per_byte * subject.at_once / devices;
+    const double arrival =
+        bytes * subject.delivery.nanos_per_byte * subject.at_once / subject.options.devices;
     choices.push_back({adding * arriving, arrival * arriving});
-  }
+  });
   const double all = Balance(compute, std::move(choices));
   return static_cast<int64_t>(all / subject.at_once * (1 - 1e-9));
 }
 
-int64_t LateWorkTime(const BoundSubject& subject, SplitFinder& finder,
+int64_t LateWorkTime(const BoundSubject& subject, SplitFinder& finder, const LeastPrices& prices,
                      const std::vector<int64_t>& heads) {
-  std::vector<std::pair<int64_t, int64_t>> works;  // head, work
+  std::vector<std::pair<int64_t, double>> works;  // head, work
+  const auto add = [&](int64_t head, int64_t work) {
+    if (head != kNoTime && work != kNoTime) works.emplace_back(head, static_cast<double>(work));
+  };
   for (OpId anchor : subject.graph.anchors()) {
     const AnchorSplits& splits = finder.Of(anchor);
     if (finder.given_up()) return 0;
@@ -112,18 +137,24 @@ int64_t LateWorkTime(const BoundSubject& subject, SplitFinder& finder,
       // What it does first counts with it.
       const OpId takes = subject.fates[followers[f].index()].takes;
       if (takes != kNoOp) head = std::min(head, heads[takes.index()]);
-      if (head != kNoTime && splits.work_of[f] != kNoTime) {
-        works.emplace_back(head, splits.work_of[f]);
-      }
+      add(head, splits.work_of[f]);
     }
   }
+  ForEachUpdate(subject, finder,
+                [&](const Operator& op, int64_t time) { add(heads[op.id.index()], time); });
+  ForEachSum(subject, prices, [&](const Tensor& tensor, int64_t additions, int64_t time) {
+    int64_t head = kNoTime;
+    for (OpId id : subject.graph.producers(tensor.id)) head = std::min(head, heads[id.index()]);
+    const int64_t there = additions - ArrivingOf(subject, additions);
+    for (int64_t k = 0; k < there; ++k) add(head, time);
+  });
   std::sort(works.begin(), works.end());
-  int64_t longest = 0, sum = 0;
+  double longest = 0, sum = 0;
   for (size_t k = works.size(); k-- > 0;) {
     sum += works[k].second;
-    longest = std::max(longest, works[k].first + sum / subject.at_once);
+    longest = std::max(longest, static_cast<double>(works[k].first) + sum / subject.at_once);
   }
-  return longest;
+  return static_cast<int64_t>(longest * (1 - 1e-9));
 }
 
 }  // namespace partita

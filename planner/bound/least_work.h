@@ -19,9 +19,9 @@ namespace partita {
 // arrive keep communication lanes busy.
 int64_t LeastWorkTime(const BoundSubject& subject, SplitFinder& finder, const LeastPrices& prices);
 
-// The largest sum of a time and of what operators that start no earlier take, divided by the number
-// of devices that compute at once. `heads`: LeastPath::heads.
-int64_t LateWorkTime(const BoundSubject& subject, SplitFinder& finder,
+// The largest sum of a time and of what is not done earlier, divided by the number of devices that
+// compute at once. Of additions only those count that no arrival does. `heads`: LeastPath::heads.
+int64_t LateWorkTime(const BoundSubject& subject, SplitFinder& finder, const LeastPrices& prices,
                      const std::vector<int64_t>& heads);
 
 }  // namespace partita
