@@ -191,6 +191,9 @@ SearchProblem ProblemOf(const Evaluator& evaluator, const std::vector<NamedStrat
   SearchProblem problem{evaluator, SearchSpace(graph, evaluator.topology().size()).Without(pinned),
                         experts, bound};
   problem.starts.insert(problem.starts.end(), request.starts.begin(), request.starts.end());
+  problem.on_fewer = [&evaluator](const std::string& start, int devices) {
+    return ExpertOnFewer(evaluator.graph(), evaluator.topology(), start, devices);
+  };
   for (NamedStrategy& start : problem.starts) {
     // Choices for collectives fit one strategy; they are made for the one that is found.
     start.strategy.algorithms.clear();

@@ -2,28 +2,12 @@
 
 #include <algorithm>
 
-#include "graph/support/disjoint_sets.h"
-
 namespace partita {
 namespace {
 
 // The junction of a tensor's buffers: next values are written where the present ones lie.
 TensorId JunctionOf(const Tensor& tensor) {
   return tensor.kind == TensorKind::kNext ? tensor.of : tensor.id;
-}
-
-// For each operator, all whose kernels may do it, itself included.
-std::vector<std::vector<OpId>> FusionFamilies(const Graph& graph, const FragmentLinker& linker) {
-  DisjointSets sets(graph.ops().size());
-  for (const FragmentLinker::MayFuse& pair : linker.may_fuse()) {
-    sets.Join(pair.producer.index(), pair.reader.index());
-  }
-  std::vector<std::vector<OpId>> members(graph.ops().size());
-  for (const Operator& op : graph.ops()) members[sets.RootOf(op.id.index())].push_back(op.id);
-  std::vector<std::vector<OpId>> families;
-  families.reserve(graph.ops().size());
-  for (const Operator& op : graph.ops()) families.push_back(members[sets.RootOf(op.id.index())]);
-  return families;
 }
 
 }  // namespace
@@ -40,11 +24,13 @@ StepEdges::StepEdges(const FragmentCache& cache, const FragmentLinker& linker)
 
 void StepEdges::FindJunctions() {
   const Graph& graph = cache_.graph();
-  const auto families = FusionFamilies(graph, linker_);
   for (const Tensor& tensor : graph.tensors()) {
     std::vector<int32_t>& links = junctions_[JunctionOf(tensor).index()].links;
     const auto add = [&](OpId user) {
-      for (OpId op : families[user.index()]) links.push_back(cache_.places().of_op[op.index()]);
+      links.push_back(cache_.places().of_op[user.index()]);
+      for (OpId op : linker_.FusionFamilyOf(user)) {
+        links.push_back(cache_.places().of_op[op.index()]);
+      }
     };
     for (OpId op : graph.producers(tensor.id)) add(op);
     for (OpId op : graph.consumers(tensor.id)) add(op);

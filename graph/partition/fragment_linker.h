@@ -79,6 +79,13 @@ class FragmentLinker {
     TensorId tensor;
   };
   std::vector<MayFuse> may_fuse() const;
+  // The operators that such pairs connect with this one, itself included; empty where there are
+  // none. Its kernels are done by its own or by theirs.
+  std::span<const OpId> FusionFamilyOf(OpId id) const {
+    const int32_t family = family_of_[id.index()];
+    if (family < 0) return {};
+    return families_[static_cast<size_t>(family)].operators;
+  }
 
   // Whether the operator's kernels stay as its fragment has them.
   bool IsPlain(OpId id) const;
@@ -182,6 +189,7 @@ class FragmentLinker {
     std::vector<size_t> pairs;
   };
   std::vector<FusionFamily> families_;
+  std::vector<int32_t> family_of_;  // indexed by OpId; -1: in none
   // What was linked last: fragments by link, stores by TensorId; -1: none.
   std::vector<int32_t> linked_, stored_;
   int64_t generation_ = -1;          // of these numbers

@@ -128,18 +128,19 @@ void FragmentLinker::FindFusionFamilies() {
   for (const FusionPair& pair : fusion_pairs_) {
     sets.Join(pair.producer.index(), pair.reader.index());
   }
-  std::vector<int32_t> place_of(graph_.ops().size(), -1);
+  std::vector<int32_t> family_of_root(graph_.ops().size(), -1);
   for (size_t p = 0; p < fusion_pairs_.size(); ++p) {
-    int32_t& place = place_of[sets.RootOf(fusion_pairs_[p].producer.index())];
-    if (place < 0) {
-      place = static_cast<int32_t>(families_.size());
+    int32_t& family = family_of_root[sets.RootOf(fusion_pairs_[p].producer.index())];
+    if (family < 0) {
+      family = static_cast<int32_t>(families_.size());
       families_.emplace_back();
     }
-    families_[static_cast<size_t>(place)].pairs.push_back(p);
+    families_[static_cast<size_t>(family)].pairs.push_back(p);
   }
   for (const Operator& op : graph_.ops()) {
-    const int32_t place = place_of[sets.RootOf(op.id.index())];
-    if (place >= 0) families_[static_cast<size_t>(place)].operators.push_back(op.id);
+    const int32_t family = family_of_root[sets.RootOf(op.id.index())];
+    family_of_.push_back(family);
+    if (family >= 0) families_[static_cast<size_t>(family)].operators.push_back(op.id);
   }
 }
 

@@ -127,6 +127,16 @@ absl::StatusOr<ExpertFunction> ExpertNamed(const std::string& name) {
   return absl::NotFoundError(absl::StrCat("unknown strategy '", name, "'; known are: ", names));
 }
 
+std::optional<Strategy> ExpertOnFewer(const Graph& graph, const DeviceTopology& topology,
+                                      const std::string& name, int devices) {
+  const auto expert = ExpertNamed(name);
+  const auto fewer = topology.TakeDevices(devices);
+  if (!expert.ok() || !fewer.ok()) return std::nullopt;
+  auto strategy = (*expert)(graph, *fewer);
+  if (!strategy.ok()) return std::nullopt;
+  return *std::move(strategy);
+}
+
 std::vector<NamedStrategy> ExpertStarts(const Graph& graph, const DeviceTopology& topology) {
   std::vector<NamedStrategy> starts;
   for (const ExpertRow& row : kExperts) {

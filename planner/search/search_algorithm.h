@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -91,6 +92,10 @@ struct SearchProblem {
   std::vector<NamedStrategy> starts;
   // Where it is complete, a search ends when its best is as short; 0: none is known.
   LowerBound bound = {};
+  // A start, by its name, made for the first devices only; nullopt where there is none. May be empty.
+  // The best starts are tried on fewer and fewer devices: where communication is dear, that is
+  // faster, and a search by single decisions does not find there.
+  std::function<std::optional<Strategy>(const std::string& start, int devices)> on_fewer = nullptr;
 };
 
 // The cheapest strategy that came from one start, or from one search.

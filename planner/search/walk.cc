@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "graph/support/status_macros.h"
 
 namespace partita {
@@ -21,29 +22,63 @@ WalkPoint PointOf(std::string name, Strategy strategy, const Evaluation& evaluat
   return point;
 }
 
+namespace {
+
+// The best starts are looked for on fewer devices.
+constexpr size_t kStartsOnFewer = 2;
+
+// Evaluates a start; adds it unless it is invalid or far behind. False where it was interrupted.
+bool AddStart(const SearchProblem& problem, NamedStrategy start, SearchState& state,
+              std::vector<WalkPoint>& points) {
+  const Nanos cutoff = state.has_best() ? state.best_time() * kFarBehind : kNoCutoff;
+  const Evaluation evaluation = state.Try(start.strategy, start.name, cutoff);
+  if (evaluation.verdict == Evaluation::Verdict::kInterrupted) return false;
+  if (evaluation.verdict == Evaluation::Verdict::kInvalid) return true;
+  if (evaluation.feasible() && evaluation.peak.empty()) return true;  // beyond the cutoff
+  points.push_back(
+      PointOf(std::move(start.name), std::move(start.strategy), evaluation, problem.evaluator));
+  return true;
+}
+
+// The best starts on half of the devices, a quarter, and so on, as long as that is faster.
+void AddStartsOnFewer(const SearchProblem& problem, SearchState& state,
+                      std::vector<WalkPoint>& points) {
+  if (!problem.on_fewer || !problem.space.whole()) return;
+  std::stable_sort(points.begin(), points.end());
+  std::vector<WalkPoint> best(points.begin(), points.begin() + static_cast<std::ptrdiff_t>(std::min(
+                                                                   points.size(), kStartsOnFewer)));
+  for (WalkPoint& last : best) {
+    const std::string name = last.name;
+    for (int devices = problem.space.devices() / 2; devices > 0 && !state.Done(); devices /= 2) {
+      std::optional<Strategy> strategy = problem.on_fewer(name, devices);
+      if (!strategy.has_value()) break;
+      const size_t known = points.size();
+      std::string on = absl::StrCat(name, " on ", devices, devices == 1 ? " device" : " devices");
+      if (!AddStart(problem, {std::move(on), *std::move(strategy)}, state, points)) return;
+      if (points.size() == known || !(points.back() < last)) break;
+      last = points.back();
+    }
+  }
+}
+
+}  // namespace
+
 absl::StatusOr<std::vector<WalkPoint>> EvaluateStarts(const SearchProblem& problem,
                                                       const SearchOptions& options,
                                                       SearchState& state) {
   RETURN_IF_ERROR(state.NeedStarts());
-  std::vector<NamedStrategy> named = problem.starts;
-  std::mt19937_64 random(options.seed);
-  for (int k = 0; k < options.random_starts && problem.space.whole(); ++k) {
-    named.push_back({"random", problem.space.RandomStrategy(random)});
-  }
   std::vector<WalkPoint> starts;
-  for (size_t k = 0; k < named.size(); ++k) {
-    if (k == problem.starts.size()) state.StartsAreTried();
-    if (k >= problem.starts.size() && state.Done()) break;
-    NamedStrategy& start = named[k];
-    const Nanos cutoff = state.has_best() ? state.best_time() * kFarBehind : kNoCutoff;
-    const Evaluation evaluation = state.Try(start.strategy, start.name, cutoff);
-    if (evaluation.verdict == Evaluation::Verdict::kInterrupted) break;
-    if (evaluation.verdict == Evaluation::Verdict::kInvalid) continue;
-    if (evaluation.feasible() && evaluation.peak.empty()) continue;  // beyond the cutoff
-    starts.push_back(
-        PointOf(std::move(start.name), std::move(start.strategy), evaluation, problem.evaluator));
+  bool goes_on = true;
+  for (size_t k = 0; goes_on && k < problem.starts.size(); ++k) {
+    goes_on = AddStart(problem, problem.starts[k], state, starts);
   }
   state.StartsAreTried();
+  if (goes_on) AddStartsOnFewer(problem, state, starts);
+  std::mt19937_64 random(options.seed);
+  for (int k = 0; goes_on && k < options.random_starts && problem.space.whole(); ++k) {
+    NamedStrategy start{"random", problem.space.RandomStrategy(random)};
+    goes_on = !state.Done() && AddStart(problem, std::move(start), state, starts);
+  }
   std::stable_sort(starts.begin(), starts.end());
   return starts;
 }

@@ -277,7 +277,10 @@ void Measure(const std::string& model, int devices, const BenchOptions& options,
     if (options.proposals == 0) std::printf("%-12s %5d |", model.c_str(), devices);
     const Evaluator evaluator(graph, machine->topology, *costs);
     const SearchProblem problem{evaluator, SearchSpace(graph, devices),
-                                ExpertStarts(graph, machine->topology), LowerBoundOf(evaluator)};
+                                ExpertStarts(graph, machine->topology), LowerBoundOf(evaluator),
+                                [&](const std::string& start, int fewer) {
+                                  return ExpertOnFewer(graph, machine->topology, start, fewer);
+                                }};
     MeasureSearch({options.machine, model, devices, batch}, problem, options, known);
   }
   rusage usage;

@@ -207,6 +207,30 @@ TEST(SearchQualityTest, McmcFindsTheExhaustiveOptimum) {
   }
 }
 
+// Over a slow network four devices are slower than two of them.
+TEST(SearchQualityTest, StartsAreTriedOnFewerDevices) {
+  const Graph graph = Ok(BuildTrainingGraph(Ok(MakeZooModel("rnnlm_tiny", 8)), {}));
+  const auto machine = std::make_shared<const Machine>(Ok(FindMachine("ethernet-4", 4)));
+  const auto costs = MakeSyntheticCostModel(machine);
+  const Evaluator evaluator(graph, machine->topology, *costs);
+  const auto on_fewer = [&](const std::string& start, int devices) {
+    return ExpertOnFewer(graph, machine->topology, start, devices);
+  };
+  const Strategy all = Ok(Ok(ExpertNamed("data_parallel"))(graph, machine->topology));
+  const SearchProblem problem{
+      evaluator, SearchSpace(graph, 4), {{"data_parallel", all}}, {}, on_fewer};
+  const SearchResult found = Ok(SearchMcmc(problem, {.evaluations = 3, .random_starts = 0}));
+  const auto on_two = on_fewer("data_parallel", 2);
+  ASSERT_TRUE(on_two.has_value());
+  const Evaluation two = evaluator.EvaluateBriefly(*on_two, kNoCutoff);
+  ASSERT_TRUE(two.feasible()) << two.reason;
+  ASSERT_LT(two.time, evaluator.EvaluateBriefly(all, kNoCutoff).time);
+  EXPECT_LE(found.evaluation.time, two.time);
+  EXPECT_EQ(found.origin, "data_parallel on 2 devices");
+  EXPECT_FALSE(on_fewer("no_such_expert", 2).has_value());
+  EXPECT_FALSE(on_fewer("data_parallel", 5).has_value());
+}
+
 TEST(SearchQualityTest, NoSingleChangeImprovesTheGreedyResult) {
   const Workplace at("lenet", 64, "p100-4x4", 2);
   const SearchResult result = Ok(SearchGreedy(at.Problem(), {.evaluations = 5000}));
