@@ -191,8 +191,10 @@ SearchProblem ProblemOf(const Evaluator& evaluator, const std::vector<NamedStrat
   SearchProblem problem{evaluator, SearchSpace(graph, evaluator.topology().size()).Without(pinned),
                         experts, bound};
   problem.starts.insert(problem.starts.end(), request.starts.begin(), request.starts.end());
-  problem.on_fewer = [&evaluator](const std::string& start, int devices) {
-    return ExpertOnFewer(evaluator.graph(), evaluator.topology(), start, devices);
+  problem.on_fewer = [&evaluator, &request](const std::string& start, int devices) {
+    auto strategy = ExpertOnFewer(evaluator.graph(), evaluator.topology(), start, devices);
+    if (strategy.has_value()) Decide(evaluator.graph(), *strategy, request.pins);
+    return strategy;
   };
   for (NamedStrategy& start : problem.starts) {
     // Choices for collectives fit one strategy; they are made for the one that is found.
