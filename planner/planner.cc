@@ -26,6 +26,9 @@ constexpr double kBoundShare = 0.2, kBaselineShare = 0.3, kLeastLeft = 0.15, kMo
 // Time that buckets and the plan of what a search found take, and the plan alone, over that which
 // data parallelism with its buckets took: as measured for models of up to 100,000 tasks.
 constexpr double kEndOverBaseline = 3, kPlanOverBaseline = 1.5;
+// Starts that take so many times the best without buckets get none: those save starts of
+// all-reduces, which are not half of a step that could win. Data parallelism gets them anyway.
+constexpr int64_t kBeyondBuckets = 2;
 
 // Nothing where it cannot run.
 std::optional<Nanos> TimeOf(const BucketedStrategy& bucketed) {
@@ -164,7 +167,11 @@ Strategy TakeFastest(const SearchProblem& problem, const Baseline& baseline, con
     if (is_late()) break;
     if (&start == baseline.start) continue;
     // Without buckets all are compared, even when planning is to stop.
-    const Evaluation alone = problem.evaluator.EvaluateBriefly(start.strategy, kNoCutoff, is_late);
+    const Nanos cutoff = best.evaluation.feasible() && !best.evaluation.peak.empty()
+                             ? best.evaluation.time * kBeyondBuckets
+                             : kNoCutoff;
+    const Evaluation alone = problem.evaluator.EvaluateBriefly(start.strategy, cutoff, is_late);
+    if (alone.feasible() && alone.peak.empty()) continue;  // beyond the cutoff
     take(start, {start.strategy, alone});
     more = OverBaseline(baseline, alone.tasks);
     const bool is_too_long = is_over();
