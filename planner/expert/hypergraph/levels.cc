@@ -14,7 +14,7 @@ namespace partita {
 namespace {
 
 constexpr int32_t kFewVertices = 80;  // levels end here
-constexpr int kStarts = 32;           // bisections of the last level that are refined
+constexpr int kStarts = 12;           // bisections of the last level that are refined
 // A pair weighs at most this part of all, so that the last level can be balanced.
 constexpr int64_t kSmallestPart = 24;
 
