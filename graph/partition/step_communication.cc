@@ -73,8 +73,7 @@ Collective CollectiveOf(const ExchangeStep& step, Reduction reduction, StepCommu
     case Kind::kAllToAll:
       return AllToAllOf(step);
     default:
-      LayOut(
-          step, [](const Flow&) { return 0; }, plan);
+      LayOut(step, [](const Flow&) { return 0; }, plan);
       return MakeAllReduce(static_cast<int>(step.group.size()), plan.total, reduction);
   }
 }

@@ -29,8 +29,7 @@ std::vector<int64_t> LongestChains(const FlatTasks& tasks, Own&& own, Follows&& 
 bool Always(size_t, size_t) { return true; }
 
 std::vector<int64_t> RemainingTasks(const FlatTasks& tasks, std::span<const Nanos>) {
-  return LongestChains(
-      tasks, [](size_t) { return int64_t{1}; }, Always);
+  return LongestChains(tasks, [](size_t) { return int64_t{1}; }, Always);
 }
 
 // Numbers that order tasks as (major, minor) do, where both together do not fit 62 bits.
@@ -80,8 +79,7 @@ constexpr Priority kPriorities[] = {
 }  // namespace
 
 std::vector<int64_t> RemainingPaths(const FlatTasks& tasks, std::span<const Nanos> durations) {
-  return LongestChains(
-      tasks, [&](size_t t) { return durations[t].value(); }, Always);
+  return LongestChains(tasks, [&](size_t t) { return durations[t].value(); }, Always);
 }
 
 std::span<const Priority> Priorities() { return kPriorities; }

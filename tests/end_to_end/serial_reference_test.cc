@@ -82,7 +82,7 @@ INSTANTIATE_TEST_SUITE_P(Zoo, SerialReferenceTest,
 
 TEST(ReferenceTest, ForgottenMomentumOrWeightDecayIsFound) {
   const ReferenceFolder reference = Load("oracle/alexnet_s_tiny");
-  for (double ReferenceFolder::*parameter :
+  for (double ReferenceFolder::* parameter :
        {&ReferenceFolder::momentum, &ReferenceFolder::weight_decay}) {
     ReferenceFolder wrong = reference;
     wrong.*parameter = 0;

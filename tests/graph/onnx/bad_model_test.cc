@@ -66,10 +66,7 @@ const BadCase kBadCases[] = {
      "'y', which Relu 'other' computes, is defined twice"},
     {"InputComputed", [](OnnxBuilder& m) { m.Node("Relu", {"y"}, {"x"}, "other"); },
      "'x', which Relu 'other' computes, is defined twice"},
-    {"TwoInitializers",
-     [](OnnxBuilder& m) {
-       m.Weight("w", {6, 3});
-     },
+    {"TwoInitializers", [](OnnxBuilder& m) { m.Weight("w", {6, 3}); },
      "two initializers are named 'w'"},
     {"NegativeExtent", [](OnnxBuilder& m) { m.graph().mutable_initializer(0)->set_dims(0, -6); },
      "extent -6"},
@@ -113,9 +110,7 @@ const BadCase kBadCases[] = {
     {"OutputNotComputed", [](OnnxBuilder& m) { m.graph().mutable_output(0)->set_name("z"); },
      "no node computes the output 'z'"},
     {"OutputMistyped",
-     [](OnnxBuilder& m) {
-       *m.graph().mutable_output(0) = OnnxBuilder::ValueInfo("y", 1, {4, 5});
-     },
+     [](OnnxBuilder& m) { *m.graph().mutable_output(0) = OnnxBuilder::ValueInfo("y", 1, {4, 5}); },
      "output 'y' is declared as [4,5] but computed as [4,3]"},
     {"NoGraph", [](OnnxBuilder& m) { m.model().clear_graph(); }, "the model has no graph"},
     {"OldOpset", [](OnnxBuilder& m) { m.model().mutable_opset_import(0)->set_version(6); },
@@ -154,15 +149,11 @@ TEST(BadModelTest, AttributesOfTheWrongTypeOrSizeAreNamed) {
     return Import(model).status();
   };
   EXPECT_TRUE(import_pool([](auto&) {}).ok());
-  EXPECT_THAT(import_pool([](auto& n) {
-                OnnxBuilder::Ints(n, "strides", {0, 2});
-              }).message(),
+  EXPECT_THAT(import_pool([](auto& n) { OnnxBuilder::Ints(n, "strides", {0, 2}); }).message(),
               HasSubstr("attribute 'strides' has value 0; valid are 1 to 65536"));
   EXPECT_THAT(import_pool([](auto& n) { OnnxBuilder::Ints(n, "strides", {2}); }).message(),
               HasSubstr("two strides"));
-  EXPECT_THAT(import_pool([](auto& n) {
-                OnnxBuilder::Ints(n, "kernel_shape", {2, 2});
-              }).message(),
+  EXPECT_THAT(import_pool([](auto& n) { OnnxBuilder::Ints(n, "kernel_shape", {2, 2}); }).message(),
               HasSubstr("'kernel_shape' is given twice"));
   EXPECT_THAT(import_pool([](auto& n) {
                 auto* a = n.add_attribute();
@@ -170,9 +161,7 @@ TEST(BadModelTest, AttributesOfTheWrongTypeOrSizeAreNamed) {
                 a->set_type(1);
               }).message(),
               HasSubstr("attribute 'pads' has type 1; wanted type 7"));
-  EXPECT_THAT(import_pool([](auto& n) {
-                OnnxBuilder::Ints(n, "pads", {9, 9, 9, 9});
-              }).message(),
+  EXPECT_THAT(import_pool([](auto& n) { OnnxBuilder::Ints(n, "pads", {9, 9, 9, 9}); }).message(),
               HasSubstr("MaxPool 'pool'"));
 }
 
