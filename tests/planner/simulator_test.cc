@@ -117,20 +117,22 @@ TEST(SimulatorTest, EqualsTheReferenceOnRandomTaskGraphs) {
   EXPECT_GT(tasks, 20000);
 }
 
+// Simulates durations beyond 64 bits of heap key, too.
+void ExpectWideLikeNarrow(const RandomTasks& made) {
+  constexpr int64_t kFactor = int64_t{1} << 53;
+  std::vector<Nanos> wide;
+  for (Nanos duration : made.durations) wide.push_back(duration * kFactor);
+  const Schedule narrow = Simulate(made.tasks, made.durations);
+  const Schedule scaled = Simulate(made.tasks, wide);
+  for (size_t t = 0; t < made.tasks.size(); ++t) {
+    EXPECT_EQ(scaled.start[t], narrow.start[t] * kFactor);
+  }
+}
+
 TEST(SimulatorTest, WideTimesGiveTheSameScheduleAsNarrowOnes) {
   // Multiplying all durations scales the schedule; beyond 64 bits of heap key another loop runs.
   std::mt19937_64 random(7);
-  constexpr int64_t kFactor = int64_t{1} << 53;
-  for (int round = 0; round < 50; ++round) {
-    const RandomTasks made = MakeRandomTasks(random, 60, 9);
-    std::vector<Nanos> wide;
-    for (Nanos duration : made.durations) wide.push_back(duration * kFactor);
-    const Schedule narrow = Simulate(made.tasks, made.durations);
-    const Schedule scaled = Simulate(made.tasks, wide);
-    for (size_t t = 0; t < made.tasks.size(); ++t) {
-      ASSERT_EQ(scaled.start[t], narrow.start[t] * kFactor);
-    }
-  }
+  for (int round = 0; round < 50; ++round) ExpectWideLikeNarrow(MakeRandomTasks(random, 60, 9));
 }
 
 TEST(SimulatorTest, ObeysDependenciesAndResourcesOnLargeGraphs) {
@@ -214,20 +216,13 @@ TEST(SimulatorTest, LocalPathOfTasksWithoutSubjectsIsTheRemainingPath) {
 
 TEST(SimulatorTest, LocalPathOfWideTimesIsThatOfNarrowOnes) {
   std::mt19937_64 random(13);
-  constexpr int64_t kFactor = int64_t{1} << 53;
   for (int round = 0; round < 50; ++round) {
     RandomTasks made = MakeRandomTasks(random, 60, 9);
     for (size_t t = 0; t < made.tasks.size(); ++t) {
       made.tasks.subject_of.push_back(static_cast<int32_t>(random() % 5));
     }
     made.tasks.hops = {0, 700, 3, 3, 1200};
-    std::vector<Nanos> wide;
-    for (Nanos duration : made.durations) wide.push_back(duration * kFactor);
-    const Schedule narrow = Simulate(made.tasks, made.durations);
-    const Schedule scaled = Simulate(made.tasks, wide);
-    for (size_t t = 0; t < made.tasks.size(); ++t) {
-      ASSERT_EQ(scaled.start[t], narrow.start[t] * kFactor);
-    }
+    ExpectWideLikeNarrow(made);
   }
 }
 
