@@ -1,12 +1,12 @@
 #include "cost_model/default_cost_model.h"
 
-#include <algorithm>
 #include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "cost_model/combinators.h"
 #include "cost_model/link_cost.h"
+#include "cost_model/measured_cost.h"
 #include "cost_model/roofline_cost.h"
 #include "cost_model/synthetic.h"
 #include "graph/support/status_macros.h"
@@ -19,8 +19,7 @@ std::unique_ptr<CostModel> MakeDefaultCostModel(std::shared_ptr<const Machine> m
   profiles.resize(static_cast<size_t>(machine->topology.size()));
   uncontended.resize(profiles.size());
   std::vector<DeviceId> equal = EqualDevices(*machine, profiles);
-  const bool has_uncontended = std::any_of(uncontended.begin(), uncontended.end(),
-                                           [](const auto& profile) { return profile != nullptr; });
+  const bool has_uncontended = !AreAllNull(uncontended);
   std::vector<std::unique_ptr<CostModel>> models;
   models.push_back(std::make_unique<MeasuredCost>(machine, profiles));
   models.push_back(std::make_unique<InterpolatedCost>(machine, std::move(profiles)));

@@ -50,7 +50,7 @@ void PlacedStep::FindLevels(const GraphDistances& distances) {
   }
 }
 
-void PlacedStep::Update(const StepFragments& step, FragmentOfLink fragment_of) {
+void PlacedStep::Update(const StepFragments& step, TasksOfLink tasks_of) {
   std::vector<int32_t> links(linker_.relinked().begin(), linker_.relinked().end());
   const bool is_new = generation_ != cache_.generation();
   if (is_new || sections_.is_sparse()) {
@@ -70,10 +70,10 @@ void PlacedStep::Update(const StepFragments& step, FragmentOfLink fragment_of) {
   for (int32_t link : links) {
     const auto k = static_cast<size_t>(link);
     RemoveWork(k);
-    Place(k, *fragment_of(k).fragment);
+    Place(k, *tasks_of(k).fragment);
   }
   const auto placed = [&](size_t link) {
-    LinkTasks tasks = fragment_of(link);
+    LinkTasks tasks = tasks_of(link);
     tasks.first = sections_[link].begin;
     return tasks;
   };

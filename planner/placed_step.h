@@ -25,10 +25,9 @@ class PlacedStep {
   PlacedStep(const FragmentCache& cache, const FragmentLinker& linker,
              const GraphDistances& distances, int resources);
 
-  // Tasks of a link, wherever they are: the first is any.
-  using FragmentOfLink = TasksOfLink;
   // Puts the tasks of the links that the linker has just linked anew in the place of theirs before.
-  void Update(const StepFragments& step, FragmentOfLink fragment_of);
+  // Where a link's first task is, is known here: LinkTasks::first is not looked at.
+  void Update(const StepFragments& step, TasksOfLink tasks_of);
 
   // Whether the schedule is known without a flat step: durations do not depend on what else runs,
   // and are of usual lengths. Precondition of Simulate.

@@ -61,17 +61,17 @@ ChannelLoads::Junction& ChannelLoads::JunctionAt(int32_t vertex) {
 void ChannelLoads::AddOne(DeviceId from, const Message& message) {
   if (table_ != nullptr) {
     const RouteTable::Route route = table_->Of(from, message.to);
-    const size_t skipped =
-        message.on_last_channel && !route.channels.empty() ? route.channels.size() - 1 : 0;
-    const auto loaded = route.channels.subspan(skipped);
-    for (ChannelId channel : loaded) AddBytes(channel.value(), message.bytes);
-    latency_ = std::max(latency_, route.latency);
-    return;
+    return AddAlong(route.channels, route.latency, message);
   }
   const RouteChannels route = topology_.Route(from, message.to);
   Nanos latency;
+  for (ChannelId channel : route) latency += topology_.channel(channel).latency;
+  AddAlong(route, latency, message);
+}
+
+void ChannelLoads::AddAlong(std::span<const ChannelId> route, Nanos latency,
+                            const Message& message) {
   for (size_t k = 0; k < route.size(); ++k) {
-    latency += topology_.channel(route[k]).latency;
     if (message.on_last_channel && k + 1 < route.size()) continue;
     AddBytes(route[k].value(), message.bytes);
   }

@@ -54,6 +54,8 @@ class ChannelLoads {
   struct Ways;
 
   void AddOne(DeviceId from, const Message& message);
+  // `latency`: of the whole route.
+  void AddAlong(std::span<const ChannelId> route, Nanos latency, const Message& message);
   void AddOver(const Ways& ways, std::span<const Message> messages);
   void AddEnd(const Ways& ways, const Message& message);
   void GoUp(const Ways& ways, int32_t vertex);

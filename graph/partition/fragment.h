@@ -229,6 +229,12 @@ class TensorFragmentsBuilder {
 // Element type in which the operator's parts read and write the tensor.
 DType ElementTypeOf(const PartitionOptions& options, const Operator& op, const Tensor& tensor);
 
+// Whether the loader delivers the tensor, to every device that reads it.
+inline bool IsLoaded(const Tensor& tensor) {
+  return tensor.kind == TensorKind::kInput || tensor.kind == TensorKind::kLabels ||
+         tensor.kind == TensorKind::kSeed;
+}
+
 // The place of an operator in graph.consumers(tensor).
 int32_t ConsumerPlace(const Graph& graph, TensorId tensor, OpId op);
 

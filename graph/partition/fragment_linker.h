@@ -124,11 +124,6 @@ class FragmentLinker {
     return std::span(slots_).subspan(static_cast<size_t>(section.begin),
                                      static_cast<size_t>(section.size));
   }
-  std::span<BufferId> Slots(size_t link) {
-    const Sections::Section& section = slot_sections_[link];
-    return std::span(slots_).subspan(static_cast<size_t>(section.begin),
-                                     static_cast<size_t>(section.size));
-  }
   size_t LinkOf(OpId id) const { return link_of_op_[id.index()]; }
   size_t LinkOf(TensorId id, int32_t group) const {
     return static_cast<size_t>(cache_.places().of_tensor[id.index()][static_cast<size_t>(group)]);

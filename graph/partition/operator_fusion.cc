@@ -175,7 +175,7 @@ void FragmentLinker::FuseLoneReads(const StepFragments& step, size_t number) {
       producer_role = Role::kTakesEpilogue;
       roles_[pair.reader.index()][task] = Role::kInProducer;
       const auto& epilogue = std::get<ComputeTask>(reader.graph.tasks()[task].body);
-      Slots(LinkOf(pair.producer))[static_cast<size_t>(made.slot)] =
+      slots_[static_cast<size_t>(slot_sections_[LinkOf(pair.producer)].begin + made.slot)] =
           OperatorSlots(pair.reader)[epilogue.outputs[0].index()];
     } else {
       producer_role = Role::kInReader;

@@ -99,7 +99,7 @@ class GroupMaker {
 
   // Precondition: AddPieces.
   void Solve() {
-    if (x_.demands.empty() || IsLoaded()) return;
+    if (x_.demands.empty() || IsLoaded(tensor_)) return;
     solved_ = Exchange(x_.pieces, x_.demands, exchange_options());
   }
   const SolvedExchange& solved() const { return solved_; }
@@ -110,7 +110,7 @@ class GroupMaker {
                                   const CommunicationWatch* watch) {
     x_.first_step = first_step;
     if (x_.demands.empty()) return first_step;
-    if (IsLoaded()) {
+    if (IsLoaded(tensor_)) {
       AddLoads();
       return first_step + 1;
     }
@@ -160,11 +160,6 @@ class GroupMaker {
     DType dtype = DType::kFloat32;
     BufferId buffer;
   };
-
-  bool IsLoaded() const {
-    return tensor_.kind == TensorKind::kInput || tensor_.kind == TensorKind::kLabels ||
-           tensor_.kind == TensorKind::kSeed;
-  }
 
   // Pieces that producers make in another type are converted first. Returns as ConvertDemands.
   int32_t ConvertPieces(int32_t step) {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "graph/partition/fragment.h"
+
 namespace partita {
 namespace {
 

@@ -4,6 +4,8 @@
 #include <numeric>
 #include <utility>
 
+#include "graph/partition/fragment.h"
+
 namespace partita {
 namespace {
 

@@ -46,12 +46,6 @@ struct BoundSubject {
 BoundSubject BoundSubjectOf(const Evaluator& evaluator, int64_t most_parts,
                             std::function<bool()> interrupted);
 
-// Whether the loader delivers the tensor, to every device that reads it.
-inline bool IsLoaded(const Tensor& tensor) {
-  return tensor.kind == TensorKind::kInput || tensor.kind == TensorKind::kLabels ||
-         tensor.kind == TensorKind::kSeed;
-}
-
 // Whether the operator's unsplit part has every element of an output.
 bool MakesAllOf(const Graph& graph, const Operator& op, size_t output);
 
