@@ -11,282 +11,39 @@
 #include "graph/partition/exchange.h"
 
 #include <algorithm>
-#include <map>
-#include <optional>
+#include <numeric>
 #include <tuple>
 #include <utility>
 
+#include "graph/partition/exchange_steps.h"
 #include "graph/partition/windows.h"
-#include "graph/support/check.h"
 
 namespace partita {
 namespace {
-
-std::vector<DeviceId> OwnersOf(const Flow& flow) {
-  std::vector<DeviceId> owners;
-  owners.reserve(flow.owners.size());
-  for (const Share& share : flow.owners) owners.push_back(share.device);
-  return owners;
-}
-
-// Sets of devices that join, each with one of them as its root.
-class DeviceSets {
- public:
-  void Join(DeviceId a, DeviceId b) {
-    const auto from = static_cast<size_t>(RootOf(b).value());
-    parent_[from] = RootOf(a).value();
-  }
-  DeviceId RootOf(DeviceId device) {
-    if (parent_.size() <= device.index()) parent_.resize(device.index() + 1, -1);
-    int32_t d = device.value();
-    if (At(d) < 0) At(d) = d;
-    while (At(d) != d) d = At(d) = At(At(d));
-    return DeviceId(d);
-  }
-  // All devices that were asked for, ascending.
-  std::vector<DeviceId> members() const {
-    std::vector<DeviceId> members;
-    for (size_t d = 0; d < parent_.size(); ++d) {
-      if (parent_[d] >= 0) members.push_back(DeviceId(static_cast<int32_t>(d)));
-    }
-    return members;
-  }
-
- private:
-  int32_t& At(int32_t device) { return parent_[static_cast<size_t>(device)]; }
-
-  std::vector<int32_t> parent_;  // indexed by DeviceId; -1: not met
-};
-
-// Collects flows by shape and group, and orders the steps.
-class StepBuilder {
- public:
-  StepBuilder(std::span<const Demand> demands, const ExchangeOptions& options, SpanArena& lists)
-      : demands_(demands),
-        collectives_(options.collectives),
-        direct_elements_(options.direct_elements),
-        lists_(lists) {}
-
-  void Add(const Flow& flow) {
-    if (flow.owners.size() == 1 && flow.destinations.size() == 1) {
-      const bool is_local = flow.owners[0].device == flow.destinations[0];
-      return (is_local ? local_ : transfers_).push_back(flow);
-    }
-    const std::vector<DeviceId> owners = OwnersOf(flow);
-    const auto to = flow.destinations;
-    if (!collectives_ && (owners.size() <= 2 || to.size() == 1)) {
-      transfers_.push_back(flow);
-    } else if (!collectives_) {
-      AddReduceAndBroadcast(flow, owners);
-    } else if (owners.size() == 1) {
-      std::vector<DeviceId> group = Union(owners, to);
-      if (group.size() == 2) {
-        transfers_.push_back(flow);
-      } else {
-        gathers_[std::move(group)].push_back(flow);
-      }
-    } else if (std::equal(owners.begin(), owners.end(), to.begin(), to.end())) {
-      all_reduces_[{owners, {}}].push_back(flow);
-    } else if (to.size() == 1) {
-      if (owners.size() >= 3 && std::binary_search(owners.begin(), owners.end(), to[0])) {
-        reduces_[owners].push_back(flow);
-      } else {
-        transfers_.push_back(flow);
-      }
-    } else {
-      AddReduceAndBroadcast(flow, owners);
-    }
-  }
-
-  // Adds an all-reduce for each of several groups that sum the same terms.
-  void AddReplicas(std::span<const Flow> flows) {
-    std::vector<std::vector<DeviceId>> groups;
-    for (const Flow& flow : flows) groups.push_back(OwnersOf(flow));
-    for (size_t k = 0; k < flows.size(); ++k) {
-      all_reduces_[{groups[k], groups}].push_back(flows[k]);
-    }
-  }
-
-  std::vector<ExchangeStep> Finish() && {
-    TakeDirect(gathers_, transfers_);
-    TakeDirect(late_gathers_, late_transfers_);
-    std::vector<ExchangeStep> steps;
-    if (!local_.empty()) steps.push_back({ExchangeStep::Kind::kLocal, {}, std::move(local_)});
-    for (auto& [group, flows] : all_reduces_) {
-      steps.push_back(
-          {ExchangeStep::Kind::kAllReduce, group.ranks, std::move(flows), group.replica_groups});
-    }
-    for (auto& [group, flows] : reduces_) {
-      steps.push_back({ExchangeStep::Kind::kReduceScatter, group, std::move(flows)});
-    }
-    AppendTransfers(transfers_, steps);
-    for (auto& [group, flows] : gathers_) {
-      steps.push_back({ExchangeStep::Kind::kAllGather, group, std::move(flows)});
-    }
-    AppendTransfers(late_transfers_, steps);
-    for (auto& [group, flows] : late_gathers_) {
-      steps.push_back({ExchangeStep::Kind::kAllGather, group, std::move(flows)});
-    }
-    return steps;
-  }
-
- private:
-  using FlowsByGroup = std::map<std::vector<DeviceId>, std::vector<Flow>>;
-
-  // Destinations of a flow with one owner, without that.
-  static int64_t ReceiversOf(const Flow& flow) {
-    const auto& to = flow.destinations;
-    return std::count_if(to.begin(), to.end(),
-                         [&](DeviceId device) { return device != flow.owners[0].device; });
-  }
-
-  // Whether the flows of an all-gather have one owner and go point to point.
-  bool IsDirect(std::span<const Flow> flows) const {
-    int64_t elements = 0;
-    for (const Flow& flow : flows) {
-      if (flow.owners[0].device != flows[0].owners[0].device) return false;
-      elements += VolumeOf(flow.boxes) * ReceiversOf(flow);
-    }
-    return elements <= direct_elements_;
-  }
-
-  void TakeDirect(FlowsByGroup& gathers, std::vector<Flow>& transfers) const {
-    for (auto it = gathers.begin(); it != gathers.end();) {
-      const std::vector<Flow>& flows = it->second;
-      if (!IsDirect(flows)) {
-        ++it;
-        continue;
-      }
-      transfers.insert(transfers.end(), flows.begin(), flows.end());
-      it = gathers.erase(it);
-    }
-  }
-
-  static std::vector<DeviceId> Union(std::span<const DeviceId> a, std::span<const DeviceId> b) {
-    std::vector<DeviceId> all;
-    all.reserve(a.size() + b.size());
-    std::set_union(a.begin(), a.end(), b.begin(), b.end(), std::back_inserter(all));
-    return all;
-  }
-
-  // S and D differ and both are several: reduce to one destination, broadcast from it.
-  void AddReduceAndBroadcast(Flow flow, const std::vector<DeviceId>& owners) {
-    std::vector<DeviceId> rest(flow.destinations.begin(), flow.destinations.end());
-    DeviceId root = rest[0];
-    for (DeviceId to : rest) {
-      if (std::binary_search(owners.begin(), owners.end(), to)) {
-        root = to;
-        break;
-      }
-    }
-    rest.erase(std::find(rest.begin(), rest.end(), root));
-    const Share finished{root, DemandOf(flow, root), {}};
-    const Flow second{flow.boxes, lists_.CopyOne(finished), lists_.Copy<DeviceId>(rest),
-                      flow.demands};
-    if (rest.size() == 1 || !collectives_) {
-      late_transfers_.push_back(second);
-    } else {
-      late_gathers_[Union({&root, 1}, rest)].push_back(second);
-    }
-    flow.destinations = lists_.CopyOne(root);
-    Add(flow);
-  }
-
-  int32_t DemandOf(const Flow& flow, DeviceId device) const {
-    for (int32_t j : flow.demands) {
-      if (demands_[static_cast<size_t>(j)].device == device) return j;
-    }
-    CHECK(false) << "device " << device.value() << " does not want the region";
-    return -1;
-  }
-
-  // One owner, one destination, for all ordered pairs of at least three devices: an all-to-all.
-  // Otherwise transfers, one group for each set of connected devices, by their roots.
-  void AppendTransfers(std::span<const Flow> flows, std::vector<ExchangeStep>& steps) const {
-    DeviceSets sets;
-    for (const Flow& flow : flows) {
-      const DeviceId first = flow.owners[0].device;
-      for (const Share& share : flow.owners) sets.Join(first, share.device);
-      for (DeviceId to : flow.destinations) sets.Join(first, to);
-    }
-    const std::vector<DeviceId> members = sets.members();
-    if (members.empty()) return;
-    std::vector<int32_t> step_of_root(members.back().index() + 1, -1);
-    for (DeviceId device : members) step_of_root[sets.RootOf(device).index()] = 0;
-    std::vector<ExchangeStep> groups;
-    for (int32_t& step : step_of_root) {
-      if (step < 0) continue;
-      step = static_cast<int32_t>(groups.size());
-      groups.emplace_back().kind = ExchangeStep::Kind::kTransfers;
-    }
-    const auto step_of = [&](DeviceId device) -> ExchangeStep& {
-      return groups[static_cast<size_t>(step_of_root[sets.RootOf(device).index()])];
-    };
-    for (DeviceId device : members) step_of(device).group.push_back(device);
-    for (const Flow& flow : flows) step_of(flow.owners[0].device).flows.push_back(flow);
-    for (ExchangeStep& step : groups) {
-      if (collectives_ && IsAllToAll(step)) step.kind = ExchangeStep::Kind::kAllToAll;
-      steps.push_back(std::move(step));
-    }
-  }
-
-  // Whether every ordered pair of devices has flows, each with one destination besides its owner.
-  static bool IsAllToAll(const ExchangeStep& step) {
-    const size_t n = step.group.size(), wanted = n * (n - 1);
-    if (n < 3 || step.flows.size() < wanted) return false;
-    std::vector<size_t> rank(step.group.back().index() + 1, 0);
-    for (size_t r = 0; r < n; ++r) rank[step.group[r].index()] = r;
-    std::vector<bool> met(n * n, false);
-    size_t pairs = 0;
-    for (const Flow& flow : step.flows) {
-      if (flow.owners.size() != 1 || ReceiversOf(flow) != 1) return false;
-      const DeviceId from = flow.owners[0].device;
-      for (DeviceId to : flow.destinations) {
-        const size_t pair = rank[from.index()] * n + rank[to.index()];
-        if (to == from || met[pair]) continue;
-        met[pair] = true;
-        ++pairs;
-      }
-    }
-    return pairs == wanted;
-  }
-
-  std::span<const Demand> demands_;
-  const bool collectives_;
-  const int64_t direct_elements_;
-  SpanArena& lists_;
-  std::vector<Flow> local_, transfers_, late_transfers_;
-  // Replicas of one region, and of all regions that have the same groups, must have equal elements
-  // at equal places: an algorithm's order of ranks depends on the place.
-  struct AllReduceGroup {
-    std::vector<DeviceId> ranks;
-    std::vector<std::vector<DeviceId>> replica_groups;
-    auto operator<=>(const AllReduceGroup&) const = default;
-  };
-  std::map<AllReduceGroup, std::vector<Flow>> all_reduces_;
-  FlowsByGroup reduces_, gathers_, late_gathers_;
-};
 
 // Chooses owners for one region after another and splits its destinations among them.
 class OwnerChoice {
  public:
   OwnerChoice(std::span<const Piece> pieces, std::span<const Demand> demands,
               const ExchangeOptions& options, SpanArena& lists)
-      : pieces_(pieces), demands_(demands), options_(options), lists_(lists) {}
+      : pieces_(pieces), demands_(demands), options_(options), lists_(lists) {
+    std::vector<int32_t> numbers(pieces.size());
+    std::iota(numbers.begin(), numbers.end(), 0);
+    const std::span<const int32_t> kept = lists_.Copy<int32_t>(numbers);
+    std::vector<Share> shares;
+    for (size_t i = 0; i < pieces.size(); ++i) {
+      shares.push_back({pieces[i].device, -1, kept.subspan(i, 1)});
+    }
+    shares_ = lists_.Copy<Share>(shares);
+  }
 
   void AddFlows(const Region& region, StepBuilder& steps) {
-    destinations_.clear();
-    for (int32_t j : region.demands) destinations_.push_back(DemandAt(j).device);
-    if (destinations_.size() > 1) {
-      std::sort(destinations_.begin(), destinations_.end());
-      destinations_.erase(std::unique(destinations_.begin(), destinations_.end()),
-                          destinations_.end());
-    }
+    FindDestinations(region);
     const int64_t term = TermOf(region.pieces[0]);
     const bool one_term = std::all_of(region.pieces.begin(), region.pieces.end(),
                                       [&](int32_t piece) { return TermOf(piece) == term; });
     if (one_term && region.pieces.size() == 1) {
-      AddFlow(region, {PieceAt(region.pieces[0]).device, -1, region.pieces}, steps);
+      AddFlow(region, OwnerOf(region.pieces[0]), steps);
     } else if (one_term) {
       AddCopyFlows(region, steps);
     } else {
@@ -311,10 +68,30 @@ class OwnerChoice {
     int32_t what;
   };
 
+  // Finds destinations_. Mostly a region and the one before it are wanted by the same demands.
+  void FindDestinations(const Region& region) {
+    if (!destinations_.empty() && region.demands.data() == demands_at_hand_.data() &&
+        region.demands.size() == demands_at_hand_.size()) {
+      return;
+    }
+    demands_at_hand_ = region.demands;
+    to_.clear();
+    for (int32_t j : region.demands) to_.push_back(DemandAt(j).device);
+    if (to_.size() > 1) {
+      std::sort(to_.begin(), to_.end());
+      to_.erase(std::unique(to_.begin(), to_.end()), to_.end());
+    }
+    destinations_ = lists_.Copy<DeviceId>(to_);
+  }
+
+  // The piece's own share, as a list.
+  std::span<const Share> OwnerOf(int32_t piece) const {
+    return shares_.subspan(static_cast<size_t>(piece), 1);
+  }
+
   // Adds the flow of a region to all that want it.
-  void AddFlow(const Region& region, const Share& owner, StepBuilder& steps) {
-    steps.Add({region.boxes, lists_.CopyOne(owner), lists_.Copy<DeviceId>(destinations_),
-               region.demands});
+  void AddFlow(const Region& region, std::span<const Share> owners, StepBuilder& steps) {
+    steps.Add({region.boxes, owners, destinations_, region.demands});
   }
 
   // Holders by term and device, each once.
@@ -333,18 +110,14 @@ class OwnerChoice {
   // One term: a destination that holds it keeps its copy; others take the nearest, in turn.
   void AddCopyFlows(const Region& region, StepBuilder& steps) {
     FindHolders(region);
-    const auto share_of = [&](size_t holder) {
-      const Holder& own = holders_[holder];
-      return Share{own.device, -1, lists_.CopyOne(own.piece)};
-    };
-    if (holders_.size() == 1) return AddFlow(region, share_of(0), steps);
+    if (holders_.size() == 1) return AddFlow(region, OwnerOf(holders_[0].piece), steps);
     FindNodes();
     served_.clear();
     size_t turn = 0;
     for (DeviceId to : destinations_) served_.push_back({HolderFor(to, turn), to.value()});
     AddServed(region, [&](size_t holder, std::span<const DeviceId> to, auto demands) {
-      const Share owner = share_of(holder);
-      steps.Add({region.boxes, lists_.CopyOne(owner), lists_.Copy<DeviceId>(to), demands});
+      steps.Add(
+          {region.boxes, OwnerOf(holders_[holder].piece), lists_.Copy<DeviceId>(to), demands});
     });
   }
 
@@ -413,6 +186,7 @@ class OwnerChoice {
   // differently, the first serves all.
   void AddSumFlows(const Region& region, StepBuilder& steps) {
     FindHolders(region);
+    if (Terms() == holders_.size()) return AddFlow(region, OnlyOwners(), steps);
     std::vector<ReplicaGroup> groups = GroupsOf();
     std::vector<std::vector<DeviceId>> to(groups.size());
     for (DeviceId device : destinations_) to[GroupFor(groups, to, device)].push_back(device);
@@ -425,7 +199,7 @@ class OwnerChoice {
     if (groups.size() > 1 && !AddAlike(groups, to, terms)) {
       groups = GroupsOf();
       groups.resize(1);
-      to = {destinations_};
+      to = {{destinations_.begin(), destinations_.end()}};
     }
     const bool in_term_order = groups.size() > 1 && NeedsOrder(groups[0], terms);
     served_.clear();
@@ -452,6 +226,24 @@ class OwnerChoice {
       terms += h == 0 || holders_[h].term != holders_[h - 1].term;
     }
     return terms;
+  }
+
+  // The owners of terms that have one holder each: devices with all that they hold.
+  std::span<const Share> OnlyOwners() {
+    std::stable_sort(holders_.begin(), holders_.end(),
+                     [](const Holder& a, const Holder& b) { return a.device < b.device; });
+    wanted_.clear();
+    for (const Holder& holder : holders_) wanted_.push_back(holder.piece);
+    const std::span<const int32_t> pieces = lists_.Copy<int32_t>(wanted_);
+    owners_.clear();
+    for (size_t h = 0; h < holders_.size(); ++h) {
+      if (h > 0 && holders_[h].device == holders_[h - 1].device) {
+        owners_.back().pieces = {owners_.back().pieces.data(), owners_.back().pieces.size() + 1};
+      } else {
+        owners_.push_back({holders_[h].device, -1, pieces.subspan(h, 1)});
+      }
+    }
+    return lists_.Copy<Share>(owners_);
   }
 
   std::vector<ReplicaGroup> GroupsOf() {
@@ -547,8 +339,10 @@ class OwnerChoice {
   std::span<const Demand> demands_;
   const ExchangeOptions& options_;
   SpanArena& lists_;
+  std::span<const Share> shares_;  // indexed by piece: what its device has of it alone
   // Of the region at hand.
-  std::vector<DeviceId> destinations_;  // sorted, each once
+  std::span<const int32_t> demands_at_hand_;
+  std::span<const DeviceId> destinations_;  // sorted, each once
   std::vector<Holder> holders_;
   std::vector<Copy> copies_;
   std::vector<std::pair<int32_t, size_t>> by_node_;
@@ -556,6 +350,7 @@ class OwnerChoice {
   // Lists about to be copied.
   std::vector<DeviceId> to_;
   std::vector<int32_t> wanted_;
+  std::vector<Share> owners_;
 };
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/container/inlined_vector.h"
+#include "graph/partition/product_regions.h"
 
 namespace partita {
 namespace {
@@ -228,27 +229,6 @@ Regions RegionsOf(std::vector<Box> boxes, const std::vector<Common>& common,
   return regions;
 }
 
-// Most exchanges: every wanted box is a source box and overlaps no other source box. Then these
-// boxes are the regions, in the order in which the grid would find them.
-std::optional<Regions> AlignedRegions(const DistinctBoxes& sources, const DistinctBoxes& wants,
-                                      const SortedBoxes& sorted) {
-  std::vector<Common> common;
-  for (size_t w = 0; w < wants.boxes.size(); ++w) {
-    const Box& box = wants.boxes[w];
-    const size_t none = sources.boxes.size();
-    size_t equal = none;
-    bool others = false;
-    sorted.ForEachOverlap(box, [&](size_t s) {
-      others = equal != none || sources.boxes[s] != box;
-      equal = s;
-      return !others;
-    });
-    if (equal == none || others) return std::nullopt;
-    common.push_back({equal, w});
-  }
-  return RegionsOf(wants.boxes, common, sources, wants);
-}
-
 bool AreDisjoint(const std::vector<Box>& boxes, const SortedBoxes& sorted) {
   for (size_t b = 0; b < boxes.size(); ++b) {
     bool alone = true;
@@ -260,8 +240,8 @@ bool AreDisjoint(const std::vector<Box>& boxes, const SortedBoxes& sorted) {
 
 // Both sides cut into boxes that do not overlap: the regions are what a source and a wanted box have
 // in common, in the order in which the grid would find them.
-std::optional<Regions> DisjointRegions(const DistinctBoxes& sources, const DistinctBoxes& wants,
-                                       const SortedBoxes& sorted) {
+std::optional<Regions> DisjointRegions(const DistinctBoxes& sources, const DistinctBoxes& wants) {
+  const SortedBoxes sorted(sources.boxes);
   if (!AreDisjoint(sources.boxes, sorted)) return std::nullopt;
   if (!AreDisjoint(wants.boxes, SortedBoxes(wants.boxes))) return std::nullopt;
   std::vector<Box> boxes;
@@ -395,9 +375,8 @@ Regions GridRegions(const DistinctBoxes& sources, const DistinctBoxes& wants, Sp
 }  // namespace
 
 Regions FindRegions(const DistinctBoxes& sources, const DistinctBoxes& wants, SpanArena& lists) {
-  const SortedBoxes sorted(sources.boxes);
-  if (auto aligned = AlignedRegions(sources, wants, sorted)) return *std::move(aligned);
-  if (auto disjoint = DisjointRegions(sources, wants, sorted)) return *std::move(disjoint);
+  if (auto product = ProductRegions(sources, wants, lists)) return *std::move(product);
+  if (auto disjoint = DisjointRegions(sources, wants)) return *std::move(disjoint);
   return GridRegions(sources, wants, lists);
 }
 

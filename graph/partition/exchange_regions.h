@@ -48,8 +48,8 @@ struct Regions {
 };
 
 // The regions that some source covers, in row-major order of their first corners. Neither side is
-// empty. Takes time in proportion to the overlaps where no two boxes of a side overlap, or every
-// wanted box is one source box; else to the cells.
+// empty. Takes time in proportion to the overlaps where the boxes of both sides are products
+// (ProductRegions), or no two boxes of a side overlap; else to the cells.
 Regions FindRegions(const DistinctBoxes& sources, const DistinctBoxes& wants, SpanArena& lists);
 
 }  // namespace partita

@@ -1,0 +1,256 @@
+#include "graph/partition/exchange_steps.h"
+
+#include <algorithm>
+#include <iterator>
+#include <numeric>
+#include <utility>
+
+#include "graph/partition/windows.h"
+#include "graph/support/check.h"
+
+namespace partita {
+namespace {
+
+std::vector<DeviceId> OwnersOf(const Flow& flow) {
+  std::vector<DeviceId> owners;
+  owners.reserve(flow.owners.size());
+  for (const Share& share : flow.owners) owners.push_back(share.device);
+  return owners;
+}
+
+// Destinations of a flow with one owner, without that.
+int64_t ReceiversOf(const Flow& flow) {
+  const DeviceId owner = flow.owners[0].device;
+  return std::count_if(flow.destinations.begin(), flow.destinations.end(),
+                       [owner](DeviceId device) { return device != owner; });
+}
+
+// Sets of devices that join, each with one of them as its root.
+class DeviceSets {
+ public:
+  void Join(DeviceId a, DeviceId b) {
+    const DeviceId from = RootOf(b), to = RootOf(a);
+    parent_[from.index()] = to.value();
+  }
+  DeviceId RootOf(DeviceId device) {
+    if (parent_.size() <= device.index()) parent_.resize(device.index() + 1, -1);
+    int32_t d = device.value();
+    if (At(d) < 0) At(d) = d;
+    while (At(d) != d) d = At(d) = At(At(d));
+    return DeviceId(d);
+  }
+  // All devices that were asked for, ascending.
+  std::vector<DeviceId> members() const {
+    std::vector<DeviceId> members;
+    for (size_t d = 0; d < parent_.size(); ++d) {
+      if (parent_[d] >= 0) members.push_back(DeviceId(static_cast<int32_t>(d)));
+    }
+    return members;
+  }
+
+ private:
+  int32_t& At(int32_t device) { return parent_[static_cast<size_t>(device)]; }
+
+  std::vector<int32_t> parent_;  // indexed by DeviceId; -1: not met
+};
+
+// Whether every ordered pair of devices has flows, each with one destination besides its owner.
+bool IsAllToAll(const ExchangeStep& step) {
+  const size_t n = step.group.size(), wanted = n * (n - 1);
+  if (n < 3 || step.flows.size() < wanted) return false;
+  std::vector<size_t> rank(step.group.back().index() + 1, 0);
+  for (size_t r = 0; r < n; ++r) rank[step.group[r].index()] = r;
+  std::vector<bool> met(n * n, false);
+  size_t pairs = 0;
+  for (const Flow& flow : step.flows) {
+    if (flow.owners.size() != 1 || ReceiversOf(flow) != 1) return false;
+    const DeviceId from = flow.owners[0].device;
+    for (DeviceId to : flow.destinations) {
+      const size_t pair = rank[from.index()] * n + rank[to.index()];
+      if (to == from || met[pair]) continue;
+      met[pair] = true;
+      ++pairs;
+    }
+  }
+  return pairs == wanted;
+}
+
+}  // namespace
+
+void FlowsByGroup::Add(std::span<const DeviceId> group, const Flow& flow) {
+  auto at = index_.find(Group{group});
+  if (at == index_.end()) {
+    const auto number = static_cast<int32_t>(groups_.size());
+    groups_.push_back({lists_.Copy(group)});
+    at = index_.emplace(groups_.back(), number).first;
+  }
+  flows_.push_back(flow);
+  group_of_.push_back(at->second);
+}
+
+std::vector<size_t> FlowsByGroup::OrderOfFlows() const {
+  std::vector<size_t> groups(groups_.size()), next(groups_.size(), 0);
+  std::iota(groups.begin(), groups.end(), size_t{0});
+  std::sort(groups.begin(), groups.end(), [this](size_t a, size_t b) {
+    return std::ranges::lexicographical_compare(groups_[a].devices, groups_[b].devices);
+  });
+  for (int32_t group : group_of_) ++next[static_cast<size_t>(group)];
+  size_t begin = 0;
+  for (size_t group : groups) begin += std::exchange(next[group], begin);
+  std::vector<size_t> order(flows_.size());
+  for (size_t f = 0; f < flows_.size(); ++f) order[next[static_cast<size_t>(group_of_[f])]++] = f;
+  return order;
+}
+
+void StepBuilder::Add(const Flow& flow) {
+  const auto& [boxes, owners, to, demands] = flow;
+  if (owners.size() > 1) return AddSum(flow);
+  if (to.size() > 1) return AddBroadcast(flow, gathers_, transfers_);
+  (owners[0].device == to[0] ? local_ : transfers_).push_back(flow);
+}
+
+// Of one owner to several destinations: at least one is another device.
+void StepBuilder::AddBroadcast(const Flow& flow, FlowsByGroup& gathers,
+                               std::vector<Flow>& transfers) {
+  const DeviceId owner = flow.owners[0].device;
+  const bool is_pair = ReceiversOf(flow) == 1;
+  if (!options_.collectives || is_pair) return transfers.push_back(flow);
+  group_.clear();
+  std::set_union(&owner, &owner + 1, flow.destinations.begin(), flow.destinations.end(),
+                 std::back_inserter(group_));
+  gathers.Add(group_, flow);
+}
+
+void StepBuilder::AddSum(const Flow& flow) {
+  const auto to = flow.destinations;
+  if (!options_.collectives) {
+    if (flow.owners.size() > 2 && to.size() > 1) return AddReduceAndBroadcast(flow);
+    return transfers_.push_back(flow);
+  }
+  std::vector<DeviceId> owners = OwnersOf(flow);
+  if (std::ranges::equal(owners, to)) {
+    all_reduces_[{std::move(owners), {}}].push_back(flow);
+  } else if (to.size() > 1) {
+    AddReduceAndBroadcast(flow);
+  } else if (owners.size() >= 3 && std::binary_search(owners.begin(), owners.end(), to[0])) {
+    reduces_.Add(owners, flow);
+  } else {
+    transfers_.push_back(flow);
+  }
+}
+
+void StepBuilder::AddReplicas(std::span<const Flow> flows) {
+  std::vector<std::vector<DeviceId>> groups;
+  for (const Flow& flow : flows) groups.push_back(OwnersOf(flow));
+  for (size_t k = 0; k < flows.size(); ++k) {
+    all_reduces_[{groups[k], groups}].push_back(flows[k]);
+  }
+}
+
+// Owners and destinations differ and both are several: reduce to one destination, broadcast from
+// it.
+void StepBuilder::AddReduceAndBroadcast(Flow flow) {
+  std::vector<DeviceId> rest(flow.destinations.begin(), flow.destinations.end());
+  const std::vector<DeviceId> owners = OwnersOf(flow);
+  DeviceId root = rest[0];
+  for (DeviceId to : rest) {
+    if (std::binary_search(owners.begin(), owners.end(), to)) {
+      root = to;
+      break;
+    }
+  }
+  rest.erase(std::find(rest.begin(), rest.end(), root));
+  const Share finished{root, DemandOf(flow, root), {}};
+  AddBroadcast({flow.boxes, lists_.CopyOne(finished), lists_.Copy<DeviceId>(rest), flow.demands},
+               late_gathers_, late_transfers_);
+  flow.destinations = lists_.CopyOne(root);
+  Add(flow);
+}
+
+int32_t StepBuilder::DemandOf(const Flow& flow, DeviceId device) const {
+  for (int32_t j : flow.demands) {
+    if (demands_[static_cast<size_t>(j)].device == device) return j;
+  }
+  CHECK(false) << "device " << device.value() << " does not want the region";
+  return -1;
+}
+
+std::vector<ExchangeStep> StepBuilder::Finish() && {
+  std::vector<ExchangeStep> steps;
+  if (!local_.empty()) steps.push_back({ExchangeStep::Kind::kLocal, {}, std::move(local_)});
+  for (auto& [group, flows] : all_reduces_) {
+    steps.push_back(
+        {ExchangeStep::Kind::kAllReduce, group.ranks, std::move(flows), group.replica_groups});
+  }
+  reduces_.ForEach([&](std::span<const DeviceId> group, std::span<const Flow> flows) {
+    steps.push_back({ExchangeStep::Kind::kReduceScatter,
+                     {group.begin(), group.end()},
+                     {flows.begin(), flows.end()}});
+  });
+  AppendBroadcasts(gathers_, std::move(transfers_), steps);
+  AppendBroadcasts(late_gathers_, std::move(late_transfers_), steps);
+  return steps;
+}
+
+// Transfers, among them broadcasts of few elements; then the all-gathers.
+void StepBuilder::AppendBroadcasts(const FlowsByGroup& gathers, std::vector<Flow> transfers,
+                                   std::vector<ExchangeStep>& steps) const {
+  std::vector<ExchangeStep> collectives;
+  gathers.ForEach([&](std::span<const DeviceId> group, std::span<const Flow> flows) {
+    if (IsDirect(flows)) {
+      transfers.insert(transfers.end(), flows.begin(), flows.end());
+    } else {
+      collectives.push_back({ExchangeStep::Kind::kAllGather,
+                             {group.begin(), group.end()},
+                             {flows.begin(), flows.end()}});
+    }
+  });
+  AppendTransfers(std::move(transfers), steps);
+  std::move(collectives.begin(), collectives.end(), std::back_inserter(steps));
+}
+
+// Whether the flows of an all-gather have one owner and go point to point.
+bool StepBuilder::IsDirect(std::span<const Flow> flows) const {
+  int64_t elements = 0;
+  for (const Flow& flow : flows) {
+    if (flow.owners[0].device != flows[0].owners[0].device) return false;
+    elements += VolumeOf(flow.boxes) * ReceiversOf(flow);
+  }
+  return elements <= options_.direct_elements;
+}
+
+// One owner, one destination, for all ordered pairs of at least three devices: an all-to-all.
+// Otherwise transfers, one group for each set of connected devices, by their roots.
+void StepBuilder::AppendTransfers(std::vector<Flow> flows, std::vector<ExchangeStep>& steps) const {
+  DeviceSets sets;
+  for (const Flow& flow : flows) {
+    const DeviceId first = flow.owners[0].device;
+    for (const Share& share : flow.owners) sets.Join(first, share.device);
+    for (DeviceId to : flow.destinations) sets.Join(first, to);
+  }
+  const std::vector<DeviceId> members = sets.members();
+  if (members.empty()) return;
+  std::vector<int32_t> step_of_root(members.back().index() + 1, -1);
+  for (DeviceId device : members) step_of_root[sets.RootOf(device).index()] = 0;
+  std::vector<ExchangeStep> groups;
+  for (int32_t& step : step_of_root) {
+    if (step < 0) continue;
+    step = static_cast<int32_t>(groups.size());
+    groups.emplace_back().kind = ExchangeStep::Kind::kTransfers;
+  }
+  const auto step_of = [&](DeviceId device) -> ExchangeStep& {
+    return groups[static_cast<size_t>(step_of_root[sets.RootOf(device).index()])];
+  };
+  for (DeviceId device : members) step_of(device).group.push_back(device);
+  if (groups.size() == 1) {
+    groups[0].flows = std::move(flows);
+  } else {
+    for (const Flow& flow : flows) step_of(flow.owners[0].device).flows.push_back(flow);
+  }
+  for (ExchangeStep& step : groups) {
+    if (options_.collectives && IsAllToAll(step)) step.kind = ExchangeStep::Kind::kAllToAll;
+    steps.push_back(std::move(step));
+  }
+}
+
+}  // namespace partita

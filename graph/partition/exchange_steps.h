@@ -1,0 +1,109 @@
+#pragma once
+
+#include <algorithm>
+#include <compare>
+#include <cstdint>
+#include <map>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "graph/partition/exchange.h"
+#include "graph/support/span_arena.h"
+
+namespace partita {
+
+// Flows by group.
+class FlowsByGroup {
+ public:
+  // The arena gets the groups, and outlives this.
+  explicit FlowsByGroup(SpanArena& lists) : lists_(lists) {}
+
+  void Add(std::span<const DeviceId> group, const Flow& flow);
+  // Calls visit(group, flows) for each group in the order of their devices, with its flows in the
+  // order in which they were added.
+  template <class Visit>
+  void ForEach(Visit&& visit) const {
+    if (flows_.empty()) return;
+    std::vector<Flow> flows;
+    const std::vector<size_t> order = OrderOfFlows();
+    for (size_t k = 0; k < order.size();) {
+      const int32_t group = group_of_[order[k]];
+      flows.clear();
+      for (; k < order.size() && group_of_[order[k]] == group; ++k) {
+        flows.push_back(flows_[order[k]]);
+      }
+      visit(groups_[static_cast<size_t>(group)].devices, std::span<const Flow>(flows));
+    }
+  }
+
+ private:
+  struct Group {
+    std::span<const DeviceId> devices;
+
+    friend bool operator==(const Group& a, const Group& b) {
+      return std::ranges::equal(a.devices, b.devices);
+    }
+    template <class H>
+    friend H AbslHashValue(H h, const Group& group) {
+      h = H::combine_contiguous(std::move(h), group.devices.data(), group.devices.size());
+      return H::combine(std::move(h), group.devices.size());
+    }
+  };
+
+  // Numbers of flows by group.
+  std::vector<size_t> OrderOfFlows() const;
+
+  SpanArena& lists_;
+  absl::flat_hash_map<Group, int32_t> index_;
+  std::vector<Group> groups_;
+  std::vector<Flow> flows_;
+  std::vector<int32_t> group_of_;  // indexed by flow
+};
+
+// Collects flows by shape and group, and orders the steps.
+class StepBuilder {
+ public:
+  // What is passed outlives the builder.
+  StepBuilder(std::span<const Demand> demands, const ExchangeOptions& options, SpanArena& lists)
+      : demands_(demands),
+        options_(options),
+        lists_(lists),
+        reduces_(lists),
+        gathers_(lists),
+        late_gathers_(lists) {}
+
+  void Add(const Flow& flow);
+  // Adds an all-reduce for each of several groups that sum the same terms.
+  void AddReplicas(std::span<const Flow> flows);
+  std::vector<ExchangeStep> Finish() &&;
+
+ private:
+  // Replicas of one region, and of all regions that have the same groups, must have equal elements
+  // at equal places: an algorithm's order of ranks depends on the place.
+  struct AllReduceGroup {
+    std::vector<DeviceId> ranks;
+    std::vector<std::vector<DeviceId>> replica_groups;
+    auto operator<=>(const AllReduceGroup&) const = default;
+  };
+
+  void AddBroadcast(const Flow& flow, FlowsByGroup& gathers, std::vector<Flow>& transfers);
+  void AddSum(const Flow& flow);
+  void AddReduceAndBroadcast(Flow flow);
+  void AppendBroadcasts(const FlowsByGroup& gathers, std::vector<Flow> transfers,
+                        std::vector<ExchangeStep>& steps) const;
+  void AppendTransfers(std::vector<Flow> flows, std::vector<ExchangeStep>& steps) const;
+  bool IsDirect(std::span<const Flow> flows) const;
+  int32_t DemandOf(const Flow& flow, DeviceId device) const;
+
+  std::span<const Demand> demands_;
+  const ExchangeOptions& options_;
+  SpanArena& lists_;
+  std::vector<Flow> local_, transfers_, late_transfers_;
+  std::map<AllReduceGroup, std::vector<Flow>> all_reduces_;
+  FlowsByGroup reduces_, gathers_, late_gathers_;
+  std::vector<DeviceId> group_;  // of the flow at hand
+};
+
+}  // namespace partita
