@@ -96,17 +96,16 @@ class AlgorithmPricer {
 // All-reduces of one graph that may be joined.
 class BucketMaker {
  public:
-  BucketMaker(const Graph& graph, const Strategy& strategy, const TaskGraph& tasks)
+  // `collectives`: those of the strategy's step; they outlive the maker.
+  BucketMaker(const Graph& graph, const Strategy& strategy,
+              std::span<const Evaluator::CollectiveOfStep> collectives)
       : graph_(graph) {
     std::set<CollectiveStepId> chosen;
     for (const AlgorithmChoice& choice : strategy.algorithms) chosen.insert(choice.collective);
-    for (const Task& task : tasks.tasks()) {
-      const CollectiveStepId id{TensorId(task.key.subject), task.key.step};
-      if (!chosen.contains(id)) Add(id, task);
+    for (const Evaluator::CollectiveOfStep& one : collectives) {
+      if (!one.waits && !chosen.contains(one.id)) Add(one.id, one.task);
     }
   }
-
-  bool CanJoin() const { return members_.size() > 1; }
 
   std::vector<Bucket> BucketsOf(int64_t most_bytes) const {
     std::map<Kind, Open> open;
@@ -150,16 +149,15 @@ class BucketMaker {
     OpId read;          // the first operator that reads a member
   };
 
-  void Add(const CollectiveStepId& id, const Task& task) {
-    const auto* body = std::get_if<CollectiveTask>(&task.body);
-    if (body == nullptr || body->collective.kind != CollectiveKind::kAllReduce ||
-        body->has_replicas || !task.after.empty() || body->collective.total == 0) {
+  void Add(const CollectiveStepId& id, const CollectiveTask& task) {
+    if (task.collective.kind != CollectiveKind::kAllReduce || task.has_replicas ||
+        task.collective.total == 0) {
       return;
     }
     const auto made = graph_.producers(id.tensor), read = graph_.consumers(id.tensor);
     if (made.empty() || read.empty()) return;
     const OpId first = *std::min_element(read.begin(), read.end());
-    members_.push_back({id, body, *std::max_element(made.begin(), made.end()), first,
+    members_.push_back({id, &task, *std::max_element(made.begin(), made.end()), first,
                         graph_.op(first).anchor == kNoOp});
   }
 
@@ -219,12 +217,11 @@ BucketedStrategy WithBuckets(const Evaluator& evaluator, const Strategy& strateg
     return BucketedStrategy{strategy, evaluator.EvaluateBriefly(strategy, kNoCutoff, is_over)};
   };
   if (!strategy.buckets.empty() || is_over()) return evaluated();
-  // Tasks come first: making them takes the most memory, and an evaluation is kept.
-  const auto tasks = Partition(evaluator.graph(), strategy, evaluator.partition_options());
-  if (!tasks.ok()) return evaluated();
-  const BucketMaker maker(evaluator.graph(), strategy, *tasks);
-  if (!maker.CanJoin()) return evaluated();
   BucketedStrategy best = evaluated();
+  if (is_over()) return best;
+  const auto collectives = evaluator.CollectivesOf(strategy);
+  if (!collectives.ok()) return best;
+  const BucketMaker maker(evaluator.graph(), strategy, *collectives);
   std::vector<Bucket> last;
   for (int64_t bytes : kBucketBytes) {
     if (is_over()) break;

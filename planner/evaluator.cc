@@ -208,6 +208,21 @@ Evaluation Evaluator::EvaluateBriefly(const Strategy& strategy, Nanos cutoff,
   return found.ok() ? std::move(step.evaluation) : Invalid(found.status());
 }
 
+absl::StatusOr<std::vector<Evaluator::CollectiveOfStep>> Evaluator::CollectivesOf(
+    const Strategy& strategy) const {
+  std::unique_ptr<StepCache> cache = TakeCache();
+  const auto found = cache->FindOrBuild(strategy, {});
+  std::vector<CollectiveOfStep> collectives;
+  if (found.ok()) {
+    for (const StepCache::Collective& one : cache->Collectives()) {
+      collectives.push_back({one.id, *one.task, one.waits});
+    }
+  }
+  ReturnCache(std::move(cache));
+  RETURN_IF_ERROR(found.status());
+  return collectives;
+}
+
 void Evaluator::EvaluateKept(StepCache& cache, Nanos cutoff, EvaluatedStep& step) const {
   if (!cache.CanSimulate()) {
     FindOrder(cache.Flat(), step);

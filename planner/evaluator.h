@@ -118,6 +118,16 @@ class Evaluator {
   // The same for a given task graph, run in the given order instead of the best one known.
   absl::StatusOr<EvaluatedStep> EvaluateOrder(TaskGraph tasks, std::vector<TaskId> order) const;
 
+  // A collective of a step, and whether control edges hold it back.
+  struct CollectiveOfStep {
+    CollectiveStepId id;
+    CollectiveTask task;
+    bool waits = false;
+  };
+  // The collectives of a strategy without buckets, in the order of the tasks of EvaluateStep, but
+  // for the places of their slices. From what the cache holds. Errors as EvaluateStep.
+  absl::StatusOr<std::vector<CollectiveOfStep>> CollectivesOf(const Strategy& strategy) const;
+
   // Evaluates for searches: never an error, and stops early. If the time without waits for memory
   // is already above `cutoff`, memory is not looked at: time is that bound, peak is empty.
   Evaluation Evaluate(const Strategy& strategy, Nanos cutoff = kNoCutoff) const;

@@ -109,6 +109,25 @@ std::vector<Nanos> StepCache::Starts() const {
   return starts;
 }
 
+std::vector<StepCache::Collective> StepCache::Collectives() const {
+  absl::flat_hash_set<TaskId> waiting;
+  for (const auto& [task, before] : link_.after()) waiting.insert(task);
+  std::vector<Collective> collectives;
+  for (const TaskRun& run : fragments_.runs) {
+    const auto link = static_cast<size_t>(run.link);
+    const ChainLink& of = cache_.chain()[link];
+    if (!of.is_tensor) continue;
+    const TaskId first = link_.FirstTask(link);
+    for (const Task& task : run.TasksOf(fragments_.FragmentOf(of).graph)) {
+      const auto* body = std::get_if<CollectiveTask>(&task.body);
+      if (body == nullptr) continue;
+      const TaskId own(first.value() + task.id.value());
+      collectives.push_back({{TensorId(of.id), task.key.step}, body, waiting.contains(own)});
+    }
+  }
+  return collectives;
+}
+
 const FlatStep& StepCache::Flat() {
   if (std::exchange(is_flat_, true)) return builder_.step();
   builder_.Start(rules_.resources.count(), cache_.options().devices, rules_.distances);

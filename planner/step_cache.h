@@ -10,6 +10,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/statusor.h"
+#include "graph/parallel/strategy.h"
 #include "graph/partition/fragment_cache.h"
 #include "graph/partition/fragment_linker.h"
 #include "planner/flat_step.h"
@@ -55,6 +56,16 @@ class StepCache {
   // The starts of its tasks in that schedule, as Flat numbers them.
   std::vector<Nanos> Starts() const;
   int64_t tasks() const { return placed_->tasks(); }
+
+  // A collective of the step found last; `waits`: whether control edges hold it back. The task lives
+  // until the next call of FindOrBuild.
+  struct Collective {
+    CollectiveStepId id;
+    const CollectiveTask* task = nullptr;
+    bool waits = false;
+  };
+  // In the order of the tasks. Precondition: the strategy has no buckets.
+  std::vector<Collective> Collectives() const;
 
   Bytes bytes() const { return cache_.bytes(); }
   // Contents of tensors whose fragments were not kept when the step looked for last came.

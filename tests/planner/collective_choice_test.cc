@@ -92,6 +92,36 @@ TEST(CollectiveChoiceTest, StoredChoicesGiveTheSameStep) {
   EXPECT_GT(with_buckets, 0);
 }
 
+// What the cache holds of a step's collectives is what the step has.
+TEST(CollectiveChoiceTest, CollectivesOfAStrategyAreThoseOfItsTasks) {
+  std::mt19937_64 random(8);
+  size_t collectives = 0;
+  for (int round = 0; round < 20; ++round) {
+    const int devices = 2 + static_cast<int>(random() % 7);
+    const Setting at(RandomTrainingGraph(random), round % 2 == 0 ? "p100-4x4" : "k80-16x4",
+                     devices);
+    const Strategy strategy = RandomStrategy(at.graph, devices, random);
+    const auto found = Ok(at.evaluator.CollectivesOf(strategy));
+    const EvaluatedStep step = Ok(at.evaluator.EvaluateStep(strategy));
+    size_t next = 0;
+    for (const Task& task : step.tasks.tasks()) {
+      const auto* body = std::get_if<CollectiveTask>(&task.body);
+      if (body == nullptr) continue;
+      ASSERT_LT(next, found.size());
+      const auto& [id, own, waits] = found[next++];
+      EXPECT_EQ(id, (CollectiveStepId{TensorId(task.key.subject), task.key.step}));
+      EXPECT_EQ(own.group, body->group);
+      EXPECT_EQ(own.collective.total, body->collective.total);
+      EXPECT_EQ(own.algorithm, body->algorithm);
+      EXPECT_EQ(own.has_replicas, body->has_replicas);
+      EXPECT_EQ(waits, !task.after.empty());
+    }
+    EXPECT_EQ(next, found.size());
+    collectives += next;
+  }
+  EXPECT_GT(collectives, 20u);
+}
+
 TEST(CollectiveChoiceTest, SmallAllReducesOfAResNetRunInFewBuckets) {
   const Setting at("resnet18", 64, "p100-4x4", 16);
   const Strategy strategy = Ok(DataParallel(at.graph, at.machine->topology));

@@ -57,7 +57,7 @@ absl::StatusOr<MeasuredSearch> SearchAndProfile(const Graph& graph,
   }
   for (int round = 0;; ++round) {
     PlanRequest plan = request.plan;
-    plan.wants_rivals = request.measure_seconds > 0;
+    plan.wants_rivals = request.measure_seconds > 0 && search.priced.is_local;
     if (round > 0)
       plan.starts.push_back({search.outcome.search.origin, search.outcome.plan.strategy});
     if (request.log != nullptr) {

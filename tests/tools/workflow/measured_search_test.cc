@@ -114,5 +114,12 @@ TEST_F(MeasuredSearchTest, LaterRoundsKeepThePlanOfEarlierOnes) {
   EXPECT_EQ(search.outcome.plan.provenance.evaluations, search.outcome.search.evaluations);
 }
 
+// Plans for a machine that is only named cannot be measured: nothing is evaluated for a contest.
+TEST_F(MeasuredSearchTest, NamedMachinesHaveNoRivals) {
+  request_.measure_seconds = 1;
+  request_.machine.machine = "p100-4x4";
+  EXPECT_TRUE(Ok(SearchAndMeasure(model_.graph, request_)).outcome.rivals.empty());
+}
+
 }  // namespace
 }  // namespace partita
