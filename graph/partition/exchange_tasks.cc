@@ -39,8 +39,8 @@ class Emitter {
   std::optional<int32_t> Run() {
     if (!FindCommunications()) return std::nullopt;
     index_.emplace(x_, solved_.steps());
-    buffers_of_pieces_.insert(x_.piece_buffers.begin(), x_.piece_buffers.end());
     PlaceDemands();
+    FindAliases();
     step_ = x_.first_step;
     for (const ExchangeStep& step : solved_.steps()) {
       EmitStep(step);
@@ -111,6 +111,12 @@ class Emitter {
     }
   }
 
+  void FindAliases() {
+    const absl::flat_hash_set<BufferId> of_pieces(x_.piece_buffers.begin(), x_.piece_buffers.end());
+    is_alias_.reserve(x_.demands.size());
+    for (BufferId id : x_.demand_buffers) is_alias_.push_back(of_pieces.contains(id));
+  }
+
   // Elements that no term covers are zero: those that no flow brings. The boxes of the flows to one
   // demand are disjoint and inside it.
   void FillIfUncovered(size_t j) {
@@ -139,97 +145,89 @@ class Emitter {
   // ---- shares
 
   // Where the share's value is (or will be, after the moves of phase kSum).
-  Windows ShareWindows(const Flow& flow, const Share& share) {
-    if (share.pieces.empty()) {
-      const auto j = static_cast<size_t>(share.demand);
-      return Windows(flow.boxes.size(), WindowRef{x_.demand_buffers[j], &x_.demands[j].box, 0});
-    }
-    if (share.pieces.size() == 1) return PieceWindows(flow, share.pieces[0]);
+  FlowPlace PlaceOf(const Flow& flow, const Share& share) {
+    if (share.pieces.empty()) return DemandPlace(share.demand);
+    if (share.pieces.size() == 1) return PiecePlace(share.pieces[0]);
+    return SumTerms(flow, share);
+  }
+
+  // Adds the terms of a share in their order.
+  FlowPlace SumTerms(const Flow& flow, const Share& share) {
     const int32_t first = share.pieces[0];
     const bool in_place = flow.boxes.size() == 1 &&
                           x_.pieces[static_cast<size_t>(first)].box == flow.boxes[0] &&
                           MayOverwrite(first);
-    Windows windows =
-        in_place ? PieceWindows(flow, first)
-                 : Packed(builder_.AddStaging(share.device, x_.dtype, VolumeOf(flow.boxes)), 0,
-                          flow.boxes);
-    int32_t microbatch = 0;  // of the terms so far: they are added in their order
+    const FlowPlace sum =
+        in_place ? PiecePlace(first)
+                 : FlowPlace::Packed(
+                       builder_.AddStaging(share.device, x_.dtype, VolumeOf(flow.boxes)), 0);
+    int32_t microbatch = 0;  // of the terms so far
     for (size_t k = 0; k < share.pieces.size(); ++k) {
       microbatch = std::max(microbatch, MicrobatchOf(share.pieces[k]));
-      const Windows from = PieceWindows(flow, share.pieces[k]);
-      for (size_t i = 0; i < flow.boxes.size(); ++i) {
-        moves_.Add({Phase::kSum, share.device, microbatch}, k == 0 ? MoveKind::kCopy : Accumulate(),
-                   from[i], windows[i], flow.boxes[i]);
-      }
+      moves_.Add({Phase::kSum, share.device, microbatch}, k == 0 ? MoveKind::kCopy : Accumulate(),
+                 {PiecePlace(share.pieces[k]), sum}, flow.boxes);
     }
-    return windows;
+    return sum;
   }
 
   int32_t MicrobatchOf(int32_t piece) const {
     return x_.piece_microbatches.empty() ? 0 : x_.piece_microbatches[static_cast<size_t>(piece)];
   }
 
-  Windows PieceWindows(const Flow& flow, int32_t piece) const {
+  FlowPlace PiecePlace(int32_t piece) const {
     const auto p = static_cast<size_t>(piece);
-    return Windows(flow.boxes.size(), WindowRef{x_.piece_buffers[p], &x_.pieces[p].box, 0});
+    return FlowPlace::Within(x_.piece_buffers[p], x_.pieces[p].box);
   }
 
   // Copies a flow's boxes to a packed place.
-  void PackInto(const Flow& flow, DeviceId device, const Windows& from, const Slice& to) {
-    const Windows packed = Packed(to.buffer, to.offset, flow.boxes);
-    for (size_t i = 0; i < flow.boxes.size(); ++i) {
-      moves_.Add({Phase::kPack, device}, MoveKind::kCopy, from[i], packed[i], flow.boxes[i]);
-    }
+  void PackInto(const Flow& flow, DeviceId device, const FlowPlace& from, const Slice& to) {
+    moves_.Add({Phase::kPack, device}, MoveKind::kCopy,
+               {from, FlowPlace::Packed(to.buffer, to.offset)}, flow.boxes);
   }
 
-  // The staging buffer of each device for the transfers of one step, in one direction.
-  using StagingBuffers = absl::flat_hash_map<DeviceId, BufferId>;
+  // The staging buffers of the devices for the transfers of one step, in one direction; indexed by
+  // DeviceId.
+  using StagingBuffers = std::vector<BufferId>;
 
   Slice TakeStaging(DeviceId device, int64_t elements, StagingBuffers& buffers) {
-    const auto [it, added] = buffers.try_emplace(device, kNoBuffer);
-    if (!added) return builder_.ExtendStaging(it->second, elements);
-    it->second = builder_.AddStaging(device, x_.dtype, elements);
-    return {it->second, 0, elements};
+    BufferId& buffer = buffers[device.index()];
+    if (buffer != kNoBuffer) return builder_.ExtendStaging(buffer, elements);
+    buffer = builder_.AddStaging(device, x_.dtype, elements);
+    return {buffer, 0, elements};
   }
 
-  Slice ContiguousShare(const Flow& flow, DeviceId device, const Windows& windows,
+  Slice ContiguousShare(const Flow& flow, DeviceId device, const FlowPlace& place,
                         StagingBuffers& packed) {
-    if (const auto slice = AsSlice(windows, flow.boxes)) return *slice;
+    if (const auto slice = place.AsSlice(flow.boxes)) return *slice;
     const Slice staging = TakeStaging(device, VolumeOf(flow.boxes), packed);
-    PackInto(flow, device, windows, staging);
+    PackInto(flow, device, place, staging);
     return staging;
   }
 
   // ---- demands
 
-  WindowRef DemandWindow(int32_t j) const {
+  FlowPlace DemandPlace(int32_t j) const {
     const auto d = static_cast<size_t>(j);
-    return {x_.demand_buffers[d], &x_.demands[d].box, 0};
+    return FlowPlace::Within(x_.demand_buffers[d], x_.demands[d].box);
   }
 
   // Brings a finished value to every demand of the device.
-  void Deliver(const Flow& flow, DeviceId device, const Windows& from) {
-    for (int32_t j : index_->DemandsAt(flow, device)) {
-      const WindowRef to = DemandWindow(j);
-      for (size_t i = 0; i < flow.boxes.size(); ++i) {
-        moves_.Add({Phase::kUnpack, device}, MoveKind::kCopy, from[i], to, flow.boxes[i]);
-      }
-    }
+  void Deliver(const Flow& flow, DeviceId device, const FlowPlace& from) {
+    index_->ForEachDemandAt(flow, device, [&](int32_t j) {
+      moves_.Add({Phase::kUnpack, device}, MoveKind::kCopy, {from, DemandPlace(j)}, flow.boxes);
+    });
   }
 
   // The demand that receives a flow first; others are copied from it.
-  Windows PrimaryWindows(const Flow& flow, DeviceId device) const {
-    const auto at = index_->DemandsAt(flow, device);
-    CHECK(!at.empty());
+  FlowPlace PrimaryPlace(const Flow& flow, DeviceId device) const {
+    int32_t first = -1, alias = -1;
+    index_->ForEachDemandAt(flow, device, [&](int32_t j) {
+      if (first < 0) first = j;
+      if (alias < 0 && is_alias_[static_cast<size_t>(j)]) alias = j;
+    });
+    CHECK_GE(first, 0);
     // An alias of a piece must come first: it already holds this device's share.
-    int32_t best = at[0];
-    for (int32_t j : at) {
-      if (at.size() == 1) break;
-      if (!buffers_of_pieces_.contains(x_.demand_buffers[static_cast<size_t>(j)])) continue;
-      best = j;
-      break;
-    }
-    return Windows(flow.boxes.size(), DemandWindow(best));
+    return DemandPlace(alias < 0 ? first : alias);
   }
 
   // ---- steps
@@ -254,7 +252,7 @@ class Emitter {
   void EmitLocal(const ExchangeStep& step) {
     for (const Flow& flow : step.flows) {
       const Share& share = flow.owners[0];
-      Deliver(flow, share.device, ShareWindows(flow, share));
+      Deliver(flow, share.device, PlaceOf(flow, share));
     }
     FlushMoves(Phase::kSum);
     FlushMoves(Phase::kUnpack);
@@ -264,17 +262,17 @@ class Emitter {
   struct Arrival {
     const Flow* flow;
     DeviceId to;
-    Windows windows;
+    FlowPlace place;
   };
 
   void EmitTransfers(const ExchangeStep& step, TransferTask task) {
-    StagingBuffers packed, received;
+    StagingBuffers packed(step.group.back().index() + 1, kNoBuffer), received = packed;
     std::vector<Arrival> arrivals;
     arrivals.reserve(task.transfers.size());
     auto transfer = task.transfers.begin();
     for (const Flow& flow : step.flows) {
-      absl::InlinedVector<Windows, 2> shares;
-      for (const Share& share : flow.owners) shares.push_back(ShareWindows(flow, share));
+      absl::InlinedVector<FlowPlace, 2> shares;
+      for (const Share& share : flow.owners) shares.push_back(PlaceOf(flow, share));
       for (DeviceId to : flow.destinations) {
         // The device's own share is the base of its sum.
         for (size_t s = 0; s < flow.owners.size(); ++s) {
@@ -288,8 +286,7 @@ class Emitter {
           if (to == from) continue;
           if (!send.has_value()) send = ContiguousShare(flow, from, shares[s], packed);
           transfer->send = *send;
-          Windows arrived = ReceiveTransfer(flow, *transfer++, received);
-          arrivals.push_back({&flow, to, std::move(arrived)});
+          arrivals.push_back({&flow, to, ReceiveTransfer(flow, *transfer++, received)});
         }
       }
     }
@@ -302,16 +299,16 @@ class Emitter {
 
   // Chooses where a transfer arrives: in a demand if that lies there as one slice and is not summed,
   // else in staging.
-  Windows ReceiveTransfer(const Flow& flow, Transfer& transfer, StagingBuffers& received) {
+  FlowPlace ReceiveTransfer(const Flow& flow, Transfer& transfer, StagingBuffers& received) {
     if (flow.owners.size() == 1) {
-      Windows arrived = PrimaryWindows(flow, transfer.to);
-      if (const auto slice = AsSlice(arrived, flow.boxes)) {
+      const FlowPlace arrived = PrimaryPlace(flow, transfer.to);
+      if (const auto slice = arrived.AsSlice(flow.boxes)) {
         transfer.receive = *slice;
         return arrived;
       }
     }
     transfer.receive = TakeStaging(transfer.to, transfer.send.count, received);
-    return Packed(transfer.receive.buffer, transfer.receive.offset, flow.boxes);
+    return FlowPlace::Packed(transfer.receive.buffer, transfer.receive.offset);
   }
 
   // Sums what arrived, and brings it to all demands. Arrivals of a flow are neighbours.
@@ -321,7 +318,7 @@ class Emitter {
     for (const Arrival& arrival : arrivals) {
       const Flow& flow = *arrival.flow;
       if (flow.owners.size() == 1) {
-        Deliver(flow, arrival.to, arrival.windows);
+        Deliver(flow, arrival.to, arrival.place);
         continue;
       }
       if (first < started.size() && started[first].first != &flow) first = started.size();
@@ -329,14 +326,11 @@ class Emitter {
       const bool has_value = std::find(started.begin() + static_cast<std::ptrdiff_t>(first),
                                        started.end(), place) != started.end();
       if (!has_value) started.push_back(place);
-      const Windows primary = PrimaryWindows(flow, arrival.to);
-      for (size_t i = 0; i < flow.boxes.size(); ++i) {
-        moves_.Add({Phase::kUnpack, arrival.to}, has_value ? Accumulate() : MoveKind::kCopy,
-                   arrival.windows[i], primary[i], flow.boxes[i]);
-      }
+      moves_.Add({Phase::kUnpack, arrival.to}, has_value ? Accumulate() : MoveKind::kCopy,
+                 {arrival.place, PrimaryPlace(flow, arrival.to)}, flow.boxes);
     }
     std::sort(started.begin(), started.end());
-    for (const auto& [flow, to] : started) Deliver(*flow, to, PrimaryWindows(*flow, to));
+    for (const auto& [flow, to] : started) Deliver(*flow, to, PrimaryPlace(*flow, to));
   }
 
   // The shares are summed and packed; then the collective runs.
@@ -358,7 +352,7 @@ class Emitter {
       const Flow& flow = *plan.flows[f];
       for (DeviceId to : flow.destinations) {
         const Slice& place = places[ranks.Of(to)];
-        Deliver(flow, to, Packed(place.buffer, place.offset + plan.offsets[f], flow.boxes));
+        Deliver(flow, to, FlowPlace::Packed(place.buffer, place.offset + plan.offsets[f]));
       }
     }
     FlushMoves(Phase::kUnpack);
@@ -379,11 +373,11 @@ class Emitter {
   // One contiguous, overwritable slice with a device's shares of all flows.
   Slice PlaceReduction(const StepCommunication& plan, const PieceUses& uses, DeviceId device) {
     SliceJoiner joiner;
-    std::vector<Windows> each;
+    std::vector<FlowPlace> each;
     bool reusable = true;
     for (const Flow* flow : plan.flows) {
       const Share& share = *index_->ShareAt(*flow, device);
-      each.push_back(ShareWindows(*flow, share));
+      each.push_back(PlaceOf(*flow, share));
       joiner.Add(each.back(), flow->boxes);
       reusable &= share.pieces.size() > 1 || UsedOnlyThere(share.pieces[0], uses);
     }
@@ -413,8 +407,8 @@ class Emitter {
   }
 
   void EmitAllGather(const ExchangeStep& step, StepCommunication& plan) {
-    std::vector<Windows> shares;
-    for (const Flow* flow : plan.flows) shares.push_back(ShareWindows(*flow, flow->owners[0]));
+    std::vector<FlowPlace> shares;
+    for (const Flow* flow : plan.flows) shares.push_back(PlaceOf(*flow, flow->owners[0]));
     std::vector<Slice> places;
     size_t f = 0;  // flows are laid out by owner, as ranks are
     for (DeviceId device : step.group) {
@@ -441,7 +435,7 @@ class Emitter {
       if (!holds_all) continue;
       SliceJoiner joiner;
       for (const Flow* flow : plan.flows) {
-        joiner.Add(Windows(flow->boxes.size(), DemandWindow(j)), flow->boxes);
+        joiner.Add(DemandPlace(j), flow->boxes);
       }
       if (const auto slice = joiner.slice()) return *slice;
     }
@@ -452,7 +446,7 @@ class Emitter {
   struct Block {
     size_t from, to;
     const Flow* flow;
-    Windows windows;
+    FlowPlace place;
   };
 
   void EmitAllToAll(const ExchangeStep& step, StepCommunication& plan) {
@@ -468,16 +462,16 @@ class Emitter {
     // By rank: elements placed so far. Blocks come in the order of buffers on both sides.
     std::vector<int64_t> sent(step.group.size(), 0), received(step.group.size(), 0);
     for (Block& block : blocks) {
-      PackInto(*block.flow, step.group[block.from], block.windows,
+      PackInto(*block.flow, step.group[block.from], block.place,
                {send[block.from].buffer, sent[block.from], 0});
-      block.windows = Packed(receive[block.to].buffer, received[block.to], block.flow->boxes);
+      block.place = FlowPlace::Packed(receive[block.to].buffer, received[block.to]);
       const int64_t volume = VolumeOf(block.flow->boxes);
       sent[block.from] += volume;
       received[block.to] += volume;
     }
     AddCollective(step, plan, std::move(send), std::move(receive));
     for (const Block& block : blocks) {
-      Deliver(*block.flow, step.group[block.to], block.windows);
+      Deliver(*block.flow, step.group[block.to], block.place);
     }
     FlushMoves(Phase::kUnpack);
   }
@@ -489,12 +483,12 @@ class Emitter {
     blocks.reserve(step.flows.size());
     for (const Flow& flow : step.flows) {
       const DeviceId owner = flow.owners[0].device;
-      const Windows windows = ShareWindows(flow, flow.owners[0]);
+      const FlowPlace place = PlaceOf(flow, flow.owners[0]);
       for (DeviceId to : flow.destinations) {
         if (to == owner) {
-          Deliver(flow, to, windows);
+          Deliver(flow, to, place);
         } else {
-          blocks.push_back({ranks.Of(owner), ranks.Of(to), &flow, windows});
+          blocks.push_back({ranks.Of(owner), ranks.Of(to), &flow, place});
         }
       }
     }
@@ -510,7 +504,7 @@ class Emitter {
   const SolvedExchange& solved_;
   std::vector<StepCommunication> communications_;  // indexed by step
   std::optional<FlowIndex> index_;                 // index of solved_
-  absl::flat_hash_set<BufferId> buffers_of_pieces_;
+  std::vector<bool> is_alias_;  // indexed by demand: whether it has the buffer of a piece
   int32_t step_ = 0;
   PendingMoves moves_;
 };

@@ -76,21 +76,4 @@ std::span<const int32_t> FlowIndex::DemandsAt(DeviceId device) const {
           demands_.data() + demand_begin_[device.index() + 1]};
 }
 
-// What is in both of two sorted lists.
-absl::InlinedVector<int32_t, 4> FlowIndex::DemandsAt(const Flow& flow, DeviceId device) const {
-  absl::InlinedVector<int32_t, 4> found;
-  if (flow.demands.size() <= kFew) {
-    for (int32_t j : flow.demands) {
-      if (x_.demands[static_cast<size_t>(j)].device == device) found.push_back(j);
-    }
-    return found;
-  }
-  std::span<const int32_t> shorter = DemandsAt(device), longer = flow.demands;
-  if (longer.size() < shorter.size()) std::swap(shorter, longer);
-  for (int32_t j : shorter) {
-    if (std::binary_search(longer.begin(), longer.end(), j)) found.push_back(j);
-  }
-  return found;
-}
-
 }  // namespace partita

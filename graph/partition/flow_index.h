@@ -1,12 +1,12 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/container/inlined_vector.h"
 #include "graph/partition/exchange.h"
 #include "graph/partition/exchange_tasks.h"
 
@@ -28,8 +28,21 @@ class FlowIndex {
   const Share* ShareAt(const Flow& flow, DeviceId device) const;
   // Demands of a device, ascending.
   std::span<const int32_t> DemandsAt(DeviceId device) const;
-  // Those of them that the flow serves.
-  absl::InlinedVector<int32_t, 4> DemandsAt(const Flow& flow, DeviceId device) const;
+  // Calls visit(demand) for those of them that the flow serves, ascending.
+  template <class Visit>
+  void ForEachDemandAt(const Flow& flow, DeviceId device, Visit&& visit) const {
+    if (flow.demands.size() <= kFew) {
+      for (int32_t j : flow.demands) {
+        if (x_.demands[static_cast<size_t>(j)].device == device) visit(j);
+      }
+      return;
+    }
+    std::span<const int32_t> shorter = DemandsAt(device), longer = flow.demands;
+    if (longer.size() < shorter.size()) std::swap(shorter, longer);
+    for (int32_t j : shorter) {
+      if (std::binary_search(longer.begin(), longer.end(), j)) visit(j);
+    }
+  }
 
  private:
   static constexpr size_t kFew = 4;  // entries of a list that are looked through

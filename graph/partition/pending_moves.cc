@@ -7,11 +7,16 @@
 
 namespace partita {
 
-void PendingMoves::Add(const Target& target, MoveSignature::Kind kind, const WindowRef& from,
-                       const WindowRef& to, const Box& region) {
-  if (kind == MoveSignature::Kind::kCopy && from.buffer == to.buffer) return;
-  moves_[NumberOf(target.phase)].push_back(
-      {target.device, target.microbatch, kind, from, to, &region});
+void PendingMoves::Add(const Target& target, MoveSignature::Kind kind, const Ends& ends,
+                       std::span<const Box> boxes) {
+  std::vector<Pending>& moves = moves_[NumberOf(target.phase)];
+  int64_t before = 0;  // elements of the boxes so far
+  ends.from.ForEach(boxes, [&](const WindowRef& from, const Box& box) {
+    const WindowRef to = ends.to.WindowOf(box, before);
+    if (boxes.size() > 1) before += box.volume();
+    if (kind == MoveSignature::Kind::kCopy && from.buffer == to.buffer) return;
+    moves.push_back({target.device, target.microbatch, kind, from, to, &box});
+  });
 }
 
 void PendingMoves::Flush(const TaskKey& key, TaskGraphBuilder& builder) {

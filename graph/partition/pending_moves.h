@@ -23,9 +23,13 @@ class PendingMoves {
     DeviceId device;
     int32_t microbatch = 0;
   };
-  // Adds a move of `region`; none from a buffer to itself.
-  void Add(const Target& target, MoveSignature::Kind kind, const WindowRef& from,
-           const WindowRef& to, const Box& region);
+  // Ends of moves.
+  struct Ends {
+    const FlowPlace &from, &to;
+  };
+  // Adds a move of each of the boxes; no copy from a buffer to itself.
+  void Add(const Target& target, MoveSignature::Kind kind, const Ends& ends,
+           std::span<const Box> boxes);
   // Adds the tasks of a phase by device and microbatch, with moves in the order in which they were
   // added. `key`: of the phase, with any devices.
   void Flush(const TaskKey& key, TaskGraphBuilder& builder);

@@ -4,10 +4,9 @@
 #include <optional>
 #include <span>
 
-#include "absl/container/inlined_vector.h"
 #include "graph/task/task_graph.h"
 
-// Places of the boxes of a region within buffers.
+// Places of the boxes of a flow within buffers.
 
 namespace partita {
 
@@ -21,20 +20,57 @@ inline BufferWindow ToBufferWindow(const WindowRef& window) {
   return {window.buffer, *window.box, window.offset};
 }
 
-// The place of each box of a flow.
-using Windows = absl::InlinedVector<WindowRef, 1>;
+inline int64_t VolumeOf(std::span<const Box> boxes) {
+  int64_t volume = 0;
+  for (const Box& box : boxes) volume += box.volume();
+  return volume;
+}
+
+// Where the boxes of a flow lie: inside a box that the buffer holds, or packed one after another from
+// an offset on. The boxes outlive it.
+class FlowPlace {
+ public:
+  static FlowPlace Within(BufferId buffer, const Box& box) { return {buffer, &box, 0}; }
+  static FlowPlace Packed(BufferId buffer, int64_t offset) { return {buffer, nullptr, offset}; }
+
+  // Calls visit(window, box) for each of the boxes.
+  template <class Visit>
+  void ForEach(std::span<const Box> boxes, Visit&& visit) const {
+    int64_t offset = offset_;
+    for (const Box& box : boxes) {
+      visit(WindowRef{buffer_, box_ == nullptr ? &box : box_, offset}, box);
+      if (box_ == nullptr) offset += box.volume();
+    }
+  }
+  // The window of one of the boxes, which comes after so many elements of the others.
+  WindowRef WindowOf(const Box& box, int64_t before) const {
+    if (box_ != nullptr) return {buffer_, box_, 0};
+    return {buffer_, &box, offset_ + before};
+  }
+  // The boxes as one contiguous slice, if they are one.
+  std::optional<Slice> AsSlice(std::span<const Box> boxes) const;
+
+ private:
+  FlowPlace(BufferId buffer, const Box* box, int64_t offset)
+      : buffer_(buffer), box_(box), offset_(offset) {}
+
+  BufferId buffer_;
+  const Box* box_;  // what the buffer holds; null: packed
+  int64_t offset_;
+};
 
 // Joins places of boxes, one after another, as long as they are one contiguous slice.
 class SliceJoiner {
  public:
-  void Add(const Windows& windows, std::span<const Box> boxes) {
-    for (size_t i = 0; i < boxes.size() && !broken_; ++i) Add(windows[i], boxes[i]);
+  void Add(const FlowPlace& place, std::span<const Box> boxes) {
+    place.ForEach(boxes, [this](const WindowRef& window, const Box& box) { Add(window, box); });
   }
   // Nothing if they are not one slice, or none was added.
   std::optional<Slice> slice() const { return broken_ ? std::nullopt : slice_; }
 
  private:
   void Add(const WindowRef& window, const Box& box) {
+    if (broken_) return;
     const Placement place = PlacementIn(box, *window.box);
     const int64_t offset = window.offset + place.offset;
     if (!place.contiguous) {
@@ -52,28 +88,11 @@ class SliceJoiner {
   bool broken_ = false;
 };
 
-// The windows as one contiguous slice, if they are one.
-inline std::optional<Slice> AsSlice(const Windows& windows, std::span<const Box> boxes) {
+inline std::optional<Slice> FlowPlace::AsSlice(std::span<const Box> boxes) const {
+  if (box_ == nullptr) return Slice{buffer_, offset_, VolumeOf(boxes)};
   SliceJoiner joiner;
-  joiner.Add(windows, boxes);
+  joiner.Add(*this, boxes);
   return joiner.slice();
-}
-
-// Boxes packed one after another from an offset of a buffer. The boxes outlive the windows.
-inline Windows Packed(BufferId buffer, int64_t offset, std::span<const Box> boxes) {
-  Windows windows;
-  windows.reserve(boxes.size());
-  for (const Box& box : boxes) {
-    windows.push_back({buffer, &box, offset});
-    offset += box.volume();
-  }
-  return windows;
-}
-
-inline int64_t VolumeOf(std::span<const Box> boxes) {
-  int64_t volume = 0;
-  for (const Box& box : boxes) volume += box.volume();
-  return volume;
 }
 
 }  // namespace partita
