@@ -12,10 +12,8 @@
 #include "graph/support/check.h"
 #include "gtest/gtest.h"
 #include "runtime/backend/backends.h"
-#include "runtime/train/reference/reference_model.h"
 #include "runtime/train/reference/reference_run.h"
-#include "runtime/train/reference_training.h"
-#include "tests/testing/model_writer.h"
+#include "tests/end_to_end/reference_example.h"
 #include "tests/testing/random_strategy.h"
 
 namespace partita {
@@ -29,25 +27,6 @@ struct Case {
   int random_plans;
   friend std::ostream& operator<<(std::ostream& out, const Case& one) { return out << one.folder; }
 };
-
-struct Example {
-  ReferenceFolder reference;
-  Graph graph;
-};
-
-Example Load(const std::string& name) {
-  ReferenceFolder reference = ModelWriter::Get(LoadReferenceFolder(PARTITA_TEST_DATA "/" + name));
-  const auto model = ModelWriter::Get(LoadReferenceModel(reference));
-  Graph graph = ModelWriter::Get(BuildReferenceGraph(model, reference));
-  return {std::move(reference), std::move(graph)};
-}
-
-absl::StatusOr<RunValues> Train(const Example& example, const Strategy& strategy,
-                                PartitionOptions options, const char* backend_name) {
-  const auto backend = ModelWriter::Get(MakeBackend(backend_name));
-  return TrainSplitOnReference(example.graph, example.reference, strategy, options,
-                               {.devices = VirtualDevices(backend, options.devices)});
-}
 
 // The sample dimension over all devices; what does not split along it stays whole.
 Strategy DataParallel(const Graph& graph, int devices) {
@@ -67,7 +46,7 @@ class SplitReferenceTest : public ::testing::TestWithParam<Case> {
  protected:
   void ExpectEqual(const Strategy& strategy, const PartitionOptions& options,
                    const std::string& what, const char* backend = "reference") {
-    const auto got = Train(example_, strategy, options, backend);
+    const auto got = example_.Train(strategy, options, backend);
     ASSERT_TRUE(got.ok()) << what << ": " << got.status();
     const ReferenceComparison comparison = CompareWithReference(example_.reference, *got);
     EXPECT_TRUE(comparison.equal) << what << ": " << comparison.first_difference;
@@ -77,7 +56,7 @@ class SplitReferenceTest : public ::testing::TestWithParam<Case> {
     worst_ = what + " " + comparison.worst;
   }
 
-  Example example_ = Load(GetParam().folder);
+  const ReferenceExample example_ = ReferenceExample::Load(GetParam().folder);
   double worst_share_ = 0;
   std::string worst_;
 };
@@ -120,7 +99,7 @@ TEST_P(SplitReferenceTest, RandomPlansTrainAsPyTorchDoes) {
 
 // Of each kind of value, one expected element that is moved by ten tolerances is found and named.
 TEST_P(SplitReferenceTest, FindsAWrongValueOfEachKind) {
-  const auto got = Train(example_, DataParallel(example_.graph, 2), {.devices = 2}, "reference");
+  const auto got = example_.Train(DataParallel(example_.graph, 2), {.devices = 2}, "reference");
   ASSERT_TRUE(got.ok()) << got.status();
   auto kind_of = [](const std::string& name) { return name.substr(0, name.find('/')); };
   for (const auto& [kind, tolerance] : example_.reference.tolerance) {
