@@ -1,0 +1,72 @@
+#include "tests/bench/best_known.h"
+
+#include <fstream>
+#include <sstream>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/strip.h"
+
+namespace partita {
+namespace {
+
+constexpr char kHeader[] =
+    "# The fastest steps that any search found, which search_bench compares with and updates:\n"
+    "# search_bench --best_known FILE --update. A step counts while the best expert still takes\n"
+    "# as long as beside it.\n"
+    "# machine model devices batch step_ns expert_ns found by\n";
+
+}  // namespace
+
+absl::StatusOr<BestKnown> BestKnown::Read(const std::string& path) {
+  BestKnown known;
+  std::ifstream file(path);
+  std::string line;
+  for (int number = 1; std::getline(file, line); ++number) {
+    if (line.empty() || line[0] == '#') continue;
+    std::istringstream words(line);
+    BestKnownCase of;
+    BestKnownStep found;
+    int64_t step = 0, expert = 0;
+    words >> of.machine >> of.model >> of.devices >> of.batch >> step >> expert;
+    if (!words || of.devices < 1 || of.batch < 1 || step < 1 || expert < 1) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(path, ":", number, ": found '", line,
+                       "'; wanted machine model devices batch step_ns expert_ns found by"));
+    }
+    std::getline(words, found.found_by);
+    found.found_by = std::string(absl::StripPrefix(found.found_by, " "));
+    found.step = Nanos(step);
+    found.expert = Nanos(expert);
+    known.steps_[of] = found;
+  }
+  return known;
+}
+
+std::optional<Nanos> BestKnown::StepOf(const BestKnownCase& of, Nanos expert) const {
+  const auto it = steps_.find(of);
+  if (it == steps_.end() || it->second.expert != expert) return std::nullopt;
+  return it->second.step;
+}
+
+bool BestKnown::Add(const BestKnownCase& of, const BestKnownStep& found) {
+  const std::optional<Nanos> known = StepOf(of, found.expert);
+  if (known.has_value() && *known <= found.step) return false;
+  steps_[of] = found;
+  return true;
+}
+
+absl::Status BestKnown::Write(const std::string& path) const {
+  std::ofstream file(path);
+  file << kHeader;
+  for (const auto& [of, found] : steps_) {
+    file << of.machine << ' ' << of.model << ' ' << of.devices << ' ' << of.batch << ' '
+         << found.step.value() << ' ' << found.expert.value() << ' '
+         << absl::StrReplaceAll(found.found_by, {{"\n", " "}}) << '\n';
+  }
+  file.flush();
+  if (file) return absl::OkStatus();
+  return absl::UnavailableError(absl::StrCat("cannot write '", path, "'"));
+}
+
+}  // namespace partita
