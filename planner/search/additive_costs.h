@@ -67,6 +67,8 @@ class AdditiveCosts {
   OpId AnchorOf(OpId op) const { return graph_.op(op).anchor; }
   void Set(const ConfiguredAnchor& one);
   void Unset(const ConfiguredAnchor& one);
+  // Nanoseconds of the device that the kernels of an operator's parts keep busy longest.
+  int64_t BusiestOf(const Operator& op, std::span<const Part> parts);
   AdditiveTime OfGraph(const TaskGraph& tasks);
   AdditiveTime OfTensor(TensorId id, const WeightLayouts* layouts);
   void Remember(TensorContent content, AdditiveTime time);
@@ -92,6 +94,7 @@ class AdditiveCosts {
   std::vector<DeviceId> near_, far_;  // indexed by device: a sender of the same node, of another
   std::vector<std::vector<DemandGroup>> groups_;  // indexed by TensorId; empty until asked for
   std::vector<std::span<const Part>> parts_;      // indexed by OpId; empty between calls
+  std::vector<int64_t> busy_;                     // indexed by device; all 0 between calls
   // Times of exchanges found before, all dropped where their contents take too much memory.
   absl::flat_hash_map<TensorContent, AdditiveTime> times_;
   Bytes bytes_of_times_;
