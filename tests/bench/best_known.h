@@ -36,6 +36,7 @@ class BestKnown {
   // Nothing is known without a file. InvalidArgument names the line that cannot be read.
   static absl::StatusOr<BestKnown> Read(const std::string& path);
 
+  // The step of the case, or of the same on fewer devices of its machine, which is one for more.
   // Nothing where the case is unknown, or was found under other prices.
   std::optional<Nanos> StepOf(const BestKnownCase& of, Nanos expert) const;
   // Keeps what is better, new, or known under other prices only; whether it does.
