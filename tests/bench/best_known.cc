@@ -13,7 +13,7 @@ namespace {
 
 constexpr char kHeader[] =
     "# The fastest steps that any search found, which search_bench compares with and updates:\n"
-    "# search_bench --best_known FILE --update. A step counts while the best expert still takes\n"
+    "# search_bench --best_known tests/bench/best_known.txt --update. A step counts while the best expert still takes\n"
     "# as long as beside it.\n"
     "# machine model devices batch step_ns expert_ns found by\n";
 
