@@ -22,14 +22,14 @@ struct BestKnownCase {
 // The fastest step that was ever found for a case.
 struct BestKnownStep {
   Nanos step;
-  // The best expert's step under the same prices. Where it is another today, prices have changed
-  // since, and the step says nothing any more.
-  Nanos expert;
+  // The step of data parallelism under the same prices, whether it fits in memory or not. Where it
+  // is another today, prices have changed since, and the step says nothing any more.
+  Nanos base;
   std::string found_by;  // "auto, 1000 evaluations, seed 3"
 };
 
 // The best known steps of many cases, a file of lines:
-//   machine model devices batch step_ns expert_ns found by
+//   machine model devices batch step_ns base_ns found by
 // Lines that begin with '#' are left out.
 class BestKnown {
  public:
@@ -38,7 +38,7 @@ class BestKnown {
 
   // The step of the case, or of the same on fewer devices of its machine, which is one for more.
   // Nothing where the case is unknown, or was found under other prices.
-  std::optional<Nanos> StepOf(const BestKnownCase& of, Nanos expert) const;
+  std::optional<Nanos> StepOf(const BestKnownCase& of, Nanos base) const;
   // Keeps what is better, new, or known under other prices only; whether it does.
   bool Add(const BestKnownCase& of, const BestKnownStep& found);
 

@@ -216,10 +216,10 @@ Row Measure(const BestKnownCase& of, const BenchOptions& options, const BestKnow
 
 // Whether something new is known.
 bool Keep(const Row& row, const BenchOptions& options, BestKnown& known) {
-  if (row.Get("step_ns") <= 0 || row.Get("expert_ns") <= 0) return false;
+  if (row.Get("step_ns") <= 0 || row.Get("base_ns") <= 0) return false;
   return known.Add(row.of,
                    {.step = Nanos(static_cast<int64_t>(row.Get("step_ns"))),
-                    .expert = Nanos(static_cast<int64_t>(row.Get("expert_ns"))),
+                    .base = Nanos(static_cast<int64_t>(row.Get("base_ns"))),
                     .found_by = absl::StrFormat("%s, %d evaluations, seed %.0f", options.row.search,
                                                 options.row.evaluations, row.Get("step_seed"))});
 }

@@ -74,6 +74,7 @@ class SearchRowBench {
       // Of the others only the best counts.
       const Nanos cutoff = is_base || expert_ == Nanos(0) ? kNoCutoff : expert_;
       const Evaluation evaluation = evaluator.EvaluateBriefly(start.strategy, cutoff, late);
+      if (is_base) base_ = evaluation.time;
       // Without a peak it is beyond the cutoff.
       if (!evaluation.feasible() || evaluation.peak.empty()) continue;
       if (is_base) data_parallel = evaluation.time;
@@ -84,6 +85,7 @@ class SearchRowBench {
     figure_("starts_s", ProcessorSeconds() - begin);
     figure_("data_parallel_ns", AsDouble(data_parallel));
     figure_("expert_ns", AsDouble(expert_));
+    figure_("base_ns", AsDouble(base_));
   }
 
   void Bound() {
@@ -170,7 +172,7 @@ class SearchRowBench {
 
   // All searches so far, beside what is known now.
   void Report() {
-    const Nanos known = std::min(known_.StepOf(of_, expert_).value_or(best_), best_);
+    const Nanos known = std::min(known_.StepOf(of_, base_).value_or(best_), best_);
     int near = 0;
     double near_seconds = 0, end = 0;
     for (const Trace& trace : traces_) {
@@ -199,7 +201,7 @@ class SearchRowBench {
   std::unique_ptr<const CostModel> costs_;
   std::vector<NamedStrategy> starts_;
   LowerBound bound_;
-  Nanos expert_, best_;
+  Nanos expert_, base_, best_;
   std::vector<Trace> traces_;
 };
 

@@ -25,6 +25,7 @@ struct SearchRowOptions {
 //   starts_s     making the experts' strategies and evaluating them
 //   data_parallel_ns, expert_ns  steps of data parallelism and of the best expert; 0: do not
 //                fit, or not known in time
+//   base_ns      the step of data parallelism, whether it fits in memory or not
 //   bound_ns, bound_s            lower bound, and what it took
 //   early_mean_us, early_median_us, early_p99_us  proposals as a search evaluates them
 //   complete_mean_us, complete_median_us          the same to the end, with empty caches
