@@ -188,9 +188,9 @@ absl::StatusOr<Graph> GptOf(TransformerSizes sizes) {
   return std::move(net).Finish();
 }
 
-// GPT-3's sizes (Brown et al. 2020, table 2.1), with two of its entries made whole numbers: 16 heads
-// of 128 channels for 1.3 G parameters, 5,120 channels for 13 G. All have sequences of 2,048 words,
-// of the 50,257 of GPT-2.
+// GPT-3's sizes (Brown et al. 2020, table 2.1), with two of its entries made whole numbers: 16
+// heads of 128 channels for 1.3 G parameters, 5,120 channels for 13 G. All have sequences of 2,048
+// words, of the 50,257 of GPT-2.
 struct GptSize {
   absl::string_view name;
   int64_t layers = 0, width = 0, heads = 0;

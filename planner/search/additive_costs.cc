@@ -21,6 +21,7 @@ AdditiveCosts::AdditiveCosts(const Evaluator& evaluator)
       resources_(evaluator.resources()),
       options_(evaluator.partition_options()),
       loads_(resources_, model_, options_.devices, options_.node_of_device),
+      busy_(static_cast<size_t>(options_.devices), 0),
       defaults_(SingleDevice(graph_, DeviceId(0))),
       followers_(partita::FollowersOf(graph_)),
       own_(graph_.ops().size()),
@@ -28,8 +29,7 @@ AdditiveCosts::AdditiveCosts(const Evaluator& evaluator)
       updates_(graph_.weights().size()),
       readers_(graph_.weights().size(), 0),
       groups_(graph_.tensors().size()),
-      parts_(graph_.ops().size()),
-      busy_(static_cast<size_t>(options_.devices), 0) {
+      parts_(graph_.ops().size()) {
   FindTensors();
   FindSenders();
 }

@@ -83,6 +83,7 @@ class AdditiveCosts {
   const SimulatedResources& resources_;
   const PartitionOptions options_;
   LeastLoads loads_;
+  std::vector<int64_t> busy_;                 // indexed by device; all 0 between calls
   const Strategy defaults_;                   // whose weights lie as by default
   std::vector<std::vector<OpId>> followers_;  // indexed by OpId of an anchor
   std::vector<std::vector<TensorId>> own_;    // indexed by OpId of an anchor: its tensors
@@ -94,7 +95,6 @@ class AdditiveCosts {
   std::vector<DeviceId> near_, far_;  // indexed by device: a sender of the same node, of another
   std::vector<std::vector<DemandGroup>> groups_;  // indexed by TensorId; empty until asked for
   std::vector<std::span<const Part>> parts_;      // indexed by OpId; empty between calls
-  std::vector<int64_t> busy_;                     // indexed by device; all 0 between calls
   // Times of exchanges found before, all dropped where their contents take too much memory.
   absl::flat_hash_map<TensorContent, AdditiveTime> times_;
   Bytes bytes_of_times_;

@@ -28,7 +28,8 @@ class Times {
 
 // A chain of Metropolis steps (FlexFlow, MLSys 2019, section 6) from the best of some starts. A
 // proposal gives one random operator one random configuration of the whole space; those that change
-// nothing, or do not fit the graph or the machine, are not counted. Each is evaluated as a search does, against a threshold drawn first.
+// nothing, or do not fit the graph or the machine, are not counted. Each is evaluated as a search
+// does, against a threshold drawn first.
 class ProposalChain {
  public:
   // `beta`: a step that is slower by the fraction x of the start is accepted with exp(-beta x). The
