@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 #include <variant>
 
+#include "absl/container/flat_hash_map.h"
 #include "graph/support/check.h"
 
 namespace partita {
@@ -85,8 +87,10 @@ TaskCost PriceTask(const TaskGraph& graph, const Task& task, const CostModel& mo
 std::vector<TaskCost> PriceTasks(const TaskGraph& graph, const CostModel& model,
                                  std::span<const TaskCost> communications) {
   const Pricer pricer{graph, model};
-  std::vector<std::optional<TaskCost>> kernels(graph.signatures().size() *
-                                               static_cast<size_t>(graph.devices()));
+  // Of each signature on each kind of device: few, where a table of all devices would be large.
+  absl::flat_hash_map<std::pair<int32_t, DeviceId>, TaskCost> kernels;
+  std::pair<int32_t, DeviceId> last(-1, DeviceId(-1));
+  TaskCost last_cost;
   std::vector<TaskCost> costs;
   costs.reserve(graph.tasks().size());
   for (const Task& task : graph.tasks()) {
@@ -100,11 +104,15 @@ std::vector<TaskCost> PriceTasks(const TaskGraph& graph, const CostModel& model,
       costs.push_back(std::visit(pricer, task.body));
       continue;
     }
-    std::optional<TaskCost>& known =
-        kernels[static_cast<size_t>(compute->signature) * static_cast<size_t>(graph.devices()) +
-                compute->device.index()];
-    if (!known.has_value()) known = pricer(*compute);
-    costs.push_back(*known);
+    const std::pair<int32_t, DeviceId> kernel(compute->signature,
+                                              model.FirstEqual(compute->device));
+    if (kernel != last) {
+      const auto [known, added] = kernels.try_emplace(kernel);
+      if (added) known->second = pricer(*compute);
+      last = kernel;
+      last_cost = known->second;
+    }
+    costs.push_back(last_cost);
   }
   return costs;
 }

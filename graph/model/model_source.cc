@@ -17,7 +17,7 @@ namespace {
 absl::StatusOr<ImportedModel> LoadZooModel(const std::string& name, const ImportOptions& options) {
   ImportedModel model;
   const int64_t batch = options.batch == 0 ? kDefaultBatch : options.batch;
-  ASSIGN_OR_RETURN(model.graph, MakeZooModel(name, batch, options.unroll));
+  ASSIGN_OR_RETURN(model.graph, MakeZooModel(name, batch, options.sizes));
   model.source_fingerprint = FingerprintOf(name);
   return model;
 }
@@ -56,11 +56,11 @@ absl::StatusOr<ImportedModel> LoadModel(const std::string& name_or_path,
     }
     return model;
   }
-  if (options.unroll != 0) {
+  if (options.sizes != ModelSizes{}) {
     return absl::InvalidArgumentError(
         absl::StrCat("'", name_or_path,
-                     "' is a file, whose steps are what they are; only models of "
-                     "the zoo can be unrolled: export it with as many steps as you want"));
+                     "' is a file, whose steps, layers and other sizes are what they are; only "
+                     "models of the zoo take others: export it as large as you want"));
   }
   if (ending == ".onnx") return ImportOnnx(name_or_path, options);
   std::error_code error;

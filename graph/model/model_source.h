@@ -13,7 +13,7 @@ constexpr int64_t kDefaultBatch = 64;
 
 // The model that a user names: with a '/' or a file ending, a file (.onnx, or .textproto for
 // Partita's own form), otherwise one of the zoo. options.batch re-batches; 0 keeps the model's own
-// batch. options.unroll is for those of the zoo that have steps (MakeZooModel). For models that are
+// batch. options.sizes are for those of the zoo that have them (MakeZooModel). For models that are
 // not from ONNX, `operators` and `opset` are empty and the fingerprint is of the text, or of the
 // name. NotFound for an absent file and, listing the zoo, for an unknown name.
 absl::StatusOr<ImportedModel> LoadModel(const std::string& name_or_path,

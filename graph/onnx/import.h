@@ -10,6 +10,7 @@
 #include "absl/strings/string_view.h"
 #include "graph/graph.h"
 #include "graph/model/pending_values.h"
+#include "graph/model_sizes.h"
 
 namespace partita {
 
@@ -20,9 +21,8 @@ struct ImportOptions {
   int64_t batch = 0;
   // Batch normalisation keeps the statistics of the file and trains scale and shift only.
   bool freeze_bn = false;
-  // Steps of a recurrent model of the zoo, whose graph is made for as many; 0: the model's own. A
-  // file has the steps that it has.
-  int64_t unroll = 0;
+  // Sizes of a model of the zoo, whose graph is made for them. A file has the sizes that it has.
+  ModelSizes sizes;
   // The graph's name; empty: the file's name without its ending.
   std::string name;
   WeightValues values = WeightValues::kIfPresent;

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "graph/model_sizes.h"
 #include "graph/parallel/device_topology.h"
 #include "graph/parallel/strategy.h"
 #include "graph/precision.h"
@@ -18,7 +19,7 @@ struct PlanModel {
   int64_t batch = 0;   // samples in one step, over all devices
   std::string optimizer = "sgd";
   bool freeze_batch_norm = false;
-  int64_t unroll = 0;    // steps of a recurrent model of the zoo; 0: the model's own
+  ModelSizes sizes;      // chosen ones of a model of the zoo
   int microbatches = 1;  // equal parts of the batch, which add up to one step
   // Most microbatches whose activations are held at a time (control edges see to it); 0: all. Of
   // no meaning with one microbatch.

@@ -237,12 +237,32 @@ absl::Status ReadCollectives(const proto::Plan& message, const Graph& graph, Str
 
 // ---- the rest
 
+void SetSizes(const ModelSizes& sizes, proto::PlanModel& message) {
+  message.set_unroll(sizes.unroll);
+  message.set_size(sizes.size);
+  message.set_layers(sizes.layers);
+  message.set_width(sizes.width);
+  message.set_heads(sizes.heads);
+  message.set_sequence(sizes.sequence);
+  message.set_vocabulary(sizes.vocabulary);
+}
+
+ModelSizes SizesFrom(const proto::PlanModel& message) {
+  return {.unroll = message.unroll(),
+          .size = message.size(),
+          .layers = message.layers(),
+          .width = message.width(),
+          .heads = message.heads(),
+          .sequence = message.sequence(),
+          .vocabulary = message.vocabulary()};
+}
+
 void SetModel(const PlanModel& model, proto::PlanModel& message) {
   message.set_source(model.source);
   message.set_batch(model.batch);
   message.set_optimizer(model.optimizer);
   message.set_freeze_batch_norm(model.freeze_batch_norm);
-  message.set_unroll(model.unroll);
+  SetSizes(model.sizes, message);
   if (model.microbatches > 1) {
     message.set_microbatches(model.microbatches);
     message.set_in_flight(model.in_flight);
@@ -359,7 +379,7 @@ absl::StatusOr<PlanModel> PlanModelOf(const proto::Plan& message) {
                   .batch = m.batch(),
                   .optimizer = m.optimizer(),
                   .freeze_batch_norm = m.freeze_batch_norm(),
-                  .unroll = m.unroll()};
+                  .sizes = SizesFrom(m)};
   if (m.microbatches() > 1) {
     model.microbatches = m.microbatches();
     model.in_flight = m.in_flight();

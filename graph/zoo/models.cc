@@ -1,5 +1,6 @@
 #include "graph/zoo/models.h"
 
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -24,6 +25,10 @@ constexpr ZooModel kModels[] = {
      "alexnet for 63 px at 1/32 width, 10 classes, without dropout"},
     {"bert_large", MakeBertLarge, "BERT-large with word scores, 512 words, 335.2 M parameters"},
     {"bert_tiny", MakeBertTiny, "BERT with two layers of width 8, for 4 of 12 words"},
+    {"gpt", MakeGpt,
+     "GPT in the sizes of GPT-3, 125 M to 175 G parameters (--size), or in others (--layers, "
+     "--width, --heads, --sequence, --vocabulary)",
+     nullptr, ResizeGpt},
     {"gpt_125m", MakeGpt125M, "GPT-3 small, 2048 words, 125.2 M parameters"},
     {"gpt_1300m", MakeGpt1300M, "GPT-3 XL, 2048 words, 1.3 G parameters"},
     {"gpt_13b", MakeGpt13B, "GPT-3 13B, 2048 words, 12.9 G parameters"},
@@ -68,26 +73,45 @@ constexpr ZooModel kModels[] = {
     {"vgg16", MakeVgg16, "VGG-16, 224 px, 1000 classes, 138.4 M parameters"},
 };
 
+// What is said of a model that has no `what`, of which `has` tells who does.
+template <class Has>
+absl::Status Lacks(const ZooModel& model, absl::string_view what, Has&& has) {
+  std::vector<absl::string_view> names;
+  for (const ZooModel& one : kModels) {
+    if (has(one)) names.push_back(one.name);
+  }
+  return absl::InvalidArgumentError(absl::StrCat("'", model.name, "' has no ", what,
+                                                 "; models that have them are ",
+                                                 absl::StrJoin(names, ", ")));
+}
+
 absl::StatusOr<Graph> Unrolled(const ZooModel& model, int64_t batch, int64_t steps) {
   if (steps < 1 || steps > kMostUnrolled) {
     return absl::InvalidArgumentError(
         absl::StrCat("steps to unroll are ", steps, "; wanted 1 to ", kMostUnrolled));
   }
   if (model.unroll != nullptr) return model.unroll(batch, steps);
-  std::vector<absl::string_view> names;
-  for (const ZooModel& one : kModels) {
-    if (one.unroll != nullptr) names.push_back(one.name);
+  return Lacks(model, "steps to unroll", [](const ZooModel& one) { return one.unroll != nullptr; });
+}
+
+absl::StatusOr<Graph> Sized(const ZooModel& model, int64_t batch, ModelSizes sizes) {
+  if (sizes == ModelSizes{}) return model.make(batch);
+  const int64_t steps = std::exchange(sizes.unroll, 0);
+  if (sizes == ModelSizes{}) return Unrolled(model, batch, steps);
+  if (model.resize == nullptr) {
+    return Lacks(model, "sizes to choose (size, layers, width, heads, sequence, vocabulary)",
+                 [](const ZooModel& one) { return one.resize != nullptr; });
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat("'", model.name, "' has no steps to unroll; models that have them are ",
-                   absl::StrJoin(names, ", ")));
+  if (steps != 0) return Unrolled(model, batch, steps);
+  return model.resize(batch, sizes);
 }
 
 }  // namespace
 
 std::span<const ZooModel> ZooModels() { return kModels; }
 
-absl::StatusOr<Graph> MakeZooModel(const std::string& name, int64_t batch, int64_t steps) {
+absl::StatusOr<Graph> MakeZooModel(const std::string& name, int64_t batch,
+                                   const ModelSizes& sizes) {
   constexpr int64_t kMaxBatch = 1 << 20;
   if (batch < 1 || batch > kMaxBatch) {
     return absl::InvalidArgumentError(
@@ -95,9 +119,7 @@ absl::StatusOr<Graph> MakeZooModel(const std::string& name, int64_t batch, int64
   }
   std::vector<absl::string_view> names;
   for (const ZooModel& model : kModels) {
-    if (model.name == name) {
-      return steps == 0 ? model.make(batch) : Unrolled(model, batch, steps);
-    }
+    if (model.name == name) return Sized(model, batch, sizes);
     names.push_back(model.name);
   }
   return absl::NotFoundError(absl::StrCat("there is no model '", name, "'; known are ",

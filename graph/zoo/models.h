@@ -3,10 +3,12 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "graph/graph.h"
+#include "graph/model_sizes.h"
 
 namespace partita {
 
@@ -18,18 +20,26 @@ struct ZooModel {
   absl::string_view description;
   // The model unrolled so many steps, for each of its sequences; null for models without steps.
   absl::StatusOr<Graph> (*unroll)(int64_t batch, int64_t steps) = nullptr;
+  // The model in other sizes than its own; null for models without sizes to choose.
+  absl::StatusOr<Graph> (*resize)(int64_t batch, const ModelSizes& sizes) = nullptr;
 };
 
+// The largest sizes that MakeZooModel takes.
 constexpr int64_t kMostUnrolled = 4096;  // steps
+constexpr int64_t kMostLayers = 1024;
+constexpr int64_t kMostWidth = 1 << 17;       // channels, and heads
+constexpr int64_t kMostSequence = 1 << 14;    // words, whose mask has so many rows and columns
+constexpr int64_t kMostVocabulary = 1 << 22;  // words
 
 // THE table of models. To add one: write its function in one of the files of this folder and add a
 // row in models.cc.
 std::span<const ZooModel> ZooModels();
 
-// The graph of the model with that name, unrolled so many steps; 0: the model's own. NotFound lists
-// the names. InvalidArgument for a batch below 1, for more than kMostUnrolled, and for steps of a
-// model that has none.
-absl::StatusOr<Graph> MakeZooModel(const std::string& name, int64_t batch, int64_t steps = 0);
+// The graph of the model with that name in these sizes. NotFound lists the names. InvalidArgument
+// for a batch below 1, for sizes out of range, that do not fit each other, or that the model does
+// not have.
+absl::StatusOr<Graph> MakeZooModel(const std::string& name, int64_t batch,
+                                   const ModelSizes& sizes = {});
 
 // alexnet.cc
 absl::StatusOr<Graph> MakeAlexNet(int64_t batch);
@@ -71,6 +81,11 @@ absl::StatusOr<Graph> MakeResNetTiny(int64_t batch);
 // transformer.cc
 absl::StatusOr<Graph> MakeBertLarge(int64_t batch);
 absl::StatusOr<Graph> MakeBertTiny(int64_t batch);
+// GPT in the sizes of the first row of GPT-3's table, or in others (Brown et al. 2020, table 2.1).
+absl::StatusOr<Graph> MakeGpt(int64_t batch);
+absl::StatusOr<Graph> ResizeGpt(int64_t batch, const ModelSizes& sizes);
+// Names of the sizes of GPT-3, the smallest first: "125m" to "175b".
+std::vector<std::string> GptSizeNames();
 absl::StatusOr<Graph> MakeGpt125M(int64_t batch);
 absl::StatusOr<Graph> MakeGpt350M(int64_t batch);
 absl::StatusOr<Graph> MakeGpt760M(int64_t batch);

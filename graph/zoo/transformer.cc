@@ -1,13 +1,16 @@
 // Transformers (Vaswani et al. 2017): GPT-3 (Brown et al. 2020, table 2.1), BERT (Devlin et al.
 // 2018), ViT (Dosovitskiy et al. 2020). Weights are named by their part of the layer.
 
+#include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "graph/layers.h"
 #include "graph/support/status_macros.h"
 #include "graph/zoo/models.h"
@@ -176,8 +179,7 @@ class Transformer {
   TensorId here_ = kNoTensor, table_ = kNoTensor, mask_ = kNoTensor;
 };
 
-absl::StatusOr<Graph> MakeGpt(TransformerSizes sizes) {
-  sizes.words = sizes.words > 0 ? sizes.words : 50'257;
+absl::StatusOr<Graph> GptOf(TransformerSizes sizes) {
   sizes.causal = true;
   Transformer net(std::move(sizes));
   net.Words();
@@ -186,16 +188,81 @@ absl::StatusOr<Graph> MakeGpt(TransformerSizes sizes) {
   return std::move(net).Finish();
 }
 
-// GPT-3's sizes (Brown et al. 2020, table 2.1), with two of its entries made whole numbers: 16 heads
-// of 128 channels for 1.3 G parameters, 5,120 channels for 13 G.
-absl::StatusOr<Graph> MakeGpt3(const char* name, int64_t batch, int64_t width, int64_t heads,
-                               int layers) {
-  return MakeGpt({.name = name,
-                  .batch = batch,
-                  .steps = 2048,
-                  .width = width,
-                  .heads = heads,
-                  .layers = layers});
+// GPT-3's sizes (Brown et al. 2020, table 2.1), with two of its entries made whole numbers: 16
+// heads of 128 channels for 1.3 G parameters, 5,120 channels for 13 G. All have sequences of 2,048
+// words, of the 50,257 of GPT-2.
+struct GptSize {
+  absl::string_view name;
+  int64_t layers = 0, width = 0, heads = 0;
+};
+constexpr GptSize kGptSizes[] = {
+    {"125m", 12, 768, 12},  {"350m", 24, 1024, 16},   {"760m", 24, 1536, 16},
+    {"1.3b", 24, 2048, 16}, {"2.7b", 32, 2560, 32},   {"6.7b", 32, 4096, 32},
+    {"13b", 40, 5120, 40},  {"175b", 96, 12'288, 96},
+};
+constexpr int64_t kGptSequence = 2048, kGptVocabulary = 50'257;
+
+absl::StatusOr<ModelSizes> WithOwnSizes(ModelSizes sizes) {
+  const GptSize* row = std::find_if(
+      std::begin(kGptSizes), std::end(kGptSizes),
+      [&](const auto& one) { return one.name == (sizes.size.empty() ? "125m" : sizes.size); });
+  if (row == std::end(kGptSizes)) {
+    return absl::InvalidArgumentError(absl::StrCat("there is no size '", sizes.size,
+                                                   "' of GPT-3; wanted ",
+                                                   absl::StrJoin(GptSizeNames(), ", ")));
+  }
+  const auto fill = [](int64_t& size, int64_t own) { size = size == 0 ? own : size; };
+  fill(sizes.layers, row->layers);
+  fill(sizes.width, row->width);
+  fill(sizes.heads, row->heads);
+  fill(sizes.sequence, kGptSequence);
+  fill(sizes.vocabulary, kGptVocabulary);
+  return sizes;
+}
+
+// The two numbers of heads next to `heads` that divide the width, the lower one first.
+std::pair<int64_t, int64_t> HeadsThatDivide(int64_t width, int64_t heads) {
+  int64_t below = std::min(heads, width), above = below;
+  while (width % below != 0) --below;
+  while (width % above != 0) ++above;
+  return {below, above};
+}
+
+absl::Status CheckGpt(const ModelSizes& sizes) {
+  const struct {
+    const char* what;
+    int64_t found, most;
+  } ranges[] = {{"layers", sizes.layers, kMostLayers},
+                {"width", sizes.width, kMostWidth},
+                {"heads", sizes.heads, kMostWidth},
+                {"sequence", sizes.sequence, kMostSequence},
+                {"vocabulary", sizes.vocabulary, kMostVocabulary}};
+  for (const auto& range : ranges) {
+    if (range.found >= 1 && range.found <= range.most) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(range.what, " of ", range.found, "; wanted 1 to ", range.most));
+  }
+  if (sizes.vocabulary < 2) {
+    return absl::InvalidArgumentError("a vocabulary of one word leaves nothing to predict; try 2");
+  }
+  if (sizes.width % sizes.heads == 0) return absl::OkStatus();
+  const auto [below, above] = HeadsThatDivide(sizes.width, sizes.heads);
+  return absl::InvalidArgumentError(
+      absl::StrCat(sizes.heads, " heads do not divide a width of ", sizes.width, ": try ", below,
+                   below == above ? "" : absl::StrCat(" or ", above), " heads, or a width of ",
+                   (sizes.width / sizes.heads + 1) * sizes.heads));
+}
+
+absl::StatusOr<Graph> NamedGpt(const char* name, int64_t batch, const ModelSizes& wanted) {
+  ASSIGN_OR_RETURN(const ModelSizes sizes, WithOwnSizes(wanted));
+  RETURN_IF_ERROR(CheckGpt(sizes));
+  return GptOf({.name = name,
+                .batch = batch,
+                .steps = sizes.sequence,
+                .width = sizes.width,
+                .heads = sizes.heads,
+                .layers = static_cast<int>(sizes.layers),
+                .words = sizes.vocabulary});
 }
 
 absl::StatusOr<Graph> MakeBert(TransformerSizes sizes) {
@@ -229,37 +296,49 @@ absl::StatusOr<Graph> MakeVit(TransformerSizes sizes, const ImageSizes& image) {
 
 }  // namespace
 
+absl::StatusOr<Graph> MakeGpt(int64_t batch) { return ResizeGpt(batch, {}); }
+absl::StatusOr<Graph> ResizeGpt(int64_t batch, const ModelSizes& sizes) {
+  return NamedGpt("gpt", batch, sizes);
+}
+std::vector<std::string> GptSizeNames() {
+  std::vector<std::string> names;
+  for (const GptSize& row : kGptSizes) names.emplace_back(row.name);
+  return names;
+}
+
 absl::StatusOr<Graph> MakeGpt125M(int64_t batch) {
-  return MakeGpt3("gpt_125m", batch, 768, 12, 12);
+  return NamedGpt("gpt_125m", batch, {.size = "125m"});
 }
 absl::StatusOr<Graph> MakeGpt350M(int64_t batch) {
-  return MakeGpt3("gpt_350m", batch, 1024, 16, 24);
+  return NamedGpt("gpt_350m", batch, {.size = "350m"});
 }
 absl::StatusOr<Graph> MakeGpt760M(int64_t batch) {
-  return MakeGpt3("gpt_760m", batch, 1536, 16, 24);
+  return NamedGpt("gpt_760m", batch, {.size = "760m"});
 }
 absl::StatusOr<Graph> MakeGpt1300M(int64_t batch) {
-  return MakeGpt3("gpt_1300m", batch, 2048, 16, 24);
+  return NamedGpt("gpt_1300m", batch, {.size = "1.3b"});
 }
 absl::StatusOr<Graph> MakeGpt2700M(int64_t batch) {
-  return MakeGpt3("gpt_2700m", batch, 2560, 32, 32);
+  return NamedGpt("gpt_2700m", batch, {.size = "2.7b"});
 }
 absl::StatusOr<Graph> MakeGpt6700M(int64_t batch) {
-  return MakeGpt3("gpt_6700m", batch, 4096, 32, 32);
+  return NamedGpt("gpt_6700m", batch, {.size = "6.7b"});
 }
-absl::StatusOr<Graph> MakeGpt13B(int64_t batch) { return MakeGpt3("gpt_13b", batch, 5120, 40, 40); }
+absl::StatusOr<Graph> MakeGpt13B(int64_t batch) {
+  return NamedGpt("gpt_13b", batch, {.size = "13b"});
+}
 absl::StatusOr<Graph> MakeGpt175B(int64_t batch) {
-  return MakeGpt3("gpt_175b", batch, 12'288, 96, 96);
+  return NamedGpt("gpt_175b", batch, {.size = "175b"});
 }
 
 absl::StatusOr<Graph> MakeGptTiny(int64_t batch) {
-  return MakeGpt({.name = "gpt_tiny",
-                  .batch = batch,
-                  .steps = 4,
-                  .width = 8,
-                  .heads = 2,
-                  .layers = 1,
-                  .words = 12});
+  return GptOf({.name = "gpt_tiny",
+                .batch = batch,
+                .steps = 4,
+                .width = 8,
+                .heads = 2,
+                .layers = 1,
+                .words = 12});
 }
 
 absl::StatusOr<Graph> MakeBertLarge(int64_t batch) {

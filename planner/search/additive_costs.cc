@@ -5,6 +5,7 @@
 #include <set>
 
 #include "graph/partition/arrivals.h"
+#include "graph/support/check.h"
 #include "planner/space/like_operators.h"
 
 namespace partita {
@@ -20,6 +21,7 @@ AdditiveCosts::AdditiveCosts(const Evaluator& evaluator)
       resources_(evaluator.resources()),
       options_(evaluator.partition_options()),
       loads_(resources_, model_, options_.devices, options_.node_of_device),
+      busy_(static_cast<size_t>(options_.devices), 0),
       defaults_(SingleDevice(graph_, DeviceId(0))),
       followers_(partita::FollowersOf(graph_)),
       own_(graph_.ops().size()),
@@ -40,19 +42,25 @@ void AdditiveCosts::FindSenders() {
     node_of_.push_back(
         options_.node_of_device.empty() ? 0 : static_cast<size_t>(options_.node_of_device[d]));
   }
-  for (size_t d = 0; d < devices; ++d) {
-    const DeviceId next(static_cast<int32_t>((d + 1) % devices));
-    near_.push_back(next);
-    far_.push_back(next);
-    for (size_t k = devices; k-- > 1;) {
-      const size_t other = (d + k) % devices;
-      DeviceId& sender = node_of_[other] == node_of_[d] ? near_[d] : far_[d];
-      sender = DeviceId(static_cast<int32_t>(other));
-    }
-    const auto in_node =
-        static_cast<size_t>(std::count(node_of_.begin(), node_of_.end(), node_of_[d]));
-    const size_t behind = (d + in_node) % devices;
-    if (node_of_[behind] != node_of_[d]) far_[d] = DeviceId(static_cast<int32_t>(behind));
+  std::map<size_t, size_t> sizes;  // devices of each node
+  for (size_t node : node_of_) ++sizes[node];
+  near_.resize(devices);
+  far_.resize(devices);
+  // Backwards, twice around: the next device of each node, and of any other node than its own.
+  std::map<size_t, size_t> next_in;
+  size_t next = 0, next_other = 0;  // the nearest behind, and the nearest in another node than it
+  for (size_t k = 2 * devices; k-- > 0;) {
+    const size_t d = k % devices, node = node_of_[d], after = (d + 1) % devices;
+    const auto in_node = next_in.find(node);
+    near_[d] = DeviceId(static_cast<int32_t>(
+        in_node != next_in.end() && sizes[node] > 1 ? in_node->second : after));
+    const size_t other = node_of_[next] != node ? next : next_other;
+    far_[d] = DeviceId(static_cast<int32_t>(sizes.size() > 1 ? other : after));
+    const size_t behind = (d + sizes[node]) % devices;
+    if (node_of_[behind] != node) far_[d] = DeviceId(static_cast<int32_t>(behind));
+    if (node_of_[next] != node) next_other = next;
+    next = d;
+    next_in[node] = d;
   }
 }
 
@@ -123,13 +131,33 @@ AdditiveTime AdditiveCosts::OfGraph(const TaskGraph& tasks) {
   return time;
 }
 
+// Neighbouring parts are mostly alike, and priced once.
+int64_t AdditiveCosts::BusiestOf(const Operator& op, std::span<const Part> parts) {
+  const PartKernels kernels(graph_, op, options_);
+  KernelSignature last;
+  DeviceId last_device(-1);
+  int64_t last_time = 0, most = 0;
+  for (const Part& part : parts) {
+    KernelSignature signature = kernels.Of(part);
+    const DeviceId device = model_.FirstEqual(part.device);
+    if (device != last_device || !(signature == last)) {
+      const std::optional<TaskCost> cost = model_.KernelCost(signature, device);
+      CHECK(cost.has_value()) << "the cost model does not know a kernel of '" << op.name << "'";
+      last = std::move(signature);
+      last_device = device;
+      last_time = LeastTime(*cost);
+    }
+    most = std::max(most, busy_[part.device.index()] += last_time);
+  }
+  for (const Part& part : parts) busy_[part.device.index()] = 0;
+  return most;
+}
+
 AdditiveTime AdditiveCosts::OfKernels(const ConfiguredAnchor& one) {
   AdditiveTime time;
   const auto& followers = followers_[one.anchor.index()];
   for (size_t f = 0; f < followers.size(); ++f) {
-    time += OfGraph(
-        MakeOperatorFragment(graph_, graph_.op(followers[f]), one.parts[f], nullptr, options_)
-            .graph);
+    time.compute += BusiestOf(graph_.op(followers[f]), one.parts[f]);
   }
   return time;
 }

@@ -67,6 +67,8 @@ class AdditiveCosts {
   OpId AnchorOf(OpId op) const { return graph_.op(op).anchor; }
   void Set(const ConfiguredAnchor& one);
   void Unset(const ConfiguredAnchor& one);
+  // Nanoseconds of the device that the kernels of an operator's parts keep busy longest.
+  int64_t BusiestOf(const Operator& op, std::span<const Part> parts);
   AdditiveTime OfGraph(const TaskGraph& tasks);
   AdditiveTime OfTensor(TensorId id, const WeightLayouts* layouts);
   void Remember(TensorContent content, AdditiveTime time);
@@ -81,6 +83,7 @@ class AdditiveCosts {
   const SimulatedResources& resources_;
   const PartitionOptions options_;
   LeastLoads loads_;
+  std::vector<int64_t> busy_;                 // indexed by device; all 0 between calls
   const Strategy defaults_;                   // whose weights lie as by default
   std::vector<std::vector<OpId>> followers_;  // indexed by OpId of an anchor
   std::vector<std::vector<TensorId>> own_;    // indexed by OpId of an anchor: its tensors

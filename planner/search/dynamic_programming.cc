@@ -22,8 +22,9 @@ namespace {
 constexpr double kShares[] = {1, 0.5, 0};
 constexpr size_t kMostOfStarts = 8;  // configurations that are taken from the starts
 constexpr int kFewDevices = 8;
-// Tables up to which all exchanges are built, which takes long.
-constexpr size_t kFewTables = 32;
+// Tables up to which all exchanges are built, which takes long; fewer where devices are many, so
+// that tables times devices do not exceed those of kFewDevicesOfTables.
+constexpr size_t kFewTables = 32, kFewDevicesOfTables = 64;
 // Candidates, for each that is kept, whose exchanges are looked at: the fastest kernels.
 constexpr size_t kPreselected = 4;
 
@@ -168,12 +169,14 @@ class ProgramMaker {
       auto made = costs.Configure(anchor, config);
       if (!made.has_value()) continue;
       set.times.push_back(costs.OfKernels(*made));
-      set.configs.push_back(*std::move(made));
+      // Parts of all candidates would take much memory on many devices; few are needed again.
+      set.configs.push_back({anchor, config, {}});
     }
     const size_t most = std::max(kept, MostCandidates(devices_));
     set = BestOf(std::move(set), kept, kPreselected * most);
     for (size_t c = 0; c < set.configs.size(); ++c) {
       if (stop_()) return {};
+      set.configs[c] = *costs.Configure(anchor, set.configs[c].config);
       set.times[c] += costs.OfExchanges(set.configs[c]);
     }
     return BestOf(std::move(set), kept, most);
@@ -236,16 +239,18 @@ class ProgramMaker {
       table_of_.push_back(it->second);
       if (added) firsts.push_back(&pair);
     }
-    const bool by_bytes = firsts.size() > kFewTables;
+    const bool by_bytes =
+        firsts.size() > kFewTables ||
+        firsts.size() * static_cast<size_t>(devices_) > kFewTables * kFewDevicesOfTables;
     tables_.resize(firsts.size());
     std::atomic<bool> stopped = false;
     threads_.ForEach(firsts.size(), [&](size_t k) {
       const CostsOfThreads::Lent costs = costs_.Lend();
       const std::vector<ConfiguredAnchor> of_b = ConfigsOf(firsts[k]->b);
       for (const ConfiguredAnchor& a : ConfigsOf(firsts[k]->a)) {
-        if (stop_()) stopped = true;
-        if (stopped) return;
         for (const ConfiguredAnchor& b : of_b) {
+          if (stop_()) stopped = true;
+          if (stopped) return;
           tables_[k].push_back(costs->Between(*firsts[k], a, b, by_bytes));
         }
       }

@@ -48,7 +48,7 @@ absl::StatusOr<Answer> RunImport(const ImportFlags& flags) {
   ImportOptions options;
   options.batch = flags.model.batch;
   options.freeze_bn = flags.model.freeze_batch_norm;
-  options.unroll = flags.model.unroll;
+  options.sizes = flags.model.sizes;
   // Without a file to write, values are of no use here.
   options.values = flags.output.empty() ? WeightValues::kSkipped : WeightValues::kIfPresent;
   ASSIGN_OR_RETURN(const ImportedModel imported, LoadModel(flags.model.model, options));

@@ -30,11 +30,25 @@ struct Occupant {
   Nanos time;
 };
 
+std::string SizesText(const ModelSizes& sizes) {
+  std::string text;
+  if (sizes.unroll > 0) absl::StrAppend(&text, ", unrolled ", sizes.unroll, " steps");
+  if (!sizes.size.empty()) absl::StrAppend(&text, ", size ", sizes.size);
+  const std::pair<const char*, int64_t> numbers[] = {{"layers", sizes.layers},
+                                                     {"width", sizes.width},
+                                                     {"heads", sizes.heads},
+                                                     {"sequence", sizes.sequence},
+                                                     {"vocabulary", sizes.vocabulary}};
+  for (const auto& [name, number] : numbers) {
+    if (number > 0) absl::StrAppend(&text, ", ", name, " ", number);
+  }
+  return text;
+}
+
 std::string ModelText(const PlanModel& model) {
   return absl::StrCat(
       "a plan for '", model.source, "' at batch ", model.batch, ", ", model.optimizer,
-      model.freeze_batch_norm ? ", frozen statistics" : "",
-      model.unroll > 0 ? absl::StrCat(", unrolled ", model.unroll, " steps") : "",
+      model.freeze_batch_norm ? ", frozen statistics" : "", SizesText(model.sizes),
       model.microbatches > 1 ? absl::StrCat(", ", model.microbatches, " microbatches") : "");
 }
 

@@ -41,7 +41,7 @@ absl::StatusOr<LoadedPlan> Load(const PlanSource& request, Stages* stages, bool 
                             .batch = label.batch,
                             .optimizer = label.optimizer,
                             .freeze_batch_norm = label.freeze_batch_norm,
-                            .unroll = IsModelFile(source) ? 0 : label.unroll,
+                            .sizes = IsModelFile(source) ? ModelSizes{} : label.sizes,
                             .loss = kCrossEntropyName,
                             .microbatches = label.microbatches,
                             .in_flight = label.in_flight,
@@ -53,7 +53,7 @@ absl::StatusOr<LoadedPlan> Load(const PlanSource& request, Stages* stages, bool 
   ASSIGN_OR_RETURN(loaded.plan, PlanFromProto(message, loaded.model.graph));
   if (verify) RETURN_IF_ERROR(VerifyPlan(loaded.model.graph, loaded.plan));
   loaded.plan.model.source = source;
-  loaded.plan.model.unroll = wanted.unroll;
+  loaded.plan.model.sizes = wanted.sizes;
   RETURN_IF_ERROR(EndReading(stages, loaded.model.graph, loaded.plan));
   return loaded;
 }
@@ -65,7 +65,7 @@ absl::StatusOr<TrainingModel> LoadTrainingModel(const ModelRequest& request, Sta
   ImportOptions import;
   import.batch = request.batch;
   import.freeze_bn = request.freeze_batch_norm;
-  import.unroll = request.unroll;
+  import.sizes = request.sizes;
   import.values = request.values;
   ASSIGN_OR_RETURN(model.imported, LoadModel(request.model, import));
   RETURN_IF_ERROR(EndModel(stages, model.imported));
@@ -81,7 +81,7 @@ absl::StatusOr<TrainingModel> LoadTrainingModel(const ModelRequest& request, Sta
                  .batch = model.imported.graph.batch(),
                  .optimizer = request.optimizer,
                  .freeze_batch_norm = request.freeze_batch_norm,
-                 .unroll = request.unroll,
+                 .sizes = request.sizes,
                  .microbatches = request.microbatches,
                  .in_flight = request.in_flight};
   ASSIGN_OR_RETURN(model.graph, TrainingGraphOf(model.imported.graph, model.label));

@@ -4,6 +4,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "graph/graph.h"
 #include "graph/model/model_loss.h"
 #include "graph/model/model_source.h"
@@ -22,8 +24,8 @@ struct ModelRequest {
   int64_t batch = 0;  // batch over all devices; 0: the model's own
   std::string optimizer = "sgd";
   bool freeze_batch_norm = false;
-  int64_t unroll = 0;  // steps of a recurrent model of the zoo; 0: the model's own
-  std::string loss;    // loss as the user names it; empty: derived from the output
+  ModelSizes sizes;  // chosen ones of a model of the zoo
+  std::string loss;  // loss as the user names it; empty: derived from the output
   int microbatches = 1;
   int in_flight = 1;  // as TrainingOptions
   WeightValues values = WeightValues::kIfPresent;
@@ -70,18 +72,38 @@ struct ModelRequest {
                  .help = "keep batch normalisation's statistics",
                  .changes_plan = true},
           self.freeze_batch_norm);
-    visit(Option{.name = "unroll",
-                 .help = "steps of a recurrent zoo model, of nmt for each language",
-                 .check = WholeNumber(1, kMostUnrolled),
-                 .unset = "0",
-                 .fallback = "the model's own",
-                 .changes_plan = true},
-          self.unroll);
+    VisitSizes(self.sizes, visit);
     visit(Option{.name = "loss",
                  .help = "cross_entropy: the output is class scores, whatever it looks like",
                  .check = NameOf("loss", {kCrossEntropyName}),
                  .changes_plan = true},
           self.loss);
+  }
+  template <class Sizes, class Visitor>
+  static void VisitSizes(Sizes& sizes, Visitor&& visit) {
+    const auto number = [](const char* name, const char* help, int64_t most) {
+      return Option{.name = name,
+                    .help = help,
+                    .check = WholeNumber(1, most),
+                    .unset = "0",
+                    .fallback = "the model's own",
+                    .changes_plan = true};
+    };
+    visit(
+        number("unroll", "steps of a recurrent zoo model, of nmt for each language", kMostUnrolled),
+        sizes.unroll);
+    visit(Option{.name = "size",
+                 .help = absl::StrCat("of gpt, as of GPT-3: ", absl::StrJoin(GptSizeNames(), ", ")),
+                 .check = NameOf("size", GptSizeNames()),
+                 .fallback = "125m",
+                 .changes_plan = true},
+          sizes.size);
+    visit(number("layers", "of gpt, in place of its size's", kMostLayers), sizes.layers);
+    visit(number("width", "channels of a word of gpt", kMostWidth), sizes.width);
+    visit(number("heads", "of gpt's attention; their number divides the width", kMostWidth),
+          sizes.heads);
+    visit(number("sequence", "words in a sample of gpt", kMostSequence), sizes.sequence);
+    visit(number("vocabulary", "different words of gpt", kMostVocabulary), sizes.vocabulary);
   }
 };
 

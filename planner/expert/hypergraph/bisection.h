@@ -36,4 +36,9 @@ Bisection Refine(const Hypergraph& hypergraph, Bisection start, const SideLimits
 Bisection BisectByLevels(const Hypergraph& hypergraph, const SideLimits& limits,
                          std::mt19937_64& random);
 
+// The bisection after further passes over all levels, on each of which it is one. Not worse than
+// the one that is given.
+Bisection ImproveByLevels(const Hypergraph& hypergraph, Bisection bisection,
+                          const SideLimits& limits, std::mt19937_64& random);
+
 }  // namespace partita

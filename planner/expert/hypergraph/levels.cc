@@ -1,11 +1,13 @@
 // Levels of a bisection. Down: each vertex is matched with the one to which it is joined by most cost,
 // a net of p pins counting cost / (p - 1), and pairs become vertices of the next hypergraph
 // (Catalyurek, Aykanat 1999; Karypis et al. 1997). Up: the bisection of the pairs is one of the
-// vertices, which is refined.
+// vertices, which is refined. Then the same again with pairs that lie on one side only, so that the
+// bisection found is one of every level, and is improved there (V-cycles, Karypis et al. 1997).
 
 #include <algorithm>
 #include <numeric>
 #include <optional>
+#include <span>
 #include <utility>
 
 #include "planner/expert/hypergraph/bisection.h"
@@ -15,6 +17,7 @@ namespace {
 
 constexpr int32_t kFewVertices = 80;  // levels end here
 constexpr int kStarts = 12;           // bisections of the last level that are refined
+constexpr int kMostCycles = 4;        // after the first, while they improve
 // A pair weighs at most this part of all, so that the last level can be balanced.
 constexpr int64_t kSmallestPart = 24;
 
@@ -30,11 +33,12 @@ std::vector<int32_t> ShuffledVertices(int32_t count, std::mt19937_64& random) {
   return order;
 }
 
-// Pairs vertices along nets. Each is asked for once.
+// Pairs vertices along nets, of one side only where `side` is not empty. Each is asked for once.
 class Matching {
  public:
-  explicit Matching(const Hypergraph& hypergraph)
+  Matching(const Hypergraph& hypergraph, std::span<const int8_t> side)
       : h_(hypergraph),
+        side_(side),
         mate_(static_cast<size_t>(h_.vertices()), -1),
         score_(static_cast<size_t>(h_.vertices()), 0) {}
 
@@ -52,6 +56,10 @@ class Matching {
   int32_t& Mate(int32_t v) { return mate_[static_cast<size_t>(v)]; }
   double& Score(int32_t v) { return score_[static_cast<size_t>(v)]; }
 
+  bool OnOneSide(int32_t a, int32_t b) const {
+    return side_.empty() || side_[static_cast<size_t>(a)] == side_[static_cast<size_t>(b)];
+  }
+
   // The vertex itself if none is left that it may be joined with.
   int32_t BestFor(int32_t v) {
     touched_.clear();
@@ -59,7 +67,7 @@ class Matching {
       const auto pins = h_.pins(net);
       const double share = static_cast<double>(h_.cost(net)) / static_cast<double>(pins.size() - 1);
       for (int32_t pin : pins) {
-        if (pin == v || Mate(pin) >= 0) continue;
+        if (pin == v || Mate(pin) >= 0 || !OnOneSide(pin, v)) continue;
         if (Score(pin) == 0) touched_.push_back(pin);
         Score(pin) += share;
       }
@@ -78,14 +86,16 @@ class Matching {
   }
 
   const Hypergraph& h_;
+  const std::span<const int8_t> side_;
   std::vector<int32_t> mate_;  // indexed by vertex; -1: not asked yet
   std::vector<double> score_;  // indexed by vertex; 0 between calls
   std::vector<int32_t> touched_;
 };
 
-// The next level; nullopt where few vertices find a mate.
-std::optional<Level> Coarser(const Hypergraph& h, std::mt19937_64& random) {
-  const std::vector<int32_t> mate = Matching(h).Run(random);
+// The next level; nullopt where few vertices find a mate. `side`: as of Matching.
+std::optional<Level> Coarser(const Hypergraph& h, std::span<const int8_t> side,
+                             std::mt19937_64& random) {
+  const std::vector<int32_t> mate = Matching(h, side).Run(random);
   std::vector<int32_t> vertex(mate.size(), -1);
   std::vector<int64_t> weights;
   for (size_t v = 0; v < mate.size(); ++v) {
@@ -142,20 +152,29 @@ Bisection BestOfStarts(const Hypergraph& h, const SideLimits& limits, std::mt199
   return best;
 }
 
-}  // namespace
-
-Bisection BisectByLevels(const Hypergraph& hypergraph, const SideLimits& limits,
-                         std::mt19937_64& random) {
+// Down and up once. A given bisection, which may be empty, is kept on the way down, and only
+// improved.
+Bisection RunCycle(const Hypergraph& hypergraph, const Bisection& given, const SideLimits& limits,
+                   std::mt19937_64& random) {
   std::vector<Level> levels;
+  std::vector<int8_t> given_side = given.side;  // of the last level
   const auto last = [&]() -> const Hypergraph& {
     return levels.empty() ? hypergraph : levels.back().hypergraph;
   };
   while (last().vertices() > kFewVertices) {
-    auto next = Coarser(last(), random);
+    auto next = Coarser(last(), given_side, random);
     if (!next.has_value()) break;
     levels.push_back(*std::move(next));
+    if (given_side.empty()) continue;
+    std::vector<int8_t> side(static_cast<size_t>(last().vertices()));
+    for (size_t v = 0; v < given_side.size(); ++v) {
+      side[static_cast<size_t>(levels.back().vertex[v])] = given_side[v];
+    }
+    given_side = std::move(side);
   }
-  Bisection found = BestOfStarts(last(), limits, random);
+  Bisection found = given_side.empty()
+                        ? BestOfStarts(last(), limits, random)
+                        : Refine(last(), Measured(last(), std::move(given_side), limits), limits);
   while (!levels.empty()) {
     const std::vector<int32_t> vertex = std::move(levels.back().vertex);
     levels.pop_back();
@@ -164,6 +183,23 @@ Bisection BisectByLevels(const Hypergraph& hypergraph, const SideLimits& limits,
     found = Refine(last(), Measured(last(), std::move(side), limits), limits);
   }
   return found;
+}
+
+}  // namespace
+
+Bisection BisectByLevels(const Hypergraph& hypergraph, const SideLimits& limits,
+                         std::mt19937_64& random) {
+  return ImproveByLevels(hypergraph, RunCycle(hypergraph, {}, limits, random), limits, random);
+}
+
+Bisection ImproveByLevels(const Hypergraph& hypergraph, Bisection bisection,
+                          const SideLimits& limits, std::mt19937_64& random) {
+  for (int cycle = 0; cycle < kMostCycles; ++cycle) {
+    Bisection other = RunCycle(hypergraph, bisection, limits, random);
+    if (!IsBetter(other, bisection)) break;
+    bisection = std::move(other);
+  }
+  return bisection;
 }
 
 }  // namespace partita

@@ -16,6 +16,9 @@ namespace partita {
 namespace {
 
 constexpr int kMovePasses = 6;
+constexpr int kPairRounds = 3;
+// Parts up to which all pairs are looked at.
+constexpr int32_t kMostPairedParts = 16;
 
 struct SubProblem {
   Hypergraph hypergraph;
@@ -131,6 +134,59 @@ class Moves {
   std::vector<int64_t> gain_;     // of one vertex, by part
 };
 
+// The part of a problem that lies in two parts: nets with their pins there only. Connectivity minus
+// one changes by as much as the cut does when vertices change places between the two.
+SubProblem PairOf(const Hypergraph& h, const std::vector<int32_t>& part, int32_t a, int32_t b) {
+  SubProblem pair{h, {}, a, 2};
+  std::vector<int32_t> number(part.size(), -1);
+  std::vector<int64_t> weights;
+  for (int32_t v = 0; v < h.vertices(); ++v) {
+    const int32_t at = part[static_cast<size_t>(v)];
+    if (at != a && at != b) continue;
+    number[static_cast<size_t>(v)] = static_cast<int32_t>(weights.size());
+    weights.push_back(h.weight(v));
+    pair.vertex.push_back(v);
+  }
+  std::vector<Hypergraph::Net> nets;
+  for (int32_t net = 0; net < h.nets(); ++net) {
+    Hypergraph::Net own{h.cost(net), {}};
+    for (int32_t pin : h.pins(net)) {
+      if (number[static_cast<size_t>(pin)] >= 0)
+        own.pins.push_back(number[static_cast<size_t>(pin)]);
+    }
+    nets.push_back(std::move(own));
+  }
+  pair.hypergraph = Hypergraph(std::move(weights), std::move(nets));
+  return pair;
+}
+
+// Each pair of parts is bisected anew from what it is, until a round improves none.
+void ImprovePairs(const Hypergraph& h, int32_t parts, int64_t limit, std::vector<int32_t>& part,
+                  std::mt19937_64& random) {
+  if (parts < 3 || parts > kMostPairedParts) return;
+  const SideLimits limits = {limit, limit};
+  for (int round = 0; round < kPairRounds; ++round) {
+    bool improved = false;
+    for (int32_t a = 0; a < parts; ++a) {
+      for (int32_t b = a + 1; b < parts; ++b) {
+        const SubProblem pair = PairOf(h, part, a, b);
+        std::vector<int8_t> side;
+        for (int32_t v : pair.vertex) {
+          side.push_back(part[static_cast<size_t>(v)] == a ? int8_t{0} : int8_t{1});
+        }
+        const Bisection before = Measured(pair.hypergraph, std::move(side), limits);
+        const Bisection after = ImproveByLevels(pair.hypergraph, before, limits, random);
+        if (!IsBetter(after, before)) continue;
+        improved = true;
+        for (size_t k = 0; k < pair.vertex.size(); ++k) {
+          part[static_cast<size_t>(pair.vertex[k])] = after.side[k] == 0 ? a : b;
+        }
+      }
+    }
+    if (!improved) return;
+  }
+}
+
 std::vector<int32_t> RunOnce(const Hypergraph& hypergraph, const PartitionerOptions& options,
                              int64_t limit, std::mt19937_64& random) {
   std::vector<int32_t> part(static_cast<size_t>(hypergraph.vertices()), 0);
@@ -149,7 +205,9 @@ std::vector<int32_t> RunOnce(const Hypergraph& hypergraph, const PartitionerOpti
         BisectByLevels(problem.hypergraph, LimitsOf(problem, limit), random);
     for (int8_t side : {0, 1}) left.push_back(SideOf(problem, bisection, side));
   }
-  return Moves(hypergraph, std::move(part), options.parts, limit).Run();
+  part = Moves(hypergraph, std::move(part), options.parts, limit).Run();
+  ImprovePairs(hypergraph, options.parts, limit, part, random);
+  return part;
 }
 
 }  // namespace

@@ -31,12 +31,12 @@ TEST(LoadModelTest, LoadsFilesAndNames) {
   EXPECT_NE(file->source_fingerprint, 0u);
 }
 
-TEST(LoadModelTest, OnlyModelsOfTheZooAreUnrolled) {
-  const auto model = LoadModel("rnnlm_tiny", {.unroll = 2});
+TEST(LoadModelTest, OnlyModelsOfTheZooTakeSizes) {
+  const auto model = LoadModel("rnnlm_tiny", {.sizes = {.unroll = 2}});
   ASSERT_TRUE(model.ok()) << model.status();
   EXPECT_EQ(Summarize(model->graph).output, (Shape{kDefaultBatch, 2, 20}));
-  const auto file = LoadModel(PARTITA_TEST_DATA "/models/alexnet.onnx", {.unroll = 2});
-  EXPECT_THAT(file.status().message(), HasSubstr("only models of the zoo can be unrolled"));
+  const auto file = LoadModel(PARTITA_TEST_DATA "/models/alexnet.onnx", {.sizes = {.unroll = 2}});
+  EXPECT_THAT(file.status().message(), HasSubstr("only models of the zoo take others"));
 }
 
 TEST(LoadModelTest, FreezesBatchNormWhateverTheSource) {

@@ -103,6 +103,23 @@ TEST(PlanIoTest, TextIsWrittenForPeople) {
                               "    degree: 2\n  }\n  replicas: 1\n  devices: [0, 1]\n}\n"));
 }
 
+TEST(PlanIoTest, SizesOfTheModelAreKept) {
+  const Graph graph = MakeGraph();
+  Plan plan{.model = {.source = "gpt", .batch = 12, .fingerprint = graph.fingerprint()},
+            .topology = VirtualCpuDevices(2),
+            .strategy = SplitFirstLoop(graph, 2)};
+  plan.model.sizes = {.unroll = 2,
+                      .size = "13b",
+                      .layers = 3,
+                      .width = 4,
+                      .heads = 5,
+                      .sequence = 6,
+                      .vocabulary = 7};
+  const auto read = FromText(PlanText(plan, graph), graph);
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->model.sizes, plan.model.sizes);
+}
+
 // Format 1 had no choices for collectives: they run by size, as they did.
 TEST(PlanIoTest, PlansOfTheFirstFormatAreRead) {
   const Graph graph = MakeGraph();

@@ -34,6 +34,7 @@ const Known kKnown[] = {
     {"alexnet_tiny", 4'824, 0, {5, 10}},
     {"bert_large", 335'172'410, 0, {5, 512, 30'522}},
     {"bert_tiny", 1'988, 0, {5, 4, 12}},
+    {"gpt", 125'226'240, 0, {5, 2048, 50'257}},
     {"gpt_125m", 125'226'240, 0, {5, 2048, 50'257}},
     {"gpt_1300m", 1'315'723'264, 0, {5, 2048, 50'257}},
     {"gpt_13b", 12'853'386'240, 0, {5, 2048, 50'257}},
@@ -91,26 +92,86 @@ TEST(ZooTest, RecurrentModelsAreUnrolledAsAsked) {
     SCOPED_TRACE(model.name);
     const std::string name(model.name);
     if (model.unroll == nullptr) {
-      EXPECT_THAT(MakeZooModel(name, 2, 3).status().message(), HasSubstr("has no steps to unroll"));
+      EXPECT_THAT(MakeZooModel(name, 2, {.unroll = 3}).status().message(),
+                  HasSubstr("has no steps to unroll"));
       continue;
     }
     ++unrolled;
-    const auto whole = MakeZooModel(name, 2), two = MakeZooModel(name, 2, 2);
-    const auto three = MakeZooModel(name, 2, 3), four = MakeZooModel(name, 2, 4);
+    const auto whole = MakeZooModel(name, 2), two = MakeZooModel(name, 2, {.unroll = 2});
+    const auto three = MakeZooModel(name, 2, {.unroll = 3}),
+               four = MakeZooModel(name, 2, {.unroll = 4});
     ASSERT_TRUE(whole.ok() && two.ok() && three.ok() && four.ok());
     EXPECT_EQ(Summarize(*two).parameters, Summarize(*whole).parameters);
     EXPECT_LT(two->ops().size(), three->ops().size());
     EXPECT_EQ(four->ops().size() - three->ops().size(), three->ops().size() - two->ops().size());
     EXPECT_TRUE(BuildTrainingGraph(*two, {}).ok());
     for (int64_t steps : {int64_t{-1}, kMostUnrolled + 1}) {
-      EXPECT_THAT(MakeZooModel(name, 2, steps).status().message(), HasSubstr("wanted 1 to 4096"));
+      EXPECT_THAT(MakeZooModel(name, 2, {.unroll = steps}).status().message(),
+                  HasSubstr("wanted 1 to 4096"));
     }
   }
   EXPECT_EQ(unrolled, 7);
-  EXPECT_EQ(MakeZooModel("rnnlm", 2, 40)->fingerprint(), MakeZooModel("rnnlm", 2)->fingerprint());
-  EXPECT_EQ(MakeZooModel("nmt", 2, 20)->fingerprint(), MakeZooModel("nmt", 2)->fingerprint());
-  EXPECT_EQ(MakeZooModel("nmt_short", 2)->ops().size(), MakeZooModel("nmt", 2, 5)->ops().size());
-  EXPECT_EQ(Summarize(*MakeZooModel("nmt", 2, 7)).output, (Shape{2, 7, 20'480}));
+  EXPECT_EQ(MakeZooModel("rnnlm", 2, {.unroll = 40})->fingerprint(),
+            MakeZooModel("rnnlm", 2)->fingerprint());
+  EXPECT_EQ(MakeZooModel("nmt", 2, {.unroll = 20})->fingerprint(),
+            MakeZooModel("nmt", 2)->fingerprint());
+  EXPECT_EQ(MakeZooModel("nmt_short", 2)->ops().size(),
+            MakeZooModel("nmt", 2, {.unroll = 5})->ops().size());
+  EXPECT_EQ(Summarize(*MakeZooModel("nmt", 2, {.unroll = 7})).output, (Shape{2, 7, 20'480}));
+}
+
+// Brown et al. 2020, table 2.1.
+TEST(ZooTest, GptHasTheParametersOfGpt3) {
+  const std::map<std::string, double> billions = {{"125m", 0.125}, {"350m", 0.35}, {"760m", 0.76},
+                                                  {"1.3b", 1.3},   {"2.7b", 2.7},  {"6.7b", 6.7},
+                                                  {"13b", 13},     {"175b", 175}};
+  ASSERT_EQ(GptSizeNames().size(), billions.size());
+  for (const std::string& size : GptSizeNames()) {
+    SCOPED_TRACE(size);
+    const auto graph = MakeZooModel("gpt", 1, {.size = size});
+    ASSERT_TRUE(graph.ok()) << graph.status();
+    const double wanted = billions.at(size) * 1e9;
+    EXPECT_NEAR(static_cast<double>(Summarize(*graph).parameters), wanted, 0.02 * wanted);
+  }
+  EXPECT_EQ(MakeZooModel("gpt", 2)->fingerprint(),
+            MakeZooModel("gpt", 2, {.size = "125m"})->fingerprint());
+}
+
+// A layer has 12 w^2 + 13 w parameters, the rest (sequence + vocabulary + 2) w.
+TEST(ZooTest, GptTakesOtherSizes) {
+  const ModelSizes sizes = {
+      .layers = 3, .width = 48, .heads = 6, .sequence = 20, .vocabulary = 100};
+  const auto graph = MakeZooModel("gpt", 2, sizes);
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  const ModelSummary summary = Summarize(*graph);
+  EXPECT_EQ(summary.output, (Shape{2, 20, 100}));
+  EXPECT_EQ(summary.parameters, 3 * (12 * 48 * 48 + 13 * 48) + (20 + 100 + 2) * 48);
+  EXPECT_TRUE(BuildTrainingGraph(*graph, {}).ok());
+  const auto deeper = MakeZooModel("gpt", 1, {.size = "13b", .layers = 2});
+  EXPECT_EQ(Summarize(*deeper).parameters,
+            2 * (12 * 5120 * 5120 + 13 * 5120) + (2048 + 50'257 + 2) * 5120);
+}
+
+TEST(ZooTest, ErrorsOfSizesSayWhatToTry) {
+  const std::pair<ModelSizes, const char*> wrong[] = {
+      {{.heads = 7}, "7 heads do not divide a width of 768: try 6 or 8 heads, or a width of 770"},
+      {{.width = 8, .heads = 12}, "12 heads do not divide a width of 8: try 8 heads, or a width"},
+      {{.layers = -1}, "layers of -1; wanted 1 to 1024"},
+      {{.sequence = kMostSequence + 1}, "sequence of 16385; wanted 1 to 16384"},
+      {{.vocabulary = 1}, "try 2"},
+      {{.size = "1.4b"}, "there is no size '1.4b' of GPT-3; wanted 125m, 350m"},
+      {{.unroll = 2}, "'gpt' has no steps to unroll"},
+      {{.unroll = 2, .layers = 2}, "'gpt' has no steps to unroll"},
+  };
+  for (const auto& [sizes, says] : wrong) {
+    const auto graph = MakeZooModel("gpt", 1, sizes);
+    EXPECT_EQ(graph.status().code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(graph.status().message(), HasSubstr(says));
+  }
+  EXPECT_THAT(MakeZooModel("lenet", 1, {.layers = 3}).status().message(),
+              HasSubstr("'lenet' has no sizes to choose"));
+  EXPECT_THAT(MakeZooModel("gpt_125m", 1, {.layers = 3}).status().message(),
+              HasSubstr("models that have them are gpt"));
 }
 
 TEST(ZooTest, AlexNetSHasCeilSizes) {

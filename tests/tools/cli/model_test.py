@@ -160,6 +160,20 @@ def test_a_plan_remembers_how_far_its_model_is_unrolled():
     refuses("plan rnnlm --unroll 0 -o no.plan.textproto", 2, r"unroll")
 
 
+def test_a_plan_remembers_the_sizes_of_its_model():
+    sizes = "--size 350m --layers 2 --width 24 --heads 4 --sequence 6 --vocabulary 30"
+    partita(f"plan gpt {sizes} --batch 4 --devices 2 --profile_time 0 --measure_time 0 -o small.plan.textproto")
+    text = pathlib.Path("small.plan.textproto").read_text()
+    for line in ('size: "350m"', "layers: 2", "width: 24", "heads: 4", "sequence: 6", "vocabulary: 30"):
+        check(line in text, f"no {line} in the plan")
+    partita("verify small.plan.textproto")
+    partita("simulate small.plan.textproto")
+    partita(f"compare gpt {sizes} --batch 4 --devices 2 --profile_time 0 --evaluations 20 small.plan.textproto")
+    refuses("plan gpt --heads 7 -o no.plan.textproto", 3, r"7 heads do not divide a width of 768: try 6 or 8")
+    refuses("plan lenet --layers 7 -o no.plan.textproto", 3, r"'lenet' has no sizes to choose.*gpt")
+    refuses("plan gpt --size 7b -o no.plan.textproto", 2, r"size.*6\.7b")
+
+
 def test_a_checkpoint_moved_onto_the_side_file_is_noticed():
     side = answer(f"import {exported('torchscript_training')} -o mine.textproto", "weights_file")["weights_file"]
     plan = plan_of("mine.textproto", "mine.plan.textproto")
