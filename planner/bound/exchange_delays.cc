@@ -88,23 +88,27 @@ std::optional<ExchangeDelays> ExchangeDelayFinder::Find(const Strategy& strategy
   return delays;
 }
 
-std::vector<std::pair<int32_t, int32_t>> ExchangeDelayFinder::ReadersIn(TensorId tensor,
-                                                                        int32_t consumer,
-                                                                        size_t group) const {
+std::vector<std::pair<ExchangeDelays::Reader, size_t>> ExchangeDelayFinder::ReadersIn(
+    TensorId tensor, size_t consumer, size_t group) const {
   const TensorFragments& fragments = *step_.tensors[tensor.index()];
-  const OpId op = graph_.consumers(tensor)[static_cast<size_t>(consumer)];
+  const OpId op = graph_.consumers(tensor)[consumer];
   const OperatorFragment& kernels = *step_.operators[op.index()];
-  std::vector<std::pair<int32_t, int32_t>> readers;
+  const auto begin = static_cast<size_t>(fragments.read_begin[consumer]);
+  std::vector<std::pair<ExchangeDelays::Reader, size_t>> readers;
   for (size_t t = 0; t < kernels.graph.tasks().size(); ++t) {
-    const auto& task = std::get<ComputeTask>(kernels.graph.tasks()[t].body);
-    for (BufferId input : task.inputs) {
+    const Task& task = kernels.graph.tasks()[t];
+    const auto& compute = std::get<ComputeTask>(task.body);
+    for (BufferId input : compute.inputs) {
       if (input == kNoBuffer || input.index() >= kernels.reads.size()) continue;
       const OperatorFragment::Read& read = kernels.reads[input.index()];
-      if (read.tensor != tensor || read.consumer != consumer) continue;
-      const auto begin = fragments.read_begin[static_cast<size_t>(consumer)];
-      const auto& source = fragments.reads[static_cast<size_t>(begin + read.place)];
+      if (read.tensor != tensor || static_cast<size_t>(read.consumer) != consumer) continue;
+      const auto& source = fragments.reads[begin + static_cast<size_t>(read.place)];
       if (source.slot < 0 || static_cast<size_t>(source.group) != group) continue;
-      readers.emplace_back(static_cast<int32_t>(t), source.slot);
+      ExchangeDelays::Reader reader{static_cast<int32_t>(t), compute.device, 0, 0, {}};
+      if (graph_.op(op).anchor == kNoOp) {
+        reader.kernel = LeastTime(PriceTask(kernels.graph, task, rules_.model));
+      }
+      readers.emplace_back(std::move(reader), static_cast<size_t>(source.slot));
     }
   }
   return readers;
@@ -113,24 +117,29 @@ std::vector<std::pair<int32_t, int32_t>> ExchangeDelayFinder::ReadersIn(TensorId
 void ExchangeDelayFinder::AddGroup(TensorId tensor, size_t group, ExchangeDelays& delays) const {
   const TensorFragment& fragment = step_.tensors[tensor.index()]->groups[group];
   const FlatFragment flat = FlattenFragment(fragment.graph, rules_);
-  for (const auto& [resource, time] : flat.loads) delays.loads.emplace_back(resource, time);
+  delays.loads.insert(delays.loads.end(), flat.loads.begin(), flat.loads.end());
   // The pieces that producers make are the last of the outer slots.
   const auto first = fragment.outer - static_cast<int32_t>(delays.sources.size());
-  std::vector<Reached> reached = {ReachFrom(flat.step, -1)};
-  for (size_t s = 0; s < delays.sources.size(); ++s) {
-    const int32_t slot = first + static_cast<int32_t>(s);
-    reached.push_back(first < 0 ? Reached{} : ReachFrom(flat.step, slot));
+  const Reached of_begin = ReachFrom(flat.step, -1);
+  std::vector<Reached> reached;
+  std::vector<bool> waits(flat.step.costs.size(), false);
+  for (size_t s = 0; first >= 0 && s < delays.sources.size(); ++s) {
+    reached.push_back(ReachFrom(flat.step, first + static_cast<int32_t>(s)));
     delays.to_end[s] = std::max(delays.to_end[s], reached.back().last);
+    for (size_t t = 0; t < waits.size(); ++t) {
+      if (reached.back().task[t] != ExchangeDelays::kNever) waits[t] = true;
+    }
+  }
+  for (size_t t = 0; t < waits.size(); ++t) {
+    if (!waits[t]) continue;
+    const int64_t time = LeastTime(flat.step.costs[t]);
+    for (int32_t r : flat.step.tasks.ResourcesOf(t)) delays.waiting.emplace_back(r, time);
   }
   for (size_t consumer = 0; consumer < delays.readers.size(); ++consumer) {
-    for (const auto& [part, slot] : ReadersIn(tensor, static_cast<int32_t>(consumer), group)) {
-      ExchangeDelays::Reader reader{part, 0, {}};
-      const auto place = static_cast<size_t>(slot);
-      reader.from_begin = std::max<int64_t>(0, reached[0].slot[place]);
-      for (size_t s = 0; s < delays.sources.size(); ++s) {
-        const auto& slots = reached[s + 1].slot;
-        reader.from_source.push_back(slots.empty() ? ExchangeDelays::kNever : slots[place]);
-      }
+    for (auto& [reader, slot] : ReadersIn(tensor, consumer, group)) {
+      reader.from_begin = std::max<int64_t>(0, of_begin.slot[slot]);
+      reader.from_source.assign(delays.sources.size(), ExchangeDelays::kNever);
+      for (size_t s = 0; s < reached.size(); ++s) reader.from_source[s] = reached[s].slot[slot];
       delays.readers[consumer].push_back(std::move(reader));
     }
   }

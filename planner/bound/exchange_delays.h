@@ -25,6 +25,8 @@ struct ExchangeDelays {
   // A part of a consumer, and the longest paths of tasks before what it reads is there.
   struct Reader {
     int32_t part = 0;
+    DeviceId device;
+    int64_t kernel = 0;      // of a weight's update: the time of the part's kernel, not fused
     int64_t from_begin = 0;  // from the begin of the step
     // Indexed by source: from the end of that part; kNever where it does not wait for it.
     std::vector<int64_t> from_source;
@@ -35,7 +37,8 @@ struct ExchangeDelays {
   // Indexed by source: the longest path of tasks from the end of that part to the end of the
   // exchange.
   std::vector<int64_t> to_end;
-  Loads loads;
+  Loads loads;    // of all tasks
+  Loads waiting;  // of those that wait for a source
 };
 
 // Finds the delays of tensors, one strategy at a time. Fragments are kept from call to call. Not for
@@ -51,9 +54,9 @@ class ExchangeDelayFinder {
  private:
   bool FindFragments(const Strategy& strategy, TensorId tensor);
   void AddGroup(TensorId tensor, size_t group, ExchangeDelays& delays) const;
-  // Parts of a consumer that read slots of a group's fragment: (part, slot).
-  std::vector<std::pair<int32_t, int32_t>> ReadersIn(TensorId tensor, int32_t consumer,
-                                                     size_t group) const;
+  // Parts of a consumer that read slots of a group's fragment, and these slots. Without times.
+  std::vector<std::pair<ExchangeDelays::Reader, size_t>> ReadersIn(TensorId tensor, size_t consumer,
+                                                                   size_t group) const;
 
   const Graph& graph_;
   const FlatteningRules rules_;

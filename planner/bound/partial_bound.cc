@@ -54,6 +54,7 @@ PartialBound::PartialBound(const Evaluator& evaluator, Strategy base,
   is_known_ = strategy_.buckets.empty() && !subject_.options.native_formats;
   FindChoices(candidates);
   FindDependencies();
+  for (const Operator& op : graph_.ops()) ends_[op.id.index()].resize(1);
   const auto anchors = static_cast<Number>(graph_.anchors().size());
   for (Number a = 0; is_known_ && a < anchors; ++a) is_known_ = FindParts(a, interrupted);
   if (!is_known_) return;
@@ -277,7 +278,60 @@ int64_t PartialBound::Bound() {
     for (TensorFacts& facts : tensors_) facts.known.clear();
     known_delays_ = 0;
   }
-  return std::max(load, LongestPath());
+  const int64_t path = LongestPath();
+  return std::max({load, path, LargestLateLoad()});
+}
+
+// An exchange begins no earlier than the first of its pieces is there.
+void PartialBound::ListLateLoads() {
+  for (const Operator& op : graph_.ops()) {
+    if (op.anchor == kNoOp) continue;
+    const int32_t chosen = ChoiceOf(number_of_op_[op.id.index()]).chosen;
+    if (chosen < 0) continue;
+    const Parts& parts = parts_[op.id.index()][static_cast<size_t>(chosen)];
+    const Ends& ends = ends_[op.id.index()][static_cast<size_t>(chosen)];
+    for (size_t p = 0; p < ends.size(); ++p) {
+      ListLateKernel(parts.devices[p], ends[p] - parts.times[p], parts.times[p]);
+    }
+  }
+  for (const Tensor& tensor : graph_.tensors()) {
+    if (tensors_[tensor.id.index()].undecided > 0) continue;
+    const std::vector<int32_t> candidates = ChosenFor(tensor.id);
+    const ExchangeDelays* delays = DelaysOf(tensor.id, candidates);
+    if (delays == nullptr || delays->loads.empty()) continue;
+    int64_t begin = delays->sources.empty() ? 0 : kNoTime;
+    for (const ExchangeDelays::Source& source : delays->sources) {
+      begin = std::min(begin, EndOf(source, tensor.id, candidates));
+    }
+    for (const auto& [resource, time] : delays->loads) late_.push_back({resource, 0, time});
+    for (const auto& [resource, time] : delays->waiting) {
+      late_.push_back({resource, 0, -time});
+      late_.push_back({resource, begin, time});
+    }
+  }
+}
+
+void PartialBound::ListLateKernel(DeviceId device, int64_t begin, int64_t time) {
+  late_.push_back({evaluator_.resources().ComputeLane(device), begin, time});
+  for (int32_t cores : evaluator_.resources().CoreSets(device)) {
+    late_.push_back({cores, begin, time});
+  }
+}
+
+int64_t PartialBound::LargestLateLoad() {
+  ListLateLoads();
+  std::sort(late_.begin(), late_.end(), [](const LateLoad& a, const LateLoad& b) {
+    return a.resource != b.resource ? a.resource < b.resource : a.begin > b.begin;
+  });
+  int64_t largest = 0, sum = 0;
+  for (size_t k = 0; k < late_.size(); ++k) {
+    if (k == 0 || late_[k].resource != late_[k - 1].resource) sum = 0;
+    sum += late_[k].time;
+    const bool is_last = k + 1 == late_.size() || late_[k + 1].resource != late_[k].resource ||
+                         late_[k + 1].begin != late_[k].begin;
+    if (is_last) largest = std::max(largest, late_[k].begin + sum);
+  }
+  return largest;
 }
 
 int64_t PartialBound::LongestPath() {
@@ -299,10 +353,56 @@ int64_t PartialBound::LongestPath() {
     least_end_[op.id.index()] = first;
     length = std::max(length, last);
   }
+  late_.clear();
+  for (const Operator& op : graph_.ops()) {
+    if (op.anchor == kNoOp) length = std::max(length, FindUpdateEnds(op));
+  }
   for (const Tensor& tensor : graph_.tensors()) {
     length = std::max(length, EndOfExchange(tensor.id));
   }
   return length;
+}
+
+// A gradient's kernel may do the update where the update reads what it makes as it is.
+int64_t PartialBound::FindUpdateEnds(const Operator& op) {
+  ends_[op.id.index()].assign(1, {});
+  for (TensorId input : op.inputs) {
+    if (tensors_[input.index()].undecided > 0) return 0;
+  }
+  struct PartOfUpdate {
+    DeviceId device;
+    int64_t start = 0, time = 0;
+    bool may_be_fused = false;
+  };
+  std::vector<PartOfUpdate> parts;
+  for (TensorId input : op.inputs) {
+    const std::vector<int32_t> candidates = ChosenFor(input);
+    const ExchangeDelays* delays = DelaysOf(input, candidates);
+    if (delays == nullptr) return 0;
+    const auto consumers = graph_.consumers(input);
+    const auto consumer = std::find(consumers.begin(), consumers.end(), op.id) - consumers.begin();
+    for (const ExchangeDelays::Reader& reader : delays->readers[static_cast<size_t>(consumer)]) {
+      parts.resize(std::max(parts.size(), static_cast<size_t>(reader.part) + 1));
+      PartOfUpdate& part = parts[static_cast<size_t>(reader.part)];
+      part.device = reader.device;
+      part.time = reader.kernel;
+      part.start = std::max(part.start, reader.from_begin);
+      for (size_t s = 0; s < delays->sources.size(); ++s) {
+        const int64_t delay = reader.from_source[s];
+        if (delay == ExchangeDelays::kNever) continue;
+        part.may_be_fused |= delay == 0;
+        part.start = std::max(part.start, EndOf(delays->sources[s], input, candidates) + delay);
+      }
+    }
+  }
+  int64_t last = 0;
+  for (const PartOfUpdate& part : parts) {
+    const int64_t time = part.may_be_fused ? 0 : part.time;
+    ends_[op.id.index()][0].push_back(part.start + time);
+    if (time > 0) ListLateKernel(part.device, part.start, time);
+    last = std::max(last, part.start + time);
+  }
+  return last;
 }
 
 int64_t PartialBound::FindEnds(const Operator& op, int32_t candidate) {
@@ -394,7 +494,10 @@ int64_t PartialBound::EndOfExchange(TensorId tensor) {
 int64_t PartialBound::EndOf(const ExchangeDelays::Source& source, TensorId tensor,
                             std::span<const int32_t> candidates) const {
   const Number number = number_of_op_[source.op.index()];
-  if (number < 0) return 0;
+  if (number < 0) {
+    const Ends& ends = ends_[source.op.index()][0];
+    return ends.empty() ? 0 : ends[static_cast<size_t>(source.part)];
+  }
   const std::vector<Number>& depends = tensors_[tensor.index()].depends;
   const auto place = std::find(depends.begin(), depends.end(), number) - depends.begin();
   const auto candidate = static_cast<size_t>(candidates[static_cast<size_t>(place)]);

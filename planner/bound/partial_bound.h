@@ -18,16 +18,18 @@
 namespace partita {
 
 // A time that no step is shorter than which agrees with some decisions and has one of the given
-// candidates for each subject that is undecided: for branch and bound. The larger of two, which hold
-// for every schedule:
+// candidates for each subject that is undecided: for branch and bound. The largest of three, which
+// hold for every schedule:
 //   load: the busiest resource, by kernels of decided operators and exchanges of tensors all of
 //     whose makers, readers and layouts are decided; and compute lanes in sum, undecided operators
 //     at their least, over the devices that can compute at once;
+//   late: of every resource, the earliest time at which some of those kernels and exchanges may
+//     begin, by the paths below, and all that begins no earlier on it;
 //   path: the longest path through parts of operators and the tasks of exchanges between them. An
 //     undecided operator's parts end no earlier than under any of its candidates; exchanges between
 //     two undecided ones, and those that hang on more undecided subjects, count nothing.
-// Kernels count at their least over what they may be fused with (SplitFinder), updates of weights
-// nothing. 0, which is no bound, where collectives are in buckets or formats are chosen. Not for
+// Kernels count at their least over what they may be fused with (SplitFinder); updates of weights
+// only where their gradients come by exchanges, in paths and late loads. 0, which is no bound, where collectives are in buckets or formats are chosen. Not for
 // several threads.
 class PartialBound {
  public:
@@ -98,6 +100,12 @@ class PartialBound {
   std::vector<int32_t> ChosenFor(TensorId tensor) const;
   int64_t LargestLoad() const;
   int64_t LongestPath();
+  // Of what is decided. Precondition: LongestPath found the ends.
+  int64_t LargestLateLoad();
+  void ListLateLoads();
+  void ListLateKernel(DeviceId device, int64_t begin, int64_t time);
+  // The ends of an update's parts where all that decides them is decided; otherwise none.
+  int64_t FindUpdateEnds(const Operator& op);
   // The ends of the operator's parts. Returns the last.
   int64_t FindEnds(const Operator& op, int32_t candidate);
   // Raises the times before which parts of the operator do not start, by its `input`-th operand.
@@ -107,7 +115,7 @@ class PartialBound {
                         Ends& starts);
   void RaiseAfterProducers(const Parts& parts, TensorId tensor, size_t input, Ends& starts) const;
   int64_t EndOfExchange(TensorId tensor);
-  // The end of the part that makes a piece; 0 for an update's.
+  // The end of the part that makes a piece; 0 where it is not known.
   int64_t EndOf(const ExchangeDelays::Source& source, TensorId tensor,
                 std::span<const int32_t> candidates) const;
 
@@ -132,6 +140,12 @@ class PartialBound {
   // Of the path at hand: by OpId and candidate; and the least of those that are allowed.
   std::vector<std::vector<Ends>> ends_;
   std::vector<int64_t> least_end_;
+  // Busy time of a resource that begins at a time or later.
+  struct LateLoad {
+    int32_t resource = 0;
+    int64_t begin = 0, time = 0;
+  };
+  std::vector<LateLoad> late_;
 };
 
 }  // namespace partita

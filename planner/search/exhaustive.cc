@@ -16,6 +16,9 @@
 namespace partita {
 namespace {
 
+// Combinations, for each candidate, from which on the best start is improved first.
+constexpr double kWorthImproving = 100;
+
 class BranchAndBound {
  public:
   // All that is passed outlives this. `candidates`: by subject of the problem's space.
@@ -100,8 +103,11 @@ bool WalkAll(const SearchProblem& problem, SearchState& state) {
 absl::StatusOr<SearchResult> SearchExhaustive(const SearchProblem& problem,
                                               const SearchOptions& options) {
   int64_t candidates = 0;
+  double combinations = 1;
   for (DecisionSubject subject : problem.space.subjects()) {
-    candidates += problem.space.CountCandidates(subject, options.evaluations);
+    const int64_t count = problem.space.CountCandidates(subject, options.evaluations);
+    candidates += count;
+    combinations *= static_cast<double>(count);
     // With many devices even counting the candidates takes long.
     if (candidates > options.evaluations) break;
   }
@@ -112,6 +118,10 @@ absl::StatusOr<SearchResult> SearchExhaustive(const SearchProblem& problem,
   }
   SearchState state(problem, options);
   RETURN_IF_ERROR(state.TryStarts());
+  // The shorter the best is, the more is excluded.
+  if (kWorthImproving * static_cast<double>(candidates) < combinations) {
+    ImproveLocally(problem, state);
+  }
   const bool walked_all = !state.Done() && WalkAll(problem, state);
   absl::StatusOr<SearchResult> result = state.Finish();
   if (result.ok()) result->walked_all = walked_all;

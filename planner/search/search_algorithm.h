@@ -114,7 +114,8 @@ struct SearchResult {
   bool interrupted = false;  // true: ended by stop or the time limit
   // Different strategies that fit, one for each origin, in the order in which those first came.
   std::vector<FoundStrategy> by_origin;
-  // Whether every combination of the space's candidates was tried: none is faster.
+  // Whether every combination of the space's candidates was tried, or excluded by a lower bound: none
+  // is faster.
   bool walked_all = false;
   // Whether every candidate of every subject was tried in place of the best's own decision: none
   // alone is faster. False: not known.
@@ -131,8 +132,12 @@ using SearchFunction = absl::StatusOr<SearchResult> (*)(const SearchProblem&, co
 // Dynamic programming, then every combination or annealing and single decisions.
 absl::StatusOr<SearchResult> SearchAuto(const SearchProblem& problem, const SearchOptions& options);
 absl::StatusOr<SearchResult> SearchMcmc(const SearchProblem& problem, const SearchOptions& options);
-// All starts, and every combination of the space's candidates, all else as in the first start.
-// InvalidArgument if that is more than options.evaluations.
+// All starts, and every combination of the space's candidates, all else as in the first start, by
+// branch and bound: exact under the simulator. Of a part of the decisions a lower bound is found for
+// all steps that have it (planner/bound/partial_bound.h); where that is not below the best so far,
+// none of them is evaluated. Ends with the best so far, and without a proof
+// (SearchResult::walked_all), with the budget: that of evaluations, and 64 bounds for each of them.
+// InvalidArgument if the candidates, one after another, are more than options.evaluations.
 absl::StatusOr<SearchResult> SearchExhaustive(const SearchProblem& problem,
                                               const SearchOptions& options);
 // The strategies that are best by an additive cost (planner/search/dynamic_programming.h).

@@ -17,7 +17,7 @@ constexpr SearchRow kSearchAlgorithms[] = {
     {"greedy", SearchGreedy,
      "the best configuration of one operator at a time, until nothing improves"},
     {"exhaustive", SearchExhaustive,
-     "every combination of mesh-shaped configurations (tiny graphs)"},
+     "branch and bound over mesh-shaped configurations: proves the best (small graphs)"},
     {"experts", SearchStarts, "the best expert strategy"},
 };
 

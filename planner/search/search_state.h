@@ -106,7 +106,8 @@ class SearchState {
   WorkerThreads threads_;
 };
 
-// Every combination of the space's candidates, all else as in the first start. Precondition: they
+// Every combination of the space's candidates, all else as in the first start, but for those that no
+// lower bound lets be faster than the best so far (SearchExhaustive). Precondition: the candidates
 // are few. False where the search stopped before the last.
 bool WalkAll(const SearchProblem& problem, SearchState& state);
 

@@ -95,7 +95,7 @@ Nanos LeastByTrying(const Evaluator& evaluator, const CandidateLists& candidates
 TEST(BranchAndBoundTest, FindsWhatEnumerationFindsWithFewerEvaluations) {
   int64_t tried = 0, enumerated = 0;
   int cases = 0, fewer = 0;
-  for (uint64_t seed = 0; seed < CasesOf(260); ++seed) {
+  for (uint64_t seed = 0; seed < CasesOf(250); ++seed) {
     std::mt19937_64 random(seed);
     const Case at(random);
     const SearchSpace space(at.graph, at.space.devices(),
@@ -128,7 +128,7 @@ TEST(BranchAndBoundTest, FindsWhatEnumerationFindsWithFewerEvaluations) {
 // Decides subjects in any order on the way to random whole strategies.
 TEST(PartialBoundTest, NeverExceedsAStepThatAgreesWithTheDecisions) {
   int tight = 0, bounds = 0;
-  for (uint64_t seed = 0; seed < CasesOf(60); ++seed) {
+  for (uint64_t seed = 0; seed < CasesOf(40); ++seed) {
     std::mt19937_64 random(1000 + seed);
     const Case at(random);
     std::vector<DecisionSubject> subjects(at.space.subjects().begin(), at.space.subjects().end());
@@ -138,7 +138,7 @@ TEST(PartialBoundTest, NeverExceedsAStepThatAgreesWithTheDecisions) {
     const CandidateLists candidates = CandidatesOf(space);
     Strategy strategy = at.space.RandomStrategy(random);
     PartialBound bound(at.evaluator, strategy, candidates, nullptr);
-    for (int round = 0; round < 6; ++round) {
+    for (int round = 0; round < 4; ++round) {
       std::vector<size_t> order(candidates.size());
       for (size_t k = 0; k < order.size(); ++k) order[k] = k;
       std::shuffle(order.begin(), order.end(), random);
