@@ -143,6 +143,12 @@ absl::StatusOr<SearchResult> SearchExhaustive(const SearchProblem& problem,
 // The strategies that are best by an additive cost (planner/search/dynamic_programming.h).
 absl::StatusOr<SearchResult> SearchDynamicProgramming(const SearchProblem& problem,
                                                       const SearchOptions& options);
+// The strategies that are best by the same additive cost, as an integer program with memory as a
+// constraint (planner/search/integer_program.h): of each share of communication the cheapest few that
+// the solver met. Each operator chooses by itself, as long as the program has at most 100,000
+// variables; otherwise like operators share a choice. FailedPrecondition, which names the package to
+// install, where the build has no solver.
+absl::StatusOr<SearchResult> SearchIlp(const SearchProblem& problem, const SearchOptions& options);
 // Simulated annealing from the best starts: walks take turns (planner/search/annealing.h).
 absl::StatusOr<SearchResult> SearchAnnealing(const SearchProblem& problem,
                                              const SearchOptions& options);

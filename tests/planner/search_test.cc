@@ -65,6 +65,12 @@ class SearchConformanceTest : public testing::TestWithParam<SearchRow> {
     return free;
   }
 
+  void SetUp() override {
+    if (GetParam().run == SearchIlp && IntegerProgramLacks() != nullptr) {
+      GTEST_SKIP() << "without " << IntegerProgramLacks();
+    }
+  }
+
   absl::StatusOr<SearchResult> Run(const SearchOptions& options) const {
     return GetParam().run(at_.Problem(free_), options);
   }
