@@ -12,6 +12,7 @@
 #include "graph/verify/plan_verifier.h"
 #include "planner/expert/expert_strategies.h"
 #include "planner/planner.h"
+#include "planner/search/integer_program.h"
 #include "planner/space/moves.h"
 #include "tests/planner/fixture.h"
 
