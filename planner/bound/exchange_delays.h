@@ -41,8 +41,8 @@ struct ExchangeDelays {
   Loads waiting;  // of those that wait for a source
 };
 
-// Finds the delays of tensors, one strategy at a time. Fragments are kept from call to call. Not for
-// several threads.
+// Finds the delays of tensors, one strategy at a time. Fragments are kept from call to call. Not
+// for several threads.
 class ExchangeDelayFinder {
  public:
   // The evaluator outlives this.

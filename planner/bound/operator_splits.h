@@ -57,8 +57,8 @@ class SplitFinder {
   const AnchorSplits& Of(OpId anchor);
   // The least time of an update, whatever layout its weight has.
   const LeastPrices::Shared& UpdateOf(OpId update);
-  // The least time of one part of an operator under the degrees of its anchor's loops, with whatever
-  // its kernel may be fused with; 0 where another kernel may do it.
+  // The least time of one part of an operator under the degrees of its anchor's loops, with
+  // whatever its kernel may be fused with; 0 where another kernel may do it.
   int64_t LeastTimeOf(const Operator& op, const Part& part,
                       const std::vector<int32_t>& degrees_of_anchor);
   // Whether it gave up: the answers are of some splits only.

@@ -29,8 +29,8 @@ namespace partita {
 //     undecided operator's parts end no earlier than under any of its candidates; exchanges between
 //     two undecided ones, and those that hang on more undecided subjects, count nothing.
 // Kernels count at their least over what they may be fused with (SplitFinder); updates of weights
-// only where their gradients come by exchanges, in paths and late loads. 0, which is no bound, where collectives are in buckets or formats are chosen. Not for
-// several threads.
+// only where their gradients come by exchanges, in paths and late loads. 0, which is no bound,
+// where collectives are in buckets or formats are chosen. Not for several threads.
 class PartialBound {
  public:
   // `candidates`: by subject, all about one operator or weight and valid. All else is as in `base`.

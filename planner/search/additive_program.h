@@ -27,8 +27,8 @@ class AdditiveProgram {
                   const std::function<bool()>& stop, WorkerThreads& threads);
   ~AdditiveProgram();
 
-  // Prices candidates and exchanges, on all the threads. False where `stop`, asked in between by all
-  // of them, was true: then nothing else may be asked.
+  // Prices candidates and exchanges, on all the threads. False where `stop`, asked in between by
+  // all of them, was true: then nothing else may be asked.
   bool FindCosts();
 
   // Costs in nanoseconds where `share` of communication counts. `together`: like operators

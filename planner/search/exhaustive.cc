@@ -1,5 +1,5 @@
-// Branch and bound (Land and Doig, Econometrica 1960): depth first over the subjects in the order of
-// the graph, of each subject first the candidates with the least bounds.
+// Branch and bound (Land and Doig, Econometrica 1960): depth first over the subjects in the order
+// of the graph, of each subject first the candidates with the least bounds.
 #include <algorithm>
 #include <numeric>
 #include <span>

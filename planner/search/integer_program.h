@@ -18,9 +18,9 @@ struct IntegerProgramEnds {
   int64_t nodes = 10'000;      // most nodes of the solver's tree
 };
 
-// Different choices that keep to the limits, the cheapest first, at most kMostIntegerSolutions; with
-// `exact` at the first of them, whether it is proven that none cost less. Empty where none were
-// found.
+// Different choices that keep to the limits, the cheapest first, at most kMostIntegerSolutions;
+// with `exact` at the first of them, whether it is proven that none cost less. Empty where none
+// were found.
 //
 // An integer program, solved by COIN-OR CBC: one binary x[n, c] for each node and candidate, which
 // sum to 1 over c, and for each edge one y[i, j] >= 0 for each pair, with sums over j equal to x[a,
