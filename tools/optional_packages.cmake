@@ -1,10 +1,12 @@
 # What the build uses where it is present: each is one summary line, none stops the build.
 # Sets PARTITA_HAVE_DNNL, PARTITA_HAVE_CUDA, PARTITA_HAVE_CUDA_BACKEND (CUDA with cuDNN and cuBLAS; else
-# PARTITA_CUDA_BACKEND_LACKS says what is missing), PARTITA_HAVE_MPI, PARTITA_HAVE_NCCL; imported targets DNNL::dnnl,
-# CUDA::cudart, CUDNN::cudnn, CUBLASLT::cublasLt, MPI::MPI_C, NCCL::headers (its library is opened at run time).
+# PARTITA_CUDA_BACKEND_LACKS says what is missing), PARTITA_HAVE_MPI, PARTITA_HAVE_NCCL, PARTITA_HAVE_CBC; imported
+# targets DNNL::dnnl, CUDA::cudart, CUDNN::cudnn, CUBLASLT::cublasLt, MPI::MPI_C, NCCL::headers (its library is opened
+# at run time), CBC::Cbc.
 option(PARTITA_DNNL "Build the cpu backend where oneDNN is present" ON)
 option(PARTITA_CUDA "Build the cuda backend where the CUDA toolkit is present" ON)
 option(PARTITA_MPI "Build the mpi communicator where MPI is present" ON)
+option(PARTITA_CBC "Build the search 'ilp' where COIN-OR CBC is present" ON)
 option(PARTITA_NCCL "Build the nccl communicator where NCCL is present" ON)
 
 # partita_summary(TITLE SWITCH FOUND DETAIL WITHOUT): one line, for example "oneDNN: absent: no cpu backend".
@@ -107,3 +109,27 @@ if(PARTITA_NCCL)
   endif()
 endif()
 partita_summary("NCCL" PARTITA_NCCL "${PARTITA_HAVE_NCCL}" "${NCCL_INCLUDE_DIR}/nccl.h" "no nccl communicator")
+
+# Shared libraries, of which each knows those that it needs.
+set(PARTITA_HAVE_CBC FALSE)
+if(PARTITA_CBC)
+  find_path(CBC_INCLUDE_DIR CbcModel.hpp PATH_SUFFIXES coin coin-or)
+  set(cbc_libraries)
+  foreach(name Cbc OsiClp Clp Osi CoinUtils)
+    find_library(CBC_${name}_LIBRARY ${name})
+    mark_as_advanced(CBC_${name}_LIBRARY)
+    if(CBC_${name}_LIBRARY)
+      list(APPEND cbc_libraries ${CBC_${name}_LIBRARY})
+    endif()
+  endforeach()
+  mark_as_advanced(CBC_INCLUDE_DIR)
+  list(LENGTH cbc_libraries found)
+  if(CBC_INCLUDE_DIR AND found EQUAL 5)
+    set(PARTITA_HAVE_CBC TRUE)
+    add_library(CBC::Cbc INTERFACE IMPORTED GLOBAL)
+    set_target_properties(CBC::Cbc PROPERTIES INTERFACE_INCLUDE_DIRECTORIES ${CBC_INCLUDE_DIR}
+                          INTERFACE_LINK_LIBRARIES "${cbc_libraries}")
+  endif()
+endif()
+partita_summary("COIN-OR CBC" PARTITA_CBC "${PARTITA_HAVE_CBC}" "${CBC_Cbc_LIBRARY}"
+                "no search 'ilp' (install coinor-libcbc-dev)")

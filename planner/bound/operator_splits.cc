@@ -194,20 +194,34 @@ const AnchorSplits& SplitFinder::Of(OpId anchor) {
   return splits;
 }
 
+// Loops have the degree of the anchor's loop of the same name.
+SplitFinder::Degrees SplitFinder::OwnDegrees(const Operator& op,
+                                             const Degrees& degrees_of_anchor) const {
+  const ShardingRule& anchor_rule = graph_.rule(op.anchor);
+  Degrees own;
+  for (const LoopDim& loop : graph_.rule(op.id).loops) {
+    const int match = anchor_rule.FindLoop(loop.name);
+    own.push_back(match < 0 ? 1 : degrees_of_anchor[static_cast<size_t>(match)]);
+  }
+  return own;
+}
+
+int64_t SplitFinder::LeastTimeOf(const Operator& op, const Part& part,
+                                 const Degrees& degrees_of_anchor) {
+  if (fates_[op.id.index()].is_epilogue) return 0;
+  const Degrees own = OwnDegrees(op, degrees_of_anchor);
+  const KernelSignature plain = PartKernels(graph_, op, options_).Of(part);
+  return TimesOf(op, plain, part, TermsOf(op, 0, own), own).least;
+}
+
 // Splits that do not fit make no step.
 void SplitFinder::AddSplit(OpId anchor, const Degrees& degrees, AnchorSplits& splits) {
   given_up_ = given_up_ || (interrupted_ && interrupted_());
   if (given_up_) return;
-  const ShardingRule& anchor_rule = graph_.rule(anchor);
   const auto& followers = followers_[anchor.index()];
   std::vector<const Facts*> facts;
   for (OpId id : followers) {
-    Degrees own;
-    for (const LoopDim& loop : graph_.rule(id).loops) {
-      const int match = anchor_rule.FindLoop(loop.name);
-      own.push_back(match < 0 ? 1 : degrees[static_cast<size_t>(match)]);
-    }
-    facts.push_back(&FactsOf(graph_.op(id), own));
+    facts.push_back(&FactsOf(graph_.op(id), OwnDegrees(graph_.op(id), degrees)));
     if (!facts.back()->fits) return;
   }
   int64_t work = 0;

@@ -57,6 +57,10 @@ class SplitFinder {
   const AnchorSplits& Of(OpId anchor);
   // The least time of an update, whatever layout its weight has.
   const LeastPrices::Shared& UpdateOf(OpId update);
+  // The least time of one part of an operator under the degrees of its anchor's loops, with
+  // whatever its kernel may be fused with; 0 where another kernel may do it.
+  int64_t LeastTimeOf(const Operator& op, const Part& part,
+                      const std::vector<int32_t>& degrees_of_anchor);
   // Whether it gave up: the answers are of some splits only.
   bool given_up() const { return given_up_; }
 
@@ -83,6 +87,7 @@ class SplitFinder {
   using Blocks = std::vector<std::pair<Interval, int64_t>>;
 
   Key KeyOf(OpId anchor);
+  Degrees OwnDegrees(const Operator& op, const Degrees& degrees_of_anchor) const;
   int32_t UpdateKey(OpId id);
   void AddSplit(OpId anchor, const Degrees& degrees, AnchorSplits& splits);
   const Facts& FactsOf(const Operator& op, const Degrees& degrees);

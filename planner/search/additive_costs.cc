@@ -27,6 +27,7 @@ AdditiveCosts::AdditiveCosts(const Evaluator& evaluator)
       own_(graph_.ops().size()),
       weights_(graph_.ops().size()),
       updates_(graph_.weights().size()),
+      states_(graph_.weights().size()),
       readers_(graph_.weights().size(), 0),
       groups_(graph_.tensors().size()),
       parts_(graph_.ops().size()) {
@@ -86,6 +87,9 @@ void AdditiveCosts::FindTensors() {
   for (auto& [pair, tensors] : between) pairs_.push_back({pair.first, pair.second, tensors});
   std::map<TensorId, size_t> weight_of;
   for (size_t w = 0; w < graph_.weights().size(); ++w) weight_of[graph_.weights()[w].tensor] = w;
+  for (const Tensor& tensor : graph_.tensors()) {
+    if (tensor.kind == TensorKind::kState) states_[weight_of.at(tensor.of)].push_back(tensor.id);
+  }
   for (const Operator& op : graph_.ops()) {
     if (op.anchor == kNoOp) updates_[weight_of.at(op.anchor_weight)].push_back(op.id);
   }
@@ -266,6 +270,25 @@ AdditiveTime AdditiveCosts::OfExchanges(const ConfiguredAnchor& one) {
   for (size_t weight : weights_[one.anchor.index()]) time += OfWeight(weight);
   Unset(one);
   return time;
+}
+
+std::vector<int64_t> AdditiveCosts::KeptBytes(const ConfiguredAnchor& one) {
+  std::vector<int64_t> kept(static_cast<size_t>(options_.devices), 0);
+  const auto add = [&](TensorId id, const std::vector<PlacedBox>& pieces) {
+    for (const PlacedBox& piece : pieces) {
+      kept[piece.device.index()] += piece.box.volume() * SizeOf(graph_.tensor(id).type.dtype);
+    }
+  };
+  Set(one);
+  for (size_t weight : weights_[one.anchor.index()]) {
+    if (readers_[weight] > 1) continue;
+    const WeightLayouts layouts = ResolveWeightLayout(graph_, defaults_, weight, parts_);
+    const TensorId tensor = graph_.weights()[weight].tensor;
+    add(tensor, layouts.parameter);
+    for (TensorId state : states_[weight]) add(state, layouts.update);
+  }
+  Unset(one);
+  return kept;
 }
 
 AdditiveTime AdditiveCosts::Between(const Pair& pair, const ConfiguredAnchor& a,

@@ -60,6 +60,8 @@ class AdditiveCosts {
   // that have to arrive (LeastArrivals), which is found much faster.
   AdditiveTime Between(const Pair& pair, const ConfiguredAnchor& a, const ConfiguredAnchor& b,
                        bool by_bytes);
+  // Bytes, indexed by device, of the weights that no other anchor reads and of their states.
+  std::vector<int64_t> KeptBytes(const ConfiguredAnchor& one);
 
  private:
   void FindTensors();
@@ -83,13 +85,14 @@ class AdditiveCosts {
   const SimulatedResources& resources_;
   const PartitionOptions options_;
   LeastLoads loads_;
-  std::vector<int64_t> busy_;                 // indexed by device; all 0 between calls
-  const Strategy defaults_;                   // whose weights lie as by default
-  std::vector<std::vector<OpId>> followers_;  // indexed by OpId of an anchor
-  std::vector<std::vector<TensorId>> own_;    // indexed by OpId of an anchor: its tensors
-  std::vector<std::vector<size_t>> weights_;  // indexed by OpId of an anchor: that it reads
-  std::vector<std::vector<OpId>> updates_;    // indexed by weight
-  std::vector<int64_t> readers_;              // indexed by weight: anchors that read it
+  std::vector<int64_t> busy_;                  // indexed by device; all 0 between calls
+  const Strategy defaults_;                    // whose weights lie as by default
+  std::vector<std::vector<OpId>> followers_;   // indexed by OpId of an anchor
+  std::vector<std::vector<TensorId>> own_;     // indexed by OpId of an anchor: its tensors
+  std::vector<std::vector<size_t>> weights_;   // indexed by OpId of an anchor: that it reads
+  std::vector<std::vector<OpId>> updates_;     // indexed by weight
+  std::vector<std::vector<TensorId>> states_;  // indexed by weight
+  std::vector<int64_t> readers_;               // indexed by weight: anchors that read it
   std::vector<Pair> pairs_;
   std::vector<size_t> node_of_;       // indexed by device
   std::vector<DeviceId> near_, far_;  // indexed by device: a sender of the same node, of another

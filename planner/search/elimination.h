@@ -19,6 +19,12 @@ struct ChoiceProblem {
   std::vector<Edge> edges;
 };
 
+// A linear constraint on choices: what all candidates that are chosen use is at most so much.
+struct ChoiceLimit {
+  std::vector<std::vector<int64_t>> use;  // by node, then candidate; not negative
+  int64_t most = 0;
+};
+
 struct Choices {
   std::vector<int32_t> candidate;  // indexed by node
   int64_t cost = 0;

@@ -1,59 +1,128 @@
+// Branch and bound (Land and Doig, Econometrica 1960): depth first over the subjects in the order
+// of the graph, of each subject first the candidates with the least bounds.
+#include <algorithm>
+#include <numeric>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "graph/support/error_category.h"
 #include "graph/support/status_macros.h"
+#include "planner/bound/partial_bound.h"
 #include "planner/search/search_state.h"
 
 namespace partita {
 namespace {
 
-// False where the search stopped.
-bool WalkCombinations(const std::vector<std::vector<Decision>>& candidates, size_t k,
-                      Strategy& strategy, SearchState& state) {
-  if (k == candidates.size()) {
-    const Nanos cutoff = state.has_best() ? state.best_time() : kNoCutoff;
-    return state.Try(strategy, "exhaustive", cutoff).verdict != Evaluation::Verdict::kInterrupted;
+// Combinations, for each candidate, from which on the best start is improved first.
+constexpr double kWorthImproving = 100;
+
+class BranchAndBound {
+ public:
+  // All that is passed outlives this. `candidates`: by subject of the problem's space.
+  BranchAndBound(const SearchProblem& problem, const std::vector<std::vector<Decision>>& candidates,
+                 SearchState& state)
+      : candidates_(candidates),
+        state_(state),
+        strategy_(problem.starts[0].strategy),
+        bound_(problem.evaluator, strategy_, candidates, [&state] { return state.IsStopped(); }),
+        order_(bound_.OrderOfSubjects()),
+        bounds_left_(kBoundsForEvaluation *
+                     std::clamp<int64_t>(state.left(), 1, int64_t{1} << 50)) {}
+
+  // False where the search ended before all was tried or excluded.
+  bool Run() { return Walk(0); }
+
+ private:
+  // A candidate, and the least time of what has it.
+  using Branch = std::pair<int64_t, size_t>;
+
+  // With all but the subjects from the `depth`-th of the order on decided.
+  bool Walk(size_t depth) {
+    if (depth == order_.size()) {
+      const Nanos cutoff = state_.has_best() ? state_.best_time() : kNoCutoff;
+      const Evaluation evaluation = state_.Try(strategy_, "exhaustive", cutoff);
+      return evaluation.verdict != Evaluation::Verdict::kInterrupted;
+    }
+    const size_t subject = order_[depth];
+    std::vector<Branch> branches;
+    if (!FindBranches(subject, branches)) return false;
+    for (const auto& [bound, candidate] : branches) {
+      if (!MayBeFaster(bound)) break;
+      if (state_.Done()) return false;
+      bound_.Decide(subject, candidate);
+      Decide(state_.graph(), strategy_, candidates_[subject][candidate]);
+      const bool goes_on = Walk(depth + 1);
+      bound_.Undecide(subject);
+      if (!goes_on) return false;
+    }
+    return true;
   }
-  for (const Decision& decision : candidates[k]) {
-    if (state.Done()) return false;
-    Decide(state.graph(), strategy, decision);
-    if (!WalkCombinations(candidates, k + 1, strategy, state)) return false;
+
+  // Those that may be faster than the best, the least bound first. False where the search ended.
+  bool FindBranches(size_t subject, std::vector<Branch>& branches) {
+    for (size_t c = 0; c < candidates_[subject].size(); ++c) {
+      if (--bounds_left_ < 0 || (state_.IsStopped() && state_.Done())) return false;
+      bound_.Decide(subject, c);
+      const int64_t bound = bound_.Bound();
+      bound_.Undecide(subject);
+      if (MayBeFaster(bound)) branches.emplace_back(bound, c);
+    }
+    std::sort(branches.begin(), branches.end());
+    return true;
   }
-  return true;
-}
+
+  bool MayBeFaster(int64_t bound) const {
+    return !state_.has_best() || Nanos(bound) < state_.best_time();
+  }
+
+  // Partial assignments that are bounded for each evaluation of the budget.
+  static constexpr int64_t kBoundsForEvaluation = 64;
+
+  const std::vector<std::vector<Decision>>& candidates_;
+  SearchState& state_;
+  Strategy strategy_;
+  PartialBound bound_;
+  const std::vector<size_t> order_;
+  int64_t bounds_left_;
+};
 
 }  // namespace
 
 bool WalkAll(const SearchProblem& problem, SearchState& state) {
   std::vector<std::vector<Decision>> candidates;
   for (DecisionSubject subject : problem.space.subjects()) {
-    candidates.push_back(problem.space.Candidates(subject));
+    candidates.push_back(problem.space.Candidates(subject, [&state] { return state.Done(); }));
+    if (state.Done()) return false;
   }
-  Strategy strategy = problem.starts[0].strategy;
-  return WalkCombinations(candidates, 0, strategy, state);
+  return BranchAndBound(problem, candidates, state).Run();
 }
 
 absl::StatusOr<SearchResult> SearchExhaustive(const SearchProblem& problem,
                                               const SearchOptions& options) {
+  int64_t candidates = 0;
   double combinations = 1;
   for (DecisionSubject subject : problem.space.subjects()) {
-    combinations *=
-        static_cast<double>(problem.space.CountCandidates(subject, options.evaluations));
+    const int64_t count = problem.space.CountCandidates(subject, options.evaluations);
+    candidates += count;
+    combinations *= static_cast<double>(count);
     // With many devices even counting the candidates takes long.
-    if (combinations > static_cast<double>(options.evaluations)) break;
+    if (candidates > options.evaluations) break;
   }
-  if (combinations + static_cast<double>(problem.starts.size()) >
-      static_cast<double>(options.evaluations)) {
-    return UsageError(absl::StrCat("an exhaustive search has at least ", combinations,
-                                   " strategies to try; allowed are ", options.evaluations,
+  if (candidates > options.evaluations) {
+    return UsageError(absl::StrCat("an exhaustive search has at least ", candidates,
+                                   " decisions to combine; allowed are ", options.evaluations,
                                    " evaluations. Raise --evaluations, or use --search auto"));
   }
   SearchState state(problem, options);
   RETURN_IF_ERROR(state.TryStarts());
-  const bool walked_all = WalkAll(problem, state);
+  // The shorter the best is, the more is excluded.
+  if (kWorthImproving * static_cast<double>(candidates) < combinations) {
+    ImproveLocally(problem, state);
+  }
+  const bool walked_all = !state.Done() && WalkAll(problem, state);
   absl::StatusOr<SearchResult> result = state.Finish();
   if (result.ok()) result->walked_all = walked_all;
   return result;

@@ -42,8 +42,8 @@ struct SearchOptions {
   double beta = 200;
   // Random starts besides the given ones.
   int random_starts = 1;
-  // Most threads that evaluate at a time, fewer where memory is short; 0: one for each core. Decides
-  // nothing about what is found.
+  // Most threads that evaluate at a time, fewer where memory is short; 0: one for each core.
+  // Decides nothing about what is found.
   int threads = 0;
   const std::atomic<bool>* stop = nullptr;  // stop flag, set by another thread: end with the best
                                             // so far
@@ -92,9 +92,9 @@ struct SearchProblem {
   std::vector<NamedStrategy> starts;
   // Where it is complete, a search ends when its best is as short; 0: none is known.
   LowerBound bound = {};
-  // A start, by its name, made for the first devices only; nullopt where there is none. May be empty.
-  // The best starts are tried on fewer and fewer devices: where communication is dear, that is
-  // faster, and a search by single decisions does not find there.
+  // A start, by its name, made for the first devices only; nullopt where there is none. May be
+  // empty. The best starts are tried on fewer and fewer devices: where communication is dear, that
+  // is faster, and a search by single decisions does not find there.
   std::function<std::optional<Strategy>(const std::string& start, int devices)> on_fewer = nullptr;
 };
 
@@ -114,7 +114,8 @@ struct SearchResult {
   bool interrupted = false;  // true: ended by stop or the time limit
   // Different strategies that fit, one for each origin, in the order in which those first came.
   std::vector<FoundStrategy> by_origin;
-  // Whether every combination of the space's candidates was tried: none is faster.
+  // Whether every combination of the space's candidates was tried, or excluded by a lower bound:
+  // none is faster.
   bool walked_all = false;
   // Whether every candidate of every subject was tried in place of the best's own decision: none
   // alone is faster. False: not known.
@@ -131,13 +132,23 @@ using SearchFunction = absl::StatusOr<SearchResult> (*)(const SearchProblem&, co
 // Dynamic programming, then every combination or annealing and single decisions.
 absl::StatusOr<SearchResult> SearchAuto(const SearchProblem& problem, const SearchOptions& options);
 absl::StatusOr<SearchResult> SearchMcmc(const SearchProblem& problem, const SearchOptions& options);
-// All starts, and every combination of the space's candidates, all else as in the first start.
-// InvalidArgument if that is more than options.evaluations.
+// All starts, and every combination of the space's candidates, all else as in the first start, by
+// branch and bound: exact under the simulator. Of a part of the decisions a lower bound is found
+// for all steps that have it (planner/bound/partial_bound.h); where that is not below the best so
+// far, none of them is evaluated. Ends with the best so far, and without a proof
+// (SearchResult::walked_all), with the budget: that of evaluations, and 64 bounds for each of them.
+// InvalidArgument if the candidates, one after another, are more than options.evaluations.
 absl::StatusOr<SearchResult> SearchExhaustive(const SearchProblem& problem,
                                               const SearchOptions& options);
 // The strategies that are best by an additive cost (planner/search/dynamic_programming.h).
 absl::StatusOr<SearchResult> SearchDynamicProgramming(const SearchProblem& problem,
                                                       const SearchOptions& options);
+// The strategies that are best by the same additive cost, as an integer program with memory as a
+// constraint (planner/search/integer_program.h): of each share of communication the cheapest few
+// that the solver met. Each operator chooses by itself, as long as the program has at most 100,000
+// variables; otherwise like operators share a choice. FailedPrecondition, which names the package
+// to install, where the build has no solver.
+absl::StatusOr<SearchResult> SearchIlp(const SearchProblem& problem, const SearchOptions& options);
 // Simulated annealing from the best starts: walks take turns (planner/search/annealing.h).
 absl::StatusOr<SearchResult> SearchAnnealing(const SearchProblem& problem,
                                              const SearchOptions& options);

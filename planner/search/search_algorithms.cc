@@ -12,12 +12,14 @@ constexpr SearchRow kSearchAlgorithms[] = {
      "simulated annealing: walks from the best starts that cool down together"},
     {"dynamic_programming", SearchDynamicProgramming,
      "the least sum of costs of operators and of exchanges between them, as if nothing overlapped"},
+    {"ilp", SearchIlp,
+     "the same sum as an integer program, with memory as a constraint (wants coinor-libcbc-dev)"},
     {"beam", SearchBeam, "steps from each of the best few strategies so far"},
     {"random", SearchRandom, "random strategies"},
     {"greedy", SearchGreedy,
      "the best configuration of one operator at a time, until nothing improves"},
     {"exhaustive", SearchExhaustive,
-     "every combination of mesh-shaped configurations (tiny graphs)"},
+     "branch and bound over mesh-shaped configurations: proves the best (small graphs)"},
     {"experts", SearchStarts, "the best expert strategy"},
 };
 

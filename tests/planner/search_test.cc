@@ -12,6 +12,7 @@
 #include "graph/verify/plan_verifier.h"
 #include "planner/expert/expert_strategies.h"
 #include "planner/planner.h"
+#include "planner/search/integer_program.h"
 #include "planner/space/moves.h"
 #include "tests/planner/fixture.h"
 
@@ -63,6 +64,12 @@ class SearchConformanceTest : public testing::TestWithParam<SearchRow> {
     free.erase(free.begin(), free.end() - 2);
     free.push_back(Matrices(graph).back());
     return free;
+  }
+
+  void SetUp() override {
+    if (GetParam().run == SearchIlp && IntegerProgramLacks() != nullptr) {
+      GTEST_SKIP() << "without " << IntegerProgramLacks();
+    }
   }
 
   absl::StatusOr<SearchResult> Run(const SearchOptions& options) const {

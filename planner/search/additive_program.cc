@@ -1,0 +1,401 @@
+#include "planner/search/additive_program.h"
+
+#include <algorithm>
+#include <atomic>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <utility>
+
+#include "graph/support/check.h"
+#include "planner/search/additive_costs.h"
+#include "planner/space/like_operators.h"
+
+namespace partita {
+namespace {
+
+constexpr size_t kMostOfStarts = 8;  // configurations that are taken from the starts
+constexpr int kFewDevices = 8;
+// Tables up to which all exchanges are built, which takes long; fewer where devices are many, so
+// that tables times devices do not exceed those of kFewDevicesOfTables.
+constexpr size_t kFewTables = 32, kFewDevicesOfTables = 64;
+// Candidates, for each that is kept, whose exchanges are looked at: the fastest kernels.
+constexpr size_t kPreselected = 4;
+
+size_t MostCandidates(int devices) { return devices <= 4 ? 24 : devices <= 16 ? 12 : 8; }
+
+// Choices for operators that are like each other, or for one that may not change.
+struct CandidateSet {
+  std::vector<ConfiguredAnchor> configs;  // of the first of them
+  std::vector<AdditiveTime> times;
+};
+
+// Splits into so many parts, along so many loops at most.
+struct EvenSplits {
+  int32_t parts;
+  int most;
+};
+
+// Calls visit(degrees) for every split of the loops from `loop` on.
+template <class Visit>
+void ForEachExactSplit(const ShardingRule& rule, EvenSplits wanted, std::vector<int32_t>& degrees,
+                       Visit& visit, size_t loop = 0) {
+  if (wanted.parts == 1) return visit(degrees);
+  if (loop == rule.loops.size() || wanted.most == 0) return;
+  ForEachExactSplit(rule, wanted, degrees, visit, loop + 1);
+  const LoopDim& dim = rule.loops[loop];
+  for (int32_t degree = 2; dim.splittable && degree <= std::min<int64_t>(dim.extent, wanted.parts);
+       ++degree) {
+    if (wanted.parts % degree != 0) continue;
+    degrees[loop] = degree;
+    ForEachExactSplit(rule, {wanted.parts / degree, wanted.most - 1}, degrees, visit, loop + 1);
+    degrees[loop] = 1;
+  }
+}
+
+// Additive costs for each thread that asks at a time. Several threads may lend at once.
+class CostsOfThreads {
+ public:
+  explicit CostsOfThreads(const Evaluator& evaluator)
+      : evaluator_(evaluator), first_(evaluator), idle_({&first_}) {}
+
+  // What is const of it any thread may ask at any time.
+  const AdditiveCosts& first() const { return first_; }
+
+  // Gives back at the end of its life.
+  class Lent {
+   public:
+    Lent(CostsOfThreads& from, AdditiveCosts& costs) : from_(from), costs_(costs) {}
+    Lent(const Lent&) = delete;
+    Lent& operator=(const Lent&) = delete;
+    ~Lent() { from_.Return(costs_); }
+    AdditiveCosts& operator*() const { return costs_; }
+    AdditiveCosts* operator->() const { return &costs_; }
+
+   private:
+    CostsOfThreads& from_;
+    AdditiveCosts& costs_;
+  };
+  Lent Lend() {
+    const std::lock_guard lock(mutex_);
+    if (idle_.empty()) {
+      others_.push_back(std::make_unique<AdditiveCosts>(evaluator_));
+      idle_.push_back(others_.back().get());
+    }
+    AdditiveCosts& costs = *idle_.back();
+    idle_.pop_back();
+    return {*this, costs};
+  }
+
+ private:
+  void Return(AdditiveCosts& costs) {
+    const std::lock_guard lock(mutex_);
+    idle_.push_back(&costs);
+  }
+
+  const Evaluator& evaluator_;
+  AdditiveCosts first_;
+  std::mutex mutex_;  // guards what follows
+  std::vector<std::unique_ptr<AdditiveCosts>> others_;
+  std::vector<AdditiveCosts*> idle_;
+};
+
+}  // namespace
+
+class AdditiveProgram::Maker {
+ public:
+  Maker(const SearchProblem& problem, const Strategy& base, const std::function<bool()>& stop,
+        WorkerThreads& threads)
+      : problem_(problem),
+        graph_(problem.space.graph()),
+        base_(base),
+        stop_(stop),
+        threads_(threads),
+        costs_(problem.evaluator),
+        devices_(problem.space.devices()) {}
+
+  bool FindCosts() { return FindSets() && FindTables(); }
+
+  ChoiceProblem ChoicesAt(double share, bool together) const {
+    ChoiceProblem choices;
+    choices.nodes.resize(NodeCount(together));
+    for (OpId anchor : graph_.anchors()) {
+      const CandidateSet& set = SetOf(anchor);
+      auto& costs = choices.nodes[NodeOf(anchor, together)];
+      costs.resize(set.times.size(), 0);
+      for (size_t c = 0; c < costs.size(); ++c) costs[c] += Weighted(set.times[c], share);
+    }
+    AddEdges(share, together, choices);
+    return choices;
+  }
+
+  Strategy StrategyOf(std::span<const int32_t> candidate, bool together) const {
+    Strategy strategy = base_;
+    for (OpId anchor : problem_.space.operators()) {
+      const auto chosen = static_cast<size_t>(candidate[NodeOf(anchor, together)]);
+      Decide(graph_, strategy, OperatorDecision{anchor, SetOf(anchor).configs[chosen].config});
+    }
+    for (int32_t weight : problem_.space.weights()) {
+      Decide(graph_, strategy, WeightDecision{weight, {}});
+    }
+    return strategy;
+  }
+
+  std::vector<ChoiceLimit> LimitsOf(bool together) const {
+    std::vector<ChoiceLimit> limits;
+    if (!problem_.evaluator.options().limit_memory) return limits;
+    for (int32_t d = 0; d < devices_; ++d) {
+      limits.push_back({{}, problem_.evaluator.MemoryOf(DeviceId(d)).value()});
+      limits.back().use.resize(NodeCount(together));
+    }
+    const CostsOfThreads::Lent costs = costs_.Lend();
+    for (OpId anchor : graph_.anchors()) {
+      const size_t node = NodeOf(anchor, together);
+      const std::vector<ConfiguredAnchor> configs = ConfigsOf(anchor);
+      for (ChoiceLimit& limit : limits) limit.use[node].resize(configs.size(), 0);
+      for (size_t c = 0; c < configs.size(); ++c) {
+        const std::vector<int64_t> kept = costs->KeptBytes(configs[c]);
+        for (size_t d = 0; d < limits.size(); ++d) limits[d].use[node][c] += kept[d];
+      }
+    }
+    std::erase_if(limits, [](const ChoiceLimit& limit) { return !MayBind(limit); });
+    return limits;
+  }
+
+ private:
+  // Free operators have the set of their class, the others one of their own.
+  bool FindSets() {
+    const std::vector<int32_t> classes = LikeClasses(graph_);
+    std::vector<bool> is_free(graph_.ops().size(), false);
+    for (OpId op : problem_.space.operators()) is_free[op.index()] = true;
+    set_of_.assign(graph_.ops().size(), -1);
+    place_of_.assign(graph_.ops().size(), -1);
+    std::map<int32_t, int32_t> set_of_class;
+    std::vector<OpId> firsts;  // indexed by set
+    for (size_t a = 0; a < classes.size(); ++a) {
+      const OpId anchor = graph_.anchors()[a];
+      place_of_[anchor.index()] = static_cast<int32_t>(a);
+      int32_t& set = set_of_[anchor.index()];
+      set = static_cast<int32_t>(firsts.size());
+      if (is_free[anchor.index()]) set = set_of_class.try_emplace(classes[a], set).first->second;
+      if (static_cast<size_t>(set) == firsts.size()) firsts.push_back(anchor);
+    }
+    sets_.resize(firsts.size());
+    threads_.ForEach(firsts.size(), [&](size_t set) {
+      const CostsOfThreads::Lent costs = costs_.Lend();
+      if (!stop_()) sets_[set] = SetFor(firsts[set], is_free[firsts[set].index()], *costs);
+    });
+    return std::none_of(sets_.begin(), sets_.end(),
+                        [](const CandidateSet& set) { return set.configs.empty(); });
+  }
+
+  // The configuration of the base and those of the starts, then the best. Empty where stopped.
+  CandidateSet SetFor(OpId anchor, bool is_free, AdditiveCosts& costs) const {
+    std::vector<ParallelConfig> configs = {base_.configs[anchor.index()]};
+    if (is_free) AddConfigsOfStarts(anchor, configs);
+    const size_t kept = configs.size();
+    if (is_free) AddEvenConfigs(anchor, configs);
+    CandidateSet set;
+    for (const ParallelConfig& config : configs) {
+      if (stop_()) return {};
+      auto made = costs.Configure(anchor, config);
+      if (!made.has_value()) continue;
+      set.times.push_back(costs.OfKernels(*made));
+      // Parts of all candidates would take much memory on many devices; few are needed again.
+      set.configs.push_back({anchor, config, {}});
+    }
+    const size_t most = std::max(kept, MostCandidates(devices_));
+    set = BestOf(std::move(set), kept, kPreselected * most);
+    for (size_t c = 0; c < set.configs.size(); ++c) {
+      if (stop_()) return {};
+      set.configs[c] = *costs.Configure(anchor, set.configs[c].config);
+      set.times[c] += costs.OfExchanges(set.configs[c]);
+    }
+    return BestOf(std::move(set), kept, most);
+  }
+
+  // The first `kept`, and others that take least, `most` in all.
+  static CandidateSet BestOf(CandidateSet set, size_t kept, size_t most) {
+    std::vector<std::pair<int64_t, size_t>> order;
+    for (size_t c = 0; c < set.configs.size(); ++c) {
+      const AdditiveTime time = set.times[c];
+      order.emplace_back(c < kept ? -1 : time.compute + time.communication, c);
+    }
+    std::sort(order.begin(), order.end());
+    if (order.size() > most) order.resize(most);
+    CandidateSet best;
+    for (const auto& [time, place] : order) {
+      best.configs.push_back(std::move(set.configs[place]));
+      best.times.push_back(set.times[place]);
+    }
+    return best;
+  }
+
+  static void AddConfig(ParallelConfig config, std::vector<ParallelConfig>& configs) {
+    if (std::find(configs.begin(), configs.end(), config) == configs.end()) {
+      configs.push_back(std::move(config));
+    }
+  }
+
+  void AddConfigsOfStarts(OpId anchor, std::vector<ParallelConfig>& configs) const {
+    for (const NamedStrategy& start : problem_.starts) {
+      for (OpId like : problem_.space.AllLike(anchor)) {
+        if (configs.size() >= kMostOfStarts) return;
+        AddConfig(start.strategy.configs[like.index()], configs);
+      }
+    }
+  }
+
+  void AddEvenConfigs(OpId anchor, std::vector<ParallelConfig>& configs) const {
+    const ShardingRule& rule = graph_.rule(anchor);
+    const int most = devices_ <= kFewDevices ? static_cast<int>(rule.loops.size()) : 2;
+    std::vector<int32_t> degrees(rule.loops.size(), 1);
+    for (int32_t parts = 1; parts <= devices_; ++parts) {
+      if (devices_ % parts != 0) continue;
+      auto visit = [&](const std::vector<int32_t>& chosen) {
+        for (int32_t replicas : {1, devices_ / parts}) {
+          ParallelConfig config{chosen, replicas, DeviceRange(0, parts * replicas)};
+          if (problem_.space.Fits(anchor, config)) AddConfig(std::move(config), configs);
+        }
+      };
+      ForEachExactSplit(rule, {parts, most}, degrees, visit);
+    }
+  }
+
+  // Pairs that exchange like tensors between operators of the same sets have one table.
+  bool FindTables() {
+    std::map<std::vector<int32_t>, size_t> known;
+    std::vector<const AdditiveCosts::Pair*> firsts;
+    for (const AdditiveCosts::Pair& pair : costs_.first().pairs()) {
+      const auto [it, added] = known.try_emplace(KeyOf(pair), firsts.size());
+      table_of_.push_back(it->second);
+      if (added) firsts.push_back(&pair);
+    }
+    const bool by_bytes =
+        firsts.size() > kFewTables ||
+        firsts.size() * static_cast<size_t>(devices_) > kFewTables * kFewDevicesOfTables;
+    tables_.resize(firsts.size());
+    std::atomic<bool> stopped = false;
+    threads_.ForEach(firsts.size(), [&](size_t k) {
+      const CostsOfThreads::Lent costs = costs_.Lend();
+      const std::vector<ConfiguredAnchor> of_b = ConfigsOf(firsts[k]->b);
+      for (const ConfiguredAnchor& a : ConfigsOf(firsts[k]->a)) {
+        for (const ConfiguredAnchor& b : of_b) {
+          if (stop_()) stopped = true;
+          if (stopped) return;
+          tables_[k].push_back(costs->Between(*firsts[k], a, b, by_bytes));
+        }
+      }
+    });
+    return !stopped;
+  }
+
+  // The candidates of an anchor, which has the configurations of the first of its set.
+  std::vector<ConfiguredAnchor> ConfigsOf(OpId anchor) const {
+    std::vector<ConfiguredAnchor> configs;
+    for (const ConfiguredAnchor& one : SetOf(anchor).configs) {
+      auto made = costs_.first().Configure(anchor, one.config);
+      CHECK(made.has_value()) << "does not fit an operator like one that it fits";
+      configs.push_back(*std::move(made));
+    }
+    return configs;
+  }
+
+  const CandidateSet& SetOf(OpId anchor) const {
+    return sets_[static_cast<size_t>(set_of_[anchor.index()])];
+  }
+
+  // The sets, and who of the followers makes and reads the tensors between.
+  std::vector<int32_t> KeyOf(const AdditiveCosts::Pair& pair) const {
+    std::vector<int32_t> key = {set_of_[pair.a.index()], set_of_[pair.b.index()]};
+    for (TensorId tensor : pair.tensors) {
+      key.push_back(-1);
+      for (const auto& ops : {graph_.producers(tensor), graph_.consumers(tensor)}) {
+        key.push_back(-2);
+        for (OpId op : ops) {
+          for (OpId anchor : {pair.a, pair.b}) {
+            if (graph_.op(op).anchor != anchor) continue;
+            const auto followers = costs_.first().FollowersOf(anchor);
+            const auto place = std::find(followers.begin(), followers.end(), op);
+            key.push_back(anchor == pair.a ? 0 : 1);
+            key.push_back(static_cast<int32_t>(place - followers.begin()));
+          }
+        }
+      }
+    }
+    return key;
+  }
+
+  static int64_t Weighted(AdditiveTime time, double share) {
+    return time.compute + static_cast<int64_t>(share * static_cast<double>(time.communication));
+  }
+
+  size_t NodeCount(bool together) const {
+    return together ? sets_.size() : graph_.anchors().size();
+  }
+  size_t NodeOf(OpId anchor, bool together) const {
+    return static_cast<size_t>((together ? set_of_ : place_of_)[anchor.index()]);
+  }
+
+  // Whether the candidates that use most use more than the limit.
+  static bool MayBind(const ChoiceLimit& limit) {
+    int64_t most = 0;
+    for (const std::vector<int64_t>& use : limit.use) {
+      if (!use.empty()) most += *std::max_element(use.begin(), use.end());
+    }
+    return most > limit.most;
+  }
+
+  void AddEdges(double share, bool together, ChoiceProblem& choices) const {
+    for (size_t p = 0; p < table_of_.size(); ++p) {
+      const AdditiveCosts::Pair& pair = costs_.first().pairs()[p];
+      const std::vector<AdditiveTime>& table = tables_[table_of_[p]];
+      const auto a = static_cast<int32_t>(NodeOf(pair.a, together));
+      const auto b = static_cast<int32_t>(NodeOf(pair.b, together));
+      if (a == b) {
+        auto& costs = choices.nodes[static_cast<size_t>(a)];
+        const size_t same = costs.size() + 1;
+        for (size_t c = 0; c < costs.size(); ++c) costs[c] += Weighted(table[c * same], share);
+        continue;
+      }
+      ChoiceProblem::Edge edge{a, b, {}};
+      for (AdditiveTime time : table) edge.cost.push_back(Weighted(time, share));
+      choices.edges.push_back(std::move(edge));
+    }
+  }
+
+  const SearchProblem& problem_;
+  const Graph& graph_;
+  const Strategy& base_;
+  const std::function<bool()>& stop_;
+  WorkerThreads& threads_;
+  mutable CostsOfThreads costs_;
+  const int32_t devices_;
+  std::vector<int32_t> set_of_, place_of_;  // indexed by OpId of an anchor
+  std::vector<CandidateSet> sets_;
+  std::vector<size_t> table_of_;  // indexed by pair
+  // By candidate of the pair's first anchor, then of its second.
+  std::vector<std::vector<AdditiveTime>> tables_;
+};
+
+AdditiveProgram::AdditiveProgram(const SearchProblem& problem, const Strategy& base,
+                                 const std::function<bool()>& stop, WorkerThreads& threads)
+    : maker_(std::make_unique<Maker>(problem, base, stop, threads)) {}
+
+AdditiveProgram::~AdditiveProgram() = default;
+
+bool AdditiveProgram::FindCosts() { return maker_->FindCosts(); }
+
+ChoiceProblem AdditiveProgram::ChoicesAt(double share, bool together) const {
+  return maker_->ChoicesAt(share, together);
+}
+
+Strategy AdditiveProgram::StrategyOf(std::span<const int32_t> candidate, bool together) const {
+  return maker_->StrategyOf(candidate, together);
+}
+
+std::vector<ChoiceLimit> AdditiveProgram::LimitsOf(bool together) const {
+  return maker_->LimitsOf(together);
+}
+
+}  // namespace partita
