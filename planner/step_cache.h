@@ -23,9 +23,9 @@ namespace partita {
 // schedule. Not for several threads.
 class StepCache {
  public:
-  // What is kept takes at most `most` bytes when a strategy comes, besides what those evaluated last
-  // need; where it is more, what has not been used for longest goes. `schedules`: whether Simulate is
-  // wanted where it can be. Graph, and what the rules refer to, outlive the cache.
+  // What is kept takes at most `most` bytes when a strategy comes, besides what those evaluated
+  // last need; where it is more, what has not been used for longest goes. `schedules`: whether
+  // Simulate is wanted where it can be. Graph, and what the rules refer to, outlive the cache.
   StepCache(const Graph& graph, PartitionOptions options, const FlatteningRules& rules, Bytes most,
             bool schedules = true);
 

@@ -22,8 +22,8 @@
 namespace partita {
 
 // Makes the fragments of strategies and keeps them: a strategy that differs from earlier ones in
-// one operator needs new fragments for that operator and its neighbours only. Whatever is kept stays
-// until DropOldest. Owned by the code that evaluates; not for several threads.
+// one operator needs new fragments for that operator and its neighbours only. Whatever is kept
+// stays until DropOldest. Owned by the code that evaluates; not for several threads.
 class FragmentCache {
  public:
   using Link = ChainLink;
@@ -84,8 +84,8 @@ class FragmentCache {
   // before.
   void Hold();
   // Drops what has not been part of a strategy for longest, until at most `most` bytes are taken.
-  // What is held, or was found last without buckets, stays. Returns the places of the fragments that
-  // are gone; the list lives until the next call.
+  // What is held, or was found last, stays. Returns the places of the fragments that are gone; the
+  // list lives until the next call.
   std::span<const int32_t> DropOldest(Bytes most);
 
  private:

@@ -93,8 +93,8 @@ class AdditiveCosts {
   std::vector<DeviceId> near_, far_;  // indexed by device: a sender of the same node, of another
   std::vector<std::vector<DemandGroup>> groups_;  // indexed by TensorId; empty until asked for
   std::vector<std::span<const Part>> parts_;      // indexed by OpId; empty between calls
-  // Times of exchanges found before: those asked for since the older ones were put aside, and those,
-  // which go when the recent ones take half of what may be taken.
+  // Times of exchanges found before: those asked for since the older ones were put aside, and
+  // those, which go when the recent ones take half of what may be taken.
   using Times = absl::flat_hash_map<TensorContent, AdditiveTime>;
   const Bytes most_;
   Times recent_, older_;

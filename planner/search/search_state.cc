@@ -25,7 +25,8 @@ int SearchState::ThreadsOf(const SearchOptions& options) {
   return static_cast<int>(std::clamp<size_t>(std::thread::hardware_concurrency(), 1, kMostTrials));
 }
 
-// Half of what is left of the host's memory may be taken, in which what is kept by now counts twice.
+// Half of what is left of the host's memory may be taken, in which what is kept by now counts
+// twice.
 int SearchState::MostThreads() {
   if (most_tasks_ <= threads_for_tasks_) return most_threads_;
   threads_for_tasks_ = most_tasks_;
