@@ -253,6 +253,20 @@ void Evaluator::ReturnCache(std::unique_ptr<StepCache> cache) const {
   idle_.push_back(std::move(cache));
 }
 
+void Evaluator::DropKept(Bytes most) const {
+  std::vector<std::unique_ptr<StepCache>> idle;
+  {
+    const std::lock_guard lock(mutex_);
+    idle.swap(idle_);
+    if (idle.empty()) return;
+    caches_ -= static_cast<int64_t>(idle.size()) - 1;
+  }
+  idle.erase(idle.begin(), idle.end() - 1);
+  idle.back()->SetMost(most);
+  const std::lock_guard lock(mutex_);
+  idle_.push_back(std::move(idle.back()));
+}
+
 Bytes LargestPeakOf(const Evaluation& evaluation) {
   Bytes peak;
   for (Bytes b : evaluation.peak) peak = std::max(peak, b);

@@ -128,6 +128,10 @@ class Evaluator {
   Evaluation EvaluateBriefly(const Strategy& strategy, Nanos cutoff,
                              const std::function<bool()>& interrupted = nullptr) const;
 
+  // Drops what no thread uses at the moment, but for at most `most` bytes of the cache that was used
+  // last: for the time when one thread goes on, and other memory is needed.
+  void DropKept(Bytes most) const;
+
  private:
   FlatteningRules rules() const { return {resources_, model_, options_.sizes, &distances_}; }
   // The start of TimeInOrder: an order, and the schedule in it where every task has busy

@@ -207,5 +207,23 @@ TEST(CacheLimitTest, WhatWasUsedLastStays) {
   EXPECT_GT(missing_of(first), 0);
 }
 
+TEST(CacheLimitTest, EvaluationsGoOnAfterAllIsDropped) {
+  const Graph graph = Ok(BuildTrainingGraph(Ok(MakeZooModel("lenet", 64)), {}));
+  const auto machine = std::make_shared<const Machine>(Ok(FindMachine("p100-4x4", 4)));
+  const auto costs = MakeSyntheticCostModel(machine);
+  const Evaluator evaluator(graph, machine->topology, *costs);
+  evaluator.DropKept(Bytes(0));  // of nothing
+  const Strategy strategy = SplitFirstLoop(graph, 4), other = SingleDevice(graph, DeviceId(1));
+  const Evaluation before = evaluator.EvaluateBriefly(strategy, kNoCutoff);
+  EXPECT_GT(before.solved, 0);
+  EXPECT_EQ(evaluator.EvaluateBriefly(strategy, kNoCutoff).solved, 0);
+  evaluator.EvaluateBriefly(other, kNoCutoff);
+  evaluator.DropKept(Bytes(0));
+  const Evaluation after = evaluator.EvaluateBriefly(strategy, kNoCutoff);
+  EXPECT_GT(after.solved, 0);
+  EXPECT_EQ(after.time, before.time);
+  EXPECT_EQ(after.peak, before.peak);
+}
+
 }  // namespace
 }  // namespace partita
