@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -178,12 +179,22 @@ class FragmentCache {
   // Numbers a fragment, which takes so many bytes, itself included.
   void Register(Fragment& fragment, int64_t bytes);
   void Enter(Entry& entry, int64_t bytes);
-  void Touch(Entry& entry) const { entry.last_use = finds_; }
-  void Touch(Found& found) const { found.last_use = found.exchanged->last_use = finds_; }
-  // Puts another in the place of one that was in use until now; either may be null.
+  static void NoteUse(Entry& entry, int64_t find) {
+    entry.last_use = std::max(entry.last_use, find);
+  }
+  static void NoteUse(Found& found, int64_t find) {
+    found.last_use = std::max(found.last_use, find);
+    NoteUse(*found.exchanged, find);
+  }
+  template <class Value>
+  void Touch(Value& value) const {
+    NoteUse(value, finds_);
+  }
+  // Puts another in the place of one that was in use until the call of Find before; either may be
+  // null.
   template <class Value>
   void Replace(Value*& value, Value* by) const {
-    if (value != nullptr) Touch(*value);
+    if (value != nullptr) NoteUse(*value, finds_ - 1);
     value = by;
     if (value != nullptr) Touch(*value);
   }
