@@ -239,22 +239,47 @@ void Evaluator::EvaluateKept(StepCache& cache, Nanos cutoff, EvaluatedStep& step
 }
 
 std::unique_ptr<StepCache> Evaluator::TakeCache() const {
+  std::unique_ptr<StepCache> cache;
+  Bytes share;
   {
     const std::lock_guard lock(mutex_);
-    if (!idle_.empty()) {
-      std::unique_ptr<StepCache> cache = std::move(idle_.back());
+    if (idle_.empty()) {
+      ++caches_;
+    } else {
+      cache = std::move(idle_.back());
       idle_.pop_back();
-      return cache;
     }
+    share = ShareOfCache();
   }
+  if (cache != nullptr) return cache;
   const bool schedules = options_.priority->is_local && model_.StepOverhead(1) == Nanos(0);
-  return std::make_unique<StepCache>(graph_, partition_options(), rules(), options_.max_cached,
-                                     schedules);
+  return std::make_unique<StepCache>(graph_, partition_options(), rules(), share, schedules);
 }
 
+// Others may have come meanwhile, with which it has to share.
 void Evaluator::ReturnCache(std::unique_ptr<StepCache> cache) const {
+  Bytes share;
+  {
+    const std::lock_guard lock(mutex_);
+    share = ShareOfCache();
+  }
+  cache->SetMost(share);
   const std::lock_guard lock(mutex_);
   idle_.push_back(std::move(cache));
+}
+
+void Evaluator::DropKept(Bytes most) const {
+  std::vector<std::unique_ptr<StepCache>> idle;
+  {
+    const std::lock_guard lock(mutex_);
+    idle.swap(idle_);
+    if (idle.empty()) return;
+    caches_ -= static_cast<int64_t>(idle.size()) - 1;
+  }
+  idle.erase(idle.begin(), idle.end() - 1);
+  idle.back()->SetMost(most);
+  const std::lock_guard lock(mutex_);
+  idle_.push_back(std::move(idle.back()));
 }
 
 Bytes LargestPeakOf(const Evaluation& evaluation) {

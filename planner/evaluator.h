@@ -91,8 +91,10 @@ class Evaluator {
     // 0.
     bool limit_memory = true;
     Bytes memory_limit{0};
-    // Most memory that each cache keeps, one for each thread that evaluates at a time.
-    Bytes max_cached{int64_t{512} << 20};
+    // Most memory that is kept from one evaluation to the next, by all caches together: each of the
+    // threads that have evaluated at a time has an equal share. What the strategies at hand need
+    // comes on top.
+    Bytes max_cached{int64_t{768} << 20};
   };
 
   // Graph and model outlive the evaluator. The model knows every task.
@@ -136,6 +138,10 @@ class Evaluator {
   Evaluation EvaluateBriefly(const Strategy& strategy, Nanos cutoff,
                              const std::function<bool()>& interrupted = nullptr) const;
 
+  // Drops what no thread uses at the moment, but for at most `most` bytes of the cache that was used
+  // last: for the time when one thread goes on, and other memory is needed.
+  void DropKept(Bytes most) const;
+
  private:
   FlatteningRules rules() const { return {resources_, model_, options_.sizes, &distances_}; }
   // The start of TimeInOrder: an order, and the schedule in it where every task has busy
@@ -152,13 +158,16 @@ class Evaluator {
   static void AddFigures(EvaluatedStep& step);
   std::unique_ptr<StepCache> TakeCache() const;
   void ReturnCache(std::unique_ptr<StepCache> cache) const;
+  // The part of max_cached that each cache may take. The caller holds mutex_.
+  Bytes ShareOfCache() const { return Bytes(options_.max_cached.value() / caches_); }
 
   const Graph& graph_;
   const CostModel& model_;
   Options options_;
   SimulatedResources resources_;
   const GraphDistances distances_;
-  mutable std::mutex mutex_;  // guards idle_
+  mutable std::mutex mutex_;    // guards what follows
+  mutable int64_t caches_ = 0;  // that there are, idle or not
   // Caches that no thread uses at the moment.
   mutable std::vector<std::unique_ptr<StepCache>> idle_;
 };

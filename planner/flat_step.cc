@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "graph/support/heap_bytes.h"
 #include "planner/simulator/priorities.h"
 
 namespace partita {
@@ -62,25 +63,16 @@ Loads LoadsOf(const FlatTasks& tasks, std::span<const TaskCost> costs) {
   return loads;
 }
 
-Bytes BytesOf(const FlatStep& step) {
-  size_t bytes = sizeof(FlatStep);
-  const auto add = [&bytes](const auto&... lists) {
-    ((bytes += lists.capacity() * sizeof(lists[0])), ...);
-  };
-  const FlatTasks& tasks = step.tasks;
-  add(tasks.successor_begin, tasks.successors, tasks.resource_begin, tasks.resource_of,
-      tasks.predecessor_count, tasks.by_key, tasks.after, tasks.subject_of, tasks.hops);
-  const BufferUses& uses = step.uses;
-  add(step.costs, uses.buffers, uses.is_communication, uses.use_begin, uses.uses,
-      uses.overwrite_begin, uses.overwrites, uses.scratch);
-  return Bytes(static_cast<int64_t>(bytes));
-}
-
 Bytes BytesOf(const FlatFragment& fragment) {
-  const size_t bytes = fragment.path.capacity() * sizeof(int64_t) +
-                       fragment.by_path.capacity() * sizeof(int32_t) +
-                       fragment.loads.capacity() * sizeof(fragment.loads[0]);
-  return BytesOf(fragment.step) + Bytes(static_cast<int64_t>(bytes));
+  const FlatTasks& tasks = fragment.step.tasks;
+  const BufferUses& uses = fragment.step.uses;
+  return Bytes(HeapBytesOfAllocation(sizeof(FlatFragment)) +
+               HeapBytesOf(tasks.successor_begin, tasks.successors, tasks.resource_begin,
+                           tasks.resource_of, tasks.predecessor_count, tasks.by_key, tasks.after,
+                           tasks.subject_of, tasks.hops) +
+               HeapBytesOf(uses.buffers, uses.is_communication, uses.use_begin, uses.uses,
+                           uses.overwrite_begin, uses.overwrites, uses.scratch) +
+               HeapBytesOf(fragment.step.costs, fragment.path, fragment.by_path, fragment.loads));
 }
 
 FlatFragment FlattenFragment(const TaskGraph& graph, const FlatteningRules& rules,

@@ -31,9 +31,6 @@ struct FlatStep {
   BufferUses uses;
 };
 
-// Memory that it takes.
-Bytes BytesOf(const FlatStep& step);
-
 // Rules that turn tasks into flat ones.
 struct FlatteningRules {
   const SimulatedResources& resources;
@@ -55,6 +52,7 @@ struct FlatFragment {
   // Whether no duration depends on what else runs, or is so long that it might be bounded.
   bool is_regular = true;
 };
+// Memory that it takes.
 Bytes BytesOf(const FlatFragment& fragment);
 // `communications` as in PriceTasks.
 FlatFragment FlattenFragment(const TaskGraph& graph, const FlatteningRules& rules,

@@ -32,7 +32,6 @@ class LeastLoads {
   void RemoveKnown(const Loads& loads) {
     for (const auto& [resource, time] : loads) known_[static_cast<size_t>(resource)] -= time;
   }
-  void ForgetKnown() { known_.assign(known_.size(), 0); }
 
   // Starts a step, which has what is known.
   void Start() {

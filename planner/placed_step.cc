@@ -52,17 +52,14 @@ void PlacedStep::FindLevels(const GraphDistances& distances) {
 
 void PlacedStep::Update(const StepFragments& step, TasksOfLink tasks_of) {
   std::vector<int32_t> links(linker_.relinked().begin(), linker_.relinked().end());
-  const bool is_new = generation_ != cache_.generation();
-  if (is_new || sections_.is_sparse()) {
+  if (sections_.is_sparse()) {
     links.resize(cache_.chain().size());
     std::iota(links.begin(), links.end(), 0);
     edges_.Clear();
     sections_.Clear();
-    // Fragments of an earlier generation are gone.
     std::fill(fragments_.begin(), fragments_.end(), nullptr);
     std::fill(work_.begin(), work_.end(), 0);
     total_ = tasks_in_all_ = irregular_ = 0;
-    generation_ = cache_.generation();
   }
   edges_.Remove(links, [this](const StepEdges::Edge& edge) {
     --predecessors_[static_cast<size_t>(edge.to)];

@@ -25,7 +25,8 @@ class PlacedStep {
   PlacedStep(const FragmentCache& cache, const FragmentLinker& linker,
              const GraphDistances& distances, int resources);
 
-  // Puts the tasks of the links that the linker has just linked anew in the place of theirs before.
+  // Puts the tasks of the links that the linker has just linked anew in the place of theirs before,
+  // which live until the next call.
   // Where a link's first task is, is known here: LinkTasks::first is not looked at.
   void Update(const StepFragments& step, TasksOfLink tasks_of);
 
@@ -78,7 +79,6 @@ class PlacedStep {
   const FragmentCache& cache_;
   const FragmentLinker& linker_;
   StepEdges edges_;
-  int64_t generation_ = -1;
   Sections sections_;                           // of tasks, owned by links
   std::vector<const FlatFragment*> fragments_;  // indexed by link; null at first
   std::vector<Task> tasks_;                     // by place

@@ -314,8 +314,11 @@ absl::StatusOr<PlanOutcome> SearchPlan(const Evaluator& evaluator, const PlanReq
       kEndOverBaseline * baseline.seconds, kLeastLeft * clock.limit(), kMostLeft * clock.limit()));
   ASSIGN_OR_RETURN(SearchResult result, search(problem, options));
   clock.EndPhase("search");
+  // Buckets are chosen by one thread, with whole task graphs beside.
+  evaluator.DropKept(Bytes(evaluator.options().max_cached.value() / 4));
   const Strategy fastest = TakeFastest(problem, baseline, clock, request.options.stop, result);
   clock.EndPhase("buckets");
+  evaluator.DropKept(Bytes(0));
   const std::string expert = NameOf(experts, result.best);
   ASSIGN_OR_RETURN(PlanOutcome outcome,
                    PlanOfBucketed(evaluator, fastest, expert.empty() ? request.search : expert));

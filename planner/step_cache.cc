@@ -4,6 +4,7 @@
 #include <numeric>
 #include <tuple>
 
+#include "graph/support/heap_bytes.h"
 #include "graph/support/status_macros.h"
 
 namespace partita {
@@ -11,6 +12,36 @@ namespace {
 
 // Of an operator's fragment; they are few, as neighbours decide them.
 constexpr size_t kMaxVariants = 256;
+
+// What is left of the limit when it was passed, so that it is not passed again at once.
+constexpr int64_t kShares = 4, kSharesLeft = 3;
+
+// Solved exchanges that are kept until their tensors are built. Those beyond are solved again then.
+constexpr Bytes kMostSolved(int64_t{64} << 20);
+
+// Memory that solved exchanges take, by what lists of flows hold.
+Bytes BytesOf(std::span<const std::span<const ExchangeStep>> exchanges) {
+  size_t bytes = 0;
+  for (const auto& steps : exchanges) {
+    for (const ExchangeStep& step : steps) {
+      bytes += sizeof(ExchangeStep) + step.group.size() * sizeof(DeviceId);
+      for (const Flow& flow : step.flows) {
+        bytes += sizeof(Flow) + flow.boxes.size() * sizeof(Box) +
+                 flow.owners.size() * sizeof(Share) + flow.destinations.size() * sizeof(DeviceId) +
+                 flow.demands.size() * sizeof(int32_t);
+        for (const Share& share : flow.owners) bytes += share.pieces.size() * sizeof(int32_t);
+      }
+    }
+  }
+  return Bytes(static_cast<int64_t>(bytes));
+}
+
+using FlatVariant = std::pair<FragmentLinker::Variant, std::unique_ptr<FlatFragment>>;
+
+Bytes BytesOfVariant(const FlatVariant& variant) {
+  const int64_t bytes = static_cast<int64_t>(sizeof(FlatVariant)) + HeapBytesOf(variant.first);
+  return BytesOf(*variant.second) + Bytes(bytes);
+}
 
 // Keys sort operators before tensors, each by number; the tasks of a fragment have one of them.
 std::vector<size_t> KeyOrder(const std::vector<FragmentCache::Link>& chain) {
@@ -28,7 +59,8 @@ std::vector<size_t> KeyOrder(const std::vector<FragmentCache::Link>& chain) {
 StepCache::StepCache(const Graph& graph, PartitionOptions options, const FlatteningRules& rules,
                      Bytes most, bool schedules)
     : rules_(rules),
-      cache_(graph, std::move(options), most, FragmentCache::Use::kPricing),
+      most_(most),
+      cache_(graph, std::move(options), FragmentCache::Use::kPricing),
       link_(cache_),
       loads_(rules.resources, rules.model, cache_.options().devices,
              cache_.options().node_of_device),
@@ -47,13 +79,8 @@ StepCache::StepCache(const Graph& graph, PartitionOptions options, const Flatten
 absl::StatusOr<StepCache::Found> StepCache::FindOrBuild(const Strategy& strategy,
                                                         const Limits& limits) {
   is_flat_ = false;
+  Shrink();
   ASSIGN_OR_RETURN(const bool is_found, cache_.Find(strategy, fragments_, limits.interrupted));
-  if (generation_ != cache_.generation()) {
-    flattened_.clear();
-    std::fill(counted_.begin(), counted_.end(), -1);
-    loads_.ForgetKnown();
-  }
-  generation_ = cache_.generation();
   if (!is_found) return Found{.interrupted = true};
   ASSIGN_OR_RETURN(const bool is_below, BuildBelow(strategy, limits));
   if (!is_below) {
@@ -65,7 +92,25 @@ absl::StatusOr<StepCache::Found> StepCache::FindOrBuild(const Strategy& strategy
   if (placed_.has_value()) {
     placed_->Update(fragments_, [this](size_t link) { return TasksOf(link); });
   }
+  cache_.Hold();
   return Found{.has_step = true};
+}
+
+// Flat forms go with their fragments. Loads of what is gone are not known any more.
+void StepCache::Shrink() {
+  if (cache_.bytes() <= most_) return;
+  const Bytes left(most_.value() / kShares * kSharesLeft);
+  std::vector<bool> is_dropped(static_cast<size_t>(cache_.fragment_places()), false);
+  const std::span<const int32_t> dropped = cache_.DropOldest(left);
+  for (int32_t place : dropped) is_dropped[static_cast<size_t>(place)] = true;
+  for (int32_t& counted : counted_) {
+    if (counted < 0 || !is_dropped[static_cast<size_t>(counted)]) continue;
+    loads_.RemoveKnown(flattened_[static_cast<size_t>(counted)].plain->loads);
+    counted = -1;
+  }
+  for (int32_t place : dropped) {
+    if (static_cast<size_t>(place) < flattened_.size()) flattened_[static_cast<size_t>(place)] = {};
+  }
 }
 
 // Where formats are chosen, those of all buffers may have changed.
@@ -167,16 +212,19 @@ absl::StatusOr<bool> StepCache::BuildBelow(const Strategy& strategy, const Limit
   std::vector<Missing> missing = MissingLoads();
   for (const Missing& one : missing) AddLoads(one);
   if (loads_.Largest() > limits.cutoff) return false;
-  std::vector<TensorFragmentsBuilder> solved;
-  solved.reserve(missing.size());
-  for (Missing& one : missing) {
+  std::vector<std::optional<TensorFragmentsBuilder>> solved(missing.size());
+  Bytes of_solved;
+  for (size_t k = 0; k < missing.size(); ++k) {
     if (limits.is_interrupted()) return false;
-    solved.push_back(cache_.Solve(*one.alike, strategy));
+    Missing& one = missing[k];
+    solved[k].emplace(cache_.Solve(*one.alike, strategy));
+    const auto steps = solved[k]->steps();
     RemoveLoads(one);
-    one.loads =
-        loads_.OfExchanges(solved.back().steps(), SizeOf(solved.back().tensor().type.dtype));
+    one.loads = loads_.OfExchanges(steps, SizeOf(solved[k]->tensor().type.dtype));
     AddLoads(one);
     if (loads_.Largest() > limits.cutoff) return false;
+    of_solved += BytesOf(steps);
+    if (of_solved > kMostSolved) solved[k].reset();
   }
   const CommunicationWatch judge = [&](const TaskBody& body) {
     return !limits.is_interrupted() &&
@@ -184,15 +232,16 @@ absl::StatusOr<bool> StepCache::BuildBelow(const Strategy& strategy, const Limit
   };
   for (size_t k = 0; k < missing.size(); ++k) {
     if (limits.is_interrupted()) return false;
-    loads_.Remove(missing[k].loads);
+    const Missing& one = missing[k];
+    if (!solved[k].has_value()) solved[k].emplace(cache_.Solve(*one.alike, strategy));
+    loads_.Remove(one.loads);
     ASSIGN_OR_RETURN(const bool is_built,
-                     BuildTensors(*missing[k].alike, std::move(solved[k]), strategy, judge));
+                     BuildTensors(*one.alike, *std::move(solved[k]), strategy, judge));
+    solved[k].reset();
     if (!is_built) return false;
     loads_.RemoveCommunications();
-    for (TensorId id : missing[k].alike->tensors) AddLoadsOfTensor(id);
-    for (size_t other = 1; other < missing[k].alike->tensors.size(); ++other) {
-      loads_.Remove(missing[k].loads);
-    }
+    for (TensorId id : one.alike->tensors) AddLoadsOfTensor(id);
+    for (size_t other = 1; other < one.alike->tensors.size(); ++other) loads_.Remove(one.loads);
     if (loads_.Largest() > limits.cutoff) return false;
   }
   return true;
@@ -249,11 +298,11 @@ void StepCache::FindKnownLoads() {
 }
 
 void StepCache::Count(const Fragment* fragment, int32_t& counted) {
-  const int32_t number = fragment == nullptr ? -1 : fragment->number;
-  if (number == counted) return;
+  const int32_t place = fragment == nullptr ? -1 : fragment->place;
+  if (place == counted) return;
   if (counted >= 0) loads_.RemoveKnown(flattened_[static_cast<size_t>(counted)].plain->loads);
-  if (number >= 0) loads_.AddKnown(FlattenedOf(*fragment).plain->loads);
-  counted = number;
+  if (place >= 0) loads_.AddKnown(FlattenedOf(*fragment).plain->loads);
+  counted = place;
 }
 
 void StepCache::AddLoadsOfTensor(TensorId id) {
@@ -322,14 +371,14 @@ void StepCache::AddKeys(size_t link) {
 
 StepCache::Flattened& StepCache::FlattenedOf(const Fragment& fragment,
                                              std::span<const TaskCost> communications) {
-  if (flattened_.size() <= static_cast<size_t>(fragment.number)) {
-    flattened_.resize(static_cast<size_t>(cache_.fragments()));
+  if (flattened_.size() <= static_cast<size_t>(fragment.place)) {
+    flattened_.resize(static_cast<size_t>(cache_.fragment_places()));
   }
-  Flattened& known = flattened_[static_cast<size_t>(fragment.number)];
+  Flattened& known = flattened_[static_cast<size_t>(fragment.place)];
   if (known.plain != nullptr) return known;
   known.plain =
       std::make_unique<FlatFragment>(FlattenFragment(fragment.graph, rules_, communications));
-  cache_.AddBytes(BytesOf(*known.plain));
+  cache_.AddBytes(fragment, BytesOf(*known.plain));
   if (!cache_.options().native_formats) return known;
   known.native = known.plain->step.uses.buffers;
   for (Buffer buffer : fragment.graph.buffers()) {
@@ -338,24 +387,31 @@ StepCache::Flattened& StepCache::FlattenedOf(const Fragment& fragment,
     facts.format = buffer.format = Format::kNative;
     if (rules_.sizes.buffer_bytes) facts.bytes = rules_.sizes.buffer_bytes(buffer);
   }
+  cache_.AddBytes(fragment, Bytes(HeapBytesOf(known.native)));
   return known;
 }
 
 // The one that the link had last stays, whatever else goes.
 const FlatFragment& StepCache::VariantOf(OpId id) {
-  Flattened& known = FlattenedOf(*fragments_.operators[id.index()]);
+  const Fragment& fragment = *fragments_.operators[id.index()];
+  Flattened& known = FlattenedOf(fragment);
   const FragmentLinker::Variant variant = link_.VariantOf(fragments_, id);
   auto it = std::find_if(known.variants.begin(), known.variants.end(),
                          [&](const auto& entry) { return entry.first == variant; });
   if (it != known.variants.end()) return *it->second;
   if (known.variants.size() == kMaxVariants) {
     const FlatFragment* last = states_[static_cast<size_t>(cache_.places().of_op[id.index()])].flat;
-    std::erase_if(known.variants, [&](const auto& entry) { return entry.second.get() != last; });
+    std::erase_if(known.variants, [&](const auto& entry) {
+      if (entry.second.get() == last) return false;
+      cache_.AddBytes(fragment, Bytes(-BytesOfVariant(entry).value()));
+      return true;
+    });
   }
-  known.variants.emplace_back(variant, std::make_unique<FlatFragment>(
-                                           FlattenFragment(link_.Resolve(fragments_, id), rules_)));
-  cache_.AddBytes(BytesOf(*known.variants.back().second));
-  return *known.variants.back().second;
+  const auto& added = known.variants.emplace_back(
+      variant,
+      std::make_unique<FlatFragment>(FlattenFragment(link_.Resolve(fragments_, id), rules_)));
+  cache_.AddBytes(fragment, BytesOfVariant(added));
+  return *added.second;
 }
 
 void StepCache::AddBuffers(const Fragment& fragment, const Sections::Section& numbers) {

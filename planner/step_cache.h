@@ -24,8 +24,9 @@ namespace partita {
 // schedule. Not for several threads.
 class StepCache {
  public:
-  // `most` as FragmentCache. `schedules`: whether Simulate is wanted where it can be. Graph, and what
-  // the rules refer to, outlive the cache.
+  // What is kept takes at most `most` bytes when a strategy comes, besides what those evaluated
+  // last need; where it is more, what has not been used for longest goes. `schedules`: whether
+  // Simulate is wanted where it can be. Graph, and what the rules refer to, outlive the cache.
   StepCache(const Graph& graph, PartitionOptions options, const FlatteningRules& rules, Bytes most,
             bool schedules = true);
 
@@ -67,7 +68,13 @@ class StepCache {
   // In the order of the tasks. Precondition: the strategy has no buckets.
   std::vector<Collective> Collectives() const;
 
+  // Memory that is taken by what is kept.
   Bytes bytes() const { return cache_.bytes(); }
+  // Sets another limit, and drops what is too much. There is no step until the next FindOrBuild.
+  void SetMost(Bytes most) {
+    most_ = most;
+    Shrink();
+  }
   // Contents of tensors whose fragments were not kept when the step looked for last came.
   int64_t missing() const { return static_cast<int64_t>(cache_.missing().size()); }
 
@@ -113,6 +120,8 @@ class StepCache {
   std::vector<Missing> MissingLoads();
   // `communications` as in PriceTasks.
   Flattened& FlattenedOf(const Fragment& fragment, std::span<const TaskCost> communications = {});
+  // Keeps the limit.
+  void Shrink();
   void FindLinkStates();
   const FlatFragment& VariantOf(OpId id);
   LinkTasks TasksOf(size_t link) const;
@@ -125,6 +134,7 @@ class StepCache {
   void AddBuffers(const Fragment& fragment, const Sections::Section& numbers);
 
   const FlatteningRules rules_;
+  Bytes most_;
   FragmentCache cache_;
   FragmentLinker link_;
   StepFragments fragments_;
@@ -134,9 +144,8 @@ class StepCache {
   LeastLoads loads_;
   std::vector<TaskCost> prices_;  // of the communications of the tensor that is being built
   std::vector<bool> may_fuse_;    // indexed by OpId: whether its kernels may be joined with others
-  std::vector<Flattened> flattened_;  // indexed by Fragment::number
-  int64_t generation_ = 0;
-  // Numbers of the fragments whose loads are known, by link; -1: none.
+  std::vector<Flattened> flattened_;  // indexed by Fragment::place
+  // Places of the fragments whose loads are known, by link; -1: none.
   std::vector<int32_t> counted_;
   std::vector<LinkState> states_;     // indexed by link
   std::optional<PlacedStep> placed_;  // where schedules are wanted and can be

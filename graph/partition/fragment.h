@@ -35,7 +35,8 @@ struct Fragment {
 
   TaskGraph graph;
   int32_t outer = 0;
-  int32_t number = 0;       // tells fragments of one cache apart
+  int64_t number = 0;       // tells fragments of one cache apart, those it has dropped included
+  int32_t place = 0;        // in tables of what a cache keeps; given again when it is dropped
   std::vector<Edge> edges;  // edges in the order of the tasks
 
   int32_t slots() const { return static_cast<int32_t>(graph.buffers().size()); }

@@ -1,9 +1,12 @@
 #include "graph/partition/fragment_cache.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "graph/partition/bucket_fragment.h"
+#include "graph/partition/fragment_memory.h"
 #include "graph/support/check.h"
+#include "graph/support/heap_bytes.h"
 #include "graph/support/status_macros.h"
 
 namespace partita {
@@ -14,44 +17,10 @@ void SortUnique(std::vector<int32_t>& list) {
   list.erase(std::unique(list.begin(), list.end()), list.end());
 }
 
-template <class T>
-int64_t BytesOf(const std::vector<T>& list) {
-  return static_cast<int64_t>(list.capacity() * sizeof(T));
-}
-
-struct BodyBytes {
-  int64_t operator()(const ComputeTask& task) const {
-    return BytesOf(task.inputs) + BytesOf(task.outputs) + BytesOf(task.input_boxes) +
-           BytesOf(task.output_boxes);
-  }
-  int64_t operator()(const MoveTask& task) const {
-    const MoveOutline* outline = task.outline.get();
-    if (outline == nullptr) return BytesOf(task.moves);
-    return static_cast<int64_t>(sizeof(MoveOutline)) + BytesOf(outline->runs) +
-           BytesOf(outline->uses);
-  }
-  int64_t operator()(const LoadTask&) const { return 0; }
-  int64_t operator()(const CollectiveTask& task) const {
-    int64_t bytes = BytesOf(task.group) + BytesOf(task.send) + BytesOf(task.receive) +
-                    BytesOf(task.collective.blocks) + BytesOf(task.collective.counts);
-    for (const auto& row : task.collective.counts) bytes += BytesOf(row);
-    return bytes;
-  }
-  int64_t operator()(const TransferTask& task) const {
-    return BytesOf(task.group) + BytesOf(task.transfers);
-  }
-};
-
-// But for what hash tables and allocations take besides.
-int64_t BytesOf(const Fragment& fragment) {
-  int64_t bytes = sizeof(OperatorFragment) + BytesOf(fragment.edges);
-  for (const Task& task : fragment.graph.tasks()) {
-    bytes += static_cast<int64_t>(sizeof(Task)) + BytesOf(task.dependencies) +
-             std::visit(BodyBytes(), task.body);
-  }
-  return bytes + static_cast<int64_t>(fragment.graph.buffers().size() * sizeof(Buffer) +
-                                      fragment.graph.signatures().size() * sizeof(KernelSignature));
-}
+// What an entry of a hash table takes on average besides what it holds: tables are five eighths
+// full.
+template <class Slot>
+constexpr int64_t kBytesOfSlot = (static_cast<int64_t>(sizeof(Slot)) + 1) * 8 / 5;
 
 // The choices at the front of the list that are the tensor's.
 std::span<const AlgorithmChoice> AlgorithmsOf(TensorId id, std::span<const AlgorithmChoice> list) {
@@ -70,8 +39,8 @@ std::span<const AlgorithmChoice> AlgorithmsIn(const Strategy& strategy, TensorId
 
 }  // namespace
 
-FragmentCache::FragmentCache(const Graph& graph, PartitionOptions options, Bytes most, Use use)
-    : graph_(graph), options_(std::move(options)), most_(most), use_(use) {
+FragmentCache::FragmentCache(const Graph& graph, PartitionOptions options, Use use)
+    : graph_(graph), options_(std::move(options)), use_(use) {
   FindChain();
   FindDependencies();
   configs_.resize(graph.ops().size());
@@ -206,7 +175,7 @@ absl::Status FragmentCache::FindOrBuild(const Strategy& strategy, StepFragments&
 
 absl::StatusOr<bool> FragmentCache::Find(const Strategy& strategy, StepFragments& step,
                                          const Interrupted& interrupted) {
-  if (bytes_ > most_) Clear();
+  ++finds_;
   step.operators.resize(graph_.ops().size());
   step.tensors.resize(graph_.tensors().size());
   step.stores.resize(graph_.tensors().size(), nullptr);
@@ -241,13 +210,13 @@ absl::StatusOr<bool> FragmentCache::FindConfigs(const Strategy& strategy,
   const auto anchors = graph_.anchors();
   for (size_t a = 0; is_known && a < anchors.size(); ++a) {
     const ParallelConfig& config = strategy.configs[anchors[a].index()];
-    const Configured*& found = configured_[anchors[a].index()];
+    Configured*& found = configured_[anchors[a].index()];
     if (found == nullptr || found->config != config) {
       const auto& known = configs_[anchors[a].index()];
       const auto it = known.find(config);
       is_known = it != known.end();
       if (!is_known) break;
-      found = it->second.get();
+      Replace(found, it->second.get());
     }
     decided_[a] = found->id;
   }
@@ -256,7 +225,7 @@ absl::StatusOr<bool> FragmentCache::FindConfigs(const Strategy& strategy,
     if (wanted == WeightPlacement()) continue;
     const auto& known = placements_[w];
     is_known = std::any_of(known.begin(), known.end(),
-                           [&](const auto& entry) { return entry.first == wanted; });
+                           [&](const auto& one) { return one.choice == wanted; });
   }
   if (is_known) return true;
   RETURN_IF_ERROR(ValidateSizes(graph_, strategy, options_.devices));
@@ -265,8 +234,8 @@ absl::StatusOr<bool> FragmentCache::FindConfigs(const Strategy& strategy,
     const ParallelConfig& config = strategy.configs[anchors[a].index()];
     auto& known = configs_[anchors[a].index()];
     if (!known.contains(config)) RETURN_IF_ERROR(AddConfig(anchors[a], config));
-    configured_[anchors[a].index()] = known.at(config).get();
-    decided_[a] = known.at(config)->id;
+    Replace(configured_[anchors[a].index()], known.at(config).get());
+    decided_[a] = configured_[anchors[a].index()]->id;
   }
   return true;
 }
@@ -276,14 +245,19 @@ absl::Status FragmentCache::AddConfig(OpId anchor, const ParallelConfig& config)
   for (OpId id : followers_[anchor.index()]) {
     ASSIGN_OR_RETURN(configured->parts.emplace_back(), PartsOf(graph_, graph_.op(id), config));
   }
+  configured->fragments.reserve(configured->parts.size());
   for (size_t f = 0; f < configured->parts.size(); ++f) {
     const Operator& op = graph_.op(followers_[anchor.index()][f]);
-    configured->fragments.push_back(
+    OperatorFragment& fragment = configured->fragments.emplace_back(
         MakeOperatorFragment(graph_, op, configured->parts[f], nullptr, options_));
-    Register(configured->fragments.back());
+    Register(fragment, sizeof(fragment) + HeapBytesOf(fragment));
   }
-  configured->id = ids_++;
+  configured->id = NextId();
   configured->config = config;
+  using Slot = decltype(configs_)::value_type::value_type;
+  const int64_t of_config = HeapBytesOf(config.degrees, config.devices);
+  Enter(*configured, kBytesOfSlot<Slot> + HeapBytesOfAllocation(sizeof(Configured)) +
+                         2 * of_config + HeapBytesOf(configured->parts));
   configs_[anchor.index()].emplace(config, std::move(configured));
   return absl::OkStatus();
 }
@@ -295,16 +269,19 @@ absl::Status FragmentCache::FindLayouts(const Strategy& strategy, StepFragments&
     for (int32_t decision : layout_depends_[w]) {
       key.push_back(decided_[static_cast<size_t>(decision)]);
     }
-    const Placed*& placed = placed_[w];
+    Placed*& placed = placed_[w];
     if (placed == nullptr || placed->key != key) {
       std::unique_ptr<Placed>& kept = layouts_[w][key];
       if (kept == nullptr) {
         auto made = std::make_unique<Placed>();
         RETURN_IF_ERROR(AddLayout(strategy, w, *made));
         made->key = std::move(key);
+        Enter(*made, kBytesOfSlot<Kept<Placed>::value_type> +
+                         HeapBytesOfAllocation(sizeof(Placed)) + 2 * HeapBytesOf(made->key) +
+                         HeapBytesOf(made->layouts) + HeapBytesOf(made->parts));
         kept = std::move(made);
       }
-      placed = kept.get();
+      Replace(placed, kept.get());
     }
     decided_[anchors + w] = placed->id;
     for (size_t u = 0; u < updates_[w].size(); ++u) {
@@ -324,16 +301,19 @@ absl::Status FragmentCache::AddLayout(const Strategy& strategy, size_t weight, P
     const Operator& op = graph_.op(id);
     ASSIGN_OR_RETURN(placed.parts.emplace_back(), UpdateParts(graph_, op, placed.layouts.update));
   }
+  placed.fragments.reserve(placed.parts.size());
   for (size_t u = 0; u < placed.parts.size(); ++u) {
-    placed.fragments.push_back(MakeOperatorFragment(graph_, graph_.op(updates_[weight][u]),
-                                                    placed.parts[u], &placed.layouts, options_));
-    Register(placed.fragments.back());
+    OperatorFragment& fragment = placed.fragments.emplace_back(MakeOperatorFragment(
+        graph_, graph_.op(updates_[weight][u]), placed.parts[u], &placed.layouts, options_));
+    Register(fragment, sizeof(fragment) + HeapBytesOf(fragment));
   }
+  placed.stores.reserve(kept_tensors_[weight].size());
   for (TensorId id : kept_tensors_[weight]) {
-    placed.stores.push_back(MakeStore(graph_.tensor(id), placed.layouts, options_.devices));
-    Register(placed.stores.back());
+    Fragment& store =
+        placed.stores.emplace_back(MakeStore(graph_.tensor(id), placed.layouts, options_.devices));
+    Register(store, sizeof(store) + HeapBytesOf(store));
   }
-  placed.id = ids_++;
+  placed.id = NextId();
   return absl::OkStatus();
 }
 
@@ -342,12 +322,13 @@ int32_t FragmentCache::PlacementId(const Strategy& strategy, size_t weight) {
   if (weight >= strategy.weights.size()) return 0;
   const WeightPlacement& wanted = strategy.weights[weight];
   if (wanted == WeightPlacement()) return 0;
-  auto& known = placements_[weight];
-  for (const auto& [placement, id] : known) {
-    if (placement == wanted) return id;
-  }
-  known.emplace_back(wanted, static_cast<int32_t>(known.size()) + 1);
-  return known.back().second;
+  return NumberOf(placements_[weight], wanted, [&] {
+    int64_t bytes = 0;
+    for (const auto& layout : {wanted.parameter, wanted.update}) {
+      if (layout.has_value()) bytes += HeapBytesOf(*layout);
+    }
+    return bytes;
+  });
 }
 
 bool FragmentCache::FindTensors(const Strategy& strategy, StepFragments& step,
@@ -358,19 +339,18 @@ bool FragmentCache::FindTensors(const Strategy& strategy, StepFragments& step,
   for (const Tensor& tensor : graph_.tensors()) {
     const auto algorithms = AlgorithmsOf(tensor.id, rest);
     rest = rest.subspan(algorithms.size());
-    FoundTensor& last = found_[tensor.id.index()];
+    Found*& last = found_[tensor.id.index()];
     const TensorFragments*& found = step.tensors[tensor.id.index()];
-    Key key = KeyOfTensor(tensor.id, algorithms, strategy);
-    if (last.fragments != nullptr && last.key == key) {
-      found = last.fragments;
+    const Key key = KeyOfTensor(tensor.id, algorithms, strategy);
+    if (last != nullptr && last->key == key) {
+      found = &last->exchanged->fragments;
       continue;
     }
     const auto& kept = tensors_[tensor.id.index()];
     const auto it = kept.find(key);
-    last = {};
-    if (it != kept.end()) {
-      found = it->second.get();
-      last = {std::move(key), found};
+    Replace(last, it == kept.end() ? nullptr : it->second.get());
+    if (last != nullptr) {
+      found = &last->exchanged->fragments;
     } else if (interrupted && interrupted()) {
       return false;
     } else if (IsOutlined() && algorithms.empty()) {
@@ -388,8 +368,7 @@ const TensorFragments* FragmentCache::FindAlike(TensorId id, const Strategy& str
   TensorFragmentsBuilder builder = BuilderOf(id, strategy);
   TensorContent content = builder.content();
   if (const auto known = by_content_.find(content); known != by_content_.end()) {
-    tensors_[id.index()][KeyOfTensor(id, {}, strategy)] = known->second;
-    return known->second.get();
+    return AddFound(id, KeyOfTensor(id, {}, strategy), known->second);
   }
   if (const auto place = places.find(content); place != places.end()) {
     missing_[place->second].tensors.push_back(id);
@@ -439,30 +418,46 @@ absl::StatusOr<bool> FragmentCache::Build(const Missing& missing, TensorFragment
   const Tensor& tensor = solved.tensor();
   auto made = std::move(solved).Build(watch);
   if (!made.has_value()) return false;
-  auto fragments = std::make_shared<TensorFragments>(*std::move(made));
+  auto exchanged = std::make_shared<Exchanged>();
+  exchanged->fragments = *std::move(made);
+  exchanged->content = missing.content;
   const auto algorithms = AlgorithmsIn(strategy, tensor.id);
-  RETURN_IF_ERROR(CheckAlgorithms(tensor, *fragments, algorithms));
-  for (TensorFragment& fragment : fragments->groups) Register(fragment);
-  for (TensorId id : missing.tensors) {
-    tensors_[id.index()][KeyOfTensor(id, algorithms, strategy)] = fragments;
-    step.tensors[id.index()] = fragments.get();
+  RETURN_IF_ERROR(CheckAlgorithms(tensor, exchanged->fragments, algorithms));
+  for (TensorFragment& fragment : exchanged->fragments.groups) {
+    Register(fragment, HeapBytesOf(fragment));
   }
-  if (missing.content.empty()) return true;
-  bytes_ += Bytes(static_cast<int64_t>(missing.content.size() * sizeof(missing.content[0])));
-  by_content_.emplace(missing.content, std::move(fragments));
+  Enter(*exchanged, kBytesOfSlot<decltype(by_content_)::value_type> +
+                        HeapBytesOfAllocation(sizeof(Exchanged)) + HeapBytesOf(exchanged->content) +
+                        HeapBytesOf(exchanged->fragments));
+  for (TensorId id : missing.tensors) {
+    step.tensors[id.index()] = AddFound(id, KeyOfTensor(id, algorithms, strategy), exchanged);
+  }
+  if (!exchanged->content.empty()) by_content_.emplace(exchanged->content, exchanged);
   return true;
+}
+
+const TensorFragments* FragmentCache::AddFound(TensorId id, Key key,
+                                               std::shared_ptr<Exchanged> exchanged) {
+  auto found = std::make_unique<Found>();
+  found->exchanged = std::move(exchanged);
+  found->key = std::move(key);
+  Enter(*found, kBytesOfSlot<Kept<Found>::value_type> + HeapBytesOfAllocation(sizeof(Found)) +
+                    2 * HeapBytesOf(found->key));
+  std::unique_ptr<Found>& kept = tensors_[id.index()][found->key];
+  kept = std::move(found);
+  Replace(found_[id.index()], kept.get());
+  return &kept->exchanged->fragments;
 }
 
 // 0 for none.
 int32_t FragmentCache::AlgorithmsId(size_t tensor, std::span<const AlgorithmChoice> algorithms) {
   if (algorithms.empty()) return 0;
-  auto& known = algorithms_[tensor];
-  const auto it = std::find_if(known.begin(), known.end(), [&](const auto& list) {
-    return std::equal(list.begin(), list.end(), algorithms.begin(), algorithms.end());
+  const std::vector<AlgorithmChoice> wanted(algorithms.begin(), algorithms.end());
+  return NumberOf(algorithms_[tensor], wanted, [&] {
+    int64_t bytes = HeapBytesOf(wanted);
+    for (const AlgorithmChoice& one : wanted) bytes += HeapBytesOf(one.algorithm);
+    return bytes;
   });
-  const auto place = static_cast<int32_t>(it - known.begin());
-  if (it == known.end()) known.emplace_back(algorithms.begin(), algorithms.end());
-  return place + 1;
 }
 
 absl::Status FragmentCache::FindBuckets(const Strategy& strategy, StepFragments& step) {
@@ -470,20 +465,26 @@ absl::Status FragmentCache::FindBuckets(const Strategy& strategy, StepFragments&
   step.runs = runs_;
   for (const Bucket& bucket : strategy.buckets) {
     ASSIGN_OR_RETURN(const auto members, FindMembers(graph_, places_, bucket, step));
-    std::pair<Key, std::string> key{{}, bucket.algorithm};
+    BucketKey key{{}, bucket.algorithm};
     for (const BucketFragment::Member& member : members) {
       key.first.push_back(member.tensor.value());
-      key.first.push_back(step.TensorFragmentOf(member.tensor, member.group).number);
+      const int64_t number = step.TensorFragmentOf(member.tensor, member.group).number;
+      key.first.push_back(static_cast<int32_t>(number >> 32));
+      key.first.push_back(static_cast<int32_t>(number));
       key.first.push_back(member.task.value());
     }
-    std::unique_ptr<BucketFragment>& fragment = buckets_[key];
-    if (fragment == nullptr) {
+    std::unique_ptr<Bucketed>& bucketed = buckets_[key];
+    if (bucketed == nullptr) {
       ASSIGN_OR_RETURN(BucketFragment made,
                        MakeBucketFragment(members, bucket.algorithm, step, options_));
-      Register(made);
-      fragment = std::make_unique<BucketFragment>(std::move(made));
+      bucketed = std::make_unique<Bucketed>();
+      Register(made, HeapBytesOf(made));
+      bucketed->fragment = std::move(made);
+      Enter(*bucketed, kBytesOfSlot<decltype(buckets_)::value_type> +
+                           HeapBytesOfAllocation(sizeof(Bucketed)) + HeapBytesOf(key.first));
     }
-    step.buckets.push_back(fragment.get());
+    Touch(*bucketed);
+    step.buckets.push_back(&bucketed->fragment);
   }
   if (step.buckets.empty()) return absl::OkStatus();
   ASSIGN_OR_RETURN(step.runs, RunsWithBuckets(graph_, places_, runs_, step.buckets));
@@ -495,26 +496,27 @@ absl::Status FragmentCache::FindBuckets(const Strategy& strategy, StepFragments&
   return absl::OkStatus();
 }
 
-void FragmentCache::Register(Fragment& fragment) {
+void FragmentCache::Register(Fragment& fragment, int64_t bytes) {
   fragment.number = fragments_++;
-  bytes_ += Bytes(BytesOf(fragment));
+  if (free_.empty()) {
+    fragment.place = static_cast<int32_t>(bytes_of_.size());
+    bytes_of_.emplace_back();
+  } else {
+    fragment.place = free_.back();
+    free_.pop_back();
+  }
+  AddBytes(fragment, Bytes(bytes));
 }
 
-void FragmentCache::Clear() {
-  std::fill(configured_.begin(), configured_.end(), nullptr);
-  std::fill(placed_.begin(), placed_.end(), nullptr);
-  found_.assign(found_.size(), {});
-  for (auto& kept : configs_) kept.clear();
-  for (auto& kept : placements_) kept.clear();
-  for (auto& kept : layouts_) kept.clear();
-  for (auto& kept : tensors_) kept.clear();
-  by_content_.clear();
-  for (auto& known : algorithms_) known.clear();
-  buckets_.clear();
-  fragments_ = 0;
-  ids_ = 0;
-  bytes_ = Bytes(0);
-  ++generation_;
+void FragmentCache::Enter(Entry& entry, int64_t bytes) {
+  entry.bytes = Bytes(bytes);
+  bytes_ += entry.bytes;
+  Touch(entry);
+}
+
+int32_t FragmentCache::NextId() {
+  CHECK_LT(ids_, std::numeric_limits<int32_t>::max()) << "decisions looked at by one cache";
+  return ++ids_;
 }
 
 }  // namespace partita

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -22,8 +23,8 @@
 namespace partita {
 
 // Makes the fragments of strategies and keeps them: a strategy that differs from earlier ones in
-// one operator needs new fragments for that operator and its neighbours only. Owned by the code
-// that evaluates; not for several threads.
+// one operator needs new fragments for that operator and its neighbours only. Whatever is kept
+// stays until DropOldest. Owned by the code that evaluates; not for several threads.
 class FragmentCache {
  public:
   using Link = ChainLink;
@@ -34,14 +35,12 @@ class FragmentCache {
     kPlan,    // tasks of a task graph
     kPricing  // the same tasks, but moves have outlines only, unless native formats are chosen
   };
-  // Creates an empty cache. When what is kept takes more than `most`, all is dropped before the next
-  // strategy: the memory of one strategy comes on top. The graph outlives the cache.
-  FragmentCache(const Graph& graph, PartitionOptions options, Bytes most, Use use = Use::kPlan);
+  // Creates an empty cache. The graph outlives it.
+  FragmentCache(const Graph& graph, PartitionOptions options, Use use = Use::kPlan);
   FragmentCache(const FragmentCache&) = delete;
   FragmentCache& operator=(const FragmentCache&) = delete;
 
-  // InvalidArgument says which operator, weight, collective or bucket does not fit, and why. The
-  // fragments live until the next call.
+  // InvalidArgument says which operator, weight, collective or bucket does not fit, and why.
   absl::Status FindOrBuild(const Strategy& strategy, StepFragments& step);
   // The same in parts, for those who may not need them all. Find: operators, weights, and the
   // tensors whose fragments are kept; the others are null in `step` and listed by missing(). Solve
@@ -73,25 +72,39 @@ class FragmentCache {
   const std::vector<Link>& chain() const { return chain_; }
   const ChainPlaces& places() const { return places_; }
   std::span<const DemandGroup> groups(TensorId id) const { return groups_[id.index()]; }
-  // Fragments kept are numbered below this, those that tensors share once; numbers restart when
-  // `generation` changes.
-  int32_t fragments() const { return fragments_; }
-  int64_t generation() const { return generation_; }
-  // Memory that kept fragments take, and what their user keeps for them: AddBytes.
+  // Places of kept fragments are below this; those that tensors share have one.
+  int32_t fragment_places() const { return static_cast<int32_t>(bytes_of_.size()); }
+
+  // Memory that is taken by what is kept, and by what its user keeps for fragments: AddBytes.
   Bytes bytes() const { return bytes_; }
-  void AddBytes(Bytes bytes) { bytes_ += bytes; }
+  void AddBytes(const Fragment& fragment, Bytes bytes) {
+    bytes_ += bytes;
+    bytes_of_[static_cast<size_t>(fragment.place)] += bytes;
+  }
+  // Holds what the strategy found last is made of, but for buckets, in place of what was held
+  // before.
+  void Hold();
+  // Drops what has not been part of a strategy for longest, until at most `most` bytes are taken.
+  // What is held, or was found last, stays. Returns the places of the fragments that are gone; the
+  // list lives until the next call.
+  std::span<const int32_t> DropOldest(Bytes most);
 
  private:
   using Key = absl::InlinedVector<int32_t, 10>;
+  // Something that is kept, with its bytes but for those of its fragments.
+  struct Entry {
+    int64_t last_use = 0;  // the number of a call of Find
+    Bytes bytes;
+  };
   // An anchor's configuration: what it makes of the operators that follow it.
-  struct Configured {
+  struct Configured : Entry {
     int32_t id = 0;
     ParallelConfig config;
     std::vector<std::vector<Part>> parts;  // indexed by place in followers_
     std::vector<OperatorFragment> fragments;
   };
   // A weight's layouts, and what they make of its updates.
-  struct Placed {
+  struct Placed : Entry {
     int32_t id = 0;
     Key key;
     WeightLayouts layouts;
@@ -99,8 +112,30 @@ class FragmentCache {
     std::vector<OperatorFragment> fragments;
     std::vector<Fragment> stores;  // indexed by place in kept_tensors_
   };
+  // Fragments of tensors of one content; where that is empty, of one tensor.
+  struct Exchanged : Entry {
+    TensorContent content;
+    TensorFragments fragments;
+  };
+  // A tensor's exchange under some decisions. Used no later than what it refers to.
+  struct Found : Entry {
+    Key key;
+    std::shared_ptr<Exchanged> exchanged;
+  };
+  struct Bucketed : Entry {
+    BucketFragment fragment;
+  };
+  // A choice that has a number in keys.
+  template <class Choice>
+  struct Numbered : Entry {
+    Choice choice;
+    int32_t id = 0;
+  };
+  template <class Choice>
+  using NumberedList = std::vector<Numbered<Choice>>;
   template <class Value>
   using Kept = absl::flat_hash_map<Key, std::unique_ptr<Value>>;
+  using BucketKey = std::pair<Key, std::string>;
 
   void FindChain();
   void FindPlaces();
@@ -118,19 +153,82 @@ class FragmentCache {
   // Finds fragments of equal content for a tensor that has none of its own; null, and listed by
   // missing(), where there are none.
   const TensorFragments* FindAlike(TensorId id, const Strategy& strategy, MissingPlaces& places);
+  // Keeps a tensor's exchange for the decisions of the strategy at hand.
+  const TensorFragments* AddFound(TensorId id, Key key, std::shared_ptr<Exchanged> exchanged);
   // Whether fragments have outlines only, and may be those of several tensors.
   bool IsOutlined() const { return use_ == Use::kPricing && !options_.native_formats; }
   Key KeyOfTensor(TensorId id, std::span<const AlgorithmChoice> algorithms,
                   const Strategy& strategy);
   int32_t AlgorithmsId(size_t tensor, std::span<const AlgorithmChoice> algorithms);
   absl::Status FindBuckets(const Strategy& strategy, StepFragments& step);
-  void Register(Fragment& fragment);
-  void Clear();
+  // The number of a choice in its list, to which it is added if it is new; `bytes_of` says what its
+  // parts take.
+  template <class Choice, class BytesOf>
+  int32_t NumberOf(NumberedList<Choice>& known, const Choice& wanted, BytesOf bytes_of) {
+    for (Numbered<Choice>& one : known) {
+      if (one.choice != wanted) continue;
+      Touch(one);
+      return one.id;
+    }
+    Numbered<Choice>& added = known.emplace_back();
+    added.choice = wanted;
+    added.id = NextId();
+    Enter(added, static_cast<int64_t>(sizeof(added)) + bytes_of());
+    return added.id;
+  }
+  // Numbers a fragment, which takes so many bytes, itself included.
+  void Register(Fragment& fragment, int64_t bytes);
+  void Enter(Entry& entry, int64_t bytes);
+  static void NoteUse(Entry& entry, int64_t find) {
+    entry.last_use = std::max(entry.last_use, find);
+  }
+  static void NoteUse(Found& found, int64_t find) {
+    found.last_use = std::max(found.last_use, find);
+    NoteUse(*found.exchanged, find);
+  }
+  template <class Value>
+  void Touch(Value& value) const {
+    NoteUse(value, finds_);
+  }
+  // Puts another in the place of one that was in use until the call of Find before; either may be
+  // null.
+  template <class Value>
+  void Replace(Value*& value, Value* by) const {
+    if (value != nullptr) NoteUse(*value, finds_ - 1);
+    value = by;
+    if (value != nullptr) Touch(*value);
+  }
+  int32_t NextId();
+
+  // For DropOldest (fragment_cache_limit.cc).
+  void TouchHeld();
+  template <class Visit>
+  void VisitKept(Visit&& visit) const;
+  Bytes BytesOfKept(const Fragment& fragment) const {
+    return bytes_of_[static_cast<size_t>(fragment.place)];
+  }
+  Bytes BytesOf(const Entry& entry) const { return entry.bytes; }
+  Bytes BytesOf(const Configured& one) const;
+  Bytes BytesOf(const Placed& one) const;
+  Bytes BytesOf(const Exchanged& one) const;
+  Bytes BytesOf(const Bucketed& one) const { return one.bytes + BytesOfKept(one.fragment); }
+  int64_t FirstKeptUse(Bytes most) const;
+  template <class By, class Value>
+  void DropFrom(absl::flat_hash_map<By, std::unique_ptr<Value>>& kept, int64_t first_kept);
+  template <class Choice>
+  void DropFrom(NumberedList<Choice>& known, int64_t first_kept);
+  void DropExchanged(int64_t first_kept);
+  void Drop(const Fragment& fragment);
+  void Drop(const Configured& one);
+  void Drop(const Placed& one);
+  void Drop(const Found& one);
+  void Drop(const Exchanged& one);
+  void Drop(const Bucketed& one);
+
   int32_t WeightOf(const Tensor& tensor) const;
 
   const Graph& graph_;
   const PartitionOptions options_;
-  const Bytes most_;
   const Use use_;
 
   // Facts of the graph. A *decision* is what a fragment depends on: anchor a of graph.anchors() is
@@ -147,32 +245,34 @@ class FragmentCache {
   std::vector<int32_t> weight_of_;                    // indexed by TensorId; -1 for activations
   std::vector<bool> is_host_;                         // indexed by TensorId: the host reads it
 
-  // Kept fragments.
+  // Kept fragments, and what leads to them.
   std::vector<absl::flat_hash_map<ParallelConfig, std::unique_ptr<Configured>>> configs_;
-  std::vector<std::vector<std::pair<WeightPlacement, int32_t>>> placements_;  // indexed by weight
-  std::vector<Kept<Placed>> layouts_;                                         // indexed by weight
-  std::vector<absl::flat_hash_map<Key, std::shared_ptr<const TensorFragments>>>
-      tensors_;  // indexed by TensorId
-  absl::flat_hash_map<TensorContent, std::shared_ptr<const TensorFragments>> by_content_;
-  std::vector<std::vector<std::vector<AlgorithmChoice>>> algorithms_;  // indexed by TensorId
+  std::vector<NumberedList<WeightPlacement>> placements_;  // indexed by weight
+  std::vector<Kept<Placed>> layouts_;                      // indexed by weight
+  std::vector<Kept<Found>> tensors_;                       // indexed by TensorId
+  // Keyed by the content that they hold.
+  absl::flat_hash_map<absl::Span<const int64_t>, std::shared_ptr<Exchanged>> by_content_;
+  std::vector<NumberedList<std::vector<AlgorithmChoice>>> algorithms_;  // indexed by TensorId
   // Keyed by the members' tensors, the numbers of their fragments, their tasks, and the algorithm
   // chosen.
-  absl::flat_hash_map<std::pair<Key, std::string>, std::unique_ptr<BucketFragment>> buckets_;
-  int32_t fragments_ = 0;
+  absl::flat_hash_map<BucketKey, std::unique_ptr<Bucketed>> buckets_;
+  int64_t fragments_ = 0;         // that have had a number
+  std::vector<Bytes> bytes_of_;   // indexed by place of a fragment; of it and of its user's
+  std::vector<int32_t> free_;     // places
+  std::vector<int32_t> dropped_;  // places
   int32_t ids_ = 0;
   Bytes bytes_;
-  int64_t generation_ = 0;
 
   // State of the current strategy.
-  std::vector<int32_t> decided_;               // indexed by decision: the id of what was chosen
-  std::vector<const Configured*> configured_;  // indexed by OpId of an anchor; null at first
-  std::vector<const Placed*> placed_;          // indexed by weight; null at first
-  // Fragments found last, indexed by TensorId, and their keys; null where they were not kept.
-  struct FoundTensor {
-    Key key;
-    const TensorFragments* fragments = nullptr;
-  };
-  std::vector<FoundTensor> found_;
+  int64_t finds_ = 0;                    // calls of Find
+  std::vector<int32_t> decided_;         // indexed by decision: the id of what was chosen
+  std::vector<Configured*> configured_;  // indexed by OpId of an anchor; null at first
+  std::vector<Placed*> placed_;          // indexed by weight; null at first
+  std::vector<Found*> found_;            // indexed by TensorId; null where they were not kept
+  // The same of what is held.
+  std::vector<Configured*> held_configured_;
+  std::vector<Placed*> held_placed_;
+  std::vector<Found*> held_found_;
   std::vector<std::span<const Part>> parts_;  // indexed by OpId
   std::vector<Missing> missing_;
 };

@@ -87,17 +87,16 @@ void FragmentLinker::Link(const StepFragments& step) {
   if (cache_.options().native_formats) ChooseFormats(step);
 }
 
-// Notes which fragments and stores are others than last; all where numbers begin again.
+// Notes which fragments and stores are others than last; all where buffers are numbered anew.
 void FragmentLinker::FindChanged(const StepFragments& step) {
-  if (generation_ != cache_.generation() || buffers_.is_sparse() || slot_sections_.is_sparse()) {
+  if (buffers_.is_sparse() || slot_sections_.is_sparse()) {
     linked_.assign(linked_.size(), -1);
     stored_.assign(stored_.size(), -1);
     buffers_.Clear();
     slot_sections_.Clear();
-    generation_ = cache_.generation();
   }
   for (size_t k = 0; k < linked_.size(); ++k) {
-    const int32_t number = step.FragmentOf(cache_.chain()[k]).number;
+    const int64_t number = step.FragmentOf(cache_.chain()[k]).number;
     is_changed_[k] = std::exchange(linked_[k], number) != number;
   }
   for (size_t t = 0; t < stored_.size(); ++t) {
@@ -249,7 +248,10 @@ FragmentLinker::Variant FragmentLinker::VariantOf(const StepFragments& step, OpI
     }
   }
   for (OpId op : OperatorsOf(id)) {
-    if (op != id) variant.push_back(step.operators[op.index()]->number);
+    if (op == id) continue;
+    const int64_t number = step.operators[op.index()]->number;
+    variant.push_back(static_cast<int32_t>(number >> 32));
+    variant.push_back(static_cast<int32_t>(number));
   }
   for (BufferId buffer : slots) variant.push_back(IsNative(buffer) ? 1 : 0);
   return variant;

@@ -2,7 +2,6 @@
 // its slots stand for.
 #include "graph/partition/partition.h"
 
-#include <limits>
 #include <utility>
 
 #include "graph/partition/fragment_cache.h"
@@ -123,7 +122,7 @@ class Assembler {
 
 absl::StatusOr<TaskGraph> Partition(const Graph& graph, const Strategy& strategy,
                                     const PartitionOptions& options) {
-  FragmentCache cache(graph, options, Bytes(std::numeric_limits<int64_t>::max()));
+  FragmentCache cache(graph, options);
   StepFragments step;
   RETURN_IF_ERROR(cache.FindOrBuild(strategy, step));
   FragmentLinker link(cache);

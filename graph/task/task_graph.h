@@ -260,6 +260,8 @@ class TaskGraph {
   int devices() const { return devices_; }
   // The same on every machine for equal graphs. Computed again by each call.
   uint64_t fingerprint() const;
+  // Bytes that it takes of the heap, without attributes of kernels that have lists.
+  int64_t HeapBytes() const;
 
  private:
   friend class TaskGraphBuilder;

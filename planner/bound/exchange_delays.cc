@@ -9,6 +9,9 @@
 namespace partita {
 namespace {
 
+// Of the memory of the evaluator's caches, this part is taken once more for fragments here.
+constexpr int64_t kShareOfCaches = 8;
+
 // Longest paths through a fragment's tasks, from a slot that is there at 0, or from the begin.
 struct Reached {
   std::vector<int64_t> task;  // indexed by task: its end; kNever: it does not wait for the slot
@@ -53,10 +56,11 @@ Reached ReachFrom(const FlatStep& flat, int32_t from) {
 ExchangeDelayFinder::ExchangeDelayFinder(const Evaluator& evaluator)
     : graph_(evaluator.graph()),
       rules_{evaluator.resources(), evaluator.model(), evaluator.options().sizes},
-      cache_(graph_, evaluator.partition_options(), evaluator.options().max_cached,
-             FragmentCache::Use::kPricing) {}
+      cache_(graph_, evaluator.partition_options(), FragmentCache::Use::kPricing),
+      most_cached_(evaluator.options().max_cached.value() / kShareOfCaches) {}
 
 bool ExchangeDelayFinder::FindFragments(const Strategy& strategy, TensorId tensor) {
+  cache_.DropOldest(most_cached_);
   const auto found = cache_.Find(strategy, step_);
   if (!found.ok() || !*found) return false;
   if (step_.tensors[tensor.index()] != nullptr) return true;

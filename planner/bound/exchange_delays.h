@@ -61,6 +61,7 @@ class ExchangeDelayFinder {
   const Graph& graph_;
   const FlatteningRules rules_;
   FragmentCache cache_;
+  const Bytes most_cached_;
   StepFragments step_;
 };
 

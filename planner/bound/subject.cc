@@ -38,7 +38,7 @@ void Join(const Graph& graph, const FragmentLinker::MayFuse& pair, std::vector<F
 
 std::vector<FusionFate> FusionFatesOf(const Graph& graph, const PartitionOptions& options) {
   std::vector<FusionFate> fates(graph.ops().size());
-  const FragmentCache cache(graph, options, Bytes(0));
+  const FragmentCache cache(graph, options);
   const std::vector<FragmentLinker::MayFuse> pairs = FragmentLinker(cache).may_fuse();
   for (const FragmentLinker::MayFuse& pair : pairs) Join(graph, pair, fates);
   // What is joined with unknown ones is unknown, along chains too.

@@ -3,19 +3,16 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "graph/partition/arrivals.h"
 #include "graph/support/check.h"
+#include "graph/support/heap_bytes.h"
 #include "planner/space/like_operators.h"
 
 namespace partita {
-namespace {
 
-constexpr Bytes kMostOfTimes(int64_t{128} << 20);
-
-}  // namespace
-
-AdditiveCosts::AdditiveCosts(const Evaluator& evaluator)
+AdditiveCosts::AdditiveCosts(const Evaluator& evaluator, Bytes most)
     : graph_(evaluator.graph()),
       model_(evaluator.model()),
       resources_(evaluator.resources()),
@@ -30,7 +27,8 @@ AdditiveCosts::AdditiveCosts(const Evaluator& evaluator)
       states_(graph_.weights().size()),
       readers_(graph_.weights().size(), 0),
       groups_(graph_.tensors().size()),
-      parts_(graph_.ops().size()) {
+      parts_(graph_.ops().size()),
+      most_(most) {
   FindTensors();
   FindSenders();
 }
@@ -174,7 +172,7 @@ AdditiveTime AdditiveCosts::OfTensor(TensorId id, const WeightLayouts* layouts) 
       graph_, tensor, parts_,
       {.groups = groups, .layouts = layouts, .outlines = !options_.native_formats}, options_);
   TensorContent content = builder.content();
-  if (const auto known = times_.find(content); known != times_.end()) return known->second;
+  if (const auto known = Remembered(content); known.has_value()) return *known;
   builder.Solve();
   const auto fragments = std::move(builder).Build();
   AdditiveTime time;
@@ -183,13 +181,24 @@ AdditiveTime AdditiveCosts::OfTensor(TensorId id, const WeightLayouts* layouts) 
   return time;
 }
 
+std::optional<AdditiveTime> AdditiveCosts::Remembered(const TensorContent& content) {
+  if (const auto known = recent_.find(content); known != recent_.end()) return known->second;
+  const auto known = older_.find(content);
+  if (known == older_.end()) return std::nullopt;
+  const AdditiveTime time = known->second;
+  Remember(content, time);
+  return time;
+}
+
 void AdditiveCosts::Remember(TensorContent content, AdditiveTime time) {
-  if (bytes_of_times_ > kMostOfTimes) {
-    times_.clear();
-    bytes_of_times_ = Bytes(0);
+  content.shrink_to_fit();
+  constexpr auto kSlot = static_cast<int64_t>(sizeof(Times::value_type) + 1);
+  if (bytes_of_recent_ > Bytes(most_.value() / 2)) {
+    older_ = std::exchange(recent_, {});
+    bytes_of_recent_ = Bytes(0);
   }
-  bytes_of_times_ += Bytes(static_cast<int64_t>(content.size() * sizeof(content[0])));
-  times_.emplace(std::move(content), time);
+  bytes_of_recent_ += Bytes(kSlot + HeapBytesOf(content));
+  recent_.emplace(std::move(content), time);
 }
 
 // Whether what the parts make of the tensor has to be added somewhere.

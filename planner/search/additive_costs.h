@@ -39,8 +39,8 @@ struct ConfiguredAnchor {
 // pair were alone, and a weight of several readers for each by its share. Not for several threads.
 class AdditiveCosts {
  public:
-  // The evaluator outlives this.
-  explicit AdditiveCosts(const Evaluator& evaluator);
+  // The evaluator outlives this. Times that were found are kept in at most `most` bytes.
+  AdditiveCosts(const Evaluator& evaluator, Bytes most);
 
   std::span<const OpId> FollowersOf(OpId anchor) const { return followers_[anchor.index()]; }
   // Pairs of anchors, the earlier first, with the tensors that go between.
@@ -73,6 +73,7 @@ class AdditiveCosts {
   int64_t BusiestOf(const Operator& op, std::span<const Part> parts);
   AdditiveTime OfGraph(const TaskGraph& tasks);
   AdditiveTime OfTensor(TensorId id, const WeightLayouts* layouts);
+  std::optional<AdditiveTime> Remembered(const TensorContent& content);
   void Remember(TensorContent content, AdditiveTime time);
   bool MakesSums(const Tensor& tensor) const;
   // Time as messages from one device near and one far; nullopt where the bytes are not known or
@@ -98,9 +99,12 @@ class AdditiveCosts {
   std::vector<DeviceId> near_, far_;  // indexed by device: a sender of the same node, of another
   std::vector<std::vector<DemandGroup>> groups_;  // indexed by TensorId; empty until asked for
   std::vector<std::span<const Part>> parts_;      // indexed by OpId; empty between calls
-  // Times of exchanges found before, all dropped where their contents take too much memory.
-  absl::flat_hash_map<TensorContent, AdditiveTime> times_;
-  Bytes bytes_of_times_;
+  // Times of exchanges found before: those asked for since the older ones were put aside, and
+  // those, which go when the recent ones take half of what may be taken.
+  using Times = absl::flat_hash_map<TensorContent, AdditiveTime>;
+  const Bytes most_;
+  Times recent_, older_;
+  Bytes bytes_of_recent_;
 };
 
 }  // namespace partita

@@ -22,6 +22,9 @@ constexpr size_t kFewTables = 32, kFewDevicesOfTables = 64;
 // Candidates, for each that is kept, whose exchanges are looked at: the fastest kernels.
 constexpr size_t kPreselected = 4;
 
+// Memory for times of exchanges, of all threads together.
+constexpr Bytes kMostOfTimes(int64_t{128} << 20);
+
 size_t MostCandidates(int devices) { return devices <= 4 ? 24 : devices <= 16 ? 12 : 8; }
 
 // Choices for operators that are like each other, or for one that may not change.
@@ -56,8 +59,12 @@ void ForEachExactSplit(const ShardingRule& rule, EvenSplits wanted, std::vector<
 // Additive costs for each thread that asks at a time. Several threads may lend at once.
 class CostsOfThreads {
  public:
-  explicit CostsOfThreads(const Evaluator& evaluator)
-      : evaluator_(evaluator), first_(evaluator), idle_({&first_}) {}
+  // `most`: memory for what all of them keep.
+  CostsOfThreads(const Evaluator& evaluator, int threads, Bytes most)
+      : evaluator_(evaluator),
+        most_of_each_(most.value() / threads),
+        first_(evaluator, most_of_each_),
+        idle_({&first_}) {}
 
   // What is const of it any thread may ask at any time.
   const AdditiveCosts& first() const { return first_; }
@@ -79,7 +86,7 @@ class CostsOfThreads {
   Lent Lend() {
     const std::lock_guard lock(mutex_);
     if (idle_.empty()) {
-      others_.push_back(std::make_unique<AdditiveCosts>(evaluator_));
+      others_.push_back(std::make_unique<AdditiveCosts>(evaluator_, most_of_each_));
       idle_.push_back(others_.back().get());
     }
     AdditiveCosts& costs = *idle_.back();
@@ -94,6 +101,7 @@ class CostsOfThreads {
   }
 
   const Evaluator& evaluator_;
+  const Bytes most_of_each_;
   AdditiveCosts first_;
   std::mutex mutex_;  // guards what follows
   std::vector<std::unique_ptr<AdditiveCosts>> others_;
@@ -111,7 +119,7 @@ class AdditiveProgram::Maker {
         base_(base),
         stop_(stop),
         threads_(threads),
-        costs_(problem.evaluator),
+        costs_(problem.evaluator, threads.count(), kMostOfTimes),
         devices_(problem.space.devices()) {}
 
   bool FindCosts() { return FindSets() && FindTables(); }

@@ -11,7 +11,7 @@
 namespace partita {
 namespace {
 
-// Memory that an evaluation takes for each task, with what it keeps: measured on 1,024 devices.
+// Memory that an evaluation takes for each task: measured on 1,024 devices, with what it keeps.
 constexpr int64_t kBytesOfTask = 20'000;
 // Seconds of a trial from which on threads gain more than waking them and their own caches cost.
 constexpr double kWorthThreads = 3e-4;
@@ -25,15 +25,15 @@ int SearchState::ThreadsOf(const SearchOptions& options) {
   return static_cast<int>(std::clamp<size_t>(std::thread::hardware_concurrency(), 1, kMostTrials));
 }
 
-// Half of what is left of the host's memory may be taken, in which the caches that there are by now
-// count twice.
+// Half of what is left of the host's memory may be taken, in which what is kept by now counts
+// twice.
 int SearchState::MostThreads() {
   if (most_tasks_ <= threads_for_tasks_) return most_threads_;
   threads_for_tasks_ = most_tasks_;
-  const int64_t one =
-      problem_.evaluator.options().max_cached.value() + kBytesOfTask * most_tasks_ + 1;
-  const int64_t available = AvailableMemory(UsableMemory());
-  most_threads_ = static_cast<int>(std::clamp<int64_t>(available / 2 / one, 1, kMostTrials));
+  const int64_t kept = problem_.evaluator.options().max_cached.value();
+  const int64_t one = kBytesOfTask * most_tasks_ + 1;
+  const int64_t available = AvailableMemory(UsableMemory()) / 2 - kept;
+  most_threads_ = static_cast<int>(std::clamp<int64_t>(available / one, 1, kMostTrials));
   return most_threads_;
 }
 

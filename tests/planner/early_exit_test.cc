@@ -142,7 +142,7 @@ TEST(ArrivalsTest, NoMoreThanWhatAnExchangeBrings) {
     PartitionOptions options = RandomPartitionOptions(random);
     // Point to point, so that every message is a task's own.
     options.collectives = seed % 2 == 0;
-    FragmentCache cache(graph, options, Bytes(1 << 28));
+    FragmentCache cache(graph, options);
     StepFragments step;
     ASSERT_EQ(cache.FindOrBuild(RandomStrategy(graph, options.devices, random), step),
               absl::OkStatus());

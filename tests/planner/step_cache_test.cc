@@ -189,7 +189,7 @@ TEST(StepCacheTest, DroppingWhatIsKeptChangesNothing) {
 
 // Distinct fragments of all tensors, from a cache of its own.
 size_t DistinctFragments(const Graph& graph, const Strategy& strategy, FragmentCache::Use use) {
-  FragmentCache cache(graph, {.devices = 4}, Bytes(1 << 28), use);
+  FragmentCache cache(graph, {.devices = 4}, use);
   StepFragments step;
   CHECK(cache.FindOrBuild(strategy, step).ok());
   return std::set<const TensorFragments*>(step.tensors.begin(), step.tensors.end()).size();
@@ -222,7 +222,7 @@ TEST(StepCacheTest, BucketsOfTensorsThatShareFragmentsAreToldApart) {
   Strategy strategy = SplitFirstLoop(graph, 4);
   const std::vector<CollectiveStepId> sums =
       GradientSums(graph, Ok(Partition(graph, strategy, options)));
-  FragmentCache fragments(graph, options, Bytes(1 << 28), FragmentCache::Use::kPricing);
+  FragmentCache fragments(graph, options, FragmentCache::Use::kPricing);
   StepFragments step;
   CHECK(fragments.FindOrBuild(strategy, step).ok());
   const auto machine = std::make_shared<const Machine>(Ok(FindMachine("p100-4x4", 4)));

@@ -1,0 +1,161 @@
+// What of a fragment cache stays and what goes when memory is short.
+#include <algorithm>
+#include <utility>
+
+#include "graph/partition/fragment_cache.h"
+
+namespace partita {
+
+void FragmentCache::Hold() {
+  held_configured_ = configured_;
+  held_placed_ = placed_;
+  held_found_ = found_;
+}
+
+std::span<const int32_t> FragmentCache::DropOldest(Bytes most) {
+  dropped_.clear();
+  if (bytes_ <= most) return dropped_;
+  missing_.clear();  // refers to what may go
+  TouchHeld();
+  const int64_t first_kept = FirstKeptUse(most);
+  for (auto& kept : configs_) DropFrom(kept, first_kept);
+  for (auto& kept : layouts_) DropFrom(kept, first_kept);
+  DropExchanged(first_kept);
+  DropFrom(buckets_, first_kept);
+  for (auto& known : placements_) DropFrom(known, first_kept);
+  for (auto& known : algorithms_) DropFrom(known, first_kept);
+  free_.insert(free_.end(), dropped_.begin(), dropped_.end());
+  return dropped_;
+}
+
+void FragmentCache::TouchHeld() {
+  const auto touch = [this](const auto&... lists) {
+    const auto touch_all = [this](const auto& list) {
+      for (auto* one : list) {
+        if (one != nullptr) Touch(*one);
+      }
+    };
+    (touch_all(lists), ...);
+  };
+  touch(configured_, placed_, found_, held_configured_, held_placed_, held_found_);
+}
+
+template <class Visit>
+void FragmentCache::VisitKept(Visit&& visit) const {
+  const auto visit_each = [&](const auto& maps) {
+    for (const auto& kept : maps) {
+      for (const auto& [key, one] : kept) visit(*one);
+    }
+  };
+  visit_each(configs_);
+  visit_each(layouts_);
+  for (const auto& [content, exchanged] : by_content_) visit(*exchanged);
+  for (const auto& kept : tensors_) {
+    for (const auto& [key, found] : kept) {
+      visit(*found);
+      if (found->exchanged->content.empty()) visit(*found->exchanged);  // its own
+    }
+  }
+  for (const auto& [key, bucketed] : buckets_) visit(*bucketed);
+  for (const auto& known : placements_) {
+    for (const auto& one : known) visit(one);
+  }
+  for (const auto& known : algorithms_) {
+    for (const auto& one : known) visit(one);
+  }
+}
+
+// The least `last_use` of what may stay. What was used last of all stays in any case.
+int64_t FragmentCache::FirstKeptUse(Bytes most) const {
+  std::vector<std::pair<int64_t, Bytes>> uses;
+  VisitKept([&](const auto& one) { uses.emplace_back(one.last_use, BytesOf(one)); });
+  std::sort(uses.begin(), uses.end(),
+            [](const auto& a, const auto& b) { return a.first > b.first; });
+  Bytes taken;
+  for (const auto& [last_use, bytes] : uses) {
+    taken += bytes;
+    if (taken > most) return std::min(last_use + 1, finds_);
+  }
+  return 0;
+}
+
+Bytes FragmentCache::BytesOf(const Configured& one) const {
+  Bytes bytes = one.bytes;
+  for (const Fragment& fragment : one.fragments) bytes += BytesOfKept(fragment);
+  return bytes;
+}
+
+Bytes FragmentCache::BytesOf(const Placed& one) const {
+  Bytes bytes = one.bytes;
+  for (const Fragment& fragment : one.fragments) bytes += BytesOfKept(fragment);
+  for (const Fragment& store : one.stores) bytes += BytesOfKept(store);
+  return bytes;
+}
+
+Bytes FragmentCache::BytesOf(const Exchanged& one) const {
+  Bytes bytes = one.bytes;
+  for (const Fragment& fragment : one.fragments.groups) bytes += BytesOfKept(fragment);
+  return bytes;
+}
+
+template <class By, class Value>
+void FragmentCache::DropFrom(absl::flat_hash_map<By, std::unique_ptr<Value>>& kept,
+                             int64_t first_kept) {
+  absl::erase_if(kept, [&](const auto& entry) {
+    if (entry.second->last_use >= first_kept) return false;
+    Drop(*entry.second);
+    return true;
+  });
+}
+
+template <class Choice>
+void FragmentCache::DropFrom(NumberedList<Choice>& known, int64_t first_kept) {
+  std::erase_if(known, [&](const Numbered<Choice>& one) {
+    if (one.last_use >= first_kept) return false;
+    bytes_ -= one.bytes;
+    return true;
+  });
+}
+
+// Nothing refers any more to exchanges that go.
+void FragmentCache::DropExchanged(int64_t first_kept) {
+  for (auto& kept : tensors_) DropFrom(kept, first_kept);
+  absl::erase_if(by_content_, [&](const auto& entry) {
+    if (entry.second->last_use >= first_kept) return false;
+    Drop(*entry.second);
+    return true;
+  });
+}
+
+void FragmentCache::Drop(const Fragment& fragment) {
+  bytes_ -= std::exchange(bytes_of_[static_cast<size_t>(fragment.place)], Bytes(0));
+  dropped_.push_back(fragment.place);
+}
+
+void FragmentCache::Drop(const Configured& one) {
+  bytes_ -= one.bytes;
+  for (const Fragment& fragment : one.fragments) Drop(fragment);
+}
+
+void FragmentCache::Drop(const Placed& one) {
+  bytes_ -= one.bytes;
+  for (const Fragment& fragment : one.fragments) Drop(fragment);
+  for (const Fragment& store : one.stores) Drop(store);
+}
+
+void FragmentCache::Drop(const Bucketed& one) {
+  bytes_ -= one.bytes;
+  Drop(one.fragment);
+}
+
+void FragmentCache::Drop(const Exchanged& one) {
+  bytes_ -= one.bytes;
+  for (const Fragment& fragment : one.fragments.groups) Drop(fragment);
+}
+
+void FragmentCache::Drop(const Found& one) {
+  bytes_ -= one.bytes;
+  if (one.exchanged->content.empty()) Drop(*one.exchanged);
+}
+
+}  // namespace partita

@@ -1,0 +1,20 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "graph/partition/fragment.h"
+
+namespace partita {
+
+// Bytes that parts of a step take of the heap, besides themselves (graph/support/heap_bytes.h).
+int64_t HeapBytesOf(const OperatorFragment& fragment);
+int64_t HeapBytesOf(const TensorFragment& fragment);
+int64_t HeapBytesOf(const BucketFragment& fragment);
+int64_t HeapBytesOf(const Fragment& fragment);  // of a persistent tensor's buffers
+// All but the fragments themselves.
+int64_t HeapBytesOf(const TensorFragments& fragments);
+int64_t HeapBytesOf(const std::vector<std::vector<Part>>& parts);
+int64_t HeapBytesOf(const WeightLayouts& layouts);
+
+}  // namespace partita

@@ -1,0 +1,52 @@
+#include "graph/support/heap_bytes.h"
+#include "graph/task/task_graph.h"
+
+namespace partita {
+namespace {
+
+int64_t BytesOfWiring(const Wiring& wiring) { return HeapBytesOf(wiring.inputs, wiring.outputs); }
+
+struct BodyBytes {
+  int64_t operator()(const ComputeTask& task) const {
+    return HeapBytesOf(task.inputs, task.outputs, task.input_boxes, task.output_boxes) +
+           HeapBytesOf(task.before);
+  }
+  int64_t operator()(const MoveTask& task) const {
+    const MoveOutline* outline = task.outline.get();
+    if (outline == nullptr) return HeapBytesOf(task.moves);
+    constexpr size_t kCounts = 16;  // of what shares it
+    return HeapBytesOfAllocation(sizeof(MoveOutline) + kCounts) +
+           HeapBytesOf(outline->runs, outline->uses);
+  }
+  int64_t operator()(const LoadTask&) const { return 0; }
+  int64_t operator()(const CollectiveTask& task) const {
+    int64_t bytes = HeapBytesOf(task.group, task.send, task.receive, task.bucket) +
+                    HeapBytesOf(task.algorithm, task.collective.blocks, task.collective.counts);
+    for (const auto& row : task.collective.counts) bytes += HeapBytesOf(row);
+    return bytes;
+  }
+  int64_t operator()(const TransferTask& task) const {
+    return HeapBytesOf(task.group, task.transfers);
+  }
+};
+
+int64_t BytesOfSignature(const KernelSignature& signature) {
+  const Fusion& fusion = signature.fusion;
+  int64_t bytes = HeapBytesOf(signature.inputs, signature.outputs) + BytesOfWiring(fusion.first) +
+                  HeapBytesOf(fusion.rest, fusion.inner);
+  for (const FusedOperator& other : fusion.rest) bytes += BytesOfWiring(other.wiring);
+  return bytes;
+}
+
+}  // namespace
+
+int64_t TaskGraph::HeapBytes() const {
+  int64_t bytes = HeapBytesOf(tasks_, buffers_, signatures_, outputs_);
+  for (const Task& task : tasks_) {
+    bytes += HeapBytesOf(task.dependencies, task.after) + std::visit(BodyBytes(), task.body);
+  }
+  for (const KernelSignature& signature : signatures_) bytes += BytesOfSignature(signature);
+  return bytes;
+}
+
+}  // namespace partita
