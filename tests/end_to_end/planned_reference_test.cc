@@ -65,7 +65,8 @@ class PlannedReferenceTest : public ::testing::TestWithParam<const char*> {
                 worst_share_);
   }
 
-  const ReferenceExample example_ = ReferenceExample::Load(std::string("references/") + GetParam());
+  const ReferenceExample example_ =
+      ReferenceExample::Load(std::string(PARTITA_TEST_DATA "/references/") + GetParam());
   const std::shared_ptr<const Machine> machine_;
   const std::unique_ptr<CostModel> costs_;
   const std::vector<NamedStrategy> experts_;

@@ -6,6 +6,7 @@
 #include "runtime/backend/backends.h"
 #include "runtime/train/reference/reference_folder.h"
 #include "runtime/train/reference/reference_model.h"
+#include "runtime/train/reference/reference_run.h"
 #include "runtime/train/reference_training.h"
 #include "tests/testing/model_writer.h"
 
@@ -16,10 +17,8 @@ struct ReferenceExample {
   ReferenceFolder reference;
   Graph graph;
 
-  // `folder`: of tests/data.
   static ReferenceExample Load(const std::string& folder) {
-    ReferenceFolder reference =
-        ModelWriter::Get(LoadReferenceFolder(PARTITA_TEST_DATA "/" + folder));
+    ReferenceFolder reference = ModelWriter::Get(LoadReferenceFolder(folder));
     const auto model = ModelWriter::Get(LoadReferenceModel(reference));
     Graph graph = ModelWriter::Get(BuildReferenceGraph(model, reference));
     return {std::move(reference), std::move(graph)};

@@ -56,7 +56,8 @@ class SplitReferenceTest : public ::testing::TestWithParam<Case> {
     worst_ = what + " " + comparison.worst;
   }
 
-  const ReferenceExample example_ = ReferenceExample::Load(GetParam().folder);
+  const ReferenceExample example_ =
+      ReferenceExample::Load(PARTITA_TEST_DATA "/" + GetParam().folder);
   double worst_share_ = 0;
   std::string worst_;
 };
