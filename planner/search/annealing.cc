@@ -11,12 +11,35 @@ namespace partita {
 namespace {
 
 constexpr size_t kWalks = 4;
+// Where the best point is on some of the devices only, this walk begins there and stays on them.
+constexpr size_t kNarrowWalk = 1;
 // Temperatures at the beginning and at the end.
 constexpr double kHot = 0.01, kCold = 0.0005;
 // Turns, of all walks, after which those behind go on from the best: so many in a budget.
 constexpr int64_t kGatherings = 12;
 // How much longer than the best, in temperatures, is behind.
 constexpr double kBehind = 3;
+
+// The devices, counted from the first, that the strategy's operators are on.
+int DevicesOf(const Graph& graph, const Strategy& strategy) {
+  size_t devices = 0;
+  for (OpId anchor : graph.anchors()) {
+    for (DeviceId device : strategy.configs[anchor.index()].devices) {
+      devices = std::max(devices, device.index() + 1);
+    }
+  }
+  return static_cast<int>(devices);
+}
+
+// The problem on the devices alone that the best point is on; nullopt where these are all.
+std::optional<SearchProblem> NarrowProblem(const SearchProblem& problem, const WalkPoint& best) {
+  const Graph& graph = problem.space.graph();
+  const int devices = DevicesOf(graph, best.strategy);
+  if (!problem.space.whole() || devices >= problem.space.devices()) return std::nullopt;
+  SearchProblem narrow = problem;
+  narrow.space = SearchSpace(graph, devices);
+  return narrow;
+}
 
 void GatherWalks(const SearchState& state, double temperature, std::vector<Walk>& walks) {
   if (!state.has_best()) return;
@@ -48,9 +71,12 @@ bool StepTogether(std::span<Walk> walks, const Limit& limit, SearchState& state)
 void Anneal(const SearchProblem& problem, const SearchOptions& options, SearchState& state,
             const std::vector<WalkPoint>& points, int64_t budget) {
   if (points.empty() || budget <= 0 || problem.space.subjects().empty()) return;
+  const std::optional<SearchProblem> narrow = NarrowProblem(problem, points[0]);
   std::vector<Walk> walks;
   for (size_t w = 0; w < std::min<size_t>(kWalks, static_cast<size_t>(budget)); ++w) {
-    walks.emplace_back(problem, options, state, static_cast<int>(w), points[w % points.size()]);
+    const bool stays = w == kNarrowWalk && narrow.has_value();
+    walks.emplace_back(stays ? *narrow : problem, options, state, static_cast<int>(w),
+                       points[stays ? 0 : w % points.size()]);
   }
   const Nanos unit = points[0].time;
   const int64_t gathering = std::max<int64_t>(1, budget / kGatherings);

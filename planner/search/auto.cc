@@ -1,11 +1,12 @@
-// Several searches in turn. The starts, and the best that dynamic programming makes of them; then,
-// where the budget does for every combination, all of them; annealing from the best of all, and
-// where the budget does for it, single decisions until none improves the best. Ends early where the
-// best takes no more than the lower bound.
+// Several searches in turn. The starts, and the best that dynamic programming makes of them, on all
+// devices and on fewer; then, where the budget does for every combination, all of them; annealing
+// from the best of all, and where the budget does for it, single decisions until none improves the
+// best. Ends early where the best takes no more than the lower bound.
 #include <algorithm>
 #include <optional>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "graph/support/status_macros.h"
 #include "planner/search/annealing.h"
 #include "planner/search/dynamic_programming.h"
@@ -33,22 +34,55 @@ CandidateCount CountCandidates(const SearchSpace& space, SearchState& state) {
   return count;
 }
 
-void AddDynamicProgramming(const SearchProblem& problem, SearchState& state,
-                           std::vector<WalkPoint>& points) {
-  if (points.empty() || state.Done()) return;
-  const Strategy base = points[0].strategy;
-  // Only the best: they are much alike, and walks are to begin in different places.
+// Each time, dynamic programming is tried on so many times fewer devices.
+constexpr int kFewer = 4;
+
+// Adds the best that dynamic programming makes of the base. Only that: they are much alike, and
+// walks are to begin in different places.
+void AddBestProgram(const SearchProblem& problem, const Strategy& base, const std::string& name,
+                    SearchState& state, std::vector<WalkPoint>& points) {
   std::optional<WalkPoint> best;
   const auto stop = [&state] { return state.IsStopped(); };
   for (NamedStrategy& start : DynamicProgrammingStarts(problem, base, stop, state.threads())) {
     if (state.Done()) break;
-    const Evaluation evaluation = state.Try(start.strategy, start.name);
+    const Nanos cutoff = state.has_best() ? state.best_time() * kFarBehind : kNoCutoff;
+    const Evaluation evaluation = state.Try(start.strategy, name, cutoff);
     if (evaluation.verdict == Evaluation::Verdict::kInterrupted) break;
     if (evaluation.verdict == Evaluation::Verdict::kInvalid) continue;
-    WalkPoint point = PointOf(start.name, std::move(start.strategy), evaluation, problem.evaluator);
+    if (evaluation.feasible() && evaluation.peak.empty()) continue;  // beyond the cutoff
+    WalkPoint point = PointOf(name, std::move(start.strategy), evaluation, problem.evaluator);
     if (!best.has_value() || point < *best) best = std::move(point);
   }
   if (best.has_value()) points.push_back(*std::move(best));
+}
+
+// The starts that there are on so many of the devices, the best first.
+std::vector<NamedStrategy> StartsOn(int devices, const SearchProblem& problem,
+                                    const std::vector<WalkPoint>& points) {
+  std::vector<NamedStrategy> starts;
+  for (const WalkPoint& point : points) {
+    auto strategy = problem.on_fewer(point.name, devices);
+    if (strategy.has_value()) starts.push_back({point.name, *std::move(strategy)});
+  }
+  return starts;
+}
+
+// Dynamic programming on all devices, on a quarter of them, and so on: sums of costs do not tell
+// what many devices cost that wait for each other.
+void AddDynamicProgramming(const SearchProblem& problem, SearchState& state,
+                           std::vector<WalkPoint>& points) {
+  if (points.empty() || state.Done()) return;
+  const std::vector<WalkPoint> starts = points;
+  AddBestProgram(problem, starts[0].strategy, "dynamic_programming", state, points);
+  const bool tries_fewer = problem.on_fewer && problem.space.whole();
+  for (int devices = problem.space.devices() / kFewer; tries_fewer && devices > 1 && !state.Done();
+       devices /= kFewer) {
+    const SearchProblem on_fewer{problem.evaluator, SearchSpace(state.graph(), devices),
+                                 StartsOn(devices, problem, starts)};
+    if (on_fewer.starts.empty()) continue;
+    AddBestProgram(on_fewer, on_fewer.starts[0].strategy,
+                   absl::StrCat("dynamic_programming on ", devices, " devices"), state, points);
+  }
   std::stable_sort(points.begin(), points.end());
 }
 

@@ -55,6 +55,21 @@ TEST(AutoSearchTest, FindsTheExhaustiveOptimumOfARecurrentNet) {
   ExpectAutoFindsTheOptimum(four, LastOperators(four, 5), 1e6);
 }
 
+// Where devices wait for each other, fewer are faster: a machine with more is no slower.
+TEST(AutoSearchTest, LeavesDevicesOutThatOnlySlowItDown) {
+  Nanos before = kNoCutoff;
+  for (int devices : {4, 16}) {
+    const Workplace at("nmt_short", 64, "p100-4x4", devices);
+    SearchProblem problem = at.Problem();
+    problem.on_fewer = [&](const std::string& start, int fewer) {
+      return ExpertOnFewer(at.graph, at.machine->topology, start, fewer);
+    };
+    const SearchResult found = Ok(SearchAuto(problem, {.evaluations = 300}));
+    EXPECT_LE(found.evaluation.time, before) << devices;
+    before = found.evaluation.time;
+  }
+}
+
 TEST(AutoSearchTest, TriesEveryCombinationWhereTheBudgetDoes) {
   const Workplace at("lenet", 64, "p100-4x4", 2);
   const SearchProblem problem = at.Problem(LastOperators(at, 2));
