@@ -1,10 +1,14 @@
 #include "graph/verify/symbolic_step.h"
 
+#include <algorithm>
+#include <iterator>
+#include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "graph/support/status_macros.h"
 #include "graph/task/timeline.h"
+#include "graph/verify/region_elements.h"
 
 namespace partita {
 
@@ -36,38 +40,35 @@ void SymbolicStep::FillWhole(BufferId id, TensorId tensor, uint64_t code, bool u
   });
 }
 
+// Values between the region's elements are passed in one go.
 void SymbolicStep::Forget(const BufferWindow& window, const Box& region) {
+  Memory& values = memory(window.buffer);
+  if (region.empty()) return;
   const int64_t end = window.offset + window.box.volume();
-  absl::erase_if(memory(window.buffer), [&](const auto& entry) {
-    if (entry.first < window.offset || entry.first >= end) return false;
-    int64_t rest = entry.first - window.offset;
-    for (int d = window.box.rank(); d-- > 0;) {
-      const int64_t index = window.box[d].lo + rest % window.box[d].size();
-      rest /= window.box[d].size();
-      if (index < region[d].lo || index >= region[d].hi) return false;
-    }
-    return true;
-  });
+  for (auto it = values.lower_bound(window.offset); it != values.end() && it->first < end;) {
+    const int64_t element = it->first - window.offset;
+    const std::optional<int64_t> first = NextElementOf(region, window.box, element);
+    if (!first.has_value()) return;
+    it = *first == element ? values.erase(it) : values.lower_bound(window.offset + *first);
+  }
 }
 
 void SymbolicStep::Forget(const Slice& slice) {
-  absl::erase_if(memory(slice.buffer), [&](const auto& entry) {
-    return entry.first >= slice.offset && entry.first < slice.offset + slice.count;
-  });
+  Memory& values = memory(slice.buffer);
+  values.erase(values.lower_bound(slice.offset), values.lower_bound(slice.offset + slice.count));
 }
 
-SymbolicStep::Memory SymbolicStep::Extract(const Slice& slice) const {
-  Memory found;
-  if (slice.buffer == kNoBuffer) return found;
-  for (const auto& [element, value] : memory(slice.buffer)) {
-    if (element >= slice.offset && element < slice.offset + slice.count) {
-      found[element - slice.offset] = value;
-    }
+void SymbolicStep::Extract(const Slice& slice, Values& values) const {
+  if (slice.buffer == kNoBuffer) return;
+  const Memory& from = memory(slice.buffer);
+  const int64_t end = slice.offset + slice.count;
+  for (auto it = from.lower_bound(slice.offset); it != from.end() && it->first < end; ++it) {
+    values.emplace_back(it->first - slice.offset, it->second);
   }
-  return found;
 }
 
-void SymbolicStep::Insert(const Slice& slice, const Memory& values) {
+void SymbolicStep::Insert(const Slice& slice,
+                          std::span<const std::pair<int64_t, SymbolicValue>> values) {
   for (const auto& [element, value] : values) {
     memory(slice.buffer)[slice.offset + element] = value;
   }
@@ -164,11 +165,15 @@ absl::Status SymbolicStep::RunMove(const Task& task, const Move& move) {
 }
 
 absl::Status SymbolicStep::RunBody(const Task&, const TransferTask& body, const ComputeTerm&) {
-  std::vector<Memory> sent;
-  for (const Transfer& transfer : body.transfers) sent.push_back(Extract(transfer.send));
-  for (size_t i = 0; i < sent.size(); ++i) {
+  Values sent;
+  std::vector<size_t> begin = {0};  // indexed by transfer
+  for (const Transfer& transfer : body.transfers) {
+    Extract(transfer.send, sent);
+    begin.push_back(sent.size());
+  }
+  for (size_t i = 0; i < body.transfers.size(); ++i) {
     Forget(body.transfers[i].receive);
-    Insert(body.transfers[i].receive, sent[i]);
+    Insert(body.transfers[i].receive, std::span(sent).subspan(begin[i], begin[i + 1] - begin[i]));
   }
   return absl::OkStatus();
 }
@@ -176,9 +181,10 @@ absl::Status SymbolicStep::RunBody(const Task&, const TransferTask& body, const 
 // All-reduce and reduce-scatter. An element that some rank does not have is not defined after.
 absl::Status SymbolicStep::Reduce(const Task& task, const CollectiveTask& body, size_t slice) {
   const size_t ranks = body.group.size();
-  std::vector<Memory> sent;
-  for (size_t r = 0; r < ranks; ++r) sent.push_back(Extract(body.sent(r, slice)));
-  Memory sums;
+  std::vector<Values> sent(ranks);
+  for (size_t r = 0; r < ranks; ++r) Extract(body.sent(r, slice), sent[r]);
+  Values sums;
+  std::vector<size_t> next(ranks, 0);  // indexed by rank: the first value not before the element
   for (const auto& [element, value] : sent[0]) {
     if (!body.bucket.empty() && value.tensor != body.bucket[slice]) {
       return Wrong(task, value.tensor, "a bucket sums another tensor in its place");
@@ -186,41 +192,53 @@ absl::Status SymbolicStep::Reduce(const Task& task, const CollectiveTask& body, 
     SymbolicValue sum = value;
     bool everywhere = true;
     for (size_t r = 1; r < ranks && everywhere; ++r) {
-      const auto it = sent[r].find(element);
-      everywhere = it != sent[r].end();
+      size_t& at = next[r];
+      while (at < sent[r].size() && sent[r][at].first < element) ++at;
+      everywhere = at < sent[r].size() && sent[r][at].first == element;
       if (!everywhere) break;
-      if (it->second.tensor != value.tensor || it->second.probe != value.probe) {
+      const SymbolicValue& other = sent[r][at].second;
+      if (other.tensor != value.tensor || other.probe != value.probe) {
         return Wrong(task, value.tensor, "ranks contribute different elements");
       }
-      sum.terms += it->second.terms;
+      sum.terms += other.terms;
     }
-    if (everywhere) sums[element] = sum;
+    if (everywhere) sums.emplace_back(element, sum);
   }
   const bool scatter = body.collective.kind == CollectiveKind::kReduceScatter;
   for (size_t r = 0; r < ranks; ++r) {
     const Slice& place = body.received(r, slice);
     Forget(place);
-    for (const auto& [element, value] : sums) {
-      if (scatter) {
-        const ElementRange& block = body.collective.blocks[r];
-        if (element < block.offset || element >= block.end()) continue;
-      }
-      memory(place.buffer)[place.offset + element] = value;
-    }
+    const ElementRange all{0, std::numeric_limits<int64_t>::max()};
+    const ElementRange block = scatter ? body.collective.blocks[r] : all;
+    const auto before = [](const auto& entry, int64_t element) { return entry.first < element; };
+    const auto first = std::lower_bound(sums.begin(), sums.end(), block.offset, before);
+    const auto last = std::lower_bound(first, sums.end(), block.end(), before);
+    Insert(place, std::span(first, last));
   }
   return absl::OkStatus();
 }
 
 absl::Status SymbolicStep::RunBody(const Task& task, const CollectiveTask& body,
                                    const ComputeTerm&) {
+  const CollectiveKind kind = body.collective.kind;
+  if (kind == CollectiveKind::kAllReduce || kind == CollectiveKind::kReduceScatter) {
+    for (size_t k = 0; k < body.slices(); ++k) RETURN_IF_ERROR(Reduce(task, body, k));
+  } else {
+    Exchange(body);
+  }
+  return absl::OkStatus();
+}
+
+void SymbolicStep::Exchange(const CollectiveTask& body) {
   const Collective& c = body.collective;
   const size_t ranks = body.group.size();
-  if (c.kind == CollectiveKind::kAllReduce || c.kind == CollectiveKind::kReduceScatter) {
-    for (size_t k = 0; k < body.slices(); ++k) RETURN_IF_ERROR(Reduce(task, body, k));
-    return absl::OkStatus();
-  }
-  // (from, to) ranges, read before anything is written.
-  std::vector<std::pair<Slice, Memory>> arrivals;
+  // What arrives in a range: values [begin, end) of those read before anything is written.
+  struct Arrival {
+    Slice to;
+    size_t begin, end;
+  };
+  std::vector<Arrival> arrivals;
+  Values values;
   std::vector<int64_t> received(ranks, 0);  // by rank, from those before in an all-to-all
   for (size_t s = 0; s < ranks; ++s) {
     int64_t sent = 0;
@@ -236,14 +254,18 @@ absl::Status SymbolicStep::RunBody(const Task& task, const CollectiveTask& body,
         sent += count;
         received[d] += count;
       }
-      if (from.count > 0) arrivals.emplace_back(to, Extract(from));
+      if (from.count == 0) continue;
+      const size_t begin = values.size();
+      Extract(from, values);
+      if (values.size() > begin) arrivals.push_back({to, begin, values.size()});
     }
   }
   for (const Slice& slice : body.receive) {
     if (slice.buffer != kNoBuffer) Forget(slice);
   }
-  for (const auto& [to, values] : arrivals) Insert(to, values);
-  return absl::OkStatus();
+  for (const auto& [to, begin, end] : arrivals) {
+    Insert(to, std::span(values).subspan(begin, end - begin));
+  }
 }
 
 }  // namespace partita

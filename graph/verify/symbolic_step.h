@@ -3,9 +3,10 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
+#include "absl/container/btree_map.h"
 #include "absl/status/status.h"
 #include "graph/graph.h"
 #include "graph/task/task_graph.h"
@@ -61,7 +62,9 @@ class SymbolicStep {
                           const std::string& reader) const;
 
  private:
-  using Memory = absl::flat_hash_map<int64_t, SymbolicValue>;  // keyed by element
+  using Memory = absl::btree_map<int64_t, SymbolicValue>;  // keyed by element
+  // Values of a range, ascending by element, which counts from the range's start.
+  using Values = std::vector<std::pair<int64_t, SymbolicValue>>;
   Memory& memory(BufferId id) { return memory_[id.index()]; }
   const Memory& memory(BufferId id) const { return memory_[id.index()]; }
 
@@ -72,15 +75,17 @@ class SymbolicStep {
   absl::Status RunBody(const Task& task, const TransferTask& body, const ComputeTerm&);
   absl::Status RunMove(const Task& task, const Move& move);
   absl::Status Reduce(const Task& task, const CollectiveTask& body, size_t slice);
+  // All-gather and all-to-all.
+  void Exchange(const CollectiveTask& body);
 
   // Fills a buffer with a tensor's values over its whole box.
   void FillWhole(BufferId id, TensorId tensor, uint64_t code, bool use_expected);
   // Forgets what lies in the region of a window, or in a range.
   void Forget(const BufferWindow& window, const Box& region);
   void Forget(const Slice& slice);
-  // Contents of a range, by element from its start.
-  Memory Extract(const Slice& slice) const;
-  void Insert(const Slice& slice, const Memory& values);
+  // Appends the contents of a range.
+  void Extract(const Slice& slice, Values& values) const;
+  void Insert(const Slice& slice, std::span<const std::pair<int64_t, SymbolicValue>> values);
   absl::Status Wrong(const Task& task, TensorId tensor, const std::string& what) const;
 
   const Graph& graph_;
