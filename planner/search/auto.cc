@@ -34,9 +34,6 @@ CandidateCount CountCandidates(const SearchSpace& space, SearchState& state) {
   return count;
 }
 
-// Each time, dynamic programming is tried on so many times fewer devices.
-constexpr int kFewer = 4;
-
 // Adds the best that dynamic programming makes of the base. Only that: they are much alike, and
 // walks are to begin in different places.
 void AddBestProgram(const SearchProblem& problem, const Strategy& base, const std::string& name,
@@ -75,8 +72,8 @@ void AddDynamicProgramming(const SearchProblem& problem, SearchState& state,
   const std::vector<WalkPoint> starts = points;
   AddBestProgram(problem, starts[0].strategy, "dynamic_programming", state, points);
   const bool tries_fewer = problem.on_fewer && problem.space.whole();
-  for (int devices = problem.space.devices() / kFewer; tries_fewer && devices > 1 && !state.Done();
-       devices /= kFewer) {
+  for (int devices = problem.space.devices() / kFewerDevices;
+       tries_fewer && devices > 1 && !state.Done(); devices /= kFewerDevices) {
     const SearchProblem on_fewer{problem.evaluator, SearchSpace(state.graph(), devices),
                                  StartsOn(devices, problem, starts)};
     if (on_fewer.starts.empty()) continue;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -26,6 +28,8 @@ namespace {
 
 // The best starts are looked for on fewer devices.
 constexpr size_t kStartsOnFewer = 2;
+// All starts are looked for on no more devices than these.
+constexpr int kFewDevices = 64;
 
 // Evaluates a start; adds it unless it is invalid or far behind. False where it was interrupted.
 bool AddStart(const SearchProblem& problem, NamedStrategy start, SearchState& state,
@@ -40,26 +44,56 @@ bool AddStart(const SearchProblem& problem, NamedStrategy start, SearchState& st
   return true;
 }
 
-// The best starts on half of the devices, a quarter, and so on, as long as that is faster.
-void AddStartsOnFewer(const SearchProblem& problem, SearchState& state,
-                      std::vector<WalkPoint>& points) {
-  if (!problem.on_fewer || !problem.space.whole()) return;
-  std::stable_sort(points.begin(), points.end());
-  std::vector<WalkPoint> best(points.begin(), points.begin() + static_cast<std::ptrdiff_t>(std::min(
-                                                                   points.size(), kStartsOnFewer)));
-  for (WalkPoint& last : best) {
-    const std::string name = last.name;
-    for (int devices = problem.space.devices() / 2; devices > 0 && !state.Done(); devices /= 2) {
-      std::optional<Strategy> strategy = problem.on_fewer(name, devices);
-      if (!strategy.has_value()) break;
-      const size_t known = points.size();
-      std::string on = absl::StrCat(name, " on ", devices, devices == 1 ? " device" : " devices");
-      if (!AddStart(problem, {std::move(on), *std::move(strategy)}, state, points)) return;
-      if (points.size() == known || !(points.back() < last)) break;
-      last = points.back();
+std::string NameOn(const std::string& start, int devices) {
+  return absl::StrCat(start, " on ", devices, devices == 1 ? " device" : " devices");
+}
+
+// Starts on fewer devices: the best ones on half of them, a quarter, and so on, as long as that is
+// faster; then all on a quarter, a sixteenth, and so on, where these are few.
+class StartsOnFewer {
+ public:
+  StartsOnFewer(const SearchProblem& problem, SearchState& state, std::vector<WalkPoint>& points)
+      : problem_(problem), state_(state), points_(points) {}
+
+  void Add() {
+    std::stable_sort(points_.begin(), points_.end());
+    const size_t count = std::min(points_.size(), kStartsOnFewer);
+    const std::vector<WalkPoint> best(points_.begin(),
+                                      points_.begin() + static_cast<std::ptrdiff_t>(count));
+    for (const WalkPoint& start : best) AddWhileFaster(start);
+    for (int devices = problem_.space.devices() / kFewerDevices; devices > 0;
+         devices /= kFewerDevices) {
+      if (devices > kFewDevices) continue;
+      for (const NamedStrategy& start : problem_.starts) TryOn(start.name, devices);
     }
   }
-}
+
+ private:
+  void AddWhileFaster(WalkPoint last) {
+    const std::string name = last.name;
+    for (int devices = problem_.space.devices() / 2; devices > 0; devices /= 2) {
+      const size_t known = points_.size();
+      TryOn(name, devices);
+      if (points_.size() == known || !(points_.back() < last)) return;
+      last = points_.back();
+    }
+  }
+
+  void TryOn(const std::string& name, int devices) {
+    if (ended_ || state_.Done()) return;
+    std::string on = NameOn(name, devices);
+    if (!tried_.insert(on).second) return;
+    std::optional<Strategy> strategy = problem_.on_fewer(name, devices);
+    if (!strategy.has_value()) return;
+    ended_ = !AddStart(problem_, {std::move(on), *std::move(strategy)}, state_, points_);
+  }
+
+  const SearchProblem& problem_;
+  SearchState& state_;
+  std::vector<WalkPoint>& points_;
+  std::set<std::string> tried_;
+  bool ended_ = false;
+};
 
 }  // namespace
 
@@ -73,7 +107,9 @@ absl::StatusOr<std::vector<WalkPoint>> EvaluateStarts(const SearchProblem& probl
     goes_on = AddStart(problem, problem.starts[k], state, starts);
   }
   state.StartsAreTried();
-  if (goes_on) AddStartsOnFewer(problem, state, starts);
+  if (goes_on && problem.on_fewer && problem.space.whole()) {
+    StartsOnFewer(problem, state, starts).Add();
+  }
   std::mt19937_64 random(options.seed);
   for (int k = 0; goes_on && k < options.random_starts && problem.space.whole(); ++k) {
     NamedStrategy start{"random", problem.space.RandomStrategy(random)};

@@ -36,6 +36,9 @@ absl::StatusOr<std::vector<WalkPoint>> EvaluateStarts(const SearchProblem& probl
                                                       const SearchOptions& options,
                                                       SearchState& state);
 inline constexpr int64_t kFarBehind = 3;
+// Starts and dynamic programming are tried on so many times fewer devices, then on so many times
+// fewer again.
+inline constexpr int kFewerDevices = 4;
 
 // A walk through the space by its moves (planner/space/moves.h), one evaluation a step. One that
 // starts outside memory goes down in what is excess until it fits, and never leaves memory again.
