@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 #include <filesystem>
+#include <memory>
 #include <optional>
 
 #include "absl/container/flat_hash_map.h"
