@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 #include <filesystem>
+#include <memory>
 #include <optional>
 
 #include "absl/container/flat_hash_map.h"
@@ -16,6 +17,8 @@
 #include "graph/support/error_category.h"
 #include "graph/support/file.h"
 #include "graph/support/status_macros.h"
+#include "proto/machine.pb.h"
+#include "proto/plan.pb.h"
 
 namespace partita {
 namespace {
@@ -23,6 +26,7 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "values are stored little endian");
 
 constexpr int64_t kMaxTextBytes = int64_t{32} << 20;
+
 // Remembers the first error of the text parser.
 class FirstError : public google::protobuf::io::ErrorCollector {
  public:
@@ -257,15 +261,43 @@ absl::StatusOr<std::string> WeightsPathOf(const proto::Model& model, const std::
   return folder.empty() ? std::string() : (std::filesystem::path(folder) / file).string();
 }
 
-absl::Status ParseText(const std::string& text, proto::Model& model) {
-  if (static_cast<int64_t>(text.size()) > kMaxTextBytes) {
-    return InvalidInput("its text has more than ", kMaxTextBytes, " bytes");
-  }
+// The first error of a text as a message of the type; empty: it is one.
+std::string FirstErrorOf(const std::string& text, google::protobuf::Message& message) {
   FirstError first;
   google::protobuf::TextFormat::Parser parser;
   parser.RecordErrorsTo(&first);
-  parser.SetRecursionLimit(16);
-  if (!parser.ParseFromString(text, &model)) return InvalidInput(first.text);
+  parser.SetRecursionLimit(20);  // as for plans, the deepest of the forms
+  return parser.ParseFromString(text, &message) ? "" : first.text;
+}
+
+// What a text is that is no model, and what takes it; empty where it is no other form either.
+std::string OtherForm(const std::string& text, const std::string& name) {
+  proto::Plan plan;
+  if (FirstErrorOf(text, plan).empty() && !plan.model().source().empty()) {
+    const std::string& source = plan.model().source();
+    const int64_t batch = plan.model().batch();
+    return absl::StrCat("it is a plan, of the model '", source, "' at batch ", batch,
+                        ". Name the model, and plans after it where they are wanted: `partita "
+                        "compare ",
+                        source, " ", name, " --batch ", batch,
+                        "`; run, verify and simulate take the plan alone");
+  }
+  proto::Machine machine;
+  if (FirstErrorOf(text, machine).empty() && machine.has_topology()) {
+    return absl::StrCat("it is a machine: `--machine ", name, "` plans for it");
+  }
+  return "";
+}
+
+absl::Status ParseText(const std::string& text, const std::string& name, proto::Model& model) {
+  if (static_cast<int64_t>(text.size()) > kMaxTextBytes) {
+    return InvalidInput("its text has more than ", kMaxTextBytes, " bytes");
+  }
+  const std::string error = FirstErrorOf(text, model);
+  if (!error.empty()) {
+    const std::string other = OtherForm(text, name);
+    return InvalidInput(other.empty() ? error : other);
+  }
   if (model.format_version() == kModelFormatVersion) return absl::OkStatus();
   return InvalidInput("its format_version is ", model.format_version(), "; wanted ",
                       kModelFormatVersion, ": write it anew with partita import");
@@ -295,7 +327,9 @@ absl::Status NoteAbsentValues(const proto::Model& model, const ModelReader& read
 absl::StatusOr<ModelFile> ReadModel(const std::string& text, const Origin& origin,
                                     WeightValues values) {
   proto::Model model;
-  if (absl::Status status = ParseText(text, model); !status.ok()) return NotAModel(origin, status);
+  if (absl::Status status = ParseText(text, origin.name, model); !status.ok()) {
+    return NotAModel(origin, status);
+  }
   const auto path = WeightsPathOf(model, origin.folder);
   if (!path.ok()) return NotAModel(origin, path.status());
   std::optional<WeightsFile> weights;

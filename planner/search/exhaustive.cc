@@ -1,7 +1,6 @@
 // Branch and bound (Land and Doig, Econometrica 1960): depth first over the subjects in the order
 // of the graph, of each subject first the candidates with the least bounds.
 #include <algorithm>
-#include <numeric>
 #include <span>
 #include <string>
 #include <utility>

@@ -1,7 +1,7 @@
 // The additive model as an integer program. For each share of communication the cheapest choices
 // that the solver met are simulated.
-#include <algorithm>
-#include <utility>
+#include <functional>
+#include <span>
 #include <vector>
 
 #include "absl/strings/str_cat.h"

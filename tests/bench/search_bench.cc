@@ -11,7 +11,6 @@
 // speed-up over data parallelism and over the best expert, the lower bound and the gap to it. The
 // best known steps stand in a file (tests/bench/best_known.h); with --update a better one, or a new
 // one, is written there.
-#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>

@@ -18,7 +18,9 @@ absl::StatusOr<PlanOutcome> PlanOn(const Graph& graph, const PricedMachine& pric
   const Evaluator evaluator = EvaluatorOn(priced, graph);
   auto outcome = MakePlan(evaluator, request);
   if (!absl::IsFailedPrecondition(outcome.status())) return outcome;
-  return WithMessage(outcome.status(), absl::StrCat("strategy '", request.strategy,
+  const bool searches = request.strategy.empty();
+  return WithMessage(outcome.status(), absl::StrCat(searches ? "search '" : "strategy '",
+                                                    searches ? request.search : request.strategy,
                                                     "' declines: ", outcome.status().message()));
 }
 

@@ -144,6 +144,21 @@ TEST_F(ModelIoTest, SaysWhatIsWrongAndWhere) {
   }
 }
 
+TEST_F(ModelIoTest, SaysWhatAnotherFormIsAndWhatTakesIt) {
+  const std::string plan = "format_version: 2 model { source: \"lenet\" batch: 64 }";
+  const absl::Status of_plan = ParseModel(plan, "a.plan.textproto").status();
+  EXPECT_EQ(of_plan.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(of_plan.message(), HasSubstr("'a.plan.textproto' is not a model: it is a plan"));
+  EXPECT_THAT(of_plan.message(),
+              HasSubstr("`partita compare lenet a.plan.textproto --batch 64`; run, verify"));
+  const absl::Status of_machine =
+      ParseModel("topology { devices { name: \"cpu0\" } }", "m.textproto").status();
+  EXPECT_THAT(of_machine.message(), HasSubstr("it is a machine: `--machine m.textproto`"));
+  // A text that is no form keeps its own error.
+  EXPECT_THAT(ParseModel("model { sauce: 1 }", "t").status().message(), HasSubstr("line 1"));
+  EXPECT_THAT(ParseModel("model { }", "t").status().message(), HasSubstr("line 1"));
+}
+
 TEST_F(ModelIoTest, KeepsItsSideFileInItsOwnFolder) {
   const auto graph = MakeZooModel("lenet", 2);
   ASSERT_TRUE(graph.ok());

@@ -150,6 +150,16 @@ def test_import_keeps_the_weights_of_an_onnx_model():
     check(found["weights_with_values"] == 0 and found["weights_file"] is None, f"{found}")
 
 
+def test_a_plan_in_the_place_of_a_model_is_named():
+    plan, machine = plan_of("lenet --batch 8", "lenet.plan.textproto"), "machine.textproto"
+    for line in (f"compare {plan}", f"plan {plan}", f"import {plan}", f"profile {plan}"):
+        refuses(line, 3, rf"'{plan}' is not a model: it is a plan, of the model 'lenet' at batch 8.*"
+                         rf"`partita compare lenet {plan} --batch 8`")
+    partita(f"compare lenet {plan} --batch 8 --devices 2 --oversubscribe --profile_time 0 --evaluations 10")
+    partita(f"machine create --nodes 1 --gpus 2 --gpu h100-sxm -o {machine}")
+    refuses(f"plan {machine}", 3, rf"it is a machine: `--machine {machine}`")
+
+
 def test_a_plan_remembers_how_far_its_model_is_unrolled():
     partita("plan rnnlm_tiny --unroll 2 --batch 4 --devices 1 --profile_time 0 --measure_time 0 -o two.plan.textproto")
     check("unroll: 2" in pathlib.Path("two.plan.textproto").read_text(), "not in the plan")

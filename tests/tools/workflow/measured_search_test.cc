@@ -4,15 +4,18 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <random>
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "cost_model/profile_db.h"
 #include "planner/expert/expert_strategies.h"
+#include "planner/search/integer_program.h"
 #include "tests/testing/ok.h"
 #include "tools/workflow/plan_pricing.h"
 #include "tools/workflow/training_model.h"
@@ -70,6 +73,20 @@ class MeasuredSearchTest : public testing::Test {
   MeasuredSearchRequest request_;
   const TrainingModel model_ = Ok(LoadTrainingModel({"mlp_tiny", 64}));
 };
+
+TEST_F(MeasuredSearchTest, WhatDeclinesIsNamed) {
+  request_.profile_seconds = 0;
+  request_.plan.strategy = "rnn_placement";  // of a model without recurrent layers
+  const absl::Status strategy = SearchAndMeasure(model_.graph, request_).status();
+  EXPECT_TRUE(absl::StartsWith(strategy.message(), "strategy 'rnn_placement' declines: "))
+      << strategy;
+  if (IntegerProgramLacks() == nullptr) return;
+  request_.plan.strategy.clear();
+  request_.plan.search = "ilp";
+  const absl::Status search = SearchAndMeasure(model_.graph, request_).status();
+  EXPECT_TRUE(absl::StartsWith(search.message(), "search 'ilp' declines: ")) << search;
+  EXPECT_TRUE(absl::StrContains(search.message(), IntegerProgramLacks())) << search;
+}
 
 TEST_F(MeasuredSearchTest, OutcomeIsPricedByAllThatWasMeasured) {
   for (uint64_t seed = 0; seed < 2; ++seed) {
