@@ -144,7 +144,8 @@ absl::StatusOr<SearchResult> SearchState::Finish() {
     const bool is_limited = problem_.evaluator.options().memory_limit > Bytes(0);
     return MemoryError(absl::StrCat("none of ", result_.evaluations,
                                     " strategies fits in memory. The nearest: ", nearest_miss_,
-                                    ". Use more or larger devices, or a smaller batch",
+                                    ". Use more or larger devices, a smaller batch, or "
+                                    "--microbatches",
                                     is_limited ? ", or raise --memory_limit" : ""));
   }
   return std::move(result_);

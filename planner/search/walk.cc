@@ -31,10 +31,21 @@ constexpr size_t kStartsOnFewer = 2;
 // All starts are looked for on no more devices than these.
 constexpr int kFewDevices = 64;
 
+// The time from which on a start is far behind. Where none fits in memory, behind the fastest of
+// those: the tasks of a strategy that is much slower may take more memory than there is to search.
+Nanos FarBehind(const SearchState& state, const std::vector<WalkPoint>& points) {
+  if (state.has_best()) return state.best_time() * kFarBehind;
+  if (points.empty()) return kNoCutoff;
+  const auto fastest =
+      std::min_element(points.begin(), points.end(),
+                       [](const WalkPoint& a, const WalkPoint& b) { return a.time < b.time; });
+  return fastest->time * kFarBehind;
+}
+
 // Evaluates a start; adds it unless it is invalid or far behind. False where it was interrupted.
 bool AddStart(const SearchProblem& problem, NamedStrategy start, SearchState& state,
               std::vector<WalkPoint>& points) {
-  const Nanos cutoff = state.has_best() ? state.best_time() * kFarBehind : kNoCutoff;
+  const Nanos cutoff = FarBehind(state, points);
   const Evaluation evaluation = state.Try(start.strategy, start.name, cutoff);
   if (evaluation.verdict == Evaluation::Verdict::kInterrupted) return false;
   if (evaluation.verdict == Evaluation::Verdict::kInvalid) return true;
@@ -139,7 +150,7 @@ std::optional<Trial> Walk::ProposeStep(Nanos limit) {
   move_ = made->move;
   limit_ = limit;
   best_before_ = state_.has_best() ? state_.best_time() : kNoCutoff;
-  return Trial{&proposed_, &at_.name, at_.excess_memory == 0 ? limit : kNoCutoff};
+  return Trial{&proposed_, &at_.name, at_.excess_memory == 0 ? limit : at_.time * kFarBehind};
 }
 
 Walk::Outcome Walk::TakeStep(const Evaluation& evaluation) {
@@ -147,6 +158,7 @@ Walk::Outcome Walk::TakeStep(const Evaluation& evaluation) {
   Outcome outcome;
   outcome.improved = state_.has_best() && state_.best_time() < best_before_;
   if (evaluation.verdict == Evaluation::Verdict::kInvalid) return outcome;
+  if (evaluation.feasible() && evaluation.peak.empty()) return outcome;  // beyond the cutoff
   WalkPoint to = PointOf(at_.name, std::move(proposed_), evaluation, problem_.evaluator);
   if (to.excess_memory > at_.excess_memory) return outcome;
   if (to.excess_memory == at_.excess_memory && to.time > limit_) return outcome;
