@@ -34,7 +34,7 @@ DistinctBoxes Distinct(std::span<const Item> items) {
   return distinct;
 }
 
-// A set of grid cells with the same covering pieces and the same demands.
+// The elements that the same pieces cover and the same demands want.
 struct Region {
   std::span<const Box> boxes;  // disjoint, in row-major order of corners; as few as merging finds
   std::span<const int32_t> pieces;   // sorted
@@ -48,8 +48,8 @@ struct Regions {
 };
 
 // The regions that some source covers, in row-major order of their first corners. Neither side is
-// empty. Takes time in proportion to the overlaps where the boxes of both sides are products
-// (ProductRegions), or no two boxes of a side overlap; else to the cells.
+// empty. Takes time in proportion to the regions, their boxes, and their lists (ProductRegions where
+// the boxes of both sides are products, SweptRegions for others).
 Regions FindRegions(const DistinctBoxes& sources, const DistinctBoxes& wants, SpanArena& lists);
 
 }  // namespace partita

@@ -1,0 +1,367 @@
+#include "graph/partition/swept_regions.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <numeric>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "graph/partition/coalesce.h"
+
+namespace partita {
+namespace {
+
+// Places [lo, hi) among the cuts of a dimension.
+struct CutRange {
+  int32_t lo = 0, hi = 0;
+
+  friend bool operator==(const CutRange&, const CutRange&) = default;
+};
+
+// One side's boxes along one dimension, indexed by box.
+using Ranges = std::vector<CutRange>;
+
+// A dimension of the sweep: the ends of all boxes, ascending, and where each box begins and ends.
+struct Dimension {
+  int number = 0;  // in the tensor
+  std::vector<int64_t> cuts;
+  Ranges sources, wants;
+};
+
+void AddEnds(const std::vector<Box>& boxes, int d, std::vector<int64_t>& ends) {
+  Interval last;
+  for (const Box& box : boxes) {
+    if (box[d] == last) continue;
+    last = box[d];
+    ends.push_back(last.lo);
+    ends.push_back(last.hi);
+  }
+}
+
+Ranges RangesOf(const std::vector<Box>& boxes, int d, const std::vector<int64_t>& cuts) {
+  const auto place = [&](int64_t at) {
+    return static_cast<int32_t>(std::lower_bound(cuts.begin(), cuts.end(), at) - cuts.begin());
+  };
+  Ranges ranges;
+  ranges.reserve(boxes.size());
+  Interval last;
+  for (const Box& box : boxes) {
+    if (box[d] == last) {
+      ranges.push_back(ranges.back());
+    } else {
+      last = box[d];
+      ranges.push_back({place(last.lo), place(last.hi)});
+    }
+  }
+  return ranges;
+}
+
+// Dimensions along which not all boxes are alike.
+std::vector<Dimension> DimensionsOf(const std::vector<Box>& sources,
+                                    const std::vector<Box>& wants) {
+  std::vector<Dimension> dimensions;
+  for (int d = 0; d < sources[0].rank(); ++d) {
+    const auto differs = [&, d](const Box& box) { return box[d] != sources[0][d]; };
+    if (std::ranges::none_of(sources, differs) && std::ranges::none_of(wants, differs)) continue;
+    Dimension& dimension = dimensions.emplace_back();
+    dimension.number = d;
+    std::vector<int64_t>& cuts = dimension.cuts;
+    AddEnds(sources, d, cuts);
+    AddEnds(wants, d, cuts);
+    std::sort(cuts.begin(), cuts.end());
+    cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
+    dimension.sources = RangesOf(sources, d, cuts);
+    dimension.wants = RangesOf(wants, d, cuts);
+  }
+  return dimensions;
+}
+
+CutRange HullOf(std::span<const int32_t> ids, const Ranges& ranges) {
+  CutRange hull = ranges[static_cast<size_t>(ids[0])];
+  for (int32_t id : ids) {
+    const CutRange range = ranges[static_cast<size_t>(id)];
+    hull = {std::min(hull.lo, range.lo), std::max(hull.hi, range.hi)};
+  }
+  return hull;
+}
+
+CutRange Common(CutRange a, CutRange b) { return {std::max(a.lo, b.lo), std::min(a.hi, b.hi)}; }
+
+// The cuts of a dimension that some boxes make inside a range, ascending.
+class LocalCuts {
+ public:
+  void Begin(CutRange range) {
+    range_ = range;
+    cuts_.assign({range.lo, range.hi});
+  }
+  void Add(std::span<const int32_t> ids, const Ranges& ranges) {
+    CutRange last = range_;
+    for (int32_t id : ids) {
+      const CutRange range = ranges[static_cast<size_t>(id)];
+      if (range == last) continue;
+      last = range;
+      if (range.lo > range_.lo && range.lo < range_.hi) cuts_.push_back(range.lo);
+      if (range.hi > range_.lo && range.hi < range_.hi) cuts_.push_back(range.hi);
+    }
+  }
+  // All that were added, in order, each once.
+  void Finish() {
+    const auto size = static_cast<size_t>(range_.hi - range_.lo) + 1;
+    if (place_.size() < size) place_.resize(size);
+    if (size <= kDense * cuts_.size()) {
+      std::fill_n(place_.begin(), size, -1);
+      for (int32_t cut : cuts_) PlaceAt(cut) = 0;
+      cuts_.clear();
+      for (size_t k = 0; k < size; ++k) {
+        if (place_[k] == 0) cuts_.push_back(range_.lo + static_cast<int32_t>(k));
+      }
+    } else {
+      std::sort(cuts_.begin(), cuts_.end());
+      cuts_.erase(std::unique(cuts_.begin(), cuts_.end()), cuts_.end());
+    }
+    for (size_t k = 0; k < cuts_.size(); ++k) PlaceAt(cuts_[k]) = static_cast<int32_t>(k);
+  }
+
+  size_t segments() const { return cuts_.size() - 1; }
+  CutRange Segment(size_t k) const { return {cuts_[k], cuts_[k + 1]}; }
+  // Segments [lo, hi) of a box that makes cuts here; none outside the range.
+  CutRange SegmentsOf(CutRange box) const {
+    const CutRange inside = Common(box, range_);
+    if (inside.lo >= inside.hi) return {};
+    return {place_[static_cast<size_t>(inside.lo - range_.lo)],
+            place_[static_cast<size_t>(inside.hi - range_.lo)]};
+  }
+
+ private:
+  static constexpr size_t kDense = 8;  // cuts of the dimension for each that is here
+
+  int32_t& PlaceAt(int32_t cut) { return place_[static_cast<size_t>(cut - range_.lo)]; }
+
+  CutRange range_;
+  std::vector<int32_t> cuts_;
+  std::vector<int32_t> place_;  // indexed by cut of the dimension, from the range's first
+};
+
+// For each segment between two cuts, the boxes that reach into it, ascending.
+class SegmentLists {
+ public:
+  void Fill(std::span<const int32_t> ids, const Ranges& ranges, const LocalCuts& cuts) {
+    begin_.assign(cuts.segments() + 2, 0);
+    for (int32_t id : ids) {
+      const CutRange reach = cuts.SegmentsOf(ranges[static_cast<size_t>(id)]);
+      for (int32_t s = reach.lo; s < reach.hi; ++s) ++begin_[static_cast<size_t>(s) + 2];
+    }
+    for (size_t s = 2; s < begin_.size(); ++s) begin_[s] += begin_[s - 1];
+    if (boxes_.size() < begin_.back()) boxes_.resize(begin_.back());
+    for (int32_t id : ids) {
+      const CutRange reach = cuts.SegmentsOf(ranges[static_cast<size_t>(id)]);
+      for (int32_t s = reach.lo; s < reach.hi; ++s) {
+        boxes_[begin_[static_cast<size_t>(s) + 1]++] = id;
+      }
+    }
+  }
+
+  std::span<const int32_t> Of(size_t segment) const {
+    return {boxes_.data() + begin_[segment], boxes_.data() + begin_[segment + 1]};
+  }
+
+ private:
+  std::vector<size_t> begin_;  // indexed by segment, and what comes after the last
+  std::vector<int32_t> boxes_;
+};
+
+// The boxes of each side that cover a cell, ascending.
+struct CellCovers {
+  std::span<const int32_t> sources, wants;
+
+  friend bool operator==(const CellCovers& a, const CellCovers& b) {
+    return std::ranges::equal(a.sources, b.sources) && std::ranges::equal(a.wants, b.wants);
+  }
+  template <class H>
+  friend H AbslHashValue(H h, const CellCovers& covers) {
+    h = H::combine_contiguous(std::move(h), covers.sources.data(), covers.sources.size());
+    h = H::combine_contiguous(std::move(h), covers.wants.data(), covers.wants.size());
+    return H::combine(std::move(h), covers.sources.size(), covers.wants.size());
+  }
+};
+
+// Members of several boxes of one side, ascending. What covers a cell often covers the next one.
+class MemberLists {
+ public:
+  MemberLists(const DistinctBoxes& distinct, SpanArena& lists)
+      : distinct_(distinct), lists_(lists) {}
+
+  std::span<const int32_t> Of(std::span<const int32_t> ids) {
+    if (ids.size() == 1) return distinct_.members[static_cast<size_t>(ids[0])];
+    if (std::ranges::equal(ids, last_)) return members_of_last_;
+    members_.clear();
+    for (int32_t id : ids) {
+      const auto& list = distinct_.members[static_cast<size_t>(id)];
+      members_.insert(members_.end(), list.begin(), list.end());
+    }
+    if (!std::is_sorted(members_.begin(), members_.end())) {
+      std::sort(members_.begin(), members_.end());
+    }
+    last_.assign(ids.begin(), ids.end());
+    return members_of_last_ = lists_.Copy<int32_t>(members_);
+  }
+
+ private:
+  const DistinctBoxes& distinct_;
+  SpanArena& lists_;
+  std::vector<int32_t> members_, last_;
+  std::span<const int32_t> members_of_last_;
+};
+
+// Regions in the order in which they are found, with their cells, which lie anywhere.
+class RegionCollector {
+ public:
+  RegionCollector(const DistinctBoxes& sources, const DistinctBoxes& wants, SpanArena& lists)
+      : pieces_(sources, lists), demands_(wants, lists) {}
+
+  // `is_whole`: no other cell has the same covers.
+  void Add(const Box& cell, const CellCovers& covers, bool is_whole) {
+    auto region = static_cast<int32_t>(regions_.list.size());
+    if (!is_whole) {
+      const auto it = index_.find(covers);
+      if (it != index_.end()) {
+        region = it->second;
+        has_several_ = true;
+      } else {
+        index_.emplace(CellCovers{keys_.Copy(covers.sources), keys_.Copy(covers.wants)}, region);
+      }
+    }
+    if (region == static_cast<int32_t>(regions_.list.size())) {
+      regions_.list.push_back({{}, pieces_.Of(covers.sources), demands_.Of(covers.wants)});
+    }
+    regions_.boxes.push_back(cell);
+    region_of_.push_back(region);
+  }
+
+  Regions Finish() && {
+    if (has_several_) JoinCells();
+    size_t first = 0;
+    for (Region& region : regions_.list) {
+      const size_t count =
+          has_several_ ? count_[static_cast<size_t>(&region - &regions_.list[0])] : 1;
+      region.boxes = std::span<const Box>(regions_.boxes).subspan(first, count);
+      first += count;
+    }
+    return std::move(regions_);
+  }
+
+ private:
+  // Orders boxes by region, as few as joining finds.
+  void JoinCells() {
+    std::vector<Boxes> boxes(regions_.list.size());
+    for (size_t b = 0; b < regions_.boxes.size(); ++b) {
+      boxes[static_cast<size_t>(region_of_[b])].push_back(std::move(regions_.boxes[b]));
+    }
+    regions_.boxes.clear();
+    for (Boxes& each : boxes) {
+      if (each.size() > 1) each = Coalesce(std::move(each));
+      count_.push_back(each.size());
+      for (Box& box : each) regions_.boxes.push_back(std::move(box));
+    }
+  }
+
+  MemberLists pieces_, demands_;
+  Regions regions_;
+  std::vector<int32_t> region_of_;  // indexed by box
+  bool has_several_ = false;        // some region has several cells
+  std::vector<size_t> count_;       // indexed by region: its boxes, where some has several
+  SpanArena keys_;
+  absl::flat_hash_map<CellCovers, int32_t> index_;  // regions that may have several cells
+};
+
+// Walks through the cells in row-major order.
+class BoxSweep {
+ public:
+  BoxSweep(const DistinctBoxes& sources, const DistinctBoxes& wants, SpanArena& lists)
+      : dimensions_(DimensionsOf(sources.boxes, wants.boxes)),
+        levels_(dimensions_.size()),
+        segments_(dimensions_.size()),
+        cell_(sources.boxes[0]),
+        collector_(sources, wants, lists) {}
+
+  Regions Run(size_t sources, size_t wants) && {
+    std::vector<int32_t> ids(std::max(sources, wants));
+    std::iota(ids.begin(), ids.end(), 0);
+    const std::span<const int32_t> all(ids);
+    Visit(0, all.first(sources), all.first(wants));
+    return std::move(collector_).Finish();
+  }
+
+ private:
+  // What is open while the sweep goes along a dimension.
+  struct Level {
+    LocalCuts cuts;
+    SegmentLists sources, wants;
+  };
+
+  // Cells of the segment at hand of all dimensions before the k-th, which these boxes reach into.
+  void Visit(size_t k, std::span<const int32_t> sources, std::span<const int32_t> wants) {
+    if (k == dimensions_.size()) {
+      return collector_.Add(cell_, {sources, wants}, IsWhole(sources, wants));
+    }
+    const Ranges &from = dimensions_[k].sources, &to = dimensions_[k].wants;
+    const CutRange common = Common(HullOf(sources, from), HullOf(wants, to));
+    if (common.lo >= common.hi) return;
+    if (sources.size() == 1 && wants.size() == 1) return VisitSegment(k, common, sources, wants);
+    Level& level = levels_[k];
+    level.cuts.Begin(common);
+    level.cuts.Add(sources, from);
+    level.cuts.Add(wants, to);
+    level.cuts.Finish();
+    level.sources.Fill(sources, from, level.cuts);
+    level.wants.Fill(wants, to, level.cuts);
+    for (size_t s = 0; s < level.cuts.segments(); ++s) {
+      if (level.sources.Of(s).empty() || level.wants.Of(s).empty()) continue;
+      VisitSegment(k, level.cuts.Segment(s), level.sources.Of(s), level.wants.Of(s));
+    }
+  }
+
+  void VisitSegment(size_t k, CutRange segment, std::span<const int32_t> sources,
+                    std::span<const int32_t> wants) {
+    const Dimension& dimension = dimensions_[k];
+    segments_[k] = segment;
+    cell_[dimension.number] = {dimension.cuts[static_cast<size_t>(segment.lo)],
+                               dimension.cuts[static_cast<size_t>(segment.hi)]};
+    Visit(k + 1, sources, wants);
+  }
+
+  // Whether the cell at hand is all that these boxes have in common.
+  bool IsWhole(std::span<const int32_t> sources, std::span<const int32_t> wants) const {
+    for (size_t k = 0; k < dimensions_.size(); ++k) {
+      bool begins = false, ends = false;
+      const auto see = [&](std::span<const int32_t> ids, const Ranges& ranges) {
+        for (size_t i = 0; i < ids.size() && !(begins && ends); ++i) {
+          const CutRange range = ranges[static_cast<size_t>(ids[i])];
+          begins |= range.lo == segments_[k].lo;
+          ends |= range.hi == segments_[k].hi;
+        }
+      };
+      see(sources, dimensions_[k].sources);
+      see(wants, dimensions_[k].wants);
+      if (!begins || !ends) return false;
+    }
+    return true;
+  }
+
+  const std::vector<Dimension> dimensions_;
+  std::vector<Level> levels_;       // indexed like dimensions_
+  std::vector<CutRange> segments_;  // of the cell at hand, indexed like dimensions_
+  Box cell_;
+  RegionCollector collector_;
+};
+
+}  // namespace
+
+Regions SweptRegions(const DistinctBoxes& sources, const DistinctBoxes& wants, SpanArena& lists) {
+  return BoxSweep(sources, wants, lists).Run(sources.boxes.size(), wants.boxes.size());
+}
+
+}  // namespace partita
