@@ -44,7 +44,7 @@ struct Region {
 // Regions and their boxes. Other lists are those of the distinct boxes, or of the arena.
 struct Regions {
   std::vector<Region> list;
-  std::vector<Box> boxes;
+  std::vector<std::vector<Box>> boxes;  // in chunks, which stay where they are as others are added
 };
 
 // The regions that some source covers, in row-major order of their first corners. Neither side is

@@ -179,11 +179,12 @@ class RegionWalk {
       boxes *= intervals;
     }
     regions.list.reserve(count);
-    regions.boxes.reserve(boxes);
+    std::vector<Box>& all = regions.boxes.emplace_back();
+    all.reserve(boxes);
     for (size_t r = 0; r < count; ++r, Next()) {
-      const size_t first = regions.boxes.size();
-      AddBoxes(0, Box(static_cast<int>(lines_.size())), regions.boxes);
-      regions.list.push_back({std::span<const Box>(regions.boxes).subspan(first),
+      const size_t first = all.size();
+      AddBoxes(0, Box(static_cast<int>(lines_.size())), all);
+      regions.list.push_back({std::span<const Box>(all).subspan(first),
                               MembersOf(sources_, sources, &LineRegion::sources),
                               MembersOf(wants_, wants, &LineRegion::wants)});
     }
