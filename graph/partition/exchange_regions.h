@@ -48,8 +48,8 @@ struct Regions {
 };
 
 // The regions that some source covers, in row-major order of their first corners. Neither side is
-// empty. Takes time in proportion to the regions, their boxes, and their lists (ProductRegions where
-// the boxes of both sides are products, SweptRegions for others).
+// empty. Takes time in proportion to the regions, their boxes and their lists: ProductRegions where
+// the boxes of both sides are products, SweptRegions for others.
 Regions FindRegions(const DistinctBoxes& sources, const DistinctBoxes& wants, SpanArena& lists);
 
 }  // namespace partita

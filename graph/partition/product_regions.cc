@@ -9,6 +9,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/inlined_vector.h"
+#include "graph/partition/covers.h"
 
 namespace partita {
 namespace {
@@ -113,21 +114,6 @@ class Sweep {
   const int32_t stride_;
   size_t next_ = 0;              // interval that has not begun
   std::vector<int32_t> active_;  // ascending
-};
-
-// The lists that tell regions along a dimension apart.
-struct Covers {
-  std::span<const int32_t> sources, wants;
-
-  friend bool operator==(const Covers& a, const Covers& b) {
-    return std::ranges::equal(a.sources, b.sources) && std::ranges::equal(a.wants, b.wants);
-  }
-  template <class H>
-  friend H AbslHashValue(H h, const Covers& covers) {
-    h = H::combine_contiguous(std::move(h), covers.sources.data(), covers.sources.size());
-    h = H::combine_contiguous(std::move(h), covers.wants.data(), covers.wants.size());
-    return H::combine(std::move(h), covers.sources.size(), covers.wants.size());
-  }
 };
 
 // Regions along dimension d, by their first index.

@@ -10,6 +10,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "graph/partition/coalesce.h"
+#include "graph/partition/covers.h"
 
 namespace partita {
 namespace {
@@ -173,21 +174,6 @@ class SegmentLists {
   std::vector<int32_t> boxes_;
 };
 
-// The boxes of each side that cover a cell, ascending.
-struct CellCovers {
-  std::span<const int32_t> sources, wants;
-
-  friend bool operator==(const CellCovers& a, const CellCovers& b) {
-    return std::ranges::equal(a.sources, b.sources) && std::ranges::equal(a.wants, b.wants);
-  }
-  template <class H>
-  friend H AbslHashValue(H h, const CellCovers& covers) {
-    h = H::combine_contiguous(std::move(h), covers.sources.data(), covers.sources.size());
-    h = H::combine_contiguous(std::move(h), covers.wants.data(), covers.wants.size());
-    return H::combine(std::move(h), covers.sources.size(), covers.wants.size());
-  }
-};
-
 // Members of several boxes of one side, ascending. What covers a cell often covers the next one.
 class MemberLists {
  public:
@@ -244,14 +230,14 @@ class RegionCollector {
       : pieces_(sources, lists), demands_(wants, lists) {}
 
   // `is_whole`: no other cell has the same covers.
-  void Add(const Box& cell, const CellCovers& covers, bool is_whole) {
+  void Add(const Box& cell, const Covers& covers, bool is_whole) {
     if (!is_whole) {
       const auto it = index_.find(covers);
       if (it != index_.end()) {
         more_.emplace_back(it->second, cell);
         return;
       }
-      index_.emplace(CellCovers{keys_.Copy(covers.sources), keys_.Copy(covers.wants)},
+      index_.emplace(Covers{keys_.Copy(covers.sources), keys_.Copy(covers.wants)},
                      regions_.list.size());
     }
     regions_.list.push_back({BoxChunks(regions_.boxes).Add({&cell, 1}), pieces_.Of(covers.sources),
@@ -278,7 +264,7 @@ class RegionCollector {
   Regions regions_;
   std::vector<std::pair<size_t, Box>> more_;  // regions' cells after the first
   SpanArena keys_;
-  absl::flat_hash_map<CellCovers, size_t> index_;  // regions that may have several cells
+  absl::flat_hash_map<Covers, size_t> index_;  // regions that may have several cells
 };
 
 // Walks through the cells in row-major order.
