@@ -44,12 +44,12 @@ struct Region {
 // Regions and their boxes. Other lists are those of the distinct boxes, or of the arena.
 struct Regions {
   std::vector<Region> list;
-  std::vector<Box> boxes;
+  std::vector<std::vector<Box>> boxes;  // in chunks, which stay where they are as others are added
 };
 
 // The regions that some source covers, in row-major order of their first corners. Neither side is
-// empty. Takes time in proportion to the regions, their boxes, and their lists (ProductRegions where
-// the boxes of both sides are products, SweptRegions for others).
+// empty. Takes time in proportion to the regions, their boxes and their lists: ProductRegions where
+// the boxes of both sides are products, SweptRegions for others.
 Regions FindRegions(const DistinctBoxes& sources, const DistinctBoxes& wants, SpanArena& lists);
 
 }  // namespace partita

@@ -9,6 +9,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/inlined_vector.h"
+#include "graph/partition/covers.h"
 
 namespace partita {
 namespace {
@@ -115,21 +116,6 @@ class Sweep {
   std::vector<int32_t> active_;  // ascending
 };
 
-// The lists that tell regions along a dimension apart.
-struct Covers {
-  std::span<const int32_t> sources, wants;
-
-  friend bool operator==(const Covers& a, const Covers& b) {
-    return std::ranges::equal(a.sources, b.sources) && std::ranges::equal(a.wants, b.wants);
-  }
-  template <class H>
-  friend H AbslHashValue(H h, const Covers& covers) {
-    h = H::combine_contiguous(std::move(h), covers.sources.data(), covers.sources.size());
-    h = H::combine_contiguous(std::move(h), covers.wants.data(), covers.wants.size());
-    return H::combine(std::move(h), covers.sources.size(), covers.wants.size());
-  }
-};
-
 // Regions along dimension d, by their first index.
 std::vector<LineRegion> LineRegionsOf(const BoxProduct& sources, const BoxProduct& wants, size_t d,
                                       SpanArena& lists) {
@@ -179,11 +165,12 @@ class RegionWalk {
       boxes *= intervals;
     }
     regions.list.reserve(count);
-    regions.boxes.reserve(boxes);
+    std::vector<Box>& all = regions.boxes.emplace_back();
+    all.reserve(boxes);
     for (size_t r = 0; r < count; ++r, Next()) {
-      const size_t first = regions.boxes.size();
-      AddBoxes(0, Box(static_cast<int>(lines_.size())), regions.boxes);
-      regions.list.push_back({std::span<const Box>(regions.boxes).subspan(first),
+      const size_t first = all.size();
+      AddBoxes(0, Box(static_cast<int>(lines_.size())), all);
+      regions.list.push_back({std::span<const Box>(all).subspan(first),
                               MembersOf(sources_, sources, &LineRegion::sources),
                               MembersOf(wants_, wants, &LineRegion::wants)});
     }

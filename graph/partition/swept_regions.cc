@@ -10,6 +10,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "graph/partition/coalesce.h"
+#include "graph/partition/covers.h"
 
 namespace partita {
 namespace {
@@ -173,21 +174,6 @@ class SegmentLists {
   std::vector<int32_t> boxes_;
 };
 
-// The boxes of each side that cover a cell, ascending.
-struct CellCovers {
-  std::span<const int32_t> sources, wants;
-
-  friend bool operator==(const CellCovers& a, const CellCovers& b) {
-    return std::ranges::equal(a.sources, b.sources) && std::ranges::equal(a.wants, b.wants);
-  }
-  template <class H>
-  friend H AbslHashValue(H h, const CellCovers& covers) {
-    h = H::combine_contiguous(std::move(h), covers.sources.data(), covers.sources.size());
-    h = H::combine_contiguous(std::move(h), covers.wants.data(), covers.wants.size());
-    return H::combine(std::move(h), covers.sources.size(), covers.wants.size());
-  }
-};
-
 // Members of several boxes of one side, ascending. What covers a cell often covers the next one.
 class MemberLists {
  public:
@@ -216,6 +202,27 @@ class MemberLists {
   std::span<const int32_t> members_of_last_;
 };
 
+// Lists of boxes in chunks that never move; a chunk is twice as large as the one before.
+class BoxChunks {
+ public:
+  explicit BoxChunks(std::vector<std::vector<Box>>& chunks) : chunks_(chunks) {}
+
+  std::span<const Box> Add(std::span<const Box> boxes) {
+    if (chunks_.empty() || chunks_.back().capacity() - chunks_.back().size() < boxes.size()) {
+      const size_t next = chunks_.empty() ? kFirst : 2 * chunks_.back().capacity();
+      chunks_.emplace_back().reserve(std::max(std::min(next, kMost), boxes.size()));
+    }
+    std::vector<Box>& chunk = chunks_.back();
+    chunk.insert(chunk.end(), boxes.begin(), boxes.end());
+    return std::span<const Box>(chunk).last(boxes.size());
+  }
+
+ private:
+  static constexpr size_t kFirst = 16, kMost = 65536;  // boxes
+
+  std::vector<std::vector<Box>>& chunks_;
+};
+
 // Regions in the order in which they are found, with their cells, which lie anywhere.
 class RegionCollector {
  public:
@@ -223,58 +230,41 @@ class RegionCollector {
       : pieces_(sources, lists), demands_(wants, lists) {}
 
   // `is_whole`: no other cell has the same covers.
-  void Add(const Box& cell, const CellCovers& covers, bool is_whole) {
-    auto region = static_cast<int32_t>(regions_.list.size());
+  void Add(const Box& cell, const Covers& covers, bool is_whole) {
     if (!is_whole) {
       const auto it = index_.find(covers);
       if (it != index_.end()) {
-        region = it->second;
-        has_several_ = true;
-      } else {
-        index_.emplace(CellCovers{keys_.Copy(covers.sources), keys_.Copy(covers.wants)}, region);
+        more_.emplace_back(it->second, cell);
+        return;
       }
+      index_.emplace(Covers{keys_.Copy(covers.sources), keys_.Copy(covers.wants)},
+                     regions_.list.size());
     }
-    if (region == static_cast<int32_t>(regions_.list.size())) {
-      regions_.list.push_back({{}, pieces_.Of(covers.sources), demands_.Of(covers.wants)});
-    }
-    regions_.boxes.push_back(cell);
-    region_of_.push_back(region);
+    regions_.list.push_back({BoxChunks(regions_.boxes).Add({&cell, 1}), pieces_.Of(covers.sources),
+                             demands_.Of(covers.wants)});
   }
 
   Regions Finish() && {
-    if (has_several_) JoinCells();
-    size_t first = 0;
-    for (Region& region : regions_.list) {
-      const size_t count =
-          has_several_ ? count_[static_cast<size_t>(&region - &regions_.list[0])] : 1;
-      region.boxes = std::span<const Box>(regions_.boxes).subspan(first, count);
-      first += count;
+    std::stable_sort(more_.begin(), more_.end(),
+                     [](const auto& a, const auto& b) { return a.first < b.first; });
+    for (size_t k = 0; k < more_.size();) {
+      Region& region = regions_.list[more_[k].first];
+      Boxes cells = {region.boxes[0]};
+      for (const size_t of = more_[k].first; k < more_.size() && more_[k].first == of; ++k) {
+        cells.push_back(std::move(more_[k].second));
+      }
+      const Boxes joined = Coalesce(std::move(cells));
+      region.boxes = BoxChunks(regions_.boxes).Add({joined.data(), joined.size()});
     }
     return std::move(regions_);
   }
 
  private:
-  // Orders boxes by region, as few as joining finds.
-  void JoinCells() {
-    std::vector<Boxes> boxes(regions_.list.size());
-    for (size_t b = 0; b < regions_.boxes.size(); ++b) {
-      boxes[static_cast<size_t>(region_of_[b])].push_back(std::move(regions_.boxes[b]));
-    }
-    regions_.boxes.clear();
-    for (Boxes& each : boxes) {
-      if (each.size() > 1) each = Coalesce(std::move(each));
-      count_.push_back(each.size());
-      for (Box& box : each) regions_.boxes.push_back(std::move(box));
-    }
-  }
-
   MemberLists pieces_, demands_;
   Regions regions_;
-  std::vector<int32_t> region_of_;  // indexed by box
-  bool has_several_ = false;        // some region has several cells
-  std::vector<size_t> count_;       // indexed by region: its boxes, where some has several
+  std::vector<std::pair<size_t, Box>> more_;  // regions' cells after the first
   SpanArena keys_;
-  absl::flat_hash_map<CellCovers, int32_t> index_;  // regions that may have several cells
+  absl::flat_hash_map<Covers, size_t> index_;  // regions that may have several cells
 };
 
 // Walks through the cells in row-major order.

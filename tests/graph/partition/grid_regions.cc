@@ -58,14 +58,9 @@ Regions GridRegions(const DistinctBoxes& sources, const DistinctBoxes& wants, Sp
     }
     boxes[it->second].push_back(cell);
   }
-  std::vector<size_t> first;  // of each region: its first box
-  for (Boxes& each : boxes) {
-    first.push_back(regions.boxes.size());
-    for (Box& box : Coalesce(std::move(each))) regions.boxes.push_back(std::move(box));
-  }
-  first.push_back(regions.boxes.size());
   for (size_t r = 0; r < boxes.size(); ++r) {
-    regions.list[r].boxes = {regions.boxes.data() + first[r], regions.boxes.data() + first[r + 1]};
+    const Boxes joined = Coalesce(std::move(boxes[r]));
+    regions.list[r].boxes = regions.boxes.emplace_back(joined.begin(), joined.end());
   }
   return regions;
 }
