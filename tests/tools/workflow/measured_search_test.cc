@@ -135,6 +135,7 @@ TEST_F(MeasuredSearchTest, LaterRoundsKeepThePlanOfEarlierOnes) {
 TEST_F(MeasuredSearchTest, NamedMachinesHaveNoRivals) {
   request_.measure_seconds = 1;
   request_.machine.machine = "p100-4x4";
+  request_.machine.oversubscribe = false;
   EXPECT_TRUE(Ok(SearchAndMeasure(model_.graph, request_)).outcome.rivals.empty());
 }
 
