@@ -3,7 +3,6 @@
 // from the best of all, and where the budget does for it, single decisions until none improves the
 // best. Ends early where the best takes no more than the lower bound.
 #include <algorithm>
-#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -38,19 +37,15 @@ CandidateCount CountCandidates(const SearchSpace& space, SearchState& state) {
 // walks are to begin in different places.
 void AddBestProgram(const SearchProblem& problem, const Strategy& base, const std::string& name,
                     SearchState& state, std::vector<WalkPoint>& points) {
-  std::optional<WalkPoint> best;
+  std::vector<WalkPoint> made;
   const auto stop = [&state] { return state.IsStopped(); };
   for (NamedStrategy& start : DynamicProgrammingStarts(problem, base, stop, state.threads())) {
     if (state.Done()) break;
     const Nanos cutoff = state.has_best() ? state.best_time() * kFarBehind : kNoCutoff;
-    const Evaluation evaluation = state.Try(start.strategy, name, cutoff);
-    if (evaluation.verdict == Evaluation::Verdict::kInterrupted) break;
-    if (evaluation.verdict == Evaluation::Verdict::kInvalid) continue;
-    if (evaluation.feasible() && evaluation.peak.empty()) continue;  // beyond the cutoff
-    WalkPoint point = PointOf(name, std::move(start.strategy), evaluation, problem.evaluator);
-    if (!best.has_value() || point < *best) best = std::move(point);
+    if (!AddStart(problem, {name, std::move(start.strategy)}, cutoff, state, made)) break;
   }
-  if (best.has_value()) points.push_back(*std::move(best));
+  const auto best = std::min_element(made.begin(), made.end());
+  if (best != made.end()) points.push_back(std::move(*best));
 }
 
 // The starts that there are on so many of the devices, the best first.

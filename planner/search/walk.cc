@@ -24,6 +24,17 @@ WalkPoint PointOf(std::string name, Strategy strategy, const Evaluation& evaluat
   return point;
 }
 
+bool AddStart(const SearchProblem& problem, NamedStrategy start, Nanos cutoff, SearchState& state,
+              std::vector<WalkPoint>& points) {
+  const Evaluation evaluation = state.Try(start.strategy, start.name, cutoff);
+  if (evaluation.verdict == Evaluation::Verdict::kInterrupted) return false;
+  if (evaluation.verdict == Evaluation::Verdict::kInvalid) return true;
+  if (evaluation.feasible() && evaluation.peak.empty()) return true;  // beyond the cutoff
+  points.push_back(
+      PointOf(std::move(start.name), std::move(start.strategy), evaluation, problem.evaluator));
+  return true;
+}
+
 namespace {
 
 // The best starts are looked for on fewer devices.
@@ -40,19 +51,6 @@ Nanos FarBehind(const SearchState& state, const std::vector<WalkPoint>& points) 
       std::min_element(points.begin(), points.end(),
                        [](const WalkPoint& a, const WalkPoint& b) { return a.time < b.time; });
   return fastest->time * kFarBehind;
-}
-
-// Evaluates a start; adds it unless it is invalid or far behind. False where it was interrupted.
-bool AddStart(const SearchProblem& problem, NamedStrategy start, SearchState& state,
-              std::vector<WalkPoint>& points) {
-  const Nanos cutoff = FarBehind(state, points);
-  const Evaluation evaluation = state.Try(start.strategy, start.name, cutoff);
-  if (evaluation.verdict == Evaluation::Verdict::kInterrupted) return false;
-  if (evaluation.verdict == Evaluation::Verdict::kInvalid) return true;
-  if (evaluation.feasible() && evaluation.peak.empty()) return true;  // beyond the cutoff
-  points.push_back(
-      PointOf(std::move(start.name), std::move(start.strategy), evaluation, problem.evaluator));
-  return true;
 }
 
 std::string NameOn(const std::string& start, int devices) {
@@ -96,7 +94,8 @@ class StartsOnFewer {
     if (!tried_.insert(on).second) return;
     std::optional<Strategy> strategy = problem_.on_fewer(name, devices);
     if (!strategy.has_value()) return;
-    ended_ = !AddStart(problem_, {std::move(on), *std::move(strategy)}, state_, points_);
+    ended_ = !AddStart(problem_, {std::move(on), *std::move(strategy)}, FarBehind(state_, points_),
+                       state_, points_);
   }
 
   const SearchProblem& problem_;
@@ -115,7 +114,7 @@ absl::StatusOr<std::vector<WalkPoint>> EvaluateStarts(const SearchProblem& probl
   std::vector<WalkPoint> starts;
   bool goes_on = true;
   for (size_t k = 0; goes_on && k < problem.starts.size(); ++k) {
-    goes_on = AddStart(problem, problem.starts[k], state, starts);
+    goes_on = AddStart(problem, problem.starts[k], FarBehind(state, starts), state, starts);
   }
   state.StartsAreTried();
   if (goes_on && problem.on_fewer && problem.space.whole()) {
@@ -124,7 +123,8 @@ absl::StatusOr<std::vector<WalkPoint>> EvaluateStarts(const SearchProblem& probl
   std::mt19937_64 random(options.seed);
   for (int k = 0; goes_on && k < options.random_starts && problem.space.whole(); ++k) {
     NamedStrategy start{"random", problem.space.RandomStrategy(random)};
-    goes_on = !state.Done() && AddStart(problem, std::move(start), state, starts);
+    goes_on = !state.Done() &&
+              AddStart(problem, std::move(start), FarBehind(state, starts), state, starts);
   }
   std::stable_sort(starts.begin(), starts.end());
   return starts;

@@ -28,6 +28,11 @@ struct WalkPoint {
 WalkPoint PointOf(std::string name, Strategy strategy, const Evaluation& evaluation,
                   const Evaluator& evaluator);
 
+// Evaluates a start up to the cutoff; adds it unless it is invalid or beyond. False where it was
+// interrupted.
+bool AddStart(const SearchProblem& problem, NamedStrategy start, Nanos cutoff, SearchState& state,
+              std::vector<WalkPoint>& points);
+
 // All starts that can run, the given ones first, whatever the budget (once one fits, as many as time
 // limit and `stop` leave); then random ones as far as it goes, where the whole space is free. The
 // best comes first; those that take kFarBehind times the best before them, or more, are left out.

@@ -11,6 +11,7 @@
 #include "planner/bound/partial_bound.h"
 #include "planner/search/search_algorithm.h"
 #include "tests/planner/fixture.h"
+#include "tests/planner/some_subjects.h"
 #include "tests/testing/cases.h"
 #include "tests/testing/ok.h"
 #include "tests/testing/random_graph.h"
@@ -52,22 +53,12 @@ struct Case {
   const SearchSpace space;
 };
 
-// A few subjects in a row, mostly, whose candidates have at most `most` combinations.
+// A few subjects in a row, mostly.
 std::vector<DecisionSubject> NeighbouringSubjects(const SearchSpace& space, size_t most,
                                                   std::mt19937_64& random) {
-  std::vector<DecisionSubject> subjects;
-  size_t combinations = 1;
   const size_t first = random() % space.subjects().size();
-  for (size_t draw = 0; draw < 6; ++draw) {
-    const size_t place = random() % 3 == 0 ? random() : first + draw;
-    const DecisionSubject subject = space.subjects()[place % space.subjects().size()];
-    if (std::count(subjects.begin(), subjects.end(), subject) > 0) continue;
-    const size_t candidates = space.Candidates(subject).size();
-    if (combinations * candidates > most) continue;
-    combinations *= candidates;
-    subjects.push_back(subject);
-  }
-  return subjects;
+  return SubjectsWithin(space, most,
+                        [&](size_t draw) { return random() % 3 == 0 ? random() : first + draw; });
 }
 
 CandidateLists CandidatesOf(const SearchSpace& space) {

@@ -15,6 +15,7 @@
 #include "cost_model/machines.h"
 #include "planner/search/search_algorithm.h"
 #include "tests/planner/fixture.h"
+#include "tests/planner/some_subjects.h"
 #include "tests/testing/cases.h"
 #include "tests/testing/ok.h"
 #include "tests/testing/random_graph.h"
@@ -22,20 +23,9 @@
 namespace partita {
 namespace {
 
-// A few subjects whose candidates have at most `most` combinations.
 std::vector<DecisionSubject> SomeSubjects(const SearchSpace& space, size_t most,
                                           std::mt19937_64& random) {
-  std::vector<DecisionSubject> subjects;
-  size_t combinations = 1;
-  for (int draw = 0; draw < 6; ++draw) {
-    const DecisionSubject subject = space.subjects()[random() % space.subjects().size()];
-    if (std::count(subjects.begin(), subjects.end(), subject) > 0) continue;
-    const size_t candidates = space.Candidates(subject).size();
-    if (combinations * candidates > most) continue;
-    combinations *= candidates;
-    subjects.push_back(subject);
-  }
-  return subjects;
+  return SubjectsWithin(space, most, [&](size_t) { return random(); });
 }
 
 struct LinkFigures {
