@@ -87,8 +87,16 @@ Evaluator::Evaluator(const Graph& graph, const DeviceTopology& topology, const C
     : graph_(graph),
       model_(model),
       options_(std::move(options)),
-      resources_(topology),
-      distances_(graph) {}
+      topology_(topology),
+      resources_(options_.pods == nullptr ? topology : options_.pods->machine),
+      distances_(graph) {
+  if (options_.pods == nullptr) return;
+  PartitionOptions whole = PartitionOptionsOf(resources_.topology(), options_.choices);
+  auto view = PodView::Create(resources_, options_.pods->pods, model_,
+                              CheapestAlgorithm(model_, std::move(whole.node_of_device)));
+  status_ = view.status();
+  if (view.ok()) pod_view_ = *std::move(view);
+}
 
 Bytes Evaluator::MemoryOf(DeviceId device) const {
   const Bytes own = topology().device(device).memory;
@@ -97,7 +105,15 @@ Bytes Evaluator::MemoryOf(DeviceId device) const {
 }
 
 PartitionOptions Evaluator::partition_options() const {
-  PartitionOptions options = PartitionOptionsOf(topology(), options_.choices);
+  PartitionOptions options = PartitionOptionsOf(resources_.topology(), options_.choices);
+  if (pod_view_ != nullptr) {
+    const Pods pods = pod_view_->pods();
+    const auto devices = static_cast<size_t>(pods.devices * pod_view_->built());
+    options.devices = static_cast<int>(devices);
+    options.node_of_device.resize(devices);
+    options.class_of_device.resize(devices);
+    if (!options.precision_of_device.empty()) options.precision_of_device.resize(devices);
+  }
   options.algorithm = CheapestAlgorithm(model_, options.node_of_device);
   return options;
 }
@@ -142,7 +158,9 @@ void Evaluator::TimeInOrder(const FlatStep& flat, Nanos cutoff, EvaluatedStep& s
     step.schedule = SimulateInOrder(flat.tasks, step.durations, step.order, waits);
     e.time = TimeOf(flat, step.schedule);
   }
-  for (int d = 0; d < flat.uses.devices; ++d) e.peak.push_back(step.memory.peak(DeviceId(d)));
+  for (int d = 0; d < topology().size() && d < flat.uses.devices; ++d) {
+    e.peak.push_back(step.memory.peak(DeviceId(d)));
+  }
   if (options_.limit_memory) CheckMemory(*this, e);
 }
 
@@ -151,10 +169,31 @@ void Evaluator::AddFigures(EvaluatedStep& step) {
   step.evaluation.use = UseOf(step);
 }
 
+absl::StatusOr<Strategy> Evaluator::BuiltStrategy(const Strategy& strategy) const {
+  if (options_.pods == nullptr) return strategy;
+  RETURN_IF_ERROR(status_);
+  RETURN_IF_ERROR(ValidateSizes(graph_, strategy, topology().size()));
+  return StrategyOfPods(graph_, built(), strategy, {pod_view_->pods().devices, pod_view_->built()});
+}
+
+absl::StatusOr<StepCache::Found> Evaluator::FindIn(StepCache& cache, const Strategy& strategy,
+                                                   const StepCache::Limits& limits) const {
+  if (options_.pods == nullptr) return cache.FindOrBuild(strategy, limits);
+  ASSIGN_OR_RETURN(const Strategy of_built, BuiltStrategy(strategy));
+  return cache.FindOrBuild(of_built, limits);
+}
+
 absl::StatusOr<EvaluatedStep> Evaluator::EvaluateStep(const Strategy& strategy) const {
   EvaluatedStep step;
-  ASSIGN_OR_RETURN(step.tasks, Partition(graph_, strategy, partition_options()));
-  step.strategy = WithAlgorithms(strategy, step.tasks);
+  ASSIGN_OR_RETURN(const Strategy of_built, BuiltStrategy(strategy));
+  ASSIGN_OR_RETURN(step.tasks, Partition(built(), of_built, partition_options()));
+  if (pod_view_ == nullptr) {
+    step.strategy = WithAlgorithms(strategy, step.tasks);
+  } else {
+    step.strategy = strategy;
+    ASSIGN_OR_RETURN(PodView::FirstPod first, pod_view_->FirstPodOf(step.tasks));
+    step.tasks = std::move(first.tasks);
+  }
   FlatStep flat = FlattenStep(step.tasks, rules());
   FindOrder(flat, step);
   TimeInOrder(flat, kNoCutoff, step);
@@ -193,7 +232,7 @@ Evaluation Evaluator::Evaluate(const Strategy& strategy, Nanos cutoff) const {
 Evaluation Evaluator::EvaluateBriefly(const Strategy& strategy, Nanos cutoff,
                                       const std::function<bool()>& interrupted) const {
   std::unique_ptr<StepCache> cache = TakeCache();
-  const auto found = cache->FindOrBuild(strategy, {cutoff, interrupted});
+  const auto found = FindIn(*cache, strategy, {cutoff, interrupted});
   EvaluatedStep step;
   if (found.ok() && found->interrupted) {
     step.evaluation.verdict = Evaluation::Verdict::kInterrupted;
@@ -211,7 +250,7 @@ Evaluation Evaluator::EvaluateBriefly(const Strategy& strategy, Nanos cutoff,
 absl::StatusOr<std::vector<Evaluator::CollectiveOfStep>> Evaluator::CollectivesOf(
     const Strategy& strategy) const {
   std::unique_ptr<StepCache> cache = TakeCache();
-  const auto found = cache->FindOrBuild(strategy, {});
+  const auto found = FindIn(*cache, strategy, {});
   std::vector<CollectiveOfStep> collectives;
   if (found.ok()) {
     for (const StepCache::Collective& one : cache->Collectives()) {
@@ -253,7 +292,7 @@ std::unique_ptr<StepCache> Evaluator::TakeCache() const {
   }
   if (cache != nullptr) return cache;
   const bool schedules = options_.priority->is_local && model_.StepOverhead(1) == Nanos(0);
-  return std::make_unique<StepCache>(graph_, partition_options(), rules(), share, schedules);
+  return std::make_unique<StepCache>(built(), partition_options(), rules(), share, schedules);
 }
 
 // Others may have come meanwhile, with which it has to share.

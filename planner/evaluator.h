@@ -13,11 +13,13 @@
 #include "graph/graph.h"
 #include "graph/parallel/device_topology.h"
 #include "graph/parallel/plan.h"
+#include "graph/parallel/pods.h"
 #include "graph/parallel/strategy.h"
 #include "graph/partition/partition.h"
 #include "graph/task/buffer_assignment.h"
 #include "graph/task/task_graph.h"
 #include "planner/flat_step.h"
+#include "planner/pod_view.h"
 #include "planner/simulator/simulator.h"
 #include "planner/step_cache.h"
 
@@ -68,6 +70,13 @@ struct EvaluatedStep {
   Evaluation evaluation;
 };
 
+// The pods of a machine, for an evaluator of the first one.
+struct PodSetting {
+  DeviceTopology machine;
+  Pods pods;
+  Graph built;  // the training graph at the batch of PodView::BuiltOf(pods) of them
+};
+
 // Evaluates strategies of one training graph on one machine. Const and pure: several threads may
 // call at once, equal strategies get equal answers. What strategies have in common is kept from one
 // evaluation to the next (StepCache), for each thread that evaluates at a time.
@@ -95,6 +104,9 @@ class Evaluator {
     // threads that have evaluated at a time has an equal share. What the strategies at hand need
     // comes on top.
     Bytes max_cached{int64_t{768} << 20};
+    // Null: steps are those of the whole machine. Otherwise of the first of several pods, of which
+    // graph and topology are one's, the model the whole machine's.
+    std::shared_ptr<const PodSetting> pods = nullptr;
   };
 
   // Graph and model outlive the evaluator. The model knows every task.
@@ -104,11 +116,14 @@ class Evaluator {
       : Evaluator(graph, topology, model, Options()) {}
 
   const Graph& graph() const { return graph_; }
-  const DeviceTopology& topology() const { return resources_.topology(); }
+  const DeviceTopology& topology() const { return topology_; }
+  // Ok, or why the machine's pods cannot be evaluated by the first: then all strategies are invalid.
+  const absl::Status& status() const { return status_; }
   const CostModel& model() const { return model_; }
   const Options& options() const { return options_; }
   // The most memory that a feasible strategy takes of a device.
   Bytes MemoryOf(DeviceId device) const;
+  // Of the whole machine.
   const SimulatedResources& resources() const { return resources_; }
   // Options of Partition, by which collectives get the cheapest algorithms.
   PartitionOptions partition_options() const;
@@ -143,7 +158,14 @@ class Evaluator {
   void DropKept(Bytes most) const;
 
  private:
-  FlatteningRules rules() const { return {resources_, model_, options_.sizes, &distances_}; }
+  FlatteningRules rules() const {
+    return {resources_, model_, options_.sizes, &distances_, pod_view_.get()};
+  }
+  // The graph whose fragments are built, and a strategy for it: of pods, of a few of them.
+  const Graph& built() const { return options_.pods == nullptr ? graph_ : options_.pods->built; }
+  absl::StatusOr<Strategy> BuiltStrategy(const Strategy& strategy) const;
+  absl::StatusOr<StepCache::Found> FindIn(StepCache& cache, const Strategy& strategy,
+                                          const StepCache::Limits& limits) const;
   // The start of TimeInOrder: an order, and the schedule in it where every task has busy
   // neighbours. Finding: the order in which the schedule of Simulate starts tasks; following: the
   // step's.
@@ -164,8 +186,11 @@ class Evaluator {
   const Graph& graph_;
   const CostModel& model_;
   Options options_;
+  const DeviceTopology topology_;
   SimulatedResources resources_;
   const GraphDistances distances_;
+  std::unique_ptr<const PodView> pod_view_;
+  absl::Status status_;
   mutable std::mutex mutex_;    // guards what follows
   mutable int64_t caches_ = 0;  // that there are, idle or not
   // Caches that no thread uses at the moment.

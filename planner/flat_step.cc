@@ -32,10 +32,26 @@ void AppendRange(const List& more, size_t from, size_t to, List& list) {
 // Durations up to this are simulated as they are: the sum of a step's fits 62 bits.
 constexpr int64_t kLongestRegular = int64_t{1} << 38;
 
+// Leaves out what only other pods' tasks wait for.
+void KeepOwnResources(const PodView& pods, FlatTasks& tasks) {
+  int32_t kept = 0, begin = 0;
+  for (size_t t = 0; t + 1 < tasks.resource_begin.size(); ++t) {
+    const int32_t end = tasks.resource_begin[t + 1];
+    for (int32_t k = begin; k < end; ++k) {
+      const int32_t resource = tasks.resource_of[static_cast<size_t>(k)];
+      if (pods.IsOwn(resource)) tasks.resource_of[static_cast<size_t>(kept++)] = resource;
+    }
+    begin = end;
+    tasks.resource_begin[t + 1] = kept;
+  }
+  tasks.resource_of.resize(static_cast<size_t>(kept));
+}
+
 FlatStep ListAndConnect(const TaskGraph& graph, const FlatteningRules& rules,
                         std::span<const TaskCost> communications) {
   FlatStep step;
   step.tasks = ListTasks(graph, rules.resources);
+  if (rules.pods != nullptr) KeepOwnResources(*rules.pods, step.tasks);
   step.costs = PriceTasks(graph, rules.model, communications);
   step.uses = FindBufferUses(graph, rules.sizes);
   ConnectTasks(step.uses, step.tasks);
@@ -75,9 +91,11 @@ Bytes BytesOf(const FlatFragment& fragment) {
                HeapBytesOf(fragment.step.costs, fragment.path, fragment.by_path, fragment.loads));
 }
 
-FlatFragment FlattenFragment(const TaskGraph& graph, const FlatteningRules& rules,
-                             std::span<const TaskCost> communications) {
-  FlatFragment fragment{ListAndConnect(graph, rules, communications), {}, {}, {}, 0, true};
+namespace {
+
+FlatFragment FlattenTasks(const TaskGraph& graph, const FlatteningRules& rules,
+                          std::span<const TaskCost> communications) {
+  FlatFragment fragment{ListAndConnect(graph, rules, communications), {}, {}, {}, 0, true, ""};
   const FlatStep& step = fragment.step;
   fragment.path = RemainingPaths(step.tasks, DurationsOf(step.costs));
   fragment.by_path = step.tasks.by_key;
@@ -91,6 +109,18 @@ FlatFragment FlattenFragment(const TaskGraph& graph, const FlatteningRules& rule
     fragment.total += time;
   }
   return fragment;
+}
+
+}  // namespace
+
+FlatFragment FlattenFragment(const TaskGraph& graph, const FlatteningRules& rules,
+                             std::span<const TaskCost> communications) {
+  if (rules.pods == nullptr) return FlattenTasks(graph, rules, communications);
+  const auto first = rules.pods->FirstPodOf(graph);
+  if (first.ok()) return FlattenTasks(first->tasks, rules, first->communications);
+  FlatFragment unknown = FlattenTasks(graph.WithTasks({}, graph.devices()), rules, {});
+  unknown.unknown = std::string(first.status().message());
+  return unknown;
 }
 
 FlatStep FlattenStep(const TaskGraph& graph, const FlatteningRules& rules) {

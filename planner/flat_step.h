@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -9,6 +10,7 @@
 #include "cost_model/task_costs.h"
 #include "graph/task/buffer_assignment.h"
 #include "graph/task/task_graph.h"
+#include "planner/pod_view.h"
 #include "planner/simulator/flat_tasks.h"
 #include "planner/simulator/graph_distances.h"
 
@@ -38,6 +40,9 @@ struct FlatteningRules {
   const MemorySizes& sizes;
   // Distances in the graph that the tasks are of; null: tasks get no subjects.
   const GraphDistances* distances = nullptr;
+  // Null: tasks are those of all devices. Otherwise of fragments, which are of several pods, what the
+  // first pod does is flattened; of a step it is given. Resources are the first pod's.
+  const PodView* pods = nullptr;
 };
 
 FlatStep FlattenStep(const TaskGraph& graph, const FlatteningRules& rules);
@@ -51,6 +56,7 @@ struct FlatFragment {
   int64_t total = 0;             // all durations
   // Whether no duration depends on what else runs, or is so long that it might be bounded.
   bool is_regular = true;
+  std::string unknown;  // why the first pod's tasks are not known (PodView); empty: they are
 };
 // Memory that it takes.
 Bytes BytesOf(const FlatFragment& fragment);

@@ -4,6 +4,7 @@
 #include <numeric>
 #include <tuple>
 
+#include "absl/strings/str_cat.h"
 #include "graph/support/heap_bytes.h"
 #include "graph/support/status_macros.h"
 
@@ -92,6 +93,7 @@ absl::StatusOr<StepCache::Found> StepCache::FindOrBuild(const Strategy& strategy
   if (placed_.has_value()) {
     placed_->Update(fragments_, [this](size_t link) { return TasksOf(link); });
   }
+  RETURN_IF_ERROR(CheckPods());
   cache_.Hold();
   return Found{.has_step = true};
 }
@@ -130,6 +132,21 @@ void StepCache::FindLinkStates() {
   } else {
     for (int32_t link : link_.relinked()) find(static_cast<size_t>(link));
   }
+}
+
+absl::Status StepCache::CheckPods() const {
+  if (rules_.pods == nullptr) return absl::OkStatus();
+  if (!fragments_.buckets.empty() || !link_.after().empty()) {
+    return absl::InvalidArgumentError("pods have neither buckets nor control edges");
+  }
+  for (size_t k = 0; k < states_.size(); ++k) {
+    if (states_[k].flat->unknown.empty()) continue;
+    const ChainLink& link = cache_.chain()[k];
+    const std::string& name = link.is_tensor ? cache_.graph().tensor(TensorId(link.id)).name
+                                             : cache_.graph().op(OpId(link.id)).name;
+    return absl::InvalidArgumentError(absl::StrCat("'", name, "': ", states_[k].flat->unknown));
+  }
+  return absl::OkStatus();
 }
 
 LinkTasks StepCache::TasksOf(size_t link) const {
@@ -175,6 +192,7 @@ std::vector<StepCache::Collective> StepCache::Collectives() const {
 
 const FlatStep& StepCache::Flat() {
   if (std::exchange(is_flat_, true)) return builder_.step();
+  first_.assign(cache_.chain().size(), 0);
   builder_.Start(rules_.resources.count(), cache_.options().devices, rules_.distances);
   compact_.resize(static_cast<size_t>(link_.buffers()));
   for (size_t t = 0; t < fragments_.stores.size(); ++t) {
@@ -227,6 +245,7 @@ absl::StatusOr<bool> StepCache::BuildBelow(const Strategy& strategy, const Limit
     if (of_solved > kMostSolved) solved[k].reset();
   }
   const CommunicationWatch judge = [&](const TaskBody& body) {
+    if (rules_.pods != nullptr) return !limits.is_interrupted();
     return !limits.is_interrupted() &&
            loads_.AddCommunication(body, prices_.back()) <= limits.cutoff;
   };
@@ -271,11 +290,14 @@ absl::StatusOr<bool> StepCache::BuildTensors(const FragmentCache::Missing& alike
   ASSIGN_OR_RETURN(const bool is_built,
                    cache_.Build(alike, std::move(solved), strategy, fragments_, &watch));
   if (!is_built) return false;
+  if (rules_.pods != nullptr) prices_.clear();  // of other collectives than all pods'
   std::span<const TaskCost> rest = prices_;
   for (const TensorFragment& fragment : fragments_.tensors[id.index()]->groups) {
     const auto tasks = fragment.graph.tasks();
     const auto own =
-        static_cast<size_t>(std::count_if(tasks.begin(), tasks.end(), IsCommunication));
+        prices_.empty()
+            ? 0
+            : static_cast<size_t>(std::count_if(tasks.begin(), tasks.end(), IsCommunication));
     FlattenedOf(fragment, rest.first(own));
     rest = rest.subspan(own);
   }
@@ -336,6 +358,7 @@ void StepCache::AddRun(const TaskRun& run) {
   }
   const auto link = static_cast<size_t>(run.link);
   const LinkTasks tasks = TasksOf(link);
+  first_[link] = static_cast<int32_t>(builder_.step().costs.size());
   AddTasks(tasks.fragment->step, run, tasks.slots, cache_.chain()[link]);
 }
 
@@ -356,9 +379,8 @@ void StepCache::AddTasks(const FlatStep& flat, const TaskRun& run, std::span<con
 void StepCache::AddKeys(size_t link) {
   const std::vector<TaskId>* split = link_.SplitTasks(link);
   if (split == nullptr) {
-    const TaskId first = link_.FirstTask(link);
     for (int32_t task : states_[link].flat->step.tasks.by_key) {
-      builder_.AddKey(TaskId(first.value() + task));
+      builder_.AddKey(TaskId(first_[link] + task));
     }
     return;
   }

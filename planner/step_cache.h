@@ -123,6 +123,8 @@ class StepCache {
   // Keeps the limit.
   void Shrink();
   void FindLinkStates();
+  // InvalidArgument where the first pod's tasks are not known.
+  absl::Status CheckPods() const;
   const FlatFragment& VariantOf(OpId id);
   LinkTasks TasksOf(size_t link) const;
   void AddRun(const TaskRun& run);
@@ -149,6 +151,7 @@ class StepCache {
   std::vector<int32_t> counted_;
   std::vector<LinkState> states_;     // indexed by link
   std::optional<PlacedStep> placed_;  // where schedules are wanted and can be
+  std::vector<int32_t> first_;        // of each link's tasks in the flat step
   bool is_flat_ = false;              // whether the builder has the current step
   // The links in the order of keys. Tasks, by link, that have no key of their own: a bucket has the
   // key of its first member.

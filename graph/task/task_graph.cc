@@ -136,6 +136,16 @@ BufferUseList UsesOf(const Task& task) {
   return uses;
 }
 
+TaskGraph TaskGraph::WithTasks(std::vector<Task> tasks, int devices) const {
+  TaskGraph graph;
+  graph.tasks_ = std::move(tasks);
+  graph.buffers_ = buffers_;
+  graph.signatures_ = signatures_;
+  graph.outputs_ = outputs_;
+  graph.devices_ = devices;
+  return graph;
+}
+
 BufferId TaskGraphBuilder::AddBuffer(Buffer buffer) {
   buffer.id = BufferId(static_cast<int32_t>(graph_.buffers_.size()));
   graph_.buffers_.push_back(std::move(buffer));

@@ -258,6 +258,8 @@ class TaskGraph {
   std::span<const KernelSignature> signatures() const { return signatures_; }
   std::span<const HostOutput> outputs() const { return outputs_; }
   int devices() const { return devices_; }
+  // Other tasks, numbered in their order, over the same buffers and signatures.
+  TaskGraph WithTasks(std::vector<Task> tasks, int devices) const;
   // The same on every machine for equal graphs. Computed again by each call.
   uint64_t fingerprint() const;
   // Bytes that it takes of the heap, without attributes of kernels that have lists.

@@ -1,0 +1,292 @@
+#include "planner/pod_view.h"
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "cost_model/task_costs.h"
+#include "graph/partition/collective_algorithm.h"
+#include "graph/support/status_macros.h"
+
+namespace partita {
+namespace {
+
+// All-reduces of more ranks get the algorithm that is best at the next power of two of elements
+// (CheapestAlgorithm).
+constexpr int kFewRanks = 64;
+
+absl::Status NotKnown(const char* what) {
+  return absl::UnimplementedError(
+      absl::StrCat("how ", what, " goes between more pods is not known"));
+}
+
+// Sizes of the blocks of each rank; none for an all-reduce.
+std::vector<int64_t> BlockSizes(const Collective& collective) {
+  std::vector<int64_t> sizes;
+  for (const ElementRange& block : collective.blocks) sizes.push_back(block.count);
+  return sizes;
+}
+
+}  // namespace
+
+PodView::PodView(const SimulatedResources& machine, Pods pods, const CostModel& model,
+                 AlgorithmRule rule)
+    : machine_(machine), pods_(pods), model_(model), rule_(std::move(rule)) {
+  for (const Device& device : machine.topology().devices()) node_of_device_.push_back(device.node);
+}
+
+absl::StatusOr<std::unique_ptr<PodView>> PodView::Create(const SimulatedResources& machine,
+                                                         Pods pods, const CostModel& model,
+                                                         AlgorithmRule rule) {
+  if (pods.devices * pods.count != machine.devices()) {
+    return absl::FailedPreconditionError(absl::StrCat(pods.count, " pods of ", pods.devices,
+                                                      " devices are not the machine's ",
+                                                      machine.devices()));
+  }
+  std::unique_ptr<PodView> view(new PodView(machine, pods, model, std::move(rule)));
+  RETURN_IF_ERROR(view->CheckAlike());
+  RETURN_IF_ERROR(view->CheckApart());
+  view->FindOwn();
+  return view;
+}
+
+// Devices of equal speed and memory, nodes of the same devices, routes of equal channels.
+absl::Status PodView::CheckAlike() const {
+  const DeviceTopology& topology = machine_.topology();
+  const auto first_of_node = [&](int d) {
+    const int begin = d / pods_.devices * pods_.devices;
+    int first = begin;
+    while (topology.device(DeviceId(first)).node != topology.device(DeviceId(d)).node) ++first;
+    return first - begin;
+  };
+  const auto route_of = [&](int from, int to) {
+    std::vector<std::pair<int64_t, Nanos>> speeds;
+    for (ChannelId id : topology.Route(DeviceId(from), DeviceId(to))) {
+      speeds.emplace_back(topology.channel(id).bytes_per_second, topology.channel(id).latency);
+    }
+    return speeds;
+  };
+  const auto unlike = [&](int d, const char* what) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("device ", d, " has other ", what, " than its like in the first pod"));
+  };
+  const int last = pods_.devices - 1;
+  for (int d = pods_.devices; d < machine_.devices(); ++d) {
+    const int like = d % pods_.devices;
+    const Device &a = topology.device(DeviceId(like)), &b = topology.device(DeviceId(d));
+    if (a.kind != b.kind || a.device_class != b.device_class || a.threads != b.threads) {
+      return unlike(d, "speed");
+    }
+    if (a.memory != b.memory) return unlike(d, "memory");
+    if (first_of_node(d) != first_of_node(like)) return unlike(d, "neighbours");
+    const int begin = d - like;
+    if (route_of(begin, d) != route_of(0, like) ||
+        route_of(d, begin + last) != route_of(like, last)) {
+      return unlike(d, "routes");
+    }
+  }
+  return absl::OkStatus();
+}
+
+void PodView::AddChannels(DeviceId from, DeviceId to, std::vector<int32_t>& resources) const {
+  for (ChannelId id : machine_.topology().Route(from, to)) {
+    resources.push_back(machine_.ChannelResource(id));
+  }
+}
+
+// No channel on routes inside a pod, and no core, is another pod's, too.
+absl::Status PodView::CheckApart() const {
+  std::vector<int32_t> pod_of(static_cast<size_t>(machine_.count()), -1);
+  std::vector<int32_t> resources;
+  for (int pod = 0; pod < pods_.count; ++pod) {
+    resources.clear();
+    const int begin = pod * pods_.devices, end = begin + pods_.devices;
+    for (int from = begin; from < end; ++from) {
+      for (int32_t cores : machine_.CoreSets(DeviceId(from))) resources.push_back(cores);
+      for (int to = begin; to < end; ++to) AddChannels(DeviceId(from), DeviceId(to), resources);
+    }
+    for (int32_t resource : resources) {
+      int32_t& owner = pod_of[static_cast<size_t>(resource)];
+      if (owner >= 0 && owner != pod) {
+        return absl::FailedPreconditionError(absl::StrCat(
+            "pods of ", pods_.devices, " devices share '", machine_.name(resource), "'"));
+      }
+      owner = pod;
+    }
+  }
+  return absl::OkStatus();
+}
+
+void PodView::FindOwn() {
+  is_own_.assign(static_cast<size_t>(machine_.count()), false);
+  std::vector<int32_t> resources;
+  for (int d = 0; d < pods_.devices; ++d) {
+    const DeviceId own(d);
+    resources.push_back(machine_.ComputeLane(own));
+    resources.push_back(machine_.CommunicationLane(own));
+    for (int32_t cores : machine_.CoreSets(own)) resources.push_back(cores);
+    for (int other = 0; other < machine_.devices(); ++other) {
+      AddChannels(own, DeviceId(other), resources);
+      AddChannels(DeviceId(other), own, resources);
+    }
+    for (int32_t resource : resources) is_own_[static_cast<size_t>(resource)] = true;
+    resources.clear();
+  }
+}
+
+template <class OneDeviceTask>
+absl::StatusOr<std::optional<TaskBody>> PodView::Seen(const OneDeviceTask& task) const {
+  if (PodOf(task.device) != 0) return std::nullopt;
+  return TaskBody(task);
+}
+
+absl::StatusOr<std::optional<TaskBody>> PodView::Seen(const CollectiveTask& task) const {
+  const auto is_first = [this](DeviceId device) { return PodOf(device) == 0; };
+  const auto own = std::count_if(task.group.begin(), task.group.end(), is_first);
+  if (own == 0) return std::nullopt;
+  if (own == static_cast<std::ptrdiff_t>(task.group.size())) return TaskBody(task);
+  ASSIGN_OR_RETURN(CollectiveTask all, OfAllPods(task));
+  return TaskBody(std::move(all));
+}
+
+// What goes point to point between few pods may be a collective of more, and what arrives from them
+// is added up piece by piece: known only where all pods are built.
+absl::StatusOr<std::optional<TaskBody>> PodView::Seen(const TransferTask& task) const {
+  TransferTask seen{task.dtype, {}, {}};
+  for (const Transfer& transfer : task.transfers) {
+    const int from = PodOf(transfer.from), to = PodOf(transfer.to);
+    if (from != 0 && to != 0) continue;
+    if (from != to && pods_.count > built()) return NotKnown("what is sent point to point");
+    Transfer& one = seen.transfers.emplace_back(transfer);
+    if (from != 0) one.send.buffer = kNoBuffer;
+    if (to != 0) one.receive.buffer = kNoBuffer;
+  }
+  if (seen.transfers.empty()) return std::nullopt;
+  for (const Transfer& transfer : seen.transfers) {
+    seen.group.push_back(transfer.from);
+    seen.group.push_back(transfer.to);
+  }
+  std::sort(seen.group.begin(), seen.group.end());
+  seen.group.erase(std::unique(seen.group.begin(), seen.group.end()), seen.group.end());
+  return TaskBody(std::move(seen));
+}
+
+// Ranks come pod by pod, alike in each; the blocks of the second and the later pods are empty, as
+// where one of the first pod's devices gathers or spreads something.
+absl::StatusOr<CollectiveTask> PodView::OfAllPods(const CollectiveTask& task) const {
+  if (!task.bucket.empty()) return NotKnown("a bucket");
+  const auto pods = static_cast<size_t>(built());
+  const size_t ranks = task.group.size() / pods;
+  bool is_alike = ranks * pods == task.group.size();
+  for (size_t r = 0; is_alike && r < task.group.size(); ++r) {
+    const auto shift = static_cast<int32_t>(r / ranks) * pods_.devices;
+    is_alike = task.group[r].value() == task.group[r % ranks].value() + shift;
+  }
+  if (!is_alike) return NotKnown("a collective between other devices of each pod");
+  CollectiveTask all{{}, {}, {}, task.dtype, {}, {}, {}, task.has_replicas};
+  for (int pod = 0; pod < pods_.count; ++pod) {
+    for (size_t r = 0; r < ranks; ++r) {
+      all.group.push_back(DeviceId(task.group[r].value() + pod * pods_.devices));
+    }
+  }
+  const Collective& of = task.collective;
+  const auto count = static_cast<int>(all.group.size());
+  if (of.kind == CollectiveKind::kAllReduce) {
+    all.collective = MakeAllReduce(count, of.total, of.reduction);
+  } else if (of.kind == CollectiveKind::kReduceScatter || of.kind == CollectiveKind::kAllGather) {
+    std::vector<int64_t> sizes = BlockSizes(of);
+    if (std::any_of(sizes.begin() + static_cast<std::ptrdiff_t>(ranks), sizes.end(),
+                    [](int64_t size) { return size != 0; })) {
+      return NotKnown("a collective with blocks in every pod");
+    }
+    sizes.resize(all.group.size(), 0);
+    all.collective = of.kind == CollectiveKind::kAllGather ? MakeAllGather(sizes)
+                                                           : MakeReduceScatter(sizes, of.reduction);
+  } else {
+    return NotKnown("a collective of this kind");
+  }
+  all.send.assign(task.send.begin(), task.send.begin() + static_cast<std::ptrdiff_t>(ranks));
+  all.receive.assign(task.receive.begin(),
+                     task.receive.begin() + static_cast<std::ptrdiff_t>(ranks));
+  all.send.resize(all.group.size(), {kNoBuffer, 0, task.send.back().count});
+  all.receive.resize(all.group.size(), {kNoBuffer, 0, task.receive.back().count});
+  ChooseFor(all);
+  return all;
+}
+
+PodView::Key PodView::KeyOf(const CollectiveTask& task, int64_t size, int pod_devices) {
+  Key key{static_cast<int64_t>(task.collective.kind), static_cast<int64_t>(task.dtype),
+          static_cast<int64_t>(task.collective.reduction), size};
+  for (DeviceId device : task.group) {
+    if (device.value() < pod_devices) key.push_back(device.value());
+  }
+  for (size_t r = 0; r < task.collective.blocks.size(); ++r) {
+    if (task.collective.blocks[r].count > 0) key.push_back(-1 - static_cast<int64_t>(r));
+  }
+  return key;
+}
+
+void PodView::ChooseFor(CollectiveTask& task) const {
+  const bool is_compared =
+      task.collective.kind == CollectiveKind::kAllReduce && task.collective.ranks > kFewRanks;
+  const int64_t total = task.collective.total;
+  const Key key = KeyOf(
+      task,
+      is_compared ? -static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(total))) : total,
+      pods_.devices);
+  {
+    const std::lock_guard lock(mutex_);
+    const auto it = algorithms_.find(key);
+    if (it != algorithms_.end()) task.algorithm = it->second;
+  }
+  if (!task.algorithm.empty()) return;
+  task.algorithm = ChooseAlgorithm(task, {}, {"", rule_, node_of_device_});
+  const std::lock_guard lock(mutex_);
+  algorithms_.emplace(key, task.algorithm);
+}
+
+TaskCost PodView::PriceOf(const TaskBody& body) const {
+  const auto* collective = std::get_if<CollectiveTask>(&body);
+  const bool is_of_all = collective != nullptr && collective->group.back().value() >= pods_.devices;
+  if (!is_of_all) return PriceCommunication(body, model_);
+  const Key key = KeyOf(*collective, collective->collective.total, pods_.devices);
+  {
+    const std::lock_guard lock(mutex_);
+    const auto it = prices_.find(key);
+    if (it != prices_.end()) return it->second;
+  }
+  const TaskCost price = PriceCommunication(body, model_);
+  const std::lock_guard lock(mutex_);
+  prices_.emplace(key, price);
+  return price;
+}
+
+absl::StatusOr<PodView::FirstPod> PodView::FirstPodOf(const TaskGraph& built) const {
+  FirstPod first;
+  std::vector<Task> tasks;
+  std::vector<int32_t> number(built.tasks().size(), -1);
+  const auto renumber = [&](std::vector<TaskId>& ids) {
+    size_t kept = 0;
+    for (TaskId id : ids) {
+      if (number[id.index()] >= 0) ids[kept++] = TaskId(number[id.index()]);
+    }
+    ids.resize(kept);
+  };
+  for (const Task& task : built.tasks()) {
+    ASSIGN_OR_RETURN(std::optional<TaskBody> body,
+                     std::visit([this](const auto& one) { return Seen(one); }, task.body));
+    if (!body.has_value()) continue;
+    const auto id = static_cast<int32_t>(tasks.size());
+    number[task.id.index()] = id;
+    Task& seen = tasks.emplace_back(
+        Task{TaskId(id), task.key, *std::move(body), task.dependencies, task.after});
+    renumber(seen.dependencies);
+    renumber(seen.after);
+    if (IsCommunication(seen)) first.communications.push_back(PriceOf(seen.body));
+  }
+  first.tasks = built.WithTasks(std::move(tasks), machine_.devices());
+  return first;
+}
+
+}  // namespace partita

@@ -1,0 +1,90 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "cost_model/cost_model.h"
+#include "graph/parallel/device_topology.h"
+#include "graph/parallel/pods.h"
+#include "graph/partition/partition.h"
+#include "graph/task/task_graph.h"
+#include "planner/simulator/flat_tasks.h"
+
+namespace partita {
+
+// A step of many pods as the first pod sees it. Pods that behave alike do everything at the same
+// time, so that the first one's tasks, with what all pods exchange, take as long as those of all:
+// a machine of thousands of devices costs no more to simulate than a pod of it. Exact where pods
+// have no channel or core in common, other than for what they exchange with each other.
+//
+// Tasks are those of a few pods, `built` of them, in which an exchange of all pods has the form that
+// it has in all: from three on, the number of pods changes its length only. May be used by several
+// threads.
+class PodView {
+ public:
+  // Pods whose tasks are built: enough for every form that exchanges have.
+  static constexpr int kBuilt = 3;
+  static int BuiltOf(Pods pods) { return std::min(pods.count, kBuilt); }
+
+  // FailedPrecondition, which says why, where pods of the machine are not alike or get in each
+  // other's way. The model outlives the view. `rule`: by which collectives get their algorithms.
+  static absl::StatusOr<std::unique_ptr<PodView>> Create(const SimulatedResources& machine,
+                                                         Pods pods, const CostModel& model,
+                                                         AlgorithmRule rule);
+
+  Pods pods() const { return pods_; }
+  int built() const { return BuiltOf(pods_); }
+
+  // The first pod's tasks, in their order.
+  struct FirstPod {
+    TaskGraph tasks;                       // over the same buffers; `devices` of them all
+    std::vector<TaskCost> communications;  // prices of collectives and transfers, in their order
+  };
+  // `built`: the tasks, or those of a fragment, of the built pods. Unimplemented where the form of an
+  // exchange between pods is not known.
+  absl::StatusOr<FirstPod> FirstPodOf(const TaskGraph& built) const;
+  // Whether a resource is held by tasks of the first pod alone, or by those of all.
+  bool IsOwn(int32_t resource) const { return is_own_[static_cast<size_t>(resource)]; }
+
+ private:
+  PodView(const SimulatedResources& machine, Pods pods, const CostModel& model, AlgorithmRule rule);
+
+  absl::Status CheckAlike() const;
+  absl::Status CheckApart() const;
+  void FindOwn();
+  void AddChannels(DeviceId from, DeviceId to, std::vector<int32_t>& resources) const;
+  int PodOf(DeviceId device) const { return device.value() / pods_.devices; }
+
+  // A task of the first pod; nullopt: it has no part in it.
+  template <class OneDeviceTask>
+  absl::StatusOr<std::optional<TaskBody>> Seen(const OneDeviceTask& task) const;
+  absl::StatusOr<std::optional<TaskBody>> Seen(const CollectiveTask& task) const;
+  absl::StatusOr<std::optional<TaskBody>> Seen(const TransferTask& task) const;
+  absl::StatusOr<CollectiveTask> OfAllPods(const CollectiveTask& task) const;
+  // Chooses the algorithm, as ChooseAlgorithm does.
+  void ChooseFor(CollectiveTask& task) const;
+  TaskCost PriceOf(const TaskBody& body) const;
+
+  const SimulatedResources& machine_;
+  const Pods pods_;
+  const CostModel& model_;
+  const AlgorithmRule rule_;
+  std::vector<int32_t> node_of_device_;
+  std::vector<bool> is_own_;  // indexed by resource
+  // What was chosen and priced for collectives of all pods: kind, reduction, element type, size, and
+  // the group's devices of the first pod.
+  using Key = std::vector<int64_t>;
+  static Key KeyOf(const CollectiveTask& task, int64_t size, int pod_devices);
+  mutable std::mutex mutex_;  // guards what follows
+  mutable absl::flat_hash_map<Key, std::string> algorithms_;
+  mutable absl::flat_hash_map<Key, TaskCost> prices_;
+};
+
+}  // namespace partita

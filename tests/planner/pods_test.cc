@@ -1,0 +1,158 @@
+// A step of many pods, seen from the first: equal to the nanosecond to the step of all devices.
+
+#include "graph/parallel/pods.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <random>
+#include <string>
+
+#include "cost_model/default_cost_model.h"
+#include "cost_model/machines.h"
+#include "planner/evaluator.h"
+#include "planner/expert/expert_strategies.h"
+#include "planner/space/search_space.h"
+#include "tests/planner/fixture.h"
+#include "tests/testing/ok.h"
+
+namespace partita {
+namespace {
+
+using testing::AnyOf;
+using testing::HasSubstr;
+
+// A model on all devices of a machine, and on the first of its pods.
+struct PodsAtWork {
+  PodsAtWork(const std::string& model, int64_t pod_batch, const std::string& name, Pods of)
+      : pods(of),
+        one(TrainingGraphOf(model, pod_batch)),
+        all(TrainingGraphOf(model, pod_batch * of.count)),
+        machine(std::make_shared<const Machine>(Ok(FindMachine(name, of.devices * of.count)))),
+        costs(MakeDefaultCostModel(machine)),
+        pod(Ok(machine->topology.TakeDevices(of.devices))),
+        whole(all, machine->topology, *costs, WithoutDirect()),
+        first(one, pod, *costs, OptionsOf(model, pod_batch)),
+        space(one, of.devices) {}
+
+  // Values of small models go point to point otherwise, which is not known of more pods.
+  static Evaluator::Options WithoutDirect() {
+    Evaluator::Options options;
+    options.choices.direct_bytes = 0;
+    return options;
+  }
+  Evaluator::Options OptionsOf(const std::string& model, int64_t pod_batch) const {
+    Evaluator::Options options = WithoutDirect();
+    options.pods = std::make_shared<const PodSetting>(PodSetting{
+        machine->topology, pods, TrainingGraphOf(model, pod_batch * PodView::BuiltOf(pods))});
+    return options;
+  }
+
+  const Pods pods;
+  const Graph one, all;
+  const std::shared_ptr<const Machine> machine;
+  const std::unique_ptr<CostModel> costs;
+  const DeviceTopology pod;
+  const Evaluator whole, first;
+  const SearchSpace space;
+};
+
+struct PodCase {
+  std::string model;
+  int64_t pod_batch;
+  std::string machine;
+  Pods pods;
+  // Whether no value goes through a device of the first pod that has no like in the others: sums of
+  // weights that are read on other devices than they are made on.
+  bool is_exact = true;
+};
+
+class PodsTest : public testing::TestWithParam<PodCase> {
+ protected:
+  // The length of the schedule without waits for memory. The first pod's device alone keeps what the
+  // host reads, so that those of others may write over it, and wait.
+  static Nanos WithoutReuse(const PodsAtWork& at, const EvaluatedStep& step) {
+    const FlatStep flat =
+        FlattenStep(step.tasks, {at.whole.resources(), *at.costs, at.whole.options().sizes});
+    return SimulateInOrder(flat.tasks, step.durations, step.order).makespan;
+  }
+
+  // Whether the form of all exchanges is known.
+  bool ExpectEqual(const PodsAtWork& at, const Strategy& strategy) {
+    const Evaluation brief = at.first.EvaluateBriefly(strategy, kNoCutoff);
+    if (brief.verdict == Evaluation::Verdict::kInvalid) {
+      EXPECT_THAT(brief.reason, AnyOf(HasSubstr("is not known"), HasSubstr("control edges")));
+      return false;
+    }
+    const EvaluatedStep seen = Ok(at.first.EvaluateStep(strategy));
+    const Strategy of_all = Ok(StrategyOfPods(at.one, at.all, strategy, at.pods));
+    const EvaluatedStep whole = Ok(at.whole.EvaluateStep(of_all));
+    EXPECT_EQ(brief.time, seen.evaluation.time);
+    EXPECT_EQ(brief.peak, std::vector<Bytes>(seen.evaluation.peak));
+    ExpectNear(brief.time, whole.evaluation.time);
+    if (GetParam().is_exact) {
+      EXPECT_EQ(WithoutReuse(at, seen), WithoutReuse(at, whole));
+      differ_ += brief.time != whole.evaluation.time;
+    }
+    for (size_t d = 0; d < static_cast<size_t>(at.pods.devices); ++d) {
+      const Evaluation &a = seen.evaluation, &b = whole.evaluation;
+      EXPECT_EQ(a.received[d], b.received[d]);
+      if (!GetParam().is_exact) continue;
+      EXPECT_EQ(a.peak[d], b.peak[d]);
+      EXPECT_EQ(a.use[d].compute, b.use[d].compute);
+      EXPECT_EQ(a.use[d].communication, b.use[d].communication);
+    }
+    return true;
+  }
+
+  static void ExpectNear(Nanos a, Nanos b) {
+    const auto time = static_cast<double>(b.value());
+    EXPECT_NEAR(static_cast<double>(a.value()), time, 0.05 * time);
+  }
+
+  int differ_ = 0;  // strategies that wait for memory elsewhere than in the first pod
+};
+
+TEST_P(PodsTest, ExpertsAndRandomStrategiesTakeWhatAllDevicesTake) {
+  const PodCase& of = GetParam();
+  const PodsAtWork at(of.model, of.pod_batch, of.machine, of.pods);
+  ASSERT_EQ(at.first.status(), absl::OkStatus());
+  int known = 0, experts = 0;
+  for (const NamedStrategy& expert : ExpertStarts(at.one, at.pod)) {
+    SCOPED_TRACE(expert.name);
+    known += ExpectEqual(at, expert.strategy);
+    ++experts;
+  }
+  EXPECT_GE(2 * known, experts);
+  std::mt19937_64 random(5);
+  int random_known = 0;
+  for (int round = 0; round < 12; ++round) {
+    SCOPED_TRACE(round);
+    random_known += ExpectEqual(at, at.space.RandomStrategy(random));
+  }
+  EXPECT_GE(2 * random_known, 12);
+  EXPECT_LE(4 * differ_, known + random_known);
+}
+
+INSTANTIATE_TEST_SUITE_P(Machines, PodsTest,
+                         testing::Values(PodCase{"lenet", 8, "p100-4x4", {4, 4}},
+                                         PodCase{"lenet", 8, "h100-4x8", {8, 4}},
+                                         PodCase{"lenet", 8, "h100-4x8", {2, 16}},
+                                         PodCase{"lenet", 4, "h100-4x8", {1, 32}},
+                                         PodCase{"alexnet", 16, "minsky-8x4", {8, 4}},
+                                         PodCase{"resnet18", 8, "h100-4x8", {8, 4}},
+                                         PodCase{"rnnlm_tiny", 8, "h100-4x8", {8, 4}, false},
+                                         PodCase{"gpt_tiny", 8, "h100-4x8", {8, 4}},
+                                         PodCase{"nmt_tiny", 8, "k80-16x4", {16, 4}, false}),
+                         [](const auto& info) {
+                           std::string name = info.param.model + "_" + info.param.machine + "_" +
+                                              std::to_string(info.param.pods.devices) + "_" +
+                                              std::to_string(info.param.pods.count);
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
+                         });
+
+}  // namespace
+}  // namespace partita
