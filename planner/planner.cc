@@ -15,6 +15,7 @@
 #include "graph/verify/step_verifier.h"
 #include "planner/collective_choice.h"
 #include "planner/expert/expert_strategies.h"
+#include "planner/plan_by_pods.h"
 
 namespace partita {
 namespace {
@@ -297,6 +298,12 @@ absl::StatusOr<PlanOutcome> PlanOfExpert(const Evaluator& evaluator, const PlanR
 }
 
 absl::StatusOr<PlanOutcome> SearchPlan(const Evaluator& evaluator, const PlanRequest& request) {
+  const bool by_pods = evaluator.topology().size() > kMostDevicesSearched && request.graph_at &&
+                       request.pins.empty();
+  if (by_pods) {
+    const auto pods = PodProblem::Create(evaluator, request.graph_at);
+    if (pods.ok()) return PlanByPods(evaluator, **pods, request);
+  }
   const Graph& graph = evaluator.graph();
   ASSIGN_OR_RETURN(const SearchFunction search, SearchNamed(request.search));
   PlanClock clock(request.options.time_limit_seconds);
@@ -367,7 +374,8 @@ absl::StatusOr<PlanOutcome> MakePlan(const Evaluator& evaluator, const PlanReque
   ASSIGN_OR_RETURN(PlanOutcome outcome, request.strategy.empty()
                                             ? SearchPlan(evaluator, request)
                                             : PlanOfExpert(evaluator, request));
-  if (!outcome.baseline.has_value()) outcome.baseline = BaselineOf(evaluator);
+  if (!outcome.pods.has_value() && !outcome.baseline.has_value())
+    outcome.baseline = BaselineOf(evaluator);
   outcome.plan.provenance.options = PlanOptions(request);
   return outcome;
 }

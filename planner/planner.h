@@ -9,6 +9,7 @@
 #include "planner/evaluator.h"
 #include "planner/expert/expert_strategies.h"
 #include "planner/lower_bound.h"
+#include "planner/pod_planning.h"
 #include "planner/search/search_algorithm.h"
 #include "planner/simulator/priorities.h"
 
@@ -27,6 +28,9 @@ struct PlanRequest {
   std::vector<Decision> pins = {};
   // The bound that MakePlan would find, where it is known; prices decide it, and nothing else does.
   std::optional<LowerBound> bound = {};
+  // Where it is given, machines of more than kMostDevicesSearched devices are searched by pods
+  // (plan_by_pods.h), unless there are pins.
+  GraphAt graph_at = nullptr;
   bool wants_rivals = false;  // true: PlanOutcome::rivals are found
 
   template <class Self, class Visitor>
@@ -103,6 +107,13 @@ struct PlanOutcome {
   // from each start; cheapest first.
   std::vector<Rival> rivals;
   std::vector<PhaseTime> phases;  // MakePlan, of a search
+  // Of a plan that was found for one of several pods.
+  struct ByPods {
+    Pods pods;
+    bool is_whole = false;    // the plan has an order, and the step is that of all devices
+    bool is_checked = false;  // of all pods, or of the first few
+  };
+  std::optional<ByPods> pods;
   // EvaluatePlan: the order was found again.
   bool reordered = false;
 };

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "cost_model/task_costs.h"
 #include "graph/partition/collective_algorithm.h"
+#include "graph/support/error_category.h"
 #include "graph/support/status_macros.h"
 
 namespace partita {
@@ -40,9 +41,8 @@ absl::StatusOr<std::unique_ptr<PodView>> PodView::Create(const SimulatedResource
                                                          Pods pods, const CostModel& model,
                                                          AlgorithmRule rule) {
   if (pods.devices * pods.count != machine.devices()) {
-    return absl::FailedPreconditionError(absl::StrCat(pods.count, " pods of ", pods.devices,
-                                                      " devices are not the machine's ",
-                                                      machine.devices()));
+    return DeclinedError(absl::StrCat(pods.count, " pods of ", pods.devices,
+                                      " devices are not the machine's ", machine.devices()));
   }
   std::unique_ptr<PodView> view(new PodView(machine, pods, model, std::move(rule)));
   RETURN_IF_ERROR(view->CheckAlike());
@@ -68,7 +68,7 @@ absl::Status PodView::CheckAlike() const {
     return speeds;
   };
   const auto unlike = [&](int d, const char* what) {
-    return absl::FailedPreconditionError(
+    return DeclinedError(
         absl::StrCat("device ", d, " has other ", what, " than its like in the first pod"));
   };
   const int last = pods_.devices - 1;
@@ -109,8 +109,8 @@ absl::Status PodView::CheckApart() const {
     for (int32_t resource : resources) {
       int32_t& owner = pod_of[static_cast<size_t>(resource)];
       if (owner >= 0 && owner != pod) {
-        return absl::FailedPreconditionError(absl::StrCat(
-            "pods of ", pods_.devices, " devices share '", machine_.name(resource), "'"));
+        return DeclinedError(absl::StrCat("pods of ", pods_.devices, " devices share '",
+                                          machine_.name(resource), "'"));
       }
       owner = pod;
     }

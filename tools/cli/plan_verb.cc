@@ -146,6 +146,26 @@ void DescribeBound(const PlanOutcome& outcome, Answer& answer) {
   absl::StrAppend(&answer.text, "\n");
 }
 
+// How a plan was found that is one pod's for all, and what it lacks.
+void DescribePods(const PlanOutcome& outcome, Answer& answer) {
+  answer.json["pods"] = nullptr;
+  if (!outcome.pods.has_value()) return;
+  const auto& [pods, is_whole, is_checked] = *outcome.pods;
+  answer.json["pods"] = {{"count", pods.count},
+                         {"devices", pods.devices},
+                         {"whole", is_whole},
+                         {"checked", is_checked}};
+  absl::StrAppendFormat(&answer.text,
+                        "searched as %d pods of %d devices that train equal shares of the batch\n",
+                        pods.count, pods.devices);
+  if (is_whole) return;
+  absl::StrAppend(&answer.text, "predicted from the first pod",
+                  is_checked ? ", and checked for the first three"
+                             : ", and not checked: partita verify does it, task by task",
+                  "; without an order of tasks, and collectives take algorithms by size when it "
+                  "runs\n");
+}
+
 void DescribePhases(const PlanOutcome& outcome, Answer& answer) {
   Json json = Json::object();
   std::string text;
@@ -215,6 +235,7 @@ void Describe(const PlanFlags& flags, const MeasuredSearch& search, const Traini
   absl::StrAppendFormat(&text, "%d strategies evaluated in %.2f s; %s\n",
                         outcome.search.evaluations, outcome.search.seconds,
                         FoundText(search, flags.plan.strategy.empty()));
+  DescribePods(outcome, answer);
   DescribePhases(outcome, answer);
   DescribeContest(search.contest, answer);
 }
@@ -241,6 +262,7 @@ absl::StatusOr<Answer> AnswerScaling(const PlanFlags& flags) {
     MachineRequest machine = flags.machine;
     machine.devices = devices;
     PlanRequest plan = WithProgress(flags.plan);
+    plan.graph_at = [&model](int64_t batch) { return TrainingGraphAt(batch, model); };
     if (!rows.empty() && rows.back().devices <= devices) {
       plan.starts.push_back({absl::StrCat("the plan for ", rows.back().devices, " devices"),
                              rows.back().outcome.plan.strategy});
@@ -275,9 +297,10 @@ absl::StatusOr<Answer> AnswerPlan(const PlanFlags& flags, Stages* stages) {
                                    {"--profile", flags.machine.profile}};
   AddModelFiles(model, inputs);
   RETURN_IF_ERROR(CheckApart(output, inputs));
-  ASSIGN_OR_RETURN(
-      MeasuredSearch search,
-      SearchOnMachine(flags.machine, model.graph, WithProgress(flags.plan), TimeOf(flags), stages));
+  PlanRequest plan = WithProgress(flags.plan);
+  plan.graph_at = [&model](int64_t batch) { return TrainingGraphAt(batch, model); };
+  ASSIGN_OR_RETURN(MeasuredSearch search,
+                   SearchOnMachine(flags.machine, model.graph, plan, TimeOf(flags), stages));
   const PricedMachine& priced = search.priced;
   PlanOutcome& outcome = search.outcome;
   outcome.plan.model = model.label;

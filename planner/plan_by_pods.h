@@ -1,0 +1,16 @@
+#pragma once
+
+#include "absl/status/statusor.h"
+#include "planner/planner.h"
+#include "planner/pod_planning.h"
+
+namespace partita {
+
+// The plan of all pods that a search for the best pod finds, or a start of the request's where that is
+// faster. Of few tasks it is a plan as any other; of many it has neither order nor algorithms, its
+// step is the first pod's, and it is checked for the pods that were built, where these are not many
+// themselves (PlanOutcome::pods). Errors as MakePlan.
+absl::StatusOr<PlanOutcome> PlanByPods(const Evaluator& whole, const PodProblem& pods,
+                                       const PlanRequest& request);
+
+}  // namespace partita

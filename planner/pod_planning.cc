@@ -1,0 +1,99 @@
+#include "planner/pod_planning.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "graph/support/error_category.h"
+#include "graph/support/status_macros.h"
+#include "planner/expert/expert_strategies.h"
+#include "planner/pod_view.h"
+
+namespace partita {
+namespace {
+
+// Operators that configurations are for, times devices of a pod: an evaluation of that many from
+// nothing takes a few seconds.
+constexpr int64_t kMostPartsOfPod = 25'000;
+
+template <class Value>
+std::vector<Value> Repeated(const std::vector<Value>& first, int count) {
+  std::vector<Value> all;
+  all.reserve(first.size() * static_cast<size_t>(count));
+  for (int k = 0; k < count; ++k) all.insert(all.end(), first.begin(), first.end());
+  return all;
+}
+
+}  // namespace
+
+PodProblem::PodProblem(const Evaluator& whole, Graph graph, DeviceTopology pod,
+                       std::shared_ptr<const PodSetting> setting)
+    : whole_(whole), graph_(std::move(graph)), setting_(std::move(setting)) {
+  Evaluator::Options options = whole.options();
+  options.pods = setting_;
+  evaluator_ = std::make_unique<const Evaluator>(graph_, pod, whole.model(), std::move(options));
+}
+
+absl::StatusOr<std::unique_ptr<PodProblem>> PodProblem::Create(const Evaluator& whole,
+                                                               const GraphAt& graph_at, int most) {
+  const int devices = whole.topology().size();
+  const int64_t batch = whole.graph().batch();
+  const auto anchors = static_cast<int64_t>(whole.graph().anchors().size());
+  absl::Status status = DeclinedError(absl::StrCat(
+      "batch ", batch, " on ", devices, " devices has no pods of equal shares of at most ", most,
+      " devices. Try a batch that is a multiple of the devices"));
+  for (int size = std::min(most, devices / 2); size > 0; --size) {
+    const Pods pods{size, devices / size};
+    if (devices % size != 0 || batch % pods.count != 0) continue;
+    if (size > 1 && anchors * size > kMostPartsOfPod) continue;
+    const int64_t of_pod = batch / pods.count;
+    ASSIGN_OR_RETURN(Graph graph, graph_at(of_pod));
+    ASSIGN_OR_RETURN(Graph built, graph_at(of_pod * PodView::BuiltOf(pods)));
+    ASSIGN_OR_RETURN(DeviceTopology pod, whole.topology().TakeDevices(size));
+    auto setting =
+        std::make_shared<const PodSetting>(PodSetting{whole.topology(), pods, std::move(built)});
+    std::unique_ptr<PodProblem> problem(
+        new PodProblem(whole, std::move(graph), std::move(pod), std::move(setting)));
+    status = problem->evaluator().status();
+    if (!status.ok()) continue;
+    status = problem->OfAllPods(SingleDevice(problem->graph(), DeviceId(0))).status();
+    if (status.ok()) return problem;
+  }
+  return status;
+}
+
+SearchProblem PodProblem::Problem() const {
+  SearchProblem problem{*evaluator_, SearchSpace(graph_, pods().devices),
+                        ExpertStarts(graph_, evaluator_->topology())};
+  problem.on_fewer = [this](const std::string& start, int devices) {
+    return ExpertOnFewer(graph_, evaluator_->topology(), start, devices);
+  };
+  return problem;
+}
+
+absl::StatusOr<Strategy> PodProblem::OfAllPods(const Strategy& strategy) const {
+  return StrategyOfPods(graph_, whole_.graph(), strategy, pods());
+}
+
+Evaluation PodProblem::OfAllDevices(Evaluation first) const {
+  const int count = pods().count;
+  first.tasks *= count;
+  first.peak = Repeated(first.peak, count);
+  const auto own = static_cast<size_t>(pods().devices);
+  if (!first.received.empty()) {
+    first.received.resize(own);
+    first.received = Repeated(first.received, count);
+  }
+  if (!first.use.empty()) {
+    first.use.resize(own);
+    first.use = Repeated(first.use, count);
+  }
+  first.sources.measured *= count;
+  first.sources.interpolated *= count;
+  first.sources.roofline *= count;
+  first.sources.unsteady *= count;
+  return first;
+}
+
+}  // namespace partita
