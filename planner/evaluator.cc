@@ -115,6 +115,7 @@ PartitionOptions Evaluator::partition_options() const {
     if (!options.precision_of_device.empty()) options.precision_of_device.resize(devices);
   }
   options.algorithm = CheapestAlgorithm(model_, options.node_of_device);
+  if (pod_view_ != nullptr) options.algorithm = pod_view_->InsidePod(std::move(options.algorithm));
   return options;
 }
 

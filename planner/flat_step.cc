@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/strings/str_cat.h"
 #include "graph/support/heap_bytes.h"
 #include "planner/simulator/priorities.h"
 
@@ -32,26 +33,37 @@ void AppendRange(const List& more, size_t from, size_t to, List& list) {
 // Durations up to this are simulated as they are: the sum of a step's fits 62 bits.
 constexpr int64_t kLongestRegular = int64_t{1} << 38;
 
-// Leaves out what only other pods' tasks wait for.
-void KeepOwnResources(const PodView& pods, FlatTasks& tasks) {
-  int32_t kept = 0, begin = 0;
+// Leaves out what only other pods' tasks wait for. Returns a channel that a task inside the pod holds
+// and other pods' tasks, too; -1 where there is none.
+int32_t KeepOwnResources(const SimulatedResources& resources, const PodView& pods,
+                         FlatTasks& tasks) {
+  int32_t kept = 0, begin = 0, found = -1;
   for (size_t t = 0; t + 1 < tasks.resource_begin.size(); ++t) {
     const int32_t end = tasks.resource_begin[t + 1];
+    bool is_inside = true;
+    int32_t shared = -1;
     for (int32_t k = begin; k < end; ++k) {
       const int32_t resource = tasks.resource_of[static_cast<size_t>(k)];
+      is_inside &= !resources.IsLane(resource) || pods.IsOwn(resource);
+      if (pods.IsShared(resource)) shared = resource;
       if (pods.IsOwn(resource)) tasks.resource_of[static_cast<size_t>(kept++)] = resource;
     }
+    if (is_inside && shared >= 0) found = shared;
     begin = end;
     tasks.resource_begin[t + 1] = kept;
   }
   tasks.resource_of.resize(static_cast<size_t>(kept));
+  return found;
 }
 
 FlatStep ListAndConnect(const TaskGraph& graph, const FlatteningRules& rules,
-                        std::span<const TaskCost> communications) {
+                        std::span<const TaskCost> communications, int32_t* shared = nullptr) {
   FlatStep step;
   step.tasks = ListTasks(graph, rules.resources);
-  if (rules.pods != nullptr) KeepOwnResources(*rules.pods, step.tasks);
+  if (rules.pods != nullptr) {
+    const int32_t found = KeepOwnResources(rules.resources, *rules.pods, step.tasks);
+    if (shared != nullptr) *shared = found;
+  }
   step.costs = PriceTasks(graph, rules.model, communications);
   step.uses = FindBufferUses(graph, rules.sizes);
   ConnectTasks(step.uses, step.tasks);
@@ -95,7 +107,13 @@ namespace {
 
 FlatFragment FlattenTasks(const TaskGraph& graph, const FlatteningRules& rules,
                           std::span<const TaskCost> communications) {
-  FlatFragment fragment{ListAndConnect(graph, rules, communications), {}, {}, {}, 0, true, ""};
+  int32_t shared = -1;
+  FlatFragment fragment{
+      ListAndConnect(graph, rules, communications, &shared), {}, {}, {}, 0, true, ""};
+  if (shared >= 0) {
+    fragment.unknown =
+        absl::StrCat("how other pods use '", rules.pods->name(shared), "' meanwhile is not known");
+  }
   const FlatStep& step = fragment.step;
   fragment.path = RemainingPaths(step.tasks, DurationsOf(step.costs));
   fragment.by_path = step.tasks.by_key;

@@ -46,7 +46,7 @@ absl::StatusOr<std::unique_ptr<PodView>> PodView::Create(const SimulatedResource
   }
   std::unique_ptr<PodView> view(new PodView(machine, pods, model, std::move(rule)));
   RETURN_IF_ERROR(view->CheckAlike());
-  RETURN_IF_ERROR(view->CheckApart());
+  RETURN_IF_ERROR(view->FindShared());
   view->FindOwn();
   return view;
 }
@@ -95,8 +95,8 @@ void PodView::AddChannels(DeviceId from, DeviceId to, std::vector<int32_t>& reso
   }
 }
 
-// No channel on routes inside a pod, and no core, is another pod's, too.
-absl::Status PodView::CheckApart() const {
+absl::Status PodView::FindShared() {
+  is_shared_.assign(static_cast<size_t>(machine_.count()), false);
   std::vector<int32_t> pod_of(static_cast<size_t>(machine_.count()), -1);
   std::vector<int32_t> resources;
   for (int pod = 0; pod < pods_.count; ++pod) {
@@ -107,12 +107,17 @@ absl::Status PodView::CheckApart() const {
       for (int to = begin; to < end; ++to) AddChannels(DeviceId(from), DeviceId(to), resources);
     }
     for (int32_t resource : resources) {
-      int32_t& owner = pod_of[static_cast<size_t>(resource)];
-      if (owner >= 0 && owner != pod) {
-        return DeclinedError(absl::StrCat("pods of ", pods_.devices, " devices share '",
-                                          machine_.name(resource), "'"));
+      const auto k = static_cast<size_t>(resource);
+      if (pod_of[k] >= 0 && pod_of[k] != pod) is_shared_[k] = true;
+      pod_of[k] = pod;
+    }
+    for (int d = begin; d < end; ++d) {
+      for (int32_t cores : machine_.CoreSets(DeviceId(d))) {
+        if (is_shared_[static_cast<size_t>(cores)]) {
+          return DeclinedError(absl::StrCat("pods of ", pods_.devices, " devices share '",
+                                            machine_.name(cores), "'"));
+        }
       }
-      owner = pod;
     }
   }
   return absl::OkStatus();
@@ -215,11 +220,21 @@ absl::StatusOr<CollectiveTask> PodView::OfAllPods(const CollectiveTask& task) co
   return all;
 }
 
-PodView::Key PodView::KeyOf(const CollectiveTask& task, int64_t size, int pod_devices) {
+PodView::Key PodView::KeyOf(const CollectiveTask& task, int64_t size) const {
   Key key{static_cast<int64_t>(task.collective.kind), static_cast<int64_t>(task.dtype),
           static_cast<int64_t>(task.collective.reduction), size};
-  for (DeviceId device : task.group) {
-    if (device.value() < pod_devices) key.push_back(device.value());
+  const DeviceTopology& topology = machine_.topology();
+  const size_t ranks = task.group.size() / static_cast<size_t>(pods_.count);
+  for (size_t a = 0; a < ranks; ++a) {
+    for (size_t b = 0; b < 2 * ranks; ++b) {
+      if (a == b) continue;
+      const RouteChannels route = topology.Route(task.group[a], task.group[b]);
+      key.push_back(static_cast<int64_t>(route.size()));
+      for (ChannelId id : route) {
+        key.push_back(topology.channel(id).bytes_per_second);
+        key.push_back(topology.channel(id).latency.value());
+      }
+    }
   }
   for (size_t r = 0; r < task.collective.blocks.size(); ++r) {
     if (task.collective.blocks[r].count > 0) key.push_back(-1 - static_cast<int64_t>(r));
@@ -227,14 +242,22 @@ PodView::Key PodView::KeyOf(const CollectiveTask& task, int64_t size, int pod_de
   return key;
 }
 
+AlgorithmRule PodView::InsidePod(AlgorithmRule rule) const {
+  return [this, rule = std::move(rule)](const CollectiveToRun& asked) {
+    const auto& first = asked.groups[0];
+    const bool is_inside =
+        std::all_of(first.begin(), first.end(), [this](DeviceId d) { return PodOf(d) == 0; });
+    return is_inside ? rule(asked) : std::string();
+  };
+}
+
 void PodView::ChooseFor(CollectiveTask& task) const {
   const bool is_compared =
       task.collective.kind == CollectiveKind::kAllReduce && task.collective.ranks > kFewRanks;
   const int64_t total = task.collective.total;
-  const Key key = KeyOf(
-      task,
-      is_compared ? -static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(total))) : total,
-      pods_.devices);
+  const Key key =
+      KeyOf(task, is_compared ? -static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(total)))
+                              : total);
   {
     const std::lock_guard lock(mutex_);
     const auto it = algorithms_.find(key);
@@ -250,7 +273,7 @@ TaskCost PodView::PriceOf(const TaskBody& body) const {
   const auto* collective = std::get_if<CollectiveTask>(&body);
   const bool is_of_all = collective != nullptr && collective->group.back().value() >= pods_.devices;
   if (!is_of_all) return PriceCommunication(body, model_);
-  const Key key = KeyOf(*collective, collective->collective.total, pods_.devices);
+  const Key key = KeyOf(*collective, collective->collective.total);
   {
     const std::lock_guard lock(mutex_);
     const auto it = prices_.find(key);

@@ -21,8 +21,10 @@ namespace partita {
 
 // A step of many pods as the first pod sees it. Pods that behave alike do everything at the same
 // time, so that the first one's tasks, with what all pods exchange, take as long as those of all:
-// a machine of thousands of devices costs no more to simulate than a pod of it. Exact where pods
-// have no channel or core in common, other than for what they exchange with each other.
+// a machine of thousands of devices costs no more to simulate than a pod of it. Exact as long as the
+// first pod has no part of its own, such as a sum that other pods send to one of its devices: where
+// memory is used again, and for weights that are read elsewhere than they are summed, the other pods
+// may be a little slower.
 //
 // Tasks are those of a few pods, `built` of them, in which an exchange of all pods has the form that
 // it has in all: from three on, the number of pods changes its length only. May be used by several
@@ -33,8 +35,8 @@ class PodView {
   static constexpr int kBuilt = 3;
   static int BuiltOf(Pods pods) { return std::min(pods.count, kBuilt); }
 
-  // FailedPrecondition, which says why, where pods of the machine are not alike or get in each
-  // other's way. The model outlives the view. `rule`: by which collectives get their algorithms.
+  // FailedPrecondition, which says why, where pods of the machine are not alike or have cores in
+  // common. The model outlives the view. `rule`: by which collectives get their algorithms.
   static absl::StatusOr<std::unique_ptr<PodView>> Create(const SimulatedResources& machine,
                                                          Pods pods, const CostModel& model,
                                                          AlgorithmRule rule);
@@ -50,14 +52,21 @@ class PodView {
   // `built`: the tasks, or those of a fragment, of the built pods. Unimplemented where the form of an
   // exchange between pods is not known.
   absl::StatusOr<FirstPod> FirstPodOf(const TaskGraph& built) const;
+  // The rule for collectives inside the first pod, and none for others: the view chooses for those of
+  // all pods. The view outlives what is returned.
+  AlgorithmRule InsidePod(AlgorithmRule rule) const;
   // Whether a resource is held by tasks of the first pod alone, or by those of all.
   bool IsOwn(int32_t resource) const { return is_own_[static_cast<size_t>(resource)]; }
+  // Whether it is a channel on routes inside several pods. A task inside a pod that holds one would
+  // wait for other pods' tasks: its step is not known.
+  bool IsShared(int32_t resource) const { return is_shared_[static_cast<size_t>(resource)]; }
+  const std::string& name(int32_t resource) const { return machine_.name(resource); }
 
  private:
   PodView(const SimulatedResources& machine, Pods pods, const CostModel& model, AlgorithmRule rule);
 
   absl::Status CheckAlike() const;
-  absl::Status CheckApart() const;
+  absl::Status FindShared();
   void FindOwn();
   void AddChannels(DeviceId from, DeviceId to, std::vector<int32_t>& resources) const;
   int PodOf(DeviceId device) const { return device.value() / pods_.devices; }
@@ -77,11 +86,11 @@ class PodView {
   const CostModel& model_;
   const AlgorithmRule rule_;
   std::vector<int32_t> node_of_device_;
-  std::vector<bool> is_own_;  // indexed by resource
+  std::vector<bool> is_own_, is_shared_;  // indexed by resource
   // What was chosen and priced for collectives of all pods: kind, reduction, element type, size, and
-  // the group's devices of the first pod.
+  // the routes between the group's devices of the first two pods, which decide what it takes.
   using Key = std::vector<int64_t>;
-  static Key KeyOf(const CollectiveTask& task, int64_t size, int pod_devices);
+  Key KeyOf(const CollectiveTask& task, int64_t size) const;
   mutable std::mutex mutex_;  // guards what follows
   mutable absl::flat_hash_map<Key, std::string> algorithms_;
   mutable absl::flat_hash_map<Key, TaskCost> prices_;

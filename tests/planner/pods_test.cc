@@ -67,6 +67,8 @@ struct PodCase {
   // Whether no value goes through a device of the first pod that has no like in the others: sums of
   // weights that are read on other devices than they are made on.
   bool is_exact = true;
+  // Whether pods share channels, so that few strategies are known.
+  bool shares = false;
 };
 
 class PodsTest : public testing::TestWithParam<PodCase> {
@@ -83,7 +85,7 @@ class PodsTest : public testing::TestWithParam<PodCase> {
   bool ExpectEqual(const PodsAtWork& at, const Strategy& strategy) {
     const Evaluation brief = at.first.EvaluateBriefly(strategy, kNoCutoff);
     if (brief.verdict == Evaluation::Verdict::kInvalid) {
-      EXPECT_THAT(brief.reason, AnyOf(HasSubstr("is not known"), HasSubstr("control edges")));
+      EXPECT_THAT(brief.reason, AnyOf(HasSubstr("not known"), HasSubstr("control edges")));
       return false;
     }
     const EvaluatedStep seen = Ok(at.first.EvaluateStep(strategy));
@@ -125,20 +127,21 @@ TEST_P(PodsTest, ExpertsAndRandomStrategiesTakeWhatAllDevicesTake) {
     known += ExpectEqual(at, expert.strategy);
     ++experts;
   }
-  EXPECT_GE(2 * known, experts);
+  EXPECT_GE(2 * known, of.shares ? 4 : experts);
   std::mt19937_64 random(5);
   int random_known = 0;
   for (int round = 0; round < 12; ++round) {
     SCOPED_TRACE(round);
     random_known += ExpectEqual(at, at.space.RandomStrategy(random));
   }
-  EXPECT_GE(2 * random_known, 12);
+  EXPECT_GE(2 * random_known, of.shares ? 0 : 12);
   EXPECT_LE(4 * differ_, known + random_known);
 }
 
 INSTANTIATE_TEST_SUITE_P(Machines, PodsTest,
                          testing::Values(PodCase{"lenet", 8, "p100-4x4", {4, 4}},
                                          PodCase{"lenet", 8, "h100-4x8", {8, 4}},
+                                         PodCase{"lenet", 8, "h100-8x8", {16, 4}, true, true},
                                          PodCase{"lenet", 8, "h100-4x8", {2, 16}},
                                          PodCase{"lenet", 4, "h100-4x8", {1, 32}},
                                          PodCase{"alexnet", 16, "minsky-8x4", {8, 4}},
