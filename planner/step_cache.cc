@@ -93,8 +93,8 @@ absl::StatusOr<StepCache::Found> StepCache::FindOrBuild(const Strategy& strategy
   if (placed_.has_value()) {
     placed_->Update(fragments_, [this](size_t link) { return TasksOf(link); });
   }
-  RETURN_IF_ERROR(CheckPods());
   cache_.Hold();
+  RETURN_IF_ERROR(CheckPods());
   return Found{.has_step = true};
 }
 
