@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <chrono>
+#include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "graph/partition/planned_step.h"
+#include "graph/support/error_category.h"
 #include "graph/support/status_macros.h"
 #include "graph/support/stop_flag.h"
 #include "graph/task/task_order.h"
@@ -23,21 +26,23 @@ constexpr char kDataParallel[] = "data_parallel";
 
 class PodPlanner {
  public:
-  PodPlanner(const Evaluator& whole, const PodProblem& pods, const PlanRequest& request)
-      : whole_(whole), pods_(pods), request_(request) {}
+  PodPlanner(const Evaluator& whole, const PlanRequest& request)
+      : whole_(whole), request_(request) {}
 
   absl::StatusOr<PlanOutcome> Run() {
-    const SearchProblem problem = pods_.Problem();
-    EndPhase("experts");
     outcome_.bound = request_.bound.has_value()
                          ? *request_.bound
                          : LowerBoundOf(whole_, [this] { return IsOver(kBoundPart); });
     EndPhase("lower bound");
-    FindBaseline(problem);
-    EndPhase("data parallelism");
-    RETURN_IF_ERROR(Search(problem));
+    const std::vector<int> sizes = PodSizes(whole_);
+    if (sizes.empty()) return NoPods();
+    for (size_t k = 0; k < sizes.size(); ++k) {
+      if (k > 0 && IsOver(kSearchPart)) break;
+      RETURN_IF_ERROR(SearchPods(sizes[k], sizes.size() - k));
+    }
+    RETURN_IF_ERROR(status_);
     EndPhase("search");
-    pods_.evaluator().DropKept(Bytes(0));
+    pods_->evaluator().DropKept(Bytes(0));
     RETURN_IF_ERROR(MakePlan());
     EndPhase("plan");
     return std::move(outcome_);
@@ -57,46 +62,96 @@ class PodPlanner {
     phase_ = now;
   }
 
-  void FindBaseline(const SearchProblem& problem) {
+  absl::Status NoPods() const {
+    return DeclinedError(absl::StrCat("batch ", whole_.graph().batch(),
+                                      " has no equal shares for pods of ", whole_.topology().size(),
+                                      " devices. Try a batch that is a multiple of the devices"));
+  }
+
+  // Looks for a strategy of pods of this size that is faster than what was found for smaller ones;
+  // `sizes`: that are left, this one among them. Sizes that do not go are left out: status_ says why
+  // as long as none has gone.
+  absl::Status SearchPods(int size, size_t sizes) {
+    auto pods = PodProblem::Create(whole_, request_.graph_at, size);
+    if (!pods.ok()) {
+      if (pods_ == nullptr) status_ = pods.status();
+      return absl::OkStatus();
+    }
+    SearchProblem problem = (*pods)->Problem();
+    if (pods_ != nullptr) {
+      ASSIGN_OR_RETURN(Strategy best, Enlarged(**pods));
+      problem.starts.insert(problem.starts.begin(), {outcome_.search.origin, std::move(best)});
+    } else {
+      FindBaseline(**pods, problem);
+    }
+    ASSIGN_OR_RETURN(const SearchFunction search, SearchNamed(request_.search));
+    // Half of what is left, as long as there are larger pods.
+    const SearchOptions options = OptionsOf(sizes > 1 ? 2 : 1);
+    absl::StatusOr<SearchResult> found = search(problem, options);
+    if (!found.ok()) {
+      if (pods_ == nullptr) status_ = found.status();
+      return absl::IsCancelled(found.status()) && pods_ == nullptr ? found.status()
+                                                                   : absl::OkStatus();
+    }
+    evaluations_ += found->evaluations;
+    const bool is_better =
+        pods_ == nullptr || found->evaluation.time < outcome_.search.evaluation.time;
+    if (!is_better) return absl::OkStatus();
+    status_ = absl::OkStatus();
+    outcome_.search = *std::move(found);
+    outcome_.expert = "";
+    for (const NamedStrategy& start : problem.starts) {
+      const bool is_best = start.strategy == outcome_.search.best;
+      if (is_best && ExpertNamed(start.name).ok()) outcome_.expert = start.name;
+    }
+    pods_ = *std::move(pods);
+    return absl::OkStatus();
+  }
+
+  // The best strategy of smaller pods for those that are several of them.
+  absl::StatusOr<Strategy> Enlarged(const PodProblem& larger) const {
+    return StrategyOfPods(pods_->graph(), larger.graph(), outcome_.search.best,
+                          {pods_->pods().devices, larger.pods().devices / pods_->pods().devices});
+  }
+
+  // A part of the evaluations and the time that are left.
+  SearchOptions OptionsOf(int parts) const {
+    SearchOptions options = request_.options;
+    options.evaluations = std::max<int64_t>(1, (options.evaluations - evaluations_) / parts);
+    if (options.time_limit_seconds > 0) {
+      const double left = kSearchPart * options.time_limit_seconds - Seconds();
+      options.time_limit_seconds = std::max(1e-3, left / parts);
+    }
+    return options;
+  }
+
+  void FindBaseline(const PodProblem& pods, const SearchProblem& problem) {
     for (const NamedStrategy& start : problem.starts) {
       if (start.name != kDataParallel) continue;
-      const Evaluation evaluation = pods_.evaluator().EvaluateBriefly(start.strategy, kNoCutoff,
-                                                                      [this] { return IsOver(1); });
+      const Evaluation evaluation =
+          pods.evaluator().EvaluateBriefly(start.strategy, kNoCutoff, [this] { return IsOver(1); });
       if (evaluation.feasible()) outcome_.baseline = evaluation.time;
     }
   }
 
-  absl::Status Search(const SearchProblem& problem) {
-    ASSIGN_OR_RETURN(const SearchFunction search, SearchNamed(request_.search));
-    SearchOptions options = request_.options;
-    if (options.time_limit_seconds > 0) {
-      options.time_limit_seconds =
-          std::max(1e-3, kSearchPart * options.time_limit_seconds - Seconds());
-    }
-    ASSIGN_OR_RETURN(outcome_.search, search(problem, options));
-    for (const NamedStrategy& start : problem.starts) {
-      if (start.strategy == outcome_.search.best) outcome_.expert = start.name;
-    }
-    return absl::OkStatus();
-  }
-
   absl::Status MakePlan() {
     SearchResult& search = outcome_.search;
-    ASSIGN_OR_RETURN(EvaluatedStep step, pods_.evaluator().EvaluateStep(search.best));
-    ASSIGN_OR_RETURN(Strategy of_all, pods_.OfAllPods(search.best));
+    search.seconds = phase_;
+    ASSIGN_OR_RETURN(EvaluatedStep step, pods_->evaluator().EvaluateStep(search.best));
+    ASSIGN_OR_RETURN(Strategy of_all, pods_->OfAllPods(search.best));
     Plan& plan = outcome_.plan;
     plan.topology = whole_.topology();
     plan.choices = whole_.options().choices;
     plan.provenance.search = outcome_.expert.empty() ? request_.search : outcome_.expert;
     plan.provenance.seed = request_.options.seed;
-    plan.provenance.evaluations = search.evaluations;
-    outcome_.pods = PlanOutcome::ByPods{pods_.pods()};
-    if (step.evaluation.tasks * pods_.pods().count <= kMostTasks) {
+    search.evaluations = plan.provenance.evaluations = evaluations_;
+    outcome_.pods = PlanOutcome::ByPods{pods_->pods()};
+    if (step.evaluation.tasks * pods_->pods().count <= kMostTasks) {
       RETURN_IF_ERROR(MakeWhole(of_all));
     } else {
       RETURN_IF_ERROR(CheckBuilt(search.best, step.evaluation.tasks));
       plan.strategy = std::move(of_all);
-      step.evaluation = pods_.OfAllDevices(std::move(step.evaluation));
+      step.evaluation = pods_->OfAllDevices(std::move(step.evaluation));
       outcome_.step = std::move(step);
     }
     plan.prediction = PredictionOf(outcome_.step.evaluation);
@@ -118,33 +173,34 @@ class PodPlanner {
 
   // The step of the built pods, where it has few tasks.
   absl::Status CheckBuilt(const Strategy& strategy, int64_t tasks_of_one) {
-    const Pods built{pods_.pods().devices, PodView::BuiltOf(pods_.pods())};
+    const Pods built{pods_->pods().devices, PodView::BuiltOf(pods_->pods())};
     if (tasks_of_one * built.count > kMostTasks) return absl::OkStatus();
     ASSIGN_OR_RETURN(const Strategy of_built,
-                     StrategyOfPods(pods_.graph(), pods_.built(), strategy, built));
+                     StrategyOfPods(pods_->graph(), pods_->built(), strategy, built));
     ASSIGN_OR_RETURN(const DeviceTopology devices,
                      whole_.topology().TakeDevices(built.devices * built.count));
     ASSIGN_OR_RETURN(
         const TaskGraph tasks,
-        Partition(pods_.built(), of_built, PartitionOptionsOf(devices, whole_.options().choices)));
-    RETURN_IF_ERROR(VerifyStep({pods_.built(), of_built, tasks, CanonicalOrder(tasks)}));
+        Partition(pods_->built(), of_built, PartitionOptionsOf(devices, whole_.options().choices)));
+    RETURN_IF_ERROR(VerifyStep({pods_->built(), of_built, tasks, CanonicalOrder(tasks)}));
     outcome_.pods->is_checked = true;
     return absl::OkStatus();
   }
 
   const Evaluator& whole_;
-  const PodProblem& pods_;
   const PlanRequest& request_;
   const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
-  double phase_ = 0;  // when the current phase began
+  double phase_ = 0;                  // when the current phase began
+  absl::Status status_;               // why no pods have gone so far
+  std::unique_ptr<PodProblem> pods_;  // of the best so far; null at first
+  int64_t evaluations_ = 0;
   PlanOutcome outcome_;
 };
 
 }  // namespace
 
-absl::StatusOr<PlanOutcome> PlanByPods(const Evaluator& whole, const PodProblem& pods,
-                                       const PlanRequest& request) {
-  return PodPlanner(whole, pods, request).Run();
+absl::StatusOr<PlanOutcome> PlanByPods(const Evaluator& whole, const PlanRequest& request) {
+  return PodPlanner(whole, request).Run();
 }
 
 }  // namespace partita

@@ -301,8 +301,8 @@ absl::StatusOr<PlanOutcome> SearchPlan(const Evaluator& evaluator, const PlanReq
   const bool by_pods = evaluator.topology().size() > kMostDevicesSearched && request.graph_at &&
                        request.pins.empty();
   if (by_pods) {
-    const auto pods = PodProblem::Create(evaluator, request.graph_at);
-    if (pods.ok()) return PlanByPods(evaluator, **pods, request);
+    auto outcome = PlanByPods(evaluator, request);
+    if (!absl::IsFailedPrecondition(outcome.status())) return outcome;
   }
   const Graph& graph = evaluator.graph();
   ASSIGN_OR_RETURN(const SearchFunction search, SearchNamed(request.search));

@@ -17,6 +17,9 @@ namespace {
 // nothing takes a few seconds.
 constexpr int64_t kMostPartsOfPod = 25'000;
 
+// How many times larger each size of pods is than the last.
+constexpr int kSizeStep = 4;
+
 template <class Value>
 std::vector<Value> Repeated(const std::vector<Value>& first, int count) {
   std::vector<Value> all;
@@ -25,7 +28,37 @@ std::vector<Value> Repeated(const std::vector<Value>& first, int count) {
   return all;
 }
 
+// Devices of the first node, which come first.
+int DevicesOfNode(const DeviceTopology& topology) {
+  int count = 1;
+  while (count < topology.size() &&
+         topology.device(DeviceId(count)).node == topology.device(DeviceId(0)).node) {
+    ++count;
+  }
+  return count;
+}
+
 }  // namespace
+
+std::vector<int> PodSizes(const Evaluator& whole) {
+  const int devices = whole.topology().size();
+  const auto anchors = static_cast<int64_t>(whole.graph().anchors().size());
+  const auto fits = [&](int size) {
+    return devices % size == 0 && whole.graph().batch() % (devices / size) == 0 &&
+           (size == 1 || anchors * size <= kMostPartsOfPod);
+  };
+  const int most = std::min(kMostDevicesSearched, devices / 2);
+  std::vector<int> sizes;
+  for (int size = std::min(most, DevicesOfNode(whole.topology())); size > 0; --size) {
+    if (!fits(size)) continue;
+    sizes.push_back(size);
+    break;
+  }
+  for (int size = 1; size <= most; ++size) {
+    if (fits(size) && (sizes.empty() || size >= kSizeStep * sizes.back())) sizes.push_back(size);
+  }
+  return sizes;
+}
 
 PodProblem::PodProblem(const Evaluator& whole, Graph graph, DeviceTopology pod,
                        std::shared_ptr<const PodSetting> setting)
@@ -36,31 +69,19 @@ PodProblem::PodProblem(const Evaluator& whole, Graph graph, DeviceTopology pod,
 }
 
 absl::StatusOr<std::unique_ptr<PodProblem>> PodProblem::Create(const Evaluator& whole,
-                                                               const GraphAt& graph_at, int most) {
-  const int devices = whole.topology().size();
-  const int64_t batch = whole.graph().batch();
-  const auto anchors = static_cast<int64_t>(whole.graph().anchors().size());
-  absl::Status status = DeclinedError(absl::StrCat(
-      "batch ", batch, " on ", devices, " devices has no pods of equal shares of at most ", most,
-      " devices. Try a batch that is a multiple of the devices"));
-  for (int size = std::min(most, devices / 2); size > 0; --size) {
-    const Pods pods{size, devices / size};
-    if (devices % size != 0 || batch % pods.count != 0) continue;
-    if (size > 1 && anchors * size > kMostPartsOfPod) continue;
-    const int64_t of_pod = batch / pods.count;
-    ASSIGN_OR_RETURN(Graph graph, graph_at(of_pod));
-    ASSIGN_OR_RETURN(Graph built, graph_at(of_pod * PodView::BuiltOf(pods)));
-    ASSIGN_OR_RETURN(DeviceTopology pod, whole.topology().TakeDevices(size));
-    auto setting =
-        std::make_shared<const PodSetting>(PodSetting{whole.topology(), pods, std::move(built)});
-    std::unique_ptr<PodProblem> problem(
-        new PodProblem(whole, std::move(graph), std::move(pod), std::move(setting)));
-    status = problem->evaluator().status();
-    if (!status.ok()) continue;
-    status = problem->OfAllPods(SingleDevice(problem->graph(), DeviceId(0))).status();
-    if (status.ok()) return problem;
-  }
-  return status;
+                                                               const GraphAt& graph_at, int size) {
+  const Pods pods{size, whole.topology().size() / size};
+  const int64_t of_pod = whole.graph().batch() / pods.count;
+  ASSIGN_OR_RETURN(Graph graph, graph_at(of_pod));
+  ASSIGN_OR_RETURN(Graph built, graph_at(of_pod * PodView::BuiltOf(pods)));
+  ASSIGN_OR_RETURN(DeviceTopology pod, whole.topology().TakeDevices(size));
+  auto setting =
+      std::make_shared<const PodSetting>(PodSetting{whole.topology(), pods, std::move(built)});
+  std::unique_ptr<PodProblem> problem(
+      new PodProblem(whole, std::move(graph), std::move(pod), std::move(setting)));
+  RETURN_IF_ERROR(problem->evaluator().status());
+  RETURN_IF_ERROR(problem->OfAllPods(SingleDevice(problem->graph(), DeviceId(0))).status());
+  return problem;
 }
 
 SearchProblem PodProblem::Problem() const {

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "graph/graph.h"
@@ -19,15 +20,19 @@ using GraphAt = std::function<absl::StatusOr<Graph>(int64_t batch)>;
 // go by the strategy that is best for one with what it exchanges with the others.
 inline constexpr int kMostDevicesSearched = 64;
 
+// Sizes of pods that a search looks at, one after another: the largest within a node, and up to
+// kMostDevicesSearched devices those of four times the last or more. Divisors of the machine's
+// devices, with an equal share of the batch for each pod, as long as an evaluation is no longer than
+// a search can afford.
+std::vector<int> PodSizes(const Evaluator& whole);
+
 // The first pod of a machine, as an evaluator sees it.
 class PodProblem {
  public:
-  // The largest pods, of `most` devices at most, for which an evaluation is no longer than a search
-  // can afford. Declined, with the reason for the smallest, where no pods go by themselves. The
-  // evaluator is the whole machine's, and outlives the problem.
+  // Pods of `size` devices, one of PodSizes. Errors as those of PodView::Create and StrategyOfPods.
+  // The evaluator is the whole machine's, and outlives the problem.
   static absl::StatusOr<std::unique_ptr<PodProblem>> Create(const Evaluator& whole,
-                                                            const GraphAt& graph_at,
-                                                            int most = kMostDevicesSearched);
+                                                            const GraphAt& graph_at, int size);
 
   Pods pods() const { return setting_->pods; }
   const Graph& graph() const { return graph_; }

@@ -40,7 +40,7 @@ ProposalChain::ProposalChain(const Evaluator& evaluator, const std::vector<Named
   }
 }
 
-void ProposalChain::Step(bool counted) {
+void ProposalChain::Step(bool counted, const Evaluator* checker) {
   const Graph& graph = evaluator_.graph();
   const OpId op = graph.anchors()[random_() % graph.anchors().size()];
   ParallelConfig config = space_.RandomConfig(op, random_);
@@ -57,10 +57,15 @@ void ProposalChain::Step(bool counted) {
       evaluation.verdict == Evaluation::Verdict::kInvalid) {
     return;
   }
+  const bool is_bounded = evaluation.tasks == 0;
+  if (counted && is_bounded && checker != nullptr) {
+    const Evaluation whole = checker->EvaluateBriefly(proposal, kNoCutoff, late_);
+    if (whole.verdict == Evaluation::Verdict::kInvalid) return;
+  }
   const bool accepted = evaluation.feasible() && evaluation.time <= limit;
   if (counted) {
     early_.Add(end - begin);
-    bounded_ += evaluation.tasks == 0;
+    bounded_ += is_bounded;
     solved_ += evaluation.solved;
     accepted_ += accepted;
     kept_.push_back(proposal);

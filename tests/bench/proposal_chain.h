@@ -41,7 +41,9 @@ class ProposalChain {
   bool has_start() const { return has_start_; }
 
   // Makes a step; if `counted`, adds what it took.
-  void Step(bool counted);
+  // `checker`, of the same graph: whether a proposal that is given up early could run at all; null:
+  // all could.
+  void Step(bool counted, const Evaluator* checker = nullptr);
   // Evaluates the counted proposals again, to the end, with `evaluator`.
   void Complete(const Evaluator& evaluator);
 

@@ -138,15 +138,17 @@ struct Row {
   }
 };
 
-std::string NameOf(const BestKnownCase& of) {
-  return absl::StrCat("| ", of.model, ", ", of.batch, " | ", of.devices, " | ");
+std::string NameOf(const Row& row) {
+  const std::string pods =
+      row.figures.count("pod_devices") == 0 ? "" : row.Text("pod_devices", ", pods of %.0f");
+  return absl::StrCat("| ", row.of.model, ", ", row.of.batch, " | ", row.of.devices, pods, " | ");
 }
 
 std::string ProposalsRow(const Row& row) {
   const double flexflow = FlexFlowMicroseconds(row.of.model, row.of.devices);
   const double tasks = row.Get("tasks");
   return absl::StrCat(
-      NameOf(row.of), row.Text("early_mean_us", "%.0f"), ", ", row.Text("early_median_us", "%.0f"),
+      NameOf(row), row.Text("early_mean_us", "%.0f"), ", ", row.Text("early_median_us", "%.0f"),
       ", ", row.Text("early_p99_us", "%.0f"), " | ", row.Text("complete_mean_us", "%.0f"), ", ",
       row.Text("complete_median_us", "%.0f"), " | ",
       flexflow > 0 ? absl::StrFormat("%.0f", flexflow) : "-", " | ", row.Text("tasks", "%.0f"),
@@ -157,7 +159,7 @@ std::string ProposalsRow(const Row& row) {
 
 std::string SearchRow(const Row& row, const BenchOptions& options) {
   return absl::StrCat(
-      NameOf(row.of), row.Text("step_ns", "%.3f", 1e6), " | ", row.Text("starts_s", "%.1f"), ", ",
+      NameOf(row), row.Text("step_ns", "%.3f", 1e6), " | ", row.Text("starts_s", "%.1f"), ", ",
       row.Text("bound_s", "%.1f"), ", ", row.Text("near_s", "%.2f"), ", ",
       row.Text("end_s", "%.2f"), " | ", row.Text("near_seeds", "%.0f"), " of ",
       row.Text("seeds", "%.0f"), " | ", row.Ratio("step_ns", "known_ns"), " | ",

@@ -14,6 +14,8 @@
 #include "planner/evaluator.h"
 #include "planner/expert/expert_strategies.h"
 #include "planner/lower_bound.h"
+#include "planner/plan_by_pods.h"
+#include "planner/pod_planning.h"
 #include "planner/search/search_algorithm.h"
 #include "planner/space/search_space.h"
 #include "tests/bench/processor_time.h"
@@ -41,10 +43,11 @@ class SearchRowBench {
 
   void Run() {
     phase_("model");
-    graph_ =
-        std::make_unique<Graph>(Ok(BuildTrainingGraph(Ok(MakeZooModel(of_.model, of_.batch)), {})));
+    graph_ = std::make_unique<Graph>(GraphAtBatch(of_.batch));
     machine_ = std::make_shared<const Machine>(Ok(FindMachine(of_.machine, of_.devices)));
     costs_ = MakeSyntheticCostModel(machine_);
+    whole_ = std::make_unique<const Evaluator>(*graph_, machine_->topology, *costs_);
+    if (of_.devices > kMostDevicesSearched) FindPods();
     Starts();
     Bound();
     if (options_.proposals > 0) Proposals();
@@ -52,6 +55,25 @@ class SearchRowBench {
   }
 
  private:
+  Graph GraphAtBatch(int64_t batch) const {
+    return Ok(BuildTrainingGraph(Ok(MakeZooModel(of_.model, batch)), {}));
+  }
+  // What is evaluated of large machines: the smallest pods that go.
+  void FindPods() {
+    for (int size : PodSizes(*whole_)) {
+      auto pods = PodProblem::Create(*whole_, graph_at_, size);
+      if (pods.ok()) pods_ = *std::move(pods);
+      if (pods_ != nullptr) break;
+    }
+    if (pods_ != nullptr) figure_("pod_devices", pods_->pods().devices);
+  }
+  // With empty caches.
+  std::unique_ptr<const Evaluator> FreshEvaluator() const {
+    const Evaluator& like = pods_ == nullptr ? *whole_ : pods_->evaluator();
+    return std::make_unique<const Evaluator>(like.graph(), like.topology(), *costs_,
+                                             like.options());
+  }
+
   struct Trace {
     std::vector<std::pair<double, Nanos>> points;  // seconds and the best so far
     double end = 0;                                // seconds
@@ -65,8 +87,9 @@ class SearchRowBench {
   void Starts() {
     phase_("experts");
     const double begin = ProcessorSeconds();
-    starts_ = ExpertStarts(*graph_, machine_->topology);
-    const Evaluator evaluator(*graph_, machine_->topology, *costs_);
+    const auto fresh = FreshEvaluator();
+    const Evaluator& evaluator = *fresh;
+    starts_ = ExpertStarts(evaluator.graph(), evaluator.topology());
     const std::function<bool()> late = LateAfter(kStartsEnd);
     Nanos data_parallel;
     for (const NamedStrategy& start : starts_) {
@@ -91,22 +114,23 @@ class SearchRowBench {
   void Bound() {
     phase_("lower bound");
     const double begin = ProcessorSeconds();
-    const Evaluator evaluator(*graph_, machine_->topology, *costs_);
-    bound_ = LowerBoundOf(evaluator, LateAfter(kBoundEnd));
+    bound_ = LowerBoundOf(*whole_, LateAfter(kBoundEnd));
     figure_("bound_s", ProcessorSeconds() - begin);
     figure_("bound_ns", AsDouble(bound_.time()));
   }
 
   void Proposals() {
     phase_("early exit");
-    const Evaluator evaluator(*graph_, machine_->topology, *costs_);
+    const auto own = FreshEvaluator();
+    const Evaluator& evaluator = *own;
     std::function<bool()> late = LateAfter(kEarlyEnd);
     ProposalChain chain(evaluator, starts_, options_.beta, late);
     if (!chain.has_start()) return;
+    const auto other = pods_ == nullptr ? nullptr : FreshEvaluator();
     const std::function<bool()> warm = LateAfter(kWarmEnd);
     for (int k = 0; k < options_.warm_up && !warm(); ++k) chain.Step(false);
     while (chain.early_exit().size() < static_cast<size_t>(options_.proposals) && !late()) {
-      chain.Step(true);
+      chain.Step(true, other.get());
     }
     if (chain.early_exit().empty()) return;
     figure_("proposals", static_cast<double>(chain.early_exit().size()));
@@ -118,9 +142,9 @@ class SearchRowBench {
     figure_("cached", chain.cached());
     phase_("complete");
     // Has none of the proposals yet, as at their first evaluation.
-    const Evaluator fresh(*graph_, machine_->topology, *costs_);
+    const auto fresh = FreshEvaluator();
     late = LateAfter(kCompleteEnd);
-    chain.Complete(fresh);
+    chain.Complete(*fresh);
     if (chain.complete().empty()) return;
     figure_("complete_mean_us", chain.complete().Mean());
     figure_("complete_median_us", chain.complete().Quantile(0.5));
@@ -138,7 +162,7 @@ class SearchRowBench {
 
   void Search(uint64_t seed, double seconds) {
     // A search as a user's first: with empty caches.
-    const Evaluator evaluator(*graph_, machine_->topology, *costs_);
+    const Evaluator evaluator(*graph_, machine_->topology, *costs_, whole_->options());
     const SearchProblem problem{evaluator, SearchSpace(*graph_, of_.devices), starts_, bound_,
                                 [this](const std::string& start, int fewer) {
                                   return ExpertOnFewer(*graph_, machine_->topology, start, fewer);
@@ -153,7 +177,8 @@ class SearchRowBench {
       if (!trace.points.empty() && trace.points.back().second <= progress.best) return;
       trace.points.emplace_back(ProcessorSeconds() - begin, progress.best);
     };
-    const auto found = Ok(SearchNamed(options_.search))(problem, search);
+    const auto found = pods_ == nullptr ? Ok(SearchNamed(options_.search))(problem, search)
+                                        : SearchPods(evaluator, search);
     trace.end = ProcessorSeconds() - begin;
     if (!found.ok()) {
       phase_(absl::StrCat("search: ", found.status().message()));
@@ -168,6 +193,15 @@ class SearchRowBench {
     }
     if (found->interrupted) figure_("interrupted", 1);
     Report();
+  }
+
+  absl::StatusOr<SearchResult> SearchPods(const Evaluator& whole, const SearchOptions& options) {
+    PlanRequest request{.search = options_.search, .options = options};
+    request.bound = bound_;
+    request.graph_at = graph_at_;
+    auto outcome = PlanByPods(whole, request);
+    if (!outcome.ok()) return outcome.status();
+    return std::move(outcome->search);
   }
 
   // All searches so far, beside what is known now.
@@ -199,6 +233,9 @@ class SearchRowBench {
   std::unique_ptr<Graph> graph_;
   std::shared_ptr<const Machine> machine_;
   std::unique_ptr<const CostModel> costs_;
+  std::unique_ptr<const Evaluator> whole_;
+  const GraphAt graph_at_ = [this](int64_t batch) { return GraphAtBatch(batch); };
+  std::unique_ptr<PodProblem> pods_;  // null for machines that are searched as a whole
   std::vector<NamedStrategy> starts_;
   LowerBound bound_;
   Nanos expert_, base_, best_;

@@ -22,6 +22,7 @@ struct SearchRowOptions {
 
 // Measures a case and hands each figure on by its name as soon as it is known; a later one takes
 // the place of an earlier one. Times are of the processor. Names:
+//   pod_devices  of machines that are searched by pods: those of the pods whose proposals are timed
 //   starts_s     making the experts' strategies and evaluating them
 //   data_parallel_ns, expert_ns  steps of data parallelism and of the best expert; 0: do not
 //                fit, or not known in time

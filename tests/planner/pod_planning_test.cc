@@ -1,0 +1,105 @@
+// Machines of many devices, planned by pods.
+
+#include "planner/pod_planning.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+
+#include "graph/parallel/plan_io.h"
+#include "planner/planner.h"
+#include "planner/search/search_algorithm.h"
+#include "tests/planner/fixture.h"
+#include "tests/testing/ok.h"
+
+namespace partita {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+PlanRequest RequestFor(const std::string& model) {
+  PlanRequest request;
+  request.options.evaluations = 120;
+  request.graph_at = [model](int64_t batch) -> absl::StatusOr<Graph> {
+    return TrainingGraphOf(model, batch);
+  };
+  return request;
+}
+
+TEST(PodSizesTest, BeginInANodeAndGrowWhereTheBatchHasEqualShares) {
+  EXPECT_THAT(PodSizes(Workplace("lenet", 1024, "h100-16x8", 128).evaluator), ElementsAre(8, 32));
+  EXPECT_THAT(PodSizes(Workplace("lenet", 1024, "minsky-32x4", 128).evaluator),
+              ElementsAre(4, 16, 64));
+  // Two shares of 3 samples.
+  EXPECT_THAT(PodSizes(Workplace("lenet", 6, "minsky-32x4", 128).evaluator), ElementsAre(64));
+  EXPECT_THAT(PodSizes(Workplace("lenet", 7, "minsky-32x4", 128).evaluator), ElementsAre());
+}
+
+TEST(PlanByPodsTest, AStepOfFewTasksIsMadeWholeAndTakesWhatWasPredicted) {
+  const Workplace at("lenet", 1024, "minsky-32x4", 128);
+  const PlanOutcome outcome = Ok(MakePlan(at.evaluator, RequestFor("lenet")));
+  ASSERT_TRUE(outcome.pods.has_value());
+  EXPECT_TRUE(outcome.pods->is_whole);
+  EXPECT_TRUE(outcome.pods->is_checked);
+  EXPECT_TRUE(outcome.plan.order.has_value());
+  const EvaluatedStep again = Ok(at.evaluator.EvaluateStep(outcome.plan.strategy));
+  EXPECT_EQ(again.evaluation.time, outcome.plan.prediction->time);
+  EXPECT_LE(again.evaluation.time, *outcome.baseline);
+  const Evaluation data_parallel =
+      at.evaluator.EvaluateBriefly(at.Expert("data_parallel"), kNoCutoff);
+  // The synthetic profile tells kernels apart by the batch that the loss is the mean of.
+  const auto baseline = static_cast<double>(data_parallel.time.value());
+  EXPECT_NEAR(static_cast<double>(outcome.baseline->value()), baseline, 1e-3 * baseline);
+}
+
+TEST(PlanByPodsTest, OfManyTasksThePredictionIsThatOfTheWholeStep) {
+  const Workplace at("alexnet", 4096, "minsky-64x4", 256);
+  const PlanOutcome outcome = Ok(MakePlan(at.evaluator, RequestFor("alexnet")));
+  ASSERT_TRUE(outcome.pods.has_value());
+  const Evaluation whole = at.evaluator.EvaluateBriefly(outcome.plan.strategy, kNoCutoff);
+  const auto time = static_cast<double>(whole.time.value());
+  EXPECT_NEAR(static_cast<double>(outcome.plan.prediction->time.value()), time, 0.01 * time);
+  EXPECT_EQ(outcome.plan.prediction->peak.size(), 256);
+  EXPECT_EQ(outcome.plan.prediction->received.size(), 256);
+  EXPECT_LE(outcome.plan.prediction->time, *outcome.baseline);
+  EXPECT_EQ(outcome.pods->pods.devices * outcome.pods->pods.count, 256);
+}
+
+TEST(PlanByPodsTest, TheSameSeedGivesTheSameBytesWithAnyThreads) {
+  const Workplace at("lenet", 1024, "h100-16x8", 128);
+  std::string first;
+  for (int threads : {1, 2, 4}) {
+    PlanRequest request = RequestFor("lenet");
+    request.options.threads = threads;
+    const PlanOutcome outcome = Ok(MakePlan(at.evaluator, request));
+    Plan plan = outcome.plan;
+    plan.model = at.PlanOf(plan.strategy).model;
+    plan.provenance.options.clear();
+    const std::string text = PlanText(plan, at.graph);
+    if (first.empty()) first = text;
+    EXPECT_EQ(text, first);
+  }
+}
+
+TEST(PlanByPodsTest, WhatDoesNotFitSaysByHowMuch) {
+  const Workplace at("alexnet", 4096, "h100-16x8", 128);
+  PlanRequest request = RequestFor("alexnet");
+  request.memory_limit = Bytes(1 << 20);
+  const absl::Status status = MakePlan(at.evaluator, request).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(status.message(), HasSubstr("too few"));
+}
+
+TEST(PlanByPodsTest, WithoutEqualSharesTheMachineIsSearchedAsAWhole) {
+  const Workplace at("lenet", 67, "minsky-32x4", 128);
+  PlanRequest request = RequestFor("lenet");
+  request.options.evaluations = 5;
+  const PlanOutcome outcome = Ok(MakePlan(at.evaluator, request));
+  EXPECT_FALSE(outcome.pods.has_value());
+}
+
+}  // namespace
+}  // namespace partita
