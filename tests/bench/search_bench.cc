@@ -259,6 +259,8 @@ int main(int argc, char** argv) {
   app.add_option("--large_machine", options.large_machine, "above")->capture_default_str();
   app.add_option("--batch", options.batch, "up to 64 devices, then in proportion; 0: as FlexFlow");
   app.add_option("--proposals", options.row.proposals, "0: none")->capture_default_str();
+  app.add_option("--whole_devices", options.row.whole_devices, "more are searched by pods")
+      ->capture_default_str();
   app.add_option("--warm_up", options.row.warm_up, "proposals")->capture_default_str();
   app.add_option("--beta", options.row.beta)->capture_default_str();
   app.add_option("--search", options.row.search)->capture_default_str();

@@ -47,7 +47,7 @@ class SearchRowBench {
     machine_ = std::make_shared<const Machine>(Ok(FindMachine(of_.machine, of_.devices)));
     costs_ = MakeSyntheticCostModel(machine_);
     whole_ = std::make_unique<const Evaluator>(*graph_, machine_->topology, *costs_);
-    if (of_.devices > kMostDevicesSearched) FindPods();
+    if (of_.devices > options_.whole_devices) FindPods();
     Starts();
     Bound();
     if (options_.proposals > 0) Proposals();

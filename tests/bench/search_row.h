@@ -4,6 +4,7 @@
 #include <functional>
 #include <string>
 
+#include "planner/pod_planning.h"
 #include "tests/bench/best_known.h"
 
 namespace partita {
@@ -14,10 +15,11 @@ struct SearchRowOptions {
   int warm_up = 400;    // proposals that are not counted
   double beta = 200;
   std::string search = "auto";
-  int64_t evaluations = 1000;  // of each search; 0: none
-  uint64_t seed = 0;           // of the first search
-  int seeds = 1;               // searches
-  double seconds = 300;        // of the wall clock: what is not done by then is left out
+  int64_t evaluations = 1000;                // of each search; 0: none
+  uint64_t seed = 0;                         // of the first search
+  int seeds = 1;                             // searches
+  int whole_devices = kMostDevicesSearched;  // machines of more are searched by pods
+  double seconds = 300;  // of the wall clock: what is not done by then is left out
 };
 
 // Measures a case and hands each figure on by its name as soon as it is known; a later one takes
