@@ -16,6 +16,7 @@
 #include "planner/collective_choice.h"
 #include "planner/expert/expert_strategies.h"
 #include "planner/plan_by_pods.h"
+#include "planner/pod_search.h"
 
 namespace partita {
 namespace {
@@ -204,6 +205,13 @@ SearchProblem ProblemOf(const Evaluator& evaluator, const std::vector<NamedStrat
     if (strategy.has_value()) Decide(evaluator.graph(), *strategy, request.pins);
     return strategy;
   };
+  const bool has_pods = request.graph_at && request.pins.empty() &&
+                        evaluator.topology().size() >= kLeastDevicesOfPods;
+  if (has_pods) {
+    problem.by_pods = [&evaluator, &request](const SearchOptions& options, Nanos to_beat) {
+      return StrategiesOfPods(evaluator, request.graph_at, options, to_beat);
+    };
+  }
   for (NamedStrategy& start : problem.starts) {
     // Choices for collectives fit one strategy; they are made for the one that is found.
     start.strategy.algorithms.clear();

@@ -65,6 +65,8 @@ PodProblem::PodProblem(const Evaluator& whole, Graph graph, DeviceTopology pod,
     : whole_(whole), graph_(std::move(graph)), setting_(std::move(setting)) {
   Evaluator::Options options = whole.options();
   options.pods = setting_;
+  // Beside the whole's.
+  options.max_cached = Bytes(options.max_cached.value() / 2);
   evaluator_ = std::make_unique<const Evaluator>(graph_, pod, whole.model(), std::move(options));
 }
 
@@ -84,9 +86,10 @@ absl::StatusOr<std::unique_ptr<PodProblem>> PodProblem::Create(const Evaluator& 
   return problem;
 }
 
-SearchProblem PodProblem::Problem() const {
+SearchProblem PodProblem::Problem(bool has_fewer) const {
   SearchProblem problem{*evaluator_, SearchSpace(graph_, pods().devices),
                         ExpertStarts(graph_, evaluator_->topology())};
+  if (!has_fewer) return problem;
   problem.on_fewer = [this](const std::string& start, int devices) {
     return ExpertOnFewer(graph_, evaluator_->topology(), start, devices);
   };

@@ -19,6 +19,8 @@ using GraphAt = std::function<absl::StatusOr<Graph>(int64_t batch)>;
 // Machines of more devices are searched by pods: each pod takes an equal share of the batch, and all
 // go by the strategy that is best for one with what it exchanges with the others.
 inline constexpr int kMostDevicesSearched = 64;
+// Of smaller ones, down to these, what pods are best at is where a search goes on from.
+inline constexpr int kLeastDevicesOfPods = 16;
 
 // Sizes of pods that a search looks at, one after another: the largest within a node, and up to
 // kMostDevicesSearched devices those of four times the last or more. Divisors of the machine's
@@ -38,8 +40,8 @@ class PodProblem {
   const Graph& graph() const { return graph_; }
   const Graph& built() const { return setting_->built; }
   const Evaluator& evaluator() const { return *evaluator_; }
-  // The experts' strategies for a pod, and those for fewer of its devices.
-  SearchProblem Problem() const;
+  // The experts' strategies for a pod; if `has_fewer`, also those for fewer of its devices.
+  SearchProblem Problem(bool has_fewer) const;
   // A pod's strategy as that of all pods.
   absl::StatusOr<Strategy> OfAllPods(const Strategy& strategy) const;
   // An evaluation of the first pod as one of all devices.

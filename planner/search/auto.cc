@@ -1,5 +1,5 @@
-// Several searches in turn. The starts, and the best that dynamic programming makes of them, on all
-// devices and on fewer; then, where the budget does for every combination, all of them; annealing
+// Several searches in turn. The starts, the best strategies of pods, and the best that dynamic
+// programming makes of them, on all devices and on fewer; then, where the budget does for every combination, all of them; annealing
 // from the best of all, and where the budget does for it, single decisions until none improves the
 // best. Ends early where the best takes no more than the lower bound.
 #include <algorithm>
@@ -12,6 +12,9 @@
 
 namespace partita {
 namespace {
+
+// Part of the budget that goes to pods.
+constexpr double kPartOfPods = 0.5;
 
 // The candidates of all subjects: their sum, and the number of their combinations; both above what
 // is left of the budget where the sum is.
@@ -78,14 +81,31 @@ void AddDynamicProgramming(const SearchProblem& problem, SearchState& state,
   std::stable_sort(points.begin(), points.end());
 }
 
+// Adds the best strategies of pods. Returns whether one of them is the best of all.
+bool AddPods(const SearchProblem& problem, SearchState& state, std::vector<WalkPoint>& points) {
+  if (!problem.by_pods || !problem.space.whole() || state.Done()) return false;
+  const Nanos before = state.has_best() ? state.best_time() : kNoCutoff;
+  SearchProblem::OfPods found = problem.by_pods(state.PartOfOptions(kPartOfPods),
+                                                state.has_best() ? state.best_time() : kNoCutoff);
+  state.CountEvaluations(found.evaluations);
+  for (NamedStrategy& start : found.strategies) {
+    const Nanos cutoff = state.has_best() ? state.best_time() * kFarBehind : kNoCutoff;
+    if (!AddStart(problem, std::move(start), cutoff, state, points)) break;
+  }
+  std::stable_sort(points.begin(), points.end());
+  return state.has_best() && state.best_time() < before;
+}
+
 }  // namespace
 
 absl::StatusOr<SearchResult> SearchAuto(const SearchProblem& problem,
                                         const SearchOptions& options) {
   SearchState state(problem, options);
   ASSIGN_OR_RETURN(std::vector<WalkPoint> points, EvaluateStarts(problem, options, state));
+  const bool is_of_pods = AddPods(problem, state, points);
   if (state.Done()) return state.Finish();
-  AddDynamicProgramming(problem, state, points);
+  // Was part of the search for pods, whose own is the same for less.
+  if (!is_of_pods) AddDynamicProgramming(problem, state, points);
   const CandidateCount count = CountCandidates(problem.space, state);
   const bool walked_all =
       count.combinations <= static_cast<double>(state.left()) && WalkAll(problem, state);

@@ -96,6 +96,14 @@ struct SearchProblem {
   // empty. The best starts are tried on fewer and fewer devices: where communication is dear, that
   // is faster, and a search by single decisions does not find there.
   std::function<std::optional<Strategy>(const std::string& start, int devices)> on_fewer = nullptr;
+  // Strategies of all devices that a search for pods found, with so many evaluations of a pod;
+  // `to_beat`: the best so far, kNoCutoff where there is none. May be empty. A pod's step is that of
+  // all, and takes a part of the time to evaluate.
+  struct OfPods {
+    std::vector<NamedStrategy> strategies;
+    int64_t evaluations = 0;
+  };
+  std::function<OfPods(const SearchOptions& options, Nanos to_beat)> by_pods = nullptr;
 };
 
 // The cheapest strategy that came from one start, or from one search.

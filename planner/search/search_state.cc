@@ -124,6 +124,16 @@ bool SearchState::Done() {
   return result_.interrupted;
 }
 
+SearchOptions SearchState::PartOfOptions(double part) const {
+  SearchOptions options = options_;
+  options.evaluations = static_cast<int64_t>(part * static_cast<double>(left()));
+  if (options.time_limit_seconds > 0) {
+    options.time_limit_seconds = std::max(1e-3, part * (options.time_limit_seconds - Seconds()));
+  }
+  options.progress = nullptr;
+  return options;
+}
+
 void SearchState::CountAccepted(int start, const std::string& name, const std::string& move,
                                 Nanos current) {
   ++result_.accepted;

@@ -63,6 +63,11 @@ class SearchState {
   double PartOfTime() const {
     return options_.time_limit_seconds > 0 ? Seconds() / options_.time_limit_seconds : 0;
   }
+  // Counts what was evaluated elsewhere.
+  void CountEvaluations(int64_t evaluations) { result_.evaluations += evaluations; }
+  // The given options with a part of the evaluations and of the time that are left, for another
+  // search, of whose steps nothing is told.
+  SearchOptions PartOfOptions(double part) const;
   // To be called by searches that try the given starts by themselves, when they have.
   void StartsAreTried() { starts_tried_ = true; }
   // Says that every candidate was tried in the best (SearchResult::locally_optimal).

@@ -16,6 +16,7 @@
 #include "planner/lower_bound.h"
 #include "planner/plan_by_pods.h"
 #include "planner/pod_planning.h"
+#include "planner/pod_search.h"
 #include "planner/search/search_algorithm.h"
 #include "planner/space/search_space.h"
 #include "tests/bench/processor_time.h"
@@ -163,10 +164,15 @@ class SearchRowBench {
   void Search(uint64_t seed, double seconds) {
     // A search as a user's first: with empty caches.
     const Evaluator evaluator(*graph_, machine_->topology, *costs_, whole_->options());
-    const SearchProblem problem{evaluator, SearchSpace(*graph_, of_.devices), starts_, bound_,
-                                [this](const std::string& start, int fewer) {
-                                  return ExpertOnFewer(*graph_, machine_->topology, start, fewer);
-                                }};
+    SearchProblem problem{evaluator, SearchSpace(*graph_, of_.devices), starts_, bound_,
+                          [this](const std::string& start, int fewer) {
+                            return ExpertOnFewer(*graph_, machine_->topology, start, fewer);
+                          }};
+    if (of_.devices >= kLeastDevicesOfPods) {
+      problem.by_pods = [&](const SearchOptions& of_pods, Nanos to_beat) {
+        return StrategiesOfPods(evaluator, graph_at_, of_pods, to_beat);
+      };
+    }
     Trace trace;
     const double begin = ProcessorSeconds();
     SearchOptions search{.evaluations = options_.evaluations,

@@ -1,0 +1,127 @@
+#include "planner/pod_search.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "graph/support/error_category.h"
+#include "graph/support/status_macros.h"
+#include "graph/support/stop_flag.h"
+#include "planner/expert/expert_strategies.h"
+
+namespace partita {
+namespace {
+
+constexpr char kDataParallelName[] = "data_parallel";
+// Pods whose best start takes so many times what is to be beaten, over kWorthOf, get no search.
+constexpr int64_t kWorth = 5, kWorthOf = 4;
+
+}  // namespace
+
+double PodSearch::Seconds() const {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
+}
+
+bool PodSearch::IsOver() const {
+  const double limit = options_.time_limit_seconds;
+  return IsSet(options_.stop) || (limit > 0 && Seconds() > limit) ||
+         evaluations_ >= options_.evaluations;
+}
+
+absl::Status PodSearch::Run() {
+  const std::vector<int> sizes = PodSizes(whole_);
+  status_ = DeclinedError(absl::StrCat(
+      "batch ", whole_.graph().batch(), " has no equal shares for pods of ",
+      whole_.topology().size(), " devices. Try a batch that is a multiple of the devices"));
+  for (size_t k = 0; k < sizes.size(); ++k) {
+    if (k > 0 && (IsOver() || is_hopeless_)) break;
+    RETURN_IF_ERROR(SearchSize(sizes[k], k + 1 < sizes.size() ? 2 : 1));
+  }
+  return pods_ == nullptr ? status_ : absl::OkStatus();
+}
+
+// Sizes that do not go are left out: status_ says why as long as none has gone.
+absl::Status PodSearch::SearchSize(int size, int parts) {
+  auto pods = PodProblem::Create(whole_, graph_at_, size);
+  if (!pods.ok()) {
+    status_ = pods.status();
+    return absl::OkStatus();
+  }
+  SearchProblem problem = (*pods)->Problem(/*has_fewer=*/parts == 1);
+  for (const NamedStrategy& start : problem.starts) {
+    if (data_parallel_.has_value() || start.name != kDataParallelName) continue;
+    const Evaluation evaluation = (*pods)->evaluator().EvaluateBriefly(start.strategy, kNoCutoff,
+                                                                       [this] { return IsOver(); });
+    if (evaluation.feasible()) data_parallel_ = evaluation.time;
+  }
+  if (IsFarBehind(problem)) {
+    is_hopeless_ = true;
+    return absl::OkStatus();
+  }
+  if (pods_ != nullptr) {
+    ASSIGN_OR_RETURN(Strategy best, Enlarged(**pods));
+    problem.starts.insert(problem.starts.begin(), {found_.origin, std::move(best)});
+  }
+  absl::StatusOr<SearchResult> found = search_(problem, OptionsOf(parts));
+  if (!found.ok()) {
+    status_ = found.status();
+    return pods_ == nullptr && IsSet(options_.stop) ? status_ : absl::OkStatus();
+  }
+  evaluations_ += found->evaluations;
+  if (pods_ == nullptr || found->evaluation.time < found_.evaluation.time) {
+    Keep(*std::move(pods), problem.starts, *std::move(found));
+  }
+  return absl::OkStatus();
+}
+
+bool PodSearch::IsFarBehind(const SearchProblem& problem) {
+  if (to_beat_ == kNoCutoff) return false;
+  const Nanos most(to_beat_.value() / kWorthOf * kWorth);
+  for (const NamedStrategy& start : problem.starts) {
+    if (IsOver()) break;
+    const Evaluation evaluation =
+        problem.evaluator.EvaluateBriefly(start.strategy, most, [this] { return IsOver(); });
+    if (evaluation.feasible() && !evaluation.peak.empty() && evaluation.time <= most) return false;
+  }
+  return true;
+}
+
+void PodSearch::Keep(std::unique_ptr<PodProblem> pods, const std::vector<NamedStrategy>& starts,
+                     SearchResult found) {
+  pods_ = std::move(pods);
+  found_ = std::move(found);
+  expert_.clear();
+  for (const NamedStrategy& start : starts) {
+    const bool is_best = start.strategy == found_.best;
+    if (is_best && ExpertNamed(start.name).ok()) expert_ = start.name;
+  }
+  auto of_all = pods_->OfAllPods(found_.best);
+  if (!of_all.ok()) return;
+  strategies_.push_back(
+      {absl::StrCat(found_.origin, " for pods of ", pods_->pods().devices), *std::move(of_all)});
+}
+
+// The best strategy of smaller pods for those that are several of them.
+absl::StatusOr<Strategy> PodSearch::Enlarged(const PodProblem& larger) const {
+  return StrategyOfPods(pods_->graph(), larger.graph(), found_.best,
+                        {pods_->pods().devices, larger.pods().devices / pods_->pods().devices});
+}
+
+SearchOptions PodSearch::OptionsOf(int parts) const {
+  SearchOptions options = options_;
+  options.evaluations = std::max<int64_t>(1, (options.evaluations - evaluations_) / parts);
+  if (options.time_limit_seconds > 0) {
+    options.time_limit_seconds = std::max(1e-3, (options.time_limit_seconds - Seconds()) / parts);
+  }
+  return options;
+}
+
+SearchProblem::OfPods StrategiesOfPods(const Evaluator& whole, const GraphAt& graph_at,
+                                       const SearchOptions& options, Nanos to_beat) {
+  PodSearch pods(whole, graph_at, SearchAuto, options, to_beat);
+  SearchProblem::OfPods found;
+  if (pods.Run().ok()) found.strategies = pods.TakeStrategies();
+  found.evaluations = pods.evaluations();
+  return found;
+}
+
+}  // namespace partita
