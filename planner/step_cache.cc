@@ -141,8 +141,7 @@ LinkTasks StepCache::TasksOf(size_t link) const {
 }
 
 bool StepCache::CanSimulate() const {
-  return placed_.has_value() && fragments_.buckets.empty() && link_.after().empty() &&
-         placed_->CanSimulate();
+  return placed_.has_value() && fragments_.buckets.empty() && placed_->CanSimulate();
 }
 
 std::vector<Nanos> StepCache::Starts() const {
@@ -154,7 +153,8 @@ std::vector<Nanos> StepCache::Starts() const {
   return starts;
 }
 
-std::vector<StepCache::Collective> StepCache::Collectives() const {
+std::vector<StepCache::Collective> StepCache::Collectives() {
+  link_.LinkEdges(fragments_);
   absl::flat_hash_set<TaskId> waiting;
   for (const auto& [task, before] : link_.after()) waiting.insert(task);
   std::vector<Collective> collectives;
@@ -187,6 +187,7 @@ const FlatStep& StepCache::Flat() {
     AddBuffers(fragments_.FragmentOf(cache_.chain()[k]), link_.OwnBuffers(k));
   }
   for (const TaskRun& run : fragments_.runs) AddRun(run);
+  link_.LinkEdges(fragments_);
   builder_.SetAfter(link_.after());
   keyless_.clear();
   for (const BucketFragment* bucket : fragments_.buckets) {

@@ -66,7 +66,7 @@ class StepCache {
     bool waits = false;
   };
   // In the order of the tasks. Precondition: the strategy has no buckets.
-  std::vector<Collective> Collectives() const;
+  std::vector<Collective> Collectives();
 
   // Memory that is taken by what is kept.
   Bytes bytes() const { return cache_.bytes(); }

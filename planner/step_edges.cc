@@ -10,6 +10,11 @@ TensorId JunctionOf(const Tensor& tensor) {
   return tensor.kind == TensorKind::kNext ? tensor.of : tensor.id;
 }
 
+void SortUnique(std::vector<int32_t>& list) {
+  std::sort(list.begin(), list.end());
+  list.erase(std::unique(list.begin(), list.end()), list.end());
+}
+
 }  // namespace
 
 StepEdges::StepEdges(const FragmentCache& cache, const FragmentLinker& linker)
@@ -18,7 +23,9 @@ StepEdges::StepEdges(const FragmentCache& cache, const FragmentLinker& linker)
       junctions_(cache.graph().tensors().size()),
       junctions_of_link_(cache.chain().size()),
       is_stale_(cache.graph().tensors().size(), 0),
-      rows_(cache.chain().size()) {
+      rows_(cache.chain().size()),
+      waits_(cache.chain().size()),
+      waited_by_(cache.chain().size()) {
   FindJunctions();
 }
 
@@ -40,8 +47,7 @@ void StepEdges::FindJunctions() {
   }
   for (size_t j = 0; j < junctions_.size(); ++j) {
     std::vector<int32_t>& links = junctions_[j].links;
-    std::sort(links.begin(), links.end());
-    links.erase(std::unique(links.begin(), links.end()), links.end());
+    SortUnique(links);
     junctions_[j].out.resize(links.size());
     for (size_t place = 0; place < links.size(); ++place) {
       junctions_of_link_[static_cast<size_t>(links[place])].emplace_back(
@@ -53,17 +59,24 @@ void StepEdges::FindJunctions() {
 void StepEdges::FindStale(std::span<const int32_t> relinked) {
   for (int32_t j : stale_) is_stale_[static_cast<size_t>(j)] = 0;
   stale_.clear();
+  waiting_.clear();
   for (int32_t link : relinked) {
+    const auto k = static_cast<size_t>(link);
+    if (!waits_[k].empty()) waiting_.push_back(link);
+    waiting_.insert(waiting_.end(), waited_by_[k].begin(), waited_by_[k].end());
     for (const auto& [j, place] : junctions_of_link_[static_cast<size_t>(link)]) {
       if (std::exchange(is_stale_[static_cast<size_t>(j)], 1) == 0) stale_.push_back(j);
     }
   }
+  SortUnique(waiting_);
 }
 
 void StepEdges::Clear() {
   for (Junction& junction : junctions_) {
     for (std::vector<Edge>& out : junction.out) out.clear();
   }
+  for (std::vector<WaitsFor>& waits : waits_) waits.clear();
+  for (std::vector<int32_t>& links : waited_by_) links.clear();
 }
 
 void StepEdges::FindEdges(const StepFragments& step, std::span<const int32_t> relinked,
@@ -72,18 +85,69 @@ void StepEdges::FindEdges(const StepFragments& step, std::span<const int32_t> re
   if (junction_of_buffer_.size() < buffers) junction_of_buffer_.resize(buffers, -1);
   finder_.AddBuffers(buffers);
   for (int32_t link : relinked) NoteBuffers(step, static_cast<size_t>(link));
-  std::vector<int32_t> links;
   for (int32_t j : stale_) {
     const Sections::Section& stored = linker_.StoredBuffers(TensorId(j));
     std::fill(junction_of_buffer_.begin() + stored.begin,
               junction_of_buffer_.begin() + stored.end(), j);
     FindEdgesOf(static_cast<size_t>(j), tasks_of);
     const std::vector<int32_t>& users = junctions_[static_cast<size_t>(j)].links;
-    links.insert(links.end(), users.begin(), users.end());
+    row_links_.insert(row_links_.end(), users.begin(), users.end());
   }
-  std::sort(links.begin(), links.end());
-  links.erase(std::unique(links.begin(), links.end()), links.end());
-  for (int32_t link : links) FindRows(static_cast<size_t>(link), tasks_of);
+  FindWaits(step, relinked, tasks_of);
+  SortUnique(row_links_);
+  for (int32_t link : row_links_) FindRows(static_cast<size_t>(link), tasks_of);
+}
+
+// Forgets the control edges of the links at hand.
+void StepEdges::ForgetWaits() {
+  row_links_.clear();
+  for (int32_t link : waiting_) {
+    for (const WaitsFor& one : waits_[static_cast<size_t>(link)]) {
+      std::erase(waited_by_[static_cast<size_t>(one.link)], link);
+      row_links_.push_back(one.link);
+    }
+    waits_[static_cast<size_t>(link)].clear();
+  }
+}
+
+void StepEdges::FindWaits(const StepFragments& step, std::span<const int32_t> relinked,
+                          TasksOfLink tasks_of) {
+  for (int32_t link : relinked) {
+    const ChainLink& of = cache_.chain()[static_cast<size_t>(link)];
+    if (!step.FragmentOf(of).edges.empty()) waiting_.push_back(link);
+  }
+  SortUnique(waiting_);
+  for (int32_t link : waiting_) FindWaitsOf(step, static_cast<size_t>(link), tasks_of);
+}
+
+// The kernels of operators that wait, or are waited for, are all kept: their tasks are numbered as
+// in their fragments.
+void StepEdges::FindWaitsOf(const StepFragments& step, size_t link, TasksOfLink tasks_of) {
+  const int32_t first = tasks_of(link).first;
+  std::vector<Fragment::Edge> edges = step.FragmentOf(cache_.chain()[link]).edges;
+  std::stable_sort(edges.begin(), edges.end(),
+                   [](const auto& a, const auto& b) { return a.op < b.op; });
+  std::vector<WaitsFor>& waits = waits_[link];
+  int32_t from_first = 0;
+  for (const Fragment::Edge& edge : edges) {
+    const int32_t of_op = cache_.places().of_op[edge.op.index()];
+    if (waits.empty() || waits.back().link != of_op) {
+      waits.push_back({of_op});
+      tasks_by_device_.clear();
+      for (const Task& task : step.operators[edge.op.index()]->graph.tasks()) {
+        tasks_by_device_.emplace_back(std::get<ComputeTask>(task.body).device, task.id.value());
+      }
+      std::sort(tasks_by_device_.begin(), tasks_by_device_.end());
+      from_first = tasks_of(static_cast<size_t>(of_op)).first;
+      waited_by_[static_cast<size_t>(of_op)].push_back(static_cast<int32_t>(link));
+      row_links_.push_back(of_op);
+    }
+    auto it = std::lower_bound(tasks_by_device_.begin(), tasks_by_device_.end(),
+                               std::pair(edge.device, int32_t{0}));
+    for (; it != tasks_by_device_.end() && it->first == edge.device; ++it) {
+      waits.back().edges.push_back({from_first + it->second, first + edge.task.value()});
+    }
+  }
 }
 
 // Notes of which junction the buffers are that the link's fragment makes.
@@ -151,6 +215,14 @@ void StepEdges::FindRows(size_t link, TasksOfLink tasks_of) {
     for (const auto& [j, place] : junctions_of_link_[link]) {
       for (const Edge& edge : junctions_[static_cast<size_t>(j)].out[static_cast<size_t>(place)]) {
         visit(static_cast<size_t>(edge.from - tasks.first), edge.to);
+      }
+    }
+    for (int32_t waiting : waited_by_[link]) {
+      for (const WaitsFor& one : waits_[static_cast<size_t>(waiting)]) {
+        if (one.link != static_cast<int32_t>(link)) continue;
+        for (const Edge& edge : one.edges) {
+          visit(static_cast<size_t>(edge.from - tasks.first), edge.to);
+        }
       }
     }
   };

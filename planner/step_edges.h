@@ -26,7 +26,8 @@ using TasksOfLink = absl::FunctionRef<LinkTasks(size_t link)>;
 
 // Edges between tasks of different links, from step to step. A *junction* is all buffers of one
 // tensor, of its next value, too, if it persists; the tasks that use them are those of a few links.
-// Edges are found anew for the junctions of links that have changed.
+// Edges are found anew for the junctions of links that have changed, and control edges for links
+// that wait and have changed, or wait for such.
 class StepEdges {
  public:
   struct Edge {
@@ -46,6 +47,12 @@ class StepEdges {
         out.clear();
       }
     }
+    for (int32_t link : waiting_) {
+      for (const WaitsFor& one : waits_[static_cast<size_t>(link)]) {
+        for (const Edge& edge : one.edges) visit(edge);
+      }
+    }
+    ForgetWaits();
   }
   // Calls visit(edge) for all edges that they now have. To be called after Remove, with the same
   // links.
@@ -56,6 +63,11 @@ class StepEdges {
     for (int32_t j : stale_) {
       for (const std::vector<Edge>& out : junctions_[static_cast<size_t>(j)].out) {
         for (const Edge& edge : out) visit(edge);
+      }
+    }
+    for (int32_t link : waiting_) {
+      for (const WaitsFor& one : waits_[static_cast<size_t>(link)]) {
+        for (const Edge& edge : one.edges) visit(edge);
       }
     }
   }
@@ -73,6 +85,11 @@ class StepEdges {
     std::vector<int32_t> links;          // those whose tasks may use its buffers, ascending
     std::vector<std::vector<Edge>> out;  // by place in `links`: edges from that link's tasks
   };
+  // Control edges of a link from the tasks of an operator, whose link is `link`.
+  struct WaitsFor {
+    int32_t link = 0;
+    std::vector<Edge> edges = {};
+  };
   // Row t of a list: [begin[t], begin[t + 1]).
   struct Rows {
     std::vector<int32_t> begin, to;
@@ -84,6 +101,10 @@ class StepEdges {
                  TasksOfLink tasks_of);
   void NoteBuffers(const StepFragments& step, size_t link);
   void FindEdgesOf(size_t junction, TasksOfLink tasks_of);
+  void ForgetWaits();
+  void FindWaits(const StepFragments& step, std::span<const int32_t> relinked,
+                 TasksOfLink tasks_of);
+  void FindWaitsOf(const StepFragments& step, size_t link, TasksOfLink tasks_of);
   void FindRows(size_t link, TasksOfLink tasks_of);
 
   const FragmentCache& cache_;
@@ -96,6 +117,12 @@ class StepEdges {
   std::vector<int32_t> stale_;  // junctions
   std::vector<char> is_stale_;  // indexed by junction
   std::vector<Rows> rows_;      // indexed by link
+  std::vector<std::vector<WaitsFor>> waits_;     // indexed by the link that waits
+  std::vector<std::vector<int32_t>> waited_by_;  // indexed by link: those that wait for its tasks
+  std::vector<int32_t> waiting_;                 // links whose control edges are found anew
+  std::vector<int32_t> row_links_;               // links whose rows are found anew
+  // Tasks of the operator at hand, by device.
+  std::vector<std::pair<DeviceId, int32_t>> tasks_by_device_;
   // Of the junction at hand: the tasks that the finder has seen, with the places of their links; the
   // buffers that they use; the uses of a task.
   DependencyFinder finder_;
