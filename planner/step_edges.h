@@ -71,6 +71,8 @@ class StepEdges {
       }
     }
   }
+  // Links whose SuccessorsOf the last Find has changed.
+  std::span<const int32_t> changed() const { return row_links_; }
   // Forgets all edges. To be followed by Remove and Find with all links.
   void Clear();
 
