@@ -33,10 +33,10 @@ void AppendRange(const List& more, size_t from, size_t to, List& list) {
 constexpr int64_t kLongestRegular = int64_t{1} << 38;
 
 FlatStep ListAndConnect(const TaskGraph& graph, const FlatteningRules& rules,
-                        std::span<const TaskCost> communications) {
+                        const CommunicationsOfGraph& communications) {
   FlatStep step;
-  step.tasks = ListTasks(graph, rules.resources);
-  step.costs = PriceTasks(graph, rules.model, communications);
+  step.tasks = ListTasks(graph, rules.resources, communications.resources);
+  step.costs = PriceTasks(graph, rules.model, communications.costs);
   step.uses = FindBufferUses(graph, rules.sizes);
   ConnectTasks(step.uses, step.tasks);
   return step;
@@ -76,7 +76,7 @@ Bytes BytesOf(const FlatFragment& fragment) {
 }
 
 FlatFragment FlattenFragment(const TaskGraph& graph, const FlatteningRules& rules,
-                             std::span<const TaskCost> communications) {
+                             const CommunicationsOfGraph& communications) {
   FlatFragment fragment{ListAndConnect(graph, rules, communications), {}, {}, {}, 0, true};
   const FlatStep& step = fragment.step;
   fragment.path = RemainingPaths(step.tasks, DurationsOf(step.costs));

@@ -54,9 +54,13 @@ struct FlatFragment {
 };
 // Memory that it takes.
 Bytes BytesOf(const FlatFragment& fragment);
-// `communications` as in PriceTasks.
+// What is known of a graph's communications, in the order of their tasks; or nothing.
+struct CommunicationsOfGraph {
+  std::span<const TaskCost> costs = {};                  // as in PriceTasks
+  std::span<const std::vector<int32_t>> resources = {};  // as in ListTasks
+};
 FlatFragment FlattenFragment(const TaskGraph& graph, const FlatteningRules& rules,
-                             std::span<const TaskCost> communications = {});
+                             const CommunicationsOfGraph& communications = {});
 
 // Puts flat fragments together, in the order of the task graph. What it holds is reused.
 class FlatStepBuilder {

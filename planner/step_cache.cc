@@ -64,6 +64,7 @@ StepCache::StepCache(const Graph& graph, PartitionOptions options, const Flatten
       link_(cache_),
       loads_(rules.resources, rules.model, cache_.options().devices,
              cache_.options().node_of_device),
+      lister_(rules.resources),
       may_fuse_(graph.ops().size(), false),
       counted_(cache_.chain().size(), -1),
       states_(cache_.chain().size()),
@@ -211,74 +212,88 @@ absl::StatusOr<bool> StepCache::BuildBelow(const Strategy& strategy, const Limit
   std::vector<Missing> missing = MissingLoads();
   for (const Missing& one : missing) AddLoads(one);
   if (loads_.Largest() > limits.cutoff) return false;
-  std::vector<std::optional<TensorFragmentsBuilder>> solved(missing.size());
-  Bytes of_solved;
-  for (size_t k = 0; k < missing.size(); ++k) {
+  if (!SolveBelow(missing, strategy, limits) || !CommunicateBelow(missing, limits)) return false;
+  for (Missing& one : missing) {
     if (limits.is_interrupted()) return false;
-    Missing& one = missing[k];
-    solved[k].emplace(cache_.Solve(*one.alike, strategy));
-    const auto steps = solved[k]->steps();
+    if (!one.solved.has_value()) {
+      one.solved.emplace(cache_.Solve(*one.alike, strategy));
+      FindCommunications(one, [] { return true; });
+    }
     RemoveLoads(one);
-    one.loads = loads_.OfExchanges(steps, SizeOf(solved[k]->tensor().type.dtype));
+    RETURN_IF_ERROR(BuildTensors(one, strategy));
+    for (TensorId id : one.alike->tensors) AddLoadsOfTensor(id);
+    if (loads_.Largest() > limits.cutoff) return false;
+  }
+  return true;
+}
+
+bool StepCache::SolveBelow(std::vector<Missing>& missing, const Strategy& strategy,
+                           const Limits& limits) {
+  Bytes of_solved;
+  for (Missing& one : missing) {
+    if (limits.is_interrupted()) return false;
+    one.solved.emplace(cache_.Solve(*one.alike, strategy));
+    const auto steps = one.solved->steps();
+    RemoveLoads(one);
+    one.loads = loads_.OfExchanges(steps, SizeOf(one.solved->tensor().type.dtype));
     AddLoads(one);
     if (loads_.Largest() > limits.cutoff) return false;
     of_solved += BytesOf(steps);
-    if (of_solved > kMostSolved) solved[k].reset();
+    if (of_solved > kMostSolved) one.solved.reset();
   }
-  const CommunicationWatch judge = [&](const TaskBody& body) {
-    return !limits.is_interrupted() &&
-           loads_.AddCommunication(body, prices_.back()) <= limits.cutoff;
-  };
-  for (size_t k = 0; k < missing.size(); ++k) {
-    if (limits.is_interrupted()) return false;
-    const Missing& one = missing[k];
-    if (!solved[k].has_value()) solved[k].emplace(cache_.Solve(*one.alike, strategy));
-    loads_.Remove(one.loads);
-    ASSIGN_OR_RETURN(const bool is_built,
-                     BuildTensors(*one.alike, *std::move(solved[k]), strategy, judge));
-    solved[k].reset();
-    if (!is_built) return false;
-    loads_.RemoveCommunications();
-    for (TensorId id : one.alike->tensors) AddLoadsOfTensor(id);
-    for (size_t other = 1; other < one.alike->tensors.size(); ++other) loads_.Remove(one.loads);
+  return true;
+}
+
+bool StepCache::CommunicateBelow(std::vector<Missing>& missing, const Limits& limits) {
+  for (Missing& one : missing) {
+    if (!one.solved.has_value()) continue;
+    RemoveLoads(one);
+    const KnownCommunications& known = one.communications;
+    const bool is_below = FindCommunications(one, [&] {
+      return !limits.is_interrupted() &&
+             loads_.AddCommunication(known.resources.back(), known.costs.back()) <= limits.cutoff;
+    });
+    if (!is_below) return false;
+    one.loads = loads_.TakeCommunications();
+    AddLoads(one);
     if (loads_.Largest() > limits.cutoff) return false;
   }
   return true;
 }
 
+bool StepCache::FindCommunications(Missing& missing, absl::FunctionRef<bool()> judge) {
+  return missing.solved->FindCommunications([&](const TaskBody& body) {
+    missing.communications.costs.push_back(PriceCommunication(body, rules_.model));
+    lister_.List(body, missing.communications.resources.emplace_back());
+    return judge();
+  });
+}
+
 absl::StatusOr<bool> StepCache::BuildAll(const Strategy& strategy, const Limits& limits) {
-  const CommunicationWatch judge = [&](const TaskBody&) { return !limits.is_interrupted(); };
   for (FragmentCache::Missing& alike : cache_.missing()) {
     if (limits.is_interrupted()) return false;
-    ASSIGN_OR_RETURN(const bool is_built,
-                     BuildTensors(alike, cache_.Solve(alike, strategy), strategy, judge));
-    if (!is_built) return false;
+    Missing one{&alike, {}};
+    one.solved.emplace(cache_.Solve(alike, strategy));
+    if (!FindCommunications(one, [&] { return !limits.is_interrupted(); })) return false;
+    RETURN_IF_ERROR(BuildTensors(one, strategy));
   }
   return true;
 }
 
-absl::StatusOr<bool> StepCache::BuildTensors(const FragmentCache::Missing& alike,
-                                             TensorFragmentsBuilder solved,
-                                             const Strategy& strategy,
-                                             const CommunicationWatch& judge) {
-  const TensorId id = alike.tensors[0];
-  prices_.clear();
-  const CommunicationWatch watch = [&](const TaskBody& body) {
-    prices_.push_back(PriceCommunication(body, rules_.model));
-    return judge(body);
-  };
-  ASSIGN_OR_RETURN(const bool is_built,
-                   cache_.Build(alike, std::move(solved), strategy, fragments_, &watch));
-  if (!is_built) return false;
-  std::span<const TaskCost> rest = prices_;
+absl::Status StepCache::BuildTensors(Missing& missing, const Strategy& strategy) {
+  const TensorId id = missing.alike->tensors[0];
+  RETURN_IF_ERROR(cache_.Build(*missing.alike, *std::move(missing.solved), strategy, fragments_));
+  missing.solved.reset();
+  const KnownCommunications& known = missing.communications;
+  size_t begin = 0;
   for (const TensorFragment& fragment : fragments_.tensors[id.index()]->groups) {
     const auto tasks = fragment.graph.tasks();
-    const auto own =
-        static_cast<size_t>(std::count_if(tasks.begin(), tasks.end(), IsCommunication));
-    FlattenedOf(fragment, rest.first(own));
-    rest = rest.subspan(own);
+    const size_t end =
+        begin + static_cast<size_t>(std::count_if(tasks.begin(), tasks.end(), IsCommunication));
+    FlattenedOf(fragment, known.Between(begin, end));
+    begin = end;
   }
-  return true;
+  return absl::OkStatus();
 }
 
 // Kernels that may be fused are left out.
@@ -369,7 +384,7 @@ void StepCache::AddKeys(size_t link) {
 }
 
 StepCache::Flattened& StepCache::FlattenedOf(const Fragment& fragment,
-                                             std::span<const TaskCost> communications) {
+                                             const CommunicationsOfGraph& communications) {
   if (flattened_.size() <= static_cast<size_t>(fragment.place)) {
     flattened_.resize(static_cast<size_t>(cache_.fragment_places()));
   }
