@@ -212,11 +212,12 @@ absl::StatusOr<bool> StepCache::BuildBelow(const Strategy& strategy, const Limit
   std::vector<Missing> missing = MissingLoads();
   for (const Missing& one : missing) AddLoads(one);
   if (loads_.Largest() > limits.cutoff) return false;
-  if (!SolveBelow(missing, strategy, limits) || !CommunicateBelow(missing, limits)) return false;
+  if (!SolveBelow(missing, strategy, limits)) return false;
   for (Missing& one : missing) {
     if (limits.is_interrupted()) return false;
     if (!one.solved.has_value()) {
       one.solved.emplace(cache_.Solve(*one.alike, strategy));
+      one.communications = {};
       FindCommunications(one, [] { return true; });
     }
     RemoveLoads(one);
@@ -239,26 +240,23 @@ bool StepCache::SolveBelow(std::vector<Missing>& missing, const Strategy& strate
     AddLoads(one);
     if (loads_.Largest() > limits.cutoff) return false;
     of_solved += BytesOf(steps);
+    if (!CommunicateBelow(one, limits)) return false;
     if (of_solved > kMostSolved) one.solved.reset();
   }
   return true;
 }
 
-bool StepCache::CommunicateBelow(std::vector<Missing>& missing, const Limits& limits) {
-  for (Missing& one : missing) {
-    if (!one.solved.has_value()) continue;
-    RemoveLoads(one);
-    const KnownCommunications& known = one.communications;
-    const bool is_below = FindCommunications(one, [&] {
-      return !limits.is_interrupted() &&
-             loads_.AddCommunication(known.resources.back(), known.costs.back()) <= limits.cutoff;
-    });
-    if (!is_below) return false;
-    one.loads = loads_.TakeCommunications();
-    AddLoads(one);
-    if (loads_.Largest() > limits.cutoff) return false;
-  }
-  return true;
+bool StepCache::CommunicateBelow(Missing& one, const Limits& limits) {
+  RemoveLoads(one);
+  const KnownCommunications& known = one.communications;
+  const bool is_below = FindCommunications(one, [&] {
+    return !limits.is_interrupted() &&
+           loads_.AddCommunication(known.resources.back(), known.costs.back()) <= limits.cutoff;
+  });
+  if (!is_below) return false;
+  one.loads = loads_.TakeCommunications();
+  AddLoads(one);
+  return loads_.Largest() <= limits.cutoff;
 }
 
 bool StepCache::FindCommunications(Missing& missing, absl::FunctionRef<bool()> judge) {

@@ -117,9 +117,9 @@ class StepCache {
   // False where the loads are above the cutoff, or it is interrupted, before all is built.
   absl::StatusOr<bool> BuildBelow(const Strategy& strategy, const Limits& limits);
   absl::StatusOr<bool> BuildAll(const Strategy& strategy, const Limits& limits);
-  // Solves the exchanges of all; finds the communications of all. False as BuildBelow.
+  // Solves the exchanges of all, and finds the communications of each. False as BuildBelow.
   bool SolveBelow(std::vector<Missing>& missing, const Strategy& strategy, const Limits& limits);
-  bool CommunicateBelow(std::vector<Missing>& missing, const Limits& limits);
+  bool CommunicateBelow(Missing& one, const Limits& limits);
   // Finds the communications of a solved exchange; false as soon as `judge`, of the last one, is.
   bool FindCommunications(Missing& missing, absl::FunctionRef<bool()> judge);
   // Builds tensors of one content, and flattens their fragments. Precondition: FindCommunications.
