@@ -228,14 +228,21 @@ absl::StatusOr<bool> FragmentCache::FindConfigs(const Strategy& strategy,
                            [&](const auto& one) { return one.choice == wanted; });
   }
   if (is_known) return true;
-  RETURN_IF_ERROR(ValidateSizes(graph_, strategy, options_.devices));
+  const auto is_last = [&](OpId anchor) {
+    const Configured* found = configured_[anchor.index()];
+    return found != nullptr && found->config == strategy.configs[anchor.index()];
+  };
+  RETURN_IF_ERROR(ValidateSizes(graph_, strategy, options_.devices, is_last));
   for (size_t a = 0; a < anchors.size(); ++a) {
     if (interrupted && interrupted()) return false;
     const ParallelConfig& config = strategy.configs[anchors[a].index()];
-    auto& known = configs_[anchors[a].index()];
-    if (!known.contains(config)) RETURN_IF_ERROR(AddConfig(anchors[a], config));
-    Replace(configured_[anchors[a].index()], known.at(config).get());
-    decided_[a] = configured_[anchors[a].index()]->id;
+    Configured*& found = configured_[anchors[a].index()];
+    if (!is_last(anchors[a])) {
+      auto& known = configs_[anchors[a].index()];
+      if (!known.contains(config)) RETURN_IF_ERROR(AddConfig(anchors[a], config));
+      Replace(found, known.at(config).get());
+    }
+    decided_[a] = found->id;
   }
   return true;
 }
