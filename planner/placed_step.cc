@@ -61,13 +61,15 @@ void PlacedStep::Update(const StepFragments& step, TasksOfLink tasks_of) {
     std::fill(work_.begin(), work_.end(), 0);
     total_ = tasks_in_all_ = irregular_ = 0;
   }
-  edges_.Remove(links, [this](const StepEdges::Edge& edge) {
+  edges_.Remove(step, links, tasks_of, [this](const StepEdges::Edge& edge) {
     --predecessors_[static_cast<size_t>(edge.to)];
   });
   for (int32_t link : links) {
     const auto k = static_cast<size_t>(link);
+    const FlatFragment* fragment = tasks_of(k).fragment;
+    if (fragment == fragments_[k]) continue;
     RemoveWork(k);
-    Place(k, *tasks_of(k).fragment);
+    Place(k, *fragment);
   }
   const auto placed = [&](size_t link) {
     LinkTasks tasks = tasks_of(link);

@@ -23,6 +23,7 @@ StepEdges::StepEdges(const FragmentCache& cache, const FragmentLinker& linker)
       junctions_(cache.graph().tensors().size()),
       junctions_of_link_(cache.chain().size()),
       is_stale_(cache.graph().tensors().size(), 0),
+      known_(cache.chain().size()),
       rows_(cache.chain().size()),
       waits_(cache.chain().size()),
       waited_by_(cache.chain().size()) {
@@ -56,39 +57,57 @@ void StepEdges::FindJunctions() {
   }
 }
 
-void StepEdges::FindStale(std::span<const int32_t> relinked) {
+// A buffer is noted anew only where all that use it are linked again.
+void StepEdges::FindStale(const StepFragments& step, std::span<const int32_t> relinked,
+                          TasksOfLink tasks_of) {
   for (int32_t j : stale_) is_stale_[static_cast<size_t>(j)] = 0;
   stale_.clear();
   waiting_.clear();
+  const auto for_each_changed_slot = [&](size_t k, const LinkTasks& now, auto&& visit) {
+    const Known& last = known_[k];
+    if (now.fragment != last.fragment) return;
+    for (size_t s = 0; s < last.slots.size(); ++s) {
+      if (last.slots[s] != now.slots[s]) visit(last.slots[s], now.slots[s]);
+    }
+  };
   for (int32_t link : relinked) {
     const auto k = static_cast<size_t>(link);
     if (!waits_[k].empty()) waiting_.push_back(link);
     waiting_.insert(waiting_.end(), waited_by_[k].begin(), waited_by_[k].end());
-    for (const auto& [j, place] : junctions_of_link_[static_cast<size_t>(link)]) {
-      if (std::exchange(is_stale_[static_cast<size_t>(j)], 1) == 0) stale_.push_back(j);
+    const LinkTasks now = tasks_of(k);
+    if (now.fragment != known_[k].fragment) {
+      for (const auto& [j, place] : junctions_of_link_[k]) MarkStale(j);
     }
+    for_each_changed_slot(
+        k, now, [&](BufferId before, BufferId) { MarkStale(junction_of_buffer_[before.index()]); });
   }
   SortUnique(waiting_);
+  const auto buffers = static_cast<size_t>(linker_.buffers());
+  if (junction_of_buffer_.size() < buffers) junction_of_buffer_.resize(buffers, -1);
+  for (int32_t link : relinked) NoteBuffers(step, static_cast<size_t>(link));
+  for (int32_t link : relinked) {
+    const auto k = static_cast<size_t>(link);
+    const LinkTasks now = tasks_of(k);
+    for_each_changed_slot(
+        k, now, [&](BufferId, BufferId after) { MarkStale(junction_of_buffer_[after.index()]); });
+    known_[k].fragment = now.fragment;
+    known_[k].slots.assign(now.slots.begin(), now.slots.end());
+  }
 }
 
 void StepEdges::Clear() {
   for (Junction& junction : junctions_) {
     for (std::vector<Edge>& out : junction.out) out.clear();
   }
+  for (Known& known : known_) known = {};
   for (std::vector<WaitsFor>& waits : waits_) waits.clear();
   for (std::vector<int32_t>& links : waited_by_) links.clear();
 }
 
 void StepEdges::FindEdges(const StepFragments& step, std::span<const int32_t> relinked,
                           TasksOfLink tasks_of) {
-  const auto buffers = static_cast<size_t>(linker_.buffers());
-  if (junction_of_buffer_.size() < buffers) junction_of_buffer_.resize(buffers, -1);
-  finder_.AddBuffers(buffers);
-  for (int32_t link : relinked) NoteBuffers(step, static_cast<size_t>(link));
+  finder_.AddBuffers(static_cast<size_t>(linker_.buffers()));
   for (int32_t j : stale_) {
-    const Sections::Section& stored = linker_.StoredBuffers(TensorId(j));
-    std::fill(junction_of_buffer_.begin() + stored.begin,
-              junction_of_buffer_.begin() + stored.end(), j);
     FindEdgesOf(static_cast<size_t>(j), tasks_of);
     const std::vector<int32_t>& users = junctions_[static_cast<size_t>(j)].links;
     row_links_.insert(row_links_.end(), users.begin(), users.end());
@@ -150,8 +169,14 @@ void StepEdges::FindWaitsOf(const StepFragments& step, size_t link, TasksOfLink 
   }
 }
 
-// Notes of which junction the buffers are that the link's fragment makes.
+// Notes of which junction the buffers are that the link's fragment makes, and those between steps of
+// its junctions.
 void StepEdges::NoteBuffers(const StepFragments& step, size_t link) {
+  for (const auto& [j, place] : junctions_of_link_[link]) {
+    const Sections::Section& stored = linker_.StoredBuffers(TensorId(j));
+    std::fill(junction_of_buffer_.begin() + stored.begin,
+              junction_of_buffer_.begin() + stored.end(), j);
+  }
   const ChainLink& of = cache_.chain()[link];
   const int32_t first = linker_.OwnBuffers(link).begin;
   const auto note = [&](int32_t own, int32_t junction) {

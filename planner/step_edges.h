@@ -26,8 +26,9 @@ using TasksOfLink = absl::FunctionRef<LinkTasks(size_t link)>;
 
 // Edges between tasks of different links, from step to step. A *junction* is all buffers of one
 // tensor, of its next value, too, if it persists; the tasks that use them are those of a few links.
-// Edges are found anew for the junctions of links that have changed, and control edges for links
-// that wait and have changed, or wait for such.
+// Edges are found anew for the junctions of links whose tasks have changed, for those whose buffers
+// a link now uses, or did, in place of others, and control edges for links that wait and have
+// changed, or wait for such.
 class StepEdges {
  public:
   struct Edge {
@@ -38,9 +39,11 @@ class StepEdges {
   StepEdges(const FragmentCache& cache, const FragmentLinker& linker);
 
   // Calls visit(edge) for all edges that the change of these links may take away, and forgets them.
+  // The tasks that the links had before still live; where first ones are, is not looked at.
   template <class Visit>
-  void Remove(std::span<const int32_t> relinked, Visit&& visit) {
-    FindStale(relinked);
+  void Remove(const StepFragments& step, std::span<const int32_t> relinked, TasksOfLink tasks_of,
+              Visit&& visit) {
+    FindStale(step, relinked, tasks_of);
     for (int32_t j : stale_) {
       for (std::vector<Edge>& out : junctions_[static_cast<size_t>(j)].out) {
         for (const Edge& edge : out) visit(edge);
@@ -87,6 +90,11 @@ class StepEdges {
     std::vector<int32_t> links;          // those whose tasks may use its buffers, ascending
     std::vector<std::vector<Edge>> out;  // by place in `links`: edges from that link's tasks
   };
+  // What a link was when it was linked last.
+  struct Known {
+    const FlatFragment* fragment = nullptr;
+    std::vector<BufferId> slots;
+  };
   // Control edges of a link from the tasks of an operator, whose link is `link`.
   struct WaitsFor {
     int32_t link = 0;
@@ -98,7 +106,12 @@ class StepEdges {
   };
 
   void FindJunctions();
-  void FindStale(std::span<const int32_t> relinked);
+  void FindStale(const StepFragments& step, std::span<const int32_t> relinked,
+                 TasksOfLink tasks_of);
+  void MarkStale(int32_t junction) {
+    if (junction < 0 || std::exchange(is_stale_[static_cast<size_t>(junction)], 1) != 0) return;
+    stale_.push_back(junction);
+  }
   void FindEdges(const StepFragments& step, std::span<const int32_t> relinked,
                  TasksOfLink tasks_of);
   void NoteBuffers(const StepFragments& step, size_t link);
@@ -118,6 +131,7 @@ class StepEdges {
       junction_of_buffer_;      // indexed by the linker's numbers; -1: of one link only
   std::vector<int32_t> stale_;  // junctions
   std::vector<char> is_stale_;  // indexed by junction
+  std::vector<Known> known_;    // indexed by link
   std::vector<Rows> rows_;      // indexed by link
   std::vector<std::vector<WaitsFor>> waits_;     // indexed by the link that waits
   std::vector<std::vector<int32_t>> waited_by_;  // indexed by link: those that wait for its tasks
