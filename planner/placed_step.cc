@@ -59,10 +59,12 @@ void PlacedStep::Update(const StepFragments& step, TasksOfLink tasks_of) {
     sections_.Clear();
     std::fill(fragments_.begin(), fragments_.end(), nullptr);
     std::fill(work_.begin(), work_.end(), 0);
-    total_ = tasks_in_all_ = irregular_ = 0;
+    total_ = tasks_in_all_ = within_tensors_ = 0;
+    irregular_ = 0;
   }
   edges_.Remove(step, links, tasks_of, [this](const StepEdges::Edge& edge) {
     --predecessors_[static_cast<size_t>(edge.to)];
+    within_tensors_ -= IsWithinTensor(edge);
   });
   for (int32_t link : links) {
     const auto k = static_cast<size_t>(link);
@@ -78,11 +80,19 @@ void PlacedStep::Update(const StepFragments& step, TasksOfLink tasks_of) {
   };
   edges_.Find(step, links, placed, [this](const StepEdges::Edge& edge) {
     ++predecessors_[static_cast<size_t>(edge.to)];
+    within_tensors_ += IsWithinTensor(edge);
   });
   for (int32_t link : edges_.changed()) PointToOthers(static_cast<size_t>(link));
   for (Level& level : levels_) {
     if (level.is_stale) OrderLevel(level);
   }
+}
+
+bool PlacedStep::IsWithinTensor(const StepEdges::Edge& edge) const {
+  const std::vector<ChainLink>& chain = cache_.chain();
+  const ChainLink& from = chain[static_cast<size_t>(link_[static_cast<size_t>(edge.from)])];
+  const ChainLink& to = chain[static_cast<size_t>(link_[static_cast<size_t>(edge.to)])];
+  return from.is_tensor && to.is_tensor && from.id == to.id;
 }
 
 void PlacedStep::RemoveWork(size_t link) {
@@ -100,7 +110,8 @@ void PlacedStep::Place(size_t link, const FlatFragment& fragment) {
   const Sections::Section& section = sections_.Resize(link, static_cast<int32_t>(count));
   if (tasks_.size() < static_cast<size_t>(sections_.end())) {
     tasks_.resize(static_cast<size_t>(sections_.end()));
-    for (std::vector<int32_t>* list : {&predecessors_, &order_}) list->resize(tasks_.size());
+    for (std::vector<int32_t>* list : {&predecessors_, &order_, &link_})
+      list->resize(tasks_.size());
     path_.resize(tasks_.size());
   }
   const auto first = static_cast<size_t>(section.begin);
@@ -114,6 +125,7 @@ void PlacedStep::Place(size_t link, const FlatFragment& fragment) {
     task.successors = next.data();
     task.successor_count = static_cast<int32_t>(next.size());
     task.first = section.begin;
+    link_[first + t] = static_cast<int32_t>(link);
     predecessors_[first + t] = flat.predecessor_count[t];
   }
   std::copy(fragment.path.begin(), fragment.path.end(), path_.begin() + section.begin);

@@ -17,8 +17,6 @@ namespace partita {
 // their own tasks nor those around them change. Not for several threads.
 //
 // Its schedule is that of Simulate by the priority local_path for the whole step, to the nanosecond.
-// Links of one tensor have no edges between them, so that the path left inside a fragment is the one
-// left inside its subject.
 class PlacedStep {
  public:
   // Cache and linker outlive this.
@@ -31,8 +29,9 @@ class PlacedStep {
   void Update(const StepFragments& step, TasksOfLink tasks_of);
 
   // Whether the schedule is known without a flat step: durations do not depend on what else runs,
-  // and are of usual lengths. Precondition of Simulate.
-  bool CanSimulate() const { return irregular_ == 0; }
+  // and are of usual lengths, and no edges are between links of one tensor, so that the path left
+  // inside a fragment is the one left inside its subject. Precondition of Simulate.
+  bool CanSimulate() const { return irregular_ == 0 && within_tensors_ == 0; }
   // The length of the schedule; or, as soon as it is certain to be above the cutoff, a bound that
   // is above it.
   Nanos Simulate(Nanos cutoff);
@@ -70,6 +69,8 @@ class PlacedStep {
   };
 
   void FindLevels(const GraphDistances& distances);
+  // Whether it is between two links of one tensor.
+  bool IsWithinTensor(const StepEdges::Edge& edge) const;
   void RemoveWork(size_t link);
   void Place(size_t link, const FlatFragment& fragment);
   void PointToOthers(size_t link);
@@ -91,8 +92,10 @@ class PlacedStep {
   std::vector<int64_t> work_;                   // by resource: of all tasks
   int64_t total_ = 0;                           // all durations
   int64_t tasks_in_all_ = 0;
-  int irregular_ = 0;          // links with other tasks than CanSimulate wants
-  std::vector<Level> levels_;  // farthest from the end first
+  std::vector<int32_t> link_;   // by place
+  int64_t within_tensors_ = 0;  // edges between links of one tensor
+  int irregular_ = 0;           // links with other tasks than CanSimulate wants
+  std::vector<Level> levels_;   // farthest from the end first
   std::vector<int32_t> level_of_link_;
   // Of a simulation.
   std::vector<int32_t> level_begin_;  // by level: the rank of its first task

@@ -188,6 +188,11 @@ TEST(StepCacheTest, FlatStepsEqualThoseOfTaskGraphs) {
   EXPECT_GT(simulated.held_back, CasesOf(40));
 }
 
+// One group's exchange overwrites what another has read: paths do not end with the group.
+TEST(StepCacheTest, GroupsOfATensorThatWaitForEachOther) {
+  ExpectCacheEqualsPartition(394, Bytes(1 << 28));
+}
+
 TEST(StepCacheTest, DroppingWhatIsKeptChangesNothing) {
   for (uint64_t seed = 100; seed < 120; ++seed) {
     ExpectCacheEqualsPartition(seed, Bytes(0));
