@@ -57,14 +57,14 @@ int32_t KeepOwnResources(const SimulatedResources& resources, const PodView& pod
 }
 
 FlatStep ListAndConnect(const TaskGraph& graph, const FlatteningRules& rules,
-                        std::span<const TaskCost> communications, int32_t* shared = nullptr) {
+                        const CommunicationsOfGraph& communications, int32_t* shared = nullptr) {
   FlatStep step;
-  step.tasks = ListTasks(graph, rules.resources);
+  step.tasks = ListTasks(graph, rules.resources, communications.resources);
   if (rules.pods != nullptr) {
     const int32_t found = KeepOwnResources(rules.resources, *rules.pods, step.tasks);
     if (shared != nullptr) *shared = found;
   }
-  step.costs = PriceTasks(graph, rules.model, communications);
+  step.costs = PriceTasks(graph, rules.model, communications.costs);
   step.uses = FindBufferUses(graph, rules.sizes);
   ConnectTasks(step.uses, step.tasks);
   return step;
@@ -100,16 +100,17 @@ Bytes BytesOf(const FlatFragment& fragment) {
                            tasks.subject_of, tasks.hops) +
                HeapBytesOf(uses.buffers, uses.is_communication, uses.use_begin, uses.uses,
                            uses.overwrite_begin, uses.overwrites, uses.scratch) +
-               HeapBytesOf(fragment.step.costs, fragment.path, fragment.by_path, fragment.loads));
+               HeapBytesOf(fragment.step.costs, fragment.path, fragment.by_path, fragment.loads,
+                           fragment.numbers));
 }
 
 namespace {
 
 FlatFragment FlattenTasks(const TaskGraph& graph, const FlatteningRules& rules,
-                          std::span<const TaskCost> communications) {
+                          const CommunicationsOfGraph& communications) {
   int32_t shared = -1;
   FlatFragment fragment{
-      ListAndConnect(graph, rules, communications, &shared), {}, {}, {}, 0, true, ""};
+      ListAndConnect(graph, rules, communications, &shared), {}, {}, {}, 0, true, {}, ""};
   if (shared >= 0) {
     fragment.unknown =
         absl::StrCat("how other pods use '", rules.pods->name(shared), "' meanwhile is not known");
@@ -132,10 +133,14 @@ FlatFragment FlattenTasks(const TaskGraph& graph, const FlatteningRules& rules,
 }  // namespace
 
 FlatFragment FlattenFragment(const TaskGraph& graph, const FlatteningRules& rules,
-                             std::span<const TaskCost> communications) {
+                             const CommunicationsOfGraph& communications) {
   if (rules.pods == nullptr) return FlattenTasks(graph, rules, communications);
-  const auto first = rules.pods->FirstPodOf(graph);
-  if (first.ok()) return FlattenTasks(first->tasks, rules, first->communications);
+  auto first = rules.pods->FirstPodOf(graph);
+  if (first.ok()) {
+    FlatFragment fragment = FlattenTasks(first->tasks, rules, {first->communications, {}});
+    fragment.numbers = std::move(first->numbers);
+    return fragment;
+  }
   FlatFragment unknown = FlattenTasks(graph.WithTasks({}, graph.devices()), rules, {});
   unknown.unknown = std::string(first.status().message());
   return unknown;

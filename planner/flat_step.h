@@ -56,13 +56,23 @@ struct FlatFragment {
   int64_t total = 0;             // all durations
   // Whether no duration depends on what else runs, or is so long that it might be bounded.
   bool is_regular = true;
+  // Numbers of the tasks that the fragment has here; -1: not there. Empty: as in the fragment.
+  std::vector<int32_t> numbers;
   std::string unknown;  // why the first pod's tasks are not known (PodView); empty: they are
 };
+// The number of a fragment's task in its flat form; -1: it is not there.
+inline int32_t NumberIn(const FlatFragment& fragment, TaskId task) {
+  return fragment.numbers.empty() ? task.value() : fragment.numbers[task.index()];
+}
 // Memory that it takes.
 Bytes BytesOf(const FlatFragment& fragment);
-// `communications` as in PriceTasks.
+// What is known of a graph's communications, in the order of their tasks; or nothing.
+struct CommunicationsOfGraph {
+  std::span<const TaskCost> costs = {};                  // as in PriceTasks
+  std::span<const std::vector<int32_t>> resources = {};  // as in ListTasks
+};
 FlatFragment FlattenFragment(const TaskGraph& graph, const FlatteningRules& rules,
-                             std::span<const TaskCost> communications = {});
+                             const CommunicationsOfGraph& communications = {});
 
 // Puts flat fragments together, in the order of the task graph. What it holds is reused.
 class FlatStepBuilder {

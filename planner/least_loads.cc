@@ -18,11 +18,6 @@ int64_t NanosFor(int64_t bytes, double bytes_per_second) {
   return NanosOf(static_cast<double>(bytes) / bytes_per_second);
 }
 
-const std::vector<DeviceId>& GroupOf(const TaskBody& communication) {
-  const auto* collective = std::get_if<CollectiveTask>(&communication);
-  return collective != nullptr ? collective->group : std::get<TransferTask>(communication).group;
-}
-
 }  // namespace
 
 LeastLoads::LeastLoads(const SimulatedResources& resources, const CostModel& model, int devices,
@@ -83,20 +78,23 @@ Nanos LeastLoads::Largest() const {
   return Nanos(sums_.empty() ? 0 : *std::max_element(sums_.begin(), sums_.end()));
 }
 
-Nanos LeastLoads::AddCommunication(const TaskBody& body, const TaskCost& cost) {
+Nanos LeastLoads::AddCommunication(std::span<const int32_t> held, const TaskCost& cost) {
   const int64_t least = LeastTime(cost);
   int64_t largest = 0;
-  for (DeviceId device : GroupOf(body)) {
-    const int32_t lane = resources_.CommunicationLane(device);
-    communications_.emplace_back(lane, least);
-    largest = std::max(largest, sums_[static_cast<size_t>(lane)] += least);
+  for (int32_t resource : held) {
+    communications_.emplace_back(resource, least);
+    largest = std::max(largest, sums_[static_cast<size_t>(resource)] += least);
   }
   return Nanos(largest);
 }
 
-void LeastLoads::RemoveCommunications() {
+Loads LeastLoads::TakeCommunications() {
   Remove(communications_);
+  Loads loads;
+  for (const auto& [resource, time] : communications_) AddTo(loads, resource, time);
   communications_.clear();
+  TakeSums(loads);
+  return loads;
 }
 
 void LeastLoads::TakeSums(Loads& loads) {

@@ -46,11 +46,11 @@ class LeastLoads {
   }
   Nanos Largest() const;
 
-  // Adds the least time of a communication, which is none of a fragment's yet, to the lanes that it
-  // holds. Returns the largest sum of those.
-  Nanos AddCommunication(const TaskBody& body, const TaskCost& cost);
-  // Takes all those away again.
-  void RemoveCommunications();
+  // Adds the least time of a communication, which is none of a fragment's yet, to what it holds.
+  // Returns the largest sum of those.
+  Nanos AddCommunication(std::span<const int32_t> held, const TaskCost& cost);
+  // Takes all those away again; returns their loads.
+  Loads TakeCommunications();
 
   // Least loads that bring these elements of `element_bytes` each to where they are lacking: of the
   // communication lane of each device, over all the channels that end there; and of the channels

@@ -288,7 +288,8 @@ TaskCost PodView::PriceOf(const TaskBody& body) const {
 absl::StatusOr<PodView::FirstPod> PodView::FirstPodOf(const TaskGraph& built) const {
   FirstPod first;
   std::vector<Task> tasks;
-  std::vector<int32_t> number(built.tasks().size(), -1);
+  std::vector<int32_t>& number = first.numbers;
+  number.assign(built.tasks().size(), -1);
   const auto renumber = [&](std::vector<TaskId>& ids) {
     size_t kept = 0;
     for (TaskId id : ids) {

@@ -48,6 +48,7 @@ class PodView {
   struct FirstPod {
     TaskGraph tasks;                       // over the same buffers; `devices` of them all
     std::vector<TaskCost> communications;  // prices of collectives and transfers, in their order
+    std::vector<int32_t> numbers;          // of each built task among them; -1: not there
   };
   // `built`: the tasks, or those of a fragment, of the built pods. Unimplemented where the form of an
   // exchange between pods is not known.

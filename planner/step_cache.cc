@@ -65,6 +65,7 @@ StepCache::StepCache(const Graph& graph, PartitionOptions options, const Flatten
       link_(cache_),
       loads_(rules.resources, rules.model, cache_.options().devices,
              cache_.options().node_of_device),
+      lister_(rules.resources),
       may_fuse_(graph.ops().size(), false),
       counted_(cache_.chain().size(), -1),
       states_(cache_.chain().size()),
@@ -136,9 +137,7 @@ void StepCache::FindLinkStates() {
 
 absl::Status StepCache::CheckPods() const {
   if (rules_.pods == nullptr) return absl::OkStatus();
-  if (!fragments_.buckets.empty() || !link_.after().empty()) {
-    return absl::InvalidArgumentError("pods have neither buckets nor control edges");
-  }
+  if (!fragments_.buckets.empty()) return absl::InvalidArgumentError("pods have no buckets");
   for (size_t k = 0; k < states_.size(); ++k) {
     if (states_[k].flat->unknown.empty()) continue;
     const ChainLink& link = cache_.chain()[k];
@@ -158,20 +157,18 @@ LinkTasks StepCache::TasksOf(size_t link) const {
 }
 
 bool StepCache::CanSimulate() const {
-  return placed_.has_value() && fragments_.buckets.empty() && link_.after().empty() &&
-         placed_->CanSimulate();
+  return placed_.has_value() && fragments_.buckets.empty() && placed_->CanSimulate();
 }
 
 std::vector<Nanos> StepCache::Starts() const {
   std::vector<Nanos> starts;
   starts.reserve(static_cast<size_t>(placed_->tasks()));
-  for (size_t k = 0; k < states_.size(); ++k) {
-    for (int64_t start : placed_->StartsOf(k)) starts.push_back(Nanos(start));
-  }
+  for (size_t k = 0; k < states_.size(); ++k) placed_->AddStarts(k, starts);
   return starts;
 }
 
-std::vector<StepCache::Collective> StepCache::Collectives() const {
+std::vector<StepCache::Collective> StepCache::Collectives() {
+  link_.LinkEdges(fragments_);
   absl::flat_hash_set<TaskId> waiting;
   for (const auto& [task, before] : link_.after()) waiting.insert(task);
   std::vector<Collective> collectives;
@@ -205,7 +202,8 @@ const FlatStep& StepCache::Flat() {
     AddBuffers(fragments_.FragmentOf(cache_.chain()[k]), link_.OwnBuffers(k));
   }
   for (const TaskRun& run : fragments_.runs) AddRun(run);
-  builder_.SetAfter(link_.after());
+  link_.LinkEdges(fragments_);
+  builder_.SetAfter(rules_.pods == nullptr ? link_.after() : AfterOfPods());
   keyless_.clear();
   for (const BucketFragment* bucket : fragments_.buckets) {
     for (size_t m = 1; m < bucket->members.size(); ++m) {
@@ -216,6 +214,30 @@ const FlatStep& StepCache::Flat() {
   std::vector<HostOutput> outputs = link_.outputs();
   for (HostOutput& output : outputs) output.buffer = compact_[output.buffer.index()];
   return builder_.Finish(outputs);
+}
+
+std::vector<std::pair<TaskId, TaskId>> StepCache::AfterOfPods() const {
+  absl::flat_hash_map<TaskId, int32_t> numbers;  // of those that wait or are waited for
+  for (const auto& [task, before] : link_.after()) {
+    numbers.try_emplace(task, -1);
+    numbers.try_emplace(before, -1);
+  }
+  if (numbers.empty()) return {};
+  for (size_t k = 0; k < states_.size(); ++k) {
+    const TaskId first = link_.FirstTask(k);
+    for (const Task& task : fragments_.FragmentOf(cache_.chain()[k]).graph.tasks()) {
+      const auto it = numbers.find(TaskId(first.value() + task.id.value()));
+      const int32_t number = NumberIn(*states_[k].flat, task.id);
+      if (it != numbers.end() && number >= 0) it->second = first_[k] + number;
+    }
+  }
+  std::vector<std::pair<TaskId, TaskId>> after;
+  for (const auto& [task, before] : link_.after()) {
+    const int32_t a = numbers.at(task), b = numbers.at(before);
+    if (a >= 0 && b >= 0) after.emplace_back(TaskId(a), TaskId(b));
+  }
+  std::sort(after.begin(), after.end());
+  return after;
 }
 
 // Buckets replace tasks of fragments, and formats change what kernels and moves take.
@@ -230,78 +252,91 @@ absl::StatusOr<bool> StepCache::BuildBelow(const Strategy& strategy, const Limit
   std::vector<Missing> missing = MissingLoads();
   for (const Missing& one : missing) AddLoads(one);
   if (loads_.Largest() > limits.cutoff) return false;
-  std::vector<std::optional<TensorFragmentsBuilder>> solved(missing.size());
-  Bytes of_solved;
-  for (size_t k = 0; k < missing.size(); ++k) {
+  if (!SolveBelow(missing, strategy, limits)) return false;
+  for (Missing& one : missing) {
     if (limits.is_interrupted()) return false;
-    Missing& one = missing[k];
-    solved[k].emplace(cache_.Solve(*one.alike, strategy));
-    const auto steps = solved[k]->steps();
+    if (!one.solved.has_value()) {
+      one.solved.emplace(cache_.Solve(*one.alike, strategy));
+      one.communications = {};
+      FindCommunications(one, [] { return true; });
+    }
     RemoveLoads(one);
-    one.loads = loads_.OfExchanges(steps, SizeOf(solved[k]->tensor().type.dtype));
+    RETURN_IF_ERROR(BuildTensors(one, strategy));
+    for (TensorId id : one.alike->tensors) AddLoadsOfTensor(id);
+    if (loads_.Largest() > limits.cutoff) return false;
+  }
+  return true;
+}
+
+bool StepCache::SolveBelow(std::vector<Missing>& missing, const Strategy& strategy,
+                           const Limits& limits) {
+  Bytes of_solved;
+  for (Missing& one : missing) {
+    if (limits.is_interrupted()) return false;
+    one.solved.emplace(cache_.Solve(*one.alike, strategy));
+    const auto steps = one.solved->steps();
+    RemoveLoads(one);
+    one.loads = loads_.OfExchanges(steps, SizeOf(one.solved->tensor().type.dtype));
     AddLoads(one);
     if (loads_.Largest() > limits.cutoff) return false;
     of_solved += BytesOf(steps);
-    if (of_solved > kMostSolved) solved[k].reset();
-  }
-  const CommunicationWatch judge = [&](const TaskBody& body) {
-    if (rules_.pods != nullptr) return !limits.is_interrupted();
-    return !limits.is_interrupted() &&
-           loads_.AddCommunication(body, prices_.back()) <= limits.cutoff;
-  };
-  for (size_t k = 0; k < missing.size(); ++k) {
-    if (limits.is_interrupted()) return false;
-    const Missing& one = missing[k];
-    if (!solved[k].has_value()) solved[k].emplace(cache_.Solve(*one.alike, strategy));
-    loads_.Remove(one.loads);
-    ASSIGN_OR_RETURN(const bool is_built,
-                     BuildTensors(*one.alike, *std::move(solved[k]), strategy, judge));
-    solved[k].reset();
-    if (!is_built) return false;
-    loads_.RemoveCommunications();
-    for (TensorId id : one.alike->tensors) AddLoadsOfTensor(id);
-    for (size_t other = 1; other < one.alike->tensors.size(); ++other) loads_.Remove(one.loads);
-    if (loads_.Largest() > limits.cutoff) return false;
+    if (!CommunicateBelow(one, limits)) return false;
+    if (of_solved > kMostSolved) one.solved.reset();
   }
   return true;
+}
+
+bool StepCache::CommunicateBelow(Missing& one, const Limits& limits) {
+  // Communications are those of the built pods, not of all.
+  if (rules_.pods != nullptr)
+    return FindCommunications(one, [&] { return !limits.is_interrupted(); });
+  RemoveLoads(one);
+  const KnownCommunications& known = one.communications;
+  const bool is_below = FindCommunications(one, [&] {
+    return !limits.is_interrupted() &&
+           loads_.AddCommunication(known.resources.back(), known.costs.back()) <= limits.cutoff;
+  });
+  if (!is_below) return false;
+  one.loads = loads_.TakeCommunications();
+  AddLoads(one);
+  return loads_.Largest() <= limits.cutoff;
+}
+
+bool StepCache::FindCommunications(Missing& missing, absl::FunctionRef<bool()> judge) {
+  return missing.solved->FindCommunications([&](const TaskBody& body) {
+    if (rules_.pods != nullptr) return judge();
+    missing.communications.costs.push_back(PriceCommunication(body, rules_.model));
+    lister_.List(body, missing.communications.resources.emplace_back());
+    return judge();
+  });
 }
 
 absl::StatusOr<bool> StepCache::BuildAll(const Strategy& strategy, const Limits& limits) {
-  const CommunicationWatch judge = [&](const TaskBody&) { return !limits.is_interrupted(); };
   for (FragmentCache::Missing& alike : cache_.missing()) {
     if (limits.is_interrupted()) return false;
-    ASSIGN_OR_RETURN(const bool is_built,
-                     BuildTensors(alike, cache_.Solve(alike, strategy), strategy, judge));
-    if (!is_built) return false;
+    Missing one{&alike, {}};
+    one.solved.emplace(cache_.Solve(alike, strategy));
+    if (!FindCommunications(one, [&] { return !limits.is_interrupted(); })) return false;
+    RETURN_IF_ERROR(BuildTensors(one, strategy));
   }
   return true;
 }
 
-absl::StatusOr<bool> StepCache::BuildTensors(const FragmentCache::Missing& alike,
-                                             TensorFragmentsBuilder solved,
-                                             const Strategy& strategy,
-                                             const CommunicationWatch& judge) {
-  const TensorId id = alike.tensors[0];
-  prices_.clear();
-  const CommunicationWatch watch = [&](const TaskBody& body) {
-    prices_.push_back(PriceCommunication(body, rules_.model));
-    return judge(body);
-  };
-  ASSIGN_OR_RETURN(const bool is_built,
-                   cache_.Build(alike, std::move(solved), strategy, fragments_, &watch));
-  if (!is_built) return false;
-  if (rules_.pods != nullptr) prices_.clear();  // of other collectives than all pods'
-  std::span<const TaskCost> rest = prices_;
+absl::Status StepCache::BuildTensors(Missing& missing, const Strategy& strategy) {
+  const TensorId id = missing.alike->tensors[0];
+  RETURN_IF_ERROR(cache_.Build(*missing.alike, *std::move(missing.solved), strategy, fragments_));
+  missing.solved.reset();
+  const KnownCommunications& known = missing.communications;
+  size_t begin = 0;
   for (const TensorFragment& fragment : fragments_.tensors[id.index()]->groups) {
     const auto tasks = fragment.graph.tasks();
-    const auto own =
-        prices_.empty()
-            ? 0
-            : static_cast<size_t>(std::count_if(tasks.begin(), tasks.end(), IsCommunication));
-    FlattenedOf(fragment, rest.first(own));
-    rest = rest.subspan(own);
+    const size_t end =
+        begin + static_cast<size_t>(std::count_if(tasks.begin(), tasks.end(), IsCommunication));
+    FlattenedOf(fragment,
+                rules_.pods == nullptr ? known.Between(begin, end) : CommunicationsOfGraph());
+    begin = end;
   }
-  return true;
+  return absl::OkStatus();
 }
 
 // Kernels that may be fused are left out.
@@ -392,7 +427,7 @@ void StepCache::AddKeys(size_t link) {
 }
 
 StepCache::Flattened& StepCache::FlattenedOf(const Fragment& fragment,
-                                             std::span<const TaskCost> communications) {
+                                             const CommunicationsOfGraph& communications) {
   if (flattened_.size() <= static_cast<size_t>(fragment.place)) {
     flattened_.resize(static_cast<size_t>(cache_.fragment_places()));
   }

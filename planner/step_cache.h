@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "graph/parallel/strategy.h"
 #include "graph/partition/fragment_cache.h"
@@ -16,6 +17,7 @@
 #include "planner/flat_step.h"
 #include "planner/least_loads.h"
 #include "planner/placed_step.h"
+#include "planner/simulator/resource_lister.h"
 
 namespace partita {
 
@@ -66,7 +68,7 @@ class StepCache {
     bool waits = false;
   };
   // In the order of the tasks. Precondition: the strategy has no buckets.
-  std::vector<Collective> Collectives() const;
+  std::vector<Collective> Collectives();
 
   // Memory that is taken by what is kept.
   Bytes bytes() const { return cache_.bytes(); }
@@ -92,21 +94,36 @@ class StepCache {
     bool is_resolved = false;  // true: kernels are changed, over these slots
     std::vector<BufferId> slots;
   };
+  // Communications, in the order of their tasks.
+  struct KnownCommunications {
+    std::vector<TaskCost> costs;
+    std::vector<std::vector<int32_t>> resources;  // that they hold
+
+    CommunicationsOfGraph Between(size_t begin, size_t end) const {
+      return {std::span(costs).subspan(begin, end - begin),
+              std::span(resources).subspan(begin, end - begin)};
+    }
+  };
   // Tensors whose fragments are not kept, and what they load at least.
   struct Missing {
     FragmentCache::Missing* alike;
     Loads loads;  // of each
     int64_t largest = 0;
+    std::optional<TensorFragmentsBuilder> solved = std::nullopt;  // perhaps with communications
+    KnownCommunications communications = {};                      // of `solved`
   };
 
   bool HasBound(const Strategy& strategy) const;
   // False where the loads are above the cutoff, or it is interrupted, before all is built.
   absl::StatusOr<bool> BuildBelow(const Strategy& strategy, const Limits& limits);
   absl::StatusOr<bool> BuildAll(const Strategy& strategy, const Limits& limits);
-  // The same of tensors of one content. Flattens their fragments with the prices found on the way.
-  absl::StatusOr<bool> BuildTensors(const FragmentCache::Missing& alike,
-                                    TensorFragmentsBuilder solved, const Strategy& strategy,
-                                    const CommunicationWatch& judge);
+  // Solves the exchanges of all, and finds the communications of each. False as BuildBelow.
+  bool SolveBelow(std::vector<Missing>& missing, const Strategy& strategy, const Limits& limits);
+  bool CommunicateBelow(Missing& one, const Limits& limits);
+  // Finds the communications of a solved exchange; false as soon as `judge`, of the last one, is.
+  bool FindCommunications(Missing& missing, absl::FunctionRef<bool()> judge);
+  // Builds tensors of one content, and flattens their fragments. Precondition: FindCommunications.
+  absl::Status BuildTensors(Missing& missing, const Strategy& strategy);
   void AddLoads(const Missing& missing) {
     for (size_t k = 0; k < missing.alike->tensors.size(); ++k) loads_.Add(missing.loads);
   }
@@ -118,13 +135,16 @@ class StepCache {
   void Count(const Fragment* fragment, int32_t& counted);
   void AddLoadsOfTensor(TensorId id);
   std::vector<Missing> MissingLoads();
-  // `communications` as in PriceTasks.
-  Flattened& FlattenedOf(const Fragment& fragment, std::span<const TaskCost> communications = {});
+  // `communications` as in FlattenFragment.
+  Flattened& FlattenedOf(const Fragment& fragment,
+                         const CommunicationsOfGraph& communications = {});
   // Keeps the limit.
   void Shrink();
   void FindLinkStates();
   // InvalidArgument where the first pod's tasks are not known.
   absl::Status CheckPods() const;
+  // The control edges between the first pod's tasks, numbered as in the flat step.
+  std::vector<std::pair<TaskId, TaskId>> AfterOfPods() const;
   const FlatFragment& VariantOf(OpId id);
   LinkTasks TasksOf(size_t link) const;
   void AddRun(const TaskRun& run);
@@ -144,8 +164,8 @@ class StepCache {
   // Numbers of buffers in the flat step, indexed by the linker's; and those of a link's slots.
   std::vector<BufferId> compact_, compact_slots_;
   LeastLoads loads_;
-  std::vector<TaskCost> prices_;  // of the communications of the tensor that is being built
-  std::vector<bool> may_fuse_;    // indexed by OpId: whether its kernels may be joined with others
+  ResourceLister lister_;
+  std::vector<bool> may_fuse_;  // indexed by OpId: whether its kernels may be joined with others
   std::vector<Flattened> flattened_;  // indexed by Fragment::place
   // Places of the fragments whose loads are known, by link; -1: none.
   std::vector<int32_t> counted_;

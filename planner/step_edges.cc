@@ -10,6 +10,11 @@ TensorId JunctionOf(const Tensor& tensor) {
   return tensor.kind == TensorKind::kNext ? tensor.of : tensor.id;
 }
 
+void SortUnique(std::vector<int32_t>& list) {
+  std::sort(list.begin(), list.end());
+  list.erase(std::unique(list.begin(), list.end()), list.end());
+}
+
 }  // namespace
 
 StepEdges::StepEdges(const FragmentCache& cache, const FragmentLinker& linker)
@@ -18,7 +23,10 @@ StepEdges::StepEdges(const FragmentCache& cache, const FragmentLinker& linker)
       junctions_(cache.graph().tensors().size()),
       junctions_of_link_(cache.chain().size()),
       is_stale_(cache.graph().tensors().size(), 0),
-      rows_(cache.chain().size()) {
+      known_(cache.chain().size()),
+      rows_(cache.chain().size()),
+      waits_(cache.chain().size()),
+      waited_by_(cache.chain().size()) {
   FindJunctions();
 }
 
@@ -40,8 +48,7 @@ void StepEdges::FindJunctions() {
   }
   for (size_t j = 0; j < junctions_.size(); ++j) {
     std::vector<int32_t>& links = junctions_[j].links;
-    std::sort(links.begin(), links.end());
-    links.erase(std::unique(links.begin(), links.end()), links.end());
+    SortUnique(links);
     junctions_[j].out.resize(links.size());
     for (size_t place = 0; place < links.size(); ++place) {
       junctions_of_link_[static_cast<size_t>(links[place])].emplace_back(
@@ -50,13 +57,41 @@ void StepEdges::FindJunctions() {
   }
 }
 
-void StepEdges::FindStale(std::span<const int32_t> relinked) {
+// A buffer is noted anew only where all that use it are linked again.
+void StepEdges::FindStale(const StepFragments& step, std::span<const int32_t> relinked,
+                          TasksOfLink tasks_of) {
   for (int32_t j : stale_) is_stale_[static_cast<size_t>(j)] = 0;
   stale_.clear();
-  for (int32_t link : relinked) {
-    for (const auto& [j, place] : junctions_of_link_[static_cast<size_t>(link)]) {
-      if (std::exchange(is_stale_[static_cast<size_t>(j)], 1) == 0) stale_.push_back(j);
+  waiting_.clear();
+  const auto for_each_changed_slot = [&](size_t k, const LinkTasks& now, auto&& visit) {
+    const Known& last = known_[k];
+    if (now.fragment != last.fragment) return;
+    for (size_t s = 0; s < last.slots.size(); ++s) {
+      if (last.slots[s] != now.slots[s]) visit(last.slots[s], now.slots[s]);
     }
+  };
+  for (int32_t link : relinked) {
+    const auto k = static_cast<size_t>(link);
+    if (!waits_[k].empty()) waiting_.push_back(link);
+    waiting_.insert(waiting_.end(), waited_by_[k].begin(), waited_by_[k].end());
+    const LinkTasks now = tasks_of(k);
+    if (now.fragment != known_[k].fragment) {
+      for (const auto& [j, place] : junctions_of_link_[k]) MarkStale(j);
+    }
+    for_each_changed_slot(
+        k, now, [&](BufferId before, BufferId) { MarkStale(junction_of_buffer_[before.index()]); });
+  }
+  SortUnique(waiting_);
+  const auto buffers = static_cast<size_t>(linker_.buffers());
+  if (junction_of_buffer_.size() < buffers) junction_of_buffer_.resize(buffers, -1);
+  for (int32_t link : relinked) NoteBuffers(step, static_cast<size_t>(link));
+  for (int32_t link : relinked) {
+    const auto k = static_cast<size_t>(link);
+    const LinkTasks now = tasks_of(k);
+    for_each_changed_slot(
+        k, now, [&](BufferId, BufferId after) { MarkStale(junction_of_buffer_[after.index()]); });
+    known_[k].fragment = now.fragment;
+    known_[k].slots.assign(now.slots.begin(), now.slots.end());
   }
 }
 
@@ -64,30 +99,89 @@ void StepEdges::Clear() {
   for (Junction& junction : junctions_) {
     for (std::vector<Edge>& out : junction.out) out.clear();
   }
+  for (Known& known : known_) known = {};
+  for (std::vector<WaitsFor>& waits : waits_) waits.clear();
+  for (std::vector<int32_t>& links : waited_by_) links.clear();
 }
 
 void StepEdges::FindEdges(const StepFragments& step, std::span<const int32_t> relinked,
                           TasksOfLink tasks_of) {
-  const auto buffers = static_cast<size_t>(linker_.buffers());
-  if (junction_of_buffer_.size() < buffers) junction_of_buffer_.resize(buffers, -1);
-  finder_.AddBuffers(buffers);
-  for (int32_t link : relinked) NoteBuffers(step, static_cast<size_t>(link));
-  std::vector<int32_t> links;
+  finder_.AddBuffers(static_cast<size_t>(linker_.buffers()));
   for (int32_t j : stale_) {
+    FindEdgesOf(static_cast<size_t>(j), tasks_of);
+    const std::vector<int32_t>& users = junctions_[static_cast<size_t>(j)].links;
+    row_links_.insert(row_links_.end(), users.begin(), users.end());
+  }
+  FindWaits(step, relinked, tasks_of);
+  SortUnique(row_links_);
+  for (int32_t link : row_links_) FindRows(static_cast<size_t>(link), tasks_of);
+}
+
+// Forgets the control edges of the links at hand.
+void StepEdges::ForgetWaits() {
+  row_links_.clear();
+  for (int32_t link : waiting_) {
+    for (const WaitsFor& one : waits_[static_cast<size_t>(link)]) {
+      std::erase(waited_by_[static_cast<size_t>(one.link)], link);
+      row_links_.push_back(one.link);
+    }
+    waits_[static_cast<size_t>(link)].clear();
+  }
+}
+
+void StepEdges::FindWaits(const StepFragments& step, std::span<const int32_t> relinked,
+                          TasksOfLink tasks_of) {
+  for (int32_t link : relinked) {
+    const ChainLink& of = cache_.chain()[static_cast<size_t>(link)];
+    if (!step.FragmentOf(of).edges.empty()) waiting_.push_back(link);
+  }
+  SortUnique(waiting_);
+  for (int32_t link : waiting_) FindWaitsOf(step, static_cast<size_t>(link), tasks_of);
+}
+
+// The kernels of operators that wait, or are waited for, are all kept: their tasks are numbered as
+// in their fragments, but for those that the flat forms leave out.
+void StepEdges::FindWaitsOf(const StepFragments& step, size_t link, TasksOfLink tasks_of) {
+  const LinkTasks own = tasks_of(link);
+  std::vector<Fragment::Edge> edges = step.FragmentOf(cache_.chain()[link]).edges;
+  std::stable_sort(edges.begin(), edges.end(),
+                   [](const auto& a, const auto& b) { return a.op < b.op; });
+  std::vector<WaitsFor>& waits = waits_[link];
+  int32_t from_first = 0;
+  for (const Fragment::Edge& edge : edges) {
+    const int32_t of_op = cache_.places().of_op[edge.op.index()];
+    if (waits.empty() || waits.back().link != of_op) {
+      waits.push_back({of_op});
+      tasks_by_device_.clear();
+      const LinkTasks of = tasks_of(static_cast<size_t>(of_op));
+      for (const Task& task : step.operators[edge.op.index()]->graph.tasks()) {
+        const int32_t number = NumberIn(*of.fragment, task.id);
+        if (number < 0) continue;
+        tasks_by_device_.emplace_back(std::get<ComputeTask>(task.body).device, number);
+      }
+      std::sort(tasks_by_device_.begin(), tasks_by_device_.end());
+      from_first = of.first;
+      waited_by_[static_cast<size_t>(of_op)].push_back(static_cast<int32_t>(link));
+      row_links_.push_back(of_op);
+    }
+    const int32_t task = NumberIn(*own.fragment, edge.task);
+    if (task < 0) continue;
+    auto it = std::lower_bound(tasks_by_device_.begin(), tasks_by_device_.end(),
+                               std::pair(edge.device, int32_t{0}));
+    for (; it != tasks_by_device_.end() && it->first == edge.device; ++it) {
+      waits.back().edges.push_back({from_first + it->second, own.first + task});
+    }
+  }
+}
+
+// Notes of which junction the buffers are that the link's fragment makes, and those between steps of
+// its junctions.
+void StepEdges::NoteBuffers(const StepFragments& step, size_t link) {
+  for (const auto& [j, place] : junctions_of_link_[link]) {
     const Sections::Section& stored = linker_.StoredBuffers(TensorId(j));
     std::fill(junction_of_buffer_.begin() + stored.begin,
               junction_of_buffer_.begin() + stored.end(), j);
-    FindEdgesOf(static_cast<size_t>(j), tasks_of);
-    const std::vector<int32_t>& users = junctions_[static_cast<size_t>(j)].links;
-    links.insert(links.end(), users.begin(), users.end());
   }
-  std::sort(links.begin(), links.end());
-  links.erase(std::unique(links.begin(), links.end()), links.end());
-  for (int32_t link : links) FindRows(static_cast<size_t>(link), tasks_of);
-}
-
-// Notes of which junction the buffers are that the link's fragment makes.
-void StepEdges::NoteBuffers(const StepFragments& step, size_t link) {
   const ChainLink& of = cache_.chain()[link];
   const int32_t first = linker_.OwnBuffers(link).begin;
   const auto note = [&](int32_t own, int32_t junction) {
@@ -151,6 +245,14 @@ void StepEdges::FindRows(size_t link, TasksOfLink tasks_of) {
     for (const auto& [j, place] : junctions_of_link_[link]) {
       for (const Edge& edge : junctions_[static_cast<size_t>(j)].out[static_cast<size_t>(place)]) {
         visit(static_cast<size_t>(edge.from - tasks.first), edge.to);
+      }
+    }
+    for (int32_t waiting : waited_by_[link]) {
+      for (const WaitsFor& one : waits_[static_cast<size_t>(waiting)]) {
+        if (one.link != static_cast<int32_t>(link)) continue;
+        for (const Edge& edge : one.edges) {
+          visit(static_cast<size_t>(edge.from - tasks.first), edge.to);
+        }
       }
     }
   };

@@ -26,7 +26,9 @@ using TasksOfLink = absl::FunctionRef<LinkTasks(size_t link)>;
 
 // Edges between tasks of different links, from step to step. A *junction* is all buffers of one
 // tensor, of its next value, too, if it persists; the tasks that use them are those of a few links.
-// Edges are found anew for the junctions of links that have changed.
+// Edges are found anew for the junctions of links whose tasks have changed, for those whose buffers
+// a link now uses, or did, in place of others, and control edges for links that wait and have
+// changed, or wait for such.
 class StepEdges {
  public:
   struct Edge {
@@ -37,15 +39,23 @@ class StepEdges {
   StepEdges(const FragmentCache& cache, const FragmentLinker& linker);
 
   // Calls visit(edge) for all edges that the change of these links may take away, and forgets them.
+  // The tasks that the links had before still live; where first ones are, is not looked at.
   template <class Visit>
-  void Remove(std::span<const int32_t> relinked, Visit&& visit) {
-    FindStale(relinked);
+  void Remove(const StepFragments& step, std::span<const int32_t> relinked, TasksOfLink tasks_of,
+              Visit&& visit) {
+    FindStale(step, relinked, tasks_of);
     for (int32_t j : stale_) {
       for (std::vector<Edge>& out : junctions_[static_cast<size_t>(j)].out) {
         for (const Edge& edge : out) visit(edge);
         out.clear();
       }
     }
+    for (int32_t link : waiting_) {
+      for (const WaitsFor& one : waits_[static_cast<size_t>(link)]) {
+        for (const Edge& edge : one.edges) visit(edge);
+      }
+    }
+    ForgetWaits();
   }
   // Calls visit(edge) for all edges that they now have. To be called after Remove, with the same
   // links.
@@ -58,7 +68,14 @@ class StepEdges {
         for (const Edge& edge : out) visit(edge);
       }
     }
+    for (int32_t link : waiting_) {
+      for (const WaitsFor& one : waits_[static_cast<size_t>(link)]) {
+        for (const Edge& edge : one.edges) visit(edge);
+      }
+    }
   }
+  // Links whose SuccessorsOf the last Find has changed.
+  std::span<const int32_t> changed() const { return row_links_; }
   // Forgets all edges. To be followed by Remove and Find with all links.
   void Clear();
 
@@ -73,17 +90,36 @@ class StepEdges {
     std::vector<int32_t> links;          // those whose tasks may use its buffers, ascending
     std::vector<std::vector<Edge>> out;  // by place in `links`: edges from that link's tasks
   };
+  // What a link was when it was linked last.
+  struct Known {
+    const FlatFragment* fragment = nullptr;
+    std::vector<BufferId> slots;
+  };
+  // Control edges of a link from the tasks of an operator, whose link is `link`.
+  struct WaitsFor {
+    int32_t link = 0;
+    std::vector<Edge> edges = {};
+  };
   // Row t of a list: [begin[t], begin[t + 1]).
   struct Rows {
     std::vector<int32_t> begin, to;
   };
 
   void FindJunctions();
-  void FindStale(std::span<const int32_t> relinked);
+  void FindStale(const StepFragments& step, std::span<const int32_t> relinked,
+                 TasksOfLink tasks_of);
+  void MarkStale(int32_t junction) {
+    if (junction < 0 || std::exchange(is_stale_[static_cast<size_t>(junction)], 1) != 0) return;
+    stale_.push_back(junction);
+  }
   void FindEdges(const StepFragments& step, std::span<const int32_t> relinked,
                  TasksOfLink tasks_of);
   void NoteBuffers(const StepFragments& step, size_t link);
   void FindEdgesOf(size_t junction, TasksOfLink tasks_of);
+  void ForgetWaits();
+  void FindWaits(const StepFragments& step, std::span<const int32_t> relinked,
+                 TasksOfLink tasks_of);
+  void FindWaitsOf(const StepFragments& step, size_t link, TasksOfLink tasks_of);
   void FindRows(size_t link, TasksOfLink tasks_of);
 
   const FragmentCache& cache_;
@@ -95,7 +131,14 @@ class StepEdges {
       junction_of_buffer_;      // indexed by the linker's numbers; -1: of one link only
   std::vector<int32_t> stale_;  // junctions
   std::vector<char> is_stale_;  // indexed by junction
+  std::vector<Known> known_;    // indexed by link
   std::vector<Rows> rows_;      // indexed by link
+  std::vector<std::vector<WaitsFor>> waits_;     // indexed by the link that waits
+  std::vector<std::vector<int32_t>> waited_by_;  // indexed by link: those that wait for its tasks
+  std::vector<int32_t> waiting_;                 // links whose control edges are found anew
+  std::vector<int32_t> row_links_;               // links whose rows are found anew
+  // Tasks of the operator at hand, by device.
+  std::vector<std::pair<DeviceId, int32_t>> tasks_by_device_;
   // Of the junction at hand: the tasks that the finder has seen, with the places of their links; the
   // buffers that they use; the uses of a task.
   DependencyFinder finder_;

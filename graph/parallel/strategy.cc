@@ -109,7 +109,8 @@ absl::Status ValidateCollectives(const Graph& graph, const Strategy& strategy) {
   return absl::OkStatus();
 }
 
-absl::Status ValidateSizes(const Graph& graph, const Strategy& strategy, int devices) {
+absl::Status ValidateSizes(const Graph& graph, const Strategy& strategy, int devices,
+                           absl::FunctionRef<bool(OpId)> is_known) {
   if (strategy.configs.size() != graph.ops().size()) {
     return absl::InvalidArgumentError(absl::StrCat("the strategy has ", strategy.configs.size(),
                                                    " configurations; the graph has ",
@@ -119,6 +120,7 @@ absl::Status ValidateSizes(const Graph& graph, const Strategy& strategy, int dev
     return absl::InvalidArgumentError("the host device does not exist");
   }
   for (OpId id : graph.anchors()) {
+    if (is_known(id)) continue;
     const Operator& op = graph.op(id);
     const auto status = ValidateConfig(graph.rule(id), strategy.configs[id.index()], devices);
     if (!status.ok()) {

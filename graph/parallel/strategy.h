@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "graph/box.h"
 #include "graph/graph.h"
@@ -79,7 +80,10 @@ Strategy SingleDevice(const Graph& graph, DeviceId device);
 // has these collectives, and those of a bucket go together, is seen where it is made (Partition).
 absl::Status ValidateStrategy(const Graph& graph, const Strategy& strategy, int devices);
 // The same but for splits of products, which calls of PartsOf for every operator report.
-absl::Status ValidateSizes(const Graph& graph, const Strategy& strategy, int devices);
+// `is_known`: for anchors whose configuration is valid for certain.
+absl::Status ValidateSizes(
+    const Graph& graph, const Strategy& strategy, int devices,
+    absl::FunctionRef<bool(OpId)> is_known = [](OpId) { return false; });
 // The part of it that is about collectives.
 absl::Status ValidateCollectives(const Graph& graph, const Strategy& strategy);
 

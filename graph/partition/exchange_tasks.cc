@@ -28,17 +28,17 @@ using Phase = TaskKey::Phase;
 
 class Emitter {
  public:
-  Emitter(TensorExchange& x, const SolvedExchange& solved, const ExchangeTaskOptions& options,
+  Emitter(TensorExchange& x, const PlannedExchange& planned, const ExchangeTaskOptions& options,
           TaskGraphBuilder& builder)
       : x_(x),
         options_(options),
         builder_(builder),
-        solved_(solved),
+        solved_(planned.solved),
+        communications_(planned.communications),
+        index_(x, solved_.steps()),
         moves_(x.dtype, options.outlines) {}
 
-  std::optional<int32_t> Run() {
-    if (!FindCommunications()) return std::nullopt;
-    index_.emplace(x_, solved_.steps());
+  int32_t Run() {
     PlaceDemands();
     FindAliases();
     step_ = x_.first_step;
@@ -50,25 +50,6 @@ class Emitter {
   }
 
  private:
-  // False where the watch gives the tensor up.
-  bool FindCommunications() {
-    int32_t number = x_.first_step;
-    for (const ExchangeStep& step : solved_.steps()) {
-      communications_.push_back(CommunicationOf(step, x_.dtype, ChosenFor(number++), options_));
-      const auto& task = communications_.back().task;
-      if (options_.watch == nullptr || !task.has_value()) continue;
-      if (!(*options_.watch)(*task)) return false;
-    }
-    return true;
-  }
-
-  std::string ChosenFor(int32_t step) const {
-    const auto choice =
-        std::find_if(options_.choices.begin(), options_.choices.end(),
-                     [step](const AlgorithmChoice& c) { return c.collective.step == step; });
-    return choice == options_.choices.end() ? "" : choice->algorithm;
-  }
-
   // ---- which buffer each demand gets
 
   // The piece whose buffer demand j can take: same box and device, and the only flow that reaches
@@ -76,11 +57,11 @@ class Emitter {
   // whole value).
   std::optional<int32_t> AliasOf(size_t j) const {
     const Demand& demand = x_.demands[j];
-    const auto flows = index_->FlowsOf(j);
+    const auto flows = index_.FlowsOf(j);
     if (flows.size() != 1) return std::nullopt;
     const Flow& flow = *flows[0];
     if (flow.boxes.size() != 1 || flow.boxes[0] != demand.box) return std::nullopt;
-    const Share* share = index_->ShareAt(flow, demand.device);
+    const Share* share = index_.ShareAt(flow, demand.device);
     if (share == nullptr || share->pieces.empty()) return std::nullopt;
     const int32_t piece = share->pieces[0];
     if (x_.pieces[static_cast<size_t>(piece)].box != demand.box) return std::nullopt;
@@ -92,7 +73,7 @@ class Emitter {
   // A piece's own value is needed by one flow only, so its buffer may become that flow's sum.
   bool MayOverwrite(int32_t piece) const {
     const auto p = static_cast<size_t>(piece);
-    return index_->uses(piece) == 1 && !builder_.buffer(x_.piece_buffers[p]).persistent();
+    return index_.uses(piece) == 1 && !builder_.buffer(x_.piece_buffers[p]).persistent();
   }
 
   void PlaceDemands() {
@@ -122,7 +103,7 @@ class Emitter {
   void FillIfUncovered(size_t j) {
     const Demand& demand = x_.demands[j];
     int64_t covered = 0;
-    for (const Flow* flow : index_->FlowsOf(j)) covered += VolumeOf(flow->boxes);
+    for (const Flow* flow : index_.FlowsOf(j)) covered += VolumeOf(flow->boxes);
     if (covered == demand.box.volume()) return;
     Move fill{MoveKind::kFill, {}, {x_.demand_buffers[j], demand.box, 0}, demand.box};
     builder_.AddTask({true, x_.tensor.value(), x_.first_step, Phase::kFill, demand.device.value(),
@@ -213,7 +194,7 @@ class Emitter {
 
   // Brings a finished value to every demand of the device.
   void Deliver(const Flow& flow, DeviceId device, const FlowPlace& from) {
-    index_->ForEachDemandAt(flow, device, [&](int32_t j) {
+    index_.ForEachDemandAt(flow, device, [&](int32_t j) {
       moves_.Add({Phase::kUnpack, device}, MoveKind::kCopy, {from, DemandPlace(j)}, flow.boxes);
     });
   }
@@ -221,7 +202,7 @@ class Emitter {
   // The demand that receives a flow first; others are copied from it.
   FlowPlace PrimaryPlace(const Flow& flow, DeviceId device) const {
     int32_t first = -1, alias = -1;
-    index_->ForEachDemandAt(flow, device, [&](int32_t j) {
+    index_.ForEachDemandAt(flow, device, [&](int32_t j) {
       if (first < 0) first = j;
       if (alias < 0 && is_alias_[static_cast<size_t>(j)]) alias = j;
     });
@@ -376,7 +357,7 @@ class Emitter {
     std::vector<FlowPlace> each;
     bool reusable = true;
     for (const Flow* flow : plan.flows) {
-      const Share& share = *index_->ShareAt(*flow, device);
+      const Share& share = *index_.ShareAt(*flow, device);
       each.push_back(PlaceOf(*flow, share));
       joiner.Add(each.back(), flow->boxes);
       reusable &= share.pieces.size() > 1 || UsedOnlyThere(share.pieces[0], uses);
@@ -403,7 +384,7 @@ class Emitter {
   bool UsedOnlyThere(int32_t piece, const PieceUses& uses) const {
     const auto p = static_cast<size_t>(piece);
     return !builder_.buffer(x_.piece_buffers[p]).persistent() &&
-           uses.at(piece) == index_->uses(piece);
+           uses.at(piece) == index_.uses(piece);
   }
 
   void EmitAllGather(const ExchangeStep& step, StepCommunication& plan) {
@@ -425,7 +406,7 @@ class Emitter {
 
   // The whole gathered value in a demand's buffer if it lies there in order, else in staging.
   Slice PlaceGather(const StepCommunication& plan, DeviceId device) {
-    for (int32_t j : index_->DemandsAt(device)) {
+    for (int32_t j : index_.DemandsAt(device)) {
       const Demand& demand = x_.demands[static_cast<size_t>(j)];
       const bool holds_all =
           std::all_of(plan.flows.begin(), plan.flows.end(), [&](const Flow* flow) {
@@ -502,8 +483,8 @@ class Emitter {
   const ExchangeTaskOptions& options_;
   TaskGraphBuilder& builder_;
   const SolvedExchange& solved_;
-  std::vector<StepCommunication> communications_;  // indexed by step
-  std::optional<FlowIndex> index_;                 // index of solved_
+  std::vector<StepCommunication>& communications_;  // indexed by step
+  const FlowIndex index_;                           // index of solved_
   std::vector<bool> is_alias_;  // indexed by demand: whether it has the buffer of a piece
   int32_t step_ = 0;
   PendingMoves moves_;
@@ -511,10 +492,9 @@ class Emitter {
 
 }  // namespace
 
-std::optional<int32_t> AddExchangeTasks(TensorExchange& x, const SolvedExchange& solved,
-                                        const ExchangeTaskOptions& options,
-                                        TaskGraphBuilder& builder) {
-  return Emitter(x, solved, options, builder).Run();
+int32_t AddExchangeTasks(TensorExchange& x, const PlannedExchange& planned,
+                         const ExchangeTaskOptions& options, TaskGraphBuilder& builder) {
+  return Emitter(x, planned, options, builder).Run();
 }
 
 }  // namespace partita

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <functional>
-#include <optional>
 #include <span>
 #include <vector>
 
@@ -29,7 +28,7 @@ struct TensorExchange {
   int32_t first_step = 0;
 };
 
-// Sees every communication of a tensor before it becomes a task; false gives the tensor up.
+// Sees every communication of a tensor as it is found; false gives the tensor up.
 using CommunicationWatch = std::function<bool(const TaskBody& body)>;
 
 struct ExchangeTaskOptions {
@@ -40,11 +39,16 @@ struct ExchangeTaskOptions {
   bool outlines = false;                          // true: move tasks have outlines only
 };
 
-// Adds tasks to the builder and fills in demand_buffers. `solved`: the Exchange of its pieces and
-// demands by options.exchange. Returns the number that follows those of its steps; nullopt where the
-// watch gave the tensor up.
-std::optional<int32_t> AddExchangeTasks(TensorExchange& x, const SolvedExchange& solved,
-                                        const ExchangeTaskOptions& options,
-                                        TaskGraphBuilder& builder);
+// An exchange that is solved, with what its steps send (CommunicationsOf), before there are buffers.
+struct StepCommunication;
+struct PlannedExchange {
+  const SolvedExchange& solved;  // the Exchange of its pieces and demands by options.exchange
+  std::vector<StepCommunication>& communications;  // indexed by step; taken
+};
+
+// Adds tasks to the builder and fills in demand_buffers. Returns the number that follows those of
+// its steps.
+int32_t AddExchangeTasks(TensorExchange& x, const PlannedExchange& planned,
+                         const ExchangeTaskOptions& options, TaskGraphBuilder& builder);
 
 }  // namespace partita

@@ -200,8 +200,8 @@ struct TensorSetting {
 // its collectives: tensors of equal content have fragments that differ in the tensor's id only.
 using TensorContent = std::vector<int64_t>;
 
-// The fragments of a tensor in the making: first its pieces and demands, then its solved exchanges,
-// at last their tasks.
+// The fragments of a tensor in the making: first its pieces and demands, then its solved exchanges
+// and what they send, at last their tasks.
 class TensorFragmentsBuilder {
  public:
   // Finds pieces and demands. All that is passed, or that the setting refers to, outlives the
@@ -209,6 +209,7 @@ class TensorFragmentsBuilder {
   TensorFragmentsBuilder(const Graph& graph, const Tensor& tensor, PartsByOp parts,
                          const TensorSetting& setting, const PartitionOptions& options);
   TensorFragmentsBuilder(TensorFragmentsBuilder&&) noexcept;
+  TensorFragmentsBuilder& operator=(TensorFragmentsBuilder&&) noexcept;
   ~TensorFragmentsBuilder();
 
   const Tensor& tensor() const;
@@ -218,9 +219,11 @@ class TensorFragmentsBuilder {
   void Solve();
   // Steps of the exchanges, by demand group. Precondition: Solve.
   std::vector<std::span<const ExchangeStep>> steps() const;
-  // To be called once. nullopt where the watch, which may be null, gave the tensor up.
-  // Precondition: Solve.
-  std::optional<TensorFragments> Build(const CommunicationWatch* watch = nullptr) &&;
+  // Finds the communications, in the order of their tasks: for those who want to see them first. To
+  // be called once; false where the watch gave the tensor up. Precondition: Solve.
+  bool FindCommunications(const CommunicationWatch& watch);
+  // To be called once. Precondition: Solve.
+  TensorFragments Build() &&;
 
  private:
   class Maker;

@@ -168,7 +168,7 @@ int32_t FragmentCache::WeightOf(const Tensor& tensor) const {
 absl::Status FragmentCache::FindOrBuild(const Strategy& strategy, StepFragments& step) {
   RETURN_IF_ERROR(Find(strategy, step).status());
   for (Missing& missing : missing_) {
-    RETURN_IF_ERROR(Build(missing, Solve(missing, strategy), strategy, step).status());
+    RETURN_IF_ERROR(Build(missing, Solve(missing, strategy), strategy, step));
   }
   return Complete(strategy, step);
 }
@@ -228,14 +228,21 @@ absl::StatusOr<bool> FragmentCache::FindConfigs(const Strategy& strategy,
                            [&](const auto& one) { return one.choice == wanted; });
   }
   if (is_known) return true;
-  RETURN_IF_ERROR(ValidateSizes(graph_, strategy, options_.devices));
+  const auto is_last = [&](OpId anchor) {
+    const Configured* found = configured_[anchor.index()];
+    return found != nullptr && found->config == strategy.configs[anchor.index()];
+  };
+  RETURN_IF_ERROR(ValidateSizes(graph_, strategy, options_.devices, is_last));
   for (size_t a = 0; a < anchors.size(); ++a) {
     if (interrupted && interrupted()) return false;
     const ParallelConfig& config = strategy.configs[anchors[a].index()];
-    auto& known = configs_[anchors[a].index()];
-    if (!known.contains(config)) RETURN_IF_ERROR(AddConfig(anchors[a], config));
-    Replace(configured_[anchors[a].index()], known.at(config).get());
-    decided_[a] = configured_[anchors[a].index()]->id;
+    Configured*& found = configured_[anchors[a].index()];
+    if (!is_last(anchors[a])) {
+      auto& known = configs_[anchors[a].index()];
+      if (!known.contains(config)) RETURN_IF_ERROR(AddConfig(anchors[a], config));
+      Replace(found, known.at(config).get());
+    }
+    decided_[a] = found->id;
   }
   return true;
 }
@@ -412,14 +419,11 @@ TensorFragmentsBuilder FragmentCache::Solve(Missing& missing, const Strategy& st
   return builder;
 }
 
-absl::StatusOr<bool> FragmentCache::Build(const Missing& missing, TensorFragmentsBuilder solved,
-                                          const Strategy& strategy, StepFragments& step,
-                                          const CommunicationWatch* watch) {
+absl::Status FragmentCache::Build(const Missing& missing, TensorFragmentsBuilder solved,
+                                  const Strategy& strategy, StepFragments& step) {
   const Tensor& tensor = solved.tensor();
-  auto made = std::move(solved).Build(watch);
-  if (!made.has_value()) return false;
   auto exchanged = std::make_shared<Exchanged>();
-  exchanged->fragments = *std::move(made);
+  exchanged->fragments = std::move(solved).Build();
   exchanged->content = missing.content;
   const auto algorithms = AlgorithmsIn(strategy, tensor.id);
   RETURN_IF_ERROR(CheckAlgorithms(tensor, exchanged->fragments, algorithms));
@@ -433,7 +437,7 @@ absl::StatusOr<bool> FragmentCache::Build(const Missing& missing, TensorFragment
     step.tensors[id.index()] = AddFound(id, KeyOfTensor(id, algorithms, strategy), exchanged);
   }
   if (!exchanged->content.empty()) by_content_.emplace(exchanged->content, exchanged);
-  return true;
+  return absl::OkStatus();
 }
 
 const TensorFragments* FragmentCache::AddFound(TensorId id, Key key,

@@ -44,7 +44,7 @@ class FragmentCache {
   absl::Status FindOrBuild(const Strategy& strategy, StepFragments& step);
   // The same in parts, for those who may not need them all. Find: operators, weights, and the
   // tensors whose fragments are kept; the others are null in `step` and listed by missing(). Solve
-  // and then Build: one entry of that list; false where the watch, which may be null, gave it up.
+  // and then Build: one entry of that list, whose communications are found in between.
   // Complete, when none is missing: buckets. The strategy lives until then. Find is false, and of no
   // other use, where `interrupted`, which may be empty, was true before its end.
   absl::StatusOr<bool> Find(const Strategy& strategy, StepFragments& step,
@@ -58,9 +58,8 @@ class FragmentCache {
   std::span<Missing> missing() { return missing_; }
   std::span<const Missing> missing() const { return missing_; }
   TensorFragmentsBuilder Solve(Missing& missing, const Strategy& strategy) const;
-  absl::StatusOr<bool> Build(const Missing& missing, TensorFragmentsBuilder solved,
-                             const Strategy& strategy, StepFragments& step,
-                             const CommunicationWatch* watch = nullptr);
+  absl::Status Build(const Missing& missing, TensorFragmentsBuilder solved,
+                     const Strategy& strategy, StepFragments& step);
   absl::Status Complete(const Strategy& strategy, StepFragments& step);
   // Parts of each operator under the strategy found last.
   PartsByOp parts() const { return parts_; }

@@ -83,7 +83,6 @@ void FragmentLinker::Link(const StepFragments& step) {
         KeptTasks(step, cache_.chain()[static_cast<size_t>(place)]);
   }
   NumberTasks(step);
-  LinkEdges(step);
   if (cache_.options().native_formats) ChooseFormats(step);
 }
 

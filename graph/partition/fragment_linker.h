@@ -42,6 +42,8 @@ class FragmentLinker {
   explicit FragmentLinker(const FragmentCache& cache);
 
   void Link(const StepFragments& step);
+  // Finds the control edges of the step linked last: after().
+  void LinkEdges(const StepFragments& step);
   // The links, as places in the chain, whose kernels, slots or buffers differ from those before the
   // last Link, and perhaps some others; ascending.
   std::span<const int32_t> relinked() const { return relinked_; }
@@ -68,7 +70,7 @@ class FragmentLinker {
     return it == split_tasks_.end() ? nullptr : &it->second;
   }
   // Control edges: (task, earlier task that must have ended), sorted; tasks are numbered as in the
-  // task graph.
+  // task graph. Precondition: LinkEdges.
   const std::vector<std::pair<TaskId, TaskId>>& after() const { return after_; }
 
   // A tensor between two operators whose kernels are joined where the reader finds the tensor as
@@ -163,7 +165,6 @@ class FragmentLinker {
   InputLinks LinksOf(std::span<const ChainedKernel> before, const ChainedKernel& next,
                      std::span<const BufferId> slots) const;
   void ChooseFormats(const StepFragments& step);
-  void LinkEdges(const StepFragments& step);
   void NumberTasks(const StepFragments& step);
   TaskId& SplitTask(const StepFragments& step, int32_t link, int32_t task);
   int32_t KeptTasks(const StepFragments& step, const ChainLink& link) const;

@@ -43,7 +43,7 @@ class OperatorFragmentMaker {
   // The slots of what all parts read. A device reads equal boxes of a tensor from one buffer.
   void AddReads() {
     absl::flat_hash_map<TensorId, int32_t> places;
-    absl::flat_hash_map<std::pair<TensorId, std::pair<Box, DeviceId>>, BufferId> known;
+    std::vector<std::vector<BufferId>> known(static_cast<size_t>(options_.devices));  // by device
     for (size_t p = 0; p < parts_.size(); ++p) {
       const Part& part = parts_[p];
       for (size_t k = 0; k < op_.inputs.size(); ++k) {
@@ -55,12 +55,18 @@ class OperatorFragmentMaker {
         if (op_.inputs.size() == 1 || (TakesGradient(op_.attrs) && k == kGradientInput)) {
           fragment_.reading_task.push_back(static_cast<int32_t>(p));
         }
-        const auto [it, added] = known.try_emplace({tensor, {view.box, part.device}}, kNoBuffer);
-        if (added) {
-          it->second = AddPiece(tensor, view.box, part.device);
-          fragment_.reads.push_back({tensor, ConsumerPlace(graph_, tensor, op_.id), place});
+        std::vector<BufferId>& here = known[part.device.index()];
+        const auto it = std::find_if(here.begin(), here.end(), [&](BufferId id) {
+          const Buffer& buffer = builder_.buffer(id);
+          return buffer.tensor == tensor && buffer.box == view.box;
+        });
+        if (it != here.end()) {
+          input_slots_.back() = *it;
+          continue;
         }
-        input_slots_.back() = it->second;
+        here.push_back(AddPiece(tensor, view.box, part.device));
+        fragment_.reads.push_back({tensor, ConsumerPlace(graph_, tensor, op_.id), place});
+        input_slots_.back() = here.back();
       }
     }
   }

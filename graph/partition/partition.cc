@@ -127,6 +127,7 @@ absl::StatusOr<TaskGraph> Partition(const Graph& graph, const Strategy& strategy
   RETURN_IF_ERROR(cache.FindOrBuild(strategy, step));
   FragmentLinker link(cache);
   link.Link(step);
+  link.LinkEdges(step);
   return Assembler(cache, step, link).Run();
 }
 

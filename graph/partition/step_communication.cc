@@ -78,6 +78,13 @@ Collective CollectiveOf(const ExchangeStep& step, Reduction reduction, StepCommu
   }
 }
 
+std::string ChosenFor(int32_t step, std::span<const AlgorithmChoice> choices) {
+  const auto choice =
+      std::find_if(choices.begin(), choices.end(),
+                   [step](const AlgorithmChoice& c) { return c.collective.step == step; });
+  return choice == choices.end() ? "" : choice->algorithm;
+}
+
 }  // namespace
 
 Ranks::Ranks(std::span<const DeviceId> group) {
@@ -102,6 +109,21 @@ StepCommunication CommunicationOf(const ExchangeStep& step, DType dtype, const s
                                    {chosen, options.algorithm, options.exchange.node_of_device});
   plan.task = std::move(task);
   return plan;
+}
+
+std::optional<std::vector<StepCommunication>> CommunicationsOf(const TensorExchange& x,
+                                                               const SolvedExchange& solved,
+                                                               const ExchangeTaskOptions& options) {
+  std::vector<StepCommunication> communications;
+  int32_t number = x.first_step;
+  for (const ExchangeStep& step : solved.steps()) {
+    const std::string chosen = ChosenFor(number++, options.choices);
+    communications.push_back(CommunicationOf(step, x.dtype, chosen, options));
+    const auto& task = communications.back().task;
+    if (options.watch == nullptr || !task.has_value()) continue;
+    if (!(*options.watch)(*task)) return std::nullopt;
+  }
+  return communications;
 }
 
 }  // namespace partita

@@ -5,6 +5,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "graph/partition/exchange_tasks.h"
 #include "graph/partition/fragment.h"
+#include "graph/partition/step_communication.h"
 
 namespace partita {
 namespace {
@@ -104,10 +105,23 @@ class GroupMaker {
   }
   const SolvedExchange& solved() const { return solved_; }
 
-  // Precondition: Solve. `host_demand`: the demand of the host, or -1. Returns the number of the
-  // exchange step after the fragment's; nullopt where the watch gave it up.
-  std::optional<int32_t> AddTasks(int32_t host_demand, int32_t first_step,
-                                  const CommunicationWatch* watch) {
+  // Precondition: Solve. Returns the number of the exchange step after the fragment's; nullopt where
+  // the watch gave it up.
+  std::optional<int32_t> FindCommunications(int32_t first_step, const CommunicationWatch* watch) {
+    if (x_.demands.empty()) return first_step;
+    const int32_t after = wanted_.empty() ? 0 : 1;
+    if (IsLoaded(tensor_)) return first_step + 1 + after;
+    x_.first_step = first_step + (ConvertsPieces() ? 1 : 0);
+    auto found = CommunicationsOf(x_, solved_, task_options(watch));
+    if (!found.has_value()) return std::nullopt;
+    communications_ = *std::move(found);
+    const auto steps = std::max<size_t>(1, communications_.size());
+    return x_.first_step + static_cast<int32_t>(steps) + after;
+  }
+
+  // Precondition: FindCommunications. `host_demand`: the demand of the host, or -1. Returns the
+  // number of the exchange step after the fragment's.
+  int32_t AddTasks(int32_t host_demand, int32_t first_step) {
     x_.first_step = first_step;
     if (x_.demands.empty()) return first_step;
     if (IsLoaded(tensor_)) {
@@ -116,9 +130,7 @@ class GroupMaker {
     }
     KeepForHost(host_demand);
     x_.first_step = ConvertPieces(first_step);
-    return AddExchangeTasks(x_, solved_,
-                            {exchange_options(), options_.algorithm, algorithms_, watch, outlines_},
-                            builder_);
+    return AddExchangeTasks(x_, {solved_, communications_}, task_options(nullptr), builder_);
   }
 
   // Adds conversions of what the demands got into the other types that are wanted. Returns the
@@ -160,6 +172,15 @@ class GroupMaker {
     DType dtype = DType::kFloat32;
     BufferId buffer;
   };
+
+  ExchangeTaskOptions task_options(const CommunicationWatch* watch) const {
+    return {exchange_options(), options_.algorithm, algorithms_, watch, outlines_};
+  }
+
+  bool ConvertsPieces() const {
+    return std::any_of(x_.piece_buffers.begin(), x_.piece_buffers.end(),
+                       [this](BufferId id) { return builder_.buffer(id).dtype != x_.dtype; });
+  }
 
   // Pieces that producers make in another type are converted first. Returns as ConvertDemands.
   int32_t ConvertPieces(int32_t step) {
@@ -293,6 +314,7 @@ class GroupMaker {
   TensorFragment fragment_;
   TensorExchange x_;
   SolvedExchange solved_;
+  std::vector<StepCommunication> communications_;
   std::vector<Wanted> wanted_;
   absl::flat_hash_map<std::pair<int32_t, DType>, int32_t> wanted_index_;
   Reduction reduction_ = Reduction::kSum;
@@ -349,12 +371,23 @@ class TensorFragmentsBuilder::Maker {
     return steps;
   }
 
-  std::optional<TensorFragments> Build(const CommunicationWatch* watch) {
+  bool FindCommunications(const CommunicationWatch* watch) {
+    has_communications_ = true;
+    int32_t step = 0;
+    for (GroupMaker& maker : makers_) {
+      const auto next = maker.FindCommunications(step, watch);
+      if (!next.has_value()) return false;
+      step = *next;
+    }
+    return true;
+  }
+
+  TensorFragments Build() {
+    if (!has_communications_) FindCommunications(nullptr);
     int32_t step = 0;
     for (size_t g = 0; g < makers_.size(); ++g) {
-      const auto next = makers_[g].AddTasks(g == 0 ? host_demand_ : -1, step, watch);
-      if (!next.has_value()) return std::nullopt;
-      step = makers_[g].ConvertDemands(*next);
+      step = makers_[g].AddTasks(g == 0 ? host_demand_ : -1, step);
+      step = makers_[g].ConvertDemands(step);
     }
     return Finish();
   }
@@ -459,6 +492,7 @@ class TensorFragmentsBuilder::Maker {
   std::vector<GroupMaker> makers_;  // by demand group
   std::vector<DemandOfRead> demand_of_read_;
   int32_t host_demand_ = -1;
+  bool has_communications_ = false;
   TensorFragments result_;
 };
 
@@ -467,6 +501,8 @@ TensorFragmentsBuilder::TensorFragmentsBuilder(const Graph& graph, const Tensor&
                                                const PartitionOptions& options)
     : maker_(std::make_unique<Maker>(graph, tensor, parts, setting, options)) {}
 TensorFragmentsBuilder::TensorFragmentsBuilder(TensorFragmentsBuilder&&) noexcept = default;
+TensorFragmentsBuilder& TensorFragmentsBuilder::operator=(TensorFragmentsBuilder&&) noexcept =
+    default;
 TensorFragmentsBuilder::~TensorFragmentsBuilder() = default;
 
 const Tensor& TensorFragmentsBuilder::tensor() const { return maker_->tensor(); }
@@ -479,9 +515,11 @@ std::vector<std::span<const ExchangeStep>> TensorFragmentsBuilder::steps() const
   return maker_->steps();
 }
 
-std::optional<TensorFragments> TensorFragmentsBuilder::Build(const CommunicationWatch* watch) && {
-  return maker_->Build(watch);
+bool TensorFragmentsBuilder::FindCommunications(const CommunicationWatch& watch) {
+  return maker_->FindCommunications(&watch);
 }
+
+TensorFragments TensorFragmentsBuilder::Build() && { return maker_->Build(); }
 
 std::vector<TensorId> HostTensors(const Graph& graph, const PartitionOptions& options) {
   std::vector<TensorId> ids = options.extra_outputs;

@@ -66,8 +66,7 @@ bool ExchangeDelayFinder::FindFragments(const Strategy& strategy, TensorId tenso
   if (step_.tensors[tensor.index()] != nullptr) return true;
   for (FragmentCache::Missing& missing : cache_.missing()) {
     if (std::count(missing.tensors.begin(), missing.tensors.end(), tensor) == 0) continue;
-    const auto built = cache_.Build(missing, cache_.Solve(missing, strategy), strategy, step_);
-    return built.ok() && *built;
+    return cache_.Build(missing, cache_.Solve(missing, strategy), strategy, step_).ok();
   }
   return false;
 }

@@ -174,9 +174,9 @@ AdditiveTime AdditiveCosts::OfTensor(TensorId id, const WeightLayouts* layouts) 
   TensorContent content = builder.content();
   if (const auto known = Remembered(content); known.has_value()) return *known;
   builder.Solve();
-  const auto fragments = std::move(builder).Build();
+  const TensorFragments fragments = std::move(builder).Build();
   AdditiveTime time;
-  for (const TensorFragment& fragment : fragments->groups) time += OfGraph(fragment.graph);
+  for (const TensorFragment& fragment : fragments.groups) time += OfGraph(fragment.graph);
   Remember(std::move(content), time);
   return time;
 }

@@ -2,15 +2,12 @@
 
 #include <algorithm>
 #include <map>
-#include <optional>
 #include <utility>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
-#include "graph/parallel/channel_loads.h"
-#include "graph/parallel/route_table.h"
 #include "graph/support/check.h"
 #include "graph/task/dependencies.h"
+#include "planner/simulator/resource_lister.h"
 
 namespace partita {
 namespace {
@@ -52,97 +49,6 @@ void OrderByKey(const TaskGraph& graph, std::vector<int32_t>& by_key) {
     if (!std::is_sorted(first, last, less)) std::sort(first, last, less);
   }
 }
-
-// Appends what tasks hold, each resource once.
-class ResourceLister {
- public:
-  ResourceLister(const SimulatedResources& resources, std::vector<int32_t>& list)
-      : resources_(resources), list_(list), table_(resources.topology().route_table()) {
-    last_use_.assign(static_cast<size_t>(resources.count()), -1);
-  }
-
-  void AddTask(const Task& task) {
-    ++use_;
-    std::visit([this](const auto& body) { AddBody(body); }, task.body);
-  }
-
- private:
-  template <class OneDeviceTask>
-  void AddBody(const OneDeviceTask& task) {
-    Add(resources_.ComputeLane(task.device));
-    for (int32_t cores : resources_.CoreSets(task.device)) Add(cores);
-  }
-
-  void AddBody(const CollectiveTask& task) {
-    AddGroup(task.group);
-    auto& channels = channels_of_group_[task.group];
-    if (channels.empty()) channels = ChannelsBetween(task.group);
-    for (int32_t channel : channels) Add(channel);
-  }
-
-  void AddBody(const TransferTask& task) {
-    AddGroup(task.group);
-    if (table_ == nullptr) return AddRoutes(task);
-    for (const Transfer& transfer : task.transfers) {
-      for (ChannelId channel : table_->Of(transfer.from, transfer.to).channels) {
-        Add(resources_.ChannelResource(channel));
-      }
-    }
-  }
-
-  void AddRoutes(const TransferTask& task) {
-    if (!loads_.has_value()) loads_.emplace(resources_.topology());
-    const auto add_routes = [this](DeviceId from) {
-      loads_->Add(from, messages_);
-      for (ChannelId channel : loads_->busy()) Add(resources_.ChannelResource(channel));
-      loads_->Clear();
-      messages_.clear();
-    };
-    DeviceId from;
-    for (const Transfer& transfer : task.transfers) {
-      if (transfer.from != from) add_routes(from);
-      from = transfer.from;
-      if (transfer.to != from) messages_.push_back({transfer.to, 1});
-    }
-    add_routes(from);
-  }
-
-  void AddGroup(const std::vector<DeviceId>& group) {
-    const DeviceTopology& topology = resources_.topology();
-    const bool one_node = std::all_of(group.begin(), group.end(), [&](DeviceId d) {
-      return topology.device(d).node == topology.device(group[0]).node;
-    });
-    for (DeviceId device : group) {
-      Add(resources_.CommunicationLane(device));
-      if (!one_node) continue;
-      for (int32_t cores : resources_.CoreSets(device)) Add(cores);
-    }
-  }
-
-  std::vector<int32_t> ChannelsBetween(const std::vector<DeviceId>& group) const {
-    std::vector<int32_t> channels;
-    for (ChannelId channel : resources_.topology().ChannelsBetween(group)) {
-      channels.push_back(resources_.ChannelResource(channel));
-    }
-    return channels;
-  }
-
-  void Add(int32_t resource) {
-    int32_t& last = last_use_[static_cast<size_t>(resource)];
-    if (last == use_) return;
-    last = use_;
-    list_.push_back(resource);
-  }
-
-  const SimulatedResources& resources_;
-  std::vector<int32_t>& list_;
-  std::vector<int32_t> last_use_;  // by resource: the task that listed it last
-  int32_t use_ = -1;
-  const RouteTable* const table_;  // null for large machines, where loads are used
-  std::optional<ChannelLoads> loads_;
-  std::vector<ChannelLoads::Message> messages_;  // of one device
-  absl::flat_hash_map<std::vector<DeviceId>, std::vector<int32_t>> channels_of_group_;
-};
 
 }  // namespace
 
@@ -191,15 +97,22 @@ void SimulatedResources::AddCoreSets() {
   }
 }
 
-FlatTasks ListTasks(const TaskGraph& graph, const SimulatedResources& resources) {
+FlatTasks ListTasks(const TaskGraph& graph, const SimulatedResources& resources,
+                    std::span<const std::vector<int32_t>> communications) {
   CHECK_LE(graph.devices(), resources.devices());
   FlatTasks flat;
   flat.resources = resources.count();
-  ResourceLister lister(resources, flat.resource_of);
+  ResourceLister lister(resources);
   flat.resource_begin.reserve(graph.tasks().size() + 1);
   flat.resource_begin.push_back(0);
   for (const Task& task : graph.tasks()) {
-    lister.AddTask(task);
+    if (!communications.empty() && IsCommunication(task)) {
+      const std::vector<int32_t>& held = communications.front();
+      flat.resource_of.insert(flat.resource_of.end(), held.begin(), held.end());
+      communications = communications.subspan(1);
+    } else {
+      lister.List(task.body, flat.resource_of);
+    }
     for (TaskId before : task.after) flat.after.emplace_back(task.id, before);
     flat.resource_begin.push_back(static_cast<int32_t>(flat.resource_of.size()));
   }

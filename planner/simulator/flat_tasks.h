@@ -83,9 +83,11 @@ struct FlatTasks {
 // The devices of the graph are the first ones of the topology; it has at least as many.
 FlatTasks Flatten(const TaskGraph& graph, const SimulatedResources& resources);
 
-// The same in two halves. ListTasks: resources, keys and control edges. ConnectTasks: which task
+// The same in two halves. ListTasks: resources, keys and control edges; `communications`: what those
+// of the graph hold, in their order, where it is known (ResourceLister). ConnectTasks: which task
 // follows which, from what the tasks use and from control edges, as DependencyFinder says.
-FlatTasks ListTasks(const TaskGraph& graph, const SimulatedResources& resources);
+FlatTasks ListTasks(const TaskGraph& graph, const SimulatedResources& resources,
+                    std::span<const std::vector<int32_t>> communications = {});
 void ConnectTasks(const BufferUses& uses, FlatTasks& tasks);
 
 }  // namespace partita

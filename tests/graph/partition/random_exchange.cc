@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "graph/collective/algorithms.h"
+#include "graph/partition/step_communication.h"
 #include "graph/support/status_macros.h"
 #include "tests/testing/task_interpreter.h"
 
@@ -348,7 +349,9 @@ class Check {
       }
       x_.demand_buffers.push_back(id);
     }
-    AddExchangeTasks(x_, Exchange(x_.pieces, x_.demands, c_.options.exchange), c_.options, builder);
+    const SolvedExchange solved = Exchange(x_.pieces, x_.demands, c_.options.exchange);
+    auto communications = CommunicationsOf(x_, solved, c_.options);
+    AddExchangeTasks(x_, {solved, *communications}, c_.options, builder);
     return std::move(builder).Build();
   }
 
