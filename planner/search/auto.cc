@@ -72,10 +72,10 @@ void AddDynamicProgramming(const SearchProblem& problem, SearchState& state,
   const bool tries_fewer = problem.on_fewer && problem.space.whole();
   for (int devices = problem.space.devices() / kFewerDevices;
        tries_fewer && devices > 1 && !state.Done(); devices /= kFewerDevices) {
-    const SearchProblem on_fewer{problem.evaluator, SearchSpace(state.graph(), devices),
+    const SearchProblem of_fewer{problem.evaluator, SearchSpace(state.graph(), devices),
                                  StartsOn(devices, problem, starts)};
-    if (on_fewer.starts.empty()) continue;
-    AddBestProgram(on_fewer, on_fewer.starts[0].strategy,
+    if (of_fewer.starts.empty()) continue;
+    AddBestProgram(of_fewer, of_fewer.starts[0].strategy,
                    absl::StrCat("dynamic_programming on ", devices, " devices"), state, points);
   }
   std::stable_sort(points.begin(), points.end());
@@ -104,7 +104,7 @@ absl::StatusOr<SearchResult> SearchAuto(const SearchProblem& problem,
   ASSIGN_OR_RETURN(std::vector<WalkPoint> points, EvaluateStarts(problem, options, state));
   const bool is_of_pods = AddPods(problem, state, points);
   if (state.Done()) return state.Finish();
-  // Was part of the search for pods, whose own is the same for less.
+  // Was part of the search for pods, for less.
   if (!is_of_pods) AddDynamicProgramming(problem, state, points);
   const CandidateCount count = CountCandidates(problem.space, state);
   const bool walked_all =

@@ -57,24 +57,37 @@ std::string NameOn(const std::string& start, int devices) {
   return absl::StrCat(start, " on ", devices, devices == 1 ? " device" : " devices");
 }
 
-// Starts on fewer devices: the best ones on half of them, a quarter, and so on, as long as that is
-// faster; then all on a quarter, a sixteenth, and so on, where these are few.
+// Starts on fewer devices.
 class StartsOnFewer {
  public:
   StartsOnFewer(const SearchProblem& problem, SearchState& state, std::vector<WalkPoint>& points)
       : problem_(problem), state_(state), points_(points) {}
 
-  void Add() {
-    std::stable_sort(points_.begin(), points_.end());
-    const size_t count = std::min(points_.size(), kStartsOnFewer);
-    const std::vector<WalkPoint> best(points_.begin(),
-                                      points_.begin() + static_cast<std::ptrdiff_t>(count));
-    for (const WalkPoint& start : best) AddWhileFaster(start);
+  // All, on a quarter of the devices, a sixteenth, and so on, where these are few. The fewest first:
+  // they have few tasks, and what is far behind them on all devices is soon given up.
+  void AddFew() {
+    std::vector<int> counts;
     for (int devices = problem_.space.devices() / kFewerDevices; devices > 0;
          devices /= kFewerDevices) {
-      if (devices > kFewDevices) continue;
+      if (devices <= kFewDevices) counts.push_back(devices);
+    }
+    std::reverse(counts.begin(), counts.end());
+    for (int devices : counts) {
       for (const NamedStrategy& start : problem_.starts) TryOn(start.name, devices);
     }
+  }
+
+  // The best ones on half of the devices, a quarter, and so on, as long as that is faster.
+  void AddOfBest() {
+    std::stable_sort(points_.begin(), points_.end());
+    std::vector<WalkPoint> best;
+    for (const WalkPoint& point : points_) {
+      const bool is_start =
+          std::any_of(problem_.starts.begin(), problem_.starts.end(),
+                      [&](const NamedStrategy& start) { return start.name == point.name; });
+      if (is_start && best.size() < kStartsOnFewer) best.push_back(point);
+    }
+    for (const WalkPoint& start : best) AddWhileFaster(start);
   }
 
  private:
@@ -112,14 +125,15 @@ absl::StatusOr<std::vector<WalkPoint>> EvaluateStarts(const SearchProblem& probl
                                                       SearchState& state) {
   RETURN_IF_ERROR(state.NeedStarts());
   std::vector<WalkPoint> starts;
+  StartsOnFewer on_fewer(problem, state, starts);
+  const bool tries_fewer = problem.on_fewer && problem.space.whole();
+  if (tries_fewer) on_fewer.AddFew();
   bool goes_on = true;
   for (size_t k = 0; goes_on && k < problem.starts.size(); ++k) {
     goes_on = AddStart(problem, problem.starts[k], FarBehind(state, starts), state, starts);
   }
   state.StartsAreTried();
-  if (goes_on && problem.on_fewer && problem.space.whole()) {
-    StartsOnFewer(problem, state, starts).Add();
-  }
+  if (goes_on && tries_fewer) on_fewer.AddOfBest();
   std::mt19937_64 random(options.seed);
   for (int k = 0; goes_on && k < options.random_starts && problem.space.whole(); ++k) {
     NamedStrategy start{"random", problem.space.RandomStrategy(random)};
