@@ -42,7 +42,7 @@ class PodPlanner {
     pods_ = &pods.pods();
     outcome_.search = pods.found();
     outcome_.search.evaluations = pods.evaluations();
-    outcome_.expert = pods.expert();
+    outcome_.search.origin = pods.OriginOfAll();
     outcome_.baseline = pods.data_parallel();
     EndPhase("search");
     pods_->evaluator().DropKept(Bytes(0));
@@ -73,7 +73,7 @@ class PodPlanner {
     Plan& plan = outcome_.plan;
     plan.topology = whole_.topology();
     plan.choices = whole_.options().choices;
-    plan.provenance.search = outcome_.expert.empty() ? request_.search : outcome_.expert;
+    plan.provenance.search = request_.search;
     plan.provenance.seed = request_.options.seed;
     plan.provenance.evaluations = search.evaluations;
     outcome_.pods = PlanOutcome::ByPods{pods_->pods()};

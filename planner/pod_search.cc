@@ -6,7 +6,6 @@
 #include "graph/support/error_category.h"
 #include "graph/support/status_macros.h"
 #include "graph/support/stop_flag.h"
-#include "planner/expert/expert_strategies.h"
 
 namespace partita {
 namespace {
@@ -68,7 +67,7 @@ absl::Status PodSearch::SearchSize(int size, int parts) {
   }
   evaluations_ += found->evaluations;
   if (pods_ == nullptr || found->evaluation.time < found_.evaluation.time) {
-    Keep(*std::move(pods), problem.starts, *std::move(found));
+    Keep(*std::move(pods), *std::move(found));
   }
   return absl::OkStatus();
 }
@@ -85,19 +84,16 @@ bool PodSearch::IsFarBehind(const SearchProblem& problem) {
   return true;
 }
 
-void PodSearch::Keep(std::unique_ptr<PodProblem> pods, const std::vector<NamedStrategy>& starts,
-                     SearchResult found) {
+void PodSearch::Keep(std::unique_ptr<PodProblem> pods, SearchResult found) {
   pods_ = std::move(pods);
   found_ = std::move(found);
-  expert_.clear();
-  for (const NamedStrategy& start : starts) {
-    const bool is_best = start.strategy == found_.best;
-    if (is_best && ExpertNamed(start.name).ok()) expert_ = start.name;
-  }
   auto of_all = pods_->OfAllPods(found_.best);
   if (!of_all.ok()) return;
-  strategies_.push_back(
-      {absl::StrCat(found_.origin, " for pods of ", pods_->pods().devices), *std::move(of_all)});
+  strategies_.push_back({OriginOfAll(), *std::move(of_all)});
+}
+
+std::string PodSearch::OriginOfAll() const {
+  return absl::StrCat(found_.origin, " for pods of ", pods_->pods().devices);
 }
 
 // The best strategy of smaller pods for those that are several of them.

@@ -27,12 +27,13 @@ class PodSearch {
   // Errors of searches where nothing was found; Declined where there are no pods.
   absl::Status Run();
 
-  // Of the best, once Run was ok: its pods, what was found there, and the expert that it is, if any.
+  // Of the best, once Run was ok: its pods, and what was found there.
   const PodProblem& pods() const { return *pods_; }
   const SearchResult& found() const { return found_; }
-  const std::string& expert() const { return expert_; }
   // The best of each size that was better than those before it, as strategies of all devices.
   std::vector<NamedStrategy> TakeStrategies() { return std::move(strategies_); }
+  // Where the best came from, as a strategy of all devices: "data_parallel for pods of 8".
+  std::string OriginOfAll() const;
   std::optional<Nanos> data_parallel() const { return data_parallel_; }
   int64_t evaluations() const { return evaluations_; }  // of all sizes
 
@@ -42,8 +43,7 @@ class PodSearch {
   // Whether the best start of pods is far from what is to be beaten.
   bool IsFarBehind(const SearchProblem& problem);
   absl::Status SearchSize(int size, int parts);
-  void Keep(std::unique_ptr<PodProblem> pods, const std::vector<NamedStrategy>& starts,
-            SearchResult found);
+  void Keep(std::unique_ptr<PodProblem> pods, SearchResult found);
   absl::StatusOr<Strategy> Enlarged(const PodProblem& larger) const;
   SearchOptions OptionsOf(int parts) const;
 
@@ -56,7 +56,6 @@ class PodSearch {
   absl::Status status_;               // why no pods have gone so far
   std::unique_ptr<PodProblem> pods_;  // null at first
   SearchResult found_;
-  std::string expert_;
   std::vector<NamedStrategy> strategies_;
   std::optional<Nanos> data_parallel_;
   int64_t evaluations_ = 0;
