@@ -258,6 +258,7 @@ absl::StatusOr<PlanOutcome> PlanOfBucketed(const Evaluator& evaluator, const Str
 
 absl::StatusOr<PlanOutcome> PlanOf(const Evaluator& evaluator, const Strategy& strategy,
                                    const std::string& origin) {
+  RETURN_IF_ERROR(CheckRoom(evaluator.graph(), strategy));
   return PlanOfBucketed(evaluator, WithBuckets(evaluator, strategy).strategy, origin);
 }
 
@@ -316,6 +317,9 @@ absl::StatusOr<PlanOutcome> SearchPlan(const Evaluator& evaluator, const PlanReq
   ASSIGN_OR_RETURN(const SearchFunction search, SearchNamed(request.search));
   PlanClock clock(request.options.time_limit_seconds);
   const std::vector<NamedStrategy> experts = ExpertStarts(graph, evaluator.topology());
+  for (const NamedStrategy& expert : experts) {
+    RETURN_IF_ERROR(CheckRoom(graph, expert.strategy));
+  }
   clock.EndPhase("experts");
   const auto is_over = [&] { return clock.IsPast(kBoundShare) || IsSet(request.options.stop); };
   const LowerBound bound =

@@ -4,8 +4,11 @@
 
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "graph/partition/fragment_cache.h"
 #include "graph/partition/fragment_linker.h"
+#include "graph/support/error_category.h"
+#include "graph/support/memory.h"
 #include "graph/support/status_macros.h"
 
 namespace partita {
@@ -120,8 +123,33 @@ class Assembler {
 
 }  // namespace
 
+namespace {
+
+// Memory that a part takes at least while its task is made, and from where on it is compared with
+// what there is.
+constexpr int64_t kLeastBytesOfPart = 3'000, kMuch = int64_t{1} << 28;
+
+}  // namespace
+
+absl::Status CheckRoom(const Graph& graph, const Strategy& strategy) {
+  if (strategy.configs.size() != graph.ops().size()) return absl::OkStatus();  // is found elsewhere
+  int64_t parts = 0;
+  for (const Operator& op : graph.ops()) {
+    if (op.anchor == kNoOp) continue;
+    parts += static_cast<int64_t>(strategy.configs[op.anchor.index()].devices.size());
+  }
+  if (parts * kLeastBytesOfPart < kMuch) return absl::OkStatus();
+  const absl::Status status = CheckMemory(
+      parts * kLeastBytesOfPart, absl::StrCat("the tasks of ", parts, " parts of operators"));
+  if (status.ok()) return status;
+  return WithMessage(status, absl::StrCat(status.message(),
+                                          ". Use fewer devices, or plan with a batch that is a "
+                                          "multiple of them, by which pods are searched"));
+}
+
 absl::StatusOr<TaskGraph> Partition(const Graph& graph, const Strategy& strategy,
                                     const PartitionOptions& options) {
+  RETURN_IF_ERROR(CheckRoom(graph, strategy));
   FragmentCache cache(graph, options);
   StepFragments step;
   RETURN_IF_ERROR(cache.FindOrBuild(strategy, step));

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "graph/graph.h"
 #include "graph/parallel/strategy.h"
@@ -60,8 +61,13 @@ struct PartitionOptions {
   bool native_formats = false;
 };
 
+// ResourceExhausted where this host has no room for the tasks of the strategy's step, as on machines
+// of thousands of devices: by the least that the parts of its operators take.
+absl::Status CheckRoom(const Graph& graph, const Strategy& strategy);
+
 // The task graph of one training step: pure, and the same for planner and runtime. The strategy is
 // checked: InvalidArgument says which operator, weight, collective or bucket does not fit and why.
+// ResourceExhausted as CheckRoom.
 absl::StatusOr<TaskGraph> Partition(const Graph& graph, const Strategy& strategy,
                                     const PartitionOptions& options);
 
