@@ -134,24 +134,6 @@ def test_plan_is_the_same_for_the_same_seed():
     check(pathlib.Path("a.textproto").read_bytes() == pathlib.Path("b.textproto").read_bytes(), "two plans differ")
 
 
-def test_plan_for_many_devices_is_found_by_pods_and_says_what_it_lacks():
-    few = "--machine minsky-32x4 --batch 1024 --evaluations 40 -o pods.textproto"
-    found = answer(f"plan lenet {few}", "pods predicted_ns baseline_ms")
-    check(found["pods"]["whole"] and found["pods"]["checked"], f"{found['pods']}")
-    check(found["pods"]["count"] * found["pods"]["devices"] == 128, f"{found['pods']}")
-    check(answer("simulate pods.textproto -o pods.json", "predicted_ns")["predicted_ns"] == found["predicted_ns"],
-          "simulate says something else than plan")
-    text = partita("plan alexnet --machine h100-256x8 --batch 8192 --evaluations 200 -o many.textproto").out
-    for pattern in ("pods of", "checked for the first three", "without an order of tasks"):
-        check(pattern in text, f"'{pattern}' is not in {text}")
-    check("order:" not in pathlib.Path("many.textproto").read_text(), "an order")
-
-
-def test_plan_for_devices_that_share_no_batch_is_found_as_a_whole():
-    found = answer("plan lenet --machine minsky-32x4 --batch 67 --evaluations 3 -o whole.textproto", "pods")
-    check(found["pods"] is None, f"{found['pods']}")
-
-
 def test_plan_of_an_expert_verifies():
     partita(f"plan lenet --batch 8 --strategy data_parallel {ELSEWHERE} -o expert.textproto")
     check(answer("verify expert.textproto --quick", "equal")["equal"] is True, "not equal")

@@ -1,8 +1,28 @@
 #!/usr/bin/env python3
 """What `plan` does besides writing one plan by price: contests on this machine, several numbers of devices, limits of
-memory. See harness.py."""
+memory, many devices. See harness.py."""
+
+import pathlib
 
 from harness import QUICK, SMALL, answer, check, partita, refuses, run
+
+
+def test_plan_for_many_devices_is_found_by_pods_and_says_what_it_lacks():
+    few = "--machine minsky-32x4 --batch 1024 --evaluations 40 -o pods.textproto"
+    found = answer(f"plan lenet {few}", "pods predicted_ns baseline_ms")
+    check(found["pods"]["whole"] and found["pods"]["checked"], f"{found['pods']}")
+    check(found["pods"]["count"] * found["pods"]["devices"] == 128, f"{found['pods']}")
+    check(answer("simulate pods.textproto -o pods.json", "predicted_ns")["predicted_ns"] == found["predicted_ns"],
+          "simulate says something else than plan")
+    text = partita("plan alexnet --machine h100-256x8 --batch 8192 --evaluations 200 -o many.textproto").out
+    for pattern in ("pods of", "checked for the first three", "without an order of tasks"):
+        check(pattern in text, f"'{pattern}' is not in {text}")
+    check("order:" not in pathlib.Path("many.textproto").read_text(), "an order")
+
+
+def test_plan_for_devices_that_share_no_batch_is_found_as_a_whole():
+    found = answer("plan lenet --machine minsky-32x4 --batch 67 --evaluations 3 -o whole.textproto", "pods")
+    check(found["pods"] is None, f"{found['pods']}")
 
 
 def test_plan_runs_the_best_plans_and_takes_the_fastest():
