@@ -142,6 +142,7 @@ FlatFragment FlattenFragment(const TaskGraph& graph, const FlatteningRules& rule
     return fragment;
   }
   FlatFragment unknown = FlattenTasks(graph.WithTasks({}, graph.devices()), rules, {});
+  unknown.numbers.assign(graph.tasks().size(), -1);
   unknown.unknown = std::string(first.status().message());
   return unknown;
 }
