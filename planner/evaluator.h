@@ -123,7 +123,7 @@ class Evaluator {
   const Options& options() const { return options_; }
   // The most memory that a feasible strategy takes of a device.
   Bytes MemoryOf(DeviceId device) const;
-  // Of the whole machine.
+  // Resources of the whole machine.
   const SimulatedResources& resources() const { return resources_; }
   // Options of Partition, by which collectives get the cheapest algorithms.
   PartitionOptions partition_options() const;

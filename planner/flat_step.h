@@ -66,7 +66,7 @@ inline int32_t NumberIn(const FlatFragment& fragment, TaskId task) {
 }
 // Memory that it takes.
 Bytes BytesOf(const FlatFragment& fragment);
-// What is known of a graph's communications, in the order of their tasks; or nothing.
+// Facts known of a graph's communications, in the order of their tasks; or nothing.
 struct CommunicationsOfGraph {
   std::span<const TaskCost> costs = {};                  // as in PriceTasks
   std::span<const std::vector<int32_t>> resources = {};  // as in ListTasks

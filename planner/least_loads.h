@@ -25,7 +25,7 @@ class LeastLoads {
   LeastLoads(const SimulatedResources& resources, const CostModel& model, int devices,
              std::span<const int32_t> node_of_device);
 
-  // What is in all steps until it is taken away again.
+  // Adds loads that are in all steps until they are taken away again.
   void AddKnown(const Loads& loads) {
     for (const auto& [resource, time] : loads) known_[static_cast<size_t>(resource)] += time;
   }

@@ -50,7 +50,7 @@ class PlacedStep {
     int32_t first = 0;     // the first task of its link
     int32_t resource = 0;  // the first that it holds
   };
-  // Of a simulation.
+  // State of a task in a simulation.
   struct State {
     int64_t ready = 0;    // when it has left the heap: its start
     int32_t pending = 0;  // predecessors without an end
@@ -97,7 +97,7 @@ class PlacedStep {
   int irregular_ = 0;           // links with other tasks than CanSimulate wants
   std::vector<Level> levels_;   // farthest from the end first
   std::vector<int32_t> level_of_link_;
-  // Of a simulation.
+  // State of a simulation.
   std::vector<int32_t> level_begin_;  // by level: the rank of its first task
   std::vector<int32_t> by_rank_;      // tasks
   std::vector<State> states_;         // by place

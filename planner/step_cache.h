@@ -26,8 +26,8 @@ namespace partita {
 // schedule. Not for several threads.
 class StepCache {
  public:
-  // What is kept takes at most `most` bytes when a strategy comes, besides what those evaluated
-  // last need; where it is more, what has not been used for longest goes. `schedules`: whether
+  // Keeps at most `most` bytes when a strategy comes, besides what those evaluated last need; where
+  // it is more, what has not been used for longest goes. `schedules`: whether
   // Simulate is wanted where it can be. Graph, and what the rules refer to, outlive the cache.
   StepCache(const Graph& graph, PartitionOptions options, const FlatteningRules& rules, Bytes most,
             bool schedules = true);
@@ -51,9 +51,9 @@ class StepCache {
   // as long as the busiest resource may be free before the cutoff.
   absl::StatusOr<Found> FindOrBuild(const Strategy& strategy, const Limits& limits);
 
-  // Of the step found last. Its flat form, which lives until the next call of FindOrBuild.
+  // The flat form of the step found last, which lives until the next call of FindOrBuild.
   const FlatStep& Flat();
-  // Whether its schedule by a local priority is known without it, and that (PlacedStep::Simulate).
+  // Whether that step's schedule by a local priority is known without it, and that (PlacedStep::Simulate).
   bool CanSimulate() const;
   Nanos Simulate(Nanos cutoff) { return placed_->Simulate(cutoff); }
   // The starts of its tasks in that schedule, as Flat numbers them.

@@ -90,7 +90,7 @@ class StepEdges {
     std::vector<int32_t> links;          // those whose tasks may use its buffers, ascending
     std::vector<std::vector<Edge>> out;  // by place in `links`: edges from that link's tasks
   };
-  // What a link was when it was linked last.
+  // State of a link when it was linked last.
   struct Known {
     const FlatFragment* fragment = nullptr;
     std::vector<BufferId> slots;
@@ -139,8 +139,8 @@ class StepEdges {
   std::vector<int32_t> row_links_;               // links whose rows are found anew
   // Tasks of the operator at hand, by device.
   std::vector<std::pair<DeviceId, int32_t>> tasks_by_device_;
-  // Of the junction at hand: the tasks that the finder has seen, with the places of their links; the
-  // buffers that they use; the uses of a task.
+  // State of the junction at hand: the tasks that the finder has seen, with the places of their
+  // links; the buffers that they use; the uses of a task.
   DependencyFinder finder_;
   std::vector<std::pair<int32_t, int32_t>> seen_;
   std::vector<BufferId> used_;

@@ -65,7 +65,7 @@ class FlowsByGroup {
 // Collects flows by shape and group, and orders the steps.
 class StepBuilder {
  public:
-  // What is passed outlives the builder.
+  // Arguments outlive the builder.
   StepBuilder(std::span<const Demand> demands, const ExchangeOptions& options, SpanArena& lists)
       : demands_(demands),
         options_(options),

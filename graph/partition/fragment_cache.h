@@ -84,7 +84,7 @@ class FragmentCache {
   // before.
   void Hold();
   // Drops what has not been part of a strategy for longest, until at most `most` bytes are taken.
-  // What is held, or was found last, stays. Returns the places of the fragments that are gone; the
+  // Keeps what is held, or was found last. Returns the places of the fragments that are gone; the
   // list lives until the next call.
   std::span<const int32_t> DropOldest(Bytes most);
 

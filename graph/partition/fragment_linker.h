@@ -186,7 +186,7 @@ class FragmentLinker {
   };
   std::vector<FusionFamily> families_;
   std::vector<int32_t> family_of_;  // indexed by OpId; -1: in none
-  // What was linked last: fragments by link, stores by TensorId; -1: none.
+  // Fragments by link, and stores by TensorId, that were linked last; -1: none.
   std::vector<int64_t> linked_, stored_;
   std::vector<char> is_changed_;     // indexed by link: another fragment than last
   std::vector<char> is_restored_;    // indexed by TensorId: another store than last

@@ -55,9 +55,9 @@ class PendingMoves {
   const DType dtype_;
   const bool outlines_;
   std::array<std::vector<Pending>, 3> moves_;  // indexed by NumberOf(phase)
-  // Of the phase that is flushed: numbers of moves, and where those of each device begin.
+  // Numbers of the moves of the phase that is flushed, and where those of each device begin.
   std::vector<int32_t> by_task_, begin_;
-  // Of the outline at hand.
+  // Parts of the outline at hand.
   std::vector<MoveOutline::Run> runs_;
   BufferList reads_, writes_;
 };

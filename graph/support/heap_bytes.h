@@ -36,7 +36,7 @@ inline int64_t HeapBytesOf(const std::string& text) {
   return is_inside ? 0 : HeapBytesOfAllocation(text.capacity() + 1);
 }
 
-// Of several lists, or of whatever else has an overload.
+// Sum over several lists, or whatever else has an overload.
 template <class First, class Second, class... Rest>
 int64_t HeapBytesOf(const First& first, const Second& second, const Rest&... rest) {
   return HeapBytesOf(first) + HeapBytesOf(second) + (int64_t{0} + ... + HeapBytesOf(rest));

@@ -20,7 +20,7 @@ namespace partita {
 // An operator's time is that of its quickest part.
 class LeastPath {
  public:
-  // What is passed outlives this.
+  // Arguments outlive this.
   LeastPath(const BoundSubject& subject, SplitFinder& finder, const LeastPrices& prices);
 
   // The end of the last operator.

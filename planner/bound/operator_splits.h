@@ -15,10 +15,10 @@
 
 namespace partita {
 
-// What the parts of one operator are under some split of its anchor, for the lower bound: of those
-// that read the same inputs. A part is one that computes something, copies left out.
+// Parts of one operator under some split of its anchor, for the lower bound: those that read the same
+// inputs. A part is one that computes something, copies left out.
 struct OperatorSplit {
-  // What the parts make of an output.
+  // Blocks of an output that the parts make.
   struct Made {
     Shape block;        // the largest extents of a part's box
     int64_t terms = 1;  // parts whose sum an element is, at least
@@ -38,8 +38,8 @@ struct OperatorSplit {
 // All splits of an anchor that were looked at.
 struct AnchorSplits {
   std::vector<std::vector<OperatorSplit>> of;  // indexed by follower; different ones
-  // What the parts of all followers take in sum, under the split that makes that least, and what
-  // each follower takes under its own.
+  // Time of the parts of all followers in sum, under the split that makes that least, and of each
+  // follower under its own.
   int64_t work = kNoTime;
   std::vector<int64_t> work_of;  // indexed by follower
 };
@@ -76,8 +76,8 @@ class SplitFinder {
     int64_t work = 0;
     std::vector<OperatorSplit> splits;  // by inputs read
   };
-  // Of a part: the least time of its kernel, and that of what it adds to the work of all, what is
-  // done before or after it counted with it.
+  // Least times of a part: of its kernel, and of what it adds to the work of all, with what is done
+  // before or after it.
   struct KernelTimes {
     int64_t least = 0, work = 0;
   };
@@ -116,9 +116,9 @@ class SplitFinder {
   std::map<Key, AnchorSplits> known_;
   std::vector<OpId> updates_;                                         // met so far, one of a kind
   absl::flat_hash_map<OpId, LeastPrices::Shared> prices_of_updates_;  // by the first of a kind
-  // Of the anchor at hand: by follower, then by the degrees of its own loops.
+  // Facts of the anchor at hand: by follower, then by the degrees of its own loops.
   absl::flat_hash_map<OpId, std::map<Degrees, Facts>> facts_;
-  // Of the anchor at hand, by operator, loop and degree.
+  // Blocks of the anchor at hand, by operator, loop and degree.
   std::map<std::tuple<OpId, size_t, int32_t>, Blocks> blocks_;
 };
 

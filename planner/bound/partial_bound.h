@@ -79,7 +79,7 @@ class PartialBound {
   void FindChoices(std::span<const std::vector<Decision>> candidates);
   void FindDependencies();
   bool FindParts(Number anchor, const std::function<bool()>& interrupted);
-  // Of what is undecided a candidate's, otherwise the strategy's.
+  // The candidate's where the anchor is undecided, otherwise the strategy's.
   const ParallelConfig& ConfigUnder(Number anchor, int32_t candidate) const;
   std::set<Number> WeightsOf(const Tensor& tensor, const std::vector<Number>& weight_of) const;
   bool IsAnchor(Number number) const {
@@ -100,7 +100,7 @@ class PartialBound {
   std::vector<int32_t> ChosenFor(TensorId tensor) const;
   int64_t LargestLoad() const;
   int64_t LongestPath();
-  // Of what is decided. Precondition: LongestPath found the ends.
+  // Looks at what is decided. Precondition: LongestPath found the ends.
   int64_t LargestLateLoad();
   void ListLateLoads();
   void ListLateKernel(DeviceId device, int64_t begin, int64_t time);
@@ -137,7 +137,7 @@ class PartialBound {
   std::vector<int64_t> loads_;                // indexed by resource
   int64_t known_delays_ = 0;                  // in all of tensors_
   int64_t compute_ = 0;  // sum over compute lanes, with the least of undecided operators
-  // Of the path at hand: by OpId and candidate; and the least of those that are allowed.
+  // Ends on the path at hand: by OpId and candidate; and the least of those that are allowed.
   std::vector<std::vector<Ends>> ends_;
   std::vector<int64_t> least_end_;
   // Busy time of a resource that begins at a time or later.

@@ -21,7 +21,7 @@ struct FusionFate {
   bool is_unknown = false;      // fused in ways that are not looked at: kernels may take nothing
 };
 
-// What it takes at least to bring elements to a device that another one has.
+// The least time to bring elements to a device that another one has.
 struct LeastDelivery {
   double latency = 0;         // nanoseconds
   double nanos_per_byte = 0;  // over all channels that end at a device

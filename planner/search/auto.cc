@@ -1,7 +1,8 @@
 // Several searches in turn. The starts, the best strategies of pods, and the best that dynamic
-// programming makes of them, on all devices and on fewer; then, where the budget does for every combination, all of them; annealing
-// from the best of all, and where the budget does for it, single decisions until none improves the
-// best. Ends early where the best takes no more than the lower bound.
+// programming makes of them, on all devices and on fewer; then, where the budget does for every
+// combination, all of them; annealing from the best of all, and where the budget does for it, single
+// decisions until none improves the best. Ends early where the best takes no more than the lower
+// bound.
 #include <algorithm>
 #include <utility>
 

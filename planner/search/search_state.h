@@ -55,7 +55,7 @@ class SearchState {
   bool IsStopped() const { return Stopped() || TimeIsUp(); }
   // The search's threads, as many as there is memory for, for work that is no evaluation.
   WorkerThreads& threads();
-  // As many of so many trials as the budget has left, at most kMostTrials.
+  // The number of so many trials that the budget has left, at most kMostTrials.
   size_t TrialsLeft(size_t trials) const {
     return std::min({trials, kMostTrials, static_cast<size_t>(std::max<int64_t>(0, left()))});
   }

@@ -42,7 +42,7 @@ def cost_of(costs, pins, parts):
 class Peer:
     def __init__(self):
         import mtkahypar
-        self.library = mtkahypar
+        self.mtkahypar = mtkahypar
         self.session = mtkahypar.initialize(1)
 
     def best(self, costs, pins, weights, count, preset):
@@ -50,9 +50,9 @@ class Peer:
         least = None
         begin = time.process_time()
         for seed in SEEDS:
-            self.library.set_seed(seed)
+            self.mtkahypar.set_seed(seed)
             context = self.session.context_from_preset(preset)
-            context.set_partitioning_parameters(count, IMBALANCE, self.library.Objective.KM1)
+            context.set_partitioning_parameters(count, IMBALANCE, self.mtkahypar.Objective.KM1)
             context.logging = False
             graph = self.session.create_hypergraph(context, len(weights), len(pins), pins, scaled(weights), scaled(costs))
             found = graph.partition(context)
@@ -72,7 +72,7 @@ def main():
     except ImportError:
         print("skipped: no package mtkahypar; pip install mtkahypar", file=sys.stderr)
         return 77
-    presets = [("default", peer.library.PresetType.DEFAULT), ("quality", peer.library.PresetType.QUALITY)]
+    presets = [("default", peer.mtkahypar.PresetType.DEFAULT), ("quality", peer.mtkahypar.PresetType.QUALITY)]
     bad = 0
     print("| hypergraph: vertices, nets, pins | parts | ours: balance, s | "
           + " | ".join(f"Mt-KaHyPar {name}: balance, s" for name, _ in presets) + " | ours over the better |")

@@ -49,7 +49,7 @@ class ProposalChain {
 
   const Times& early_exit() const { return early_; }
   const Times& complete() const { return complete_; }
-  // Of the counted proposals: shares in [0, 1].
+  // Shares of the counted proposals, in [0, 1].
   double accepted() const { return Share(static_cast<double>(accepted_)); }
   // Rejected by the loads of resources before the step was whole.
   double bounded() const { return Share(static_cast<double>(bounded_)); }

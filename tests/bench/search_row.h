@@ -9,7 +9,7 @@
 
 namespace partita {
 
-// What is measured of a case, a row of the table.
+// Options of a case's measurement, a row of the table.
 struct SearchRowOptions {
   int proposals = 400;  // 0: none
   int warm_up = 400;    // proposals that are not counted

@@ -11,7 +11,7 @@
 
 namespace partita {
 
-// What the model takes and tells.
+// Facts of what the model takes and tells.
 struct WordSample {
   SampleShape shape;   // of the words of a sample
   int64_t labels = 1;  // of a sample
