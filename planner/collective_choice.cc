@@ -56,12 +56,9 @@ class AlgorithmPricer {
 
  private:
   static Collective Compared(const Collective& collective) {
-    if (collective.kind != CollectiveKind::kAllReduce || collective.ranks <= kFewRanks) {
-      return collective;
-    }
-    const auto total = static_cast<uint64_t>(std::max<int64_t>(1, collective.total));
-    return MakeAllReduce(collective.ranks, static_cast<int64_t>(std::bit_ceil(total)),
-                         collective.reduction);
+    const int64_t elements = ComparedElements(collective);
+    if (elements == collective.total) return collective;
+    return MakeAllReduce(collective.ranks, elements, collective.reduction);
   }
 
   // All groups together: the worst source, the sum of times. Nothing where that does not beat what
@@ -181,6 +178,14 @@ class BucketMaker {
 };
 
 }  // namespace
+
+int64_t ComparedElements(const Collective& collective) {
+  if (collective.kind != CollectiveKind::kAllReduce || collective.ranks <= kFewRanks) {
+    return collective.total;
+  }
+  const auto total = static_cast<uint64_t>(std::max<int64_t>(1, collective.total));
+  return static_cast<int64_t>(std::bit_ceil(total));
+}
 
 AlgorithmRule CheapestAlgorithm(const CostModel& model, std::vector<int32_t> node_of_device) {
   return [pricer = AlgorithmPricer(model, std::move(node_of_device))](

@@ -16,11 +16,14 @@ namespace partita {
 // Choices for collectives by price.
 
 // The rule by which a collective takes the algorithm that is cheapest for all of its groups
-// together; all-reduces of more than 64 ranks are compared at the next power of two of elements. A
-// price that was measured is not given up for one that was not (CostSource); ties go to the earlier
-// row of CollectiveAlgorithms(). The model outlives the rule. `node_of_device`: as in
-// PartitionOptions.
+// together, at ComparedElements. A price that was measured is not given up for one that was not
+// (CostSource); ties go to the earlier row of CollectiveAlgorithms(). The model outlives the rule.
+// `node_of_device`: as in PartitionOptions.
 AlgorithmRule CheapestAlgorithm(const CostModel& model, std::vector<int32_t> node_of_device);
+
+// The elements at which that rule compares algorithms for a collective: its own, and of all-reduces
+// of more than 64 ranks the next power of two.
+int64_t ComparedElements(const Collective& collective);
 
 // The strategy with every algorithm that its tasks run by: without any rule Partition makes the
 // same tasks of it. `tasks`: what Partition made of it.

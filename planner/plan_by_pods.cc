@@ -1,16 +1,15 @@
 #include "planner/plan_by_pods.h"
 
-#include <algorithm>
-#include <chrono>
 #include <string>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "graph/partition/planned_step.h"
 #include "graph/support/status_macros.h"
 #include "graph/support/stop_flag.h"
 #include "graph/task/task_order.h"
 #include "graph/verify/step_verifier.h"
+#include "planner/expert/expert_strategies.h"
+#include "planner/plan_clock.h"
 #include "planner/pod_search.h"
 
 namespace partita {
@@ -24,81 +23,70 @@ constexpr double kBoundPart = 0.1, kSearchPart = 0.6;
 class PodPlanner {
  public:
   PodPlanner(const Evaluator& whole, const PlanRequest& request)
-      : whole_(whole), request_(request) {}
+      : whole_(whole), request_(request), clock_(request.options.time_limit_seconds) {}
 
   absl::StatusOr<PlanOutcome> Run() {
     outcome_.bound = request_.bound.has_value()
                          ? *request_.bound
                          : LowerBoundOf(whole_, [this] { return IsOver(kBoundPart); });
-    EndPhase("lower bound");
+    clock_.EndPhase("lower bound");
     ASSIGN_OR_RETURN(const SearchFunction search, SearchNamed(request_.search));
     SearchOptions options = request_.options;
-    if (options.time_limit_seconds > 0) {
-      options.time_limit_seconds =
-          std::max(1e-3, kSearchPart * options.time_limit_seconds - Seconds());
-    }
+    options.time_limit_seconds = clock_.LeftBut((1 - kSearchPart) * clock_.limit());
     PodSearch pods(whole_, request_.graph_at, search, options);
     RETURN_IF_ERROR(pods.Run());
     pods_ = &pods.pods();
     outcome_.search = pods.found();
     outcome_.search.evaluations = pods.evaluations();
     outcome_.search.origin = pods.OriginOfAll();
-    outcome_.baseline = pods.data_parallel();
-    EndPhase("search");
+    outcome_.search.seconds = clock_.Seconds();
+    clock_.EndPhase("search");
+    FindBaseline();
+    clock_.EndPhase("data parallelism");
     pods_->evaluator().DropKept(Bytes(0));
-    RETURN_IF_ERROR(MakePlan());
-    EndPhase("plan");
+    RETURN_IF_ERROR(FillPlan());
+    clock_.EndPhase("plan");
+    outcome_.phases = clock_.phases();
     return std::move(outcome_);
   }
 
  private:
-  double Seconds() const {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
-  }
-  bool IsOver(double share) const {
-    const double limit = request_.options.time_limit_seconds;
-    return IsSet(request_.options.stop) || (limit > 0 && Seconds() > share * limit);
-  }
-  void EndPhase(const char* name) {
-    const double now = Seconds();
-    outcome_.phases.push_back({name, now - phase_});
-    phase_ = now;
+  bool IsOver(double part) const { return IsSet(request_.options.stop) || clock_.IsPast(part); }
+
+  void FindBaseline() {
+    const Evaluator& evaluator = pods_->evaluator();
+    const auto strategy = DataParallel(evaluator.graph(), evaluator.topology());
+    if (!strategy.ok()) return;
+    const Evaluation evaluation =
+        evaluator.EvaluateBriefly(*strategy, kNoCutoff, [this] { return IsOver(1); });
+    if (evaluation.feasible()) outcome_.baseline = evaluation.time;
   }
 
-  absl::Status MakePlan() {
+  absl::Status FillPlan() {
     SearchResult& search = outcome_.search;
-    search.seconds = phase_;
     ASSIGN_OR_RETURN(EvaluatedStep step, pods_->evaluator().EvaluateStep(search.best));
     ASSIGN_OR_RETURN(Strategy of_all, pods_->OfAllPods(search.best));
-    Plan& plan = outcome_.plan;
-    plan.topology = whole_.topology();
-    plan.choices = whole_.options().choices;
-    plan.provenance.search = request_.search;
-    plan.provenance.seed = request_.options.seed;
-    plan.provenance.evaluations = search.evaluations;
     outcome_.pods = PlanOutcome::ByPods{pods_->pods()};
+    Plan& plan = outcome_.plan;
     if (step.evaluation.tasks * pods_->pods().count <= kMostTasks) {
-      RETURN_IF_ERROR(MakeWhole(of_all));
+      ASSIGN_OR_RETURN(PlanOutcome whole, PlanAsIs(whole_, of_all, request_.search));
+      plan = std::move(whole.plan);
+      outcome_.step = std::move(whole.step);
+      outcome_.pods->is_whole = outcome_.pods->is_checked = true;
     } else {
       RETURN_IF_ERROR(CheckBuilt(search.best, step.evaluation.tasks));
-      plan.strategy = std::move(of_all);
       step.evaluation = pods_->OfAllDevices(std::move(step.evaluation));
+      plan.topology = whole_.topology();
+      plan.strategy = std::move(of_all);
+      plan.choices = whole_.options().choices;
+      plan.prediction = PredictionOf(step.evaluation);
+      plan.provenance.search = request_.search;
       outcome_.step = std::move(step);
     }
-    plan.prediction = PredictionOf(outcome_.step.evaluation);
+    plan.provenance.seed = request_.options.seed;
+    plan.provenance.evaluations = search.evaluations;
     search.best = plan.strategy;
     search.evaluation = outcome_.step.evaluation;
-    return absl::OkStatus();
-  }
-
-  absl::Status MakeWhole(const Strategy& strategy) {
-    ASSIGN_OR_RETURN(outcome_.step, whole_.EvaluateStep(strategy));
-    const EvaluatedStep& step = outcome_.step;
-    RETURN_IF_ERROR(
-        VerifyStep({whole_.graph(), step.strategy, step.tasks, step.order, &step.memory}));
-    outcome_.plan.strategy = step.strategy;
-    outcome_.plan.order = PlanOrderOf(step, *whole_.options().priority);
-    outcome_.pods->is_whole = outcome_.pods->is_checked = true;
     return absl::OkStatus();
   }
 
@@ -120,8 +108,7 @@ class PodPlanner {
 
   const Evaluator& whole_;
   const PlanRequest& request_;
-  const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
-  double phase_ = 0;                  // when the current phase began
+  PlanClock clock_;
   const PodProblem* pods_ = nullptr;  // of what was found
   PlanOutcome outcome_;
 };

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <functional>
 #include <span>
 #include <utility>
@@ -77,39 +76,6 @@ absl::StatusOr<PlanOutcome> Reordered(const Evaluator& evaluator, Plan plan) {
   outcome.reordered = true;
   return outcome;
 }
-
-// Time that planning has taken, and may take.
-class PlanClock {
- public:
-  explicit PlanClock(double limit_seconds) : limit_(limit_seconds) {}
-
-  double Seconds() const {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
-  }
-  // Whether a part of the limit has passed.
-  bool IsPast(double part) const { return limit_ > 0 && Seconds() > part * limit_; }
-  // Whether less than so much of the limit is left.
-  bool HasLess(double seconds) const { return limit_ > 0 && limit_ - Seconds() < seconds; }
-  // What is left of the limit but for so much at its end; never nothing. 0: there is no limit.
-  double LeftBut(double seconds) const {
-    return limit_ > 0 ? std::max(kLeast, limit_ - seconds - Seconds()) : 0;
-  }
-  double limit() const { return limit_; }
-  void EndPhase(const char* name) {
-    const double now = Seconds();
-    phases_.push_back({name, now - phase_});
-    phase_ = now;
-  }
-  const std::vector<PhaseTime>& phases() const { return phases_; }
-
- private:
-  static constexpr double kLeast = 1e-3;
-
-  const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
-  const double limit_;
-  double phase_ = 0;  // when the current phase began
-  std::vector<PhaseTime> phases_;
-};
 
 // Data parallelism, with which a plan is compared.
 struct Baseline {
@@ -205,13 +171,7 @@ SearchProblem ProblemOf(const Evaluator& evaluator, const std::vector<NamedStrat
     if (strategy.has_value()) Decide(evaluator.graph(), *strategy, request.pins);
     return strategy;
   };
-  const bool has_pods = request.graph_at && request.pins.empty() &&
-                        evaluator.topology().size() >= kLeastDevicesOfPods;
-  if (has_pods) {
-    problem.by_pods = [&evaluator, &request](const SearchOptions& options, Nanos to_beat) {
-      return StrategiesOfPods(evaluator, request.graph_at, options, to_beat);
-    };
-  }
+  if (request.graph_at && request.pins.empty()) OfferPods(request.graph_at, problem);
   for (NamedStrategy& start : problem.starts) {
     // Choices for collectives fit one strategy; they are made for the one that is found.
     start.strategy.algorithms.clear();
@@ -240,9 +200,10 @@ std::vector<Rival> RivalsOf(const Evaluator& evaluator, std::span<const NamedStr
   return rivals;
 }
 
-// The plan of a strategy whose buckets are chosen.
-absl::StatusOr<PlanOutcome> PlanOfBucketed(const Evaluator& evaluator, const Strategy& strategy,
-                                           const std::string& origin) {
+}  // namespace
+
+absl::StatusOr<PlanOutcome> PlanAsIs(const Evaluator& evaluator, const Strategy& strategy,
+                                     const std::string& origin) {
   ASSIGN_OR_RETURN(EvaluatedStep step, evaluator.EvaluateStep(strategy));
   Plan plan;
   plan.topology = evaluator.topology();
@@ -254,12 +215,10 @@ absl::StatusOr<PlanOutcome> PlanOfBucketed(const Evaluator& evaluator, const Str
   return OutcomeOf(evaluator, std::move(plan), std::move(step));
 }
 
-}  // namespace
-
 absl::StatusOr<PlanOutcome> PlanOf(const Evaluator& evaluator, const Strategy& strategy,
                                    const std::string& origin) {
   RETURN_IF_ERROR(CheckRoom(evaluator.graph(), strategy));
-  return PlanOfBucketed(evaluator, WithBuckets(evaluator, strategy).strategy, origin);
+  return PlanAsIs(evaluator, WithBuckets(evaluator, strategy).strategy, origin);
 }
 
 absl::StatusOr<PlanOutcome> EvaluatePlan(const Evaluator& evaluator, const Plan& plan) {
@@ -308,7 +267,7 @@ absl::StatusOr<PlanOutcome> PlanOfExpert(const Evaluator& evaluator, const PlanR
 
 absl::StatusOr<PlanOutcome> SearchPlan(const Evaluator& evaluator, const PlanRequest& request) {
   const bool by_pods = evaluator.topology().size() > kMostDevicesSearched && request.graph_at &&
-                       request.pins.empty();
+                       request.pins.empty() && !PodSizes(evaluator).empty();
   if (by_pods) {
     auto outcome = PlanByPods(evaluator, request);
     if (!absl::IsFailedPrecondition(outcome.status())) return outcome;
@@ -340,7 +299,7 @@ absl::StatusOr<PlanOutcome> SearchPlan(const Evaluator& evaluator, const PlanReq
   evaluator.DropKept(Bytes(0));
   const std::string expert = NameOf(experts, result.best);
   ASSIGN_OR_RETURN(PlanOutcome outcome,
-                   PlanOfBucketed(evaluator, fastest, expert.empty() ? request.search : expert));
+                   PlanAsIs(evaluator, fastest, expert.empty() ? request.search : expert));
   outcome.expert = expert;
   outcome.bound = bound;
   if (request.pins.empty() && baseline.start != nullptr) {

@@ -9,6 +9,7 @@
 #include "planner/evaluator.h"
 #include "planner/expert/expert_strategies.h"
 #include "planner/lower_bound.h"
+#include "planner/plan_clock.h"
 #include "planner/pod_planning.h"
 #include "planner/search/search_algorithm.h"
 #include "planner/simulator/priorities.h"
@@ -87,13 +88,6 @@ enum class Optimality : uint8_t {
   kProven,
 };
 
-// Time that a part of planning took.
-struct PhaseTime {
-  // "experts", "lower bound", "data parallelism", "search", "buckets", "plan"
-  std::string name;
-  double seconds = 0;
-};
-
 // A plan and what it rests on.
 struct PlanOutcome {
   Plan plan;                      // model and program version are the caller's to fill in
@@ -107,7 +101,7 @@ struct PlanOutcome {
   // from each start; cheapest first.
   std::vector<Rival> rivals;
   std::vector<PhaseTime> phases;  // MakePlan, of a search
-  // Of a plan that was found for one of several pods.
+  // Facts of a plan that was found for one of several pods.
   struct ByPods {
     Pods pods;
     bool is_whole = false;    // the plan has an order, and the step is that of all devices
@@ -130,7 +124,12 @@ absl::StatusOr<PlanOutcome> MakePlan(const Evaluator& evaluator, const PlanReque
 // The most that is known, of a plan that MakePlan made.
 Optimality OptimalityOf(const PlanOutcome& outcome);
 
-// The plan of one strategy, evaluated.
+// The plan of a strategy with the buckets that it has, evaluated; collectives without a choice get
+// their algorithms by price.
+absl::StatusOr<PlanOutcome> PlanAsIs(const Evaluator& evaluator, const Strategy& strategy,
+                                     const std::string& origin);
+
+// The same with the buckets that are best.
 absl::StatusOr<PlanOutcome> PlanOf(const Evaluator& evaluator, const Strategy& strategy,
                                    const std::string& origin);
 

@@ -16,10 +16,10 @@ namespace partita {
 // The training graph of a model at another batch.
 using GraphAt = std::function<absl::StatusOr<Graph>(int64_t batch)>;
 
-// Machines of more devices are searched by pods: each pod takes an equal share of the batch, and all
-// go by the strategy that is best for one with what it exchanges with the others.
+// Machines of more devices are searched by pods: each pod takes an equal share of the batch, and
+// all go by the strategy that is best for one with what it exchanges with the others.
 inline constexpr int kMostDevicesSearched = 64;
-// Of smaller ones, down to these, what pods are best at is where a search goes on from.
+// Machines of fewer devices, down to these, are searched as a whole, from what pods are best at, too.
 inline constexpr int kLeastDevicesOfPods = 16;
 
 // Sizes of pods that a search looks at, one after another: the largest within a node, and up to

@@ -10,20 +10,13 @@
 namespace partita {
 namespace {
 
-constexpr char kDataParallelName[] = "data_parallel";
 // Pods whose best start takes so many times what is to be beaten, over kWorthOf, get no search.
 constexpr int64_t kWorth = 5, kWorthOf = 4;
 
 }  // namespace
 
-double PodSearch::Seconds() const {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
-}
-
 bool PodSearch::IsOver() const {
-  const double limit = options_.time_limit_seconds;
-  return IsSet(options_.stop) || (limit > 0 && Seconds() > limit) ||
-         evaluations_ >= options_.evaluations;
+  return IsSet(options_.stop) || clock_.IsPast(1) || evaluations_ >= options_.evaluations;
 }
 
 absl::Status PodSearch::Run() {
@@ -46,12 +39,6 @@ absl::Status PodSearch::SearchSize(int size, int parts) {
     return absl::OkStatus();
   }
   SearchProblem problem = (*pods)->Problem(/*has_fewer=*/parts == 1);
-  for (const NamedStrategy& start : problem.starts) {
-    if (data_parallel_.has_value() || start.name != kDataParallelName) continue;
-    const Evaluation evaluation = (*pods)->evaluator().EvaluateBriefly(start.strategy, kNoCutoff,
-                                                                       [this] { return IsOver(); });
-    if (evaluation.feasible()) data_parallel_ = evaluation.time;
-  }
   if (IsFarBehind(problem)) {
     is_hopeless_ = true;
     return absl::OkStatus();
@@ -105,19 +92,20 @@ absl::StatusOr<Strategy> PodSearch::Enlarged(const PodProblem& larger) const {
 SearchOptions PodSearch::OptionsOf(int parts) const {
   SearchOptions options = options_;
   options.evaluations = std::max<int64_t>(1, (options.evaluations - evaluations_) / parts);
-  if (options.time_limit_seconds > 0) {
-    options.time_limit_seconds = std::max(1e-3, (options.time_limit_seconds - Seconds()) / parts);
-  }
+  options.time_limit_seconds = clock_.LeftBut(0) / parts;
   return options;
 }
 
-SearchProblem::OfPods StrategiesOfPods(const Evaluator& whole, const GraphAt& graph_at,
-                                       const SearchOptions& options, Nanos to_beat) {
-  PodSearch pods(whole, graph_at, SearchAuto, options, to_beat);
-  SearchProblem::OfPods found;
-  if (pods.Run().ok()) found.strategies = pods.TakeStrategies();
-  found.evaluations = pods.evaluations();
-  return found;
+void OfferPods(const GraphAt& graph_at, SearchProblem& problem) {
+  const Evaluator& whole = problem.evaluator;
+  if (whole.topology().size() < kLeastDevicesOfPods) return;
+  problem.by_pods = [&whole, graph_at](const SearchOptions& options, Nanos to_beat) {
+    PodSearch pods(whole, graph_at, SearchAuto, options, to_beat);
+    SearchProblem::OfPods found;
+    if (pods.Run().ok()) found.strategies = pods.TakeStrategies();
+    found.evaluations = pods.evaluations();
+    return found;
+  };
 }
 
 }  // namespace partita

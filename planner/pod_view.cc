@@ -1,7 +1,6 @@
 #include "planner/pod_view.h"
 
 #include <algorithm>
-#include <bit>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -9,13 +8,10 @@
 #include "graph/partition/collective_algorithm.h"
 #include "graph/support/error_category.h"
 #include "graph/support/status_macros.h"
+#include "planner/collective_choice.h"
 
 namespace partita {
 namespace {
-
-// All-reduces of more ranks get the algorithm that is best at the next power of two of elements
-// (CheapestAlgorithm).
-constexpr int kFewRanks = 64;
 
 absl::Status NotKnown(const char* what) {
   return absl::UnimplementedError(
@@ -155,8 +151,8 @@ absl::StatusOr<std::optional<TaskBody>> PodView::Seen(const CollectiveTask& task
   return TaskBody(std::move(all));
 }
 
-// What goes point to point between few pods may be a collective of more, and what arrives from them
-// is added up piece by piece: known only where all pods are built.
+// Known only where all pods are built: transfers between few pods may be a collective of more, and
+// what arrives from them is added up piece by piece.
 absl::StatusOr<std::optional<TaskBody>> PodView::Seen(const TransferTask& task) const {
   TransferTask seen{task.dtype, {}, {}};
   for (const Transfer& transfer : task.transfers) {
@@ -220,24 +216,37 @@ absl::StatusOr<CollectiveTask> PodView::OfAllPods(const CollectiveTask& task) co
   return all;
 }
 
-PodView::Key PodView::KeyOf(const CollectiveTask& task, int64_t size) const {
-  Key key{static_cast<int64_t>(task.collective.kind), static_cast<int64_t>(task.dtype),
-          static_cast<int64_t>(task.collective.reduction), size};
-  const DeviceTopology& topology = machine_.topology();
+int32_t PodView::RoutesOf(const CollectiveTask& task) const {
   const size_t ranks = task.group.size() / static_cast<size_t>(pods_.count);
+  std::vector<DeviceId> own(task.group.begin(),
+                            task.group.begin() + static_cast<std::ptrdiff_t>(ranks));
+  const std::lock_guard lock(mutex_);
+  const auto [known, added] = routes_of_group_.try_emplace(std::move(own), 0);
+  if (!added) return known->second;
+  const DeviceTopology& topology = machine_.topology();
+  Key routes;
   for (size_t a = 0; a < ranks; ++a) {
     for (size_t b = 0; b < 2 * ranks; ++b) {
       if (a == b) continue;
       const RouteChannels route = topology.Route(task.group[a], task.group[b]);
-      key.push_back(static_cast<int64_t>(route.size()));
+      routes.push_back(static_cast<int64_t>(route.size()));
       for (ChannelId id : route) {
-        key.push_back(topology.channel(id).bytes_per_second);
-        key.push_back(topology.channel(id).latency.value());
+        routes.push_back(topology.channel(id).bytes_per_second);
+        routes.push_back(topology.channel(id).latency.value());
       }
     }
   }
-  for (size_t r = 0; r < task.collective.blocks.size(); ++r) {
-    if (task.collective.blocks[r].count > 0) key.push_back(-1 - static_cast<int64_t>(r));
+  const auto next = static_cast<int32_t>(numbers_of_routes_.size());
+  known->second = numbers_of_routes_.try_emplace(std::move(routes), next).first->second;
+  return known->second;
+}
+
+PodView::Key PodView::KeyOf(const CollectiveTask& task, int64_t elements) const {
+  const Collective& of = task.collective;
+  Key key{static_cast<int64_t>(of.kind), static_cast<int64_t>(task.dtype),
+          static_cast<int64_t>(of.reduction), elements, RoutesOf(task)};
+  for (size_t r = 0; r < of.blocks.size(); ++r) {
+    if (of.blocks[r].count > 0) key.push_back(static_cast<int64_t>(r));
   }
   return key;
 }
@@ -252,12 +261,7 @@ AlgorithmRule PodView::InsidePod(AlgorithmRule rule) const {
 }
 
 void PodView::ChooseFor(CollectiveTask& task) const {
-  const bool is_compared =
-      task.collective.kind == CollectiveKind::kAllReduce && task.collective.ranks > kFewRanks;
-  const int64_t total = task.collective.total;
-  const Key key =
-      KeyOf(task, is_compared ? -static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(total)))
-                              : total);
+  const Key key = KeyOf(task, ComparedElements(task.collective));
   {
     const std::lock_guard lock(mutex_);
     const auto it = algorithms_.find(key);

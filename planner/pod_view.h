@@ -1,10 +1,10 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -88,11 +88,18 @@ class PodView {
   const AlgorithmRule rule_;
   std::vector<int32_t> node_of_device_;
   std::vector<bool> is_own_, is_shared_;  // indexed by resource
-  // What was chosen and priced for collectives of all pods: kind, reduction, element type, size, and
-  // the routes between the group's devices of the first two pods, which decide what it takes.
+  // Numbers that say what a collective of all pods takes: kind, element type, reduction, elements,
+  // routes, and the ranks that have blocks.
   using Key = std::vector<int64_t>;
-  Key KeyOf(const CollectiveTask& task, int64_t size) const;
+  Key KeyOf(const CollectiveTask& task, int64_t elements) const;
+  // A number of the routes between the group's devices of the first two pods.
+  int32_t RoutesOf(const CollectiveTask& task) const;
   mutable std::mutex mutex_;  // guards what follows
+  // Keyed by the group's devices of the first pod.
+  mutable absl::flat_hash_map<std::vector<DeviceId>, int32_t> routes_of_group_;
+  // Keyed by the speeds and latencies of the routes' channels.
+  mutable absl::flat_hash_map<Key, int32_t> numbers_of_routes_;
+  // Keyed by KeyOf, at the elements that algorithms are compared at, and at its own.
   mutable absl::flat_hash_map<Key, std::string> algorithms_;
   mutable absl::flat_hash_map<Key, TaskCost> prices_;
 };

@@ -38,7 +38,7 @@ class Emitter {
         index_(x, solved_.steps()),
         moves_(x.dtype, options.outlines) {}
 
-  int32_t Run() {
+  void Run() {
     PlaceDemands();
     FindAliases();
     step_ = x_.first_step;
@@ -46,7 +46,6 @@ class Emitter {
       EmitStep(step);
       ++step_;
     }
-    return std::max(step_, x_.first_step + 1);
   }
 
  private:
@@ -492,9 +491,9 @@ class Emitter {
 
 }  // namespace
 
-int32_t AddExchangeTasks(TensorExchange& x, const PlannedExchange& planned,
-                         const ExchangeTaskOptions& options, TaskGraphBuilder& builder) {
-  return Emitter(x, planned, options, builder).Run();
+void AddExchangeTasks(TensorExchange& x, const PlannedExchange& planned,
+                      const ExchangeTaskOptions& options, TaskGraphBuilder& builder) {
+  Emitter(x, planned, options, builder).Run();
 }
 
 }  // namespace partita

@@ -46,9 +46,8 @@ struct PlannedExchange {
   std::vector<StepCommunication>& communications;  // indexed by step; taken
 };
 
-// Adds tasks to the builder and fills in demand_buffers. Returns the number that follows those of
-// its steps.
-int32_t AddExchangeTasks(TensorExchange& x, const PlannedExchange& planned,
-                         const ExchangeTaskOptions& options, TaskGraphBuilder& builder);
+// Adds tasks to the builder and fills in demand_buffers.
+void AddExchangeTasks(TensorExchange& x, const PlannedExchange& planned,
+                      const ExchangeTaskOptions& options, TaskGraphBuilder& builder);
 
 }  // namespace partita

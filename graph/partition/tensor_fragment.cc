@@ -105,43 +105,34 @@ class GroupMaker {
   }
   const SolvedExchange& solved() const { return solved_; }
 
-  // Precondition: Solve. Returns the number of the exchange step after the fragment's; nullopt where
-  // the watch gave it up.
+  // Numbers the fragment's steps, which begin at `first_step`: conversions of pieces, the exchange,
+  // conversions of demands, each where there is one. Returns the number after them; nullopt where the
+  // watch gave the tensor up. Precondition: Solve.
   std::optional<int32_t> FindCommunications(int32_t first_step, const CommunicationWatch* watch) {
     if (x_.demands.empty()) return first_step;
-    const int32_t after = wanted_.empty() ? 0 : 1;
-    if (IsLoaded(tensor_)) return first_step + 1 + after;
     x_.first_step = first_step + (ConvertsPieces() ? 1 : 0);
-    auto found = CommunicationsOf(x_, solved_, task_options(watch));
-    if (!found.has_value()) return std::nullopt;
-    communications_ = *std::move(found);
-    const auto steps = std::max<size_t>(1, communications_.size());
-    return x_.first_step + static_cast<int32_t>(steps) + after;
+    size_t steps = 1;
+    if (!IsLoaded(tensor_)) {
+      auto found = CommunicationsOf(x_, solved_, task_options(watch));
+      if (!found.has_value()) return std::nullopt;
+      communications_ = *std::move(found);
+      steps = std::max(steps, communications_.size());
+    }
+    step_of_demands_ = x_.first_step + static_cast<int32_t>(steps);
+    return step_of_demands_ + (wanted_.empty() ? 0 : 1);
   }
 
-  // Precondition: FindCommunications. `host_demand`: the demand of the host, or -1. Returns the
-  // number of the exchange step after the fragment's.
-  int32_t AddTasks(int32_t host_demand, int32_t first_step) {
-    x_.first_step = first_step;
-    if (x_.demands.empty()) return first_step;
+  // Precondition: FindCommunications. `host_demand`: the demand of the host, or -1.
+  void AddTasks(int32_t host_demand) {
+    if (x_.demands.empty()) return;
     if (IsLoaded(tensor_)) {
       AddLoads();
-      return first_step + 1;
+    } else {
+      KeepForHost(host_demand);
+      ConvertPieces();
+      AddExchangeTasks(x_, {solved_, communications_}, task_options(nullptr), builder_);
     }
-    KeepForHost(host_demand);
-    x_.first_step = ConvertPieces(first_step);
-    return AddExchangeTasks(x_, {solved_, communications_}, task_options(nullptr), builder_);
-  }
-
-  // Adds conversions of what the demands got into the other types that are wanted. Returns the
-  // number of the step after `step`, or `step` if there are none.
-  int32_t ConvertDemands(int32_t step) {
-    for (size_t k = 0; k < wanted_.size(); ++k) {
-      Wanted& wanted = wanted_[k];
-      const auto demand = static_cast<size_t>(wanted.demand);
-      wanted.buffer = AddConversion(x_.demand_buffers[demand], wanted.dtype, step, k);
-    }
-    return wanted_.empty() ? step : step + 1;
+    ConvertDemands();
   }
 
   // `after`: the operators that hold the tasks back.
@@ -182,15 +173,21 @@ class GroupMaker {
                        [this](BufferId id) { return builder_.buffer(id).dtype != x_.dtype; });
   }
 
-  // Pieces that producers make in another type are converted first. Returns as ConvertDemands.
-  int32_t ConvertPieces(int32_t step) {
-    bool converts = false;
+  // Pieces that producers make in another type are converted first.
+  void ConvertPieces() {
     for (size_t k = 0; k < x_.piece_buffers.size(); ++k) {
       if (builder_.buffer(x_.piece_buffers[k]).dtype == x_.dtype) continue;
-      x_.piece_buffers[k] = AddConversion(x_.piece_buffers[k], x_.dtype, step, k);
-      converts = true;
+      x_.piece_buffers[k] = AddConversion(x_.piece_buffers[k], x_.dtype, x_.first_step - 1, k);
     }
-    return converts ? step + 1 : step;
+  }
+
+  // Converts what the demands got into the other types that are wanted.
+  void ConvertDemands() {
+    for (size_t k = 0; k < wanted_.size(); ++k) {
+      Wanted& wanted = wanted_[k];
+      const auto demand = static_cast<size_t>(wanted.demand);
+      wanted.buffer = AddConversion(x_.demand_buffers[demand], wanted.dtype, step_of_demands_, k);
+    }
   }
 
   // The same box on the same device in another type, in a buffer of its own.
@@ -315,6 +312,7 @@ class GroupMaker {
   TensorExchange x_;
   SolvedExchange solved_;
   std::vector<StepCommunication> communications_;
+  int32_t step_of_demands_ = 0;  // in which demands are converted
   std::vector<Wanted> wanted_;
   absl::flat_hash_map<std::pair<int32_t, DType>, int32_t> wanted_index_;
   Reduction reduction_ = Reduction::kSum;
@@ -384,11 +382,7 @@ class TensorFragmentsBuilder::Maker {
 
   TensorFragments Build() {
     if (!has_communications_) FindCommunications(nullptr);
-    int32_t step = 0;
-    for (size_t g = 0; g < makers_.size(); ++g) {
-      step = makers_[g].AddTasks(g == 0 ? host_demand_ : -1, step);
-      step = makers_[g].ConvertDemands(step);
-    }
+    for (size_t g = 0; g < makers_.size(); ++g) makers_[g].AddTasks(g == 0 ? host_demand_ : -1);
     return Finish();
   }
 

@@ -59,7 +59,7 @@ class SearchRowBench {
   Graph GraphAtBatch(int64_t batch) const {
     return Ok(BuildTrainingGraph(Ok(MakeZooModel(of_.model, batch)), {}));
   }
-  // What is evaluated of large machines: the smallest pods that go.
+  // Finds the smallest pods that go, which stand for a large machine.
   void FindPods() {
     for (int size : PodSizes(*whole_)) {
       auto pods = PodProblem::Create(*whole_, graph_at_, size);
@@ -168,11 +168,7 @@ class SearchRowBench {
                           [this](const std::string& start, int fewer) {
                             return ExpertOnFewer(*graph_, machine_->topology, start, fewer);
                           }};
-    if (of_.devices >= kLeastDevicesOfPods) {
-      problem.by_pods = [&](const SearchOptions& of_pods, Nanos to_beat) {
-        return StrategiesOfPods(evaluator, graph_at_, of_pods, to_beat);
-      };
-    }
+    OfferPods(graph_at_, problem);
     Trace trace;
     const double begin = ProcessorSeconds();
     SearchOptions search{.evaluations = options_.evaluations,
