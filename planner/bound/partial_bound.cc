@@ -19,6 +19,8 @@ int64_t SumOf(const std::vector<int64_t>& values) {
 
 // Inputs of an operator that are told apart.
 constexpr size_t kMostInputs = 64;
+// Combinations of candidates that have numbers.
+constexpr double kMostNumbers = 1e18;
 // Exchanges that are kept, some hundred bytes each.
 constexpr int64_t kMostKnown = 500'000;
 
@@ -139,10 +141,13 @@ void PartialBound::FindDependencies() {
     }
     TensorFacts& facts = tensors_[tensor.id.index()];
     facts.depends.assign(depends.begin(), depends.end());
+    double combinations = 1;
     for (Number number : depends) {
       ChoiceOf(number).tensors.push_back(tensor.id);
       facts.undecided += ChoiceOf(number).chosen < 0;
+      combinations *= ChoiceOf(number).candidates;
     }
+    facts.is_numbered = combinations < kMostNumbers;
   }
 }
 
@@ -241,17 +246,22 @@ void PartialBound::Undecide(size_t subject) {
   choice.chosen = -1;
 }
 
-std::vector<int32_t> PartialBound::ChosenFor(TensorId tensor) const {
-  std::vector<int32_t> chosen;
+PartialBound::Candidates PartialBound::ChosenFor(TensorId tensor) const {
+  Candidates chosen;
   for (Number number : tensors_[tensor.index()].depends) chosen.push_back(ChoiceOf(number).chosen);
   return chosen;
 }
 
 // Candidates of all that it depends on. What is decided is in the strategy.
-const ExchangeDelays* PartialBound::DelaysOf(TensorId tensor, std::span<const int32_t> candidates) {
+const ExchangeDelays* PartialBound::DelaysOf(TensorId tensor, const Candidates& candidates) {
   TensorFacts& facts = tensors_[tensor.index()];
-  const auto [it, added] =
-      facts.known.try_emplace(std::vector<int32_t>(candidates.begin(), candidates.end()));
+  if (!facts.is_numbered) return nullptr;
+  uint64_t number = 0;
+  for (size_t k = 0; k < candidates.size(); ++k) {
+    number = number * static_cast<uint64_t>(ChoiceOf(facts.depends[k]).candidates) +
+             static_cast<uint64_t>(candidates[k]);
+  }
+  const auto [it, added] = facts.known.try_emplace(number);
   if (!added) return it->second.get();
   ++known_delays_;
   Strategy strategy = strategy_;
@@ -271,14 +281,16 @@ int64_t PartialBound::LargestLoad() const {
   return std::max(largest, compute_ / subject_.at_once);
 }
 
-int64_t PartialBound::Bound() {
+int64_t PartialBound::Bound(int64_t enough) {
   if (!is_known_) return 0;
   const int64_t load = LargestLoad();
+  if (load >= enough) return load;
   if (known_delays_ > kMostKnown) {
     for (TensorFacts& facts : tensors_) facts.known.clear();
     known_delays_ = 0;
   }
   const int64_t path = LongestPath();
+  if (path >= enough) return path;
   return std::max({load, path, LargestLateLoad()});
 }
 
@@ -296,7 +308,7 @@ void PartialBound::ListLateLoads() {
   }
   for (const Tensor& tensor : graph_.tensors()) {
     if (tensors_[tensor.id.index()].undecided > 0) continue;
-    const std::vector<int32_t> candidates = ChosenFor(tensor.id);
+    const Candidates candidates = ChosenFor(tensor.id);
     const ExchangeDelays* delays = DelaysOf(tensor.id, candidates);
     if (delays == nullptr || delays->loads.empty()) continue;
     int64_t begin = delays->sources.empty() ? 0 : kNoTime;
@@ -376,7 +388,7 @@ int64_t PartialBound::FindUpdateEnds(const Operator& op) {
   };
   std::vector<PartOfUpdate> parts;
   for (TensorId input : op.inputs) {
-    const std::vector<int32_t> candidates = ChosenFor(input);
+    const Candidates candidates = ChosenFor(input);
     const ExchangeDelays* delays = DelaysOf(input, candidates);
     if (delays == nullptr) return 0;
     const auto consumers = graph_.consumers(input);
@@ -425,7 +437,7 @@ void PartialBound::RaiseStarts(const Operator& op, int32_t candidate, size_t inp
   const TensorId tensor = op.inputs[input];
   const TensorFacts& facts = tensors_[tensor.index()];
   const Number own = number_of_op_[op.id.index()];
-  std::vector<int32_t> candidates = ChosenFor(tensor);
+  Candidates candidates = ChosenFor(tensor);
   const auto place = std::find(facts.depends.begin(), facts.depends.end(), own);
   candidates[static_cast<size_t>(place - facts.depends.begin())] = candidate;
   const auto open = std::count(candidates.begin(), candidates.end(), -1);
@@ -436,24 +448,27 @@ void PartialBound::RaiseStarts(const Operator& op, int32_t candidate, size_t inp
   }
   const auto other =
       static_cast<size_t>(std::find(candidates.begin(), candidates.end(), -1) - candidates.begin());
-  Ends least(starts.size(), kNoTime);
+  least_start_.assign(starts.size(), kNoTime);
   for (int32_t c = 0; c < ChoiceOf(facts.depends[other]).candidates; ++c) {
     candidates[other] = c;
-    Ends one(starts.size(), 0);
-    RaiseStartsAfter(op, tensor, candidates, one);
-    for (size_t p = 0; p < one.size(); ++p) least[p] = std::min(least[p], one[p]);
+    one_start_.assign(starts.size(), 0);
+    RaiseStartsAfter(op, tensor, candidates, one_start_);
+    for (size_t p = 0; p < starts.size(); ++p) {
+      least_start_[p] = std::min(least_start_[p], one_start_[p]);
+    }
   }
-  for (size_t p = 0; p < starts.size(); ++p) starts[p] = std::max(starts[p], least[p]);
+  for (size_t p = 0; p < starts.size(); ++p) starts[p] = std::max(starts[p], least_start_[p]);
 }
 
 void PartialBound::RaiseStartsAfter(const Operator& op, TensorId tensor,
-                                    std::span<const int32_t> candidates, Ends& starts) {
+                                    const Candidates& candidates, Ends& starts) {
   const ExchangeDelays* delays = DelaysOf(tensor, candidates);
   if (delays == nullptr) return;
   const auto consumers = graph_.consumers(tensor);
   const auto consumer =
       static_cast<size_t>(std::find(consumers.begin(), consumers.end(), op.id) - consumers.begin());
-  std::vector<int64_t> ends;
+  Ends& ends = ends_of_sources_;
+  ends.clear();
   for (const ExchangeDelays::Source& source : delays->sources) {
     ends.push_back(EndOf(source, tensor, candidates));
   }
@@ -482,7 +497,7 @@ void PartialBound::RaiseAfterProducers(const Parts& parts, TensorId tensor, size
 // 0 where that is not known yet.
 int64_t PartialBound::EndOfExchange(TensorId tensor) {
   if (tensors_[tensor.index()].undecided > 0) return 0;
-  const std::vector<int32_t> candidates = ChosenFor(tensor);
+  const Candidates candidates = ChosenFor(tensor);
   const ExchangeDelays* delays = DelaysOf(tensor, candidates);
   int64_t end = 0;
   for (size_t s = 0; delays != nullptr && s < delays->sources.size(); ++s) {
@@ -492,7 +507,7 @@ int64_t PartialBound::EndOfExchange(TensorId tensor) {
 }
 
 int64_t PartialBound::EndOf(const ExchangeDelays::Source& source, TensorId tensor,
-                            std::span<const int32_t> candidates) const {
+                            const Candidates& candidates) const {
   const Number number = number_of_op_[source.op.index()];
   if (number < 0) {
     const Ends& ends = ends_[source.op.index()][0];

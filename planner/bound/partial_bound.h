@@ -2,12 +2,14 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <set>
 #include <span>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/inlined_vector.h"
 #include "graph/parallel/decision.h"
 #include "planner/bound/exchange_delays.h"
 #include "planner/bound/least_prices.h"
@@ -44,8 +46,8 @@ class PartialBound {
   void Decide(size_t subject, size_t candidate);
   void Undecide(size_t subject);
 
-  // Nanoseconds.
-  int64_t Bound();
+  // Nanoseconds. Goes no further than is needed for a bound of `enough`.
+  int64_t Bound(int64_t enough = std::numeric_limits<int64_t>::max());
 
   // Places of subjects in the order of the graph: operators, each weight after those that decide
   // where it lies.
@@ -68,11 +70,14 @@ class PartialBound {
     std::vector<int64_t> work;      // of an anchor, by candidate
     std::vector<TensorId> tensors;  // that depend on it
   };
+  // Candidates of all that a tensor depends on, in their order; -1 for what is undecided.
+  using Candidates = absl::InlinedVector<int32_t, 8>;
   struct TensorFacts {
     std::vector<Number> depends;  // ascending
     int32_t undecided = 0;
-    // By candidates of what it depends on; null where they do not fit.
-    absl::flat_hash_map<std::vector<int32_t>, std::unique_ptr<const ExchangeDelays>> known;
+    bool is_numbered = true;  // whether combinations of the candidates have numbers of 64 bits
+    // By number of the candidates; null where they do not fit.
+    absl::flat_hash_map<uint64_t, std::unique_ptr<const ExchangeDelays>> known;
   };
   using Ends = std::vector<int64_t>;  // by part
 
@@ -95,9 +100,8 @@ class PartialBound {
   // Exchanges that hang on the decision and on nothing undecided.
   void AddExchanges(Number decided, int64_t sign);
   void AddLoadsOf(const Loads& loads, int64_t sign);
-  const ExchangeDelays* DelaysOf(TensorId tensor, std::span<const int32_t> candidates);
-  // The candidates chosen of all that it depends on; -1 for what is undecided.
-  std::vector<int32_t> ChosenFor(TensorId tensor) const;
+  const ExchangeDelays* DelaysOf(TensorId tensor, const Candidates& candidates);
+  Candidates ChosenFor(TensorId tensor) const;
   int64_t LargestLoad() const;
   int64_t LongestPath();
   // Looks at what is decided. Precondition: LongestPath found the ends.
@@ -111,13 +115,13 @@ class PartialBound {
   // Raises the times before which parts of the operator do not start, by its `input`-th operand.
   void RaiseStarts(const Operator& op, int32_t candidate, size_t input, Ends& starts);
   // The same by an exchange under candidates of all that it depends on, in their order.
-  void RaiseStartsAfter(const Operator& op, TensorId tensor, std::span<const int32_t> candidates,
+  void RaiseStartsAfter(const Operator& op, TensorId tensor, const Candidates& candidates,
                         Ends& starts);
   void RaiseAfterProducers(const Parts& parts, TensorId tensor, size_t input, Ends& starts) const;
   int64_t EndOfExchange(TensorId tensor);
   // The end of the part that makes a piece; 0 where it is not known.
   int64_t EndOf(const ExchangeDelays::Source& source, TensorId tensor,
-                std::span<const int32_t> candidates) const;
+                const Candidates& candidates) const;
 
   const Evaluator& evaluator_;
   const Graph& graph_;
@@ -146,6 +150,7 @@ class PartialBound {
     int64_t begin = 0, time = 0;
   };
   std::vector<LateLoad> late_;
+  Ends ends_of_sources_, one_start_, least_start_;  // of the exchange at hand
 };
 
 }  // namespace partita

@@ -65,7 +65,8 @@ class BranchAndBound {
     for (size_t c = 0; c < candidates_[subject].size(); ++c) {
       if (--bounds_left_ < 0 || (state_.IsStopped() && state_.Done())) return false;
       bound_.Decide(subject, c);
-      const int64_t bound = bound_.Bound();
+      const int64_t bound =
+          bound_.Bound(state_.has_best() ? state_.best_time().value() : kNoCutoff.value());
       bound_.Undecide(subject);
       if (MayBeFaster(bound)) branches.emplace_back(bound, c);
     }
