@@ -336,6 +336,7 @@ absl::Status StepCache::BuildTensors(Missing& missing, const Strategy& strategy)
                 rules_.pods == nullptr ? known.Between(begin, end) : CommunicationsOfGraph());
     begin = end;
   }
+  cache_.DropMoves(id);
   return absl::OkStatus();
 }
 

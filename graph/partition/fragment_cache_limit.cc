@@ -28,6 +28,13 @@ std::span<const int32_t> FragmentCache::DropOldest(Bytes most) {
   return dropped_;
 }
 
+void FragmentCache::DropMoves(TensorId id) {
+  if (!IsOutlined()) return;
+  for (TensorFragment& fragment : found_[id.index()]->exchanged->fragments.groups) {
+    AddBytes(fragment, Bytes(-fragment.graph.DropMoves()));
+  }
+}
+
 void FragmentCache::TouchHeld() {
   const auto touch = [this](const auto&... lists) {
     const auto touch_all = [this](const auto& list) {

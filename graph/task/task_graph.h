@@ -264,6 +264,9 @@ class TaskGraph {
   uint64_t fingerprint() const;
   // Bytes that it takes of the heap, without attributes of kernels that have lists.
   int64_t HeapBytes() const;
+  // Leaves of moves and transfers nothing but their devices: for a graph of which only that is
+  // wanted any more. Returns the bytes that this frees.
+  int64_t DropMoves();
 
  private:
   friend class TaskGraphBuilder;

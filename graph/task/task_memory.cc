@@ -49,4 +49,19 @@ int64_t TaskGraph::HeapBytes() const {
   return bytes;
 }
 
+int64_t TaskGraph::DropMoves() {
+  int64_t bytes = 0;
+  for (Task& task : tasks_) {
+    if (auto* transfers = std::get_if<TransferTask>(&task.body)) {
+      bytes += HeapBytesOf(transfers->transfers);
+      transfers->transfers = {};
+    } else if (auto* moves = std::get_if<MoveTask>(&task.body)) {
+      bytes += BodyBytes()(*moves);
+      moves->moves = {};
+      moves->outline = nullptr;
+    }
+  }
+  return bytes;
+}
+
 }  // namespace partita
