@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "graph/support/check.h"
+#include "planner/space/stage_moves.h"
 
 namespace partita {
 namespace {
@@ -200,6 +201,8 @@ std::vector<Decision> AnyPlacement(const SearchSpace& space, const Strategy&,
 
 bool HasOperators(const SearchSpace& space) { return !space.operators().empty(); }
 bool HasDevices(const SearchSpace& space) { return HasOperators(space) && space.devices() > 1; }
+// On few devices any configuration is one of few, and the moves on single operators do.
+bool HasStages(const SearchSpace& space) { return HasOperators(space) && space.devices() > 4; }
 bool HasWeights(const SearchSpace& space) { return !space.weights().empty(); }
 
 constexpr SearchMove kMoves[] = {
@@ -210,6 +213,11 @@ constexpr SearchMove kMoves[] = {
      "an operator's parts where the producer of an operand leaves their blocks"},
     {"all_like", 2, HasOperators, AllLike, "one configuration for all operators that are like one"},
     {"other_devices", 2, HasDevices, OtherDevices, "an operator's parts, on other devices"},
+    {"split_stage", 1, HasStages, SplitStage,
+     "operators in a row on the same devices, those before a cut on half of them, the rest on the "
+     "other half"},
+    {"join_stages", 1, HasStages, JoinStages,
+     "operators in a row on some devices, and those after them on as many others, on all of these"},
     {"swapped", 2, HasOperators, Swapped, "two operators' splits, each as the other's"},
     {"any_placement", 2, HasWeights, AnyPlacement,
      "a weight, or several alike, by default, or sharded as in ZeRO-2 or ZeRO-3"},

@@ -370,7 +370,10 @@ TEST(SearchSpaceTest, EveryMoveGivesValidStrategiesAndKeepsToTheSubjects) {
       Decide(graph, strategy, proposal.decisions);
       ASSERT_EQ(ValidateStrategy(graph, strategy, 4), absl::OkStatus()) << proposal.move->name;
     }
-    for (const SearchMove& move : SearchMoves()) EXPECT_GE(made[move.name], 15) << move.name;
+    for (const SearchMove& move : SearchMoves()) {
+      if (!move.applies(space)) continue;
+      EXPECT_GE(made[move.name], 15) << move.name;
+    }
   }
 }
 

@@ -1,0 +1,109 @@
+#include "planner/space/stage_moves.h"
+
+#include <algorithm>
+#include <iterator>
+#include <optional>
+#include <span>
+#include <utility>
+
+namespace partita {
+namespace {
+
+// A run of the space's operators, [begin, end), and its devices, ascending; none: no stage.
+struct Stage {
+  size_t begin = 0, end = 0;
+  std::vector<DeviceId> devices;
+};
+
+// Ascending; none where a device has several parts.
+std::vector<DeviceId> DevicesOf(const ParallelConfig& config) {
+  std::vector<DeviceId> devices = config.devices;
+  std::sort(devices.begin(), devices.end());
+  if (std::adjacent_find(devices.begin(), devices.end()) != devices.end()) return {};
+  return devices;
+}
+
+// The stage that the `place`-th operator of the space is of.
+Stage StageAround(const SearchSpace& space, const Strategy& strategy, size_t place) {
+  const std::span<const OpId> operators = space.operators();
+  const auto devices_at = [&](size_t k) {
+    return DevicesOf(strategy.configs[operators[k].index()]);
+  };
+  Stage stage{place, place + 1, devices_at(place)};
+  if (stage.devices.empty()) return stage;
+  while (stage.begin > 0 && devices_at(stage.begin - 1) == stage.devices) --stage.begin;
+  while (stage.end < operators.size() && devices_at(stage.end) == stage.devices) ++stage.end;
+  return stage;
+}
+
+// Degrees of the configuration that may take another value; the last is `replicas`.
+std::vector<int32_t*> DegreesOf(ParallelConfig& config) {
+  std::vector<int32_t*> degrees;
+  for (int32_t& degree : config.degrees) degrees.push_back(&degree);
+  degrees.push_back(&config.replicas);
+  return degrees;
+}
+
+// The configuration with one of its degrees, any that fits, twice as large or half as large, on
+// these devices in order.
+std::optional<ParallelConfig> Resized(const SearchSpace& space, OpId op,
+                                      const ParallelConfig& config,
+                                      std::span<const DeviceId> devices, std::mt19937_64& random) {
+  const bool grows = devices.size() > config.devices.size();
+  const size_t count = config.degrees.size() + 1, first = random() % count;
+  for (size_t k = 0; k < count; ++k) {
+    ParallelConfig resized = config;
+    int32_t& degree = *DegreesOf(resized)[(first + k) % count];
+    // Copies of all parts are worth little: only where there are some.
+    const bool may_change = grows ? &degree != &resized.replicas || degree > 1 : degree % 2 == 0;
+    if (!may_change) continue;
+    degree = grows ? degree * 2 : degree / 2;
+    resized.devices.assign(devices.begin(), devices.end());
+    if (space.Fits(op, resized)) return resized;
+  }
+  return std::nullopt;
+}
+
+// Resizes operators [begin, end) of the space; those that do not fit stay as they are.
+void Resize(const SearchSpace& space, const Strategy& strategy, size_t begin, size_t end,
+            std::span<const DeviceId> devices, std::mt19937_64& random,
+            std::vector<Decision>& decisions) {
+  for (size_t k = begin; k < end; ++k) {
+    const OpId op = space.operators()[k];
+    auto resized = Resized(space, op, strategy.configs[op.index()], devices, random);
+    if (resized.has_value()) decisions.push_back(OperatorDecision{op, *std::move(resized)});
+  }
+}
+
+}  // namespace
+
+std::vector<Decision> SplitStage(const SearchSpace& space, const Strategy& strategy,
+                                 std::mt19937_64& random) {
+  const Stage stage = StageAround(space, strategy, random() % space.operators().size());
+  const size_t half = stage.devices.size() / 2, operators = stage.end - stage.begin;
+  if (half == 0 || stage.devices.size() % 2 != 0 || operators < 2) return {};
+  const size_t cut = stage.begin + 1 + random() % (operators - 1);
+  const std::span<const DeviceId> devices = stage.devices;
+  std::vector<Decision> decisions;
+  Resize(space, strategy, stage.begin, cut, devices.first(half), random, decisions);
+  Resize(space, strategy, cut, stage.end, devices.last(half), random, decisions);
+  return decisions;
+}
+
+std::vector<Decision> JoinStages(const SearchSpace& space, const Strategy& strategy,
+                                 std::mt19937_64& random) {
+  const size_t operators = space.operators().size();
+  const Stage first = StageAround(space, strategy, random() % operators);
+  if (first.devices.empty() || first.end == operators) return {};
+  const Stage second = StageAround(space, strategy, first.end);
+  if (second.devices.size() != first.devices.size()) return {};
+  std::vector<DeviceId> devices;
+  std::set_union(first.devices.begin(), first.devices.end(), second.devices.begin(),
+                 second.devices.end(), std::back_inserter(devices));
+  if (devices.size() != 2 * first.devices.size()) return {};
+  std::vector<Decision> decisions;
+  Resize(space, strategy, first.begin, second.end, devices, random, decisions);
+  return decisions;
+}
+
+}  // namespace partita
