@@ -44,36 +44,50 @@ std::vector<int32_t*> DegreesOf(ParallelConfig& config) {
   return degrees;
 }
 
-// The configuration with one of its degrees, any that fits, twice as large or half as large, on
-// these devices in order.
-std::optional<ParallelConfig> Resized(const SearchSpace& space, OpId op,
-                                      const ParallelConfig& config,
-                                      std::span<const DeviceId> devices, std::mt19937_64& random) {
-  const bool grows = devices.size() > config.devices.size();
-  const size_t count = config.degrees.size() + 1, first = random() % count;
-  for (size_t k = 0; k < count; ++k) {
-    ParallelConfig resized = config;
-    int32_t& degree = *DegreesOf(resized)[(first + k) % count];
-    // Copies of all parts are worth little: only where there are some.
-    const bool may_change = grows ? &degree != &resized.replicas || degree > 1 : degree % 2 == 0;
-    if (!may_change) continue;
-    degree = grows ? degree * 2 : degree / 2;
-    resized.devices.assign(devices.begin(), devices.end());
-    if (space.Fits(op, resized)) return resized;
-  }
-  return std::nullopt;
-}
+// Operators of a strategy in the making on more or fewer devices.
+class Resizer {
+ public:
+  // All outlive this.
+  Resizer(const SearchSpace& space, const Strategy& strategy, std::mt19937_64& random)
+      : space_(space), strategy_(strategy), random_(random) {}
 
-// Resizes operators [begin, end) of the space; those that do not fit stay as they are.
-void Resize(const SearchSpace& space, const Strategy& strategy, size_t begin, size_t end,
-            std::span<const DeviceId> devices, std::mt19937_64& random,
-            std::vector<Decision>& decisions) {
-  for (size_t k = begin; k < end; ++k) {
-    const OpId op = space.operators()[k];
-    auto resized = Resized(space, op, strategy.configs[op.index()], devices, random);
-    if (resized.has_value()) decisions.push_back(OperatorDecision{op, *std::move(resized)});
+  // Puts operators [begin, end) of the space on these devices; those that do not fit stay as they
+  // are.
+  void Resize(size_t begin, size_t end, std::span<const DeviceId> devices) {
+    for (size_t k = begin; k < end; ++k) {
+      const OpId op = space_.operators()[k];
+      auto resized = Resized(op, devices);
+      if (resized.has_value()) decisions_.push_back(OperatorDecision{op, *std::move(resized)});
+    }
   }
-}
+
+  std::vector<Decision> TakeDecisions() { return std::move(decisions_); }
+
+ private:
+  // The operator's configuration with one of its degrees, any that fits, twice as large or half as
+  // large, on these devices in order.
+  std::optional<ParallelConfig> Resized(OpId op, std::span<const DeviceId> devices) {
+    const ParallelConfig& config = strategy_.configs[op.index()];
+    const bool grows = devices.size() > config.devices.size();
+    const size_t count = config.degrees.size() + 1, first = random_() % count;
+    for (size_t k = 0; k < count; ++k) {
+      ParallelConfig resized = config;
+      int32_t& degree = *DegreesOf(resized)[(first + k) % count];
+      // Copies of all parts are worth little: only where there are some.
+      const bool may_change = grows ? &degree != &resized.replicas || degree > 1 : degree % 2 == 0;
+      if (!may_change) continue;
+      degree = grows ? degree * 2 : degree / 2;
+      resized.devices.assign(devices.begin(), devices.end());
+      if (space_.Fits(op, resized)) return resized;
+    }
+    return std::nullopt;
+  }
+
+  const SearchSpace& space_;
+  const Strategy& strategy_;
+  std::mt19937_64& random_;
+  std::vector<Decision> decisions_;
+};
 
 }  // namespace
 
@@ -84,10 +98,10 @@ std::vector<Decision> SplitStage(const SearchSpace& space, const Strategy& strat
   if (half == 0 || stage.devices.size() % 2 != 0 || operators < 2) return {};
   const size_t cut = stage.begin + 1 + random() % (operators - 1);
   const std::span<const DeviceId> devices = stage.devices;
-  std::vector<Decision> decisions;
-  Resize(space, strategy, stage.begin, cut, devices.first(half), random, decisions);
-  Resize(space, strategy, cut, stage.end, devices.last(half), random, decisions);
-  return decisions;
+  Resizer resizer(space, strategy, random);
+  resizer.Resize(stage.begin, cut, devices.first(half));
+  resizer.Resize(cut, stage.end, devices.last(half));
+  return resizer.TakeDecisions();
 }
 
 std::vector<Decision> JoinStages(const SearchSpace& space, const Strategy& strategy,
@@ -101,9 +115,9 @@ std::vector<Decision> JoinStages(const SearchSpace& space, const Strategy& strat
   std::set_union(first.devices.begin(), first.devices.end(), second.devices.begin(),
                  second.devices.end(), std::back_inserter(devices));
   if (devices.size() != 2 * first.devices.size()) return {};
-  std::vector<Decision> decisions;
-  Resize(space, strategy, first.begin, second.end, devices, random, decisions);
-  return decisions;
+  Resizer resizer(space, strategy, random);
+  resizer.Resize(first.begin, second.end, devices);
+  return resizer.TakeDecisions();
 }
 
 }  // namespace partita
