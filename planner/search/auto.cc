@@ -85,9 +85,8 @@ void AddDynamicProgramming(const SearchProblem& problem, SearchState& state,
 // Adds the best strategies of pods. Returns whether one of them is the best of all.
 bool AddPods(const SearchProblem& problem, SearchState& state, std::vector<WalkPoint>& points) {
   if (!problem.by_pods || !problem.space.whole() || state.Done()) return false;
-  const Nanos before = state.has_best() ? state.best_time() : kNoCutoff;
-  SearchProblem::OfPods found = problem.by_pods(state.PartOfOptions(kPartOfPods),
-                                                state.has_best() ? state.best_time() : kNoCutoff);
+  const Nanos before = state.to_beat();
+  SearchProblem::OfPods found = problem.by_pods(state.PartOfOptions(kPartOfPods), before);
   state.CountEvaluations(found.evaluations);
   for (NamedStrategy& start : found.strategies) {
     const Nanos cutoff = state.has_best() ? state.best_time() * kFarBehind : kNoCutoff;

@@ -80,7 +80,7 @@ absl::StatusOr<SearchResult> SearchRandom(const SearchProblem& problem,
   const std::string origin = "random";
   for (int64_t drawn = 0; drawn < options.evaluations && !state.Done();) {
     std::vector<Strategy> strategies(state.TrialsLeft(kMostTrials), problem.starts[0].strategy);
-    const Nanos before = state.has_best() ? state.best_time() : kNoCutoff;
+    const Nanos before = state.to_beat();
     std::vector<Trial> trials;
     for (Strategy& strategy : strategies) {
       for (DecisionSubject subject : problem.space.subjects()) {

@@ -41,8 +41,7 @@ class BranchAndBound {
   // With all but the subjects from the `depth`-th of the order on decided.
   bool Walk(size_t depth) {
     if (depth == order_.size()) {
-      const Nanos cutoff = state_.has_best() ? state_.best_time() : kNoCutoff;
-      const Evaluation evaluation = state_.Try(strategy_, "exhaustive", cutoff);
+      const Evaluation evaluation = state_.Try(strategy_, "exhaustive", state_.to_beat());
       return evaluation.verdict != Evaluation::Verdict::kInterrupted;
     }
     const size_t subject = order_[depth];
@@ -65,8 +64,7 @@ class BranchAndBound {
     for (size_t c = 0; c < candidates_[subject].size(); ++c) {
       if (--bounds_left_ < 0 || (state_.IsStopped() && state_.Done())) return false;
       bound_.Decide(subject, c);
-      const int64_t bound =
-          bound_.Bound(state_.has_best() ? state_.best_time().value() : kNoCutoff.value());
+      const int64_t bound = bound_.Bound(state_.to_beat().value());
       bound_.Undecide(subject);
       if (MayBeFaster(bound)) branches.emplace_back(bound, c);
     }

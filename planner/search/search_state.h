@@ -47,6 +47,8 @@ class SearchState {
   const Graph& graph() const { return problem_.space.graph(); }
   bool has_best() const { return has_best_; }
   Nanos best_time() const { return result_.evaluation.time; }
+  // The best time; kNoCutoff where nothing was found.
+  Nanos to_beat() const { return has_best() ? best_time() : kNoCutoff; }
   const Strategy& best() const { return result_.best; }
   const std::string& origin() const { return result_.origin; }
   int64_t evaluations() const { return result_.evaluations; }

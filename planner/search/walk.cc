@@ -163,7 +163,7 @@ std::optional<Trial> Walk::ProposeStep(Nanos limit) {
   Decide(state_.graph(), proposed_, made->decisions);
   move_ = made->move;
   limit_ = limit;
-  best_before_ = state_.has_best() ? state_.best_time() : kNoCutoff;
+  best_before_ = state_.to_beat();
   return Trial{&proposed_, &at_.name, at_.excess_memory == 0 ? limit : at_.time * kFarBehind};
 }
 

@@ -36,14 +36,6 @@ Stage StageAround(const SearchSpace& space, const Strategy& strategy, size_t pla
   return stage;
 }
 
-// Degrees of the configuration that may take another value; the last is `replicas`.
-std::vector<int32_t*> DegreesOf(ParallelConfig& config) {
-  std::vector<int32_t*> degrees;
-  for (int32_t& degree : config.degrees) degrees.push_back(&degree);
-  degrees.push_back(&config.replicas);
-  return degrees;
-}
-
 // Operators of a strategy in the making on more or fewer devices.
 class Resizer {
  public:
@@ -72,9 +64,11 @@ class Resizer {
     const size_t count = config.degrees.size() + 1, first = random_() % count;
     for (size_t k = 0; k < count; ++k) {
       ParallelConfig resized = config;
-      int32_t& degree = *DegreesOf(resized)[(first + k) % count];
+      const size_t place = (first + k) % count;
+      const bool is_replicas = place == config.degrees.size();
+      int32_t& degree = is_replicas ? resized.replicas : resized.degrees[place];
       // Copies of all parts are worth little: only where there are some.
-      const bool may_change = grows ? &degree != &resized.replicas || degree > 1 : degree % 2 == 0;
+      const bool may_change = grows ? !is_replicas || degree > 1 : degree % 2 == 0;
       if (!may_change) continue;
       degree = grows ? degree * 2 : degree / 2;
       resized.devices.assign(devices.begin(), devices.end());

@@ -4,11 +4,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 #include <random>
 #include <set>
+#include <string>
 #include <vector>
 
 #include "graph/parallel/parts.h"
+#include "planner/space/moves.h"
 #include "tests/planner/fixture.h"
 
 namespace partita {
@@ -77,6 +80,24 @@ TEST(StageMovesTest, LeaveAStepAloneThatHasNoStagesForThem) {
       EXPECT_TRUE(JoinStages(at.space, strategy, random).empty());
     }
   }
+}
+
+TEST(StageMovesTest, AreDrawnOnMoreDevicesAndGiveValidStrategies) {
+  const Workplace at("lenet", 64, "k80-16x4", 8);
+  Strategy strategy = Ok(DataParallel(at.graph, at.machine->topology));
+  std::mt19937_64 random(4);
+  std::map<std::string, int> made;
+  for (int k = 0; k < 600; ++k) {
+    const Proposal proposal = Propose(at.space, strategy, random).value();
+    Decide(at.graph, strategy, proposal.decisions);
+    ASSERT_EQ(ValidateStrategy(at.graph, strategy, 8), absl::OkStatus()) << proposal.move->name;
+    // Back to one stage at times, of which random steps leave little.
+    if (++made[proposal.move->name]; k % 20 == 0) {
+      strategy = Ok(DataParallel(at.graph, at.machine->topology));
+    }
+  }
+  EXPECT_GE(made["split_stage"], 5);
+  EXPECT_GE(made["join_stages"], 1);
 }
 
 }  // namespace
