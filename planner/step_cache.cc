@@ -11,9 +11,6 @@
 namespace partita {
 namespace {
 
-// Of an operator's fragment; they are few, as neighbours decide them.
-constexpr size_t kMaxVariants = 256;
-
 // What is left of the limit when it was passed, so that it is not passed again at once.
 constexpr int64_t kShares = 4, kSharesLeft = 3;
 
@@ -37,8 +34,7 @@ Bytes BytesOf(std::span<const std::span<const ExchangeStep>> exchanges) {
   return Bytes(static_cast<int64_t>(bytes));
 }
 
-using FlatVariant = std::pair<FragmentLinker::Variant, std::unique_ptr<FlatFragment>>;
-
+template <class FlatVariant>
 Bytes BytesOfVariant(const FlatVariant& variant) {
   const int64_t bytes = static_cast<int64_t>(sizeof(FlatVariant)) + HeapBytesOf(variant.first);
   return BytesOf(*variant.second) + Bytes(bytes);
@@ -449,27 +445,30 @@ StepCache::Flattened& StepCache::FlattenedOf(const Fragment& fragment,
   return known;
 }
 
-// The one that the link had last stays, whatever else goes.
+// Those that links had last stay, whatever else goes.
 const FlatFragment& StepCache::VariantOf(OpId id) {
   const Fragment& fragment = *fragments_.operators[id.index()];
   Flattened& known = FlattenedOf(fragment);
   const FragmentLinker::Variant variant = link_.VariantOf(fragments_, id);
-  auto it = std::find_if(known.variants.begin(), known.variants.end(),
-                         [&](const auto& entry) { return entry.first == variant; });
-  if (it != known.variants.end()) return *it->second;
-  if (known.variants.size() == kMaxVariants) {
-    const FlatFragment* last = states_[static_cast<size_t>(cache_.places().of_op[id.index()])].flat;
-    std::erase_if(known.variants, [&](const auto& entry) {
-      if (entry.second.get() == last) return false;
-      cache_.AddBytes(fragment, Bytes(-BytesOfVariant(entry).value()));
-      return true;
-    });
-  }
-  const auto& added = known.variants.emplace_back(
+  if (const auto it = known.variants.find(variant); it != known.variants.end()) return *it->second;
+  if (known.variants.size() >= known.most_variants) DropVariants(fragment, known);
+  const auto [added, is_new] = known.variants.emplace(
       variant,
       std::make_unique<FlatFragment>(FlattenFragment(link_.Resolve(fragments_, id), rules_)));
-  cache_.AddBytes(fragment, BytesOfVariant(added));
-  return *added.second;
+  cache_.AddBytes(fragment, BytesOfVariant(*added));
+  return *added->second;
+}
+
+// Those that links had last stay, and may be most of them.
+void StepCache::DropVariants(const Fragment& fragment, Flattened& known) {
+  absl::flat_hash_set<const FlatFragment*> last;
+  for (const LinkState& state : states_) last.insert(state.flat);
+  absl::erase_if(known.variants, [&](const auto& entry) {
+    if (last.contains(entry.second.get())) return false;
+    cache_.AddBytes(fragment, Bytes(-BytesOfVariant(entry).value()));
+    return true;
+  });
+  known.most_variants = std::max(kMaxVariants, 2 * known.variants.size());
 }
 
 void StepCache::AddBuffers(const Fragment& fragment, const Sections::Section& numbers) {

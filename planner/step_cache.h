@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
@@ -81,12 +82,15 @@ class StepCache {
   int64_t missing() const { return static_cast<int64_t>(cache_.missing().size()); }
 
  private:
+  // Variants that are kept of an operator's fragment; they are few, as neighbours decide them.
+  static constexpr size_t kMaxVariants = 256;
   // A fragment's flat forms.
   struct Flattened {
     std::unique_ptr<FlatFragment> plain;
     // Facts of each slot's buffer if it is native; only where formats are chosen.
     std::vector<BufferUses::BufferFacts> native;
-    std::vector<std::pair<FragmentLinker::Variant, std::unique_ptr<FlatFragment>>> variants;
+    absl::flat_hash_map<FragmentLinker::Variant, std::unique_ptr<FlatFragment>> variants;
+    size_t most_variants = kMaxVariants;
   };
   // Tasks of a link in the current step.
   struct LinkState {
@@ -146,6 +150,7 @@ class StepCache {
   // The control edges between the first pod's tasks, numbered as in the flat step.
   std::vector<std::pair<TaskId, TaskId>> AfterOfPods() const;
   const FlatFragment& VariantOf(OpId id);
+  void DropVariants(const Fragment& fragment, Flattened& known);
   LinkTasks TasksOf(size_t link) const;
   void AddRun(const TaskRun& run);
   // Adds the run's tasks of a fragment's flat form.

@@ -45,18 +45,17 @@ struct Fragment {
 
 // The kernels of an operator, task t being that of its t-th part, none fused, every format dense.
 struct OperatorFragment : Fragment {
-  // Outer slots [0, reads.size()): what the parts read, each once: the `place`-th read of the
-  // tensor by this operator, which is consumer `consumer` (TensorFragments::reads).
+  // Outer slots [0, reads.size()): what the parts read, each once: the `place`-th read by this
+  // operator of the tensor that its input `input`, the first of those with it, is.
   struct Read {
-    TensorId tensor;
-    int32_t consumer = 0;
+    int32_t input = 0;
     int32_t place = 0;
   };
   std::vector<Read> reads;
   // The outer slots after them: updates write their persistent pieces in place.
   struct Kept {
-    TensorId tensor;    // the weight or state
-    int32_t piece = 0;  // position of the piece in its layout
+    int32_t output = 0;  // the next value of the weight or state
+    int32_t piece = 0;   // position of the piece in its layout
   };
   std::vector<Kept> kept;
   // A result's pieces by output, as (task, slot).

@@ -12,11 +12,6 @@
 namespace partita {
 namespace {
 
-void SortUnique(std::vector<int32_t>& list) {
-  std::sort(list.begin(), list.end());
-  list.erase(std::unique(list.begin(), list.end()), list.end());
-}
-
 // What an entry of a hash table takes on average besides what it holds: tables are five eighths
 // full.
 template <class Slot>
@@ -105,64 +100,24 @@ void FragmentCache::FindPlaces() {
 }
 
 void FragmentCache::FindDependencies() {
-  const auto anchors = graph_.anchors();
-  std::vector<int32_t> decision_of_anchor(graph_.ops().size(), -1);
-  for (size_t a = 0; a < anchors.size(); ++a) {
-    decision_of_anchor[anchors[a].index()] = static_cast<int32_t>(a);
-  }
-  weight_of_.assign(graph_.tensors().size(), -1);
-  for (size_t w = 0; w < graph_.weights().size(); ++w) {
-    weight_of_[graph_.weights()[w].tensor.index()] = static_cast<int32_t>(w);
-  }
+  decisions_ = FindFragmentDecisions(graph_);
+  classes_ = IsOutlined() ? FindFragmentClasses(graph_, options_, decisions_)
+                          : DistinctFragmentClasses(graph_);
+  followers_ = FollowersOf(graph_);
+  weight_of_ = WeightOfTensors(graph_);
+  updates_.resize(graph_.weights().size());
   kept_tensors_.resize(graph_.weights().size());
+  for (const Operator& op : graph_.ops()) {
+    if (op.anchor_weight == kNoTensor) continue;
+    updates_[static_cast<size_t>(weight_of_[op.anchor_weight.index()])].push_back(op.id);
+  }
   for (const Tensor& tensor : graph_.tensors()) {
-    const int32_t weight = WeightOf(tensor);
-    weight_of_[tensor.id.index()] = weight;
+    const int32_t weight = weight_of_[tensor.id.index()];
     if (weight >= 0 && tensor.kind != TensorKind::kNext) {
       kept_tensors_[static_cast<size_t>(weight)].push_back(tensor.id);
     }
   }
-  const auto decision_of_weight = [&](TensorId id) {
-    return static_cast<int32_t>(anchors.size()) + weight_of_[id.index()];
-  };
-  followers_ = FollowersOf(graph_);
-  updates_.resize(graph_.weights().size());
-  std::vector<int32_t> decision_of_op;
-  for (const Operator& op : graph_.ops()) {
-    if (op.anchor != kNoOp) {
-      decision_of_op.push_back(decision_of_anchor[op.anchor.index()]);
-    } else {
-      updates_[static_cast<size_t>(weight_of_[op.anchor_weight.index()])].push_back(op.id);
-      decision_of_op.push_back(decision_of_weight(op.anchor_weight));
-    }
-  }
-  for (size_t w = 0; w < graph_.weights().size(); ++w) {
-    auto& depends = layout_depends_.emplace_back();
-    for (OpId op : DecidingOperators(graph_, w)) depends.push_back(decision_of_op[op.index()]);
-    SortUnique(depends);
-  }
-  for (const Tensor& tensor : graph_.tensors()) {
-    auto& depends = tensor_depends_.emplace_back();
-    for (OpId op : graph_.producers(tensor.id)) depends.push_back(decision_of_op[op.index()]);
-    for (OpId op : graph_.consumers(tensor.id)) depends.push_back(decision_of_op[op.index()]);
-    if (weight_of_[tensor.id.index()] >= 0) depends.push_back(decision_of_weight(tensor.id));
-    SortUnique(depends);
-  }
-  decided_.resize(anchors.size() + graph_.weights().size());
-}
-
-// The weight that a persistent tensor or its next value belongs to.
-int32_t FragmentCache::WeightOf(const Tensor& tensor) const {
-  switch (tensor.kind) {
-    case TensorKind::kWeight:
-      return weight_of_[tensor.id.index()];
-    case TensorKind::kState:
-      return weight_of_[tensor.of.index()];
-    case TensorKind::kNext:
-      return WeightOf(graph_.tensor(tensor.of));
-    default:
-      return -1;
-  }
+  decided_.resize(graph_.anchors().size() + graph_.weights().size());
 }
 
 absl::Status FragmentCache::FindOrBuild(const Strategy& strategy, StepFragments& step) {
@@ -212,7 +167,7 @@ absl::StatusOr<bool> FragmentCache::FindConfigs(const Strategy& strategy,
     const ParallelConfig& config = strategy.configs[anchors[a].index()];
     Configured*& found = configured_[anchors[a].index()];
     if (found == nullptr || found->config != config) {
-      const auto& known = configs_[anchors[a].index()];
+      const auto& known = configs_[ClassOf(anchors[a])];
       const auto it = known.find(config);
       is_known = it != known.end();
       if (!is_known) break;
@@ -223,7 +178,7 @@ absl::StatusOr<bool> FragmentCache::FindConfigs(const Strategy& strategy,
   for (size_t w = 0; is_known && w < strategy.weights.size(); ++w) {
     const WeightPlacement& wanted = strategy.weights[w];
     if (wanted == WeightPlacement()) continue;
-    const auto& known = placements_[w];
+    const auto& known = placements_[ClassOf(w)];
     is_known = std::any_of(known.begin(), known.end(),
                            [&](const auto& one) { return one.choice == wanted; });
   }
@@ -238,7 +193,7 @@ absl::StatusOr<bool> FragmentCache::FindConfigs(const Strategy& strategy,
     const ParallelConfig& config = strategy.configs[anchors[a].index()];
     Configured*& found = configured_[anchors[a].index()];
     if (!is_last(anchors[a])) {
-      auto& known = configs_[anchors[a].index()];
+      auto& known = configs_[ClassOf(anchors[a])];
       if (!known.contains(config)) RETURN_IF_ERROR(AddConfig(anchors[a], config));
       Replace(found, known.at(config).get());
     }
@@ -265,7 +220,7 @@ absl::Status FragmentCache::AddConfig(OpId anchor, const ParallelConfig& config)
   const int64_t of_config = HeapBytesOf(config.degrees, config.devices);
   Enter(*configured, kBytesOfSlot<Slot> + HeapBytesOfAllocation(sizeof(Configured)) +
                          2 * of_config + HeapBytesOf(configured->parts));
-  configs_[anchor.index()].emplace(config, std::move(configured));
+  configs_[ClassOf(anchor)].emplace(config, std::move(configured));
   return absl::OkStatus();
 }
 
@@ -273,12 +228,13 @@ absl::Status FragmentCache::FindLayouts(const Strategy& strategy, StepFragments&
   const size_t anchors = graph_.anchors().size();
   for (size_t w = 0; w < graph_.weights().size(); ++w) {
     Key key{PlacementId(strategy, w), strategy.host_device.value()};
-    for (int32_t decision : layout_depends_[w]) {
+    for (int32_t decision : decisions_.of_layout[w]) {
       key.push_back(decided_[static_cast<size_t>(decision)]);
     }
+    if (HasPrefetch(strategy, w)) key.push_back(-1 - static_cast<int32_t>(w));  // adds control edges
     Placed*& placed = placed_[w];
     if (placed == nullptr || placed->key != key) {
-      std::unique_ptr<Placed>& kept = layouts_[w][key];
+      std::unique_ptr<Placed>& kept = layouts_[ClassOf(w)][key];
       if (kept == nullptr) {
         auto made = std::make_unique<Placed>();
         RETURN_IF_ERROR(AddLayout(strategy, w, *made));
@@ -324,12 +280,16 @@ absl::Status FragmentCache::AddLayout(const Strategy& strategy, size_t weight, P
   return absl::OkStatus();
 }
 
+bool FragmentCache::HasPrefetch(const Strategy& strategy, size_t weight) {
+  return weight < strategy.weights.size() && strategy.weights[weight].prefetch.has_value();
+}
+
 // 0 for the defaults. Strategies have few other placements.
 int32_t FragmentCache::PlacementId(const Strategy& strategy, size_t weight) {
   if (weight >= strategy.weights.size()) return 0;
   const WeightPlacement& wanted = strategy.weights[weight];
   if (wanted == WeightPlacement()) return 0;
-  return NumberOf(placements_[weight], wanted, [&] {
+  return NumberOf(placements_[ClassOf(weight)], wanted, [&] {
     int64_t bytes = 0;
     for (const auto& layout : {wanted.parameter, wanted.update}) {
       if (layout.has_value()) bytes += HeapBytesOf(*layout);
@@ -353,7 +313,7 @@ bool FragmentCache::FindTensors(const Strategy& strategy, StepFragments& step,
       found = &last->exchanged->fragments;
       continue;
     }
-    const auto& kept = tensors_[tensor.id.index()];
+    const auto& kept = tensors_[ClassOf(tensor.id)];
     const auto it = kept.find(key);
     Replace(last, it == kept.end() ? nullptr : it->second.get());
     if (last != nullptr) {
@@ -361,7 +321,7 @@ bool FragmentCache::FindTensors(const Strategy& strategy, StepFragments& step,
     } else if (interrupted && interrupted()) {
       return false;
     } else if (IsOutlined() && algorithms.empty()) {
-      found = FindAlike(tensor.id, strategy, places);
+      found = FindAlike(tensor.id, key, strategy, places);
     } else {
       found = nullptr;
       missing_.push_back({{tensor.id}, {}});
@@ -370,19 +330,26 @@ bool FragmentCache::FindTensors(const Strategy& strategy, StepFragments& step,
   return true;
 }
 
-const TensorFragments* FragmentCache::FindAlike(TensorId id, const Strategy& strategy,
-                                                MissingPlaces& places) {
+// Those of its class under equal decisions first, which takes no builder.
+const TensorFragments* FragmentCache::FindAlike(TensorId id, const Key& key,
+                                                const Strategy& strategy, MissingPlaces& places) {
+  const auto like = places.by_decisions.find({ClassOf(id), key});
+  if (like != places.by_decisions.end()) {
+    missing_[like->second].tensors.push_back(id);
+    return nullptr;
+  }
   TensorFragmentsBuilder builder = BuilderOf(id, strategy);
   TensorContent content = builder.content();
   if (const auto known = by_content_.find(content); known != by_content_.end()) {
-    return AddFound(id, KeyOfTensor(id, {}, strategy), known->second);
+    return AddFound(id, key, known->second);
   }
-  if (const auto place = places.find(content); place != places.end()) {
+  const auto [place, is_new] = places.by_content.try_emplace(content, missing_.size());
+  places.by_decisions.try_emplace({ClassOf(id), key}, place->second);
+  if (is_new) {
+    missing_.push_back({{id}, std::move(content), std::move(builder)});
+  } else {
     missing_[place->second].tensors.push_back(id);
-    return nullptr;
   }
-  missing_.push_back({{id}, std::move(content), std::move(builder)});
-  places.emplace(missing_.back().content, missing_.size() - 1);
   return nullptr;
 }
 
@@ -391,7 +358,7 @@ FragmentCache::Key FragmentCache::KeyOfTensor(TensorId id,
                                               const Strategy& strategy) {
   Key key{AlgorithmsId(id.index(), algorithms)};
   if (is_host_[id.index()]) key.push_back(strategy.host_device.value());
-  for (int32_t decision : tensor_depends_[id.index()]) {
+  for (int32_t decision : decisions_.of_tensor[id.index()]) {
     key.push_back(decided_[static_cast<size_t>(decision)]);
   }
   return key;
@@ -442,13 +409,14 @@ absl::Status FragmentCache::Build(const Missing& missing, TensorFragmentsBuilder
 
 const TensorFragments* FragmentCache::AddFound(TensorId id, Key key,
                                                std::shared_ptr<Exchanged> exchanged) {
-  auto found = std::make_unique<Found>();
-  found->exchanged = std::move(exchanged);
-  found->key = std::move(key);
-  Enter(*found, kBytesOfSlot<Kept<Found>::value_type> + HeapBytesOfAllocation(sizeof(Found)) +
-                    2 * HeapBytesOf(found->key));
-  std::unique_ptr<Found>& kept = tensors_[id.index()][found->key];
-  kept = std::move(found);
+  std::unique_ptr<Found>& kept = tensors_[ClassOf(id)][key];
+  if (kept == nullptr) {
+    kept = std::make_unique<Found>();
+    kept->exchanged = std::move(exchanged);
+    kept->key = std::move(key);
+    Enter(*kept, kBytesOfSlot<Kept<Found>::value_type> + HeapBytesOfAllocation(sizeof(Found)) +
+                     2 * HeapBytesOf(kept->key));
+  }
   Replace(found_[id.index()], kept.get());
   return &kept->exchanged->fragments;
 }

@@ -19,6 +19,7 @@
 #include "graph/graph.h"
 #include "graph/parallel/strategy.h"
 #include "graph/partition/fragment.h"
+#include "graph/partition/fragment_classes.h"
 
 namespace partita {
 
@@ -98,14 +99,14 @@ class FragmentCache {
     int64_t last_use = 0;  // the number of a call of Find
     Bytes bytes;
   };
-  // An anchor's configuration: what it makes of the operators that follow it.
+  // A configuration of the anchors of one class: what it makes of the operators that follow them.
   struct Configured : Entry {
     int32_t id = 0;
     ParallelConfig config;
     std::vector<std::vector<Part>> parts;  // indexed by place in followers_
     std::vector<OperatorFragment> fragments;
   };
-  // A weight's layouts, and what they make of its updates.
+  // Layouts of the weights of one class, and what they make of their updates.
   struct Placed : Entry {
     int32_t id = 0;
     Key key;
@@ -119,7 +120,8 @@ class FragmentCache {
     TensorContent content;
     TensorFragments fragments;
   };
-  // A tensor's exchange under some decisions. Used no later than what it refers to.
+  // The exchange of the tensors of one class under some decisions. Used no later than what it refers
+  // to.
   struct Found : Entry {
     Key key;
     std::shared_ptr<Exchanged> exchanged;
@@ -147,14 +149,19 @@ class FragmentCache {
   absl::Status AddConfig(OpId anchor, const ParallelConfig& config);
   absl::Status FindLayouts(const Strategy& strategy, StepFragments& step);
   absl::Status AddLayout(const Strategy& strategy, size_t weight, Placed& placed);
+  static bool HasPrefetch(const Strategy& strategy, size_t weight);
   int32_t PlacementId(const Strategy& strategy, size_t weight);
   bool FindTensors(const Strategy& strategy, StepFragments& step, const Interrupted& interrupted);
   TensorFragmentsBuilder BuilderOf(TensorId id, const Strategy& strategy) const;
-  // Where the entries of missing() are, by content.
-  using MissingPlaces = absl::flat_hash_map<absl::Span<const int64_t>, size_t>;
-  // Finds fragments of equal content for a tensor that has none of its own; null, and listed by
-  // missing(), where there are none.
-  const TensorFragments* FindAlike(TensorId id, const Strategy& strategy, MissingPlaces& places);
+  // Where the entries of missing() are, by content, and by a tensor's class and decisions.
+  struct MissingPlaces {
+    absl::flat_hash_map<absl::Span<const int64_t>, size_t> by_content;
+    absl::flat_hash_map<std::pair<size_t, Key>, size_t> by_decisions;
+  };
+  // Finds fragments of equal content for a tensor whose class has none under its decisions, `key`;
+  // null, and listed by missing(), where there are none.
+  const TensorFragments* FindAlike(TensorId id, const Key& key, const Strategy& strategy,
+                                   MissingPlaces& places);
   // Keeps a tensor's exchange for the decisions of the strategy at hand.
   const TensorFragments* AddFound(TensorId id, Key key, std::shared_ptr<Exchanged> exchanged);
   // Whether fragments have outlines only, and may be those of several tensors.
@@ -227,31 +234,36 @@ class FragmentCache {
   void Drop(const Exchanged& one);
   void Drop(const Bucketed& one);
 
-  int32_t WeightOf(const Tensor& tensor) const;
+  size_t ClassOf(OpId anchor) const {
+    return static_cast<size_t>(classes_.of_anchor[anchor.index()]);
+  }
+  size_t ClassOf(size_t weight) const { return static_cast<size_t>(classes_.of_weight[weight]); }
+  size_t ClassOf(TensorId id) const {
+    return static_cast<size_t>(classes_.of_tensor[id.index()]);
+  }
 
   const Graph& graph_;
   const PartitionOptions options_;
   const Use use_;
 
-  // Facts of the graph. A *decision* is what a fragment depends on: anchor a of graph.anchors() is
-  // decision a, the layouts of weight w are decision anchors + w.
+  // Facts of the graph.
+  FragmentDecisions decisions_;
+  FragmentClasses classes_;  // all distinct where fragments are not shared
   std::vector<std::vector<DemandGroup>> groups_;  // indexed by TensorId
   std::vector<Link> chain_;
   ChainPlaces places_;
   std::vector<TaskRun> runs_;                 // runs of a step without buckets
   std::vector<std::vector<OpId>> followers_;  // indexed by OpId of an anchor; itself included
   std::vector<std::vector<OpId>> updates_;    // indexed by weight
-  std::vector<std::vector<TensorId>> kept_tensors_;   // indexed by weight: itself and its states
-  std::vector<std::vector<int32_t>> layout_depends_;  // indexed by weight: decisions
-  std::vector<std::vector<int32_t>> tensor_depends_;  // indexed by TensorId: decisions
-  std::vector<int32_t> weight_of_;                    // indexed by TensorId; -1 for activations
-  std::vector<bool> is_host_;                         // indexed by TensorId: the host reads it
+  std::vector<std::vector<TensorId>> kept_tensors_;  // indexed by weight: itself and its states
+  std::vector<int32_t> weight_of_;                   // indexed by TensorId; -1 for activations
+  std::vector<bool> is_host_;                        // indexed by TensorId: the host reads it
 
-  // Kept fragments, and what leads to them.
+  // Kept fragments, and what leads to them; indexed by class.
   std::vector<absl::flat_hash_map<ParallelConfig, std::unique_ptr<Configured>>> configs_;
-  std::vector<NumberedList<WeightPlacement>> placements_;  // indexed by weight
-  std::vector<Kept<Placed>> layouts_;                      // indexed by weight
-  std::vector<Kept<Found>> tensors_;                       // indexed by TensorId
+  std::vector<NumberedList<WeightPlacement>> placements_;
+  std::vector<Kept<Placed>> layouts_;
+  std::vector<Kept<Found>> tensors_;
   // Keyed by the content that they hold.
   absl::flat_hash_map<absl::Span<const int64_t>, std::shared_ptr<Exchanged>> by_content_;
   std::vector<NumberedList<std::vector<AlgorithmChoice>>> algorithms_;  // indexed by TensorId

@@ -37,6 +37,7 @@ FragmentLinker::FragmentLinker(const FragmentCache& cache)
     : cache_(cache),
       graph_(cache.graph()),
       pair_of_(graph_.ops().size(), -1),
+      epilogue_of_(graph_.ops().size(), kNoOp),
       linked_(cache.chain().size(), -1),
       stored_(graph_.tensors().size(), -1),
       is_changed_(cache.chain().size()),
@@ -199,16 +200,23 @@ void FragmentLinker::AddPieceSlots(const StepFragments& step, const Tensor& tens
 
 void FragmentLinker::LinkOperator(const StepFragments& step, OpId id) {
   const OperatorFragment& fragment = *step.operators[id.index()];
+  const Operator& op = graph_.op(id);
   scratch_.clear();
+  first_reads_.clear();
+  for (TensorId input : op.inputs) {
+    const auto consumer = static_cast<size_t>(ConsumerPlace(graph_, input, id));
+    first_reads_.push_back(step.tensors[input.index()]->read_begin[consumer]);
+  }
   for (const OperatorFragment::Read& read : fragment.reads) {
-    const TensorFragments& source = *step.tensors[read.tensor.index()];
-    const auto first =
-        static_cast<size_t>(source.read_begin[static_cast<size_t>(read.consumer)] + read.place);
-    const TensorFragments::Read& place = source.reads[first];
-    scratch_.push_back(TensorSlots(read.tensor, place.group)[static_cast<size_t>(place.slot)]);
+    const auto input = static_cast<size_t>(read.input);
+    const TensorId tensor = op.inputs[input];
+    const auto number = static_cast<size_t>(first_reads_[input] + read.place);
+    const TensorFragments::Read& place = step.tensors[tensor.index()]->reads[number];
+    scratch_.push_back(TensorSlots(tensor, place.group)[static_cast<size_t>(place.slot)]);
   }
   for (const OperatorFragment::Kept& kept : fragment.kept) {
-    scratch_.push_back(BufferId(StoredBuffers(kept.tensor).begin + kept.piece));
+    const Tensor& next = graph_.tensor(op.outputs[static_cast<size_t>(kept.output)]);
+    scratch_.push_back(BufferId(StoredBuffers(next.of).begin + kept.piece));
   }
   AddOwnSlots(LinkOf(id), fragment, scratch_);
   roles_[id.index()].assign(fragment.graph.tasks().size(), Role::kAsItIs);
@@ -252,6 +260,7 @@ FragmentLinker::Variant FragmentLinker::VariantOf(const StepFragments& step, OpI
     variant.push_back(static_cast<int32_t>(number >> 32));
     variant.push_back(static_cast<int32_t>(number));
   }
+  variant.push_back(epilogue_of_[id.index()].value());
   for (BufferId buffer : slots) variant.push_back(IsNative(buffer) ? 1 : 0);
   return variant;
 }
@@ -272,7 +281,8 @@ TaskGraph FragmentLinker::Resolve(const StepFragments& step, OpId id) const {
     if (!IsKept(role)) continue;
     Kernel kernel = KernelOf(ChainOf(step, id, task.id), slots);
     if (role == Role::kTakesEpilogue) {
-      kernel.signature = WithEpilogue(std::move(kernel.signature), EpilogueOf(id).attrs);
+      kernel.signature = WithEpilogue(std::move(kernel.signature),
+                                      graph_.op(epilogue_of_[id.index()]).attrs);
     }
     SetFormats(builder, kernel.task.inputs, kernel.signature.inputs);
     SetFormats(builder, kernel.task.outputs, kernel.signature.outputs);

@@ -161,7 +161,6 @@ class FragmentLinker {
   Chain ChainOf(const StepFragments& step, OpId id, TaskId task) const;
   static Kernel OwnKernel(const ChainedKernel& chained);
   Kernel KernelOf(const Chain& chain, std::span<const BufferId> slots) const;
-  const Operator& EpilogueOf(OpId id) const;
   InputLinks LinksOf(std::span<const ChainedKernel> before, const ChainedKernel& next,
                      std::span<const BufferId> slots) const;
   void ChooseFormats(const StepFragments& step);
@@ -179,6 +178,9 @@ class FragmentLinker {
   std::vector<FusionPair> fusion_pairs_;
   std::vector<int32_t> pair_of_;  // indexed by OpId: the pair of what its kernels may do first, or
                                   // -1
+  // Indexed by OpId: the epilogue that its kernels may take, or the first operator with equal
+  // attributes; kNoOp: none.
+  std::vector<OpId> epilogue_of_;
   // The operators that pairs connect, all with each other, and their pairs, in order.
   struct FusionFamily {
     std::vector<OpId> operators;
@@ -193,6 +195,7 @@ class FragmentLinker {
   std::vector<char> is_relinked_;    // indexed by link
   std::vector<int32_t> relinked_;    // those links
   std::vector<BufferId> scratch_;    // slots of the link at hand
+  std::vector<int32_t> first_reads_;  // of its operator, by input, among all of the tensor's
   std::vector<int32_t> kept_tasks_;  // indexed by link
   Sections buffers_;                 // owned by links, then by tensors that persist
   Sections slot_sections_;           // of slots_, owned by links

@@ -42,7 +42,7 @@ class OperatorFragmentMaker {
 
   // The slots of what all parts read. A device reads equal boxes of a tensor from one buffer.
   void AddReads() {
-    absl::flat_hash_map<TensorId, int32_t> places;
+    std::vector<int32_t> reads(op_.inputs.size(), 0);  // of each tensor, by its first input
     std::vector<std::vector<BufferId>> known(static_cast<size_t>(options_.devices));  // by device
     for (size_t p = 0; p < parts_.size(); ++p) {
       const Part& part = parts_[p];
@@ -51,7 +51,9 @@ class OperatorFragmentMaker {
         input_slots_.push_back(kNoBuffer);
         if (!IsRead(view)) continue;
         const TensorId tensor = op_.inputs[k];
-        const int32_t place = places[tensor]++;
+        const auto first = std::find(op_.inputs.begin(), op_.inputs.end(), tensor);
+        const auto input = static_cast<int32_t>(first - op_.inputs.begin());
+        const int32_t place = reads[static_cast<size_t>(input)]++;
         if (op_.inputs.size() == 1 || (TakesGradient(op_.attrs) && k == kGradientInput)) {
           fragment_.reading_task.push_back(static_cast<int32_t>(p));
         }
@@ -65,7 +67,7 @@ class OperatorFragmentMaker {
           continue;
         }
         here.push_back(AddPiece(tensor, view.box, part.device));
-        fragment_.reads.push_back({tensor, ConsumerPlace(graph_, tensor, op_.id), place});
+        fragment_.reads.push_back({input, place});
         input_slots_.back() = here.back();
       }
     }
@@ -74,14 +76,15 @@ class OperatorFragmentMaker {
   // The slots of persistent pieces that the operator's results may overwrite.
   void AddKept() {
     if (layout_ == nullptr) return;
-    for (TensorId output : op_.outputs) {
+    for (size_t k = 0; k < op_.outputs.size(); ++k) {
+      const TensorId output = op_.outputs[k];
       const Tensor& next = graph_.tensor(output);
       if (next.kind != TensorKind::kNext) continue;
       const Tensor& now = graph_.tensor(next.of);
       const auto& pieces = PersistentPieces(now, *layout_);
       for (size_t p = 0; p < pieces.size(); ++p) {
         const BufferId slot = builder_.AddBuffer(PersistentBuffer(now, pieces[p]));
-        fragment_.kept.push_back({now.id, static_cast<int32_t>(p)});
+        fragment_.kept.push_back({static_cast<int32_t>(k), static_cast<int32_t>(p)});
         kept_slots_.push_back({output, pieces[p], slot});
       }
     }

@@ -51,9 +51,18 @@ void FragmentLinker::FindFusionPairs() {
     if (TakesGradient(op.attrs)) FindLonePair(FusionPair::Kind::kGradient, op, kGradientInput);
   }
   FindPairsTakenIn();
+  std::vector<OpId> epilogues;  // of different attributes
   for (size_t p = 0; p < fusion_pairs_.size(); ++p) {
-    if (fusion_pairs_[p].kind == FusionPair::Kind::kEpilogue) continue;
-    pair_of_[fusion_pairs_[p].reader.index()] = static_cast<int32_t>(p);
+    const FusionPair& pair = fusion_pairs_[p];
+    if (pair.kind != FusionPair::Kind::kEpilogue) {
+      pair_of_[pair.reader.index()] = static_cast<int32_t>(p);
+      continue;
+    }
+    const auto known = std::find_if(epilogues.begin(), epilogues.end(), [&](OpId other) {
+      return graph_.op(other).attrs == graph_.op(pair.reader).attrs;
+    });
+    epilogue_of_[pair.producer.index()] = known == epilogues.end() ? pair.reader : *known;
+    if (known == epilogues.end()) epilogues.push_back(pair.reader);
   }
 }
 
@@ -286,15 +295,6 @@ InputLinks FragmentLinker::LinksOf(std::span<const ChainedKernel> before, const 
     if (it != places.end()) links[k] = it->second;
   }
   return links;
-}
-
-// The epilogue that the operator's kernels may take.
-const Operator& FragmentLinker::EpilogueOf(OpId id) const {
-  const auto pair =
-      std::find_if(fusion_pairs_.begin(), fusion_pairs_.end(), [id](const FusionPair& candidate) {
-        return candidate.kind == FusionPair::Kind::kEpilogue && candidate.producer == id;
-      });
-  return graph_.op(pair->reader);
 }
 
 FragmentLinker::Kernel FragmentLinker::KernelOf(const Chain& chain,

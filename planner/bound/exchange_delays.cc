@@ -104,7 +104,7 @@ std::vector<std::pair<ExchangeDelays::Reader, size_t>> ExchangeDelayFinder::Read
     for (BufferId input : compute.inputs) {
       if (input == kNoBuffer || input.index() >= kernels.reads.size()) continue;
       const OperatorFragment::Read& read = kernels.reads[input.index()];
-      if (read.tensor != tensor || static_cast<size_t>(read.consumer) != consumer) continue;
+      if (graph_.op(op).inputs[static_cast<size_t>(read.input)] != tensor) continue;
       const auto& source = fragments.reads[begin + static_cast<size_t>(read.place)];
       if (source.slot < 0 || static_cast<size_t>(source.group) != group) continue;
       ExchangeDelays::Reader reader{static_cast<int32_t>(t), compute.device, 0, 0, {}};
