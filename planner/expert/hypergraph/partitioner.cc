@@ -6,6 +6,7 @@
 #include "planner/expert/hypergraph/partitioner.h"
 
 #include <algorithm>
+#include <iterator>
 #include <numeric>
 #include <random>
 #include <utility>
@@ -16,7 +17,8 @@ namespace partita {
 namespace {
 
 constexpr int kMovePasses = 6;
-constexpr int kPairRounds = 3;
+// Rounds of pairs; up to the second number as long as a part is too heavy.
+constexpr int kPairRounds = 3, kMostPairRounds = 12;
 // Parts up to which all pairs are looked at.
 constexpr int32_t kMostPairedParts = 16;
 
@@ -134,58 +136,108 @@ class Moves {
   std::vector<int64_t> gain_;     // of one vertex, by part
 };
 
-// The part of a problem that lies in two parts: nets with their pins there only. Connectivity minus
-// one changes by as much as the cut does when vertices change places between the two.
-SubProblem PairOf(const Hypergraph& h, const std::vector<int32_t>& part, int32_t a, int32_t b) {
-  SubProblem pair{h, {}, a, 2};
-  std::vector<int32_t> number(part.size(), -1);
-  std::vector<int64_t> weights;
-  for (int32_t v = 0; v < h.vertices(); ++v) {
-    const int32_t at = part[static_cast<size_t>(v)];
-    if (at != a && at != b) continue;
-    number[static_cast<size_t>(v)] = static_cast<int32_t>(weights.size());
-    weights.push_back(h.weight(v));
-    pair.vertex.push_back(v);
+// Bisects pairs of parts anew from what they are, until none is improved: a pair is looked at again
+// when one of its parts has changed.
+class PairedParts {
+ public:
+  PairedParts(const Hypergraph& hypergraph, int32_t parts, int64_t limit,
+              std::vector<int32_t>& part)
+      : h_(hypergraph),
+        parts_(parts),
+        limits_{limit, limit},
+        part_(part),
+        vertices_(static_cast<size_t>(parts)),
+        number_(static_cast<size_t>(h_.vertices()), -1),
+        met_(static_cast<size_t>(h_.nets()), false) {
+    for (int32_t v = 0; v < h_.vertices(); ++v) VerticesOf(Part(v)).push_back(v);
   }
-  std::vector<Hypergraph::Net> nets;
-  for (int32_t net = 0; net < h.nets(); ++net) {
-    Hypergraph::Net own{h.cost(net), {}};
-    for (int32_t pin : h.pins(net)) {
-      if (number[static_cast<size_t>(pin)] >= 0)
-        own.pins.push_back(number[static_cast<size_t>(pin)]);
-    }
-    nets.push_back(std::move(own));
-  }
-  pair.hypergraph = Hypergraph(std::move(weights), std::move(nets));
-  return pair;
-}
 
-// Each pair of parts is bisected anew from what it is, until a round improves none.
-void ImprovePairs(const Hypergraph& h, int32_t parts, int64_t limit, std::vector<int32_t>& part,
-                  std::mt19937_64& random) {
-  if (parts < 3 || parts > kMostPairedParts) return;
-  const SideLimits limits = {limit, limit};
-  for (int round = 0; round < kPairRounds; ++round) {
-    bool improved = false;
-    for (int32_t a = 0; a < parts; ++a) {
-      for (int32_t b = a + 1; b < parts; ++b) {
-        const SubProblem pair = PairOf(h, part, a, b);
-        std::vector<int8_t> side;
-        for (int32_t v : pair.vertex) {
-          side.push_back(part[static_cast<size_t>(v)] == a ? int8_t{0} : int8_t{1});
-        }
-        const Bisection before = Measured(pair.hypergraph, std::move(side), limits);
-        const Bisection after = ImproveByLevels(pair.hypergraph, before, limits, random);
-        if (!IsBetter(after, before)) continue;
-        improved = true;
-        for (size_t k = 0; k < pair.vertex.size(); ++k) {
-          part[static_cast<size_t>(pair.vertex[k])] = after.side[k] == 0 ? a : b;
+  void Improve(std::mt19937_64& random) {
+    std::vector<int> changed(static_cast<size_t>(parts_), 0);  // the round in which parts changed
+    for (int round = 0; round < kPairRounds || (round < kMostPairRounds && IsTooHeavy()); ++round) {
+      bool improved = false;
+      for (int32_t a = 0; a < parts_; ++a) {
+        for (int32_t b = a + 1; b < parts_; ++b) {
+          int& of_a = changed[static_cast<size_t>(a)];
+          int& of_b = changed[static_cast<size_t>(b)];
+          if (std::max(of_a, of_b) + 1 < round || !ImprovePair(a, b, random)) continue;
+          of_a = of_b = round;
+          improved = true;
         }
       }
+      if (!improved) return;
     }
-    if (!improved) return;
   }
-}
+
+ private:
+  int32_t& Part(int32_t v) { return part_[static_cast<size_t>(v)]; }
+  int32_t& Number(int32_t v) { return number_[static_cast<size_t>(v)]; }
+  std::vector<int32_t>& VerticesOf(int32_t part) { return vertices_[static_cast<size_t>(part)]; }
+
+  bool IsTooHeavy() const { return HeaviestPart(h_, part_, parts_) > limits_[0]; }
+
+  bool ImprovePair(int32_t a, int32_t b, std::mt19937_64& random) {
+    FindVertices(a, b);
+    const Hypergraph pair = Pair();
+    std::vector<int8_t> side;
+    for (int32_t v : pair_) side.push_back(Part(v) == a ? int8_t{0} : int8_t{1});
+    const Bisection before = Measured(pair, std::move(side), limits_);
+    if (before.cut == 0 && before.excess == 0) return false;
+    // Single moves may not lead out of what is too heavy.
+    const Bisection after = before.excess > 0 ? BisectByLevels(pair, limits_, random)
+                                              : ImproveByLevels(pair, before, limits_, random);
+    if (!IsBetter(after, before)) return false;
+    VerticesOf(a).clear();
+    VerticesOf(b).clear();
+    for (size_t k = 0; k < pair_.size(); ++k) {
+      Part(pair_[k]) = after.side[k] == 0 ? a : b;
+      VerticesOf(Part(pair_[k])).push_back(pair_[k]);
+    }
+    return true;
+  }
+
+  void FindVertices(int32_t a, int32_t b) {
+    pair_.clear();
+    std::merge(VerticesOf(a).begin(), VerticesOf(a).end(), VerticesOf(b).begin(),
+               VerticesOf(b).end(), std::back_inserter(pair_));
+  }
+
+  // The vertices of a pair, and nets with their pins there only. Connectivity minus one changes by as
+  // much as the cut does when vertices change places between the two.
+  Hypergraph Pair() {
+    std::vector<int64_t> weights;
+    for (int32_t v : pair_) {
+      Number(v) = static_cast<int32_t>(weights.size());
+      weights.push_back(h_.weight(v));
+    }
+    std::vector<Hypergraph::Net> nets;
+    std::vector<int32_t> met;
+    for (int32_t v : pair_) {
+      for (int32_t net : h_.nets_of(v)) {
+        if (met_[static_cast<size_t>(net)]) continue;
+        met_[static_cast<size_t>(net)] = true;
+        met.push_back(net);
+        Hypergraph::Net own{h_.cost(net), {}};
+        for (int32_t pin : h_.pins(net)) {
+          if (Number(pin) >= 0) own.pins.push_back(Number(pin));
+        }
+        if (own.pins.size() > 1) nets.push_back(std::move(own));
+      }
+    }
+    for (int32_t v : pair_) Number(v) = -1;
+    for (int32_t net : met) met_[static_cast<size_t>(net)] = false;
+    return Hypergraph(std::move(weights), std::move(nets));
+  }
+
+  const Hypergraph& h_;
+  const int32_t parts_;
+  const SideLimits limits_;
+  std::vector<int32_t>& part_;
+  std::vector<std::vector<int32_t>> vertices_;  // indexed by part; ascending
+  std::vector<int32_t> number_;                 // indexed by vertex; -1 between calls
+  std::vector<bool> met_;                       // indexed by net; false between calls
+  std::vector<int32_t> pair_;                   // vertices of the pair at hand
+};
 
 std::vector<int32_t> RunOnce(const Hypergraph& hypergraph, const PartitionerOptions& options,
                              int64_t limit, std::mt19937_64& random) {
@@ -206,7 +258,8 @@ std::vector<int32_t> RunOnce(const Hypergraph& hypergraph, const PartitionerOpti
     for (int8_t side : {0, 1}) left.push_back(SideOf(problem, bisection, side));
   }
   part = Moves(hypergraph, std::move(part), options.parts, limit).Run();
-  ImprovePairs(hypergraph, options.parts, limit, part, random);
+  if (options.parts < 3 || options.parts > kMostPairedParts) return part;
+  PairedParts(hypergraph, options.parts, limit, part).Improve(random);
   return part;
 }
 
