@@ -166,9 +166,10 @@ SearchProblem ProblemOf(const Evaluator& evaluator, const std::vector<NamedStrat
   SearchProblem problem{evaluator, SearchSpace(graph, evaluator.topology().size()).Without(pinned),
                         experts, bound};
   problem.starts.insert(problem.starts.end(), request.starts.begin(), request.starts.end());
-  problem.on_fewer = [&evaluator, &request](const std::string& start, int devices) {
-    auto strategy = ExpertOnFewer(evaluator.graph(), evaluator.topology(), start, devices);
-    if (strategy.has_value()) Decide(evaluator.graph(), *strategy, request.pins);
+  problem.on_fewer = [&request, experts_on = ExpertsOnFewer(graph, evaluator.topology()), &graph](
+                         const std::string& start, int devices) {
+    auto strategy = experts_on(start, devices);
+    if (strategy.has_value()) Decide(graph, *strategy, request.pins);
     return strategy;
   };
   if (request.graph_at && request.pins.empty()) OfferPods(request.graph_at, problem);

@@ -90,9 +90,7 @@ SearchProblem PodProblem::Problem(bool has_fewer) const {
   SearchProblem problem{*evaluator_, SearchSpace(graph_, pods().devices),
                         ExpertStarts(graph_, evaluator_->topology())};
   if (!has_fewer) return problem;
-  problem.on_fewer = [this](const std::string& start, int devices) {
-    return ExpertOnFewer(graph_, evaluator_->topology(), start, devices);
-  };
+  problem.on_fewer = ExpertsOnFewer(graph_, evaluator_->topology());
   return problem;
 }
 

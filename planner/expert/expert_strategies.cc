@@ -1,6 +1,9 @@
 #include "planner/expert/expert_strategies.h"
 
 #include <algorithm>
+#include <map>
+#include <memory>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -127,14 +130,20 @@ absl::StatusOr<ExpertFunction> ExpertNamed(const std::string& name) {
   return absl::NotFoundError(absl::StrCat("unknown strategy '", name, "'; known are: ", names));
 }
 
-std::optional<Strategy> ExpertOnFewer(const Graph& graph, const DeviceTopology& topology,
-                                      const std::string& name, int devices) {
-  const auto expert = ExpertNamed(name);
-  const auto fewer = topology.TakeDevices(devices);
-  if (!expert.ok() || !fewer.ok()) return std::nullopt;
-  auto strategy = (*expert)(graph, *fewer);
-  if (!strategy.ok()) return std::nullopt;
-  return *std::move(strategy);
+std::function<std::optional<Strategy>(const std::string& name, int devices)> ExpertsOnFewer(
+    const Graph& graph, const DeviceTopology& topology) {
+  using Made = std::map<std::pair<std::string, int>, std::optional<Strategy>>;
+  return [&graph, &topology, made = std::make_shared<Made>()](const std::string& name,
+                                                              int devices) {
+    const auto [kept, is_new] = made->try_emplace({name, devices});
+    if (!is_new) return kept->second;
+    const auto expert = ExpertNamed(name);
+    const auto fewer = topology.TakeDevices(devices);
+    if (!expert.ok() || !fewer.ok()) return kept->second;
+    auto strategy = (*expert)(graph, *fewer);
+    if (strategy.ok()) kept->second = *std::move(strategy);
+    return kept->second;
+  };
 }
 
 std::vector<NamedStrategy> ExpertStarts(const Graph& graph, const DeviceTopology& topology) {

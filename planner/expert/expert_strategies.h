@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -60,9 +61,10 @@ absl::StatusOr<ExpertFunction> ExpertNamed(const std::string& name);
 
 // Every expert that does not decline, in table order: the starts of a search.
 std::vector<NamedStrategy> ExpertStarts(const Graph& graph, const DeviceTopology& topology);
-// The strategy of the named expert for the first devices of the topology; nullopt where there is no
-// such expert, or it declines (SearchProblem::on_fewer).
-std::optional<Strategy> ExpertOnFewer(const Graph& graph, const DeviceTopology& topology,
-                                      const std::string& name, int devices);
+// The strategies of named experts for the first devices of the topology; nullopt where there is no
+// such expert, or it declines (SearchProblem::on_fewer). Each is made once and kept. What is passed
+// outlives the function, which is not for several threads.
+std::function<std::optional<Strategy>(const std::string& name, int devices)> ExpertsOnFewer(
+    const Graph& graph, const DeviceTopology& topology);
 
 }  // namespace partita

@@ -93,9 +93,7 @@ void PrintSpeedUp(const std::string& model, const std::string& machine, int devi
                               SearchSpace(at.graph, devices),
                               starts,
                               {},
-                              [&](const std::string& start, int fewer) {
-                                return ExpertOnFewer(at.graph, at.machine->topology, start, fewer);
-                              }};
+                              ExpertsOnFewer(at.graph, at.machine->topology)};
   const SearchResult result = Ok(SearchAuto(problem, {.evaluations = evaluations}));
   const Evaluation found = at.evaluator.Evaluate(result.best);
   std::printf("| %s | %s, %d | %.1f | ", model.c_str(), machine.c_str(), devices,

@@ -165,9 +165,7 @@ class SearchRowBench {
     // A search as a user's first: with empty caches.
     const Evaluator evaluator(*graph_, machine_->topology, *costs_, whole_->options());
     SearchProblem problem{evaluator, SearchSpace(*graph_, of_.devices), starts_, bound_,
-                          [this](const std::string& start, int fewer) {
-                            return ExpertOnFewer(*graph_, machine_->topology, start, fewer);
-                          }};
+                          ExpertsOnFewer(*graph_, machine_->topology)};
     OfferPods(graph_at_, problem);
     Trace trace;
     const double begin = ProcessorSeconds();

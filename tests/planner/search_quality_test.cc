@@ -61,9 +61,7 @@ TEST(AutoSearchTest, LeavesDevicesOutThatOnlySlowItDown) {
   for (int devices : {4, 16}) {
     const Workplace at("nmt_short", 64, "p100-4x4", devices);
     SearchProblem problem = at.Problem();
-    problem.on_fewer = [&](const std::string& start, int fewer) {
-      return ExpertOnFewer(at.graph, at.machine->topology, start, fewer);
-    };
+    problem.on_fewer = ExpertsOnFewer(at.graph, at.machine->topology);
     const SearchResult found = Ok(SearchAuto(problem, {.evaluations = 300}));
     EXPECT_LE(found.evaluation.time, before) << devices;
     before = found.evaluation.time;

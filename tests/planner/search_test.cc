@@ -222,9 +222,7 @@ TEST(SearchQualityTest, StartsAreTriedOnFewerDevices) {
   const auto machine = std::make_shared<const Machine>(Ok(FindMachine("ethernet-4", 4)));
   const auto costs = MakeSyntheticCostModel(machine);
   const Evaluator evaluator(graph, machine->topology, *costs);
-  const auto on_fewer = [&](const std::string& start, int devices) {
-    return ExpertOnFewer(graph, machine->topology, start, devices);
-  };
+  const auto on_fewer = ExpertsOnFewer(graph, machine->topology);
   const Strategy all = Ok(Ok(ExpertNamed("data_parallel"))(graph, machine->topology));
   const SearchProblem problem{
       evaluator, SearchSpace(graph, 4), {{"data_parallel", all}}, {}, on_fewer};
