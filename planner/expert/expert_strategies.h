@@ -53,6 +53,8 @@ struct ExpertRow {
   const char* name;
   ExpertFunction make;
   const char* description;
+  // Whether searches try it on fewer devices, too (ExpertsOnFewer).
+  bool on_fewer = true;
 };
 // THE table of expert strategies.
 std::span<const ExpertRow> ExpertStrategies();
@@ -61,8 +63,8 @@ absl::StatusOr<ExpertFunction> ExpertNamed(const std::string& name);
 
 // Every expert that does not decline, in table order: the starts of a search.
 std::vector<NamedStrategy> ExpertStarts(const Graph& graph, const DeviceTopology& topology);
-// The strategies of named experts for the first devices of the topology; nullopt where there is no
-// such expert, or it declines (SearchProblem::on_fewer). Each is made once and kept. What is passed
+// The strategies of named experts for the first devices of the topology; nullopt where no expert of
+// that name is for fewer devices, or it declines (SearchProblem::on_fewer). Each is made once and kept. What is passed
 // outlives the function, which is not for several threads.
 std::function<std::optional<Strategy>(const std::string& name, int devices)> ExpertsOnFewer(
     const Graph& graph, const DeviceTopology& topology);

@@ -18,7 +18,7 @@ constexpr size_t kMostOfStarts = 8;  // configurations that are taken from the s
 constexpr int kFewDevices = 8;
 // Tables up to which all exchanges are built, which takes long; fewer where devices are many, so
 // that tables times devices do not exceed those of kFewDevicesOfTables.
-constexpr size_t kFewTables = 32, kFewDevicesOfTables = 64;
+constexpr size_t kFewTables = 32, kFewDevicesOfTables = 16;
 // Candidates, for each that is kept, whose exchanges are looked at: the fastest kernels.
 constexpr size_t kPreselected = 4;
 
