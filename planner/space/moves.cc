@@ -152,10 +152,7 @@ std::vector<Decision> AllLike(const SearchSpace& space, const Strategy& strategy
 }
 
 // The same split on other devices: all moved on by as many, round the machine.
-std::vector<Decision> OtherDevices(const SearchSpace& space, const Strategy& strategy,
-                                   std::mt19937_64& random) {
-  const size_t place = random() % space.operators().size();
-  ParallelConfig config = ConfigOf(strategy, space.operators()[place]);
+ParallelConfig MovedOn(const SearchSpace& space, ParallelConfig config, std::mt19937_64& random) {
   const auto devices = static_cast<uint64_t>(space.devices());
   const uint64_t parts = config.devices.size();
   uint64_t by = 1 + random() % std::max<uint64_t>(1, devices - 1);
@@ -163,7 +160,42 @@ std::vector<Decision> OtherDevices(const SearchSpace& space, const Strategy& str
   for (DeviceId& device : config.devices) {
     device = DeviceId(static_cast<int32_t>((static_cast<uint64_t>(device.value()) + by) % devices));
   }
+  return config;
+}
+
+std::vector<Decision> OtherDevices(const SearchSpace& space, const Strategy& strategy,
+                                   std::mt19937_64& random) {
+  const size_t place = random() % space.operators().size();
+  ParallelConfig config = MovedOn(space, ConfigOf(strategy, space.operators()[place]), random);
   return WithFollowers(space, place, std::move(config), random);
+}
+
+// One operator's configuration for those that share weights with it, as far as it fits them: any; its
+// own on other devices; or split and placed as an operator of another set.
+std::vector<Decision> AllTied(const SearchSpace& space, const Strategy& strategy,
+                              std::mt19937_64& random) {
+  const std::span<const OpId> tied = space.tied();
+  const OpId op = tied[random() % tied.size()];
+  std::optional<ParallelConfig> config;
+  switch (random() % 3) {
+    case 0:
+      config = MovedOn(space, ConfigOf(strategy, op), random);
+      break;
+    case 1: {
+      const OpId other = space.operators()[random() % space.operators().size()];
+      config = WithSameResultSplit(space, other, ConfigOf(strategy, other), op);
+      break;
+    }
+    default:
+      break;
+  }
+  if (!config.has_value()) config = space.RandomConfig(op, random);
+  std::vector<Decision> decisions;
+  for (OpId member : space.AllTied(op)) {
+    auto copied = member == op ? config : WithSameResultSplit(space, op, *config, member);
+    if (copied.has_value()) decisions.push_back(OperatorDecision{member, *std::move(copied)});
+  }
+  return decisions;
 }
 
 // Two operators split and placed as the other one is, or anyhow where that does not fit.
@@ -203,6 +235,7 @@ bool HasOperators(const SearchSpace& space) { return !space.operators().empty();
 bool HasDevices(const SearchSpace& space) { return HasOperators(space) && space.devices() > 1; }
 // On few devices any configuration is one of few, and the moves on single operators do.
 bool HasStages(const SearchSpace& space) { return HasOperators(space) && space.devices() > 4; }
+bool HasTied(const SearchSpace& space) { return !space.tied().empty(); }
 bool HasWeights(const SearchSpace& space) { return !space.weights().empty(); }
 
 constexpr SearchMove kMoves[] = {
@@ -213,6 +246,9 @@ constexpr SearchMove kMoves[] = {
      "an operator's parts where the producer of an operand leaves their blocks"},
     {"all_like", 2, HasOperators, AllLike, "one configuration for all operators that are like one"},
     {"other_devices", 2, HasDevices, OtherDevices, "an operator's parts, on other devices"},
+    {"all_tied", 6, HasTied, AllTied,
+     "an operator's configuration for all that share weights with it, as the steps of a recurrent "
+     "layer do"},
     {"split_stage", 1, HasStages, SplitStage,
      "operators in a row on the same devices, those before a cut on half of them, the rest on the "
      "other half"},

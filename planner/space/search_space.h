@@ -53,6 +53,13 @@ class SearchSpace {
   std::span<const int32_t> weights() const { return weights_; }   // the weights among them
   // The operators that may be decided and are like this one of them, itself included (LikeClasses).
   std::span<const OpId> AllLike(OpId op) const;
+  // The operators that may be decided and share weights with this one of them, itself included; none
+  // where it shares none (TiedSets). All that do.
+  std::span<const OpId> AllTied(OpId op) const;
+  std::span<const OpId> tied() const { return tied_; }
+  // The operators that may be decided in order, but for those that share weights, which stand at the
+  // first of them: a recurrent layer's steps one after the other.
+  std::span<const OpId> by_layer() const { return by_layer_; }
   // Whether every operator may change.
   bool whole() const { return operators_.size() == graph_->anchors().size(); }
   // The same space without these subjects.
@@ -103,6 +110,9 @@ class SearchSpace {
   std::vector<int32_t> weights_;
   std::vector<int32_t> class_of_;           // indexed by OpId: class of like operators, or -1
   std::vector<std::vector<OpId>> classes_;  // indexed by class
+  std::vector<OpId> tied_, by_layer_;
+  std::vector<int32_t> tied_set_of_;          // indexed by OpId: set of tied operators, or -1
+  std::vector<std::vector<OpId>> tied_sets_;  // indexed by set
   // Operators anchored to each OpId that split a product of loops, which may not stay one interval.
   // All others fit as soon as the anchor does.
   std::vector<std::vector<OpId>> doubtful_;

@@ -9,7 +9,7 @@
 namespace partita {
 namespace {
 
-// A run of the space's operators, [begin, end), and its devices, ascending; none: no stage.
+// A run of the space's operators by layer, [begin, end), and its devices, ascending; none: no stage.
 struct Stage {
   size_t begin = 0, end = 0;
   std::vector<DeviceId> devices;
@@ -23,9 +23,9 @@ std::vector<DeviceId> DevicesOf(const ParallelConfig& config) {
   return devices;
 }
 
-// The stage that the `place`-th operator of the space is of.
+// The stage that the `place`-th of the operators by layer is of.
 Stage StageAround(const SearchSpace& space, const Strategy& strategy, size_t place) {
-  const std::span<const OpId> operators = space.operators();
+  const std::span<const OpId> operators = space.by_layer();
   const auto devices_at = [&](size_t k) {
     return DevicesOf(strategy.configs[operators[k].index()]);
   };
@@ -43,11 +43,10 @@ class Resizer {
   Resizer(const SearchSpace& space, const Strategy& strategy, std::mt19937_64& random)
       : space_(space), strategy_(strategy), random_(random) {}
 
-  // Puts operators [begin, end) of the space on these devices; those that do not fit stay as they
-  // are.
+  // Puts operators [begin, end), by layer, on these devices; those that do not fit stay as they are.
   void Resize(size_t begin, size_t end, std::span<const DeviceId> devices) {
     for (size_t k = begin; k < end; ++k) {
-      const OpId op = space_.operators()[k];
+      const OpId op = space_.by_layer()[k];
       auto resized = Resized(op, devices);
       if (resized.has_value()) decisions_.push_back(OperatorDecision{op, *std::move(resized)});
     }
@@ -83,6 +82,20 @@ class Resizer {
   std::vector<Decision> decisions_;
 };
 
+// The cut nearest in front of `cut` that keeps operators which share weights together, or behind it
+// where there is none; as it is where the stage is of nothing else.
+size_t CutOf(const SearchSpace& space, const Stage& stage, size_t cut) {
+  const auto is_inside = [&](size_t place) {
+    const std::span<const OpId> tied = space.AllTied(space.by_layer()[place]);
+    return !tied.empty() && tied[0] != space.by_layer()[place];
+  };
+  size_t before = cut, behind = cut;
+  while (before > stage.begin && is_inside(before)) --before;
+  while (behind < stage.end && is_inside(behind)) ++behind;
+  if (before > stage.begin) return before;
+  return behind < stage.end ? behind : cut;
+}
+
 }  // namespace
 
 std::vector<Decision> SplitStage(const SearchSpace& space, const Strategy& strategy,
@@ -90,7 +103,7 @@ std::vector<Decision> SplitStage(const SearchSpace& space, const Strategy& strat
   const Stage stage = StageAround(space, strategy, random() % space.operators().size());
   const size_t half = stage.devices.size() / 2, operators = stage.end - stage.begin;
   if (half == 0 || stage.devices.size() % 2 != 0 || operators < 2) return {};
-  const size_t cut = stage.begin + 1 + random() % (operators - 1);
+  const size_t cut = CutOf(space, stage, stage.begin + 1 + random() % (operators - 1));
   const std::span<const DeviceId> devices = stage.devices;
   Resizer resizer(space, strategy, random);
   resizer.Resize(stage.begin, cut, devices.first(half));
