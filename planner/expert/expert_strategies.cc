@@ -27,6 +27,8 @@ constexpr ExpertRow kExperts[] = {
      "weight layers on one group of devices, padding and pooling on another"},
     {"rnn_placement", RnnPlacement,
      "recurrent layers by depth over the devices of a node, nodes by sample"},
+    {"rnn_stages", RnnStages,
+     "recurrent layers one after another on groups of devices, each by parameter"},
     {"megatron", Megatron,
      "products of weights by column, then by row (1-D tensor parallelism), the rest on all "
      "devices"},
@@ -135,18 +137,18 @@ absl::StatusOr<ExpertFunction> ExpertNamed(const std::string& name) {
 std::function<std::optional<Strategy>(const std::string& name, int devices)> ExpertsOnFewer(
     const Graph& graph, const DeviceTopology& topology) {
   using Made = std::map<std::pair<std::string, int>, std::optional<Strategy>>;
-  return [&graph, &topology, made = std::make_shared<Made>()](const std::string& name,
-                                                              int devices) {
-    const auto [kept, is_new] = made->try_emplace({name, devices});
-    if (!is_new) return kept->second;
-    const auto row = std::find_if(std::begin(kExperts), std::end(kExperts),
-                                  [&](const ExpertRow& one) { return name == one.name; });
-    const auto fewer = topology.TakeDevices(devices);
-    if (row == std::end(kExperts) || !row->on_fewer || !fewer.ok()) return kept->second;
-    auto strategy = row->make(graph, *fewer);
-    if (strategy.ok()) kept->second = *std::move(strategy);
-    return kept->second;
-  };
+  return
+      [&graph, &topology, made = std::make_shared<Made>()](const std::string& name, int devices) {
+        const auto [kept, is_new] = made->try_emplace({name, devices});
+        if (!is_new) return kept->second;
+        const auto row = std::find_if(std::begin(kExperts), std::end(kExperts),
+                                      [&](const ExpertRow& one) { return name == one.name; });
+        const auto fewer = topology.TakeDevices(devices);
+        if (row == std::end(kExperts) || !row->on_fewer || !fewer.ok()) return kept->second;
+        auto strategy = row->make(graph, *fewer);
+        if (strategy.ok()) kept->second = *std::move(strategy);
+        return kept->second;
+      };
 }
 
 std::vector<NamedStrategy> ExpertStarts(const Graph& graph, const DeviceTopology& topology) {

@@ -30,6 +30,7 @@ absl::StatusOr<Strategy> OperatorPlacement(const Graph& graph, const DeviceTopol
 // Wu et al. 2016, as FlexFlow's paper describes it: the batch split over nodes; in each node layers
 // of one depth on one device. Declines without recurrent layers.
 absl::StatusOr<Strategy> RnnPlacement(const Graph& graph, const DeviceTopology& topology);
+absl::StatusOr<Strategy> RnnStages(const Graph& graph, const DeviceTopology& topology);
 // Shoeybi et al. 2019: MLPs and attention by column, then by row, over all devices; where widths and
 // heads divide evenly, and products are most of the work.
 absl::StatusOr<Strategy> Megatron(const Graph& graph, const DeviceTopology& topology);

@@ -9,8 +9,8 @@
 
 #include "graph/support/error_category.h"
 #include "planner/expert/expert_strategies.h"
-#include "planner/expert/recurrent_layers.h"
 #include "planner/expert/splits.h"
+#include "planner/space/recurrent_layers.h"
 
 namespace partita {
 

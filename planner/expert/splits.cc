@@ -45,11 +45,6 @@ std::map<int, std::vector<DeviceId>> DevicesByNode(const DeviceTopology& topolog
   return nodes;
 }
 
-bool HasWeights(const Graph& graph, const Operator& op) {
-  const auto weights = WeightOperands(graph, op);
-  return std::find(weights.begin(), weights.end(), true) != weights.end();
-}
-
 int WidestLoop(const Graph& graph, const Operator& op, LoopRole role, int64_t ways) {
   const ShardingRule& rule = graph.rule(op.id);
   const std::vector<bool> weights = WeightOperands(graph, op);

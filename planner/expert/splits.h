@@ -9,6 +9,7 @@
 #include "graph/graph.h"
 #include "graph/parallel/device_topology.h"
 #include "graph/parallel/strategy.h"
+#include "planner/space/recurrent_layers.h"
 #include "planner/space/search_space.h"
 
 namespace partita {
@@ -29,8 +30,6 @@ ParallelConfig BySample(const ShardingRule& rule, const std::vector<DeviceId>& d
 
 // Devices by the node that they are on, each list ascending.
 std::map<int, std::vector<DeviceId>> DevicesByNode(const DeviceTopology& topology);
-
-bool HasWeights(const Graph& graph, const Operator& op);
 
 // The widest loop with the role, if it can be split `ways` ways; -1 otherwise.
 int WidestLoop(const Graph& graph, const Operator& op, LoopRole role, int64_t ways);

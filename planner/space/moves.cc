@@ -170,12 +170,12 @@ std::vector<Decision> OtherDevices(const SearchSpace& space, const Strategy& str
   return WithFollowers(space, place, std::move(config), random);
 }
 
-// One operator's configuration for those that share weights with it, as far as it fits them: any; its
-// own on other devices; or split and placed as an operator of another set.
-std::vector<Decision> AllTied(const SearchSpace& space, const Strategy& strategy,
-                              std::mt19937_64& random) {
-  const std::span<const OpId> tied = space.tied();
-  const OpId op = tied[random() % tied.size()];
+// The operators of a recurrent layer split and placed as one of them, as far as that fits them, which
+// has any configuration; its own on other devices; or that of an operator anywhere.
+std::vector<Decision> WholeLayer(const SearchSpace& space, const Strategy& strategy,
+                                 std::mt19937_64& random) {
+  const std::span<const OpId> recurrent = space.recurrent();
+  const OpId op = recurrent[random() % recurrent.size()];
   std::optional<ParallelConfig> config;
   switch (random() % 3) {
     case 0:
@@ -191,7 +191,7 @@ std::vector<Decision> AllTied(const SearchSpace& space, const Strategy& strategy
   }
   if (!config.has_value()) config = space.RandomConfig(op, random);
   std::vector<Decision> decisions;
-  for (OpId member : space.AllTied(op)) {
+  for (OpId member : space.LayerOf(op)) {
     auto copied = member == op ? config : WithSameResultSplit(space, op, *config, member);
     if (copied.has_value()) decisions.push_back(OperatorDecision{member, *std::move(copied)});
   }
@@ -235,7 +235,7 @@ bool HasOperators(const SearchSpace& space) { return !space.operators().empty();
 bool HasDevices(const SearchSpace& space) { return HasOperators(space) && space.devices() > 1; }
 // On few devices any configuration is one of few, and the moves on single operators do.
 bool HasStages(const SearchSpace& space) { return HasOperators(space) && space.devices() > 4; }
-bool HasTied(const SearchSpace& space) { return !space.tied().empty(); }
+bool HasLayers(const SearchSpace& space) { return !space.recurrent().empty(); }
 bool HasWeights(const SearchSpace& space) { return !space.weights().empty(); }
 
 constexpr SearchMove kMoves[] = {
@@ -246,9 +246,8 @@ constexpr SearchMove kMoves[] = {
      "an operator's parts where the producer of an operand leaves their blocks"},
     {"all_like", 2, HasOperators, AllLike, "one configuration for all operators that are like one"},
     {"other_devices", 2, HasDevices, OtherDevices, "an operator's parts, on other devices"},
-    {"all_tied", 6, HasTied, AllTied,
-     "an operator's configuration for all that share weights with it, as the steps of a recurrent "
-     "layer do"},
+    {"whole_layer", 6, HasLayers, WholeLayer,
+     "the operators of a recurrent layer, all steps, as one of them"},
     {"split_stage", 1, HasStages, SplitStage,
      "operators in a row on the same devices, those before a cut on half of them, the rest on the "
      "other half"},

@@ -10,7 +10,7 @@
 #include "graph/parallel/weight_layouts.h"
 #include "graph/support/check.h"
 #include "planner/space/like_operators.h"
-#include "planner/space/tied_operators.h"
+#include "planner/space/recurrent_layers.h"
 
 namespace partita {
 namespace {
@@ -117,19 +117,7 @@ SearchSpace::SearchSpace(const Graph& graph, int devices, std::vector<DecisionSu
   for (size_t a = 0; a < classes.size(); ++a) class_of_[graph.anchors()[a].index()] = classes[a];
   classes_.resize(classes.size());
   for (OpId op : operators_) classes_[static_cast<size_t>(class_of_[op.index()])].push_back(op);
-  tied_set_of_ = TiedSets(graph);
-  for (OpId op : operators_) {
-    const int32_t set = tied_set_of_[op.index()];
-    if (set < 0) continue;
-    if (tied_sets_.size() <= static_cast<size_t>(set)) tied_sets_.resize(static_cast<size_t>(set) + 1);
-    tied_sets_[static_cast<size_t>(set)].push_back(op);
-    tied_.push_back(op);
-  }
-  for (OpId op : operators_) {
-    const std::span<const OpId> tied = AllTied(op);
-    if (tied.empty()) by_layer_.push_back(op);
-    if (!tied.empty() && tied[0] == op) by_layer_.insert(by_layer_.end(), tied.begin(), tied.end());
-  }
+  FindLayers();
   doubtful_.resize(graph.ops().size());
   for (const Operator& op : graph.ops()) {
     if (op.anchor != kNoOp && MayNotFit(graph.rule(op.id))) {
@@ -150,10 +138,27 @@ std::span<const OpId> SearchSpace::AllLike(OpId op) const {
   return classes_[static_cast<size_t>(class_of_[op.index()])];
 }
 
-std::span<const OpId> SearchSpace::AllTied(OpId op) const {
-  const int32_t set = tied_set_of_[op.index()];
-  if (set < 0) return {};
-  return tied_sets_[static_cast<size_t>(set)];
+void SearchSpace::FindLayers() {
+  layer_of_ = RecurrentLayers(*graph_);
+  layers_.resize(layer_of_.size());
+  for (OpId op : operators_) {
+    if (layer_of_.empty() || layer_of_[op.index()] < 0) continue;
+    layers_[static_cast<size_t>(layer_of_[op.index()])].push_back(op);
+    recurrent_.push_back(op);
+  }
+  for (OpId op : operators_) {
+    const std::span<const OpId> layer = LayerOf(op);
+    if (layer.empty()) by_layer_.push_back(op);
+    if (!layer.empty() && layer[0] == op) {
+      by_layer_.insert(by_layer_.end(), layer.begin(), layer.end());
+    }
+  }
+}
+
+std::span<const OpId> SearchSpace::LayerOf(OpId op) const {
+  const int layer = layer_of_.empty() ? -1 : layer_of_[op.index()];
+  if (layer < 0) return {};
+  return layers_[static_cast<size_t>(layer)];
 }
 
 bool SearchSpace::Fits(OpId anchor, const ParallelConfig& config) const {

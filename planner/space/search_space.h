@@ -53,12 +53,12 @@ class SearchSpace {
   std::span<const int32_t> weights() const { return weights_; }   // the weights among them
   // The operators that may be decided and are like this one of them, itself included (LikeClasses).
   std::span<const OpId> AllLike(OpId op) const;
-  // The operators that may be decided and share weights with this one of them, itself included; none
-  // where it shares none (TiedSets). All that do.
-  std::span<const OpId> AllTied(OpId op) const;
-  std::span<const OpId> tied() const { return tied_; }
-  // The operators that may be decided in order, but for those that share weights, which stand at the
-  // first of them: a recurrent layer's steps one after the other.
+  // The operators that may be decided of the recurrent layer of this one of them, itself included;
+  // none where it is of none (RecurrentLayers). Those of all layers.
+  std::span<const OpId> LayerOf(OpId op) const;
+  std::span<const OpId> recurrent() const { return recurrent_; }
+  // The operators that may be decided in order, but for those of a recurrent layer, which stand at the
+  // first of them: its steps one after the other.
   std::span<const OpId> by_layer() const { return by_layer_; }
   // Whether every operator may change.
   bool whole() const { return operators_.size() == graph_->anchors().size(); }
@@ -100,6 +100,7 @@ class SearchSpace {
   // ends().
   template <class Ends, class Visit>
   void ForEachConfig(OpId anchor, Ends ends, Visit visit) const;
+  void FindLayers();
   ParallelConfig Draw(OpId anchor, std::mt19937_64& random) const;
   WeightPlacement RandomPlacement(size_t weight, std::mt19937_64& random) const;
 
@@ -110,9 +111,9 @@ class SearchSpace {
   std::vector<int32_t> weights_;
   std::vector<int32_t> class_of_;           // indexed by OpId: class of like operators, or -1
   std::vector<std::vector<OpId>> classes_;  // indexed by class
-  std::vector<OpId> tied_, by_layer_;
-  std::vector<int32_t> tied_set_of_;          // indexed by OpId: set of tied operators, or -1
-  std::vector<std::vector<OpId>> tied_sets_;  // indexed by set
+  std::vector<OpId> recurrent_, by_layer_;
+  std::vector<int> layer_of_;              // indexed by OpId: recurrent layer, or -1; or empty
+  std::vector<std::vector<OpId>> layers_;  // indexed by recurrent layer
   // Operators anchored to each OpId that split a product of loops, which may not stay one interval.
   // All others fit as soon as the anchor does.
   std::vector<std::vector<OpId>> doubtful_;

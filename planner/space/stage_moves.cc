@@ -82,12 +82,12 @@ class Resizer {
   std::vector<Decision> decisions_;
 };
 
-// The cut nearest in front of `cut` that keeps operators which share weights together, or behind it
-// where there is none; as it is where the stage is of nothing else.
+// The cut nearest in front of `cut` that keeps recurrent layers whole, or behind it where there is
+// none; as it is where the stage is of one layer.
 size_t CutOf(const SearchSpace& space, const Stage& stage, size_t cut) {
   const auto is_inside = [&](size_t place) {
-    const std::span<const OpId> tied = space.AllTied(space.by_layer()[place]);
-    return !tied.empty() && tied[0] != space.by_layer()[place];
+    const std::span<const OpId> layer = space.LayerOf(space.by_layer()[place]);
+    return !layer.empty() && layer[0] != space.by_layer()[place];
   };
   size_t before = cut, behind = cut;
   while (before > stage.begin && is_inside(before)) --before;

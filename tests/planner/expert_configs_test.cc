@@ -11,7 +11,7 @@
 #include "graph/training/training_graph.h"
 #include "graph/zoo/models.h"
 #include "planner/expert/expert_strategies.h"
-#include "planner/expert/recurrent_layers.h"
+#include "planner/space/recurrent_layers.h"
 #include "tests/planner/step_volume.h"
 #include "tests/testing/ok.h"
 
@@ -152,6 +152,28 @@ TEST(RnnPlacementTest, NeighbouringDepthsShareADeviceWhereThereAreFew) {
   EXPECT_EQ(ConfigText(graph, strategy, "lstm.0.1"), "whole on 0");
   EXPECT_EQ(ConfigText(graph, strategy, "lstm.1.1"), "whole on 1");
   EXPECT_EQ(ConfigText(graph, strategy, "fc"), "whole on 1");
+}
+
+TEST(RnnStagesTest, EachLayerIsOnAGroupOfItsOwn) {
+  const Graph graph = TrainingModel("rnnlm_tiny", 8);
+  const Strategy strategy = Ok(RnnStages(graph, VirtualCpuDevices(4)));
+  EXPECT_EQ(ConfigText(graph, strategy, "lstm.0.1.x"), "o=2 on 0,1");
+  EXPECT_EQ(ConfigText(graph, strategy, "lstm.0.1.h"), "o=2 on 0,1");
+  EXPECT_EQ(ConfigText(graph, strategy, "lstm.0.1"), "u=2 on 0,1");
+  EXPECT_EQ(ConfigText(graph, strategy, "lstm.1.0"), "u=2 on 2,3");
+  EXPECT_EQ(ConfigText(graph, strategy, "fc"), "o=2 on 2,3");
+  EXPECT_EQ(strategy.host_device, DeviceId(2));
+}
+
+TEST(RnnStagesTest, LayersShareADeviceWhereThereAreMore) {
+  const Graph graph = TrainingModel("rnntc_tiny", 8);
+  const Strategy strategy = Ok(RnnStages(graph, VirtualCpuDevices(2)));
+  std::vector<std::string> layers;
+  for (const char* cell : {"lstm.0.1", "lstm.1.1", "lstm.2.1", "lstm.3.1"}) {
+    layers.push_back(ConfigText(graph, strategy, cell));
+  }
+  EXPECT_EQ(layers,
+            (std::vector<std::string>{"whole on 0", "whole on 0", "whole on 1", "whole on 1"}));
 }
 
 TEST(TensorGridsConfigTest, AxesOfACubeChangePlaces) {

@@ -81,7 +81,7 @@ std::string ExpectedDecline(const std::string& expert, const Graph& graph, int d
   if (expert.starts_with("one_weird_trick") && !dense) return "no fully connected layer";
   if (expert == "spatial" && !images) return "no operator on images";
   if (expert == "operator_placement" && !pools) return "no pooling";
-  if (expert == "rnn_placement") {
+  if (expert == "rnn_placement" || expert == "rnn_stages") {
     const bool recurs =
         HasOperator(graph, [](const OpAttrs& a) { return std::holds_alternative<LstmGates>(a); });
     return recurs ? "" : "no recurrent layers";

@@ -1,6 +1,7 @@
 // Stages that are split, and joined again.
 #include "planner/space/stage_moves.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -98,6 +99,63 @@ TEST(StageMovesTest, AreDrawnOnMoreDevicesAndGiveValidStrategies) {
   }
   EXPECT_GE(made["split_stage"], 5);
   EXPECT_GE(made["join_stages"], 1);
+}
+
+// Names of the operators of one's recurrent layer, or none.
+std::vector<std::string> LayerWith(const Workplace& at, const std::string& name) {
+  std::vector<std::string> names;
+  for (OpId op : at.space.LayerOf(at.Op(name))) {
+    names.push_back(at.graph.op(op).name);
+  }
+  return names;
+}
+
+// The first step has no state to multiply.
+TEST(LayerMovesTest, LayersAreFoundByTheirSteps) {
+  const Workplace at("rnnlm_tiny", 8, "k80-16x4", 8);
+  EXPECT_THAT(LayerWith(at, "lstm.1.1"),
+              testing::UnorderedElementsAre("lstm.1.0.x", "lstm.1.0", "lstm.1.1.x", "lstm.1.1.h",
+                                            "lstm.1.1", "lstm.1.2.x", "lstm.1.2.h", "lstm.1.2"));
+  EXPECT_TRUE(LayerWith(at, "embedding").empty());
+  EXPECT_TRUE(Workplace("lenet", 64, "k80-16x4", 8).space.recurrent().empty());
+}
+
+TEST(LayerMovesTest, StepsOfALayerChangeTogether) {
+  const Workplace at("rnnlm_tiny", 8, "k80-16x4", 8);
+  const Strategy whole = Ok(DataParallel(at.graph, at.machine->topology));
+  std::mt19937_64 random(5);
+  int whole_layers = 0, made = 0;
+  for (int k = 0; k < 400; ++k) {
+    const Proposal proposal = Propose(at.space, whole, random).value();
+    if (std::string(proposal.move->name) != "whole_layer") continue;
+    Strategy strategy = whole;
+    Decide(at.graph, strategy, proposal.decisions);
+    ASSERT_EQ(ValidateStrategy(at.graph, strategy, 8), absl::OkStatus());
+    const auto layer = at.space.LayerOf(std::get<OperatorDecision>(proposal.decisions[0]).op);
+    ++made;
+    whole_layers += proposal.decisions.size() == layer.size();
+  }
+  EXPECT_GE(made, 50);
+  EXPECT_GE(whole_layers, made / 3);
+}
+
+TEST(StageMovesTest, CutBetweenRecurrentLayers) {
+  const Workplace at("rnnlm_tiny", 8, "k80-16x4", 8);
+  const Strategy whole = Ok(DataParallel(at.graph, at.machine->topology));
+  std::mt19937_64 random(6);
+  std::set<std::set<int32_t>> of_second;
+  for (int k = 0; k < 100; ++k) {
+    Strategy split = whole;
+    Decide(at.graph, split, SplitStage(at.space, whole, random));
+    for (const char* layer : {"lstm.0.0", "lstm.1.0"}) {
+      const OpId first = at.Op(layer);
+      for (OpId step : at.space.LayerOf(first)) {
+        ASSERT_EQ(DevicesAt(split, step), DevicesAt(split, first)) << at.graph.op(step).name;
+      }
+    }
+    of_second.insert(DevicesAt(split, at.Op("lstm.1.0")));
+  }
+  EXPECT_EQ(of_second.size(), 2u);
 }
 
 }  // namespace

@@ -6,6 +6,8 @@
 
 namespace partita {
 
+bool HasWeights(const Graph& graph, const Operator& op);
+
 // Recurrent layers of a model: cells unrolled over the steps of a sequence, with tied weights. A
 // layer is found by its form: operators that read the same weights, and what reads their results
 // without weights of its own, where one of them reads a result of another. Empty without any.

@@ -1,33 +1,12 @@
-#include "planner/expert/recurrent_layers.h"
+#include "planner/space/recurrent_layers.h"
 
 #include <algorithm>
 #include <map>
-#include <numeric>
 
-#include "planner/expert/splits.h"
+#include "graph/support/disjoint_sets.h"
 
 namespace partita {
 namespace {
-
-// Sets of operators, by union-find.
-class OperatorSets {
- public:
-  explicit OperatorSets(size_t count) : parent_(count) {
-    std::iota(parent_.begin(), parent_.end(), size_t{0});
-  }
-  size_t RootOf(OpId op) {
-    size_t at = op.index();
-    while (parent_[at] != at) at = parent_[at] = parent_[parent_[at]];
-    return at;
-  }
-  void Join(OpId a, OpId b) {
-    const size_t first = std::min(RootOf(a), RootOf(b)), second = std::max(RootOf(a), RootOf(b));
-    parent_[second] = first;
-  }
-
- private:
-  std::vector<size_t> parent_;  // indexed by OpId
-};
 
 bool IsAnchor(const Graph& graph, OpId id) { return graph.op(id).anchor == id; }
 
@@ -40,7 +19,7 @@ void ForEachProducer(const Graph& graph, const Operator& op, Visit&& visit) {
 }
 
 // Marks the operators that share a weight with another one, and joins those that do.
-std::vector<bool> JoinTied(const Graph& graph, OperatorSets& sets) {
+std::vector<bool> JoinTied(const Graph& graph, DisjointSets& sets) {
   std::vector<bool> tied(graph.ops().size(), false);
   for (const Weight& weight : graph.weights()) {
     OpId first = kNoOp;
@@ -50,7 +29,7 @@ std::vector<bool> JoinTied(const Graph& graph, OperatorSets& sets) {
         first = id;
         continue;
       }
-      sets.Join(first, id);
+      sets.Join(first.index(), id.index());
       tied[first.index()] = tied[id.index()] = true;
     }
   }
@@ -59,13 +38,19 @@ std::vector<bool> JoinTied(const Graph& graph, OperatorSets& sets) {
 
 }  // namespace
 
+bool HasWeights(const Graph& graph, const Operator& op) {
+  return std::any_of(op.inputs.begin(), op.inputs.end(), [&](TensorId id) {
+    return graph.tensor(id).kind == TensorKind::kWeight;
+  });
+}
+
 std::vector<int> RecurrentLayers(const Graph& graph) {
-  OperatorSets sets(graph.ops().size());
+  DisjointSets sets(graph.ops().size());
   const std::vector<bool> tied = JoinTied(graph, sets);
   for (OpId id : graph.anchors()) {
     if (HasWeights(graph, graph.op(id))) continue;
     ForEachProducer(graph, graph.op(id), [&](OpId producer) {
-      if (producer != kNoOp && tied[producer.index()]) sets.Join(producer, id);
+      if (producer != kNoOp && tied[producer.index()]) sets.Join(producer.index(), id.index());
     });
   }
   std::map<size_t, int> layer_of_root;
@@ -73,14 +58,15 @@ std::vector<int> RecurrentLayers(const Graph& graph) {
     if (!tied[id.index()]) continue;
     bool recurs = false;
     ForEachProducer(graph, graph.op(id), [&](OpId producer) {
-      recurs |= producer != kNoOp && sets.RootOf(producer) == sets.RootOf(id);
+      recurs |= producer != kNoOp && sets.RootOf(producer.index()) == sets.RootOf(id.index());
     });
-    if (recurs) layer_of_root.emplace(sets.RootOf(id), static_cast<int>(layer_of_root.size()));
+    if (recurs)
+      layer_of_root.emplace(sets.RootOf(id.index()), static_cast<int>(layer_of_root.size()));
   }
   if (layer_of_root.empty()) return {};
   std::vector<int> layers(graph.ops().size(), -1);
   for (OpId id : graph.anchors()) {
-    const auto found = layer_of_root.find(sets.RootOf(id));
+    const auto found = layer_of_root.find(sets.RootOf(id.index()));
     if (found != layer_of_root.end()) layers[id.index()] = found->second;
   }
   return layers;
