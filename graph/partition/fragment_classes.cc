@@ -54,7 +54,10 @@ class ClassFinder {
  public:
   ClassFinder(const Graph& graph, const PartitionOptions& options,
               const FragmentDecisions& decisions)
-      : graph_(graph), options_(options), decisions_(decisions), host_(HostTensors(graph, options)) {
+      : graph_(graph),
+        options_(options),
+        decisions_(decisions),
+        host_(HostTensors(graph, options)) {
     updates_.resize(graph.tensors().size());
     for (const Operator& op : graph.ops()) {
       kind_of_op_.push_back(KindOf(op));
@@ -68,8 +71,9 @@ class ClassFinder {
     classes.of_anchor.assign(graph_.ops().size(), -1);
     Numbers<Facts> anchors, weights, tensors;
     for (OpId anchor : graph_.anchors()) {
-      Facts facts;
-      AppendList(followers[anchor.index()], [this](OpId op) { return KindOf(op); }, facts);
+      const std::vector<OpId>& own = followers[anchor.index()];
+      Facts facts = {std::find(own.begin(), own.end(), anchor) - own.begin()};
+      AppendList(own, [this](OpId op) { return KindOf(op); }, facts);
       classes.of_anchor[anchor.index()] = anchors.Of(std::move(facts));
     }
     for (size_t w = 0; w < graph_.weights().size(); ++w) {
