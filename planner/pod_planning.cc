@@ -88,7 +88,7 @@ absl::StatusOr<std::unique_ptr<PodProblem>> PodProblem::Create(const Evaluator& 
 
 SearchProblem PodProblem::Problem(bool has_fewer) const {
   SearchProblem problem{*evaluator_, SearchSpace(graph_, pods().devices),
-                        ExpertStarts(graph_, evaluator_->topology())};
+                        ExpertStartsOfPod(graph_, evaluator_->topology())};
   if (!has_fewer) return problem;
   problem.on_fewer = ExpertsOnFewer(graph_, evaluator_->topology());
   return problem;

@@ -38,7 +38,7 @@ constexpr ExpertRow kExperts[] = {
     {"tensor_3d", Tensor3d, "products of weights over a cube of devices"},
     {"hypergraph", HypergraphPlacement,
      "channels over devices, balanced, by the least that they send each other",
-     /*on_fewer=*/false},  // takes seconds to make, for which no search has ended better
+     /*on_part=*/false},  // takes seconds to make, for which no search has ended better
     {"zero2", Zero2, "every operator by sample; gradients and optimizer states in shards"},
     {"zero3", Zero3, "every operator by sample; weights, gradients and optimizer states in shards"},
 };
@@ -144,20 +144,34 @@ std::function<std::optional<Strategy>(const std::string& name, int devices)> Exp
         const auto row = std::find_if(std::begin(kExperts), std::end(kExperts),
                                       [&](const ExpertRow& one) { return name == one.name; });
         const auto fewer = topology.TakeDevices(devices);
-        if (row == std::end(kExperts) || !row->on_fewer || !fewer.ok()) return kept->second;
+        if (row == std::end(kExperts) || !row->on_part || !fewer.ok()) return kept->second;
         auto strategy = row->make(graph, *fewer);
         if (strategy.ok()) kept->second = *std::move(strategy);
         return kept->second;
       };
 }
 
-std::vector<NamedStrategy> ExpertStarts(const Graph& graph, const DeviceTopology& topology) {
+namespace {
+
+std::vector<NamedStrategy> StartsOf(const Graph& graph, const DeviceTopology& topology,
+                                    bool is_part) {
   std::vector<NamedStrategy> starts;
   for (const ExpertRow& row : kExperts) {
+    if (is_part && !row.on_part) continue;
     auto strategy = row.make(graph, topology);
     if (strategy.ok()) starts.push_back({row.name, *std::move(strategy)});
   }
   return starts;
+}
+
+}  // namespace
+
+std::vector<NamedStrategy> ExpertStarts(const Graph& graph, const DeviceTopology& topology) {
+  return StartsOf(graph, topology, /*is_part=*/false);
+}
+
+std::vector<NamedStrategy> ExpertStartsOfPod(const Graph& graph, const DeviceTopology& pod) {
+  return StartsOf(graph, pod, /*is_part=*/true);
 }
 
 }  // namespace partita

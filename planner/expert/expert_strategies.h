@@ -54,8 +54,8 @@ struct ExpertRow {
   const char* name;
   ExpertFunction make;
   const char* description;
-  // Whether searches try it on fewer devices, too (ExpertsOnFewer).
-  bool on_fewer = true;
+  // Whether searches try it on a part of the devices, too (ExpertsOnFewer, ExpertStartsOfPod).
+  bool on_part = true;
 };
 // THE table of expert strategies.
 std::span<const ExpertRow> ExpertStrategies();
@@ -64,6 +64,8 @@ absl::StatusOr<ExpertFunction> ExpertNamed(const std::string& name);
 
 // Every expert that does not decline, in table order: the starts of a search.
 std::vector<NamedStrategy> ExpertStarts(const Graph& graph, const DeviceTopology& topology);
+// Those of a search for one of several alike groups of devices.
+std::vector<NamedStrategy> ExpertStartsOfPod(const Graph& graph, const DeviceTopology& pod);
 // The strategies of named experts for the first devices of the topology; nullopt where no expert of
 // that name is for fewer devices, or it declines (SearchProblem::on_fewer). Each is made once and kept. What is passed
 // outlives the function, which is not for several threads.
