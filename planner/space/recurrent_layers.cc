@@ -39,9 +39,8 @@ std::vector<bool> JoinTied(const Graph& graph, DisjointSets& sets) {
 }  // namespace
 
 bool HasWeights(const Graph& graph, const Operator& op) {
-  return std::any_of(op.inputs.begin(), op.inputs.end(), [&](TensorId id) {
-    return graph.tensor(id).kind == TensorKind::kWeight;
-  });
+  return std::any_of(op.inputs.begin(), op.inputs.end(),
+                     [&](TensorId id) { return graph.tensor(id).kind == TensorKind::kWeight; });
 }
 
 std::vector<int> RecurrentLayers(const Graph& graph) {
