@@ -231,7 +231,8 @@ absl::Status FragmentCache::FindLayouts(const Strategy& strategy, StepFragments&
     for (int32_t decision : decisions_.of_layout[w]) {
       key.push_back(decided_[static_cast<size_t>(decision)]);
     }
-    if (HasPrefetch(strategy, w)) key.push_back(-1 - static_cast<int32_t>(w));  // adds control edges
+    if (HasPrefetch(strategy, w))
+      key.push_back(-1 - static_cast<int32_t>(w));  // adds control edges
     Placed*& placed = placed_[w];
     if (placed == nullptr || placed->key != key) {
       std::unique_ptr<Placed>& kept = layouts_[ClassOf(w)][key];

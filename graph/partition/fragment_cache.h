@@ -238,9 +238,7 @@ class FragmentCache {
     return static_cast<size_t>(classes_.of_anchor[anchor.index()]);
   }
   size_t ClassOf(size_t weight) const { return static_cast<size_t>(classes_.of_weight[weight]); }
-  size_t ClassOf(TensorId id) const {
-    return static_cast<size_t>(classes_.of_tensor[id.index()]);
-  }
+  size_t ClassOf(TensorId id) const { return static_cast<size_t>(classes_.of_tensor[id.index()]); }
 
   const Graph& graph_;
   const PartitionOptions options_;
@@ -248,7 +246,7 @@ class FragmentCache {
 
   // Facts of the graph.
   FragmentDecisions decisions_;
-  FragmentClasses classes_;  // all distinct where fragments are not shared
+  FragmentClasses classes_;                       // all distinct where fragments are not shared
   std::vector<std::vector<DemandGroup>> groups_;  // indexed by TensorId
   std::vector<Link> chain_;
   ChainPlaces places_;

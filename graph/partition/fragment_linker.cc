@@ -281,8 +281,8 @@ TaskGraph FragmentLinker::Resolve(const StepFragments& step, OpId id) const {
     if (!IsKept(role)) continue;
     Kernel kernel = KernelOf(ChainOf(step, id, task.id), slots);
     if (role == Role::kTakesEpilogue) {
-      kernel.signature = WithEpilogue(std::move(kernel.signature),
-                                      graph_.op(epilogue_of_[id.index()]).attrs);
+      kernel.signature =
+          WithEpilogue(std::move(kernel.signature), graph_.op(epilogue_of_[id.index()]).attrs);
     }
     SetFormats(builder, kernel.task.inputs, kernel.signature.inputs);
     SetFormats(builder, kernel.task.outputs, kernel.signature.outputs);

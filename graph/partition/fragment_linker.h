@@ -190,15 +190,15 @@ class FragmentLinker {
   std::vector<int32_t> family_of_;  // indexed by OpId; -1: in none
   // Fragments by link, and stores by TensorId, that were linked last; -1: none.
   std::vector<int64_t> linked_, stored_;
-  std::vector<char> is_changed_;     // indexed by link: another fragment than last
-  std::vector<char> is_restored_;    // indexed by TensorId: another store than last
-  std::vector<char> is_relinked_;    // indexed by link
-  std::vector<int32_t> relinked_;    // those links
-  std::vector<BufferId> scratch_;    // slots of the link at hand
+  std::vector<char> is_changed_;      // indexed by link: another fragment than last
+  std::vector<char> is_restored_;     // indexed by TensorId: another store than last
+  std::vector<char> is_relinked_;     // indexed by link
+  std::vector<int32_t> relinked_;     // those links
+  std::vector<BufferId> scratch_;     // slots of the link at hand
   std::vector<int32_t> first_reads_;  // of its operator, by input, among all of the tensor's
-  std::vector<int32_t> kept_tasks_;  // indexed by link
-  Sections buffers_;                 // owned by links, then by tensors that persist
-  Sections slot_sections_;           // of slots_, owned by links
+  std::vector<int32_t> kept_tasks_;   // indexed by link
+  Sections buffers_;                  // owned by links, then by tensors that persist
+  Sections slot_sections_;            // of slots_, owned by links
   std::vector<BufferId> slots_;
   std::vector<std::vector<Role>> roles_;  // indexed by OpId and task
   // Tasks of producers that are done first, indexed by pair, then by the reader's task; -1: none.
