@@ -45,7 +45,7 @@ std::vector<int> StagesOf(const Graph& graph, const std::vector<int>& layers) {
   return stage_of;
 }
 
-// What reads no weights is split as what makes its first operand, where that is on the same devices.
+// What reads no weights is split as a maker of its operands that is on the same devices.
 std::optional<ParallelConfig> AsItsMaker(const SearchSpace& space, const Operator& op,
                                          const std::vector<DeviceId>& devices,
                                          const Strategy& strategy) {
