@@ -105,12 +105,8 @@ void FragmentCache::FindDependencies() {
                           : DistinctFragmentClasses(graph_);
   followers_ = FollowersOf(graph_);
   weight_of_ = WeightOfTensors(graph_);
-  updates_.resize(graph_.weights().size());
+  updates_ = UpdatesOfWeights(graph_);
   kept_tensors_.resize(graph_.weights().size());
-  for (const Operator& op : graph_.ops()) {
-    if (op.anchor_weight == kNoTensor) continue;
-    updates_[static_cast<size_t>(weight_of_[op.anchor_weight.index()])].push_back(op.id);
-  }
   for (const Tensor& tensor : graph_.tensors()) {
     const int32_t weight = weight_of_[tensor.id.index()];
     if (weight >= 0 && tensor.kind != TensorKind::kNext) {
@@ -231,8 +227,8 @@ absl::Status FragmentCache::FindLayouts(const Strategy& strategy, StepFragments&
     for (int32_t decision : decisions_.of_layout[w]) {
       key.push_back(decided_[static_cast<size_t>(decision)]);
     }
-    if (HasPrefetch(strategy, w))
-      key.push_back(-1 - static_cast<int32_t>(w));  // adds control edges
+    // Control edges that are the weight's own.
+    if (HasPrefetch(strategy, w)) key.push_back(-1 - static_cast<int32_t>(w));
     Placed*& placed = placed_[w];
     if (placed == nullptr || placed->key != key) {
       std::unique_ptr<Placed>& kept = layouts_[ClassOf(w)][key];

@@ -57,12 +57,9 @@ class ClassFinder {
       : graph_(graph),
         options_(options),
         decisions_(decisions),
-        host_(HostTensors(graph, options)) {
-    updates_.resize(graph.tensors().size());
-    for (const Operator& op : graph.ops()) {
-      kind_of_op_.push_back(KindOf(op));
-      if (op.anchor_weight != kNoTensor) updates_[op.anchor_weight.index()].push_back(op.id);
-    }
+        host_(HostTensors(graph, options)),
+        updates_(UpdatesOfWeights(graph)) {
+    for (const Operator& op : graph.ops()) kind_of_op_.push_back(KindOf(op));
   }
 
   FragmentClasses Run() {
@@ -155,7 +152,7 @@ class ClassFinder {
     Append(facts, decisions.size());
     AppendTensor(id, decisions, facts);
     std::vector<TensorId> met = {id};
-    for (OpId op : updates_[id.index()]) {
+    for (OpId op : updates_[weight]) {
       facts.push_back(KindOf(op));
       for (const auto* list : {&graph_.op(op).inputs, &graph_.op(op).outputs}) {
         for (TensorId other : *list) AppendOnce(other, decisions, met, facts);
@@ -189,11 +186,11 @@ class ClassFinder {
   const PartitionOptions& options_;
   const FragmentDecisions& decisions_;
   const std::vector<TensorId> host_;
+  const std::vector<std::vector<OpId>> updates_;  // indexed by weight
   Numbers<KernelSignature> kernels_;
   Numbers<TensorType> types_;
   Numbers<Facts> kinds_;
-  std::vector<int32_t> kind_of_op_;         // indexed by OpId
-  std::vector<std::vector<OpId>> updates_;  // indexed by TensorId of a weight
+  std::vector<int32_t> kind_of_op_;  // indexed by OpId
 };
 
 void SortUnique(std::vector<int32_t>& list) {
@@ -223,6 +220,16 @@ std::vector<int32_t> WeightOfTensors(const Graph& graph) {
     if (tensor.kind == TensorKind::kNext) weight_of[tensor.id.index()] = of(tensor);
   }
   return weight_of;
+}
+
+std::vector<std::vector<OpId>> UpdatesOfWeights(const Graph& graph) {
+  const std::vector<int32_t> weight_of = WeightOfTensors(graph);
+  std::vector<std::vector<OpId>> updates(graph.weights().size());
+  for (const Operator& op : graph.ops()) {
+    if (op.anchor_weight == kNoTensor) continue;
+    updates[static_cast<size_t>(weight_of[op.anchor_weight.index()])].push_back(op.id);
+  }
+  return updates;
 }
 
 FragmentDecisions FindFragmentDecisions(const Graph& graph) {

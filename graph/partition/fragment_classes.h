@@ -21,6 +21,8 @@ FragmentDecisions FindFragmentDecisions(const Graph& graph);
 // The weight that a persistent tensor or its next value belongs to, as a place in graph.weights(); -1
 // for other tensors. Indexed by TensorId.
 std::vector<int32_t> WeightOfTensors(const Graph& graph);
+// The operators that take each weight's update layout, in order; indexed by place in graph.weights().
+std::vector<std::vector<OpId>> UpdatesOfWeights(const Graph& graph);
 
 // Classes of what has equal fragments under equal decisions, but for the ids of operators and
 // tensors, and for control edges that placements of weights add (WeightPlacement::prefetch). The

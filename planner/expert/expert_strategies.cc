@@ -125,10 +125,21 @@ absl::StatusOr<Strategy> OperatorPlacement(const Graph& graph, const DeviceTopol
 
 std::span<const ExpertRow> ExpertStrategies() { return kExperts; }
 
+namespace {
+
+// Null where there is none.
+const ExpertRow* RowNamed(const std::string& name) {
+  const ExpertRow* row = std::find_if(std::begin(kExperts), std::end(kExperts),
+                                      [&](const ExpertRow& one) { return name == one.name; });
+  return row == std::end(kExperts) ? nullptr : row;
+}
+
+}  // namespace
+
 absl::StatusOr<ExpertFunction> ExpertNamed(const std::string& name) {
+  if (const ExpertRow* row = RowNamed(name); row != nullptr) return row->make;
   std::string names;
   for (const ExpertRow& row : kExperts) {
-    if (name == row.name) return row.make;
     absl::StrAppend(&names, names.empty() ? "" : ", ", row.name);
   }
   return absl::NotFoundError(absl::StrCat("unknown strategy '", name, "'; known are: ", names));
@@ -141,10 +152,9 @@ std::function<std::optional<Strategy>(const std::string& name, int devices)> Exp
       [&graph, &topology, made = std::make_shared<Made>()](const std::string& name, int devices) {
         const auto [kept, is_new] = made->try_emplace({name, devices});
         if (!is_new) return kept->second;
-        const auto row = std::find_if(std::begin(kExperts), std::end(kExperts),
-                                      [&](const ExpertRow& one) { return name == one.name; });
+        const ExpertRow* row = RowNamed(name);
         const auto fewer = topology.TakeDevices(devices);
-        if (row == std::end(kExperts) || !row->on_part || !fewer.ok()) return kept->second;
+        if (row == nullptr || !row->on_part || !fewer.ok()) return kept->second;
         auto strategy = row->make(graph, *fewer);
         if (strategy.ok()) kept->second = *std::move(strategy);
         return kept->second;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "graph/partition/arrivals.h"
+#include "graph/partition/fragment_classes.h"
 #include "graph/support/check.h"
 #include "graph/support/heap_bytes.h"
 #include "planner/space/like_operators.h"
@@ -23,7 +24,7 @@ AdditiveCosts::AdditiveCosts(const Evaluator& evaluator, Bytes most)
       followers_(partita::FollowersOf(graph_)),
       own_(graph_.ops().size()),
       weights_(graph_.ops().size()),
-      updates_(graph_.weights().size()),
+      updates_(UpdatesOfWeights(graph_)),
       states_(graph_.weights().size()),
       readers_(graph_.weights().size(), 0),
       groups_(graph_.tensors().size()),
@@ -83,13 +84,10 @@ void AdditiveCosts::FindTensors() {
     }
   }
   for (auto& [pair, tensors] : between) pairs_.push_back({pair.first, pair.second, tensors});
-  std::map<TensorId, size_t> weight_of;
-  for (size_t w = 0; w < graph_.weights().size(); ++w) weight_of[graph_.weights()[w].tensor] = w;
+  const std::vector<int32_t> weight_of = WeightOfTensors(graph_);
   for (const Tensor& tensor : graph_.tensors()) {
-    if (tensor.kind == TensorKind::kState) states_[weight_of.at(tensor.of)].push_back(tensor.id);
-  }
-  for (const Operator& op : graph_.ops()) {
-    if (op.anchor == kNoOp) updates_[weight_of.at(op.anchor_weight)].push_back(op.id);
+    if (tensor.kind != TensorKind::kState) continue;
+    states_[static_cast<size_t>(weight_of[tensor.id.index()])].push_back(tensor.id);
   }
   for (size_t w = 0; w < graph_.weights().size(); ++w) {
     std::set<OpId> anchors;

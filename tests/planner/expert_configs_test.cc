@@ -33,6 +33,14 @@ std::string ConfigText(const Graph& graph, const Strategy& strategy, const std::
   return "no operator " + name;
 }
 
+// The configurations of operators, by name.
+void ExpectConfigs(const Graph& graph, const Strategy& strategy,
+                   const std::vector<std::pair<std::string, std::string>>& expected) {
+  for (const auto& [name, config] : expected) {
+    EXPECT_EQ(ConfigText(graph, strategy, name), config) << name;
+  }
+}
+
 DeviceTopology TwoNodesOfFour() { return Ok(FindMachine("p100-4x4", 8)).topology; }
 
 TEST(OneWeirdTrickTest, RoundsMoveTheBytesOfOnePass) {
@@ -147,33 +155,32 @@ TEST(RnnPlacementTest, LayersOfOneDepthAreOnOneDeviceOfANode) {
 
 TEST(RnnPlacementTest, NeighbouringDepthsShareADeviceWhereThereAreFew) {
   const Graph graph = TrainingModel("rnnlm_tiny", 8);
-  const Strategy strategy = Ok(RnnPlacement(graph, VirtualCpuDevices(2)));
-  EXPECT_EQ(ConfigText(graph, strategy, "embedding"), "whole on 0");
-  EXPECT_EQ(ConfigText(graph, strategy, "lstm.0.1"), "whole on 0");
-  EXPECT_EQ(ConfigText(graph, strategy, "lstm.1.1"), "whole on 1");
-  EXPECT_EQ(ConfigText(graph, strategy, "fc"), "whole on 1");
+  ExpectConfigs(graph, Ok(RnnPlacement(graph, VirtualCpuDevices(2))),
+                {{"embedding", "whole on 0"},
+                 {"lstm.0.1", "whole on 0"},
+                 {"lstm.1.1", "whole on 1"},
+                 {"fc", "whole on 1"}});
 }
 
 TEST(RnnStagesTest, EachLayerIsOnAGroupOfItsOwn) {
   const Graph graph = TrainingModel("rnnlm_tiny", 8);
   const Strategy strategy = Ok(RnnStages(graph, VirtualCpuDevices(4)));
-  EXPECT_EQ(ConfigText(graph, strategy, "lstm.0.1.x"), "o=2 on 0,1");
-  EXPECT_EQ(ConfigText(graph, strategy, "lstm.0.1.h"), "o=2 on 0,1");
-  EXPECT_EQ(ConfigText(graph, strategy, "lstm.0.1"), "u=2 on 0,1");
-  EXPECT_EQ(ConfigText(graph, strategy, "lstm.1.0"), "u=2 on 2,3");
-  EXPECT_EQ(ConfigText(graph, strategy, "fc"), "o=2 on 2,3");
+  ExpectConfigs(graph, strategy,
+                {{"lstm.0.1.x", "o=2 on 0,1"},
+                 {"lstm.0.1.h", "o=2 on 0,1"},
+                 {"lstm.0.1", "u=2 on 0,1"},
+                 {"lstm.1.0", "u=2 on 2,3"},
+                 {"fc", "o=2 on 2,3"}});
   EXPECT_EQ(strategy.host_device, DeviceId(2));
 }
 
 TEST(RnnStagesTest, LayersShareADeviceWhereThereAreMore) {
   const Graph graph = TrainingModel("rnntc_tiny", 8);
-  const Strategy strategy = Ok(RnnStages(graph, VirtualCpuDevices(2)));
-  std::vector<std::string> layers;
-  for (const char* cell : {"lstm.0.1", "lstm.1.1", "lstm.2.1", "lstm.3.1"}) {
-    layers.push_back(ConfigText(graph, strategy, cell));
-  }
-  EXPECT_EQ(layers,
-            (std::vector<std::string>{"whole on 0", "whole on 0", "whole on 1", "whole on 1"}));
+  ExpectConfigs(graph, Ok(RnnStages(graph, VirtualCpuDevices(2))),
+                {{"lstm.0.1", "whole on 0"},
+                 {"lstm.1.1", "whole on 0"},
+                 {"lstm.2.1", "whole on 1"},
+                 {"lstm.3.1", "whole on 1"}});
 }
 
 TEST(TensorGridsConfigTest, AxesOfACubeChangePlaces) {

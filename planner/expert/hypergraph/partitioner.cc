@@ -28,27 +28,57 @@ struct SubProblem {
   int32_t first = 0, parts = 1;
 };
 
+// Makes hypergraphs of some vertices of one, with its nets' pins there only.
+class Restriction {
+ public:
+  // The hypergraph outlives this.
+  explicit Restriction(const Hypergraph& hypergraph)
+      : h_(hypergraph),
+        number_(static_cast<size_t>(h_.vertices()), -1),
+        met_(static_cast<size_t>(h_.nets()), false) {}
+
+  Hypergraph To(const std::vector<int32_t>& vertices) {
+    std::vector<int64_t> weights;
+    for (int32_t v : vertices) {
+      Number(v) = static_cast<int32_t>(weights.size());
+      weights.push_back(h_.weight(v));
+    }
+    std::vector<Hypergraph::Net> nets;
+    std::vector<int32_t> met;
+    for (int32_t v : vertices) {
+      for (int32_t net : h_.nets_of(v)) {
+        if (met_[static_cast<size_t>(net)]) continue;
+        met_[static_cast<size_t>(net)] = true;
+        met.push_back(net);
+        Hypergraph::Net own{h_.cost(net), {}};
+        for (int32_t pin : h_.pins(net)) {
+          if (Number(pin) >= 0) own.pins.push_back(Number(pin));
+        }
+        if (own.pins.size() > 1) nets.push_back(std::move(own));
+      }
+    }
+    for (int32_t v : vertices) Number(v) = -1;
+    for (int32_t net : met) met_[static_cast<size_t>(net)] = false;
+    return Hypergraph(std::move(weights), std::move(nets));
+  }
+
+ private:
+  int32_t& Number(int32_t v) { return number_[static_cast<size_t>(v)]; }
+
+  const Hypergraph& h_;
+  std::vector<int32_t> number_;  // indexed by vertex; -1 between calls
+  std::vector<bool> met_;        // indexed by net; false between calls
+};
+
 SubProblem SideOf(const SubProblem& problem, const Bisection& bisection, int8_t side) {
-  const Hypergraph& h = problem.hypergraph;
-  std::vector<int32_t> number(bisection.side.size(), -1), vertex;
-  std::vector<int64_t> weights;
-  for (int32_t v = 0; v < h.vertices(); ++v) {
+  std::vector<int32_t> own, vertex;
+  for (int32_t v = 0; v < problem.hypergraph.vertices(); ++v) {
     if (bisection.side[static_cast<size_t>(v)] != side) continue;
-    number[static_cast<size_t>(v)] = static_cast<int32_t>(weights.size());
-    weights.push_back(h.weight(v));
+    own.push_back(v);
     vertex.push_back(problem.vertex[static_cast<size_t>(v)]);
   }
-  std::vector<Hypergraph::Net> nets;
-  for (int32_t net = 0; net < h.nets(); ++net) {
-    Hypergraph::Net part{h.cost(net), {}};
-    for (int32_t pin : h.pins(net)) {
-      if (number[static_cast<size_t>(pin)] >= 0)
-        part.pins.push_back(number[static_cast<size_t>(pin)]);
-    }
-    nets.push_back(std::move(part));
-  }
   const int32_t lower = (problem.parts + 1) / 2;
-  return {Hypergraph(std::move(weights), std::move(nets)), std::move(vertex),
+  return {Restriction(problem.hypergraph).To(own), std::move(vertex),
           problem.first + (side == 0 ? 0 : lower), side == 0 ? lower : problem.parts - lower};
 }
 
@@ -147,8 +177,7 @@ class PairedParts {
         limits_{limit, limit},
         part_(part),
         vertices_(static_cast<size_t>(parts)),
-        number_(static_cast<size_t>(h_.vertices()), -1),
-        met_(static_cast<size_t>(h_.nets()), false) {
+        restriction_(h_) {
     for (int32_t v = 0; v < h_.vertices(); ++v) VerticesOf(Part(v)).push_back(v);
   }
 
@@ -171,14 +200,14 @@ class PairedParts {
 
  private:
   int32_t& Part(int32_t v) { return part_[static_cast<size_t>(v)]; }
-  int32_t& Number(int32_t v) { return number_[static_cast<size_t>(v)]; }
   std::vector<int32_t>& VerticesOf(int32_t part) { return vertices_[static_cast<size_t>(part)]; }
 
   bool IsTooHeavy() const { return HeaviestPart(h_, part_, parts_) > limits_[0]; }
 
   bool ImprovePair(int32_t a, int32_t b, std::mt19937_64& random) {
     FindVertices(a, b);
-    const Hypergraph pair = Pair();
+    // Connectivity minus one changes by as much as this one's cut does.
+    const Hypergraph pair = restriction_.To(pair_);
     std::vector<int8_t> side;
     for (int32_t v : pair_) side.push_back(Part(v) == a ? int8_t{0} : int8_t{1});
     const Bisection before = Measured(pair, std::move(side), limits_);
@@ -202,41 +231,13 @@ class PairedParts {
                VerticesOf(b).end(), std::back_inserter(pair_));
   }
 
-  // The vertices of a pair, and nets with their pins there only. Connectivity minus one changes by as
-  // much as the cut does when vertices change places between the two.
-  Hypergraph Pair() {
-    std::vector<int64_t> weights;
-    for (int32_t v : pair_) {
-      Number(v) = static_cast<int32_t>(weights.size());
-      weights.push_back(h_.weight(v));
-    }
-    std::vector<Hypergraph::Net> nets;
-    std::vector<int32_t> met;
-    for (int32_t v : pair_) {
-      for (int32_t net : h_.nets_of(v)) {
-        if (met_[static_cast<size_t>(net)]) continue;
-        met_[static_cast<size_t>(net)] = true;
-        met.push_back(net);
-        Hypergraph::Net own{h_.cost(net), {}};
-        for (int32_t pin : h_.pins(net)) {
-          if (Number(pin) >= 0) own.pins.push_back(Number(pin));
-        }
-        if (own.pins.size() > 1) nets.push_back(std::move(own));
-      }
-    }
-    for (int32_t v : pair_) Number(v) = -1;
-    for (int32_t net : met) met_[static_cast<size_t>(net)] = false;
-    return Hypergraph(std::move(weights), std::move(nets));
-  }
-
   const Hypergraph& h_;
   const int32_t parts_;
   const SideLimits limits_;
   std::vector<int32_t>& part_;
   std::vector<std::vector<int32_t>> vertices_;  // indexed by part; ascending
-  std::vector<int32_t> number_;                 // indexed by vertex; -1 between calls
-  std::vector<bool> met_;                       // indexed by net; false between calls
-  std::vector<int32_t> pair_;                   // vertices of the pair at hand
+  Restriction restriction_;
+  std::vector<int32_t> pair_;  // vertices of the pair at hand
 };
 
 std::vector<int32_t> RunOnce(const Hypergraph& hypergraph, const PartitionerOptions& options,
