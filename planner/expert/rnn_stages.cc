@@ -54,8 +54,10 @@ std::optional<ParallelConfig> AsItsMaker(const SearchSpace& space, const Operato
     for (OpId maker : graph.producers(input)) {
       const ParallelConfig& config = strategy.configs[maker.index()];
       if (graph.op(maker).anchor != maker || config.devices != devices) continue;
-      auto same = WithSameResultSplit(space, maker, config, op.id);
-      if (same.has_value()) return same;
+      for (const auto split : {WithSameResultSplit, WithProducersBlocks}) {
+        auto same = split(space, maker, config, op.id);
+        if (same.has_value()) return same;
+      }
     }
   }
   return std::nullopt;
