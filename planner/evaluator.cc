@@ -1,6 +1,7 @@
 #include "planner/evaluator.h"
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -130,10 +131,12 @@ Nanos Evaluator::TimeOf(const FlatStep& flat, const Schedule& schedule) const {
   return schedule.makespan + model_.StepOverhead(*std::max_element(tasks.begin(), tasks.end()));
 }
 
-void Evaluator::FindOrder(const FlatStep& flat, EvaluatedStep& step) const {
+void Evaluator::FindOrder(const FlatStep& flat, const Priority& priority,
+                          EvaluatedStep& step) const {
   step.durations = BoundedDurations(flat.costs);
-  step.schedule = Simulate(flat.tasks, step.durations, *options_.priority);
+  step.schedule = Simulate(flat.tasks, step.durations, priority);
   step.order = OrderOf(flat.tasks, step.schedule);
+  step.priority = &priority;
 }
 
 void Evaluator::FollowOrder(const FlatStep& flat, EvaluatedStep& step) const {
@@ -165,6 +168,25 @@ void Evaluator::TimeInOrder(const FlatStep& flat, Nanos cutoff, EvaluatedStep& s
   if (options_.limit_memory) CheckMemory(*this, e);
 }
 
+void Evaluator::TimeInBestOrder(const FlatStep& flat, EvaluatedStep& step) const {
+  FindOrder(flat, *options_.priority, step);
+  TimeInOrder(flat, kNoCutoff, step);
+  if (!options_.any_priority) return;
+  const auto place = [](const EvaluatedStep& one) {
+    return std::tuple(one.evaluation.excess, one.evaluation.time);
+  };
+  for (const Priority& priority : Priorities()) {
+    if (&priority == options_.priority) continue;
+    EvaluatedStep other;
+    FindOrder(flat, priority, other);
+    TimeInOrder(flat, kNoCutoff, other);
+    if (place(other) >= place(step)) continue;
+    other.strategy = std::move(step.strategy);
+    other.tasks = std::move(step.tasks);
+    step = std::move(other);
+  }
+}
+
 void Evaluator::AddFigures(EvaluatedStep& step) {
   step.evaluation.received = BytesReceived(step.tasks);
   step.evaluation.use = UseOf(step);
@@ -184,7 +206,7 @@ absl::StatusOr<StepCache::Found> Evaluator::FindIn(StepCache& cache, const Strat
   return cache.FindOrBuild(of_built, limits);
 }
 
-absl::StatusOr<EvaluatedStep> Evaluator::EvaluateStep(const Strategy& strategy) const {
+absl::StatusOr<EvaluatedStep> Evaluator::TasksOf(const Strategy& strategy) const {
   EvaluatedStep step;
   ASSIGN_OR_RETURN(const Strategy of_built, BuiltStrategy(strategy));
   ASSIGN_OR_RETURN(step.tasks, Partition(built(), of_built, partition_options()));
@@ -195,9 +217,23 @@ absl::StatusOr<EvaluatedStep> Evaluator::EvaluateStep(const Strategy& strategy) 
     ASSIGN_OR_RETURN(PodView::FirstPod first, pod_view_->FirstPodOf(step.tasks));
     step.tasks = std::move(first.tasks);
   }
+  return step;
+}
+
+absl::StatusOr<EvaluatedStep> Evaluator::EvaluateStep(const Strategy& strategy) const {
+  ASSIGN_OR_RETURN(EvaluatedStep step, TasksOf(strategy));
   FlatStep flat = FlattenStep(step.tasks, rules());
-  FindOrder(flat, step);
+  FindOrder(flat, *options_.priority, step);
   TimeInOrder(flat, kNoCutoff, step);
+  step.costs = std::move(flat.costs);
+  AddFigures(step);
+  return step;
+}
+
+absl::StatusOr<EvaluatedStep> Evaluator::EvaluateBestOrder(const Strategy& strategy) const {
+  ASSIGN_OR_RETURN(EvaluatedStep step, TasksOf(strategy));
+  FlatStep flat = FlattenStep(step.tasks, rules());
+  TimeInBestOrder(flat, step);
   step.costs = std::move(flat.costs);
   AddFigures(step);
   return step;
@@ -248,6 +284,15 @@ Evaluation Evaluator::EvaluateBriefly(const Strategy& strategy, Nanos cutoff,
   return found.ok() ? std::move(step.evaluation) : Invalid(found.status());
 }
 
+Evaluation Evaluator::EvaluateBrieflyInBestOrder(const Strategy& strategy) const {
+  std::unique_ptr<StepCache> cache = TakeCache();
+  const auto found = FindIn(*cache, strategy, {});
+  EvaluatedStep step;
+  if (found.ok()) TimeInBestOrder(cache->Flat(), step);
+  ReturnCache(std::move(cache));
+  return found.ok() ? std::move(step.evaluation) : Invalid(found.status());
+}
+
 absl::StatusOr<std::vector<Evaluator::CollectiveOfStep>> Evaluator::CollectivesOf(
     const Strategy& strategy) const {
   std::unique_ptr<StepCache> cache = TakeCache();
@@ -265,7 +310,7 @@ absl::StatusOr<std::vector<Evaluator::CollectiveOfStep>> Evaluator::CollectivesO
 
 void Evaluator::EvaluateKept(StepCache& cache, Nanos cutoff, EvaluatedStep& step) const {
   if (!cache.CanSimulate()) {
-    FindOrder(cache.Flat(), step);
+    FindOrder(cache.Flat(), *options_.priority, step);
     return TimeInOrder(cache.Flat(), cutoff, step);
   }
   step.evaluation.time = cache.Simulate(cutoff);
@@ -337,8 +382,9 @@ Prediction PredictionOf(const Evaluation& evaluation) {
           .roofline = evaluation.sources.roofline};
 }
 
-PlanOrder PlanOrderOf(const EvaluatedStep& step, const Priority& priority) {
-  PlanOrder order{.task_graph_fingerprint = step.tasks.fingerprint(), .priority = priority.name};
+PlanOrder PlanOrderOf(const EvaluatedStep& step) {
+  PlanOrder order{.task_graph_fingerprint = step.tasks.fingerprint()};
+  if (step.priority != nullptr) order.priority = step.priority->name;
   for (TaskId id : step.order) order.tasks.push_back(id.value());
   return order;
 }

@@ -65,6 +65,7 @@ struct EvaluatedStep {
   // Duration of each task under the contention of the other devices at its time.
   std::vector<Nanos> durations;
   std::vector<TaskId> order;  // the total order in which lanes run
+  const Priority* priority = nullptr;  // rule that found the order; null: it was given
   BufferAssignment memory;
   Schedule schedule;  // schedule with the waits that reuse of memory adds
   Evaluation evaluation;
@@ -93,6 +94,8 @@ class Evaluator {
     PartitionChoices choices;
     // Priority by which orders are found.
     const Priority* priority = &DefaultPriority();
+    // Whether EvaluateBestOrder and EvaluateBrieflyInBestOrder look at the orders of other rules, too.
+    bool any_priority = true;
     // Sizes as the runtime's backend will report them. Missing functions: dense buffers, no
     // scratch.
     MemorySizes sizes;
@@ -132,6 +135,9 @@ class Evaluator {
   // (CheapestAlgorithm). InvalidArgument where the strategy does not fit. Running out of memory is
   // no error but a verdict.
   absl::StatusOr<EvaluatedStep> EvaluateStep(const Strategy& strategy) const;
+  // The same in the order in which the step takes least, of those that the rules of Priorities()
+  // find: what fits in memory first.
+  absl::StatusOr<EvaluatedStep> EvaluateBestOrder(const Strategy& strategy) const;
   // The same for a given task graph, run in the given order instead of the best one known.
   absl::StatusOr<EvaluatedStep> EvaluateOrder(TaskGraph tasks, std::vector<TaskId> order) const;
 
@@ -152,6 +158,8 @@ class Evaluator {
   // `interrupted`, if given, became true.
   Evaluation EvaluateBriefly(const Strategy& strategy, Nanos cutoff,
                              const std::function<bool()>& interrupted = nullptr) const;
+  // The same in the order of EvaluateBestOrder, to the end.
+  Evaluation EvaluateBrieflyInBestOrder(const Strategy& strategy) const;
 
   // Drops what no thread uses at the moment, but for at most `most` bytes of the cache that was used
   // last: for the time when one thread goes on, and other memory is needed.
@@ -166,14 +174,18 @@ class Evaluator {
   absl::StatusOr<Strategy> BuiltStrategy(const Strategy& strategy) const;
   absl::StatusOr<StepCache::Found> FindIn(StepCache& cache, const Strategy& strategy,
                                           const StepCache::Limits& limits) const;
+  // EvaluateStep up to its tasks.
+  absl::StatusOr<EvaluatedStep> TasksOf(const Strategy& strategy) const;
   // The start of TimeInOrder: an order, and the schedule in it where every task has busy
   // neighbours. Finding: the order in which the schedule of Simulate starts tasks; following: the
   // step's.
-  void FindOrder(const FlatStep& flat, EvaluatedStep& step) const;
+  void FindOrder(const FlatStep& flat, const Priority& priority, EvaluatedStep& step) const;
   void FollowOrder(const FlatStep& flat, EvaluatedStep& step) const;
   // The definition of a step's time (see Evaluator), for all orders. Stops early as EvaluateBriefly
   // does.
   void TimeInOrder(const FlatStep& flat, Nanos cutoff, EvaluatedStep& step) const;
+  // FindOrder and TimeInOrder by every rule; the best.
+  void TimeInBestOrder(const FlatStep& flat, EvaluatedStep& step) const;
   // EvaluateBriefly of the step that the cache found last.
   void EvaluateKept(StepCache& cache, Nanos cutoff, EvaluatedStep& step) const;
   Nanos TimeOf(const FlatStep& flat, const Schedule& schedule) const;
@@ -201,7 +213,7 @@ class Evaluator {
 Bytes LargestPeakOf(const Evaluation& evaluation);
 // The part of a plan that an evaluation fills in.
 Prediction PredictionOf(const Evaluation& evaluation);
-// The order of the step, found by a priority, to be stored in a plan.
-PlanOrder PlanOrderOf(const EvaluatedStep& step, const Priority& priority);
+// The order of the step, found by a rule (EvaluatedStep::priority), to be stored in a plan.
+PlanOrder PlanOrderOf(const EvaluatedStep& step);
 
 }  // namespace partita

@@ -31,16 +31,18 @@ constexpr double kEndOverBaseline = 3, kPlanOverBaseline = 1.5;
 // all-reduces, which are not half of a step that could win. Data parallelism gets them anyway.
 constexpr int64_t kBeyondBuckets = 2;
 
-// Nothing where it cannot run.
-std::optional<Nanos> TimeOf(const BucketedStrategy& bucketed) {
+// Time of a strategy in the order that its plan has; nothing where it cannot run.
+std::optional<Nanos> TimeOf(const Evaluator& evaluator, const BucketedStrategy& bucketed) {
   if (bucketed.evaluation.verdict == Evaluation::Verdict::kInvalid) return std::nullopt;
-  return bucketed.evaluation.time;
+  const Evaluation evaluation = evaluator.EvaluateBrieflyInBestOrder(bucketed.strategy);
+  if (evaluation.verdict == Evaluation::Verdict::kInvalid) return std::nullopt;
+  return evaluation.time;
 }
 
 std::optional<Nanos> BaselineOf(const Evaluator& evaluator) {
   const auto strategy = DataParallel(evaluator.graph(), evaluator.topology());
   if (!strategy.ok()) return std::nullopt;
-  return TimeOf(WithBuckets(evaluator, *strategy));
+  return TimeOf(evaluator, WithBuckets(evaluator, *strategy));
 }
 
 // Of a plan and its evaluated step.
@@ -69,9 +71,9 @@ Strategy WithOwnCollectives(const Evaluator& evaluator, Strategy strategy) {
 
 // A plan whose order is of other tasks than its strategy has on the evaluator's machine.
 absl::StatusOr<PlanOutcome> Reordered(const Evaluator& evaluator, Plan plan) {
-  ASSIGN_OR_RETURN(EvaluatedStep step, evaluator.EvaluateStep(plan.strategy));
+  ASSIGN_OR_RETURN(EvaluatedStep step, evaluator.EvaluateBestOrder(plan.strategy));
   plan.strategy = step.strategy;
-  plan.order = PlanOrderOf(step, *evaluator.options().priority);
+  plan.order = PlanOrderOf(step);
   ASSIGN_OR_RETURN(PlanOutcome outcome, OutcomeOf(evaluator, std::move(plan), std::move(step)));
   outcome.reordered = true;
   return outcome;
@@ -111,9 +113,31 @@ double OverBaseline(const Baseline& baseline, int64_t tasks) {
   return std::max(1.0, static_cast<double>(tasks) / static_cast<double>(of_baseline));
 }
 
-// A search's strategy with its buckets. Takes a start in place of what the search found where it is
-// faster once all-reduces are in buckets, which a search does without; starts besides data
-// parallelism as long as time for the plan is left.
+// kNoCutoff where it cannot run.
+Nanos TimeInBestOrder(const Evaluator& evaluator, const BucketedStrategy& bucketed) {
+  if (!bucketed.evaluation.feasible()) return kNoCutoff;
+  const Evaluation evaluation = evaluator.EvaluateBrieflyInBestOrder(bucketed.strategy);
+  return evaluation.feasible() ? evaluation.time : kNoCutoff;
+}
+
+// The starts, and what else the search found, each strategy once, without the best.
+std::vector<const NamedStrategy*> OthersOf(const SearchProblem& problem,
+                                           const SearchResult& found) {
+  std::vector<const NamedStrategy*> others;
+  const auto add = [&](const NamedStrategy& one) {
+    const bool is_known = std::any_of(
+        others.begin(), others.end(),
+        [&](const NamedStrategy* other) { return other->strategy == one.strategy; });
+    if (!is_known && one.strategy != found.best) others.push_back(&one);
+  };
+  for (const NamedStrategy& start : problem.starts) add(start);
+  for (const FoundStrategy& one : found.by_origin) add(one.found);
+  return others;
+}
+
+// A search's strategy with its buckets. Takes a start, or another strategy that the search found, in
+// place of the best where it is faster once all-reduces are in buckets and in the best order, which a
+// search does without; those besides data parallelism as long as time for the plan is left.
 Strategy TakeFastest(const SearchProblem& problem, const Baseline& baseline, const PlanClock& clock,
                      const std::atomic<bool>* stop, SearchResult& found) {
   const double of_plan = kPlanOverBaseline * OverBaseline(baseline, found.evaluation.tasks);
@@ -121,31 +145,33 @@ Strategy TakeFastest(const SearchProblem& problem, const Baseline& baseline, con
   const auto is_late = [&] { return clock.HasLess((of_plan + more) * baseline.seconds); };
   const auto is_over = [&] { return is_late() || IsSet(stop); };
   BucketedStrategy best = WithBuckets(problem.evaluator, found.best, is_over, &found.evaluation);
-  const auto take = [&](const NamedStrategy& start, BucketedStrategy other) {
-    const Evaluation& evaluation = other.evaluation;
-    if (!evaluation.feasible() || evaluation.time >= best.evaluation.time) return;
-    found.evaluation = evaluation;
-    best = std::move(other);
-    found.best = start.strategy;
-    found.origin = start.name;
+  Nanos best_time = TimeInBestOrder(problem.evaluator, best);
+  const auto take = [&](const NamedStrategy& other, BucketedStrategy bucketed) {
+    const Nanos time = TimeInBestOrder(problem.evaluator, bucketed);
+    if (time >= best_time) return;
+    best_time = time;
+    found.evaluation = bucketed.evaluation;
+    best = std::move(bucketed);
+    found.best = other.strategy;
+    found.origin = other.name;
     found.walked_all = found.locally_optimal = false;
   };
   if (baseline.start != nullptr) take(*baseline.start, baseline.bucketed);
-  for (const NamedStrategy& start : problem.starts) {
+  for (const NamedStrategy* other : OthersOf(problem, found)) {
     if (is_late()) break;
-    if (&start == baseline.start) continue;
+    if (other == baseline.start) continue;
     // Without buckets all are compared, even when planning is to stop.
     const Nanos cutoff = best.evaluation.feasible() && !best.evaluation.peak.empty()
                              ? best.evaluation.time * kBeyondBuckets
                              : kNoCutoff;
-    const Evaluation alone = problem.evaluator.EvaluateBriefly(start.strategy, cutoff, is_late);
-    if (alone.feasible() && alone.peak.empty()) continue;  // beyond the cutoff
-    take(start, {start.strategy, alone});
+    const Evaluation alone = problem.evaluator.EvaluateBriefly(other->strategy, cutoff, is_late);
+    if (!alone.feasible() || alone.peak.empty()) continue;  // or beyond the cutoff
     more = OverBaseline(baseline, alone.tasks);
     const bool is_too_long = is_over();
     more = 0;
-    if (is_too_long) continue;
-    take(start, WithBuckets(problem.evaluator, start.strategy, is_over, &alone));
+    take(*other, is_too_long
+                     ? BucketedStrategy{other->strategy, alone}
+                     : WithBuckets(problem.evaluator, other->strategy, is_over, &alone));
   }
   return std::move(best.strategy);
 }
@@ -187,14 +213,16 @@ std::vector<Rival> RivalsOf(const Evaluator& evaluator, std::span<const NamedStr
                             size_t experts, const SearchResult& found) {
   std::vector<Rival> rivals;
   for (const NamedStrategy& start : starts.first(experts)) {
-    const Evaluation evaluation = evaluator.EvaluateBriefly(start.strategy, kNoCutoff);
+    const Evaluation evaluation = evaluator.EvaluateBrieflyInBestOrder(start.strategy);
     if (evaluation.feasible()) rivals.push_back({start, evaluation.time, true});
   }
   for (const FoundStrategy& one : found.by_origin) {
     const bool is_expert = std::any_of(rivals.begin(), rivals.end(), [&](const Rival& rival) {
       return rival.is_expert && rival.named.strategy == one.found.strategy;
     });
-    if (!is_expert) rivals.push_back({one.found, one.time});
+    if (is_expert) continue;
+    rivals.push_back(
+        {one.found, evaluator.EvaluateBrieflyInBestOrder(one.found.strategy).time});
   }
   std::stable_sort(rivals.begin(), rivals.end(),
                    [](const Rival& a, const Rival& b) { return a.time < b.time; });
@@ -205,12 +233,12 @@ std::vector<Rival> RivalsOf(const Evaluator& evaluator, std::span<const NamedStr
 
 absl::StatusOr<PlanOutcome> PlanAsIs(const Evaluator& evaluator, const Strategy& strategy,
                                      const std::string& origin) {
-  ASSIGN_OR_RETURN(EvaluatedStep step, evaluator.EvaluateStep(strategy));
+  ASSIGN_OR_RETURN(EvaluatedStep step, evaluator.EvaluateBestOrder(strategy));
   Plan plan;
   plan.topology = evaluator.topology();
   plan.strategy = step.strategy;
   plan.choices = evaluator.options().choices;
-  plan.order = PlanOrderOf(step, *evaluator.options().priority);
+  plan.order = PlanOrderOf(step);
   plan.provenance.search = origin;
   plan.provenance.evaluations = 1;
   return OutcomeOf(evaluator, std::move(plan), std::move(step));
@@ -236,6 +264,7 @@ absl::StatusOr<PlanOutcome> EvaluatePlan(const Evaluator& evaluator, const Plan&
   options.choices = there.choices;
   if (plan.order) {
     ASSIGN_OR_RETURN(options.priority, PriorityNamed(plan.order->priority));
+    options.any_priority = false;
   }
   const Evaluator own(graph, evaluator.topology(), evaluator.model(), std::move(options));
   absl::StatusOr<PlannedStep> planned = BuildPlannedStep(graph, there);
@@ -304,7 +333,7 @@ absl::StatusOr<PlanOutcome> SearchPlan(const Evaluator& evaluator, const PlanReq
   outcome.expert = expert;
   outcome.bound = bound;
   if (request.pins.empty() && baseline.start != nullptr) {
-    outcome.baseline = TimeOf(baseline.bucketed);
+    outcome.baseline = TimeOf(evaluator, baseline.bucketed);
   }
   outcome.plan.provenance.seed = request.options.seed;
   outcome.plan.provenance.evaluations = result.evaluations;
@@ -332,12 +361,14 @@ Optimality OptimalityOf(const PlanOutcome& outcome) {
 
 absl::StatusOr<PlanOutcome> MakePlan(const Evaluator& evaluator, const PlanRequest& request) {
   const bool has_priority =
-      request.priority.empty() || request.priority == evaluator.options().priority->name;
+      request.priority.empty() || (request.priority == evaluator.options().priority->name &&
+                                   !evaluator.options().any_priority);
   if (!has_priority || request.memory_limit != evaluator.options().memory_limit) {
     Evaluator::Options options = evaluator.options();
     options.memory_limit = request.memory_limit;
     if (!has_priority) {
       ASSIGN_OR_RETURN(options.priority, PriorityNamed(request.priority));
+      options.any_priority = false;
     }
     return MakePlan(
         Evaluator(evaluator.graph(), evaluator.topology(), evaluator.model(), std::move(options)),

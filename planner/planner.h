@@ -64,7 +64,7 @@ struct PlanRequest {
                  .help = "which of the tasks that are ready at the same time a device takes first "
                          "(partita list priorities)",
                  .check = NameOf("priority", NamesOf(Priorities())),
-                 .fallback = DefaultPriority().name,
+                 .fallback = "a search's local_path, a plan's the best of all",
                  .changes_plan = true},
           self.priority);
   }

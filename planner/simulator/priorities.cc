@@ -74,6 +74,14 @@ constexpr Priority kPriorities[] = {
      RemainingPaths},
     {"remaining_tasks", "the task with the longest chain of tasks behind it goes first",
      RemainingTasks},
+    {"list_path",
+     "of all tasks that wait for a device, the one with the longest time that it and a chain behind "
+     "it take goes first, however long the others have waited",
+     RemainingPaths, false, true},
+    {"list_tasks",
+     "of all tasks that wait for a device, the one with the longest chain of tasks behind it goes "
+     "first, however long the others have waited",
+     RemainingTasks, false, true},
 };
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <bit>
 
 #include "graph/support/check.h"
+#include "planner/simulator/list_schedule.h"
 #include "planner/simulator/stable_order.h"
 #include "planner/simulator/task_heap.h"
 
@@ -101,7 +102,9 @@ Schedule Simulate(const FlatTasks& tasks, std::span<const Nanos> durations,
   const int64_t total = CheckedSum(durations);  // no end is later
   const std::vector<int32_t> by_rank = ByPriority(tasks, priority.of(tasks, durations));
   const bool fits = std::bit_width(static_cast<uint64_t>(total)) + std::bit_width(n) <= 64;
-  if (fits) {
+  if (priority.is_list) {
+    FillListSchedule(tasks, durations, by_rank, schedule);
+  } else if (fits) {
     RunEvents<uint64_t>(tasks, durations, by_rank, schedule);
   } else {
     RunEvents<Wide>(tasks, durations, by_rank, schedule);

@@ -25,6 +25,8 @@ struct Schedule {
 //   every resource serves its tasks one at a time in the order (ready, priority, key),
 //   start = max(ready, end of the task served before it on each of its resources),
 //   end = start + duration.
+// By a rule for lists (Priority::is_list) the second and third line are: at every time, in the order
+// (priority, key), each task that is ready and all of whose resources are free starts.
 // Priorities are those of a rule (Priorities), larger ones first; keys are TaskKeys.
 //
 // Durations are at least 1 ns (checked); so (start, key) is a total order that respects

@@ -113,13 +113,45 @@ TEST_F(EvaluatorTest, StoredOrderGivesTheSameEvaluation) {
   const EvaluatedStep step = Ok(evaluator.EvaluateStep(strategy));
   Plan plan{.topology = machine_->topology,
             .strategy = step.strategy,
-            .order = PlanOrderOf(step, DefaultPriority())};
+            .order = PlanOrderOf(step)};
   PlannedStep planned = Ok(BuildPlannedStep(graph_, plan));
   EXPECT_EQ(planned.order, step.order);
   const EvaluatedStep again =
       Ok(evaluator.EvaluateOrder(std::move(planned.tasks), std::move(planned.order)));
   EXPECT_EQ(PredictionOf(again.evaluation), PredictionOf(step.evaluation));
   EXPECT_EQ(again.schedule.start, step.schedule.start);
+}
+
+TEST_F(EvaluatorTest, TheBestOrderIsThatOfTheRuleByWhichTheStepIsShortest) {
+  std::mt19937_64 random(31);
+  int others = 0;
+  for (int round = 0; round < 10; ++round) {
+    const Strategy strategy = RandomStrategy(graph_, devices_, random);
+    const EvaluatedStep best = Ok(MakeEvaluator().EvaluateBestOrder(strategy));
+    Nanos least = kNoCutoff;
+    for (const Priority& rule : Priorities()) {
+      Evaluator::Options options;
+      options.priority = &rule;
+      options.any_priority = false;
+      const Evaluator own = MakeEvaluator(options);
+      const Evaluation by_rule = Ok(own.EvaluateStep(strategy)).evaluation;
+      EXPECT_EQ(own.EvaluateBrieflyInBestOrder(strategy).time, by_rule.time) << rule.name;
+      least = std::min(least, by_rule.time);
+      if (best.priority == &rule) {
+        EXPECT_EQ(best.evaluation.time, by_rule.time) << rule.name;
+      }
+    }
+    EXPECT_EQ(best.evaluation.time, least);
+    EXPECT_EQ(MakeEvaluator().EvaluateBrieflyInBestOrder(strategy).time, least);
+    EXPECT_EQ(PlanOrderOf(best).priority, best.priority->name);
+    others += best.priority != &DefaultPriority();
+    const EvaluatedStep again =
+        Ok(MakeEvaluator().EvaluateOrder(Ok(Partition(graph_, best.strategy,
+                                                      MakeEvaluator().partition_options())),
+                                         best.order));
+    EXPECT_EQ(PredictionOf(again.evaluation), PredictionOf(best.evaluation));
+  }
+  EXPECT_GT(others, 3);
 }
 
 TEST_F(EvaluatorTest, InvalidStrategyIsAVerdictThatNamesTheOperator) {

@@ -155,6 +155,73 @@ TEST(SimulatorTest, RunningTheOrderAgainGivesTheSameSchedule) {
   }
 }
 
+// The definition of list scheduling, one nanosecond after another.
+Schedule ListByDefinition(const FlatTasks& tasks, std::span<const Nanos> durations,
+                          const std::vector<int64_t>& priority) {
+  const size_t n = tasks.size();
+  std::vector<int32_t> by_priority = tasks.by_key;
+  std::stable_sort(by_priority.begin(), by_priority.end(), [&](int32_t a, int32_t b) {
+    return priority[static_cast<size_t>(a)] > priority[static_cast<size_t>(b)];
+  });
+  Schedule schedule{std::vector<Nanos>(n), std::vector<Nanos>(n), Nanos(0),
+                    std::vector<Nanos>(static_cast<size_t>(tasks.resources))};
+  std::vector<int32_t> pending = tasks.predecessor_count;
+  std::vector<bool> started(n, false), ended(n, false);
+  std::vector<Nanos> free_at(static_cast<size_t>(tasks.resources));
+  for (Nanos now; std::find(ended.begin(), ended.end(), false) != ended.end(); now += Nanos(1)) {
+    for (size_t t = 0; t < n; ++t) {
+      if (!started[t] || ended[t] || schedule.end[t] > now) continue;
+      ended[t] = true;
+      for (int32_t s : tasks.SuccessorsOf(t)) --pending[static_cast<size_t>(s)];
+    }
+    for (int32_t number : by_priority) {
+      const auto t = static_cast<size_t>(number);
+      const auto held = tasks.ResourcesOf(t);
+      const bool is_free = std::all_of(held.begin(), held.end(), [&](int32_t r) {
+        return free_at[static_cast<size_t>(r)] <= now;
+      });
+      if (started[t] || pending[t] > 0 || !is_free) continue;
+      started[t] = true;
+      schedule.start[t] = now;
+      schedule.end[t] = now + durations[t];
+      schedule.makespan = std::max(schedule.makespan, schedule.end[t]);
+      for (int32_t r : held) {
+        free_at[static_cast<size_t>(r)] = schedule.end[t];
+        schedule.busy[static_cast<size_t>(r)] += durations[t];
+      }
+    }
+  }
+  return schedule;
+}
+
+TEST(SimulatorTest, ListsFollowTheirDefinition) {
+  std::mt19937_64 random(11);
+  int64_t tasks = 0;
+  for (const char* name : {"list_path", "list_tasks"}) {
+    const Priority& rule = **PriorityNamed(name);
+    for (int round = 0; round < 300; ++round) {
+      const RandomTasks made = MakeRandomTasks(random, 60, round % 2 == 0 ? 3 : 40);
+      const Schedule schedule = Simulate(made.tasks, made.durations, rule);
+      ExpectEqual(schedule, ListByDefinition(made.tasks, made.durations,
+                                             rule.of(made.tasks, made.durations)));
+      ExpectEqual(SimulateInOrder(made.tasks, made.durations, OrderOf(made.tasks, schedule)),
+                  schedule);
+      tasks += static_cast<int64_t>(made.tasks.size());
+      ASSERT_FALSE(HasFailure()) << name << ", round " << round;
+    }
+  }
+  EXPECT_GT(tasks, 10000);
+}
+
+TEST(SimulatorTest, InListsTheLongestPathGoesFirstHoweverLongOthersHaveWaited) {
+  // Resource 0 is busy until 4; task 1 is ready at 2 and has a long path, task 3 is ready at 1.
+  const TaskLists lists{{{}, {0}, {}, {2}, {}}, {{1}, {0}, {2}, {0}, {0}}, 3};
+  const FlatTasks tasks = FlatOf(lists, {0, 1, 2, 3, 4});
+  const std::vector<Nanos> durations{Nanos(2), Nanos(100), Nanos(1), Nanos(1), Nanos(4)};
+  EXPECT_THAT(Simulate(tasks, durations, **PriorityNamed("list_path")).start,
+              ElementsAre(Nanos(0), Nanos(4), Nanos(0), Nanos(104), Nanos(0)));
+}
+
 TEST(SimulatorTest, WaitsMayGoAgainstTheNumbersOfTasks) {
   const FlatTasks tasks = FlatOf({{{}, {}}, {{0}, {1}}, 2}, {0, 1});
   const std::pair<TaskId, TaskId> waits[] = {{TaskId(0), TaskId(1)}};
