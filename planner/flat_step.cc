@@ -97,10 +97,10 @@ Bytes BytesOf(const FlatFragment& fragment) {
   return Bytes(HeapBytesOfAllocation(sizeof(FlatFragment)) +
                HeapBytesOf(tasks.successor_begin, tasks.successors, tasks.resource_begin,
                            tasks.resource_of, tasks.predecessor_count, tasks.by_key, tasks.after,
-                           tasks.subject_of, tasks.hops) +
+                           tasks.subject_of) +
                HeapBytesOf(uses.buffers, uses.is_communication, uses.use_begin, uses.uses,
                            uses.overwrite_begin, uses.overwrites, uses.scratch) +
-               HeapBytesOf(fragment.step.costs, fragment.path, fragment.by_path, fragment.loads,
+               HeapBytesOf(fragment.step.costs, fragment.path, fragment.key_place, fragment.loads,
                            fragment.numbers));
 }
 
@@ -110,17 +110,18 @@ FlatFragment FlattenTasks(const TaskGraph& graph, const FlatteningRules& rules,
                           const CommunicationsOfGraph& communications) {
   int32_t shared = -1;
   FlatFragment fragment{
-      ListAndConnect(graph, rules, communications, &shared), {}, {}, {}, 0, true, {}, ""};
+      ListAndConnect(graph, rules, communications, &shared), {}, 0, {}, {}, 0, true, {}, ""};
   if (shared >= 0) {
     fragment.unknown =
         absl::StrCat("how other pods use '", rules.pods->name(shared), "' meanwhile is not known");
   }
   const FlatStep& step = fragment.step;
   fragment.path = RemainingPaths(step.tasks, DurationsOf(step.costs));
-  fragment.by_path = step.tasks.by_key;
-  std::stable_sort(fragment.by_path.begin(), fragment.by_path.end(), [&](int32_t a, int32_t b) {
-    return fragment.path[static_cast<size_t>(a)] > fragment.path[static_cast<size_t>(b)];
-  });
+  for (int64_t path : fragment.path) fragment.longest = std::max(fragment.longest, path);
+  fragment.key_place.resize(step.tasks.by_key.size());
+  for (size_t k = 0; k < step.tasks.by_key.size(); ++k) {
+    fragment.key_place[static_cast<size_t>(step.tasks.by_key[k])] = static_cast<int32_t>(k);
+  }
   fragment.loads = LoadsOf(step.tasks, step.costs);
   for (const TaskCost& cost : step.costs) {
     const int64_t time = LeastTime(cost);
@@ -150,7 +151,7 @@ FlatFragment FlattenFragment(const TaskGraph& graph, const FlatteningRules& rule
 FlatStep FlattenStep(const TaskGraph& graph, const FlatteningRules& rules) {
   FlatStep step = ListAndConnect(graph, rules, {});
   if (rules.distances == nullptr) return step;
-  step.tasks.hops = rules.distances->hops();
+  step.tasks.distances = rules.distances;
   for (const Task& task : graph.tasks()) {
     step.tasks.subject_of.push_back(rules.distances->SubjectOf(task.key));
   }
@@ -160,8 +161,7 @@ FlatStep FlattenStep(const TaskGraph& graph, const FlatteningRules& rules) {
 void FlatStepBuilder::Start(int32_t resources, int devices, const GraphDistances* distances) {
   FlatTasks& tasks = step_.tasks;
   tasks.subject_of.clear();
-  tasks.hops.clear();
-  if (distances != nullptr) tasks.hops = distances->hops();
+  tasks.distances = distances;
   tasks.resources = resources;
   tasks.resource_begin.assign(1, 0);
   tasks.resource_of.clear();
@@ -183,7 +183,7 @@ void FlatStepBuilder::AddTasks(const Tasks& added) {
   const auto& [fragment, begin, end, slots, subject] = added;
   const FlatTasks& from = fragment.tasks;
   FlatTasks& tasks = step_.tasks;
-  if (!tasks.hops.empty()) {
+  if (tasks.distances != nullptr) {
     tasks.subject_of.insert(tasks.subject_of.end(), end - begin, subject);
   }
   const Rows resources{from.resource_begin, begin, end};

@@ -51,7 +51,8 @@ FlatStep FlattenStep(const TaskGraph& graph, const FlatteningRules& rules);
 struct FlatFragment {
   FlatStep step;
   std::vector<int64_t> path;     // longest path of tasks of the fragment that begins with the task
-  std::vector<int32_t> by_path;  // tasks, longest path first, then in the order of keys
+  int64_t longest = 0;           // the longest of them
+  std::vector<int32_t> key_place;  // place of each task in the order of keys
   Loads loads;                   // busy time of each resource, with nothing beside the tasks
   int64_t total = 0;             // all durations
   // Whether no duration depends on what else runs, or is so long that it might be bounded.

@@ -9,6 +9,7 @@
 #include "graph/parallel/device_topology.h"
 #include "graph/task/buffer_assignment.h"
 #include "graph/task/task_graph.h"
+#include "planner/simulator/graph_distances.h"
 
 namespace partita {
 
@@ -63,8 +64,10 @@ struct FlatTasks {
   std::vector<int32_t> by_key;  // tasks in the order of their structural keys, which breaks ties
   // Control edges: (task, earlier task that must have ended), sorted.
   std::vector<std::pair<TaskId, TaskId>> after;
-  // Subject of each task, and hops by subject (GraphDistances); empty: all tasks are of one.
-  std::vector<int32_t> subject_of, hops;
+  // Subject of each task, and distances between subjects, which outlive this; empty and null: all
+  // tasks are of one.
+  std::vector<int32_t> subject_of;
+  const GraphDistances* distances = nullptr;
 
   size_t size() const { return by_key.size(); }
   bool AreOfOneSubject(size_t a, size_t b) const {

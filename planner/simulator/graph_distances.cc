@@ -4,22 +4,30 @@
 
 namespace partita {
 
-// Operators are in topological order, so all that reads what an operator makes comes behind it.
 GraphDistances::GraphDistances(const Graph& graph)
-    : operators_(static_cast<int32_t>(graph.ops().size())),
-      hops_(graph.ops().size() + graph.tensors().size(), 0) {
-  const auto at = [this](int32_t subject) -> int32_t& {
-    return hops_[static_cast<size_t>(subject)];
-  };
-  for (size_t k = graph.ops().size(); k-- > 0;) {
-    const Operator& op = graph.ops()[k];
-    int32_t& own = at(SubjectOf(op.id));
-    for (TensorId output : op.outputs) own = std::max(own, at(SubjectOf(output)) + 1);
-    for (TensorId input : op.inputs) {
-      int32_t& read = at(SubjectOf(input));
-      read = std::max(read, own + 1);
+    : subjects_(static_cast<int32_t>(graph.ops().size() + graph.tensors().size())),
+      inputs_(graph.ops().size()),
+      outputs_(graph.ops().size()) {
+  for (const Operator& op : graph.ops()) {
+    for (TensorId input : op.inputs) inputs_[op.id.index()].push_back(SubjectOf(input));
+    for (TensorId output : op.outputs) outputs_[op.id.index()].push_back(SubjectOf(output));
+  }
+}
+
+// Operators are in topological order, so all that reads what an operator makes comes behind it.
+std::vector<int64_t> GraphDistances::Behind(std::span<const int64_t> lengths) const {
+  std::vector<int64_t> behind(static_cast<size_t>(subjects_), 0);
+  const auto through = [&](size_t subject) { return behind[subject] + lengths[subject]; };
+  for (size_t op = inputs_.size(); op-- > 0;) {
+    for (int32_t output : outputs_[op]) {
+      behind[op] = std::max(behind[op], through(static_cast<size_t>(output)));
+    }
+    for (int32_t input : inputs_[op]) {
+      int64_t& of_input = behind[static_cast<size_t>(input)];
+      of_input = std::max(of_input, through(op));
     }
   }
+  return behind;
 }
 
 }  // namespace partita

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "graph/graph.h"
@@ -12,20 +13,26 @@ namespace partita {
 // has number k, tensor k the number of operators + k. Tasks are of the subject that their key names.
 class GraphDistances {
  public:
+  // Keeps nothing of the graph.
   explicit GraphDistances(const Graph& graph);
 
+  int32_t subjects() const { return subjects_; }
   int32_t SubjectOf(OpId op) const { return op.value(); }
-  int32_t SubjectOf(TensorId tensor) const { return operators_ + tensor.value(); }
+  int32_t SubjectOf(TensorId tensor) const { return operators() + tensor.value(); }
   int32_t SubjectOf(const TaskKey& key) const {
     return key.of_tensor ? SubjectOf(TensorId(key.subject)) : SubjectOf(OpId(key.subject));
   }
-  // Hops from each subject to the farthest end of the graph, from operators to what they make and
-  // from tensors to what reads them: 0 for a tensor that nobody reads. Indexed by subject.
-  const std::vector<int32_t>& hops() const { return hops_; }
+  // The largest sum of lengths over the subjects of a chain behind each subject, from operators to
+  // what they make and from tensors to what reads them: 0 for a tensor that nobody reads. Both
+  // indexed by subject.
+  std::vector<int64_t> Behind(std::span<const int64_t> lengths) const;
 
  private:
-  int32_t operators_ = 0;
-  std::vector<int32_t> hops_;
+  int32_t operators() const { return static_cast<int32_t>(inputs_.size()); }
+
+  int32_t subjects_ = 0;
+  // Subjects of the tensors that each operator reads and makes, indexed by OpId.
+  std::vector<std::vector<int32_t>> inputs_, outputs_;
 };
 
 }  // namespace partita

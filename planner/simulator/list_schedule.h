@@ -1,17 +1,119 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
-#include "planner/simulator/simulator.h"
+#include "planner/simulator/task_heap.h"
 
 namespace partita {
 
-// List scheduling (Graham, SIAM J. Appl. Math. 1969): whenever tasks become ready or resources
-// free, every task that is ready and all of whose resources are free starts, in the order of
-// `by_rank`, which has each task once. Fills in starts and ends. Precondition: those of Simulate.
-void FillListSchedule(const FlatTasks& tasks, std::span<const Nanos> durations,
-                      std::span<const int32_t> by_rank, Schedule& schedule);
+// Lists of a list scheduler, for one schedule after another.
+template <class EndKey>
+struct ListState {
+  std::vector<char> is_busy;                     // by resource
+  std::vector<FourAryHeap<uint64_t>> waiting;    // by resource: keys of tasks that wait at it
+  FourAryHeap<uint64_t> offered;                 // keys of tasks that may start now
+  std::vector<int32_t> offered_by;               // by task: the resource at which it waited; or -1
+  FourAryHeap<EndKey> running;                   // ends of tasks, and their numbers in lower bits
+
+  void Prepare(size_t resources, size_t tasks) {
+    is_busy.assign(resources, 0);
+    waiting.resize(resources);
+    for (FourAryHeap<uint64_t>& heap : waiting) heap.Clear();
+    offered.Clear();
+    offered_by.assign(tasks, -1);
+    running.Clear();
+  }
+};
+
+// Finds list schedules, as Simulate defines them. A ready task waits at one resource that is busy: it
+// cannot start before that is free. A resource that becomes free offers its waiting tasks one after
+// another, as long as it stays free; tasks that are offered at one time are looked at in the order of
+// their keys.
+//
+// `Tasks` has
+//   KeyOf(task), TaskOf(key): keys order tasks, the first one least;
+//   number_bits(), NumberOf(key), TaskOfNumber(number): the same in so few bits, in any order;
+//   ResourcesOf(task), DurationOf(task), ForEachSuccessor(task, visit);
+//   Release(task): whether this was the last that it waited for;
+//   Start(task, time): notes the start; false ends the schedule.
+template <class Tasks, class EndKey>
+class ListScheduler {
+ public:
+  // The state is prepared; its `offered` has the keys of the tasks that wait for none.
+  ListScheduler(Tasks& tasks, ListState<EndKey>& state) : tasks_(tasks), state_(state) {}
+
+  // False where Start was.
+  bool Run() {
+    int64_t now = 0;
+    while (StartOffered(now)) {
+      if (state_.running.empty()) return true;
+      const int bits = tasks_.number_bits();
+      now = static_cast<int64_t>(state_.running.top() >> bits);
+      do {
+        const EndKey ended = state_.running.Pop();
+        End(tasks_.TaskOfNumber(static_cast<size_t>(ended & ((EndKey{1} << bits) - 1))));
+      } while (!state_.running.empty() &&
+               static_cast<int64_t>(state_.running.top() >> bits) == now);
+    }
+    return false;
+  }
+
+ private:
+  static constexpr int32_t kNone = -1;
+
+  bool StartOffered(int64_t now) {
+    while (!state_.offered.empty()) {
+      const uint64_t key = state_.offered.Pop();
+      const size_t task = tasks_.TaskOf(key);
+      const int32_t by = std::exchange(state_.offered_by[task], kNone);
+      if (const int32_t busy = BusyResourceOf(task); busy != kNone) {
+        state_.waiting[static_cast<size_t>(busy)].Push(key);
+      } else if (!Start(task, key, now)) {
+        return false;
+      }
+      if (by != kNone) Offer(by);
+    }
+    return true;
+  }
+
+  int32_t BusyResourceOf(size_t task) const {
+    for (int32_t r : tasks_.ResourcesOf(task)) {
+      if (state_.is_busy[static_cast<size_t>(r)] != 0) return r;
+    }
+    return kNone;
+  }
+
+  bool Start(size_t task, uint64_t key, int64_t now) {
+    for (int32_t r : tasks_.ResourcesOf(task)) state_.is_busy[static_cast<size_t>(r)] = 1;
+    const auto end = static_cast<EndKey>(now + tasks_.DurationOf(task));
+    state_.running.Push(end << tasks_.number_bits() | static_cast<EndKey>(tasks_.NumberOf(key)));
+    return tasks_.Start(task, now);
+  }
+
+  void End(size_t task) {
+    const std::span<const int32_t> held = tasks_.ResourcesOf(task);
+    for (int32_t r : held) state_.is_busy[static_cast<size_t>(r)] = 0;
+    for (int32_t r : held) Offer(r);
+    tasks_.ForEachSuccessor(task, [this](size_t next) {
+      if (tasks_.Release(next)) state_.offered.Push(tasks_.KeyOf(next));
+    });
+  }
+
+  // The first task that waits at the resource, if that is free.
+  void Offer(int32_t resource) {
+    FourAryHeap<uint64_t>& waiting = state_.waiting[static_cast<size_t>(resource)];
+    if (state_.is_busy[static_cast<size_t>(resource)] != 0 || waiting.empty()) return;
+    const uint64_t key = waiting.Pop();
+    state_.offered_by[tasks_.TaskOf(key)] = resource;
+    state_.offered.Push(key);
+  }
+
+  Tasks& tasks_;
+  ListState<EndKey>& state_;
+};
 
 }  // namespace partita

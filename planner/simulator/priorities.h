@@ -12,8 +12,7 @@
 
 namespace partita {
 
-// A rule by which a resource chooses between tasks: between those that are ready at the same time,
-// or of all that wait for it.
+// A rule by which a resource chooses between the tasks that wait for it.
 struct Priority {
   const char* name;
   const char* description;
@@ -22,9 +21,10 @@ struct Priority {
   // Whether it looks no farther than the task's subject: then schedules come from placed tasks
   // (PlacedStep).
   bool is_local = false;
-  // Whether a resource that becomes free takes, of all tasks that could start, the one of the
-  // largest priority (list scheduling); otherwise they start in the order in which they got ready.
-  bool is_list = false;
+  // Whether tasks start in the order in which they got ready, and priorities decide between those
+  // that did so at the same time only. Otherwise a resource that becomes free takes, of all tasks
+  // that could start, the one of the largest priority (list scheduling).
+  bool by_readiness = false;
 };
 
 // The longest time that each task and a chain of tasks behind it take.

@@ -1,4 +1,4 @@
-// Tasks leave a heap in the order (ready, rank), rank being the place in the order (priority, key).
+// By readiness tasks leave a heap in the order (ready, rank), rank being the place in the order (priority, key).
 // A task enters when its last predecessor has been given its end. As every duration is positive, a
 // task that enters is ready later than the one that let it in, so tasks leave in ascending order:
 // each resource sees its tasks in the order in which it has to serve them, and the time at which it
@@ -70,6 +70,58 @@ void RunEvents(const FlatTasks& tasks, std::span<const Nanos> durations,
   }
 }
 
+// The tasks of a list schedule; keys are ranks.
+class ListedTasks {
+ public:
+  ListedTasks(const FlatTasks& tasks, std::span<const Nanos> durations,
+              const std::vector<int32_t>& by_rank, Schedule& schedule)
+      : tasks_(tasks),
+        durations_(durations),
+        by_rank_(by_rank),
+        schedule_(schedule),
+        rank_(tasks.size()),
+        pending_(tasks.predecessor_count) {
+    for (size_t r = 0; r < by_rank.size(); ++r) rank_[static_cast<size_t>(by_rank[r])] = r;
+  }
+
+  uint64_t KeyOf(size_t task) const { return rank_[task]; }
+  size_t TaskOf(uint64_t key) const { return static_cast<size_t>(by_rank_[key]); }
+  int number_bits() const { return std::bit_width(by_rank_.size()); }
+  uint64_t NumberOf(uint64_t key) const { return key; }
+  size_t TaskOfNumber(size_t number) const { return TaskOf(number); }
+  std::span<const int32_t> ResourcesOf(size_t task) const { return tasks_.ResourcesOf(task); }
+  int64_t DurationOf(size_t task) const { return durations_[task].value(); }
+  template <class Visit>
+  void ForEachSuccessor(size_t task, Visit&& visit) const {
+    for (int32_t next : tasks_.SuccessorsOf(task)) visit(static_cast<size_t>(next));
+  }
+  bool Release(size_t task) { return --pending_[task] == 0; }
+  bool Start(size_t task, int64_t time) {
+    schedule_.start[task] = Nanos(time);
+    schedule_.end[task] = Nanos(time) + durations_[task];
+    return true;
+  }
+
+  // Fills in the schedule.
+  template <class EndKey>
+  void Run() {
+    ListState<EndKey> state;
+    state.Prepare(static_cast<size_t>(tasks_.resources), tasks_.size());
+    for (size_t t = 0; t < tasks_.size(); ++t) {
+      if (pending_[t] == 0) state.offered.Push(KeyOf(t));
+    }
+    ListScheduler(*this, state).Run();
+  }
+
+ private:
+  const FlatTasks& tasks_;
+  const std::span<const Nanos> durations_;
+  const std::vector<int32_t>& by_rank_;
+  Schedule& schedule_;
+  std::vector<uint64_t> rank_;    // by task
+  std::vector<int32_t> pending_;  // by task: predecessors without an end
+};
+
 int64_t CheckedSum(std::span<const Nanos> durations) {
   int64_t total = 0;
   for (Nanos duration : durations) {
@@ -102,12 +154,11 @@ Schedule Simulate(const FlatTasks& tasks, std::span<const Nanos> durations,
   const int64_t total = CheckedSum(durations);  // no end is later
   const std::vector<int32_t> by_rank = ByPriority(tasks, priority.of(tasks, durations));
   const bool fits = std::bit_width(static_cast<uint64_t>(total)) + std::bit_width(n) <= 64;
-  if (priority.is_list) {
-    FillListSchedule(tasks, durations, by_rank, schedule);
-  } else if (fits) {
-    RunEvents<uint64_t>(tasks, durations, by_rank, schedule);
+  if (priority.by_readiness) {
+    (fits ? RunEvents<uint64_t> : RunEvents<Wide>)(tasks, durations, by_rank, schedule);
   } else {
-    RunEvents<Wide>(tasks, durations, by_rank, schedule);
+    ListedTasks listed(tasks, durations, by_rank, schedule);
+    fits ? listed.Run<uint64_t>() : listed.Run<Wide>();
   }
   for (Nanos end : schedule.end) schedule.makespan = std::max(schedule.makespan, end);
   return schedule;

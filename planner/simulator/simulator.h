@@ -22,12 +22,11 @@ struct Schedule {
 
 // The schedule of one step. It is defined, not found: the unique one in which
 //   a task is ready when its last predecessor ends (at 0 without any),
-//   every resource serves its tasks one at a time in the order (ready, priority, key),
-//   start = max(ready, end of the task served before it on each of its resources),
-//   end = start + duration.
-// By a rule for lists (Priority::is_list) the second and third line are: at every time, in the order
-// (priority, key), each task that is ready and all of whose resources are free starts.
-// Priorities are those of a rule (Priorities), larger ones first; keys are TaskKeys.
+//   at every time, in the order (priority, key), each task that is ready and all of whose resources
+//     are free starts (list scheduling: Graham, SIAM J. Appl. Math. 1969),
+//   end = start + duration, and between them the task has its resources for itself.
+// By a rule with Priority::by_readiness the second line is: every resource serves its tasks one at a
+// time in the order (ready, priority, key). Priorities are those of a rule (Priorities), larger ones first; keys are TaskKeys.
 //
 // Durations are at least 1 ns (checked); so (start, key) is a total order that respects
 // dependencies and the order of service of every resource. Sums of durations fit 63 bits.

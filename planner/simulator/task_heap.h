@@ -14,6 +14,10 @@ class FourAryHeap {
 
   void Reserve(size_t n) { keys_.reserve(n + kChildren); }
   bool empty() const { return size_ == 0; }
+  void Clear() {
+    keys_.assign(kChildren, kLast);
+    size_ = 0;
+  }
   // Precondition: not empty.
   Key top() const { return keys_[0]; }
 

@@ -24,7 +24,7 @@
 namespace partita {
 namespace {
 
-constexpr char kReference[] = "remaining_path";
+constexpr char kReference[] = "first_ready";
 
 struct BenchOptions {
   std::vector<std::string> models = {"alexnet", "vgg16", "resnet18", "rnnlm"};

@@ -6,9 +6,12 @@
 #include <algorithm>
 #include <random>
 
+#include "graph/training/training_graph.h"
+#include "graph/zoo/models.h"
 #include "planner/simulator/stable_order.h"
 #include "planner/simulator/task_heap.h"
 #include "tests/planner/reference_simulator.h"
+#include "tests/testing/ok.h"
 
 namespace partita {
 namespace {
@@ -106,11 +109,8 @@ TEST(SimulatorTest, EqualsTheReferenceOnRandomTaskGraphs) {
   int64_t tasks = 0;
   for (int round = 0; round < 1500; ++round) {
     const RandomTasks made = MakeRandomTasks(random, 40, round % 2 == 0 ? 3 : 1000);
-    ExpectEqual(Simulate(made.tasks, made.durations),
+    ExpectEqual(Simulate(made.tasks, made.durations, **PriorityNamed("first_ready")),
                 ReferenceSimulate(made.tasks, made.durations, made.durations));
-    const std::vector<Nanos> ones(made.tasks.size(), Nanos(1));
-    ExpectEqual(Simulate(made.tasks, made.durations, **PriorityNamed("remaining_tasks")),
-                ReferenceSimulate(made.tasks, made.durations, ones));
     tasks += static_cast<int64_t>(made.tasks.size());
     ASSERT_FALSE(HasFailure()) << "round " << round;
   }
@@ -118,12 +118,12 @@ TEST(SimulatorTest, EqualsTheReferenceOnRandomTaskGraphs) {
 }
 
 // Simulates durations beyond 64 bits of heap key, too.
-void ExpectWideLikeNarrow(const RandomTasks& made) {
+void ExpectWideLikeNarrow(const RandomTasks& made, const Priority& rule) {
   constexpr int64_t kFactor = int64_t{1} << 53;
   std::vector<Nanos> wide;
   for (Nanos duration : made.durations) wide.push_back(duration * kFactor);
-  const Schedule narrow = Simulate(made.tasks, made.durations);
-  const Schedule scaled = Simulate(made.tasks, wide);
+  const Schedule narrow = Simulate(made.tasks, made.durations, rule);
+  const Schedule scaled = Simulate(made.tasks, wide, rule);
   for (size_t t = 0; t < made.tasks.size(); ++t) {
     EXPECT_EQ(scaled.start[t], narrow.start[t] * kFactor);
   }
@@ -132,7 +132,11 @@ void ExpectWideLikeNarrow(const RandomTasks& made) {
 TEST(SimulatorTest, WideTimesGiveTheSameScheduleAsNarrowOnes) {
   // Multiplying all durations scales the schedule; beyond 64 bits of heap key another loop runs.
   std::mt19937_64 random(7);
-  for (int round = 0; round < 50; ++round) ExpectWideLikeNarrow(MakeRandomTasks(random, 60, 9));
+  for (const Priority& rule : Priorities()) {
+    for (int round = 0; round < 50; ++round) {
+      ExpectWideLikeNarrow(MakeRandomTasks(random, 60, 9), rule);
+    }
+  }
 }
 
 TEST(SimulatorTest, ObeysDependenciesAndResourcesOnLargeGraphs) {
@@ -149,7 +153,9 @@ TEST(SimulatorTest, RunningTheOrderAgainGivesTheSameSchedule) {
   std::mt19937_64 random(5);
   for (int round = 0; round < 200; ++round) {
     const RandomTasks made = MakeRandomTasks(random, 300, 20);
-    const Schedule schedule = Simulate(made.tasks, made.durations);
+    const auto rules = Priorities();
+    const Schedule schedule = Simulate(made.tasks, made.durations,
+                                       rules[static_cast<size_t>(round) % rules.size()]);
     ExpectEqual(SimulateInOrder(made.tasks, made.durations, OrderOf(made.tasks, schedule)),
                 schedule);
   }
@@ -197,9 +203,8 @@ Schedule ListByDefinition(const FlatTasks& tasks, std::span<const Nanos> duratio
 TEST(SimulatorTest, ListsFollowTheirDefinition) {
   std::mt19937_64 random(11);
   int64_t tasks = 0;
-  for (const char* name : {"list_path", "list_tasks"}) {
-    const Priority& rule = **PriorityNamed(name);
-    for (int round = 0; round < 300; ++round) {
+  for (const Priority& rule : Priorities()) {
+    for (int round = 0; round < 300 && !rule.by_readiness; ++round) {
       const RandomTasks made = MakeRandomTasks(random, 60, round % 2 == 0 ? 3 : 40);
       const Schedule schedule = Simulate(made.tasks, made.durations, rule);
       ExpectEqual(schedule, ListByDefinition(made.tasks, made.durations,
@@ -207,18 +212,18 @@ TEST(SimulatorTest, ListsFollowTheirDefinition) {
       ExpectEqual(SimulateInOrder(made.tasks, made.durations, OrderOf(made.tasks, schedule)),
                   schedule);
       tasks += static_cast<int64_t>(made.tasks.size());
-      ASSERT_FALSE(HasFailure()) << name << ", round " << round;
+      ASSERT_FALSE(HasFailure()) << rule.name << ", round " << round;
     }
   }
   EXPECT_GT(tasks, 10000);
 }
 
-TEST(SimulatorTest, InListsTheLongestPathGoesFirstHoweverLongOthersHaveWaited) {
+TEST(SimulatorTest, TheLongestPathGoesFirstHoweverLongOthersHaveWaited) {
   // Resource 0 is busy until 4; task 1 is ready at 2 and has a long path, task 3 is ready at 1.
   const TaskLists lists{{{}, {0}, {}, {2}, {}}, {{1}, {0}, {2}, {0}, {0}}, 3};
   const FlatTasks tasks = FlatOf(lists, {0, 1, 2, 3, 4});
   const std::vector<Nanos> durations{Nanos(2), Nanos(100), Nanos(1), Nanos(1), Nanos(4)};
-  EXPECT_THAT(Simulate(tasks, durations, **PriorityNamed("list_path")).start,
+  EXPECT_THAT(Simulate(tasks, durations, **PriorityNamed("remaining_path")).start,
               ElementsAre(Nanos(0), Nanos(4), Nanos(0), Nanos(104), Nanos(0)));
 }
 
@@ -240,12 +245,12 @@ TEST(SimulatorTest, LongerRemainingPathGoesFirstAmongTasksThatAreReadyTogether) 
   EXPECT_THAT(schedule.busy, ElementsAre(Nanos(10), Nanos(3)));
 }
 
-TEST(SimulatorTest, EarlierReadyGoesFirstWhateverItsPriority) {
+TEST(SimulatorTest, ByReadinessTheEarlierGoesFirstWhateverItsPriority) {
   // Resource 0 is busy until 4; task 1 is ready at 2 and long, task 3 is ready at 1 and short.
   const TaskLists lists{{{}, {0}, {}, {2}, {}}, {{1}, {0}, {2}, {0}, {0}}, 3};
   const FlatTasks tasks = FlatOf(lists, {0, 1, 2, 3, 4});
   const std::vector<Nanos> durations{Nanos(2), Nanos(100), Nanos(1), Nanos(1), Nanos(4)};
-  EXPECT_THAT(Simulate(tasks, durations).start,
+  EXPECT_THAT(Simulate(tasks, durations, **PriorityNamed("first_ready")).start,
               ElementsAre(Nanos(0), Nanos(5), Nanos(0), Nanos(4), Nanos(0)));
 }
 
@@ -256,20 +261,23 @@ TEST(SimulatorTest, KeysBreakTheTiesThatRemain) {
   EXPECT_THAT(Simulate(FlatOf(lists, {1, 0}), durations).start, ElementsAre(Nanos(4), Nanos(0)));
 }
 
-// Tasks 0 to 2 are ready together on one resource; 3 and 4 follow 0 and 1.
-TEST(SimulatorTest, LocalPathGoesByHopsThenByThePathInsideTheSubject) {
+TEST(SimulatorTest, LocalPathHasThePathInsideTheSubjectAndThoseOfWholeSubjectsBehindIt) {
+  const Graph graph = Ok(BuildTrainingGraph(Ok(MakeZooModel("mlp", 4)), {}));
+  const GraphDistances distances(graph);
+  // Tasks of the first operator, of what it makes, and of what reads that.
+  const Operator& op = graph.ops()[0];
+  const TensorId made = op.outputs[0];
+  const OpId reader = graph.consumers(made)[0];
   const TaskLists lists{{{}, {}, {}, {0}, {1}}, {{0}, {0}, {0}, {1}, {2}}, 3};
   FlatTasks tasks = FlatOf(lists, {0, 1, 2, 3, 4});
-  tasks.subject_of = {0, 0, 1, 0, 1};
-  tasks.hops = {1, 2};
-  // Task 2's subject is farther away. Of the others 0 has 3 inside its own subject.
+  tasks.distances = &distances;
+  tasks.subject_of = {distances.SubjectOf(op.id), distances.SubjectOf(op.id),
+                      distances.SubjectOf(reader), distances.SubjectOf(op.id),
+                      distances.SubjectOf(made)};
+  // Task 0 has 3 inside its own subject, 1 not 4, and both the paths of the others' subjects behind.
   const std::vector<Nanos> durations{Nanos(4), Nanos(5), Nanos(1), Nanos(6), Nanos(90)};
-  const auto starts = [&](const FlatTasks& of) {
-    return Simulate(of, durations, **PriorityNamed("local_path")).start;
-  };
-  EXPECT_THAT(starts(tasks), ElementsAre(Nanos(1), Nanos(5), Nanos(0), Nanos(5), Nanos(10)));
-  tasks.hops = {2, 1};
-  EXPECT_THAT(starts(tasks), ElementsAre(Nanos(0), Nanos(4), Nanos(9), Nanos(4), Nanos(9)));
+  EXPECT_THAT(PriorityNamed("local_path").value()->of(tasks, durations),
+              ElementsAre(4 + 6 + 90 + 1, 5 + 90 + 1, 1, 6 + 90 + 1, 90 + 1));
 }
 
 TEST(SimulatorTest, LocalPathOfTasksWithoutSubjectsIsTheRemainingPath) {
@@ -281,23 +289,11 @@ TEST(SimulatorTest, LocalPathOfTasksWithoutSubjectsIsTheRemainingPath) {
   }
 }
 
-TEST(SimulatorTest, LocalPathOfWideTimesIsThatOfNarrowOnes) {
-  std::mt19937_64 random(13);
-  for (int round = 0; round < 50; ++round) {
-    RandomTasks made = MakeRandomTasks(random, 60, 9);
-    for (size_t t = 0; t < made.tasks.size(); ++t) {
-      made.tasks.subject_of.push_back(static_cast<int32_t>(random() % 5));
-    }
-    made.tasks.hops = {0, 700, 3, 3, 1200};
-    ExpectWideLikeNarrow(made);
-  }
-}
-
 TEST(SimulatorTest, PrioritiesGoByName) {
   for (const Priority& row : Priorities()) EXPECT_EQ(*PriorityNamed(row.name), &row);
   EXPECT_EQ(*PriorityNamed(""), &DefaultPriority());
   EXPECT_THAT(std::string(PriorityNamed("luck").status().message()),
-              testing::HasSubstr("local_path, remaining_path, remaining_tasks"));
+              testing::HasSubstr("local_path, remaining_path, remaining_tasks, first_ready"));
 }
 
 TEST(SimulatorTest, NoTasksTakeNoTime) {
