@@ -64,7 +64,7 @@ struct EvaluatedStep {
   std::vector<TaskCost> costs;  // indexed by task
   // Duration of each task under the contention of the other devices at its time.
   std::vector<Nanos> durations;
-  std::vector<TaskId> order;  // the total order in which lanes run
+  std::vector<TaskId> order;           // the total order in which lanes run
   const Priority* priority = nullptr;  // rule that found the order; null: it was given
   BufferAssignment memory;
   Schedule schedule;  // schedule with the waits that reuse of memory adds

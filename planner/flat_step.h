@@ -50,11 +50,11 @@ FlatStep FlattenStep(const TaskGraph& graph, const FlatteningRules& rules);
 // A fragment as flat arrays, its tasks connected among each other, and what simulation needs of it.
 struct FlatFragment {
   FlatStep step;
-  std::vector<int64_t> path;     // longest path of tasks of the fragment that begins with the task
-  int64_t longest = 0;           // the longest of them
+  std::vector<int64_t> path;  // longest path of tasks of the fragment that begins with the task
+  int64_t longest = 0;        // the longest of them
   std::vector<int32_t> key_place;  // place of each task in the order of keys
-  Loads loads;                   // busy time of each resource, with nothing beside the tasks
-  int64_t total = 0;             // all durations
+  Loads loads;                     // busy time of each resource, with nothing beside the tasks
+  int64_t total = 0;               // all durations
   // Whether no duration depends on what else runs, or is so long that it might be bounded.
   bool is_regular = true;
   // Numbers of the tasks that the fragment has here; -1: not there. Empty: as in the fragment.

@@ -126,9 +126,7 @@ int32_t PlacedStep::SubjectOf(const ChainLink& link) const {
                         : distances_.SubjectOf(OpId(link.id));
 }
 
-int PlacedStep::number_bits() const {
-  return std::bit_width(static_cast<uint64_t>(tasks_in_all_));
-}
+int PlacedStep::number_bits() const { return std::bit_width(static_cast<uint64_t>(tasks_in_all_)); }
 
 bool PlacedStep::CanSimulate() const {
   const bool fits = std::bit_width(static_cast<uint64_t>(total_)) + number_bits() <= 64;

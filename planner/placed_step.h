@@ -82,10 +82,10 @@ class PlacedStep {
   std::vector<int64_t> work_;                   // by resource: of all tasks
   int64_t total_ = 0;                           // all durations
   int64_t tasks_in_all_ = 0;
-  std::vector<int32_t> link_;   // by place
-  int64_t within_tensors_ = 0;  // edges between links of one tensor
-  int irregular_ = 0;           // links with other tasks than CanSimulate wants
-  std::vector<int32_t> by_key_;   // links in the order of keys
+  std::vector<int32_t> link_;    // by place
+  int64_t within_tensors_ = 0;   // edges between links of one tensor
+  int irregular_ = 0;            // links with other tasks than CanSimulate wants
+  std::vector<int32_t> by_key_;  // links in the order of keys
   // State of a simulation.
   std::vector<State> states_;     // by place
   std::vector<int32_t> numbers_;  // places of tasks in the order of keys

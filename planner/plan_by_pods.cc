@@ -59,12 +59,13 @@ class PodPlanner {
     if (!strategy.ok()) return;
     const Evaluation evaluation =
         evaluator.EvaluateBriefly(*strategy, kNoCutoff, [this] { return IsOver(1); });
-    if (evaluation.feasible()) outcome_.baseline = evaluation.time;
+    if (!evaluation.feasible()) return;
+    outcome_.baseline = evaluator.EvaluateBrieflyInBestOrder(*strategy).time;
   }
 
   absl::Status FillPlan() {
     SearchResult& search = outcome_.search;
-    ASSIGN_OR_RETURN(EvaluatedStep step, pods_->evaluator().EvaluateStep(search.best));
+    ASSIGN_OR_RETURN(EvaluatedStep step, pods_->evaluator().EvaluateBestOrder(search.best));
     ASSIGN_OR_RETURN(Strategy of_all, pods_->OfAllPods(search.best));
     outcome_.pods = PlanOutcome::ByPods{pods_->pods()};
     Plan& plan = outcome_.plan;

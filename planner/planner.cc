@@ -125,9 +125,9 @@ std::vector<const NamedStrategy*> OthersOf(const SearchProblem& problem,
                                            const SearchResult& found) {
   std::vector<const NamedStrategy*> others;
   const auto add = [&](const NamedStrategy& one) {
-    const bool is_known = std::any_of(
-        others.begin(), others.end(),
-        [&](const NamedStrategy* other) { return other->strategy == one.strategy; });
+    const bool is_known =
+        std::any_of(others.begin(), others.end(),
+                    [&](const NamedStrategy* other) { return other->strategy == one.strategy; });
     if (!is_known && one.strategy != found.best) others.push_back(&one);
   };
   for (const NamedStrategy& start : problem.starts) add(start);
@@ -169,9 +169,8 @@ Strategy TakeFastest(const SearchProblem& problem, const Baseline& baseline, con
     more = OverBaseline(baseline, alone.tasks);
     const bool is_too_long = is_over();
     more = 0;
-    take(*other, is_too_long
-                     ? BucketedStrategy{other->strategy, alone}
-                     : WithBuckets(problem.evaluator, other->strategy, is_over, &alone));
+    take(*other, is_too_long ? BucketedStrategy{other->strategy, alone}
+                             : WithBuckets(problem.evaluator, other->strategy, is_over, &alone));
   }
   return std::move(best.strategy);
 }
@@ -221,8 +220,7 @@ std::vector<Rival> RivalsOf(const Evaluator& evaluator, std::span<const NamedStr
       return rival.is_expert && rival.named.strategy == one.found.strategy;
     });
     if (is_expert) continue;
-    rivals.push_back(
-        {one.found, evaluator.EvaluateBrieflyInBestOrder(one.found.strategy).time});
+    rivals.push_back({one.found, evaluator.EvaluateBrieflyInBestOrder(one.found.strategy).time});
   }
   std::stable_sort(rivals.begin(), rivals.end(),
                    [](const Rival& a, const Rival& b) { return a.time < b.time; });
@@ -361,8 +359,8 @@ Optimality OptimalityOf(const PlanOutcome& outcome) {
 
 absl::StatusOr<PlanOutcome> MakePlan(const Evaluator& evaluator, const PlanRequest& request) {
   const bool has_priority =
-      request.priority.empty() || (request.priority == evaluator.options().priority->name &&
-                                   !evaluator.options().any_priority);
+      request.priority.empty() ||
+      (request.priority == evaluator.options().priority->name && !evaluator.options().any_priority);
   if (!has_priority || request.memory_limit != evaluator.options().memory_limit) {
     Evaluator::Options options = evaluator.options();
     options.memory_limit = request.memory_limit;

@@ -75,6 +75,32 @@ bool IsAllToAll(const ExchangeStep& step) {
   return pairs == wanted;
 }
 
+// Owners of an all-gather, and others, from which on they gather apart; of fewer owners the relays
+// would be slower than one all-gather.
+constexpr size_t kApart = 4;
+
+// The devices of an all-gather that own something of what it gathers, and the others, all of whom
+// want it. Both sorted.
+struct GatherGroups {
+  std::vector<DeviceId> owners, others;
+
+  bool are_apart() const { return owners.size() >= kApart && others.size() >= kApart; }
+  // Who of the others gets what an owner has.
+  DeviceId RelayOf(DeviceId owner) const {
+    const auto place = std::lower_bound(owners.begin(), owners.end(), owner) - owners.begin();
+    return others[static_cast<size_t>(place) * others.size() / owners.size()];
+  }
+};
+
+GatherGroups PartsOf(std::span<const DeviceId> group, std::span<const Flow> flows) {
+  GatherGroups parts;
+  for (const Flow& flow : flows) parts.owners.push_back(flow.owners[0].device);
+  std::sort(parts.owners.begin(), parts.owners.end());
+  parts.owners.erase(std::unique(parts.owners.begin(), parts.owners.end()), parts.owners.end());
+  std::ranges::set_difference(group, parts.owners, std::back_inserter(parts.others));
+  return parts;
+}
+
 }  // namespace
 
 void FlowsByGroup::Add(std::span<const DeviceId> group, const Flow& flow) {
@@ -200,13 +226,37 @@ void StepBuilder::AppendBroadcasts(const FlowsByGroup& gathers, std::vector<Flow
     if (IsDirect(flows)) {
       transfers.insert(transfers.end(), flows.begin(), flows.end());
     } else {
-      collectives.push_back({ExchangeStep::Kind::kAllGather,
-                             {group.begin(), group.end()},
-                             {flows.begin(), flows.end()}});
+      AppendGather(group, flows, transfers, collectives);
     }
   });
   AppendTransfers(std::move(transfers), steps);
   std::move(collectives.begin(), collectives.end(), std::back_inserter(steps));
+}
+
+// In two groups, neither waits for the other: owners send what they own to one of the others, too.
+void StepBuilder::AppendGather(std::span<const DeviceId> group, std::span<const Flow> flows,
+                               std::vector<Flow>& transfers,
+                               std::vector<ExchangeStep>& collectives) const {
+  constexpr auto kAllGather = ExchangeStep::Kind::kAllGather;
+  const GatherGroups parts = PartsOf(group, flows);
+  if (!parts.are_apart()) {
+    collectives.push_back({kAllGather, {group.begin(), group.end()}, {flows.begin(), flows.end()}});
+    return;
+  }
+  std::vector<Flow> of_owners, of_others;
+  for (const Flow& flow : flows) {
+    const DeviceId relay = parts.RelayOf(flow.owners[0].device);
+    const Share relayed{relay, DemandOf(flow, relay), {}};
+    std::vector<DeviceId> owners, others;
+    std::ranges::set_intersection(flow.destinations, parts.owners, std::back_inserter(owners));
+    std::ranges::remove_copy(parts.others, std::back_inserter(others), relay);
+    of_owners.push_back({flow.boxes, flow.owners, lists_.Copy<DeviceId>(owners), flow.demands});
+    transfers.push_back({flow.boxes, flow.owners, lists_.CopyOne(relay), flow.demands});
+    of_others.push_back(
+        {flow.boxes, lists_.CopyOne(relayed), lists_.Copy<DeviceId>(others), flow.demands});
+  }
+  collectives.push_back({kAllGather, parts.owners, std::move(of_owners)});
+  collectives.push_back({kAllGather, parts.others, std::move(of_others)});
 }
 
 // Whether the flows of an all-gather have one owner and go point to point.

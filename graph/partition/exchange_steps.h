@@ -93,6 +93,9 @@ class StepBuilder {
   void AddReduceAndBroadcast(Flow flow);
   void AppendBroadcasts(const FlowsByGroup& gathers, std::vector<Flow> transfers,
                         std::vector<ExchangeStep>& steps) const;
+  // An all-gather in a group; or, where many of it own nothing, in two groups.
+  void AppendGather(std::span<const DeviceId> group, std::span<const Flow> flows,
+                    std::vector<Flow>& transfers, std::vector<ExchangeStep>& collectives) const;
   void AppendTransfers(std::vector<Flow> flows, std::vector<ExchangeStep>& steps) const;
   bool IsDirect(std::span<const Flow> flows) const;
   int32_t DemandOf(const Flow& flow, DeviceId device) const;

@@ -67,10 +67,14 @@ void ImproveGroups(const SearchProblem& problem, SearchState& state, int64_t bud
       const std::vector<OpId> group = GroupOf(problem.space, best, op);
       if (group.empty()) continue;
       if (state.evaluations() >= end) return;
-      const Nanos before = state.best_time(); const int64_t e0 = state.evaluations();
+      const Nanos before = state.best_time();
+      const int64_t e0 = state.evaluations();
       const std::vector<ParallelConfig> configs = NeighbourSplits(problem.space, best, op);
       if (!TryProposals(Proposals(problem.space, best, group, configs), state)) return;
-      fprintf(stderr, "group %s %zu ops %zu configs %ld evals: %.3f -> %.3f\n", problem.space.graph().op(op).name.c_str(), group.size(), configs.size(), long(state.evaluations() - e0), before.value()/1e6, state.best_time().value()/1e6);
+      fprintf(stderr, "group %s %zu ops %zu configs %ld evals: %.3f -> %.3f\n",
+              problem.space.graph().op(op).name.c_str(), group.size(), configs.size(),
+              long(state.evaluations() - e0), before.value() / 1e6,
+              state.best_time().value() / 1e6);
       if (state.best_time() == before) continue;
       improved = true;
       state.CountAccepted(0, state.origin(), "group", state.best_time());

@@ -13,11 +13,11 @@ namespace partita {
 // Lists of a list scheduler, for one schedule after another.
 template <class EndKey>
 struct ListState {
-  std::vector<char> is_busy;                     // by resource
-  std::vector<FourAryHeap<uint64_t>> waiting;    // by resource: keys of tasks that wait at it
-  FourAryHeap<uint64_t> offered;                 // keys of tasks that may start now
-  std::vector<int32_t> offered_by;               // by task: the resource at which it waited; or -1
-  FourAryHeap<EndKey> running;                   // ends of tasks, and their numbers in lower bits
+  std::vector<char> is_busy;                   // by resource
+  std::vector<FourAryHeap<uint64_t>> waiting;  // by resource: keys of tasks that wait at it
+  FourAryHeap<uint64_t> offered;               // keys of tasks that may start now
+  std::vector<int32_t> offered_by;             // by task: the resource at which it waited; or -1
+  FourAryHeap<EndKey> running;                 // ends of tasks, and their numbers in lower bits
 
   void Prepare(size_t resources, size_t tasks) {
     is_busy.assign(resources, 0);

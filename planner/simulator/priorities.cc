@@ -50,7 +50,8 @@ std::vector<int64_t> LocalPath(const FlatTasks& tasks, std::span<const Nanos> du
 
 constexpr Priority kPriorities[] = {
     {"local_path",
-     "of all tasks that wait for a device, the one with the longest path left goes first: that among "
+     "of all tasks that wait for a device, the one with the longest path left goes first: that "
+     "among "
      "the tasks of its operator or tensor, and behind it those of whole operators and tensors",
      LocalPath, true},
     {"remaining_path",
@@ -62,7 +63,8 @@ constexpr Priority kPriorities[] = {
      "first",
      RemainingTasks},
     {"first_ready",
-     "the task that has waited longest goes first; of those that got ready at the same time, the one "
+     "the task that has waited longest goes first; of those that got ready at the same time, the "
+     "one "
      "of remaining_path",
      RemainingPaths, false, true},
 };

@@ -1,7 +1,7 @@
-// Steps by rule of priority (planner/simulator/priorities.h): the time of each against that of the
-// remaining path through the whole step, which looks farthest. For models and numbers of devices:
-// the geometric mean, the least and the largest ratio over all experts and over strategies of
-// random decisions around them.
+// Steps by rule of priority (planner/simulator/priorities.h): the time of each against that by
+// readiness, as devices without a plan would run them. For models and numbers of devices: the
+// geometric mean, the least and the largest ratio over all experts and over strategies of random
+// decisions around them.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>

@@ -111,9 +111,7 @@ TEST_F(EvaluatorTest, StoredOrderGivesTheSameEvaluation) {
   std::mt19937_64 random(29);
   const Strategy strategy = RandomStrategy(graph_, devices_, random);
   const EvaluatedStep step = Ok(evaluator.EvaluateStep(strategy));
-  Plan plan{.topology = machine_->topology,
-            .strategy = step.strategy,
-            .order = PlanOrderOf(step)};
+  Plan plan{.topology = machine_->topology, .strategy = step.strategy, .order = PlanOrderOf(step)};
   PlannedStep planned = Ok(BuildPlannedStep(graph_, plan));
   EXPECT_EQ(planned.order, step.order);
   const EvaluatedStep again =
@@ -145,10 +143,8 @@ TEST_F(EvaluatorTest, TheBestOrderIsThatOfTheRuleByWhichTheStepIsShortest) {
     EXPECT_EQ(MakeEvaluator().EvaluateBrieflyInBestOrder(strategy).time, least);
     EXPECT_EQ(PlanOrderOf(best).priority, best.priority->name);
     others += best.priority != &DefaultPriority();
-    const EvaluatedStep again =
-        Ok(MakeEvaluator().EvaluateOrder(Ok(Partition(graph_, best.strategy,
-                                                      MakeEvaluator().partition_options())),
-                                         best.order));
+    const EvaluatedStep again = Ok(MakeEvaluator().EvaluateOrder(
+        Ok(Partition(graph_, best.strategy, MakeEvaluator().partition_options())), best.order));
     EXPECT_EQ(PredictionOf(again.evaluation), PredictionOf(best.evaluation));
   }
   EXPECT_GT(others, 3);

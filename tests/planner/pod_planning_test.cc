@@ -45,11 +45,11 @@ TEST(PlanByPodsTest, AStepOfFewTasksIsMadeWholeAndTakesWhatWasPredicted) {
   EXPECT_TRUE(outcome.pods->is_whole);
   EXPECT_TRUE(outcome.pods->is_checked);
   EXPECT_TRUE(outcome.plan.order.has_value());
-  const EvaluatedStep again = Ok(at.evaluator.EvaluateStep(outcome.plan.strategy));
+  const EvaluatedStep again = Ok(at.evaluator.EvaluateBestOrder(outcome.plan.strategy));
   EXPECT_EQ(again.evaluation.time, outcome.plan.prediction->time);
   EXPECT_LE(again.evaluation.time, *outcome.baseline);
   const Evaluation data_parallel =
-      at.evaluator.EvaluateBriefly(at.Expert("data_parallel"), kNoCutoff);
+      at.evaluator.EvaluateBrieflyInBestOrder(at.Expert("data_parallel"));
   // The synthetic profile tells kernels apart by the batch that the loss is the mean of.
   const auto baseline = static_cast<double>(data_parallel.time.value());
   EXPECT_NEAR(static_cast<double>(outcome.baseline->value()), baseline, 1e-3 * baseline);
@@ -59,7 +59,7 @@ TEST(PlanByPodsTest, OfManyTasksThePredictionIsThatOfTheWholeStep) {
   const Workplace at("alexnet", 4096, "minsky-64x4", 256);
   const PlanOutcome outcome = Ok(MakePlan(at.evaluator, RequestFor("alexnet")));
   ASSERT_TRUE(outcome.pods.has_value());
-  const Evaluation whole = at.evaluator.EvaluateBriefly(outcome.plan.strategy, kNoCutoff);
+  const Evaluation whole = at.evaluator.EvaluateBrieflyInBestOrder(outcome.plan.strategy);
   const auto time = static_cast<double>(whole.time.value());
   EXPECT_NEAR(static_cast<double>(outcome.plan.prediction->time.value()), time, 0.01 * time);
   EXPECT_EQ(outcome.plan.prediction->peak.size(), 256);

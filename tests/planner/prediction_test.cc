@@ -238,9 +238,14 @@ void ExpectOnePrediction(const Setting& setting, const Evaluator& evaluator, Pla
   const Prediction prediction = *made.plan.prediction;
   EXPECT_EQ(prediction.time, made.step.evaluation.time);
   EXPECT_EQ(made.search.evaluation.time, prediction.time);
-  EXPECT_EQ(evaluator.Evaluate(made.plan.strategy).time, prediction.time);
-  EXPECT_EQ(evaluator.EvaluateBriefly(made.plan.strategy, prediction.time).time, prediction.time);
-  EXPECT_LE(evaluator.EvaluateBriefly(made.plan.strategy, Nanos(1)).time, prediction.time);
+  EXPECT_EQ(evaluator.EvaluateBrieflyInBestOrder(made.plan.strategy).time, prediction.time);
+  Evaluator::Options options = evaluator.options();
+  options.priority = Ok(PriorityNamed(made.plan.order->priority));
+  options.any_priority = false;
+  const Evaluator by_rule(evaluator.graph(), evaluator.topology(), evaluator.model(), options);
+  EXPECT_EQ(by_rule.Evaluate(made.plan.strategy).time, prediction.time);
+  EXPECT_EQ(by_rule.EvaluateBriefly(made.plan.strategy, prediction.time).time, prediction.time);
+  EXPECT_LE(by_rule.EvaluateBriefly(made.plan.strategy, Nanos(1)).time, prediction.time);
   for (const bool limit_memory : {true, false}) {
     const PlanOutcome again = ReadAndPriced(setting, made.plan, limit_memory);
     EXPECT_EQ(again.step.evaluation.time, made.step.evaluation.time);

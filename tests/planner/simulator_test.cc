@@ -154,8 +154,8 @@ TEST(SimulatorTest, RunningTheOrderAgainGivesTheSameSchedule) {
   for (int round = 0; round < 200; ++round) {
     const RandomTasks made = MakeRandomTasks(random, 300, 20);
     const auto rules = Priorities();
-    const Schedule schedule = Simulate(made.tasks, made.durations,
-                                       rules[static_cast<size_t>(round) % rules.size()]);
+    const Schedule schedule =
+        Simulate(made.tasks, made.durations, rules[static_cast<size_t>(round) % rules.size()]);
     ExpectEqual(SimulateInOrder(made.tasks, made.durations, OrderOf(made.tasks, schedule)),
                 schedule);
   }

@@ -37,8 +37,7 @@ std::vector<int64_t> NumbersOf(const FlatStep& step) {
   for (const auto* list :
        {&step.tasks.successor_begin, &step.tasks.successors, &step.tasks.resource_begin,
         &step.tasks.resource_of, &step.tasks.predecessor_count, &step.tasks.by_key,
-        &step.tasks.subject_of, &step.uses.use_begin,
-        &step.uses.overwrite_begin}) {
+        &step.tasks.subject_of, &step.uses.use_begin, &step.uses.overwrite_begin}) {
     add(*list);
   }
   for (const TaskCost& cost : step.costs) {

@@ -104,6 +104,20 @@ TEST_F(ExchangePatternsTest, GradientsIntoShardsAreAReduceScatterInPlace) {
   EXPECT_EQ(ElementsReceivedInAll(), 3 * kRows * kColumns);
 }
 
+TEST_F(ExchangePatternsTest, DevicesThatOwnNothingGatherApartFromThoseThatOwnShards) {
+  for (int d = 0; d < 4; ++d) AddPiece(Shard(d, 4), d, 0);
+  for (int d = 0; d < 8; ++d) AddDemand(kFull, d);
+  // Each owner sends its shard to one of the others, which gather from there.
+  EXPECT_THAT(Patterns(), ElementsAre(Pair("all_gather", 2), Pair("transfers", 4)));
+  EXPECT_EQ(ElementsReceivedInAll(), (3 + 1 + 3) * kRows * kColumns);
+}
+
+TEST_F(ExchangePatternsTest, OfFewOwnersAllGatherTogether) {
+  for (int d = 0; d < 3; ++d) AddPiece(Shard(d, 3), d, 0);
+  for (int d = 0; d < 8; ++d) AddDemand(kFull, d);
+  EXPECT_THAT(Patterns(), ElementsAre(Pair("all_gather", 1)));
+}
+
 TEST_F(ExchangePatternsTest, ShardsOnSomeOfTheDevicesAreAReduceScatterWithEmptyBlocks) {
   for (int d = 0; d < 4; ++d) AddPiece(kFull, d, d);
   for (int d = 0; d < 3; ++d) AddDemand(Shard(d, 3), d);

@@ -70,8 +70,8 @@ class PlanPlaceTest : public testing::Test {
   const PricedMachine priced_ = Price("p100-4x4");
   const TrainingModel model_ = Ok(LoadTrainingModel({"lenet", 64}));
   // In descending order of their times.
-  const Plan slow_ = Expert("spatial"), middle_ = Expert("data_parallel"),
-             fast_ = Expert("single_device");
+  const Plan slow_ = Expert("spatial"), middle_ = Expert("single_device"),
+             fast_ = Expert("data_parallel");
 };
 
 TEST_F(PlanPlaceTest, ExpertsTakeDifferentTimes) {
