@@ -1,8 +1,8 @@
-// By readiness tasks leave a heap in the order (ready, rank), rank being the place in the order (priority, key).
-// A task enters when its last predecessor has been given its end. As every duration is positive, a
-// task that enters is ready later than the one that let it in, so tasks leave in ascending order:
-// each resource sees its tasks in the order in which it has to serve them, and the time at which it
-// becomes free is all that must be kept of it.
+// List schedules are found by ListScheduler. By readiness tasks leave a heap in the order (ready,
+// rank), rank being the place in the order (priority, key). A task enters when its last predecessor
+// has been given its end. As every duration is positive, a task that enters is ready later than the
+// one that let it in, so tasks leave in ascending order: each resource sees its tasks in the order in
+// which it has to serve them, and the time at which it becomes free is all that must be kept of it.
 #include "planner/simulator/simulator.h"
 
 #include <algorithm>
@@ -28,7 +28,7 @@ std::vector<int32_t> ByPriority(const FlatTasks& tasks, std::vector<int64_t> pri
   return order;
 }
 
-// The event loop. Heap keys are ready << rank_bits | rank.
+// The event loop by readiness. Heap keys are ready << rank_bits | rank.
 template <class Key>
 void RunEvents(const FlatTasks& tasks, std::span<const Nanos> durations,
                const std::vector<int32_t>& by_rank, Schedule& schedule) {

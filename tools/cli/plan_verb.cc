@@ -134,10 +134,10 @@ void DescribeBound(const PlanOutcome& outcome, Answer& answer) {
     case Optimality::kUnknown:
       break;
     case Optimality::kLocal:
-      absl::StrAppend(&answer.text, "; no other single decision is faster");
+      absl::StrAppend(&answer.text, "; in the search's order no other single decision is faster");
       break;
     case Optimality::kOfCandidates:
-      absl::StrAppend(&answer.text, "; the fastest of all combinations of candidates");
+      absl::StrAppend(&answer.text, "; in the search's order the fastest of all combinations of candidates");
       break;
     case Optimality::kProven:
       absl::StrAppend(&answer.text, "; proven optimal");
