@@ -137,7 +137,8 @@ void DescribeBound(const PlanOutcome& outcome, Answer& answer) {
       absl::StrAppend(&answer.text, "; in the search's order no other single decision is faster");
       break;
     case Optimality::kOfCandidates:
-      absl::StrAppend(&answer.text, "; in the search's order the fastest of all combinations of candidates");
+      absl::StrAppend(&answer.text,
+                      "; in the search's order the fastest of all combinations of candidates");
       break;
     case Optimality::kProven:
       absl::StrAppend(&answer.text, "; proven optimal");
