@@ -1,8 +1,8 @@
 // Several searches in turn. The starts, the best strategies of pods, and the best that dynamic
 // programming makes of them, on all devices and on fewer; then, where the budget does for every
-// combination, all of them; annealing from the best of all, and where the budget does for it, single
-// decisions until none improves the best. Ends early where the best takes no more than the lower
-// bound.
+// combination, all of them; the best with its groups of like operators split as their neighbours;
+// annealing from the best of all, and where the budget does for it, single decisions until none
+// improves the best. Ends early where the best takes no more than the lower bound.
 #include <algorithm>
 #include <utility>
 
@@ -10,12 +10,15 @@
 #include "graph/support/status_macros.h"
 #include "planner/search/annealing.h"
 #include "planner/search/dynamic_programming.h"
+#include "planner/search/improve_groups.h"
 
 namespace partita {
 namespace {
 
 // Part of the budget that goes to pods.
 constexpr double kPartOfPods = 0.5;
+// Part of what is left after that for groups of like operators.
+constexpr double kPartOfGroups = 0.3;
 
 // The candidates of all subjects: their sum, and the number of their combinations; both above what
 // is left of the budget where the sum is.
@@ -82,6 +85,15 @@ void AddDynamicProgramming(const SearchProblem& problem, SearchState& state,
   std::stable_sort(points.begin(), points.end());
 }
 
+// Adds the best strategy so far with its groups of like operators improved.
+void AddImprovedGroups(const SearchProblem& problem, SearchState& state,
+                       std::vector<WalkPoint>& points) {
+  if (!state.has_best() || state.Done()) return;
+  ImproveGroups(problem, state,
+                static_cast<int64_t>(kPartOfGroups * static_cast<double>(state.left())));
+  points.insert(points.begin(), {state.origin(), state.best(), state.best_time()});
+}
+
 // Adds the best strategies of pods. Returns whether one of them is the best of all.
 bool AddPods(const SearchProblem& problem, SearchState& state, std::vector<WalkPoint>& points) {
   if (!problem.by_pods || !problem.space.whole() || state.Done()) return false;
@@ -112,6 +124,7 @@ absl::StatusOr<SearchResult> SearchAuto(const SearchProblem& problem,
   // Two rounds of single decisions: what improves, and that nothing does.
   const auto kept = static_cast<int64_t>(2 * count.sum);
   const bool ends_locally = 3 * count.sum <= static_cast<double>(state.left());
+  if (!ends_locally) AddImprovedGroups(problem, state, points);
   Anneal(problem, options, state, points, state.left() - (ends_locally ? kept : 0));
   if (ends_locally) ImproveLocally(problem, state);
   absl::StatusOr<SearchResult> result = state.Finish();

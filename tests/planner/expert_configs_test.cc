@@ -170,7 +170,8 @@ TEST(RnnStagesTest, EachLayerIsOnAGroupOfItsOwn) {
                  {"lstm.0.1.h", "o=2 on 0,1"},
                  {"lstm.0.1", "u=2 on 0,1"},
                  {"lstm.1.0", "u=2 on 2,3"},
-                 {"fc", "o=2 on 2,3"}});
+                 {"fc", "o=2 on 2,3"},
+                 {"loss", "d2=2 on 2,3"}});
   EXPECT_EQ(strategy.host_device, DeviceId(2));
 }
 
