@@ -26,7 +26,7 @@ constexpr char kBaseline[] = "data_parallel";
 constexpr double kBoundShare = 0.2, kBaselineShare = 0.3, kLeastLeft = 0.15, kMostLeft = 0.5;
 // Time that buckets and the plan of what a search found take, and the plan alone, over that which
 // data parallelism with its buckets took: as measured for models of up to 100,000 tasks.
-constexpr double kEndOverBaseline = 3, kPlanOverBaseline = 1.5;
+constexpr double kEndOverBaseline = 4, kPlanOverBaseline = 2.5;
 // Starts that take so many times the best without buckets get none: those save starts of
 // all-reduces, which are not half of a step that could win. Data parallelism gets them anyway.
 constexpr int64_t kBeyondBuckets = 2;
