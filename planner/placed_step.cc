@@ -11,6 +11,21 @@
 
 namespace partita {
 
+std::vector<size_t> KeyOrder(const std::vector<ChainLink>& chain) {
+  std::vector<size_t> order(chain.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    const ChainLink &x = chain[a], &y = chain[b];
+    return std::tuple(x.is_tensor, x.id, x.group) < std::tuple(y.is_tensor, y.id, y.group);
+  });
+  return order;
+}
+
+int32_t SubjectOf(const GraphDistances& distances, const ChainLink& link) {
+  return link.is_tensor ? distances.SubjectOf(TensorId(link.id))
+                        : distances.SubjectOf(OpId(link.id));
+}
+
 PlacedStep::PlacedStep(const FragmentCache& cache, const FragmentLinker& linker,
                        const GraphDistances& distances, int resources)
     : cache_(cache),
@@ -20,14 +35,7 @@ PlacedStep::PlacedStep(const FragmentCache& cache, const FragmentLinker& linker,
       sections_(cache.chain().size()),
       fragments_(cache.chain().size(), nullptr),
       work_(static_cast<size_t>(resources), 0),
-      by_key_(cache.chain().size()) {
-  std::iota(by_key_.begin(), by_key_.end(), 0);
-  std::sort(by_key_.begin(), by_key_.end(), [&](int32_t a, int32_t b) {
-    const ChainLink& x = cache.chain()[static_cast<size_t>(a)];
-    const ChainLink& y = cache.chain()[static_cast<size_t>(b)];
-    return std::tuple(x.is_tensor, x.id, x.group) < std::tuple(y.is_tensor, y.id, y.group);
-  });
-}
+      by_key_(KeyOrder(cache.chain())) {}
 
 void PlacedStep::Update(const StepFragments& step, TasksOfLink tasks_of) {
   std::vector<int32_t> links(linker_.relinked().begin(), linker_.relinked().end());
@@ -121,11 +129,6 @@ void PlacedStep::PointToOthers(size_t link) {
   }
 }
 
-int32_t PlacedStep::SubjectOf(const ChainLink& link) const {
-  return link.is_tensor ? distances_.SubjectOf(TensorId(link.id))
-                        : distances_.SubjectOf(OpId(link.id));
-}
-
 int PlacedStep::number_bits() const { return std::bit_width(static_cast<uint64_t>(tasks_in_all_)); }
 
 bool PlacedStep::CanSimulate() const {
@@ -136,7 +139,7 @@ bool PlacedStep::CanSimulate() const {
 void PlacedStep::Start() {
   std::vector<int64_t> lengths(static_cast<size_t>(distances_.subjects()), 0);
   for (size_t link = 0; link < fragments_.size(); ++link) {
-    int64_t& length = lengths[static_cast<size_t>(SubjectOf(cache_.chain()[link]))];
+    int64_t& length = lengths[static_cast<size_t>(SubjectOf(distances_, cache_.chain()[link]))];
     length = std::max(length, fragments_[link]->longest);
   }
   const std::vector<int64_t> behind = distances_.Behind(lengths);
@@ -145,10 +148,10 @@ void PlacedStep::Start() {
   list_.Prepare(work_.size(), tasks_.size());
   const int bits = number_bits();
   int32_t first = 0;  // place of the link's first task in the order of keys
-  for (int32_t k : by_key_) {
-    const auto link = static_cast<size_t>(k);
+  for (size_t link : by_key_) {
     const FlatFragment& fragment = *fragments_[link];
-    const int64_t most = total_ - behind[static_cast<size_t>(SubjectOf(cache_.chain()[link]))];
+    const int64_t most =
+        total_ - behind[static_cast<size_t>(SubjectOf(distances_, cache_.chain()[link]))];
     const auto begin = static_cast<size_t>(sections_[link].begin);
     for (size_t t = 0; t < fragment.key_place.size(); ++t) {
       const int32_t number = first + fragment.key_place[t];

@@ -13,6 +13,13 @@
 
 namespace partita {
 
+// Links in the order of the keys of their tasks: keys sort operators before tensors, each by number,
+// and the tasks of a fragment have one of them.
+std::vector<size_t> KeyOrder(const std::vector<ChainLink>& chain);
+
+// Subject of a link's tasks.
+int32_t SubjectOf(const GraphDistances& distances, const ChainLink& link);
+
 // Tasks of a step for simulation alone, from step to step: those of each link of the chain stay
 // where they are, with their edges and the paths among them, as long as neither their own tasks nor
 // those around them change. Not for several threads.
@@ -59,7 +66,6 @@ class PlacedStep {
   };
   class Simulation;
 
-  int32_t SubjectOf(const ChainLink& link) const;
   // Whether it is between two links of one tensor.
   bool IsWithinTensor(const StepEdges::Edge& edge) const;
   void RemoveWork(size_t link);
@@ -82,10 +88,10 @@ class PlacedStep {
   std::vector<int64_t> work_;                   // by resource: of all tasks
   int64_t total_ = 0;                           // all durations
   int64_t tasks_in_all_ = 0;
-  std::vector<int32_t> link_;    // by place
-  int64_t within_tensors_ = 0;   // edges between links of one tensor
-  int irregular_ = 0;            // links with other tasks than CanSimulate wants
-  std::vector<int32_t> by_key_;  // links in the order of keys
+  std::vector<int32_t> link_;         // by place
+  int64_t within_tensors_ = 0;        // edges between links of one tensor
+  int irregular_ = 0;                 // links with other tasks than CanSimulate wants
+  const std::vector<size_t> by_key_;  // links in the order of keys
   // State of a simulation.
   std::vector<State> states_;     // by place
   std::vector<int32_t> numbers_;  // places of tasks in the order of keys

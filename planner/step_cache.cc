@@ -1,8 +1,6 @@
 #include "planner/step_cache.h"
 
 #include <algorithm>
-#include <numeric>
-#include <tuple>
 
 #include "absl/strings/str_cat.h"
 #include "graph/support/heap_bytes.h"
@@ -38,17 +36,6 @@ template <class FlatVariant>
 Bytes BytesOfVariant(const FlatVariant& variant) {
   const int64_t bytes = static_cast<int64_t>(sizeof(FlatVariant)) + HeapBytesOf(variant.first);
   return BytesOf(*variant.second) + Bytes(bytes);
-}
-
-// Keys sort operators before tensors, each by number; the tasks of a fragment have one of them.
-std::vector<size_t> KeyOrder(const std::vector<FragmentCache::Link>& chain) {
-  std::vector<size_t> order(chain.size());
-  std::iota(order.begin(), order.end(), size_t{0});
-  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-    const FragmentCache::Link &x = chain[a], &y = chain[b];
-    return std::tuple(x.is_tensor, x.id, x.group) < std::tuple(y.is_tensor, y.id, y.group);
-  });
-  return order;
 }
 
 }  // namespace
@@ -397,10 +384,7 @@ void StepCache::AddRun(const TaskRun& run) {
 void StepCache::AddTasks(const FlatStep& flat, const TaskRun& run, std::span<const BufferId> slots,
                          const ChainLink& of) {
   int32_t subject = 0;
-  if (rules_.distances != nullptr) {
-    subject = of.is_tensor ? rules_.distances->SubjectOf(TensorId(of.id))
-                           : rules_.distances->SubjectOf(OpId(of.id));
-  }
+  if (rules_.distances != nullptr) subject = SubjectOf(*rules_.distances, of);
   const size_t end = run.end == TaskRun::kAll ? flat.costs.size() : static_cast<size_t>(run.end);
   compact_slots_.clear();
   for (BufferId slot : slots) compact_slots_.push_back(compact_[slot.index()]);

@@ -92,7 +92,7 @@ struct GatherGroups {
   }
 };
 
-GatherGroups PartsOf(std::span<const DeviceId> group, std::span<const Flow> flows) {
+GatherGroups GatherGroupsOf(std::span<const DeviceId> group, std::span<const Flow> flows) {
   GatherGroups parts;
   for (const Flow& flow : flows) parts.owners.push_back(flow.owners[0].device);
   std::sort(parts.owners.begin(), parts.owners.end());
@@ -238,7 +238,7 @@ void StepBuilder::AppendGather(std::span<const DeviceId> group, std::span<const 
                                std::vector<Flow>& transfers,
                                std::vector<ExchangeStep>& collectives) const {
   constexpr auto kAllGather = ExchangeStep::Kind::kAllGather;
-  const GatherGroups parts = PartsOf(group, flows);
+  const GatherGroups parts = GatherGroupsOf(group, flows);
   if (!parts.are_apart()) {
     collectives.push_back({kAllGather, {group.begin(), group.end()}, {flows.begin(), flows.end()}});
     return;

@@ -138,26 +138,15 @@ namespace {
 // Every candidate of a subject in place of the best strategy's. False where the search stopped.
 bool TryInBest(std::span<const Decision> candidates, DecisionSubject subject, SearchState& state) {
   const Strategy base = state.best();
-  const std::string origin = state.origin();
   std::vector<Decision> others;
   for (const Decision& decision : candidates) {
     if (!(DecisionIn(base, subject) == decision)) others.push_back(decision);
   }
-  for (size_t begin = 0; begin < others.size();) {
-    if (state.Done()) return false;
-    const size_t count = state.TrialsLeft(others.size() - begin);
-    std::vector<Strategy> proposals(count, base);
-    std::vector<Trial> trials;
-    for (size_t k = 0; k < count; ++k) {
-      Decide(state.graph(), proposals[k], others[begin + k]);
-      trials.push_back({&proposals[k], &origin, state.best_time()});
-    }
-    for (const Evaluation& evaluation : state.TryAll(trials)) {
-      if (evaluation.verdict == Evaluation::Verdict::kInterrupted) return false;
-    }
-    begin += count;
-  }
-  return true;
+  return state.TryInPlaceOfBest(others.size(), [&](size_t k) {
+    Strategy proposal = base;
+    Decide(state.graph(), proposal, others[k]);
+    return proposal;
+  });
 }
 
 }  // namespace

@@ -1,8 +1,6 @@
 #include "planner/search/improve_groups.h"
 
-#include <algorithm>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "graph/parallel/decision.h"
@@ -23,36 +21,19 @@ std::vector<OpId> GroupOf(const SearchSpace& space, const Strategy& strategy, Op
   return group;
 }
 
-// The best strategy with each of the configurations for the group, as far as they fit its operators.
-std::vector<Strategy> Proposals(const SearchSpace& space, const Strategy& best,
-                                const std::vector<OpId>& group,
-                                std::span<const ParallelConfig> configs) {
-  std::vector<Strategy> proposals;
-  for (const ParallelConfig& config : configs) {
-    Strategy& proposal = proposals.emplace_back(best);
+// The best of the configurations for the group in the best strategy, as far as they fit its
+// operators. False where the search stopped.
+bool TryForGroup(const SearchSpace& space, const std::vector<OpId>& group,
+                 std::span<const ParallelConfig> configs, SearchState& state) {
+  const Strategy best = state.best();
+  return state.TryInPlaceOfBest(configs.size(), [&](size_t k) {
+    Strategy proposal = best;
     for (OpId op : group) {
-      if (space.Fits(op, config)) Decide(space.graph(), proposal, OperatorDecision{op, config});
+      if (!space.Fits(op, configs[k])) continue;
+      Decide(space.graph(), proposal, OperatorDecision{op, configs[k]});
     }
-  }
-  return proposals;
-}
-
-// False where the search stopped.
-bool TryProposals(std::span<const Strategy> proposals, SearchState& state) {
-  const std::string origin = state.origin();
-  while (!proposals.empty()) {
-    if (state.Done()) return false;
-    const size_t count = state.TrialsLeft(proposals.size());
-    std::vector<Trial> trials;
-    for (const Strategy& proposal : proposals.first(count)) {
-      trials.push_back({&proposal, &origin, state.best_time()});
-    }
-    for (const Evaluation& evaluation : state.TryAll(trials)) {
-      if (evaluation.verdict == Evaluation::Verdict::kInterrupted) return false;
-    }
-    proposals = proposals.subspan(count);
-  }
-  return true;
+    return proposal;
+  });
 }
 
 }  // namespace
@@ -63,13 +44,12 @@ void ImproveGroups(const SearchProblem& problem, SearchState& state, int64_t bud
   while (improved) {
     improved = false;
     for (OpId op : problem.space.operators()) {
-      const Strategy best = state.best();
-      const std::vector<OpId> group = GroupOf(problem.space, best, op);
+      const std::vector<OpId> group = GroupOf(problem.space, state.best(), op);
       if (group.empty()) continue;
       if (state.evaluations() >= end) return;
       const Nanos before = state.best_time();
-      const std::vector<ParallelConfig> configs = NeighbourSplits(problem.space, best, op);
-      if (!TryProposals(Proposals(problem.space, best, group, configs), state)) return;
+      const std::vector<ParallelConfig> configs = NeighbourSplits(problem.space, state.best(), op);
+      if (!TryForGroup(problem.space, group, configs, state)) return;
       if (state.best_time() == before) continue;
       improved = true;
       state.CountAccepted(0, state.origin(), "group", state.best_time());

@@ -68,6 +68,22 @@ std::vector<Evaluation> SearchState::TryAll(std::span<const Trial> trials) {
   return evaluations;
 }
 
+bool SearchState::TryInPlaceOfBest(size_t count, absl::FunctionRef<Strategy(size_t)> make) {
+  const std::string origin = result_.origin;
+  for (size_t begin = 0; begin < count;) {
+    if (Done()) return false;
+    const size_t end = begin + TrialsLeft(count - begin);
+    std::vector<Strategy> proposals;
+    for (; begin < end; ++begin) proposals.push_back(make(begin));
+    std::vector<Trial> trials;
+    for (const Strategy& proposal : proposals) trials.push_back({&proposal, &origin, best_time()});
+    for (const Evaluation& evaluation : TryAll(trials)) {
+      if (evaluation.verdict == Evaluation::Verdict::kInterrupted) return false;
+    }
+  }
+  return true;
+}
+
 void SearchState::Note(const Trial& trial, const Evaluation& evaluation) {
   if (evaluation.verdict == Evaluation::Verdict::kInterrupted) return;
   if (evaluation.verdict == Evaluation::Verdict::kInvalid) {

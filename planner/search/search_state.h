@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "graph/support/stop_flag.h"
 #include "graph/support/worker_threads.h"
 #include "planner/search/search_algorithm.h"
@@ -35,6 +36,9 @@ class SearchState {
   Evaluation Try(const Strategy& strategy, const std::string& origin, Nanos cutoff = kNoCutoff);
   // The same for all, which are evaluated at the same time and then counted in their order.
   std::vector<Evaluation> TryAll(std::span<const Trial> trials);
+  // The same for so many strategies, as many at a time as the budget leaves, up to the best time so
+  // far and as of its origin. False where the search stopped. Precondition: there is a best.
+  bool TryInPlaceOfBest(size_t count, absl::FunctionRef<Strategy(size_t number)> make);
 
   // InvalidArgument if the problem has no starts.
   absl::Status NeedStarts() const;

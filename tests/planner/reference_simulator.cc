@@ -26,8 +26,7 @@ bool ShareResource(const FlatTasks& tasks, size_t a, size_t b) {
 
 }  // namespace
 
-Schedule ReferenceSimulate(const FlatTasks& tasks, std::span<const Nanos> durations,
-                           std::span<const Nanos> lengths) {
+Schedule ReferenceSimulate(const FlatTasks& tasks, std::span<const Nanos> durations) {
   const size_t n = tasks.size();
   const auto before = Predecessors(tasks);
   std::vector<Nanos> path(n);
@@ -37,7 +36,7 @@ Schedule ReferenceSimulate(const FlatTasks& tasks, std::span<const Nanos> durati
     for (int32_t s : tasks.SuccessorsOf(t)) {
       longest = std::max(longest, path_of(static_cast<size_t>(s)));
     }
-    return path[t] = lengths[t] + longest;
+    return path[t] = durations[t] + longest;
   };
   std::vector<size_t> key(n);
   for (size_t k = 0; k < n; ++k) key[static_cast<size_t>(tasks.by_key[k])] = k;

@@ -110,7 +110,7 @@ TEST(SimulatorTest, EqualsTheReferenceOnRandomTaskGraphs) {
   for (int round = 0; round < 1500; ++round) {
     const RandomTasks made = MakeRandomTasks(random, 40, round % 2 == 0 ? 3 : 1000);
     ExpectEqual(Simulate(made.tasks, made.durations, **PriorityNamed("first_ready")),
-                ReferenceSimulate(made.tasks, made.durations, made.durations));
+                ReferenceSimulate(made.tasks, made.durations));
     tasks += static_cast<int64_t>(made.tasks.size());
     ASSERT_FALSE(HasFailure()) << "round " << round;
   }
