@@ -74,6 +74,13 @@ Schedule ScheduleFrom(std::vector<Nanos> starts, const std::vector<Nanos>& durat
   return schedule;
 }
 
+// Whether tasks start after the ends of those that they wait for.
+bool AreMet(const std::vector<std::pair<TaskId, TaskId>>& waits, const Schedule& schedule) {
+  return std::all_of(waits.begin(), waits.end(), [&](const auto& wait) {
+    return schedule.end[wait.second.index()] <= schedule.start[wait.first.index()];
+  });
+}
+
 Evaluation Invalid(const absl::Status& status) {
   Evaluation evaluation;
   evaluation.verdict = Evaluation::Verdict::kInvalid;
@@ -144,7 +151,7 @@ void Evaluator::FollowOrder(const FlatStep& flat, EvaluatedStep& step) const {
   step.schedule = SimulateInOrder(flat.tasks, step.durations, step.order);
 }
 
-void Evaluator::TimeInOrder(const FlatStep& flat, Nanos cutoff, EvaluatedStep& step) const {
+void Evaluator::TimeInOrder(const FlatStep& flat, EvaluatedStep& step) const {
   std::vector<Nanos> beside =
       ContendedDurations(flat.tasks, resources_, flat.costs, step.durations, step.schedule);
   if (beside != step.durations) {
@@ -155,10 +162,13 @@ void Evaluator::TimeInOrder(const FlatStep& flat, Nanos cutoff, EvaluatedStep& s
   e.tasks = static_cast<int64_t>(flat.costs.size());
   e.sources = CountSources(flat.costs);
   e.time = TimeOf(flat, step.schedule);
-  if (e.time > cutoff) return;
+}
+
+void Evaluator::PlaceBuffers(const FlatStep& flat, EvaluatedStep& step) const {
   step.memory = AssignBuffers(flat.uses, step.order);
   const auto& waits = step.memory.added_dependencies;
-  if (!waits.empty()) {
+  Evaluation& e = step.evaluation;
+  if (!AreMet(waits, step.schedule)) {
     step.schedule = SimulateInOrder(flat.tasks, step.durations, step.order, waits);
     e.time = TimeOf(flat, step.schedule);
   }
@@ -169,8 +179,12 @@ void Evaluator::TimeInOrder(const FlatStep& flat, Nanos cutoff, EvaluatedStep& s
 }
 
 void Evaluator::TimeInBestOrder(const FlatStep& flat, EvaluatedStep& step) const {
-  FindOrder(flat, *options_.priority, step);
-  TimeInOrder(flat, kNoCutoff, step);
+  const auto find = [&](const Priority& priority, EvaluatedStep& one) {
+    FindOrder(flat, priority, one);
+    TimeInOrder(flat, one);
+    PlaceBuffers(flat, one);
+  };
+  find(*options_.priority, step);
   if (!options_.any_priority) return;
   const auto place = [](const EvaluatedStep& one) {
     return std::tuple(one.evaluation.excess, one.evaluation.time);
@@ -178,8 +192,7 @@ void Evaluator::TimeInBestOrder(const FlatStep& flat, EvaluatedStep& step) const
   for (const Priority& priority : Priorities()) {
     if (&priority == options_.priority) continue;
     EvaluatedStep other;
-    FindOrder(flat, priority, other);
-    TimeInOrder(flat, kNoCutoff, other);
+    find(priority, other);
     if (place(other) >= place(step)) continue;
     other.strategy = std::move(step.strategy);
     other.tasks = std::move(step.tasks);
@@ -224,7 +237,8 @@ absl::StatusOr<EvaluatedStep> Evaluator::EvaluateStep(const Strategy& strategy) 
   ASSIGN_OR_RETURN(EvaluatedStep step, TasksOf(strategy));
   FlatStep flat = FlattenStep(step.tasks, rules());
   FindOrder(flat, *options_.priority, step);
-  TimeInOrder(flat, kNoCutoff, step);
+  TimeInOrder(flat, step);
+  PlaceBuffers(flat, step);
   step.costs = std::move(flat.costs);
   AddFigures(step);
   return step;
@@ -252,7 +266,8 @@ absl::StatusOr<EvaluatedStep> Evaluator::EvaluateOrder(TaskGraph tasks,
   RETURN_IF_ERROR(CheckOrder(step.tasks, step.order));
   FlatStep flat = FlattenStep(step.tasks, rules());
   FollowOrder(flat, step);
-  TimeInOrder(flat, kNoCutoff, step);
+  TimeInOrder(flat, step);
+  PlaceBuffers(flat, step);
   step.costs = std::move(flat.costs);
   AddFigures(step);
   return step;
@@ -309,18 +324,33 @@ absl::StatusOr<std::vector<Evaluator::CollectiveOfStep>> Evaluator::CollectivesO
 }
 
 void Evaluator::EvaluateKept(StepCache& cache, Nanos cutoff, EvaluatedStep& step) const {
+  Evaluation& e = step.evaluation;
   if (!cache.CanSimulate()) {
     FindOrder(cache.Flat(), *options_.priority, step);
-    return TimeInOrder(cache.Flat(), cutoff, step);
+    TimeInOrder(cache.Flat(), step);
+    if (e.time <= cutoff) PlaceBuffers(cache.Flat(), step);
+    return;
   }
-  step.evaluation.time = cache.Simulate(cutoff);
-  step.evaluation.tasks = cache.tasks();
-  if (step.evaluation.time > cutoff) return;
+  e.time = cache.Simulate(cutoff);
+  e.tasks = cache.tasks();
+  if (e.time > cutoff || FitsAtMost(cache, e)) return;
   const FlatStep& flat = cache.Flat();
   step.durations = DurationsOf(flat.costs);
   step.schedule = ScheduleFrom(cache.Starts(), step.durations);
   step.order = OrderOf(flat.tasks, step.schedule);
-  TimeInOrder(flat, cutoff, step);
+  PlaceBuffers(flat, step);
+}
+
+// Memory is never given to another buffer before those who used it have ended in the schedule that
+// found the order, so the time does not depend on it.
+bool Evaluator::FitsAtMost(StepCache& cache, Evaluation& evaluation) const {
+  std::vector<Bytes> most = cache.MostMemory();
+  most.resize(std::min(most.size(), static_cast<size_t>(topology().size())));
+  for (size_t d = 0; options_.limit_memory && d < most.size(); ++d) {
+    if (most[d] > MemoryOf(DeviceId(static_cast<int32_t>(d)))) return false;
+  }
+  evaluation.peak = std::move(most);
+  return true;
 }
 
 std::unique_ptr<StepCache> Evaluator::TakeCache() const {

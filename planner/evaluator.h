@@ -46,7 +46,9 @@ struct Evaluation {
 
   Nanos time;  // time of a step: of the schedule, plus the cost model's overhead of a step
   int64_t tasks = 0;
-  std::vector<Bytes> peak;      // largest memory of tensors and scratch, indexed by device
+  // Largest memory of tensors and scratch, indexed by device. EvaluateBriefly: at most that where it
+  // certainly fits; empty beyond the cutoff.
+  std::vector<Bytes> peak;
   Bytes excess;                 // kOutOfMemory: largest excess memory of a device
   std::vector<Bytes> received;  // indexed by device: what arrives from other devices
   std::vector<DeviceUse> use;   // indexed by device
@@ -85,7 +87,8 @@ struct PodSetting {
 // The time of a step is a function of its tasks, their costs and the order in which lanes run:
 //   1. a schedule in that order as if all tasks had busy neighbours (TaskCost::time);
 //   2. durations under the contention of that schedule (ContendedDurations);
-//   3. the schedule in that order under these durations, with the waits that reuse of memory adds;
+//   3. the schedule in that order under these durations, with the waits that reuse of memory adds
+//      (none that count where the order is that of the schedule's starts: AssignBuffers);
 //   4. its length, and the cost model's overhead of a step.
 // An order that is found, stored in a plan and read again therefore gives one time.
 class Evaluator {
@@ -154,7 +157,7 @@ class Evaluator {
   // Evaluates for searches: never an error, and stops early. If the time without waits for memory
   // is already above `cutoff`, memory is not looked at: time is that bound, peak is empty.
   Evaluation Evaluate(const Strategy& strategy, Nanos cutoff = kNoCutoff) const;
-  // The same without `received` and `use`: the fast way, from what the cache holds. Ends soon after
+  // The same without `received`, `use` and `sources`: the fast way, from what the cache holds. Ends soon after
   // `interrupted`, if given, became true.
   Evaluation EvaluateBriefly(const Strategy& strategy, Nanos cutoff,
                              const std::function<bool()>& interrupted = nullptr) const;
@@ -181,13 +184,16 @@ class Evaluator {
   // step's.
   void FindOrder(const FlatStep& flat, const Priority& priority, EvaluatedStep& step) const;
   void FollowOrder(const FlatStep& flat, EvaluatedStep& step) const;
-  // The definition of a step's time (see Evaluator), for all orders. Stops early as EvaluateBriefly
-  // does.
-  void TimeInOrder(const FlatStep& flat, Nanos cutoff, EvaluatedStep& step) const;
-  // FindOrder and TimeInOrder by every rule; the best.
+  // The definition of a step's time (see Evaluator), for all orders, in two halves.
+  void TimeInOrder(const FlatStep& flat, EvaluatedStep& step) const;
+  void PlaceBuffers(const FlatStep& flat, EvaluatedStep& step) const;
+  // FindOrder, TimeInOrder and PlaceBuffers by every rule; the best.
   void TimeInBestOrder(const FlatStep& flat, EvaluatedStep& step) const;
   // EvaluateBriefly of the step that the cache found last.
   void EvaluateKept(StepCache& cache, Nanos cutoff, EvaluatedStep& step) const;
+  // Whether all buffers of the step that the cache found last fit beside each other: `peak` is what
+  // they take then. Precondition: the step's order is that of its schedule (StepCache::CanSimulate).
+  bool FitsAtMost(StepCache& cache, Evaluation& evaluation) const;
   Nanos TimeOf(const FlatStep& flat, const Schedule& schedule) const;
   static void AddFigures(EvaluatedStep& step);
   std::unique_ptr<StepCache> TakeCache() const;

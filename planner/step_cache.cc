@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "graph/support/aligned.h"
 #include "graph/support/heap_bytes.h"
 #include "graph/support/status_macros.h"
 
@@ -30,6 +31,19 @@ Bytes BytesOf(std::span<const std::span<const ExchangeStep>> exchanges) {
     }
   }
   return Bytes(static_cast<int64_t>(bytes));
+}
+
+// Memory of the buffers from `first` on, by device, each once.
+std::vector<std::pair<DeviceId, Bytes>> BytesByDevice(const BufferUses& uses, int32_t first) {
+  std::vector<Bytes> sums(static_cast<size_t>(uses.devices));
+  for (size_t b = static_cast<size_t>(first); b < uses.buffers.size(); ++b) {
+    sums[uses.buffers[b].device.index()] += Bytes(Aligned(uses.buffers[b].bytes));
+  }
+  std::vector<std::pair<DeviceId, Bytes>> bytes;
+  for (size_t d = 0; d < sums.size(); ++d) {
+    if (sums[d] > Bytes(0)) bytes.emplace_back(static_cast<int32_t>(d), sums[d]);
+  }
+  return bytes;
 }
 
 template <class FlatVariant>
@@ -141,6 +155,26 @@ LinkTasks StepCache::TasksOf(size_t link) const {
 
 bool StepCache::CanSimulate() const {
   return placed_.has_value() && fragments_.buckets.empty() && placed_->CanSimulate();
+}
+
+std::vector<Bytes> StepCache::MostMemory() {
+  std::vector<Bytes> most(static_cast<size_t>(cache_.options().devices));
+  const auto add = [&](const Fragment& fragment) {
+    for (const auto& [device, bytes] : FlattenedOf(fragment).buffers) most[device.index()] += bytes;
+  };
+  for (const Fragment* store : fragments_.stores) {
+    if (store != nullptr) add(*store);
+  }
+  std::vector<Bytes> scratch(most.size());
+  for (size_t k = 0; k < states_.size(); ++k) {
+    add(fragments_.FragmentOf(cache_.chain()[k]));
+    for (const BufferUses::Scratch& one : states_[k].flat->step.uses.scratch) {
+      Bytes& largest = scratch[one.device.index()];
+      largest = std::max(largest, Bytes(Aligned(one.bytes)));
+    }
+  }
+  for (size_t d = 0; d < most.size(); ++d) most[d] += scratch[d];
+  return most;
 }
 
 std::vector<Nanos> StepCache::Starts() const {
@@ -416,7 +450,8 @@ StepCache::Flattened& StepCache::FlattenedOf(const Fragment& fragment,
   if (known.plain != nullptr) return known;
   known.plain =
       std::make_unique<FlatFragment>(FlattenFragment(fragment.graph, rules_, communications));
-  cache_.AddBytes(fragment, BytesOf(*known.plain));
+  known.buffers = BytesByDevice(known.plain->step.uses, fragment.outer);
+  cache_.AddBytes(fragment, BytesOf(*known.plain) + Bytes(HeapBytesOf(known.buffers)));
   if (!cache_.options().native_formats) return known;
   known.native = known.plain->step.uses.buffers;
   for (Buffer buffer : fragment.graph.buffers()) {

@@ -60,6 +60,9 @@ class StepCache {
   // The starts of its tasks in that schedule, as Flat numbers them.
   std::vector<Nanos> Starts() const;
   int64_t tasks() const { return placed_->tasks(); }
+  // Memory of each device, if it had all buffers of the step found last beside each other: the most
+  // that any order takes.
+  std::vector<Bytes> MostMemory();
 
   // A collective of the step found last; `waits`: whether control edges hold it back. The task lives
   // until the next call of FindOrBuild.
@@ -89,6 +92,7 @@ class StepCache {
     std::unique_ptr<FlatFragment> plain;
     // Facts of each slot's buffer if it is native; only where formats are chosen.
     std::vector<BufferUses::BufferFacts> native;
+    std::vector<std::pair<DeviceId, Bytes>> buffers;  // memory of its own, by device
     absl::flat_hash_map<FragmentLinker::Variant, std::unique_ptr<FlatFragment>> variants;
     size_t most_variants = kMaxVariants;
   };

@@ -11,6 +11,8 @@ namespace partita {
 namespace {
 
 constexpr int32_t kForever = std::numeric_limits<int32_t>::max();
+// Lanes of a device, as BufferUses::is_communication numbers them.
+constexpr size_t kCompute = 0, kCommunication = 1;
 
 // When, in the total order, a buffer holds something.
 struct Life {
@@ -19,6 +21,60 @@ struct Life {
   int32_t first_writer = -1;  // TaskId
   // The places of the last users on the compute and on the communication lane; -1: none.
   std::array<int32_t, 2> last_on_lane = {-1, -1};
+};
+
+// The place in the order from which on each task is known to have ended, by its place: where a task
+// comes that reads what it wrote, or that a lane runs after it.
+class Ends {
+ public:
+  Ends(const BufferUses& uses, std::span<const TaskId> order)
+      : known_from_(order.size(), kForever) {
+    std::vector<std::array<int32_t, 2>> on_lane(static_cast<size_t>(uses.devices), {-1, -1});
+    std::vector<int32_t> writer(uses.buffers.size(), -1);
+    for (size_t k = 0; k < order.size(); ++k) {
+      const size_t task = order[k].index();
+      const auto place = static_cast<int32_t>(k);
+      for (const BufferUse& use : uses.UsesOf(task)) {
+        Note(writer[use.buffer.index()], place);
+        if (use.writes) writer[use.buffer.index()] = place;
+        const size_t device = uses.buffers[use.buffer.index()].device.index();
+        int32_t& before = on_lane[device][uses.is_communication[task]];
+        Note(before, place);
+        before = place;
+      }
+    }
+  }
+
+  // For a place of -1, of no task: 0.
+  int32_t KnownFrom(int32_t place) const {
+    return place < 0 ? 0 : known_from_[static_cast<size_t>(place)];
+  }
+
+ private:
+  void Note(int32_t before, int32_t place) {
+    if (before < 0 || before == place) return;
+    int32_t& known = known_from_[static_cast<size_t>(before)];
+    known = std::min(known, place);
+  }
+
+  std::vector<int32_t> known_from_;
+};
+
+// How long memory is taken by those that share it.
+struct Taken {
+  int32_t last = -1;  // the place of the last use
+  // From which place on the last users on each lane are known to have ended.
+  std::array<int32_t, 2> free_from = {0, 0};
+
+  int32_t FreeFrom() const {
+    return last == kForever ? kForever : std::max(free_from[0], free_from[1]);
+  }
+  void Extend(const Taken& other) {
+    last = std::max(last, other.last);
+    for (size_t lane = 0; lane < 2; ++lane) {
+      free_from[lane] = std::max(free_from[lane], other.free_from[lane]);
+    }
+  }
 };
 
 // One device's memory while buffers are placed.
@@ -112,7 +168,8 @@ class LastUsers {
 
 class Assigner {
  public:
-  Assigner(const BufferUses& uses, std::span<const TaskId> order) : uses_(uses), order_(order) {}
+  Assigner(const BufferUses& uses, std::span<const TaskId> order)
+      : uses_(uses), order_(order), ends_(uses, order) {}
 
   BufferAssignment Run() {
     const auto devices = static_cast<size_t>(uses_.devices);
@@ -164,10 +221,13 @@ class Assigner {
   // first member until the last use of any.
   void MergeInPlace() {
     place_of_.resize(lives_.size());
-    place_until_.reserve(lives_.size());
+    taken_.reserve(lives_.size());
     for (size_t b = 0; b < lives_.size(); ++b) {
       place_of_[b] = static_cast<int32_t>(b);
-      place_until_.push_back(lives_[b].last);
+      const Life& life = lives_[b];
+      taken_.push_back({life.last,
+                        {ends_.KnownFrom(life.last_on_lane[kCompute]),
+                         ends_.KnownFrom(life.last_on_lane[kCommunication])}});
     }
     for (TaskId task : order_) {
       const auto rows = uses_.OverwritesOf(task.index());
@@ -181,8 +241,7 @@ class Assigner {
         if (is_taken || !MayShare(rows[r], task)) continue;
         const int32_t place = place_of_[rows[r].from.index()];
         place_of_[rows[r].to.index()] = place;
-        int32_t& until = place_until_[static_cast<size_t>(place)];
-        until = std::max(until, lives_[rows[r].to.index()].last);
+        taken_[static_cast<size_t>(place)].Extend(taken_[rows[r].to.index()]);
       }
     }
   }
@@ -192,9 +251,9 @@ class Assigner {
     const BufferUses::BufferFacts& b = uses_.buffers[row.to.index()];
     if (a.persistent || b.persistent || a.format != b.format || a.bytes != b.bytes) return false;
     const Life& to = lives_[row.to.index()];
-    const int32_t until = place_until_[static_cast<size_t>(place_of_[row.from.index()])];
+    const Taken& from = taken_[static_cast<size_t>(place_of_[row.from.index()])];
     return to.first_writer == task.value() && order_[static_cast<size_t>(to.first)] == task &&
-           until != kForever && order_[static_cast<size_t>(until)] == task;
+           from.last == to.first && from.free_from[kCommunication] <= to.first;
   }
 
   // What lives between steps comes first; then everything takes and returns its place as it does
@@ -210,7 +269,7 @@ class Assigner {
     auto dying = by_last.begin();
     for (BufferId id : by_first_) {
       const int32_t place = lives_[id.index()].first;
-      for (; dying != by_last.end() && UntilOf(*dying) < place; ++dying) Return(*dying, arenas);
+      for (; dying != by_last.end() && FreeFrom(*dying) <= place; ++dying) Return(*dying, arenas);
       Take(id.index(), arenas);
     }
     for (size_t d = 0; d < arenas.size(); ++d) {
@@ -219,9 +278,9 @@ class Assigner {
     }
   }
 
-  // Until when the place that a buffer has is taken.
-  int32_t UntilOf(BufferId id) const {
-    return place_until_[static_cast<size_t>(place_of_[id.index()])];
+  // From where on the memory that a buffer has is free.
+  int32_t FreeFrom(BufferId id) const {
+    return taken_[static_cast<size_t>(place_of_[id.index()])].FreeFrom();
   }
 
   // The buffers whose places are returned, each by the one whose place it is, in the order in which
@@ -229,16 +288,16 @@ class Assigner {
   std::vector<BufferId> ByLast() const {
     std::vector<int32_t> begin(order_.size() + 1, 0);
     const auto is_returned = [&](BufferId id) {
-      return place_of_[id.index()] == id.value() && UntilOf(id) != kForever;
+      return place_of_[id.index()] == id.value() && FreeFrom(id) != kForever;
     };
     for (BufferId id : by_first_) {
-      if (is_returned(id)) ++begin[static_cast<size_t>(UntilOf(id)) + 1];
+      if (is_returned(id)) ++begin[static_cast<size_t>(FreeFrom(id)) + 1];
     }
     for (size_t place = 0; place < order_.size(); ++place) begin[place + 1] += begin[place];
     std::vector<BufferId> by_last(static_cast<size_t>(begin.back()));
     for (BufferId id : by_first_) {
       if (!is_returned(id)) continue;
-      by_last[static_cast<size_t>(begin[static_cast<size_t>(UntilOf(id))]++)] = id;
+      by_last[static_cast<size_t>(begin[static_cast<size_t>(FreeFrom(id))]++)] = id;
     }
     return by_last;
   }
@@ -299,13 +358,14 @@ class Assigner {
 
   const BufferUses& uses_;
   const std::span<const TaskId> order_;
+  const Ends ends_;
   BufferAssignment result_;
   std::vector<Life> lives_;
   std::vector<BufferId> by_first_;  // in the order of their first use
   // By buffer: whose place it has, and for those whose place it is the last use of all that share
   // it.
   std::vector<int32_t> place_of_;
-  std::vector<int32_t> place_until_;
+  std::vector<Taken> taken_;
   // That a task waits for the one at a place of the order, of the other lane of a device.
   struct Wait {
     TaskId writer;

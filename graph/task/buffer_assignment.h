@@ -76,10 +76,12 @@ struct BufferUses {
 BufferUses FindBufferUses(const TaskGraph& graph, const MemorySizes& sizes);
 
 // Gives every buffer the lowest offset that is free when `order` (a topological order of all tasks)
-// comes to its first use, until its last: on training steps within a few per cent of what is alive
-// at once, in nearly linear time. Kernels write over an input where they may and the input dies
-// there. The same function serves the memory model and the runtime, so predicted and allocated
-// bytes are equal.
+// comes to its first use: on training steps within a few per cent of what is alive at once, in
+// nearly linear time. Memory is free again where the order shows that its last users have ended: at
+// a task that reads what they wrote, or that one of their lanes runs next. In an order by start times
+// no task therefore starts later because it waits for memory. Kernels write over an input where they
+// may, the input dies there and all else that read it has ended. The same function serves the memory
+// model and the runtime, so predicted and allocated bytes are equal.
 BufferAssignment AssignBuffers(const BufferUses& uses, std::span<const TaskId> order);
 BufferAssignment AssignBuffers(const TaskGraph& graph, std::span<const TaskId> order,
                                const MemorySizes& sizes);

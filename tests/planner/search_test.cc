@@ -85,7 +85,7 @@ TEST_P(SearchConformanceTest, ResultVerifiesAndIsNeverWorseThanTheBestStart) {
   EXPECT_LE(result.evaluation.time, BestStart(at_));
   const Evaluation again = at_.evaluator.Evaluate(result.best);
   EXPECT_EQ(again.time, result.evaluation.time);
-  EXPECT_EQ(again.peak, result.evaluation.peak);
+  EXPECT_EQ(again.verdict, result.evaluation.verdict);
   EXPECT_FALSE(result.origin.empty());
   EXPECT_FALSE(result.interrupted);
 }
