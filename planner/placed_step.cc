@@ -27,15 +27,23 @@ int32_t SubjectOf(const GraphDistances& distances, const ChainLink& link) {
 }
 
 PlacedStep::PlacedStep(const FragmentCache& cache, const FragmentLinker& linker,
-                       const GraphDistances& distances, int resources)
+                       const GraphDistances& distances, const SimulatedResources& resources)
     : cache_(cache),
       linker_(linker),
       distances_(distances),
       edges_(cache, linker),
       sections_(cache.chain().size()),
       fragments_(cache.chain().size(), nullptr),
-      work_(static_cast<size_t>(resources), 0),
-      by_key_(KeyOrder(cache.chain())) {}
+      work_(static_cast<size_t>(resources.count()), 0),
+      by_key_(KeyOrder(cache.chain())) {
+  // Kernels hold the compute lane and the core sets of their device, and nothing else does.
+  list_.is_lone.resize(work_.size(), 0);
+  for (int32_t d = 0; d < resources.devices(); ++d) {
+    const DeviceId device(d);
+    list_.is_lone[static_cast<size_t>(resources.ComputeLane(device))] =
+        resources.CoreSets(device).empty();
+  }
+}
 
 void PlacedStep::Update(const StepFragments& step, TasksOfLink tasks_of) {
   std::vector<int32_t> links(linker_.relinked().begin(), linker_.relinked().end());
@@ -50,7 +58,7 @@ void PlacedStep::Update(const StepFragments& step, TasksOfLink tasks_of) {
     irregular_ = 0;
   }
   edges_.Remove(step, links, tasks_of, [this](const StepEdges::Edge& edge) {
-    --predecessors_[static_cast<size_t>(edge.to)];
+    --tasks_[static_cast<size_t>(edge.to)].predecessors;
     within_tensors_ -= IsWithinTensor(edge);
   });
   for (int32_t link : links) {
@@ -66,7 +74,7 @@ void PlacedStep::Update(const StepFragments& step, TasksOfLink tasks_of) {
     return tasks;
   };
   edges_.Find(step, links, placed, [this](const StepEdges::Edge& edge) {
-    ++predecessors_[static_cast<size_t>(edge.to)];
+    ++tasks_[static_cast<size_t>(edge.to)].predecessors;
     within_tensors_ += IsWithinTensor(edge);
   });
   for (int32_t link : edges_.changed()) PointToOthers(static_cast<size_t>(link));
@@ -94,7 +102,6 @@ void PlacedStep::Place(size_t link, const FlatFragment& fragment) {
   const Sections::Section& section = sections_.Resize(link, static_cast<int32_t>(count));
   if (tasks_.size() < static_cast<size_t>(sections_.end())) {
     tasks_.resize(static_cast<size_t>(sections_.end()));
-    predecessors_.resize(tasks_.size());
     link_.resize(tasks_.size());
     path_.resize(tasks_.size());
   }
@@ -103,13 +110,17 @@ void PlacedStep::Place(size_t link, const FlatFragment& fragment) {
     const auto held = flat.ResourcesOf(t), next = flat.SuccessorsOf(t);
     Task& task = tasks_[first + t];
     task.duration = fragment.step.costs[t].time.value();
-    task.resources = held.data();
     task.resource_count = static_cast<int32_t>(held.size());
+    if (held.size() == 1) {
+      task.resource = held[0];
+    } else {
+      task.resources = held.data();
+    }
     task.successors = next.data();
     task.successor_count = static_cast<int32_t>(next.size());
     task.first = section.begin;
+    task.predecessors = flat.predecessor_count[t];
     link_[first + t] = static_cast<int32_t>(link);
-    predecessors_[first + t] = flat.predecessor_count[t];
   }
   std::copy(fragment.path.begin(), fragment.path.end(), path_.begin() + section.begin);
   fragments_[link] = &fragment;
@@ -131,8 +142,11 @@ void PlacedStep::PointToOthers(size_t link) {
 
 int PlacedStep::number_bits() const { return std::bit_width(static_cast<uint64_t>(tasks_in_all_)); }
 
+int PlacedStep::place_bits() const { return std::bit_width(tasks_.size()); }
+
 bool PlacedStep::CanSimulate() const {
-  const bool fits = std::bit_width(static_cast<uint64_t>(total_)) + number_bits() <= 64;
+  const int bits = std::max(number_bits(), place_bits());
+  const bool fits = std::bit_width(static_cast<uint64_t>(total_)) + bits <= 64;
   return fits && irregular_ == 0 && within_tensors_ == 0;
 }
 
@@ -143,9 +157,10 @@ void PlacedStep::Start() {
     length = std::max(length, fragments_[link]->longest);
   }
   const std::vector<int64_t> behind = distances_.Behind(lengths);
-  states_.resize(tasks_.size());
+  starts_.resize(tasks_.size());
   numbers_.resize(static_cast<size_t>(tasks_in_all_));
   list_.Prepare(work_.size(), tasks_.size());
+  first_.clear();
   const int bits = number_bits();
   int32_t first = 0;  // place of the link's first task in the order of keys
   for (size_t link : by_key_) {
@@ -156,10 +171,11 @@ void PlacedStep::Start() {
     for (size_t t = 0; t < fragment.key_place.size(); ++t) {
       const int32_t number = first + fragment.key_place[t];
       const auto lacking = static_cast<uint64_t>(most - path_[begin + t]);
-      states_[begin + t] = {0, lacking << bits | static_cast<uint64_t>(number),
-                            predecessors_[begin + t]};
+      Task& task = tasks_[begin + t];
+      task.key = lacking << bits | static_cast<uint64_t>(number);
+      task.pending = task.predecessors;
+      if (task.predecessors == 0) first_.push_back(static_cast<int32_t>(begin + t));
       numbers_[static_cast<size_t>(number)] = static_cast<int32_t>(begin + t);
-      if (predecessors_[begin + t] == 0) list_.offered.Push(states_[begin + t].key);
     }
     first += static_cast<int32_t>(fragment.key_place.size());
   }
@@ -169,7 +185,7 @@ void PlacedStep::Start() {
 void PlacedStep::AddStarts(size_t link, std::vector<Nanos>& starts) const {
   const Sections::Section& section = sections_[link];
   for (int32_t t = section.begin; t < section.end(); ++t) {
-    starts.push_back(Nanos(states_[static_cast<size_t>(t)].start));
+    starts.push_back(Nanos(starts_[static_cast<size_t>(t)]));
   }
 }
 
@@ -178,21 +194,23 @@ void PlacedStep::AddStarts(size_t link, std::vector<Nanos>& starts) const {
 class PlacedStep::Simulation {
  public:
   Simulation(PlacedStep& step, int64_t cutoff)
-      : step_(step), cutoff_(cutoff), bits_(step.number_bits()) {}
+      : step_(step),
+        cutoff_(cutoff),
+        number_mask_((uint64_t{1} << step.number_bits()) - 1),
+        place_bits_(step.place_bits()) {}
 
   // The length of the schedule, or a bound above the cutoff.
   int64_t length() const { return length_; }
 
-  uint64_t KeyOf(size_t task) const { return step_.states_[task].key; }
-  size_t TaskOf(uint64_t key) const { return TaskOfNumber(NumberOf(key)); }
-  int number_bits() const { return bits_; }
-  size_t NumberOf(uint64_t key) const {
-    return static_cast<size_t>(key & ((uint64_t{1} << bits_) - 1));
+  uint64_t KeyOf(size_t task) const { return step_.tasks_[task].key; }
+  size_t TaskOf(uint64_t key) const {
+    return static_cast<size_t>(step_.numbers_[static_cast<size_t>(key & number_mask_)]);
   }
-  size_t TaskOfNumber(size_t number) const { return static_cast<size_t>(step_.numbers_[number]); }
+  int task_bits() const { return place_bits_; }
   std::span<const int32_t> ResourcesOf(size_t task) const {
     const Task& one = step_.tasks_[task];
-    return {one.resources, static_cast<size_t>(one.resource_count)};
+    return {one.resource_count == 1 ? &one.resource : one.resources,
+            static_cast<size_t>(one.resource_count)};
   }
   int64_t DurationOf(size_t task) const { return step_.tasks_[task].duration; }
   template <class Visit>
@@ -203,9 +221,9 @@ class PlacedStep::Simulation {
     }
     for (int32_t k = 0; k < one.other_count; ++k) visit(static_cast<size_t>(one.others[k]));
   }
-  bool Release(size_t task) { return --step_.states_[task].pending == 0; }
+  bool Release(size_t task) { return --step_.tasks_[task].pending == 0; }
   bool Start(size_t task, int64_t time) {
-    step_.states_[task].start = time;
+    step_.starts_[task] = time;
     const int64_t duration = DurationOf(task);
     length_ = std::max(length_, time + duration);
     for (int32_t r : ResourcesOf(task)) {
@@ -219,7 +237,8 @@ class PlacedStep::Simulation {
  private:
   PlacedStep& step_;
   const int64_t cutoff_;
-  const int bits_;
+  const uint64_t number_mask_;
+  const int place_bits_;
   int64_t length_ = 0;
 };
 
@@ -227,7 +246,9 @@ Nanos PlacedStep::Simulate(Nanos cutoff) {
   CHECK(CanSimulate());
   Start();
   Simulation simulation(*this, cutoff.value());
-  ListScheduler(simulation, list_).Run();
+  ListScheduler scheduler(simulation, list_);
+  for (int32_t task : first_) scheduler.Ready(static_cast<size_t>(task));
+  scheduler.Run();
   return Nanos(simulation.length());
 }
 

@@ -7,6 +7,7 @@
 
 #include "graph/support/sections.h"
 #include "graph/support/strong_int.h"
+#include "planner/simulator/flat_tasks.h"
 #include "planner/simulator/graph_distances.h"
 #include "planner/simulator/list_schedule.h"
 #include "planner/step_edges.h"
@@ -29,7 +30,7 @@ class PlacedStep {
  public:
   // Cache and linker outlive this.
   PlacedStep(const FragmentCache& cache, const FragmentLinker& linker,
-             const GraphDistances& distances, int resources);
+             const GraphDistances& distances, const SimulatedResources& resources);
 
   // Puts the tasks of the links that the linker has just linked anew in the place of theirs before,
   // which live until the next call.
@@ -50,19 +51,20 @@ class PlacedStep {
   void AddStarts(size_t link, std::vector<Nanos>& starts) const;
 
  private:
-  struct Task {
+  // All that a simulation looks at, in one cache line.
+  struct alignas(64) Task {
     int64_t duration = 0;
-    const int32_t* resources = nullptr;   // what it holds
+    uint64_t key = 0;  // priority and key in one number, the first task's least
+    union {            // what it holds
+      const int32_t* resources = nullptr;
+      int32_t resource;  // where resource_count is 1
+    };
     const int32_t* successors = nullptr;  // of its own link, counted within that
     const int32_t* others = nullptr;      // successors of other links
     int32_t resource_count = 0, successor_count = 0, other_count = 0;
-    int32_t first = 0;  // the first task of its link
-  };
-  // State of a task in a simulation.
-  struct State {
-    int64_t start = 0;
-    uint64_t key = 0;     // priority and key in one number, the first task's least
-    int32_t pending = 0;  // predecessors without an end
+    int32_t first = 0;         // the first task of its link
+    int32_t predecessors = 0;  // how many
+    int32_t pending = 0;       // those without an end
   };
   class Simulation;
 
@@ -71,9 +73,10 @@ class PlacedStep {
   void RemoveWork(size_t link);
   void Place(size_t link, const FlatFragment& fragment);
   void PointToOthers(size_t link);
+  // The bits that the number of a task takes in the order of keys, and its place.
   int number_bits() const;
-  // Sets everything to the time before the first task, for which those that wait for none are
-  // offered.
+  int place_bits() const;
+  // Sets everything to the time before the first task.
   void Start();
 
   const FragmentCache& cache_;
@@ -83,7 +86,6 @@ class PlacedStep {
   Sections sections_;                           // of tasks, owned by links
   std::vector<const FlatFragment*> fragments_;  // indexed by link; null at first
   std::vector<Task> tasks_;                     // by place
-  std::vector<int32_t> predecessors_;           // by place: how many
   std::vector<int64_t> path_;                   // by place: the path left inside its fragment
   std::vector<int64_t> work_;                   // by resource: of all tasks
   int64_t total_ = 0;                           // all durations
@@ -93,8 +95,9 @@ class PlacedStep {
   int irregular_ = 0;                 // links with other tasks than CanSimulate wants
   const std::vector<size_t> by_key_;  // links in the order of keys
   // State of a simulation.
-  std::vector<State> states_;     // by place
+  std::vector<int64_t> starts_;   // by place
   std::vector<int32_t> numbers_;  // places of tasks in the order of keys
+  std::vector<int32_t> first_;    // places of tasks that wait for none
   std::vector<int64_t> left_;     // by resource: work of tasks that have not started
   ListState<uint64_t> list_;
 };

@@ -68,7 +68,7 @@ StepCache::StepCache(const Graph& graph, PartitionOptions options, const Flatten
       states_(cache_.chain().size()),
       key_order_(KeyOrder(cache_.chain())) {
   if (schedules && rules.distances != nullptr && !cache_.options().native_formats) {
-    placed_.emplace(cache_, link_, *rules.distances, rules.resources.count());
+    placed_.emplace(cache_, link_, *rules.distances, rules.resources);
   }
   for (const FragmentLinker::MayFuse& pair : link_.may_fuse()) {
     for (OpId op : {pair.producer, pair.reader}) may_fuse_[op.index()] = true;

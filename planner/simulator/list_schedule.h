@@ -3,7 +3,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <utility>
 #include <vector>
 
 #include "planner/simulator/task_heap.h"
@@ -17,8 +16,13 @@ struct ListState {
   std::vector<FourAryHeap<uint64_t>> waiting;  // by resource: keys of tasks that wait at it
   FourAryHeap<uint64_t> offered;               // keys of tasks that may start now
   std::vector<int32_t> offered_by;             // by task: the resource at which it waited; or -1
-  FourAryHeap<EndKey> running;                 // ends of tasks, and their numbers in lower bits
+  FourAryHeap<EndKey> running;                 // ends of tasks, and the tasks in lower bits
+  // By resource: whether those that hold it hold nothing else.
+  std::vector<char> is_lone;
+  std::vector<int32_t> to_serve;  // lone resources that may have something to start, each once
+  std::vector<char> is_to_serve;  // by resource
 
+  // But for is_lone.
   void Prepare(size_t resources, size_t tasks) {
     is_busy.assign(resources, 0);
     waiting.resize(resources);
@@ -26,36 +30,49 @@ struct ListState {
     offered.Clear();
     offered_by.assign(tasks, -1);
     running.Clear();
+    to_serve.clear();
+    is_to_serve.assign(resources, 0);
   }
 };
 
 // Finds list schedules, as Simulate defines them. A ready task waits at one resource that is busy: it
 // cannot start before that is free. A resource that becomes free offers its waiting tasks one after
 // another, as long as it stays free; tasks that are offered at one time are looked at in the order of
-// their keys.
+// their keys. Lone resources serve theirs apart from all that: no other task is in the way.
 //
 // `Tasks` has
 //   KeyOf(task), TaskOf(key): keys order tasks, the first one least;
-//   number_bits(), NumberOf(key), TaskOfNumber(number): the same in so few bits, in any order;
+//   task_bits(): the bits that a task takes;
 //   ResourcesOf(task), DurationOf(task), ForEachSuccessor(task, visit);
 //   Release(task): whether this was the last that it waited for;
 //   Start(task, time): notes the start; false ends the schedule.
 template <class Tasks, class EndKey>
 class ListScheduler {
  public:
-  // The state is prepared; its `offered` has the keys of the tasks that wait for none.
+  // The state is prepared.
   ListScheduler(Tasks& tasks, ListState<EndKey>& state) : tasks_(tasks), state_(state) {}
+
+  // Makes a task known that waits for none any more. Before Run: those that wait for none at all.
+  void Ready(size_t task) {
+    const std::span<const int32_t> held = tasks_.ResourcesOf(task);
+    if (held.size() == 1 && IsLone(held[0])) {
+      state_.waiting[static_cast<size_t>(held[0])].Push(tasks_.KeyOf(task));
+      Serve(held[0]);
+    } else {
+      state_.offered.Push(tasks_.KeyOf(task));
+    }
+  }
 
   // False where Start was.
   bool Run() {
     int64_t now = 0;
-    while (StartOffered(now)) {
+    while (StartLone(now) && StartOffered(now)) {
       if (state_.running.empty()) return true;
-      const int bits = tasks_.number_bits();
+      const int bits = tasks_.task_bits();
       now = static_cast<int64_t>(state_.running.top() >> bits);
       do {
         const EndKey ended = state_.running.Pop();
-        End(tasks_.TaskOfNumber(static_cast<size_t>(ended & ((EndKey{1} << bits) - 1))));
+        End(static_cast<size_t>(ended & ((EndKey{1} << bits) - 1)));
       } while (!state_.running.empty() &&
                static_cast<int64_t>(state_.running.top() >> bits) == now);
     }
@@ -65,6 +82,27 @@ class ListScheduler {
  private:
   static constexpr int32_t kNone = -1;
 
+  bool IsLone(int32_t resource) const { return state_.is_lone[static_cast<size_t>(resource)] != 0; }
+
+  // Has a lone resource looked at when all that ends now has ended.
+  void Serve(int32_t resource) {
+    char& is_noted = state_.is_to_serve[static_cast<size_t>(resource)];
+    if (is_noted == 0) state_.to_serve.push_back(resource);
+    is_noted = 1;
+  }
+
+  bool StartLone(int64_t now) {
+    for (int32_t r : state_.to_serve) {
+      const auto resource = static_cast<size_t>(r);
+      state_.is_to_serve[resource] = 0;
+      FourAryHeap<uint64_t>& waiting = state_.waiting[resource];
+      if (state_.is_busy[resource] != 0 || waiting.empty()) continue;
+      if (!Start(tasks_.TaskOf(waiting.Pop()), now)) return false;
+    }
+    state_.to_serve.clear();
+    return true;
+  }
+
   bool StartOffered(int64_t now) {
     while (!state_.offered.empty()) {
       const uint64_t key = state_.offered.Pop();
@@ -72,7 +110,7 @@ class ListScheduler {
       const int32_t by = std::exchange(state_.offered_by[task], kNone);
       if (const int32_t busy = BusyResourceOf(task); busy != kNone) {
         state_.waiting[static_cast<size_t>(busy)].Push(key);
-      } else if (!Start(task, key, now)) {
+      } else if (!Start(task, now)) {
         return false;
       }
       if (by != kNone) Offer(by);
@@ -87,19 +125,19 @@ class ListScheduler {
     return kNone;
   }
 
-  bool Start(size_t task, uint64_t key, int64_t now) {
+  bool Start(size_t task, int64_t now) {
     for (int32_t r : tasks_.ResourcesOf(task)) state_.is_busy[static_cast<size_t>(r)] = 1;
     const auto end = static_cast<EndKey>(now + tasks_.DurationOf(task));
-    state_.running.Push(end << tasks_.number_bits() | static_cast<EndKey>(tasks_.NumberOf(key)));
+    state_.running.Push(end << tasks_.task_bits() | static_cast<EndKey>(task));
     return tasks_.Start(task, now);
   }
 
   void End(size_t task) {
     const std::span<const int32_t> held = tasks_.ResourcesOf(task);
     for (int32_t r : held) state_.is_busy[static_cast<size_t>(r)] = 0;
-    for (int32_t r : held) Offer(r);
+    for (int32_t r : held) IsLone(r) ? Serve(r) : Offer(r);
     tasks_.ForEachSuccessor(task, [this](size_t next) {
-      if (tasks_.Release(next)) state_.offered.Push(tasks_.KeyOf(next));
+      if (tasks_.Release(next)) Ready(next);
     });
   }
 

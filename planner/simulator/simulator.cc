@@ -86,9 +86,7 @@ class ListedTasks {
 
   uint64_t KeyOf(size_t task) const { return rank_[task]; }
   size_t TaskOf(uint64_t key) const { return static_cast<size_t>(by_rank_[key]); }
-  int number_bits() const { return std::bit_width(by_rank_.size()); }
-  uint64_t NumberOf(uint64_t key) const { return key; }
-  size_t TaskOfNumber(size_t number) const { return TaskOf(number); }
+  int task_bits() const { return std::bit_width(by_rank_.size()); }
   std::span<const int32_t> ResourcesOf(size_t task) const { return tasks_.ResourcesOf(task); }
   int64_t DurationOf(size_t task) const { return durations_[task].value(); }
   template <class Visit>
@@ -107,10 +105,17 @@ class ListedTasks {
   void Run() {
     ListState<EndKey> state;
     state.Prepare(static_cast<size_t>(tasks_.resources), tasks_.size());
+    state.is_lone.assign(static_cast<size_t>(tasks_.resources), 1);
     for (size_t t = 0; t < tasks_.size(); ++t) {
-      if (pending_[t] == 0) state.offered.Push(KeyOf(t));
+      const auto held = ResourcesOf(t);
+      if (held.size() == 1) continue;
+      for (int32_t r : held) state.is_lone[static_cast<size_t>(r)] = 0;
     }
-    ListScheduler(*this, state).Run();
+    ListScheduler scheduler(*this, state);
+    for (size_t t = 0; t < tasks_.size(); ++t) {
+      if (pending_[t] == 0) scheduler.Ready(t);
+    }
+    scheduler.Run();
   }
 
  private:

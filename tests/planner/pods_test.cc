@@ -72,14 +72,6 @@ struct PodCase {
 
 class PodsTest : public testing::TestWithParam<PodCase> {
  protected:
-  // The length of the schedule without waits for memory. The first pod's device alone keeps what the
-  // host reads, so that those of others may write over it, and wait.
-  static Nanos WithoutReuse(const PodsAtWork& at, const EvaluatedStep& step) {
-    const FlatStep flat =
-        FlattenStep(step.tasks, {at.whole.resources(), *at.costs, at.whole.options().sizes});
-    return SimulateInOrder(flat.tasks, step.durations, step.order).makespan;
-  }
-
   // Whether the form of all exchanges is known.
   bool ExpectEqual(const PodsAtWork& at, const Strategy& strategy) {
     const Evaluation brief = at.first.EvaluateBriefly(strategy, kNoCutoff);
@@ -96,15 +88,15 @@ class PodsTest : public testing::TestWithParam<PodCase> {
         std::all_of(strategy.weights.begin(), strategy.weights.end(),
                     [](const WeightPlacement& one) { return one == WeightPlacement(); });
     EXPECT_EQ(brief.time, seen.evaluation.time);
-    EXPECT_EQ(brief.peak, std::vector<Bytes>(seen.evaluation.peak));
-    ExpectNear(brief.time, whole.evaluation.time);
     if (is_exact) {
-      EXPECT_EQ(WithoutReuse(at, seen), WithoutReuse(at, whole));
-      differ_ += brief.time != whole.evaluation.time;
+      EXPECT_EQ(brief.time, whole.evaluation.time);
+    } else {
+      ExpectNear(brief.time, whole.evaluation.time);
     }
     for (size_t d = 0; d < static_cast<size_t>(at.pods.devices); ++d) {
       const Evaluation &a = seen.evaluation, &b = whole.evaluation;
       EXPECT_EQ(a.received[d], b.received[d]);
+      EXPECT_GE(brief.peak[d], a.peak[d]);
       if (!is_exact) continue;
       EXPECT_EQ(a.peak[d], b.peak[d]);
       EXPECT_EQ(a.use[d].compute, b.use[d].compute);
@@ -117,8 +109,6 @@ class PodsTest : public testing::TestWithParam<PodCase> {
     const auto time = static_cast<double>(b.value());
     EXPECT_NEAR(static_cast<double>(a.value()), time, 0.05 * time);
   }
-
-  int differ_ = 0;  // strategies that wait for memory elsewhere than in the first pod
 };
 
 TEST_P(PodsTest, ExpertsAndRandomStrategiesTakeWhatAllDevicesTake) {
@@ -139,7 +129,6 @@ TEST_P(PodsTest, ExpertsAndRandomStrategiesTakeWhatAllDevicesTake) {
     random_known += ExpectEqual(at, at.space.RandomStrategy(random));
   }
   EXPECT_GE(2 * random_known, of.shares ? 0 : 12);
-  EXPECT_LE(4 * differ_, known + random_known);
 }
 
 INSTANTIATE_TEST_SUITE_P(Machines, PodsTest,
