@@ -2,11 +2,12 @@
 # Sets PARTITA_HAVE_DNNL, PARTITA_HAVE_CUDA, PARTITA_HAVE_CUDA_BACKEND (CUDA with cuDNN and cuBLAS; else
 # PARTITA_CUDA_BACKEND_LACKS says what is missing), PARTITA_HAVE_MPI, PARTITA_HAVE_NCCL, PARTITA_HAVE_CBC; imported
 # targets DNNL::dnnl, CUDA::cudart, CUDNN::cudnn, CUBLASLT::cublasLt, MPI::MPI_C, NCCL::headers (its library is opened
-# at run time), CBC::Cbc.
+# at run time), CBC::Cbc; the target partita_allocator, which programs link to.
 option(PARTITA_DNNL "Build the cpu backend where oneDNN is present" ON)
 option(PARTITA_CUDA "Build the cuda backend where the CUDA toolkit is present" ON)
 option(PARTITA_MPI "Build the mpi communicator where MPI is present" ON)
 option(PARTITA_CBC "Build the search 'ilp' where COIN-OR CBC is present" ON)
+option(PARTITA_JEMALLOC "Link the program to jemalloc where that is present" ON)
 option(PARTITA_NCCL "Build the nccl communicator where NCCL is present" ON)
 
 # partita_summary(TITLE SWITCH FOUND DETAIL WITHOUT): one line, for example "oneDNN: absent: no cpu backend".
@@ -133,3 +134,20 @@ if(PARTITA_CBC)
 endif()
 partita_summary("COIN-OR CBC" PARTITA_CBC "${PARTITA_HAVE_CBC}" "${CBC_Cbc_LIBRARY}"
                 "no search 'ilp' (install coinor-libcbc-dev)")
+
+# An allocator for programs that make plans: searches make and drop many small lists.
+set(PARTITA_HAVE_JEMALLOC FALSE)
+if(PARTITA_JEMALLOC AND NOT PARTITA_SANITIZE)
+  find_library(JEMALLOC_LIBRARY jemalloc)
+  mark_as_advanced(JEMALLOC_LIBRARY)
+  if(JEMALLOC_LIBRARY)
+    set(PARTITA_HAVE_JEMALLOC TRUE)
+  endif()
+endif()
+add_library(partita_allocator INTERFACE)
+if(PARTITA_HAVE_JEMALLOC)
+  # Named by no symbol of ours, so that the linker would leave it out.
+  target_link_libraries(partita_allocator INTERFACE -Wl,--push-state,--no-as-needed ${JEMALLOC_LIBRARY} -Wl,--pop-state)
+endif()
+partita_summary("jemalloc" PARTITA_JEMALLOC "${PARTITA_HAVE_JEMALLOC}" "${JEMALLOC_LIBRARY}"
+                "the C library's allocator; searches are a sixth slower (install libjemalloc-dev)")

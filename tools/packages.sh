@@ -23,6 +23,7 @@ readonly PARTITA_PROGRAM_PACKAGES=(
 readonly PARTITA_FASTER_PACKAGES=(
   "ccache|rebuilds only what changed"
   "mold|a faster linker"
+  "libjemalloc-dev|an allocator, with which searches are a sixth faster"
   "coinor-libcbc-dev|integer programs, for the search 'ilp'"
 )
 readonly PARTITA_TEST_PACKAGES=(

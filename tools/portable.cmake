@@ -1,12 +1,13 @@
 # PARTITA_PORTABLE: programs that run on a machine with nothing of this one's packages. Protobuf, Abseil and GoogleTest are
 # linked into them; what there is as a shared library only (oneDNN, the C++ library, ...) is looked for beside the
-# program, where tools/gpu_suite.sh puts it. MPI and CBC are left out. Included twice: before the packages are looked for, and
-# after Abseil was found.
+# program, where tools/gpu_suite.sh puts it. MPI, CBC and jemalloc are left out. Included twice: before the packages are
+# looked for, and after Abseil was found.
 option(PARTITA_PORTABLE "Link programs to be carried to another machine (tools/gpu_suite.sh does)" OFF)
 if(PARTITA_PORTABLE AND NOT TARGET absl::strings)
   set(Protobuf_USE_STATIC_LIBS ON)
   set(PARTITA_MPI OFF)
   set(PARTITA_CBC OFF)
+  set(PARTITA_JEMALLOC OFF)
   set(PARTITA_NATIVE_ARCH OFF)
   # DT_RPATH, which libraries of libraries are looked for in, too.
   add_link_options(-Wl,--disable-new-dtags)
