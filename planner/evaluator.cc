@@ -151,10 +151,11 @@ void Evaluator::FollowOrder(const FlatStep& flat, EvaluatedStep& step) const {
   step.schedule = SimulateInOrder(flat.tasks, step.durations, step.order);
 }
 
-void Evaluator::TimeInOrder(const FlatStep& flat, EvaluatedStep& step) const {
+bool Evaluator::TimeInOrder(const FlatStep& flat, EvaluatedStep& step) const {
   std::vector<Nanos> beside =
       ContendedDurations(flat.tasks, resources_, flat.costs, step.durations, step.schedule);
-  if (beside != step.durations) {
+  const bool is_contended = beside != step.durations;
+  if (is_contended) {
     step.durations = std::move(beside);
     step.schedule = SimulateInOrder(flat.tasks, step.durations, step.order);
   }
@@ -162,6 +163,7 @@ void Evaluator::TimeInOrder(const FlatStep& flat, EvaluatedStep& step) const {
   e.tasks = static_cast<int64_t>(flat.costs.size());
   e.sources = CountSources(flat.costs);
   e.time = TimeOf(flat, step.schedule);
+  return is_contended;
 }
 
 void Evaluator::PlaceBuffers(const FlatStep& flat, EvaluatedStep& step) const {
@@ -179,10 +181,10 @@ void Evaluator::PlaceBuffers(const FlatStep& flat, EvaluatedStep& step) const {
 }
 
 void Evaluator::TimeInBestOrder(const FlatStep& flat, EvaluatedStep& step) const {
+  const bool fits = Fits(MostMemoryOf(flat.uses));
   const auto find = [&](const Priority& priority, EvaluatedStep& one) {
     FindOrder(flat, priority, one);
-    TimeInOrder(flat, one);
-    PlaceBuffers(flat, one);
+    if (TimeInOrder(flat, one) || !fits) PlaceBuffers(flat, one);
   };
   find(*options_.priority, step);
   if (!options_.any_priority) return;
@@ -198,6 +200,7 @@ void Evaluator::TimeInBestOrder(const FlatStep& flat, EvaluatedStep& step) const
     other.tasks = std::move(step.tasks);
     step = std::move(other);
   }
+  if (step.memory.offset.empty()) PlaceBuffers(flat, step);
 }
 
 void Evaluator::AddFigures(EvaluatedStep& step) {
@@ -346,10 +349,16 @@ void Evaluator::EvaluateKept(StepCache& cache, Nanos cutoff, EvaluatedStep& step
 bool Evaluator::FitsAtMost(StepCache& cache, Evaluation& evaluation) const {
   std::vector<Bytes> most = cache.MostMemory();
   most.resize(std::min(most.size(), static_cast<size_t>(topology().size())));
-  for (size_t d = 0; options_.limit_memory && d < most.size(); ++d) {
-    if (most[d] > MemoryOf(DeviceId(static_cast<int32_t>(d)))) return false;
-  }
+  if (!Fits(most)) return false;
   evaluation.peak = std::move(most);
+  return true;
+}
+
+bool Evaluator::Fits(const std::vector<Bytes>& memory) const {
+  const size_t devices = std::min(memory.size(), static_cast<size_t>(topology().size()));
+  for (size_t d = 0; options_.limit_memory && d < devices; ++d) {
+    if (memory[d] > MemoryOf(DeviceId(static_cast<int32_t>(d)))) return false;
+  }
   return true;
 }
 

@@ -185,7 +185,9 @@ class Evaluator {
   void FindOrder(const FlatStep& flat, const Priority& priority, EvaluatedStep& step) const;
   void FollowOrder(const FlatStep& flat, EvaluatedStep& step) const;
   // The definition of a step's time (see Evaluator), for all orders, in two halves.
-  void TimeInOrder(const FlatStep& flat, EvaluatedStep& step) const;
+  // The first tells whether what else runs lengthens tasks; if not, the second leaves the time of an
+  // order that was found as it is.
+  bool TimeInOrder(const FlatStep& flat, EvaluatedStep& step) const;
   void PlaceBuffers(const FlatStep& flat, EvaluatedStep& step) const;
   // FindOrder, TimeInOrder and PlaceBuffers by every rule; the best.
   void TimeInBestOrder(const FlatStep& flat, EvaluatedStep& step) const;
@@ -194,6 +196,8 @@ class Evaluator {
   // Whether all buffers of the step that the cache found last fit beside each other: `peak` is what
   // they take then. Precondition: the step's order is that of its schedule (StepCache::CanSimulate).
   bool FitsAtMost(StepCache& cache, Evaluation& evaluation) const;
+  // Whether devices have that much memory each; always where it is not limited.
+  bool Fits(const std::vector<Bytes>& memory) const;
   Nanos TimeOf(const FlatStep& flat, const Schedule& schedule) const;
   static void AddFigures(EvaluatedStep& step);
   std::unique_ptr<StepCache> TakeCache() const;

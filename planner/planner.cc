@@ -31,10 +31,14 @@ constexpr double kEndOverBaseline = 4, kPlanOverBaseline = 2.5;
 // all-reduces, which are not half of a step that could win. Data parallelism gets them anyway.
 constexpr int64_t kBeyondBuckets = 2;
 
-// Time of a strategy in the order that its plan has; nothing where it cannot run.
-std::optional<Nanos> TimeOf(const Evaluator& evaluator, const BucketedStrategy& bucketed) {
-  if (bucketed.evaluation.verdict == Evaluation::Verdict::kInvalid) return std::nullopt;
-  const Evaluation evaluation = evaluator.EvaluateBrieflyInBestOrder(bucketed.strategy);
+// Its evaluation in the order that its plan has; invalid where the strategy is.
+Evaluation InBestOrder(const Evaluator& evaluator, const BucketedStrategy& bucketed) {
+  if (bucketed.evaluation.verdict == Evaluation::Verdict::kInvalid) return bucketed.evaluation;
+  return evaluator.EvaluateBrieflyInBestOrder(bucketed.strategy);
+}
+
+// Nothing where it is invalid.
+std::optional<Nanos> TimeOf(const Evaluation& evaluation) {
   if (evaluation.verdict == Evaluation::Verdict::kInvalid) return std::nullopt;
   return evaluation.time;
 }
@@ -42,7 +46,7 @@ std::optional<Nanos> TimeOf(const Evaluator& evaluator, const BucketedStrategy& 
 std::optional<Nanos> BaselineOf(const Evaluator& evaluator) {
   const auto strategy = DataParallel(evaluator.graph(), evaluator.topology());
   if (!strategy.ok()) return std::nullopt;
-  return TimeOf(evaluator, WithBuckets(evaluator, *strategy));
+  return TimeOf(InBestOrder(evaluator, WithBuckets(evaluator, *strategy)));
 }
 
 // Of a plan and its evaluated step.
@@ -83,7 +87,8 @@ absl::StatusOr<PlanOutcome> Reordered(const Evaluator& evaluator, Plan plan) {
 struct Baseline {
   const NamedStrategy* start = nullptr;  // null where no start is it
   BucketedStrategy bucketed;
-  double seconds = 0;  // that it took to find
+  Evaluation in_best_order;
+  double seconds = 0;  // that it took to find, without the best order
 };
 
 // The first start of that name is the expert's; others may have come from it. It is evaluated
@@ -101,6 +106,7 @@ Baseline BaselineAmong(const Evaluator& evaluator, const std::vector<NamedStrate
       baseline.bucketed = {start.strategy, evaluator.EvaluateBriefly(start.strategy, kNoCutoff)};
     }
     baseline.seconds = clock.Seconds() - begin;
+    baseline.in_best_order = InBestOrder(evaluator, baseline.bucketed);
     break;
   }
   return baseline;
@@ -111,13 +117,6 @@ double OverBaseline(const Baseline& baseline, int64_t tasks) {
   const int64_t of_baseline = baseline.bucketed.evaluation.tasks;
   if (of_baseline == 0) return 1;
   return std::max(1.0, static_cast<double>(tasks) / static_cast<double>(of_baseline));
-}
-
-// kNoCutoff where it cannot run.
-Nanos TimeInBestOrder(const Evaluator& evaluator, const BucketedStrategy& bucketed) {
-  if (!bucketed.evaluation.feasible()) return kNoCutoff;
-  const Evaluation evaluation = evaluator.EvaluateBrieflyInBestOrder(bucketed.strategy);
-  return evaluation.feasible() ? evaluation.time : kNoCutoff;
 }
 
 // The starts, and what else the search found, each strategy once, without the best.
@@ -145,18 +144,19 @@ Strategy TakeFastest(const SearchProblem& problem, const Baseline& baseline, con
   const auto is_late = [&] { return clock.HasLess((of_plan + more) * baseline.seconds); };
   const auto is_over = [&] { return is_late() || IsSet(stop); };
   BucketedStrategy best = WithBuckets(problem.evaluator, found.best, is_over, &found.evaluation);
-  Nanos best_time = TimeInBestOrder(problem.evaluator, best);
-  const auto take = [&](const NamedStrategy& other, BucketedStrategy bucketed) {
-    const Nanos time = TimeInBestOrder(problem.evaluator, bucketed);
-    if (time >= best_time) return;
-    best_time = time;
+  Evaluation best_order = InBestOrder(problem.evaluator, best);
+  const auto take = [&](const NamedStrategy& other, BucketedStrategy bucketed,
+                        Evaluation in_best_order) {
+    if (!in_best_order.feasible()) return;
+    if (best_order.feasible() && in_best_order.time >= best_order.time) return;
+    best_order = std::move(in_best_order);
     found.evaluation = bucketed.evaluation;
     best = std::move(bucketed);
     found.best = other.strategy;
     found.origin = other.name;
     found.walked_all = found.locally_optimal = false;
   };
-  if (baseline.start != nullptr) take(*baseline.start, baseline.bucketed);
+  if (baseline.start != nullptr) take(*baseline.start, baseline.bucketed, baseline.in_best_order);
   for (const NamedStrategy* other : OthersOf(problem, found)) {
     if (is_late()) break;
     if (other == baseline.start) continue;
@@ -169,8 +169,11 @@ Strategy TakeFastest(const SearchProblem& problem, const Baseline& baseline, con
     more = OverBaseline(baseline, alone.tasks);
     const bool is_too_long = is_over();
     more = 0;
-    take(*other, is_too_long ? BucketedStrategy{other->strategy, alone}
-                             : WithBuckets(problem.evaluator, other->strategy, is_over, &alone));
+    BucketedStrategy bucketed =
+        is_too_long ? BucketedStrategy{other->strategy, alone}
+                    : WithBuckets(problem.evaluator, other->strategy, is_over, &alone);
+    Evaluation in_best_order = InBestOrder(problem.evaluator, bucketed);
+    take(*other, std::move(bucketed), std::move(in_best_order));
   }
   return std::move(best.strategy);
 }
@@ -331,7 +334,7 @@ absl::StatusOr<PlanOutcome> SearchPlan(const Evaluator& evaluator, const PlanReq
   outcome.expert = expert;
   outcome.bound = bound;
   if (request.pins.empty() && baseline.start != nullptr) {
-    outcome.baseline = TimeOf(evaluator, baseline.bucketed);
+    outcome.baseline = TimeOf(baseline.in_best_order);
   }
   outcome.plan.provenance.seed = request.options.seed;
   outcome.plan.provenance.evaluations = result.evaluations;

@@ -60,6 +60,16 @@ class Ends {
   std::vector<int32_t> known_from_;
 };
 
+// By device.
+std::vector<Bytes> LargestScratchOf(const BufferUses& uses) {
+  std::vector<Bytes> largest(static_cast<size_t>(uses.devices));
+  for (const BufferUses::Scratch& scratch : uses.scratch) {
+    Bytes& most = largest[scratch.device.index()];
+    most = std::max(most, Bytes(Aligned(scratch.bytes)));
+  }
+  return largest;
+}
+
 // How long memory is taken by those that share it.
 struct Taken {
   int32_t last = -1;  // the place of the last use
@@ -177,15 +187,11 @@ class Assigner {
     result_.offset.assign(buffers, -1);
     result_.arena.assign(devices, Bytes(0));
     result_.persistent.assign(devices, Bytes(0));
-    result_.scratch.assign(devices, Bytes(0));
     result_.bytes.reserve(buffers);
     for (const BufferUses::BufferFacts& buffer : uses_.buffers) {
       result_.bytes.push_back(buffer.bytes);
     }
-    for (const BufferUses::Scratch& scratch : uses_.scratch) {
-      Bytes& most = result_.scratch[scratch.device.index()];
-      most = std::max(most, Bytes(Aligned(scratch.bytes)));
-    }
+    result_.scratch = LargestScratchOf(uses_);
     MeasureLives();
     MergeInPlace();
     Place();
@@ -377,6 +383,14 @@ class Assigner {
 };
 
 }  // namespace
+
+std::vector<Bytes> MostMemoryOf(const BufferUses& uses) {
+  std::vector<Bytes> most = LargestScratchOf(uses);
+  for (const BufferUses::BufferFacts& buffer : uses.buffers) {
+    most[buffer.device.index()] += Bytes(Aligned(buffer.bytes));
+  }
+  return most;
+}
 
 BufferAssignment AssignBuffers(const BufferUses& uses, std::span<const TaskId> order) {
   CHECK_EQ(order.size(), uses.tasks());

@@ -73,6 +73,9 @@ struct BufferUses {
   }
 };
 
+// Memory of each device if all buffers lay beside each other: no assignment takes more.
+std::vector<Bytes> MostMemoryOf(const BufferUses& uses);
+
 BufferUses FindBufferUses(const TaskGraph& graph, const MemorySizes& sizes);
 
 // Gives every buffer the lowest offset that is free when `order` (a topological order of all tasks)
