@@ -157,8 +157,8 @@ class Evaluator {
   // Evaluates for searches: never an error, and stops early. If the time without waits for memory
   // is already above `cutoff`, memory is not looked at: time is that bound, peak is empty.
   Evaluation Evaluate(const Strategy& strategy, Nanos cutoff = kNoCutoff) const;
-  // The same without `received`, `use` and `sources`: the fast way, from what the cache holds. Ends soon after
-  // `interrupted`, if given, became true.
+  // The same without `received`, `use` and `sources`: the fast way, from what the cache holds. Ends
+  // soon after `interrupted`, if given, became true.
   Evaluation EvaluateBriefly(const Strategy& strategy, Nanos cutoff,
                              const std::function<bool()>& interrupted = nullptr) const;
   // The same in the order of EvaluateBestOrder, to the end.

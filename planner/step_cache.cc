@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "graph/support/aligned.h"
 #include "graph/support/heap_bytes.h"
 #include "graph/support/status_macros.h"
 
@@ -36,9 +35,7 @@ Bytes BytesOf(std::span<const std::span<const ExchangeStep>> exchanges) {
 // Memory of the buffers from `first` on, by device, each once.
 std::vector<std::pair<DeviceId, Bytes>> BytesByDevice(const BufferUses& uses, int32_t first) {
   std::vector<Bytes> sums(static_cast<size_t>(uses.devices));
-  for (size_t b = static_cast<size_t>(first); b < uses.buffers.size(); ++b) {
-    sums[uses.buffers[b].device.index()] += Bytes(Aligned(uses.buffers[b].bytes));
-  }
+  AddMemoryOf(std::span(uses.buffers).subspan(static_cast<size_t>(first)), sums);
   std::vector<std::pair<DeviceId, Bytes>> bytes;
   for (size_t d = 0; d < sums.size(); ++d) {
     if (sums[d] > Bytes(0)) bytes.emplace_back(static_cast<int32_t>(d), sums[d]);
@@ -159,21 +156,14 @@ bool StepCache::CanSimulate() const {
 
 std::vector<Bytes> StepCache::MostMemory() {
   std::vector<Bytes> most(static_cast<size_t>(cache_.options().devices));
+  for (const LinkState& state : states_) RaiseToScratch(state.flat->step.uses.scratch, most);
   const auto add = [&](const Fragment& fragment) {
     for (const auto& [device, bytes] : FlattenedOf(fragment).buffers) most[device.index()] += bytes;
   };
   for (const Fragment* store : fragments_.stores) {
     if (store != nullptr) add(*store);
   }
-  std::vector<Bytes> scratch(most.size());
-  for (size_t k = 0; k < states_.size(); ++k) {
-    add(fragments_.FragmentOf(cache_.chain()[k]));
-    for (const BufferUses::Scratch& one : states_[k].flat->step.uses.scratch) {
-      Bytes& largest = scratch[one.device.index()];
-      largest = std::max(largest, Bytes(Aligned(one.bytes)));
-    }
-  }
-  for (size_t d = 0; d < most.size(); ++d) most[d] += scratch[d];
+  for (const ChainLink& link : cache_.chain()) add(fragments_.FragmentOf(link));
   return most;
 }
 

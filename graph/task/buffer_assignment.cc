@@ -60,16 +60,6 @@ class Ends {
   std::vector<int32_t> known_from_;
 };
 
-// By device.
-std::vector<Bytes> LargestScratchOf(const BufferUses& uses) {
-  std::vector<Bytes> largest(static_cast<size_t>(uses.devices));
-  for (const BufferUses::Scratch& scratch : uses.scratch) {
-    Bytes& most = largest[scratch.device.index()];
-    most = std::max(most, Bytes(Aligned(scratch.bytes)));
-  }
-  return largest;
-}
-
 // How long memory is taken by those that share it.
 struct Taken {
   int32_t last = -1;  // the place of the last use
@@ -187,11 +177,12 @@ class Assigner {
     result_.offset.assign(buffers, -1);
     result_.arena.assign(devices, Bytes(0));
     result_.persistent.assign(devices, Bytes(0));
+    result_.scratch.assign(devices, Bytes(0));
     result_.bytes.reserve(buffers);
     for (const BufferUses::BufferFacts& buffer : uses_.buffers) {
       result_.bytes.push_back(buffer.bytes);
     }
-    result_.scratch = LargestScratchOf(uses_);
+    RaiseToScratch(uses_.scratch, result_.scratch);
     MeasureLives();
     MergeInPlace();
     Place();
@@ -368,7 +359,7 @@ class Assigner {
   BufferAssignment result_;
   std::vector<Life> lives_;
   std::vector<BufferId> by_first_;  // in the order of their first use
-  // By buffer: whose place it has, and for those whose place it is the last use of all that share
+  // By buffer: whose place it has, and for those whose place it is how long all that share it take
   // it.
   std::vector<int32_t> place_of_;
   std::vector<Taken> taken_;
@@ -385,11 +376,23 @@ class Assigner {
 }  // namespace
 
 std::vector<Bytes> MostMemoryOf(const BufferUses& uses) {
-  std::vector<Bytes> most = LargestScratchOf(uses);
-  for (const BufferUses::BufferFacts& buffer : uses.buffers) {
-    most[buffer.device.index()] += Bytes(Aligned(buffer.bytes));
-  }
+  std::vector<Bytes> most(static_cast<size_t>(uses.devices));
+  RaiseToScratch(uses.scratch, most);
+  AddMemoryOf(uses.buffers, most);
   return most;
+}
+
+void AddMemoryOf(std::span<const BufferUses::BufferFacts> buffers, std::vector<Bytes>& of_device) {
+  for (const BufferUses::BufferFacts& buffer : buffers) {
+    of_device[buffer.device.index()] += Bytes(Aligned(buffer.bytes));
+  }
+}
+
+void RaiseToScratch(std::span<const BufferUses::Scratch> scratch, std::vector<Bytes>& of_device) {
+  for (const BufferUses::Scratch& one : scratch) {
+    Bytes& most = of_device[one.device.index()];
+    most = std::max(most, Bytes(Aligned(one.bytes)));
+  }
 }
 
 BufferAssignment AssignBuffers(const BufferUses& uses, std::span<const TaskId> order) {

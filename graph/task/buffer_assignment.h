@@ -73,8 +73,11 @@ struct BufferUses {
   }
 };
 
-// Memory of each device if all buffers lay beside each other: no assignment takes more.
+// Memory of each device if all buffers lay beside each other: no assignment takes more. And for those
+// who find it bit by bit: adds buffers to the memory of their devices; raises the largest scratch.
 std::vector<Bytes> MostMemoryOf(const BufferUses& uses);
+void AddMemoryOf(std::span<const BufferUses::BufferFacts> buffers, std::vector<Bytes>& of_device);
+void RaiseToScratch(std::span<const BufferUses::Scratch> scratch, std::vector<Bytes>& of_device);
 
 BufferUses FindBufferUses(const TaskGraph& graph, const MemorySizes& sizes);
 
