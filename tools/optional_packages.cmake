@@ -136,8 +136,12 @@ partita_summary("COIN-OR CBC" PARTITA_CBC "${PARTITA_HAVE_CBC}" "${CBC_Cbc_LIBRA
                 "no search 'ilp' (install coinor-libcbc-dev)")
 
 # An allocator for programs that make plans: searches make and drop many small lists.
+# Sanitizers have their own.
 set(PARTITA_HAVE_JEMALLOC FALSE)
-if(PARTITA_JEMALLOC AND NOT PARTITA_SANITIZE)
+if(PARTITA_SANITIZE)
+  set(PARTITA_JEMALLOC OFF)
+endif()
+if(PARTITA_JEMALLOC)
   find_library(JEMALLOC_LIBRARY jemalloc)
   mark_as_advanced(JEMALLOC_LIBRARY)
   if(JEMALLOC_LIBRARY)

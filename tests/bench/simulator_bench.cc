@@ -6,7 +6,7 @@
 //   simulate   full simulation: the event-driven schedule of all tasks, from nothing but these
 //              arrays, and the total order that it gives
 //   memory     the place of every buffer in that order
-//   whole      all of it as a search calls it, with the schedule that waits for memory
+//   whole      all of it as a search calls it where memory is not limited, so that no buffer is placed
 //   partition, flatten    the same step without the cache: its task graph, and arrays from that
 //
 // The last lines compare simulation with its limit of 150 ns a task; exit 1 where a median is above

@@ -88,6 +88,7 @@ class PodsTest : public testing::TestWithParam<PodCase> {
         std::all_of(strategy.weights.begin(), strategy.weights.end(),
                     [](const WeightPlacement& one) { return one == WeightPlacement(); });
     EXPECT_EQ(brief.time, seen.evaluation.time);
+    EXPECT_THAT(brief.peak, testing::Pointwise(testing::Ge(), seen.evaluation.peak));
     if (is_exact) {
       EXPECT_EQ(brief.time, whole.evaluation.time);
     } else {
@@ -96,7 +97,6 @@ class PodsTest : public testing::TestWithParam<PodCase> {
     for (size_t d = 0; d < static_cast<size_t>(at.pods.devices); ++d) {
       const Evaluation &a = seen.evaluation, &b = whole.evaluation;
       EXPECT_EQ(a.received[d], b.received[d]);
-      EXPECT_GE(brief.peak[d], a.peak[d]);
       if (!is_exact) continue;
       EXPECT_EQ(a.peak[d], b.peak[d]);
       EXPECT_EQ(a.use[d].compute, b.use[d].compute);

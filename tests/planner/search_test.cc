@@ -86,10 +86,7 @@ TEST_P(SearchConformanceTest, ResultVerifiesAndIsNeverWorseThanTheBestStart) {
   const Evaluation again = at_.evaluator.Evaluate(result.best);
   EXPECT_EQ(again.time, result.evaluation.time);
   EXPECT_EQ(again.verdict, result.evaluation.verdict);
-  ASSERT_EQ(again.peak.size(), result.evaluation.peak.size());
-  for (size_t d = 0; d < again.peak.size(); ++d) {
-    EXPECT_GE(result.evaluation.peak[d], again.peak[d]);
-  }
+  EXPECT_THAT(result.evaluation.peak, testing::Pointwise(testing::Ge(), again.peak));
   EXPECT_FALSE(result.origin.empty());
   EXPECT_FALSE(result.interrupted);
 }
