@@ -187,12 +187,11 @@ void Evaluator::TimeInBestOrder(const FlatStep& flat, EvaluatedStep& step) const
     if (TimeInOrder(flat, one) || !fits) PlaceBuffers(flat, one);
   };
   find(*options_.priority, step);
-  if (!options_.any_priority) return;
   const auto place = [](const EvaluatedStep& one) {
     return std::tuple(one.evaluation.excess, one.evaluation.time);
   };
   for (const Priority& priority : Priorities()) {
-    if (&priority == options_.priority) continue;
+    if (!options_.any_priority || &priority == options_.priority) continue;
     EvaluatedStep other;
     find(priority, other);
     if (place(other) >= place(step)) continue;

@@ -189,7 +189,7 @@ class Evaluator {
   // order that was found as it is.
   bool TimeInOrder(const FlatStep& flat, EvaluatedStep& step) const;
   void PlaceBuffers(const FlatStep& flat, EvaluatedStep& step) const;
-  // FindOrder, TimeInOrder and PlaceBuffers by every rule; the best.
+  // FindOrder, TimeInOrder and PlaceBuffers by every rule, or by the only one; the best.
   void TimeInBestOrder(const FlatStep& flat, EvaluatedStep& step) const;
   // EvaluateBriefly of the step that the cache found last.
   void EvaluateKept(StepCache& cache, Nanos cutoff, EvaluatedStep& step) const;

@@ -145,7 +145,11 @@ TEST_F(EvaluatorTest, TheBestOrderIsThatOfTheRuleByWhichTheStepIsShortest) {
       options.priority = &rule;
       options.any_priority = false;
       const Evaluator own = MakeEvaluator(options);
-      const Evaluation by_rule = Ok(own.EvaluateStep(strategy)).evaluation;
+      const EvaluatedStep step = Ok(own.EvaluateStep(strategy));
+      const EvaluatedStep only = Ok(own.EvaluateBestOrder(strategy));
+      EXPECT_EQ(PredictionOf(only.evaluation), PredictionOf(step.evaluation)) << rule.name;
+      EXPECT_EQ(only.memory.offset, step.memory.offset) << rule.name;
+      const Evaluation& by_rule = step.evaluation;
       EXPECT_EQ(own.EvaluateBrieflyInBestOrder(strategy).time, by_rule.time) << rule.name;
       least = std::min(least, by_rule.time);
       if (best.priority == &rule) {
