@@ -16,8 +16,8 @@
 namespace partita {
 namespace {
 
-// Largest buckets that are tried, in bytes.
-constexpr int64_t kBucketBytes[] = {64 << 10, 512 << 10, 4 << 20, 32 << 20};
+// Sizes of buckets that are tried; 0: none.
+constexpr Bytes kBucketBytes[] = {Bytes(0), Bytes(64 << 10), Bytes(512 << 10), Bytes(4 << 20), Bytes(32 << 20)};
 // All-reduces of more ranks are compared at the next power of two of elements: pricing one of n
 // ranks takes up to n^2 steps, and so each group of a large machine is priced a few times only.
 constexpr int kFewRanks = 64;
@@ -90,93 +90,6 @@ class AlgorithmPricer {
   const std::vector<int32_t> node_of_device_;
 };
 
-// All-reduces of one graph that may be joined.
-class BucketMaker {
- public:
-  // `collectives`: those of the strategy's step; they outlive the maker.
-  BucketMaker(const Graph& graph, const Strategy& strategy,
-              std::span<const Evaluator::CollectiveOfStep> collectives)
-      : graph_(graph) {
-    std::set<CollectiveStepId> chosen;
-    for (const AlgorithmChoice& choice : strategy.algorithms) chosen.insert(choice.collective);
-    for (const Evaluator::CollectiveOfStep& one : collectives) {
-      if (!one.waits && !chosen.contains(one.id)) Add(one.id, one.task);
-    }
-  }
-
-  std::vector<Bucket> BucketsOf(int64_t most_bytes) const {
-    std::map<Kind, Open> open;
-    std::vector<Open> closed;
-    for (const Member& member : members_) {
-      if (member.bytes() > most_bytes) continue;
-      Open& bucket = open[member.kind()];
-      if (!bucket.members.empty() && !Joins(bucket, member, most_bytes)) {
-        closed.push_back(std::exchange(bucket, {}));
-      }
-      Join(member, bucket);
-    }
-    for (auto& [kind, bucket] : open) closed.push_back(std::move(bucket));
-    std::vector<Bucket> buckets;
-    for (const Open& bucket : closed) {
-      if (bucket.members.size() > 1) buckets.push_back({bucket.members, ""});
-    }
-    std::sort(buckets.begin(), buckets.end(),
-              [](const Bucket& a, const Bucket& b) { return a.members[0] < b.members[0]; });
-    return buckets;
-  }
-
- private:
-  // What the all-reduces of a bucket have in common; the last: whether only updates read them, so
-  // that what backward waits for does not wait for them.
-  using Kind = std::tuple<std::vector<DeviceId>, DType, Reduction, bool>;
-  struct Member {
-    CollectiveStepId id;
-    const CollectiveTask* task = nullptr;
-    OpId made, read;  // the last operator that makes the tensor; the first that reads it
-    bool is_for_update = false;
-    int64_t bytes() const { return task->collective.total * SizeOf(task->dtype); }
-    Kind kind() const {
-      return {task->group, task->dtype, task->collective.reduction, is_for_update};
-    }
-  };
-  // A bucket that may take more.
-  struct Open {
-    std::vector<CollectiveStepId> members;
-    int64_t total = 0;  // elements
-    OpId read;          // the first operator that reads a member
-  };
-
-  void Add(const CollectiveStepId& id, const CollectiveTask& task) {
-    if (task.collective.kind != CollectiveKind::kAllReduce || task.has_replicas ||
-        task.collective.total == 0) {
-      return;
-    }
-    const auto made = graph_.producers(id.tensor), read = graph_.consumers(id.tensor);
-    if (made.empty() || read.empty()) return;
-    const OpId first = *std::min_element(read.begin(), read.end());
-    members_.push_back({id, &task, *std::max_element(made.begin(), made.end()), first,
-                        graph_.op(first).anchor == kNoOp});
-  }
-
-  bool Joins(const Open& bucket, const Member& member, int64_t most_bytes) const {
-    const int64_t total = bucket.total + member.task->collective.total;
-    if (total * SizeOf(member.task->dtype) > most_bytes) return false;
-    if (std::min(bucket.read, member.read) <= member.made) return false;
-    // One of a tensor: its steps follow each other.
-    return std::none_of(bucket.members.begin(), bucket.members.end(),
-                        [&](const auto& id) { return id.tensor == member.id.tensor; });
-  }
-
-  static void Join(const Member& member, Open& bucket) {
-    bucket.read = bucket.members.empty() ? member.read : std::min(bucket.read, member.read);
-    bucket.members.push_back(member.id);
-    bucket.total += member.task->collective.total;
-  }
-
-  const Graph& graph_;
-  std::vector<Member> members_;
-};
-
 }  // namespace
 
 int64_t ComparedElements(const Collective& collective) {
@@ -215,30 +128,27 @@ Strategy WithAlgorithms(Strategy strategy, const TaskGraph& tasks) {
 }
 
 BucketedStrategy WithBuckets(const Evaluator& evaluator, const Strategy& strategy,
-                             const std::function<bool()>& interrupted, const Evaluation* known) {
-  const auto is_over = [&] { return interrupted && interrupted(); };
-  const auto evaluated = [&] {
-    if (known != nullptr) return BucketedStrategy{strategy, *known};
-    return BucketedStrategy{strategy, evaluator.EvaluateBriefly(strategy, kNoCutoff, is_over)};
-  };
-  if (!strategy.buckets.empty() || is_over()) return evaluated();
-  BucketedStrategy best = evaluated();
-  if (is_over()) return best;
-  const auto collectives = evaluator.CollectivesOf(strategy);
-  if (!collectives.ok()) return best;
-  const BucketMaker maker(evaluator.graph(), strategy, *collectives);
-  std::vector<Bucket> last;
-  for (int64_t bytes : kBucketBytes) {
-    if (is_over()) break;
-    Strategy joined = strategy;
-    joined.buckets = maker.BucketsOf(bytes);
-    if (joined.buckets.empty() || joined.buckets == last) continue;
-    last = joined.buckets;
-    Evaluation evaluation = evaluator.EvaluateBriefly(joined, best.evaluation.time, is_over);
+                             const std::function<bool()>& interrupted) {
+  Evaluation apart = evaluator.EvaluateBriefly(strategy, kNoCutoff, interrupted);
+  return WithBuckets(evaluator, BucketedStrategy{strategy, std::move(apart)}, interrupted);
+}
+
+BucketedStrategy WithBuckets(const Evaluator& evaluator, BucketedStrategy best,
+                             const std::function<bool()>& interrupted) {
+  const Bytes known = best.bytes;
+  for (Bytes bytes : kBucketBytes) {
+    if (!best.strategy.buckets.empty() || (interrupted && interrupted())) break;
+    if (bytes == known) continue;
+    const Nanos cutoff = best.evaluation.time;
+    Evaluation evaluation = evaluator.EvaluateBriefly(best.strategy, cutoff, interrupted, bytes);
     if (!evaluation.feasible() || evaluation.peak.empty()) continue;
-    if (best.evaluation.feasible() && evaluation.time >= best.evaluation.time) continue;
-    best = {std::move(joined), std::move(evaluation)};
+    if (best.evaluation.feasible() && evaluation.time >= cutoff) continue;
+    best.evaluation = std::move(evaluation);
+    best.bytes = bytes;
   }
+  if (best.bytes == Bytes(0)) return best;
+  auto joined = evaluator.WithBucketsUpTo(best.strategy, best.bytes);
+  if (joined.ok()) best.strategy = *std::move(joined);
   return best;
 }
 

@@ -29,22 +29,21 @@ int64_t ComparedElements(const Collective& collective);
 // same tasks of it. `tasks`: what Partition made of it.
 Strategy WithAlgorithms(Strategy strategy, const TaskGraph& tasks);
 
-// A strategy whose buckets are chosen, with its brief evaluation.
+// A strategy with buckets up to a size, 0 for none, and its brief evaluation.
 struct BucketedStrategy {
   Strategy strategy;
   Evaluation evaluation;
+  Bytes bytes{0};
 };
 
-// The strategy with buckets of small all-reduces. In the order of the tasks, all-reduces of up to
-// so many bytes join while the bucket has no more than that, and no reader of a member comes in
-// front of what makes another one (nor do control edges hold one back); what only updates read goes
-// with its like. Of several such sizes, and no buckets at all, the one whose step is the fastest:
-// never slower than without. A strategy that has buckets keeps them, and what it names an algorithm
-// for stays by itself. Once `interrupted`, which may be empty, is true, no further size is tried;
-// the evaluation is kInterrupted where that was before the strategy's own was known. `known`: that
-// evaluation, where it is at hand; may be null.
+// The strategy with buckets of small all-reduces (BucketRule). Of several sizes, and no buckets at
+// all, the one whose step is the fastest. A strategy that has buckets keeps them, and what it names
+// an algorithm for stays by itself. Once `interrupted`, which may be empty, is true, no further size
+// is tried; the evaluation is kInterrupted where that was before the strategy's own was known.
 BucketedStrategy WithBuckets(const Evaluator& evaluator, const Strategy& strategy,
-                             const std::function<bool()>& interrupted = nullptr,
-                             const Evaluation* known = nullptr);
+                             const std::function<bool()>& interrupted = nullptr);
+// The same for a strategy that is evaluated with buckets of one size, which are not in it yet.
+BucketedStrategy WithBuckets(const Evaluator& evaluator, BucketedStrategy best,
+                             const std::function<bool()>& interrupted = nullptr);
 
 }  // namespace partita

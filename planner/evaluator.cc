@@ -284,9 +284,11 @@ Evaluation Evaluator::Evaluate(const Strategy& strategy, Nanos cutoff) const {
 }
 
 Evaluation Evaluator::EvaluateBriefly(const Strategy& strategy, Nanos cutoff,
-                                      const std::function<bool()>& interrupted) const {
+                                      const std::function<bool()>& interrupted,
+                                      Bytes bucket_bytes) const {
   std::unique_ptr<StepCache> cache = TakeCache();
-  const auto found = FindIn(*cache, strategy, {cutoff, interrupted});
+  const auto found = FindIn(*cache, strategy, {cutoff, interrupted, bucket_bytes});
+  absl::Status status = found.status();
   EvaluatedStep step;
   if (found.ok() && found->interrupted) {
     step.evaluation.verdict = Evaluation::Verdict::kInterrupted;
@@ -294,11 +296,23 @@ Evaluation Evaluator::EvaluateBriefly(const Strategy& strategy, Nanos cutoff,
   } else if (found.ok() && !found->has_step) {
     step.evaluation.time = found->bound;
   } else if (found.ok()) {
-    EvaluateKept(*cache, cutoff, step);
+    status = EvaluateKept(*cache, strategy, cutoff, step);
   }
   step.evaluation.solved = cache->missing();
   ReturnCache(std::move(cache));
-  return found.ok() ? std::move(step.evaluation) : Invalid(found.status());
+  return status.ok() ? std::move(step.evaluation) : Invalid(status);
+}
+
+absl::StatusOr<Strategy> Evaluator::WithBucketsUpTo(const Strategy& strategy,
+                                                    Bytes bucket_bytes) const {
+  Strategy joined = strategy;
+  if (!strategy.buckets.empty()) return joined;
+  std::unique_ptr<StepCache> cache = TakeCache();
+  const auto found = FindIn(*cache, strategy, {.bucket_bytes = bucket_bytes});
+  if (found.ok()) joined.buckets = cache->Buckets();
+  ReturnCache(std::move(cache));
+  RETURN_IF_ERROR(found.status());
+  return joined;
 }
 
 Evaluation Evaluator::EvaluateBrieflyInBestOrder(const Strategy& strategy) const {
@@ -325,22 +339,34 @@ absl::StatusOr<std::vector<Evaluator::CollectiveOfStep>> Evaluator::CollectivesO
   return collectives;
 }
 
-void Evaluator::EvaluateKept(StepCache& cache, Nanos cutoff, EvaluatedStep& step) const {
+absl::Status Evaluator::EvaluateKept(StepCache& cache, const Strategy& strategy, Nanos cutoff,
+                                     EvaluatedStep& step) const {
   Evaluation& e = step.evaluation;
-  if (!cache.CanSimulate()) {
-    FindOrder(cache.Flat(), *options_.priority, step);
-    TimeInOrder(cache.Flat(), step);
-    if (e.time <= cutoff) PlaceBuffers(cache.Flat(), step);
-    return;
+  const bool can_simulate = cache.CanSimulate();
+  if (can_simulate) {
+    e.time = cache.Simulate(cutoff);
+    e.tasks = cache.tasks();
+    if (e.time > cutoff || FitsAtMost(cache, e)) return absl::OkStatus();
   }
-  e.time = cache.Simulate(cutoff);
-  e.tasks = cache.tasks();
-  if (e.time > cutoff || FitsAtMost(cache, e)) return;
-  const FlatStep& flat = cache.Flat();
-  step.durations = DurationsOf(flat.costs);
-  step.schedule = ScheduleFrom(cache.Starts(), step.durations);
-  step.order = OrderOf(flat.tasks, step.schedule);
-  PlaceBuffers(flat, step);
+  Strategy joined{.buckets = cache.Buckets()};
+  if (can_simulate && joined.buckets.empty()) {
+    const FlatStep& flat = cache.Flat();
+    step.durations = DurationsOf(flat.costs);
+    step.schedule = ScheduleFrom(cache.Starts(), step.durations);
+    step.order = OrderOf(flat.tasks, step.schedule);
+    PlaceBuffers(flat, step);
+    return absl::OkStatus();
+  }
+  if (!joined.buckets.empty()) {
+    std::vector<Bucket> buckets = std::move(joined.buckets);
+    joined = strategy;
+    joined.buckets = std::move(buckets);
+    RETURN_IF_ERROR(FindIn(cache, joined, {}).status());
+  }
+  FindOrder(cache.Flat(), *options_.priority, step);
+  TimeInOrder(cache.Flat(), step);
+  if (e.time <= cutoff) PlaceBuffers(cache.Flat(), step);
+  return absl::OkStatus();
 }
 
 // Memory is never given to another buffer before those who used it have ended in the schedule that

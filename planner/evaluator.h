@@ -158,9 +158,14 @@ class Evaluator {
   // is already above `cutoff`, memory is not looked at: time is that bound, peak is empty.
   Evaluation Evaluate(const Strategy& strategy, Nanos cutoff = kNoCutoff) const;
   // The same without `received`, `use` and `sources`: the fast way, from what the cache holds. Ends
-  // soon after `interrupted`, if given, became true.
+  // soon after `interrupted`, if given, became true. A strategy without buckets is evaluated as
+  // WithBucketsUpTo(strategy, bucket_bytes); 0: as it is.
   Evaluation EvaluateBriefly(const Strategy& strategy, Nanos cutoff,
-                             const std::function<bool()>& interrupted = nullptr) const;
+                             const std::function<bool()>& interrupted = nullptr,
+                             Bytes bucket_bytes = Bytes(0)) const;
+  // The strategy with the buckets up to that size that BucketRule finds, where it has none. Errors as
+  // EvaluateStep.
+  absl::StatusOr<Strategy> WithBucketsUpTo(const Strategy& strategy, Bytes bucket_bytes) const;
   // The same in the order of EvaluateBestOrder, to the end.
   Evaluation EvaluateBrieflyInBestOrder(const Strategy& strategy) const;
 
@@ -191,8 +196,9 @@ class Evaluator {
   void PlaceBuffers(const FlatStep& flat, EvaluatedStep& step) const;
   // FindOrder, TimeInOrder and PlaceBuffers by every rule, or by the only one; the best.
   void TimeInBestOrder(const FlatStep& flat, EvaluatedStep& step) const;
-  // EvaluateBriefly of the step that the cache found last.
-  void EvaluateKept(StepCache& cache, Nanos cutoff, EvaluatedStep& step) const;
+  // EvaluateBriefly of the step that the cache found last, for that strategy.
+  absl::Status EvaluateKept(StepCache& cache, const Strategy& strategy, Nanos cutoff,
+                            EvaluatedStep& step) const;
   // Whether all buffers of the step that the cache found last fit beside each other: `peak` is what
   // they take then. Precondition: the step's order is that of its schedule (StepCache::CanSimulate).
   bool FitsAtMost(StepCache& cache, Evaluation& evaluation) const;

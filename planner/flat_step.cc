@@ -76,10 +76,20 @@ int64_t LeastTime(const TaskCost& cost) {
   return std::min({cost.time.value(), cost.Uncontended().value(), kLongestRegular});
 }
 
+bool IsRegular(const TaskCost& cost) {
+  return cost.time == Nanos(LeastTime(cost)) && cost.Uncontended() == cost.time;
+}
+
 Loads LoadsOf(const FlatTasks& tasks, std::span<const TaskCost> costs) {
+  return LoadsOf(tasks, costs, [](size_t) { return true; });
+}
+
+Loads LoadsOf(const FlatTasks& tasks, std::span<const TaskCost> costs,
+              absl::FunctionRef<bool(size_t task)> counts) {
   std::vector<int64_t> busy(static_cast<size_t>(tasks.resources), 0);
   Loads loads;
   for (size_t t = 0; t < costs.size(); ++t) {
+    if (!counts(t)) continue;
     const int64_t time = LeastTime(costs[t]);
     for (int32_t resource : tasks.ResourcesOf(t)) {
       int64_t& sum = busy[static_cast<size_t>(resource)];
@@ -124,9 +134,8 @@ FlatFragment FlattenTasks(const TaskGraph& graph, const FlatteningRules& rules,
   }
   fragment.loads = LoadsOf(step.tasks, step.costs);
   for (const TaskCost& cost : step.costs) {
-    const int64_t time = LeastTime(cost);
-    fragment.is_regular &= cost.time == Nanos(time) && cost.Uncontended() == cost.time;
-    fragment.total += time;
+    fragment.is_regular &= IsRegular(cost);
+    fragment.total += LeastTime(cost);
   }
   return fragment;
 }

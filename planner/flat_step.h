@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "cost_model/cost_model.h"
 #include "cost_model/task_costs.h"
 #include "graph/task/buffer_assignment.h"
@@ -22,8 +23,13 @@ using Loads = std::vector<std::pair<int32_t, int64_t>>;
 // Nanoseconds that a task takes at least, whatever runs beside it.
 int64_t LeastTime(const TaskCost& cost);
 
-// Least busy times of some tasks, each with nothing beside it.
+// Whether its duration does not depend on what else runs, and is of a usual length.
+bool IsRegular(const TaskCost& cost);
+
+// Least busy times of tasks, of all or of those that count, each with nothing beside it.
 Loads LoadsOf(const FlatTasks& tasks, std::span<const TaskCost> costs);
+Loads LoadsOf(const FlatTasks& tasks, std::span<const TaskCost> costs,
+              absl::FunctionRef<bool(size_t task)> counts);
 
 // All that an evaluation looks at, as flat arrays: tasks with their costs and what they hold and
 // use. Of a whole step, or of a fragment, where buffers are slots.

@@ -104,7 +104,8 @@ void LeastLoads::TakeSums(Loads& loads) {
 }
 
 // Precondition: step_arrivals_ are the step's.
-double LeastLoads::LeastSeconds(const ExchangeStep& step, int64_t element_bytes) const {
+double LeastLoads::LeastSeconds(const ExchangeStep& step, int64_t element_bytes,
+                                double latency) const {
   double seconds = 0, speeds = 0;
   bool all_known = true;
   const auto take = [&](int64_t elements, double speed) {
@@ -127,19 +128,20 @@ double LeastLoads::LeastSeconds(const ExchangeStep& step, int64_t element_bytes)
     speeds += slowest;
   }
   take(step_arrivals_.at_nodes(), speeds);
-  return seconds == 0 ? 0 : seconds + least_latency_;
+  return seconds == 0 ? 0 : seconds + latency;
 }
 
 Loads LeastLoads::OfExchanges(std::span<const std::span<const ExchangeStep>> exchanges,
-                              int64_t element_bytes) {
+                              int64_t element_bytes, bool with_latency) {
   if (!std::exchange(channels_found_, true)) FindChannels();
   Loads loads;
   if (into_device_.empty()) return loads;
+  const double latency = with_latency ? least_latency_ : 0;
   for (const auto& steps : exchanges) {
     for (const ExchangeStep& step : steps) {
       if (step.kind == ExchangeStep::Kind::kLocal) continue;
       step_arrivals_.Find(step);
-      const int64_t least = NanosOf(LeastSeconds(step, element_bytes));
+      const int64_t least = NanosOf(LeastSeconds(step, element_bytes, latency));
       if (least == 0) continue;
       for (DeviceId device : step.group) {
         AddTo(loads, resources_.CommunicationLane(device), least);

@@ -58,17 +58,17 @@ class LeastLoads {
   // count bytes by channel.
   Loads OfArrivals(const Arrivals& arrivals, int64_t element_bytes);
   // Least loads of exchanges, before the algorithms of their collectives are chosen: a step takes as
-  // long as what arrives at any device or node, and holds the lanes of its whole group. None where
-  // the cost model does not count bytes by channel.
+  // long as what arrives at any device or node, and holds the lanes of its whole group; with a
+  // latency for each step, or without. None where the cost model does not count bytes by channel.
   Loads OfExchanges(std::span<const std::span<const ExchangeStep>> exchanges,
-                    int64_t element_bytes);
+                    int64_t element_bytes, bool with_latency = true);
 
  private:
   // Machines up to this size have their routes looked through for channels in common.
   static constexpr int kMostDevices = 256;
 
   void FindChannels();
-  double LeastSeconds(const ExchangeStep& step, int64_t element_bytes) const;
+  double LeastSeconds(const ExchangeStep& step, int64_t element_bytes, double latency) const;
   // Adds to scratch_; lists the resource in `loads` if it is new there.
   void AddTo(Loads& loads, int32_t resource, int64_t time) {
     int64_t& sum = scratch_[static_cast<size_t>(resource)];

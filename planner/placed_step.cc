@@ -10,6 +10,20 @@
 #include "graph/support/check.h"
 
 namespace partita {
+namespace {
+
+// Each once.
+std::vector<size_t> LinksOf(std::span<const JoinedTasks> joined) {
+  std::vector<size_t> links;
+  for (const JoinedTasks& one : joined) {
+    for (const JoinedTasks::Member& member : one.members) links.push_back(member.link);
+  }
+  std::sort(links.begin(), links.end());
+  links.erase(std::unique(links.begin(), links.end()), links.end());
+  return links;
+}
+
+}  // namespace
 
 std::vector<size_t> KeyOrder(const std::vector<ChainLink>& chain) {
   std::vector<size_t> order(chain.size());
@@ -34,6 +48,7 @@ PlacedStep::PlacedStep(const FragmentCache& cache, const FragmentLinker& linker,
       edges_(cache, linker),
       sections_(cache.chain().size()),
       fragments_(cache.chain().size(), nullptr),
+      longest_(cache.chain().size(), 0),
       work_(static_cast<size_t>(resources.count()), 0),
       by_key_(KeyOrder(cache.chain())) {
   // Kernels hold the compute lane and the core sets of their device, and nothing else does.
@@ -104,6 +119,7 @@ void PlacedStep::Place(size_t link, const FlatFragment& fragment) {
     tasks_.resize(static_cast<size_t>(sections_.end()));
     link_.resize(tasks_.size());
     path_.resize(tasks_.size());
+    joined_length_.resize(tasks_.size(), -1);
   }
   const auto first = static_cast<size_t>(section.begin);
   for (size_t t = 0; t < count; ++t) {
@@ -122,12 +138,18 @@ void PlacedStep::Place(size_t link, const FlatFragment& fragment) {
     task.predecessors = flat.predecessor_count[t];
     link_[first + t] = static_cast<int32_t>(link);
   }
-  std::copy(fragment.path.begin(), fragment.path.end(), path_.begin() + section.begin);
   fragments_[link] = &fragment;
+  SetPaths(link);
   for (const auto& [resource, time] : fragment.loads) work_[static_cast<size_t>(resource)] += time;
   total_ += fragment.total;
   tasks_in_all_ += static_cast<int64_t>(count);
   irregular_ += !fragment.is_regular;
+}
+
+void PlacedStep::SetPaths(size_t link) {
+  const FlatFragment& fragment = *fragments_[link];
+  std::copy(fragment.path.begin(), fragment.path.end(), path_.begin() + sections_[link].begin);
+  longest_[link] = fragment.longest;
 }
 
 void PlacedStep::PointToOthers(size_t link) {
@@ -144,29 +166,40 @@ int PlacedStep::number_bits() const { return std::bit_width(static_cast<uint64_t
 
 int PlacedStep::place_bits() const { return std::bit_width(tasks_.size()); }
 
-bool PlacedStep::CanSimulate() const {
+bool PlacedStep::CanSimulate(std::span<const JoinedTasks> joined) const {
+  int64_t total = total_;
+  for (const JoinedTasks& one : joined) total += one.duration.value();
   const int bits = std::max(number_bits(), place_bits());
-  const bool fits = std::bit_width(static_cast<uint64_t>(total_)) + bits <= 64;
+  const bool fits = std::bit_width(static_cast<uint64_t>(total)) + bits <= 64;
   return fits && irregular_ == 0 && within_tensors_ == 0;
 }
 
-void PlacedStep::Start() {
+void PlacedStep::Start(std::span<const JoinedTasks> joined) {
+  starts_.resize(tasks_.size());
+  list_.Prepare(work_.size(), tasks_.size());
+  left_ = work_;
+  most_ = total_;
+  JoinWork(joined);
+  JoinPaths(joined);
+  SetKeys();
+  Join(joined);
+}
+
+void PlacedStep::SetKeys() {
   std::vector<int64_t> lengths(static_cast<size_t>(distances_.subjects()), 0);
   for (size_t link = 0; link < fragments_.size(); ++link) {
     int64_t& length = lengths[static_cast<size_t>(SubjectOf(distances_, cache_.chain()[link]))];
-    length = std::max(length, fragments_[link]->longest);
+    length = std::max(length, longest_[link]);
   }
   const std::vector<int64_t> behind = distances_.Behind(lengths);
-  starts_.resize(tasks_.size());
   numbers_.resize(static_cast<size_t>(tasks_in_all_));
-  list_.Prepare(work_.size(), tasks_.size());
   first_.clear();
   const int bits = number_bits();
   int32_t first = 0;  // place of the link's first task in the order of keys
   for (size_t link : by_key_) {
     const FlatFragment& fragment = *fragments_[link];
     const int64_t most =
-        total_ - behind[static_cast<size_t>(SubjectOf(distances_, cache_.chain()[link]))];
+        most_ - behind[static_cast<size_t>(SubjectOf(distances_, cache_.chain()[link]))];
     const auto begin = static_cast<size_t>(sections_[link].begin);
     for (size_t t = 0; t < fragment.key_place.size(); ++t) {
       const int32_t number = first + fragment.key_place[t];
@@ -179,7 +212,99 @@ void PlacedStep::Start() {
     }
     first += static_cast<int32_t>(fragment.key_place.size());
   }
-  left_ = work_;
+}
+
+void PlacedStep::JoinWork(std::span<const JoinedTasks> joined) {
+  const auto add = [this](std::span<const int32_t> resources, int64_t time) {
+    for (int32_t r : resources) left_[static_cast<size_t>(r)] += time;
+    most_ += time;
+  };
+  for (const JoinedTasks& one : joined) {
+    for (const JoinedTasks::Member& member : one.members) {
+      const Task& task = tasks_[PlaceOf(member)];
+      add(ResourcesOf(task), -task.duration);
+    }
+    add(one.resources, one.duration.value());
+  }
+}
+
+// The key of joined tasks is that of the first, so they are in no path of the others' links.
+void PlacedStep::JoinPaths(std::span<const JoinedTasks> joined) {
+  for (const JoinedTasks& one : joined) {
+    for (const JoinedTasks::Member& member : one.members) joined_length_[PlaceOf(member)] = 0;
+    joined_length_[PlaceOf(one.members[0])] = one.duration.value();
+  }
+  for (size_t link : LinksOf(joined)) FindPathsOf(link);
+}
+
+// Edges inside a link go from earlier tasks to later ones.
+void PlacedStep::FindPathsOf(size_t link) {
+  const Sections::Section& section = sections_[link];
+  longest_[link] = 0;
+  for (int32_t place = section.end(); place-- > section.begin;) {
+    const auto t = static_cast<size_t>(place);
+    const Task& task = tasks_[t];
+    int64_t behind = 0;
+    for (int32_t k = 0; k < task.successor_count; ++k) {
+      behind = std::max(behind, path_[static_cast<size_t>(task.first + task.successors[k])]);
+    }
+    const int64_t joined = joined_length_[t];
+    path_[t] = joined == 0 ? 0 : (joined > 0 ? joined : task.duration) + behind;
+    longest_[link] = std::max(longest_[link], path_[t]);
+  }
+}
+
+void PlacedStep::Join(std::span<const JoinedTasks> joined) {
+  if (joined.empty()) return;
+  std::vector<size_t> ends;  // of successors, by bucket
+  joined_successors_.clear();
+  for (const JoinedTasks& one : joined) {
+    for (const JoinedTasks::Member& member : one.members) {
+      const Task& task = tasks_[PlaceOf(member)];
+      for (int32_t k = 0; k < task.successor_count; ++k) {
+        joined_successors_.push_back(task.first + task.successors[k]);
+      }
+      joined_successors_.insert(joined_successors_.end(), task.others,
+                                task.others + task.other_count);
+    }
+    ends.push_back(joined_successors_.size());
+  }
+  std::erase_if(first_, [&](int32_t t) { return joined_length_[static_cast<size_t>(t)] >= 0; });
+  parted_.clear();
+  size_t begin = 0;
+  for (size_t b = 0; b < joined.size(); ++b) {
+    const JoinedTasks& one = joined[b];
+    const size_t place = PlaceOf(one.members[0]);
+    Task& first = tasks_[place];
+    parted_.push_back(first);
+    first.duration = one.duration.value();
+    first.resource_count = static_cast<int32_t>(one.resources.size());
+    if (one.resources.size() == 1) {
+      first.resource = one.resources[0];
+    } else {
+      first.resources = one.resources.data();
+    }
+    first.successor_count = 0;
+    first.others = joined_successors_.data() + begin;
+    first.other_count = static_cast<int32_t>(ends[b] - begin);
+    begin = ends[b];
+    for (size_t m = 1; m < one.members.size(); ++m) {
+      Task& other = tasks_[PlaceOf(one.members[m])];
+      first.pending += other.predecessors;
+      other.pending = ~static_cast<int32_t>(place);
+    }
+    if (first.pending == 0) first_.push_back(static_cast<int32_t>(place));
+  }
+}
+
+void PlacedStep::Part(std::span<const JoinedTasks> joined) {
+  for (size_t b = 0; b < joined.size(); ++b) {
+    tasks_[PlaceOf(joined[b].members[0])] = parted_[b];
+    for (const JoinedTasks::Member& member : joined[b].members) {
+      joined_length_[PlaceOf(member)] = -1;
+    }
+  }
+  for (size_t link : LinksOf(joined)) SetPaths(link);
 }
 
 void PlacedStep::AddStarts(size_t link, std::vector<Nanos>& starts) const {
@@ -190,7 +315,7 @@ void PlacedStep::AddStarts(size_t link, std::vector<Nanos>& starts) const {
 }
 
 // The tasks as ListScheduler wants them. Ends where the work left on a resource does not fit before
-// the cutoff.
+// the cutoff. Tasks that another stands for have that one's place in `pending`, as ~place.
 class PlacedStep::Simulation {
  public:
   Simulation(PlacedStep& step, int64_t cutoff)
@@ -208,18 +333,16 @@ class PlacedStep::Simulation {
   }
   int task_bits() const { return place_bits_; }
   std::span<const int32_t> ResourcesOf(size_t task) const {
-    const Task& one = step_.tasks_[task];
-    return {one.resource_count == 1 ? &one.resource : one.resources,
-            static_cast<size_t>(one.resource_count)};
+    return PlacedStep::ResourcesOf(step_.tasks_[task]);
   }
   int64_t DurationOf(size_t task) const { return step_.tasks_[task].duration; }
   template <class Visit>
   void ForEachSuccessor(size_t task, Visit&& visit) const {
     const Task& one = step_.tasks_[task];
     for (int32_t k = 0; k < one.successor_count; ++k) {
-      visit(static_cast<size_t>(one.first + one.successors[k]));
+      visit(InPlaceOf(one.first + one.successors[k]));
     }
-    for (int32_t k = 0; k < one.other_count; ++k) visit(static_cast<size_t>(one.others[k]));
+    for (int32_t k = 0; k < one.other_count; ++k) visit(InPlaceOf(one.others[k]));
   }
   bool Release(size_t task) { return --step_.tasks_[task].pending == 0; }
   bool Start(size_t task, int64_t time) {
@@ -235,6 +358,11 @@ class PlacedStep::Simulation {
   }
 
  private:
+  size_t InPlaceOf(int32_t place) const {
+    const int32_t pending = step_.tasks_[static_cast<size_t>(place)].pending;
+    return static_cast<size_t>(pending < 0 ? ~pending : place);
+  }
+
   PlacedStep& step_;
   const int64_t cutoff_;
   const uint64_t number_mask_;
@@ -242,13 +370,14 @@ class PlacedStep::Simulation {
   int64_t length_ = 0;
 };
 
-Nanos PlacedStep::Simulate(Nanos cutoff) {
-  CHECK(CanSimulate());
-  Start();
+Nanos PlacedStep::Simulate(Nanos cutoff, std::span<const JoinedTasks> joined) {
+  CHECK(CanSimulate(joined));
+  Start(joined);
   Simulation simulation(*this, cutoff.value());
   ListScheduler scheduler(simulation, list_);
   for (int32_t task : first_) scheduler.Ready(static_cast<size_t>(task));
   scheduler.Run();
+  Part(joined);
   return Nanos(simulation.length());
 }
 

@@ -10,6 +10,7 @@
 #include "planner/simulator/flat_tasks.h"
 #include "planner/simulator/graph_distances.h"
 #include "planner/simulator/list_schedule.h"
+#include "planner/step_buckets.h"
 #include "planner/step_edges.h"
 
 namespace partita {
@@ -41,13 +42,14 @@ class PlacedStep {
   // and they and their sum are of usual lengths, and no edges are between links of one tensor, so
   // that the path left inside a fragment is the one left inside its subject. Precondition of
   // Simulate.
-  bool CanSimulate() const;
+  bool CanSimulate(std::span<const JoinedTasks> joined = {}) const;
   // The length of the schedule; or, as soon as it is certain to be above the cutoff, a bound that
-  // is above it.
-  Nanos Simulate(Nanos cutoff);
+  // is above it. `joined`: tasks that are one, of regular durations, at most one of a link in each.
+  Nanos Simulate(Nanos cutoff, std::span<const JoinedTasks> joined = {});
 
   int64_t tasks() const { return tasks_in_all_; }
-  // Appends the starts of a link's tasks in the schedule. Precondition: Simulate came to its end.
+  // Appends the starts of a link's tasks in the schedule. Precondition: Simulate came to its end,
+  // and joined no tasks.
   void AddStarts(size_t link, std::vector<Nanos>& starts) const;
 
  private:
@@ -67,17 +69,33 @@ class PlacedStep {
     int32_t pending = 0;       // those without an end
   };
   class Simulation;
+  static std::span<const int32_t> ResourcesOf(const Task& task) {
+    return {task.resource_count == 1 ? &task.resource : task.resources,
+            static_cast<size_t>(task.resource_count)};
+  }
 
   // Whether it is between two links of one tensor.
   bool IsWithinTensor(const StepEdges::Edge& edge) const;
   void RemoveWork(size_t link);
   void Place(size_t link, const FlatFragment& fragment);
+  void SetPaths(size_t link);  // of the fragment alone
   void PointToOthers(size_t link);
   // The bits that the number of a task takes in the order of keys, and its place.
   int number_bits() const;
   int place_bits() const;
+  size_t PlaceOf(const JoinedTasks::Member& member) const {
+    return static_cast<size_t>(sections_[member.link].begin) + member.task;
+  }
   // Sets everything to the time before the first task.
-  void Start();
+  void Start(std::span<const JoinedTasks> joined);
+  void SetKeys();
+  // Paths of the links of joined tasks, and the work of all, with these as one; and as they were.
+  void JoinPaths(std::span<const JoinedTasks> joined);
+  void FindPathsOf(size_t link);
+  void JoinWork(std::span<const JoinedTasks> joined);
+  // Has the first of the tasks that are one stand for all; and for itself again.
+  void Join(std::span<const JoinedTasks> joined);
+  void Part(std::span<const JoinedTasks> joined);
 
   const FragmentCache& cache_;
   const FragmentLinker& linker_;
@@ -87,6 +105,7 @@ class PlacedStep {
   std::vector<const FlatFragment*> fragments_;  // indexed by link; null at first
   std::vector<Task> tasks_;                     // by place
   std::vector<int64_t> path_;                   // by place: the path left inside its fragment
+  std::vector<int64_t> longest_;                // by link: the longest of them
   std::vector<int64_t> work_;                   // by resource: of all tasks
   int64_t total_ = 0;                           // all durations
   int64_t tasks_in_all_ = 0;
@@ -99,6 +118,12 @@ class PlacedStep {
   std::vector<int32_t> numbers_;  // places of tasks in the order of keys
   std::vector<int32_t> first_;    // places of tasks that wait for none
   std::vector<int64_t> left_;     // by resource: work of tasks that have not started
+  int64_t most_ = 0;              // all durations
+  // Of joined tasks, by place: what the path takes with it, 0 for all but the first; -1: not joined.
+  // Between simulations all are -1.
+  std::vector<int64_t> joined_length_;
+  std::vector<Task> parted_;               // by bucket: the first task as it is by itself
+  std::vector<int32_t> joined_successors_;  // by bucket
   ListState<uint64_t> list_;
 };
 

@@ -31,6 +31,8 @@ constexpr double kEndOverBaseline = 4.8, kPlanOverBaseline = 3.3;
 // Starts that take so many times the best without buckets get none: those save starts of
 // all-reduces, which are not half of a step that could win. Data parallelism gets them anyway.
 constexpr int64_t kBeyondBuckets = 2;
+// Part of its time that data parallelism keeps where searches are to know of buckets.
+constexpr double kKeptByBuckets = 0.99;
 
 // Its evaluation in the order that its plan has; invalid where the strategy is.
 Evaluation InBestOrder(const Evaluator& evaluator, const BucketedStrategy& bucketed) {
@@ -87,6 +89,7 @@ absl::StatusOr<PlanOutcome> Reordered(const Evaluator& evaluator, Plan plan) {
 // Data parallelism, with which a plan is compared.
 struct Baseline {
   const NamedStrategy* start = nullptr;  // null where no start is it
+  Nanos apart;  // its time without buckets
   BucketedStrategy bucketed;
   Evaluation in_best_order;
   double seconds = 0;  // that it took to find
@@ -101,16 +104,24 @@ Baseline BaselineAmong(const Evaluator& evaluator, const std::vector<NamedStrate
     if (start.name != kBaseline) continue;
     const double begin = clock.Seconds();
     baseline.start = &start;
-    baseline.bucketed = WithBuckets(evaluator, start.strategy,
+    const Evaluation apart = evaluator.EvaluateBriefly(start.strategy, kNoCutoff);
+    baseline.apart = apart.time;
+    baseline.bucketed = WithBuckets(evaluator, BucketedStrategy{start.strategy, apart},
                                     [&] { return clock.IsPast(kBaselineShare) || IsSet(stop); });
-    if (baseline.bucketed.evaluation.verdict == Evaluation::Verdict::kInterrupted) {
-      baseline.bucketed = {start.strategy, evaluator.EvaluateBriefly(start.strategy, kNoCutoff)};
-    }
     baseline.in_best_order = InBestOrder(evaluator, baseline.bucketed);
     baseline.seconds = clock.Seconds() - begin;
     break;
   }
   return baseline;
+}
+
+// The size of buckets with which searches compare strategies: that of data parallelism, where it
+// saves enough to decide which strategy is fastest.
+Bytes BucketBytesOf(const Baseline& baseline) {
+  const BucketedStrategy& bucketed = baseline.bucketed;
+  const bool saves = static_cast<double>(bucketed.evaluation.time.value()) <
+                     kKeptByBuckets * static_cast<double>(baseline.apart.value());
+  return saves ? bucketed.bytes : Bytes(0);
 }
 
 // Estimates how long a strategy of so many tasks takes, over that which data parallelism took.
@@ -136,15 +147,17 @@ std::vector<const NamedStrategy*> OthersOf(const SearchProblem& problem,
 }
 
 // A search's strategy with its buckets. Takes a start, or another strategy that the search found, in
-// place of the best where it is faster once all-reduces are in buckets and in the best order, which a
-// search does without; those besides data parallelism as long as time for the plan is left.
+// place of the best where it is faster once all-reduces are in the best buckets and in the best order,
+// which a search does without; those besides data parallelism as long as time for the plan is left.
 Strategy TakeFastest(const SearchProblem& problem, const Baseline& baseline, const PlanClock& clock,
                      const std::atomic<bool>* stop, SearchResult& found) {
   const double of_plan = kPlanOverBaseline * OverBaseline(baseline, found.evaluation.tasks);
   double more = 0;  // time of what cannot be interrupted, over the baseline's
   const auto is_late = [&] { return clock.HasLess((of_plan + more) * baseline.seconds); };
   const auto is_over = [&] { return is_late() || IsSet(stop); };
-  BucketedStrategy best = WithBuckets(problem.evaluator, found.best, is_over, &found.evaluation);
+  BucketedStrategy best = WithBuckets(
+      problem.evaluator, BucketedStrategy{found.best, found.evaluation, problem.bucket_bytes},
+      is_over);
   Evaluation best_order = InBestOrder(problem.evaluator, best);
   const auto take = [&](const NamedStrategy& other, BucketedStrategy bucketed,
                         Evaluation in_best_order) {
@@ -172,7 +185,7 @@ Strategy TakeFastest(const SearchProblem& problem, const Baseline& baseline, con
     more = 0;
     BucketedStrategy bucketed =
         is_too_long ? BucketedStrategy{other->strategy, alone}
-                    : WithBuckets(problem.evaluator, other->strategy, is_over, &alone);
+                    : WithBuckets(problem.evaluator, BucketedStrategy{other->strategy, alone}, is_over);
     Evaluation in_best_order = InBestOrder(problem.evaluator, bucketed);
     take(*other, std::move(bucketed), std::move(in_best_order));
   }
@@ -316,8 +329,9 @@ absl::StatusOr<PlanOutcome> SearchPlan(const Evaluator& evaluator, const PlanReq
   const LowerBound bound =
       request.bound.has_value() ? *request.bound : LowerBoundOf(evaluator, is_over);
   clock.EndPhase("lower bound");
-  const SearchProblem problem = ProblemOf(evaluator, experts, request, bound);
+  SearchProblem problem = ProblemOf(evaluator, experts, request, bound);
   const Baseline baseline = BaselineAmong(evaluator, problem.starts, clock, request.options.stop);
+  problem.bucket_bytes = BucketBytesOf(baseline);
   clock.EndPhase("data parallelism");
   SearchOptions options = request.options;
   options.time_limit_seconds = clock.LeftBut(std::clamp(
@@ -328,6 +342,9 @@ absl::StatusOr<PlanOutcome> SearchPlan(const Evaluator& evaluator, const PlanReq
   evaluator.DropKept(Bytes(evaluator.options().max_cached.value() / 4));
   const Strategy fastest = TakeFastest(problem, baseline, clock, request.options.stop, result);
   clock.EndPhase("buckets");
+  if (problem.bucket_bytes > Bytes(0) && fastest.buckets.empty()) {
+    result.walked_all = result.locally_optimal = false;  // among others than this
+  }
   evaluator.DropKept(Bytes(0));
   const std::string expert = NameOf(experts, result.best);
   ASSIGN_OR_RETURN(PlanOutcome outcome,

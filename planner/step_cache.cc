@@ -60,6 +60,7 @@ StepCache::StepCache(const Graph& graph, PartitionOptions options, const Flatten
       loads_(rules.resources, rules.model, cache_.options().devices,
              cache_.options().node_of_device),
       lister_(rules.resources),
+      buckets_(cache_, rules_, lister_),
       may_fuse_(graph.ops().size(), false),
       counted_(cache_.chain().size(), -1),
       states_(cache_.chain().size()),
@@ -75,6 +76,8 @@ StepCache::StepCache(const Graph& graph, PartitionOptions options, const Flatten
 absl::StatusOr<StepCache::Found> StepCache::FindOrBuild(const Strategy& strategy,
                                                         const Limits& limits) {
   is_flat_ = false;
+  SetBucketBytes(strategy.buckets.empty() && rules_.pods == nullptr ? limits.bucket_bytes
+                                                                    : Bytes(0));
   Shrink();
   ASSIGN_OR_RETURN(const bool is_found, cache_.Find(strategy, fragments_, limits.interrupted));
   if (!is_found) return Found{.interrupted = true};
@@ -88,6 +91,7 @@ absl::StatusOr<StepCache::Found> StepCache::FindOrBuild(const Strategy& strategy
   if (placed_.has_value()) {
     placed_->Update(fragments_, [this](size_t link) { return TasksOf(link); });
   }
+  buckets_.Find(fragments_, strategy, bucket_bytes_);
   cache_.Hold();
   RETURN_IF_ERROR(CheckPods());
   return Found{.has_step = true};
@@ -102,8 +106,7 @@ void StepCache::Shrink() {
   for (int32_t place : dropped) is_dropped[static_cast<size_t>(place)] = true;
   for (int32_t& counted : counted_) {
     if (counted < 0 || !is_dropped[static_cast<size_t>(counted)]) continue;
-    loads_.RemoveKnown(flattened_[static_cast<size_t>(counted)].plain->loads);
-    counted = -1;
+    ForgetLoads(counted);
   }
   for (int32_t place : dropped) {
     if (static_cast<size_t>(place) < flattened_.size()) flattened_[static_cast<size_t>(place)] = {};
@@ -151,7 +154,8 @@ LinkTasks StepCache::TasksOf(size_t link) const {
 }
 
 bool StepCache::CanSimulate() const {
-  return placed_.has_value() && fragments_.buckets.empty() && placed_->CanSimulate();
+  return placed_.has_value() && fragments_.buckets.empty() && buckets_.are_regular() &&
+         placed_->CanSimulate(buckets_.joined());
 }
 
 std::vector<Bytes> StepCache::MostMemory() {
@@ -265,7 +269,7 @@ absl::StatusOr<bool> StepCache::BuildBelow(const Strategy& strategy, const Limit
     if (!one.solved.has_value()) {
       one.solved.emplace(cache_.Solve(*one.alike, strategy));
       one.communications = {};
-      FindCommunications(one, [] { return true; });
+      FindCommunications(one, [](const TaskBody&) { return true; });
     }
     RemoveLoads(one);
     RETURN_IF_ERROR(BuildTensors(one, strategy));
@@ -283,7 +287,8 @@ bool StepCache::SolveBelow(std::vector<Missing>& missing, const Strategy& strate
     one.solved.emplace(cache_.Solve(*one.alike, strategy));
     const auto steps = one.solved->steps();
     RemoveLoads(one);
-    one.loads = loads_.OfExchanges(steps, SizeOf(one.solved->tensor().type.dtype));
+    one.loads = loads_.OfExchanges(steps, SizeOf(one.solved->tensor().type.dtype),
+                                   bucket_bytes_ == Bytes(0));
     AddLoads(one);
     if (loads_.Largest() > limits.cutoff) return false;
     of_solved += BytesOf(steps);
@@ -296,11 +301,12 @@ bool StepCache::SolveBelow(std::vector<Missing>& missing, const Strategy& strate
 bool StepCache::CommunicateBelow(Missing& one, const Limits& limits) {
   // Communications are those of the built pods, not of all.
   if (rules_.pods != nullptr)
-    return FindCommunications(one, [&] { return !limits.is_interrupted(); });
+    return FindCommunications(one, [&](const TaskBody&) { return !limits.is_interrupted(); });
   RemoveLoads(one);
   const KnownCommunications& known = one.communications;
-  const bool is_below = FindCommunications(one, [&] {
-    return !limits.is_interrupted() &&
+  const bool is_below = FindCommunications(one, [&](const TaskBody& body) {
+    if (limits.is_interrupted()) return false;
+    return IsJoinable(body) ||
            loads_.AddCommunication(known.resources.back(), known.costs.back()) <= limits.cutoff;
   });
   if (!is_below) return false;
@@ -309,12 +315,13 @@ bool StepCache::CommunicateBelow(Missing& one, const Limits& limits) {
   return loads_.Largest() <= limits.cutoff;
 }
 
-bool StepCache::FindCommunications(Missing& missing, absl::FunctionRef<bool()> judge) {
+bool StepCache::FindCommunications(Missing& missing,
+                                   absl::FunctionRef<bool(const TaskBody&)> judge) {
   return missing.solved->FindCommunications([&](const TaskBody& body) {
-    if (rules_.pods != nullptr) return judge();
+    if (rules_.pods != nullptr) return judge(body);
     missing.communications.costs.push_back(PriceCommunication(body, rules_.model));
     lister_.List(body, missing.communications.resources.emplace_back());
-    return judge();
+    return judge(body);
   });
 }
 
@@ -323,7 +330,9 @@ absl::StatusOr<bool> StepCache::BuildAll(const Strategy& strategy, const Limits&
     if (limits.is_interrupted()) return false;
     Missing one{&alike, {}};
     one.solved.emplace(cache_.Solve(alike, strategy));
-    if (!FindCommunications(one, [&] { return !limits.is_interrupted(); })) return false;
+    if (!FindCommunications(one, [&](const TaskBody&) { return !limits.is_interrupted(); })) {
+      return false;
+    }
     RETURN_IF_ERROR(BuildTensors(one, strategy));
   }
   return true;
@@ -365,14 +374,54 @@ void StepCache::FindKnownLoads() {
 void StepCache::Count(const Fragment* fragment, int32_t& counted) {
   const int32_t place = fragment == nullptr ? -1 : fragment->place;
   if (place == counted) return;
-  if (counted >= 0) loads_.RemoveKnown(flattened_[static_cast<size_t>(counted)].plain->loads);
-  if (place >= 0) loads_.AddKnown(FlattenedOf(*fragment).plain->loads);
+  if (counted >= 0) ForgetLoads(counted);
+  if (place >= 0) {
+    loads_.AddKnown(FlattenedOf(*fragment).plain->loads);
+    loads_.RemoveKnown(JoinableLoads(*fragment));
+  }
   counted = place;
+}
+
+void StepCache::ForgetLoads(int32_t& counted) {
+  const Flattened& known = flattened_[static_cast<size_t>(counted)];
+  loads_.RemoveKnown(known.plain->loads);
+  loads_.AddKnown(known.joinable);
+  counted = -1;
+}
+
+void StepCache::SetBucketBytes(Bytes most) {
+  if (most == bucket_bytes_) return;
+  for (int32_t& counted : counted_) {
+    if (counted >= 0) ForgetLoads(counted);
+  }
+  bucket_bytes_ = most;
+}
+
+bool StepCache::IsJoinable(const TaskBody& body) const {
+  const auto* collective = std::get_if<CollectiveTask>(&body);
+  return collective != nullptr && collective->collective.kind == CollectiveKind::kAllReduce &&
+         BytesOf(*collective) <= bucket_bytes_;
+}
+
+const Loads& StepCache::JoinableLoads(const Fragment& fragment) {
+  Flattened& known = FlattenedOf(fragment);
+  if (std::exchange(known.joinable_bytes, bucket_bytes_) == bucket_bytes_) return known.joinable;
+  const FlatFragment& flat = *known.plain;
+  const auto tasks = fragment.graph.tasks();
+  std::vector<char> is_joinable(flat.step.costs.size(), 0);
+  for (const Task& task : tasks) {
+    const int32_t number = NumberIn(flat, task.id);
+    if (number >= 0) is_joinable[static_cast<size_t>(number)] = IsJoinable(task.body);
+  }
+  known.joinable = LoadsOf(flat.step.tasks, flat.step.costs,
+                           [&](size_t task) { return is_joinable[task] != 0; });
+  return known.joinable;
 }
 
 void StepCache::AddLoadsOfTensor(TensorId id) {
   for (const TensorFragment& fragment : fragments_.tensors[id.index()]->groups) {
     loads_.Add(FlattenedOf(fragment).plain->loads);
+    loads_.Remove(JoinableLoads(fragment));
   }
 }
 

@@ -19,6 +19,7 @@
 #include "planner/least_loads.h"
 #include "planner/placed_step.h"
 #include "planner/simulator/resource_lister.h"
+#include "planner/step_buckets.h"
 
 namespace partita {
 
@@ -40,10 +41,12 @@ class StepCache {
     Nanos bound;
     bool interrupted = false;
   };
-  // When to stop. `interrupted` may be empty; once it is true it stays so.
+  // When to stop, `interrupted` may be empty, once it is true it stays so; and the size up to which
+  // all-reduces go in buckets by BucketRule where the strategy has none, 0: not at all.
   struct Limits {
     Nanos cutoff = kNoCutoff;
     std::function<bool()> interrupted = nullptr;
+    Bytes bucket_bytes{0};
 
     bool is_interrupted() const { return interrupted && interrupted(); }
   };
@@ -52,14 +55,16 @@ class StepCache {
   // as long as the busiest resource may be free before the cutoff.
   absl::StatusOr<Found> FindOrBuild(const Strategy& strategy, const Limits& limits);
 
+  // The buckets by rule of the step found last. Flat does without.
+  std::vector<Bucket> Buckets() const { return buckets_.buckets(); }
   // The flat form of the step found last, which lives until the next call of FindOrBuild.
   const FlatStep& Flat();
   // Whether that step's schedule by a local priority is known without it, and that (PlacedStep::Simulate).
   bool CanSimulate() const;
-  Nanos Simulate(Nanos cutoff) { return placed_->Simulate(cutoff); }
-  // The starts of its tasks in that schedule, as Flat numbers them.
+  Nanos Simulate(Nanos cutoff) { return placed_->Simulate(cutoff, buckets_.joined()); }
+  // The starts of its tasks in that schedule, as Flat numbers them. Precondition: no Buckets.
   std::vector<Nanos> Starts() const;
-  int64_t tasks() const { return placed_->tasks(); }
+  int64_t tasks() const { return placed_->tasks() - buckets_.tasks_less(); }
   // Memory of each device, if it had all buffers of the step found last beside each other: the most
   // that any order takes.
   std::vector<Bytes> MostMemory();
@@ -90,6 +95,9 @@ class StepCache {
   // A fragment's flat forms.
   struct Flattened {
     std::unique_ptr<FlatFragment> plain;
+    // Loads of all-reduces of so many bytes at most, which buckets may take less than.
+    Bytes joinable_bytes{0};
+    Loads joinable = {};
     // Facts of each slot's buffer if it is native; only where formats are chosen.
     std::vector<BufferUses::BufferFacts> native;
     std::vector<std::pair<DeviceId, Bytes>> buffers;  // memory of its own, by device
@@ -129,7 +137,7 @@ class StepCache {
   bool SolveBelow(std::vector<Missing>& missing, const Strategy& strategy, const Limits& limits);
   bool CommunicateBelow(Missing& one, const Limits& limits);
   // Finds the communications of a solved exchange; false as soon as `judge`, of the last one, is.
-  bool FindCommunications(Missing& missing, absl::FunctionRef<bool()> judge);
+  bool FindCommunications(Missing& missing, absl::FunctionRef<bool(const TaskBody&)> judge);
   // Builds tensors of one content, and flattens their fragments. Precondition: FindCommunications.
   absl::Status BuildTensors(Missing& missing, const Strategy& strategy);
   void AddLoads(const Missing& missing) {
@@ -141,7 +149,12 @@ class StepCache {
   // Makes what all kept fragments load known.
   void FindKnownLoads();
   void Count(const Fragment* fragment, int32_t& counted);
+  void ForgetLoads(int32_t& counted);
   void AddLoadsOfTensor(TensorId id);
+  // Whether the task may be in a bucket, for which its duration is no bound.
+  bool IsJoinable(const TaskBody& body) const;
+  const Loads& JoinableLoads(const Fragment& fragment);
+  void SetBucketBytes(Bytes most);
   std::vector<Missing> MissingLoads();
   // `communications` as in FlattenFragment.
   Flattened& FlattenedOf(const Fragment& fragment,
@@ -174,6 +187,8 @@ class StepCache {
   std::vector<BufferId> compact_, compact_slots_;
   LeastLoads loads_;
   ResourceLister lister_;
+  StepBuckets buckets_;
+  Bytes bucket_bytes_{0};  // of the step found last
   std::vector<bool> may_fuse_;  // indexed by OpId: whether its kernels may be joined with others
   std::vector<Flattened> flattened_;  // indexed by Fragment::place
   // Places of the fragments whose loads are known, by link; -1: none.

@@ -4,6 +4,7 @@
 #include <map>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "graph/partition/collective_algorithm.h"
 #include "graph/support/status_macros.h"
@@ -89,10 +90,13 @@ class RunMaker {
 
   absl::StatusOr<std::vector<TaskRun>> Run(std::span<const TaskRun> runs) {
     for (size_t b = 0; b < buckets_.size(); ++b) RETURN_IF_ERROR(Place(b));
-    for (auto& [link, cuts] : cuts_) std::sort(cuts.begin(), cuts.end());
+    for (auto& [link, cuts] : cuts_) {
+      std::sort(cuts.begin(), cuts.end(),
+                [](const Cut& a, const Cut& b) { return a.task < b.task; });
+    }
     for (const TaskRun& run : runs) {
       if (cuts_.contains(run.link)) {
-        AddRun(run.link, 0);
+        AddRun(run.link, 0, 0);
       } else {
         runs_.push_back(run);
       }
@@ -104,10 +108,17 @@ class RunMaker {
   }
 
  private:
+  // A task of a link that a bucket replaces.
+  struct Cut {
+    int32_t task = 0;
+    const BucketFragment* bucket = nullptr;
+    bool has_come = false;  // the bucket
+  };
+
   absl::Status Place(size_t b) {
     int32_t place = 0;
     for (const BucketFragment::Member& member : buckets_[b]->members) {
-      cuts_[member.link].push_back(member.task.value());
+      cuts_[member.link].push_back({member.task.value(), buckets_[b]});
       place = std::max(place, member.link);
     }
     for (const BucketFragment::Member& member : buckets_[b]->members) {
@@ -128,35 +139,58 @@ class RunMaker {
     return absl::OkStatus();
   }
 
-  // Tasks of a link from `begin` to the next that a bucket replaces, or to the last.
-  void AddRun(int32_t link, int32_t begin) {
-    const std::vector<int32_t>& cuts = cuts_.at(link);
-    const auto next = std::lower_bound(cuts.begin(), cuts.end(), begin);
-    const int32_t end = next == cuts.end() ? TaskRun::kAll : *next;
+  // Tasks of a link from `begin` to the cut of that number, or to the last.
+  void AddRun(int32_t link, int32_t begin, size_t cut) {
+    const std::vector<Cut>& cuts = cuts_.at(link);
+    const int32_t end = cut == cuts.size() ? TaskRun::kAll : cuts[cut].task;
     if (begin != end) runs_.push_back({.link = link, .begin = begin, .end = end});
   }
 
   absl::Status AddBucket(size_t b) {
+    for (const BucketFragment::Member& member : buckets_[b]->members) {
+      RETURN_IF_ERROR(CheckTurn(member, *buckets_[b]));
+    }
     runs_.push_back({.bucket = static_cast<int32_t>(b)});
     for (const BucketFragment::Member& member : buckets_[b]->members) {
-      size_t& joined = joined_[member.link];
-      if (cuts_.at(member.link)[joined] != member.task.value()) {
-        return absl::InvalidArgumentError(
-            absl::StrCat("two all-reduces of tensor '", graph_.tensor(member.tensor).name,
-                         "' are in buckets that come in another order than they do; ", kTry));
+      std::vector<Cut>& cuts = cuts_.at(member.link);
+      for (Cut& cut : cuts) cut.has_come |= cut.task == member.task.value();
+      for (size_t& next = next_[member.link]; next < cuts.size() && cuts[next].has_come;) {
+        const int32_t behind = cuts[next].task + 1;
+        AddRun(member.link, behind, ++next);
       }
-      ++joined;
-      AddRun(member.link, member.task.value() + 1);
     }
     return absl::OkStatus();
+  }
+
+  // A bucket may come before those of earlier all-reduces of the tensor that are just in front of its
+  // own, by other devices: neither has what the other makes.
+  absl::Status CheckTurn(const BucketFragment::Member& member, const BucketFragment& bucket) {
+    const std::vector<Cut>& cuts = cuts_.at(member.link);
+    for (size_t k = next_[member.link]; cuts[k].task < member.task.value(); ++k) {
+      const bool is_next = cuts[k].task + 1 == cuts[k + 1].task;
+      if (is_next && (cuts[k].has_come || !ShareDevices(*cuts[k].bucket, bucket))) continue;
+      return absl::InvalidArgumentError(
+          absl::StrCat("two all-reduces of tensor '", graph_.tensor(member.tensor).name,
+                       "' are in buckets that come in another order than they do; ", kTry));
+    }
+    return absl::OkStatus();
+  }
+
+  static bool ShareDevices(const BucketFragment& a, const BucketFragment& b) {
+    const auto group_of = [](const BucketFragment& bucket) -> const std::vector<DeviceId>& {
+      return std::get<CollectiveTask>(bucket.graph.task(TaskId(0)).body).group;
+    };
+    const absl::flat_hash_set<DeviceId> of_b(group_of(b).begin(), group_of(b).end());
+    return std::any_of(group_of(a).begin(), group_of(a).end(),
+                       [&](DeviceId device) { return of_b.contains(device); });
   }
 
   const Graph& graph_;
   const ChainPlaces& places_;
   std::span<const BucketFragment* const> buckets_;
-  std::map<int32_t, std::vector<int32_t>> cuts_;    // by link: tasks that buckets replace, sorted
+  std::map<int32_t, std::vector<Cut>> cuts_;        // by link, in the order of the tasks
   std::map<int32_t, std::vector<size_t>> at_link_;  // by link: buckets that come behind it
-  std::map<int32_t, size_t> joined_;                // by link: cuts whose bucket has come
+  std::map<int32_t, size_t> next_;  // by link: the first cut behind which tasks are held back
   std::vector<TaskRun> runs_;
 };
 

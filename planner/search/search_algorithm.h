@@ -104,6 +104,9 @@ struct SearchProblem {
     int64_t evaluations = 0;
   };
   std::function<OfPods(const SearchOptions& options, Nanos to_beat)> by_pods = nullptr;
+  // The size up to which all-reduces go in buckets in what is compared
+  // (Evaluator::EvaluateBriefly); 0: they go alone.
+  Bytes bucket_bytes{0};
 };
 
 // The cheapest strategy that came from one start, or from one search.

@@ -46,7 +46,8 @@ Evaluation SearchState::Evaluate(const Trial& trial) const {
   const auto interrupted = [this] {
     return (starts_tried_ || has_best_) && (Stopped() || TimeIsUp());
   };
-  return problem_.evaluator.EvaluateBriefly(*trial.strategy, trial.cutoff, interrupted);
+  return problem_.evaluator.EvaluateBriefly(*trial.strategy, trial.cutoff, interrupted,
+                                            problem_.bucket_bytes);
 }
 
 Evaluation SearchState::Try(const Strategy& strategy, const std::string& origin, Nanos cutoff) {

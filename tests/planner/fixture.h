@@ -25,7 +25,10 @@ inline Graph TrainingGraphOf(const std::string& model, int64_t batch) {
 struct Workplace {
   Workplace(const std::string& model, int64_t batch, const std::string& machine_name, int devices,
             Evaluator::Options options = {})
-      : graph(TrainingGraphOf(model, batch)),
+      : Workplace(TrainingGraphOf(model, batch), machine_name, devices, std::move(options)) {}
+  Workplace(Graph training, const std::string& machine_name, int devices,
+            Evaluator::Options options = {})
+      : graph(std::move(training)),
         machine(std::make_shared<const Machine>(Ok(FindMachine(machine_name, devices)))),
         costs(MakeSyntheticCostModel(machine)),
         evaluator(graph, machine->topology, *costs, std::move(options)),

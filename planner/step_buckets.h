@@ -1,0 +1,81 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <tuple>
+#include <vector>
+
+#include "absl/container/node_hash_map.h"
+#include "graph/parallel/strategy.h"
+#include "graph/partition/fragment_cache.h"
+#include "planner/bucket_rule.h"
+#include "planner/flat_step.h"
+#include "planner/simulator/resource_lister.h"
+
+namespace partita {
+
+// Tasks of several links that are one in a simulation, with the key of the first: it waits for all
+// that they wait for, and all that waits for one of them waits for it.
+struct JoinedTasks {
+  struct Member {
+    size_t link = 0;
+    size_t task = 0;  // counted within the link
+  };
+  std::vector<Member> members;
+  Nanos duration;
+  std::span<const int32_t> resources;  // that it holds
+};
+
+// Buckets by the rule, from step to step, without fragments of their own. Not for several threads.
+class StepBuckets {
+ public:
+  // What is passed outlives this.
+  StepBuckets(const FragmentCache& cache, const FlatteningRules& rules, ResourceLister& lister);
+
+  // Finds those of a step without buckets; most = 0: none. What the strategy names an algorithm for,
+  // and what control edges hold back, stays by itself.
+  void Find(const StepFragments& step, const Strategy& strategy, Bytes most);
+
+  // In the order of first members. They live until the next Find.
+  std::span<const JoinedTasks> joined() const { return joined_; }
+  // The same for a strategy.
+  std::vector<Bucket> buckets() const;
+  // Whether their durations do not depend on what else runs, and are of usual lengths.
+  bool are_regular() const { return are_regular_; }
+  // The tasks of the step, with each bucket as one, less those without.
+  int64_t tasks_less() const { return tasks_less_; }
+
+ private:
+  // All-reduces of a link that may go in buckets, and the number of the fragment that they are of.
+  struct OfLink {
+    int64_t fragment = -1;
+    std::vector<TaskId> all_reduces = {};
+  };
+  // A bucket's task, but for what it sends.
+  struct Priced {
+    TaskCost cost;
+    std::vector<int32_t> resources;
+  };
+  // What decides it: devices, element type, reduction, elements.
+  using Content = std::tuple<std::vector<DeviceId>, DType, Reduction, int64_t>;
+
+  void FindAllReduces(const StepFragments& step, const Strategy& strategy);
+  const Priced& PriceOf(const CollectiveTask& first, int64_t total);
+
+  const FragmentCache& cache_;
+  const FlatteningRules& rules_;
+  ResourceLister& lister_;
+  const BucketRule rule_;
+  std::vector<OfLink> of_links_;  // indexed by link
+  // Those of the step, in the order of the tasks.
+  std::vector<AllReduceOfStep> all_reduces_;
+  std::vector<JoinedTasks::Member> places_;
+  std::vector<std::vector<int32_t>> members_;  // by bucket: places in the two lists
+  std::vector<JoinedTasks> joined_;
+  bool are_regular_ = true;
+  int64_t tasks_less_ = 0;
+  absl::node_hash_map<Content, Priced> priced_;
+  Bytes of_priced_;  // memory that it takes
+};
+
+}  // namespace partita

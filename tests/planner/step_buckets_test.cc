@@ -1,0 +1,111 @@
+// Steps whose all-reduces go in buckets by rule, without fragments of their own.
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "absl/strings/str_cat.h"
+#include "planner/evaluator.h"
+#include "planner/space/moves.h"
+#include "tests/planner/fixture.h"
+#include "tests/testing/ok.h"
+#include "tests/testing/random_graph.h"
+
+namespace partita {
+namespace {
+
+constexpr Bytes kSizes[] = {Bytes(1 << 10), Bytes(64 << 10), Bytes(4 << 20), Bytes(32 << 20)};
+
+// What the strategies that were compared had.
+struct Seen {
+  int with_buckets = 0, above_cutoff = 0;
+};
+
+// Evaluated by rule, a strategy takes what it takes with these buckets; above a cutoff the bound is
+// above that, and no more than the time.
+void ExpectTimesWithBuckets(const Workplace& at, const Strategy& strategy, Bytes size,
+                            std::mt19937_64& random, Seen& seen) {
+  const Strategy joined = Ok(at.evaluator.WithBucketsUpTo(strategy, size));
+  const Evaluation by_rule = at.evaluator.EvaluateBriefly(strategy, kNoCutoff, nullptr, size);
+  // A new evaluator knows nothing of the strategies before.
+  const Evaluator fresh(at.graph, at.machine->topology, *at.costs);
+  const Evaluation whole = Ok(fresh.EvaluateStep(joined)).evaluation;
+  EXPECT_EQ(by_rule.time, whole.time);
+  EXPECT_EQ(by_rule.tasks, whole.tasks);
+  EXPECT_EQ(at.evaluator.EvaluateBriefly(joined, kNoCutoff).time, whole.time);
+  seen.with_buckets += !joined.buckets.empty();
+  const Nanos cutoff(whole.time.value() * static_cast<int64_t>(50 + random() % 70) / 100);
+  const Evaluation brief = at.evaluator.EvaluateBriefly(strategy, cutoff, nullptr, size);
+  if (whole.time <= cutoff) {
+    EXPECT_EQ(brief.time, whole.time);
+    EXPECT_FALSE(brief.peak.empty());
+  } else {
+    ++seen.above_cutoff;
+    EXPECT_GT(brief.time, cutoff);
+    EXPECT_LE(brief.time, whole.time);
+  }
+}
+
+// A walk from the strategy: some of its steps without buckets in between.
+void Walk(const Workplace& at, Strategy strategy, int steps, std::mt19937_64& random, Seen& seen) {
+  for (int k = 0; k < steps; ++k) {
+    const Bytes size = kSizes[random() % std::size(kSizes)];
+    SCOPED_TRACE(absl::StrCat("step ", k, ", buckets of ", size.value()));
+    ExpectTimesWithBuckets(at, strategy, size, random, seen);
+    const auto proposal = Propose(at.space, strategy, random);
+    ASSERT_TRUE(proposal.has_value());
+    Strategy next = strategy;
+    Decide(at.graph, next, proposal->decisions);
+    if (at.evaluator.EvaluateBriefly(next, kNoCutoff).verdict != Evaluation::Verdict::kInvalid) {
+      strategy = std::move(next);
+    }
+  }
+}
+
+TEST(StepBucketsTest, RandomStepsTakeWhatTheyTakeWithTheirBuckets) {
+  std::mt19937_64 random(12);
+  Seen seen;
+  for (int round = 0; round < 30; ++round) {
+    SCOPED_TRACE(absl::StrCat("round ", round));
+    const Workplace at(RandomTrainingGraph(random), round % 2 == 0 ? "p100-4x4" : "k80-16x4",
+                     2 + static_cast<int>(random() % 7));
+    Walk(at, at.space.RandomStrategy(random), 6, random, seen);
+  }
+  EXPECT_GT(seen.with_buckets, 20);
+  EXPECT_GT(seen.above_cutoff, 20);
+}
+
+TEST(StepBucketsTest, StepsAroundDataParallelismTakeWhatTheyTakeWithTheirBuckets) {
+  std::mt19937_64 random(13);
+  Seen seen;
+  for (const auto& [model, devices] : {std::pair("resnet_tiny", 16), std::pair("rnnlm_tiny", 8),
+                                       std::pair("resnet18", 8), std::pair("lenet", 4)}) {
+    SCOPED_TRACE(model);
+    const Workplace at(model, 32, "k80-16x4", devices);
+    Walk(at, at.Expert("data_parallel"), 20, random, seen);
+  }
+  EXPECT_GT(seen.with_buckets, 60);
+  EXPECT_GT(seen.above_cutoff, 20);
+}
+
+// Where memory is short, or what runs beside a task lengthens it, flat steps are evaluated.
+TEST(StepBucketsTest, StepsThatHaveToBePlacedTakeWhatTheyTakeWithTheirBuckets) {
+  std::mt19937_64 random(14);
+  const Workplace at("resnet_tiny", 32, "k80-16x4", 8);
+  const Strategy strategy = at.Expert("data_parallel");
+  const Strategy joined = Ok(at.evaluator.WithBucketsUpTo(strategy, Bytes(4 << 20)));
+  ASSERT_FALSE(joined.buckets.empty());
+  const EvaluatedStep step = Ok(at.evaluator.EvaluateStep(joined));
+  for (const int64_t less : {0, 1}) {
+    Evaluator::Options options;
+    options.memory_limit = LargestPeakOf(step.evaluation) - Bytes(less);
+    const Evaluator limited(at.graph, at.machine->topology, *at.costs, options);
+    const Evaluation by_rule =
+        limited.EvaluateBriefly(strategy, kNoCutoff, nullptr, Bytes(4 << 20));
+    EXPECT_EQ(by_rule.feasible(), less == 0);
+    EXPECT_EQ(by_rule.time, step.evaluation.time);
+    EXPECT_EQ(by_rule.peak, step.evaluation.peak);
+  }
+}
+
+}  // namespace
+}  // namespace partita
