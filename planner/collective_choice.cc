@@ -16,8 +16,8 @@
 namespace partita {
 namespace {
 
-// Sizes of buckets that are tried; 0: none.
-constexpr Bytes kBucketBytes[] = {Bytes(0), Bytes(64 << 10), Bytes(512 << 10), Bytes(4 << 20), Bytes(32 << 20)};
+// Sizes of buckets that are tried.
+constexpr Bytes kBucketBytes[] = {Bytes(64 << 10), Bytes(512 << 10), Bytes(4 << 20), Bytes(32 << 20)};
 // All-reduces of more ranks are compared at the next power of two of elements: pricing one of n
 // ranks takes up to n^2 steps, and so each group of a large machine is priced a few times only.
 constexpr int kFewRanks = 64;
@@ -135,7 +135,7 @@ BucketedStrategy WithBuckets(const Evaluator& evaluator, const Strategy& strateg
 
 BucketedStrategy WithBuckets(const Evaluator& evaluator, BucketedStrategy best,
                              const std::function<bool()>& interrupted) {
-  const Bytes known = best.bytes;
+  const Bytes known = best.evaluation.bucket_bytes;
   for (Bytes bytes : kBucketBytes) {
     if (!best.strategy.buckets.empty() || (interrupted && interrupted())) break;
     if (bytes == known) continue;
@@ -144,10 +144,9 @@ BucketedStrategy WithBuckets(const Evaluator& evaluator, BucketedStrategy best,
     if (!evaluation.feasible() || evaluation.peak.empty()) continue;
     if (best.evaluation.feasible() && evaluation.time >= cutoff) continue;
     best.evaluation = std::move(evaluation);
-    best.bytes = bytes;
   }
-  if (best.bytes == Bytes(0)) return best;
-  auto joined = evaluator.WithBucketsUpTo(best.strategy, best.bytes);
+  if (best.evaluation.bucket_bytes == Bytes(0)) return best;
+  auto joined = evaluator.WithBucketsUpTo(best.strategy, best.evaluation.bucket_bytes);
   if (joined.ok()) best.strategy = *std::move(joined);
   return best;
 }

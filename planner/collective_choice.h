@@ -29,11 +29,10 @@ int64_t ComparedElements(const Collective& collective);
 // same tasks of it. `tasks`: what Partition made of it.
 Strategy WithAlgorithms(Strategy strategy, const TaskGraph& tasks);
 
-// A strategy with buckets up to a size, 0 for none, and its brief evaluation.
+// A strategy with its buckets, and its brief evaluation.
 struct BucketedStrategy {
   Strategy strategy;
   Evaluation evaluation;
-  Bytes bytes{0};
 };
 
 // The strategy with buckets of small all-reduces (BucketRule). Of several sizes, and no buckets at
@@ -42,7 +41,8 @@ struct BucketedStrategy {
 // is tried; the evaluation is kInterrupted where that was before the strategy's own was known.
 BucketedStrategy WithBuckets(const Evaluator& evaluator, const Strategy& strategy,
                              const std::function<bool()>& interrupted = nullptr);
-// The same for a strategy that is evaluated with buckets of one size, which are not in it yet.
+// The same for a strategy that is evaluated, perhaps with buckets (Evaluation::bucket_bytes), which
+// are not in it yet.
 BucketedStrategy WithBuckets(const Evaluator& evaluator, BucketedStrategy best,
                              const std::function<bool()>& interrupted = nullptr);
 

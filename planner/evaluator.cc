@@ -296,7 +296,7 @@ Evaluation Evaluator::EvaluateBriefly(const Strategy& strategy, Nanos cutoff,
   } else if (found.ok() && !found->has_step) {
     step.evaluation.time = found->bound;
   } else if (found.ok()) {
-    status = EvaluateKept(*cache, strategy, cutoff, step);
+    status = EvaluateFaster(*cache, strategy, cutoff, step);
   }
   step.evaluation.solved = cache->missing();
   ReturnCache(std::move(cache));
@@ -309,7 +309,7 @@ absl::StatusOr<Strategy> Evaluator::WithBucketsUpTo(const Strategy& strategy,
   if (!strategy.buckets.empty()) return joined;
   std::unique_ptr<StepCache> cache = TakeCache();
   const auto found = FindIn(*cache, strategy, {.bucket_bytes = bucket_bytes});
-  if (found.ok()) joined.buckets = cache->Buckets();
+  if (found.ok()) joined.buckets = cache->buckets().buckets();
   ReturnCache(std::move(cache));
   RETURN_IF_ERROR(found.status());
   return joined;
@@ -339,33 +339,55 @@ absl::StatusOr<std::vector<Evaluator::CollectiveOfStep>> Evaluator::CollectivesO
   return collectives;
 }
 
-absl::Status Evaluator::EvaluateKept(StepCache& cache, const Strategy& strategy, Nanos cutoff,
-                                     EvaluatedStep& step) const {
+void Evaluator::EvaluateKept(StepCache& cache, Nanos cutoff, EvaluatedStep& step) const {
   Evaluation& e = step.evaluation;
-  const bool can_simulate = cache.CanSimulate();
-  if (can_simulate) {
-    e.time = cache.Simulate(cutoff);
-    e.tasks = cache.tasks();
-    if (e.time > cutoff || FitsAtMost(cache, e)) return absl::OkStatus();
+  if (!cache.CanSimulate()) {
+    FindOrder(cache.Flat(), *options_.priority, step);
+    TimeInOrder(cache.Flat(), step);
+    if (e.time <= cutoff) PlaceBuffers(cache.Flat(), step);
+    return;
   }
-  Strategy joined{.buckets = cache.Buckets()};
-  if (can_simulate && joined.buckets.empty()) {
-    const FlatStep& flat = cache.Flat();
-    step.durations = DurationsOf(flat.costs);
-    step.schedule = ScheduleFrom(cache.Starts(), step.durations);
-    step.order = OrderOf(flat.tasks, step.schedule);
-    PlaceBuffers(flat, step);
+  e.time = cache.Simulate(cutoff);
+  e.tasks = cache.tasks();
+  if (e.time > cutoff || FitsAtMost(cache, e)) return;
+  const FlatStep& flat = cache.Flat();
+  step.durations = DurationsOf(flat.costs);
+  step.schedule = ScheduleFrom(cache.Starts(), step.durations);
+  step.order = OrderOf(flat.tasks, step.schedule);
+  PlaceBuffers(flat, step);
+}
+
+// Most steps fit in memory for certain, and have no flat form.
+absl::Status Evaluator::EvaluateFaster(StepCache& cache, const Strategy& strategy, Nanos cutoff,
+                                       EvaluatedStep& step) const {
+  const StepBuckets& buckets = cache.buckets();
+  const Bytes bucket_bytes = buckets.most();
+  Strategy joined{.buckets = buckets.buckets()};
+  if (joined.buckets.empty()) {
+    EvaluateKept(cache, cutoff, step);
     return absl::OkStatus();
   }
-  if (!joined.buckets.empty()) {
-    std::vector<Bucket> buckets = std::move(joined.buckets);
-    joined = strategy;
-    joined.buckets = std::move(buckets);
-    RETURN_IF_ERROR(FindIn(cache, joined, {}).status());
+  if (cache.CanSimulateBuckets()) {
+    Evaluation& e = step.evaluation;
+    const Nanos with = cache.SimulateBuckets(cutoff);
+    const Nanos without = cache.Simulate(std::min(cutoff, with));
+    const bool joins = with < without;
+    e.time = std::min(with, without);
+    e.tasks = cache.tasks() - (joins ? buckets.tasks_less() : 0);
+    e.bucket_bytes = joins ? bucket_bytes : Bytes(0);
+    if (e.time > cutoff || FitsAtMost(cache, e)) return absl::OkStatus();
   }
-  FindOrder(cache.Flat(), *options_.priority, step);
-  TimeInOrder(cache.Flat(), step);
-  if (e.time <= cutoff) PlaceBuffers(cache.Flat(), step);
+  step = {};
+  EvaluateKept(cache, cutoff, step);
+  std::vector<Bucket> found = std::move(joined.buckets);
+  joined = strategy;
+  joined.buckets = std::move(found);
+  RETURN_IF_ERROR(FindIn(cache, joined, {}).status());
+  EvaluatedStep other;
+  EvaluateKept(cache, cutoff, other);
+  if (other.evaluation.time >= step.evaluation.time) return absl::OkStatus();
+  step = std::move(other);
+  step.evaluation.bucket_bytes = bucket_bytes;
   return absl::OkStatus();
 }
 

@@ -54,6 +54,7 @@ struct Evaluation {
   std::vector<DeviceUse> use;   // indexed by device
   SourceCounts sources;         // tasks by source of their duration
   int64_t solved = 0;           // EvaluateBriefly: tensors whose exchanges were not kept
+  Bytes bucket_bytes{0};        // EvaluateBriefly: that of the strategy's buckets; 0: it was as given
 
   bool feasible() const { return verdict == Verdict::kFeasible; }
 };
@@ -158,8 +159,8 @@ class Evaluator {
   // is already above `cutoff`, memory is not looked at: time is that bound, peak is empty.
   Evaluation Evaluate(const Strategy& strategy, Nanos cutoff = kNoCutoff) const;
   // The same without `received`, `use` and `sources`: the fast way, from what the cache holds. Ends
-  // soon after `interrupted`, if given, became true. A strategy without buckets is evaluated as
-  // WithBucketsUpTo(strategy, bucket_bytes); 0: as it is.
+  // soon after `interrupted`, if given, became true. The faster one is evaluated of the strategy and,
+  // if bucket_bytes is not 0, WithBucketsUpTo(strategy, bucket_bytes).
   Evaluation EvaluateBriefly(const Strategy& strategy, Nanos cutoff,
                              const std::function<bool()>& interrupted = nullptr,
                              Bytes bucket_bytes = Bytes(0)) const;
@@ -196,9 +197,11 @@ class Evaluator {
   void PlaceBuffers(const FlatStep& flat, EvaluatedStep& step) const;
   // FindOrder, TimeInOrder and PlaceBuffers by every rule, or by the only one; the best.
   void TimeInBestOrder(const FlatStep& flat, EvaluatedStep& step) const;
-  // EvaluateBriefly of the step that the cache found last, for that strategy.
-  absl::Status EvaluateKept(StepCache& cache, const Strategy& strategy, Nanos cutoff,
-                            EvaluatedStep& step) const;
+  // EvaluateBriefly of the step that the cache found last, without the buckets that it might have;
+  // and with or without, for that strategy.
+  void EvaluateKept(StepCache& cache, Nanos cutoff, EvaluatedStep& step) const;
+  absl::Status EvaluateFaster(StepCache& cache, const Strategy& strategy, Nanos cutoff,
+                              EvaluatedStep& step) const;
   // Whether all buffers of the step that the cache found last fit beside each other: `peak` is what
   // they take then. Precondition: the step's order is that of its schedule (StepCache::CanSimulate).
   bool FitsAtMost(StepCache& cache, Evaluation& evaluation) const;

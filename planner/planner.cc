@@ -121,7 +121,7 @@ Bytes BucketBytesOf(const Baseline& baseline) {
   const BucketedStrategy& bucketed = baseline.bucketed;
   const bool saves = static_cast<double>(bucketed.evaluation.time.value()) <
                      kKeptByBuckets * static_cast<double>(baseline.apart.value());
-  return saves ? bucketed.bytes : Bytes(0);
+  return saves ? bucketed.evaluation.bucket_bytes : Bytes(0);
 }
 
 // Estimates how long a strategy of so many tasks takes, over that which data parallelism took.
@@ -155,9 +155,8 @@ Strategy TakeFastest(const SearchProblem& problem, const Baseline& baseline, con
   double more = 0;  // time of what cannot be interrupted, over the baseline's
   const auto is_late = [&] { return clock.HasLess((of_plan + more) * baseline.seconds); };
   const auto is_over = [&] { return is_late() || IsSet(stop); };
-  BucketedStrategy best = WithBuckets(
-      problem.evaluator, BucketedStrategy{found.best, found.evaluation, problem.bucket_bytes},
-      is_over);
+  BucketedStrategy best =
+      WithBuckets(problem.evaluator, BucketedStrategy{found.best, found.evaluation}, is_over);
   Evaluation best_order = InBestOrder(problem.evaluator, best);
   const auto take = [&](const NamedStrategy& other, BucketedStrategy bucketed,
                         Evaluation in_best_order) {

@@ -36,6 +36,7 @@ StepBuckets::StepBuckets(const FragmentCache& cache, const FlatteningRules& rule
       of_links_(cache.chain().size()) {}
 
 void StepBuckets::Find(const StepFragments& step, const Strategy& strategy, Bytes most) {
+  most_ = most;
   joined_.clear();
   members_.clear();
   are_regular_ = true;

@@ -40,6 +40,8 @@ class StepBuckets {
   std::span<const JoinedTasks> joined() const { return joined_; }
   // The same for a strategy.
   std::vector<Bucket> buckets() const;
+  // The size that Find was given.
+  Bytes most() const { return most_; }
   // Whether their durations do not depend on what else runs, and are of usual lengths.
   bool are_regular() const { return are_regular_; }
   // The tasks of the step, with each bucket as one, less those without.
@@ -72,6 +74,7 @@ class StepBuckets {
   std::vector<JoinedTasks::Member> places_;
   std::vector<std::vector<int32_t>> members_;  // by bucket: places in the two lists
   std::vector<JoinedTasks> joined_;
+  Bytes most_{0};
   bool are_regular_ = true;
   int64_t tasks_less_ = 0;
   absl::node_hash_map<Content, Priced> priced_;

@@ -154,8 +154,11 @@ LinkTasks StepCache::TasksOf(size_t link) const {
 }
 
 bool StepCache::CanSimulate() const {
-  return placed_.has_value() && fragments_.buckets.empty() && buckets_.are_regular() &&
-         placed_->CanSimulate(buckets_.joined());
+  return placed_.has_value() && fragments_.buckets.empty() && placed_->CanSimulate();
+}
+
+bool StepCache::CanSimulateBuckets() const {
+  return CanSimulate() && buckets_.are_regular() && placed_->CanSimulate(buckets_.joined());
 }
 
 std::vector<Bytes> StepCache::MostMemory() {

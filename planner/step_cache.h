@@ -55,16 +55,20 @@ class StepCache {
   // as long as the busiest resource may be free before the cutoff.
   absl::StatusOr<Found> FindOrBuild(const Strategy& strategy, const Limits& limits);
 
-  // The buckets by rule of the step found last. Flat does without.
-  std::vector<Bucket> Buckets() const { return buckets_.buckets(); }
+  // The buckets by rule that the step found last might have: it is without, but for
+  // SimulateBuckets.
+  const StepBuckets& buckets() const { return buckets_; }
   // The flat form of the step found last, which lives until the next call of FindOrBuild.
   const FlatStep& Flat();
   // Whether that step's schedule by a local priority is known without it, and that (PlacedStep::Simulate).
   bool CanSimulate() const;
-  Nanos Simulate(Nanos cutoff) { return placed_->Simulate(cutoff, buckets_.joined()); }
-  // The starts of its tasks in that schedule, as Flat numbers them. Precondition: no Buckets.
+  Nanos Simulate(Nanos cutoff) { return placed_->Simulate(cutoff); }
+  // The same with its buckets; Simulate can be, too, then.
+  bool CanSimulateBuckets() const;
+  Nanos SimulateBuckets(Nanos cutoff) { return placed_->Simulate(cutoff, buckets_.joined()); }
+  // The starts of its tasks in that schedule, as Flat numbers them. Precondition: Simulate was last.
   std::vector<Nanos> Starts() const;
-  int64_t tasks() const { return placed_->tasks() - buckets_.tasks_less(); }
+  int64_t tasks() const { return placed_->tasks(); }
   // Memory of each device, if it had all buffers of the step found last beside each other: the most
   // that any order takes.
   std::vector<Bytes> MostMemory();

@@ -104,7 +104,7 @@ struct SearchProblem {
     int64_t evaluations = 0;
   };
   std::function<OfPods(const SearchOptions& options, Nanos to_beat)> by_pods = nullptr;
-  // The size up to which all-reduces go in buckets in what is compared
+  // The size up to which all-reduces may go in buckets in what is compared
   // (Evaluator::EvaluateBriefly); 0: they go alone.
   Bytes bucket_bytes{0};
 };
