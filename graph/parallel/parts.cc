@@ -25,17 +25,22 @@ bool HasResult(const PartView& view) {
   return false;
 }
 
-}  // namespace
+bool IsSample(const std::vector<int32_t>& digit, const std::vector<int32_t>& degrees) {
+  for (size_t l = 0; l < digit.size(); ++l) {
+    if (digit[l] > 1 && digit[l] + 1 < degrees[l]) return false;
+  }
+  return true;
+}
 
-absl::StatusOr<std::vector<Part>> PartsOf(const Graph& graph, const Operator& op,
-                                          const ParallelConfig& config) {
+absl::StatusOr<std::vector<Part>> SomePartsOf(const Graph& graph, const Operator& op,
+                                              const ParallelConfig& config, bool are_all) {
   const ShardingRule& rule = graph.rule(op.id);
   const ShardingRule& anchor = graph.rule(op.anchor);
   const std::vector<int> match = MatchLoops(rule, anchor);
   const std::vector<Shape> inputs = graph.InputShapes(op);
   const std::vector<Shape> outputs = graph.OutputShapes(op);
   std::vector<Part> parts;
-  parts.reserve(config.devices.size());
+  if (are_all) parts.reserve(config.devices.size());
   absl::flat_hash_set<std::pair<int32_t, int32_t>> seen;  // device, term
   std::vector<int32_t> digit(anchor.loops.size());
   for (size_t p = 0; p < config.devices.size(); ++p) {
@@ -44,6 +49,7 @@ absl::StatusOr<std::vector<Part>> PartsOf(const Graph& graph, const Operator& op
       digit[l] = static_cast<int32_t>(rest % config.degrees[l]);
       rest /= config.degrees[l];
     }
+    if (!are_all && !IsSample(digit, config.degrees)) continue;
     std::vector<Interval> blocks;
     blocks.reserve(rule.loops.size());
     int32_t term = 0;
@@ -61,6 +67,18 @@ absl::StatusOr<std::vector<Part>> PartsOf(const Graph& graph, const Operator& op
     parts.push_back({static_cast<int32_t>(p), config.devices[p], term, *std::move(view)});
   }
   return parts;
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<Part>> PartsOf(const Graph& graph, const Operator& op,
+                                          const ParallelConfig& config) {
+  return SomePartsOf(graph, op, config, true);
+}
+
+absl::StatusOr<std::vector<Part>> SamplePartsOf(const Graph& graph, const Operator& op,
+                                                const ParallelConfig& config) {
+  return SomePartsOf(graph, op, config, false);
 }
 
 absl::StatusOr<std::vector<Part>> UpdateParts(const Graph& graph, const Operator& op,

@@ -25,6 +25,10 @@ struct Part {
 // out. InvalidArgument if the configuration does not fit, naming the operator.
 absl::StatusOr<std::vector<Part>> PartsOf(const Graph& graph, const Operator& op,
                                           const ParallelConfig& anchor_config);
+// Those of them that are the first, second or last along each loop: of an even split, a part of every
+// size and with every kind of border.
+absl::StatusOr<std::vector<Part>> SamplePartsOf(const Graph& graph, const Operator& op,
+                                                const ParallelConfig& anchor_config);
 
 // The parts of an update operator: one for each region of its weight's update layout. All have term
 // 0.

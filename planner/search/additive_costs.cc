@@ -162,6 +162,18 @@ AdditiveTime AdditiveCosts::OfKernels(const ConfiguredAnchor& one) {
   return time;
 }
 
+std::optional<AdditiveTime> AdditiveCosts::OfSampledKernels(OpId anchor,
+                                                            const ParallelConfig& config) {
+  AdditiveTime time;
+  for (OpId id : followers_[anchor.index()]) {
+    const Operator& op = graph_.op(id);
+    const auto parts = SamplePartsOf(graph_, op, config);
+    if (!parts.ok()) return std::nullopt;
+    time.compute += BusiestOf(op, *parts);
+  }
+  return time;
+}
+
 AdditiveTime AdditiveCosts::OfTensor(TensorId id, const WeightLayouts* layouts) {
   const Tensor& tensor = graph_.tensor(id);
   std::vector<DemandGroup>& groups = groups_[id.index()];

@@ -54,6 +54,9 @@ class AdditiveCosts {
   std::optional<ConfiguredAnchor> Configure(OpId anchor, const ParallelConfig& config) const;
   // Kernels of the anchor and its followers.
   AdditiveTime OfKernels(const ConfiguredAnchor& one);
+  // The same from a few parts of each (SamplePartsOf): near it where the split is even, for much less.
+  // nullopt where one of those does not fit.
+  std::optional<AdditiveTime> OfSampledKernels(OpId anchor, const ParallelConfig& config);
   // Exchanges among them, with the gradients and updates of weights.
   AdditiveTime OfExchanges(const ConfiguredAnchor& one);
   // Exchanges of two with each other; `by_bytes`: where no sums are made, the time of the bytes

@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "graph/parallel/parallel_config.h"
 #include "graph/support/check.h"
 #include "planner/search/additive_costs.h"
 #include "planner/space/like_operators.h"
@@ -204,22 +205,25 @@ class AdditiveProgram::Maker {
     const size_t kept = configs.size();
     if (is_free) AddEvenConfigs(anchor, configs);
     CandidateSet set;
-    for (const ParallelConfig& config : configs) {
+    for (ParallelConfig& config : configs) {
       if (stop_()) return {};
-      auto made = costs.Configure(anchor, config);
-      if (!made.has_value()) continue;
-      set.times.push_back(costs.OfKernels(*made));
-      // Parts of all candidates would take much memory on many devices; few are needed again.
-      set.configs.push_back({anchor, config, {}});
+      const auto time = costs.OfSampledKernels(anchor, config);
+      if (!time.has_value()) continue;
+      set.times.push_back(*time);
+      set.configs.push_back({anchor, std::move(config), {}});
     }
     const size_t most = std::max(kept, MostCandidates(devices_));
     set = BestOf(std::move(set), kept, kPreselected * most);
-    for (size_t c = 0; c < set.configs.size(); ++c) {
+    CandidateSet priced;
+    for (const ConfiguredAnchor& one : set.configs) {
       if (stop_()) return {};
-      set.configs[c] = *costs.Configure(anchor, set.configs[c].config);
-      set.times[c] += costs.OfExchanges(set.configs[c]);
+      auto made = costs.Configure(anchor, one.config);
+      if (!made.has_value()) continue;
+      priced.times.push_back(costs.OfKernels(*made));
+      priced.times.back() += costs.OfExchanges(*made);
+      priced.configs.push_back(*std::move(made));
     }
-    return BestOf(std::move(set), kept, most);
+    return BestOf(std::move(priced), kept, most);
   }
 
   // The first `kept`, and others that take least, `most` in all.
@@ -263,7 +267,8 @@ class AdditiveProgram::Maker {
       auto visit = [&](const std::vector<int32_t>& chosen) {
         for (int32_t replicas : {1, devices_ / parts}) {
           ParallelConfig config{chosen, replicas, DeviceRange(0, parts * replicas)};
-          if (problem_.space.Fits(anchor, config)) AddConfig(std::move(config), configs);
+          // Whether every part can be is seen when it is priced.
+          if (ValidateConfig(rule, config, devices_).ok()) AddConfig(std::move(config), configs);
         }
       };
       ForEachExactSplit(rule, {parts, most}, degrees, visit);
