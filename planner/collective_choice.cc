@@ -17,7 +17,8 @@ namespace partita {
 namespace {
 
 // Sizes of buckets that are tried.
-constexpr Bytes kBucketBytes[] = {Bytes(64 << 10), Bytes(512 << 10), Bytes(4 << 20), Bytes(32 << 20)};
+constexpr Bytes kBucketBytes[] = {Bytes(64 << 10), Bytes(512 << 10), Bytes(4 << 20),
+                                  Bytes(32 << 20), Bytes(128 << 20)};
 // All-reduces of more ranks are compared at the next power of two of elements: pricing one of n
 // ranks takes up to n^2 steps, and so each group of a large machine is priced a few times only.
 constexpr int kFewRanks = 64;

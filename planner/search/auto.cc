@@ -1,6 +1,7 @@
 // Several searches in turn. The starts, the best strategies of pods, and the best that dynamic
 // programming makes of them, on all devices and on fewer; then, where the budget does for every
-// combination, all of them; the best with its groups of like operators split as their neighbours;
+// combination, all of them; the best with its stages cut in two, and its groups of like operators
+// split as their neighbours;
 // annealing from the best of all, and where the budget does for it, single decisions until none
 // improves the best. Ends early where the best takes no more than the lower bound.
 #include <algorithm>
@@ -11,14 +12,15 @@
 #include "planner/search/annealing.h"
 #include "planner/search/dynamic_programming.h"
 #include "planner/search/improve_groups.h"
+#include "planner/search/improve_stages.h"
 
 namespace partita {
 namespace {
 
 // Part of the budget that goes to pods.
 constexpr double kPartOfPods = 0.5;
-// Part of what is left after that for groups of like operators.
-constexpr double kPartOfGroups = 0.3;
+// Parts of what is left after that for stages, and for groups of like operators.
+constexpr double kPartOfStages = 0.2, kPartOfGroups = 0.3;
 
 // The candidates of all subjects: their sum, and the number of their combinations; both above what
 // is left of the budget where the sum is.
@@ -85,12 +87,14 @@ void AddDynamicProgramming(const SearchProblem& problem, SearchState& state,
   std::stable_sort(points.begin(), points.end());
 }
 
-// Adds the best strategy so far with its groups of like operators improved.
-void AddImprovedGroups(const SearchProblem& problem, SearchState& state,
-                       std::vector<WalkPoint>& points) {
+// Adds the best strategy so far with its stages and groups of like operators improved.
+void AddImproved(const SearchProblem& problem, SearchState& state, std::vector<WalkPoint>& points) {
   if (!state.has_best() || state.Done()) return;
-  ImproveGroups(problem, state,
-                static_cast<int64_t>(kPartOfGroups * static_cast<double>(state.left())));
+  const auto part_of_left = [&state](double part) {
+    return static_cast<int64_t>(part * static_cast<double>(state.left()));
+  };
+  ImproveStages(problem, state, part_of_left(kPartOfStages));
+  ImproveGroups(problem, state, part_of_left(kPartOfGroups));
   points.insert(points.begin(), {state.origin(), state.best(), state.best_time()});
 }
 
@@ -124,7 +128,7 @@ absl::StatusOr<SearchResult> SearchAuto(const SearchProblem& problem,
   // Two rounds of single decisions: what improves, and that nothing does.
   const auto kept = static_cast<int64_t>(2 * count.sum);
   const bool ends_locally = 3 * count.sum <= static_cast<double>(state.left());
-  if (!ends_locally) AddImprovedGroups(problem, state, points);
+  if (!ends_locally) AddImproved(problem, state, points);
   Anneal(problem, options, state, points, state.left() - (ends_locally ? kept : 0));
   if (ends_locally) ImproveLocally(problem, state);
   absl::StatusOr<SearchResult> result = state.Finish();

@@ -9,12 +9,6 @@
 namespace partita {
 namespace {
 
-// A run of the space's operators by layer, [begin, end), and its devices, ascending; none: no stage.
-struct Stage {
-  size_t begin = 0, end = 0;
-  std::vector<DeviceId> devices;
-};
-
 // Ascending; none where a device has several parts.
 std::vector<DeviceId> DevicesOf(const ParallelConfig& config) {
   std::vector<DeviceId> devices = config.devices;
@@ -39,8 +33,8 @@ Stage StageAround(const SearchSpace& space, const Strategy& strategy, size_t pla
 // Operators of a strategy in the making on more or fewer devices.
 class Resizer {
  public:
-  // All outlive this.
-  Resizer(const SearchSpace& space, const Strategy& strategy, std::mt19937_64& random)
+  // All outlive this. Degrees are tried from any one on; the first one, where `random` is null.
+  Resizer(const SearchSpace& space, const Strategy& strategy, std::mt19937_64* random)
       : space_(space), strategy_(strategy), random_(random) {}
 
   // Puts operators [begin, end), by layer, on these devices; those that do not fit stay as they are.
@@ -60,7 +54,7 @@ class Resizer {
   std::optional<ParallelConfig> Resized(OpId op, std::span<const DeviceId> devices) {
     const ParallelConfig& config = strategy_.configs[op.index()];
     const bool grows = devices.size() > config.devices.size();
-    const size_t count = config.degrees.size() + 1, first = random_() % count;
+    const size_t count = config.degrees.size() + 1, first = random_ == nullptr ? 0 : (*random_)() % count;
     for (size_t k = 0; k < count; ++k) {
       ParallelConfig resized = config;
       const size_t place = (first + k) % count;
@@ -78,7 +72,7 @@ class Resizer {
 
   const SearchSpace& space_;
   const Strategy& strategy_;
-  std::mt19937_64& random_;
+  std::mt19937_64* const random_;
   std::vector<Decision> decisions_;
 };
 
@@ -96,19 +90,65 @@ size_t CutOf(const SearchSpace& space, const Stage& stage, size_t cut) {
   return behind < stage.end ? behind : cut;
 }
 
+std::vector<Decision> SplitAt(const SearchSpace& space, const Stage& stage, size_t cut,
+                              Resizer resizer) {
+  const size_t half = stage.devices.size() / 2;
+  const size_t at = CutOf(space, stage, cut);
+  const std::span<const DeviceId> devices = stage.devices;
+  resizer.Resize(stage.begin, at, devices.first(half));
+  resizer.Resize(at, stage.end, devices.last(half));
+  return resizer.TakeDecisions();
+}
+
+bool CanSplit(const Stage& stage) {
+  return !stage.devices.empty() && stage.devices.size() % 2 == 0 && stage.end - stage.begin > 1;
+}
+
 }  // namespace
+
+std::vector<Stage> StagesOf(const SearchSpace& space, const Strategy& strategy) {
+  std::vector<Stage> stages;
+  for (size_t k = 0; k < space.by_layer().size(); ++k) {
+    std::vector<DeviceId> devices = DevicesOf(strategy.configs[space.by_layer()[k].index()]);
+    if (!stages.empty() && !devices.empty() && stages.back().devices == devices) {
+      stages.back().end = k + 1;
+    } else {
+      stages.push_back({k, k + 1, std::move(devices)});
+    }
+  }
+  return stages;
+}
+
+std::vector<Decision> SplitStageAt(const SearchSpace& space, const Strategy& strategy,
+                                   const Stage& stage, size_t cut) {
+  if (!CanSplit(stage)) return {};
+  return SplitAt(space, stage, cut, Resizer(space, strategy, nullptr));
+}
+
+std::vector<Decision> ShiftStages(const SearchSpace& space, const Strategy& strategy,
+                                  std::span<const Stage, 2> stages, size_t cut) {
+  const Stage &first = stages[0], &second = stages[1];
+  std::vector<DeviceId> common;
+  std::set_intersection(first.devices.begin(), first.devices.end(), second.devices.begin(),
+                        second.devices.end(), std::back_inserter(common));
+  if (!common.empty() || first.devices.size() != second.devices.size()) return {};
+  const std::vector<DeviceId>& devices = cut < first.end ? second.devices : first.devices;
+  std::vector<Decision> decisions;
+  for (size_t k = std::min(cut, first.end); k < std::max(cut, first.end); ++k) {
+    const OpId op = space.by_layer()[k];
+    ParallelConfig config = strategy.configs[op.index()];
+    config.devices = devices;
+    if (space.Fits(op, config)) decisions.push_back(OperatorDecision{op, std::move(config)});
+  }
+  return decisions;
+}
 
 std::vector<Decision> SplitStage(const SearchSpace& space, const Strategy& strategy,
                                  std::mt19937_64& random) {
   const Stage stage = StageAround(space, strategy, random() % space.operators().size());
-  const size_t half = stage.devices.size() / 2, operators = stage.end - stage.begin;
-  if (half == 0 || stage.devices.size() % 2 != 0 || operators < 2) return {};
-  const size_t cut = CutOf(space, stage, stage.begin + 1 + random() % (operators - 1));
-  const std::span<const DeviceId> devices = stage.devices;
-  Resizer resizer(space, strategy, random);
-  resizer.Resize(stage.begin, cut, devices.first(half));
-  resizer.Resize(cut, stage.end, devices.last(half));
-  return resizer.TakeDecisions();
+  if (!CanSplit(stage)) return {};
+  const size_t cut = stage.begin + 1 + random() % (stage.end - stage.begin - 1);
+  return SplitAt(space, stage, cut, Resizer(space, strategy, &random));
 }
 
 std::vector<Decision> JoinStages(const SearchSpace& space, const Strategy& strategy,
@@ -122,7 +162,7 @@ std::vector<Decision> JoinStages(const SearchSpace& space, const Strategy& strat
   std::set_union(first.devices.begin(), first.devices.end(), second.devices.begin(),
                  second.devices.end(), std::back_inserter(devices));
   if (devices.size() != 2 * first.devices.size()) return {};
-  Resizer resizer(space, strategy, random);
+  Resizer resizer(space, strategy, &random);
   resizer.Resize(first.begin, second.end, devices);
   return resizer.TakeDecisions();
 }

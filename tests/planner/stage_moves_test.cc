@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "graph/parallel/parts.h"
+#include "planner/search/improve_stages.h"
 #include "planner/space/moves.h"
 #include "tests/planner/fixture.h"
 
@@ -25,7 +26,7 @@ std::set<int32_t> DevicesAt(const Strategy& strategy, OpId op) {
 }
 
 // The devices of each operator, one after another, without repeats.
-std::vector<std::set<int32_t>> StagesOf(const SearchSpace& space, const Strategy& strategy) {
+std::vector<std::set<int32_t>> StagesByDevices(const SearchSpace& space, const Strategy& strategy) {
   std::vector<std::set<int32_t>> stages;
   for (OpId op : space.operators()) {
     std::set<int32_t> devices = DevicesAt(strategy, op);
@@ -44,7 +45,7 @@ TEST(StageMovesTest, SplitsADataParallelStepInTwoHalves) {
     Strategy split = whole;
     Decide(at.graph, split, SplitStage(at.space, whole, random));
     ASSERT_EQ(ValidateStrategy(at.graph, split, 4), absl::OkStatus());
-    ASSERT_EQ(StagesOf(at.space, split), halves);
+    ASSERT_EQ(StagesByDevices(at.space, split), halves);
     const auto operators = at.space.operators();
     cuts.insert(*std::find_if(operators.begin(), operators.end(),
                               [&](OpId op) { return DevicesAt(split, op) == halves[1]; }));
@@ -64,7 +65,7 @@ TEST(StageMovesTest, JoinsWhatWasSplit) {
     if (join.empty()) continue;  // the last stage was drawn, which has none behind it
     Decide(at.graph, strategy, join);
     ASSERT_EQ(ValidateStrategy(at.graph, strategy, 4), absl::OkStatus());
-    EXPECT_EQ(StagesOf(at.space, strategy).size(), 1u);
+    EXPECT_EQ(StagesByDevices(at.space, strategy).size(), 1u);
     ++joined;
   }
   EXPECT_GE(joined, 20);
@@ -156,6 +157,73 @@ TEST(StageMovesTest, CutBetweenRecurrentLayers) {
     of_second.insert(DevicesAt(split, at.Op("lstm.1.0")));
   }
   EXPECT_EQ(of_second.size(), 2u);
+}
+
+TEST(StageMovesTest, StagesAreCutWhereAskedAndShifted) {
+  const Workplace at("lenet", 64, "p100-4x4", 4);
+  const Strategy whole = at.Expert("data_parallel");
+  const std::vector<Stage> one = StagesOf(at.space, whole);
+  ASSERT_EQ(one.size(), 1u);
+  EXPECT_EQ(one[0].begin, 0u);
+  EXPECT_EQ(one[0].end, at.space.operators().size());
+  const std::vector<DeviceId> low = {DeviceId(0), DeviceId(1)}, high = {DeviceId(2), DeviceId(3)};
+  for (size_t cut = 1; cut < one[0].end; ++cut) {
+    Strategy split = whole;
+    Decide(at.graph, split, SplitStageAt(at.space, whole, one[0], cut));
+    const std::vector<Stage> two = StagesOf(at.space, split);
+    ASSERT_EQ(two.size(), 2u);
+    EXPECT_EQ(two[0].end, cut);
+    EXPECT_EQ(two[1].begin, cut);
+    EXPECT_EQ(two[0].devices, low);
+    EXPECT_EQ(two[1].devices, high);
+    // Shifted anywhere, it is what a cut there makes.
+    for (size_t other = 1; other < one[0].end; ++other) {
+      Strategy shifted = split, wanted = whole;
+      Decide(at.graph, shifted,
+             ShiftStages(at.space, split, std::span(two).first<2>(), other));
+      Decide(at.graph, wanted, SplitStageAt(at.space, whole, one[0], other));
+      EXPECT_TRUE(shifted == wanted) << cut << " to " << other;
+    }
+  }
+}
+
+TEST(StageMovesTest, StagesThatCannotBeAreLeftAlone) {
+  const Workplace at("lenet", 64, "p100-4x4", 4);
+  const Strategy whole = at.Expert("data_parallel");
+  const std::vector<Stage> one = StagesOf(at.space, whole);
+  const Stage &all = one[0], part = {2, 3, all.devices}, odd = {0, all.end, {DeviceId(0)}};
+  EXPECT_TRUE(SplitStageAt(at.space, whole, part, 2).empty());  // one operator
+  EXPECT_TRUE(SplitStageAt(at.space, whole, odd, 2).empty());   // one device
+  const std::vector<Stage> same = {{0, 2, all.devices}, {2, 4, all.devices}};
+  EXPECT_TRUE(ShiftStages(at.space, whole, std::span(same).first<2>(), 1).empty());
+  Strategy alone = whole;
+  const OpId op = at.space.by_layer()[1];
+  alone.configs[op.index()] = Unsplit(at.graph.rule(op), DeviceId(1));
+  alone.configs[op.index()].devices = {DeviceId(1)};
+  EXPECT_EQ(StagesOf(at.space, alone).size(), 3u);
+}
+
+// Where all-reduces are dear, halves of the devices are.
+TEST(ImproveStagesTest, FindsTheBestCutAndWhereNothingImprovesEnds) {
+  const Workplace at("resnet18", 16, "k80-16x4", 16);
+  SearchProblem problem{at.evaluator, at.space, {{"start", at.Expert("data_parallel")}}};
+  problem.bucket_bytes = Bytes(128 << 20);
+  SearchOptions options;
+  options.evaluations = 10'000;
+  SearchState state(problem, options);
+  ASSERT_EQ(state.TryStarts(), absl::OkStatus());
+  const Nanos before = state.best_time();
+  ImproveStages(problem, state, options.evaluations);
+  EXPECT_LT(state.best_time(), before);
+  EXPECT_GT(StagesOf(at.space, state.best()).size(), 1u);
+  EXPECT_EQ(ValidateStrategy(at.graph, state.best(), 16), absl::OkStatus());
+  const Nanos best = state.best_time();
+  ImproveStages(problem, state, options.evaluations);
+  EXPECT_EQ(state.best_time(), best);
+  SearchState few(problem, options);
+  ASSERT_EQ(few.TryStarts(), absl::OkStatus());
+  ImproveStages(problem, few, 3);
+  EXPECT_EQ(few.evaluations(), 4);
 }
 
 }  // namespace

@@ -1,0 +1,78 @@
+#include "planner/search/improve_stages.h"
+
+#include <algorithm>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "graph/parallel/decision.h"
+#include "planner/space/stage_moves.h"
+
+namespace partita {
+namespace {
+
+// Pieces of equal numbers of operators, between which a stage may be cut.
+constexpr size_t kPieces = 8;
+// Parts of the shorter of two stages that go from one to the other.
+constexpr size_t kShifts[] = {4, 16};
+
+using Decisions = std::vector<Decision>;
+
+void AddCuts(const SearchSpace& space, const Strategy& strategy, const Stage& stage,
+             std::vector<Decisions>& changes) {
+  const size_t operators = stage.end - stage.begin;
+  size_t last = stage.begin;
+  for (size_t piece = 1; piece < kPieces; ++piece) {
+    const size_t cut = stage.begin + operators * piece / kPieces;
+    if (cut == std::exchange(last, cut)) continue;
+    changes.push_back(SplitStageAt(space, strategy, stage, cut));
+  }
+}
+
+void AddShifts(const SearchSpace& space, const Strategy& strategy, std::span<const Stage, 2> stages,
+               std::vector<Decisions>& changes) {
+  const size_t end = stages[0].end;
+  const size_t shorter = std::min(end - stages[0].begin, stages[1].end - end);
+  size_t last = 0;
+  for (size_t part : kShifts) {
+    const size_t shift = std::max<size_t>(1, shorter / part);
+    if (shift >= shorter || shift == std::exchange(last, shift)) continue;
+    for (size_t cut : {end - shift, end + shift}) {
+      changes.push_back(ShiftStages(space, strategy, stages, cut));
+    }
+  }
+}
+
+std::vector<Decisions> ChangesOf(const SearchSpace& space, const Strategy& strategy) {
+  const std::vector<Stage> stages = StagesOf(space, strategy);
+  std::vector<Decisions> changes;
+  for (size_t s = 0; s < stages.size(); ++s) {
+    AddCuts(space, strategy, stages[s], changes);
+    if (s + 1 == stages.size()) break;
+    AddShifts(space, strategy, std::span(stages).subspan(s).first<2>(), changes);
+  }
+  std::erase_if(changes, [](const Decisions& change) { return change.empty(); });
+  return changes;
+}
+
+}  // namespace
+
+void ImproveStages(const SearchProblem& problem, SearchState& state, int64_t budget) {
+  const int64_t end = state.evaluations() + budget;
+  while (state.has_best() && state.evaluations() < end) {
+    const Strategy best = state.best();
+    const Nanos before = state.best_time();
+    std::vector<Decisions> changes = ChangesOf(problem.space, best);
+    const auto left = static_cast<size_t>(end - state.evaluations());
+    if (changes.size() > left) changes.resize(left);
+    const bool goes_on = state.TryInPlaceOfBest(changes.size(), [&](size_t k) {
+      Strategy changed = best;
+      Decide(problem.space.graph(), changed, changes[k]);
+      return changed;
+    });
+    if (!goes_on || state.best_time() == before) return;
+    state.CountAccepted(0, state.origin(), "stages", state.best_time());
+  }
+}
+
+}  // namespace partita
