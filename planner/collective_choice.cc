@@ -19,6 +19,8 @@ namespace {
 // Sizes of buckets that are tried.
 constexpr Bytes kBucketBytes[] = {Bytes(64 << 10), Bytes(512 << 10), Bytes(4 << 20),
                                   Bytes(32 << 20), Bytes(128 << 20)};
+// Part of its time that data parallelism keeps, at most, where searches are to know of buckets.
+constexpr double kKeptByBuckets = 0.99;
 // All-reduces of more ranks are compared at the next power of two of elements: pricing one of n
 // ranks takes up to n^2 steps, and so each group of a large machine is priced a few times only.
 constexpr int kFewRanks = 64;
@@ -150,6 +152,13 @@ BucketedStrategy WithBuckets(const Evaluator& evaluator, BucketedStrategy best,
   auto joined = evaluator.WithBucketsUpTo(best.strategy, best.evaluation.bucket_bytes);
   if (joined.ok()) best.strategy = *std::move(joined);
   return best;
+}
+
+Bytes BucketBytesForSearches(const BucketedStrategy& data_parallel, Nanos apart) {
+  const Evaluation& bucketed = data_parallel.evaluation;
+  const bool saves = static_cast<double>(bucketed.time.value()) <
+                     kKeptByBuckets * static_cast<double>(apart.value());
+  return saves ? bucketed.bucket_bytes : Bytes(0);
 }
 
 }  // namespace partita

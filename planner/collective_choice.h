@@ -46,4 +46,8 @@ BucketedStrategy WithBuckets(const Evaluator& evaluator, const Strategy& strateg
 BucketedStrategy WithBuckets(const Evaluator& evaluator, BucketedStrategy best,
                              const std::function<bool()>& interrupted = nullptr);
 
+// The size of buckets with which searches are to compare strategies: that of data parallelism, where
+// they save enough to decide which strategy is the fastest; otherwise 0. `apart`: its time without.
+Bytes BucketBytesForSearches(const BucketedStrategy& data_parallel, Nanos apart);
+
 }  // namespace partita

@@ -31,8 +31,6 @@ constexpr double kEndOverBaseline = 4.8, kPlanOverBaseline = 3.3;
 // Starts that take so many times the best without buckets get none: those save starts of
 // all-reduces, which are not half of a step that could win. Data parallelism gets them anyway.
 constexpr int64_t kBeyondBuckets = 2;
-// Part of its time that data parallelism keeps where searches are to know of buckets.
-constexpr double kKeptByBuckets = 0.99;
 
 // Its evaluation in the order that its plan has; invalid where the strategy is.
 Evaluation InBestOrder(const Evaluator& evaluator, const BucketedStrategy& bucketed) {
@@ -113,15 +111,6 @@ Baseline BaselineAmong(const Evaluator& evaluator, const std::vector<NamedStrate
     break;
   }
   return baseline;
-}
-
-// The size of buckets with which searches compare strategies: that of data parallelism, where it
-// saves enough to decide which strategy is fastest.
-Bytes BucketBytesOf(const Baseline& baseline) {
-  const BucketedStrategy& bucketed = baseline.bucketed;
-  const bool saves = static_cast<double>(bucketed.evaluation.time.value()) <
-                     kKeptByBuckets * static_cast<double>(baseline.apart.value());
-  return saves ? bucketed.evaluation.bucket_bytes : Bytes(0);
 }
 
 // Estimates how long a strategy of so many tasks takes, over that which data parallelism took.
@@ -330,7 +319,7 @@ absl::StatusOr<PlanOutcome> SearchPlan(const Evaluator& evaluator, const PlanReq
   clock.EndPhase("lower bound");
   SearchProblem problem = ProblemOf(evaluator, experts, request, bound);
   const Baseline baseline = BaselineAmong(evaluator, problem.starts, clock, request.options.stop);
-  problem.bucket_bytes = BucketBytesOf(baseline);
+  problem.bucket_bytes = BucketBytesForSearches(baseline.bucketed, baseline.apart);
   clock.EndPhase("data parallelism");
   SearchOptions options = request.options;
   options.time_limit_seconds = clock.LeftBut(std::clamp(

@@ -12,6 +12,7 @@
 #include "graph/training/training_graph.h"
 #include "graph/zoo/models.h"
 #include "planner/evaluator.h"
+#include "planner/collective_choice.h"
 #include "planner/expert/expert_strategies.h"
 #include "planner/lower_bound.h"
 #include "planner/plan_by_pods.h"
@@ -92,16 +93,14 @@ class SearchRowBench {
     const Evaluator& evaluator = *fresh;
     starts_ = ExpertStarts(evaluator.graph(), evaluator.topology());
     const std::function<bool()> late = LateAfter(kStartsEnd);
-    Nanos data_parallel;
+    const Nanos data_parallel = DataParallel(evaluator, late);
     for (const NamedStrategy& start : starts_) {
-      const bool is_base = start.name == "data_parallel";
-      // Of the others only the best counts.
-      const Nanos cutoff = is_base || expert_ == Nanos(0) ? kNoCutoff : expert_;
-      const Evaluation evaluation = evaluator.EvaluateBriefly(start.strategy, cutoff, late);
-      if (is_base) base_ = evaluation.time;
+      // Only the best counts.
+      const Nanos cutoff = expert_ == Nanos(0) ? kNoCutoff : expert_;
+      const Evaluation evaluation =
+          evaluator.EvaluateBriefly(start.strategy, cutoff, late, bucket_bytes_);
       // Without a peak it is beyond the cutoff.
       if (!evaluation.feasible() || evaluation.peak.empty()) continue;
-      if (is_base) data_parallel = evaluation.time;
       if (expert_ == Nanos(0) || evaluation.time < expert_) expert_ = evaluation.time;
     }
     // Not all in time: the best is not known.
@@ -110,6 +109,21 @@ class SearchRowBench {
     figure_("data_parallel_ns", AsDouble(data_parallel));
     figure_("expert_ns", AsDouble(expert_));
     figure_("base_ns", AsDouble(base_));
+  }
+
+  // The time of data parallelism, with buckets; 0: it does not fit, or is not known in time.
+  Nanos DataParallel(const Evaluator& evaluator, const std::function<bool()>& late) {
+    const auto it = std::find_if(starts_.begin(), starts_.end(), [](const NamedStrategy& start) {
+      return start.name == "data_parallel";
+    });
+    if (it == starts_.end()) return Nanos(0);
+    const Evaluation apart = evaluator.EvaluateBriefly(it->strategy, kNoCutoff, late);
+    base_ = apart.time;
+    if (!apart.feasible() || pods_ != nullptr) return apart.feasible() ? apart.time : Nanos(0);
+    const BucketedStrategy bucketed =
+        WithBuckets(evaluator, BucketedStrategy{it->strategy, apart}, late);
+    bucket_bytes_ = BucketBytesForSearches(bucketed, apart.time);
+    return bucketed.evaluation.time;
   }
 
   void Bound() {
@@ -167,6 +181,7 @@ class SearchRowBench {
     SearchProblem problem{evaluator, SearchSpace(*graph_, of_.devices), starts_, bound_,
                           ExpertsOnFewer(*graph_, machine_->topology)};
     OfferPods(graph_at_, problem);
+    problem.bucket_bytes = bucket_bytes_;
     Trace trace;
     const double begin = ProcessorSeconds();
     SearchOptions search{.evaluations = options_.evaluations,
@@ -239,6 +254,7 @@ class SearchRowBench {
   std::vector<NamedStrategy> starts_;
   LowerBound bound_;
   Nanos expert_, base_, best_;
+  Bytes bucket_bytes_{0};  // SearchProblem::bucket_bytes
   std::vector<Trace> traces_;
 };
 
