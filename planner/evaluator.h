@@ -54,7 +54,7 @@ struct Evaluation {
   std::vector<DeviceUse> use;   // indexed by device
   SourceCounts sources;         // tasks by source of their duration
   int64_t solved = 0;           // EvaluateBriefly: tensors whose exchanges were not kept
-  Bytes bucket_bytes{0};        // EvaluateBriefly: that of the strategy's buckets; 0: it was as given
+  Bytes bucket_bytes{0};  // EvaluateBriefly: that of the strategy's buckets; 0: it was as given
 
   bool feasible() const { return verdict == Verdict::kFeasible; }
 };

@@ -60,8 +60,8 @@ class LeastLoads {
   // Least loads of exchanges, before the algorithms of their collectives are chosen: a step takes as
   // long as what arrives at any device or node, and holds the lanes of its whole group; with a
   // latency for each step, or without. None where the cost model does not count bytes by channel.
-  Loads OfExchanges(std::span<const std::span<const ExchangeStep>> exchanges,
-                    int64_t element_bytes, bool with_latency = true);
+  Loads OfExchanges(std::span<const std::span<const ExchangeStep>> exchanges, int64_t element_bytes,
+                    bool with_latency = true);
 
  private:
   // Machines up to this size have their routes looked through for channels in common.

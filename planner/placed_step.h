@@ -122,7 +122,7 @@ class PlacedStep {
   // Of joined tasks, by place: what the path takes with it, 0 for all but the first; -1: not joined.
   // Between simulations all are -1.
   std::vector<int64_t> joined_length_;
-  std::vector<Task> parted_;               // by bucket: the first task as it is by itself
+  std::vector<Task> parted_;                // by bucket: the first task as it is by itself
   std::vector<int32_t> joined_successors_;  // by bucket
   ListState<uint64_t> list_;
 };

@@ -87,7 +87,7 @@ absl::StatusOr<PlanOutcome> Reordered(const Evaluator& evaluator, Plan plan) {
 // Data parallelism, with which a plan is compared.
 struct Baseline {
   const NamedStrategy* start = nullptr;  // null where no start is it
-  Nanos apart;  // its time without buckets
+  Nanos apart;                           // its time without buckets
   BucketedStrategy bucketed;
   Evaluation in_best_order;
   double seconds = 0;  // that it took to find
@@ -172,8 +172,9 @@ Strategy TakeFastest(const SearchProblem& problem, const Baseline& baseline, con
     const bool is_too_long = is_over();
     more = 0;
     BucketedStrategy bucketed =
-        is_too_long ? BucketedStrategy{other->strategy, alone}
-                    : WithBuckets(problem.evaluator, BucketedStrategy{other->strategy, alone}, is_over);
+        is_too_long
+            ? BucketedStrategy{other->strategy, alone}
+            : WithBuckets(problem.evaluator, BucketedStrategy{other->strategy, alone}, is_over);
     Evaluation in_best_order = InBestOrder(problem.evaluator, bucketed);
     take(*other, std::move(bucketed), std::move(in_best_order));
   }

@@ -82,8 +82,7 @@ void StepBuckets::FindAllReduces(const StepFragments& step, const Strategy& stra
           std::any_of(strategy.algorithms.begin(), strategy.algorithms.end(),
                       [&](const AlgorithmChoice& choice) { return choice.collective == id; });
       if (is_chosen || Waits(step, fragment, task)) break;
-      all_reduces_.push_back(
-          {id, static_cast<int32_t>(link), &std::get<CollectiveTask>(one.body)});
+      all_reduces_.push_back({id, static_cast<int32_t>(link), &std::get<CollectiveTask>(one.body)});
       places_.push_back({link, task.index()});
     }
   }

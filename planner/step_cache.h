@@ -192,7 +192,7 @@ class StepCache {
   LeastLoads loads_;
   ResourceLister lister_;
   StepBuckets buckets_;
-  Bytes bucket_bytes_{0};  // of the step found last
+  Bytes bucket_bytes_{0};       // of the step found last
   std::vector<bool> may_fuse_;  // indexed by OpId: whether its kernels may be joined with others
   std::vector<Flattened> flattened_;  // indexed by Fragment::place
   // Places of the fragments whose loads are known, by link; -1: none.

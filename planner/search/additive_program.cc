@@ -205,11 +205,14 @@ class AdditiveProgram::Maker {
     const size_t kept = configs.size();
     if (is_free) AddEvenConfigs(anchor, configs);
     CandidateSet set;
+    // Copies of parts on other devices take as long.
+    std::map<std::vector<int32_t>, std::optional<AdditiveTime>> time_of;  // by degrees
     for (ParallelConfig& config : configs) {
       if (stop_()) return {};
-      const auto time = costs.OfSampledKernels(anchor, config);
-      if (!time.has_value()) continue;
-      set.times.push_back(*time);
+      const auto [it, is_new] = time_of.try_emplace(config.degrees);
+      if (is_new) it->second = costs.OfSampledKernels(anchor, config);
+      if (!it->second.has_value()) continue;
+      set.times.push_back(*it->second);
       set.configs.push_back({anchor, std::move(config), {}});
     }
     const size_t most = std::max(kept, MostCandidates(devices_));

@@ -13,6 +13,7 @@
 #include "planner/search/dynamic_programming.h"
 #include "planner/search/improve_groups.h"
 #include "planner/search/improve_stages.h"
+#include "planner/space/stage_moves.h"
 
 namespace partita {
 namespace {
@@ -21,6 +22,8 @@ namespace {
 constexpr double kPartOfPods = 0.5;
 // Parts of what is left after that for stages, and for groups of like operators.
 constexpr double kPartOfStages = 0.2, kPartOfGroups = 0.3;
+// Part of a time limit after which dynamic programming is given up.
+constexpr double kEndOfPrograms = 0.5;
 
 // The candidates of all subjects: their sum, and the number of their combinations; both above what
 // is left of the budget where the sum is.
@@ -47,7 +50,7 @@ CandidateCount CountCandidates(const SearchSpace& space, SearchState& state) {
 void AddBestProgram(const SearchProblem& problem, const Strategy& base, const std::string& name,
                     SearchState& state, std::vector<WalkPoint>& points) {
   std::vector<WalkPoint> made;
-  const auto stop = [&state] { return state.IsStopped(); };
+  const auto stop = [&state] { return state.IsStopped() || state.PartOfTime() > kEndOfPrograms; };
   for (NamedStrategy& start : DynamicProgrammingStarts(problem, base, stop, state.threads())) {
     if (state.Done()) break;
     const Nanos cutoff = state.has_best() ? state.best_time() * kFarBehind : kNoCutoff;
@@ -87,14 +90,13 @@ void AddDynamicProgramming(const SearchProblem& problem, SearchState& state,
   std::stable_sort(points.begin(), points.end());
 }
 
-// Adds the best strategy so far with its stages and groups of like operators improved.
-void AddImproved(const SearchProblem& problem, SearchState& state, std::vector<WalkPoint>& points) {
+// Adds the best strategy so far, with its stages or groups of like operators improved.
+void AddImproved(void (*improve)(const SearchProblem&, SearchState&, int64_t), double part_of_left,
+                 const SearchProblem& problem, SearchState& state, std::vector<WalkPoint>& points) {
   if (!state.has_best() || state.Done()) return;
-  const auto part_of_left = [&state](double part) {
-    return static_cast<int64_t>(part * static_cast<double>(state.left()));
-  };
-  ImproveStages(problem, state, part_of_left(kPartOfStages));
-  ImproveGroups(problem, state, part_of_left(kPartOfGroups));
+  const Nanos before = state.best_time();
+  improve(problem, state, static_cast<int64_t>(part_of_left * static_cast<double>(state.left())));
+  if (!points.empty() && state.best_time() == before && before == points[0].time) return;
   points.insert(points.begin(), {state.origin(), state.best(), state.best_time()});
 }
 
@@ -120,6 +122,8 @@ absl::StatusOr<SearchResult> SearchAuto(const SearchProblem& problem,
   ASSIGN_OR_RETURN(std::vector<WalkPoint> points, EvaluateStarts(problem, options, state));
   const bool is_of_pods = AddPods(problem, state, points);
   if (state.Done()) return state.Finish();
+  const bool is_of_stages = problem.space.devices() > kMostWithoutStages;
+  if (is_of_stages) AddImproved(ImproveStages, kPartOfStages, problem, state, points);
   // Was part of the search for pods, for less.
   if (!is_of_pods) AddDynamicProgramming(problem, state, points);
   const CandidateCount count = CountCandidates(problem.space, state);
@@ -128,7 +132,8 @@ absl::StatusOr<SearchResult> SearchAuto(const SearchProblem& problem,
   // Two rounds of single decisions: what improves, and that nothing does.
   const auto kept = static_cast<int64_t>(2 * count.sum);
   const bool ends_locally = 3 * count.sum <= static_cast<double>(state.left());
-  if (!ends_locally) AddImproved(problem, state, points);
+  if (is_of_stages) AddImproved(ImproveStages, kPartOfStages, problem, state, points);
+  if (!ends_locally) AddImproved(ImproveGroups, kPartOfGroups, problem, state, points);
   Anneal(problem, options, state, points, state.left() - (ends_locally ? kept : 0));
   if (ends_locally) ImproveLocally(problem, state);
   absl::StatusOr<SearchResult> result = state.Finish();

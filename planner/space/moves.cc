@@ -233,8 +233,9 @@ std::vector<Decision> AnyPlacement(const SearchSpace& space, const Strategy&,
 
 bool HasOperators(const SearchSpace& space) { return !space.operators().empty(); }
 bool HasDevices(const SearchSpace& space) { return HasOperators(space) && space.devices() > 1; }
-// On few devices any configuration is one of few, and the moves on single operators do.
-bool HasStages(const SearchSpace& space) { return HasOperators(space) && space.devices() > 4; }
+bool HasStages(const SearchSpace& space) {
+  return HasOperators(space) && space.devices() > kMostWithoutStages;
+}
 bool HasLayers(const SearchSpace& space) { return !space.recurrent().empty(); }
 bool HasWeights(const SearchSpace& space) { return !space.weights().empty(); }
 

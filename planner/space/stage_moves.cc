@@ -54,7 +54,8 @@ class Resizer {
   std::optional<ParallelConfig> Resized(OpId op, std::span<const DeviceId> devices) {
     const ParallelConfig& config = strategy_.configs[op.index()];
     const bool grows = devices.size() > config.devices.size();
-    const size_t count = config.degrees.size() + 1, first = random_ == nullptr ? 0 : (*random_)() % count;
+    const size_t count = config.degrees.size() + 1,
+                 first = random_ == nullptr ? 0 : (*random_)() % count;
     for (size_t k = 0; k < count; ++k) {
       ParallelConfig resized = config;
       const size_t place = (first + k) % count;

@@ -11,6 +11,9 @@
 
 namespace partita {
 
+// On few devices any configuration is one of few, and moves on single operators do.
+inline constexpr int kMostWithoutStages = 4;
+
 // A run of the space's operators by layer, [begin, end), whose parts are on the same devices, one
 // part on each; these in ascending order. An operator with several parts on a device is alone, and
 // its devices are none.

@@ -179,8 +179,7 @@ TEST(StageMovesTest, StagesAreCutWhereAskedAndShifted) {
     // Shifted anywhere, it is what a cut there makes.
     for (size_t other = 1; other < one[0].end; ++other) {
       Strategy shifted = split, wanted = whole;
-      Decide(at.graph, shifted,
-             ShiftStages(at.space, split, std::span(two).first<2>(), other));
+      Decide(at.graph, shifted, ShiftStages(at.space, split, std::span(two).first<2>(), other));
       Decide(at.graph, wanted, SplitStageAt(at.space, whole, one[0], other));
       EXPECT_TRUE(shifted == wanted) << cut << " to " << other;
     }

@@ -71,7 +71,7 @@ TEST(StepBucketsTest, RandomStepsTakeWhatTheyTakeWithTheirBuckets) {
   for (int round = 0; round < 30; ++round) {
     SCOPED_TRACE(absl::StrCat("round ", round));
     const Workplace at(RandomTrainingGraph(random), round % 2 == 0 ? "p100-4x4" : "k80-16x4",
-                     2 + static_cast<int>(random() % 7));
+                       2 + static_cast<int>(random() % 7));
     Walk(at, at.space.RandomStrategy(random), 6, random, seen);
   }
   EXPECT_GT(seen.with_buckets, 20);
