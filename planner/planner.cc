@@ -331,9 +331,6 @@ absl::StatusOr<PlanOutcome> SearchPlan(const Evaluator& evaluator, const PlanReq
   evaluator.DropKept(Bytes(evaluator.options().max_cached.value() / 4));
   const Strategy fastest = TakeFastest(problem, baseline, clock, request.options.stop, result);
   clock.EndPhase("buckets");
-  if (problem.bucket_bytes > Bytes(0) && fastest.buckets.empty()) {
-    result.walked_all = result.locally_optimal = false;  // among others than this
-  }
   evaluator.DropKept(Bytes(0));
   const std::string expert = NameOf(experts, result.best);
   ASSIGN_OR_RETURN(PlanOutcome outcome,

@@ -25,6 +25,7 @@ class BranchAndBound {
                  SearchState& state)
       : candidates_(candidates),
         state_(state),
+        are_bounded_(problem.bucket_bytes == Bytes(0)),
         strategy_(problem.starts[0].strategy),
         bound_(problem.evaluator, strategy_, candidates, [&state] { return state.IsStopped(); }),
         order_(bound_.OrderOfSubjects()),
@@ -72,8 +73,9 @@ class BranchAndBound {
     return true;
   }
 
+  // Buckets save what bounds count.
   bool MayBeFaster(int64_t bound) const {
-    return !state_.has_best() || Nanos(bound) < state_.best_time();
+    return !are_bounded_ || !state_.has_best() || Nanos(bound) < state_.best_time();
   }
 
   // Partial assignments that are bounded for each evaluation of the budget.
@@ -81,6 +83,7 @@ class BranchAndBound {
 
   const std::vector<std::vector<Decision>>& candidates_;
   SearchState& state_;
+  const bool are_bounded_;
   Strategy strategy_;
   PartialBound bound_;
   const std::vector<size_t> order_;
@@ -98,8 +101,10 @@ bool WalkAll(const SearchProblem& problem, SearchState& state) {
   return BranchAndBound(problem, candidates, state).Run();
 }
 
-absl::StatusOr<SearchResult> SearchExhaustive(const SearchProblem& problem,
+absl::StatusOr<SearchResult> SearchExhaustive(const SearchProblem& given,
                                               const SearchOptions& options) {
+  SearchProblem problem = given;
+  problem.bucket_bytes = Bytes(0);
   int64_t candidates = 0;
   double combinations = 1;
   for (DecisionSubject subject : problem.space.subjects()) {

@@ -144,7 +144,7 @@ using SearchFunction = absl::StatusOr<SearchResult> (*)(const SearchProblem&, co
 absl::StatusOr<SearchResult> SearchAuto(const SearchProblem& problem, const SearchOptions& options);
 absl::StatusOr<SearchResult> SearchMcmc(const SearchProblem& problem, const SearchOptions& options);
 // All starts, and every combination of the space's candidates, all else as in the first start, by
-// branch and bound: exact under the simulator. Of a part of the decisions a lower bound is found
+// branch and bound, without buckets: exact under the simulator. Of a part of the decisions a lower bound is found
 // for all steps that have it (planner/bound/partial_bound.h); where that is not below the best so
 // far, none of them is evaluated. Ends with the best so far, and without a proof
 // (SearchResult::walked_all), with the budget: that of evaluations, and 64 bounds for each of them.

@@ -118,8 +118,8 @@ class SearchState {
 };
 
 // Every combination of the space's candidates, all else as in the first start, but for those that
-// no lower bound lets be faster than the best so far (SearchExhaustive). Precondition: the
-// candidates are few. False where the search stopped before the last.
+// no lower bound lets be faster than the best so far (SearchExhaustive); with buckets
+// (SearchProblem::bucket_bytes) without exception. Precondition: the candidates are few. False where the search stopped before the last.
 bool WalkAll(const SearchProblem& problem, SearchState& state);
 
 // One subject of the space at a time, the best of its candidates in the best strategy so far, until
