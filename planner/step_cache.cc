@@ -410,14 +410,15 @@ const Loads& StepCache::JoinableLoads(const Fragment& fragment) {
   Flattened& known = FlattenedOf(fragment);
   if (std::exchange(known.joinable_bytes, bucket_bytes_) == bucket_bytes_) return known.joinable;
   const FlatFragment& flat = *known.plain;
-  const auto tasks = fragment.graph.tasks();
   std::vector<char> is_joinable(flat.step.costs.size(), 0);
-  for (const Task& task : tasks) {
+  for (const Task& task : fragment.graph.tasks()) {
     const int32_t number = NumberIn(flat, task.id);
     if (number >= 0) is_joinable[static_cast<size_t>(number)] = IsJoinable(task.body);
   }
-  known.joinable = LoadsOf(flat.step.tasks, flat.step.costs,
+  Loads joinable = LoadsOf(flat.step.tasks, flat.step.costs,
                            [&](size_t task) { return is_joinable[task] != 0; });
+  cache_.AddBytes(fragment, Bytes(HeapBytesOf(joinable) - HeapBytesOf(known.joinable)));
+  known.joinable = std::move(joinable);
   return known.joinable;
 }
 
