@@ -65,18 +65,27 @@ void Walk(const Workplace& at, Strategy strategy, int steps, std::mt19937_64& ra
   }
 }
 
-TEST(StepBucketsTest, RandomStepsTakeWhatTheyTakeWithTheirBuckets) {
-  std::mt19937_64 random(12);
+Seen WalkInRandomGraphs(uint64_t seed, int rounds) {
+  std::mt19937_64 random(seed);
   Seen seen;
-  for (int round = 0; round < 30; ++round) {
+  for (int round = 0; round < rounds; ++round) {
     SCOPED_TRACE(absl::StrCat("round ", round));
     const Workplace at(RandomTrainingGraph(random), round % 2 == 0 ? "p100-4x4" : "k80-16x4",
                        2 + static_cast<int>(random() % 7));
     Walk(at, at.space.RandomStrategy(random), 6, random, seen);
   }
+  return seen;
+}
+
+TEST(StepBucketsTest, RandomStepsTakeWhatTheyTakeWithTheirBuckets) {
+  const Seen seen = WalkInRandomGraphs(12, 30);
   EXPECT_GT(seen.with_buckets, 20);
   EXPECT_GT(seen.without, 5);
   EXPECT_GT(seen.above_cutoff, 20);
+}
+
+TEST(StepBucketsTest, LongRunOfManyMoreSteps) {
+  EXPECT_GT(WalkInRandomGraphs(1'000, 5'000).with_buckets, 3'000);
 }
 
 TEST(StepBucketsTest, StepsAroundDataParallelismTakeWhatTheyTakeWithTheirBuckets) {
