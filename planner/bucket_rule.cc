@@ -60,9 +60,40 @@ std::vector<TaskId> BucketRule::JoinableOf(TensorId tensor, const TaskGraph& exc
   return tasks;
 }
 
-// A bucket has one of a tensor: its steps follow each other.
+// Until what stays by itself stands between no two of a link that join: a bucket of the later one could
+// come before that of the earlier one, and before what is between them.
 std::vector<std::vector<int32_t>> BucketRule::BucketsOf(
     std::span<const AllReduceOfStep> all_reduces, Bytes most) const {
+  std::vector<char> stays(all_reduces.size(), 0);
+  for (size_t k = 0; k < stays.size(); ++k) stays[k] = all_reduces[k].bytes() > most;
+  while (true) {
+    std::vector<std::vector<int32_t>> buckets = Group(all_reduces, most, stays);
+    if (!KeepBehind(all_reduces, buckets, stays)) return buckets;
+  }
+}
+
+bool BucketRule::KeepBehind(std::span<const AllReduceOfStep> all_reduces,
+                            std::span<const std::vector<int32_t>> buckets,
+                            std::vector<char>& stays) {
+  std::vector<char> joins(all_reduces.size(), 0);
+  for (const std::vector<int32_t>& members : buckets) {
+    for (int32_t m : members) joins[static_cast<size_t>(m)] = 1;
+  }
+  bool is_changed = false, is_cut = false, is_broken = false;  // of the link at hand
+  for (size_t k = 0; k < joins.size(); ++k) {
+    if (k == 0 || all_reduces[k].place != all_reduces[k - 1].place) is_cut = is_broken = false;
+    is_broken |= is_cut && joins[k] == 0;
+    is_cut |= joins[k] != 0;
+    if (!is_broken || joins[k] == 0) continue;
+    stays[k] = 1;
+    is_changed = true;
+  }
+  return is_changed;
+}
+
+// A bucket has one of a tensor: its steps follow each other.
+std::vector<std::vector<int32_t>> BucketRule::Group(std::span<const AllReduceOfStep> all_reduces,
+                                                    Bytes most, std::span<const char> stays) const {
   std::map<Kind, Open> open;
   int32_t opened = 0;
   std::vector<int32_t> last_of(facts_.size(), -1);  // by tensor: the last bucket that has one of it
@@ -73,7 +104,7 @@ std::vector<std::vector<int32_t>> BucketRule::BucketsOf(
   };
   for (size_t k = 0; k < all_reduces.size(); ++k) {
     const AllReduceOfStep& one = all_reduces[k];
-    if (one.bytes() > most) continue;
+    if (stays[k] != 0) continue;
     const Facts& facts = facts_[one.id.tensor.index()];
     Open& bucket = open[{one.task, facts.is_for_update}];
     int32_t& last = last_of[one.id.tensor.index()];

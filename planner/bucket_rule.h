@@ -51,6 +51,14 @@ class BucketRule {
   struct Open;
   struct Kind;
 
+  // Buckets of those that do not stay by themselves.
+  std::vector<std::vector<int32_t>> Group(std::span<const AllReduceOfStep> all_reduces, Bytes most,
+                                          std::span<const char> stays) const;
+  // Has those stay by themselves that join behind one of their link that does not, which is behind
+  // one that does. Returns whether there are any.
+  static bool KeepBehind(std::span<const AllReduceOfStep> all_reduces,
+                         std::span<const std::vector<int32_t>> buckets, std::vector<char>& stays);
+
   std::vector<Facts> facts_;
 };
 
