@@ -46,8 +46,7 @@ std::vector<TaskId> BucketRule::JoinableOf(TensorId tensor, const TaskGraph& exc
   std::vector<bool> is_used(static_cast<size_t>(exchange.devices()), false);
   for (const Task& task : exchange.tasks()) {
     const auto* body = std::get_if<CollectiveTask>(&task.body);
-    const bool may_join = body != nullptr && body->collective.total > 0 && !body->has_replicas &&
-                          body->collective.kind == CollectiveKind::kAllReduce &&
+    const bool may_join = body != nullptr && MayJoin(*body) &&
                           std::none_of(body->group.begin(), body->group.end(),
                                        [&](DeviceId device) { return is_used[device.index()]; });
     if (!may_join) {

@@ -33,6 +33,11 @@ class BucketRule {
   // Keeps nothing of them.
   BucketRule(const Graph& graph, const ChainPlaces& places);
 
+  // Whether a bucket may have the collective, by that alone.
+  static bool MayJoin(const CollectiveTask& task) {
+    return task.collective.kind == CollectiveKind::kAllReduce && task.collective.total > 0 &&
+           !task.has_replicas;
+  }
   // The tasks of a tensor's exchange that buckets can have: the first of its all-reduces, and those
   // right behind it by other devices, which may come in any order.
   std::vector<TaskId> JoinableOf(TensorId tensor, const TaskGraph& exchange) const;

@@ -402,7 +402,7 @@ void StepCache::SetBucketBytes(Bytes most) {
 
 bool StepCache::IsJoinable(const TaskBody& body) const {
   const auto* collective = std::get_if<CollectiveTask>(&body);
-  return collective != nullptr && collective->collective.kind == CollectiveKind::kAllReduce &&
+  return collective != nullptr && BucketRule::MayJoin(*collective) &&
          BytesOf(*collective) <= bucket_bytes_;
 }
 
