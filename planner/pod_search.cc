@@ -11,7 +11,7 @@ namespace partita {
 namespace {
 
 // Pods whose best start takes so many times what is to be beaten, over kWorthOf, get no search.
-constexpr int64_t kWorth = 5, kWorthOf = 4;
+constexpr int64_t kWorth = 9, kWorthOf = 8;
 
 }  // namespace
 

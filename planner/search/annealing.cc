@@ -20,17 +20,6 @@ constexpr int64_t kGatherings = 12;
 // How much longer than the best, in temperatures, is behind.
 constexpr double kBehind = 3;
 
-// The devices, counted from the first, that the strategy's operators are on.
-int DevicesOf(const Graph& graph, const Strategy& strategy) {
-  size_t devices = 0;
-  for (OpId anchor : graph.anchors()) {
-    for (DeviceId device : strategy.configs[anchor.index()].devices) {
-      devices = std::max(devices, device.index() + 1);
-    }
-  }
-  return static_cast<int>(devices);
-}
-
 // The problem on the devices alone that the best point is on; nullopt where these are all.
 std::optional<SearchProblem> NarrowProblem(const SearchProblem& problem, const WalkPoint& best) {
   const Graph& graph = problem.space.graph();
@@ -68,6 +57,16 @@ bool StepTogether(std::span<Walk> walks, const Limit& limit, SearchState& state)
 
 }  // namespace
 
+int DevicesOf(const Graph& graph, const Strategy& strategy) {
+  size_t devices = 0;
+  for (OpId anchor : graph.anchors()) {
+    for (DeviceId device : strategy.configs[anchor.index()].devices) {
+      devices = std::max(devices, device.index() + 1);
+    }
+  }
+  return static_cast<int>(devices);
+}
+
 void Anneal(const SearchProblem& problem, const SearchOptions& options, SearchState& state,
             const std::vector<WalkPoint>& points, int64_t budget) {
   if (points.empty() || budget <= 0 || problem.space.subjects().empty()) return;
@@ -100,7 +99,7 @@ void Anneal(const SearchProblem& problem, const SearchOptions& options, SearchSt
 absl::StatusOr<SearchResult> SearchAnnealing(const SearchProblem& problem,
                                              const SearchOptions& options) {
   SearchState state(problem, options);
-  ASSIGN_OR_RETURN(const std::vector<WalkPoint> starts, EvaluateStarts(problem, options, state));
+  ASSIGN_OR_RETURN(const std::vector<WalkPoint> starts, EvaluateStarts(problem, options, state, kMostOfGatheredWalks));
   Anneal(problem, options, state, starts, state.left());
   return state.Finish();
 }

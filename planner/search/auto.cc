@@ -20,6 +20,9 @@ namespace {
 
 // Part of the budget that goes to pods.
 constexpr double kPartOfPods = 0.5;
+// A start on fewer devices makes dynamic programming on those worth it that takes at most so many
+// times the best.
+constexpr double kNear = 1.05;
 // Parts of what is left after that for stages, and for groups of like operators.
 constexpr double kPartOfStages = 0.2, kPartOfGroups = 0.3;
 // Part of a time limit after which dynamic programming is given up.
@@ -45,6 +48,11 @@ CandidateCount CountCandidates(const SearchSpace& space, SearchState& state) {
   return count;
 }
 
+// The time from which on a strategy is no place for walks to begin.
+Nanos FarBehind(const SearchState& state) {
+  return state.has_best() ? TimesOf(state.best_time(), kMostOfGatheredWalks) : kNoCutoff;
+}
+
 // Adds the best that dynamic programming makes of the base. Only that: they are much alike, and
 // walks are to begin in different places.
 void AddBestProgram(const SearchProblem& problem, const Strategy& base, const std::string& name,
@@ -53,8 +61,7 @@ void AddBestProgram(const SearchProblem& problem, const Strategy& base, const st
   const auto stop = [&state] { return state.IsStopped() || state.PartOfTime() > kEndOfPrograms; };
   for (NamedStrategy& start : DynamicProgrammingStarts(problem, base, stop, state.threads())) {
     if (state.Done()) break;
-    const Nanos cutoff = state.has_best() ? state.best_time() * kFarBehind : kNoCutoff;
-    if (!AddStart(problem, {name, std::move(start.strategy)}, cutoff, state, made)) break;
+    if (!AddStart(problem, {name, std::move(start.strategy)}, FarBehind(state), state, made)) break;
   }
   const auto best = std::min_element(made.begin(), made.end());
   if (best != made.end()) points.push_back(std::move(*best));
@@ -71,8 +78,18 @@ std::vector<NamedStrategy> StartsOn(int devices, const SearchProblem& problem,
   return starts;
 }
 
-// Dynamic programming on all devices, on a quarter of them, and so on: sums of costs do not tell
-// what many devices cost that wait for each other.
+// Whether a start on so many devices at most is the best of all, or nearly. Precondition: the points
+// are not empty, the best first.
+bool AreFewerNear(int devices, const Graph& graph, const std::vector<WalkPoint>& points) {
+  const Nanos near = TimesOf(points[0].time, kNear);
+  return std::any_of(points.begin(), points.end(), [&](const WalkPoint& point) {
+    return point.excess_memory == 0 && point.time <= near &&
+           DevicesOf(graph, point.strategy) <= devices;
+  });
+}
+
+// Dynamic programming on all devices, on a quarter of them, and so on, where starts show that fewer
+// do: sums of costs do not tell what many devices cost that wait for each other.
 void AddDynamicProgramming(const SearchProblem& problem, SearchState& state,
                            std::vector<WalkPoint>& points) {
   if (points.empty() || state.Done()) return;
@@ -80,7 +97,9 @@ void AddDynamicProgramming(const SearchProblem& problem, SearchState& state,
   AddBestProgram(problem, starts[0].strategy, "dynamic_programming", state, points);
   const bool tries_fewer = problem.on_fewer && problem.space.whole();
   for (int devices = problem.space.devices() / kFewerDevices;
-       tries_fewer && devices > 1 && !state.Done(); devices /= kFewerDevices) {
+       tries_fewer && devices > 1 && !state.Done() &&
+       AreFewerNear(devices, state.graph(), starts);
+       devices /= kFewerDevices) {
     const SearchProblem of_fewer{problem.evaluator, SearchSpace(state.graph(), devices),
                                  StartsOn(devices, problem, starts)};
     if (of_fewer.starts.empty()) continue;
@@ -100,15 +119,24 @@ void AddImproved(void (*improve)(const SearchProblem&, SearchState&, int64_t), d
   points.insert(points.begin(), {state.origin(), state.best(), state.best_time()});
 }
 
+// The time of the best strategy as steps of pods are compared, which have no buckets; kNoCutoff
+// where nothing was found.
+Nanos TimeWithoutBuckets(const SearchProblem& problem, const SearchState& state) {
+  if (!state.has_best() || problem.bucket_bytes == Bytes(0)) return state.to_beat();
+  const Evaluation evaluation = problem.evaluator.EvaluateBriefly(
+      state.best(), kNoCutoff, [&state] { return state.IsStopped(); });
+  return evaluation.feasible() ? evaluation.time : state.to_beat();
+}
+
 // Adds the best strategies of pods. Returns whether one of them is the best of all.
 bool AddPods(const SearchProblem& problem, SearchState& state, std::vector<WalkPoint>& points) {
   if (!problem.by_pods || !problem.space.whole() || state.Done()) return false;
   const Nanos before = state.to_beat();
-  SearchProblem::OfPods found = problem.by_pods(state.PartOfOptions(kPartOfPods), before);
+  SearchProblem::OfPods found = problem.by_pods(state.PartOfOptions(kPartOfPods),
+                                                TimeWithoutBuckets(problem, state));
   state.CountEvaluations(found.evaluations);
   for (NamedStrategy& start : found.strategies) {
-    const Nanos cutoff = state.has_best() ? state.best_time() * kFarBehind : kNoCutoff;
-    if (!AddStart(problem, std::move(start), cutoff, state, points)) break;
+    if (!AddStart(problem, std::move(start), FarBehind(state), state, points)) break;
   }
   std::stable_sort(points.begin(), points.end());
   return state.has_best() && state.best_time() < before;
@@ -119,7 +147,7 @@ bool AddPods(const SearchProblem& problem, SearchState& state, std::vector<WalkP
 absl::StatusOr<SearchResult> SearchAuto(const SearchProblem& problem,
                                         const SearchOptions& options) {
   SearchState state(problem, options);
-  ASSIGN_OR_RETURN(std::vector<WalkPoint> points, EvaluateStarts(problem, options, state));
+  ASSIGN_OR_RETURN(std::vector<WalkPoint> points, EvaluateStarts(problem, options, state, kMostOfGatheredWalks));
   const bool is_of_pods = AddPods(problem, state, points);
   if (state.Done()) return state.Finish();
   const bool is_of_stages = problem.space.devices() > kMostWithoutStages;

@@ -42,15 +42,19 @@ constexpr size_t kStartsOnFewer = 2;
 // All starts are looked for on no more devices than these.
 constexpr int kFewDevices = 64;
 
-// The time from which on a start is far behind. Where none fits in memory, behind the fastest of
-// those: the tasks of a strategy that is much slower may take more memory than there is to search.
-Nanos FarBehind(const SearchState& state, const std::vector<WalkPoint>& points) {
-  if (state.has_best()) return state.best_time() * kFarBehind;
+// How many times longer a step may become on the way into memory. As much longer than the fastest
+// start is far behind where none fits: the tasks of a strategy that is much slower may take more
+// memory than there is to search.
+constexpr int64_t kMostToFit = 3;
+
+// The time from which on a start is far behind those before it.
+Nanos FarBehind(const SearchState& state, const std::vector<WalkPoint>& points, double most) {
+  if (state.has_best()) return TimesOf(state.best_time(), most);
   if (points.empty()) return kNoCutoff;
   const auto fastest =
       std::min_element(points.begin(), points.end(),
                        [](const WalkPoint& a, const WalkPoint& b) { return a.time < b.time; });
-  return fastest->time * kFarBehind;
+  return fastest->time * kMostToFit;
 }
 
 std::string NameOn(const std::string& start, int devices) {
@@ -60,8 +64,10 @@ std::string NameOn(const std::string& start, int devices) {
 // Starts on fewer devices.
 class StartsOnFewer {
  public:
-  StartsOnFewer(const SearchProblem& problem, SearchState& state, std::vector<WalkPoint>& points)
-      : problem_(problem), state_(state), points_(points) {}
+  // `most`: as of EvaluateStarts.
+  StartsOnFewer(const SearchProblem& problem, SearchState& state, std::vector<WalkPoint>& points,
+                double most)
+      : problem_(problem), state_(state), points_(points), most_(most) {}
 
   // All, on a quarter of the devices, a sixteenth, and so on, where these are few. The fewest first:
   // they have few tasks, and what is far behind them on all devices is soon given up.
@@ -107,13 +113,14 @@ class StartsOnFewer {
     if (!tried_.insert(on).second) return;
     std::optional<Strategy> strategy = problem_.on_fewer(name, devices);
     if (!strategy.has_value()) return;
-    ended_ = !AddStart(problem_, {std::move(on), *std::move(strategy)}, FarBehind(state_, points_),
-                       state_, points_);
+    ended_ = !AddStart(problem_, {std::move(on), *std::move(strategy)},
+                       FarBehind(state_, points_, most_), state_, points_);
   }
 
   const SearchProblem& problem_;
   SearchState& state_;
   std::vector<WalkPoint>& points_;
+  const double most_;
   std::set<std::string> tried_;
   bool ended_ = false;
 };
@@ -122,15 +129,15 @@ class StartsOnFewer {
 
 absl::StatusOr<std::vector<WalkPoint>> EvaluateStarts(const SearchProblem& problem,
                                                       const SearchOptions& options,
-                                                      SearchState& state) {
+                                                      SearchState& state, double most) {
   RETURN_IF_ERROR(state.NeedStarts());
   std::vector<WalkPoint> starts;
-  StartsOnFewer on_fewer(problem, state, starts);
+  StartsOnFewer on_fewer(problem, state, starts, most);
   const bool tries_fewer = problem.on_fewer && problem.space.whole();
   if (tries_fewer) on_fewer.AddFew();
   bool goes_on = true;
   for (size_t k = 0; goes_on && k < problem.starts.size(); ++k) {
-    goes_on = AddStart(problem, problem.starts[k], FarBehind(state, starts), state, starts);
+    goes_on = AddStart(problem, problem.starts[k], FarBehind(state, starts, most), state, starts);
   }
   state.StartsAreTried();
   if (goes_on && tries_fewer) on_fewer.AddOfBest();
@@ -138,7 +145,7 @@ absl::StatusOr<std::vector<WalkPoint>> EvaluateStarts(const SearchProblem& probl
   for (int k = 0; goes_on && k < options.random_starts && problem.space.whole(); ++k) {
     NamedStrategy start{"random", problem.space.RandomStrategy(random)};
     goes_on = !state.Done() &&
-              AddStart(problem, std::move(start), FarBehind(state, starts), state, starts);
+              AddStart(problem, std::move(start), FarBehind(state, starts, most), state, starts);
   }
   std::stable_sort(starts.begin(), starts.end());
   return starts;
@@ -164,7 +171,7 @@ std::optional<Trial> Walk::ProposeStep(Nanos limit) {
   move_ = made->move;
   limit_ = limit;
   best_before_ = state_.to_beat();
-  return Trial{&proposed_, &at_.name, at_.excess_memory == 0 ? limit : at_.time * kFarBehind};
+  return Trial{&proposed_, &at_.name, at_.excess_memory == 0 ? limit : at_.time * kMostToFit};
 }
 
 Walk::Outcome Walk::TakeStep(const Evaluation& evaluation) {

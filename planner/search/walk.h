@@ -35,12 +35,16 @@ bool AddStart(const SearchProblem& problem, NamedStrategy start, Nanos cutoff, S
 
 // All starts that can run, the given ones first, whatever the budget (once one fits, as many as time
 // limit and `stop` leave); then random ones as far as it goes, where the whole space is free. The
-// best comes first; those that take kFarBehind times the best before them, or more, are left out.
+// best comes first; those that take `most` times the best before them, or more, are left out.
 // InvalidArgument if none is given.
 absl::StatusOr<std::vector<WalkPoint>> EvaluateStarts(const SearchProblem& problem,
                                                       const SearchOptions& options,
-                                                      SearchState& state);
-inline constexpr int64_t kFarBehind = 3;
+                                                      SearchState& state, double most);
+// `most` of walks that go where they begin, and of those that soon go on from the best of all.
+inline constexpr double kMostOfWalks = 3, kMostOfGatheredWalks = 1.5;
+inline Nanos TimesOf(Nanos time, double factor) {
+  return Nanos(static_cast<int64_t>(static_cast<double>(time.value()) * factor));
+}
 // Starts and dynamic programming are tried on so many times fewer devices, then on so many times
 // fewer again.
 inline constexpr int kFewerDevices = 4;
