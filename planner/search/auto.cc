@@ -147,7 +147,11 @@ bool AddPods(const SearchProblem& problem, SearchState& state, std::vector<WalkP
 absl::StatusOr<SearchResult> SearchAuto(const SearchProblem& problem,
                                         const SearchOptions& options) {
   SearchState state(problem, options);
-  ASSIGN_OR_RETURN(std::vector<WalkPoint> points, EvaluateStarts(problem, options, state, kMostOfGatheredWalks));
+  // Random strategies are far behind what experts do, and take long to be found so.
+  SearchOptions of_experts = options;
+  of_experts.random_starts = 0;
+  ASSIGN_OR_RETURN(std::vector<WalkPoint> points,
+                   EvaluateStarts(problem, of_experts, state, kMostOfGatheredWalks));
   const bool is_of_pods = AddPods(problem, state, points);
   if (state.Done()) return state.Finish();
   const bool is_of_stages = problem.space.devices() > kMostWithoutStages;
