@@ -33,9 +33,14 @@ class RoundPricer : public ScheduleWriter {
                   call_.group[static_cast<size_t>(step.to)], step.count * size_,
                   step.action == StepAction::kReduce);
   }
-  void OnRound(bool) override {
-    seconds_ += messages_.TakeSeconds();
-    StopAbove(seconds_);
+  void OnRound(bool) override { OnAlikeRounds(1); }
+  bool TakesAlikeRounds() const override { return true; }
+  void OnAlikeRounds(int rounds) override {
+    const double of_one = messages_.TakeSeconds();
+    for (int k = 0; k < rounds && wants_more(); ++k) {
+      seconds_ += of_one;
+      StopAbove(seconds_);
+    }
   }
   void StopAbove(double seconds) {
     if (seconds <= limit_) return;

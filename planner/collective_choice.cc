@@ -19,8 +19,9 @@ constexpr Bytes kBucketBytes[] = {Bytes(64 << 10), Bytes(512 << 10), Bytes(4 << 
                                   Bytes(32 << 20), Bytes(128 << 20)};
 // Part of its time that data parallelism keeps, at most, where searches are to know of buckets.
 constexpr double kKeptByBuckets = 0.99;
-// All-reduces of more ranks are compared at the next power of two of elements: pricing one of n
-// ranks takes up to n^2 steps, and so each group of a large machine is priced a few times only.
+// All-reduces of more ranks are compared at the next power of two of elements for each rank:
+// pricing one of n ranks takes up to n^2 steps, and so each group of a large machine is priced a few
+// times only, and with blocks of one size, for which rounds are alike.
 constexpr int kFewRanks = 64;
 
 class AlgorithmPricer {
@@ -38,9 +39,11 @@ class AlgorithmPricer {
     const auto rows = CollectiveAlgorithms();
     size_t best = rows.size();
     std::optional<TaskCost> least;
-    // Those of few steps first: most of the others are dearer after a few of theirs.
+    // Those of few steps first: most of the others are dearer after a few of theirs. The later ones
+    // of these first: hierarchical ones beat the others between nodes, where those take longest.
     for (bool many_steps : {false, true}) {
-      for (size_t r = 0; r < rows.size(); ++r) {
+      for (size_t k = 0; k < rows.size(); ++k) {
+        const size_t r = many_steps ? rows.size() - 1 - k : k;
         if (rows[r].many_steps != many_steps) continue;
         if (!rows[r].kinds.contains(collective.collective.kind)) continue;
         if (!rows[r].applicable(collective.collective.ranks)) continue;
@@ -97,8 +100,9 @@ int64_t ComparedElements(const Collective& collective) {
   if (collective.kind != CollectiveKind::kAllReduce || collective.ranks <= kFewRanks) {
     return collective.total;
   }
-  const auto total = static_cast<uint64_t>(std::max<int64_t>(1, collective.total));
-  return static_cast<int64_t>(std::bit_ceil(total));
+  const int64_t ranks = collective.ranks;
+  const int64_t of_rank = std::max<int64_t>(1, (collective.total + ranks - 1) / ranks);
+  return ranks * static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(of_rank)));
 }
 
 AlgorithmRule CheapestAlgorithm(const CostModel& model, std::vector<int32_t> node_of_device) {

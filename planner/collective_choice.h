@@ -22,7 +22,7 @@ namespace partita {
 AlgorithmRule CheapestAlgorithm(const CostModel& model, std::vector<int32_t> node_of_device);
 
 // The elements at which that rule compares algorithms for a collective: its own, and of all-reduces
-// of more than 64 ranks the next power of two.
+// of more than 64 ranks the next power of two for each rank.
 int64_t ComparedElements(const Collective& collective);
 
 // The strategy with every algorithm that its tasks run by: without any rule Partition makes the

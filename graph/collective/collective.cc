@@ -178,6 +178,12 @@ std::vector<ElementRange> EvenBlocks(int64_t total, int parts) {
   return blocks;
 }
 
+bool AreOfOneSize(std::span<const ElementRange> blocks) {
+  return std::all_of(blocks.begin(), blocks.end(), [&](const ElementRange& block) {
+    return block.count == blocks[0].count;
+  });
+}
+
 int64_t SendElements(const Collective& collective, int rank) {
   if (collective.kind != CollectiveKind::kAllToAll) return collective.total;
   return SendOffset(collective, rank, collective.ranks);

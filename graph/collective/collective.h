@@ -80,6 +80,8 @@ absl::Status Validate(const Collective& collective);
 std::vector<ElementRange> ContiguousBlocks(const std::vector<int64_t>& counts);
 // Block k of `parts` is [k*total/parts, (k+1)*total/parts): sizes differ by at most one.
 std::vector<ElementRange> EvenBlocks(int64_t total, int parts);
+// Whether all have as many elements.
+bool AreOfOneSize(std::span<const ElementRange> blocks);
 
 // Elements in the buffer that a rank reads, and in the one that it writes (in place: the same one).
 int64_t SendElements(const Collective& collective, int rank);

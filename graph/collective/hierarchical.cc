@@ -47,11 +47,14 @@ void WriteBetweenNodes(const std::vector<std::vector<int>>& nodes,
                        const std::vector<ElementRange>& slices, ScheduleWriter& out) {
   const auto count = static_cast<int>(nodes.size());
   std::vector<std::vector<ElementRange>> blocks;  // by slice
+  bool are_alike = true;
   for (const ElementRange& slice : slices) {
     blocks.push_back(EvenBlocks(slice.count, count));
+    are_alike &= AreOfOneSize(blocks.back());
     for (ElementRange& block : blocks.back()) block.offset += slice.offset;
   }
-  for (int round = 0; round < RingRounds(count) && out.wants_more(); ++round) {
+  const int half = RingRounds(count) / 2;
+  for (int round = 0; round < 2 * half && out.wants_more(); ++round) {
     for (size_t s = 0; s < slices.size(); ++s) {
       for (int n = 0; n < count; ++n) {
         CollectiveStep step = RingStep(blocks[s], round, n);
@@ -59,6 +62,10 @@ void WriteBetweenNodes(const std::vector<std::vector<int>>& nodes,
         step.to = nodes[static_cast<size_t>(step.to)][s];
         out.Step(step);
       }
+    }
+    if (are_alike && round % half == 0 && out.EndAlikeRounds(half)) {
+      round += half - 1;
+      continue;
     }
     out.EndRound();
   }

@@ -46,36 +46,74 @@ int TreeLevel(int ranks, int colors, int color, int rank) {
   return LevelOfId(LogicalId(ranks, colors, color, rank), colors);
 }
 
+namespace {
+
+// The tree of one colour, whose elements travel in segments.
+class ColorTree {
+ public:
+  ColorTree(int ranks, int colors, int color, const ElementRange& slice, int segments)
+      : height_(LevelOfId(ranks - 1, colors)), segments_(EvenBlocks(slice.count, segments)) {
+    for (ElementRange& segment : segments_) segment.offset += slice.offset;
+    for (int rank = 0; rank < ranks; ++rank) {
+      const int parent = TreeParent(ranks, colors, color, rank);
+      if (parent >= 0) edges_.push_back({rank, parent, TreeLevel(ranks, colors, color, rank)});
+    }
+  }
+
+  bool has_segments_of_one_size() const { return AreOfOneSize(segments_); }
+
+  void WriteRound(int round, ScheduleWriter& out) const {
+    for (const Edge& edge : edges_) {
+      const int up = round - (height_ - edge.level), down = round - (height_ + edge.level - 1);
+      if (Has(down)) out.Step(edge.parent, edge.rank, SegmentAt(down), StepAction::kCopy);
+      if (Has(up)) out.Step(edge.rank, edge.parent, SegmentAt(up), StepAction::kReduce);
+    }
+  }
+
+ private:
+  struct Edge {
+    int rank, parent, level;
+  };
+
+  bool Has(int segment) const {
+    return segment >= 0 && segment < static_cast<int>(segments_.size());
+  }
+  const ElementRange& SegmentAt(int segment) const {
+    return segments_[static_cast<size_t>(segment)];
+  }
+
+  const int height_;
+  std::vector<ElementRange> segments_;
+  std::vector<Edge> edges_;
+};
+
+}  // namespace
+
 void WriteMulticolorTree(const Collective& collective, const ScheduleOptions& options,
                          ScheduleWriter& out) {
   CHECK(collective.kind == CollectiveKind::kAllReduce)
       << "multicolor_tree does not do " << Name(collective.kind);
   const int ranks = collective.ranks;
   const int colors = std::min(options.colors, ranks);
-  const int count =
+  const int segments =
       options.segments > 0 ? options.segments : SegmentsFor(collective.total / colors);
   const int height = LevelOfId(ranks - 1, colors);
-  std::vector<std::vector<CollectiveStep>> rounds(static_cast<size_t>(2 * height + count - 1));
-  const auto add = [&rounds](int round, int from, int to, ElementRange block, StepAction action) {
-    rounds[static_cast<size_t>(round)].push_back(
-        {from, to, block.offset, block.offset, block.count, action});
-  };
   const std::vector<ElementRange> slices = EvenBlocks(collective.total, colors);
+  std::vector<ColorTree> trees;
+  bool are_alike = true;
   for (int color = 0; color < colors; ++color) {
-    const std::vector<ElementRange> segments = EvenBlocks(slices[color].count, count);
-    for (int rank = 0; rank < ranks; ++rank) {
-      const int parent = TreeParent(ranks, colors, color, rank);
-      if (parent < 0) continue;
-      const int level = TreeLevel(ranks, colors, color, rank);
-      for (int s = 0; s < count; ++s) {
-        const ElementRange block = {slices[color].offset + segments[s].offset, segments[s].count};
-        add(height - level + s, rank, parent, block, StepAction::kReduce);
-        add(height + level - 1 + s, parent, rank, block, StepAction::kCopy);
-      }
-    }
+    trees.emplace_back(ranks, colors, color, slices[static_cast<size_t>(color)], segments);
+    are_alike &= trees.back().has_segments_of_one_size();
   }
-  for (const std::vector<CollectiveStep>& round : rounds) {
-    for (const CollectiveStep& step : round) out.Step(step);
+  // Rounds in which every rank but the roots sends up and gets from above.
+  const int first_full = 2 * height - 1;
+  for (int round = 0; round < 2 * height + segments - 1 && out.wants_more(); ++round) {
+    for (const ColorTree& tree : trees) tree.WriteRound(round, out);
+    if (are_alike && round == first_full && round < segments &&
+        out.EndAlikeRounds(segments - round)) {
+      round = segments - 1;
+      continue;
+    }
     out.EndRound();
   }
 }

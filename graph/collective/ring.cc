@@ -27,8 +27,10 @@ constexpr Trip kGathering = {0, StepAction::kCopy};
 
 void WriteTrip(const Trip& trip, const std::vector<ElementRange>& blocks, ScheduleWriter& out) {
   const int ranks = static_cast<int>(blocks.size());
+  const bool are_alike = AreOfOneSize(blocks);
   for (int t = 0; t + 1 < ranks && out.wants_more(); ++t) {
     for (int rank = 0; rank < ranks; ++rank) out.Step(trip.StepOf(blocks, t, rank));
+    if (are_alike && out.EndAlikeRounds(ranks - 1 - t)) return;
     out.EndRound();
   }
 }

@@ -112,6 +112,12 @@ void ScheduleWriter::EndRound(bool sends_snapshot) {
   if (std::exchange(has_steps_, false) && wants_more_) OnRound(sends_snapshot);
 }
 
+bool ScheduleWriter::EndAlikeRounds(int rounds) {
+  if (!TakesAlikeRounds()) return false;
+  if (std::exchange(has_steps_, false) && wants_more_) OnAlikeRounds(rounds);
+  return true;
+}
+
 void ScheduleBuilder::OnRound(bool sends_snapshot) {
   round_.sends_snapshot = sends_snapshot;
   schedule_.rounds.push_back(std::exchange(round_, {}));

@@ -110,6 +110,10 @@ class ScheduleWriter {
   void Step(const CollectiveStep& step);
   // The round's end; one without steps is left out.
   void EndRound(bool sends_snapshot = false);
+  // The round's end, if the receiver takes it for all of so many alike, one after another: with
+  // steps between the same ranks, of as many elements and of the same action. False: the receiver
+  // wants them one by one; nothing has ended.
+  bool EndAlikeRounds(int rounds);
   // False: further steps are ignored, and algorithms of many steps end early.
   bool wants_more() const { return wants_more_; }
 
@@ -119,6 +123,9 @@ class ScheduleWriter {
  private:
   virtual void OnStep(const CollectiveStep& step) = 0;
   virtual void OnRound(bool sends_snapshot) = 0;
+  // Of a receiver that wants to know who sends how many elements, but not which.
+  virtual bool TakesAlikeRounds() const { return false; }
+  virtual void OnAlikeRounds(int /*rounds*/) {}
 
   bool has_steps_ = false, wants_more_ = true;
 };
