@@ -23,6 +23,9 @@ constexpr double kKeptByBuckets = 0.99;
 // pricing one of n ranks takes up to n^2 steps, and so each group of a large machine is priced a few
 // times only, and with blocks of one size, for which rounds are alike.
 constexpr int kFewRanks = 64;
+// All-reduces of more ranks are not by messages between all pairs at once, of which there are too
+// many to be the cheapest, and to be priced.
+constexpr int kMostOfAllPairs = 512;
 
 class AlgorithmPricer {
  public:
@@ -44,9 +47,8 @@ class AlgorithmPricer {
     for (bool many_steps : {false, true}) {
       for (size_t k = 0; k < rows.size(); ++k) {
         const size_t r = many_steps ? rows.size() - 1 - k : k;
-        if (rows[r].many_steps != many_steps) continue;
-        if (!rows[r].kinds.contains(collective.collective.kind)) continue;
-        if (!rows[r].applicable(collective.collective.ranks)) continue;
+        if ((rows[r].steps != StepCount::kRanks) != many_steps) continue;
+        if (!MayBeCheapest(rows[r], collective.collective)) continue;
         std::optional<TaskCost> to_beat = least;
         if (least.has_value() && r < best) to_beat->time += Nanos(1);
         const auto price = PriceOf(collective, nodes, std::string(rows[r].name), to_beat);
@@ -59,6 +61,11 @@ class AlgorithmPricer {
   }
 
  private:
+  static bool MayBeCheapest(const CollectiveAlgorithm& row, const Collective& collective) {
+    if (!row.kinds.contains(collective.kind) || !row.applicable(collective.ranks)) return false;
+    return row.steps != StepCount::kAllPairs || collective.kind != CollectiveKind::kAllReduce ||
+           collective.ranks <= kMostOfAllPairs;
+  }
   static Collective Compared(const Collective& collective) {
     const int64_t elements = ComparedElements(collective);
     if (elements == collective.total) return collective;

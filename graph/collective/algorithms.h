@@ -26,11 +26,18 @@ class KindSet {
   unsigned bits_ = 0;
 };
 
+// What the steps of a schedule are in proportion to.
+enum class StepCount {
+  kRanks,     // ranks, times their logarithm or pieces
+  kRounds,    // ranks squared: as many rounds as ranks
+  kAllPairs,  // ranks squared: every pair in one round
+};
+
 struct CollectiveAlgorithm {
   absl::string_view name;
   KindSet kinds;
   bool (*applicable)(int ranks);
-  bool many_steps;  // in proportion to the square of the ranks
+  StepCount steps;
   // Precondition: the collective is valid and of one of `kinds`, applicable(ranks), options in
   // range.
   void (*write)(const Collective&, const ScheduleOptions&, ScheduleWriter&);
