@@ -12,6 +12,9 @@ namespace {
 
 // Pods whose best start takes so many times what is to be beaten, over kWorthOf, get no search.
 constexpr int64_t kWorth = 9, kWorthOf = 8;
+// Part of what is left of the budget that goes to pods that larger ones follow: those take several
+// times as long to evaluate, and go on from what was found.
+constexpr double kPartOfSmaller = 2.0 / 3;
 
 }  // namespace
 
@@ -26,19 +29,19 @@ absl::Status PodSearch::Run() {
       whole_.topology().size(), " devices. Try a batch that is a multiple of the devices"));
   for (size_t k = 0; k < sizes.size(); ++k) {
     if (k > 0 && (IsOver() || is_hopeless_)) break;
-    RETURN_IF_ERROR(SearchSize(sizes[k], k + 1 < sizes.size() ? 2 : 1));
+    RETURN_IF_ERROR(SearchSize(sizes[k], /*is_last=*/k + 1 == sizes.size()));
   }
   return pods_ == nullptr ? status_ : absl::OkStatus();
 }
 
 // Sizes that do not go are left out: status_ says why as long as none has gone.
-absl::Status PodSearch::SearchSize(int size, int parts) {
+absl::Status PodSearch::SearchSize(int size, bool is_last) {
   auto pods = PodProblem::Create(whole_, graph_at_, size);
   if (!pods.ok()) {
     status_ = pods.status();
     return absl::OkStatus();
   }
-  SearchProblem problem = (*pods)->Problem(/*has_fewer=*/parts == 1);
+  SearchProblem problem = (*pods)->Problem(/*has_fewer=*/is_last);
   if (IsFarBehind(problem)) {
     is_hopeless_ = true;
     return absl::OkStatus();
@@ -47,7 +50,7 @@ absl::Status PodSearch::SearchSize(int size, int parts) {
     ASSIGN_OR_RETURN(Strategy best, Enlarged(**pods));
     problem.starts.insert(problem.starts.begin(), {found_.origin, std::move(best)});
   }
-  absl::StatusOr<SearchResult> found = search_(problem, OptionsOf(parts));
+  absl::StatusOr<SearchResult> found = search_(problem, OptionsOf(is_last ? 1 : kPartOfSmaller));
   if (!found.ok()) {
     status_ = found.status();
     return pods_ == nullptr && IsSet(options_.stop) ? status_ : absl::OkStatus();
@@ -89,10 +92,11 @@ absl::StatusOr<Strategy> PodSearch::Enlarged(const PodProblem& larger) const {
                         {pods_->pods().devices, larger.pods().devices / pods_->pods().devices});
 }
 
-SearchOptions PodSearch::OptionsOf(int parts) const {
+SearchOptions PodSearch::OptionsOf(double part) const {
   SearchOptions options = options_;
-  options.evaluations = std::max<int64_t>(1, (options.evaluations - evaluations_) / parts);
-  options.time_limit_seconds = clock_.LeftBut(0) / parts;
+  const auto left = static_cast<double>(options.evaluations - evaluations_);
+  options.evaluations = std::max<int64_t>(1, static_cast<int64_t>(part * left));
+  options.time_limit_seconds = part * clock_.LeftBut(0);
   return options;
 }
 

@@ -44,10 +44,10 @@ class PodSearch {
   bool IsOver() const;
   // Whether the best start of pods is far from what is to be beaten.
   bool IsFarBehind(const SearchProblem& problem);
-  absl::Status SearchSize(int size, int parts);
+  absl::Status SearchSize(int size, bool is_last);
   void Keep(std::unique_ptr<PodProblem> pods, SearchResult found);
   absl::StatusOr<Strategy> Enlarged(const PodProblem& larger) const;
-  SearchOptions OptionsOf(int parts) const;
+  SearchOptions OptionsOf(double part) const;
 
   const Evaluator& whole_;
   const GraphAt& graph_at_;
