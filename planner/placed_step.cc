@@ -51,6 +51,9 @@ PlacedStep::PlacedStep(const FragmentCache& cache, const FragmentLinker& linker,
       longest_(cache.chain().size(), 0),
       work_(static_cast<size_t>(resources.count()), 0),
       by_key_(KeyOrder(cache.chain())) {
+  for (const ChainLink& link : cache.chain()) {
+    yields_.push_back(distances.IsForUpdates(SubjectOf(distances, link)));
+  }
   // Kernels hold the compute lane and the core sets of their device, and nothing else does.
   list_.is_lone.resize(work_.size(), 0);
   for (int32_t d = 0; d < resources.devices(); ++d) {
@@ -336,6 +339,10 @@ class PlacedStep::Simulation {
     return PlacedStep::ResourcesOf(step_.tasks_[task]);
   }
   int64_t DurationOf(size_t task) const { return step_.tasks_[task].duration; }
+  bool Yields(size_t task) const {
+    return step_.tasks_[task].resource_count > 1 &&
+           step_.yields_[static_cast<size_t>(step_.link_[task])] != 0;
+  }
   template <class Visit>
   void ForEachSuccessor(size_t task, Visit&& visit) const {
     const Task& one = step_.tasks_[task];

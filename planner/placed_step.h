@@ -112,6 +112,7 @@ class PlacedStep {
   std::vector<int32_t> link_;         // by place
   int64_t within_tensors_ = 0;        // edges between links of one tensor
   int irregular_ = 0;                 // links with other tasks than CanSimulate wants
+  std::vector<char> yields_;          // by link: whether its communication yields (Simulate)
   const std::vector<size_t> by_key_;  // links in the order of keys
   // State of a simulation.
   std::vector<int64_t> starts_;   // by place

@@ -73,6 +73,11 @@ struct FlatTasks {
   bool AreOfOneSubject(size_t a, size_t b) const {
     return subject_of.empty() || subject_of[a] == subject_of[b];
   }
+  // Whether it is communication of a tensor that only updates read (Simulate).
+  bool Yields(size_t task) const {
+    return distances != nullptr && ResourcesOf(task).size() > 1 &&
+           distances->IsForUpdates(subject_of[task]);
+  }
   std::span<const int32_t> SuccessorsOf(size_t task) const {
     return {successors.data() + successor_begin[task],
             successors.data() + successor_begin[task + 1]};

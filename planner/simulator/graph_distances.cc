@@ -7,10 +7,18 @@ namespace partita {
 GraphDistances::GraphDistances(const Graph& graph)
     : subjects_(static_cast<int32_t>(graph.ops().size() + graph.tensors().size())),
       inputs_(graph.ops().size()),
-      outputs_(graph.ops().size()) {
+      outputs_(graph.ops().size()),
+      is_for_updates_(static_cast<size_t>(subjects_), false) {
   for (const Operator& op : graph.ops()) {
     for (TensorId input : op.inputs) inputs_[op.id.index()].push_back(SubjectOf(input));
     for (TensorId output : op.outputs) outputs_[op.id.index()].push_back(SubjectOf(output));
+  }
+  for (const Tensor& tensor : graph.tensors()) {
+    const auto& readers = graph.consumers(tensor.id);
+    const bool is_made = tensor.kind == TensorKind::kActivation && !readers.empty();
+    is_for_updates_[static_cast<size_t>(SubjectOf(tensor.id))] =
+        is_made && std::all_of(readers.begin(), readers.end(),
+                               [&](OpId op) { return graph.op(op).anchor == kNoOp; });
   }
 }
 

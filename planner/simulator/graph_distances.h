@@ -26,6 +26,8 @@ class GraphDistances {
   // what they make and from tensors to what reads them: 0 for a tensor that nobody reads. Both
   // indexed by subject.
   std::vector<int64_t> Behind(std::span<const int64_t> lengths) const;
+  // Whether it is a tensor that updates of weights read, and nothing else does.
+  bool IsForUpdates(int32_t subject) const { return is_for_updates_[static_cast<size_t>(subject)]; }
 
  private:
   int32_t operators() const { return static_cast<int32_t>(inputs_.size()); }
@@ -33,6 +35,7 @@ class GraphDistances {
   int32_t subjects_ = 0;
   // Subjects of the tensors that each operator reads and makes, indexed by OpId.
   std::vector<std::vector<int32_t>> inputs_, outputs_;
+  std::vector<bool> is_for_updates_;  // indexed by subject
 };
 
 }  // namespace partita

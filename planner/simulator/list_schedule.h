@@ -17,6 +17,9 @@ struct ListState {
   std::vector<FourAryHeap<uint64_t>> waiting;  // by resource: keys of tasks that wait at it
   FourAryHeap<uint64_t> offered;               // keys of tasks that may start now
   std::vector<int32_t> offered_by;             // by task: the resource at which it waited; or -1
+  std::vector<char> is_blocked;                // by task: ready, but it could not start yet
+  std::vector<int32_t> blocked;                // by resource: such tasks that are to hold it
+  std::vector<std::vector<uint64_t>> yielded;  // by resource: keys of those that yield it to them
   FourAryHeap<EndKey> running;                 // ends of tasks, and the tasks in lower bits
   // By resource: whether those that hold it hold nothing else.
   std::vector<char> is_lone;
@@ -30,6 +33,10 @@ struct ListState {
     for (FourAryHeap<uint64_t>& heap : waiting) heap.Clear();
     offered.Clear();
     offered_by.assign(tasks, -1);
+    is_blocked.assign(tasks, 0);
+    blocked.assign(resources, 0);
+    yielded.resize(resources);
+    for (std::vector<uint64_t>& keys : yielded) keys.clear();
     running.Clear();
     to_serve.clear();
     is_to_serve.assign(resources, 0);
@@ -39,12 +46,14 @@ struct ListState {
 // Finds list schedules, as Simulate defines them. A ready task waits at one resource that is busy: it
 // cannot start before that is free. A resource that becomes free offers its waiting tasks one after
 // another, as long as it stays free; tasks that are offered at one time are looked at in the order of
-// their keys. Lone resources serve theirs apart from all that: no other task is in the way.
+// their keys. Lone resources serve theirs apart from all that: no other task is in the way. A task
+// that yields a resource is offered again when a task has held that.
 //
 // `Tasks` has
 //   KeyOf(task), TaskOf(key): keys order tasks, the first one least;
 //   task_bits(): the bits that a task takes;
 //   ResourcesOf(task), DurationOf(task), ForEachSuccessor(task, visit);
+//   Yields(task): whether it yields, which tasks of a single resource never do;
 //   Release(task): whether this was the last that it waited for;
 //   Start(task, time): notes the start; false ends the schedule.
 template <class Tasks, class EndKey>
@@ -110,7 +119,10 @@ class ListScheduler {
       const size_t task = tasks_.TaskOf(key);
       const int32_t by = std::exchange(state_.offered_by[task], kNone);
       if (const int32_t busy = BusyResourceOf(task); busy != kNone) {
+        Block(task);
         state_.waiting[static_cast<size_t>(busy)].Push(key);
+      } else if (const int32_t wanted = YieldedResourceOf(task); wanted != kNone) {
+        state_.yielded[static_cast<size_t>(wanted)].push_back(key);
       } else if (!Start(task, now)) {
         return false;
       }
@@ -126,7 +138,25 @@ class ListScheduler {
     return kNone;
   }
 
+  // Has its resources yielded to the task, unless it yields them itself.
+  void Block(size_t task) {
+    if (state_.is_blocked[task] != 0 || tasks_.Yields(task)) return;
+    state_.is_blocked[task] = 1;
+    for (int32_t r : tasks_.ResourcesOf(task)) ++state_.blocked[static_cast<size_t>(r)];
+  }
+
+  int32_t YieldedResourceOf(size_t task) const {
+    if (!tasks_.Yields(task)) return kNone;
+    for (int32_t r : tasks_.ResourcesOf(task)) {
+      if (state_.blocked[static_cast<size_t>(r)] != 0) return r;
+    }
+    return kNone;
+  }
+
   bool Start(size_t task, int64_t now) {
+    if (std::exchange(state_.is_blocked[task], 0) != 0) {
+      for (int32_t r : tasks_.ResourcesOf(task)) --state_.blocked[static_cast<size_t>(r)];
+    }
     for (int32_t r : tasks_.ResourcesOf(task)) state_.is_busy[static_cast<size_t>(r)] = 1;
     const auto end = static_cast<EndKey>(now + tasks_.DurationOf(task));
     state_.running.Push(end << tasks_.task_bits() | static_cast<EndKey>(task));
@@ -136,7 +166,12 @@ class ListScheduler {
   void End(size_t task) {
     const std::span<const int32_t> held = tasks_.ResourcesOf(task);
     for (int32_t r : held) state_.is_busy[static_cast<size_t>(r)] = 0;
-    for (int32_t r : held) IsLone(r) ? Serve(r) : Offer(r);
+    for (int32_t r : held) {
+      std::vector<uint64_t>& yielded = state_.yielded[static_cast<size_t>(r)];
+      for (uint64_t key : yielded) state_.offered.Push(key);
+      yielded.clear();
+      IsLone(r) ? Serve(r) : Offer(r);
+    }
     tasks_.ForEachSuccessor(task, [this](size_t next) {
       if (tasks_.Release(next)) Ready(next);
     });

@@ -89,6 +89,7 @@ class ListedTasks {
   int task_bits() const { return std::bit_width(by_rank_.size()); }
   std::span<const int32_t> ResourcesOf(size_t task) const { return tasks_.ResourcesOf(task); }
   int64_t DurationOf(size_t task) const { return durations_[task].value(); }
+  bool Yields(size_t task) const { return tasks_.Yields(task); }
   template <class Visit>
   void ForEachSuccessor(size_t task, Visit&& visit) const {
     for (int32_t next : tasks_.SuccessorsOf(task)) visit(static_cast<size_t>(next));

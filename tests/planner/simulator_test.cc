@@ -172,7 +172,18 @@ Schedule ListByDefinition(const FlatTasks& tasks, std::span<const Nanos> duratio
   Schedule schedule{std::vector<Nanos>(n), std::vector<Nanos>(n), Nanos(0),
                     std::vector<Nanos>(static_cast<size_t>(tasks.resources))};
   std::vector<int32_t> pending = tasks.predecessor_count;
-  std::vector<bool> started(n, false), ended(n, false);
+  std::vector<bool> started(n, false), ended(n, false), is_blocked(n, false);
+  // Whether a task that could not start yet is to hold a resource of the given one.
+  const auto is_wanted = [&](size_t task) {
+    for (size_t t = 0; t < n; ++t) {
+      if (!is_blocked[t]) continue;
+      for (int32_t r : tasks.ResourcesOf(t)) {
+        const auto held = tasks.ResourcesOf(task);
+        if (std::find(held.begin(), held.end(), r) != held.end()) return true;
+      }
+    }
+    return false;
+  };
   std::vector<Nanos> free_at(static_cast<size_t>(tasks.resources));
   for (Nanos now; std::find(ended.begin(), ended.end(), false) != ended.end(); now += Nanos(1)) {
     for (size_t t = 0; t < n; ++t) {
@@ -186,8 +197,11 @@ Schedule ListByDefinition(const FlatTasks& tasks, std::span<const Nanos> duratio
       const bool is_free = std::all_of(held.begin(), held.end(), [&](int32_t r) {
         return free_at[static_cast<size_t>(r)] <= now;
       });
-      if (started[t] || pending[t] > 0 || !is_free) continue;
+      if (started[t] || pending[t] > 0) continue;
+      if (!is_free) is_blocked[t] = !tasks.Yields(t);
+      if (!is_free || (tasks.Yields(t) && is_wanted(t))) continue;
       started[t] = true;
+      is_blocked[t] = false;
       schedule.start[t] = now;
       schedule.end[t] = now + durations[t];
       schedule.makespan = std::max(schedule.makespan, schedule.end[t]);
@@ -200,12 +214,32 @@ Schedule ListByDefinition(const FlatTasks& tasks, std::span<const Nanos> duratio
   return schedule;
 }
 
+// A graph's operator, and a gradient that only an update reads.
+struct GradientSubjects {
+  Graph graph = Ok(BuildTrainingGraph(Ok(MakeZooModel("mlp", 4)), {}));
+  GraphDistances distances{graph};
+  int32_t of_op = distances.SubjectOf(graph.ops()[0].id), of_gradient = -1;
+
+  GradientSubjects() {
+    for (const Tensor& tensor : graph.tensors()) {
+      const int32_t subject = distances.SubjectOf(tensor.id);
+      if (distances.IsForUpdates(subject)) of_gradient = subject;
+    }
+  }
+};
+
 TEST(SimulatorTest, ListsFollowTheirDefinition) {
   std::mt19937_64 random(11);
+  const GradientSubjects subjects;
+  ASSERT_GE(subjects.of_gradient, 0);
   int64_t tasks = 0;
   for (const Priority& rule : Priorities()) {
     for (int round = 0; round < 300 && !rule.by_readiness; ++round) {
-      const RandomTasks made = MakeRandomTasks(random, 60, round % 2 == 0 ? 3 : 40);
+      RandomTasks made = MakeRandomTasks(random, 60, round % 2 == 0 ? 3 : 40);
+      if (round % 3 != 0) made.tasks.distances = &subjects.distances;
+      for (size_t t = 0; round % 3 != 0 && t < made.tasks.size(); ++t) {
+        made.tasks.subject_of.push_back(random() % 3 == 0 ? subjects.of_gradient : subjects.of_op);
+      }
       const Schedule schedule = Simulate(made.tasks, made.durations, rule);
       ExpectEqual(schedule, ListByDefinition(made.tasks, made.durations,
                                              rule.of(made.tasks, made.durations)));
@@ -225,6 +259,20 @@ TEST(SimulatorTest, TheLongestPathGoesFirstHoweverLongOthersHaveWaited) {
   const std::vector<Nanos> durations{Nanos(2), Nanos(100), Nanos(1), Nanos(1), Nanos(4)};
   EXPECT_THAT(Simulate(tasks, durations, **PriorityNamed("remaining_path")).start,
               ElementsAre(Nanos(0), Nanos(4), Nanos(0), Nanos(104), Nanos(0)));
+}
+
+TEST(SimulatorTest, GradientsYieldToWhatIsReadyAndWaitsForAnotherDevice) {
+  // Task 1 holds resources 0 and 1, of which 1 is busy with task 0 until 2; task 2, a long all-reduce
+  // of a gradient, could have 0 and 2 at once.
+  const GradientSubjects subjects;
+  FlatTasks tasks = FlatOf({{{}, {}, {}}, {{1}, {0, 1}, {0, 2}}, 3}, {0, 1, 2});
+  tasks.distances = &subjects.distances;
+  tasks.subject_of = {subjects.of_op, subjects.of_op, subjects.of_gradient};
+  const std::vector<Nanos> durations{Nanos(2), Nanos(3), Nanos(100)};
+  const Priority& rule = **PriorityNamed("remaining_tasks");
+  EXPECT_THAT(Simulate(tasks, durations, rule).start, ElementsAre(Nanos(0), Nanos(2), Nanos(5)));
+  tasks.subject_of[2] = subjects.of_op;
+  EXPECT_THAT(Simulate(tasks, durations, rule).start, ElementsAre(Nanos(0), Nanos(100), Nanos(0)));
 }
 
 TEST(SimulatorTest, WaitsMayGoAgainstTheNumbersOfTasks) {
