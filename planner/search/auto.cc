@@ -97,8 +97,7 @@ void AddDynamicProgramming(const SearchProblem& problem, SearchState& state,
   AddBestProgram(problem, starts[0].strategy, "dynamic_programming", state, points);
   const bool tries_fewer = problem.on_fewer && problem.space.whole();
   for (int devices = problem.space.devices() / kFewerDevices;
-       tries_fewer && devices > 1 && !state.Done() &&
-       AreFewerNear(devices, state.graph(), starts);
+       tries_fewer && devices > 1 && !state.Done() && AreFewerNear(devices, state.graph(), starts);
        devices /= kFewerDevices) {
     const SearchProblem of_fewer{problem.evaluator, SearchSpace(state.graph(), devices),
                                  StartsOn(devices, problem, starts)};
@@ -109,12 +108,12 @@ void AddDynamicProgramming(const SearchProblem& problem, SearchState& state,
   std::stable_sort(points.begin(), points.end());
 }
 
-// Adds the best strategy so far, with its stages or groups of like operators improved.
-void AddImproved(void (*improve)(const SearchProblem&, SearchState&, int64_t), double part_of_left,
-                 const SearchProblem& problem, SearchState& state, std::vector<WalkPoint>& points) {
+// Adds the best strategy so far, with its groups of like operators improved.
+void AddGroups(const SearchProblem& problem, SearchState& state, std::vector<WalkPoint>& points) {
   if (!state.has_best() || state.Done()) return;
   const Nanos before = state.best_time();
-  improve(problem, state, static_cast<int64_t>(part_of_left * static_cast<double>(state.left())));
+  ImproveGroups(problem, state,
+                static_cast<int64_t>(kPartOfGroups * static_cast<double>(state.left())));
   if (!points.empty() && state.best_time() == before && before == points[0].time) return;
   points.insert(points.begin(), {state.origin(), state.best(), state.best_time()});
 }
@@ -128,12 +127,35 @@ Nanos TimeWithoutBuckets(const SearchProblem& problem, const SearchState& state)
   return evaluation.feasible() ? evaluation.time : state.to_beat();
 }
 
+// Improves the stages of the best point, and of the best on all devices, whose halves may be faster
+// than those of what is faster on fewer; not of points that take `known` or longer. Adds what it
+// finds. The points are, and stay, the best first.
+void AddStages(const SearchProblem& problem, SearchState& state, Nanos known,
+               std::vector<WalkPoint>& points) {
+  std::vector<WalkPoint> from;
+  const Graph& graph = state.graph();
+  for (const WalkPoint& point : points) {
+    const bool is_wide = DevicesOf(graph, point.strategy) == problem.space.devices();
+    if (point.excess_memory > 0 || point.time >= known || (!from.empty() && !is_wide)) continue;
+    from.push_back(point);
+    if (is_wide) break;
+  }
+  for (WalkPoint& point : from) {
+    if (state.Done()) break;
+    const auto budget = static_cast<int64_t>(kPartOfStages * static_cast<double>(state.left()));
+    const Nanos before = point.time;
+    WalkPoint improved = ImproveStages(problem, state, std::move(point), budget);
+    if (improved.time < before) points.push_back(std::move(improved));
+  }
+  std::stable_sort(points.begin(), points.end());
+}
+
 // Adds the best strategies of pods. Returns whether one of them is the best of all.
 bool AddPods(const SearchProblem& problem, SearchState& state, std::vector<WalkPoint>& points) {
   if (!problem.by_pods || !problem.space.whole() || state.Done()) return false;
   const Nanos before = state.to_beat();
-  SearchProblem::OfPods found = problem.by_pods(state.PartOfOptions(kPartOfPods),
-                                                TimeWithoutBuckets(problem, state));
+  SearchProblem::OfPods found =
+      problem.by_pods(state.PartOfOptions(kPartOfPods), TimeWithoutBuckets(problem, state));
   state.CountEvaluations(found.evaluations);
   for (NamedStrategy& start : found.strategies) {
     if (!AddStart(problem, std::move(start), FarBehind(state), state, points)) break;
@@ -155,7 +177,8 @@ absl::StatusOr<SearchResult> SearchAuto(const SearchProblem& problem,
   const bool is_of_pods = AddPods(problem, state, points);
   if (state.Done()) return state.Finish();
   const bool is_of_stages = problem.space.devices() > kMostWithoutStages;
-  if (is_of_stages) AddImproved(ImproveStages, kPartOfStages, problem, state, points);
+  if (is_of_stages) AddStages(problem, state, kNoCutoff, points);
+  const Nanos with_stages = state.to_beat();
   // Was part of the search for pods, for less.
   if (!is_of_pods) AddDynamicProgramming(problem, state, points);
   const CandidateCount count = CountCandidates(problem.space, state);
@@ -164,8 +187,8 @@ absl::StatusOr<SearchResult> SearchAuto(const SearchProblem& problem,
   // Two rounds of single decisions: what improves, and that nothing does.
   const auto kept = static_cast<int64_t>(2 * count.sum);
   const bool ends_locally = 3 * count.sum <= static_cast<double>(state.left());
-  if (is_of_stages) AddImproved(ImproveStages, kPartOfStages, problem, state, points);
-  if (!ends_locally) AddImproved(ImproveGroups, kPartOfGroups, problem, state, points);
+  if (is_of_stages) AddStages(problem, state, with_stages, points);
+  if (!ends_locally) AddGroups(problem, state, points);
   Anneal(problem, options, state, points, state.left() - (ends_locally ? kept : 0));
   if (ends_locally) ImproveLocally(problem, state);
   absl::StatusOr<SearchResult> result = state.Finish();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -83,25 +84,49 @@ class StageChanges {
   const std::vector<int64_t> bytes_;  // across each cut
 };
 
+// The fastest of the point's strategies with one of these changes each; nullopt where none is faster
+// than the point, or the search is to stop.
+std::optional<WalkPoint> FastestOf(std::span<const Decisions> changes, const WalkPoint& point,
+                                   const SearchProblem& problem, SearchState& state) {
+  std::optional<WalkPoint> fastest;
+  for (size_t begin = 0; begin < changes.size();) {
+    if (state.Done()) return std::nullopt;
+    const Nanos cutoff = fastest.has_value() ? fastest->time : point.time;
+    const size_t count = state.TrialsLeft(changes.size() - begin);
+    std::vector<Strategy> strategies(count, point.strategy);
+    std::vector<Trial> trials;
+    for (Strategy& strategy : strategies) {
+      Decide(problem.space.graph(), strategy, changes[begin++]);
+      trials.push_back({&strategy, &point.name, cutoff});
+    }
+    const std::vector<Evaluation> evaluations = state.TryAll(trials);
+    for (size_t k = 0; k < count; ++k) {
+      const Evaluation& evaluation = evaluations[k];
+      if (evaluation.verdict == Evaluation::Verdict::kInterrupted) return std::nullopt;
+      if (!evaluation.feasible() || evaluation.peak.empty()) continue;  // or beyond the cutoff
+      if (evaluation.time >= (fastest.has_value() ? fastest->time : point.time)) continue;
+      fastest = PointOf(point.name, std::move(strategies[k]), evaluation, problem.evaluator);
+    }
+  }
+  return fastest;
+}
+
 }  // namespace
 
-void ImproveStages(const SearchProblem& problem, SearchState& state, int64_t budget) {
+WalkPoint ImproveStages(const SearchProblem& problem, SearchState& state, WalkPoint from,
+                        int64_t budget) {
   const int64_t end = state.evaluations() + budget;
   const StageChanges stage_changes(problem.space);
-  while (state.has_best() && state.evaluations() < end) {
-    const Strategy best = state.best();
-    const Nanos before = state.best_time();
-    std::vector<Decisions> changes = stage_changes.Of(best);
+  while (state.evaluations() < end) {
+    std::vector<Decisions> changes = stage_changes.Of(from.strategy);
     const auto left = static_cast<size_t>(end - state.evaluations());
     if (changes.size() > left) changes.resize(left);
-    const bool goes_on = state.TryInPlaceOfBest(changes.size(), [&](size_t k) {
-      Strategy changed = best;
-      Decide(problem.space.graph(), changed, changes[k]);
-      return changed;
-    });
-    if (!goes_on || state.best_time() == before) return;
-    state.CountAccepted(0, state.origin(), "stages", state.best_time());
+    auto fastest = FastestOf(changes, from, problem, state);
+    if (!fastest.has_value()) break;
+    from = *std::move(fastest);
+    state.CountAccepted(0, from.name, "stages", from.time);
   }
+  return from;
 }
 
 }  // namespace partita

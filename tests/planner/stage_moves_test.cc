@@ -211,17 +211,19 @@ TEST(ImproveStagesTest, FindsTheBestCutAndWhereNothingImprovesEnds) {
   options.evaluations = 10'000;
   SearchState state(problem, options);
   ASSERT_EQ(state.TryStarts(), absl::OkStatus());
-  const Nanos before = state.best_time();
-  ImproveStages(problem, state, options.evaluations);
-  EXPECT_LT(state.best_time(), before);
+  const WalkPoint start{"start", state.best(), state.best_time()};
+  const WalkPoint improved = ImproveStages(problem, state, start, options.evaluations);
+  EXPECT_LT(improved.time, start.time);
+  EXPECT_EQ(improved.time, state.best_time());
+  EXPECT_EQ(improved.strategy, state.best());
   EXPECT_GT(StagesOf(at.space, state.best()).size(), 1u);
   EXPECT_EQ(ValidateStrategy(at.graph, state.best(), 16), absl::OkStatus());
-  const Nanos best = state.best_time();
-  ImproveStages(problem, state, options.evaluations);
-  EXPECT_EQ(state.best_time(), best);
+  EXPECT_EQ(ImproveStages(problem, state, improved, options.evaluations).time, improved.time);
+  // From a start that is not the best of the search, too.
+  EXPECT_EQ(ImproveStages(problem, state, start, options.evaluations).strategy, improved.strategy);
   SearchState few(problem, options);
   ASSERT_EQ(few.TryStarts(), absl::OkStatus());
-  ImproveStages(problem, few, 3);
+  ImproveStages(problem, few, start, 3);
   EXPECT_EQ(few.evaluations(), 4);
 }
 
