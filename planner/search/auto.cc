@@ -20,8 +20,8 @@ namespace {
 
 // Part of the budget that goes to pods.
 constexpr double kPartOfPods = 0.5;
-// A start on fewer devices makes dynamic programming on those worth it that takes at most so many
-// times the best.
+// What takes at most so many times the best is near it: starts on fewer devices, which dynamic
+// programming is then worth on, and those on all, whose stages are then worth improving.
 constexpr double kNear = 1.05;
 // Parts of what is left after that for stages, and for groups of like operators.
 constexpr double kPartOfStages = 0.2, kPartOfGroups = 0.3;
@@ -127,17 +127,18 @@ Nanos TimeWithoutBuckets(const SearchProblem& problem, const SearchState& state)
   return evaluation.feasible() ? evaluation.time : state.to_beat();
 }
 
-// Improves the stages of the best point, and of the best on all devices, whose halves may be faster
-// than those of what is faster on fewer; not of points that take `known` or longer. Adds what it
-// finds. The points are, and stay, the best first.
+// Improves the stages of the best point, and of the best on all devices where it is near: halves of
+// these may be faster than those of what is faster on fewer. Not of points that take `known` or
+// longer. Adds what it finds. The points are, and stay, the best first.
 void AddStages(const SearchProblem& problem, SearchState& state, Nanos known,
                std::vector<WalkPoint>& points) {
   std::vector<WalkPoint> from;
   const Graph& graph = state.graph();
   for (const WalkPoint& point : points) {
     const bool is_wide = DevicesOf(graph, point.strategy) == problem.space.devices();
-    if (point.excess_memory > 0 || point.time >= known || (!from.empty() && !is_wide)) continue;
-    from.push_back(point);
+    if (point.excess_memory > 0 || point.time >= known) continue;
+    if (!from.empty() && point.time > TimesOf(from[0].time, kNear)) break;
+    if (from.empty() || is_wide) from.push_back(point);
     if (is_wide) break;
   }
   for (WalkPoint& point : from) {
