@@ -120,37 +120,6 @@ std::vector<Stage> StagesOf(const SearchSpace& space, const Strategy& strategy) 
   return stages;
 }
 
-std::vector<int64_t> BytesAcrossCuts(const SearchSpace& space) {
-  const Graph& graph = space.graph();
-  const std::span<const OpId> operators = space.by_layer();
-  std::vector<int64_t> place_of(graph.ops().size(), -1);  // of an anchor
-  for (size_t k = 0; k < operators.size(); ++k) {
-    place_of[operators[k].index()] = static_cast<int64_t>(k);
-  }
-  // What more goes across each cut than across the one before.
-  std::vector<int64_t> bytes(operators.size() + 1, 0);
-  for (const Tensor& tensor : graph.tensors()) {
-    if (tensor.kind != TensorKind::kActivation) continue;
-    auto first = static_cast<int64_t>(operators.size()), last = int64_t{-1};
-    for (const auto& ops : {graph.producers(tensor.id), graph.consumers(tensor.id)}) {
-      for (OpId op : ops) {
-        const OpId anchor = graph.op(op).anchor;
-        const int64_t place = anchor == kNoOp ? -1 : place_of[anchor.index()];
-        if (place < 0) continue;
-        first = std::min(first, place);
-        last = std::max(last, place);
-      }
-    }
-    if (first >= last) continue;
-    const int64_t size = Volume(tensor.type.shape) * SizeOf(tensor.type.dtype);
-    bytes[static_cast<size_t>(first) + 1] += size;
-    bytes[static_cast<size_t>(last) + 1] -= size;
-  }
-  for (size_t k = 1; k < bytes.size(); ++k) bytes[k] += bytes[k - 1];
-  bytes.resize(operators.size());
-  return bytes;
-}
-
 std::vector<Decision> SplitStageAt(const SearchSpace& space, const Strategy& strategy,
                                    const Stage& stage, size_t cut) {
   if (!CanSplit(stage)) return {};

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <cstdint>
 #include <random>
 #include <span>
 #include <vector>
@@ -23,10 +22,6 @@ struct Stage {
   std::vector<DeviceId> devices;
 };
 std::vector<Stage> StagesOf(const SearchSpace& space, const Strategy& strategy);
-
-// Bytes that operators before a cut and those behind it make for each other, indexed by the operator,
-// by layer, that the cut is in front of: of gradients too, and each tensor once.
-std::vector<int64_t> BytesAcrossCuts(const SearchSpace& space);
 
 // Decisions that cut the stage in front of the operator `cut`, by layer, or of one near it where that
 // is inside a recurrent layer: as SplitStage, each operator by the first of its degrees that fits.
