@@ -179,9 +179,8 @@ std::vector<ElementRange> EvenBlocks(int64_t total, int parts) {
 }
 
 bool AreOfOneSize(std::span<const ElementRange> blocks) {
-  return std::all_of(blocks.begin(), blocks.end(), [&](const ElementRange& block) {
-    return block.count == blocks[0].count;
-  });
+  return std::all_of(blocks.begin(), blocks.end(),
+                     [&](const ElementRange& block) { return block.count == blocks[0].count; });
 }
 
 int64_t SendElements(const Collective& collective, int rank) {

@@ -99,7 +99,8 @@ void Anneal(const SearchProblem& problem, const SearchOptions& options, SearchSt
 absl::StatusOr<SearchResult> SearchAnnealing(const SearchProblem& problem,
                                              const SearchOptions& options) {
   SearchState state(problem, options);
-  ASSIGN_OR_RETURN(const std::vector<WalkPoint> starts, EvaluateStarts(problem, options, state, kMostOfGatheredWalks));
+  ASSIGN_OR_RETURN(const std::vector<WalkPoint> starts,
+                   EvaluateStarts(problem, options, state, kMostOfGatheredWalks));
   Anneal(problem, options, state, starts, state.left());
   return state.Finish();
 }

@@ -73,7 +73,7 @@ struct FlatTasks {
   bool AreOfOneSubject(size_t a, size_t b) const {
     return subject_of.empty() || subject_of[a] == subject_of[b];
   }
-  // Whether it is communication of a tensor that only updates read (Simulate).
+  // Whether it is of a tensor that only updates read, and holds several resources (Simulate).
   bool Yields(size_t task) const {
     return distances != nullptr && ResourcesOf(task).size() > 1 &&
            distances->IsForUpdates(subject_of[task]);

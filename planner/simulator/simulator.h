@@ -23,9 +23,10 @@ struct Schedule {
 // The schedule of one step. It is defined, not found: the unique one in which
 //   a task is ready when its last predecessor ends (at 0 without any),
 //   at every time, in the order (priority, key), each task that is ready and all of whose resources
-//     are free starts (list scheduling: Graham, SIAM J. Appl. Math. 1969), but for communication of
-//     a tensor that only updates of weights read: that does not start while another task that got
-//     ready before, or at the time with a larger priority, has yet to start on a resource of its.
+//     are free starts (list scheduling: Graham, SIAM J. Appl. Math. 1969), but for tasks of several
+//     resources of a tensor that only updates of weights read, such as sums of gradients: one does
+//     not start while another task that got ready before, or at the time with a larger priority,
+//     and is none of these, has yet to start on a resource of its.
 //     So a long all-reduce of gradients does not take a device for which something is ready that
 //     the rest of the step waits for, and that only lacks another device for a moment,
 //   end = start + duration, and between them the task has its resources for itself.
