@@ -153,7 +153,7 @@ BucketedStrategy WithBuckets(const Evaluator& evaluator, BucketedStrategy best,
     if (bytes == known) continue;
     const Nanos cutoff = best.evaluation.time;
     Evaluation evaluation = evaluator.EvaluateBriefly(best.strategy, cutoff, interrupted, bytes);
-    if (!evaluation.feasible() || evaluation.peak.empty()) continue;
+    if (!evaluation.is_within()) continue;
     if (best.evaluation.feasible() && evaluation.time >= cutoff) continue;
     best.evaluation = std::move(evaluation);
   }

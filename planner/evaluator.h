@@ -57,6 +57,10 @@ struct Evaluation {
   Bytes bucket_bytes{0};  // EvaluateBriefly: that of the strategy's buckets; 0: it was as given
 
   bool feasible() const { return verdict == Verdict::kFeasible; }
+  // EvaluateBriefly: it takes longer than the cutoff; its time is a bound.
+  bool is_beyond() const { return feasible() && peak.empty(); }
+  // EvaluateBriefly: it can run, and takes no longer than the cutoff.
+  bool is_within() const { return feasible() && !is_beyond(); }
 };
 
 // Step with all intermediate results of its evaluation, for plans, timelines and reports.

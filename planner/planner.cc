@@ -163,11 +163,10 @@ Strategy TakeFastest(const SearchProblem& problem, const Baseline& baseline, con
     if (is_late()) break;
     if (other == baseline.start) continue;
     // Without buckets all are compared, even when planning is to stop.
-    const Nanos cutoff = best.evaluation.feasible() && !best.evaluation.peak.empty()
-                             ? best.evaluation.time * kBeyondBuckets
-                             : kNoCutoff;
+    const Nanos cutoff =
+        best.evaluation.is_within() ? best.evaluation.time * kBeyondBuckets : kNoCutoff;
     const Evaluation alone = problem.evaluator.EvaluateBriefly(other->strategy, cutoff, is_late);
-    if (!alone.feasible() || alone.peak.empty()) continue;  // or beyond the cutoff
+    if (!alone.is_within()) continue;
     more = OverBaseline(baseline, alone.tasks);
     const bool is_too_long = is_over();
     more = 0;

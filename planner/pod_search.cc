@@ -69,7 +69,7 @@ bool PodSearch::IsFarBehind(const SearchProblem& problem) {
     if (IsOver()) break;
     const Evaluation evaluation =
         problem.evaluator.EvaluateBriefly(start.strategy, most, [this] { return IsOver(); });
-    if (evaluation.feasible() && !evaluation.peak.empty() && evaluation.time <= most) return false;
+    if (evaluation.is_within() && evaluation.time <= most) return false;
   }
   return true;
 }

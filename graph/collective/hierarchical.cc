@@ -53,8 +53,7 @@ void WriteBetweenNodes(const std::vector<std::vector<int>>& nodes,
     are_alike &= AreOfOneSize(blocks.back());
     for (ElementRange& block : blocks.back()) block.offset += slice.offset;
   }
-  const int half = RingRounds(count) / 2;
-  for (int round = 0; round < 2 * half && out.wants_more(); ++round) {
+  const auto write_steps = [&](int round) {
     for (size_t s = 0; s < slices.size(); ++s) {
       for (int n = 0; n < count; ++n) {
         CollectiveStep step = RingStep(blocks[s], round, n);
@@ -63,11 +62,14 @@ void WriteBetweenNodes(const std::vector<std::vector<int>>& nodes,
         out.Step(step);
       }
     }
-    if (are_alike && round % half == 0 && out.EndAlikeRounds(half)) {
-      round += half - 1;
-      continue;
+  };
+  const int half = RingRounds(count) / 2;  // of which all reduce, or all copy
+  for (int begin : {0, half}) {
+    for (int round = begin; round < begin + half && out.wants_more(); ++round) {
+      write_steps(round);
+      if (are_alike && out.EndAlikeRounds(begin + half - round)) break;
+      out.EndRound();
     }
-    out.EndRound();
   }
 }
 

@@ -30,24 +30,6 @@ int LevelOfId(int id, int colors) {
   return level;
 }
 
-}  // namespace
-
-int TreeRoot(int ranks, int colors, int color) {
-  return static_cast<int>(int64_t{color} * ranks / colors);
-}
-
-int TreeParent(int ranks, int colors, int color, int rank) {
-  const int id = LogicalId(ranks, colors, color, rank);
-  if (id == 0) return -1;
-  return ((id - 1) / colors + TreeRoot(ranks, colors, color)) % ranks;
-}
-
-int TreeLevel(int ranks, int colors, int color, int rank) {
-  return LevelOfId(LogicalId(ranks, colors, color, rank), colors);
-}
-
-namespace {
-
 // The tree of one colour, whose elements travel in segments.
 class ColorTree {
  public:
@@ -88,6 +70,20 @@ class ColorTree {
 };
 
 }  // namespace
+
+int TreeRoot(int ranks, int colors, int color) {
+  return static_cast<int>(int64_t{color} * ranks / colors);
+}
+
+int TreeParent(int ranks, int colors, int color, int rank) {
+  const int id = LogicalId(ranks, colors, color, rank);
+  if (id == 0) return -1;
+  return ((id - 1) / colors + TreeRoot(ranks, colors, color)) % ranks;
+}
+
+int TreeLevel(int ranks, int colors, int color, int rank) {
+  return LevelOfId(LogicalId(ranks, colors, color, rank), colors);
+}
 
 void WriteMulticolorTree(const Collective& collective, const ScheduleOptions& options,
                          ScheduleWriter& out) {

@@ -57,16 +57,6 @@ bool StepTogether(std::span<Walk> walks, const Limit& limit, SearchState& state)
 
 }  // namespace
 
-int DevicesOf(const Graph& graph, const Strategy& strategy) {
-  size_t devices = 0;
-  for (OpId anchor : graph.anchors()) {
-    for (DeviceId device : strategy.configs[anchor.index()].devices) {
-      devices = std::max(devices, device.index() + 1);
-    }
-  }
-  return static_cast<int>(devices);
-}
-
 void Anneal(const SearchProblem& problem, const SearchOptions& options, SearchState& state,
             const std::vector<WalkPoint>& points, int64_t budget) {
   if (points.empty() || budget <= 0 || problem.space.subjects().empty()) return;

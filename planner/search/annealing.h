@@ -7,9 +7,6 @@
 
 namespace partita {
 
-// The devices, counted from the first, that the strategy's operators are on.
-int DevicesOf(const Graph& graph, const Strategy& strategy);
-
 // Simulated annealing from several points (Kirkpatrick, Gelatt, Vecchi, Science 1983) until the
 // search is done or has used `budget` more evaluations, or as many proposals. Walks from the best
 // points take turns, a step each. A step that is longer by the fraction x of the best point's time

@@ -20,11 +20,11 @@ namespace {
 
 // Part of the budget that goes to pods.
 constexpr double kPartOfPods = 0.5;
+// Parts of what is left after that for stages, and for groups of like operators.
+constexpr double kPartOfStages = 0.2, kPartOfGroups = 0.3;
 // What takes at most so many times the best is near it: starts on fewer devices, which dynamic
 // programming is then worth on, and those on all, whose stages are then worth improving.
 constexpr double kNear = 1.05;
-// Parts of what is left after that for stages, and for groups of like operators.
-constexpr double kPartOfStages = 0.2, kPartOfGroups = 0.3;
 // Part of a time limit after which dynamic programming is given up.
 constexpr double kEndOfPrograms = 0.5;
 

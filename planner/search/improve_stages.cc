@@ -62,25 +62,17 @@ std::vector<Decisions> ChangesOf(const SearchSpace& space, const Strategy& strat
 std::optional<WalkPoint> FastestOf(std::span<const Decisions> changes, const WalkPoint& point,
                                    const SearchProblem& problem, SearchState& state) {
   std::optional<WalkPoint> fastest;
-  for (size_t begin = 0; begin < changes.size();) {
-    if (state.Done()) return std::nullopt;
-    const Nanos cutoff = fastest.has_value() ? fastest->time : point.time;
-    const size_t count = state.TrialsLeft(changes.size() - begin);
-    std::vector<Strategy> strategies(count, point.strategy);
-    std::vector<Trial> trials;
-    for (Strategy& strategy : strategies) {
-      Decide(problem.space.graph(), strategy, changes[begin++]);
-      trials.push_back({&strategy, &point.name, cutoff});
-    }
-    const std::vector<Evaluation> evaluations = state.TryAll(trials);
-    for (size_t k = 0; k < count; ++k) {
-      const Evaluation& evaluation = evaluations[k];
-      if (evaluation.verdict == Evaluation::Verdict::kInterrupted) return std::nullopt;
-      if (!evaluation.feasible() || evaluation.peak.empty()) continue;  // or beyond the cutoff
-      if (evaluation.time >= (fastest.has_value() ? fastest->time : point.time)) continue;
-      fastest = PointOf(point.name, std::move(strategies[k]), evaluation, problem.evaluator);
-    }
-  }
+  const auto make = [&](size_t k) {
+    Strategy changed = point.strategy;
+    Decide(problem.space.graph(), changed, changes[k]);
+    return changed;
+  };
+  const auto cutoff = [&] { return fastest.has_value() ? fastest->time : point.time; };
+  const auto take = [&](Strategy& changed, const Evaluation& evaluation) {
+    if (!evaluation.is_within() || evaluation.time >= cutoff()) return;
+    fastest = PointOf(point.name, std::move(changed), evaluation, problem.evaluator);
+  };
+  if (!state.TryEach(changes.size(), point.name, {make, cutoff, take})) return std::nullopt;
   return fastest;
 }
 

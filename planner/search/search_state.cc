@@ -69,20 +69,28 @@ std::vector<Evaluation> SearchState::TryAll(std::span<const Trial> trials) {
   return evaluations;
 }
 
-bool SearchState::TryInPlaceOfBest(size_t count, absl::FunctionRef<Strategy(size_t)> make) {
-  const std::string origin = result_.origin;
+bool SearchState::TryEach(size_t count, const std::string& origin, const Batch& batch) {
   for (size_t begin = 0; begin < count;) {
     if (Done()) return false;
     const size_t end = begin + TrialsLeft(count - begin);
     std::vector<Strategy> proposals;
-    for (; begin < end; ++begin) proposals.push_back(make(begin));
+    for (; begin < end; ++begin) proposals.push_back(batch.make(begin));
+    const Nanos cutoff = batch.cutoff();
     std::vector<Trial> trials;
-    for (const Strategy& proposal : proposals) trials.push_back({&proposal, &origin, best_time()});
-    for (const Evaluation& evaluation : TryAll(trials)) {
-      if (evaluation.verdict == Evaluation::Verdict::kInterrupted) return false;
+    for (const Strategy& proposal : proposals) trials.push_back({&proposal, &origin, cutoff});
+    const std::vector<Evaluation> evaluations = TryAll(trials);
+    for (size_t k = 0; k < evaluations.size(); ++k) {
+      if (evaluations[k].verdict == Evaluation::Verdict::kInterrupted) return false;
+      batch.take(proposals[k], evaluations[k]);
     }
   }
   return true;
+}
+
+bool SearchState::TryInPlaceOfBest(size_t count, absl::FunctionRef<Strategy(size_t)> make) {
+  const auto cutoff = [this] { return best_time(); };
+  const auto take = [](Strategy&, const Evaluation&) {};
+  return TryEach(count, std::string(result_.origin), {make, cutoff, take});
 }
 
 void SearchState::Note(const Trial& trial, const Evaluation& evaluation) {
@@ -99,7 +107,7 @@ void SearchState::Note(const Trial& trial, const Evaluation& evaluation) {
     smallest_excess_ = evaluation.excess;
   }
   // Where the evaluation stopped early the peak is missing: it is no candidate for the best.
-  const bool whole = evaluation.feasible() && !evaluation.peak.empty();
+  const bool whole = evaluation.is_within();
   if (whole) NoteByOrigin(*trial.strategy, *trial.origin, evaluation.time);
   if (whole && (!has_best_ || evaluation.time < result_.evaluation.time)) {
     result_.best = *trial.strategy;

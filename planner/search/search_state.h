@@ -36,8 +36,16 @@ class SearchState {
   Evaluation Try(const Strategy& strategy, const std::string& origin, Nanos cutoff = kNoCutoff);
   // The same for all, which are evaluated at the same time and then counted in their order.
   std::vector<Evaluation> TryAll(std::span<const Trial> trials);
-  // The same for so many strategies, as many at a time as the budget leaves, up to the best time so
-  // far and as of its origin. False where the search stopped. Precondition: there is a best.
+  // What TryEach asks for: a strategy by its number, the cutoff of the next ones; and whom it tells.
+  struct Batch {
+    absl::FunctionRef<Strategy(size_t number)> make;
+    absl::FunctionRef<Nanos()> cutoff;
+    absl::FunctionRef<void(Strategy&, const Evaluation&)> take;
+  };
+  // The same for so many strategies, as many at a time as the budget leaves. False where the search
+  // stopped.
+  bool TryEach(size_t count, const std::string& origin, const Batch& batch);
+  // The same up to the best time so far and as of its origin. Precondition: there is a best.
   bool TryInPlaceOfBest(size_t count, absl::FunctionRef<Strategy(size_t number)> make);
 
   // InvalidArgument if the problem has no starts.

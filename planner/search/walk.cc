@@ -11,6 +11,16 @@
 
 namespace partita {
 
+int DevicesOf(const Graph& graph, const Strategy& strategy) {
+  size_t devices = 0;
+  for (OpId anchor : graph.anchors()) {
+    for (DeviceId device : strategy.configs[anchor.index()].devices) {
+      devices = std::max(devices, device.index() + 1);
+    }
+  }
+  return static_cast<int>(devices);
+}
+
 WalkPoint PointOf(std::string name, Strategy strategy, const Evaluation& evaluation,
                   const Evaluator& evaluator) {
   WalkPoint point{std::move(name), std::move(strategy), evaluation.time};
@@ -29,7 +39,7 @@ bool AddStart(const SearchProblem& problem, NamedStrategy start, Nanos cutoff, S
   const Evaluation evaluation = state.Try(start.strategy, start.name, cutoff);
   if (evaluation.verdict == Evaluation::Verdict::kInterrupted) return false;
   if (evaluation.verdict == Evaluation::Verdict::kInvalid) return true;
-  if (evaluation.feasible() && evaluation.peak.empty()) return true;  // beyond the cutoff
+  if (evaluation.is_beyond()) return true;
   points.push_back(
       PointOf(std::move(start.name), std::move(start.strategy), evaluation, problem.evaluator));
   return true;
@@ -179,7 +189,7 @@ Walk::Outcome Walk::TakeStep(const Evaluation& evaluation) {
   Outcome outcome;
   outcome.improved = state_.has_best() && state_.best_time() < best_before_;
   if (evaluation.verdict == Evaluation::Verdict::kInvalid) return outcome;
-  if (evaluation.feasible() && evaluation.peak.empty()) return outcome;  // beyond the cutoff
+  if (evaluation.is_beyond()) return outcome;
   WalkPoint to = PointOf(at_.name, std::move(proposed_), evaluation, problem_.evaluator);
   if (to.excess_memory > at_.excess_memory) return outcome;
   if (to.excess_memory == at_.excess_memory && to.time > limit_) return outcome;

@@ -24,6 +24,9 @@ struct WalkPoint {
   }
 };
 
+// The devices, counted from the first, that the strategy's operators are on.
+int DevicesOf(const Graph& graph, const Strategy& strategy);
+
 // The point of an evaluated strategy.
 WalkPoint PointOf(std::string name, Strategy strategy, const Evaluation& evaluation,
                   const Evaluator& evaluator);

@@ -99,8 +99,7 @@ class SearchRowBench {
       const Nanos cutoff = expert_ == Nanos(0) ? kNoCutoff : expert_;
       const Evaluation evaluation =
           evaluator.EvaluateBriefly(start.strategy, cutoff, late, bucket_bytes_);
-      // Without a peak it is beyond the cutoff.
-      if (!evaluation.feasible() || evaluation.peak.empty()) continue;
+      if (!evaluation.is_within()) continue;
       if (expert_ == Nanos(0) || evaluation.time < expert_) expert_ = evaluation.time;
     }
     // Not all in time: the best is not known.

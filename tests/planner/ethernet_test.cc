@@ -75,6 +75,9 @@ TEST(SlowEthernetTest, OneDeviceWinsWhereTheNetworkIsTooSlow) {
   EXPECT_GT(found.evaluation.time.value(), alone.value() * 999 / 1000);
   const Evaluation whole = at.evaluator.Evaluate(found.best);
   for (Bytes bytes : whole.received) EXPECT_LE(bytes, Bytes(32 << 10));
+  for (OpId anchor : at.graph.anchors()) {
+    EXPECT_EQ(found.best.configs[anchor.index()].devices, std::vector<DeviceId>(1, DeviceId(0)));
+  }
 }
 
 }  // namespace
