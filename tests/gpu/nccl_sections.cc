@@ -21,25 +21,30 @@ std::vector<Collective> OfOneRank(int64_t elements) {
           MakeAllToAll({{elements}})};
 }
 
+std::vector<CollectiveRun> AllOfOneRank() {
+  std::vector<CollectiveRun> runs;
+  for (const int64_t elements : kSizes) {
+    for (const DType dtype : kTypes) {
+      for (const Collective& collective : OfOneRank(elements)) {
+        const int64_t bytes = BytesOf(collective, 0, dtype);
+        runs.push_back(
+            {collective, std::string(DefaultAlgorithm(collective.kind, 1, bytes)), dtype});
+      }
+    }
+  }
+  return runs;
+}
+
 // Runs one collective of one rank; its result is what it was given.
-absl::Status CheckOne(const Collective& collective, DType dtype,
-                      const std::shared_ptr<const Backend>& backend,
-                      const CommunicatorSetup& setup) {
-  ASSIGN_OR_RETURN(auto communicator, MakeCommunicator("nccl", setup));
-  ASSIGN_OR_RETURN(const auto bench,
-                   CommunicatorBench::Open(std::move(communicator), {{backend, {}}}));
-  const int64_t bytes = BytesOf(collective, 0, dtype);
-  std::vector<CommunicatorBench::Job> jobs;
-  const std::string algorithm(DefaultAlgorithm(collective.kind, 1, bytes));
-  jobs.push_back(CollectiveJob(TaskId(0), {DeviceId(0)}, {collective, algorithm, dtype}, 1));
+absl::Status CheckOne(const CollectiveRun& run, const CommunicatorBench::Job& job,
+                      CommunicatorBench& bench) {
   CommunicatorBench::Memory memory(1);
-  memory[0].resize(static_cast<size_t>(bytes));
-  const auto sent = static_cast<size_t>(SendElements(collective, 0) * SizeOf(dtype));
+  memory[0].resize(static_cast<size_t>(BytesOf(run.collective, 0, run.dtype)));
+  const auto sent = static_cast<size_t>(SendElements(run.collective, 0) * SizeOf(run.dtype));
   std::mt19937 random(1);
   for (size_t k = 0; k < sent; ++k) memory[0][k] = static_cast<char>(random() % 100);
   const std::vector<char> want(memory[0].begin(), memory[0].begin() + static_cast<int64_t>(sent));
-  RETURN_IF_ERROR(bench->Prepare(jobs));
-  RETURN_IF_ERROR(bench->Run(jobs, memory));
+  RETURN_IF_ERROR(bench.Run({job}, memory));
   const char* got = memory[0].data() + memory[0].size() - sent;
   if (std::memcmp(got, want.data(), sent) == 0) return absl::OkStatus();
   return absl::DataLossError("the result is not what the one rank sent");
@@ -50,21 +55,28 @@ absl::Status CheckOne(const Collective& collective, DType dtype,
 absl::StatusOr<SectionFindings> CheckNccl(const SuiteOptions& options) {
   ASSIGN_OR_RETURN(const std::shared_ptr<const Backend> backend, MakeBackend(options.backend));
   const CommunicatorSetup setup{.devices = 1, .nccl_library = options.nccl_library};
-  RETURN_IF_ERROR(MakeCommunicator("nccl", setup).status());
+  ASSIGN_OR_RETURN(auto communicator, MakeCommunicator("nccl", setup));
   SectionFindings findings;
-  int checked = 0;
-  for (const int64_t elements : kSizes) {
-    for (const DType dtype : kTypes) {
-      for (const Collective& collective : OfOneRank(elements)) {
-        const absl::Status status = CheckOne(collective, dtype, backend, setup);
-        ++checked;
-        if (status.ok()) continue;
-        findings.failures.push_back(
-            absl::StrCat(ToString(collective), " of ", Name(dtype), ": ", status.ToString()));
-      }
-    }
+  findings.details = {{"library", options.nccl_library}, {"running", "connecting"}};
+  options.so_far(findings);
+  ASSIGN_OR_RETURN(const auto bench,
+                   CommunicatorBench::Open(std::move(communicator), {{backend, {}}}));
+  const std::vector<CollectiveRun> runs = AllOfOneRank();
+  std::vector<CommunicatorBench::Job> jobs;
+  for (size_t k = 0; k < runs.size(); ++k) {
+    jobs.push_back(CollectiveJob(TaskId(static_cast<int32_t>(k)), {DeviceId(0)}, runs[k], 1));
   }
-  findings.details = {{"library", options.nccl_library}, {"collectives", checked}};
+  RETURN_IF_ERROR(bench->Prepare(jobs));
+  for (size_t k = 0; k < runs.size(); ++k) {
+    const std::string run =
+        absl::StrCat(ToString(runs[k].collective), " of ", Name(runs[k].dtype));
+    findings.details["running"] = run;
+    options.so_far(findings);
+    const absl::Status status = CheckOne(runs[k], jobs[k], *bench);
+    if (!status.ok()) findings.failures.push_back(absl::StrCat(run, ": ", status.ToString()));
+  }
+  findings.details.erase("running");
+  findings.details["collectives"] = runs.size();
   return findings;
 }
 

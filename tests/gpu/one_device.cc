@@ -54,16 +54,23 @@ absl::Status Train(const Graph& graph, Executor& executor, int steps,
 }
 
 // A shorter run whose last step counts.
-absl::StatusOr<KernelShare> MeasureShare(const Graph& graph, const TimingRequest& request) {
+absl::Status MeasureTasks(const Graph& graph, const TimingRequest& request, StepTimes& times) {
   OneDeviceRequest recording = request.device;
   recording.record_timeline = true;
   ASSIGN_OR_RETURN(const auto executor, OpenOneDevice(graph, recording));
-  KernelShare share;
+  std::vector<MeasuredInstruction> timeline;
   RETURN_IF_ERROR(
       Train(graph, *executor, std::max(1, request.warm_up), [&](int, const StepResult& result) {
-        share = KernelShareOf(result.timeline, result.wall_ns);
+        times.share = KernelShareOf(result.timeline, result.wall_ns);
+        timeline = result.timeline;
       }));
-  return share;
+  std::sort(timeline.begin(), timeline.end(),
+            [](const auto& a, const auto& b) { return a.start_ns < b.start_ns; });
+  for (const MeasuredInstruction& one : timeline) {
+    times.tasks.push_back({TaskName(graph, executor->program().tasks.task(one.task)),
+                           static_cast<double>(one.end_ns - one.start_ns) / 1e3});
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -125,7 +132,7 @@ absl::StatusOr<StepTimes> TimeSteps(const Graph& graph, const TimingRequest& wan
     times.least_ms = ms[0];
   }
   if (request.device.replay) {
-    ASSIGN_OR_RETURN(times.share, MeasureShare(graph, request));
+    RETURN_IF_ERROR(MeasureTasks(graph, request, times));
   }
   times.algorithms = request.device.algorithms->Added();
   return times;

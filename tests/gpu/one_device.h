@@ -30,6 +30,12 @@ struct OneDeviceRequest {
 absl::StatusOr<std::unique_ptr<Executor>> OpenOneDevice(const Graph& graph,
                                                         const OneDeviceRequest& request);
 
+// A task of a step, and how long it took.
+struct TaskTime {
+  std::string name;
+  double us = 0;
+};
+
 struct StepTimes {
   double median_ms = 0, least_ms = 0;
   std::vector<double> losses;  // of the first steps
@@ -37,6 +43,7 @@ struct StepTimes {
   std::string not_replayed;    // why not, if so
   int64_t allocated_bytes = 0;
   KernelShare share;                              // of a step that records a timeline
+  std::vector<TaskTime> tasks;                    // of the same step, in the order of their starts
   std::vector<AlgorithmStore::Entry> algorithms;  // that were chosen
 };
 struct TimingRequest {

@@ -22,6 +22,8 @@ Json Described(const Graph& graph, const StepTimes& times) {
   for (const AlgorithmStore::Entry& entry : times.algorithms) {
     algorithms.push_back({{"work", entry.work}, {"choice", entry.choice}});
   }
+  Json tasks = Json::array();
+  for (const TaskTime& task : times.tasks) tasks.push_back({task.name, task.us});
   return {{"batch", graph.batch()},
           {"step_ms", times.median_ms},
           {"least_step_ms", times.least_ms},
@@ -34,7 +36,8 @@ Json Described(const Graph& graph, const StepTimes& times) {
            {{"busy_share", times.share.busy},
             {"gaps_share", times.share.gaps},
             {"longest_gap_us", static_cast<double>(times.share.longest_gap_ns) / 1e3},
-            {"pieces_of_work", times.share.pieces}}},
+            {"pieces_of_work", times.share.pieces},
+            {"task_us", std::move(tasks)}}},
           {"algorithms", std::move(algorithms)}};
 }
 

@@ -15,6 +15,13 @@ namespace {
 constexpr int kMostAlgorithms = 24;  // the library knows some ten of each kind, twice by math type
 constexpr float kOne = 1, kZero = 0;
 
+// Math type that lets the library use what the precision allows, and nothing less precise.
+cudnnMathType_t MathOf(Precision precision) {
+  return precision == Precision::kFloat32 ? CUDNN_FMA_MATH
+         : precision == Precision::kTf32  ? CUDNN_DEFAULT_MATH
+                                          : CUDNN_TENSOR_OP_MATH;
+}
+
 int64_t VolumeOf(const std::array<int64_t, 4>& extents) {
   return extents[0] * extents[1] * extents[2] * extents[3];
 }
@@ -143,8 +150,7 @@ std::vector<ConvolutionRunner::Choice> ConvolutionRunner::Usable(const Results& 
 
 absl::StatusOr<std::vector<ConvolutionRunner::Choice>> ConvolutionRunner::Candidates() const {
   const ConvolutionDescriptors& d = descriptors_;
-  const bool exact = shape_.precision == Precision::kFloat32;
-  RETURN_IF_ERROR(descriptors_.SetMath(exact ? CUDNN_FMA_MATH : CUDNN_DEFAULT_MATH));
+  RETURN_IF_ERROR(descriptors_.SetMath(MathOf(shape_.precision)));
   const auto usable = [&](auto results, auto ask) -> absl::StatusOr<std::vector<Choice>> {
     int count = 0;
     RETURN_IF_ERROR(cudnn_.Check(ask(&count, results.data()), "choosing a convolution"));

@@ -26,14 +26,26 @@ cudaDataType DataTypeOf(NumberType type) {
   return CUDA_R_32F;
 }
 
-absl::StatusOr<cublasLtMatrixLayout_t> Layout(const CublasLt& blas, NumberType type, int64_t rows,
-                                              int64_t columns, int64_t leading) {
-  cublasLtMatrixLayout_t layout = nullptr;
+// Matrices of one product, as they lie in memory.
+struct Matrices {
+  NumberType type;
+  int64_t rows, columns, leading, batch, stride;
+};
+
+absl::Status Describe(const CublasLt& blas, const Matrices& m, cublasLtMatrixLayout_t* layout) {
   RETURN_IF_ERROR(blas.Check(
-      blas.f.cublasLtMatrixLayoutCreate(&layout, DataTypeOf(type), static_cast<uint64_t>(rows),
-                                        static_cast<uint64_t>(columns), leading),
+      blas.f.cublasLtMatrixLayoutCreate(layout, DataTypeOf(m.type), static_cast<uint64_t>(m.rows),
+                                        static_cast<uint64_t>(m.columns), m.leading),
       "a matrix"));
-  return layout;
+  const auto batch = static_cast<int32_t>(m.batch);
+  RETURN_IF_ERROR(blas.Check(
+      blas.f.cublasLtMatrixLayoutSetAttribute(*layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &batch,
+                                              sizeof batch),
+      "a batch of matrices"));
+  return blas.Check(blas.f.cublasLtMatrixLayoutSetAttribute(
+                        *layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &m.stride,
+                        sizeof m.stride),
+                    "a batch of matrices");
 }
 
 template <class Value>
@@ -115,12 +127,16 @@ absl::Status GemmRunner::Describe() {
   }
   const NumberType factor = TypeOf(s.precision);
   // Layouts are of what lies in memory, before a transposition.
-  ASSIGN_OR_RETURN(
-      a_, Layout(blas_, factor, s.transpose_a ? s.k : s.m, s.transpose_a ? s.m : s.k, s.lda));
-  ASSIGN_OR_RETURN(
-      b_, Layout(blas_, factor, s.transpose_b ? s.n : s.k, s.transpose_b ? s.k : s.n, s.ldb));
-  ASSIGN_OR_RETURN(c_, Layout(blas_, NumberType::kFloat32, s.m, s.n, s.ldc));
-  return absl::OkStatus();
+  const auto describe = [&](const Matrices& matrices, cublasLtMatrixLayout_t* layout) {
+    return partita::Describe(blas_, matrices, layout);
+  };
+  RETURN_IF_ERROR(describe({factor, s.transpose_a ? s.k : s.m, s.transpose_a ? s.m : s.k, s.lda,
+                            s.batch, s.stride_a},
+                           &a_));
+  RETURN_IF_ERROR(describe({factor, s.transpose_b ? s.n : s.k, s.transpose_b ? s.k : s.n, s.ldb,
+                            s.batch, s.stride_b},
+                           &b_));
+  return describe({NumberType::kFloat32, s.m, s.n, s.ldc, s.batch, s.stride_c}, &c_);
 }
 
 absl::Status GemmRunner::SetBias(const float* bias) const {
@@ -196,8 +212,8 @@ std::optional<Trial<Gemm>> GemmRunner::MakeTrial(const std::vector<Choice>& cand
   constexpr size_t kFactors = 4;
   Trial<Gemm> trial;
   for (int64_t bytes :
-       {factor * s.lda * (s.transpose_a ? s.m : s.k), factor * s.ldb * (s.transpose_b ? s.k : s.n),
-        4 * s.ldc * s.n, 4 * s.m, int64_t{2} * 4, most}) {
+       {factor * s.batch * s.lda * (s.transpose_a ? s.m : s.k),
+        factor * s.batch * s.ldb * (s.transpose_b ? s.k : s.n), 4 * s.batch * s.ldc * s.n, 4 * s.m, int64_t{2} * 4, most}) {
     // A product that is multiplied by 0 may be left out: factors are 1 and 0.
     const float first = trial.memory.size() == kFactors ? 1 : 0;
     trial.memory.push_back(blas_.search.trials->Take(bytes, first));

@@ -49,6 +49,7 @@ namespace partita {
   X(cublasLtDestroy)                      \
   X(cublasLtMatrixLayoutCreate)           \
   X(cublasLtMatrixLayoutDestroy)          \
+  X(cublasLtMatrixLayoutSetAttribute)     \
   X(cublasLtMatmulDescCreate)             \
   X(cublasLtMatmulDescDestroy)            \
   X(cublasLtMatmulDescSetAttribute)       \

@@ -207,6 +207,7 @@ void FillConvolutions(CudnnFunctions& f) {
 struct FakeLayout {
   cudaDataType type;
   int64_t rows, columns, leading;
+  int64_t batch = 1, stride = 0;
 };
 struct FakeProduct {
   cublasComputeType_t compute = CUBLAS_COMPUTE_32F;
@@ -240,6 +241,25 @@ cublasStatus_t SetProduct(cublasLtMatmulDesc_t d, cublasLtMatmulDescAttributes_t
   }
 }
 
+cublasStatus_t SetLayout(cublasLtMatrixLayout_t d, cublasLtMatrixLayoutAttribute_t attribute,
+                         const void* value, size_t bytes) {
+  auto& layout = FakeOf<FakeLayout>(d);
+  int32_t batch = 0;
+  switch (attribute) {
+    case CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT:
+      CHECK_EQ(bytes, sizeof batch);
+      std::memcpy(&batch, value, bytes);
+      layout.batch = batch;
+      return CUBLAS_STATUS_SUCCESS;
+    case CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET:
+      CHECK_EQ(bytes, sizeof layout.stride);
+      std::memcpy(&layout.stride, value, bytes);
+      return CUBLAS_STATUS_SUCCESS;
+    default:
+      return CUBLAS_STATUS_NOT_SUPPORTED;
+  }
+}
+
 // op(a) * op(b) as the layouts say, which must fit each other.
 Gemm GemmOf(const FakeProduct& p, const FakeLayout& a, const FakeLayout& b, const FakeLayout& c) {
   Gemm gemm;
@@ -253,6 +273,11 @@ Gemm GemmOf(const FakeProduct& p, const FakeLayout& a, const FakeLayout& b, cons
   CHECK_EQ(s.m, c.rows);
   CHECK_EQ(s.n, c.columns);
   for (const FakeLayout* layout : {&a, &b, &c}) CHECK(layout->leading >= layout->rows);
+  CHECK(a.batch == b.batch && a.batch == c.batch);
+  s.batch = a.batch;
+  s.stride_a = a.stride;
+  s.stride_b = b.stride;
+  s.stride_c = c.stride;
   s.lda = a.leading;
   s.ldb = b.leading;
   s.ldc = c.leading;
@@ -374,6 +399,7 @@ std::unique_ptr<CublasLt> FakeCublasLt(FakeCalls* calls, const AlgorithmSearch& 
     delete &FakeOf<FakeLayout>(layout);
     return CUBLAS_STATUS_SUCCESS;
   };
+  f.cublasLtMatrixLayoutSetAttribute = SetLayout;
   f.cublasLtMatmulDescCreate = [](cublasLtMatmulDesc_t* product, cublasComputeType_t compute,
                                   cudaDataType_t) {
     *product = reinterpret_cast<cublasLtMatmulDesc_t>(new FakeProduct{compute});

@@ -68,7 +68,7 @@ void Run(const TransposeWork& work) {
   }
 }
 
-void Run(const Gemm& gemm) {
+void RunProduct(const Gemm& gemm, int64_t product) {
   const GemmShape& s = gemm.shape;
   const NumberType type = TypeOf(s.precision);
   CHECK((s.precision == Precision::kFloat16) == (gemm.factors != nullptr));
@@ -78,14 +78,22 @@ void Run(const Gemm& gemm) {
     for (int64_t i = 0; i < s.m; ++i) {
       double sum = 0;
       for (int64_t k = 0; k < s.k; ++k) {
-        const float a = LoadNumber(type, gemm.a, s.transpose_a ? k + i * s.lda : i + k * s.lda);
-        const float b = LoadNumber(type, gemm.b, s.transpose_b ? j + k * s.ldb : k + j * s.ldb);
+        const float a =
+            LoadNumber(type, gemm.a,
+                       product * s.stride_a + (s.transpose_a ? k + i * s.lda : i + k * s.lda));
+        const float b =
+            LoadNumber(type, gemm.b,
+                       product * s.stride_b + (s.transpose_b ? j + k * s.ldb : k + j * s.ldb));
         sum += static_cast<double>(a) * static_cast<double>(b);
       }
       sum = sum * times + (s.bias ? static_cast<double>(gemm.bias[i]) : 0);
-      gemm.c[i + j * s.ldc] = static_cast<float>(sum);
+      gemm.c[product * s.stride_c + i + j * s.ldc] = static_cast<float>(sum);
     }
   }
+}
+
+void Run(const Gemm& gemm) {
+  for (int64_t product = 0; product < gemm.shape.batch; ++product) RunProduct(gemm, product);
 }
 
 // Where an element of four-dimensional data lies.

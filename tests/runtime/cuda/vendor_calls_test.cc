@@ -99,7 +99,8 @@ void ExpectProducts(const std::vector<OperatorExample>& examples, const KernelOp
                     double tolerance, FakeDevice& device) {
   for (const OperatorExample& example : examples) {
     const bool conv = std::holds_alternative<Conv2d>(example.attrs);
-    if (!conv && !std::holds_alternative<MatMul>(example.attrs)) continue;
+    const bool batch = std::holds_alternative<BatchMatMul>(example.attrs);
+    if (!conv && !batch && !std::holds_alternative<MatMul>(example.attrs)) continue;
     const OperatorRun run(example, DType::kFloat32);
     for (const WholeKernel& kernel : KernelsOf(run)) {
       SCOPED_TRACE(example.name + ": " + ToString(kernel.signature));

@@ -74,7 +74,7 @@ std::vector<KernelOptions> WaysToPlan(Precision precision) {
     case Precision::kFloat32:
       break;
     case Precision::kTf32:
-      return {{precision, false}, {precision, true}};
+      return {{precision, false}, {precision, true}, {Precision::kFloat32, false}};
     case Precision::kFloat16:
     case Precision::kBfloat16:
       return {{precision, true}, {precision, false}, {Precision::kFloat32, false}};

@@ -17,9 +17,9 @@
 
 namespace partita {
 
-// A product of column-major matrices as BLAS writes it: c[m, n] = op(a)[m, k] * op(b)[k, n], with
+// Products of column-major matrices as BLAS writes them: c[m, n] = op(a)[m, k] * op(b)[k, n], with
 // bias[i] added to row i where there is a bias. A leading dimension is the distance of two columns
-// in memory. No extent is 0.
+// in memory, a batch stride that of two matrices. No extent is 0.
 // a and b are of `precision`'s type, the rest is float32.
 struct GemmShape {
   bool transpose_a = false, transpose_b = false;
@@ -27,12 +27,14 @@ struct GemmShape {
   int64_t lda = 0, ldb = 0, ldc = 0;
   bool bias = false;
   Precision precision = Precision::kFloat32;
+  int64_t batch = 1;  // number of products
+  int64_t stride_a = 0, stride_b = 0, stride_c = 0;
 
   friend bool operator==(const GemmShape&, const GemmShape&) = default;
   template <class H>
   friend H AbslHashValue(H h, const GemmShape& s) {
     return H::combine(std::move(h), s.transpose_a, s.transpose_b, s.m, s.n, s.k, s.lda, s.ldb,
-                      s.ldc, s.bias, s.precision);
+                      s.ldc, s.bias, s.precision, s.batch, s.stride_a, s.stride_b, s.stride_c);
   }
 };
 

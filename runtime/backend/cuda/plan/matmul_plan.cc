@@ -31,9 +31,10 @@ Sizes SizesOf(const MatMul& matmul, const KernelPlanner& planner) {
   return sizes;
 }
 
-// Extents of op(a)[m, k] * op(b)[k, n].
+// Extents of `batch` products op(a)[m, k] * op(b)[k, n] of matrices that follow each other in memory.
 struct ProductExtents {
   int64_t m, n, k;
+  int64_t batch = 1;
 };
 
 // Place of a product's result, and what is done to it.
@@ -47,8 +48,9 @@ struct Target {
 int64_t EvenPitch(int64_t wide) { return (wide + 7) / 8 * 8; }
 
 // Makes the product one of converted operands.
-void PlanFactors(const MatrixOperand& a, const MatrixOperand& b, Gemm& gemm,
-                 KernelPlanner& planner) {
+void PlanFactors(MatrixOperand a, MatrixOperand b, Gemm& gemm, KernelPlanner& planner) {
+  a.pitch = EvenPitch(a.wide);
+  b.pitch = EvenPitch(b.wide);
   constexpr int kLargest = 15;  // float16 ends at 2^16; the product is a float32
   const ConvertedOperand a_factor = PlanMatrixOperand(a, kLargest, planner);
   const ConvertedOperand b_factor = PlanMatrixOperand(b, kLargest, planner);
@@ -62,16 +64,17 @@ void PlanFactors(const MatrixOperand& a, const MatrixOperand& b, Gemm& gemm,
   gemm.factors = factors;
 }
 
-// Row-major c[n, m] whose transpose is op(a)[m, k] * op(b)[k, n].
+// Row-major c[batch, n, m] whose matrices' transposes are op(a)[m, k] * op(b)[k, n].
 void PlanProduct(const Side& a, const Side& b, const ProductExtents& extents, const Target& target,
                  KernelPlanner& planner) {
-  const auto [m, n, k] = extents;
+  const auto [m, n, k, batch] = extents;
   float* const c = target.c;
-  if (m == 0 || n == 0) return;
+  const int64_t count = batch * m * n;
+  if (count == 0) return;
   if (k == 0) {
-    planner.ForEach(m * n, FillElement{c, 0.0f});
+    planner.ForEach(count, FillElement{c, 0.0f});
     if (target.has_bias) {
-      planner.ForEach(m * n,
+      planner.ForEach(count,
                       BiasElement{target.bias, c, Divisor::Of(1), Divisor::Of(m), target.relu});
     }
     return;
@@ -86,18 +89,23 @@ void PlanProduct(const Side& a, const Side& b, const ProductExtents& extents, co
                 b.wide,
                 m,
                 target.has_bias,
-                planner.options().precision};
+                planner.options().precision,
+                batch};
+  const MatrixOperand a_matrices{a.data, batch * (a.transpose ? m : k), a.wide};
+  const MatrixOperand b_matrices{b.data, batch * (b.transpose ? k : n), b.wide};
   gemm.a = a.data;
   gemm.b = b.data;
   gemm.bias = target.bias;
   gemm.c = c;
   if (TypeOf(gemm.shape.precision) != NumberType::kFloat32) {
-    PlanFactors({a.data, a.transpose ? m : k, a.wide, EvenPitch(a.wide)},
-                {b.data, b.transpose ? k : n, b.wide, EvenPitch(b.wide)}, gemm, planner);
+    PlanFactors(a_matrices, b_matrices, gemm, planner);
   }
+  gemm.shape.stride_a = a_matrices.rows / batch * gemm.shape.lda;
+  gemm.shape.stride_b = b_matrices.rows / batch * gemm.shape.ldb;
+  gemm.shape.stride_c = m * n;
   planner.Add(gemm);
   // cuBLASLt does not say what its own ReLU makes of NaN.
-  if (target.relu) planner.ForEach(m * n, ReluElement{c, c});
+  if (target.relu) planner.ForEach(count, ReluElement{c, c});
 }
 
 void PlanBiasGradient(KernelPlanner& planner) {
@@ -147,23 +155,20 @@ void PlanOperator(const BatchMatMul& matmul, KernelPlanner& planner) {
   const BatchMatMulExtents z =
       ExtentsOf(matmul, pass, planner.in_shape(0), planner.in_shape(1), planner.out_shape());
   const bool t = matmul.transposed;
-  const int64_t a_size = z.rows * z.in, b_size = z.in * z.out, y_size = z.rows * z.out;
   const float *first = planner.In(0), *second = planner.In(1);
-  float* out = planner.Out();
-  for (int64_t p = 0; p < z.products; ++p) {
-    if (pass.is_forward()) {
-      PlanProduct({second + p * b_size, t ? z.in : z.out, t}, {first + p * a_size, z.in, false},
-                  {z.out, z.rows, z.in}, {out + p * y_size}, planner);
-    } else if (pass.gradient == 0) {  // da = dy * b^T
-      PlanProduct({first + p * b_size, t ? z.in : z.out, !t}, {second + p * y_size, z.out, false},
-                  {z.in, z.rows, z.out}, {out + p * a_size}, planner);
-    } else if (t) {  // db[out, in] = dy^T * a
-      PlanProduct({first + p * a_size, z.in, false}, {second + p * y_size, z.out, true},
-                  {z.in, z.out, z.rows}, {out + p * b_size}, planner);
-    } else {
-      PlanProduct({second + p * y_size, z.out, false}, {first + p * a_size, z.in, true},
-                  {z.out, z.in, z.rows}, {out + p * b_size}, planner);
-    }
+  const Target target{planner.Out()};
+  if (pass.is_forward()) {
+    PlanProduct({second, t ? z.in : z.out, t}, {first, z.in, false},
+                {z.out, z.rows, z.in, z.products}, target, planner);
+  } else if (pass.gradient == 0) {  // da = dy * b^T
+    PlanProduct({first, t ? z.in : z.out, !t}, {second, z.out, false},
+                {z.in, z.rows, z.out, z.products}, target, planner);
+  } else if (t) {  // db[out, in] = dy^T * a
+    PlanProduct({first, z.in, false}, {second, z.out, true}, {z.in, z.out, z.rows, z.products},
+                target, planner);
+  } else {
+    PlanProduct({second, z.out, false}, {first, z.in, true}, {z.out, z.in, z.rows, z.products},
+                target, planner);
   }
 }
 
