@@ -68,8 +68,7 @@ absl::StatusOr<SectionFindings> CheckNccl(const SuiteOptions& options) {
   }
   RETURN_IF_ERROR(bench->Prepare(jobs));
   for (size_t k = 0; k < runs.size(); ++k) {
-    const std::string run =
-        absl::StrCat(ToString(runs[k].collective), " of ", Name(runs[k].dtype));
+    const std::string run = absl::StrCat(ToString(runs[k].collective), " of ", Name(runs[k].dtype));
     findings.details["running"] = run;
     options.so_far(findings);
     const absl::Status status = CheckOne(runs[k], jobs[k], *bench);

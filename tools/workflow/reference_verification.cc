@@ -1,7 +1,10 @@
 #include "tools/workflow/reference_verification.h"
 
 #include <algorithm>
+#include <cmath>
+#include <map>
 #include <random>
+#include <set>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -12,6 +15,7 @@
 #include "runtime/backend/backends.h"
 #include "runtime/executor/executor_setup.h"
 #include "runtime/serial/serial_reference.h"
+#include "runtime/serial/serial_trainer.h"
 #include "runtime/train/reference/reference_folder.h"
 #include "runtime/train/reference/reference_model.h"
 #include "runtime/train/reference/reference_run.h"
@@ -19,6 +23,10 @@
 
 namespace partita {
 namespace {
+
+// What rounding may change in a kernel's result, of its largest element: algorithms that transform
+// their operands round several times.
+constexpr float kRounding = 1e-6f;
 
 // Adds one run to the result.
 void Judge(const std::string& run, const ReferenceComparison& comparison, ReferenceResult& result) {
@@ -32,10 +40,55 @@ void Judge(const std::string& run, const ReferenceComparison& comparison, Refere
   result.first_difference = absl::StrCat(run, ": ", comparison.first_difference);
 }
 
+// Trains serially from initial weights that are off by up to kRounding of each tensor's largest.
+absl::StatusOr<RunValues> TrainRounded(const Graph& graph, const ReferenceFolder& reference,
+                                       const std::atomic<bool>* stop, std::mt19937_64& random) {
+  SerialTrainer trainer(graph);
+  trainer.StopWhen(stop);
+  for (const Weight& weight : graph.weights()) {
+    const std::vector<double> exact = trainer.Get(weight.tensor);
+    float most = 0;
+    for (const double value : exact) most = std::max(most, static_cast<float>(std::abs(value)));
+    std::uniform_real_distribution<float> rounding(-kRounding * most, kRounding * most);
+    std::vector<float> rounded(exact.begin(), exact.end());
+    for (float& value : rounded) value += rounding(random);
+    RETURN_IF_ERROR(trainer.Set(weight.tensor, rounded));
+  }
+  return TrainOnReference(
+      graph, reference,
+      {.step = [&](auto x, auto labels,
+                   const StepArguments& arguments) { return trainer.Step(x, labels, arguments); },
+       .value = [&](TensorId id) { return trainer.Get(id); }});
+}
+
+// Keeps how far each tensor is off after runs from weights that are rounded otherwise. Returns how
+// many are beyond the folder's tolerance by that alone.
+absl::StatusOr<int> FindSensitivity(const Graph& graph, const ReferenceRequest& request,
+                                    ReferenceFolder& reference) {
+  std::mt19937_64 random(request.seed);
+  std::map<std::string, double> off;
+  std::set<std::string> sensitive;
+  for (int run = 0; run < request.rounding_runs; ++run) {
+    ASSIGN_OR_RETURN(const RunValues values, TrainRounded(graph, reference, request.stop, random));
+    for (const auto& [name, want] : reference.expected) {
+      const auto got = values.find(name);
+      if (got == values.end() || got->second.size() != want.size()) continue;
+      for (size_t i = 0; i < want.size(); ++i) {
+        off[name] = std::max(off[name], std::abs(got->second[i] - want[i]));
+      }
+    }
+    for (const std::string& name : CompareWithReference(reference, values).different) {
+      sensitive.insert(name);
+    }
+  }
+  reference.sensitivity = std::move(off);
+  return static_cast<int>(sensitive.size());
+}
+
 }  // namespace
 
 absl::StatusOr<ReferenceResult> VerifyAgainstReference(const ReferenceRequest& request) {
-  ASSIGN_OR_RETURN(const ReferenceFolder reference, LoadReferenceFolder(request.folder));
+  ASSIGN_OR_RETURN(ReferenceFolder reference, LoadReferenceFolder(request.folder));
   ASSIGN_OR_RETURN(const Graph model, LoadReferenceModel(reference));
   ASSIGN_OR_RETURN(const Graph graph, BuildReferenceGraph(model, reference));
   ReferenceResult result;
@@ -46,6 +99,13 @@ absl::StatusOr<ReferenceResult> VerifyAgainstReference(const ReferenceRequest& r
   }
   RETURN_IF_ERROR(serial.status());
   Judge("serial run", CompareWithReference(reference, *serial), result);
+  const auto sensitive = FindSensitivity(graph, request, reference);
+  if (IsInterrupted(sensitive.status())) {
+    result.interrupted = true;
+    return result;
+  }
+  RETURN_IF_ERROR(sensitive.status());
+  result.sensitive = *sensitive;
   ASSIGN_OR_RETURN(const auto backend, MakeBackend(request.backend));
   ExecutorSetup setup;
   setup.devices = VirtualDevices(backend, request.devices);

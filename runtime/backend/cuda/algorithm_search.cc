@@ -18,10 +18,9 @@ std::string WorkOf(const ConvolutionShape& s) {
 }
 
 std::string WorkOf(const GemmShape& s) {
-  const std::string batch =
-      s.batch == 1 ? ""
-                   : absl::StrCat(" batch=", s.batch, " strides=", s.stride_a, ",", s.stride_b, ",",
-                                  s.stride_c);
+  const std::string batch = s.batch == 1 ? ""
+                                         : absl::StrCat(" batch=", s.batch, " strides=", s.stride_a,
+                                                        ",", s.stride_b, ",", s.stride_c);
   return absl::StrCat("product m=", s.m, " n=", s.n, " k=", s.k, " lda=", s.lda, " ldb=", s.ldb,
                       " ldc=", s.ldc, " transpose=", s.transpose_a, ",", s.transpose_b,
                       " bias=", s.bias, batch, " ", RowOf(s.precision).name);

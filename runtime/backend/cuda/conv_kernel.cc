@@ -125,6 +125,13 @@ ConvolutionRunner::Choice ConvolutionRunner::Fastest(const std::vector<Choice>& 
   return best;
 }
 
+// A small part of what is free: other kernels and the model want memory, too.
+int64_t ConvolutionRunner::MostWorkspace() const {
+  constexpr int64_t kPart = 8;
+  if (cudnn_.search.trials == nullptr) return kMostUntriedWorkspace;
+  return std::min(kMostWorkspace, cudnn_.search.trials->FreeBytes() / kPart);
+}
+
 template <class Results>
 std::vector<ConvolutionRunner::Choice> ConvolutionRunner::Usable(const Results& results,
                                                                  int count) const {
@@ -141,7 +148,7 @@ std::vector<ConvolutionRunner::Choice> ConvolutionRunner::Usable(const Results& 
     });
     if (again || !descriptors_.SetMath(choice.math).ok()) continue;
     const auto bytes = WorkspaceBytes(choice.algorithm);
-    if (!bytes.ok() || *bytes > kMostWorkspace) continue;
+    if (!bytes.ok() || *bytes > MostWorkspace()) continue;
     choice.workspace_bytes = *bytes;
     choices.push_back(choice);
   }
@@ -157,7 +164,7 @@ absl::StatusOr<std::vector<ConvolutionRunner::Choice>> ConvolutionRunner::Candid
     std::vector<Choice> choices = Usable(results, count);
     if (!choices.empty()) return choices;
     return absl::UnimplementedError(absl::StrCat("cuDNN has no deterministic algorithm within ",
-                                                 kMostWorkspace, " bytes for a ", WorkOf(shape_)));
+                                                 MostWorkspace(), " bytes for a ", WorkOf(shape_)));
   };
   switch (shape_.pass) {
     case ConvolutionPass::kForward:

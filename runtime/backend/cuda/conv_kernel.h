@@ -14,7 +14,7 @@ namespace partita {
 // A convolution made ready for cuDNN: descriptors and algorithm.
 class ConvolutionRunner {
  public:
-  // The algorithm is the fastest within kMostWorkspace whose bits do not change from run to run:
+  // The algorithm is the fastest within MostWorkspace whose bits do not change from run to run:
   // the store's, or else measured on zeros in memory of its own and kept in the store; where there
   // is no memory for that, the library's guess, which is kept, too. `cudnn` outlives the runner.
   // Waits for the device.
@@ -43,6 +43,8 @@ class ConvolutionRunner {
   absl::StatusOr<std::vector<Choice>> Candidates() const;
   std::optional<Trial<Convolution>> MakeTrial(const std::vector<Choice>& candidates) const;
   Choice Fastest(const std::vector<Choice>& candidates, const Trial<Convolution>& trial) const;
+  // Bytes that an algorithm may take.
+  int64_t MostWorkspace() const;
   template <class Results>
   std::vector<Choice> Usable(const Results& results, int count) const;
   absl::StatusOr<int64_t> WorkspaceBytes(int algorithm) const;

@@ -8,8 +8,32 @@ namespace {
 constexpr int kThreads = 256;
 constexpr int64_t kMostBlocks = 4096;  // beyond it, threads take several elements
 
+constexpr int kElements = 4;  // that a thread reads before it writes the first
+
+// Runs of kThreads * kElements elements, of which a thread takes each kThreads-th.
 template <class F>
-__global__ void __launch_bounds__(kThreads) ForEach(F functor, int64_t count) {
+__global__ void __launch_bounds__(kThreads)
+    ReadThenWrite(const __grid_constant__ F functor, int64_t count) {
+  constexpr int64_t kRun = kThreads * kElements;
+  for (int64_t run = blockIdx.x * kRun; run < count; run += gridDim.x * kRun) {
+    typename F::Operands operands[kElements];
+    const int64_t first = run + threadIdx.x;
+#pragma unroll
+    for (int k = 0; k < kElements; ++k) {
+      const int64_t i = first + k * kThreads;
+      if (i < count) operands[k] = functor.Load(i);
+    }
+#pragma unroll
+    for (int k = 0; k < kElements; ++k) {
+      const int64_t i = first + k * kThreads;
+      if (i < count) functor.Store(i, operands[k]);
+    }
+  }
+}
+
+template <class F>
+__global__ void __launch_bounds__(kThreads)
+    ForEach(const __grid_constant__ F functor, int64_t count) {
   const int64_t stride = static_cast<int64_t>(gridDim.x) * blockDim.x;
   for (int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < count;
        i += stride) {
@@ -17,11 +41,18 @@ __global__ void __launch_bounds__(kThreads) ForEach(F functor, int64_t count) {
   }
 }
 
+unsigned BlocksFor(int64_t count, int64_t of_block) {
+  return static_cast<unsigned>(std::min(kMostBlocks, (count + of_block - 1) / of_block));
+}
+
 template <class F>
 cudaError_t Launch(const F& functor, int64_t count, cudaStream_t stream) {
-  const auto blocks =
-      static_cast<unsigned>(std::min(kMostBlocks, (count + kThreads - 1) / kThreads));
-  ForEach<F><<<blocks, kThreads, 0, stream>>>(functor, count);
+  if constexpr (ReadsFirst<F>::value) {
+    const unsigned blocks = BlocksFor(count, kThreads * kElements);
+    ReadThenWrite<F><<<blocks, kThreads, 0, stream>>>(functor, count);
+  } else {
+    ForEach<F><<<BlocksFor(count, kThreads), kThreads, 0, stream>>>(functor, count);
+  }
   return cudaGetLastError();
 }
 

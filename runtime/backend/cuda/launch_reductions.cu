@@ -7,12 +7,30 @@ namespace {
 
 constexpr int kThreads = ReductionShape::kBlockThreads;
 constexpr int64_t kMostRowGroups = 1 << 20;
+constexpr int kTerms = 8;  // that a thread reads before it adds the first
+
+// The terms [k, end) of a row, each lanes-th of them, in this order.
+template <class F>
+__device__ void AddTerms(const F& functor, typename F::Partial& partial, int64_t row, int64_t k,
+                         int64_t end, int lanes) {
+  if constexpr (ReadsFirst<F>::value) {
+    for (; k + (kTerms - 1) * lanes < end; k += kTerms * lanes) {
+      typename F::Operands operands[kTerms];
+#pragma unroll
+      for (int t = 0; t < kTerms; ++t) operands[t] = functor.Load(row, k + t * lanes);
+#pragma unroll
+      for (int t = 0; t < kTerms; ++t) functor.Add(partial, operands[t]);
+    }
+  }
+  for (; k < end; k += lanes) AddTerm(functor, partial, row, k);
+}
 
 // One chunk of the terms of kThreads / lanes rows for each block: lane by lane, then by a tree.
 // Without chunks the results are stored, with chunks the partial results are left in `partials`.
 template <class F>
 __global__ void __launch_bounds__(kThreads)
-    ReduceRows(F functor, ReductionShape shape, typename F::Partial* partials) {
+    ReduceRows(const __grid_constant__ F functor, const __grid_constant__ ReductionShape shape,
+               typename F::Partial* partials) {
   using Partial = typename F::Partial;
   __shared__ alignas(16) unsigned char memory[kThreads * sizeof(Partial)];
   auto* shared = reinterpret_cast<Partial*>(memory);
@@ -27,9 +45,7 @@ __global__ void __launch_bounds__(kThreads)
        first += static_cast<int64_t>(gridDim.x) * rows_of_block) {
     const int64_t row = first + row_of_block;
     Partial partial = functor.Start();
-    if (row < shape.rows) {
-      for (int64_t k = begin + lane; k < end; k += lanes) functor.Add(partial, row, k);
-    }
+    if (row < shape.rows) AddTerms(functor, partial, row, begin + lane, end, lanes);
     *slot = partial;
     __syncthreads();
     for (int half = lanes / 2; half > 0; half /= 2) {

@@ -17,7 +17,9 @@ struct Tiles {
 
 // A tile goes through shared memory, so that both its reads and its writes are of neighbours; the
 // odd pitch keeps its columns in different banks.
-__global__ void __launch_bounds__(kTile* kLines) TransposeTiles(TransposeWork work, Tiles tiles) {
+__global__ void __launch_bounds__(kTile* kLines)
+    TransposeTiles(const __grid_constant__ TransposeWork work,
+                   const __grid_constant__ Tiles tiles) {
   __shared__ float held[kTile][kTile + 1];
   const int x = static_cast<int>(threadIdx.x), y = static_cast<int>(threadIdx.y);
   for (int64_t t = blockIdx.x; t < tiles.count; t += gridDim.x) {
@@ -27,13 +29,19 @@ __global__ void __launch_bounds__(kTile* kLines) TransposeTiles(TransposeWork wo
     const int64_t row = tile_row * kTile;
     const int64_t column = (within - tile_row * tiles.columns.value) * kTile;
     const int64_t base = matrix * work.rows * work.columns;
-    for (int k = y; k < kTile; k += kLines) {
-      const int64_t r = row + k, c = column + x;
-      if (r < work.rows && c < work.columns) {
-        held[k][x] = work.conversion.Load(base + r * work.columns + c);
-      }
+    uint32_t bits[kTile / kLines];
+#pragma unroll
+    for (int k = 0; k < kTile / kLines; ++k) {
+      const int64_t r = row + y + k * kLines, c = column + x;
+      const bool inside = r < work.rows && c < work.columns;
+      bits[k] = inside ? work.conversion.Bits(base + r * work.columns + c) : 0;
+    }
+#pragma unroll
+    for (int k = 0; k < kTile / kLines; ++k) {
+      held[y + k * kLines][x] = work.conversion.Value(bits[k]);
     }
     __syncthreads();
+#pragma unroll
     for (int k = y; k < kTile; k += kLines) {
       const int64_t r = row + x, c = column + k;
       if (r < work.rows && c < work.columns) {

@@ -10,5 +10,6 @@ namespace partita {
 cudaError_t LaunchElements(const ElementWork& work, cudaStream_t stream);
 cudaError_t LaunchReduction(const ReductionWork& work, cudaStream_t stream);
 cudaError_t LaunchTranspose(const TransposeWork& work, cudaStream_t stream);
+cudaError_t LaunchMaxPool(const MaxPoolWork& work, cudaStream_t stream);
 
 }  // namespace partita

@@ -38,14 +38,13 @@ absl::Status Describe(const CublasLt& blas, const Matrices& m, cublasLtMatrixLay
                                         static_cast<uint64_t>(m.columns), m.leading),
       "a matrix"));
   const auto batch = static_cast<int32_t>(m.batch);
-  RETURN_IF_ERROR(blas.Check(
-      blas.f.cublasLtMatrixLayoutSetAttribute(*layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &batch,
-                                              sizeof batch),
-      "a batch of matrices"));
-  return blas.Check(blas.f.cublasLtMatrixLayoutSetAttribute(
-                        *layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &m.stride,
-                        sizeof m.stride),
-                    "a batch of matrices");
+  RETURN_IF_ERROR(blas.Check(blas.f.cublasLtMatrixLayoutSetAttribute(
+                                 *layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &batch, sizeof batch),
+                             "a batch of matrices"));
+  return blas.Check(
+      blas.f.cublasLtMatrixLayoutSetAttribute(*layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET,
+                                              &m.stride, sizeof m.stride),
+      "a batch of matrices");
 }
 
 template <class Value>
@@ -68,7 +67,7 @@ cublasLtEpilogue_t EpilogueOf(const GemmShape& shape) {
 }
 
 absl::Status SetPreferences(const CublasLt& blas, cublasLtMatmulPreference_t preference) {
-  const auto workspace = static_cast<uint64_t>(kMostWorkspace);
+  const auto workspace = static_cast<uint64_t>(kMostProductWorkspace);
   RETURN_IF_ERROR(
       SetPreference(blas, preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, workspace));
   // No sums in place, whose order may change from run to run.
@@ -130,12 +129,12 @@ absl::Status GemmRunner::Describe() {
   const auto describe = [&](const Matrices& matrices, cublasLtMatrixLayout_t* layout) {
     return partita::Describe(blas_, matrices, layout);
   };
-  RETURN_IF_ERROR(describe({factor, s.transpose_a ? s.k : s.m, s.transpose_a ? s.m : s.k, s.lda,
-                            s.batch, s.stride_a},
-                           &a_));
-  RETURN_IF_ERROR(describe({factor, s.transpose_b ? s.n : s.k, s.transpose_b ? s.k : s.n, s.ldb,
-                            s.batch, s.stride_b},
-                           &b_));
+  RETURN_IF_ERROR(describe(
+      {factor, s.transpose_a ? s.k : s.m, s.transpose_a ? s.m : s.k, s.lda, s.batch, s.stride_a},
+      &a_));
+  RETURN_IF_ERROR(describe(
+      {factor, s.transpose_b ? s.n : s.k, s.transpose_b ? s.k : s.n, s.ldb, s.batch, s.stride_b},
+      &b_));
   return describe({NumberType::kFloat32, s.m, s.n, s.ldc, s.batch, s.stride_c}, &c_);
 }
 
@@ -160,7 +159,7 @@ std::string GemmRunner::TextOf(const Choice& choice) {
 
 std::optional<GemmRunner::Choice> GemmRunner::Parsed(const std::string& text) const {
   const std::vector<std::string> words = absl::StrSplit(text, ' ');
-  const auto workspace = NumberNamed("workspace", text, kMostWorkspace);
+  const auto workspace = NumberNamed("workspace", text, kMostProductWorkspace);
   Choice choice;
   if (!workspace || words.size() != 1 + std::size(choice.algorithm.data)) return std::nullopt;
   choice.workspace_bytes = *workspace;
@@ -199,8 +198,8 @@ absl::StatusOr<std::vector<GemmRunner::Choice>> GemmRunner::Candidates() const {
     choices.push_back({result.algo, static_cast<int64_t>(result.workspaceSize)});
   }
   if (!choices.empty()) return choices;
-  return absl::UnimplementedError(absl::StrCat("cuBLASLt has no algorithm within ", kMostWorkspace,
-                                               " bytes for a ", WorkOf(shape_)));
+  return absl::UnimplementedError(absl::StrCat(
+      "cuBLASLt has no algorithm within ", kMostProductWorkspace, " bytes for a ", WorkOf(shape_)));
 }
 
 std::optional<Trial<Gemm>> GemmRunner::MakeTrial(const std::vector<Choice>& candidates) const {
@@ -211,9 +210,9 @@ std::optional<Trial<Gemm>> GemmRunner::MakeTrial(const std::vector<Choice>& cand
   const int64_t factor = BytesOf(TypeOf(s.precision));
   constexpr size_t kFactors = 4;
   Trial<Gemm> trial;
-  for (int64_t bytes :
-       {factor * s.batch * s.lda * (s.transpose_a ? s.m : s.k),
-        factor * s.batch * s.ldb * (s.transpose_b ? s.k : s.n), 4 * s.batch * s.ldc * s.n, 4 * s.m, int64_t{2} * 4, most}) {
+  for (int64_t bytes : {factor * s.batch * s.lda * (s.transpose_a ? s.m : s.k),
+                        factor * s.batch * s.ldb * (s.transpose_b ? s.k : s.n),
+                        4 * s.batch * s.ldc * s.n, 4 * s.m, int64_t{2} * 4, most}) {
     // A product that is multiplied by 0 may be left out: factors are 1 and 0.
     const float first = trial.memory.size() == kFactors ? 1 : 0;
     trial.memory.push_back(blas_.search.trials->Take(bytes, first));

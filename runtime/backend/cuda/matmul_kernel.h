@@ -15,7 +15,7 @@ namespace partita {
 class GemmRunner {
  public:
   // Pointers of later products are multiples of kAlignment bytes. The algorithm is the store's, or
-  // else the fastest of those that the library suggests within kMostWorkspace, measured on zeros in
+  // else the fastest of those that the library suggests within kMostProductWorkspace, measured on zeros in
   // memory of its own and kept in the store; where there is no memory for that, the first. `blas`
   // outlives the runner. Waits for the device.
   static absl::StatusOr<std::unique_ptr<GemmRunner>> Prepare(const GemmShape& shape,

@@ -30,6 +30,9 @@ struct StepLauncher {
   absl::Status operator()(const TransposeWork& work) {
     return CudaStatus(LaunchTranspose(work, stream), "a transposition");
   }
+  absl::Status operator()(const MaxPoolWork& work) {
+    return CudaStatus(LaunchMaxPool(work, stream), "a pooling");
+  }
   absl::Status operator()(const Gemm& gemm) {
     CHECK(next_product < products.size()) << "a product that was not prepared";
     return products[next_product++]->Enqueue(gemm, workspace, stream);

@@ -36,6 +36,13 @@ class CudaTrialDevice : public TrialDevice {
     return code == cudaSuccess ? memory : nullptr;
   }
 
+  int64_t FreeBytes() const override {
+    size_t free = 0, total = 0;
+    if (cudaMemGetInfo(&free, &total) == cudaSuccess) return static_cast<int64_t>(free);
+    (void)cudaGetLastError();
+    return 0;
+  }
+
   absl::StatusOr<double> Milliseconds(
       const std::function<absl::Status(cudaStream_t)>& enqueue) override {
     std::array<TimingEvent, kRuns + 1> marks;

@@ -18,6 +18,8 @@ class TrialDevice {
   // Memory zeroed except for its first float, at a multiple of 256 bytes; null if too little is
   // free.
   virtual std::shared_ptr<void> Take(int64_t bytes, float first) = 0;
+  // Bytes that are free; 0 where that cannot be told.
+  virtual int64_t FreeBytes() const = 0;
   // Time of the work on the device, for which it waits: the median of some runs after a first one
   // that is not counted; or the first error of enqueuing it.
   virtual absl::StatusOr<double> Milliseconds(

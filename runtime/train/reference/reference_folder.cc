@@ -158,6 +158,7 @@ void CompareTensor(const std::string& name, const std::vector<double>& want,
     result.worst_share = share;
   }
   if (difference.empty()) return;
+  result.different.push_back(name);
   if (result.equal) result.first_difference = difference;
   result.equal = false;
 }
@@ -188,8 +189,11 @@ ReferenceComparison CompareWithReference(const ReferenceFolder& reference, const
     const auto found = got.find(name);
     const bool required = KindOf(name) == "loss" || KindOf(name) == "final";
     if (found == got.end() && !required) continue;
+    const auto sensitivity = reference.sensitivity.find(name);
+    const double rounding =
+        sensitivity == reference.sensitivity.end() ? 0 : kSensitivityMargin * sensitivity->second;
     CompareTensor(name, want, found == got.end() ? nullptr : &found->second,
-                  tolerance->second * scale, result);
+                  std::max(tolerance->second * scale, rounding), result);
   }
   return result;
 }

@@ -32,6 +32,7 @@ class FakeTrials : public TrialDevice {
   // `clock` is asked behind each piece of work; null: there is no memory.
   explicit FakeTrials(std::function<double()> clock = nullptr) : clock_(std::move(clock)) {}
   std::shared_ptr<void> Take(int64_t bytes, float first) override;
+  int64_t FreeBytes() const override { return int64_t{64} << 30; }
   absl::StatusOr<double> Milliseconds(
       const std::function<absl::Status(cudaStream_t)>& enqueue) override;
   // Whether work that fails is given a time all the same: own kernels, which there is no GPU for.

@@ -1,5 +1,7 @@
 #include "tests/runtime/cuda/host_run.h"
 
+#include <algorithm>
+
 #include "graph/support/check.h"
 
 namespace partita {
@@ -8,7 +10,7 @@ namespace {
 void Run(const ElementWork& work) {
   std::visit(
       [&](const auto& functor) {
-        for (int64_t i = 0; i < work.count; ++i) functor(i);
+        for (int64_t i = 0; i < work.count; ++i) ApplyElement(functor, i);
       },
       work.functor);
 }
@@ -38,7 +40,7 @@ void Run(const ReductionWork& work) {
         using Partial = typename std::decay_t<decltype(functor)>::Partial;
         auto* partials = static_cast<Partial*>(work.partials);
         for (int64_t row = 0; row < shape.rows; ++row) {
-          const auto add = [&](Partial& partial, int64_t k) { functor.Add(partial, row, k); };
+          const auto add = [&](Partial& partial, int64_t k) { AddTerm(functor, partial, row, k); };
           if (shape.chunks == 1) {
             functor.Store(row, Block(functor, shape.lanes, 0, shape.terms, add));
             continue;
@@ -61,10 +63,34 @@ void Run(const TransposeWork& work) {
     const int64_t base = b * work.rows * work.columns;
     for (int64_t r = 0; r < work.rows; ++r) {
       for (int64_t c = 0; c < work.columns; ++c) {
-        work.conversion.Store(base + c * work.rows + r, c,
-                              work.conversion.Load(base + r * work.columns + c));
+        work.conversion.Store(
+            base + c * work.rows + r, c,
+            work.conversion.Value(work.conversion.Bits(base + r * work.columns + c)));
       }
     }
+  }
+}
+
+// Group by group of planes, as blocks take them.
+void Run(const MaxPoolWork& work) {
+  const int64_t of_block = work.planes_of_block;
+  std::vector<float> dx(static_cast<size_t>(of_block * work.x_plane));
+  CHECK(work.shared_bytes() <= MaxPoolWork::kMostPlaneBytes);
+  for (int64_t first = 0; first < work.planes; first += of_block) {
+    const auto planes = static_cast<int>(std::min(of_block, work.planes - first));
+    const float* const x = work.x + first * work.x_plane;
+    if (work.dy == nullptr) {
+      float* const y = work.to + first * work.y_plane();
+      for (int w = 0; w < planes * work.y_plane(); ++w) y[w] = work.Maximum(w, x);
+      continue;
+    }
+    std::fill(dx.begin(), dx.end(), 0.0f);
+    const float* const dy = work.dy + first * work.y_plane();
+    const int of_class = planes * static_cast<int>(work.windows_of_class.value);
+    for (int c = 0; c < work.classes(); ++c) {
+      for (int k = of_class; k-- > 0;) work.AddGradient(c, k, x, dy, dx.data());
+    }
+    std::copy_n(dx.begin(), planes * work.x_plane, work.to + first * work.x_plane);
   }
 }
 
@@ -78,12 +104,10 @@ void RunProduct(const Gemm& gemm, int64_t product) {
     for (int64_t i = 0; i < s.m; ++i) {
       double sum = 0;
       for (int64_t k = 0; k < s.k; ++k) {
-        const float a =
-            LoadNumber(type, gemm.a,
-                       product * s.stride_a + (s.transpose_a ? k + i * s.lda : i + k * s.lda));
-        const float b =
-            LoadNumber(type, gemm.b,
-                       product * s.stride_b + (s.transpose_b ? j + k * s.ldb : k + j * s.ldb));
+        const float a = LoadNumber(
+            type, gemm.a, product * s.stride_a + (s.transpose_a ? k + i * s.lda : i + k * s.lda));
+        const float b = LoadNumber(
+            type, gemm.b, product * s.stride_b + (s.transpose_b ? j + k * s.ldb : k + j * s.ldb));
         sum += static_cast<double>(a) * static_cast<double>(b);
       }
       sum = sum * times + (s.bias ? static_cast<double>(gemm.bias[i]) : 0);

@@ -157,10 +157,10 @@ TEST(CudaPrecisionTest, ImagesOfFewChannelsAreTransposedElementByElement) {
 
 TEST(CudaPrecisionTest, TensorCoresAreGivenChannelsLastFirstAndFloat32IsTheLastResort) {
   EXPECT_EQ(WaysToPlan(Precision::kFloat32).size(), 1u);
-  EXPECT_EQ(WaysToPlan(Precision::kTf32).size(), 2u);
-  for (Precision precision : {Precision::kFloat16, Precision::kBfloat16}) {
+  for (Precision precision : {Precision::kTf32, Precision::kFloat16, Precision::kBfloat16}) {
     const std::vector<KernelOptions> ways = WaysToPlan(precision);
-    EXPECT_EQ(ways.front(), (KernelOptions{precision, true}));
+    EXPECT_EQ(ways.size(), 3u);
+    EXPECT_EQ(ways.front(), (KernelOptions{precision, precision != Precision::kTf32}));
     EXPECT_EQ(ways.back(), KernelOptions{});
   }
 }

@@ -71,8 +71,9 @@ struct Conversion {
   const float *first_factor = nullptr, *second_factor = nullptr;
   const float* bias = nullptr;
   bool relu = false;
-  PARTITA_HOST_DEVICE float Load(int64_t at) const {
-    float value = LoadNumber(from_type, from, at);
+  PARTITA_HOST_DEVICE uint32_t Bits(int64_t at) const { return LoadBits(from_type, from, at); }
+  PARTITA_HOST_DEVICE float Value(uint32_t bits) const {
+    float value = ValueOf(from_type, bits);
     if (first_factor != nullptr) value *= *first_factor;
     if (second_factor != nullptr) value *= *second_factor;
     return value;
@@ -89,14 +90,16 @@ struct ConversionElement {
   Conversion conversion;
   Divisor row, inner, channels;
   int64_t pitch = 1;
-  PARTITA_HOST_DEVICE void operator()(int64_t i) const {
+  using Operands = uint32_t;
+  PARTITA_HOST_DEVICE Operands Load(int64_t i) const { return conversion.Bits(i); }
+  PARTITA_HOST_DEVICE void Store(int64_t i, uint32_t bits) const {
     const int64_t r = row.Quotient(i);
     int64_t channel = 0;
     if (conversion.bias != nullptr) {
       const int64_t line = inner.Quotient(i);
       channel = line - channels.Quotient(line) * channels.value;
     }
-    conversion.Store(r * pitch + (i - r * row.value), channel, conversion.Load(i));
+    conversion.Store(r * pitch + (i - r * row.value), channel, conversion.Value(bits));
   }
 };
 
@@ -113,10 +116,17 @@ struct NarrowTransposeElement {
   static constexpr int64_t kMostRows = 8;
   Conversion conversion;
   Divisor rows, columns;
-  PARTITA_HOST_DEVICE void operator()(int64_t i) const {
+  struct Operands {
+    int64_t column;
+    uint32_t bits;
+  };
+  PARTITA_HOST_DEVICE Operands Load(int64_t i) const {
     const int64_t line = rows.Quotient(i), r = i - line * rows.value;
     const int64_t b = columns.Quotient(line), c = line - b * columns.value;
-    conversion.Store(i, c, conversion.Load((b * rows.value + r) * columns.value + c));
+    return {c, conversion.Bits((b * rows.value + r) * columns.value + c)};
+  }
+  PARTITA_HOST_DEVICE void Store(int64_t i, const Operands& of) const {
+    conversion.Store(i, of.column, conversion.Value(of.bits));
   }
 };
 

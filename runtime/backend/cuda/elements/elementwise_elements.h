@@ -2,11 +2,15 @@
 
 #include "runtime/backend/cuda/elements/strided_index.h"
 
-// One output element each, in gather form: operator()(i) reads what element i needs and writes it,
-// so that any order, and any number of threads, gives the same bits. An output may lie over the
-// input of the same index.
+// One output element each, in gather form: operator()(i), or Load and Store (read_first.h), read
+// what element i needs and write it, so that any order, and any number of threads, gives the same
+// bits. An output may lie over the input of the same index.
 
 namespace partita {
+
+struct FloatPair {
+  float first, second;
+};
 
 struct FillElement {
   float* y = nullptr;
@@ -18,14 +22,20 @@ struct FillElement {
 struct ReluElement {
   const float* x = nullptr;
   float* y = nullptr;
-  PARTITA_HOST_DEVICE void operator()(int64_t i) const { y[i] = x[i] < 0 ? 0.0f : x[i]; }
+  using Operands = float;
+  PARTITA_HOST_DEVICE Operands Load(int64_t i) const { return x[i]; }
+  PARTITA_HOST_DEVICE void Store(int64_t i, float value) const { y[i] = value < 0 ? 0.0f : value; }
 };
 
 struct ReluGradientElement {
   const float* y = nullptr;
   const float* dy = nullptr;
   float* dx = nullptr;
-  PARTITA_HOST_DEVICE void operator()(int64_t i) const { dx[i] = y[i] > 0 ? dy[i] : 0.0f; }
+  using Operands = FloatPair;
+  PARTITA_HOST_DEVICE Operands Load(int64_t i) const { return {y[i], dy[i]}; }
+  PARTITA_HOST_DEVICE void Store(int64_t i, const Operands& of) const {
+    dx[i] = of.first > 0 ? of.second : 0.0f;
+  }
 };
 
 // alpha * x + beta; `scale`, where there is one, is a number in memory that multiplies alpha.
@@ -34,9 +44,11 @@ struct ScaleElement {
   const float* scale = nullptr;
   float* y = nullptr;
   float alpha = 1, beta = 0;
-  PARTITA_HOST_DEVICE void operator()(int64_t i) const {
+  using Operands = float;
+  PARTITA_HOST_DEVICE Operands Load(int64_t i) const { return x[i]; }
+  PARTITA_HOST_DEVICE void Store(int64_t i, float value) const {
     const float factor = scale == nullptr ? alpha : alpha * scale[0];
-    y[i] = factor * x[i] + beta;
+    y[i] = factor * value + beta;
   }
 };
 
@@ -48,8 +60,10 @@ struct BinaryElement {
   const float* b = nullptr;
   float* y = nullptr;
   StridedIndex a_at, b_at;
-  PARTITA_HOST_DEVICE void operator()(int64_t i) const {
-    const float p = a[a_at(i)], q = b[b_at(i)];
+  using Operands = FloatPair;
+  PARTITA_HOST_DEVICE Operands Load(int64_t i) const { return {a[a_at(i)], b[b_at(i)]}; }
+  PARTITA_HOST_DEVICE void Store(int64_t i, const Operands& of) const {
+    const auto [p, q] = of;
     y[i] = op == BinaryOp::kAdd ? p + q : op == BinaryOp::kSubtract ? p - q : p * q;
   }
 };
@@ -60,8 +74,9 @@ struct BiasElement {
   float* y = nullptr;
   Divisor inner, channels;
   bool relu = false;
-  PARTITA_HOST_DEVICE void operator()(int64_t i) const {
-    float value = y[i];
+  using Operands = float;
+  PARTITA_HOST_DEVICE Operands Load(int64_t i) const { return y[i]; }
+  PARTITA_HOST_DEVICE void Store(int64_t i, float value) const {
     if (bias != nullptr) {
       const int64_t row = inner.Quotient(i);
       value += bias[row - channels.Quotient(row) * channels.value];

@@ -57,10 +57,12 @@ struct NormalizeElement {
   const float* x = nullptr;
   float* y = nullptr;
   Divisor inner, channels;
-  PARTITA_HOST_DEVICE void operator()(int64_t i) const {
+  using Operands = float;
+  PARTITA_HOST_DEVICE Operands Load(int64_t i) const { return x[i]; }
+  PARTITA_HOST_DEVICE void Store(int64_t i, float value) const {
     const int64_t row = inner.Quotient(i);
     const ChannelMap& m = map[row - channels.Quotient(row) * channels.value];
-    y[i] = (x[i] - m.mean) * m.scale + m.shift;
+    y[i] = (value - m.mean) * m.scale + m.shift;
   }
 };
 
@@ -90,10 +92,14 @@ struct NormalizeGradientElement {
   const float *x = nullptr, *dy = nullptr;
   float* dx = nullptr;
   Divisor inner, channels;
-  PARTITA_HOST_DEVICE void operator()(int64_t i) const {
+  struct Operands {
+    float x, dy;
+  };
+  PARTITA_HOST_DEVICE Operands Load(int64_t i) const { return {x[i], dy[i]}; }
+  PARTITA_HOST_DEVICE void Store(int64_t i, const Operands& of) const {
     const int64_t row = inner.Quotient(i);
     const ChannelGradient& g = gradient[row - channels.Quotient(row) * channels.value];
-    dx[i] = g.a * dy[i] - g.b - (x[i] - g.mean) * g.c;
+    dx[i] = g.a * of.dy - g.b - (of.x - g.mean) * g.c;
   }
 };
 

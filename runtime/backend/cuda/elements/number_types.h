@@ -4,9 +4,14 @@
 #include <cstring>
 
 #include "runtime/backend/cuda/host_device_code.h"
+#ifdef __CUDACC__
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#endif
 
 // Numbers of 16 bits (IEEE 754 binary16, and bfloat16: the upper half of a float), rounded to the
-// nearest, ties to even, in integer arithmetic: the host, where tests run, has no such types.
+// nearest, ties to even: by the GPU's instructions there, in integer arithmetic on the host, where
+// tests run, which has no such types.
 
 namespace partita {
 
@@ -26,6 +31,9 @@ PARTITA_HOST_DEVICE inline float FloatOf(uint32_t bits) {
 
 // Infinity from 65520 on.
 PARTITA_HOST_DEVICE inline uint16_t ToFloat16(float value) {
+#ifdef __CUDA_ARCH__
+  return __half_as_ushort(__float2half_rn(value));
+#else
   const uint32_t bits = BitsOf(value);
   const auto sign = static_cast<uint16_t>((bits >> 16) & 0x8000u);
   const uint32_t magnitude = bits & 0x7fffffffu;
@@ -38,9 +46,13 @@ PARTITA_HOST_DEVICE inline uint16_t ToFloat16(float value) {
   }
   const uint32_t rounded = magnitude + 0xfffu + ((magnitude >> 13) & 1u);
   return static_cast<uint16_t>(sign | ((rounded - 0x38000000u) >> 13));
+#endif
 }
 
 PARTITA_HOST_DEVICE inline float FromFloat16(uint16_t half) {
+#ifdef __CUDA_ARCH__
+  return __half2float(__ushort_as_half(half));
+#else
   const uint32_t sign = (half & 0x8000u) << 16, exponent = (half >> 10) & 0x1fu;
   const uint32_t fraction = half & 0x3ffu;
   if (exponent == 0) {
@@ -49,12 +61,17 @@ PARTITA_HOST_DEVICE inline float FromFloat16(uint16_t half) {
   }
   if (exponent == 0x1fu) return FloatOf(sign | 0x7f800000u | (fraction << 13));
   return FloatOf(sign | ((exponent + 112u) << 23) | (fraction << 13));
+#endif
 }
 
 PARTITA_HOST_DEVICE inline uint16_t ToBfloat16(float value) {
+#ifdef __CUDA_ARCH__
+  return __bfloat16_as_ushort(__float2bfloat16_rn(value));
+#else
   const uint32_t bits = BitsOf(value);
   if ((bits & 0x7fffffffu) > 0x7f800000u) return static_cast<uint16_t>((bits >> 16) | 0x40u);
   return static_cast<uint16_t>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
+#endif
 }
 
 PARTITA_HOST_DEVICE inline float FromBfloat16(uint16_t number) {
@@ -65,10 +82,19 @@ PARTITA_HOST_DEVICE inline int64_t BytesOf(NumberType type) {
   return type == NumberType::kFloat32 ? 4 : 2;
 }
 
-PARTITA_HOST_DEVICE inline float LoadNumber(NumberType type, const void* data, int64_t at) {
-  if (type == NumberType::kFloat32) return static_cast<const float*>(data)[at];
-  const uint16_t number = static_cast<const uint16_t*>(data)[at];
+// A number as it lies in memory, and its value.
+PARTITA_HOST_DEVICE inline uint32_t LoadBits(NumberType type, const void* data, int64_t at) {
+  if (type == NumberType::kFloat32) return static_cast<const uint32_t*>(data)[at];
+  return static_cast<const uint16_t*>(data)[at];
+}
+PARTITA_HOST_DEVICE inline float ValueOf(NumberType type, uint32_t bits) {
+  if (type == NumberType::kFloat32) return FloatOf(bits);
+  const auto number = static_cast<uint16_t>(bits);
   return type == NumberType::kFloat16 ? FromFloat16(number) : FromBfloat16(number);
+}
+
+PARTITA_HOST_DEVICE inline float LoadNumber(NumberType type, const void* data, int64_t at) {
+  return ValueOf(type, LoadBits(type, data, at));
 }
 
 PARTITA_HOST_DEVICE inline void StoreNumber(NumberType type, void* data, int64_t at, float value) {

@@ -7,7 +7,7 @@
 
 // Reductions of each of some rows over some terms. A functor has a type Partial with
 //   Start()                     the result of no terms
-//   Add(partial, row, k)        takes term k
+//   Add(partial, row, k)        takes term k (or Load and Add, see read_first.h)
 //   Merge(partial, other)       takes the partial result of other terms
 //   Store(row, partial)         writes the row's results
 // Sums are taken in double. Which terms are added and merged in which order is fixed by the numbers
@@ -23,10 +23,14 @@ struct SumReduction {
   double factor = 1;
   float* y = nullptr;
   PARTITA_HOST_DEVICE Partial Start() const { return 0; }
-  PARTITA_HOST_DEVICE void Add(Partial& sum, int64_t row, int64_t k) const {
-    double term = static_cast<double>(a[a_rows(row) + a_terms(k)]);
-    if (b != nullptr) term *= static_cast<double>(b[b_rows(row) + b_terms(k)]);
-    sum += term;
+  struct Operands {
+    float a, b;
+  };
+  PARTITA_HOST_DEVICE Operands Load(int64_t row, int64_t k) const {
+    return {a[a_rows(row) + a_terms(k)], b == nullptr ? 1.0f : b[b_rows(row) + b_terms(k)]};
+  }
+  PARTITA_HOST_DEVICE void Add(Partial& sum, const Operands& of) const {
+    sum += static_cast<double>(of.a) * static_cast<double>(of.b);
   }
   PARTITA_HOST_DEVICE void Merge(Partial& sum, const Partial& other) const { sum += other; }
   PARTITA_HOST_DEVICE void Store(int64_t row, const Partial& sum) const {
@@ -128,8 +132,10 @@ struct MomentsReduction {
   const float* x = nullptr;
   double *s1 = nullptr, *s2 = nullptr;
   PARTITA_HOST_DEVICE Partial Start() const { return Partial(); }
-  PARTITA_HOST_DEVICE void Add(Partial& sums, int64_t c, int64_t k) const {
-    const auto value = static_cast<double>(x[at(c, k)]);
+  using Operands = float;
+  PARTITA_HOST_DEVICE Operands Load(int64_t c, int64_t k) const { return x[at(c, k)]; }
+  PARTITA_HOST_DEVICE void Add(Partial& sums, float of) const {
+    const auto value = static_cast<double>(of);
     sums.first += value;
     sums.second += value * value;
   }
@@ -151,10 +157,17 @@ struct GradMomentsReduction {
   const float *x = nullptr, *dy = nullptr;
   float *t2 = nullptr, *t1 = nullptr;
   PARTITA_HOST_DEVICE Partial Start() const { return Partial(); }
-  PARTITA_HOST_DEVICE void Add(Partial& sums, int64_t c, int64_t k) const {
+  struct Operands {
+    int64_t channel;
+    float x, dy;
+  };
+  PARTITA_HOST_DEVICE Operands Load(int64_t c, int64_t k) const {
     const int64_t i = at(c, k);
-    const auto gradient = static_cast<double>(dy[i]);
-    sums.first += gradient * (static_cast<double>(x[i]) - statistics.Mean(c));
+    return {c, x[i], dy[i]};
+  }
+  PARTITA_HOST_DEVICE void Add(Partial& sums, const Operands& of) const {
+    const auto gradient = static_cast<double>(of.dy);
+    sums.first += gradient * (static_cast<double>(of.x) - statistics.Mean(of.channel));
     sums.second += gradient;
   }
   PARTITA_HOST_DEVICE void Merge(Partial& sums, const Partial& other) const {

@@ -12,7 +12,9 @@ struct GatherElement {
   float* y = nullptr;
   StridedIndex from;
   float factor = 1;
-  PARTITA_HOST_DEVICE void operator()(int64_t i) const { y[i] = factor * x[from(i)]; }
+  using Operands = float;
+  PARTITA_HOST_DEVICE Operands Load(int64_t i) const { return x[from(i)]; }
+  PARTITA_HOST_DEVICE void Store(int64_t i, float value) const { y[i] = factor * value; }
 };
 
 // y[to(i)] = x[i]; no two elements go to one place.
@@ -20,7 +22,9 @@ struct ScatterElement {
   const float* x = nullptr;
   float* y = nullptr;
   StridedIndex to;
-  PARTITA_HOST_DEVICE void operator()(int64_t i) const { y[to(i)] = x[i]; }
+  using Operands = float;
+  PARTITA_HOST_DEVICE Operands Load(int64_t i) const { return x[i]; }
+  PARTITA_HOST_DEVICE void Store(int64_t i, float value) const { y[to(i)] = value; }
 };
 
 // x inside a border of a constant, or what is left of it where `before` is negative: index j of y

@@ -26,7 +26,9 @@ struct UnaryElement {
   UnaryFunction function = UnaryFunction::kSigmoid;
   const float* x = nullptr;
   float* y = nullptr;
-  PARTITA_HOST_DEVICE void operator()(int64_t i) const { y[i] = Value(x[i]); }
+  using Operands = float;
+  PARTITA_HOST_DEVICE Operands Load(int64_t i) const { return x[i]; }
+  PARTITA_HOST_DEVICE void Store(int64_t i, float value) const { y[i] = Value(value); }
 
  private:
   PARTITA_HOST_DEVICE float Value(float value) const {
@@ -56,7 +58,13 @@ struct UnaryGradientElement {
   const float* read = nullptr;
   const float* dy = nullptr;
   float* dx = nullptr;
-  PARTITA_HOST_DEVICE void operator()(int64_t i) const { dx[i] = Gradient(read[i], dy[i]); }
+  struct Operands {
+    float read, dy;
+  };
+  PARTITA_HOST_DEVICE Operands Load(int64_t i) const { return {read[i], dy[i]}; }
+  PARTITA_HOST_DEVICE void Store(int64_t i, const Operands& of) const {
+    dx[i] = Gradient(of.read, of.dy);
+  }
 
  private:
   PARTITA_HOST_DEVICE float Gradient(float value, float gradient) const {

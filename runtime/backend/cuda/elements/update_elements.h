@@ -14,11 +14,15 @@ struct SgdElement {
   float *w_next = nullptr, *v_next = nullptr;
   StepNumbersArgument numbers;
   bool nesterov = false;
-  PARTITA_HOST_DEVICE void operator()(int64_t i) const {
+  struct Operands {
+    float w, g, v;
+  };
+  PARTITA_HOST_DEVICE Operands Load(int64_t i) const { return {w[i], g[i], v[i]}; }
+  PARTITA_HOST_DEVICE void Store(int64_t i, const Operands &of) const {
     const StepNumbers &n = *numbers;
-    const float weight = w[i];
-    const float gradient = g[i] + n.decay * weight;
-    const float velocity = n.momentum * v[i] + gradient;
+    const float weight = of.w;
+    const float gradient = of.g + n.decay * weight;
+    const float velocity = n.momentum * of.v + gradient;
     const float direction = nesterov ? gradient + n.momentum * velocity : velocity;
     w_next[i] = weight - n.rate * direction;
     v_next[i] = velocity;
@@ -29,12 +33,16 @@ struct AdamElement {
   const float *w = nullptr, *g = nullptr, *m = nullptr, *v = nullptr;
   float *w_next = nullptr, *m_next = nullptr, *v_next = nullptr;
   StepNumbersArgument numbers;
-  PARTITA_HOST_DEVICE void operator()(int64_t i) const {
+  struct Operands {
+    float w, g, m, v;
+  };
+  PARTITA_HOST_DEVICE Operands Load(int64_t i) const { return {w[i], g[i], m[i], v[i]}; }
+  PARTITA_HOST_DEVICE void Store(int64_t i, const Operands &of) const {
     const StepNumbers &n = *numbers;
-    const float weight = w[i];
-    const float gradient = g[i] + n.decay * weight;
-    const float first = n.keep1 * m[i] + n.take1 * gradient;
-    const float second = n.keep2 * v[i] + n.take2 * gradient * gradient;
+    const float weight = of.w;
+    const float gradient = of.g + n.decay * weight;
+    const float first = n.keep1 * of.m + n.take1 * gradient;
+    const float second = n.keep2 * of.v + n.take2 * gradient * gradient;
     w_next[i] = weight - n.rate * (first * n.correct1) / (sqrtf(second * n.correct2) + n.epsilon);
     m_next[i] = first;
     v_next[i] = second;

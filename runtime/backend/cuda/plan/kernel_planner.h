@@ -66,6 +66,7 @@ class KernelPlanner {
   // `rows_are_neighbours`: see ReductionShape.
   void Reduce(int64_t rows, int64_t terms, bool rows_are_neighbours, ReductionFunctor functor);
   void Transpose(const TransposeWork& work);
+  void Add(const MaxPoolWork& work) { plan_.steps.emplace_back(work); }
   void Add(Gemm gemm) { plan_.steps.emplace_back(std::move(gemm)); }
   void Add(Convolution convolution) { plan_.steps.emplace_back(std::move(convolution)); }
 

@@ -79,7 +79,8 @@ struct Convolution {
   ElementWork epilogue;
 };
 
-using KernelStep = std::variant<ElementWork, ReductionWork, TransposeWork, Gemm, Convolution>;
+using KernelStep =
+    std::variant<ElementWork, ReductionWork, TransposeWork, MaxPoolWork, Gemm, Convolution>;
 
 struct KernelSteps {
   std::vector<KernelStep> steps;  // steps in order

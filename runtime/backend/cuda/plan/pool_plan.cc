@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <cstdlib>
+#include <optional>
 
 #include "runtime/backend/cuda/plan/kernel_planner.h"
 
@@ -31,6 +33,51 @@ PoolWindows WindowsOf(const Pool2d& pool, const Shape& x, const Shape& y) {
   return windows;
 }
 
+PlaneAxis PlaneAxisOf(const WindowAxis& axis) {
+  const auto small = [](int64_t value) { return static_cast<int>(value); };
+  return {small(axis.extent), small(axis.count),    small(axis.kernel),
+          small(axis.stride), small(axis.dilation), small(axis.pad)};
+}
+
+// Planes of so few elements that blocks hold them; nothing where they are larger.
+std::optional<MaxPoolWork> PlanesOf(const PoolWindows& windows, int64_t planes, bool gradient) {
+  constexpr int64_t kMostExtent = 1 << 12;       // of anything along a dimension
+  constexpr int64_t kElementsOfBlock = 1 << 11;  // that keep its threads busy
+  for (const WindowAxis* axis : {&windows.rows, &windows.columns}) {
+    const int64_t most = std::max({axis->extent, axis->count, axis->stride,
+                                   axis->dilation * axis->kernel, std::abs(axis->pad)});
+    if (most > kMostExtent || axis->extent == 0) return std::nullopt;
+  }
+  const int64_t plane = windows.x_plane.value;
+  if (plane * (gradient ? 8 : 4) > MaxPoolWork::kMostPlaneBytes) return std::nullopt;
+  MaxPoolWork work;
+  work.rows = PlaneAxisOf(windows.rows);
+  work.columns = PlaneAxisOf(windows.columns);
+  work.x_plane = static_cast<int>(plane);
+  work.planes = planes;
+  work.planes_of_block = static_cast<int>(std::max<int64_t>(1, kElementsOfBlock / plane));
+  work.window_columns = windows.y_columns;
+  work.windows_of_plane = windows.y_plane;
+  const auto of_class = [](const PlaneAxis& axis) {
+    return (axis.count + axis.Apart() - 1) / axis.Apart();
+  };
+  work.class_columns = Divisor::Of(of_class(work.columns));
+  work.windows_of_class = Divisor::Of(of_class(work.rows) * work.class_columns.value);
+  return work;
+}
+
+// False where planes are too large.
+bool PlanMaxPoolPlanes(const PoolWindows& windows, const float* dy, KernelPlanner& planner) {
+  const Shape& x = dy == nullptr ? planner.in_shape(0) : planner.out_shape();
+  auto work = PlanesOf(windows, x[0] * x[1], dy != nullptr);
+  if (!work.has_value()) return false;
+  work->x = planner.In(0);
+  work->dy = dy;
+  work->to = planner.Out();
+  planner.Add(*work);
+  return true;
+}
+
 }  // namespace
 
 void PlanOperator(const Pool2d& pool, KernelPlanner& planner) {
@@ -38,6 +85,8 @@ void PlanOperator(const Pool2d& pool, KernelPlanner& planner) {
   if (planner.pass().is_forward()) {
     const Shape& y = planner.out_shape();
     const PoolWindows windows = WindowsOf(pool, planner.in_shape(0), y);
+    if (Volume(y) == 0) return;
+    if (maximum && PlanMaxPoolPlanes(windows, nullptr, planner)) return;
     if (maximum) {
       planner.ForEach(Volume(y), MaxPoolElement{windows, planner.In(0), planner.Out()});
     } else {
@@ -54,6 +103,8 @@ void PlanOperator(const Pool2d& pool, KernelPlanner& planner) {
                     AveragePoolGradientElement{windows, planner.In(dy_at), planner.Out()});
     return;
   }
+  if (Volume(x) == 0) return;
+  if (Volume(y) > 0 && PlanMaxPoolPlanes(windows, planner.In(dy_at), planner)) return;
   if (x[2] * x[3] > 0x7fffffff) return planner.Fail("too many elements in a plane");
   auto* place = planner.Scratch<int32_t>(Volume(y));
   planner.ForEach(Volume(y), MaxPoolPlaceElement{windows, planner.In(0), place});
