@@ -40,22 +40,32 @@ void Judge(const std::string& run, const ReferenceComparison& comparison, Refere
   result.first_difference = absl::StrCat(run, ": ", comparison.first_difference);
 }
 
-// Trains serially from initial weights that are off by up to kRounding of each tensor's largest.
+// Adds up to kRounding of the largest to each of them.
+void Round(std::vector<float>& values, std::mt19937_64& random) {
+  float most = 0;
+  for (const float value : values) most = std::max(most, std::abs(value));
+  std::uniform_real_distribution<float> rounding(-kRounding * most, kRounding * most);
+  for (float& value : values) value += rounding(random);
+}
+
+// Trains serially with initial weights and inputs (unless these are numbers of rows) that are off:
+// where kernels round depends on where an element is, so that it breaks ties.
 absl::StatusOr<RunValues> TrainRounded(const Graph& graph, const ReferenceFolder& reference,
                                        const std::atomic<bool>* stop, std::mt19937_64& random) {
   SerialTrainer trainer(graph);
   trainer.StopWhen(stop);
   for (const Weight& weight : graph.weights()) {
     const std::vector<double> exact = trainer.Get(weight.tensor);
-    float most = 0;
-    for (const double value : exact) most = std::max(most, static_cast<float>(std::abs(value)));
-    std::uniform_real_distribution<float> rounding(-kRounding * most, kRounding * most);
     std::vector<float> rounded(exact.begin(), exact.end());
-    for (float& value : rounded) value += rounding(random);
+    Round(rounded, random);
     RETURN_IF_ERROR(trainer.Set(weight.tensor, rounded));
   }
+  ReferenceFolder rounded = reference;
+  if (graph.WholeType(TensorRole::kSamples).dtype == DType::kFloat32) {
+    for (std::vector<float>& x : rounded.x) Round(x, random);
+  }
   return TrainOnReference(
-      graph, reference,
+      graph, rounded,
       {.step = [&](auto x, auto labels,
                    const StepArguments& arguments) { return trainer.Step(x, labels, arguments); },
        .value = [&](TensorId id) { return trainer.Get(id); }});

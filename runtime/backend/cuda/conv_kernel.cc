@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <type_traits>
 
 #include "absl/strings/str_cat.h"
 #include "graph/support/status_macros.h"
@@ -24,6 +25,20 @@ cudnnMathType_t MathOf(Precision precision) {
 
 int64_t VolumeOf(const std::array<int64_t, 4>& extents) {
   return extents[0] * extents[1] * extents[2] * extents[3];
+}
+
+// Winograd's transforms of tiles for windows larger than 3x3 lose some three digits, and make
+// numbers of what is not a number (seen with cuDNN 9.19 on an H200).
+template <class Algorithm>
+bool IsPreciseEnough(const ConvolutionShape& s, Algorithm algorithm) {
+  const bool small = s.w[2] <= 3 && s.w[3] <= 3;
+  if constexpr (std::is_same_v<Algorithm, cudnnConvolutionFwdAlgo_t>) {
+    return small || algorithm != CUDNN_CONVOLUTION_FWD_ALGO_WINOGRAD_NONFUSED;
+  } else if constexpr (std::is_same_v<Algorithm, cudnnConvolutionBwdDataAlgo_t>) {
+    return small || algorithm != CUDNN_CONVOLUTION_BWD_DATA_ALGO_WINOGRAD_NONFUSED;
+  } else {
+    return small || algorithm != CUDNN_CONVOLUTION_BWD_FILTER_ALGO_WINOGRAD_NONFUSED;
+  }
 }
 
 // What does bias and ReLU where the library does not.
@@ -140,6 +155,7 @@ std::vector<ConvolutionRunner::Choice> ConvolutionRunner::Usable(const Results& 
     const auto& result = results[static_cast<size_t>(k)];
     if (result.status != CUDNN_STATUS_SUCCESS) continue;
     if (result.determinism != CUDNN_DETERMINISTIC) continue;
+    if (!IsPreciseEnough(shape_, result.algo)) continue;
     Choice choice;
     choice.algorithm = static_cast<int>(result.algo);
     choice.math = shape_.precision == Precision::kFloat32 ? CUDNN_FMA_MATH : result.mathType;

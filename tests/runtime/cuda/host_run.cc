@@ -71,27 +71,39 @@ void Run(const TransposeWork& work) {
   }
 }
 
-// Group by group of planes, as blocks take them.
-void Run(const MaxPoolWork& work) {
+// Group by group of planes, as blocks take them; windows of a class in the opposite order.
+template <int kKernel>
+void RunPlanes(const MaxPoolWork& work) {
   const int64_t of_block = work.planes_of_block;
   std::vector<float> dx(static_cast<size_t>(of_block * work.x_plane));
-  CHECK(work.shared_bytes() <= MaxPoolWork::kMostPlaneBytes);
+  std::vector<MaxPoolWork::Place> places(static_cast<size_t>(of_block * work.y_plane()));
   for (int64_t first = 0; first < work.planes; first += of_block) {
     const auto planes = static_cast<int>(std::min(of_block, work.planes - first));
+    const int windows = planes * work.y_plane();
     const float* const x = work.x + first * work.x_plane;
-    if (work.dy == nullptr) {
+    if (!work.gradient) {
       float* const y = work.to + first * work.y_plane();
-      for (int w = 0; w < planes * work.y_plane(); ++w) y[w] = work.Maximum(w, x);
+      for (int w = 0; w < windows; ++w) y[w] = work.MaximumOf<kKernel>(w, x).value;
       continue;
+    }
+    for (int w = 0; w < windows; ++w) {
+      places[static_cast<size_t>(w)] = work.MaximumOf<kKernel>(w, x).place;
     }
     std::fill(dx.begin(), dx.end(), 0.0f);
     const float* const dy = work.dy + first * work.y_plane();
     const int of_class = planes * static_cast<int>(work.windows_of_class.value);
     for (int c = 0; c < work.classes(); ++c) {
-      for (int k = of_class; k-- > 0;) work.AddGradient(c, k, x, dy, dx.data());
+      for (int k = of_class; k-- > 0;) work.AddGradient(c, k, places.data(), dy, dx.data());
     }
     std::copy_n(dx.begin(), planes * work.x_plane, work.to + first * work.x_plane);
   }
+}
+
+void Run(const MaxPoolWork& work) {
+  CHECK(work.shared_bytes() <= MaxPoolWork::kMostPlaneBytes);
+  work.fixed_kernel() == 3   ? RunPlanes<3>(work)
+  : work.fixed_kernel() == 2 ? RunPlanes<2>(work)
+                             : RunPlanes<0>(work);
 }
 
 void RunProduct(const Gemm& gemm, int64_t product) {

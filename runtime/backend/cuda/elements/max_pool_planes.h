@@ -13,40 +13,60 @@ struct PlaneAxis {
   PARTITA_HOST_DEVICE int Apart() const { return (dilation * (kernel - 1) + stride) / stride; }
 };
 
-// Maximum pooling of whole planes, each of which fits into a block's shared memory: x is read once,
-// and a gradient is added up where it is fast. Windows that share no element form a class; classes
-// take turns, so that the order in which an element's gradients are added is fixed. What is chosen
-// is what PoolWindows::FirstMaximum chooses.
+// Maximum pooling of whole planes, which fit into a block's shared memory: x is read once, and its
+// gradient, which takes x's place when every window's maximum is known, is added up there. Windows
+// that share no element form a class; classes take turns, so that the order in which an element's
+// gradients are added is fixed. What is chosen is what PoolWindows::FirstMaximum chooses.
 struct MaxPoolWork {
+  using Place = uint16_t;  // of a maximum in its plane
+  static constexpr Place kNone = 0xffff;
   PlaneAxis rows, columns;
   Divisor window_columns, windows_of_plane;  // columns, and all windows, of a plane
   Divisor class_columns, windows_of_class;   // the same of the largest class
   int x_plane = 1;                           // elements of a plane of x
   int planes_of_block = 1;
+  bool gradient = false;
   int64_t planes = 0;
   const float* x = nullptr;
-  const float* dy = nullptr;  // null: forward
-  float* to = nullptr;        // y, or dx
+  const float* dy = nullptr;
+  float* to = nullptr;  // y, or dx
 
   static constexpr int kMostPlaneBytes = 112 << 10;  // of shared memory
-  // Shared memory of a block: planes of x, and of dx.
+  // Shared memory of a block: its planes of x, then of dx; of a gradient dy, and the places.
   int64_t shared_bytes() const {
-    return int64_t{4} * planes_of_block * x_plane * (dy == nullptr ? 1 : 2);
+    const int64_t of_windows = !gradient ? 0 : int64_t{6} * windows_of_plane.value;
+    return planes_of_block * (int64_t{4} * x_plane + of_windows);
+  }
+  // Extent of all windows along both dimensions if kernels are made for it, else 0.
+  int fixed_kernel() const {
+    const bool fixed = rows.kernel == columns.kernel && rows.dilation == 1 &&
+                       columns.dilation == 1 && (rows.kernel == 2 || rows.kernel == 3);
+    return fixed ? rows.kernel : 0;
   }
 
   PARTITA_HOST_DEVICE int classes() const { return rows.Apart() * columns.Apart(); }
   PARTITA_HOST_DEVICE int y_plane() const { return static_cast<int>(windows_of_plane.value); }
 
-  // Position in its plane of the first maximum of window (i, j); -1 where it is empty.
-  PARTITA_HOST_DEVICE int FirstMaximum(int i, int j, const float* plane) const {
+  // Position in its plane of the first maximum of window (i, j), or kNone where it is empty, and its
+  // value. kKernel: fixed_kernel().
+  struct Maximum {
+    Place place;
+    float value;
+  };
+  template <int kKernel>
+  PARTITA_HOST_DEVICE Maximum FirstMaximum(int i, int j, const float* plane) const {
     int best = -1;
     float most = 0;
+    const int height = kKernel > 0 ? kKernel : rows.kernel;
+    const int width = kKernel > 0 ? kKernel : columns.kernel;
+    const int row_step = kKernel > 0 ? 1 : rows.dilation;
+    const int column_step = kKernel > 0 ? 1 : columns.dilation;
     const int top = i * rows.stride - rows.pad, left = j * columns.stride - columns.pad;
-    for (int a = 0; a < rows.kernel; ++a) {
-      const int row = top + a * rows.dilation;
+    for (int a = 0; a < height; ++a) {
+      const int row = top + a * row_step;
       if (row < 0 || row >= rows.extent) continue;
-      for (int b = 0; b < columns.kernel; ++b) {
-        const int column = left + b * columns.dilation;
+      for (int b = 0; b < width; ++b) {
+        const int column = left + b * column_step;
         if (column < 0 || column >= columns.extent) continue;
         const int at = row * columns.extent + column;
         const float value = plane[at];
@@ -55,20 +75,19 @@ struct MaxPoolWork {
         most = value;
       }
     }
-    return best;
+    return {best < 0 ? kNone : static_cast<Place>(best), most};
   }
 
-  // Value of window w of all windows of a block's planes.
-  PARTITA_HOST_DEVICE float Maximum(int w, const float* x_planes) const {
+  // The maximum of window w of all windows of a block's planes.
+  template <int kKernel>
+  PARTITA_HOST_DEVICE Maximum MaximumOf(int w, const float* x_planes) const {
     const int p = Quotient(windows_of_plane, w), of_plane = w - p * y_plane();
     const int i = Quotient(window_columns, of_plane);
-    const float* plane = x_planes + p * x_plane;
-    const int best = FirstMaximum(i, of_plane - i * columns.count, plane);
-    return best < 0 ? 0.0f : plane[best];
+    return FirstMaximum<kKernel>(i, of_plane - i * columns.count, x_planes + p * x_plane);
   }
 
   // Adds the gradient of window k of a class of all planes of a block.
-  PARTITA_HOST_DEVICE void AddGradient(int window_class, int k, const float* x_planes,
+  PARTITA_HOST_DEVICE void AddGradient(int window_class, int k, const Place* places,
                                        const float* dy_planes, float* dx_planes) const {
     const int p = Quotient(windows_of_class, k);
     const int of_plane = k - p * static_cast<int>(windows_of_class.value);
@@ -78,9 +97,8 @@ struct MaxPoolWork {
     const int i = first_row + row * rows.Apart();
     const int j = window_class - first_row * columns.Apart() + column * columns.Apart();
     if (i >= rows.count || j >= columns.count) return;
-    const int best = FirstMaximum(i, j, x_planes + p * x_plane);
-    if (best < 0) return;
-    dx_planes[p * x_plane + best] += dy_planes[p * y_plane() + i * columns.count + j];
+    const int w = p * y_plane() + i * columns.count + j;
+    if (places[w] != kNone) dx_planes[p * x_plane + places[w]] += dy_planes[w];
   }
 
  private:

@@ -117,7 +117,23 @@ struct ChannelElements {
   Divisor inner;
   PARTITA_HOST_DEVICE int64_t operator()(int64_t c, int64_t k) const {
     const int64_t sample = inner.Quotient(k);
-    return (sample * channels + c) * inner.value + (k - sample * inner.value);
+    return (sample * (channels - 1) + c) * inner.value + k;
+  }
+};
+
+// A row is a channel: the sum of x.
+struct ChannelSumReduction {
+  using Partial = double;
+  ChannelElements at;
+  const float* x = nullptr;
+  float* y = nullptr;
+  PARTITA_HOST_DEVICE Partial Start() const { return 0; }
+  using Operands = float;
+  PARTITA_HOST_DEVICE Operands Load(int64_t c, int64_t k) const { return x[at(c, k)]; }
+  PARTITA_HOST_DEVICE void Add(Partial& sum, float of) const { sum += static_cast<double>(of); }
+  PARTITA_HOST_DEVICE void Merge(Partial& sum, const Partial& other) const { sum += other; }
+  PARTITA_HOST_DEVICE void Store(int64_t c, const Partial& sum) const {
+    y[c] = static_cast<float>(sum);
   }
 };
 

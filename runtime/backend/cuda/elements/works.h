@@ -75,6 +75,7 @@ using ElementFunctor = std::variant<
 // clang-format off: one name per line
 using ReductionFunctor = std::variant<
     SumReduction,
+    ChannelSumReduction,
     RowMaxReduction,
     SumExpReduction,
     CrossEntropyReduction,

@@ -67,15 +67,8 @@ LrnWindows WindowsOf(const Lrn& lrn, const Shape& x, const Shape& y) {
 
 void PlanChannelSums(KernelPlanner& planner) {
   const Channels c(planner.in_shape(0));
-  const std::vector<int64_t> row_extents = {c.channels}, row_strides = {c.inner};
-  const std::vector<int64_t> term_extents = {c.samples, c.inner};
-  const std::vector<int64_t> term_strides = {c.channels * c.inner, 1};
-  SumReduction sum;
-  sum.a = planner.In(0);
-  sum.a_rows = planner.Walk(row_extents, row_strides);
-  sum.a_terms = planner.Walk(term_extents, term_strides);
-  sum.y = planner.Out();
-  planner.Reduce(c.channels, c.of_one(), c.channels_are_neighbours(), sum);
+  planner.Reduce(c.channels, c.of_one(), c.channels_are_neighbours(),
+                 ChannelSumReduction{c.elements(), planner.In(0), planner.Out()});
 }
 
 void PlanOperator(const BatchMoments&, KernelPlanner& planner) {

@@ -41,15 +41,15 @@ PlaneAxis PlaneAxisOf(const WindowAxis& axis) {
 
 // Planes of so few elements that blocks hold them; nothing where they are larger.
 std::optional<MaxPoolWork> PlanesOf(const PoolWindows& windows, int64_t planes, bool gradient) {
-  constexpr int64_t kMostExtent = 1 << 12;       // of anything along a dimension
-  constexpr int64_t kElementsOfBlock = 1 << 11;  // that keep its threads busy
+  constexpr int64_t kMostExtent = 1 << 12;    // of anything along a dimension
+  constexpr int64_t kElementsOfBlock = 4000;  // that keep its threads busy
   for (const WindowAxis* axis : {&windows.rows, &windows.columns}) {
     const int64_t most = std::max({axis->extent, axis->count, axis->stride,
                                    axis->dilation * axis->kernel, std::abs(axis->pad)});
     if (most > kMostExtent || axis->extent == 0) return std::nullopt;
   }
   const int64_t plane = windows.x_plane.value;
-  if (plane * (gradient ? 8 : 4) > MaxPoolWork::kMostPlaneBytes) return std::nullopt;
+  if (plane >= MaxPoolWork::kNone) return std::nullopt;
   MaxPoolWork work;
   work.rows = PlaneAxisOf(windows.rows);
   work.columns = PlaneAxisOf(windows.columns);
@@ -61,18 +61,21 @@ std::optional<MaxPoolWork> PlanesOf(const PoolWindows& windows, int64_t planes, 
   const auto of_class = [](const PlaneAxis& axis) {
     return (axis.count + axis.Apart() - 1) / axis.Apart();
   };
+  work.gradient = gradient;
   work.class_columns = Divisor::Of(of_class(work.columns));
   work.windows_of_class = Divisor::Of(of_class(work.rows) * work.class_columns.value);
+  if (work.shared_bytes() > MaxPoolWork::kMostPlaneBytes) return std::nullopt;
   return work;
 }
 
 // False where planes are too large.
-bool PlanMaxPoolPlanes(const PoolWindows& windows, const float* dy, KernelPlanner& planner) {
-  const Shape& x = dy == nullptr ? planner.in_shape(0) : planner.out_shape();
-  auto work = PlanesOf(windows, x[0] * x[1], dy != nullptr);
+bool PlanMaxPoolPlanes(const PoolWindows& windows, KernelPlanner& planner) {
+  const bool gradient = !planner.pass().is_forward();
+  const Shape& x = gradient ? planner.out_shape() : planner.in_shape(0);
+  auto work = PlanesOf(windows, x[0] * x[1], gradient);
   if (!work.has_value()) return false;
   work->x = planner.In(0);
-  work->dy = dy;
+  if (gradient) work->dy = planner.In(planner.inputs() - 1);
   work->to = planner.Out();
   planner.Add(*work);
   return true;
@@ -86,7 +89,7 @@ void PlanOperator(const Pool2d& pool, KernelPlanner& planner) {
     const Shape& y = planner.out_shape();
     const PoolWindows windows = WindowsOf(pool, planner.in_shape(0), y);
     if (Volume(y) == 0) return;
-    if (maximum && PlanMaxPoolPlanes(windows, nullptr, planner)) return;
+    if (maximum && PlanMaxPoolPlanes(windows, planner)) return;
     if (maximum) {
       planner.ForEach(Volume(y), MaxPoolElement{windows, planner.In(0), planner.Out()});
     } else {
@@ -104,7 +107,7 @@ void PlanOperator(const Pool2d& pool, KernelPlanner& planner) {
     return;
   }
   if (Volume(x) == 0) return;
-  if (Volume(y) > 0 && PlanMaxPoolPlanes(windows, planner.In(dy_at), planner)) return;
+  if (Volume(y) > 0 && PlanMaxPoolPlanes(windows, planner)) return;
   if (x[2] * x[3] > 0x7fffffff) return planner.Fail("too many elements in a plane");
   auto* place = planner.Scratch<int32_t>(Volume(y));
   planner.ForEach(Volume(y), MaxPoolPlaceElement{windows, planner.In(0), place});
