@@ -334,7 +334,7 @@ def race_on_gpu(options, folder):
             sides = {"partita": Side([options.program, "turns", folder / "model.textproto", folder / "weights.safetensors",
                                       folder / "batch.safetensors", RATE, MOMENTUM, "--batch", batch, "--backend", options.backend,
                                       "--precision", precision, *options.program_flags.split()])}
-            for variant in GPU_VARIANTS:
+            for variant in options.variants.split(","):
                 if variant == "graph" and options.torch_device == "cpu":
                     continue
                 command = torch_command(sys.executable, options, folder, batch, variant, precision=precision)
@@ -375,6 +375,7 @@ def main():
     parser.add_argument("--program_flags", default="", help="more flags for it")
     parser.add_argument("--backend", default="cuda", help="of gpu_suite")
     parser.add_argument("--torch_device", help="default cuda with --program, else cpu")
+    parser.add_argument("--variants", default=",".join(GPU_VARIANTS), help="of PyTorch, on a GPU; compiled takes minutes")
     parser.add_argument("--precisions", default="float32,tf32", help="on a GPU: any of " + ", ".join(LOSS_TOLERANCE))
     options = parser.parse_args()
     options.torch_device = options.torch_device or ("cuda" if options.program else "cpu")

@@ -31,6 +31,38 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
+// What the compiler is told of a pointer to be able to read and write four elements at once.
+struct AssumeAligned {
+  template <class T>
+  PARTITA_HOST_DEVICE void operator()(T*& data) const {
+    data = static_cast<T*>(__builtin_assume_aligned(data, 4 * sizeof(T)));
+  }
+};
+struct FindUnaligned {
+  bool* unaligned;
+  template <class T>
+  PARTITA_HOST_DEVICE void operator()(T*& data) const {
+    if (reinterpret_cast<uintptr_t>(data) % (4 * sizeof(T)) != 0) *unaligned = true;
+  }
+};
+
+template <class F>
+__global__ void __launch_bounds__(kThreads)
+    ReadThenWriteVectors(const __grid_constant__ F given, int64_t count) {
+  F functor = given;
+  functor.VisitVectors(AssumeAligned());
+  const int64_t thread = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  const int64_t vectors = count / 4, step = static_cast<int64_t>(gridDim.x) * kThreads;
+  for (int64_t v = thread; v < vectors; v += step) {
+    typename F::Operands operands[4];
+#pragma unroll
+    for (int k = 0; k < 4; ++k) operands[k] = functor.Load(v * 4 + k);
+    functor.template StoreVector<4>(v * 4, operands);
+  }
+  const int64_t rest = vectors * 4 + thread;
+  if (rest < count) functor.Store(rest, functor.Load(rest));
+}
+
 template <class F>
 __global__ void __launch_bounds__(kThreads)
     ForEach(const __grid_constant__ F functor, int64_t count) {
@@ -47,6 +79,18 @@ unsigned BlocksFor(int64_t count, int64_t of_block) {
 
 template <class F>
 cudaError_t Launch(const F& functor, int64_t count, cudaStream_t stream) {
+  if constexpr (HasVectors<F>::value) {
+    bool unaligned = false;
+    F(functor).VisitVectors(FindUnaligned{&unaligned});
+    if (!unaligned) {
+      const unsigned blocks = BlocksFor(count, kThreads * 4);
+      ReadThenWriteVectors<F><<<blocks, kThreads, 0, stream>>>(functor, count);
+      return cudaGetLastError();
+    }
+  }
+  if constexpr (std::is_same_v<F, ConversionElement>) {
+    if (functor.lies_in_order()) return LaunchConversion(functor.conversion, count, stream);
+  }
   if constexpr (ReadsFirst<F>::value) {
     const unsigned blocks = BlocksFor(count, kThreads * kElements);
     ReadThenWrite<F><<<blocks, kThreads, 0, stream>>>(functor, count);

@@ -9,10 +9,16 @@ constexpr int kThreads = ReductionShape::kBlockThreads;
 constexpr int64_t kMostRowGroups = 1 << 20;
 constexpr int kTerms = 8;  // that a thread reads before it adds the first
 
-// The terms [k, end) of a row, each lanes-th of them, in this order.
+// Each lanes-th of the terms [begin, end) of a row, in this order.
+struct TermsOfThread {
+  int64_t row, begin, end;
+  int lanes;
+};
 template <class F>
-__device__ void AddTerms(const F& functor, typename F::Partial& partial, int64_t row, int64_t k,
-                         int64_t end, int lanes) {
+__device__ void AddTerms(const F& functor, const TermsOfThread& terms,
+                         typename F::Partial& partial) {
+  const auto [row, begin, end, lanes] = terms;
+  int64_t k = begin;
   if constexpr (ReadsFirst<F>::value) {
     for (; k + (kTerms - 1) * lanes < end; k += kTerms * lanes) {
       typename F::Operands operands[kTerms];
@@ -45,7 +51,7 @@ __global__ void __launch_bounds__(kThreads)
        first += static_cast<int64_t>(gridDim.x) * rows_of_block) {
     const int64_t row = first + row_of_block;
     Partial partial = functor.Start();
-    if (row < shape.rows) AddTerms(functor, partial, row, begin + lane, end, lanes);
+    if (row < shape.rows) AddTerms(functor, {row, begin + lane, end, lanes}, partial);
     *slot = partial;
     __syncthreads();
     for (int half = lanes / 2; half > 0; half /= 2) {

@@ -32,9 +32,9 @@ struct ScaleReduction {
   int exponent = 0;
   NumberScale* scale = nullptr;
   PARTITA_HOST_DEVICE Partial Start() const { return 0; }
-  PARTITA_HOST_DEVICE void Add(Partial& most, int64_t, int64_t k) const {
-    Merge(most, fabsf(x[k]));
-  }
+  using Operands = float;
+  PARTITA_HOST_DEVICE Operands Load(int64_t, int64_t k) const { return x[k]; }
+  PARTITA_HOST_DEVICE void Add(Partial& most, float of) const { Merge(most, fabsf(of)); }
   PARTITA_HOST_DEVICE void Merge(Partial& most, const Partial& other) const {
     if (most < other) most = other;
   }
@@ -90,6 +90,13 @@ struct ConversionElement {
   Conversion conversion;
   Divisor row, inner, channels;
   int64_t pitch = 1;
+  // Whether elements lie in the same order on both sides, without gaps, at addresses that suit
+  // vectors of four, and know no channel.
+  bool lies_in_order() const {
+    const auto suits = [](const void* data) { return reinterpret_cast<uintptr_t>(data) % 16 == 0; };
+    return pitch == row.value && conversion.bias == nullptr && suits(conversion.from) &&
+           suits(conversion.to);
+  }
   using Operands = uint32_t;
   PARTITA_HOST_DEVICE Operands Load(int64_t i) const { return conversion.Bits(i); }
   PARTITA_HOST_DEVICE void Store(int64_t i, uint32_t bits) const {
@@ -110,23 +117,31 @@ struct TransposeWork {
   int64_t batch = 0, rows = 0, columns = 0;
 };
 
-// The same element by element, for matrices of so few rows that tiles of them would be empty for
-// the most part, as images of three colours: i counts what is written.
+// The same for matrices of so few rows that tiles of them would be empty for the most part, as
+// images of three colours: i counts the columns of all matrices.
 struct NarrowTransposeElement {
-  static constexpr int64_t kMostRows = 8;
+  static constexpr int kMostRows = 8;
   Conversion conversion;
-  Divisor rows, columns;
+  int rows = 1;
+  Divisor columns;
   struct Operands {
     int64_t column;
-    uint32_t bits;
+    uint32_t bits[kMostRows];
   };
   PARTITA_HOST_DEVICE Operands Load(int64_t i) const {
-    const int64_t line = rows.Quotient(i), r = i - line * rows.value;
-    const int64_t b = columns.Quotient(line), c = line - b * columns.value;
-    return {c, conversion.Bits((b * rows.value + r) * columns.value + c)};
+    Operands of;
+    const int64_t b = columns.Quotient(i);
+    of.column = i - b * columns.value;
+    const int64_t first = b * rows * columns.value + of.column;
+    for (int r = 0; r < kMostRows; ++r) {
+      of.bits[r] = r < rows ? conversion.Bits(first + r * columns.value) : 0;
+    }
+    return of;
   }
   PARTITA_HOST_DEVICE void Store(int64_t i, const Operands& of) const {
-    conversion.Store(i, of.column, conversion.Value(of.bits));
+    for (int r = 0; r < kMostRows; ++r) {
+      if (r < rows) conversion.Store(i * rows + r, of.column, conversion.Value(of.bits[r]));
+    }
   }
 };
 

@@ -22,19 +22,38 @@ struct FillElement {
 struct ReluElement {
   const float* x = nullptr;
   float* y = nullptr;
+  template <class Visit>
+  PARTITA_HOST_DEVICE void VisitVectors(Visit&& visit) {
+    visit(x);
+    visit(y);
+  }
   using Operands = float;
   PARTITA_HOST_DEVICE Operands Load(int64_t i) const { return x[i]; }
   PARTITA_HOST_DEVICE void Store(int64_t i, float value) const { y[i] = value < 0 ? 0.0f : value; }
+  template <int kCount>
+  PARTITA_HOST_DEVICE void StoreVector(int64_t i, const float* of) const {
+    for (int k = 0; k < kCount; ++k) Store(i + k, of[k]);
+  }
 };
 
 struct ReluGradientElement {
   const float* y = nullptr;
   const float* dy = nullptr;
   float* dx = nullptr;
+  template <class Visit>
+  PARTITA_HOST_DEVICE void VisitVectors(Visit&& visit) {
+    visit(y);
+    visit(dy);
+    visit(dx);
+  }
   using Operands = FloatPair;
   PARTITA_HOST_DEVICE Operands Load(int64_t i) const { return {y[i], dy[i]}; }
   PARTITA_HOST_DEVICE void Store(int64_t i, const Operands& of) const {
     dx[i] = of.first > 0 ? of.second : 0.0f;
+  }
+  template <int kCount>
+  PARTITA_HOST_DEVICE void StoreVector(int64_t i, const Operands* of) const {
+    for (int k = 0; k < kCount; ++k) Store(i + k, of[k]);
   }
 };
 

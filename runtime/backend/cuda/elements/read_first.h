@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <type_traits>
+#include <utility>
 
 #include "runtime/backend/cuda/host_device_code.h"
 
@@ -17,6 +18,19 @@ template <class F, class = void>
 struct ReadsFirst : std::false_type {};
 template <class F>
 struct ReadsFirst<F, std::void_t<typename F::Operands>> : std::true_type {};
+
+// A functor all of whose operands and results lie in order has VisitVectors(visit), which calls
+// visit(pointer) for each, and StoreVector<n>(i, operands), which stores n neighbours: where all
+// pointers suit vectors, four neighbours are read and written at once.
+template <class F, class = void>
+struct HasVectors : std::false_type {};
+struct VectorVisitor {
+  template <class T>
+  PARTITA_HOST_DEVICE void operator()(T*&) const {}
+};
+template <class F>
+struct HasVectors<F, std::void_t<decltype(std::declval<F&>().VisitVectors(VectorVisitor()))>>
+    : std::true_type {};
 
 template <class F>
 PARTITA_HOST_DEVICE void ApplyElement(const F& functor, int64_t i) {

@@ -20,7 +20,8 @@ struct StepNumbers {
 struct StepNumbersArgument {
   StepNumbers own;
   const StepNumbers* in_memory = nullptr;
-  PARTITA_HOST_DEVICE const StepNumbers& operator*() const {
+  // By value: an address of `own` would put a kernel's argument into its local memory.
+  PARTITA_HOST_DEVICE StepNumbers operator*() const {
     return in_memory == nullptr ? own : *in_memory;
   }
 };

@@ -14,18 +14,31 @@ struct SgdElement {
   float *w_next = nullptr, *v_next = nullptr;
   StepNumbersArgument numbers;
   bool nesterov = false;
+  template <class Visit>
+  PARTITA_HOST_DEVICE void VisitVectors(Visit &&visit) {
+    visit(w);
+    visit(g);
+    visit(v);
+    visit(w_next);
+    visit(v_next);
+  }
   struct Operands {
     float w, g, v;
   };
   PARTITA_HOST_DEVICE Operands Load(int64_t i) const { return {w[i], g[i], v[i]}; }
-  PARTITA_HOST_DEVICE void Store(int64_t i, const Operands &of) const {
-    const StepNumbers &n = *numbers;
-    const float weight = of.w;
-    const float gradient = of.g + n.decay * weight;
-    const float velocity = n.momentum * of.v + gradient;
-    const float direction = nesterov ? gradient + n.momentum * velocity : velocity;
-    w_next[i] = weight - n.rate * direction;
-    v_next[i] = velocity;
+  PARTITA_HOST_DEVICE void Store(int64_t i, const Operands &of) const { StoreVector<1>(i, &of); }
+  template <int kCount>
+  PARTITA_HOST_DEVICE void StoreVector(int64_t i, const Operands *of) const {
+    const StepNumbers n = *numbers;
+    float weight[kCount], velocity[kCount];
+    for (int k = 0; k < kCount; ++k) {
+      const float gradient = of[k].g + n.decay * of[k].w;
+      velocity[k] = n.momentum * of[k].v + gradient;
+      const float direction = nesterov ? gradient + n.momentum * velocity[k] : velocity[k];
+      weight[k] = of[k].w - n.rate * direction;
+    }
+    for (int k = 0; k < kCount; ++k) w_next[i + k] = weight[k];
+    for (int k = 0; k < kCount; ++k) v_next[i + k] = velocity[k];
   }
 };
 
@@ -33,19 +46,35 @@ struct AdamElement {
   const float *w = nullptr, *g = nullptr, *m = nullptr, *v = nullptr;
   float *w_next = nullptr, *m_next = nullptr, *v_next = nullptr;
   StepNumbersArgument numbers;
+  template <class Visit>
+  PARTITA_HOST_DEVICE void VisitVectors(Visit &&visit) {
+    visit(w);
+    visit(g);
+    visit(m);
+    visit(v);
+    visit(w_next);
+    visit(m_next);
+    visit(v_next);
+  }
   struct Operands {
     float w, g, m, v;
   };
   PARTITA_HOST_DEVICE Operands Load(int64_t i) const { return {w[i], g[i], m[i], v[i]}; }
-  PARTITA_HOST_DEVICE void Store(int64_t i, const Operands &of) const {
-    const StepNumbers &n = *numbers;
-    const float weight = of.w;
-    const float gradient = of.g + n.decay * weight;
-    const float first = n.keep1 * of.m + n.take1 * gradient;
-    const float second = n.keep2 * of.v + n.take2 * gradient * gradient;
-    w_next[i] = weight - n.rate * (first * n.correct1) / (sqrtf(second * n.correct2) + n.epsilon);
-    m_next[i] = first;
-    v_next[i] = second;
+  PARTITA_HOST_DEVICE void Store(int64_t i, const Operands &of) const { StoreVector<1>(i, &of); }
+  template <int kCount>
+  PARTITA_HOST_DEVICE void StoreVector(int64_t i, const Operands *of) const {
+    const StepNumbers n = *numbers;
+    float weight[kCount], first[kCount], second[kCount];
+    for (int k = 0; k < kCount; ++k) {
+      const float gradient = of[k].g + n.decay * of[k].w;
+      first[k] = n.keep1 * of[k].m + n.take1 * gradient;
+      second[k] = n.keep2 * of[k].v + n.take2 * gradient * gradient;
+      weight[k] =
+          of[k].w - n.rate * (first[k] * n.correct1) / (sqrtf(second[k] * n.correct2) + n.epsilon);
+    }
+    for (int k = 0; k < kCount; ++k) w_next[i + k] = weight[k];
+    for (int k = 0; k < kCount; ++k) m_next[i + k] = first[k];
+    for (int k = 0; k < kCount; ++k) v_next[i + k] = second[k];
   }
 };
 

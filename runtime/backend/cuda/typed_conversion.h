@@ -1,0 +1,78 @@
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <type_traits>
+
+#include "runtime/backend/cuda/elements/conversion_elements.h"
+
+// For .cu files only.
+
+namespace partita {
+
+// A Conversion whose types are known to the compiler; scales are read once.
+template <NumberType kFrom, NumberType kTo>
+class TypedConversion {
+ public:
+  template <NumberType kType>
+  using Number = std::conditional_t<kType == NumberType::kFloat32, float, uint16_t>;
+  using From = Number<kFrom>;
+  using To = Number<kTo>;
+
+  __device__ explicit TypedConversion(const Conversion& conversion)
+      : from(static_cast<const From*>(conversion.from)),
+        to(static_cast<To*>(conversion.to)),
+        bias_(conversion.bias),
+        relu_(conversion.relu) {
+    if (conversion.first_factor != nullptr) factor_ = *conversion.first_factor;
+    if (conversion.second_factor != nullptr) factor_ *= *conversion.second_factor;
+  }
+
+  __device__ float Value(From number) const {
+    if constexpr (kFrom == NumberType::kFloat32) {
+      return factor_ * number;
+    } else {
+      return factor_ * ValueOf(kFrom, number);
+    }
+  }
+  __device__ To Result(float value) const {
+    value = relu_ && value < 0 ? 0.0f : value;
+    if constexpr (kTo == NumberType::kFloat32) {
+      return value;
+    } else {
+      return kTo == NumberType::kFloat16 ? ToFloat16(value) : ToBfloat16(value);
+    }
+  }
+  __device__ float BiasOf(int64_t channel) const {
+    return bias_ == nullptr ? 0.0f : bias_[channel];
+  }
+
+  const From* const from;
+  To* const to;
+
+ private:
+  float factor_ = 1;
+  const float* const bias_;
+  const bool relu_;
+};
+
+template <NumberType kType>
+using NumberTypeConstant = std::integral_constant<NumberType, kType>;
+
+// Calls launch(from, to) with the conversion's types as constants.
+template <class Launch>
+cudaError_t WithTypes(const Conversion& conversion, Launch&& launch) {
+  constexpr NumberTypeConstant<NumberType::kFloat32> float32;
+  constexpr NumberTypeConstant<NumberType::kFloat16> float16;
+  constexpr NumberTypeConstant<NumberType::kBfloat16> bfloat16;
+  const NumberType from = conversion.from_type, to = conversion.to_type;
+  if (from == NumberType::kFloat32) {
+    return to == NumberType::kFloat32   ? launch(float32, float32)
+           : to == NumberType::kFloat16 ? launch(float32, float16)
+                                        : launch(float32, bfloat16);
+  }
+  if (to != NumberType::kFloat32) return cudaErrorInvalidValue;
+  return from == NumberType::kFloat16 ? launch(float16, float32) : launch(bfloat16, float32);
+}
+
+}  // namespace partita
