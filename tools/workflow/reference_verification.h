@@ -17,9 +17,6 @@ struct ReferenceRequest {
   // Backend that runs the plans, all devices on this host; on one GPU if it is cuda.
   std::string backend = "reference";
   uint64_t seed = 1;  // seed of the plans
-  // Serial runs whose initial weights are off by a rounding; what they change widens the tolerances of the
-  // plans, where kernels round otherwise than those of the host.
-  int rounding_runs = 0;
   // Stop flag: when it becomes true, the result covers the runs until then. Null: never.
   const std::atomic<bool>* stop = nullptr;
   std::function<void(int done, int wanted)> progress;
@@ -46,7 +43,6 @@ struct ReferenceResult {
   double max_abs_error = 0;
   std::string worst;             // the tensor that used most of its tolerance
   double worst_share = 0;        // share of the tolerance
-  int sensitive = 0;             // tensors whose tolerance rounding widened
   std::string first_difference;  // run, tensor and element of the first difference; empty if equal
   bool interrupted = false;      // true: stopped before all were compared
 };

@@ -27,8 +27,8 @@ int64_t VolumeOf(const std::array<int64_t, 4>& extents) {
   return extents[0] * extents[1] * extents[2] * extents[3];
 }
 
-// Winograd's transforms of tiles for windows larger than 3x3 lose some three digits, and make
-// numbers of what is not a number (seen with cuDNN 9.19 on an H200).
+// Winograd's transforms of tiles for windows larger than 3x3 lose some three digits (seen with cuDNN
+// 9.19 on an H200).
 template <class Algorithm>
 bool IsPreciseEnough(const ConvolutionShape& s, Algorithm algorithm) {
   const bool small = s.w[2] <= 3 && s.w[3] <= 3;
@@ -39,6 +39,13 @@ bool IsPreciseEnough(const ConvolutionShape& s, Algorithm algorithm) {
   } else {
     return small || algorithm != CUDNN_CONVOLUTION_BWD_FILTER_ALGO_WINOGRAD_NONFUSED;
   }
+}
+
+// Whether the library may do bias and ReLU in the call of the convolution: other algorithms than
+// this one, which alone is documented to know no activation, cut results off at float's range, and
+// thus make numbers of what is not a number (seen with cuDNN 9.19 on an H200).
+bool CanFuse(const ConvolutionShape& s, int algorithm) {
+  return s.bias && algorithm == CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM;
 }
 
 // What does bias and ReLU where the library does not.
@@ -85,8 +92,9 @@ std::optional<ConvolutionRunner::Choice> ConvolutionRunner::Parsed(const std::st
   const auto algorithm = NumberNamed("algorithm", text, kMostAlgorithms);
   const auto math = NumberNamed("math", text, CUDNN_FMA_MATH);
   const auto workspace = NumberNamed("workspace", text, kMostWorkspace);
-  const auto fused = NumberNamed("fused", text, shape_.bias ? 1 : 0);
+  const auto fused = NumberNamed("fused", text, 1);
   if (!algorithm || !math || !workspace || !fused) return std::nullopt;
+  if (*fused == 1 && !CanFuse(shape_, static_cast<int>(*algorithm))) return std::nullopt;
   Choice choice{static_cast<int>(*algorithm), static_cast<cudnnMathType_t>(*math), *workspace,
                 *fused == 1};
   if (shape_.precision == Precision::kFloat32) choice.math = CUDNN_FMA_MATH;
@@ -125,7 +133,7 @@ ConvolutionRunner::Choice ConvolutionRunner::Fastest(const std::vector<Choice>& 
   double least = HUGE_VAL;
   for (const Choice& candidate : candidates) {
     for (bool fused : {false, true}) {
-      if (fused && !shape_.bias) continue;
+      if (fused && !CanFuse(shape_, candidate.algorithm)) continue;
       Choice choice = candidate;
       choice.fused = fused;
       if (!descriptors_.SetMath(choice.math).ok()) continue;

@@ -34,9 +34,6 @@ struct ReferenceFolder {
   bool nesterov = false;
   RunValues expected;
   std::map<std::string, double> tolerance;  // keyed by kind
-  // How far values of a tensor, keyed by its name, are off for no other reason than that weights are
-  // rounded otherwise, where that was tried: training is chaotic in places.
-  std::map<std::string, double> sensitivity;
 
   int64_t steps() const { return static_cast<int64_t>(x.size()); }
 };
@@ -46,14 +43,12 @@ absl::StatusOr<ReferenceFolder> LoadReferenceFolder(const std::string& path);
 
 // The outcome of comparing a run with the reference. A tensor agrees if
 // max|got - want| <= tolerance * max(max|want|, 0.01 * L), L being the largest |want| of its kind
-// (some gradients are zero in theory), or within kSensitivityMargin times its sensitivity.
-constexpr double kSensitivityMargin = 4;
+// (some gradients are zero in theory).
 struct ReferenceComparison {
   bool equal = true;
-  int64_t tensors = 0;                 // tensors compared
-  std::vector<std::string> different;  // those that do not agree
-  double max_abs_error = 0;            // largest of all
-  std::string worst;                   // tensor with the largest error relative to its tolerance
+  int64_t tensors = 0;           // tensors compared
+  double max_abs_error = 0;      // largest of all
+  std::string worst;             // tensor with the largest error relative to its tolerance
   double worst_share = 0;        // that error as a share of the tolerance; more than 1: too large
   std::string first_difference;  // text of the first difference by name; empty if equal: tensor,
                                  // element, got, wanted, allowed

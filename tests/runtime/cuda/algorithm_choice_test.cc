@@ -143,6 +143,33 @@ TEST(AlgorithmChoiceTest, TensorCoresAreTakenOnlyWhereFactorsMayBeRounded) {
   EXPECT_EQ(libraries.Convolve(shape).last_math, CUDNN_TENSOR_OP_MATH);
 }
 
+// Algorithms 5 of the gradients are Winograd's by transforms of whole tensors.
+TEST(AlgorithmChoiceTest, LargeWindowsAreNotTransformedByWinograd) {
+  for (auto pass : {ConvolutionPass::kData, ConvolutionPass::kFilter}) {
+    ConvolutionShape shape = SomeConvolution(pass);
+    AlgorithmStore store;
+    Libraries libraries(&store, CUDNN_CONVOLUTION_BWD_DATA_ALGO_WINOGRAD_NONFUSED);
+    EXPECT_EQ(libraries.Convolve(shape).last_algorithm, 5);
+    shape.w = {4, 3, 5, 5};
+    shape.pad = {2, 2};
+    EXPECT_EQ(libraries.Convolve(shape).last_algorithm, 4);
+  }
+}
+
+TEST(AlgorithmChoiceTest, OnlyTheAlgorithmThatKeepsWhatIsNotANumberTakesTheBias) {
+  ConvolutionShape shape = SomeConvolution();
+  shape.bias = true;
+  AlgorithmStore store({{"fake", WorkOf(shape), "algorithm=5 math=3 workspace=1048576 fused=1"}});
+  Libraries libraries(&store, 4);
+  // What follows it is a kernel, which there is no GPU for.
+  libraries.trials.IgnoreErrors();
+  const auto runner = ConvolutionRunner::Prepare(shape, libraries.cudnn.get());
+  ASSERT_TRUE(runner.ok()) << runner.status();
+  EXPECT_EQ(libraries.calls.guesses, 1);  // the stored choice is of no use
+  EXPECT_EQ(libraries.calls.fused, 0);
+  EXPECT_EQ(libraries.trials.measured(), kLastAlgorithm - kFirstFittingAlgorithm + 1);
+}
+
 // Whether a kernel runs in TF32 channels last is told from what it takes in scratch memory.
 TEST(AlgorithmChoiceTest, AConvolutionsOrderIsTheOneInWhichTheWholeKernelIsFaster) {
   const KernelTensor x{{DType::kFloat32, {2, 3, 8, 8}}}, w{{DType::kFloat32, {4, 3, 3, 3}}};

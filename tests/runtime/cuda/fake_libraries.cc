@@ -188,6 +188,15 @@ void FillConvolutions(CudnnFunctions& f) {
                                  size_t bytes, const void*, cudnnTensorDescriptor_t yd, void* y) {
     return Convolve(h, d, a, bytes, {ConvolutionPass::kForward, xd, x, wd, w, yd, y});
   };
+  f.cudnnConvolutionBiasActivationForward =
+      [](cudnnHandle_t h, const void*, cudnnTensorDescriptor_t xd, const void* x,
+         cudnnFilterDescriptor_t wd, const void* w, cudnnConvolutionDescriptor_t d,
+         cudnnConvolutionFwdAlgo_t a, void*, size_t bytes, const void*, cudnnTensorDescriptor_t,
+         const void*, cudnnTensorDescriptor_t, const void*, cudnnActivationDescriptor_t,
+         cudnnTensorDescriptor_t yd, void* y) {
+        ++CallsOf(h).fused;
+        return Convolve(h, d, a, bytes, {ConvolutionPass::kForward, xd, x, wd, w, yd, y});
+      };
   f.cudnnConvolutionBackwardData = [](cudnnHandle_t h, const void*, cudnnFilterDescriptor_t wd,
                                       const void* w, cudnnTensorDescriptor_t yd, const void* y,
                                       cudnnConvolutionDescriptor_t d,

@@ -10,7 +10,7 @@ namespace partita {
 // loops, what their descriptors say: they show that descriptors, operands and algorithms are handed
 // over as those libraries define them, where there is no GPU. Every call counts in `calls`.
 struct FakeCalls {
-  int guesses = 0, products = 0, convolutions = 0;
+  int guesses = 0, products = 0, convolutions = 0, fused = 0;
   int last_algorithm = -1;
   size_t last_workspace = 0;
   cudnnMathType_t last_math = CUDNN_DEFAULT_MATH;
