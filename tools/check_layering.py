@@ -4,6 +4,8 @@
   layering   who may include whom (ARROWS below)
   vendor     headers of oneDNN, CUDA, MPI, NCCL only in the folder that wraps them
   headers    every header has #pragma once; x.cc includes its own x.h first, so x.h is proven self-contained
+  standard   a header includes the standard headers whose names it uses, itself or through headers of ours: precompiled
+             headers would hide that it does not
   operators  nothing but graph/ops and kernels asks which operator it is: facts stand in its row
   entries    the top level holds the agreed entries and nothing else
   files      at most 600 lines in a file
@@ -168,6 +170,42 @@ def check_headers(name, text, names):
         first = next(includes(text), (1, "nothing", True))
         if first[1] != own:
             yield first[0], f'includes {first[1]} first; its own header "{own}" comes first'
+
+
+# Standard headers, any of which declares a name that headers of ours use with std:: (size_t: without it, too).
+STANDARD = {name: (name,) for name in ("span", "optional", "vector", "array", "map", "set", "deque", "mutex", "atomic",
+                                       "variant", "tuple", "string", "thread", "condition_variable")}
+STANDARD |= {"function": ("functional",), "unique_ptr": ("memory",), "shared_ptr": ("memory",), "byte": ("cstddef",),
+             "string_view": ("string_view", "string"), "pair": ("utility", "map"), "nullopt": ("optional",),
+             "size_t": ("cstddef", "cstring", "cstdlib", "string", "memory", "functional")}
+
+
+class StandardHeaders:
+    """The standard headers that each header of ours includes, itself or through others of ours."""
+
+    def __init__(self, texts):
+        self.includes = {name: list(includes(text)) for name, text in texts.items() if name.endswith(".h")}
+        self.known = {}
+
+    def of(self, name):
+        if name not in self.known:
+            self.known[name] = set()  # while it is being looked at
+            for _, header, quoted in self.includes[name]:
+                if not quoted:
+                    self.known[name].add(header)
+                elif header in self.includes:
+                    self.known[name] |= self.of(header)
+        return self.known[name]
+
+
+def check_standard(name, text, headers):
+    if not name.endswith(".h"):
+        return
+    for found in re.finditer(r"\bstd::(\w+)|(?<![\w:])(size_t)\b", blank_out(text)):
+        wanted = STANDARD.get(found[1] or found[2], ())
+        if wanted and headers.of(name).isdisjoint(wanted):
+            yield text.count("\n", 0, found.start()) + 1, f"uses {found[0]} without #include <{wanted[0]}>"
+            return
 
 
 def check_files(name, text):
@@ -461,14 +499,16 @@ def violations(root, wanted):
     known = set(names)
     tree = Tree(names)
     rows = rows_of((pathlib.Path(root) / TABLE).read_text()) if TABLE in known else []
-    for name in names:
-        if name.startswith("third_party/") or not is_cpp(name) and not name.endswith(
-                (".py", ".sh", ".proto", ".txt", ".cmake", ".md")):
-            continue
-        text = (pathlib.Path(root) / name).read_text(errors="replace")
+    texts = {name: (pathlib.Path(root) / name).read_text(errors="replace") for name in names
+             if not name.startswith("third_party/") and (
+                 is_cpp(name) or name.endswith((".py", ".sh", ".proto", ".txt", ".cmake", ".md")))}
+    standard = StandardHeaders(texts)
+    for name, text in texts.items():
         for check in wanted:
             if check == "headers":
                 found = check_headers(name, text, known)
+            elif check == "standard":
+                found = check_standard(name, text, standard)
             elif check == "paths":
                 found = check_paths(name, text, tree)
             elif check == "operators":
@@ -482,7 +522,7 @@ def violations(root, wanted):
 
 
 def main(arguments):
-    every = list(CHECKS) + ["operators", "entries"]
+    every = list(CHECKS) + ["standard", "operators", "entries"]
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default=",".join(every), help="checks to run, with commas")
     parser.add_argument("root", nargs="?", default=".")

@@ -63,6 +63,17 @@ class LayeringTest(unittest.TestCase):
                 ("tests/planner/a.cc", "runtime/train/trainer.h"), ("graph/a.cc", "proto/model.pb.h")]:
             self.assert_includes(name, header, forbidden=False)
 
+    def test_wants_the_standard_headers_of_names_that_a_header_uses(self):
+        own = {"graph/b.h": "#pragma once\n#include <span>\n", "graph/c.h": '#pragma once\n#include "graph/b.h"\n'}
+        for text in ["std::span<int> a();", "size_t a();", "void a(std::function<int()>);"]:
+            found = run("standard", own | {"graph/a.h": f"#pragma once\n\n{text}\n"})
+            self.assertEqual(len(found), 1, (text, found))
+            self.assertTrue(found[0].startswith("graph/a.h:3: "), found)
+        for text in ["#include <span>\nstd::span<int> a();", '#include "graph/c.h"\nstd::span<int> a();',
+                     "// std::span", "#include <cstddef>\nsize_t a();", "#include <string>\nusing std::string_view;"]:
+            self.assertEqual(run("standard", own | {"graph/a.h": f"#pragma once\n{text}\n"}), [], text)
+        self.assertEqual(run("standard", {"graph/a.cc": "std::span<int> a();\n"}), [])
+
     def test_keeps_vendor_headers_locked_in(self):
         for name, header in [("graph/a.h", "dnnl.hpp"), ("runtime/backend/cuda/a.h", "oneapi/dnnl/dnnl.hpp"),
                              ("runtime/backend/cpu/a.h", "cuda_runtime.h"), ("tests/a.cc", "mpi.h"),

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstddef>
+
 #include "graph/support/philox.h"
 #include "runtime/backend/cuda/elements/step_numbers.h"
 #include "runtime/backend/cuda/elements/strided_index.h"
