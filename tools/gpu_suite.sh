@@ -10,10 +10,10 @@ tools/gpu_suite.sh: the GPU suite, a report in JSON.
   tools/gpu_suite.sh [FLAGS]          build, then run here; FLAGS are the program's (--help shows them), for example
                                       --sections conformance,alexnet --output report.json
   tools/gpu_suite.sh --build_only     build into build-portable
-  tools/gpu_suite.sh --package DIR    build, then make DIR: program, libraries, data and run.sh, at most 64 MiB, for a
-                                      machine that has a GPU and its driver, cuDNN, cuBLAS and NCCL (NVIDIA's
-                                      packages or Python wheels), and needs nothing else
-  On that machine: DIR/run.sh [--search_path FOLDER:FOLDER] [--python PYTHON] [FLAGS]
+  tools/gpu_suite.sh --package FILE   build, then make FILE, a .tar.xz of at most 64 MiB: program, libraries, data and
+                                      run.sh, for a machine that has a GPU and its driver, cuDNN, cuBLAS and NCCL
+                                      (NVIDIA's packages or Python wheels), and needs nothing else but tar and xz
+  On that machine: tar -xJf FILE; gpu_suite/run.sh [--search_path FOLDER:FOLDER] [--python PYTHON] [FLAGS]
 
   --jobs N   compile with N jobs (default: one for each core)
 
@@ -27,7 +27,7 @@ while [ $# -gt 0 ]; do
     __build_only) mode=build_only ;;
     __package)
       mode=package package=${2-}
-      [ -n "$package" ] || { echo "--package wants a folder" >&2; exit 2; }
+      [ -n "$package" ] || { echo "--package wants a file to make" >&2; exit 2; }
       shift ;;
     __jobs)
       jobs=${2-}
@@ -51,9 +51,8 @@ folder=$build/tests/gpu/package
 case $mode in
   run) exec "$folder/run.sh" "${flags[@]}" ;;
   package)
-    mkdir -p "$package"
-    cp -r $folder/. "$package"
-    size=$(du -sb "$package" | cut -f1)
+    tar --transform 's,^\.,gpu_suite,' -C $folder -cf - . | xz -T0 >"$package"
+    size=$(stat -c %s "$package")
     echo "$package: $((size >> 20)) MiB" >&2
     [ "$size" -le $((64 << 20)) ] || { echo "that is more than 64 MiB" >&2; exit 1; } ;;
 esac

@@ -35,9 +35,9 @@ expect "quickstart refuses unknown flags" 2 'unknown flag: --fast' tools/quickst
 expect "quickstart refuses a bad number" 2 'wants a number' tools/quickstart.sh --devices zero
 expect "test refuses unknown flags" 2 'unknown flag: --fast' tools/test.sh --fast
 expect "setup_cuda refuses unknown flags" 2 'unknown flag: --fast' tools/setup_cuda.sh --fast
-expect "gpu_suite helps" 0 '--package DIR' tools/gpu_suite.sh --help
+expect "gpu_suite helps" 0 '--package FILE' tools/gpu_suite.sh --help
 expect "gpu_suite refuses unknown flags" 2 'unknown flag: --fast' tools/gpu_suite.sh --build_only --fast
-expect "gpu_suite wants a folder" 2 'wants a folder' tools/gpu_suite.sh --package
+expect "gpu_suite wants a file" 2 'wants a file' tools/gpu_suite.sh --package
 expect "setup_cuda helps" 0 'cuBLAS|CUDA libraries' tools/setup_cuda.sh --help
 expect "quickstart helps" 0 '--packages_only' tools/quickstart.sh --help
 
