@@ -159,6 +159,7 @@ template <class Results>
 std::vector<ConvolutionRunner::Choice> ConvolutionRunner::Usable(const Results& results,
                                                                  int count) const {
   std::vector<Choice> choices;
+  const int64_t most = MostWorkspace();
   for (int k = 0; k < count; ++k) {
     const auto& result = results[static_cast<size_t>(k)];
     if (result.status != CUDNN_STATUS_SUCCESS) continue;
@@ -172,7 +173,7 @@ std::vector<ConvolutionRunner::Choice> ConvolutionRunner::Usable(const Results& 
     });
     if (again || !descriptors_.SetMath(choice.math).ok()) continue;
     const auto bytes = WorkspaceBytes(choice.algorithm);
-    if (!bytes.ok() || *bytes > MostWorkspace()) continue;
+    if (!bytes.ok() || *bytes > most) continue;
     choice.workspace_bytes = *bytes;
     choices.push_back(choice);
   }

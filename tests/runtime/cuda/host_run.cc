@@ -7,10 +7,23 @@
 namespace partita {
 namespace {
 
+// Four neighbours, all of which are read before the first is written.
+template <class F>
+void RunVector(const F& functor, int64_t i) {
+  const typename F::Operands operands[] = {functor.Load(i), functor.Load(i + 1),
+                                           functor.Load(i + 2), functor.Load(i + 3)};
+  functor.template StoreVector<4>(i, operands);
+}
+
 void Run(const ElementWork& work) {
   std::visit(
       [&](const auto& functor) {
-        for (int64_t i = 0; i < work.count; ++i) ApplyElement(functor, i);
+        using F = std::decay_t<decltype(functor)>;
+        int64_t i = 0;
+        if constexpr (HasVectors<F>::value) {
+          for (; i + 4 <= work.count; i += 4) RunVector(functor, i);
+        }
+        for (; i < work.count; ++i) ApplyElement(functor, i);
       },
       work.functor);
 }

@@ -8,6 +8,7 @@
 
 namespace partita {
 
+// Two operands.
 struct FloatPair {
   float first, second;
 };

@@ -146,7 +146,7 @@ void KernelPlanner::Reduce(int64_t rows, int64_t terms, bool rows_are_neighbours
 }
 
 void KernelPlanner::Transpose(const TransposeWork& work) {
-  constexpr int64_t kMostOfMatrix = 0x7fff0000;  // its kernel's offsets are of 32 bits
+  constexpr int64_t kMostOfMatrix = 1 << 30;  // its kernel's offsets are of 32 bits
   if (work.rows * work.columns > kMostOfMatrix) return Fail("too many elements of a sample");
   if (work.rows > NarrowTransposeElement::kMostRows) {
     plan_.steps.emplace_back(work);
