@@ -207,12 +207,13 @@ absl::StatusOr<CollectiveTask> PodView::OfAllPods(const CollectiveTask& task) co
   } else {
     return NotKnown("a collective of this kind");
   }
+  ChooseFor(all);
+  if (task.send.empty()) return all;  // of a fragment that is not built yet
   all.send.assign(task.send.begin(), task.send.begin() + static_cast<std::ptrdiff_t>(ranks));
   all.receive.assign(task.receive.begin(),
                      task.receive.begin() + static_cast<std::ptrdiff_t>(ranks));
   all.send.resize(all.group.size(), {kNoBuffer, 0, task.send.back().count});
   all.receive.resize(all.group.size(), {kNoBuffer, 0, task.receive.back().count});
-  ChooseFor(all);
   return all;
 }
 
@@ -287,6 +288,15 @@ TaskCost PodView::PriceOf(const TaskBody& body) const {
   const std::lock_guard lock(mutex_);
   prices_.emplace(key, price);
   return price;
+}
+
+absl::StatusOr<std::optional<PodView::Communication>> PodView::CommunicationOf(
+    const TaskBody& built) const {
+  ASSIGN_OR_RETURN(std::optional<TaskBody> body,
+                   std::visit([this](const auto& one) { return Seen(one); }, built));
+  if (!body.has_value()) return std::nullopt;
+  const TaskCost cost = PriceOf(*body);
+  return Communication{*std::move(body), cost};
 }
 
 absl::StatusOr<PodView::FirstPod> PodView::FirstPodOf(const TaskGraph& built) const {

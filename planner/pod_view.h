@@ -53,6 +53,13 @@ class PodView {
   // `built`: the tasks, or those of a fragment, of the built pods. Unimplemented where the form of an
   // exchange between pods is not known.
   absl::StatusOr<FirstPod> FirstPodOf(const TaskGraph& built) const;
+  // A communication of the built pods as the first pod's, with its price; nullopt: it has no part in
+  // it. Unimplemented as FirstPodOf.
+  struct Communication {
+    TaskBody body;
+    TaskCost cost;
+  };
+  absl::StatusOr<std::optional<Communication>> CommunicationOf(const TaskBody& built) const;
   // The rule for collectives inside the first pod, and none for others: the view chooses for those of
   // all pods. The view outlives what is returned.
   AlgorithmRule InsidePod(AlgorithmRule rule) const;

@@ -302,13 +302,11 @@ bool StepCache::SolveBelow(std::vector<Missing>& missing, const Strategy& strate
 }
 
 bool StepCache::CommunicateBelow(Missing& one, const Limits& limits) {
-  // Communications are those of the built pods, not of all.
-  if (rules_.pods != nullptr)
-    return FindCommunications(one, [&](const TaskBody&) { return !limits.is_interrupted(); });
   RemoveLoads(one);
   const KnownCommunications& known = one.communications;
   const bool is_below = FindCommunications(one, [&](const TaskBody& body) {
     if (limits.is_interrupted()) return false;
+    if (rules_.pods != nullptr) return AddFirstPods(body) <= limits.cutoff;
     return IsJoinable(body) ||
            loads_.AddCommunication(known.resources.back(), known.costs.back()) <= limits.cutoff;
   });
@@ -316,6 +314,16 @@ bool StepCache::CommunicateBelow(Missing& one, const Limits& limits) {
   one.loads = loads_.TakeCommunications();
   AddLoads(one);
   return loads_.Largest() <= limits.cutoff;
+}
+
+// What the first pod does not know of it holds nothing.
+Nanos StepCache::AddFirstPods(const TaskBody& built) {
+  const auto seen = rules_.pods->CommunicationOf(built);
+  if (!seen.ok() || !seen->has_value()) return Nanos(0);
+  held_.clear();
+  lister_.List((*seen)->body, held_);
+  std::erase_if(held_, [this](int32_t resource) { return !rules_.pods->IsOwn(resource); });
+  return loads_.AddCommunication(held_, (*seen)->cost);
 }
 
 bool StepCache::FindCommunications(Missing& missing,

@@ -140,6 +140,8 @@ class StepCache {
   // Solves the exchanges of all, and finds the communications of each. False as BuildBelow.
   bool SolveBelow(std::vector<Missing>& missing, const Strategy& strategy, const Limits& limits);
   bool CommunicateBelow(Missing& one, const Limits& limits);
+  // Adds a communication of the built pods, as the first pod's, to `loads_`; AddCommunication's result.
+  Nanos AddFirstPods(const TaskBody& built);
   // Finds the communications of a solved exchange; false as soon as `judge`, of the last one, is.
   bool FindCommunications(Missing& missing, absl::FunctionRef<bool(const TaskBody&)> judge);
   // Builds tensors of one content, and flattens their fragments. Precondition: FindCommunications.
@@ -191,6 +193,7 @@ class StepCache {
   std::vector<BufferId> compact_, compact_slots_;
   LeastLoads loads_;
   ResourceLister lister_;
+  std::vector<int32_t> held_;  // by one communication
   StepBuckets buckets_;
   Bytes bucket_bytes_{0};       // of the step found last
   std::vector<bool> may_fuse_;  // indexed by OpId: whether its kernels may be joined with others

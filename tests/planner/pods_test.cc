@@ -34,6 +34,7 @@ struct PodsAtWork {
         pod(Ok(machine->topology.TakeDevices(of.devices))),
         whole(all, machine->topology, *costs, WithoutDirect()),
         first(one, pod, *costs, OptionsOf(model, pod_batch)),
+        bounded(one, pod, *costs, OptionsOf(model, pod_batch)),
         space(one, of.devices) {}
 
   // Values of small models go point to point otherwise, which is not known of more pods.
@@ -55,6 +56,7 @@ struct PodsAtWork {
   const std::unique_ptr<CostModel> costs;
   const DeviceTopology pod;
   const Evaluator whole, first;
+  const Evaluator bounded;  // as `first`; each strategy's first evaluation there has a cutoff
   const SearchSpace space;
 };
 
@@ -88,6 +90,8 @@ class PodsTest : public testing::TestWithParam<PodCase> {
         std::all_of(strategy.weights.begin(), strategy.weights.end(),
                     [](const WeightPlacement& one) { return one == WeightPlacement(); });
     EXPECT_EQ(brief.time, seen.evaluation.time);
+    // Bounds, by which what is slower is given up, are none above the time.
+    EXPECT_EQ(at.bounded.EvaluateBriefly(strategy, brief.time).time, brief.time);
     EXPECT_THAT(brief.peak, testing::Pointwise(testing::Ge(), seen.evaluation.peak));
     if (is_exact) {
       EXPECT_EQ(brief.time, whole.evaluation.time);
