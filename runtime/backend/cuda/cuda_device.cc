@@ -13,14 +13,26 @@ namespace {
 
 class CudaMemory : public DeviceMemory {
  public:
-  using DeviceMemory::DeviceMemory;
-  ~CudaMemory() override { cudaFree(data()); }
+  CudaMemory(void* data, int64_t bytes, std::shared_ptr<const CudaDeviceState> state)
+      : DeviceMemory(data, bytes), state_(std::move(state)) {}
+  ~CudaMemory() override {
+    if (data() != nullptr && state_->MakeCurrent().ok()) cudaFree(data());
+  }
+
+ private:
+  const std::shared_ptr<const CudaDeviceState> state_;
 };
 
 class PinnedMemory : public DeviceMemory {
  public:
-  using DeviceMemory::DeviceMemory;
-  ~PinnedMemory() override { cudaFreeHost(data()); }
+  PinnedMemory(void* data, int64_t bytes, std::shared_ptr<const CudaDeviceState> state)
+      : DeviceMemory(data, bytes), state_(std::move(state)) {}
+  ~PinnedMemory() override {
+    if (data() != nullptr && state_->MakeCurrent().ok()) cudaFreeHost(data());
+  }
+
+ private:
+  const std::shared_ptr<const CudaDeviceState> state_;
 };
 
 // Hardware and driver.
@@ -44,7 +56,7 @@ CudaDevice::CudaDevice(const DeviceSpec& spec)
 CudaDevice::~CudaDevice() = default;
 
 absl::StatusOr<std::unique_ptr<DeviceMemory>> CudaDevice::Allocate(int64_t bytes) {
-  if (bytes == 0) return std::make_unique<CudaMemory>(nullptr, 0);
+  if (bytes == 0) return std::make_unique<CudaMemory>(nullptr, 0, state_);
   RETURN_IF_ERROR(state_->MakeCurrent());
   void* data = nullptr;
   if (const cudaError_t code = cudaMalloc(&data, static_cast<size_t>(bytes)); code != cudaSuccess) {
@@ -54,7 +66,7 @@ absl::StatusOr<std::unique_ptr<DeviceMemory>> CudaDevice::Allocate(int64_t bytes
                                          " of ", total, " free")
                                 .c_str());
   }
-  auto memory = std::make_unique<CudaMemory>(data, bytes);
+  auto memory = std::make_unique<CudaMemory>(data, bytes, state_);
   RETURN_IF_ERROR(
       CudaStatus(cudaMemset(data, 0, static_cast<size_t>(bytes)), "clearing a GPU's memory"));
   RETURN_IF_ERROR(CudaStatus(cudaStreamSynchronize(nullptr), "clearing a GPU's memory"));
@@ -62,14 +74,14 @@ absl::StatusOr<std::unique_ptr<DeviceMemory>> CudaDevice::Allocate(int64_t bytes
 }
 
 absl::StatusOr<std::unique_ptr<DeviceMemory>> CudaDevice::AllocateHost(int64_t bytes) {
-  if (bytes == 0) return std::make_unique<PinnedMemory>(nullptr, 0);
+  if (bytes == 0) return std::make_unique<PinnedMemory>(nullptr, 0, state_);
   RETURN_IF_ERROR(state_->MakeCurrent());
   void* data = nullptr;
   RETURN_IF_ERROR(CudaStatus(
       cudaHostAlloc(&data, static_cast<size_t>(bytes), cudaHostAllocPortable | cudaHostAllocMapped),
       absl::StrCat("pinning ", bytes, " bytes of host memory").c_str()));
   std::memset(data, 0, static_cast<size_t>(bytes));
-  return std::make_unique<PinnedMemory>(data, bytes);
+  return std::make_unique<PinnedMemory>(data, bytes, state_);
 }
 
 // Devices of one GPU share its memory; what other GPUs could do to each other directly depends on

@@ -19,7 +19,8 @@ class CudaDeviceState {
  public:
   explicit CudaDeviceState(int index) : index_(index) {}
 
-  // Makes the GPU the calling thread's current one: before every call that allocates or enqueues.
+  // Makes the GPU the calling thread's current one: before every call of the runtime, which would open
+  // GPU 0 for a thread that has none.
   absl::Status MakeCurrent() const { return CudaStatus(cudaSetDevice(index_), "choosing a GPU"); }
 
   // Keeps the first error and tells the device's reporter. Work that is enqueued later is skipped.

@@ -12,6 +12,7 @@ constexpr char kRecorded[] = "a recorded step";
 }  // namespace
 
 CudaRecording::~CudaRecording() {
+  if (!streams_.empty()) (void)streams_[0]->MakeCurrent();
   if (graph_ != nullptr) cudaGraphExecDestroy(graph_);
   for (cudaEvent_t event : events_) cudaEventDestroy(event);
   if (capture_.numbers != nullptr) cudaFree(capture_.numbers);

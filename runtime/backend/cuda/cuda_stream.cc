@@ -111,7 +111,7 @@ CudaEvent::CudaEvent(std::shared_ptr<CudaDeviceState> state) : state_(std::move(
 }
 
 CudaEvent::~CudaEvent() {
-  if (event_ != nullptr) cudaEventDestroy(event_);
+  if (event_ != nullptr && state_->MakeCurrent().ok()) cudaEventDestroy(event_);
 }
 
 absl::StatusOr<std::unique_ptr<CudaStream>> CudaStream::Create(
@@ -273,16 +273,17 @@ absl::Status CudaStream::EnqueueStamp(int64_t* ns) {
 
 void CudaStream::Record(Event& event, int64_t) {
   if (skips()) return;
-  const absl::Status status =
-      CudaStatus(cudaEventRecord(static_cast<CudaEvent&>(event).get(), stream_), "an event");
+  absl::Status status = state_->MakeCurrent();
+  status.Update(
+      CudaStatus(cudaEventRecord(static_cast<CudaEvent&>(event).get(), stream_), "an event"));
   if (!status.ok()) Fail(status);
 }
 
 void CudaStream::Wait(Event& event, int64_t) {
   if (skips()) return;
-  const absl::Status status =
-      CudaStatus(cudaStreamWaitEvent(stream_, static_cast<CudaEvent&>(event).get(), 0),
-                 "waiting for an event");
+  absl::Status status = state_->MakeCurrent();
+  status.Update(CudaStatus(cudaStreamWaitEvent(stream_, static_cast<CudaEvent&>(event).get(), 0),
+                           "waiting for an event"));
   if (!status.ok()) Fail(status);
 }
 
@@ -403,6 +404,7 @@ void CudaStream::CountWork() {
 
 int64_t CudaStream::completed() const {
   std::lock_guard lock(mutex_);
+  if (!state_->MakeCurrent().ok()) return completed_;
   while (!marks_.empty()) {
     const cudaError_t code = cudaEventQuery(marks_.front().event);
     if (!IsOver(code) || code != cudaSuccess) break;

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <thread>
+
 #include "runtime/backend/cuda/cuda_device.h"
 #include "tests/runtime/cuda/fake_runtime.h"
 
@@ -112,6 +114,22 @@ TEST_F(CudaRecordingTest, RunsAgainWithNewNumbersAndBatchesAndNeitherAllocatesNo
   EnqueueStep(1);  // as before, with events that had been in the capture
   EXPECT_EQ(y_[0], 2 * (expected + batch_[0]));
   for (const auto& stream : streams_) EXPECT_TRUE(stream->Synchronize().ok());
+}
+
+// A call of a thread that has chosen no GPU would open GPU 0 for it, whatever GPU it is about.
+TEST_F(CudaRecordingTest, OtherThreadsAskAndFreeOnTheirGpu) {
+  auto recording = std::make_unique<CudaRecording>(arguments_);
+  ASSERT_TRUE(recording->Begin().ok());
+  EnqueueStep(1);
+  ASSERT_TRUE(recording->End().ok());
+  auto event = std::make_unique<CudaEvent>(state_);
+  for (int k = 0; k < 100; ++k) EnqueueStep(0);
+  runtime_.without_device = 0;
+  std::thread([&] { EXPECT_GT(streams_[0]->completed(), 0); }).join();
+  std::thread([&] { streams_[1]->Record(*event, 1); }).join();
+  std::thread([&] { recording.reset(); }).join();
+  std::thread([&] { event.reset(); }).join();
+  EXPECT_EQ(runtime_.without_device, 0);
 }
 
 TEST_F(CudaRecordingTest, ARunComesBehindAllStreamsWorkAndBeforeWhatFollows) {

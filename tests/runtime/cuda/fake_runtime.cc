@@ -10,6 +10,9 @@
 namespace {
 
 partita::FakeRuntime* runtime = nullptr;
+thread_local int chosen_device = -1;
+
+void CountDevice() { runtime->without_device += chosen_device < 0 ? 1 : 0; }
 
 struct Node {
   std::function<void()> run;
@@ -109,7 +112,10 @@ cudaError_t LaunchFiniteCheck(ElementType, const void*, int64_t, int32_t*, cudaS
 
 extern "C" {
 
-cudaError_t cudaSetDevice(int) { return cudaSuccess; }
+cudaError_t cudaSetDevice(int device) {
+  chosen_device = device;
+  return cudaSuccess;
+}
 cudaError_t cudaGetLastError() { return cudaSuccess; }
 const char* cudaGetErrorName(cudaError_t) { return "an error"; }
 const char* cudaGetErrorString(cudaError_t) { return "of the stand-in"; }
@@ -124,6 +130,7 @@ cudaError_t cudaMalloc(void** data, size_t bytes) {
   return cudaSuccess;
 }
 cudaError_t cudaFree(void* data) {
+  CountDevice();
   std::free(data);
   return cudaSuccess;
 }
@@ -135,6 +142,7 @@ cudaError_t cudaHostAlloc(void** data, size_t bytes, unsigned int) {
   return cudaSuccess;
 }
 cudaError_t cudaFreeHost(void* data) {
+  CountDevice();
   std::erase_if(runtime->pinned, [data](const auto& range) { return range.second == data; });
   std::free(data);
   return cudaSuccess;
@@ -172,10 +180,12 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned int) {
   return cudaSuccess;
 }
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  CountDevice();
   delete event;
   return cudaSuccess;
 }
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  CountDevice();
   event->capture = stream->capture;
   event->tail = stream->tail;
   if (stream->capture == nullptr) Log("record", stream);
@@ -198,6 +208,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
   return cudaSuccess;
 }
 cudaError_t cudaEventQuery(cudaEvent_t event) {
+  CountDevice();
   ++runtime->waits;
   return event->capture == nullptr ? cudaSuccess : cudaErrorCapturedEvent;
 }

@@ -26,6 +26,7 @@ class FakeRuntime {
   std::vector<std::string> log;  // calls outside of captures that order work, and launches
   int allocations = 0;           // of the device and the host, and events
   int waits = 0;                 // of the host for the device, and questions
+  int without_device = 0;        // calls by threads that had not chosen a GPU
   cudaError_t begin_capture = cudaSuccess;  // its answer
 
   // State of the functions.
