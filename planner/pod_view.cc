@@ -290,10 +290,13 @@ TaskCost PodView::PriceOf(const TaskBody& body) const {
   return price;
 }
 
+absl::StatusOr<std::optional<TaskBody>> PodView::Seen(const TaskBody& body) const {
+  return std::visit([this](const auto& one) { return Seen(one); }, body);
+}
+
 absl::StatusOr<std::optional<PodView::Communication>> PodView::CommunicationOf(
     const TaskBody& built) const {
-  ASSIGN_OR_RETURN(std::optional<TaskBody> body,
-                   std::visit([this](const auto& one) { return Seen(one); }, built));
+  ASSIGN_OR_RETURN(std::optional<TaskBody> body, Seen(built));
   if (!body.has_value()) return std::nullopt;
   const TaskCost cost = PriceOf(*body);
   return Communication{*std::move(body), cost};
@@ -312,8 +315,7 @@ absl::StatusOr<PodView::FirstPod> PodView::FirstPodOf(const TaskGraph& built) co
     ids.resize(kept);
   };
   for (const Task& task : built.tasks()) {
-    ASSIGN_OR_RETURN(std::optional<TaskBody> body,
-                     std::visit([this](const auto& one) { return Seen(one); }, task.body));
+    ASSIGN_OR_RETURN(std::optional<TaskBody> body, Seen(task.body));
     if (!body.has_value()) continue;
     const auto id = static_cast<int32_t>(tasks.size());
     number[task.id.index()] = id;

@@ -80,6 +80,7 @@ class PodView {
   int PodOf(DeviceId device) const { return device.value() / pods_.devices; }
 
   // A task of the first pod; nullopt: it has no part in it.
+  absl::StatusOr<std::optional<TaskBody>> Seen(const TaskBody& body) const;
   template <class OneDeviceTask>
   absl::StatusOr<std::optional<TaskBody>> Seen(const OneDeviceTask& task) const;
   absl::StatusOr<std::optional<TaskBody>> Seen(const CollectiveTask& task) const;

@@ -11,27 +11,19 @@
 namespace partita {
 namespace {
 
+// Memory of a GPU, or pinned for it, and what gives it back.
 class CudaMemory : public DeviceMemory {
  public:
-  CudaMemory(void* data, int64_t bytes, std::shared_ptr<const CudaDeviceState> state)
-      : DeviceMemory(data, bytes), state_(std::move(state)) {}
+  using Release = cudaError_t (*)(void*);
+  CudaMemory(void* data, int64_t bytes, Release release,
+             std::shared_ptr<const CudaDeviceState> state)
+      : DeviceMemory(data, bytes), release_(release), state_(std::move(state)) {}
   ~CudaMemory() override {
-    if (data() != nullptr && state_->MakeCurrent().ok()) cudaFree(data());
+    if (data() != nullptr && state_->MakeCurrent().ok()) release_(data());
   }
 
  private:
-  const std::shared_ptr<const CudaDeviceState> state_;
-};
-
-class PinnedMemory : public DeviceMemory {
- public:
-  PinnedMemory(void* data, int64_t bytes, std::shared_ptr<const CudaDeviceState> state)
-      : DeviceMemory(data, bytes), state_(std::move(state)) {}
-  ~PinnedMemory() override {
-    if (data() != nullptr && state_->MakeCurrent().ok()) cudaFreeHost(data());
-  }
-
- private:
+  const Release release_;
   const std::shared_ptr<const CudaDeviceState> state_;
 };
 
@@ -56,7 +48,7 @@ CudaDevice::CudaDevice(const DeviceSpec& spec)
 CudaDevice::~CudaDevice() = default;
 
 absl::StatusOr<std::unique_ptr<DeviceMemory>> CudaDevice::Allocate(int64_t bytes) {
-  if (bytes == 0) return std::make_unique<CudaMemory>(nullptr, 0, state_);
+  if (bytes == 0) return std::make_unique<CudaMemory>(nullptr, 0, &cudaFree, state_);
   RETURN_IF_ERROR(state_->MakeCurrent());
   void* data = nullptr;
   if (const cudaError_t code = cudaMalloc(&data, static_cast<size_t>(bytes)); code != cudaSuccess) {
@@ -66,7 +58,7 @@ absl::StatusOr<std::unique_ptr<DeviceMemory>> CudaDevice::Allocate(int64_t bytes
                                          " of ", total, " free")
                                 .c_str());
   }
-  auto memory = std::make_unique<CudaMemory>(data, bytes, state_);
+  auto memory = std::make_unique<CudaMemory>(data, bytes, &cudaFree, state_);
   RETURN_IF_ERROR(
       CudaStatus(cudaMemset(data, 0, static_cast<size_t>(bytes)), "clearing a GPU's memory"));
   RETURN_IF_ERROR(CudaStatus(cudaStreamSynchronize(nullptr), "clearing a GPU's memory"));
@@ -74,14 +66,14 @@ absl::StatusOr<std::unique_ptr<DeviceMemory>> CudaDevice::Allocate(int64_t bytes
 }
 
 absl::StatusOr<std::unique_ptr<DeviceMemory>> CudaDevice::AllocateHost(int64_t bytes) {
-  if (bytes == 0) return std::make_unique<PinnedMemory>(nullptr, 0, state_);
+  if (bytes == 0) return std::make_unique<CudaMemory>(nullptr, 0, &cudaFreeHost, state_);
   RETURN_IF_ERROR(state_->MakeCurrent());
   void* data = nullptr;
   RETURN_IF_ERROR(CudaStatus(
       cudaHostAlloc(&data, static_cast<size_t>(bytes), cudaHostAllocPortable | cudaHostAllocMapped),
       absl::StrCat("pinning ", bytes, " bytes of host memory").c_str()));
   std::memset(data, 0, static_cast<size_t>(bytes));
-  return std::make_unique<PinnedMemory>(data, bytes, state_);
+  return std::make_unique<CudaMemory>(data, bytes, &cudaFreeHost, state_);
 }
 
 // Devices of one GPU share its memory; what other GPUs could do to each other directly depends on

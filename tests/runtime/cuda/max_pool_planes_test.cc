@@ -1,4 +1,4 @@
-// Pooling plane by plane, on the host, against the functors that pool element by element.
+// Pooling plane by plane, on the host, against the definition of pooling.
 #include <gtest/gtest.h>
 
 #include <cmath>
