@@ -20,8 +20,8 @@ namespace {
 
 // Part of the budget that goes to pods.
 constexpr double kPartOfPods = 0.5;
-// Parts of what is left after that for stages, and for groups of like operators.
-constexpr double kPartOfStages = 0.2, kPartOfGroups = 0.3;
+// Parts of what is left after that for stages, and for each size of groups of operators.
+constexpr double kPartOfStages = 0.2, kPartOfGroups = 0.6;
 // What takes at most so many times the best is near it: starts on fewer devices, which dynamic
 // programming is then worth on, and those on all, whose stages are then worth improving.
 constexpr double kNear = 1.05;
@@ -108,14 +108,16 @@ void AddDynamicProgramming(const SearchProblem& problem, SearchState& state,
   std::stable_sort(points.begin(), points.end());
 }
 
-// Adds the best strategy so far, with its groups of like operators improved.
+// Improves the best point by groups, larger ones first. The points are, and stay, the best first.
 void AddGroups(const SearchProblem& problem, SearchState& state, std::vector<WalkPoint>& points) {
-  if (!state.has_best() || state.Done()) return;
-  const Nanos before = state.best_time();
-  ImproveGroups(problem, state,
-                static_cast<int64_t>(kPartOfGroups * static_cast<double>(state.left())));
-  if (!points.empty() && state.best_time() == before && before == points[0].time) return;
-  points.insert(points.begin(), {state.origin(), state.best(), state.best_time()});
+  if (points.empty()) return;
+  WalkPoint improved = points[0];
+  for (Grouping grouping : {Grouping::kOfShapes, Grouping::kOfLike, Grouping::kSingle}) {
+    if (state.Done()) break;
+    const auto budget = static_cast<int64_t>(kPartOfGroups * static_cast<double>(state.left()));
+    improved = ImproveGroups(problem, state, std::move(improved), grouping, budget);
+  }
+  if (improved.time < points[0].time) points.insert(points.begin(), std::move(improved));
 }
 
 // The time of the best strategy as steps of pods are compared, which have no buckets; kNoCutoff
@@ -175,13 +177,16 @@ absl::StatusOr<SearchResult> SearchAuto(const SearchProblem& problem,
   of_experts.random_starts = 0;
   ASSIGN_OR_RETURN(std::vector<WalkPoint> points,
                    EvaluateStarts(problem, of_experts, state, kMostOfGatheredWalks));
-  const bool is_of_pods = AddPods(problem, state, points);
-  if (state.Done()) return state.Finish();
   const bool is_of_stages = problem.space.devices() > kMostWithoutStages;
   if (is_of_stages) AddStages(problem, state, kNoCutoff, points);
   const Nanos with_stages = state.to_beat();
+  // Pods all do the same, and sums of costs do not tell what stages save that work at the same time.
+  const bool is_overlapped =
+      is_of_stages && state.has_best() && HasStagesApart(problem.space, state.best());
+  const bool is_of_pods = !is_overlapped && AddPods(problem, state, points);
+  if (state.Done()) return state.Finish();
   // Was part of the search for pods, for less.
-  if (!is_of_pods) AddDynamicProgramming(problem, state, points);
+  if (!is_overlapped && !is_of_pods) AddDynamicProgramming(problem, state, points);
   const CandidateCount count = CountCandidates(problem.space, state);
   const bool walked_all =
       count.combinations <= static_cast<double>(state.left()) && WalkAll(problem, state);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <tuple>
+#include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "graph/parallel/parts.h"
@@ -49,6 +50,25 @@ std::vector<int32_t> LikeClasses(const Graph& graph) {
     }
     candidates.emplace_back(anchor, next);
     classes.push_back(next++);
+  }
+  return classes;
+}
+
+std::vector<int32_t> ShapeClasses(const Graph& graph) {
+  using Kinds = std::vector<std::pair<TensorKind, TensorType>>;
+  absl::flat_hash_map<std::tuple<size_t, Kinds, Kinds>, int32_t> numbers;
+  const auto kinds_of = [&](const std::vector<TensorId>& tensors) {
+    Kinds kinds;
+    for (TensorId id : tensors) kinds.emplace_back(graph.tensor(id).kind, graph.tensor(id).type);
+    return kinds;
+  };
+  std::vector<int32_t> classes;
+  for (OpId anchor : graph.anchors()) {
+    const Operator& op = graph.op(anchor);
+    const auto next = static_cast<int32_t>(numbers.size());
+    classes.push_back(
+        numbers.try_emplace({op.attrs.index(), kinds_of(op.inputs), kinds_of(op.outputs)}, next)
+            .first->second);
   }
   return classes;
 }

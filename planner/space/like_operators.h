@@ -13,5 +13,9 @@ namespace partita {
 // same kernels. So are the repeated blocks of a deep network and the unrolled steps of a recurrent
 // one.
 std::vector<int32_t> LikeClasses(const Graph& graph);
+// Classes of anchors of one kind whose inputs and outputs are of equal kinds and types, whatever
+// their attributes and what follows them: the slices of a sequence, step by step. Numbered and
+// indexed in the same way. A configuration that fits one may not fit another.
+std::vector<int32_t> ShapeClasses(const Graph& graph);
 
 }  // namespace partita

@@ -4,16 +4,43 @@
 #include <cstdint>
 #include <optional>
 #include <utility>
+#include <variant>
 
+#include "graph/parallel/weight_layouts.h"
 #include "planner/space/moves.h"
 
 namespace partita {
 namespace {
 
+// Configurations of an operator that fit it, each once, but for the one that it has.
+class FittingConfigs {
+ public:
+  // Both outlive this.
+  FittingConfigs(const SearchSpace& space, OpId op, const ParallelConfig& own)
+      : space_(space), op_(op), own_(own) {}
+
+  void Add(ParallelConfig config) {
+    if (config == own_ || std::find(found_.begin(), found_.end(), config) != found_.end()) return;
+    if (space_.Fits(op_, config)) found_.push_back(std::move(config));
+  }
+
+  std::vector<ParallelConfig> Take() { return std::move(found_); }
+
+ private:
+  const SearchSpace& space_;
+  const OpId op_;
+  const ParallelConfig& own_;
+  std::vector<ParallelConfig> found_;
+};
+
 class SplitFinder {
  public:
   SplitFinder(const SearchSpace& space, const Strategy& strategy, OpId op)
-      : space_(space), graph_(space.graph()), strategy_(strategy), op_(op) {}
+      : space_(space),
+        graph_(space.graph()),
+        strategy_(strategy),
+        op_(op),
+        found_(space, op, strategy.configs[op.index()]) {}
 
   std::vector<ParallelConfig> Run() && {
     for (TensorId input : graph_.op(op_).inputs) {
@@ -23,7 +50,7 @@ class SplitFinder {
       for (OpId reader : graph_.consumers(output)) AddNeighbour(reader);
     }
     AddOn(strategy_.configs[op_.index()].devices);
-    return std::move(found_);
+    return found_.Take();
   }
 
  private:
@@ -41,32 +68,108 @@ class SplitFinder {
     const ShardingRule& rule = graph_.rule(op_);
     const auto count = static_cast<int32_t>(devices.size());
     const std::vector<int32_t> whole(rule.loops.size(), 1);
-    Add(ParallelConfig{whole, count, devices});
+    found_.Add({whole, count, devices});
     for (size_t l = 0; l < rule.loops.size(); ++l) {
       ParallelConfig config{whole, 1, devices};
       config.degrees[l] = count;
-      Add(std::move(config));
+      found_.Add(std::move(config));
     }
   }
 
   void Add(std::optional<ParallelConfig> config) {
-    if (!config.has_value() || *config == strategy_.configs[op_.index()]) return;
-    if (std::find(found_.begin(), found_.end(), *config) != found_.end()) return;
-    if (space_.Fits(op_, *config)) found_.push_back(*std::move(config));
+    if (config.has_value()) found_.Add(*std::move(config));
   }
 
   const SearchSpace& space_;
   const Graph& graph_;
   const Strategy& strategy_;
   const OpId op_;
-  std::vector<ParallelConfig> found_;
+  FittingConfigs found_;
 };
+
+// The largest factor that goes from one degree to another; steps of it reach larger ones.
+constexpr int32_t kMostTraded = 4;
+constexpr size_t kMostInChain = 8;
+
+// The degrees of the loops, and behind them the copies.
+int32_t& DegreeAt(ParallelConfig& config, size_t place) {
+  return place == config.degrees.size() ? config.replicas : config.degrees[place];
+}
+
+ParallelConfig MovedOn(ParallelConfig config, int32_t by, int32_t devices) {
+  for (DeviceId& device : config.devices) device = DeviceId((device.value() + by) % devices);
+  return config;
+}
 
 }  // namespace
 
 std::vector<ParallelConfig> NeighbourSplits(const SearchSpace& space, const Strategy& strategy,
                                             OpId op) {
   return SplitFinder(space, strategy, op).Run();
+}
+
+std::vector<ParallelConfig> TradedSplits(const SearchSpace& space, const Strategy& strategy,
+                                         OpId op) {
+  const ParallelConfig& own = strategy.configs[op.index()];
+  FittingConfigs found(space, op, own);
+  for (size_t from = 0; from <= own.degrees.size(); ++from) {
+    for (size_t to = 0; to <= own.degrees.size(); ++to) {
+      ParallelConfig traded = own;
+      const int32_t degree = DegreeAt(traded, from);
+      for (int32_t factor = 2; from != to && factor <= std::min(degree, kMostTraded); ++factor) {
+        if (degree % factor != 0) continue;
+        traded = own;
+        DegreeAt(traded, from) /= factor;
+        DegreeAt(traded, to) *= factor;
+        found.Add(traded);
+      }
+    }
+  }
+  return found.Take();
+}
+
+std::vector<ParallelConfig> ShiftedSplits(const SearchSpace& space, const Strategy& strategy,
+                                          OpId op) {
+  const ParallelConfig& own = strategy.configs[op.index()];
+  FittingConfigs found(space, op, own);
+  const int32_t devices = space.devices();
+  const auto width = static_cast<int32_t>(own.devices.size());
+  for (int32_t by = width; by < devices; by *= 2) found.Add(MovedOn(own, by, devices));
+  if (width < devices) found.Add(MovedOn(own, devices - width, devices));
+  return found.Take();
+}
+
+std::vector<OpId> ChainBehind(const Graph& graph, OpId op) {
+  const auto multiplies = [&](OpId id) {
+    const std::vector<TensorId>& inputs = graph.op(id).inputs;
+    return std::any_of(inputs.begin(), inputs.end(), [&](TensorId input) {
+      const Tensor& tensor = graph.tensor(input);
+      return tensor.kind == TensorKind::kWeight && tensor.type.shape.size() > 1;
+    });
+  };
+  std::vector<OpId> chain = {op};
+  for (size_t k = 0; k < chain.size(); ++k) {
+    for (TensorId output : graph.op(chain[k]).outputs) {
+      for (OpId reader : graph.consumers(output)) {
+        if (graph.op(reader).anchor != reader || multiplies(reader)) continue;
+        if (std::find(chain.begin(), chain.end(), reader) != chain.end()) continue;
+        if (chain.size() > kMostInChain) break;
+        chain.push_back(reader);
+      }
+    }
+  }
+  chain.erase(chain.begin());
+  return chain;
+}
+
+WeightPlacement EvenPlacement(const SearchSpace& space, int32_t weight, size_t kind) {
+  if (kind == 0) return {};
+  const Graph& graph = space.graph();
+  const std::vector<PlacedBox> shards =
+      EvenShards(graph.tensor(graph.weights()[static_cast<size_t>(weight)].tensor).type.shape,
+                 DeviceRange(0, space.devices()));
+  if (kind == 1) return {.update = shards};
+  return {.parameter = shards, .update = shards, .prefetch = 1};
 }
 
 }  // namespace partita

@@ -6,10 +6,29 @@
 
 namespace partita {
 
-// Configurations of an operator that cost little communication, each once, without the one that it
-// has: as the operators around it are split under the strategy, whose makers of its operands are
-// followed block by block, too; and on their devices, or its own, along one loop, or as copies.
+// Configurations of an operator to try in place of the one that it has under the strategy, each
+// once, without that one. All fit the operator.
+
+// Those that cost little communication: as the operators around it are split, whose makers of its
+// operands are followed block by block, too; and on their devices, or its own, along one loop, or as
+// copies.
 std::vector<ParallelConfig> NeighbourSplits(const SearchSpace& space, const Strategy& strategy,
                                             OpId op);
+// Its parts on the same devices, a factor up to 4 of one degree moved to another one, copies included.
+std::vector<ParallelConfig> TradedSplits(const SearchSpace& space, const Strategy& strategy,
+                                         OpId op);
+// Its split on other devices, each as many places on, round the machine: as many as it has devices,
+// twice as many, and so on, or as many back. None where it has them all.
+std::vector<ParallelConfig> ShiftedSplits(const SearchSpace& space, const Strategy& strategy,
+                                          OpId op);
+
+// The operators behind this one up to the next ones that multiply by weights, a few at most: they are
+// mostly split as it is.
+std::vector<OpId> ChainBehind(const Graph& graph, OpId op);
+
+// Layouts of a weight: the default, and even shards over all devices of the update layout (ZeRO-2) or
+// of both (ZeRO-3).
+inline constexpr size_t kEvenPlacements = 3;
+WeightPlacement EvenPlacement(const SearchSpace& space, int32_t weight, size_t kind);
 
 }  // namespace partita

@@ -101,6 +101,14 @@ std::vector<Decision> SplitAt(const SearchSpace& space, const Stage& stage, size
   return resizer.TakeDecisions();
 }
 
+// Not where the devices of one are none.
+bool AreApart(const Stage& a, const Stage& b) {
+  std::vector<DeviceId> common;
+  std::set_intersection(a.devices.begin(), a.devices.end(), b.devices.begin(), b.devices.end(),
+                        std::back_inserter(common));
+  return common.empty() && !a.devices.empty() && !b.devices.empty();
+}
+
 bool CanSplit(const Stage& stage) {
   return !stage.devices.empty() && stage.devices.size() % 2 == 0 && stage.end - stage.begin > 1;
 }
@@ -120,6 +128,11 @@ std::vector<Stage> StagesOf(const SearchSpace& space, const Strategy& strategy) 
   return stages;
 }
 
+bool HasStagesApart(const SearchSpace& space, const Strategy& strategy) {
+  const std::vector<Stage> stages = StagesOf(space, strategy);
+  return std::adjacent_find(stages.begin(), stages.end(), AreApart) != stages.end();
+}
+
 std::vector<Decision> SplitStageAt(const SearchSpace& space, const Strategy& strategy,
                                    const Stage& stage, size_t cut) {
   if (!CanSplit(stage)) return {};
@@ -129,10 +142,7 @@ std::vector<Decision> SplitStageAt(const SearchSpace& space, const Strategy& str
 std::vector<Decision> ShiftStages(const SearchSpace& space, const Strategy& strategy,
                                   std::span<const Stage, 2> stages, size_t cut) {
   const Stage &first = stages[0], &second = stages[1];
-  std::vector<DeviceId> common;
-  std::set_intersection(first.devices.begin(), first.devices.end(), second.devices.begin(),
-                        second.devices.end(), std::back_inserter(common));
-  if (!common.empty() || first.devices.size() != second.devices.size()) return {};
+  if (!AreApart(first, second) || first.devices.size() != second.devices.size()) return {};
   const std::vector<DeviceId>& devices = cut < first.end ? second.devices : first.devices;
   std::vector<Decision> decisions;
   for (size_t k = std::min(cut, first.end); k < std::max(cut, first.end); ++k) {

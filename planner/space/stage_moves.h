@@ -22,6 +22,8 @@ struct Stage {
   std::vector<DeviceId> devices;
 };
 std::vector<Stage> StagesOf(const SearchSpace& space, const Strategy& strategy);
+// Whether a stage and the one after it have no device in common: both may work at the same time.
+bool HasStagesApart(const SearchSpace& space, const Strategy& strategy);
 
 // Decisions that cut the stage in front of the operator `cut`, by layer, or of one near it where that
 // is inside a recurrent layer: as SplitStage, each operator by the first of its degrees that fits.

@@ -5,9 +5,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "planner/space/like_operators.h"
 #include "planner/space/moves.h"
 #include "planner/space/neighbour_splits.h"
 #include "tests/planner/fixture.h"
@@ -16,6 +19,8 @@ namespace partita {
 namespace {
 
 using testing::Contains;
+using testing::ElementsAre;
+using testing::UnorderedElementsAre;
 
 TEST(NeighbourSplitsTest, HaveThoseOfTheOperatorsAround) {
   const Workplace at("lenet", 64, "p100-4x4", 4);
@@ -45,7 +50,104 @@ TEST(NeighbourSplitsTest, OfALossHaveTheClassesOfTheLayerBeforeIt) {
   EXPECT_THAT(NeighbourSplits(at.space, strategy, loss), Contains(*wanted));
 }
 
-TEST(ImproveGroupsTest, LikeOperatorsFollowTogether) {
+TEST(TradedSplitsTest, MoveAFactorOfOneDegreeToAnother) {
+  const Workplace at("lenet", 64, "p100-4x4", 8);
+  const Strategy all = Ok(DataParallel(at.graph, at.machine->topology));
+  const OpId conv = at.Op("conv1");
+  const auto n = static_cast<size_t>(at.graph.rule(conv).FindLoop("n"));
+  const auto rows = static_cast<size_t>(at.graph.rule(conv).FindLoop("oh"));
+  const ParallelConfig& own = all.configs[conv.index()];
+  const std::vector<ParallelConfig> splits = TradedSplits(at.space, all, conv);
+  for (int32_t factor : {2, 4}) {
+    ParallelConfig wanted = own;
+    wanted.degrees[n] /= factor;
+    wanted.degrees[rows] = factor;
+    EXPECT_THAT(splits, Contains(wanted));
+    wanted.degrees[rows] = 1;
+    wanted.replicas = factor;
+    EXPECT_THAT(splits, Contains(wanted));
+  }
+  for (const ParallelConfig& split : splits) {
+    EXPECT_TRUE(at.space.Fits(conv, split));
+    EXPECT_EQ(split.devices, own.devices);
+    EXPECT_NE(split, own);
+  }
+}
+
+TEST(ShiftedSplitsTest, KeepTheSplitAndStayOnTheMachine) {
+  const Workplace at("lenet", 64, "p100-4x4", 8);
+  Strategy strategy = Ok(DataParallel(at.graph, at.machine->topology));
+  const OpId conv = at.Op("conv1");
+  EXPECT_TRUE(ShiftedSplits(at.space, strategy, conv).empty());
+  ParallelConfig& own = strategy.configs[conv.index()];
+  own.degrees[static_cast<size_t>(at.graph.rule(conv).FindLoop("n"))] = 2;
+  own.devices = DeviceRange(6, 2);
+  std::vector<std::vector<DeviceId>> devices;
+  for (const ParallelConfig& split : ShiftedSplits(at.space, strategy, conv)) {
+    EXPECT_EQ(split.degrees, own.degrees);
+    devices.push_back(split.devices);
+  }
+  EXPECT_THAT(devices,
+              UnorderedElementsAre(DeviceRange(0, 2), DeviceRange(2, 2), DeviceRange(4, 2)));
+}
+
+TEST(EvenPlacementTest, IsOfEachKindAndValid) {
+  const Workplace at("lenet", 64, "p100-4x4", 4);
+  for (int32_t weight : at.space.weights()) {
+    std::vector<WeightPlacement> placements;
+    for (size_t kind = 0; kind < kEvenPlacements; ++kind) {
+      placements.push_back(EvenPlacement(at.space, weight, kind));
+      Strategy strategy = Ok(DataParallel(at.graph, at.machine->topology));
+      Decide(at.graph, strategy, WeightDecision{weight, placements.back()});
+      EXPECT_EQ(ValidateStrategy(at.graph, strategy, 4), absl::OkStatus());
+    }
+    EXPECT_EQ(placements[0], WeightPlacement());
+    EXPECT_TRUE(!placements[1].parameter.has_value() && placements[1].update.has_value());
+    EXPECT_TRUE(placements[2].parameter.has_value() && placements[2].update.has_value());
+  }
+}
+
+TEST(ChainBehindTest, EndsWhereWeightsAreMultiplied) {
+  const Workplace at("alexnet", 64, "p100-4x4", 4);
+  std::vector<std::string> names;
+  for (OpId op : ChainBehind(at.graph, at.Op("features.0"))) names.push_back(at.graph.op(op).name);
+  EXPECT_THAT(names, ElementsAre("features.1", "features.2"));
+  EXPECT_TRUE(ChainBehind(at.graph, at.Op("loss")).empty());
+}
+
+TEST(ShapeClassesTest, HoldTheSlicesOfASequence) {
+  const Workplace at("rnnlm", 8, "p100-4x4", 4);
+  const std::vector<int32_t> classes = ShapeClasses(at.graph), like = LikeClasses(at.graph);
+  const auto class_of = [&](const std::string& name) {
+    const auto anchors = at.graph.anchors();
+    return classes[static_cast<size_t>(std::find(anchors.begin(), anchors.end(), at.Op(name)) -
+                                       anchors.begin())];
+  };
+  EXPECT_EQ(class_of("word0"), class_of("word7"));
+  EXPECT_NE(class_of("word0"), class_of("fc"));
+  EXPECT_LT(std::set<int32_t>(classes.begin(), classes.end()).size(),
+            std::set<int32_t>(like.begin(), like.end()).size());
+}
+
+// A search whose one start was tried, and its point.
+struct Searched {
+  Searched(const Workplace& at, Strategy start)
+      : problem{at.evaluator, at.space, {{"start", std::move(start)}}}, state(problem, options) {
+    EXPECT_EQ(state.TryStarts(), absl::OkStatus());
+  }
+  WalkPoint point() const { return {"start", state.best(), state.best_time()}; }
+
+  const SearchProblem problem;
+  const SearchOptions options{.evaluations = 10'000};
+  SearchState state;
+};
+
+class ImproveGroupsTest : public testing::TestWithParam<Grouping> {};
+INSTANTIATE_TEST_SUITE_P(Groupings, ImproveGroupsTest,
+                         testing::Values(Grouping::kOfShapes, Grouping::kOfLike,
+                                         Grouping::kSingle));
+
+TEST_P(ImproveGroupsTest, FindsWhatIsFasterAndValid) {
   const Workplace at("rnnlm", 8, "p100-4x4", 4);
   // All cells and their products of the second layer in one place, all else split by sample.
   Strategy start = Ok(DataParallel(at.graph, at.machine->topology));
@@ -55,44 +157,61 @@ TEST(ImproveGroupsTest, LikeOperatorsFollowTogether) {
   }
   ASSERT_GT(moved.size(), 3u);
   for (OpId op : moved) start.configs[op.index()] = Unsplit(at.graph.rule(op), DeviceId(0));
-  const SearchProblem problem{at.evaluator, at.space, {{"start", start}}};
-  SearchOptions options;
-  options.evaluations = 10'000;
-  SearchState state(problem, options);
-  ASSERT_EQ(state.TryStarts(), absl::OkStatus());
-  const Nanos before = state.best_time();
-  ImproveGroups(problem, state, options.evaluations);
-  EXPECT_LT(state.best_time(), before);
-  EXPECT_EQ(at.evaluator.EvaluateBriefly(state.best(), kNoCutoff).time, state.best_time());
-  EXPECT_EQ(ValidateStrategy(at.graph, state.best(), 4), absl::OkStatus());
-  // What had one configuration has one.
+  Searched search(at, start);
+  const Nanos before = search.state.best_time();
+  const WalkPoint found =
+      ImproveGroups(search.problem, search.state, search.point(), GetParam(), 1'000);
+  EXPECT_LT(found.time, before);
+  EXPECT_EQ(found.strategy, search.state.best());
+  EXPECT_EQ(at.evaluator.EvaluateBriefly(found.strategy, kNoCutoff).time, found.time);
+  EXPECT_EQ(ValidateStrategy(at.graph, found.strategy, 4), absl::OkStatus());
+}
+
+TEST(ImproveGroupsTest, LikeOperatorsFollowTogether) {
+  const Workplace at("rnnlm", 8, "p100-4x4", 4);
+  const Strategy start = Ok(DataParallel(at.graph, at.machine->topology));
+  Searched search(at, start);
+  const WalkPoint found =
+      ImproveGroups(search.problem, search.state, search.point(), Grouping::kOfLike, 500);
+  EXPECT_NE(found.strategy, start);
+  // Chains behind an operator are left out: they follow it, whatever they are like.
   for (OpId op : at.space.operators()) {
+    if (at.graph.op(op).name.rfind("lstm.0.", 0) != 0) continue;
     for (OpId like : at.space.AllLike(op)) {
-      if (start.configs[like.index()] != start.configs[op.index()]) continue;
-      EXPECT_EQ(state.best().configs[like.index()], state.best().configs[op.index()]);
+      EXPECT_EQ(found.strategy.configs[like.index()].degrees,
+                found.strategy.configs[op.index()].degrees);
     }
   }
 }
 
+TEST(ImproveGroupsTest, LeavesWhatMayNotBeDecided) {
+  const Workplace at("lenet", 64, "p100-4x4", 4);
+  const OpId conv = at.Op("conv2");
+  Strategy start = Ok(DataParallel(at.graph, at.machine->topology));
+  start.configs[conv.index()] = Unsplit(at.graph.rule(conv), DeviceId(2));
+  Searched all(at, start);
+  const SearchProblem narrow{at.evaluator, SearchSpace(at.graph, 4, {SubjectOf(conv)}), {}};
+  const Strategy before = all.state.best();
+  const WalkPoint found = ImproveGroups(narrow, all.state, all.point(), Grouping::kOfShapes, 1'000);
+  EXPECT_NE(found.strategy.configs[conv.index()], before.configs[conv.index()]);
+  Strategy undone = found.strategy;
+  undone.configs[conv.index()] = before.configs[conv.index()];
+  EXPECT_EQ(undone, before);
+}
+
 TEST(ImproveGroupsTest, EndsWithItsBudgetAndWhereNothingImproves) {
   const Workplace at("lenet", 64, "p100-4x4", 4);
-  const SearchProblem problem{
-      at.evaluator, at.space, {{"start", Ok(DataParallel(at.graph, at.machine->topology))}}};
-  SearchOptions options;
-  options.evaluations = 10'000;
-  SearchState few(problem, options), all(problem, options);
-  ASSERT_EQ(few.TryStarts(), absl::OkStatus());
-  ASSERT_EQ(all.TryStarts(), absl::OkStatus());
-  ImproveGroups(problem, few, 5);
-  EXPECT_GE(few.evaluations(), 6);
-  EXPECT_LE(few.evaluations(), 6 + 20);  // the group at hand is tried to its end
-  ImproveGroups(problem, all, options.evaluations);
-  EXPECT_LE(all.best_time(), few.best_time());
-  const int64_t evaluations = all.evaluations();
-  const Nanos best = all.best_time();
-  EXPECT_LT(evaluations, 2'000);
-  ImproveGroups(problem, all, options.evaluations);
-  EXPECT_EQ(all.best_time(), best);
+  const Strategy start = Ok(DataParallel(at.graph, at.machine->topology));
+  Searched few(at, start), all(at, start);
+  ImproveGroups(few.problem, few.state, few.point(), Grouping::kOfLike, 5);
+  EXPECT_GE(few.state.evaluations(), 6);
+  EXPECT_LE(few.state.evaluations(), 6 + 20);  // the group at hand is tried to its end
+  const WalkPoint least =
+      ImproveGroups(all.problem, all.state, all.point(), Grouping::kOfLike, 10'000);
+  EXPECT_LE(all.state.best_time(), few.state.best_time());
+  EXPECT_LT(all.state.evaluations(), 5'000);
+  EXPECT_EQ(ImproveGroups(all.problem, all.state, least, Grouping::kOfLike, 10'000).time,
+            least.time);
 }
 
 }  // namespace
