@@ -20,6 +20,8 @@ namespace {
 constexpr int64_t kMostBlocks = 64;  // of an operator: each may become a kernel
 constexpr double kImbalance = 0.05;
 constexpr int32_t kFewestForDevice = 8;  // blocks: fewer are hardly balanced, and found out late
+// Devices up to which the best of several partitions is taken; for more each takes long.
+constexpr int kFewDevices = 16;
 
 }  // namespace
 
@@ -28,7 +30,8 @@ absl::StatusOr<Strategy> HypergraphPlacement(const Graph& graph, const DeviceTop
   const SearchSpace space(graph, topology.size());
   const ChannelBlocks blocks(graph, space, kMostBlocks);
   const Hypergraph& hypergraph = blocks.hypergraph();
-  const PartitionerOptions options{.parts = topology.size(), .imbalance = kImbalance};
+  PartitionerOptions options{.parts = topology.size(), .imbalance = kImbalance};
+  if (topology.size() > kFewDevices) options.runs = 1;
   const int64_t limit = PartLimit(hypergraph, options);
   int64_t heaviest = 0;
   for (int32_t v = 0; v < hypergraph.vertices(); ++v) {

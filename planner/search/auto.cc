@@ -1,9 +1,9 @@
-// Several searches in turn. The starts, the best strategies of pods, and the best that dynamic
-// programming makes of them, on all devices and on fewer; then, where the budget does for every
-// combination, all of them; the best with its stages cut in two, and its groups of like operators
-// split as their neighbours;
-// annealing from the best of all, and where the budget does for it, single decisions until none
-// improves the best. Ends early where the best takes no more than the lower bound.
+// Several searches in turn. The starts; the best with its stages cut in two; where stages do not
+// work at the same time, the best strategies of pods, and the best that dynamic programming makes of
+// them, on all devices and on fewer; where the budget does for every combination, all of them. Then
+// the best changed by groups of operators as long as that makes it faster; annealing from the best
+// of all; and where the budget does for it, single decisions until none improves the best. Ends
+// early where the best takes no more than the lower bound.
 #include <algorithm>
 #include <utility>
 
@@ -20,8 +20,11 @@ namespace {
 
 // Part of the budget that goes to pods.
 constexpr double kPartOfPods = 0.5;
-// Parts of what is left after that for stages, and for each size of groups of operators.
-constexpr double kPartOfStages = 0.2, kPartOfGroups = 0.6;
+// Part of what is left that goes to stages.
+constexpr double kPartOfStages = 0.2;
+// Groups of operators, the larger ones first, with parts of what is left then.
+constexpr std::pair<Grouping, double> kPartsOfGroups[] = {
+    {Grouping::kOfShapes, 0.6}, {Grouping::kOfLike, 0.4}, {Grouping::kSingle, 0.3}};
 // What takes at most so many times the best is near it: starts on fewer devices, which dynamic
 // programming is then worth on, and those on all, whose stages are then worth improving.
 constexpr double kNear = 1.05;
@@ -112,9 +115,9 @@ void AddDynamicProgramming(const SearchProblem& problem, SearchState& state,
 void AddGroups(const SearchProblem& problem, SearchState& state, std::vector<WalkPoint>& points) {
   if (points.empty()) return;
   WalkPoint improved = points[0];
-  for (Grouping grouping : {Grouping::kOfShapes, Grouping::kOfLike, Grouping::kSingle}) {
+  for (const auto& [grouping, part] : kPartsOfGroups) {
     if (state.Done()) break;
-    const auto budget = static_cast<int64_t>(kPartOfGroups * static_cast<double>(state.left()));
+    const auto budget = static_cast<int64_t>(part * static_cast<double>(state.left()));
     improved = ImproveGroups(problem, state, std::move(improved), grouping, budget);
   }
   if (improved.time < points[0].time) points.insert(points.begin(), std::move(improved));

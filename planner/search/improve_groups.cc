@@ -20,9 +20,9 @@ namespace partita {
 namespace {
 
 // What may change of a group, in the order in which it is tried.
-enum class Change { kNeighbours, kTraded, kShifted, kWeights, kShiftedChain };
-constexpr Change kChanges[] = {Change::kNeighbours, Change::kTraded, Change::kShifted,
-                               Change::kWeights, Change::kShiftedChain};
+enum class Change { kNeighbours, kShifted, kShiftedChain, kTraded, kWeights };
+constexpr Change kChanges[] = {Change::kNeighbours, Change::kShifted, Change::kShiftedChain,
+                               Change::kTraded, Change::kWeights};
 constexpr size_t kKinds = std::size(kChanges);
 
 // Tries one kind of change after the other on all groups of a strategy.
