@@ -4,13 +4,18 @@
 #include <cstdint>
 #include <optional>
 #include <utility>
-#include <variant>
 
 #include "graph/parallel/weight_layouts.h"
 #include "planner/space/moves.h"
 
 namespace partita {
 namespace {
+
+// The largest factor that goes from one degree to another; steps of it reach larger ones.
+constexpr int32_t kMostTraded = 4;
+constexpr size_t kMostInChain = 8;
+// Configurations of like operators that are taken from them.
+constexpr size_t kMostOfLike = 4;
 
 // Configurations of an operator that fit it, each once, but for the one that it has.
 class FittingConfigs {
@@ -50,6 +55,7 @@ class SplitFinder {
       for (OpId reader : graph_.consumers(output)) AddNeighbour(reader);
     }
     AddOn(strategy_.configs[op_.index()].devices);
+    AddOfLike();
     return found_.Take();
   }
 
@@ -61,6 +67,19 @@ class SplitFinder {
     Add(WithProducersBlocks(space_, anchor, model, op_));
     Add(WithSameResultSplit(space_, anchor, model, op_));
     AddOn(model.devices);
+  }
+
+  // Configurations that others like it have.
+  void AddOfLike() {
+    std::vector<const ParallelConfig*> met = {&strategy_.configs[op_.index()]};
+    for (OpId like : space_.AllLike(op_)) {
+      const ParallelConfig& config = strategy_.configs[like.index()];
+      const auto is_it = [&](const ParallelConfig* other) { return *other == config; };
+      if (std::any_of(met.begin(), met.end(), is_it)) continue;
+      if (met.size() > kMostOfLike) return;
+      met.push_back(&config);
+      Add(config);
+    }
   }
 
   // Copies on the devices, and splits along one loop over all of them.
@@ -86,10 +105,6 @@ class SplitFinder {
   const OpId op_;
   FittingConfigs found_;
 };
-
-// The largest factor that goes from one degree to another; steps of it reach larger ones.
-constexpr int32_t kMostTraded = 4;
-constexpr size_t kMostInChain = 8;
 
 // The degrees of the loops, and behind them the copies.
 int32_t& DegreeAt(ParallelConfig& config, size_t place) {

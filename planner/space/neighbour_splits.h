@@ -10,8 +10,8 @@ namespace partita {
 // once, without that one. All fit the operator.
 
 // Those that cost little communication: as the operators around it are split, whose makers of its
-// operands are followed block by block, too; and on their devices, or its own, along one loop, or as
-// copies.
+// operands are followed block by block, too; on their devices, or its own, along one loop, or as
+// copies; and a few of those that operators like it have.
 std::vector<ParallelConfig> NeighbourSplits(const SearchSpace& space, const Strategy& strategy,
                                             OpId op);
 // Its parts on the same devices, a factor up to 4 of one degree moved to another one, copies included.

@@ -50,6 +50,14 @@ TEST(NeighbourSplitsTest, OfALossHaveTheClassesOfTheLayerBeforeIt) {
   EXPECT_THAT(NeighbourSplits(at.space, strategy, loss), Contains(*wanted));
 }
 
+TEST(NeighbourSplitsTest, HaveThoseOfLikeOperators) {
+  const Workplace at("rnnlm", 8, "p100-4x4", 4);
+  Strategy strategy = Ok(DataParallel(at.graph, at.machine->topology));
+  const OpId cell = at.Op("lstm.0.5"), like = at.Op("lstm.0.9");
+  strategy.configs[like.index()] = Unsplit(at.graph.rule(like), DeviceId(3));
+  EXPECT_THAT(NeighbourSplits(at.space, strategy, cell), Contains(strategy.configs[like.index()]));
+}
+
 TEST(TradedSplitsTest, MoveAFactorOfOneDegreeToAnother) {
   const Workplace at("lenet", 64, "p100-4x4", 8);
   const Strategy all = Ok(DataParallel(at.graph, at.machine->topology));
