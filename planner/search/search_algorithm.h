@@ -140,7 +140,8 @@ struct SearchResult {
 // ended it before anything was found.
 using SearchFunction = absl::StatusOr<SearchResult> (*)(const SearchProblem&, const SearchOptions&);
 
-// Dynamic programming, then every combination or annealing and single decisions.
+// Stages, pods, dynamic programming, descent by groups of operators, and annealing; where the budget
+// does for it, every combination, or single decisions at the end (auto.cc).
 absl::StatusOr<SearchResult> SearchAuto(const SearchProblem& problem, const SearchOptions& options);
 absl::StatusOr<SearchResult> SearchMcmc(const SearchProblem& problem, const SearchOptions& options);
 // All starts, and every combination of the space's candidates, all else as in the first start, by

@@ -6,7 +6,7 @@ namespace {
 
 constexpr SearchRow kSearchAlgorithms[] = {
     {"auto", SearchAuto,
-     "dynamic programming, annealing from what it finds, and every single decision"},
+     "stages, dynamic programming, descent by groups of operators, annealing, single decisions"},
     {"mcmc", SearchMcmc, "Markov chain Monte Carlo from experts and random strategies"},
     {"annealing", SearchAnnealing,
      "simulated annealing: walks from the best starts that cool down together"},
