@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <iterator>
 #include <numeric>
-#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -202,26 +201,20 @@ class GroupImprover {
   bool Try(const std::vector<OpId>& changed, size_t count,
            absl::FunctionRef<void(size_t, Strategy&)> change) {
     if (state_.evaluations() >= end_) return false;
-    std::optional<WalkPoint> best;
     const auto make = [&](size_t k) {
       Strategy proposal = at_.strategy;
       change(k, proposal);
       return proposal;
     };
-    const auto cutoff = [&] { return best.has_value() ? best->time : at_.time; };
-    const auto take = [&](Strategy& proposal, const Evaluation& evaluation) {
-      if (!evaluation.is_within() || evaluation.time >= cutoff()) return;
-      best = PointOf(at_.name, std::move(proposal), evaluation, problem_.evaluator);
-    };
-    const bool goes_on = state_.TryEach(count, at_.name, {make, cutoff, take});
-    if (best.has_value()) {
-      at_ = *std::move(best);
+    Fastest fastest = FastestOf(count, make, at_, problem_, state_);
+    if (fastest.point.has_value()) {
+      at_ = *std::move(fastest.point);
       ++changes_;
       for (OpId op : changed) changed_[op.index()] = changes_;
       FindGroups();
       state_.CountAccepted(0, at_.name, "group", at_.time);
     }
-    return goes_on;
+    return fastest.goes_on;
   }
 
   const SearchProblem& problem_;

@@ -57,25 +57,6 @@ std::vector<Decisions> ChangesOf(const SearchSpace& space, const Strategy& strat
   return changes;
 }
 
-// The fastest of the point's strategies with one of these changes each; nullopt where none is faster
-// than the point, or the search is to stop.
-std::optional<WalkPoint> FastestOf(std::span<const Decisions> changes, const WalkPoint& point,
-                                   const SearchProblem& problem, SearchState& state) {
-  std::optional<WalkPoint> fastest;
-  const auto make = [&](size_t k) {
-    Strategy changed = point.strategy;
-    Decide(problem.space.graph(), changed, changes[k]);
-    return changed;
-  };
-  const auto cutoff = [&] { return fastest.has_value() ? fastest->time : point.time; };
-  const auto take = [&](Strategy& changed, const Evaluation& evaluation) {
-    if (!evaluation.is_within() || evaluation.time >= cutoff()) return;
-    fastest = PointOf(point.name, std::move(changed), evaluation, problem.evaluator);
-  };
-  if (!state.TryEach(changes.size(), point.name, {make, cutoff, take})) return std::nullopt;
-  return fastest;
-}
-
 }  // namespace
 
 WalkPoint ImproveStages(const SearchProblem& problem, SearchState& state, WalkPoint from,
@@ -85,9 +66,14 @@ WalkPoint ImproveStages(const SearchProblem& problem, SearchState& state, WalkPo
     std::vector<Decisions> changes = ChangesOf(problem.space, from.strategy);
     const auto left = static_cast<size_t>(end - state.evaluations());
     if (changes.size() > left) changes.resize(left);
-    auto fastest = FastestOf(changes, from, problem, state);
-    if (!fastest.has_value()) break;
-    from = *std::move(fastest);
+    const auto make = [&](size_t k) {
+      Strategy changed = from.strategy;
+      Decide(problem.space.graph(), changed, changes[k]);
+      return changed;
+    };
+    Fastest fastest = FastestOf(changes.size(), make, from, problem, state);
+    if (!fastest.goes_on || !fastest.point.has_value()) break;
+    from = *std::move(fastest.point);
     state.CountAccepted(0, from.name, "stages", from.time);
   }
   return from;

@@ -34,6 +34,18 @@ WalkPoint PointOf(std::string name, Strategy strategy, const Evaluation& evaluat
   return point;
 }
 
+Fastest FastestOf(size_t count, absl::FunctionRef<Strategy(size_t number)> make,
+                  const WalkPoint& point, const SearchProblem& problem, SearchState& state) {
+  Fastest fastest;
+  const auto cutoff = [&] { return fastest.point.has_value() ? fastest.point->time : point.time; };
+  const auto take = [&](Strategy& changed, const Evaluation& evaluation) {
+    if (!evaluation.is_within() || evaluation.time >= cutoff()) return;
+    fastest.point = PointOf(point.name, std::move(changed), evaluation, problem.evaluator);
+  };
+  fastest.goes_on = state.TryEach(count, point.name, {make, cutoff, take});
+  return fastest;
+}
+
 bool AddStart(const SearchProblem& problem, NamedStrategy start, Nanos cutoff, SearchState& state,
               std::vector<WalkPoint>& points) {
   const Evaluation evaluation = state.Try(start.strategy, start.name, cutoff);

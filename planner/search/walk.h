@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "planner/search/search_state.h"
 #include "planner/space/moves.h"
 
@@ -30,6 +31,15 @@ int DevicesOf(const Graph& graph, const Strategy& strategy);
 // The point of an evaluated strategy.
 WalkPoint PointOf(std::string name, Strategy strategy, const Evaluation& evaluation,
                   const Evaluator& evaluator);
+
+// The fastest of so many strategies that are faster than the point, under its name; nullopt where none
+// is. Adds whether the search goes on: otherwise not all were tried.
+struct Fastest {
+  std::optional<WalkPoint> point;
+  bool goes_on = true;
+};
+Fastest FastestOf(size_t count, absl::FunctionRef<Strategy(size_t number)> make,
+                  const WalkPoint& point, const SearchProblem& problem, SearchState& state);
 
 // Evaluates a start up to the cutoff; adds it unless it is invalid or beyond. False where it was
 // interrupted.

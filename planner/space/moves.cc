@@ -49,6 +49,11 @@ std::optional<ParallelConfig> SplitDims(const SearchSpace& space, OpId anchor,
 
 }  // namespace
 
+ParallelConfig MovedOn(ParallelConfig config, int32_t by, int32_t devices) {
+  for (DeviceId& device : config.devices) device = DeviceId((device.value() + by) % devices);
+  return config;
+}
+
 std::optional<ParallelConfig> WithSameResultSplit(const SearchSpace& space, OpId from,
                                                   const ParallelConfig& model, OpId anchor) {
   const ShardingRule& rule = space.graph().rule(anchor);
@@ -151,22 +156,20 @@ std::vector<Decision> AllLike(const SearchSpace& space, const Strategy& strategy
   return decisions;
 }
 
-// The same split on other devices: all moved on by as many, round the machine.
-ParallelConfig MovedOn(const SearchSpace& space, ParallelConfig config, std::mt19937_64& random) {
+ParallelConfig MovedAnywhere(const SearchSpace& space, ParallelConfig config,
+                             std::mt19937_64& random) {
   const auto devices = static_cast<uint64_t>(space.devices());
   const uint64_t parts = config.devices.size();
   uint64_t by = 1 + random() % std::max<uint64_t>(1, devices - 1);
   if (parts < devices && random() % 4 != 0) by = parts * (1 + random() % (devices / parts));
-  for (DeviceId& device : config.devices) {
-    device = DeviceId(static_cast<int32_t>((static_cast<uint64_t>(device.value()) + by) % devices));
-  }
-  return config;
+  return MovedOn(std::move(config), static_cast<int32_t>(by), space.devices());
 }
 
 std::vector<Decision> OtherDevices(const SearchSpace& space, const Strategy& strategy,
                                    std::mt19937_64& random) {
   const size_t place = random() % space.operators().size();
-  ParallelConfig config = MovedOn(space, ConfigOf(strategy, space.operators()[place]), random);
+  ParallelConfig config =
+      MovedAnywhere(space, ConfigOf(strategy, space.operators()[place]), random);
   return WithFollowers(space, place, std::move(config), random);
 }
 
@@ -179,7 +182,7 @@ std::vector<Decision> WholeLayer(const SearchSpace& space, const Strategy& strat
   std::optional<ParallelConfig> config;
   switch (random() % 3) {
     case 0:
-      config = MovedOn(space, ConfigOf(strategy, op), random);
+      config = MovedAnywhere(space, ConfigOf(strategy, op), random);
       break;
     case 1: {
       const OpId other = space.operators()[random() % space.operators().size()];

@@ -10,6 +10,9 @@
 
 namespace partita {
 
+// The same split on other devices: all so many on, round the machine of `devices` devices.
+ParallelConfig MovedOn(ParallelConfig config, int32_t by, int32_t devices);
+
 // A kind of step from a strategy to a neighbour.
 struct SearchMove {
   const char* name;

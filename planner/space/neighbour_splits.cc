@@ -111,11 +111,6 @@ int32_t& DegreeAt(ParallelConfig& config, size_t place) {
   return place == config.degrees.size() ? config.replicas : config.degrees[place];
 }
 
-ParallelConfig MovedOn(ParallelConfig config, int32_t by, int32_t devices) {
-  for (DeviceId& device : config.devices) device = DeviceId((device.value() + by) % devices);
-  return config;
-}
-
 }  // namespace
 
 std::vector<ParallelConfig> NeighbourSplits(const SearchSpace& space, const Strategy& strategy,
