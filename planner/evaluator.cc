@@ -10,6 +10,7 @@
 #include "graph/task/task_order.h"
 #include "planner/collective_choice.h"
 #include "planner/contention.h"
+#include "planner/simulator/critical_chain.h"
 
 namespace partita {
 namespace {
@@ -313,6 +314,28 @@ absl::StatusOr<Strategy> Evaluator::WithBucketsUpTo(const Strategy& strategy,
   ReturnCache(std::move(cache));
   RETURN_IF_ERROR(found.status());
   return joined;
+}
+
+absl::StatusOr<std::vector<Nanos>> Evaluator::CriticalTimes(const Strategy& strategy,
+                                                            Bytes bucket_bytes) const {
+  const Evaluation brief = EvaluateBriefly(strategy, kNoCutoff, nullptr, bucket_bytes);
+  ASSIGN_OR_RETURN(const Strategy joined, WithBucketsUpTo(strategy, brief.bucket_bytes));
+  std::unique_ptr<StepCache> cache = TakeCache();
+  const auto found = FindIn(*cache, joined, {});
+  std::vector<Nanos> times(static_cast<size_t>(distances_.subjects()));
+  if (found.ok()) {
+    const FlatStep& flat = cache->Flat();
+    EvaluatedStep step;
+    FindOrder(flat, *options_.priority, step);
+    TimeInOrder(flat, step);
+    for (TaskId task : CriticalChain(flat.tasks, step.schedule)) {
+      const auto subject = static_cast<size_t>(flat.tasks.subject_of[task.index()]);
+      times[subject] += step.durations[task.index()];
+    }
+  }
+  ReturnCache(std::move(cache));
+  RETURN_IF_ERROR(found.status());
+  return times;
 }
 
 Evaluation Evaluator::EvaluateBrieflyInBestOrder(const Strategy& strategy) const {

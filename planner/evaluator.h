@@ -134,6 +134,7 @@ class Evaluator {
   const Options& options() const { return options_; }
   // The most memory that a feasible strategy takes of a device.
   Bytes MemoryOf(DeviceId device) const;
+  const GraphDistances& distances() const { return distances_; }
   // Resources of the whole machine.
   const SimulatedResources& resources() const { return resources_; }
   // Options of Partition, by which collectives get the cheapest algorithms.
@@ -173,6 +174,11 @@ class Evaluator {
   absl::StatusOr<Strategy> WithBucketsUpTo(const Strategy& strategy, Bytes bucket_bytes) const;
   // The same in the order of EvaluateBestOrder, to the end.
   Evaluation EvaluateBrieflyInBestOrder(const Strategy& strategy) const;
+
+  // How long the step, as EvaluateBriefly times it, waits for each subject of distances(): the
+  // durations of its tasks of the CriticalChain, indexed by subject. Errors as EvaluateStep.
+  absl::StatusOr<std::vector<Nanos>> CriticalTimes(const Strategy& strategy,
+                                                   Bytes bucket_bytes = Bytes(0)) const;
 
   // Drops what no thread uses at the moment, but for at most `most` bytes of the cache that was used
   // last: for the time when one thread goes on, and other memory is needed.

@@ -22,9 +22,9 @@ namespace {
 constexpr double kPartOfPods = 0.5;
 // Part of what is left that goes to stages.
 constexpr double kPartOfStages = 0.2;
-// Groups of operators, the larger ones first, with parts of what is left then.
-constexpr std::pair<Grouping, double> kPartsOfGroups[] = {
-    {Grouping::kOfShapes, 0.6}, {Grouping::kOfLike, 0.4}, {Grouping::kSingle, 0.3}};
+// Part of what is left then that goes to groups, and these.
+constexpr double kPartOfGroups = 0.8;
+constexpr Grouping kGroups[] = {Grouping::kOfShapes, Grouping::kOfLike, Grouping::kSingle};
 // What takes at most so many times the best is near it: starts on fewer devices, which dynamic
 // programming is then worth on, and those on all, whose stages are then worth improving.
 constexpr double kNear = 1.05;
@@ -114,12 +114,8 @@ void AddDynamicProgramming(const SearchProblem& problem, SearchState& state,
 // Improves the best point by groups, larger ones first. The points are, and stay, the best first.
 void AddGroups(const SearchProblem& problem, SearchState& state, std::vector<WalkPoint>& points) {
   if (points.empty()) return;
-  WalkPoint improved = points[0];
-  for (const auto& [grouping, part] : kPartsOfGroups) {
-    if (state.Done()) break;
-    const auto budget = static_cast<int64_t>(part * static_cast<double>(state.left()));
-    improved = ImproveGroups(problem, state, std::move(improved), grouping, budget);
-  }
+  const auto budget = static_cast<int64_t>(kPartOfGroups * static_cast<double>(state.left()));
+  WalkPoint improved = ImproveGroups(problem, state, points[0], kGroups, budget);
   if (improved.time < points[0].time) points.insert(points.begin(), std::move(improved));
 }
 

@@ -3,15 +3,13 @@
 #include <algorithm>
 #include <cstdint>
 #include <iterator>
-#include <numeric>
 #include <span>
+#include <tuple>
 #include <utility>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/functional/function_ref.h"
 #include "graph/parallel/decision.h"
-#include "planner/space/like_operators.h"
 #include "planner/space/moves.h"
 #include "planner/space/neighbour_splits.h"
 
@@ -24,35 +22,33 @@ constexpr Change kChanges[] = {Change::kNeighbours, Change::kShifted, Change::kS
                                Change::kTraded, Change::kWeights};
 constexpr size_t kKinds = std::size(kChanges);
 
+// A group for which the step waits this part of its time, or less, comes after all others.
+constexpr int64_t kLittle = 256;
+
 // Tries one kind of change after the other on all groups of a strategy.
 class GroupImprover {
  public:
-  GroupImprover(const SearchProblem& problem, SearchState& state, WalkPoint from, Grouping grouping,
-                int64_t budget)
+  GroupImprover(const SearchProblem& problem, SearchState& state, WalkPoint from,
+                std::span<const Grouping> groupings, int64_t budget)
       : problem_(problem),
         space_(problem.space),
         graph_(space_.graph()),
         state_(state),
         at_(std::move(from)),
         end_(state.evaluations() + budget),
-        class_of_(FreeClasses(space_, grouping)),
+        groups_(space_, groupings),
         weight_of_(FreeWeights(space_)),
-        tried_(graph_.ops().size() * kKinds, -1),
-        changed_(graph_.ops().size(), 0) {
-    FindGroups();
-  }
+        tried_(graph_.ops().size() * kGroupings * kKinds, -1),
+        changed_(graph_.ops().size(), 0) {}
 
-  // What changes affect at once is tried again first, then all that was tried before the last one.
+  // Where a change improved the strategy, what it may have affected is tried first, then all else.
   WalkPoint Run() && {
-    while (true) {
-      bool has_tried = false;
-      for (Change kind : kChanges) {
-        if (!TryAll(kind, /*near=*/true, has_tried)) return std::move(at_);
-      }
-      for (Change kind : kChanges) {
-        if (!has_tried && !TryAll(kind, /*near=*/false, has_tried)) return std::move(at_);
-      }
-      if (!has_tried) return std::move(at_);
+    for (bool near = true;;) {
+      const int64_t changes = changes_;
+      if (!TryAll(near)) return std::move(at_);
+      const bool improved = changes_ > changes;
+      if (!improved && !near) return std::move(at_);
+      near = improved;
     }
   }
 
@@ -64,40 +60,6 @@ class GroupImprover {
       weight_of[space.graph().weights()[static_cast<size_t>(weight)].tensor.index()] = weight;
     }
     return weight_of;
-  }
-
-  // Indexed by place in graph.anchors().
-  static std::vector<int32_t> ClassesOf(const Graph& graph, Grouping grouping) {
-    if (grouping == Grouping::kOfShapes) return ShapeClasses(graph);
-    if (grouping == Grouping::kOfLike) return LikeClasses(graph);
-    std::vector<int32_t> classes(graph.anchors().size());
-    std::iota(classes.begin(), classes.end(), 0);
-    return classes;
-  }
-
-  // Indexed by OpId: the class, where the operator may be decided; otherwise -1.
-  static std::vector<int32_t> FreeClasses(const SearchSpace& space, Grouping grouping) {
-    const Graph& graph = space.graph();
-    const std::vector<int32_t> classes = ClassesOf(graph, grouping);
-    std::vector<int32_t> all(graph.ops().size(), -1), free(graph.ops().size(), -1);
-    for (size_t a = 0; a < classes.size(); ++a) all[graph.anchors()[a].index()] = classes[a];
-    for (OpId op : space.operators()) free[op.index()] = all[op.index()];
-    return free;
-  }
-
-  void FindGroups() {
-    groups_.assign(graph_.ops().size(), {});
-    absl::flat_hash_map<int32_t, std::vector<OpId>> firsts;  // of the groups of each class
-    const auto& configs = at_.strategy.configs;
-    for (OpId op : space_.operators()) {
-      std::vector<OpId>& of_class = firsts[class_of_[op.index()]];
-      const auto first = std::find_if(of_class.begin(), of_class.end(), [&](OpId other) {
-        return configs[other.index()] == configs[op.index()];
-      });
-      const OpId at = first == of_class.end() ? op : *first;
-      if (at == op) of_class.push_back(op);
-      groups_[at.index()].push_back(op);
-    }
   }
 
   // The last change of the group and of the operators around it.
@@ -119,16 +81,65 @@ class GroupImprover {
     return last;
   }
 
-  // These return false where the search stopped or the budget is spent.
-  bool TryAll(Change kind, bool near, bool& has_tried) {
-    for (OpId op : space_.operators()) {
-      const std::vector<OpId> group = groups_[op.index()];
-      if (group.empty()) continue;
-      int64_t& tried = tried_[op.index() * kKinds + static_cast<size_t>(kind)];
-      if (tried >= (near ? LastChangeNear(group) : changes_)) continue;
+  // Indexed by OpId of anchors: how long the step waits for the operator, for those that follow it,
+  // and for what they read and make. All 0 where that is not known.
+  std::vector<Nanos> CriticalTimes() const {
+    std::vector<Nanos> critical(graph_.ops().size());
+    const Evaluator& evaluator = problem_.evaluator;
+    const auto times = evaluator.CriticalTimes(at_.strategy, problem_.bucket_bytes);
+    if (!times.ok()) return critical;
+    const auto time_of = [&](auto subject) {
+      return (*times)[static_cast<size_t>(evaluator.distances().SubjectOf(subject))];
+    };
+    for (const Operator& op : graph_.ops()) {
+      if (op.anchor == kNoOp) continue;
+      Nanos& time = critical[op.anchor.index()];
+      time += time_of(op.id);
+      for (TensorId input : op.inputs) time += time_of(input);
+      for (TensorId output : op.outputs) time += time_of(output);
+    }
+    return critical;
+  }
+
+  // A kind of change of a group for which the step waits so long.
+  struct Attempt {
+    Change kind;
+    const OperatorGroup* group;
+    Nanos critical;
+    bool is_little = false;
+  };
+  // Those of all groups, in the order in which they are tried.
+  std::vector<Attempt> AttemptsOn(const std::vector<OperatorGroup>& groups) const {
+    const std::vector<Nanos> critical = CriticalTimes();
+    std::vector<Attempt> attempts;
+    for (const OperatorGroup& group : groups) {
+      Nanos time;
+      for (OpId op : group.ops) time += critical[op.index()];
+      const bool is_little = time * kLittle <= at_.time;
+      for (Change kind : kChanges) attempts.push_back({kind, &group, time, is_little});
+    }
+    std::stable_sort(attempts.begin(), attempts.end(), [](const Attempt& a, const Attempt& b) {
+      return std::tuple(a.group->grouping, a.is_little, a.kind, b.critical) <
+             std::tuple(b.group->grouping, b.is_little, b.kind, a.critical);
+    });
+    return attempts;
+  }
+
+  // Until one improves the strategy; of those that were tried before, `near`: what the changes since then
+  // are next to. These return false where the search stopped or the budget is spent.
+  bool TryAll(bool near) {
+    const int64_t changes = changes_;
+    const std::vector<OperatorGroup> groups = groups_.Of(at_.strategy);
+    for (const Attempt& attempt : AttemptsOn(groups)) {
+      const std::vector<OpId>& ops = attempt.group->ops;
+      int64_t& tried =
+          tried_[(ops[0].index() * kGroupings + static_cast<size_t>(attempt.group->grouping)) *
+                     kKinds +
+                 static_cast<size_t>(attempt.kind)];
+      if (tried >= (near ? LastChangeNear(ops) : changes_)) continue;
       tried = changes_;
-      has_tried = true;
-      if (!TryGroup(kind, group)) return false;
+      if (!TryGroup(attempt.kind, ops)) return false;
+      if (changes_ > changes) break;
     }
     return true;
   }
@@ -149,7 +160,7 @@ class GroupImprover {
     std::vector<Copy> chains;
     for (OpId op : group) {
       for (OpId behind : ChainBehind(graph_, op)) {
-        if (class_of_[behind.index()] >= 0) chains.push_back({op, behind});
+        if (groups_.IsFree(behind)) chains.push_back({op, behind});
       }
     }
     return chains.empty() || Split(group, ShiftedSplits(space_, at_.strategy, group[0]), chains);
@@ -211,7 +222,6 @@ class GroupImprover {
       at_ = *std::move(fastest.point);
       ++changes_;
       for (OpId op : changed) changed_[op.index()] = changes_;
-      FindGroups();
       state_.CountAccepted(0, at_.name, "group", at_.time);
     }
     return fastest.goes_on;
@@ -223,14 +233,11 @@ class GroupImprover {
   SearchState& state_;
   WalkPoint at_;
   const int64_t end_;
-  const std::vector<int32_t> class_of_;   // indexed by OpId
+  const OperatorGroups groups_;
   const std::vector<int32_t> weight_of_;  // indexed by TensorId
-  // Indexed by OpId: the operators of its class that have its configuration, where it is the first of
-  // them; otherwise none.
-  std::vector<std::vector<OpId>> groups_;
-  int64_t changes_ = 0;  // that improved
-  // Those when a kind of change was last tried on the group that an operator is the first of; -1:
-  // never. Indexed by operator and kind.
+  int64_t changes_ = 0;                   // that improved
+  // Those when a kind of change was last tried on a group; -1: never. By its first operator, its
+  // grouping, and the kind.
   std::vector<int64_t> tried_;
   std::vector<int64_t> changed_;  // indexed by OpId: the last of them that changed it; 0: none
 };
@@ -238,9 +245,9 @@ class GroupImprover {
 }  // namespace
 
 WalkPoint ImproveGroups(const SearchProblem& problem, SearchState& state, WalkPoint from,
-                        Grouping grouping, int64_t budget) {
+                        std::span<const Grouping> groupings, int64_t budget) {
   if (from.excess_memory > 0) return from;
-  return GroupImprover(problem, state, std::move(from), grouping, budget).Run();
+  return GroupImprover(problem, state, std::move(from), groupings, budget).Run();
 }
 
 }  // namespace partita

@@ -16,7 +16,7 @@ namespace {
 // Pieces of equal numbers of operators, between which a stage may be cut.
 constexpr size_t kPieces = 8;
 // Parts of the shorter of two stages that go from one to the other.
-constexpr size_t kShifts[] = {4, 16};
+constexpr size_t kShifts[] = {4, 16, 64};
 
 using Decisions = std::vector<Decision>;
 

@@ -143,9 +143,10 @@ std::vector<Decision> ShiftStages(const SearchSpace& space, const Strategy& stra
                                   std::span<const Stage, 2> stages, size_t cut) {
   const Stage &first = stages[0], &second = stages[1];
   if (!AreApart(first, second) || first.devices.size() != second.devices.size()) return {};
-  const std::vector<DeviceId>& devices = cut < first.end ? second.devices : first.devices;
+  const size_t at = CutOf(space, {first.begin, second.end, {}}, cut);
+  const std::vector<DeviceId>& devices = at < first.end ? second.devices : first.devices;
   std::vector<Decision> decisions;
-  for (size_t k = std::min(cut, first.end); k < std::max(cut, first.end); ++k) {
+  for (size_t k = std::min(at, first.end); k < std::max(at, first.end); ++k) {
     const OpId op = space.by_layer()[k];
     ParallelConfig config = strategy.configs[op.index()];
     config.devices = devices;

@@ -29,8 +29,9 @@ bool HasStagesApart(const SearchSpace& space, const Strategy& strategy);
 // is inside a recurrent layer: as SplitStage, each operator by the first of its degrees that fits.
 std::vector<Decision> SplitStageAt(const SearchSpace& space, const Strategy& strategy,
                                    const Stage& stage, size_t cut);
-// Decisions that have the first of two stages, one after the other, end at `cut`: what goes from one
-// to the other keeps its degrees. None where these have devices in common, or are not as many.
+// Decisions that have the first of two stages, one after the other, end at `cut`, or near it where that
+// is inside a recurrent layer: what goes from one to the other keeps its degrees. None where these
+// have devices in common, or are not as many.
 std::vector<Decision> ShiftStages(const SearchSpace& space, const Strategy& strategy,
                                   std::span<const Stage, 2> stages, size_t cut);
 

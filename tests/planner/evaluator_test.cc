@@ -77,6 +77,37 @@ TEST_F(EvaluatorTest, TimesOfADeviceAddUp) {
   }
 }
 
+Nanos SumOf(const std::vector<Nanos>& times) {
+  Nanos sum;
+  for (Nanos time : times) sum += time;
+  return sum;
+}
+
+TEST_F(EvaluatorTest, CriticalTimesAddUpToTheStep) {
+  const Evaluator evaluator = MakeEvaluator();
+  std::mt19937_64 random(19);
+  for (int round = 0; round < 10; ++round) {
+    const Strategy strategy = RandomStrategy(graph_, devices_, random);
+    const std::vector<Nanos> times = Ok(evaluator.CriticalTimes(strategy));
+    ASSERT_EQ(times.size(), graph_.ops().size() + graph_.tensors().size());
+    EXPECT_LE(SumOf(times), evaluator.EvaluateBriefly(strategy, kNoCutoff).time);
+    EXPECT_GT(SumOf(times), Nanos(0));
+  }
+  // On one device nothing is between the tasks.
+  const Strategy one = SingleDevice(graph_, DeviceId(1));
+  const std::vector<Nanos> times = Ok(evaluator.CriticalTimes(one));
+  EXPECT_EQ(SumOf(times), evaluator.EvaluateBriefly(one, kNoCutoff).time);
+  for (OpId op : graph_.anchors()) {
+    const std::string& name = graph_.op(op).name;
+    if (name.rfind("conv", 0) == 0 || name.rfind("fc", 0) == 0) {
+      EXPECT_GT(times[op.index()], Nanos(0)) << name;
+    }
+  }
+  Strategy wrong = one;
+  wrong.configs[graph_.anchors()[0].index()].devices = {DeviceId(99)};
+  EXPECT_FALSE(evaluator.CriticalTimes(wrong).ok());
+}
+
 TEST_F(EvaluatorTest, FullAndShortEvaluationAgree) {
   const Evaluator evaluator = MakeEvaluator();
   std::mt19937_64 random(19);

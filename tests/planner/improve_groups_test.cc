@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <set>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -137,6 +138,43 @@ TEST(ShapeClassesTest, HoldTheSlicesOfASequence) {
             std::set<int32_t>(like.begin(), like.end()).size());
 }
 
+constexpr Grouping kAllGroupings[] = {Grouping::kOfShapes, Grouping::kOfLike, Grouping::kSingle};
+
+TEST(OperatorGroupsTest, HoldWhatHasOneConfigurationAndNoneTwice) {
+  const Workplace at("rnnlm", 8, "p100-4x4", 4);
+  const OperatorGroups groups(at.space, kAllGroupings);
+  Strategy strategy = Ok(DataParallel(at.graph, at.machine->topology));
+  const OpId moved = at.Op("lstm.1.7");
+  strategy.configs[moved.index()] = Unsplit(at.graph.rule(moved), DeviceId(2));
+  std::set<std::vector<OpId>> known;
+  std::set<OpId> single;
+  for (const OperatorGroup& group : groups.Of(strategy)) {
+    EXPECT_TRUE(known.insert(group.ops).second);
+    for (OpId op : group.ops) {
+      EXPECT_EQ(strategy.configs[op.index()], strategy.configs[group.ops[0].index()]);
+    }
+    if (group.ops.size() == 1) single.insert(group.ops[0]);
+  }
+  EXPECT_EQ(single.size(), at.space.operators().size());
+  std::vector<OpId> others;
+  for (OpId op : at.space.AllLike(moved)) {
+    if (op != moved) others.push_back(op);
+  }
+  EXPECT_TRUE(known.contains(others));
+}
+
+TEST(OperatorGroupsTest, AreOfFreeOperators) {
+  const Workplace at("lenet", 64, "p100-4x4", 4);
+  const OpId conv = at.Op("conv2");
+  const SearchSpace narrow(at.graph, 4, {SubjectOf(conv)});
+  const OperatorGroups groups(narrow, kAllGroupings);
+  const auto found = groups.Of(Ok(DataParallel(at.graph, at.machine->topology)));
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_THAT(found[0].ops, ElementsAre(conv));
+  EXPECT_TRUE(groups.IsFree(conv));
+  EXPECT_FALSE(groups.IsFree(at.Op("conv1")));
+}
+
 // A search whose one start was tried, and its point.
 struct Searched {
   Searched(const Workplace& at, Strategy start)
@@ -169,24 +207,28 @@ INSTANTIATE_TEST_SUITE_P(Groupings, ImproveGroupsTest,
                                          Grouping::kSingle));
 
 TEST_P(ImproveGroupsTest, FindsWhatIsFasterAndValid) {
+  const Grouping groupings[] = {GetParam()};
   const Workplace at("rnnlm", 8, "p100-4x4", 4);
   const Strategy start = SecondLayerInOnePlace(at);
   Searched search(at, start);
   const Nanos before = search.state.best_time();
   const WalkPoint found =
-      ImproveGroups(search.problem, search.state, search.point(), GetParam(), 1'000);
+      ImproveGroups(search.problem, search.state, search.point(), groupings, 1'000);
   EXPECT_LT(found.time, before);
   EXPECT_EQ(found.strategy, search.state.best());
   EXPECT_EQ(at.evaluator.EvaluateBriefly(found.strategy, kNoCutoff).time, found.time);
   EXPECT_EQ(ValidateStrategy(at.graph, found.strategy, 4), absl::OkStatus());
 }
 
+constexpr Grouping kShapes[] = {Grouping::kOfShapes}, kLike[] = {Grouping::kOfLike},
+                   kSingle[] = {Grouping::kSingle};
+
 TEST(ImproveGroupsTest, LikeOperatorsFollowTogether) {
   const Workplace at("rnnlm", 8, "p100-4x4", 4);
   const Strategy start = SecondLayerInOnePlace(at);
   Searched search(at, start);
   const WalkPoint found =
-      ImproveGroups(search.problem, search.state, search.point(), Grouping::kOfLike, 10'000);
+      ImproveGroups(search.problem, search.state, search.point(), kLike, 10'000);
   EXPECT_NE(found.strategy, start);
   // What had one configuration has one.
   for (OpId op : at.space.operators()) {
@@ -206,26 +248,47 @@ TEST(ImproveGroupsTest, LeavesWhatMayNotBeDecided) {
   Searched all(at, start);
   const SearchProblem narrow{at.evaluator, SearchSpace(at.graph, 4, {SubjectOf(conv)}), {}};
   const Strategy before = all.state.best();
-  const WalkPoint found = ImproveGroups(narrow, all.state, all.point(), Grouping::kOfShapes, 1'000);
+  const WalkPoint found = ImproveGroups(narrow, all.state, all.point(), kShapes, 1'000);
   EXPECT_NE(found.strategy.configs[conv.index()], before.configs[conv.index()]);
   Strategy undone = found.strategy;
   undone.configs[conv.index()] = before.configs[conv.index()];
   EXPECT_EQ(undone, before);
 }
 
+TEST(ImproveGroupsTest, BeginsWithWhatTheStepWaitsForMost) {
+  const Workplace at("resnet18", 64, "p100-4x4", 4);
+  for (const char* name : {"layer1.1.conv1", "layer2.1.conv1", "layer3.1.conv1"}) {
+    const OpId op = at.Op(name);
+    Strategy start = Ok(DataParallel(at.graph, at.machine->topology));
+    start.configs[op.index()] = Unsplit(at.graph.rule(op), DeviceId(2));
+    Searched search(at, start);
+    const WalkPoint found = ImproveGroups(search.problem, search.state, search.point(), kSingle, 1);
+    EXPECT_NE(found.strategy.configs[op.index()], start.configs[op.index()]) << name;
+  }
+}
+
+TEST(ImproveGroupsTest, AllGroupingsEndWhereNoneImproves) {
+  const Workplace at("lenet", 64, "p100-4x4", 4);
+  Searched all(at, Ok(DataParallel(at.graph, at.machine->topology)));
+  const WalkPoint least = ImproveGroups(all.problem, all.state, all.point(), kAllGroupings, 10'000);
+  EXPECT_LT(all.state.evaluations(), 2'000);
+  for (const auto& grouping : {kShapes, kLike, kSingle}) {
+    const std::span<const Grouping> one(grouping, 1);
+    EXPECT_EQ(ImproveGroups(all.problem, all.state, least, one, 10'000).time, least.time);
+  }
+}
+
 TEST(ImproveGroupsTest, EndsWithItsBudgetAndWhereNothingImproves) {
   const Workplace at("lenet", 64, "p100-4x4", 4);
   const Strategy start = Ok(DataParallel(at.graph, at.machine->topology));
   Searched few(at, start), all(at, start);
-  ImproveGroups(few.problem, few.state, few.point(), Grouping::kOfLike, 5);
+  ImproveGroups(few.problem, few.state, few.point(), kLike, 5);
   EXPECT_GE(few.state.evaluations(), 6);
   EXPECT_LE(few.state.evaluations(), 6 + 20);  // the group at hand is tried to its end
-  const WalkPoint least =
-      ImproveGroups(all.problem, all.state, all.point(), Grouping::kOfLike, 10'000);
+  const WalkPoint least = ImproveGroups(all.problem, all.state, all.point(), kLike, 10'000);
   EXPECT_LE(all.state.best_time(), few.state.best_time());
   EXPECT_LT(all.state.evaluations(), 2'000);
-  EXPECT_EQ(ImproveGroups(all.problem, all.state, least, Grouping::kOfLike, 10'000).time,
-            least.time);
+  EXPECT_EQ(ImproveGroups(all.problem, all.state, least, kLike, 10'000).time, least.time);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 
 #include "graph/training/training_graph.h"
 #include "graph/zoo/models.h"
+#include "planner/simulator/critical_chain.h"
 #include "planner/simulator/stable_order.h"
 #include "planner/simulator/task_heap.h"
 #include "tests/planner/reference_simulator.h"
@@ -273,6 +274,46 @@ TEST(SimulatorTest, GradientsYieldToWhatIsReadyAndWaitsForAnotherDevice) {
   EXPECT_THAT(Simulate(tasks, durations, rule).start, ElementsAre(Nanos(0), Nanos(2), Nanos(5)));
   tasks.subject_of[2] = subjects.of_op;
   EXPECT_THAT(Simulate(tasks, durations, rule).start, ElementsAre(Nanos(0), Nanos(100), Nanos(0)));
+}
+
+// Whether the task waits for the other, as a predecessor's or for a resource.
+bool MayWaitFor(const FlatTasks& tasks, TaskId task, TaskId before) {
+  const auto next = tasks.SuccessorsOf(before.index());
+  if (std::find(next.begin(), next.end(), task.value()) != next.end()) return true;
+  const auto own = tasks.ResourcesOf(task.index()), others = tasks.ResourcesOf(before.index());
+  return std::find_first_of(own.begin(), own.end(), others.begin(), others.end()) != own.end();
+}
+
+TEST(CriticalChainTest, AddsUpToTheLengthOfTheSchedule) {
+  std::mt19937_64 random(11);
+  for (const Priority& rule : Priorities()) {
+    for (int round = 0; round < 200; ++round) {
+      const RandomTasks made = MakeRandomTasks(random, 200, round % 2 == 0 ? 3 : 1000);
+      const Schedule schedule = Simulate(made.tasks, made.durations, rule);
+      const std::vector<TaskId> chain = CriticalChain(made.tasks, schedule);
+      Nanos sum;
+      for (size_t k = 0; k < chain.size(); ++k) {
+        EXPECT_EQ(schedule.start[chain[k].index()], sum);
+        if (k > 0) {
+          EXPECT_TRUE(MayWaitFor(made.tasks, chain[k], chain[k - 1]));
+        }
+        sum += made.durations[chain[k].index()];
+      }
+      ASSERT_EQ(sum, schedule.makespan) << rule.name << ", round " << round;
+    }
+  }
+  EXPECT_TRUE(CriticalChain(FlatOf({{}, {}, 1}, {}), {}).empty());
+}
+
+TEST(CriticalChainTest, GoesOnWhereATaskYieldsToAnother) {
+  // Task 2, a gradient, could start when task 0 ends, and yields to task 1.
+  const GradientSubjects subjects;
+  FlatTasks tasks = FlatOf({{{}, {}, {0}}, {{1}, {0, 1}, {0, 2}}, 3}, {0, 1, 2});
+  tasks.distances = &subjects.distances;
+  tasks.subject_of = {subjects.of_op, subjects.of_op, subjects.of_gradient};
+  const Schedule schedule = Simulate(tasks, std::vector<Nanos>{Nanos(2), Nanos(3), Nanos(100)},
+                                     **PriorityNamed("remaining_tasks"));
+  EXPECT_THAT(CriticalChain(tasks, schedule), ElementsAre(TaskId(0), TaskId(1), TaskId(2)));
 }
 
 TEST(SimulatorTest, WaitsMayGoAgainstTheNumbersOfTasks) {

@@ -186,6 +186,30 @@ TEST(StageMovesTest, StagesAreCutWhereAskedAndShifted) {
   }
 }
 
+TEST(StageMovesTest, ShiftsKeepRecurrentLayersWhole) {
+  const Workplace at("rnnlm_tiny", 8, "k80-16x4", 8);
+  const Strategy whole = at.Expert("data_parallel");
+  const std::vector<Stage> one = StagesOf(at.space, whole);
+  ASSERT_EQ(one.size(), 1u);
+  Strategy split = whole;
+  Decide(at.graph, split, SplitStageAt(at.space, whole, one[0], one[0].end / 2));
+  const std::vector<Stage> two = StagesOf(at.space, split);
+  ASSERT_EQ(two.size(), 2u);
+  std::set<size_t> ends;
+  for (size_t cut = 1; cut < one[0].end; ++cut) {
+    Strategy shifted = split;
+    Decide(at.graph, shifted, ShiftStages(at.space, split, std::span(two).first<2>(), cut));
+    for (const char* layer : {"lstm.0.0", "lstm.1.0"}) {
+      const OpId first = at.Op(layer);
+      for (OpId step : at.space.LayerOf(first)) {
+        ASSERT_EQ(DevicesAt(shifted, step), DevicesAt(shifted, first)) << at.graph.op(step).name;
+      }
+    }
+    ends.insert(StagesOf(at.space, shifted)[0].end);
+  }
+  EXPECT_GE(ends.size(), 3u);
+}
+
 TEST(StageMovesTest, StagesThatCannotBeAreLeftAlone) {
   const Workplace at("lenet", 64, "p100-4x4", 4);
   const Strategy whole = at.Expert("data_parallel");

@@ -126,5 +126,24 @@ TEST(StepBucketsTest, StepsThatHaveToBePlacedTakeWhatTheyTakeWithTheirBuckets) {
   }
 }
 
+Nanos SumOf(const std::vector<Nanos>& times) {
+  Nanos sum;
+  for (Nanos time : times) sum += time;
+  return sum;
+}
+
+TEST(CriticalTimesTest, AreThoseOfTheFasterWithOrWithoutBuckets) {
+  const Workplace at("resnet18", 64, "k80-16x4", 16);
+  const Strategy strategy = at.Expert("data_parallel");
+  const Bytes bucket(128 << 20);
+  const Evaluation brief = at.evaluator.EvaluateBriefly(strategy, kNoCutoff, nullptr, bucket);
+  ASSERT_EQ(brief.bucket_bytes, bucket);
+  const Strategy joined = Ok(at.evaluator.WithBucketsUpTo(strategy, bucket));
+  const Nanos with = SumOf(Ok(at.evaluator.CriticalTimes(strategy, bucket)));
+  EXPECT_LE(with, brief.time);
+  EXPECT_EQ(with, SumOf(Ok(at.evaluator.CriticalTimes(joined))));
+  EXPECT_NE(with, SumOf(Ok(at.evaluator.CriticalTimes(strategy))));
+}
+
 }  // namespace
 }  // namespace partita

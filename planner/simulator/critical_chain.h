@@ -1,0 +1,16 @@
+#pragma once
+
+#include <vector>
+
+#include "planner/simulator/flat_tasks.h"
+#include "planner/simulator/simulator.h"
+
+namespace partita {
+
+// The tasks that a schedule's length comes from, in their order: the last one ends last, and each
+// before it is what the next one waited for: of its predecessors and of the tasks before it on its
+// resources the one that ended last, a predecessor where both did. Where each starts as soon as it
+// can, their durations add up to the length. Empty without tasks.
+std::vector<TaskId> CriticalChain(const FlatTasks& tasks, const Schedule& schedule);
+
+}  // namespace partita

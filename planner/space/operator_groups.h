@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "planner/space/search_space.h"
+
+namespace partita {
+
+// Which operators that have one configuration are a group: those of equal shapes (ShapeClasses),
+// those that are like each other (LikeClasses), or each by itself.
+enum class Grouping : uint8_t { kOfShapes, kOfLike, kSingle };
+inline constexpr size_t kGroupings = 3;
+
+struct OperatorGroup {
+  Grouping grouping;
+  std::vector<OpId> ops;  // ascending by layer; one at least
+};
+
+// Groups of the operators that a space leaves free. The space outlives this.
+class OperatorGroups {
+ public:
+  OperatorGroups(const SearchSpace& space, std::span<const Grouping> groupings);
+
+  // Those of a strategy, of each grouping in turn; none twice.
+  std::vector<OperatorGroup> Of(const Strategy& strategy) const;
+  // Whether the operator is free.
+  bool IsFree(OpId op) const { return is_free_[op.index()]; }
+
+ private:
+  void AddGroups(size_t number, const Strategy& strategy, std::vector<OperatorGroup>& groups) const;
+
+  const SearchSpace& space_;
+  const std::vector<Grouping> groupings_;
+  std::vector<std::vector<int32_t>> class_of_;  // by place in groupings_ and OpId
+  std::vector<bool> is_free_;                   // indexed by OpId
+};
+
+}  // namespace partita
