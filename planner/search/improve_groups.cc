@@ -17,13 +17,18 @@ namespace partita {
 namespace {
 
 // What may change of a group, in the order in which it is tried.
-enum class Change { kNeighbours, kShifted, kShiftedChain, kTraded, kWeights };
-constexpr Change kChanges[] = {Change::kNeighbours, Change::kShifted, Change::kShiftedChain,
-                               Change::kTraded, Change::kWeights};
+enum class Change { kNeighbours, kShifted, kShiftedChain, kTraded, kTradedPair, kWeights };
+constexpr Change kChanges[] = {Change::kNeighbours, Change::kShifted,    Change::kShiftedChain,
+                               Change::kTraded,     Change::kTradedPair, Change::kWeights};
 constexpr size_t kKinds = std::size(kChanges);
 
-// A group for which the step waits this part of its time, or less, comes after all others.
-constexpr int64_t kLittle = 256;
+// A group for which the step waits this part of its time, or less, comes after all others; for kinds
+// that there are many changes of it is a larger part.
+constexpr int64_t kLittle = 256, kLittleForMany = 32;
+int64_t LittleFor(Change kind) {
+  const bool has_many = kind == Change::kTraded || kind == Change::kTradedPair;
+  return has_many ? kLittleForMany : kLittle;
+}
 
 // Tries one kind of change after the other on all groups of a strategy.
 class GroupImprover {
@@ -115,8 +120,9 @@ class GroupImprover {
     for (const OperatorGroup& group : groups) {
       Nanos time;
       for (OpId op : group.ops) time += critical[op.index()];
-      const bool is_little = time * kLittle <= at_.time;
-      for (Change kind : kChanges) attempts.push_back({kind, &group, time, is_little});
+      for (Change kind : kChanges) {
+        attempts.push_back({kind, &group, time, time * LittleFor(kind) <= at_.time});
+      }
     }
     std::stable_sort(attempts.begin(), attempts.end(), [](const Attempt& a, const Attempt& b) {
       return std::tuple(a.group->grouping, a.is_little, a.kind, b.critical) <
@@ -155,21 +161,45 @@ class GroupImprover {
       case Change::kWeights:
         return PlaceWeights(group);
       case Change::kShiftedChain:
-        break;
+        return SplitWith(group, ShiftedSplits(space_, at_.strategy, group[0]), ChainsBehind(group));
+      case Change::kTradedPair:
+        return SplitWith(group, TradedSplits(space_, at_.strategy, group[0]), PairsBehind(group));
     }
+    return true;
+  }
+
+  // An operator whose result is split and placed as that of another one.
+  struct Copy {
+    OpId from, to;
+    bool of_blocks =
+        false;  // true: whose blocks of what the other makes are where that leaves them
+  };
+  std::vector<Copy> ChainsBehind(const std::vector<OpId>& group) const {
     std::vector<Copy> chains;
     for (OpId op : group) {
       for (OpId behind : ChainBehind(graph_, op)) {
         if (groups_.IsFree(behind)) chains.push_back({op, behind});
       }
     }
-    return chains.empty() || Split(group, ShiftedSplits(space_, at_.strategy, group[0]), chains);
+    return chains;
   }
 
-  // An operator whose result is split and placed as that of another one.
-  struct Copy {
-    OpId from, to;
-  };
+  // The same, and the operators behind the chains that are not of the group.
+  std::vector<Copy> PairsBehind(const std::vector<OpId>& group) const {
+    std::vector<Copy> pairs = ChainsBehind(group);
+    for (OpId op : group) {
+      for (const auto& [maker, reader] : ReadersBehind(graph_, op)) {
+        const bool is_own = std::find(group.begin(), group.end(), reader) != group.end();
+        if (groups_.IsFree(reader) && !is_own) pairs.push_back({maker, reader, true});
+      }
+    }
+    return pairs;
+  }
+
+  bool SplitWith(const std::vector<OpId>& group, const std::vector<ParallelConfig>& configs,
+                 const std::vector<Copy>& behind) {
+    return behind.empty() || Split(group, configs, behind);
+  }
 
   // The best of these configurations for the group, where they fit.
   bool Split(const std::vector<OpId>& group, const std::vector<ParallelConfig>& configs,
@@ -180,8 +210,9 @@ class GroupImprover {
       for (OpId op : group) {
         if (space_.Fits(op, configs[k])) Decide(graph_, proposal, OperatorDecision{op, configs[k]});
       }
-      for (const auto& [from, to] : chains) {
-        auto config = WithSameResultSplit(space_, from, proposal.configs[from.index()], to);
+      for (const auto& [from, to, of_blocks] : chains) {
+        auto config = (of_blocks ? WithProducersBlocks : WithSameResultSplit)(
+            space_, from, proposal.configs[from.index()], to);
         if (config.has_value()) Decide(graph_, proposal, OperatorDecision{to, *std::move(config)});
       }
     });

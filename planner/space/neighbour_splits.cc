@@ -111,6 +111,25 @@ int32_t& DegreeAt(ParallelConfig& config, size_t place) {
   return place == config.degrees.size() ? config.replicas : config.degrees[place];
 }
 
+bool MultipliesByWeights(const Graph& graph, OpId op) {
+  const std::vector<TensorId>& inputs = graph.op(op).inputs;
+  return std::any_of(inputs.begin(), inputs.end(), [&](TensorId input) {
+    const Tensor& tensor = graph.tensor(input);
+    return tensor.kind == TensorKind::kWeight && tensor.type.shape.size() > 1;
+  });
+}
+
+// Anchors that read what the operator makes.
+std::vector<OpId> AnchorsBehind(const Graph& graph, OpId op) {
+  std::vector<OpId> anchors;
+  for (TensorId output : graph.op(op).outputs) {
+    for (OpId reader : graph.consumers(output)) {
+      if (graph.op(reader).anchor == reader) anchors.push_back(reader);
+    }
+  }
+  return anchors;
+}
+
 }  // namespace
 
 std::vector<ParallelConfig> NeighbourSplits(const SearchSpace& space, const Strategy& strategy,
@@ -150,26 +169,31 @@ std::vector<ParallelConfig> ShiftedSplits(const SearchSpace& space, const Strate
 }
 
 std::vector<OpId> ChainBehind(const Graph& graph, OpId op) {
-  const auto multiplies = [&](OpId id) {
-    const std::vector<TensorId>& inputs = graph.op(id).inputs;
-    return std::any_of(inputs.begin(), inputs.end(), [&](TensorId input) {
-      const Tensor& tensor = graph.tensor(input);
-      return tensor.kind == TensorKind::kWeight && tensor.type.shape.size() > 1;
-    });
-  };
   std::vector<OpId> chain = {op};
   for (size_t k = 0; k < chain.size(); ++k) {
-    for (TensorId output : graph.op(chain[k]).outputs) {
-      for (OpId reader : graph.consumers(output)) {
-        if (graph.op(reader).anchor != reader || multiplies(reader)) continue;
-        if (std::find(chain.begin(), chain.end(), reader) != chain.end()) continue;
-        if (chain.size() > kMostInChain) break;
-        chain.push_back(reader);
-      }
+    for (OpId reader : AnchorsBehind(graph, chain[k])) {
+      if (MultipliesByWeights(graph, reader)) continue;
+      if (std::find(chain.begin(), chain.end(), reader) != chain.end()) continue;
+      if (chain.size() > kMostInChain) break;
+      chain.push_back(reader);
     }
   }
   chain.erase(chain.begin());
   return chain;
+}
+
+std::vector<MakerAndReader> ReadersBehind(const Graph& graph, OpId op) {
+  std::vector<OpId> makers = ChainBehind(graph, op);
+  makers.insert(makers.begin(), op);
+  std::vector<MakerAndReader> readers;
+  for (OpId maker : makers) {
+    for (OpId reader : AnchorsBehind(graph, maker)) {
+      const bool is_known = std::any_of(readers.begin(), readers.end(),
+                                        [&](const auto& one) { return one.reader == reader; });
+      if (MultipliesByWeights(graph, reader) && !is_known) readers.push_back({maker, reader});
+    }
+  }
+  return readers;
 }
 
 WeightPlacement EvenPlacement(const SearchSpace& space, int32_t weight, size_t kind) {

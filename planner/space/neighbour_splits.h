@@ -25,6 +25,11 @@ std::vector<ParallelConfig> ShiftedSplits(const SearchSpace& space, const Strate
 // The operators behind this one up to the next ones that multiply by weights, a few at most: they are
 // mostly split as it is.
 std::vector<OpId> ChainBehind(const Graph& graph, OpId op);
+// The operators that multiply by weights what this one or one of its chain makes, each once.
+struct MakerAndReader {
+  OpId maker, reader;
+};
+std::vector<MakerAndReader> ReadersBehind(const Graph& graph, OpId op);
 
 // Layouts of a weight: the default, and even shards over all devices of the update layout (ZeRO-2) or
 // of both (ZeRO-3).

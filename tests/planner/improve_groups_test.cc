@@ -124,6 +124,20 @@ TEST(ChainBehindTest, EndsWhereWeightsAreMultiplied) {
   EXPECT_TRUE(ChainBehind(at.graph, at.Op("loss")).empty());
 }
 
+TEST(ReadersBehindTest, AreTheNextOnesThatMultiplyByWeights) {
+  const Workplace at("alexnet", 64, "p100-4x4", 4);
+  const auto names_of = [&](const std::string& op) {
+    std::vector<std::string> names;
+    for (const auto& [maker, reader] : ReadersBehind(at.graph, at.Op(op))) {
+      names.push_back(at.graph.op(maker).name + " " + at.graph.op(reader).name);
+    }
+    return names;
+  };
+  EXPECT_THAT(names_of("features.0"), ElementsAre("features.2 features.3"));
+  EXPECT_THAT(names_of("classifier.5"), ElementsAre("classifier.5 classifier.6"));
+  EXPECT_TRUE(names_of("loss").empty());
+}
+
 TEST(ShapeClassesTest, HoldTheSlicesOfASequence) {
   const Workplace at("rnnlm", 8, "p100-4x4", 4);
   const std::vector<int32_t> classes = ShapeClasses(at.graph), like = LikeClasses(at.graph);
@@ -265,6 +279,27 @@ TEST(ImproveGroupsTest, BeginsWithWhatTheStepWaitsForMost) {
     const WalkPoint found = ImproveGroups(search.problem, search.state, search.point(), kSingle, 1);
     EXPECT_NE(found.strategy.configs[op.index()], start.configs[op.index()]) << name;
   }
+}
+
+// Neither change alone is faster: outputs that are not where the next layer reads them have to be moved.
+TEST(ImproveGroupsTest, SplitsALayerByOutputsAndTheNextByInputsAtOnce) {
+  const Workplace at("mlp", 4, "k80-16x4", 4);
+  Strategy start = Ok(DataParallel(at.graph, at.machine->topology));
+  Searched search(at, start);
+  const WalkPoint found =
+      ImproveGroups(search.problem, search.state, search.point(), kSingle, 10'000);
+  int pairs = 0;
+  for (OpId op : at.space.operators()) {
+    for (const auto& [maker, reader] : ReadersBehind(at.graph, op)) {
+      const auto degree = [&](OpId id, const char* loop) {
+        const int place = at.graph.rule(id).FindLoop(loop);
+        return place < 0 ? 1
+                         : found.strategy.configs[id.index()].degrees[static_cast<size_t>(place)];
+      };
+      pairs += degree(op, "o") > 1 && degree(reader, "i") == degree(op, "o");
+    }
+  }
+  EXPECT_GE(pairs, 1);
 }
 
 TEST(ImproveGroupsTest, AllGroupingsEndWhereNoneImproves) {
