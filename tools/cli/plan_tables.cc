@@ -1,12 +1,17 @@
 #include "tools/cli/plan_tables.h"
 
+#include <algorithm>
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "graph/support/status_macros.h"
+#include "planner/critical_shares.h"
 #include "planner/pareto.h"
+#include "planner/space/like_operators.h"
 #include "tools/cli/text.h"
 #include "tools/workflow/plan_pricing.h"
 
@@ -17,7 +22,55 @@ std::string OriginOf(const PlanOutcome& outcome) {
   return outcome.expert.empty() ? absl::StrCat("from ", outcome.search.origin) : outcome.expert;
 }
 
+// Shares of the critical path that are shown each by itself.
+constexpr size_t kMostShares = 6;
+
 double Seconds(Nanos time) { return static_cast<double>(time.value()) * 1e-9; }
+
+std::string PercentText(double part) { return absl::StrFormat("%.0f %%", 100 * part); }
+
+// Shares of one kind at like operators, such as those of repeated blocks, as one.
+struct SharesOfAlike {
+  const CriticalShare* first = nullptr;  // the longest of them
+  int count = 0;
+  Nanos time;
+};
+
+// The longest first.
+std::vector<SharesOfAlike> JoinAlike(const Graph& graph, const std::vector<CriticalShare>& shares) {
+  const std::vector<int32_t> classes = LikeClasses(graph);
+  std::vector<int32_t> class_of(graph.ops().size(), -1);
+  for (size_t a = 0; a < classes.size(); ++a) class_of[graph.anchors()[a].index()] = classes[a];
+  std::map<std::pair<CriticalShare::Kind, std::vector<int32_t>>, SharesOfAlike> alike;
+  for (const CriticalShare& share : shares) {
+    std::vector<int32_t> key;
+    for (OpId anchor : share.anchors) key.push_back(class_of[anchor.index()]);
+    SharesOfAlike& one = alike[{share.kind, std::move(key)}];
+    if (one.first == nullptr) one.first = &share;
+    ++one.count;
+    one.time += share.time;
+  }
+  std::vector<SharesOfAlike> joined;
+  for (const auto& [key, one] : alike) joined.push_back(one);
+  std::stable_sort(joined.begin(), joined.end(),
+                   [](const SharesOfAlike& a, const SharesOfAlike& b) { return a.time > b.time; });
+  return joined;
+}
+
+// "kernels 60 %, exchange 30 %".
+std::string KindsText(const std::vector<CriticalShare>& shares, double whole) {
+  std::string text;
+  for (const auto kind : kCriticalKinds) {
+    Nanos time;
+    for (const CriticalShare& share : shares) {
+      if (share.kind == kind) time += share.time;
+    }
+    if (time == Nanos(0)) continue;
+    absl::StrAppend(&text, text.empty() ? "" : ", ", NameOf(kind), " ",
+                    PercentText(Seconds(time) / whole));
+  }
+  return text;
+}
 
 }  // namespace
 
@@ -41,6 +94,39 @@ absl::Status AddFront(const Graph& graph, const MeasuredSearch& search, const Pl
   absl::StrAppend(&answer.text, "step time against memory (--memory_limit writes such a plan):\n",
                   TableText(table, 2));
   return absl::OkStatus();
+}
+
+void AddCritical(const Graph& graph, const SimulatedResources& resources, const EvaluatedStep& step,
+                 Answer& answer) {
+  const std::vector<CriticalShare> shares = CriticalSharesOf(graph, resources, step);
+  Json list = Json::array();
+  for (const CriticalShare& share : shares) {
+    Json names = Json::array();
+    for (OpId anchor : share.anchors) names.push_back(graph.op(anchor).name);
+    list.push_back({{"of", names}, {"kind", NameOf(share.kind)}, {"ns", share.time.value()}});
+  }
+  answer.json["critical"] = list;
+  if (shares.empty()) return;
+  const double whole = Seconds(std::max(Nanos(1), step.evaluation.time));
+  std::vector<std::vector<std::string>> table;
+  Nanos others;
+  const std::vector<SharesOfAlike> alike = JoinAlike(graph, shares);
+  for (const SharesOfAlike& one : alike) {
+    if (table.size() == kMostShares) {
+      others += one.time;
+      continue;
+    }
+    std::string of = "  " + OperatorsOf(graph, *one.first);
+    if (one.count > 1) absl::StrAppend(&of, " and ", one.count - 1, " like it");
+    table.push_back({std::move(of), NameOf(one.first->kind), TimeText(one.time),
+                     PercentText(Seconds(one.time) / whole)});
+  }
+  if (others > Nanos(0)) {
+    table.push_back({absl::StrCat("  ", alike.size() - kMostShares, " others"), "",
+                     TimeText(others), PercentText(Seconds(others) / whole)});
+  }
+  absl::StrAppend(&answer.text, "the step waits for ", KindsText(shares, whole), ":\n",
+                  TableText(table, 2));
 }
 
 void AddScaling(const std::vector<ScalingRow>& rows, Answer& answer) {

@@ -11,6 +11,11 @@ namespace partita {
 absl::Status AddFront(const Graph& graph, const MeasuredSearch& search, const PlanRequest& request,
                       Answer& answer);
 
+// Adds what the step waits for, as the prices say: the largest CriticalShares, and the sum of the
+// others; "critical" in JSON, of all. Nothing where the outcome has no tasks.
+void AddCritical(const Graph& graph, const SimulatedResources& resources, const EvaluatedStep& step,
+                 Answer& answer);
+
 // Plan for one number of devices.
 struct ScalingRow {
   int devices = 0;

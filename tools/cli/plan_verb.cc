@@ -229,6 +229,7 @@ void Describe(const PlanFlags& flags, const MeasuredSearch& search, const Traini
                   " by interpolation, ", e.sources.roofline, " by roofline (of its time ",
                   ToString(shares), ")\n");
   DescribeBound(outcome, answer);
+  AddCritical(model.graph, SimulatedResources(priced.machine->topology), outcome.step, answer);
   Bytes received;
   for (Bytes b : e.received) received += b;
   absl::StrAppend(&text, "largest peak memory ", BytesText(LargestPeakOf(e)), " per device; ",

@@ -6,6 +6,7 @@
 #include "planner/planner.h"
 #include "tools/cli/flags.h"
 #include "tools/cli/notes.h"
+#include "tools/cli/plan_tables.h"
 #include "tools/cli/planning.h"
 #include "tools/cli/staging.h"
 #include "tools/cli/text.h"
@@ -75,10 +76,11 @@ absl::StatusOr<Answer> RunSimulate(const SimulateFlags& flags, Stages* stages) {
                  {"note", note},
                  {"tasks", evaluation.tasks},
                  {"timeline", path}};
-  answer.text =
-      absl::StrCat("predicted step on ", priced.machine->name, " ", TimeText(evaluation.time), ", ",
-                   evaluation.tasks, " tasks\n", note.empty() ? "" : "note: ", note,
-                   note.empty() ? "" : "\n", "written: ", path, " (open it at ui.perfetto.dev)\n");
+  answer.text = absl::StrCat("predicted step on ", priced.machine->name, " ",
+                             TimeText(evaluation.time), ", ", evaluation.tasks, " tasks\n",
+                             note.empty() ? "" : "note: ", note, note.empty() ? "" : "\n");
+  AddCritical(graph, evaluator.resources(), outcome.step, answer);
+  absl::StrAppend(&answer.text, "written: ", path, " (open it at ui.perfetto.dev)\n");
   AddMachineNotes(priced, answer);
   return answer;
 }

@@ -119,6 +119,18 @@ def test_nothing_is_called_searched_that_an_expert_beats():
     check(f"nothing is faster than {planned['expert']}, whose plan this is" in text, text)
 
 
+def test_plan_and_simulate_say_what_the_step_waits_for():
+    planned = answer(f"plan lenet --strategy data_parallel {ELSEWHERE} -o waits.textproto", "predicted_ns critical")
+    simulated = answer("simulate waits.textproto -o waits.json", "predicted_ns critical")
+    check(simulated["critical"] == planned["critical"], f"{planned} and {simulated}")
+    check(sum(share["ns"] for share in planned["critical"]) == planned["predicted_ns"], f"{planned}")
+    kinds = {share["kind"] for share in planned["critical"]}
+    check(kinds <= {"kernels", "exchange", "weights", "inputs"} and {"kernels", "weights"} <= kinds, f"{kinds}")
+    times = [share["ns"] for share in planned["critical"]]
+    check(times == sorted(times, reverse=True) and min(times) > 0, f"{times}")
+    check({"of": ["conv2"], "kind": "kernels"}.items() <= planned["critical"][0].items(), f"{planned['critical'][0]}")
+
+
 # ---------------------------------------------------------------------------------------------------- nothing lost
 
 
