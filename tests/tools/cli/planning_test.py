@@ -14,7 +14,7 @@ def test_plan_for_many_devices_is_found_by_pods_and_says_what_it_lacks():
     check(found["pods"]["count"] * found["pods"]["devices"] == 128, f"{found['pods']}")
     check(answer("simulate pods.textproto -o pods.json", "predicted_ns")["predicted_ns"] == found["predicted_ns"],
           "simulate says something else than plan")
-    text = partita("plan alexnet --machine h100-256x8 --batch 8192 --evaluations 200 -o many.textproto").out
+    text = partita("plan alexnet --machine h100-256x8 --batch 8192 --time_limit 2 -o many.textproto").out
     for pattern in ("pods of", "checked for the first three", "without an order of tasks"):
         check(pattern in text, f"'{pattern}' is not in {text}")
     check("order:" not in pathlib.Path("many.textproto").read_text(), "an order")
