@@ -97,7 +97,8 @@ std::string OperatorsOf(const Graph& graph, const CriticalShare& share) {
 std::vector<CriticalShare> CriticalSharesOf(const Graph& graph, const SimulatedResources& resources,
                                             const EvaluatedStep& step) {
   std::map<Place, Nanos> times;
-  for (TaskId id : CriticalChain(Flatten(step.tasks, resources), step.schedule)) {
+  for (TaskId id : CriticalChain(Flatten(step.tasks, resources), step.schedule,
+                                 step.memory.added_dependencies)) {
     times[PlaceOf(graph, step.tasks.task(id).key)] += step.durations[id.index()];
   }
   std::vector<CriticalShare> shares;

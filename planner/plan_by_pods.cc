@@ -4,7 +4,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "graph/partition/planned_step.h"
 #include "graph/support/memory.h"
 #include "graph/support/status_macros.h"
@@ -93,7 +92,7 @@ class PodPlanner {
       if (!ordered.feasible() || ordered.time >= best) continue;
       best = ordered.time;
       found.best = std::move(other.strategy);
-      found.origin = absl::StrCat(other.name, " for pods of ", pods_->pods().devices);
+      found.origin = NameForPods(other.name, pods_->pods());
       found.walked_all = found.locally_optimal = false;
     }
   }

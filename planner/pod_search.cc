@@ -18,6 +18,10 @@ constexpr double kPartOfSmaller = 2.0 / 3;
 
 }  // namespace
 
+std::string NameForPods(const std::string& name, Pods pods) {
+  return absl::StrCat(name, " for pods of ", pods.devices);
+}
+
 bool PodSearch::IsOver() const {
   return IsSet(options_.stop) || clock_.IsPast(1) || evaluations_ >= options_.evaluations;
 }
@@ -80,10 +84,6 @@ void PodSearch::Keep(std::unique_ptr<PodProblem> pods, SearchResult found) {
   auto of_all = pods_->OfAllPods(found_.best);
   if (!of_all.ok()) return;
   strategies_.push_back({OriginOfAll(), *std::move(of_all)});
-}
-
-std::string PodSearch::OriginOfAll() const {
-  return absl::StrCat(found_.origin, " for pods of ", pods_->pods().devices);
 }
 
 // The best strategy of smaller pods for those that are several of them.

@@ -13,6 +13,9 @@
 
 namespace partita {
 
+// The name of what came from a strategy of a pod, as one of all devices: "data_parallel for pods of 8".
+std::string NameForPods(const std::string& name, Pods pods);
+
 // Searches for the best strategy of a pod: of small pods first, then of larger ones, which begin with
 // what was found. Half of what is left of evaluations and time goes to each size but the last.
 class PodSearch {
@@ -36,8 +39,8 @@ class PodSearch {
   const SearchResult& found() const { return found_; }
   // The best of each size that was better than those before it, as strategies of all devices.
   std::vector<NamedStrategy> TakeStrategies() { return std::move(strategies_); }
-  // Where the best came from, as a strategy of all devices: "data_parallel for pods of 8".
-  std::string OriginOfAll() const;
+  // Where the best came from, as a strategy of all devices.
+  std::string OriginOfAll() const { return NameForPods(found_.origin, pods_->pods()); }
   int64_t evaluations() const { return evaluations_; }  // of all sizes
 
  private:

@@ -168,11 +168,11 @@ class GroupImprover {
     return true;
   }
 
-  // An operator whose result is split and placed as that of another one.
+  // An operator whose result is split and placed as that of another one; or, of blocks, whose parts find
+  // what they read of the other's result where that leaves it.
   struct Copy {
     OpId from, to;
-    bool of_blocks =
-        false;  // true: whose blocks of what the other makes are where that leaves them
+    bool of_blocks = false;
   };
   std::vector<Copy> ChainsBehind(const std::vector<OpId>& group) const {
     std::vector<Copy> chains;

@@ -9,11 +9,13 @@
 namespace partita {
 
 // Changes the groups of a strategy, each as a whole, as long as that makes it faster: to its first
-// operator's NeighbourSplits, TradedSplits or ShiftedSplits, or to another EvenPlacement of the
-// weights that it reads as one operand; always the best of those of one kind. Descends until none of
-// them improves, or so many evaluations are spent; groups that a change may have affected, as they
-// are next to it, come before all others. Repeated blocks thus cost as one, and no chance is in it. A
-// point that does not fit in memory is returned as it is.
+// operator's NeighbourSplits, TradedSplits or ShiftedSplits, alone or with what is behind it (ChainBehind,
+// ReadersBehind), or to another EvenPlacement of the weights that it reads as one operand; always the
+// best of those of one kind. Descends until none of them improves, or so many evaluations are spent.
+// Groupings come in their order, first the groups for which the step waits longest
+// (Evaluator::CriticalTimes); after a change those that it may have affected, as they are next to it,
+// come before all others. Repeated blocks thus cost as one, and no chance is in it. A point that does
+// not fit in memory is returned as it is.
 WalkPoint ImproveGroups(const SearchProblem& problem, SearchState& state, WalkPoint from,
                         std::span<const Grouping> groupings, int64_t budget);
 

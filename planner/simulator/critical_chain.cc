@@ -8,7 +8,8 @@ namespace partita {
 namespace {
 
 // The task that each one waited for; -1: none.
-std::vector<int32_t> FindAwaited(const FlatTasks& tasks, const Schedule& schedule) {
+std::vector<int32_t> FindAwaited(const FlatTasks& tasks, const Schedule& schedule,
+                                 std::span<const std::pair<TaskId, TaskId>> waits) {
   std::vector<int32_t> awaited(tasks.size(), -1);
   const auto offer = [&](size_t task, int32_t before) {
     int32_t& last = awaited[task];
@@ -28,15 +29,17 @@ std::vector<int32_t> FindAwaited(const FlatTasks& tasks, const Schedule& schedul
       last_on[static_cast<size_t>(r)] = task.value();
     }
   }
+  for (const auto& [task, before] : waits) offer(task.index(), before.value());
   return awaited;
 }
 
 }  // namespace
 
-std::vector<TaskId> CriticalChain(const FlatTasks& tasks, const Schedule& schedule) {
+std::vector<TaskId> CriticalChain(const FlatTasks& tasks, const Schedule& schedule,
+                                  std::span<const std::pair<TaskId, TaskId>> waits) {
   std::vector<TaskId> chain;
   if (tasks.size() == 0) return chain;
-  const std::vector<int32_t> awaited = FindAwaited(tasks, schedule);
+  const std::vector<int32_t> awaited = FindAwaited(tasks, schedule, waits);
   const auto last = std::max_element(schedule.end.begin(), schedule.end.end());
   for (auto task = static_cast<int32_t>(last - schedule.end.begin()); task >= 0;
        task = awaited[static_cast<size_t>(task)]) {

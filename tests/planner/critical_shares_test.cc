@@ -9,6 +9,7 @@
 #include <set>
 #include <string>
 
+#include "graph/task/task_order.h"
 #include "tests/planner/fixture.h"
 
 namespace partita {
@@ -48,6 +49,25 @@ TEST(CriticalSharesTest, AddUpToTheStepAndNameOperators) {
     }
   }
   EXPECT_EQ(kinds.size(), std::size(kCriticalKinds));
+}
+
+// In another order than that of a schedule tasks wait for memory that others have.
+TEST(CriticalSharesTest, CountWhatMemoryIsWaitedFor) {
+  const Workplace at("alexnet", 64, "h100-16x8", 8);
+  std::mt19937_64 random(5);
+  int waiting = 0;
+  for (int round = 0; round < 10; ++round) {
+    EvaluatedStep found = Ok(at.evaluator.EvaluateStep(at.space.RandomStrategy(random)));
+    const std::vector<TaskId> order = CanonicalOrder(found.tasks);
+    const EvaluatedStep step = Ok(at.evaluator.EvaluateOrder(std::move(found.tasks), order));
+    const Schedule without =
+        SimulateInOrder(Flatten(step.tasks, at.evaluator.resources()), step.durations, order);
+    waiting += without.makespan != step.schedule.makespan;
+    Nanos sum;
+    for (const CriticalShare& share : SharesIn(at, step)) sum += share.time;
+    EXPECT_EQ(sum, step.evaluation.time);
+  }
+  EXPECT_GE(waiting, 1);
 }
 
 // The time of a kind at these operators; 0 where it is none.

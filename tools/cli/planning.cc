@@ -66,7 +66,14 @@ std::string PriceNote(const Plan& plan, const PlanOutcome& today, const PricedMa
   absl::StrAppend(&note, note.empty() ? "" : "; ", "its file says ",
                   alike ? absl::StrCat(said.value(), " ns") : TimeText(said), ", today it takes ",
                   alike ? absl::StrCat(time.value(), " ns") : TimeText(time), ": ");
-  if (IsFor(plan, priced, request.machine)) {
+  if (!plan.order.has_value()) {
+    absl::StrAppend(
+        &note,
+        "it names no order of its tasks and no algorithms of its collectives, which the "
+        "prediction chose by price; as it is, it runs in the order of the model, and "
+        "collectives go by size. Try partita plan without --time_limit, or with more "
+        "memory");
+  } else if (IsFor(plan, priced, request.machine)) {
     absl::StrAppend(&note, "the records in ", request.profile,
                     " are not those that it was priced by (does --profile or --backend differ?), "
                     "or the machine or the "

@@ -18,6 +18,10 @@ def test_plan_for_many_devices_is_found_by_pods_and_says_what_it_lacks():
     for pattern in ("pods of", "checked for the first three", "without an order of tasks"):
         check(pattern in text, f"'{pattern}' is not in {text}")
     check("order:" not in pathlib.Path("many.textproto").read_text(), "an order")
+    partita("plan alexnet --machine h100-16x8 --batch 512 --time_limit 0.5 -o unordered.textproto")
+    check("order:" not in pathlib.Path("unordered.textproto").read_text(), "an order")
+    note = answer("simulate unordered.textproto -o pods.json", "note")["note"]
+    check("names no order of its tasks and no algorithms" in note, note)
 
 
 def test_plan_for_devices_that_share_no_batch_is_found_as_a_whole():
