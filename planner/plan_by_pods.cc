@@ -10,6 +10,7 @@
 #include "graph/support/stop_flag.h"
 #include "graph/task/task_order.h"
 #include "graph/verify/step_verifier.h"
+#include "planner/collective_choice.h"
 #include "planner/expert/expert_strategies.h"
 #include "planner/plan_clock.h"
 #include "planner/pod_search.h"
@@ -18,11 +19,11 @@
 namespace partita {
 namespace {
 
-// What the step of all devices takes to be made, checked and ordered, for each task: measured with up
-// to 900,000 tasks of GPT and ResNet-50 on 128 to 512 devices. It is made up to so many bytes, if there
-// is as much memory again.
-constexpr double kSecondsOfTask = 13e-6;
-constexpr int64_t kBytesOfTask = 3'000, kMostBytes = int64_t{2} << 30;
+// What the step of all devices takes to be made, checked and ordered, beside that of data parallelism
+// and with their buckets, for each task: measured with up to 280,000 tasks of GPT and ResNet-50 on 128 and
+// 256 devices. It is made up to so many bytes, if there is as much memory again.
+constexpr double kSecondsOfTask = 25e-6;
+constexpr int64_t kBytesOfTask = 4'000, kMostBytes = int64_t{2} << 30;
 // Starts that take up to so many times the best without a choice of orders may be faster in theirs.
 constexpr double kBeyondOrders = 1.5;
 // Parts of a time limit: what the lower bound may take, and the search.
@@ -97,10 +98,43 @@ class PodPlanner {
     }
   }
 
+  // A strategy of all devices in its best order, with the best buckets or without any.
+  struct Ordered {
+    Strategy strategy;
+    Evaluation evaluation;
+  };
+  Ordered InBestOrder(const Strategy& strategy) const {
+    Strategy joined = WithBuckets(whole_, strategy, [this] { return IsOver(1); }).strategy;
+    Ordered apart{strategy, whole_.EvaluateBrieflyInBestOrder(strategy)};
+    if (joined.buckets.empty()) return apart;
+    Ordered with{std::move(joined), {}};
+    with.evaluation = whole_.EvaluateBrieflyInBestOrder(with.strategy);
+    const bool joins = with.evaluation.feasible() && (!apart.evaluation.feasible() ||
+                                                      with.evaluation.time < apart.evaluation.time);
+    return joins ? with : apart;
+  }
+
+  // What pods were found to do, or data parallelism where that is faster with buckets, which pods are
+  // searched without.
+  Strategy FastestOfAll(Strategy of_all) {
+    Ordered found = InBestOrder(of_all);
+    const auto data_parallel = DataParallel(whole_.graph(), whole_.topology());
+    if (IsOver(1) || !data_parallel.ok()) return std::move(found.strategy);
+    Ordered baseline = InBestOrder(*data_parallel);
+    if (!baseline.evaluation.feasible()) return std::move(found.strategy);
+    outcome_.baseline = baseline.evaluation.time;
+    if (found.evaluation.feasible() && found.evaluation.time <= baseline.evaluation.time) {
+      return std::move(found.strategy);
+    }
+    outcome_.search.origin = outcome_.expert = kBaseline;
+    return std::move(baseline.strategy);
+  }
+
   // Whether there is room and time for a step of so many tasks.
   bool MayMake(int64_t tasks) const {
     const int64_t bytes = kBytesOfTask * tasks;
-    const bool is_late = clock_.HasLess(kSecondsOfTask * static_cast<double>(tasks));
+    const bool is_late =
+        IsSet(request_.options.stop) || clock_.HasLess(kSecondsOfTask * static_cast<double>(tasks));
     return bytes <= kMostBytes && 2 * bytes <= AvailableMemory(UsableMemory()) && !is_late;
   }
 
@@ -111,7 +145,9 @@ class PodPlanner {
     outcome_.pods = PlanOutcome::ByPods{pods_->pods()};
     Plan& plan = outcome_.plan;
     if (MayMake(step.evaluation.tasks * pods_->pods().count)) {
-      ASSIGN_OR_RETURN(PlanOutcome whole, PlanAsIs(whole_, of_all, request_.search));
+      const Strategy fastest = FastestOfAll(std::move(of_all));
+      whole_.DropKept(Bytes(0));
+      ASSIGN_OR_RETURN(PlanOutcome whole, PlanAsIs(whole_, fastest, request_.search));
       plan = std::move(whole.plan);
       outcome_.step = std::move(whole.step);
       outcome_.pods->is_whole = outcome_.pods->is_checked = true;

@@ -20,7 +20,6 @@
 namespace partita {
 namespace {
 
-constexpr char kBaseline[] = "data_parallel";
 // Parts of a time limit: until when the lower bound may take, and the buckets of data parallelism;
 // the least and the most that the search leaves for buckets and the plan.
 constexpr double kBoundShare = 0.2, kBaselineShare = 0.4, kLeastLeft = 0.15, kMostLeft = 0.5;

@@ -113,6 +113,9 @@ struct PlanOutcome {
   bool reordered = false;
 };
 
+// The expert that plans are compared with.
+inline constexpr char kBaseline[] = "data_parallel";
+
 // The whole flow: experts -> search -> evaluation of the best -> plan. A time limit is for all of
 // it: the lower bound gets a fifth of it at most, and what joining all-reduces in buckets and the
 // plan take is left, up to half of it, as estimated from data parallelism; starts that are not
