@@ -318,6 +318,7 @@ absl::StatusOr<Strategy> Evaluator::WithBucketsUpTo(const Strategy& strategy,
 
 absl::StatusOr<std::vector<Nanos>> Evaluator::CriticalTimes(const Strategy& strategy,
                                                             Bytes bucket_bytes) const {
+  if (pod_view_ != nullptr) bucket_bytes = Bytes(0);  // flat steps of pods have none
   const Evaluation brief = EvaluateBriefly(strategy, kNoCutoff, nullptr, bucket_bytes);
   ASSIGN_OR_RETURN(const Strategy joined, WithBucketsUpTo(strategy, brief.bucket_bytes));
   std::unique_ptr<StepCache> cache = TakeCache();
@@ -402,6 +403,8 @@ absl::Status Evaluator::EvaluateFaster(StepCache& cache, const Strategy& strateg
   }
   step = {};
   EvaluateKept(cache, cutoff, step);
+  // What pods do in buckets is known as long as it needs no flat step.
+  if (pod_view_ != nullptr) return absl::OkStatus();
   std::vector<Bucket> found = std::move(joined.buckets);
   joined = strategy;
   joined.buckets = std::move(found);

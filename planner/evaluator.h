@@ -176,7 +176,8 @@ class Evaluator {
   Evaluation EvaluateBrieflyInBestOrder(const Strategy& strategy) const;
 
   // How long the step, as EvaluateBriefly times it, waits for each subject of distances(): the
-  // durations of its tasks of the CriticalChain, indexed by subject. Errors as EvaluateStep.
+  // durations of its tasks of the CriticalChain, indexed by subject; of pods, without buckets. Errors
+  // as EvaluateStep.
   absl::StatusOr<std::vector<Nanos>> CriticalTimes(const Strategy& strategy,
                                                    Bytes bucket_bytes = Bytes(0)) const;
 

@@ -35,7 +35,8 @@ StepBuckets::StepBuckets(const FragmentCache& cache, const FlatteningRules& rule
       rule_(cache.graph(), cache.places()),
       of_links_(cache.chain().size()) {}
 
-void StepBuckets::Find(const StepFragments& step, const Strategy& strategy, Bytes most) {
+void StepBuckets::Find(const StepFragments& step, const Strategy& strategy, Bytes most,
+                       NumberOfTask number_of) {
   most_ = most;
   joined_.clear();
   members_.clear();
@@ -46,7 +47,7 @@ void StepBuckets::Find(const StepFragments& step, const Strategy& strategy, Byte
     priced_.clear();
     of_priced_ = Bytes(0);
   }
-  FindAllReduces(step, strategy);
+  FindAllReduces(step, strategy, number_of);
   members_ = rule_.BucketsOf(all_reduces_, most);
   for (const std::vector<int32_t>& members : members_) {
     JoinedTasks& joined = joined_.emplace_back();
@@ -58,12 +59,14 @@ void StepBuckets::Find(const StepFragments& step, const Strategy& strategy, Byte
     const Priced& priced = PriceOf(*all_reduces_[static_cast<size_t>(members[0])].task, total);
     joined.duration = priced.cost.time;
     joined.resources = priced.resources;
-    are_regular_ &= IsRegular(priced.cost);
+    are_regular_ &= priced.is_known && IsRegular(priced.cost);
     tasks_less_ += static_cast<int64_t>(members.size()) - 1;
   }
 }
 
-void StepBuckets::FindAllReduces(const StepFragments& step, const Strategy& strategy) {
+// Those of other pods are alike, and left out.
+void StepBuckets::FindAllReduces(const StepFragments& step, const Strategy& strategy,
+                                 NumberOfTask number_of) {
   all_reduces_.clear();
   places_.clear();
   for (size_t link = 0; link < of_links_.size(); ++link) {
@@ -82,8 +85,10 @@ void StepBuckets::FindAllReduces(const StepFragments& step, const Strategy& stra
           std::any_of(strategy.algorithms.begin(), strategy.algorithms.end(),
                       [&](const AlgorithmChoice& choice) { return choice.collective == id; });
       if (is_chosen || Waits(step, fragment, task)) break;
+      const int32_t number = number_of(link, task);
+      if (number < 0) continue;
       all_reduces_.push_back({id, static_cast<int32_t>(link), &std::get<CollectiveTask>(one.body)});
-      places_.push_back({link, task.index()});
+      places_.push_back({link, static_cast<size_t>(number)});
     }
   }
 }
@@ -97,12 +102,24 @@ const StepBuckets::Priced& StepBuckets::PriceOf(const CollectiveTask& first, int
                       .dtype = first.dtype};
   const PartitionOptions& options = cache_.options();
   task.algorithm = ChooseAlgorithm(task, {}, {"", options.algorithm, options.node_of_device});
-  const TaskBody body = std::move(task);
-  it->second.cost = PriceCommunication(body, rules_.model);
-  lister_.List(body, it->second.resources);
+  Price(std::move(task), it->second);
   of_priced_ += Bytes(static_cast<int64_t>(sizeof(*it)) +
                       HeapBytesOf(std::get<0>(it->first), it->second.resources));
   return it->second;
+}
+
+void StepBuckets::Price(const TaskBody& body, Priced& priced) {
+  if (rules_.pods == nullptr) {
+    priced.cost = PriceCommunication(body, rules_.model);
+    lister_.List(body, priced.resources);
+    return;
+  }
+  const auto seen = rules_.pods->CommunicationOf(body);
+  priced.is_known = seen.ok() && seen->has_value();
+  if (!priced.is_known) return;
+  priced.cost = (*seen)->cost;
+  lister_.List((*seen)->body, priced.resources);
+  std::erase_if(priced.resources, [this](int32_t r) { return !rules_.pods->IsOwn(r); });
 }
 
 std::vector<Bucket> StepBuckets::buckets() const {

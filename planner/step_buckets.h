@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/container/node_hash_map.h"
+#include "absl/functional/function_ref.h"
 #include "graph/parallel/strategy.h"
 #include "graph/partition/fragment_cache.h"
 #include "planner/bucket_rule.h"
@@ -32,9 +33,12 @@ class StepBuckets {
   // What is passed outlives this.
   StepBuckets(const FragmentCache& cache, const FlatteningRules& rules, ResourceLister& lister);
 
+  // The number of a link's task in its flat form; -1: it is another pod's.
+  using NumberOfTask = absl::FunctionRef<int32_t(size_t link, TaskId task)>;
   // Finds those of a step without buckets; most = 0: none. What the strategy names an algorithm for,
   // and what control edges hold back, stays by itself.
-  void Find(const StepFragments& step, const Strategy& strategy, Bytes most);
+  void Find(const StepFragments& step, const Strategy& strategy, Bytes most,
+            NumberOfTask number_of);
 
   // In the order of first members. They live until the next Find.
   std::span<const JoinedTasks> joined() const { return joined_; }
@@ -42,7 +46,7 @@ class StepBuckets {
   std::vector<Bucket> buckets() const;
   // The size that Find was given.
   Bytes most() const { return most_; }
-  // Whether their durations do not depend on what else runs, and are of usual lengths.
+  // Whether their durations are known, do not depend on what else runs, and are of usual lengths.
   bool are_regular() const { return are_regular_; }
   // The tasks of the step, with each bucket as one, less those without.
   int64_t tasks_less() const { return tasks_less_; }
@@ -57,12 +61,15 @@ class StepBuckets {
   struct Priced {
     TaskCost cost;
     std::vector<int32_t> resources;
+    bool is_known = true;  // false: what other pods do is not
   };
   // What decides it: devices, element type, reduction, elements.
   using Content = std::tuple<std::vector<DeviceId>, DType, Reduction, int64_t>;
 
-  void FindAllReduces(const StepFragments& step, const Strategy& strategy);
+  void FindAllReduces(const StepFragments& step, const Strategy& strategy, NumberOfTask number_of);
   const Priced& PriceOf(const CollectiveTask& first, int64_t total);
+  // Of the task, or of what the first pod sees of it.
+  void Price(const TaskBody& body, Priced& priced);
 
   const FragmentCache& cache_;
   const FlatteningRules& rules_;

@@ -76,8 +76,7 @@ StepCache::StepCache(const Graph& graph, PartitionOptions options, const Flatten
 absl::StatusOr<StepCache::Found> StepCache::FindOrBuild(const Strategy& strategy,
                                                         const Limits& limits) {
   is_flat_ = false;
-  SetBucketBytes(strategy.buckets.empty() && rules_.pods == nullptr ? limits.bucket_bytes
-                                                                    : Bytes(0));
+  SetBucketBytes(strategy.buckets.empty() ? limits.bucket_bytes : Bytes(0));
   Shrink();
   ASSIGN_OR_RETURN(const bool is_found, cache_.Find(strategy, fragments_, limits.interrupted));
   if (!is_found) return Found{.interrupted = true};
@@ -91,7 +90,8 @@ absl::StatusOr<StepCache::Found> StepCache::FindOrBuild(const Strategy& strategy
   if (placed_.has_value()) {
     placed_->Update(fragments_, [this](size_t link) { return TasksOf(link); });
   }
-  buckets_.Find(fragments_, strategy, bucket_bytes_);
+  buckets_.Find(fragments_, strategy, bucket_bytes_,
+                [this](size_t link, TaskId task) { return NumberIn(*states_[link].flat, task); });
   cache_.Hold();
   RETURN_IF_ERROR(CheckPods());
   return Found{.has_step = true};
@@ -306,9 +306,9 @@ bool StepCache::CommunicateBelow(Missing& one, const Limits& limits) {
   const KnownCommunications& known = one.communications;
   const bool is_below = FindCommunications(one, [&](const TaskBody& body) {
     if (limits.is_interrupted()) return false;
+    if (IsJoinable(body)) return true;
     if (rules_.pods != nullptr) return AddFirstPods(body) <= limits.cutoff;
-    return IsJoinable(body) ||
-           loads_.AddCommunication(known.resources.back(), known.costs.back()) <= limits.cutoff;
+    return loads_.AddCommunication(known.resources.back(), known.costs.back()) <= limits.cutoff;
   });
   if (!is_below) return false;
   one.loads = loads_.TakeCommunications();

@@ -93,6 +93,16 @@ class PodsTest : public testing::TestWithParam<PodCase> {
     // Bounds, by which what is slower is given up, are none above the time.
     EXPECT_EQ(at.bounded.EvaluateBriefly(strategy, brief.time).time, brief.time);
     EXPECT_THAT(brief.peak, testing::Pointwise(testing::Ge(), seen.evaluation.peak));
+    const Bytes bucket(4 << 20);
+    const Evaluation joined = at.first.EvaluateBriefly(strategy, kNoCutoff, nullptr, bucket);
+    const Evaluation all_joined = at.whole.EvaluateBriefly(of_all, kNoCutoff, nullptr, bucket);
+    EXPECT_EQ(at.bounded.EvaluateBriefly(strategy, joined.time, nullptr, bucket).time, joined.time);
+    if (is_exact) {
+      EXPECT_EQ(joined.time, all_joined.time);
+    } else {
+      ExpectNear(joined.time, all_joined.time);
+    }
+    joined_ += joined.bucket_bytes > Bytes(0);
     if (is_exact) {
       EXPECT_EQ(brief.time, whole.evaluation.time);
     } else {
@@ -108,6 +118,8 @@ class PodsTest : public testing::TestWithParam<PodCase> {
     }
     return true;
   }
+
+  int joined_ = 0;  // strategies that are faster in buckets
 
   static void ExpectNear(Nanos a, Nanos b) {
     const auto time = static_cast<double>(b.value());
@@ -133,6 +145,9 @@ TEST_P(PodsTest, ExpertsAndRandomStrategiesTakeWhatAllDevicesTake) {
     random_known += ExpectEqual(at, at.space.RandomStrategy(random));
   }
   EXPECT_GE(2 * random_known, of.shares ? 0 : 12);
+  if (!of.shares) {
+    EXPECT_GE(joined_, 1);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Machines, PodsTest,
