@@ -1,5 +1,6 @@
 #include "planner/plan_by_pods.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -74,24 +75,34 @@ class PodPlanner {
     outcome_.baseline = evaluator.EvaluateBrieflyInBestOrder(*strategy).time;
   }
 
+  // A pod's time in its best order, or in the search's with buckets; kNoCutoff where it does not fit.
+  Nanos TimeOf(const Strategy& strategy, Bytes bucket_bytes) const {
+    const Evaluator& evaluator = pods_->evaluator();
+    const Evaluation joined =
+        evaluator.EvaluateBriefly(strategy, kNoCutoff, [this] { return IsOver(1); }, bucket_bytes);
+    const Evaluation ordered = evaluator.EvaluateBrieflyInBestOrder(strategy);
+    const auto time = [](const Evaluation& one) { return one.feasible() ? one.time : kNoCutoff; };
+    return std::min(time(joined), time(ordered));
+  }
+
   // Takes a start, or another strategy that the search found, in place of the best where it is faster
   // in the best order, which a search does without.
   void TakeFastest() {
     SearchResult& found = outcome_.search;
-    const Evaluator& evaluator = pods_->evaluator();
-    Nanos best = evaluator.EvaluateBrieflyInBestOrder(found.best).time;
+    const Bytes bucket_bytes = found.evaluation.bucket_bytes;
+    const Nanos near = TimesOf(found.evaluation.time, kBeyondOrders);
+    Nanos best = TimeOf(found.best, bucket_bytes);
     std::vector<NamedStrategy> others = pods_->Problem(/*has_fewer=*/false).starts;
     for (FoundStrategy& one : found.by_origin) others.push_back(std::move(one.found));
     found.by_origin.clear();
     for (NamedStrategy& other : others) {
       if (IsOver(1)) return;
-      const Evaluation alone =
-          evaluator.EvaluateBriefly(other.strategy, TimesOf(found.evaluation.time, kBeyondOrders),
-                                    [this] { return IsOver(1); });
+      const Evaluation alone = pods_->evaluator().EvaluateBriefly(
+          other.strategy, near, [this] { return IsOver(1); }, bucket_bytes);
       if (!alone.is_within()) continue;
-      const Evaluation ordered = evaluator.EvaluateBrieflyInBestOrder(other.strategy);
-      if (!ordered.feasible() || ordered.time >= best) continue;
-      best = ordered.time;
+      const Nanos time = TimeOf(other.strategy, bucket_bytes);
+      if (time >= best) continue;
+      best = time;
       found.best = std::move(other.strategy);
       found.origin = NameForPods(other.name, pods_->pods());
       found.walked_all = found.locally_optimal = false;

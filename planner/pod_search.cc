@@ -6,6 +6,8 @@
 #include "graph/support/error_category.h"
 #include "graph/support/status_macros.h"
 #include "graph/support/stop_flag.h"
+#include "planner/collective_choice.h"
+#include "planner/expert/expert_strategies.h"
 
 namespace partita {
 namespace {
@@ -50,6 +52,7 @@ absl::Status PodSearch::SearchSize(int size, bool is_last) {
     is_hopeless_ = true;
     return absl::OkStatus();
   }
+  problem.bucket_bytes = BucketBytesFor(**pods);
   if (pods_ != nullptr) {
     ASSIGN_OR_RETURN(Strategy best, Enlarged(**pods));
     problem.starts.insert(problem.starts.begin(), {found_.origin, std::move(best)});
@@ -64,6 +67,18 @@ absl::Status PodSearch::SearchSize(int size, bool is_last) {
     Keep(*std::move(pods), *std::move(found));
   }
   return absl::OkStatus();
+}
+
+Bytes PodSearch::BucketBytesFor(const PodProblem& pods) const {
+  const Evaluator& evaluator = pods.evaluator();
+  const auto strategy = DataParallel(evaluator.graph(), evaluator.topology());
+  if (!strategy.ok()) return Bytes(0);
+  const auto stopped = [this] { return IsOver(); };
+  const Evaluation apart = evaluator.EvaluateBriefly(*strategy, kNoCutoff, stopped);
+  if (!apart.feasible()) return Bytes(0);
+  const BucketedStrategy joined =
+      WithBuckets(evaluator, BucketedStrategy{*strategy, apart}, stopped);
+  return BucketBytesForSearches(joined, apart.time);
 }
 
 bool PodSearch::IsFarBehind(const SearchProblem& problem) {

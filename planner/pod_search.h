@@ -45,6 +45,8 @@ class PodSearch {
 
  private:
   bool IsOver() const;
+  // The size of buckets that pods are compared with, as BucketBytesForSearches.
+  Bytes BucketBytesFor(const PodProblem& pods) const;
   // Whether the best start of pods is far from what is to be beaten.
   bool IsFarBehind(const SearchProblem& problem);
   absl::Status SearchSize(int size, bool is_last);

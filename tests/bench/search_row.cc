@@ -118,7 +118,7 @@ class SearchRowBench {
     if (it == starts_.end()) return Nanos(0);
     const Evaluation apart = evaluator.EvaluateBriefly(it->strategy, kNoCutoff, late);
     base_ = apart.time;
-    if (!apart.feasible() || pods_ != nullptr) return apart.feasible() ? apart.time : Nanos(0);
+    if (!apart.feasible()) return Nanos(0);
     const BucketedStrategy bucketed =
         WithBuckets(evaluator, BucketedStrategy{it->strategy, apart}, late);
     bucket_bytes_ = BucketBytesForSearches(bucketed, apart.time);
