@@ -44,6 +44,8 @@ class PodPlanner {
     SearchOptions options = request_.options;
     options.time_limit_seconds = clock_.LeftBut((1 - kSearchPart) * clock_.limit());
     PodSearch pods(whole_, request_.graph_at, search, options);
+    // What is not made has no buckets.
+    pods.SetHasBuckets([this](int64_t tasks) { return MayMake(tasks); });
     RETURN_IF_ERROR(pods.Run());
     pods_ = &pods.pods();
     outcome_.search = pods.found();
@@ -89,7 +91,8 @@ class PodPlanner {
   // in the best order, which a search does without.
   void TakeFastest() {
     SearchResult& found = outcome_.search;
-    const Bytes bucket_bytes = found.evaluation.bucket_bytes;
+    const bool has_buckets = MayMake(found.evaluation.tasks * pods_->pods().count);
+    const Bytes bucket_bytes = has_buckets ? found.evaluation.bucket_bytes : Bytes(0);
     const Nanos near = TimesOf(found.evaluation.time, kBeyondOrders);
     Nanos best = TimeOf(found.best, bucket_bytes);
     std::vector<NamedStrategy> others = pods_->Problem(/*has_fewer=*/false).starts;

@@ -76,6 +76,7 @@ Bytes PodSearch::BucketBytesFor(const PodProblem& pods) const {
   const auto stopped = [this] { return IsOver(); };
   const Evaluation apart = evaluator.EvaluateBriefly(*strategy, kNoCutoff, stopped);
   if (!apart.feasible()) return Bytes(0);
+  if (has_buckets_ && !has_buckets_(apart.tasks * pods.pods().count)) return Bytes(0);
   const BucketedStrategy joined =
       WithBuckets(evaluator, BucketedStrategy{*strategy, apart}, stopped);
   return BucketBytesForSearches(joined, apart.time);

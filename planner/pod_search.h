@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -31,6 +32,12 @@ class PodSearch {
         to_beat_(to_beat),
         clock_(options.time_limit_seconds) {}
 
+  // Has pods compared with buckets only where `has_buckets` says so of the tasks of all devices under
+  // data parallelism; otherwise they always are.
+  void SetHasBuckets(std::function<bool(int64_t tasks)> has_buckets) {
+    has_buckets_ = std::move(has_buckets);
+  }
+
   // Errors of searches where nothing was found; Declined where there are no pods.
   absl::Status Run();
 
@@ -60,6 +67,7 @@ class PodSearch {
   const SearchOptions& options_;
   const Nanos to_beat_;
   const PlanClock clock_;
+  std::function<bool(int64_t tasks)> has_buckets_;
   absl::Status status_;               // why no pods have gone so far
   std::unique_ptr<PodProblem> pods_;  // null at first
   SearchResult found_;
