@@ -24,7 +24,7 @@ namespace {
 // and with their buckets, for each task: measured with up to 280,000 tasks of GPT and ResNet-50 on 128 and
 // 256 devices. It is made up to so many bytes, if there is as much memory again.
 constexpr double kSecondsOfTask = 25e-6;
-constexpr int64_t kBytesOfTask = 4'000, kMostBytes = int64_t{2} << 30;
+constexpr int64_t kBytesOfTask = 3'000, kMostBytes = int64_t{5} << 30;
 // Starts that take up to so many times the best without a choice of orders may be faster in theirs.
 constexpr double kBeyondOrders = 1.5;
 // Parts of a time limit: what the lower bound may take, and the search.
