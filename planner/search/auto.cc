@@ -119,7 +119,7 @@ void AddGroups(const SearchProblem& problem, SearchState& state, std::vector<Wal
   if (improved.time < points[0].time) points.insert(points.begin(), std::move(improved));
 }
 
-// The time of the best strategy as steps of pods are compared, which have no buckets; kNoCutoff
+// The time of the best strategy without buckets, as pods' first starts are compared with it; kNoCutoff
 // where nothing was found.
 Nanos TimeWithoutBuckets(const SearchProblem& problem, const SearchState& state) {
   if (!state.has_best() || problem.bucket_bytes == Bytes(0)) return state.to_beat();
