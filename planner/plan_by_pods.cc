@@ -128,8 +128,7 @@ class PodPlanner {
     return joins ? with : apart;
   }
 
-  // What pods were found to do, or data parallelism where that is faster with buckets, which pods are
-  // searched without.
+  // What pods were found to do, or data parallelism where that is faster.
   Strategy FastestOfAll(Strategy of_all) {
     Ordered found = InBestOrder(of_all);
     const auto data_parallel = DataParallel(whole_.graph(), whole_.topology());

@@ -134,7 +134,8 @@ void StepCache::FindLinkStates() {
 
 absl::Status StepCache::CheckPods() const {
   if (rules_.pods == nullptr) return absl::OkStatus();
-  if (!fragments_.buckets.empty()) return absl::InvalidArgumentError("buckets of pods are found, not given");
+  if (!fragments_.buckets.empty())
+    return absl::InvalidArgumentError("buckets of pods are found, not given");
   for (size_t k = 0; k < states_.size(); ++k) {
     if (states_[k].flat->unknown.empty()) continue;
     const ChainLink& link = cache_.chain()[k];

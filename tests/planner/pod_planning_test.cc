@@ -89,7 +89,7 @@ TEST(PlanByPodsTest, NoExpertIsFasterInItsBestOrder) {
   }
 }
 
-// Pods are searched without buckets, which data parallelism needs most.
+// Buckets are what data parallelism needs most.
 TEST(PlanByPodsTest, GivesWayToDataParallelismInBuckets) {
   const Workplace at("lenet", 1024, "h100-16x8", 128);
   const PlanOutcome outcome = Ok(MakePlan(at.evaluator, RequestFor("lenet")));
