@@ -77,14 +77,15 @@ class PodPlanner {
     outcome_.baseline = evaluator.EvaluateBrieflyInBestOrder(*strategy).time;
   }
 
-  // A pod's time in its best order, or in the search's with buckets; kNoCutoff where it does not fit.
-  Nanos TimeOf(const Strategy& strategy, Bytes bucket_bytes) const {
+  // A pod's time in its best order, or in the search's with buckets; kNoCutoff where it does not fit, or
+  // takes longer than `near` in the search's.
+  Nanos TimeOf(const Strategy& strategy, Nanos near, Bytes bucket_bytes) const {
     const Evaluator& evaluator = pods_->evaluator();
     const Evaluation joined =
-        evaluator.EvaluateBriefly(strategy, kNoCutoff, [this] { return IsOver(1); }, bucket_bytes);
+        evaluator.EvaluateBriefly(strategy, near, [this] { return IsOver(1); }, bucket_bytes);
+    if (!joined.is_within()) return kNoCutoff;
     const Evaluation ordered = evaluator.EvaluateBrieflyInBestOrder(strategy);
-    const auto time = [](const Evaluation& one) { return one.feasible() ? one.time : kNoCutoff; };
-    return std::min(time(joined), time(ordered));
+    return ordered.feasible() ? std::min(joined.time, ordered.time) : joined.time;
   }
 
   // Takes a start, or another strategy that the search found, in place of the best where it is faster
@@ -94,16 +95,13 @@ class PodPlanner {
     const bool has_buckets = MayMake(found.evaluation.tasks * pods_->pods().count);
     const Bytes bucket_bytes = has_buckets ? found.evaluation.bucket_bytes : Bytes(0);
     const Nanos near = TimesOf(found.evaluation.time, kBeyondOrders);
-    Nanos best = TimeOf(found.best, bucket_bytes);
+    Nanos best = TimeOf(found.best, kNoCutoff, bucket_bytes);
     std::vector<NamedStrategy> others = pods_->Problem(/*has_fewer=*/false).starts;
     for (FoundStrategy& one : found.by_origin) others.push_back(std::move(one.found));
     found.by_origin.clear();
     for (NamedStrategy& other : others) {
       if (IsOver(1)) return;
-      const Evaluation alone = pods_->evaluator().EvaluateBriefly(
-          other.strategy, near, [this] { return IsOver(1); }, bucket_bytes);
-      if (!alone.is_within()) continue;
-      const Nanos time = TimeOf(other.strategy, bucket_bytes);
+      const Nanos time = TimeOf(other.strategy, near, bucket_bytes);
       if (time >= best) continue;
       best = time;
       found.best = std::move(other.strategy);

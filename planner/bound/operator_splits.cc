@@ -137,10 +137,7 @@ SplitFinder::SplitFinder(const BoundSubject& subject, const LeastPrices& prices)
       interrupted_(subject.interrupted),
       prices_(prices),
       followers_(partita::FollowersOf(graph_)),
-      class_of_(graph_.ops().size(), -1) {
-  const std::vector<int32_t> classes = LikeClasses(graph_);
-  for (size_t a = 0; a < classes.size(); ++a) class_of_[graph_.anchors()[a].index()] = classes[a];
-}
+      class_of_(ByOperator(graph_, LikeClasses(graph_))) {}
 
 // Anchors of equal keys have equal splits.
 SplitFinder::Key SplitFinder::KeyOf(OpId anchor) {

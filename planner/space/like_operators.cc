@@ -73,4 +73,10 @@ std::vector<int32_t> ShapeClasses(const Graph& graph) {
   return classes;
 }
 
+std::vector<int32_t> ByOperator(const Graph& graph, const std::vector<int32_t>& classes) {
+  std::vector<int32_t> class_of(graph.ops().size(), -1);
+  for (size_t a = 0; a < classes.size(); ++a) class_of[graph.anchors()[a].index()] = classes[a];
+  return class_of;
+}
+
 }  // namespace partita

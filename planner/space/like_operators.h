@@ -18,4 +18,7 @@ std::vector<int32_t> LikeClasses(const Graph& graph);
 // indexed in the same way. A configuration that fits one may not fit another.
 std::vector<int32_t> ShapeClasses(const Graph& graph);
 
+// The same, indexed by OpId; -1 for what is no anchor.
+std::vector<int32_t> ByOperator(const Graph& graph, const std::vector<int32_t>& classes);
+
 }  // namespace partita

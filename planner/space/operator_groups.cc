@@ -28,9 +28,7 @@ OperatorGroups::OperatorGroups(const SearchSpace& space, std::span<const Groupin
   const Graph& graph = space.graph();
   for (OpId op : space.operators()) is_free_[op.index()] = true;
   for (Grouping grouping : groupings_) {
-    const std::vector<int32_t> classes = ClassesOf(graph, grouping);
-    std::vector<int32_t>& of_op = class_of_.emplace_back(graph.ops().size(), -1);
-    for (size_t a = 0; a < classes.size(); ++a) of_op[graph.anchors()[a].index()] = classes[a];
+    class_of_.push_back(ByOperator(graph, ClassesOf(graph, grouping)));
   }
 }
 

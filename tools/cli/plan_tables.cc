@@ -38,9 +38,7 @@ struct SharesOfAlike {
 
 // The longest first.
 std::vector<SharesOfAlike> JoinAlike(const Graph& graph, const std::vector<CriticalShare>& shares) {
-  const std::vector<int32_t> classes = LikeClasses(graph);
-  std::vector<int32_t> class_of(graph.ops().size(), -1);
-  for (size_t a = 0; a < classes.size(); ++a) class_of[graph.anchors()[a].index()] = classes[a];
+  const std::vector<int32_t> class_of = ByOperator(graph, LikeClasses(graph));
   std::map<std::pair<CriticalShare::Kind, std::vector<int32_t>>, SharesOfAlike> alike;
   for (const CriticalShare& share : shares) {
     std::vector<int32_t> key;
