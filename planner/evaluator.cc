@@ -212,7 +212,11 @@ absl::StatusOr<Strategy> Evaluator::BuiltStrategy(const Strategy& strategy) cons
   if (options_.pods == nullptr) return strategy;
   RETURN_IF_ERROR(status_);
   RETURN_IF_ERROR(ValidateSizes(graph_, strategy, topology().size()));
-  return StrategyOfPods(graph_, built(), strategy, {pod_view_->pods().devices, pod_view_->built()});
+  ASSIGN_OR_RETURN(
+      Strategy of_built,
+      StrategyOfPods(graph_, built(), strategy, {pod_view_->pods().devices, pod_view_->built()}));
+  of_built.buckets = strategy.buckets;
+  return of_built;
 }
 
 absl::StatusOr<StepCache::Found> Evaluator::FindIn(StepCache& cache, const Strategy& strategy,
@@ -318,7 +322,6 @@ absl::StatusOr<Strategy> Evaluator::WithBucketsUpTo(const Strategy& strategy,
 
 absl::StatusOr<std::vector<Nanos>> Evaluator::CriticalTimes(const Strategy& strategy,
                                                             Bytes bucket_bytes) const {
-  if (pod_view_ != nullptr) bucket_bytes = Bytes(0);  // flat steps of pods have none
   const Evaluation brief = EvaluateBriefly(strategy, kNoCutoff, nullptr, bucket_bytes);
   ASSIGN_OR_RETURN(const Strategy joined, WithBucketsUpTo(strategy, brief.bucket_bytes));
   std::unique_ptr<StepCache> cache = TakeCache();
@@ -403,8 +406,6 @@ absl::Status Evaluator::EvaluateFaster(StepCache& cache, const Strategy& strateg
   }
   step = {};
   EvaluateKept(cache, cutoff, step);
-  // What pods do in buckets is known as long as it needs no flat step.
-  if (pod_view_ != nullptr) return absl::OkStatus();
   std::vector<Bucket> found = std::move(joined.buckets);
   joined = strategy;
   joined.buckets = std::move(found);
@@ -494,11 +495,11 @@ Prediction PredictionOf(const Evaluation& evaluation) {
           .roofline = evaluation.sources.roofline};
 }
 
-PlanOrder PlanOrderOf(const EvaluatedStep& step) {
-  PlanOrder order{.task_graph_fingerprint = step.tasks.fingerprint()};
-  if (step.priority != nullptr) order.priority = step.priority->name;
-  for (TaskId id : step.order) order.tasks.push_back(id.value());
-  return order;
+void SetOrder(const EvaluatedStep& step, Plan& plan) {
+  plan.order = PlanOrder{.task_graph_fingerprint = step.tasks.fingerprint()};
+  plan.order->tasks.reserve(step.order.size());
+  for (TaskId id : step.order) plan.order->tasks.push_back(id.value());
+  plan.priority = step.priority == nullptr ? "" : step.priority->name;
 }
 
 }  // namespace partita

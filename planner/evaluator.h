@@ -116,7 +116,8 @@ class Evaluator {
     // comes on top.
     Bytes max_cached{int64_t{768} << 20};
     // Null: steps are those of the whole machine. Otherwise of the first of several pods, of which
-    // graph and topology are one's, the model the whole machine's.
+    // graph and topology are one's, the model the whole machine's. Strategies are one's, but for
+    // buckets, which name collectives of the built pods' step.
     std::shared_ptr<const PodSetting> pods = nullptr;
   };
 
@@ -135,6 +136,8 @@ class Evaluator {
   // The most memory that a feasible strategy takes of a device.
   Bytes MemoryOf(DeviceId device) const;
   const GraphDistances& distances() const { return distances_; }
+  // Of the machine's pods; null where steps are those of the whole machine.
+  const PodView* pod_view() const { return pod_view_.get(); }
   // Resources of the whole machine.
   const SimulatedResources& resources() const { return resources_; }
   // Options of Partition, by which collectives get the cheapest algorithms.
@@ -176,8 +179,7 @@ class Evaluator {
   Evaluation EvaluateBrieflyInBestOrder(const Strategy& strategy) const;
 
   // How long the step, as EvaluateBriefly times it, waits for each subject of distances(): the
-  // durations of its tasks of the CriticalChain, indexed by subject; of pods, without buckets. Errors
-  // as EvaluateStep.
+  // durations of its tasks of the CriticalChain, indexed by subject. Errors as EvaluateStep.
   absl::StatusOr<std::vector<Nanos>> CriticalTimes(const Strategy& strategy,
                                                    Bytes bucket_bytes = Bytes(0)) const;
 
@@ -243,7 +245,7 @@ class Evaluator {
 Bytes LargestPeakOf(const Evaluation& evaluation);
 // The part of a plan that an evaluation fills in.
 Prediction PredictionOf(const Evaluation& evaluation);
-// The order of the step, found by a rule (EvaluatedStep::priority), to be stored in a plan.
-PlanOrder PlanOrderOf(const EvaluatedStep& step);
+// Gives a plan the order of its step, and the rule that found it.
+void SetOrder(const EvaluatedStep& step, Plan& plan);
 
 }  // namespace partita

@@ -101,6 +101,13 @@ Loads LoadsOf(const FlatTasks& tasks, std::span<const TaskCost> costs,
   return loads;
 }
 
+size_t NumberFrom(const FlatFragment& fragment, int32_t task) {
+  if (fragment.numbers.empty()) return static_cast<size_t>(task);
+  const auto in_front = std::span(fragment.numbers).first(static_cast<size_t>(task));
+  return static_cast<size_t>(
+      std::count_if(in_front.begin(), in_front.end(), [](int32_t number) { return number >= 0; }));
+}
+
 Bytes BytesOf(const FlatFragment& fragment) {
   const FlatTasks& tasks = fragment.step.tasks;
   const BufferUses& uses = fragment.step.uses;

@@ -71,6 +71,8 @@ struct FlatFragment {
 inline int32_t NumberIn(const FlatFragment& fragment, TaskId task) {
   return fragment.numbers.empty() ? task.value() : fragment.numbers[task.index()];
 }
+// The number of the first such task from that place of the fragment on.
+size_t NumberFrom(const FlatFragment& fragment, int32_t task);
 // Memory that it takes.
 Bytes BytesOf(const FlatFragment& fragment);
 // Facts known of a graph's communications, in the order of their tasks; or nothing.

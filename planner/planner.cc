@@ -1,7 +1,6 @@
 #include "planner/planner.h"
 
 #include <algorithm>
-#include <atomic>
 #include <functional>
 #include <span>
 #include <utility>
@@ -14,28 +13,19 @@
 #include "graph/verify/step_verifier.h"
 #include "planner/collective_choice.h"
 #include "planner/expert/expert_strategies.h"
+#include "planner/fastest_strategy.h"
 #include "planner/plan_by_pods.h"
 #include "planner/pod_search.h"
 
 namespace partita {
 namespace {
 
-// Parts of a time limit: until when the lower bound may take, and the buckets of data parallelism;
-// the least and the most that the search leaves for buckets and the plan.
-constexpr double kBoundShare = 0.2, kBaselineShare = 0.4, kLeastLeft = 0.15, kMostLeft = 0.5;
-// Time that buckets and the plan of what a search found take, and the plan alone, over that which
-// data parallelism with its buckets and its best order took: as measured for models of up to 100,000
-// tasks.
-constexpr double kEndOverBaseline = 4.8, kPlanOverBaseline = 3.3;
-// Starts that take so many times the best without buckets get none: those save starts of
-// all-reduces, which are not half of a step that could win. Data parallelism gets them anyway.
-constexpr int64_t kBeyondBuckets = 2;
-
-// Its evaluation in the order that its plan has; invalid where the strategy is.
-Evaluation InBestOrder(const Evaluator& evaluator, const BucketedStrategy& bucketed) {
-  if (bucketed.evaluation.verdict == Evaluation::Verdict::kInvalid) return bucketed.evaluation;
-  return evaluator.EvaluateBrieflyInBestOrder(bucketed.strategy);
-}
+// Parts of a time limit: until when the lower bound may take; the least and the most that the search
+// leaves for buckets and the plan.
+constexpr double kBoundShare = 0.2, kLeastLeft = 0.15, kMostLeft = 0.5;
+// Time that buckets and the plan of what a search found take over that which data parallelism with
+// its buckets and its best order took: as measured for models of up to 100,000 tasks.
+constexpr double kEndOverBaseline = 4.8;
 
 // Nothing where it is invalid.
 std::optional<Nanos> TimeOf(const Evaluation& evaluation) {
@@ -46,7 +36,9 @@ std::optional<Nanos> TimeOf(const Evaluation& evaluation) {
 std::optional<Nanos> BaselineOf(const Evaluator& evaluator) {
   const auto strategy = DataParallel(evaluator.graph(), evaluator.topology());
   if (!strategy.ok()) return std::nullopt;
-  return TimeOf(InBestOrder(evaluator, WithBuckets(evaluator, *strategy)));
+  const Evaluation apart = evaluator.EvaluateBriefly(*strategy, kNoCutoff);
+  BucketedStrategy bucketed = WithBuckets(evaluator, BucketedStrategy{*strategy, apart});
+  return TimeOf(InBestOrder(evaluator, apart, std::move(bucketed)).in_best_order);
 }
 
 // Of a plan and its evaluated step.
@@ -73,110 +65,15 @@ Strategy WithOwnCollectives(const Evaluator& evaluator, Strategy strategy) {
   return WithBuckets(evaluator, strategy).strategy;
 }
 
-// A plan whose order is of other tasks than its strategy has on the evaluator's machine.
+// A plan that has no order of the tasks that its strategy has on the evaluator's machine.
 absl::StatusOr<PlanOutcome> Reordered(const Evaluator& evaluator, Plan plan) {
   ASSIGN_OR_RETURN(EvaluatedStep step, evaluator.EvaluateBestOrder(plan.strategy));
+  const bool had_order = plan.order.has_value();
   plan.strategy = step.strategy;
-  plan.order = PlanOrderOf(step);
+  SetOrder(step, plan);
   ASSIGN_OR_RETURN(PlanOutcome outcome, OutcomeOf(evaluator, std::move(plan), std::move(step)));
-  outcome.reordered = true;
+  outcome.reordered = had_order;
   return outcome;
-}
-
-// Data parallelism, with which a plan is compared.
-struct Baseline {
-  const NamedStrategy* start = nullptr;  // null where no start is it
-  Nanos apart;                           // its time without buckets
-  BucketedStrategy bucketed;
-  Evaluation in_best_order;
-  double seconds = 0;  // that it took to find
-};
-
-// The first start of that name is the expert's; others may have come from it. It is evaluated
-// whatever the time.
-Baseline BaselineAmong(const Evaluator& evaluator, const std::vector<NamedStrategy>& starts,
-                       const PlanClock& clock, const std::atomic<bool>* stop) {
-  Baseline baseline;
-  for (const NamedStrategy& start : starts) {
-    if (start.name != kBaseline) continue;
-    const double begin = clock.Seconds();
-    baseline.start = &start;
-    const Evaluation apart = evaluator.EvaluateBriefly(start.strategy, kNoCutoff);
-    baseline.apart = apart.time;
-    baseline.bucketed = WithBuckets(evaluator, BucketedStrategy{start.strategy, apart},
-                                    [&] { return clock.IsPast(kBaselineShare) || IsSet(stop); });
-    baseline.in_best_order = InBestOrder(evaluator, baseline.bucketed);
-    baseline.seconds = clock.Seconds() - begin;
-    break;
-  }
-  return baseline;
-}
-
-// Estimates how long a strategy of so many tasks takes, over that which data parallelism took.
-double OverBaseline(const Baseline& baseline, int64_t tasks) {
-  const int64_t of_baseline = baseline.bucketed.evaluation.tasks;
-  if (of_baseline == 0) return 1;
-  return std::max(1.0, static_cast<double>(tasks) / static_cast<double>(of_baseline));
-}
-
-// The starts, and what else the search found, each strategy once, without the best.
-std::vector<const NamedStrategy*> OthersOf(const SearchProblem& problem,
-                                           const SearchResult& found) {
-  std::vector<const NamedStrategy*> others;
-  const auto add = [&](const NamedStrategy& one) {
-    const bool is_known =
-        std::any_of(others.begin(), others.end(),
-                    [&](const NamedStrategy* other) { return other->strategy == one.strategy; });
-    if (!is_known && one.strategy != found.best) others.push_back(&one);
-  };
-  for (const NamedStrategy& start : problem.starts) add(start);
-  for (const FoundStrategy& one : found.by_origin) add(one.found);
-  return others;
-}
-
-// A search's strategy with its buckets. Takes a start, or another strategy that the search found, in
-// place of the best where it is faster once all-reduces are in the best buckets and in the best order,
-// which a search does without; those besides data parallelism as long as time for the plan is left.
-Strategy TakeFastest(const SearchProblem& problem, const Baseline& baseline, const PlanClock& clock,
-                     const std::atomic<bool>* stop, SearchResult& found) {
-  const double of_plan = kPlanOverBaseline * OverBaseline(baseline, found.evaluation.tasks);
-  double more = 0;  // time of what cannot be interrupted, over the baseline's
-  const auto is_late = [&] { return clock.HasLess((of_plan + more) * baseline.seconds); };
-  const auto is_over = [&] { return is_late() || IsSet(stop); };
-  BucketedStrategy best =
-      WithBuckets(problem.evaluator, BucketedStrategy{found.best, found.evaluation}, is_over);
-  Evaluation best_order = InBestOrder(problem.evaluator, best);
-  const auto take = [&](const NamedStrategy& other, BucketedStrategy bucketed,
-                        Evaluation in_best_order) {
-    if (!in_best_order.feasible()) return;
-    if (best_order.feasible() && in_best_order.time >= best_order.time) return;
-    best_order = std::move(in_best_order);
-    found.evaluation = bucketed.evaluation;
-    best = std::move(bucketed);
-    found.best = other.strategy;
-    found.origin = other.name;
-    found.walked_all = found.locally_optimal = false;
-  };
-  if (baseline.start != nullptr) take(*baseline.start, baseline.bucketed, baseline.in_best_order);
-  for (const NamedStrategy* other : OthersOf(problem, found)) {
-    if (is_late()) break;
-    if (other == baseline.start) continue;
-    // Without buckets all are compared, even when planning is to stop.
-    const Nanos cutoff =
-        best.evaluation.is_within() ? best.evaluation.time * kBeyondBuckets : kNoCutoff;
-    const Evaluation alone = problem.evaluator.EvaluateBriefly(other->strategy, cutoff, is_late);
-    if (!alone.is_within()) continue;
-    more = OverBaseline(baseline, alone.tasks);
-    const bool is_too_long = is_over();
-    more = 0;
-    BucketedStrategy bucketed =
-        is_too_long
-            ? BucketedStrategy{other->strategy, alone}
-            : WithBuckets(problem.evaluator, BucketedStrategy{other->strategy, alone}, is_over);
-    Evaluation in_best_order = InBestOrder(problem.evaluator, bucketed);
-    take(*other, std::move(bucketed), std::move(in_best_order));
-  }
-  return std::move(best.strategy);
 }
 
 // Empty where it is none of them.
@@ -240,7 +137,7 @@ absl::StatusOr<PlanOutcome> PlanAsIs(const Evaluator& evaluator, const Strategy&
   plan.topology = evaluator.topology();
   plan.strategy = step.strategy;
   plan.choices = evaluator.options().choices;
-  plan.order = PlanOrderOf(step);
+  SetOrder(step, plan);
   plan.provenance.search = origin;
   plan.provenance.evaluations = 1;
   return OutcomeOf(evaluator, std::move(plan), std::move(step));
@@ -264,8 +161,8 @@ absl::StatusOr<PlanOutcome> EvaluatePlan(const Evaluator& evaluator, const Plan&
   there.choices.float32_classes = evaluator.options().choices.float32_classes;
   Evaluator::Options options = evaluator.options();
   options.choices = there.choices;
-  if (plan.order) {
-    ASSIGN_OR_RETURN(options.priority, PriorityNamed(plan.order->priority));
+  if (plan.order || !plan.priority.empty()) {
+    ASSIGN_OR_RETURN(options.priority, PriorityNamed(plan.priority));
     options.any_priority = false;
   }
   const Evaluator own(graph, evaluator.topology(), evaluator.model(), std::move(options));
@@ -318,7 +215,7 @@ absl::StatusOr<PlanOutcome> SearchPlan(const Evaluator& evaluator, const PlanReq
   clock.EndPhase("lower bound");
   SearchProblem problem = ProblemOf(evaluator, experts, request, bound);
   const Baseline baseline = BaselineAmong(evaluator, problem.starts, clock, request.options.stop);
-  problem.bucket_bytes = BucketBytesForSearches(baseline.bucketed, baseline.apart);
+  problem.bucket_bytes = BucketBytesForSearches(baseline.ordered.bucketed, baseline.apart);
   clock.EndPhase("data parallelism");
   SearchOptions options = request.options;
   options.time_limit_seconds = clock.LeftBut(std::clamp(
@@ -327,7 +224,8 @@ absl::StatusOr<PlanOutcome> SearchPlan(const Evaluator& evaluator, const PlanReq
   clock.EndPhase("search");
   // Buckets are chosen by one thread, with whole task graphs beside.
   evaluator.DropKept(Bytes(evaluator.options().max_cached.value() / 4));
-  const Strategy fastest = TakeFastest(problem, baseline, clock, request.options.stop, result);
+  const Strategy fastest =
+      TakeFastest(problem, baseline, clock, request.options.stop, result).strategy;
   clock.EndPhase("buckets");
   evaluator.DropKept(Bytes(0));
   const std::string expert = NameOf(experts, result.best);
@@ -336,7 +234,7 @@ absl::StatusOr<PlanOutcome> SearchPlan(const Evaluator& evaluator, const PlanReq
   outcome.expert = expert;
   outcome.bound = bound;
   if (request.pins.empty() && baseline.start != nullptr) {
-    outcome.baseline = TimeOf(baseline.in_best_order);
+    outcome.baseline = TimeOf(baseline.ordered.in_best_order);
   }
   outcome.plan.provenance.seed = request.options.seed;
   outcome.plan.provenance.evaluations = result.evaluations;

@@ -106,15 +106,13 @@ struct PlanOutcome {
   struct ByPods {
     Pods pods;
     bool is_whole = false;    // the plan has an order, and the step is that of all devices
+    bool is_named = false;    // it names the algorithms of its collectives, buckets, and a priority
     bool is_checked = false;  // of all pods, or of the first few
   };
   std::optional<ByPods> pods;
   // EvaluatePlan: the order was found again.
   bool reordered = false;
 };
-
-// The expert that plans are compared with.
-inline constexpr char kBaseline[] = "data_parallel";
 
 // The whole flow: experts -> search -> evaluation of the best -> plan. A time limit is for all of
 // it: the lower bound gets a fifth of it at most, and what joining all-reduces in buckets and the

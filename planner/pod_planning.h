@@ -40,6 +40,7 @@ class PodProblem {
   const Graph& graph() const { return graph_; }
   const Graph& built() const { return setting_->built; }
   const Evaluator& evaluator() const { return *evaluator_; }
+  const Evaluator& whole() const { return whole_; }
   // The experts' strategies for a pod; if `has_fewer`, also those for fewer of its devices.
   SearchProblem Problem(bool has_fewer) const;
   // A pod's strategy as that of all pods.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "graph/support/error_category.h"
 #include "graph/support/status_macros.h"
@@ -21,7 +22,8 @@ constexpr double kPartOfSmaller = 2.0 / 3;
 }  // namespace
 
 std::string NameForPods(const std::string& name, Pods pods) {
-  return absl::StrCat(name, " for pods of ", pods.devices);
+  constexpr absl::string_view kForPods = " for pods of ";
+  return absl::StrContains(name, kForPods) ? name : absl::StrCat(name, kForPods, pods.devices);
 }
 
 bool PodSearch::IsOver() const {
@@ -55,7 +57,8 @@ absl::Status PodSearch::SearchSize(int size, bool is_last) {
   problem.bucket_bytes = BucketBytesFor(**pods);
   if (pods_ != nullptr) {
     ASSIGN_OR_RETURN(Strategy best, Enlarged(**pods));
-    problem.starts.insert(problem.starts.begin(), {found_.origin, std::move(best)});
+    problem.starts.insert(problem.starts.begin(),
+                          {NameForPods(found_.origin, pods_->pods()), std::move(best)});
   }
   absl::StatusOr<SearchResult> found = search_(problem, OptionsOf(is_last ? 1 : kPartOfSmaller));
   if (!found.ok()) {
@@ -64,7 +67,7 @@ absl::Status PodSearch::SearchSize(int size, bool is_last) {
   }
   evaluations_ += found->evaluations;
   if (pods_ == nullptr || found->evaluation.time < found_.evaluation.time) {
-    Keep(*std::move(pods), *std::move(found));
+    Keep(*std::move(pods), std::move(problem), *std::move(found));
   }
   return absl::OkStatus();
 }
@@ -76,7 +79,6 @@ Bytes PodSearch::BucketBytesFor(const PodProblem& pods) const {
   const auto stopped = [this] { return IsOver(); };
   const Evaluation apart = evaluator.EvaluateBriefly(*strategy, kNoCutoff, stopped);
   if (!apart.feasible()) return Bytes(0);
-  if (has_buckets_ && !has_buckets_(apart.tasks * pods.pods().count)) return Bytes(0);
   const BucketedStrategy joined =
       WithBuckets(evaluator, BucketedStrategy{*strategy, apart}, stopped);
   return BucketBytesForSearches(joined, apart.time);
@@ -94,12 +96,13 @@ bool PodSearch::IsFarBehind(const SearchProblem& problem) {
   return true;
 }
 
-void PodSearch::Keep(std::unique_ptr<PodProblem> pods, SearchResult found) {
+void PodSearch::Keep(std::unique_ptr<PodProblem> pods, SearchProblem problem, SearchResult found) {
+  problem_.emplace(std::move(problem));
   pods_ = std::move(pods);
   found_ = std::move(found);
   auto of_all = pods_->OfAllPods(found_.best);
   if (!of_all.ok()) return;
-  strategies_.push_back({OriginOfAll(), *std::move(of_all)});
+  strategies_.push_back({NameForPods(found_.origin, pods_->pods()), *std::move(of_all)});
 }
 
 // The best strategy of smaller pods for those that are several of them.

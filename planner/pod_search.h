@@ -1,8 +1,8 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,7 +14,8 @@
 
 namespace partita {
 
-// The name of what came from a strategy of a pod, as one of all devices: "data_parallel for pods of 8".
+// The name of what came from a strategy of a pod, as one of all devices, "data_parallel for pods of 8";
+// what came from smaller pods has theirs.
 std::string NameForPods(const std::string& name, Pods pods);
 
 // Searches for the best strategy of a pod: of small pods first, then of larger ones, which begin with
@@ -32,22 +33,15 @@ class PodSearch {
         to_beat_(to_beat),
         clock_(options.time_limit_seconds) {}
 
-  // Has pods compared with buckets only where `has_buckets` says so of the tasks of all devices under
-  // data parallelism; otherwise they always are.
-  void SetHasBuckets(std::function<bool(int64_t tasks)> has_buckets) {
-    has_buckets_ = std::move(has_buckets);
-  }
-
   // Errors of searches where nothing was found; Declined where there are no pods.
   absl::Status Run();
 
-  // Pods of the best, and what was found there. Precondition: Run was ok.
+  // Pods of the best, what was searched, and what was found there. Precondition: Run was ok.
   const PodProblem& pods() const { return *pods_; }
+  const SearchProblem& problem() const { return *problem_; }
   const SearchResult& found() const { return found_; }
   // The best of each size that was better than those before it, as strategies of all devices.
   std::vector<NamedStrategy> TakeStrategies() { return std::move(strategies_); }
-  // Where the best came from, as a strategy of all devices.
-  std::string OriginOfAll() const { return NameForPods(found_.origin, pods_->pods()); }
   int64_t evaluations() const { return evaluations_; }  // of all sizes
 
  private:
@@ -57,7 +51,7 @@ class PodSearch {
   // Whether the best start of pods is far from what is to be beaten.
   bool IsFarBehind(const SearchProblem& problem);
   absl::Status SearchSize(int size, bool is_last);
-  void Keep(std::unique_ptr<PodProblem> pods, SearchResult found);
+  void Keep(std::unique_ptr<PodProblem> pods, SearchProblem problem, SearchResult found);
   absl::StatusOr<Strategy> Enlarged(const PodProblem& larger) const;
   SearchOptions OptionsOf(double part) const;
 
@@ -67,9 +61,9 @@ class PodSearch {
   const SearchOptions& options_;
   const Nanos to_beat_;
   const PlanClock clock_;
-  std::function<bool(int64_t tasks)> has_buckets_;
   absl::Status status_;               // why no pods have gone so far
   std::unique_ptr<PodProblem> pods_;  // null at first
+  std::optional<SearchProblem> problem_;
   SearchResult found_;
   std::vector<NamedStrategy> strategies_;
   int64_t evaluations_ = 0;

@@ -176,7 +176,6 @@ absl::StatusOr<std::optional<TaskBody>> PodView::Seen(const TransferTask& task) 
 // Ranks come pod by pod, alike in each; the blocks of the second and the later pods are empty, as
 // where one of the first pod's devices gathers or spreads something.
 absl::StatusOr<CollectiveTask> PodView::OfAllPods(const CollectiveTask& task) const {
-  if (!task.bucket.empty()) return NotKnown("a bucket");
   const auto pods = static_cast<size_t>(built());
   const size_t ranks = task.group.size() / pods;
   bool is_alike = ranks * pods == task.group.size();
@@ -185,7 +184,7 @@ absl::StatusOr<CollectiveTask> PodView::OfAllPods(const CollectiveTask& task) co
     is_alike = task.group[r].value() == task.group[r % ranks].value() + shift;
   }
   if (!is_alike) return NotKnown("a collective between other devices of each pod");
-  CollectiveTask all{{}, {}, {}, task.dtype, {}, {}, {}, task.has_replicas};
+  CollectiveTask all{{}, {}, {}, task.dtype, {}, {}, task.bucket, task.has_replicas};
   for (int pod = 0; pod < pods_.count; ++pod) {
     for (size_t r = 0; r < ranks; ++r) {
       all.group.push_back(DeviceId(task.group[r].value() + pod * pods_.devices));
@@ -209,11 +208,15 @@ absl::StatusOr<CollectiveTask> PodView::OfAllPods(const CollectiveTask& task) co
   }
   ChooseFor(all);
   if (task.send.empty()) return all;  // of a fragment that is not built yet
-  all.send.assign(task.send.begin(), task.send.begin() + static_cast<std::ptrdiff_t>(ranks));
-  all.receive.assign(task.receive.begin(),
-                     task.receive.begin() + static_cast<std::ptrdiff_t>(ranks));
-  all.send.resize(all.group.size(), {kNoBuffer, 0, task.send.back().count});
-  all.receive.resize(all.group.size(), {kNoBuffer, 0, task.receive.back().count});
+  for (size_t s = 0; s < task.slices(); ++s) {
+    for (size_t r = 0; r < all.group.size(); ++r) {
+      const bool is_first = r < ranks;
+      const size_t like = is_first ? r : task.group.size() - 1;
+      const Slice &sent = task.sent(like, s), &received = task.received(like, s);
+      all.send.push_back(is_first ? sent : Slice{kNoBuffer, 0, sent.count});
+      all.receive.push_back(is_first ? received : Slice{kNoBuffer, 0, received.count});
+    }
+  }
   return all;
 }
 
@@ -259,6 +262,37 @@ AlgorithmRule PodView::InsidePod(AlgorithmRule rule) const {
         std::all_of(first.begin(), first.end(), [this](DeviceId d) { return PodOf(d) == 0; });
     return is_inside ? rule(asked) : std::string();
   };
+}
+
+AlgorithmRule PodView::OfAllDevices() const {
+  return [this](const CollectiveToRun& asked) {
+    const std::vector<DeviceId>& first = asked.groups[0];
+    if (PodOf(first.front()) == PodOf(first.back())) return InItsPod(asked);
+    CollectiveTask task{.group = first, .collective = asked.collective, .dtype = asked.dtype};
+    ChooseFor(task);
+    return WithoutNodes(task.algorithm);
+  };
+}
+
+// By devices as they are numbered within pods.
+std::string PodView::InItsPod(const CollectiveToRun& asked) const {
+  const Collective& of = asked.collective;
+  Key key{static_cast<int64_t>(of.kind), static_cast<int64_t>(asked.dtype),
+          static_cast<int64_t>(of.reduction), of.total};
+  for (const ElementRange& block : of.blocks) key.push_back(block.count);
+  for (const std::vector<DeviceId>& group : asked.groups) {
+    for (DeviceId device : group) key.push_back(device.value() % pods_.devices);
+    key.push_back(-1);
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    const auto it = algorithms_inside_.find(key);
+    if (it != algorithms_inside_.end()) return it->second;
+  }
+  std::string algorithm = rule_(asked);
+  const std::lock_guard lock(mutex_);
+  algorithms_inside_.emplace(std::move(key), algorithm);
+  return algorithm;
 }
 
 void PodView::ChooseFor(CollectiveTask& task) const {

@@ -63,6 +63,9 @@ class PodView {
   // The rule for collectives inside the first pod, and none for others: the view chooses for those of
   // all pods. The view outlives what is returned.
   AlgorithmRule InsidePod(AlgorithmRule rule) const;
+  // The rule by which the step of all devices has these algorithms: that of Create, asked once for
+  // the collectives of all pods that are alike. The view outlives it.
+  AlgorithmRule OfAllDevices() const;
   // Whether a resource is held by tasks of the first pod alone, or by those of all.
   bool IsOwn(int32_t resource) const { return is_own_[static_cast<size_t>(resource)]; }
   // Whether it is a channel on routes inside several pods. A task inside a pod that holds one would
@@ -88,6 +91,7 @@ class PodView {
   absl::StatusOr<CollectiveTask> OfAllPods(const CollectiveTask& task) const;
   // Chooses the algorithm, as ChooseAlgorithm does.
   void ChooseFor(CollectiveTask& task) const;
+  std::string InItsPod(const CollectiveToRun& asked) const;
   TaskCost PriceOf(const TaskBody& body) const;
 
   const SimulatedResources& machine_;
@@ -109,6 +113,8 @@ class PodView {
   mutable absl::flat_hash_map<Key, int32_t> numbers_of_routes_;
   // Keyed by KeyOf, at the elements that algorithms are compared at, and at its own.
   mutable absl::flat_hash_map<Key, std::string> algorithms_;
+  // Keyed by what a rule is asked inside a pod.
+  mutable absl::flat_hash_map<Key, std::string> algorithms_inside_;
   mutable absl::flat_hash_map<Key, TaskCost> prices_;
 };
 

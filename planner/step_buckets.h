@@ -6,12 +6,11 @@
 #include <vector>
 
 #include "absl/container/node_hash_map.h"
-#include "absl/functional/function_ref.h"
 #include "graph/parallel/strategy.h"
 #include "graph/partition/fragment_cache.h"
-#include "planner/bucket_rule.h"
 #include "planner/flat_step.h"
 #include "planner/simulator/resource_lister.h"
+#include "planner/step_all_reduces.h"
 
 namespace partita {
 
@@ -33,12 +32,10 @@ class StepBuckets {
   // What is passed outlives this.
   StepBuckets(const FragmentCache& cache, const FlatteningRules& rules, ResourceLister& lister);
 
-  // The number of a link's task in its flat form; -1: it is another pod's.
-  using NumberOfTask = absl::FunctionRef<int32_t(size_t link, TaskId task)>;
-  // Finds those of a step without buckets; most = 0: none. What the strategy names an algorithm for,
-  // and what control edges hold back, stays by itself.
+  // Finds those of a step without buckets, as StepAllReduces does; most = 0: none. Tasks are numbered
+  // as their links' flat forms have them, and those of other pods left out, which are alike.
   void Find(const StepFragments& step, const Strategy& strategy, Bytes most,
-            NumberOfTask number_of);
+            StepAllReduces::NumberOfTask number_of);
 
   // In the order of first members. They live until the next Find.
   std::span<const JoinedTasks> joined() const { return joined_; }
@@ -52,11 +49,6 @@ class StepBuckets {
   int64_t tasks_less() const { return tasks_less_; }
 
  private:
-  // All-reduces of a link that may go in buckets, and the number of the fragment that they are of.
-  struct OfLink {
-    int64_t fragment = -1;
-    std::vector<TaskId> all_reduces = {};
-  };
   // A bucket's task, but for what it sends.
   struct Priced {
     TaskCost cost;
@@ -66,20 +58,14 @@ class StepBuckets {
   // What decides it: devices, element type, reduction, elements.
   using Content = std::tuple<std::vector<DeviceId>, DType, Reduction, int64_t>;
 
-  void FindAllReduces(const StepFragments& step, const Strategy& strategy, NumberOfTask number_of);
   const Priced& PriceOf(const CollectiveTask& first, int64_t total);
   // Of the task, or of what the first pod sees of it.
   void Price(const TaskBody& body, Priced& priced);
 
-  const FragmentCache& cache_;
   const FlatteningRules& rules_;
   ResourceLister& lister_;
-  const BucketRule rule_;
-  std::vector<OfLink> of_links_;  // indexed by link
-  // Those of the step, in the order of the tasks.
-  std::vector<AllReduceOfStep> all_reduces_;
-  std::vector<JoinedTasks::Member> places_;
-  std::vector<std::vector<int32_t>> members_;  // by bucket: places in the two lists
+  StepAllReduces all_reduces_;
+  std::vector<std::vector<int32_t>> members_;  // by bucket: numbers of all-reduces
   std::vector<JoinedTasks> joined_;
   Bytes most_{0};
   bool are_regular_ = true;

@@ -132,16 +132,18 @@ void StepCache::FindLinkStates() {
   }
 }
 
-absl::Status StepCache::CheckPods() const {
+absl::Status StepCache::CheckPods() {
   if (rules_.pods == nullptr) return absl::OkStatus();
-  if (!fragments_.buckets.empty())
-    return absl::InvalidArgumentError("buckets of pods are found, not given");
   for (size_t k = 0; k < states_.size(); ++k) {
     if (states_[k].flat->unknown.empty()) continue;
     const ChainLink& link = cache_.chain()[k];
     const std::string& name = link.is_tensor ? cache_.graph().tensor(TensorId(link.id)).name
                                              : cache_.graph().op(OpId(link.id)).name;
     return absl::InvalidArgumentError(absl::StrCat("'", name, "': ", states_[k].flat->unknown));
+  }
+  for (const BucketFragment* bucket : fragments_.buckets) {
+    const std::string& unknown = FlattenedOf(*bucket).plain->unknown;
+    if (!unknown.empty()) return absl::InvalidArgumentError(absl::StrCat("a bucket: ", unknown));
   }
   return absl::OkStatus();
 }
@@ -205,6 +207,7 @@ std::vector<StepCache::Collective> StepCache::Collectives() {
 const FlatStep& StepCache::Flat() {
   if (std::exchange(is_flat_, true)) return builder_.step();
   first_.assign(cache_.chain().size(), 0);
+  split_.clear();
   builder_.Start(rules_.resources.count(), cache_.options().devices, rules_.distances);
   compact_.resize(static_cast<size_t>(link_.buffers()));
   for (size_t t = 0; t < fragments_.stores.size(); ++t) {
@@ -222,7 +225,8 @@ const FlatStep& StepCache::Flat() {
   keyless_.clear();
   for (const BucketFragment* bucket : fragments_.buckets) {
     for (size_t m = 1; m < bucket->members.size(); ++m) {
-      keyless_.emplace(bucket->members[m].link, bucket->members[m].task.value());
+      const auto& [tensor, group, link, task] = bucket->members[m];
+      keyless_.emplace(link, NumberIn(*states_[static_cast<size_t>(link)].flat, task));
     }
   }
   for (size_t place : key_order_) AddKeys(place);
@@ -239,11 +243,10 @@ std::vector<std::pair<TaskId, TaskId>> StepCache::AfterOfPods() const {
   }
   if (numbers.empty()) return {};
   for (size_t k = 0; k < states_.size(); ++k) {
-    const TaskId first = link_.FirstTask(k);
     for (const Task& task : fragments_.FragmentOf(cache_.chain()[k]).graph.tasks()) {
-      const auto it = numbers.find(TaskId(first.value() + task.id.value()));
+      const auto it = numbers.find(link_.TaskOf(k, task.id));
       const int32_t number = NumberIn(*states_[k].flat, task.id);
-      if (it != numbers.end() && number >= 0) it->second = first_[k] + number;
+      if (it != numbers.end() && number >= 0) it->second = FlatTaskOf(k, number).value();
     }
   }
   std::vector<std::pair<TaskId, TaskId>> after;
@@ -456,40 +459,59 @@ std::vector<StepCache::Missing> StepCache::MissingLoads() {
 }
 
 void StepCache::AddRun(const TaskRun& run) {
+  const auto next = static_cast<int32_t>(builder_.step().costs.size());
   if (run.bucket >= 0) {
     const BucketFragment& bucket = *fragments_.buckets[static_cast<size_t>(run.bucket)];
-    return AddTasks(FlattenedOf(bucket).plain->step, {}, link_.BucketSlots(bucket),
+    for (const auto& [tensor, group, link, task] : bucket.members) {
+      SplitTask(link, NumberIn(*states_[static_cast<size_t>(link)].flat, task)) = TaskId(next);
+    }
+    const FlatStep& flat = FlattenedOf(bucket).plain->step;
+    return AddTasks(flat, {0, flat.costs.size()}, link_.BucketSlots(bucket),
                     {.is_tensor = true, .id = bucket.members[0].tensor.value()});
   }
   const auto link = static_cast<size_t>(run.link);
   const LinkTasks tasks = TasksOf(link);
-  first_[link] = static_cast<int32_t>(builder_.step().costs.size());
-  AddTasks(tasks.fragment->step, run, tasks.slots, cache_.chain()[link]);
+  const FlatFragment& flat = *tasks.fragment;
+  FlatRun added{NumberFrom(flat, run.begin), flat.step.costs.size()};
+  if (run.end != TaskRun::kAll) added.end = NumberFrom(flat, run.end);
+  if (link_.IsSplit(link)) {
+    for (size_t k = added.begin; k < added.end; ++k) {
+      const auto behind = static_cast<int32_t>(k - added.begin);
+      SplitTask(run.link, static_cast<int32_t>(k)) = TaskId(next + behind);
+    }
+  } else {
+    first_[link] = next;
+  }
+  AddTasks(flat.step, added, tasks.slots, cache_.chain()[link]);
 }
 
-void StepCache::AddTasks(const FlatStep& flat, const TaskRun& run, std::span<const BufferId> slots,
+TaskId& StepCache::SplitTask(int32_t link, int32_t number) {
+  std::vector<TaskId>& tasks = split_[link];
+  tasks.resize(states_[static_cast<size_t>(link)].flat->step.costs.size());
+  return tasks[static_cast<size_t>(number)];
+}
+
+TaskId StepCache::FlatTaskOf(size_t link, int32_t number) const {
+  const auto split = split_.find(static_cast<int32_t>(link));
+  if (split == split_.end()) return TaskId(first_[link] + number);
+  return split->second[static_cast<size_t>(number)];
+}
+
+void StepCache::AddTasks(const FlatStep& flat, FlatRun run, std::span<const BufferId> slots,
                          const ChainLink& of) {
   int32_t subject = 0;
   if (rules_.distances != nullptr) subject = SubjectOf(*rules_.distances, of);
-  const size_t end = run.end == TaskRun::kAll ? flat.costs.size() : static_cast<size_t>(run.end);
   compact_slots_.clear();
   for (BufferId slot : slots) compact_slots_.push_back(compact_[slot.index()]);
-  builder_.AddTasks({flat, static_cast<size_t>(run.begin), end, compact_slots_, subject});
+  builder_.AddTasks({flat, run.begin, run.end, compact_slots_, subject});
 }
 
 // A link all of whose tasks are in buckets has had no run.
 void StepCache::AddKeys(size_t link) {
-  const std::vector<TaskId>* split = link_.SplitTasks(link);
-  if (split == nullptr) {
-    for (int32_t task : states_[link].flat->step.tasks.by_key) {
-      builder_.AddKey(TaskId(first_[link] + task));
+  for (int32_t task : states_[link].flat->step.tasks.by_key) {
+    if (!keyless_.contains({static_cast<int32_t>(link), task})) {
+      builder_.AddKey(FlatTaskOf(link, task));
     }
-    return;
-  }
-  const Fragment& fragment = fragments_.FragmentOf(cache_.chain()[link]);
-  for (int32_t task : FlattenedOf(fragment).plain->step.tasks.by_key) {
-    if (keyless_.contains({static_cast<int32_t>(link), task})) continue;
-    builder_.AddKey((*split)[static_cast<size_t>(task)]);
   }
 }
 

@@ -169,16 +169,24 @@ class StepCache {
   void Shrink();
   void FindLinkStates();
   // InvalidArgument where the first pod's tasks are not known.
-  absl::Status CheckPods() const;
+  absl::Status CheckPods();
   // The control edges between the first pod's tasks, numbered as in the flat step.
   std::vector<std::pair<TaskId, TaskId>> AfterOfPods() const;
   const FlatFragment& VariantOf(OpId id);
   void DropVariants(const Fragment& fragment, Flattened& known);
   LinkTasks TasksOf(size_t link) const;
   void AddRun(const TaskRun& run);
-  // Adds the run's tasks of a fragment's flat form.
-  void AddTasks(const FlatStep& flat, const TaskRun& run, std::span<const BufferId> slots,
+  // Tasks [begin, end) of a flat form.
+  struct FlatRun {
+    size_t begin = 0, end = 0;
+  };
+  void AddTasks(const FlatStep& flat, FlatRun run, std::span<const BufferId> slots,
                 const ChainLink& of);
+  // A task of a link that buckets take apart, as its flat form numbers it, in the flat step; one of
+  // those that a bucket replaces is the bucket's.
+  TaskId& SplitTask(int32_t link, int32_t number);
+  // The same of any link that has been added.
+  TaskId FlatTaskOf(size_t link, int32_t number) const;
   void AddKeys(size_t link);
   // Adds a fragment's own buffers, which the linker has given these numbers.
   void AddBuffers(const Fragment& fragment, const Sections::Section& numbers);
@@ -203,7 +211,9 @@ class StepCache {
   std::vector<LinkState> states_;     // indexed by link
   std::optional<PlacedStep> placed_;  // where schedules are wanted and can be
   std::vector<int32_t> first_;        // of each link's tasks in the flat step
-  bool is_flat_ = false;              // whether the builder has the current step
+  // Keyed by link: its tasks there, where buckets take them apart.
+  absl::flat_hash_map<int32_t, std::vector<TaskId>> split_;
+  bool is_flat_ = false;  // whether the builder has the current step
   // The links in the order of keys. Tasks, by link, that have no key of their own: a bucket has the
   // key of its first member.
   std::vector<size_t> key_order_;

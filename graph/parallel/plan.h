@@ -68,7 +68,6 @@ struct Provenance {
 struct PlanOrder {
   std::vector<int32_t> tasks;
   uint64_t task_graph_fingerprint = 0;
-  std::string priority;  // the rule that found it, a name of the planner's table; empty: unknown
   friend bool operator==(const PlanOrder&, const PlanOrder&) = default;
 };
 
@@ -79,6 +78,9 @@ struct Plan {
   Strategy strategy;  // strategy of the training graph with model.fingerprint
   PartitionChoices choices;
   std::optional<PlanOrder> order;  // order of the tasks; nullopt: the canonical order
+  // The rule that found the order, a name of the planner's table; empty: unknown. Without an order:
+  // the one that the prediction found one by.
+  std::string priority;
   std::optional<Prediction> prediction;
   Provenance provenance;
   friend bool operator==(const Plan&, const Plan&) = default;

@@ -321,7 +321,6 @@ absl::StatusOr<std::optional<PlanOrder>> OrderFrom(const proto::Plan& message) {
   ASSIGN_OR_RETURN(order.task_graph_fingerprint,
                    ParseFingerprint(message.task_graph_fingerprint(), "task_graph_fingerprint"));
   ASSIGN_OR_RETURN(order.tasks, ParseOrder(message.order(), kMaxTasks));
-  order.priority = message.priority();
   std::vector<bool> seen(order.tasks.size(), false);
   for (int32_t task : order.tasks) {
     const auto t = static_cast<size_t>(task);
@@ -415,6 +414,7 @@ absl::StatusOr<Plan> PlanFromProto(const proto::Plan& message, const Graph& grap
                   .fuse = !message.partition().no_fusion(),
                   .native_formats = message.partition().native_formats()};
   ASSIGN_OR_RETURN(plan.order, OrderFrom(message));
+  plan.priority = message.priority();
   if (message.has_prediction()) plan.prediction = PredictionFrom(message.prediction());
   ASSIGN_OR_RETURN(plan.choices.precision, PrecisionOf(message));
   const auto& others = message.partition().float32_classes();
@@ -454,9 +454,9 @@ proto::Plan PlanToProto(const Plan& plan, const Graph& graph) {
   choices.set_native_formats(plan.choices.native_formats);
   for (const std::string& name : plan.choices.float32_classes) choices.add_float32_classes(name);
   *message.mutable_topology() = TopologyToProto(plan.topology);
+  message.set_priority(plan.priority);
   if (plan.order) {
     message.set_order(OrderText(plan.order->tasks));
-    message.set_priority(plan.order->priority);
     message.set_task_graph_fingerprint(FingerprintText(plan.order->task_graph_fingerprint));
   }
   if (plan.prediction) SetPrediction(*plan.prediction, *message.mutable_prediction());

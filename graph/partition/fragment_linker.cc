@@ -369,8 +369,9 @@ TaskId& FragmentLinker::SplitTask(const StepFragments& step, int32_t link, int32
 }
 
 TaskId FragmentLinker::TaskOf(size_t link, TaskId task) const {
-  const std::vector<TaskId>* split = SplitTasks(link);
-  return split != nullptr ? (*split)[task.index()] : TaskId(first_task_[link] + task.value());
+  const auto split = split_tasks_.find(static_cast<int32_t>(link));
+  if (split != split_tasks_.end()) return split->second[task.index()];
+  return TaskId(first_task_[link] + task.value());
 }
 
 std::vector<BufferId> FragmentLinker::BucketSlots(const BucketFragment& bucket) const {

@@ -62,13 +62,11 @@ class FragmentLinker {
   Role RoleOf(OpId id, size_t task) const { return roles_[id.index()][task]; }
   bool IsNative(BufferId id) const { return !native_.empty() && native_[id.index()]; }
   const std::vector<HostOutput>& outputs() const { return outputs_; }
-  // The first task of a link of the chain; of one that buckets take apart, all tasks (that of the
-  // bucket for those that it replaces), or null.
+  // The first task of a link of the chain that buckets do not take apart.
   TaskId FirstTask(size_t link) const { return TaskId(first_task_[link]); }
-  const std::vector<TaskId>* SplitTasks(size_t link) const {
-    const auto it = split_tasks_.find(static_cast<int32_t>(link));
-    return it == split_tasks_.end() ? nullptr : &it->second;
-  }
+  // Whether they do; and a link's task in the step, that of the bucket for those that it replaces.
+  bool IsSplit(size_t link) const { return split_tasks_.contains(static_cast<int32_t>(link)); }
+  TaskId TaskOf(size_t link, TaskId task) const;
   // Control edges: (task, earlier task that must have ended), sorted; tasks are numbered as in the
   // task graph. Precondition: LinkEdges.
   const std::vector<std::pair<TaskId, TaskId>>& after() const { return after_; }
@@ -167,7 +165,6 @@ class FragmentLinker {
   void NumberTasks(const StepFragments& step);
   TaskId& SplitTask(const StepFragments& step, int32_t link, int32_t task);
   int32_t KeptTasks(const StepFragments& step, const ChainLink& link) const;
-  TaskId TaskOf(size_t link, TaskId task) const;
   const std::vector<std::pair<DeviceId, TaskId>>& TasksOf(const StepFragments& step, OpId id);
   bool TakesOthers(OpId id) const {
     return pair_of_[id.index()] >= 0 && !taken_[static_cast<size_t>(pair_of_[id.index()])].empty();

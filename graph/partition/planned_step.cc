@@ -68,7 +68,13 @@ absl::StatusOr<PlannedStep> BuildPlannedStep(const Graph& graph, const Plan& pla
     options.precision_of_device.assign(precision_of_device.begin(), precision_of_device.end());
   }
   ASSIGN_OR_RETURN(step.tasks, Partition(graph, plan.strategy, options));
-  if (plan.order) step.note = NoteOnOrder(step.tasks, *plan.order);
+  if (plan.order) {
+    step.note = NoteOnOrder(step.tasks, *plan.order);
+  } else if (!plan.priority.empty()) {
+    step.note = absl::StrCat("the plan has no order of its tasks, only the rule '", plan.priority,
+                             "' that the prediction found one by; lanes run in the canonical "
+                             "order, which may be slower");
+  }
   if (!plan.order || !step.note.empty()) {
     step.order = CanonicalOrder(step.tasks);
     return step;

@@ -155,7 +155,8 @@ TEST_F(EvaluatorTest, StoredOrderGivesTheSameEvaluation) {
   std::mt19937_64 random(29);
   const Strategy strategy = RandomStrategy(graph_, devices_, random);
   const EvaluatedStep step = Ok(evaluator.EvaluateStep(strategy));
-  Plan plan{.topology = machine_->topology, .strategy = step.strategy, .order = PlanOrderOf(step)};
+  Plan plan{.topology = machine_->topology, .strategy = step.strategy};
+  SetOrder(step, plan);
   PlannedStep planned = Ok(BuildPlannedStep(graph_, plan));
   EXPECT_EQ(planned.order, step.order);
   const EvaluatedStep again =
@@ -189,7 +190,9 @@ TEST_F(EvaluatorTest, TheBestOrderIsThatOfTheRuleByWhichTheStepIsShortest) {
     }
     EXPECT_EQ(best.evaluation.time, least);
     EXPECT_EQ(MakeEvaluator().EvaluateBrieflyInBestOrder(strategy).time, least);
-    EXPECT_EQ(PlanOrderOf(best).priority, best.priority->name);
+    Plan plan;
+    SetOrder(best, plan);
+    EXPECT_EQ(plan.priority, best.priority->name);
     others += best.priority != &DefaultPriority();
     const EvaluatedStep again = Ok(MakeEvaluator().EvaluateOrder(
         Ok(Partition(graph_, best.strategy, MakeEvaluator().partition_options())), best.order));

@@ -7,11 +7,19 @@
 
 #include <algorithm>
 #include <memory>
+#include <random>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "graph/parallel/plan_io.h"
+#include "graph/partition/planned_step.h"
+#include "planner/collective_choice.h"
+#include "planner/expert/expert_strategies.h"
 #include "planner/planner.h"
+#include "planner/pod_collectives.h"
 #include "planner/search/search_algorithm.h"
+#include "planner/space/search_space.h"
 #include "tests/planner/fixture.h"
 #include "tests/testing/ok.h"
 
@@ -80,11 +88,14 @@ TEST(PlanByPodsTest, NoExpertIsFasterInItsBestOrder) {
     const auto pods =
         Ok(PodProblem::Create(at.evaluator, request.graph_at, outcome.pods->pods.devices));
     for (const NamedStrategy& start : pods->Problem(/*has_fewer=*/false).starts) {
-      const Evaluation expert = pods->evaluator().EvaluateBrieflyInBestOrder(start.strategy);
-      if (!expert.feasible()) continue;
-      // Other pods may be a little slower than the first (PodView).
-      EXPECT_LE(outcome.step.evaluation.time.value(), expert.time.value() * 1001 / 1000)
-          << model << ", " << start.name;
+      const Strategy joined = WithBuckets(pods->evaluator(), start.strategy).strategy;
+      for (const Strategy& strategy : {start.strategy, joined}) {
+        const Evaluation expert = pods->evaluator().EvaluateBrieflyInBestOrder(strategy);
+        if (!expert.feasible()) continue;
+        // Other pods may be a little slower than the first (PodView).
+        EXPECT_LE(outcome.step.evaluation.time.value(), expert.time.value() * 1001 / 1000)
+            << model << ", " << start.name;
+      }
     }
   }
 }
@@ -101,6 +112,60 @@ TEST(PlanByPodsTest, GivesWayToDataParallelismInBuckets) {
   EXPECT_FALSE(outcome.plan.strategy.buckets.empty());
   EXPECT_LE(EvaluatePlan(at.evaluator, outcome.plan)->step.evaluation.time,
             outcome.step.evaluation.time);
+}
+
+// What is named tensor by tensor is what the step of all devices gets by price.
+TEST(CollectivesOfPodsTest, AreThoseOfTheStepOfAllDevices) {
+  int known = 0, joined = 0;
+  for (const char* model : {"lenet", "gpt_tiny", "rnnlm_tiny", "resnet_tiny"}) {
+    const Workplace at(model, 512, "h100-8x8", 64);
+    const PlanRequest request = RequestFor(model);
+    for (int size : {8, 16}) {
+      const auto pods = Ok(PodProblem::Create(at.evaluator, request.graph_at, size));
+      std::vector<Strategy> strategies;
+      for (NamedStrategy& start : pods->Problem(/*has_fewer=*/false).starts) {
+        strategies.push_back(std::move(start.strategy));
+      }
+      std::mt19937_64 random(7);
+      const SearchSpace space(pods->graph(), size);
+      for (int k = 0; k < 6; ++k) strategies.push_back(space.RandomStrategy(random));
+      for (const Strategy& strategy : strategies) {
+        const BucketedStrategy of_pod = WithBuckets(pods->evaluator(), strategy);
+        if (!of_pod.evaluation.feasible()) continue;
+        const Strategy named = *Ok(OfAllPodsWithCollectives(*pods, of_pod));
+        Strategy of_all = Ok(pods->OfAllPods(strategy));
+        of_all = Ok(at.evaluator.WithBucketsUpTo(of_all, of_pod.evaluation.bucket_bytes));
+        EXPECT_EQ(named, Ok(at.evaluator.EvaluateStep(of_all)).strategy) << model << ", " << size;
+        ++known;
+        joined += !named.buckets.empty();
+      }
+    }
+  }
+  EXPECT_GE(known, 40);
+  EXPECT_GE(joined, 10);
+}
+
+TEST(CollectivesOfPodsTest, StopWhenInterrupted) {
+  const Workplace at("lenet", 1024, "h100-16x8", 128);
+  const PlanRequest request = RequestFor("lenet");
+  const auto pods = Ok(PodProblem::Create(at.evaluator, request.graph_at, 8));
+  const Strategy strategy = Ok(DataParallel(pods->graph(), pods->evaluator().topology()));
+  EXPECT_FALSE(
+      Ok(OfAllPodsWithCollectives(*pods, {strategy, {}}, [] { return true; })).has_value());
+}
+
+// As plans of machines are that have too many tasks for one.
+TEST(PlanByPodsTest, APlanWithoutAnOrderTakesWhatWasPredicted) {
+  const Workplace at("gpt_tiny", 256, "h100-16x8", 128);
+  Plan plan = Ok(MakePlan(at.evaluator, RequestFor("gpt_tiny"))).plan;
+  plan.model = at.PlanOf(plan.strategy).model;
+  plan.order.reset();
+  ASSERT_FALSE(plan.priority.empty());
+  const PlanOutcome again = Ok(EvaluatePlan(at.evaluator, plan));
+  EXPECT_EQ(again.step.evaluation.time, plan.prediction->time);
+  EXPECT_FALSE(again.reordered);
+  EXPECT_TRUE(again.plan.order.has_value());
+  EXPECT_THAT(Ok(BuildPlannedStep(at.graph, plan)).note, HasSubstr(plan.priority));
 }
 
 TEST(PlanByPodsTest, WithoutTimeTheStepOfAllDevicesIsNotMade) {

@@ -124,6 +124,24 @@ class PodsTest : public testing::TestWithParam<PodCase> {
       ExpectNear(joined.time, all_joined.time);
     }
     joined_ += joined.bucket_bytes > Bytes(0);
+    ExpectEqualWithBuckets(at, Ok(at.first.WithBucketsUpTo(strategy, bucket)),
+                           Ok(at.whole.WithBucketsUpTo(of_all, bucket)), is_exact);
+  }
+
+  // In the best order, and in the search's, with buckets that the strategies name.
+  void ExpectEqualWithBuckets(const PodsAtWork& at, const Strategy& first, const Strategy& whole,
+                              bool is_exact) {
+    const Evaluation ordered = at.first.EvaluateBrieflyInBestOrder(first);
+    const EvaluatedStep step = Ok(at.first.EvaluateBestOrder(first));
+    EXPECT_EQ(PredictionOf(ordered).time, PredictionOf(step.evaluation).time);
+    const Evaluation all = at.whole.EvaluateBrieflyInBestOrder(whole);
+    if (is_exact) {
+      EXPECT_EQ(ordered.time, all.time);
+      EXPECT_EQ(at.first.EvaluateBriefly(first, kNoCutoff).time,
+                at.whole.EvaluateBriefly(whole, kNoCutoff).time);
+    } else {
+      ExpectNear(ordered.time, all.time);
+    }
   }
 
   static void ExpectNear(Nanos a, Nanos b) {

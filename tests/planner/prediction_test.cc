@@ -240,7 +240,7 @@ void ExpectOnePrediction(const Setting& setting, const Evaluator& evaluator, Pla
   EXPECT_EQ(made.search.evaluation.time, prediction.time);
   EXPECT_EQ(evaluator.EvaluateBrieflyInBestOrder(made.plan.strategy).time, prediction.time);
   Evaluator::Options options = evaluator.options();
-  options.priority = Ok(PriorityNamed(made.plan.order->priority));
+  options.priority = Ok(PriorityNamed(made.plan.priority));
   options.any_priority = false;
   const Evaluator by_rule(evaluator.graph(), evaluator.topology(), evaluator.model(), options);
   EXPECT_EQ(by_rule.Evaluate(made.plan.strategy).time, prediction.time);

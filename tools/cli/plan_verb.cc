@@ -151,10 +151,11 @@ void DescribeBound(const PlanOutcome& outcome, Answer& answer) {
 void DescribePods(const PlanOutcome& outcome, Answer& answer) {
   answer.json["pods"] = nullptr;
   if (!outcome.pods.has_value()) return;
-  const auto& [pods, is_whole, is_checked] = *outcome.pods;
+  const auto& [pods, is_whole, is_named, is_checked] = *outcome.pods;
   answer.json["pods"] = {{"count", pods.count},
                          {"devices", pods.devices},
                          {"whole", is_whole},
+                         {"named", is_named},
                          {"checked", is_checked}};
   absl::StrAppendFormat(&answer.text,
                         "searched as %d pods of %d devices that train equal shares of the batch\n",
@@ -163,8 +164,10 @@ void DescribePods(const PlanOutcome& outcome, Answer& answer) {
   absl::StrAppend(&answer.text, "predicted from the first pod",
                   is_checked ? ", and checked for the first three"
                              : ", and not checked: partita verify does it, task by task",
-                  "; without an order of tasks, and collectives take algorithms by size when it "
-                  "runs\n");
+                  is_named ? "; the plan names collectives, but no order of its tasks: it runs in "
+                             "that of the model\n"
+                           : "; without an order of tasks, and collectives take algorithms by size "
+                             "when it runs\n");
 }
 
 void DescribePhases(const PlanOutcome& outcome, Answer& answer) {

@@ -66,7 +66,7 @@ std::string PriceNote(const Plan& plan, const PlanOutcome& today, const PricedMa
   absl::StrAppend(&note, note.empty() ? "" : "; ", "its file says ",
                   alike ? absl::StrCat(said.value(), " ns") : TimeText(said), ", today it takes ",
                   alike ? absl::StrCat(time.value(), " ns") : TimeText(time), ": ");
-  if (!plan.order.has_value()) {
+  if (!plan.order.has_value() && plan.priority.empty()) {
     absl::StrAppend(
         &note,
         "it names no order of its tasks and no algorithms of its collectives, which the "
