@@ -3,25 +3,21 @@
 #include <atomic>
 #include <utility>
 
-#include "graph/partition/planned_step.h"
-#include "graph/support/memory.h"
 #include "graph/support/status_macros.h"
 #include "graph/support/stop_flag.h"
-#include "graph/task/task_order.h"
-#include "graph/verify/step_verifier.h"
 #include "planner/expert/expert_strategies.h"
 #include "planner/fastest_strategy.h"
 #include "planner/plan_clock.h"
 #include "planner/pod_collectives.h"
+#include "planner/pod_plan.h"
 #include "planner/pod_search.h"
 
 namespace partita {
 namespace {
 
-// What the step of all devices takes to be made, checked and ordered, for each task: measured with up
-// to 280,000 tasks of GPT and ResNet-50 on 128 and 256 devices. It is made up to so many bytes.
+// Seconds for each task of a step of all devices that is made, checked and ordered, beside that of data
+// parallelism.
 constexpr double kSecondsOfTask = 25e-6;
-constexpr int64_t kBytesOfTask = 3'000, kMostBytes = int64_t{512} << 20;
 // Parts of a time limit: what the lower bound may take, and the search.
 constexpr double kBoundPart = 0.1, kSearchPart = 0.6;
 
@@ -72,30 +68,25 @@ class PodPlanner {
 
   // Whether there is room and time for a step of so many tasks.
   bool MayMake(int64_t tasks) const {
-    const int64_t bytes = kBytesOfTask * tasks;
     const bool is_late =
         IsSet(request_.options.stop) || clock_.HasLess(kSecondsOfTask * static_cast<double>(tasks));
-    return bytes <= kMostBytes && 2 * bytes <= AvailableMemory(UsableMemory()) && !is_late;
+    return !is_late && HasRoomForTasks(tasks);
   }
 
   absl::Status FillPlan(const BucketedStrategy& fastest) {
     SearchResult& search = outcome_.search;
-    ASSIGN_OR_RETURN(EvaluatedStep step, pods_->evaluator().EvaluateBestOrder(fastest.strategy));
-    ASSIGN_OR_RETURN(Strategy of_all, pods_->OfAllPods(fastest.strategy));
+    ASSIGN_OR_RETURN(const Strategy of_all, pods_->OfAllPods(fastest.strategy));
     const auto data_parallel = DataParallel(whole_.graph(), whole_.topology());
     if (data_parallel.ok() && *data_parallel == of_all) {
       search.origin = outcome_.expert = kBaseline;
     }
-    ASSIGN_OR_RETURN(auto named,
-                     OfAllPodsWithCollectives(*pods_, fastest, [this] { return IsOver(1); }));
-    clock_.EndPhase("collectives");
-    outcome_.pods = PlanOutcome::ByPods{.pods = pods_->pods(), .is_named = named.has_value()};
-    if (named.has_value()) of_all = *std::move(named);
-    if (outcome_.pods->is_named && MayMake(step.evaluation.tasks * pods_->pods().count)) {
-      RETURN_IF_ERROR(FillFromAll(of_all));
-    } else {
-      RETURN_IF_ERROR(CheckBuilt(fastest.strategy, step.evaluation.tasks));
-      FillFromFirst(std::move(of_all), std::move(step));
+    ASSIGN_OR_RETURN(PlanOutcome made, PlanOfPods(*pods_, fastest, [this] { return IsOver(1); }));
+    outcome_.plan = std::move(made.plan);
+    outcome_.step = std::move(made.step);
+    outcome_.pods = made.pods;
+    outcome_.plan.provenance.search = request_.search;
+    if (made.pods->is_named && MayMake(outcome_.step.evaluation.tasks)) {
+      RETURN_IF_ERROR(FillFromAll(outcome_.plan.strategy));
     }
     outcome_.plan.provenance.seed = request_.options.seed;
     outcome_.plan.provenance.evaluations = search.evaluations;
@@ -127,35 +118,6 @@ class PodPlanner {
     if (evaluation.time >= found.step.evaluation.time) return absl::OkStatus();
     outcome_.search.origin = outcome_.expert = kBaseline;
     ASSIGN_OR_RETURN(found, PlanAsIs(whole_, *named, request_.search));
-    return absl::OkStatus();
-  }
-
-  void FillFromFirst(Strategy of_all, EvaluatedStep step) {
-    step.evaluation = pods_->OfAllDevices(std::move(step.evaluation));
-    Plan& plan = outcome_.plan;
-    plan.topology = whole_.topology();
-    plan.strategy = std::move(of_all);
-    plan.choices = whole_.options().choices;
-    if (outcome_.pods->is_named) plan.priority = step.priority->name;
-    plan.prediction = PredictionOf(step.evaluation);
-    plan.provenance.search = request_.search;
-    outcome_.step = std::move(step);
-  }
-
-  // The step of the built pods, where it has few tasks.
-  absl::Status CheckBuilt(const Strategy& strategy, int64_t tasks_of_one) {
-    const Pods built{pods_->pods().devices, PodView::BuiltOf(pods_->pods())};
-    if (!MayMake(tasks_of_one * built.count)) return absl::OkStatus();
-    ASSIGN_OR_RETURN(Strategy of_built,
-                     StrategyOfPods(pods_->graph(), pods_->built(), strategy, built));
-    of_built.buckets = strategy.buckets;
-    ASSIGN_OR_RETURN(const DeviceTopology devices,
-                     whole_.topology().TakeDevices(built.devices * built.count));
-    ASSIGN_OR_RETURN(
-        const TaskGraph tasks,
-        Partition(pods_->built(), of_built, PartitionOptionsOf(devices, whole_.options().choices)));
-    RETURN_IF_ERROR(VerifyStep({pods_->built(), of_built, tasks, CanonicalOrder(tasks)}));
-    outcome_.pods->is_checked = true;
     return absl::OkStatus();
   }
 

@@ -15,6 +15,7 @@
 #include "planner/expert/expert_strategies.h"
 #include "planner/fastest_strategy.h"
 #include "planner/plan_by_pods.h"
+#include "planner/pod_experts.h"
 #include "planner/pod_search.h"
 
 namespace partita {
@@ -184,20 +185,29 @@ absl::StatusOr<PlanOutcome> EvaluatePlan(const Evaluator& evaluator, const Plan&
 
 namespace {
 
+LowerBound BoundFor(const Evaluator& evaluator, const PlanRequest& request) {
+  return request.bound.has_value() ? *request.bound : LowerBoundOf(evaluator);
+}
+
 absl::StatusOr<PlanOutcome> PlanOfExpert(const Evaluator& evaluator, const PlanRequest& request) {
   const std::string& name = request.strategy;
   ASSIGN_OR_RETURN(const ExpertFunction expert, ExpertNamed(name));
+  if (request.graph_at && HasPods(evaluator)) {
+    auto by_pods = PodExperts(evaluator, request.graph_at).PlanOf(name);
+    if (by_pods.ok() && by_pods->search.origin == name) {
+      by_pods->bound = BoundFor(evaluator, request);
+      return by_pods;
+    }
+  }
   ASSIGN_OR_RETURN(const Strategy strategy, expert(evaluator.graph(), evaluator.topology()));
   ASSIGN_OR_RETURN(PlanOutcome outcome, PlanOf(evaluator, strategy, name));
   outcome.expert = name;
-  outcome.bound = request.bound.has_value() ? *request.bound : LowerBoundOf(evaluator);
+  outcome.bound = BoundFor(evaluator, request);
   return outcome;
 }
 
 absl::StatusOr<PlanOutcome> SearchPlan(const Evaluator& evaluator, const PlanRequest& request) {
-  const bool by_pods = evaluator.topology().size() > kMostDevicesSearched && request.graph_at &&
-                       request.pins.empty() && !PodSizes(evaluator).empty();
-  if (by_pods) {
+  if (request.graph_at && request.pins.empty() && HasPods(evaluator)) {
     auto outcome = PlanByPods(evaluator, request);
     if (!absl::IsFailedPrecondition(outcome.status())) return outcome;
   }
@@ -260,19 +270,22 @@ Optimality OptimalityOf(const PlanOutcome& outcome) {
   return outcome.search.locally_optimal ? Optimality::kLocal : Optimality::kUnknown;
 }
 
+absl::StatusOr<Evaluator::Options> OptionsFor(const PlanRequest& request,
+                                              Evaluator::Options options) {
+  options.memory_limit = request.memory_limit;
+  if (request.priority.empty()) return options;
+  ASSIGN_OR_RETURN(options.priority, PriorityNamed(request.priority));
+  options.any_priority = false;
+  return options;
+}
+
 absl::StatusOr<PlanOutcome> MakePlan(const Evaluator& evaluator, const PlanRequest& request) {
-  const bool has_priority =
-      request.priority.empty() ||
-      (request.priority == evaluator.options().priority->name && !evaluator.options().any_priority);
-  if (!has_priority || request.memory_limit != evaluator.options().memory_limit) {
-    Evaluator::Options options = evaluator.options();
-    options.memory_limit = request.memory_limit;
-    if (!has_priority) {
-      ASSIGN_OR_RETURN(options.priority, PriorityNamed(request.priority));
-      options.any_priority = false;
-    }
+  const Evaluator::Options& given = evaluator.options();
+  ASSIGN_OR_RETURN(Evaluator::Options wanted, OptionsFor(request, given));
+  if (wanted.memory_limit != given.memory_limit || wanted.priority != given.priority ||
+      wanted.any_priority != given.any_priority) {
     return MakePlan(
-        Evaluator(evaluator.graph(), evaluator.topology(), evaluator.model(), std::move(options)),
+        Evaluator(evaluator.graph(), evaluator.topology(), evaluator.model(), std::move(wanted)),
         request);
   }
   ASSIGN_OR_RETURN(PlanOutcome outcome, request.strategy.empty()

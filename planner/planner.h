@@ -114,6 +114,11 @@ struct PlanOutcome {
   bool reordered = false;
 };
 
+// An evaluator's options with the memory limit and the rule of orders that a request has. NotFound for
+// unknown rules.
+absl::StatusOr<Evaluator::Options> OptionsFor(const PlanRequest& request,
+                                              Evaluator::Options options);
+
 // The whole flow: experts -> search -> evaluation of the best -> plan. A time limit is for all of
 // it: the lower bound gets a fifth of it at most, and what joining all-reduces in buckets and the
 // plan take is left, up to half of it, as estimated from data parallelism; starts that are not

@@ -4,6 +4,7 @@
 #include "graph/support/error_category.h"
 #include "graph/support/status_macros.h"
 #include "planner/expert/expert_strategies.h"
+#include "planner/pod_experts.h"
 #include "tools/cli/flags.h"
 #include "tools/cli/notes.h"
 #include "tools/cli/planning.h"
@@ -56,13 +57,15 @@ class CompareRun {
                      : flags_.measure ? WeightValues::kIfPresent
                                       : WeightValues::kSkipped;
     ASSIGN_OR_RETURN(model_, LoadTrainingModel(request, stages_));
+    PlanRequest plan = WithProgress(flags_.plan);
+    plan.graph_at = [this](int64_t batch) { return TrainingGraphAt(batch, model_); };
     ASSIGN_OR_RETURN(MeasuredSearch search,
-                     SearchOnMachine(flags_.machine, model_.graph, WithProgress(flags_.plan),
+                     SearchOnMachine(flags_.machine, model_.graph, plan,
                                      {.profile = flags_.profile_time}, stages_));
     priced_ = std::move(search.priced);
     disturbance_ = search.disturbance;
     const Evaluator evaluator = EvaluatorOn(priced_, model_.graph);
-    RETURN_IF_ERROR(AddRows(evaluator, std::move(search.outcome)));
+    RETURN_IF_ERROR(AddRows(evaluator, plan.graph_at, std::move(search.outcome)));
     RETURN_IF_ERROR(stopped_);
     if (flags_.measure) RETURN_IF_ERROR(Measure());
     if (flags_.verify) RETURN_IF_ERROR(Verify());
@@ -102,11 +105,43 @@ class CompareRun {
     return absl::OkStatus();
   }
 
-  absl::Status AddRows(const Evaluator& evaluator, PlanOutcome searched) {
+  absl::Status AddExperts(const Evaluator& evaluator, const LowerBound& bound) {
     for (const ExpertRow& expert : ExpertStrategies()) {
       const PlanRequest request{
-          .strategy = expert.name, .priority = flags_.plan.priority, .bound = searched.bound};
+          .strategy = expert.name, .priority = flags_.plan.priority, .bound = bound};
       RETURN_IF_ERROR(AddRow(expert.name, MakePlan(evaluator, request)));
+    }
+    return absl::OkStatus();
+  }
+
+  // Of machines whose plans are searched by pods.
+  absl::Status AddPodExperts(const Evaluator& evaluator, const GraphAt& graph_at) {
+    ASSIGN_OR_RETURN(Evaluator::Options options,
+                     OptionsFor({.priority = flags_.plan.priority}, evaluator.options()));
+    const Evaluator own(evaluator.graph(), evaluator.topology(), evaluator.model(),
+                        std::move(options));
+    const PodExperts experts(own, graph_at);
+    bool has_pods = false;
+    for (const ExpertRow& expert : ExpertStrategies()) {
+      ShowProgress(absl::StrCat("comparing ", expert.name));
+      auto outcome = experts.PlanOf(expert.name);
+      const std::string name = outcome.ok() ? outcome->search.origin : expert.name;
+      has_pods |= name != expert.name;
+      RETURN_IF_ERROR(AddRow(name, std::move(outcome)));
+    }
+    if (has_pods) {
+      notes_.push_back(
+          "experts for pods of devices go by their name inside of each pod, and pods train equal "
+          "shares of the batch");
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status AddRows(const Evaluator& evaluator, const GraphAt& graph_at, PlanOutcome searched) {
+    if (HasPods(evaluator)) {
+      RETURN_IF_ERROR(AddPodExperts(evaluator, graph_at));
+    } else {
+      RETURN_IF_ERROR(AddExperts(evaluator, searched.bound));
     }
     if (!searched.expert.empty()) {
       notes_.push_back(absl::StrCat("searched: nothing faster than ", searched.expert,

@@ -1,0 +1,80 @@
+#include "planner/pod_experts.h"
+
+#include <optional>
+#include <utility>
+
+#include "graph/support/error_category.h"
+#include "graph/support/status_macros.h"
+#include "planner/expert/expert_strategies.h"
+#include "planner/fastest_strategy.h"
+#include "planner/pod_plan.h"
+#include "planner/pod_search.h"
+
+namespace partita {
+
+bool HasPods(const Evaluator& whole) {
+  return whole.topology().size() > kMostDevicesSearched && !PodSizes(whole).empty();
+}
+
+struct PodExperts::Candidate {
+  const PodProblem* pods = nullptr;
+  OrderedStrategy ordered;
+};
+
+PodExperts::PodExperts(const Evaluator& whole, const GraphAt& graph_at) : whole_(whole) {
+  for (int size : PodSizes(whole)) {
+    auto pods = PodProblem::Create(whole, graph_at, size);
+    if (pods.ok()) {
+      pods_.push_back(*std::move(pods));
+    } else {
+      status_ = pods.status();
+    }
+  }
+}
+
+absl::StatusOr<PodExperts::Candidate> PodExperts::FastestOf(const std::string& expert) const {
+  ASSIGN_OR_RETURN(const ExpertFunction make, ExpertNamed(expert));
+  std::optional<Candidate> fastest;
+  absl::Status status = status_;
+  for (const std::unique_ptr<PodProblem>& pods : pods_) {
+    const Evaluator& evaluator = pods->evaluator();
+    const auto strategy = make(evaluator.graph(), evaluator.topology());
+    if (!strategy.ok()) {
+      status = strategy.status();
+      continue;
+    }
+    const Evaluation apart = evaluator.EvaluateBriefly(*strategy, kNoCutoff);
+    OrderedStrategy ordered =
+        InBestOrder(evaluator, apart, WithBuckets(evaluator, BucketedStrategy{*strategy, apart}));
+    const Evaluation& own = ordered.in_best_order;
+    if (own.verdict == Evaluation::Verdict::kInvalid) {
+      status = DeclinedError(own.reason);
+    } else if (!own.feasible()) {
+      status = MemoryError(own.reason);
+    } else if (!fastest.has_value() || own.time < fastest->ordered.in_best_order.time) {
+      fastest = Candidate{pods.get(), std::move(ordered)};
+    }
+    evaluator.DropKept(Bytes(0));
+  }
+  if (!fastest.has_value()) return status;
+  return *std::move(fastest);
+}
+
+absl::StatusOr<PlanOutcome> PodExperts::PlanOf(const std::string& expert) const {
+  ASSIGN_OR_RETURN(const Candidate fastest, FastestOf(expert));
+  const PodProblem& pods = *fastest.pods;
+  const BucketedStrategy& of_pod = fastest.ordered.bucketed;
+  ASSIGN_OR_RETURN(PlanOutcome outcome, PlanOfPods(pods, of_pod));
+  ASSIGN_OR_RETURN(const ExpertFunction make, ExpertNamed(expert));
+  const auto of_all = make(whole_.graph(), whole_.topology());
+  ASSIGN_OR_RETURN(const Strategy of_pods, pods.OfAllPods(of_pod.strategy));
+  const bool is_of_all = of_all.ok() && *of_all == of_pods;
+  outcome.search.origin = is_of_all ? expert : NameForPods(expert, pods.pods());
+  outcome.search.evaluations = 1;
+  outcome.expert = expert;
+  outcome.plan.provenance.search = outcome.search.origin;
+  outcome.plan.provenance.evaluations = 1;
+  return outcome;
+}
+
+}  // namespace partita
