@@ -139,6 +139,8 @@ Strategy WithAlgorithms(Strategy strategy, const TaskGraph& tasks) {
   return strategy;
 }
 
+std::span<const Bytes> BucketSizes() { return kBucketBytes; }
+
 BucketedStrategy WithBuckets(const Evaluator& evaluator, const Strategy& strategy,
                              const std::function<bool()>& interrupted) {
   Evaluation apart = evaluator.EvaluateBriefly(strategy, kNoCutoff, interrupted);

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <vector>
 
 #include "cost_model/cost_model.h"
@@ -28,6 +29,9 @@ int64_t ComparedElements(const Collective& collective);
 // The strategy with every algorithm that its tasks run by: without any rule Partition makes the
 // same tasks of it. `tasks`: what Partition made of it.
 Strategy WithAlgorithms(Strategy strategy, const TaskGraph& tasks);
+
+// Sizes of buckets that WithBuckets tries.
+std::span<const Bytes> BucketSizes();
 
 // A strategy with its buckets, and its brief evaluation.
 struct BucketedStrategy {

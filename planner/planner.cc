@@ -16,6 +16,7 @@
 #include "planner/fastest_strategy.h"
 #include "planner/plan_by_pods.h"
 #include "planner/pod_experts.h"
+#include "planner/pod_plan.h"
 #include "planner/pod_search.h"
 
 namespace partita {
@@ -150,7 +151,8 @@ absl::StatusOr<PlanOutcome> PlanOf(const Evaluator& evaluator, const Strategy& s
   return PlanAsIs(evaluator, WithBuckets(evaluator, strategy).strategy, origin);
 }
 
-absl::StatusOr<PlanOutcome> EvaluatePlan(const Evaluator& evaluator, const Plan& plan) {
+absl::StatusOr<PlanOutcome> EvaluatePlan(const Evaluator& evaluator, const Plan& plan,
+                                         const GraphAt& graph_at) {
   const Graph& graph = evaluator.graph();
   if (plan.topology.size() > evaluator.topology().size()) {
     return absl::InvalidArgumentError(absl::StrCat("the plan is for ", plan.topology.size(),
@@ -167,6 +169,11 @@ absl::StatusOr<PlanOutcome> EvaluatePlan(const Evaluator& evaluator, const Plan&
     options.any_priority = false;
   }
   const Evaluator own(graph, evaluator.topology(), evaluator.model(), std::move(options));
+  if (graph_at && !plan.order && !plan.priority.empty() && plan.topology == own.topology() &&
+      HasPods(own)) {
+    auto by_pods = EvaluatePlanOfPods(own, graph_at, there);
+    if (!absl::IsInvalidArgument(by_pods.status())) return by_pods;
+  }
   absl::StatusOr<PlannedStep> planned = BuildPlannedStep(graph, there);
   RETURN_IF_ERROR(planned.status());
   const bool moves = !(plan.topology == own.topology());

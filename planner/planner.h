@@ -145,6 +145,11 @@ absl::StatusOr<PlanOutcome> PlanOf(const Evaluator& evaluator, const Strategy& s
 // its prediction. Where its strategy has other tasks on this machine than on the plan's own, an
 // order for them is found. Errors: those of BuildPlannedStep and VerifyStep; InvalidArgument where
 // the machine has fewer devices; ResourceExhausted where the plan does not fit.
-absl::StatusOr<PlanOutcome> EvaluatePlan(const Evaluator& evaluator, const Plan& plan);
+//
+// `graph_at`, which may be null, is wanted for plans of more devices that have no order: as long as
+// their strategies and collectives are those that a search by pods gives them, they are seen from the
+// first pod (PlanOutcome::pods).
+absl::StatusOr<PlanOutcome> EvaluatePlan(const Evaluator& evaluator, const Plan& plan,
+                                         const GraphAt& graph_at = nullptr);
 
 }  // namespace partita

@@ -1,6 +1,7 @@
 #include "planner/pod_plan.h"
 
 #include <utility>
+#include <vector>
 
 #include "graph/parallel/pods.h"
 #include "graph/partition/planned_step.h"
@@ -15,7 +16,7 @@ namespace {
 
 // What a step takes to be made, checked and ordered, for each task: measured with up to 280,000 tasks of
 // GPT and ResNet-50 on 128 and 256 devices. It is made up to so many bytes.
-constexpr int64_t kBytesOfTask = 3'000, kMostBytes = int64_t{512} << 20;
+constexpr int64_t kBytesOfTask = 3'000, kMostBytes = int64_t{256} << 20;
 
 absl::Status CheckBuilt(const PodProblem& pods, const Strategy& strategy) {
   const Pods built{pods.pods().devices, PodView::BuiltOf(pods.pods())};
@@ -26,6 +27,22 @@ absl::Status CheckBuilt(const PodProblem& pods, const Strategy& strategy) {
   const PartitionOptions options = PartitionOptionsOf(devices, pods.whole().options().choices);
   ASSIGN_OR_RETURN(const TaskGraph tasks, Partition(pods.built(), of_built, options));
   return VerifyStep({pods.built(), of_built, tasks, CanonicalOrder(tasks)});
+}
+
+// The pod's strategy with the buckets, of a size that plans have, that the strategy of all pods has.
+absl::StatusOr<BucketedStrategy> WithBucketsOf(const PodProblem& pods, const Strategy& of_pod,
+                                               const Strategy& of_all) {
+  std::vector<Bytes> sizes(BucketSizes().begin(), BucketSizes().end());
+  if (of_all.buckets.empty()) sizes = {Bytes(0)};
+  for (Bytes size : sizes) {
+    BucketedStrategy bucketed{of_pod, {}};
+    bucketed.evaluation.bucket_bytes = size;
+    ASSIGN_OR_RETURN(bucketed.strategy, pods.evaluator().WithBucketsUpTo(of_pod, size));
+    ASSIGN_OR_RETURN(const auto named, OfAllPodsWithCollectives(pods, bucketed));
+    if (*named == of_all) return bucketed;
+  }
+  return absl::InvalidArgumentError(
+      "the plan's algorithms and buckets are not those that its pods have by price");
 }
 
 }  // namespace
@@ -61,6 +78,26 @@ absl::StatusOr<PlanOutcome> PlanOfPods(const PodProblem& pods, const BucketedStr
   outcome.search.best = plan.strategy;
   outcome.search.evaluation = outcome.step.evaluation;
   return outcome;
+}
+
+absl::StatusOr<PlanOutcome> EvaluatePlanOfPods(const Evaluator& whole, const GraphAt& graph_at,
+                                               const Plan& plan) {
+  absl::Status status = absl::InvalidArgumentError("the plan's batch has no pods");
+  for (int size : PodSizes(whole)) {
+    ASSIGN_OR_RETURN(const auto pods, PodProblem::Create(whole, graph_at, size));
+    const auto of_pod =
+        StrategyOfFirstPod(pods->graph(), whole.graph(), plan.strategy, pods->pods());
+    status = of_pod.status();
+    if (!of_pod.ok()) continue;
+    ASSIGN_OR_RETURN(const BucketedStrategy bucketed, WithBucketsOf(*pods, *of_pod, plan.strategy));
+    ASSIGN_OR_RETURN(PlanOutcome outcome, PlanOfPods(*pods, bucketed));
+    outcome.plan.model = plan.model;
+    outcome.plan.provenance = plan.provenance;
+    outcome.search.origin = plan.provenance.search;
+    outcome.search.evaluations = 1;
+    return outcome;
+  }
+  return status;
 }
 
 }  // namespace partita

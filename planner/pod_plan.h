@@ -20,4 +20,10 @@ bool HasRoomForTasks(int64_t tasks);
 absl::StatusOr<PlanOutcome> PlanOfPods(const PodProblem& pods, const BucketedStrategy& of_pod,
                                        const std::function<bool()>& interrupted = nullptr);
 
+// The same of such a plan, by the evaluator's prices; the whole machine's has its rule of orders.
+// InvalidArgument where it is none: its strategy is not that of alike pods, or its collectives are not
+// those that they have by price.
+absl::StatusOr<PlanOutcome> EvaluatePlanOfPods(const Evaluator& whole, const GraphAt& graph_at,
+                                               const Plan& plan);
+
 }  // namespace partita

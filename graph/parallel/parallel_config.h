@@ -38,7 +38,8 @@ ParallelConfig Unsplit(const ShardingRule& rule, DeviceId device);
 // split product stays one interval shows only when the parts are viewed (see PartsOf).
 absl::Status ValidateConfig(const ShardingRule& rule, const ParallelConfig& config, int devices);
 
-// "n=4 oh=2 on 0-7" or "n=2 x2 on 0,1,1,0".
+// "n=4 oh=2 on 0-7", "n=2 x2 on 0,1,1,0"; of more devices the first ranges and the last: "n=128 x8 on
+// 0-1016 by 8, 1-1017 by 8, 2-1018 by 8, .., 7-1023 by 8".
 std::string ToString(const ShardingRule& rule, const ParallelConfig& config);
 
 // The role of a loop in the SOAP vocabulary, derived from the rule.

@@ -1,10 +1,13 @@
 #include "graph/parallel/pods.h"
 
+#include <algorithm>
+#include <iterator>
 #include <optional>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "graph/parallel/parallel_config.h"
 #include "graph/support/status_macros.h"
 
 namespace partita {
@@ -78,6 +81,25 @@ std::optional<std::vector<PlacedBox>> InEachPod(const std::optional<std::vector<
   return all;
 }
 
+// What the first pod has of a configuration of all pods, if their parts are alike.
+ParallelConfig OfFirstPod(const std::optional<size_t>& loop, const ParallelConfig& config,
+                          Pods pods) {
+  ParallelConfig first{config.degrees, config.replicas, {}};
+  (loop.has_value() ? first.degrees[*loop] : first.replicas) /= pods.count;
+  std::ranges::copy_if(config.devices, std::back_inserter(first.devices),
+                       [&](DeviceId device) { return device.value() < pods.devices; });
+  return first;
+}
+
+std::optional<std::vector<PlacedBox>> InFirstPod(
+    const std::optional<std::vector<PlacedBox>>& layout, Pods pods) {
+  if (!layout.has_value()) return std::nullopt;
+  std::vector<PlacedBox> first = *layout;
+  std::erase_if(first,
+                [&](const PlacedBox& piece) { return piece.device.value() >= pods.devices; });
+  return first;
+}
+
 DeviceId LossDevice(const Graph& graph, const Strategy& strategy) {
   const auto loss = graph.tensors(TensorRole::kLoss);
   if (loss.empty()) return strategy.host_device;
@@ -108,6 +130,29 @@ absl::StatusOr<Strategy> StrategyOfPods(const Graph& one, const Graph& all,
                               InEachPod(placement.update, pods), placement.prefetch});
   }
   return spread;
+}
+
+absl::StatusOr<Strategy> StrategyOfFirstPod(const Graph& one, const Graph& all,
+                                            const Strategy& strategy, Pods pods) {
+  Strategy first;
+  first.host_device = DeviceId(strategy.host_device.value() % pods.devices);
+  first.configs.resize(strategy.configs.size());
+  for (OpId id : one.anchors()) {
+    ASSIGN_OR_RETURN(const std::optional<size_t> loop,
+                     BatchLoop(one.op(id), one.rule(id), all.rule(id), pods));
+    first.configs[id.index()] = OfFirstPod(loop, strategy.configs[id.index()], pods);
+    RETURN_IF_ERROR(ValidateConfig(one.rule(id), first.configs[id.index()], pods.devices));
+  }
+  for (const WeightPlacement& placement : strategy.weights) {
+    first.weights.push_back({InFirstPod(placement.parameter, pods),
+                             InFirstPod(placement.update, pods), placement.prefetch});
+  }
+  ASSIGN_OR_RETURN(Strategy again, StrategyOfPods(one, all, first, pods));
+  again.algorithms = strategy.algorithms;
+  again.buckets = strategy.buckets;
+  if (again == strategy) return first;
+  return absl::InvalidArgumentError(
+      absl::StrCat("the strategy is not one of ", pods.count, " pods that do alike"));
 }
 
 }  // namespace partita

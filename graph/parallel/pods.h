@@ -24,4 +24,9 @@ struct Pods {
 absl::StatusOr<Strategy> StrategyOfPods(const Graph& one, const Graph& all,
                                         const Strategy& strategy, Pods pods);
 
+// The strategy of the first pod, of which `strategy` is that of all pods, but for choices for
+// collectives. InvalidArgument where no pod's is; errors as StrategyOfPods.
+absl::StatusOr<Strategy> StrategyOfFirstPod(const Graph& one, const Graph& all,
+                                            const Strategy& strategy, Pods pods);
+
 }  // namespace partita

@@ -18,6 +18,7 @@
 #include "planner/expert/expert_strategies.h"
 #include "planner/planner.h"
 #include "planner/pod_collectives.h"
+#include "planner/pod_experts.h"
 #include "planner/search/search_algorithm.h"
 #include "planner/space/search_space.h"
 #include "tests/planner/fixture.h"
@@ -166,6 +167,36 @@ TEST(PlanByPodsTest, APlanWithoutAnOrderTakesWhatWasPredicted) {
   EXPECT_FALSE(again.reordered);
   EXPECT_TRUE(again.plan.order.has_value());
   EXPECT_THAT(Ok(BuildPlannedStep(at.graph, plan)).note, HasSubstr(plan.priority));
+  const PlanOutcome by_pods = Ok(EvaluatePlan(at.evaluator, plan, RequestFor("gpt_tiny").graph_at));
+  ASSERT_TRUE(by_pods.pods.has_value());
+  EXPECT_EQ(by_pods.plan.strategy, plan.strategy);
+  const auto time = static_cast<double>(plan.prediction->time.value());
+  EXPECT_NEAR(static_cast<double>(by_pods.step.evaluation.time.value()), time, 0.001 * time);
+  // One that pods do not find is evaluated by all of its tasks.
+  plan.strategy.algorithms.back().algorithm = "ring";
+  const PlanOutcome edited = Ok(EvaluatePlan(at.evaluator, plan, RequestFor("gpt_tiny").graph_at));
+  EXPECT_FALSE(edited.pods.has_value());
+}
+
+TEST(PodExpertsTest, DataParallelismIsThatOfAllDevices) {
+  const Workplace at("lenet", 1024, "h100-16x8", 128);
+  const PlanRequest request = RequestFor("lenet");
+  const PodExperts experts(at.evaluator, request.graph_at);
+  const PlanOutcome joined = Ok(experts.PlanOf("data_parallel"));
+  EXPECT_EQ(joined.search.origin, "data_parallel");
+  EXPECT_EQ(joined.plan.topology.size(), 128);
+  const PlanOutcome whole = Ok(PlanOf(at.evaluator, at.Expert("data_parallel"), "data_parallel"));
+  EXPECT_EQ(joined.plan.strategy, whole.plan.strategy);
+  const auto time = static_cast<double>(whole.step.evaluation.time.value());
+  EXPECT_NEAR(static_cast<double>(joined.step.evaluation.time.value()), time, 0.001 * time);
+  EXPECT_EQ(Ok(experts.PlanOf("one_weird_trick")).search.origin, "one_weird_trick for pods of 8");
+  EXPECT_EQ(experts.PlanOf("rnn_placement").status().code(), absl::StatusCode::kFailedPrecondition);
+  PlanRequest named = request;
+  named.strategy = "data_parallel";
+  EXPECT_TRUE(Ok(MakePlan(at.evaluator, named)).pods.has_value());
+  // What is asked for by name is that of all devices: no layer splits over so many.
+  named.strategy = "one_weird_trick";
+  EXPECT_EQ(MakePlan(at.evaluator, named).status().code(), absl::StatusCode::kFailedPrecondition);
 }
 
 TEST(PlanByPodsTest, WithoutTimeTheStepOfAllDevicesIsNotMade) {

@@ -1,6 +1,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
+#include "graph/support/doing.h"
 #include "graph/support/error_category.h"
 #include "graph/support/status_macros.h"
 #include "planner/expert/expert_strategies.h"
@@ -150,7 +151,7 @@ class CompareRun {
     RETURN_IF_ERROR(AddRow("searched", std::move(searched)));
     for (const std::string& path : flags_.plans) {
       ASSIGN_OR_RETURN(const LoadedPlan loaded,
-                       LoadPlan({path, flags_.model.model, WeightValues::kSkipped}));
+                       ReadPlan({path, flags_.model.model, WeightValues::kSkipped}));
       if (loaded.plan.model.fingerprint != model_.graph.fingerprint()) {
         return absl::InvalidArgumentError(
             absl::StrCat("plan '", path, "' is for another graph than ", flags_.model.model,
@@ -161,7 +162,8 @@ class CompareRun {
             "plan '", path, "' is for ", loaded.plan.topology.size(), " devices; compared are ",
             priced_.machine->topology.size(), ". Try --devices"));
       }
-      auto outcome = EvaluatePlan(evaluator, loaded.plan);
+      const Doing doing("building plan", path);
+      auto outcome = EvaluatePlan(evaluator, loaded.plan, graph_at);
       if (absl::IsInvalidArgument(outcome.status())) {
         return absl::InvalidArgumentError(
             absl::StrCat("plan '", path, "': ", outcome.status().message()));

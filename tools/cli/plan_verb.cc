@@ -157,9 +157,7 @@ void DescribePods(const PlanOutcome& outcome, Answer& answer) {
                          {"whole", is_whole},
                          {"named", is_named},
                          {"checked", is_checked}};
-  absl::StrAppendFormat(&answer.text,
-                        "searched as %d pods of %d devices that train equal shares of the batch\n",
-                        pods.count, pods.devices);
+  absl::StrAppend(&answer.text, "as ", PodsText(pods), " that train equal shares of the batch\n");
   if (is_whole) return;
   absl::StrAppend(&answer.text, "predicted from the first pod",
                   is_checked ? ", and checked for the first three"
@@ -318,6 +316,7 @@ absl::StatusOr<Answer> AnswerPlan(const PlanFlags& flags, Stages* stages) {
                                                    .plan = outcome.plan,
                                                    .priced = priced,
                                                    .path = path,
+                                                   .graph_at = plan.graph_at,
                                                    .interrupted = g_interrupted.load(),
                                                    .replace = flags.replace,
                                                    .replace_plans = is_named}));

@@ -45,6 +45,10 @@ absl::StatusOr<MeasuredSearch> SearchOnMachine(const MachineRequest& machine, co
   return search;
 }
 
+std::string PodsText(const Pods& pods) {
+  return absl::StrCat(pods.count, " pods of ", pods.devices, " devices");
+}
+
 std::string PriceNote(const Plan& plan, const PlanOutcome& today, const PricedMachine& priced,
                       const MachineRequest& request) {
   std::string note;

@@ -23,6 +23,9 @@ absl::StatusOr<MeasuredSearch> SearchOnMachine(const MachineRequest& machine, co
 // The same request with progress on stderr that Ctrl-C ends.
 PlanRequest WithProgress(PlanRequest request);
 
+// "512 pods of 8 devices".
+std::string PodsText(const Pods& pods);
+
 // Note for people on the price of a plan file, in one line: that an order was found again, that its
 // file predicts another time and why that may be. Empty where the price is what the file says, and
 // where it says nothing.

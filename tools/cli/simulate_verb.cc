@@ -1,4 +1,5 @@
 #include "absl/strings/str_cat.h"
+#include "graph/support/doing.h"
 #include "graph/support/error_category.h"
 #include "graph/support/file.h"
 #include "graph/support/status_macros.h"
@@ -48,7 +49,7 @@ absl::StatusOr<Answer> RunSimulate(const SimulateFlags& flags, Stages* stages) {
   const std::string path = flags.output.empty() ? flags.plan + ".timeline.json" : flags.output;
   RETURN_IF_ERROR(CheckWritable(path, "-o"));
   ASSIGN_OR_RETURN(const LoadedPlan loaded,
-                   LoadPlan({flags.plan, flags.model, WeightValues::kSkipped}, stages));
+                   ReadPlan({flags.plan, flags.model, WeightValues::kSkipped}, stages));
   const NamedFile output[] = {{"-o", path}};
   std::vector<NamedFile> inputs = {{"the plan", flags.plan},
                                    {"--machine", flags.machine.machine},
@@ -58,7 +59,9 @@ absl::StatusOr<Answer> RunSimulate(const SimulateFlags& flags, Stages* stages) {
   ASSIGN_OR_RETURN(const PricedMachine priced, PriceMachineOf(loaded.plan, flags.machine));
   const Graph& graph = loaded.model.graph;
   const Evaluator evaluator = EvaluatorOn(priced, graph, /*limit_memory=*/false);
-  ASSIGN_OR_RETURN(const PlanOutcome outcome, EvaluatePlan(evaluator, loaded.plan));
+  const Doing doing("building plan", flags.plan);
+  const auto graph_at = [&](int64_t batch) { return TrainingGraphAt(batch, loaded.model); };
+  ASSIGN_OR_RETURN(const PlanOutcome outcome, EvaluatePlan(evaluator, loaded.plan, graph_at));
   const Evaluation& evaluation = outcome.step.evaluation;
   const Timeline timeline = PredictedTimeline(graph, priced.machine->topology, outcome.step);
   RETURN_IF_ERROR(EndPredictedTimeline(stages, timeline, outcome.step.schedule.makespan));
@@ -76,9 +79,13 @@ absl::StatusOr<Answer> RunSimulate(const SimulateFlags& flags, Stages* stages) {
                  {"note", note},
                  {"tasks", evaluation.tasks},
                  {"timeline", path}};
-  answer.text = absl::StrCat("predicted step on ", priced.machine->name, " ",
-                             TimeText(evaluation.time), ", ", evaluation.tasks, " tasks\n",
-                             note.empty() ? "" : "note: ", note, note.empty() ? "" : "\n");
+  answer.text = absl::StrCat(
+      "predicted step on ", priced.machine->name, " ", TimeText(evaluation.time), ", ",
+      evaluation.tasks, " tasks",
+      outcome.pods.has_value()
+          ? absl::StrCat(", as the first of ", PodsText(outcome.pods->pods), " sees it")
+          : "",
+      "\n", note.empty() ? "" : "note: ", note, note.empty() ? "" : "\n");
   AddCritical(graph, evaluator.resources(), outcome.step, answer);
   absl::StrAppend(&answer.text, "written: ", path, " (open it at ui.perfetto.dev)\n");
   AddMachineNotes(priced, answer);

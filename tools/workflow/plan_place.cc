@@ -72,7 +72,7 @@ Occupant ExaminePlan(const NewPlan& wanted, const proto::Plan& message) {
                                     RowOf(plan->choices.precision).name));
   }
   const Evaluator evaluator = EvaluatorOn(wanted.priced, wanted.graph);
-  const auto today = EvaluatePlan(evaluator, *plan);
+  const auto today = EvaluatePlan(evaluator, *plan, wanted.graph_at);
   if (!today.ok()) {
     return AnotherPlan(absl::StrCat("a plan that cannot be run: ", today.status().message()));
   }

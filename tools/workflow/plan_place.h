@@ -7,6 +7,7 @@
 #include "graph/graph.h"
 #include "graph/parallel/plan.h"
 #include "graph/support/strong_int.h"
+#include "planner/pod_planning.h"
 #include "tools/workflow/priced_machine.h"
 
 namespace partita {
@@ -18,6 +19,7 @@ struct NewPlan {
   const PricedMachine& priced;
   // Path that was asked for.
   std::string path;
+  GraphAt graph_at = nullptr;  // as in EvaluatePlan
   // Ctrl-C ended the search for it.
   bool interrupted = false;
   // Overwrites whatever is there; or a plan, if not anything.

@@ -61,6 +61,15 @@ TEST(ParallelConfigTest, TextIsShort) {
   EXPECT_EQ(ToString(rule, Unsplit(rule, DeviceId(3))), "whole on 3");
   EXPECT_EQ(ToString(rule, {{4, 1, 1}, 1, Devices({0, 1, 2, 3})}), "n=4 on 0-3");
   EXPECT_EQ(ToString(rule, {{2, 1, 1}, 2, Devices({0, 1, 1, 0})}), "n=2 x2 on 0,1,1,0");
+  std::vector<int32_t> many;
+  for (int32_t first = 0; first < 6; ++first) {
+    for (int32_t d = first; d < 24; d += 6) many.push_back(d);
+  }
+  const std::string text = ToString(rule, {{4, 1, 1}, 6, Devices(many)});
+  EXPECT_EQ(text, "n=4 x6 on 0-18 by 6, 1-19 by 6, 2-20 by 6, .., 5-23 by 6");
+  many.assign(17, 3);
+  many.back() = 5;
+  EXPECT_EQ(ToString(rule, {{1, 1, 1}, 17, Devices(many)}), "x17 on 3, 3, 3, .., 3-5 by 2");
 }
 
 TEST(ParallelConfigTest, RolesAreThoseOfTheLiterature) {
