@@ -55,8 +55,17 @@ std::string WhyText(const Graph& graph, const PlanOutcome& outcome) {
   return text;
 }
 
+// The commands that a plan is for: to prove one takes all of its tasks.
+std::string NextText(const PlanOutcome& outcome, const PricedMachine& priced,
+                     const std::string& path) {
+  const bool has_tasks = !outcome.pods.has_value() || outcome.pods->is_whole;
+  const std::string verify = absl::StrCat("partita verify --quick ", path, "   or: ");
+  return absl::StrCat(has_tasks ? verify : "",
+                      priced.is_local ? "partita run " : "partita simulate ", path);
+}
+
 // Where the plan went, and what of that the user should know.
-void DescribePlace(const std::string& wanted, const PlanPlace& place, const PricedMachine& priced,
+void DescribePlace(const std::string& wanted, const PlanPlace& place, const std::string& next,
                    Answer& answer) {
   answer.json["plan"] = place.path;
   answer.json["kept"] = nullptr;
@@ -75,9 +84,7 @@ void DescribePlace(const std::string& wanted, const PlanPlace& place, const Pric
                          : place.kept,
                     " (--replace overwrites it)\n");
   }
-  absl::StrAppend(&answer.text, "written: ", place.path, "\nnext: partita verify --quick ",
-                  place.path, priced.is_local ? "   or: partita run " : "   or: partita simulate ",
-                  place.path, "\n");
+  absl::StrAppend(&answer.text, "written: ", place.path, "\nnext: ", next, "\n");
 }
 
 std::string FoundText(const MeasuredSearch& search, bool is_searched) {
@@ -328,7 +335,7 @@ absl::StatusOr<Answer> AnswerPlan(const PlanFlags& flags, Stages* stages) {
     RETURN_IF_ERROR(AddFront(model.graph, search, WithProgress(flags.plan), answer));
     EndProgress();
   }
-  DescribePlace(path, place, priced, answer);
+  DescribePlace(path, place, NextText(outcome, priced, place.path), answer);
   AddWarnings(search.disturbance, answer);
   return answer;
 }
