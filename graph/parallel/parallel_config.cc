@@ -1,66 +1,9 @@
 #include "graph/parallel/parallel_config.h"
 
-#include <algorithm>
-#include <span>
-#include <vector>
-
 #include "absl/strings/str_cat.h"
+#include "graph/parallel/device_ranges.h"
 
 namespace partita {
-namespace {
-
-// Lists of more devices are written as ranges.
-constexpr size_t kFewDevices = 16;
-// Ranges of such a list that are written, the last one included.
-constexpr size_t kFewRanges = 4;
-
-// Devices with equal distances between neighbours.
-struct DeviceStride {
-  int32_t first = 0, last = 0, step = 1;
-};
-
-std::vector<DeviceStride> StridesOf(std::span<const DeviceId> devices) {
-  std::vector<DeviceStride> strides;
-  for (size_t p = 0; p < devices.size();) {
-    DeviceStride& stride = strides.emplace_back();
-    stride.first = stride.last = devices[p].value();
-    if (++p == devices.size()) break;
-    stride.step = devices[p].value() - stride.first;
-    if (stride.step == 0) continue;
-    for (; p < devices.size() && devices[p].value() - stride.last == stride.step; ++p) {
-      stride.last += stride.step;
-    }
-  }
-  return strides;
-}
-
-std::string ToString(const DeviceStride& stride) {
-  if (stride.first == stride.last) return absl::StrCat(stride.first);
-  const std::string range = absl::StrCat(stride.first, "-", stride.last);
-  return stride.step == 1 ? range : absl::StrCat(range, " by ", stride.step);
-}
-
-// As "3-9", "0,2,4"; of many devices "0-1016 by 8, 1-1017 by 8, 2-1018 by 8, .., 7-1023 by 8".
-std::string DevicesText(std::span<const DeviceId> devices) {
-  const std::vector<DeviceStride> strides = StridesOf(devices);
-  if (strides.size() == 1 && strides[0].step == 1 && devices.size() > 2) {
-    return ToString(strides[0]);
-  }
-  std::string text;
-  if (devices.size() <= kFewDevices) {
-    for (DeviceId device : devices) {
-      absl::StrAppend(&text, text.empty() ? "" : ",", device.value());
-    }
-    return text;
-  }
-  const size_t written = std::min(strides.size(), kFewRanges);
-  for (size_t k = 0; k + 1 < written; ++k) absl::StrAppend(&text, ToString(strides[k]), ", ");
-  if (strides.size() > written) absl::StrAppend(&text, ".., ");
-  return absl::StrCat(text, ToString(strides.back()));
-}
-
-}  // namespace
-
 int64_t PartCount(const ParallelConfig& config) {
   int64_t parts = config.replicas;
   for (int32_t degree : config.degrees) parts *= degree;

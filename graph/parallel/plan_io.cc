@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -12,9 +13,12 @@
 #include "absl/strings/str_split.h"
 #include "google/protobuf/io/tokenizer.h"
 #include "google/protobuf/text_format.h"
+#include "graph/parallel/device_ranges.h"
+#include "graph/parallel/plan_collectives.h"
 #include "graph/parallel/topology_io.h"
 #include "graph/support/check.h"
 #include "graph/support/doing.h"
+#include "graph/support/error_category.h"
 #include "graph/support/file.h"
 #include "graph/support/status_macros.h"
 
@@ -25,6 +29,8 @@ constexpr int32_t kFormatVersion = 2;
 constexpr int32_t kOldestVersion = 1;  // without choices for collectives
 constexpr int64_t kMaxFileBytes = int64_t{64} << 20;
 constexpr int64_t kMaxTasks = int64_t{1} << 24;
+// Devices of all operators that ranges may stand for.
+constexpr int64_t kMaxDevices = int64_t{1} << 26;
 
 // The first error that the parser of text files reports.
 class FirstError : public google::protobuf::io::ErrorCollector {
@@ -49,6 +55,21 @@ absl::StatusOr<uint64_t> ParseFingerprint(const std::string& text, absl::string_
 
 // ---- operators
 
+// As ranges where these are much shorter.
+void SetDevices(std::span<const DeviceId> devices, proto::OperatorPlan& message) {
+  const std::vector<DeviceRange> ranges = RangesOf(devices);
+  if (devices.size() <= kFewDevices || ranges.size() > devices.size() / 4) {
+    for (DeviceId device : devices) message.add_devices(device.value());
+    return;
+  }
+  for (const DeviceRange& range : ranges) {
+    proto::DeviceRange& written = *message.add_range();
+    written.set_first(range.first);
+    written.set_last(range.last);
+    if (range.step != 1) written.set_step(range.step);
+  }
+}
+
 void SetOperator(const Operator& op, const ShardingRule& rule, const ParallelConfig& config,
                  proto::OperatorPlan& message) {
   message.set_name(op.name);
@@ -59,7 +80,7 @@ void SetOperator(const Operator& op, const ShardingRule& rule, const ParallelCon
     split.set_degree(config.degrees[l]);
   }
   message.set_replicas(config.replicas);
-  for (DeviceId device : config.devices) message.add_devices(device.value());
+  SetDevices(config.devices, message);
 }
 
 std::string LoopNames(const ShardingRule& rule) {
@@ -69,8 +90,9 @@ std::string LoopNames(const ShardingRule& rule) {
   return names;
 }
 
+// `most`: devices that its ranges may have.
 absl::StatusOr<ParallelConfig> ConfigFrom(const proto::OperatorPlan& message,
-                                          const ShardingRule& rule, int devices) {
+                                          const ShardingRule& rule, int devices, int64_t most) {
   ParallelConfig config;
   config.degrees.assign(rule.loops.size(), 1);
   for (const proto::Split& split : message.split()) {
@@ -84,7 +106,12 @@ absl::StatusOr<ParallelConfig> ConfigFrom(const proto::OperatorPlan& message,
   }
   config.replicas = message.replicas() == 0 ? 1 : message.replicas();
   for (int32_t device : message.devices()) config.devices.push_back(DeviceId(device));
-  const absl::Status status = ValidateConfig(rule, config, devices);
+  absl::Status status;
+  for (const proto::DeviceRange& range : message.range()) {
+    const int32_t step = range.step() == 0 ? 1 : range.step();
+    status.Update(AppendRange({range.first(), range.last(), step}, most, config.devices));
+  }
+  status.Update(ValidateConfig(rule, config, devices));
   if (status.ok()) return config;
   return absl::InvalidArgumentError(
       absl::StrCat("operator '", message.name(), "': ", status.message()));
@@ -95,6 +122,7 @@ absl::Status ReadOperators(const proto::Plan& message, const Graph& graph, int d
   absl::flat_hash_map<std::string, OpId> anchors;
   for (OpId id : graph.anchors()) anchors.emplace(graph.op(id).name, id);
   strategy.configs.resize(graph.ops().size());
+  int64_t left = kMaxDevices;
   for (const proto::OperatorPlan& op : message.op()) {
     const auto it = anchors.find(op.name());
     if (it == anchors.end()) {
@@ -108,7 +136,8 @@ absl::Status ReadOperators(const proto::Plan& message, const Graph& graph, int d
       return absl::InvalidArgumentError(
           absl::StrCat("the plan has operator '", op.name(), "' twice; delete one"));
     }
-    ASSIGN_OR_RETURN(config, ConfigFrom(op, graph.rule(it->second), devices));
+    ASSIGN_OR_RETURN(config, ConfigFrom(op, graph.rule(it->second), devices, left));
+    if (!op.range().empty()) left -= static_cast<int64_t>(config.devices.size());
   }
   for (OpId id : graph.anchors()) {
     if (strategy.configs[id.index()].devices.empty()) {
@@ -177,62 +206,6 @@ absl::Status ReadWeights(const proto::Plan& message, const Graph& graph, Strateg
     ASSIGN_OR_RETURN(placement.parameter, LayoutFrom(weight.parameter(), tensor));
     ASSIGN_OR_RETURN(placement.update, LayoutFrom(weight.update(), tensor));
     if (weight.has_prefetch()) placement.prefetch = weight.prefetch().distance();
-  }
-  return absl::OkStatus();
-}
-
-// ---- collectives
-
-void SetStep(const Graph& graph, const CollectiveStepId& id, proto::CollectiveStep& message) {
-  message.set_tensor(graph.tensor(id.tensor).name);
-  message.set_step(id.step);
-}
-
-// Collectives by algorithm, in the order of the algorithms' first ones.
-void SetCollectives(const Graph& graph, const Strategy& strategy, proto::Plan& message) {
-  absl::flat_hash_map<std::string, proto::AlgorithmPlan*> by_name;
-  for (const AlgorithmChoice& choice : strategy.algorithms) {
-    proto::AlgorithmPlan*& algorithm = by_name[choice.algorithm];
-    if (algorithm == nullptr) {
-      algorithm = message.add_algorithm();
-      algorithm->set_name(choice.algorithm);
-    }
-    SetStep(graph, choice.collective, *algorithm->add_collective());
-  }
-  for (const Bucket& bucket : strategy.buckets) {
-    proto::BucketPlan& plan = *message.add_bucket();
-    for (const CollectiveStepId& member : bucket.members) {
-      SetStep(graph, member, *plan.add_member());
-    }
-    plan.set_algorithm(bucket.algorithm);
-  }
-}
-
-absl::Status ReadCollectives(const proto::Plan& message, const Graph& graph, Strategy& strategy) {
-  absl::flat_hash_map<std::string, TensorId> tensors;
-  for (const Tensor& tensor : graph.tensors()) tensors.emplace(tensor.name, tensor.id);
-  const auto step_of = [&](const proto::CollectiveStep& step) -> absl::StatusOr<CollectiveStepId> {
-    const auto it = tensors.find(step.tensor());
-    if (it != tensors.end()) return CollectiveStepId{it->second, step.step()};
-    return absl::InvalidArgumentError(absl::StrCat("the plan has a collective of tensor '",
-                                                   step.tensor(), "', which the model lacks"));
-  };
-  for (const proto::AlgorithmPlan& algorithm : message.algorithm()) {
-    for (const proto::CollectiveStep& step : algorithm.collective()) {
-      ASSIGN_OR_RETURN(const CollectiveStepId id, step_of(step));
-      strategy.algorithms.push_back({id, algorithm.name()});
-    }
-  }
-  std::stable_sort(strategy.algorithms.begin(), strategy.algorithms.end(),
-                   [](const AlgorithmChoice& a, const AlgorithmChoice& b) {
-                     return a.collective < b.collective;
-                   });
-  for (const proto::BucketPlan& plan : message.bucket()) {
-    Bucket& bucket = strategy.buckets.emplace_back();
-    for (const proto::CollectiveStep& member : plan.member()) {
-      ASSIGN_OR_RETURN(bucket.members.emplace_back(), step_of(member));
-    }
-    bucket.algorithm = plan.algorithm();
   }
   return absl::OkStatus();
 }
@@ -484,9 +457,33 @@ std::string PlanText(const Plan& plan, const Graph& graph) {
       text);
 }
 
+namespace {
+
+// Whether a plan that is written can be read again.
+absl::Status CheckReadable(const Plan& plan, const std::string& text) {
+  int64_t devices = 0;
+  for (const ParallelConfig& config : plan.strategy.configs) {
+    devices += static_cast<int64_t>(config.devices.size());
+  }
+  const auto choices = static_cast<int64_t>(plan.strategy.algorithms.size());
+  if (static_cast<int64_t>(text.size()) <= kMaxFileBytes && devices <= kMaxDevices &&
+      choices <= kMostChoices) {
+    return absl::OkStatus();
+  }
+  return MemoryError(
+      absl::StrCat("the plan for ", plan.topology.size(), " devices has ", text.size() >> 20,
+                   " MiB of text, ", devices, " parts of operators and ", choices,
+                   " collectives; files of at most ", kMaxFileBytes >> 20, " MiB, ", kMaxDevices,
+                   " and ", kMostChoices, " are read. Try fewer devices"));
+}
+
+}  // namespace
+
 absl::Status WritePlanFile(const Plan& plan, const Graph& graph, const std::string& path) {
   const Doing doing("writing plan", path);
-  return WriteFileAtomically(path, PlanText(plan, graph));
+  const std::string text = PlanText(plan, graph);
+  RETURN_IF_ERROR(CheckReadable(plan, text));
+  return WriteFileAtomically(path, text);
 }
 
 std::string OrderText(const std::vector<int32_t>& order) {

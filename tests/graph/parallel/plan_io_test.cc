@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <random>
+#include <span>
 #include <string>
 
 #include "absl/strings/str_replace.h"
@@ -20,6 +22,7 @@ namespace {
 
 using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 
 constexpr int kDevices = 3;
 
@@ -120,6 +123,48 @@ TEST(PlanIoTest, SizesOfTheModelAreKept) {
   EXPECT_EQ(read->model.sizes, plan.model.sizes);
 }
 
+// Thousands of pods have as many collectives of each tensor.
+TEST(PlanIoTest, CollectivesThatFollowEachOtherAreARange) {
+  const Graph graph = MakeGraph();
+  Plan plan{.model = {.source = "mlp_tiny", .batch = 12, .fingerprint = graph.fingerprint()},
+            .topology = VirtualCpuDevices(2),
+            .strategy = SplitFirstLoop(graph, 2)};
+  const TensorId first(1), second(2);
+  for (int32_t step : {0, 1, 2, 3, 5, 7, 8}) {
+    plan.strategy.algorithms.push_back({{first, step}, step == 2 ? "direct" : "ring"});
+  }
+  plan.strategy.algorithms.push_back({{second, 9}, "ring"});
+  const std::string text = PlanText(plan, graph);
+  EXPECT_THAT(text, HasSubstr("step: 7\n    last: 8\n"));
+  EXPECT_THAT(text, Not(HasSubstr("last: 9")));
+  const auto read = FromText(text, graph);
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(*read, plan);
+}
+
+TEST(PlanIoTest, ManyDevicesAreRanges) {
+  const Graph graph = MakeGraph(24);
+  const OpId op = graph.anchors()[0];
+  Plan plan{.model = {.source = "mlp_tiny", .batch = 24, .fingerprint = graph.fingerprint()},
+            .topology = VirtualCpuDevices(24),
+            .strategy = SplitFirstLoop(graph, 24)};
+  ParallelConfig& config = plan.strategy.configs[op.index()];
+  for (int k = 0; k < 24; ++k)
+    config.devices[static_cast<size_t>(k)] = DeviceId(k % 12 * 2 + k / 12);
+  const std::string text = PlanText(plan, graph);
+  EXPECT_THAT(text, HasSubstr("range {\n    first: 1\n    last: 23\n    step: 2\n  }\n"));
+  const auto read = FromText(text, graph);
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(*read, plan);
+  for (const auto& [from, to, says] : std::vector<std::array<std::string, 3>>{
+           {"step: 2", "step: 3", "devices 0 to 22 are not in steps of 3"},
+           {"last: 22", "last: 24", "found 25 devices for 24 parts"},
+           {"last: 22", "last: 2000000000", "ranges of more than 67108864 devices"}}) {
+    const std::string bad = absl::StrReplaceAll(text, {{from, to}});
+    EXPECT_THAT(std::string(FromText(bad, graph).status().message()), HasSubstr(says));
+  }
+}
+
 // Format 1 had no choices for collectives: they run by size, as they did.
 TEST(PlanIoTest, PlansOfTheFirstFormatAreRead) {
   const Graph graph = MakeGraph();
@@ -139,13 +184,30 @@ struct BadPlan {
   std::vector<std::string> says;
 };
 
-TEST(PlanIoTest, ErrorsSayWhatWasFoundAndWanted) {
+// Each of the changes is refused with what its error must say.
+void ExpectRefused(std::span<const BadPlan> bad_plans) {
   const Graph graph = MakeGraph();
   const Plan plan{.model = {.source = "mlp_tiny", .batch = 12, .fingerprint = graph.fingerprint()},
                   .topology = VirtualCpuDevices(2),
                   .strategy = SplitFirstLoop(graph, 2)};
   const std::string good = PlanText(plan, graph);
   ASSERT_TRUE(FromText(good, graph).ok());
+  for (const BadPlan& bad : bad_plans) {
+    std::string text = good;
+    // The default host device is not written.
+    if (bad.from == "host_device: 0") text += "host_device: 0\n";
+    const size_t at = text.find(bad.from);
+    ASSERT_NE(at, std::string::npos) << bad.from;
+    text.replace(at, bad.from.size(), bad.to);
+    const auto read = FromText(text, graph);
+    ASSERT_EQ(read.status().code(), absl::StatusCode::kInvalidArgument) << bad.to;
+    for (const std::string& said : bad.says) {
+      EXPECT_THAT(std::string(read.status().message()), HasSubstr(said));
+    }
+  }
+}
+
+TEST(PlanIoTest, ErrorsSayWhatWasFoundAndWanted) {
   const BadPlan bad_plans[] = {
       {"format_version: 2", "format_version: 9", {"format_version 9", "wanted 1 to 2"}},
       {"format_version: 2", "format_version: 0", {"format_version 0", "wanted 1 to 2"}},
@@ -159,21 +221,6 @@ TEST(PlanIoTest, ErrorsSayWhatWasFoundAndWanted) {
       {"batch: 12", "batch: -12", {"batch -12"}},
       {"fingerprint: \"", "fingerprint: \"zz", {"16 hexadecimal digits"}},
       {"host_device: 0", "host_device: 5", {"host device"}},
-      {"partition {",
-       "partition { algorithm: \"ring\"",
-       {"one algorithm for all collectives, 'ring'", "delete partition's algorithm", "plan again"}},
-      {"topology {",
-       "algorithm { name: \"magic\" collective { tensor: \"d:0.weight\" } } topology {",
-       {"'magic'", "there are", "ring"}},
-      {"topology {",
-       "algorithm { name: \"ring\" collective { tensor: \"z\" } } topology {",
-       {"a collective of tensor 'z'", "model lacks"}},
-      {"topology {",
-       "bucket { member { tensor: \"d:0.weight\" } } topology {",
-       {"a bucket has 1 all-reduces", "two or more"}},
-      {"topology {",
-       "bucket { member { tensor: \"d:0.weight\" } member { tensor: \"d:0.weight\" } } topology {",
-       {"'d:0.weight' twice"}},
       {"topology {", "topology { devices { name: \"z\" }", {"'z' has no kind"}},
       {"op {", "op { colour: 3", {"x.plan:", "colour"}},
       {"topology {",
@@ -195,19 +242,40 @@ TEST(PlanIoTest, ErrorsSayWhatWasFoundAndWanted) {
        {"'0.weight'", "[0:96,0:64]", "on device 1 twice", "wanted each region once"}},
       {"topology {", "weight { name: \"w\" } topology {", {"'w'", "model lacks"}},
   };
-  for (const BadPlan& bad : bad_plans) {
-    std::string text = good;
-    // The default host device is not written.
-    if (bad.from == "host_device: 0") text += "host_device: 0\n";
-    const size_t at = text.find(bad.from);
-    ASSERT_NE(at, std::string::npos) << bad.from;
-    text.replace(at, bad.from.size(), bad.to);
-    const auto read = FromText(text, graph);
-    ASSERT_EQ(read.status().code(), absl::StatusCode::kInvalidArgument) << bad.to;
-    for (const std::string& said : bad.says) {
-      EXPECT_THAT(std::string(read.status().message()), HasSubstr(said));
-    }
-  }
+  ExpectRefused(bad_plans);
+}
+
+TEST(PlanIoTest, ErrorsSayWhichCollectivesAreWrong) {
+  const BadPlan bad_plans[] = {
+      {"partition {",
+       "partition { algorithm: \"ring\"",
+       {"one algorithm for all collectives, 'ring'", "delete partition's algorithm", "plan again"}},
+      {"topology {",
+       "algorithm { name: \"magic\" collective { tensor: \"d:0.weight\" } } topology {",
+       {"'magic'", "there are", "ring"}},
+      {"topology {",
+       "algorithm { name: \"ring\" collective { tensor: \"z\" } } topology {",
+       {"a collective of tensor 'z'", "model lacks"}},
+      {"topology {",
+       "bucket { member { tensor: \"d:0.weight\" } } topology {",
+       {"a bucket has 1 all-reduces", "two or more"}},
+      {"topology {",
+       "bucket { member { tensor: \"d:0.weight\" } member { tensor: \"d:0.weight\" } } topology {",
+       {"'d:0.weight' twice"}},
+      {"topology {",
+       "bucket { member { tensor: \"d:0.weight\" last: 1 } member { tensor: \"d:0.bias\" } } "
+       "topology {",
+       {"'d:0.weight'", "single steps"}},
+      {"topology {",
+       "algorithm { name: \"ring\" collective { tensor: \"d:0.weight\" step: 3 last: 2 } } "
+       "topology {",
+       {"3 to 2 of tensor 'd:0.weight'", "wanted a later last"}},
+      {"topology {",
+       "algorithm { name: \"ring\" collective { tensor: \"d:0.weight\" last: 2147483647 } } "
+       "topology {",
+       {"0 to 2147483647", "wanted at most 2097152 collectives"}},
+  };
+  ExpectRefused(bad_plans);
 }
 
 TEST(PlanIoTest, PlanForAnotherModelIsRefused) {
