@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "graph/support/stop_flag.h"
+#include "planner/search/walk.h"
 
 namespace partita {
 namespace {
@@ -41,39 +42,26 @@ std::vector<const NamedStrategy*> OthersOf(const SearchProblem& problem,
   return others;
 }
 
-// Whether buckets save so little of the time without that another order may do without.
-bool SaveLittle(const Evaluation& apart, const Evaluation& joined) {
-  const auto time = static_cast<double>(apart.time.value());
-  return apart.is_within() &&
-         static_cast<double>(joined.time.value()) > (1 - kSavedInAnyOrder) * time;
-}
-
 }  // namespace
 
-OrderedStrategy InBestOrder(const Evaluator& evaluator, const Evaluation& apart,
-                            BucketedStrategy bucketed) {
+OrderedStrategy InBestOrder(const Evaluator& evaluator, BucketedStrategy bucketed) {
   if (bucketed.evaluation.verdict == Evaluation::Verdict::kInvalid) {
     return {bucketed, bucketed.evaluation};
   }
-  const bool may_go_apart =
-      !bucketed.strategy.buckets.empty() && SaveLittle(apart, bucketed.evaluation);
-  Strategy alone;
-  if (may_go_apart) {
-    alone = bucketed.strategy;
-    alone.buckets.clear();
-  }
   OrderedStrategy ordered{std::move(bucketed), {}};
   ordered.in_best_order = evaluator.EvaluateBrieflyInBestOrder(ordered.bucketed.strategy);
-  if (!may_go_apart) return ordered;
-  Evaluation without = evaluator.EvaluateBrieflyInBestOrder(alone);
+  if (ordered.bucketed.strategy.buckets.empty()) return ordered;
+  BucketedStrategy apart{ordered.bucketed.strategy, {}};
+  apart.strategy.buckets.clear();
+  const Nanos most = TimesOf(ordered.bucketed.evaluation.time, 1 / (1 - kSavedInAnyOrder));
+  apart.evaluation = evaluator.EvaluateBriefly(apart.strategy, most);
+  if (!apart.evaluation.is_within()) return ordered;
+  Evaluation without = evaluator.EvaluateBrieflyInBestOrder(apart.strategy);
   const bool is_faster = without.feasible() && (!ordered.in_best_order.feasible() ||
                                                 without.time < ordered.in_best_order.time);
-  if (!is_faster) return ordered;
-  return {{std::move(alone), apart}, std::move(without)};
+  return is_faster ? OrderedStrategy{std::move(apart), std::move(without)} : ordered;
 }
 
-// The first start of that name is the expert's; others may have come from it. It is evaluated
-// whatever the time.
 Baseline BaselineAmong(const Evaluator& evaluator, const std::vector<NamedStrategy>& starts,
                        const PlanClock& clock, const std::atomic<bool>* stop) {
   Baseline baseline;
@@ -84,9 +72,8 @@ Baseline BaselineAmong(const Evaluator& evaluator, const std::vector<NamedStrate
     const Evaluation apart = evaluator.EvaluateBriefly(start.strategy, kNoCutoff);
     baseline.apart = apart.time;
     baseline.ordered = InBestOrder(
-        evaluator, apart, WithBuckets(evaluator, BucketedStrategy{start.strategy, apart}, [&] {
-          return clock.IsPast(kBaselineShare) || IsSet(stop);
-        }));
+        evaluator, WithBuckets(evaluator, BucketedStrategy{start.strategy, apart},
+                               [&] { return clock.IsPast(kBaselineShare) || IsSet(stop); }));
     baseline.seconds = clock.Seconds() - begin;
     break;
   }
@@ -101,9 +88,8 @@ BucketedStrategy TakeFastest(const SearchProblem& problem, const Baseline& basel
   double more = 0;  // time of what cannot be interrupted, over the baseline's
   const auto is_late = [&] { return clock.HasLess((of_plan + more) * baseline.seconds); };
   const auto is_over = [&] { return is_late() || IsSet(stop); };
-  OrderedStrategy best =
-      InBestOrder(evaluator, found.evaluation,
-                  WithBuckets(evaluator, BucketedStrategy{found.best, found.evaluation}, is_over));
+  OrderedStrategy best = InBestOrder(
+      evaluator, WithBuckets(evaluator, BucketedStrategy{found.best, found.evaluation}, is_over));
   const auto take = [&](const NamedStrategy& named, OrderedStrategy other) {
     const Evaluation& own = best.in_best_order;
     if (!other.in_best_order.feasible()) return;
@@ -128,7 +114,7 @@ BucketedStrategy TakeFastest(const SearchProblem& problem, const Baseline& basel
     more = 0;
     BucketedStrategy bucketed{other->strategy, apart};
     if (!is_too_long) bucketed = WithBuckets(evaluator, std::move(bucketed), is_over);
-    take(*other, InBestOrder(evaluator, apart, std::move(bucketed)));
+    take(*other, InBestOrder(evaluator, std::move(bucketed)));
   }
   return std::move(best.bucketed);
 }

@@ -22,10 +22,9 @@ struct OrderedStrategy {
   BucketedStrategy bucketed;
   Evaluation in_best_order;
 };
-// `apart`: its evaluation without buckets. `bucketed`: with those that are best in the order of
-// searches; without them it may be faster in another.
-OrderedStrategy InBestOrder(const Evaluator& evaluator, const Evaluation& apart,
-                            BucketedStrategy bucketed);
+// With its buckets, which are best in the order of searches, or without: where these save little, it may
+// be faster so in another order.
+OrderedStrategy InBestOrder(const Evaluator& evaluator, BucketedStrategy bucketed);
 
 // Data parallelism, with which a plan is compared.
 struct Baseline {

@@ -38,9 +38,7 @@ std::optional<Nanos> TimeOf(const Evaluation& evaluation) {
 std::optional<Nanos> BaselineOf(const Evaluator& evaluator) {
   const auto strategy = DataParallel(evaluator.graph(), evaluator.topology());
   if (!strategy.ok()) return std::nullopt;
-  const Evaluation apart = evaluator.EvaluateBriefly(*strategy, kNoCutoff);
-  BucketedStrategy bucketed = WithBuckets(evaluator, BucketedStrategy{*strategy, apart});
-  return TimeOf(InBestOrder(evaluator, apart, std::move(bucketed)).in_best_order);
+  return TimeOf(InBestOrder(evaluator, WithBuckets(evaluator, *strategy)).in_best_order);
 }
 
 // Of a plan and its evaluated step.
@@ -172,7 +170,7 @@ absl::StatusOr<PlanOutcome> EvaluatePlan(const Evaluator& evaluator, const Plan&
   if (graph_at && !plan.order && !plan.priority.empty() && plan.topology == own.topology() &&
       HasPods(own)) {
     auto by_pods = EvaluatePlanOfPods(own, graph_at, there);
-    if (!absl::IsInvalidArgument(by_pods.status())) return by_pods;
+    if (by_pods.ok() || absl::IsResourceExhausted(by_pods.status())) return by_pods;
   }
   absl::StatusOr<PlannedStep> planned = BuildPlannedStep(graph, there);
   RETURN_IF_ERROR(planned.status());

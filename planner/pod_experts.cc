@@ -43,9 +43,7 @@ absl::StatusOr<PodExperts::Candidate> PodExperts::FastestOf(const std::string& e
       status = strategy.status();
       continue;
     }
-    const Evaluation apart = evaluator.EvaluateBriefly(*strategy, kNoCutoff);
-    OrderedStrategy ordered =
-        InBestOrder(evaluator, apart, WithBuckets(evaluator, BucketedStrategy{*strategy, apart}));
+    OrderedStrategy ordered = InBestOrder(evaluator, WithBuckets(evaluator, *strategy));
     const Evaluation& own = ordered.in_best_order;
     if (own.verdict == Evaluation::Verdict::kInvalid) {
       status = DeclinedError(own.reason);

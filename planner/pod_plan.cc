@@ -5,6 +5,7 @@
 
 #include "graph/parallel/pods.h"
 #include "graph/partition/planned_step.h"
+#include "graph/support/error_category.h"
 #include "graph/support/memory.h"
 #include "graph/support/status_macros.h"
 #include "graph/task/task_order.h"
@@ -57,6 +58,8 @@ absl::StatusOr<PlanOutcome> PlanOfPods(const PodProblem& pods, const BucketedStr
   PlanOutcome outcome;
   PlanOutcome::ByPods& by_pods = outcome.pods.emplace(PlanOutcome::ByPods{.pods = pods.pods()});
   ASSIGN_OR_RETURN(outcome.step, pods.evaluator().EvaluateBestOrder(of_pod.strategy));
+  const Evaluation& evaluation = outcome.step.evaluation;
+  if (!evaluation.feasible()) return MemoryError(evaluation.reason);
   ASSIGN_OR_RETURN(auto named, OfAllPodsWithCollectives(pods, of_pod, interrupted));
   by_pods.is_named = named.has_value();
   Plan& plan = outcome.plan;
@@ -66,7 +69,7 @@ absl::StatusOr<PlanOutcome> PlanOfPods(const PodProblem& pods, const BucketedStr
   } else {
     ASSIGN_OR_RETURN(plan.strategy, pods.OfAllPods(of_pod.strategy));
   }
-  const int64_t tasks_of_built = outcome.step.evaluation.tasks * PodView::BuiltOf(pods.pods());
+  const int64_t tasks_of_built = evaluation.tasks * PodView::BuiltOf(pods.pods());
   if (!(interrupted && interrupted()) && HasRoomForTasks(tasks_of_built)) {
     RETURN_IF_ERROR(CheckBuilt(pods, of_pod.strategy));
     by_pods.is_checked = true;
