@@ -19,7 +19,7 @@
 #include "graph/task/buffer_assignment.h"
 #include "graph/task/task_graph.h"
 #include "planner/flat_step.h"
-#include "planner/pod_view.h"
+#include "planner/pods/pod_view.h"
 #include "planner/simulator/simulator.h"
 #include "planner/step_cache.h"
 

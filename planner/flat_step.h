@@ -11,7 +11,7 @@
 #include "cost_model/task_costs.h"
 #include "graph/task/buffer_assignment.h"
 #include "graph/task/task_graph.h"
-#include "planner/pod_view.h"
+#include "planner/pods/pod_view.h"
 #include "planner/simulator/flat_tasks.h"
 #include "planner/simulator/graph_distances.h"
 

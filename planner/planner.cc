@@ -14,10 +14,10 @@
 #include "planner/collective_choice.h"
 #include "planner/expert/expert_strategies.h"
 #include "planner/fastest_strategy.h"
-#include "planner/plan_by_pods.h"
-#include "planner/pod_experts.h"
-#include "planner/pod_plan.h"
-#include "planner/pod_search.h"
+#include "planner/pods/plan_by_pods.h"
+#include "planner/pods/pod_experts.h"
+#include "planner/pods/pod_plan.h"
+#include "planner/pods/pod_search.h"
 
 namespace partita {
 namespace {

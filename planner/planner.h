@@ -10,7 +10,7 @@
 #include "planner/expert/expert_strategies.h"
 #include "planner/lower_bound.h"
 #include "planner/plan_clock.h"
-#include "planner/pod_planning.h"
+#include "planner/pods/pod_problem.h"
 #include "planner/search/search_algorithm.h"
 #include "planner/simulator/priorities.h"
 

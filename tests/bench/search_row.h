@@ -4,7 +4,7 @@
 #include <functional>
 #include <string>
 
-#include "planner/pod_planning.h"
+#include "planner/pods/pod_problem.h"
 #include "tests/bench/best_known.h"
 
 namespace partita {

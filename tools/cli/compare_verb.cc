@@ -5,7 +5,7 @@
 #include "graph/support/error_category.h"
 #include "graph/support/status_macros.h"
 #include "planner/expert/expert_strategies.h"
-#include "planner/pod_experts.h"
+#include "planner/pods/pod_experts.h"
 #include "tools/cli/flags.h"
 #include "tools/cli/notes.h"
 #include "tools/cli/planning.h"

@@ -7,7 +7,7 @@
 #include "graph/graph.h"
 #include "graph/parallel/plan.h"
 #include "graph/support/strong_int.h"
-#include "planner/pod_planning.h"
+#include "planner/pods/pod_problem.h"
 #include "tools/workflow/priced_machine.h"
 
 namespace partita {

@@ -1,4 +1,4 @@
-#include "planner/pod_plan.h"
+#include "planner/pods/pod_plan.h"
 
 #include <utility>
 #include <vector>
@@ -10,7 +10,7 @@
 #include "graph/support/status_macros.h"
 #include "graph/task/task_order.h"
 #include "graph/verify/step_verifier.h"
-#include "planner/pod_collectives.h"
+#include "planner/pods/pod_collectives.h"
 
 namespace partita {
 namespace {

@@ -2,7 +2,7 @@
 
 #include "absl/status/statusor.h"
 #include "planner/planner.h"
-#include "planner/pod_planning.h"
+#include "planner/pods/pod_problem.h"
 
 namespace partita {
 

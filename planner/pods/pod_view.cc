@@ -1,4 +1,4 @@
-#include "planner/pod_view.h"
+#include "planner/pods/pod_view.h"
 
 #include <algorithm>
 #include <utility>

@@ -1,4 +1,4 @@
-#include "planner/pod_planning.h"
+#include "planner/pods/pod_problem.h"
 
 #include <algorithm>
 #include <string>
@@ -8,7 +8,7 @@
 #include "graph/support/error_category.h"
 #include "graph/support/status_macros.h"
 #include "planner/expert/expert_strategies.h"
-#include "planner/pod_view.h"
+#include "planner/pods/pod_view.h"
 
 namespace partita {
 namespace {

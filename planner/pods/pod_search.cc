@@ -1,4 +1,4 @@
-#include "planner/pod_search.h"
+#include "planner/pods/pod_search.h"
 
 #include <algorithm>
 

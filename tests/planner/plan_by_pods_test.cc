@@ -1,7 +1,5 @@
 // Machines of many devices, planned by pods.
 
-#include "planner/pod_planning.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -17,8 +15,9 @@
 #include "planner/collective_choice.h"
 #include "planner/expert/expert_strategies.h"
 #include "planner/planner.h"
-#include "planner/pod_collectives.h"
-#include "planner/pod_experts.h"
+#include "planner/pods/pod_collectives.h"
+#include "planner/pods/pod_experts.h"
+#include "planner/pods/pod_problem.h"
 #include "planner/search/search_algorithm.h"
 #include "planner/space/search_space.h"
 #include "tests/planner/fixture.h"

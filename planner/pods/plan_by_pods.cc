@@ -1,4 +1,4 @@
-#include "planner/plan_by_pods.h"
+#include "planner/pods/plan_by_pods.h"
 
 #include <atomic>
 #include <utility>
@@ -8,9 +8,9 @@
 #include "planner/expert/expert_strategies.h"
 #include "planner/fastest_strategy.h"
 #include "planner/plan_clock.h"
-#include "planner/pod_collectives.h"
-#include "planner/pod_plan.h"
-#include "planner/pod_search.h"
+#include "planner/pods/pod_collectives.h"
+#include "planner/pods/pod_plan.h"
+#include "planner/pods/pod_search.h"
 
 namespace partita {
 namespace {

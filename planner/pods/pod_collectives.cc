@@ -1,4 +1,4 @@
-#include "planner/pod_collectives.h"
+#include "planner/pods/pod_collectives.h"
 
 #include <algorithm>
 #include <utility>

@@ -1,4 +1,4 @@
-#include "planner/pod_experts.h"
+#include "planner/pods/pod_experts.h"
 
 #include <optional>
 #include <utility>
@@ -7,8 +7,8 @@
 #include "graph/support/status_macros.h"
 #include "planner/expert/expert_strategies.h"
 #include "planner/fastest_strategy.h"
-#include "planner/pod_plan.h"
-#include "planner/pod_search.h"
+#include "planner/pods/pod_plan.h"
+#include "planner/pods/pod_search.h"
 
 namespace partita {
 

@@ -9,7 +9,7 @@
 
 #include "absl/status/status.h"
 #include "planner/plan_clock.h"
-#include "planner/pod_planning.h"
+#include "planner/pods/pod_problem.h"
 #include "planner/search/search_algorithm.h"
 
 namespace partita {
