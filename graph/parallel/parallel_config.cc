@@ -4,6 +4,7 @@
 #include "graph/parallel/device_ranges.h"
 
 namespace partita {
+
 int64_t PartCount(const ParallelConfig& config) {
   int64_t parts = config.replicas;
   for (int32_t degree : config.degrees) parts *= degree;

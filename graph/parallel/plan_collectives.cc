@@ -83,10 +83,7 @@ absl::Status ReadCollectives(const proto::Plan& message, const Graph& graph, Str
       strategy.algorithms.push_back({id, algorithm.name()});
     }
   }
-  std::stable_sort(strategy.algorithms.begin(), strategy.algorithms.end(),
-                   [](const AlgorithmChoice& a, const AlgorithmChoice& b) {
-                     return a.collective < b.collective;
-                   });
+  std::ranges::stable_sort(strategy.algorithms, {}, &AlgorithmChoice::collective);
   for (const proto::BucketPlan& plan : message.bucket()) {
     Bucket& bucket = strategy.buckets.emplace_back();
     for (const proto::CollectiveStep& member : plan.member()) {

@@ -60,10 +60,7 @@ std::vector<AlgorithmChoice> AlgorithmsOf(const StepFragments& step,
       }
     }
   }
-  std::sort(algorithms.begin(), algorithms.end(),
-            [](const AlgorithmChoice& a, const AlgorithmChoice& b) {
-              return a.collective < b.collective;
-            });
+  std::ranges::sort(algorithms, {}, &AlgorithmChoice::collective);
   return algorithms;
 }
 
