@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "absl/strings/str_cat.h"
 #include "graph/precision.h"
 #include "runtime/support/tolerance.h"
 
@@ -18,24 +19,47 @@ T ValueAt(std::span<const char> values, size_t i) {
 }
 
 template <class T>
-bool FloatsAgree(std::span<const char> left, std::span<const char> right) {
-  double largest = 0, error = 0;
+std::optional<std::string> DifferenceOf(std::span<const char> left, std::span<const char> right,
+                                        double tolerance) {
+  double largest = 0, error = -1;  // of elements that differ
+  size_t worst = 0;
   for (size_t i = 0; i < left.size() / sizeof(T); ++i) {
-    const double value = ValueAt<T>(left, i), difference = value - ValueAt<T>(right, i);
-    if (!std::isfinite(difference)) return false;
-    largest = std::max(largest, std::abs(value));
-    error = std::max(error, std::abs(difference));
+    const T a = ValueAt<T>(left, i), b = ValueAt<T>(right, i);
+    if (std::isfinite(static_cast<double>(a))) {
+      largest = std::max(largest, std::abs(static_cast<double>(a)));
+    }
+    if (std::memcmp(&a, &b, sizeof(T)) == 0) continue;
+    double difference = std::abs(static_cast<double>(a) - static_cast<double>(b));
+    if (!std::isfinite(difference)) difference = HUGE_VAL;
+    if (difference <= error) continue;
+    error = difference;
+    worst = i;
   }
-  return error <= ToleranceOf(Precision::kFloat32) * largest;
+  if (error < 0 || (tolerance > 0 && error <= tolerance * largest)) return std::nullopt;
+  return absl::StrCat("most at element ", worst, ": ", ValueAt<T>(left, worst), " and ",
+                      ValueAt<T>(right, worst), ", the largest is ", largest);
 }
 
 }  // namespace
 
-bool CopiesAgree(DType dtype, std::span<const char> left, std::span<const char> right) {
-  if (std::equal(left.begin(), left.end(), right.begin(), right.end())) return true;
-  if (left.size() != right.size()) return false;
-  if (dtype == DType::kFloat32) return FloatsAgree<float>(left, right);
-  return dtype == DType::kFloat64 && FloatsAgree<double>(left, right);
+std::optional<std::string> DifferenceOfCopies(DType dtype, std::span<const char> left,
+                                              std::span<const char> right, bool rounded_apart) {
+  if (left.size() != right.size()) {
+    return absl::StrCat(left.size(), " and ", right.size(), " bytes");
+  }
+  const double tolerance = rounded_apart ? ToleranceOf(Precision::kFloat32) : 0;
+  switch (dtype) {
+    case DType::kFloat32:
+      return DifferenceOf<float>(left, right, tolerance);
+    case DType::kFloat64:
+      return DifferenceOf<double>(left, right, tolerance);
+    case DType::kInt32:
+      return DifferenceOf<int32_t>(left, right, 0);
+    default:
+      break;
+  }
+  if (std::equal(left.begin(), left.end(), right.begin())) return std::nullopt;
+  return "in their bytes";
 }
 
 }  // namespace partita

@@ -1,15 +1,18 @@
 #pragma once
 
+#include <optional>
 #include <span>
+#include <string>
 
 #include "graph/tensor.h"
 
 namespace partita {
 
-// Whether two copies of a weight or state agree as far as those of different backends can, which
-// round each in its own way: no element differs by more than float32's tolerance of the largest
-// one's magnitude. Types other than floats agree only bit for bit, and so do values that are not
-// finite.
-bool CopiesAgree(DType dtype, std::span<const char> left, std::span<const char> right);
+// How two copies of a weight or state differ, for a message; nothing if they agree. Copies agree
+// bit for bit, as Exchange makes them. `rounded_apart`: they were computed on backends that round
+// each in its own way; floats then agree if all are finite and no element differs by more than
+// float32's tolerance of the largest one's magnitude.
+std::optional<std::string> DifferenceOfCopies(DType dtype, std::span<const char> left,
+                                              std::span<const char> right, bool rounded_apart);
 
 }  // namespace partita

@@ -346,9 +346,9 @@ class Executor::Impl {
     int64_t elements = 0;
     for (const Buffer* piece : pieces) elements += piece->elements();
     if (elements <= Volume(tensor.type.shape)) return absl::OkStatus();  // each has one holder
-    const bool several = std::any_of(pieces.begin(), pieces.end(), [&](const Buffer* piece) {
-      return backends_[piece->device.index()] != backends_[pieces[0]->device.index()];
-    });
+    // What copies are computed from may come from elsewhere.
+    const bool several = std::any_of(backends_.begin(), backends_.end(),
+                                     [&](uint64_t backend) { return backend != backends_[0]; });
     std::vector<char> whole(static_cast<size_t>(tensor.type.bytes())), want;
     RETURN_IF_ERROR(ReadTensor(tensor.id, whole.data()));
     for (const Buffer* piece : pieces) {
@@ -358,10 +358,11 @@ class Executor::Impl {
       RETURN_IF_ERROR(
           RunDenseMove({MoveSignature::Kind::kCopy, piece->dtype, whole.data(), want.data(),
                         Box::Full(tensor.type.shape), piece->box, piece->box}));
-      if (several ? CopiesAgree(piece->dtype, want, own[0]) : want == own[0]) continue;
-      return absl::DataLossError(absl::StrCat("copies of '", tensor.name, "' ",
-                                              ToString(piece->box), " differ; device ",
-                                              piece->device.value(), " holds another value"));
+      const auto difference = DifferenceOfCopies(piece->dtype, want, own[0], several);
+      if (!difference.has_value()) continue;
+      return absl::DataLossError(absl::StrCat(
+          "copies of '", tensor.name, "' ", ToString(piece->box), " differ; device ",
+          piece->device.value(), " holds another value than the first: ", *difference));
     }
     return absl::OkStatus();
   }

@@ -85,7 +85,8 @@ class Executor {
   absl::Status WriteTensor(TensorId id, HostTensor values);
   absl::Status ReadTensor(TensorId id, void* values);
   // DataLoss, naming tensor, box and device, if copies of a weight or state differ: in a bit, since
-  // Exchange makes them equal; on devices of several backends by more than `verify` allows.
+  // Exchange makes them equal; where the program's devices have several backends, by more than
+  // `verify` allows.
   absl::Status CheckCopies();
   // OutOfRange, naming tensor and device, if one of these weights and states holds NaN or infinity
   // anywhere; the same on all processes.

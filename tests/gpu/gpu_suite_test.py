@@ -51,6 +51,10 @@ class GpuSuite(unittest.TestCase):
         self.assertEqual(plans["details"]["random"][0]["equal"], 1)
         self.assertGreater(plans["details"]["experts"][0]["plans"], 3)
 
+    def test_copies_that_several_backends_round_apart_are_equal(self):
+        done = run("--backend", "cpu", "--sections", "mixed_devices", "--devices", "4", "--plans", "100")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
     def test_nccl_sections_run_with_the_test_library(self):
         if not TEST_LIBRARY:
             self.skipTest("this build has no nccl communicator")

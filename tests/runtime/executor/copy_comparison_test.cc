@@ -17,8 +17,29 @@ std::vector<char> BytesOf(const std::vector<T>& values) {
   return bytes;
 }
 
-bool FloatsAgree(const std::vector<float>& left, const std::vector<float>& right) {
-  return CopiesAgree(DType::kFloat32, BytesOf(left), BytesOf(right));
+template <class T>
+std::string Difference(DType dtype, const std::vector<T>& left, const std::vector<T>& right,
+                       bool rounded_apart) {
+  return DifferenceOfCopies(dtype, BytesOf(left), BytesOf(right), rounded_apart).value_or("");
+}
+
+bool FloatsAgree(const std::vector<float>& left, const std::vector<float>& right,
+                 bool rounded_apart = true) {
+  return Difference(DType::kFloat32, left, right, rounded_apart).empty();
+}
+
+TEST(CopyComparisonTest, CopiesOfOneBackendAgreeBitForBit) {
+  EXPECT_TRUE(FloatsAgree({100.0f, 1.0f}, {100.0f, 1.0f}, false));
+  EXPECT_FALSE(FloatsAgree({100.0f, 1.0f}, {100.0f, 1.0000001f}, false));
+  EXPECT_FALSE(FloatsAgree({0.0f}, {-0.0f}, false));
+}
+
+TEST(CopyComparisonTest, TheWorstElementIsNamed) {
+  EXPECT_EQ(Difference<float>(DType::kFloat32, {8, 1, 2, 3}, {8, 1.5, 4, 3}, true),
+            "most at element 2: 2 and 4, the largest is 8");
+  EXPECT_EQ(Difference<float>(DType::kFloat32, {1}, {std::nanf("")}, false),
+            "most at element 0: 1 and nan, the largest is 1");
+  EXPECT_EQ(Difference<float>(DType::kFloat32, {1}, {1, 1}, true), "4 and 8 bytes");
 }
 
 TEST(CopyComparisonTest, RoundingIsJudgedByTheLargestElement) {
@@ -37,11 +58,11 @@ TEST(CopyComparisonTest, WhatIsNotFiniteAgreesBitForBitOnly) {
   EXPECT_FALSE(FloatsAgree({1.0f, 1.0f}, {infinity, 1.0f}));
 }
 
-TEST(CopyComparisonTest, OtherTypesAndSizesAgreeBitForBitOnly) {
-  EXPECT_TRUE(CopiesAgree(DType::kInt32, BytesOf<int32_t>({7}), BytesOf<int32_t>({7})));
-  EXPECT_FALSE(CopiesAgree(DType::kInt32, BytesOf<int32_t>({700}), BytesOf<int32_t>({701})));
-  EXPECT_FALSE(CopiesAgree(DType::kFloat32, BytesOf<float>({1}), BytesOf<float>({1, 1})));
-  EXPECT_TRUE(CopiesAgree(DType::kFloat64, BytesOf<double>({1}), BytesOf<double>({1 + 1e-9})));
+TEST(CopyComparisonTest, IntegersAgreeBitForBitOnly) {
+  EXPECT_EQ(Difference<int32_t>(DType::kInt32, {7}, {7}, true), "");
+  EXPECT_EQ(Difference<int32_t>(DType::kInt32, {700}, {701}, true),
+            "most at element 0: 700 and 701, the largest is 700");
+  EXPECT_EQ(Difference<double>(DType::kFloat64, {1}, {1 + 1e-9}, true), "");
 }
 
 }  // namespace
