@@ -41,11 +41,10 @@ bool IsPreciseEnough(const ConvolutionShape& s, Algorithm algorithm) {
   }
 }
 
-// Whether the library may do bias and ReLU in the call of the convolution: other algorithms than
-// this one, which alone is documented to know no activation, cut results off at float's range, and
-// thus make numbers of what is not a number (seen with cuDNN 9.19 on an H200).
+// Whether the library may do bias and ReLU in the call of the convolution. Without an activation it
+// is documented for one algorithm only.
 bool CanFuse(const ConvolutionShape& s, int algorithm) {
-  return s.bias && algorithm == CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM;
+  return s.bias && (s.relu || algorithm == CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM);
 }
 
 // What does bias and ReLU where the library does not.
@@ -84,7 +83,8 @@ absl::Status ConvolutionRunner::EnqueueBy(const Choice& choice, const Convolutio
 
 std::string ConvolutionRunner::TextOf(const Choice& choice) {
   return absl::StrCat("algorithm=", choice.algorithm, " math=", static_cast<int>(choice.math),
-                      " workspace=", choice.workspace_bytes, " fused=", choice.fused);
+                      " workspace=", choice.workspace_bytes, " fused=", choice.fused,
+                      " keeps_nan=", choice.keeps_nan);
 }
 
 // Nothing where the library, asked for the workspace, knows no such choice.
@@ -93,10 +93,11 @@ std::optional<ConvolutionRunner::Choice> ConvolutionRunner::Parsed(const std::st
   const auto math = NumberNamed("math", text, CUDNN_FMA_MATH);
   const auto workspace = NumberNamed("workspace", text, kMostWorkspace);
   const auto fused = NumberNamed("fused", text, 1);
-  if (!algorithm || !math || !workspace || !fused) return std::nullopt;
+  const auto keeps_nan = NumberNamed("keeps_nan", text, 1);
+  if (!algorithm || !math || !workspace || !fused || !keeps_nan) return std::nullopt;
   if (*fused == 1 && !CanFuse(shape_, static_cast<int>(*algorithm))) return std::nullopt;
   Choice choice{static_cast<int>(*algorithm), static_cast<cudnnMathType_t>(*math), *workspace,
-                *fused == 1};
+                *fused == 1, *keeps_nan == 1};
   if (shape_.precision == Precision::kFloat32) choice.math = CUDNN_FMA_MATH;
   if (!descriptors_.SetMath(choice.math).ok()) return std::nullopt;
   const auto bytes = WorkspaceBytes(choice.algorithm);
@@ -129,8 +130,7 @@ std::optional<Trial<Convolution>> ConvolutionRunner::MakeTrial(
 // The first of them where none can be measured.
 ConvolutionRunner::Choice ConvolutionRunner::Fastest(const std::vector<Choice>& candidates,
                                                      const Trial<Convolution>& trial) const {
-  Choice best = candidates[0];
-  double least = HUGE_VAL;
+  std::vector<std::pair<double, Choice>> by_time;
   for (const Choice& candidate : candidates) {
     for (bool fused : {false, true}) {
       if (fused && !CanFuse(shape_, candidate.algorithm)) continue;
@@ -140,12 +140,48 @@ ConvolutionRunner::Choice ConvolutionRunner::Fastest(const std::vector<Choice>& 
       const auto ms = cudnn_.search.trials->Milliseconds([&](cudaStream_t stream) {
         return EnqueueBy(choice, trial.work, trial.workspace.get(), stream);
       });
-      if (!ms.ok() || *ms >= least) continue;
-      least = *ms;
-      best = choice;
+      if (ms.ok()) by_time.emplace_back(*ms, choice);
     }
   }
-  return best;
+  std::stable_sort(by_time.begin(), by_time.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  for (auto& [ms, choice] : by_time) {
+    choice.keeps_nan = KeepsNotANumber(choice, trial);
+    if (choice.keeps_nan) return choice;
+  }
+  return by_time.empty() ? candidates[0] : by_time[0].second;
+}
+
+// Some algorithms cut results off at float's range, with and without bias, and thus make numbers of
+// what is none (seen with cuDNN 9.19 on an H100 and an H200): a step that diverges would go
+// unnoticed.
+bool ConvolutionRunner::KeepsNotANumber(const Choice& choice,
+                                        const Trial<Convolution>& trial) const {
+  constexpr int64_t kProbed = 4096;           // numbers of the result, at most
+  constexpr unsigned char kNotANumber = 255;  // in every byte: of every type
+  TrialDevice& trials = *cudnn_.search.trials;
+  const Convolution& c = trial.work;
+  const bool data = shape_.pass == ConvolutionPass::kData;
+  const auto [result, extents] = data ? std::pair(c.x, shape_.x)
+                                 : shape_.pass == ConvolutionPass::kFilter
+                                     ? std::pair(c.w, shape_.w)
+                                     : std::pair(c.y, shape_.y);
+  const auto [operand, operand_extents] =
+      data ? std::pair(c.y, shape_.y) : std::pair(c.x, shape_.x);
+  const NumberType type = TypeOf(shape_.precision);
+  const int64_t probed = std::min(kProbed, VolumeOf(extents));
+  std::vector<float> read(static_cast<size_t>(probed));  // of 4 bytes, which no type exceeds
+  const bool ran =
+      descriptors_.SetMath(choice.math).ok() &&
+      trials.Fill(operand, kNotANumber, BytesOf(type) * VolumeOf(operand_extents)).ok() &&
+      trials.Fill(result, 0, BytesOf(type) * probed).ok() &&
+      EnqueueBy(choice, c, trial.workspace.get(), nullptr).ok() &&
+      trials.Read(result, BytesOf(type) * probed, read.data()).ok();
+  if (!ran) return false;
+  for (int64_t i = 0; i < probed; ++i) {
+    if (!std::isfinite(LoadNumber(type, read.data(), i))) return true;
+  }
+  return false;
 }
 
 // A small part of what is free: other kernels and the model want memory, too.

@@ -14,8 +14,8 @@ namespace partita {
 // A convolution made ready for cuDNN: descriptors and algorithm.
 class ConvolutionRunner {
  public:
-  // The algorithm is the fastest within MostWorkspace whose bits do not change from run to run:
-  // the store's, or else measured on zeros in memory of its own and kept in the store; where there
+  // The algorithm is the fastest within MostWorkspace whose bits do not change from run to run and
+  // that keeps what is not a number: the store's, or else measured on zeros in memory of its own and kept in the store; where there
   // is no memory for that, the library's guess, which is kept, too. `cudnn` outlives the runner.
   // Waits for the device.
   static absl::StatusOr<std::unique_ptr<ConvolutionRunner>> Prepare(const ConvolutionShape& shape,
@@ -31,7 +31,8 @@ class ConvolutionRunner {
     int algorithm = 0;  // algorithm of the pass: cudnnConvolution{Fwd,BwdData,BwdFilter}Algo_t
     cudnnMathType_t math = CUDNN_FMA_MATH;
     int64_t workspace_bytes = 0;
-    bool fused = false;  // the library does bias and activation in the same call
+    bool fused = false;      // the library does bias and activation in the same call
+    bool keeps_nan = false;  // tried, with success
   };
   friend struct AlgorithmSearch;
 
@@ -43,6 +44,7 @@ class ConvolutionRunner {
   absl::StatusOr<std::vector<Choice>> Candidates() const;
   std::optional<Trial<Convolution>> MakeTrial(const std::vector<Choice>& candidates) const;
   Choice Fastest(const std::vector<Choice>& candidates, const Trial<Convolution>& trial) const;
+  bool KeepsNotANumber(const Choice& choice, const Trial<Convolution>& trial) const;
   // Bytes that an algorithm may take.
   int64_t MostWorkspace() const;
   template <class Results>

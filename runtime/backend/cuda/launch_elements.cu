@@ -91,6 +91,9 @@ cudaError_t Launch(const F& functor, int64_t count, cudaStream_t stream) {
   if constexpr (std::is_same_v<F, ConversionElement>) {
     if (functor.lies_in_order()) return LaunchConversion(functor.conversion, count, stream);
   }
+  if constexpr (std::is_same_v<F, ToBlocksElement>) {
+    if (functor.is_usual()) return LaunchToBlocks(functor, count, stream);
+  }
   if constexpr (ReadsFirst<F>::value) {
     const unsigned blocks = BlocksFor(count, kThreads * kElements);
     ReadThenWrite<F><<<blocks, kThreads, 0, stream>>>(functor, count);

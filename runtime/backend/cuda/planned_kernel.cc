@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "graph/support/check.h"
 #include "graph/support/status_macros.h"
 #include "runtime/backend/cuda/cuda_status.h"
@@ -70,7 +71,9 @@ absl::StatusOr<size_t> PlannedKernel::Fastest(
   ASSIGN_OR_RETURN(const Cudnn* cudnn, kernels[0]->handles_->cudnn());
   const std::string work = KernelWorkOf(kernels[0]->signature_);
   const auto text = [&](size_t k) {
-    return std::string(kernels[k]->options_.channels_last ? "channels_last" : "channels_second");
+    const KernelOptions& options = kernels[k]->options_;
+    return absl::StrCat(options.channels_last ? "channels_last" : "channels_second",
+                        options.blocks ? " blocks" : "");
   };
   const auto find = [&](const std::string& choice) {
     size_t k = 0;

@@ -36,6 +36,14 @@ class CudaTrialDevice : public TrialDevice {
     return code == cudaSuccess ? memory : nullptr;
   }
 
+  absl::Status Fill(void* data, unsigned char byte, int64_t bytes) override {
+    return CudaStatus(cudaMemset(data, byte, static_cast<size_t>(bytes)), "filling memory");
+  }
+  absl::Status Read(const void* data, int64_t bytes, void* to) override {
+    return CudaStatus(cudaMemcpy(to, data, static_cast<size_t>(bytes), cudaMemcpyDeviceToHost),
+                      "reading memory");
+  }
+
   int64_t FreeBytes() const override {
     size_t free = 0, total = 0;
     if (cudaMemGetInfo(&free, &total) == cudaSuccess) return static_cast<int64_t>(free);

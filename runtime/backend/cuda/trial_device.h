@@ -18,6 +18,9 @@ class TrialDevice {
   // Memory zeroed except for its first float, at a multiple of 256 bytes; null if too little is
   // free.
   virtual std::shared_ptr<void> Take(int64_t bytes, float first) = 0;
+  // Sets every byte, behind what is enqueued; copies to the host, for which it waits.
+  virtual absl::Status Fill(void* data, unsigned char byte, int64_t bytes) = 0;
+  virtual absl::Status Read(const void* data, int64_t bytes, void* to) = 0;
   // Bytes that are free; 0 where that cannot be told.
   virtual int64_t FreeBytes() const = 0;
   // Time of the work on the device, for which it waits: the median of some runs after a first one

@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "runtime/backend/cuda/conv_kernel.h"
 #include "runtime/backend/cuda/matmul_kernel.h"
@@ -108,10 +109,13 @@ TEST(AlgorithmChoiceTest, WhatTheLibraryDoesNotKnowIsMeasuredAgainAndReplaced) {
   for (const auto& [choice, product_choice] :
        std::initializer_list<std::pair<std::string, std::string>>{
            {"", ""},
-           {"algorithm=9 math=3 workspace=0 fused=0", "workspace=1048576 9" + words},
-           {"algorithm=2 math=3 workspace=268435456 fused=0", "workspace=100 2b" + words},
-           {"algorithm=5 math=3 workspace=99999999999 fused=0", "workspace=1048576 x" + words},
-           {"algorithm=5 math=3 workspace=1048576 fused=1", "workspace=1048576 2b"}}) {
+           {"algorithm=9 math=3 workspace=0 fused=0 keeps_nan=1", "workspace=1048576 9" + words},
+           {"algorithm=2 math=3 workspace=268435456 fused=0 keeps_nan=1",
+            "workspace=100 2b" + words},
+           {"algorithm=5 math=3 workspace=99999999999 fused=0 keeps_nan=1",
+            "workspace=1048576 x" + words},
+           {"algorithm=5 math=3 workspace=1048576 fused=0", "workspace=1048576 x" + words},
+           {"algorithm=5 math=3 workspace=1048576 fused=1 keeps_nan=1", "workspace=1048576 2b"}}) {
     AlgorithmStore store({{"fake", convolution, choice}, {"fake", product, product_choice}});
     Libraries libraries(&store, 4);
     EXPECT_EQ(libraries.Convolve(SomeConvolution()).last_algorithm, 4) << choice;
@@ -156,18 +160,35 @@ TEST(AlgorithmChoiceTest, LargeWindowsAreNotTransformedByWinograd) {
   }
 }
 
-TEST(AlgorithmChoiceTest, OnlyTheAlgorithmThatKeepsWhatIsNotANumberTakesTheBias) {
+TEST(AlgorithmChoiceTest, AnAlgorithmThatMakesNumbersOfWhatIsNoneIsNotTaken) {
+  for (auto pass : {ConvolutionPass::kForward, ConvolutionPass::kData, ConvolutionPass::kFilter}) {
+    AlgorithmStore store;
+    Libraries libraries(&store, 4);
+    libraries.calls.cutting_off = 4;
+    const int taken = libraries.Convolve(SomeConvolution(pass)).last_algorithm;
+    EXPECT_EQ(taken, 3);
+    const auto choice = store.Find("fake", WorkOf(SomeConvolution(pass)));
+    EXPECT_TRUE(absl::EndsWith(choice.value_or(""), " keeps_nan=1")) << choice.value_or("");
+  }
+}
+
+TEST(AlgorithmChoiceTest, WithoutAnActivationOneAlgorithmOnlyTakesTheBias) {
   ConvolutionShape shape = SomeConvolution();
   shape.bias = true;
-  AlgorithmStore store({{"fake", WorkOf(shape), "algorithm=5 math=3 workspace=1048576 fused=1"}});
-  Libraries libraries(&store, 4);
-  // What follows it is a kernel, which there is no GPU for.
-  libraries.trials.IgnoreErrors();
-  const auto runner = ConvolutionRunner::Prepare(shape, libraries.cudnn.get());
-  ASSERT_TRUE(runner.ok()) << runner.status();
-  EXPECT_EQ(libraries.calls.guesses, 1);  // the stored choice is of no use
-  EXPECT_EQ(libraries.calls.fused, 0);
-  EXPECT_EQ(libraries.trials.measured(), kLastAlgorithm - kFirstFittingAlgorithm + 1);
+  for (bool relu : {false, true}) {
+    shape.relu = relu;
+    AlgorithmStore store(
+        {{"fake", WorkOf(shape), "algorithm=5 math=3 workspace=1048576 fused=1 keeps_nan=1"}});
+    Libraries libraries(&store, 4);
+    // What follows it is a kernel, which there is no GPU for.
+    libraries.trials.IgnoreErrors();
+    const auto runner = ConvolutionRunner::Prepare(shape, libraries.cudnn.get());
+    ASSERT_TRUE(runner.ok()) << runner.status();
+    // Without, the stored choice is of no use.
+    EXPECT_EQ(libraries.calls.guesses, relu ? 0 : 1);
+    EXPECT_EQ(libraries.calls.fused, 0);
+    EXPECT_EQ(libraries.trials.measured(), relu ? 0 : kLastAlgorithm - kFirstFittingAlgorithm + 1);
+  }
 }
 
 // Whether a kernel runs in TF32 channels last is told from what it takes in scratch memory.

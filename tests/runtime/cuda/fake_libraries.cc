@@ -148,6 +148,18 @@ Precision PrecisionOf(cudnnDataType_t type) {
                                        : Precision::kFloat32;
 }
 
+// Makes the largest number of what is none in a result of floats.
+void CutOff(const Convolution& c) {
+  const auto [data, extents] = c.shape.pass == ConvolutionPass::kForward ? std::pair(c.y, c.shape.y)
+                               : c.shape.pass == ConvolutionPass::kData  ? std::pair(c.x, c.shape.x)
+                                                                        : std::pair(c.w, c.shape.w);
+  auto* const floats = static_cast<float*>(data);
+  const int64_t count = extents[0] * extents[1] * extents[2] * extents[3];
+  for (int64_t i = 0; i < count; ++i) {
+    if (!std::isfinite(floats[i])) floats[i] = -std::numeric_limits<float>::max();
+  }
+}
+
 cudnnStatus_t Convolve(cudnnHandle_t handle, cudnnConvolutionDescriptor_t d, int algorithm,
                        size_t workspace, const Operands& o) {
   FakeCalls& calls = CallsOf(handle);
@@ -178,6 +190,7 @@ cudnnStatus_t Convolve(cudnnHandle_t handle, cudnnConvolutionDescriptor_t d, int
   KernelSteps plan;
   plan.steps.emplace_back(step);
   RunOnHost(plan);
+  if (algorithm == calls.cutting_off) CutOff(step);
   return CUDNN_STATUS_SUCCESS;
 }
 
@@ -368,6 +381,16 @@ std::shared_ptr<void> FakeTrials::Take(int64_t bytes, float first) {
   std::memset(data, 0, size);
   std::memcpy(data, &first, sizeof first);
   return std::shared_ptr<void>(data, [](void* p) { ::operator delete(p, kAlignment); });
+}
+
+absl::Status FakeTrials::Fill(void* data, unsigned char byte, int64_t bytes) {
+  std::memset(data, byte, static_cast<size_t>(bytes));
+  return absl::OkStatus();
+}
+
+absl::Status FakeTrials::Read(const void* data, int64_t bytes, void* to) {
+  std::memcpy(to, data, static_cast<size_t>(bytes));
+  return absl::OkStatus();
 }
 
 absl::StatusOr<double> FakeTrials::Milliseconds(

@@ -14,6 +14,8 @@ struct FakeCalls {
   int last_algorithm = -1;
   size_t last_workspace = 0;
   cudnnMathType_t last_math = CUDNN_DEFAULT_MATH;
+  // Algorithm of a convolution that makes the largest number of what is none; none: -1
+  int cutting_off = -1;
 };
 
 // Algorithms that the fake cuDNN offers for each pass, best first: 1, whose bits change; 2, whose
@@ -32,6 +34,8 @@ class FakeTrials : public TrialDevice {
   // `clock` is asked behind each piece of work; null: there is no memory.
   explicit FakeTrials(std::function<double()> clock = nullptr) : clock_(std::move(clock)) {}
   std::shared_ptr<void> Take(int64_t bytes, float first) override;
+  absl::Status Fill(void* data, unsigned char byte, int64_t bytes) override;
+  absl::Status Read(const void* data, int64_t bytes, void* to) override;
   int64_t FreeBytes() const override { return int64_t{64} << 30; }
   absl::StatusOr<double> Milliseconds(
       const std::function<absl::Status(cudaStream_t)>& enqueue) override;

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <variant>
 
+#include "runtime/backend/cuda/elements/block_elements.h"
 #include "runtime/backend/cuda/elements/conversion_elements.h"
 #include "runtime/backend/cuda/elements/dropout_elements.h"
 #include "runtime/backend/cuda/elements/elementwise_elements.h"
@@ -69,7 +70,9 @@ using ElementFunctor = std::variant<
     RunningElement,
     ProductFactorsElement,
     ConversionElement,
-    NarrowTransposeElement>;
+    NarrowTransposeElement,
+    ToBlocksElement,
+    FromBlocksElement>;
 // clang-format on
 
 // clang-format off: one name per line

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <optional>
 #include <tuple>
 #include <utility>
 
@@ -88,41 +89,99 @@ int FactorExponent(const ConvolutionShape& s) {
   return (kLargestSum - bits - (bits > kLargestSum ? 1 : 0)) / 2;
 }
 
-// With operands and result in the type and order that the options ask for.
-void PlanConverted(Convolution convolution, KernelPlanner& planner) {
+// x and w of a convolution with a stride as the library sees them, and how they are made.
+struct BlockedOperands {
+  std::array<int64_t, 4> x = {}, w = {};  // extents
+  ImageBlocks of_x, of_w;
+};
+
+// Nothing where blocks would not help.
+std::optional<BlockedOperands> BlockedOperandsOf(const Conv2d& conv, const ConvolutionShape& s,
+                                                 bool channels_last) {
+  constexpr int64_t kFewChannels = 4;
+  constexpr int64_t kSlots = 8;  // tensor cores want a multiple of it
+  const auto [rows, columns] = s.stride;
+  const bool suits = s.groups == 1 && s.dilation == std::array<int64_t, 2>{1, 1} &&
+                     rows * columns > 1 && columns <= ImageBlocks::kMostColumns &&
+                     s.x[1] <= kFewChannels && s.w[2] >= rows && s.w[3] >= columns;
+  if (!suits) return std::nullopt;
+  int64_t runs = rows * s.x[1];
+  while (runs * columns % kSlots != 0) ++runs;
+  const auto blocks_of = [&](const std::array<int64_t, 4>& e, int64_t height, int64_t wide) {
+    ImageBlocks blocks;
+    blocks.channels = Divisor::Of(e[1]);
+    blocks.x_height = Divisor::Of(e[2]);
+    blocks.x_wide = Divisor::Of(e[3]);
+    blocks.rows = Divisor::Of(rows);
+    blocks.columns = Divisor::Of(columns);
+    blocks.height = Divisor::Of(height);
+    blocks.wide = Divisor::Of(wide);
+    blocks.runs = Divisor::Of(runs);
+    blocks.channels_last = channels_last;
+    return blocks;
+  };
+  BlockedOperands blocked;
+  const int64_t taps[] = {(s.w[2] + rows - 1) / rows, (s.w[3] + columns - 1) / columns};
+  blocked.w = {s.w[0], runs * columns, taps[0], taps[1]};
+  blocked.x = {s.x[0], runs * columns, s.y[2] + taps[0] - 1, s.y[3] + taps[1] - 1};
+  blocked.of_w = blocks_of(s.w, blocked.w[2], blocked.w[3]);
+  blocked.of_x = blocks_of(s.x, blocked.x[2], blocked.x[3]);
+  blocked.of_x.top = conv.pads[0];
+  blocked.of_x.left = conv.pads[1];
+  return blocked;
+}
+
+int64_t VolumeOf(const std::array<int64_t, 4>& e) { return e[0] * e[1] * e[2] * e[3]; }
+
+// With operands and result in the type and order that the options ask for, x and w in blocks where
+// there are any.
+void PlanConverted(Convolution convolution, const std::optional<BlockedOperands>& blocked,
+                   KernelPlanner& planner) {
   ConvolutionShape& s = convolution.shape;
   const KernelOptions& options = planner.options();
   s.precision = options.precision;
   s.channels_last = options.channels_last;
-  if (!s.channels_last && TypeOf(s.precision) == NumberType::kFloat32) {
-    return planner.Add(std::move(convolution));
-  }
+  const bool converts = s.channels_last || TypeOf(s.precision) != NumberType::kFloat32;
   struct Operand {
     void** data;
-    const std::array<int64_t, 4>& extents;
+    ImageOperand dense;
+    std::array<int64_t, 4> extents;  // that the library sees
   };
-  const Operand x{&convolution.x, s.x}, w{&convolution.w, s.w}, y{&convolution.y, s.y};
+  Operand x{&convolution.x, {convolution.x, s.x, {}}, s.x};
+  Operand w{&convolution.w, {convolution.w, s.w, {}}, s.w};
+  const Operand y{&convolution.y, {convolution.y, s.y, {}}, s.y};
+  if (blocked.has_value()) {
+    x.dense.blocks = blocked->of_x;
+    w.dense.blocks = blocked->of_w;
+    s.x = x.extents = blocked->x;
+    s.w = w.extents = blocked->w;
+    s.pad = {};
+    s.stride = {1, 1};
+  }
   const auto [first, second, third] = s.pass == ConvolutionPass::kForward ? std::tuple(x, w, y)
                                       : s.pass == ConvolutionPass::kData  ? std::tuple(w, y, x)
                                                                           : std::tuple(x, y, w);
   const int exponent = FactorExponent(s);
-  ImageResult result{nullptr, third.extents, nullptr, nullptr, convolution.bias, s.relu};
+  ImageResult result;
   for (const auto& [operand, scale] :
        {std::pair(first, &result.first), std::pair(second, &result.second)}) {
-    const ConvertedOperand converted =
-        PlanImageOperand(*operand.data, operand.extents, exponent, planner);
+    if (!converts && !operand.dense.blocks.has_value()) continue;
+    const ConvertedOperand converted = PlanImageOperand(operand.dense, exponent, planner);
     *operand.data = converted.data;
     *scale = converted.scale;
   }
-  const std::array<int64_t, 4>& e = third.extents;
-  void* const to = *third.data;
-  *third.data = planner.Scratch<char>(e[0] * e[1] * e[2] * e[3] * BytesOf(TypeOf(s.precision)));
+  if (!converts && !third.dense.blocks.has_value()) return planner.Add(std::move(convolution));
+  *third.data = planner.Scratch<char>(VolumeOf(third.extents) * BytesOf(TypeOf(s.precision)));
   result.data = *third.data;
+  result.extents = third.dense.extents;
+  result.blocks = third.dense.blocks;
+  result.bias = convolution.bias;
+  result.relu = s.relu;
   s.bias = s.relu = false;
   convolution.bias = nullptr;
   convolution.epilogue = {};
   planner.Add(convolution);
-  PlanImageResult(result, to, planner);
+  PlanImageResult(result, const_cast<void*>(third.dense.data), planner);
 }
 
 // Through scratch memory where the axes ask for it.
@@ -133,18 +192,18 @@ void PlanConvolution(Convolution convolution, const PaddedAxis& h, const PaddedA
   convolution.shape.pad = {h.pad, w.pad};
   if (x[0] * x[1] * h.extent * w.extent > kMostElements) return planner.Fail("too many elements");
   if (convolution.shape.x == x && h.before == 0 && w.before == 0) {
-    return PlanConverted(std::move(convolution), planner);
+    return PlanConverted(std::move(convolution), std::nullopt, planner);
   }
   auto* const data = static_cast<float*>(convolution.x);
   auto* const padded = planner.Scratch<float>(x[0] * x[1] * h.extent * w.extent);
   convolution.x = padded;
   if (convolution.shape.pass == ConvolutionPass::kData) {
     const std::array<int64_t, 4> extents = convolution.shape.x;
-    PlanConverted(std::move(convolution), planner);
+    PlanConverted(std::move(convolution), std::nullopt, planner);
     return PlanBorder({padded, extents}, {data, x}, -h.before, -w.before, planner);
   }
   PlanBorder({data, x}, {padded, convolution.shape.x}, h.before, w.before, planner);
-  PlanConverted(std::move(convolution), planner);
+  PlanConverted(std::move(convolution), std::nullopt, planner);
 }
 
 }  // namespace
@@ -186,6 +245,15 @@ void PlanOperator(const Conv2d& conv, KernelPlanner& planner) {
   }
   if (std::max({Volume(*t.x), Volume(*t.w), y_volume}) > kMostElements) {
     return planner.Fail("too many elements");
+  }
+  if (planner.options().blocks) {
+    const auto blocked =
+        BlockedOperandsOf(conv, convolution.shape, planner.options().channels_last);
+    if (!blocked.has_value()) return planner.Fail("no blocks of pixels suit it");
+    if (std::max(VolumeOf(blocked->x), VolumeOf(blocked->w)) > kMostElements) {
+      return planner.Fail("too many elements");
+    }
+    return PlanConverted(std::move(convolution), blocked, planner);
   }
   PlanConvolution(std::move(convolution), AxisOf(conv, 0, (*t.x)[2], (*t.w)[2], (*t.y)[2]),
                   AxisOf(conv, 1, (*t.x)[3], (*t.w)[3], (*t.y)[3]), planner);

@@ -50,20 +50,24 @@ ConvertedOperand PlanMatrixOperand(const MatrixOperand& matrix, int exponent,
   return operand;
 }
 
-ConvertedOperand PlanImageOperand(const void* data, const std::array<int64_t, 4>& e, int exponent,
+ConvertedOperand PlanImageOperand(const ImageOperand& operand, int exponent,
                                   KernelPlanner& planner) {
-  const auto* floats = static_cast<const float*>(data);
+  const auto* floats = static_cast<const float*>(operand.data);
+  const std::array<int64_t, 4>& e = operand.extents;
   const int64_t count = e[0] * e[1] * e[2] * e[3];
-  ConvertedOperand operand;
-  operand.scale = PlanScale(floats, count, exponent, planner);
-  operand.data = ScratchNumbers(count, planner);
-  const Conversion conversion = ToFactors(floats, operand.data, operand.scale, planner);
-  if (planner.options().channels_last) {
+  const int64_t runs = operand.blocks.has_value() ? operand.blocks->RunsOf(e[0]) : 0;
+  ConvertedOperand converted;
+  converted.scale = PlanScale(floats, count, exponent, planner);
+  converted.data = ScratchNumbers(runs > 0 ? runs * operand.blocks->columns.value : count, planner);
+  const Conversion conversion = ToFactors(floats, converted.data, converted.scale, planner);
+  if (operand.blocks.has_value()) {
+    planner.ForEach(runs, ToBlocksElement{conversion, *operand.blocks});
+  } else if (planner.options().channels_last) {
     planner.Transpose({conversion, e[0], e[1], e[2] * e[3]});
   } else {
     PlanInOrder(conversion, e, planner);
   }
-  return operand;
+  return converted;
 }
 
 void PlanImageResult(const ImageResult& result, void* to, KernelPlanner& planner) {
@@ -76,7 +80,9 @@ void PlanImageResult(const ImageResult& result, void* to, KernelPlanner& planner
   if (result.second != nullptr) conversion.second_factor = &result.second->undo;
   conversion.bias = result.bias;
   conversion.relu = result.relu;
-  if (planner.options().channels_last) {
+  if (result.blocks.has_value()) {
+    planner.ForEach(e[0] * e[1] * e[2] * e[3], FromBlocksElement{conversion, *result.blocks});
+  } else if (planner.options().channels_last) {
     planner.Transpose({conversion, e[0], e[2] * e[3], e[1]});
   } else {
     PlanInOrder(conversion, e, planner);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <optional>
 
 #include "runtime/backend/cuda/plan/kernel_planner.h"
 
@@ -22,14 +23,20 @@ struct MatrixOperand {
 ConvertedOperand PlanMatrixOperand(const MatrixOperand& matrix, int exponent,
                                    KernelPlanner& planner);
 
-// A tensor [n, c, h, w], in the order that the options say.
-ConvertedOperand PlanImageOperand(const void* data, const std::array<int64_t, 4>& extents,
-                                  int exponent, KernelPlanner& planner);
+// A tensor [n, c, h, w], in the order that the options say; in blocks where there are any.
+struct ImageOperand {
+  const void* data = nullptr;
+  std::array<int64_t, 4> extents = {};
+  std::optional<ImageBlocks> blocks;
+};
+ConvertedOperand PlanImageOperand(const ImageOperand& operand, int exponent,
+                                  KernelPlanner& planner);
 
 // Inverse conversion of a result: with scales of its two factors undone, bias and ReLU applied.
 struct ImageResult {
   const void* data = nullptr;  // data in scratch memory
   std::array<int64_t, 4> extents = {};
+  std::optional<ImageBlocks> blocks;
   const NumberScale *first = nullptr, *second = nullptr;
   const float* bias = nullptr;
   bool relu = false;

@@ -70,16 +70,18 @@ StepNumbers NumbersOf(const StepArguments& arguments) {
 }
 
 std::vector<KernelOptions> WaysToPlan(Precision precision) {
+  const KernelOptions second{precision}, last{precision, true};
+  const KernelOptions second_blocks{precision, false, true}, last_blocks{precision, true, true};
   switch (precision) {
     case Precision::kFloat32:
-      break;
+      return {second, second_blocks};
     case Precision::kTf32:
-      return {{precision, false}, {precision, true}, {Precision::kFloat32, false}};
+      return {second, last, last_blocks, KernelOptions{}};
     case Precision::kFloat16:
     case Precision::kBfloat16:
-      return {{precision, true}, {precision, false}, {Precision::kFloat32, false}};
+      break;
   }
-  return {{Precision::kFloat32, false}};
+  return {last, second, last_blocks, KernelOptions{}};
 }
 
 std::vector<int64_t> RowMajorStridesOf(const Shape& shape) {

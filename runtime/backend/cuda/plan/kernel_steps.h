@@ -95,6 +95,9 @@ constexpr int64_t kScratchAlignment = 256;
 struct KernelOptions {
   Precision precision = Precision::kFloat32;
   bool channels_last = false;  // convolutions, through scratch memory
+  // Convolutions with a stride of images of few channels, which tensor cores are made for badly:
+  // blocks of stride x stride pixels become channels of a convolution without stride.
+  bool blocks = false;
 
   friend bool operator==(const KernelOptions&, const KernelOptions&) = default;
 };
@@ -102,7 +105,8 @@ struct KernelOptions {
 // The ways to do kernels in, of which the fastest is to be found by measuring; where that cannot
 // be, the first. Tensor cores read channels last: factors of 16 bits, which are converted anyway,
 // go into that order at once; floats of TF32 go through scratch memory for it, as the library may
-// do itself. A last way of another precision is for what the library has in float32 only.
+// do itself. Blocks are for few convolutions, there is no plan for others. A last way of another
+// precision is for what the library has in float32 only.
 std::vector<KernelOptions> WaysToPlan(Precision precision);
 
 // The type of the factors.
