@@ -154,6 +154,9 @@ TEST(KernelShareTest, GapsAreWhatNeitherStreamFills) {
   EXPECT_THAT(share.busy, DoubleNear(0.55, 1e-12));
   EXPECT_THAT(share.gaps, DoubleNear(0.15, 1e-12));
   EXPECT_EQ(share.longest_gap_ns, 100);
+  EXPECT_THAT(GapsWithoutRecording(share, 1000), DoubleNear(0.15, 1e-12));
+  EXPECT_THAT(GapsWithoutRecording(share, 900), DoubleNear(50.0 / 900, 1e-12));
+  EXPECT_EQ(GapsWithoutRecording(share, 800), 0);
   EXPECT_EQ(share.pieces, 4);
 }
 
