@@ -232,7 +232,7 @@ absl::StatusOr<PlanOutcome> SearchPlan(const Evaluator& evaluator, const PlanReq
   const Baseline baseline = BaselineAmong(evaluator, problem.starts, clock, request.options.stop);
   problem.bucket_bytes = BucketBytesForSearches(baseline.ordered.bucketed, baseline.apart);
   clock.EndPhase("data parallelism");
-  SearchOptions options = request.options;
+  SearchOptions options = OptionsOfSearch(request, evaluator);
   options.time_limit_seconds = clock.LeftBut(std::clamp(
       kEndOverBaseline * baseline.seconds, kLeastLeft * clock.limit(), kMostLeft * clock.limit()));
   ASSIGN_OR_RETURN(SearchResult result, search(problem, options));
@@ -273,6 +273,14 @@ Optimality OptimalityOf(const PlanOutcome& outcome) {
   if (!outcome.plan.strategy.buckets.empty()) return Optimality::kUnknown;
   if (outcome.search.walked_all) return Optimality::kOfCandidates;
   return outcome.search.locally_optimal ? Optimality::kLocal : Optimality::kUnknown;
+}
+
+SearchOptions OptionsOfSearch(const PlanRequest& request, const Evaluator& evaluator) {
+  SearchOptions options = request.options;
+  if (options.evaluations == 0) {
+    options.evaluations = DefaultEvaluations(evaluator.graph(), evaluator.topology().size());
+  }
+  return options;
 }
 
 absl::StatusOr<Evaluator::Options> OptionsFor(const PlanRequest& request,

@@ -18,8 +18,8 @@ namespace partita {
 
 struct PlanRequest {
   std::string search = "auto";
-  SearchOptions options;
-  std::string strategy;   // an expert to take instead of searching
+  SearchOptions options = {.evaluations = 0};  // evaluations 0: DefaultEvaluations
+  std::string strategy;                        // an expert to take instead of searching
   std::string priority;   // the rule by which orders are found; empty: the evaluator's
   Bytes memory_limit{0};  // most that a plan takes of a device, besides its memory; 0: no other
   // Strategies that the search begins from besides the experts: then it finds nothing slower than
@@ -114,6 +114,8 @@ struct PlanOutcome {
   bool reordered = false;
 };
 
+// A request's options with the number of evaluations.
+SearchOptions OptionsOfSearch(const PlanRequest& request, const Evaluator& evaluator);
 // An evaluator's options with the memory limit and the rule of orders that a request has. NotFound for
 // unknown rules.
 absl::StatusOr<Evaluator::Options> OptionsFor(const PlanRequest& request,

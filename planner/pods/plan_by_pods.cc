@@ -32,7 +32,7 @@ class PodPlanner {
                          : LowerBoundOf(whole_, [this] { return IsOver(kBoundPart); });
     clock_.EndPhase("lower bound");
     ASSIGN_OR_RETURN(const SearchFunction search, SearchNamed(request_.search));
-    SearchOptions options = request_.options;
+    SearchOptions options = OptionsOfSearch(request_, whole_);
     options.time_limit_seconds = clock_.LeftBut((1 - kSearchPart) * clock_.limit());
     PodSearch pods(whole_, request_.graph_at, search, options);
     RETURN_IF_ERROR(pods.Run());

@@ -30,13 +30,13 @@ std::optional<SearchProblem> NarrowProblem(const SearchProblem& problem, const W
   return narrow;
 }
 
-void GatherWalks(const SearchState& state, double temperature, std::vector<Walk>& walks) {
-  if (!state.has_best()) return;
-  const auto best = static_cast<double>(state.best_time().value());
+void GatherWalks(const WalkPoint& best, double temperature, std::vector<Walk>& walks) {
+  if (best.excess_memory > 0) return;
+  const auto time = static_cast<double>(best.time.value());
   for (Walk& walk : walks) {
-    const auto time = static_cast<double>(walk.at().time.value());
-    if (walk.at().excess_memory == 0 && time <= best * (1 + kBehind * temperature)) continue;
-    walk.GoTo({state.origin(), state.best(), state.best_time()});
+    const auto own = static_cast<double>(walk.at().time.value());
+    if (walk.at().excess_memory == 0 && own <= time * (1 + kBehind * temperature)) continue;
+    walk.GoTo(best);
   }
 }
 
@@ -58,16 +58,18 @@ bool StepTogether(std::span<Walk> walks, const Limit& limit, SearchState& state)
 }  // namespace
 
 void Anneal(const SearchProblem& problem, const SearchOptions& options, SearchState& state,
-            const std::vector<WalkPoint>& points, int64_t budget) {
+            const std::vector<WalkPoint>& points, int64_t budget, int round) {
   if (points.empty() || budget <= 0 || problem.space.subjects().empty()) return;
   const std::optional<SearchProblem> narrow = NarrowProblem(problem, points[0]);
   std::vector<Walk> walks;
   for (size_t w = 0; w < std::min<size_t>(kWalks, static_cast<size_t>(budget)); ++w) {
     const bool stays = w == kNarrowWalk && narrow.has_value();
-    walks.emplace_back(stays ? *narrow : problem, options, state, static_cast<int>(w),
+    walks.emplace_back(stays ? *narrow : problem, options, state,
+                       round * static_cast<int>(kWalks) + static_cast<int>(w),
                        points[stays ? 0 : w % points.size()]);
   }
   const Nanos unit = points[0].time;
+  WalkPoint best = points[0];  // of these walks
   const int64_t gathering = std::max<int64_t>(1, budget / kGatherings);
   int64_t gathered = 0;
   for (int64_t step = 0; step < budget && !state.Done();) {
@@ -75,13 +77,16 @@ void Anneal(const SearchProblem& problem, const SearchOptions& options, SearchSt
     const double part = std::min(1.0, std::max(used, state.PartOfTime()));
     const double temperature = kHot * std::pow(kCold / kHot, part);
     if (step - gathered >= gathering) {
-      GatherWalks(state, temperature, walks);
+      GatherWalks(best, temperature, walks);
       gathered = step;
     }
     const size_t moving =
         state.TrialsLeft(std::min(walks.size(), static_cast<size_t>(budget - step)));
     const auto limit = [&](Walk& walk) { return walk.DrawLimit(1 / temperature, unit); };
     if (!StepTogether(std::span(walks).first(moving), limit, state)) return;
+    for (const Walk& walk : walks) {
+      if (walk.at() < best) best = walk.at();
+    }
     step += static_cast<int64_t>(moving);
   }
 }

@@ -2,8 +2,9 @@
 // work at the same time, the best strategies of pods, and the best that dynamic programming makes of
 // them, on all devices and on fewer; where the budget does for every combination, all of them. Then
 // the best changed by groups of operators as long as that makes it faster; annealing from the best
-// of all; and where the budget does for it, single decisions until none improves the best. Ends
-// early where the best takes no more than the lower bound.
+// of all, again and again where problems are small; and where the budget does for it, single
+// decisions until none improves the best. Ends early where the best takes no more than the lower
+// bound.
 #include <algorithm>
 #include <utility>
 
@@ -28,6 +29,8 @@ constexpr Grouping kGroups[] = {Grouping::kOfShapes, Grouping::kOfLike, Grouping
 // What takes at most so many times the best is near it: starts on fewer devices, which dynamic
 // programming is then worth on, and those on all, whose stages are then worth improving.
 constexpr double kNear = 1.05;
+// Evaluations after which walks of a small problem begin again.
+constexpr int64_t kRound = 1500;
 // Part of a time limit after which dynamic programming is given up.
 constexpr double kEndOfPrograms = 0.5;
 
@@ -194,7 +197,12 @@ absl::StatusOr<SearchResult> SearchAuto(const SearchProblem& problem,
   const bool ends_locally = 3 * count.sum <= static_cast<double>(state.left());
   if (is_of_stages) AddStages(problem, state, with_stages, points);
   if (!ends_locally) AddGroups(problem, state, points);
-  Anneal(problem, options, state, points, state.left() - (ends_locally ? kept : 0));
+  // Where the budget ends locally it does for walks from the starts again.
+  const int64_t for_walks = state.left() - (ends_locally ? kept : 0);
+  const int64_t rounds = ends_locally ? std::max<int64_t>(1, for_walks / kRound) : 1;
+  for (int64_t round = 0; round < rounds; ++round) {
+    Anneal(problem, options, state, points, for_walks / rounds, static_cast<int>(round));
+  }
   if (ends_locally) ImproveLocally(problem, state);
   absl::StatusOr<SearchResult> result = state.Finish();
   if (result.ok()) result->walked_all = walked_all;

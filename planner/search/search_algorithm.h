@@ -32,9 +32,14 @@ struct SearchProgress {
   Nanos bound;  // the time of SearchProblem::bound
 };
 
+// Evaluations that a search ends with where nothing is said.
+inline constexpr int64_t kEvaluations = 2000;
+// As many, and more where they take little time: small models on few devices.
+int64_t DefaultEvaluations(const Graph& graph, int devices);
+
 struct SearchOptions {
   // Most evaluations; all given starts are evaluated anyway.
-  int64_t evaluations = 2000;
+  int64_t evaluations = kEvaluations;
   uint64_t seed = 0;
   double time_limit_seconds = 0;  // 0: none
   // MCMC: a step that is worse by the fraction x of the best start's time is accepted with
@@ -54,6 +59,8 @@ struct SearchOptions {
     visit(Option{.name = "evaluations",
                  .help = "strategies to evaluate",
                  .check = WholeNumber(1),
+                 .unset = "0",
+                 .fallback = "2000, and up to 8000 for few operators on few devices",
                  .changes_plan = true},
           self.evaluations);
     visit(Option{.name = "seed", .help = "of the search", .check = Seed(), .changes_plan = true},

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "planner/search/search_algorithm.h"
 
@@ -34,6 +36,15 @@ absl::StatusOr<SearchFunction> SearchNamed(const std::string& name) {
     absl::StrAppend(&names, names.empty() ? "" : ", ", row.name);
   }
   return absl::NotFoundError(absl::StrCat("unknown search '", name, "'; known are: ", names));
+}
+
+int64_t DefaultEvaluations(const Graph& graph, int devices) {
+  constexpr int64_t kMost = 4 * kEvaluations;
+  constexpr int64_t kFewParts = 200;  // of decided operators, one on each device
+  const int64_t anchors = std::count_if(graph.ops().begin(), graph.ops().end(),
+                                        [](const Operator& op) { return op.anchor == op.id; });
+  const int64_t parts = std::max<int64_t>(1, anchors * devices);
+  return std::clamp(kEvaluations * kFewParts / parts, kEvaluations, kMost);
 }
 
 }  // namespace partita
