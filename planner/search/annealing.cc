@@ -58,14 +58,15 @@ bool StepTogether(std::span<Walk> walks, const Limit& limit, SearchState& state)
 }  // namespace
 
 void Anneal(const SearchProblem& problem, const SearchOptions& options, SearchState& state,
-            const std::vector<WalkPoint>& points, int64_t budget, int round) {
+            const AnnealingRound& round) {
+  const auto& [points, budget, number] = round;
   if (points.empty() || budget <= 0 || problem.space.subjects().empty()) return;
   const std::optional<SearchProblem> narrow = NarrowProblem(problem, points[0]);
   std::vector<Walk> walks;
   for (size_t w = 0; w < std::min<size_t>(kWalks, static_cast<size_t>(budget)); ++w) {
     const bool stays = w == kNarrowWalk && narrow.has_value();
     walks.emplace_back(stays ? *narrow : problem, options, state,
-                       round * static_cast<int>(kWalks) + static_cast<int>(w),
+                       number * static_cast<int>(kWalks) + static_cast<int>(w),
                        points[stays ? 0 : w % points.size()]);
   }
   const Nanos unit = points[0].time;
@@ -96,7 +97,7 @@ absl::StatusOr<SearchResult> SearchAnnealing(const SearchProblem& problem,
   SearchState state(problem, options);
   ASSIGN_OR_RETURN(const std::vector<WalkPoint> starts,
                    EvaluateStarts(problem, options, state, kMostOfGatheredWalks));
-  Anneal(problem, options, state, starts, state.left());
+  Anneal(problem, options, state, {starts, state.left()});
   return state.Finish();
 }
 

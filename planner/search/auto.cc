@@ -201,7 +201,7 @@ absl::StatusOr<SearchResult> SearchAuto(const SearchProblem& problem,
   const int64_t for_walks = state.left() - (ends_locally ? kept : 0);
   const int64_t rounds = ends_locally ? std::max<int64_t>(1, for_walks / kRound) : 1;
   for (int64_t round = 0; round < rounds; ++round) {
-    Anneal(problem, options, state, points, for_walks / rounds, static_cast<int>(round));
+    Anneal(problem, options, state, {points, for_walks / rounds, static_cast<int>(round)});
   }
   if (ends_locally) ImproveLocally(problem, state);
   absl::StatusOr<SearchResult> result = state.Finish();
