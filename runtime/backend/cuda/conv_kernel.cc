@@ -23,10 +23,6 @@ cudnnMathType_t MathOf(Precision precision) {
                                           : CUDNN_TENSOR_OP_MATH;
 }
 
-int64_t VolumeOf(const std::array<int64_t, 4>& extents) {
-  return extents[0] * extents[1] * extents[2] * extents[3];
-}
-
 // Winograd's transforms of tiles for windows larger than 3x3 lose some three digits (seen with cuDNN
 // 9.19 on an H200).
 template <class Algorithm>

@@ -10,11 +10,6 @@ constexpr int kThreads = 256;
 constexpr int kRuns = 2;  // that a thread reads before it writes the first
 constexpr int64_t kMostBlocks = 1 << 20;
 
-template <class T, int kSize>
-struct alignas(kSize * sizeof(T)) Vector {
-  T of[kSize];
-};
-
 // Runs of a number of columns that the compiler knows; all places are of 32 bits.
 template <NumberType kFrom, NumberType kTo, int kColumns>
 __global__ void __launch_bounds__(kThreads)

@@ -10,11 +10,6 @@ constexpr int kThreads = 256;
 constexpr int kVectors = 2;  // that a thread reads before it writes the first
 constexpr int64_t kMostBlocks = 1 << 20;
 
-template <class T>
-struct alignas(4 * sizeof(T)) Vector {
-  T of[4];
-};
-
 // Elements that lie in order on both sides, four at a time.
 template <NumberType kFrom, NumberType kTo>
 __global__ void __launch_bounds__(kThreads)
@@ -22,11 +17,12 @@ __global__ void __launch_bounds__(kThreads)
   using Typed = TypedConversion<kFrom, kTo>;
   const Typed conversion(given);
   const int64_t vectors = count / 4;
-  const auto* const from = reinterpret_cast<const Vector<typename Typed::From>*>(conversion.from);
-  auto* const to = reinterpret_cast<Vector<typename Typed::To>*>(conversion.to);
+  const auto* const from =
+      reinterpret_cast<const Vector<typename Typed::From, 4>*>(conversion.from);
+  auto* const to = reinterpret_cast<Vector<typename Typed::To, 4>*>(conversion.to);
   constexpr int64_t kRun = kThreads * kVectors;
   for (int64_t run = blockIdx.x * kRun; run < vectors; run += gridDim.x * kRun) {
-    Vector<typename Typed::From> read[kVectors];
+    Vector<typename Typed::From, 4> read[kVectors];
 #pragma unroll
     for (int k = 0; k < kVectors; ++k) {
       const int64_t at = run + threadIdx.x + k * kThreads;
@@ -36,7 +32,7 @@ __global__ void __launch_bounds__(kThreads)
     for (int k = 0; k < kVectors; ++k) {
       const int64_t at = run + threadIdx.x + k * kThreads;
       if (at >= vectors) continue;
-      Vector<typename Typed::To> result;
+      Vector<typename Typed::To, 4> result;
 #pragma unroll
       for (int e = 0; e < 4; ++e) result.of[e] = conversion.Result(conversion.Value(read[k].of[e]));
       to[at] = result;

@@ -10,6 +10,12 @@
 
 namespace partita {
 
+// Neighbours that are read or written at once.
+template <class T, int kSize>
+struct alignas(kSize * sizeof(T)) Vector {
+  T of[kSize];
+};
+
 // A Conversion whose types are known to the compiler; scales are read once.
 template <NumberType kFrom, NumberType kTo>
 class TypedConversion {

@@ -154,8 +154,7 @@ void CutOff(const Convolution& c) {
                                : c.shape.pass == ConvolutionPass::kData  ? std::pair(c.x, c.shape.x)
                                                                         : std::pair(c.w, c.shape.w);
   auto* const floats = static_cast<float*>(data);
-  const int64_t count = extents[0] * extents[1] * extents[2] * extents[3];
-  for (int64_t i = 0; i < count; ++i) {
+  for (int64_t i = 0; i < VolumeOf(extents); ++i) {
     if (!std::isfinite(floats[i])) floats[i] = -std::numeric_limits<float>::max();
   }
 }

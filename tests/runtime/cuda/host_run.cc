@@ -176,10 +176,6 @@ void ForEachProduct(const ConvolutionShape& s, Visit&& visit) {
   }
 }
 
-int64_t VolumeOf(const std::array<int64_t, 4>& extents) {
-  return extents[0] * extents[1] * extents[2] * extents[3];
-}
-
 // What cudnnSetConvolutionNdDescriptor's formula gives for y.
 void CheckExtents(const ConvolutionShape& s) {
   CHECK_EQ(s.x[1], s.w[1] * s.groups);

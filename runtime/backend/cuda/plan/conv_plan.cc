@@ -131,8 +131,6 @@ std::optional<BlockedOperands> BlockedOperandsOf(const Conv2d& conv, const Convo
   return blocked;
 }
 
-int64_t VolumeOf(const std::array<int64_t, 4>& e) { return e[0] * e[1] * e[2] * e[3]; }
-
 // With operands and result in the type and order that the options ask for, x and w in blocks where
 // there are any.
 void PlanConverted(Convolution convolution, const std::optional<BlockedOperands>& blocked,

@@ -54,7 +54,7 @@ ConvertedOperand PlanImageOperand(const ImageOperand& operand, int exponent,
                                   KernelPlanner& planner) {
   const auto* floats = static_cast<const float*>(operand.data);
   const std::array<int64_t, 4>& e = operand.extents;
-  const int64_t count = e[0] * e[1] * e[2] * e[3];
+  const int64_t count = VolumeOf(e);
   const int64_t runs = operand.blocks.has_value() ? operand.blocks->RunsOf(e[0]) : 0;
   ConvertedOperand converted;
   converted.scale = PlanScale(floats, count, exponent, planner);
@@ -81,7 +81,7 @@ void PlanImageResult(const ImageResult& result, void* to, KernelPlanner& planner
   conversion.bias = result.bias;
   conversion.relu = result.relu;
   if (result.blocks.has_value()) {
-    planner.ForEach(e[0] * e[1] * e[2] * e[3], FromBlocksElement{conversion, *result.blocks});
+    planner.ForEach(VolumeOf(e), FromBlocksElement{conversion, *result.blocks});
   } else if (planner.options().channels_last) {
     planner.Transpose({conversion, e[0], e[2] * e[3], e[1]});
   } else {

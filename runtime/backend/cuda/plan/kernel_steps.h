@@ -47,6 +47,10 @@ struct Gemm {
   const float* factors = nullptr;
 };
 
+constexpr int64_t VolumeOf(const std::array<int64_t, 4>& extents) {
+  return extents[0] * extents[1] * extents[2] * extents[3];
+}
+
 // A convolution of x[n, c, h, w] by w[k, c / groups, kh, kw] into y[n, k, oh, ow], all dense, with
 // the same padding on both sides of each dimension: y's extents are those that the padding gives.
 // All three are of `precision`'s type; with channels_last their second dimension is the innermost
