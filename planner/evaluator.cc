@@ -226,10 +226,17 @@ absl::StatusOr<StepCache::Found> Evaluator::FindIn(StepCache& cache, const Strat
   return cache.FindOrBuild(of_built, limits);
 }
 
+absl::StatusOr<Evaluator::BuiltStep> Evaluator::BuildStep(const Strategy& strategy) const {
+  BuiltStep step;
+  ASSIGN_OR_RETURN(step.strategy, BuiltStrategy(strategy));
+  ASSIGN_OR_RETURN(step.tasks, Partition(built(), step.strategy, partition_options()));
+  return step;
+}
+
 absl::StatusOr<EvaluatedStep> Evaluator::TasksOf(const Strategy& strategy) const {
   EvaluatedStep step;
-  ASSIGN_OR_RETURN(const Strategy of_built, BuiltStrategy(strategy));
-  ASSIGN_OR_RETURN(step.tasks, Partition(built(), of_built, partition_options()));
+  ASSIGN_OR_RETURN(BuiltStep built, BuildStep(strategy));
+  step.tasks = std::move(built.tasks);
   if (pod_view_ == nullptr) {
     step.strategy = WithAlgorithms(strategy, step.tasks);
   } else {

@@ -183,6 +183,14 @@ class Evaluator {
   absl::StatusOr<std::vector<Nanos>> CriticalTimes(const Strategy& strategy,
                                                    Bytes bucket_bytes = Bytes(0)) const;
 
+  // A strategy and its tasks as they are made: of pods (Options::pods) those of a few of them.
+  // Errors as EvaluateStep.
+  struct BuiltStep {
+    Strategy strategy;
+    TaskGraph tasks;
+  };
+  absl::StatusOr<BuiltStep> BuildStep(const Strategy& strategy) const;
+
   // Drops what no thread uses at the moment, but for at most `most` bytes of the cache that was used
   // last: for the time when one thread goes on, and other memory is needed.
   void DropKept(Bytes most) const;

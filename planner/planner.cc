@@ -198,8 +198,8 @@ absl::StatusOr<PlanOutcome> PlanOfExpert(const Evaluator& evaluator, const PlanR
   const std::string& name = request.strategy;
   ASSIGN_OR_RETURN(const ExpertFunction expert, ExpertNamed(name));
   if (request.graph_at && HasPods(evaluator)) {
-    auto by_pods = PodExperts(evaluator, request.graph_at).PlanOf(name);
-    if (by_pods.ok() && by_pods->search.origin == name) {
+    auto by_pods = PodExperts(evaluator, request.graph_at).PlanOfAllDevices(name);
+    if (by_pods.ok()) {
       by_pods->bound = BoundFor(evaluator, request);
       return by_pods;
     }

@@ -3,6 +3,7 @@
 #include <optional>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "graph/support/error_category.h"
 #include "graph/support/status_macros.h"
 #include "planner/expert/expert_strategies.h"
@@ -19,6 +20,7 @@ bool HasPods(const Evaluator& whole) {
 struct PodExperts::Candidate {
   const PodProblem* pods = nullptr;
   OrderedStrategy ordered;
+  bool is_of_all = false;  // all devices would do the same by the expert
 };
 
 PodExperts::PodExperts(const Evaluator& whole, const GraphAt& graph_at) : whole_(whole) {
@@ -55,24 +57,34 @@ absl::StatusOr<PodExperts::Candidate> PodExperts::FastestOf(const std::string& e
     evaluator.DropKept(Bytes(0));
   }
   if (!fastest.has_value()) return status;
+  const auto of_all = make(whole_.graph(), whole_.topology());
+  ASSIGN_OR_RETURN(const Strategy of_pods,
+                   fastest->pods->OfAllPods(fastest->ordered.bucketed.strategy));
+  fastest->is_of_all = of_all.ok() && *of_all == of_pods;
   return *std::move(fastest);
 }
 
-absl::StatusOr<PlanOutcome> PodExperts::PlanOf(const std::string& expert) const {
-  ASSIGN_OR_RETURN(const Candidate fastest, FastestOf(expert));
+absl::StatusOr<PlanOutcome> PodExperts::PlanOf(const std::string& expert,
+                                               const Candidate& fastest) const {
   const PodProblem& pods = *fastest.pods;
-  const BucketedStrategy& of_pod = fastest.ordered.bucketed;
-  ASSIGN_OR_RETURN(PlanOutcome outcome, PlanOfPods(pods, of_pod));
-  ASSIGN_OR_RETURN(const ExpertFunction make, ExpertNamed(expert));
-  const auto of_all = make(whole_.graph(), whole_.topology());
-  ASSIGN_OR_RETURN(const Strategy of_pods, pods.OfAllPods(of_pod.strategy));
-  const bool is_of_all = of_all.ok() && *of_all == of_pods;
-  outcome.search.origin = is_of_all ? expert : NameForPods(expert, pods.pods());
+  ASSIGN_OR_RETURN(PlanOutcome outcome, PlanOfPods(pods, fastest.ordered.bucketed));
+  outcome.search.origin = fastest.is_of_all ? expert : NameForPods(expert, pods.pods());
   outcome.search.evaluations = 1;
   outcome.expert = expert;
   outcome.plan.provenance.search = outcome.search.origin;
   outcome.plan.provenance.evaluations = 1;
   return outcome;
+}
+
+absl::StatusOr<PlanOutcome> PodExperts::PlanOf(const std::string& expert) const {
+  ASSIGN_OR_RETURN(const Candidate fastest, FastestOf(expert));
+  return PlanOf(expert, fastest);
+}
+
+absl::StatusOr<PlanOutcome> PodExperts::PlanOfAllDevices(const std::string& expert) const {
+  ASSIGN_OR_RETURN(const Candidate fastest, FastestOf(expert));
+  if (fastest.is_of_all) return PlanOf(expert, fastest);
+  return DeclinedError(absl::StrCat(expert, " of all devices is not one of pods"));
 }
 
 }  // namespace partita

@@ -21,11 +21,14 @@ class PodExperts {
   // The plan of an expert, by which pods it is, and whether it is that of all devices: then its origin
   // is the expert's name; otherwise as NameForPods has it. Errors as MakePlan's.
   absl::StatusOr<PlanOutcome> PlanOf(const std::string& expert) const;
+  // The same where it is that of all devices, FailedPrecondition where it is not.
+  absl::StatusOr<PlanOutcome> PlanOfAllDevices(const std::string& expert) const;
 
  private:
   struct Candidate;
   // The fastest of all pods, or why there is none.
   absl::StatusOr<Candidate> FastestOf(const std::string& expert) const;
+  absl::StatusOr<PlanOutcome> PlanOf(const std::string& expert, const Candidate& fastest) const;
 
   const Evaluator& whole_;
   absl::Status status_;                            // why there are no pods

@@ -20,14 +20,8 @@ namespace {
 constexpr int64_t kBytesOfTask = 3'000, kMostBytes = int64_t{256} << 20;
 
 absl::Status CheckBuilt(const PodProblem& pods, const Strategy& strategy) {
-  const Pods built{pods.pods().devices, PodView::BuiltOf(pods.pods())};
-  ASSIGN_OR_RETURN(Strategy of_built, StrategyOfPods(pods.graph(), pods.built(), strategy, built));
-  of_built.buckets = strategy.buckets;
-  ASSIGN_OR_RETURN(const DeviceTopology devices,
-                   pods.whole().topology().TakeDevices(built.devices * built.count));
-  const PartitionOptions options = PartitionOptionsOf(devices, pods.whole().options().choices);
-  ASSIGN_OR_RETURN(const TaskGraph tasks, Partition(pods.built(), of_built, options));
-  return VerifyStep({pods.built(), of_built, tasks, CanonicalOrder(tasks)});
+  ASSIGN_OR_RETURN(const Evaluator::BuiltStep step, pods.evaluator().BuildStep(strategy));
+  return VerifyStep({pods.built(), step.strategy, step.tasks, CanonicalOrder(step.tasks)});
 }
 
 // The pod's strategy with the buckets, of a size that plans have, that the strategy of all pods has.
