@@ -64,7 +64,7 @@ std::string FlagText(const Option& option);
 void AddFlag(CLI::App& verb, const Flag& flag);
 void AddFlags(CLI::App& verb, std::span<const Flag> flags);
 
-// {"evaluations": 2000, "save": null}: every option with its value, or null.
+// {"beta": 200, "save": null}: every option with its value, or null.
 Json OptionsJson(std::span<const Flag> flags);
 
 // A subcommand of `app`.
