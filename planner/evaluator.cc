@@ -235,8 +235,8 @@ absl::StatusOr<Evaluator::BuiltStep> Evaluator::BuildStep(const Strategy& strate
 
 absl::StatusOr<EvaluatedStep> Evaluator::TasksOf(const Strategy& strategy) const {
   EvaluatedStep step;
-  ASSIGN_OR_RETURN(BuiltStep built, BuildStep(strategy));
-  step.tasks = std::move(built.tasks);
+  ASSIGN_OR_RETURN(BuiltStep made, BuildStep(strategy));
+  step.tasks = std::move(made.tasks);
   if (pod_view_ == nullptr) {
     step.strategy = WithAlgorithms(strategy, step.tasks);
   } else {

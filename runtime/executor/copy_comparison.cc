@@ -18,6 +18,7 @@ T ValueAt(std::span<const char> values, size_t i) {
   return value;
 }
 
+// Precondition: some bytes differ.
 template <class T>
 std::optional<std::string> DifferenceOf(std::span<const char> left, std::span<const char> right,
                                         double tolerance) {
@@ -28,14 +29,15 @@ std::optional<std::string> DifferenceOf(std::span<const char> left, std::span<co
     if (std::isfinite(static_cast<double>(a))) {
       largest = std::max(largest, std::abs(static_cast<double>(a)));
     }
-    if (std::memcmp(&a, &b, sizeof(T)) == 0) continue;
+    const bool equal = std::memcmp(&a, &b, sizeof(T)) == 0;
+    if (equal && (tolerance == 0 || std::isfinite(static_cast<double>(a)))) continue;
     double difference = std::abs(static_cast<double>(a) - static_cast<double>(b));
     if (!std::isfinite(difference)) difference = HUGE_VAL;
     if (difference <= error) continue;
     error = difference;
     worst = i;
   }
-  if (error < 0 || (tolerance > 0 && error <= tolerance * largest)) return std::nullopt;
+  if (tolerance > 0 && error <= tolerance * largest) return std::nullopt;
   return absl::StrCat("most at element ", worst, ": ", ValueAt<T>(left, worst), " and ",
                       ValueAt<T>(right, worst), ", the largest is ", largest);
 }
@@ -47,6 +49,7 @@ std::optional<std::string> DifferenceOfCopies(DType dtype, std::span<const char>
   if (left.size() != right.size()) {
     return absl::StrCat(left.size(), " and ", right.size(), " bytes");
   }
+  if (std::equal(left.begin(), left.end(), right.begin())) return std::nullopt;
   const double tolerance = rounded_apart ? ToleranceOf(Precision::kFloat32) : 0;
   switch (dtype) {
     case DType::kFloat32:
@@ -58,7 +61,6 @@ std::optional<std::string> DifferenceOfCopies(DType dtype, std::span<const char>
     default:
       break;
   }
-  if (std::equal(left.begin(), left.end(), right.begin())) return std::nullopt;
   return "in their bytes";
 }
 

@@ -52,6 +52,7 @@ TEST(CopyComparisonTest, RoundingIsJudgedByTheLargestElement) {
 TEST(CopyComparisonTest, WhatIsNotFiniteAgreesBitForBitOnly) {
   const float nan = std::nanf(""), infinity = std::numeric_limits<float>::infinity();
   EXPECT_TRUE(FloatsAgree({nan, 1.0f}, {nan, 1.0f}));
+  EXPECT_FALSE(FloatsAgree({nan, 1.0f}, {nan, 1.0000001f}));
   EXPECT_FALSE(FloatsAgree({nan, 1.0f}, {1.0f, 1.0f}));
   EXPECT_FALSE(FloatsAgree({1.0f, 1.0f}, {nan, 1.0f}));
   EXPECT_FALSE(FloatsAgree({infinity, 1.0f}, {1.0f, 1.0f}));
