@@ -41,8 +41,7 @@ absl::StatusOr<SearchFunction> SearchNamed(const std::string& name) {
 int64_t DefaultEvaluations(const Graph& graph, int devices) {
   constexpr int64_t kMost = 4 * kEvaluations;
   constexpr int64_t kFewParts = 200;  // of decided operators, one on each device
-  const int64_t anchors = std::count_if(graph.ops().begin(), graph.ops().end(),
-                                        [](const Operator& op) { return op.anchor == op.id; });
+  const auto anchors = static_cast<int64_t>(graph.anchors().size());
   const int64_t parts = std::max<int64_t>(1, anchors * devices);
   return std::clamp(kEvaluations * kFewParts / parts, kEvaluations, kMost);
 }

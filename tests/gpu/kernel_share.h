@@ -12,7 +12,7 @@ struct KernelShare {
   double busy = 0;  // part of the step in which something ran
   double gaps = 0;  // part of the step between the first start and the last end in which
                     // nothing ran
-  int64_t gaps_ns = 0, longest_gap_ns = 0;
+  int64_t longest_gap_ns = 0;
   int64_t pieces = 0;   // of work
   int64_t step_ns = 0;  // as recorded
 };
