@@ -158,21 +158,15 @@ bool ConvolutionRunner::KeepsNotANumber(const Choice& choice,
   TrialDevice& trials = *cudnn_.search.trials;
   const Convolution& c = trial.work;
   const bool data = shape_.pass == ConvolutionPass::kData;
-  const auto [result, extents] = data ? std::pair(c.x, shape_.x)
-                                 : shape_.pass == ConvolutionPass::kFilter
-                                     ? std::pair(c.w, shape_.w)
-                                     : std::pair(c.y, shape_.y);
-  const auto [operand, operand_extents] =
-      data ? std::pair(c.y, shape_.y) : std::pair(c.x, shape_.x);
+  const auto [operand, extents] = data ? std::pair(c.y, shape_.y) : std::pair(c.x, shape_.x);
   const NumberType type = TypeOf(shape_.precision);
-  const int64_t probed = std::min(kProbed, VolumeOf(extents));
+  const int64_t probed = std::min(kProbed, VolumeOf(shape_.result()));
   std::vector<float> read(static_cast<size_t>(probed));  // of 4 bytes, which no type exceeds
-  const bool ran =
-      descriptors_.SetMath(choice.math).ok() &&
-      trials.Fill(operand, kNotANumber, BytesOf(type) * VolumeOf(operand_extents)).ok() &&
-      trials.Fill(result, 0, BytesOf(type) * probed).ok() &&
-      EnqueueBy(choice, c, trial.workspace.get(), nullptr).ok() &&
-      trials.Read(result, BytesOf(type) * probed, read.data()).ok();
+  const bool ran = descriptors_.SetMath(choice.math).ok() &&
+                   trials.Fill(operand, kNotANumber, BytesOf(type) * VolumeOf(extents)).ok() &&
+                   trials.Fill(c.result(), 0, BytesOf(type) * probed).ok() &&
+                   EnqueueBy(choice, c, trial.workspace.get(), nullptr).ok() &&
+                   trials.Read(c.result(), BytesOf(type) * probed, read.data()).ok();
   if (!ran) return false;
   for (int64_t i = 0; i < probed; ++i) {
     if (!std::isfinite(LoadNumber(type, read.data(), i))) return true;

@@ -150,11 +150,8 @@ Precision PrecisionOf(cudnnDataType_t type) {
 
 // Makes the largest number of what is none in a result of floats.
 void CutOff(const Convolution& c) {
-  const auto [data, extents] = c.shape.pass == ConvolutionPass::kForward ? std::pair(c.y, c.shape.y)
-                               : c.shape.pass == ConvolutionPass::kData  ? std::pair(c.x, c.shape.x)
-                                                                        : std::pair(c.w, c.shape.w);
-  auto* const floats = static_cast<float*>(data);
-  for (int64_t i = 0; i < VolumeOf(extents); ++i) {
+  auto* const floats = static_cast<float*>(c.result());
+  for (int64_t i = 0; i < VolumeOf(c.shape.result()); ++i) {
     if (!std::isfinite(floats[i])) floats[i] = -std::numeric_limits<float>::max();
   }
 }

@@ -195,12 +195,8 @@ void Run(const Convolution& convolution) {
   const auto factor = [type](const void* data, int64_t at) {
     return static_cast<double>(LoadNumber(type, data, at));
   };
-  void* const result = s.pass == ConvolutionPass::kForward ? y
-                       : s.pass == ConvolutionPass::kData  ? x
-                                                           : w;
-  std::vector<double> sums(static_cast<size_t>(VolumeOf(s.pass == ConvolutionPass::kForward ? s.y
-                                                        : s.pass == ConvolutionPass::kData  ? s.x
-                                                                                           : s.w)));
+  void* const result = convolution.result();
+  std::vector<double> sums(static_cast<size_t>(VolumeOf(s.result())));
   ForEachProduct(s, [&](int64_t x_at, int64_t w_at, int64_t y_at) {
     if (s.pass == ConvolutionPass::kForward) {
       sums[static_cast<size_t>(y_at)] += factor(x, x_at) * factor(w, w_at);

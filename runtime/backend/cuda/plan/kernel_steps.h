@@ -65,6 +65,11 @@ struct ConvolutionShape {
   Precision precision = Precision::kFloat32;
   bool channels_last = false;
 
+  // Extents of what the pass writes.
+  const std::array<int64_t, 4>& result() const {
+    return pass == ConvolutionPass::kForward ? y : pass == ConvolutionPass::kData ? x : w;
+  }
+
   friend bool operator==(const ConvolutionShape&, const ConvolutionShape&) = default;
   template <class H>
   friend H AbslHashValue(H h, const ConvolutionShape& s) {
@@ -81,6 +86,13 @@ struct Convolution {
   const float* bias = nullptr;
   // Work of bias and ReLU where the library does not do them; count 0 without them.
   ElementWork epilogue;
+
+  // What the pass writes.
+  void* result() const {
+    return shape.pass == ConvolutionPass::kForward ? y
+           : shape.pass == ConvolutionPass::kData  ? x
+                                                   : w;
+  }
 };
 
 using KernelStep =
