@@ -50,7 +50,8 @@ PlacedStep::PlacedStep(const FragmentCache& cache, const FragmentLinker& linker,
       fragments_(cache.chain().size(), nullptr),
       longest_(cache.chain().size(), 0),
       work_(static_cast<size_t>(resources.count()), 0),
-      by_key_(KeyOrder(cache.chain())) {
+      by_key_(KeyOrder(cache.chain())),
+      keys_(cache.chain().size()) {
   for (const ChainLink& link : cache.chain()) {
     yields_.push_back(distances.IsForUpdates(SubjectOf(distances, link)));
   }
@@ -71,12 +72,13 @@ void PlacedStep::Update(const StepFragments& step, TasksOfLink tasks_of) {
     edges_.Clear();
     sections_.Clear();
     std::fill(fragments_.begin(), fragments_.end(), nullptr);
+    std::fill(predecessors_.begin(), predecessors_.end(), -1);
     std::fill(work_.begin(), work_.end(), 0);
     total_ = tasks_in_all_ = within_tensors_ = 0;
     irregular_ = 0;
   }
   edges_.Remove(step, links, tasks_of, [this](const StepEdges::Edge& edge) {
-    --tasks_[static_cast<size_t>(edge.to)].predecessors;
+    --predecessors_[static_cast<size_t>(edge.to)];
     within_tensors_ -= IsWithinTensor(edge);
   });
   for (int32_t link : links) {
@@ -92,7 +94,7 @@ void PlacedStep::Update(const StepFragments& step, TasksOfLink tasks_of) {
     return tasks;
   };
   edges_.Find(step, links, placed, [this](const StepEdges::Edge& edge) {
-    ++tasks_[static_cast<size_t>(edge.to)].predecessors;
+    ++predecessors_[static_cast<size_t>(edge.to)];
     within_tensors_ += IsWithinTensor(edge);
   });
   for (int32_t link : edges_.changed()) PointToOthers(static_cast<size_t>(link));
@@ -100,8 +102,10 @@ void PlacedStep::Update(const StepFragments& step, TasksOfLink tasks_of) {
 
 bool PlacedStep::IsWithinTensor(const StepEdges::Edge& edge) const {
   const std::vector<ChainLink>& chain = cache_.chain();
-  const ChainLink& from = chain[static_cast<size_t>(link_[static_cast<size_t>(edge.from)])];
-  const ChainLink& to = chain[static_cast<size_t>(link_[static_cast<size_t>(edge.to)])];
+  const auto link_of = [&](int32_t place) -> const ChainLink& {
+    return chain[static_cast<size_t>(tasks_[static_cast<size_t>(place)].link)];
+  };
+  const ChainLink &from = link_of(edge.from), &to = link_of(edge.to);
   return from.is_tensor && to.is_tensor && from.id == to.id;
 }
 
@@ -117,11 +121,12 @@ void PlacedStep::RemoveWork(size_t link) {
 void PlacedStep::Place(size_t link, const FlatFragment& fragment) {
   const FlatTasks& flat = fragment.step.tasks;
   const size_t count = fragment.step.costs.size();
+  const Sections::Section before = sections_[link];
+  std::fill_n(predecessors_.begin() + before.begin, before.size, -1);
   const Sections::Section& section = sections_.Resize(link, static_cast<int32_t>(count));
   if (tasks_.size() < static_cast<size_t>(sections_.end())) {
     tasks_.resize(static_cast<size_t>(sections_.end()));
-    link_.resize(tasks_.size());
-    path_.resize(tasks_.size());
+    predecessors_.resize(tasks_.size(), -1);
     joined_length_.resize(tasks_.size(), -1);
   }
   const auto first = static_cast<size_t>(section.begin);
@@ -138,8 +143,9 @@ void PlacedStep::Place(size_t link, const FlatFragment& fragment) {
     task.successors = next.data();
     task.successor_count = static_cast<int32_t>(next.size());
     task.first = section.begin;
-    task.predecessors = flat.predecessor_count[t];
-    link_[first + t] = static_cast<int32_t>(link);
+    task.link = static_cast<int32_t>(link);
+    task.key_place = fragment.key_place[t];
+    predecessors_[first + t] = flat.predecessor_count[t];
   }
   fragments_[link] = &fragment;
   SetPaths(link);
@@ -151,7 +157,8 @@ void PlacedStep::Place(size_t link, const FlatFragment& fragment) {
 
 void PlacedStep::SetPaths(size_t link) {
   const FlatFragment& fragment = *fragments_[link];
-  std::copy(fragment.path.begin(), fragment.path.end(), path_.begin() + sections_[link].begin);
+  const auto begin = static_cast<size_t>(sections_[link].begin);
+  for (size_t t = 0; t < fragment.path.size(); ++t) tasks_[begin + t].path = fragment.path[t];
   longest_[link] = fragment.longest;
 }
 
@@ -185,6 +192,8 @@ void PlacedStep::Start(std::span<const JoinedTasks> joined) {
   JoinWork(joined);
   JoinPaths(joined);
   SetKeys();
+  FindFirst();
+  pending_ = predecessors_;
   Join(joined);
 }
 
@@ -196,24 +205,28 @@ void PlacedStep::SetKeys() {
   }
   const std::vector<int64_t> behind = distances_.Behind(lengths);
   numbers_.resize(static_cast<size_t>(tasks_in_all_));
-  first_.clear();
-  const int bits = number_bits();
-  int32_t first = 0;  // place of the link's first task in the order of keys
+  int32_t first = 0;
   for (size_t link : by_key_) {
-    const FlatFragment& fragment = *fragments_[link];
-    const int64_t most =
-        most_ - behind[static_cast<size_t>(SubjectOf(distances_, cache_.chain()[link]))];
-    const auto begin = static_cast<size_t>(sections_[link].begin);
-    for (size_t t = 0; t < fragment.key_place.size(); ++t) {
-      const int32_t number = first + fragment.key_place[t];
-      const auto lacking = static_cast<uint64_t>(most - path_[begin + t]);
-      Task& task = tasks_[begin + t];
-      task.key = lacking << bits | static_cast<uint64_t>(number);
-      task.pending = task.predecessors;
-      if (task.predecessors == 0) first_.push_back(static_cast<int32_t>(begin + t));
-      numbers_[static_cast<size_t>(number)] = static_cast<int32_t>(begin + t);
+    const auto subject = static_cast<size_t>(SubjectOf(distances_, cache_.chain()[link]));
+    keys_[link] = {most_ - behind[subject], first};
+    first += sections_[link].size;
+  }
+}
+
+// Most runs of tasks have none that waits for nothing.
+void PlacedStep::FindFirst() {
+  constexpr size_t kRun = 32;
+  first_.clear();
+  for (size_t begin = 0; begin < predecessors_.size(); begin += kRun) {
+    const auto run =
+        std::span(predecessors_).subspan(begin).first(std::min(kRun, predecessors_.size() - begin));
+    int free = 0;
+    for (int32_t count : run) free += count == 0;
+    for (size_t k = 0; free > 0; ++k) {
+      if (run[k] != 0) continue;
+      first_.push_back(static_cast<int32_t>(begin + k));
+      --free;
     }
-    first += static_cast<int32_t>(fragment.key_place.size());
   }
 }
 
@@ -246,14 +259,15 @@ void PlacedStep::FindPathsOf(size_t link) {
   longest_[link] = 0;
   for (int32_t place = section.end(); place-- > section.begin;) {
     const auto t = static_cast<size_t>(place);
-    const Task& task = tasks_[t];
+    Task& task = tasks_[t];
     int64_t behind = 0;
     for (int32_t k = 0; k < task.successor_count; ++k) {
-      behind = std::max(behind, path_[static_cast<size_t>(task.first + task.successors[k])]);
+      const auto next = static_cast<size_t>(task.first + task.successors[k]);
+      behind = std::max(behind, tasks_[next].path);
     }
     const int64_t joined = joined_length_[t];
-    path_[t] = joined == 0 ? 0 : (joined > 0 ? joined : task.duration) + behind;
-    longest_[link] = std::max(longest_[link], path_[t]);
+    task.path = joined == 0 ? 0 : (joined > 0 ? joined : task.duration) + behind;
+    longest_[link] = std::max(longest_[link], task.path);
   }
 }
 
@@ -292,11 +306,11 @@ void PlacedStep::Join(std::span<const JoinedTasks> joined) {
     first.other_count = static_cast<int32_t>(ends[b] - begin);
     begin = ends[b];
     for (size_t m = 1; m < one.members.size(); ++m) {
-      Task& other = tasks_[PlaceOf(one.members[m])];
-      first.pending += other.predecessors;
-      other.pending = ~static_cast<int32_t>(place);
+      const size_t other = PlaceOf(one.members[m]);
+      pending_[place] += predecessors_[other];
+      pending_[other] = ~static_cast<int32_t>(place);
     }
-    if (first.pending == 0) first_.push_back(static_cast<int32_t>(place));
+    if (pending_[place] == 0) first_.push_back(static_cast<int32_t>(place));
   }
 }
 
@@ -318,19 +332,28 @@ void PlacedStep::AddStarts(size_t link, std::vector<Nanos>& starts) const {
 }
 
 // The tasks as ListScheduler wants them. Ends where the work left on a resource does not fit before
-// the cutoff. Tasks that another stands for have that one's place in `pending`, as ~place.
+// the cutoff.
 class PlacedStep::Simulation {
  public:
   Simulation(PlacedStep& step, int64_t cutoff)
       : step_(step),
         cutoff_(cutoff),
-        number_mask_((uint64_t{1} << step.number_bits()) - 1),
+        number_bits_(step.number_bits()),
+        number_mask_((uint64_t{1} << number_bits_) - 1),
         place_bits_(step.place_bits()) {}
 
   // The length of the schedule, or a bound above the cutoff.
   int64_t length() const { return length_; }
 
-  uint64_t KeyOf(size_t task) const { return step_.tasks_[task].key; }
+  // Priority and place in the order of keys in one number, which makes the task known to TaskOf.
+  uint64_t KeyOf(size_t task) {
+    const Task& one = step_.tasks_[task];
+    const LinkKeys& of_link = step_.keys_[static_cast<size_t>(one.link)];
+    const int32_t number = of_link.first + one.key_place;
+    step_.numbers_[static_cast<size_t>(number)] = static_cast<int32_t>(task);
+    const auto lacking = static_cast<uint64_t>(of_link.most - one.path);
+    return lacking << number_bits_ | static_cast<uint64_t>(number);
+  }
   size_t TaskOf(uint64_t key) const {
     return static_cast<size_t>(step_.numbers_[static_cast<size_t>(key & number_mask_)]);
   }
@@ -341,7 +364,7 @@ class PlacedStep::Simulation {
   int64_t DurationOf(size_t task) const { return step_.tasks_[task].duration; }
   bool Yields(size_t task) const {
     return step_.tasks_[task].resource_count > 1 &&
-           step_.yields_[static_cast<size_t>(step_.link_[task])] != 0;
+           step_.yields_[static_cast<size_t>(step_.tasks_[task].link)] != 0;
   }
   template <class Visit>
   void ForEachSuccessor(size_t task, Visit&& visit) const {
@@ -351,7 +374,7 @@ class PlacedStep::Simulation {
     }
     for (int32_t k = 0; k < one.other_count; ++k) visit(InPlaceOf(one.others[k]));
   }
-  bool Release(size_t task) { return --step_.tasks_[task].pending == 0; }
+  bool Release(size_t task) { return --step_.pending_[task] == 0; }
   bool Start(size_t task, int64_t time) {
     step_.starts_[task] = time;
     const int64_t duration = DurationOf(task);
@@ -366,12 +389,13 @@ class PlacedStep::Simulation {
 
  private:
   size_t InPlaceOf(int32_t place) const {
-    const int32_t pending = step_.tasks_[static_cast<size_t>(place)].pending;
+    const int32_t pending = step_.pending_[static_cast<size_t>(place)];
     return static_cast<size_t>(pending < 0 ? ~pending : place);
   }
 
   PlacedStep& step_;
   const int64_t cutoff_;
+  const int number_bits_;
   const uint64_t number_mask_;
   const int place_bits_;
   int64_t length_ = 0;

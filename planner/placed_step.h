@@ -53,10 +53,10 @@ class PlacedStep {
   void AddStarts(size_t link, std::vector<Nanos>& starts) const;
 
  private:
-  // All that a simulation looks at, in one cache line.
+  // All that a simulation looks at, but for what it waits for, in one cache line.
   struct alignas(64) Task {
     int64_t duration = 0;
-    uint64_t key = 0;  // priority and key in one number, the first task's least
+    int64_t path = 0;  // the path left inside its fragment
     union {            // what it holds
       const int32_t* resources = nullptr;
       int32_t resource;  // where resource_count is 1
@@ -64,9 +64,14 @@ class PlacedStep {
     const int32_t* successors = nullptr;  // of its own link, counted within that
     const int32_t* others = nullptr;      // successors of other links
     int32_t resource_count = 0, successor_count = 0, other_count = 0;
-    int32_t first = 0;         // the first task of its link
-    int32_t predecessors = 0;  // how many
-    int32_t pending = 0;       // those without an end
+    int32_t first = 0;  // the first task of its link
+    int32_t link = 0;
+    int32_t key_place = 0;  // in the order of keys of its link
+  };
+  // What the keys of a link's tasks have in common.
+  struct LinkKeys {
+    int64_t most = 0;   // longest path of all, less what is behind the link's subject
+    int32_t first = 0;  // place of the first of its tasks in the order of keys
   };
   class Simulation;
   static std::span<const int32_t> ResourcesOf(const Task& task) {
@@ -89,6 +94,7 @@ class PlacedStep {
   // Sets everything to the time before the first task.
   void Start(std::span<const JoinedTasks> joined);
   void SetKeys();
+  void FindFirst();
   // Paths of the links of joined tasks, and the work of all, with these as one; and as they were.
   void JoinPaths(std::span<const JoinedTasks> joined);
   void FindPathsOf(size_t link);
@@ -104,19 +110,21 @@ class PlacedStep {
   Sections sections_;                           // of tasks, owned by links
   std::vector<const FlatFragment*> fragments_;  // indexed by link; null at first
   std::vector<Task> tasks_;                     // by place
-  std::vector<int64_t> path_;                   // by place: the path left inside its fragment
+  std::vector<int32_t> predecessors_;           // by place: how many tasks it waits for; -1: a gap
   std::vector<int64_t> longest_;                // by link: the longest of them
   std::vector<int64_t> work_;                   // by resource: of all tasks
   int64_t total_ = 0;                           // all durations
   int64_t tasks_in_all_ = 0;
-  std::vector<int32_t> link_;         // by place
   int64_t within_tensors_ = 0;        // edges between links of one tensor
   int irregular_ = 0;                 // links with other tasks than CanSimulate wants
   std::vector<char> yields_;          // by link: whether its communication yields (Simulate)
   const std::vector<size_t> by_key_;  // links in the order of keys
   // State of a simulation.
-  std::vector<int64_t> starts_;   // by place
-  std::vector<int32_t> numbers_;  // places of tasks in the order of keys
+  std::vector<int64_t> starts_;  // by place
+  // By place: tasks that it waits for and that have not ended; ~place of the task that stands for it.
+  std::vector<int32_t> pending_;
+  std::vector<LinkKeys> keys_;    // by link
+  std::vector<int32_t> numbers_;  // places of tasks that were ready, in the order of keys
   std::vector<int32_t> first_;    // places of tasks that wait for none
   std::vector<int64_t> left_;     // by resource: work of tasks that have not started
   int64_t most_ = 0;              // all durations
