@@ -54,6 +54,8 @@ PlacedStep::PlacedStep(const FragmentCache& cache, const FragmentLinker& linker,
       keys_(cache.chain().size()) {
   for (const ChainLink& link : cache.chain()) {
     yields_.push_back(distances.IsForUpdates(SubjectOf(distances, link)));
+    const auto& of_tensor = cache.places().of_tensor;
+    has_siblings_.push_back(link.is_tensor && of_tensor[static_cast<size_t>(link.id)].size() > 1);
   }
   // Kernels hold the compute lane and the core sets of their device, and nothing else does.
   list_.is_lone.resize(work_.size(), 0);
@@ -77,9 +79,9 @@ void PlacedStep::Update(const StepFragments& step, TasksOfLink tasks_of) {
     total_ = tasks_in_all_ = within_tensors_ = 0;
     irregular_ = 0;
   }
-  edges_.Remove(step, links, tasks_of, [this](const StepEdges::Edge& edge) {
+  edges_.Remove(step, links, tasks_of, [this](const StepEdges::Edge& edge, int32_t from) {
     --predecessors_[static_cast<size_t>(edge.to)];
-    within_tensors_ -= IsWithinTensor(edge);
+    within_tensors_ -= IsWithinTensor(edge, from);
   });
   for (int32_t link : links) {
     const auto k = static_cast<size_t>(link);
@@ -93,20 +95,18 @@ void PlacedStep::Update(const StepFragments& step, TasksOfLink tasks_of) {
     tasks.first = sections_[link].begin;
     return tasks;
   };
-  edges_.Find(step, links, placed, [this](const StepEdges::Edge& edge) {
+  edges_.Find(step, links, placed, [this](const StepEdges::Edge& edge, int32_t from) {
     ++predecessors_[static_cast<size_t>(edge.to)];
-    within_tensors_ += IsWithinTensor(edge);
+    within_tensors_ += IsWithinTensor(edge, from);
   });
   for (int32_t link : edges_.changed()) PointToOthers(static_cast<size_t>(link));
 }
 
-bool PlacedStep::IsWithinTensor(const StepEdges::Edge& edge) const {
+bool PlacedStep::IsWithinTensor(const StepEdges::Edge& edge, int32_t from) const {
+  if (has_siblings_[static_cast<size_t>(from)] == 0) return false;
   const std::vector<ChainLink>& chain = cache_.chain();
-  const auto link_of = [&](int32_t place) -> const ChainLink& {
-    return chain[static_cast<size_t>(tasks_[static_cast<size_t>(place)].link)];
-  };
-  const ChainLink &from = link_of(edge.from), &to = link_of(edge.to);
-  return from.is_tensor && to.is_tensor && from.id == to.id;
+  const ChainLink& to = chain[static_cast<size_t>(tasks_[static_cast<size_t>(edge.to)].link)];
+  return to.is_tensor && to.id == chain[static_cast<size_t>(from)].id;
 }
 
 void PlacedStep::RemoveWork(size_t link) {

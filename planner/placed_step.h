@@ -79,8 +79,8 @@ class PlacedStep {
             static_cast<size_t>(task.resource_count)};
   }
 
-  // Whether it is between two links of one tensor.
-  bool IsWithinTensor(const StepEdges::Edge& edge) const;
+  // Whether an edge from a task of that link is between two links of one tensor.
+  bool IsWithinTensor(const StepEdges::Edge& edge, int32_t from) const;
   void RemoveWork(size_t link);
   void Place(size_t link, const FlatFragment& fragment);
   void SetPaths(size_t link);  // of the fragment alone
@@ -118,6 +118,7 @@ class PlacedStep {
   int64_t within_tensors_ = 0;        // edges between links of one tensor
   int irregular_ = 0;                 // links with other tasks than CanSimulate wants
   std::vector<char> yields_;          // by link: whether its communication yields (Simulate)
+  std::vector<char> has_siblings_;    // by link: whether it is one of several of a tensor
   const std::vector<size_t> by_key_;  // links in the order of keys
   // State of a simulation.
   std::vector<int64_t> starts_;  // by place

@@ -38,41 +38,26 @@ class StepEdges {
   // Both outlive this.
   StepEdges(const FragmentCache& cache, const FragmentLinker& linker);
 
-  // Calls visit(edge) for all edges that the change of these links may take away, and forgets them.
+  // Calls visit(edge, link) for all edges that the change of these links may take away, each from a
+  // task of that link, and forgets them.
   // The tasks that the links had before still live; where first ones are, is not looked at.
   template <class Visit>
   void Remove(const StepFragments& step, std::span<const int32_t> relinked, TasksOfLink tasks_of,
               Visit&& visit) {
     FindStale(step, relinked, tasks_of);
+    ForEach(visit);
     for (int32_t j : stale_) {
-      for (std::vector<Edge>& out : junctions_[static_cast<size_t>(j)].out) {
-        for (const Edge& edge : out) visit(edge);
-        out.clear();
-      }
-    }
-    for (int32_t link : waiting_) {
-      for (const WaitsFor& one : waits_[static_cast<size_t>(link)]) {
-        for (const Edge& edge : one.edges) visit(edge);
-      }
+      for (std::vector<Edge>& out : junctions_[static_cast<size_t>(j)].out) out.clear();
     }
     ForgetWaits();
   }
-  // Calls visit(edge) for all edges that they now have. To be called after Remove, with the same
-  // links.
+  // Calls visit(edge, link) for all edges that they now have. To be called after Remove, with the
+  // same links.
   template <class Visit>
   void Find(const StepFragments& step, std::span<const int32_t> relinked, TasksOfLink tasks_of,
             Visit&& visit) {
     FindEdges(step, relinked, tasks_of);
-    for (int32_t j : stale_) {
-      for (const std::vector<Edge>& out : junctions_[static_cast<size_t>(j)].out) {
-        for (const Edge& edge : out) visit(edge);
-      }
-    }
-    for (int32_t link : waiting_) {
-      for (const WaitsFor& one : waits_[static_cast<size_t>(link)]) {
-        for (const Edge& edge : one.edges) visit(edge);
-      }
-    }
+    ForEach(visit);
   }
   // Links whose SuccessorsOf the last Find has changed.
   std::span<const int32_t> changed() const { return row_links_; }
@@ -105,6 +90,21 @@ class StepEdges {
     std::vector<int32_t> begin, to;
   };
 
+  // Calls visit(edge, link) for the edges of stale junctions and of links that wait.
+  template <class Visit>
+  void ForEach(Visit&& visit) const {
+    for (int32_t j : stale_) {
+      const Junction& junction = junctions_[static_cast<size_t>(j)];
+      for (size_t place = 0; place < junction.links.size(); ++place) {
+        for (const Edge& edge : junction.out[place]) visit(edge, junction.links[place]);
+      }
+    }
+    for (int32_t link : waiting_) {
+      for (const WaitsFor& one : waits_[static_cast<size_t>(link)]) {
+        for (const Edge& edge : one.edges) visit(edge, one.link);
+      }
+    }
+  }
   void FindJunctions();
   void FindStale(const StepFragments& step, std::span<const int32_t> relinked,
                  TasksOfLink tasks_of);

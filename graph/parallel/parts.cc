@@ -1,5 +1,7 @@
 #include "graph/parallel/parts.h"
 
+#include <algorithm>
+
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "graph/support/status_macros.h"
@@ -16,6 +18,30 @@ std::vector<int> MatchLoops(const ShardingRule& own, const ShardingRule& anchor)
   std::vector<int> match;
   for (const LoopDim& loop : own.loops) match.push_back(anchor.FindLoop(loop.name));
   return match;
+}
+
+// Degrees of the operator's own loops.
+std::vector<int32_t> OwnDegrees(const Graph& graph, const Operator& op,
+                                const ParallelConfig& config) {
+  std::vector<int32_t> degrees;
+  for (int m : MatchLoops(graph.rule(op.id), graph.rule(op.anchor))) {
+    degrees.push_back(m < 0 ? 1 : config.degrees[static_cast<size_t>(m)]);
+  }
+  return degrees;
+}
+
+// Whether all parts of these dimensions are intervals: UnclippedInterval has what is not one.
+bool AreIntervals(const std::vector<DimMap>& dims, const std::vector<LoopDim>& loops,
+                  std::span<const int32_t> degrees) {
+  for (const DimMap& dim : dims) {
+    bool open = false;  // whether a loop so far has a block of several indices
+    for (int8_t loop : dim.loops) {
+      const auto l = static_cast<size_t>(loop);
+      if (open && degrees[l] > 1 && loops[l].extent > 1) return false;
+      open |= degrees[l] < loops[l].extent;
+    }
+  }
+  return true;
 }
 
 bool HasResult(const PartView& view) {
@@ -74,6 +100,16 @@ absl::StatusOr<std::vector<Part>> SomePartsOf(const Graph& graph, const Operator
 absl::StatusOr<std::vector<Part>> PartsOf(const Graph& graph, const Operator& op,
                                           const ParallelConfig& config) {
   return SomePartsOf(graph, op, config, true);
+}
+
+bool HasParts(const Graph& graph, const Operator& op, const ParallelConfig& config) {
+  const ShardingRule& rule = graph.rule(op.id);
+  const std::vector<int32_t> degrees = OwnDegrees(graph, op, config);
+  const auto fits = [&](const auto& tensor) {
+    return AreIntervals(tensor.dims, rule.loops, degrees);
+  };
+  return std::all_of(rule.operands.begin(), rule.operands.end(), fits) &&
+         std::all_of(rule.results.begin(), rule.results.end(), fits);
 }
 
 absl::StatusOr<std::vector<Part>> SamplePartsOf(const Graph& graph, const Operator& op,

@@ -25,6 +25,8 @@ struct Part {
 // out. InvalidArgument if the configuration does not fit, naming the operator.
 absl::StatusOr<std::vector<Part>> PartsOf(const Graph& graph, const Operator& op,
                                           const ParallelConfig& anchor_config);
+// Whether PartsOf has them, without making any. Precondition: ValidateConfig of the anchor.
+bool HasParts(const Graph& graph, const Operator& op, const ParallelConfig& anchor_config);
 // Those of them that are the first, second or last along each loop: of an even split, a part of every
 // size and with every kind of border.
 absl::StatusOr<std::vector<Part>> SamplePartsOf(const Graph& graph, const Operator& op,

@@ -164,7 +164,7 @@ std::span<const OpId> SearchSpace::LayerOf(OpId op) const {
 bool SearchSpace::Fits(OpId anchor, const ParallelConfig& config) const {
   if (!ValidateConfig(graph_->rule(anchor), config, devices_).ok()) return false;
   return std::all_of(doubtful_[anchor.index()].begin(), doubtful_[anchor.index()].end(),
-                     [&](OpId id) { return PartsOf(*graph_, graph_->op(id), config).ok(); });
+                     [&](OpId id) { return HasParts(*graph_, graph_->op(id), config); });
 }
 
 template <class Ends, class Visit>

@@ -284,6 +284,42 @@ TEST(SearchSpaceTest, EverythingDrawnFits) {
   }
 }
 
+// A configuration of few parts, by degrees that the loops allow.
+ParallelConfig RandomDegrees(const ShardingRule& rule, std::mt19937_64& random) {
+  constexpr int64_t kMostParts = 64;
+  ParallelConfig config = Unsplit(rule, DeviceId(0));
+  for (size_t l = 0; l < rule.loops.size(); ++l) {
+    const LoopDim& loop = rule.loops[l];
+    const int64_t wanted[] = {1, 2, 3, loop.extent};
+    const int64_t degree = std::min(wanted[random() % 4], loop.extent);
+    if (!loop.splittable || degree * PartCount(config) > kMostParts) continue;
+    config.degrees[l] = static_cast<int32_t>(degree);
+  }
+  config.devices.assign(static_cast<size_t>(PartCount(config)), DeviceId(0));
+  for (size_t p = 0; p < config.devices.size(); ++p) {
+    config.devices[p] = DeviceId(static_cast<int32_t>(p));
+  }
+  return config;
+}
+
+TEST(SearchSpaceTest, PartsAreKnownToExistWhereTheyCanBeMade) {
+  std::mt19937_64 random(5);
+  int made = 0, refused = 0;
+  for (const char* model : {"lenet", "resnet_tiny", "gpt_tiny", "nmt_short"}) {
+    const Graph graph = TrainingGraphOf(model, 6);
+    for (const Operator& op : graph.ops()) {
+      for (int k = 0; op.anchor != kNoOp && k < 60; ++k) {
+        const ParallelConfig config = RandomDegrees(graph.rule(op.anchor), random);
+        const bool can = PartsOf(graph, op, config).ok();
+        EXPECT_EQ(HasParts(graph, op, config), can) << model << ": " << op.name;
+        ++(can ? made : refused);
+      }
+    }
+  }
+  EXPECT_GT(made, 1000);
+  EXPECT_GT(refused, 100);
+}
+
 TEST(SearchSpaceTest, PinsHoldInThePlanAndTheRestIsSearched) {
   const Workplace at("lenet", 64, "p100-4x4", 2);
   const OpId conv = at.Op("conv1");
