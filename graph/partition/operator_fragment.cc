@@ -22,6 +22,7 @@ class OperatorFragmentMaker {
         builder_(options.devices, false) {}
 
   OperatorFragment Run(bool choose_formats) {
+    builder_.Reserve(parts_.size(), parts_.size() * (op_.inputs.size() + op_.outputs.size()));
     AddReads();
     AddKept();
     fragment_.outer = static_cast<int32_t>(fragment_.reads.size() + fragment_.kept.size());
@@ -122,6 +123,10 @@ class OperatorFragmentMaker {
   void AddKernel(int32_t number) {
     const Part& part = parts_[static_cast<size_t>(number)];
     ComputeTask task{.device = part.device, .op = op_.id, .part = part.index};
+    task.inputs.reserve(op_.inputs.size());
+    task.input_boxes.reserve(op_.inputs.size());
+    task.outputs.reserve(op_.outputs.size());
+    task.output_boxes.reserve(op_.outputs.size());
     for (size_t k = 0; k < op_.inputs.size(); ++k) {
       task.inputs.push_back(input_slots_[static_cast<size_t>(number) * op_.inputs.size() + k]);
       task.input_boxes.push_back(part.view.operands[k].box);

@@ -41,6 +41,13 @@ class GroupMaker {
     x_.dtype = tensor.type.dtype;
   }
 
+  // Makes room for so many demands.
+  void ReserveDemands(size_t count) {
+    demand_index_.reserve(count);
+    x_.demands.reserve(count);
+    x_.demand_buffers.reserve(count);
+  }
+
   int32_t AddDemand(const Box& box, DeviceId device) {
     const auto [it, added] =
         demand_index_.try_emplace({box, device}, static_cast<int32_t>(x_.demands.size()));
@@ -89,6 +96,8 @@ class GroupMaker {
 
   // Whether terms have to be added on the way to the demands. Precondition: AddPieces.
   bool SumsTerms(std::span<const Demand> demands) const {
+    const auto is_first = [this](const Piece& piece) { return piece.term == x_.pieces[0].term; };
+    if (std::all_of(x_.pieces.begin(), x_.pieces.end(), is_first)) return false;
     const SolvedExchange solved = Exchange(x_.pieces, demands, exchange_options());
     for (const ExchangeStep& step : solved.steps()) {
       for (const Flow& flow : step.flows) {
@@ -407,6 +416,8 @@ class TensorFragmentsBuilder::Maker {
         return std::binary_search(group.consumers.begin(), group.consumers.end(), id);
       };
       const auto group = std::find_if(groups_.begin(), groups_.end(), reads) - groups_.begin();
+      GroupMaker& maker = makers_[static_cast<size_t>(group)];
+      maker.ReserveDemands(maker.demands().size() + parts_[id.index()].size());
       AddReads(graph_.op(id), static_cast<size_t>(group));
     }
     result_.read_begin.push_back(static_cast<int32_t>(demand_of_read_.size()));

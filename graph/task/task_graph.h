@@ -286,6 +286,11 @@ class TaskGraphBuilder {
     graph_.devices_ = devices;
   }
 
+  // Makes room for so many tasks and buffers.
+  void Reserve(size_t tasks, size_t buffers) {
+    graph_.tasks_.reserve(tasks);
+    graph_.buffers_.reserve(buffers);
+  }
   BufferId AddBuffer(Buffer buffer);  // the id is filled in
   BufferId AddStaging(DeviceId device, DType dtype, int64_t elements);
   // Makes a staging buffer larger. Returns the new elements, which begin where buffers may.
