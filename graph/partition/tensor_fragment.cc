@@ -407,7 +407,9 @@ class TensorFragmentsBuilder::Maker {
     demand_of_read_.clear();
     makers_.reserve(groups_.size());
     for (size_t g = 0; g < groups_.size(); ++g) {
-      makers_.emplace_back(graph_, tensor_, parts_, setting_, options_);
+      size_t reads = 0;
+      for (OpId id : groups_[g].consumers) reads += parts_[id.index()].size();
+      makers_.emplace_back(graph_, tensor_, parts_, setting_, options_).ReserveDemands(reads);
     }
     result_.read_begin.clear();
     for (OpId id : graph_.consumers(tensor_.id)) {
@@ -416,8 +418,6 @@ class TensorFragmentsBuilder::Maker {
         return std::binary_search(group.consumers.begin(), group.consumers.end(), id);
       };
       const auto group = std::find_if(groups_.begin(), groups_.end(), reads) - groups_.begin();
-      GroupMaker& maker = makers_[static_cast<size_t>(group)];
-      maker.ReserveDemands(maker.demands().size() + parts_[id.index()].size());
       AddReads(graph_.op(id), static_cast<size_t>(group));
     }
     result_.read_begin.push_back(static_cast<int32_t>(demand_of_read_.size()));
