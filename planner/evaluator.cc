@@ -123,6 +123,7 @@ PartitionOptions Evaluator::partition_options() const {
     options.class_of_device.resize(devices);
     if (!options.precision_of_device.empty()) options.precision_of_device.resize(devices);
   }
+  options.stop = options_.stop;
   options.algorithm = CheapestAlgorithm(model_, options.node_of_device);
   if (pod_view_ != nullptr) options.algorithm = pod_view_->InsidePod(std::move(options.algorithm));
   return options;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -119,6 +120,9 @@ class Evaluator {
     // graph and topology are one's, the model the whole machine's. Strategies are one's, but for
     // buckets, which name collectives of the built pods' step.
     std::shared_ptr<const PodSetting> pods = nullptr;
+    // Ends the making of whole steps, which are then Cancelled; may be null. Evaluations have their
+    // own.
+    const std::atomic<bool>* stop = nullptr;
   };
 
   // Graph and model outlive the evaluator. The model knows every task.

@@ -146,7 +146,11 @@ absl::StatusOr<PlanOutcome> PlanAsIs(const Evaluator& evaluator, const Strategy&
 absl::StatusOr<PlanOutcome> PlanOf(const Evaluator& evaluator, const Strategy& strategy,
                                    const std::string& origin) {
   RETURN_IF_ERROR(CheckRoom(evaluator.graph(), strategy));
-  return PlanAsIs(evaluator, WithBuckets(evaluator, strategy).strategy, origin);
+  const auto interrupted = [&] { return IsSet(evaluator.options().stop); };
+  const BucketedStrategy bucketed = WithBuckets(evaluator, strategy, interrupted);
+  // The whole task graph has no room to spare.
+  evaluator.DropKept(Bytes(0));
+  return PlanAsIs(evaluator, bucketed.strategy, origin);
 }
 
 absl::StatusOr<PlanOutcome> EvaluatePlan(const Evaluator& evaluator, const Plan& plan,
@@ -191,21 +195,27 @@ absl::StatusOr<PlanOutcome> EvaluatePlan(const Evaluator& evaluator, const Plan&
 namespace {
 
 LowerBound BoundFor(const Evaluator& evaluator, const PlanRequest& request) {
-  return request.bound.has_value() ? *request.bound : LowerBoundOf(evaluator);
+  if (request.bound.has_value()) return *request.bound;
+  return LowerBoundOf(evaluator, [&] { return IsSet(request.options.stop); });
 }
 
 absl::StatusOr<PlanOutcome> PlanOfExpert(const Evaluator& evaluator, const PlanRequest& request) {
   const std::string& name = request.strategy;
   ASSIGN_OR_RETURN(const ExpertFunction expert, ExpertNamed(name));
-  if (request.graph_at && HasPods(evaluator)) {
-    auto by_pods = PodExperts(evaluator, request.graph_at).PlanOfAllDevices(name);
+  Evaluator::Options options = evaluator.options();
+  options.stop = request.options.stop;
+  const Evaluator own(evaluator.graph(), evaluator.topology(), evaluator.model(),
+                      std::move(options));
+  if (request.graph_at && HasPods(own)) {
+    auto by_pods = PodExperts(own, request.graph_at).PlanOfAllDevices(name);
+    if (absl::IsCancelled(by_pods.status())) return by_pods.status();
     if (by_pods.ok()) {
       by_pods->bound = BoundFor(evaluator, request);
       return by_pods;
     }
   }
-  ASSIGN_OR_RETURN(const Strategy strategy, expert(evaluator.graph(), evaluator.topology()));
-  ASSIGN_OR_RETURN(PlanOutcome outcome, PlanOf(evaluator, strategy, name));
+  ASSIGN_OR_RETURN(const Strategy strategy, expert(own.graph(), own.topology()));
+  ASSIGN_OR_RETURN(PlanOutcome outcome, PlanOf(own, strategy, name));
   outcome.expert = name;
   outcome.bound = BoundFor(evaluator, request);
   return outcome;
@@ -304,8 +314,9 @@ absl::StatusOr<PlanOutcome> MakePlan(const Evaluator& evaluator, const PlanReque
   ASSIGN_OR_RETURN(PlanOutcome outcome, request.strategy.empty()
                                             ? SearchPlan(evaluator, request)
                                             : PlanOfExpert(evaluator, request));
-  if (!outcome.pods.has_value() && !outcome.baseline.has_value())
+  if (!outcome.pods.has_value() && !outcome.baseline.has_value() && !IsSet(request.options.stop)) {
     outcome.baseline = BaselineOf(evaluator);
+  }
   outcome.plan.provenance.options = PlanOptions(request);
   return outcome;
 }

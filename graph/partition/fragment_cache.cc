@@ -6,6 +6,7 @@
 #include "graph/partition/bucket_fragment.h"
 #include "graph/partition/fragment_memory.h"
 #include "graph/support/check.h"
+#include "graph/support/error_category.h"
 #include "graph/support/heap_bytes.h"
 #include "graph/support/status_macros.h"
 
@@ -116,11 +117,16 @@ void FragmentCache::FindDependencies() {
   decided_.resize(graph_.anchors().size() + graph_.weights().size());
 }
 
-absl::Status FragmentCache::FindOrBuild(const Strategy& strategy, StepFragments& step) {
-  RETURN_IF_ERROR(Find(strategy, step).status());
-  for (Missing& missing : missing_) {
-    RETURN_IF_ERROR(Build(missing, Solve(missing, strategy), strategy, step));
+absl::Status FragmentCache::FindOrBuild(const Strategy& strategy, StepFragments& step,
+                                        const Interrupted& interrupted) {
+  const auto goes_on = [&] { return !interrupted || !interrupted(); };
+  ASSIGN_OR_RETURN(bool is_found, Find(strategy, step, interrupted));
+  for (size_t m = 0; is_found && m < missing_.size(); ++m) {
+    TensorFragmentsBuilder solved = Solve(missing_[m], strategy);
+    is_found = goes_on() && solved.FindCommunications([&](const TaskBody&) { return goes_on(); });
+    if (is_found) RETURN_IF_ERROR(Build(missing_[m], std::move(solved), strategy, step));
   }
+  if (!is_found) return InterruptedError("interrupted while the tasks of a step were made");
   return Complete(strategy, step);
 }
 

@@ -41,8 +41,10 @@ class FragmentCache {
   FragmentCache(const FragmentCache&) = delete;
   FragmentCache& operator=(const FragmentCache&) = delete;
 
-  // InvalidArgument says which operator, weight, collective or bucket does not fit, and why.
-  absl::Status FindOrBuild(const Strategy& strategy, StepFragments& step);
+  // InvalidArgument says which operator, weight, collective or bucket does not fit, and why;
+  // Cancelled where `interrupted`, which may be empty, was true before the end.
+  absl::Status FindOrBuild(const Strategy& strategy, StepFragments& step,
+                           const Interrupted& interrupted = nullptr);
   // The same in parts, for those who may not need them all. Find: operators, weights, and the
   // tensors whose fragments are kept; the others are null in `step` and listed by missing(). Solve
   // and then Build: one entry of that list, whose communications are found in between.

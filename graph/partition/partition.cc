@@ -10,6 +10,7 @@
 #include "graph/support/error_category.h"
 #include "graph/support/memory.h"
 #include "graph/support/status_macros.h"
+#include "graph/support/stop_flag.h"
 
 namespace partita {
 namespace {
@@ -128,6 +129,32 @@ namespace {
 // Memory that a part takes at least while its task is made, and from where on it is compared with
 // what there is.
 constexpr int64_t kLeastBytesOfPart = 3'000, kMuch = int64_t{1} << 28;
+// A step takes its fragments' memory again, as a graph and as flat lists.
+constexpr int64_t kCopies = 2;
+
+absl::Status CheckTaskMemory(int64_t bytes, absl::string_view what) {
+  const absl::Status status = CheckMemory(bytes, what);
+  if (status.ok()) return status;
+  return WithMessage(status, absl::StrCat(status.message(),
+                                          ". Use fewer devices, or plan with a batch that is a "
+                                          "multiple of them, by which pods are searched"));
+}
+
+// Makes the fragments, as long as there is room for the step that they are of.
+absl::Status MakeFragments(const Strategy& strategy, const std::atomic<bool>* stop,
+                           FragmentCache& cache, StepFragments& step) {
+  absl::Status room;
+  int64_t checked = 0;  // bytes
+  const absl::Status made = cache.FindOrBuild(strategy, step, [&] {
+    const int64_t bytes = cache.bytes().value();
+    if (bytes >= checked + kMuch) {
+      checked = bytes;
+      room = CheckTaskMemory(kCopies * bytes, "the tasks of a step, as far as they are made,");
+    }
+    return IsSet(stop) || !room.ok();
+  });
+  return room.ok() ? made : room;
+}
 
 }  // namespace
 
@@ -139,12 +166,8 @@ absl::Status CheckRoom(const Graph& graph, const Strategy& strategy) {
     parts += static_cast<int64_t>(strategy.configs[op.anchor.index()].devices.size());
   }
   if (parts * kLeastBytesOfPart < kMuch) return absl::OkStatus();
-  const absl::Status status = CheckMemory(
-      parts * kLeastBytesOfPart, absl::StrCat("the tasks of ", parts, " parts of operators"));
-  if (status.ok()) return status;
-  return WithMessage(status, absl::StrCat(status.message(),
-                                          ". Use fewer devices, or plan with a batch that is a "
-                                          "multiple of them, by which pods are searched"));
+  return CheckTaskMemory(parts * kLeastBytesOfPart,
+                         absl::StrCat("the tasks of ", parts, " parts of operators"));
 }
 
 absl::StatusOr<TaskGraph> Partition(const Graph& graph, const Strategy& strategy,
@@ -152,7 +175,7 @@ absl::StatusOr<TaskGraph> Partition(const Graph& graph, const Strategy& strategy
   RETURN_IF_ERROR(CheckRoom(graph, strategy));
   FragmentCache cache(graph, options);
   StepFragments step;
-  RETURN_IF_ERROR(cache.FindOrBuild(strategy, step));
+  RETURN_IF_ERROR(MakeFragments(strategy, options.stop, cache, step));
   FragmentLinker link(cache);
   link.Link(step);
   link.LinkEdges(step);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <span>
@@ -28,7 +29,7 @@ using AlgorithmRule = std::function<std::string(const CollectiveToRun&)>;
 AlgorithmRule AlwaysBy(std::string algorithm);
 
 // Choices about a task graph besides the strategy. Stored in plans, but for the rule, whose answers
-// a planner stores in the strategy.
+// a planner stores in the strategy, and what ends the work.
 struct PartitionOptions {
   int devices = 1;
   // The node of each device; empty: all on one.
@@ -59,6 +60,8 @@ struct PartitionOptions {
   // Buffers keep the backend's native format where all their users can (see formats.h); for
   // backends that have one.
   bool native_formats = false;
+  // Ends Partition once it is set; may be null.
+  const std::atomic<bool>* stop = nullptr;
 };
 
 // ResourceExhausted where this host has no room for the tasks of the strategy's step, as on machines
@@ -67,7 +70,8 @@ absl::Status CheckRoom(const Graph& graph, const Strategy& strategy);
 
 // The task graph of one training step: pure, and the same for planner and runtime. The strategy is
 // checked: InvalidArgument says which operator, weight, collective or bucket does not fit and why.
-// ResourceExhausted as CheckRoom.
+// ResourceExhausted as CheckRoom, and where the tasks made so far leave no room for the graph of them.
+// Cancelled once PartitionOptions::stop is set.
 absl::StatusOr<TaskGraph> Partition(const Graph& graph, const Strategy& strategy,
                                     const PartitionOptions& options);
 

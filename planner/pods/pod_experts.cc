@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "graph/support/error_category.h"
 #include "graph/support/status_macros.h"
+#include "graph/support/stop_flag.h"
 #include "planner/expert/expert_strategies.h"
 #include "planner/fastest_strategy.h"
 #include "planner/pods/pod_plan.h"
@@ -45,7 +46,10 @@ absl::StatusOr<PodExperts::Candidate> PodExperts::FastestOf(const std::string& e
       status = strategy.status();
       continue;
     }
-    OrderedStrategy ordered = InBestOrder(evaluator, WithBuckets(evaluator, *strategy));
+    const auto interrupted = [this] { return IsSet(whole_.options().stop); };
+    OrderedStrategy ordered =
+        InBestOrder(evaluator, WithBuckets(evaluator, *strategy, interrupted));
+    if (interrupted()) return InterruptedError("interrupted before an expert's pods were compared");
     const Evaluation& own = ordered.in_best_order;
     if (own.verdict == Evaluation::Verdict::kInvalid) {
       status = DeclinedError(own.reason);

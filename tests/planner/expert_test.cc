@@ -2,9 +2,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 
 #include "graph/verify/plan_verifier.h"
 #include "planner/expert/expert_strategies.h"
+#include "planner/planner.h"
 #include "tests/planner/fixture.h"
 #include "tests/testing/cases.h"
 
@@ -132,6 +134,16 @@ std::vector<std::string> ModelNames() {
 }
 INSTANTIATE_TEST_SUITE_P(Zoo, ExpertTest, testing::ValuesIn(ModelNames()),
                          [](const auto& info) { return info.param; });
+
+TEST(ExpertTableTest, PlansOfExpertsAreCancelledOnceTheyAreToStop) {
+  const Workplace at("lenet", 64, "p100-4x4", 4);
+  const std::atomic<bool> stop = true;
+  PlanRequest request{.strategy = "model_parallel"};
+  EXPECT_EQ(MakePlan(at.evaluator, request).status(), absl::OkStatus());
+  request.options.stop = &stop;
+  const auto outcome = MakePlan(at.evaluator, request);
+  EXPECT_TRUE(absl::IsCancelled(outcome.status())) << outcome.status();
+}
 
 TEST(ExpertTableTest, UnknownNamesAreAnsweredWithTheKnownOnes) {
   const auto expert = ExpertNamed("magic");

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <map>
 #include <string>
 
@@ -55,6 +56,16 @@ int64_t ReceivedBy(const Task& task, int devices) {
     }
   }
   return elements;
+}
+
+TEST(PartitionTest, EndsOnceItIsToStop) {
+  const Graph graph = Perceptron();
+  std::atomic<bool> stop = false;
+  const PartitionOptions options{.devices = 4, .stop = &stop};
+  EXPECT_EQ(Partition(graph, DataParallel(graph, 4), options).status(), absl::OkStatus());
+  stop = true;
+  const auto tasks = Partition(graph, DataParallel(graph, 4), options);
+  EXPECT_TRUE(absl::IsCancelled(tasks.status())) << tasks.status();
 }
 
 TEST(PartitionTest, OneDeviceHasNothingToExchangeAndNothingToMove) {
