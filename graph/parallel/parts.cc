@@ -66,9 +66,11 @@ absl::StatusOr<std::vector<Part>> SomePartsOf(const Graph& graph, const Operator
   const std::vector<Shape> inputs = graph.InputShapes(op);
   const std::vector<Shape> outputs = graph.OutputShapes(op);
   std::vector<Part> parts;
-  if (are_all) parts.reserve(config.devices.size());
   absl::flat_hash_set<std::pair<int32_t, int32_t>> seen;  // device, term
-  if (are_all) seen.reserve(config.devices.size());
+  if (are_all) {
+    parts.reserve(config.devices.size());
+    seen.reserve(config.devices.size());
+  }
   std::vector<int32_t> digit(anchor.loops.size());
   for (size_t p = 0; p < config.devices.size(); ++p) {
     int64_t rest = static_cast<int64_t>(p);
