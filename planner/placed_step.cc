@@ -213,20 +213,10 @@ void PlacedStep::SetKeys() {
   }
 }
 
-// Most runs of tasks have none that waits for nothing.
 void PlacedStep::FindFirst() {
-  constexpr size_t kRun = 32;
   first_.clear();
-  for (size_t begin = 0; begin < predecessors_.size(); begin += kRun) {
-    const auto run =
-        std::span(predecessors_).subspan(begin).first(std::min(kRun, predecessors_.size() - begin));
-    int free = 0;
-    for (int32_t count : run) free += count == 0;
-    for (size_t k = 0; free > 0; ++k) {
-      if (run[k] != 0) continue;
-      first_.push_back(static_cast<int32_t>(begin + k));
-      --free;
-    }
+  for (size_t task = 0; task < predecessors_.size(); ++task) {
+    if (predecessors_[task] == 0) first_.push_back(static_cast<int32_t>(task));
   }
 }
 

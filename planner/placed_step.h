@@ -68,7 +68,7 @@ class PlacedStep {
     int32_t link = 0;
     int32_t key_place = 0;  // in the order of keys of its link
   };
-  // What the keys of a link's tasks have in common.
+  // Common part of the keys of a link's tasks.
   struct LinkKeys {
     int64_t most = 0;   // longest path of all, less what is behind the link's subject
     int32_t first = 0;  // place of the first of its tasks in the order of keys

@@ -148,8 +148,6 @@ absl::StatusOr<PlanOutcome> PlanOf(const Evaluator& evaluator, const Strategy& s
   RETURN_IF_ERROR(CheckRoom(evaluator.graph(), strategy));
   const auto interrupted = [&] { return IsSet(evaluator.options().stop); };
   const BucketedStrategy bucketed = WithBuckets(evaluator, strategy, interrupted);
-  // The whole task graph has no room to spare.
-  evaluator.DropKept(Bytes(0));
   return PlanAsIs(evaluator, bucketed.strategy, origin);
 }
 

@@ -20,17 +20,16 @@ std::vector<int> MatchLoops(const ShardingRule& own, const ShardingRule& anchor)
   return match;
 }
 
-// Degrees of the operator's own loops.
-std::vector<int32_t> OwnDegrees(const Graph& graph, const Operator& op,
-                                const ParallelConfig& config) {
+// Degrees of the operator's own loops; `match`: MatchLoops.
+std::vector<int32_t> OwnDegrees(std::span<const int> match, const ParallelConfig& config) {
   std::vector<int32_t> degrees;
-  for (int m : MatchLoops(graph.rule(op.id), graph.rule(op.anchor))) {
+  for (int m : match) {
     degrees.push_back(m < 0 ? 1 : config.degrees[static_cast<size_t>(m)]);
   }
   return degrees;
 }
 
-// Whether all parts of these dimensions are intervals: UnclippedInterval has what is not one.
+// Whether UnclippedInterval has an interval for every block of these dimensions.
 bool AreIntervals(const std::vector<DimMap>& dims, const std::vector<LoopDim>& loops,
                   std::span<const int32_t> degrees) {
   for (const DimMap& dim : dims) {
@@ -63,6 +62,7 @@ absl::StatusOr<std::vector<Part>> SomePartsOf(const Graph& graph, const Operator
   const ShardingRule& rule = graph.rule(op.id);
   const ShardingRule& anchor = graph.rule(op.anchor);
   const std::vector<int> match = MatchLoops(rule, anchor);
+  const std::vector<int32_t> degrees = OwnDegrees(match, config);
   const std::vector<Shape> inputs = graph.InputShapes(op);
   const std::vector<Shape> outputs = graph.OutputShapes(op);
   std::vector<Part> parts;
@@ -83,9 +83,8 @@ absl::StatusOr<std::vector<Part>> SomePartsOf(const Graph& graph, const Operator
     blocks.reserve(rule.loops.size());
     int32_t term = 0;
     for (size_t l = 0; l < rule.loops.size(); ++l) {
-      const auto m = static_cast<size_t>(match[l]);
-      const int32_t degree = match[l] < 0 ? 1 : config.degrees[m];
-      const int32_t index = match[l] < 0 ? 0 : digit[m];
+      const int32_t degree = degrees[l];
+      const int32_t index = match[l] < 0 ? 0 : digit[static_cast<size_t>(match[l])];
       blocks.push_back(BlockOf(rule.loops[l].extent, degree, index));
       term = term * degree + index;
     }
@@ -107,7 +106,7 @@ absl::StatusOr<std::vector<Part>> PartsOf(const Graph& graph, const Operator& op
 
 bool HasParts(const Graph& graph, const Operator& op, const ParallelConfig& config) {
   const ShardingRule& rule = graph.rule(op.id);
-  const std::vector<int32_t> degrees = OwnDegrees(graph, op, config);
+  const std::vector<int32_t> degrees = OwnDegrees(MatchLoops(rule, graph.rule(op.anchor)), config);
   const auto fits = [&](const auto& tensor) {
     return AreIntervals(tensor.dims, rule.loops, degrees);
   };

@@ -295,10 +295,7 @@ ParallelConfig RandomDegrees(const ShardingRule& rule, std::mt19937_64& random) 
     if (!loop.splittable || degree * PartCount(config) > kMostParts) continue;
     config.degrees[l] = static_cast<int32_t>(degree);
   }
-  config.devices.assign(static_cast<size_t>(PartCount(config)), DeviceId(0));
-  for (size_t p = 0; p < config.devices.size(); ++p) {
-    config.devices[p] = DeviceId(static_cast<int32_t>(p));
-  }
+  config.devices = DeviceRange(0, static_cast<int32_t>(PartCount(config)));
   return config;
 }
 
