@@ -19,8 +19,10 @@ std::vector<float> InitialValues(const Tensor& tensor, const Weight& weight, uin
   const double fan_in = static_cast<double>(std::max<int64_t>(1, initializer.fan_in));
   const auto bound = static_cast<float>(1 / std::sqrt(fan_in));
   const uint64_t stream = FingerprintOf(tensor.name);
-  for (size_t i = 0; i < values.size(); ++i) {
-    values[i] = bound * (2 * UnitFloat(PhiloxWord(seed, stream, i)) - 1);
+  for (size_t begin = 0; begin < values.size(); begin += 4) {
+    const auto words = PhiloxBlock(seed, stream, begin / 4);
+    const size_t count = std::min<size_t>(4, values.size() - begin);
+    for (size_t k = 0; k < count; ++k) values[begin + k] = bound * (2 * UnitFloat(words[k]) - 1);
   }
   return values;
 }

@@ -66,8 +66,9 @@ struct Row {
 
 // Runs the plan alone with timelines.
 absl::Status Explain(const Graph& graph, const Row& row, const BenchFlags& flags) {
+  ASSIGN_OR_RETURN(const TrainingState start, InitialState(graph, 1));
   ASSIGN_OR_RETURN(const auto plan,
-                   MeasuredPlan::Open(graph, row.outcome.plan, {.record_timeline = true}));
+                   MeasuredPlan::Open(graph, row.outcome.plan, start, {.record_timeline = true}));
   std::vector<std::vector<MeasuredInstruction>> timelines;
   std::vector<int64_t> walls;
   for (int step = 0; step <= flags.steps; ++step) {

@@ -17,6 +17,7 @@ namespace partita {
 struct Contender {
   std::string name;
   bool is_expert = false;
+  Nanos predicted = {};  // 0: unknown
 };
 
 // Step times of contenders, which are numbered from 0.
@@ -44,10 +45,14 @@ struct MeasuredChoice {
 // Chooses by successive halving: after a number of steps the slower half is dropped and the rest
 // makes twice as many, but the best expert and the best other stay. Those two go on until the
 // intervals in which their medians lie (Timing: low to high) tell them apart, or kMostSteps. What is
-// not faster than the best expert beyond the spread gives way to it. `is_over`, once true, ends
-// everything. The first contender is chosen where nothing was measured.
+// not faster than the best expert beyond the spread gives way to it.
+//
+// `part_of_time`: part of the time that is over; from 1 on everything ends. The levels have equal
+// parts of what is left after the first round, and end then whatever steps have been made. Medians of
+// a few steps that differ much are compared together with what was predicted, each by how well it is
+// known. The first contender is chosen where nothing was measured.
 absl::StatusOr<MeasuredChoice> ChooseByMeasurement(std::span<const Contender> contenders,
-                                                   const std::function<bool()>& is_over,
+                                                   const std::function<double()>& part_of_time,
                                                    StepTimer& timer);
 
 // Steps of the first level, and of the two that are left.

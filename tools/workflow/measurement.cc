@@ -9,7 +9,6 @@
 #include "graph/support/philox.h"
 #include "graph/support/status_macros.h"
 #include "runtime/executor/executor_setup.h"
-#include "runtime/train/training_state.h"
 
 namespace partita {
 namespace {
@@ -22,6 +21,7 @@ constexpr int64_t kLongStep = 100'000'000;  // ns
 
 absl::StatusOr<std::unique_ptr<MeasuredPlan>> MeasuredPlan::Open(const Graph& graph,
                                                                  const Plan& plan,
+                                                                 const TrainingState& start,
                                                                  const MeasuringOptions& options) {
   std::unique_ptr<MeasuredPlan> measured(new MeasuredPlan(graph));
   ExecutorSetup setup;
@@ -33,8 +33,7 @@ absl::StatusOr<std::unique_ptr<MeasuredPlan>> MeasuredPlan::Open(const Graph& gr
   ASSIGN_OR_RETURN(PlannedStep step, BuildPlannedStep(graph, plan, precisions));
   ASSIGN_OR_RETURN(measured->opened_,
                    KeptAlgorithms::Open(graph, std::move(step), setup, options.profile));
-  ASSIGN_OR_RETURN(const TrainingState state, InitialState(graph, 1));
-  RETURN_IF_ERROR(WriteValues(graph, state, *measured->opened_.executor));
+  RETURN_IF_ERROR(WriteValues(graph, start, *measured->opened_.executor));
   const TensorType input = graph.WholeType(TensorRole::kSamples);
   const auto elements = static_cast<size_t>(Volume(input.shape));
   const bool integers = input.dtype == DType::kInt32;
@@ -114,8 +113,11 @@ absl::Status InterleavedMeasurement::Step(Entry& entry, bool counts) {
 
 absl::Status InterleavedMeasurement::TakeTurn(Entry& entry, int& left) {
   if (entry.open == nullptr) {
+    if (!start_.has_value()) {
+      ASSIGN_OR_RETURN(start_, InitialState(graph_, 1));
+    }
     MakeRoomFor(entry.plan);
-    ASSIGN_OR_RETURN(entry.open, MeasuredPlan::Open(graph_, entry.plan, options_));
+    ASSIGN_OR_RETURN(entry.open, MeasuredPlan::Open(graph_, entry.plan, *start_, options_));
     if (!entry.open->note().empty()) note_ = entry.open->note();
     RETURN_IF_ERROR(Step(entry, false));  // touches its memory for the first time
   }
@@ -131,6 +133,11 @@ absl::Status InterleavedMeasurement::TakeTurn(Entry& entry, int& left) {
 void InterleavedMeasurement::Drop(size_t plan) {
   entries_[plan].is_dropped = true;
   entries_[plan].open = nullptr;
+}
+
+bool InterleavedMeasurement::HasLongSteps() const {
+  return std::any_of(entries_.begin(), entries_.end(),
+                     [](const Entry& entry) { return entry.last_ns >= kLongStep; });
 }
 
 absl::Status InterleavedMeasurement::Round(int steps) {

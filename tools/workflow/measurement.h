@@ -14,6 +14,7 @@
 #include "graph/parallel/plan.h"
 #include "graph/support/stop_flag.h"
 #include "runtime/executor/executor.h"
+#include "runtime/train/training_state.h"
 #include "tools/workflow/priced_machine.h"
 #include "tools/workflow/profiling/kept_algorithms.h"
 
@@ -29,8 +30,9 @@ struct MeasuringOptions {
 // One plan, running on this host's devices on random data: for measuring step times side by side.
 class MeasuredPlan {
  public:
-  // `graph` outlives it.
+  // `start`: the values that its weights and states begin with. `graph` outlives it.
   static absl::StatusOr<std::unique_ptr<MeasuredPlan>> Open(const Graph& graph, const Plan& plan,
+                                                            const TrainingState& start,
                                                             const MeasuringOptions& options = {});
 
   // One step: its wall time, and with `record_timeline` when each task ran.
@@ -73,6 +75,8 @@ class InterleavedMeasurement {
   // Leaves a plan out of all further rounds.
   void Drop(size_t plan);
 
+  // Whether the last step of a plan was so long that plans make single steps in turn.
+  bool HasLongSteps() const;
   // `steps` counted steps of every plan.
   absl::Status Round(int steps = kRound);
   // Rounds until every plan has made so many steps more.
@@ -105,6 +109,7 @@ class InterleavedMeasurement {
   const std::atomic<bool>* const stop_;
   std::chrono::steady_clock::time_point deadline_ = std::chrono::steady_clock::time_point::max();
   std::vector<Entry> entries_;
+  std::optional<TrainingState> start_;  // of all plans; made for the first that is opened
   std::string note_;
   bool has_teams_ = false;
 };

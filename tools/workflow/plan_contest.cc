@@ -20,9 +20,11 @@ class PlansInTurn : public StepTimer {
               const std::function<void(size_t)>& progress)
       : plans_(plans), left_(count), progress_(progress) {}
 
+  // The first round opens the plans, and makes a step of each.
   absl::Status Round() override {
     if (progress_) progress_(left_);
-    return plans_.Round();
+    const bool is_first = std::exchange(is_first_, false);
+    return plans_.Round(is_first || plans_.HasLongSteps() ? 1 : InterleavedMeasurement::kRound);
   }
   std::span<const int64_t> TimesOf(size_t contender) const override {
     return plans_.TimesOf(contender);
@@ -35,6 +37,7 @@ class PlansInTurn : public StepTimer {
  private:
   InterleavedMeasurement& plans_;
   size_t left_;
+  bool is_first_ = true;
   const std::function<void(size_t)>& progress_;
 };
 
@@ -63,10 +66,11 @@ absl::StatusOr<std::vector<PlanOutcome>> ContendersOf(const Evaluator& evaluator
   return contenders;
 }
 
-// Number of plans that can make kFewSteps steps each in the time, by their prices.
+// Number of plans that can be opened and make kFewSteps steps each in the time, by their prices.
 size_t RoomFor(double seconds, const PlanOutcome& found) {
   const double step = 1e-9 * static_cast<double>(found.step.evaluation.time.value());
-  const double room = seconds / (static_cast<double>(kFewSteps) * std::max(step, 1e-9));
+  const double room =
+      seconds / (static_cast<double>(kFewSteps + kStepsToOpen) * std::max(step, 1e-9));
   return static_cast<size_t>(std::clamp(room, 2.0, static_cast<double>(kMostContenders)));
 }
 
@@ -96,9 +100,10 @@ absl::StatusOr<std::optional<ContestReport>> HoldContest(const Graph& graph,
                                                          const ContestOptions& options,
                                                          PlanOutcome& outcome) {
   const Doing doing("measuring plans");
-  const auto end = std::chrono::steady_clock::now() +
-                   std::chrono::duration_cast<std::chrono::steady_clock::duration>(
-                       std::chrono::duration<double>(options.seconds));
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point begin = Clock::now();
+  const auto end = begin + std::chrono::duration_cast<Clock::duration>(
+                               std::chrono::duration<double>(options.seconds));
   const Evaluator evaluator = EvaluatorOn(priced, graph);
   ASSIGN_OR_RETURN(std::vector<PlanOutcome> plans,
                    ContendersOf(evaluator, outcome, RoomFor(options.seconds, outcome)));
@@ -111,17 +116,19 @@ absl::StatusOr<std::optional<ContestReport>> HoldContest(const Graph& graph,
     const std::string name = is_expert            ? plan.expert
                              : contenders.empty() ? "searched"
                                                   : absl::StrCat("from ", plan.search.origin);
-    contenders.push_back({name, is_expert});
+    contenders.push_back({name, is_expert, plan.step.evaluation.time});
     report.rows.push_back({name, is_expert, plan.step.evaluation.time, std::nullopt});
     to_run.push_back(plan.plan);
   }
   InterleavedMeasurement measurement(graph, std::move(to_run), options.measuring, options.stop);
   measurement.EndAt(end);
   PlansInTurn timer(measurement, contenders.size(), options.progress);
-  const auto is_over = [&] {
-    return IsSet(options.stop) || std::chrono::steady_clock::now() >= end;
+  const auto part_of_time = [&] {
+    if (IsSet(options.stop)) return 1.0;
+    return std::chrono::duration<double>(Clock::now() - begin) / (end - begin);
   };
-  ASSIGN_OR_RETURN(const MeasuredChoice choice, ChooseByMeasurement(contenders, is_over, timer));
+  ASSIGN_OR_RETURN(const MeasuredChoice choice,
+                   ChooseByMeasurement(contenders, part_of_time, timer));
   for (size_t k = 0; k < contenders.size(); ++k) report.rows[k].measured = choice.timings[k];
   report.chosen = choice.chosen;
   report.gave_way = choice.gave_way;

@@ -39,14 +39,14 @@ struct ContestReport {
 // Runs the plan that a search found, its rivals and the experts on this host, and puts the one that
 // is fastest in place of the outcome (ChooseByMeasurement). Rivals that are priced at more than
 // kWorth times the found plan take no part, apart from the fastest one and the best expert: prices
-// may be wrong by more. At most kMostContenders do, and no more (but two) than can make kFewSteps
-// steps each in the time. nullopt where no other strategy fits.
+// may be wrong by more. At most kMostContenders do, and no more (but two) than can be
+// opened, in the time of kStepsToOpen steps, and make kFewSteps each in the time. nullopt where no other strategy fits.
 absl::StatusOr<std::optional<ContestReport>> HoldContest(const Graph& graph,
                                                          const PricedMachine& priced,
                                                          const ContestOptions& options,
                                                          PlanOutcome& outcome);
 inline constexpr double kWorth = 1.5;
-inline constexpr size_t kMostContenders = 6, kFewSteps = 8;
+inline constexpr size_t kMostContenders = 6, kFewSteps = 8, kStepsToOpen = 4;
 
 // Table of a contest for people: predicted and measured times, what was chosen and why.
 std::string ContestText(const ContestReport& report);

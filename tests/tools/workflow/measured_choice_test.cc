@@ -18,14 +18,18 @@ class MadeUpTimes : public StepTimer {
     double mean = 1e6;
     double deviation = 0;
   };
-  MadeUpTimes(std::vector<Plan> plans, uint64_t seed)
-      : plans_(std::move(plans)), random_(seed), times_(plans_.size()), dropped_(plans_.size()) {}
+  MadeUpTimes(std::vector<Plan> plans, uint64_t seed, int steps_of_round = 5)
+      : plans_(std::move(plans)),
+        steps_of_round_(steps_of_round),
+        random_(seed),
+        times_(plans_.size()),
+        dropped_(plans_.size()) {}
 
   absl::Status Round() override {
     ++rounds_;
     for (size_t k = 0; k < plans_.size(); ++k) {
       if (dropped_[k]) continue;
-      for (int step = 0; step < 5; ++step) {
+      for (int step = 0; step < steps_of_round_; ++step) {
         std::normal_distribution<double> time(plans_[k].mean, plans_[k].deviation * plans_[k].mean);
         times_[k].push_back(std::max<int64_t>(1, static_cast<int64_t>(time(random_))));
       }
@@ -39,13 +43,15 @@ class MadeUpTimes : public StepTimer {
 
  private:
   std::vector<Plan> plans_;
+  const int steps_of_round_;
   std::mt19937_64 random_;
   std::vector<std::vector<int64_t>> times_;
   std::vector<bool> dropped_;
   int rounds_ = 0;
 };
 
-const std::function<bool()> kNever = [] { return false; };
+// Time without end.
+const std::function<double()> kEndless = [] { return 0.0; };
 
 TEST(MeasuredChoiceTest, FindsTheFastestWhateverWasPredicted) {
   for (uint64_t seed = 0; seed < 200; ++seed) {
@@ -53,13 +59,15 @@ TEST(MeasuredChoiceTest, FindsTheFastestWhateverWasPredicted) {
     std::vector<MadeUpTimes::Plan> plans;
     std::vector<Contender> contenders;
     const size_t count = 2 + random() % 7, fastest = random() % count;
+    std::uniform_real_distribution<double> error(0.5, 2);
     for (size_t k = 0; k < count; ++k) {
       const double factor = k == fastest ? 1 : 1.1 + 0.1 * static_cast<double>(random() % 10);
       plans.push_back({1e6 * factor, 0.02});
-      contenders.push_back({"plan", random() % 2 == 0});
+      contenders.push_back(
+          {"plan", random() % 2 == 0, Nanos(static_cast<int64_t>(1e6 * factor * error(random)))});
     }
     MadeUpTimes times(plans, seed);
-    const MeasuredChoice choice = Ok(ChooseByMeasurement(contenders, kNever, times));
+    const MeasuredChoice choice = Ok(ChooseByMeasurement(contenders, kEndless, times));
     EXPECT_EQ(choice.chosen, fastest) << "seed " << seed;
     EXPECT_FALSE(choice.gave_way.has_value());
   }
@@ -73,7 +81,7 @@ TEST(MeasuredChoiceTest, SlowPlansAreDroppedEarly) {
     contenders[k].is_expert = k == 1;
   }
   MadeUpTimes times(plans, 1);
-  const MeasuredChoice choice = Ok(ChooseByMeasurement(contenders, kNever, times));
+  const MeasuredChoice choice = Ok(ChooseByMeasurement(contenders, kEndless, times));
   EXPECT_EQ(choice.chosen, 0u);
   EXPECT_TRUE(choice.is_sure);
   for (size_t k = 4; k < 8; ++k) {
@@ -88,7 +96,7 @@ TEST(MeasuredChoiceTest, WhatIsNotFasterBeyondTheSpreadGivesWayToTheExpert) {
   for (uint64_t seed = 0; seed < 50; ++seed) {
     MadeUpTimes times({{1e6, 0.2}, {1e6, 0.2}}, seed);
     const std::vector<Contender> contenders = {{"searched", false}, {"expert", true}};
-    const MeasuredChoice choice = Ok(ChooseByMeasurement(contenders, kNever, times));
+    const MeasuredChoice choice = Ok(ChooseByMeasurement(contenders, kEndless, times));
     gave_way += choice.gave_way.has_value();
     if (choice.gave_way.has_value()) {
       EXPECT_EQ(choice.chosen, 1u);
@@ -116,7 +124,7 @@ TEST(MeasuredChoiceTest, AFewStepsAreNoProof) {
   OneStep times;
   const std::vector<Contender> contenders = {{"searched", false}, {"expert", true}};
   const MeasuredChoice choice =
-      Ok(ChooseByMeasurement(contenders, [&] { return !times.TimesOf(0).empty(); }, times));
+      Ok(ChooseByMeasurement(contenders, [&] { return times.TimesOf(0).empty() ? 0 : 1; }, times));
   EXPECT_EQ(choice.chosen, 1u);
   EXPECT_EQ(choice.gave_way, 0u);
   EXPECT_FALSE(choice.is_sure);
@@ -126,12 +134,55 @@ TEST(MeasuredChoiceTest, EndsWhenTheTimeIsUp) {
   for (int rounds : {0, 1, 3}) {
     MadeUpTimes times({{3e6, 0.01}, {2e6, 0.01}, {1e6, 0.01}}, 1);
     const std::vector<Contender> contenders = {{"searched", false}, {"a", true}, {"b", true}};
-    const MeasuredChoice choice =
-        Ok(ChooseByMeasurement(contenders, [&] { return times.rounds() >= rounds; }, times));
+    const MeasuredChoice choice = Ok(
+        ChooseByMeasurement(contenders, [&] { return times.rounds() >= rounds ? 1 : 0; }, times));
     EXPECT_EQ(times.rounds(), rounds);
     EXPECT_EQ(choice.chosen, rounds == 0 ? 0u : 2u);
     EXPECT_EQ(choice.timings[0].has_value(), rounds > 0);
   }
+}
+
+// Six plans, and time for 16 rounds: the two that are left have made more steps than those that were
+// dropped, and these more than none.
+TEST(MeasuredChoiceTest, LevelsShareTheTime) {
+  constexpr int kRounds = 16;
+  std::vector<MadeUpTimes::Plan> plans;
+  std::vector<Contender> contenders;
+  for (size_t k = 0; k < 6; ++k) {
+    plans.push_back({1e6 * (1 + 0.1 * static_cast<double>(k)), 0.01});
+    contenders.push_back({"plan", k == 1});
+  }
+  MadeUpTimes times(plans, 3, 1);
+  const auto part = [&] { return times.rounds() / static_cast<double>(kRounds); };
+  const MeasuredChoice choice = Ok(ChooseByMeasurement(contenders, part, times));
+  EXPECT_EQ(choice.chosen, 0u);
+  EXPECT_FALSE(times.dropped(0));
+  EXPECT_FALSE(times.dropped(1));
+  EXPECT_EQ(times.TimesOf(0).size(), times.TimesOf(1).size());
+  EXPECT_GE(times.TimesOf(2).size(), 10u) << "left after the first level";
+  for (size_t k = 3; k < 6; ++k) {
+    EXPECT_TRUE(times.dropped(k));
+    EXPECT_GE(times.TimesOf(k).size(), 6u);
+    EXPECT_LE(times.TimesOf(k).size(), 7u);
+  }
+}
+
+// Steps that differ by a third say little after three rounds: prices say which of two experts it is.
+TEST(MeasuredChoiceTest, PricesCountWhereFewStepsDiffer) {
+  int by_prices = 0, without = 0;
+  for (uint64_t seed = 0; seed < 200; ++seed) {
+    for (const bool has_prices : {true, false}) {
+      MadeUpTimes times({{1e6, 0.3}, {1.1e6, 0.3}}, seed, 1);
+      std::vector<Contender> contenders = {{"a", true}, {"b", true}};
+      for (size_t k = 0; has_prices && k < 2; ++k)
+        contenders[k].predicted = Nanos(k == 0 ? 50 : 55);
+      const auto part = [&] { return times.rounds() / 3.0; };
+      const MeasuredChoice choice = Ok(ChooseByMeasurement(contenders, part, times));
+      (has_prices ? by_prices : without) += choice.chosen == 0;
+    }
+  }
+  EXPECT_GT(by_prices, 190);
+  EXPECT_LT(without, 150);
 }
 
 }  // namespace

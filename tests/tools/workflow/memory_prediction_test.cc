@@ -82,7 +82,9 @@ TEST_P(MemoryPredictionTest, PeakIsWhatIsAllocatedToTheByte) {
     const auto outcome = ProfiledPlan(model->graph, strategy);
     if (absl::IsFailedPrecondition(outcome.status())) continue;  // the expert declines
     ASSERT_TRUE(outcome.ok()) << outcome.status();
-    const auto plan = MeasuredPlan::Open(model->graph, outcome->plan);
+    const auto start = InitialState(model->graph, 1);
+    ASSERT_TRUE(start.ok()) << start.status();
+    const auto plan = MeasuredPlan::Open(model->graph, outcome->plan, *start);
     ASSERT_TRUE(plan.ok()) << plan.status();
     ASSERT_TRUE((*plan)->Step().ok());
     for (int d = 0; d < GetParam().devices; ++d) {
