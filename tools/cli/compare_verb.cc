@@ -24,14 +24,19 @@ namespace {
 
 struct Row {
   std::string name;
-  std::string declined;  // why there is no plan
-  std::string expert;    // name of the expert that made the plan, if one did
+  std::string declined;           // why there is no plan
+  std::string expert;             // name of the expert that made the plan, if one did
+  std::optional<size_t> same_as;  // an earlier row of the same plan, which stands for both
   Plan plan;
   Evaluation evaluation;
   SourceShares shares;
   std::optional<Nanos> measured;
   std::optional<bool> equal;
 };
+
+bool IsSamePlan(const Plan& a, const Plan& b) {
+  return a.strategy == b.strategy && a.choices == b.choices && a.order == b.order;
+}
 
 class CompareRun {
  public:
@@ -84,6 +89,9 @@ class CompareRun {
       row.plan = std::move(outcome->plan);
       row.evaluation = outcome->step.evaluation;
       row.shares = SharesOf(outcome->step);
+      for (size_t k = 0; k < rows_.size() && !row.same_as.has_value(); ++k) {
+        if (IsRun(rows_[k]) && IsSamePlan(rows_[k].plan, row.plan)) row.same_as = k;
+      }
     } else if (absl::IsFailedPrecondition(outcome.status()) ||
                absl::IsResourceExhausted(outcome.status())) {
       row.declined = std::string(outcome.status().message());
@@ -92,6 +100,13 @@ class CompareRun {
     }
     rows_.push_back(std::move(row));
     return absl::OkStatus();
+  }
+
+  // Whether the row has a plan that no earlier one has.
+  static bool IsRun(const Row& row) { return row.declined.empty() && !row.same_as.has_value(); }
+  // The row that stands for it.
+  const Row& Standing(const Row& row) const {
+    return row.same_as.has_value() ? rows_[*row.same_as] : row;
   }
 
   // Every row goes through the stages in a folder of its own; the command stops when all have
@@ -180,7 +195,7 @@ class CompareRun {
   absl::Status Measure() {
     std::vector<Plan> plans;
     for (const Row& row : rows_) {
-      if (row.declined.empty()) plans.push_back(row.plan);
+      if (IsRun(row)) plans.push_back(row.plan);
     }
     ShowProgress("measuring all plans in turn");
     InterleavedMeasurement measurement(model_.graph, std::move(plans),
@@ -193,14 +208,14 @@ class CompareRun {
     const std::vector<std::optional<Nanos>> times = measurement.Medians();
     size_t next = 0;
     for (Row& row : rows_) {
-      if (row.declined.empty()) row.measured = times[next++];
+      if (IsRun(row)) row.measured = times[next++];
     }
     return absl::OkStatus();
   }
 
   absl::Status Verify() {
     for (Row& row : rows_) {
-      if (!row.declined.empty() || g_interrupted.load()) continue;
+      if (!IsRun(row) || g_interrupted.load()) continue;
       ShowProgress(absl::StrCat("verifying ", row.name));
       VerificationRequest request;
       request.quick = flags_.quick;
@@ -219,58 +234,79 @@ class CompareRun {
     return Bytes(sum.value() / std::max<int64_t>(1, static_cast<int64_t>(e.received.size())));
   }
 
+  static Json DeclinedJson(const Row& row) {
+    return {{"name", row.name},
+            {"declined", row.declined},
+            {"predicted_ms", nullptr},
+            {"predicted_ns", nullptr},
+            {"measured_ms", nullptr},
+            {"communication_bytes_per_device", nullptr},
+            {"peak_bytes_per_device", nullptr},
+            {"equal_to_serial", nullptr}};
+  }
+
+  Json RowJson(const Row& row) const {
+    const Row& plan = Standing(row);
+    const Evaluation& e = plan.evaluation;
+    return {{"name", row.name},
+            {"same_as", &plan == &row ? Json(nullptr) : Json(plan.name)},
+            {"predicted_ms", static_cast<double>(e.time.value()) / 1e6},
+            {"predicted_ns", e.time.value()},
+            {"expert", row.expert.empty() ? Json(nullptr) : Json(row.expert)},
+            {"measured_ms", plan.measured ? Json(static_cast<double>(plan.measured->value()) / 1e6)
+                                          : Json(nullptr)},
+            {"communication_bytes_per_device", MeanReceived(e).value()},
+            {"peak_bytes_per_device", LargestPeakOf(e).value()},
+            {"measured_share", plan.shares.measured},
+            {"unsteady_share", plan.shares.unsteady},
+            {"interpolated_share", plan.shares.interpolated},
+            {"equal_to_serial", plan.equal.has_value() ? Json(*plan.equal) : Json(nullptr)}};
+  }
+
+  static std::vector<std::string> RowCells(const Row& row) {
+    const Evaluation& e = row.evaluation;
+    DeviceUse use;
+    for (const DeviceUse& u : e.use) {
+      use.compute += u.compute;
+      use.communication += u.communication;
+      use.idle += u.idle;
+    }
+    const auto share = [&](Nanos part) {
+      return absl::StrFormat(
+          "%.0f %%", 100.0 * static_cast<double>(part.value()) /
+                         (static_cast<double>(e.time.value()) * static_cast<double>(e.use.size())));
+    };
+    return {row.name,
+            TimeText(e.time),
+            row.measured ? TimeText(*row.measured) : "-",
+            share(use.compute),
+            share(use.communication),
+            share(use.idle),
+            BytesText(MeanReceived(e)),
+            BytesText(LargestPeakOf(e)),
+            absl::StrFormat("%.0f %%", 100 * row.shares.measured),
+            row.equal.has_value() ? (*row.equal ? "yes" : "NO") : ""};
+  }
+
   Answer Report() const {
     Answer answer;
     Json list = Json::array();
     std::vector<std::vector<std::string>> table = {
         {"strategy", "predicted", "measured", "compute", "communication", "idle", "received/device",
          "peak/device", "sure", flags_.verify ? "equal" : ""}};
-    std::string declined;
+    std::string others;
     for (const Row& row : rows_) {
+      list.push_back(row.declined.empty() ? RowJson(row) : DeclinedJson(row));
       if (!row.declined.empty()) {
-        absl::StrAppend(&declined, row.name, ": ", row.declined, "\n");
-        list.push_back({{"name", row.name},
-                        {"declined", row.declined},
-                        {"predicted_ms", nullptr},
-                        {"predicted_ns", nullptr},
-                        {"measured_ms", nullptr},
-                        {"communication_bytes_per_device", nullptr},
-                        {"peak_bytes_per_device", nullptr},
-                        {"equal_to_serial", nullptr}});
-        continue;
+        absl::StrAppend(&others, row.name, ": ", row.declined, "\n");
+      } else if (row.same_as.has_value()) {
+        absl::StrAppend(&others, row.name, ": the same plan as ", Standing(row).name, "\n");
+      } else {
+        table.push_back(RowCells(row));
       }
-      const Evaluation& e = row.evaluation;
-      DeviceUse use;
-      for (const DeviceUse& u : e.use) {
-        use.compute += u.compute;
-        use.communication += u.communication;
-        use.idle += u.idle;
-      }
-      const auto share = [&](Nanos part) {
-        return absl::StrFormat("%.0f %%", 100.0 * static_cast<double>(part.value()) /
-                                              (static_cast<double>(e.time.value()) *
-                                               static_cast<double>(e.use.size())));
-      };
-      table.push_back({row.name, TimeText(e.time), row.measured ? TimeText(*row.measured) : "-",
-                       share(use.compute), share(use.communication), share(use.idle),
-                       BytesText(MeanReceived(e)), BytesText(LargestPeakOf(e)),
-                       absl::StrFormat("%.0f %%", 100 * row.shares.measured),
-                       row.equal.has_value() ? (*row.equal ? "yes" : "NO") : ""});
-      list.push_back(
-          {{"name", row.name},
-           {"predicted_ms", static_cast<double>(e.time.value()) / 1e6},
-           {"predicted_ns", e.time.value()},
-           {"expert", row.expert.empty() ? Json(nullptr) : Json(row.expert)},
-           {"measured_ms",
-            row.measured ? Json(static_cast<double>(row.measured->value()) / 1e6) : Json(nullptr)},
-           {"communication_bytes_per_device", MeanReceived(e).value()},
-           {"peak_bytes_per_device", LargestPeakOf(e).value()},
-           {"measured_share", row.shares.measured},
-           {"unsteady_share", row.shares.unsteady},
-           {"interpolated_share", row.shares.interpolated},
-           {"equal_to_serial", row.equal.has_value() ? Json(*row.equal) : Json(nullptr)}});
-      if (row.equal.has_value() && !*row.equal)
+      if (row.equal.has_value() && !*row.equal) {
         answer.exit_code = CodeOf(ErrorCategory::kCheckFailed);
+      }
     }
     answer.json = {{"model", model_.label.source},
                    {"batch", model_.label.batch},
@@ -282,7 +318,7 @@ class CompareRun {
                    {"strategies", list}};
     DescribeModel(model_.imported, model_.loss, answer);
     for (const std::string& note : notes_) answer.json["notes"].push_back(note);
-    answer.text += TableText(table, 1) + declined;
+    answer.text += TableText(table, 1) + others;
     for (const std::string& note : notes_) absl::StrAppend(&answer.text, "note: ", note, "\n");
     absl::StrAppend(&answer.text,
                     "sure: the part of a plan's time that is priced by steady measurements, whose "

@@ -119,6 +119,21 @@ def test_nothing_is_called_searched_that_an_expert_beats():
     check(f"nothing is faster than {planned['expert']}, whose plan this is" in text, text)
 
 
+def test_compare_lists_a_plan_once():
+    flags = "--batch 8 --machine p100-4x4 --devices 1"
+    answer(f"plan lenet {flags} -o once.textproto", "plan")
+    rows = answer(f"compare lenet once.textproto {flags}", "strategies")["strategies"]
+    rows = {row["name"]: row for row in rows if "declined" not in row}
+    first = next(iter(rows))
+    check(rows[first]["same_as"] is None and len(rows) > 2, f"{rows}")
+    for name in ("searched", "once.textproto"):
+        check(rows[name]["same_as"] == first, f"{rows[name]}")
+        check(rows[name]["predicted_ns"] == rows[first]["predicted_ns"], f"{rows}")
+    text = partita(f"compare lenet once.textproto {flags}").out
+    check(f"once.textproto: the same plan as {first}\n" in text, text)
+    check(not any(line.startswith("once.textproto ") for line in text.splitlines()), text)
+
+
 def test_plan_and_simulate_say_what_the_step_waits_for():
     planned = answer(f"plan lenet --strategy data_parallel {ELSEWHERE} -o waits.textproto", "predicted_ns critical")
     simulated = answer("simulate waits.textproto -o waits.json", "predicted_ns critical")
