@@ -15,6 +15,8 @@
 #include "cost_model/discovery.h"
 #include "graph/parallel/levels.h"
 #include "graph/support/error_category.h"
+#include "graph/support/known_names.h"
+#include "graph/support/option.h"
 #include "graph/support/status_macros.h"
 
 // Figures are of data sheets where one is named; the others are what such parts are commonly
@@ -369,11 +371,16 @@ bool IsMachineName(absl::string_view name) {
                         [name](const auto& row) { return NumbersOf(row.name, name).has_value(); });
 }
 
-std::string MachineNames() {
-  std::vector<absl::string_view> names;
-  for (const NamedMachine& row : kMachines) names.push_back(row.name);
-  for (const MachineFamily& row : kFamilies) names.push_back(row.name);
-  return absl::StrCat(absl::StrJoin(names, ", "), " (a capital stands for a number)");
+std::vector<std::string> MachineNames() {
+  std::vector<std::string> names = NamesOf(kMachines);
+  for (std::string& family : NamesOf(kFamilies)) names.push_back(std::move(family));
+  return names;
+}
+
+std::string UnknownMachineText(const std::string& name) {
+  const std::vector<std::string> names = MachineNames();
+  return absl::StrCat("unknown machine '", name, "'; known are: ", absl::StrJoin(names, ", "),
+                      " (a capital stands for a number)", DidYouMean(name, names));
 }
 
 absl::StatusOr<Machine> FindMachine(const std::string& name_or_file, std::optional<int> devices,
@@ -398,9 +405,8 @@ absl::StatusOr<Machine> FindMachine(const std::string& name_or_file, std::option
       if (numbers.has_value()) machine = row.make(*numbers);
     }
     if (absl::IsNotFound(machine.status())) {
-      return absl::NotFoundError(absl::StrCat("unknown machine '", name_or_file,
-                                              "'; known are: ", MachineNames(),
-                                              "; a file's name has a '/' or ends in .textproto"));
+      return absl::NotFoundError(absl::StrCat(UnknownMachineText(name_or_file),
+                                              " (a file's name has a '/' or ends in .textproto)"));
     }
   }
   if (!machine.ok() || !devices.has_value()) return machine;

@@ -33,8 +33,10 @@ absl::Span<const MachineFamily> MachineFamilies();
 
 // Whether a name is of the table, or of a family.
 bool IsMachineName(absl::string_view name);
-// "local, p100-4x4, .., h100-Nx8, ..".
-std::string MachineNames();
+// "local", "p100-4x4", .., "h100-Nx8", ..
+std::vector<std::string> MachineNames();
+// "unknown machine 'p10'; known are: ...", with what a capital stands for.
+std::string UnknownMachineText(const std::string& name);
 
 // The machine that a user means: a file where the text has a '/' or a '.', otherwise a name of the
 // table or of a family (NotFound lists them). With `devices`, its first so many; `local` then divides its cores

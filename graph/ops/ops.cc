@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
+#include "graph/support/known_names.h"
 
 namespace partita {
 namespace {
@@ -241,10 +241,9 @@ absl::StatusOr<OpAttrs> OpAttrsNamed(absl::string_view name) {
     if (name == row.kName) found = OpAttrs(row);
   });
   if (found.ok()) return found;
-  std::vector<absl::string_view> names;
-  for (const auto& [row, description] : OperatorTable()) names.push_back(row);
-  return absl::NotFoundError(
-      absl::StrCat("unknown operator '", name, "'; known are: ", absl::StrJoin(names, ", ")));
+  std::vector<std::string> names;
+  for (const auto& [row, description] : OperatorTable()) names.emplace_back(row);
+  return UnknownNameError("operator", name, names);
 }
 
 std::vector<std::pair<absl::string_view, absl::string_view>> OperatorTable() {

@@ -10,7 +10,7 @@ namespace {
 // Ranges that a text has, the last one included.
 constexpr size_t kFewRanges = 4;
 
-std::string ToString(const DeviceRange& range) {
+std::string ToString(const StridedDevices& range) {
   if (range.first == range.last) return absl::StrCat(range.first);
   const std::string text = absl::StrCat(range.first, "-", range.last);
   return range.step == 1 ? text : absl::StrCat(text, " by ", range.step);
@@ -18,11 +18,11 @@ std::string ToString(const DeviceRange& range) {
 
 }  // namespace
 
-std::vector<DeviceRange> RangesOf(std::span<const DeviceId> devices) {
-  std::vector<DeviceRange> ranges;
+std::vector<StridedDevices> RangesOf(std::span<const DeviceId> devices) {
+  std::vector<StridedDevices> ranges;
   for (size_t p = 0; p < devices.size();) {
     const int32_t first = devices[p].value();
-    DeviceRange& range = ranges.emplace_back(DeviceRange{first, first});
+    StridedDevices& range = ranges.emplace_back(StridedDevices{first, first});
     if (++p == devices.size() || devices[p].value() == first) continue;
     range.step = devices[p].value() - first;
     for (; p < devices.size() && devices[p].value() - range.last == range.step; ++p) {
@@ -32,7 +32,8 @@ std::vector<DeviceRange> RangesOf(std::span<const DeviceId> devices) {
   return ranges;
 }
 
-absl::Status AppendRange(const DeviceRange& range, int64_t most, std::vector<DeviceId>& devices) {
+absl::Status AppendRange(const StridedDevices& range, int64_t most,
+                         std::vector<DeviceId>& devices) {
   const int64_t distance = int64_t{range.last} - range.first;
   const int64_t step = distance == 0 ? 1 : range.step;
   if (step == 0 || distance % step != 0 || distance / step < 0) {
@@ -52,7 +53,7 @@ absl::Status AppendRange(const DeviceRange& range, int64_t most, std::vector<Dev
 }
 
 std::string DevicesText(std::span<const DeviceId> devices) {
-  const std::vector<DeviceRange> ranges = RangesOf(devices);
+  const std::vector<StridedDevices> ranges = RangesOf(devices);
   if (ranges.size() == 1 && ranges[0].step == 1 && devices.size() > 2) return ToString(ranges[0]);
   std::string text;
   if (devices.size() <= kFewDevices) {

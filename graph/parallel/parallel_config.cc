@@ -1,5 +1,7 @@
 #include "graph/parallel/parallel_config.h"
 
+#include <memory>
+
 #include "absl/strings/str_cat.h"
 #include "graph/parallel/device_ranges.h"
 
@@ -73,6 +75,14 @@ LoopRole RoleOf(const ShardingRule& rule, int loop, std::span<const bool> is_wei
     return LoopRole::kSample;
   }
   return LoopRole::kAttribute;
+}
+
+LoopRole RoleOf(const Graph& graph, const Operator& op, int loop) {
+  const std::unique_ptr<bool[]> is_weight(new bool[op.inputs.size()]);
+  for (size_t k = 0; k < op.inputs.size(); ++k) {
+    is_weight[k] = graph.tensor(op.inputs[k]).kind == TensorKind::kWeight;
+  }
+  return RoleOf(graph.rule(op.id), loop, {is_weight.get(), op.inputs.size()});
 }
 
 }  // namespace partita

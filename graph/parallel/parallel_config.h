@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "graph/graph.h"
 #include "graph/sharding_rule.h"
 #include "graph/support/strong_int.h"
 
@@ -49,5 +50,6 @@ enum class LoopRole : uint8_t { kSample, kAttribute, kParameter, kReduction };
 // that a weight names is a parameter loop; the leading dimension of a result is the sample; the
 // rest are attributes.
 LoopRole RoleOf(const ShardingRule& rule, int loop, std::span<const bool> is_weight);
+LoopRole RoleOf(const Graph& graph, const Operator& op, int loop);
 
 }  // namespace partita

@@ -57,12 +57,12 @@ absl::StatusOr<uint64_t> ParseFingerprint(const std::string& text, absl::string_
 
 // As ranges where these are much shorter.
 void SetDevices(std::span<const DeviceId> devices, proto::OperatorPlan& message) {
-  const std::vector<DeviceRange> ranges = RangesOf(devices);
+  const std::vector<StridedDevices> ranges = RangesOf(devices);
   if (devices.size() <= kFewDevices || ranges.size() > devices.size() / 4) {
     for (DeviceId device : devices) message.add_devices(device.value());
     return;
   }
-  for (const DeviceRange& range : ranges) {
+  for (const StridedDevices& range : ranges) {
     proto::DeviceRange& written = *message.add_range();
     written.set_first(range.first);
     written.set_last(range.last);

@@ -6,8 +6,8 @@
 #include <cstdlib>
 #include <utility>
 
-#include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
+#include "graph/support/known_names.h"
 
 namespace partita {
 namespace {
@@ -85,9 +85,9 @@ OptionCheck ByteCount() {
 OptionCheck NameOf(const std::string& what, std::vector<std::string> names) {
   const auto fault = [what, names](const std::string& text) -> std::string {
     if (std::find(names.begin(), names.end(), text) != names.end()) return "";
-    return absl::StrCat("unknown ", what, " '", text, "'; known are: ", absl::StrJoin(names, ", "));
+    return UnknownNameText(what, text, names);
   };
-  return {fault, std::move(names)};
+  return {fault, names, names};
 }
 
 std::string OptionText(Bytes value) { return absl::StrCat(value.value()); }

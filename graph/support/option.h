@@ -37,7 +37,9 @@ struct OptionCheck {
   // States what was found and what is wanted; empty where the text is a value. No function: any
   // text is.
   std::function<std::string(const std::string& text)> fault;
-  std::vector<std::string> examples;  // some that are values
+  std::vector<std::string> examples;    // some that are values
+  std::vector<std::string> names = {};  // all values, but for files, where they are names
+  bool is_name_or_file = false;
 };
 
 // A whole number from `low` to `high`.

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "graph/graph_copy.h"
 #include "graph/layers.h"
+#include "graph/support/known_names.h"
 #include "graph/support/status_macros.h"
 #include "graph/training/differentiation.h"
 
@@ -167,12 +168,13 @@ class StepBuilder {
 }  // namespace
 
 absl::StatusOr<TrainingOptions::Optimizer> OptimizerNamed(absl::string_view name) {
+  std::vector<std::string> names;
   for (auto optimizer :
        {TrainingOptions::kSgd, TrainingOptions::kNesterov, TrainingOptions::kAdam}) {
     if (name == Name(optimizer)) return optimizer;
+    names.emplace_back(Name(optimizer));
   }
-  return absl::NotFoundError(
-      absl::StrCat("unknown optimizer '", name, "'; known are: sgd, nesterov, adam"));
+  return UnknownNameError("optimizer", name, names);
 }
 
 absl::StatusOr<Graph> BuildTrainingGraph(const Graph& model, const TrainingOptions& options) {

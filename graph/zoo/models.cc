@@ -5,6 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "graph/support/known_names.h"
+#include "graph/support/option.h"
 
 namespace partita {
 namespace {
@@ -117,14 +119,13 @@ absl::StatusOr<Graph> MakeZooModel(const std::string& name, int64_t batch,
     return absl::InvalidArgumentError(
         absl::StrCat("the batch is ", batch, "; wanted 1 to ", kMaxBatch));
   }
-  std::vector<absl::string_view> names;
   for (const ZooModel& model : kModels) {
     if (model.name == name) return Sized(model, batch, sizes);
-    names.push_back(model.name);
   }
-  return absl::NotFoundError(absl::StrCat("there is no model '", name, "'; known are ",
-                                          absl::StrJoin(names, ", "),
-                                          " (a file's name has a '/' or an ending)"));
+  const std::vector<std::string> names = NamesOf(kModels);
+  return absl::NotFoundError(
+      absl::StrCat("there is no model '", name, "'; known are ", absl::StrJoin(names, ", "),
+                   " (a file's name has a '/' or an ending)", DidYouMean(name, names)));
 }
 
 }  // namespace partita

@@ -7,8 +7,9 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "graph/support/error_category.h"
+#include "graph/support/known_names.h"
+#include "graph/support/option.h"
 #include "planner/expert/splits.h"
 
 namespace partita {
@@ -138,11 +139,7 @@ const ExpertRow* RowNamed(const std::string& name) {
 
 absl::StatusOr<ExpertFunction> ExpertNamed(const std::string& name) {
   if (const ExpertRow* row = RowNamed(name); row != nullptr) return row->make;
-  std::string names;
-  for (const ExpertRow& row : kExperts) {
-    absl::StrAppend(&names, names.empty() ? "" : ", ", row.name);
-  }
-  return absl::NotFoundError(absl::StrCat("unknown strategy '", name, "'; known are: ", names));
+  return UnknownNameError("strategy", name, NamesOf(kExperts));
 }
 
 std::function<std::optional<Strategy>(const std::string& name, int devices)> ExpertsOnFewer(

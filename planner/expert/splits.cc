@@ -1,20 +1,10 @@
 #include "planner/expert/splits.h"
 
 #include <algorithm>
-#include <memory>
 
 #include "graph/support/error_category.h"
 
 namespace partita {
-namespace {
-
-std::vector<bool> WeightOperands(const Graph& graph, const Operator& op) {
-  std::vector<bool> weights;
-  for (TensorId id : op.inputs) weights.push_back(graph.tensor(id).kind == TensorKind::kWeight);
-  return weights;
-}
-
-}  // namespace
 
 absl::Status NeedsSeveral(const DeviceTopology& topology) {
   if (topology.size() > 1) return absl::OkStatus();
@@ -47,13 +37,10 @@ std::map<int, std::vector<DeviceId>> DevicesByNode(const DeviceTopology& topolog
 
 int WidestLoop(const Graph& graph, const Operator& op, LoopRole role, int64_t ways) {
   const ShardingRule& rule = graph.rule(op.id);
-  const std::vector<bool> weights = WeightOperands(graph, op);
-  const std::unique_ptr<bool[]> flags(new bool[weights.size()]);
-  std::copy(weights.begin(), weights.end(), flags.get());
   int best = -1;
   for (size_t l = 0; l < rule.loops.size(); ++l) {
     const int loop = static_cast<int>(l);
-    if (RoleOf(rule, loop, {flags.get(), weights.size()}) != role) continue;
+    if (RoleOf(graph, op, loop) != role) continue;
     if (rule.loops[l].extent < ways || !rule.loops[l].splittable) continue;
     if (best < 0 || rule.loops[l].extent > rule.loops[static_cast<size_t>(best)].extent)
       best = loop;

@@ -1,6 +1,7 @@
 #include <algorithm>
 
-#include "absl/strings/str_cat.h"
+#include "graph/support/known_names.h"
+#include "graph/support/option.h"
 #include "planner/search/search_algorithm.h"
 
 namespace partita {
@@ -30,12 +31,10 @@ constexpr SearchRow kSearchAlgorithms[] = {
 std::span<const SearchRow> SearchAlgorithms() { return kSearchAlgorithms; }
 
 absl::StatusOr<SearchFunction> SearchNamed(const std::string& name) {
-  std::string names;
   for (const SearchRow& row : kSearchAlgorithms) {
     if (name == row.name) return row.run;
-    absl::StrAppend(&names, names.empty() ? "" : ", ", row.name);
   }
-  return absl::NotFoundError(absl::StrCat("unknown search '", name, "'; known are: ", names));
+  return UnknownNameError("search", name, NamesOf(kSearchAlgorithms));
 }
 
 int64_t DefaultEvaluations(const Graph& graph, int devices) {

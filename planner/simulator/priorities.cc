@@ -2,7 +2,8 @@
 
 #include <algorithm>
 
-#include "absl/strings/str_cat.h"
+#include "graph/support/known_names.h"
+#include "graph/support/option.h"
 
 namespace partita {
 namespace {
@@ -79,12 +80,10 @@ std::span<const Priority> Priorities() { return kPriorities; }
 
 absl::StatusOr<const Priority*> PriorityNamed(absl::string_view name) {
   if (name.empty()) return &DefaultPriority();
-  std::string names;
   for (const Priority& row : Priorities()) {
     if (row.name == name) return &row;
-    absl::StrAppend(&names, names.empty() ? "" : ", ", row.name);
   }
-  return absl::NotFoundError(absl::StrCat("no priority is called '", name, "'; there are ", names));
+  return UnknownNameError("priority", name, NamesOf(Priorities()));
 }
 
 }  // namespace partita

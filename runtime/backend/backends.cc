@@ -5,6 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 #ifdef PARTITA_HAVE_DNNL
+#include "graph/support/known_names.h"
+#include "graph/support/option.h"
 #include "runtime/backend/cpu/cpu_backend.h"
 #endif
 #ifdef PARTITA_HAVE_CUDA_BACKEND
@@ -46,9 +48,7 @@ bool HasPrecision(const std::string& backend, Precision precision) {
 }
 
 absl::StatusOr<std::shared_ptr<const Backend>> MakeBackend(const std::string& name) {
-  std::string names;
   for (const BackendRow& row : kBackends) {
-    absl::StrAppend(&names, names.empty() ? "" : ", ", row.name);
     if (name != row.name) continue;
     if (row.make == nullptr) {
       return absl::UnavailableError(absl::StrCat("backend '", name, "' is missing: ", row.missing));
@@ -57,7 +57,7 @@ absl::StatusOr<std::shared_ptr<const Backend>> MakeBackend(const std::string& na
     if (absl::Status status = backend->Available(); !status.ok()) return status;
     return backend;
   }
-  return absl::NotFoundError(absl::StrCat("unknown backend '", name, "'; known are: ", names));
+  return UnknownNameError("backend", name, NamesOf(kBackends));
 }
 
 }  // namespace partita

@@ -1,6 +1,8 @@
 #include "runtime/comm/communicators.h"
 
 #include "absl/strings/str_cat.h"
+#include "graph/support/known_names.h"
+#include "graph/support/option.h"
 #include "runtime/comm/inproc/inproc_communicator.h"
 #include "runtime/comm/message_communicator.h"
 #ifdef PARTITA_HAVE_NCCL
@@ -72,15 +74,13 @@ std::span<const CommunicatorRow> Communicators() { return kCommunicators; }
 
 absl::StatusOr<std::unique_ptr<Communicator>> MakeCommunicator(const std::string& name,
                                                                const CommunicatorSetup& setup) {
-  std::string names;
   for (const CommunicatorRow& row : kCommunicators) {
-    absl::StrAppend(&names, names.empty() ? "" : ", ", row.name);
     if (name != row.name) continue;
     if (row.make != nullptr) return row.make(setup);
     return absl::UnavailableError(
         absl::StrCat("communicator '", name, "' is missing: ", row.missing));
   }
-  return absl::NotFoundError(absl::StrCat("unknown communicator '", name, "'; known are: ", names));
+  return UnknownNameError("communicator", name, NamesOf(kCommunicators));
 }
 
 }  // namespace partita

@@ -5,6 +5,8 @@
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
+#include "graph/support/known_names.h"
+#include "graph/support/option.h"
 #include "tests/gpu/isolated_run.h"
 #include "tools/version.h"
 
@@ -21,14 +23,9 @@ bool IsWanted(const SuiteOptions& options, const std::string& name) {
 
 absl::Status CheckNames(const SuiteOptions& options, std::span<const SuiteSection> sections) {
   for (const std::string& name : options.sections) {
-    std::string known;
-    bool found = false;
-    for (const SuiteSection& section : sections) {
-      absl::StrAppend(&known, known.empty() ? "" : ", ", section.name);
-      found = found || name == section.name;
-    }
-    if (!found) {
-      return absl::NotFoundError(absl::StrCat("unknown section '", name, "'; known are: ", known));
+    const std::vector<std::string> known = NamesOf(sections);
+    if (std::find(known.begin(), known.end(), name) == known.end()) {
+      return UnknownNameError("section", name, known);
     }
   }
   return absl::OkStatus();

@@ -43,26 +43,16 @@ class CompareRun {
   CompareRun(const CompareFlags& flags, Stages* stages) : flags_(flags), stages_(stages) {}
 
   absl::StatusOr<Answer> Run() {
-    if (flags_.measure) {
-      MachineRequest request = flags_.machine;
-      request.will_measure = flags_.profile_time > 0;
-      ASSIGN_OR_RETURN(const PricedMachine machine, PriceMachine(request));
-      if (!machine.is_local) {
-        return UsageError(absl::StrCat("--measure runs plans on this host, and machine '",
-                                       flags_.machine.machine, "' is another: leave one away"));
-      }
-      const auto devices = machine.machine->topology.devices();
-      if (devices.back().node != devices.front().node) {
-        return UsageError(absl::StrCat("--measure runs plans in this process, and machine '",
-                                       flags_.machine.machine,
-                                       "' has several nodes: measure by partita launch"));
-      }
-    }
+    MachineRequest machine = flags_.machine;
+    machine.will_measure = flags_.profile_time > 0;
+    ASSIGN_OR_RETURN(const PricedMachine unprofiled, PriceMachine(machine));
+    if (flags_.measure) RETURN_IF_ERROR(CheckCanMeasure(unprofiled));
     ModelRequest request = flags_.model;
     request.values = flags_.verify    ? WeightValues::kRequired
                      : flags_.measure ? WeightValues::kIfPresent
                                       : WeightValues::kSkipped;
     ASSIGN_OR_RETURN(model_, LoadTrainingModel(request, stages_));
+    RETURN_IF_ERROR(ReadPlans(unprofiled.machine->topology.size()));
     PlanRequest plan = WithProgress(flags_.plan);
     plan.graph_at = [this](int64_t batch) { return TrainingGraphAt(batch, model_); };
     ASSIGN_OR_RETURN(MeasuredSearch search,
@@ -79,6 +69,40 @@ class CompareRun {
   }
 
  private:
+  absl::Status CheckCanMeasure(const PricedMachine& machine) const {
+    if (!machine.is_local) {
+      return UsageError(absl::StrCat("--measure runs plans on this host, and machine '",
+                                     flags_.machine.machine, "' is another: leave one away"));
+    }
+    const auto devices = machine.machine->topology.devices();
+    if (devices.back().node != devices.front().node) {
+      return UsageError(absl::StrCat("--measure runs plans in this process, and machine '",
+                                     flags_.machine.machine,
+                                     "' has several nodes: measure by partita launch"));
+    }
+    return absl::OkStatus();
+  }
+
+  // Before anything is profiled or searched: what is wrong with a plan file is said at once.
+  absl::Status ReadPlans(int devices) {
+    for (const std::string& path : flags_.plans) {
+      ASSIGN_OR_RETURN(LoadedPlan loaded,
+                       ReadPlan({path, flags_.model.model, WeightValues::kSkipped}));
+      if (loaded.plan.model.fingerprint != model_.graph.fingerprint()) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("plan '", path, "' is for another graph than ", flags_.model.model,
+                         " at batch ", model_.graph.batch()));
+      }
+      if (loaded.plan.topology.size() != devices) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("plan '", path, "' is for ", loaded.plan.topology.size(),
+                         " devices; compared are ", devices, ". Try --devices"));
+      }
+      plans_.push_back(std::move(loaded.plan));
+    }
+    return absl::OkStatus();
+  }
+
   absl::Status AddRow(const std::string& name, absl::StatusOr<PlanOutcome> outcome) {
     Row row;
     row.name = name;
@@ -164,27 +188,16 @@ class CompareRun {
                                     " was found, whose plan it is"));
     }
     RETURN_IF_ERROR(AddRow("searched", std::move(searched)));
-    for (const std::string& path : flags_.plans) {
-      ASSIGN_OR_RETURN(const LoadedPlan loaded,
-                       ReadPlan({path, flags_.model.model, WeightValues::kSkipped}));
-      if (loaded.plan.model.fingerprint != model_.graph.fingerprint()) {
-        return absl::InvalidArgumentError(
-            absl::StrCat("plan '", path, "' is for another graph than ", flags_.model.model,
-                         " at batch ", model_.graph.batch()));
-      }
-      if (loaded.plan.topology.size() != priced_.machine->topology.size()) {
-        return absl::InvalidArgumentError(absl::StrCat(
-            "plan '", path, "' is for ", loaded.plan.topology.size(), " devices; compared are ",
-            priced_.machine->topology.size(), ". Try --devices"));
-      }
+    for (size_t k = 0; k < plans_.size(); ++k) {
+      const std::string& path = flags_.plans[k];
       const Doing doing("building plan", path);
-      auto outcome = EvaluatePlan(evaluator, loaded.plan, graph_at);
+      auto outcome = EvaluatePlan(evaluator, plans_[k], graph_at);
       if (absl::IsInvalidArgument(outcome.status())) {
         return absl::InvalidArgumentError(
             absl::StrCat("plan '", path, "': ", outcome.status().message()));
       }
       if (outcome.ok()) {
-        const std::string note = PriceNote(loaded.plan, *outcome, priced_, flags_.machine);
+        const std::string note = PriceNote(plans_[k], *outcome, priced_, flags_.machine);
         if (!note.empty()) notes_.push_back(absl::StrCat(path, ": ", note));
       }
       RETURN_IF_ERROR(AddRow(path, std::move(outcome)));
@@ -234,6 +247,21 @@ class CompareRun {
     return Bytes(sum.value() / std::max<int64_t>(1, static_cast<int64_t>(e.received.size())));
   }
 
+  static DeviceUse UseOfAll(const Evaluation& e) {
+    DeviceUse use;
+    for (const DeviceUse& u : e.use) {
+      use.compute += u.compute;
+      use.communication += u.communication;
+      use.idle += u.idle;
+    }
+    return use;
+  }
+  // The part of the step that so much of all devices' time is.
+  static double PartOf(const Evaluation& e, Nanos time) {
+    const double all = static_cast<double>(e.time.value()) * static_cast<double>(e.use.size());
+    return static_cast<double>(time.value()) / std::max(1.0, all);
+  }
+
   static Json DeclinedJson(const Row& row) {
     return {{"name", row.name},
             {"declined", row.declined},
@@ -248,6 +276,7 @@ class CompareRun {
   Json RowJson(const Row& row) const {
     const Row& plan = Standing(row);
     const Evaluation& e = plan.evaluation;
+    const DeviceUse use = UseOfAll(e);
     return {{"name", row.name},
             {"same_as", &plan == &row ? Json(nullptr) : Json(plan.name)},
             {"predicted_ms", static_cast<double>(e.time.value()) / 1e6},
@@ -255,6 +284,9 @@ class CompareRun {
             {"expert", row.expert.empty() ? Json(nullptr) : Json(row.expert)},
             {"measured_ms", plan.measured ? Json(static_cast<double>(plan.measured->value()) / 1e6)
                                           : Json(nullptr)},
+            {"compute_share", PartOf(e, use.compute)},
+            {"communication_share", PartOf(e, use.communication)},
+            {"idle_share", PartOf(e, use.idle)},
             {"communication_bytes_per_device", MeanReceived(e).value()},
             {"peak_bytes_per_device", LargestPeakOf(e).value()},
             {"measured_share", plan.shares.measured},
@@ -265,16 +297,9 @@ class CompareRun {
 
   static std::vector<std::string> RowCells(const Row& row) {
     const Evaluation& e = row.evaluation;
-    DeviceUse use;
-    for (const DeviceUse& u : e.use) {
-      use.compute += u.compute;
-      use.communication += u.communication;
-      use.idle += u.idle;
-    }
+    const DeviceUse use = UseOfAll(e);
     const auto share = [&](Nanos part) {
-      return absl::StrFormat(
-          "%.0f %%", 100.0 * static_cast<double>(part.value()) /
-                         (static_cast<double>(e.time.value()) * static_cast<double>(e.use.size())));
+      return absl::StrFormat("%.0f %%", 100 * PartOf(e, part));
     };
     return {row.name,
             TimeText(e.time),
@@ -332,6 +357,7 @@ class CompareRun {
   Stages* const stages_;
   absl::Status stopped_;
   TrainingModel model_;
+  std::vector<Plan> plans_;  // of flags_.plans
   PricedMachine priced_;
   Disturbance disturbance_;  // while it was profiled
   std::vector<Row> rows_;

@@ -59,6 +59,11 @@ constexpr VerbExamples kExamples[] = {
      "  partita list models\n"
      "  partita list strategies --json\n"},
     {"doctor", "  partita doctor\n"},
+    {"completion",
+     "  source <(partita completion bash)           in ~/.bashrc\n"
+     "  partita completion zsh > ~/.zfunc/_partita   a folder of zsh's fpath\n"
+     "  partita completion fish > ~/.config/fish/completions/partita.fish\n"},
+    {"help", "  partita help plan\n"},
 };
 
 }  // namespace

@@ -68,21 +68,6 @@ constexpr Listing kListings[] = {
     {"collectives", [] { return NamedRows(CollectiveAlgorithms()); }},
 };
 
-struct ListFlags {
-  std::string what;
-
-  template <class Self, class Visitor>
-  static void VisitFields(Self& self, Visitor&& visit) {
-    const std::vector<std::string> names = NamesOf(kListings);
-    visit(Option{.name = "what",
-                 .help = absl::StrJoin(names, ", "),
-                 .check = NameOf("list", names),
-                 .positional = true,
-                 .required = true},
-          self.what);
-  }
-};
-
 absl::StatusOr<Answer> RunList(const ListFlags& flags) {
   const std::string& what = flags.what;
   for (const Listing& listing : kListings) {
@@ -102,6 +87,8 @@ absl::StatusOr<Answer> RunList(const ListFlags& flags) {
 }
 
 }  // namespace
+
+std::vector<std::string> ListNames() { return NamesOf(kListings); }
 
 void AddListVerb(CLI::App& app, VerbTable& verbs) {
   AddVerb(Subcommand(app, "list", "what this program knows"), verbs, std::make_shared<ListFlags>(),

@@ -13,9 +13,11 @@
 #include "graph/support/doing.h"
 #include "graph/support/error_category.h"
 #include "graph/support/exceptions.h"
+#include "graph/support/known_names.h"
 #include "runtime/launch/parent_watch.h"
 #include "tools/cli/abrupt_end.h"
 #include "tools/cli/examples.h"
+#include "tools/cli/flags.h"
 #include "tools/cli/process.h"
 #include "tools/cli/verb.h"
 #include "tools/version.h"
@@ -65,27 +67,66 @@ void PrintError(bool json, int code, const std::string& message,
   Print(error.dump(2) + "\n");
 }
 
-// What is wrong with a command line that CLI11 refused. It says that a verb is missing where the
-// verb is unknown, and lists arguments from the last to the first.
-std::string ParseErrorText(const CLI::App& app, const std::vector<std::string>& reversed,
-                           const CLI::ParseError& error) {
-  const auto word = std::find_if(reversed.rbegin(), reversed.rend(), [](const std::string& arg) {
-    return arg.empty() || arg[0] != '-';
-  });
-  std::string names;
-  bool known = false;
+// The first argument that is no flag: the verb.
+std::vector<std::string>::iterator WordIn(std::vector<std::string>& args) {
+  return std::find_if(args.begin(), args.end(),
+                      [](const std::string& arg) { return arg.empty() || arg[0] != '-'; });
+}
+
+// "help VERB" asks for what "VERB --help" does.
+void TakeHelp(std::vector<std::string>& args) {
+  const auto word = WordIn(args);
+  const auto asks = [](const std::string& arg) { return arg == "--help" || arg == "-h"; };
+  if (word == args.end() || *word != "help" || std::any_of(word, args.end(), asks)) return;
+  args.erase(word);
+  args.push_back("--help");
+}
+
+std::vector<std::string> VerbNames(const CLI::App& app) {
+  std::vector<std::string> names;
   for (const CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; })) {
-    names += (names.empty() ? "" : ", ") + verb->get_name();
-    known = known || (word != reversed.rend() && *word == verb->get_name());
+    names.push_back(verb->get_name());
   }
-  if (word == reversed.rend() && error.get_name() == "RequiredError") {
-    return "a verb is wanted: " + names;
+  return names;
+}
+
+// What is wrong with the verb of a command line; empty: it is known, or there is none.
+std::string UnknownVerb(const CLI::App& app, std::vector<std::string>& args) {
+  const std::vector<std::string> names = VerbNames(app);
+  const auto word = WordIn(args);
+  if (word == args.end() || std::find(names.begin(), names.end(), *word) != names.end()) return "";
+  return absl::StrCat("unknown verb '", *word, "'; the verbs are: ", absl::StrJoin(names, ", "),
+                      DidYouMean(*word, names));
+}
+
+// The flags of the program, and of the verbs that were parsed.
+void AppendFlags(const CLI::App& app, std::vector<std::string>& flags) {
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& name : option->get_lnames()) flags.push_back("--" + name);
   }
-  if (word != reversed.rend() && !known) {
-    return "unknown verb '" + *word + "'; the verbs are: " + names;
+  for (const CLI::App* verb : app.get_subcommands()) AppendFlags(*verb, flags);
+}
+
+std::string UnknownArguments(const CLI::App& app) {
+  std::vector<std::string> flags;
+  AppendFlags(app, flags);
+  std::string text = "unknown arguments:", meant;
+  for (const std::string& arg : app.remaining(true)) {
+    absl::StrAppend(&text, " ", arg);
+    if (!meant.empty() || !arg.starts_with("--")) continue;
+    meant = DidYouMean(arg.substr(0, arg.find('=')), flags);
+  }
+  return text + meant;
+}
+
+// What is wrong with a command line that CLI11 refused, which lists arguments from the last to the
+// first.
+std::string ParseErrorText(const CLI::App& app, const CLI::ParseError& error) {
+  if (app.get_subcommands().empty() && error.get_name() == "RequiredError") {
+    return "a verb is wanted: " + absl::StrJoin(VerbNames(app), ", ");
   }
   if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError)) {
-    return absl::StrCat("unknown arguments: ", absl::StrJoin(app.remaining(true), " "));
+    return UnknownArguments(app);
   }
   return error.what();
 }
@@ -138,6 +179,7 @@ std::optional<int> ParseOrSay(CLI::App& app, std::vector<std::string> args, bool
     PrintError(json, CodeOf(ErrorCategory::kUsage), why + "\nTry: partita --help");
     return CodeOf(ErrorCategory::kUsage);
   };
+  if (const std::string why = UnknownVerb(app, args); !why.empty()) return refuse(why);
   std::string empty = EmptyOption(args);
   std::reverse(args.begin(), args.end());  // as CLI11 wants them
   if (empty.empty()) {
@@ -145,7 +187,7 @@ std::optional<int> ParseOrSay(CLI::App& app, std::vector<std::string> args, bool
       std::vector<std::string> consumed = args;
       app.parse(consumed);
     } catch (const CLI::ParseError& error) {
-      if (error.get_exit_code() != 0) return refuse(ParseErrorText(app, args, error));
+      if (error.get_exit_code() != 0) return refuse(ParseErrorText(app, error));
       std::ostringstream help;  // or the version
       app.exit(error, help);
       Print(help.str());
@@ -196,6 +238,8 @@ CommandLine::CommandLine() {
   AddMachineVerb(app, verbs);
   AddListVerb(app, verbs);
   AddDoctorVerb(app, verbs);
+  AddCompletionVerb(app, verbs);
+  Subcommand(app, "help", "what a verb does, with examples and its flags");  // see TakeHelp
 }
 
 int Main(int argc, char** argv) {
@@ -211,6 +255,7 @@ int Main(int argc, char** argv) {
   for (const std::string& arg : args) line.json = line.json || arg == "--json";
   const bool json = line.json;
   SayAbruptEndsInJson(json);
+  TakeHelp(args);
   verbs.launched = TakeLaunched(line.app, args);
   if (const auto code = ParseOrSay(line.app, args, json)) return *code;
   // What is wrong for every rank is said once.

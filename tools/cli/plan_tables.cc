@@ -2,12 +2,16 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "graph/parallel/device_ranges.h"
+#include "graph/parallel/parallel_config.h"
 #include "graph/support/status_macros.h"
 #include "planner/critical_shares.h"
 #include "planner/pareto.h"
@@ -70,7 +74,71 @@ std::string KindsText(const std::vector<CriticalShare>& shares, double whole) {
   return text;
 }
 
+const char* RoleName(LoopRole role) {
+  switch (role) {
+    case LoopRole::kSample:
+      return "samples";
+    case LoopRole::kAttribute:
+      return "attributes";
+    case LoopRole::kParameter:
+      return "parameters";
+    case LoopRole::kReduction:
+      return "terms of sums";
+  }
+  return "";
+}
+
+Json SplitJson(const ShardingRule& rule, const ParallelConfig& config) {
+  Json degrees = Json::object(), devices = Json::array();
+  for (size_t l = 0; l < config.degrees.size(); ++l) {
+    if (config.degrees[l] > 1) degrees[std::string(rule.loops[l].name)] = config.degrees[l];
+  }
+  for (const StridedDevices& range : RangesOf(config.devices)) {
+    devices.push_back({{"first", range.first}, {"last", range.last}, {"step", range.step}});
+  }
+  return {{"operators", Json::array()},
+          {"split", ToString(rule, config)},
+          {"degrees", degrees},
+          {"replicas", config.replicas},
+          {"devices", devices}};
+}
+
 }  // namespace
+
+void AddSplits(const Graph& graph, const Strategy& strategy, Answer& answer) {
+  Json splits = Json::array();
+  std::map<std::string, std::set<std::string>> roles;  // by loop
+  bool has_copies = false;
+  for (OpId id : graph.anchors()) {
+    const Operator& op = graph.op(id);
+    const ParallelConfig& config = strategy.configs[id.index()];
+    const bool is_new =
+        splits.empty() || splits.back()["split"] != ToString(graph.rule(id), config);
+    if (is_new) splits.push_back(SplitJson(graph.rule(id), config));
+    splits.back()["operators"].push_back(op.name);
+    has_copies |= config.replicas > 1;
+    for (size_t l = 0; l < config.degrees.size(); ++l) {
+      if (config.degrees[l] <= 1) continue;
+      roles[std::string(graph.rule(id).loops[l].name)].insert(
+          RoleName(RoleOf(graph, op, static_cast<int>(l))));
+    }
+  }
+  for (const Json& split : splits) {
+    const auto names = split["operators"].get<std::vector<std::string>>();
+    const std::string who =
+        names.size() == 1 ? names[0] : absl::StrCat(names.front(), " .. ", names.back());
+    absl::StrAppendFormat(&answer.text, "  %-40s %s\n", who, split["split"].get<std::string>());
+  }
+  std::vector<std::string> legend;
+  for (const auto& [loop, meant] : roles) {
+    legend.push_back(absl::StrCat(loop, ": ", absl::StrJoin(meant, " or ")));
+  }
+  if (has_copies) legend.emplace_back("xN: N copies");
+  if (!legend.empty()) {
+    absl::StrAppend(&answer.text, "  (", absl::StrJoin(legend, ", "), ")\n");
+  }
+  answer.json["splits"] = std::move(splits);
+}
 
 absl::Status AddFront(const Graph& graph, const MeasuredSearch& search, const PlanRequest& request,
                       Answer& answer) {

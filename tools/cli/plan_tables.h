@@ -11,6 +11,11 @@ namespace partita {
 absl::Status AddFront(const Graph& graph, const MeasuredSearch& search, const PlanRequest& request,
                       Answer& answer);
 
+// Adds which operators are split how: a line for each run of operators of equal configuration text,
+// and one that says what the loops are that some are split by; "splits" in JSON, with the devices of
+// parts as ranges.
+void AddSplits(const Graph& graph, const Strategy& strategy, Answer& answer);
+
 // Adds what the step waits for, as the prices say: the largest CriticalShares, and the sum of the
 // others; "critical" in JSON, of all. Nothing where the outcome has no tasks.
 void AddCritical(const Graph& graph, const SimulatedResources& resources, const EvaluatedStep& step,

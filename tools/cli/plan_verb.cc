@@ -33,28 +33,6 @@ std::string DefaultOutput(const std::string& model) {
   return stem + ".plan.textproto";
 }
 
-// Which operators are split how: one line for each run of operators with equal configuration text.
-std::string WhyText(const Graph& graph, const PlanOutcome& outcome) {
-  std::string text;
-  std::string last;
-  std::vector<std::string> names;
-  auto flush = [&] {
-    if (names.empty()) return;
-    const std::string who =
-        names.size() == 1 ? names[0] : absl::StrCat(names.front(), " .. ", names.back());
-    absl::StrAppendFormat(&text, "  %-40s %s\n", who, last);
-    names.clear();
-  };
-  for (OpId id : graph.anchors()) {
-    const std::string config = ToString(graph.rule(id), outcome.plan.strategy.configs[id.index()]);
-    if (config != last) flush();
-    last = config;
-    names.push_back(graph.op(id).name);
-  }
-  flush();
-  return text;
-}
-
 // The commands that a plan is for: to prove one takes all of its tasks.
 std::string NextText(const PlanOutcome& outcome, const PricedMachine& priced,
                      const std::string& path) {
@@ -226,7 +204,7 @@ void Describe(const PlanFlags& flags, const MeasuredSearch& search, const Traini
   DescribeModel(model.imported, model.loss, answer);
   AddMachineNotes(priced, answer);
   std::string& text = answer.text;
-  absl::StrAppend(&text, WhyText(model.graph, outcome));
+  AddSplits(model.graph, outcome.plan.strategy, answer);
   absl::StrAppend(&text, "predicted step ", TimeText(e.time));
   if (outcome.baseline.has_value()) {
     absl::StrAppendFormat(&text, ", %.2fx as fast as data_parallel (%s)", baseline / predicted,

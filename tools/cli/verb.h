@@ -55,6 +55,7 @@ void AddVerifyVerb(CLI::App& app, VerbTable& verbs);
 void AddRunVerb(CLI::App& app, VerbTable& verbs);
 void AddLaunchVerb(CLI::App& app, VerbTable& verbs);
 void AddDoctorVerb(CLI::App& app, VerbTable& verbs);
+void AddCompletionVerb(CLI::App& app, VerbTable& verbs);
 
 // Facts to be known of a model before it is trained: its loss, notes and warnings, as lines for
 // people and as members "loss", "classes", "notes" and "warnings".

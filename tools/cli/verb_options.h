@@ -5,9 +5,11 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_join.h"
 #include "cost_model/cluster.h"
 #include "graph/precision.h"
 #include "planner/planner.h"
+#include "tools/cli/completion.h"
 #include "tools/cli/staging.h"
 #include "tools/workflow/launching.h"
 #include "tools/workflow/measured_search.h"
@@ -316,6 +318,37 @@ struct MachineCreateFlags {
   }
 };
 
+// What the verb list can list.
+std::vector<std::string> ListNames();
+struct ListFlags {
+  std::string what;
+
+  template <class Self, class Visitor>
+  static void VisitFields(Self& self, Visitor&& visit) {
+    const std::vector<std::string> names = ListNames();
+    visit(Option{.name = "what",
+                 .help = absl::StrJoin(names, ", "),
+                 .check = NameOf("list", names),
+                 .positional = true,
+                 .required = true},
+          self.what);
+  }
+};
+
+struct CompletionFlags {
+  std::string shell;
+
+  template <class Self, class Visitor>
+  static void VisitFields(Self& self, Visitor&& visit) {
+    visit(Option{.name = "shell",
+                 .help = absl::StrJoin(CompletionShells(), ", "),
+                 .check = NameOf("shell", CompletionShells()),
+                 .positional = true,
+                 .required = true},
+          self.shell);
+  }
+};
+
 // Calls visit(verb, its options) for the options of all verbs.
 template <class Visitor>
 void VisitVerbOptions(Visitor&& visit) {
@@ -330,6 +363,8 @@ void VisitVerbOptions(Visitor&& visit) {
   visit("machine show", MachineShowFlags());
   visit("machine discover", MachineDiscoverFlags());
   visit("machine create", MachineCreateFlags());
+  visit("list", ListFlags());
+  visit("completion", CompletionFlags());
 }
 
 }  // namespace partita

@@ -26,7 +26,7 @@ OptionCheck NameOrFile(bool (*is_file)(const std::string&), OptionCheck name) {
     return fault.empty() ? "" : fault + " (a file's name has a '/' or an ending)";
   };
   name.examples.push_back("folder/file.textproto");
-  return {fault, name.examples};
+  return {fault, std::move(name.examples), std::move(name.names), true};
 }
 
 bool IsThere(const std::string& path) {
@@ -43,14 +43,13 @@ OptionCheck ModelName() {
 
 OptionCheck MachineName() {
   const auto fault = [](const std::string& text) -> std::string {
-    if (IsMachineName(text)) return "";
-    return absl::StrCat("unknown machine '", text, "'; known are: ", MachineNames());
+    return IsMachineName(text) ? "" : UnknownMachineText(text);
   };
   std::vector<std::string> examples = NamesOf(NamedMachines());
   for (const MachineFamily& family : MachineFamilies()) examples.emplace_back(family.example);
   return NameOrFile(
       [](const std::string& text) { return text.find_first_of("/.") != std::string::npos; },
-      {fault, std::move(examples)});
+      {fault, examples, examples});
 }
 
 OptionCheck PlanName() {

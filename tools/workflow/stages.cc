@@ -9,6 +9,8 @@
 #include "absl/strings/str_replace.h"
 #include "graph/support/error_category.h"
 #include "graph/support/file.h"
+#include "graph/support/known_names.h"
+#include "graph/support/option.h"
 #include "graph/support/status_macros.h"
 
 namespace partita {
@@ -45,12 +47,10 @@ double SecondsSince(std::chrono::steady_clock::time_point begin) {
 std::span<const StageRow> StageTable() { return kStages; }
 
 absl::StatusOr<Stage> StageNamed(absl::string_view name) {
-  std::string names;
   for (size_t s = 0; s < std::size(kStages); ++s) {
     if (name == kStages[s].name) return static_cast<Stage>(s);
-    absl::StrAppend(&names, s == 0 ? "" : ", ", kStages[s].name);
   }
-  return absl::NotFoundError(absl::StrCat("unknown stage '", name, "'; known are: ", names));
+  return UnknownNameError("stage", name, NamesOf(kStages));
 }
 
 absl::StatusOr<Stages> Stages::Open(Request request) {

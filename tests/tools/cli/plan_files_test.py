@@ -134,6 +134,32 @@ def test_compare_lists_a_plan_once():
     check(not any(line.startswith("once.textproto ") for line in text.splitlines()), text)
 
 
+def test_compare_looks_at_plans_before_it_profiles():
+    partita("plan mlp_tiny --batch 8 --machine p100-4x4 --devices 2 -o other_model.textproto")
+    partita("plan lenet --batch 8 --machine p100-4x4 --devices 4 -o four.textproto")
+    for plan, pattern in (("other_model.textproto", "the plan is for a training graph"),
+                          ("four.textproto", "is for 4 devices; compared are 2")):
+        refuses(f"compare lenet {plan} --batch 8 --devices 2 --oversubscribe --profile unmade.db --profile_time 600",
+                3, pattern)
+        check(not pathlib.Path("unmade.db").exists(), "it has profiled first")
+
+
+def test_plan_says_how_operators_are_split():
+    line = "plan lenet --batch 8 --machine p100-4x4 --devices 4 --strategy"
+    found = answer(f"{line} one_weird_trick -o splits.textproto", "splits")["splits"]
+    check(found[0]["degrees"] == {"n": 4} and found[0]["replicas"] == 1, f"{found[0]}")
+    check(found[0]["devices"] == [{"first": 0, "last": 3, "step": 1}] and found[0]["split"] == "n=4 on 0-3", f"{found[0]}")
+    names = [name for split in found for name in split["operators"]]
+    check(names[0] == "conv1" and len(names) == len(set(names)) > 8, f"{names}")
+    text = partita(f"{line} one_weird_trick -o splits.textproto").out
+    check(re.search(r"^  \(.*\bn: samples\b.*\)$", text, re.M) and "o: parameters" in text, text)
+    check("n: samples" not in partita(f"{line} single_device -o one.textproto").out, "a legend of nothing")
+    rows = answer("compare lenet --batch 8 --machine p100-4x4 --devices 4", "strategies")["strategies"]
+    for row in rows:
+        shares = [row[f"{what}_share"] for what in ("compute", "communication", "idle")] if "declined" not in row else [1]
+        check(0.99 <= sum(shares) and all(0 <= share <= 1 for share in shares), f"{row}")
+
+
 def test_plan_and_simulate_say_what_the_step_waits_for():
     planned = answer(f"plan lenet --strategy data_parallel {ELSEWHERE} -o waits.textproto", "predicted_ns critical")
     simulated = answer("simulate waits.textproto -o waits.json", "predicted_ns critical")

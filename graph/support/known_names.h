@@ -1,0 +1,27 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+
+namespace partita {
+
+// Those of the known names that were probably meant by another one: the nearest ones by edit
+// distance, in their order, three at most; none where all are far. Letters count alike whether large
+// or small, and '-' as '_'.
+std::vector<std::string> NearestNames(absl::string_view name, std::span<const std::string> known);
+
+// "; did you mean 'alexnet'?", or empty.
+std::string DidYouMean(absl::string_view name, std::span<const std::string> known);
+
+// "unknown search 'anealing'; known are: auto, annealing; did you mean 'annealing'?"
+std::string UnknownNameText(absl::string_view what, absl::string_view name,
+                            std::span<const std::string> known);
+// The same as NotFound.
+absl::Status UnknownNameError(absl::string_view what, absl::string_view name,
+                              std::span<const std::string> known);
+
+}  // namespace partita
