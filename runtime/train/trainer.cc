@@ -38,7 +38,9 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const Graph& graph, Exe
   if (training.evaluation.evaluation != nullptr) {
     RETURN_IF_ERROR(CheckSourceFits(*training.evaluation.data.source, graph));
   }
-  if (options.steps < 0 || options.epochs < 0 || (options.steps > 0) == (options.epochs > 0)) {
+  const bool has_length = (options.steps > 0) != (options.epochs > 0);
+  const bool evaluates = options.only_evaluates() && training.evaluation.evaluation != nullptr;
+  if (options.steps < 0 || options.epochs < 0 || (!has_length && !evaluates)) {
     return absl::InvalidArgumentError(absl::StrCat("cannot train for ", options.steps,
                                                    " steps and ", options.epochs,
                                                    " epochs; give a positive number of either"));
@@ -63,13 +65,14 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const Graph& graph, Exe
 // Fills in what the data, the graph and the state say of each other, and the last step.
 absl::Status Trainer::CompleteData() {
   const int64_t size = data_.source->size();
-  if (snapshot_.samples != 0 && snapshot_.samples != size) {
+  const bool trains = !options_.only_evaluates();
+  if (trains && snapshot_.samples != 0 && snapshot_.samples != size) {
     return absl::InvalidArgumentError(absl::StrCat(
         "the state is at batch ", now_.position.batch, " of epoch ", now_.position.epoch, " of ",
         snapshot_.samples, " samples; found are ", size, ": ", data_.source->Describe(),
         ". Resume on the data that the run began with, or start anew from its weights"));
   }
-  snapshot_.samples = size;
+  if (trains) snapshot_.samples = size;
   data_.loader.seed = snapshot_.seed;
   data_.loader.batch_size = graph_.batch();
   data_.loader.epochs = 0;

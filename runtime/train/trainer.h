@@ -24,8 +24,10 @@ namespace partita {
 struct TrainerOptions {
   // Length of the training, earlier runs included: a run that was interrupted and resumed with the
   // same options is the run that was not interrupted, bit for bit. One of the two; the other is 0.
+  // Both 0: nothing is trained, the state is only evaluated.
   int64_t steps = 0;
   int64_t epochs = 0;
+  bool only_evaluates() const { return steps == 0 && epochs == 0; }
   // Learning rate, momentum, weight decay and so on; step and seed come from the state.
   StepArguments arguments = {};
   // Steps between copies of the state on the host, when weights and states are also checked to be

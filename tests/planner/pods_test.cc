@@ -16,6 +16,7 @@
 #include "planner/expert/expert_strategies.h"
 #include "planner/space/search_space.h"
 #include "tests/planner/fixture.h"
+#include "tests/testing/cases.h"
 #include "tests/testing/ok.h"
 
 namespace partita {
@@ -163,11 +164,12 @@ TEST_P(PodsTest, ExpertsAndRandomStrategiesTakeWhatAllDevicesTake) {
   EXPECT_GE(2 * known, of.shares ? 4 : experts);
   std::mt19937_64 random(5);
   int random_known = 0;
-  for (int round = 0; round < 12; ++round) {
+  const int rounds = CasesOf(12);
+  for (int round = 0; round < rounds; ++round) {
     SCOPED_TRACE(round);
     random_known += ExpectEqual(at, at.space.RandomStrategy(random), round % 4 == 0);
   }
-  EXPECT_GE(2 * random_known, of.shares ? 0 : 12);
+  EXPECT_GE(2 * random_known, of.shares ? 0 : rounds);
   if (!of.shares) {
     EXPECT_GE(joined_, 1);
   }

@@ -28,6 +28,7 @@ constexpr VerbExamples kExamples[] = {
      "  partita run lenet.plan.textproto --data mnist/ --epochs 3 --eval_data mnist/\n"
      "  partita run alexnet.plan.textproto --steps 20 --save weights.safetensors\n"
      "  partita run alexnet.plan.textproto --steps 40 --resume weights.safetensors\n"
+     "  partita run lenet.plan.textproto --steps 0 --load weights.safetensors --eval_data mnist/\n"
      "  partita run alexnet.plan.textproto --epochs 90 --save long.safetensors --save_every 10m\n"},
     {"launch",
      "  partita launch -n 2 run lenet.plan.textproto --steps 100\n"

@@ -118,7 +118,7 @@ void ReportCheckpoints(RunRequest& request, Json& resumed) {
 }
 
 // Progress for people.
-void ReportSteps(RunRequest& request, SkippedSamples& skipped) {
+void ReportSteps(RunRequest& request, SkippedSamples& skipped, Json& evaluations) {
   request.on_skip = [&skipped](absl::string_view error) { skipped.Add(error); };
   request.on_step = [&skipped](const StepReport& report) {
     skipped.Print();
@@ -131,7 +131,11 @@ void ReportSteps(RunRequest& request, SkippedSamples& skipped) {
       std::cerr << line << "\n";
     }
   };
-  request.on_evaluation = [&skipped](int64_t step, const EvaluationResult& result) {
+  request.on_evaluation = [&skipped, &evaluations](int64_t step, const EvaluationResult& result) {
+    evaluations.push_back({{"step", step},
+                           {"samples", result.samples},
+                           {"loss", result.loss},
+                           {"accuracy", result.accuracy}});
     skipped.Print();
     EndProgress();
     std::cerr << absl::StrFormat("after step %d: evaluation loss %.4f, accuracy %.2f %%\n", step,
@@ -242,8 +246,12 @@ absl::Status CheckTogether(const RunFlags& flags) {
   if (!flags.request.load.empty() && !flags.request.resume.empty()) {
     return UsageError("--load and --resume both say where to start: leave one away");
   }
-  if (flags.request.steps > 0 && flags.request.epochs > 0) {
+  if (flags.request.steps.has_value() && flags.request.epochs > 0) {
     return UsageError("--steps and --epochs both say how far to train: leave one away");
+  }
+  if (flags.request.steps == 0 && flags.request.eval_data.empty()) {
+    return UsageError(
+        "--steps 0 trains nothing; with --eval_data it evaluates the model, or what --load names");
   }
   if (flags.request.eval_every > 0 && flags.request.eval_data.empty()) {
     return UsageError("--eval_every needs --eval_data");
@@ -309,9 +317,9 @@ absl::StatusOr<Answer> RunTraining(RunFlags& flags, Stages* stages) {
   SetSchedule(flags);
   flags.request.cache_in_memory = flags.data_cache == "memory";
   SkippedSamples skipped;
-  Json resumed;
+  Json resumed, evaluations = Json::array();
   if (ranks == nullptr || ranks->is_rank0()) {
-    ReportSteps(flags.request, skipped);
+    ReportSteps(flags.request, skipped, evaluations);
     ReportCheckpoints(flags.request, resumed);
   }
   const absl::StatusOr<RunOutcome> result = RunPlan(loaded, flags.request, stages);
@@ -323,11 +331,17 @@ absl::StatusOr<Answer> RunTraining(RunFlags& flags, Stages* stages) {
   flags.notes.insert(flags.notes.end(), outcome.notes.begin(), outcome.notes.end());
   answer.json = JsonOf(loaded.model, flags, outcome);
   answer.json["skipped"] = skipped.count();
+  answer.json["evaluations"] = std::move(evaluations);
   AddCoreSharing(sharing, answer);
   if (sharing.devices > 0) answer.json["notes"].push_back(NoteOf(sharing));
   if (!resumed.is_null()) answer.json["resumed"] = resumed;
   if (outcome.checkpoints.has_value()) answer.json["checkpoints"] = JsonOf(*outcome.checkpoints);
-  answer.text = StepsText(outcome, loaded.model.loss, resumed);
+  answer.text = flags.request.steps == 0 ? "" : StepsText(outcome, loaded.model.loss, resumed);
+  if (outcome.evaluation.has_value()) {
+    absl::StrAppendFormat(&answer.text, "evaluated: loss %.4f, accuracy %.2f %% of %d samples\n",
+                          outcome.evaluation->loss, 100 * outcome.evaluation->accuracy,
+                          outcome.evaluation->samples);
+  }
   if (!outcome.replay.ok()) {
     absl::StrAppend(&answer.text, "steps are enqueued piece by piece: ", outcome.replay.message(),
                     "\n");

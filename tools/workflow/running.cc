@@ -51,7 +51,7 @@ absl::StatusOr<TrainingData> OpenData(const RunRequest& request, const std::stri
 
 TrainerOptions OptionsOf(const RunRequest& request, bool records_timeline) {
   TrainerOptions options;
-  options.steps = request.steps == 0 && request.epochs == 0 ? RunRequest::kSteps : request.steps;
+  options.steps = request.steps.value_or(request.epochs == 0 ? RunRequest::kSteps : 0);
   options.epochs = request.epochs;
   options.arguments.learning_rate = request.learning_rate;
   options.arguments.momentum = request.momentum;

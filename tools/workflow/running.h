@@ -27,7 +27,9 @@ namespace partita {
 struct RunRequest {
   std::string data = "synthetic", eval_data;
   int64_t eval_every = 0;
-  int64_t steps = 0, epochs = 0;  // length of the training: one of them, or neither: 20 steps
+  // Length of the training: one of them, or neither: kSteps. 0 steps: only evaluates.
+  std::optional<int64_t> steps;
+  int64_t epochs = 0;
   double learning_rate = StepArguments().learning_rate, momentum = StepArguments().momentum;
   double weight_decay = StepArguments().weight_decay;
   // Seed of initial values; absent: that of the checkpoint to resume, or 0.
@@ -93,9 +95,8 @@ void RunRequest::VisitTraining(Self& self, Visitor&& visit) {
                .fallback = "at the end only"},
         self.eval_every);
   visit(Option{.name = "steps",
-               .help = "training steps, those before --resume included",
-               .check = WholeNumber(1),
-               .unset = "0",
+               .help = "training steps, those before --resume included; 0: only evaluate",
+               .check = WholeNumber(0),
                .fallback = OptionText(kSteps)},
         self.steps);
   visit(Option{.name = "epochs",

@@ -243,6 +243,26 @@ TEST(TrainerTest, ReportsEveryStepAndEvaluatesWhenAsked) {
   EXPECT_THAT(evaluated, ::testing::ElementsAre(4, 8, 10));
 }
 
+// Whatever data the state is from: nothing is trained on others.
+TEST(TrainerTest, WithoutALengthAStateIsOnlyEvaluated) {
+  TrainingRun run(DigitModel(16), 1);
+  const auto evaluation = [&run] {
+    return EvaluationData{.evaluation = run.evaluation.get(),
+                          .data = {.source = Digits(20, DataSplit::kEval)}};
+  };
+  const auto trained =
+      run.MakeTrainer(Digits(64, DataSplit::kTrain), kTenSteps, run.Start(), evaluation());
+  ASSERT_EQ(trained->Run(), absl::OkStatus());
+  const TrainingState end = ModelWriter::Get(trained->State());
+  const auto trainer = run.MakeTrainer(Digits(48, DataSplit::kTrain), {}, end, evaluation());
+  ASSERT_EQ(trainer->Run(), absl::OkStatus());
+  EXPECT_EQ(trainer->metrics().steps(), 0);
+  ASSERT_TRUE(trainer->evaluation().has_value());
+  EXPECT_EQ(trainer->evaluation()->loss, trained->evaluation()->loss);
+  EXPECT_EQ(trainer->evaluation()->accuracy, trained->evaluation()->accuracy);
+  EXPECT_EQ(ModelWriter::Get(trainer->State()), end);
+}
+
 // Digits, changed by a function of the sample's index.
 class ChangedDigits : public DataSource {
  public:

@@ -30,6 +30,23 @@ def training(arguments):
     return f"run {lenet_plan()} --timeline none {arguments}"
 
 
+def test_no_steps_evaluate_what_was_saved():
+    data = "--eval_data synthetic_digits"
+    found = json.loads(partita(training(f"--data synthetic_digits --steps 4 --eval_every 2 {data} --save trained.safetensors "
+                                        "--json")).out)
+    check([one["step"] for one in found["evaluations"]] == [2, 4], f"{found['evaluations']}")
+    last = found["evaluations"][-1]
+    check((last["loss"], last["accuracy"]) == (found["eval_loss"], found["eval_accuracy"]), f"{found}")
+    for start in ("--load", "--resume"):
+        again = json.loads(partita(training(f"--steps 0 {data} {start} trained.safetensors --json")).out)
+        check(again["losses"] == [] and again["steps"] == 0, f"{again}")
+        check(again["eval_loss"] == found["eval_loss"] and len(again["evaluations"]) == 1, f"{again}")
+    text = partita(training(f"--steps 0 {data} --load trained.safetensors")).out
+    check(text.startswith(f"evaluated: loss {found['eval_loss']:.4f}, accuracy "), text)
+    refuses(training("--steps 0"), 2, r"--steps 0 trains nothing; with --eval_data it evaluates")
+    refuses(training(f"--steps 0 --epochs 1 {data}"), 2, r"--steps and --epochs")
+
+
 def damage(path):
     data = bytearray(contents(path))
     data[-1000] ^= 1

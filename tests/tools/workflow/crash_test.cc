@@ -184,7 +184,7 @@ class CrashTest : public ::testing::Test {
     int64_t written = scenario.begins;
     for (const FileOperation& operation : operations) {
       int64_t step = -1;
-      if (operation.to == "run") step = scenario.request.steps;
+      if (operation.to == "run") step = scenario.request.steps.value();
       if (const size_t at = operation.to.find(".step-"); at != std::string::npos) {
         EXPECT_TRUE(absl::SimpleAtoi(operation.to.substr(at + 6), &step));
       }
@@ -222,7 +222,8 @@ class CrashTest : public ::testing::Test {
     const absl::Status status = RunIn(folder, scenario, !CheckpointsIn(disk).empty());
     if (status.code() != scenario.ends) return absl::StrCat("ends with ", status.ToString());
     if (!scenario.reaches_known_states) return std::nullopt;
-    if (FileContent(folder / "run") == Uninterrupted(scenario.request.steps)) return std::nullopt;
+    if (FileContent(folder / "run") == Uninterrupted(scenario.request.steps.value()))
+      return std::nullopt;
     return "the run that goes on ends in another state";
   }
 
