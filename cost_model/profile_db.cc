@@ -383,6 +383,18 @@ absl::StatusOr<absl::flat_hash_set<std::string>> ProfileDb::Signatures(
   }
 }
 
+absl::StatusOr<int64_t> ProfileDb::Forget(absl::string_view text) {
+  if (text.empty()) return absl::InvalidArgumentError("an empty text is in every signature");
+  ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(file_));
+  ASSIGN_OR_RETURN(SqliteStatement removal,
+                   file_.Prepare("DELETE FROM record WHERE instr(signature, ?) > 0"));
+  removal.Bind(1, text);
+  RETURN_IF_ERROR(removal.Run());
+  ASSIGN_OR_RETURN(const int64_t removed, file_.Integer("SELECT changes()"));
+  RETURN_IF_ERROR(transaction.Commit());
+  return removed;
+}
+
 absl::Status ProfileDb::CheckHardware(std::span<const DeviceFingerprint> devices) const {
   ASSIGN_OR_RETURN(const std::vector<DeviceFingerprint> known, Devices());
   if (known.empty() || devices.empty()) return absl::OkStatus();

@@ -8,6 +8,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "cost_model/profile.h"
 #include "cost_model/sqlite.h"
 
@@ -50,6 +51,10 @@ class ProfileDb {
   // Signatures of one device: what a measurement that was interrupted need not measure again.
   absl::StatusOr<absl::flat_hash_set<std::string>> Signatures(
       const DeviceFingerprint& device) const;
+
+  // Removes the records of all devices whose signature has the text in it, and says how many.
+  // InvalidArgument for an empty text.
+  absl::StatusOr<int64_t> Forget(absl::string_view text);
 
   // FailedPrecondition naming what it holds and the first of `devices`, if the file holds records
   // and none of them is of hardware of these.

@@ -155,6 +155,21 @@ TEST_F(ProfileDbTest, AlgorithmsAreKeptBesideRecordsAndALaterOneReplaces) {
   EXPECT_THAT(db.Devices().value(), SizeIs(0));
 }
 
+TEST_F(ProfileDbTest, WhatIsForgottenIsGoneOnAllDevices) {
+  const DeviceFingerprint other{kHere.hardware, "another configuration"};
+  ProfileDb db = Create();
+  ASSERT_TRUE(db.Insert(kHere, SomeRecords()).ok());
+  ASSERT_TRUE(db.Insert(other, SomeRecords()).ok());
+  const int64_t all = static_cast<int64_t>(db.Signatures(kHere)->size());
+  EXPECT_EQ(db.Forget("no such signature").value(), 0);
+  EXPECT_EQ(db.Forget(ToString(ConvForward(8))).value(), 2);
+  for (const DeviceFingerprint& device : {kHere, other}) {
+    EXPECT_FALSE(db.Signatures(device)->contains(ToString(ConvForward(8))));
+    EXPECT_EQ(static_cast<int64_t>(db.Signatures(device)->size()), all - 1);
+  }
+  EXPECT_EQ(db.Forget("").status().code(), absl::StatusCode::kInvalidArgument);
+}
+
 TEST_F(ProfileDbTest, InsertingAgainReplaces) {
   ProfileDb db = Create();
   ASSERT_TRUE(db.Insert(kHere, SomeRecords()).ok());

@@ -37,7 +37,10 @@ constexpr VerbExamples kExamples[] = {
      "  partita verify lenet.plan.textproto\n"
      "  partita verify --quick alexnet.plan.textproto\n"
      "  partita verify --reference tests/data/oracle/lenet --random_plans 20 --devices 3\n"},
-    {"profile", "  partita profile alexnet --batch 32 --devices 2 --profile_time 300\n"},
+    {"profile",
+     "  partita profile alexnet --batch 32 --devices 2 --profile_time 300\n"
+     "  partita profile --list                       what partita.profile.db has\n"
+     "  partita profile --forget conv2d              what is then measured anew\n"},
     {"import",
      "  partita import model.onnx\n"
      "  partita import alexnet --batch 32 -o alexnet.textproto\n"},

@@ -1,4 +1,12 @@
+#include <algorithm>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "cost_model/profile_db.h"
 #include "graph/support/error_category.h"
 #include "graph/support/status_macros.h"
 #include "tools/cli/flags.h"
@@ -10,7 +18,82 @@
 namespace partita {
 namespace {
 
+constexpr std::pair<RecordKind, const char*> kRecordKinds[] = {
+    {RecordKind::kKernel, "kernels"},
+    {RecordKind::kMove, "moves"},
+    {RecordKind::kCollective, "collectives"},
+    {RecordKind::kExchange, "exchanges"},
+    {RecordKind::kStep, "steps"}};
+
+// Numbers of a device's records.
+struct RecordCounts {
+  std::map<RecordKind, int64_t> of_kind;
+  int64_t unsteady = 0, latest = 0;  // seconds since 1970
+};
+
+absl::StatusOr<RecordCounts> CountRecords(const ProfileDb& db, const DeviceFingerprint& device) {
+  ASSIGN_OR_RETURN(const std::vector<ProfileRecord> records, db.Records(device));
+  RecordCounts counts;
+  for (const ProfileRecord& record : records) {
+    ++counts.of_kind[record.kind];
+    counts.unsteady += SteadinessOf(TimingOf(record.samples_ns)) == Steadiness::kUnsteady;
+    counts.latest = std::max(counts.latest, record.measured_at);
+  }
+  return counts;
+}
+
+std::string DayText(int64_t seconds) {
+  return absl::FormatTime("%Y-%m-%d %H:%M", absl::FromUnixSeconds(seconds), absl::LocalTimeZone());
+}
+
+absl::StatusOr<Answer> ListRecords(const std::string& path) {
+  ASSIGN_OR_RETURN(const ProfileDb db, ProfileDb::Open(path, ProfileDb::Mode::kRead));
+  ASSIGN_OR_RETURN(const std::vector<DeviceFingerprint> devices, db.Devices());
+  ASSIGN_OR_RETURN(const std::vector<ProfileDb::Algorithm> algorithms, db.Algorithms());
+  Answer answer;
+  Json rows = Json::array();
+  for (const DeviceFingerprint& device : devices) {
+    ASSIGN_OR_RETURN(RecordCounts counts, CountRecords(db, device));
+    Json row = {{"hardware", device.hardware}, {"configuration", device.configuration}};
+    absl::StrAppend(&answer.text, device.hardware, ", ", device.configuration, "\n  ");
+    for (const auto& [kind, name] : kRecordKinds) {
+      row[name] = counts.of_kind[kind];
+      if (counts.of_kind[kind] > 0) {
+        absl::StrAppend(&answer.text, counts.of_kind[kind], " ", name, ", ");
+      }
+    }
+    absl::StrAppend(&answer.text, counts.unsteady, " of them unsteady; the latest of ",
+                    DayText(counts.latest), "\n");
+    row["unsteady"] = counts.unsteady;
+    row["latest"] = counts.latest;
+    rows.push_back(std::move(row));
+  }
+  if (rows.empty()) absl::StrAppend(&answer.text, path, " has no records\n");
+  if (!algorithms.empty()) {
+    absl::StrAppend(&answer.text, algorithms.size(),
+                    " algorithms that backends found the fastest\n");
+  }
+  answer.json = {{"profile", path}, {"devices", rows}, {"algorithms", algorithms.size()}};
+  return answer;
+}
+
+absl::StatusOr<Answer> ForgetRecords(const std::string& path, const std::string& text) {
+  ASSIGN_OR_RETURN(ProfileDb db, ProfileDb::Open(path, ProfileDb::Mode::kWrite));
+  ASSIGN_OR_RETURN(const int64_t removed, db.Forget(text));
+  Answer answer;
+  answer.json = {{"profile", path}, {"forgotten", removed}};
+  answer.text = absl::StrCat("removed ", removed, " records with '", text, "' from ", path, "\n");
+  return answer;
+}
+
 absl::StatusOr<Answer> RunProfile(const ProfileFlags& flags) {
+  const std::string& path = flags.machine.profile;
+  if (flags.list + !flags.forget.empty() + !flags.model.model.empty() != 1) {
+    return UsageError(
+        "profile takes one of: a model, whose kernels it measures, --list and --forget TEXT");
+  }
+  if (flags.list) return ListRecords(path);
+  if (!flags.forget.empty()) return ForgetRecords(path, flags.forget);
   ModelRequest wanted = flags.model;
   wanted.values = WeightValues::kSkipped;
   ASSIGN_OR_RETURN(const TrainingModel model, LoadTrainingModel(wanted));
@@ -25,6 +108,7 @@ absl::StatusOr<Answer> RunProfile(const ProfileFlags& flags) {
   profiling.profile = request.profile;
   profiling.seconds = flags.seconds;
   profiling.foreign_profile = request.foreign_profile;
+  profiling.add_samples = flags.measure_again;
   profiling.stop = &g_interrupted;
   profiling.progress = [](int64_t done, int64_t wanted, const std::string& what) {
     ShowProgress(absl::StrCat("profiling ", done, "/", wanted, " ", what));

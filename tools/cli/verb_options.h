@@ -216,13 +216,29 @@ struct ProfileFlags {
   ModelRequest model;
   MachineRequest machine;
   double seconds = 600;
+  bool measure_again = false, list = false;
+  std::string forget;
 
   template <class Self, class Visitor>
   static void VisitFields(Self& self, Visitor&& visit) {
-    ModelRequest::VisitFields(self.model, visit);
+    ModelRequest::VisitFields(self.model, [&visit](Option option, auto& value) {
+      option.required &= option.name != "model";  // none to list and to forget
+      visit(option, value);
+    });
     MachineRequest::VisitFields(self.machine, visit);
     visit(Option{.name = "profile_time", .help = "seconds at most", .check = NumberAbove(0)},
           self.seconds);
+    visit(Option{.name = "measure_again",
+                 .help =
+                     "measure what the model asks for even if it is known, and add the samples to "
+                     "those that there are"},
+          self.measure_again);
+    visit(Option{.name = "list", .help = "say what the file has, of every device; takes no model"},
+          self.list);
+    visit(Option{.name = "forget",
+                 .help = "remove the records whose signature has this text; takes no model",
+                 .type = "TEXT"},
+          self.forget);
   }
 };
 

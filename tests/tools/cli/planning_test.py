@@ -31,6 +31,27 @@ def test_plan_for_many_devices_is_found_by_pods_and_says_what_it_lacks():
     check("names no order of its tasks and no algorithms" in note, note)
 
 
+def test_profiles_are_listed_forgotten_and_measured_again():
+    line = "profile lenet --batch 8 --devices 2 --oversubscribe --profile kept.db --profile_time 20"
+    first = answer(line, "measured known complete")
+    check(first["measured"] > 20 and first["complete"], f"{first}")
+    listed = answer("profile --list --profile kept.db", "devices algorithms")["devices"]
+    kernels = sum(row["kernels"] for row in listed)
+    check(kernels > 10 and all(row["latest"] > 1.7e9 and row["hardware"] for row in listed), f"{listed}")
+    text = partita("profile --list --profile kept.db").out
+    check(f" {listed[0]['kernels']} kernels, " in text and listed[0]["configuration"] in text, text)
+    gone = answer("profile --forget pool2d --profile kept.db", "forgotten")["forgotten"]
+    left = sum(row["kernels"] for row in answer("profile --list --profile kept.db", "devices")["devices"])
+    check(0 < gone == kernels - left, f"{gone} of {kernels}, {left} left")
+    check(0 < answer(line, "measured")["measured"] < first["measured"], "what was forgotten is not measured")
+    again = answer(f"{line} --measure_again", "measured known")
+    links = sum(row["collectives"] + row["exchanges"] + row["steps"] for row in listed)  # some are the machine's own
+    check(again["measured"] + again["known"] == first["measured"] and again["known"] <= links, f"{again}, {links}")
+    for wrong in ("profile", "profile lenet --list", "profile --list --forget pool2d"):
+        refuses(wrong, 2, "profile takes one of: a model")
+    refuses("profile --list --profile absent.db", 3, "absent.db")
+
+
 def test_compare_of_many_devices_is_of_experts_for_pods():
     text = partita("compare lenet --machine h100-16x8 --batch 1024 --evaluations 20").out
     for pattern in ("\ndata_parallel ", "one_weird_trick for pods of 8", "searched", "experts for pods"):
