@@ -4,9 +4,9 @@
 #include <iterator>
 
 #include "absl/strings/str_cat.h"
-#ifdef PARTITA_HAVE_DNNL
 #include "graph/support/known_names.h"
 #include "graph/support/option.h"
+#ifdef PARTITA_HAVE_DNNL
 #include "runtime/backend/cpu/cpu_backend.h"
 #endif
 #ifdef PARTITA_HAVE_CUDA_BACKEND

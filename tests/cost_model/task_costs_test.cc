@@ -25,14 +25,9 @@ Strategy BySample(const Graph& graph, int devices) {
   Strategy strategy = SingleDevice(graph, DeviceId(0));
   for (OpId id : graph.anchors()) {
     const ShardingRule& rule = graph.rule(id);
-    std::unique_ptr<bool[]> is_weight(new bool[rule.operands.size()]);
-    for (size_t k = 0; k < rule.operands.size(); ++k) {
-      is_weight[k] = graph.tensor(graph.op(id).inputs[k]).kind == TensorKind::kWeight;
-    }
     ParallelConfig& config = strategy.configs[id.index()];
     for (size_t loop = 0; loop < rule.loops.size(); ++loop) {
-      const LoopRole role =
-          RoleOf(rule, static_cast<int>(loop), std::span(is_weight.get(), rule.operands.size()));
+      const LoopRole role = RoleOf(graph, graph.op(id), static_cast<int>(loop));
       const bool samples = role == LoopRole::kSample || rule.loops[loop].extent == graph.batch();
       if (!samples || rule.loops[loop].extent < devices) continue;
       config.degrees[loop] = devices;

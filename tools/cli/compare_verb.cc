@@ -43,16 +43,20 @@ class CompareRun {
   CompareRun(const CompareFlags& flags, Stages* stages) : flags_(flags), stages_(stages) {}
 
   absl::StatusOr<Answer> Run() {
-    MachineRequest machine = flags_.machine;
-    machine.will_measure = flags_.profile_time > 0;
-    ASSIGN_OR_RETURN(const PricedMachine unprofiled, PriceMachine(machine));
-    if (flags_.measure) RETURN_IF_ERROR(CheckCanMeasure(unprofiled));
+    int devices = 0;
+    if (flags_.measure || !flags_.plans.empty()) {
+      MachineRequest machine = flags_.machine;
+      machine.will_measure = flags_.profile_time > 0;
+      ASSIGN_OR_RETURN(const PricedMachine unprofiled, PriceMachine(machine));
+      if (flags_.measure) RETURN_IF_ERROR(CheckCanMeasure(unprofiled));
+      devices = unprofiled.machine->topology.size();
+    }
     ModelRequest request = flags_.model;
     request.values = flags_.verify    ? WeightValues::kRequired
                      : flags_.measure ? WeightValues::kIfPresent
                                       : WeightValues::kSkipped;
     ASSIGN_OR_RETURN(model_, LoadTrainingModel(request, stages_));
-    RETURN_IF_ERROR(ReadPlans(unprofiled.machine->topology.size()));
+    RETURN_IF_ERROR(ReadPlans(devices));
     PlanRequest plan = WithProgress(flags_.plan);
     plan.graph_at = [this](int64_t batch) { return TrainingGraphAt(batch, model_); };
     ASSIGN_OR_RETURN(MeasuredSearch search,

@@ -41,14 +41,20 @@ std::vector<std::string> Normalized(int argc, char** argv) {
   return args;
 }
 
+std::vector<std::string> VerbNames(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; })) {
+    names.push_back(verb->get_name());
+  }
+  return names;
+}
+
 // Takes off what `launch` is to start: a verb and all after it.
 std::vector<std::string> TakeLaunched(const CLI::App& app, std::vector<std::string>& args) {
   const auto launch = std::find(args.begin(), args.end(), "launch");
-  const auto verbs = app.get_subcommands([](const CLI::App*) { return true; });
+  const std::vector<std::string> verbs = VerbNames(app);
   const auto verb = std::find_if(launch, args.end(), [&](const std::string& arg) {
-    return arg != "launch" && std::any_of(verbs.begin(), verbs.end(), [&](const CLI::App* known) {
-             return known->get_name() == arg;
-           });
+    return arg != "launch" && std::find(verbs.begin(), verbs.end(), arg) != verbs.end();
   });
   std::vector<std::string> launched(verb, args.end());
   args.erase(verb, args.end());
@@ -80,14 +86,6 @@ void TakeHelp(std::vector<std::string>& args) {
   if (word == args.end() || *word != "help" || std::any_of(word, args.end(), asks)) return;
   args.erase(word);
   args.push_back("--help");
-}
-
-std::vector<std::string> VerbNames(const CLI::App& app) {
-  std::vector<std::string> names;
-  for (const CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; })) {
-    names.push_back(verb->get_name());
-  }
-  return names;
 }
 
 // What is wrong with the verb of a command line; empty: it is known, or there is none.

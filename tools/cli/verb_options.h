@@ -334,7 +334,7 @@ struct MachineCreateFlags {
   }
 };
 
-// What the verb list can list.
+// Names of the lists that the verb list prints.
 std::vector<std::string> ListNames();
 struct ListFlags {
   std::string what;

@@ -23,7 +23,7 @@ class PlansInTurn : public StepTimer {
   // The first round opens the plans, and makes a step of each.
   absl::Status Round() override {
     if (progress_) progress_(left_);
-    const bool is_first = std::exchange(is_first_, false);
+    const bool is_first = plans_.TimesOf(0).empty();
     return plans_.Round(is_first || plans_.HasLongSteps() ? 1 : InterleavedMeasurement::kRound);
   }
   std::span<const int64_t> TimesOf(size_t contender) const override {
@@ -37,7 +37,6 @@ class PlansInTurn : public StepTimer {
  private:
   InterleavedMeasurement& plans_;
   size_t left_;
-  bool is_first_ = true;
   const std::function<void(size_t)>& progress_;
 };
 

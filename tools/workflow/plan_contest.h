@@ -39,8 +39,9 @@ struct ContestReport {
 // Runs the plan that a search found, its rivals and the experts on this host, and puts the one that
 // is fastest in place of the outcome (ChooseByMeasurement). Rivals that are priced at more than
 // kWorth times the found plan take no part, apart from the fastest one and the best expert: prices
-// may be wrong by more. At most kMostContenders do, and no more (but two) than can be
-// opened, in the time of kStepsToOpen steps, and make kFewSteps each in the time. nullopt where no other strategy fits.
+// may be wrong by more. At most kMostContenders do, and no more (but two) than can be opened, each in
+// the time of kStepsToOpen steps, and make kFewSteps each in the time. nullopt where no other strategy
+// fits.
 absl::StatusOr<std::optional<ContestReport>> HoldContest(const Graph& graph,
                                                          const PricedMachine& priced,
                                                          const ContestOptions& options,
