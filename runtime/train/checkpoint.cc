@@ -200,6 +200,16 @@ absl::Status ReadPosition(const SafetensorsFile& file, const Graph& graph, Train
   return CheckPosition(file, graph, state);
 }
 
+// Nothing if it has none.
+absl::StatusOr<std::optional<CheckpointMetric>> ReadMetric(const SafetensorsFile& file) {
+  const auto name = file.metadata().find("partita.metric");
+  if (name == file.metadata().end()) return std::nullopt;
+  CheckpointMetric metric{.name = name->second};
+  ASSIGN_OR_RETURN(const std::string value, MetadataOf(file, "partita.metric_value"));
+  if (absl::SimpleAtod(value, &metric.value)) return metric;
+  return BadMetadata(file, "partita.metric_value", "a number");
+}
+
 }  // namespace
 
 absl::Status SaveWeights(const std::string& path, const Graph& graph, const TrainingState& state) {
@@ -236,6 +246,7 @@ absl::StatusOr<TrainingState> LoadCheckpoint(const std::string& path, const Grap
   RETURN_IF_ERROR(file.CheckChecksums());
   ASSIGN_OR_RETURN(TrainingState state, InitialState(graph, 0));
   RETURN_IF_ERROR(ReadPosition(file, graph, state));
+  RETURN_IF_ERROR(ReadMetric(file).status());
   RETURN_IF_ERROR(LoadValues(file, graph, true, state));
   return state;
 }
@@ -245,13 +256,8 @@ absl::StatusOr<CheckpointSummary> ReadCheckpointSummary(const std::string& path,
   ASSIGN_OR_RETURN(const SafetensorsFile file, SafetensorsFile::Open(path));
   TrainingState state;
   RETURN_IF_ERROR(ReadPosition(file, graph, state));
-  CheckpointSummary summary{.step = state.step};
-  if (!file.metadata().contains("partita.metric")) return summary;
-  summary.metric.emplace();
-  summary.metric->name = file.metadata().at("partita.metric");
-  ASSIGN_OR_RETURN(const std::string value, MetadataOf(file, "partita.metric_value"));
-  if (absl::SimpleAtod(value, &summary.metric->value)) return summary;
-  return BadMetadata(file, "partita.metric_value", "a number");
+  ASSIGN_OR_RETURN(auto metric, ReadMetric(file));
+  return CheckpointSummary{.step = state.step, .metric = std::move(metric)};
 }
 
 }  // namespace partita

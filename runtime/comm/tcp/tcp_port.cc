@@ -172,7 +172,11 @@ absl::StatusOr<KeyedPort> OpenTcpPort(const TcpMeeting& meeting) {
   for (const auto& connection : met.connections) {
     sockets.push_back(connection == nullptr ? -1 : connection->Release());
   }
-  return KeyedPort{std::make_unique<TcpPort>(meeting.rank, std::move(sockets)), std::move(met.key)};
+  return KeyedPort{MakeTcpPort(meeting.rank, std::move(sockets)), std::move(met.key)};
+}
+
+std::unique_ptr<MessagePort> MakeTcpPort(int rank, std::vector<int> sockets) {
+  return std::make_unique<TcpPort>(rank, std::move(sockets));
 }
 
 }  // namespace partita

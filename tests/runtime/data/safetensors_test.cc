@@ -7,7 +7,6 @@
 #include <filesystem>
 #include <fstream>
 #include <limits>
-#include <random>
 
 #include "absl/strings/str_cat.h"
 #include "tests/runtime/data/temp_folder.h"
@@ -227,63 +226,6 @@ TEST(SafetensorsTest, WhatCannotBeReadBackIsNotWritten) {
   EXPECT_EQ(code({MakeTensorToWrite<float>("\xff", {1}, f)}), kBad);
   EXPECT_EQ(code({{"a", "F4", {1}, {}}}), kBad);
   EXPECT_EQ(WriteSafetensors(folder / "no/such/folder", {}).code(), absl::StatusCode::kNotFound);
-}
-
-// Any file either is refused or can be read in full; under the sanitizers this proves that no
-// header leads out of the file.
-void ReadAll(const SafetensorsFile& file) {
-  uint64_t sum = 0;
-  for (const auto& [name, entry] : file.tensors()) {
-    const std::span<const std::byte> bytes = file.Bytes(name).value();
-    for (std::byte b : bytes) sum += static_cast<uint64_t>(b);
-    const auto floats = file.Floats(name);
-    if (floats.ok()) sum += floats->size();
-  }
-  EXPECT_GE(sum, 0u);
-}
-
-TEST(SafetensorsTest, MutatedFilesAreReadOrRefused) {
-  const std::string header =
-      R"({"__metadata__":{"a":"b"},"x":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]},)"
-      R"("y":{"dtype":"I64","shape":[1],"data_offsets":[24,32]}})";
-  const std::string good = FileOf(header, std::string(32, 'd'));
-  ASSERT_TRUE(SafetensorsFile::Parse(good, "f").ok());
-  const std::string alphabet =
-      "{}[]\",:0123456789-.eE\\u\xff \0F32I64U8"
-      "xy";
-  std::mt19937 random(17);
-  int read = 0, refused = 0;
-  for (int i = 0; i < 20'000; ++i) {
-    std::string bytes = good;
-    const int changes = 1 + static_cast<int>(random() % 3);
-    for (int c = 0; c < changes && bytes.size() >= 8; ++c) {
-      const size_t at = random() % bytes.size();
-      switch (random() % 6) {
-        case 0:
-          bytes[at] = static_cast<char>(random());
-          break;
-        case 1:
-          bytes[at] = alphabet[random() % alphabet.size()];
-          break;
-        case 2:
-          bytes.erase(at, 1 + random() % 8);
-          break;
-        case 3:
-          bytes.insert(at, 1 + random() % 8, alphabet[random() % alphabet.size()]);
-          break;
-        case 4:
-          bytes.resize(at + 1);
-          break;
-        default:
-          bytes[random() % 8] = static_cast<char>(random());
-      }
-    }
-    const auto file = SafetensorsFile::Parse(bytes, "f");
-    if (file.ok()) ReadAll(*file);
-    (file.ok() ? read : refused) += 1;
-  }
-  EXPECT_GT(read, 100);
-  EXPECT_GT(refused, 10'000);
 }
 
 TEST(SafetensorsTest, EveryTruncationIsRefused) {

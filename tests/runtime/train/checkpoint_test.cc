@@ -187,6 +187,14 @@ TEST(CheckpointTest, AMetricIsKept) {
   const auto summary = ModelWriter::Get(ReadCheckpointSummary(path, graph));
   EXPECT_EQ(summary.step, 35);
   EXPECT_EQ(summary.metric, metric);
+  // One that is no number is found whoever reads the file.
+  std::string bytes = BytesOf(path);
+  RemoveChecksums(bytes);
+  Replace(bytes, "\"partita.metric_value\":\"0.1", "\"partita.metric_value\":\"0,1");
+  Write(path, bytes);
+  const absl::Status refused = LoadCheckpoint(path, graph).status();
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("wanted a number"));
+  EXPECT_EQ(ReadCheckpointSummary(path, graph).status(), refused);
 }
 
 TEST(CheckpointTest, StoresWeightsUnderTheirOwnNamesAndOptimizerStatesApart) {

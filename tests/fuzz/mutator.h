@@ -1,5 +1,7 @@
 #pragma once
 
+#include <google/protobuf/message.h>
+
 #include <cstdint>
 #include <random>
 #include <string>
@@ -8,7 +10,7 @@
 
 namespace partita {
 
-// Damages files for robustness tests; the same seed, the same damage.
+// Damages files and messages for robustness tests; the same seed, the same damage.
 class Mutator {
  public:
   explicit Mutator(uint64_t seed) : random_(seed) {}
@@ -20,10 +22,14 @@ class Mutator {
   std::string MutateText(std::string text, const std::string& other);
   // Well-formed ONNX with wrong content: shapes, types, attributes, names, nodes.
   std::string MutateModel(onnx::ModelProto model);
+  // One to four fields of a protobuf, at any depth, set, cleared, repeated, swapped or removed.
+  void MutateMessage(google::protobuf::Message& message);
 
- private:
   size_t Below(size_t limit) { return limit == 0 ? 0 : random_() % limit; }
   int64_t ExtremeInteger();
+  std::mt19937_64& random() { return random_; }
+
+ private:
   void MutateBytesOnce(std::string& bytes, const std::string& other);
   void MutateTextOnce(std::string& text);
   void MutateNode(onnx::GraphProto& graph);

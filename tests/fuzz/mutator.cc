@@ -1,4 +1,4 @@
-#include "tests/testing/mutation.h"
+#include "tests/fuzz/mutator.h"
 
 #include <algorithm>
 #include <cctype>

@@ -1,0 +1,185 @@
+#include <algorithm>
+#include <bit>
+#include <memory>
+
+#include "graph/support/file.h"
+#include "graph/support/status_macros.h"
+#include "runtime/train/data/idx.h"
+#include "runtime/train/data/image_folder.h"
+#include "runtime/train/data/image_listing.h"
+#include "runtime/train/data/jpeg.h"
+#include "runtime/train/data/open_data_source.h"
+#include "runtime/train/data/words.h"
+#include "tests/fuzz/fuzz_target.h"
+#include "tests/runtime/data/jpeg_file.h"
+
+namespace partita {
+namespace {
+
+constexpr int64_t kMostSamples = 50;  // that are read of a source
+
+const ScratchFolder& Scratch() {
+  static const ScratchFolder kFolder;
+  return kFolder;
+}
+
+std::string MutateAsBytes(Mutator& mutator, const std::string& input, const std::string& other) {
+  return mutator.MutateBytes(input, other);
+}
+
+std::string MutateAsText(Mutator& mutator, const std::string& input, const std::string& other) {
+  return mutator.MutateText(input, other);
+}
+
+// Reads some samples, and checks what a source promises of each.
+absl::Status ReadSamples(const DataSource& source) {
+  Demand(source.size() >= 1, "a source without samples");
+  Demand(!source.Describe().empty(), "a source without description");
+  const int64_t elements = source.shape().elements();
+  Demand(elements >= 1, "samples without elements");
+  if (elements > (1 << 24)) return absl::OkStatus();
+  std::vector<float> x(static_cast<size_t>(elements));
+  std::vector<int32_t> labels(static_cast<size_t>(source.labels()));
+  const int64_t stride = std::max<int64_t>(1, source.size() / kMostSamples);
+  for (int64_t index = 0; index < source.size(); index += stride) {
+    RETURN_IF_ERROR(source.Read(index, 0, x, labels.data()));
+    for (const int32_t label : labels) {
+      Demand(label >= 0 && label < source.classes(), "a label beyond the classes");
+    }
+  }
+  return absl::OkStatus();
+}
+
+std::vector<std::string> IdxPairs() {
+  std::vector<std::string> inputs;
+  const std::string images = Scratch() / "seed-images", labels = Scratch() / "seed-labels";
+  for (const std::vector<int64_t>& dims :
+       {std::vector<int64_t>{4, 5, 5}, std::vector<int64_t>{3, 7},
+        std::vector<int64_t>{2, 3, 4, 4}}) {
+    int64_t elements = 1;
+    for (const int64_t extent : dims) elements *= extent;
+    const std::vector<uint8_t> pixels(static_cast<size_t>(elements), 77);
+    DemandOk(WriteIdx(images, dims, pixels), "images");
+    const std::vector<uint8_t> classes = {1, 2, 0, 1};
+    DemandOk(WriteIdx(labels, {dims.data(), 1}, {classes.data(), static_cast<size_t>(dims[0])}),
+             "labels");
+    inputs.push_back(JoinFiles({*ReadFile(images, 1 << 20), *ReadFile(labels, 1 << 20)}));
+  }
+  return inputs;
+}
+
+absl::Status ReadIdx(const std::string& input) {
+  const auto files = SplitFiles(input, 2);
+  const auto header = ParseIdx(std::as_bytes(std::span(files[0])), "damaged");
+  if (header.ok()) {
+    int64_t elements = 1;
+    for (const int64_t extent : header->dims) elements *= extent;
+    Demand(elements == static_cast<int64_t>(files[0].size()) - header->begin,
+           "elements beyond the file, or bytes behind them");
+  }
+  Scratch().Write("idx/train-images-idx3-ubyte", files[0]);
+  Scratch().Write("idx/train-labels-idx1-ubyte", files[1]);
+  ASSIGN_OR_RETURN(const auto source, OpenDataSource({.spec = Scratch() / "idx"}));
+  return ReadSamples(*source);
+}
+
+std::vector<std::string> Pictures() {
+  return {MakeJpeg(24, 24, 77), MakeJpeg(3, 50, 200), MakeJpeg(160, 9, 1, 20)};
+}
+
+absl::Status ReadJpeg(const std::string& input) {
+  for (const int64_t channels : {1, 3}) {
+    const JpegOptions options{.channels = channels, .min_width = 5, .min_height = 5};
+    ASSIGN_OR_RETURN(const Image image,
+                     DecodeJpeg(std::as_bytes(std::span(input)), options, "damaged.jpg"));
+    Demand(static_cast<int64_t>(image.pixels.size()) == image.width * image.height * channels,
+           "a picture of another size than it says");
+  }
+  return absl::OkStatus();
+}
+
+// A tree with classes in folders, and one with classes in lists: wnids.txt, val_annotations.txt.
+std::vector<std::string> Lists() {
+  return {JoinFiles({"n01\nn02\n", "val_0.JPEG\tn02\t0\t0\t62\t62\nval_1.JPEG\tn01\t3\t4\t9\t9\n"}),
+          JoinFiles({"n02\r\nn01\r\n", "val_1.JPEG\tn02\nval_0.JPEG\tn02\n"}),
+          JoinFiles({"n01", "val_0.JPEG n01"})};
+}
+
+absl::Status ReadLists(const std::string& input) {
+  static const std::string kPicture = MakeJpeg(16, 16, 9);
+  static const bool kTree = [] {
+    for (const char* name : {"tree/train/n01/images/a.JPEG", "tree/train/n02/images/b.JPEG",
+                             "tree/val/images/val_0.JPEG", "tree/val/images/val_1.JPEG"}) {
+      Scratch().Write(name, kPicture);
+    }
+    return true;
+  }();
+  Demand(kTree, "a tree");
+  const auto files = SplitFiles(input, 2);
+  Scratch().Write("tree/wnids.txt", files[0]);
+  Scratch().Write("tree/val/val_annotations.txt", files[1]);
+  for (const DataSplit split : {DataSplit::kTrain, DataSplit::kEval}) {
+    ASSIGN_OR_RETURN(const ImageListing listing, ListImages(Scratch() / "tree", split));
+    Demand(!listing.items.empty(), "a listing without images");
+    for (const ImageListing::Item& item : listing.items) {
+      Demand(item.label >= 0 && static_cast<size_t>(item.label) < listing.classes.size(),
+             "a label beyond the classes");
+    }
+    ASSIGN_OR_RETURN(
+        const auto source,
+        OpenImageFolder({.root = Scratch() / "tree", .split = split, .shape = {{3, 8, 8}}}));
+    RETURN_IF_ERROR(ReadSamples(*source));
+  }
+  return absl::OkStatus();
+}
+
+std::vector<std::string> Texts() {
+  return {"5 6 7\n8\t9 10\r\n\n11 12 13 4", "1 2 3 4 5\n0 7 7 7 7\n", "0"};
+}
+
+// As a stream and as rows: OK if either is.
+absl::Status ReadWords(const std::string& input) {
+  const std::string path = Scratch().Write("words.txt", input);
+  const WordSample sample{.shape = {{3}}, .labels = 2, .words = 1000};
+  const auto stream = OpenWordStream(path, sample);
+  if (stream.ok()) RETURN_IF_ERROR(ReadSamples(**stream));
+  const auto rows = OpenWordRows(path, sample);
+  if (rows.ok()) RETURN_IF_ERROR(ReadSamples(**rows));
+  return stream.ok() ? absl::OkStatus() : rows.status();
+}
+
+}  // namespace
+
+std::vector<FuzzTarget> DataTargets() {
+  const auto kDataLoss = absl::StatusCode::kDataLoss;
+  const auto kInvalid = absl::StatusCode::kInvalidArgument;
+  const auto kNotFound = absl::StatusCode::kNotFound;
+  return {{.name = "idx",
+           .reads = "IDX files: images and labels",
+           .seeds = IdxPairs,
+           .mutate = MutateAsBytes,
+           .read = ReadIdx,
+           .inputs = 10'000},
+          {.name = "jpeg",
+           .reads = "JPEG images",
+           .seeds = Pictures,
+           .mutate = MutateAsBytes,
+           .read = ReadJpeg,
+           .inputs = 10'000,
+           .refusals = {kDataLoss}},
+          {.name = "labels",
+           .reads = "lists of classes and labels beside image trees",
+           .seeds = Lists,
+           .mutate = MutateAsText,
+           .read = ReadLists,
+           .inputs = 2'000,
+           .refusals = {kInvalid, kNotFound, kDataLoss}},
+          {.name = "words",
+           .reads = "texts of word numbers",
+           .seeds = Texts,
+           .mutate = MutateAsText,
+           .read = ReadWords,
+           .inputs = 10'000}};
+}
+
+}  // namespace partita

@@ -1,0 +1,102 @@
+#include "tests/fuzz/fuzz_target.h"
+
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+
+#include "graph/support/file.h"
+
+namespace partita {
+namespace {
+
+constexpr char kFileMark[] = "\n%%FILE%%\n";
+
+std::vector<FuzzTarget> AllTargets() {
+  std::vector<FuzzTarget> all;
+  for (auto* rows : {ModelTargets, PlanTargets, DataTargets, StateTargets, MessageTargets}) {
+    for (FuzzTarget& row : rows()) all.push_back(std::move(row));
+  }
+  return all;
+}
+
+}  // namespace
+
+absl::Span<const FuzzTarget> FuzzTargets() {
+  static const auto* const kTargets = new std::vector<FuzzTarget>(AllTargets());
+  return *kTargets;
+}
+
+const FuzzTarget* FindFuzzTarget(const std::string& name) {
+  for (const FuzzTarget& target : FuzzTargets()) {
+    if (target.name == name) return &target;
+  }
+  return nullptr;
+}
+
+void Demand(bool holds, const std::string& text) {
+  if (holds) return;
+  std::cerr << "fault: " << text << std::endl;
+  std::abort();
+}
+
+void DemandOk(const absl::Status& status, const std::string& text) {
+  Demand(status.ok(), text + ": " + status.ToString());
+}
+
+std::string JoinFiles(const std::vector<std::string>& files) {
+  std::string joined;
+  for (const std::string& file : files) {
+    if (&file != &files.front()) joined += kFileMark;
+    joined += file;
+  }
+  return joined;
+}
+
+std::vector<std::string> SplitFiles(const std::string& input, size_t count) {
+  std::vector<std::string> files(count);
+  size_t begin = 0;
+  for (size_t k = 0; k + 1 < count; ++k) {
+    const size_t end = input.find(kFileMark, begin);
+    files[k] = input.substr(begin, end - begin);
+    if (end == std::string::npos) return files;
+    begin = end + sizeof kFileMark - 1;
+  }
+  files.back() = input.substr(begin);
+  return files;
+}
+
+std::string TestData(const std::string& name) {
+  const auto bytes = ReadFile(PARTITA_TEST_DATA "/" + name, int64_t{1} << 30);
+  DemandOk(bytes.status(), "test data");
+  return *bytes;
+}
+
+ScratchFolder::ScratchFolder() {
+  const char* memory = "/dev/shm";
+  const std::filesystem::path parent =
+      access(memory, W_OK) == 0 ? memory : std::filesystem::temp_directory_path();
+  path_ = (parent / ("partita_fuzz_" + std::string(6, 'X'))).string();
+  Demand(mkdtemp(path_.data()) != nullptr, "cannot make a folder in " + parent.string());
+}
+
+ScratchFolder::~ScratchFolder() {
+  std::error_code ignored;
+  std::filesystem::remove_all(path_, ignored);
+}
+
+std::string ScratchFolder::Write(const std::string& name, const std::string& bytes) const {
+  const std::string path = *this / name;
+  if (name.find('/') != std::string::npos) {
+    std::filesystem::create_directories(std::filesystem::path(path).parent_path());
+  }
+  std::ofstream file(path, std::ios::binary | std::ios::trunc);
+  file << bytes;
+  file.close();
+  Demand(file.good(), "cannot write " + path);
+  return path;
+}
+
+}  // namespace partita

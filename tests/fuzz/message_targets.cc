@@ -1,0 +1,250 @@
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <map>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "graph/support/status_macros.h"
+#include "runtime/comm/tcp/connection.h"
+#include "runtime/comm/tcp/handshake.h"
+#include "runtime/comm/tcp/tcp_port.h"
+#include "runtime/launch/failure_detector.h"
+#include "runtime/launch/rank_environment.h"
+#include "runtime/launch/watchdog_messages.h"
+#include "runtime/support/process_identity.h"
+#include "tests/fuzz/fuzz_target.h"
+#include "tools/workflow/instruction_records.h"
+
+namespace partita {
+namespace {
+
+constexpr int kRanks = 4;
+constexpr size_t kMostInput = 100'000;  // bytes that fit into a socket
+constexpr double kNoWait = 0.001;       // seconds
+
+// One end of a connection whose other end has sent the bytes and gone.
+int SocketWith(const std::string& bytes) {
+  int ends[2];
+  Demand(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) == 0, "sockets");
+  const size_t size = std::min(bytes.size(), kMostInput);
+  Demand(send(ends[1], bytes.data(), size, MSG_NOSIGNAL) == static_cast<ssize_t>(size), "a socket");
+  shutdown(ends[1], SHUT_WR);
+  close(ends[1]);
+  return ends[0];
+}
+
+// What has arrived at a socket.
+std::string BytesAt(int socket) {
+  std::string bytes(kMostInput, '\0');
+  const ssize_t size = recv(socket, bytes.data(), bytes.size(), 0);
+  bytes.resize(size < 0 ? 0 : static_cast<size_t>(size));
+  return bytes;
+}
+
+std::string MutateAsBytes(Mutator& mutator, const std::string& input, const std::string& other) {
+  return mutator.MutateBytes(input, other);
+}
+
+std::string MutateAsText(Mutator& mutator, const std::string& input, const std::string& other) {
+  return mutator.MutateText(input, other);
+}
+
+const RunKey& Key() {
+  static const RunKey kKey = *RunKey::FromSecret(std::string(64, 'a'));
+  return kKey;
+}
+
+constexpr Call kCall = {.purpose = Purpose::kMessages, .caller = 2, .listener = 1, .ranks = kRanks};
+
+// What a caller sends first, and what a listener answers, each behind a letter that says whose
+// bytes they are.
+std::vector<std::string> Handshakes() {
+  int ends[2];
+  Demand(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) == 0, "sockets");
+  Connection caller(ends[0]);
+  (void)CallOn(caller, Key(), kCall, kNoWait);
+  const std::string hello = BytesAt(ends[1]);
+  const int listener_end = SocketWith(hello);
+  Handshake handshake(std::make_unique<Connection>(listener_end), Key(), kCall);
+  (void)handshake.Advance();
+  close(ends[1]);
+  const std::string piece(40, 'x');
+  return {"c" + hello, "c" + hello + hello, "l" + hello,
+          "l" + std::string("\x40\0\0\0", 4) + piece + piece};
+}
+
+// 'c': a caller's bytes, which a listener takes; else a listener's, which a caller takes.
+absl::Status ReadHandshake(const std::string& input) {
+  if (input.empty()) return absl::UnavailableError("no bytes");
+  auto connection = std::make_unique<Connection>(SocketWith(input.substr(1)));
+  if (input[0] != 'c') {
+    const absl::Status status = CallOn(*connection, Key(), kCall, kNoWait);
+    Demand(!status.ok(), "a listener without the key is believed");
+    return status;
+  }
+  Handshake handshake(std::move(connection), Key(), kCall);
+  bool is_challenged = false;  // the hello is that of a rank
+  for (;;) {
+    const Handshake::State state = handshake.Advance();
+    Demand(state != Handshake::State::kProved, "a caller without the key is believed");
+    if (state == Handshake::State::kOtherKey) return absl::PermissionDeniedError("another key");
+    if (state == Handshake::State::kBroken) break;
+    is_challenged = true;
+  }
+  return is_challenged ? absl::OkStatus() : absl::UnavailableError("no hello");
+}
+
+std::vector<std::string> Conversations() {
+  std::vector<std::string> all;
+  for (const std::vector<std::string>& messages :
+       {std::vector<std::string>{"beat 1 17 3", "bye"}, {"", "x", "fail 5 a reason"}}) {
+    int ends[2];
+    Demand(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) == 0,
+           "sockets");
+    {
+      Connection sender(ends[0]);
+      for (const std::string& message : messages) sender.Send(message);
+    }
+    all.push_back(BytesAt(ends[1]));
+    close(ends[1]);
+  }
+  return all;
+}
+
+// What the watchdog of rank 0 makes of a connection's bytes.
+absl::Status ReadWatchdog(const std::string& input) {
+  Connection connection(SocketWith(input), 4200);
+  FailureDetector detector(kRanks, {}, 0);
+  int64_t now = 1;
+  bool all_known = true;
+  for (;;) {
+    const auto messages = connection.Receive();
+    if (!messages.ok()) break;
+    for (const std::string& text : *messages) {
+      const auto message = MessageOf(text, kRanks);
+      all_known = all_known && message.has_value();
+      if (!message.has_value()) continue;
+      const auto again = MessageOf(TextOf(*message), kRanks);
+      Demand(again.has_value() && again->index() == message->index(),
+             "a message is not read as it was written");
+      if (const auto* progress = std::get_if<RankProgress>(&*message)) {
+        detector.Observe(1, *progress, ++now);
+      } else if (const auto* failed = std::get_if<FailMessage>(&*message)) {
+        detector.Failed(1, failed->code, failed->reason, ++now);
+      } else if (std::holds_alternative<ByeMessage>(*message)) {
+        detector.Left(1);
+      }
+      (void)detector.Detect(now += 1'000'000'000);
+    }
+    if (messages->empty()) break;
+  }
+  detector.Closed(1);
+  const auto verdict = detector.Detect(now + 5'000'000'000);
+  Demand(!verdict.has_value() || (verdict->rank >= 0 && verdict->rank < kRanks), "no such rank");
+  return all_known ? absl::OkStatus() : absl::InvalidArgumentError("no message of a watchdog");
+}
+
+constexpr int kTag = 7;
+
+// What a peer sends in one exchange, and what a port that waits for it takes: a text and numbers.
+std::vector<std::string> Exchanges() {
+  int ends[2];
+  Demand(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) == 0, "sockets");
+  const auto port = MakeTcpPort(0, {-1, ends[0]});
+  const std::vector<MeasuredInstruction> instructions(
+      3, {.task = TaskId(5), .device = DeviceId(0), .start_ns = 10, .end_ns = 20});
+  std::string text = WriteInstructions(instructions);
+  DemandOk(BroadcastText(*port, 0, text), "a text");
+  std::vector<float> numbers(16, 1.5F);
+  DemandOk(port->Exchange({{{1, false, numbers.data(), 64}, {1, false, numbers.data(), 64}}}, kTag),
+           "numbers");
+  const std::string bytes = BytesAt(ends[1]);
+  close(ends[1]);
+  return {bytes, bytes.substr(0, 40)};
+}
+
+absl::Status ReadExchange(const std::string& input) {
+  const auto port = MakeTcpPort(1, {SocketWith(input), -1});
+  std::string text;
+  RETURN_IF_ERROR(BroadcastText(*port, 0, text, 4000));
+  RETURN_IF_ERROR(ReadInstructions(text, 0, 50).status());
+  std::vector<float> copied(16), summed(16, 1);
+  const MessagePort::Message messages[] = {
+      {0, true, copied.data(), 64},
+      {0, true, summed.data(), 64, MessagePort::Reduce{DType::kFloat32, Reduction::kSum, true}}};
+  return port->Exchange(messages, kTag);
+}
+
+std::vector<std::string> Environments() {
+  return {"OMPI_COMM_WORLD_RANK=1\nOMPI_COMM_WORLD_SIZE=4\nOMPI_COMM_WORLD_LOCAL_SIZE=2",
+          "RANK=3\nWORLD_SIZE=4\nMASTER_ADDR=host\nMASTER_PORT=29500\nLOCAL_WORLD_SIZE=4",
+          "PMI_RANK=0\nPMI_SIZE=2", absl::StrCat("PARTITA_KEY=", std::string(64, 'b')),
+          absl::StrCat("PARTITA_KEY=", std::string(32, 'z'), "\nPROCESS=", ThisProcess().ToText())};
+}
+
+// Lines NAME=VALUE: the variables of a launcher, a key, and the identity of a process.
+absl::Status ReadEnvironment(const std::string& input) {
+  std::map<std::string, std::string> variables;
+  for (const absl::string_view line : absl::StrSplit(input, '\n')) {
+    const std::pair<std::string, std::string> named = absl::StrSplit(line, absl::MaxSplits('=', 1));
+    variables.insert(named);
+  }
+  if (const auto process = ProcessIdentity::FromText(variables["PROCESS"])) {
+    Demand(ProcessIdentity::FromText(process->ToText()) == process,
+           "a process of another identity");
+  }
+  const auto environment = ReadRankEnvironment([&](const char* name) -> const char* {
+    const auto found = variables.find(name);
+    return found == variables.end() ? nullptr : found->second.c_str();
+  });
+  RETURN_IF_ERROR(environment.status());
+  if (environment->has_value()) {
+    Demand((*environment)->size > 1 && (*environment)->rank >= 0 &&
+               (*environment)->rank < (*environment)->size,
+           "a rank beyond the ranks");
+  }
+  const auto key = variables.find("PARTITA_KEY");
+  return key == variables.end() ? absl::OkStatus() : RunKey::FromSecret(key->second).status();
+}
+
+}  // namespace
+
+std::vector<FuzzTarget> MessageTargets() {
+  const auto kUnavailable = absl::StatusCode::kUnavailable;
+  const auto kInternal = absl::StatusCode::kInternal;
+  const auto kInvalid = absl::StatusCode::kInvalidArgument;
+  return {{.name = "handshake",
+           .reads = "handshakes of ranks, without the run's key",
+           .seeds = Handshakes,
+           .mutate = MutateAsBytes,
+           .read = ReadHandshake,
+           .inputs = 10'000,
+           .refusals = {kUnavailable, absl::StatusCode::kPermissionDenied}},
+          {.name = "watchdog",
+           .reads = "messages between watchdogs",
+           .seeds = Conversations,
+           .mutate = MutateAsBytes,
+           .read = ReadWatchdog,
+           .inputs = 10'000},
+          {.name = "exchange",
+           .reads = "messages between ranks, over sockets",
+           .seeds = Exchanges,
+           .mutate = MutateAsBytes,
+           .read = ReadExchange,
+           .inputs = 10'000,
+           .refusals = {kUnavailable, kInternal}},
+          {.name = "environment",
+           .reads = "what launchers tell a rank, keys",
+           .seeds = Environments,
+           .mutate = MutateAsText,
+           .read = ReadEnvironment,
+           .inputs = 10'000,
+           .refusals = {kInvalid}}};
+}
+
+}  // namespace partita

@@ -1,0 +1,112 @@
+#include <google/protobuf/text_format.h>
+
+#include <memory>
+
+#include "cost_model/default_cost_model.h"
+#include "cost_model/machines.h"
+#include "graph/model/model_io.h"
+#include "graph/model/model_summary.h"
+#include "graph/onnx/import.h"
+#include "graph/support/status_macros.h"
+#include "graph/training/training_graph.h"
+#include "graph/zoo/models.h"
+#include "planner/evaluator.h"
+#include "planner/expert/expert_strategies.h"
+#include "proto/model.pb.h"
+#include "tests/fuzz/fuzz_target.h"
+#include "tests/fuzz/text_messages.h"
+
+namespace partita {
+namespace {
+
+// A machine that models are planned for.
+struct PlanningMachine {
+  PlanningMachine() : machine(*FindMachine("p100-4x4", 2)) {
+    cost = MakeDefaultCostModel(std::make_shared<const Machine>(machine), DeviceProfiles(2));
+  }
+  Machine machine;
+  std::unique_ptr<CostModel> cost;
+};
+
+// What is accepted can be summarised, trained and planned, or is refused for that.
+absl::Status Plan(const Graph& model) {
+  static const auto* const kMachine = new PlanningMachine;
+  const ModelSummary summary = Summarize(model);
+  Demand(summary.macs_per_sample >= 0 && summary.parameters >= 0, "a summary overflows");
+  ASSIGN_OR_RETURN(const Graph graph, BuildTrainingGraph(model, {}));
+  const Evaluator evaluator(graph, kMachine->machine.topology, *kMachine->cost);
+  ASSIGN_OR_RETURN(const Strategy strategy, DataParallel(graph, kMachine->machine.topology));
+  ASSIGN_OR_RETURN(const EvaluatedStep step, evaluator.EvaluateStep(strategy));
+  Demand(step.evaluation.time > Nanos(0), "a step takes no time");
+  for (const Bytes peak : step.evaluation.peak) Demand(peak >= Bytes(0), "memory below zero");
+  return absl::OkStatus();
+}
+
+void TryToPlan(const Graph& model) {
+  const absl::Status status = Plan(model);
+  Demand(!absl::IsInternal(status) && !absl::IsUnknown(status), status.ToString());
+}
+
+absl::Status ReadOnnx(const std::string& input) {
+  ASSIGN_OR_RETURN(const ImportedModel model, ImportOnnxBytes(input, "damaged.onnx"));
+  TryToPlan(model.graph);
+  return absl::OkStatus();
+}
+
+// The large files are as rare as they are slow: they are in the corpus of the long run only.
+std::vector<std::string> OnnxFiles() {
+  std::vector<std::string> files;
+  for (const char* name :
+       {"models/alexnet.onnx", "models/alexnet_torchscript.onnx", "models/mlp.onnx",
+        "models/vgg11.onnx", "models/lstm_lm_optimized.onnx", "oracle/mlp/model.onnx"}) {
+    files.push_back(TestData(name));
+  }
+  return files;
+}
+
+std::string MutateOnnx(Mutator& mutator, const std::string& input, const std::string& other) {
+  onnx::ModelProto model;
+  const size_t way = mutator.Below(4);
+  if (way == 0 || !model.ParseFromString(input)) return mutator.MutateBytes(input, other);
+  if (way < 3) return mutator.MutateModel(std::move(model));
+  mutator.MutateMessage(model);
+  return model.SerializeAsString();
+}
+
+absl::Status ReadModel(const std::string& input) {
+  ASSIGN_OR_RETURN(const ModelFile model, ParseModel(input, "damaged.textproto"));
+  TryToPlan(model.graph);
+  const auto text = ModelText(model.graph);
+  DemandOk(text.status(), "a model that was read is not written");
+  DemandOk(ParseModel(*text, "written.textproto").status(), "a model that was written is not read");
+  return absl::OkStatus();
+}
+
+std::vector<std::string> ModelTexts() {
+  std::vector<std::string> texts;
+  for (const char* name : {"lenet", "mlp_tiny", "resnet_tiny", "alexnet_caffe2012"}) {
+    const auto graph = MakeZooModel(name, 8);
+    DemandOk(graph.status(), name);
+    texts.push_back(*ModelText(*graph));
+  }
+  return texts;
+}
+
+}  // namespace
+
+std::vector<FuzzTarget> ModelTargets() {
+  return {{.name = "onnx",
+           .reads = "ONNX models, imported, trained and planned",
+           .seeds = OnnxFiles,
+           .mutate = MutateOnnx,
+           .read = ReadOnnx,
+           .inputs = 12'000},
+          {.name = "model",
+           .reads = "native models, trained and planned",
+           .seeds = ModelTexts,
+           .mutate = MutateTextMessage<proto::Model>,
+           .read = ReadModel,
+           .inputs = 4'000}};
+}
+
+}  // namespace partita
