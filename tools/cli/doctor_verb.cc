@@ -1,16 +1,67 @@
 #include "absl/strings/str_cat.h"
 #include "cost_model/discovery.h"
+#include "graph/support/error_category.h"
+#include "graph/support/status_macros.h"
+#include "graph/support/stop_flag.h"
 #include "runtime/backend/backends.h"
 #include "runtime/comm/communicators.h"
 #include "tools/cli/flags.h"
 #include "tools/cli/text.h"
 #include "tools/cli/verb.h"
 #include "tools/version.h"
+#include "tools/workflow/self_test.h"
 
 namespace partita {
 namespace {
 
-absl::StatusOr<Answer> RunDoctor() {
+struct DoctorFlags {
+  bool self_test = false;
+
+  template <class Self, class Visitor>
+  static void VisitFields(Self& self, Visitor&& visit) {
+    visit(Option{.name = "self_test",
+                 .help = "check kernels, plans and resumed training here, in about a minute"},
+          self.self_test);
+  }
+};
+
+constexpr const char* kVerdicts[] = {"ok", "FAILED", "skipped"};  // SelfTestCheck::Verdict
+
+// Adds the checks to the answer, which fails where one has.
+absl::Status AddSelfTest(Answer& answer) {
+  SelfTestRequest request;
+  request.stop = &g_interrupted;
+  request.progress = [](const std::string& check, int done, int wanted) {
+    ShowProgress(absl::StrCat("check ", done + 1, " of ", wanted, ": ", check));
+  };
+  const auto checks = RunSelfTest(request);
+  EndProgress();
+  RETURN_IF_ERROR(checks.status());
+  std::vector<std::vector<std::string>> table;
+  std::string why_skipped;
+  int counts[std::size(kVerdicts)] = {};
+  for (const SelfTestCheck& check : *checks) {
+    const auto verdict = static_cast<size_t>(check.verdict);
+    ++counts[verdict];
+    answer.json["checks"].push_back(
+        {{"check", check.name}, {"verdict", kVerdicts[verdict]}, {"detail", check.detail}});
+    if (check.verdict == SelfTestCheck::Verdict::kSkipped) {
+      why_skipped = check.detail;
+    } else {
+      table.push_back({kVerdicts[verdict], check.name, check.detail});
+    }
+  }
+  const auto [passed, failed, skipped] = counts;
+  answer.text +=
+      absl::StrCat("\n", TableText(table, 3), passed, " passed, ", failed, " failed, ", skipped,
+                   " skipped", skipped > 0 ? absl::StrCat(" (", why_skipped, ")\n") : "\n");
+  answer.exit_code = failed > 0            ? CodeOf(ErrorCategory::kCheckFailed)
+                     : IsSet(request.stop) ? CodeOf(ErrorCategory::kInterrupted)
+                                           : 0;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Answer> RunDoctor(const DoctorFlags& flags) {
   Answer answer;
   Json parts = Json::array();
   std::vector<std::vector<std::string>> table;
@@ -35,14 +86,15 @@ absl::StatusOr<Answer> RunDoctor() {
   }
   answer.json["parts"] = parts;
   answer.text = TableText(table, 3);
+  if (flags.self_test) RETURN_IF_ERROR(AddSelfTest(answer));
   return answer;
 }
 
 }  // namespace
 
 void AddDoctorVerb(CLI::App& app, VerbTable& verbs) {
-  CLI::App& verb = Subcommand(app, "doctor", "what works here, and why the rest does not");
-  verbs.Add(&verb, [] { return RunDoctor(); });
+  AddVerb(Subcommand(app, "doctor", "what works here, and why the rest does not"), verbs,
+          std::make_shared<DoctorFlags>(), RunDoctor);
 }
 
 }  // namespace partita

@@ -62,7 +62,9 @@ constexpr VerbExamples kExamples[] = {
     {"list",
      "  partita list models\n"
      "  partita list strategies --json\n"},
-    {"doctor", "  partita doctor\n"},
+    {"doctor",
+     "  partita doctor\n"
+     "  partita doctor --self_test\n"},
     {"completion",
      "  source <(partita completion bash)           in ~/.bashrc\n"
      "  partita completion zsh > ~/.zfunc/_partita   a folder of zsh's fpath\n"

@@ -458,6 +458,14 @@ def test_doctor_says_what_works():
     check(any(part["part"] == "backend reference" and part["works"] for part in parts), f"{parts}")
 
 
+def test_doctor_tests_itself():
+    checks = answer("doctor --self_test", "parts checks")["checks"]
+    check(all(one["verdict"] != "FAILED" for one in checks), f"{checks}")
+    passed = [one["check"] for one in checks if one["verdict"] == "ok"]
+    for kind in ["kernels of ", "ring: ", "save and resume"]:
+        check(any(name.startswith(kind) for name in passed), f"no {kind}: {passed}")
+
+
 # ---------------------------------------------------------------------------------------------------- stages
 
 
