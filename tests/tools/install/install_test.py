@@ -16,6 +16,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import harness  # noqa: E402
 from harness import check, partita, run  # noqa: E402
 
+BUILD = pathlib.Path(sys.argv[1]).resolve().parents[1]
 EXAMPLE = "tools/install/example"
 CONSUMER = "tests/tools/install/consumer"
 COMPLETIONS = {"bash": "bash-completion/completions/partita", "zsh": "zsh/site-functions/_partita",
@@ -39,10 +40,10 @@ def names(folder):
 def installed():
     """The folder that Partita was installed into, component by component, and moved to. From then on the program that
     cases run is that one."""
-    build = pathlib.Path(harness.BINARY).parents[1]
     staged = pathlib.Path("staged/opt/first")
     for component, entries in (("program", ["bin", "share"]), ("development", ["bin", "include", "lib", "share"])):
-        call("cmake", "--install", build, "--prefix", "/opt/first", "--component", component, DESTDIR=os.path.abspath("staged"))
+        call("cmake", "--install", BUILD, "--prefix", "/opt/first", "--component", component,
+             DESTDIR=os.path.abspath("staged"))
         found = [name if name != "lib64" else "lib" for name in names(staged)]
         check(found == entries, f"after component {component}: {found}")
     check(names(pathlib.Path(".")) == ["staged"] and names(pathlib.Path("staged")) == ["opt"], "files beside DESTDIR")
@@ -129,6 +130,42 @@ def test_runtime_and_workflow_are_of_use_too():
     answer = partita("list backends --json").json()
     check("reference" in backends and set(backends) <= {row["name"] for row in answer["backends"]}, f"{backends} {answer}")
     check(call(folder / "verify_plan", path) == "equal\n", "not equal")
+
+
+def test_the_packages_that_a_program_runs_with():
+    if shutil.which("dpkg-query") is None:
+        raise harness.Skipped("this is no Debian")
+    script = f"{harness.SOURCES}/tools/install/runtime_packages.sh"
+    packages = call(script, harness.BINARY).split()
+    check({"libc6", "libstdc++6"} < set(packages) and len(packages) > 8, f"{packages}")
+    states = call("dpkg-query", "-W", "-f", "${db:Status-Status}\\n", *packages).split()
+    check(set(states) == {"installed"} and not any(name.endswith("-dev") for name in packages), f"{packages} are {states}")
+    pathlib.Path("own.cc").write_text("int Own() { return 0; }")
+    pathlib.Path("main.cc").write_text("int Own();\nint main() { return Own(); }")
+    call("c++", "-shared", "-fPIC", "-o", "libown.so", "own.cc")
+    call("c++", "-o", "main", "main.cc", "libown.so", f"-Wl,-rpath,{os.getcwd()}")
+    check("no package has" in call(script, "./main", expect=1), "a library of no package passed")
+    os.remove("libown.so")
+    check("libown.so, which ./main is linked to, is not there" in call(script, "./main", expect=1), "an absent library passed")
+    check("wants one program" in call(script, "main.cc", expect=2), "a source passed")
+
+
+def test_the_container_file_fits_this_build():
+    """Its packages are those of tools/packages.sh; the options and scripts that it names are there."""
+    text = pathlib.Path(harness.SOURCES, "tools/install/Containerfile").read_text()
+    steps = re.findall(r"^RUN (.+)$", text, re.M)
+    check(steps[0] == "tools/quickstart.sh --packages_only", steps[0])
+    named = [word for step in steps for found in re.findall(r"apt-get install([^&]*)", step) for word in found.split()
+             if not word.startswith("-")]
+    check(named == [], f"it names packages itself: {named}")
+    options = re.findall(r"-D(PARTITA_\w+)=", text)
+    cache = (BUILD / "CMakeCache.txt").read_text()
+    unknown = [option for option in options if not re.search(rf"^{option}:BOOL=", cache, re.M)]
+    check(len(options) > 3 and unknown == [], f"options {unknown} are not this build's")
+    for script in re.findall(r"\btools/[\w./]+\.sh\b", text):
+        check((pathlib.Path(harness.SOURCES) / script).is_file(), f"{script} is not there")
+    components = re.findall(r"--component (\w+)", text)
+    check(components == ["program"], f"{components}")
 
 
 run(globals(), "InstallTest")
