@@ -28,8 +28,10 @@ absl::Status MakePlanFile(const std::string& model, const std::string& machine,
   outcome.plan.provenance.machine = machine;
   const auto ms = [](partita::Nanos time) { return static_cast<double>(time.value()) / 1e6; };
   std::cout << "a step of " << model << " takes " << ms(outcome.step.evaluation.time)
-            << " ms on 4 devices of " << machine << ", "
-            << ms(outcome.baseline.value_or(partita::Nanos(0))) << " ms as data parallelism\n";
+            << " ms on 4 devices of " << machine << "\n";
+  if (outcome.baseline.has_value()) {
+    std::cout << "as data parallelism: " << ms(*outcome.baseline) << " ms\n";
+  }
   return partita::WritePlanFile(outcome.plan, graph, path);
 }
 
