@@ -135,6 +135,14 @@ def test_runtime_and_workflow_are_of_use_too():
     check(call(folder / "verify_plan", path) == "equal\n", "not equal")
 
 
+def test_as_a_part_of_another_build_it_is_refused_with_what_to_do():
+    os.mkdir("outer")
+    pathlib.Path("outer/CMakeLists.txt").write_text("cmake_minimum_required(VERSION 3.25)\nproject(outer LANGUAGES CXX)\n"
+                                                    f"add_subdirectory({harness.SOURCES} partita)\n")
+    said = call("cmake", "-S", "outer", "-B", "outer/build", "-G", "Ninja", expect=1)
+    check("find_package(partita)" in said and "tools/install/README.md" in said, said)
+
+
 def test_the_packages_that_a_program_runs_with():
     if shutil.which("dpkg-query") is None:
         raise harness.Skipped("this is no Debian")
