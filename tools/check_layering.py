@@ -16,6 +16,7 @@
   marks      no left-over marks
   names      no type or file is called Something-Manager, -Helper and the like
   paths      files and folders that comments and READMEs name are there (placeholders: foo..., NAME)
+  licences   every package of tools/packages.sh has its row, with a licence, in third_party/README.md
 
 Prints each violation as file:line: what. Exit status: 0 none, 1 some, 2 wrong usage.
 """
@@ -487,6 +488,21 @@ def check_operators(name, text, rows):
         yield line, f"asks which operator it is ({' '.join(found[0].split())}): state a fact in the row instead"
 
 
+PACKAGES, LICENCES = "tools/packages.sh", "third_party/README.md"
+
+
+def check_licences(root, names):
+    if PACKAGES not in names:
+        return
+    rows = (pathlib.Path(root) / LICENCES).read_text().splitlines() if LICENCES in names else []
+    cells = [[cell.strip() for cell in row.strip().strip("|").split("|")] for row in rows]
+    licensed = {name for row in cells if len(row) == 5 and row[3] for name in re.findall(r"`([^`]+)`", row[1])}
+    for number, line in enumerate((pathlib.Path(root) / PACKAGES).read_text().splitlines(), 1):
+        found = re.fullmatch(r'\s*"([^"|]+)\|[^"]*"', line)
+        if found and found[1] not in licensed:
+            yield f"{PACKAGES}:{number}: {found[1]} has no row with a licence in {LICENCES}"
+
+
 CHECKS = {"layering": check_layering, "vendor": check_vendor, "headers": check_headers, "files": check_files,
           "functions": check_functions, "parameters": check_parameters, "codes": check_codes, "marks": check_marks,
           "names": check_names, "paths": check_paths}
@@ -496,6 +512,8 @@ def violations(root, wanted):
     names = list_files(root)
     if "entries" in wanted:
         yield from check_entries(names)
+    if "licences" in wanted:
+        yield from check_licences(root, names)
     known = set(names)
     tree = Tree(names)
     rows = rows_of((pathlib.Path(root) / TABLE).read_text()) if TABLE in known else []
@@ -522,7 +540,7 @@ def violations(root, wanted):
 
 
 def main(arguments):
-    every = list(CHECKS) + ["standard", "operators", "entries"]
+    every = list(CHECKS) + ["standard", "operators", "entries", "licences"]
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default=",".join(every), help="checks to run, with commas")
     parser.add_argument("root", nargs="?", default=".")

@@ -98,5 +98,6 @@ Try next:
   $partita simulate $plan --profile $out/$model.profile.db -o timeline.json
                                                            the predicted timeline: open it in Perfetto
   $partita doctor                                          what works on this machine, and why the rest does not
+  cmake --install $build --prefix /usr/local                 program and libraries, for use from anywhere and from C++
   tools/test.sh                                            every test
 TEXT

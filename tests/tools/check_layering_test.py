@@ -220,5 +220,27 @@ class PathsTest(unittest.TestCase):
             self.assertEqual(self.found(name, text), [], (name, text))
 
 
+class LicencesTest(unittest.TestCase):
+    PACKAGES = 'readonly A=(\n  "libfoo-dev|what it is for: foo"\n)\necho "a|b" "c|d"\n'
+
+    def found(self, row):
+        files = {"tools/packages.sh": self.PACKAGES}
+        if row is not None:
+            files["third_party/README.md"] = f"| dependency | package | for | licence | distributed |\n|---|---|---|---|---|\n{row}\n"
+        return run("licences", files)
+
+    def test_finds_packages_without_a_row_or_a_licence(self):
+        for row in [None, "", "| Foo | `libfoo` | foo | MIT | no |", "| Foo | `libfoo-dev` | foo | | no |",
+                    "| `libfoo-dev` | | foo | MIT | no |", "`libfoo-dev` is under MIT"]:
+            found = self.found(row)
+            self.assertEqual(len(found), 1, (row, found))
+            self.assertTrue(found[0].startswith("tools/packages.sh:2: libfoo-dev "), found)
+
+    def test_lets_packages_with_a_licence_pass(self):
+        for row in ["| Foo | `libfoo-dev` | foo | MIT | no |", "| Foo | `foo`, `libfoo-dev` | foo | MIT | linked |"]:
+            self.assertEqual(self.found(row), [], row)
+        self.assertEqual(run("licences", {"README.md": ""}), [])
+
+
 if __name__ == "__main__":
     unittest.main()
