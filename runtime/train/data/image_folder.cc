@@ -10,15 +10,14 @@
 #include "graph/support/mapped_file.h"
 #include "graph/support/philox.h"
 #include "graph/support/status_macros.h"
+#include "runtime/train/data/image.h"
 #include "runtime/train/data/image_listing.h"
 #include "runtime/train/data/image_ops.h"
-#include "runtime/train/data/jpeg.h"
 
 namespace partita {
 namespace {
 
 constexpr int64_t kMaxSide = 16384;
-constexpr int64_t kMaxResizedPixels = int64_t{1} << 26;
 
 // What is cut from, for a target extent (rule 2).
 int64_t CoverOf(int64_t target) { return (target * 256 + 112) / 224; }
@@ -81,7 +80,7 @@ class ImageFolderSource : public DataSource {
     if (!file.ok()) return absl::DataLossError(file.status().message());
     const int64_t cover_width = CoverOf(width_), cover_height = CoverOf(height_);
     const absl::StatusOr<Image> decoded =
-        DecodeJpeg(file->bytes(), {channels_, cover_width, cover_height}, path);
+        DecodeImage(file->bytes(), {channels_, cover_width, cover_height}, path);
     if (const absl::Status whole = file->Check(); !whole.ok()) {
       return absl::DataLossError(whole.message());
     }
@@ -93,7 +92,7 @@ class ImageFolderSource : public DataSource {
         std::max<int64_t>(cover_width, std::llround(scale * static_cast<double>(image.width)));
     const int64_t height =
         std::max<int64_t>(cover_height, std::llround(scale * static_cast<double>(image.height)));
-    if (width > kMaxResizedPixels / height) {
+    if (width > kMaxImagePixels / height) {
       return absl::DataLossError(absl::StrCat("'", path, "' of ", image.width, " x ", image.height,
                                               " pixels is too long and narrow"));
     }

@@ -23,9 +23,9 @@ struct ImageFolderOptions {
   int64_t cache_bytes = int64_t{8} << 30;
 };
 
-// Images from a tree of JPEG files, made height x width (h x w) by these rules:
-//   1. decode, scaled down by 1/2, 1/4 or 1/8 in the decoder where the picture stays at least as
-//      large as rule 2 needs;
+// Images from a tree of JPEG and PNG files, made height x width (h x w) by these rules:
+//   1. decode (image.h), a JPEG scaled down by 1/2, 1/4 or 1/8 in the decoder where the picture
+//      stays at least as large as rule 2 needs;
 //   2. resize (triangle filter, aspect kept, extents rounded to nearest) to the smallest size that
 //      covers round(256/224 h) x round(256/224 w): for square targets that is the rule for the
 //      shorter side;

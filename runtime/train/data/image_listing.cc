@@ -30,13 +30,14 @@ bool IsFile(const std::string& path) {
   return fs::is_regular_file(path, ignored);
 }
 
-bool HasJpegName(const std::string& name) {
-  return absl::EndsWithIgnoreCase(name, ".jpg") || absl::EndsWithIgnoreCase(name, ".jpeg");
+bool HasImageName(const std::string& name) {
+  return absl::EndsWithIgnoreCase(name, ".jpg") || absl::EndsWithIgnoreCase(name, ".jpeg") ||
+         absl::EndsWithIgnoreCase(name, ".png");
 }
 
 struct Names {
   std::vector<std::string> folders;
-  std::vector<std::string> jpegs;
+  std::vector<std::string> images;
 };
 
 // Sorted.
@@ -48,8 +49,8 @@ absl::StatusOr<Names> NamesIn(const std::string& folder) {
     const std::string name = entry->path().filename().string();
     std::error_code ignored;
     if (name.starts_with(".")) continue;
-    if (HasJpegName(name)) {
-      names.jpegs.push_back(name);
+    if (HasImageName(name)) {
+      names.images.push_back(name);
     } else if (entry->is_directory(ignored)) {
       names.folders.push_back(name);
     }
@@ -58,7 +59,7 @@ absl::StatusOr<Names> NamesIn(const std::string& folder) {
     return absl::NotFoundError(absl::StrCat("cannot list '", folder, "': ", error.message()));
   }
   std::ranges::sort(names.folders);
-  std::ranges::sort(names.jpegs);
+  std::ranges::sort(names.images);
   return names;
 }
 
@@ -93,7 +94,8 @@ absl::StatusOr<std::vector<std::string>> FindClasses(const std::string& root,
   ASSIGN_OR_RETURN(Names names, NamesIn(IsFolder(root + "/train") ? root + "/train" : folder));
   if (names.folders.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "'", folder, "' has no class folders; a folder of JPEG files for each class is wanted"));
+        "'", folder,
+        "' has no class folders; a folder of JPEG or PNG files for each class is wanted"));
   }
   return std::move(names.folders);
 }
@@ -130,8 +132,8 @@ absl::Status ListClassFolders(const std::string& folder, const LabelOf& label_of
     for (const std::string& place : {own, own + "/images"}) {
       if (!IsFolder(place)) continue;
       ASSIGN_OR_RETURN(const Names names, NamesIn(place));
-      for (const std::string& jpeg : names.jpegs) {
-        listing->items.push_back({absl::StrCat(place, "/", jpeg), static_cast<int32_t>(label)});
+      for (const std::string& image : names.images) {
+        listing->items.push_back({absl::StrCat(place, "/", image), static_cast<int32_t>(label)});
       }
     }
   }
@@ -157,7 +159,7 @@ absl::StatusOr<ImageListing> ListImages(const std::string& root, DataSplit split
     RETURN_IF_ERROR(ListClassFolders(folder, label_of, &listing));
   }
   if (listing.items.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat("no .jpg or .jpeg files in the ",
+    return absl::InvalidArgumentError(absl::StrCat("no .jpg, .jpeg or .png files in the ",
                                                    listing.classes.size(), " class folders of '",
                                                    folder, "'"));
   }
