@@ -41,6 +41,8 @@ absl::StatusOr<TrainingData> OpenData(const RunRequest& request, const std::stri
   options.seed = seed;
   options.cache = request.cache_in_memory ? DataCache::kMemory : DataCache::kNone;
   ASSIGN_OR_RETURN(auto source, OpenDataSource(options));
+  const std::string note = NoteOnClasses(*source);
+  if (!note.empty() && request.on_note) request.on_note(note);
   TrainingData data;
   data.source = std::move(source);
   data.loader.workers = request.workers;

@@ -139,16 +139,18 @@ absl::StatusOr<std::unique_ptr<DataSource>> OpenImageFolder(const ImageFolderOpt
   }
   ASSIGN_OR_RETURN(ImageListing listing, ListImages(options.root, options.split));
   const std::string what = absl::StrCat("'", options.root, "'");
-  ASSIGN_OR_RETURN(
-      const int classes,
-      DeliveredClasses(static_cast<int64_t>(listing.classes.size()) - 1, options.classes, what));
+  const auto classes = static_cast<int64_t>(listing.classes.size());
+  RETURN_IF_ERROR(CheckClassCount(
+      classes, options.classes, absl::StrCat(what, ", ", listing.classes_from),
+      "the folder that the model is for; to train on some of its classes, name all of them in "
+      "wnids.txt, a line each"));
   if (filled.statistics.mean.empty() && filled.statistics.std.empty()) {
     filled.statistics = ImageNetStatistics(dims[0]);
   }
   ASSIGN_OR_RETURN(PixelNormaliser normaliser,
                    PixelNormaliser::Create(dims[0], filled.statistics, what));
   return std::make_unique<ImageFolderSource>(filled, std::move(listing), std::move(normaliser),
-                                             classes);
+                                             static_cast<int>(classes));
 }
 
 }  // namespace partita

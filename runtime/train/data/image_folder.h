@@ -15,7 +15,7 @@ struct ImageFolderOptions {
   std::string root = {};  // layouts: image_listing.h
   DataSplit split = DataSplit::kTrain;
   SampleShape shape = {};           // 3 or 1 x height x width; empty: 3x224x224
-  int classes = 0;                  // classes wanted; 0: as many as the tree has
+  int classes = 0;                  // classes that the tree has to have; 0: any number
   PixelStatistics statistics = {};  // empty: ImageNet's
   bool augment = true;              // augmentation of the training split
   uint64_t seed = 0;                // seed of the augmentation

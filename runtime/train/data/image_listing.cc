@@ -82,22 +82,28 @@ absl::StatusOr<std::string> SplitFolder(const std::string& root, DataSplit split
                                           is_train ? "train" : "val", "', only the other split"));
 }
 
-absl::StatusOr<std::vector<std::string>> FindClasses(const std::string& root,
-                                                     const std::string& folder) {
+// Sets the classes and where they are from.
+absl::Status FindClasses(const std::string& root, const std::string& folder,
+                         ImageListing& listing) {
   for (const std::string& list : {root + "/wnids.txt", root + "/../wnids.txt"}) {
     if (!IsFile(list)) continue;
     ASSIGN_OR_RETURN(std::vector<std::string> lines, LinesOf(list));
     std::erase(lines, "");
     if (lines.empty()) return absl::InvalidArgumentError(absl::StrCat("'", list, "' is empty"));
-    return lines;
+    listing.classes = std::move(lines);
+    listing.classes_from = absl::StrCat("the lines of '", list, "'");
+    return absl::OkStatus();
   }
-  ASSIGN_OR_RETURN(Names names, NamesIn(IsFolder(root + "/train") ? root + "/train" : folder));
+  const std::string place = IsFolder(root + "/train") ? root + "/train" : folder;
+  ASSIGN_OR_RETURN(Names names, NamesIn(place));
   if (names.folders.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(
         "'", folder,
         "' has no class folders; a folder of JPEG or PNG files for each class is wanted"));
   }
-  return std::move(names.folders);
+  listing.classes = std::move(names.folders);
+  listing.classes_from = absl::StrCat("the folders in '", place, "'");
+  return absl::OkStatus();
 }
 
 using LabelOf = std::map<std::string, int32_t>;
@@ -146,7 +152,7 @@ absl::StatusOr<ImageListing> ListImages(const std::string& root, DataSplit split
   if (!IsFolder(root)) return absl::NotFoundError(absl::StrCat("there is no folder '", root, "'"));
   ASSIGN_OR_RETURN(const std::string folder, SplitFolder(root, split));
   ImageListing listing;
-  ASSIGN_OR_RETURN(listing.classes, FindClasses(root, folder));
+  RETURN_IF_ERROR(FindClasses(root, folder, listing));
   LabelOf label_of;
   for (const std::string& name : listing.classes) {
     if (label_of.emplace(name, static_cast<int32_t>(label_of.size())).second) continue;

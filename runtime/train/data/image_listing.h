@@ -16,6 +16,7 @@ struct ImageListing {
     int32_t label = 0;
   };
   std::vector<std::string> classes;  // indexed by label
+  std::string classes_from;          // what names them: "the lines of 'ROOT/wnids.txt'"
   std::vector<Item> items;
 };
 

@@ -237,8 +237,39 @@ TEST(ImageFolderTest, ShapesAndClassesThatDoNotFitAreRefused) {
   EXPECT_FALSE(OpenImageFolder({.root = root.path(), .shape = {{784}}}).ok());
   EXPECT_FALSE(OpenImageFolder({.root = root.path(), .shape = {{2, 56, 56}}}).ok());
   EXPECT_FALSE(OpenImageFolder({.root = root.path(), .shape = {{3, 56, 1 << 20}}}).ok());
-  EXPECT_THAT(std::string(OpenImageFolder({.root = root.path(), .classes = 1}).status().message()),
-              HasSubstr("the model has 1 classes"));
+}
+
+TEST(ImageFolderTest, ATreeHasAsManyClassesAsTheModel) {
+  const TempFolder root;
+  for (const char* name : {"train/cat/0.jpg", "train/dog/0.jpg", "val/dog/1.jpg"}) {
+    root.Write(name, MakeJpeg(8, 8, 8));
+  }
+  const auto open = [&](int classes, DataSplit split) {
+    return OpenImageFolder({.root = root.path(), .split = split, .classes = classes});
+  };
+  for (const DataSplit split : {DataSplit::kTrain, DataSplit::kEval}) {
+    EXPECT_TRUE(open(0, split).ok());
+    EXPECT_TRUE(open(2, split).ok());
+    for (const int classes : {1, 3, 1000}) {
+      const absl::Status status = open(classes, split).status();
+      EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+      EXPECT_THAT(std::string(status.message()),
+                  HasSubstr(absl::StrCat("'", root.path(), "', the folders in '", root.path(),
+                                         "/train': 2 classes; the model has ", classes,
+                                         ". Take a model with 2 outputs, or ")));
+    }
+  }
+  // With all names of the model's classes some may have no images.
+  root.Write("wnids.txt", "bird\ncat\ndog\n");
+  const auto some = open(3, DataSplit::kTrain);
+  ASSERT_TRUE(some.ok()) << some.status();
+  EXPECT_EQ(NoteOnClasses(**some), "");
+  int32_t label = -1;
+  Pixels(**some, 1, 0, &label);
+  EXPECT_EQ(label, 2);
+  EXPECT_THAT(
+      std::string(open(2, DataSplit::kTrain).status().message()),
+      HasSubstr("the lines of '" + root.path() + "/wnids.txt': 3 classes; the model has 2"));
 }
 
 }  // namespace
