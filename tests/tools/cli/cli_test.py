@@ -255,6 +255,23 @@ def test_simulate_writes_a_timeline():
     check(found["predicted_ms"] > 0 and "traceEvents" in json.loads(pathlib.Path("s.json").read_text()), f"{found}")
 
 
+def test_simulate_shows_measured_times_beside_predicted_ones():
+    plan = shutil.copy(lenet_plan(), "both.textproto")
+    partita(f"run {plan} --steps 2")
+    partita(f"simulate {plan} --measured {plan}.measured.json -o both.json")
+    for name, times in ((f"{plan}.measured.json", {"measured_us"}), ("both.json", {"predicted_us", "measured_us"})):
+        trace = json.loads(pathlib.Path(name).read_text())
+        slices = [event for event in trace["traceEvents"] if event["ph"] == "X"]
+        check(slices and all(times <= event["args"].keys() for event in slices), name)
+        check(all(event["args"]["shapes"] and event["cname"] for event in slices), name)
+        reached = [event for event in trace["traceEvents"] if event["name"] == "memory reached"]
+        check(reached[-1]["args"]["bytes"] == trace["otherData"]["peak_bytes"][-1] > 0, f"{reached[-1:]}")
+    partita(f"plan mlp_tiny {QUICK} -o another.textproto")
+    refuses(f"simulate another.textproto --measured {plan}.measured.json", 3, r"measured\.json' is of another step")
+    refuses(f"simulate {plan} --measured {plan}", 3, r"both\.textproto': no trace event JSON")
+    refuses(f"simulate {plan} --measured both.json -o both.json", 2, r"--measured")
+
+
 def test_simulate_takes_the_machine_of_the_plan():
     planned = answer(f"plan mlp_tiny {ELSEWHERE} -o elsewhere.textproto", "predicted_ms machine")
     found = answer("simulate elsewhere.textproto", "machine predicted_ms")
