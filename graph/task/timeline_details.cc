@@ -15,6 +15,10 @@ namespace {
 
 constexpr size_t kListed = 4;  // moves or transfers that are shown of a task
 
+OpId FirstOperatorOf(const ComputeTask& kernel) {
+  return kernel.before.empty() ? kernel.op : kernel.before.front();
+}
+
 // The part of the step of each operator and tensor.
 struct StepParts {
   explicit StepParts(const Graph& graph)
@@ -37,7 +41,7 @@ struct StepParts {
   StepPart Of(const Task& task) const {
     if (std::holds_alternative<LoadTask>(task.body)) return StepPart::kData;
     if (const auto* kernel = std::get_if<ComputeTask>(&task.body)) {
-      return of_op[(kernel->before.empty() ? kernel->op : kernel->before.front()).index()];
+      return of_op[FirstOperatorOf(*kernel).index()];
     }
     return of_tensor[static_cast<size_t>(task.key.subject)];
   }
@@ -151,7 +155,7 @@ class EntryIndex {
       if (id != ids.end()) entries_.emplace(std::pair(id->second, timeline.entries[i].device), i);
     }
   }
-  TaskId TaskOf(size_t entry) const { return tasks_[entry]; }  // -1: none
+  std::span<const TaskId> tasks() const { return tasks_; }  // by entry; -1: none
   const size_t* Find(TaskId task, DeviceId device) const {
     const auto found = entries_.find(std::pair(task, device));
     return found == entries_.end() ? nullptr : &found->second;
@@ -312,18 +316,20 @@ void AddDetails(const TimelineStep& step, Timeline& timeline) {
   TimelineDetails& details = timeline.details;
   details.entries.resize(timeline.entries.size());
   for (size_t i = 0; i < timeline.entries.size(); ++i) {
-    if (index.TaskOf(i) == TaskId(-1)) continue;
-    const Task& task = step.tasks.task(index.TaskOf(i));
+    if (index.tasks()[i] == TaskId(-1)) continue;
+    const Task& task = step.tasks.task(index.tasks()[i]);
     TimelineDetails::OfEntry& entry = details.entries[i];
     entry.part = parts.Of(task);
     entry.shapes = std::visit(ShapesText{step.tasks}, task.body);
     entry.bytes = std::visit(BytesOnDevice{step.tasks, timeline.entries[i].device}, task.body);
     const auto* kernel = std::get_if<ComputeTask>(&task.body);
-    if (kernel != nullptr && !step.splits.empty()) entry.split = step.splits[kernel->op.index()];
+    if (kernel != nullptr && !step.splits.empty()) {
+      entry.split = step.splits[FirstOperatorOf(*kernel).index()];
+    }
   }
   details.arrows = ArrowFinder(step, timeline, index).Find();
   LimitArrows(step.most_arrows, timeline.entries, details);
-  if (step.memory != nullptr) AddMemory(step.tasks, *step.memory, timeline);
+  if (step.memory != nullptr) AddMemory(step.tasks, *step.memory, index.tasks(), timeline);
 }
 
 absl::Status AddPredicted(const Timeline& other, const std::string& other_name,

@@ -26,7 +26,7 @@ struct TimelineStep {
 //
 // A kernel is of the part of the step of its first operator: backward are gradients and all that is
 // computed from them, update what takes a weight's layout. A task of a tensor is of the part in
-// which the tensor is made.
+// which the tensor is made; those of weights, which are there before, are forward.
 //
 // Arrows go, for each task that reads on a device what a communication task has brought there, from
 // the one of the sent values' makers on other devices that ended last: the one that was waited for.

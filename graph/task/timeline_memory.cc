@@ -4,7 +4,6 @@
 #include <map>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "graph/support/aligned.h"
 
 namespace partita {
@@ -25,14 +24,12 @@ struct Change {
 
 class LifeFinder {
  public:
-  LifeFinder(const TaskGraph& tasks, const BufferAssignment& memory, const Timeline& timeline)
+  LifeFinder(const TaskGraph& tasks, const BufferAssignment& memory,
+             std::span<const TaskId> task_of_entry, const Timeline& timeline)
       : tasks_(tasks), memory_(memory), entries_(timeline.entries), lives_(tasks.buffers().size()) {
-    absl::flat_hash_map<TaskKey, TaskId> ids;
-    for (const Task& task : tasks.tasks()) ids.emplace(task.key, task.id);
     for (size_t e = 0; e < entries_.size(); ++e) {
-      const auto id = ids.find(entries_[e].key);
-      if (id == ids.end()) continue;
-      for (const BufferUse& use : UsesOf(tasks.task(id->second))) Note(use.buffer, e);
+      if (task_of_entry[e] == TaskId(-1)) continue;
+      for (const BufferUse& use : UsesOf(tasks.task(task_of_entry[e]))) Note(use.buffer, e);
     }
     const Nanos end = LengthOf(timeline);
     for (const HostOutput& output : tasks.outputs()) {
@@ -109,8 +106,9 @@ class LifeFinder {
 
 }  // namespace
 
-void AddMemory(const TaskGraph& tasks, const BufferAssignment& memory, Timeline& timeline) {
-  const auto changes = LifeFinder(tasks, memory, timeline).Find();
+void AddMemory(const TaskGraph& tasks, const BufferAssignment& memory,
+               std::span<const TaskId> task_of_entry, Timeline& timeline) {
+  const auto changes = LifeFinder(tasks, memory, task_of_entry, timeline).Find();
   const Nanos end = LengthOf(timeline);
   TimelineDetails& details = timeline.details;
   details.memory.clear();

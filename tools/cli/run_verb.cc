@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <iostream>
 #include <mutex>
 #include <set>
@@ -120,6 +121,8 @@ void ReportCheckpoints(RunRequest& request, Json& resumed) {
 // Progress for people. `notes` gets what is said before the first step.
 void ReportSteps(RunRequest& request, SkippedSamples& skipped, Json& evaluations, Json& notes) {
   request.on_note = [&notes](const std::string& note) {
+    if (std::count(notes.begin(), notes.end(), Json(note)) > 0)
+      return;  // data that are evaluated, too
     std::cerr << "note: " << note << "\n";
     notes.push_back(note);
   };

@@ -60,7 +60,7 @@ def test_run_compares_the_classes_of_data_with_the_models():
     losses = answer(f"{line} shades", "losses")["losses"]
     check(losses[-1] < losses[0], losses)
     write_samples("four.safetensors", classes=4)
-    result = partita(f"{line} four.safetensors --json")
+    result = partita(f"{line} four.safetensors --eval_data four.safetensors --json")
     said = "the largest label is 3; the model has 10 classes, and no sample is of the last 6"
     check(result.err.count(said) == 1 and sum(said in note for note in result.json()["notes"]) == 1, result.out)
     write_samples("twelve.safetensors", classes=12)
