@@ -17,6 +17,7 @@ readonly PARTITA_PROGRAM_PACKAGES=(
   "libssl-dev|checksums of checkpoints (SHA-256)"
   "libsqlite3-dev|the profile database"
   "libturbojpeg0-dev|decodes JPEG images"
+  "libpng-dev|decodes PNG images"
   "libhwloc-dev|finds this machine's cores"
 )
 # Used where they are present; a distribution without one of them is no reason to stop.

@@ -21,10 +21,10 @@
 namespace partita {
 
 // Tensor of a file. `dtype` is the file's own word; kinds of words:
-//   F32 F64 I64 I32 U8        have typed views and convert to numbers;
-//   F16 BF16 I8 I16 ... BOOL  have a known width, so their size is checked; only their bytes can be
-//                             read;
-//   any other word            no size is known; only its bytes can be read.
+//   F64 F32 F16 BF16 I64 I32 I16 I8 U64 U32 U16 U8 BOOL
+//                    convert to numbers;
+//   F8_E4M3 F8_E5M2  have a known width, so their size is checked; only their bytes can be read;
+//   any other word   no size is known; only its bytes can be read.
 struct SafetensorsEntry {
   std::string name;
   std::string dtype;

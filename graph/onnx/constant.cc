@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "graph/support/data_file.h"
 #include "graph/support/error_category.h"
+#include "graph/support/half.h"
 #include "graph/support/status_macros.h"
 
 namespace partita::onnx {
@@ -48,17 +49,6 @@ const TypeRow* FindType(ElementType type) {
   return nullptr;
 }
 
-float FromBfloat16(uint16_t bits) { return std::bit_cast<float>(uint32_t{bits} << 16); }
-
-float FromFloat16(uint16_t bits) {
-  const int exponent = (bits >> 10) & 31;
-  const int mantissa = bits & 1023;
-  const float sign = bits >> 15 ? -1.0f : 1.0f;
-  if (exponent == 31) return mantissa ? NAN : sign * INFINITY;
-  if (exponent == 0) return sign * std::ldexp(static_cast<float>(mantissa), -24);
-  return sign * std::ldexp(static_cast<float>(mantissa + 1024), exponent - 25);
-}
-
 template <class T>
 T Load(const char* bytes) {
   T value;
@@ -74,9 +64,9 @@ double RealFrom(ElementType type, const char* bytes) {
     case ElementType::kDouble:
       return Load<double>(bytes);
     case ElementType::kFloat16:
-      return FromFloat16(Load<uint16_t>(bytes));
+      return static_cast<float>(Float16{Load<uint16_t>(bytes)});
     default:
-      return FromBfloat16(Load<uint16_t>(bytes));
+      return static_cast<float>(Bfloat16{Load<uint16_t>(bytes)});
   }
 }
 
@@ -127,9 +117,9 @@ double TypedReal(const TensorProto& tensor, ElementType type, int i) {
     case ElementType::kDouble:
       return tensor.double_data(i);
     case ElementType::kFloat16:
-      return FromFloat16(static_cast<uint16_t>(tensor.int32_data(i)));
+      return static_cast<float>(Float16{static_cast<uint16_t>(tensor.int32_data(i))});
     default:
-      return FromBfloat16(static_cast<uint16_t>(tensor.int32_data(i)));
+      return static_cast<float>(Bfloat16{static_cast<uint16_t>(tensor.int32_data(i))});
   }
 }
 

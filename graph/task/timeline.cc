@@ -5,9 +5,11 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "graph/support/check.h"
 
 namespace partita {
@@ -36,6 +38,89 @@ void AppendName(std::string& out, const char* what, int pid, int tid, const std:
 std::string KeyText(const TaskKey& key) {
   return absl::StrFormat("[%d,%d,%d,%d,%d,%d]", key.of_tensor, key.subject, key.step,
                          static_cast<int>(key.phase), key.from, key.to);
+}
+
+// Colour of a part of the step, by a name that chrome://tracing knows.
+const char* ColourOf(StepPart part) {
+  constexpr const char* kColours[] = {"good", "rail_response", "yellow", "generic_work"};
+  return kColours[static_cast<size_t>(part)];
+}
+
+// With a comma behind.
+void AppendEntry(std::string& out, const TimelineEntry& e, const TimelineDetails::OfEntry* more) {
+  absl::StrAppendFormat(&out, R"({"ph":"X","name":%s,"cat":"%s)", Quoted(e.name), Name(e.lane));
+  if (more != nullptr) {
+    absl::StrAppendFormat(&out, R"(,%s","cname":"%s)", Name(more->part), ColourOf(more->part));
+  }
+  absl::StrAppendFormat(&out, R"(","pid":%d,"tid":%d,"ts":%s,"dur":%s,"args":{"key":%s)",
+                        e.device.value(), static_cast<int>(e.lane), Micros(e.start.value()),
+                        Micros((e.end - e.start).value()), KeyText(e.key));
+  if (more != nullptr) {
+    absl::StrAppendFormat(&out, R"(,"shapes":%s,"bytes":%d)", Quoted(more->shapes), more->bytes);
+    if (!more->split.empty()) absl::StrAppend(&out, ",\"split\":", Quoted(more->split));
+    if (more->predicted) {
+      absl::StrAppend(&out, ",\"predicted_us\":", Micros(more->predicted->value()));
+    }
+    if (more->measured) {
+      absl::StrAppend(&out, ",\"measured_us\":", Micros(more->measured->value()));
+    }
+  }
+  out += "}},\n";
+}
+
+// Both of its events, each at a time at which its slice lasts, the second no earlier. A later slice
+// of a lane begins where the one before ends, so a slice lasts to the nanosecond before its end.
+void AppendArrow(std::string& out, const Timeline& timeline, size_t number) {
+  const TimelineDetails::Arrow& arrow = timeline.details.arrows[number];
+  const TimelineEntry& from = timeline.entries[arrow.from];
+  const TimelineEntry& to = timeline.entries[arrow.to];
+  const int64_t begin =
+      std::max(from.start.value(), std::min(from.end.value() - 1, to.start.value()));
+  const int64_t end = std::max(to.start.value(), begin);
+  const auto append = [&](const char* phase, const TimelineEntry& slice, int64_t time) {
+    absl::StrAppendFormat(&out,
+                          R"({%s,"id":%d,"name":%s,"cat":"arrow","pid":%d,"tid":%d,"ts":%s,)"
+                          R"("args":{"bytes":%d}},)",
+                          phase, number + 1, Quoted(arrow.name), slice.device.value(),
+                          static_cast<int>(slice.lane), Micros(time), arrow.bytes);
+    out += '\n';
+  };
+  append(R"("ph":"s")", from, begin);
+  append(R"("ph":"f","bp":"e")", to, end);
+}
+
+void AppendMemory(std::string& out, const TimelineDetails::Memory& memory) {
+  for (const auto& [name, bytes] :
+       {std::pair("in use", memory.in_use), std::pair("reached", memory.reached)}) {
+    absl::StrAppendFormat(&out,
+                          R"({"ph":"C","name":"memory %s","pid":%d,"ts":%s,"args":{"bytes":%d}},)",
+                          name, memory.device.value(), Micros(memory.time.value()), bytes);
+    out += '\n';
+  }
+}
+
+std::string OtherData(const Timeline& timeline) {
+  const TimelineDetails& details = timeline.details;
+  std::string out = absl::StrCat("{\"title\":", Quoted(timeline.title));
+  if (!details.entries.empty()) {
+    absl::StrAppend(&out, ",\"arrows\":", details.arrows.size(),
+                    ",\"arrows_left_out\":", details.arrows_left_out);
+  }
+  if (details.arrows_left_out > 0) {
+    absl::StrAppend(&out, ",\"note\":",
+                    Quoted(absl::StrCat(
+                        details.arrows_left_out,
+                        " arrows between devices are left out, those of "
+                        "fewest bytes, and in measured times those that would point backwards")));
+  }
+  if (!details.peak.empty()) {
+    absl::StrAppend(
+        &out, ",\"peak_bytes\":[",
+        absl::StrJoin(details.peak, ",",
+                      [](std::string* text, Bytes peak) { absl::StrAppend(text, peak.value()); }),
+        "]");
+  }
+  return out + "}";
 }
 
 std::optional<int64_t> IntegerIn(const Json& value, int64_t lo, int64_t hi) {
@@ -102,6 +187,11 @@ absl::Status ReadEvent(const Json& event, Timeline& timeline) {
 
 }  // namespace
 
+absl::string_view Name(StepPart part) {
+  constexpr absl::string_view kNames[] = {"forward", "backward", "update", "data"};
+  return kNames[static_cast<size_t>(part)];
+}
+
 absl::string_view Name(Lane lane) { return lane == Lane::kCompute ? "compute" : "communication"; }
 
 Nanos LengthOf(const Timeline& timeline) {
@@ -127,9 +217,8 @@ Timeline TimelineOf(const Graph& graph, const TaskGraph& tasks, std::span<const 
 }
 
 std::string TimelineToJson(const Timeline& timeline) {
-  std::string out =
-      absl::StrCat("{\"displayTimeUnit\":\"ns\",\"otherData\":{\"title\":", Quoted(timeline.title),
-                   "},\"traceEvents\":[\n");
+  std::string out = absl::StrCat("{\"displayTimeUnit\":\"ns\",\"otherData\":", OtherData(timeline),
+                                 ",\"traceEvents\":[\n");
   for (size_t d = 0; d < timeline.device_names.size(); ++d) {
     const int pid = static_cast<int>(d);
     AppendName(out, "process_name", pid, 0, timeline.device_names[d]);
@@ -137,15 +226,12 @@ std::string TimelineToJson(const Timeline& timeline) {
       AppendName(out, "thread_name", pid, static_cast<int>(lane), std::string(Name(lane)));
     }
   }
-  for (const TimelineEntry& e : timeline.entries) {
-    absl::StrAppendFormat(&out,
-                          R"({"ph":"X","name":%s,"cat":"%s","pid":%d,"tid":%d,"ts":%s,"dur":%s,)"
-                          R"("args":{"key":%s}},)",
-                          Quoted(e.name), Name(e.lane), e.device.value(), static_cast<int>(e.lane),
-                          Micros(e.start.value()), Micros((e.end - e.start).value()),
-                          KeyText(e.key));
-    out += '\n';
+  const TimelineDetails& details = timeline.details;
+  for (size_t i = 0; i < timeline.entries.size(); ++i) {
+    AppendEntry(out, timeline.entries[i], details.entries.empty() ? nullptr : &details.entries[i]);
   }
+  for (size_t i = 0; i < details.arrows.size(); ++i) AppendArrow(out, timeline, i);
+  for (const TimelineDetails::Memory& memory : details.memory) AppendMemory(out, memory);
   if (out.ends_with(",\n")) out.erase(out.size() - 2, 1);
   return out + "]}\n";
 }

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <map>
 #include <set>
+#include <span>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -58,7 +59,8 @@ std::string Listed(const std::vector<std::string>& names) {
 // What keeps a file from giving a graph's tensors their values.
 class Mismatches {
  public:
-  void Check(const SafetensorsFile& file, const Tensor& tensor) {
+  // Halves: 16-bit floats fit, too.
+  void Check(const SafetensorsFile& file, const Tensor& tensor, bool halves) {
     const std::string name = NameInFile(tensor);
     const auto found = file.tensors().find(name);
     if (found == file.tensors().end()) {
@@ -70,8 +72,10 @@ class Mismatches {
     if (shape != tensor.type.shape) {
       different_.push_back(
           absl::StrCat(name, " is ", ToString(shape), ", wanted ", ToString(tensor.type.shape)));
-    } else if (entry.dtype != "F32" && entry.dtype != "F64") {
-      different_.push_back(absl::StrCat(name, " is of type ", entry.dtype, ", wanted F32 or F64"));
+    } else if (const auto types = TypesThatFit(halves);
+               std::ranges::count(types, entry.dtype) == 0) {
+      different_.push_back(absl::StrCat(name, " is of type ", entry.dtype, ", wanted ",
+                                        absl::StrJoin(types, " or ")));
     }
   }
   void AddUnexpected(const std::string& name) { unexpected_.push_back(name); }
@@ -86,6 +90,11 @@ class Mismatches {
   }
 
  private:
+  static std::span<const char* const> TypesThatFit(bool halves) {
+    static constexpr const char* kTypes[] = {"F32", "F64", "F16", "BF16"};
+    return std::span(kTypes).first(halves ? 4 : 2);
+  }
+
   std::vector<std::string> missing_, unexpected_, different_;
 };
 
@@ -115,7 +124,8 @@ absl::Status LoadValues(const SafetensorsFile& file, const Graph& graph, bool wi
   for (const Tensor& tensor : graph.tensors()) {
     if (!LivesBetweenSteps(tensor)) continue;
     known.insert(NameInFile(tensor));
-    if (tensor.kind == TensorKind::kWeight || with_states) mismatches.Check(file, tensor);
+    if (tensor.kind == TensorKind::kWeight || with_states)
+      mismatches.Check(file, tensor, !with_states);
   }
   for (const auto& [name, entry] : file.tensors()) {
     if (known.contains(name) || absl::EndsWith(name, "num_batches_tracked")) continue;

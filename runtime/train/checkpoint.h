@@ -33,15 +33,16 @@ absl::Status SaveCheckpoint(const std::string& path, const Graph& graph, const T
                             const std::optional<CheckpointMetric>& metric = {});
 
 // Sets the weights of `state` from a file of either kind, whatever wrote it; all else stays. Every
-// weight of the graph must be there in its shape and as float32 or float64, and nothing else but
-// optimizer states and PyTorch's "num_batches_tracked": InvalidArgument lists what is missing,
-// unexpected or of another shape, or what is damaged. Otherwise as SafetensorsFile::Open.
+// weight of the graph must be there in its shape and as float32, float64, float16 or bfloat16, which
+// are converted to the weight's float32 or float64, and nothing else but optimizer states and
+// PyTorch's "num_batches_tracked": InvalidArgument lists what is missing, unexpected or of another
+// shape, or what is damaged. Otherwise as SafetensorsFile::Open.
 absl::Status LoadWeights(const std::string& path, const Graph& graph, TrainingState& state);
 
 // The state that SaveCheckpoint was given; checkpoints that do not say how many samples their data
 // had are of an unknown number. InvalidArgument for a file without optimizer states or position, or
-// of another model, batch size or optimizer, for one that is damaged, and for a step, epoch and
-// batch that no run of such data has.
+// of another model, batch size or optimizer, for one that is damaged or whose values are neither
+// float32 nor float64, and for a step, epoch and batch that no run of such data has.
 absl::StatusOr<TrainingState> LoadCheckpoint(const std::string& path, const Graph& graph);
 
 // Facts in a checkpoint's header, for less than reading all of it. Errors as LoadCheckpoint, but

@@ -5,13 +5,14 @@
 #include "graph/support/file.h"
 #include "graph/support/status_macros.h"
 #include "runtime/train/data/idx.h"
+#include "runtime/train/data/image.h"
 #include "runtime/train/data/image_folder.h"
 #include "runtime/train/data/image_listing.h"
-#include "runtime/train/data/jpeg.h"
 #include "runtime/train/data/open_data_source.h"
 #include "runtime/train/data/words.h"
 #include "tests/fuzz/fuzz_target.h"
 #include "tests/runtime/data/jpeg_file.h"
+#include "tests/runtime/data/png_file.h"
 
 namespace partita {
 namespace {
@@ -83,17 +84,43 @@ absl::Status ReadIdx(const std::string& input) {
   return ReadSamples(*source);
 }
 
-std::vector<std::string> Pictures() {
+std::vector<std::string> JpegImages() {
   return {MakeJpeg(24, 24, 77), MakeJpeg(3, 50, 200), MakeJpeg(160, 9, 1, 20)};
 }
 
-absl::Status ReadJpeg(const std::string& input) {
+std::vector<std::string> PngImages() {
+  std::vector<std::string> images;
+  for (const PngForm& form : AllPngForms()) {
+    images.push_back(MakePng(12, 12, form, [](int x, int y, int channel) {
+      return (x * 2749 + y * 8123 + channel * 20011) & 0xffff;
+    }));
+  }
+  return images;
+}
+
+// Bytes, or the content of chunks, whose checksums are made anew, so that it is looked at.
+std::string MutatePng(Mutator& mutator, const std::string& input, const std::string& other) {
+  constexpr size_t kSignature = 8, kAround = 12;  // bytes before the chunks, and around a content
+  if (mutator.Below(2) == 0 || input.size() < kSignature) return mutator.MutateBytes(input, other);
+  std::string png = input.substr(0, kSignature);
+  for (size_t at = kSignature; at + kAround <= input.size();) {
+    size_t length = 0;
+    for (size_t b = 0; b < 4; ++b) length = length * 256 + static_cast<uint8_t>(input[at + b]);
+    std::string content = input.substr(at + 8, length);
+    if (mutator.Below(3) == 0) content = mutator.MutateBytes(content, other);
+    if (mutator.Below(20) != 0) png += PngChunk(input.substr(at + 4, 4), content);
+    at += kAround + length;
+  }
+  return png;
+}
+
+absl::Status ReadImage(const std::string& input) {
   for (const int64_t channels : {1, 3}) {
-    const JpegOptions options{.channels = channels, .min_width = 5, .min_height = 5};
+    const DecodeOptions options{.channels = channels, .min_width = 5, .min_height = 5};
     ASSIGN_OR_RETURN(const Image image,
-                     DecodeJpeg(std::as_bytes(std::span(input)), options, "damaged.jpg"));
+                     DecodeImage(std::as_bytes(std::span(input)), options, "damaged"));
     Demand(static_cast<int64_t>(image.pixels.size()) == image.width * image.height * channels,
-           "a picture of another size than it says");
+           "an image of another size than it says");
   }
   return absl::OkStatus();
 }
@@ -162,9 +189,16 @@ std::vector<FuzzTarget> DataTargets() {
            .inputs = 10'000},
           {.name = "jpeg",
            .reads = "JPEG images",
-           .seeds = Pictures,
+           .seeds = JpegImages,
            .mutate = MutateAsBytes,
-           .read = ReadJpeg,
+           .read = ReadImage,
+           .inputs = 10'000,
+           .refusals = {kDataLoss}},
+          {.name = "png",
+           .reads = "PNG images",
+           .seeds = PngImages,
+           .mutate = MutatePng,
+           .read = ReadImage,
            .inputs = 10'000,
            .refusals = {kDataLoss}},
           {.name = "labels",

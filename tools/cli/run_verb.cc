@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <iostream>
 #include <mutex>
 #include <set>
@@ -117,8 +118,14 @@ void ReportCheckpoints(RunRequest& request, Json& resumed) {
   };
 }
 
-// Progress for people.
-void ReportSteps(RunRequest& request, SkippedSamples& skipped, Json& evaluations) {
+// Progress for people. `notes` gets what is said before the first step.
+void ReportSteps(RunRequest& request, SkippedSamples& skipped, Json& evaluations, Json& notes) {
+  request.on_note = [&notes](const std::string& note) {
+    if (std::count(notes.begin(), notes.end(), Json(note)) > 0)
+      return;  // data that are evaluated, too
+    std::cerr << "note: " << note << "\n";
+    notes.push_back(note);
+  };
   request.on_skip = [&skipped](absl::string_view error) { skipped.Add(error); };
   request.on_step = [&skipped](const StepReport& report) {
     skipped.Print();
@@ -317,9 +324,9 @@ absl::StatusOr<Answer> RunTraining(RunFlags& flags, Stages* stages) {
   SetSchedule(flags);
   flags.request.cache_in_memory = flags.data_cache == "memory";
   SkippedSamples skipped;
-  Json resumed, evaluations = Json::array();
+  Json resumed, evaluations = Json::array(), notes = Json::array();
   if (ranks == nullptr || ranks->is_rank0()) {
-    ReportSteps(flags.request, skipped, evaluations);
+    ReportSteps(flags.request, skipped, evaluations, notes);
     ReportCheckpoints(flags.request, resumed);
   }
   const absl::StatusOr<RunOutcome> result = RunPlan(loaded, flags.request, stages);
@@ -332,6 +339,7 @@ absl::StatusOr<Answer> RunTraining(RunFlags& flags, Stages* stages) {
   answer.json = JsonOf(loaded.model, flags, outcome);
   answer.json["skipped"] = skipped.count();
   answer.json["evaluations"] = std::move(evaluations);
+  for (Json& note : notes) answer.json["notes"].push_back(std::move(note));
   AddCoreSharing(sharing, answer);
   if (sharing.devices > 0) answer.json["notes"].push_back(NoteOf(sharing));
   if (!resumed.is_null()) answer.json["resumed"] = resumed;

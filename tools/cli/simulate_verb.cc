@@ -3,7 +3,7 @@
 #include "graph/support/error_category.h"
 #include "graph/support/file.h"
 #include "graph/support/status_macros.h"
-#include "graph/task/timeline.h"
+#include "graph/task/timeline_details.h"
 #include "planner/planner.h"
 #include "tools/cli/flags.h"
 #include "tools/cli/notes.h"
@@ -19,6 +19,8 @@
 
 namespace partita {
 namespace {
+
+constexpr int64_t kMostTimelineBytes = int64_t{1} << 30;
 
 // The machine that was asked for, otherwise the one that the plan was made for. Plans of other
 // makers do not say: then this host. Likewise the precision.
@@ -45,6 +47,17 @@ absl::StatusOr<PricedMachine> PriceMachineOf(const Plan& plan, MachineRequest re
                                   "': ", priced.status().message(), ". Try --machine"));
 }
 
+// Adds the times of a run's measured timeline.
+absl::Status AddMeasuredFile(const std::string& path, Timeline& timeline) {
+  ASSIGN_OR_RETURN(const std::string text, ReadFile(path, kMostTimelineBytes));
+  const absl::StatusOr<Timeline> measured = TimelineFromJson(text);
+  if (!measured.ok()) {
+    return WithMessage(measured.status(),
+                       absl::StrCat("'", path, "': ", measured.status().message()));
+  }
+  return AddMeasured(*measured, absl::StrCat("'", path, "'"), timeline);
+}
+
 absl::StatusOr<Answer> RunSimulate(const SimulateFlags& flags, Stages* stages) {
   const std::string path = flags.output.empty() ? flags.plan + ".timeline.json" : flags.output;
   RETURN_IF_ERROR(CheckWritable(path, "-o"));
@@ -52,6 +65,7 @@ absl::StatusOr<Answer> RunSimulate(const SimulateFlags& flags, Stages* stages) {
                    ReadPlan({flags.plan, flags.model, WeightValues::kSkipped}, stages));
   const NamedFile output[] = {{"-o", path}};
   std::vector<NamedFile> inputs = {{"the plan", flags.plan},
+                                   {"--measured", flags.measured},
                                    {"--machine", flags.machine.machine},
                                    {"--profile", flags.machine.profile}};
   AddModelFiles(loaded.model, inputs);
@@ -63,7 +77,9 @@ absl::StatusOr<Answer> RunSimulate(const SimulateFlags& flags, Stages* stages) {
   const auto graph_at = [&](int64_t batch) { return TrainingGraphAt(batch, loaded.model); };
   ASSIGN_OR_RETURN(const PlanOutcome outcome, EvaluatePlan(evaluator, loaded.plan, graph_at));
   const Evaluation& evaluation = outcome.step.evaluation;
-  const Timeline timeline = PredictedTimeline(graph, priced.machine->topology, outcome.step);
+  Timeline timeline =
+      PredictedTimeline(graph, priced.machine->topology, loaded.plan.strategy, outcome.step);
+  if (!flags.measured.empty()) RETURN_IF_ERROR(AddMeasuredFile(flags.measured, timeline));
   RETURN_IF_ERROR(EndPredictedTimeline(stages, timeline, outcome.step.schedule.makespan));
   RETURN_IF_ERROR(WriteFileAtomically(path, TimelineToJson(timeline)));
   MachineRequest request = flags.machine;

@@ -256,7 +256,7 @@ struct ImportFlags {
 };
 
 struct SimulateFlags {
-  std::string plan, model, output;
+  std::string plan, model, output, measured;
   MachineRequest machine{.machine = ""};
   StageFlags stages{.stages = {Stage::kModel, Stage::kTrainingGraph, Stage::kStrategy,
                                Stage::kTaskGraph, Stage::kPlan, Stage::kPredictedTimeline}};
@@ -267,6 +267,10 @@ struct SimulateFlags {
     visit(ModelPlaceOption(), self.model);
     MachineRequest::VisitFields(self.machine, visit, {"the plan's", "the plan's"});
     visit(OutputOption("timeline file", "PLAN.timeline.json"), self.output);
+    visit(Option{.name = "measured",
+                 .help = "measured timeline of a run of the plan (PLAN.measured.json), whose times "
+                         "are shown beside the predicted ones"},
+          self.measured);
     StageFlags::VisitFields(self.stages, visit);
   }
 };

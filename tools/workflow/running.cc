@@ -7,7 +7,7 @@
 #include "graph/support/error_category.h"
 #include "graph/support/file.h"
 #include "graph/support/status_macros.h"
-#include "graph/task/timeline.h"
+#include "graph/task/timeline_details.h"
 #include "runtime/backend/backends.h"
 #include "runtime/backend/gpus.h"
 #include "runtime/executor/executor_setup.h"
@@ -41,6 +41,8 @@ absl::StatusOr<TrainingData> OpenData(const RunRequest& request, const std::stri
   options.seed = seed;
   options.cache = request.cache_in_memory ? DataCache::kMemory : DataCache::kNone;
   ASSIGN_OR_RETURN(auto source, OpenDataSource(options));
+  const std::string note = NoteOnClasses(*source);
+  if (!note.empty() && request.on_note) request.on_note(note);
   TrainingData data;
   data.source = std::move(source);
   data.loader.workers = request.workers;
@@ -75,8 +77,13 @@ absl::StatusOr<Timeline> TimelineOfRun(const LoadedPlan& loaded, const Executor&
     const auto tasks = static_cast<int64_t>(executor.program().tasks.tasks().size());
     ASSIGN_OR_RETURN(instructions, ranks->Gather(instructions, tasks));
   }
-  return MeasuredTimeline(loaded.model.graph, executor.program().tasks, instructions, "measured",
-                          names);
+  const Program& program = executor.program();
+  Timeline timeline =
+      MeasuredTimeline(loaded.model.graph, program.tasks, instructions, "measured", names);
+  const std::vector<std::string> splits = SplitsOf(loaded.model.graph, loaded.plan.strategy);
+  AddDetails({loaded.model.graph, program.tasks, &program.memory, splits}, timeline);
+  RETURN_IF_ERROR(AddMeasured(timeline, "the run's timeline", timeline));
+  return timeline;
 }
 
 // What a device of this host is made of.

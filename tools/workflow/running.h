@@ -56,6 +56,8 @@ struct RunRequest {
                            // run
   std::function<void(const StepReport&)> on_step;
   std::function<void(int64_t, const EvaluationResult&)> on_evaluation;
+  // What people should know before the first step.
+  std::function<void(const std::string& note)> on_note;
   // The state from which the run continues, before its first step; what it writes during the run,
   // between steps. Of rank 0 only.
   std::function<void(const ResumePoint&)> on_resume;

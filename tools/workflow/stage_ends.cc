@@ -4,7 +4,9 @@
 #include "graph/graph_text.h"
 #include "graph/parallel/plan_io.h"
 #include "graph/parallel/strategy_text.h"
+#include "graph/support/check.h"
 #include "graph/support/status_macros.h"
+#include "graph/task/timeline_details.h"
 #include "graph/verify/step_verifier.h"
 
 namespace partita {
@@ -88,11 +90,26 @@ absl::Status EndMeasuredTimeline(Stages* stages, const Timeline& timeline) {
       [&] { return TimelineToJson(timeline); });
 }
 
+std::vector<std::string> SplitsOf(const Graph& graph, const Strategy& strategy) {
+  std::vector<std::string> splits;
+  if (strategy.configs.size() != graph.ops().size()) return splits;
+  for (const Operator& op : graph.ops()) {
+    splits.push_back(op.anchor == kNoOp
+                         ? ""
+                         : ToString(graph.rule(op.anchor), strategy.configs[op.anchor.index()]));
+  }
+  return splits;
+}
+
 Timeline PredictedTimeline(const Graph& graph, const DeviceTopology& topology,
-                           const EvaluatedStep& step) {
+                           const Strategy& strategy, const EvaluatedStep& step) {
   Timeline timeline = TimelineOf(graph, step.tasks, step.schedule.start, step.schedule.end);
   timeline.title = "predicted";
   for (const Device& device : topology.devices()) timeline.device_names.push_back(device.name);
+  const std::vector<std::string> splits = SplitsOf(graph, strategy);
+  const bool has_memory = step.memory.offset.size() == step.tasks.buffers().size();
+  AddDetails({graph, step.tasks, has_memory ? &step.memory : nullptr, splits}, timeline);
+  CHECK(AddPredicted(timeline, "the prediction", timeline).ok());
   return timeline;
 }
 
@@ -102,7 +119,7 @@ absl::Status EndPlanning(Stages* stages, const Graph& graph, const PlanOutcome& 
   const EvaluatedStep& step = outcome.step;
   RETURN_IF_ERROR(EndStrategy(stages, graph, plan.strategy, plan.topology.size()));
   RETURN_IF_ERROR(EndTaskGraph(stages, graph, plan.strategy, step.tasks, step.order));
-  return EndPredictedTimeline(stages, PredictedTimeline(graph, plan.topology, step),
+  return EndPredictedTimeline(stages, PredictedTimeline(graph, plan.topology, plan.strategy, step),
                               step.schedule.makespan);
 }
 

@@ -32,9 +32,13 @@ absl::Status EndProgram(Stages* stages, const Graph& graph, const Strategy& stra
                         const Program& program);
 absl::Status EndMeasuredTimeline(Stages* stages, const Timeline& timeline);
 
-// The timeline of an evaluated step.
+// The timeline of an evaluated step of a strategy, with details.
 Timeline PredictedTimeline(const Graph& graph, const DeviceTopology& topology,
-                           const EvaluatedStep& step);
+                           const Strategy& strategy, const EvaluatedStep& step);
+
+// The configuration of each operator in words, indexed by OpId; of updates, which have none, empty.
+// Empty if the strategy is not one of the graph.
+std::vector<std::string> SplitsOf(const Graph& graph, const Strategy& strategy);
 
 // The stages of a plan that a planner made, up to the timeline; and from the plan on, its program
 // lowered with memory as `sizes` has it.

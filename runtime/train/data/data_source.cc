@@ -52,15 +52,37 @@ absl::StatusOr<SampleShape> DeliveredShape(const SampleShape& found, const Sampl
                                                  wanted.ToString(), " is wanted by the model"));
 }
 
-absl::StatusOr<int> DeliveredClasses(int64_t largest, int wanted, const std::string& what) {
-  if (largest < 0 || largest >= INT32_MAX) {
-    return absl::InvalidArgumentError(absl::StrCat(what, " has the label ", largest));
+absl::StatusOr<int> DeliveredClasses(const LargestLabel& largest, int wanted,
+                                     const std::string& what) {
+  const auto [label, sample] = largest;
+  if (label < 0 || label >= INT32_MAX) {
+    return absl::InvalidArgumentError(absl::StrCat(what, ": sample ", sample, " has the label ",
+                                                   label, "; labels from 0 to ", INT32_MAX - 1,
+                                                   " are wanted"));
   }
-  if (wanted == 0) return static_cast<int>(largest) + 1;
-  if (largest < wanted) return wanted;
-  return absl::InvalidArgumentError(absl::StrCat(what, " has labels up to ", largest,
-                                                 "; the model has ", wanted, " classes (0 to ",
-                                                 wanted - 1, ")"));
+  if (wanted == 0) return static_cast<int>(label) + 1;
+  if (label < wanted) return wanted;
+  return absl::InvalidArgumentError(
+      absl::StrCat(what, ": sample ", sample, " has the label ", label, "; the model has ", wanted,
+                   " classes, labels 0 to ", wanted - 1, ". Take a model with ", label + 1,
+                   " outputs, or number the labels from 0 on without gaps"));
+}
+
+absl::Status CheckClassCount(int64_t found, int wanted, const std::string& what,
+                             const std::string& remedy) {
+  if (wanted == 0 || found == wanted) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(what, ": ", found, " classes; the model has ",
+                                                 wanted, ". Take a model with ", found,
+                                                 " outputs, or ", remedy));
+}
+
+std::string NoteOnClasses(const DataSource& source) {
+  const int labelled = source.labelled_classes(), classes = source.classes();
+  if (labelled >= classes) return "";
+  return absl::StrCat(source.Describe(), ": the largest label is ", labelled - 1,
+                      "; the model has ", classes, " classes, and no sample is of the last ",
+                      classes - labelled, ". If the data have no more classes, take a model with ",
+                      labelled, " outputs");
 }
 
 }  // namespace partita

@@ -31,9 +31,24 @@ absl::Status CheckSampleShape(const SampleShape& shape, const std::string& what)
 absl::StatusOr<SampleShape> DeliveredShape(const SampleShape& found, const SampleShape& wanted,
                                            const std::string& what);
 
-// The number of classes when labels run up to `largest`: `wanted`, or largest + 1 where that is 0.
-// InvalidArgument if a label does not fit; `what` begins the message.
-absl::StatusOr<int> DeliveredClasses(int64_t largest, int wanted, const std::string& what);
+// The largest label of a set, with the first sample that has it.
+struct LargestLabel {
+  int64_t label = 0;
+  int64_t sample = 0;  // index
+};
+
+// The number of classes of a set whose labels are all that says how many there are: `wanted`, or
+// the largest label + 1 where that is 0. Labels may leave the last classes of the model out
+// (DataSource::labelled_classes). InvalidArgument, with the sample's index, if a label does not
+// fit; `what`, where the labels are from, begins the message.
+absl::StatusOr<int> DeliveredClasses(const LargestLabel& largest, int wanted,
+                                     const std::string& what);
+
+// InvalidArgument unless a set that says itself how many classes it has, `found`, has as many as are
+// `wanted` (0: any). `what`, the set and where the number is from, begins the message; `remedy`
+// says what to try beside another model.
+absl::Status CheckClassCount(int64_t found, int wanted, const std::string& what,
+                             const std::string& remedy);
 
 enum class DataSplit { kTrain, kEval };
 
@@ -46,6 +61,9 @@ class DataSource {
   virtual int64_t size() const = 0;  // number of samples, at least 1
   virtual const SampleShape& shape() const = 0;
   virtual int classes() const = 0;
+  // Classes that the labels can be of: those below the largest label and its own, at most
+  // classes(), where labels are all that says how many there are; otherwise classes().
+  virtual int labelled_classes() const { return classes(); }
   virtual int64_t labels() const { return 1; }  // of each sample
   // Whether x holds word numbers: the bits of an int32 in the place of each float.
   virtual bool gives_words() const { return false; }
@@ -60,5 +78,9 @@ class DataSource {
   // One line for people: what this is, where from, how many.
   virtual std::string Describe() const = 0;
 };
+
+// What people should know of a source before a model is trained or evaluated on it: classes of the
+// model that no sample has. Empty if there is nothing.
+std::string NoteOnClasses(const DataSource& source);
 
 }  // namespace partita

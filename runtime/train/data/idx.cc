@@ -43,6 +43,7 @@ struct Delivery {
   SampleShape shape;
   int64_t channels;
   int classes;
+  int labelled_classes;
 };
 
 class IdxSource : public DataSource {
@@ -55,6 +56,7 @@ class IdxSource : public DataSource {
   int64_t size() const override { return files_.images.dims[0]; }
   const SampleShape& shape() const override { return delivery_.shape; }
   int classes() const override { return delivery_.classes; }
+  int labelled_classes() const override { return delivery_.labelled_classes; }
 
   absl::Status Read(int64_t index, int64_t /*epoch*/, std::span<float> x,
                     int32_t* label) const override {
@@ -154,9 +156,10 @@ absl::StatusOr<std::unique_ptr<DataSource>> OpenIdxSource(const IdxOptions& opti
   if (found.dims.size() == 2) found.dims.insert(found.dims.begin(), 1);
   const std::string what = absl::StrCat("'", options.images, "'");
   ASSIGN_OR_RETURN(SampleShape shape, DeliveredShape(found, options.shape, what));
-  const uint8_t largest = *std::max_element(labels.elements, labels.elements + labels.dims[0]);
+  const uint8_t* largest = std::max_element(labels.elements, labels.elements + labels.dims[0]);
+  const LargestLabel found_label{.label = *largest, .sample = largest - labels.elements};
   RETURN_IF_ERROR(labels.file.Check());
-  ASSIGN_OR_RETURN(const int classes, DeliveredClasses(largest, options.classes,
+  ASSIGN_OR_RETURN(const int classes, DeliveredClasses(found_label, options.classes,
                                                        absl::StrCat("'", options.labels, "'")));
   PixelStatistics statistics = options.statistics;
   if (statistics.mean.empty() && statistics.std.empty()) {
@@ -165,7 +168,8 @@ absl::StatusOr<std::unique_ptr<DataSource>> OpenIdxSource(const IdxOptions& opti
   ASSIGN_OR_RETURN(PixelNormaliser normaliser, PixelNormaliser::Create(channels, statistics, what));
   return std::make_unique<IdxSource>(
       ImagesAndLabels{options.images, std::move(images), std::move(labels)},
-      Delivery{std::move(shape), channels, classes}, std::move(normaliser));
+      Delivery{std::move(shape), channels, classes, static_cast<int>(found_label.label) + 1},
+      std::move(normaliser));
 }
 
 absl::StatusOr<IdxPaths> FindIdxFiles(const std::string& path, DataSplit split) {

@@ -10,15 +10,14 @@
 #include "graph/support/mapped_file.h"
 #include "graph/support/philox.h"
 #include "graph/support/status_macros.h"
+#include "runtime/train/data/image.h"
 #include "runtime/train/data/image_listing.h"
 #include "runtime/train/data/image_ops.h"
-#include "runtime/train/data/jpeg.h"
 
 namespace partita {
 namespace {
 
 constexpr int64_t kMaxSide = 16384;
-constexpr int64_t kMaxResizedPixels = int64_t{1} << 26;
 
 // What is cut from, for a target extent (rule 2).
 int64_t CoverOf(int64_t target) { return (target * 256 + 112) / 224; }
@@ -81,7 +80,7 @@ class ImageFolderSource : public DataSource {
     if (!file.ok()) return absl::DataLossError(file.status().message());
     const int64_t cover_width = CoverOf(width_), cover_height = CoverOf(height_);
     const absl::StatusOr<Image> decoded =
-        DecodeJpeg(file->bytes(), {channels_, cover_width, cover_height}, path);
+        DecodeImage(file->bytes(), {channels_, cover_width, cover_height}, path);
     if (const absl::Status whole = file->Check(); !whole.ok()) {
       return absl::DataLossError(whole.message());
     }
@@ -93,7 +92,7 @@ class ImageFolderSource : public DataSource {
         std::max<int64_t>(cover_width, std::llround(scale * static_cast<double>(image.width)));
     const int64_t height =
         std::max<int64_t>(cover_height, std::llround(scale * static_cast<double>(image.height)));
-    if (width > kMaxResizedPixels / height) {
+    if (width > kMaxImagePixels / height) {
       return absl::DataLossError(absl::StrCat("'", path, "' of ", image.width, " x ", image.height,
                                               " pixels is too long and narrow"));
     }
@@ -140,16 +139,18 @@ absl::StatusOr<std::unique_ptr<DataSource>> OpenImageFolder(const ImageFolderOpt
   }
   ASSIGN_OR_RETURN(ImageListing listing, ListImages(options.root, options.split));
   const std::string what = absl::StrCat("'", options.root, "'");
-  ASSIGN_OR_RETURN(
-      const int classes,
-      DeliveredClasses(static_cast<int64_t>(listing.classes.size()) - 1, options.classes, what));
+  const auto classes = static_cast<int64_t>(listing.classes.size());
+  RETURN_IF_ERROR(CheckClassCount(
+      classes, options.classes, absl::StrCat(what, ", ", listing.classes_from),
+      "the folder that the model is for; to train on some of its classes, name all of them in "
+      "wnids.txt, a line each"));
   if (filled.statistics.mean.empty() && filled.statistics.std.empty()) {
     filled.statistics = ImageNetStatistics(dims[0]);
   }
   ASSIGN_OR_RETURN(PixelNormaliser normaliser,
                    PixelNormaliser::Create(dims[0], filled.statistics, what));
   return std::make_unique<ImageFolderSource>(filled, std::move(listing), std::move(normaliser),
-                                             classes);
+                                             static_cast<int>(classes));
 }
 
 }  // namespace partita

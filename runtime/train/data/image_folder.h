@@ -15,7 +15,7 @@ struct ImageFolderOptions {
   std::string root = {};  // layouts: image_listing.h
   DataSplit split = DataSplit::kTrain;
   SampleShape shape = {};           // 3 or 1 x height x width; empty: 3x224x224
-  int classes = 0;                  // classes wanted; 0: as many as the tree has
+  int classes = 0;                  // classes that the tree has to have; 0: any number
   PixelStatistics statistics = {};  // empty: ImageNet's
   bool augment = true;              // augmentation of the training split
   uint64_t seed = 0;                // seed of the augmentation
@@ -23,9 +23,9 @@ struct ImageFolderOptions {
   int64_t cache_bytes = int64_t{8} << 30;
 };
 
-// Images from a tree of JPEG files, made height x width (h x w) by these rules:
-//   1. decode, scaled down by 1/2, 1/4 or 1/8 in the decoder where the picture stays at least as
-//      large as rule 2 needs;
+// Images from a tree of JPEG and PNG files, made height x width (h x w) by these rules:
+//   1. decode (image.h), a JPEG scaled down by 1/2, 1/4 or 1/8 in the decoder where the picture
+//      stays at least as large as rule 2 needs;
 //   2. resize (triangle filter, aspect kept, extents rounded to nearest) to the smallest size that
 //      covers round(256/224 h) x round(256/224 w): for square targets that is the rule for the
 //      shorter side;

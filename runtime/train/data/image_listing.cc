@@ -30,13 +30,14 @@ bool IsFile(const std::string& path) {
   return fs::is_regular_file(path, ignored);
 }
 
-bool HasJpegName(const std::string& name) {
-  return absl::EndsWithIgnoreCase(name, ".jpg") || absl::EndsWithIgnoreCase(name, ".jpeg");
+bool HasImageName(const std::string& name) {
+  return absl::EndsWithIgnoreCase(name, ".jpg") || absl::EndsWithIgnoreCase(name, ".jpeg") ||
+         absl::EndsWithIgnoreCase(name, ".png");
 }
 
 struct Names {
   std::vector<std::string> folders;
-  std::vector<std::string> jpegs;
+  std::vector<std::string> images;
 };
 
 // Sorted.
@@ -48,8 +49,8 @@ absl::StatusOr<Names> NamesIn(const std::string& folder) {
     const std::string name = entry->path().filename().string();
     std::error_code ignored;
     if (name.starts_with(".")) continue;
-    if (HasJpegName(name)) {
-      names.jpegs.push_back(name);
+    if (HasImageName(name)) {
+      names.images.push_back(name);
     } else if (entry->is_directory(ignored)) {
       names.folders.push_back(name);
     }
@@ -58,7 +59,7 @@ absl::StatusOr<Names> NamesIn(const std::string& folder) {
     return absl::NotFoundError(absl::StrCat("cannot list '", folder, "': ", error.message()));
   }
   std::ranges::sort(names.folders);
-  std::ranges::sort(names.jpegs);
+  std::ranges::sort(names.images);
   return names;
 }
 
@@ -81,21 +82,28 @@ absl::StatusOr<std::string> SplitFolder(const std::string& root, DataSplit split
                                           is_train ? "train" : "val", "', only the other split"));
 }
 
-absl::StatusOr<std::vector<std::string>> FindClasses(const std::string& root,
-                                                     const std::string& folder) {
+// Sets the classes and where they are from.
+absl::Status FindClasses(const std::string& root, const std::string& folder,
+                         ImageListing& listing) {
   for (const std::string& list : {root + "/wnids.txt", root + "/../wnids.txt"}) {
     if (!IsFile(list)) continue;
     ASSIGN_OR_RETURN(std::vector<std::string> lines, LinesOf(list));
     std::erase(lines, "");
     if (lines.empty()) return absl::InvalidArgumentError(absl::StrCat("'", list, "' is empty"));
-    return lines;
+    listing.classes = std::move(lines);
+    listing.classes_from = absl::StrCat("the lines of '", list, "'");
+    return absl::OkStatus();
   }
-  ASSIGN_OR_RETURN(Names names, NamesIn(IsFolder(root + "/train") ? root + "/train" : folder));
+  const std::string place = IsFolder(root + "/train") ? root + "/train" : folder;
+  ASSIGN_OR_RETURN(Names names, NamesIn(place));
   if (names.folders.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "'", folder, "' has no class folders; a folder of JPEG files for each class is wanted"));
+        "'", folder,
+        "' has no class folders; a folder of JPEG or PNG files for each class is wanted"));
   }
-  return std::move(names.folders);
+  listing.classes = std::move(names.folders);
+  listing.classes_from = absl::StrCat("the folders in '", place, "'");
+  return absl::OkStatus();
 }
 
 using LabelOf = std::map<std::string, int32_t>;
@@ -130,8 +138,8 @@ absl::Status ListClassFolders(const std::string& folder, const LabelOf& label_of
     for (const std::string& place : {own, own + "/images"}) {
       if (!IsFolder(place)) continue;
       ASSIGN_OR_RETURN(const Names names, NamesIn(place));
-      for (const std::string& jpeg : names.jpegs) {
-        listing->items.push_back({absl::StrCat(place, "/", jpeg), static_cast<int32_t>(label)});
+      for (const std::string& image : names.images) {
+        listing->items.push_back({absl::StrCat(place, "/", image), static_cast<int32_t>(label)});
       }
     }
   }
@@ -144,7 +152,7 @@ absl::StatusOr<ImageListing> ListImages(const std::string& root, DataSplit split
   if (!IsFolder(root)) return absl::NotFoundError(absl::StrCat("there is no folder '", root, "'"));
   ASSIGN_OR_RETURN(const std::string folder, SplitFolder(root, split));
   ImageListing listing;
-  ASSIGN_OR_RETURN(listing.classes, FindClasses(root, folder));
+  RETURN_IF_ERROR(FindClasses(root, folder, listing));
   LabelOf label_of;
   for (const std::string& name : listing.classes) {
     if (label_of.emplace(name, static_cast<int32_t>(label_of.size())).second) continue;
@@ -157,7 +165,7 @@ absl::StatusOr<ImageListing> ListImages(const std::string& root, DataSplit split
     RETURN_IF_ERROR(ListClassFolders(folder, label_of, &listing));
   }
   if (listing.items.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat("no .jpg or .jpeg files in the ",
+    return absl::InvalidArgumentError(absl::StrCat("no .jpg, .jpeg or .png files in the ",
                                                    listing.classes.size(), " class folders of '",
                                                    folder, "'"));
   }

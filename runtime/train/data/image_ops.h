@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <span>
 
-#include "runtime/train/data/jpeg.h"
+#include "runtime/train/data/image.h"
 #include "runtime/train/data/pixel_normaliser.h"
 
 namespace partita {

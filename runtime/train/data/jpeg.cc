@@ -11,8 +11,6 @@
 namespace partita {
 namespace {
 
-constexpr int64_t kMaxPixels = int64_t{1} << 26;
-
 struct Destroy {
   void operator()(void* decoder) const { tjDestroy(decoder); }
 };
@@ -32,8 +30,7 @@ std::vector<uint8_t> LightOfInks(const std::vector<uint8_t>& cmyk, int64_t chann
     if (channels == 3) {
       for (int value : light) result.push_back(static_cast<uint8_t>(value));
     } else {
-      const int grey = (299 * light[0] + 587 * light[1] + 114 * light[2] + 500) / 1000;
-      result.push_back(static_cast<uint8_t>(grey));
+      result.push_back(GreyOf(light[0], light[1], light[2]));
     }
   }
   return result;
@@ -44,7 +41,7 @@ struct JpegHeader {
 };
 
 // The smallest of 1, 1/2, 1/4, 1/8 of the size that is still large enough.
-void Shrink(const JpegOptions& options, JpegHeader* header) {
+void Shrink(const DecodeOptions& options, JpegHeader* header) {
   for (const int divisor : {8, 4, 2}) {
     const tjscalingfactor factor = {1, divisor};
     const int width = TJSCALED(header->width, factor), height = TJSCALED(header->height, factor);
@@ -57,7 +54,7 @@ void Shrink(const JpegOptions& options, JpegHeader* header) {
 
 }  // namespace
 
-absl::StatusOr<Image> DecodeJpeg(std::span<const std::byte> bytes, const JpegOptions& options,
+absl::StatusOr<Image> DecodeJpeg(std::span<const std::byte> bytes, const DecodeOptions& options,
                                  const std::string& path) {
   const Decoder decoder(tjInitDecompress());
   if (decoder == nullptr) return MemoryError("no memory for a JPEG decoder");
@@ -67,9 +64,9 @@ absl::StatusOr<Image> DecodeJpeg(std::span<const std::byte> bytes, const JpegOpt
                           &header.subsampling, &header.colour_space) != 0) {
     return Broken(path, tjGetErrorStr2(decoder.get()));
   }
-  if (int64_t{header.width} * header.height > kMaxPixels) {
+  if (int64_t{header.width} * header.height > kMaxImagePixels) {
     return Broken(path, absl::StrCat(header.width, " x ", header.height, " pixels; at most ",
-                                     kMaxPixels, " are read"));
+                                     kMaxImagePixels, " are read"));
   }
   Shrink(options, &header);
   const bool inks = header.colour_space == TJCS_CMYK || header.colour_space == TJCS_YCCK;

@@ -147,8 +147,8 @@ constexpr std::array<DataForm, 7> kForms = {{
     {"FOLDER or FILE of IDX", IsIdx, OpenIdx,
      "MNIST's format: train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-..."},
     {"FOLDER of images", LooksLikeImageTree, OpenImages,
-     "a folder of JPEG files for each class, optionally below train and val; Tiny ImageNet's "
-     "layout"},
+     "a folder of JPEG or PNG files for each class, optionally below train and val; Tiny "
+     "ImageNet's layout"},
 }};
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <type_traits>
@@ -13,6 +14,7 @@
 #include "absl/strings/string_view.h"
 #include "graph/support/error_category.h"
 #include "graph/support/file.h"
+#include "graph/support/half.h"
 #include "graph/support/mapped_file.h"
 #include "graph/support/status_macros.h"
 #include "runtime/train/data/safetensors_checksums.h"
@@ -31,16 +33,37 @@ constexpr const char* DTypeOf() {
   if constexpr (std::is_same_v<T, uint8_t>) return "U8";
 }
 
+// The byte of a truth value: any but 0 is true.
+struct Bool {
+  uint8_t byte = 0;
+  explicit operator float() const { return byte != 0 ? 1.f : 0.f; }
+  explicit operator int64_t() const { return byte != 0; }
+};
+
+template <class T>
+constexpr bool kIsInteger = std::is_integral_v<T> || std::is_same_v<T, Bool>;
+
 // Calls visit(T()) for the element type T of `dtype`; false if it has none.
 template <class Visit>
 bool VisitType(const std::string& dtype, const Visit& visit) {
-  if (dtype == "F32") return visit(float()), true;
   if (dtype == "F64") return visit(double()), true;
+  if (dtype == "F32") return visit(float()), true;
+  if (dtype == "F16") return visit(Float16()), true;
+  if (dtype == "BF16") return visit(Bfloat16()), true;
   if (dtype == "I64") return visit(int64_t()), true;
   if (dtype == "I32") return visit(int32_t()), true;
+  if (dtype == "I16") return visit(int16_t()), true;
+  if (dtype == "I8") return visit(int8_t()), true;
+  if (dtype == "U64") return visit(uint64_t()), true;
+  if (dtype == "U32") return visit(uint32_t()), true;
+  if (dtype == "U16") return visit(uint16_t()), true;
   if (dtype == "U8") return visit(uint8_t()), true;
+  if (dtype == "BOOL") return visit(Bool()), true;
   return false;
 }
+
+constexpr char kNumbers[] = "a float of 16 to 64 bits, an integer or BOOL";
+constexpr char kIntegers[] = "an integer or BOOL";
 
 }  // namespace
 
@@ -163,8 +186,8 @@ absl::Status SafetensorsFile::CopyFloats(const std::string& name, int64_t first,
   });
   if (known) return Check();
   return absl::InvalidArgumentError(absl::StrCat("'", path(), "': tensor '", name, "' is ",
-                                                 entry->dtype.substr(0, 100),
-                                                 "; F32, F64, I64, I32 or U8 is wanted"));
+                                                 entry->dtype.substr(0, 100), "; ", kNumbers,
+                                                 " is wanted"));
 }
 
 absl::StatusOr<std::vector<float>> SafetensorsFile::Floats(const std::string& name) const {
@@ -184,19 +207,24 @@ absl::StatusOr<std::vector<int64_t>> SafetensorsFile::Integers(const std::string
   bool integer = false;
   VisitType(entry->dtype, [&](auto type) {
     using T = decltype(type);
-    if constexpr (std::is_integral_v<T>) {
-      const T* from = reinterpret_cast<const T*>(bytes.data());
-      values.assign(from, from + entry->elements());
+    if constexpr (kIsInteger<T>) {
+      const auto* from = reinterpret_cast<const T*>(bytes.data());
+      std::transform(from, from + entry->elements(), std::back_inserter(values),
+                     [](T value) { return static_cast<int64_t>(value); });
       integer = true;
     }
   });
-  if (integer) {
-    RETURN_IF_ERROR(Check());
+  RETURN_IF_ERROR(Check());
+  if (!integer) {
+    return absl::InvalidArgumentError(absl::StrCat("'", path(), "': tensor '", name, "' is ",
+                                                   entry->dtype.substr(0, 100), "; ", kIntegers,
+                                                   " is wanted"));
+  }
+  if (entry->dtype != "U64" || std::ranges::all_of(values, [](int64_t v) { return v >= 0; })) {
     return values;
   }
-  return absl::InvalidArgumentError(absl::StrCat("'", path(), "': tensor '", name, "' is ",
-                                                 entry->dtype.substr(0, 100),
-                                                 "; I64, I32 or U8 is wanted"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("'", path(), "': tensor '", name, "' has numbers of 2^63 or more"));
 }
 
 template <class T>

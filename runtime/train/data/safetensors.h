@@ -50,12 +50,14 @@ class SafetensorsFile {
   template <class T>
   absl::StatusOr<std::span<const T>> View(const std::string& name) const;
 
-  // Elements [first, first + out.size()) of a tensor of any of those five dtypes, each rounded to
-  // the nearest float. InvalidArgument for another dtype, OutOfRange past the end.
+  // Elements [first, first + out.size()) of a tensor, each rounded to the nearest float (those of 16
+  // bits are exact), BOOL as 0 and 1. InvalidArgument for a dtype that does not convert
+  // (SafetensorsEntry), OutOfRange past the end.
   absl::Status CopyFloats(const std::string& name, int64_t first, std::span<float> out) const;
   // All elements of a tensor as float32.
   absl::StatusOr<std::vector<float>> Floats(const std::string& name) const;
-  // All elements of an I64, I32 or U8 tensor.
+  // All elements of a tensor of integers or BOOL. InvalidArgument for another dtype, and for a
+  // number beyond int64.
   absl::StatusOr<std::vector<int64_t>> Integers(const std::string& name) const;
 
  private:

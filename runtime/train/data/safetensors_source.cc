@@ -19,11 +19,13 @@ class SafetensorsSource : public DataSource {
       : file_(std::move(file)),
         labels_(std::move(labels)),
         shape_(std::move(shape)),
-        classes_(classes) {}
+        classes_(classes),
+        labelled_classes_(*std::ranges::max_element(labels_) + 1) {}
 
   int64_t size() const override { return static_cast<int64_t>(labels_.size()); }
   const SampleShape& shape() const override { return shape_; }
   int classes() const override { return classes_; }
+  int labelled_classes() const override { return labelled_classes_; }
 
   absl::Status Read(int64_t index, int64_t /*epoch*/, std::span<float> x,
                     int32_t* label) const override {
@@ -40,7 +42,7 @@ class SafetensorsSource : public DataSource {
   SafetensorsFile file_;
   std::vector<int32_t> labels_;
   SampleShape shape_;
-  int classes_;
+  int classes_, labelled_classes_;
 };
 
 }  // namespace
@@ -65,9 +67,11 @@ absl::StatusOr<std::unique_ptr<DataSource>> OpenSafetensorsSource(
   RETURN_IF_ERROR(file.CopyFloats("x", 0, {}));  // is its dtype one that converts?
   ASSIGN_OR_RETURN(const std::vector<int64_t> values, file.Integers("y"));
   if (values.empty()) return absl::InvalidArgumentError(absl::StrCat(what, " has no samples"));
-  const auto [least, largest] = std::ranges::minmax(values);
-  if (least < 0) return absl::InvalidArgumentError(absl::StrCat(what, " has the label ", least));
-  ASSIGN_OR_RETURN(const int classes, DeliveredClasses(largest, options.classes, what));
+  // A negative label is as wrong as one beyond the classes.
+  const auto [least, largest] = std::ranges::minmax_element(values);
+  const auto place = *least < 0 ? least : std::ranges::find(values, *largest);
+  ASSIGN_OR_RETURN(const int classes, DeliveredClasses({*place, place - values.begin()},
+                                                       options.classes, what + " tensor 'y'"));
   std::vector<int32_t> labels(values.begin(), values.end());
   return std::make_unique<SafetensorsSource>(std::move(file), std::move(labels), std::move(shape),
                                              classes);

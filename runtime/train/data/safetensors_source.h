@@ -15,9 +15,9 @@ struct SafetensorsSourceOptions {
 };
 
 // Samples from a file with tensors x and y: x [n, ...] with y [n], or x [steps, batch, ...] with
-// y [steps, batch], whose samples then count in that order. x is F32, F64, I64, I32 or U8 and is
-// delivered as it is, converted to float and not normalised; y is I64, I32 or U8. The file stays
-// mapped.
+// y [steps, batch], whose samples then count in that order. x is floats of
+// 16 to 64 bits, integers of 8 to 64 bits or BOOL and is delivered as it is, converted to float and
+// not normalised; y is integers or BOOL. The file stays mapped.
 absl::StatusOr<std::unique_ptr<DataSource>> OpenSafetensorsSource(
     const SafetensorsSourceOptions& options);
 

@@ -22,6 +22,7 @@ class CachedSource : public DataSource {
   int64_t size() const override { return source_->size(); }
   const SampleShape& shape() const override { return source_->shape(); }
   int classes() const override { return source_->classes(); }
+  int labelled_classes() const override { return source_->labelled_classes(); }
   std::string Describe() const override {
     return absl::StrCat(source_->Describe(), ", kept in memory");
   }

@@ -14,6 +14,8 @@
 namespace partita {
 namespace {
 
+constexpr int kDigits = 10;
+
 struct Point {
   float x, y;
 };
@@ -153,7 +155,7 @@ absl::Status WriteSplit(const std::string& stem, DataSplit split, int64_t sample
 
 int32_t DrawDigit(uint64_t seed, DataSplit split, int64_t index, DigitPixels* pixels) {
   Dice turn(seed ^ 0x6469676974u, split, index / 10);
-  const int32_t label = static_cast<int32_t>((index + turn.Word() % 10) % 10);
+  const int32_t label = static_cast<int32_t>((index + turn.Word() % kDigits) % kDigits);
   Dice dice(seed, split, index);
   const std::vector<Point> stroke = PlaceStroke(kStrokes[label], dice);
   const float radius = dice.Between(0.8f, 1.7f);
@@ -177,7 +179,8 @@ absl::StatusOr<std::unique_ptr<DataSource>> MakeSyntheticDigitsSource(
   ASSIGN_OR_RETURN(SampleShape shape,
                    DeliveredShape({{1, kDigitSide, kDigitSide}}, options.shape, what));
   SyntheticDigitsOptions filled = options;
-  ASSIGN_OR_RETURN(filled.classes, DeliveredClasses(9, options.classes, what));
+  RETURN_IF_ERROR(CheckClassCount(kDigits, options.classes, what, "other data"));
+  filled.classes = kDigits;
   if (options.size < 0) {
     return absl::InvalidArgumentError(absl::StrCat(what, " of ", options.size, " samples"));
   }

@@ -85,10 +85,26 @@ class TextWords : public WordSource {
     std::string path, form;
     int64_t size = 0, stride = 1, offset = 1;
   };
-  TextWords(WordSample sample, std::vector<int32_t> numbers, Layout layout)
-      : WordSource(std::move(sample)), numbers_(std::move(numbers)), layout_(std::move(layout)) {}
+  // With `wanted` classes, or without a number as many as the labels say.
+  static absl::StatusOr<std::unique_ptr<DataSource>> Create(const WordSample& wanted,
+                                                            std::vector<int32_t> numbers,
+                                                            Layout layout) {
+    LargestLabel largest{.label = -1};
+    for (int64_t i = 0; i < layout.size; ++i) {
+      const auto first = numbers.begin() + i * layout.stride + layout.offset;
+      const int32_t label = *std::max_element(first, first + wanted.labels);
+      if (label > largest.label) largest = {.label = label, .sample = i};
+    }
+    WordSample sample = wanted;
+    ASSIGN_OR_RETURN(sample.classes, DeliveredClasses(largest, wanted.classes,
+                                                      absl::StrCat("'", layout.path, "'")));
+    return std::unique_ptr<DataSource>(new TextWords(std::move(sample), std::move(numbers),
+                                                     std::move(layout),
+                                                     static_cast<int>(largest.label) + 1));
+  }
 
   int64_t size() const override { return layout_.size; }
+  int labelled_classes() const override { return labelled_classes_; }
 
   absl::Status Read(int64_t index, int64_t /*epoch*/, std::span<float> x,
                     int32_t* label) const override {
@@ -103,8 +119,15 @@ class TextWords : public WordSource {
   }
 
  private:
+  TextWords(WordSample sample, std::vector<int32_t> numbers, Layout layout, int labelled_classes)
+      : WordSource(std::move(sample)),
+        numbers_(std::move(numbers)),
+        layout_(std::move(layout)),
+        labelled_classes_(labelled_classes) {}
+
   const std::vector<int32_t> numbers_;
   const Layout layout_;
+  const int labelled_classes_;
 };
 
 class SyntheticWords : public WordSource {
@@ -179,10 +202,7 @@ absl::StatusOr<std::unique_ptr<DataSource>> OpenWordStream(const std::string& pa
                                                    words, " words and what follows takes ",
                                                    words + 1));
   }
-  WordSample sample = wanted;
-  ASSIGN_OR_RETURN(sample.classes,
-                   DeliveredClasses(*std::ranges::max_element(numbers), wanted.classes, what));
-  return std::make_unique<TextWords>(std::move(sample), std::move(numbers), std::move(layout));
+  return TextWords::Create(wanted, std::move(numbers), std::move(layout));
 }
 
 absl::StatusOr<std::unique_ptr<DataSource>> OpenWordRows(const std::string& path,
@@ -192,7 +212,7 @@ absl::StatusOr<std::unique_ptr<DataSource>> OpenWordRows(const std::string& path
   ASSIGN_OR_RETURN(const std::string text, ReadFile(path, kMaxTextBytes));
   const int64_t words = wanted.shape.elements(), row_size = words + wanted.labels;
   std::vector<int32_t> numbers;
-  int64_t line = 0, largest = -1;
+  int64_t line = 0;
   for (absl::string_view row : absl::StrSplit(text, '\n')) {
     ++line;
     int64_t count = 0;
@@ -201,8 +221,6 @@ absl::StatusOr<std::unique_ptr<DataSource>> OpenWordRows(const std::string& path
       ASSIGN_OR_RETURN(numbers.emplace_back(), NumberIn(word, path, line));
       if (count++ < words) {
         RETURN_IF_ERROR(CheckWord(numbers.back(), wanted, absl::StrCat(what, " line ", line)));
-      } else {
-        largest = std::max<int64_t>(largest, numbers.back());
       }
     }
     if (count == 0 || count == row_size) continue;
@@ -211,14 +229,12 @@ absl::StatusOr<std::unique_ptr<DataSource>> OpenWordRows(const std::string& path
                                                    wanted.labels, " labels"));
   }
   if (numbers.empty()) return absl::InvalidArgumentError(absl::StrCat(what, " has no samples"));
-  WordSample sample = wanted;
-  ASSIGN_OR_RETURN(sample.classes, DeliveredClasses(largest, wanted.classes, what));
   TextWords::Layout layout{.path = path,
                            .form = "rows of",
                            .size = static_cast<int64_t>(numbers.size()) / row_size,
                            .stride = row_size,
                            .offset = words};
-  return std::make_unique<TextWords>(std::move(sample), std::move(numbers), std::move(layout));
+  return TextWords::Create(wanted, std::move(numbers), std::move(layout));
 }
 
 absl::StatusOr<std::unique_ptr<DataSource>> MakeSyntheticWords(

@@ -65,6 +65,12 @@ TEST(IdxTest, StatisticsShapeAndClassesCanBeGiven) {
   const auto source = OpenIdxSource(options);
   ASSERT_TRUE(source.ok()) << source.status();
   EXPECT_EQ((*source)->classes(), 10);
+  EXPECT_EQ((*source)->labelled_classes(), 5);
+  EXPECT_EQ(NoteOnClasses(**source),
+            absl::StrCat("IDX images '", options.images,
+                         "': 2 samples of 6, 10 classes: the largest label is 4; the model has 10 "
+                         "classes, and no sample is of the last 5. If the data have no more "
+                         "classes, take a model with 5 outputs"));
   std::vector<float> x(6);
   int32_t label = -1;
   ASSERT_TRUE((*source)->Read(1, 0, x, &label).ok());
@@ -72,8 +78,10 @@ TEST(IdxTest, StatisticsShapeAndClassesCanBeGiven) {
               ElementsAre(50 / 255.f, 60 / 255.f, 70 / 255.f, 80 / 255.f, 90 / 255.f, 100 / 255.f));
 
   options.classes = 4;
-  EXPECT_THAT(std::string(OpenIdxSource(options).status().message()),
-              HasSubstr("has labels up to 4; the model has 4 classes"));
+  EXPECT_THAT(
+      std::string(OpenIdxSource(options).status().message()),
+      HasSubstr("train-labels-idx1-ubyte': sample 0 has the label 4; the model has 4 classes, "
+                "labels 0 to 3. Take a model with 5 outputs"));
   options.classes = 0;
   options.shape = {{1, 28, 28}};
   EXPECT_THAT(std::string(OpenIdxSource(options).status().message()),

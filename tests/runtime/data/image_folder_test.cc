@@ -10,6 +10,7 @@
 #include "runtime/train/data/image_listing.h"
 #include "runtime/train/data/open_data_source.h"
 #include "tests/runtime/data/jpeg_file.h"
+#include "tests/runtime/data/png_file.h"
 #include "tests/runtime/data/temp_folder.h"
 
 namespace partita {
@@ -70,16 +71,19 @@ TEST(ImageListingTest, ClassFoldersAreLabelledByName) {
   root.Write("train/cat/c.jpeg", "");
   root.Write("train/cat/notes.txt", "");
   root.Write("train/cat/.hidden.jpg", "");
+  root.Write("train/cat/d.PNG", "");
+  root.Write("train/dog/c.png", "");
   root.Write("val/dog/d.jpg", "");
   const auto train = ListImages(root.path(), DataSplit::kTrain);
   ASSERT_TRUE(train.ok()) << train.status();
   EXPECT_THAT(train->classes, ElementsAre("cat", "dog"));
   EXPECT_THAT(NamesOf(*train, root.path()),
-              ElementsAre("train/cat/c.jpeg 0", "train/dog/a.JPG 1", "train/dog/b.jpg 1"));
+              ElementsAre("train/cat/c.jpeg 0", "train/cat/d.PNG 0", "train/dog/a.JPG 1",
+                          "train/dog/b.jpg 1", "train/dog/c.png 1"));
   const auto val = ListImages(root.path(), DataSplit::kEval);
   ASSERT_TRUE(val.ok()) << val.status();
   EXPECT_THAT(NamesOf(*val, root.path()), ElementsAre("val/dog/d.jpg 1"));
-  EXPECT_EQ(ListImages(root / "train", DataSplit::kEval)->items.size(), 3u);
+  EXPECT_EQ(ListImages(root / "train", DataSplit::kEval)->items.size(), 5u);
 }
 
 TEST(ImageListingTest, WhatIsMissingIsNamed) {
@@ -89,7 +93,7 @@ TEST(ImageListingTest, WhatIsMissingIsNamed) {
   };
   EXPECT_THAT(message(DataSplit::kTrain), HasSubstr("has no class folders"));
   root.Write("train/cat/notes.txt", "");
-  EXPECT_THAT(message(DataSplit::kTrain), HasSubstr("no .jpg or .jpeg files"));
+  EXPECT_THAT(message(DataSplit::kTrain), HasSubstr("no .jpg, .jpeg or .png files"));
   EXPECT_THAT(message(DataSplit::kEval), HasSubstr("has no folder 'val'"));
   root.Write("val/cow/a.jpg", "");
   EXPECT_THAT(message(DataSplit::kEval), HasSubstr("val/cow' is not one of the 1 classes"));
@@ -145,6 +149,21 @@ TEST(ImageFolderTest, AnUnsquareImageIsCoveredNotSquashed) {
   EXPECT_NEAR(grey(27, 14) - grey(0, 14), 0.587 * 255 * 27 / 32, 4);
 }
 
+TEST(ImageFolderTest, PngIsReadAsJpegIs) {
+  const TempFolder root;
+  root.Write("a/0.jpg", MakeJpeg(64, 64, 90, 100));
+  root.Write("a/1.png", MakePng(64, 64, 90));
+  root.Write("a/2.jpg", MakePng(64, 64, 90));  // named wrongly
+  const auto source =
+      OpenImageFolder({.root = root.path(), .split = DataSplit::kEval, .shape = {{3, 28, 28}}});
+  ASSERT_TRUE(source.ok()) << source.status();
+  int32_t label = -1;
+  const std::vector<float> jpeg = Pixels(**source, 0, 0, &label);
+  const std::vector<float> png = Pixels(**source, 1, 0, &label);
+  for (size_t i = 0; i < jpeg.size(); ++i) EXPECT_NEAR(jpeg[i], png[i], 0.06) << i;
+  EXPECT_EQ(png, Pixels(**source, 2, 0, &label));
+}
+
 TEST(ImageFolderTest, AugmentationDependsOnSeedEpochAndIndexOnly) {
   const TempFolder root;
   WriteTinyImageNet(root);
@@ -197,15 +216,18 @@ TEST(ImageFolderTest, BrokenAndNarrowImagesAreDataLossWithTheirName) {
   const TempFolder root;
   root.Write("c/a.jpg", "not a picture");
   root.Write("c/b.jpg", MakeJpeg(2, 40000, 5));
+  root.Write("c/c.png", MakePng(30, 30, 5).substr(0, 60));
+  root.Write("c/d.png", MakePng(2, 40000, 5));
   const auto source = OpenImageFolder({.root = root.path()});
   ASSERT_TRUE(source.ok()) << source.status();
   EXPECT_EQ((*source)->shape().ToString(), "3x224x224");
   std::vector<float> x(3 * 224 * 224);
   int32_t label = -1;
-  for (int64_t i = 0; i < 2; ++i) {
+  const char* names[] = {"c/a.jpg", "c/b.jpg", "c/c.png", "c/d.png"};
+  for (int64_t i = 0; i < 4; ++i) {
     const absl::Status status = (*source)->Read(i, 0, x, &label);
     EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
-    EXPECT_THAT(std::string(status.message()), HasSubstr(i == 0 ? "c/a.jpg" : "c/b.jpg"));
+    EXPECT_THAT(std::string(status.message()), HasSubstr(names[i]));
   }
 }
 
@@ -215,8 +237,39 @@ TEST(ImageFolderTest, ShapesAndClassesThatDoNotFitAreRefused) {
   EXPECT_FALSE(OpenImageFolder({.root = root.path(), .shape = {{784}}}).ok());
   EXPECT_FALSE(OpenImageFolder({.root = root.path(), .shape = {{2, 56, 56}}}).ok());
   EXPECT_FALSE(OpenImageFolder({.root = root.path(), .shape = {{3, 56, 1 << 20}}}).ok());
-  EXPECT_THAT(std::string(OpenImageFolder({.root = root.path(), .classes = 1}).status().message()),
-              HasSubstr("the model has 1 classes"));
+}
+
+TEST(ImageFolderTest, ATreeHasAsManyClassesAsTheModel) {
+  const TempFolder root;
+  for (const char* name : {"train/cat/0.jpg", "train/dog/0.jpg", "val/dog/1.jpg"}) {
+    root.Write(name, MakeJpeg(8, 8, 8));
+  }
+  const auto open = [&](int classes, DataSplit split) {
+    return OpenImageFolder({.root = root.path(), .split = split, .classes = classes});
+  };
+  for (const DataSplit split : {DataSplit::kTrain, DataSplit::kEval}) {
+    EXPECT_TRUE(open(0, split).ok());
+    EXPECT_TRUE(open(2, split).ok());
+    for (const int classes : {1, 3, 1000}) {
+      const absl::Status status = open(classes, split).status();
+      EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+      EXPECT_THAT(std::string(status.message()),
+                  HasSubstr(absl::StrCat("'", root.path(), "', the folders in '", root.path(),
+                                         "/train': 2 classes; the model has ", classes,
+                                         ". Take a model with 2 outputs, or ")));
+    }
+  }
+  // With all names of the model's classes some may have no images.
+  root.Write("wnids.txt", "bird\ncat\ndog\n");
+  const auto some = open(3, DataSplit::kTrain);
+  ASSERT_TRUE(some.ok()) << some.status();
+  EXPECT_EQ(NoteOnClasses(**some), "");
+  int32_t label = -1;
+  Pixels(**some, 1, 0, &label);
+  EXPECT_EQ(label, 2);
+  EXPECT_THAT(
+      std::string(open(2, DataSplit::kTrain).status().message()),
+      HasSubstr("the lines of '" + root.path() + "/wnids.txt': 3 classes; the model has 2"));
 }
 
 }  // namespace

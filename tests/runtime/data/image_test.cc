@@ -16,7 +16,7 @@ using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-absl::StatusOr<Image> Decode(const std::string& jpeg, const JpegOptions& options = {}) {
+absl::StatusOr<Image> Decode(const std::string& jpeg, const DecodeOptions& options = {}) {
   return DecodeJpeg(std::as_bytes(std::span(jpeg)), options, "some.jpg");
 }
 

@@ -121,6 +121,36 @@ TEST_F(SafetensorsDataTest, StepsAndBatchesAreFlattenedInOrder) {
   EXPECT_EQ(label, 4);
 }
 
+TEST_F(SafetensorsDataTest, LabelsThatLeaveClassesOutAreNoted) {
+  for (const int classes : {3, 9}) {
+    const DataOptions kept{.spec = folder_ / "d.safetensors", .classes = classes};
+    ASSERT_TRUE((Open<float, int64_t>({{3, 1}, {1, 2, 3}}, {{3}, {0, 2, 1}}, {}, classes)).ok());
+    const auto source = OpenDataSource(kept);
+    ASSERT_TRUE(source.ok()) << source.status();
+    EXPECT_EQ((*source)->classes(), classes);
+    EXPECT_EQ((*source)->labelled_classes(), 3);
+    if (classes == 3) {
+      EXPECT_EQ(NoteOnClasses(**source), "");
+    } else {
+      EXPECT_THAT(NoteOnClasses(**source), HasSubstr("no sample is of the last 6"));
+    }
+  }
+}
+
+TEST_F(SafetensorsDataTest, SamplesOfHalvesWithLabelsOfSixteenBits) {
+  const std::vector<uint16_t> x = {0x3c00, 0xc000, 0x0001, 0x7bff}, y = {0, 2};
+  const TensorToWrite tensors[] = {{"x", "F16", {2, 2}, std::as_bytes(std::span(x))},
+                                   {"y", "I16", {2}, std::as_bytes(std::span(y))}};
+  ASSERT_TRUE(WriteSafetensors(folder_ / "d.safetensors", tensors).ok());
+  const auto source = OpenDataSource({.spec = folder_ / "d.safetensors"});
+  ASSERT_TRUE(source.ok()) << source.status();
+  std::vector<float> sample(2);
+  int32_t label = -1;
+  ASSERT_TRUE((*source)->Read(1, 0, sample, &label).ok());
+  EXPECT_THAT(sample, ElementsAre(0x1p-24f, 65504));
+  EXPECT_EQ(label, 2);
+}
+
 TEST_F(SafetensorsDataTest, TensorsThatDoNotFitAreRefused) {
   const auto code = [](const auto& source) { return source.status().code(); };
   constexpr auto kBad = absl::StatusCode::kInvalidArgument;
@@ -133,6 +163,14 @@ TEST_F(SafetensorsDataTest, TensorsThatDoNotFitAreRefused) {
   EXPECT_EQ(code(Open<float, int64_t>({{2, 0}, {}}, {{2}, {0, 1}})), kBad);
   EXPECT_EQ(code(Open<float, int64_t>({{2, 1}, {1, 2}}, {{2}, {0, 1}}, {{3}})), kBad);
   EXPECT_EQ(code(Open<float, int64_t>({{2, 1}, {1, 2}}, {{2}, {0, 5}}, {}, 5)), kBad);
+  EXPECT_THAT(
+      std::string(
+          Open<float, int64_t>({{3, 1}, {1, 2, 3}}, {{3}, {0, 7, 7}}, {}, 5).status().message()),
+      HasSubstr("tensor 'y': sample 1 has the label 7; the model has 5 classes, labels 0 to 4"));
+  EXPECT_THAT(
+      std::string(
+          Open<float, int32_t>({{3, 1}, {1, 2, 3}}, {{3}, {0, 7, -2}}, {}, 5).status().message()),
+      HasSubstr("tensor 'y': sample 2 has the label -2"));
   const std::vector<float> x = {1};
   const TensorToWrite only_x[] = {MakeTensorToWrite<float>("x", {1, 1}, x)};
   ASSERT_TRUE(WriteSafetensors(folder_ / "d.safetensors", only_x).ok());

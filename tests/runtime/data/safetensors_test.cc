@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -105,6 +106,62 @@ TEST(SafetensorsTest, NumbersConvert) {
             absl::StrCat("'", folder / "n", "': tensor 'd' is F64; F32 is wanted"));
 }
 
+// Tensor "t" of a file: its elements, given as they lie in it.
+template <class T>
+SafetensorsFile OfElements(const std::string& dtype, const std::vector<T>& elements) {
+  const std::string header =
+      absl::StrCat(R"({"t":{"dtype":")", dtype, R"(","shape":[)", elements.size(),
+                   R"(],"data_offsets":[0,)", elements.size() * sizeof(T), "]}}");
+  const std::string data(reinterpret_cast<const char*>(elements.data()),
+                         elements.size() * sizeof(T));
+  return SafetensorsFile::Parse(FileOf(header, data), "f").value();
+}
+
+TEST(SafetensorsTest, FloatsOfSixteenBitsConvert) {
+  const float infinity = std::numeric_limits<float>::infinity();
+  const auto half =
+      OfElements<uint16_t>("F16", {0x3c00, 0xc000, 0x0001, 0x83ff, 0x7bff, 0x7c00, 0xfc00, 0x7e00});
+  const std::vector<float> halves = *half.Floats("t");
+  EXPECT_THAT(std::span(halves).first(7),
+              ElementsAre(1, -2, 0x1p-24f, -0x3ffp-24f, 65504, infinity, -infinity));
+  EXPECT_TRUE(std::isnan(halves[7]));
+  const auto brain = OfElements<uint16_t>("BF16", {0x3f80, 0xc000, 0x0001, 0x4049, 0xff80, 0x7fc0});
+  const std::vector<float> brains = *brain.Floats("t");
+  EXPECT_THAT(std::span(brains).first(5), ElementsAre(1, -2, 0x1p-133f, 3.140625f, -infinity));
+  EXPECT_TRUE(std::isnan(brains[5]));
+  EXPECT_EQ(half.Integers("t").status().message(),
+            "'f': tensor 't' is F16; an integer or BOOL is wanted");
+}
+
+template <class T>
+void ExpectConverts(const std::string& dtype) {
+  const T least = std::numeric_limits<T>::lowest(), most = std::numeric_limits<T>::max();
+  const auto file = OfElements<T>(dtype, {T{3}, least, most});
+  EXPECT_THAT(*file.Floats("t"),
+              ElementsAre(3, static_cast<float>(least), static_cast<float>(most)))
+      << dtype;
+  if (dtype == "U64") {
+    EXPECT_EQ(file.Integers("t").status().message(), "'f': tensor 't' has numbers of 2^63 or more");
+  } else {
+    EXPECT_THAT(*file.Integers("t"), ElementsAre(3, static_cast<int64_t>(least), most)) << dtype;
+  }
+}
+
+TEST(SafetensorsTest, EveryIntegerConverts) {
+  ExpectConverts<int8_t>("I8");
+  ExpectConverts<uint8_t>("U8");
+  ExpectConverts<int16_t>("I16");
+  ExpectConverts<uint16_t>("U16");
+  ExpectConverts<int32_t>("I32");
+  ExpectConverts<uint32_t>("U32");
+  ExpectConverts<int64_t>("I64");
+  ExpectConverts<uint64_t>("U64");
+  EXPECT_THAT(*OfElements<uint64_t>("U64", {7}).Integers("t"), ElementsAre(7));
+  const auto truth = OfElements<uint8_t>("BOOL", {0, 1, 255});
+  EXPECT_THAT(*truth.Floats("t"), ElementsAre(0, 1, 1));
+  EXPECT_THAT(*truth.Integers("t"), ElementsAre(0, 1, 1));
+}
+
 TEST(SafetensorsTest, AnAbsentTensorNamesThoseThatAreThere) {
   const auto file = SafetensorsFile::Parse(
       FileOf(R"({"x":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})", "a"), "f");
@@ -127,7 +184,7 @@ TEST(SafetensorsTest, TensorsThatLieBadlyAreAlignedForTheirViews) {
 
 TEST(SafetensorsTest, OtherTypesAreReadAsBytesOnly) {
   const auto file =
-      SafetensorsFile::Parse(FileOf(R"({"h":{"dtype":"BF16","shape":[1],"data_offsets":[0,2]},)"
+      SafetensorsFile::Parse(FileOf(R"({"h":{"dtype":"F8_E5M2","shape":[2],"data_offsets":[0,2]},)"
                                     R"("odd":{"dtype":"F4","shape":[3],"data_offsets":[2,4]}})",
                                     "abcd"),
                              "f");
@@ -135,7 +192,8 @@ TEST(SafetensorsTest, OtherTypesAreReadAsBytesOnly) {
   EXPECT_EQ(file->Bytes("h")->size(), 2u);
   EXPECT_EQ(file->Bytes("odd")->size(), 2u);
   EXPECT_THAT(std::string(file->Floats("h").status().message()),
-              HasSubstr("tensor 'h' is BF16; F32, F64, I64, I32 or U8 is wanted"));
+              HasSubstr("tensor 'h' is F8_E5M2; a float of 16 to 64 bits, an integer or BOOL is "
+                        "wanted"));
   EXPECT_FALSE(file->Floats("odd").ok());
   EXPECT_FALSE(file->View<uint8_t>("odd").ok());
 }

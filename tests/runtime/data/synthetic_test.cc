@@ -173,6 +173,10 @@ TEST(SyntheticDigitsTest, AFlatShapeIsDeliveredAndAnotherSizeRefused) {
   EXPECT_THAT(std::string(wrong.status().message()),
               HasSubstr("has samples of 1x28x28; 3x32x32 is wanted by the model"));
   EXPECT_FALSE(MakeSyntheticDigitsSource({.classes = 5}).ok());
+  EXPECT_EQ(
+      MakeSyntheticDigitsSource({.classes = 12}).status().message(),
+      "synthetic_digits: 10 classes; the model has 12. Take a model with 10 outputs, or other "
+      "data");
 }
 
 }  // namespace

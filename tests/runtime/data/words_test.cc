@@ -42,7 +42,7 @@ TEST(WordsTest, AStreamIsCutIntoSamplesWhoseLabelsAreTheWordsBehind) {
   ASSERT_TRUE(source.ok()) << source.status();
   EXPECT_EQ((*source)->size(), 2);  // of the last word nothing is known
   EXPECT_TRUE((*source)->gives_words());
-  EXPECT_EQ((*source)->classes(), 13);
+  EXPECT_EQ((*source)->classes(), 12);
   EXPECT_THAT(ReadWords(**source, 0).words, ElementsAre(5, 6, 7));
   EXPECT_THAT(ReadWords(**source, 0).labels, ElementsAre(6, 7, 8));
   EXPECT_THAT(ReadWords(**source, 1).words, ElementsAre(8, 9, 10));
@@ -79,12 +79,37 @@ TEST(WordsTest, WhatIsWrongIsSaidWithItsLine) {
               HasSubstr("line 2 has the word 5; the model knows 5 (0 to 4)"));
   EXPECT_THAT(stream("1 2", two), HasSubstr("has 2 numbers"));
   EXPECT_THAT(stream("1 2 3", {.shape = {{2}}, .labels = 3}), HasSubstr("tells 3 labels"));
-  EXPECT_THAT(stream("1 2 3", {.shape = {{2}}, .classes = 2}), HasSubstr("labels up to 3"));
+  EXPECT_THAT(stream("1 2 3", {.shape = {{2}}, .classes = 2}),
+              HasSubstr("sample 0 has the label 3; the model has 2 classes, labels 0 to 1"));
   EXPECT_THAT(rows("1 2 0\n1 2\n", two), HasSubstr("line 2 has 2 numbers; wanted 2 words and 1"));
-  EXPECT_THAT(rows("1 2 5\n", two), HasSubstr("labels up to 5"));
+  EXPECT_THAT(rows("1 2 5\n", two), HasSubstr("sample 0 has the label 5; the model has 5 classes"));
   EXPECT_THAT(rows("1 9 0\n", two), HasSubstr("line 1 has the word 9"));
   EXPECT_THAT(rows("\n\n", two), HasSubstr("has no samples"));
   EXPECT_EQ(OpenWordStream("/nowhere.txt", two).status().code(), absl::StatusCode::kNotFound);
+}
+
+TEST(WordsTest, LabelsOfSamplesAloneSayHowManyClassesThereAre) {
+  // 9 is only read, and 7 is behind the last sample.
+  const std::string path = WordFile("labels.txt", "9 1 2 3 4 5 6 0 7");
+  const WordSample three{.shape = {{3}}, .labels = 2, .classes = 6};
+  const auto refused = OpenWordStream(path, three);
+  EXPECT_THAT(std::string(refused.status().message()),
+              HasSubstr("labels.txt': sample 1 has the label 6; the model has 6 classes"));
+  WordSample wide = three;
+  wide.classes = 8;
+  const auto source = OpenWordStream(path, wide);
+  ASSERT_TRUE(source.ok()) << source.status();
+  EXPECT_EQ((*source)->classes(), 8);
+  EXPECT_EQ((*source)->labelled_classes(), 7);
+  EXPECT_THAT(NoteOnClasses(**source),
+              HasSubstr("the largest label is 6; the model has 8 classes"));
+  wide.classes = 7;
+  EXPECT_EQ(NoteOnClasses(**OpenWordStream(path, wide)), "");
+  const auto rows =
+      OpenWordRows(WordFile("rows_of_labels.txt", "9 9 9 1 0\n0 0 0 0 2\n0 0 0 2 1"), three);
+  ASSERT_TRUE(rows.ok()) << rows.status();
+  EXPECT_EQ((*rows)->labelled_classes(), 3);
+  EXPECT_THAT(NoteOnClasses(**rows), HasSubstr("no sample is of the last 3"));
 }
 
 TEST(WordsTest, SyntheticWordsFollowTheSeed) {

@@ -257,6 +257,43 @@ TEST(CheckpointTest, WeightsOfAnotherWidthConvert) {
   EXPECT_EQ(state.values[weight.index()], saved.values[weight.index()]);
 }
 
+// All weights, each element with these bits of 16.
+std::string WeightsOfHalves(const Graph& graph, const std::string& dtype, uint16_t bits) {
+  std::vector<std::vector<uint16_t>> numbers;
+  std::vector<TensorToWrite> tensors;
+  for (const Weight& weight : graph.weights()) {
+    numbers.emplace_back(Volume(graph.tensor(weight.tensor).type.shape), bits);
+  }
+  for (size_t w = 0; w < numbers.size(); ++w) {
+    const Tensor& tensor = graph.tensor(graph.weights()[w].tensor);
+    tensors.push_back({tensor.name,
+                       dtype,
+                       {tensor.type.shape.begin(), tensor.type.shape.end()},
+                       std::as_bytes(std::span(numbers[w]))});
+  }
+  const std::string path = Path("halves.safetensors");
+  EXPECT_EQ(WriteSafetensors(path, tensors), absl::OkStatus());
+  return path;
+}
+
+TEST(CheckpointTest, WeightsOfSixteenBitsConvert) {
+  const Graph graph = Model(6);
+  for (const auto& [dtype, bits, value] : {std::tuple("F16", uint16_t{0x83ff}, -0x3ffp-24f),
+                                           std::tuple("BF16", uint16_t{0x4049}, 3.140625f)}) {
+    TrainingState state = ModelWriter::Get(InitialState(graph, 1));
+    ASSERT_EQ(LoadWeights(WeightsOfHalves(graph, dtype, bits), graph, state), absl::OkStatus());
+    for (const Weight& weight : graph.weights()) {
+      ASSERT_EQ(graph.tensor(weight.tensor).type.dtype, DType::kFloat32);
+      const auto* first =
+          reinterpret_cast<const float*>(state.values[weight.tensor.index()].data());
+      EXPECT_EQ(*first, value);
+    }
+  }
+  TrainingState state = ModelWriter::Get(InitialState(graph, 1));
+  EXPECT_THAT(std::string(LoadWeights(WeightsOfHalves(graph, "I16", 1), graph, state).message()),
+              HasSubstr("is of type I16, wanted F32 or F64 or F16 or BF16"));
+}
+
 TEST(CheckpointTest, ListsWhatIsMissingUnexpectedAndOfAnotherShape) {
   const Graph graph = Model(6), wide = Model(7), extra = Model(6, {}, true);
   const std::string path = Path("mismatch.safetensors");

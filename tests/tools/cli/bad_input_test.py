@@ -108,7 +108,8 @@ def test_data_that_cannot_be_read_are_named():
     os.makedirs("pictures/cats")
     for k in range(20):
         pathlib.Path(f"pictures/cats/{k}.jpg").write_bytes(b"no picture")
-    refuses(f"run {lenet_plan()} --data pictures", 3, r"pictures")
+    pathlib.Path("pictures/wnids.txt").write_text("cats\n" + "\n".join("abcdefghi"))
+    refuses(f"run {lenet_plan()} --data pictures", 3, r"pictures/cats/\d+\.jpg' is neither JPEG nor PNG")
     os.mkdir("empty")
     refuses(f"run {lenet_plan()} --data empty", 3, r"empty")
 

@@ -1,13 +1,11 @@
 #!/usr/bin/env python3
 """What the verbs of partita answer, and how they are called. See harness.py."""
 
-import array
 import json
 import pathlib
 import re
 import shutil
 import signal
-import struct
 import subprocess
 import time
 
@@ -180,31 +178,6 @@ def test_a_resumed_run_has_the_seed_that_it_began_with():
     refuses(f"{resume} --data synthetic:777", 3, r"batch 3 of epoch 0 of \d+ samples; found are 777")
 
 
-def grey_jpeg():
-    """A grey picture of 8 x 8 pixels: Huffman tables of one symbol each, and one byte of data."""
-    quantisation = bytes.fromhex("ffdb004300") + bytes([1] * 64)
-    frame = bytes.fromhex("ffc0000b080008000801011100")
-    tables = b"".join(bytes.fromhex("ffc40014") + bytes([kind, 1] + [0] * 16) for kind in (0x00, 0x10))
-    scan = bytes.fromhex("ffda0008010100003f00") + b"\x3f"
-    return b"\xff\xd8" + quantisation + frame + tables + scan + b"\xff\xd9"
-
-
-def test_run_names_the_broken_samples_that_it_skips():
-    for name in ("a", "b"):
-        folder = pathlib.Path("pictures", name)
-        folder.mkdir(parents=True)
-        for k in range(20):
-            broken = name == "b" and k < 12
-            (folder / f"{k}.jpg").write_bytes(grey_jpeg()[:60] if broken else grey_jpeg())
-    line = f"run {lenet_plan()} --data pictures --epochs 2 --timeline none"
-    refuses(line, 3, r"pictures/b/\d+\.jpg' is a broken JPEG")
-    result = partita(f"{line} --skip_broken --eval_data pictures --eval_every 2 --json")
-    named = re.findall(r"skipped: '(pictures/b/\d+\.jpg)' is a broken JPEG", result.err)
-    check(len(named) == len(set(named)) == 10, f"{named}")
-    check("skipped: 2 more broken samples" in result.err, result.err)
-    check(result.json()["skipped"] == 12, result.out)
-
-
 def test_compare_rows_that_decline_have_all_keys():
     rows = answer(f"compare mlp_tiny --batch 8 {ELSEWHERE}", "strategies")["strategies"]
     check(any("declined" in row for row in rows), f"{rows}")
@@ -220,41 +193,6 @@ def test_run_says_how_much_reading_was_hidden():
     check(0 <= hidden["reading_hidden_ms"] <= hidden["reading_ms"], f"{hidden}")
     check(answer(f"{line} 0", "reading_hidden_ms")["reading_hidden_ms"] < 0.1 * hidden["reading_ms"] + 1, "not 0")
     check("hidden behind compute" in partita(f"{line} 2").out, "it does not say so")
-
-
-def write_samples(path, changes=()):
-    """64 samples for lenet, with (index in x, value) changed."""
-    count, width = 64, 28 * 28
-    shapes = {"x": ("F32", [count, 1, 28, 28], count * width * 4), "y": ("I64", [count], count * 8)}
-    header, offset = {}, 0
-    for name, (dtype, shape, size) in shapes.items():
-        header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [offset, offset + size]}
-        offset += size
-    text = json.dumps(header).encode()
-    x = array.array("f", [(k % 7) / 7 for k in range(count * width)])
-    for index, value in changes:
-        x[index] = value
-    y = array.array("q", [k % 10 for k in range(count)])
-    pathlib.Path(path).write_bytes(struct.pack("<Q", len(text)) + text + x.tobytes() + y.tobytes())
-
-
-def test_run_trains_on_safetensors_and_evaluates():
-    write_samples("own.safetensors")
-    line = f"run {lenet_plan()} --data own.safetensors --eval_data own.safetensors --eval_every 4 --epochs 2"
-    found = answer(line + " --data_cache memory --save own_w.safetensors", "losses eval_loss eval_accuracy")
-    check(len(found["losses"]) == 16 and 0 <= found["eval_accuracy"] <= 1, f"{found}")
-    again = answer(f"run {lenet_plan()} --data own.safetensors --steps 1 --load own_w.safetensors", "losses")
-    check(abs(again["losses"][0] - found["losses"][0]) > 1e-6, f"--load does nothing: {again} {found}")
-
-
-def test_one_nan_in_the_data_ends_the_run_which_names_it():
-    write_samples("nan.safetensors", [(20 * 28 * 28 + 400, float("nan"))])
-    for backend in ["reference", "cpu"]:
-        refuses(f"run {lenet_plan()} --backend {backend} --data nan.safetensors --steps 9 --timeline none "
-                "--save of_nan.safetensors", 1,
-                r"the loss is nan in step \d: in step \d .* the data hold nan: element 400 of sample 20 "
-                r"\(\d of batch \d of epoch 0\), which tensor '\w+' takes from .*nan.safetensors")
-        check(not pathlib.Path("of_nan.safetensors").exists(), "weights that are NaN were saved")
 
 
 def test_run_writes_the_measured_timeline_beside_the_plan():
@@ -315,6 +253,23 @@ def test_verify_finds_and_names_a_wrong_value_of_a_reference():
 def test_simulate_writes_a_timeline():
     found = answer(f"simulate {lenet_plan()} --machine p100-4x4 -o s.json", "predicted_ms timeline")
     check(found["predicted_ms"] > 0 and "traceEvents" in json.loads(pathlib.Path("s.json").read_text()), f"{found}")
+
+
+def test_simulate_shows_measured_times_beside_predicted_ones():
+    plan = shutil.copy(lenet_plan(), "both.textproto")
+    partita(f"run {plan} --steps 2")
+    partita(f"simulate {plan} --measured {plan}.measured.json -o both.json")
+    for name, times in ((f"{plan}.measured.json", {"measured_us"}), ("both.json", {"predicted_us", "measured_us"})):
+        trace = json.loads(pathlib.Path(name).read_text())
+        slices = [event for event in trace["traceEvents"] if event["ph"] == "X"]
+        check(slices and all(times <= event["args"].keys() for event in slices), name)
+        check(all(event["args"]["shapes"] and event["cname"] for event in slices), name)
+        reached = [event for event in trace["traceEvents"] if event["name"] == "memory reached"]
+        check(reached[-1]["args"]["bytes"] == trace["otherData"]["peak_bytes"][-1] > 0, f"{reached[-1:]}")
+    partita(f"plan mlp_tiny {QUICK} -o another.textproto")
+    refuses(f"simulate another.textproto --measured {plan}.measured.json", 3, r"measured\.json' is of another step")
+    refuses(f"simulate {plan} --measured {plan}", 3, r"both\.textproto': no trace event JSON")
+    refuses(f"simulate {plan} --measured both.json -o both.json", 2, r"--measured")
 
 
 def test_simulate_takes_the_machine_of_the_plan():
