@@ -121,8 +121,8 @@ void ReportCheckpoints(RunRequest& request, Json& resumed) {
 // Progress for people. `notes` gets what is said before the first step.
 void ReportSteps(RunRequest& request, SkippedSamples& skipped, Json& evaluations, Json& notes) {
   request.on_note = [&notes](const std::string& note) {
-    if (std::count(notes.begin(), notes.end(), Json(note)) > 0)
-      return;  // data that are evaluated, too
+    // The same data may be trained on and evaluated.
+    if (std::count(notes.begin(), notes.end(), Json(note)) > 0) return;
     std::cerr << "note: " << note << "\n";
     notes.push_back(note);
   };

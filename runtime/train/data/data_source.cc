@@ -58,7 +58,7 @@ absl::StatusOr<int> DeliveredClasses(const LargestLabel& largest, int wanted,
   if (label < 0 || label >= INT32_MAX) {
     return absl::InvalidArgumentError(absl::StrCat(what, ": sample ", sample, " has the label ",
                                                    label, "; labels from 0 to ", INT32_MAX - 1,
-                                                   " are wanted"));
+                                                   " are wanted: number the classes from 0 on"));
   }
   if (wanted == 0) return static_cast<int>(label) + 1;
   if (label < wanted) return wanted;

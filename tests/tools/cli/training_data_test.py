@@ -64,6 +64,16 @@ def test_run_compares_the_classes_of_data_with_the_models():
     said = "the largest label is 3; the model has 10 classes, and no sample is of the last 6"
     check(result.err.count(said) == 1 and sum(said in note for note in result.json()["notes"]) == 1, result.out)
     write_samples("twelve.safetensors", classes=12)
+    pathlib.Path("idx").mkdir()
+    for labels in (4, 12):
+        for name, sizes, values in (("train-images-idx3-ubyte", (16, 28, 28), bytes(16 * 28 * 28)),
+                                    ("train-labels-idx1-ubyte", (16,), bytes(k % labels for k in range(16)))):
+            head = bytes([0, 0, 8, len(sizes)]) + struct.pack(f">{len(sizes)}I", *sizes)
+            pathlib.Path("idx", name).write_bytes(head + values)
+        if labels == 4:
+            check(said in partita(f"{line} idx").err, "no note")
+        else:
+            refuses(f"{line} idx", 3, r"'idx/train-labels-idx1-ubyte': sample 11 has the label 11; the model has 10 classes")
     refuses(f"{line} twelve.safetensors", 3, r"'twelve.safetensors' tensor 'y': sample 11 has the label 11; the model has 10 classes")
 
 

@@ -17,6 +17,8 @@ def test_run_trains_on_words():
     check(answer(f"{line} synthetic", "losses")["losses"][0] > 0, "no loss")
     pathlib.Path("text.txt").write_text("1 2 3\n4 20")
     refuses(f"{line} words:text.txt", 3, r"line 2 has the word 20; the model knows 20 \(0 to 19\)")
+    pathlib.Path("beyond.txt").write_text("1 2 3 4 5 6  7 8 9\n1 2 3 4 5 6  7 20 9")
+    refuses(f"{line} rows:beyond.txt", 3, r"'beyond.txt': sample 1 has the label 20; the model has 20 classes, labels 0 to 19")
     refuses(f"{line} synthetic_digits", 3, r"6 is wanted by the model")
     refuses(f"{line} rows:rows.txt --save rows.txt", 2, r"rows.txt")
     refuses(f"{line} words:absent.txt", 3, r"absent.txt")
