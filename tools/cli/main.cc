@@ -16,10 +16,11 @@
 #include "graph/support/known_names.h"
 #include "runtime/launch/parent_watch.h"
 #include "tools/cli/abrupt_end.h"
-#include "tools/cli/examples.h"
 #include "tools/cli/flags.h"
+#include "tools/cli/help_text.h"
 #include "tools/cli/process.h"
 #include "tools/cli/verb.h"
+#include "tools/cli/verb_options.h"
 #include "tools/version.h"
 #include "tools/workflow/launching.h"
 
@@ -41,18 +42,10 @@ std::vector<std::string> Normalized(int argc, char** argv) {
   return args;
 }
 
-std::vector<std::string> VerbNames(const CLI::App& app) {
-  std::vector<std::string> names;
-  for (const CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; })) {
-    names.push_back(verb->get_name());
-  }
-  return names;
-}
-
 // Takes off what `launch` is to start: a verb and all after it.
-std::vector<std::string> TakeLaunched(const CLI::App& app, std::vector<std::string>& args) {
+std::vector<std::string> TakeLaunched(std::vector<std::string>& args) {
   const auto launch = std::find(args.begin(), args.end(), "launch");
-  const std::vector<std::string> verbs = VerbNames(app);
+  const std::vector<std::string> verbs = VerbNames();
   const auto verb = std::find_if(launch, args.end(), [&](const std::string& arg) {
     return arg != "launch" && std::find(verbs.begin(), verbs.end(), arg) != verbs.end();
   });
@@ -79,18 +72,20 @@ std::vector<std::string>::iterator WordIn(std::vector<std::string>& args) {
                       [](const std::string& arg) { return arg.empty() || arg[0] != '-'; });
 }
 
-// "help VERB" asks for what "VERB --help" does.
+// "help VERB" asks for what "VERB --help" does; the verb itself has the manual only.
 void TakeHelp(std::vector<std::string>& args) {
   const auto word = WordIn(args);
-  const auto asks = [](const std::string& arg) { return arg == "--help" || arg == "-h"; };
+  const auto asks = [](const std::string& arg) {
+    return arg == "--help" || arg == "-h" || arg == "--man";
+  };
   if (word == args.end() || *word != "help" || std::any_of(word, args.end(), asks)) return;
   args.erase(word);
   args.push_back("--help");
 }
 
 // What is wrong with the verb of a command line; empty: it is known, or there is none.
-std::string UnknownVerb(const CLI::App& app, std::vector<std::string>& args) {
-  const std::vector<std::string> names = VerbNames(app);
+std::string UnknownVerb(std::vector<std::string>& args) {
+  const std::vector<std::string> names = VerbNames();
   const auto word = WordIn(args);
   if (word == args.end() || std::find(names.begin(), names.end(), *word) != names.end()) return "";
   return absl::StrCat("unknown verb '", *word, "'; the verbs are: ", absl::StrJoin(names, ", "),
@@ -121,7 +116,7 @@ std::string UnknownArguments(const CLI::App& app) {
 // first.
 std::string ParseErrorText(const CLI::App& app, const CLI::ParseError& error) {
   if (app.get_subcommands().empty() && error.get_name() == "RequiredError") {
-    return "a verb is wanted: " + absl::StrJoin(VerbNames(app), ", ");
+    return "a verb is wanted: " + absl::StrJoin(VerbNames(), ", ");
   }
   if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError)) {
     return UnknownArguments(app);
@@ -177,7 +172,7 @@ std::optional<int> ParseOrSay(CLI::App& app, std::vector<std::string> args, bool
     PrintError(json, CodeOf(ErrorCategory::kUsage), why + "\nTry: partita --help");
     return CodeOf(ErrorCategory::kUsage);
   };
-  if (const std::string why = UnknownVerb(app, args); !why.empty()) return refuse(why);
+  if (const std::string why = UnknownVerb(args); !why.empty()) return refuse(why);
   std::string empty = EmptyOption(args);
   std::reverse(args.begin(), args.end());  // as CLI11 wants them
   if (empty.empty()) {
@@ -197,47 +192,26 @@ std::optional<int> ParseOrSay(CLI::App& app, std::vector<std::string> args, bool
   return refuse(empty + ": wanted is a value, not ''");
 }
 
-std::string Footer() {
-  std::string text =
-      "Every verb takes --json: the answer, or the error, in JSON.\nExit codes:\n  0    good\n";
-  for (const ErrorCategoryRow& row : ErrorCategories()) {
-    absl::StrAppend(
-        &text, absl::StrFormat("  %-4d %s\n", static_cast<int>(row.category), row.description));
-  }
-  return text;
-}
-
 // The command line, with all verbs.
 struct CommandLine {
   CommandLine();
 
-  CLI::App app{
-      "Partita finds how to split the training of a neural network over a machine, and runs it."};
+  CLI::App app{kProgramDescription};
   bool json = false;
   VerbTable verbs;
 };
 
 CommandLine::CommandLine() {
-  app.formatter(std::make_shared<HelpWithExamples>());
+  app.formatter(std::make_shared<HelpFormatter>());
   app.set_version_flag("--version", std::string("partita ") + kVersion);
   app.require_subcommand(1);
   app.add_flag("--json", json, "answer in JSON");
   app.fallthrough();
   app.option_defaults()->always_capture_default();
-  app.footer(Footer());
-  AddPlanVerb(app, verbs);
-  AddCompareVerb(app, verbs);
-  AddRunVerb(app, verbs);
-  AddLaunchVerb(app, verbs);
-  AddVerifyVerb(app, verbs);
-  AddProfileVerb(app, verbs);
-  AddImportVerb(app, verbs);
-  AddSimulateVerb(app, verbs);
-  AddMachineVerb(app, verbs);
-  AddListVerb(app, verbs);
-  AddDoctorVerb(app, verbs);
-  AddCompletionVerb(app, verbs);
-  Subcommand(app, "help", "what a verb does, with examples and its flags");  // see TakeHelp
+  for (const VerbRow& row : Verbs()) {
+    row.add(app, verbs);
+    app.get_subcommand(row.name)->group(row.group);
+  }
 }
 
 int Main(int argc, char** argv) {
@@ -254,7 +228,7 @@ int Main(int argc, char** argv) {
   const bool json = line.json;
   SayAbruptEndsInJson(json);
   TakeHelp(args);
-  verbs.launched = TakeLaunched(line.app, args);
+  verbs.launched = TakeLaunched(args);
   if (const auto code = ParseOrSay(line.app, args, json)) return *code;
   // What is wrong for every rank is said once.
   if (!verbs.launched.empty()) {

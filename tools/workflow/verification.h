@@ -42,12 +42,13 @@ struct VerificationRequest {
   template <class Self, class Visitor>
   static void VisitFields(Self& self, Visitor&& visit) {
     visit(Option{.name = "quick", .help = "only the float part"}, self.quick);
-    visit(BackendOption("that runs the plan's float part", "reference"), self.backends);
-    visit(Option{.name = "profile",
-                 .help = "profile database in which the fastest algorithms of GPUs are kept",
-                 .check = PlaceName(),
-                 .of_one_rank = true},
-          self.profile);
+    const auto on_machine = InGroup("Machine", visit);
+    on_machine(BackendOption("that runs the plan's float part", "reference"), self.backends);
+    on_machine(Option{.name = "profile",
+                      .help = "profile database in which the fastest algorithms of GPUs are kept",
+                      .check = PlaceName(),
+                      .of_one_rank = true},
+               self.profile);
     visit(
         Option{
             .name = "seed", .help = "of weights and data, or of the random plans", .check = Seed()},
