@@ -9,6 +9,7 @@
 #include "tools/cli/flags.h"
 #include "tools/cli/notes.h"
 #include "tools/cli/planning.h"
+#include "tools/cli/progress.h"
 #include "tools/cli/staging.h"
 #include "tools/cli/text.h"
 #include "tools/cli/verb.h"
@@ -127,6 +128,8 @@ class CompareRun {
       return outcome.status();
     }
     rows_.push_back(std::move(row));
+    Emit("strategy",
+         rows_.back().declined.empty() ? RowJson(rows_.back()) : DeclinedJson(rows_.back()));
     return absl::OkStatus();
   }
 
@@ -167,7 +170,10 @@ class CompareRun {
     const PodExperts experts(own, graph_at);
     bool has_pods = false;
     for (const ExpertRow& expert : ExpertStrategies()) {
-      ShowProgress(absl::StrCat("comparing ", expert.name));
+      ShowProgress(absl::StrCat("comparing ", expert.name),
+                   {.of = "compare",
+                    .done = static_cast<double>(&expert - ExpertStrategies().data()),
+                    .wanted = static_cast<double>(ExpertStrategies().size())});
       auto outcome = experts.PlanOf(expert.name);
       const std::string name = outcome.ok() ? outcome->search.origin : expert.name;
       has_pods |= name != expert.name;
@@ -214,11 +220,18 @@ class CompareRun {
     for (const Row& row : rows_) {
       if (IsRun(row)) plans.push_back(row.plan);
     }
-    ShowProgress("measuring all plans in turn");
+    double done = 0;
+    const double wanted = static_cast<double>(plans.size()) * flags_.steps;
+    const auto show = [&] {
+      ShowProgress(absl::StrCat("measuring all plans in turn: step ", done, " of ", wanted),
+                   {.of = "measure", .done = done++, .wanted = wanted});
+    };
+    show();
     InterleavedMeasurement measurement(model_.graph, std::move(plans),
                                        {.backends = flags_.machine.backends,
                                         .precision = priced_.precision,
-                                        .profile = flags_.machine.profile},
+                                        .profile = flags_.machine.profile,
+                                        .on_step = show},
                                        &g_interrupted);
     RETURN_IF_ERROR(measurement.Rounds(flags_.steps));
     if (!measurement.note().empty()) notes_.push_back(measurement.note());
@@ -231,16 +244,23 @@ class CompareRun {
   }
 
   absl::Status Verify() {
+    double proven = 0;
+    const auto wanted = static_cast<double>(std::count_if(rows_.begin(), rows_.end(), IsRun));
     for (Row& row : rows_) {
       if (!IsRun(row) || g_interrupted.load()) continue;
-      ShowProgress(absl::StrCat("verifying ", row.name));
       VerificationRequest request;
+      request.progress = [&](double done, double steps) {
+        ShowProgress(absl::StrCat("verifying ", row.name),
+                     {.of = "verify", .done = proven + done / steps, .wanted = wanted});
+      };
+      request.progress(0, 1);
       request.quick = flags_.quick;
       if (flags_.quick) request.steps = 1;
       request.stop = &g_interrupted;
       ASSIGN_OR_RETURN(const VerificationResult result,
                        VerifyTrainingPlan(model_, row.plan, request));
       if (!result.interrupted) row.equal = result.equal;
+      ++proven;
     }
     return absl::OkStatus();
   }
@@ -348,7 +368,7 @@ class CompareRun {
     DescribeModel(model_.imported, model_.loss, answer);
     for (const std::string& note : notes_) answer.json["notes"].push_back(note);
     answer.text += TableText(table, 1) + others;
-    for (const std::string& note : notes_) absl::StrAppend(&answer.text, "note: ", note, "\n");
+    for (const std::string& note : notes_) AppendNote(note, answer);
     absl::StrAppend(&answer.text,
                     "sure: the part of a plan's time that is priced by steady measurements, whose "
                     "median is known to an eighth\n");

@@ -9,14 +9,14 @@ struct VerbExamples {
 };
 constexpr VerbExamples kExamples[] = {
     {"",
-     "  partita plan alexnet --batch 32           the best plan for this machine\n"
+     "  partita plan alexnet --batch 32                the best plan for this machine\n"
      "  partita compare alexnet --batch 32 --measure  it against expert strategies\n"
-     "  partita verify alexnet.plan.textproto     proves that it computes the same model\n"
+     "  partita verify alexnet.plan.textproto          proves that it is the same model\n"
      "  partita run alexnet.plan.textproto --steps 20\n"
-     "  partita plan model.onnx --machine p100-4x4  a machine that is not here\n"},
+     "  partita plan model.onnx --machine p100-4x4     a machine that is not here\n"},
     {"plan",
      "  partita plan alexnet --batch 32 --devices 2\n"
-     "  partita plan model.onnx --machine p100-4x4 --evaluations 10000 -o p100.textproto\n"
+     "  partita plan model.onnx --machine p100-4x4 --evaluations 10000\n"
      "  partita plan lenet --strategy data_parallel\n"
      "  partita plan lenet --dump_dir stages        what every stage makes, as files\n"},
     {"compare",

@@ -9,6 +9,7 @@
 #include "graph/support/status_macros.h"
 #include "tools/cli/flags.h"
 #include "tools/cli/notes.h"
+#include "tools/cli/progress.h"
 #include "tools/cli/text.h"
 #include "tools/cli/verb.h"
 #include "tools/cli/verb_options.h"

@@ -19,6 +19,7 @@
 #include "tools/cli/flags.h"
 #include "tools/cli/help_text.h"
 #include "tools/cli/process.h"
+#include "tools/cli/progress.h"
 #include "tools/cli/verb.h"
 #include "tools/cli/verb_options.h"
 #include "tools/version.h"
@@ -54,16 +55,22 @@ std::vector<std::string> TakeLaunched(std::vector<std::string>& args) {
   return launched;
 }
 
+// An answer or an error, alone or as the last of the events.
+void PrintJson(const char* event, const Json& json) {
+  if (Streams()) return Emit(event, json);
+  Print(json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+}
+
 // `unsupported`: the operators of a model that cannot be imported.
-void PrintError(bool json, int code, const std::string& message,
+void PrintError(int code, const std::string& message,
                 const std::vector<std::string>& unsupported = {}) {
   EndProgress();
   std::cerr << "partita: " << message << "\n";
-  if (!json) return;
+  if (!Style().json) return;
   Json error = {{"schema_version", kSchemaVersion},
                 {"error", {{"exit_code", code}, {"message", message}}}};
   if (!unsupported.empty()) error["unsupported"] = unsupported;
-  Print(error.dump(2) + "\n");
+  PrintJson("error", error);
 }
 
 // The first argument that is no flag: the verb.
@@ -146,18 +153,18 @@ std::string EmptyOption(const std::vector<std::string>& args) {
   return "";
 }
 
-int Finish(bool json, const absl::StatusOr<Answer>& answer) {
+int Finish(const absl::StatusOr<Answer>& answer) {
   if (!answer.ok()) {
     const int code = ExitCodeOf(answer.status());
-    PrintError(json, code, TextOf(answer.status()), UnsupportedOperators(answer.status()));
+    PrintError(code, TextOf(answer.status()), UnsupportedOperators(answer.status()));
     return code;
   }
   EndProgress();
   if (answer->silent) return answer->exit_code;
-  if (json) {
+  if (Style().json) {
     Json out = {{"schema_version", kSchemaVersion}};
     out.update(answer->json);
-    Print(out.dump(2) + "\n");
+    PrintJson("result", out);
   } else {
     const bool ended = answer->text.empty() || answer->text.back() == '\n';
     Print(answer->text + (ended ? "" : "\n"));
@@ -167,9 +174,9 @@ int Finish(bool json, const absl::StatusOr<Answer>& answer) {
 }
 
 // Reads the arguments. The exit code if they end the program: wrong usage, --help, --version.
-std::optional<int> ParseOrSay(CLI::App& app, std::vector<std::string> args, bool json) {
-  const auto refuse = [json](const std::string& why) {
-    PrintError(json, CodeOf(ErrorCategory::kUsage), why + "\nTry: partita --help");
+std::optional<int> ParseOrSay(CLI::App& app, std::vector<std::string> args) {
+  const auto refuse = [](const std::string& why) {
+    PrintError(CodeOf(ErrorCategory::kUsage), why + "\nTry: partita --help");
     return CodeOf(ErrorCategory::kUsage);
   };
   if (const std::string why = UnknownVerb(args); !why.empty()) return refuse(why);
@@ -197,7 +204,6 @@ struct CommandLine {
   CommandLine();
 
   CLI::App app{kProgramDescription};
-  bool json = false;
   VerbTable verbs;
 };
 
@@ -205,7 +211,9 @@ CommandLine::CommandLine() {
   app.formatter(std::make_shared<HelpFormatter>());
   app.set_version_flag("--version", std::string("partita ") + kVersion);
   app.require_subcommand(1);
-  app.add_flag("--json", json, "answer in JSON");
+  for (const OptionPage& option : CommonOptions()) {
+    if (option.name != "help") app.add_flag("--" + option.name, option.help);
+  }
   app.fallthrough();
   app.option_defaults()->always_capture_default();
   for (const VerbRow& row : Verbs()) {
@@ -224,22 +232,27 @@ int Main(int argc, char** argv) {
   }
   CommandLine line;
   VerbTable& verbs = line.verbs;
-  for (const std::string& arg : args) line.json = line.json || arg == "--json";
-  const bool json = line.json;
-  SayAbruptEndsInJson(json);
+  const auto asks = [&args](const char* flag) {
+    return std::find(args.begin(), args.end(), flag) != args.end();
+  };
+  const bool streams = asks("--json_lines");
+  SetOutputStyle(
+      {.quiet = asks("--quiet"), .json = asks("--json") || streams, .json_lines = streams});
+  SayAbruptEndsInJson(Style().json, streams);
   TakeHelp(args);
   verbs.launched = TakeLaunched(args);
-  if (const auto code = ParseOrSay(line.app, args, json)) return *code;
+  if (const auto code = ParseOrSay(line.app, args)) return *code;
   // What is wrong for every rank is said once.
   if (!verbs.launched.empty()) {
     CommandLine each;
-    if (const auto code = ParseOrSay(each.app, verbs.launched, json)) return *code;
+    if (const auto code = ParseOrSay(each.app, verbs.launched)) return *code;
   }
   for (const auto& [verb, run] : verbs.verbs) {
     if (!verb->parsed()) continue;
     const std::string name = verb->get_name();
     const Doing doing("carrying out", name);
-    return Finish(json, Catching(run));
+    Emit("begin", {{"schema_version", kSchemaVersion}, {"verb", name}});
+    return Finish(Catching(run));
   }
   return CodeOf(ErrorCategory::kUsage);
 }

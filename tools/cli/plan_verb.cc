@@ -10,6 +10,7 @@
 #include "tools/cli/notes.h"
 #include "tools/cli/plan_tables.h"
 #include "tools/cli/planning.h"
+#include "tools/cli/progress.h"
 #include "tools/cli/staging.h"
 #include "tools/cli/text.h"
 #include "tools/cli/verb.h"

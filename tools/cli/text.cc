@@ -29,14 +29,14 @@ std::string BytesText(Bytes bytes) {
   return absl::StrFormat("%.2f GB", b / 1e9);
 }
 
-size_t OutputWidth() {
+size_t OutputWidth(int file) {
   constexpr size_t kWidth = 80;
-  if (isatty(STDOUT_FILENO) == 0) return kWidth;
+  if (isatty(file) == 0) return kWidth;
   int columns = 0;
   const char* asked = std::getenv("COLUMNS");
   winsize window{};
   if (asked == nullptr || !absl::SimpleAtoi(asked, &columns) || columns <= 0) {
-    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &window) == 0) columns = window.ws_col;
+    if (ioctl(file, TIOCGWINSZ, &window) == 0) columns = window.ws_col;
   }
   return columns <= 0 ? kWidth : static_cast<size_t>(std::clamp(columns, 40, 200));
 }

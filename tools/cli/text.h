@@ -12,9 +12,9 @@ namespace partita {
 std::string TimeText(Nanos time);
 std::string BytesText(Bytes bytes);
 
-// Characters of a line of text for people on stdout: 80, and on a terminal COLUMNS or its own width,
+// Characters of a line of text for people on a file, stdout: 80, and on a terminal COLUMNS or its own width,
 // from 40 to 200.
-size_t OutputWidth();
+size_t OutputWidth(int file = 1);
 
 // Text in lines of at most `width` characters, broken at spaces, all after the first indented by so
 // many; ends in a newline. A word that is longer has a line of its own.

@@ -75,11 +75,7 @@ inline constexpr char kProgramDescription[] =
 // Facts to be known of a model before it is trained: its loss, notes and warnings, as lines for
 // people and as members "loss", "classes", "notes" and "warnings".
 void DescribeModel(const ImportedModel& model, const ModelLoss& loss, Answer& answer);
-// The same for people only, on stderr.
+// The same for people only, on stderr; with --quiet the warnings alone.
 void ShowModel(const ImportedModel& model, const ModelLoss& loss);
-
-// Progress for people, on stderr; nothing where stderr is no terminal and the line would repeat.
-void ShowProgress(const std::string& line);
-void EndProgress();
 
 }  // namespace partita

@@ -121,6 +121,11 @@ std::vector<VerbPage> VerbPages(const CLI::App& app) {
 std::span<const OptionPage> CommonOptions() {
   static const OptionPage kOptions[] = {
       {.name = "json", .help = "print the answer, or the error, in JSON"},
+      {.name = "json_lines",
+       .help = "print events as they come, one JSON object a line: progress, candidates, steps, "
+               "evaluations, and last the result or the error"},
+      {.name = "quiet",
+       .help = "no progress, notes, hints and news of a run; results, warnings and errors stay"},
       {.name = "help", .help = "print what the verb does, its flags, and examples", .letter = 'h'}};
   return kOptions;
 }

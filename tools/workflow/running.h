@@ -56,6 +56,8 @@ struct RunRequest {
                            // run
   std::function<void(const StepReport&)> on_step;
   std::function<void(int64_t, const EvaluationResult&)> on_evaluation;
+  // Batches of an evaluation that are done, of how many.
+  std::function<void(int64_t done, int64_t wanted)> on_evaluated;
   // The state from which the run continues, before its first step; what it writes during the run,
   // between steps. Of rank 0 only.
   std::function<void(const ResumePoint&)> on_resume;
