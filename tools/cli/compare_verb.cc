@@ -311,6 +311,7 @@ class CompareRun {
             {"compute_share", PartOf(e, use.compute)},
             {"communication_share", PartOf(e, use.communication)},
             {"idle_share", PartOf(e, use.idle)},
+            {"overlap_share", OverlapOf(e)},
             {"communication_bytes_per_device", MeanReceived(e).value()},
             {"peak_bytes_per_device", LargestPeakOf(e).value()},
             {"measured_share", plan.shares.measured},
@@ -319,30 +320,79 @@ class CompareRun {
             {"equal_to_serial", plan.equal.has_value() ? Json(*plan.equal) : Json(nullptr)}};
   }
 
-  static std::vector<std::string> RowCells(const Row& row) {
+  // The part of all devices' time in which compute and communication go on at the same time.
+  static double OverlapOf(const Evaluation& e) {
+    const DeviceUse use = UseOfAll(e);
+    const double all = PartOf(e, use.compute + use.communication + use.idle);
+    return std::max(0.0, all - 1);
+  }
+
+  std::vector<std::string> HeadingCells(const ByteUnit& unit) const {
+    std::vector<std::string> cells = {"strategy", "predicted"};
+    if (flags_.measure) cells.emplace_back("measured");
+    cells.emplace_back("sure");
+    if (flags_.verify) cells.emplace_back("equal");
+    cells.insert(cells.end(),
+                 {"compute", "comm.", "idle", absl::StrCat("received\n/device\n", unit.name),
+                  absl::StrCat("peak\n/device\n", unit.name)});
+    return cells;
+  }
+
+  std::vector<std::string> RowCells(const Row& row, const ByteUnit& unit) const {
     const Evaluation& e = row.evaluation;
     const DeviceUse use = UseOfAll(e);
-    const auto share = [&](Nanos part) {
-      return absl::StrFormat("%.0f %%", 100 * PartOf(e, part));
-    };
-    return {row.name,
-            TimeText(e.time),
-            row.measured ? TimeText(*row.measured) : "-",
-            share(use.compute),
-            share(use.communication),
-            share(use.idle),
-            BytesText(MeanReceived(e)),
-            BytesText(LargestPeakOf(e)),
-            absl::StrFormat("%.0f %%", 100 * row.shares.measured),
-            row.equal.has_value() ? (*row.equal ? "yes" : "NO") : ""};
+    const auto share = [](double part) { return absl::StrFormat("%.0f %%", 100 * part); };
+    std::vector<std::string> cells = {row.name, TimeText(e.time)};
+    if (flags_.measure) cells.push_back(row.measured ? TimeText(*row.measured) : "-");
+    cells.push_back(share(row.shares.measured));
+    if (flags_.verify) {
+      cells.emplace_back(row.equal.has_value() ? (*row.equal ? "yes" : "NO") : "");
+    }
+    cells.insert(cells.end(),
+                 {share(PartOf(e, use.compute)), share(PartOf(e, use.communication)),
+                  share(PartOf(e, use.idle)), unit.In(MeanReceived(e)), unit.In(LargestPeakOf(e))});
+    return cells;
+  }
+
+  // What the columns say, and by how much shares overlap.
+  std::string LegendText() const {
+    constexpr double kWorthAWord = 0.01;
+    std::string overlaps;
+    for (const Row& row : rows_) {
+      if (!IsRun(row) || OverlapOf(row.evaluation) < kWorthAWord) continue;
+      absl::StrAppendFormat(&overlaps, "%s%.0f %% in %s", overlaps.empty() ? "" : ", ",
+                            100 * OverlapOf(row.evaluation), row.name);
+    }
+    const size_t width = OutputWidth();
+    std::string text = WrappedText(
+        "sure: the part of a plan's time that is priced by steady measurements, whose median is "
+        "known to an eighth",
+        width, 2);
+    text += WrappedText(
+        "compute, comm. (communication), idle: parts of all devices' time in a step, as predicted",
+        width, 2);
+    if (!overlaps.empty()) {
+      text += WrappedText(
+          absl::StrCat("overlap: compute and communication go on at the same time, so that their "
+                       "parts and idle add up to more than 100 %, by ",
+                       overlaps),
+          width, 2);
+    }
+    return text + WrappedText(
+                      "received: in a step by a device, in the mean; peak: memory of the device "
+                      "that takes most",
+                      width, 2);
   }
 
   Answer Report() const {
     Answer answer;
     Json list = Json::array();
-    std::vector<std::vector<std::string>> table = {
-        {"strategy", "predicted", "measured", "compute", "communication", "idle", "received/device",
-         "peak/device", "sure", flags_.verify ? "equal" : ""}};
+    Bytes largest;
+    for (const Row& row : rows_) {
+      if (IsRun(row)) largest = std::max(largest, LargestPeakOf(row.evaluation));
+    }
+    const ByteUnit unit = UnitFor(largest);
+    std::vector<std::vector<std::string>> table = {HeadingCells(unit)};
     std::string others;
     for (const Row& row : rows_) {
       list.push_back(row.declined.empty() ? RowJson(row) : DeclinedJson(row));
@@ -351,7 +401,7 @@ class CompareRun {
       } else if (row.same_as.has_value()) {
         absl::StrAppend(&others, row.name, ": the same plan as ", Standing(row).name, "\n");
       } else {
-        table.push_back(RowCells(row));
+        table.push_back(RowCells(row, unit));
       }
       if (row.equal.has_value() && !*row.equal) {
         answer.exit_code = CodeOf(ErrorCategory::kCheckFailed);
@@ -369,9 +419,7 @@ class CompareRun {
     for (const std::string& note : notes_) answer.json["notes"].push_back(note);
     answer.text += TableText(table, 1) + others;
     for (const std::string& note : notes_) AppendNote(note, answer);
-    absl::StrAppend(&answer.text,
-                    "sure: the part of a plan's time that is priced by steady measurements, whose "
-                    "median is known to an eighth\n");
+    answer.text += LegendText();
     AddMachineNotes(priced_, answer);
     AddWarnings(disturbance_, answer);
     return answer;

@@ -37,6 +37,13 @@ std::vector<std::string> FlagsOf(const OptionPage& option) {
   return flags;
 }
 
+// "--json --quiet ...".
+std::string CommonWords() {
+  std::vector<std::string> words;
+  for (const OptionPage& common : CommonOptions()) words.push_back("--" + common.name);
+  return absl::StrJoin(words, " ");
+}
+
 // ---- bash
 
 // In `values`, and `files`, what comes where a flag's value is wanted, or an argument.
@@ -66,8 +73,7 @@ std::string BashScript(std::span<const VerbPage> verbs) {
                       absl::StrJoin(own, absl::StrCat("' | '", verb.name, " ")),
                       "') wanted=value; ", BashValues(option), " ;;\n");
     }
-    for (const OptionPage& common : CommonOptions())
-      words.push_back(absl::StrCat("--", common.name));
+    words.push_back(CommonWords());
     absl::StrAppend(&flags, "      ", quoted, ") values='", absl::StrJoin(words, " "), "' ;;\n");
     const std::string below = WordsBelow(verb.name, verbs);
     if (below.empty()) continue;
@@ -94,8 +100,8 @@ std::string BashScript(std::span<const VerbPage> verbs) {
       "    :\n"
       "  elif [[ $current == -* ]]; then\n"
       "    case \"$verb\" in\n"
-      "      '') values='--json --help --version' ;;\n",
-      flags,
+      "      '') values='--version ",
+      CommonWords(), "' ;;\n", flags,
       "    esac\n"
       "  else\n"
       "    case \"$verb\" in\n"
@@ -145,7 +151,7 @@ std::string ZshScript(std::span<const VerbPage> verbs) {
     for (const auto& [word, help] : Below(verb, verbs)) {
       absl::StrAppend(&text, "    '", word, ":", ZshHelp(help), "'\n");
     }
-    absl::StrAppend(&text, "  )\n  _arguments -C '--json[answer in JSON]' '--help[what it does]' ",
+    absl::StrAppend(&text, "  )\n  _arguments -C '--help[what it does]' ",
                     "'1: :->verb' '*:: :->rest'\n  case $state in\n",
                     "    verb) _describe verb verbs ;;\n    rest)\n      case $line[1] in\n");
     for (const auto& [word, help] : Below(verb, verbs)) {

@@ -224,6 +224,7 @@ CommandLine::CommandLine() {
 
 int Main(int argc, char** argv) {
   std::vector<std::string> args = Normalized(argc, argv);
+  if (argc > 0 && *argv[0] != '\0') g_program = argv[0];
   g_launched = !args.empty() && args[0].rfind(kLaunchedFlag, 0) == 0;
   if (g_launched) {
     g_verdict_line = argv[1] + std::strlen(kLaunchedFlag);

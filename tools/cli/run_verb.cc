@@ -314,6 +314,7 @@ absl::StatusOr<Answer> RunTraining(RunFlags& flags, Stages* stages) {
                              from_checkpoint ? WeightValues::kSkipped : WeightValues::kRequired},
                             stages));
   RETURN_IF_ERROR(CheckOutputs(flags, loaded.model));
+  if (!loaded.note.empty()) flags.notes.push_back(loaded.note);
   RETURN_IF_ERROR(CheckTrains(loaded.model, flags));
   if (const int n = flags.request.virtual_devices; n > 0 && n != loaded.plan.topology.size()) {
     return UsageError(absl::StrCat("--virtual_devices ", n, ": the plan has ",

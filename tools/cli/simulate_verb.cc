@@ -87,6 +87,11 @@ absl::StatusOr<Answer> RunSimulate(const SimulateFlags& flags, Stages* stages) {
           ? absl::StrCat(", as the first of ", PodsText(outcome.pods->pods), " sees it")
           : "",
       "\n");
+  answer.json["notes"] = Json::array();
+  if (!loaded.note.empty()) {
+    answer.json["notes"].push_back(loaded.note);
+    AppendNote(loaded.note, answer);
+  }
   if (!note.empty()) AppendNote(note, answer);
   AddCritical(graph, evaluator.resources(), outcome.step, answer);
   absl::StrAppend(&answer.text, "written: ", path, " (open it at ui.perfetto.dev)\n");

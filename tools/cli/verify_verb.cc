@@ -76,6 +76,11 @@ absl::StatusOr<Answer> RunPlanCheck(const VerifyFlags& flags, Stages* stages) {
                  {"max_abs_error", result.max_abs_error},
                  {"first_difference", TextOrNull(result.first_difference)}};
   answer.exit_code = ExitCodeOf(result);
+  answer.json["notes"] = Json::array();
+  if (!loaded.note.empty()) {
+    answer.json["notes"].push_back(loaded.note);
+    AppendNote(loaded.note, answer);
+  }
   for (const std::string& note : precision.notes) {
     AppendNote(note, answer);
   }

@@ -141,6 +141,7 @@ absl::StatusOr<Graph> TrainingGraphAt(int64_t batch, const TrainingModel& model)
 struct LoadedPlan {
   Plan plan;
   TrainingModel model;
+  std::string note;  // for people: where the model was found, if that may not be what was meant
 };
 struct PlanSource {
   std::string path;
