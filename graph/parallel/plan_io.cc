@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -317,6 +318,9 @@ absl::StatusOr<proto::Plan> ParsePlanText(absl::string_view text, absl::string_v
   constexpr absl::string_view kTry = "`partita plan MODEL` writes one";
   if (static_cast<int64_t>(text.size()) > kMaxFileBytes) {
     return absl::InvalidArgumentError(absl::StrCat(source, " is larger than 64 MiB; no plan is"));
+  }
+  if (absl::StripAsciiWhitespace(text).empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(source, " is empty; wanted a plan: ", kTry));
   }
   FirstError error;
   google::protobuf::TextFormat::Parser parser;

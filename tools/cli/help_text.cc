@@ -55,8 +55,8 @@ std::string ExitCodesText(size_t width) {
 
 std::string ProgramHelp(std::span<const VerbPage> verbs, size_t width) {
   std::string text =
-      absl::StrCat(WrappedText(kProgramDescription, width, 0),
-                   "\nUsage: partita [FLAGS] VERB ...\n\nExamples:\n", ExamplesOf(""));
+      absl::StrCat("Examples:\n", ExamplesOf(""), "\n", WrappedText(kProgramDescription, width, 0),
+                   "\nUsage: partita [FLAGS] VERB ...\n");
   std::string group;
   for (const VerbPage& verb : verbs) {
     if (verb.name.find(' ') != std::string::npos) continue;
@@ -72,9 +72,10 @@ std::string ProgramHelp(std::span<const VerbPage> verbs, size_t width) {
 }
 
 std::string VerbHelp(const VerbPage& verb, std::span<const VerbPage> verbs, size_t width) {
-  std::string text = WrappedText(absl::StrCat("partita ", verb.name, ": ", verb.help), width, 2);
-  absl::StrAppend(&text, "\n", WrappedText(absl::StrCat("Usage: ", verb.Usage()), width, 7),
-                  "\nExamples:\n", verb.examples);
+  std::string text =
+      absl::StrCat("Examples:\n", verb.examples, "\n",
+                   WrappedText(absl::StrCat("partita ", verb.name, ": ", verb.help), width, 2),
+                   "\n", WrappedText(absl::StrCat("Usage: ", verb.Usage()), width, 7));
   const bool has_arguments = std::any_of(verb.options.begin(), verb.options.end(),
                                          [](const OptionPage& one) { return one.positional; });
   if (has_arguments) text += "\nArguments:\n";

@@ -8,6 +8,7 @@
 #include "tools/cli/text.h"
 #include "tools/cli/verb.h"
 #include "tools/cli/verb_options.h"
+#include "tools/workflow/input_path.h"
 #include "tools/workflow/output_path.h"
 
 namespace partita {
@@ -45,6 +46,7 @@ absl::StatusOr<Answer> RunImport(const ImportFlags& flags) {
         absl::StrCat("--output writes the native form: the file's name ends in .textproto, '",
                      flags.output, "' does not"));
   }
+  if (IsModelFile(flags.model.model)) RETURN_IF_ERROR(CheckThere(flags.model.model));
   RETURN_IF_ERROR(CheckWritable(flags.output, "-o"));
   ImportOptions options;
   options.batch = flags.model.batch;

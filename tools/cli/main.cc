@@ -7,19 +7,17 @@
 #include <sstream>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
 #include "graph/onnx/import.h"
 #include "graph/support/doing.h"
 #include "graph/support/error_category.h"
 #include "graph/support/exceptions.h"
-#include "graph/support/known_names.h"
 #include "runtime/launch/parent_watch.h"
 #include "tools/cli/abrupt_end.h"
 #include "tools/cli/flags.h"
 #include "tools/cli/help_text.h"
 #include "tools/cli/process.h"
 #include "tools/cli/progress.h"
+#include "tools/cli/usage_errors.h"
 #include "tools/cli/verb.h"
 #include "tools/cli/verb_options.h"
 #include "tools/version.h"
@@ -90,69 +88,6 @@ void TakeHelp(std::vector<std::string>& args) {
   args.push_back("--help");
 }
 
-// What is wrong with the verb of a command line; empty: it is known, or there is none.
-std::string UnknownVerb(std::vector<std::string>& args) {
-  const std::vector<std::string> names = VerbNames();
-  const auto word = WordIn(args);
-  if (word == args.end() || std::find(names.begin(), names.end(), *word) != names.end()) return "";
-  return absl::StrCat("unknown verb '", *word, "'; the verbs are: ", absl::StrJoin(names, ", "),
-                      DidYouMean(*word, names));
-}
-
-// The flags of the program, and of the verbs that were parsed.
-void AppendFlags(const CLI::App& app, std::vector<std::string>& flags) {
-  for (const CLI::Option* option : app.get_options()) {
-    for (const std::string& name : option->get_lnames()) flags.push_back("--" + name);
-  }
-  for (const CLI::App* verb : app.get_subcommands()) AppendFlags(*verb, flags);
-}
-
-std::string UnknownArguments(const CLI::App& app) {
-  std::vector<std::string> flags;
-  AppendFlags(app, flags);
-  std::string text = "unknown arguments:", meant;
-  for (const std::string& arg : app.remaining(true)) {
-    absl::StrAppend(&text, " ", arg);
-    if (!meant.empty() || !arg.starts_with("--")) continue;
-    meant = DidYouMean(arg.substr(0, arg.find('=')), flags);
-  }
-  return text + meant;
-}
-
-// What is wrong with a command line that CLI11 refused, which lists arguments from the last to the
-// first.
-std::string ParseErrorText(const CLI::App& app, const CLI::ParseError& error) {
-  if (app.get_subcommands().empty() && error.get_name() == "RequiredError") {
-    return "a verb is wanted: " + absl::StrJoin(VerbNames(), ", ");
-  }
-  if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError)) {
-    return UnknownArguments(app);
-  }
-  return error.what();
-}
-
-// The option that was given no text, as by a variable of a script that is not set; empty where
-// there is none.
-std::string EmptyOption(const CLI::App& app) {
-  for (const CLI::Option* option : app.get_options()) {
-    const std::vector<std::string>& values = option->results();
-    if (std::find(values.begin(), values.end(), "") != values.end()) return option->get_name();
-  }
-  for (const CLI::App* verb : app.get_subcommands()) {
-    if (std::string name = EmptyOption(*verb); !name.empty()) return name;
-  }
-  return "";
-}
-// The same before parsing: CLI11 takes the argument behind "--flag=" for its value.
-std::string EmptyOption(const std::vector<std::string>& args) {
-  for (const std::string& arg : args) {
-    if (arg.size() > 3 && arg.starts_with("--") && arg.find('=') + 1 == arg.size()) {
-      return arg.substr(0, arg.size() - 1);
-    }
-  }
-  return "";
-}
-
 int Finish(const absl::StatusOr<Answer>& answer) {
   if (!answer.ok()) {
     const int code = ExitCodeOf(answer.status());
@@ -175,28 +110,24 @@ int Finish(const absl::StatusOr<Answer>& answer) {
 
 // Reads the arguments. The exit code if they end the program: wrong usage, --help, --version.
 std::optional<int> ParseOrSay(CLI::App& app, std::vector<std::string> args) {
-  const auto refuse = [](const std::string& why) {
-    PrintError(CodeOf(ErrorCategory::kUsage), why + "\nTry: partita --help");
+  const auto refuse = [&app](const std::string& why) {
+    PrintError(CodeOf(ErrorCategory::kUsage), absl::StrCat(why, "\nTry: ", HelpCommand(app)));
     return CodeOf(ErrorCategory::kUsage);
   };
-  if (const std::string why = UnknownVerb(args); !why.empty()) return refuse(why);
-  std::string empty = EmptyOption(args);
+  if (const std::string why = UnknownVerb(app, args); !why.empty()) return refuse(why);
+  if (const std::string why = BadValue(args); !why.empty()) return refuse(why);
   std::reverse(args.begin(), args.end());  // as CLI11 wants them
-  if (empty.empty()) {
-    try {
-      std::vector<std::string> consumed = args;
-      app.parse(consumed);
-    } catch (const CLI::ParseError& error) {
-      if (error.get_exit_code() != 0) return refuse(ParseErrorText(app, error));
-      std::ostringstream help;  // or the version
-      app.exit(error, help);
-      Print(help.str());
-      return 0;
-    }
-    empty = EmptyOption(app);
+  try {
+    app.parse(args);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() != 0) return refuse(ParseErrorText(app, error));
+    std::ostringstream help;  // or the version
+    app.exit(error, help);
+    Print(help.str());
+    return 0;
   }
-  if (empty.empty()) return std::nullopt;
-  return refuse(empty + ": wanted is a value, not ''");
+  if (const std::string why = BadValue(app); !why.empty()) return refuse(why);
+  return std::nullopt;
 }
 
 // The command line, with all verbs.
@@ -252,7 +183,7 @@ int Main(int argc, char** argv) {
     if (!verb->parsed()) continue;
     const std::string name = verb->get_name();
     const Doing doing("carrying out", name);
-    Emit("begin", {{"schema_version", kSchemaVersion}, {"verb", name}});
+    BeginEvents(name);
     return Finish(Catching(run));
   }
   return CodeOf(ErrorCategory::kUsage);

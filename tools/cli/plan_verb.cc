@@ -18,6 +18,7 @@
 #include "tools/cli/verb.h"
 #include "tools/cli/verb_options.h"
 #include "tools/version.h"
+#include "tools/workflow/input_path.h"
 #include "tools/workflow/output_path.h"
 #include "tools/workflow/plan_place.h"
 #include "tools/workflow/stage_ends.h"
@@ -250,6 +251,11 @@ void Describe(const PlanFlags& flags, const MeasuredSearch& search, const Traini
   for (Bytes b : e.received) received += b;
   absl::StrAppend(&text, "largest peak memory ", BytesText(LargestPeakOf(e)), " per device; ",
                   BytesText(received), " received by all devices in a step\n");
+  if (g_interrupted.load()) {
+    text += "interrupted: this is the best of what was evaluated until then\n";
+  } else if (outcome.search.interrupted) {
+    text += "--time_limit was up: this is the best of what was evaluated until then\n";
+  }
   absl::StrAppendFormat(&text, "%d strategies evaluated in %.2f s; %s\n",
                         outcome.search.evaluations, outcome.search.seconds,
                         FoundText(search, flags.plan.strategy.empty()));
@@ -306,6 +312,7 @@ absl::StatusOr<Answer> AnswerScaling(const PlanFlags& flags) {
 
 absl::StatusOr<Answer> AnswerPlan(const PlanFlags& flags, Stages* stages) {
   const std::string path = flags.output.empty() ? DefaultOutput(flags.model.model) : flags.output;
+  if (IsModelFile(flags.model.model)) RETURN_IF_ERROR(CheckThere(flags.model.model));
   RETURN_IF_ERROR(CheckWritable(path, "-o"));
   ModelRequest request = flags.model;
   request.values = WeightValues::kSkipped;

@@ -7,6 +7,7 @@
 #include <mutex>
 
 #include "absl/strings/str_cat.h"
+#include "tools/cli/abrupt_end.h"
 #include "tools/cli/process.h"
 #include "tools/cli/text.h"
 #include "tools/cli/time_left.h"
@@ -15,6 +16,7 @@ namespace partita {
 namespace {
 
 OutputStyle g_style;
+std::string g_verb;   // of the event "begin", until that is told
 std::mutex g_events;  // one line is written at a time
 
 constexpr double kSecondsBetweenEvents = 0.25;
@@ -88,12 +90,21 @@ void AppendNote(const std::string& note, Answer& answer) {
 
 bool Streams() { return g_style.json_lines; }
 
+void BeginEvents(const std::string& verb) { g_verb = verb; }
+
 void Emit(const std::string& event, const Json& fields) {
   if (!Streams()) return;
   Json line = {{"event", event}};
   line.update(fields);
+  const auto text = [](const Json& json) {
+    return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+  };
   const std::lock_guard lock(g_events);
-  Print(line.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
+  if (!g_verb.empty()) {
+    Print(text({{"event", "begin"}, {"schema_version", kSchemaVersion}, {"verb", g_verb}}));
+    g_verb.clear();
+  }
+  Print(text(line));
 }
 
 }  // namespace partita

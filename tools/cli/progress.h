@@ -40,6 +40,9 @@ void AppendNote(const std::string& note, Answer& answer);
 
 // Whether --json_lines asks for events.
 bool Streams();
+// Names the verb that the first event, "begin", tells; it comes before any other one, so that ranks
+// which have nothing to say print none.
+void BeginEvents(const std::string& verb);
 // One of them: {"event": event, fields...}. May be called by any thread.
 void Emit(const std::string& event, const Json& fields);
 

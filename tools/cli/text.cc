@@ -43,20 +43,13 @@ class Table {
     if (widths_.empty()) return "";
     std::vector<size_t> all(widths_.size());
     std::iota(all.begin(), all.end(), size_t{0});
-    if (WidthOf(all) <= width_) return Block(all);
+    if (WidthOf(all) <= width_ || widths_.size() == 1) return Block(all);
     if (first_number_ >= widths_.size()) return WithLastWrapped(all);
     widths_[0] = std::min(widths_[0], kFirstColumn);
+    // As many tables as are needed, with about as many columns each.
+    const size_t tables = Groups(widths_.size()).size();
     std::string text;
-    for (size_t next = 1; next < widths_.size();) {
-      std::vector<size_t> columns = {0, next++};
-      while (next < widths_.size()) {
-        columns.push_back(next);
-        if (WidthOf(columns) > width_) {
-          columns.pop_back();
-          break;
-        }
-        ++next;
-      }
+    for (const auto& columns : Groups((widths_.size() - 1 + tables - 1) / tables)) {
       absl::StrAppend(&text, text.empty() ? "" : "\n", Block(columns));
     }
     return text;
@@ -79,6 +72,24 @@ class Table {
         row.push_back(line < blank ? "" : cell[line - blank]);
       }
     }
+  }
+
+  // The first column with each time as many of the others as fit, at most `most`.
+  std::vector<std::vector<size_t>> Groups(size_t most) const {
+    std::vector<std::vector<size_t>> groups;
+    for (size_t next = 1; next < widths_.size(); ++next) {
+      const bool is_full = groups.empty() || groups.back().size() > most;
+      std::vector<size_t> longer = is_full ? std::vector<size_t>{0} : groups.back();
+      longer.push_back(next);
+      if (is_full) {
+        groups.push_back(longer);
+      } else if (WidthOf(longer) <= width_) {
+        groups.back() = longer;
+      } else {
+        groups.push_back({0, next});
+      }
+    }
+    return groups;
   }
 
   size_t WidthOf(const std::vector<size_t>& columns) const {

@@ -12,6 +12,7 @@
 #include "graph/support/error_category.h"
 #include "graph/support/status_macros.h"
 #include "graph/verify/plan_verifier.h"
+#include "tools/workflow/input_path.h"
 #include "tools/workflow/stage_ends.h"
 
 namespace partita {
@@ -78,6 +79,7 @@ absl::Status NameTheFlag(const absl::Status& status, const ModelPlace& place) {
 
 absl::StatusOr<LoadedPlan> Load(const PlanSource& request, Stages* stages, bool verify) {
   const Doing doing("building plan", request.path);
+  RETURN_IF_ERROR(CheckThere(request.path));
   ASSIGN_OR_RETURN(const proto::Plan message, ReadPlanFile(request.path));
   ASSIGN_OR_RETURN(const PlanModel label, PlanModelOf(message));
   // Who has made a plan has said what loss is meant.
@@ -113,6 +115,7 @@ absl::StatusOr<LoadedPlan> Load(const PlanSource& request, Stages* stages, bool 
 }  // namespace
 
 absl::StatusOr<TrainingModel> LoadTrainingModel(const ModelRequest& request, Stages* stages) {
+  if (IsModelFile(request.model)) RETURN_IF_ERROR(CheckThere(request.model));
   TrainingModel model;
   ImportOptions import;
   import.batch = request.batch;

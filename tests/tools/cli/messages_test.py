@@ -3,6 +3,7 @@
 plans and models that move. See harness.py."""
 
 import json
+import os
 import pathlib
 import re
 import shutil
@@ -93,13 +94,45 @@ def test_compare_and_profile_stream():
     check(found[-1]["event"] == "result" and found[-1]["measured"] > 0, f"{found[-1]}")
 
 
+def progress_of(line, columns):
+    """What a command shows on a terminal of its stderr, a text for each time that it writes the line anew."""
+    main, other = os.openpty()
+    environment = {**os.environ, "COLUMNS": str(columns)}
+    done = subprocess.Popen([harness.BINARY, *line.split()], stdout=subprocess.DEVNULL, stderr=other, env=environment)
+    os.close(other)
+    text = b""
+    while True:
+        try:
+            part = os.read(main, 65536)
+        except OSError:  # its other end is closed
+            break
+        if not part:
+            break
+        text += part
+    os.close(main)
+    check(done.wait(timeout=60) == 0, f"partita {line}: exit {done.returncode}: {text.decode()}")
+    return [one for one in text.decode().split("\r\x1b[K") if one]
+
+
+def test_progress_has_the_time_left_and_fits_the_terminal():
+    for line, begins in (("profile lenet --batch 2 --devices 1 --profile_time 3 --profile left.db", "profiling "),
+                         ("plan alexnet --batch 32 --machine p100-4x4 --devices 2 --evaluations 3000 -o left.plan.textproto",
+                          "searching: ")):
+        shown = progress_of(line, 72)
+        lines = [one for one in shown if one.startswith(begins)]
+        check(lines, f"{line}: {shown[:5]}")
+        check(all(len(one) < 72 for one in lines), f"{max(lines, key=len)}")
+        check(any(one.endswith(" left") for one in lines) or begins == "searching: ", f"{lines[-3:]}")
+    check(not progress_of(f"plan lenet --batch 8 {ELSEWHERE} --quiet -o left.plan.textproto", 72), "quiet shows progress")
+
+
 def test_tables_fit_80_columns():
     pathlib.Path("a/folder with a long name/and/another one below").mkdir(parents=True, exist_ok=True)
     path = pathlib.Path("a/folder with a long name/and/another one below/data_parallel.plan.textproto")
     started(["plan", "lenet", "--batch", "8", *ELSEWHERE.split(), "--strategy", "data_parallel", "-o", str(path)])
     text = started(["compare", "lenet", str(path), "--batch", "8", *ELSEWHERE.split()]).stdout
-    table = text.split("sure:")[0]
-    check(all(len(one) <= 80 or str(path) in one for one in table.splitlines()), text)
+    table = text[text.index("received"):re.search(r"^searched .*$", text, re.M).end()]
+    check(all(len(one) <= 80 for one in table.splitlines()), text)
     check("/device" in table and not re.search(r"\d [kM]B", table), f"one unit, and per device: {table}")
     for line in ("list models", "list operators", "list machines", "list searches", "doctor",
                  "import alexnet --batch 2", "machine show p100-4x4"):
