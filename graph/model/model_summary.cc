@@ -52,13 +52,6 @@ OperatorSummary SummarizeOperator(const Graph& graph, const Operator& op,
   return row;
 }
 
-std::string Count(int64_t value) {
-  if (value >= 1'000'000'000) return absl::StrFormat("%.2f G", static_cast<double>(value) / 1e9);
-  if (value >= 1'000'000) return absl::StrFormat("%.2f M", static_cast<double>(value) / 1e6);
-  if (value >= 1'000) return absl::StrFormat("%.1f k", static_cast<double>(value) / 1e3);
-  return absl::StrCat(value);
-}
-
 }  // namespace
 
 ModelSummary Summarize(const Graph& graph) {
@@ -90,24 +83,20 @@ ModelSummary Summarize(const Graph& graph) {
   return summary;
 }
 
+std::string CountText(int64_t value) {
+  if (value >= 1'000'000'000) return absl::StrFormat("%.2f G", static_cast<double>(value) / 1e9);
+  if (value >= 1'000'000) return absl::StrFormat("%.2f M", static_cast<double>(value) / 1e6);
+  if (value >= 1'000) return absl::StrFormat("%.1f k", static_cast<double>(value) / 1e3);
+  return absl::StrCat(value);
+}
+
 std::string SummaryText(const ModelSummary& summary) {
-  size_t width = 8;
-  for (const OperatorSummary& row : summary.operators) width = std::max(width, row.name.size());
-  width = std::min<size_t>(width, 48);
-  std::string text = absl::StrFormat("%-*s  %-16s %-20s %12s %12s\n", width, "operator", "kind",
-                                     "result", "parameters", "multiply-adds");
-  for (const OperatorSummary& row : summary.operators) {
-    absl::StrAppendFormat(&text, "%-*s  %-16s %-20s %12s %12s\n", width, row.name, row.kind,
-                          ToString(row.result), row.parameters ? Count(row.parameters) : "",
-                          row.multiply_adds ? Count(row.multiply_adds) : "");
-  }
-  absl::StrAppend(&text, summary.name, ": ", summary.operators.size(), " operators, ",
-                  Count(summary.parameters), " parameters (", summary.parameters, "), ",
-                  Count(summary.macs_per_sample), " multiply-adds per sample, weights ",
-                  Count(summary.weight_bytes), "B, activations ", Count(summary.activation_bytes),
-                  "B at batch ", summary.batch, ", input ", ToString(summary.input), ", output ",
-                  ToString(summary.output), "\n");
-  return text;
+  return absl::StrCat(summary.name, ": ", summary.operators.size(), " operators, ",
+                      CountText(summary.parameters), " parameters (", summary.parameters, "), ",
+                      CountText(summary.macs_per_sample), " multiply-adds per sample, weights ",
+                      CountText(summary.weight_bytes), "B, activations ",
+                      CountText(summary.activation_bytes), "B at batch ", summary.batch, ", input ",
+                      ToString(summary.input), ", output ", ToString(summary.output), "\n");
 }
 
 }  // namespace partita

@@ -36,7 +36,9 @@ struct ModelSummary {
 
 ModelSummary Summarize(const Graph& graph);
 
-// A table, one line for each operator, and the sums.
+// "61.10 M".
+std::string CountText(int64_t value);
+// The sums, as a sentence.
 std::string SummaryText(const ModelSummary& summary);
 
 }  // namespace partita

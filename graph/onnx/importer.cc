@@ -78,6 +78,9 @@ absl::Status Importer::AddInput() {
   }
   if (own_batch_ >= 0 && own_batch_ != batch_) {
     notes_.push_back(absl::StrCat("re-batched from ", own_batch_, " to ", batch_));
+  } else if (own_batch_ < 0 && options_.batch == 0) {
+    notes_.push_back(absl::StrCat("the model leaves its batch open: a batch of ", batch_,
+                                  " is assumed (--batch takes another)"));
   }
   if (input.type == ElementType::kInt64 || input.type == ElementType::kInt32) {
     if (input.type != ElementType::kInt32) {
@@ -201,8 +204,10 @@ absl::StatusOr<TensorId> Importer::AddWeight(const Value& value, Initializer ini
 absl::Status Importer::ImportNode(const NodeProto& node) {
   NodeImport import(*this, node);
   const auto reject = [&](absl::string_view reason) {
-    unsupported_.push_back(absl::StrCat(Describe(node), " (opset ", model_.opset, ")",
-                                        reason.empty() ? "" : ": ", reason));
+    unsupported_.push_back({.op_type = node.op_type(),
+                            .domain = node.domain(),
+                            .node = absl::StrCat(Describe(node), " (opset ", model_.opset, ")"),
+                            .reason = std::string(reason)});
     return absl::OkStatus();
   };
   Value unknown;
@@ -260,12 +265,10 @@ absl::Status Importer::ImportNode(const NodeProto& node) {
 }
 
 absl::Status Importer::UnsupportedError() const {
-  absl::Status error = absl::InvalidArgumentError(
-      absl::StrCat("operators that are not supported (", unsupported_.size(), "):\n  ",
-                   absl::StrJoin(unsupported_, "\n  "),
-                   "\n`partita list onnx_operators` shows what is; exporting in training form "
-                   "without optimization keeps operators simple"));
-  error.SetPayload(kUnsupportedPayload, absl::Cord(absl::StrJoin(unsupported_, "\n")));
+  absl::Status error = absl::InvalidArgumentError(RejectionsText(unsupported_));
+  std::vector<std::string> lines;
+  for (const Rejection& one : unsupported_) lines.push_back(one.Line());
+  error.SetPayload(kUnsupportedPayload, absl::Cord(absl::StrJoin(lines, "\n")));
   return error;
 }
 

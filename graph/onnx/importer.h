@@ -16,6 +16,7 @@
 #include "graph/onnx/attributes.h"
 #include "graph/onnx/import.h"
 #include "graph/onnx/model.h"
+#include "graph/onnx/rejections.h"
 
 namespace partita::onnx {
 
@@ -92,7 +93,7 @@ class Importer {
     std::vector<std::string> nodes;
   };
   std::vector<NodeNote> node_notes_;
-  std::vector<std::string> unsupported_;
+  std::vector<Rejection> unsupported_;
   int64_t own_batch_ = -1;  // -1: open in the file
   int64_t batch_ = 0;
   PendingValues values_of_weights_;

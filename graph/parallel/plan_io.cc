@@ -1,12 +1,15 @@
 #include "graph/parallel/plan_io.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <optional>
 #include <span>
+#include <system_error>
 #include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -316,6 +319,9 @@ absl::StatusOr<proto::Plan> ParsePlanText(absl::string_view text, absl::string_v
   if (static_cast<int64_t>(text.size()) > kMaxFileBytes) {
     return absl::InvalidArgumentError(absl::StrCat(source, " is larger than 64 MiB; no plan is"));
   }
+  if (absl::StripAsciiWhitespace(text).empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(source, " is empty; wanted a plan: ", kTry));
+  }
   FirstError error;
   google::protobuf::TextFormat::Parser parser;
   parser.RecordErrorsTo(&error);
@@ -446,18 +452,35 @@ proto::Plan PlanToProto(const Plan& plan, const Graph& graph) {
   return message;
 }
 
-std::string PlanText(const Plan& plan, const Graph& graph) {
+namespace {
+
+std::string TextOf(const proto::Plan& message) {
   google::protobuf::TextFormat::Printer printer;
   printer.SetUseShortRepeatedPrimitives(true);
   std::string text;
-  CHECK(printer.PrintToString(PlanToProto(plan, graph), &text));
+  CHECK(printer.PrintToString(message, &text));
   return absl::StrCat(
       "# A plan of Partita (proto/plan.proto). To edit it, delete order, task_graph_fingerprint and"
       " prediction, and with other splits algorithm and bucket.\n",
       text);
 }
 
-namespace {
+// A model's path from the folder of a plan; empty for names of the zoo, and where the plan is no
+// file that can move.
+std::string FromFolderOf(const std::string& plan, const std::string& model) {
+  std::error_code error;
+  const bool names_file = model.find_first_of("./") != std::string::npos;
+  if (!names_file || !std::filesystem::is_regular_file(model, error)) return "";
+  const auto type = std::filesystem::status(plan, error).type();
+  if (type != std::filesystem::file_type::regular &&
+      type != std::filesystem::file_type::not_found) {
+    return "";
+  }
+  std::filesystem::path folder = std::filesystem::path(plan).parent_path();
+  if (folder.empty()) folder = ".";
+  const auto path = std::filesystem::relative(model, folder, error);
+  return error ? "" : path.string();
+}
 
 // Whether a plan that is written can be read again.
 absl::Status CheckReadable(const Plan& plan, const std::string& text) {
@@ -479,9 +502,15 @@ absl::Status CheckReadable(const Plan& plan, const std::string& text) {
 
 }  // namespace
 
+std::string PlanText(const Plan& plan, const Graph& graph) {
+  return TextOf(PlanToProto(plan, graph));
+}
+
 absl::Status WritePlanFile(const Plan& plan, const Graph& graph, const std::string& path) {
   const Doing doing("writing plan", path);
-  const std::string text = PlanText(plan, graph);
+  proto::Plan message = PlanToProto(plan, graph);
+  message.mutable_model()->set_source_from_plan(FromFolderOf(path, plan.model.source));
+  const std::string text = TextOf(message);
   RETURN_IF_ERROR(CheckReadable(plan, text));
   return WriteFileAtomically(path, text);
 }

@@ -6,7 +6,8 @@
 #include <cstdlib>
 #include <utility>
 
-#include "absl/strings/strip.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "graph/support/known_names.h"
 
 namespace partita {
@@ -14,6 +15,16 @@ namespace {
 
 std::string Wanted(absl::string_view what, absl::string_view found) {
   return absl::StrCat("wanted is ", what, ", not '", found, "'");
+}
+
+// The same of numbers: one with a unit, or in another form, shows what is wrong with it.
+std::string WantedNumber(absl::string_view what, absl::string_view found) {
+  const bool begins = !found.empty() && absl::ascii_isdigit(static_cast<unsigned char>(found[0]));
+  const bool has_more = begins && std::any_of(found.begin(), found.end(), [](char c) {
+                          return c == ',' || absl::ascii_isalpha(static_cast<unsigned char>(c));
+                        });
+  return absl::StrCat(Wanted(what, found),
+                      has_more ? "; digits alone, without a unit or a comma" : "");
 }
 
 // A check of numbers that `fits` a range, which `wanted` describes.
@@ -24,7 +35,7 @@ OptionCheck Number(std::function<bool(double)> fits, std::string wanted,
     char* end = nullptr;
     const double value = std::strtod(text.c_str(), &end);
     const bool is_number = !text.empty() && *end == '\0' && std::isfinite(value);
-    return is_number && fits(value) ? "" : Wanted(wanted, text);
+    return is_number && fits(value) ? "" : WantedNumber(wanted, text);
   };
   return {fault, std::move(examples)};
 }
@@ -40,7 +51,7 @@ OptionCheck WholeNumber(int64_t low, int64_t high) {
     errno = 0;
     const int64_t value = std::strtoll(text.c_str(), &end, 10);
     const bool is_number = !text.empty() && *end == '\0' && errno == 0;
-    return is_number && value >= low && value <= high ? "" : Wanted(wanted, text);
+    return is_number && value >= low && value <= high ? "" : WantedNumber(wanted, text);
   };
   return {fault, {absl::StrCat(low), absl::StrCat(low < high ? low + 1 : low)}};
 }
@@ -98,7 +109,12 @@ bool ReadOption(absl::string_view text, Bytes& value) {
       {"MB", 1e6},     {"GB", 1e9},     {"TB", 1e12},    {"B", 1},        {"", 1}};
   for (const auto& [unit, bytes] : kUnits) {
     absl::string_view number = text;
-    if (!absl::ConsumeSuffix(&number, unit)) continue;
+    // As it is, or all letters large or small; "b" and "Gb" may be bits.
+    const bool is_spelt = absl::EndsWith(text, unit) ||
+                          (unit.size() > 1 && (absl::EndsWith(text, absl::AsciiStrToLower(unit)) ||
+                                               absl::EndsWith(text, absl::AsciiStrToUpper(unit))));
+    if (!is_spelt) continue;
+    number.remove_suffix(unit.size());
     double count = 0;
     const auto read = std::from_chars(number.data(), number.data() + number.size(), count);
     if (read.ec != std::errc() || read.ptr != number.data() + number.size()) return false;

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -72,12 +73,23 @@ struct Option {
   std::string fallback = {};  // what holds where it is not given, if the default does not say that
   std::string type = {};      // what the help calls a value; empty: the type's name
   std::string needs = {};     // the option without which it means nothing
+  std::string group = {};     // the heading under which help shows it; empty: InGroup says
   char letter = 0;            // of a short flag
   bool positional = false;    // an argument of its place, without a flag
   bool required = false;
   bool changes_plan = false;  // part of a plan's provenance
   bool of_one_rank = false;   // may differ between the ranks of a run
 };
+
+// A visitor that visits fields as `visit` does, those without a heading of their own under this one.
+// `visit` outlives it.
+template <class Visitor>
+auto InGroup(std::string group, Visitor& visit) {
+  return [group = std::move(group), &visit](Option option, auto& value) {
+    if (option.group.empty()) option.group = group;
+    visit(option, value);
+  };
+}
 
 // The text of a value, from which ReadOption reads it again. Types of components add overloads.
 template <class T>

@@ -194,6 +194,7 @@ absl::StatusOr<EvaluationResult> ModelEvaluation::Run(const TrainingState& state
     RETURN_IF_ERROR(sums.status());
     result.loss += sums->loss;
     result.accuracy += sums->correct;
+    if (on_batch_) on_batch_(b + 1, batches->batches_per_epoch());
   }
   result.loss /= static_cast<double>(result.samples);
   result.accuracy /= static_cast<double>(result.samples * source->labels());

@@ -2,7 +2,9 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -54,6 +56,11 @@ class ModelEvaluation {
                                        const LoaderOptions& loader,
                                        const std::atomic<bool>* stop = nullptr);
 
+  // What Run calls after each batch, with how many are done, of how many.
+  void OnBatch(std::function<void(int64_t done, int64_t wanted)> call) {
+    on_batch_ = std::move(call);
+  }
+
   const Graph& graph() const { return graph_; }
 
  private:
@@ -72,6 +79,7 @@ class ModelEvaluation {
   std::vector<TensorId> training_id_;
   std::unique_ptr<Executor> executor_;
   size_t loss_output_ = 0, correct_output_ = 0;
+  std::function<void(int64_t, int64_t)> on_batch_;
 };
 
 // Labels of each sample of a training or evaluation graph.

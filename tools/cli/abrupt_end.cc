@@ -18,7 +18,7 @@
 namespace partita {
 namespace {
 
-std::atomic<bool> g_in_order{false}, g_json{false}, g_ending{false};
+std::atomic<bool> g_in_order{false}, g_json{false}, g_streams{false}, g_ending{false};
 
 constexpr char kNoMemory[] = "out of memory";
 
@@ -65,7 +65,8 @@ class LastLine {
   (line << "partita: " << what << during << doing << advice << "\n").WriteTo(STDERR_FILENO);
   if (g_json) {
     LastLine json;
-    json << "{\"schema_version\": " << kSchemaVersion << ", \"error\": {\"exit_code\": " << code
+    json << "{" << (g_streams ? "\"event\":\"error\"," : "")
+         << "\"schema_version\": " << kSchemaVersion << ", \"error\": {\"exit_code\": " << code
          << ", \"message\": \"";
     json.Escaped(what).Escaped(during).Escaped(doing).Escaped(advice) << "\"}}\n";
     json.WriteTo(STDOUT_FILENO);
@@ -120,7 +121,10 @@ void EndInterrupted(const char* doing) {
   Say(CodeOf(ErrorCategory::kInterrupted), "interrupted", doing, "");
 }
 
-void SayAbruptEndsInJson(bool json) { g_json = json; }
+void SayAbruptEndsInJson(bool json, bool streams) {
+  g_json = json;
+  g_streams = streams;
+}
 
 int EndInOrder(int code) {
   g_in_order = true;

@@ -19,8 +19,8 @@ std::string TextOf(const absl::Status& status);
 // Files that were being written stay as they were; temporary files are removed by the next run.
 // Call once.
 void WatchAbruptEnds();
-// Whether errors are printed as JSON.
-void SayAbruptEndsInJson(bool json);
+// Whether errors are printed as JSON, and as the last of a stream of events.
+void SayAbruptEndsInJson(bool json, bool streams);
 // Ends the program with 130 and that it was interrupted while `doing`, as JSON too. Of use in
 // signal handlers.
 [[noreturn]] void EndInterrupted(const char* doing);

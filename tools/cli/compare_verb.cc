@@ -9,6 +9,7 @@
 #include "tools/cli/flags.h"
 #include "tools/cli/notes.h"
 #include "tools/cli/planning.h"
+#include "tools/cli/progress.h"
 #include "tools/cli/staging.h"
 #include "tools/cli/text.h"
 #include "tools/cli/verb.h"
@@ -127,6 +128,8 @@ class CompareRun {
       return outcome.status();
     }
     rows_.push_back(std::move(row));
+    Emit("strategy",
+         rows_.back().declined.empty() ? RowJson(rows_.back()) : DeclinedJson(rows_.back()));
     return absl::OkStatus();
   }
 
@@ -167,7 +170,10 @@ class CompareRun {
     const PodExperts experts(own, graph_at);
     bool has_pods = false;
     for (const ExpertRow& expert : ExpertStrategies()) {
-      ShowProgress(absl::StrCat("comparing ", expert.name));
+      ShowProgress(absl::StrCat("comparing ", expert.name),
+                   {.of = "compare",
+                    .done = static_cast<double>(&expert - ExpertStrategies().data()),
+                    .wanted = static_cast<double>(ExpertStrategies().size())});
       auto outcome = experts.PlanOf(expert.name);
       const std::string name = outcome.ok() ? outcome->search.origin : expert.name;
       has_pods |= name != expert.name;
@@ -214,11 +220,18 @@ class CompareRun {
     for (const Row& row : rows_) {
       if (IsRun(row)) plans.push_back(row.plan);
     }
-    ShowProgress("measuring all plans in turn");
+    double done = 0;
+    const double wanted = static_cast<double>(plans.size()) * flags_.steps;
+    const auto show = [&] {
+      ShowProgress(absl::StrCat("measuring all plans in turn: step ", done, " of ", wanted),
+                   {.of = "measure", .done = done++, .wanted = wanted});
+    };
+    show();
     InterleavedMeasurement measurement(model_.graph, std::move(plans),
                                        {.backends = flags_.machine.backends,
                                         .precision = priced_.precision,
-                                        .profile = flags_.machine.profile},
+                                        .profile = flags_.machine.profile,
+                                        .on_step = show},
                                        &g_interrupted);
     RETURN_IF_ERROR(measurement.Rounds(flags_.steps));
     if (!measurement.note().empty()) notes_.push_back(measurement.note());
@@ -231,16 +244,23 @@ class CompareRun {
   }
 
   absl::Status Verify() {
+    double proven = 0;
+    const auto wanted = static_cast<double>(std::count_if(rows_.begin(), rows_.end(), IsRun));
     for (Row& row : rows_) {
       if (!IsRun(row) || g_interrupted.load()) continue;
-      ShowProgress(absl::StrCat("verifying ", row.name));
       VerificationRequest request;
+      request.progress = [&](double done, double steps) {
+        ShowProgress(absl::StrCat("verifying ", row.name),
+                     {.of = "verify", .done = proven + done / steps, .wanted = wanted});
+      };
+      request.progress(0, 1);
       request.quick = flags_.quick;
       if (flags_.quick) request.steps = 1;
       request.stop = &g_interrupted;
       ASSIGN_OR_RETURN(const VerificationResult result,
                        VerifyTrainingPlan(model_, row.plan, request));
       if (!result.interrupted) row.equal = result.equal;
+      ++proven;
     }
     return absl::OkStatus();
   }
@@ -291,6 +311,7 @@ class CompareRun {
             {"compute_share", PartOf(e, use.compute)},
             {"communication_share", PartOf(e, use.communication)},
             {"idle_share", PartOf(e, use.idle)},
+            {"overlap_share", OverlapOf(e)},
             {"communication_bytes_per_device", MeanReceived(e).value()},
             {"peak_bytes_per_device", LargestPeakOf(e).value()},
             {"measured_share", plan.shares.measured},
@@ -299,30 +320,79 @@ class CompareRun {
             {"equal_to_serial", plan.equal.has_value() ? Json(*plan.equal) : Json(nullptr)}};
   }
 
-  static std::vector<std::string> RowCells(const Row& row) {
+  // The part of all devices' time in which compute and communication go on at the same time.
+  static double OverlapOf(const Evaluation& e) {
+    const DeviceUse use = UseOfAll(e);
+    const double all = PartOf(e, use.compute + use.communication + use.idle);
+    return std::max(0.0, all - 1);
+  }
+
+  std::vector<std::string> HeadingCells(const ByteUnit& unit) const {
+    std::vector<std::string> cells = {"strategy", "predicted"};
+    if (flags_.measure) cells.emplace_back("measured");
+    cells.emplace_back("sure");
+    if (flags_.verify) cells.emplace_back("equal");
+    cells.insert(cells.end(),
+                 {"compute", "comm.", "idle", absl::StrCat("received\n/device\n", unit.name),
+                  absl::StrCat("peak\n/device\n", unit.name)});
+    return cells;
+  }
+
+  std::vector<std::string> RowCells(const Row& row, const ByteUnit& unit) const {
     const Evaluation& e = row.evaluation;
     const DeviceUse use = UseOfAll(e);
-    const auto share = [&](Nanos part) {
-      return absl::StrFormat("%.0f %%", 100 * PartOf(e, part));
-    };
-    return {row.name,
-            TimeText(e.time),
-            row.measured ? TimeText(*row.measured) : "-",
-            share(use.compute),
-            share(use.communication),
-            share(use.idle),
-            BytesText(MeanReceived(e)),
-            BytesText(LargestPeakOf(e)),
-            absl::StrFormat("%.0f %%", 100 * row.shares.measured),
-            row.equal.has_value() ? (*row.equal ? "yes" : "NO") : ""};
+    const auto share = [](double part) { return absl::StrFormat("%.0f %%", 100 * part); };
+    std::vector<std::string> cells = {row.name, TimeText(e.time)};
+    if (flags_.measure) cells.push_back(row.measured ? TimeText(*row.measured) : "-");
+    cells.push_back(share(row.shares.measured));
+    if (flags_.verify) {
+      cells.emplace_back(row.equal.has_value() ? (*row.equal ? "yes" : "NO") : "");
+    }
+    cells.insert(cells.end(),
+                 {share(PartOf(e, use.compute)), share(PartOf(e, use.communication)),
+                  share(PartOf(e, use.idle)), unit.In(MeanReceived(e)), unit.In(LargestPeakOf(e))});
+    return cells;
+  }
+
+  // What the columns say, and by how much shares overlap.
+  std::string LegendText() const {
+    constexpr double kWorthAWord = 0.01;
+    std::string overlaps;
+    for (const Row& row : rows_) {
+      if (!IsRun(row) || OverlapOf(row.evaluation) < kWorthAWord) continue;
+      absl::StrAppendFormat(&overlaps, "%s%.0f %% in %s", overlaps.empty() ? "" : ", ",
+                            100 * OverlapOf(row.evaluation), row.name);
+    }
+    const size_t width = OutputWidth();
+    std::string text = WrappedText(
+        "sure: the part of a plan's time that is priced by steady measurements, whose median is "
+        "known to an eighth",
+        width, 2);
+    text += WrappedText(
+        "compute, comm. (communication), idle: parts of all devices' time in a step, as predicted",
+        width, 2);
+    if (!overlaps.empty()) {
+      text += WrappedText(
+          absl::StrCat("overlap: compute and communication go on at the same time, so that their "
+                       "parts and idle add up to more than 100 %, by ",
+                       overlaps),
+          width, 2);
+    }
+    return text + WrappedText(
+                      "received: in a step by a device, in the mean; peak: memory of the device "
+                      "that takes most",
+                      width, 2);
   }
 
   Answer Report() const {
     Answer answer;
     Json list = Json::array();
-    std::vector<std::vector<std::string>> table = {
-        {"strategy", "predicted", "measured", "compute", "communication", "idle", "received/device",
-         "peak/device", "sure", flags_.verify ? "equal" : ""}};
+    Bytes largest;
+    for (const Row& row : rows_) {
+      if (IsRun(row)) largest = std::max(largest, LargestPeakOf(row.evaluation));
+    }
+    const ByteUnit unit = UnitFor(largest);
+    std::vector<std::vector<std::string>> table = {HeadingCells(unit)};
     std::string others;
     for (const Row& row : rows_) {
       list.push_back(row.declined.empty() ? RowJson(row) : DeclinedJson(row));
@@ -331,7 +401,7 @@ class CompareRun {
       } else if (row.same_as.has_value()) {
         absl::StrAppend(&others, row.name, ": the same plan as ", Standing(row).name, "\n");
       } else {
-        table.push_back(RowCells(row));
+        table.push_back(RowCells(row, unit));
       }
       if (row.equal.has_value() && !*row.equal) {
         answer.exit_code = CodeOf(ErrorCategory::kCheckFailed);
@@ -348,10 +418,8 @@ class CompareRun {
     DescribeModel(model_.imported, model_.loss, answer);
     for (const std::string& note : notes_) answer.json["notes"].push_back(note);
     answer.text += TableText(table, 1) + others;
-    for (const std::string& note : notes_) absl::StrAppend(&answer.text, "note: ", note, "\n");
-    absl::StrAppend(&answer.text,
-                    "sure: the part of a plan's time that is priced by steady measurements, whose "
-                    "median is known to an eighth\n");
+    for (const std::string& note : notes_) AppendNote(note, answer);
+    answer.text += LegendText();
     AddMachineNotes(priced_, answer);
     AddWarnings(disturbance_, answer);
     return answer;

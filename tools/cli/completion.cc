@@ -11,18 +11,12 @@
 namespace partita {
 namespace {
 
-// Flags that every verb has.
-constexpr struct {
-  const char* name;
-  const char* help;
-} kCommon[] = {{"json", "answer in JSON"}, {"help", "what the verb does"}};
-
 // The verbs that begin with it, "" for all of one word: their next word, and their help.
 std::vector<std::pair<std::string, std::string>> Below(const std::string& verb,
-                                                       std::span<const CompletedVerb> verbs) {
+                                                       std::span<const VerbPage> verbs) {
   const std::string before = verb.empty() ? "" : verb + " ";
   std::vector<std::pair<std::string, std::string>> words;
-  for (const CompletedVerb& one : verbs) {
+  for (const VerbPage& one : verbs) {
     if (!one.name.starts_with(before)) continue;
     const std::string rest = one.name.substr(before.size());
     if (rest.find(' ') == std::string::npos) words.emplace_back(rest, one.help);
@@ -30,23 +24,30 @@ std::vector<std::pair<std::string, std::string>> Below(const std::string& verb,
   return words;
 }
 
-std::string WordsBelow(const std::string& verb, std::span<const CompletedVerb> verbs) {
+std::string WordsBelow(const std::string& verb, std::span<const VerbPage> verbs) {
   std::vector<std::string> words;
   for (const auto& [word, help] : Below(verb, verbs)) words.push_back(word);
   return absl::StrJoin(words, " ");
 }
 
 // "--output -o" of an option with a letter.
-std::vector<std::string> FlagsOf(const CompletedOption& option) {
+std::vector<std::string> FlagsOf(const OptionPage& option) {
   std::vector<std::string> flags = {absl::StrCat("--", option.name)};
   if (option.letter != 0) flags.push_back(absl::StrCat("-", std::string(1, option.letter)));
   return flags;
 }
 
+// "--json --quiet ...".
+std::string CommonWords() {
+  std::vector<std::string> words;
+  for (const OptionPage& common : CommonOptions()) words.push_back("--" + common.name);
+  return absl::StrJoin(words, " ");
+}
+
 // ---- bash
 
 // In `values`, and `files`, what comes where a flag's value is wanted, or an argument.
-std::string BashValues(const CompletedOption& option) {
+std::string BashValues(const OptionPage& option) {
   std::string text;
   if (!option.values.empty()) {
     absl::StrAppend(&text, "values='", absl::StrJoin(option.values, " "), "'; ");
@@ -54,25 +55,25 @@ std::string BashValues(const CompletedOption& option) {
   return absl::StrCat(text, "files=", option.takes_files ? "yes" : "no");
 }
 
-std::string BashScript(std::span<const CompletedVerb> verbs) {
+std::string BashScript(std::span<const VerbPage> verbs) {
   std::string names, after_flag, flags, arguments;
-  for (const CompletedVerb& verb : verbs) {
+  for (const VerbPage& verb : verbs) {
     const std::string quoted = absl::StrCat("'", verb.name, "'");
     absl::StrAppend(&names, names.empty() ? "" : " | ", quoted);
     std::vector<std::string> words;
-    for (const CompletedOption& option : verb.options) {
+    for (const OptionPage& option : verb.options) {
       if (option.positional) {
         absl::StrAppend(&arguments, "      ", quoted, ") ", BashValues(option), " ;;\n");
         continue;
       }
       const std::vector<std::string> own = FlagsOf(option);
       words.insert(words.end(), own.begin(), own.end());
-      if (!option.takes_value) continue;
+      if (!option.takes_value()) continue;
       absl::StrAppend(&after_flag, "    '", verb.name, " ",
                       absl::StrJoin(own, absl::StrCat("' | '", verb.name, " ")),
                       "') wanted=value; ", BashValues(option), " ;;\n");
     }
-    for (const auto& common : kCommon) words.push_back(absl::StrCat("--", common.name));
+    words.push_back(CommonWords());
     absl::StrAppend(&flags, "      ", quoted, ") values='", absl::StrJoin(words, " "), "' ;;\n");
     const std::string below = WordsBelow(verb.name, verbs);
     if (below.empty()) continue;
@@ -99,8 +100,8 @@ std::string BashScript(std::span<const CompletedVerb> verbs) {
       "    :\n"
       "  elif [[ $current == -* ]]; then\n"
       "    case \"$verb\" in\n"
-      "      '') values='--json --help --version' ;;\n",
-      flags,
+      "      '') values='--version ",
+      CommonWords(), "' ;;\n", flags,
       "    esac\n"
       "  else\n"
       "    case \"$verb\" in\n"
@@ -123,7 +124,7 @@ std::string ZshHelp(const std::string& help) {
 }
 
 // ":name:(a b)", ":name:_files", or ":name:" for others.
-std::string ZshValues(const CompletedOption& option) {
+std::string ZshValues(const OptionPage& option) {
   const std::string names = absl::StrCat("(", absl::StrJoin(option.values, " "), ")");
   std::string action;
   if (!option.values.empty() && option.takes_files) {
@@ -136,7 +137,7 @@ std::string ZshValues(const CompletedOption& option) {
   return absl::StrCat(":", option.name, ":", action);
 }
 
-std::string ZshScript(std::span<const CompletedVerb> verbs) {
+std::string ZshScript(std::span<const VerbPage> verbs) {
   std::string text =
       "#compdef partita\n"
       "# Completion of partita for zsh: as _partita in a folder of fpath.\n";
@@ -150,7 +151,7 @@ std::string ZshScript(std::span<const CompletedVerb> verbs) {
     for (const auto& [word, help] : Below(verb, verbs)) {
       absl::StrAppend(&text, "    '", word, ":", ZshHelp(help), "'\n");
     }
-    absl::StrAppend(&text, "  )\n  _arguments -C '--json[answer in JSON]' '--help[what it does]' ",
+    absl::StrAppend(&text, "  )\n  _arguments -C '--help[what it does]' ",
                     "'1: :->verb' '*:: :->rest'\n  case $state in\n",
                     "    verb) _describe verb verbs ;;\n    rest)\n      case $line[1] in\n");
     for (const auto& [word, help] : Below(verb, verbs)) {
@@ -159,23 +160,23 @@ std::string ZshScript(std::span<const CompletedVerb> verbs) {
     }
     absl::StrAppend(&text, "      esac ;;\n  esac\n}\n");
   };
-  for (const CompletedVerb& verb : verbs) {
+  for (const VerbPage& verb : verbs) {
     if (!Below(verb.name, verbs).empty()) {
       add_below(verb.name);
       continue;
     }
     absl::StrAppend(&text, function(verb.name), "() {\n  _arguments");
-    for (const auto& common : kCommon) {
+    for (const OptionPage& common : CommonOptions()) {
       absl::StrAppend(&text, " \\\n    '--", common.name, "[", common.help, "]'");
     }
-    for (const CompletedOption& option : verb.options) {
+    for (const OptionPage& option : verb.options) {
       if (option.positional) {
         absl::StrAppend(&text, " \\\n    '*", ZshValues(option), "'");
         continue;
       }
       for (const std::string& flag : FlagsOf(option)) {
         absl::StrAppend(&text, " \\\n    '", flag, "[", ZshHelp(option.help), "]",
-                        option.takes_value ? ZshValues(option) : "", "'");
+                        option.takes_value() ? ZshValues(option) : "", "'");
       }
     }
     absl::StrAppend(&text, "\n}\n");
@@ -200,16 +201,16 @@ std::string FishSeen(const std::string& verb) {
   return absl::StrCat("-n '", absl::StrJoin(seen, "; and "), "'");
 }
 
-std::string FishValues(const CompletedOption& option) {
+std::string FishValues(const OptionPage& option) {
   if (option.values.empty()) return option.takes_files ? "" : " -f";
   return absl::StrCat(option.takes_files ? "" : " -f", " -a '", absl::StrJoin(option.values, " "),
                       "'");
 }
 
-std::string FishScript(std::span<const CompletedVerb> verbs) {
+std::string FishScript(std::span<const VerbPage> verbs) {
   std::string text = "# Completion of partita for fish: as completions/partita.fish.\n";
   absl::StrAppend(&text, "complete -c partita -f\n");
-  for (const auto& common : kCommon) {
+  for (const OptionPage& common : CommonOptions()) {
     absl::StrAppend(&text, "complete -c partita -l ", common.name, " -d ", FishText(common.help),
                     "\n");
   }
@@ -220,9 +221,9 @@ std::string FishScript(std::span<const CompletedVerb> verbs) {
     }
   };
   add_below("");
-  for (const CompletedVerb& verb : verbs) {
+  for (const VerbPage& verb : verbs) {
     add_below(verb.name);
-    for (const CompletedOption& option : verb.options) {
+    for (const OptionPage& option : verb.options) {
       absl::StrAppend(&text, "complete -c partita ", FishSeen(verb.name));
       if (option.positional) {
         absl::StrAppend(&text, option.takes_files ? " -F" : "", FishValues(option), "\n");
@@ -230,7 +231,7 @@ std::string FishScript(std::span<const CompletedVerb> verbs) {
       }
       absl::StrAppend(&text, " -l ", option.name);
       if (option.letter != 0) absl::StrAppend(&text, " -s ", std::string(1, option.letter));
-      if (option.takes_value) {
+      if (option.takes_value()) {
         absl::StrAppend(&text, " -r", option.takes_files ? " -F" : "", FishValues(option));
       }
       absl::StrAppend(&text, " -d ", FishText(option.help), "\n");
@@ -243,7 +244,7 @@ std::string FishScript(std::span<const CompletedVerb> verbs) {
 
 std::vector<std::string> CompletionShells() { return {"bash", "zsh", "fish"}; }
 
-std::string CompletionScript(const std::string& shell, std::span<const CompletedVerb> verbs) {
+std::string CompletionScript(const std::string& shell, std::span<const VerbPage> verbs) {
   if (shell == "bash") return BashScript(verbs);
   if (shell == "zsh") return ZshScript(verbs);
   CHECK_EQ(shell, "fish");

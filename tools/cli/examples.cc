@@ -1,6 +1,4 @@
-#include "tools/cli/examples.h"
-
-#include "absl/strings/str_cat.h"
+#include "tools/cli/verb_page.h"
 
 namespace partita {
 namespace {
@@ -11,14 +9,14 @@ struct VerbExamples {
 };
 constexpr VerbExamples kExamples[] = {
     {"",
-     "  partita plan alexnet --batch 32            the best plan for this machine\n"
-     "  partita compare alexnet --batch 32 --measure   searched plan against expert strategies\n"
-     "  partita verify alexnet.plan.textproto      proves that a plan computes the same model\n"
+     "  partita plan alexnet --batch 32                the best plan for this machine\n"
+     "  partita compare alexnet --batch 32 --measure  it against expert strategies\n"
+     "  partita verify alexnet.plan.textproto          proves that it is the same model\n"
      "  partita run alexnet.plan.textproto --steps 20\n"
-     "  partita plan model.onnx --machine p100-4x4 plan for a machine that is not here\n"},
+     "  partita plan model.onnx --machine p100-4x4     a machine that is not here\n"},
     {"plan",
      "  partita plan alexnet --batch 32 --devices 2\n"
-     "  partita plan model.onnx --machine p100-4x4 --evaluations 10000 -o model.plan.textproto\n"
+     "  partita plan model.onnx --machine p100-4x4 --evaluations 10000\n"
      "  partita plan lenet --strategy data_parallel\n"
      "  partita plan lenet --dump_dir stages        what every stage makes, as files\n"},
     {"compare",
@@ -28,15 +26,15 @@ constexpr VerbExamples kExamples[] = {
      "  partita run lenet.plan.textproto --data mnist/ --epochs 3 --eval_data mnist/\n"
      "  partita run alexnet.plan.textproto --steps 20 --save weights.safetensors\n"
      "  partita run alexnet.plan.textproto --steps 40 --resume weights.safetensors\n"
-     "  partita run lenet.plan.textproto --steps 0 --load weights.safetensors --eval_data mnist/\n"
-     "  partita run alexnet.plan.textproto --epochs 90 --save long.safetensors --save_every 10m\n"},
+     "  partita run lenet.plan.textproto --steps 0 --load w.safetensors --eval_data mnist/\n"
+     "  partita run lenet.plan.textproto --epochs 90 --save w.safetensors --save_every 10m\n"},
     {"launch",
      "  partita launch -n 2 run lenet.plan.textproto --steps 100\n"
-     "  partita launch -n 4 --hosts hosts.txt run alexnet.plan.textproto --data photos/\n"},
+     "  partita launch -n 4 --hosts hosts.txt run lenet.plan.textproto --data mnist/\n"},
     {"verify",
      "  partita verify lenet.plan.textproto\n"
      "  partita verify --quick alexnet.plan.textproto\n"
-     "  partita verify --reference tests/data/oracle/lenet --random_plans 20 --devices 3\n"},
+     "  partita verify --reference tests/data/oracle/lenet --random_plans 20\n"},
     {"profile",
      "  partita profile alexnet --batch 32 --devices 2 --profile_time 300\n"
      "  partita profile --list                       what partita.profile.db has\n"
@@ -50,15 +48,16 @@ constexpr VerbExamples kExamples[] = {
      "  partita machine show p100-4x4 --devices 4\n"
      "  partita machine discover -o machine.textproto\n"
      "  partita machine create --nodes 2 --gpus 8 --gpu h100-sxm -o machine.textproto\n"},
-    {"show",
+    {"machine show",
      "  partita machine show p100-4x4 --devices 4\n"
      "  partita machine show h100-64x8\n"},
-    {"discover", "  partita machine discover --devices 2 -o machine.textproto\n"},
-    {"create",
+    {"machine discover", "  partita machine discover --devices 2 -o machine.textproto\n"},
+    {"machine create",
      "  partita machine create --nodes 2 --gpus 8 --gpu h100-sxm --network 400Gb/s\n"
-     "  partita machine create --nodes 16 --gpus 4 --gpu l40s --network 100Gb/s --fabric ethernet "
+     "  partita machine create --nodes 16 --gpus 4 --gpu l40s --network 100Gb/s "
      "\\\n"
-     "      --oversubscription 2 --nodes_per_leaf 8 --set l40s.kernel_overhead_ns=4000\n"},
+     "      --fabric ethernet --oversubscription 2 --nodes_per_leaf 8 --set "
+     "l40s.kernel_overhead_ns=4000\n"},
     {"list",
      "  partita list models\n"
      "  partita list strategies --json\n"},
@@ -69,19 +68,18 @@ constexpr VerbExamples kExamples[] = {
      "  source <(partita completion bash)           in ~/.bashrc\n"
      "  partita completion zsh > ~/.zfunc/_partita   a folder of zsh's fpath\n"
      "  partita completion fish > ~/.config/fish/completions/partita.fish\n"},
-    {"help", "  partita help plan\n"},
+    {"help",
+     "  partita help plan\n"
+     "  partita help --man > partita.1              then: man -l partita.1\n"},
 };
 
 }  // namespace
 
-std::string HelpWithExamples::make_help(const CLI::App* app, std::string name,
-                                        CLI::AppFormatMode mode) const {
-  const std::string verb = app->get_parent() == nullptr ? "" : app->get_name();
-  std::string text;
+std::string ExamplesOf(const std::string& verb) {
   for (const VerbExamples& row : kExamples) {
-    if (verb == row.verb) text = absl::StrCat("Examples:\n", row.lines, "\n");
+    if (verb == row.verb) return row.lines;
   }
-  return text + CLI::Formatter::make_help(app, std::move(name), mode);
+  return "";
 }
 
 }  // namespace partita

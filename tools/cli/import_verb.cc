@@ -5,8 +5,10 @@
 #include "graph/support/error_category.h"
 #include "graph/support/status_macros.h"
 #include "tools/cli/flags.h"
+#include "tools/cli/text.h"
 #include "tools/cli/verb.h"
 #include "tools/cli/verb_options.h"
+#include "tools/workflow/input_path.h"
 #include "tools/workflow/output_path.h"
 
 namespace partita {
@@ -44,6 +46,7 @@ absl::StatusOr<Answer> RunImport(const ImportFlags& flags) {
         absl::StrCat("--output writes the native form: the file's name ends in .textproto, '",
                      flags.output, "' does not"));
   }
+  if (IsModelFile(flags.model.model)) RETURN_IF_ERROR(CheckThere(flags.model.model));
   RETURN_IF_ERROR(CheckWritable(flags.output, "-o"));
   ImportOptions options;
   options.batch = flags.model.batch;
@@ -78,7 +81,14 @@ absl::StatusOr<Answer> RunImport(const ImportFlags& flags) {
                  {"activation_bytes", summary.activation_bytes},
                  {"operators", operators},
                  {"unsupported", Json::array()}};
-  answer.text = SummaryText(summary);
+  std::vector<std::vector<std::string>> table = {
+      {"operator", "kind", "result", "parameters", "multiply-\nadds"}};
+  for (const OperatorSummary& op : summary.operators) {
+    table.push_back({op.name, op.kind, ToString(op.result),
+                     op.parameters > 0 ? CountText(op.parameters) : "",
+                     op.multiply_adds > 0 ? CountText(op.multiply_adds) : ""});
+  }
+  answer.text = absl::StrCat(TableText(table, 2), SummaryText(summary));
   DescribeModel(imported, loss, answer);
   if (!flags.output.empty()) RETURN_IF_ERROR(Write(imported, flags.output, answer));
   return answer;

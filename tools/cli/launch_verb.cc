@@ -28,7 +28,9 @@ void AddLaunchVerb(CLI::App& app, VerbTable& verbs) {
   AddVerb(Subcommand(app, "launch", "run a plan over several processes, one for each device"),
           verbs, std::make_shared<LaunchRequest>(), [&verbs, &app](LaunchRequest& request) {
             request.arguments = verbs.launched;
-            if (app.count("--json") > 0) request.arguments.push_back("--json");
+            for (const char* flag : {"--json", "--json_lines", "--quiet"}) {
+              if (app.count(flag) > 0) request.arguments.emplace_back(flag);
+            }
             return RunLaunch(request);
           });
 }

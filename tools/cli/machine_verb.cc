@@ -9,6 +9,7 @@
 #include "graph/support/status_macros.h"
 #include "tools/cli/flags.h"
 #include "tools/cli/notes.h"
+#include "tools/cli/progress.h"
 #include "tools/cli/text.h"
 #include "tools/cli/verb.h"
 #include "tools/cli/verb_options.h"
@@ -55,6 +56,12 @@ Answer Describe(const Machine& machine) {
   Answer answer;
   Json devices = Json::array();
   std::vector<std::vector<std::string>> table = {{"device", "class", "node", "threads", "memory"}};
+  Bytes largest;
+  for (const Device& device : machine.topology.devices()) {
+    largest = std::max(largest, device.memory);
+  }
+  const ByteUnit unit = UnitFor(largest);
+  table[0].back() = absl::StrCat("memory, ", unit.name);
   for (const DeviceRow& row : DeviceRows(machine.topology)) {
     const Device& device = row.first;
     devices.push_back({{"name", row.Name()},
@@ -65,7 +72,7 @@ Answer Describe(const Machine& machine) {
                        {"host", device.host},
                        {"memory_bytes", device.memory.value()}});
     table.push_back({row.Name(), device.device_class, row.Nodes(), absl::StrCat(device.threads),
-                     BytesText(device.memory)});
+                     unit.In(device.memory)});
   }
   answer.json = {
       {"name", machine.name}, {"description", machine.description}, {"devices", devices}};
@@ -73,8 +80,9 @@ Answer Describe(const Machine& machine) {
   AddCoreSharing(shared, answer);
   const std::string sharing = NoteOf(shared);
   // What is not of the file's form is a comment: the whole can be stored as a machine file.
-  const std::string comment = absl::StrCat(machine.description, "\n", TableText(table, 2),
-                                           sharing.empty() ? "" : absl::StrCat("note: ", sharing));
+  const std::string comment =
+      absl::StrCat(machine.description, "\n", TableText(table, 2, OutputWidth() - 2),
+                   sharing.empty() ? "" : absl::StrCat("note: ", sharing));
   answer.text =
       absl::StrCat("# ", machine.name, ": ", absl::StrReplaceAll(comment, {{"\n", "\n# "}}), "\n",
                    MachineText(machine));

@@ -7,19 +7,19 @@
 #include <sstream>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
 #include "graph/onnx/import.h"
 #include "graph/support/doing.h"
 #include "graph/support/error_category.h"
 #include "graph/support/exceptions.h"
-#include "graph/support/known_names.h"
 #include "runtime/launch/parent_watch.h"
 #include "tools/cli/abrupt_end.h"
-#include "tools/cli/examples.h"
 #include "tools/cli/flags.h"
+#include "tools/cli/help_text.h"
 #include "tools/cli/process.h"
+#include "tools/cli/progress.h"
+#include "tools/cli/usage_errors.h"
 #include "tools/cli/verb.h"
+#include "tools/cli/verb_options.h"
 #include "tools/version.h"
 #include "tools/workflow/launching.h"
 
@@ -41,18 +41,10 @@ std::vector<std::string> Normalized(int argc, char** argv) {
   return args;
 }
 
-std::vector<std::string> VerbNames(const CLI::App& app) {
-  std::vector<std::string> names;
-  for (const CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; })) {
-    names.push_back(verb->get_name());
-  }
-  return names;
-}
-
 // Takes off what `launch` is to start: a verb and all after it.
-std::vector<std::string> TakeLaunched(const CLI::App& app, std::vector<std::string>& args) {
+std::vector<std::string> TakeLaunched(std::vector<std::string>& args) {
   const auto launch = std::find(args.begin(), args.end(), "launch");
-  const std::vector<std::string> verbs = VerbNames(app);
+  const std::vector<std::string> verbs = VerbNames();
   const auto verb = std::find_if(launch, args.end(), [&](const std::string& arg) {
     return arg != "launch" && std::find(verbs.begin(), verbs.end(), arg) != verbs.end();
   });
@@ -61,16 +53,22 @@ std::vector<std::string> TakeLaunched(const CLI::App& app, std::vector<std::stri
   return launched;
 }
 
+// An answer or an error, alone or as the last of the events.
+void PrintJson(const char* event, const Json& json) {
+  if (Streams()) return Emit(event, json);
+  Print(json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+}
+
 // `unsupported`: the operators of a model that cannot be imported.
-void PrintError(bool json, int code, const std::string& message,
+void PrintError(int code, const std::string& message,
                 const std::vector<std::string>& unsupported = {}) {
   EndProgress();
   std::cerr << "partita: " << message << "\n";
-  if (!json) return;
+  if (!Style().json) return;
   Json error = {{"schema_version", kSchemaVersion},
                 {"error", {{"exit_code", code}, {"message", message}}}};
   if (!unsupported.empty()) error["unsupported"] = unsupported;
-  Print(error.dump(2) + "\n");
+  PrintJson("error", error);
 }
 
 // The first argument that is no flag: the verb.
@@ -79,90 +77,29 @@ std::vector<std::string>::iterator WordIn(std::vector<std::string>& args) {
                       [](const std::string& arg) { return arg.empty() || arg[0] != '-'; });
 }
 
-// "help VERB" asks for what "VERB --help" does.
+// "help VERB" asks for what "VERB --help" does; the verb itself has the manual only.
 void TakeHelp(std::vector<std::string>& args) {
   const auto word = WordIn(args);
-  const auto asks = [](const std::string& arg) { return arg == "--help" || arg == "-h"; };
+  const auto asks = [](const std::string& arg) {
+    return arg == "--help" || arg == "-h" || arg == "--man";
+  };
   if (word == args.end() || *word != "help" || std::any_of(word, args.end(), asks)) return;
   args.erase(word);
   args.push_back("--help");
 }
 
-// What is wrong with the verb of a command line; empty: it is known, or there is none.
-std::string UnknownVerb(const CLI::App& app, std::vector<std::string>& args) {
-  const std::vector<std::string> names = VerbNames(app);
-  const auto word = WordIn(args);
-  if (word == args.end() || std::find(names.begin(), names.end(), *word) != names.end()) return "";
-  return absl::StrCat("unknown verb '", *word, "'; the verbs are: ", absl::StrJoin(names, ", "),
-                      DidYouMean(*word, names));
-}
-
-// The flags of the program, and of the verbs that were parsed.
-void AppendFlags(const CLI::App& app, std::vector<std::string>& flags) {
-  for (const CLI::Option* option : app.get_options()) {
-    for (const std::string& name : option->get_lnames()) flags.push_back("--" + name);
-  }
-  for (const CLI::App* verb : app.get_subcommands()) AppendFlags(*verb, flags);
-}
-
-std::string UnknownArguments(const CLI::App& app) {
-  std::vector<std::string> flags;
-  AppendFlags(app, flags);
-  std::string text = "unknown arguments:", meant;
-  for (const std::string& arg : app.remaining(true)) {
-    absl::StrAppend(&text, " ", arg);
-    if (!meant.empty() || !arg.starts_with("--")) continue;
-    meant = DidYouMean(arg.substr(0, arg.find('=')), flags);
-  }
-  return text + meant;
-}
-
-// What is wrong with a command line that CLI11 refused, which lists arguments from the last to the
-// first.
-std::string ParseErrorText(const CLI::App& app, const CLI::ParseError& error) {
-  if (app.get_subcommands().empty() && error.get_name() == "RequiredError") {
-    return "a verb is wanted: " + absl::StrJoin(VerbNames(app), ", ");
-  }
-  if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError)) {
-    return UnknownArguments(app);
-  }
-  return error.what();
-}
-
-// The option that was given no text, as by a variable of a script that is not set; empty where
-// there is none.
-std::string EmptyOption(const CLI::App& app) {
-  for (const CLI::Option* option : app.get_options()) {
-    const std::vector<std::string>& values = option->results();
-    if (std::find(values.begin(), values.end(), "") != values.end()) return option->get_name();
-  }
-  for (const CLI::App* verb : app.get_subcommands()) {
-    if (std::string name = EmptyOption(*verb); !name.empty()) return name;
-  }
-  return "";
-}
-// The same before parsing: CLI11 takes the argument behind "--flag=" for its value.
-std::string EmptyOption(const std::vector<std::string>& args) {
-  for (const std::string& arg : args) {
-    if (arg.size() > 3 && arg.starts_with("--") && arg.find('=') + 1 == arg.size()) {
-      return arg.substr(0, arg.size() - 1);
-    }
-  }
-  return "";
-}
-
-int Finish(bool json, const absl::StatusOr<Answer>& answer) {
+int Finish(const absl::StatusOr<Answer>& answer) {
   if (!answer.ok()) {
     const int code = ExitCodeOf(answer.status());
-    PrintError(json, code, TextOf(answer.status()), UnsupportedOperators(answer.status()));
+    PrintError(code, TextOf(answer.status()), UnsupportedOperators(answer.status()));
     return code;
   }
   EndProgress();
   if (answer->silent) return answer->exit_code;
-  if (json) {
+  if (Style().json) {
     Json out = {{"schema_version", kSchemaVersion}};
     out.update(answer->json);
-    Print(out.dump(2) + "\n");
+    PrintJson("result", out);
   } else {
     const bool ended = answer->text.empty() || answer->text.back() == '\n';
     Print(answer->text + (ended ? "" : "\n"));
@@ -172,76 +109,53 @@ int Finish(bool json, const absl::StatusOr<Answer>& answer) {
 }
 
 // Reads the arguments. The exit code if they end the program: wrong usage, --help, --version.
-std::optional<int> ParseOrSay(CLI::App& app, std::vector<std::string> args, bool json) {
-  const auto refuse = [json](const std::string& why) {
-    PrintError(json, CodeOf(ErrorCategory::kUsage), why + "\nTry: partita --help");
+std::optional<int> ParseOrSay(CLI::App& app, std::vector<std::string> args) {
+  const auto refuse = [&app](const std::string& why) {
+    PrintError(CodeOf(ErrorCategory::kUsage), absl::StrCat(why, "\nTry: ", HelpCommand(app)));
     return CodeOf(ErrorCategory::kUsage);
   };
   if (const std::string why = UnknownVerb(app, args); !why.empty()) return refuse(why);
-  std::string empty = EmptyOption(args);
+  if (const std::string why = BadValue(args); !why.empty()) return refuse(why);
   std::reverse(args.begin(), args.end());  // as CLI11 wants them
-  if (empty.empty()) {
-    try {
-      std::vector<std::string> consumed = args;
-      app.parse(consumed);
-    } catch (const CLI::ParseError& error) {
-      if (error.get_exit_code() != 0) return refuse(ParseErrorText(app, error));
-      std::ostringstream help;  // or the version
-      app.exit(error, help);
-      Print(help.str());
-      return 0;
-    }
-    empty = EmptyOption(app);
+  try {
+    app.parse(args);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() != 0) return refuse(ParseErrorText(app, error));
+    std::ostringstream help;  // or the version
+    app.exit(error, help);
+    Print(help.str());
+    return 0;
   }
-  if (empty.empty()) return std::nullopt;
-  return refuse(empty + ": wanted is a value, not ''");
-}
-
-std::string Footer() {
-  std::string text =
-      "Every verb takes --json: the answer, or the error, in JSON.\nExit codes:\n  0    good\n";
-  for (const ErrorCategoryRow& row : ErrorCategories()) {
-    absl::StrAppend(
-        &text, absl::StrFormat("  %-4d %s\n", static_cast<int>(row.category), row.description));
-  }
-  return text;
+  if (const std::string why = BadValue(app); !why.empty()) return refuse(why);
+  return std::nullopt;
 }
 
 // The command line, with all verbs.
 struct CommandLine {
   CommandLine();
 
-  CLI::App app{
-      "Partita finds how to split the training of a neural network over a machine, and runs it."};
-  bool json = false;
+  CLI::App app{kProgramDescription};
   VerbTable verbs;
 };
 
 CommandLine::CommandLine() {
-  app.formatter(std::make_shared<HelpWithExamples>());
+  app.formatter(std::make_shared<HelpFormatter>());
   app.set_version_flag("--version", std::string("partita ") + kVersion);
   app.require_subcommand(1);
-  app.add_flag("--json", json, "answer in JSON");
+  for (const OptionPage& option : CommonOptions()) {
+    if (option.name != "help") app.add_flag("--" + option.name, option.help);
+  }
   app.fallthrough();
   app.option_defaults()->always_capture_default();
-  app.footer(Footer());
-  AddPlanVerb(app, verbs);
-  AddCompareVerb(app, verbs);
-  AddRunVerb(app, verbs);
-  AddLaunchVerb(app, verbs);
-  AddVerifyVerb(app, verbs);
-  AddProfileVerb(app, verbs);
-  AddImportVerb(app, verbs);
-  AddSimulateVerb(app, verbs);
-  AddMachineVerb(app, verbs);
-  AddListVerb(app, verbs);
-  AddDoctorVerb(app, verbs);
-  AddCompletionVerb(app, verbs);
-  Subcommand(app, "help", "what a verb does, with examples and its flags");  // see TakeHelp
+  for (const VerbRow& row : Verbs()) {
+    row.add(app, verbs);
+    app.get_subcommand(row.name)->group(row.group);
+  }
 }
 
 int Main(int argc, char** argv) {
   std::vector<std::string> args = Normalized(argc, argv);
+  if (argc > 0 && *argv[0] != '\0') g_program = argv[0];
   g_launched = !args.empty() && args[0].rfind(kLaunchedFlag, 0) == 0;
   if (g_launched) {
     g_verdict_line = argv[1] + std::strlen(kLaunchedFlag);
@@ -250,22 +164,27 @@ int Main(int argc, char** argv) {
   }
   CommandLine line;
   VerbTable& verbs = line.verbs;
-  for (const std::string& arg : args) line.json = line.json || arg == "--json";
-  const bool json = line.json;
-  SayAbruptEndsInJson(json);
+  const auto asks = [&args](const char* flag) {
+    return std::find(args.begin(), args.end(), flag) != args.end();
+  };
+  const bool streams = asks("--json_lines");
+  SetOutputStyle(
+      {.quiet = asks("--quiet"), .json = asks("--json") || streams, .json_lines = streams});
+  SayAbruptEndsInJson(Style().json, streams);
   TakeHelp(args);
-  verbs.launched = TakeLaunched(line.app, args);
-  if (const auto code = ParseOrSay(line.app, args, json)) return *code;
+  verbs.launched = TakeLaunched(args);
+  if (const auto code = ParseOrSay(line.app, args)) return *code;
   // What is wrong for every rank is said once.
   if (!verbs.launched.empty()) {
     CommandLine each;
-    if (const auto code = ParseOrSay(each.app, verbs.launched, json)) return *code;
+    if (const auto code = ParseOrSay(each.app, verbs.launched)) return *code;
   }
   for (const auto& [verb, run] : verbs.verbs) {
     if (!verb->parsed()) continue;
     const std::string name = verb->get_name();
     const Doing doing("carrying out", name);
-    return Finish(json, Catching(run));
+    BeginEvents(name);
+    return Finish(Catching(run));
   }
   return CodeOf(ErrorCategory::kUsage);
 }

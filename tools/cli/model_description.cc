@@ -1,20 +1,10 @@
-#include <iostream>
-
 #include "absl/strings/str_cat.h"
-#include "tools/cli/verb.h"
+#include "tools/cli/progress.h"
 
 namespace partita {
 namespace {
 
-std::string TextOf(const ImportedModel& model, const ModelLoss& loss) {
-  std::string text;
-  for (const std::string& note : model.notes) absl::StrAppend(&text, "note: ", note, "\n");
-  for (const std::string& warning : Warnings(model)) {
-    absl::StrAppend(&text, "warning: ", warning, "\n");
-  }
-  absl::StrAppend(&text, "loss: ", ToString(loss), "\n");
-  return text;
-}
+std::string LossText(const ModelLoss& loss) { return absl::StrCat("loss: ", ToString(loss)); }
 
 }  // namespace
 
@@ -23,11 +13,17 @@ void DescribeModel(const ImportedModel& model, const ModelLoss& loss, Answer& an
   answer.json["classes"] = loss.classes;
   answer.json["notes"] = model.notes;
   answer.json["warnings"] = Warnings(model);
-  absl::StrAppend(&answer.text, TextOf(model, loss));
+  for (const std::string& note : model.notes) AppendNote(note, answer);
+  for (const std::string& warning : Warnings(model)) {
+    absl::StrAppend(&answer.text, "warning: ", warning, "\n");
+  }
+  absl::StrAppend(&answer.text, LossText(loss), "\n");
 }
 
 void ShowModel(const ImportedModel& model, const ModelLoss& loss) {
-  std::cerr << TextOf(model, loss);
+  for (const std::string& note : model.notes) Say(absl::StrCat("note: ", note));
+  for (const std::string& warning : Warnings(model)) Warn(warning);
+  Say(LossText(loss));
 }
 
 }  // namespace partita

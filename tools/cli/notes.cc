@@ -1,8 +1,6 @@
 #include "tools/cli/notes.h"
 
-#include <iostream>
-
-#include "absl/strings/str_cat.h"
+#include "tools/cli/progress.h"
 
 namespace partita {
 
@@ -17,7 +15,7 @@ void AddWarnings(const Disturbance& disturbance, Answer& answer) {
   if (!warnings.is_array()) warnings = Json::array();
   for (const std::string& warning : WarningsOf(disturbance)) {
     warnings.push_back(warning);
-    std::cerr << "warning: " << warning << "\n";
+    Warn(warning);
   }
 }
 
@@ -27,7 +25,7 @@ void AddMachineNotes(const PricedMachine& priced, Answer& answer) {
   if (!notes.is_array()) notes = Json::array();
   for (const std::string& note : NotesOn(priced)) {
     notes.push_back(note);
-    absl::StrAppend(&answer.text, "note: ", note, "\n");
+    AppendNote(note, answer);
   }
 }
 

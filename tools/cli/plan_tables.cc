@@ -123,19 +123,24 @@ void AddSplits(const Graph& graph, const Strategy& strategy, Answer& answer) {
           RoleName(RoleOf(graph, op, static_cast<int>(l))));
     }
   }
+  std::vector<std::vector<std::string>> table;
   for (const Json& split : splits) {
     const auto names = split["operators"].get<std::vector<std::string>>();
     const std::string who =
         names.size() == 1 ? names[0] : absl::StrCat(names.front(), " .. ", names.back());
-    absl::StrAppendFormat(&answer.text, "  %-40s %s\n", who, split["split"].get<std::string>());
+    table.push_back({"  " + who, split["split"].get<std::string>()});
   }
+  answer.text += TableText(table, 2);
   std::vector<std::string> legend;
   for (const auto& [loop, meant] : roles) {
     legend.push_back(absl::StrCat(loop, ": ", absl::StrJoin(meant, " or ")));
   }
-  if (has_copies) legend.emplace_back("xN: N copies");
   if (!legend.empty()) {
     absl::StrAppend(&answer.text, "  (", absl::StrJoin(legend, ", "), ")\n");
+  }
+  if (!legend.empty() || has_copies) {
+    absl::StrAppend(&answer.text, "  (n=2: 2 parts along n", has_copies ? ", x2: 2 copies" : "",
+                    ", on: their devices)\n");
   }
   answer.json["splits"] = std::move(splits);
 }
@@ -145,12 +150,18 @@ absl::Status AddFront(const Graph& graph, const MeasuredSearch& search, const Pl
   const Evaluator evaluator = EvaluatorOn(search.priced, graph);
   ASSIGN_OR_RETURN(const std::vector<PlanOutcome> front,
                    FindFront(evaluator, request, search.outcome));
-  std::vector<std::vector<std::string>> table = {{"largest peak/device", "predicted", "plan"}};
+  std::vector<std::vector<std::string>> table = {{}};
   Json list = Json::array();
+  Bytes largest;
+  for (const PlanOutcome& point : front) {
+    largest = std::max(largest, LargestPeakOf(point.step.evaluation));
+  }
+  const ByteUnit unit = UnitFor(largest);
+  table[0] = {absl::StrCat("largest peak\nper device, ", unit.name), "predicted", "plan"};
   for (const PlanOutcome& point : front) {
     const Bytes peak = LargestPeakOf(point.step.evaluation);
     const Nanos time = point.step.evaluation.time;
-    table.push_back({BytesText(peak), TimeText(time), OriginOf(point)});
+    table.push_back({unit.In(peak), TimeText(time), OriginOf(point)});
     list.push_back({{"peak_bytes_per_device", peak.value()},
                     {"predicted_ns", time.value()},
                     {"origin", point.search.origin},
@@ -158,7 +169,7 @@ absl::Status AddFront(const Graph& graph, const MeasuredSearch& search, const Pl
   }
   answer.json["front"] = list;
   absl::StrAppend(&answer.text, "step time against memory (--memory_limit writes such a plan):\n",
-                  TableText(table, 2));
+                  TableText(table, 3));
   return absl::OkStatus();
 }
 
@@ -196,8 +207,14 @@ void AddCritical(const Graph& graph, const SimulatedResources& resources, const 
 }
 
 void AddScaling(const std::vector<ScalingRow>& rows, Answer& answer) {
+  Bytes largest;
+  for (const ScalingRow& row : rows) {
+    largest = std::max(largest, LargestPeakOf(row.outcome.step.evaluation));
+  }
+  const ByteUnit unit = UnitFor(largest);
   std::vector<std::vector<std::string>> table = {
-      {"devices", "predicted", "speed-up", "efficiency", "data_parallel", "peak/device", "plan"}};
+      {"devices", "predicted", "speed-up", "efficiency", "data_parallel",
+       absl::StrCat("peak per\ndevice, ", unit.name), "plan"}};
   Json list = Json::array();
   for (const ScalingRow& row : rows) {
     const Nanos time = row.outcome.step.evaluation.time;
@@ -207,7 +224,7 @@ void AddScaling(const std::vector<ScalingRow>& rows, Answer& answer) {
     const double efficiency = speed_up * rows[0].devices / row.devices;
     table.push_back({absl::StrCat(row.devices), TimeText(time), absl::StrFormat("%.2fx", speed_up),
                      absl::StrFormat("%.0f %%", 100 * efficiency),
-                     baseline ? TimeText(*baseline) : "-", BytesText(peak), OriginOf(row.outcome)});
+                     baseline ? TimeText(*baseline) : "-", unit.In(peak), OriginOf(row.outcome)});
     list.push_back(
         {{"devices", row.devices},
          {"predicted_ns", time.value()},

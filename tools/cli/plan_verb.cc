@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
@@ -10,11 +11,14 @@
 #include "tools/cli/notes.h"
 #include "tools/cli/plan_tables.h"
 #include "tools/cli/planning.h"
+#include "tools/cli/process.h"
+#include "tools/cli/progress.h"
 #include "tools/cli/staging.h"
 #include "tools/cli/text.h"
 #include "tools/cli/verb.h"
 #include "tools/cli/verb_options.h"
 #include "tools/version.h"
+#include "tools/workflow/input_path.h"
 #include "tools/workflow/output_path.h"
 #include "tools/workflow/plan_place.h"
 #include "tools/workflow/stage_ends.h"
@@ -34,12 +38,32 @@ std::string DefaultOutput(const std::string& model) {
 }
 
 // The commands that a plan is for: to prove one takes all of its tasks.
-std::string NextText(const PlanOutcome& outcome, const PricedMachine& priced,
-                     const std::string& path) {
+std::string NextText(const PlanFlags& flags, const PlanOutcome& outcome,
+                     const PricedMachine& priced, const std::string& path) {
   const bool has_tasks = !outcome.pods.has_value() || outcome.pods->is_whole;
-  const std::string verify = absl::StrCat("partita verify --quick ", path, "   or: ");
-  return absl::StrCat(has_tasks ? verify : "",
-                      priced.is_local ? "partita run " : "partita simulate ", path);
+  const std::string program = ShellPath(g_program), plan = ShellPath(path);
+  const std::string& profile = flags.machine.profile;
+  const bool has_own = profile != MachineRequest().profile;
+  const std::string priced_by = has_own ? " --profile " + ShellPath(profile) : "";
+  return absl::StrCat(has_tasks ? absl::StrCat(program, " verify --quick ", plan, "\n  or: ") : "",
+                      program, priced.is_local ? " run " : " simulate ", plan, priced_by);
+}
+
+// A note where few devices have work, with what to try.
+std::string UnusedDevicesNote(const PlanFlags& flags, const PlanOutcome& outcome, int64_t batch) {
+  const std::vector<DeviceUse>& use = outcome.step.evaluation.use;
+  if (outcome.pods.has_value() || use.empty()) return "";
+  const auto used = std::count_if(use.begin(), use.end(),
+                                  [](const DeviceUse& one) { return one.compute > Nanos(0); });
+  const auto devices = static_cast<int64_t>(use.size());
+  if (used == devices || used == 0) return "";
+  const std::string why =
+      flags.plan.strategy.empty()
+          ? "by these prices, moving data to the others costs more than they save"
+          : absl::StrCat(flags.plan.strategy, " gives the others nothing to do");
+  return absl::StrCat("the plan computes on ", used, " of ", devices, " devices; ", why,
+                      ". Try a larger --batch (now ", batch, "), --devices ", used,
+                      ", or a machine with faster links");
 }
 
 // Where the plan went, and what of that the user should know.
@@ -62,7 +86,9 @@ void DescribePlace(const std::string& wanted, const PlanPlace& place, const std:
                          : place.kept,
                     " (--replace overwrites it)\n");
   }
-  absl::StrAppend(&answer.text, "written: ", place.path, "\nnext: ", next, "\n");
+  absl::StrAppend(&answer.text, "written: ", place.path, "\n");
+  if (!Style().quiet) absl::StrAppend(&answer.text, "next: ", next, "\n");
+  answer.json["next"] = next;
 }
 
 std::string FoundText(const MeasuredSearch& search, bool is_searched) {
@@ -205,6 +231,11 @@ void Describe(const PlanFlags& flags, const MeasuredSearch& search, const Traini
   AddMachineNotes(priced, answer);
   std::string& text = answer.text;
   AddSplits(model.graph, outcome.plan.strategy, answer);
+  const std::string unused = UnusedDevicesNote(flags, outcome, model.label.batch);
+  if (!unused.empty()) {
+    answer.json["notes"].push_back(unused);
+    AppendNote(unused, answer);
+  }
   absl::StrAppend(&text, "predicted step ", TimeText(e.time));
   if (outcome.baseline.has_value()) {
     absl::StrAppendFormat(&text, ", %.2fx as fast as data_parallel (%s)", baseline / predicted,
@@ -220,6 +251,11 @@ void Describe(const PlanFlags& flags, const MeasuredSearch& search, const Traini
   for (Bytes b : e.received) received += b;
   absl::StrAppend(&text, "largest peak memory ", BytesText(LargestPeakOf(e)), " per device; ",
                   BytesText(received), " received by all devices in a step\n");
+  if (g_interrupted.load()) {
+    text += "interrupted: this is the best of what was evaluated until then\n";
+  } else if (outcome.search.interrupted) {
+    text += "--time_limit was up: this is the best of what was evaluated until then\n";
+  }
   absl::StrAppendFormat(&text, "%d strategies evaluated in %.2f s; %s\n",
                         outcome.search.evaluations, outcome.search.seconds,
                         FoundText(search, flags.plan.strategy.empty()));
@@ -276,6 +312,7 @@ absl::StatusOr<Answer> AnswerScaling(const PlanFlags& flags) {
 
 absl::StatusOr<Answer> AnswerPlan(const PlanFlags& flags, Stages* stages) {
   const std::string path = flags.output.empty() ? DefaultOutput(flags.model.model) : flags.output;
+  if (IsModelFile(flags.model.model)) RETURN_IF_ERROR(CheckThere(flags.model.model));
   RETURN_IF_ERROR(CheckWritable(path, "-o"));
   ModelRequest request = flags.model;
   request.values = WeightValues::kSkipped;
@@ -313,7 +350,7 @@ absl::StatusOr<Answer> AnswerPlan(const PlanFlags& flags, Stages* stages) {
     RETURN_IF_ERROR(AddFront(model.graph, search, WithProgress(flags.plan), answer));
     EndProgress();
   }
-  DescribePlace(path, place, NextText(outcome, priced, place.path), answer);
+  DescribePlace(path, place, NextText(flags, outcome, priced, place.path), answer);
   AddWarnings(search.disturbance, answer);
   return answer;
 }

@@ -1,16 +1,43 @@
 #include "tools/cli/planning.h"
 
-#include <iostream>
+#include <algorithm>
+#include <functional>
 #include <memory>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "graph/support/status_macros.h"
+#include "tools/cli/progress.h"
 #include "tools/cli/text.h"
 #include "tools/workflow/plan_pricing.h"
 #include "tools/workflow/profiling/profiling.h"
 
 namespace partita {
+namespace {
+
+// Shows how a search goes on; with --json_lines an event for each strategy that is better than all
+// before.
+std::function<void(const SearchProgress&, int64_t)> ShowsSearch(double time_limit) {
+  return [time_limit, best = std::optional<Nanos>()](const SearchProgress& p,
+                                                     int64_t evaluations) mutable {
+    const std::string of = evaluations > 0 ? absl::StrCat(" of ", evaluations) : "";
+    ShowProgress(absl::StrFormat("searching: %d%s strategies, best %s (gap %.1f %%)", p.evaluations,
+                                 of, TimeText(p.best), 100 * GapOf(p.best, p.bound)),
+                 {.of = "search",
+                  .done = static_cast<double>(p.evaluations),
+                  .wanted = static_cast<double>(std::max(evaluations, p.evaluations)),
+                  .limit_seconds = time_limit});
+    if (best.has_value() && p.best >= *best) return;
+    best = p.best;
+    Emit("candidate", {{"evaluations", p.evaluations},
+                       {"start", p.start_name},
+                       {"move", p.move},
+                       {"predicted_ns", p.best.value()}});
+  };
+}
+
+}  // namespace
 
 absl::StatusOr<MeasuredSearch> SearchOnMachine(const MachineRequest& machine, const Graph& graph,
                                                const PlanRequest& plan, MeasuringTime time,
@@ -20,13 +47,17 @@ absl::StatusOr<MeasuredSearch> SearchOnMachine(const MachineRequest& machine, co
   request.plan = plan;
   request.profile_seconds = time.profile;
   request.measure_seconds = time.measure;
-  request.measure_progress = [](size_t plans) {
-    ShowProgress(absl::StrCat("measuring ", plans, " plans in turn"));
+  request.measure_progress = [time](size_t plans) {
+    ShowProgress(absl::StrCat("measuring ", plans, " plans in turn"),
+                 {.of = "contest", .wanted = 1, .limit_seconds = time.measure});
   };
   request.profiling.stop = &g_interrupted;
-  request.profiling.progress = [](int64_t done, int64_t wanted, const std::string& what) {
-    ShowProgress(absl::StrCat("profiling ", done, "/", wanted, " ", what));
+  request.profiling.progress = [time](int64_t done, int64_t wanted, const std::string& what) {
+    // Half the time is for the first round.
+    ShowProfiling(done, wanted, what, time.profile / 2);
   };
+  request.plan.options.progress = nullptr;
+  request.progress = ShowsSearch(plan.options.time_limit_seconds);
   std::unique_ptr<SearchLog> log;
   if (stages != nullptr && stages->dumps()) {
     ASSIGN_OR_RETURN(log, SearchLog::Open(stages->PathOf("15_search.csv")));
@@ -35,12 +66,11 @@ absl::StatusOr<MeasuredSearch> SearchOnMachine(const MachineRequest& machine, co
   ASSIGN_OR_RETURN(MeasuredSearch search, SearchAndMeasure(graph, request));
   EndProgress();
   if (log != nullptr && !log->status().ok()) {
-    std::cerr << "note: the list of the search's steps ends early: " << log->status().message()
-              << "\n";
+    Say(absl::StrCat("note: the list of the search's steps ends early: ", log->status().message()));
   }
   if (search.measured > 0) {
-    std::cerr << "profiled " << search.measured << " kernels and moves into " << machine.profile
-              << (search.complete ? "" : " (time is up; the rest is estimated)") << "\n";
+    Say(absl::StrCat("profiled ", search.measured, " kernels and moves into ", machine.profile,
+                     search.complete ? "" : " (time is up; the rest is estimated)"));
   }
   return search;
 }
@@ -89,13 +119,18 @@ std::string PriceNote(const Plan& plan, const PlanOutcome& today, const PricedMa
   return note;
 }
 
+void ShowProfiling(int64_t done, int64_t wanted, const std::string& what, double seconds) {
+  ShowProgress(absl::StrCat("profiling ", done, "/", wanted, " ", what),
+               {.of = "profile",
+                .done = static_cast<double>(done),
+                .wanted = static_cast<double>(wanted),
+                .limit_seconds = seconds});
+}
+
 PlanRequest WithProgress(PlanRequest request) {
   request.options.stop = &g_interrupted;
-  request.options.progress = [](const SearchProgress& p) {
-    ShowProgress(absl::StrFormat("searching: %d strategies, best %s, at least %s (gap %.1f %%)",
-                                 p.evaluations, TimeText(p.best), TimeText(p.bound),
-                                 100 * GapOf(p.best, p.bound)));
-  };
+  request.options.progress = [shows = ShowsSearch(request.options.time_limit_seconds)](
+                                 const SearchProgress& p) { shows(p, 0); };
   return request;
 }
 

@@ -23,6 +23,9 @@ absl::StatusOr<MeasuredSearch> SearchOnMachine(const MachineRequest& machine, co
 // The same request with progress on stderr that Ctrl-C ends.
 PlanRequest WithProgress(PlanRequest request);
 
+// Progress of profiling, which takes so many seconds at most.
+void ShowProfiling(int64_t done, int64_t wanted, const std::string& what, double seconds);
+
 // "512 pods of 8 devices".
 std::string PodsText(const Pods& pods);
 

@@ -17,6 +17,7 @@
 namespace partita {
 
 std::atomic<bool> g_interrupted{false};
+std::string g_program = "partita";
 
 namespace {
 

@@ -28,6 +28,10 @@ class EndsWhenInterrupted {
 // Sets g_interrupted if stderr has no reader any more.
 void InterruptIfUnheard();
 
+// The program as the user called it, "partita" or "build/tools/partita", for commands that are
+// suggested.
+extern std::string g_program;
+
 // Writes to stdout. What cannot be written shows in CodeOfOutput.
 void Print(const std::string& text);
 

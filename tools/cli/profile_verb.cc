@@ -11,6 +11,8 @@
 #include "graph/support/status_macros.h"
 #include "tools/cli/flags.h"
 #include "tools/cli/notes.h"
+#include "tools/cli/planning.h"
+#include "tools/cli/progress.h"
 #include "tools/cli/verb.h"
 #include "tools/cli/verb_options.h"
 #include "tools/workflow/profiling/profiling.h"
@@ -110,8 +112,9 @@ absl::StatusOr<Answer> RunProfile(const ProfileFlags& flags) {
   profiling.foreign_profile = request.foreign_profile;
   profiling.add_samples = flags.measure_again;
   profiling.stop = &g_interrupted;
-  profiling.progress = [](int64_t done, int64_t wanted, const std::string& what) {
-    ShowProgress(absl::StrCat("profiling ", done, "/", wanted, " ", what));
+  profiling.progress = [seconds = flags.seconds](int64_t done, int64_t wanted,
+                                                 const std::string& what) {
+    ShowProfiling(done, wanted, what, seconds);
   };
   ASSIGN_OR_RETURN(const ProfilingResult result, ProfileForSearch(model.graph, priced, profiling));
   Answer answer;

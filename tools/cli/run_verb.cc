@@ -1,5 +1,5 @@
 #include <algorithm>
-#include <iostream>
+#include <cmath>
 #include <mutex>
 #include <set>
 #include <tuple>
@@ -22,6 +22,7 @@
 #include "tools/cli/flags.h"
 #include "tools/cli/notes.h"
 #include "tools/cli/process.h"
+#include "tools/cli/progress.h"
 #include "tools/cli/staging.h"
 #include "tools/cli/text.h"
 #include "tools/cli/verb.h"
@@ -70,15 +71,13 @@ class SkippedSamples {
   // What was added since. By the thread that shows progress, as is the next.
   void Print() {
     const std::lock_guard lock(mutex_);
-    if (!to_print_.empty()) EndProgress();
-    for (const std::string& error : to_print_) std::cerr << "skipped: " << error << "\n";
+    for (const std::string& error : to_print_) Say(absl::StrCat("skipped: ", error));
     to_print_.clear();
   }
   void PrintAll() {
     Print();
     if (count() <= kNamed) return;
-    EndProgress();
-    std::cerr << "skipped: " << count() - kNamed << " more broken samples\n";
+    Say(absl::StrCat("skipped: ", count() - kNamed, " more broken samples"));
   }
   size_t count() const {
     const std::lock_guard lock(mutex_);
@@ -97,33 +96,37 @@ void ReportCheckpoints(RunRequest& request, Json& resumed) {
   request.on_resume = [&resumed](const ResumePoint& point) {
     resumed = {{"path", point.path}, {"step", point.state.step}, {"passed_over", Json::array()}};
     for (const UnusableCheckpoint& file : point.passed_over) {
-      std::cerr << "passed over: " << file.why << "\n";
+      Warn(absl::StrCat("passed over: ", file.why));
       resumed["passed_over"].push_back(file.path);
     }
-    std::cerr << "resumed: " << point.path << ", step " << point.state.step << "\n";
+    Say(absl::StrCat("resumed: ", point.path, ", step ", point.state.step));
+    Emit("resumed", resumed);
   };
   request.on_checkpoint = [](const CheckpointReport& report) {
-    EndProgress();
+    Emit("checkpoint",
+         {{"step", report.step},
+          {"path", report.path},
+          {"error", report.status.ok() ? Json(nullptr) : Json(report.status.message())}});
     if (!report.status.ok()) {
-      std::cerr << "warning: no checkpoint of step " << report.step << ": "
-                << report.status.message()
-                << "; training goes on, and tries when the next is due\n";
+      Warn(absl::StrCat("no checkpoint of step ", report.step, ": ", report.status.message(),
+                        "; training goes on, and tries when the next is due"));
       return;
     }
-    std::cerr << "checkpoint: " << report.path << ", step " << report.step;
-    if (report.best.has_value()) {
-      std::cerr << ", best " << report.best->name << " " << report.best->value;
-    }
-    std::cerr << "\n";
+    const auto& best = report.best;
+    Say(absl::StrCat("checkpoint: ", report.path, ", step ", report.step,
+                     best ? absl::StrCat(", best ", best->name, " ", best->value) : ""));
   };
 }
 
-// Progress for people. `notes` gets what is said before the first step.
+// JSON has no NaN.
+Json NumberOrNull(double number) { return std::isfinite(number) ? Json(number) : Json(nullptr); }
+
+// Progress for people, and events. `notes` gets what is said before the first step.
 void ReportSteps(RunRequest& request, SkippedSamples& skipped, Json& evaluations, Json& notes) {
   request.on_note = [&notes](const std::string& note) {
     // The same data may be trained on and evaluated.
     if (std::count(notes.begin(), notes.end(), Json(note)) > 0) return;
-    std::cerr << "note: " << note << "\n";
+    Say(absl::StrCat("note: ", note));
     notes.push_back(note);
   };
   request.on_skip = [&skipped](absl::string_view error) { skipped.Add(error); };
@@ -132,11 +135,21 @@ void ReportSteps(RunRequest& request, SkippedSamples& skipped, Json& evaluations
     const std::string line = absl::StrFormat(
         "step %d/%d  loss %.4f  accuracy %.1f %%  %.0f images/s", report.step, report.steps,
         report.loss, 100 * report.accuracy, report.images_per_second());
-    ShowProgress(line);
-    if (report.step == 1 || report.step == report.steps || report.step % 100 == 0) {
-      EndProgress();
-      std::cerr << line << "\n";
-    }
+    Emit("step", {{"step", report.step},
+                  {"steps", report.steps},
+                  {"loss", NumberOrNull(report.loss)},
+                  {"accuracy", NumberOrNull(report.accuracy)},
+                  {"images_per_second", NumberOrNull(report.images_per_second())}});
+    ShowProgress(line, {.of = "run",
+                        .done = static_cast<double>(report.step),
+                        .wanted = static_cast<double>(report.steps)});
+    if (report.step == 1 || report.step == report.steps || report.step % 100 == 0) Say(line);
+  };
+  request.on_evaluated = [](int64_t batches, int64_t wanted) {
+    ShowProgress(absl::StrCat("evaluating: batch ", batches, " of ", wanted),
+                 {.of = "evaluation",
+                  .done = static_cast<double>(batches),
+                  .wanted = static_cast<double>(wanted)});
   };
   request.on_evaluation = [&skipped, &evaluations](int64_t step, const EvaluationResult& result) {
     evaluations.push_back({{"step", step},
@@ -144,9 +157,9 @@ void ReportSteps(RunRequest& request, SkippedSamples& skipped, Json& evaluations
                            {"loss", result.loss},
                            {"accuracy", result.accuracy}});
     skipped.Print();
-    EndProgress();
-    std::cerr << absl::StrFormat("after step %d: evaluation loss %.4f, accuracy %.2f %%\n", step,
-                                 result.loss, 100 * result.accuracy);
+    Emit("evaluation", evaluations.back());
+    Say(absl::StrFormat("after step %d: evaluation loss %.4f, accuracy %.2f %%", step, result.loss,
+                        100 * result.accuracy));
   };
 }
 
@@ -169,13 +182,13 @@ absl::Status SetPrecision(const Plan& plan, RunFlags& flags) {
       PrecisionFor(plan, flags.precision, r.virtual_devices > 0 ? on_gpu : r.backends));
   r.precision = precision.precision;
   if (r.ranks != nullptr && !r.ranks->is_rank0()) return absl::OkStatus();
-  for (const std::string& note : precision.notes) std::cerr << "note: " << note << "\n";
+  for (const std::string& note : precision.notes) Say(absl::StrCat("note: ", note));
   return absl::OkStatus();
 }
 
 void SaySharing(const CoreSharing& sharing, const Ranks* ranks) {
   if (sharing.devices == 0 || (ranks != nullptr && !ranks->is_rank0())) return;
-  std::cerr << "note: " << NoteOf(sharing) << "\n";
+  Say(absl::StrCat("note: ", NoteOf(sharing)));
 }
 
 void SetSchedule(RunFlags& flags) {
@@ -240,12 +253,12 @@ std::string StepsText(const RunOutcome& outcome, const ModelLoss& loss, const Js
                         outcome.metrics.ToString(), "\n");
   }
   if (!outcome.status.ok()) return "no step was done: interrupted before\n";
-  return absl::StrCat("no step was done: --steps and --epochs count from the beginning of the run",
-                      resumed.is_null()
-                          ? std::string()
-                          : absl::StrCat(", and ", resumed["path"].get<std::string>(),
-                                         " is at step ", resumed["step"].get<int64_t>()),
-                      "\n");
+  if (resumed.is_null()) return "no step was done: there was none to do\n";
+  const auto step = resumed["step"].get<int64_t>();
+  return absl::StrCat(
+      "nothing was left to train: ", resumed["path"].get<std::string>(), " already has all ", step,
+      " steps; --steps and --epochs count from the beginning of the run. Try --steps ", 2 * step,
+      " to train on\n");
 }
 
 // Why the flags do not go together; empty if they do.
@@ -308,6 +321,7 @@ absl::StatusOr<Answer> RunTraining(RunFlags& flags, Stages* stages) {
                              from_checkpoint ? WeightValues::kSkipped : WeightValues::kRequired},
                             stages));
   RETURN_IF_ERROR(CheckOutputs(flags, loaded.model));
+  if (!loaded.note.empty()) flags.notes.push_back(loaded.note);
   RETURN_IF_ERROR(CheckTrains(loaded.model, flags));
   if (const int n = flags.request.virtual_devices; n > 0 && n != loaded.plan.topology.size()) {
     return UsageError(absl::StrCat("--virtual_devices ", n, ": the plan has ",
@@ -354,7 +368,7 @@ absl::StatusOr<Answer> RunTraining(RunFlags& flags, Stages* stages) {
     absl::StrAppend(&answer.text, "steps are enqueued piece by piece: ", outcome.replay.message(),
                     "\n");
   }
-  for (const std::string& note : flags.notes) absl::StrAppend(&answer.text, "note: ", note, "\n");
+  for (const std::string& note : flags.notes) AppendNote(note, answer);
   for (const std::string& path : outcome.written)
     absl::StrAppend(&answer.text, "written: ", path, "\n");
   if (!outcome.status.ok()) answer.exit_code = CodeOf(ErrorCategory::kInterrupted);

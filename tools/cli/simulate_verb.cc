@@ -9,6 +9,7 @@
 #include "tools/cli/notes.h"
 #include "tools/cli/plan_tables.h"
 #include "tools/cli/planning.h"
+#include "tools/cli/progress.h"
 #include "tools/cli/staging.h"
 #include "tools/cli/text.h"
 #include "tools/cli/verb.h"
@@ -101,7 +102,13 @@ absl::StatusOr<Answer> RunSimulate(const SimulateFlags& flags, Stages* stages) {
       outcome.pods.has_value()
           ? absl::StrCat(", as the first of ", PodsText(outcome.pods->pods), " sees it")
           : "",
-      "\n", note.empty() ? "" : "note: ", note, note.empty() ? "" : "\n");
+      "\n");
+  answer.json["notes"] = Json::array();
+  if (!loaded.note.empty()) {
+    answer.json["notes"].push_back(loaded.note);
+    AppendNote(loaded.note, answer);
+  }
+  if (!note.empty()) AppendNote(note, answer);
   AddCritical(graph, evaluator.resources(), outcome.step, answer);
   absl::StrAppend(&answer.text, "written: ", path, " (open it at ui.perfetto.dev)\n");
   AddMachineNotes(priced, answer);

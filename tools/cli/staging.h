@@ -25,11 +25,13 @@ struct StageFlags {
     visit(Option{.name = "dump_dir",
                  .help = "write what every stage made into this folder",
                  .check = PlaceName(),
+                 .group = "Stages",
                  .of_one_rank = true},
           self.dump_dir);
     visit(Option{.name = "stop_after",
                  .help = absl::StrCat("end after this stage: ", absl::StrJoin(names, ", ")),
-                 .check = NameOf("stage", names)},
+                 .check = NameOf("stage", names),
+                 .group = "Stages"},
           self.stop_after);
   }
 };

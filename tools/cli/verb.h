@@ -3,6 +3,7 @@
 #include <atomic>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -56,15 +57,25 @@ void AddRunVerb(CLI::App& app, VerbTable& verbs);
 void AddLaunchVerb(CLI::App& app, VerbTable& verbs);
 void AddDoctorVerb(CLI::App& app, VerbTable& verbs);
 void AddCompletionVerb(CLI::App& app, VerbTable& verbs);
+void AddHelpVerb(CLI::App& app, VerbTable& verbs);
+
+struct VerbRow {
+  const char* name;
+  const char* group;  // the heading under which help has it
+  void (*add)(CLI::App& app, VerbTable& verbs);
+};
+// THE table of verbs.
+std::span<const VerbRow> Verbs();
+
+// What the program is, for help and manual.
+inline constexpr char kProgramDescription[] =
+    "Partita finds how to split the training of a neural network over the devices of a machine, "
+    "shows what that costs, and runs it.";
 
 // Facts to be known of a model before it is trained: its loss, notes and warnings, as lines for
 // people and as members "loss", "classes", "notes" and "warnings".
 void DescribeModel(const ImportedModel& model, const ModelLoss& loss, Answer& answer);
-// The same for people only, on stderr.
+// The same for people only, on stderr; with --quiet the warnings alone.
 void ShowModel(const ImportedModel& model, const ModelLoss& loss);
-
-// Progress for people, on stderr; nothing where stderr is no terminal and the line would repeat.
-void ShowProgress(const std::string& line);
-void EndProgress();
 
 }  // namespace partita

@@ -37,6 +37,7 @@ inline Option OutputOption(std::string help, std::string fallback = "") {
           .help = std::move(help),
           .check = OutputName(),
           .fallback = std::move(fallback),
+          .group = "Output",
           .letter = 'o'};
 }
 
@@ -56,25 +57,28 @@ struct PlanFlags {
 
   template <class Self, class Visitor>
   static void VisitFields(Self& self, Visitor&& visit) {
-    ModelRequest::VisitFields(self.model, visit);
-    MachineRequest::VisitFields(self.machine, visit, {.one_count = false});
+    ModelRequest::VisitFields(self.model, InGroup("Model and data", visit));
+    MachineRequest::VisitFields(self.machine, InGroup("Machine", visit), {.one_count = false});
     visit(Option{.name = "devices",
                  .help = "take the first N devices; several numbers as in 1,2,4: one line for each "
                          "instead of a plan file",
                  .check = CountsOfDevices(),
                  .type = "INT,...",
+                 .group = "Machine",
                  .changes_plan = true},
           self.devices);
-    PlanRequest::VisitFields(self.plan, visit);
+    PlanRequest::VisitFields(self.plan, InGroup("Search", visit));
     visit(Option{.name = "pareto",
                  .help = "also search for plans that take less memory: the front of step time "
-                         "against peak memory"},
+                         "against peak memory",
+                 .group = "Search"},
           self.pareto);
-    visit(ProfileTimeOption(), self.profile_time);
-    visit(MeasureTimeOption(), self.measure_time);
+    InGroup("Measuring", visit)(ProfileTimeOption(), self.profile_time);
+    InGroup("Measuring", visit)(MeasureTimeOption(), self.measure_time);
     visit(OutputOption("plan file", "MODEL.plan.textproto"), self.output);
     visit(Option{.name = "replace",
-                 .help = "overwrite the plan file even if its plan is faster, or it is no plan"},
+                 .help = "overwrite the plan file even if its plan is faster, or it is no plan",
+                 .group = "Output"},
           self.replace);
     StageFlags::VisitFields(self.stages, visit);
   }
@@ -92,25 +96,27 @@ struct CompareFlags {
 
   template <class Self, class Visitor>
   static void VisitFields(Self& self, Visitor&& visit) {
-    ModelRequest::VisitFields(self.model, visit);
+    ModelRequest::VisitFields(self.model, InGroup("Model and data", visit));
     visit(Option{.name = "plans",
                  .help = "plan files to compare as well",
                  .check = PlanName(),
                  .positional = true},
           self.plans);
-    MachineRequest::VisitFields(self.machine, visit);
-    PlanRequest::VisitSearch(self.plan, visit);
-    visit(Option{.name = "measure", .help = "run every plan too, interleaved"}, self.measure);
-    visit(Option{.name = "verify",
-                 .help = "prove every plan equal to the serial model, as the verb verify does"},
-          self.verify);
-    visit(
+    MachineRequest::VisitFields(self.machine, InGroup("Machine", visit));
+    PlanRequest::VisitSearch(self.plan, InGroup("Search", visit));
+    const auto measures = InGroup("Measuring", visit), proves = InGroup("Checks", visit);
+    measures(Option{.name = "measure", .help = "run every plan too, interleaved"}, self.measure);
+    measures(
+        Option{.name = "steps", .help = "measured steps of each plan", .check = WholeNumber(1)},
+        self.steps);
+    proves(Option{.name = "verify",
+                  .help = "prove every plan equal to the serial model, as the verb verify does"},
+           self.verify);
+    proves(
         Option{
             .name = "quick", .help = "of that, only the float part, one step", .needs = "verify"},
         self.quick);
-    visit(Option{.name = "steps", .help = "measured steps of each plan", .check = WholeNumber(1)},
-          self.steps);
-    visit(ProfileTimeOption(), self.profile_time);
+    InGroup("Measuring", visit)(ProfileTimeOption(), self.profile_time);
     StageFlags::VisitFields(self.stages, visit);
   }
 };
@@ -134,36 +140,42 @@ struct RunFlags {
   template <class Self, class Visitor>
   static void VisitFields(Self& self, Visitor&& visit) {
     visit(PlanArgument(true), self.plan);
-    visit(ModelPlaceOption(), self.model);
+    InGroup("Model and data", visit)(ModelPlaceOption(), self.model);
     RunRequest::VisitFields(self.request, visit);
     visit(Option{.name = "save_every",
                  .help = "write checkpoints on the way, too: every so many steps, or every 30s, "
                          "10m, 2h; they are NAME.step-000100 and NAME.best for --save NAME",
-                 .check = CheckpointInterval()},
+                 .check = CheckpointInterval(),
+                 .group = "Checkpoints"},
           self.save_every);
     visit(Option{.name = "keep",
                  .help = "how many NAME.step-... stay, the newest",
                  .check = WholeNumber(1),
                  .fallback = OptionText(self.request.keep),
-                 .type = "INT"},
+                 .type = "INT",
+                 .group = "Checkpoints"},
           self.keep);
     visit(Option{.name = "data_cache",
                  .help = "none, memory",
                  .check = NameOf("cache", {"none", "memory"}),
+                 .group = "Model and data",
                  .of_one_rank = true},
           self.data_cache);
-    visit(PrecisionOption("of products and convolutions on the devices that have it; weights and "
-                          "sums stay float32",
-                          "what the plan was priced in"),
-          self.precision);
+    InGroup("Machine", visit)(
+        PrecisionOption("of products and convolutions on the devices that have it; weights and "
+                        "sums stay float32",
+                        "what the plan was priced in"),
+        self.precision);
     visit(Option{.name = "key_file",
                  .help = "the key of ranks of several hosts that no MPI connects: a file of this "
                          "user alone with 32 or more hexadecimal digits (or in the variable "
                          "PARTITA_KEY)",
+                 .group = "Machine",
                  .of_one_rank = true},
           self.key_file);
     visit(Option{.name = "accept_folded",
-                 .help = "train a model into which its exporter has folded batch normalisation"},
+                 .help = "train a model into which its exporter has folded batch normalisation",
+                 .group = "Model and data"},
           self.accept_folded);
     StageFlags::VisitFields(self.stages, visit);
   }
@@ -183,31 +195,34 @@ struct VerifyFlags {
   template <class Self, class Visitor>
   static void VisitFields(Self& self, Visitor&& visit) {
     visit(PlanArgument(false), self.plan);
-    visit(ModelPlaceOption(), self.model);
-    VerificationRequest::VisitFields(self.request, visit);
+    InGroup("Model and data", visit)(ModelPlaceOption(), self.model);
+    const auto checks = InGroup("Checks", visit);
+    VerificationRequest::VisitFields(self.request, checks);
     visit(Option{.name = "virtual_devices",
                  .help = "run the float part of all N devices of the plan on this machine's first "
                          "GPU",
                  .check = WholeNumber(1, 1024),
-                 .unset = "0"},
+                 .unset = "0",
+                 .group = "Machine"},
           self.virtual_devices);
-    visit(PrecisionOption("of products and convolutions of the float part, on a GPU; each has its "
-                          "own tolerance",
-                          "what the plan was priced in"),
-          self.precision);
-    visit(Option{.name = "steps",
-                 .help = "training steps",
-                 .check = WholeNumber(1, 1'000'000),
-                 .fallback = absl::StrCat(VerificationRequest().steps, ", with --quick 1"),
-                 .type = "INT"},
-          self.steps);
-    visit(Option{.name = "memory",
-                 .help = "bytes that the check may take",
-                 .check = WholeNumber(1),
-                 .fallback = "nine tenths of what is available",
-                 .type = "INT"},
-          self.memory_bytes);
-    ReferenceRequest::VisitFields(self.reference, visit);
+    InGroup("Machine", visit)(
+        PrecisionOption("of products and convolutions of the float part, on a GPU; each has its "
+                        "own tolerance",
+                        "what the plan was priced in"),
+        self.precision);
+    checks(Option{.name = "steps",
+                  .help = "training steps",
+                  .check = WholeNumber(1, 1'000'000),
+                  .fallback = absl::StrCat(VerificationRequest().steps, ", with --quick 1"),
+                  .type = "INT"},
+           self.steps);
+    checks(Option{.name = "memory",
+                  .help = "bytes that the check may take",
+                  .check = WholeNumber(1),
+                  .fallback = "nine tenths of what is available",
+                  .type = "INT"},
+           self.memory_bytes);
+    ReferenceRequest::VisitFields(self.reference, InGroup("Reference of another framework", visit));
     StageFlags::VisitFields(self.stages, visit);
   }
 };
@@ -221,21 +236,24 @@ struct ProfileFlags {
 
   template <class Self, class Visitor>
   static void VisitFields(Self& self, Visitor&& visit) {
-    ModelRequest::VisitFields(self.model, [&visit](Option option, auto& value) {
+    const auto model = InGroup("Model and data", visit);
+    ModelRequest::VisitFields(self.model, [&model](Option option, auto& value) {
       option.required &= option.name != "model";  // none to list and to forget
-      visit(option, value);
+      model(option, value);
     });
-    MachineRequest::VisitFields(self.machine, visit);
-    visit(Option{.name = "profile_time", .help = "seconds at most", .check = NumberAbove(0)},
-          self.seconds);
-    visit(Option{.name = "measure_again",
-                 .help =
-                     "measure what the model asks for even if it is known, and add the samples to "
-                     "those that there are"},
-          self.measure_again);
-    visit(Option{.name = "list", .help = "say what the file has, of every device; takes no model"},
+    MachineRequest::VisitFields(self.machine, InGroup("Machine", visit));
+    const auto measures = InGroup("Measuring", visit), keeps = InGroup("The file", visit);
+    measures(Option{.name = "profile_time", .help = "seconds at most", .check = NumberAbove(0)},
+             self.seconds);
+    measures(
+        Option{.name = "measure_again",
+               .help =
+                   "measure what the model asks for even if it is known, and add the samples to "
+                   "those that there are"},
+        self.measure_again);
+    keeps(Option{.name = "list", .help = "say what the file has, of every device; takes no model"},
           self.list);
-    visit(Option{.name = "forget",
+    keeps(Option{.name = "forget",
                  .help = "remove the records whose signature has this text; takes no model",
                  .type = "TEXT"},
           self.forget);
@@ -248,7 +266,7 @@ struct ImportFlags {
 
   template <class Self, class Visitor>
   static void VisitFields(Self& self, Visitor&& visit) {
-    ModelRequest::VisitModel(self.model, visit);
+    ModelRequest::VisitModel(self.model, InGroup("Model and data", visit));
     Option output = OutputOption("write the native text form to this file");
     output.check = PlaceName();
     visit(output, self.output);
@@ -264,8 +282,9 @@ struct SimulateFlags {
   template <class Self, class Visitor>
   static void VisitFields(Self& self, Visitor&& visit) {
     visit(PlanArgument(true), self.plan);
-    visit(ModelPlaceOption(), self.model);
-    MachineRequest::VisitFields(self.machine, visit, {"the plan's", "the plan's"});
+    InGroup("Model and data", visit)(ModelPlaceOption(), self.model);
+    MachineRequest::VisitFields(self.machine, InGroup("Machine", visit),
+                                {"the plan's", "the plan's"});
     visit(OutputOption("timeline file", "PLAN.timeline.json"), self.output);
     visit(Option{.name = "measured",
                  .help = "measured timeline of a run of the plan (PLAN.measured.json), whose times "
@@ -369,6 +388,25 @@ struct CompletionFlags {
   }
 };
 
+// Names of the verbs that are one word, as `partita --help` has them.
+std::vector<std::string> VerbNames();
+struct HelpFlags {
+  std::string verb;
+  bool man = false;
+
+  template <class Self, class Visitor>
+  static void VisitFields(Self& self, Visitor&& visit) {
+    visit(Option{.name = "verb",
+                 .help = "what is asked about; default the program",
+                 .check = NameOf("verb", VerbNames()),
+                 .positional = true},
+          self.verb);
+    visit(Option{.name = "man",
+                 .help = "print the manual of all verbs as a page for man (partita.1)"},
+          self.man);
+  }
+};
+
 // Calls visit(verb, its options) for the options of all verbs.
 template <class Visitor>
 void VisitVerbOptions(Visitor&& visit) {
@@ -385,6 +423,7 @@ void VisitVerbOptions(Visitor&& visit) {
   visit("machine create", MachineCreateFlags());
   visit("list", ListFlags());
   visit("completion", CompletionFlags());
+  visit("help", HelpFlags());
 }
 
 }  // namespace partita

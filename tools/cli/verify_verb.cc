@@ -6,6 +6,7 @@
 #include "graph/support/status_macros.h"
 #include "runtime/support/tolerance.h"
 #include "tools/cli/flags.h"
+#include "tools/cli/progress.h"
 #include "tools/cli/staging.h"
 #include "tools/cli/verb.h"
 #include "tools/cli/verb_options.h"
@@ -20,11 +21,6 @@ Json TextOrNull(const std::string& text) { return text.empty() ? Json(nullptr) :
 
 // Not known where something was left to compare.
 Json EqualOrNull(bool equal, bool interrupted) { return interrupted ? Json(nullptr) : Json(equal); }
-
-// Both arithmetics compare each training step.
-int StepsToCompare(const VerificationRequest& request) {
-  return request.quick ? request.steps : 2 * request.steps;
-}
 
 std::string TextOf(const VerificationResult& result, const VerificationRequest& request) {
   if (result.interrupted) {
@@ -61,7 +57,12 @@ absl::StatusOr<Answer> RunPlanCheck(const VerifyFlags& flags, Stages* stages) {
                    PrecisionFor(loaded.plan, flags.precision, backends));
   request.precision = precision.precision;
   request.tolerance = ToleranceOf(request.precision);
-  ShowProgress("running the plan and the serial model");
+  ShowProgress("running the plan and the serial model", {.of = "verify"});
+  request.progress = [](double done, double wanted) {
+    ShowProgress(
+        absl::StrCat("comparing the plan with the serial model: step ", done, " of ", wanted),
+        {.of = "verify", .done = done, .wanted = wanted});
+  };
   ASSIGN_OR_RETURN(const VerificationResult result,
                    VerifyTrainingPlan(loaded.model, loaded.plan, request));
   answer.json = {{"equal", EqualOrNull(result.equal, result.interrupted)},
@@ -75,10 +76,15 @@ absl::StatusOr<Answer> RunPlanCheck(const VerifyFlags& flags, Stages* stages) {
                  {"max_abs_error", result.max_abs_error},
                  {"first_difference", TextOrNull(result.first_difference)}};
   answer.exit_code = ExitCodeOf(result);
-  for (const std::string& note : precision.notes) {
-    absl::StrAppend(&answer.text, "note: ", note, "\n");
+  answer.json["notes"] = Json::array();
+  if (!loaded.note.empty()) {
+    answer.json["notes"].push_back(loaded.note);
+    AppendNote(loaded.note, answer);
   }
-  if (!result.note.empty()) absl::StrAppend(&answer.text, "note: ", result.note, "\n");
+  for (const std::string& note : precision.notes) {
+    AppendNote(note, answer);
+  }
+  if (!result.note.empty()) AppendNote(result.note, answer);
   absl::StrAppend(&answer.text, TextOf(result, request));
   if (result.batch == 0) return answer;  // interrupted before anything was run
   absl::StrAppend(&answer.text, "run on ", loaded.plan.topology.size(),
@@ -112,7 +118,9 @@ absl::StatusOr<Answer> RunReferenceCheck(const VerifyFlags& flags) {
   request.seed = flags.request.seed;
   request.stop = &g_interrupted;
   request.progress = [](int done, int wanted) {
-    ShowProgress(absl::StrCat("random plan ", done + 1, " of ", wanted));
+    ShowProgress(
+        absl::StrCat("random plan ", done + 1, " of ", wanted),
+        {.of = "verify", .done = static_cast<double>(done), .wanted = static_cast<double>(wanted)});
   };
   ASSIGN_OR_RETURN(const ReferenceResult result, VerifyAgainstReference(request));
   Answer answer;

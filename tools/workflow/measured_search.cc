@@ -62,9 +62,12 @@ absl::StatusOr<MeasuredSearch> SearchAndProfile(const Graph& graph,
     plan.wants_rivals = request.measure_seconds > 0 && search.priced.is_local;
     if (round > 0)
       plan.starts.push_back({search.outcome.search.origin, search.outcome.plan.strategy});
-    if (request.log != nullptr) {
-      plan.options.progress = [&request, round](const SearchProgress& step) {
-        request.log->Add(round, step);
+    if (request.log != nullptr || request.progress) {
+      const int64_t evaluations =
+          OptionsOfSearch(plan, EvaluatorOn(search.priced, graph)).evaluations;
+      plan.options.progress = [&request, round, evaluations](const SearchProgress& step) {
+        if (request.log != nullptr) request.log->Add(round, step);
+        if (request.progress) request.progress(step, evaluations);
         if (request.plan.options.progress) request.plan.options.progress(step);
       };
     }

@@ -22,6 +22,8 @@ struct MeasuredSearchRequest {
   // one that is fastest: 0: by price.
   double measure_seconds = 0;
   std::function<void(size_t plans)> measure_progress = nullptr;  // ContestOptions::progress
+  // Called as plan.options.progress is, with the evaluations after which the search ends.
+  std::function<void(const SearchProgress&, int64_t evaluations)> progress = nullptr;
   ProfilingRequest profiling;  // stop and progress; the rest is filled in
   int rounds = 6;
   SearchLog* log = nullptr;  // log of the steps that the searches accept

@@ -107,7 +107,9 @@ void InterleavedMeasurement::MakeRoomFor(const Plan& plan) {
 absl::Status InterleavedMeasurement::Step(Entry& entry, bool counts) {
   ASSIGN_OR_RETURN(const StepResult step, entry.open->Step());
   entry.last_ns = step.wall_ns;
-  if (counts) entry.times.push_back(step.wall_ns);
+  if (!counts) return absl::OkStatus();
+  entry.times.push_back(step.wall_ns);
+  if (options_.on_step) options_.on_step();
   return absl::OkStatus();
 }
 

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -25,6 +26,7 @@ struct MeasuringOptions {
   Precision precision = Precision::kFloat32;   // precision of the devices that have it
   std::string profile = "partita.profile.db";  // with the algorithms that are fast on GPUs
   bool record_timeline = false;
+  std::function<void()> on_step = nullptr;  // InterleavedMeasurement: after each counted step
 };
 
 // One plan, running on this host's devices on random data: for measuring step times side by side.

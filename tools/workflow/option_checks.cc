@@ -18,20 +18,26 @@
 namespace partita {
 namespace {
 
+bool IsThere(const std::string& path) {
+  std::error_code error;
+  return std::filesystem::exists(path, error);
+}
+
 // A check of names in a table, of which files may take the place.
 OptionCheck NameOrFile(bool (*is_file)(const std::string&), OptionCheck name) {
   const auto fault = [is_file, known = name.fault](const std::string& text) -> std::string {
     if (is_file(text)) return "";
     const std::string fault = known(text);
+    if (!fault.empty() && IsThere(text)) {
+      return absl::StrCat("'", text,
+                          "' is no known name; of files wanted is one with an ending, "
+                          "as in net.onnx or machine.textproto, and this is ",
+                          std::filesystem::is_directory(text) ? "a folder" : "one without");
+    }
     return fault.empty() ? "" : fault + " (a file's name has a '/' or an ending)";
   };
   name.examples.push_back("folder/file.textproto");
   return {fault, std::move(name.examples), std::move(name.names), true};
-}
-
-bool IsThere(const std::string& path) {
-  std::error_code error;
-  return std::filesystem::exists(path, error);
 }
 
 }  // namespace

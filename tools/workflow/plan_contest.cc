@@ -137,20 +137,20 @@ absl::StatusOr<std::optional<ContestReport>> HoldContest(const Graph& graph,
 }
 
 std::string ContestText(const ContestReport& report) {
-  std::string text = "measured on this machine, in turn:\n";
+  std::string text =
+      "measured on this machine, in turn (* is chosen; median, steps, and their spread):\n";
   for (size_t k = 0; k < report.rows.size(); ++k) {
     const ContestReport::Row& row = report.rows[k];
-    absl::StrAppendFormat(&text, "  %-29s predicted %s, ", row.name,
-                          MillisecondsText(row.predicted.value()));
+    absl::StrAppendFormat(&text, "%c %-18s predicted %s, ", k == report.chosen ? '*' : ' ',
+                          row.name, MillisecondsText(row.predicted.value()));
     if (row.measured.has_value()) {
-      absl::StrAppendFormat(&text, "measured %s (median of %d, between %s and %s)",
+      absl::StrAppendFormat(&text, "measured %s (%d, %s to %s)\n",
                             MillisecondsText(row.measured->median_ns), row.measured->samples,
                             MillisecondsText(row.measured->low_ns),
                             MillisecondsText(row.measured->high_ns));
     } else {
-      absl::StrAppend(&text, "not measured: time was up");
+      absl::StrAppend(&text, "not measured: time was up\n");
     }
-    absl::StrAppend(&text, k == report.chosen ? "  <- chosen\n" : "\n");
   }
   if (report.gave_way.has_value()) {
     absl::StrAppend(&text, "  ", report.rows[*report.gave_way].name,

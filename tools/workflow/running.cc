@@ -199,6 +199,7 @@ absl::StatusOr<RunOutcome> RunPlan(const LoadedPlan& loaded, const RunRequest& r
     ASSIGN_OR_RETURN(evaluation.data,
                      OpenData(request, request.eval_data, DataSplit::kEval, seed, graph));
     evaluation.evaluation = evaluator.get();
+    evaluator->OnBatch(request.on_evaluated);
   }
   TrainerOptions options = OptionsOf(request, records_timeline);
   options.checkpoints = start.checkpoints.get();

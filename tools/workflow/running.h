@@ -58,6 +58,8 @@ struct RunRequest {
   std::function<void(int64_t, const EvaluationResult&)> on_evaluation;
   // What people should know before the first step.
   std::function<void(const std::string& note)> on_note;
+  // Batches of an evaluation that are done, of how many.
+  std::function<void(int64_t done, int64_t wanted)> on_evaluated;
   // The state from which the run continues, before its first step; what it writes during the run,
   // between steps. Of rank 0 only.
   std::function<void(const ResumePoint&)> on_resume;
@@ -69,9 +71,9 @@ struct RunRequest {
 
   template <class Self, class Visitor>
   static void VisitFields(Self& self, Visitor&& visit) {
-    VisitTraining(self, visit);
-    VisitFiles(self, visit);
-    VisitDevices(self, visit);
+    VisitTraining(self, InGroup("Training", visit));
+    VisitFiles(self, InGroup("Checkpoints", visit));
+    VisitDevices(self, InGroup("Machine", visit));
   }
 
   template <class Self, class Visitor>
@@ -86,9 +88,12 @@ template <class Self, class Visitor>
 void RunRequest::VisitTraining(Self& self, Visitor&& visit) {
   visit(Option{.name = "data",
                .help = "synthetic, synthetic_digits, an IDX folder, an image folder, "
-                       "FILE.safetensors, or of words words:FILE or rows:FILE"},
+                       "FILE.safetensors, or of words words:FILE or rows:FILE",
+               .group = "Model and data"},
         self.data);
-  visit(Option{.name = "eval_data", .help = "the same forms; evaluated at the end"},
+  visit(Option{.name = "eval_data",
+               .help = "the same forms; evaluated at the end",
+               .group = "Model and data"},
         self.eval_data);
   visit(Option{.name = "eval_every",
                .help = "steps between evaluations",
@@ -136,15 +141,18 @@ void RunRequest::VisitFiles(Self& self, Visitor&& visit) {
                .help = "where to write the measured timeline of the last step",
                .check = OutputName(),
                .fallback = "PLAN.measured.json, \"none\": nowhere",
+               .group = "Output",
                .of_one_rank = true},
         self.timeline);
   visit(Option{.name = "data_workers",
                .help = "threads that read samples; 0: none",
                .check = WholeNumber(0, 1024),
+               .group = "Model and data",
                .of_one_rank = true},
         self.workers);
   visit(Option{.name = "skip_broken",
-               .help = "leave broken samples out instead of stopping, and say which"},
+               .help = "leave broken samples out instead of stopping, and say which",
+               .group = "Model and data"},
         self.skip_broken);
 }
 

@@ -36,7 +36,11 @@ absl::Status EndStrategy(Stages* stages, const Graph& graph, const Strategy& str
                          int devices) {
   return EndStage(
       stages, Stage::kStrategy, [&] { return ValidateStrategy(graph, strategy, devices); },
-      [&] { return StrategyText(graph, strategy); });
+      [&] {
+        return absl::StrCat(
+            "# n=2: 2 parts along loop n; x2: 2 copies; on: the devices of the parts\n",
+            StrategyText(graph, strategy));
+      });
 }
 
 absl::Status EndTaskGraph(Stages* stages, const Graph& graph, const Strategy& strategy,

@@ -1,5 +1,7 @@
 #include "tools/workflow/training_model.h"
 
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -10,6 +12,7 @@
 #include "graph/support/error_category.h"
 #include "graph/support/status_macros.h"
 #include "graph/verify/plan_verifier.h"
+#include "tools/workflow/input_path.h"
 #include "tools/workflow/stage_ends.h"
 
 namespace partita {
@@ -24,19 +27,65 @@ absl::StatusOr<Graph> TrainingGraphOf(const Graph& model, const PlanModel& wante
   return BuildTrainingGraph(split, training);
 }
 
+namespace fs = std::filesystem;
+
+// Where the model of a plan is.
+struct ModelPlace {
+  std::string path;
+  std::string note;   // LoadedPlan::note
+  std::string tried;  // other places, for messages: " (nor is there 'x')"
+};
+
+// The file that a plan names, as it is given, from the current folder; where there is none, from the
+// plan's folder.
+ModelPlace PlaceOfModel(const std::string& plan_path, const proto::PlanModel& model) {
+  const std::string& source = model.source();
+  if (!IsModelFile(source)) return {source};
+  const fs::path folder = fs::path(plan_path).parent_path();
+  std::error_code error;
+  const bool is_there = fs::exists(source, error);
+  ModelPlace place{source};
+  for (const std::string& relative : {model.source_from_plan(), source}) {
+    if (relative.empty() || fs::path(relative).is_absolute()) continue;
+    const std::string other = (folder / relative).lexically_normal().string();
+    if (other == fs::path(source).lexically_normal().string()) continue;
+    if (!fs::exists(other, error)) {
+      absl::StrAppend(&place.tried, place.tried.empty() ? " (nor is there '" : ", '", other, "'");
+      continue;
+    }
+    if (!is_there) {
+      return {other, absl::StrCat("the model is '", other, "', found from the plan's folder; '",
+                                  source, "' is not there")};
+    }
+    if (!fs::equivalent(source, other, error)) {
+      place.note = absl::StrCat("the model is '", source,
+                                "', from the current folder; beside the "
+                                "plan there is another, '",
+                                other, "' (--model takes it)");
+    }
+    break;
+  }
+  if (!place.tried.empty()) place.tried += ")";
+  return place;
+}
+
 // Of a model that a plan names: it may have moved.
-absl::Status NameTheFlag(const absl::Status& status, const std::string& source) {
+absl::Status NameTheFlag(const absl::Status& status, const ModelPlace& place) {
   if (status.code() != absl::StatusCode::kNotFound) return status;
-  return absl::NotFoundError(absl::StrCat("the plan is for model '", source,
-                                          "': ", status.message(), ". If it has moved: --model"));
+  return absl::NotFoundError(absl::StrCat("the plan is for model '", place.path,
+                                          "': ", status.message(), place.tried,
+                                          ". If it has moved: --model"));
 }
 
 absl::StatusOr<LoadedPlan> Load(const PlanSource& request, Stages* stages, bool verify) {
   const Doing doing("building plan", request.path);
+  RETURN_IF_ERROR(CheckThere(request.path));
   ASSIGN_OR_RETURN(const proto::Plan message, ReadPlanFile(request.path));
   ASSIGN_OR_RETURN(const PlanModel label, PlanModelOf(message));
   // Who has made a plan has said what loss is meant.
-  const std::string source = request.model.empty() ? label.source : request.model;
+  const ModelPlace place = request.model.empty() ? PlaceOfModel(request.path, message.model())
+                                                 : ModelPlace{request.model};
+  const std::string& source = place.path;
   const ModelRequest wanted{.model = source,
                             .batch = label.batch,
                             .optimizer = label.optimizer,
@@ -48,9 +97,14 @@ absl::StatusOr<LoadedPlan> Load(const PlanSource& request, Stages* stages, bool 
                             .values = request.values};
   LoadedPlan loaded;
   auto found = LoadTrainingModel(wanted, stages);
-  if (!found.ok() && request.model.empty()) return NameTheFlag(found.status(), label.source);
+  if (!found.ok() && request.model.empty()) return NameTheFlag(found.status(), place);
   ASSIGN_OR_RETURN(loaded.model, std::move(found));
-  ASSIGN_OR_RETURN(loaded.plan, PlanFromProto(message, loaded.model.graph));
+  loaded.note = place.note;
+  auto plan = PlanFromProto(message, loaded.model.graph);
+  if (!plan.ok() && !place.note.empty()) {
+    return WithMessage(plan.status(), absl::StrCat(plan.status().message(), "; ", place.note));
+  }
+  ASSIGN_OR_RETURN(loaded.plan, std::move(plan));
   if (verify) RETURN_IF_ERROR(VerifyPlan(loaded.model.graph, loaded.plan));
   loaded.plan.model.source = source;
   loaded.plan.model.sizes = wanted.sizes;
@@ -61,6 +115,7 @@ absl::StatusOr<LoadedPlan> Load(const PlanSource& request, Stages* stages, bool 
 }  // namespace
 
 absl::StatusOr<TrainingModel> LoadTrainingModel(const ModelRequest& request, Stages* stages) {
+  if (IsModelFile(request.model)) RETURN_IF_ERROR(CheckThere(request.model));
   TrainingModel model;
   ImportOptions import;
   import.batch = request.batch;

@@ -36,18 +36,21 @@ struct ModelRequest {
     visit(Option{.name = "optimizer",
                  .help = "sgd, nesterov, adam",
                  .check = NameOf("optimizer", {"sgd", "nesterov", "adam"}),
+                 .group = "Training",
                  .changes_plan = true},
           self.optimizer);
     visit(Option{.name = "microbatches",
                  .help = "equal parts of the batch that go forward and backward one after another; "
                          "their gradients add up to one update",
                  .check = WholeNumber(1, kMostMicrobatches),
+                 .group = "Training",
                  .changes_plan = true},
           self.microbatches);
     visit(Option{.name = "in_flight",
                  .help = "most microbatches whose activations are held at a time; 0: all",
                  .check = WholeNumber(0, kMostMicrobatches),
                  .needs = "microbatches",
+                 .group = "Training",
                  .changes_plan = true},
           self.in_flight);
   }
@@ -138,6 +141,7 @@ absl::StatusOr<Graph> TrainingGraphAt(int64_t batch, const TrainingModel& model)
 struct LoadedPlan {
   Plan plan;
   TrainingModel model;
+  std::string note;  // for people: where the model was found, if that may not be what was meant
 };
 struct PlanSource {
   std::string path;

@@ -126,12 +126,17 @@ class Comparison {
       arguments.step = s;
       arguments.weight_decay = 5e-4;
       RETURN_IF_ERROR(executor->Step(x.tensor(), y.tensor(), arguments).status());
+      Report(result.steps_compared + 0.5);
       RETURN_IF_ERROR(serial.Step(arguments));
       RETURN_IF_ERROR(CompareStep({serial, s, ring}, *executor, result));
-      ++result.steps_compared;
+      Report(++result.steps_compared);
     }
     if (ring || !result.first_difference.empty()) return absl::OkStatus();
     return CompareNotFinite(serial, *executor, result);
+  }
+
+  void Report(double steps) const {
+    if (request_.progress) request_.progress(steps, StepsToCompare(request_));
   }
 
   // Weights that the model brings.
@@ -344,6 +349,10 @@ absl::StatusOr<VerificationResult> VerifyTrainingPlan(const TrainingModel& model
     result.first_difference = absl::StrCat("plan verifier: ", proof.message());
   }
   return result;
+}
+
+int StepsToCompare(const VerificationRequest& request) {
+  return request.quick ? request.steps : 2 * request.steps;
 }
 
 int ExitCodeOf(const VerificationResult& result) {

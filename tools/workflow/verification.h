@@ -38,16 +38,19 @@ struct VerificationRequest {
   int64_t multiply_adds = 4'000'000'000;
   // Stop flag: when it becomes true, the result covers the comparisons until then. Null: never.
   const std::atomic<bool>* stop = nullptr;
+  // How many training steps are compared, of how many; half of one by the plan's run alone.
+  std::function<void(double done, double wanted)> progress;
 
   template <class Self, class Visitor>
   static void VisitFields(Self& self, Visitor&& visit) {
     visit(Option{.name = "quick", .help = "only the float part"}, self.quick);
-    visit(BackendOption("that runs the plan's float part", "reference"), self.backends);
-    visit(Option{.name = "profile",
-                 .help = "profile database in which the fastest algorithms of GPUs are kept",
-                 .check = PlaceName(),
-                 .of_one_rank = true},
-          self.profile);
+    const auto on_machine = InGroup("Machine", visit);
+    on_machine(BackendOption("that runs the plan's float part", "reference"), self.backends);
+    on_machine(Option{.name = "profile",
+                      .help = "profile database in which the fastest algorithms of GPUs are kept",
+                      .check = PlaceName(),
+                      .of_one_rank = true},
+               self.profile);
     visit(
         Option{
             .name = "seed", .help = "of weights and data, or of the random plans", .check = Seed()},
@@ -66,6 +69,9 @@ struct VerificationResult {
   int64_t batch = 0;             // batch that was run
   std::string note;              // note for people of what was not done
 };
+
+// Training steps that are compared: both arithmetics compare each.
+int StepsToCompare(const VerificationRequest& request);
 
 // The exit code of the verb `verify`: 0 if equal, 1 if not, 130 if interrupted.
 int ExitCodeOf(const VerificationResult& result);

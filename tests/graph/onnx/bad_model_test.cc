@@ -180,6 +180,25 @@ TEST(BadModelTest, UnsupportedOperatorsComeWithNodeAndReason) {
   EXPECT_THAT(UnsupportedOperators(absl::InvalidArgumentError("another")), IsEmpty());
 }
 
+TEST(BadModelTest, UnsupportedOperatorsAreGroupedWithAdvice) {
+  OnnxBuilder model({2, 3});
+  std::string before = "x";
+  for (const char* op : {"Softplus", "QuantizeLinear", "Softplus", "If", "Softplus", "GRU"}) {
+    const std::string after = absl::StrCat("v", model.graph().node_size());
+    model.Node(op, {before}, {after}, absl::StrCat(op, "_", after));
+    before = after;
+  }
+  model.Node("Fancy", {before}, {"y"}, "own").set_domain("com.example");
+  const std::string text(Import(model).status().message());
+  EXPECT_THAT(text, HasSubstr("not supported (7 nodes, 5 operators):\n"
+                              "  Softplus, 3 nodes: first Softplus 'Softplus_v0' (opset 18)"));
+  EXPECT_THAT(text, HasSubstr("QuantizeLinear_v1' (opset 18). Try: export the model before"));
+  EXPECT_THAT(text, HasSubstr("If, 1 node: If 'If_v3' (opset 18). Try: control flow"));
+  EXPECT_THAT(text, HasSubstr("LSTM is the recurrent layer"));
+  EXPECT_THAT(text, HasSubstr("it is of domain 'com.example'"));
+  EXPECT_EQ(UnsupportedOperators(Import(model).status()).size(), 7u);
+}
+
 TEST(BadModelTest, AReshapeThatCannotBeSplitIsUnsupported) {
   OnnxBuilder model({4, 6});
   model.Integers("s", {6, 4});
@@ -230,8 +249,9 @@ TEST(UnusualModelTest, AnOpenBatchIs64OrAsAsked) {
   model.Weight("w", {6, 3});
   model.Node("MatMul", {"x", "w"}, {"y"});
   EXPECT_EQ(Import(model)->graph.batch(), 64);
+  EXPECT_THAT(Import(model)->notes, Contains(HasSubstr("a batch of 64 is assumed")));
   EXPECT_EQ(Import(model, {.batch = 9})->graph.batch(), 9);
-  EXPECT_THAT(Import(model, {.batch = 9})->notes, Not(Contains(HasSubstr("re-batched"))));
+  EXPECT_THAT(Import(model, {.batch = 9})->notes, Not(Contains(HasSubstr("batch"))));
   EXPECT_FALSE(Import(model, {.batch = -2}).ok());
 }
 

@@ -92,7 +92,7 @@ TEST(ImportOnnxTest, ListsAllUnsupportedOperatorsAtOnce) {
     const std::vector<std::string> lines = UnsupportedOperators(model.status());
     EXPECT_THAT(lines, Contains(StartsWith("LSTN '")).Times(2));
     EXPECT_THAT(lines, Each(HasSubstr("(opset 18)")));
-    for (const std::string& line : lines) EXPECT_THAT(model.status().message(), HasSubstr(line));
+    EXPECT_THAT(model.status().message(), HasSubstr("\n  LSTN, 2 nodes: first LSTN '"));
   }
 }
 

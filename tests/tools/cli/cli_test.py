@@ -34,7 +34,7 @@ def test_every_verb_has_help():
 
 
 def test_unknown_verb_is_named_and_the_verbs_listed():
-    refuses("plam lenet", 2, r"unknown verb 'plam'.*plan, compare, run, launch, verify")
+    refuses("plam lenet", 2, r"unknown verb 'plam'.*plan, compare, simulate, profile, run, launch, verify")
 
 
 def test_no_verb_lists_the_verbs():

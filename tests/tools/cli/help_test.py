@@ -2,26 +2,27 @@
 """What the program says of itself: help of verbs, what a mistyped word probably meant, completion in shells. See
 harness.py."""
 
+import os
 import pathlib
 import re
 import shutil
 import subprocess
 
 import harness
-from harness import answer, check, partita, refuses, run
+from harness import Skipped, answer, check, partita, refuses, run
 
 
 def verbs():
     """All verbs, those of two words, too."""
-    names = re.findall(r"^  ([a-z]+) {2,}", partita("--help").out.split("Subcommands:")[1].split("Every verb")[0], re.M)
-    below = re.findall(r"^  ([a-z]+) {2,}", partita("machine --help").out.split("Subcommands:")[1], re.M)
+    names = re.findall(r"^  ([a-z]+) {2,}", partita("--help").out.split("Planning:")[1].split("Every verb:")[0], re.M)
+    below = re.findall(r"^  ([a-z]+) {2,}", partita("machine --help").out.split("Verbs:")[1].split("Every verb")[0], re.M)
     check(len(names) > 10 and len(below) == 3, f"{names} {below}")
     return names + [f"machine {name}" for name in below]
 
 
 def flags_of(verb):
     """Its flags, by its help."""
-    return set(re.findall(r"^  (?:-\w,)?(--[a-z_]+)", partita(f"{verb} --help").out, re.M)) - {"--version"}
+    return set(re.findall(r"^  (?:-\w, )?(--[a-z_]+)", partita(f"{verb} --help").out, re.M))
 
 
 def test_mistyped_words_are_guessed():
@@ -47,8 +48,82 @@ def test_help_of_a_verb():
         found = partita(f"help {verb}").out
         check(found == partita(f"{verb} --help").out, f"help {verb} is not {verb} --help")
         check(re.match(r"Examples:\n  .*partita ", found), f"{verb} has no examples")
+        check(f"\nUsage: partita {verb} " in found, f"{verb} has no usage")
+        long = [one for one in found.split("\n") if len(one) > 80]
+        check(not long, f"help {verb}: lines of more than 80 characters: {long}")
+    check(all(len(one) <= 80 for one in partita("--help").out.split("\n")), "partita --help: lines are too long")
     for line in ("help plna", "plna --help"):
         refuses(line, 2, r"unknown verb 'plna'.*did you mean 'plan'\?")
+
+
+def test_flags_and_verbs_stand_under_headings():
+    headings = {verb: re.findall(r"^([A-Z][^:\n]*):$", partita(f"help {verb}").out, re.M) for verb in verbs()}
+    for verb, wanted in (("plan", "Examples Arguments|Model and data|Training|Machine|Search|Measuring|Output|Stages"),
+                         ("run", "Arguments|Model and data|Training|Checkpoints|Output|Machine|Stages"),
+                         ("compare", "Model and data|Machine|Search|Measuring|Checks|Stages")):
+        lacking = set(wanted.replace("Examples ", "").split("|")) - set(headings[verb])
+        check(not lacking, f"help {verb} lacks {lacking}; it has {headings[verb]}")
+        check(len(set(headings[verb])) == len(headings[verb]), f"help {verb}: a heading comes twice: {headings[verb]}")
+    found = partita("--help").out
+    for heading in ("Planning", "Running and proving", "Models and machines", "The program", "Every verb", "Exit codes"):
+        check(f"\n{heading}:\n" in found, f"partita --help has no heading {heading}")
+
+
+def on_terminal(line, environment=None):
+    """What a command prints on a terminal."""
+    main, other = os.openpty()
+    done = subprocess.Popen([harness.BINARY, *line.split()], stdout=other, stderr=subprocess.DEVNULL,
+                            env={**os.environ, **(environment or {})})
+    os.close(other)
+    text = b""
+    while True:
+        try:
+            part = os.read(main, 65536)
+        except OSError:  # its other end is closed
+            break
+        if not part:
+            break
+        text += part
+    os.close(main)
+    check(done.wait(timeout=60) == 0, f"partita {line}: exit {done.returncode}")
+    return text.decode().replace("\r\n", "\n")
+
+
+def test_lines_are_as_wide_as_the_terminal():
+    for columns in (60, 120):
+        found = on_terminal("help plan", {"COLUMNS": str(columns)})
+        widest = max(len(one) for one in found.split("\n"))
+        check(columns - 25 < widest <= columns or columns < 80, f"{columns} columns, and the widest line has {widest}")
+    check(on_terminal("help plan", {"COLUMNS": "80"}) == partita("help plan").out, "80 is not what others get")
+
+
+def test_manual():
+    page = answer("help --man", "man")["man"]
+    check(partita("help --man").out == page, "not what JSON has")
+    check(page.startswith(".TH PARTITA 1 "), page[:100])
+    sections = re.findall(r"^\.SH (.*)$", page, re.M)
+    wanted = ("NAME", "SYNOPSIS", "DESCRIPTION", "VERBS", "EXIT STATUS", "ENVIRONMENT", "FILES", "EXAMPLES")
+    check([one for one in sections if one in wanted] == list(wanted), f"{sections}")
+    below = page.split(".SH ARGUMENTS AND FLAGS OF EACH VERB")[1].split(".SH EXIT STATUS")[0]
+    parts = dict(zip(re.findall(r'^\.SS "(.*)"$', below, re.M), re.split(r"^\.SS .*$", below, flags=re.M)[1:]))
+    check(list(parts) == [one for one in parts if one in verbs()] and len(parts) == len(verbs()), f"{list(parts)}")
+    for verb, text in parts.items():
+        for flag in flags_of(verb) - {"--help"}:
+            check(flag.replace("-", "\\-") in text + page.split(".SH ARGUMENTS")[0], f"{verb}: no {flag}")
+    for code in ("0", "1", "2", "3", "4", "5", "7", "130"):
+        check(f'.B "{code}"' in page.split(".SH EXIT STATUS")[1], f"no exit code {code}")
+    check(not re.search(r"^[.'](?!TH |SH |SS |TP$|B |I |PP$|nf$|fi$)", page, re.M), "a line is taken for a request")
+    refuses("help plan --man", 2, "partita help --man")
+
+
+def test_manual_renders_without_warnings():
+    if not shutil.which("groff"):
+        raise Skipped("no groff here")
+    page = partita("help --man").out
+    done = subprocess.run(["groff", "-man", "-Tutf8", "-ww", "-rLL=80n"], input=page, capture_output=True, text=True,
+                          timeout=60)
+    check(done.returncode == 0 and done.stderr == "", f"groff: {done.stderr}")
+    check("--profile_time" in done.stdout or "profile_time" in done.stdout, "no flag in what it makes")
 
 
 def completed(*words):
@@ -75,6 +150,7 @@ def test_bash_completes_verbs_flags_and_names():
     check(completed("machine", "cr") == ["create"], f"{completed('machine', 'cr')}")
     check("--nodes" in completed("machine", "create", "--n"), "no flag of two words")
     check(completed("launch", "-n", "2", "run", "--epo") == ["--epochs"], "no flag of what is launched")
+    check(completed("help", "--m") == ["--man"], "no manual")
     check(completed("list", "mod") == ["models"] and completed("help", "si") == ["simulate"], "no arguments")
     for verb in verbs():
         lacking = flags_of(verb) - set(completed(*verb.split(), "--"))

@@ -64,7 +64,7 @@ TEST_F(PlanContestTest, TheChosenPlanIsWholeAndPricedByItself) {
   EXPECT_EQ(outcome.plan.prediction->time, report->rows[report->chosen].predicted);
   EXPECT_EQ(outcome.plan.provenance.evaluations, evaluations);
   EXPECT_EQ(!outcome.expert.empty(), report->rows[report->chosen].is_expert);
-  EXPECT_NE(ContestText(*report).find("<- chosen"), std::string::npos);
+  EXPECT_NE(ContestText(*report).find("\n* "), std::string::npos);
 }
 
 TEST_F(PlanContestTest, WithoutTimeThePricedChoiceStays) {
