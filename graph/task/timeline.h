@@ -65,7 +65,8 @@ struct TimelineDetails {
   std::vector<Arrow> arrows;
   int64_t arrows_left_out = 0;  // beyond the most, or pointing backwards in measured times
   std::vector<Memory> memory;   // by device, then by time
-  std::vector<Bytes> peak;      // indexed by DeviceId: what `reached` ends with; or empty
+  // What `reached` ends with, indexed by DeviceId, of the devices whose memory is known.
+  std::vector<Bytes> peak;
 };
 
 // Timeline of the tasks of one step: the form of predictions and of measurements alike, so that

@@ -329,7 +329,13 @@ void AddDetails(const TimelineStep& step, Timeline& timeline) {
   }
   details.arrows = ArrowFinder(step, timeline, index).Find();
   LimitArrows(step.most_arrows, timeline.entries, details);
-  if (step.memory != nullptr) AddMemory(step.tasks, *step.memory, index.tasks(), timeline);
+  if (step.memory == nullptr) return;
+  AddMemory(step.tasks, *step.memory, index.tasks(), timeline);
+  if (step.whole_devices == 0) return;
+  std::erase_if(details.memory, [&](const TimelineDetails::Memory& memory) {
+    return memory.device.value() >= step.whole_devices;
+  });
+  details.peak.resize(static_cast<size_t>(step.whole_devices));
 }
 
 absl::Status AddPredicted(const Timeline& other, const std::string& other_name,

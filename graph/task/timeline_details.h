@@ -17,6 +17,8 @@ struct TimelineStep {
   const Graph& graph;
   const TaskGraph& tasks;
   const BufferAssignment* memory = nullptr;  // null: no memory is shown
+  // How many devices, the first ones, have all their tasks here; memory is shown of these. 0: all.
+  int whole_devices = 0;
   // Configuration of each operator for people, indexed by OpId; empty: none is shown.
   std::span<const std::string> splits = {};
   size_t most_arrows = 20'000;  // those of most bytes are kept

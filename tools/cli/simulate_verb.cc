@@ -79,7 +79,7 @@ absl::StatusOr<Answer> RunSimulate(const SimulateFlags& flags, Stages* stages) {
   ASSIGN_OR_RETURN(const PlanOutcome outcome, EvaluatePlan(evaluator, loaded.plan, graph_at));
   const Evaluation& evaluation = outcome.step.evaluation;
   Timeline timeline =
-      PredictedTimeline(graph, priced.machine->topology, loaded.plan.strategy, outcome.step);
+      PredictedTimeline(graph, priced.machine->topology, loaded.plan.strategy, outcome);
   if (!flags.measured.empty()) RETURN_IF_ERROR(AddMeasuredFile(flags.measured, timeline));
   RETURN_IF_ERROR(EndPredictedTimeline(stages, timeline, outcome.step.schedule.makespan));
   RETURN_IF_ERROR(WriteFileAtomically(path, TimelineToJson(timeline)));

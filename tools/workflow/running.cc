@@ -81,7 +81,11 @@ absl::StatusOr<Timeline> TimelineOfRun(const LoadedPlan& loaded, const Executor&
   Timeline timeline =
       MeasuredTimeline(loaded.model.graph, program.tasks, instructions, "measured", names);
   const std::vector<std::string> splits = SplitsOf(loaded.model.graph, loaded.plan.strategy);
-  AddDetails({loaded.model.graph, program.tasks, &program.memory, splits}, timeline);
+  AddDetails({.graph = loaded.model.graph,
+              .tasks = program.tasks,
+              .memory = &program.memory,
+              .splits = splits},
+             timeline);
   RETURN_IF_ERROR(AddMeasured(timeline, "the run's timeline", timeline));
   return timeline;
 }

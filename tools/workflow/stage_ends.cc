@@ -106,13 +106,20 @@ std::vector<std::string> SplitsOf(const Graph& graph, const Strategy& strategy) 
 }
 
 Timeline PredictedTimeline(const Graph& graph, const DeviceTopology& topology,
-                           const Strategy& strategy, const EvaluatedStep& step) {
+                           const Strategy& strategy, const PlanOutcome& outcome) {
+  const EvaluatedStep& step = outcome.step;
   Timeline timeline = TimelineOf(graph, step.tasks, step.schedule.start, step.schedule.end);
   timeline.title = "predicted";
   for (const Device& device : topology.devices()) timeline.device_names.push_back(device.name);
   const std::vector<std::string> splits = SplitsOf(graph, strategy);
   const bool has_memory = step.memory.offset.size() == step.tasks.buffers().size();
-  AddDetails({graph, step.tasks, has_memory ? &step.memory : nullptr, splits}, timeline);
+  const bool is_whole = !outcome.pods.has_value() || outcome.pods->is_whole;
+  AddDetails({.graph = graph,
+              .tasks = step.tasks,
+              .memory = has_memory ? &step.memory : nullptr,
+              .whole_devices = is_whole ? 0 : outcome.pods->pods.devices,
+              .splits = splits},
+             timeline);
   CHECK(AddPredicted(timeline, "the prediction", timeline).ok());
   return timeline;
 }
@@ -123,7 +130,8 @@ absl::Status EndPlanning(Stages* stages, const Graph& graph, const PlanOutcome& 
   const EvaluatedStep& step = outcome.step;
   RETURN_IF_ERROR(EndStrategy(stages, graph, plan.strategy, plan.topology.size()));
   RETURN_IF_ERROR(EndTaskGraph(stages, graph, plan.strategy, step.tasks, step.order));
-  return EndPredictedTimeline(stages, PredictedTimeline(graph, plan.topology, plan.strategy, step),
+  return EndPredictedTimeline(stages,
+                              PredictedTimeline(graph, plan.topology, plan.strategy, outcome),
                               step.schedule.makespan);
 }
 

@@ -32,9 +32,10 @@ absl::Status EndProgram(Stages* stages, const Graph& graph, const Strategy& stra
                         const Program& program);
 absl::Status EndMeasuredTimeline(Stages* stages, const Timeline& timeline);
 
-// The timeline of an evaluated step of a strategy, with details.
+// The timeline of the outcome's step of a strategy, with details; memory is shown of the devices
+// whose tasks the step has, which may be the first pod's alone.
 Timeline PredictedTimeline(const Graph& graph, const DeviceTopology& topology,
-                           const Strategy& strategy, const EvaluatedStep& step);
+                           const Strategy& strategy, const PlanOutcome& outcome);
 
 // The configuration of each operator in words, indexed by OpId; of updates, which have none, empty.
 // Empty if the strategy is not one of the graph.

@@ -69,7 +69,12 @@ struct RanStep {
   }
   Json Traced(size_t most_arrows = 100'000) {
     const std::vector<std::string> splits = Splits();
-    AddDetails({graph, tasks, &memory, splits, most_arrows}, timeline);
+    AddDetails({.graph = graph,
+                .tasks = tasks,
+                .memory = &memory,
+                .splits = splits,
+                .most_arrows = most_arrows},
+               timeline);
     EXPECT_EQ(AddPredicted(timeline, "it", timeline), absl::OkStatus());
     return Json::parse(TimelineToJson(timeline));
   }
@@ -288,6 +293,16 @@ TEST(TimelineDetailsTest, MemoryEndsAtWhatThePlanSays) {
       EXPECT_EQ(in_use[d].back().second, fixed + read_by_host);
     }
   }
+}
+
+TEST(TimelineDetailsTest, MemoryIsShownOfDevicesThatHaveAllTheirTasks) {
+  std::mt19937_64 random(88);
+  RanStep step = TwoDevices(random);
+  AddDetails({.graph = step.graph, .tasks = step.tasks, .memory = &step.memory, .whole_devices = 1},
+             step.timeline);
+  EXPECT_EQ(step.timeline.details.peak.size(), 1u);
+  EXPECT_FALSE(step.timeline.details.memory.empty());
+  for (const auto& memory : step.timeline.details.memory) EXPECT_EQ(memory.device, DeviceId(0));
 }
 
 TEST(TimelineDetailsTest, ArrowsBeyondTheMostAreLeftOutAndCounted) {
