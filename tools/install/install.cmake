@@ -15,7 +15,8 @@ install(FILES ${PROJECT_SOURCE_DIR}/third_party/README.md DESTINATION ${CMAKE_IN
 set(printed_files
   "bash-completion/completions/partita|completion bash"
   "zsh/site-functions/_partita|completion zsh"
-  "fish/vendor_completions.d/partita.fish|completion fish")
+  "fish/vendor_completions.d/partita.fish|completion fish"
+  "man/man1/partita.1|help --man")
 foreach(row ${printed_files})
   string(REGEX MATCH "^(.+)/(.+)\\|(.+)$" row ${row})
   set(folder ${CMAKE_MATCH_1})
