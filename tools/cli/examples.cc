@@ -43,7 +43,7 @@ constexpr VerbExamples kExamples[] = {
      "  partita import model.onnx\n"
      "  partita import alexnet --batch 32 -o alexnet.textproto\n"},
     {"simulate",
-     "  partita simulate lenet.plan.textproto --machine p100-4x4 -o lenet.timeline.json\n"},
+     "  partita simulate lenet.plan.textproto --machine p100-4x4 -o lenet.json\n"},
     {"machine",
      "  partita machine show p100-4x4 --devices 4\n"
      "  partita machine discover -o machine.textproto\n"
