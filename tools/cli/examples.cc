@@ -53,10 +53,8 @@ constexpr VerbExamples kExamples[] = {
     {"machine discover", "  partita machine discover --devices 2 -o machine.textproto\n"},
     {"machine create",
      "  partita machine create --nodes 2 --gpus 8 --gpu h100-sxm --network 400Gb/s\n"
-     "  partita machine create --nodes 16 --gpus 4 --gpu l40s --network 100Gb/s "
-     "\\\n"
-     "      --fabric ethernet --oversubscription 2 --nodes_per_leaf 8 --set "
-     "l40s.kernel_overhead_ns=4000\n"},
+     "  partita machine create --nodes 16 --gpus 4 --gpu l40s --network 100Gb/s \\\n"
+     "      --fabric ethernet --oversubscription 2 --set l40s.kernel_overhead_ns=4000\n"},
     {"list",
      "  partita list models\n"
      "  partita list strategies --json\n"},
