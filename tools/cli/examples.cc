@@ -11,7 +11,7 @@ constexpr VerbExamples kExamples[] = {
     {"",
      "  partita plan alexnet --batch 32                the best plan for this machine\n"
      "  partita compare alexnet --batch 32 --measure  it against expert strategies\n"
-     "  partita verify alexnet.plan.textproto          proves that it is the same model\n"
+     "  partita verify alexnet.plan.textproto          proves it equal to the model\n"
      "  partita run alexnet.plan.textproto --steps 20\n"
      "  partita plan model.onnx --machine p100-4x4     a machine that is not here\n"},
     {"plan",
@@ -26,8 +26,8 @@ constexpr VerbExamples kExamples[] = {
      "  partita run lenet.plan.textproto --data mnist/ --epochs 3 --eval_data mnist/\n"
      "  partita run alexnet.plan.textproto --steps 20 --save weights.safetensors\n"
      "  partita run alexnet.plan.textproto --steps 40 --resume weights.safetensors\n"
-     "  partita run lenet.plan.textproto --steps 0 --load w.safetensors --eval_data mnist/\n"
-     "  partita run lenet.plan.textproto --epochs 90 --save w.safetensors --save_every 10m\n"},
+     "  partita run lenet.plan.textproto --steps 0 --load w.st --eval_data mnist/\n"
+     "  partita run lenet.plan.textproto --epochs 90 --save w.st --save_every 10m\n"},
     {"launch",
      "  partita launch -n 2 run lenet.plan.textproto --steps 100\n"
      "  partita launch -n 4 --hosts hosts.txt run lenet.plan.textproto --data mnist/\n"},
@@ -42,8 +42,7 @@ constexpr VerbExamples kExamples[] = {
     {"import",
      "  partita import model.onnx\n"
      "  partita import alexnet --batch 32 -o alexnet.textproto\n"},
-    {"simulate",
-     "  partita simulate lenet.plan.textproto --machine p100-4x4 -o lenet.timeline.json\n"},
+    {"simulate", "  partita simulate lenet.plan.textproto --machine p100-4x4 -o lenet.json\n"},
     {"machine",
      "  partita machine show p100-4x4 --devices 4\n"
      "  partita machine discover -o machine.textproto\n"
@@ -54,10 +53,8 @@ constexpr VerbExamples kExamples[] = {
     {"machine discover", "  partita machine discover --devices 2 -o machine.textproto\n"},
     {"machine create",
      "  partita machine create --nodes 2 --gpus 8 --gpu h100-sxm --network 400Gb/s\n"
-     "  partita machine create --nodes 16 --gpus 4 --gpu l40s --network 100Gb/s "
-     "\\\n"
-     "      --fabric ethernet --oversubscription 2 --nodes_per_leaf 8 --set "
-     "l40s.kernel_overhead_ns=4000\n"},
+     "  partita machine create --nodes 16 --gpus 4 --gpu l40s --network 100Gb/s \\\n"
+     "      --fabric ethernet --oversubscription 2 --set l40s.kernel_overhead_ns=4000\n"},
     {"list",
      "  partita list models\n"
      "  partita list strategies --json\n"},

@@ -1,5 +1,6 @@
 #include <CLI/CLI.hpp>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "cost_model/cluster.h"
@@ -80,12 +81,14 @@ Answer Describe(const Machine& machine) {
   AddCoreSharing(shared, answer);
   const std::string sharing = NoteOf(shared);
   // What is not of the file's form is a comment: the whole can be stored as a machine file.
+  const size_t width = OutputWidth() - 2;
+  const std::string title = absl::StrCat(machine.name, ": ", machine.description);
   const std::string comment =
-      absl::StrCat(machine.description, "\n", TableText(table, 2, OutputWidth() - 2),
-                   sharing.empty() ? "" : absl::StrCat("note: ", sharing));
-  answer.text =
-      absl::StrCat("# ", machine.name, ": ", absl::StrReplaceAll(comment, {{"\n", "\n# "}}), "\n",
-                   MachineText(machine));
+      absl::StrCat(WrappedText(title, width, 2), TableText(table, 2, width),
+                   sharing.empty() ? "" : WrappedText(absl::StrCat("note: ", sharing), width, 2));
+  answer.text = absl::StrCat(
+      "# ", absl::StrReplaceAll(absl::StripTrailingAsciiWhitespace(comment), {{"\n", "\n# "}}),
+      "\n", MachineText(machine));
   return answer;
 }
 

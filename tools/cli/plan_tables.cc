@@ -213,8 +213,8 @@ void AddScaling(const std::vector<ScalingRow>& rows, Answer& answer) {
   }
   const ByteUnit unit = UnitFor(largest);
   std::vector<std::vector<std::string>> table = {
-      {"devices", "predicted", "speed-up", "efficiency", "data_parallel",
-       absl::StrCat("peak per\ndevice, ", unit.name), "plan"}};
+      {"devices", "predicted", "speed-\nup", "effi-\nciency", "data_\nparallel",
+       absl::StrCat("peak\n/device\n", unit.name), "plan"}};
   Json list = Json::array();
   for (const ScalingRow& row : rows) {
     const Nanos time = row.outcome.step.evaluation.time;
@@ -236,7 +236,7 @@ void AddScaling(const std::vector<ScalingRow>& rows, Answer& answer) {
          {"expert", row.outcome.expert.empty() ? Json(nullptr) : Json(row.outcome.expert)}});
   }
   answer.json["scaling"] = list;
-  answer.text += TableText(table, 6);
+  answer.text += TableText(table, 1);
 }
 
 }  // namespace partita

@@ -53,17 +53,21 @@ std::string NextText(const PlanFlags& flags, const PlanOutcome& outcome,
 std::string UnusedDevicesNote(const PlanFlags& flags, const PlanOutcome& outcome, int64_t batch) {
   const std::vector<DeviceUse>& use = outcome.step.evaluation.use;
   if (outcome.pods.has_value() || use.empty()) return "";
-  const auto used = std::count_if(use.begin(), use.end(),
-                                  [](const DeviceUse& one) { return one.compute > Nanos(0); });
+  // What does less than a twentieth of the busiest one's work has next to none.
+  Nanos most;
+  for (const DeviceUse& one : use) most = std::max(most, one.compute);
+  const auto used = std::count_if(use.begin(), use.end(), [most](const DeviceUse& one) {
+    return one.compute.value() >= most.value() / 20;
+  });
   const auto devices = static_cast<int64_t>(use.size());
-  if (used == devices || used == 0) return "";
+  if (used == devices || most == Nanos(0)) return "";
   const std::string why =
       flags.plan.strategy.empty()
           ? "by these prices, moving data to the others costs more than they save"
           : absl::StrCat(flags.plan.strategy, " gives the others nothing to do");
-  return absl::StrCat("the plan computes on ", used, " of ", devices, " devices; ", why,
-                      ". Try a larger --batch (now ", batch, "), --devices ", used,
-                      ", or a machine with faster links");
+  return absl::StrCat("of ", devices, " devices ", used, used == 1 ? " does" : " do",
+                      " all or nearly all of the work; ", why, ". Try a larger --batch (now ",
+                      batch, "), --devices ", used, ", or a machine with faster links");
 }
 
 // Where the plan went, and what of that the user should know.

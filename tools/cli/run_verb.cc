@@ -247,7 +247,8 @@ absl::Status CheckOutputs(const RunFlags& flags, const TrainingModel& model) {
   return CheckApart(outputs, inputs);
 }
 
-std::string StepsText(const RunOutcome& outcome, const ModelLoss& loss, const Json& resumed) {
+std::string StepsText(const RunRequest& request, const RunOutcome& outcome, const ModelLoss& loss,
+                      const Json& resumed) {
   if (outcome.metrics.steps() > 0) {
     return absl::StrCat(outcome.metrics.steps(), " steps of ", ToString(loss), ": ",
                         outcome.metrics.ToString(), "\n");
@@ -255,10 +256,13 @@ std::string StepsText(const RunOutcome& outcome, const ModelLoss& loss, const Js
   if (!outcome.status.ok()) return "no step was done: interrupted before\n";
   if (resumed.is_null()) return "no step was done: there was none to do\n";
   const auto step = resumed["step"].get<int64_t>();
-  return absl::StrCat(
-      "nothing was left to train: ", resumed["path"].get<std::string>(), " already has all ", step,
-      " steps; --steps and --epochs count from the beginning of the run. Try --steps ", 2 * step,
-      " to train on\n");
+  const std::string wanted =
+      request.epochs > 0 ? absl::StrCat("steps of ", request.epochs, " epochs")
+                         : absl::StrCat(request.steps.value_or(RunRequest::kSteps), " steps");
+  return absl::StrCat("no step was done: ", resumed["path"].get<std::string>(), " is at step ",
+                      step, ", and already has all ", wanted,
+                      "; --steps and --epochs count from the beginning of the run. Try --steps ",
+                      2 * step, " to train on\n");
 }
 
 // Why the flags do not go together; empty if they do.
@@ -358,7 +362,8 @@ absl::StatusOr<Answer> RunTraining(RunFlags& flags, Stages* stages) {
   if (sharing.devices > 0) answer.json["notes"].push_back(NoteOf(sharing));
   if (!resumed.is_null()) answer.json["resumed"] = resumed;
   if (outcome.checkpoints.has_value()) answer.json["checkpoints"] = JsonOf(*outcome.checkpoints);
-  answer.text = flags.request.steps == 0 ? "" : StepsText(outcome, loaded.model.loss, resumed);
+  answer.text =
+      flags.request.steps == 0 ? "" : StepsText(flags.request, outcome, loaded.model.loss, resumed);
   if (outcome.evaluation.has_value()) {
     absl::StrAppendFormat(&answer.text, "evaluated: loss %.4f, accuracy %.2f %% of %d samples\n",
                           outcome.evaluation->loss, 100 * outcome.evaluation->accuracy,

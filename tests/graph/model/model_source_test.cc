@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "graph/model/model_summary.h"
 
 namespace partita {
@@ -69,8 +70,9 @@ TEST(SummaryTest, CountsEachOperatorAndTheSums) {
   EXPECT_EQ(summary.operators[0].result_bytes, 4 * 6 * 28 * 28 * 4);
   const std::string text = SummaryText(summary);
   EXPECT_THAT(text, HasSubstr("37.1 k parameters (37106)"));
-  EXPECT_THAT(text, HasSubstr("conv1"));
-  EXPECT_THAT(text, HasSubstr("[4,16,10,10]"));
+  EXPECT_EQ(summary.operators[0].name, "conv1");
+  EXPECT_THAT(text, HasSubstr(absl::StrCat(summary.operators.size(), " operators")));
+  EXPECT_EQ(CountText(37106), "37.1 k");
 }
 
 TEST(LoadModelTest, AbsentAndUnknownAreNotFound) {

@@ -122,7 +122,7 @@ def test_plan_for_this_machine_profiles_searches_and_writes():
 
 def test_plan_says_why_and_what_to_do_next():
     text = partita(f"plan lenet {ELSEWHERE} -o said.textproto").out
-    for pattern in ("conv1", "predicted step", "written: said.textproto", "next: partita verify"):
+    for pattern in ("conv1", "predicted step", "written: said.textproto", f"next: {harness.BINARY} verify"):
         check(pattern in text, f"'{pattern}' is not in {text}")
     check(re.search(r"the step waits for kernels \d+ %.*:\n  \w+", text), text)
 
