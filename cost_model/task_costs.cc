@@ -1,6 +1,8 @@
 #include "cost_model/task_costs.h"
 
 #include <algorithm>
+#include <array>
+#include <cstdint>
 #include <optional>
 #include <utility>
 #include <variant>
@@ -29,9 +31,39 @@ std::optional<TaskCost> CostOf(const TransferTask& task, const CostModel& model)
   return model.TransferCost(group);
 }
 
+// Prices of moves that were asked for last: few moves of a graph are unlike.
+class MovePrices {
+ public:
+  explicit MovePrices(const CostModel& model) : model_(model) {}
+
+  TaskCost Of(const MoveSignature& signature, DeviceId device) {
+    const DeviceId equal = model_.FirstEqual(device);
+    const auto mixed = static_cast<uint64_t>(signature.elements * 31 + signature.run);
+    Entry& entry = entries_[mixed * kMultiplier >> kShift];
+    if (!entry.is_known || entry.device != equal || entry.signature != signature) {
+      entry = {signature, equal, Known(model_.MoveCost(signature, equal)), true};
+    }
+    return entry.cost;
+  }
+
+ private:
+  static constexpr uint64_t kMultiplier = 0x9E3779B97F4A7C15;  // spreads numbers over the top bits
+  static constexpr int kBits = 6, kShift = 64 - kBits;
+  struct Entry {
+    MoveSignature signature;
+    DeviceId device;
+    TaskCost cost;
+    bool is_known = false;
+  };
+
+  const CostModel& model_;
+  std::array<Entry, size_t{1} << kBits> entries_;
+};
+
 struct Pricer {
   const TaskGraph& graph;
   const CostModel& model;
+  MovePrices& moves;
 
   TaskCost operator()(const ComputeTask& task) const {
     const KernelSignature& signature = graph.signatures()[static_cast<size_t>(task.signature)];
@@ -43,17 +75,17 @@ struct Pricer {
     TaskCost sum{Nanos(0), CostSource::kMeasured, 0};
     double deviation = 0;
     Nanos uncontended;
-    const auto add = [&](const MoveSignature& signature, int64_t moves) {
-      const TaskCost cost = Known(model.MoveCost(signature, task.device));
+    const auto add = [&](const MoveSignature& signature, int64_t count) {
+      const TaskCost cost = moves.Of(signature, task.device);
       sum.source = std::max(sum.source, cost.source);
-      for (int64_t k = 0; k < moves; ++k) {
+      for (int64_t k = 0; k < count; ++k) {
         sum.time += cost.time;
         uncontended += cost.Uncontended();
         deviation += cost.spread * static_cast<double>(cost.time.value());
       }
     };
     if (task.outline != nullptr) {
-      for (const auto& [signature, moves] : task.outline->runs) add(signature, moves);
+      for (const auto& [signature, count] : task.outline->runs) add(signature, count);
     } else {
       for (const MoveSignature& signature : SignaturesOf(task)) add(signature, 1);
     }
@@ -64,7 +96,7 @@ struct Pricer {
   }
 
   TaskCost operator()(const LoadTask& task) const {
-    return Known(model.MoveCost(SignatureOf(graph, task), task.device));
+    return moves.Of(SignatureOf(graph, task), task.device);
   }
 
   TaskCost operator()(const CollectiveTask& task) const { return Known(CostOf(task, model)); }
@@ -81,12 +113,14 @@ TaskCost PriceCommunication(const TaskBody& body, const CostModel& model) {
 }
 
 TaskCost PriceTask(const TaskGraph& graph, const Task& task, const CostModel& model) {
-  return std::visit(Pricer{graph, model}, task.body);
+  MovePrices moves(model);
+  return std::visit(Pricer{graph, model, moves}, task.body);
 }
 
 std::vector<TaskCost> PriceTasks(const TaskGraph& graph, const CostModel& model,
                                  std::span<const TaskCost> communications) {
-  const Pricer pricer{graph, model};
+  MovePrices moves(model);
+  const Pricer pricer{graph, model, moves};
   // Of each signature on each kind of device: few, where a table of all devices would be large.
   absl::flat_hash_map<std::pair<int32_t, DeviceId>, TaskCost> kernels;
   std::pair<int32_t, DeviceId> last(-1, DeviceId(-1));

@@ -37,15 +37,7 @@ ChannelLoads::ChannelLoads(const DeviceTopology& topology, bool uses_table)
   for (const Channel& channel : topology.channels()) {
     loads_.push_back({0, 1 / static_cast<double>(channel.bytes_per_second)});
   }
-}
-
-void ChannelLoads::AddBytes(int32_t channel, int64_t bytes) {
-  if (channel < 0 || bytes == 0) return;
-  Load& load = loads_[static_cast<size_t>(channel)];
-  if (load.bytes == 0) busy_.push_back(ChannelId(channel));
-  load.bytes += bytes;
-  busiest_seconds_ =
-      std::max(busiest_seconds_, static_cast<double>(load.bytes) * load.seconds_per_byte);
+  busy_.resize(loads_.size() + 1);
 }
 
 int64_t ChannelLoads::LatencyOf(int32_t channel) const {
@@ -71,11 +63,10 @@ void ChannelLoads::AddOne(DeviceId from, const Message& message) {
 
 void ChannelLoads::AddAlong(std::span<const ChannelId> route, Nanos latency,
                             const Message& message) {
-  for (size_t k = 0; k < route.size(); ++k) {
-    if (message.on_last_channel && k + 1 < route.size()) continue;
-    AddBytes(route[k].value(), message.bytes);
-  }
   latency_ = std::max(latency_, latency);
+  if (message.bytes == 0 || route.empty()) return;
+  if (message.on_last_channel) route = route.last(1);
+  for (ChannelId channel : route) AddToChannel(channel, message.bytes);
 }
 
 void ChannelLoads::Add(DeviceId from, std::span<const Message> messages) {
@@ -152,8 +143,8 @@ void ChannelLoads::GoUp(const Ways& ways, int32_t vertex) {
 }
 
 void ChannelLoads::Clear() {
-  for (ChannelId channel : busy_) loads_[channel.index()].bytes = 0;
-  busy_.clear();
+  for (ChannelId channel : busy()) loads_[channel.index()].bytes = 0;
+  busy_count_ = 0;
   busiest_seconds_ = 0;
   latency_ = Nanos(0);
 }

@@ -26,8 +26,8 @@ class ChannelLoads {
 
   void Add(DeviceId from, std::span<const Message> messages);
 
-  // The channels with bytes on them, in no particular order; may name one twice.
-  std::span<const ChannelId> busy() const { return busy_; }
+  // The channels with bytes on them, each once, in no particular order.
+  std::span<const ChannelId> busy() const { return std::span(busy_).first(busy_count_); }
   int64_t bytes(ChannelId channel) const { return loads_[channel.index()].bytes; }
   // Seconds that the busiest channel needs for its bytes, but for rounding.
   double BusiestSeconds() const { return busiest_seconds_; }
@@ -63,14 +63,26 @@ class ChannelLoads {
     return junctions_[static_cast<size_t>(vertex)].round == round_;
   }
   Junction& JunctionAt(int32_t vertex);
-  void AddBytes(int32_t channel, int64_t bytes);
+  void AddBytes(int32_t channel, int64_t bytes) {
+    if (channel >= 0 && bytes > 0) AddToChannel(ChannelId(channel), bytes);
+  }
+  // Precondition: there are bytes.
+  void AddToChannel(ChannelId channel, int64_t bytes) {
+    Load& load = loads_[channel.index()];
+    busy_[busy_count_] = channel;
+    busy_count_ += load.bytes == 0 ? 1 : 0;
+    load.bytes += bytes;
+    const double seconds = static_cast<double>(load.bytes) * load.seconds_per_byte;
+    busiest_seconds_ = seconds > busiest_seconds_ ? seconds : busiest_seconds_;
+  }
   int64_t LatencyOf(int32_t channel) const;
 
   const DeviceTopology& topology_;
   const RouteTable* const table_;  // null for large machines
   std::vector<Load> loads_;        // by channel
   double busiest_seconds_ = 0;
-  std::vector<ChannelId> busy_;
+  std::vector<ChannelId> busy_;  // the first ones, and room for all and one more
+  size_t busy_count_ = 0;
   Nanos latency_;
   std::vector<Junction> junctions_;  // by vertex, once there were several messages
   uint32_t round_ = 0;

@@ -23,6 +23,7 @@ std::vector<int> NodesFor(const CollectiveTask& task,
                           std::span<const std::vector<DeviceId>> replicas,
                           std::span<const int32_t> node_of_device) {
   std::vector<int> nodes = NodesOf(task.group, node_of_device);
+  if (replicas.empty()) return nodes;
   const std::string text = NodesText(nodes);
   const bool alike = std::all_of(replicas.begin(), replicas.end(), [&](const auto& group) {
     return NodesText(NodesOf(group, node_of_device)) == text;

@@ -30,26 +30,35 @@ FlowIndex::FlowIndex(const TensorExchange& x, std::span<const ExchangeStep> step
 }
 
 void FlowIndex::AddFlows(std::span<const ExchangeStep> steps) {
-  // Calls visit(demand, flow) for every demand that a flow reaches.
-  const auto for_each = [&](auto&& visit) {
-    for (const ExchangeStep& step : steps) {
-      for (const Flow& flow : step.flows) {
-        for (int32_t j : flow.demands) {
-          const auto demand = static_cast<size_t>(j);
-          if (std::binary_search(flow.destinations.begin(), flow.destinations.end(),
-                                 x_.demands[demand].device)) {
-            visit(demand, flow);
-          }
-        }
+  struct Reached {
+    size_t demand;
+    const Flow* flow;
+  };
+  size_t most = 0;
+  for (const ExchangeStep& step : steps) {
+    for (const Flow& flow : step.flows) most += flow.demands.size();
+  }
+  std::vector<Reached> reached;
+  reached.reserve(most);
+  flow_begin_.assign(x_.demands.size() + 1, 0);
+  for (const ExchangeStep& step : steps) {
+    for (const Flow& flow : step.flows) {
+      const std::span<const DeviceId> to = flow.destinations;
+      for (int32_t j : flow.demands) {
+        const auto demand = static_cast<size_t>(j);
+        const DeviceId device = x_.demands[demand].device;
+        const bool reaches =
+            to.size() == 1 ? to[0] == device : std::binary_search(to.begin(), to.end(), device);
+        if (!reaches) continue;
+        reached.push_back({demand, &flow});
+        ++flow_begin_[demand + 1];
       }
     }
-  };
-  flow_begin_.assign(x_.demands.size() + 1, 0);
-  for_each([&](size_t demand, const Flow&) { ++flow_begin_[demand + 1]; });
+  }
   SumUp(flow_begin_);
   flows_.resize(flow_begin_.back());
   std::vector<size_t> next(flow_begin_.begin(), flow_begin_.end() - 1);
-  for_each([&](size_t demand, const Flow& flow) { flows_[next[demand]++] = &flow; });
+  for (const Reached& one : reached) flows_[next[one.demand]++] = one.flow;
   for (const ExchangeStep& step : steps) {
     for (const Flow& flow : step.flows) {
       const bool is_sorted = std::is_sorted(flow.owners.begin(), flow.owners.end(), DeviceBefore);

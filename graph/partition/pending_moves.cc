@@ -2,99 +2,119 @@
 
 #include <algorithm>
 #include <memory>
+#include <numeric>
 #include <tuple>
 #include <utility>
 
 namespace partita {
+namespace {
+
+// Notes a buffer of a task in its list, once. Numbers of tasks that are not flushed are at least
+// `first`: mostly a buffer is one's alone.
+void Note(BufferId buffer, int64_t task, int64_t first, std::vector<int64_t>& noted_for,
+          std::vector<BufferId>& list) {
+  if (buffer == kNoBuffer) return;
+  if (noted_for.size() <= buffer.index()) noted_for.resize(2 * buffer.index() + 1, 0);
+  const int64_t last = std::exchange(noted_for[buffer.index()], task);
+  if (last == task) return;
+  if (last >= first && std::find(list.begin(), list.end(), buffer) != list.end()) return;
+  list.push_back(buffer);
+}
+
+}  // namespace
 
 void PendingMoves::Add(const Target& target, MoveSignature::Kind kind, const Ends& ends,
                        std::span<const Box> boxes) {
-  std::vector<Pending>& moves = moves_[NumberOf(target.phase)];
+  Phase& phase = phases_[NumberOf(target.phase)];
   int64_t before = 0;  // elements of the boxes so far
   ends.from.ForEach(boxes, [&](const WindowRef& from, const Box& box) {
     const WindowRef to = ends.to.WindowOf(box, before);
     if (boxes.size() > 1) before += box.volume();
     if (kind == MoveSignature::Kind::kCopy && from.buffer == to.buffer) return;
-    moves.push_back({target.device, target.microbatch, kind, from, to, &box});
+    Making& task = TaskOf(phase, target);
+    const Pending move{kind, from, to, &box};
+    if (outlines_) {
+      AddToOutline(phase, task, move);
+    } else {
+      task.moves.push_back(move);
+    }
   });
+}
+
+// Few moves are of other microbatches than the first.
+PendingMoves::Making& PendingMoves::TaskOf(Phase& phase, const Target& target) {
+  if (phase.of_device.size() <= target.device.index()) {
+    phase.of_device.resize(target.device.index() + 1, -1);
+  }
+  int32_t& first = phase.of_device[target.device.index()];
+  for (int32_t place = first; place >= 0;) {
+    Making& task = phase.tasks[static_cast<size_t>(place)];
+    if (task.microbatch == target.microbatch) return task;
+    place = task.next;
+  }
+  if (phase.size == phase.tasks.size()) phase.tasks.emplace_back();
+  Making& task = phase.tasks[phase.size];
+  task.device = target.device;
+  task.microbatch = target.microbatch;
+  task.number = ++numbers_;
+  task.next = std::exchange(first, static_cast<int32_t>(phase.size++));
+  return task;
+}
+
+void PendingMoves::AddToOutline(Phase& phase, Making& task, const Pending& move) const {
+  const MoveSignature signature =
+      SignatureOf(move.kind, dtype_, *move.region, *move.from.box, *move.to.box);
+  if (!task.runs.empty() && task.runs.back().signature == signature) {
+    ++task.runs.back().moves;
+  } else {
+    task.runs.push_back({signature});
+  }
+  Note(move.from.buffer, task.number, phase.first_number, phase.read_for, task.reads);
+  Note(move.to.buffer, task.number, phase.first_number, phase.written_for, task.writes);
 }
 
 void PendingMoves::Flush(const TaskKey& key, TaskGraphBuilder& builder) {
-  std::vector<Pending>& moves = moves_[NumberOf(key.phase)];
-  OrderByTask(moves);
-  for (auto it = by_task_.begin(); it != by_task_.end();) {
-    const Pending& first = moves[static_cast<size_t>(*it)];
-    const auto end = std::find_if(it, by_task_.end(), [&](int32_t number) {
-      const Pending& move = moves[static_cast<size_t>(number)];
-      return move.device != first.device || move.microbatch != first.microbatch;
-    });
-    TaskKey own = key;
-    own.from = first.device.value();
-    own.to = first.microbatch > 0 ? -first.microbatch : first.device.value();
-    const std::span<const int32_t> numbers(it, end);
-    builder.AddTask(own, outlines_ ? OutlinedTask(moves, numbers) : WholeTask(moves, numbers));
-    it = end;
-  }
-  moves.clear();
-}
-
-// Counts the moves of each device; few are of other microbatches than the first.
-void PendingMoves::OrderByTask(const std::vector<Pending>& moves) {
-  begin_.clear();
-  for (const Pending& move : moves) {
-    if (begin_.size() < move.device.index() + 2) begin_.resize(move.device.index() + 2, 0);
-    ++begin_[move.device.index() + 1];
-  }
-  for (size_t d = 1; d < begin_.size(); ++d) begin_[d] += begin_[d - 1];
-  by_task_.resize(moves.size());
-  bool has_microbatches = false;
-  for (size_t k = 0; k < moves.size(); ++k) {
-    by_task_[static_cast<size_t>(begin_[moves[k].device.index()]++)] = static_cast<int32_t>(k);
-    has_microbatches |= moves[k].microbatch != 0;
-  }
-  if (!has_microbatches) return;
-  std::stable_sort(by_task_.begin(), by_task_.end(), [&](int32_t a, int32_t b) {
-    const Pending &x = moves[static_cast<size_t>(a)], &y = moves[static_cast<size_t>(b)];
+  Phase& phase = phases_[NumberOf(key.phase)];
+  by_device_.resize(phase.size);
+  std::iota(by_device_.begin(), by_device_.end(), 0);
+  std::sort(by_device_.begin(), by_device_.end(), [&](int32_t a, int32_t b) {
+    const Making &x = phase.tasks[static_cast<size_t>(a)], &y = phase.tasks[static_cast<size_t>(b)];
     return std::tie(x.device, x.microbatch) < std::tie(y.device, y.microbatch);
   });
+  for (int32_t place : by_device_) {
+    Making& task = phase.tasks[static_cast<size_t>(place)];
+    TaskKey own = key;
+    own.from = task.device.value();
+    own.to = task.microbatch > 0 ? -task.microbatch : task.device.value();
+    builder.AddTask(own, outlines_ ? OutlinedTask(dtype_, task) : WholeTask(task));
+    phase.of_device[task.device.index()] = -1;
+    task.moves.clear();
+    task.runs.clear();
+    task.reads.clear();
+    task.writes.clear();
+  }
+  phase.size = 0;
+  phase.first_number = numbers_ + 1;
 }
 
-MoveTask PendingMoves::WholeTask(std::span<const Pending> moves,
-                                 std::span<const int32_t> numbers) const {
-  MoveTask task{moves[static_cast<size_t>(numbers[0])].device, dtype_, {}};
-  task.moves.reserve(numbers.size());
-  for (int32_t number : numbers) {
-    const Pending& move = moves[static_cast<size_t>(number)];
-    task.moves.push_back(
+MoveTask PendingMoves::WholeTask(const Making& task) const {
+  MoveTask whole{task.device, dtype_, {}};
+  whole.moves.reserve(task.moves.size());
+  for (const Pending& move : task.moves) {
+    whole.moves.push_back(
         {move.kind, ToBufferWindow(move.from), ToBufferWindow(move.to), *move.region});
   }
-  return task;
+  return whole;
 }
 
-MoveTask PendingMoves::OutlinedTask(std::span<const Pending> moves,
-                                    std::span<const int32_t> numbers) {
-  runs_.clear();
-  reads_.Clear();
-  writes_.Clear();
-  for (int32_t number : numbers) {
-    const Pending& move = moves[static_cast<size_t>(number)];
-    const MoveSignature signature =
-        SignatureOf(move.kind, dtype_, *move.region, *move.from.box, *move.to.box);
-    if (!runs_.empty() && runs_.back().signature == signature) {
-      ++runs_.back().moves;
-    } else {
-      runs_.push_back({signature});
-    }
-    reads_.Add(move.from.buffer);
-    writes_.Add(move.to.buffer);
-  }
-  MoveOutline outline{.runs = runs_};
-  outline.uses.reserve(reads_.ids().size() + writes_.ids().size());
-  for (BufferId id : reads_.ids()) outline.uses.push_back({id, false});
-  for (BufferId id : writes_.ids()) outline.uses.push_back({id, true});
-  MoveTask task{moves[static_cast<size_t>(numbers[0])].device, dtype_, {}};
-  task.outline = std::make_shared<const MoveOutline>(std::move(outline));
-  return task;
+MoveTask PendingMoves::OutlinedTask(DType dtype, const Making& task) {
+  MoveOutline outline{.runs = task.runs};
+  outline.uses.reserve(task.reads.size() + task.writes.size());
+  for (BufferId id : task.reads) outline.uses.push_back({id, false});
+  for (BufferId id : task.writes) outline.uses.push_back({id, true});
+  MoveTask outlined{task.device, dtype, {}};
+  outlined.outline = std::make_shared<const MoveOutline>(std::move(outline));
+  return outlined;
 }
 
 }  // namespace partita

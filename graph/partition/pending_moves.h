@@ -36,30 +36,43 @@ class PendingMoves {
 
  private:
   struct Pending {
-    DeviceId device;
-    int32_t microbatch;
     MoveSignature::Kind kind;
     WindowRef from, to;
     const Box* region;
+  };
+  // A task in the making: its moves or, where it is only priced, what they cost and use.
+  struct Making {
+    DeviceId device;
+    int32_t microbatch = 0;
+    int64_t number = 0;  // of all tasks so far
+    int32_t next = -1;   // place of another one of the device
+    std::vector<Pending> moves;
+    std::vector<MoveOutline::Run> runs;
+    std::vector<BufferId> reads, writes;  // each once
+  };
+  // The numbers of the tasks that a buffer was noted for last, indexed by BufferId; 0: none.
+  using NotedFor = std::vector<int64_t>;
+  struct Phase {
+    std::vector<Making> tasks;  // those behind `size` have been flushed
+    size_t size = 0;
+    std::vector<int32_t> of_device;  // place of one of a device's tasks, indexed by DeviceId; or -1
+    int64_t first_number = 1;        // numbers below are those of tasks that have been flushed
+    NotedFor read_for, written_for;
   };
 
   static size_t NumberOf(TaskKey::Phase phase) {
     return phase == TaskKey::Phase::kSum ? 0 : phase == TaskKey::Phase::kPack ? 1 : 2;
   }
-  // Puts the numbers of the moves into by_task_, by device and microbatch.
-  void OrderByTask(const std::vector<Pending>& moves);
-  // The task of those of the moves that have these numbers.
-  MoveTask WholeTask(std::span<const Pending> moves, std::span<const int32_t> numbers) const;
-  MoveTask OutlinedTask(std::span<const Pending> moves, std::span<const int32_t> numbers);
+  Making& TaskOf(Phase& phase, const Target& target);
+  void AddToOutline(Phase& phase, Making& task, const Pending& move) const;
+  MoveTask WholeTask(const Making& task) const;
+  static MoveTask OutlinedTask(DType dtype, const Making& task);
 
   const DType dtype_;
   const bool outlines_;
-  std::array<std::vector<Pending>, 3> moves_;  // indexed by NumberOf(phase)
-  // Numbers of the moves of the phase that is flushed, and where those of each device begin.
-  std::vector<int32_t> by_task_, begin_;
-  // Parts of the outline at hand.
-  std::vector<MoveOutline::Run> runs_;
-  BufferList reads_, writes_;
+  int64_t numbers_ = 0;             // of tasks so far
+  std::array<Phase, 3> phases_;     // indexed by NumberOf(phase)
+  std::vector<int32_t> by_device_;  // places of the tasks that are flushed
 };
 
 }  // namespace partita

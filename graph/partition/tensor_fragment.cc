@@ -470,6 +470,13 @@ class TensorFragmentsBuilder::Maker {
 
   // Outer slots are the same in all groups.
   void FindLoneReads() {
+    const auto is_outer = [&](const TensorFragments::Read& read) {
+      return read.slot >= 0 && read.slot < result_.groups[0].outer;
+    };
+    if (std::none_of(result_.reads.begin(), result_.reads.end(), is_outer)) {
+      result_.lone_reads.assign(result_.reads.size(), -1);
+      return;
+    }
     std::vector<int32_t> uses(static_cast<size_t>(result_.groups[0].outer), 0);
     const auto use = [&](int32_t slot) {
       if (slot >= 0 && static_cast<size_t>(slot) < uses.size()) ++uses[static_cast<size_t>(slot)];
@@ -482,8 +489,7 @@ class TensorFragmentsBuilder::Maker {
       }
     }
     for (const TensorFragments::Read& read : result_.reads) {
-      const bool is_lone = read.slot >= 0 && static_cast<size_t>(read.slot) < uses.size() &&
-                           uses[static_cast<size_t>(read.slot)] == 1;
+      const bool is_lone = is_outer(read) && uses[static_cast<size_t>(read.slot)] == 1;
       result_.lone_reads.push_back(is_lone ? read.slot : -1);
     }
   }

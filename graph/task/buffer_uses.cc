@@ -20,6 +20,16 @@ void AddOverwrites(const TaskGraph& graph, const ComputeTask& task,
   }
 }
 
+void AddUses(const Task& task, std::vector<BufferUse>& list) {
+  const auto* moves = std::get_if<MoveTask>(&task.body);
+  if (moves != nullptr && moves->outline != nullptr) {
+    list.insert(list.end(), moves->outline->uses.begin(), moves->outline->uses.end());
+    return;
+  }
+  const BufferUseList uses = UsesOf(task);
+  list.insert(list.end(), uses.begin(), uses.end());
+}
+
 void AddScratch(const TaskGraph& graph, const MemorySizes& sizes,
                 std::vector<BufferUses::Scratch>& scratch) {
   if (!sizes.scratch_bytes) return;
@@ -52,8 +62,7 @@ BufferUses FindBufferUses(const TaskGraph& graph, const MemorySizes& sizes) {
   found.overwrite_begin.push_back(0);
   for (const Task& task : graph.tasks()) {
     found.is_communication.push_back(IsCommunication(task));
-    const BufferUseList uses = UsesOf(task);
-    found.uses.insert(found.uses.end(), uses.begin(), uses.end());
+    AddUses(task, found.uses);
     if (const auto* compute = std::get_if<ComputeTask>(&task.body)) {
       AddOverwrites(graph, *compute, found.overwrites);
     }

@@ -220,25 +220,21 @@ uint64_t TaskGraph::fingerprint() const {
   return f.value();
 }
 
-namespace {
-
-// Elements of `region` that lie in one run in a window.
-int64_t RunIn(std::span<const Interval> region, std::span<const Interval> outer) {
-  int64_t run = 1;
-  for (size_t d = region.size(); d-- > 0;) {
-    run *= region[d].size();
-    if (region[d] != outer[d]) break;
-  }
-  return run;
-}
-
-}  // namespace
-
+// A run goes on along the dimensions, the last one first, up to the first that is cut.
 MoveSignature SignatureOf(MoveSignature::Kind kind, DType dtype, const Box& region, const Box& from,
                           const Box& to) {
-  int64_t run = RunIn(region.dims(), to.dims());
-  if (kind != MoveSignature::Kind::kFill) run = std::min(run, RunIn(region.dims(), from.dims()));
-  return {kind, dtype, region.volume(), run};
+  const std::span<const Interval> dims = region.dims();
+  const bool reads = kind != MoveSignature::Kind::kFill;
+  int64_t volume = 1, run = 1;
+  bool is_run = true;
+  for (size_t d = dims.size(); d-- > 0;) {
+    volume *= dims[d].empty() ? 0 : dims[d].size();
+    if (!is_run) continue;
+    run *= dims[d].size();
+    const auto place = static_cast<int>(d);
+    is_run = dims[d] == to[place] && (!reads || dims[d] == from[place]);
+  }
+  return {kind, dtype, volume, run};
 }
 
 std::vector<MoveSignature> SignaturesOf(const MoveTask& task) {

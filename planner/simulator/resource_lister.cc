@@ -23,6 +23,12 @@ void ResourceLister::ListBody(const OneDeviceTask& task) {
 
 void ResourceLister::ListBody(const CollectiveTask& task) {
   ListGroup(task.group);
+  if (table_ != nullptr && task.group.size() <= kFewRanks) {
+    for (DeviceId from : task.group) {
+      for (DeviceId to : task.group) ListRoute(from, to);
+    }
+    return;
+  }
   if (channels_of_group_.size() > kMostGroups) channels_of_group_.clear();
   const auto [known, added] = channels_of_group_.try_emplace(task.group);
   if (added) known->second = ChannelsBetween(task.group);
@@ -32,11 +38,11 @@ void ResourceLister::ListBody(const CollectiveTask& task) {
 void ResourceLister::ListBody(const TransferTask& task) {
   ListGroup(task.group);
   if (table_ == nullptr) return ListRoutes(task);
-  for (const Transfer& transfer : task.transfers) {
-    for (ChannelId channel : table_->Of(transfer.from, transfer.to).channels) {
-      Add(resources_.ChannelResource(channel));
-    }
-  }
+  for (const Transfer& transfer : task.transfers) ListRoute(transfer.from, transfer.to);
+}
+
+void ResourceLister::ListRoute(DeviceId from, DeviceId to) {
+  for (ChannelId channel : table_->Of(from, to).channels) Add(resources_.ChannelResource(channel));
 }
 
 void ResourceLister::ListRoutes(const TransferTask& task) {

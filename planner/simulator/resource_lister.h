@@ -24,12 +24,15 @@ class ResourceLister {
  private:
   // Groups whose channels are kept.
   static constexpr size_t kMostGroups = 4096;
+  // Groups of so many look up all their routes.
+  static constexpr size_t kFewRanks = 8;
 
   template <class OneDeviceTask>
   void ListBody(const OneDeviceTask& task);
   void ListBody(const CollectiveTask& task);
   void ListBody(const TransferTask& task);
   void ListRoutes(const TransferTask& task);
+  void ListRoute(DeviceId from, DeviceId to);  // of the table
   void ListGroup(const std::vector<DeviceId>& group);
   std::vector<int32_t> ChannelsBetween(const std::vector<DeviceId>& group) const;
   void Add(int32_t resource);

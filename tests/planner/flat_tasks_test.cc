@@ -126,6 +126,43 @@ TEST(FlatTasksTest, CollectivesHoldTheChannelsBetweenTheirMembers) {
   EXPECT_THAT(HeldBy(flat, resources, load), ElementsAre("g1 compute"));
 }
 
+// Few ranks and many are looked up in two ways.
+TEST(FlatTasksTest, CollectivesHoldLanesAndChannelsHoweverManyTheirRanks) {
+  constexpr int kDevices = 12, kOnSwitch = 4;
+  std::vector<Device> devices;
+  std::vector<Link> links;
+  for (int d = 0; d < kDevices; ++d) {
+    const std::string number = std::to_string(d);
+    devices.push_back(Gpu("gpu" + number));
+    links.push_back(
+        Wire("up" + number, {"gpu" + number, "switch" + std::to_string(d / kOnSwitch)}));
+  }
+  for (int s = 0; s < kDevices / kOnSwitch; ++s) {
+    links.push_back(Wire("trunk" + std::to_string(s), {"switch" + std::to_string(s), "spine"}));
+  }
+  const auto topology = DeviceTopology::Create(devices, links);
+  ASSERT_TRUE(topology.ok()) << topology.status();
+  const SimulatedResources resources(*topology);
+  for (int stride : {1, 5, 7}) {
+    for (int ranks = 2; ranks <= kDevices; ++ranks) {
+      std::vector<DeviceId> group;
+      for (int r = 0; r < ranks; ++r) group.push_back(DeviceId(r * stride % kDevices));
+      std::sort(group.begin(), group.end());
+      std::set<std::string> wanted;
+      for (DeviceId device : group)
+        wanted.insert(resources.name(resources.CommunicationLane(device)));
+      for (ChannelId channel : topology->ChannelsBetween(group)) {
+        wanted.insert(resources.name(resources.ChannelResource(channel)));
+      }
+      TaskGraphBuilder builder(kDevices);
+      const TaskId task = AddAllReduce(builder, group);
+      const FlatTasks flat = Flatten(std::move(builder).Build(), resources);
+      EXPECT_EQ(HeldBy(flat, resources, task), wanted) << ranks << " ranks, stride " << stride;
+      EXPECT_EQ(flat.ResourcesOf(task.index()).size(), wanted.size());
+    }
+  }
+}
+
 TEST(FlatTasksTest, KeyOrderIgnoresTheOrderOfMaking) {
   const DeviceTopology topology = VirtualCpuDevices(4);
   const SimulatedResources resources(topology);
