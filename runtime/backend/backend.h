@@ -43,6 +43,9 @@ class Kernel {
   virtual ~Kernel() = default;
   // Temporary memory that a launch needs, in bytes, 64-byte aligned.
   virtual int64_t scratch_bytes() const = 0;
+  // Remark for people on kernels that compute otherwise than their signature asks for, and why:
+  // "compute in float32 instead of bfloat16: ..."; empty: it does not.
+  virtual std::string note() const { return ""; }
 };
 
 // Work in order. Enqueuing never waits for the work. Errors of the work surface in Synchronize.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <map>
 #include <mutex>
 
 #include "absl/strings/str_cat.h"
@@ -227,6 +228,13 @@ class Executor::Impl {
     return IsHere(device.index()) ? lanes_[device.index()]->allocated() : Bytes(0);
   }
   // The communicator counts what it enqueues, which is the same in every step that is recorded.
+  std::vector<std::string> KernelNotes() const {
+    std::vector<std::string> notes;
+    for (const auto& [note, count] : kernel_notes_) {
+      notes.push_back(absl::StrCat(count, count == 1 ? " kernel: " : " kernels: ", note));
+    }
+    return notes;
+  }
   std::vector<Bytes> BytesReceived() const {
     std::vector<Bytes> bytes = communicator_->BytesReceived();
     if (replayed_steps() == 0) return bytes;
@@ -377,6 +385,7 @@ class Executor::Impl {
       auto& kernel = kernels[compute->device.index()][s];
       if (kernel != nullptr) continue;
       ASSIGN_OR_RETURN(kernel, devices_[compute->device.index()]->Prepare(tasks.signatures()[s]));
+      if (std::string note = kernel->note(); !note.empty()) ++kernel_notes_[std::move(note)];
     }
     return kernels;
   }
@@ -508,8 +517,9 @@ class Executor::Impl {
   std::unique_ptr<Communicator> communicator_;
   ExecutorOptions options_;
   Program program_;
-  AlgorithmStore algorithms_;       // of devices that were given none
-  std::vector<uint64_t> backends_;  // by device: fingerprints of their names
+  AlgorithmStore algorithms_;                // of devices that were given none
+  std::map<std::string, int> kernel_notes_;  // how many kernels have each
+  std::vector<uint64_t> backends_;           // by device: fingerprints of their names
   // By device; null for those of other processes.
   std::vector<std::unique_ptr<BackendDevice>> devices_;
   std::vector<std::unique_ptr<DeviceLanes>> lanes_;
@@ -569,6 +579,8 @@ absl::Status Executor::ReadOutput(size_t output, void* values) {
 }
 const Program& Executor::program() const { return impl_->program(); }
 Bytes Executor::AllocatedBytes(DeviceId device) const { return impl_->AllocatedBytes(device); }
+std::vector<std::string> Executor::KernelNotes() const { return impl_->KernelNotes(); }
+
 std::vector<Bytes> Executor::BytesReceived() const { return impl_->BytesReceived(); }
 
 }  // namespace partita

@@ -120,6 +120,9 @@ class Executor {
   // The value of a host output of the last step, bytes as on the device.
   absl::Status ReadOutput(size_t output, void* values);
 
+  // Kernel::note of kernels of this process's devices, each with their number; a line each.
+  std::vector<std::string> KernelNotes() const;
+
   const Program& program() const;
   // Bytes allocated on a device: arena and scratch; 0 for a device of another process.
   Bytes AllocatedBytes(DeviceId device) const;

@@ -404,6 +404,8 @@ TEST_P(ExecutorTest, APlanOverTwoDeviceClassesFollowsTheSerialRun) {
 TEST(ExecutorTest, AFailureOfOneDeviceClassEndsTheStepOfTheOther) {
   const Graph graph = ModelWriter::Get(BuildTrainingGraph(WideModel(), TrainingOptions{}));
   const auto executor = MixedExecutor(graph, 2, DeviceKind::kGpu, FailingBackend(0));
+  EXPECT_THAT(executor->KernelNotes(),
+              testing::ElementsAre(testing::HasSubstr(" kernels: fail as planted")));
   SerialTrainer serial(graph, 3);
   CopyPersistent(graph, serial, *executor);
   const std::vector<float> x =

@@ -14,6 +14,7 @@ class FailingKernel : public HostKernel {
   FailingKernel(KernelSignature signature, bool fails)
       : signature_(std::move(signature)), fails_(fails) {}
   int64_t scratch_bytes() const override { return 0; }
+  std::string note() const override { return fails_ ? "fail as planted" : ""; }
   absl::Status Run(const KernelArguments& arguments, void*) const override {
     if (fails_) return absl::OutOfRangeError("planted failure");
     return RunReferenceKernel(signature_, arguments);

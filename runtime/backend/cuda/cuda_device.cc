@@ -83,8 +83,9 @@ bool CudaDevice::Reaches(const BackendDevice& other) const {
   return gpu != nullptr && gpu->state_->index() == state_->index();
 }
 
-absl::StatusOr<std::unique_ptr<Stream>> CudaDevice::NewStream(const std::string& name, StreamUse) {
-  return CudaStream::Create(name, state_);
+absl::StatusOr<std::unique_ptr<Stream>> CudaDevice::NewStream(const std::string& name,
+                                                              StreamUse use) {
+  return CudaStream::Create(name, use, state_);
 }
 
 std::unique_ptr<Event> CudaDevice::NewEvent() { return std::make_unique<CudaEvent>(state_); }

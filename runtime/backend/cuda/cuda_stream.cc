@@ -115,16 +115,19 @@ CudaEvent::~CudaEvent() {
 }
 
 absl::StatusOr<std::unique_ptr<CudaStream>> CudaStream::Create(
-    std::string name, std::shared_ptr<CudaDeviceState> state) {
+    std::string name, StreamUse use, std::shared_ptr<CudaDeviceState> state) {
   std::unique_ptr<CudaStream> stream(new CudaStream(std::move(name), std::move(state)));
-  RETURN_IF_ERROR(stream->Open());
+  RETURN_IF_ERROR(stream->Open(use));
   return stream;
 }
 
-absl::Status CudaStream::Open() {
+absl::Status CudaStream::Open(StreamUse use) {
   RETURN_IF_ERROR(state_->MakeCurrent());
-  RETURN_IF_ERROR(
-      CudaStatus(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "a new stream"));
+  int lowest = 0, highest = 0;  // the higher, the smaller the number
+  RETURN_IF_ERROR(CudaStatus(cudaDeviceGetStreamPriorityRange(&lowest, &highest), "a new stream"));
+  const int priority = use == StreamUse::kCommunication ? highest : lowest;
+  RETURN_IF_ERROR(CudaStatus(
+      cudaStreamCreateWithPriority(&stream_, cudaStreamNonBlocking, priority), "a new stream"));
   void* flags = nullptr;
   RETURN_IF_ERROR(CudaStatus(
       cudaHostAlloc(&flags, kMostChecks * sizeof(int32_t), cudaHostAllocMapped), "a new stream"));

@@ -47,7 +47,9 @@ class CudaEvent : public Event {
 // thread of the driver, maybe one at a time for all streams.
 class CudaStream : public Stream {
  public:
-  static absl::StatusOr<std::unique_ptr<CudaStream>> Create(std::string name,
+  // One for communication has the device's highest priority: its kernels take multiprocessors before
+  // those of a compute stream that wait for some.
+  static absl::StatusOr<std::unique_ptr<CudaStream>> Create(std::string name, StreamUse use,
                                                             std::shared_ptr<CudaDeviceState> state);
   ~CudaStream() override;
 
@@ -93,7 +95,7 @@ class CudaStream : public Stream {
 
   CudaStream(std::string name, std::shared_ptr<CudaDeviceState> state)
       : name_(std::move(name)), state_(std::move(state)) {}
-  absl::Status Open();
+  absl::Status Open(StreamUse use);
   // Records an error of enqueuing: as the capture's while a step is recorded, else as the device's.
   void Fail(const absl::Status& status);
   bool skips() const;

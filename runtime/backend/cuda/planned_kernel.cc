@@ -6,6 +6,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "graph/precision.h"
 #include "graph/support/check.h"
 #include "graph/support/status_macros.h"
 #include "runtime/backend/cuda/cuda_status.h"
@@ -50,17 +51,23 @@ absl::StatusOr<std::unique_ptr<Kernel>> PlannedKernel::Prepare(
     const KernelSignature& signature, std::shared_ptr<VendorHandles> handles) {
   const Precision precision = signature.compute_type;
   std::vector<std::unique_ptr<PlannedKernel>> kernels;
-  absl::Status status;
+  absl::Status refusal;  // of the first way that was refused
   for (const KernelOptions& options : WaysToPlan(precision)) {
     if (!kernels.empty() && options.precision != precision) break;
     std::unique_ptr<PlannedKernel> kernel(new PlannedKernel(signature, options, handles));
     // Libraries call what they do not have unsupported, a bad parameter or an internal error.
-    status = kernel->PrepareSteps();
+    const absl::Status status = kernel->PrepareSteps();
+    if (absl::IsResourceExhausted(status)) return status;
+    refusal.Update(status);
     if (!status.ok()) continue;
+    if (options.precision != precision) {
+      kernel->note_ = absl::StrCat("compute in ", RowOf(options.precision).name, " instead of ",
+                                   RowOf(precision).name, ": ", refusal.message());
+    }
     kernels.push_back(std::move(kernel));
     if (kernels.back()->convolutions_.empty()) break;  // only they have several orders
   }
-  if (kernels.empty()) return status;
+  if (kernels.empty()) return refusal;
   ASSIGN_OR_RETURN(const size_t fastest, Fastest(kernels));
   return std::move(kernels[fastest]);
 }

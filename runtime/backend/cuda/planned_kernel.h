@@ -15,12 +15,14 @@ class PlannedKernel : public CudaKernel {
  public:
   // Prepares a kernel on the current device, whose libraries these are. A convolution takes the
   // fastest algorithm of its compute type: the store's, or else measured on zeros and kept in the
-  // store; one that the library does not have is left out. Waits for the device.
+  // store; one that the library does not have is left out. Where it has none of that type, the kernel
+  // is in float32, and its note says why. Waits for the device. ResourceExhausted without memory.
   static absl::StatusOr<std::unique_ptr<Kernel>> Prepare(const KernelSignature& signature,
                                                          std::shared_ptr<VendorHandles> handles);
 
   // Scratch size, with room to start at a multiple of kScratchAlignment.
   int64_t scratch_bytes() const override;
+  std::string note() const override { return note_; }
   absl::Status Enqueue(const KernelArguments& arguments, const LaunchMemory& memory,
                        cudaStream_t stream) const override;
 
@@ -42,6 +44,7 @@ class PlannedKernel : public CudaKernel {
   std::vector<std::unique_ptr<GemmRunner>> products_;
   std::vector<std::unique_ptr<ConvolutionRunner>> convolutions_;
   int64_t plan_bytes_ = 0, workspace_bytes_ = 0;
+  std::string note_;
 };
 
 }  // namespace partita

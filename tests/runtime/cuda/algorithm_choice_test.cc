@@ -1,4 +1,5 @@
 // Which algorithms of cuDNN and cuBLASLt are taken, by fake libraries, memory and clocks.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -243,6 +244,36 @@ TEST(AlgorithmChoiceTest, AnOrderThatTheLibraryRefusesIsLeftOut) {
     for (const Precision precision : {Precision::kTf32, Precision::kBfloat16}) {
       const auto kernel = PlannedKernel::Prepare(InPrecision(signature, precision), handles);
       EXPECT_TRUE(kernel.ok()) << kernel.status();
+      EXPECT_EQ((*kernel)->note(), "");
+    }
+  }
+}
+
+TEST(AlgorithmChoiceTest, AKernelThatIsInFloat32InsteadSaysWhyAndLackOfMemoryIsNoReason) {
+  const KernelTensor x{{DType::kFloat32, {2, 3, 8, 8}}}, w{{DType::kFloat32, {4, 3, 3, 3}}};
+  const KernelTensor y{{DType::kFloat32, {2, 4, 8, 8}}};
+  const KernelSignature signature = InPrecision(
+      {Conv2d{.pads = {1, 1, 1, 1}}, Pass::Forward(), {x, w}, {y}}, Precision::kBfloat16);
+  static cudnnStatus_t refusal;
+  for (const auto code : {CUDNN_STATUS_NOT_SUPPORTED, CUDNN_STATUS_ALLOC_FAILED}) {
+    refusal = code;
+    AlgorithmStore store;
+    FakeCalls calls;
+    auto handles = std::make_shared<VendorHandles>(&store, std::make_unique<FakeTrials>(), "fake");
+    auto cudnn = FakeCudnn(&calls, handles->search());
+    static const auto describe = cudnn->f.cudnnSetTensor4dDescriptor;
+    cudnn->f.cudnnSetTensor4dDescriptor = [](cudnnTensorDescriptor_t d, cudnnTensorFormat_t format,
+                                             cudnnDataType_t type, int n, int c, int h, int k) {
+      return type == CUDNN_DATA_BFLOAT16 ? refusal : describe(d, format, type, n, c, h, k);
+    };
+    handles->Use(std::move(cudnn), nullptr);
+    const auto kernel = PlannedKernel::Prepare(signature, handles);
+    if (code == CUDNN_STATUS_ALLOC_FAILED) {
+      EXPECT_EQ(kernel.status().code(), absl::StatusCode::kResourceExhausted) << kernel.status();
+    } else {
+      ASSERT_TRUE(kernel.ok()) << kernel.status();
+      EXPECT_THAT((*kernel)->note(),
+                  ::testing::StartsWith("compute in float32 instead of bfloat16: cuDNN, "));
     }
   }
 }

@@ -40,7 +40,9 @@ class CudaRecordingTest : public testing::Test {
  protected:
   CudaRecordingTest() {
     for (const char* name : {"compute", "communication", "compute of another"}) {
-      streams_.push_back(*CudaStream::Create(name, state_));
+      const bool computes = std::string_view(name) != "communication";
+      streams_.push_back(*CudaStream::Create(
+          name, computes ? StreamUse::kCompute : StreamUse::kCommunication, state_));
       arguments_.push_back(streams_.back().get());
     }
     void* host = nullptr;
@@ -88,6 +90,12 @@ class CudaRecordingTest : public testing::Test {
   float* batch_ = nullptr;
   float x_[kCount] = {}, y_[kCount] = {}, z_[kCount] = {};  // of the device
 };
+
+TEST_F(CudaRecordingTest, CommunicationComesBeforeCompute) {
+  ASSERT_EQ(runtime_.priorities.size(), 3u);
+  EXPECT_LT(runtime_.priorities[1], runtime_.priorities[0]);
+  EXPECT_EQ(runtime_.priorities[2], runtime_.priorities[0]);
+}
 
 TEST_F(CudaRecordingTest, RunsAgainWithNewNumbersAndBatchesAndNeitherAllocatesNorWaits) {
   batch_[0] = 1;

@@ -155,8 +155,14 @@ cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const vo
 }
 cudaError_t cudaHostGetDevicePointer(void**, void*, unsigned int) { return cudaErrorNotSupported; }
 
-cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned int) {
+cudaError_t cudaDeviceGetStreamPriorityRange(int* lowest, int* highest) {
+  *lowest = 0;
+  *highest = -5;
+  return cudaSuccess;
+}
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned int, int priority) {
   *stream = new CUstream_st{static_cast<int>(runtime->streams.size()), nullptr, {}};
+  runtime->priorities.push_back(priority);
   runtime->streams.insert(*stream);
   return cudaSuccess;
 }

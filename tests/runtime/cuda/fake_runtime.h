@@ -31,6 +31,7 @@ class FakeRuntime {
 
   // State of the functions.
   std::set<cudaStream_t> streams;
+  std::vector<int> priorities;                // of streams, in the order in which they were made
   std::map<const char*, const char*> pinned;  // begin of host memory by its end
 };
 

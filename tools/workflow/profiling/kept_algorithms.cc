@@ -77,10 +77,14 @@ absl::StatusOr<KeptAlgorithms::WithExecutor> KeptAlgorithms::Open(const Graph& g
   WithExecutor opened;
   ASSIGN_OR_RETURN(opened.algorithms, GiveTo(setup.devices, path, ranks));
   opened.note = step.note;
+  const auto add = [&opened](const std::string& note) {
+    if (!note.empty()) absl::StrAppend(&opened.note, opened.note.empty() ? "" : "; ", note);
+  };
   ASSIGN_OR_RETURN(opened.executor, OpenExecutor(graph, std::move(step), setup));
+  for (const std::string& note : opened.executor->KernelNotes()) add(note);
   if (ranks != nullptr) return opened;
   ASSIGN_OR_RETURN(const std::string unsaved, opened.algorithms->SaveOrSay());
-  if (!unsaved.empty()) absl::StrAppend(&opened.note, opened.note.empty() ? "" : "; ", unsaved);
+  add(unsaved);
   return opened;
 }
 
