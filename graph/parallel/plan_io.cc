@@ -1,6 +1,7 @@
 #include "graph/parallel/plan_io.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <filesystem>
 #include <optional>
 #include <span>
@@ -466,20 +467,24 @@ std::string TextOf(const proto::Plan& message) {
 }
 
 // A model's path from the folder of a plan; empty for names of the zoo, and where the plan is no
-// file that can move.
-std::string FromFolderOf(const std::string& plan, const std::string& model) {
+// file that can move. The system's error where it does not tell.
+absl::StatusOr<std::string> FromFolderOf(const std::string& plan, const std::string& model) {
   std::error_code error;
   const bool names_file = model.find_first_of("./") != std::string::npos;
-  if (!names_file || !std::filesystem::is_regular_file(model, error)) return "";
+  if (!names_file || !std::filesystem::is_regular_file(model, error)) return std::string();
   const auto type = std::filesystem::status(plan, error).type();
   if (type != std::filesystem::file_type::regular &&
       type != std::filesystem::file_type::not_found) {
-    return "";
+    return std::string();
   }
   std::filesystem::path folder = std::filesystem::path(plan).parent_path();
   if (folder.empty()) folder = ".";
   const auto path = std::filesystem::relative(model, folder, error);
-  return error ? "" : path.string();
+  if (error) {
+    errno = error.value();
+    return FileError("find", model);
+  }
+  return path.string();
 }
 
 // Whether a plan that is written can be read again.
@@ -509,7 +514,8 @@ std::string PlanText(const Plan& plan, const Graph& graph) {
 absl::Status WritePlanFile(const Plan& plan, const Graph& graph, const std::string& path) {
   const Doing doing("writing plan", path);
   proto::Plan message = PlanToProto(plan, graph);
-  message.mutable_model()->set_source_from_plan(FromFolderOf(path, plan.model.source));
+  ASSIGN_OR_RETURN(*message.mutable_model()->mutable_source_from_plan(),
+                   FromFolderOf(path, plan.model.source));
   const std::string text = TextOf(message);
   RETURN_IF_ERROR(CheckReadable(plan, text));
   return WriteFileAtomically(path, text);
