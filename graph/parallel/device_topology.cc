@@ -23,6 +23,7 @@ namespace {
 // Bounds on what files may ask for.
 constexpr size_t kMaxDevices = 4096;
 constexpr size_t kMaxLinks = 65536;
+constexpr int kMaxNode = 1 << 20;
 constexpr int64_t kMaxLatency = int64_t{1} << 40;  // 18 minutes
 
 absl::Status Bad(absl::string_view kind, absl::string_view name, absl::string_view fault) {
@@ -32,9 +33,10 @@ absl::Status Bad(absl::string_view kind, absl::string_view name, absl::string_vi
 absl::Status CheckDevice(const Device& device) {
   if (device.name.empty()) return Bad("device", "", "has no name");
   if (device.device_class.empty()) return Bad("device", device.name, "has no device class");
-  if (device.node < 0) {
-    return Bad("device", device.name,
-               absl::StrCat("has node ", device.node, "; nodes count from 0"));
+  if (device.node < 0 || device.node > kMaxNode) {
+    return Bad(
+        "device", device.name,
+        absl::StrCat("has node ", device.node, "; nodes count from 0, to at most ", kMaxNode));
   }
   if (device.memory.value() <= 0) {
     return Bad("device", device.name,

@@ -37,7 +37,11 @@ struct MachineRequest {
     bool one_count = true;  // false: the verb has an option "devices" of its own
   };
   template <class Self, class Visitor>
-  static void VisitFields(Self& self, Visitor&& visit, const Fallbacks& fallbacks = {}) {
+  static void VisitFields(Self& self, Visitor&& visit) {
+    VisitFields(self, visit, Fallbacks());
+  }
+  template <class Self, class Visitor>
+  static void VisitFields(Self& self, Visitor&& visit, const Fallbacks& fallbacks) {
     visit(Option{.name = "machine",
                  .help = "a name (partita list machines) or a file",
                  .check = MachineName(),
