@@ -268,7 +268,7 @@ absl::Status Importer::UnsupportedError() const {
   absl::Status error = absl::InvalidArgumentError(RejectionsText(unsupported_));
   std::vector<std::string> lines;
   for (const Rejection& one : unsupported_) lines.push_back(one.Line());
-  error.SetPayload(kUnsupportedPayload, absl::Cord(absl::StrJoin(lines, "\n")));
+  error.SetPayload(kUnsupportedPayload, absl::Cord(absl::string_view(absl::StrJoin(lines, "\n"))));
   return error;
 }
 

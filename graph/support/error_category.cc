@@ -33,7 +33,8 @@ std::span<const ErrorCategoryRow> ErrorCategories() { return kCategories; }
 
 absl::Status WithCategory(ErrorCategory category, absl::Status error) {
   CHECK(!error.ok());
-  error.SetPayload(kPayload, absl::Cord(absl::StrCat(static_cast<int>(category))));
+  error.SetPayload(kPayload,
+                   absl::Cord(absl::string_view(absl::StrCat(static_cast<int>(category)))));
   return error;
 }
 

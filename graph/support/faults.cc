@@ -35,7 +35,8 @@ absl::Status Faults::ToStatus() const {
     absl::StrAppend(&named, "\n  and ", texts_.size() - kMostNamed, " more");
   }
   absl::Status status = absl::InvalidArgumentError(named);
-  status.SetPayload(kFaultsKey, absl::Cord(absl::StrJoin(texts_, kBetweenFaults)));
+  status.SetPayload(kFaultsKey,
+                    absl::Cord(absl::string_view(absl::StrJoin(texts_, kBetweenFaults))));
   return status;
 }
 
