@@ -15,6 +15,7 @@ import gzip
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -23,6 +24,8 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CORPUS = ROOT / "tests/fuzz/corpus"
 MOST_BYTES = 1 << 16  # of an input that libFuzzer makes, and of one that is kept
+KEPT_BYTES = 1 << 16  # of a target's corpus, the smallest first; with what has a name of its own
+KEPT_FILES = 60
 COVERED = 90  # per cent; of a reader below that, lines are named
 
 # Sources of the readers.
@@ -66,10 +69,25 @@ def names_of(program, wanted):
     return wanted or names
 
 
+def keep_smallest(new, kept):
+    """Replaces the files in a folder that libFuzzer has named, by their hashes; others stay. Returns how many."""
+    for path in kept.iterdir():
+        if re.fullmatch("[0-9a-f]{40}", path.name):
+            path.unlink()
+    count = total = 0
+    for path in sorted(new, key=lambda path: (path.stat().st_size, path.name)):
+        total += path.stat().st_size
+        if total > KEPT_BYTES or count == KEPT_FILES:
+            break
+        shutil.copy(path, kept / path.name)
+        count += 1
+    return count
+
+
 def fuzz_target(folder, name, seconds):
     """Fuzzes one target; returns a line about it, or None after a fault."""
     program = folder / "tests/fuzz/fuzz_libfuzzer"
-    environment = dict(os.environ, PARTITA_FUZZ_TARGET=name, ASAN_OPTIONS="detect_leaks=0")
+    environment = dict(os.environ, PARTITA_FUZZ_TARGET=name, ASAN_OPTIONS="detect_leaks=0:allocator_may_return_null=1")
     faults = folder / "faults"
     faults.mkdir(exist_ok=True)
     kept = CORPUS / name
@@ -92,13 +110,8 @@ def fuzz_target(folder, name, seconds):
         run([program, *limits, "-merge=1", scratch / "merged", kept, scratch / "seeds" / name, scratch / "found"],
             env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         seeds = {path.read_bytes() for path in (scratch / "seeds" / name).iterdir()}
-        for path in kept.iterdir():
-            path.unlink()
-        count = 0
-        for path in sorted((scratch / "merged").iterdir()):
-            if path.read_bytes() not in seeds:
-                shutil.copy(path, kept / path.name)
-                count += 1
+        new = [path for path in (scratch / "merged").iterdir() if path.read_bytes() not in seeds]
+        count = keep_smallest(new, kept)
     inputs = [line.split()[-1] for line in text.splitlines() if "number_of_executed_units" in line]
     return f"{name}: {inputs[0] if inputs else '?'} inputs, {count} kept"
 
