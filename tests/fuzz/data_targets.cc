@@ -19,38 +19,6 @@ namespace {
 
 constexpr int64_t kMostSamples = 50;  // that are read of a source
 
-const ScratchFolder& Scratch() {
-  static const ScratchFolder kFolder;
-  return kFolder;
-}
-
-std::string MutateAsBytes(Mutator& mutator, const std::string& input, const std::string& other) {
-  return mutator.MutateBytes(input, other);
-}
-
-std::string MutateAsText(Mutator& mutator, const std::string& input, const std::string& other) {
-  return mutator.MutateText(input, other);
-}
-
-// Reads some samples, and checks what a source promises of each.
-absl::Status ReadSamples(const DataSource& source) {
-  Demand(source.size() >= 1, "a source without samples");
-  Demand(!source.Describe().empty(), "a source without description");
-  const int64_t elements = source.shape().elements();
-  Demand(elements >= 1, "samples without elements");
-  if (elements > (1 << 24)) return absl::OkStatus();
-  std::vector<float> x(static_cast<size_t>(elements));
-  std::vector<int32_t> labels(static_cast<size_t>(source.labels()));
-  const int64_t stride = std::max<int64_t>(1, source.size() / kMostSamples);
-  for (int64_t index = 0; index < source.size(); index += stride) {
-    RETURN_IF_ERROR(source.Read(index, 0, x, labels.data()));
-    for (const int32_t label : labels) {
-      Demand(label >= 0 && label < source.classes(), "a label beyond the classes");
-    }
-  }
-  return absl::OkStatus();
-}
-
 std::vector<std::string> IdxPairs() {
   std::vector<std::string> inputs;
   const std::string images = Scratch() / "seed-images", labels = Scratch() / "seed-labels";
@@ -176,6 +144,24 @@ absl::Status ReadWords(const std::string& input) {
 }
 
 }  // namespace
+
+absl::Status ReadSamples(const DataSource& source) {
+  Demand(source.size() >= 1, "a source without samples");
+  Demand(!source.Describe().empty(), "a source without description");
+  const int64_t elements = source.shape().elements();
+  Demand(elements >= 1, "samples without elements");
+  if (elements > (1 << 24)) return absl::OkStatus();
+  std::vector<float> x(static_cast<size_t>(elements));
+  std::vector<int32_t> labels(static_cast<size_t>(source.labels()));
+  const int64_t stride = std::max<int64_t>(1, source.size() / kMostSamples);
+  for (int64_t index = 0; index < source.size(); index += stride) {
+    RETURN_IF_ERROR(source.Read(index, 0, x, labels.data()));
+    for (const int32_t label : labels) {
+      Demand(label >= 0 && label < source.classes(), "a label beyond the classes");
+    }
+  }
+  return absl::OkStatus();
+}
 
 std::vector<FuzzTarget> DataTargets() {
   const auto kDataLoss = absl::StatusCode::kDataLoss;

@@ -74,18 +74,14 @@ std::string TestData(const std::string& name) {
   return *bytes;
 }
 
-ScratchFolder::ScratchFolder() {
-  const char* memory = "/dev/shm";
-  const std::filesystem::path parent =
-      access(memory, W_OK) == 0 ? memory : std::filesystem::temp_directory_path();
-  path_ = (parent / ("partita_fuzz_" + std::string(6, 'X'))).string();
-  Demand(mkdtemp(path_.data()) != nullptr, "cannot make a folder in " + parent.string());
-}
-
-ScratchFolder::~ScratchFolder() {
-  std::error_code ignored;
-  std::filesystem::remove_all(path_, ignored);
-}
+ScratchFolder::ScratchFolder()
+    : folder_([] {
+        const char* memory = "/dev/shm";
+        auto folder = access(memory, W_OK) == 0 ? TemporaryFolder::CreateIn(memory)
+                                                : TemporaryFolder::Create();
+        DemandOk(folder.status(), "a folder");
+        return *std::move(folder);
+      }()) {}
 
 std::string ScratchFolder::Write(const std::string& name, const std::string& bytes) const {
   const std::string path = *this / name;
@@ -97,6 +93,19 @@ std::string ScratchFolder::Write(const std::string& name, const std::string& byt
   file.close();
   Demand(file.good(), "cannot write " + path);
   return path;
+}
+
+const ScratchFolder& Scratch() {
+  static const ScratchFolder kFolder;
+  return kFolder;
+}
+
+std::string MutateAsBytes(Mutator& mutator, const std::string& input, const std::string& other) {
+  return mutator.MutateBytes(input, other);
+}
+
+std::string MutateAsText(Mutator& mutator, const std::string& input, const std::string& other) {
+  return mutator.MutateText(input, other);
 }
 
 }  // namespace partita

@@ -5,6 +5,8 @@
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
+#include "graph/support/temporary.h"
+#include "runtime/train/data/data_source.h"
 #include "tests/fuzz/mutator.h"
 
 namespace partita {
@@ -53,21 +55,25 @@ std::vector<std::string> SplitFiles(const std::string& input, size_t count);
 // Content of a file in tests/data.
 std::string TestData(const std::string& name);
 
-// A folder in memory, where the system has one, for readers that take paths; removed with the
-// object.
+// Files of the process for readers that take paths: a folder in memory, where the system has one.
 class ScratchFolder {
  public:
   ScratchFolder();
-  ~ScratchFolder();
-  ScratchFolder(const ScratchFolder&) = delete;
-  ScratchFolder& operator=(const ScratchFolder&) = delete;
 
-  std::string operator/(const std::string& name) const { return path_ + "/" + name; }
+  std::string operator/(const std::string& name) const { return folder_.path() + "/" + name; }
   // Writes a file and gives its path; folders that it is in are made.
   std::string Write(const std::string& name, const std::string& bytes) const;
 
  private:
-  std::string path_;
+  TemporaryFolder folder_;
 };
+const ScratchFolder& Scratch();
+
+// Ways to damage inputs that have no other structure.
+std::string MutateAsBytes(Mutator& mutator, const std::string& input, const std::string& other);
+std::string MutateAsText(Mutator& mutator, const std::string& input, const std::string& other);
+
+// Reads some samples, and checks what a source promises of each.
+absl::Status ReadSamples(const DataSource& source);
 
 }  // namespace partita

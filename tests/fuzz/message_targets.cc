@@ -3,7 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <bit>
+#include <array>
 #include <map>
 #include <utility>
 
@@ -27,10 +27,16 @@ constexpr int kRanks = 4;
 constexpr size_t kMostInput = 100'000;  // bytes that fit into a socket
 constexpr double kNoWait = 0.001;       // seconds
 
+std::array<int, 2> ConnectedSockets() {
+  std::array<int, 2> ends{};
+  Demand(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends.data()) == 0,
+         "sockets");
+  return ends;
+}
+
 // One end of a connection whose other end has sent the bytes and gone.
 int SocketWith(const std::string& bytes) {
-  int ends[2];
-  Demand(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) == 0, "sockets");
+  const auto ends = ConnectedSockets();
   const size_t size = std::min(bytes.size(), kMostInput);
   Demand(send(ends[1], bytes.data(), size, MSG_NOSIGNAL) == static_cast<ssize_t>(size), "a socket");
   shutdown(ends[1], SHUT_WR);
@@ -46,14 +52,6 @@ std::string BytesAt(int socket) {
   return bytes;
 }
 
-std::string MutateAsBytes(Mutator& mutator, const std::string& input, const std::string& other) {
-  return mutator.MutateBytes(input, other);
-}
-
-std::string MutateAsText(Mutator& mutator, const std::string& input, const std::string& other) {
-  return mutator.MutateText(input, other);
-}
-
 const RunKey& Key() {
   static const RunKey kKey = *RunKey::FromSecret(std::string(64, 'a'));
   return kKey;
@@ -64,8 +62,7 @@ constexpr Call kCall = {.purpose = Purpose::kMessages, .caller = 2, .listener = 
 // What a caller sends first, and what a listener answers, each behind a letter that says whose
 // bytes they are.
 std::vector<std::string> Handshakes() {
-  int ends[2];
-  Demand(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) == 0, "sockets");
+  const auto ends = ConnectedSockets();
   Connection caller(ends[0]);
   (void)CallOn(caller, Key(), kCall, kNoWait);
   const std::string hello = BytesAt(ends[1]);
@@ -103,9 +100,7 @@ std::vector<std::string> Conversations() {
   std::vector<std::string> all;
   for (const std::vector<std::string>& messages :
        {std::vector<std::string>{"beat 1 17 3", "bye"}, {"", "x", "fail 5 a reason"}}) {
-    int ends[2];
-    Demand(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) == 0,
-           "sockets");
+    const auto ends = ConnectedSockets();
     {
       Connection sender(ends[0]);
       for (const std::string& message : messages) sender.Send(message);
@@ -153,8 +148,7 @@ constexpr int kTag = 7;
 
 // What a peer sends in one exchange, and what a port that waits for it takes: a text and numbers.
 std::vector<std::string> Exchanges() {
-  int ends[2];
-  Demand(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) == 0, "sockets");
+  const auto ends = ConnectedSockets();
   const auto port = MakeTcpPort(0, {-1, ends[0]});
   const std::vector<MeasuredInstruction> instructions(
       3, {.task = TaskId(5), .device = DeviceId(0), .start_ns = 10, .end_ns = 20});

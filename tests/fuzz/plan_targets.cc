@@ -20,11 +20,6 @@
 namespace partita {
 namespace {
 
-const ScratchFolder& Scratch() {
-  static const ScratchFolder kFolder;
-  return kFolder;
-}
-
 // Plans under random strategies, with an order and a prediction, as files hold them.
 std::vector<std::string> PlanTexts() {
   std::vector<std::string> texts;

@@ -12,11 +12,6 @@
 namespace partita {
 namespace {
 
-const ScratchFolder& Scratch() {
-  static const ScratchFolder kFolder;
-  return kFolder;
-}
-
 std::string Content(const std::string& path) {
   const auto bytes = ReadFile(path, int64_t{1} << 30);
   DemandOk(bytes.status(), "a file that was written");
@@ -105,13 +100,7 @@ absl::Status ReadSafetensors(const std::string& input) {
   RETURN_IF_ERROR(file.CheckChecksums());
   ASSIGN_OR_RETURN(const auto source,
                    OpenDataSource({.spec = Scratch().Write("data.safetensors", input)}));
-  std::vector<float> sample(static_cast<size_t>(source->shape().elements()));
-  int32_t label = -1;
-  for (int64_t index = 0; index < std::min<int64_t>(source->size(), 20); ++index) {
-    RETURN_IF_ERROR(source->Read(index, 0, sample, &label));
-    Demand(label >= 0 && label < source->classes(), "a label beyond the classes");
-  }
-  return absl::OkStatus();
+  return ReadSamples(*source);
 }
 
 const Graph& SmallModel() {
