@@ -222,25 +222,39 @@ TEST(AlgorithmChoiceTest, AConvolutionsOrderIsTheOneInWhichTheWholeKernelIsFaste
   }
 }
 
+// Descriptors that a library refuses, and how it says so.
+struct Refusal {
+  cudnnStatus_t code;
+  std::optional<cudnnTensorFormat_t> format;
+  std::optional<cudnnDataType_t> type;
+};
+
+std::unique_ptr<Cudnn> RefusingCudnn(FakeCalls* calls, const AlgorithmSearch& search,
+                                     const Refusal& refusal) {
+  auto cudnn = FakeCudnn(calls, search);
+  static Refusal given;
+  given = refusal;
+  static const auto describe = cudnn->f.cudnnSetTensor4dDescriptor;
+  cudnn->f.cudnnSetTensor4dDescriptor = [](cudnnTensorDescriptor_t d, cudnnTensorFormat_t format,
+                                           cudnnDataType_t type, int n, int c, int h, int k) {
+    return format == given.format || type == given.type ? given.code
+                                                        : describe(d, format, type, n, c, h, k);
+  };
+  return cudnn;
+}
+
 // Libraries say so in many ways.
 TEST(AlgorithmChoiceTest, AnOrderThatTheLibraryRefusesIsLeftOut) {
   const KernelTensor x{{DType::kFloat32, {2, 3, 8, 8}}}, w{{DType::kFloat32, {4, 3, 3, 3}}};
   const KernelTensor y{{DType::kFloat32, {2, 4, 8, 8}}};
   const KernelSignature signature{Conv2d{.pads = {1, 1, 1, 1}}, Pass::Forward(), {x, w}, {y}};
-  static cudnnStatus_t refusal;
   for (const auto code :
        {CUDNN_STATUS_NOT_SUPPORTED_LAYOUT, CUDNN_STATUS_BAD_PARAM, CUDNN_STATUS_INTERNAL_ERROR}) {
-    refusal = code;
     AlgorithmStore store;
     FakeCalls calls;
     auto handles = std::make_shared<VendorHandles>(&store, std::make_unique<FakeTrials>(), "fake");
-    auto cudnn = FakeCudnn(&calls, handles->search());
-    static const auto describe = cudnn->f.cudnnSetTensor4dDescriptor;
-    cudnn->f.cudnnSetTensor4dDescriptor = [](cudnnTensorDescriptor_t d, cudnnTensorFormat_t format,
-                                             cudnnDataType_t type, int n, int c, int h, int k) {
-      return format == CUDNN_TENSOR_NHWC ? refusal : describe(d, format, type, n, c, h, k);
-    };
-    handles->Use(std::move(cudnn), nullptr);
+    handles->Use(RefusingCudnn(&calls, handles->search(), {code, CUDNN_TENSOR_NHWC, std::nullopt}),
+                 nullptr);
     for (const Precision precision : {Precision::kTf32, Precision::kBfloat16}) {
       const auto kernel = PlannedKernel::Prepare(InPrecision(signature, precision), handles);
       EXPECT_TRUE(kernel.ok()) << kernel.status();
@@ -254,19 +268,13 @@ TEST(AlgorithmChoiceTest, AKernelThatIsInFloat32InsteadSaysWhyAndLackOfMemoryIsN
   const KernelTensor y{{DType::kFloat32, {2, 4, 8, 8}}};
   const KernelSignature signature = InPrecision(
       {Conv2d{.pads = {1, 1, 1, 1}}, Pass::Forward(), {x, w}, {y}}, Precision::kBfloat16);
-  static cudnnStatus_t refusal;
   for (const auto code : {CUDNN_STATUS_NOT_SUPPORTED, CUDNN_STATUS_ALLOC_FAILED}) {
-    refusal = code;
     AlgorithmStore store;
     FakeCalls calls;
     auto handles = std::make_shared<VendorHandles>(&store, std::make_unique<FakeTrials>(), "fake");
-    auto cudnn = FakeCudnn(&calls, handles->search());
-    static const auto describe = cudnn->f.cudnnSetTensor4dDescriptor;
-    cudnn->f.cudnnSetTensor4dDescriptor = [](cudnnTensorDescriptor_t d, cudnnTensorFormat_t format,
-                                             cudnnDataType_t type, int n, int c, int h, int k) {
-      return type == CUDNN_DATA_BFLOAT16 ? refusal : describe(d, format, type, n, c, h, k);
-    };
-    handles->Use(std::move(cudnn), nullptr);
+    handles->Use(
+        RefusingCudnn(&calls, handles->search(), {code, std::nullopt, CUDNN_DATA_BFLOAT16}),
+        nullptr);
     const auto kernel = PlannedKernel::Prepare(signature, handles);
     if (code == CUDNN_STATUS_ALLOC_FAILED) {
       EXPECT_EQ(kernel.status().code(), absl::StatusCode::kResourceExhausted) << kernel.status();

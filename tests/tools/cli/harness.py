@@ -69,6 +69,26 @@ def refuses(line, code, pattern):
     return error
 
 
+def on_terminal(line, stream, columns):
+    """What a command shows on a terminal of so many columns that its "stdout" or "stderr" is."""
+    main, other = os.openpty()
+    streams = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, stream: other}
+    done = subprocess.Popen([BINARY, *line.split()], env={**os.environ, "COLUMNS": str(columns)}, **streams)
+    os.close(other)
+    text = b""
+    while True:
+        try:
+            part = os.read(main, 65536)
+        except OSError:  # its other end is closed
+            break
+        if not part:
+            break
+        text += part
+    os.close(main)
+    check(done.wait(timeout=60) == 0, f"partita {line}: exit {done.returncode}: {text.decode()}")
+    return text.decode().replace("\r\n", "\n")
+
+
 def lenet_plan():
     """A plan of lenet for two devices, made once."""
     path = pathlib.Path("shared.plan.textproto")

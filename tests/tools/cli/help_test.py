@@ -2,14 +2,13 @@
 """What the program says of itself: help of verbs, what a mistyped word probably meant, completion in shells. See
 harness.py."""
 
-import os
 import pathlib
 import re
 import shutil
 import subprocess
 
 import harness
-from harness import Skipped, answer, check, partita, refuses, run
+from harness import Skipped, answer, check, on_terminal, partita, refuses, run
 
 
 def verbs():
@@ -69,32 +68,12 @@ def test_flags_and_verbs_stand_under_headings():
         check(f"\n{heading}:\n" in found, f"partita --help has no heading {heading}")
 
 
-def on_terminal(line, environment=None):
-    """What a command prints on a terminal."""
-    main, other = os.openpty()
-    done = subprocess.Popen([harness.BINARY, *line.split()], stdout=other, stderr=subprocess.DEVNULL,
-                            env={**os.environ, **(environment or {})})
-    os.close(other)
-    text = b""
-    while True:
-        try:
-            part = os.read(main, 65536)
-        except OSError:  # its other end is closed
-            break
-        if not part:
-            break
-        text += part
-    os.close(main)
-    check(done.wait(timeout=60) == 0, f"partita {line}: exit {done.returncode}")
-    return text.decode().replace("\r\n", "\n")
-
-
 def test_lines_are_as_wide_as_the_terminal():
     for columns in (60, 120):
-        found = on_terminal("help plan", {"COLUMNS": str(columns)})
+        found = on_terminal("help plan", "stdout", columns)
         widest = max(len(one) for one in found.split("\n"))
         check(columns - 25 < widest <= columns or columns < 80, f"{columns} columns, and the widest line has {widest}")
-    check(on_terminal("help plan", {"COLUMNS": "80"}) == partita("help plan").out, "80 is not what others get")
+    check(on_terminal("help plan", "stdout", 80) == partita("help plan").out, "80 is not what others get")
 
 
 def test_manual():

@@ -3,14 +3,13 @@
 plans and models that move. See harness.py."""
 
 import json
-import os
 import pathlib
 import re
 import shutil
 import subprocess
 
 import harness
-from harness import ELSEWHERE, QUICK, answer, check, partita, refuses, run
+from harness import ELSEWHERE, QUICK, answer, check, on_terminal, partita, refuses, run
 from small_onnx import small_onnx
 
 
@@ -96,22 +95,7 @@ def test_compare_and_profile_stream():
 
 def progress_of(line, columns):
     """What a command shows on a terminal of its stderr, a text for each time that it writes the line anew."""
-    main, other = os.openpty()
-    environment = {**os.environ, "COLUMNS": str(columns)}
-    done = subprocess.Popen([harness.BINARY, *line.split()], stdout=subprocess.DEVNULL, stderr=other, env=environment)
-    os.close(other)
-    text = b""
-    while True:
-        try:
-            part = os.read(main, 65536)
-        except OSError:  # its other end is closed
-            break
-        if not part:
-            break
-        text += part
-    os.close(main)
-    check(done.wait(timeout=60) == 0, f"partita {line}: exit {done.returncode}: {text.decode()}")
-    return [one for one in text.decode().split("\r\x1b[K") if one]
+    return [one for one in on_terminal(line, "stderr", columns).split("\r\x1b[K") if one]
 
 
 def test_progress_has_the_time_left_and_fits_the_terminal():
