@@ -37,8 +37,8 @@ enum class StepPart : uint8_t {
 };
 absl::string_view Name(StepPart part);  // "forward", "backward", "update", "data"
 
-// What people see of a timeline beside its entries: what each task does, what it waited for, and
-// the memory of the devices. It is written (TimelineToJson) and not read back.
+// Details of a timeline for people, beside its entries: what each task does, what it waited for,
+// and the memory of the devices. It is written (TimelineToJson) and not read back.
 struct TimelineDetails {
   struct OfEntry {
     StepPart part = StepPart::kForward;
@@ -49,7 +49,7 @@ struct TimelineDetails {
     std::string split;  // of a kernel: its operator's configuration; else empty
     std::optional<Nanos> predicted, measured;  // durations
   };
-  // What is sent from device to device: from the task that made it last to one that reads it.
+  // Data sent from device to device: from the task that made it last to one that reads it.
   struct Arrow {
     size_t from = 0, to = 0;  // entries, on different devices
     std::string name;         // name of the task that sends it
@@ -65,7 +65,7 @@ struct TimelineDetails {
   std::vector<Arrow> arrows;
   int64_t arrows_left_out = 0;  // beyond the most, or pointing backwards in measured times
   std::vector<Memory> memory;   // by device, then by time
-  // What `reached` ends with, indexed by DeviceId, of the devices whose memory is known.
+  // Last values of `reached`, indexed by DeviceId, of the devices whose memory is known.
   std::vector<Bytes> peak;
 };
 

@@ -56,7 +56,7 @@ class ModelEvaluation {
                                        const LoaderOptions& loader,
                                        const std::atomic<bool>* stop = nullptr);
 
-  // What Run calls after each batch, with how many are done, of how many.
+  // Sets a function that Run calls after each batch, with how many are done, of how many.
   void OnBatch(std::function<void(int64_t done, int64_t wanted)> call) {
     on_batch_ = std::move(call);
   }

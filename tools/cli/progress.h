@@ -4,7 +4,7 @@
 
 #include "tools/cli/verb.h"
 
-// What a verb says while it works, beside its answer.
+// Output of a verb while it works, beside its answer.
 
 namespace partita {
 

@@ -9,9 +9,9 @@ namespace partita {
 // steady: it counts down, and jumps only where the estimate has changed by more than a fifth.
 class TimeLeft {
  public:
-  // Takes note that `done` of `wanted` are done at `now`, in seconds of any clock. A clock or an amount that
-  // goes back, and another `wanted`, begin anew. `limit_seconds`: the work ends so long after its
-  // first note at the latest; 0: it may take any time.
+  // Takes note that `done` of `wanted` are done at `now`, in seconds of any clock. A clock or an
+  // amount that goes back, and another `wanted`, begin anew. `limit_seconds`: the work ends so long
+  // after its first note at the latest; 0: it may take any time.
   void Note(double done, double wanted, double now, double limit_seconds = 0);
 
   // Seconds from the last note on; nullopt while too little was done to say.

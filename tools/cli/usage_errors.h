@@ -10,12 +10,12 @@ class ParseError;
 
 namespace partita {
 
-// What is wrong with a command line, for people. `args`: the words of the command line, without the
+// Errors of a command line, for people. `args`: the words of the command line, without the
 // program.
 
 // Empty: it names a verb, or no word at all.
 std::string UnknownVerb(const CLI::App& app, const std::vector<std::string>& args);
-// What CLI11 refused: what is missing, unknown or given twice, with the verb's usage.
+// Text of an error of CLI11: what is missing, unknown or given twice, with the verb's usage.
 std::string ParseErrorText(const CLI::App& app, const CLI::ParseError& error);
 // An option that was given no text, as by a variable of a script that is not set, or a flag of every
 // verb that was given one. Empty: none was. CLI11 takes the argument behind "--flag=" for its value,

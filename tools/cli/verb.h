@@ -67,7 +67,7 @@ struct VerbRow {
 // THE table of verbs.
 std::span<const VerbRow> Verbs();
 
-// What the program is, for help and manual.
+// Description of the program, for help and manual.
 inline constexpr char kProgramDescription[] =
     "Partita finds how to split the training of a neural network over the devices of a machine, "
     "shows what that costs, and runs it.";

@@ -10,7 +10,7 @@ class App;
 
 namespace partita {
 
-// What help, the manual and completion in shells say of an option of a verb.
+// Description of an option of a verb, for help, the manual and completion in shells.
 struct OptionPage {
   std::string name;      // without dashes
   std::string help;      // what it is, without its default

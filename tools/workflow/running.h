@@ -56,7 +56,7 @@ struct RunRequest {
                            // run
   std::function<void(const StepReport&)> on_step;
   std::function<void(int64_t, const EvaluationResult&)> on_evaluation;
-  // What people should know before the first step.
+  // Callback with notes for people, before the first step.
   std::function<void(const std::string& note)> on_note;
   // Batches of an evaluation that are done, of how many.
   std::function<void(int64_t done, int64_t wanted)> on_evaluated;

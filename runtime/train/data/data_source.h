@@ -79,8 +79,8 @@ class DataSource {
   virtual std::string Describe() const = 0;
 };
 
-// What people should know of a source before a model is trained or evaluated on it: classes of the
-// model that no sample has. Empty if there is nothing.
+// Note for people on a source, before a model is trained or evaluated on it: the last classes of the
+// model that no sample has. Empty if there are none.
 std::string NoteOnClasses(const DataSource& source);
 
 }  // namespace partita
