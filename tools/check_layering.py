@@ -14,6 +14,7 @@
              library dictates apart
   codes      codes of a status that say nothing of whom to blame only with a category (graph/support/error_category.h)
   marks      no left-over marks
+  classes    no two classes of a namespace have one name, wherever they are (the linker would take either's functions)
   names      no type or file is called Something-Manager, -Helper and the like
   paths      files and folders that comments and READMEs name are there (placeholders: foo..., NAME)
   licences   every package of tools/packages.sh has its row, with a licence, in third_party/README.md
@@ -488,6 +489,32 @@ def check_operators(name, text, rows):
         yield line, f"asks which operator it is ({' '.join(found[0].split())}): state a fact in the row instead"
 
 
+DEFINED = re.compile(r"(?:class|struct|union|enum class)\s+(?:alignas\(\d+\)\s+)?(\w+)\b(?!.*;)(?!\s*(?:::|<))")
+
+
+def classes(text):
+    """(line, namespace, name) of each class that is defined in a namespace which has a name."""
+    spaces = []
+    for number, line in enumerate(text.splitlines(), 1):
+        opened = re.match(r"(?:inline )?namespace ?([\w:]*) ?{", line)
+        if opened:
+            spaces.append(opened[1])
+        elif re.match(r"}\s*// namespace", line) and spaces:
+            spaces.pop()
+        defined = DEFINED.match(line)
+        if defined and "" not in spaces:
+            yield number, "::".join(spaces), defined[1]
+
+
+def check_classes(texts):
+    first = {}
+    for name, text in texts.items():
+        for line, space, defined in classes(text) if is_cpp(name) else []:
+            place = first.setdefault((space, defined), f"{name}:{line}")
+            if place != f"{name}:{line}":
+                yield f"{name}:{line}: {defined} is another class at {place}"
+
+
 PACKAGES, LICENCES = "tools/packages.sh", "third_party/README.md"
 
 
@@ -520,6 +547,8 @@ def violations(root, wanted):
     texts = {name: (pathlib.Path(root) / name).read_text(errors="replace") for name in names
              if not name.startswith("third_party/") and (
                  is_cpp(name) or name.endswith((".py", ".sh", ".proto", ".txt", ".cmake", ".md")))}
+    if "classes" in wanted:
+        yield from check_classes(texts)
     standard = StandardHeaders(texts)
     for name, text in texts.items():
         for check in wanted:
@@ -540,7 +569,7 @@ def violations(root, wanted):
 
 
 def main(arguments):
-    every = list(CHECKS) + ["standard", "operators", "entries", "licences"]
+    every = list(CHECKS) + ["classes", "standard", "operators", "entries", "licences"]
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default=",".join(every), help="checks to run, with commas")
     parser.add_argument("root", nargs="?", default=".")

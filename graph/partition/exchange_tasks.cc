@@ -327,7 +327,7 @@ class Emitter {
   // Brings a rank's elements to the demands of its flows.
   void DeliverAll(const ExchangeStep& step, const StepCommunication& plan,
                   const std::vector<Slice>& places) {
-    const Ranks ranks(step.group);
+    const GroupRanks ranks(step.group);
     for (size_t f = 0; f < plan.flows.size(); ++f) {
       const Flow& flow = *plan.flows[f];
       for (DeviceId to : flow.destinations) {
@@ -458,7 +458,7 @@ class Emitter {
 
   // The flows of an all-to-all by sender and receiver; what stays where it is goes to its demands.
   std::vector<Block> BlocksOf(const ExchangeStep& step) {
-    const Ranks ranks(step.group);
+    const GroupRanks ranks(step.group);
     std::vector<Block> blocks;
     blocks.reserve(step.flows.size());
     for (const Flow& flow : step.flows) {

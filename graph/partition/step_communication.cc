@@ -41,7 +41,7 @@ void LayOut(const ExchangeStep& step, DeviceOfFlow&& device_of, StepCommunicatio
 template <class DeviceOfFlow>
 std::vector<int64_t> BlocksOf(const ExchangeStep& step, DeviceOfFlow&& device_of,
                               const StepCommunication& plan) {
-  const Ranks ranks(step.group);
+  const GroupRanks ranks(step.group);
   std::vector<int64_t> blocks(step.group.size(), 0);
   for (const Flow* flow : plan.flows) blocks[ranks.Of(device_of(*flow))] += VolumeOf(flow->boxes);
   return blocks;
@@ -49,7 +49,7 @@ std::vector<int64_t> BlocksOf(const ExchangeStep& step, DeviceOfFlow&& device_of
 
 Collective AllToAllOf(const ExchangeStep& step) {
   const size_t n = step.group.size();
-  const Ranks ranks(step.group);
+  const GroupRanks ranks(step.group);
   std::vector<std::vector<int64_t>> counts(n, std::vector<int64_t>(n, 0));
   for (const Flow& flow : step.flows) {
     const size_t from = ranks.Of(flow.owners[0].device);
@@ -87,7 +87,7 @@ std::string ChosenFor(int32_t step, std::span<const AlgorithmChoice> choices) {
 
 }  // namespace
 
-Ranks::Ranks(std::span<const DeviceId> group) {
+GroupRanks::GroupRanks(std::span<const DeviceId> group) {
   size_t devices = 0;
   for (DeviceId device : group) devices = std::max(devices, device.index() + 1);
   ranks_.resize(devices);

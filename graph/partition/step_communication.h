@@ -13,9 +13,9 @@
 namespace partita {
 
 // Ranks of the devices of a group.
-class Ranks {
+class GroupRanks {
  public:
-  explicit Ranks(std::span<const DeviceId> group);
+  explicit GroupRanks(std::span<const DeviceId> group);
   size_t Of(DeviceId device) const { return ranks_[device.index()]; }
 
  private:

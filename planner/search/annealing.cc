@@ -43,9 +43,9 @@ void GatherWalks(const WalkPoint& best, double temperature, std::vector<Walk>& w
 // One step of each. False where one has ended.
 template <class Limit>
 bool StepTogether(std::span<Walk> walks, const Limit& limit, SearchState& state) {
-  std::vector<Trial> trials;
+  std::vector<SearchTrial> trials;
   for (Walk& walk : walks) {
-    const std::optional<Trial> trial = walk.ProposeStep(limit(walk));
+    const std::optional<SearchTrial> trial = walk.ProposeStep(limit(walk));
     if (!trial.has_value()) return false;
     trials.push_back(*trial);
   }

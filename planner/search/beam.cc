@@ -33,7 +33,7 @@ bool AddChildren(const SearchProblem& problem, SearchState& state, std::mt19937_
   if (state.Done()) return false;
   std::vector<Strategy> children(state.TrialsLeft(kChildren), parent.strategy);
   std::vector<const SearchMove*> moves;
-  std::vector<Trial> trials;
+  std::vector<SearchTrial> trials;
   for (Strategy& child : children) {
     const std::optional<Proposal> made = Propose(problem.space, parent.strategy, random);
     if (!made.has_value()) return false;
@@ -82,7 +82,7 @@ absl::StatusOr<SearchResult> SearchRandom(const SearchProblem& problem,
   for (int64_t drawn = 0; drawn < options.evaluations && !state.Done();) {
     std::vector<Strategy> strategies(state.TrialsLeft(kMostTrials), problem.starts[0].strategy);
     const Nanos before = state.to_beat();
-    std::vector<Trial> trials;
+    std::vector<SearchTrial> trials;
     for (Strategy& strategy : strategies) {
       for (DecisionSubject subject : problem.space.subjects()) {
         Decide(state.graph(), strategy, problem.space.Random(subject, random));

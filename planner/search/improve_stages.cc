@@ -20,7 +20,7 @@ constexpr size_t kShifts[] = {4, 16, 64};
 
 using Decisions = std::vector<Decision>;
 
-void AddCuts(const SearchSpace& space, const Strategy& strategy, const Stage& stage,
+void AddCuts(const SearchSpace& space, const Strategy& strategy, const StrategyStage& stage,
              std::vector<Decisions>& changes) {
   const size_t operators = stage.end - stage.begin;
   size_t last = stage.begin;
@@ -31,8 +31,8 @@ void AddCuts(const SearchSpace& space, const Strategy& strategy, const Stage& st
   }
 }
 
-void AddShifts(const SearchSpace& space, const Strategy& strategy, std::span<const Stage, 2> stages,
-               std::vector<Decisions>& changes) {
+void AddShifts(const SearchSpace& space, const Strategy& strategy,
+               std::span<const StrategyStage, 2> stages, std::vector<Decisions>& changes) {
   const size_t end = stages[0].end;
   const size_t shorter = std::min(end - stages[0].begin, stages[1].end - end);
   size_t last = 0;
@@ -46,7 +46,7 @@ void AddShifts(const SearchSpace& space, const Strategy& strategy, std::span<con
 }
 
 std::vector<Decisions> ChangesOf(const SearchSpace& space, const Strategy& strategy) {
-  const std::vector<Stage> stages = StagesOf(space, strategy);
+  const std::vector<StrategyStage> stages = StagesOf(space, strategy);
   std::vector<Decisions> changes;
   for (size_t s = 0; s < stages.size(); ++s) {
     AddCuts(space, strategy, stages[s], changes);

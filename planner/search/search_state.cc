@@ -42,7 +42,7 @@ WorkerThreads& SearchState::threads() {
   return threads_;
 }
 
-Evaluation SearchState::Evaluate(const Trial& trial) const {
+Evaluation SearchState::Evaluate(const SearchTrial& trial) const {
   const auto interrupted = [this] {
     return (starts_tried_ || has_best_) && (Stopped() || TimeIsUp());
   };
@@ -51,13 +51,13 @@ Evaluation SearchState::Evaluate(const Trial& trial) const {
 }
 
 Evaluation SearchState::Try(const Strategy& strategy, const std::string& origin, Nanos cutoff) {
-  const Trial trial{&strategy, &origin, cutoff};
+  const SearchTrial trial{&strategy, &origin, cutoff};
   Evaluation evaluation = Evaluate(trial);
   Note(trial, evaluation);
   return evaluation;
 }
 
-std::vector<Evaluation> SearchState::TryAll(std::span<const Trial> trials) {
+std::vector<Evaluation> SearchState::TryAll(std::span<const SearchTrial> trials) {
   std::vector<Evaluation> evaluations(trials.size());
   WorkerThreads& workers = threads();
   if (trial_seconds_ < kWorthThreads) workers.SetMost(1);
@@ -76,7 +76,7 @@ bool SearchState::TryEach(size_t count, const std::string& origin, const Batch& 
     std::vector<Strategy> proposals;
     for (; begin < end; ++begin) proposals.push_back(batch.make(begin));
     const Nanos cutoff = batch.cutoff();
-    std::vector<Trial> trials;
+    std::vector<SearchTrial> trials;
     for (const Strategy& proposal : proposals) trials.push_back({&proposal, &origin, cutoff});
     const std::vector<Evaluation> evaluations = TryAll(trials);
     for (size_t k = 0; k < evaluations.size(); ++k) {
@@ -93,7 +93,7 @@ bool SearchState::TryInPlaceOfBest(size_t count, absl::FunctionRef<Strategy(size
   return TryEach(count, std::string(result_.origin), {make, cutoff, take});
 }
 
-void SearchState::Note(const Trial& trial, const Evaluation& evaluation) {
+void SearchState::Note(const SearchTrial& trial, const Evaluation& evaluation) {
   if (evaluation.verdict == Evaluation::Verdict::kInterrupted) return;
   if (evaluation.verdict == Evaluation::Verdict::kInvalid) {
     invalid_ = evaluation.reason;

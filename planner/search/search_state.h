@@ -14,7 +14,7 @@
 namespace partita {
 
 // A strategy to be evaluated. Refers to what outlives the call that it is for.
-struct Trial {
+struct SearchTrial {
   const Strategy* strategy = nullptr;
   const std::string* origin = nullptr;
   Nanos cutoff = kNoCutoff;  // as in Evaluator::EvaluateBriefly
@@ -35,7 +35,7 @@ class SearchState {
   // Evaluates, counts unless it is invalid, and keeps the strategy if it is the best.
   Evaluation Try(const Strategy& strategy, const std::string& origin, Nanos cutoff = kNoCutoff);
   // The same for all, which are evaluated at the same time and then counted in their order.
-  std::vector<Evaluation> TryAll(std::span<const Trial> trials);
+  std::vector<Evaluation> TryAll(std::span<const SearchTrial> trials);
   // What TryEach asks for: a strategy by its number, the cutoff of the next ones; and whom it tells.
   struct Batch {
     absl::FunctionRef<Strategy(size_t number)> make;
@@ -96,8 +96,8 @@ class SearchState {
   static int ThreadsOf(const SearchOptions& options);
   // Threads that there is memory for.
   int MostThreads();
-  Evaluation Evaluate(const Trial& trial) const;
-  void Note(const Trial& trial, const Evaluation& evaluation);
+  Evaluation Evaluate(const SearchTrial& trial) const;
+  void Note(const SearchTrial& trial, const Evaluation& evaluation);
   void NoteByOrigin(const Strategy& strategy, const std::string& origin, Nanos time);
   bool Stopped() const { return IsSet(options_.stop); }
   bool TimeIsUp() const {

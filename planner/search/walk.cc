@@ -180,12 +180,12 @@ Nanos Walk::DrawLimit(double beta, Nanos unit) {
 }
 
 Walk::Outcome Walk::Step(Nanos limit) {
-  const std::optional<Trial> trial = ProposeStep(limit);
+  const std::optional<SearchTrial> trial = ProposeStep(limit);
   if (!trial.has_value()) return {.ended = true};
   return TakeStep(state_.Try(*trial->strategy, *trial->origin, trial->cutoff));
 }
 
-std::optional<Trial> Walk::ProposeStep(Nanos limit) {
+std::optional<SearchTrial> Walk::ProposeStep(Nanos limit) {
   const std::optional<Proposal> made = Propose(problem_.space, at_.strategy, random_);
   if (!made.has_value()) return std::nullopt;
   proposed_ = at_.strategy;
@@ -193,7 +193,7 @@ std::optional<Trial> Walk::ProposeStep(Nanos limit) {
   move_ = made->move;
   limit_ = limit;
   best_before_ = state_.to_beat();
-  return Trial{&proposed_, &at_.name, at_.excess_memory == 0 ? limit : at_.time * kMostToFit};
+  return SearchTrial{&proposed_, &at_.name, at_.excess_memory == 0 ? limit : at_.time * kMostToFit};
 }
 
 Walk::Outcome Walk::TakeStep(const Evaluation& evaluation) {

@@ -92,7 +92,7 @@ class Walk {
 
   // The same in two parts, between which the trial is evaluated; it lives until the walk is used
   // again. nullopt where no move is left.
-  std::optional<Trial> ProposeStep(Nanos limit);
+  std::optional<SearchTrial> ProposeStep(Nanos limit);
   Outcome TakeStep(const Evaluation& evaluation);
 
  private:

@@ -18,12 +18,12 @@ std::vector<DeviceId> DevicesOf(const ParallelConfig& config) {
 }
 
 // The stage that the `place`-th of the operators by layer is of.
-Stage StageAround(const SearchSpace& space, const Strategy& strategy, size_t place) {
+StrategyStage StageAround(const SearchSpace& space, const Strategy& strategy, size_t place) {
   const std::span<const OpId> operators = space.by_layer();
   const auto devices_at = [&](size_t k) {
     return DevicesOf(strategy.configs[operators[k].index()]);
   };
-  Stage stage{place, place + 1, devices_at(place)};
+  StrategyStage stage{place, place + 1, devices_at(place)};
   if (stage.devices.empty()) return stage;
   while (stage.begin > 0 && devices_at(stage.begin - 1) == stage.devices) --stage.begin;
   while (stage.end < operators.size() && devices_at(stage.end) == stage.devices) ++stage.end;
@@ -79,7 +79,7 @@ class Resizer {
 
 // The cut nearest in front of `cut` that keeps recurrent layers whole, or behind it where there is
 // none; as it is where the stage is of one layer.
-size_t CutOf(const SearchSpace& space, const Stage& stage, size_t cut) {
+size_t CutOf(const SearchSpace& space, const StrategyStage& stage, size_t cut) {
   const auto is_inside = [&](size_t place) {
     const std::span<const OpId> layer = space.LayerOf(space.by_layer()[place]);
     return !layer.empty() && layer[0] != space.by_layer()[place];
@@ -91,7 +91,7 @@ size_t CutOf(const SearchSpace& space, const Stage& stage, size_t cut) {
   return behind < stage.end ? behind : cut;
 }
 
-std::vector<Decision> SplitAt(const SearchSpace& space, const Stage& stage, size_t cut,
+std::vector<Decision> SplitAt(const SearchSpace& space, const StrategyStage& stage, size_t cut,
                               Resizer resizer) {
   const size_t half = stage.devices.size() / 2;
   const size_t at = CutOf(space, stage, cut);
@@ -102,21 +102,21 @@ std::vector<Decision> SplitAt(const SearchSpace& space, const Stage& stage, size
 }
 
 // Not where the devices of one are none.
-bool AreApart(const Stage& a, const Stage& b) {
+bool AreApart(const StrategyStage& a, const StrategyStage& b) {
   std::vector<DeviceId> common;
   std::set_intersection(a.devices.begin(), a.devices.end(), b.devices.begin(), b.devices.end(),
                         std::back_inserter(common));
   return common.empty() && !a.devices.empty() && !b.devices.empty();
 }
 
-bool CanSplit(const Stage& stage) {
+bool CanSplit(const StrategyStage& stage) {
   return !stage.devices.empty() && stage.devices.size() % 2 == 0 && stage.end - stage.begin > 1;
 }
 
 }  // namespace
 
-std::vector<Stage> StagesOf(const SearchSpace& space, const Strategy& strategy) {
-  std::vector<Stage> stages;
+std::vector<StrategyStage> StagesOf(const SearchSpace& space, const Strategy& strategy) {
+  std::vector<StrategyStage> stages;
   for (size_t k = 0; k < space.by_layer().size(); ++k) {
     std::vector<DeviceId> devices = DevicesOf(strategy.configs[space.by_layer()[k].index()]);
     if (!stages.empty() && !devices.empty() && stages.back().devices == devices) {
@@ -129,19 +129,19 @@ std::vector<Stage> StagesOf(const SearchSpace& space, const Strategy& strategy) 
 }
 
 bool HasStagesApart(const SearchSpace& space, const Strategy& strategy) {
-  const std::vector<Stage> stages = StagesOf(space, strategy);
+  const std::vector<StrategyStage> stages = StagesOf(space, strategy);
   return std::adjacent_find(stages.begin(), stages.end(), AreApart) != stages.end();
 }
 
 std::vector<Decision> SplitStageAt(const SearchSpace& space, const Strategy& strategy,
-                                   const Stage& stage, size_t cut) {
+                                   const StrategyStage& stage, size_t cut) {
   if (!CanSplit(stage)) return {};
   return SplitAt(space, stage, cut, Resizer(space, strategy, nullptr));
 }
 
 std::vector<Decision> ShiftStages(const SearchSpace& space, const Strategy& strategy,
-                                  std::span<const Stage, 2> stages, size_t cut) {
-  const Stage &first = stages[0], &second = stages[1];
+                                  std::span<const StrategyStage, 2> stages, size_t cut) {
+  const StrategyStage &first = stages[0], &second = stages[1];
   if (!AreApart(first, second) || first.devices.size() != second.devices.size()) return {};
   const size_t at = CutOf(space, {first.begin, second.end, {}}, cut);
   const std::vector<DeviceId>& devices = at < first.end ? second.devices : first.devices;
@@ -157,7 +157,7 @@ std::vector<Decision> ShiftStages(const SearchSpace& space, const Strategy& stra
 
 std::vector<Decision> SplitStage(const SearchSpace& space, const Strategy& strategy,
                                  std::mt19937_64& random) {
-  const Stage stage = StageAround(space, strategy, random() % space.operators().size());
+  const StrategyStage stage = StageAround(space, strategy, random() % space.operators().size());
   if (!CanSplit(stage)) return {};
   const size_t cut = stage.begin + 1 + random() % (stage.end - stage.begin - 1);
   return SplitAt(space, stage, cut, Resizer(space, strategy, &random));
@@ -166,9 +166,9 @@ std::vector<Decision> SplitStage(const SearchSpace& space, const Strategy& strat
 std::vector<Decision> JoinStages(const SearchSpace& space, const Strategy& strategy,
                                  std::mt19937_64& random) {
   const size_t operators = space.operators().size();
-  const Stage first = StageAround(space, strategy, random() % operators);
+  const StrategyStage first = StageAround(space, strategy, random() % operators);
   if (first.devices.empty() || first.end == operators) return {};
-  const Stage second = StageAround(space, strategy, first.end);
+  const StrategyStage second = StageAround(space, strategy, first.end);
   if (second.devices.size() != first.devices.size()) return {};
   std::vector<DeviceId> devices;
   std::set_union(first.devices.begin(), first.devices.end(), second.devices.begin(),

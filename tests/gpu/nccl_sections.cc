@@ -21,8 +21,8 @@ std::vector<Collective> OfOneRank(int64_t elements) {
           MakeAllToAll({{elements}})};
 }
 
-std::vector<CollectiveRun> AllOfOneRank() {
-  std::vector<CollectiveRun> runs;
+std::vector<CollectiveCase> AllOfOneRank() {
+  std::vector<CollectiveCase> runs;
   for (const int64_t elements : kSizes) {
     for (const DType dtype : kTypes) {
       for (const Collective& collective : OfOneRank(elements)) {
@@ -36,7 +36,7 @@ std::vector<CollectiveRun> AllOfOneRank() {
 }
 
 // Runs one collective of one rank; its result is what it was given.
-absl::Status CheckOne(const CollectiveRun& run, const CommunicatorBench::Job& job,
+absl::Status CheckOne(const CollectiveCase& run, const CommunicatorBench::Job& job,
                       CommunicatorBench& bench) {
   CommunicatorBench::Memory memory(1);
   memory[0].resize(static_cast<size_t>(BytesOf(run.collective, 0, run.dtype)));
@@ -61,7 +61,7 @@ absl::StatusOr<SectionFindings> CheckNccl(const SuiteOptions& options) {
   options.so_far(findings);
   ASSIGN_OR_RETURN(const auto bench,
                    CommunicatorBench::Open(std::move(communicator), {{backend, {}}}));
-  const std::vector<CollectiveRun> runs = AllOfOneRank();
+  const std::vector<CollectiveCase> runs = AllOfOneRank();
   std::vector<CommunicatorBench::Job> jobs;
   for (size_t k = 0; k < runs.size(); ++k) {
     jobs.push_back(CollectiveJob(TaskId(static_cast<int32_t>(k)), {DeviceId(0)}, runs[k], 1));

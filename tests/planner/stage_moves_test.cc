@@ -162,7 +162,7 @@ TEST(StageMovesTest, CutBetweenRecurrentLayers) {
 TEST(StageMovesTest, StagesAreCutWhereAskedAndShifted) {
   const Workplace at("lenet", 64, "p100-4x4", 4);
   const Strategy whole = at.Expert("data_parallel");
-  const std::vector<Stage> one = StagesOf(at.space, whole);
+  const std::vector<StrategyStage> one = StagesOf(at.space, whole);
   ASSERT_EQ(one.size(), 1u);
   EXPECT_EQ(one[0].begin, 0u);
   EXPECT_EQ(one[0].end, at.space.operators().size());
@@ -170,7 +170,7 @@ TEST(StageMovesTest, StagesAreCutWhereAskedAndShifted) {
   for (size_t cut = 1; cut < one[0].end; ++cut) {
     Strategy split = whole;
     Decide(at.graph, split, SplitStageAt(at.space, whole, one[0], cut));
-    const std::vector<Stage> two = StagesOf(at.space, split);
+    const std::vector<StrategyStage> two = StagesOf(at.space, split);
     ASSERT_EQ(two.size(), 2u);
     EXPECT_EQ(two[0].end, cut);
     EXPECT_EQ(two[1].begin, cut);
@@ -189,11 +189,11 @@ TEST(StageMovesTest, StagesAreCutWhereAskedAndShifted) {
 TEST(StageMovesTest, ShiftsKeepRecurrentLayersWhole) {
   const Workplace at("rnnlm_tiny", 8, "k80-16x4", 8);
   const Strategy whole = at.Expert("data_parallel");
-  const std::vector<Stage> one = StagesOf(at.space, whole);
+  const std::vector<StrategyStage> one = StagesOf(at.space, whole);
   ASSERT_EQ(one.size(), 1u);
   Strategy split = whole;
   Decide(at.graph, split, SplitStageAt(at.space, whole, one[0], one[0].end / 2));
-  const std::vector<Stage> two = StagesOf(at.space, split);
+  const std::vector<StrategyStage> two = StagesOf(at.space, split);
   ASSERT_EQ(two.size(), 2u);
   std::set<size_t> ends;
   for (size_t cut = 1; cut < one[0].end; ++cut) {
@@ -213,11 +213,11 @@ TEST(StageMovesTest, ShiftsKeepRecurrentLayersWhole) {
 TEST(StageMovesTest, StagesThatCannotBeAreLeftAlone) {
   const Workplace at("lenet", 64, "p100-4x4", 4);
   const Strategy whole = at.Expert("data_parallel");
-  const std::vector<Stage> one = StagesOf(at.space, whole);
-  const Stage &all = one[0], part = {2, 3, all.devices}, odd = {0, all.end, {DeviceId(0)}};
+  const std::vector<StrategyStage> one = StagesOf(at.space, whole);
+  const StrategyStage &all = one[0], part = {2, 3, all.devices}, odd = {0, all.end, {DeviceId(0)}};
   EXPECT_TRUE(SplitStageAt(at.space, whole, part, 2).empty());  // one operator
   EXPECT_TRUE(SplitStageAt(at.space, whole, odd, 2).empty());   // one device
-  const std::vector<Stage> same = {{0, 2, all.devices}, {2, 4, all.devices}};
+  const std::vector<StrategyStage> same = {{0, 2, all.devices}, {2, 4, all.devices}};
   EXPECT_TRUE(ShiftStages(at.space, whole, std::span(same).first<2>(), 1).empty());
   Strategy alone = whole;
   const OpId op = at.space.by_layer()[1];

@@ -220,6 +220,27 @@ class PathsTest(unittest.TestCase):
             self.assertEqual(self.found(name, text), [], (name, text))
 
 
+class ClassesTest(unittest.TestCase):
+    def found(self, first, second):
+        return run("classes", {"graph/a.h": first, "planner/b.cc": second})
+
+    def test_finds_two_classes_of_one_name(self):
+        for other in ["class Rank {\n};", "struct Rank final : Base {", "template <class T>\nstruct Rank {",
+                      "enum class Rank : uint8_t {", "class alignas(64) Rank\n    : public Base {"]:
+            found = self.found("namespace partita {\n\nclass Rank {\n};\n\n}  // namespace partita\n",
+                               f"namespace partita {{\n{other}\n}}  // namespace partita\n")
+            self.assertEqual(len(found), 1, (other, found))
+            self.assertRegex(found[0], r"^planner/b.cc:\d+: Rank is another class at graph/a.h:3$")
+
+    def test_lets_others_pass(self):
+        first = "namespace partita {\nclass Rank {\n};\n}  // namespace partita\n"
+        for second in ["namespace partita {\nnamespace {\nclass Rank {\n};\n}  // namespace\nclass Ranks {\n",
+                       "namespace partita::mpi {\nclass Rank {\n", "namespace partita {\nclass Rank;\n",
+                       "namespace partita {\nstruct Rank::Part {\n", "namespace partita {\nstruct Rank<int> {\n",
+                       "namespace partita {\nclass Other {\n  class Rank {\n"]:
+            self.assertEqual(self.found(first, second), [], second)
+
+
 class LicencesTest(unittest.TestCase):
     PACKAGES = 'readonly A=(\n  "libfoo-dev|what it is for: foo"\n)\necho "a|b" "c|d"\n'
 

@@ -132,7 +132,7 @@ absl::Status CommunicatorBench::Synchronize() {
   return status.ok() || first_error_.ok() ? status : first_error_;
 }
 
-CommunicatorBench::Job CollectiveJob(TaskId id, std::vector<DeviceId> group, CollectiveRun run,
+CommunicatorBench::Job CollectiveJob(TaskId id, std::vector<DeviceId> group, CollectiveCase run,
                                      int devices) {
   auto& [collective, algorithm, dtype] = run;
   CommunicatorBench::Job job;

@@ -69,14 +69,14 @@ class CommunicatorBench {
 };
 
 // How a collective is done, and on what.
-struct CollectiveRun {
+struct CollectiveCase {
   Collective collective;
   std::string algorithm;
   DType dtype;
 };
 // A job of a collective on `group`, in place (all-to-all: what is received lies behind what is
 // sent) at the start of each device's memory.
-CommunicatorBench::Job CollectiveJob(TaskId id, std::vector<DeviceId> group, CollectiveRun run,
+CommunicatorBench::Job CollectiveJob(TaskId id, std::vector<DeviceId> group, CollectiveCase run,
                                      int devices);
 // Bytes of memory that it wants on a rank's device.
 int64_t BytesOf(const Collective& collective, int rank, DType dtype);

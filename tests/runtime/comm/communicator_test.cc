@@ -113,7 +113,7 @@ class CommunicatorTest : public ::testing::TestWithParam<Case> {
   // Runs one collective on `group` and compares every rank's result and count of bytes.
   template <class T>
   void Expect(CommunicatorBench& bench, const std::vector<DeviceId>& group,
-              const CollectiveRun& run, int devices) {
+              const CollectiveCase& run, int devices) {
     const auto& [collective, algorithm, dtype] = run;
     std::vector<std::vector<T>> own;
     Memory memory(static_cast<size_t>(devices));
