@@ -3,11 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <vector>
 
 #include "cost_model/machines.h"
 #include "graph/training/training_graph.h"
 #include "graph/zoo/models.h"
 #include "planner/expert/expert_strategies.h"
+#include "tests/testing/cases.h"
 #include "tests/testing/ok.h"
 
 namespace partita {
@@ -36,7 +38,9 @@ TEST_P(LargeMachinesTest, EveryExpertIsValidAndHasAPartForEachOperatorAndDeviceA
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Zoo, LargeMachinesTest, testing::Values("alexnet", "gpt_125m", "rnnlm"),
+INSTANTIATE_TEST_SUITE_P(Zoo, LargeMachinesTest,
+                         testing::ValuesIn(CasesOf(std::vector<std::string>{"alexnet", "gpt_125m",
+                                                                            "rnnlm"})),
                          [](const auto& info) { return info.param; });
 
 }  // namespace

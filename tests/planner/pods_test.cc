@@ -176,16 +176,17 @@ TEST_P(PodsTest, ExpertsAndRandomStrategiesTakeWhatAllDevicesTake) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Machines, PodsTest,
-                         testing::Values(PodCase{"lenet", 8, "p100-4x4", {4, 4}},
-                                         PodCase{"lenet", 8, "h100-4x8", {8, 4}},
-                                         PodCase{"lenet", 8, "h100-8x8", {16, 4}, true, true},
-                                         PodCase{"lenet", 8, "h100-4x8", {2, 16}},
-                                         PodCase{"lenet", 4, "h100-4x8", {1, 32}},
-                                         PodCase{"alexnet", 16, "minsky-8x4", {8, 4}},
-                                         PodCase{"resnet18", 8, "h100-4x8", {8, 4}},
-                                         PodCase{"rnnlm_tiny", 8, "h100-4x8", {8, 4}, false},
-                                         PodCase{"gpt_tiny", 8, "h100-4x8", {8, 4}},
-                                         PodCase{"nmt_tiny", 8, "k80-16x4", {16, 4}, false}),
+                         testing::ValuesIn(CasesOf(std::vector<PodCase>{
+                             {"lenet", 8, "p100-4x4", {4, 4}},
+                             {"lenet", 8, "h100-4x8", {8, 4}},
+                             {"lenet", 8, "h100-8x8", {16, 4}, true, true},
+                             {"lenet", 8, "h100-4x8", {2, 16}},
+                             {"lenet", 4, "h100-4x8", {1, 32}},
+                             {"alexnet", 16, "minsky-8x4", {8, 4}},
+                             {"resnet18", 8, "h100-4x8", {8, 4}},
+                             {"rnnlm_tiny", 8, "h100-4x8", {8, 4}, false},
+                             {"gpt_tiny", 8, "h100-4x8", {8, 4}},
+                             {"nmt_tiny", 8, "k80-16x4", {16, 4}, false}})),
                          [](const auto& info) {
                            std::string name = info.param.model + "_" + info.param.machine + "_" +
                                               std::to_string(info.param.pods.devices) + "_" +

@@ -228,10 +228,9 @@ def test_a_chain_of_4096_devices_takes_little_memory():
 def test_a_plan_beside_data_parallelism_on_all_of_4096_devices_takes_little_memory():
     """Pricing the baseline is pricing sums of 4,096 ranks in which everybody sends to everybody."""
     pathlib.Path("chain.textproto").write_text(chain(4096))
-    for strategy, most in (("single_device", 900), ("data_parallel", 1300)):
-        line = f"plan lenet --batch 4096 --machine ./chain.textproto --strategy {strategy} -o all.plan.textproto"
-        taken = megabytes(line)
-        check(taken < most, f"partita {line} took {taken:.0f} MB")
+    line = "plan lenet --batch 4096 --machine ./chain.textproto --strategy data_parallel -o all.plan.textproto"
+    taken = megabytes(line)
+    check(taken < 1300, f"partita {line} took {taken:.0f} MB")
 
 
 def test_a_machine_is_created_in_one_line_and_planned_for():
