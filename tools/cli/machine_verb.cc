@@ -101,9 +101,15 @@ absl::StatusOr<Answer> RunShow(const MachineShowFlags& flags) {
 absl::StatusOr<Answer> RunDiscover(const MachineDiscoverFlags& flags) {
   const std::string path = flags.output.empty() ? "machine.textproto" : flags.output;
   RETURN_IF_ERROR(CheckWritable(path, "-o"));
-  ShowProgress("measuring this machine");
+  const auto show = [](int64_t done, int64_t wanted, const std::string& what) {
+    const std::string separator = what.empty() ? "" : ", ";
+    ShowProgress(absl::StrCat("measuring this machine: ", done, "/", wanted, separator, what),
+                 {.of = "discover",
+                  .done = static_cast<double>(done),
+                  .wanted = static_cast<double>(wanted)});
+  };
   ASSIGN_OR_RETURN(const MeasuredMachine measured,
-                   MeasureMachine({flags.devices, flags.gpus, flags.oversubscribe}));
+                   MeasureMachine({flags.devices, flags.gpus, flags.oversubscribe, show}));
   EndProgress();
   Answer answer = Describe(measured.machine);
   RETURN_IF_ERROR(WriteFileAtomically(path, MeasuredMachineText(measured)));

@@ -1,6 +1,7 @@
 #include "tools/workflow/profiling/machine_measurement.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <utility>
 #include <vector>
@@ -94,12 +95,39 @@ in a step, and a GPU's link to host memory is a line through copies of pinned me
 
 int64_t Median(const std::vector<int64_t>& samples) { return TimingOf(samples).median_ns; }
 
+// Tells how many measurements of all classes are done.
+class MeasurementProgress {
+ public:
+  MeasurementProgress(const MachineMeasurementRequest& request, size_t wanted)
+      : tell_(request.progress), wanted_(static_cast<int64_t>(wanted)) {}
+
+  // What is measured next.
+  void Begin(const std::string& what) const {
+    if (tell_) tell_(done_, wanted_, what);
+  }
+  void End(size_t measurements) { done_ += static_cast<int64_t>(measurements); }
+
+ private:
+  const std::function<void(int64_t, int64_t, const std::string&)>& tell_;
+  const int64_t wanted_;
+  int64_t done_ = 0;
+};
+
 // The devices of one class.
 class ClassMeasurement {
  public:
   ClassMeasurement(std::string device_class, std::vector<PlacedDevice> devices,
-                   MeasuredMachine& measured)
-      : class_(std::move(device_class)), devices_(std::move(devices)), measured_(measured) {}
+                   MeasurementProgress& progress, MeasuredMachine& measured)
+      : class_(std::move(device_class)),
+        devices_(std::move(devices)),
+        progress_(progress),
+        measured_(measured) {}
+
+  // Measurements of kernels, moves and communication on so many devices.
+  static size_t MeasurementsOn(size_t devices) {
+    const auto count = static_cast<int>(devices);
+    return TypicalWork().size() + (count > 1 ? TypicalCommunication(count).size() : 0);
+  }
 
   absl::Status Run() {
     RETURN_IF_ERROR(MeasureWork());
@@ -120,7 +148,9 @@ class ClassMeasurement {
   absl::Status MeasureWork() {
     ASSIGN_OR_RETURN(const auto kernels, KernelProfiler::Open(devices_));
     const std::vector<ProfiledWork> works = TypicalWork();
+    progress_.Begin(absl::StrCat("kernels and moves of ", class_));
     ASSIGN_OR_RETURN(std::vector<Measurement> measured, kernels->Measure(works, {}));
+    progress_.End(works.size());
     for (size_t k = 0; k < works.size(); ++k) {
       records_.push_back(RecordOfWork(works[k]));
       records_.back().samples_ns = std::move(measured[k].samples_ns);
@@ -134,7 +164,9 @@ class ClassMeasurement {
                      MakeCommunicator(CommunicatorBetween(devices_), {.devices = count}));
     ASSIGN_OR_RETURN(const auto links, LinkProfiler::Open(devices_, std::move(communicator)));
     for (const TaskBody& body : TypicalCommunication(count)) {
+      progress_.Begin(absl::StrCat("communication of ", class_));
       ASSIGN_OR_RETURN(Measurement measured, links->Measure(body, {}));
+      progress_.End(1);
       records_.push_back(RecordOfCommunication(body));
       records_.back().samples_ns = std::move(measured.samples_ns);
       NoteCollective(body, Median(records_.back().samples_ns));
@@ -152,6 +184,7 @@ class ClassMeasurement {
 
   const std::string class_;
   const std::vector<PlacedDevice> devices_;
+  MeasurementProgress& progress_;
   MeasuredMachine& measured_;
   std::vector<ProfileRecord> records_;
 };
@@ -253,12 +286,17 @@ absl::StatusOr<MeasuredMachine> MeasureMachine(const MachineMeasurementRequest& 
   ASSIGN_OR_RETURN(measured.machine, MachineToMeasure(request));
   const DeviceTopology topology = measured.machine.topology;
   ASSIGN_OR_RETURN(const auto placed, DevicesOf(topology));
-  for (const std::vector<DeviceId>& ids : DevicesByClass(topology)) {
+  const std::vector<std::vector<DeviceId>> classes = DevicesByClass(topology);
+  size_t wanted = 0;
+  for (const auto& ids : classes) wanted += ClassMeasurement::MeasurementsOn(ids.size());
+  MeasurementProgress progress(request, wanted);
+  for (const std::vector<DeviceId>& ids : classes) {
     std::vector<PlacedDevice> devices;
     for (const DeviceId id : ids) devices.push_back(placed[id.index()]);
-    RETURN_IF_ERROR(
-        ClassMeasurement(topology.device(ids[0]).device_class, std::move(devices), measured).Run());
+    const std::string& device_class = topology.device(ids[0]).device_class;
+    RETURN_IF_ERROR(ClassMeasurement(device_class, std::move(devices), progress, measured).Run());
   }
+  progress.Begin("");
   measured.disturbance = watch.SoFar();
   measured.method = absl::StrCat(kMethod, request.gpus.has_value() ? kGpuMethod : "");
   return measured;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -37,6 +38,8 @@ struct MachineMeasurementRequest {
   // The first so many GPUs; the cores are then left out unless `devices` is given. Absent: cores.
   std::optional<int> gpus;
   bool oversubscribe = false;  // see FindMachine
+  // Told before each measurement how many of them are done; at the end `done` is `wanted`.
+  std::function<void(int64_t done, int64_t wanted, const std::string& what)> progress;
 };
 
 // Takes some seconds. Errors: those of FindMachine("local") or ExamineGpus, and of the devices.
