@@ -115,7 +115,7 @@ fi
 if [ "$sanitizers" = yes ]; then
   heading "Build of the unit tests with the address and undefined-behaviour sanitizers"
   record "build with sanitizers" configure_and_build build-sanitized unit_tests -DCMAKE_BUILD_TYPE=RelWithDebInfo \
-    "-DCMAKE_CXX_FLAGS_RELWITHDEBINFO=-O1 -g1 -D_GLIBCXX_ASSERTIONS" -DPARTITA_SANITIZE=address,undefined \
+    "-DCMAKE_CXX_FLAGS_RELWITHDEBINFO=-Og -g1 -D_GLIBCXX_ASSERTIONS" -DPARTITA_SANITIZE=address,undefined \
     -DPARTITA_CUDA=OFF -DPARTITA_MPI=OFF
   if [ -f build-sanitized/CTestTestfile.cmake ]; then
     heading "Unit tests with sanitizers"

@@ -11,7 +11,6 @@ build-coverage (g++ and gcov). A fault's input stays in build-fuzz/faults; exit 
 
 import argparse
 import concurrent.futures
-import gzip
 import json
 import os
 import pathlib
@@ -133,18 +132,16 @@ def fuzz(options):
 def lines_of(folder):
     """{source: {line: times}} of all that ran, of the sources of this project."""
     times = {}
-    with tempfile.TemporaryDirectory() as scratch:
-        notes = [str(path) for path in folder.rglob("*.gcda")]
-        for begin in range(0, len(notes), 50):
-            run(["gcov", "--json-format", *notes[begin:begin + 50]], cwd=scratch, stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL)
-            for path in pathlib.Path(scratch).glob("*.gcov.json.gz"):
-                for source in json.loads(gzip.open(path).read())["files"]:
-                    of_source = times.setdefault(source["file"], {})
-                    for line in source["lines"]:
-                        number = line["line_number"]
-                        of_source[number] = of_source.get(number, 0) + line["count"]
-                path.unlink()
+    notes = [path for path in folder.rglob("*.gcda")]
+    for begin in range(0, len(notes), 50):
+        # A line of JSON for each; files would have one name for all objects called unity_0.
+        text = run(["gcov", "--json-format", "--stdout", *notes[begin:begin + 50]], stdout=subprocess.PIPE,
+                   stderr=subprocess.DEVNULL, text=True).stdout
+        for source in (source for line in text.splitlines() for source in json.loads(line)["files"]):
+            of_source = times.setdefault(source["file"], {})
+            for line in source["lines"]:
+                number = line["line_number"]
+                of_source[number] = of_source.get(number, 0) + line["count"]
     return times
 
 
@@ -162,12 +159,12 @@ def ranges(numbers):
 def coverage(options):
     folder = ROOT / "build-coverage"
     build(folder, ["fuzz"], ["-DCMAKE_BUILD_TYPE=RelWithDebInfo", "-DPARTITA_PRECOMPILE=OFF",
-                             "-DCMAKE_CXX_FLAGS_RELWITHDEBINFO=-O0 -g1 --coverage"], [])
+                             "-DCMAKE_CXX_FLAGS_RELWITHDEBINFO=-Og -g1 --coverage"], [])
     for path in folder.rglob("*.gcda"):
         path.unlink()
     program = folder / "tests/fuzz/fuzz"
     for name in names_of(program, options.targets):
-        run([program, "--targets", name, "--inputs", options.inputs, "--seconds", "60"], cwd=folder)
+        run([program, "--targets", name, "--inputs", options.inputs, "--seconds", options.seconds], cwd=folder)
     times = lines_of(folder)
     reached = total = 0
     print(f"{'reader':50} lines reached")
@@ -193,6 +190,7 @@ def main():
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="targets at a time")
     parser.add_argument("--coverage", action="store_true")
     parser.add_argument("--inputs", type=int, default=20000, help="damaged inputs of --coverage, for each target")
+    parser.add_argument("--seconds", type=float, default=60, help="of --coverage, for each target at most (default: 60)")
     options = parser.parse_args()
     return coverage(options) if options.coverage else fuzz(options)
 
