@@ -123,9 +123,10 @@ double PlannedKernel::Milliseconds(TrialDevice* trials) const {
 }
 
 absl::Status PlannedKernel::PrepareSteps() {
-  ASSIGN_OR_RETURN(const KernelSteps plan, PlanShapes(signature_, options_));
-  plan_bytes_ = plan.scratch_bytes;
-  for (const KernelStep& step : plan.steps) {
+  ASSIGN_OR_RETURN(LaunchPlan made, LaunchPlan::Make(signature_, options_));
+  plan_ = std::move(made);
+  plan_bytes_ = plan_->steps().scratch_bytes;
+  for (const KernelStep& step : plan_->steps().steps) {
     if (const auto* gemm = std::get_if<Gemm>(&step)) {
       ASSIGN_OR_RETURN(CublasLt * blas, handles_->cublaslt());
       ASSIGN_OR_RETURN(auto runner, GemmRunner::Prepare(gemm->shape, blas));
@@ -136,6 +137,8 @@ absl::Status PlannedKernel::PrepareSteps() {
       ASSIGN_OR_RETURN(auto runner, ConvolutionRunner::Prepare(convolution->shape, cudnn));
       workspace_bytes_ = std::max(workspace_bytes_, runner->workspace_bytes());
       convolutions_.push_back(std::move(runner));
+    } else if (const auto* pooling = std::get_if<MaxPoolWork>(&step)) {
+      RETURN_IF_ERROR(CudaStatus(PrepareMaxPool(*pooling), "a pooling"));
     }
   }
   return absl::OkStatus();
@@ -146,16 +149,25 @@ int64_t PlannedKernel::scratch_bytes() const {
   return bytes == 0 ? 0 : bytes + kScratchAlignment;
 }
 
+absl::StatusOr<const LaunchPlan*> PlannedKernel::PlanOf(const KernelArguments& arguments) const {
+  if (plan_->Suits(arguments)) return &*plan_;
+  std::lock_guard lock(mutex_);
+  for (const auto& plan : placed_) {
+    if (plan->Suits(arguments)) return plan.get();
+  }
+  ASSIGN_OR_RETURN(LaunchPlan made, LaunchPlan::Make(signature_, arguments, options_));
+  placed_.push_back(std::make_unique<LaunchPlan>(std::move(made)));
+  return placed_.back().get();
+}
+
 absl::Status PlannedKernel::Enqueue(const KernelArguments& arguments, const LaunchMemory& memory,
                                     cudaStream_t stream) const {
   const auto start = reinterpret_cast<uintptr_t>(memory.scratch);
   constexpr auto kStep = static_cast<uintptr_t>(kScratchAlignment);
   auto* aligned = reinterpret_cast<char*>((start + kStep - 1) / kStep * kStep);
-  ASSIGN_OR_RETURN(const KernelSteps plan,
-                   PlanKernel(signature_, arguments, {aligned, memory.numbers}, options_));
+  ASSIGN_OR_RETURN(const LaunchPlan* plan, PlanOf(arguments));
   StepLauncher launcher{products_, convolutions_, aligned + plan_bytes_, stream};
-  for (const KernelStep& step : plan.steps) RETURN_IF_ERROR(std::visit(launcher, step));
-  return absl::OkStatus();
+  return plan->ForEachStep(arguments, {aligned, memory.numbers}, launcher);
 }
 
 }  // namespace partita

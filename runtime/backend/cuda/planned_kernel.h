@@ -1,16 +1,21 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "runtime/backend/cuda/conv_kernel.h"
 #include "runtime/backend/cuda/cuda_stream.h"
 #include "runtime/backend/cuda/matmul_kernel.h"
+#include "runtime/backend/cuda/plan/launch_plan.h"
 #include "runtime/backend/cuda/vendor_handles.h"
 
 namespace partita {
 
-// Every kernel of the cuda backend: enqueues the steps of its plan (plan/kernel_steps.h).
+// Every kernel of the cuda backend: enqueues the steps of its plan (plan/launch_plan.h), which is made
+// when it is prepared; a launch puts its addresses and the step's numbers in.
 class PlannedKernel : public CudaKernel {
  public:
   // Prepares a kernel on the current device, whose libraries these are. A convolution takes the
@@ -31,6 +36,8 @@ class PlannedKernel : public CudaKernel {
                 std::shared_ptr<VendorHandles> handles)
       : signature_(signature), options_(options), handles_(std::move(handles)) {}
   absl::Status PrepareSteps();
+  // The plan of a launch; it stays.
+  absl::StatusOr<const LaunchPlan*> PlanOf(const KernelArguments& arguments) const;
   // HUGE_VAL where it cannot be measured.
   double Milliseconds(TrialDevice* trials) const;
   // The number of the fastest of these kernels of one signature; the first's, where none can be
@@ -43,6 +50,10 @@ class PlannedKernel : public CudaKernel {
   // Runners of the plan's products and convolutions, in their order.
   std::vector<std::unique_ptr<GemmRunner>> products_;
   std::vector<std::unique_ptr<ConvolutionRunner>> convolutions_;
+  std::optional<LaunchPlan> plan_;  // of whole tensors
+  // Plans of launches that `plan_` does not suit, each made at the first of them.
+  mutable std::mutex mutex_;
+  mutable std::vector<std::unique_ptr<LaunchPlan>> placed_;
   int64_t plan_bytes_ = 0, workspace_bytes_ = 0;
   std::string note_;
 };

@@ -15,10 +15,16 @@ struct LayerNormElement {
   const float *x = nullptr, *gamma = nullptr, *beta = nullptr;
   float* y = nullptr;
   Divisor size;
-  PARTITA_HOST_DEVICE void operator()(int64_t i) const {
-    const int64_t row = size.Quotient(i), column = i - row * size.value;
+  template <class Visit>
+  PARTITA_HOST_DEVICE void VisitPointers(Visit&& visit) {
+    statistics.VisitPointers(visit);
+    visit(x, gamma, beta, y);
+  }
+  template <class Int>
+  PARTITA_HOST_DEVICE void operator()(Int i) const {
+    const auto [row, column] = size.Divide(i);
     const double xhat = (static_cast<double>(x[i]) - statistics.Mean(row)) * statistics.Rstd(row);
-    y[i] = static_cast<float>(xhat) * gamma[column] + beta[column];
+    y[i] = static_cast<float>(xhat) * ReadOnly(gamma + column) + ReadOnly(beta + column);
   }
 };
 
@@ -29,8 +35,14 @@ struct LayerNormRowReduction {
   const float *x = nullptr, *gamma = nullptr, *dy = nullptr;
   int64_t size = 1;
   double *mean = nullptr, *along = nullptr;
+  template <class Visit>
+  PARTITA_HOST_DEVICE void VisitPointers(Visit&& visit) {
+    statistics.VisitPointers(visit);
+    visit(x, gamma, dy, mean, along);
+  }
   PARTITA_HOST_DEVICE Partial Start() const { return Partial(); }
-  PARTITA_HOST_DEVICE void Add(Partial& sums, int64_t row, int64_t k) const {
+  template <class Int>
+  PARTITA_HOST_DEVICE void Add(Partial& sums, Int row, Int k) const {
     const int64_t i = row * size + k;
     const auto gradient = static_cast<double>(dy[i] * gamma[k]);
     sums.first += gradient;
@@ -52,11 +64,17 @@ struct LayerNormGradientElement {
   const double *mean = nullptr, *along = nullptr;
   float* dx = nullptr;
   Divisor size;
-  PARTITA_HOST_DEVICE void operator()(int64_t i) const {
-    const int64_t row = size.Quotient(i), column = i - row * size.value;
+  template <class Visit>
+  PARTITA_HOST_DEVICE void VisitPointers(Visit&& visit) {
+    statistics.VisitPointers(visit);
+    visit(x, gamma, dy, mean, along, dx);
+  }
+  template <class Int>
+  PARTITA_HOST_DEVICE void operator()(Int i) const {
+    const auto [row, column] = size.Divide(i);
     const double rstd = statistics.Rstd(row);
     const double xhat = (static_cast<double>(x[i]) - statistics.Mean(row)) * rstd;
-    const auto gradient = static_cast<double>(dy[i] * gamma[column]);
+    const auto gradient = static_cast<double>(dy[i] * ReadOnly(gamma + column));
     dx[i] = static_cast<float>(rstd * (gradient - mean[row] - xhat * along[row]));
   }
 };
@@ -68,8 +86,14 @@ struct LayerNormGammaReduction {
   const float *x = nullptr, *dy = nullptr;
   int64_t size = 1;
   float* dgamma = nullptr;
+  template <class Visit>
+  PARTITA_HOST_DEVICE void VisitPointers(Visit&& visit) {
+    statistics.VisitPointers(visit);
+    visit(x, dy, dgamma);
+  }
   PARTITA_HOST_DEVICE Partial Start() const { return 0; }
-  PARTITA_HOST_DEVICE void Add(Partial& sum, int64_t column, int64_t k) const {
+  template <class Int>
+  PARTITA_HOST_DEVICE void Add(Partial& sum, Int column, Int k) const {
     const int64_t i = k * size + column;
     const double xhat = (static_cast<double>(x[i]) - statistics.Mean(k)) * statistics.Rstd(k);
     sum += static_cast<double>(dy[i]) * xhat;

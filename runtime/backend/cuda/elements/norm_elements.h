@@ -15,6 +15,10 @@ struct ChannelStatistics {
   const double *s1 = nullptr, *s2 = nullptr;
   const float *mean = nullptr, *variance = nullptr;
   double one_over_n = 1, epsilon = 0;
+  template <class Visit>
+  PARTITA_HOST_DEVICE void VisitPointers(Visit&& visit) {
+    visit(s1, s2, mean, variance);
+  }
 
   PARTITA_HOST_DEVICE double Mean(int64_t c) const {
     return s1 != nullptr ? s1[c] * one_over_n : static_cast<double>(mean[c]);
@@ -43,7 +47,13 @@ struct ChannelMapElement {
   const float *gamma = nullptr, *beta = nullptr;
   bool centred = true;
   ChannelMap* map = nullptr;
-  PARTITA_HOST_DEVICE void operator()(int64_t c) const {
+  template <class Visit>
+  PARTITA_HOST_DEVICE void VisitPointers(Visit&& visit) {
+    statistics.VisitPointers(visit);
+    visit(gamma, beta, map);
+  }
+  template <class Int>
+  PARTITA_HOST_DEVICE void operator()(Int c) const {
     ChannelMap result;
     result.mean = centred ? static_cast<float>(statistics.Mean(c)) : 0.0f;
     result.scale = static_cast<float>(statistics.Rstd(c) * static_cast<double>(gamma[c]));
@@ -57,12 +67,28 @@ struct NormalizeElement {
   const float* x = nullptr;
   float* y = nullptr;
   Divisor inner, channels;
+  template <class Visit>
+  PARTITA_HOST_DEVICE void VisitVectors(Visit&& visit) {
+    visit(x, y);
+  }
+  template <class Visit>
+  PARTITA_HOST_DEVICE void VisitPointers(Visit&& visit) {
+    VisitVectors(visit);
+    visit(map);
+  }
   using Operands = float;
-  PARTITA_HOST_DEVICE Operands Load(int64_t i) const { return x[i]; }
-  PARTITA_HOST_DEVICE void Store(int64_t i, float value) const {
-    const int64_t row = inner.Quotient(i);
-    const ChannelMap& m = map[row - channels.Quotient(row) * channels.value];
-    y[i] = (value - m.mean) * m.scale + m.shift;
+  template <class Int>
+  PARTITA_HOST_DEVICE Operands Load(Int i) const {
+    return x[i];
+  }
+  template <class Int>
+  PARTITA_HOST_DEVICE void Store(Int i, float value) const {
+    const ChannelMap* m = map + channels.Divide(inner.Quotient(i)).rest;
+    y[i] = (value - ReadOnly(&m->mean)) * ReadOnly(&m->scale) + ReadOnly(&m->shift);
+  }
+  template <int kCount, class Int>
+  PARTITA_HOST_DEVICE void StoreVector(Int i, const float* of) const {
+    for (int k = 0; k < kCount; ++k) Store(i + k, of[k]);
   }
 };
 
@@ -75,7 +101,13 @@ struct ChannelGradientElement {
   ChannelStatistics statistics;
   const float *gamma = nullptr, *t1 = nullptr, *t2 = nullptr;
   ChannelGradient* gradient = nullptr;
-  PARTITA_HOST_DEVICE void operator()(int64_t c) const {
+  template <class Visit>
+  PARTITA_HOST_DEVICE void VisitPointers(Visit&& visit) {
+    statistics.VisitPointers(visit);
+    visit(gamma, t1, t2, gradient);
+  }
+  template <class Int>
+  PARTITA_HOST_DEVICE void operator()(Int c) const {
     const double rstd = statistics.Rstd(c), n = statistics.one_over_n;
     const double a = static_cast<double>(gamma[c]) * rstd;
     ChannelGradient result;
@@ -92,14 +124,31 @@ struct NormalizeGradientElement {
   const float *x = nullptr, *dy = nullptr;
   float* dx = nullptr;
   Divisor inner, channels;
+  template <class Visit>
+  PARTITA_HOST_DEVICE void VisitVectors(Visit&& visit) {
+    visit(x, dy, dx);
+  }
+  template <class Visit>
+  PARTITA_HOST_DEVICE void VisitPointers(Visit&& visit) {
+    VisitVectors(visit);
+    visit(gradient);
+  }
   struct Operands {
     float x, dy;
   };
-  PARTITA_HOST_DEVICE Operands Load(int64_t i) const { return {x[i], dy[i]}; }
-  PARTITA_HOST_DEVICE void Store(int64_t i, const Operands& of) const {
-    const int64_t row = inner.Quotient(i);
-    const ChannelGradient& g = gradient[row - channels.Quotient(row) * channels.value];
-    dx[i] = g.a * of.dy - g.b - (of.x - g.mean) * g.c;
+  template <class Int>
+  PARTITA_HOST_DEVICE Operands Load(Int i) const {
+    return {x[i], dy[i]};
+  }
+  template <class Int>
+  PARTITA_HOST_DEVICE void Store(Int i, const Operands& of) const {
+    const ChannelGradient* g = gradient + channels.Divide(inner.Quotient(i)).rest;
+    dx[i] =
+        ReadOnly(&g->a) * of.dy - ReadOnly(&g->b) - (of.x - ReadOnly(&g->mean)) * ReadOnly(&g->c);
+  }
+  template <int kCount, class Int>
+  PARTITA_HOST_DEVICE void StoreVector(Int i, const Operands* of) const {
+    for (int k = 0; k < kCount; ++k) Store(i + k, of[k]);
   }
 };
 

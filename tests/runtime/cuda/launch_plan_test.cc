@@ -1,0 +1,168 @@
+// A kernel's plan is made once and serves launches at any addresses; elements are counted in 32 bits
+// where these suffice.
+#include "runtime/backend/cuda/plan/launch_plan.h"
+
+#include <gtest/gtest.h>
+
+#include <type_traits>
+
+#include "tests/conformance/kernel_examples.h"
+#include "tests/runtime/cuda/host_run.h"
+#include "tests/runtime/cuda/planned_run.h"
+
+namespace partita {
+namespace {
+
+const KernelTensor kTensor{{DType::kFloat32, {4, 6}}};
+const KernelSignature kRelu{Relu{}, Pass::Forward(), {kTensor}, {kTensor}};
+const KernelSignature kDropout{Dropout{.ratio = 0.5}, Pass::Forward(), {kTensor}, {kTensor}};
+
+// A piece of 4 rows of 8, from a row on.
+TensorArgument RowsFrom(int64_t first, void* data) {
+  return {data, Box({{first, first + 4}, {0, 6}}), {8, 6}};
+}
+
+absl::Status RunPlan(const LaunchPlan& plan, const KernelArguments& arguments,
+                     const LaunchMemory& memory, HostIndex index = HostIndex::kChosen) {
+  return plan.ForEachStep(arguments, memory, [&](const auto& work) {
+    RunOnHost(work, index);
+    return absl::OkStatus();
+  });
+}
+
+// The second launch counts elements in 64 bits.
+TEST(LaunchPlanTest, OnePlanServesLaunchesAtSeveralAddresses) {
+  int compared = 0;
+  for (const OperatorExample& example : KernelExamples()) {
+    const OperatorRun run(example, DType::kFloat32);
+    for (const WholeKernel& kernel : KernelsOf(run)) {
+      SCOPED_TRACE(example.name + ": " + ToString(kernel.signature));
+      const auto [inputs, expected] = InputsAndResults(kernel, example, run);
+      std::vector<TestTensor> own = inputs, others = inputs;
+      Launched first = LaunchOf(kernel, own), second = LaunchOf(kernel, others);
+      const auto plan =
+          LaunchPlan::Make(kernel.signature, {first.in, first.out, ExampleStep(), kExampleKey}, {});
+      ASSERT_TRUE(plan.ok()) << plan.status();
+      for (Launched* launch : {&first, &second}) {
+        const KernelArguments arguments{launch->in, launch->out, ExampleStep(), kExampleKey};
+        const auto index = launch == &first ? HostIndex::kChosen : HostIndex::kLarge;
+        ScratchMemory scratch(plan->steps().scratch_bytes);
+        ASSERT_TRUE(plan->Suits(arguments));
+        ASSERT_TRUE(RunPlan(*plan, arguments, scratch.data(), index).ok());
+        EXPECT_TRUE(scratch.intact());
+      }
+      ExpectNear(expected, first.results);
+      EXPECT_EQ(first.results, second.results);
+      ++compared;
+    }
+  }
+  EXPECT_GT(compared, 150);
+}
+
+TEST(LaunchPlanTest, TheStepsNumbersAreTheLaunchs) {
+  std::vector<float> w = {1, 2}, g = {4, 8}, v = {0, 0}, w_next(2), v_next(2);
+  const KernelTensor two{{DType::kFloat32, {2}}};
+  const auto argument = [](std::vector<float>& data) {
+    return TensorArgument{data.data(), Box({{0, 2}}), {2}};
+  };
+  const std::vector<TensorArgument> in = {argument(w), argument(g), argument(v)};
+  const std::vector<TensorArgument> out = {argument(w_next), argument(v_next)};
+  const auto plan = LaunchPlan::Make({Sgd{}, Pass::Forward(), {two, two, two}, {two, two}}, {});
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  for (double rate : {0.5, 0.25}) {
+    StepArguments step;
+    step.learning_rate = rate;
+    ASSERT_TRUE(RunPlan(*plan, {in, out, step, 0}, nullptr).ok());
+    EXPECT_EQ(w_next, (std::vector<float>{static_cast<float>(1 - 4 * rate),
+                                          static_cast<float>(2 - 8 * rate)}));
+  }
+  StepNumbers in_memory;
+  in_memory.rate = 0.125;
+  ASSERT_TRUE(RunPlan(*plan, {in, out, {}, 0}, {nullptr, &in_memory}).ok());
+  EXPECT_EQ(w_next, (std::vector<float>{0.5, 1}));
+}
+
+TEST(LaunchPlanTest, OnlyStepsThatDependOnAPlaceAreBoundToIt) {
+  std::vector<float> x(24), y(24);
+  const std::vector<TensorArgument> in = {RowsFrom(0, x.data())}, out = {RowsFrom(0, y.data())};
+  const std::vector<TensorArgument> in2 = {RowsFrom(4, x.data())}, out2 = {RowsFrom(4, y.data())};
+  const KernelArguments first{in, out, {}, 1}, second{in2, out2, {}, 1}, other{in, out, {}, 2};
+  const auto relu = LaunchPlan::Make(kRelu, first, {});
+  ASSERT_TRUE(relu.ok()) << relu.status();
+  EXPECT_TRUE(relu->Suits(second));
+  EXPECT_TRUE(relu->Suits(other));
+  const auto dropout = LaunchPlan::Make(kDropout, first, {});
+  ASSERT_TRUE(dropout.ok()) << dropout.status();
+  EXPECT_TRUE(dropout->Suits(first));
+  EXPECT_FALSE(dropout->Suits(second));
+  EXPECT_FALSE(dropout->Suits(other));
+}
+
+TEST(LaunchPlanTest, OtherNumbersOfPiecesAreAnErrorThatSaysSo) {
+  std::vector<float> x(24);
+  const std::vector<TensorArgument> in = {RowsFrom(0, x.data())};
+  const KernelArguments without_outputs{in, {}, {}, 0};
+  EXPECT_FALSE(LaunchPlan::Make(kRelu, {})->Suits(without_outputs));
+  const auto plan = LaunchPlan::Make(kRelu, without_outputs, {});
+  EXPECT_EQ(plan.status().code(), absl::StatusCode::kInternal);
+  EXPECT_NE(plan.status().message().find("0 outputs"), std::string::npos) << plan.status();
+}
+
+TEST(LaunchPlanTest, AStepThatFailsEndsTheLaunch) {
+  std::vector<float> x(24), y(24);
+  const std::vector<TensorArgument> in = {RowsFrom(0, x.data())}, out = {RowsFrom(0, y.data())};
+  const auto plan = LaunchPlan::Make(kRelu, {});
+  const absl::Status status = plan->ForEachStep(
+      {in, out, {}, 0}, nullptr, [](const auto&) { return absl::UnavailableError("no device"); });
+  EXPECT_EQ(status, absl::UnavailableError("no device"));
+}
+
+TEST(WithIndexTest, LargeCountsHave64Bits) {
+  const auto bytes = [](int64_t count) {
+    return WithIndex(count, [](auto zero) { return sizeof(zero); });
+  };
+  EXPECT_EQ(bytes(0), 4u);
+  EXPECT_EQ(bytes(kMostSmallCount), 4u);
+  EXPECT_EQ(bytes(kMostSmallCount + 1), 8u);
+  EXPECT_LT(8 * kMostSmallCount - 1, int64_t{1} << 31);
+}
+
+TEST(WithIndexTest, BothTypesConvertToTheSameBits) {
+  int compared = 0;
+  for (const OperatorExample& example : OperatorExamples()) {
+    const OperatorRun run(example, DType::kFloat32);
+    for (const WholeKernel& kernel : KernelsOf(run)) {
+      if (WorkOf(kernel.signature).multiply_adds == 0) continue;
+      SCOPED_TRACE(example.name + ": " + ToString(kernel.signature));
+      const auto inputs = InputsAndResults(kernel, example, run).inputs;
+      const KernelOptions options = WaysToPlan(Precision::kFloat16)[0];
+      EXPECT_EQ(Planned(kernel, inputs, options, HostIndex::kChosen),
+                Planned(kernel, inputs, options, HostIndex::kLarge));
+      ++compared;
+    }
+  }
+  EXPECT_GT(compared, 20);
+}
+
+TEST(ElementWorkTest, BlocksAndPlacesFollowFromTheFunctorAndTheCount) {
+  EXPECT_EQ(ElementWork::Of(1, FillElement{}).blocks, 1u);
+  EXPECT_EQ(ElementWork::Of(257, FillElement{}).blocks, 2u);
+  EXPECT_EQ(ElementWork::Of(1025, ReluElement{}).blocks, 2u);  // four elements for each thread
+  EXPECT_EQ(ElementWork::Of(int64_t{1} << 40, ReluElement{}).blocks, 4096u);
+  EXPECT_EQ(ElementWork::Of(100, ReluElement{}).places, 100);
+  EXPECT_EQ(ElementWork::Of(100, ReluElement{}, 5000).places, 5000);
+}
+
+// Few windows over a large tensor: places are of the tensor.
+TEST(ElementWorkTest, IndicesOfPoolingReachAllOfItsInput) {
+  const KernelTensor x{{DType::kFloat32, {1, 1, 40000, 40000}}}, y{{DType::kFloat32, {1, 1, 1, 1}}};
+  const Pool2d pool{.function = "average", .kernel = {40000, 40000}, .stride = {40000, 40000}};
+  const auto plan = PlanShapes({pool, Pass::Forward(), {x}, {y}});
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  const auto& work = std::get<ElementWork>(plan->steps.at(0));
+  EXPECT_EQ(work.count, 1);
+  EXPECT_GE(work.places, int64_t{40000} * 40000);
+}
+
+}  // namespace
+}  // namespace partita
