@@ -123,10 +123,9 @@ double PlannedKernel::Milliseconds(TrialDevice* trials) const {
 }
 
 absl::Status PlannedKernel::PrepareSteps() {
-  ASSIGN_OR_RETURN(LaunchPlan made, LaunchPlan::Make(signature_, options_));
-  plan_ = std::move(made);
-  plan_bytes_ = plan_->steps().scratch_bytes;
-  for (const KernelStep& step : plan_->steps().steps) {
+  ASSIGN_OR_RETURN(plans_, LaunchPlans::Make(signature_, options_));
+  plan_bytes_ = plans_->whole().scratch_bytes;
+  for (const KernelStep& step : plans_->whole().steps) {
     if (const auto* gemm = std::get_if<Gemm>(&step)) {
       ASSIGN_OR_RETURN(CublasLt * blas, handles_->cublaslt());
       ASSIGN_OR_RETURN(auto runner, GemmRunner::Prepare(gemm->shape, blas));
@@ -149,23 +148,12 @@ int64_t PlannedKernel::scratch_bytes() const {
   return bytes == 0 ? 0 : bytes + kScratchAlignment;
 }
 
-absl::StatusOr<const LaunchPlan*> PlannedKernel::PlanOf(const KernelArguments& arguments) const {
-  if (plan_->Suits(arguments)) return &*plan_;
-  std::lock_guard lock(mutex_);
-  for (const auto& plan : placed_) {
-    if (plan->Suits(arguments)) return plan.get();
-  }
-  ASSIGN_OR_RETURN(LaunchPlan made, LaunchPlan::Make(signature_, arguments, options_));
-  placed_.push_back(std::make_unique<LaunchPlan>(std::move(made)));
-  return placed_.back().get();
-}
-
 absl::Status PlannedKernel::Enqueue(const KernelArguments& arguments, const LaunchMemory& memory,
                                     cudaStream_t stream) const {
   const auto start = reinterpret_cast<uintptr_t>(memory.scratch);
   constexpr auto kStep = static_cast<uintptr_t>(kScratchAlignment);
   auto* aligned = reinterpret_cast<char*>((start + kStep - 1) / kStep * kStep);
-  ASSIGN_OR_RETURN(const LaunchPlan* plan, PlanOf(arguments));
+  ASSIGN_OR_RETURN(const LaunchPlan* plan, plans_->Of(arguments));
   StepLauncher launcher{products_, convolutions_, aligned + plan_bytes_, stream};
   return plan->ForEachStep(arguments, {aligned, memory.numbers}, launcher);
 }

@@ -1,8 +1,6 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -36,8 +34,6 @@ class PlannedKernel : public CudaKernel {
                 std::shared_ptr<VendorHandles> handles)
       : signature_(signature), options_(options), handles_(std::move(handles)) {}
   absl::Status PrepareSteps();
-  // The plan of a launch; it stays.
-  absl::StatusOr<const LaunchPlan*> PlanOf(const KernelArguments& arguments) const;
   // HUGE_VAL where it cannot be measured.
   double Milliseconds(TrialDevice* trials) const;
   // The number of the fastest of these kernels of one signature; the first's, where none can be
@@ -50,10 +46,7 @@ class PlannedKernel : public CudaKernel {
   // Runners of the plan's products and convolutions, in their order.
   std::vector<std::unique_ptr<GemmRunner>> products_;
   std::vector<std::unique_ptr<ConvolutionRunner>> convolutions_;
-  std::optional<LaunchPlan> plan_;  // of whole tensors
-  // Plans of launches that `plan_` does not suit, each made at the first of them.
-  mutable std::mutex mutex_;
-  mutable std::vector<std::unique_ptr<LaunchPlan>> placed_;
+  std::unique_ptr<LaunchPlans> plans_;
   int64_t plan_bytes_ = 0, workspace_bytes_ = 0;
   std::string note_;
 };

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include <type_traits>
+#include <set>
 
 #include "tests/conformance/kernel_examples.h"
 #include "tests/runtime/cuda/host_run.h"
@@ -22,8 +22,8 @@ TensorArgument RowsFrom(int64_t first, void* data) {
   return {data, Box({{first, first + 4}, {0, 6}}), {8, 6}};
 }
 
-absl::Status RunPlan(const LaunchPlan& plan, const KernelArguments& arguments,
-                     const LaunchMemory& memory, HostIndex index = HostIndex::kChosen) {
+absl::Status RunLaunch(const LaunchPlan& plan, const KernelArguments& arguments,
+                       const LaunchMemory& memory, HostIndex index = HostIndex::kChosen) {
   return plan.ForEachStep(arguments, memory, [&](const auto& work) {
     RunOnHost(work, index);
     return absl::OkStatus();
@@ -48,7 +48,7 @@ TEST(LaunchPlanTest, OnePlanServesLaunchesAtSeveralAddresses) {
         const auto index = launch == &first ? HostIndex::kChosen : HostIndex::kLarge;
         ScratchMemory scratch(plan->steps().scratch_bytes);
         ASSERT_TRUE(plan->Suits(arguments));
-        ASSERT_TRUE(RunPlan(*plan, arguments, scratch.data(), index).ok());
+        ASSERT_TRUE(RunLaunch(*plan, arguments, scratch.data(), index).ok());
         EXPECT_TRUE(scratch.intact());
       }
       ExpectNear(expected, first.results);
@@ -72,13 +72,13 @@ TEST(LaunchPlanTest, TheStepsNumbersAreTheLaunchs) {
   for (double rate : {0.5, 0.25}) {
     StepArguments step;
     step.learning_rate = rate;
-    ASSERT_TRUE(RunPlan(*plan, {in, out, step, 0}, nullptr).ok());
+    ASSERT_TRUE(RunLaunch(*plan, {in, out, step, 0}, nullptr).ok());
     EXPECT_EQ(w_next, (std::vector<float>{static_cast<float>(1 - 4 * rate),
                                           static_cast<float>(2 - 8 * rate)}));
   }
   StepNumbers in_memory;
   in_memory.rate = 0.125;
-  ASSERT_TRUE(RunPlan(*plan, {in, out, {}, 0}, {nullptr, &in_memory}).ok());
+  ASSERT_TRUE(RunLaunch(*plan, {in, out, {}, 0}, {nullptr, &in_memory}).ok());
   EXPECT_EQ(w_next, (std::vector<float>{0.5, 1}));
 }
 
@@ -98,6 +98,24 @@ TEST(LaunchPlanTest, OnlyStepsThatDependOnAPlaceAreBoundToIt) {
   EXPECT_FALSE(dropout->Suits(other));
 }
 
+TEST(LaunchPlansTest, APlanForEachPlaceIsMadeOnce) {
+  std::vector<float> x(24), y(24);
+  const std::vector<TensorArgument> in = {RowsFrom(0, x.data())}, out = {RowsFrom(0, y.data())};
+  const std::vector<TensorArgument> in2 = {RowsFrom(4, y.data())}, out2 = {RowsFrom(4, x.data())};
+  const KernelArguments first{in, out, {}, 1}, second{in2, out2, {}, 1};
+  const auto relu = *LaunchPlans::Make(kRelu, {});
+  EXPECT_EQ(*relu->Of(first), *relu->Of(second));
+  EXPECT_EQ(&(*relu->Of(first))->steps(), &relu->whole());
+  const auto dropout = *LaunchPlans::Make(kDropout, {});
+  const LaunchPlan* const of_first = *dropout->Of(first);
+  const LaunchPlan* const of_second = *dropout->Of(second);
+  EXPECT_NE(of_first, of_second);
+  EXPECT_EQ(*dropout->Of(first), of_first);
+  EXPECT_EQ(*dropout->Of(second), of_second);
+  const KernelArguments without_outputs{in, {}, {}, 0};
+  EXPECT_EQ(relu->Of(without_outputs).status().code(), absl::StatusCode::kInternal);
+}
+
 TEST(LaunchPlanTest, OtherNumbersOfPiecesAreAnErrorThatSaysSo) {
   std::vector<float> x(24);
   const std::vector<TensorArgument> in = {RowsFrom(0, x.data())};
@@ -115,6 +133,48 @@ TEST(LaunchPlanTest, AStepThatFailsEndsTheLaunch) {
   const absl::Status status = plan->ForEachStep(
       {in, out, {}, 0}, nullptr, [](const auto&) { return absl::UnavailableError("no device"); });
   EXPECT_EQ(status, absl::UnavailableError("no device"));
+}
+
+// Functors in steps of plans.
+struct SeenFunctors {
+  std::set<size_t> elements, reductions;
+
+  void Add(const KernelStep& step) {
+    if (const auto* work = std::get_if<ElementWork>(&step)) elements.insert(work->functor.index());
+    if (const auto* work = std::get_if<ReductionWork>(&step)) {
+      reductions.insert(work->functor.index());
+    }
+    const auto* convolution = std::get_if<Convolution>(&step);
+    if (convolution != nullptr && convolution->epilogue.count > 0) {
+      elements.insert(convolution->epilogue.functor.index());
+    }
+  }
+};
+
+// A pointer that a functor's VisitPointers leaves out shows only where the functor runs: the kernels
+// of the other tests have all of them.
+TEST(LaunchPlanTest, TheKernelsOfTheTestsHaveAllFunctors) {
+  SeenFunctors seen;
+  // Of parts of tensors, and of large planes, in tests of their own
+  for (const ElementFunctor& functor :
+       {ElementFunctor(DropoutElement()), ElementFunctor(MaxPoolElement()),
+        ElementFunctor(MaxPoolPlaceElement()), ElementFunctor(MaxPoolGradientElement())}) {
+    seen.elements.insert(functor.index());
+  }
+  for (const OperatorExample& example : KernelExamples()) {
+    const OperatorRun run(example, DType::kFloat32);
+    for (const WholeKernel& kernel : KernelsOf(run)) {
+      for (const PrecisionRow& row : kPrecisions) {
+        for (const KernelOptions& options : WaysToPlan(row.precision)) {
+          const auto plan = PlanShapes(kernel.signature, options);
+          if (!plan.ok()) continue;
+          for (const KernelStep& step : plan->steps) seen.Add(step);
+        }
+      }
+    }
+  }
+  EXPECT_EQ(seen.elements.size(), std::variant_size_v<ElementFunctor>);
+  EXPECT_EQ(seen.reductions.size(), std::variant_size_v<ReductionFunctor>);
 }
 
 TEST(WithIndexTest, LargeCountsHave64Bits) {

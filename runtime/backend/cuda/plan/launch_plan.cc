@@ -87,4 +87,21 @@ uintptr_t LaunchPlan::Addresses::AddressOf(uintptr_t planned) const {
   return reinterpret_cast<uintptr_t>(start) + (planned & kMostOffset);
 }
 
+absl::StatusOr<std::unique_ptr<LaunchPlans>> LaunchPlans::Make(const KernelSignature& signature,
+                                                               const KernelOptions& options) {
+  ASSIGN_OR_RETURN(LaunchPlan whole, LaunchPlan::Make(signature, options));
+  return std::unique_ptr<LaunchPlans>(new LaunchPlans(std::move(whole), signature, options));
+}
+
+absl::StatusOr<const LaunchPlan*> LaunchPlans::Of(const KernelArguments& arguments) {
+  if (whole_.Suits(arguments)) return &whole_;
+  std::lock_guard lock(mutex_);
+  for (const auto& plan : placed_) {
+    if (plan->Suits(arguments)) return plan.get();
+  }
+  ASSIGN_OR_RETURN(LaunchPlan made, LaunchPlan::Make(signature_, arguments, options_));
+  placed_.push_back(std::make_unique<LaunchPlan>(std::move(made)));
+  return placed_.back().get();
+}
+
 }  // namespace partita

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <mutex>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -80,6 +82,30 @@ class LaunchPlan {
   // Where the pieces lie, if steps depend on it.
   std::vector<TensorArgument> inputs_, outputs_;
   uint64_t operator_key_;
+};
+
+// The plans of all launches of a kernel: one, unless steps depend on where a launch's pieces lie.
+// Used by several threads.
+class LaunchPlans {
+ public:
+  static absl::StatusOr<std::unique_ptr<LaunchPlans>> Make(const KernelSignature& signature,
+                                                           const KernelOptions& options);
+
+  // The steps for the signature's whole tensors.
+  const KernelSteps& whole() const { return whole_.steps(); }
+  // The plan that suits the arguments, made at the first launch that asks for it; as long as this
+  // object. Errors: PlanKernel's.
+  absl::StatusOr<const LaunchPlan*> Of(const KernelArguments& arguments);
+
+ private:
+  LaunchPlans(LaunchPlan whole, const KernelSignature& signature, const KernelOptions& options)
+      : whole_(std::move(whole)), signature_(signature), options_(options) {}
+
+  const LaunchPlan whole_;
+  const KernelSignature signature_;
+  const KernelOptions options_;
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<LaunchPlan>> placed_;  // of launches that `whole_` does not suit
 };
 
 }  // namespace partita
