@@ -50,13 +50,6 @@ struct ReadNumbers {
     numbers.in_memory = nullptr;
   }
 };
-struct FindUnaligned {
-  bool* unaligned;
-  template <class... T>
-  PARTITA_HOST_DEVICE void operator()(T&... data) const {
-    *unaligned = (... || (reinterpret_cast<uintptr_t>(data) % (4 * sizeof(*data)) != 0));
-  }
-};
 
 template <class F, class Int>
 __global__ void __launch_bounds__(kThreads)
@@ -83,17 +76,6 @@ __global__ void __launch_bounds__(kThreads) ForEach(const __grid_constant__ F fu
        i += step) {
     functor(i);
   }
-}
-
-// Whether four neighbours may be read and written at once.
-template <class F>
-bool SuitsVectors(const F& functor) {
-  if constexpr (HasVectors<F>::value) {
-    bool unaligned = false;
-    F(functor).VisitVectors(FindUnaligned{&unaligned});
-    return !unaligned;
-  }
-  return false;
 }
 
 template <class F>

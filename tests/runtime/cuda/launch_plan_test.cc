@@ -204,6 +204,17 @@ TEST(WithIndexTest, BothTypesConvertToTheSameBits) {
   EXPECT_GT(compared, 20);
 }
 
+// Only pointers to elements in order count.
+TEST(ElementWorkTest, FourNeighboursAreTakenAtOnceWhereAllTheirAddressesAreMultiplesOf16Bytes) {
+  alignas(16) float data[16] = {};
+  EXPECT_TRUE(SuitsVectors(ReluElement{data, data + 4}));
+  EXPECT_FALSE(SuitsVectors(ReluElement{data, data + 5}));
+  EXPECT_FALSE(SuitsVectors(ReluElement{data + 2, data + 4}));
+  EXPECT_TRUE(SuitsVectors(BiasElement{data + 1, data + 4}));
+  EXPECT_FALSE(SuitsVectors(BiasElement{data, data + 1}));
+  EXPECT_FALSE(SuitsVectors(FillElement{data}));
+}
+
 TEST(ElementWorkTest, BlocksAndPlacesFollowFromTheFunctorAndTheCount) {
   EXPECT_EQ(ElementWork::Of(1, FillElement{}).blocks, 1u);
   EXPECT_EQ(ElementWork::Of(257, FillElement{}).blocks, 2u);

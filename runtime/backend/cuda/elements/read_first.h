@@ -35,6 +35,24 @@ template <class F>
 struct HasVectors<F, std::void_t<decltype(std::declval<F&>().VisitVectors(VectorVisitor()))>>
     : std::true_type {};
 
+struct FindUnaligned {
+  bool* unaligned;
+  template <class... T>
+  PARTITA_HOST_DEVICE void operator()(T*&... data) const {
+    *unaligned = (... || (reinterpret_cast<uintptr_t>(data) % (4 * sizeof(*data)) != 0));
+  }
+};
+// Whether four neighbours may be read and written at once.
+template <class F>
+bool SuitsVectors(F functor) {
+  if constexpr (HasVectors<F>::value) {
+    bool unaligned = false;
+    functor.VisitVectors(FindUnaligned{&unaligned});
+    return !unaligned;
+  }
+  return false;
+}
+
 // Elements are counted in 32 bits up to this number, so that eight places of each have 32 bits, too;
 // in 64 bits beyond.
 constexpr int64_t kMostSmallCount = int64_t{1} << 28;
