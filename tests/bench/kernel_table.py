@@ -26,15 +26,17 @@ import sys
 
 NUMBER_TYPES = ["float32", "float16", "bfloat16"]
 MOVE_TYPES = {"float": 4, "int": 4, "double": 8, "long": 8, "unsigned long": 8}
-# Bytes that an element's definition reads and writes, once each; what all elements share (a bias, a channel's map) not
+# Bytes that an element's definition reads and writes, once each; what several elements share (a bias, statistics of a row) not
 # counted. Of kernels whose elements all take as many.
 ELEMENT_BYTES = {
-    "FillElement": 4, "ReluElement": 8, "ReluGradientElement": 12, "UnaryElement": 8, "UnaryGradientElement": 12,
-    "ScaleElement": 8, "BinaryElement": 12, "BiasElement": 8, "CopyElement": 8, "BinaryInOrderElement": 12, "GatherElement": 8, "ScatterElement": 8,
-    "NormalizeElement": 8, "NormalizeGradientElement": 12, "DropoutElement": 8, "SoftmaxElement": 8,
-    "SoftmaxGradientElement": 12, "LogSoftmaxElement": 8, "LogSoftmaxGradientElement": 12, "CrossEntropyGradientElement": 8,
-    "SgdElement": 20, "AdamElement": 28, "LayerNormElement": 8, "LayerNormGradientElement": 12, "ScaleReduction": 4,
-    "ChannelSumReduction": 4, "MomentsReduction": 4, "GradMomentsReduction": 8, "RowMaxReduction": 4,
+    "FillElement": (0, 4), "ReluElement": (4, 4), "ReluGradientElement": (8, 4), "UnaryElement": (4, 4),
+    "UnaryGradientElement": (8, 4), "ScaleElement": (4, 4), "BinaryElement": (8, 4), "BinaryInOrderElement": (8, 4),
+    "BiasElement": (4, 4), "CopyElement": (4, 4), "GatherElement": (4, 4), "ScatterElement": (4, 4),
+    "NormalizeElement": (4, 4), "NormalizeGradientElement": (8, 4), "DropoutElement": (4, 4), "DropoutRunElement": (4, 4),
+    "EmbeddingElement": (4, 4), "SoftmaxElement": (4, 4), "SoftmaxGradientElement": (8, 4), "LogSoftmaxElement": (4, 4),
+    "LogSoftmaxGradientElement": (8, 4), "CrossEntropyGradientElement": (4, 4), "SgdElement": (12, 8),
+    "AdamElement": (16, 12), "LayerNormElement": (4, 4), "LayerNormGradientElement": (8, 4), "ScaleReduction": (4, 0),
+    "ChannelSumReduction": (4, 0), "MomentsReduction": (4, 0), "RowStatisticsReduction": (4, 0), "RowMaxReduction": (4, 0),
 }
 ACCESS_BYTES = {"U8": 1, "S8": 1, "U16": 2, "S16": 2, "64": 8, "128": 16}
 
@@ -208,24 +210,33 @@ def figures_of(resources, code):
     if loop is not None:
         figures["loop"] = sum(i.kind() != "NOP" for i in loop)
         figures["loop_bytes"] = moved_bytes(loop)
+        figures["loop_written"] = moved_bytes(i for i in loop if i.kind() in ("STG", "ST"))
         figures["loop_calls"] = sum(i.kind() == "CALL" for i in loop)
     return figures
 
 
-def element_bytes(name):
+def read_and_written(name):
     """Bytes of an element by the kernel's definition; None where elements differ."""
     convert = re.match(r"(?:ConvertVectors|TransposeTiles)<(\w+), (\w+)", name)
     if convert:
-        return sum(4 if kind == "float32" else 2 for kind in convert.groups())
+        return tuple(4 if kind == "float32" else 2 for kind in convert.groups())
     functor = re.match(r"\w+<(\w+)", name)
     return ELEMENT_BYTES.get(functor[1]) if functor else None
 
 
+def element_bytes(name):
+    size = read_and_written(name)
+    return None if size is None else sum(size)
+
+
 def per_element(name, figures):
-    size = element_bytes(name)
+    """Elements of a pass are counted by what it writes, which elements do not share; of reductions by what it reads."""
+    size = read_and_written(name)
     if size is None or not figures.get("loop_bytes"):
         return None
-    return round(figures["loop"] * size / figures["loop_bytes"], 1)
+    written = figures["loop_written"]
+    elements = written / size[1] if size[1] else (figures["loop_bytes"] - written) / size[0]
+    return round(figures["loop"] / elements, 1) if elements else None
 
 
 COLUMNS = [

@@ -112,7 +112,7 @@ class KernelTableTest(unittest.TestCase):
         self.assertEqual((loop[0].address, loop[-1].address), (0x120, 0x1b0))
         figures = kernel_table.figures_of({"registers": 14, "stack": 8, "shared": 1024}, code)
         self.assertEqual(figures, {"registers": 14, "stack": 8, "shared": 1024, "local": 0, "instructions": 64, "loop": 10,
-                                   "loop_bytes": 4, "loop_calls": 0})
+                                   "loop_bytes": 4, "loop_written": 0, "loop_calls": 0})
 
     def test_a_loop_that_moves_nothing_belongs_to_the_one_around_it(self):
         loop = kernel_table.hot_loop(instructions(
@@ -149,7 +149,13 @@ class KernelTableTest(unittest.TestCase):
         self.assertEqual(kernel_table.element_bytes("ReadThenWriteVectors<SgdElement, int>"), 20)
         self.assertEqual(kernel_table.element_bytes("ConvertVectors<float32, float16, int>"), 6)
         self.assertIsNone(kernel_table.element_bytes("ForEach<LrnElement, int>"))
-        self.assertEqual(kernel_table.per_element("ReadThenWrite<ReluElement>", {"loop": 40, "loop_bytes": 32}), 10.0)
+
+    def test_elements_are_counted_by_what_is_written(self):
+        figures = {"loop": 40, "loop_bytes": 48, "loop_written": 16}  # 16 of the bytes are a bias
+        self.assertEqual(kernel_table.per_element("ReadThenWrite<BiasElement, int>", figures), 10.0)
+        self.assertEqual(kernel_table.per_element("ReduceRows<ChannelSumReduction>", dict(figures, loop_written=0)), 3.3)
+        self.assertIsNone(kernel_table.per_element("ForEach<LrnElement, int>", figures))
+        self.assertIsNone(kernel_table.per_element("ReadThenWrite<BiasElement, int>", {"loop": 40}))
 
     def test_figures_of_before_stand_beside_and_unchanged_kernels_may_be_left_out(self):
         now = {"registers": 20, "stack": 0, "local": 0, "shared": 0, "instructions": 50}

@@ -80,7 +80,7 @@ struct ToBlocksElement {
   };
   template <class Int>
   PARTITA_HOST_DEVICE Operands Load(Int t) const {
-    const auto run = blocks.RunAt<int64_t>(t);
+    const auto run = blocks.RunAt<Int>(t);
     Operands of;
     of.to = run.to;
     for (int j = 0; j < ImageBlocks::kMostColumns; ++j) {

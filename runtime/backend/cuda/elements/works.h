@@ -88,6 +88,7 @@ using ReductionFunctor = std::variant<
     CountCorrectReduction,
     MomentsReduction,
     GradMomentsReduction,
+    RowStatisticsReduction,
     LayerNormRowReduction,
     LayerNormGammaReduction,
     ScaleReduction>;
