@@ -12,7 +12,8 @@ pass by its instructions' widths, calls (of divisions and the like), and, where 
 element takes, those bytes and the loop's instructions for each element.
 
 Loops are natural loops of the control flow. A loop with branches counts the instructions of all of them. A kernel that is made
-for a type of index, int or long, is compared with one that knew none.
+for a type of index, int or long, is compared with one that knew none; one of elements that was not there before, with another of
+the same functor.
 Needs cuobjdump and nvdisasm (NVIDIA's toolkit, or `pip install nvidia-cuda-cuobjdump nvidia-cuda-nvdisasm`) and c++filt.
 Exit status: 0 printed, 1 nothing to print or a tool that is missing or fails, 2 wrong usage.
 """
@@ -53,6 +54,12 @@ def readable(name):
             name = name[:at]
             break
     return re.sub(r"^void ", "", name).strip().replace("> >", ">>")
+
+
+def by_functor(name):
+    """The functor of a kernel of elements, of which there is one kernel or another; None of other kernels."""
+    found = re.match(r"(?:ForEach|ReadThenWrite|ReadThenWriteVectors)<(\w+)[,>]", name)
+    return found and found[1]
 
 
 def without_index(name):
@@ -251,10 +258,11 @@ COLUMNS = [
 def table(kernels, before, only_changed):
     """Lines of Markdown. `before`: figures by name, or None."""
     old_names = {without_index(name): name for name in before or {}}
+    old_functors = {by_functor(name): name for name in sorted(before or {}) if by_functor(name)}  # the widest counts
     lines = ["| kernel | " + " | ".join(title for title, _ in COLUMNS) + " |", "|---" * (len(COLUMNS) + 1) + "|"]
     shown = lambda value: "-" if value is None else str(value)
     for name in sorted(kernels):
-        old_name = name if name in (before or {}) else old_names.get(without_index(name))
+        old_name = name if name in (before or {}) else old_names.get(without_index(name), old_functors.get(by_functor(name)))
         cells, changed = [], before is not None and old_name is None
         for _, value in COLUMNS:
             now = shown(value(name, kernels[name]))
@@ -263,6 +271,8 @@ def table(kernels, before, only_changed):
             cells.append(now if then == now else f"{then} -> {now}")
         if changed or not only_changed:
             note = " (not there before)" if before is not None and old_name is None else ""
+            if old_name and without_index(old_name) != without_index(name):
+                note = f" (before: {old_name})"
             lines.append(f"| {name}{note} | " + " | ".join(cells) + " |")
     return lines
 

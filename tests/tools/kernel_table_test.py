@@ -167,6 +167,13 @@ class KernelTableTest(unittest.TestCase):
                          ["| A<F, int>", "| A<F, long>", "| C (not there before)"])
         self.assertEqual(len(kernel_table.table(kernels, None, False)), 6)
 
+    def test_a_kernel_that_is_new_is_compared_with_another_of_its_functor(self):
+        figures = {"registers": 20, "stack": 0, "local": 0, "shared": 0, "instructions": 50}
+        lines = kernel_table.table({"ReadThenWriteVectors<F, int>": figures, "ReduceRows<F, int>": figures},
+                                   {"ForEach<F>": dict(figures, registers=30)}, False)
+        self.assertTrue(lines[2].startswith("| ReadThenWriteVectors<F, int> (before: ForEach<F>) | 30 -> 20 |"), lines[2])
+        self.assertTrue(lines[3].startswith("| ReduceRows<F, int> (not there before) | 20 |"), lines[3])
+
     def test_what_is_missing_is_said(self):
         errors = io.StringIO()
         with contextlib.redirect_stderr(errors):

@@ -24,7 +24,7 @@ void RunElements(const ElementWork& work) {
         using F = std::decay_t<decltype(functor)>;
         Int i = 0;
         if constexpr (HasVectors<F>::value) {
-          for (; i + 4 <= count; i += 4) RunVector(functor, i);
+          for (; TakesVectors(functor) && i + 4 <= count; i += 4) RunVector(functor, i);
         }
         for (; i < count; ++i) ApplyElement(functor, i);
       },

@@ -210,9 +210,28 @@ TEST(ElementWorkTest, FourNeighboursAreTakenAtOnceWhereAllTheirAddressesAreMulti
   EXPECT_TRUE(SuitsVectors(ReluElement{data, data + 4}));
   EXPECT_FALSE(SuitsVectors(ReluElement{data, data + 5}));
   EXPECT_FALSE(SuitsVectors(ReluElement{data + 2, data + 4}));
-  EXPECT_TRUE(SuitsVectors(BiasElement{data + 1, data + 4}));
-  EXPECT_FALSE(SuitsVectors(BiasElement{data, data + 1}));
+  const ElementChannels long_rows{Divisor::Of(4), Divisor::Of(2)};
+  const ElementChannels short_rows{Divisor::Of(3), Divisor::Of(2)};
+  EXPECT_TRUE(SuitsVectors(BiasElement{data + 1, data + 4, long_rows}));
+  EXPECT_FALSE(SuitsVectors(BiasElement{data, data + 1, long_rows}));
+  EXPECT_FALSE(SuitsVectors(BiasElement{data, data + 4, short_rows}));
   EXPECT_FALSE(SuitsVectors(FillElement{data}));
+}
+
+TEST(ElementChannelsTest, NeighboursLieInTwoRows) {
+  for (int64_t inner : {4, 5, 7, 16}) {
+    for (int64_t channels : {1, 2, 3}) {
+      const ElementChannels of{Divisor::Of(inner), Divisor::Of(channels)};
+      ASSERT_TRUE(of.HoldInTwoRows(4));
+      for (int32_t i = 0; i < 2 * inner * channels; ++i) {
+        const auto at = of.From(i);
+        for (int32_t k = 0; k < 4; ++k) {
+          EXPECT_EQ(k < at.of_first ? at.first : at.second, of.Of(i + k)) << i << ' ' << k;
+          EXPECT_EQ(of.Of(i + k), (i + k) / inner % channels);
+        }
+      }
+    }
+  }
 }
 
 TEST(ElementWorkTest, BlocksAndPlacesFollowFromTheFunctorAndTheCount) {

@@ -104,7 +104,8 @@ struct Conversion {
 // element's channel is that of [n, channels, inner].
 struct ConversionElement {
   Conversion conversion;
-  Divisor row, inner, channels;
+  Divisor row;
+  ElementChannels channels;
   int64_t pitch = 1;
   template <class Visit>
   PARTITA_HOST_DEVICE void VisitPointers(Visit&& visit) {
@@ -126,7 +127,7 @@ struct ConversionElement {
   PARTITA_HOST_DEVICE void Store(Int i, uint32_t bits) const {
     const auto [r, column] = row.Divide(i);
     Int channel = 0;
-    if (conversion.bias != nullptr) channel = channels.Divide(inner.Quotient(i)).rest;
+    if (conversion.bias != nullptr) channel = channels.Of(i);
     conversion.Store(r * pitch + column, channel, conversion.Value(bits));
   }
 };

@@ -172,8 +172,9 @@ struct BinaryElement {
 struct BiasElement {
   const float* bias = nullptr;
   float* y = nullptr;
-  Divisor inner, channels;
+  ElementChannels channels;
   bool relu = false;
+  bool suits_vectors() const { return channels.HoldInTwoRows(4); }
   template <class Visit>
   PARTITA_HOST_DEVICE void VisitVectors(Visit&& visit) {
     visit(y);
@@ -190,14 +191,24 @@ struct BiasElement {
   }
   template <class Int>
   PARTITA_HOST_DEVICE void Store(Int i, float value) const {
-    if (bias != nullptr) {
-      value += ReadOnly(bias + channels.Divide(inner.Quotient(i)).rest);
-    }
-    y[i] = relu && value < 0 ? 0.0f : value;
+    if (bias != nullptr) value += ReadOnly(bias + channels.Of(i));
+    StoreSum(i, value);
   }
   template <int kCount, class Int>
   PARTITA_HOST_DEVICE void StoreVector(Int i, const float* of) const {
-    for (int k = 0; k < kCount; ++k) Store(i + k, of[k]);
+    if (bias == nullptr) {
+      for (int k = 0; k < kCount; ++k) StoreSum(i + k, of[k]);
+      return;
+    }
+    const auto at = channels.From(i);
+    const float first = ReadOnly(bias + at.first), second = ReadOnly(bias + at.second);
+    for (int k = 0; k < kCount; ++k) StoreSum(i + k, of[k] + (k < at.of_first ? first : second));
+  }
+
+ private:
+  template <class Int>
+  PARTITA_HOST_DEVICE void StoreSum(Int i, float sum) const {
+    y[i] = relu && sum < 0 ? 0.0f : sum;
   }
 };
 

@@ -39,6 +39,11 @@ struct ChannelStatistics {
 // Affine map of a channel's elements: (x - mean) * scale + shift.
 struct ChannelMap {
   float mean = 0, scale = 1, shift = 0;
+  // A map that is not written while the kernel runs.
+  PARTITA_HOST_DEVICE static ChannelMap Read(const ChannelMap* map) {
+    return {ReadOnly(&map->mean), ReadOnly(&map->scale), ReadOnly(&map->shift)};
+  }
+  PARTITA_HOST_DEVICE float operator()(float x) const { return (x - mean) * scale + shift; }
 };
 
 // A null `beta` counts as 0; without a mean (gradients of the affine form) the mean is 0.
@@ -66,7 +71,8 @@ struct NormalizeElement {
   const ChannelMap* map = nullptr;
   const float* x = nullptr;
   float* y = nullptr;
-  Divisor inner, channels;
+  ElementChannels channels;
+  bool suits_vectors() const { return channels.HoldInTwoRows(4); }
   template <class Visit>
   PARTITA_HOST_DEVICE void VisitVectors(Visit&& visit) {
     visit(x, y);
@@ -83,18 +89,27 @@ struct NormalizeElement {
   }
   template <class Int>
   PARTITA_HOST_DEVICE void Store(Int i, float value) const {
-    const ChannelMap* m = map + channels.Divide(inner.Quotient(i)).rest;
-    y[i] = (value - ReadOnly(&m->mean)) * ReadOnly(&m->scale) + ReadOnly(&m->shift);
+    y[i] = ChannelMap::Read(map + channels.Of(i))(value);
   }
   template <int kCount, class Int>
   PARTITA_HOST_DEVICE void StoreVector(Int i, const float* of) const {
-    for (int k = 0; k < kCount; ++k) Store(i + k, of[k]);
+    const auto at = channels.From(i);
+    const ChannelMap first = ChannelMap::Read(map + at.first);
+    const ChannelMap second = ChannelMap::Read(map + at.second);
+    for (int k = 0; k < kCount; ++k) y[i + k] = (k < at.of_first ? first : second)(of[k]);
   }
 };
 
 // dx = a * dy - b - (x - mean) * c.
 struct ChannelGradient {
   float mean = 0, a = 0, b = 0, c = 0;
+  // One that is not written while the kernel runs.
+  PARTITA_HOST_DEVICE static ChannelGradient Read(const ChannelGradient* from) {
+    return {ReadOnly(&from->mean), ReadOnly(&from->a), ReadOnly(&from->b), ReadOnly(&from->c)};
+  }
+  PARTITA_HOST_DEVICE float operator()(float x, float dy) const {
+    return a * dy - b - (x - mean) * c;
+  }
 };
 
 struct ChannelGradientElement {
@@ -123,7 +138,8 @@ struct NormalizeGradientElement {
   const ChannelGradient* gradient = nullptr;
   const float *x = nullptr, *dy = nullptr;
   float* dx = nullptr;
-  Divisor inner, channels;
+  ElementChannels channels;
+  bool suits_vectors() const { return channels.HoldInTwoRows(4); }
   template <class Visit>
   PARTITA_HOST_DEVICE void VisitVectors(Visit&& visit) {
     visit(x, dy, dx);
@@ -142,13 +158,16 @@ struct NormalizeGradientElement {
   }
   template <class Int>
   PARTITA_HOST_DEVICE void Store(Int i, const Operands& of) const {
-    const ChannelGradient* g = gradient + channels.Divide(inner.Quotient(i)).rest;
-    dx[i] =
-        ReadOnly(&g->a) * of.dy - ReadOnly(&g->b) - (of.x - ReadOnly(&g->mean)) * ReadOnly(&g->c);
+    dx[i] = ChannelGradient::Read(gradient + channels.Of(i))(of.x, of.dy);
   }
   template <int kCount, class Int>
   PARTITA_HOST_DEVICE void StoreVector(Int i, const Operands* of) const {
-    for (int k = 0; k < kCount; ++k) Store(i + k, of[k]);
+    const auto at = channels.From(i);
+    const ChannelGradient first = ChannelGradient::Read(gradient + at.first);
+    const ChannelGradient second = ChannelGradient::Read(gradient + at.second);
+    for (int k = 0; k < kCount; ++k) {
+      dx[i + k] = (k < at.of_first ? first : second)(of[k].x, of[k].dy);
+    }
   }
 };
 

@@ -35,6 +35,18 @@ template <class F>
 struct HasVectors<F, std::void_t<decltype(std::declval<F&>().VisitVectors(VectorVisitor()))>>
     : std::true_type {};
 
+// Some have suits_vectors(), which says whether their other operands, too, allow four at once.
+template <class F, class = void>
+struct AsksForVectors : std::false_type {};
+template <class F>
+struct AsksForVectors<F, std::void_t<decltype(std::declval<const F&>().suits_vectors())>>
+    : std::true_type {};
+template <class F>
+bool TakesVectors(const F& functor) {
+  if constexpr (HasVectors<F>::value && AsksForVectors<F>::value) return functor.suits_vectors();
+  return HasVectors<F>::value;
+}
+
 struct FindUnaligned {
   bool* unaligned;
   template <class... T>
@@ -42,15 +54,12 @@ struct FindUnaligned {
     *unaligned = (... || (reinterpret_cast<uintptr_t>(data) % (4 * sizeof(*data)) != 0));
   }
 };
-// Whether four neighbours may be read and written at once.
+// Whether four neighbours are read and written at once: addresses have to suit, too.
 template <class F>
 bool SuitsVectors(F functor) {
-  if constexpr (HasVectors<F>::value) {
-    bool unaligned = false;
-    functor.VisitVectors(FindUnaligned{&unaligned});
-    return !unaligned;
-  }
-  return false;
+  bool unaligned = false;
+  if constexpr (HasVectors<F>::value) functor.VisitVectors(FindUnaligned{&unaligned});
+  return TakesVectors(functor) && !unaligned;
 }
 
 // Elements are counted in 32 bits up to this number, so that eight places of each have 32 bits, too;

@@ -82,4 +82,30 @@ struct StridedIndex {
   }
 };
 
+// Channels of the elements of x[n, channels, inner].
+struct ElementChannels {
+  Divisor inner, channels;
+
+  template <class Int>
+  PARTITA_HOST_DEVICE Int Of(Int i) const {
+    return channels.Divide(inner.Quotient(i)).rest;
+  }
+
+  // Of the neighbours from element i on that lie in its row and the next: the first `of_first` of
+  // them have `first`, the others `second`.
+  template <class Int>
+  struct Neighbours {
+    Int first, second, of_first;
+  };
+  template <class Int>
+  PARTITA_HOST_DEVICE Neighbours<Int> From(Int i) const {
+    const auto [row, place] = inner.Divide(i);
+    const Int channel = channels.Divide(row).rest;
+    const Int next = channel + 1 < static_cast<Int>(channels.value) ? channel + 1 : Int{0};
+    return {channel, next, static_cast<Int>(inner.value) - place};
+  }
+  // Whether so many neighbours lie in two rows at most.
+  bool HoldInTwoRows(int neighbours) const { return inner.value >= neighbours; }
+};
+
 }  // namespace partita
