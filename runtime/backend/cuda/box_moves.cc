@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/container/inlined_vector.h"
 #include "graph/support/check.h"
 
 namespace partita {
@@ -17,7 +18,7 @@ StridedBox StridedBoxOf(const Stream::MoveArguments& move) {
   const Box& from = move.kind == MoveSignature::Kind::kFill ? move.to_box : move.from_box;
   const Box& to = move.to_box;
   StridedBox box;
-  std::vector<Dimension> dimensions;  // innermost first
+  absl::InlinedVector<Dimension, StridedBox::kMaxRank> dimensions;  // innermost first
   int64_t from_stride = 1, to_stride = 1;
   for (int d = move.region.rank() - 1; d >= 0; --d) {
     const int64_t extent = move.region[d].size();

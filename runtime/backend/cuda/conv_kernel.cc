@@ -45,9 +45,9 @@ bool CanFuse(const ConvolutionShape& s, int algorithm) {
 
 // What does bias and ReLU where the library does not.
 ElementWork EpilogueOf(const ConvolutionShape& s, const Convolution& convolution) {
-  return {BiasElement{convolution.bias, static_cast<float*>(convolution.y),
-                      Divisor::Of(s.y[2] * s.y[3]), Divisor::Of(s.y[1]), s.relu},
-          VolumeOf(s.y)};
+  return ElementWork::Of(VolumeOf(s.y),
+                         BiasElement{convolution.bias, static_cast<float*>(convolution.y),
+                                     Divisor::Of(s.y[2] * s.y[3]), Divisor::Of(s.y[1]), s.relu});
 }
 
 }  // namespace

@@ -8,3 +8,19 @@
 #else
 #define PARTITA_HOST_DEVICE
 #endif
+
+namespace partita {
+
+// A number that is not written while the kernel runs, neither through this pointer nor through one
+// that lies over it: what __restrict__ says of pointers that are arguments of their own. The read
+// may go before writes of the same thread, through the GPU's cache for constants.
+template <class T>
+PARTITA_HOST_DEVICE inline T ReadOnly(const T* number) {
+#ifdef __CUDA_ARCH__
+  return __ldg(number);
+#else
+  return *number;
+#endif
+}
+
+}  // namespace partita

@@ -1,14 +1,11 @@
-#include <algorithm>
-
 #include "runtime/backend/cuda/launch_works.h"
 #include "runtime/backend/cuda/typed_conversion.h"
 
 namespace partita {
 namespace {
 
-constexpr int kThreads = 256;
-constexpr int kRuns = 2;  // that a thread reads before it writes the first
-constexpr int64_t kMostBlocks = 1 << 20;
+constexpr int kThreads = ElementWork::kBlockThreads;
+constexpr int kRuns = ElementWork::kVectors;  // that a thread reads before it writes the first
 
 // Runs of a number of columns that the compiler knows; all places are of 32 bits.
 template <NumberType kFrom, NumberType kTo, int kColumns>
@@ -53,22 +50,20 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 template <int kColumns>
-cudaError_t Launch(const ToBlocksElement& work, int64_t runs, cudaStream_t stream) {
-  const int64_t of_block = int64_t{kThreads} * kRuns;
-  const auto blocks =
-      static_cast<unsigned>(std::min(kMostBlocks, (runs + of_block - 1) / of_block));
-  return WithTypes(work.conversion, [&](auto from, auto to) {
+cudaError_t Launch(const ToBlocksElement& functor, const ElementWork& work, cudaStream_t stream) {
+  return WithTypes(functor.conversion, [&](auto from, auto to) {
     ToBlocks<from(), to(), kColumns>
-        <<<blocks, kThreads, 0, stream>>>(work.conversion, work.blocks, runs);
+        <<<work.blocks, kThreads, 0, stream>>>(functor.conversion, functor.blocks, work.count);
     return cudaGetLastError();
   });
 }
 
 }  // namespace
 
-cudaError_t LaunchToBlocks(const ToBlocksElement& work, int64_t runs, cudaStream_t stream) {
-  return work.blocks.columns.value == 2 ? Launch<2>(work, runs, stream)
-                                        : Launch<4>(work, runs, stream);
+cudaError_t LaunchToBlocks(const ToBlocksElement& functor, const ElementWork& work,
+                           cudaStream_t stream) {
+  return functor.blocks.columns.value == 2 ? Launch<2>(functor, work, stream)
+                                           : Launch<4>(functor, work, stream);
 }
 
 }  // namespace partita

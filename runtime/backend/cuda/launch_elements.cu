@@ -1,31 +1,30 @@
-#include <algorithm>
-
 #include "runtime/backend/cuda/launch_works.h"
 
 namespace partita {
 namespace {
 
-constexpr int kThreads = 256;
-constexpr int64_t kMostBlocks = 4096;  // beyond it, threads take several elements
+constexpr int kThreads = ElementWork::kBlockThreads;
+constexpr int kElements = ElementWork::kElements;  // that a thread reads before it writes the first
 
-constexpr int kElements = 4;  // that a thread reads before it writes the first
+// Elements are counted by Int: see WithIndex.
 
 // Runs of kThreads * kElements elements, of which a thread takes each kThreads-th.
-template <class F>
+template <class F, class Int>
 __global__ void __launch_bounds__(kThreads)
-    ReadThenWrite(const __grid_constant__ F functor, int64_t count) {
-  constexpr int64_t kRun = kThreads * kElements;
-  for (int64_t run = blockIdx.x * kRun; run < count; run += gridDim.x * kRun) {
+    ReadThenWrite(const __grid_constant__ F functor, Int count) {
+  constexpr Int kRun = kThreads * kElements;
+  const Int step = static_cast<Int>(gridDim.x) * kRun;
+  for (Int run = static_cast<Int>(blockIdx.x) * kRun; run < count; run += step) {
     typename F::Operands operands[kElements];
-    const int64_t first = run + threadIdx.x;
+    const Int first = run + static_cast<Int>(threadIdx.x);
 #pragma unroll
     for (int k = 0; k < kElements; ++k) {
-      const int64_t i = first + k * kThreads;
+      const Int i = first + k * kThreads;
       if (i < count) operands[k] = functor.Load(i);
     }
 #pragma unroll
     for (int k = 0; k < kElements; ++k) {
-      const int64_t i = first + k * kThreads;
+      const Int i = first + k * kThreads;
       if (i < count) functor.Store(i, operands[k]);
     }
   }
@@ -33,73 +32,78 @@ __global__ void __launch_bounds__(kThreads)
 
 // What the compiler is told of a pointer to be able to read and write four elements at once.
 struct AssumeAligned {
-  template <class T>
-  PARTITA_HOST_DEVICE void operator()(T*& data) const {
-    data = static_cast<T*>(__builtin_assume_aligned(data, 4 * sizeof(T)));
+  template <class... T>
+  PARTITA_HOST_DEVICE void operator()(T&... data) const {
+    ((data = static_cast<T>(__builtin_assume_aligned(data, 4 * sizeof(*data)))), ...);
   }
 };
-struct FindUnaligned {
-  bool* unaligned;
+// The step's numbers are read once, before the elements.
+struct ReadNumbers {
+  template <class... T>
+  PARTITA_HOST_DEVICE void operator()(T&... arguments) const {
+    (Read(arguments), ...);
+  }
   template <class T>
-  PARTITA_HOST_DEVICE void operator()(T*& data) const {
-    if (reinterpret_cast<uintptr_t>(data) % (4 * sizeof(T)) != 0) *unaligned = true;
+  PARTITA_HOST_DEVICE void Read(T*&) const {}
+  PARTITA_HOST_DEVICE void Read(StepNumbersArgument& numbers) const {
+    numbers.own = *numbers;
+    numbers.in_memory = nullptr;
   }
 };
 
-template <class F>
+template <class F, class Int>
 __global__ void __launch_bounds__(kThreads)
-    ReadThenWriteVectors(const __grid_constant__ F given, int64_t count) {
+    ReadThenWriteVectors(const __grid_constant__ F given, Int count) {
   F functor = given;
   functor.VisitVectors(AssumeAligned());
-  const int64_t thread = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
-  const int64_t vectors = count / 4, step = static_cast<int64_t>(gridDim.x) * kThreads;
-  for (int64_t v = thread; v < vectors; v += step) {
+  functor.VisitPointers(ReadNumbers());
+  const Int thread = static_cast<Int>(blockIdx.x) * kThreads + static_cast<Int>(threadIdx.x);
+  const Int vectors = count / 4, step = static_cast<Int>(gridDim.x) * kThreads;
+  for (Int v = thread; v < vectors; v += step) {
     typename F::Operands operands[4];
 #pragma unroll
     for (int k = 0; k < 4; ++k) operands[k] = functor.Load(v * 4 + k);
     functor.template StoreVector<4>(v * 4, operands);
   }
-  const int64_t rest = vectors * 4 + thread;
+  const Int rest = vectors * 4 + thread;
   if (rest < count) functor.Store(rest, functor.Load(rest));
 }
 
-template <class F>
-__global__ void __launch_bounds__(kThreads)
-    ForEach(const __grid_constant__ F functor, int64_t count) {
-  const int64_t stride = static_cast<int64_t>(gridDim.x) * blockDim.x;
-  for (int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < count;
-       i += stride) {
+template <class F, class Int>
+__global__ void __launch_bounds__(kThreads) ForEach(const __grid_constant__ F functor, Int count) {
+  const Int step = static_cast<Int>(gridDim.x) * kThreads;
+  for (Int i = static_cast<Int>(blockIdx.x) * kThreads + static_cast<Int>(threadIdx.x); i < count;
+       i += step) {
     functor(i);
   }
 }
 
-unsigned BlocksFor(int64_t count, int64_t of_block) {
-  return static_cast<unsigned>(std::min(kMostBlocks, (count + of_block - 1) / of_block));
-}
-
 template <class F>
-cudaError_t Launch(const F& functor, int64_t count, cudaStream_t stream) {
-  if constexpr (HasVectors<F>::value) {
-    bool unaligned = false;
-    F(functor).VisitVectors(FindUnaligned{&unaligned});
-    if (!unaligned) {
-      const unsigned blocks = BlocksFor(count, kThreads * 4);
-      ReadThenWriteVectors<F><<<blocks, kThreads, 0, stream>>>(functor, count);
-      return cudaGetLastError();
-    }
+cudaError_t Launch(const F& functor, const ElementWork& work, cudaStream_t stream) {
+  if constexpr (std::is_same_v<F, CopyElement>) {
+    if (functor.is_done()) return cudaSuccess;
   }
   if constexpr (std::is_same_v<F, ConversionElement>) {
-    if (functor.lies_in_order()) return LaunchConversion(functor.conversion, count, stream);
+    if (functor.suits_vectors()) return LaunchConversion(functor.conversion, work, stream);
   }
   if constexpr (std::is_same_v<F, ToBlocksElement>) {
-    if (functor.is_usual()) return LaunchToBlocks(functor, count, stream);
+    if (functor.is_usual()) return LaunchToBlocks(functor, work, stream);
   }
-  if constexpr (ReadsFirst<F>::value) {
-    const unsigned blocks = BlocksFor(count, kThreads * kElements);
-    ReadThenWrite<F><<<blocks, kThreads, 0, stream>>>(functor, count);
-  } else {
-    ForEach<F><<<BlocksFor(count, kThreads), kThreads, 0, stream>>>(functor, count);
-  }
+  WithIndex(work.places, [&](auto zero) {
+    using Int = decltype(zero);
+    const auto count = static_cast<Int>(work.count);
+    if constexpr (HasVectors<F>::value) {
+      if (SuitsVectors(functor)) {
+        ReadThenWriteVectors<F, Int><<<work.blocks, kThreads, 0, stream>>>(functor, count);
+        return;
+      }
+    }
+    if constexpr (ReadsFirst<F>::value) {
+      ReadThenWrite<F, Int><<<work.blocks, kThreads, 0, stream>>>(functor, count);
+    } else {
+      ForEach<F, Int><<<work.blocks, kThreads, 0, stream>>>(functor, count);
+    }
+  });
   return cudaGetLastError();
 }
 
@@ -107,7 +111,7 @@ cudaError_t Launch(const F& functor, int64_t count, cudaStream_t stream) {
 
 cudaError_t LaunchElements(const ElementWork& work, cudaStream_t stream) {
   if (work.count == 0) return cudaSuccess;
-  return std::visit([&](const auto& functor) { return Launch(functor, work.count, stream); },
+  return std::visit([&](const auto& functor) { return Launch(functor, work, stream); },
                     work.functor);
 }
 

@@ -1,12 +1,9 @@
-#include <algorithm>
-
 #include "runtime/backend/cuda/launch_works.h"
 
 namespace partita {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int64_t kMostBlocks = 1 << 20;
 constexpr int kSharedWithoutAsking = 48 << 10;  // bytes that every kernel may have
 
 __device__ int Thread() { return static_cast<int>(threadIdx.x); }
@@ -68,32 +65,30 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-template <int kKernel>
-cudaError_t Launch(const MaxPoolWork& work, cudaStream_t stream) {
-  const auto bytes = static_cast<int>(work.shared_bytes());
-  if (bytes > kSharedWithoutAsking) {
-    const cudaError_t code =
-        cudaFuncSetAttribute(MaxPoolPlanes<kKernel>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                             MaxPoolWork::kMostPlaneBytes);
-    if (code != cudaSuccess) return code;
+using PlanesKernel = void (*)(MaxPoolWork);
+PlanesKernel KernelOf(const MaxPoolWork& work) {
+  switch (work.fixed_kernel()) {
+    case 2:
+      return MaxPoolPlanes<2>;
+    case 3:
+      return MaxPoolPlanes<3>;
+    default:
+      return MaxPoolPlanes<0>;
   }
-  const int64_t groups = (work.planes + work.planes_of_block - 1) / work.planes_of_block;
-  const auto blocks = static_cast<unsigned>(std::min(kMostBlocks, groups));
-  MaxPoolPlanes<kKernel><<<blocks, kThreads, static_cast<size_t>(bytes), stream>>>(work);
-  return cudaGetLastError();
 }
 
 }  // namespace
 
+cudaError_t PrepareMaxPool(const MaxPoolWork& work) {
+  if (work.shared_bytes() <= kSharedWithoutAsking) return cudaSuccess;
+  return cudaFuncSetAttribute(KernelOf(work), cudaFuncAttributeMaxDynamicSharedMemorySize,
+                              MaxPoolWork::kMostPlaneBytes);
+}
+
 cudaError_t LaunchMaxPool(const MaxPoolWork& work, cudaStream_t stream) {
-  switch (work.fixed_kernel()) {
-    case 2:
-      return Launch<2>(work, stream);
-    case 3:
-      return Launch<3>(work, stream);
-    default:
-      return Launch<0>(work, stream);
-  }
+  const auto bytes = static_cast<size_t>(work.shared_bytes());
+  KernelOf(work)<<<work.blocks, kThreads, bytes, stream>>>(work);
+  return cudaGetLastError();
 }
 
 }  // namespace partita

@@ -1,24 +1,22 @@
-#include <algorithm>
-
 #include "runtime/backend/cuda/launch_works.h"
 
 namespace partita {
 namespace {
 
 constexpr int kThreads = ReductionShape::kBlockThreads;
-constexpr int64_t kMostRowGroups = 1 << 20;
 constexpr int kTerms = 8;  // that a thread reads before it adds the first
 
 // Each lanes-th of the terms [begin, end) of a row, in this order.
+template <class Int>
 struct TermsOfThread {
-  int64_t row, begin, end;
+  Int row, begin, end;
   int lanes;
 };
-template <class F>
-__device__ void AddTerms(const F& functor, const TermsOfThread& terms,
+template <class F, class Int>
+__device__ void AddTerms(const F& functor, const TermsOfThread<Int>& terms,
                          typename F::Partial& partial) {
   const auto [row, begin, end, lanes] = terms;
-  int64_t k = begin;
+  Int k = begin;
   if constexpr (ReadsFirst<F>::value) {
     for (; k + (kTerms - 1) * lanes < end; k += kTerms * lanes) {
       typename F::Operands operands[kTerms];
@@ -33,10 +31,11 @@ __device__ void AddTerms(const F& functor, const TermsOfThread& terms,
 
 // One chunk of the terms of kThreads / lanes rows for each block: lane by lane, then by a tree.
 // Without chunks the results are stored, with chunks the partial results are left in `partials`.
-template <class F>
+// Int: see WithIndex.
+template <class F, class Int>
 __global__ void __launch_bounds__(kThreads)
     ReduceRows(const __grid_constant__ F functor, const __grid_constant__ ReductionShape shape,
-               typename F::Partial* partials) {
+               typename F::Partial* __restrict__ partials) {
   using Partial = typename F::Partial;
   __shared__ alignas(16) unsigned char memory[kThreads * sizeof(Partial)];
   auto* shared = reinterpret_cast<Partial*>(memory);
@@ -46,19 +45,23 @@ __global__ void __launch_bounds__(kThreads)
   const int lane = shape.rows_are_neighbours ? thread / rows_of_block : thread % lanes;
   Partial* const slot = shared + row_of_block * lanes + lane;
   const int64_t chunk = blockIdx.y;
-  const int64_t begin = shape.ChunkBegin(chunk), end = shape.ChunkBegin(chunk + 1);
-  for (int64_t first = static_cast<int64_t>(blockIdx.x) * rows_of_block; first < shape.rows;
-       first += static_cast<int64_t>(gridDim.x) * rows_of_block) {
-    const int64_t row = first + row_of_block;
+  const auto begin = static_cast<Int>(shape.ChunkBegin(chunk));
+  const auto end = static_cast<Int>(shape.ChunkBegin(chunk + 1));
+  const auto rows = static_cast<Int>(shape.rows);
+  for (Int first = static_cast<Int>(blockIdx.x) * rows_of_block; first < rows;
+       first += static_cast<Int>(gridDim.x) * rows_of_block) {
+    const Int row = first + row_of_block;
     Partial partial = functor.Start();
-    if (row < shape.rows) AddTerms(functor, {row, begin + lane, end, lanes}, partial);
+    if (row < rows) {
+      AddTerms(functor, TermsOfThread<Int>{row, begin + lane, end, lanes}, partial);
+    }
     *slot = partial;
     __syncthreads();
     for (int half = lanes / 2; half > 0; half /= 2) {
       if (lane < half) functor.Merge(slot[0], slot[half]);
       __syncthreads();
     }
-    if (lane == 0 && row < shape.rows) {
+    if (lane == 0 && row < rows) {
       if (shape.chunks == 1) {
         functor.Store(row, *slot);
       } else {
@@ -77,7 +80,8 @@ struct MergeChunks {
   const Partial* partials;
   int64_t chunks;
   __device__ Partial Start() const { return functor.Start(); }
-  __device__ void Add(Partial& partial, int64_t row, int64_t chunk) const {
+  template <class Int>
+  __device__ void Add(Partial& partial, Int row, Int chunk) const {
     functor.Merge(partial, partials[row * chunks + chunk]);
   }
   __device__ void Merge(Partial& partial, const Partial& other) const {
@@ -89,10 +93,10 @@ struct MergeChunks {
 template <class F>
 cudaError_t LaunchRows(const F& functor, const ReductionShape& shape, typename F::Partial* partials,
                        cudaStream_t stream) {
-  const int64_t rows_of_block = kThreads / shape.lanes;
-  const int64_t groups = std::min(kMostRowGroups, (shape.rows + rows_of_block - 1) / rows_of_block);
-  const dim3 grid(static_cast<unsigned>(groups), static_cast<unsigned>(shape.chunks));
-  ReduceRows<F><<<grid, kThreads, 0, stream>>>(functor, shape, partials);
+  const dim3 grid(shape.groups, static_cast<unsigned>(shape.chunks));
+  WithIndex(shape.places(), [&](auto zero) {
+    ReduceRows<F, decltype(zero)><<<grid, kThreads, 0, stream>>>(functor, shape, partials);
+  });
   return cudaGetLastError();
 }
 
@@ -101,11 +105,8 @@ cudaError_t Launch(const F& functor, const ReductionWork& work, cudaStream_t str
   auto* partials = static_cast<typename F::Partial*>(work.partials);
   const cudaError_t code = LaunchRows(functor, work.shape, partials, stream);
   if (code != cudaSuccess || work.shape.chunks == 1) return code;
-  ReductionShape merge;
-  merge.rows = work.shape.rows;
-  merge.terms = work.shape.chunks;
-  merge.lanes = ReductionShape::kMergeLanes;
-  return LaunchRows(MergeChunks<F>{functor, partials, work.shape.chunks}, merge, partials, stream);
+  return LaunchRows(MergeChunks<F>{functor, partials, work.shape.chunks}, work.merge, partials,
+                    stream);
 }
 
 }  // namespace

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "runtime/backend/cuda/elements/read_first.h"
+
 namespace partita {
 namespace {
 
@@ -12,24 +14,29 @@ int BlocksFor(int64_t elements) {
   return static_cast<int>(std::min(kMostBlocks, (elements + kThreads - 1) / kThreads));
 }
 
-template <class T>
-__global__ void MoveAll(MoveOp op, StridedBox box, const T* from, T* to) {
-  const int64_t stride = static_cast<int64_t>(gridDim.x) * blockDim.x;
-  for (int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < box.elements;
-       i += stride) {
+// Elements are counted by Int: see WithIndex.
+template <class T, class Int>
+__global__ void __launch_bounds__(kThreads)
+    MoveAll(MoveOp op, const __grid_constant__ StridedBox box, const T* from, T* to) {
+  const auto count = static_cast<Int>(box.elements), step = static_cast<Int>(gridDim.x) * kThreads;
+  for (Int i = static_cast<Int>(blockIdx.x) * kThreads + static_cast<Int>(threadIdx.x); i < count;
+       i += step) {
     MoveElement(op, box, from, to, i);
   }
 }
 
 template <class T>
 cudaError_t Launch(const DeviceMove& move, const StridedBox& box, cudaStream_t stream) {
-  MoveAll<<<BlocksFor(box.elements), kThreads, 0, stream>>>(
-      move.op, box, static_cast<const T*>(move.from), static_cast<T*>(move.to));
+  WithIndex(box.elements, [&](auto zero) {
+    MoveAll<T, decltype(zero)><<<BlocksFor(box.elements), kThreads, 0, stream>>>(
+        move.op, box, static_cast<const T*>(move.from), static_cast<T*>(move.to));
+  });
   return cudaGetLastError();
 }
 
 template <class T>
-__global__ void CheckAll(const T* data, int64_t count, int32_t* flag) {
+__global__ void __launch_bounds__(kThreads)
+    CheckAll(const T* __restrict__ data, int64_t count, int32_t* __restrict__ flag) {
   const int64_t stride = static_cast<int64_t>(gridDim.x) * blockDim.x;
   for (int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < count;
        i += stride) {

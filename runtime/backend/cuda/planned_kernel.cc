@@ -123,9 +123,9 @@ double PlannedKernel::Milliseconds(TrialDevice* trials) const {
 }
 
 absl::Status PlannedKernel::PrepareSteps() {
-  ASSIGN_OR_RETURN(const KernelSteps plan, PlanShapes(signature_, options_));
-  plan_bytes_ = plan.scratch_bytes;
-  for (const KernelStep& step : plan.steps) {
+  ASSIGN_OR_RETURN(plans_, LaunchPlans::Make(signature_, options_));
+  plan_bytes_ = plans_->whole().scratch_bytes;
+  for (const KernelStep& step : plans_->whole().steps) {
     if (const auto* gemm = std::get_if<Gemm>(&step)) {
       ASSIGN_OR_RETURN(CublasLt * blas, handles_->cublaslt());
       ASSIGN_OR_RETURN(auto runner, GemmRunner::Prepare(gemm->shape, blas));
@@ -136,6 +136,8 @@ absl::Status PlannedKernel::PrepareSteps() {
       ASSIGN_OR_RETURN(auto runner, ConvolutionRunner::Prepare(convolution->shape, cudnn));
       workspace_bytes_ = std::max(workspace_bytes_, runner->workspace_bytes());
       convolutions_.push_back(std::move(runner));
+    } else if (const auto* pooling = std::get_if<MaxPoolWork>(&step)) {
+      RETURN_IF_ERROR(CudaStatus(PrepareMaxPool(*pooling), "a pooling"));
     }
   }
   return absl::OkStatus();
@@ -151,11 +153,9 @@ absl::Status PlannedKernel::Enqueue(const KernelArguments& arguments, const Laun
   const auto start = reinterpret_cast<uintptr_t>(memory.scratch);
   constexpr auto kStep = static_cast<uintptr_t>(kScratchAlignment);
   auto* aligned = reinterpret_cast<char*>((start + kStep - 1) / kStep * kStep);
-  ASSIGN_OR_RETURN(const KernelSteps plan,
-                   PlanKernel(signature_, arguments, {aligned, memory.numbers}, options_));
+  ASSIGN_OR_RETURN(const LaunchPlan* plan, plans_->Of(arguments));
   StepLauncher launcher{products_, convolutions_, aligned + plan_bytes_, stream};
-  for (const KernelStep& step : plan.steps) RETURN_IF_ERROR(std::visit(launcher, step));
-  return absl::OkStatus();
+  return plan->ForEachStep(arguments, {aligned, memory.numbers}, launcher);
 }
 
 }  // namespace partita

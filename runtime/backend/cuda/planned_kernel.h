@@ -1,16 +1,19 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "runtime/backend/cuda/conv_kernel.h"
 #include "runtime/backend/cuda/cuda_stream.h"
 #include "runtime/backend/cuda/matmul_kernel.h"
+#include "runtime/backend/cuda/plan/launch_plan.h"
 #include "runtime/backend/cuda/vendor_handles.h"
 
 namespace partita {
 
-// Every kernel of the cuda backend: enqueues the steps of its plan (plan/kernel_steps.h).
+// Every kernel of the cuda backend: enqueues the steps of its plan (plan/launch_plan.h), which is made
+// when it is prepared; a launch puts its addresses and the step's numbers in.
 class PlannedKernel : public CudaKernel {
  public:
   // Prepares a kernel on the current device, whose libraries these are. A convolution takes the
@@ -43,6 +46,7 @@ class PlannedKernel : public CudaKernel {
   // Runners of the plan's products and convolutions, in their order.
   std::vector<std::unique_ptr<GemmRunner>> products_;
   std::vector<std::unique_ptr<ConvolutionRunner>> convolutions_;
+  std::unique_ptr<LaunchPlans> plans_;
   int64_t plan_bytes_ = 0, workspace_bytes_ = 0;
   std::string note_;
 };

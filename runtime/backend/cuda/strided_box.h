@@ -23,12 +23,15 @@ struct StridedBox {
   }
 
   // Offsets of element i of the box on both sides.
-  PARTITA_HOST_DEVICE void Locate(int64_t i, int64_t& from, int64_t& to) const {
+  template <class Int>
+  PARTITA_HOST_DEVICE void Locate(Int i, int64_t& from, int64_t& to) const {
     from = from_offset;
     to = to_offset;
+#ifdef __CUDACC__
+#pragma unroll 1
+#endif
     for (int d = rank - 1; d >= 0; --d) {
-      const int64_t rest = d == 0 ? 0 : extent[d].Quotient(i);
-      const int64_t at = i - rest * extent[d].value;
+      const auto [rest, at] = d == 0 ? Division<Int>{0, i} : extent[d].Divide(i);
       from += at * from_stride[d];
       to += at * to_stride[d];
       i = rest;
@@ -39,9 +42,9 @@ struct StridedBox {
 enum class MoveOp : uint8_t { kZero, kCopy, kAdd, kMax };
 
 // One element of a move. T: float, double, int32_t, int64_t or uint64_t (sums wrap).
-template <class T>
+template <class T, class Int>
 PARTITA_HOST_DEVICE inline void MoveElement(MoveOp op, const StridedBox& box, const T* from, T* to,
-                                            int64_t i) {
+                                            Int i) {
   int64_t at_from = 0, at_to = 0;
   box.Locate(i, at_from, at_to);
   switch (op) {

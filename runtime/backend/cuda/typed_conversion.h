@@ -16,6 +16,19 @@ struct alignas(kSize * sizeof(T)) Vector {
   T of[kSize];
 };
 
+// What is not written while the kernel runs (see ReadOnly).
+template <class T>
+__device__ Vector<T, 4> ReadOnlyVector(const Vector<T, 4>* data) {
+  using Words = std::conditional_t<sizeof(T) == 4, uint4, uint2>;
+  static_assert(sizeof(Words) == sizeof *data);
+  union {
+    Words words;
+    Vector<T, 4> vector;
+  } read;
+  read.words = __ldg(reinterpret_cast<const Words*>(data));
+  return read.vector;
+}
+
 // A Conversion whose types are known to the compiler; scales are read once.
 template <NumberType kFrom, NumberType kTo>
 class TypedConversion {
@@ -30,8 +43,8 @@ class TypedConversion {
         to(static_cast<To*>(conversion.to)),
         bias_(conversion.bias),
         relu_(conversion.relu) {
-    if (conversion.first_factor != nullptr) factor_ = *conversion.first_factor;
-    if (conversion.second_factor != nullptr) factor_ *= *conversion.second_factor;
+    if (conversion.first_factor != nullptr) factor_ = ReadOnly(conversion.first_factor);
+    if (conversion.second_factor != nullptr) factor_ *= ReadOnly(conversion.second_factor);
   }
 
   __device__ float Value(From number) const {
@@ -49,9 +62,9 @@ class TypedConversion {
       return kTo == NumberType::kFloat16 ? ToFloat16(value) : ToBfloat16(value);
     }
   }
-  __device__ float BiasOf(int64_t channel) const {
-    return bias_ == nullptr ? 0.0f : bias_[channel];
-  }
+  __device__ bool has_bias() const { return bias_ != nullptr; }
+  // Of a conversion that has one.
+  __device__ float BiasOf(int64_t channel) const { return ReadOnly(bias_ + channel); }
 
   const From* const from;
   To* const to;

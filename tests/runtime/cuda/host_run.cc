@@ -8,33 +8,41 @@ namespace partita {
 namespace {
 
 // Four neighbours, all of which are read before the first is written.
-template <class F>
-void RunVector(const F& functor, int64_t i) {
+template <class F, class Int>
+void RunVector(const F& functor, Int i) {
   const typename F::Operands operands[] = {functor.Load(i), functor.Load(i + 1),
                                            functor.Load(i + 2), functor.Load(i + 3)};
   functor.template StoreVector<4>(i, operands);
 }
 
-void Run(const ElementWork& work) {
+template <class Int>
+void RunElements(const ElementWork& work) {
+  CHECK(work.blocks > 0 && work.places >= work.count);
+  const auto count = static_cast<Int>(work.count);
   std::visit(
       [&](const auto& functor) {
         using F = std::decay_t<decltype(functor)>;
-        int64_t i = 0;
+        Int i = 0;
         if constexpr (HasVectors<F>::value) {
-          for (; i + 4 <= work.count; i += 4) RunVector(functor, i);
+          for (; TakesVectors(functor) && i + 4 <= count; i += 4) RunVector(functor, i);
         }
-        for (; i < work.count; ++i) ApplyElement(functor, i);
+        for (; i < count; ++i) ApplyElement(functor, i);
       },
       work.functor);
 }
 
+void Run(const ElementWork& work, HostIndex index) {
+  if (work.count == 0) return;
+  WithIndex(index == HostIndex::kLarge ? kMostSmallCount + 1 : work.places,
+            [&](auto zero) { RunElements<decltype(zero)>(work); });
+}
+
 // The terms [begin, end) of a row as a block of threads takes them: lane by lane, then by a tree.
-template <class F, class Take>
-typename F::Partial Block(const F& functor, int lanes, int64_t begin, int64_t end, Take&& take) {
+template <class F, class Int, class Take>
+typename F::Partial Block(const F& functor, int lanes, Int begin, Int end, Take&& take) {
   std::vector<typename F::Partial> partials(static_cast<size_t>(lanes), functor.Start());
   for (int lane = 0; lane < lanes; ++lane) {
-    for (int64_t k = begin + lane; k < end; k += lanes)
-      take(partials[static_cast<size_t>(lane)], k);
+    for (Int k = begin + lane; k < end; k += lanes) take(partials[static_cast<size_t>(lane)], k);
   }
   for (int half = lanes / 2; half > 0; half /= 2) {
     for (int lane = 0; lane < half; ++lane) {
@@ -45,33 +53,42 @@ typename F::Partial Block(const F& functor, int lanes, int64_t begin, int64_t en
   return partials[0];
 }
 
-void Run(const ReductionWork& work) {
+template <class Int>
+void RunReduction(const ReductionWork& work) {
   const ReductionShape& shape = work.shape;
   CHECK(shape.kBlockThreads % shape.lanes == 0 && (shape.lanes & (shape.lanes - 1)) == 0);
+  CHECK(shape.groups > 0);
+  const auto begin_of = [&](int64_t chunk) { return static_cast<Int>(shape.ChunkBegin(chunk)); };
   std::visit(
       [&](const auto& functor) {
         using Partial = typename std::decay_t<decltype(functor)>::Partial;
         auto* partials = static_cast<Partial*>(work.partials);
-        for (int64_t row = 0; row < shape.rows; ++row) {
-          const auto add = [&](Partial& partial, int64_t k) { AddTerm(functor, partial, row, k); };
+        for (Int row = 0; row < static_cast<Int>(shape.rows); ++row) {
+          const auto add = [&](Partial& partial, Int k) { AddTerm(functor, partial, row, k); };
           if (shape.chunks == 1) {
-            functor.Store(row, Block(functor, shape.lanes, 0, shape.terms, add));
+            functor.Store(row, Block(functor, shape.lanes, begin_of(0), begin_of(1), add));
             continue;
           }
+          CHECK(work.merge.rows == shape.rows && work.merge.terms == shape.chunks);
           Partial* of_row = partials + row * shape.chunks;
           for (int64_t c = 0; c < shape.chunks; ++c) {
-            of_row[c] =
-                Block(functor, shape.lanes, shape.ChunkBegin(c), shape.ChunkBegin(c + 1), add);
+            of_row[c] = Block(functor, shape.lanes, begin_of(c), begin_of(c + 1), add);
           }
           functor.Store(
-              row, Block(functor, ReductionShape::kMergeLanes, 0, shape.chunks,
+              row, Block(functor, work.merge.lanes, int64_t{0}, shape.chunks,
                          [&](Partial& partial, int64_t c) { functor.Merge(partial, of_row[c]); }));
         }
       },
       work.functor);
 }
 
-void Run(const TransposeWork& work) {
+void Run(const ReductionWork& work, HostIndex index) {
+  WithIndex(index == HostIndex::kLarge ? kMostSmallCount + 1 : work.shape.places(),
+            [&](auto zero) { RunReduction<decltype(zero)>(work); });
+}
+
+void Run(const TransposeWork& work, HostIndex) {
+  CHECK(work.blocks > 0 && work.tiles >= work.blocks);
   for (int64_t b = 0; b < work.batch; ++b) {
     const int64_t base = b * work.rows * work.columns;
     for (int64_t r = 0; r < work.rows; ++r) {
@@ -112,7 +129,8 @@ void RunPlanes(const MaxPoolWork& work) {
   }
 }
 
-void Run(const MaxPoolWork& work) {
+void Run(const MaxPoolWork& work, HostIndex) {
+  CHECK(work.blocks > 0);
   CHECK(work.shared_bytes() <= MaxPoolWork::kMostPlaneBytes);
   work.fixed_kernel() == 3   ? RunPlanes<3>(work)
   : work.fixed_kernel() == 2 ? RunPlanes<2>(work)
@@ -141,7 +159,7 @@ void RunProduct(const Gemm& gemm, int64_t product) {
   }
 }
 
-void Run(const Gemm& gemm) {
+void Run(const Gemm& gemm, HostIndex) {
   for (int64_t product = 0; product < gemm.shape.batch; ++product) RunProduct(gemm, product);
 }
 
@@ -187,7 +205,7 @@ void CheckExtents(const ConvolutionShape& s) {
   }
 }
 
-void Run(const Convolution& convolution) {
+void Run(const Convolution& convolution, HostIndex index) {
   const ConvolutionShape& s = convolution.shape;
   CheckExtents(s);
   const auto [x, w, y] = std::tuple(convolution.x, convolution.w, convolution.y);
@@ -209,15 +227,17 @@ void Run(const Convolution& convolution) {
   for (size_t i = 0; i < sums.size(); ++i) {
     StoreNumber(type, result, static_cast<int64_t>(i), static_cast<float>(sums[i]));
   }
-  Run(convolution.epilogue);
+  Run(convolution.epilogue, index);
 }
 
 }  // namespace
 
+void RunOnHost(const KernelStep& step, HostIndex index) {
+  std::visit([&](const auto& work) { Run(work, index); }, step);
+}
+
 void RunOnHost(const KernelSteps& plan) {
-  for (const KernelStep& step : plan.steps) {
-    std::visit([](const auto& work) { Run(work); }, step);
-  }
+  for (const KernelStep& step : plan.steps) RunOnHost(step);
 }
 
 }  // namespace partita

@@ -239,10 +239,15 @@ TEST(DivisorTest, QuotientsAreThoseOfTheMachine) {
   for (int k = 0; k < 200000; ++k) {
     const int64_t d = std::max<int64_t>(1, draw(40)), n = draw(45);
     ASSERT_EQ(Divisor::Of(d).Quotient(n), n / d) << n << " / " << d;
+    const auto small = static_cast<int32_t>(draw(31));
+    ASSERT_EQ(Divisor::Of(d).Quotient(small), small / d) << small << " / " << d;
   }
   for (int64_t d : {1, 2, 3, 7, 641, 0x40000001, 0x7ffffffe, 0x7fffffff}) {
     for (int64_t n : {0, 1, 2, 640, 641, 0x40000000, 0x7ffffffe, 0x7fffffff}) {
       ASSERT_EQ(Divisor::Of(d).Quotient(n), n / d) << n << " / " << d;
+      const auto [quotient, rest] = Divisor::Of(d).Divide(static_cast<int32_t>(n));
+      ASSERT_EQ(quotient, n / d) << n << " / " << d;
+      ASSERT_EQ(rest, n % d) << n << " / " << d;
     }
   }
 }

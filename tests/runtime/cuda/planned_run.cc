@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <memory>
 
-#include "tests/runtime/cuda/host_run.h"
+#include "runtime/backend/cuda/plan/launch_plan.h"
 
 namespace partita {
 
@@ -44,18 +44,25 @@ Launched LaunchOf(const WholeKernel& whole, std::vector<TestTensor>& inputs) {
 }
 
 std::vector<TestTensor> Planned(const WholeKernel& whole, std::vector<TestTensor> inputs,
-                                const KernelOptions& options) {
+                                const KernelOptions& options, HostIndex index) {
   Launched launch = LaunchOf(whole, inputs);
-  const auto shapes = PlanShapes(whole.signature, options);
-  EXPECT_TRUE(shapes.ok()) << shapes.status();
-  if (!shapes.ok()) return {};
-  ScratchMemory scratch(shapes->scratch_bytes);
-  const auto plan = PlanKernel(whole.signature, {launch.in, launch.out, ExampleStep(), kExampleKey},
-                               scratch.data(), options);
+  const KernelArguments arguments{launch.in, launch.out, ExampleStep(), kExampleKey};
+  auto plan = LaunchPlan::Make(whole.signature, options);
   EXPECT_TRUE(plan.ok()) << plan.status();
   if (!plan.ok()) return {};
-  EXPECT_EQ(plan->scratch_bytes, shapes->scratch_bytes);
-  RunOnHost(*plan);
+  const int64_t bytes = plan->steps().scratch_bytes;
+  if (!plan->Suits(arguments)) plan = LaunchPlan::Make(whole.signature, arguments, options);
+  EXPECT_TRUE(plan.ok()) << plan.status();
+  if (!plan.ok()) return {};
+  EXPECT_TRUE(plan->Suits(arguments));
+  EXPECT_EQ(plan->steps().scratch_bytes, bytes);
+  ScratchMemory scratch(bytes);
+  EXPECT_TRUE(plan->ForEachStep(arguments, scratch.data(),
+                                [&](const auto& work) {
+                                  RunOnHost(work, index);
+                                  return absl::OkStatus();
+                                })
+                  .ok());
   EXPECT_TRUE(scratch.intact());
   return launch.results;
 }

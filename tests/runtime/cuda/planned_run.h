@@ -4,6 +4,7 @@
 
 #include "runtime/backend/cuda/plan/kernel_steps.h"
 #include "tests/conformance/kernel_examples.h"
+#include "tests/runtime/cuda/host_run.h"
 
 namespace partita {
 
@@ -29,9 +30,10 @@ struct Launched {
 // Arguments with which a kernel is launched on these inputs; results are filled with noise.
 Launched LaunchOf(const WholeKernel& whole, std::vector<TestTensor>& inputs);
 
-// Results of the cuda backend's plan of a kernel, carried out on the host, within its scratch
-// memory.
+// Results of the cuda backend's plan of a kernel, made before there are addresses, and carried out
+// on the host, within its scratch memory.
 std::vector<TestTensor> Planned(const WholeKernel& whole, std::vector<TestTensor> inputs,
-                                const KernelOptions& options = {});
+                                const KernelOptions& options = {},
+                                HostIndex index = HostIndex::kChosen);
 
 }  // namespace partita

@@ -68,14 +68,19 @@ struct ImageBlocks {
 struct ToBlocksElement {
   Conversion conversion;
   ImageBlocks blocks;
+  template <class Visit>
+  PARTITA_HOST_DEVICE void VisitPointers(Visit&& visit) {
+    conversion.VisitPointers(visit);
+  }
   // Whether the launcher has a kernel for its number of columns.
   bool is_usual() const { return blocks.columns.value == 2 || blocks.columns.value == 4; }
   struct Operands {
     int64_t to;
     uint32_t bits[ImageBlocks::kMostColumns];
   };
-  PARTITA_HOST_DEVICE Operands Load(int64_t t) const {
-    const auto run = blocks.RunAt<int64_t>(t);
+  template <class Int>
+  PARTITA_HOST_DEVICE Operands Load(Int t) const {
+    const auto run = blocks.RunAt<Int>(t);
     Operands of;
     of.to = run.to;
     for (int j = 0; j < ImageBlocks::kMostColumns; ++j) {
@@ -84,7 +89,8 @@ struct ToBlocksElement {
     }
     return of;
   }
-  PARTITA_HOST_DEVICE void Store(int64_t, const Operands& of) const {
+  template <class Int>
+  PARTITA_HOST_DEVICE void Store(Int, const Operands& of) const {
     const int64_t step = blocks.step();
     for (int j = 0; j < ImageBlocks::kMostColumns; ++j) {
       if (j >= blocks.columns.value) continue;
@@ -97,18 +103,22 @@ struct ToBlocksElement {
 struct FromBlocksElement {
   Conversion conversion;
   ImageBlocks blocks;
-  PARTITA_HOST_DEVICE void operator()(int64_t i) const {
-    const int64_t line = blocks.x_wide.Quotient(i), plane = blocks.x_height.Quotient(line);
-    const int64_t n = blocks.channels.Quotient(plane);
-    const int64_t channel = plane - n * blocks.channels.value;
-    const int64_t h = line - plane * blocks.x_height.value + blocks.top;
-    const int64_t w = i - line * blocks.x_wide.value + blocks.left;
-    const int64_t u = h < 0 ? -1 : blocks.rows.Quotient(h);
-    const int64_t v = w < 0 ? -1 : blocks.columns.Quotient(w);
-    const bool inside = u >= 0 && u < blocks.height.value && v >= 0 && v < blocks.wide.value;
+  template <class Visit>
+  PARTITA_HOST_DEVICE void VisitPointers(Visit&& visit) {
+    conversion.VisitPointers(visit);
+  }
+  template <class Int>
+  PARTITA_HOST_DEVICE void operator()(Int i) const {
+    const auto [line, column] = blocks.x_wide.Divide(i);
+    const auto [plane, row] = blocks.x_height.Divide(line);
+    const auto [n, channel] = blocks.channels.Divide(plane);
+    const Int h = row + static_cast<Int>(blocks.top), w = column + static_cast<Int>(blocks.left);
+    const auto [u, in_rows] = blocks.rows.Divide(h < 0 ? Int{0} : h);
+    const auto [v, in_columns] = blocks.columns.Divide(w < 0 ? Int{0} : w);
+    const bool inside = h >= 0 && u < blocks.height.value && w >= 0 && v < blocks.wide.value;
     if (!inside) return conversion.Store(i, 0, 0.0f);
-    const int64_t run = (h - u * blocks.rows.value) * blocks.channels.value + channel;
-    const int64_t slot = run * blocks.columns.value + (w - v * blocks.columns.value);
+    const int64_t run = in_rows * blocks.channels.value + channel;
+    const int64_t slot = run * blocks.columns.value + in_columns;
     conversion.Store(i, 0, conversion.Value(conversion.Bits(blocks.PlaceOf(n, slot, u, v))));
   }
 };

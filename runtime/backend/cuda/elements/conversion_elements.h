@@ -31,9 +31,16 @@ struct ScaleReduction {
   const float* x = nullptr;
   int exponent = 0;
   NumberScale* scale = nullptr;
+  template <class Visit>
+  PARTITA_HOST_DEVICE void VisitPointers(Visit&& visit) {
+    visit(x, scale);
+  }
   PARTITA_HOST_DEVICE Partial Start() const { return 0; }
   using Operands = float;
-  PARTITA_HOST_DEVICE Operands Load(int64_t, int64_t k) const { return x[k]; }
+  template <class Int>
+  PARTITA_HOST_DEVICE Operands Load(Int, Int k) const {
+    return x[k];
+  }
   PARTITA_HOST_DEVICE void Add(Partial& most, float of) const { Merge(most, fabsf(of)); }
   PARTITA_HOST_DEVICE void Merge(Partial& most, const Partial& other) const {
     if (most < other) most = other;
@@ -55,7 +62,12 @@ struct ScaleReduction {
 struct ProductFactorsElement {
   const NumberScale *a = nullptr, *b = nullptr;
   float* factors = nullptr;
-  PARTITA_HOST_DEVICE void operator()(int64_t) const {
+  template <class Visit>
+  PARTITA_HOST_DEVICE void VisitPointers(Visit&& visit) {
+    visit(a, b, factors);
+  }
+  template <class Int>
+  PARTITA_HOST_DEVICE void operator()(Int) const {
     factors[0] = a->undo * b->undo;
     factors[1] = 0;
   }
@@ -71,15 +83,19 @@ struct Conversion {
   const float *first_factor = nullptr, *second_factor = nullptr;
   const float* bias = nullptr;
   bool relu = false;
+  template <class Visit>
+  PARTITA_HOST_DEVICE void VisitPointers(Visit&& visit) {
+    visit(from, to, first_factor, second_factor, bias);
+  }
   PARTITA_HOST_DEVICE uint32_t Bits(int64_t at) const { return LoadBits(from_type, from, at); }
   PARTITA_HOST_DEVICE float Value(uint32_t bits) const {
     float value = ValueOf(from_type, bits);
-    if (first_factor != nullptr) value *= *first_factor;
-    if (second_factor != nullptr) value *= *second_factor;
+    if (first_factor != nullptr) value *= ReadOnly(first_factor);
+    if (second_factor != nullptr) value *= ReadOnly(second_factor);
     return value;
   }
   PARTITA_HOST_DEVICE void Store(int64_t at, int64_t channel, float value) const {
-    if (bias != nullptr) value += bias[channel];
+    if (bias != nullptr) value += ReadOnly(bias + channel);
     StoreNumber(to_type, to, at, relu && value < 0 ? 0.0f : value);
   }
 };
@@ -88,33 +104,64 @@ struct Conversion {
 // element's channel is that of [n, channels, inner].
 struct ConversionElement {
   Conversion conversion;
-  Divisor row, inner, channels;
+  Divisor row;
+  ElementChannels channels;
   int64_t pitch = 1;
-  // Whether elements lie in the same order on both sides, without gaps, at addresses that suit
-  // vectors of four, and know no channel.
-  bool lies_in_order() const {
+  template <class Visit>
+  PARTITA_HOST_DEVICE void VisitPointers(Visit&& visit) {
+    conversion.VisitPointers(visit);
+  }
+  // Whether elements lie in the same order on both sides, without gaps, and know no channel.
+  bool keeps_order() const { return pitch == row.value && conversion.bias == nullptr; }
+  // Whether they lie at addresses that suit vectors of four, too.
+  bool suits_vectors() const {
     const auto suits = [](const void* data) { return reinterpret_cast<uintptr_t>(data) % 16 == 0; };
-    return pitch == row.value && conversion.bias == nullptr && suits(conversion.from) &&
-           suits(conversion.to);
+    return keeps_order() && suits(conversion.from) && suits(conversion.to);
   }
   using Operands = uint32_t;
-  PARTITA_HOST_DEVICE Operands Load(int64_t i) const { return conversion.Bits(i); }
-  PARTITA_HOST_DEVICE void Store(int64_t i, uint32_t bits) const {
-    const int64_t r = row.Quotient(i);
-    int64_t channel = 0;
-    if (conversion.bias != nullptr) {
-      const int64_t line = inner.Quotient(i);
-      channel = line - channels.Quotient(line) * channels.value;
-    }
-    conversion.Store(r * pitch + (i - r * row.value), channel, conversion.Value(bits));
+  template <class Int>
+  PARTITA_HOST_DEVICE Operands Load(Int i) const {
+    return conversion.Bits(i);
+  }
+  template <class Int>
+  PARTITA_HOST_DEVICE void Store(Int i, uint32_t bits) const {
+    const auto [r, column] = row.Divide(i);
+    Int channel = 0;
+    if (conversion.bias != nullptr) channel = channels.Of(i);
+    conversion.Store(r * pitch + column, channel, conversion.Value(bits));
   }
 };
 
 // Each of `batch` row-major matrices transposed: to[b, c, r] = from[b, r, c]. Where there is a
 // bias, c is the channel.
 struct TransposeWork {
+  static constexpr int kTile = 32;  // rows and columns of what a block of threads holds
+  static constexpr int64_t kMostBlocks = 1 << 20;
   Conversion conversion;
   int64_t batch = 0, rows = 0, columns = 0;
+  // Tiles of all matrices in one row, and the blocks that take them.
+  int64_t tiles = 0;
+  Divisor tile_columns, tiles_of_matrix;
+  uint32_t blocks = 0;
+  // None of the numbers is 0.
+  static TransposeWork Of(const Conversion& conversion, int64_t batch, int64_t rows,
+                          int64_t columns) {
+    const auto tiles_of = [](int64_t extent) { return (extent + kTile - 1) / kTile; };
+    TransposeWork work;
+    work.conversion = conversion;
+    work.batch = batch;
+    work.rows = rows;
+    work.columns = columns;
+    work.tile_columns = Divisor::Of(tiles_of(columns));
+    work.tiles_of_matrix = Divisor::Of(tiles_of(rows) * tiles_of(columns));
+    work.tiles = batch * work.tiles_of_matrix.value;
+    work.blocks = static_cast<uint32_t>(work.tiles < kMostBlocks ? work.tiles : kMostBlocks);
+    return work;
+  }
+  template <class Visit>
+  PARTITA_HOST_DEVICE void VisitPointers(Visit&& visit) {
+    conversion.VisitPointers(visit);
+  }
 };
 
 // The same for matrices of so few rows that tiles of them would be empty for the most part, as
@@ -124,23 +171,31 @@ struct NarrowTransposeElement {
   Conversion conversion;
   int rows = 1;
   Divisor columns;
+  template <class Visit>
+  PARTITA_HOST_DEVICE void VisitPointers(Visit&& visit) {
+    conversion.VisitPointers(visit);
+  }
   struct Operands {
     int64_t column;
     uint32_t bits[kMostRows];
   };
-  PARTITA_HOST_DEVICE Operands Load(int64_t i) const {
+  template <class Int>
+  PARTITA_HOST_DEVICE Operands Load(Int i) const {
     Operands of;
-    const int64_t b = columns.Quotient(i);
-    of.column = i - b * columns.value;
-    const int64_t first = b * rows * columns.value + of.column;
+    const auto [b, column] = columns.Divide(i);
+    of.column = column;
+    const int64_t first = b * (rows * columns.value) + column;
     for (int r = 0; r < kMostRows; ++r) {
       of.bits[r] = r < rows ? conversion.Bits(first + r * columns.value) : 0;
     }
     return of;
   }
-  PARTITA_HOST_DEVICE void Store(int64_t i, const Operands& of) const {
+  template <class Int>
+  PARTITA_HOST_DEVICE void Store(Int i, const Operands& of) const {
     for (int r = 0; r < kMostRows; ++r) {
-      if (r < rows) conversion.Store(i * rows + r, of.column, conversion.Value(of.bits[r]));
+      if (r < rows)
+        conversion.Store(static_cast<int64_t>(i) * rows + r, of.column,
+                         conversion.Value(of.bits[r]));
     }
   }
 };

@@ -20,7 +20,12 @@ struct DropoutElement {
   uint64_t stream = 0;
   uint32_t threshold = 0;
   float scale = 1;
-  PARTITA_HOST_DEVICE void operator()(int64_t i) const {
+  template <class Visit>
+  PARTITA_HOST_DEVICE void VisitPointers(Visit&& visit) {
+    visit(x, y, numbers);
+  }
+  template <class Int>
+  PARTITA_HOST_DEVICE void operator()(Int i) const {
     const uint64_t key = (*numbers).dropout_key;
     const uint32_t word = PhiloxWord(key, stream, static_cast<uint64_t>(global(i)));
     y[i] = word >= threshold ? x[i] * scale : 0.0f;
@@ -37,8 +42,13 @@ struct DropoutRunElement {
   uint64_t stream = 0;
   uint32_t threshold = 0;
   float scale = 1;
+  template <class Visit>
+  PARTITA_HOST_DEVICE void VisitPointers(Visit&& visit) {
+    visit(x, y, numbers);
+  }
   int64_t blocks() const { return count == 0 ? 0 : (first + count + 3) / 4 - first / 4; }
-  PARTITA_HOST_DEVICE void operator()(int64_t i) const {
+  template <class Int>
+  PARTITA_HOST_DEVICE void operator()(Int i) const {
     const int64_t block = first / 4 + i;
     const auto words = PhiloxBlock((*numbers).dropout_key, stream, static_cast<uint64_t>(block));
     for (int64_t k = 0; k < 4; ++k) {

@@ -16,7 +16,14 @@ struct FloatPair {
 struct FillElement {
   float* y = nullptr;
   float value = 0;
-  PARTITA_HOST_DEVICE void operator()(int64_t i) const { y[i] = value; }
+  template <class Visit>
+  PARTITA_HOST_DEVICE void VisitPointers(Visit&& visit) {
+    visit(y);
+  }
+  template <class Int>
+  PARTITA_HOST_DEVICE void operator()(Int i) const {
+    y[i] = value;
+  }
 };
 
 // ReLU of one element; NaN stays NaN.
@@ -25,14 +32,23 @@ struct ReluElement {
   float* y = nullptr;
   template <class Visit>
   PARTITA_HOST_DEVICE void VisitVectors(Visit&& visit) {
-    visit(x);
-    visit(y);
+    visit(x, y);
+  }
+  template <class Visit>
+  PARTITA_HOST_DEVICE void VisitPointers(Visit&& visit) {
+    VisitVectors(visit);
   }
   using Operands = float;
-  PARTITA_HOST_DEVICE Operands Load(int64_t i) const { return x[i]; }
-  PARTITA_HOST_DEVICE void Store(int64_t i, float value) const { y[i] = value < 0 ? 0.0f : value; }
-  template <int kCount>
-  PARTITA_HOST_DEVICE void StoreVector(int64_t i, const float* of) const {
+  template <class Int>
+  PARTITA_HOST_DEVICE Operands Load(Int i) const {
+    return x[i];
+  }
+  template <class Int>
+  PARTITA_HOST_DEVICE void Store(Int i, float value) const {
+    y[i] = value < 0 ? 0.0f : value;
+  }
+  template <int kCount, class Int>
+  PARTITA_HOST_DEVICE void StoreVector(Int i, const float* of) const {
     for (int k = 0; k < kCount; ++k) Store(i + k, of[k]);
   }
 };
@@ -43,17 +59,23 @@ struct ReluGradientElement {
   float* dx = nullptr;
   template <class Visit>
   PARTITA_HOST_DEVICE void VisitVectors(Visit&& visit) {
-    visit(y);
-    visit(dy);
-    visit(dx);
+    visit(y, dy, dx);
+  }
+  template <class Visit>
+  PARTITA_HOST_DEVICE void VisitPointers(Visit&& visit) {
+    VisitVectors(visit);
   }
   using Operands = FloatPair;
-  PARTITA_HOST_DEVICE Operands Load(int64_t i) const { return {y[i], dy[i]}; }
-  PARTITA_HOST_DEVICE void Store(int64_t i, const Operands& of) const {
+  template <class Int>
+  PARTITA_HOST_DEVICE Operands Load(Int i) const {
+    return {y[i], dy[i]};
+  }
+  template <class Int>
+  PARTITA_HOST_DEVICE void Store(Int i, const Operands& of) const {
     dx[i] = of.first > 0 ? of.second : 0.0f;
   }
-  template <int kCount>
-  PARTITA_HOST_DEVICE void StoreVector(int64_t i, const Operands* of) const {
+  template <int kCount, class Int>
+  PARTITA_HOST_DEVICE void StoreVector(Int i, const Operands* of) const {
     for (int k = 0; k < kCount; ++k) Store(i + k, of[k]);
   }
 };
@@ -64,15 +86,66 @@ struct ScaleElement {
   const float* scale = nullptr;
   float* y = nullptr;
   float alpha = 1, beta = 0;
+  template <class Visit>
+  PARTITA_HOST_DEVICE void VisitVectors(Visit&& visit) {
+    visit(x, y);
+  }
+  template <class Visit>
+  PARTITA_HOST_DEVICE void VisitPointers(Visit&& visit) {
+    VisitVectors(visit);
+    visit(scale);
+  }
   using Operands = float;
-  PARTITA_HOST_DEVICE Operands Load(int64_t i) const { return x[i]; }
-  PARTITA_HOST_DEVICE void Store(int64_t i, float value) const {
-    const float factor = scale == nullptr ? alpha : alpha * scale[0];
+  template <class Int>
+  PARTITA_HOST_DEVICE Operands Load(Int i) const {
+    return x[i];
+  }
+  template <class Int>
+  PARTITA_HOST_DEVICE void Store(Int i, float value) const {
+    const float factor = scale == nullptr ? alpha : alpha * ReadOnly(scale);
     y[i] = factor * value + beta;
+  }
+  template <int kCount, class Int>
+  PARTITA_HOST_DEVICE void StoreVector(Int i, const float* of) const {
+    for (int k = 0; k < kCount; ++k) Store(i + k, of[k]);
   }
 };
 
 enum class BinaryOp : uint8_t { kAdd, kSubtract, kMultiply };
+
+PARTITA_HOST_DEVICE inline float ResultOf(BinaryOp op, const FloatPair& of) {
+  const auto [p, q] = of;
+  return op == BinaryOp::kAdd ? p + q : op == BinaryOp::kSubtract ? p - q : p * q;
+}
+
+// Of operands of one shape.
+struct BinaryInOrderElement {
+  BinaryOp op = BinaryOp::kAdd;
+  const float* a = nullptr;
+  const float* b = nullptr;
+  float* y = nullptr;
+  template <class Visit>
+  PARTITA_HOST_DEVICE void VisitVectors(Visit&& visit) {
+    visit(a, b, y);
+  }
+  template <class Visit>
+  PARTITA_HOST_DEVICE void VisitPointers(Visit&& visit) {
+    VisitVectors(visit);
+  }
+  using Operands = FloatPair;
+  template <class Int>
+  PARTITA_HOST_DEVICE Operands Load(Int i) const {
+    return {a[i], b[i]};
+  }
+  template <class Int>
+  PARTITA_HOST_DEVICE void Store(Int i, const Operands& of) const {
+    y[i] = ResultOf(op, of);
+  }
+  template <int kCount, class Int>
+  PARTITA_HOST_DEVICE void StoreVector(Int i, const Operands* of) const {
+    for (int k = 0; k < kCount; ++k) Store(i + k, of[k]);
+  }
+};
 
 struct BinaryElement {
   BinaryOp op = BinaryOp::kAdd;
@@ -80,11 +153,18 @@ struct BinaryElement {
   const float* b = nullptr;
   float* y = nullptr;
   StridedIndex a_at, b_at;
+  template <class Visit>
+  PARTITA_HOST_DEVICE void VisitPointers(Visit&& visit) {
+    visit(a, b, y);
+  }
   using Operands = FloatPair;
-  PARTITA_HOST_DEVICE Operands Load(int64_t i) const { return {a[a_at(i)], b[b_at(i)]}; }
-  PARTITA_HOST_DEVICE void Store(int64_t i, const Operands& of) const {
-    const auto [p, q] = of;
-    y[i] = op == BinaryOp::kAdd ? p + q : op == BinaryOp::kSubtract ? p - q : p * q;
+  template <class Int>
+  PARTITA_HOST_DEVICE Operands Load(Int i) const {
+    return {a[a_at(i)], b[b_at(i)]};
+  }
+  template <class Int>
+  PARTITA_HOST_DEVICE void Store(Int i, const Operands& of) const {
+    y[i] = ResultOf(op, of);
   }
 };
 
@@ -92,16 +172,43 @@ struct BinaryElement {
 struct BiasElement {
   const float* bias = nullptr;
   float* y = nullptr;
-  Divisor inner, channels;
+  ElementChannels channels;
   bool relu = false;
+  bool suits_vectors() const { return channels.HoldInTwoRows(4); }
+  template <class Visit>
+  PARTITA_HOST_DEVICE void VisitVectors(Visit&& visit) {
+    visit(y);
+  }
+  template <class Visit>
+  PARTITA_HOST_DEVICE void VisitPointers(Visit&& visit) {
+    VisitVectors(visit);
+    visit(bias);
+  }
   using Operands = float;
-  PARTITA_HOST_DEVICE Operands Load(int64_t i) const { return y[i]; }
-  PARTITA_HOST_DEVICE void Store(int64_t i, float value) const {
-    if (bias != nullptr) {
-      const int64_t row = inner.Quotient(i);
-      value += bias[row - channels.Quotient(row) * channels.value];
+  template <class Int>
+  PARTITA_HOST_DEVICE Operands Load(Int i) const {
+    return y[i];
+  }
+  template <class Int>
+  PARTITA_HOST_DEVICE void Store(Int i, float value) const {
+    if (bias != nullptr) value += ReadOnly(bias + channels.Of(i));
+    StoreSum(i, value);
+  }
+  template <int kCount, class Int>
+  PARTITA_HOST_DEVICE void StoreVector(Int i, const float* of) const {
+    if (bias == nullptr) {
+      for (int k = 0; k < kCount; ++k) StoreSum(i + k, of[k]);
+      return;
     }
-    y[i] = relu && value < 0 ? 0.0f : value;
+    const auto at = channels.From(i);
+    const float first = ReadOnly(bias + at.first), second = ReadOnly(bias + at.second);
+    for (int k = 0; k < kCount; ++k) StoreSum(i + k, of[k] + (k < at.of_first ? first : second));
+  }
+
+ private:
+  template <class Int>
+  PARTITA_HOST_DEVICE void StoreSum(Int i, float sum) const {
+    y[i] = relu && sum < 0 ? 0.0f : sum;
   }
 };
 

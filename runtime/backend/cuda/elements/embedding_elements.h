@@ -16,10 +16,15 @@ struct EmbeddingElement {
   float* y = nullptr;
   int64_t first_row = 0, rows = 0;
   Divisor channels;
-  PARTITA_HOST_DEVICE void operator()(int64_t i) const {
-    const int64_t k = channels.Quotient(i), c = i - k * channels.value;
-    const int64_t row = indices[k] - first_row;
-    y[i] = row >= 0 && row < rows ? table[row * channels.value + c] : 0.0f;
+  template <class Visit>
+  PARTITA_HOST_DEVICE void VisitPointers(Visit&& visit) {
+    visit(indices, table, y);
+  }
+  template <class Int>
+  PARTITA_HOST_DEVICE void operator()(Int i) const {
+    const auto [k, c] = channels.Divide(i);
+    const int64_t row = ReadOnly(indices + k) - first_row;
+    y[i] = row >= 0 && row < rows ? ReadOnly(table + (row * channels.value + c)) : 0.0f;
   }
 };
 
@@ -29,9 +34,14 @@ struct EqualIndexElement {
   const int32_t* indices = nullptr;
   int32_t *next = nullptr, *first = nullptr;
   int64_t count = 0;
-  PARTITA_HOST_DEVICE void operator()(int64_t k) const {
+  template <class Visit>
+  PARTITA_HOST_DEVICE void VisitPointers(Visit&& visit) {
+    visit(indices, next, first);
+  }
+  template <class Int>
+  PARTITA_HOST_DEVICE void operator()(Int k) const {
     const int32_t index = indices[k];
-    int64_t before = k - 1, after = k + 1;
+    int64_t before = static_cast<int64_t>(k) - 1, after = static_cast<int64_t>(k) + 1;
     while (before >= 0 && indices[before] != index) --before;
     while (after < count && indices[after] != index) ++after;
     first[k] = before < 0 ? 1 : 0;
@@ -47,8 +57,13 @@ struct EmbeddingGradientElement {
   float* dtable = nullptr;
   int64_t first_row = 0, rows = 0;
   Divisor channels;
-  PARTITA_HOST_DEVICE void operator()(int64_t i) const {
-    const int64_t k = channels.Quotient(i), c = i - k * channels.value;
+  template <class Visit>
+  PARTITA_HOST_DEVICE void VisitPointers(Visit&& visit) {
+    visit(indices, next, first, dy, dtable);
+  }
+  template <class Int>
+  PARTITA_HOST_DEVICE void operator()(Int i) const {
+    const auto [k, c] = channels.Divide(i);
     const int64_t row = indices[k] - first_row;
     if (first[k] == 0 || row < 0 || row >= rows) return;
     float sum = 0;

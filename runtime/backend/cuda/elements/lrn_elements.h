@@ -23,7 +23,7 @@ struct LrnWindows {
     const int64_t last = j - pad + size > in_channels ? in_channels : j - pad + size;
     float sum = 0;
     for (int64_t c = first; c < last; ++c) {
-      const float value = x[c * inner.value];
+      const float value = ReadOnly(x + c * inner.value);
       sum += value * value;
     }
     return k + share * sum;
@@ -34,11 +34,17 @@ struct LrnElement {
   LrnWindows windows;
   const float* x = nullptr;
   float* y = nullptr;
-  PARTITA_HOST_DEVICE void operator()(int64_t i) const {
-    const int64_t row = windows.inner.Quotient(i), sample = windows.out_plane.Quotient(i);
+  template <class Visit>
+  PARTITA_HOST_DEVICE void VisitPointers(Visit&& visit) {
+    visit(x, y);
+  }
+  template <class Int>
+  PARTITA_HOST_DEVICE void operator()(Int i) const {
+    const auto [row, inner] = windows.inner.Divide(i);
+    const Int sample = windows.out_plane.Quotient(i);
     const int64_t j = row - sample * windows.out_channels;
-    const float* column = x + sample * windows.in_plane.value + (i - row * windows.inner.value);
-    y[i] = column[(j + windows.lead) * windows.inner.value] *
+    const float* column = x + sample * windows.in_plane.value + inner;
+    y[i] = ReadOnly(column + (j + windows.lead) * windows.inner.value) *
            powf(windows.Base(column, j), -windows.beta);
   }
 };
@@ -53,13 +59,19 @@ struct LrnShareElement {
   const float* dy = nullptr;
   float* shared = nullptr;
   float* own = nullptr;
-  PARTITA_HOST_DEVICE void operator()(int64_t i) const {
-    const int64_t row = windows.inner.Quotient(i), sample = windows.out_plane.Quotient(i);
+  template <class Visit>
+  PARTITA_HOST_DEVICE void VisitPointers(Visit&& visit) {
+    visit(x, dy, shared, own);
+  }
+  template <class Int>
+  PARTITA_HOST_DEVICE void operator()(Int i) const {
+    const auto [row, inner] = windows.inner.Divide(i);
+    const Int sample = windows.out_plane.Quotient(i);
     const int64_t j = row - sample * windows.out_channels;
-    const float* column = x + sample * windows.in_plane.value + (i - row * windows.inner.value);
+    const float* column = x + sample * windows.in_plane.value + inner;
     const float base = windows.Base(column, j);
     const float power = powf(base, -windows.beta);
-    const float centre = column[(j + windows.lead) * windows.inner.value];
+    const float centre = ReadOnly(column + (j + windows.lead) * windows.inner.value);
     own[i] = dy[i] * power;
     shared[i] = -2 * windows.share * windows.beta * dy[i] * centre * power / base;
   }
@@ -71,17 +83,25 @@ struct LrnGradientElement {
   const float* shared = nullptr;
   const float* own = nullptr;
   float* dx = nullptr;
-  PARTITA_HOST_DEVICE void operator()(int64_t i) const {
-    const int64_t row = windows.inner.Quotient(i), sample = windows.in_plane.Quotient(i);
+  template <class Visit>
+  PARTITA_HOST_DEVICE void VisitPointers(Visit&& visit) {
+    visit(x, shared, own, dx);
+  }
+  template <class Int>
+  PARTITA_HOST_DEVICE void operator()(Int i) const {
+    const auto [row, inner] = windows.inner.Divide(i);
+    const Int sample = windows.in_plane.Quotient(i);
     const int64_t c = row - sample * windows.in_channels;
-    const int64_t column = sample * windows.out_plane.value + (i - row * windows.inner.value);
+    const int64_t column = sample * windows.out_plane.value + inner;
     // The windows j with j - pad <= c < j - pad + size.
     const int64_t lowest = c + windows.pad - windows.size + 1;
     const int64_t first = lowest < 0 ? 0 : lowest;
     const int64_t last =
         c + windows.pad + 1 > windows.out_channels ? windows.out_channels : c + windows.pad + 1;
     float sum = 0;
-    for (int64_t j = first; j < last; ++j) sum += shared[column + j * windows.inner.value];
+    for (int64_t j = first; j < last; ++j) {
+      sum += ReadOnly(shared + (column + j * windows.inner.value));
+    }
     sum *= x[i];
     const int64_t centred = c - windows.lead;
     if (centred >= 0 && centred < windows.out_channels) {

@@ -31,7 +31,12 @@ struct LstmUnit {
 struct LstmGatesElement {
   const float *a = nullptr, *b = nullptr, *c = nullptr;
   float *h_after = nullptr, *c_after = nullptr;
-  PARTITA_HOST_DEVICE void operator()(int64_t k) const {
+  template <class Visit>
+  PARTITA_HOST_DEVICE void VisitPointers(Visit&& visit) {
+    visit(a, b, c, h_after, c_after);
+  }
+  template <class Int>
+  PARTITA_HOST_DEVICE void operator()(Int k) const {
     const LstmUnit unit(a, b, c, k);
     h_after[k] = unit.o * unit.squashed;
     c_after[k] = unit.after;
@@ -42,7 +47,12 @@ struct LstmGatesElement {
 struct LstmGatesGradientElement {
   const float *a = nullptr, *b = nullptr, *c = nullptr, *dh = nullptr, *dc = nullptr;
   float* dz = nullptr;
-  PARTITA_HOST_DEVICE void operator()(int64_t k) const {
+  template <class Visit>
+  PARTITA_HOST_DEVICE void VisitPointers(Visit&& visit) {
+    visit(a, b, c, dh, dc, dz);
+  }
+  template <class Int>
+  PARTITA_HOST_DEVICE void operator()(Int k) const {
     const LstmUnit unit(a, b, c, k);
     const float of_after = unit.AfterGradient(dh[k], dc[k]);
     const float of_output = dh[k] * unit.squashed;
@@ -56,7 +66,12 @@ struct LstmGatesGradientElement {
 struct LstmCellGradientElement {
   const float *a = nullptr, *b = nullptr, *c = nullptr, *dh = nullptr, *dc = nullptr;
   float* dc_before = nullptr;
-  PARTITA_HOST_DEVICE void operator()(int64_t k) const {
+  template <class Visit>
+  PARTITA_HOST_DEVICE void VisitPointers(Visit&& visit) {
+    visit(a, b, c, dh, dc, dc_before);
+  }
+  template <class Int>
+  PARTITA_HOST_DEVICE void operator()(Int k) const {
     const LstmUnit unit(a, b, c, k);
     dc_before[k] = unit.AfterGradient(dh[k], dc[k]) * unit.f;
   }

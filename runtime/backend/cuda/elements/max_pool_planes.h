@@ -27,9 +27,15 @@ struct MaxPoolWork {
   int planes_of_block = 1;
   bool gradient = false;
   int64_t planes = 0;
+  static constexpr int64_t kMostBlocks = 1 << 20;
+  uint32_t blocks = 0;  // of threads, of the launch
   const float* x = nullptr;
   const float* dy = nullptr;
   float* to = nullptr;  // y, or dx
+  template <class Visit>
+  PARTITA_HOST_DEVICE void VisitPointers(Visit&& visit) {
+    visit(x, dy, to);
+  }
 
   static constexpr int kMostPlaneBytes = 112 << 10;  // of shared memory
   // Shared memory of a block: its planes of x, then of dx; of a gradient dy, and the places.

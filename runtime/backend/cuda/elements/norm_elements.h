@@ -15,6 +15,10 @@ struct ChannelStatistics {
   const double *s1 = nullptr, *s2 = nullptr;
   const float *mean = nullptr, *variance = nullptr;
   double one_over_n = 1, epsilon = 0;
+  template <class Visit>
+  PARTITA_HOST_DEVICE void VisitPointers(Visit&& visit) {
+    visit(s1, s2, mean, variance);
+  }
 
   PARTITA_HOST_DEVICE double Mean(int64_t c) const {
     return s1 != nullptr ? s1[c] * one_over_n : static_cast<double>(mean[c]);
@@ -35,6 +39,11 @@ struct ChannelStatistics {
 // Affine map of a channel's elements: (x - mean) * scale + shift.
 struct ChannelMap {
   float mean = 0, scale = 1, shift = 0;
+  // A map that is not written while the kernel runs.
+  PARTITA_HOST_DEVICE static ChannelMap Read(const ChannelMap* map) {
+    return {ReadOnly(&map->mean), ReadOnly(&map->scale), ReadOnly(&map->shift)};
+  }
+  PARTITA_HOST_DEVICE float operator()(float x) const { return (x - mean) * scale + shift; }
 };
 
 // A null `beta` counts as 0; without a mean (gradients of the affine form) the mean is 0.
@@ -43,7 +52,13 @@ struct ChannelMapElement {
   const float *gamma = nullptr, *beta = nullptr;
   bool centred = true;
   ChannelMap* map = nullptr;
-  PARTITA_HOST_DEVICE void operator()(int64_t c) const {
+  template <class Visit>
+  PARTITA_HOST_DEVICE void VisitPointers(Visit&& visit) {
+    statistics.VisitPointers(visit);
+    visit(gamma, beta, map);
+  }
+  template <class Int>
+  PARTITA_HOST_DEVICE void operator()(Int c) const {
     ChannelMap result;
     result.mean = centred ? static_cast<float>(statistics.Mean(c)) : 0.0f;
     result.scale = static_cast<float>(statistics.Rstd(c) * static_cast<double>(gamma[c]));
@@ -56,26 +71,58 @@ struct NormalizeElement {
   const ChannelMap* map = nullptr;
   const float* x = nullptr;
   float* y = nullptr;
-  Divisor inner, channels;
+  ElementChannels channels;
+  bool suits_vectors() const { return channels.HoldInTwoRows(4); }
+  template <class Visit>
+  PARTITA_HOST_DEVICE void VisitVectors(Visit&& visit) {
+    visit(x, y);
+  }
+  template <class Visit>
+  PARTITA_HOST_DEVICE void VisitPointers(Visit&& visit) {
+    VisitVectors(visit);
+    visit(map);
+  }
   using Operands = float;
-  PARTITA_HOST_DEVICE Operands Load(int64_t i) const { return x[i]; }
-  PARTITA_HOST_DEVICE void Store(int64_t i, float value) const {
-    const int64_t row = inner.Quotient(i);
-    const ChannelMap& m = map[row - channels.Quotient(row) * channels.value];
-    y[i] = (value - m.mean) * m.scale + m.shift;
+  template <class Int>
+  PARTITA_HOST_DEVICE Operands Load(Int i) const {
+    return x[i];
+  }
+  template <class Int>
+  PARTITA_HOST_DEVICE void Store(Int i, float value) const {
+    y[i] = ChannelMap::Read(map + channels.Of(i))(value);
+  }
+  template <int kCount, class Int>
+  PARTITA_HOST_DEVICE void StoreVector(Int i, const float* of) const {
+    const auto at = channels.From(i);
+    const ChannelMap first = ChannelMap::Read(map + at.first);
+    const ChannelMap second = ChannelMap::Read(map + at.second);
+    for (int k = 0; k < kCount; ++k) y[i + k] = (k < at.of_first ? first : second)(of[k]);
   }
 };
 
 // dx = a * dy - b - (x - mean) * c.
 struct ChannelGradient {
   float mean = 0, a = 0, b = 0, c = 0;
+  // One that is not written while the kernel runs.
+  PARTITA_HOST_DEVICE static ChannelGradient Read(const ChannelGradient* from) {
+    return {ReadOnly(&from->mean), ReadOnly(&from->a), ReadOnly(&from->b), ReadOnly(&from->c)};
+  }
+  PARTITA_HOST_DEVICE float operator()(float x, float dy) const {
+    return a * dy - b - (x - mean) * c;
+  }
 };
 
 struct ChannelGradientElement {
   ChannelStatistics statistics;
   const float *gamma = nullptr, *t1 = nullptr, *t2 = nullptr;
   ChannelGradient* gradient = nullptr;
-  PARTITA_HOST_DEVICE void operator()(int64_t c) const {
+  template <class Visit>
+  PARTITA_HOST_DEVICE void VisitPointers(Visit&& visit) {
+    statistics.VisitPointers(visit);
+    visit(gamma, t1, t2, gradient);
+  }
+  template <class Int>
+  PARTITA_HOST_DEVICE void operator()(Int c) const {
     const double rstd = statistics.Rstd(c), n = statistics.one_over_n;
     const double a = static_cast<double>(gamma[c]) * rstd;
     ChannelGradient result;
@@ -91,15 +138,36 @@ struct NormalizeGradientElement {
   const ChannelGradient* gradient = nullptr;
   const float *x = nullptr, *dy = nullptr;
   float* dx = nullptr;
-  Divisor inner, channels;
+  ElementChannels channels;
+  bool suits_vectors() const { return channels.HoldInTwoRows(4); }
+  template <class Visit>
+  PARTITA_HOST_DEVICE void VisitVectors(Visit&& visit) {
+    visit(x, dy, dx);
+  }
+  template <class Visit>
+  PARTITA_HOST_DEVICE void VisitPointers(Visit&& visit) {
+    VisitVectors(visit);
+    visit(gradient);
+  }
   struct Operands {
     float x, dy;
   };
-  PARTITA_HOST_DEVICE Operands Load(int64_t i) const { return {x[i], dy[i]}; }
-  PARTITA_HOST_DEVICE void Store(int64_t i, const Operands& of) const {
-    const int64_t row = inner.Quotient(i);
-    const ChannelGradient& g = gradient[row - channels.Quotient(row) * channels.value];
-    dx[i] = g.a * of.dy - g.b - (of.x - g.mean) * g.c;
+  template <class Int>
+  PARTITA_HOST_DEVICE Operands Load(Int i) const {
+    return {x[i], dy[i]};
+  }
+  template <class Int>
+  PARTITA_HOST_DEVICE void Store(Int i, const Operands& of) const {
+    dx[i] = ChannelGradient::Read(gradient + channels.Of(i))(of.x, of.dy);
+  }
+  template <int kCount, class Int>
+  PARTITA_HOST_DEVICE void StoreVector(Int i, const Operands* of) const {
+    const auto at = channels.From(i);
+    const ChannelGradient first = ChannelGradient::Read(gradient + at.first);
+    const ChannelGradient second = ChannelGradient::Read(gradient + at.second);
+    for (int k = 0; k < kCount; ++k) {
+      dx[i + k] = (k < at.of_first ? first : second)(of[k].x, of[k].dy);
+    }
   }
 };
 

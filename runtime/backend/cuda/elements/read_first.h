@@ -14,26 +14,66 @@ namespace partita {
 //   Store(i, operands)  computes and writes it
 // so that a thread reads several elements before it waits for the first. The same for the terms of
 // a reduction: Load(row, k), and Add(partial, operands).
+//
+// Functors have VisitPointers(visit), which calls visit(pointers...) with references to their
+// pointers, and to their StepNumbersArgument where they have one.
 template <class F, class = void>
 struct ReadsFirst : std::false_type {};
 template <class F>
 struct ReadsFirst<F, std::void_t<typename F::Operands>> : std::true_type {};
 
-// A functor all of whose operands and results lie in order has VisitVectors(visit), which calls
-// visit(pointer) for each, and StoreVector<n>(i, operands), which stores n neighbours: where all
-// pointers suit vectors, four neighbours are read and written at once.
+// A functor whose elements lie in order in some of its pointers has VisitVectors(visit), which calls
+// visit with references to these, and StoreVector<n>(i, operands), which stores n neighbours: where
+// these pointers suit vectors, four neighbours are read and written at once.
 template <class F, class = void>
 struct HasVectors : std::false_type {};
 struct VectorVisitor {
-  template <class T>
-  PARTITA_HOST_DEVICE void operator()(T*&) const {}
+  template <class... T>
+  PARTITA_HOST_DEVICE void operator()(T*&...) const {}
 };
 template <class F>
 struct HasVectors<F, std::void_t<decltype(std::declval<F&>().VisitVectors(VectorVisitor()))>>
     : std::true_type {};
 
+// Some have suits_vectors(), which says whether their other operands, too, allow four at once.
+template <class F, class = void>
+struct AsksForVectors : std::false_type {};
 template <class F>
-PARTITA_HOST_DEVICE void ApplyElement(const F& functor, int64_t i) {
+struct AsksForVectors<F, std::void_t<decltype(std::declval<const F&>().suits_vectors())>>
+    : std::true_type {};
+template <class F>
+bool TakesVectors(const F& functor) {
+  if constexpr (HasVectors<F>::value && AsksForVectors<F>::value) return functor.suits_vectors();
+  return HasVectors<F>::value;
+}
+
+struct FindUnaligned {
+  bool* unaligned;
+  template <class... T>
+  PARTITA_HOST_DEVICE void operator()(T*&... data) const {
+    *unaligned = (... || (reinterpret_cast<uintptr_t>(data) % (4 * sizeof(*data)) != 0));
+  }
+};
+// Whether four neighbours are read and written at once: addresses have to suit, too.
+template <class F>
+bool SuitsVectors(F functor) {
+  bool unaligned = false;
+  if constexpr (HasVectors<F>::value) functor.VisitVectors(FindUnaligned{&unaligned});
+  return TakesVectors(functor) && !unaligned;
+}
+
+// Elements are counted in 32 bits up to this number, so that eight places of each have 32 bits, too;
+// in 64 bits beyond.
+constexpr int64_t kMostSmallCount = int64_t{1} << 28;
+
+// Calls call(index) with a zero of the type that counts `count` elements.
+template <class Call>
+decltype(auto) WithIndex(int64_t count, Call&& call) {
+  return count <= kMostSmallCount ? call(int32_t{0}) : call(int64_t{0});
+}
+
+template <class F, class Int>
+PARTITA_HOST_DEVICE void ApplyElement(const F& functor, Int i) {
   if constexpr (ReadsFirst<F>::value) {
     functor.Store(i, functor.Load(i));
   } else {
@@ -41,9 +81,8 @@ PARTITA_HOST_DEVICE void ApplyElement(const F& functor, int64_t i) {
   }
 }
 
-template <class F>
-PARTITA_HOST_DEVICE void AddTerm(const F& functor, typename F::Partial& partial, int64_t row,
-                                 int64_t k) {
+template <class F, class Int>
+PARTITA_HOST_DEVICE void AddTerm(const F& functor, typename F::Partial& partial, Int row, Int k) {
   if constexpr (ReadsFirst<F>::value) {
     functor.Add(partial, functor.Load(row, k));
   } else {

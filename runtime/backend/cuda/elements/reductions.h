@@ -22,11 +22,16 @@ struct SumReduction {
   StridedIndex a_rows, a_terms, b_rows, b_terms;
   double factor = 1;
   float* y = nullptr;
+  template <class Visit>
+  PARTITA_HOST_DEVICE void VisitPointers(Visit&& visit) {
+    visit(a, b, y);
+  }
   PARTITA_HOST_DEVICE Partial Start() const { return 0; }
   struct Operands {
     float a, b;
   };
-  PARTITA_HOST_DEVICE Operands Load(int64_t row, int64_t k) const {
+  template <class Int>
+  PARTITA_HOST_DEVICE Operands Load(Int row, Int k) const {
     return {a[a_rows(row) + a_terms(k)], b == nullptr ? 1.0f : b[b_rows(row) + b_terms(k)]};
   }
   PARTITA_HOST_DEVICE void Add(Partial& sum, const Operands& of) const {
@@ -44,8 +49,13 @@ struct RowMaxReduction {
   const float* x = nullptr;
   int64_t classes = 1;
   float* y = nullptr;
+  template <class Visit>
+  PARTITA_HOST_DEVICE void VisitPointers(Visit&& visit) {
+    visit(x, y);
+  }
   PARTITA_HOST_DEVICE Partial Start() const { return -HUGE_VALF; }
-  PARTITA_HOST_DEVICE void Add(Partial& most, int64_t row, int64_t k) const {
+  template <class Int>
+  PARTITA_HOST_DEVICE void Add(Partial& most, Int row, Int k) const {
     Merge(most, x[row * classes + k]);
   }
   PARTITA_HOST_DEVICE void Merge(Partial& most, const Partial& other) const {
@@ -61,8 +71,13 @@ struct SumExpReduction {
   bool with_dy = false;
   int64_t classes = 1;
   float* y = nullptr;
+  template <class Visit>
+  PARTITA_HOST_DEVICE void VisitPointers(Visit&& visit) {
+    visit(x, m, s, dy, y);
+  }
   PARTITA_HOST_DEVICE Partial Start() const { return 0; }
-  PARTITA_HOST_DEVICE void Add(Partial& sum, int64_t row, int64_t k) const {
+  template <class Int>
+  PARTITA_HOST_DEVICE void Add(Partial& sum, Int row, Int k) const {
     const int64_t i = row * classes + k;
     const float value = expf(x[i] - m[row]);
     sum += static_cast<double>(with_dy ? value * dy[i] : value);
@@ -81,8 +96,13 @@ struct CrossEntropyReduction {
   int64_t classes = 1, first_class = 0;
   double one_over_rows = 1;
   float* y = nullptr;
+  template <class Visit>
+  PARTITA_HOST_DEVICE void VisitPointers(Visit&& visit) {
+    visit(x, m, s, labels, y);
+  }
   PARTITA_HOST_DEVICE Partial Start() const { return 0; }
-  PARTITA_HOST_DEVICE void Add(Partial& sum, int64_t, int64_t k) const {
+  template <class Int>
+  PARTITA_HOST_DEVICE void Add(Partial& sum, Int, Int k) const {
     if (m != nullptr) sum += log(static_cast<double>(s[k])) + static_cast<double>(m[k]);
     const int64_t at = labels[k] - first_class;
     if (at >= 0 && at < classes) sum -= static_cast<double>(x[k * classes + at]);
@@ -100,8 +120,13 @@ struct CountCorrectReduction {
   const int32_t* labels = nullptr;
   int64_t classes = 1, first_class = 0;
   float* y = nullptr;
+  template <class Visit>
+  PARTITA_HOST_DEVICE void VisitPointers(Visit&& visit) {
+    visit(x, m, labels, y);
+  }
   PARTITA_HOST_DEVICE Partial Start() const { return 0; }
-  PARTITA_HOST_DEVICE void Add(Partial& count, int64_t, int64_t k) const {
+  template <class Int>
+  PARTITA_HOST_DEVICE void Add(Partial& count, Int, Int k) const {
     const int64_t at = labels[k] - first_class;
     if (at >= 0 && at < classes && x[k * classes + at] == m[k]) ++count;
   }
@@ -115,9 +140,10 @@ struct CountCorrectReduction {
 struct ChannelElements {
   int64_t channels = 1;
   Divisor inner;
-  PARTITA_HOST_DEVICE int64_t operator()(int64_t c, int64_t k) const {
-    const int64_t sample = inner.Quotient(k);
-    return (sample * (channels - 1) + c) * inner.value + k;
+  template <class Int>
+  PARTITA_HOST_DEVICE Int operator()(Int c, Int k) const {
+    const Int sample = inner.Quotient(k);
+    return (sample * static_cast<Int>(channels - 1) + c) * static_cast<Int>(inner.value) + k;
   }
 };
 
@@ -127,9 +153,16 @@ struct ChannelSumReduction {
   ChannelElements at;
   const float* x = nullptr;
   float* y = nullptr;
+  template <class Visit>
+  PARTITA_HOST_DEVICE void VisitPointers(Visit&& visit) {
+    visit(x, y);
+  }
   PARTITA_HOST_DEVICE Partial Start() const { return 0; }
   using Operands = float;
-  PARTITA_HOST_DEVICE Operands Load(int64_t c, int64_t k) const { return x[at(c, k)]; }
+  template <class Int>
+  PARTITA_HOST_DEVICE Operands Load(Int c, Int k) const {
+    return x[at(c, k)];
+  }
   PARTITA_HOST_DEVICE void Add(Partial& sum, float of) const { sum += static_cast<double>(of); }
   PARTITA_HOST_DEVICE void Merge(Partial& sum, const Partial& other) const { sum += other; }
   PARTITA_HOST_DEVICE void Store(int64_t c, const Partial& sum) const {
@@ -147,9 +180,16 @@ struct MomentsReduction {
   ChannelElements at;
   const float* x = nullptr;
   double *s1 = nullptr, *s2 = nullptr;
+  template <class Visit>
+  PARTITA_HOST_DEVICE void VisitPointers(Visit&& visit) {
+    visit(x, s1, s2);
+  }
   PARTITA_HOST_DEVICE Partial Start() const { return Partial(); }
   using Operands = float;
-  PARTITA_HOST_DEVICE Operands Load(int64_t c, int64_t k) const { return x[at(c, k)]; }
+  template <class Int>
+  PARTITA_HOST_DEVICE Operands Load(Int c, Int k) const {
+    return x[at(c, k)];
+  }
   PARTITA_HOST_DEVICE void Add(Partial& sums, float of) const {
     const auto value = static_cast<double>(of);
     sums.first += value;
@@ -172,13 +212,19 @@ struct GradMomentsReduction {
   ChannelStatistics statistics;
   const float *x = nullptr, *dy = nullptr;
   float *t2 = nullptr, *t1 = nullptr;
+  template <class Visit>
+  PARTITA_HOST_DEVICE void VisitPointers(Visit&& visit) {
+    statistics.VisitPointers(visit);
+    visit(x, dy, t2, t1);
+  }
   PARTITA_HOST_DEVICE Partial Start() const { return Partial(); }
   struct Operands {
     int64_t channel;
     float x, dy;
   };
-  PARTITA_HOST_DEVICE Operands Load(int64_t c, int64_t k) const {
-    const int64_t i = at(c, k);
+  template <class Int>
+  PARTITA_HOST_DEVICE Operands Load(Int c, Int k) const {
+    const Int i = at(c, k);
     return {c, x[i], dy[i]};
   }
   PARTITA_HOST_DEVICE void Add(Partial& sums, const Operands& of) const {

@@ -13,34 +13,62 @@ namespace partita {
 struct RowProbability {
   const float *x = nullptr, *m = nullptr, *s = nullptr;
   Divisor classes;
-  PARTITA_HOST_DEVICE int64_t Row(int64_t i) const { return classes.Quotient(i); }
-  PARTITA_HOST_DEVICE float operator()(int64_t row, int64_t i) const {
-    return expf(x[i] - m[row]) / s[row];
+  template <class Visit>
+  PARTITA_HOST_DEVICE void VisitPointers(Visit&& visit) {
+    visit(x, m, s);
+  }
+  template <class Int>
+  PARTITA_HOST_DEVICE Int Row(Int i) const {
+    return classes.Quotient(i);
+  }
+  template <class Int>
+  PARTITA_HOST_DEVICE float operator()(Int row, Int i) const {
+    return expf(x[i] - ReadOnly(m + row)) / ReadOnly(s + row);
   }
 };
 
 struct SoftmaxElement {
   RowProbability p;
   float* y = nullptr;
-  PARTITA_HOST_DEVICE void operator()(int64_t i) const { y[i] = p(p.Row(i), i); }
+  template <class Visit>
+  PARTITA_HOST_DEVICE void VisitPointers(Visit&& visit) {
+    p.VisitPointers(visit);
+    visit(y);
+  }
+  template <class Int>
+  PARTITA_HOST_DEVICE void operator()(Int i) const {
+    y[i] = p(p.Row(i), i);
+  }
 };
 
 struct SoftmaxGradientElement {
   RowProbability p;
   const float *dy = nullptr, *t = nullptr;
   float* dx = nullptr;
-  PARTITA_HOST_DEVICE void operator()(int64_t i) const {
-    const int64_t row = p.Row(i);
-    dx[i] = p(row, i) * (dy[i] - t[row]);
+  template <class Visit>
+  PARTITA_HOST_DEVICE void VisitPointers(Visit&& visit) {
+    p.VisitPointers(visit);
+    visit(dy, t, dx);
+  }
+  template <class Int>
+  PARTITA_HOST_DEVICE void operator()(Int i) const {
+    const Int row = p.Row(i);
+    dx[i] = p(row, i) * (dy[i] - ReadOnly(t + row));
   }
 };
 
 struct LogSoftmaxElement {
   RowProbability p;
   float* y = nullptr;
-  PARTITA_HOST_DEVICE void operator()(int64_t i) const {
-    const int64_t row = p.Row(i);
-    y[i] = p.x[i] - p.m[row] - logf(p.s[row]);
+  template <class Visit>
+  PARTITA_HOST_DEVICE void VisitPointers(Visit&& visit) {
+    p.VisitPointers(visit);
+    visit(y);
+  }
+  template <class Int>
+  PARTITA_HOST_DEVICE void operator()(Int i) const {
+    const Int row = p.Row(i);
+    y[i] = p.x[i] - ReadOnly(p.m + row) - logf(ReadOnly(p.s + row));
   }
 };
 
@@ -48,9 +76,15 @@ struct LogSoftmaxGradientElement {
   RowProbability p;
   const float *dy = nullptr, *t = nullptr;
   float* dx = nullptr;
-  PARTITA_HOST_DEVICE void operator()(int64_t i) const {
-    const int64_t row = p.Row(i);
-    dx[i] = dy[i] - p(row, i) * t[row];
+  template <class Visit>
+  PARTITA_HOST_DEVICE void VisitPointers(Visit&& visit) {
+    p.VisitPointers(visit);
+    visit(dy, t, dx);
+  }
+  template <class Int>
+  PARTITA_HOST_DEVICE void operator()(Int i) const {
+    const Int row = p.Row(i);
+    dx[i] = dy[i] - p(row, i) * ReadOnly(t + row);
   }
 };
 
@@ -62,10 +96,16 @@ struct CrossEntropyGradientElement {
   float* dx = nullptr;
   int64_t first_class = 0;
   float one_over_rows = 1;
-  PARTITA_HOST_DEVICE void operator()(int64_t i) const {
-    const int64_t row = p.Row(i);
-    const bool is_label = i - row * p.classes.value == labels[row] - first_class;
-    dx[i] = (p(row, i) - (is_label ? 1.0f : 0.0f)) * (one_over_rows * gradient[0]);
+  template <class Visit>
+  PARTITA_HOST_DEVICE void VisitPointers(Visit&& visit) {
+    p.VisitPointers(visit);
+    visit(labels, gradient, dx);
+  }
+  template <class Int>
+  PARTITA_HOST_DEVICE void operator()(Int i) const {
+    const Int row = p.Row(i);
+    const bool is_label = i - row * p.classes.value == ReadOnly(labels + row) - first_class;
+    dx[i] = (p(row, i) - (is_label ? 1.0f : 0.0f)) * (one_over_rows * ReadOnly(gradient));
   }
 };
 

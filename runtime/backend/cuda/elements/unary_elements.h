@@ -26,9 +26,27 @@ struct UnaryElement {
   UnaryFunction function = UnaryFunction::kSigmoid;
   const float* x = nullptr;
   float* y = nullptr;
+  template <class Visit>
+  PARTITA_HOST_DEVICE void VisitVectors(Visit&& visit) {
+    visit(x, y);
+  }
+  template <class Visit>
+  PARTITA_HOST_DEVICE void VisitPointers(Visit&& visit) {
+    VisitVectors(visit);
+  }
   using Operands = float;
-  PARTITA_HOST_DEVICE Operands Load(int64_t i) const { return x[i]; }
-  PARTITA_HOST_DEVICE void Store(int64_t i, float value) const { y[i] = Value(value); }
+  template <class Int>
+  PARTITA_HOST_DEVICE Operands Load(Int i) const {
+    return x[i];
+  }
+  template <class Int>
+  PARTITA_HOST_DEVICE void Store(Int i, float value) const {
+    y[i] = Value(value);
+  }
+  template <int kCount, class Int>
+  PARTITA_HOST_DEVICE void StoreVector(Int i, const float* of) const {
+    for (int k = 0; k < kCount; ++k) Store(i + k, of[k]);
+  }
 
  private:
   PARTITA_HOST_DEVICE float Value(float value) const {
@@ -58,12 +76,28 @@ struct UnaryGradientElement {
   const float* read = nullptr;
   const float* dy = nullptr;
   float* dx = nullptr;
+  template <class Visit>
+  PARTITA_HOST_DEVICE void VisitVectors(Visit&& visit) {
+    visit(read, dy, dx);
+  }
+  template <class Visit>
+  PARTITA_HOST_DEVICE void VisitPointers(Visit&& visit) {
+    VisitVectors(visit);
+  }
   struct Operands {
     float read, dy;
   };
-  PARTITA_HOST_DEVICE Operands Load(int64_t i) const { return {read[i], dy[i]}; }
-  PARTITA_HOST_DEVICE void Store(int64_t i, const Operands& of) const {
+  template <class Int>
+  PARTITA_HOST_DEVICE Operands Load(Int i) const {
+    return {read[i], dy[i]};
+  }
+  template <class Int>
+  PARTITA_HOST_DEVICE void Store(Int i, const Operands& of) const {
     dx[i] = Gradient(of.read, of.dy);
+  }
+  template <int kCount, class Int>
+  PARTITA_HOST_DEVICE void StoreVector(Int i, const Operands* of) const {
+    for (int k = 0; k < kCount; ++k) Store(i + k, of[k]);
   }
 
  private:

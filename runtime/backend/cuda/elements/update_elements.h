@@ -16,19 +16,26 @@ struct SgdElement {
   bool nesterov = false;
   template <class Visit>
   PARTITA_HOST_DEVICE void VisitVectors(Visit &&visit) {
-    visit(w);
-    visit(g);
-    visit(v);
-    visit(w_next);
-    visit(v_next);
+    visit(w, g, v, w_next, v_next);
+  }
+  template <class Visit>
+  PARTITA_HOST_DEVICE void VisitPointers(Visit &&visit) {
+    VisitVectors(visit);
+    visit(numbers);
   }
   struct Operands {
     float w, g, v;
   };
-  PARTITA_HOST_DEVICE Operands Load(int64_t i) const { return {w[i], g[i], v[i]}; }
-  PARTITA_HOST_DEVICE void Store(int64_t i, const Operands &of) const { StoreVector<1>(i, &of); }
-  template <int kCount>
-  PARTITA_HOST_DEVICE void StoreVector(int64_t i, const Operands *of) const {
+  template <class Int>
+  PARTITA_HOST_DEVICE Operands Load(Int i) const {
+    return {w[i], ReadOnly(g + i), v[i]};
+  }
+  template <class Int>
+  PARTITA_HOST_DEVICE void Store(Int i, const Operands &of) const {
+    StoreVector<1>(i, &of);
+  }
+  template <int kCount, class Int>
+  PARTITA_HOST_DEVICE void StoreVector(Int i, const Operands *of) const {
     const StepNumbers n = *numbers;
     float weight[kCount], velocity[kCount];
     for (int k = 0; k < kCount; ++k) {
@@ -48,21 +55,26 @@ struct AdamElement {
   StepNumbersArgument numbers;
   template <class Visit>
   PARTITA_HOST_DEVICE void VisitVectors(Visit &&visit) {
-    visit(w);
-    visit(g);
-    visit(m);
-    visit(v);
-    visit(w_next);
-    visit(m_next);
-    visit(v_next);
+    visit(w, g, m, v, w_next, m_next, v_next);
+  }
+  template <class Visit>
+  PARTITA_HOST_DEVICE void VisitPointers(Visit &&visit) {
+    VisitVectors(visit);
+    visit(numbers);
   }
   struct Operands {
     float w, g, m, v;
   };
-  PARTITA_HOST_DEVICE Operands Load(int64_t i) const { return {w[i], g[i], m[i], v[i]}; }
-  PARTITA_HOST_DEVICE void Store(int64_t i, const Operands &of) const { StoreVector<1>(i, &of); }
-  template <int kCount>
-  PARTITA_HOST_DEVICE void StoreVector(int64_t i, const Operands *of) const {
+  template <class Int>
+  PARTITA_HOST_DEVICE Operands Load(Int i) const {
+    return {w[i], ReadOnly(g + i), m[i], v[i]};
+  }
+  template <class Int>
+  PARTITA_HOST_DEVICE void Store(Int i, const Operands &of) const {
+    StoreVector<1>(i, &of);
+  }
+  template <int kCount, class Int>
+  PARTITA_HOST_DEVICE void StoreVector(Int i, const Operands *of) const {
     const StepNumbers n = *numbers;
     float weight[kCount], first[kCount], second[kCount];
     for (int k = 0; k < kCount; ++k) {
@@ -84,7 +96,12 @@ struct RunningElement {
   const double *s1 = nullptr, *s2 = nullptr;
   float *next = nullptr;
   double one_over_n = 1, unbias = 1, momentum = 0;
-  PARTITA_HOST_DEVICE void operator()(int64_t c) const {
+  template <class Visit>
+  PARTITA_HOST_DEVICE void VisitPointers(Visit &&visit) {
+    visit(old, s1, s2, next);
+  }
+  template <class Int>
+  PARTITA_HOST_DEVICE void operator()(Int c) const {
     const double mean = s1[c] * one_over_n;
     const double sample = s2 == nullptr ? mean : (s2[c] * one_over_n - mean * mean) * unbias;
     next[c] = static_cast<float>((1 - momentum) * static_cast<double>(old[c]) + momentum * sample);

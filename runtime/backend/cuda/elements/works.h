@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 #include <variant>
 
 #include "runtime/backend/cuda/elements/block_elements.h"
@@ -41,8 +42,10 @@ using ElementFunctor = std::variant<
     LayerNormElement,
     LayerNormGradientElement,
     ScaleElement,
+    BinaryInOrderElement,
     BinaryElement,
     BiasElement,
+    CopyElement,
     GatherElement,
     ScatterElement,
     BorderElement,
@@ -85,15 +88,59 @@ using ReductionFunctor = std::variant<
     CountCorrectReduction,
     MomentsReduction,
     GradMomentsReduction,
+    RowStatisticsReduction,
     LayerNormRowReduction,
     LayerNormGammaReduction,
     ScaleReduction>;
 // clang-format on
 
+// Number of blocks of a launch that has `count` things to do, each block `of_block` of them at once.
+inline uint32_t BlocksFor(int64_t count, int64_t of_block, int64_t most) {
+  const int64_t blocks = (count + of_block - 1) / of_block;
+  return static_cast<uint32_t>(blocks < most ? blocks : most);
+}
+
 // functor(i) for 0 <= i < count, in any order.
 struct ElementWork {
+  static constexpr int kBlockThreads = 256;
+  static constexpr int kElements = 4;           // that a thread takes at once, where it reads first
+  static constexpr int kVectors = 2;            // of four elements, in the kernels of conversions
+  static constexpr int64_t kMostBlocks = 4096;  // beyond it, threads take several elements
+  static constexpr int64_t kMostConversionBlocks = 1 << 20;
   ElementFunctor functor;
   int64_t count = 0;
+  int64_t places = 0;   // that its indices have to reach, at least `count`: see WithIndex
+  uint32_t blocks = 0;  // of threads, of the launch
+
+  // `places`: what the functor's indices reach where that is more than `count`.
+  static ElementWork Of(int64_t count, const ElementFunctor& functor, int64_t places = 0) {
+    ElementWork work;
+    work.functor = functor;
+    work.count = count;
+    work.places = places > count ? places : count;
+    work.blocks = std::visit([&](const auto& f) { return BlocksOf(f, count); }, functor);
+    return work;
+  }
+  // Calls visit with references to its pointers (read_first.h).
+  template <class Visit>
+  void VisitPointers(Visit&& visit) {
+    std::visit([&](auto& f) { f.VisitPointers(visit); }, functor);
+  }
+
+ private:
+  template <class F>
+  static uint32_t BlocksOf(const F& functor, int64_t count) {
+    if constexpr (std::is_same_v<F, ConversionElement>) {
+      constexpr int64_t kOfBlock = int64_t{kBlockThreads} * kVectors * 4;
+      if (functor.keeps_order()) return BlocksFor(count, kOfBlock, kMostConversionBlocks);
+    }
+    if constexpr (std::is_same_v<F, ToBlocksElement>) {
+      constexpr int64_t kOfBlock = int64_t{kBlockThreads} * kVectors;
+      if (functor.is_usual()) return BlocksFor(count, kOfBlock, kMostConversionBlocks);
+    }
+    constexpr int64_t kOfThread = ReadsFirst<F>::value ? kElements : 1;
+    return BlocksFor(count, kBlockThreads * kOfThread, kMostBlocks);
+  }
 };
 
 // Division of a reduction over the threads of a block. A block has kBlockThreads threads: `lanes`
@@ -109,14 +156,24 @@ struct ReductionShape {
   // Neighbouring threads take neighbouring rows, which lie next to each other in memory; otherwise
   // neighbouring terms.
   bool rows_are_neighbours = false;
+  static constexpr int64_t kMostGroups = 1 << 20;
+  uint32_t groups = 1;  // blocks of each chunk
 
+  // That its indices have to reach: see WithIndex.
+  int64_t places() const { return rows * terms; }
   PARTITA_HOST_DEVICE int64_t ChunkBegin(int64_t chunk) const { return chunk * terms / chunks; }
 };
 
 struct ReductionWork {
   ReductionFunctor functor;
   ReductionShape shape;
+  ReductionShape merge;  // the second pass, where there are several chunks
   void* partials = nullptr;
+  template <class Visit>
+  void VisitPointers(Visit&& visit) {
+    std::visit([&](auto& f) { f.VisitPointers(visit); }, functor);
+    visit(partials);
+  }
 };
 
 }  // namespace partita

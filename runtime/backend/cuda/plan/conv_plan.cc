@@ -231,10 +231,10 @@ void PlanOperator(const Conv2d& conv, KernelPlanner& planner) {
   if (convolution.shape.bias || relu) {
     const float* bias = convolution.shape.bias ? planner.In(2) : nullptr;
     convolution.bias = bias;
-    convolution.epilogue = {
+    convolution.epilogue = ElementWork::Of(
+        y_volume,
         BiasElement{bias, t.y_data, Divisor::Of(std::max<int64_t>(1, (*t.y)[2] * (*t.y)[3])),
-                    Divisor::Of(std::max<int64_t>(1, (*t.y)[1])), relu},
-        y_volume};
+                    Divisor::Of(std::max<int64_t>(1, (*t.y)[1])), relu});
   }
   if (y_volume == 0 || Volume(*t.x) == 0 || Volume(*t.w) == 0) {  // nothing to sum
     planner.ForEach(Volume(planner.out_shape()), FillElement{planner.Out(), 0.0f});

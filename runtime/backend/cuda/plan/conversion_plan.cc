@@ -63,7 +63,7 @@ ConvertedOperand PlanImageOperand(const ImageOperand& operand, int exponent,
   if (operand.blocks.has_value()) {
     planner.ForEach(runs, ToBlocksElement{conversion, *operand.blocks});
   } else if (planner.options().channels_last) {
-    planner.Transpose({conversion, e[0], e[1], e[2] * e[3]});
+    planner.Transpose(conversion, e[0], e[1], e[2] * e[3]);
   } else {
     PlanInOrder(conversion, e, planner);
   }
@@ -83,7 +83,7 @@ void PlanImageResult(const ImageResult& result, void* to, KernelPlanner& planner
   if (result.blocks.has_value()) {
     planner.ForEach(VolumeOf(e), FromBlocksElement{conversion, *result.blocks});
   } else if (planner.options().channels_last) {
-    planner.Transpose({conversion, e[0], e[2] * e[3], e[1]});
+    planner.Transpose(conversion, e[0], e[2] * e[3], e[1]);
   } else {
     PlanInOrder(conversion, e, planner);
   }

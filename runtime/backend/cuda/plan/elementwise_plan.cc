@@ -55,6 +55,14 @@ void PlanSum(const Shape& shape, const std::vector<bool>& kept, SumReduction sum
   planner.Reduce(split.rows(), split.terms(), neighbours, sum);
 }
 
+void PlanBinary(const BinaryElement& element, int64_t count, KernelPlanner& planner) {
+  if (element.a_at.in_order() && element.b_at.in_order()) {
+    planner.ForEach(count, BinaryInOrderElement{element.op, element.a, element.b, element.y});
+  } else {
+    planner.ForEach(count, element);
+  }
+}
+
 void PlanBinaryGradient(const Binary& binary, KernelPlanner& planner) {
   const BinaryOp op = OpOf(binary);
   const size_t dy_at = planner.inputs() - 1;
@@ -64,14 +72,13 @@ void PlanBinaryGradient(const Binary& binary, KernelPlanner& planner) {
   const float sign = op == BinaryOp::kSubtract && planner.pass().gradient == 1 ? -1.0f : 1.0f;
   const std::vector<int64_t> other =
       product ? BroadcastStrides(planner.in_shape(0), dy) : std::vector<int64_t>();
-  const std::vector<int64_t> own = RowMajorStridesOf(dy);
   if (Volume(out) == Volume(dy)) {
     if (product) {
-      planner.ForEach(Volume(dy), BinaryElement{op, planner.In(dy_at), planner.In(0), planner.Out(),
-                                                planner.Walk(dy, own), planner.Walk(dy, other)});
+      PlanBinary({op, planner.In(dy_at), planner.In(0), planner.Out(),
+                  planner.Walk(dy, RowMajorStridesOf(dy)), planner.Walk(dy, other)},
+                 Volume(dy), planner);
     } else {
-      planner.ForEach(Volume(dy),
-                      GatherElement{planner.In(dy_at), planner.Out(), planner.Walk(dy, own), sign});
+      planner.ForEach(Volume(dy), CopyElement{planner.In(dy_at), planner.Out(), sign});
     }
     return;
   }
@@ -118,10 +125,10 @@ void PlanOperator(const Scale& scale, KernelPlanner& planner) {
 void PlanOperator(const Binary& binary, KernelPlanner& planner) {
   if (!planner.pass().is_forward()) return PlanBinaryGradient(binary, planner);
   const Shape& y = planner.out_shape();
-  planner.ForEach(Volume(y),
-                  BinaryElement{OpOf(binary), planner.In(0), planner.In(1), planner.Out(),
-                                planner.Walk(y, BroadcastStrides(planner.in_shape(0), y)),
-                                planner.Walk(y, BroadcastStrides(planner.in_shape(1), y))});
+  PlanBinary({OpOf(binary), planner.In(0), planner.In(1), planner.Out(),
+              planner.Walk(y, BroadcastStrides(planner.in_shape(0), y)),
+              planner.Walk(y, BroadcastStrides(planner.in_shape(1), y))},
+             Volume(y), planner);
 }
 
 void PlanOperator(const ReduceMean& mean, KernelPlanner& planner) {

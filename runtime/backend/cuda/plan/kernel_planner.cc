@@ -23,8 +23,19 @@ ReductionShape ShapeOf(int64_t rows, int64_t terms, bool rows_are_neighbours) {
   shape.lanes = rows_are_neighbours || terms <= 16 ? 8 : terms <= 128 ? 32 : shape.kBlockThreads;
   const int64_t rows_of_block = shape.kBlockThreads / shape.lanes;
   const int64_t blocks = (rows + rows_of_block - 1) / rows_of_block;
+  shape.groups = BlocksFor(rows, rows_of_block, ReductionShape::kMostGroups);
   const int64_t most = std::min(kMostChunks, terms / (shape.lanes * kLeastTermsPerThread));
   shape.chunks = std::clamp<int64_t>(kWantedBlocks / blocks, 1, std::max<int64_t>(1, most));
+  return shape;
+}
+
+// The second pass of a reduction of that shape.
+ReductionShape MergeShapeOf(const ReductionShape& first) {
+  ReductionShape shape;
+  shape.rows = first.rows;
+  shape.terms = first.chunks;
+  shape.lanes = ReductionShape::kMergeLanes;
+  shape.groups = BlocksFor(shape.rows, shape.kBlockThreads / shape.lanes, shape.kMostGroups);
   return shape;
 }
 
@@ -130,15 +141,16 @@ StridedIndex KernelPlanner::Walk(std::span<const int64_t> extents, std::span<con
   return index;
 }
 
-void KernelPlanner::ForEach(int64_t count, ElementFunctor functor) {
-  if (count > 0) plan_.steps.emplace_back(ElementWork{std::move(functor), count});
+void KernelPlanner::ForEach(int64_t count, const ElementFunctor& functor, int64_t places) {
+  if (count > 0) plan_.steps.emplace_back(ElementWork::Of(count, functor, places));
 }
 
 void KernelPlanner::Reduce(int64_t rows, int64_t terms, bool rows_are_neighbours,
                            ReductionFunctor functor) {
   if (rows == 0) return;
-  ReductionWork work{std::move(functor), ShapeOf(rows, terms, rows_are_neighbours), nullptr};
+  ReductionWork work{std::move(functor), ShapeOf(rows, terms, rows_are_neighbours)};
   if (work.shape.chunks > 1) {
+    work.merge = MergeShapeOf(work.shape);
     const auto partial_bytes = std::visit(
         [](const auto& f) { return sizeof(typename std::decay_t<decltype(f)>::Partial); },
         work.functor);
@@ -147,15 +159,16 @@ void KernelPlanner::Reduce(int64_t rows, int64_t terms, bool rows_are_neighbours
   plan_.steps.emplace_back(std::move(work));
 }
 
-void KernelPlanner::Transpose(const TransposeWork& work) {
+void KernelPlanner::Transpose(const Conversion& conversion, int64_t batch, int64_t rows,
+                              int64_t columns) {
   constexpr int64_t kMostOfMatrix = 1 << 30;  // its kernel's offsets are of 32 bits
-  if (work.rows * work.columns > kMostOfMatrix) return Fail("too many elements of a sample");
-  if (work.rows > NarrowTransposeElement::kMostRows) {
-    plan_.steps.emplace_back(work);
+  if (batch * rows * columns == 0) return;
+  if (rows * columns > kMostOfMatrix) return Fail("too many elements of a sample");
+  if (rows > NarrowTransposeElement::kMostRows) {
+    plan_.steps.emplace_back(TransposeWork::Of(conversion, batch, rows, columns));
   } else {
-    ForEach(work.batch * work.columns,
-            NarrowTransposeElement{work.conversion, static_cast<int>(work.rows),
-                                   Divisor::Of(std::max<int64_t>(1, work.columns))});
+    ForEach(batch * columns,
+            NarrowTransposeElement{conversion, static_cast<int>(rows), Divisor::Of(columns)});
   }
 }
 
@@ -164,6 +177,7 @@ void KernelPlanner::Add(const KernelSignature& signature, const KernelArguments&
   other.plan_.scratch_bytes = plan_.scratch_bytes;
   PlanPlain(signature, other);
   status_.Update(other.status_);
+  plan_.depends_on_place = plan_.depends_on_place || other.plan_.depends_on_place;
   plan_.scratch_bytes = other.plan_.scratch_bytes;
   for (KernelStep& step : other.plan_.steps) plan_.steps.push_back(std::move(step));
 }

@@ -29,7 +29,10 @@ class KernelPlanner {
   const KernelSignature& signature() const { return signature_; }
   // Numbers that change from step to step.
   StepNumbersArgument numbers() const { return {NumbersOf(arguments_.step), numbers_}; }
-  uint64_t operator_key() const { return arguments_.operator_key; }
+  uint64_t operator_key() {
+    plan_.depends_on_place = true;
+    return arguments_.operator_key;
+  }
   const KernelOptions& options() const { return options_; }
   Pass pass() const { return signature_.pass; }
 
@@ -37,8 +40,15 @@ class KernelPlanner {
   bool present(size_t k) const { return k < inputs() && signature_.inputs[k].present; }
   const Shape& in_shape(size_t k) const { return signature_.inputs[k].type.shape; }
   const Shape& out_shape(size_t k = 0) const { return signature_.outputs[k].type.shape; }
-  const TensorArgument& in_piece(size_t k) const { return arguments_.inputs[k]; }
-  const TensorArgument& out_piece(size_t k) const { return arguments_.outputs[k]; }
+  // Where a piece lies in its tensor; its address is In's and Out's.
+  const TensorArgument& in_piece(size_t k) {
+    plan_.depends_on_place = true;
+    return arguments_.inputs[k];
+  }
+  const TensorArgument& out_piece(size_t k) {
+    plan_.depends_on_place = true;
+    return arguments_.outputs[k];
+  }
 
   // Data of input or output k; null if it is not present or empty.
   const float* In(size_t k) { return Typed<const float>(signature_.inputs, arguments_.inputs, k); }
@@ -62,10 +72,12 @@ class KernelPlanner {
                     int64_t offset = 0);
 
   // Steps. Without elements, or rows, there is none.
-  void ForEach(int64_t count, ElementFunctor functor);
+  // `places`: see ElementWork.
+  void ForEach(int64_t count, const ElementFunctor& functor, int64_t places = 0);
   // `rows_are_neighbours`: see ReductionShape.
   void Reduce(int64_t rows, int64_t terms, bool rows_are_neighbours, ReductionFunctor functor);
-  void Transpose(const TransposeWork& work);
+  // Each of `batch` matrices.
+  void Transpose(const Conversion& conversion, int64_t batch, int64_t rows, int64_t columns);
   void Add(const MaxPoolWork& work) { plan_.steps.emplace_back(work); }
   void Add(Gemm gemm) { plan_.steps.emplace_back(std::move(gemm)); }
   void Add(Convolution convolution) { plan_.steps.emplace_back(std::move(convolution)); }

@@ -45,6 +45,11 @@ struct Gemm {
   float* c = nullptr;
   // float16: in memory, what a product is multiplied by, before the bias, and 0.
   const float* factors = nullptr;
+
+  template <class Visit>
+  void VisitPointers(Visit&& visit) {
+    visit(a, b, bias, c, factors);
+  }
 };
 
 constexpr int64_t VolumeOf(const std::array<int64_t, 4>& extents) {
@@ -87,6 +92,11 @@ struct Convolution {
   // Work of bias and ReLU where the library does not do them; count 0 without them.
   ElementWork epilogue;
 
+  template <class Visit>
+  void VisitPointers(Visit&& visit) {
+    visit(x, w, y, bias);
+    if (epilogue.count > 0) epilogue.VisitPointers(visit);
+  }
   // What the pass writes.
   void* result() const {
     return shape.pass == ConvolutionPass::kForward ? y
@@ -101,6 +111,8 @@ using KernelStep =
 struct KernelSteps {
   std::vector<KernelStep> steps;  // steps in order
   int64_t scratch_bytes = 0;      // scratch that the steps use, after `scratch`
+  // Whether steps depend on the boxes of the pieces, or on the operator's key.
+  bool depends_on_place = false;
 };
 
 // The start of a kernel's scratch memory is a multiple of this, and so is every piece of it.

@@ -15,17 +15,14 @@ struct Rows {
   Divisor divisor() const { return Divisor::Of(std::max<int64_t>(1, size)); }
 };
 
-// The moments of each row of input 0, in scratch memory.
-ChannelStatistics PlanRowMoments(const LayerNorm& norm, const Rows& x, KernelPlanner& planner) {
-  ChannelStatistics statistics;
-  auto* s1 = planner.Scratch<double>(x.rows);
-  auto* s2 = planner.Scratch<double>(x.rows);
-  statistics.s1 = s1;
-  statistics.s2 = s2;
-  statistics.one_over_n = 1 / static_cast<double>(std::max<int64_t>(1, x.size));
-  statistics.epsilon = norm.epsilon;
-  const ChannelElements elements{x.rows, x.divisor()};
-  planner.Reduce(x.rows, x.size, false, MomentsReduction{elements, planner.In(0), s1, s2});
+// The statistics of each row of input 0, in scratch memory.
+const RowStatistics* PlanRowStatistics(const LayerNorm& norm, const Rows& x,
+                                       KernelPlanner& planner) {
+  auto* statistics = planner.Scratch<RowStatistics>(x.rows);
+  const double one_over_size = 1 / static_cast<double>(std::max<int64_t>(1, x.size));
+  planner.Reduce(
+      x.rows, x.size, false,
+      RowStatisticsReduction{planner.In(0), x.size, one_over_size, norm.epsilon, statistics});
   return statistics;
 }
 
@@ -46,7 +43,7 @@ void PlanOperator(const LayerNorm& norm, KernelPlanner& planner) {
   const Rows x(planner.in_shape(0));
   const int gradient = planner.pass().gradient;
   if (gradient == 2) return PlanBetaGradient(x, planner);
-  const ChannelStatistics statistics = PlanRowMoments(norm, x, planner);
+  const RowStatistics* statistics = PlanRowStatistics(norm, x, planner);
   if (gradient == 1) {
     return planner.Reduce(
         x.size, x.rows, true,
@@ -56,14 +53,13 @@ void PlanOperator(const LayerNorm& norm, KernelPlanner& planner) {
     return planner.ForEach(x.volume(), LayerNormElement{statistics, planner.In(0), planner.In(1),
                                                         planner.In(2), planner.Out(), x.divisor()});
   }
-  auto* mean = planner.Scratch<double>(x.rows);
-  auto* along = planner.Scratch<double>(x.rows);
+  auto* means = planner.Scratch<RowMeans>(x.rows);
   planner.Reduce(x.rows, x.size, false,
                  LayerNormRowReduction{statistics, planner.In(0), planner.In(1), planner.In(2),
-                                       x.size, mean, along});
+                                       x.size, means});
   planner.ForEach(x.volume(),
-                  LayerNormGradientElement{statistics, planner.In(0), planner.In(1), planner.In(2),
-                                           mean, along, planner.Out(), x.divisor()});
+                  LayerNormGradientElement{statistics, means, planner.In(0), planner.In(1),
+                                           planner.In(2), planner.Out(), x.divisor()});
 }
 
 }  // namespace partita

@@ -12,8 +12,8 @@ WindowAxis AxisOf(const Pool2d& pool, size_t d, int64_t extent, int64_t count) {
   axis.extent = extent;
   axis.count = count;
   axis.kernel = pool.kernel[d];
-  axis.stride = pool.stride[d];
-  axis.dilation = pool.dilation[d];
+  axis.stride = Divisor::Of(pool.stride[d]);
+  axis.dilation = Divisor::Of(pool.dilation[d]);
   axis.pad = pool.pads[d];
   axis.counted_before = pool.counted[d];
   axis.counted_after = pool.counted[d + 2];
@@ -35,8 +35,18 @@ PoolWindows WindowsOf(const Pool2d& pool, const Shape& x, const Shape& y) {
 
 PlaneAxis PlaneAxisOf(const WindowAxis& axis) {
   const auto small = [](int64_t value) { return static_cast<int>(value); };
-  return {small(axis.extent), small(axis.count),    small(axis.kernel),
-          small(axis.stride), small(axis.dilation), small(axis.pad)};
+  return {small(axis.extent),       small(axis.count),          small(axis.kernel),
+          small(axis.stride.value), small(axis.dilation.value), small(axis.pad)};
+}
+
+// What indices of windows have to reach: all places of both tensors, and of the padding.
+int64_t PlacesOf(const PoolWindows& windows, const Shape& x, const Shape& y) {
+  int64_t most = std::max(Volume(x), Volume(y));
+  for (const WindowAxis* axis : {&windows.rows, &windows.columns}) {
+    most = std::max({most, axis->extent + 2 * std::abs(axis->pad) + axis->counted_before +
+                               axis->counted_after + axis->dilation.value * axis->kernel});
+  }
+  return most;
 }
 
 // Planes of so few elements that blocks hold them; nothing where they are larger.
@@ -44,8 +54,8 @@ std::optional<MaxPoolWork> PlanesOf(const PoolWindows& windows, int64_t planes, 
   constexpr int64_t kMostExtent = 1 << 12;    // of anything along a dimension
   constexpr int64_t kElementsOfBlock = 4000;  // that keep its threads busy
   for (const WindowAxis* axis : {&windows.rows, &windows.columns}) {
-    const int64_t most = std::max({axis->extent, axis->count, axis->stride,
-                                   axis->dilation * axis->kernel, std::abs(axis->pad)});
+    const int64_t most = std::max({axis->extent, axis->count, axis->stride.value,
+                                   axis->dilation.value * axis->kernel, std::abs(axis->pad)});
     if (most > kMostExtent || axis->extent == 0) return std::nullopt;
   }
   const int64_t plane = windows.x_plane.value;
@@ -56,6 +66,7 @@ std::optional<MaxPoolWork> PlanesOf(const PoolWindows& windows, int64_t planes, 
   work.x_plane = static_cast<int>(plane);
   work.planes = planes;
   work.planes_of_block = static_cast<int>(std::max<int64_t>(1, kElementsOfBlock / plane));
+  work.blocks = BlocksFor(planes, work.planes_of_block, MaxPoolWork::kMostBlocks);
   work.window_columns = windows.y_columns;
   work.windows_of_plane = windows.y_plane;
   const auto of_class = [](const PlaneAxis& axis) {
@@ -90,10 +101,11 @@ void PlanOperator(const Pool2d& pool, KernelPlanner& planner) {
     const PoolWindows windows = WindowsOf(pool, planner.in_shape(0), y);
     if (Volume(y) == 0) return;
     if (maximum && PlanMaxPoolPlanes(windows, planner)) return;
+    const int64_t places = PlacesOf(windows, planner.in_shape(0), y);
     if (maximum) {
-      planner.ForEach(Volume(y), MaxPoolElement{windows, planner.In(0), planner.Out()});
+      planner.ForEach(Volume(y), MaxPoolElement{windows, planner.In(0), planner.Out()}, places);
     } else {
-      planner.ForEach(Volume(y), AveragePoolElement{windows, planner.In(0), planner.Out()});
+      planner.ForEach(Volume(y), AveragePoolElement{windows, planner.In(0), planner.Out()}, places);
     }
     return;
   }
@@ -101,18 +113,19 @@ void PlanOperator(const Pool2d& pool, KernelPlanner& planner) {
   const Shape& x = planner.out_shape();
   const Shape& y = planner.in_shape(dy_at);
   const PoolWindows windows = WindowsOf(pool, x, y);
+  const int64_t places = PlacesOf(windows, x, y);
   if (!maximum) {
     planner.ForEach(Volume(x),
-                    AveragePoolGradientElement{windows, planner.In(dy_at), planner.Out()});
+                    AveragePoolGradientElement{windows, planner.In(dy_at), planner.Out()}, places);
     return;
   }
   if (Volume(x) == 0) return;
   if (Volume(y) > 0 && PlanMaxPoolPlanes(windows, planner)) return;
   if (x[2] * x[3] > 0x7fffffff) return planner.Fail("too many elements in a plane");
   auto* place = planner.Scratch<int32_t>(Volume(y));
-  planner.ForEach(Volume(y), MaxPoolPlaceElement{windows, planner.In(0), place});
+  planner.ForEach(Volume(y), MaxPoolPlaceElement{windows, planner.In(0), place}, places);
   planner.ForEach(Volume(x),
-                  MaxPoolGradientElement{windows, place, planner.In(dy_at), planner.Out()});
+                  MaxPoolGradientElement{windows, place, planner.In(dy_at), planner.Out()}, places);
 }
 
 }  // namespace partita

@@ -11,7 +11,7 @@ namespace {
 struct RowsOf {
   int64_t rows = 1, classes = 1, first_class = 0;
 
-  explicit RowsOf(const KernelPlanner& planner) {
+  explicit RowsOf(KernelPlanner& planner) {
     const Shape& x = planner.in_shape(0);
     classes = x.back();
     first_class = planner.in_piece(0).box[static_cast<int>(x.size()) - 1].lo;
