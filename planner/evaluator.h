@@ -140,7 +140,7 @@ class Evaluator {
   // The most memory that a feasible strategy takes of a device.
   Bytes MemoryOf(DeviceId device) const;
   const GraphDistances& distances() const { return distances_; }
-  // Of the machine's pods; null where steps are those of the whole machine.
+  // The view of the machine's pods; null where steps are those of the whole machine.
   const PodView* pod_view() const { return pod_view_.get(); }
   // Resources of the whole machine.
   const SimulatedResources& resources() const { return resources_; }

@@ -40,8 +40,8 @@ struct Baseline {
 Baseline BaselineAmong(const Evaluator& evaluator, const std::vector<NamedStrategy>& starts,
                        const PlanClock& clock, const std::atomic<bool>* stop);
 
-// What a search found, with its buckets. Takes a start, or another strategy that the search found, in
-// place of the best where it is faster once all-reduces are in the best buckets and in the best order;
+// Returns what a search found, with its buckets: a start, or another strategy that the search found,
+// takes the place of the best where it is faster once all-reduces are in the best buckets and in the best order;
 // those besides data parallelism as long as time for the plan is left.
 BucketedStrategy TakeFastest(const SearchProblem& problem, const Baseline& baseline,
                              const PlanClock& clock, const std::atomic<bool>* stop,

@@ -129,8 +129,8 @@ class PlacedStep {
   std::vector<int32_t> first_;    // places of tasks that wait for none
   std::vector<int64_t> left_;     // by resource: work of tasks that have not started
   int64_t most_ = 0;              // all durations
-  // Of joined tasks, by place: what the path takes with it, 0 for all but the first; -1: not joined.
-  // Between simulations all are -1.
+  // Time that the path takes with a joined task, by place: 0 for all but the first; -1: not joined, as
+  // all are between simulations.
   std::vector<int64_t> joined_length_;
   std::vector<Task> parted_;                // by bucket: the first task as it is by itself
   std::vector<int32_t> joined_successors_;  // by bucket

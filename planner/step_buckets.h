@@ -29,7 +29,7 @@ struct JoinedTasks {
 // Buckets by the rule, from step to step, without fragments of their own. Not for several threads.
 class StepBuckets {
  public:
-  // What is passed outlives this.
+  // The arguments outlive this.
   StepBuckets(const FragmentCache& cache, const FlatteningRules& rules, ResourceLister& lister);
 
   // Finds those of a step without buckets, as StepAllReduces does; most = 0: none. Tasks are numbered
@@ -55,11 +55,11 @@ class StepBuckets {
     std::vector<int32_t> resources;
     bool is_known = true;  // false: what other pods do is not
   };
-  // What decides it: devices, element type, reduction, elements.
+  // Key of a price: devices, element type, reduction, elements.
   using Content = std::tuple<std::vector<DeviceId>, DType, Reduction, int64_t>;
 
   const Priced& PriceOf(const CollectiveTask& first, int64_t total);
-  // Of the task, or of what the first pod sees of it.
+  // Prices the task, or what the first pod sees of it.
   void Price(const TaskBody& body, Priced& priced);
 
   const FlatteningRules& rules_;

@@ -26,7 +26,7 @@ class KindSet {
   unsigned bits_ = 0;
 };
 
-// What the steps of a schedule are in proportion to.
+// Growth of the number of steps of a schedule.
 enum class StepCount {
   kRanks,     // ranks, times their logarithm or pieces
   kRounds,    // ranks squared: as many rounds as ranks

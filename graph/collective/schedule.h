@@ -123,7 +123,7 @@ class ScheduleWriter {
  private:
   virtual void OnStep(const CollectiveStep& step) = 0;
   virtual void OnRound(bool sends_snapshot) = 0;
-  // Of a receiver that wants to know who sends how many elements, but not which.
+  // Whether the receiver wants to know who sends how many elements, but not which.
   virtual bool TakesAlikeRounds() const { return false; }
   virtual void OnAlikeRounds(int /*rounds*/) {}
 

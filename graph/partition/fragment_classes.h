@@ -8,7 +8,7 @@
 
 namespace partita {
 
-// What the fragments of a graph follow from. A *decision* is the configuration of an anchor, which is
+// Decisions that the fragments of a graph follow from. A *decision* is the configuration of an anchor, which is
 // decision a for graph.anchors()[a], or the layouts of a weight: decision anchors + w for
 // graph.weights()[w].
 struct FragmentDecisions {
@@ -33,7 +33,7 @@ struct FragmentClasses {
   std::vector<int32_t> of_weight;  // indexed by weight: its layouts, updates and stores
   std::vector<int32_t> of_tensor;  // indexed by TensorId
 };
-// What the host reads is alone in its class.
+// Finds which fragments are alike; each that the host reads is alone in its class.
 FragmentClasses FindFragmentClasses(const Graph& graph, const PartitionOptions& options,
                                     const FragmentDecisions& decisions);
 // Everything alone in its class, with its own number.

@@ -34,7 +34,8 @@ struct SearchProgress {
 
 // Evaluations that a search ends with where nothing is said.
 inline constexpr int64_t kEvaluations = 2000;
-// As many, and more where they take little time: small models on few devices.
+// Evaluations for a model and a machine: kEvaluations, and more for small models on few devices,
+// where they take little time.
 int64_t DefaultEvaluations(const Graph& graph, int devices);
 
 struct SearchOptions {

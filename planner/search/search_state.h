@@ -36,7 +36,8 @@ class SearchState {
   Evaluation Try(const Strategy& strategy, const std::string& origin, Nanos cutoff = kNoCutoff);
   // The same for all, which are evaluated at the same time and then counted in their order.
   std::vector<Evaluation> TryAll(std::span<const SearchTrial> trials);
-  // What TryEach asks for: a strategy by its number, the cutoff of the next ones; and whom it tells.
+  // Callbacks of TryEach, which asks for a strategy by its number and for the cutoff of the next ones,
+  // and tells what it found.
   struct Batch {
     absl::FunctionRef<Strategy(size_t number)> make;
     absl::FunctionRef<Nanos()> cutoff;

@@ -21,7 +21,7 @@ struct KernelShare {
 // counts as a piece. Zeros for no work.
 KernelShare KernelShareOf(std::span<const MeasuredInstruction> timeline, int64_t step_ns);
 
-// What remains of the gaps in a step that takes `ns` without a recording, as a part of it: what the
+// Returns what remains of the gaps in a step that takes `ns` without a recording, as a part of it: what the
 // recorded step took longer is time of recording, between pieces of work.
 double GapsWithoutRecording(const KernelShare& share, double ns);
 

@@ -8,10 +8,10 @@ namespace partita {
 
 // Enqueue on a stream of the current device. Works' pointers are to device memory.
 cudaError_t LaunchElements(const ElementWork& work, cudaStream_t stream);
-// That of a ConversionElement whose suits_vectors says so.
+// The kernel of a ConversionElement whose suits_vectors says so.
 cudaError_t LaunchConversion(const Conversion& conversion, const ElementWork& work,
                              cudaStream_t stream);
-// One whose is_usual says so; all its places are of 32 bits.
+// The kernel of a ToBlocksElement whose is_usual says so; all its places are of 32 bits.
 cudaError_t LaunchToBlocks(const ToBlocksElement& functor, const ElementWork& work,
                            cudaStream_t stream);
 cudaError_t LaunchReduction(const ReductionWork& work, cudaStream_t stream);

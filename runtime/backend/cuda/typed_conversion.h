@@ -16,7 +16,7 @@ struct alignas(kSize * sizeof(T)) Vector {
   T of[kSize];
 };
 
-// What is not written while the kernel runs (see ReadOnly).
+// Loads four elements that nobody writes while the kernel runs (see ReadOnly).
 template <class T>
 __device__ Vector<T, 4> ReadOnlyVector(const Vector<T, 4>* data) {
   using Words = std::conditional_t<sizeof(T) == 4, uint4, uint2>;
@@ -63,7 +63,7 @@ class TypedConversion {
     }
   }
   __device__ bool has_bias() const { return bias_ != nullptr; }
-  // Of a conversion that has one.
+  // The bias of a channel, of a conversion that has one.
   __device__ float BiasOf(int64_t channel) const { return ReadOnly(bias_ + channel); }
 
   const From* const from;

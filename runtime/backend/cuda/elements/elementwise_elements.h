@@ -118,7 +118,7 @@ PARTITA_HOST_DEVICE inline float ResultOf(BinaryOp op, const FloatPair& of) {
   return op == BinaryOp::kAdd ? p + q : op == BinaryOp::kSubtract ? p - q : p * q;
 }
 
-// Of operands of one shape.
+// A binary operator on operands of one shape.
 struct BinaryInOrderElement {
   BinaryOp op = BinaryOp::kAdd;
   const float* a = nullptr;

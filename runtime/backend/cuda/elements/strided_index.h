@@ -91,8 +91,8 @@ struct ElementChannels {
     return channels.Divide(inner.Quotient(i)).rest;
   }
 
-  // Of the neighbours from element i on that lie in its row and the next: the first `of_first` of
-  // them have `first`, the others `second`.
+  // The neighbours from element i on, which lie in its row and the next: the first `of_first` of them
+  // have `first`, the others `second`.
   template <class Int>
   struct Neighbours {
     Int first, second, of_first;

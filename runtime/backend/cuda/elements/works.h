@@ -159,7 +159,7 @@ struct ReductionShape {
   static constexpr int64_t kMostGroups = 1 << 20;
   uint32_t groups = 1;  // blocks of each chunk
 
-  // That its indices have to reach: see WithIndex.
+  // Places that its indices have to reach (see WithIndex).
   int64_t places() const { return rows * terms; }
   PARTITA_HOST_DEVICE int64_t ChunkBegin(int64_t chunk) const { return chunk * terms / chunks; }
 };

@@ -97,7 +97,7 @@ struct Convolution {
     visit(x, w, y, bias);
     if (epilogue.count > 0) epilogue.VisitPointers(visit);
   }
-  // What the pass writes.
+  // The tensor that the pass writes.
   void* result() const {
     return shape.pass == ConvolutionPass::kForward ? y
            : shape.pass == ConvolutionPass::kData  ? x
