@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
@@ -25,6 +26,50 @@ void Rest(Clock::time_point since, bool for_network) {
   } else {
     std::this_thread::sleep_for(std::min<Clock::duration>(part, kMost));
   }
+}
+
+constexpr int kTagOfTexts = 32767;
+
+absl::Status CheckText(int rank, int64_t size, int64_t most) {
+  if (size >= 0 && size <= most) return absl::OkStatus();
+  return absl::InternalError(
+      absl::StrCat("rank ", rank, " wants to tell ", size, " bytes; wanted at most ", most));
+}
+
+// An all-gather of blocks by rank, whose sizes all ranks know: the rank's own block is there, the
+// others are overwritten. In each round a rank hands on the blocks that it has, from its own on, to
+// the rank so many before it.
+absl::Status GatherBlocks(MessagePort& port, std::vector<std::string>& all) {
+  const int ranks = port.size();
+  const auto block = [&](int distance) -> std::string& {
+    return all[static_cast<size_t>((port.rank() + distance) % ranks)];
+  };
+  for (int known = 1; known < ranks; known *= 2) {
+    const int count = std::min(known, ranks - known);
+    std::string sent, received;
+    size_t bytes = 0;
+    for (int k = 0; k < count; ++k) {
+      sent += block(k);
+      bytes += block(known + k).size();
+    }
+    received.resize(bytes);
+    const MessagePort::Message messages[] = {{.peer = (port.rank() + ranks - known) % ranks,
+                                              .receives = false,
+                                              .data = sent.data(),
+                                              .bytes = static_cast<int64_t>(sent.size())},
+                                             {.peer = (port.rank() + known) % ranks,
+                                              .receives = true,
+                                              .data = received.data(),
+                                              .bytes = static_cast<int64_t>(bytes)}};
+    RETURN_IF_ERROR(port.Exchange(messages, kTagOfTexts));
+    size_t begin = 0;
+    for (int k = 0; k < count; ++k) {
+      std::string& next = block(known + k);
+      received.copy(next.data(), next.size(), begin);
+      begin += next.size();
+    }
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -71,7 +116,6 @@ absl::Status MessagePort::Reason() const {
 }
 
 absl::Status Broadcast(MessagePort& port, int root, void* data, int64_t bytes) {
-  constexpr int kTag = 32767;
   std::vector<MessagePort::Message> messages;
   if (port.rank() != root) {
     messages.push_back({root, true, data, bytes});
@@ -80,27 +124,38 @@ absl::Status Broadcast(MessagePort& port, int root, void* data, int64_t bytes) {
       if (peer != root) messages.push_back({peer, false, data, bytes});
     }
   }
-  return port.Exchange(messages, kTag);
+  return port.Exchange(messages, kTagOfTexts);
 }
 
 absl::Status BroadcastText(MessagePort& port, int root, std::string& text, int64_t most) {
   auto size = static_cast<int64_t>(text.size());
   RETURN_IF_ERROR(Broadcast(port, root, &size, sizeof size));
-  if (size < 0 || size > most) {
-    return absl::InternalError(
-        absl::StrCat("rank ", root, " wants to tell ", size, " bytes; wanted at most ", most));
-  }
+  RETURN_IF_ERROR(CheckText(root, size, most));
   text.resize(static_cast<size_t>(size));
   return Broadcast(port, root, text.data(), size);
 }
 
+absl::StatusOr<std::vector<std::string>> GatherBytes(MessagePort& port, const std::string& own) {
+  std::vector<std::string> all(static_cast<size_t>(port.size()), own);
+  RETURN_IF_ERROR(GatherBlocks(port, all));
+  return all;
+}
+
 absl::StatusOr<std::vector<std::string>> GatherTexts(MessagePort& port, const std::string& own,
                                                      int64_t most) {
-  std::vector<std::string> all(static_cast<size_t>(port.size()));
-  all[static_cast<size_t>(port.rank())] = own;
+  const auto bytes = static_cast<int64_t>(own.size());
+  std::string word(sizeof bytes, '\0');
+  std::memcpy(word.data(), &bytes, sizeof bytes);
+  ASSIGN_OR_RETURN(std::vector<std::string> all, GatherBytes(port, word));
   for (int rank = 0; rank < port.size(); ++rank) {
-    RETURN_IF_ERROR(BroadcastText(port, rank, all[static_cast<size_t>(rank)], most));
+    std::string& text = all[static_cast<size_t>(rank)];
+    int64_t size = 0;
+    std::memcpy(&size, text.data(), sizeof size);
+    RETURN_IF_ERROR(CheckText(rank, size, most));
+    text.resize(static_cast<size_t>(size));
   }
+  all[static_cast<size_t>(port.rank())] = own;
+  RETURN_IF_ERROR(GatherBlocks(port, all));
   return all;
 }
 

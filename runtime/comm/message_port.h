@@ -101,8 +101,12 @@ constexpr int64_t kMostTextBytes = 1 << 20;
 absl::Status BroadcastText(MessagePort& port, int root, std::string& text,
                            int64_t most = kMostTextBytes);
 
-// Every rank's text, by rank. Collective. Internal, on all ranks, where one has more than `most`
-// bytes.
+// Every rank's bytes, by rank, of which all have as many. Collective. Each rank exchanges messages
+// with as many peers as the logarithm of the ranks (Bruck et al. 1997).
+absl::StatusOr<std::vector<std::string>> GatherBytes(MessagePort& port, const std::string& own);
+
+// Every rank's text, by rank. Collective, with twice the messages of GatherBytes. Internal, on all
+// ranks, where one has more than `most` bytes.
 absl::StatusOr<std::vector<std::string>> GatherTexts(MessagePort& port, const std::string& own,
                                                      int64_t most = kMostTextBytes);
 

@@ -93,20 +93,28 @@ TEST(TcpMeetingTest, RanksWithoutAKeyMeetOverLoopbackWhateverTheAddressIs) {
   }
 }
 
-TEST(TcpMeetingTest, MessagesPassBetweenRanksThatHaveMet) {
-  const TcpMeeting meeting{.size = 3, .port = FreePort(), .seconds = 20};
-  std::vector<std::future<std::vector<std::string>>> ranks;
-  for (int rank = 0; rank < meeting.size; ++rank) {
-    ranks.push_back(std::async(std::launch::async, [meeting, rank] {
-      TcpMeeting own = meeting;
-      own.rank = rank;
-      KeyedPort met = *OpenTcpPort(own);
-      return *GatherTexts(*met.port, std::string(static_cast<size_t>(100'000 * rank), 'x'));
-    }));
-  }
-  for (auto& rank : ranks) {
-    const auto texts = rank.get();
-    for (size_t k = 0; k < texts.size(); ++k) EXPECT_EQ(texts[k].size(), 100'000 * k);
+TEST(TcpMeetingTest, RanksThatHaveMetGatherTheirTexts) {
+  for (int size : {2, 3, 5, 8}) {
+    const TcpMeeting meeting{.size = size, .port = FreePort(), .seconds = 20};
+    const auto text = [](int rank) {
+      return std::string(static_cast<size_t>(30'000 * rank), static_cast<char>('a' + rank));
+    };
+    std::vector<std::future<std::vector<std::string>>> ranks;
+    for (int rank = 0; rank < size; ++rank) {
+      ranks.push_back(std::async(std::launch::async, [meeting, rank, text] {
+        TcpMeeting own = meeting;
+        own.rank = rank;
+        KeyedPort met = *OpenTcpPort(own);
+        const std::vector<std::string> bytes = *GatherBytes(*met.port, std::to_string(rank));
+        std::vector<std::string> texts = *GatherTexts(*met.port, text(rank));
+        texts.insert(texts.end(), bytes.begin(), bytes.end());
+        return texts;
+      }));
+    }
+    std::vector<std::string> wanted;
+    for (int rank = 0; rank < size; ++rank) wanted.push_back(text(rank));
+    for (int rank = 0; rank < size; ++rank) wanted.push_back(std::to_string(rank));
+    for (auto& rank : ranks) EXPECT_EQ(rank.get(), wanted) << size;
   }
 }
 
