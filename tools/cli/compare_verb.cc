@@ -230,6 +230,7 @@ class CompareRun {
     InterleavedMeasurement measurement(model_.graph, std::move(plans),
                                        {.backends = flags_.machine.backends,
                                         .precision = priced_.precision,
+                                        .nondeterministic = priced_.nondeterministic,
                                         .profile = flags_.machine.profile,
                                         .on_step = show},
                                        &g_interrupted);

@@ -181,8 +181,10 @@ absl::Status SetPrecision(const Plan& plan, RunFlags& flags) {
       const PlanPrecision precision,
       PrecisionFor(plan, flags.precision, r.virtual_devices > 0 ? on_gpu : r.backends));
   r.precision = precision.precision;
+  const std::string determinism = NoteOfDeterminism(plan, r.nondeterministic);
   if (r.ranks != nullptr && !r.ranks->is_rank0()) return absl::OkStatus();
   for (const std::string& note : precision.notes) Say(absl::StrCat("note: ", note));
+  if (!determinism.empty()) Say(absl::StrCat("note: ", determinism));
   return absl::OkStatus();
 }
 
