@@ -118,6 +118,8 @@ class NcclCommunicator : public Communicator {
   }
 
   bool EnqueueMeetsPeers() const override { return true; }
+  bool EnqueuesTheSame() const override { return nccl_->comm_split != nullptr; }
+  void KeepForRecordings() override { is_recorded_ = true; }
 
   void Enqueue(const CommunicationArguments& arguments, int64_t, Stream& stream,
                WorkTiming* timing) override {
@@ -125,6 +127,7 @@ class NcclCommunicator : public Communicator {
     CHECK(it != prepared_.end()) << "a task that was not prepared";
     const auto side = it->second->sides.find(arguments.device);
     CHECK(side != it->second->sides.end()) << "a device of another process";
+    received_[arguments.device.index()].fetch_add(side->second.bytes, std::memory_order_relaxed);
     stream.EnqueueNative([this, part = Part{it->second.get(), &side->second, &arguments}](
                              void* native) { return Run(part, native); },
                          timing);
@@ -145,12 +148,14 @@ class NcclCommunicator : public Communicator {
   }
 
   // No call is under way in the ranks of `all_`: their abort needs no wait, and ends the calls of
-  // what was split from them.
+  // what was split from them, and what runs on GPUs. What is recorded with a communicator keeps
+  // NCCL from freeing it: it would wait, here, for the recordings' end.
   void Abort(const absl::Status&) override {
     const auto split_from = RanksOf(*all_), ranks = RanksHere(groups_);
     for (NcclRank* rank : split_from) rank->RefuseCalls();
     for (NcclRank* rank : ranks) rank->RefuseCalls();
     for (NcclRank* rank : split_from) rank->Abort(Clock::now());
+    if (is_recorded_) return;
     const Clock::time_point until = Clock::now() + kGraceOfAbort;
     for (NcclRank* rank : ranks) rank->Abort(until);
   }
@@ -354,8 +359,6 @@ class NcclCommunicator : public Communicator {
       RETURN_IF_ERROR(part.side->rank->Run(
           [&](ncclComm_t comm) { return MakeCalls(part, comm, stream); }, part.prepared->what));
     }
-    received_[part.arguments->device.index()].fetch_add(part.side->bytes,
-                                                        std::memory_order_relaxed);
     return absl::OkStatus();
   }
 
@@ -378,7 +381,8 @@ class NcclCommunicator : public Communicator {
   std::unique_ptr<Group> all_;                  // all devices, whose communicator is split
   std::vector<std::unique_ptr<Group>> groups_;  // in the order in which tasks name them
   absl::flat_hash_map<TaskId, std::unique_ptr<Prepared>> prepared_;
-  std::vector<std::atomic<int64_t>> received_;
+  std::vector<std::atomic<int64_t>> received_;  // by what was enqueued
+  std::atomic<bool> is_recorded_{false};
 };
 
 }  // namespace

@@ -33,8 +33,15 @@ struct NcclSetup {
 // no abort of a communicator that a thread is in a call of; but as they share the flag that aborts
 // the first, in which no call is under way then, its abort ends theirs, and they are freed after.
 //
+// A step can be recorded, each device by itself (CUDA graphs): a call that is made while its stream
+// is captured becomes part of the graph. NCCL demands that all ranks of a call record it together,
+// or none, and that all launch what they recorded together, each device by a thread of its own; and
+// it frees no communicator whose calls are part of a graph that is still there.
+//
 // A library before 2.18 cannot split: there each communicator is connected by an id of its own and
-// does not block, and a thread that enqueues looks for its calls' end.
+// does not block, a thread that enqueues looks for its calls' end, and steps are not recorded. Nor
+// may NCCL's own variable NCCL_COMM_SPLIT_SHARE_RESOURCES keep splits from sharing: an abort would
+// not end recorded steps then.
 absl::StatusOr<std::unique_ptr<Communicator>> MakeNcclCommunicator(const NcclSetup& setup);
 
 }  // namespace partita

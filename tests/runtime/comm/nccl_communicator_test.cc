@@ -252,6 +252,29 @@ TEST(NcclCommunicatorTest, AnAbortEndsCallsThatBlock) {
   }
 }
 
+// NCCL waits, in the abort of a communicator, for the recordings that it is part of.
+TEST(NcclCommunicatorTest, WhatIsRecordedIsFreedBehindTheRecordings) {
+  auto bench = Ok(CommunicatorBench::Open("nccl", TestSetup(2)));
+  const std::vector<Job> jobs = SumsOf({{0, 1}}, 2);
+  ASSERT_EQ(bench->Prepare(jobs), absl::OkStatus());
+  EXPECT_TRUE(bench->communicator().EnqueuesTheSame());
+  bench->communicator().KeepForRecordings();
+  TakeCounts(PARTITA_NCCL_ON_HOST);
+  std::thread watch([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    bench->communicator().Abort(absl::AbortedError("enough"));
+  });
+  Memory memory = PowersOfTen(2);
+  EXPECT_FALSE(
+      bench->Run(jobs, memory, [](size_t, DeviceId device) { return device.value() == 0; }).ok());
+  watch.join();
+  EXPECT_EQ(TakeCounts(PARTITA_NCCL_ON_HOST).aborted, 2) << "of the one that was split";
+  bench.reset();
+  const NcclOnHostCounts ended = TakeCounts(PARTITA_NCCL_ON_HOST);
+  EXPECT_EQ(ended.aborted, 2) << "of its part";
+  EXPECT_EQ(ended.aborted_inside, 0);
+}
+
 // A port to processes that never show up.
 class LonelyPort : public MessagePort {
  public:

@@ -209,7 +209,7 @@ void ncclOnHostSetTimeLimit(double seconds) { Process::Get().limit_seconds = sec
 NcclOnHostCounts ncclOnHostTakeCounts() {
   Process& process = Process::Get();
   return {process.connected.exchange(0), process.splits.exchange(0), process.looks.exchange(0),
-          process.aborted_inside.exchange(0)};
+          process.aborted.exchange(0), process.aborted_inside.exchange(0)};
 }
 
 ncclResult_t ncclGetVersion(int* version) {
@@ -292,6 +292,7 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm) {
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
   Communicator communicator;
   if (Failure failure = Process::Get().Find(comm, communicator)) return Tell(failure);
+  ++Process::Get().aborted;
   if (Process::Get().IsEntered(comm)) ++Process::Get().aborted_inside;
   Process::Get().SetState(comm, Communicator::State::kAborted);
   communicator.clique->Abort(communicator.rank);

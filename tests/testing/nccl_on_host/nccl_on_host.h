@@ -33,6 +33,7 @@ struct NcclOnHostCounts {
   int64_t connected;       // ranks that an id connects
   int64_t splits;          // ncclCommSplit
   int64_t looks;           // ncclCommGetAsyncError
+  int64_t aborted;         // ncclCommAbort
   int64_t aborted_inside;  // ncclCommAbort of a communicator that a thread was in a call of, which
                            // NCCL does not allow
 };

@@ -50,7 +50,7 @@ class Process {
   bool IsEntered(ncclComm_t handle) const;
 
   std::atomic<double> limit_seconds{600};
-  std::atomic<int64_t> connected{0}, splits{0}, looks{0}, aborted_inside{0};
+  std::atomic<int64_t> connected{0}, splits{0}, looks{0}, aborted{0}, aborted_inside{0};
 
  private:
   mutable std::mutex mutex_;
