@@ -413,6 +413,7 @@ class CompareRun {
                    {"machine", priced_.machine->name},
                    {"devices", priced_.machine->topology.size()},
                    {"precision", RowOf(priced_.precision).name},
+                   {"nondeterministic", priced_.nondeterministic},
                    {"verified", flags_.verify ? (flags_.quick ? "quick" : "full") : "no"},
                    {"interrupted", g_interrupted.load()},
                    {"strategies", list}};

@@ -293,6 +293,7 @@ absl::Status CheckTogether(const RunFlags& flags) {
 
 Json JsonOf(const TrainingModel& model, const RunFlags& flags, const RunOutcome& outcome) {
   Json json = {{"precision", RowOf(flags.request.precision).name},
+               {"nondeterministic", flags.request.nondeterministic},
                {"loss", ToString(model.loss)},
                {"classes", model.loss.classes},
                {"notes", model.imported.notes},

@@ -91,6 +91,7 @@ absl::StatusOr<Answer> RunSimulate(const SimulateFlags& flags, Stages* stages) {
   Answer answer;
   answer.json = {{"machine", priced.machine->name},
                  {"precision", RowOf(priced.precision).name},
+                 {"nondeterministic", priced.nondeterministic},
                  {"predicted_ms", static_cast<double>(evaluation.time.value()) / 1e6},
                  {"predicted_ns", evaluation.time.value()},
                  {"file_predicted_ns", said ? Json(said->time.value()) : Json(nullptr)},
