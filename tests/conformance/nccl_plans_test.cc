@@ -132,7 +132,7 @@ TEST(NcclPlansTest, RecordedStepsOfRandomPlansEqualTheSerialModelInTheRing) {
   Coverage coverage;
   const auto backend = RecordingBackend(ModelWriter::Get(MakeBackend("reference")));
   for (int devices : {2, 3, 5}) {
-    RunRandomPlans(SeparateDevices(backend, devices), 6, 2, coverage);
+    RunRandomPlans(SeparateDevices(backend, devices), 20, 2, coverage);
   }
   coverage.Print();
   EXPECT_GE(coverage.Count("replayed steps"), 2 * coverage.plans());
